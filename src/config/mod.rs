@@ -1,0 +1,380 @@
+//! Settings: environment over `config.toml` in the data directory over defaults. The only reader of the environment
+//! and of the home directory.
+//!
+//! The keys of `config.toml` are the names of the variables in lower case without `VIC_`: `VIC_PRIVACY_MODE` is
+//! `privacy_mode`. [`NAMES`] lists them all; an unknown key is refused by name.
+
+mod names;
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+pub use names::NAMES;
+
+use crate::error::{Error, IoContext, Result};
+use crate::model::{ExtractLimits, PrivacyMode};
+
+/// Every setting, resolved. Cheap to clone, never changes while the daemon runs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// `VIC_DATA_DIR`: everything vic writes lies below it.
+    pub data_dir: PathBuf,
+    /// `VIC_DB_PATH`: directory of the vector and keyword index.
+    pub db_path: PathBuf,
+    /// `VIC_JOB_DB_PATH`: SQLite file of the jobs.
+    pub job_db_path: PathBuf,
+    /// `VIC_LISTEN`: the TCP address; port 0 takes a free one.
+    pub listen: SocketAddr,
+    /// `VIC_WAREHOUSE_ROOT`: root when a command names none.
+    pub warehouse_root: Option<PathBuf>,
+    /// `VIC_PRIVACY_MODE`.
+    pub privacy_mode: PrivacyMode,
+    /// `VIC_LOG_LEVEL`: a `tracing` filter; `WARNING` is understood as `warn`.
+    pub log_level: String,
+    /// Folders that are searched for models, first to last; the first is written to.
+    pub model_dirs: Vec<PathBuf>,
+    /// Embedding.
+    pub embed: EmbedConfig,
+    /// Walking and watching.
+    pub walk: WalkConfig,
+    /// `VIC_WORKERS`: extraction processes.
+    pub workers: usize,
+    /// Limits of one extraction.
+    pub limits: ExtractLimits,
+}
+
+/// Which embedder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EmbedBackend {
+    /// In process, by ONNX Runtime.
+    Onnx,
+    /// `POST /api/embed` of an Ollama server.
+    Ollama,
+    /// `POST /v1/embeddings` of an OpenAI-compatible server.
+    OpenAi,
+}
+
+/// Settings of the embedder.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EmbedConfig {
+    /// `VIC_EMBED_BACKEND`: `onnx`, `ollama` or `openai`.
+    pub backend: EmbedBackend,
+    /// `VIC_EMBED_MODEL`, or the backend's own variable: the model's name.
+    pub model: String,
+    /// `VIC_EMBED_THREADS`: texts embedded at the same time in process, one thread each; 0 is one per core.
+    pub threads: usize,
+    /// `VIC_EMBED_PRECISION`: `int8` or `fp32`.
+    pub precision: String,
+    /// `VIC_OLLAMA_BASE_URL`.
+    pub ollama_url: String,
+    /// `VIC_OLLAMA_API_KEY`.
+    pub ollama_key: Option<String>,
+    /// `VIC_OPENAI_BASE_URL`.
+    pub openai_url: String,
+    /// `VIC_OPENAI_API_KEY`.
+    pub openai_key: Option<String>,
+}
+
+/// Settings of walk and watch.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WalkConfig {
+    /// `VIC_IGNORE`: extra globs to leave out, separated by commas.
+    pub ignore: Vec<String>,
+    /// `VIC_INCLUDE_HIDDEN`: whether hidden files are walked. Known secrets stay out.
+    pub hidden: bool,
+    /// `VIC_MAX_FILE_BYTES`: larger files are known by name only.
+    pub max_file_bytes: u64,
+    /// `VIC_WATCH`: whether roots are watched.
+    pub watch: bool,
+    /// `VIC_RESCAN_SECONDS`: seconds between reconcile scans.
+    pub rescan_seconds: u64,
+}
+
+impl Config {
+    /// Reads the process environment and the configuration file.
+    ///
+    /// # Errors
+    /// Names the variable or key whose value is wrong.
+    pub fn load() -> Result<Config> {
+        #[expect(clippy::disallowed_methods, reason = "this module is the one reader of the environment")]
+        Config::from_lookup(&|name| std::env::var_os(name).filter(|value| !value.is_empty()))
+    }
+
+    /// Builds the configuration from any source of variables, so that tests need not touch the process.
+    ///
+    /// # Errors
+    /// Names the variable or key whose value is wrong.
+    pub fn from_lookup(lookup: &dyn Fn(&str) -> Option<OsString>) -> Result<Config> {
+        let default_dir = platform_data_dir(lookup);
+        let data_dir = match lookup("VIC_DATA_DIR") {
+            Some(dir) => absolute(Path::new(&dir))?,
+            None => default_dir.clone(),
+        };
+        let settings = Settings { lookup, file: read_file(&data_dir)? };
+        settings.config(data_dir, &default_dir)
+    }
+
+    /// The daemon's Unix socket.
+    pub fn socket_path(&self) -> PathBuf {
+        self.data_dir.join("vicd.sock")
+    }
+
+    /// The lock whose holder owns the data directory; its text names the owner.
+    pub fn lock_path(&self) -> PathBuf {
+        self.data_dir.join("vicd.lock")
+    }
+
+    /// The file that holds the TCP address as bound.
+    pub fn address_path(&self) -> PathBuf {
+        self.data_dir.join("listen")
+    }
+
+    /// The SQLite file of the catalog.
+    pub fn catalog_path(&self) -> PathBuf {
+        self.data_dir.join("catalog.sqlite")
+    }
+
+    /// The SQLite file of vectors by text.
+    pub fn vector_cache_path(&self) -> PathBuf {
+        self.data_dir.join("vectors.sqlite")
+    }
+
+    /// The daemon's log.
+    pub fn log_path(&self) -> PathBuf {
+        self.data_dir.join("vicd.log")
+    }
+}
+
+/// Looks a setting up: environment first, then the file.
+struct Settings<'a> {
+    lookup: &'a dyn Fn(&str) -> Option<OsString>,
+    file: BTreeMap<String, String>,
+}
+
+impl Settings<'_> {
+    fn config(&self, data_dir: PathBuf, default_dir: &Path) -> Result<Config> {
+        let db_path = self.path("VIC_DB_PATH")?.unwrap_or_else(|| data_dir.join("index"));
+        let job_db_path = match self.path("VIC_JOB_DB_PATH")? {
+            Some(path) => path,
+            None => db_path.parent().unwrap_or(&data_dir).join("vic_jobs.sqlite"),
+        };
+        let defaults = ExtractLimits::default();
+        Ok(Config {
+            listen: self.parse("VIC_LISTEN", SocketAddr::from(([127, 0, 0, 1], 8765)))?,
+            warehouse_root: self.path("VIC_WAREHOUSE_ROOT")?,
+            privacy_mode: self.privacy_mode()?,
+            log_level: self.log_level(),
+            model_dirs: self.model_dirs(&data_dir, default_dir)?,
+            embed: self.embed()?,
+            walk: self.walk()?,
+            workers: self.parse("VIC_WORKERS", cores())?.max(1),
+            limits: ExtractLimits {
+                seconds: self.parse("VIC_EXTRACT_SECONDS", defaults.seconds)?,
+                memory_mib: self.parse("VIC_EXTRACT_MEMORY_MIB", defaults.memory_mib)?,
+                ..defaults
+            },
+            data_dir,
+            db_path,
+            job_db_path,
+        })
+    }
+
+    fn embed(&self) -> Result<EmbedConfig> {
+        let backend = match self.text("VIC_EMBED_BACKEND").as_deref() {
+            None | Some("onnx") => EmbedBackend::Onnx,
+            Some("ollama") => EmbedBackend::Ollama,
+            Some("openai") => EmbedBackend::OpenAi,
+            Some(other) => {
+                return Err(Error::invalid(format!("unknown VIC_EMBED_BACKEND `{other}`"))
+                    .hint("use `onnx`, `ollama` or `openai`"));
+            }
+        };
+        let (variable, default) = match backend {
+            EmbedBackend::Onnx => ("VIC_EMBED_MODEL", "all-MiniLM-L6-v2"),
+            EmbedBackend::Ollama => ("VIC_OLLAMA_EMBED_MODEL", "embeddinggemma"),
+            EmbedBackend::OpenAi => ("VIC_OPENAI_EMBED_MODEL", "text-embedding-3-small"),
+        };
+        let model = self.text(variable).or_else(|| self.text("VIC_EMBED_MODEL"));
+        let precision = self.text("VIC_EMBED_PRECISION").unwrap_or_else(|| "int8".into());
+        if !matches!(precision.as_str(), "int8" | "fp32") {
+            return Err(
+                Error::invalid(format!("unknown VIC_EMBED_PRECISION `{precision}`")).hint("use `int8` or `fp32`")
+            );
+        }
+        Ok(EmbedConfig {
+            backend,
+            model: model.unwrap_or_else(|| default.into()),
+            threads: self.parse("VIC_EMBED_THREADS", 0)?,
+            precision,
+            ollama_url: self.text("VIC_OLLAMA_BASE_URL").unwrap_or_else(|| "http://127.0.0.1:11434".into()),
+            ollama_key: self.text("VIC_OLLAMA_API_KEY"),
+            openai_url: self.text("VIC_OPENAI_BASE_URL").unwrap_or_else(|| "http://127.0.0.1:8080".into()),
+            openai_key: self.text("VIC_OPENAI_API_KEY"),
+        })
+    }
+
+    fn walk(&self) -> Result<WalkConfig> {
+        let ignore = self.text("VIC_IGNORE").unwrap_or_default();
+        Ok(WalkConfig {
+            ignore: ignore.split(',').map(str::trim).filter(|it| !it.is_empty()).map(String::from).collect(),
+            hidden: self.flag("VIC_INCLUDE_HIDDEN", false)?,
+            max_file_bytes: self.parse("VIC_MAX_FILE_BYTES", 256 << 20)?,
+            watch: self.flag("VIC_WATCH", true)?,
+            rescan_seconds: self.parse("VIC_RESCAN_SECONDS", 3600)?,
+        })
+    }
+
+    /// The data directory's models first; then the default directory's, so that daemons side by side share one download;
+    /// then the checkout that this program was built in, so that a fresh build runs without a download.
+    fn model_dirs(&self, data_dir: &Path, default_dir: &Path) -> Result<Vec<PathBuf>> {
+        let mut dirs = vec![self.path("VIC_MODELS_DIR")?.unwrap_or_else(|| data_dir.join("models"))];
+        dirs.push(default_dir.join("models"));
+        dirs.push(Path::new(env!("CARGO_MANIFEST_DIR")).join("models/cache"));
+        dirs.dedup();
+        Ok(dirs)
+    }
+
+    fn privacy_mode(&self) -> Result<PrivacyMode> {
+        let Some(name) = self.text("VIC_PRIVACY_MODE") else { return Ok(PrivacyMode::default()) };
+        PrivacyMode::from_name(&name).ok_or_else(|| {
+            Error::invalid(format!("unknown VIC_PRIVACY_MODE `{name}`"))
+                .hint("use `local_only`, `cloud_reasoning_ok` or `cloud_embedding_ok`")
+        })
+    }
+
+    fn log_level(&self) -> String {
+        match self.text("VIC_LOG_LEVEL") {
+            None => "info".into(),
+            Some(level) if level.eq_ignore_ascii_case("warning") => "warn".into(),
+            Some(level) => level.to_ascii_lowercase(),
+        }
+    }
+
+    fn text(&self, name: &str) -> Option<String> {
+        match (self.lookup)(name) {
+            Some(value) => Some(value.to_string_lossy().into_owned()),
+            None => self.file.get(&file_key(name)).cloned(),
+        }
+    }
+
+    fn path(&self, name: &str) -> Result<Option<PathBuf>> {
+        let value = (self.lookup)(name).or_else(|| self.file.get(&file_key(name)).map(OsString::from));
+        value.map(|it| absolute(Path::new(&it))).transpose()
+    }
+
+    fn parse<T: FromStr>(&self, name: &str, default: T) -> Result<T> {
+        let Some(text) = self.text(name) else { return Ok(default) };
+        text.parse().map_err(|_| Error::invalid(format!("cannot understand {name} `{text}`")))
+    }
+
+    fn flag(&self, name: &str, default: bool) -> Result<bool> {
+        match self.text(name).as_deref() {
+            None => Ok(default),
+            Some("1" | "true" | "yes" | "on") => Ok(true),
+            Some("0" | "false" | "no" | "off") => Ok(false),
+            Some(other) => Err(Error::invalid(format!("cannot understand {name} `{other}`")).hint("use `1` or `0`")),
+        }
+    }
+}
+
+/// `VIC_PRIVACY_MODE` -> `privacy_mode`.
+fn file_key(name: &str) -> String {
+    name.trim_start_matches("VIC_").to_ascii_lowercase()
+}
+
+fn read_file(data_dir: &Path) -> Result<BTreeMap<String, String>> {
+    let path = data_dir.join("config.toml");
+    let text = match std::fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
+        // The data directory itself may be no directory: whoever needs it says so better.
+        Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => return Ok(BTreeMap::new()),
+        Err(error) => return Err(error).at("read", &path),
+    };
+    let table: toml::Table =
+        text.parse().map_err(|error| Error::invalid(format!("cannot understand `{}`: {error}", path.display())))?;
+    let mut file = BTreeMap::new();
+    for (key, value) in table {
+        if !NAMES.iter().any(|(name, _)| file_key(name) == key) {
+            return Err(Error::invalid(format!("unknown key `{key}` in `{}`", path.display()))
+                .hint("the keys are the VIC_* variables in lower case without `VIC_`"));
+        }
+        let value = match value {
+            toml::Value::String(text) => text,
+            other => other.to_string(),
+        };
+        file.insert(key, value);
+    }
+    Ok(file)
+}
+
+fn platform_data_dir(lookup: &dyn Fn(&str) -> Option<OsString>) -> PathBuf {
+    if let Some(dir) = lookup("XDG_DATA_HOME") {
+        return PathBuf::from(dir).join("vic");
+    }
+    let home = lookup("HOME").map(PathBuf::from).unwrap_or_else(std::env::temp_dir);
+    if cfg!(target_os = "macos") { home.join("Library/Application Support/vic") } else { home.join(".local/share/vic") }
+}
+
+fn absolute(path: &Path) -> Result<PathBuf> {
+    std::path::absolute(path).at("resolve", path)
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(variables: &[(&str, &str)]) -> Result<Config> {
+        let variables: BTreeMap<String, String> =
+            variables.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
+        Config::from_lookup(&|name| variables.get(name).map(OsString::from))
+    }
+
+    #[test]
+    fn everything_lies_below_the_data_directory() {
+        let config = check(&[("VIC_DATA_DIR", "/d")]).unwrap();
+        for path in [&config.db_path, &config.job_db_path, &config.model_dirs[0], &config.socket_path()] {
+            assert!(path.starts_with("/d"), "{}", path.display());
+        }
+    }
+
+    #[test]
+    fn single_places_can_be_moved() {
+        let config = check(&[("VIC_DATA_DIR", "/d"), ("VIC_DB_PATH", "/e/lance")]).unwrap();
+        assert_eq!(config.db_path, Path::new("/e/lance"));
+        assert_eq!(config.job_db_path, Path::new("/e/vic_jobs.sqlite"));
+    }
+
+    #[test]
+    fn a_wrong_value_is_refused_by_name() {
+        for (name, value) in [
+            ("VIC_LISTEN", "nonsense"),
+            ("VIC_PRIVACY_MODE", "open"),
+            ("VIC_EMBED_BACKEND", "abacus"),
+            ("VIC_WATCH", "maybe"),
+            ("VIC_WORKERS", "-1"),
+        ] {
+            let error = check(&[("VIC_DATA_DIR", "/d"), (name, value)]).unwrap_err();
+            assert!(error.message.contains(name) && error.message.contains(value), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_environment_wins_over_the_file_and_unknown_keys_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("config.toml");
+        let data_dir = dir.path().to_str().unwrap();
+        std::fs::write(&file, "workers = 7\nembed_model = \"file\"\n").unwrap();
+        let config = check(&[("VIC_DATA_DIR", data_dir), ("VIC_EMBED_MODEL", "env")]).unwrap();
+        assert_eq!((config.workers, config.embed.model.as_str()), (7, "env"));
+        std::fs::write(&file, "worker = 7\n").unwrap();
+        assert!(check(&[("VIC_DATA_DIR", data_dir)]).unwrap_err().message.contains("worker"));
+    }
+}

@@ -1,0 +1,31 @@
+//! The table of variables, for `config.toml`, `.env.example` and the documentation.
+
+/// Every variable that vic reads, with one line on what it does.
+pub const NAMES: &[(&str, &str)] = &[
+    ("VIC_DATA_DIR", "directory of everything vic writes (default: the platform's data directory)"),
+    ("VIC_DB_PATH", "directory of the index (default: index in the data directory)"),
+    ("VIC_JOB_DB_PATH", "SQLite file of the jobs (default: vic_jobs.sqlite beside the index)"),
+    ("VIC_LISTEN", "TCP address, port 0 allowed (default 127.0.0.1:8765)"),
+    ("VIC_WAREHOUSE_ROOT", "root when a command names none"),
+    ("VIC_PRIVACY_MODE", "local_only (default), cloud_reasoning_ok or cloud_embedding_ok"),
+    ("VIC_LOG_LEVEL", "ERROR, WARNING, INFO (default) or DEBUG"),
+    ("VIC_MODELS_DIR", "directory of models and runtime libraries (default: models in the data directory)"),
+    ("VIC_EMBED_BACKEND", "onnx (default), ollama or openai"),
+    ("VIC_EMBED_MODEL", "model of models/catalog.toml (default all-MiniLM-L6-v2)"),
+    ("VIC_EMBED_THREADS", "texts embedded at the same time in process (default 0: one per core)"),
+    ("VIC_EMBED_PRECISION", "int8 (default) or fp32"),
+    ("VIC_OLLAMA_BASE_URL", "Ollama server (default http://127.0.0.1:11434)"),
+    ("VIC_OLLAMA_EMBED_MODEL", "embedding model on it (default embeddinggemma)"),
+    ("VIC_OLLAMA_API_KEY", "bearer key for it"),
+    ("VIC_OPENAI_BASE_URL", "OpenAI-compatible server (default http://127.0.0.1:8080)"),
+    ("VIC_OPENAI_EMBED_MODEL", "embedding model on it (default text-embedding-3-small)"),
+    ("VIC_OPENAI_API_KEY", "bearer key for it"),
+    ("VIC_WORKERS", "extraction processes (default: one per core)"),
+    ("VIC_EXTRACT_SECONDS", "time limit of one extraction (default 30)"),
+    ("VIC_EXTRACT_MEMORY_MIB", "memory limit of one extraction (default 1024)"),
+    ("VIC_IGNORE", "extra globs to leave out, separated by commas"),
+    ("VIC_INCLUDE_HIDDEN", "1 walks hidden files too; known secrets stay out (default 0)"),
+    ("VIC_MAX_FILE_BYTES", "larger files are known by name only (default 268435456)"),
+    ("VIC_WATCH", "0 turns watching off (default 1)"),
+    ("VIC_RESCAN_SECONDS", "seconds between reconcile scans (default 3600)"),
+];

@@ -1,0 +1,56 @@
+//! Texts to vectors.
+//!
+//! [`Embedder`] has three implementations: ONNX Runtime in process (the default), Ollama and OpenAI-compatible servers.
+//! Nothing here knows of files, chunks or the store.
+
+use crate::error::Result;
+
+/// A vector: as long as [`Embedder::dimension`], L2 norm 1.
+pub type Vector = Vec<f32>;
+
+/// An embedding model, ready to use. Shared by all threads.
+///
+/// The same text gives the same vector whatever other texts are in the call.
+#[async_trait::async_trait]
+pub trait Embedder: Send + Sync {
+    /// Embeds passages, in order. Texts longer than [`Embedder::max_tokens`] are cut.
+    ///
+    /// # Errors
+    /// The backend cannot be reached, refuses the text, or the privacy mode forbids it.
+    async fn embed_documents(&self, texts: &[String]) -> Result<Vec<Vector>>;
+
+    /// Embeds one question.
+    ///
+    /// # Errors
+    /// As [`Embedder::embed_documents`].
+    async fn embed_query(&self, text: &str) -> Result<Vector>;
+
+    /// Length of the vectors.
+    fn dimension(&self) -> usize;
+
+    /// Longest text in tokens, special tokens included.
+    fn max_tokens(&self) -> usize;
+
+    /// Texts worth handing over in one call.
+    fn batch_size(&self) -> usize;
+
+    /// Identifies everything that shapes a vector: model, weights, precision, pooling, prefixes, dimension. Vectors of
+    /// different fingerprints are never compared.
+    fn fingerprint(&self) -> &str;
+
+    /// The model and backend as people call it, e.g. `all-MiniLM-L6-v2 (onnx)`.
+    fn name(&self) -> &str;
+
+    /// The model's own tokenizer, to size chunks. Remote models give an approximation.
+    fn token_counter(&self) -> std::sync::Arc<dyn TokenCounter>;
+}
+
+/// Finds the tokens of a text.
+pub trait TokenCounter: Send + Sync {
+    /// Returns the byte range of every token of `text`, in order, without special tokens. Ranges do not overlap, lie on
+    /// character boundaries, and may leave gaps (white space).
+    fn token_spans(&self, text: &str) -> Vec<(usize, usize)>;
+
+    /// Most tokens a chunk may have so that nothing is cut when it is embedded.
+    fn max_chunk_tokens(&self) -> usize;
+}

@@ -1,0 +1,213 @@
+//! One error type for the whole program, and the single place where an error becomes a gRPC code, an HTTP status or
+//! an exit code.
+//!
+//! A bad file is not an error: it is a [`crate::model::FileState`] with a reason. An [`Error`] is what stops a request.
+
+use std::fmt;
+use std::path::Path;
+
+/// A result whose error is [`Error`].
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why a request failed, as far as a caller can act on it. Restricted on purpose: add a variant only when a caller
+/// has to tell it apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ErrorCode {
+    /// The request itself is wrong: unknown option, bad value, not a folder.
+    InvalidArgument,
+    /// The named thing does not exist: path, root, job, model.
+    NotFound,
+    /// Another process or request holds what is needed, e.g. the data directory.
+    Locked,
+    /// The system is not in the state the request needs, e.g. nothing is indexed or a newer data format.
+    FailedPrecondition,
+    /// The operating system or the privacy mode forbids it.
+    PermissionDenied,
+    /// Disk, memory or a queue is full; trying again later can help.
+    ResourceExhausted,
+    /// The daemon or a backend cannot be reached; trying again can help.
+    Unavailable,
+    /// The caller, or a signal, stopped it.
+    Cancelled,
+    /// It took longer than its limit.
+    DeadlineExceeded,
+    /// Stored data is damaged or a checksum does not match.
+    DataLoss,
+    /// Anything else: a defect of vic.
+    Internal,
+}
+
+impl ErrorCode {
+    /// Every code, in the order of [`ErrorCode::exit_code`]'s table in the README.
+    pub const ALL: [ErrorCode; 11] = [
+        ErrorCode::InvalidArgument,
+        ErrorCode::NotFound,
+        ErrorCode::Locked,
+        ErrorCode::FailedPrecondition,
+        ErrorCode::PermissionDenied,
+        ErrorCode::ResourceExhausted,
+        ErrorCode::Unavailable,
+        ErrorCode::Cancelled,
+        ErrorCode::DeadlineExceeded,
+        ErrorCode::DataLoss,
+        ErrorCode::Internal,
+    ];
+
+    /// Returns the gRPC status code.
+    pub fn grpc_code(self) -> tonic::Code {
+        match self {
+            ErrorCode::InvalidArgument => tonic::Code::InvalidArgument,
+            ErrorCode::NotFound => tonic::Code::NotFound,
+            ErrorCode::Locked => tonic::Code::Aborted,
+            ErrorCode::FailedPrecondition => tonic::Code::FailedPrecondition,
+            ErrorCode::PermissionDenied => tonic::Code::PermissionDenied,
+            ErrorCode::ResourceExhausted => tonic::Code::ResourceExhausted,
+            ErrorCode::Unavailable => tonic::Code::Unavailable,
+            ErrorCode::Cancelled => tonic::Code::Cancelled,
+            ErrorCode::DeadlineExceeded => tonic::Code::DeadlineExceeded,
+            ErrorCode::DataLoss => tonic::Code::DataLoss,
+            ErrorCode::Internal => tonic::Code::Internal,
+        }
+    }
+
+    /// Returns the code whose [`ErrorCode::grpc_code`] this is; unknown codes are [`ErrorCode::Internal`].
+    pub fn from_grpc(code: tonic::Code) -> ErrorCode {
+        ErrorCode::ALL.into_iter().find(|it| it.grpc_code() == code).unwrap_or(ErrorCode::Internal)
+    }
+
+    /// Returns the HTTP status.
+    pub fn http_status(self) -> u16 {
+        match self {
+            ErrorCode::InvalidArgument => 400,
+            ErrorCode::PermissionDenied => 403,
+            ErrorCode::NotFound => 404,
+            ErrorCode::Locked => 409,
+            ErrorCode::FailedPrecondition => 412,
+            ErrorCode::ResourceExhausted => 429,
+            ErrorCode::Cancelled => 499,
+            ErrorCode::DataLoss | ErrorCode::Internal => 500,
+            ErrorCode::Unavailable => 503,
+            ErrorCode::DeadlineExceeded => 504,
+        }
+    }
+
+    /// Returns the exit code of `vic` and `vicd`: 0 is success, 1 a defect, 2 wrong usage (as clap has it), and so on.
+    pub fn exit_code(self) -> u8 {
+        match self {
+            ErrorCode::Internal => 1,
+            ErrorCode::InvalidArgument => 2,
+            ErrorCode::NotFound => 3,
+            ErrorCode::Unavailable => 4,
+            ErrorCode::Locked => 5,
+            ErrorCode::FailedPrecondition => 6,
+            ErrorCode::PermissionDenied => 7,
+            ErrorCode::ResourceExhausted => 8,
+            ErrorCode::DeadlineExceeded => 9,
+            ErrorCode::DataLoss => 10,
+            ErrorCode::Cancelled => 130,
+        }
+    }
+}
+
+/// A failed request: one lowercase sentence with the path or value in backticks, and where possible the cure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Error {
+    /// What a caller can branch on.
+    pub code: ErrorCode,
+    /// One sentence, lowercase, no final period.
+    pub message: String,
+    /// What the user can do about it, e.g. a command to type.
+    pub hint: Option<String>,
+}
+
+impl Error {
+    /// Makes an error without a hint.
+    pub fn new(code: ErrorCode, message: impl Into<String>) -> Error {
+        Error { code, message: message.into(), hint: None }
+    }
+
+    /// Makes an [`ErrorCode::InvalidArgument`].
+    pub fn invalid(message: impl Into<String>) -> Error {
+        Error::new(ErrorCode::InvalidArgument, message)
+    }
+
+    /// Makes an [`ErrorCode::NotFound`].
+    pub fn not_found(message: impl Into<String>) -> Error {
+        Error::new(ErrorCode::NotFound, message)
+    }
+
+    /// Makes an [`ErrorCode::Internal`] out of any other error.
+    pub fn internal(error: impl fmt::Display) -> Error {
+        Error::new(ErrorCode::Internal, error.to_string())
+    }
+
+    /// Adds the cure.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Error {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// Maps an operating system error on `path` to a code: missing, forbidden, full disk and the rest.
+    pub fn io(action: &str, path: &Path, error: &std::io::Error) -> Error {
+        use std::io::ErrorKind;
+        let message = format!("cannot {action} `{}`: {error}", path.display());
+        match error.kind() {
+            ErrorKind::NotFound => Error::new(ErrorCode::NotFound, message),
+            ErrorKind::PermissionDenied => Error::new(ErrorCode::PermissionDenied, message)
+                .hint(format!("check the permissions of `{}`", path.display())),
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Error::new(ErrorCode::ResourceExhausted, message)
+                .hint("free some disk space, or point VIC_DATA_DIR at a larger disk"),
+            ErrorKind::TimedOut => Error::new(ErrorCode::DeadlineExceeded, message),
+            _ => Error::new(ErrorCode::Internal, message),
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// Names the action and the path of a failed file operation.
+pub trait IoContext<T> {
+    /// Turns the error into `cannot <action> <path>: <error>`, with the code that fits.
+    fn at(self, action: &str, path: &Path) -> Result<T>;
+}
+
+impl<T> IoContext<T> for std::io::Result<T> {
+    fn at(self, action: &str, path: &Path) -> Result<T> {
+        self.map_err(|error| Error::io(action, path, &error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_survives_the_wire() {
+        for code in ErrorCode::ALL {
+            assert_eq!(ErrorCode::from_grpc(code.grpc_code()), code);
+        }
+    }
+
+    #[test]
+    fn exit_codes_are_distinct_and_never_success() {
+        let mut codes: Vec<u8> = ErrorCode::ALL.iter().map(|it| it.exit_code()).collect();
+        codes.sort_unstable();
+        codes.dedup();
+        assert_eq!(codes.len(), ErrorCode::ALL.len());
+        assert!(!codes.contains(&0));
+    }
+
+    #[test]
+    fn a_full_disk_is_told_apart_and_has_a_cure() {
+        let error = Error::io("write", Path::new("/x"), &std::io::Error::from(std::io::ErrorKind::StorageFull));
+        assert_eq!(error.code, ErrorCode::ResourceExhausted);
+        assert!(error.hint.is_some());
+    }
+}

@@ -1,0 +1,1 @@
+//! Bytes to documents, in a worker process.

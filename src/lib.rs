@@ -1,0 +1,64 @@
+//! vic: local-first indexing and search of files.
+//!
+//! A daemon (`vicd`) owns the warehouse, the models and the index; a thin command line (`vic`) and every other program
+//! talk gRPC to it, so that all of them share one hot index.
+//!
+//! ```text
+//!  index:  warehouse ──> catalog ──> extract ──> chunk ──> embed ──> store ──> catalog
+//!          finds         decides     (worker     cuts      vectors   commits   marks
+//!                        what        process)              (cache)   a batch   it indexed
+//!                        changed
+//!
+//!  ask:    question ──> librarian ──> catalog ──> store ──────────────> ask ──────────> answer
+//!                       plan          L0 filter   L1 keyword + vector   fuse, merge     citations checked
+//!                                                                                       against the file
+//! ```
+//!
+//! # Layout
+//!
+//! The rooms, in reading order. A room may use only rooms above it; `tests/it/layers.rs` enforces that.
+//!
+//! - [`error`]: one [`error::ErrorCode`] for gRPC, HTTP and exit codes.
+//! - [`config`]: environment and file to [`config::Config`]; the only reader of either.
+//! - [`model`]: the hand-over types `FoundFile -> FileRecord -> Document -> Chunk -> Embedded -> LegHit -> SearchHit`.
+//! - [`warehouse`]: roots to [`model::FoundFile`]s and changes: walk, watch, ignore rules.
+//! - [`catalog`]: what is known of every file, in SQLite; one writer.
+//! - [`extract`]: bytes to [`model::Document`], in a worker process with limits.
+//! - [`chunk`]: documents to [`model::Chunk`]s; pure.
+//! - [`embed`]: texts to vectors: ONNX Runtime in process, Ollama, OpenAI-compatible.
+//! - [`store`]: chunks and vectors in LanceDB: keyword leg, vector leg, upkeep.
+//! - [`index`]: `pipeline.rs` is the only file that knows the order of the stages.
+//! - [`librarian`]: question to [`model::QueryPlan`].
+//! - [`ask`]: plan to [`model::AskResponse`].
+//! - [`serve`]: gRPC over the services above.
+//! - [`daemon`]: configuration to a running process.
+//! - [`client`], [`cli`]: the typed gRPC client and the command line.
+//!
+//! # Invariants
+//!
+//! - No stage calls another: each takes values and gives values; the order lives in `index`.
+//! - Only `warehouse`, `extract`, `catalog`, `store` and `embed::models` touch the disk beyond reading configuration.
+//! - Only `embed`'s remote backends and `serve` open sockets, and every outbound one passes [`embed::egress`], which
+//!   knows the privacy mode.
+//! - A bad file is recorded data (a state and one [`model::Reason`]), never a failure of the pipeline.
+//! - The catalog marks a file indexed only after the store has it on disk.
+//! - `indexed + skipped + failed + pending = found`, always.
+//! - An unreadable or suddenly empty root never deletes anything.
+//! - The same text has the same vector, whatever it is batched with.
+
+pub mod error;
+pub mod config;
+pub mod model;
+pub mod warehouse;
+pub mod catalog;
+pub mod extract;
+pub mod chunk;
+pub mod embed;
+pub mod store;
+pub mod index;
+pub mod librarian;
+pub mod ask;
+pub mod serve;
+pub mod daemon;
+pub mod client;
+pub mod cli;

@@ -1,0 +1,105 @@
+//! Chunks, their vectors, and what the store gives back for a query.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::{Anchor, FileId};
+
+/// The deterministic id of a chunk: the first 16 bytes of BLAKE3 over content hash, ordinal and chunker settings, in hex.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct ChunkId(pub String);
+
+impl fmt::Display for ChunkId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The tier at which a chunk was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Tier {
+    /// Metadata only.
+    L0,
+    /// Extracted text.
+    L1,
+    /// Found by a skill on demand.
+    L2,
+}
+
+impl Tier {
+    /// Returns `L0`, `L1` or `L2`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Tier::L0 => "L0",
+            Tier::L1 => "L1",
+            Tier::L2 => "L2",
+        }
+    }
+}
+
+/// A piece of a document, small enough to embed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chunk {
+    /// Its id.
+    pub id: ChunkId,
+    /// Its place among the chunks of its file, from 0.
+    pub ordinal: u32,
+    /// What is embedded and searched: title and heading path, a line break, then the passage.
+    pub text: String,
+    /// Byte of `text` at which the passage itself begins; 0 when there is no title and no heading.
+    pub body_start: u32,
+    /// Where the passage stands in the file.
+    pub anchor: Anchor,
+    /// Headings above the passage, outermost first.
+    pub heading_path: Vec<String>,
+    /// Length of `text` in the embedder's own tokens, without special tokens.
+    pub tokens: u32,
+    /// Tier at which it was made.
+    pub tier: Tier,
+}
+
+impl Chunk {
+    /// Returns the passage without its title and headings.
+    pub fn body(&self) -> &str {
+        &self.text[self.body_start as usize..]
+    }
+}
+
+/// A chunk with its vector, ready for the store.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Embedded {
+    /// The chunk.
+    pub chunk: Chunk,
+    /// Its vector: as long as the embedder's dimension, L2 norm 1.
+    pub vector: Vec<f32>,
+}
+
+/// All chunks of one file: they replace whatever the store held of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FileChunks {
+    /// The file.
+    pub file_id: FileId,
+    /// Its chunks in order; may be empty.
+    pub chunks: Vec<Embedded>,
+}
+
+/// One result of one leg, best first.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LegHit {
+    /// The chunk.
+    pub chunk_id: ChunkId,
+    /// Its file.
+    pub file_id: FileId,
+    /// Keyword leg: BM25, 0 or more. Vector leg: cosine similarity, -1 to 1.
+    pub score: f32,
+}
+
+/// A chunk as the store keeps it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoredChunk {
+    /// Its file.
+    pub file_id: FileId,
+    /// The chunk.
+    pub chunk: Chunk,
+}

@@ -1,0 +1,152 @@
+//! What extraction gives: a file's text in blocks, each with the place it came from.
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::Reason;
+
+/// Where a piece of text stands in its file. Every field is 1-based and inclusive unless it says otherwise, and absent
+/// where the format has no such thing.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Anchor {
+    /// Page of a PDF or slide of a presentation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub page: Option<u32>,
+    /// First line.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line_start: Option<u32>,
+    /// Last line.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line_end: Option<u32>,
+    /// First byte, 0-based, in the file as it lies on disk (or in the archive member).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub byte_start: Option<u64>,
+    /// One past the last byte.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub byte_end: Option<u64>,
+    /// Name of the sheet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sheet: Option<String>,
+    /// Cell or range on the sheet, e.g. `B2:D9`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cell: Option<String>,
+    /// Part of a message or notebook: `body`, `attachment: plan.pdf`, `cell 7`, `message 3`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub part: Option<String>,
+    /// Path inside an archive, levels joined by `!/`; the hit is then `archive.zip!/member`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub member: Option<String>,
+    /// Symbol of source code, e.g. `impl Parser::next`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub symbol: Option<String>,
+    /// True when the text is exactly the bytes `byte_start..byte_end` of the file, as UTF-8.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub verbatim: bool,
+}
+
+/// The role of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum BlockKind {
+    /// A heading, level 1 (highest) to 6. Its text opens a section and becomes part of the heading path.
+    Heading(u8),
+    /// Running text. Neighbouring paragraphs flow on: a chunk may span them and overlap.
+    Paragraph,
+    /// An item of a list.
+    ListItem,
+    /// Rows of a table, one per line, cells separated by ` | `.
+    Table,
+    /// Source code or preformatted text, one symbol where symbols are known. Line breaks matter.
+    Code,
+    /// Facts about the file: title, author, mail headers, EXIF, as `key: value` lines.
+    Metadata,
+}
+
+/// One piece of a document. Never empty.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Block {
+    /// Its role.
+    pub kind: BlockKind,
+    /// Its text: UTF-8, no NUL, no markup.
+    pub text: String,
+    /// Where it stands.
+    pub anchor: Anchor,
+}
+
+/// The text of one file.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Document {
+    /// Title as the file itself states it (metadata or first heading), not its name.
+    pub title: Option<String>,
+    /// Media type found by content, e.g. `application/pdf`.
+    pub media_type: String,
+    /// Blocks in reading order.
+    pub blocks: Vec<Block>,
+    /// What could not be read, one sentence each; the rest was read.
+    pub problems: Vec<String>,
+    /// True when a limit cut the text short.
+    pub truncated: bool,
+    /// Number of pages or slides, where the format has them.
+    pub pages: Option<u32>,
+    /// Pages (1-based) that hold an image but no text layer: work for OCR.
+    pub pages_without_text: Vec<u32>,
+}
+
+impl Document {
+    /// Returns the text of all blocks, one blank line between them: what `vic read` prints.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        for block in &self.blocks {
+            if !text.is_empty() {
+                text.push_str("\n\n");
+            }
+            text.push_str(&block.text);
+        }
+        text
+    }
+}
+
+/// Why a document could not be extracted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExtractFailure {
+    /// One of the closed list.
+    pub reason: Reason,
+    /// One sentence more, without the path; may be empty.
+    pub detail: String,
+}
+
+/// Bounds on one extraction. They hold for the whole tree of a nested archive.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExtractLimits {
+    /// Wall-clock seconds before the worker is killed.
+    pub seconds: u32,
+    /// Address space of the worker in MiB.
+    pub memory_mib: u32,
+    /// Bytes of text kept; the rest sets [`Document::truncated`].
+    pub text_bytes: u64,
+    /// Bytes inflated from archives and containers, in total.
+    pub inflated_bytes: u64,
+    /// Members read from archives, in total.
+    pub members: u32,
+    /// Nesting of archives and messages.
+    pub depth: u32,
+    /// Pages read.
+    pub pages: u32,
+    /// Cells read from spreadsheets.
+    pub cells: u64,
+}
+
+impl Default for ExtractLimits {
+    /// The defaults follow what Tika, POI and LocalSearch ship.
+    fn default() -> ExtractLimits {
+        ExtractLimits {
+            seconds: 30,
+            memory_mib: 1024,
+            text_bytes: 10 << 20,
+            inflated_bytes: 256 << 20,
+            members: 1_000,
+            depth: 3,
+            pages: 5_000,
+            cells: 1_000_000,
+        }
+    }
+}

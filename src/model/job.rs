@@ -1,0 +1,187 @@
+//! Index jobs as their clients see them.
+
+use serde::{Deserialize, Serialize};
+
+/// What to index.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct IndexRequest {
+    /// Folders or files; empty means every known root. A folder that lies in no root becomes one.
+    pub paths: Vec<String>,
+    /// Read and embed everything again, changed or not.
+    pub full: bool,
+    /// Stop after L0.
+    pub metadata_only: bool,
+    /// Read at most this many files; the rest stay pending.
+    pub max_files: Option<u64>,
+}
+
+/// Where a job stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum JobState {
+    /// Waiting for an earlier job.
+    Queued,
+    /// At work.
+    Running,
+    /// Ended, all done; single files may have failed.
+    Completed,
+    /// Ended by an error.
+    Failed,
+    /// Ended by a request, or by the end of the daemon.
+    Cancelled,
+}
+
+impl JobState {
+    /// Says whether the job has ended.
+    pub fn is_final(self) -> bool {
+        matches!(self, JobState::Completed | JobState::Failed | JobState::Cancelled)
+    }
+
+    /// Returns the snake_case name.
+    pub fn name(self) -> &'static str {
+        match self {
+            JobState::Queued => "queued",
+            JobState::Running => "running",
+            JobState::Completed => "completed",
+            JobState::Failed => "failed",
+            JobState::Cancelled => "cancelled",
+        }
+    }
+
+    /// Returns the state of that [`JobState::name`].
+    pub fn from_name(name: &str) -> Option<JobState> {
+        [JobState::Queued, JobState::Running, JobState::Completed, JobState::Failed, JobState::Cancelled]
+            .into_iter()
+            .find(|it| it.name() == name)
+    }
+}
+
+/// What a running job does now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    /// Not begun.
+    #[default]
+    Waiting,
+    /// Walks the roots.
+    Scanning,
+    /// Reads, chunks, embeds and stores.
+    Indexing,
+    /// Brings the indexes of the store up to date.
+    Finishing,
+    /// Ended.
+    Done,
+}
+
+impl Phase {
+    /// Returns the snake_case name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Phase::Waiting => "waiting",
+            Phase::Scanning => "scanning",
+            Phase::Indexing => "indexing",
+            Phase::Finishing => "finishing",
+            Phase::Done => "done",
+        }
+    }
+}
+
+/// A job at one moment.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct JobSnapshot {
+    /// Its id.
+    pub job_id: String,
+    /// Where it stands.
+    pub state: JobState,
+    /// What it does.
+    pub phase: Phase,
+    /// What was asked.
+    pub request: IndexRequest,
+    /// Milliseconds since the epoch.
+    pub created_ms: i64,
+    /// Milliseconds since the epoch.
+    pub started_ms: Option<i64>,
+    /// Milliseconds since the epoch.
+    pub finished_ms: Option<i64>,
+    /// Files seen by the walk.
+    pub files_found: u64,
+    /// Files that this job has to read.
+    pub files_total: u64,
+    /// Of these, done (indexed, skipped or failed).
+    pub files_done: u64,
+    /// Of these, failed.
+    pub files_failed: u64,
+    /// Files whose entry went away because they are gone from disk.
+    pub files_removed: u64,
+    /// Chunks written to the store.
+    pub chunks_written: u64,
+    /// Chunks that had to be embedded; the rest came from the cache.
+    pub chunks_embedded: u64,
+    /// Tokens embedded.
+    pub tokens_embedded: u64,
+    /// Tokens embedded a second, over the last few seconds.
+    pub tokens_per_second: f64,
+    /// Estimated seconds to the end.
+    pub eta_seconds: Option<f64>,
+    /// The last file that failed, with its reason.
+    pub last_error: Option<String>,
+    /// Why the job failed.
+    pub error: Option<String>,
+}
+
+/// How much of what was found is in the index: `indexed + skipped + failed + pending = found`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Coverage {
+    /// Files known.
+    pub found: u64,
+    /// Files whose chunks are in the store.
+    pub indexed: u64,
+    /// Files left out on purpose.
+    pub skipped: u64,
+    /// Files that could not be read.
+    pub failed: u64,
+    /// Files still to read.
+    pub pending: u64,
+    /// Number of files by reason.
+    pub reasons: std::collections::BTreeMap<String, u64>,
+}
+
+/// The daemon and its index at one moment.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Status {
+    /// Version of vic.
+    pub version: String,
+    /// Process number of the daemon.
+    pub pid: u32,
+    /// Seconds since its start.
+    pub uptime_seconds: u64,
+    /// Resident memory of the daemon in MiB.
+    pub rss_mib: f64,
+    /// Largest resident memory so far, in MiB.
+    pub peak_rss_mib: f64,
+    /// The data directory.
+    pub data_dir: String,
+    /// The TCP address, as bound.
+    pub listen: String,
+    /// What may leave the machine.
+    pub privacy_mode: crate::model::PrivacyMode,
+    /// The embedding model and its backend, e.g. `all-MiniLM-L6-v2 (onnx)`.
+    pub embed_model: String,
+    /// Length of its vectors.
+    pub dimension: u32,
+    /// Whether a question can be answered from the index.
+    pub index_ready: bool,
+    /// Chunks in the store.
+    pub chunks: u64,
+    /// Bytes of the store on disk.
+    pub store_bytes: u64,
+    /// The roots.
+    pub roots: Vec<crate::model::Root>,
+    /// Files by state.
+    pub coverage: Coverage,
+    /// Jobs that have not ended.
+    pub running_jobs: Vec<JobSnapshot>,
+    /// What is not as it should be, with cause and cure, one sentence each.
+    pub degraded: Vec<String>,
+}

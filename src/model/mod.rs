@@ -1,0 +1,17 @@
+//! The hand-over types between the rooms, and nothing that does anything.
+//!
+//! `FoundFile -> FileRecord -> Document -> Chunk -> Embedded -> LegHit -> SearchHit`: a reader who knows these knows the
+//! program. The answer types ([`QueryPlan`], [`SearchHit`], [`AskResponse`], [`ResponseStats`]) are a published contract:
+//! their field names and types do not change.
+
+mod chunk;
+mod document;
+mod file;
+mod job;
+mod query;
+
+pub use chunk::{Chunk, ChunkId, Embedded, FileChunks, LegHit, StoredChunk, Tier};
+pub use document::{Anchor, Block, BlockKind, Document, ExtractFailure, ExtractLimits};
+pub use file::{ContentHash, FileFilter, FileId, FileKind, FileRecord, FileState, FoundFile, Reason, Root, RootId};
+pub use job::{Coverage, IndexRequest, JobSnapshot, JobState, Phase, Status};
+pub use query::{AskRequest, AskResponse, L0Filters, PrivacyMode, QueryPlan, ResponseStats, SearchHit};

@@ -1,0 +1,177 @@
+//! The published contract of a question and its answer. Names and types follow the API document; do not change them.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// What may leave the machine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PrivacyMode {
+    /// Nothing.
+    #[default]
+    LocalOnly,
+    /// Questions and excerpts, to the configured language model.
+    CloudReasoningOk,
+    /// File content too, to the configured embedding server. Discouraged.
+    CloudEmbeddingOk,
+}
+
+impl PrivacyMode {
+    /// Returns the snake_case name.
+    pub fn name(self) -> &'static str {
+        match self {
+            PrivacyMode::LocalOnly => "local_only",
+            PrivacyMode::CloudReasoningOk => "cloud_reasoning_ok",
+            PrivacyMode::CloudEmbeddingOk => "cloud_embedding_ok",
+        }
+    }
+
+    /// Returns the mode of that [`PrivacyMode::name`].
+    pub fn from_name(name: &str) -> Option<PrivacyMode> {
+        [PrivacyMode::LocalOnly, PrivacyMode::CloudReasoningOk, PrivacyMode::CloudEmbeddingOk]
+            .into_iter()
+            .find(|it| it.name() == name)
+    }
+}
+
+/// Metadata filters, all of which must hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct L0Filters {
+    /// Extensions with the dot, e.g. `.pdf`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub extensions: Vec<String>,
+    /// Glob over the path relative to its root.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path_glob: Option<String>,
+    /// RFC 3339 date or date-time; at or after.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub modified_after: Option<String>,
+    /// RFC 3339 date or date-time; before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub modified_before: Option<String>,
+    /// Bytes, inclusive.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_size: Option<u64>,
+    /// Bytes, inclusive.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_size: Option<u64>,
+    /// User name or number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
+}
+
+/// What the librarian made of a question.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct QueryPlan {
+    /// Short label: `search`, `list`, `read_evidence`.
+    pub intent: String,
+    /// Metadata filters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub l0_filters: Option<L0Filters>,
+    /// The text that is embedded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub l1_query_text: Option<String>,
+    /// Similarity floor of L1 hits, 0 to 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub l1_threshold: Option<f64>,
+    /// Whether L2 must run.
+    #[serde(default)]
+    pub requires_l2: bool,
+    /// Skills to run at L2.
+    #[serde(default)]
+    pub l2_skills: Vec<String>,
+    /// Most files to look at in depth.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub l2_top_k: Option<u32>,
+    /// What may leave the machine.
+    pub privacy_mode: PrivacyMode,
+    /// The question as asked.
+    pub raw_user_text: String,
+    /// Who made the plan.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub planner_model_id: Option<String>,
+}
+
+/// One file that answers the question.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SearchHit {
+    /// Path relative to the warehouse root; `archive.zip!/member` inside archives.
+    pub path: String,
+    /// 0 to 1; see `ask::fuse` for the formula.
+    pub score: f64,
+    /// `L0`, `L1` or `L2`.
+    pub tier: String,
+    /// Tiers that took part.
+    pub layers: Vec<String>,
+    /// The passage that matched.
+    pub excerpt: String,
+    /// L0 fields, anchors and chunk ids.
+    pub metadata: Map<String, Value>,
+    /// Why this is a hit, from facts only.
+    pub reasoning: String,
+}
+
+/// How the answer came about.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ResponseStats {
+    /// `tiered` or `legacy`.
+    pub pipeline: String,
+    /// The root that was asked; the common parent's list joined by `:` when there are several.
+    pub warehouse_root: String,
+    /// Directory of the index.
+    pub db_path: String,
+    /// Milliseconds from request to response.
+    pub latency_ms: Option<f64>,
+    /// Embedding model.
+    pub embed_model: Option<String>,
+    /// Chunks in the index.
+    pub chunk_rows_indexed: Option<u64>,
+    /// Distinct paths after the per-file merge.
+    pub unique_paths_in_index: Option<u64>,
+    /// The same, before the cut to the limit.
+    pub l1_candidates_merged: Option<u64>,
+    /// Number of hits.
+    pub hits_returned: u64,
+    /// Number of hits by tier.
+    pub hits_by_tier: BTreeMap<String, u64>,
+    /// Files walked, in the legacy pipeline.
+    pub filesystem_files_seen: Option<u64>,
+}
+
+/// The answer to a question.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AskResponse {
+    /// The plan that was carried out.
+    pub query_plan: QueryPlan,
+    /// Hits, best first.
+    pub hits: Vec<SearchHit>,
+    /// A summary of the hits, or null.
+    pub answer_summary: Option<String>,
+    /// What the user should know: skipped paths, missing parts, stale index.
+    pub warnings: Vec<String>,
+    /// How it came about.
+    pub stats: Option<ResponseStats>,
+}
+
+/// A question as a client sends it. Fields that are absent take the configured default.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct AskRequest {
+    /// The question.
+    pub query: String,
+    /// What may leave the machine.
+    pub privacy_mode: Option<PrivacyMode>,
+    /// Only below this folder.
+    pub warehouse_root: Option<String>,
+    /// Most hits, 1 to 1000.
+    pub limit: Option<u32>,
+    /// Filters that are added to those the librarian finds.
+    pub filters: L0Filters,
+}

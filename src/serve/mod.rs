@@ -1,0 +1,1 @@
+//! gRPC over the services.

@@ -1,0 +1,71 @@
+//! Chunks and vectors on disk: the keyword leg, the vector leg, and upkeep.
+//!
+//! Nothing here fuses legs, knows files by path, or decides what is stale: that is `ask` and `index`.
+
+use crate::error::Result;
+use crate::model::{ChunkId, FileChunks, FileId, LegHit, StoredChunk};
+
+/// Which files a leg may return. Applied before the top k are chosen, so that a narrow filter loses no recall.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FileSet {
+    /// Every file.
+    All,
+    /// Only these, sorted.
+    Only(std::sync::Arc<Vec<FileId>>),
+}
+
+/// A keyword query, already taken apart by the librarian.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KeywordQuery {
+    /// Words of which any may match; more and rarer ones rank higher.
+    pub text: String,
+}
+
+/// The store at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StoreStats {
+    /// Rows of the table.
+    pub chunks: u64,
+    /// Bytes on disk.
+    pub bytes: u64,
+    /// Data fragments; many small ones slow queries down.
+    pub fragments: u64,
+    /// Rows that the keyword index does not cover yet; they are scanned.
+    pub unindexed_rows: u64,
+    /// Error of the last upkeep, if it failed.
+    pub upkeep_error: Option<String>,
+}
+
+/// A table of chunks of one model. One writer at a time; readers are never blocked.
+#[async_trait::async_trait]
+pub trait Store: Send + Sync {
+    /// Replaces all chunks of these files, and has them on disk (synced) when it returns.
+    async fn replace(&self, files: Vec<FileChunks>) -> Result<()>;
+
+    /// Deletes all chunks of these files.
+    async fn delete(&self, files: &[FileId]) -> Result<()>;
+
+    /// Gives `to` copies of all chunks of `from`; returns how many. Used when a file's content is already known.
+    async fn copy(&self, from: FileId, to: FileId) -> Result<u64>;
+
+    /// Returns the `limit` chunks nearest to `vector` by cosine, best first.
+    async fn vector_leg(&self, vector: &[f32], files: &FileSet, limit: usize) -> Result<Vec<LegHit>>;
+
+    /// Returns the `limit` chunks that match best by BM25, best first.
+    async fn keyword_leg(&self, query: &KeywordQuery, files: &FileSet, limit: usize) -> Result<Vec<LegHit>>;
+
+    /// Returns these chunks, in any order; missing ones are left out.
+    async fn chunks(&self, ids: &[(FileId, ChunkId)]) -> Result<Vec<StoredChunk>>;
+
+    /// Returns the cosine similarity of `vector` to each of these chunks, in any order; missing ones are left out.
+    async fn similarities(&self, vector: &[f32], ids: &[(FileId, ChunkId)]) -> Result<Vec<LegHit>>;
+
+    /// Returns the ids of all files that have chunks, sorted: for the reconcile at start.
+    async fn file_ids(&self) -> Result<Vec<FileId>>;
+
+    /// Brings indexes up to date, compacts and prunes, as far as it is worth it. Bounded in memory.
+    async fn upkeep(&self) -> Result<()>;
+
+    /// Returns counts and sizes.
+    async fn stats(&self) -> Result<StoreStats>;
+}

@@ -1,0 +1,1 @@
+//! Roots to files and changes.
