@@ -3,7 +3,10 @@
 //! [`Embedder`] has three implementations: ONNX Runtime in process (the default), Ollama and OpenAI-compatible servers.
 //! Nothing here knows of files, chunks or the store.
 
+use std::sync::Arc;
+
 use crate::error::Result;
+use crate::model::TokenCounter;
 
 /// A vector: as long as [`Embedder::dimension`], L2 norm 1.
 pub type Vector = Vec<f32>;
@@ -42,15 +45,5 @@ pub trait Embedder: Send + Sync {
     fn name(&self) -> &str;
 
     /// The model's own tokenizer, to size chunks. Remote models give an approximation.
-    fn token_counter(&self) -> std::sync::Arc<dyn TokenCounter>;
-}
-
-/// Finds the tokens of a text.
-pub trait TokenCounter: Send + Sync {
-    /// Returns the byte range of every token of `text`, in order, without special tokens. Ranges do not overlap, lie on
-    /// character boundaries, and may leave gaps (white space).
-    fn token_spans(&self, text: &str) -> Vec<(usize, usize)>;
-
-    /// Most tokens a chunk may have so that nothing is cut when it is embedded.
-    fn max_chunk_tokens(&self) -> usize;
+    fn token_counter(&self) -> Arc<dyn TokenCounter>;
 }

@@ -103,3 +103,13 @@ pub struct StoredChunk {
     /// The chunk.
     pub chunk: Chunk,
 }
+
+/// Finds the tokens of a text.
+pub trait TokenCounter: Send + Sync {
+    /// Returns the byte range of every token of `text`, in order, without special tokens. Ranges do not overlap, lie on
+    /// character boundaries, and may leave gaps (white space).
+    fn token_spans(&self, text: &str) -> Vec<(usize, usize)>;
+
+    /// Most tokens a chunk may have so that nothing is cut when it is embedded.
+    fn max_chunk_tokens(&self) -> usize;
+}

@@ -10,7 +10,7 @@ mod file;
 mod job;
 mod query;
 
-pub use chunk::{Chunk, ChunkId, Embedded, FileChunks, LegHit, StoredChunk, Tier};
+pub use chunk::{Chunk, ChunkId, Embedded, FileChunks, LegHit, StoredChunk, Tier, TokenCounter};
 pub use document::{Anchor, Block, BlockKind, Document, ExtractFailure, ExtractLimits};
 pub use file::{ContentHash, FileFilter, FileId, FileKind, FileRecord, FileState, FoundFile, Reason, Root, RootId};
 pub use job::{Coverage, IndexRequest, JobSnapshot, JobState, Phase, Status};
