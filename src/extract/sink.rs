@@ -1,0 +1,234 @@
+//! Where every reader writes its blocks, and where the limits are kept.
+
+use std::io::Read;
+
+use crate::model::{Anchor, Block, BlockKind, Document, ExtractFailure, ExtractLimits, Reason};
+
+/// The result of a reader: it fails only when nothing sensible can be read any more.
+pub(crate) type ReadResult<T = ()> = std::result::Result<T, ExtractFailure>;
+
+/// What a reader is given.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Input<'a> {
+    /// All bytes of the file or member.
+    pub(crate) bytes: &'a [u8],
+    /// File name, for its extension.
+    pub(crate) name: &'a str,
+}
+
+/// Makes a failure.
+pub(crate) fn failure(reason: Reason, detail: impl Into<String>) -> ExtractFailure {
+    ExtractFailure { reason, detail: detail.into() }
+}
+
+/// Collects blocks, and refuses what goes beyond the limits. One sink serves the whole tree of a nested archive, so that
+/// its sums hold for the tree.
+#[derive(Debug)]
+pub(crate) struct Sink {
+    document: Document,
+    limits: ExtractLimits,
+    text_bytes: u64,
+    inflated_bytes: u64,
+    members: u32,
+    cells: u64,
+    /// Path of archive members that is being read, outermost first.
+    member_path: Vec<String>,
+}
+
+impl Sink {
+    /// Makes an empty sink.
+    pub(crate) fn new(limits: ExtractLimits) -> Sink {
+        Sink {
+            document: Document::default(),
+            limits,
+            text_bytes: 0,
+            inflated_bytes: 0,
+            members: 0,
+            cells: 0,
+            member_path: Vec::new(),
+        }
+    }
+
+    /// Adds a block; white space at its ends goes, and an empty one is dropped. Returns false once the text limit is
+    /// reached: the reader may stop, and whatever it still adds is dropped.
+    ///
+    /// A verbatim anchor must describe `text` exactly; its bytes are corrected for the white space that is cut off.
+    pub(crate) fn push(&mut self, kind: BlockKind, text: &str, mut anchor: Anchor) -> bool {
+        if self.is_full() {
+            self.document.truncated = true;
+            return false;
+        }
+        let trimmed = if kind == BlockKind::Code { trim_blank_lines(text) } else { text.trim() };
+        if trimmed.is_empty() {
+            return true;
+        }
+        if anchor.verbatim {
+            let cut = (trimmed.as_ptr() as usize - text.as_ptr() as usize) as u64;
+            anchor.byte_start = anchor.byte_start.map(|start| start + cut);
+            anchor.byte_end = anchor.byte_start.map(|start| start + trimmed.len() as u64);
+            let skipped_lines = text[..cut as usize].matches('\n').count() as u32;
+            anchor.line_start = anchor.line_start.map(|line| line + skipped_lines);
+            anchor.line_end = anchor.line_start.map(|line| line + trimmed.matches('\n').count() as u32);
+        }
+        if !self.member_path.is_empty() {
+            anchor.member = Some(self.member_path.join("!/"));
+        }
+        let text = match trimmed.contains('\0') {
+            true => {
+                anchor.verbatim = false;
+                trimmed.replace('\0', "\u{FFFD}")
+            }
+            false => trimmed.to_string(),
+        };
+        self.text_bytes += text.len() as u64;
+        self.document.blocks.push(Block { kind, text, anchor });
+        true
+    }
+
+    /// Says whether the text limit is reached.
+    pub(crate) fn is_full(&self) -> bool {
+        self.text_bytes >= self.limits.text_bytes
+    }
+
+    /// Notes something that could not be read while the rest could.
+    pub(crate) fn problem(&mut self, sentence: impl Into<String>) {
+        // A damaged file can have a problem per record: the first few tell it all.
+        const MOST_PROBLEMS: usize = 20;
+        if self.document.problems.len() < MOST_PROBLEMS {
+            self.document.problems.push(sentence.into());
+        }
+    }
+
+    /// Sets the title of the file, unless it has one or we are inside an archive.
+    pub(crate) fn title(&mut self, title: &str) {
+        let title = title.trim();
+        if self.member_path.is_empty() && self.document.title.is_none() && !title.is_empty() {
+            self.document.title = Some(title.to_string());
+        }
+    }
+
+    /// Gives direct access to the fields that only one reader sets (pages, media type).
+    pub(crate) fn document(&mut self) -> &mut Document {
+        &mut self.document
+    }
+
+    /// Returns the limits.
+    pub(crate) fn limits(&self) -> &ExtractLimits {
+        &self.limits
+    }
+
+    /// Marks the text as cut short by a limit.
+    pub(crate) fn truncate(&mut self) {
+        self.document.truncated = true;
+    }
+
+    /// Counts cells of a spreadsheet; false once the limit is reached.
+    pub(crate) fn count_cells(&mut self, cells: u64) -> bool {
+        self.cells += cells;
+        let within = self.cells <= self.limits.cells;
+        self.document.truncated |= !within;
+        within
+    }
+
+    /// Reads a compressed stream to its end, counting what really comes out rather than what a header promises.
+    pub(crate) fn inflate(&mut self, reader: impl Read) -> ReadResult<Vec<u8>> {
+        let left = self.limits.inflated_bytes.saturating_sub(self.inflated_bytes);
+        let mut bytes = Vec::new();
+        let read = reader.take(left + 1).read_to_end(&mut bytes);
+        self.inflated_bytes += bytes.len() as u64;
+        if bytes.len() as u64 > left {
+            let limit = self.limits.inflated_bytes >> 20;
+            return Err(failure(Reason::DecompressionLimit, format!("inflates to more than {limit} MiB")));
+        }
+        read.map_err(|error| failure(Reason::Damaged, format!("compressed data is damaged: {error}")))?;
+        Ok(bytes)
+    }
+
+    /// Goes into an archive member or attachment; pair with [`Sink::leave`]. Fails when nested or numerous beyond the limits.
+    pub(crate) fn enter(&mut self, name: &str) -> ReadResult {
+        self.members += 1;
+        if self.members > self.limits.members {
+            self.document.truncated = true;
+            return Err(failure(Reason::DecompressionLimit, format!("more than {} members", self.limits.members)));
+        }
+        if self.member_path.len() as u32 >= self.limits.depth {
+            return Err(failure(Reason::TooDeep, format!("nested deeper than {}", self.limits.depth)));
+        }
+        self.member_path.push(name.to_string());
+        Ok(())
+    }
+
+    /// Leaves the member.
+    pub(crate) fn leave(&mut self) {
+        self.member_path.pop();
+    }
+
+    /// Says whether we are inside an archive member.
+    pub(crate) fn in_member(&self) -> bool {
+        !self.member_path.is_empty()
+    }
+
+    /// Gives the document.
+    pub(crate) fn finish(self) -> Document {
+        self.document
+    }
+}
+
+/// Cuts leading and trailing lines that are blank, but keeps indentation.
+fn trim_blank_lines(text: &str) -> &str {
+    let text = text.trim_end();
+    let first = text.len() - text.trim_start().len();
+    let line = text[..first].rfind('\n').map_or(0, |newline| newline + 1);
+    &text[line..]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sink(limits: ExtractLimits) -> Sink {
+        Sink::new(limits)
+    }
+
+    #[test]
+    fn a_verbatim_anchor_follows_the_trim() {
+        let mut sink = sink(ExtractLimits::default());
+        let anchor = Anchor {
+            byte_start: Some(10),
+            byte_end: Some(19),
+            line_start: Some(3),
+            line_end: Some(5),
+            verbatim: true,
+            ..Anchor::default()
+        };
+        sink.push(BlockKind::Paragraph, "\n  abc d\n", anchor);
+        let block = sink.finish().blocks.remove(0);
+        assert_eq!(block.text, "abc d");
+        assert_eq!((block.anchor.byte_start, block.anchor.byte_end), (Some(13), Some(18)));
+        assert_eq!((block.anchor.line_start, block.anchor.line_end), (Some(4), Some(4)));
+    }
+
+    #[test]
+    fn inflating_stops_at_the_limit_of_the_whole_tree() {
+        let mut sink = sink(ExtractLimits { inflated_bytes: 10, ..ExtractLimits::default() });
+        assert_eq!(sink.inflate(&b"12345678"[..]).unwrap().len(), 8);
+        assert_eq!(sink.inflate(&b"123"[..]).unwrap_err().reason, Reason::DecompressionLimit);
+    }
+
+    #[test]
+    fn nesting_stops_at_the_limit() {
+        let mut sink = sink(ExtractLimits { depth: 1, ..ExtractLimits::default() });
+        sink.enter("a.zip").unwrap();
+        assert_eq!(sink.enter("b.zip").unwrap_err().reason, Reason::TooDeep);
+    }
+
+    #[test]
+    fn text_beyond_the_limit_is_dropped_and_said_so() {
+        let mut sink = sink(ExtractLimits { text_bytes: 4, ..ExtractLimits::default() });
+        assert!(sink.push(BlockKind::Paragraph, "abcd", Anchor::default()));
+        assert!(!sink.push(BlockKind::Paragraph, "efgh", Anchor::default()));
+        let document = sink.finish();
+        assert!(document.truncated);
+        assert_eq!(document.text(), "abcd");
+    }
+}
