@@ -1,1 +1,270 @@
-//! Plan to answer.
+//! A plan to an answer: filter on metadata, both legs at once, fusion, per-file merge, and a look at every file before
+//! it is shown.
+//!
+//! [`fuse`] has the formula of the score, [`filter`] the metadata, [`citation`] the check against the file.
+
+mod citation;
+mod excerpt;
+mod filter;
+pub mod fuse;
+mod hit;
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+use crate::ask::citation::Standing;
+use crate::ask::fuse::{Fused, Weights};
+use crate::ask::hit::Found;
+use crate::catalog::Catalog;
+use crate::error::{Error, Result};
+use crate::index::{Index, Served};
+use crate::librarian;
+use crate::model::{
+    AskRequest, AskResponse, ChunkId, FileFilter, FileId, FileRecord, L0Filters, LegHit, PrivacyMode, QueryPlan,
+    ResponseStats, SearchHit, StoredChunk,
+};
+use crate::store::{FileSet, KeywordQuery};
+
+pub use filter::resolve as resolve_filters;
+
+/// Hits when the request names no limit.
+const DEFAULT_LIMIT: u32 = 10;
+/// Most hits of one answer.
+const MAX_LIMIT: u32 = 1_000;
+/// Chunks taken from each leg at least. More costs time, fewer loses files that are good in one leg only.
+const LEG_DEPTH: usize = 200;
+/// Files looked at beyond the limit, to fill the places of those that are gone.
+const SPARE_FILES: usize = 5;
+
+/// Answers questions from the index. Cheap to clone.
+#[derive(Clone)]
+pub struct Asker {
+    catalog: Catalog,
+    index: Index,
+    privacy: PrivacyMode,
+    default_root: Option<PathBuf>,
+    db_path: PathBuf,
+}
+
+/// The legs' results, fused.
+struct Legs {
+    fused: Vec<Fused>,
+    warnings: Vec<String>,
+}
+
+impl Asker {
+    /// Makes an asker over an index. `default_root` limits questions that name no root.
+    pub fn new(
+        catalog: Catalog,
+        index: Index,
+        privacy: PrivacyMode,
+        default_root: Option<PathBuf>,
+        db_path: PathBuf,
+    ) -> Asker {
+        Asker { catalog, index, privacy, default_root, db_path }
+    }
+
+    /// Answers a question.
+    ///
+    /// # Errors
+    /// The request is wrong, or the index cannot be read.
+    pub async fn ask(&self, request: AskRequest) -> Result<AskResponse> {
+        let begun = Instant::now();
+        let limit = match request.limit.unwrap_or(DEFAULT_LIMIT) {
+            limit @ 1..=MAX_LIMIT => limit as usize,
+            other => return Err(Error::invalid(format!("limit {other} is not between 1 and {MAX_LIMIT}"))),
+        };
+        let plan = librarian::plan(&request, self.privacy)?;
+        let filters = plan.l0_filters.clone().unwrap_or_default();
+        let root = self.root(request.warehouse_root.as_deref())?;
+        let served = self.index.serving();
+        let stats = served.store.stats().await?;
+
+        let mut warnings = Vec::new();
+        let filter = filter::resolve(&filters, root.as_deref())?;
+        let hits = if stats.chunks == 0 {
+            warnings.push("nothing is indexed yet: only file names were searched; run `vic index`".to_string());
+            self.by_name(&plan, &filter, limit).await?
+        } else {
+            let files = self.allowed(&filter).await?;
+            let legs = self.legs(&served, &plan, &files, limit).await?;
+            warnings.extend(legs.warnings);
+            self.answer(&served, &plan, &filters, legs.fused, limit, &mut warnings).await?
+        };
+        self.warn_of_pending(&mut warnings).await?;
+        let mut response = AskResponse {
+            answer_summary: hit::summary(&plan, &hits),
+            query_plan: plan,
+            stats: None,
+            hits: hits.into_iter().map(|it| it.hit).collect(),
+            warnings,
+        };
+        let mut response_stats = self.stats(&served, root.as_deref(), &response.hits, stats.chunks).await?;
+        response_stats.latency_ms = Some(begun.elapsed().as_secs_f64() * 1e3);
+        response.stats = Some(response_stats);
+        Ok(response)
+    }
+
+    /// The folder that is asked: the request's, else the configured one, else all.
+    fn root(&self, wanted: Option<&str>) -> Result<Option<PathBuf>> {
+        let Some(path) = wanted.map(PathBuf::from).or_else(|| self.default_root.clone()) else { return Ok(None) };
+        match path.canonicalize() {
+            Ok(path) => Ok(Some(path)),
+            // A root on a disk that is not mounted can still be asked.
+            Err(_) if path.is_absolute() => Ok(Some(path)),
+            Err(error) => Err(Error::io("find", &path, &error)),
+        }
+    }
+
+    /// The files that pass the filter, before any leg runs.
+    async fn allowed(&self, filter: &FileFilter) -> Result<FileSet> {
+        if filter.is_empty() {
+            return Ok(FileSet::All);
+        }
+        let (catalog, filter) = (self.catalog.clone(), filter.clone());
+        let ids = crate::index::blocking(move || catalog.select(&filter)).await?;
+        Ok(FileSet::Only(Arc::new(ids)))
+    }
+
+    /// Both legs at the same time, then the true similarity of what only the keyword leg found.
+    async fn legs(&self, served: &Served, plan: &QueryPlan, files: &FileSet, limit: usize) -> Result<Legs> {
+        let depth = LEG_DEPTH.max(limit * 3);
+        let text = plan.l1_query_text.as_deref().unwrap_or(&plan.raw_user_text);
+        let keywords = KeywordQuery { text: text.to_string() };
+        let keyword_leg = served.store.keyword_leg(&keywords, files, depth);
+        let mut warnings = Vec::new();
+        let (keyword, vector, extra) = match &served.embedder {
+            Some(embedder) => {
+                let vector_leg = async {
+                    let vector = embedder.embed_query(text).await?;
+                    let hits = served.store.vector_leg(&vector, files, depth).await?;
+                    Ok::<_, Error>((vector, hits))
+                };
+                let (keyword, vector_result) = tokio::join!(keyword_leg, vector_leg);
+                let keyword = keyword?;
+                match vector_result {
+                    Ok((query, vector)) => {
+                        let only_keyword = missing_in(&keyword, &vector);
+                        let extra = served.store.similarities(&query, &only_keyword).await?;
+                        (keyword, vector, extra)
+                    }
+                    Err(error) => {
+                        warnings.push(format!("answered by keywords alone: {}", error.message));
+                        (keyword, Vec::new(), Vec::new())
+                    }
+                }
+            }
+            None => {
+                warnings.push("answered by keywords alone: the model of this index cannot be loaded".to_string());
+                (keyword_leg.await?, Vec::new(), Vec::new())
+            }
+        };
+        let floor = plan.l1_threshold.map_or(f32::MIN, |it| it as f32);
+        let mut fused = fuse::fuse(&keyword, &vector, &extra, &Weights::default());
+        fused.retain(|it| plan.l1_threshold.is_none() || it.vector.is_some_and(|(_, similarity)| similarity >= floor));
+        Ok(Legs { fused, warnings })
+    }
+
+    /// Fused files to hits: records and passages fetched, files that are gone left out.
+    async fn answer(
+        &self,
+        served: &Served,
+        plan: &QueryPlan,
+        filters: &L0Filters,
+        fused: Vec<Fused>,
+        limit: usize,
+        warnings: &mut Vec<String>,
+    ) -> Result<Vec<Found>> {
+        let top: Vec<Fused> = fused.into_iter().take(limit + SPARE_FILES).collect();
+        let wanted: Vec<(FileId, ChunkId)> = top.iter().map(|it| (it.file_id, it.chunk_id.clone())).collect();
+        let (catalog, ids) = (self.catalog.clone(), top.iter().map(|it| it.file_id).collect::<Vec<_>>());
+        let (chunks, records) =
+            tokio::try_join!(served.store.chunks(&wanted), crate::index::blocking(move || catalog.records(&ids)))?;
+        let chunks: HashMap<(FileId, ChunkId), StoredChunk> =
+            chunks.into_iter().map(|it| ((it.file_id, it.chunk.id.clone()), it)).collect();
+        let records: HashMap<FileId, FileRecord> = records.into_iter().map(|it| (it.id, it)).collect();
+        let (question, filters) = (plan.clone(), filters.clone());
+        let (found, changed) = crate::index::blocking(move || {
+            let mut found = Vec::new();
+            let mut changed = Vec::new();
+            for fused in top {
+                let key = (fused.file_id, fused.chunk_id.clone());
+                let (Some(record), Some(stored)) = (records.get(&fused.file_id), chunks.get(&key)) else { continue };
+                let standing = citation::check(record, &stored.chunk.anchor, stored.chunk.body());
+                if standing == Standing::Gone || found.len() == limit {
+                    continue;
+                }
+                if standing == Standing::Changed {
+                    changed.push(record.found.path.display().to_string());
+                }
+                found.push(hit::from_chunk(&question, &filters, record, &stored.chunk, &fused, standing));
+            }
+            Ok((found, changed))
+        })
+        .await?;
+        warnings.extend(
+            changed.iter().map(|path| format!("`{path}` has changed since it was indexed; its passage may be old")),
+        );
+        Ok(found)
+    }
+
+    /// Files whose names hold the question's words: all there is before content is read.
+    async fn by_name(&self, plan: &QueryPlan, filter: &FileFilter, limit: usize) -> Result<Vec<Found>> {
+        let words = excerpt::content_words(&plan.raw_user_text);
+        let (catalog, mut filter) = (self.catalog.clone(), filter.clone());
+        filter.name_words = words.clone();
+        let (records, _) = crate::index::blocking(move || catalog.search(&filter, limit as u32, 0)).await?;
+        Ok(records.iter().map(|record| hit::from_name(&words, record)).collect())
+    }
+
+    async fn warn_of_pending(&self, warnings: &mut Vec<String>) -> Result<()> {
+        let catalog = self.catalog.clone();
+        let pending = crate::index::blocking(move || catalog.pending_count(None)).await?;
+        if pending > 0 {
+            warnings.push(format!("{pending} files are not indexed yet; `vic status` shows the progress"));
+        }
+        Ok(())
+    }
+
+    async fn stats(
+        &self,
+        served: &Served,
+        root: Option<&Path>,
+        hits: &[SearchHit],
+        chunks: u64,
+    ) -> Result<ResponseStats> {
+        let roots = self.index.roots().await?;
+        let warehouse_root = match root {
+            Some(root) => root.display().to_string(),
+            None => roots.iter().map(|it| it.path.display().to_string()).collect::<Vec<_>>().join(":"),
+        };
+        let mut hits_by_tier = BTreeMap::new();
+        for hit in hits {
+            *hits_by_tier.entry(hit.tier.clone()).or_insert(0) += 1;
+        }
+        let indexed = served.store.file_ids().await?.len() as u64;
+        let tiered = chunks > 0;
+        let seen = if tiered { None } else { Some(self.index.coverage().await?.found) };
+        Ok(ResponseStats {
+            pipeline: if tiered { "tiered" } else { "legacy" }.into(),
+            warehouse_root,
+            db_path: self.db_path.display().to_string(),
+            latency_ms: None,
+            embed_model: served.embedder.as_ref().filter(|_| tiered).map(|it| it.name().to_string()),
+            chunk_rows_indexed: tiered.then_some(chunks),
+            unique_paths_in_index: tiered.then_some(indexed),
+            l1_candidates_merged: tiered.then_some(indexed),
+            hits_returned: hits.len() as u64,
+            hits_by_tier,
+            filesystem_files_seen: seen,
+        })
+    }
+}
+
+/// The keyword leg's chunks that the vector leg did not reach.
+fn missing_in(keyword: &[LegHit], vector: &[LegHit]) -> Vec<(FileId, ChunkId)> {
+    let reached: std::collections::HashSet<&ChunkId> = vector.iter().map(|it| &it.chunk_id).collect();
+    keyword.iter().filter(|it| !reached.contains(&it.chunk_id)).map(|it| (it.file_id, it.chunk_id.clone())).collect()
+}

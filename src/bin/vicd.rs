@@ -1,1 +1,51 @@
-fn main() {}
+//! The daemon: `vicd` runs it, `vicd worker` is the process in which it reads files.
+
+use std::process::ExitCode;
+
+use vic::config::Config;
+use vic::error::{Error, Result};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    // Before any thread is there: ONNX Runtime looks at the environment when it is loaded.
+    vic::embed::disable_telemetry();
+    let argument = std::env::args().nth(1);
+    let outcome =
+        match argument.as_deref() {
+            Some("worker") => vic::extract::run_worker().map_err(Error::internal),
+            Some("--version" | "-V") => {
+                eprintln_line(&format!("vicd {}", env!("CARGO_PKG_VERSION")));
+                Ok(())
+            }
+            None => run(),
+            Some(other) => Err(Error::invalid(format!("unknown argument `{other}`"))
+                .hint("vicd takes none; settings are VIC_* variables")),
+        };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln_line(&format!("error: {error}"));
+            if let Some(hint) = &error.hint {
+                eprintln_line(&format!("hint: {hint}"));
+            }
+            ExitCode::from(error.code.exit_code())
+        }
+    }
+}
+
+fn run() -> Result<()> {
+    let config = Config::load()?;
+    vic::daemon::start_logging(&config.log_level)?;
+    let program = std::env::current_exe().map_err(Error::internal)?;
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().map_err(Error::internal)?;
+    runtime.block_on(vic::daemon::run(config, program))
+}
+
+/// Whoever starts the daemon reads its last words here.
+fn eprintln_line(text: &str) {
+    use std::io::Write;
+    writeln!(std::io::stderr(), "{text}").ok();
+}

@@ -1,1 +1,104 @@
-//! Configuration to a running process.
+//! Configuration to a running process: directories, lock, parts, listeners, signals.
+
+mod lock;
+mod process;
+mod service;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tokio::net::{TcpListener, UnixListener};
+use tokio_util::sync::CancellationToken;
+use tracing::info;
+
+use crate::ask::Asker;
+use crate::catalog::{Catalog, Jobs};
+use crate::config::Config;
+use crate::embed::models::ModelStore;
+use crate::error::{Error, ErrorCode, IoContext, Result};
+use crate::extract::{Tools, WorkerPool};
+use crate::index::{Index, Parts};
+use crate::serve::{self, Listeners};
+
+pub use crate::daemon::process::{Memory, start_logging};
+use crate::daemon::service::{Daemon, Facts};
+
+/// Runs until a signal, or a request, ends it. `program` is run with the argument `worker` for extraction.
+///
+/// # Errors
+/// The data directory is held by another daemon, damaged or foreign; the model is missing; the address is taken.
+pub async fn run(config: Config, program: PathBuf) -> Result<()> {
+    let shutdown = CancellationToken::new();
+    process::end_on_signal(&shutdown)?;
+    run_until(config, program, shutdown).await
+}
+
+/// As [`run`], but ends with `shutdown` and leaves signals alone.
+///
+/// # Errors
+/// As [`run`].
+pub async fn run_until(config: Config, program: PathBuf, shutdown: CancellationToken) -> Result<()> {
+    process::private_dir(&config.data_dir)?;
+    let _lock = lock::take(&config)?;
+    process::raise_file_limit();
+    let catalog = Catalog::open(&config.catalog_path())?;
+    process::private_dir(config.job_db_path.parent().unwrap_or(&config.data_dir))?;
+    let jobs = Jobs::open(&config.job_db_path)?;
+    jobs.interrupt_running()?;
+    let embedder = crate::embed::open(&config).await?;
+    let models = ModelStore::new(config.model_dirs.clone());
+    let tools = Tools { pdfium: models.locate("pdfium", "libpdfium.so").ok() };
+    let pool = Arc::new(WorkerPool::new(program, config.workers, config.limits.clone(), tools));
+    let listeners = bind(&config).await?;
+    let tcp = listeners.tcp.local_addr().at("bind", &config.address_path())?;
+    process::private_dir(&config.db_path)?;
+    let parts = Parts { config: config.clone(), catalog: catalog.clone(), jobs, embedder: embedder.clone(), pool: pool.clone() };
+    let index = Index::open(parts, shutdown.child_token()).await?;
+    let asker = Asker::new(
+        catalog.clone(),
+        index.clone(),
+        config.privacy_mode,
+        config.warehouse_root.clone(),
+        config.db_path.clone(),
+    );
+    let facts = Facts { listen: tcp, data_dir: config.data_dir.clone(), privacy: config.privacy_mode };
+    let daemon = Arc::new(Daemon::new(facts, catalog, index, asker, embedder, pool, shutdown.clone()));
+    write_address(&config, &tcp.to_string())?;
+    info!(pid = std::process::id(), %tcp, data = %config.data_dir.display(), "vicd is ready");
+    let outcome = serve::run(daemon, listeners, shutdown.clone()).await;
+    shutdown.cancel();
+    remove(&config.socket_path());
+    remove(&config.address_path());
+    info!("vicd has ended");
+    outcome
+}
+
+/// Opens both listeners. A socket file without a daemon behind it is stale: the lock is ours.
+async fn bind(config: &Config) -> Result<Listeners> {
+    let socket = config.socket_path();
+    remove(&socket);
+    let unix = UnixListener::bind(&socket).map_err(|error| {
+        Error::io("bind", &socket, &error)
+            .hint("a socket path may have about 100 bytes: choose a shorter VIC_DATA_DIR")
+    })?;
+    process::make_private(&socket)?;
+    let tcp = TcpListener::bind(config.listen).await.map_err(|error| {
+        let code = match error.kind() {
+            std::io::ErrorKind::AddrInUse => ErrorCode::Locked,
+            _ => ErrorCode::Unavailable,
+        };
+        Error::new(code, format!("cannot listen on `{}`: {error}", config.listen))
+            .hint("set VIC_LISTEN to another address, e.g. 127.0.0.1:0 for any free port")
+    })?;
+    Ok(Listeners { unix, tcp })
+}
+
+fn write_address(config: &Config, address: &str) -> Result<()> {
+    let path = config.address_path();
+    std::fs::write(&path, format!("{address}\n")).at("write", &path)
+}
+
+fn remove(path: &Path) {
+    // Missing is what we want; anything else shows when the path is used next.
+    let _missing = std::fs::remove_file(path);
+}

@@ -1,1 +1,408 @@
-//! The pipeline.
+//! Changes to a committed index: jobs, scans, watching, upkeep.
+//!
+//! Start reading at [`pipeline`]: it is the only file that knows the order of the stages. [`Index`] is what the daemon
+//! and the services hold.
+
+mod embedding;
+mod feeding;
+mod jobs;
+mod pipeline;
+mod progress;
+mod reading;
+mod scan;
+mod storing;
+mod tables;
+mod watching;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use crate::catalog::{Catalog, Jobs, RequeueScope, VectorCache};
+use crate::chunk::{ChunkSettings, Chunker};
+use crate::config::Config;
+use crate::embed::Embedder;
+use crate::error::{Error, ErrorCode, Result};
+use crate::extract::WorkerPool;
+use crate::index::pipeline::{Pipeline, Run};
+use crate::index::progress::Progress;
+use crate::index::tables::Tables;
+use crate::index::watching::Watching;
+use crate::model::{Coverage, IndexRequest, JobSnapshot, Phase, Root};
+use crate::store::StoreStats;
+use crate::warehouse::Rules;
+
+pub use crate::index::tables::Served;
+
+/// Vectors kept for texts that are not in the store now: 400,000 of 384 dimensions are some 600 MiB on disk.
+const CACHED_VECTORS: u64 = 400_000;
+
+/// What the index is made of. The caller opens each part, so that tests can hand over others.
+pub struct Parts {
+    /// Settings.
+    pub config: Config,
+    /// Files.
+    pub catalog: Catalog,
+    /// Jobs.
+    pub jobs: Jobs,
+    /// The embedder of the present model.
+    pub embedder: Arc<dyn Embedder>,
+    /// The extraction workers.
+    pub pool: Arc<WorkerPool>,
+}
+
+/// The index of all roots. Cheap to clone.
+#[derive(Clone)]
+pub struct Index {
+    inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    config: Config,
+    catalog: Catalog,
+    jobs: Jobs,
+    vectors: VectorCache,
+    rules: Arc<Rules>,
+    pool: Arc<WorkerPool>,
+    chunker: Arc<Chunker>,
+    embedder: Arc<dyn Embedder>,
+    tables: Tables,
+    watching: Watching,
+    /// Whoever holds it runs the pipeline. Fair: jobs run in the order in which they were asked for.
+    engine: tokio::sync::Mutex<()>,
+    /// Jobs that have not ended.
+    running: Mutex<BTreeMap<String, (Arc<Progress>, CancellationToken)>>,
+    /// What is not as it should be, by part.
+    degraded: Mutex<BTreeMap<String, String>>,
+    shutdown: CancellationToken,
+}
+
+impl Index {
+    /// Opens the index, and begins to watch and to reconcile every root in the background.
+    ///
+    /// # Errors
+    /// A part of the data directory is damaged, foreign, or of a newer format.
+    pub async fn open(parts: Parts, shutdown: CancellationToken) -> Result<Index> {
+        let Parts { config, catalog, jobs, embedder, pool } = parts;
+        let vectors = VectorCache::open(&config.vector_cache_path(), CACHED_VECTORS)?;
+        let model = serde_json::json!({ "backend": format!("{:?}", config.embed.backend).to_lowercase(),
+            "model": config.embed.model, "precision": config.embed.precision });
+        let old_config = config.clone();
+        let tables = Tables::open(&catalog, &config.db_path, embedder.clone(), model.to_string(), async move |text| {
+            open_old(old_config, text).await
+        })
+        .await?;
+        let (watching, changes) = Watching::start(config.walk.watch)?;
+        let inner = Arc::new(Inner {
+            rules: Arc::new(Rules::new(&config.walk, &[config.data_dir.clone(), config.db_path.clone()])?),
+            chunker: Arc::new(Chunker::new(embedder.token_counter(), ChunkSettings::default())),
+            config,
+            catalog,
+            jobs,
+            vectors,
+            pool,
+            embedder,
+            tables,
+            watching,
+            engine: tokio::sync::Mutex::new(()),
+            running: Mutex::default(),
+            degraded: Mutex::default(),
+            shutdown,
+        });
+        inner.reconcile_store().await?;
+        tokio::spawn(watching::follow(inner.clone(), changes));
+        tokio::spawn(inner.clone().keep_fresh());
+        Ok(Index { inner })
+    }
+
+    /// Begins a job and returns at once. Folders that lie in no root become roots.
+    ///
+    /// # Errors
+    /// A path does not exist or cannot be read.
+    pub async fn start_job(&self, request: IndexRequest) -> Result<JobSnapshot> {
+        jobs::start(&self.inner, request).await
+    }
+
+    /// Watches a job that has not ended, or shows the end of one that has.
+    ///
+    /// # Errors
+    /// There is no such job.
+    pub fn watch_job(&self, id: &str) -> Result<tokio::sync::watch::Receiver<JobSnapshot>> {
+        if let Some((progress, _)) = self.inner.running().get(id) {
+            return Ok(progress.watch());
+        }
+        Ok(tokio::sync::watch::channel(self.job(id)?).1)
+    }
+
+    /// Returns a job as it stands.
+    ///
+    /// # Errors
+    /// There is no such job.
+    pub fn job(&self, id: &str) -> Result<JobSnapshot> {
+        if let Some((progress, _)) = self.inner.running().get(id) {
+            return Ok(progress.snapshot());
+        }
+        let unknown = || Error::not_found(format!("there is no job `{id}`")).hint("`vic jobs` lists them");
+        self.inner.jobs.get(id)?.ok_or_else(unknown)
+    }
+
+    /// Returns the latest jobs, newest first.
+    ///
+    /// # Errors
+    /// The job file cannot be read.
+    pub fn jobs(&self, limit: u32) -> Result<Vec<JobSnapshot>> {
+        let mut jobs = self.inner.jobs.list(limit)?;
+        let running = self.inner.running();
+        for job in &mut jobs {
+            if let Some((progress, _)) = running.get(&job.job_id) {
+                *job = progress.snapshot();
+            }
+        }
+        Ok(jobs)
+    }
+
+    /// Returns the jobs that have not ended.
+    pub fn running_jobs(&self) -> Vec<JobSnapshot> {
+        self.inner.running().values().map(|(progress, _)| progress.snapshot()).collect()
+    }
+
+    /// Asks a job to stop. What is done stays.
+    ///
+    /// # Errors
+    /// There is no such job.
+    pub fn cancel_job(&self, id: &str) -> Result<JobSnapshot> {
+        if let Some((_, cancel)) = self.inner.running().get(id) {
+            cancel.cancel();
+        }
+        self.job(id)
+    }
+
+    /// Returns the roots.
+    ///
+    /// # Errors
+    /// The catalog cannot be read.
+    pub async fn roots(&self) -> Result<Vec<Root>> {
+        self.inner.roots().await
+    }
+
+    /// Makes a folder a root and watches it. Nothing is read yet.
+    ///
+    /// # Errors
+    /// It does not exist, is no folder, or cannot be read.
+    pub async fn add_root(&self, path: &Path) -> Result<Root> {
+        self.inner.add_root(path).await
+    }
+
+    /// Forgets a root and everything indexed below it. The files themselves are not touched.
+    ///
+    /// # Errors
+    /// It is no root.
+    pub async fn remove_root(&self, path: &Path) -> Result<()> {
+        let roots = self.inner.roots().await?;
+        let path = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+        let Some(root) = roots.into_iter().find(|it| it.path == path) else {
+            return Err(Error::not_found(format!("`{}` is not a root", path.display())).hint("`vic roots` lists them"));
+        };
+        self.inner.watching.remove(root.id);
+        let catalog = self.inner.catalog.clone();
+        blocking(move || catalog.remove_root(root.id)).await?;
+        scan::bury(&self.inner.catalog, &self.inner.tables.writing()).await?;
+        Ok(())
+    }
+
+    /// Returns the files by state, of one root or all.
+    ///
+    /// # Errors
+    /// The catalog cannot be read.
+    pub async fn coverage(&self) -> Result<Coverage> {
+        let catalog = self.inner.catalog.clone();
+        blocking(move || catalog.coverage(None)).await
+    }
+
+    /// Returns counts and sizes of the table that answers.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn store_stats(&self) -> Result<StoreStats> {
+        self.inner.tables.serving().store.stats().await
+    }
+
+    /// Returns the table that answers, with its embedder.
+    pub fn serving(&self) -> Served {
+        self.inner.tables.serving()
+    }
+
+    /// Returns what is not as it should be, with cause and cure.
+    pub fn degraded(&self) -> Vec<String> {
+        let mut sentences: Vec<String> = self.inner.degraded().values().cloned().collect();
+        if self.inner.tables.is_switching() {
+            sentences.push("another model's index answers until every file is in the new one; see `vic jobs`".into());
+        }
+        sentences
+    }
+}
+
+impl Inner {
+    /// Runs the whole pipeline over everything pending. One at a time.
+    pub(crate) async fn drain(&self, run: &Run) -> Result<()> {
+        let table = self.tables.writing();
+        let pipeline = Pipeline {
+            catalog: self.catalog.clone(),
+            vectors: self.vectors.clone(),
+            pool: self.pool.clone(),
+            chunker: self.chunker.clone(),
+            embedder: self.embedder.clone(),
+            table: table.clone(),
+            readers: self.config.workers,
+        };
+        pipeline.run(run).await?;
+        scan::bury(&self.catalog, &table).await?;
+        if self.tables.is_switching() {
+            let catalog = self.catalog.clone();
+            if blocking(move || catalog.pending_count(None)).await? == 0 {
+                run.progress.enter(Phase::Finishing);
+                table.upkeep().await?;
+                self.tables.switch().await?;
+                info!("the new model's index is complete and answers from now on");
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs the pipeline for what the watcher found, without a job of its own.
+    pub(crate) fn drain_in_background(self: &Arc<Inner>) {
+        let inner = self.clone();
+        tokio::spawn(async move {
+            let _engine = inner.engine.lock().await;
+            let catalog = inner.catalog.clone();
+            match blocking(move || catalog.pending_count(None)).await {
+                Ok(0) | Err(_) => return,
+                Ok(_) => (),
+            }
+            let run = Run {
+                full: false,
+                max_files: None,
+                cancel: inner.shutdown.clone(),
+                progress: Arc::new(Progress::new(jobs::unnamed())),
+            };
+            let outcome = inner.drain(&run).await;
+            inner.note("watch", outcome.as_ref().err().map(|error| error.message.clone()));
+            if let Err(error) = outcome {
+                warn!(%error, "cannot index what changed");
+            } else if let Err(error) = inner.tables.writing().upkeep().await {
+                inner.note("upkeep", Some(error.message));
+            }
+        });
+    }
+
+    /// Notes, or takes back, that a part is not as it should be.
+    pub(crate) fn note(&self, part: &str, problem: Option<String>) {
+        let mut degraded = self.degraded();
+        match problem {
+            Some(sentence) => degraded.insert(part.to_string(), sentence),
+            None => degraded.remove(part),
+        };
+    }
+
+    async fn roots(&self) -> Result<Vec<Root>> {
+        let catalog = self.catalog.clone();
+        blocking(move || catalog.roots()).await
+    }
+
+    async fn add_root(&self, path: &Path) -> Result<Root> {
+        let (catalog, path) = (self.catalog.clone(), path.to_path_buf());
+        let root = blocking(move || catalog.add_root(&path)).await?;
+        self.watch(&root);
+        Ok(root)
+    }
+
+    fn watch(&self, root: &Root) {
+        self.note(&format!("watch {}", root.path.display()), self.watching.add(root));
+    }
+
+    /// Sets right what a crash left between store and catalog.
+    async fn reconcile_store(&self) -> Result<()> {
+        let table = self.tables.writing();
+        let stored = table.file_ids().await?;
+        let catalog = self.catalog.clone();
+        let (orphans, lost) = blocking(move || {
+            let indexed = catalog.indexed_ids()?;
+            let lost: Vec<_> = indexed.iter().filter(|id| stored.binary_search(id).is_err()).copied().collect();
+            // A pending file may have chunks of its former content: they answer until it is read again.
+            let orphans: Vec<_> = catalog.unknown_ids(&stored)?;
+            if !lost.is_empty() {
+                catalog.requeue(&RequeueScope::Ids(lost.clone()))?;
+            }
+            Ok((orphans, lost.len()))
+        })
+        .await?;
+        if lost > 0 {
+            warn!(files = lost, "the store lacks files that the catalog has as indexed; they are read again");
+        }
+        table.clear(&orphans).await
+    }
+
+    /// Watches every root and reconciles it at start and from then on at intervals.
+    async fn keep_fresh(self: Arc<Inner>) {
+        match self.roots().await {
+            Ok(roots) => roots.iter().for_each(|root| self.watch(root)),
+            Err(error) => warn!(%error, "cannot read the roots"),
+        }
+        let mut ticks = tokio::time::interval(Duration::from_secs(self.config.walk.rescan_seconds.max(1)));
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                () = self.shutdown.cancelled() => return,
+                _ = ticks.tick() => (),
+            }
+            match self.roots().await {
+                Ok(roots) if !roots.is_empty() => {
+                    if let Err(error) = jobs::start(&self, IndexRequest::default()).await {
+                        warn!(%error, "cannot reconcile the roots");
+                    }
+                }
+                Ok(_) | Err(_) => (),
+            }
+        }
+    }
+
+    fn running(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, (Arc<Progress>, CancellationToken)>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn degraded(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, String>> {
+        self.degraded.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Opens the embedder of an old table from what was remembered of it; None when it cannot be had any more.
+async fn open_old(mut config: Config, text: &str) -> Option<Arc<dyn Embedder>> {
+    let remembered: serde_json::Value = serde_json::from_str(text).ok()?;
+    config.embed.backend = match remembered["backend"].as_str()? {
+        "ollama" => crate::config::EmbedBackend::Ollama,
+        "openai" => crate::config::EmbedBackend::OpenAi,
+        _ => crate::config::EmbedBackend::Onnx,
+    };
+    config.embed.model = remembered["model"].as_str()?.to_string();
+    config.embed.precision = remembered["precision"].as_str()?.to_string();
+    crate::embed::open(&config).await.ok()
+}
+
+/// Runs something that blocks (SQLite, files, tokenizers) off the async threads.
+pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(result) => result,
+        Err(error) => Err(Error::new(ErrorCode::Internal, format!("a stage panicked: {error}"))),
+    }
+}
+
+/// Turns a request's path into an absolute one.
+pub(crate) fn absolute(path: &str) -> Result<PathBuf> {
+    use crate::error::IoContext;
+    let path = Path::new(path);
+    path.canonicalize().at("find", path)
+}

@@ -1,0 +1,132 @@
+//! The part of a passage that shows why it matched. Pure.
+
+use std::collections::HashSet;
+use std::ops::Range;
+
+use unicode_segmentation::UnicodeSegmentation;
+
+/// The longest excerpt in characters.
+const EXCERPT_CHARS: usize = 420;
+
+/// English function words, which say nothing about where a passage matches.
+const FUNCTION_WORDS: &[&str] = &[
+    "a", "an", "and", "are", "as", "at", "be", "by", "can", "did", "do", "does", "for", "from", "has", "have", "how",
+    "i", "in", "is", "it", "its", "me", "my", "of", "on", "or", "our", "show", "that", "the", "their", "there", "this",
+    "to", "was", "we", "were", "what", "when", "where", "which", "who", "why", "will", "with", "you",
+];
+
+/// The content words of a question, lower case, without repeats, in order.
+pub(crate) fn content_words(question: &str) -> Vec<String> {
+    let mut seen = HashSet::new();
+    let mut words: Vec<String> = question.unicode_words().map(str::to_lowercase).collect();
+    let meaningful = words.iter().any(|it| !FUNCTION_WORDS.contains(&it.as_str()));
+    words.retain(|it| !(meaningful && FUNCTION_WORDS.contains(&it.as_str())) && seen.insert(it.clone()));
+    words
+}
+
+/// Returns which of the words stand in the text, in the order of `words`. A word also matches one that only adds a
+/// short ending, so that `contract` is found in `contracts`.
+pub(crate) fn words_present<'a>(words: &'a [String], text: &str) -> Vec<&'a str> {
+    let present: Vec<String> = text.unicode_words().map(str::to_lowercase).collect();
+    words.iter().map(String::as_str).filter(|word| present.iter().any(|it| same_word(word, it))).collect()
+}
+
+fn same_word(wanted: &str, present: &str) -> bool {
+    /// `s`, `ed`, `ing`: longer endings make another word.
+    const LONGEST_ENDING: usize = 3;
+    let (short, long) = if wanted.len() <= present.len() { (wanted, present) } else { (present, wanted) };
+    short == long || (short.len() >= 4 && long.len() - short.len() <= LONGEST_ENDING && long.starts_with(short))
+}
+
+/// Returns the sentences of `text` as byte ranges; lines end sentences too.
+fn sentences(text: &str) -> Vec<Range<usize>> {
+    text.unicode_sentence_indices()
+        .flat_map(|(start, sentence)| {
+            sentence.split_inclusive('\n').scan(start, |at, line| {
+                let range = *at..*at + line.len();
+                *at = range.end;
+                Some(range)
+            })
+        })
+        .filter(|range| !text[range.clone()].trim().is_empty())
+        .collect()
+}
+
+/// The sentence of `text` that holds most of the words; the first one when none does.
+pub(crate) fn best_sentence<'a>(words: &[String], text: &'a str) -> &'a str {
+    let ranges = sentences(text);
+    let best = best_of(words, text, &ranges);
+    ranges.get(best).map_or("", |range| text[range.clone()].trim())
+}
+
+fn best_of(words: &[String], text: &str, ranges: &[Range<usize>]) -> usize {
+    let mut best = (0, 0);
+    for (index, range) in ranges.iter().enumerate() {
+        let count = words_present(words, &text[range.clone()]).len();
+        if count > best.1 {
+            best = (index, count);
+        }
+    }
+    best.0
+}
+
+/// Returns the byte range of the excerpt of a passage: the best sentence and its neighbours, as far as they fit.
+pub(crate) fn excerpt(words: &[String], text: &str) -> Range<usize> {
+    let ranges = sentences(text);
+    if ranges.is_empty() {
+        return 0..0;
+    }
+    let best = best_of(words, text, &ranges);
+    let (mut first, mut last) = (best, best);
+    let chars = |range: Range<usize>| text[range].chars().count();
+    loop {
+        let after = last + 1 < ranges.len() && chars(ranges[first].start..ranges[last + 1].end) <= EXCERPT_CHARS;
+        last += usize::from(after);
+        let before = first > 0 && chars(ranges[first - 1].start..ranges[last].end) <= EXCERPT_CHARS;
+        first -= usize::from(before);
+        if !after && !before {
+            break;
+        }
+    }
+    let range = ranges[first].start..ranges[last].end;
+    let end = text[range.clone()].char_indices().nth(EXCERPT_CHARS).map_or(range.end, |(at, _)| range.start + at);
+    range.start..end
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(question: &str, text: &str) -> String {
+        let words = content_words(question);
+        text[excerpt(&words, text)].trim().to_string()
+    }
+
+    #[test]
+    fn a_long_passage_is_cut_around_the_best_sentence() {
+        let filler = "Nothing to see in this sentence at all, move along. ".repeat(20);
+        let text = format!("{filler}The lease was signed by Ada Quill. {filler}");
+        let excerpt = check("who signed the lease?", &text);
+        assert!(excerpt.contains("signed by Ada Quill"));
+        assert!(excerpt.chars().count() <= EXCERPT_CHARS);
+    }
+
+    #[test]
+    fn a_sentence_longer_than_the_excerpt_is_cut_between_characters() {
+        let text = "ü".repeat(2_000);
+        assert_eq!(check("x", &text).chars().count(), EXCERPT_CHARS);
+    }
+
+    #[test]
+    fn function_words_count_only_when_there_is_nothing_else() {
+        assert_eq!(content_words("who signed the lease"), ["signed", "lease"]);
+        assert_eq!(content_words("to be or not to be"), ["not"]);
+        assert_eq!(content_words("who is it"), ["who", "is", "it"]);
+    }
+
+    #[test]
+    fn an_inflected_word_is_the_same_word() {
+        let words = content_words("contract signature");
+        assert_eq!(words_present(&words, "Both contracts bear a sign."), ["contract"]);
+    }
+}

@@ -1,0 +1,84 @@
+//! The plan's metadata filters, checked and made exact.
+
+use std::path::{Path, PathBuf};
+
+use chrono::{DateTime, NaiveDate, NaiveDateTime, TimeZone, Utc};
+
+use crate::error::{Error, Result};
+use crate::model::{FileFilter, L0Filters};
+
+/// Resolves filters to a [`FileFilter`]: dates to nanoseconds, extensions to lower case without the dot.
+///
+/// # Errors
+/// A date, glob or range cannot be understood; the message names it.
+pub fn resolve(filters: &L0Filters, under: Option<&Path>) -> Result<FileFilter> {
+    if let Some(glob) = &filters.path_glob {
+        globset::Glob::new(glob).map_err(|error| Error::invalid(format!("bad glob `{glob}`: {error}")))?;
+    }
+    if let (Some(least), Some(most)) = (filters.min_size, filters.max_size)
+        && least > most
+    {
+        return Err(Error::invalid(format!("min_size {least} is larger than max_size {most}")));
+    }
+    let modified_after_ns = filters.modified_after.as_deref().map(nanoseconds).transpose()?;
+    let modified_before_ns = filters.modified_before.as_deref().map(nanoseconds).transpose()?;
+    if let (Some(after), Some(before)) = (modified_after_ns, modified_before_ns)
+        && after >= before
+    {
+        return Err(Error::invalid("modified_after is not before modified_before"));
+    }
+    Ok(FileFilter {
+        under: under.map(PathBuf::from),
+        extensions: filters.extensions.iter().map(|it| it.trim_start_matches('.').to_lowercase()).collect(),
+        path_glob: filters.path_glob.clone(),
+        modified_after_ns,
+        modified_before_ns,
+        min_size: filters.min_size,
+        max_size: filters.max_size,
+        owner: filters.owner.clone(),
+        ..FileFilter::default()
+    })
+}
+
+/// Reads an RFC 3339 date-time, or a date (midnight UTC), as nanoseconds since the epoch.
+fn nanoseconds(text: &str) -> Result<i64> {
+    let moment = DateTime::parse_from_rfc3339(text)
+        .map(|it| it.with_timezone(&Utc))
+        .or_else(|_| NaiveDateTime::parse_from_str(text, "%Y-%m-%dT%H:%M:%S").map(|it| Utc.from_utc_datetime(&it)))
+        .or_else(|_| {
+            NaiveDate::parse_from_str(text, "%Y-%m-%d")
+                .map(|it| Utc.from_utc_datetime(&it.and_time(chrono::NaiveTime::MIN)))
+        });
+    moment.ok().and_then(|it| it.timestamp_nanos_opt()).ok_or_else(|| {
+        Error::invalid(format!("cannot understand the date `{text}`")).hint("write 2026-03-31 or 2026-03-31T12:00:00Z")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_utc_and_extensions_have_no_dot() {
+        let filters = L0Filters {
+            extensions: vec![".PDF".into(), "md".into()],
+            modified_after: Some("1970-01-02".into()),
+            modified_before: Some("1970-01-03T01:00:00+01:00".into()),
+            ..L0Filters::default()
+        };
+        let filter = resolve(&filters, None).unwrap();
+        const DAY: i64 = 86_400_000_000_000;
+        assert_eq!((filter.modified_after_ns, filter.modified_before_ns), (Some(DAY), Some(2 * DAY)));
+        assert_eq!(filter.extensions, ["pdf", "md"]);
+    }
+
+    #[test]
+    fn what_cannot_be_understood_is_named() {
+        let date = L0Filters { modified_after: Some("soon".into()), ..L0Filters::default() };
+        let glob = L0Filters { path_glob: Some("a[".into()), ..L0Filters::default() };
+        let sizes = L0Filters { min_size: Some(2), max_size: Some(1), ..L0Filters::default() };
+        for (filters, named) in [(date, "soon"), (glob, "a["), (sizes, "min_size")] {
+            assert!(resolve(&filters, None).unwrap_err().message.contains(named));
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! The services of a running daemon, in plain Rust. Every protocol adapts this.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::ask::Asker;
+use crate::catalog::Catalog;
+use crate::daemon::process::Memory;
+use crate::embed::Embedder;
+use crate::error::{Error, ErrorCode, IoContext, Result};
+use crate::extract::WorkerPool;
+use crate::index::{self, Index};
+use crate::model::{
+    AskRequest, AskResponse, Document, FileFilter, FileRecord, IndexRequest, JobSnapshot, PrivacyMode, Root, Status,
+};
+use crate::serve::Service;
+
+/// What does not change while the daemon runs.
+#[derive(Clone, Debug)]
+pub(crate) struct Facts {
+    pub(crate) listen: SocketAddr,
+    pub(crate) data_dir: PathBuf,
+    pub(crate) privacy: PrivacyMode,
+}
+
+/// A running daemon.
+pub(crate) struct Daemon {
+    facts: Facts,
+    catalog: Catalog,
+    index: Index,
+    asker: Asker,
+    embedder: Arc<dyn Embedder>,
+    pool: Arc<WorkerPool>,
+    shutdown: CancellationToken,
+    started: Instant,
+}
+
+impl Daemon {
+    /// Puts the parts together.
+    pub(crate) fn new(
+        facts: Facts,
+        catalog: Catalog,
+        index: Index,
+        asker: Asker,
+        embedder: Arc<dyn Embedder>,
+        pool: Arc<WorkerPool>,
+        shutdown: CancellationToken,
+    ) -> Daemon {
+        Daemon { facts, catalog, index, asker, embedder, pool, shutdown, started: Instant::now() }
+    }
+}
+
+#[async_trait::async_trait]
+impl Service for Daemon {
+    async fn ask(&self, request: AskRequest) -> Result<AskResponse> {
+        self.asker.ask(request).await
+    }
+
+    async fn start_index(&self, request: IndexRequest) -> Result<JobSnapshot> {
+        self.index.start_job(request).await
+    }
+
+    fn watch_job(&self, job_id: &str) -> Result<watch::Receiver<JobSnapshot>> {
+        self.index.watch_job(job_id)
+    }
+
+    async fn job(&self, job_id: &str) -> Result<JobSnapshot> {
+        self.index.job(job_id)
+    }
+
+    async fn jobs(&self, limit: u32) -> Result<Vec<JobSnapshot>> {
+        self.index.jobs(limit)
+    }
+
+    async fn cancel_job(&self, job_id: &str) -> Result<JobSnapshot> {
+        self.index.cancel_job(job_id)
+    }
+
+    async fn status(&self) -> Result<Status> {
+        let memory = Memory::of_this_process();
+        let (coverage, store, roots) =
+            tokio::try_join!(self.index.coverage(), self.index.store_stats(), self.index.roots())?;
+        let mut degraded = self.index.degraded();
+        degraded.extend(store.upkeep_error.map(|error| format!("upkeep of the index failed: {error}")));
+        degraded.extend(roots.iter().filter(|it| !it.problem.is_empty()).map(|it| it.problem.clone()));
+        Ok(Status {
+            version: env!("CARGO_PKG_VERSION").into(),
+            pid: std::process::id(),
+            uptime_seconds: self.started.elapsed().as_secs(),
+            rss_mib: memory.rss_mib,
+            peak_rss_mib: memory.peak_mib,
+            data_dir: self.facts.data_dir.display().to_string(),
+            listen: self.facts.listen.to_string(),
+            privacy_mode: self.facts.privacy,
+            embed_model: self.embedder.name().into(),
+            dimension: self.embedder.dimension() as u32,
+            index_ready: store.chunks > 0,
+            chunks: store.chunks,
+            store_bytes: store.bytes,
+            roots,
+            coverage,
+            running_jobs: self.index.running_jobs(),
+            degraded,
+        })
+    }
+
+    async fn files(&self, filter: FileFilter, limit: u32, offset: u64) -> Result<(Vec<FileRecord>, u64)> {
+        let catalog = self.catalog.clone();
+        index::blocking(move || catalog.search(&filter, limit, offset)).await
+    }
+
+    async fn read(&self, path: &str) -> Result<Document> {
+        let (path, member) = match path.split_once("!/") {
+            Some((path, member)) => (path, Some(member.to_string())),
+            None => (path, None),
+        };
+        let path = Path::new(path);
+        let file = self.open_known(path).await?;
+        let name = path.file_name().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default();
+        let mut document = self.pool.extract(file, &name).await.map_err(|failure| {
+            let detail = if failure.detail.is_empty() { String::new() } else { format!(": {}", failure.detail) };
+            Error::new(
+                ErrorCode::FailedPrecondition,
+                format!("cannot read `{}`: {}{detail}", path.display(), failure.reason.name()),
+            )
+        })?;
+        if let Some(member) = member {
+            document.blocks.retain(|it| it.anchor.member.as_deref() == Some(member.as_str()));
+            if document.blocks.is_empty() {
+                return Err(Error::not_found(format!("`{}` holds no text at `{member}`", path.display())));
+            }
+        }
+        Ok(document)
+    }
+
+    async fn roots(&self) -> Result<Vec<Root>> {
+        self.index.roots().await
+    }
+
+    async fn add_root(&self, path: &str) -> Result<Root> {
+        self.index.add_root(Path::new(path)).await
+    }
+
+    async fn remove_root(&self, path: &str) -> Result<()> {
+        self.index.remove_root(Path::new(path)).await
+    }
+
+    async fn embed(&self, texts: Vec<String>, query: bool) -> Result<Vec<Vec<f32>>> {
+        if !query {
+            return self.embedder.embed_documents(&texts).await;
+        }
+        let mut vectors = Vec::with_capacity(texts.len());
+        for text in &texts {
+            vectors.push(self.embedder.embed_query(text).await?);
+        }
+        Ok(vectors)
+    }
+
+    async fn shutdown(&self) -> Result<()> {
+        self.shutdown.cancel();
+        Ok(())
+    }
+}
+
+impl Daemon {
+    /// Opens a file for reading aloud: only one that lies in a root and is no secret.
+    async fn open_known(&self, path: &Path) -> Result<std::fs::File> {
+        let (catalog, path) = (self.catalog.clone(), path.to_path_buf());
+        index::blocking(move || {
+            let path = path.canonicalize().at("find", &path)?;
+            let record = catalog.record_by_path(&path)?.ok_or_else(|| {
+                Error::not_found(format!("`{}` is not a file of any root", path.display()))
+                    .hint("`vic roots` lists the roots, `vic index PATH` adds one")
+            })?;
+            if record.reason == Some(crate::model::Reason::Secret) {
+                return Err(Error::new(
+                    ErrorCode::PermissionDenied,
+                    format!("`{}` is a known secret file and is never read", path.display()),
+                ));
+            }
+            crate::warehouse::open_beneath(&record.root, &record.found.path).map_err(|refusal| {
+                Error::new(ErrorCode::PermissionDenied, format!("cannot open `{}`: {}", path.display(), refusal.detail))
+            })
+        })
+        .await
+    }
+}

@@ -1,0 +1,143 @@
+//! Third stage: vectors, from the cache or from the embedder.
+
+use std::collections::HashMap;
+
+use futures::StreamExt;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio_stream::wrappers::ReceiverStream;
+
+use crate::catalog::{VectorCache, VectorKey};
+use crate::error::{ErrorCode, Result};
+use crate::index::blocking;
+use crate::index::pipeline::{Pipeline, Run};
+use crate::index::reading::{Facts, Outcome, ReadFile};
+use crate::model::{Chunk, Embedded, FileId, FileRecord, Reason};
+
+/// Files whose chunks are embedded together at most, so that the embedder's threads share enough texts to stay busy.
+const FILES_TOGETHER: usize = 64;
+/// Groups in the embedder at the same time: while one waits for its last text the next keeps the threads busy.
+const GROUPS_AT_ONCE: usize = 2;
+/// Texts handed to the embedder in one call at least, if there are as many: progress moves at this grain.
+const TEXTS_A_CALL: usize = 128;
+
+/// A file that is ready for the store.
+#[derive(Debug)]
+pub(crate) struct Ready {
+    pub(crate) record: FileRecord,
+    pub(crate) outcome: Done,
+    pub(crate) permit: Option<OwnedSemaphorePermit>,
+}
+
+/// What is to be done with it.
+#[derive(Debug)]
+pub(crate) enum Done {
+    /// Store these.
+    Embedded(Facts, Vec<Embedded>),
+    /// Copy that file's chunks.
+    SameAs(Facts, FileId),
+    /// Only mark it.
+    Without(Option<Facts>, Reason, String),
+}
+
+/// Embeds files as they come and sends them on in groups.
+pub(crate) async fn embed(
+    pipeline: &Pipeline,
+    run: &Run,
+    files: mpsc::Receiver<ReadFile>,
+    to_store: mpsc::Sender<Vec<Ready>>,
+) -> Result<()> {
+    let mut groups = ReceiverStream::new(files)
+        .ready_chunks(FILES_TOGETHER)
+        .map(|group| embed_group(pipeline, run, group))
+        .buffered(GROUPS_AT_ONCE);
+    while let Some(group) = groups.next().await {
+        if to_store.send(group?).await.is_err() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+async fn embed_group(pipeline: &Pipeline, run: &Run, group: Vec<ReadFile>) -> Result<Vec<Ready>> {
+    let texts: Vec<&Chunk> = group
+        .iter()
+        .filter_map(|file| match &file.outcome {
+            Outcome::Chunks(_, chunks) => Some(chunks),
+            Outcome::SameAs(..) | Outcome::Without(..) => None,
+        })
+        .flatten()
+        .collect();
+    let vectors = match vectors_of(pipeline, run, &texts).await {
+        Ok(vectors) => vectors,
+        // The backend refuses some text for what it is: find whose, so that the others go on.
+        Err(error) if error.code == ErrorCode::InvalidArgument => {
+            if group.len() == 1 {
+                return Ok(vec![refused(group, &error.message)]);
+            }
+            let mut ready = Vec::with_capacity(group.len());
+            for file in group {
+                ready.extend(Box::pin(embed_group(pipeline, run, vec![file])).await?);
+            }
+            return Ok(ready);
+        }
+        Err(error) => return Err(error),
+    };
+    let mut vectors = vectors.into_iter();
+    Ok(group.into_iter().map(|file| with_vectors(file, &mut vectors)).collect())
+}
+
+/// Gives each chunk its vector; `vectors` holds those of all chunks of the group, in order.
+fn with_vectors(file: ReadFile, vectors: &mut impl Iterator<Item = Vec<f32>>) -> Ready {
+    let outcome = match file.outcome {
+        Outcome::Chunks(facts, chunks) => {
+            let embedded = chunks.into_iter().zip(vectors).map(|(chunk, vector)| Embedded { chunk, vector });
+            Done::Embedded(facts, embedded.collect())
+        }
+        Outcome::SameAs(facts, from) => Done::SameAs(facts, from),
+        Outcome::Without(facts, reason, detail) => Done::Without(facts, reason, detail),
+    };
+    Ready { record: file.record, outcome, permit: file.permit }
+}
+
+fn refused(mut group: Vec<ReadFile>, message: &str) -> Ready {
+    let file = group.pop().expect("the caller has one file");
+    let facts = match file.outcome {
+        Outcome::Chunks(facts, _) | Outcome::SameAs(facts, _) => Some(facts),
+        Outcome::Without(facts, ..) => facts,
+    };
+    Ready {
+        record: file.record,
+        outcome: Done::Without(facts, Reason::EmbedFailed, message.to_string()),
+        permit: file.permit,
+    }
+}
+
+/// Returns the vectors of these chunks, in order. Equal texts are embedded once.
+async fn vectors_of(pipeline: &Pipeline, run: &Run, chunks: &[&Chunk]) -> Result<Vec<Vec<f32>>> {
+    let fingerprint = pipeline.embedder.fingerprint();
+    let keys: Vec<VectorKey> = chunks.iter().map(|it| VectorCache::key(fingerprint, &it.text)).collect();
+    let mut known: HashMap<VectorKey, Vec<f32>> = HashMap::new();
+    if !run.full {
+        let (cache, wanted) = (pipeline.vectors.clone(), keys.clone());
+        let cached = blocking(move || cache.get(&wanted)).await?;
+        known.extend(keys.iter().zip(cached).filter_map(|(key, vector)| Some((*key, vector?))));
+    }
+    let mut missing: Vec<(VectorKey, &Chunk)> = Vec::new();
+    let mut seen = std::collections::HashSet::new();
+    for (key, chunk) in keys.iter().zip(chunks) {
+        if !known.contains_key(key) && seen.insert(*key) {
+            missing.push((*key, chunk));
+        }
+    }
+    let a_call = TEXTS_A_CALL.max(pipeline.embedder.batch_size());
+    for part in missing.chunks(a_call) {
+        let texts: Vec<String> = part.iter().map(|(_, chunk)| chunk.text.clone()).collect();
+        let vectors = pipeline.embedder.embed_documents(&texts).await?;
+        run.progress.add_embedded(part.len() as u64, part.iter().map(|(_, chunk)| u64::from(chunk.tokens)).sum());
+        let fresh: Vec<(VectorKey, Vec<f32>)> = part.iter().map(|(key, _)| *key).zip(vectors).collect();
+        known.extend(fresh.iter().cloned());
+        let cache = pipeline.vectors.clone();
+        blocking(move || cache.put(&fresh)).await?;
+    }
+    Ok(keys.iter().map(|key| known[key].clone()).collect())
+}

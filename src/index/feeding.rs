@@ -1,0 +1,75 @@
+//! First stage: pending files out of the catalog.
+
+use tokio::sync::mpsc;
+
+use crate::error::Result;
+use crate::index::blocking;
+use crate::index::pipeline::{Pipeline, Run};
+use crate::model::{FileId, FileRecord, FileState};
+
+/// Files taken from the catalog, and noted there as tried, in one transaction.
+const FEED_BATCH: usize = 64;
+
+/// Sends pending files in the order of their ids until a whole round finds none.
+///
+/// A try is noted before the file is read. A file found pending with a try behind it was under way when the daemon
+/// died, and may be why: such files go one at a time, so that the next crash, if any, condemns only the culprit.
+pub(crate) async fn feed(pipeline: &Pipeline, run: &Run, to_read: mpsc::Sender<FileRecord>) -> Result<()> {
+    let mut left = run.max_files.unwrap_or(u64::MAX);
+    let mut after = 0;
+    let mut sent_this_round = false;
+    while left > 0 && !run.cancel.is_cancelled() {
+        let batch = next_batch(pipeline, after, left.min(FEED_BATCH as u64) as usize).await?;
+        let Some(last) = batch.last() else {
+            if !sent_this_round {
+                break;
+            }
+            // Files that changed while the round was under way have small ids again. Those of this round must be
+            // marked before the catalog is asked anew, or they would be read twice.
+            wait_until_drained(&to_read, run).await;
+            (after, sent_this_round) = (0, false);
+            continue;
+        };
+        after = last.id;
+        left -= batch.len() as u64;
+        sent_this_round = true;
+        run.progress.add_expected(batch.len() as u64);
+        for record in batch {
+            let suspect = record.tries > 0;
+            if suspect {
+                wait_until_drained(&to_read, run).await;
+            }
+            if to_read.send(record).await.is_err() {
+                return Ok(());
+            }
+            if suspect {
+                wait_until_drained(&to_read, run).await;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Takes the next files and notes the try. Suspects come alone.
+async fn next_batch(pipeline: &Pipeline, after: FileId, limit: usize) -> Result<Vec<FileRecord>> {
+    let catalog = pipeline.catalog.clone();
+    blocking(move || {
+        let mut batch = catalog.next_pending(after, limit)?;
+        debug_assert!(batch.iter().all(|it| it.state == FileState::Pending));
+        if let Some(first_suspect) = batch.iter().position(|it| it.tries > 0) {
+            batch.truncate(first_suspect.max(1));
+        }
+        let ids: Vec<FileId> = batch.iter().map(|it| it.id).collect();
+        catalog.begin_try(&ids)?;
+        Ok(batch)
+    })
+    .await
+}
+
+/// Waits until every file sent so far is marked, or the pipeline ends.
+async fn wait_until_drained(to_read: &mpsc::Sender<FileRecord>, run: &Run) {
+    tokio::select! {
+        () = run.progress.drained() => (),
+        () = to_read.closed() => (),
+    }
+}

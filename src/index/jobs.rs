@@ -1,0 +1,186 @@
+//! A job from request to end.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use crate::catalog::RequeueScope;
+use crate::error::{Error, ErrorCode, Result};
+use crate::index::pipeline::Run;
+use crate::index::progress::Progress;
+use crate::index::{Inner, absolute, blocking, scan};
+use crate::model::{IndexRequest, JobSnapshot, JobState, Phase, Root};
+
+/// Part of a root that a job looks at; None is all of it.
+type Scope = (Root, Option<PathBuf>);
+
+/// Checks the request, notes the job, and runs it in the background.
+pub(crate) async fn start(inner: &Arc<Inner>, request: IndexRequest) -> Result<JobSnapshot> {
+    let scopes = scopes(inner, &request).await?;
+    let snapshot = JobSnapshot { job_id: new_id(), request, ..unnamed() };
+    let progress = Arc::new(Progress::new(snapshot.clone()));
+    let cancel = inner.shutdown.child_token();
+    inner.jobs.save(&snapshot)?;
+    inner.running().insert(snapshot.job_id.clone(), (progress.clone(), cancel.clone()));
+    tokio::spawn(run(inner.clone(), scopes, progress, cancel));
+    Ok(snapshot)
+}
+
+/// A snapshot of a job that nobody asked for: what the watcher brings in.
+pub(crate) fn unnamed() -> JobSnapshot {
+    JobSnapshot {
+        job_id: String::new(),
+        state: JobState::Queued,
+        phase: Phase::Waiting,
+        request: IndexRequest::default(),
+        created_ms: now_ms(),
+        started_ms: None,
+        finished_ms: None,
+        files_found: 0,
+        files_total: 0,
+        files_done: 0,
+        files_failed: 0,
+        files_removed: 0,
+        chunks_written: 0,
+        chunks_embedded: 0,
+        tokens_embedded: 0,
+        tokens_per_second: 0.0,
+        eta_seconds: None,
+        last_error: None,
+        error: None,
+    }
+}
+
+async fn run(inner: Arc<Inner>, scopes: Vec<Scope>, progress: Arc<Progress>, cancel: CancellationToken) {
+    let outcome = {
+        let engine = tokio::select! {
+            engine = inner.engine.lock() => Some(engine),
+            () = cancel.cancelled() => None,
+        };
+        match engine {
+            Some(_engine) => {
+                progress.update(|job| {
+                    job.state = JobState::Running;
+                    job.started_ms = Some(now_ms());
+                });
+                work(&inner, &scopes, &progress, &cancel).await
+            }
+            None => Err(Error::new(ErrorCode::Cancelled, "cancelled while it waited")),
+        }
+    };
+    progress.update(|job| end(job, outcome, cancel.is_cancelled()));
+    let last = progress.snapshot();
+    info!(
+        job = last.job_id,
+        state = last.state.name(),
+        files = last.files_done,
+        chunks = last.chunks_written,
+        "job ended"
+    );
+    if let Err(error) = inner.jobs.save(&last) {
+        warn!(%error, "cannot note the end of a job");
+    }
+    inner.running().remove(&last.job_id);
+}
+
+fn end(job: &mut JobSnapshot, outcome: Result<()>, cancelled: bool) {
+    job.finished_ms = Some(now_ms());
+    job.phase = Phase::Done;
+    job.eta_seconds = None;
+    job.state = match outcome {
+        Ok(()) if !cancelled => JobState::Completed,
+        Err(error) if error.code != ErrorCode::Cancelled && !cancelled => {
+            job.error = Some(match error.hint {
+                Some(hint) => format!("{} ({hint})", error.message),
+                None => error.message,
+            });
+            JobState::Failed
+        }
+        Ok(()) | Err(_) => JobState::Cancelled,
+    };
+}
+
+/// Scan, requeue, pipeline, upkeep.
+async fn work(
+    inner: &Arc<Inner>,
+    scopes: &[Scope],
+    progress: &Arc<Progress>,
+    cancel: &CancellationToken,
+) -> Result<()> {
+    progress.enter(Phase::Scanning);
+    let request = progress.snapshot().request;
+    for (root, within) in scopes {
+        match scan::scan(&inner.catalog, &inner.rules, root, within.clone(), cancel).await {
+            Ok(outcome) => progress.update(|job| {
+                job.files_found += outcome.found;
+                job.files_removed += outcome.removed;
+            }),
+            // A root that is away keeps its entries; the others go on. Alone, it is what the caller has to know.
+            Err(error) if scopes.len() == 1 || error.code == ErrorCode::Cancelled => return Err(error),
+            Err(error) => progress.update(|job| job.last_error = Some(error.message.clone())),
+        }
+        if request.full && !request.metadata_only {
+            let (catalog, under) =
+                (inner.catalog.clone(), within.as_ref().map_or(root.path.clone(), |it| root.path.join(it)));
+            blocking(move || catalog.requeue(&RequeueScope::Under(under))).await?;
+        }
+    }
+    scan::bury(&inner.catalog, &inner.tables.writing()).await?;
+    let catalog = inner.catalog.clone();
+    let pending = blocking(move || catalog.pending_count(None)).await?;
+    if request.metadata_only || pending == 0 {
+        return Ok(());
+    }
+    progress.update(|job| job.files_total = pending.min(job.request.max_files.unwrap_or(u64::MAX)));
+    progress.enter(Phase::Indexing);
+    let run =
+        Run { full: request.full, max_files: request.max_files, cancel: cancel.clone(), progress: progress.clone() };
+    inner.drain(&run).await?;
+    progress.enter(Phase::Finishing);
+    let upkeep = inner.tables.writing().upkeep().await;
+    inner.note("upkeep", upkeep.err().map(|error| format!("upkeep of the index failed: {}", error.message)));
+    Ok(())
+}
+
+/// Resolves the paths of a request to roots, making new ones. No path means every root.
+async fn scopes(inner: &Arc<Inner>, request: &IndexRequest) -> Result<Vec<Scope>> {
+    if request.paths.is_empty() {
+        let roots = inner.roots().await?;
+        if roots.is_empty() {
+            return Err(Error::new(ErrorCode::FailedPrecondition, "no folder to index is known")
+                .hint("name one: `vic index ~/Documents`"));
+        }
+        return Ok(roots.into_iter().map(|root| (root, None)).collect());
+    }
+    let mut scopes = Vec::new();
+    for path in &request.paths {
+        let path = absolute(path)?;
+        let folder = if path.is_dir() { path.clone() } else { path.parent().unwrap_or(&path).to_path_buf() };
+        let roots = inner.roots().await?;
+        match scan::below(&roots, &path) {
+            Some((root, within)) => {
+                scopes.push((root.clone(), (!within.as_os_str().is_empty()).then_some(within)));
+            }
+            None => {
+                let root = inner.add_root(&folder).await?;
+                let within = path.strip_prefix(&root.path).map(PathBuf::from).unwrap_or_default();
+                scopes.push((root, (!within.as_os_str().is_empty()).then_some(within)));
+            }
+        }
+    }
+    Ok(scopes)
+}
+
+/// Short, sortable by time, unique within a daemon: milliseconds and a counter.
+fn new_id() -> String {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    format!("{:x}-{:x}", now_ms(), NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+pub(crate) fn now_ms() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |it| it.as_millis() as i64)
+}

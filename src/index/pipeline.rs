@@ -1,0 +1,82 @@
+//! The order of the stages. The only file that knows it.
+//!
+//! ```text
+//! catalog ── feed ──> read ─────────> embed ────────> store ──> catalog
+//!            pending  open, hash,     cache, then     one       marks the
+//!            files    extract, chunk  the embedder    commit    files
+//! ```
+//!
+//! Each stage owns the receiving end of a bounded queue and the sending end of the next, so a slow stage slows the ones
+//! before it and nothing piles up. When a stage fails, its queue closes and the others end; whatever was not marked stays
+//! pending in the catalog.
+
+use std::sync::Arc;
+
+use tokio::sync::{Semaphore, mpsc};
+use tokio_util::sync::CancellationToken;
+
+use crate::catalog::{Catalog, VectorCache};
+use crate::chunk::Chunker;
+use crate::embed::Embedder;
+use crate::error::Result;
+use crate::extract::WorkerPool;
+use crate::index::progress::Progress;
+use crate::index::tables::Table;
+use crate::index::{embedding, feeding, reading, storing};
+
+/// Files handed to the readers ahead of time: enough that a reader never waits for the catalog.
+const FILES_AHEAD: usize = 64;
+/// Documents waiting for the embedder. Their memory is bounded by [`TEXT_IN_FLIGHT_KIB`], not by their number.
+const DOCUMENTS_AHEAD: usize = 256;
+/// Embedded batches waiting for the store: one being written, one ready.
+const BATCHES_AHEAD: usize = 2;
+/// Chunk text in flight between the readers and the store. With vectors and copies a chunk costs about four times its
+/// text, so this keeps the pipeline below some 150 MiB.
+pub(crate) const TEXT_IN_FLIGHT_KIB: usize = 32 << 10;
+
+/// What the stages work with. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Pipeline {
+    pub(crate) catalog: Catalog,
+    pub(crate) vectors: VectorCache,
+    pub(crate) pool: Arc<WorkerPool>,
+    pub(crate) chunker: Arc<Chunker>,
+    pub(crate) embedder: Arc<dyn Embedder>,
+    pub(crate) table: Table,
+    /// Files read at the same time.
+    pub(crate) readers: usize,
+}
+
+/// How far one run goes.
+#[derive(Clone)]
+pub(crate) struct Run {
+    /// Embeds again what the cache knows.
+    pub(crate) full: bool,
+    /// Reads at most this many files.
+    pub(crate) max_files: Option<u64>,
+    /// Stops the feed; what is under way is finished and kept.
+    pub(crate) cancel: CancellationToken,
+    /// Told of everything.
+    pub(crate) progress: Arc<Progress>,
+}
+
+impl Pipeline {
+    /// Brings every pending file into the store, and returns when there is none left.
+    ///
+    /// # Errors
+    /// The catalog, the embedder or the store cannot go on. A bad file is never one.
+    pub(crate) async fn run(&self, run: &Run) -> Result<()> {
+        let (to_read, reading) = mpsc::channel(FILES_AHEAD);
+        let (to_embed, embedding) = mpsc::channel(DOCUMENTS_AHEAD);
+        let (to_store, storing) = mpsc::channel(BATCHES_AHEAD);
+        let text_budget = Arc::new(Semaphore::new(TEXT_IN_FLIGHT_KIB));
+
+        tokio::try_join!(
+            feeding::feed(self, run, to_read),
+            reading::read(self, run, text_budget, reading, to_embed),
+            embedding::embed(self, run, embedding, to_store),
+            storing::store(self, run, storing),
+        )?;
+        Ok(())
+    }
+}

@@ -1,0 +1,125 @@
+//! What a run has done so far, and what its watchers see.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
+
+use crate::model::{JobSnapshot, Phase};
+
+/// The span over which tokens a second are averaged.
+const RATE_SPAN: Duration = Duration::from_secs(5);
+
+/// Counts of one run. Every change is seen by whoever watches.
+pub(crate) struct Progress {
+    state: Mutex<State>,
+    snapshot: watch::Sender<JobSnapshot>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Files sent into the pipeline.
+    expected: u64,
+    /// When indexing began.
+    begun: Option<Instant>,
+    /// Tokens embedded until then, over the last [`RATE_SPAN`].
+    recent: VecDeque<(Instant, u64)>,
+}
+
+impl Progress {
+    /// Begins with the snapshot of a job.
+    pub(crate) fn new(snapshot: JobSnapshot) -> Progress {
+        Progress { state: Mutex::default(), snapshot: watch::Sender::new(snapshot) }
+    }
+
+    /// Lets somebody watch.
+    pub(crate) fn watch(&self) -> watch::Receiver<JobSnapshot> {
+        self.snapshot.subscribe()
+    }
+
+    /// Returns the present snapshot.
+    pub(crate) fn snapshot(&self) -> JobSnapshot {
+        self.snapshot.borrow().clone()
+    }
+
+    /// Changes the snapshot.
+    pub(crate) fn update(&self, change: impl FnOnce(&mut JobSnapshot)) {
+        self.snapshot.send_modify(change);
+    }
+
+    /// Goes on to the next phase.
+    pub(crate) fn enter(&self, phase: Phase) {
+        if phase == Phase::Indexing {
+            self.state.lock().unwrap_or_else(PoisonError::into_inner).begun = Some(Instant::now());
+        }
+        self.update(|job| job.phase = phase);
+    }
+
+    /// Counts files that go into the pipeline.
+    pub(crate) fn add_expected(&self, files: u64) {
+        let expected = {
+            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            state.expected += files;
+            state.expected
+        };
+        self.update(|job| job.files_total = job.files_total.max(expected));
+    }
+
+    /// Counts embedded chunks.
+    pub(crate) fn add_embedded(&self, chunks: u64, tokens: u64) {
+        let now = Instant::now();
+        self.snapshot.send_modify(|job| {
+            job.chunks_embedded += chunks;
+            job.tokens_embedded += tokens;
+            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            job.tokens_per_second = state.rate(now, job.tokens_embedded);
+        });
+    }
+
+    /// Counts files that are marked.
+    pub(crate) fn add_done(&self, files: u64, chunks: u64, failures: &[String]) {
+        self.snapshot.send_modify(|job| {
+            job.files_done += files;
+            job.files_failed += failures.len() as u64;
+            job.chunks_written += chunks;
+            if let Some(last) = failures.last() {
+                job.last_error = Some(last.clone());
+            }
+            let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            job.eta_seconds = state.eta(job);
+        });
+    }
+
+    /// Waits until every file that went in is marked.
+    pub(crate) async fn drained(&self) {
+        let mut watch = self.snapshot.subscribe();
+        let all_done =
+            |job: &JobSnapshot| job.files_done >= self.state.lock().unwrap_or_else(PoisonError::into_inner).expected;
+        // The sender lives as long as `self`, so waiting cannot fail.
+        watch.wait_for(all_done).await.ok();
+    }
+}
+
+impl State {
+    /// Tokens a second since the oldest remembered moment.
+    fn rate(&mut self, now: Instant, tokens: u64) -> f64 {
+        if self.recent.is_empty() {
+            self.recent.push_back((self.begun.unwrap_or(now), 0));
+        }
+        self.recent.push_back((now, tokens));
+        while self.recent.len() > 2 && now.duration_since(self.recent[0].0) > RATE_SPAN {
+            self.recent.pop_front();
+        }
+        let (since, before) = self.recent[0];
+        let seconds = now.duration_since(since).as_secs_f64();
+        if seconds > 0.0 { (tokens - before) as f64 / seconds } else { 0.0 }
+    }
+
+    /// Seconds to the end if the files to come take as long as those done.
+    fn eta(&self, job: &JobSnapshot) -> Option<f64> {
+        let elapsed = self.begun?.elapsed().as_secs_f64();
+        let left = job.files_total.saturating_sub(job.files_done);
+        (job.files_done > 0).then(|| elapsed / job.files_done as f64 * left as f64)
+    }
+}

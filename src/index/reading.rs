@@ -1,0 +1,138 @@
+//! Second stage: open, hash, extract and chunk, several files at a time.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::sync::Arc;
+
+use futures::StreamExt;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio_stream::wrappers::ReceiverStream;
+
+use crate::error::Result;
+use crate::extract;
+use crate::index::blocking;
+use crate::index::pipeline::{Pipeline, Run};
+use crate::model::{Chunk, ContentHash, Document, FileId, FileKind, FileRecord, Reason};
+use crate::warehouse;
+
+/// What was learnt of a file by reading it.
+#[derive(Clone, Debug)]
+pub(crate) struct Facts {
+    pub(crate) hash: ContentHash,
+    pub(crate) kind: FileKind,
+    pub(crate) media_type: String,
+    /// Sentence for the catalog: what was cut or could not be read. Empty when all was well.
+    pub(crate) detail: String,
+}
+
+/// A file after reading.
+#[derive(Debug)]
+pub(crate) struct ReadFile {
+    pub(crate) record: FileRecord,
+    pub(crate) outcome: Outcome,
+    /// Share of the memory budget; given back when the file is in the store.
+    pub(crate) permit: Option<OwnedSemaphorePermit>,
+}
+
+/// How reading went.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    /// Text to embed.
+    Chunks(Facts, Vec<Chunk>),
+    /// Its content is in the store already, under that file.
+    SameAs(Facts, FileId),
+    /// Nothing to store, and why.
+    Without(Option<Facts>, Reason, String),
+}
+
+/// Reads files as they come, [`Pipeline::readers`] at a time, in any order.
+pub(crate) async fn read(
+    pipeline: &Pipeline,
+    run: &Run,
+    text_budget: Arc<Semaphore>,
+    files: mpsc::Receiver<FileRecord>,
+    to_embed: mpsc::Sender<ReadFile>,
+) -> Result<()> {
+    let mut read = ReceiverStream::new(files)
+        .map(|record| read_one(pipeline, run.full, &text_budget, record))
+        .buffer_unordered(pipeline.readers);
+    while let Some(file) = read.next().await {
+        if to_embed.send(file?).await.is_err() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+async fn read_one(pipeline: &Pipeline, full: bool, budget: &Arc<Semaphore>, record: FileRecord) -> Result<ReadFile> {
+    let outcome = read_content(pipeline, full, &record).await?;
+    let permit = match &outcome {
+        Outcome::Chunks(_, chunks) => Some(reserve(budget, chunks).await),
+        Outcome::SameAs(..) | Outcome::Without(..) => None,
+    };
+    Ok(ReadFile { record, outcome, permit })
+}
+
+async fn read_content(pipeline: &Pipeline, full: bool, record: &FileRecord) -> Result<Outcome> {
+    let (file, hash) = match open(record).await? {
+        Ok(opened) => opened,
+        Err((reason, detail)) => return Ok(Outcome::Without(None, reason, detail)),
+    };
+    let name = record.found.path.file_name().map(OsStr::to_string_lossy).unwrap_or_default();
+    let mut facts =
+        Facts { hash, kind: extract::kind_of_name(&name), media_type: String::new(), detail: String::new() };
+    if !full {
+        let catalog = pipeline.catalog.clone();
+        if let Some(known) = blocking(move || catalog.same_content(&hash)).await? {
+            facts.kind = known.kind;
+            facts.media_type = known.media_type;
+            return Ok(Outcome::SameAs(facts, known.id));
+        }
+    }
+    let document = match pipeline.pool.extract(file, &name).await {
+        Ok(document) => document,
+        Err(failure) => return Ok(Outcome::Without(Some(facts), failure.reason, failure.detail)),
+    };
+    facts.kind = extract::kind_of_media_type(&document.media_type, &name);
+    facts.media_type.clone_from(&document.media_type);
+    facts.detail = describe(&document);
+    let chunker = Arc::clone(&pipeline.chunker);
+    let chunks = blocking(move || Ok(chunker.chunk(&document, &hash))).await?;
+    if chunks.is_empty() {
+        let detail = std::mem::take(&mut facts.detail);
+        return Ok(Outcome::Without(Some(facts), Reason::NoText, detail));
+    }
+    Ok(Outcome::Chunks(facts, chunks))
+}
+
+/// Opens the file below its root and hashes it through the same descriptor that the worker will read.
+async fn open(record: &FileRecord) -> Result<Result<(File, ContentHash), (Reason, String)>> {
+    let (root, path) = (record.root.clone(), record.found.path.clone());
+    blocking(move || {
+        Ok(warehouse::open_beneath(&root, &path).map_err(|it| (it.reason, it.detail)).and_then(|file| {
+            let hash = warehouse::hash(&file).map_err(|error| (Reason::Io, error.to_string()))?;
+            Ok((file, hash))
+        }))
+    })
+    .await
+}
+
+/// Takes this file's share of the memory budget. A file beyond the whole budget takes all of it and goes alone.
+async fn reserve(budget: &Arc<Semaphore>, chunks: &[Chunk]) -> OwnedSemaphorePermit {
+    let kib = chunks.iter().map(|it| it.text.len()).sum::<usize>() / 1024 + 1;
+    let kib = kib.min(crate::index::pipeline::TEXT_IN_FLIGHT_KIB) as u32;
+    Arc::clone(budget).acquire_many_owned(kib).await.expect("the budget is never closed")
+}
+
+/// Says in one sentence what of the document was cut, could not be read or waits for OCR.
+fn describe(document: &Document) -> String {
+    let mut parts = Vec::new();
+    if document.truncated {
+        parts.push("text cut at the limit".to_string());
+    }
+    if !document.pages_without_text.is_empty() {
+        parts.push(format!("{} pages without a text layer", document.pages_without_text.len()));
+    }
+    parts.extend(document.problems.first().cloned());
+    parts.join("; ")
+}

@@ -1,0 +1,175 @@
+//! Which table answers and which one is being built.
+//!
+//! Vectors of different models are never compared, so each model has a table of its own. Normally one table does both.
+//! After a change of model the old one goes on answering, with its own embedder, until every file is in the new one.
+
+use std::path::Path;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use crate::catalog::{Catalog, RequeueScope};
+use crate::embed::Embedder;
+use crate::error::Result;
+use crate::model::{FileChunks, FileId};
+use crate::store::{LanceStore, Store};
+
+/// Catalog key of the fingerprint whose table answers.
+const SERVING: &str = "serving_fingerprint";
+/// Catalog key of the dimension of that table.
+const SERVING_DIMENSION: &str = "serving_dimension";
+/// Catalog key of the embedding settings (JSON) of that table, to open its embedder again.
+const SERVING_MODEL: &str = "serving_model";
+/// Catalog key of the fingerprint whose table is being built beside it.
+const BUILDING: &str = "building_fingerprint";
+
+/// A table and the embedder of its vectors.
+#[derive(Clone)]
+pub struct Served {
+    /// The table.
+    pub store: Arc<dyn Store>,
+    /// Makes vectors of questions. None when the model of an old table cannot be loaded any more: then only the keyword
+    /// leg answers until the new table is complete.
+    pub embedder: Option<Arc<dyn Embedder>>,
+}
+
+/// The two roles, shared by everybody.
+pub(crate) struct Tables {
+    catalog: Catalog,
+    directory: std::path::PathBuf,
+    target: Arc<LanceStore>,
+    embedder: Arc<dyn Embedder>,
+    model: String,
+    serving: RwLock<Served>,
+    /// The table that answers while `target` is being built.
+    old: RwLock<Option<Old>>,
+}
+
+#[derive(Clone)]
+struct Old {
+    store: Arc<LanceStore>,
+    fingerprint: String,
+}
+
+impl Tables {
+    /// Opens the table of `embedder`, and beside it the one that answered before if that is another.
+    ///
+    /// `model` is a text from which `open_old` can open the embedder of an old table again.
+    pub(crate) async fn open<F>(
+        catalog: &Catalog,
+        directory: &Path,
+        embedder: Arc<dyn Embedder>,
+        model: String,
+        open_old: F,
+    ) -> Result<Tables>
+    where
+        F: AsyncFnOnce(&str) -> Option<Arc<dyn Embedder>>,
+    {
+        let fingerprint = embedder.fingerprint().to_string();
+        let target = Arc::new(LanceStore::open(directory, &fingerprint, embedder.dimension()).await?);
+        let mut serving = Served { store: target.clone(), embedder: Some(embedder.clone()) };
+        let mut old = None;
+        match catalog.meta_get(SERVING)? {
+            Some(before) if before != fingerprint => {
+                let dimension = catalog.meta_get(SERVING_DIMENSION)?.and_then(|it| it.parse().ok());
+                let dimension = dimension.unwrap_or(embedder.dimension());
+                let store = Arc::new(LanceStore::open(directory, &before, dimension).await?);
+                let old_model = catalog.meta_get(SERVING_MODEL)?.unwrap_or_default();
+                serving = Served { store: store.clone(), embedder: open_old(&old_model).await };
+                old = Some(Old { store, fingerprint: before });
+                if catalog.meta_get(BUILDING)?.as_deref() != Some(&fingerprint) {
+                    catalog.requeue(&RequeueScope::All)?;
+                    catalog.meta_set(BUILDING, &fingerprint)?;
+                }
+            }
+            Some(_) => catalog.meta_set(BUILDING, "")?,
+            None => remember(catalog, &fingerprint, embedder.dimension(), &model)?,
+        }
+        Ok(Tables {
+            catalog: catalog.clone(),
+            directory: directory.to_path_buf(),
+            target,
+            embedder,
+            model,
+            serving: RwLock::new(serving),
+            old: RwLock::new(old),
+        })
+    }
+
+    /// Returns the table that answers.
+    pub(crate) fn serving(&self) -> Served {
+        self.serving.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Returns the table to write to.
+    pub(crate) fn writing(&self) -> Table {
+        Table { target: self.target.clone(), old: self.old().map(|it| it.store) }
+    }
+
+    /// Says whether another model's table still answers.
+    pub(crate) fn is_switching(&self) -> bool {
+        self.old().is_some()
+    }
+
+    /// Lets the new table answer, and drops the old one. Called when no file is pending.
+    pub(crate) async fn switch(&self) -> Result<()> {
+        let Some(old) = self.old() else { return Ok(()) };
+        remember(&self.catalog, self.embedder.fingerprint(), self.embedder.dimension(), &self.model)?;
+        self.catalog.meta_set(BUILDING, "")?;
+        *self.serving.write().unwrap_or_else(PoisonError::into_inner) =
+            Served { store: self.target.clone(), embedder: Some(self.embedder.clone()) };
+        *self.old.write().unwrap_or_else(PoisonError::into_inner) = None;
+        LanceStore::drop_table(&self.directory, &old.fingerprint).await
+    }
+
+    fn old(&self) -> Option<Old> {
+        self.old.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+fn remember(catalog: &Catalog, fingerprint: &str, dimension: usize, model: &str) -> Result<()> {
+    catalog.meta_set(SERVING_DIMENSION, &dimension.to_string())?;
+    catalog.meta_set(SERVING_MODEL, model)?;
+    catalog.meta_set(SERVING, fingerprint)
+}
+
+/// The writing end: everything goes to the table of the present model; what becomes stale leaves the old one too.
+#[derive(Clone)]
+pub(crate) struct Table {
+    target: Arc<LanceStore>,
+    old: Option<Arc<LanceStore>>,
+}
+
+impl Table {
+    /// Replaces the chunks of these files.
+    pub(crate) async fn replace(&self, files: Vec<FileChunks>) -> Result<()> {
+        if files.is_empty() {
+            return Ok(());
+        }
+        self.target.replace(files).await
+    }
+
+    /// Copies the chunks of a file with the same content.
+    pub(crate) async fn copy(&self, from: FileId, to: FileId) -> Result<u64> {
+        self.target.copy(from, to).await
+    }
+
+    /// Deletes the chunks of these files everywhere.
+    pub(crate) async fn clear(&self, files: &[FileId]) -> Result<()> {
+        if files.is_empty() {
+            return Ok(());
+        }
+        if let Some(old) = &self.old {
+            old.delete(files).await?;
+        }
+        self.target.delete(files).await
+    }
+
+    /// Returns the files that have chunks.
+    pub(crate) async fn file_ids(&self) -> Result<Vec<FileId>> {
+        self.target.file_ids().await
+    }
+
+    /// Brings the indexes of the table up to date.
+    pub(crate) async fn upkeep(&self) -> Result<()> {
+        self.target.upkeep().await
+    }
+}
