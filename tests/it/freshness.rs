@@ -1,0 +1,93 @@
+//! What changes on disk shows in the results.
+
+use std::time::Duration;
+
+use crate::harness::World;
+
+/// A saved, new, renamed or deleted file shows within this time.
+const FRESH: Duration = Duration::from_secs(2);
+
+fn jobs_embedded(world: &World) -> u64 {
+    let jobs = world.json(&["jobs"]);
+    jobs.as_array().unwrap().iter().map(|job| job["chunks_embedded"].as_u64().unwrap()).sum()
+}
+
+#[test]
+fn a_new_changed_renamed_and_deleted_file_shows_within_two_seconds() {
+    let world = World::new().start();
+    world.write("old.md", "Something about trains.");
+    world.index();
+
+    let path = world.write("deep/er/new.md", "A recipe for quince jelly.");
+    world.until("the new file is found", FRESH, |it| it.paths(&["quince jelly"]).first().is_some_and(|p| p == "deep/er/new.md"));
+
+    std::fs::write(&path, "A recipe for rhubarb compote.").unwrap();
+    world.until("its new content is found", FRESH, |it| {
+        let answer = it.json(&["ask", "rhubarb compote"]);
+        answer["hits"][0]["excerpt"].as_str().is_some_and(|excerpt| excerpt.contains("rhubarb"))
+    });
+
+    let renamed = world.files().join("deep/renamed.md");
+    std::fs::rename(&path, &renamed).unwrap();
+    world.until("it is found under its new name", FRESH, |it| {
+        let paths = it.paths(&["rhubarb compote"]);
+        paths.first().is_some_and(|p| p == "deep/renamed.md") && !paths.contains(&"deep/er/new.md".to_string())
+    });
+
+    std::fs::remove_file(&renamed).unwrap();
+    world.until("it is not found any more", FRESH, |it| !it.paths(&["rhubarb compote"]).contains(&"deep/renamed.md".into()));
+}
+
+#[test]
+fn changes_made_while_the_daemon_was_down_are_found_at_start_and_a_rename_costs_no_embedding() {
+    let mut world = World::new().start();
+    world.write("kept.md", "The observatory opens on Fridays.");
+    world.write("gone.md", "The bakery closes on Mondays.");
+    world.index();
+    assert!(world.terminate());
+    std::fs::rename(world.files().join("kept.md"), world.files().join("moved.md")).unwrap();
+    std::fs::remove_file(world.files().join("gone.md")).unwrap();
+    world.write("added.md", "The harbour office moved upstairs.");
+    let before = {
+        world.spawn();
+        jobs_embedded(&world)
+    };
+    world.until("the additions are found", Duration::from_secs(20), |it| {
+        it.paths(&["harbour office"]).first().is_some_and(|p| p == "added.md")
+    });
+    assert_eq!(world.paths(&["observatory"])[0], "moved.md");
+    assert!(!world.paths(&["bakery mondays"]).contains(&"gone.md".into()));
+    // One chunk each for the first two files, one for the added one, none for the renamed one.
+    assert!(before <= 3);
+    assert_eq!(jobs_embedded(&world), 3);
+}
+
+#[test]
+fn an_emptied_or_missing_root_loses_nothing() {
+    let world = World::new().start();
+    world.write("a.md", "The archive of letters.");
+    world.index();
+    let away = world.files().with_file_name("away");
+    std::fs::rename(world.files(), &away).unwrap();
+    let (code, said) = world.fails(&["index"]);
+    assert_eq!(code, 3, "{said}");
+    assert_eq!(world.json(&["status"])["coverage"]["indexed"], 1);
+    std::fs::create_dir(world.files()).unwrap();
+    world.vic(&["index"]);
+    assert_eq!(world.json(&["status"])["coverage"]["indexed"], 1);
+}
+
+#[test]
+fn a_killed_daemon_loses_nothing_that_it_had_marked() {
+    let mut world = World::new().start();
+    for number in 0..200 {
+        world.write(&format!("{number}.md"), format!("Entry {number} of the harbour log, wind from the west."));
+    }
+    world.ok(&["index", "--no-wait", world.files().to_str().unwrap()]);
+    std::thread::sleep(Duration::from_millis(400));
+    world.kill();
+    world.spawn();
+    world.index();
+    let status = world.json(&["status"]);
+    assert_eq!((status["coverage"]["indexed"].as_u64(), status["chunks"].as_u64()), (Some(200), Some(200)));
+}

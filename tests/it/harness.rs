@@ -1,0 +1,169 @@
+//! A real daemon in a folder of its own, and the real command line to talk to it.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A daemon with its data directory and an empty folder to fill and index. Ends with the test.
+pub struct World {
+    dir: TempDir,
+    daemon: Option<Child>,
+    variables: Vec<(String, String)>,
+}
+
+impl World {
+    /// Makes the folders; starts nothing.
+    pub fn new() -> World {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("files")).unwrap();
+        World { dir, daemon: None, variables: Vec::new() }
+    }
+
+    /// Sets a variable for the daemon and the commands.
+    pub fn with(mut self, name: &str, value: &str) -> World {
+        self.variables.push((name.into(), value.into()));
+        self
+    }
+
+    /// Starts the daemon and waits until it answers.
+    pub fn start(mut self) -> World {
+        self.spawn();
+        self
+    }
+
+    /// Starts the daemon (again).
+    pub fn spawn(&mut self) {
+        let log = std::fs::File::options().create(true).append(true).open(self.dir.path().join("log")).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_vicd"));
+        self.prepare(&mut command);
+        self.daemon = Some(command.stdin(Stdio::null()).stderr(log).spawn().unwrap());
+        self.until("the daemon answers", Duration::from_secs(60), |world| {
+            world.data().join("listen").exists() && world.vic(&["status", "--format", "json"]).status.success()
+        });
+    }
+
+    /// Kills the daemon without warning.
+    pub fn kill(&mut self) {
+        if let Some(mut daemon) = self.daemon.take() {
+            daemon.kill().unwrap();
+            daemon.wait().unwrap();
+        }
+    }
+
+    /// Asks the daemon to end with SIGTERM; returns whether it ended well.
+    pub fn terminate(&mut self) -> bool {
+        let mut daemon = self.daemon.take().expect("a daemon runs");
+        let pid = daemon.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+        daemon.wait().unwrap().success()
+    }
+
+    /// The daemon's process number.
+    pub fn pid(&self) -> u32 {
+        self.daemon.as_ref().expect("a daemon runs").id()
+    }
+
+    /// The data directory.
+    pub fn data(&self) -> PathBuf {
+        self.dir.path().join("data")
+    }
+
+    /// The folder to index.
+    pub fn files(&self) -> PathBuf {
+        self.dir.path().join("files")
+    }
+
+    /// Writes a file into the folder, making its parents.
+    pub fn write(&self, path: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.files().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, content).unwrap();
+        path
+    }
+
+    /// Indexes the folder and waits for the end.
+    pub fn index(&self) {
+        self.ok(&["index", &self.files().display().to_string()]);
+    }
+
+    /// Runs `vic` with these arguments.
+    pub fn vic(&self, arguments: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_vic"));
+        self.prepare(&mut command);
+        command.args(arguments).stdin(Stdio::null()).output().unwrap()
+    }
+
+    /// Runs `vic`, which must succeed; gives its output.
+    pub fn ok(&self, arguments: &[&str]) -> String {
+        let output = self.vic(arguments);
+        assert!(
+            output.status.success(),
+            "vic {arguments:?}: {}\n{}\n{}",
+            output.status,
+            String::from_utf8_lossy(&output.stderr),
+            self.log()
+        );
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Runs `vic` with `--format json`, which must succeed.
+    pub fn json(&self, arguments: &[&str]) -> Value {
+        let mut arguments = arguments.to_vec();
+        arguments.extend(["--format", "json"]);
+        serde_json::from_str(&self.ok(&arguments)).unwrap()
+    }
+
+    /// Runs `vic`, which must fail; gives its exit code and what it says.
+    pub fn fails(&self, arguments: &[&str]) -> (i32, String) {
+        let output = self.vic(arguments);
+        assert!(!output.status.success(), "vic {arguments:?} succeeded");
+        (output.status.code().unwrap(), String::from_utf8_lossy(&output.stderr).into_owned())
+    }
+
+    /// Asks, and gives the paths of the hits.
+    pub fn paths(&self, arguments: &[&str]) -> Vec<String> {
+        let mut all = vec!["ask"];
+        all.extend(arguments);
+        let answer = self.json(&all);
+        let hits = answer["hits"].as_array().unwrap();
+        hits.iter().map(|hit| hit["path"].as_str().unwrap().to_string()).collect()
+    }
+
+    /// Waits until something holds; fails with the daemon's log.
+    pub fn until(&self, what: &str, limit: Duration, mut holds: impl FnMut(&World) -> bool) {
+        let begun = Instant::now();
+        while !holds(self) {
+            assert!(begun.elapsed() < limit, "not within {limit:?}: {what}\n{}", self.log());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// The daemon's log.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.dir.path().join("log")).unwrap_or_default()
+    }
+
+    fn prepare(&self, command: &mut Command) {
+        command.env_clear().env("PATH", std::env::var("PATH").unwrap_or_default());
+        command.env("HOME", self.dir.path().join("home")).env("VIC_DATA_DIR", self.data());
+        command.env("VIC_LISTEN", "127.0.0.1:0").current_dir(self.dir.path());
+        if let Ok(models) = std::env::var("VIC_MODELS_DIR") {
+            command.env("VIC_MODELS_DIR", models);
+        }
+        command.envs(self.variables.iter().map(|(name, value)| (name, value)));
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// The sample warehouse of the project.
+pub fn sample() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("data")
+}

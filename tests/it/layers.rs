@@ -1,0 +1,130 @@
+//! The rooms use each other in one direction only: the order of `LAYERS`, top to bottom.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Reading order of `src/lib.rs`; a room may use itself and the rooms before it.
+const LAYERS: &[&str] = &[
+    "error", "config", "model", "warehouse", "catalog", "extract", "chunk", "embed", "store", "index", "librarian",
+    "ask", "serve", "daemon", "client", "cli",
+];
+
+/// `config` hands out model types, `error` knows nobody.
+const EXCEPTIONS: &[(&str, &str)] = &[("config", "model")];
+
+#[test]
+fn every_room_uses_only_rooms_above_it() {
+    let mut violations = Vec::new();
+    for (position, room) in LAYERS.iter().enumerate() {
+        for (path, text) in sources(room) {
+            for used in rooms_used(&text) {
+                let Some(other) = LAYERS.iter().position(|it| *it == used) else {
+                    violations.push(format!("{}: `{used}` is no room", path.display()));
+                    continue;
+                };
+                if other > position && !EXCEPTIONS.contains(&(room, used.as_str())) {
+                    violations.push(format!("{}: `{room}` uses `{used}`, which comes after it", path.display()));
+                }
+            }
+        }
+    }
+    assert!(violations.is_empty(), "\n{}\n", violations.join("\n"));
+}
+
+#[test]
+fn the_tour_lists_the_rooms_in_that_order() {
+    let tour = fs::read_to_string(source_dir().join("lib.rs")).unwrap();
+    let declared: Vec<&str> =
+        tour.lines().filter_map(|line| line.strip_prefix("pub mod ")?.strip_suffix(';')).collect();
+    assert_eq!(declared, LAYERS);
+}
+
+#[test]
+fn stages_do_not_call_each_other() {
+    const STAGES: &[&str] = &["warehouse", "extract", "chunk", "embed", "store"];
+    for stage in STAGES {
+        for (path, text) in sources(stage) {
+            let others: Vec<String> =
+                rooms_used(&text).into_iter().filter(|it| it != stage && STAGES.contains(&it.as_str())).collect();
+            assert!(others.is_empty(), "{} uses {others:?}", path.display());
+        }
+    }
+}
+
+#[test]
+fn only_the_rooms_that_may_open_sockets_do() {
+    // `daemon` binds the listeners that `serve` is handed; `client` connects to the daemon.
+    const MAY: &[&str] = &["embed", "serve", "daemon", "client", "extract"];
+    const SIGNS: &[&str] = &["reqwest::", "TcpStream", "TcpListener", "UdpSocket"];
+    for room in LAYERS.iter().filter(|it| !MAY.contains(it)) {
+        for (path, text) in sources(room) {
+            for sign in SIGNS {
+                assert!(!text.contains(sign), "{} holds `{sign}`", path.display());
+            }
+        }
+    }
+}
+
+fn source_dir() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("src")
+}
+
+/// Every file of a room with its text.
+fn sources(room: &str) -> Vec<(PathBuf, String)> {
+    let mut folders = vec![source_dir().join(room)];
+    let mut files = Vec::new();
+    let single = source_dir().join(format!("{room}.rs"));
+    if single.is_file() {
+        files.push(single);
+    }
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).into_iter().flatten() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|it| it == "rs") {
+                files.push(path);
+            }
+        }
+    }
+    files.into_iter().map(|path| (path.clone(), fs::read_to_string(path).unwrap())).collect()
+}
+
+/// The names behind `crate::`, alone or in braces. Names in capitals are re-exports, not rooms.
+fn rooms_used(text: &str) -> Vec<String> {
+    let code: String = text.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n");
+    let mut rooms = Vec::new();
+    for (at, found) in code.match_indices("crate::") {
+        let rest = &code[at + found.len()..];
+        match rest.strip_prefix('{') {
+            Some(group) => rooms.extend(heads_of_group(group)),
+            None => rooms.push(identifier(rest)),
+        }
+    }
+    rooms.retain(|it| it.starts_with(|first: char| first.is_ascii_lowercase()));
+    rooms
+}
+
+/// First names of a brace group's members, e.g. `a::B, c::{D, E}}` gives `a` and `c`.
+fn heads_of_group(group: &str) -> Vec<String> {
+    let mut heads = Vec::new();
+    let (mut depth, mut at_head) = (0, true);
+    for (index, character) in group.char_indices() {
+        match character {
+            '{' => depth += 1,
+            '}' if depth == 0 => break,
+            '}' => depth -= 1,
+            ',' if depth == 0 => at_head = true,
+            other if at_head && !other.is_whitespace() => {
+                heads.push(identifier(&group[index..]));
+                at_head = false;
+            }
+            _ => (),
+        }
+    }
+    heads
+}
+
+fn identifier(text: &str) -> String {
+    text.chars().take_while(|it| it.is_alphanumeric() || *it == '_').collect()
+}

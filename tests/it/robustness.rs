@@ -1,0 +1,101 @@
+//! Bad input: one clear sentence, a documented exit code, nothing lost.
+
+use std::process::Command;
+
+use crate::harness::World;
+
+#[test]
+fn wrong_requests_are_one_sentence_and_an_exit_code() {
+    let world = World::new().start();
+    let file = world.write("a.md", "x");
+    for (arguments, code, named) in [
+        (vec!["index", "/no/such/folder"], 3, "/no/such/folder"),
+        (vec!["ask", ""], 2, "empty"),
+        (vec!["ask", "x", "--limit", "0"], 2, "limit"),
+        (vec!["ask", "x", "--after", "soon"], 2, "soon"),
+        (vec!["ask", "x", "--glob", "a["], 2, "a["),
+        (vec!["read", "/no/such/file"], 3, "/no/such/file"),
+        (vec!["read", file.to_str().unwrap()], 3, "a.md"),
+        (vec!["jobs", "show", "nonsense"], 3, "nonsense"),
+        (vec!["frobnicate"], 2, "frobnicate"),
+        (vec!["ask", "x", "--frobnicate"], 2, "--frobnicate"),
+        (vec!["index"], 6, "no folder"),
+    ] {
+        let (got, said) = world.fails(&arguments);
+        assert_eq!(got, code, "vic {arguments:?}: {said}");
+        assert!(said.contains(named), "vic {arguments:?}: {said}");
+        assert!(said.starts_with("error: "), "vic {arguments:?}: {said}");
+    }
+}
+
+#[test]
+fn an_empty_folder_is_fine() {
+    let world = World::new().start();
+    world.index();
+    assert_eq!(world.json(&["status"])["coverage"]["found"], 0);
+    assert!(world.paths(&["anything"]).is_empty());
+}
+
+#[test]
+fn bad_files_get_a_state_and_a_reason_and_the_good_ones_are_indexed() {
+    let world = World::new().start();
+    world.write("good.md", "The lighthouse keeper's diary.");
+    world.write("broken.pdf", "%PDF-1.7\n1 0 obj\n<< /Type /Catalog");
+    world.write("broken.docx", "PK\u{3}\u{4} this is no zip");
+    world.write("deep.json", "[".repeat(200_000));
+    world.write("empty.txt", "");
+    world.write("nul.txt", b"before\0\0\0after");
+    world.write("binary.dat", [0u8, 159, 146, 150, 1, 2, 3, 0, 0, 255]);
+    assert!(Command::new("mkfifo").arg(world.files().join("pipe.txt")).status().unwrap().success());
+    world.index();
+    let status = world.json(&["status"]);
+    assert_eq!(status["coverage"]["found"], 8, "{status:#}");
+    assert_eq!(status["coverage"]["pending"], 0, "{status:#}");
+    let reasons: u64 = status["coverage"]["reasons"].as_object().unwrap().values().map(|it| it.as_u64().unwrap()).sum();
+    let left_out = status["coverage"]["skipped"].as_u64().unwrap() + status["coverage"]["failed"].as_u64().unwrap();
+    assert_eq!(reasons, left_out, "{status:#}");
+    assert_eq!(world.paths(&["lighthouse keeper"])[0], "good.md");
+}
+
+#[test]
+fn names_that_are_not_utf8_are_indexed() {
+    use std::os::unix::ffi::OsStrExt;
+    let world = World::new().start();
+    let name = std::ffi::OsStr::from_bytes(b"caf\xe9 menu.txt");
+    std::fs::write(world.files().join(name), "Croissants and strong coffee.").unwrap();
+    world.index();
+    let paths = world.paths(&["croissants"]);
+    assert!(paths[0].starts_with("caf") && paths[0].ends_with("menu.txt"), "{paths:?}");
+}
+
+#[test]
+fn a_foreign_or_damaged_data_directory_is_refused_with_a_hint() {
+    for (file, content) in [("catalog.sqlite", "this is no database, not even nearly one")] {
+        let world = World::new();
+        std::fs::create_dir(world.data()).unwrap();
+        std::fs::write(world.data().join(file), content).unwrap();
+        let started = Command::new(env!("CARGO_BIN_EXE_vicd"))
+            .env("VIC_DATA_DIR", world.data())
+            .env("VIC_LISTEN", "127.0.0.1:0")
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&started.stderr).into_owned();
+        assert_eq!(started.status.code(), Some(10), "{said}");
+        assert!(said.contains(file) && said.contains("hint:"), "{said}");
+        assert_eq!(std::fs::read_to_string(world.data().join(file)).unwrap(), content, "nothing is lost");
+    }
+}
+
+#[test]
+fn a_missing_model_names_the_command_that_fetches_it() {
+    let world = World::new();
+    let started = Command::new(env!("CARGO_BIN_EXE_vicd"))
+        .env("VIC_DATA_DIR", world.data())
+        .env("VIC_LISTEN", "127.0.0.1:0")
+        .env("VIC_EMBED_MODEL", "no-such-model")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&started.stderr).into_owned();
+    assert_eq!(started.status.code(), Some(3), "{said}");
+    assert!(said.contains("no-such-model") && said.contains("vic models"), "{said}");
+}
