@@ -1,0 +1,144 @@
+#!/usr/bin/env python3
+"""quality.py: how good vic's answers and texts are, on collections you have.
+
+  quality.py ranking COLLECTION      a BEIR-style folder: corpus.jsonl, queries.jsonl, qrels/test.tsv. Every document
+                                     becomes a file; prints nDCG@10, recall@100 and the indexing figures.
+  quality.py known FOLDER COLLECTION a folder of files, and queries.jsonl + qrels/test.tsv whose ids are paths that end
+                                     as the files' do; prints how often the right file is first and in the top ten.
+  quality.py words FOLDER EXPECTED   a folder of files, and one of texts named as the files' paths with `__` for `/` and
+                                     `.txt` added; prints the median recall of words by extension.
+
+Needs `vic` and `vicd` on the PATH. Works in a data directory of its own, which it removes.
+"""
+import json, math, os, re, shutil, statistics, subprocess, sys, tempfile, time, unicodedata, urllib.parse
+from collections import Counter, defaultdict
+from pathlib import Path
+
+
+class Vic:
+    """A daemon in a data directory of its own."""
+
+    def __init__(self):
+        self.directory = tempfile.mkdtemp(prefix="vic-quality-")
+        self.env = dict(os.environ, VIC_DATA_DIR=self.directory + "/data", VIC_LISTEN="127.0.0.1:0")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.run("daemon", "stop", check=False)
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def run(self, *arguments, check=True):
+        result = subprocess.run(["vic", *arguments], env=self.env, capture_output=True, text=True)
+        if check and result.returncode:
+            sys.exit(f"vic {' '.join(arguments)}: {result.stderr}")
+        return result.stdout
+
+    def ask(self, question, limit):
+        answer = json.loads(self.run("ask", "--format", "json", "--limit", str(limit), "--", question))
+        return list(dict.fromkeys(hit["path"].split("!/")[0] for hit in answer["hits"]))
+
+    def index(self, folder):
+        begun = time.time()
+        self.run("index", str(folder))
+        seconds = time.time() - begun
+        begun = time.time()
+        self.run("index", str(folder))
+        again = time.time() - begun
+        job = json.loads(self.run("jobs", "--format", "json"))
+        work = max(job, key=lambda it: it["chunks_embedded"])
+        status = json.loads(self.run("status", "--format", "json"))
+        print(f"indexed in {seconds:.1f} s, again in {again:.2f} s; {status['chunks']} chunks, "
+              f"{work['tokens_embedded']} tokens; daemon's peak memory {status['peak_rss_mib']:.0f} MiB; "
+              f"coverage {json.dumps(status['coverage'])}")
+
+
+def read_jsonl(path):
+    with open(path, encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]
+
+
+def read_qrels(path):
+    relevant = defaultdict(dict)
+    for line in Path(path).read_text().splitlines()[1:]:
+        query, document, grade = line.split("\t")
+        if float(grade) > 0:
+            relevant[query][document] = float(grade)
+    return relevant
+
+
+def ranking(collection):
+    collection = Path(collection)
+    relevant = read_qrels(collection / "qrels/test.tsv")
+    with tempfile.TemporaryDirectory() as folder, Vic() as vic:
+        for document in read_jsonl(collection / "corpus.jsonl"):
+            heading = f"# {document['title']}\n\n" if document["title"] else ""
+            name = urllib.parse.quote(document["_id"], safe="") + ".md"
+            Path(folder, name).write_text(heading + document["text"] + "\n", encoding="utf-8")
+        vic.index(folder)
+        gain = recall = 0.0
+        times = []
+        for query in read_jsonl(collection / "queries.jsonl"):
+            gold = relevant.get(query["_id"])
+            if not gold:
+                continue
+            begun = time.time()
+            found = [urllib.parse.unquote(path.removesuffix(".md")) for path in vic.ask(query["text"], 100)]
+            times.append(time.time() - begun)
+            best = sorted(gold.values(), reverse=True)[:10]
+            ideal = sum(grade / math.log2(rank + 2) for rank, grade in enumerate(best))
+            gain += sum(gold.get(it, 0) / math.log2(rank + 2) for rank, it in enumerate(found[:10])) / ideal
+            recall += len(set(found) & set(gold)) / len(gold)
+        count = len(times)
+        print(f"{collection.name}: {count} queries, nDCG@10 {gain / count:.4f}, recall@100 {recall / count:.4f}, "
+              f"median {statistics.median(times) * 1e3:.0f} ms a question (100 hits)")
+
+
+def known(folder, collection):
+    relevant = read_qrels(Path(collection, "qrels/test.tsv"))
+    first = ten = count = 0
+    with Vic() as vic:
+        vic.index(folder)
+        for query in read_jsonl(Path(collection, "queries.jsonl")):
+            if query["_id"] not in relevant:
+                continue
+            found = vic.ask(query["text"], 10)
+            hits = [any(("/" + gold).endswith("/" + path) for gold in relevant[query["_id"]]) for path in found]
+            count += 1
+            first += hits[:1] == [True]
+            ten += any(hits)
+            if not hits[:1] == [True]:
+                print(f"  not first: {query['text']!r} wants {list(relevant[query['_id']])}, got {found[:2]}")
+    print(f"{count} queries: first {first / count:.3f}, in the top ten {ten / count:.3f}")
+
+
+def words_of(text):
+    return Counter(re.findall(r"\w+", unicodedata.normalize("NFKC", text).lower()))
+
+
+def words(folder, expected):
+    by_extension = defaultdict(list)
+    with Vic() as vic:
+        vic.run("index", "--metadata-only", str(folder))
+        for path in sorted(Path(folder).rglob("*")):
+            reference = Path(expected, "__".join(path.relative_to(folder).parts) + ".txt")
+            if not path.is_file() or not reference.exists():
+                continue
+            wanted = words_of(reference.read_text(encoding="utf-8"))
+            got = words_of(vic.run("read", str(path), check=False))
+            both = sum((wanted & got).values())
+            recall = both / max(1, sum(wanted.values()))
+            precision = both / max(1, sum(got.values()))
+            by_extension[path.suffix.lower()].append(recall)
+            if recall < 0.9:
+                print(f"  {path.relative_to(folder)}: recall {recall:.2f}, precision {precision:.2f}")
+    for extension, recalls in sorted(by_extension.items()):
+        print(f"{extension:10} {len(recalls):4} files, median recall {statistics.median(recalls):.3f}")
+
+
+if __name__ == "__main__":
+    commands = {"ranking": (ranking, 1), "known": (known, 2), "words": (words, 2)}
+    if len(sys.argv) < 2 or sys.argv[1] not in commands or len(sys.argv) != 2 + commands[sys.argv[1]][1]:
+        sys.exit(__doc__)
+    commands[sys.argv[1]][0](*sys.argv[2:])
