@@ -15,9 +15,9 @@ help: ## Lists the targets
 .PHONY: run
 run: build models ## Builds, starts the daemon on data/ and asks it a few questions
 	@$(SAMPLE) vic index data
-	@for question in "Who signed the office lease and until when does it run?" \
-	                 "How long may the borrowed telescope stay outside in the cold?" \
-	                 "retry with exponential backoff"; do \
+	@for question in "What happens if the foundry delivers the castings too late?" \
+	                 "Who keeps the spare key of the Cinder Bay hut?" \
+	                 "Where does the code throw away a single wild sample?"; do \
 	  printf '\n\033[1m$$ vic ask "%s"\033[0m\n' "$$question"; $(SAMPLE) vic ask --limit 3 --format human "$$question"; done
 	@printf '\n'; $(SAMPLE) vic status
 	@printf '\nThe daemon goes on. Talk to it: %s vic ask "..."\nStop it: %s vic daemon stop\n' \
