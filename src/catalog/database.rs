@@ -1,0 +1,256 @@
+//! One SQLite file: opened by format version, one writer, a few readers, and errors in vic's terms.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rusqlite::{Connection, ErrorCode as Sqlite, OpenFlags, Transaction, TransactionBehavior};
+
+use crate::error::{Error, ErrorCode, Result};
+
+/// Idle readers that are kept: as many questions as are usually asked at a time.
+const IDLE_READERS: usize = 4;
+
+/// Another process (a backup, the `sqlite3` shell) may hold the file for a moment.
+const BUSY: Duration = Duration::from_secs(10);
+
+/// Statements kept ready by each connection; more than there are in this room.
+const STATEMENTS: usize = 64;
+
+/// Which commits survive a power loss. All survive the end of the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Durability {
+    /// Every one.
+    Full,
+    /// Those before the last checkpoint; the file stays whole.
+    Normal,
+}
+
+/// What a database of vic's looks like.
+pub(super) struct Format {
+    /// What it is, for messages.
+    pub(super) name: &'static str,
+    /// Written as `user_version`. Raise it with every change of `schema`, and migrate in `Database::open`.
+    pub(super) version: i64,
+    /// Durability of commits.
+    pub(super) durability: Durability,
+    /// What the user can do when it is damaged.
+    pub(super) hint: &'static str,
+    /// Statements that make it.
+    pub(super) schema: &'static str,
+}
+
+/// An open database.
+pub(super) struct Database {
+    path: PathBuf,
+    hint: &'static str,
+    writer: Mutex<Connection>,
+    readers: Mutex<Vec<Connection>>,
+}
+
+impl Database {
+    /// Opens the file, or creates it with its folder.
+    pub(super) fn open(path: &Path, format: &Format) -> Result<Database> {
+        if let Some(parent) = path.parent() {
+            std::fs::create_dir_all(parent).map_err(|error| Error::io("create", parent, &error))?;
+        }
+        let writer = prepare(path, format).map_err(|error| match error {
+            Failure::Sqlite(error) => explain(&error, path, format.hint),
+            Failure::Newer(version) => Error::new(
+                ErrorCode::FailedPrecondition,
+                format!(
+                    "the {} `{}` has format {version}, this vic knows {}",
+                    format.name,
+                    path.display(),
+                    format.version
+                ),
+            )
+            .hint("use the newer vic, or another VIC_DATA_DIR"),
+        })?;
+        Ok(Database { path: path.into(), hint: format.hint, writer: Mutex::new(writer), readers: Mutex::default() })
+    }
+
+    /// Runs `work` in one transaction, which is committed when it returns `Ok`.
+    pub(super) fn write<T>(&self, work: impl FnOnce(&Transaction<'_>) -> Result<T, Failed>) -> Result<T> {
+        // A panic in `work` drops its transaction, which rolls back: the connection stays good.
+        let mut writer = lock(&self.writer);
+        let run = || -> Result<T, Failed> {
+            let transaction = writer.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            let value = work(&transaction)?;
+            transaction.commit()?;
+            Ok(value)
+        };
+        run().map_err(|error| self.explain(error))
+    }
+
+    /// Runs `work` on one consistent state, beside any writer.
+    pub(super) fn read<T>(&self, work: impl FnOnce(&Transaction<'_>) -> Result<T, Failed>) -> Result<T> {
+        let idle = lock(&self.readers).pop();
+        let mut reader = match idle {
+            Some(reader) => reader,
+            None => self.reader().map_err(|error| self.explain(error.into()))?,
+        };
+        let value = {
+            let run = || -> Result<T, Failed> {
+                let transaction = reader.transaction()?;
+                work(&transaction)
+            };
+            run().map_err(|error| self.explain(error))?
+        };
+        let mut readers = lock(&self.readers);
+        if readers.len() < IDLE_READERS {
+            readers.push(reader);
+        }
+        Ok(value)
+    }
+
+    fn reader(&self) -> rusqlite::Result<Connection> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let reader = Connection::open_with_flags(&self.path, flags)?;
+        reader.busy_timeout(BUSY)?;
+        reader.set_prepared_statement_cache_capacity(STATEMENTS);
+        Ok(reader)
+    }
+
+    fn explain(&self, error: Failed) -> Error {
+        match error {
+            Failed::Sqlite(error) => explain(&error, &self.path, self.hint),
+            Failed::Other(error) => error,
+        }
+    }
+}
+
+/// What can go wrong inside a transaction.
+pub(super) enum Failed {
+    /// In SQLite; gets its path later.
+    Sqlite(rusqlite::Error),
+    /// Anything else.
+    Other(Error),
+}
+
+impl From<rusqlite::Error> for Failed {
+    fn from(error: rusqlite::Error) -> Failed {
+        Failed::Sqlite(error)
+    }
+}
+
+impl From<Error> for Failed {
+    fn from(error: Error) -> Failed {
+        Failed::Other(error)
+    }
+}
+
+enum Failure {
+    Sqlite(rusqlite::Error),
+    Newer(i64),
+}
+
+impl From<rusqlite::Error> for Failure {
+    fn from(error: rusqlite::Error) -> Failure {
+        Failure::Sqlite(error)
+    }
+}
+
+fn prepare(path: &Path, format: &Format) -> Result<Connection, Failure> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut db = Connection::open_with_flags(path, flags)?;
+    db.busy_timeout(BUSY)?;
+    // The version is read before anything is set: switching to WAL would already write to a newer vic's file.
+    let version: i64 = db.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    if version > format.version {
+        return Err(Failure::Newer(version));
+    }
+    db.pragma_update(None, "journal_mode", "WAL")?;
+    let sync = if format.durability == Durability::Full { "FULL" } else { "NORMAL" };
+    db.pragma_update(None, "synchronous", sync)?;
+    db.pragma_update(None, "journal_size_limit", 64 << 20)?;
+    db.pragma_update(None, "temp_store", "MEMORY")?;
+    db.pragma_update(None, "cache_size", -32 * 1024)?;
+    db.set_prepared_statement_cache_capacity(STATEMENTS);
+    if version == 0 {
+        let transaction = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        transaction.execute_batch(format.schema)?;
+        transaction.pragma_update(None, "user_version", format.version)?;
+        transaction.commit()?;
+    }
+    Ok(db)
+}
+
+fn explain(error: &rusqlite::Error, path: &Path, hint: &str) -> Error {
+    let code = match error.sqlite_error_code() {
+        Some(Sqlite::NotADatabase | Sqlite::DatabaseCorrupt) => ErrorCode::DataLoss,
+        Some(Sqlite::DiskFull | Sqlite::OutOfMemory) => ErrorCode::ResourceExhausted,
+        Some(Sqlite::DatabaseBusy | Sqlite::DatabaseLocked) => ErrorCode::Locked,
+        Some(Sqlite::ReadOnly | Sqlite::PermissionDenied | Sqlite::CannotOpen) => ErrorCode::PermissionDenied,
+        _ => ErrorCode::Internal,
+    };
+    let message = format!("cannot use `{}`: {error}", path.display());
+    match code {
+        ErrorCode::DataLoss => Error::new(code, message).hint(hint),
+        ErrorCode::ResourceExhausted => Error::new(code, message).hint("free some disk space"),
+        ErrorCode::Locked => Error::new(code, message).hint("another program holds it; end that one"),
+        ErrorCode::PermissionDenied => {
+            Error::new(code, message).hint(format!("check the permissions of `{}`", path.display()))
+        }
+        _ => Error::new(code, message),
+    }
+}
+
+/// A poisoned lock only means that a thread panicked: its transaction was rolled back.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FORMAT: Format = Format {
+        name: "test",
+        version: 3,
+        durability: Durability::Full,
+        hint: "move it aside",
+        schema: "CREATE TABLE t (x INTEGER NOT NULL)",
+    };
+
+    #[test]
+    fn a_newer_format_is_refused_before_any_write() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("db");
+        Connection::open(&path).unwrap().pragma_update(None, "user_version", 4).unwrap();
+        let before = std::fs::read(&path).unwrap();
+        let error = Database::open(&path, &FORMAT).err().unwrap();
+        assert_eq!(error.code, ErrorCode::FailedPrecondition);
+        assert!(error.message.contains("format 4"), "{error}");
+        assert_eq!(std::fs::read(&path).unwrap(), before);
+        assert_eq!(dir.path().read_dir().unwrap().count(), 1);
+    }
+
+    #[test]
+    fn garbage_is_named_and_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("db");
+        let garbage = b"this is no database ".repeat(500);
+        std::fs::write(&path, &garbage).unwrap();
+        let error = Database::open(&path, &FORMAT).err().unwrap();
+        assert_eq!(error.code, ErrorCode::DataLoss);
+        assert!(error.message.contains(path.to_str().unwrap()) && error.hint.is_some());
+        assert_eq!(std::fs::read(&path).unwrap(), garbage);
+    }
+
+    #[test]
+    fn a_failed_write_leaves_nothing_behind() {
+        let dir = tempfile::tempdir().unwrap();
+        let db = Database::open(&dir.path().join("deep/er/db"), &FORMAT).unwrap();
+        let write = |fail: bool| {
+            db.write(|tx| {
+                tx.execute("INSERT INTO t VALUES (1)", [])?;
+                if fail { Err(Error::invalid("stop").into()) } else { Ok(()) }
+            })
+        };
+        assert_eq!(write(true).unwrap_err().message, "stop");
+        write(false).unwrap();
+        let rows: i64 = db.read(|tx| Ok(tx.query_row("SELECT count(*) FROM t", [], |row| row.get(0))?)).unwrap();
+        assert_eq!(rows, 1);
+    }
+}

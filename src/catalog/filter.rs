@@ -1,0 +1,109 @@
+//! A [`FileFilter`] as a condition of SQL, with what SQL cannot say left over as a glob.
+
+use std::path::Path;
+
+use globset::{GlobBuilder, GlobMatcher};
+use rusqlite::Transaction;
+use rusqlite::types::Value;
+
+use crate::catalog::database::Failed;
+use crate::catalog::owners::Owners;
+use crate::catalog::root::roots;
+use crate::catalog::row::{below, bytes, fold, signed, state_name};
+use crate::error::{Error, Result};
+use crate::model::FileFilter;
+
+/// A condition on `files`, the values of its `?` in order, and the glob that the relative path must match as well.
+pub(super) struct Condition {
+    pub(super) sql: String,
+    pub(super) values: Vec<Value>,
+    pub(super) glob: Option<GlobMatcher>,
+}
+
+impl Condition {
+    /// Translates a filter.
+    ///
+    /// # Errors
+    /// [`crate::error::ErrorCode::InvalidArgument`] naming a glob that cannot be understood.
+    pub(super) fn new(db: &Transaction<'_>, filter: &FileFilter, owners: &Owners) -> Result<Condition, Failed> {
+        let glob = filter.path_glob.as_deref().map(glob).transpose()?;
+        let mut condition = Condition { sql: "deleted_ns IS NULL".into(), values: Vec::new(), glob };
+        if let Some(path) = &filter.under {
+            let (sql, values) = place(db, path)?;
+            condition.and(&sql, values);
+        }
+        if !filter.extensions.is_empty() {
+            condition.and_any_of("extension", filter.extensions.iter().map(|it| Value::from(it.to_lowercase())));
+        }
+        for word in &filter.name_words {
+            // A subquery that reads the small index on names alone instead of the rows.
+            let names = "id IN (SELECT id FROM files WHERE deleted_ns IS NULL AND instr(name, ?) > 0)";
+            condition.and(names, vec![fold(word).into()]);
+        }
+        let bounds = [
+            ("modified_ns >= ?", filter.modified_after_ns),
+            ("modified_ns < ?", filter.modified_before_ns),
+            ("size >= ?", filter.min_size.map(size)),
+            ("size <= ?", filter.max_size.map(size)),
+        ];
+        for (sql, bound) in bounds {
+            condition.and_some(sql, bound.map(Value::from));
+        }
+        if let Some(owner) = &filter.owner {
+            condition.and_any_of("uid", owners.numbers(owner).into_iter().map(Value::from));
+        }
+        condition.and_some("state = ?", filter.state.map(|it| state_name(it).to_string().into()));
+        Ok(condition)
+    }
+
+    fn and(&mut self, sql: &str, values: Vec<Value>) {
+        self.sql.push_str(" AND ");
+        self.sql.push_str(sql);
+        self.values.extend(values);
+    }
+
+    fn and_some(&mut self, sql: &str, value: Option<Value>) {
+        if let Some(value) = value {
+            self.and(sql, vec![value]);
+        }
+    }
+
+    fn and_any_of(&mut self, column: &str, values: impl Iterator<Item = Value>) {
+        let values: Vec<Value> = values.collect();
+        let marks = vec!["?"; values.len()].join(", ");
+        self.and(&format!("{column} IN ({marks})"), values);
+    }
+}
+
+/// Returns the condition of lying at or below an absolute path, which may lie in a root or above roots.
+pub(super) fn place(db: &Transaction<'_>, path: &Path) -> rusqlite::Result<(String, Vec<Value>)> {
+    let (mut parts, mut values) = (Vec::new(), Vec::<Value>::new());
+    for root in roots(db)? {
+        if root.path.starts_with(path) {
+            parts.push("root_id = ?");
+            values.push(root.id.into());
+        } else if let Ok(relative) = path.strip_prefix(&root.path) {
+            let (start, end) = below(relative);
+            parts.push("(root_id = ? AND path = ?)");
+            values.extend([root.id.into(), bytes(relative).to_vec().into()]);
+            parts.push("(root_id = ? AND path >= ? AND path < ?)");
+            values.extend([root.id.into(), start.into(), end.into()]);
+        }
+    }
+    let sql = if parts.is_empty() { "0".into() } else { format!("({})", parts.join(" OR ")) };
+    Ok((sql, values))
+}
+
+/// A glob without `/` is about the name, at any depth; `*` does not cross a `/`, `**` does.
+fn glob(text: &str) -> Result<GlobMatcher> {
+    let anywhere = if text.contains('/') { text.trim_start_matches('/').to_string() } else { format!("**/{text}") };
+    let glob = GlobBuilder::new(&anywhere).literal_separator(true).build();
+    let glob =
+        glob.map_err(|error| Error::invalid(format!("cannot understand the glob `{text}`: {}", error.kind())))?;
+    Ok(glob.compile_matcher())
+}
+
+/// A bound above what SQLite can say is above every file.
+fn size(bytes: u64) -> i64 {
+    signed(bytes.min(i64::MAX as u64))
+}

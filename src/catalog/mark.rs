@@ -1,0 +1,222 @@
+//! What became of a file: the queue of pending files, and the marks that end their waiting.
+
+use std::path::PathBuf;
+
+use rusqlite::{OptionalExtension, Transaction, params};
+
+use crate::catalog::Catalog;
+use crate::catalog::database::Failed;
+use crate::catalog::filter::place;
+use crate::catalog::kinds;
+use crate::catalog::row::{RECORD, record, signed, state_name};
+use crate::error::Result;
+use crate::model::{ContentHash, FileId, FileKind, FileRecord, Reason, RootId};
+
+/// Tries that a file gets. One that was begun twice and never ended has taken the process with it both times.
+pub const MAX_TRIES: u32 = 2;
+
+/// A file whose chunks are in the store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IndexedMark {
+    /// The file.
+    pub id: FileId,
+    /// Its size in bytes when it was read.
+    pub size: u64,
+    /// Its modification time when it was read.
+    pub modified_ns: i64,
+    /// The hash of what was read.
+    pub hash: ContentHash,
+    /// Its kind by content.
+    pub kind: FileKind,
+    /// Its media type by content.
+    pub media_type: String,
+    /// Number of its chunks in the store.
+    pub chunks: u32,
+    /// What is worth knowing, e.g. that a limit cut it short; empty when there is nothing.
+    pub detail: String,
+}
+
+/// A file that was skipped or failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReasonMark {
+    /// The file.
+    pub id: FileId,
+    /// Its size in bytes when it was looked at.
+    pub size: u64,
+    /// Its modification time when it was looked at.
+    pub modified_ns: i64,
+    /// Why.
+    pub reason: Reason,
+    /// One sentence more; may be empty.
+    pub detail: String,
+    /// The hash of its content, where it was read.
+    pub hash: Option<ContentHash>,
+    /// Its kind.
+    pub kind: FileKind,
+    /// Its media type, where it is known; else empty.
+    pub media_type: String,
+}
+
+/// Which files to read again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RequeueScope {
+    /// Every file.
+    All,
+    /// Those of a root.
+    Root(RootId),
+    /// These.
+    Ids(Vec<FileId>),
+    /// This absolute folder with all below it, or this file.
+    Under(PathBuf),
+}
+
+impl Catalog {
+    /// Returns up to `limit` pending files with numbers above `after`, by number. At `after` 0 (the begin of a pass)
+    /// files that were tried [`MAX_TRIES`] times without an end fail with [`Reason::WorkerCrash`] first.
+    pub fn next_pending(&self, after: FileId, limit: usize) -> Result<Vec<FileRecord>> {
+        if after <= 0 {
+            self.fail_exhausted()?;
+        }
+        let sql = format!(
+            "SELECT {RECORD} FROM files f INDEXED BY files_pending JOIN roots r ON r.id = f.root_id \
+             WHERE f.deleted_ns IS NULL AND f.state = 'pending' AND f.id > ?1 ORDER BY f.id LIMIT ?2"
+        );
+        self.database.read(|db| {
+            let mut statement = db.prepare_cached(&sql)?;
+            let rows = statement.query_map([after, signed(limit as u64)], |row| record(row, &self.owners))?;
+            Ok(rows.collect::<rusqlite::Result<_>>()?)
+        })
+    }
+
+    fn fail_exhausted(&self) -> Result<()> {
+        let condition = "deleted_ns IS NULL AND state = 'pending' AND tries > 0 AND tries >= ?1";
+        let any = self.database.read(|db| {
+            let sql = format!("SELECT 1 FROM files WHERE {condition} LIMIT 1");
+            Ok(db.prepare_cached(&sql)?.query_row([MAX_TRIES], |_| Ok(())).optional()?.is_some())
+        })?;
+        if !any {
+            return Ok(());
+        }
+        self.database.write(|db| {
+            let sql = format!("UPDATE files SET state = 'failed', reason = ?2, detail = ?3 WHERE {condition}");
+            let detail = format!("tried {MAX_TRIES} times, and vic ended unexpectedly each time");
+            db.execute(&sql, params![MAX_TRIES, Reason::WorkerCrash.name(), detail])?;
+            Ok(())
+        })
+    }
+
+    /// Counts a try for each file. On disk when it returns, so that a file that ends the process is known by its tries.
+    pub fn begin_try(&self, ids: &[FileId]) -> Result<()> {
+        self.each(ids, "UPDATE files SET tries = tries + 1 WHERE id = ?1")
+    }
+
+    /// Takes a try back: for files that were begun but given up for no fault of theirs, e.g. when a job is cancelled.
+    pub fn undo_try(&self, ids: &[FileId]) -> Result<()> {
+        self.each(ids, "UPDATE files SET tries = max(tries - 1, 0) WHERE id = ?1 AND state = 'pending'")
+    }
+
+    fn each(&self, ids: &[FileId], sql: &str) -> Result<()> {
+        if ids.is_empty() {
+            return Ok(());
+        }
+        self.database.write(|db| {
+            let mut statement = db.prepare_cached(sql)?;
+            for id in ids {
+                statement.execute([id])?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Marks files as indexed; call it only once the store has their chunks on disk. A file whose size or modification
+    /// time is no longer what was read, or that was removed, stays as it is. Returns how many were marked.
+    pub fn mark_indexed(&self, marks: &[IndexedMark]) -> Result<u64> {
+        let sql = "UPDATE files SET state = 'indexed', reason = NULL, detail = ?4, hash = ?5, kind = ?6, \
+                   media_type = ?7, chunks = ?8 \
+                   WHERE id = ?1 AND size = ?2 AND modified_ns = ?3 AND skip IS NULL AND deleted_ns IS NULL";
+        self.database.write(|db| {
+            let mut statement = db.prepare_cached(sql)?;
+            let mut marked = 0;
+            for it in marks {
+                let kind = kinds::name(it.kind);
+                let size = signed(it.size);
+                marked += statement.execute(params![
+                    it.id,
+                    size,
+                    it.modified_ns,
+                    it.detail,
+                    it.hash.0,
+                    kind,
+                    it.media_type,
+                    it.chunks
+                ])?;
+            }
+            Ok(marked as u64)
+        })
+    }
+
+    /// Marks files as skipped or failed, under the same condition as [`Catalog::mark_indexed`]. They count as having no
+    /// chunks, so the store must hold none of theirs. Returns how many were marked.
+    pub fn mark_reason(&self, marks: &[ReasonMark]) -> Result<u64> {
+        let sql = "UPDATE files SET state = ?4, reason = ?5, detail = ?6, hash = ?7, kind = ?8, media_type = ?9, \
+                   chunks = 0 WHERE id = ?1 AND size = ?2 AND modified_ns = ?3 AND skip IS NULL AND deleted_ns IS NULL";
+        self.database.write(|db| {
+            let mut statement = db.prepare_cached(sql)?;
+            let mut marked = 0;
+            for it in marks {
+                let state = state_name(it.reason.state());
+                let (reason, kind) = (it.reason.name(), kinds::name(it.kind));
+                let (size, hash) = (signed(it.size), it.hash.map(|hash| hash.0));
+                marked += statement.execute(params![
+                    it.id,
+                    size,
+                    it.modified_ns,
+                    state,
+                    reason,
+                    it.detail,
+                    hash,
+                    kind,
+                    it.media_type
+                ])?;
+            }
+            Ok(marked as u64)
+        })
+    }
+
+    /// Makes files pending again, with no tries and no hash, so that they are really read. What the walk skips stays
+    /// skipped. Returns how many.
+    pub fn requeue(&self, scope: &RequeueScope) -> Result<u64> {
+        self.database.write(|db| match scope {
+            RequeueScope::All => requeue(db, "1", &[]),
+            RequeueScope::Root(id) => requeue(db, "root_id = ?", &[(*id).into()]),
+            RequeueScope::Under(path) => {
+                let (condition, values) = place(db, path)?;
+                requeue(db, &condition, &values)
+            }
+            RequeueScope::Ids(ids) => {
+                let mut requeued = 0;
+                for id in ids {
+                    requeued += requeue(db, "id = ?", &[(*id).into()])?;
+                }
+                Ok(requeued)
+            }
+        })
+    }
+
+    /// Returns an indexed file with this content and at least one chunk, whose chunks can be copied.
+    pub fn same_content(&self, hash: ContentHash) -> Result<Option<FileId>> {
+        self.database.read(|db| {
+            let sql = "SELECT id FROM files WHERE deleted_ns IS NULL AND state = 'indexed' AND chunks > 0 AND hash = ?1 \
+                       LIMIT 1";
+            Ok(db.prepare_cached(sql)?.query_row([hash.0], |row| row.get(0)).optional()?)
+        })
+    }
+}
+
+fn requeue(db: &Transaction<'_>, condition: &str, values: &[rusqlite::types::Value]) -> Result<u64, Failed> {
+    let sql = format!(
+        "UPDATE files SET state = 'pending', reason = NULL, detail = '', tries = 0, hash = NULL \
+         WHERE deleted_ns IS NULL AND skip IS NULL AND {condition}"
+    );
+    Ok(db.prepare_cached(&sql)?.execute(rusqlite::params_from_iter(values))? as u64)
+}

@@ -1,0 +1,125 @@
+//! Questions about files.
+
+use std::path::Path;
+
+use rusqlite::{OptionalExtension, Transaction, params, params_from_iter};
+
+use crate::catalog::Catalog;
+use crate::catalog::database::Failed;
+use crate::catalog::filter::Condition;
+use crate::catalog::root::roots;
+use crate::catalog::row::{RECORD, bytes, path_of, record};
+use crate::error::Result;
+use crate::model::{Coverage, FileFilter, FileId, FileRecord, RootId};
+
+impl Catalog {
+    /// Returns the files that match, sorted by number.
+    ///
+    /// # Errors
+    /// [`crate::error::ErrorCode::InvalidArgument`] naming a glob that cannot be understood.
+    pub fn select(&self, filter: &FileFilter) -> Result<Vec<FileId>> {
+        self.database.read(|db| self.matching(db, filter, "id"))
+    }
+
+    /// Returns one page of the files that match, newest first, and the number of all that match.
+    ///
+    /// # Errors
+    /// [`crate::error::ErrorCode::InvalidArgument`] naming a glob that cannot be understood.
+    pub fn search(&self, filter: &FileFilter, limit: usize, offset: usize) -> Result<(Vec<FileRecord>, u64)> {
+        self.database.read(|db| {
+            let ids = self.matching(db, filter, "modified_ns DESC, id DESC")?;
+            let page: Vec<FileId> = ids.iter().skip(offset).take(limit).copied().collect();
+            Ok((self.load_records(db, &page)?, ids.len() as u64))
+        })
+    }
+
+    /// Returns these files in this order; unknown and removed ones are left out.
+    pub fn records(&self, ids: &[FileId]) -> Result<Vec<FileRecord>> {
+        self.database.read(|db| self.load_records(db, ids))
+    }
+
+    /// Returns the file at an absolute path.
+    pub fn record_by_path(&self, path: &Path) -> Result<Option<FileRecord>> {
+        self.database.read(|db| {
+            let sql = format!(
+                "SELECT {RECORD} FROM files f JOIN roots r ON r.id = f.root_id \
+                 WHERE f.deleted_ns IS NULL AND f.root_id = ?1 AND f.path = ?2"
+            );
+            let roots = roots(db)?;
+            let Some((root, relative)) = roots.iter().find_map(|it| Some((it.id, path.strip_prefix(&it.path).ok()?)))
+            else {
+                return Ok(None);
+            };
+            let mut statement = db.prepare_cached(&sql)?;
+            let found = statement.query_row(params![root, bytes(relative)], |row| record(row, &self.owners));
+            Ok(found.optional()?)
+        })
+    }
+
+    /// Counts files by state and reason, of one root or of all.
+    pub fn coverage(&self, root: Option<RootId>) -> Result<Coverage> {
+        let sql = "SELECT state, reason, count(*) FROM files WHERE deleted_ns IS NULL AND (?1 IS NULL OR root_id = ?1) \
+                   GROUP BY state, reason";
+        self.database.read(|db| {
+            let mut coverage = Coverage::default();
+            let mut statement = db.prepare_cached(sql)?;
+            let mut rows = statement.query([root])?;
+            while let Some(row) = rows.next()? {
+                let count = row.get::<_, i64>(2)?.cast_unsigned();
+                coverage.found += count;
+                match row.get_ref(0)?.as_str().map_err(rusqlite::Error::from)? {
+                    "indexed" => coverage.indexed += count,
+                    "skipped" => coverage.skipped += count,
+                    "failed" => coverage.failed += count,
+                    _ => coverage.pending += count,
+                }
+                if let Some(reason) = row.get::<_, Option<String>>(1)? {
+                    *coverage.reasons.entry(reason).or_default() += count;
+                }
+            }
+            Ok(coverage)
+        })
+    }
+
+    /// Counts the files that are still to be read, of one root or of all.
+    pub fn pending_count(&self, root: Option<RootId>) -> Result<u64> {
+        let sql = "SELECT count(*) FROM files WHERE deleted_ns IS NULL AND state = 'pending' \
+                   AND (?1 IS NULL OR root_id = ?1)";
+        self.database.read(|db| {
+            let count: i64 = db.prepare_cached(sql)?.query_row([root], |row| row.get(0))?;
+            Ok(count.cast_unsigned())
+        })
+    }
+
+    fn matching(&self, db: &Transaction<'_>, filter: &FileFilter, order: &str) -> Result<Vec<FileId>, Failed> {
+        let condition = Condition::new(db, filter, &self.owners)?;
+        // Paths are only read where a glob needs them: without them, an index often has all that is asked.
+        let columns = if condition.glob.is_some() { "id, path" } else { "id" };
+        let sql = format!("SELECT {columns} FROM files WHERE {} ORDER BY {order}", condition.sql);
+        let mut statement = db.prepare_cached(&sql)?;
+        let mut rows = statement.query(params_from_iter(&condition.values))?;
+        let mut ids = Vec::new();
+        while let Some(row) = rows.next()? {
+            let matches = match &condition.glob {
+                Some(glob) => glob.is_match(path_of(row.get(1)?)),
+                None => true,
+            };
+            if matches {
+                ids.push(row.get(0)?);
+            }
+        }
+        Ok(ids)
+    }
+
+    fn load_records(&self, db: &Transaction<'_>, ids: &[FileId]) -> Result<Vec<FileRecord>, Failed> {
+        let sql = format!(
+            "SELECT {RECORD} FROM files f JOIN roots r ON r.id = f.root_id WHERE f.id = ?1 AND f.deleted_ns IS NULL"
+        );
+        let mut statement = db.prepare_cached(&sql)?;
+        let mut records = Vec::with_capacity(ids.len());
+        for id in ids {
+            records.extend(statement.query_row([id], |row| record(row, &self.owners)).optional()?);
+        }
+        Ok(records)
+    }
+}

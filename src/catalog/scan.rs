@@ -1,0 +1,426 @@
+//! What a walk or an event changes.
+//!
+//! A file counts as unchanged when size, modification time, inode, status-change time and the walk's own verdict are as
+//! they were. Any difference makes it pending again; whether its content differs is for its hash to say, later. A
+//! vanished row and a new path of the same inode, size and modification time are one file that moved. All other
+//! vanished rows become tombstones, but only where the walk really looked.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use rusqlite::{OptionalExtension, Row, Transaction, params};
+
+use crate::catalog::Catalog;
+use crate::catalog::database::Failed;
+use crate::catalog::kinds;
+use crate::catalog::root::root_by_id;
+use crate::catalog::row::{below, bytes, extension, now_ns, path_of, reason, search_name, signed};
+use crate::error::Result;
+use crate::model::{FileId, FoundFile, Reason, RootId};
+
+/// Said of a root that was not empty before and is now: most often a volume that is not mounted.
+const EMPTY_ROOT: &str = "the folder is empty now, but was not before: nothing was removed from the index; mount the \
+     volume, or remove the root if its files are really gone";
+
+/// A status-change time that is not known: a rename changed it, and the next look tells the new one.
+const UNKNOWN: i64 = 0;
+
+/// What [`Catalog::apply_scan`] and [`Catalog::upsert`] did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ScanOutcome {
+    /// Entries given.
+    pub found: u64,
+    /// New files.
+    pub added: u64,
+    /// Files to look at again.
+    pub changed: u64,
+    /// Files that are as they were.
+    pub unchanged: u64,
+    /// Files that moved and are otherwise as they were.
+    pub renamed: u64,
+    /// Files that are gone.
+    pub removed: u64,
+}
+
+impl Catalog {
+    /// Brings the rows of a root, or of the part `within` it (relative), in line with what a walk found there.
+    ///
+    /// Rows that were not found are removed only when the walk was `complete`, not at or below `unreadable`, and never
+    /// when a whole root that had files is suddenly empty: then the root's problem says so.
+    ///
+    /// # Errors
+    /// [`crate::error::ErrorCode::NotFound`] when the root was removed.
+    pub fn apply_scan(
+        &self,
+        root_id: RootId,
+        within: Option<&Path>,
+        found: Vec<FoundFile>,
+        unreadable: &[PathBuf],
+        complete: bool,
+    ) -> Result<ScanOutcome> {
+        self.database.write(|db| {
+            root_by_id(db, root_id)?;
+            let mut known = load(db, root_id, within.unwrap_or(Path::new("")))?;
+            let whole_root = within.is_none_or(|it| it.as_os_str().is_empty());
+            if whole_root && complete && note_emptiness(db, root_id, found.is_empty() && !known.is_empty())? {
+                return Ok(ScanOutcome::default());
+            }
+            let mut outcome = ScanOutcome { found: found.len() as u64, ..ScanOutcome::default() };
+            let mut new = Vec::new();
+            for file in found {
+                match known.remove(bytes(&file.path)) {
+                    Some(row) => update(db, &row, &file, &mut outcome)?,
+                    None => new.push(file),
+                }
+            }
+            let mut vanished: Vec<Known> = known.into_values().collect();
+            let hidden = |it: &Known| unreadable.iter().any(|folder| it.path.starts_with(folder));
+            vanished.retain(|it| complete && !hidden(it));
+            for file in unmoved(db, root_id, new, &mut vanished, &mut outcome)? {
+                insert(db, root_id, &file, &mut outcome)?;
+            }
+            for row in vanished {
+                bury(db, row.id)?;
+                outcome.removed += 1;
+            }
+            Ok(outcome)
+        })
+    }
+
+    /// Records files that events told of, by the same rules as a walk. A file whose inode is known under a name that is
+    /// gone from the disk has moved.
+    ///
+    /// # Errors
+    /// [`crate::error::ErrorCode::NotFound`] when the root was removed.
+    pub fn upsert(&self, root_id: RootId, found: Vec<FoundFile>) -> Result<ScanOutcome> {
+        self.database.write(|db| {
+            root_by_id(db, root_id)?;
+            let mut outcome = ScanOutcome { found: found.len() as u64, ..ScanOutcome::default() };
+            for file in found {
+                if let Some(row) = by_path(db, root_id, &file.path)? {
+                    update(db, &row, &file, &mut outcome)?;
+                } else if let Some(row) = moved_from(db, &file)? {
+                    move_to(db, &row, root_id, &file, &mut outcome)?;
+                } else {
+                    insert(db, root_id, &file, &mut outcome)?;
+                }
+            }
+            Ok(outcome)
+        })
+    }
+
+    /// Removes files, and folders with all below them; returns how many files. The paths are relative to the root.
+    pub fn remove_paths(&self, root_id: RootId, paths: &[PathBuf]) -> Result<u64> {
+        self.database.write(|db| {
+            let mut removed = 0;
+            for path in paths {
+                for row in load(db, root_id, path)?.into_values() {
+                    bury(db, row.id)?;
+                    removed += 1;
+                }
+            }
+            Ok(removed)
+        })
+    }
+
+    /// Moves a file, or a folder with all below it, under the same numbers; returns how many files. What `to` held is
+    /// removed. A file whose extension changes is read again.
+    pub fn rename_tree(&self, root_id: RootId, from: &Path, to: &Path) -> Result<u64> {
+        self.database.write(|db| {
+            let moving = load(db, root_id, from)?;
+            for (path, row) in load(db, root_id, to)? {
+                if !moving.contains_key(&path) {
+                    bury(db, row.id)?;
+                }
+            }
+            let moved = moving.len() as u64;
+            for row in moving.into_values() {
+                let rest = row.path.strip_prefix(from).unwrap_or(Path::new(""));
+                let path = if rest.as_os_str().is_empty() { to.to_path_buf() } else { to.join(rest) };
+                rename(db, &row, &path)?;
+            }
+            Ok(moved)
+        })
+    }
+
+    /// Returns up to `limit` removed files whose chunks the store may still hold.
+    pub fn tombstones(&self, limit: usize) -> Result<Vec<FileId>> {
+        self.database.read(|db| {
+            let sql = "SELECT id FROM files WHERE deleted_ns IS NOT NULL ORDER BY deleted_ns LIMIT ?1";
+            let mut statement = db.prepare_cached(sql)?;
+            let ids = statement.query_map([signed(limit as u64)], |row| row.get(0))?;
+            Ok(ids.collect::<rusqlite::Result<_>>()?)
+        })
+    }
+
+    /// Drops tombstones, once the store has deleted their chunks. Files that are no tombstones stay.
+    pub fn forget(&self, ids: &[FileId]) -> Result<()> {
+        self.database.write(|db| {
+            let mut statement = db.prepare_cached("DELETE FROM files WHERE id = ?1 AND deleted_ns IS NOT NULL")?;
+            for id in ids {
+                statement.execute([id])?;
+            }
+            Ok(())
+        })
+    }
+}
+
+/// The part of a row that decides whether a file changed.
+struct Known {
+    id: FileId,
+    path: PathBuf,
+    size: i64,
+    modified_ns: i64,
+    changed_ns: i64,
+    inode: i64,
+    device: i64,
+    skip: Option<Reason>,
+    chunks: u32,
+}
+
+const KNOWN: &str = "f.id, f.path, f.size, f.modified_ns, f.changed_ns, f.inode, f.device, f.skip, f.chunks";
+
+impl Known {
+    fn read(row: &Row<'_>) -> rusqlite::Result<Known> {
+        Ok(Known {
+            id: row.get(0)?,
+            path: path_of(row.get(1)?),
+            size: row.get(2)?,
+            modified_ns: row.get(3)?,
+            changed_ns: row.get(4)?,
+            inode: row.get(5)?,
+            device: row.get(6)?,
+            skip: reason(row, 7)?,
+            chunks: row.get(8)?,
+        })
+    }
+
+    fn change(&self, found: &FoundFile) -> Change {
+        // The device is left out: its number can differ after every mount.
+        let same = self.size == signed(found.size)
+            && self.modified_ns == found.modified_ns
+            && self.inode == signed(found.inode)
+            && self.skip == found.skip;
+        if !same {
+            Change::Content
+        } else if self.changed_ns == found.changed_ns {
+            Change::Nothing
+        } else if self.changed_ns == UNKNOWN || found.skip.is_some() {
+            Change::Metadata
+        } else {
+            Change::Content
+        }
+    }
+
+    fn is_moved_to(&self, found: &FoundFile) -> bool {
+        self.inode == signed(found.inode)
+            && self.device == signed(found.device)
+            && self.size == signed(found.size)
+            && self.modified_ns == found.modified_ns
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Change {
+    Nothing,
+    /// Other permissions or owner, say; there is nothing to read again.
+    Metadata,
+    /// Perhaps.
+    Content,
+}
+
+/// Loads the file at a path and all files below it.
+fn load(db: &Transaction<'_>, root_id: RootId, path: &Path) -> rusqlite::Result<HashMap<Vec<u8>, Known>> {
+    let (start, end) = below(path);
+    let mut statement = db.prepare_cached(&format!(
+        "SELECT {KNOWN} FROM files f WHERE f.deleted_ns IS NULL AND ((f.root_id = ?1 AND f.path = ?2) \
+         OR (f.root_id = ?1 AND f.path >= ?3 AND f.path < ?4))"
+    ))?;
+    let rows = statement.query_map(params![root_id, bytes(path), start, end], Known::read)?;
+    rows.map(|row| row.map(|it| (bytes(&it.path).to_vec(), it))).collect()
+}
+
+fn by_path(db: &Transaction<'_>, root_id: RootId, path: &Path) -> rusqlite::Result<Option<Known>> {
+    let sql = format!("SELECT {KNOWN} FROM files f WHERE f.deleted_ns IS NULL AND f.root_id = ?1 AND f.path = ?2");
+    db.prepare_cached(&sql)?.query_row(params![root_id, bytes(path)], Known::read).optional()
+}
+
+/// Finds the row of a file that has moved. A hard link is not a move: the old name is still there.
+fn moved_from(db: &Transaction<'_>, file: &FoundFile) -> rusqlite::Result<Option<Known>> {
+    let sql = format!(
+        "SELECT {KNOWN}, r.path FROM files f JOIN roots r ON r.id = f.root_id WHERE f.deleted_ns IS NULL AND f.inode = ?1"
+    );
+    let mut statement = db.prepare_cached(&sql)?;
+    let rows = statement
+        .query_map([signed(file.inode)], |row| Ok((Known::read(row)?, path_of(row.get(9)?))))?
+        .collect::<rusqlite::Result<Vec<(Known, PathBuf)>>>()?;
+    let is_gone = |path: PathBuf| path.symlink_metadata().is_err_and(|it| it.kind() == std::io::ErrorKind::NotFound);
+    Ok(rows.into_iter().find(|(row, root)| row.is_moved_to(file) && is_gone(root.join(&row.path))).map(|(row, _)| row))
+}
+
+/// Takes out of `new` and `vanished` what has moved, and returns the rest of `new`.
+fn unmoved(
+    db: &Transaction<'_>,
+    root_id: RootId,
+    new: Vec<FoundFile>,
+    vanished: &mut Vec<Known>,
+    outcome: &mut ScanOutcome,
+) -> Result<Vec<FoundFile>, Failed> {
+    let mut by_inode: HashMap<i64, Vec<Known>> = HashMap::new();
+    for row in vanished.drain(..) {
+        by_inode.entry(row.inode).or_default().push(row);
+    }
+    let mut rest = Vec::new();
+    for file in new {
+        let rows = by_inode.get_mut(&signed(file.inode));
+        // Of several vanished names of one inode, one moves and the others are removed.
+        let moved = rows.and_then(|it| Some(it.swap_remove(it.iter().position(|row| row.is_moved_to(&file))?)));
+        match moved {
+            Some(row) => move_to(db, &row, root_id, &file, outcome)?,
+            None => rest.push(file),
+        }
+    }
+    vanished.extend(by_inode.into_values().flatten());
+    Ok(rest)
+}
+
+fn update(db: &Transaction<'_>, row: &Known, file: &FoundFile, outcome: &mut ScanOutcome) -> Result<(), Failed> {
+    match row.change(file) {
+        Change::Nothing => outcome.unchanged += 1,
+        Change::Metadata => {
+            write_found(db, row.id, file)?;
+            outcome.unchanged += 1;
+        }
+        Change::Content => {
+            reopen(db, row, file)?;
+            outcome.changed += 1;
+        }
+    }
+    Ok(())
+}
+
+/// Gives a row its new place, and the content a new look only when the walk's verdict or the extension says so.
+fn move_to(
+    db: &Transaction<'_>,
+    row: &Known,
+    root_id: RootId,
+    file: &FoundFile,
+    outcome: &mut ScanOutcome,
+) -> Result<(), Failed> {
+    db.prepare_cached("UPDATE files SET root_id = ?2 WHERE id = ?1")?.execute([row.id, root_id])?;
+    rename(db, row, &file.path)?;
+    if row.skip == file.skip {
+        write_found(db, row.id, file)?;
+    } else {
+        reopen(db, row, file)?;
+    }
+    outcome.renamed += 1;
+    Ok(())
+}
+
+fn rename(db: &Transaction<'_>, row: &Known, path: &Path) -> rusqlite::Result<()> {
+    let ending = extension(path);
+    let is_other_type = ending != extension(&row.path);
+    db.prepare_cached("UPDATE files SET path = ?2, name = ?3, extension = ?4, changed_ns = ?5 WHERE id = ?1")?
+        .execute(params![row.id, bytes(path), search_name(path), ending, UNKNOWN])?;
+    if is_other_type && row.skip.is_none() {
+        let kind = kinds::name(kinds::by_extension(&ending));
+        db.prepare_cached(
+            "UPDATE files SET kind = ?2, state = 'pending', reason = NULL, detail = '', tries = 0, hash = NULL \
+             WHERE id = ?1",
+        )?
+        .execute(params![row.id, kind])?;
+    }
+    Ok(())
+}
+
+/// Makes a file pending, or skipped by the walk's verdict.
+fn reopen(db: &Transaction<'_>, row: &Known, file: &FoundFile) -> Result<(), Failed> {
+    if file.skip.is_some() && row.chunks > 0 {
+        // Its chunks have to leave the store, and a tombstone is how the store hears of that.
+        bury(db, row.id)?;
+        let root_id = db.query_row("SELECT root_id FROM files WHERE id = ?1", [row.id], |row| row.get(0))?;
+        return Ok(insert(db, root_id, file, &mut ScanOutcome::default())?);
+    }
+    write_found(db, row.id, file)?;
+    let (state, reason) = verdict(file);
+    db.prepare_cached("UPDATE files SET state = ?2, reason = ?3, detail = '', tries = 0 WHERE id = ?1")?
+        .execute(params![row.id, state, reason])?;
+    Ok(())
+}
+
+fn write_found(db: &Transaction<'_>, id: FileId, file: &FoundFile) -> rusqlite::Result<()> {
+    db.prepare_cached(
+        "UPDATE files SET size = ?2, modified_ns = ?3, changed_ns = ?4, created_ns = ?5, inode = ?6, device = ?7, \
+         mode = ?8, uid = ?9, skip = ?10 WHERE id = ?1",
+    )?
+    .execute(params![
+        id,
+        signed(file.size),
+        file.modified_ns,
+        file.changed_ns,
+        file.created_ns,
+        signed(file.inode),
+        signed(file.device),
+        file.mode,
+        file.uid,
+        file.skip.map(Reason::name),
+    ])?;
+    Ok(())
+}
+
+fn insert(db: &Transaction<'_>, root_id: RootId, file: &FoundFile, outcome: &mut ScanOutcome) -> rusqlite::Result<()> {
+    let (state, reason) = verdict(file);
+    let ending = extension(&file.path);
+    // A path that was given twice is one file.
+    let inserted = db
+        .prepare_cached(
+            "INSERT OR IGNORE INTO files (root_id, path, name, extension, size, modified_ns, changed_ns, created_ns, \
+             inode, device, mode, uid, skip, state, reason, kind) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
+        )?
+        .execute(params![
+            root_id,
+            bytes(&file.path),
+            search_name(&file.path),
+            ending,
+            signed(file.size),
+            file.modified_ns,
+            file.changed_ns,
+            file.created_ns,
+            signed(file.inode),
+            signed(file.device),
+            file.mode,
+            file.uid,
+            file.skip.map(Reason::name),
+            state,
+            reason,
+            kinds::name(kinds::by_extension(&ending)),
+        ])?;
+    outcome.added += inserted as u64;
+    Ok(())
+}
+
+/// State and reason of a file that was not read yet.
+fn verdict(file: &FoundFile) -> (&'static str, Option<&'static str>) {
+    match file.skip {
+        Some(reason) => ("skipped", Some(reason.name())),
+        None => ("pending", None),
+    }
+}
+
+fn bury(db: &Transaction<'_>, id: FileId) -> rusqlite::Result<()> {
+    db.prepare_cached("UPDATE files SET deleted_ns = ?2 WHERE id = ?1")?.execute([id, now_ns()])?;
+    Ok(())
+}
+
+/// Records or clears the problem of an empty root; returns `is_empty`.
+fn note_emptiness(db: &Transaction<'_>, root_id: RootId, is_empty: bool) -> rusqlite::Result<bool> {
+    if is_empty {
+        db.execute("UPDATE roots SET available = 0, problem = ?2 WHERE id = ?1", params![root_id, EMPTY_ROOT])?;
+    } else {
+        db.prepare_cached("UPDATE roots SET available = 1, problem = '' WHERE id = ?1 AND problem = ?2")?
+            .execute(params![root_id, EMPTY_ROOT])?;
+    }
+    Ok(is_empty)
+}

@@ -1,0 +1,186 @@
+//! Vectors by text, so that no text is embedded twice: not after a move, not in a copy, not after a rebuilt index.
+//!
+//! A cache, and treated as one: commits are not synced (a power loss costs vectors that can be made again), a damaged
+//! file is put aside, and no error of it ever stops the work; the text is embedded once more then.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rusqlite::{OptionalExtension, params};
+
+use crate::catalog::database::{Database, Durability, Format};
+use crate::catalog::row::signed;
+use crate::error::{ErrorCode, IoContext, Result};
+
+/// Share of the rows dropped at a time when the cache is full, so that pruning is rare.
+const PRUNE_SHARE: u64 = 20;
+
+const FORMAT: Format = Format {
+    name: "vector cache",
+    version: 1,
+    durability: Durability::Normal,
+    hint: "delete it; only time is lost",
+    schema: "
+        CREATE TABLE vectors (id INTEGER PRIMARY KEY, key BLOB NOT NULL UNIQUE, vector BLOB NOT NULL);
+    ",
+};
+
+/// Names a vector: BLAKE3 over the embedder's fingerprint and the text.
+pub type Key = [u8; 32];
+
+/// The cache.
+pub struct VectorCache {
+    database: Database,
+    rows: AtomicU64,
+    max_rows: u64,
+}
+
+impl VectorCache {
+    /// Opens or creates the cache at `path`, bounded to about `max_rows` vectors. A damaged file is renamed to
+    /// `<path>.damaged` and a new one is made.
+    ///
+    /// # Errors
+    /// When the file cannot be made, or a newer vic wrote it.
+    pub fn open(path: &Path, max_rows: u64) -> Result<VectorCache> {
+        match VectorCache::try_open(path, max_rows) {
+            Err(error) if error.code == ErrorCode::DataLoss => {
+                tracing::warn!("{error}; it is put aside and begun anew");
+                put_aside(path)?;
+                VectorCache::try_open(path, max_rows)
+            }
+            opened => opened,
+        }
+    }
+
+    fn try_open(path: &Path, max_rows: u64) -> Result<VectorCache> {
+        let database = Database::open(path, &FORMAT)?;
+        let rows: i64 = database.read(|db| Ok(db.query_row("SELECT count(*) FROM vectors", [], |row| row.get(0))?))?;
+        Ok(VectorCache { database, rows: AtomicU64::new(rows.cast_unsigned()), max_rows })
+    }
+
+    /// Returns the key of a text for the embedder with this fingerprint (model, precision, prefix and so on).
+    pub fn key(fingerprint: &str, text: &str) -> Key {
+        let mut hasher = blake3::Hasher::new();
+        // The length keeps apart what would read the same when joined.
+        hasher.update(&(fingerprint.len() as u64).to_le_bytes());
+        hasher.update(fingerprint.as_bytes()).update(text.as_bytes());
+        *hasher.finalize().as_bytes()
+    }
+
+    /// Returns the vector of each key, in order, where it is known.
+    pub fn get(&self, keys: &[Key]) -> Vec<Option<Vec<f32>>> {
+        let found = self.database.read(|db| {
+            let mut statement = db.prepare_cached("SELECT vector FROM vectors WHERE key = ?1")?;
+            let mut vectors = Vec::with_capacity(keys.len());
+            for key in keys {
+                let vector = statement.query_row([key], |row| Ok(decode(row.get_ref(0)?.as_blob()?))).optional()?;
+                vectors.push(vector);
+            }
+            Ok(vectors)
+        });
+        found.unwrap_or_else(|error| {
+            tracing::warn!("{error}; vectors are made anew");
+            vec![None; keys.len()]
+        })
+    }
+
+    /// Keeps these vectors; drops the oldest when there are too many.
+    pub fn put(&self, vectors: &[(Key, &[f32])]) {
+        if let Err(error) = self.try_put(vectors) {
+            tracing::warn!("{error}; vectors are not kept");
+        }
+    }
+
+    fn try_put(&self, vectors: &[(Key, &[f32])]) -> Result<()> {
+        self.database.write(|db| {
+            let mut statement = db.prepare_cached("INSERT OR IGNORE INTO vectors (key, vector) VALUES (?1, ?2)")?;
+            let mut rows = self.rows.load(Ordering::Relaxed);
+            for (key, vector) in vectors {
+                rows += statement.execute(params![key, encode(vector)])? as u64;
+            }
+            if rows > self.max_rows {
+                let excess = rows - self.max_rows + self.max_rows / PRUNE_SHARE;
+                let sql = "DELETE FROM vectors WHERE id IN (SELECT id FROM vectors ORDER BY id LIMIT ?1)";
+                rows -= db.prepare_cached(sql)?.execute([signed(excess)])? as u64;
+            }
+            // Inside, where there is one writer; a commit that fails after it costs a few rows of the bound.
+            self.rows.store(rows, Ordering::Relaxed);
+            Ok(())
+        })
+    }
+}
+
+/// Renames the file, and removes the files SQLite keeps beside it.
+fn put_aside(path: &Path) -> Result<()> {
+    let beside = |suffix: &str| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(suffix);
+        PathBuf::from(name)
+    };
+    std::fs::rename(path, beside(".damaged")).at("rename", path)?;
+    for suffix in ["-wal", "-shm"] {
+        match std::fs::remove_file(beside(suffix)) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(error).at("remove", &beside(suffix));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn encode(vector: &[f32]) -> Vec<u8> {
+    vector.iter().flat_map(|it| it.to_le_bytes()).collect()
+}
+
+fn decode(bytes: &[u8]) -> Vec<f32> {
+    let (numbers, _) = bytes.as_chunks::<4>();
+    numbers.iter().map(|it| f32::from_le_bytes(*it)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(number: u64) -> Key {
+        VectorCache::key("model", &number.to_string())
+    }
+
+    #[test]
+    fn a_vector_comes_back_bit_by_bit_and_only_for_its_text_and_model() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("v.sqlite");
+        let vector = [1.0, -0.0, f32::MIN_POSITIVE, std::f32::consts::PI];
+        VectorCache::open(&path, 10).unwrap().put(&[(key(1), &vector)]);
+        let cache = VectorCache::open(&path, 10).unwrap();
+        let got = cache.get(&[key(2), key(1), VectorCache::key("model1", "")]);
+        assert_eq!(got, [None, Some(vector.to_vec()), None]);
+        assert_eq!(got[1].as_ref().unwrap()[1].to_bits(), (-0.0f32).to_bits());
+        assert_ne!(VectorCache::key("a", "bc"), VectorCache::key("ab", "c"));
+    }
+
+    #[test]
+    fn a_full_cache_drops_its_oldest() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = VectorCache::open(&dir.path().join("v.sqlite"), 100).unwrap();
+        for number in 0..250 {
+            cache.put(&[(key(number), &[number as f32])]);
+        }
+        let known = cache.get(&(0..250).map(key).collect::<Vec<_>>());
+        let count = known.iter().flatten().count();
+        assert!((90..=100).contains(&count), "{count}");
+        assert!(known[249].is_some() && known[0].is_none());
+        assert!(known[..250 - count].iter().all(Option::is_none));
+    }
+
+    #[test]
+    fn a_damaged_cache_is_put_aside_and_begun_anew() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("v.sqlite");
+        std::fs::write(&path, b"garbage ".repeat(1000)).unwrap();
+        let cache = VectorCache::open(&path, 10).unwrap();
+        cache.put(&[(key(1), &[1.0])]);
+        assert_eq!(cache.get(&[key(1)]), [Some(vec![1.0])]);
+        assert!(dir.path().join("v.sqlite.damaged").exists());
+    }
+}

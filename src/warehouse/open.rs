@@ -1,0 +1,200 @@
+//! The only way to a file's content: below its root, through no symbolic link, regular files only, never blocking.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
+use std::path::{Component, Path};
+
+use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::io::Errno;
+
+use crate::model::{ContentHash, ExtractFailure, FoundFile, Reason};
+use crate::warehouse::Rules;
+
+/// Read at a time when hashing: large enough that BLAKE3 runs at full width, small enough for many threads.
+const HASH_BUFFER: usize = 1 << 20;
+
+/// Why a file was not opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OpenProblem {
+    /// It is no longer there; the next event or walk will say so.
+    Gone,
+    /// It is there and must be recorded with this reason.
+    Bad(ExtractFailure),
+}
+
+/// Opens a regular file for reading. No component of `relative` may be a symbolic link or lead out of `root`; a FIFO,
+/// socket or device is refused without waiting for its other end.
+///
+/// # Errors
+/// [`OpenProblem::Gone`] when there is no such file, else the reason to record.
+pub fn open_beneath(root: &Path, relative: &Path) -> Result<File, OpenProblem> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::NOCTTY;
+    let file = File::from(resolve(root, relative, flags).map_err(problem)?);
+    match file.metadata() {
+        Ok(metadata) if metadata.is_file() => Ok(file),
+        Ok(_) => Err(bad(Reason::NotRegular, "")),
+        Err(error) => Err(bad(Reason::Io, &error.to_string())),
+    }
+}
+
+/// Looks at one entry as [`crate::warehouse::walk()`] would, without following symbolic links. It does not look whether
+/// the entry is visible.
+///
+/// # Errors
+/// Those of the operating system; `NotFound` when it is gone.
+pub fn stat(root: &Path, relative: &Path, rules: &Rules) -> io::Result<FoundFile> {
+    let file = File::from(resolve(root, relative, OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW)?);
+    Ok(rules.found(root, relative, &file.metadata()?))
+}
+
+/// Returns the BLAKE3 of all bytes of `file`, from its start, wherever its cursor stands.
+///
+/// # Errors
+/// Those of reading.
+pub fn hash(file: &File) -> io::Result<ContentHash> {
+    let mut hasher = blake3::Hasher::new();
+    let length = file.metadata()?.len();
+    let mut buffer = vec![0; HASH_BUFFER.min(usize::try_from(length).unwrap_or(HASH_BUFFER).max(4096))];
+    let mut offset = 0;
+    loop {
+        match file.read_at(&mut buffer, offset) {
+            Ok(0) => return Ok(ContentHash(*hasher.finalize().as_bytes())),
+            Ok(read) => {
+                hasher.update(&buffer[..read]);
+                offset += read as u64;
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Says whether the file begins with the signature of a zip archive. What cannot be read does not.
+pub(crate) fn begins_like_zip(root: &Path, relative: &Path) -> bool {
+    let mut magic = [0; 4];
+    match open_beneath(root, relative) {
+        Ok(file) => file.read_exact_at(&mut magic, 0).is_ok() && magic == *b"PK\x03\x04",
+        Err(_) => false,
+    }
+}
+
+/// Opens `relative` below `root`: by one `openat2` where the kernel has it, else component by component.
+fn resolve(root: &Path, relative: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
+    let root = openat(CWD, root, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    if relative.as_os_str().is_empty() {
+        return openat(&root, c".", flags, Mode::empty());
+    }
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::fs::{ResolveFlags, openat2};
+        let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+        match openat2(&root, relative, flags, Mode::empty(), beneath) {
+            // Kernels before 5.6 lack the call, and some sandboxes forbid calls they do not know.
+            Err(Errno::NOSYS | Errno::PERM) => {}
+            // The kernel gives up when a rename races with it; the slow way does not.
+            Err(Errno::AGAIN) => {}
+            opened => return opened,
+        }
+    }
+    resolve_by_component(root, relative, flags)
+}
+
+fn resolve_by_component(root: OwnedFd, relative: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
+    let folder_flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mut folder = root;
+    let mut components = relative.components().peekable();
+    while let Some(component) = components.next() {
+        let Component::Normal(name) = component else { return Err(Errno::XDEV) };
+        if components.peek().is_none() {
+            return openat(&folder, name, flags, Mode::empty());
+        }
+        folder = openat(&folder, name, folder_flags, Mode::empty()).map_err(|error| match error {
+            // O_DIRECTORY with O_NOFOLLOW says "not a directory" of a link to one.
+            Errno::NOTDIR => Errno::LOOP,
+            other => other,
+        })?;
+    }
+    Err(Errno::NOENT)
+}
+
+fn problem(error: Errno) -> OpenProblem {
+    match error {
+        Errno::NOENT | Errno::NOTDIR => OpenProblem::Gone,
+        Errno::LOOP | Errno::XDEV => bad(Reason::Symlink, ""),
+        Errno::NXIO | Errno::NODEV | Errno::ISDIR => bad(Reason::NotRegular, ""),
+        Errno::ACCESS | Errno::PERM => bad(Reason::PermissionDenied, ""),
+        other => bad(Reason::Io, &io::Error::from(other).to_string()),
+    }
+}
+
+fn bad(reason: Reason, detail: &str) -> OpenProblem {
+    OpenProblem::Bad(ExtractFailure { reason, detail: detail.into() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    type Opener = fn(&Path, &Path) -> Result<OwnedFd, Errno>;
+
+    fn slowly(root: &Path, relative: &Path) -> Result<OwnedFd, Errno> {
+        let root = openat(CWD, root, OFlags::PATH | OFlags::DIRECTORY, Mode::empty())?;
+        resolve_by_component(root, relative, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW)
+    }
+
+    fn quickly(root: &Path, relative: &Path) -> Result<OwnedFd, Errno> {
+        resolve(root, relative, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW)
+    }
+
+    /// A root with a plain file, links out of it and within it, and a secret beside it.
+    fn root() -> tempfile::TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().join("root");
+        std::fs::create_dir_all(root.join("sub")).unwrap();
+        std::fs::write(dir.path().join("outside"), "secret").unwrap();
+        std::fs::write(root.join("sub/plain"), "text").unwrap();
+        symlink(dir.path().join("outside"), root.join("link")).unwrap();
+        symlink(dir.path(), root.join("up")).unwrap();
+        symlink("sub", root.join("inside")).unwrap();
+        dir
+    }
+
+    #[test]
+    fn nothing_leads_out_of_the_root() {
+        let dir = root();
+        let root = dir.path().join("root");
+        for opener in [quickly as Opener, slowly as Opener] {
+            assert!(opener(&root, Path::new("sub/plain")).is_ok());
+            for path in ["link", "up/outside", "inside/plain"] {
+                let error = opener(&root, Path::new(path)).unwrap_err();
+                assert_eq!(problem(error), bad(Reason::Symlink, ""), "{path}");
+            }
+            for path in ["../outside", "sub/../../outside", "/etc/passwd"] {
+                assert!(opener(&root, Path::new(path)).is_err(), "{path}");
+            }
+            assert_eq!(problem(opener(&root, Path::new("missing")).unwrap_err()), OpenProblem::Gone);
+        }
+    }
+
+    #[test]
+    fn a_fifo_is_refused_at_once() {
+        let dir = tempfile::tempdir().unwrap();
+        rustix::fs::mkfifoat(CWD, dir.path().join("fifo"), Mode::RWXU).unwrap();
+        assert_eq!(open_beneath(dir.path(), Path::new("fifo")).unwrap_err(), bad(Reason::NotRegular, ""));
+        assert_eq!(open_beneath(dir.path(), Path::new("")).unwrap_err(), bad(Reason::NotRegular, ""));
+    }
+
+    #[test]
+    fn a_hash_is_that_of_all_bytes_wherever_the_cursor_stands() {
+        use std::io::Read;
+        let dir = tempfile::tempdir().unwrap();
+        let bytes: Vec<u8> = (0..3 * HASH_BUFFER + 17).map(|it| (it % 251) as u8).collect();
+        std::fs::write(dir.path().join("f"), &bytes).unwrap();
+        let mut file = open_beneath(dir.path(), Path::new("f")).unwrap();
+        file.read_exact(&mut [0; 100]).unwrap();
+        assert_eq!(hash(&file).unwrap(), ContentHash(*blake3::hash(&bytes).as_bytes()));
+    }
+}

@@ -1,0 +1,182 @@
+//! What of a root is visible, and what is known of a visible entry before anything is read.
+//!
+//! Ignore files are those of the root and below it: what lies above a root says nothing about it, since the user named
+//! the root. The user's global gitignore stays out of it too, so that an index does not depend on another program.
+
+use std::ffi::OsStr;
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ignore::overrides::{Override, OverrideBuilder};
+use ignore::{IncrementalIgnore, WalkBuilder};
+
+use crate::config::WalkConfig;
+use crate::error::{Error, Result};
+use crate::model::{FoundFile, Reason};
+use crate::warehouse::open;
+use crate::warehouse::secrets::{self, Verdict};
+
+/// Files that hold ignore rules; a change of one changes what is visible.
+const IGNORE_FILES: [&str; 3] = [".gitignore", ".ignore", ".vicignore"];
+
+/// Books of version control: never documents of the user, hidden or not.
+const VERSION_CONTROL: [&str; 4] = [".git", ".hg", ".svn", ".jj"];
+
+/// Smaller sparse files are read: holes are common in disk images and databases, rare in what is small.
+const SPARSE_MIN_BYTES: u64 = 64 << 20;
+
+/// A file is sparse when fewer than this share of its bytes has blocks. Compressing file systems reach 1:20 on logs.
+const SPARSE_SHARE: u64 = 64;
+
+/// Which files are left out, and which are known by name only. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Rules {
+    config: Arc<WalkConfig>,
+    excluded: Arc<Vec<PathBuf>>,
+}
+
+impl Rules {
+    /// Checks the globs of `config`.
+    ///
+    /// # Errors
+    /// [`crate::error::ErrorCode::InvalidArgument`] naming the glob that cannot be understood.
+    pub fn new(config: &WalkConfig) -> Result<Rules> {
+        for glob in &config.ignore {
+            if glob.starts_with('!') {
+                return Err(Error::invalid(format!("the ignore glob `{glob}` begins with `!`"))
+                    .hint("VIC_IGNORE only leaves files out; put exceptions into a .vicignore file"));
+            }
+            overrides(Path::new("/"), std::slice::from_ref(glob))?;
+        }
+        Ok(Rules { config: Arc::new(config.clone()), excluded: Arc::default() })
+    }
+
+    /// Leaves out these absolute folders or files, wherever they lie: vic's own data must not index itself.
+    #[must_use]
+    pub fn excluding(mut self, paths: impl IntoIterator<Item = PathBuf>) -> Rules {
+        let excluded = Arc::make_mut(&mut self.excluded);
+        for path in paths {
+            // Roots are canonical, so an alias of the data directory would not be recognised below them.
+            let canonical = path.canonicalize().ok();
+            excluded.extend(canonical.filter(|it| *it != path));
+            excluded.push(path);
+        }
+        self
+    }
+
+    /// Says whether the absolute path is left out whatever the ignore files say.
+    pub(crate) fn excludes(&self, path: &Path) -> bool {
+        path.file_name().is_some_and(|name| VERSION_CONTROL.iter().any(|it| name == OsStr::new(it)))
+            || self.excluded.iter().any(|it| path == it)
+    }
+
+    /// Says whether a file of this name holds ignore rules.
+    pub(crate) fn is_ignore_file(name: &OsStr) -> bool {
+        IGNORE_FILES.iter().any(|it| name == OsStr::new(it))
+    }
+
+    /// Returns the walk over `root` by these rules, still without a filter.
+    pub(crate) fn builder(&self, root: &Path) -> Result<WalkBuilder> {
+        let mut builder = WalkBuilder::new(root);
+        builder
+            .hidden(!self.config.hidden)
+            .parents(false)
+            .git_global(false)
+            .git_ignore(true)
+            .git_exclude(true)
+            .require_git(false)
+            .ignore(true)
+            .add_custom_ignore_filename(".vicignore")
+            .follow_links(false)
+            .same_file_system(false)
+            .overrides(overrides(root, &self.config.ignore)?);
+        Ok(builder)
+    }
+
+    /// Returns a matcher of single paths below `root`, a snapshot of its ignore files.
+    pub(crate) fn matcher(&self, root: &Path) -> Result<IncrementalIgnore> {
+        let matcher = self.builder(root)?.build_matchers().pop();
+        Ok(matcher.expect("a builder of one path gives one matcher"))
+    }
+
+    /// Makes a [`FoundFile`] of an `lstat`, with the reason not to read it where there is one. Only a `.key` file is
+    /// opened, for its first bytes.
+    pub(crate) fn found(&self, root: &Path, relative: &Path, metadata: &Metadata) -> FoundFile {
+        FoundFile {
+            path: relative.to_path_buf(),
+            size: metadata.len(),
+            modified_ns: nanoseconds(metadata.mtime(), metadata.mtime_nsec()),
+            changed_ns: nanoseconds(metadata.ctime(), metadata.ctime_nsec()),
+            created_ns: metadata.created().ok().and_then(since_epoch),
+            inode: metadata.ino(),
+            device: metadata.dev(),
+            mode: metadata.mode(),
+            uid: metadata.uid(),
+            skip: self.skip(root, relative, metadata),
+        }
+    }
+
+    fn skip(&self, root: &Path, relative: &Path, metadata: &Metadata) -> Option<Reason> {
+        let kind = metadata.file_type();
+        let size = metadata.len();
+        if kind.is_symlink() {
+            Some(Reason::Symlink)
+        } else if !kind.is_file() {
+            Some(Reason::NotRegular)
+        } else if self.is_secret(root, relative, size) {
+            Some(Reason::Secret)
+        } else if size == 0 {
+            Some(Reason::Empty)
+        } else if size > SPARSE_MIN_BYTES && metadata.blocks() * 512 < size / SPARSE_SHARE {
+            Some(Reason::Sparse)
+        } else if size > self.config.max_file_bytes {
+            Some(Reason::TooLarge)
+        } else {
+            None
+        }
+    }
+
+    fn is_secret(&self, root: &Path, relative: &Path, size: u64) -> bool {
+        match secrets::judge(&root.join(relative)) {
+            Verdict::Plain => false,
+            Verdict::Secret => true,
+            Verdict::SecretUnlessZip => size > 0 && !open::begins_like_zip(root, relative),
+        }
+    }
+}
+
+fn overrides(root: &Path, globs: &[String]) -> Result<Override> {
+    let mut builder = OverrideBuilder::new(root);
+    for glob in globs {
+        let bad = |error: ignore::Error| Error::invalid(format!("cannot understand the ignore glob `{glob}`: {error}"));
+        builder.add(&format!("!{glob}")).map_err(bad)?;
+    }
+    builder.build().map_err(|error| Error::invalid(format!("cannot understand the ignore globs: {error}")))
+}
+
+fn nanoseconds(seconds: i64, nanoseconds: i64) -> i64 {
+    seconds.saturating_mul(1_000_000_000).saturating_add(nanoseconds)
+}
+
+fn since_epoch(time: std::time::SystemTime) -> Option<i64> {
+    let elapsed = time.duration_since(std::time::UNIX_EPOCH).ok()?;
+    i64::try_from(elapsed.as_nanos()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ErrorCode;
+    use crate::warehouse::walk::tests::config;
+
+    #[test]
+    fn a_bad_glob_is_refused_by_name() {
+        for glob in ["a[", "!keep.txt"] {
+            let error = Rules::new(&WalkConfig { ignore: vec![glob.into()], ..config() }).unwrap_err();
+            assert_eq!(error.code, ErrorCode::InvalidArgument);
+            assert!(error.message.contains(glob), "{error}");
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! Every visible entry below a root, by one `lstat` each, on all cores.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{SyncSender, sync_channel};
+
+use ignore::{DirEntry, WalkBuilder, WalkState};
+
+use crate::error::{Error, IoContext, Result};
+use crate::model::FoundFile;
+use crate::warehouse::{Rules, stat};
+
+/// Entries between the walking threads and the caller: a few milliseconds of walking, some 300 KiB.
+const QUEUE: usize = 1024;
+
+/// Problems that are told one by one; after these only the folders are kept.
+const MAX_PROBLEMS: usize = 100;
+
+/// How a walk went.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WalkReport {
+    /// True when the walk came to its end. When false, a file that was not seen may still exist. Folders in
+    /// `unreadable` do not make it false: they say for themselves what was not seen.
+    pub complete: bool,
+    /// Number of entries given.
+    pub entries: u64,
+    /// What went wrong, one sentence each, at most a hundred.
+    pub problems: Vec<String>,
+    /// Paths relative to the root, at or below which entries were not seen.
+    pub unreadable: Vec<PathBuf>,
+}
+
+/// Gives every visible entry of `root` that is no folder to `each`, in no order; with `within`, only those at or below
+/// that path relative to the root. Symbolic links, FIFOs, secrets and so on are given with the reason not to read them.
+/// A missing `within` is an empty, complete walk. Stops early, incomplete, once `cancel` is true.
+///
+/// # Errors
+/// When the root itself is missing, is no folder, or cannot be read: nothing may be concluded of its files then.
+pub fn walk(
+    root: &Path,
+    rules: &Rules,
+    within: Option<&Path>,
+    cancel: &AtomicBool,
+    mut each: impl FnMut(FoundFile),
+) -> Result<WalkReport> {
+    let is_empty = check_root(root)?;
+    let within = within.filter(|it| !it.as_os_str().is_empty());
+    if let Some(relative) = within {
+        if is_empty {
+            // An unmounted volume leaves an empty folder behind: it must not look as if one file had gone.
+            return Ok(WalkReport { problems: vec!["the root is empty".into()], ..WalkReport::default() });
+        }
+        if !root.join(relative).is_dir() || root.join(relative).is_symlink() {
+            return single(root, rules, relative, each);
+        }
+    }
+    let walk = Walk { root, rules, cancel, failures: Mutex::default() };
+    let builder = walk.builder(within)?;
+    let mut entries = 0;
+    std::thread::scope(|scope| {
+        let (sender, receiver) = sync_channel(QUEUE);
+        let walk = &walk;
+        scope.spawn(move || builder.build_parallel().run(|| walk.visitor(sender.clone())));
+        for found in receiver {
+            entries += 1;
+            each(found);
+        }
+    });
+    walk.report(entries)
+}
+
+/// Returns whether the root is empty.
+fn check_root(root: &Path) -> Result<bool> {
+    if !root.metadata().at("read", root)?.is_dir() {
+        return Err(Error::invalid(format!("`{}` is not a folder", root.display())));
+    }
+    Ok(root.read_dir().at("read", root)?.next().is_none())
+}
+
+/// A walk at one file: what the watcher asks for, thousands of times, so nothing else is listed.
+fn single(root: &Path, rules: &Rules, relative: &Path, mut each: impl FnMut(FoundFile)) -> Result<WalkReport> {
+    let mut report = WalkReport { complete: true, ..WalkReport::default() };
+    let excluded = relative.ancestors().any(|it| rules.excludes(&root.join(it)));
+    if excluded || rules.matcher(root)?.matched(relative, false).is_ignore() {
+        return Ok(report);
+    }
+    match stat(root, relative, rules) {
+        Ok(found) => {
+            report.entries = 1;
+            each(found);
+        }
+        // A symbolic link on the way counts as gone: nothing below it belongs to the root.
+        Err(error) if is_gone(&error) || error.raw_os_error() == Some(libc::ELOOP) => {}
+        Err(error) => {
+            report.problems.push(format!("cannot read `{}`: {error}", root.join(relative).display()));
+            report.unreadable.push(relative.to_path_buf());
+        }
+    }
+    Ok(report)
+}
+
+struct Walk<'a> {
+    root: &'a Path,
+    rules: &'a Rules,
+    cancel: &'a AtomicBool,
+    failures: Mutex<Failures>,
+}
+
+#[derive(Default)]
+struct Failures {
+    problems: Vec<String>,
+    unreadable: Vec<PathBuf>,
+    /// The root itself could not be listed.
+    root: Option<Error>,
+}
+
+impl<'a> Walk<'a> {
+    fn builder(&self, within: Option<&Path>) -> Result<WalkBuilder> {
+        let mut builder = self.rules.builder(self.root)?;
+        builder.threads(std::thread::available_parallelism().map_or(1, usize::from));
+        let (root, rules) = (self.root.to_path_buf(), self.rules.clone());
+        // The walk begins at the root even for a subfolder, so that the ignore files on the way are obeyed.
+        let within = within.map(|it| root.join(it));
+        builder.filter_entry(move |entry| {
+            let path = entry.path();
+            let on_the_way = within.as_ref().is_none_or(|it| it.starts_with(path) || path.starts_with(it));
+            on_the_way && (entry.depth() == 0 || !rules.excludes(path))
+        });
+        Ok(builder)
+    }
+
+    fn visitor<'s>(
+        &'s self,
+        sender: SyncSender<FoundFile>,
+    ) -> Box<dyn FnMut(Result<DirEntry, ignore::Error>) -> WalkState + Send + 's> {
+        Box::new(move |entry| {
+            if self.cancel.load(Ordering::Relaxed) {
+                return WalkState::Quit;
+            }
+            match entry {
+                Ok(entry) => {
+                    if let Some(error) = entry.error() {
+                        self.note(error, false);
+                    }
+                    if let Some(found) = self.found(&entry)
+                        && sender.send(found).is_err()
+                    {
+                        return WalkState::Quit;
+                    }
+                }
+                Err(error) => self.note(&error, true),
+            }
+            WalkState::Continue
+        })
+    }
+
+    fn found(&self, entry: &DirEntry) -> Option<FoundFile> {
+        if entry.file_type().is_some_and(|it| it.is_dir()) {
+            return None;
+        }
+        let relative = entry.path().strip_prefix(self.root).ok()?;
+        match entry.metadata() {
+            // A folder that was a file when it was listed: the next event or walk finds its files.
+            Ok(metadata) if metadata.is_dir() => None,
+            Ok(metadata) => Some(self.rules.found(self.root, relative, &metadata)),
+            Err(error) => {
+                self.note(&error, true);
+                None
+            }
+        }
+    }
+
+    /// Records a failure; `hides` when entries at its path were not seen because of it.
+    fn note(&self, error: &ignore::Error, hides: bool) {
+        if error.io_error().is_some_and(is_gone) && error.depth() != Some(0) {
+            return;
+        }
+        let mut failures = self.failures.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let path = path_of(error).unwrap_or(self.root);
+        let relative = path.strip_prefix(self.root).unwrap_or(Path::new("")).to_path_buf();
+        if hides && relative.as_os_str().is_empty() {
+            let error = error.io_error().map_or_else(
+                || Error::internal(format!("cannot read `{}`: {error}", self.root.display())),
+                |it| Error::io("read", self.root, it),
+            );
+            failures.root.get_or_insert(error);
+        } else if hides {
+            failures.unreadable.push(relative);
+        }
+        if failures.problems.len() < MAX_PROBLEMS {
+            failures.problems.push(format!("cannot read part of the folder: {error}"));
+        }
+    }
+
+    fn report(self, entries: u64) -> Result<WalkReport> {
+        let failures = self.failures.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if let Some(error) = failures.root {
+            return Err(error);
+        }
+        let complete = !self.cancel.load(Ordering::Relaxed);
+        Ok(WalkReport { complete, entries, problems: failures.problems, unreadable: failures.unreadable })
+    }
+}
+
+fn path_of(error: &ignore::Error) -> Option<&Path> {
+    match error {
+        ignore::Error::WithPath { path, .. } => Some(path),
+        ignore::Error::WithLineNumber { err, .. } | ignore::Error::WithDepth { err, .. } => path_of(err),
+        ignore::Error::Partial(errors) => errors.iter().find_map(path_of),
+        ignore::Error::Loop { child, .. } => Some(child),
+        _ => None,
+    }
+}
+
+fn is_gone(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,188 @@
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::symlink;
+
+use rustix::fs::{CWD, Mode};
+
+use super::*;
+use crate::config::WalkConfig;
+use crate::error::ErrorCode;
+use crate::model::Reason;
+
+pub(crate) fn config() -> WalkConfig {
+    WalkConfig { ignore: Vec::new(), hidden: false, max_file_bytes: 1 << 30, watch: true, rescan_seconds: 3600 }
+}
+
+/// Makes these files (a path that ends in `/` is a folder), each holding its own path unless it says `path=text`.
+fn tree(files: &[&str]) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    for file in files {
+        let (path, text) = file.split_once('=').unwrap_or((file, file));
+        let path = dir.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        if file.ends_with('/') { fs::create_dir_all(path).unwrap() } else { fs::write(path, text).unwrap() }
+    }
+    dir
+}
+
+fn run(root: &Path, config: &WalkConfig, within: Option<&str>) -> (BTreeMap<PathBuf, Option<Reason>>, WalkReport) {
+    let rules = Rules::new(config).unwrap().excluding([root.join("vic-data")]);
+    let mut seen = BTreeMap::new();
+    let report = walk(root, &rules, within.map(Path::new), &AtomicBool::new(false), |found| {
+        assert!(seen.insert(found.path, found.skip).is_none(), "an entry came twice");
+    })
+    .unwrap();
+    assert_eq!(report.entries, seen.len() as u64);
+    (seen, report)
+}
+
+fn check(root: &Path, config: &WalkConfig, within: Option<&str>, expected: &[&str]) {
+    let (seen, report) = run(root, config, within);
+    let seen: Vec<&str> = seen.keys().map(|it| it.to_str().unwrap()).collect();
+    assert_eq!(seen, expected);
+    assert!(report.complete && report.problems.is_empty(), "{report:?}");
+}
+
+#[test]
+fn ignore_files_hidden_files_configured_globs_and_own_data_stay_out() {
+    let dir = tree(&[
+        "a.txt",
+        "b.log",
+        "sub/.gitignore=*.tmp",
+        "sub/c.tmp",
+        "sub/d.txt",
+        ".gitignore=*.log",
+        ".vicignore=private/",
+        ".ignore=e.*",
+        "e.txt",
+        "private/f.txt",
+        ".hidden/g.txt",
+        ".env=TOKEN=1",
+        "node_modules/h.js",
+        "vic-data/catalog.sqlite",
+    ]);
+    let config = WalkConfig { ignore: vec!["node_modules".into()], ..config() };
+    check(dir.path(), &config, None, &["a.txt", "sub/d.txt"]);
+    check(dir.path(), &config, Some("sub"), &["sub/d.txt"]);
+    check(dir.path(), &config, Some("sub/d.txt"), &["sub/d.txt"]);
+    for nothing in ["sub/c.tmp", "private", "private/f.txt", ".env", "gone", "vic-data/catalog.sqlite"] {
+        check(dir.path(), &config, Some(nothing), &[]);
+    }
+}
+
+#[test]
+fn hidden_files_can_be_had_but_version_control_and_secrets_cannot() {
+    let dir = tree(&[".notes/a.md", ".env=TOKEN=1", ".git/config", ".ssh/id_rsa", ".ssh/known_hosts"]);
+    let (seen, _) = run(dir.path(), &WalkConfig { hidden: true, ..config() }, None);
+    let seen: Vec<_> = seen.iter().map(|(path, skip)| (path.to_str().unwrap(), *skip)).collect();
+    let secret = Some(Reason::Secret);
+    assert_eq!(seen, [(".env", secret), (".notes/a.md", None), (".ssh/id_rsa", secret), (".ssh/known_hosts", secret)]);
+}
+
+#[test]
+fn what_cannot_be_read_is_known_with_its_reason() {
+    let dir = tree(&["server.pem", "talk.key=PK\x03\x04 slides", "tls.key=-----BEGIN", "public-key.txt", "empty="]);
+    let root = dir.path();
+    rustix::fs::mkfifoat(CWD, root.join("fifo"), Mode::RWXU).unwrap();
+    let _socket = std::os::unix::net::UnixListener::bind(root.join("socket")).unwrap();
+    symlink("/etc", root.join("link-to-folder")).unwrap();
+    symlink("/etc/passwd", root.join("link")).unwrap();
+    symlink(root, root.join("loop")).unwrap();
+    fs::File::create(root.join("sparse")).unwrap().set_len(1 << 40).unwrap();
+    fs::write(root.join("large"), vec![b'x'; 5000]).unwrap();
+    let (seen, report) = run(root, &WalkConfig { max_file_bytes: 4096, ..config() }, None);
+    let seen: Vec<_> = seen.iter().map(|(path, skip)| (path.to_str().unwrap(), *skip)).collect();
+    assert!(report.complete);
+    assert_eq!(
+        seen,
+        [
+            ("empty", Some(Reason::Empty)),
+            ("fifo", Some(Reason::NotRegular)),
+            ("large", Some(Reason::TooLarge)),
+            ("link", Some(Reason::Symlink)),
+            ("link-to-folder", Some(Reason::Symlink)),
+            ("loop", Some(Reason::Symlink)),
+            ("public-key.txt", None),
+            ("server.pem", Some(Reason::Secret)),
+            ("socket", Some(Reason::NotRegular)),
+            ("sparse", Some(Reason::Sparse)),
+            ("talk.key", None),
+            ("tls.key", Some(Reason::Secret)),
+        ]
+    );
+    for (path, _) in &seen {
+        let (alone, _) = run(root, &WalkConfig { max_file_bytes: 4096, ..config() }, Some(path));
+        assert_eq!(alone.len(), 1, "{path}");
+    }
+}
+
+#[test]
+fn names_of_any_bytes_are_found() {
+    let dir = tree(&["-rf", "two\nlines", "e\u{301}", "\u{e9}"]);
+    let name = OsStr::from_bytes(b"caf\xe9.txt");
+    fs::write(dir.path().join(name), "x").unwrap();
+    let (seen, _) = run(dir.path(), &config(), None);
+    assert_eq!(seen.len(), 5);
+    assert!(seen.contains_key(Path::new(name)));
+}
+
+#[test]
+fn rules_above_the_root_do_not_matter() {
+    let dir = tree(&[".gitignore=*", "root/a.txt"]);
+    check(&dir.path().join("root"), &config(), None, &["a.txt"]);
+}
+
+#[test]
+fn a_root_that_cannot_be_read_is_an_error() {
+    let dir = tree(&["file"]);
+    for (name, code) in [("missing", ErrorCode::NotFound), ("file", ErrorCode::InvalidArgument)] {
+        let rules = Rules::new(&config()).unwrap();
+        let error = walk(&dir.path().join(name), &rules, None, &AtomicBool::new(false), |_| ()).unwrap_err();
+        assert_eq!(error.code, code);
+    }
+}
+
+#[test]
+fn an_unreadable_folder_is_named_and_the_rest_is_found() {
+    let dir = tree(&["a.txt", "locked/b.txt"]);
+    fs::set_permissions(dir.path().join("locked"), std::os::unix::fs::PermissionsExt::from_mode(0)).unwrap();
+    // The super-user reads everything; then there is nothing to see here.
+    if dir.path().join("locked").read_dir().is_err() {
+        let (seen, report) = run(dir.path(), &config(), None);
+        assert_eq!(seen.len(), 1);
+        assert_eq!(report.unreadable, [PathBuf::from("locked")]);
+        assert!(report.complete && report.problems.len() == 1);
+    }
+    fs::set_permissions(dir.path().join("locked"), std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+}
+
+#[test]
+fn a_failure_to_list_hides_its_folder_and_a_vanished_entry_hides_nothing() {
+    let rules = Rules::new(&config()).unwrap();
+    let failure = |kind: io::ErrorKind| ignore::Error::WithDepth {
+        depth: 1,
+        err: Box::new(ignore::Error::WithPath {
+            path: PathBuf::from("/r/locked"),
+            err: Box::new(ignore::Error::Io(kind.into())),
+        }),
+    };
+    let cancel = AtomicBool::new(false);
+    let walk = Walk { root: Path::new("/r"), rules: &rules, cancel: &cancel, failures: Mutex::default() };
+    walk.note(&failure(io::ErrorKind::NotFound), true);
+    walk.note(&failure(io::ErrorKind::PermissionDenied), true);
+    let report = walk.report(0).unwrap();
+    assert_eq!(report.unreadable, [PathBuf::from("locked")]);
+}
+
+#[test]
+fn a_cancelled_walk_and_a_part_of_an_empty_root_are_incomplete() {
+    let dir = tree(&["a", "b"]);
+    let rules = Rules::new(&config()).unwrap();
+    let report = walk(dir.path(), &rules, None, &AtomicBool::new(true), |_| ()).unwrap();
+    assert!(!report.complete);
+    let empty = tempfile::tempdir().unwrap();
+    let (_, report) = run(empty.path(), &config(), Some("a"));
+    assert!(!report.complete);
+}

@@ -1,0 +1,98 @@
+//! Changes between the debouncer, which must never wait, and a receiver that may be slow.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::mpsc::Sender;
+
+use crate::error::{IoContext, Result};
+use crate::model::RootId;
+use crate::warehouse::watch::{Change, ChangeKind};
+
+/// Changes that may wait for the receiver. Beyond this a walk is cheaper than single changes, and memory stays bounded.
+pub(super) const MAX_WAITING: usize = 10_000;
+
+/// Gathers changes and hands them on from a thread of its own.
+pub(super) struct Backlog {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    waiting: Vec<Change>,
+    closed: bool,
+}
+
+impl Backlog {
+    /// Starts the thread; it ends when the backlog is closed or the receiver is dropped.
+    pub(super) fn start(sender: Sender<Vec<Change>>) -> Result<Arc<Backlog>> {
+        let backlog = Arc::new(Backlog { state: Mutex::default(), changed: Condvar::new() });
+        let forward = backlog.clone();
+        std::thread::Builder::new()
+            .name("vic-watch".into())
+            .spawn(move || {
+                while let Some(changes) = forward.take() {
+                    if sender.blocking_send(changes).is_err() {
+                        return;
+                    }
+                }
+            })
+            .at("start a thread for", std::path::Path::new("vic-watch"))?;
+        Ok(backlog)
+    }
+
+    /// Adds changes; never waits.
+    pub(super) fn push(&self, changes: Vec<Change>) {
+        if changes.is_empty() {
+            return;
+        }
+        let mut state = self.lock();
+        state.waiting.extend(changes);
+        if state.waiting.len() > MAX_WAITING {
+            coalesce(&mut state.waiting);
+        }
+        self.changed.notify_one();
+    }
+
+    /// Ends the thread; what still waits is lost.
+    pub(super) fn close(&self) {
+        self.lock().closed = true;
+        self.changed.notify_one();
+    }
+
+    fn take(&self) -> Option<Vec<Change>> {
+        let idle = |state: &mut State| state.waiting.is_empty() && !state.closed;
+        let mut state = self.changed.wait_while(self.lock(), idle).unwrap_or_else(PoisonError::into_inner);
+        if state.closed { None } else { Some(std::mem::take(&mut state.waiting)) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One rescan for each root that is mentioned.
+fn coalesce(changes: &mut Vec<Change>) {
+    let roots: BTreeSet<RootId> = changes.iter().map(|it| it.root_id).collect();
+    *changes = roots.into_iter().map(|root_id| Change { root_id, kind: ChangeKind::Rescan }).collect();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slow_receiver_gets_one_rescan_of_each_root_instead_of_too_many_changes() {
+        let (sender, mut receiver) = tokio::sync::mpsc::channel(1);
+        let backlog = Backlog { state: Mutex::default(), changed: Condvar::new() };
+        for number in 0..=MAX_WAITING {
+            let kind = ChangeKind::Touched(number.to_string().into());
+            backlog.push(vec![Change { root_id: 1 + (number % 2) as RootId, kind }]);
+        }
+        sender.blocking_send(backlog.take().unwrap()).unwrap();
+        let batch = receiver.blocking_recv().unwrap();
+        let expected: Vec<Change> = [1, 2].map(|root_id| Change { root_id, kind: ChangeKind::Rescan }).into();
+        assert_eq!(batch, expected);
+    }
+}
