@@ -1,1 +1,5 @@
 //! Plan to answer.
+
+mod fuse;
+
+pub use fuse::{Fused, Weights, fuse};
