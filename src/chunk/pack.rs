@@ -56,7 +56,8 @@ fn close(
     let context = builder.context(&first.path, "");
     let room = settings.max_tokens - context.tokens;
     // Headings that go into the context take no room in the body.
-    let lifted = if sections.len() == 1 && context.complete && !first.body.is_empty() { first.headings.len() } else { 0 };
+    let lifted =
+        if sections.len() == 1 && context.complete && !first.body.is_empty() { first.headings.len() } else { 0 };
     let body = whole.start + lifted..whole.end;
     let body_cost = if lifted > 0 { builder.cost(&body) } else { cost };
     if body_cost <= room || (sections.len() > 1 && builder.title_tokens() + cost <= settings.max_tokens) {

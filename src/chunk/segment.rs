@@ -76,8 +76,7 @@ pub(super) fn cut(document: &Document, counter: &dyn TokenCounter, limit: usize)
 
 /// Counts the line breaks of a text.
 pub(super) fn line_breaks(text: &str) -> u32 {
-    u32::try_from(text.bytes().filter(|byte| *byte == b'
-').count()).unwrap_or(u32::MAX)
+    u32::try_from(text.bytes().filter(|byte| *byte == b'\n').count()).unwrap_or(u32::MAX)
 }
 
 /// Returns the byte at which each token begins.

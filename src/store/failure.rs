@@ -71,7 +71,8 @@ fn code_of_text(text: &str, damaged: bool) -> ErrorCode {
         ErrorCode::ResourceExhausted
     } else if has(&["permission denied"]) {
         ErrorCode::PermissionDenied
-    } else if damaged || has(&["corrupt", "not found", "unexpected eof", "invalid magic", "out of range", "no such file"])
+    } else if damaged
+        || has(&["corrupt", "not found", "unexpected eof", "invalid magic", "out of range", "no such file"])
     {
         ErrorCode::DataLoss
     } else {

@@ -230,7 +230,8 @@ pub(super) async fn collect(
 /// A fingerprint may be any text; a table's name may not.
 fn table_name(fingerprint: &str) -> String {
     let is_hex = fingerprint.len() >= FINGERPRINT_DIGITS && fingerprint.bytes().all(|it| it.is_ascii_hexdigit());
-    let digits = if is_hex { fingerprint.to_ascii_lowercase() } else { blake3::hash(fingerprint.as_bytes()).to_string() };
+    let digits =
+        if is_hex { fingerprint.to_ascii_lowercase() } else { blake3::hash(fingerprint.as_bytes()).to_string() };
     format!("chunks_{}", &digits[..FINGERPRINT_DIGITS])
 }
 
@@ -255,8 +256,14 @@ async fn open_table(connection: &Connection, dir: &Path, name: &str, dimension: 
     let table = connection.open_table(name).execute().await.map_err(as_damage).on("open", dir)?;
     let found = table.schema().await.map_err(as_damage).on("open", dir)?;
     if found.fields() != schema.fields() {
-        return Err(Error::new(ErrorCode::FailedPrecondition, format!("table `{name}` in `{}` has other columns", dir.display()))
-            .hint(format!("it was written by another version of vic: move `{}` away, then run `vic index --full`", dir.display())));
+        return Err(Error::new(
+            ErrorCode::FailedPrecondition,
+            format!("table `{name}` in `{}` has other columns", dir.display()),
+        )
+        .hint(format!(
+            "it was written by another version of vic: move `{}` away, then run `vic index --full`",
+            dir.display()
+        )));
     }
     Ok(table)
 }

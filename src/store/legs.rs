@@ -50,12 +50,7 @@ pub(super) async fn keyword(
 }
 
 /// Returns the `limit` nearest chunks by cosine.
-pub(super) async fn vector(
-    store: &LanceStore,
-    vector: &[f32],
-    files: &FileSet,
-    limit: usize,
-) -> Result<Vec<LegHit>> {
+pub(super) async fn vector(store: &LanceStore, vector: &[f32], files: &FileSet, limit: usize) -> Result<Vec<LegHit>> {
     let scope = scope(store, files);
     if limit == 0 || matches!(scope, Scope::None) {
         return Ok(Vec::new());
@@ -75,11 +70,7 @@ pub(super) async fn vector(
 }
 
 /// Returns the cosine similarity of `vector` to each of these chunks.
-pub(super) async fn similarities(
-    store: &LanceStore,
-    vector: &[f32],
-    ids: &[(FileId, ChunkId)],
-) -> Result<Vec<LegHit>> {
+pub(super) async fn similarities(store: &LanceStore, vector: &[f32], ids: &[(FileId, ChunkId)]) -> Result<Vec<LegHit>> {
     let batches = rows(store, ids, &["chunk_id", "file_id", "vector"]).await?;
     let mut hits = Vec::with_capacity(ids.len());
     for batch in &batches {
@@ -94,11 +85,7 @@ pub(super) async fn similarities(
 }
 
 /// Returns rows that may be those of these chunks; [`keep_asked`] drops the others.
-pub(super) async fn rows(
-    store: &LanceStore,
-    ids: &[(FileId, ChunkId)],
-    columns: &[&str],
-) -> Result<Vec<RecordBatch>> {
+pub(super) async fn rows(store: &LanceStore, ids: &[(FileId, ChunkId)], columns: &[&str]) -> Result<Vec<RecordBatch>> {
     if ids.is_empty() {
         return Ok(Vec::new());
     }

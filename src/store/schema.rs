@@ -113,7 +113,8 @@ pub(super) fn vectors(batch: &RecordBatch) -> Result<Vec<Vec<f32>>> {
 /// Reads the ids of a batch as hits that have no score yet.
 pub(super) fn ids(batch: &RecordBatch) -> Result<Vec<LegHit>> {
     let (ids, files) = (strings(batch, "chunk_id")?, file_ids(batch)?);
-    let row = |row: usize| LegHit { chunk_id: ChunkId(ids.value(row).to_owned()), file_id: files.value(row), score: 0.0 };
+    let row =
+        |row: usize| LegHit { chunk_id: ChunkId(ids.value(row).to_owned()), file_id: files.value(row), score: 0.0 };
     Ok((0..batch.num_rows()).map(row).collect())
 }
 

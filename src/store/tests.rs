@@ -212,7 +212,10 @@ async fn upkeep_again_and_again_keeps_every_row() {
     let store = open(dir.path()).await;
     for round in 0..12 {
         let first = round * 20 + 1;
-        store.replace((first..first + 20).map(|id| file(id, &[&format!("common number{id}")])).collect()).await.unwrap();
+        store
+            .replace((first..first + 20).map(|id| file(id, &[&format!("common number{id}")])).collect())
+            .await
+            .unwrap();
         store.delete(&[first]).await.unwrap();
         store.replace(vec![file(first + 1, &["common again"])]).await.unwrap();
         store.upkeep().await.unwrap();
