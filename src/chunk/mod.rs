@@ -1,1 +1,127 @@
-//! Documents to chunks.
+//! Documents to chunks: passages small enough to embed, cut where a reader would cut.
+//!
+//! Pure: same document, same settings, same chunks. Nothing here touches the disk, knows file names or computes vectors.
+//!
+//! The steps, one file each: `segment` cuts every block at sentences or lines, `section` groups segments below their
+//! headings, `pack` chooses where chunks begin and end, `build` writes text and anchor of a chunk.
+
+mod build;
+mod pack;
+mod section;
+mod segment;
+#[cfg(test)]
+mod tests;
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::model::{Chunk, ChunkId, ContentHash, Document, TokenCounter};
+
+use build::Builder;
+use section::Outline;
+
+/// Changes whenever the same settings would cut differently, so that old chunk ids are not taken for new ones.
+const CUT_VERSION: u32 = 1;
+
+/// Tokens of a text that stays whole. Abstracts and typical sections fit; longer passages blur a small model's vector.
+pub const DEFAULT_MAX_TOKENS: usize = 384;
+
+/// Tokens of the pieces of a text that has to be cut.
+pub const DEFAULT_TARGET_TOKENS: usize = 256;
+
+/// Tokens that running text shares with the chunk before it.
+pub const DEFAULT_OVERLAP_TOKENS: usize = 32;
+
+/// The title and the headings may take one part in so many of a chunk.
+const CONTEXT_PART: usize = 4;
+
+/// Smallest useful chunk: below it overlap and context would leave no room.
+const MIN_MAX_TOKENS: usize = 16;
+
+/// Sizes of chunks, in tokens of the embedder, without special tokens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChunkSettings {
+    /// Size aimed at when a text has to be cut.
+    pub target_tokens: usize,
+    /// Text up to this size stays whole; no chunk is larger.
+    pub max_tokens: usize,
+    /// Size of the overlap where running text is cut.
+    pub overlap_tokens: usize,
+}
+
+impl Default for ChunkSettings {
+    fn default() -> ChunkSettings {
+        ChunkSettings {
+            target_tokens: DEFAULT_TARGET_TOKENS,
+            max_tokens: DEFAULT_MAX_TOKENS,
+            overlap_tokens: DEFAULT_OVERLAP_TOKENS,
+        }
+    }
+}
+
+impl ChunkSettings {
+    /// Brings the sizes into a sensible order below what the embedder can take.
+    fn bounded(self, limit: usize) -> ChunkSettings {
+        let max_tokens = self.max_tokens.min(limit).max(MIN_MAX_TOKENS);
+        let target_tokens = self.target_tokens.clamp(max_tokens / 2, max_tokens);
+        ChunkSettings { max_tokens, target_tokens, overlap_tokens: self.overlap_tokens.min(target_tokens / 4) }
+    }
+}
+
+/// Cuts documents. Cheap to clone, shared by threads.
+#[derive(Clone)]
+pub struct Chunker {
+    counter: Arc<dyn TokenCounter>,
+    settings: ChunkSettings,
+}
+
+impl Chunker {
+    /// Makes a chunker; sizes beyond what the embedder can take are lowered to it.
+    pub fn new(counter: Arc<dyn TokenCounter>, settings: ChunkSettings) -> Chunker {
+        let settings = settings.bounded(counter.max_chunk_tokens());
+        Chunker { counter, settings }
+    }
+
+    /// Cuts a document into chunks, in reading order. Every character of every block that is no white space is in at
+    /// least one of them. `hash` is that of the file's content and goes into the ids.
+    pub fn chunk(&self, document: &Document, hash: &ContentHash) -> Vec<Chunk> {
+        let limit = self.settings.max_tokens - self.settings.max_tokens / CONTEXT_PART;
+        let segments = segment::cut(document, self.counter.as_ref(), limit);
+        let outline = Outline::new(document, &segments);
+        let context = self.settings.max_tokens / CONTEXT_PART;
+        let builder = Builder::new(document, &outline, &segments, self.counter.as_ref(), context);
+        let ranges = pack::pack(&builder, &self.settings);
+        let mut chunks = Vec::with_capacity(ranges.len());
+        for range in ranges {
+            self.add(&builder, range, &mut chunks);
+        }
+        for (ordinal, chunk) in (0..).zip(&mut chunks) {
+            chunk.ordinal = ordinal;
+            chunk.id = self.id(hash, ordinal);
+        }
+        chunks
+    }
+
+    /// Adds the chunk of these segments; where joining them made more tokens than the sum of the parts, two chunks.
+    fn add(&self, builder: &Builder, range: Range<usize>, chunks: &mut Vec<Chunk>) {
+        let Some(chunk) = builder.chunk(range.clone()) else { return };
+        if chunk.tokens as usize <= self.settings.max_tokens {
+            chunks.push(chunk);
+        } else if range.len() > 1 {
+            let middle = range.start + range.len() / 2;
+            self.add(builder, range.start..middle, chunks);
+            self.add(builder, middle..range.end, chunks);
+        } else {
+            chunks.extend(builder.halves(range.start, self.settings.max_tokens));
+        }
+    }
+
+    fn id(&self, hash: &ContentHash, ordinal: u32) -> ChunkId {
+        let ChunkSettings { target_tokens, max_tokens, overlap_tokens } = &self.settings;
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(&hash.0);
+        hasher.update(&ordinal.to_le_bytes());
+        hasher.update(format!("{CUT_VERSION}/{target_tokens}/{max_tokens}/{overlap_tokens}").as_bytes());
+        ChunkId(hasher.finalize().to_hex()[..32].to_owned())
+    }
+}

@@ -1,6 +1,18 @@
 //! Chunks and vectors on disk: the keyword leg, the vector leg, and upkeep.
 //!
 //! Nothing here fuses legs, knows files by path, or decides what is stale: that is `ask` and `index`.
+//! [`LanceStore`] is the implementation; start reading at [`Store`].
+
+mod failure;
+mod lance;
+mod legs;
+mod schema;
+mod sync;
+#[cfg(test)]
+mod tests;
+mod upkeep;
+
+pub use lance::LanceStore;
 
 use crate::error::Result;
 use crate::model::{ChunkId, FileChunks, FileId, LegHit, StoredChunk};

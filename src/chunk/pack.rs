@@ -1,0 +1,151 @@
+//! Where chunks begin and end: sections packed while they are small, cut evenly when they are large.
+
+use std::ops::Range;
+
+use crate::chunk::ChunkSettings;
+use crate::chunk::build::Builder;
+use crate::chunk::section::Section;
+use crate::chunk::segment::{Break, Segment};
+use crate::model::BlockKind;
+
+/// Up to this level a heading starts a new subject, and a chunk ends before it sooner.
+const MAJOR_LEVEL: u8 = 2;
+
+/// How far the end of a chunk may move from the even cut, in parts of a hundred, to reach a better place.
+const SLACK_PERCENT: usize = 30;
+
+/// What one step of [`Break`] is worth against percents of distance from the even cut.
+const BREAK_WORTH: i64 = 12;
+
+/// Returns the segments of each chunk, in order. Neighbours overlap where running text flows on.
+pub(super) fn pack(builder: &Builder, settings: &ChunkSettings) -> Vec<Range<usize>> {
+    let sections = &builder.outline.sections;
+    let mut chunks = Vec::new();
+    let mut first = 0;
+    let mut cost = 0;
+    for (index, section) in sections.iter().enumerate() {
+        if index > first && !joins(section, cost, builder.title_tokens(), settings) {
+            close(builder, settings, first..index, cost, &mut chunks);
+            first = index;
+            cost = 0;
+        }
+        cost += section.cost;
+    }
+    if first < sections.len() {
+        close(builder, settings, first..sections.len(), cost, &mut chunks);
+    }
+    chunks
+}
+
+/// Says whether a section may share the chunk of the sections before it, which cost `cost`.
+fn joins(section: &Section, cost: usize, title: usize, settings: &ChunkSettings) -> bool {
+    let enough = settings.target_tokens / if section.level <= MAJOR_LEVEL { 4 } else { 2 };
+    section.joins && cost < enough && title + cost + section.cost <= settings.max_tokens
+}
+
+fn close(
+    builder: &Builder,
+    settings: &ChunkSettings,
+    sections: Range<usize>,
+    cost: usize,
+    chunks: &mut Vec<Range<usize>>,
+) {
+    let outline = &builder.outline.sections;
+    let (first, last) = (&outline[sections.start], &outline[sections.end - 1]);
+    let whole = first.headings.start..last.body.end;
+    let context = builder.context(&first.path, "");
+    let room = settings.max_tokens - context.tokens;
+    // Headings that go into the context take no room in the body.
+    let lifted =
+        if sections.len() == 1 && context.complete && !first.body.is_empty() { first.headings.len() } else { 0 };
+    let body = whole.start + lifted..whole.end;
+    let body_cost = if lifted > 0 { builder.cost(&body) } else { cost };
+    if body_cost <= room || (sections.len() > 1 && builder.title_tokens() + cost <= settings.max_tokens) {
+        chunks.push(whole);
+        return;
+    }
+    let at = chunks.len();
+    split(builder, settings, body, room, chunks);
+    chunks[at].start = whole.start;
+}
+
+/// Cuts segments that do not fit into one chunk into as few as possible of about the same size.
+fn split(
+    builder: &Builder,
+    settings: &ChunkSettings,
+    range: Range<usize>,
+    room: usize,
+    chunks: &mut Vec<Range<usize>>,
+) {
+    let overlap = settings.overlap_tokens;
+    let target = settings.target_tokens.min(room).max(overlap + 1);
+    let total = builder.cost(&range);
+    let parts = total.saturating_sub(overlap).div_ceil(target - overlap).max(1);
+    let even = (total / parts + overlap).min(room);
+    let mut start = range.start;
+    let mut done = range.start;
+    while done < range.end {
+        let end = chunk_end(builder.segments, start, done, range.end, even, room);
+        chunks.push(start..end);
+        done = end;
+        start = overlap_start(builder, start, end, overlap);
+    }
+}
+
+/// Returns where the chunk from `start` ends: the best break near the even cut, at least one segment beyond `done`.
+fn chunk_end(segments: &[Segment], start: usize, done: usize, end: usize, even: usize, room: usize) -> usize {
+    let (least, most) = (even - even * SLACK_PERCENT / 100, (even + even * SLACK_PERCENT / 100).min(room));
+    let mut cost = 0;
+    let mut best = (i64::MIN, done + 1);
+    for index in start..end {
+        cost += segments[index].cost;
+        if index < done {
+            continue;
+        }
+        if cost > most && index > done {
+            return best.1;
+        }
+        if index + 1 == end {
+            // What is left fits: no reason to cut again.
+            return end;
+        }
+        let distance = (100 * cost.abs_diff(even) / even.max(1)) as i64;
+        let early = if cost < least { 1_000 } else { 0 };
+        let score = segments[index].after as i64 * BREAK_WORTH - distance - early;
+        if score >= best.0 {
+            best = (score, index + 1);
+        }
+    }
+    best.1
+}
+
+/// Returns where the chunk after `start..end` begins: some sentences back where running text flows on, else at `end`.
+fn overlap_start(builder: &Builder, start: usize, end: usize, overlap: usize) -> usize {
+    if end >= builder.segments.len() || !builder.is_paragraph(end) {
+        return end;
+    }
+    let mut cost = 0;
+    let mut from = end;
+    let mut best = end;
+    while from > start + 1 && builder.is_paragraph(from - 1) {
+        cost += builder.segments[from - 1].cost;
+        if cost > overlap {
+            break;
+        }
+        from -= 1;
+        if builder.segments[from - 1].after >= Break::Sentence {
+            best = from;
+        }
+    }
+    best
+}
+
+impl Builder<'_> {
+    pub(super) fn cost(&self, range: &Range<usize>) -> usize {
+        self.segments[range.clone()].iter().map(|it| it.cost).sum()
+    }
+
+    fn is_paragraph(&self, segment: usize) -> bool {
+        self.document.blocks[self.segments[segment].block].kind == BlockKind::Paragraph
+    }
+}

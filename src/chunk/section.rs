@@ -1,0 +1,152 @@
+//! Segments to sections: what stands below which headings, and which neighbours may share a chunk.
+
+use std::ops::Range;
+
+use crate::chunk::segment::Segment;
+use crate::model::{Anchor, Block, BlockKind, Document};
+
+/// A heading longer than this is running text that someone made bold: it opens no section.
+const MAX_HEADING_BYTES: usize = 300;
+
+/// Facts up to this cost may share a chunk with the text that follows.
+const TINY_METADATA: usize = 48;
+
+/// Level of a section that no heading opens.
+const NO_HEADING: u8 = 7;
+
+/// Headings with what stands below them, up to the next heading.
+#[derive(Debug)]
+pub(super) struct Section {
+    /// Segments of the headings that open it: each lower than the one before, with nothing in between.
+    pub(super) headings: Range<usize>,
+    /// Segments below them; may be empty.
+    pub(super) body: Range<usize>,
+    /// Headings above the body, outermost first.
+    pub(super) path: Vec<String>,
+    /// Level of the first heading, 1 to 6; 7 without one.
+    pub(super) level: u8,
+    /// Cost of headings and body.
+    pub(super) cost: usize,
+    /// Whether it may share a chunk with the section before.
+    pub(super) joins: bool,
+}
+
+/// The sections of a document.
+pub(super) struct Outline {
+    /// In reading order; together they hold every segment.
+    pub(super) sections: Vec<Section>,
+}
+
+impl Outline {
+    /// Groups the segments of a document.
+    pub(super) fn new(document: &Document, segments: &[Segment]) -> Outline {
+        let mut builder = OutlineBuilder::default();
+        let mut at = 0;
+        while at < segments.len() {
+            let index = segments[at].block;
+            let len = segments[at..].iter().take_while(|it| it.block == index).count();
+            let cost = segments[at..at + len].iter().map(|it| it.cost).sum();
+            builder.add(&document.blocks[index], at..at + len, cost);
+            at += len;
+        }
+        Outline { sections: builder.sections }
+    }
+
+    /// Returns the indices of the sections that these segments belong to.
+    pub(super) fn sections_of(&self, range: &Range<usize>) -> Range<usize> {
+        let first = self.sections.partition_point(|it| it.body.end <= range.start);
+        let last = self.sections.partition_point(|it| it.headings.start < range.end);
+        first..last
+    }
+
+    /// Returns the headings above all of these segments.
+    pub(super) fn path_of(&self, range: &Range<usize>) -> &[String] {
+        let sections = &self.sections[self.sections_of(range)];
+        let Some((first, rest)) = sections.split_first() else { return &[] };
+        let shared = rest.iter().fold(first.path.len(), |shared, section| {
+            first.path.iter().zip(&section.path).take(shared).take_while(|(a, b)| a == b).count()
+        });
+        &first.path[..shared]
+    }
+}
+
+/// Says whether a block opens a section, and at which level.
+fn heading_level(block: &Block) -> Option<u8> {
+    match block.kind {
+        BlockKind::Heading(level) if block.text.len() <= MAX_HEADING_BYTES => Some(level.clamp(1, 6)),
+        _ => None,
+    }
+}
+
+/// Returns a heading as one line.
+pub(super) fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[derive(Default)]
+struct OutlineBuilder {
+    sections: Vec<Section>,
+    open_headings: Vec<(u8, String)>,
+    place: Option<(Anchor, bool)>,
+}
+
+impl OutlineBuilder {
+    fn add(&mut self, block: &Block, range: Range<usize>, cost: usize) {
+        let metadata = block.kind == BlockKind::Metadata;
+        let (moved, switched) = match &self.place {
+            None => (true, false),
+            Some((anchor, was_metadata)) => (!same_place(anchor, &block.anchor), *was_metadata != metadata),
+        };
+        if moved {
+            self.open_headings.clear();
+        }
+        // Facts are no running text: they end the section, and are joined to the next one only while they are few.
+        let joins = !moved && !(switched && self.last_cost() > TINY_METADATA) && !(switched && metadata);
+        self.place = Some((block.anchor.clone(), metadata));
+        match heading_level(block) {
+            Some(level) => self.heading(block, level, range, cost, joins),
+            None if moved || switched => self.open(NO_HEADING, range.start..range.start, range, cost, joins),
+            None => self.extend(range, cost),
+        }
+    }
+
+    fn heading(&mut self, block: &Block, level: u8, range: Range<usize>, cost: usize, joins: bool) {
+        let deeper = self.open_headings.last().is_some_and(|(above, _)| *above < level);
+        self.open_headings.retain(|(above, _)| *above < level);
+        self.open_headings.push((level, one_line(&block.text)));
+        let path = self.path();
+        match self.sections.last_mut() {
+            Some(last) if joins && deeper && last.body.is_empty() && !last.headings.is_empty() => {
+                last.headings.end = range.end;
+                last.body = range.end..range.end;
+                last.path = path;
+                last.cost += cost;
+            }
+            _ => self.open(level, range.clone(), range.end..range.end, cost, joins),
+        }
+    }
+
+    fn open(&mut self, level: u8, headings: Range<usize>, body: Range<usize>, cost: usize, joins: bool) {
+        let path = self.path();
+        self.sections.push(Section { headings, body, path, level, cost, joins });
+    }
+
+    fn extend(&mut self, range: Range<usize>, cost: usize) {
+        let section = self.sections.last_mut().expect("the first block moved, which opened a section");
+        section.body.end = range.end;
+        section.cost += cost;
+    }
+
+    fn path(&self) -> Vec<String> {
+        self.open_headings.iter().map(|(_, text)| text.clone()).collect()
+    }
+
+    fn last_cost(&self) -> usize {
+        self.sections.last().map_or(0, |it| it.cost)
+    }
+}
+
+/// Says whether two blocks lie in the same archive member, message part and sheet.
+fn same_place(a: &Anchor, b: &Anchor) -> bool {
+    a.member == b.member && a.part == b.part && a.sheet == b.sheet
+}

@@ -1,0 +1,204 @@
+//! Blocks to segments: the smallest pieces that a chunk is made of.
+//!
+//! Running text is cut at the ends of sentences, everything else at the ends of lines; what is still too long is cut
+//! between words, and at last between tokens.
+
+use std::ops::Range;
+
+use unicode_segmentation::UnicodeSegmentation;
+
+use crate::model::{BlockKind, Document, TokenCounter};
+
+/// Bytes given to the tokenizer in one call: a tokenizer keeps some 100 bytes a token, so a text of 10 MiB would
+/// otherwise take a gigabyte.
+const TOKENIZER_WINDOW: usize = 32 << 10;
+
+/// A segment costs a token for every so many bytes even when it has fewer: one unknown word may be megabytes long.
+const MAX_BYTES_PER_TOKEN: usize = 16;
+
+/// How good a place is to end a chunk, worst first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Break {
+    /// Inside a sentence or line.
+    Word,
+    /// After a line.
+    Line,
+    /// After a sentence.
+    Sentence,
+    /// After a blank line or a block.
+    Block,
+    /// Where a page ends.
+    Page,
+}
+
+/// A piece of one block.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Segment {
+    /// Index of the block.
+    pub(super) block: usize,
+    /// Bytes of the block's text. The segments of a block cover it without gaps.
+    pub(super) range: Range<usize>,
+    /// Tokens, or more for text that has few tokens for its length.
+    pub(super) cost: usize,
+    /// Line breaks in the block before it.
+    pub(super) lines_before: u32,
+    /// What ends with it.
+    pub(super) after: Break,
+}
+
+/// Cuts every block of the document into segments that cost at most `limit`.
+pub(super) fn cut(document: &Document, counter: &dyn TokenCounter, limit: usize) -> Vec<Segment> {
+    let mut segments = Vec::new();
+    for (index, block) in document.blocks.iter().enumerate() {
+        let first = segments.len();
+        let starts = token_starts(counter, &block.text);
+        let tokens = Tokens { text: &block.text, starts: &starts, limit };
+        let pieces = match block.kind {
+            BlockKind::Paragraph | BlockKind::ListItem | BlockKind::Heading(_) => tokens.sentences(),
+            BlockKind::Table | BlockKind::Code | BlockKind::Metadata => tokens.lines(),
+        };
+        let mut lines = 0;
+        for (range, after) in pieces {
+            for (part, after) in tokens.bounded(range, after) {
+                let cost = tokens.cost(&part);
+                let breaks = line_breaks(&block.text[part.clone()]);
+                segments.push(Segment { block: index, range: part, cost, lines_before: lines, after });
+                lines += breaks;
+            }
+        }
+        let page_ends = document.blocks.get(index + 1).is_some_and(|next| next.anchor.page != block.anchor.page);
+        if let Some(last) = segments[first..].last_mut() {
+            last.after = if page_ends { Break::Page } else { Break::Block };
+        }
+    }
+    segments
+}
+
+/// Counts the line breaks of a text.
+pub(super) fn line_breaks(text: &str) -> u32 {
+    u32::try_from(text.bytes().filter(|byte| *byte == b'\n').count()).unwrap_or(u32::MAX)
+}
+
+/// Returns the byte at which each token begins.
+fn token_starts(counter: &dyn TokenCounter, text: &str) -> Vec<usize> {
+    let mut starts = Vec::new();
+    let mut from = 0;
+    while from < text.len() {
+        let to = window_end(text, from);
+        starts.extend(counter.token_spans(&text[from..to]).into_iter().map(|(start, _)| from + start));
+        from = to;
+    }
+    starts
+}
+
+/// Returns where a window from `from` ends: after white space, so that no word is torn.
+fn window_end(text: &str, from: usize) -> usize {
+    if text.len() - from <= TOKENIZER_WINDOW {
+        return text.len();
+    }
+    let limit = text.floor_char_boundary(from + TOKENIZER_WINDOW);
+    match text[from..limit].rfind(char::is_whitespace) {
+        Some(space) if space > 0 => text.ceil_char_boundary(from + space + 1),
+        _ => limit,
+    }
+}
+
+/// The text of one block with its tokens.
+struct Tokens<'a> {
+    text: &'a str,
+    starts: &'a [usize],
+    limit: usize,
+}
+
+impl Tokens<'_> {
+    fn index(&self, byte: usize) -> usize {
+        self.starts.partition_point(|start| *start < byte)
+    }
+
+    fn cost(&self, range: &Range<usize>) -> usize {
+        let tokens = self.index(range.end) - self.index(range.start);
+        tokens.max(range.len().div_ceil(MAX_BYTES_PER_TOKEN))
+    }
+
+    /// Returns the sentences. A line break inside a sentence is no end: text may be wrapped at 72 columns.
+    fn sentences(&self) -> Vec<(Range<usize>, Break)> {
+        let mut pieces: Vec<(Range<usize>, Break)> = Vec::new();
+        for (start, sentence) in self.text.split_sentence_bound_indices() {
+            let end = start + sentence.len();
+            let after = sentence_end(sentence);
+            match pieces.last_mut() {
+                Some((open, last)) if *last < Break::Sentence && self.cost(&(open.start..end)) <= self.limit / 4 => {
+                    open.end = end;
+                    *last = after;
+                }
+                _ if sentence.trim().is_empty() && !pieces.is_empty() => {
+                    let (open, last) = pieces.last_mut().expect("checked in the guard");
+                    open.end = end;
+                    *last = Break::Block;
+                }
+                _ => pieces.push((start..end, after)),
+            }
+        }
+        pieces
+    }
+
+    /// Returns the lines with their line breaks; blank lines belong to the line before.
+    fn lines(&self) -> Vec<(Range<usize>, Break)> {
+        let mut pieces: Vec<(Range<usize>, Break)> = Vec::new();
+        let mut start = 0;
+        for line in self.text.split_inclusive('\n') {
+            let end = start + line.len();
+            match pieces.last_mut() {
+                Some((open, after)) if line.trim().is_empty() => {
+                    open.end = end;
+                    *after = Break::Block;
+                }
+                _ => pieces.push((start..end, Break::Line)),
+            }
+            start = end;
+        }
+        pieces
+    }
+
+    /// Cuts a piece that costs more than the limit, between words where there are any.
+    fn bounded(&self, range: Range<usize>, after: Break) -> Vec<(Range<usize>, Break)> {
+        let mut parts = Vec::new();
+        let mut start = range.start;
+        while self.cost(&(start..range.end)) > self.limit {
+            let end = self.part_end(start, range.end);
+            parts.push((start..end, Break::Word));
+            start = end;
+        }
+        parts.push((start..range.end, after));
+        parts
+    }
+
+    /// Returns the end of the longest part from `start` that costs no more than the limit, moved back to the last space
+    /// if there is one in its second half.
+    fn part_end(&self, start: usize, end: usize) -> usize {
+        let by_tokens = self.starts.get(self.index(start) + self.limit).copied().unwrap_or(end);
+        let by_bytes = self.text.floor_char_boundary(start + self.limit * MAX_BYTES_PER_TOKEN);
+        let most = by_tokens.min(by_bytes).min(end);
+        let half = self.text.floor_char_boundary(start + (most - start) / 2);
+        match self.text[half..most].rfind(char::is_whitespace) {
+            Some(space) => self.text.ceil_char_boundary(half + space + 1),
+            None if most > start => most,
+            None => self.text.ceil_char_boundary(start + 1),
+        }
+    }
+}
+
+/// Says what ends with this sentence of the segmentation, which ends sentences at every line break.
+fn sentence_end(sentence: &str) -> Break {
+    let text = sentence.trim_end();
+    let gap = &sentence[text.len()..];
+    if gap.matches('\n').count() > 1 {
+        return Break::Block;
+    }
+    let last = text.trim_end_matches(['"', '\'', ')', ']', '\u{201d}', '\u{2019}', '\u{bb}']).chars().next_back();
+    match last {
+        Some('.' | '!' | '?' | ':' | ';' | '\u{2026}' | '\u{3002}' | '\u{ff01}' | '\u{ff1f}') => Break::Sentence,
+        _ if gap.contains('\n') => Break::Line,
+        _ => Break::Sentence,
+    }
+}

@@ -1,0 +1,298 @@
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::model::{Anchor, Block, BlockKind};
+
+/// Tokens of up to six characters, as a word-piece tokenizer makes them; a word beyond 100 bytes is one unknown token.
+struct WordPieces {
+    limit: usize,
+}
+
+impl TokenCounter for WordPieces {
+    fn token_spans(&self, text: &str) -> Vec<(usize, usize)> {
+        let mut spans = Vec::new();
+        let mut start = None;
+        for (at, character) in text.char_indices().chain([(text.len(), ' ')]) {
+            if !character.is_whitespace() {
+                start.get_or_insert(at);
+            } else if let Some(from) = start.take() {
+                word(&text[from..at], from, &mut spans);
+            }
+        }
+        spans
+    }
+
+    fn max_chunk_tokens(&self) -> usize {
+        self.limit
+    }
+}
+
+fn word(text: &str, from: usize, spans: &mut Vec<(usize, usize)>) {
+    if text.len() > 100 {
+        return spans.push((from, from + text.len()));
+    }
+    let bounds: Vec<usize> = text.char_indices().map(|(at, _)| at).step_by(6).chain([text.len()]).collect();
+    spans.extend(bounds.windows(2).map(|pair| (from + pair[0], from + pair[1])));
+}
+
+fn settings() -> ChunkSettings {
+    ChunkSettings { target_tokens: 40, max_tokens: 60, overlap_tokens: 8 }
+}
+
+fn chunks(document: &Document) -> Vec<Chunk> {
+    Chunker::new(Arc::new(WordPieces { limit: 510 }), settings()).chunk(document, &ContentHash([7; 32]))
+}
+
+/// Lays blocks out as a file would hold them, so that anchors can be checked against its bytes.
+fn file(title: Option<&str>, blocks: &[(BlockKind, &str)]) -> (String, Document) {
+    let mut source = String::new();
+    let mut document = Document { title: title.map(String::from), ..Document::default() };
+    for (kind, text) in blocks {
+        let line = 1 + segment::line_breaks(&source);
+        let anchor = Anchor {
+            line_start: Some(line),
+            line_end: Some(line + segment::line_breaks(text.trim_end())),
+            byte_start: Some(source.len() as u64),
+            byte_end: Some((source.len() + text.len()) as u64),
+            verbatim: true,
+            ..Anchor::default()
+        };
+        document.blocks.push(Block { kind: *kind, text: (*text).to_owned(), anchor });
+        source.push_str(text);
+        source.push_str("\n\n");
+    }
+    (source, document)
+}
+
+/// Cuts the blocks and gives the texts of the chunks.
+fn check(title: Option<&str>, blocks: &[(BlockKind, &str)], expected: &[&str]) {
+    let texts: Vec<String> = chunks(&file(title, blocks).1).into_iter().map(|it| it.text).collect();
+    assert_eq!(texts, expected);
+}
+
+fn sentences(count: usize) -> String {
+    (0..count).map(|it| format!("Sentence {it} has six words here. ")).collect()
+}
+
+use BlockKind::{Code, Heading, Metadata, Paragraph, Table};
+
+#[test]
+fn a_short_document_is_one_chunk_and_its_title_is_not_repeated() {
+    check(Some("The title"), &[(Heading(1), "The title"), (Paragraph, "A body.")], &["The title\nA body."]);
+}
+
+#[test]
+fn a_title_that_opens_the_body_is_not_repeated() {
+    check(Some("The title"), &[(Paragraph, "The title. And more.")], &["The title. And more."]);
+}
+
+#[test]
+fn a_text_that_fits_stays_whole_even_above_the_target() {
+    let text = sentences(7);
+    let chunks = chunks(&file(None, &[(Paragraph, &text)]).1);
+    assert_eq!(chunks.len(), 1);
+    assert!(chunks[0].tokens > 40, "{}", chunks[0].tokens);
+}
+
+#[test]
+fn small_sections_share_a_chunk_and_keep_their_headings_in_the_body() {
+    check(
+        Some("Doc"),
+        &[(Heading(2), "A"), (Paragraph, "One."), (Heading(2), "B"), (Paragraph, "Two.")],
+        &["Doc\nA\nOne.\n\nB\nTwo."],
+    );
+}
+
+#[test]
+fn a_section_of_some_size_ends_before_the_next_one() {
+    let text = sentences(3);
+    check(
+        None,
+        &[(Heading(2), "A"), (Paragraph, &text), (Heading(2), "B"), (Paragraph, "Two.")],
+        &[&format!("A\n{}", text.trim_end()), "B\nTwo."],
+    );
+}
+
+#[test]
+fn headings_above_a_passage_are_its_path() {
+    let (_, document) = file(Some("Doc"), &[(Heading(1), "A"), (Heading(2), "B"), (Paragraph, "Text.")]);
+    let chunks = chunks(&document);
+    assert_eq!(chunks[0].text, "Doc\nA > B\nText.");
+    assert_eq!(chunks[0].body(), "Text.");
+    assert_eq!(chunks[0].heading_path, ["A", "B"]);
+}
+
+#[test]
+fn a_heading_without_text_is_found_too() {
+    check(None, &[(Heading(1), "Lonely")], &["Lonely"]);
+}
+
+#[test]
+fn running_text_overlaps_by_whole_sentences() {
+    let text = sentences(20);
+    let chunks = chunks(&file(None, &[(Paragraph, &text)]).1);
+    assert!(chunks.len() > 2);
+    for pair in chunks.windows(2) {
+        assert!(pair[1].body().starts_with("Sentence"), "{}", pair[1].body());
+        let first = pair[1].body().split_inclusive('.').next().unwrap();
+        assert!(pair[0].body().ends_with(first), "{:?} {:?}", pair[0].body(), first);
+    }
+}
+
+#[test]
+fn code_and_tables_are_cut_at_lines_and_never_overlap() {
+    for kind in [Code, Table] {
+        let text: String = (0..60).map(|it| format!("    value{it} | other{it}\n")).collect();
+        let (source, document) = file(None, &[(kind, &text)]);
+        let mut end = 0;
+        for chunk in chunks(&document) {
+            let (from, to) = (chunk.anchor.byte_start.unwrap() as usize, chunk.anchor.byte_end.unwrap() as usize);
+            assert!(from >= end, "overlap");
+            assert!(source[..from].ends_with('\n') || source[..from].trim().is_empty() || kind == Table);
+            assert!(source[to..].starts_with('\n'));
+            end = to;
+        }
+    }
+}
+
+#[test]
+fn code_keeps_its_indentation() {
+    check(None, &[(Code, "\n    if x:\n        y()\n")], &["    if x:\n        y()"]);
+}
+
+#[test]
+fn archive_members_parts_and_sheets_are_never_mixed() {
+    let (_, mut document) = file(None, &[(Paragraph, "One."), (Paragraph, "Two."), (Paragraph, "Three.")]);
+    document.blocks[1].anchor.member = Some("a.txt".into());
+    document.blocks[2].anchor.sheet = Some("b".into());
+    assert_eq!(chunks(&document).len(), 3);
+}
+
+#[test]
+fn many_facts_stand_alone_and_few_join_the_text() {
+    let many: String = (0..20).map(|it| format!("key{it}: value{it}\n")).collect();
+    assert_eq!(chunks(&file(None, &[(Metadata, "author: me"), (Paragraph, "Text.")]).1).len(), 1);
+    assert!(chunks(&file(None, &[(Metadata, &many), (Paragraph, "Text.")]).1).last().unwrap().text == "Text.");
+}
+
+#[test]
+fn rows_of_a_sheet_are_named() {
+    let rows: String = (0..40).map(|it| format!("cell{it} | value{it}\n")).collect();
+    let (_, mut document) = file(None, &[(Table, &rows)]);
+    document.blocks[0].anchor = Anchor { cell: Some("B2:C41".into()), ..Anchor::default() };
+    let chunks = chunks(&document);
+    let last = chunks.last().unwrap();
+    assert!(chunks[0].anchor.cell.as_ref().unwrap().starts_with("B2:C"));
+    assert_eq!(last.anchor.cell, Some(format!("B{}:C41", 42 - last.body().lines().count())));
+}
+
+#[test]
+fn a_long_context_is_cut_to_its_share() {
+    let title = "word ".repeat(100);
+    let (_, document) = file(Some(&title), &[(Heading(1), &"many words ".repeat(20)), (Paragraph, "Text.")]);
+    let chunks = chunks(&document);
+    assert!(chunks.iter().all(|it| it.text[..it.body_start as usize].split_whitespace().count() <= 15));
+    assert!(chunks.iter().any(|it| it.text.contains("many words many words")));
+}
+
+#[test]
+fn settings_beyond_the_model_are_lowered() {
+    let chunker = Chunker::new(Arc::new(WordPieces { limit: 30 }), settings());
+    let (_, document) = file(None, &[(Paragraph, &sentences(30))]);
+    assert!(chunker.chunk(&document, &ContentHash([0; 32])).iter().all(|it| it.tokens <= 30));
+}
+
+#[test]
+fn ten_megabytes_are_cut_in_seconds() {
+    let text = sentences(320_000);
+    assert!(text.len() > 10 << 20);
+    let started = std::time::Instant::now();
+    let chunker = Chunker::new(Arc::new(WordPieces { limit: 510 }), ChunkSettings::default());
+    let chunks = chunker.chunk(&file(None, &[(Paragraph, &text)]).1, &ContentHash([0; 32]));
+    assert!(chunks.len() > 5_000);
+    assert!(started.elapsed().as_secs() < 10, "{:?}", started.elapsed());
+}
+
+fn any_text() -> impl Strategy<Value = String> {
+    let word = prop_oneof![
+        8 => "[a-zA-Z]{1,12}[.!?]?",
+        1 => "[äß漢字。\u{301}🦀]{1,8}",
+        1 => "[a-z0-9]{90,300}",
+        1 => Just("\n".to_owned()),
+        1 => Just("\n\n".to_owned()),
+    ];
+    (prop::collection::vec(word, 1..120), prop_oneof![Just(" "), Just(""), Just("\t")])
+        .prop_map(|(words, gap)| words.join(gap))
+        .prop_filter("a block is never empty", |it| !it.trim().is_empty())
+}
+
+fn any_kind() -> impl Strategy<Value = BlockKind> {
+    prop_oneof![
+        2 => (1_u8..7).prop_map(Heading),
+        4 => Just(Paragraph),
+        1 => Just(BlockKind::ListItem),
+        1 => Just(Table),
+        1 => Just(Code),
+        1 => Just(Metadata),
+    ]
+}
+
+fn dense(text: &str) -> String {
+    text.chars().filter(|it| !it.is_whitespace()).collect()
+}
+
+/// Says whether the text of a block stands in the chunks, in order, each chunk taking up where the last one ended.
+fn covered(block: &str, chunks: &[Chunk]) -> bool {
+    let wanted: Vec<char> = dense(block).chars().collect();
+    let mut found = 0;
+    for chunk in chunks {
+        for text in [dense(&chunk.text), dense(chunk.body())] {
+            let rest: String = wanted[found..].iter().collect();
+            let longest = (1..=rest.chars().count()).rev().find(|len| {
+                let prefix: String = rest.chars().take(*len).collect();
+                text.contains(&prefix) && (*len == rest.chars().count() || text.ends_with(&prefix))
+            });
+            found += longest.unwrap_or(0);
+            if found == wanted.len() {
+                return true;
+            }
+        }
+    }
+    false
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(150))]
+
+    #[test]
+    fn every_document_is_cut_soundly(
+        title in prop::option::of("[a-zA-Z ]{0,60}"),
+        blocks in prop::collection::vec((any_kind(), any_text()), 1..8),
+    ) {
+        let blocks: Vec<(BlockKind, &str)> = blocks.iter().map(|(kind, text)| (*kind, text.as_str())).collect();
+        let (source, document) = file(title.as_deref(), &blocks);
+        let chunks = chunks(&document);
+        prop_assert_eq!(&chunks, &super::tests::chunks(&document), "not deterministic");
+        let ids: HashSet<_> = chunks.iter().map(|it| it.id.clone()).collect();
+        prop_assert_eq!(ids.len(), chunks.len());
+        for chunk in &chunks {
+            let tokens = WordPieces { limit: 510 }.token_spans(&chunk.text).len();
+            prop_assert_eq!(tokens, chunk.tokens as usize);
+            prop_assert!(tokens <= 60, "{} tokens: {:?}", tokens, chunk.text);
+            prop_assert!(!chunk.body().trim().is_empty());
+            let (from, to) = (chunk.anchor.byte_start.unwrap() as usize, chunk.anchor.byte_end.unwrap() as usize);
+            if chunk.anchor.verbatim {
+                prop_assert_eq!(&source[from..to], chunk.body());
+            }
+            let line = |byte: usize| 1 + segment::line_breaks(&source[..byte]);
+            prop_assert_eq!(chunk.anchor.line_start, Some(line(from)));
+            prop_assert_eq!(chunk.anchor.line_end, Some(line(to)));
+        }
+        for (_, text) in blocks {
+            prop_assert!(covered(text, &chunks), "lost: {:?}", text);
+        }
+    }
+}

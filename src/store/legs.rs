@@ -1,0 +1,151 @@
+//! The queries: keyword leg, vector leg, and rows by id.
+//!
+//! Filters are applied before the top k are chosen. Each leg reads only the columns it gives back.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use lancedb::DistanceType;
+use lancedb::expr::{DfExpr, col, lit};
+use lancedb::index::scalar::{FullTextSearchQuery, MatchQuery, Operator};
+use lancedb::query::{ExecutableQuery, QueryBase, Select};
+
+use crate::error::Result;
+use crate::model::{ChunkId, FileId, LegHit};
+use crate::store::lance::{LanceStore, collect};
+use crate::store::{FileSet, KeywordQuery, schema, upkeep};
+
+/// Longest keyword query in bytes. Every word is looked up: a pasted page would take seconds and mean nothing.
+const MAX_QUERY_BYTES: usize = 4 << 10;
+
+/// Rows whose files a leg may return.
+enum Scope {
+    All,
+    None,
+    Filter(DfExpr),
+}
+
+/// Returns the `limit` best chunks by BM25.
+pub(super) async fn keyword(
+    store: &LanceStore,
+    query: &KeywordQuery,
+    files: &FileSet,
+    limit: usize,
+) -> Result<Vec<LegHit>> {
+    let text = &query.text[..query.text.floor_char_boundary(MAX_QUERY_BYTES)];
+    let scope = scope(store, files);
+    if limit == 0 || matches!(scope, Scope::None) || !text.contains(char::is_alphanumeric) {
+        return Ok(Vec::new());
+    }
+    let words = MatchQuery::new(text.to_owned()).with_column(Some("text".to_owned())).with_operator(Operator::Or);
+    let columns = Select::columns(&["chunk_id", "file_id", "_score"]);
+    let mut search = store.table.query().full_text_search(FullTextSearchQuery::new_query(words.into()));
+    search = search.limit(limit).select(columns);
+    if let Scope::Filter(filter) = scope {
+        search = search.only_if_expr(filter);
+    }
+    let batches = collect(search.execute().await, "search", &store.dir).await?;
+    best_first(&batches, "_score", |score| score)
+}
+
+/// Returns the `limit` nearest chunks by cosine.
+pub(super) async fn vector(store: &LanceStore, vector: &[f32], files: &FileSet, limit: usize) -> Result<Vec<LegHit>> {
+    let scope = scope(store, files);
+    if limit == 0 || matches!(scope, Scope::None) {
+        return Ok(Vec::new());
+    }
+    let search = store.table.query().nearest_to(vector);
+    let mut search = crate::store::failure::StoreContext::on(search, "search", &store.dir)?
+        .column("vector")
+        .distance_type(DistanceType::Cosine)
+        .limit(limit)
+        .select(Select::columns(&["chunk_id", "file_id", "_distance"]));
+    search = upkeep::tune(search);
+    if let Scope::Filter(filter) = scope {
+        search = search.only_if_expr(filter);
+    }
+    let batches = collect(search.execute().await, "search", &store.dir).await?;
+    best_first(&batches, "_distance", |distance| 1.0 - distance)
+}
+
+/// Returns the cosine similarity of `vector` to each of these chunks.
+pub(super) async fn similarities(store: &LanceStore, vector: &[f32], ids: &[(FileId, ChunkId)]) -> Result<Vec<LegHit>> {
+    let batches = rows(store, ids, &["chunk_id", "file_id", "vector"]).await?;
+    let mut hits = Vec::with_capacity(ids.len());
+    for batch in &batches {
+        let vectors = schema::vectors(batch)?;
+        for (mut hit, found) in schema::ids(batch)?.into_iter().zip(vectors) {
+            hit.score = cosine(vector, &found);
+            hits.push(hit);
+        }
+    }
+    keep_asked(&mut hits, ids, |it| (it.file_id, &it.chunk_id));
+    Ok(hits)
+}
+
+/// Returns rows that may be those of these chunks; [`keep_asked`] drops the others.
+pub(super) async fn rows(store: &LanceStore, ids: &[(FileId, ChunkId)], columns: &[&str]) -> Result<Vec<RecordBatch>> {
+    if ids.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut files: Vec<FileId> = ids.iter().map(|(file_id, _)| *file_id).collect();
+    files.sort_unstable();
+    files.dedup();
+    let chunks = ids.iter().map(|(_, id)| lit(id.0.as_str())).collect();
+    let filter = of_files(&files).and(col("chunk_id").in_list(chunks, false));
+    let query = store.table.query().only_if_expr(filter).select(Select::columns(columns));
+    collect(query.execute().await, "read", &store.dir).await
+}
+
+/// Drops rows that were not asked for: files with the same content share chunk ids.
+pub(super) fn keep_asked<T>(rows: &mut Vec<T>, ids: &[(FileId, ChunkId)], key: fn(&T) -> (FileId, &ChunkId)) {
+    let asked: HashSet<(FileId, &ChunkId)> = ids.iter().map(|(file_id, id)| (*file_id, id)).collect();
+    rows.retain(|row| asked.contains(&key(row)));
+}
+
+/// Returns the condition that a row belongs to one of these files.
+pub(super) fn of_files(files: &[FileId]) -> DfExpr {
+    match files {
+        [one] => col("file_id").eq(lit(*one)),
+        _ => col("file_id").in_list(files.iter().map(|it| lit(*it)).collect(), false),
+    }
+}
+
+/// Turns a set of files into the shortest condition that says the same of the rows there are.
+fn scope(store: &LanceStore, files: &FileSet) -> Scope {
+    let rows = store.rows();
+    let FileSet::Only(wanted) = files else { return if rows.is_empty() { Scope::None } else { Scope::All } };
+    let wanted: &Arc<Vec<FileId>> = wanted;
+    let known: Vec<FileId> = wanted.iter().copied().filter(|it| rows.contains_key(it)).collect();
+    if known.is_empty() {
+        Scope::None
+    } else if known.len() == rows.len() {
+        Scope::All
+    } else if known.len() * 2 <= rows.len() {
+        Scope::Filter(of_files(&known))
+    } else {
+        let known: HashSet<FileId> = known.into_iter().collect();
+        let others: Vec<FileId> = rows.keys().copied().filter(|it| !known.contains(it)).collect();
+        Scope::Filter(!of_files(&others))
+    }
+}
+
+fn best_first(batches: &[RecordBatch], column: &str, score: fn(f32) -> f32) -> Result<Vec<LegHit>> {
+    let mut hits = Vec::new();
+    for batch in batches {
+        hits.extend(schema::hits(batch, column, score)?);
+    }
+    // Equal scores in the order of their ids, so that the same question has the same answer.
+    hits.sort_by(|a, b| {
+        let by_score = b.score.total_cmp(&a.score);
+        by_score.then_with(|| (a.file_id, &a.chunk_id).cmp(&(b.file_id, &b.chunk_id)))
+    });
+    Ok(hits)
+}
+
+fn cosine(a: &[f32], b: &[f32]) -> f32 {
+    let dot = |x: &[f32], y: &[f32]| x.iter().zip(y).map(|(x, y)| x * y).sum::<f32>();
+    let norm = (dot(a, a) * dot(b, b)).sqrt();
+    if norm > 0.0 { dot(a, b) / norm } else { 0.0 }
+}

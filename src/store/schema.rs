@@ -1,0 +1,164 @@
+//! Chunks to Arrow and back.
+
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float32Type, Int64Type, UInt32Type};
+use arrow_array::{ArrayRef, FixedSizeListArray, Float32Array, Int64Array, RecordBatch, StringArray, UInt32Array};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+
+use crate::error::{Error, ErrorCode, Result};
+use crate::model::{Anchor, Chunk, ChunkId, FileChunks, FileId, LegHit, StoredChunk, Tier};
+
+/// Columns of [`StoredChunk`]: everything but the vector.
+pub(super) const CHUNK_COLUMNS: [&str; 9] =
+    ["chunk_id", "file_id", "ordinal", "text", "body_start", "anchor", "heading_path", "tokens", "tier"];
+
+/// Returns the schema of a table of vectors of this length.
+pub(super) fn schema(dimension: usize) -> SchemaRef {
+    let item = Arc::new(Field::new("item", DataType::Float32, true));
+    let dimension = i32::try_from(dimension).unwrap_or(i32::MAX);
+    Arc::new(Schema::new(vec![
+        Field::new("chunk_id", DataType::Utf8, false),
+        Field::new("file_id", DataType::Int64, false),
+        Field::new("ordinal", DataType::UInt32, false),
+        Field::new("text", DataType::Utf8, false),
+        Field::new("body_start", DataType::UInt32, false),
+        Field::new("anchor", DataType::Utf8, false),
+        Field::new("heading_path", DataType::Utf8, false),
+        Field::new("tokens", DataType::UInt32, false),
+        Field::new("tier", DataType::Utf8, false),
+        Field::new("vector", DataType::FixedSizeList(item, dimension), false),
+    ]))
+}
+
+/// Makes one batch of the chunks of all these files.
+///
+/// # Errors
+/// A vector is not as long as the table's.
+pub(super) fn batch(files: &[FileChunks], dimension: usize) -> Result<RecordBatch> {
+    let rows: Vec<_> = files.iter().flat_map(|file| file.chunks.iter().map(|it| (file.file_id, it))).collect();
+    if let Some((file_id, wrong)) = rows.iter().find(|(_, it)| it.vector.len() != dimension) {
+        let found = wrong.vector.len();
+        return Err(Error::internal(format!("a vector of file {file_id} has {found} numbers, not {dimension}")));
+    }
+    let chunks = || rows.iter().map(|(_, it)| &it.chunk);
+    let numbers = |get: fn(&Chunk) -> u32| -> ArrayRef { Arc::new(UInt32Array::from_iter_values(chunks().map(get))) };
+    let json = |get: fn(&Chunk) -> serde_json::Result<String>| -> Result<ArrayRef> {
+        let texts = chunks().map(get).collect::<serde_json::Result<Vec<_>>>().map_err(Error::internal)?;
+        Ok(Arc::new(StringArray::from_iter_values(texts)))
+    };
+    let DataType::FixedSizeList(item, size) = schema(dimension).field(9).data_type().clone() else {
+        return Err(Error::internal("the last column is the vector"));
+    };
+    let values = Float32Array::from_iter_values(rows.iter().flat_map(|(_, it)| it.vector.iter().copied()));
+    let vectors = FixedSizeListArray::try_new(item, size, Arc::new(values), None).map_err(Error::internal)?;
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(StringArray::from_iter_values(chunks().map(|it| &it.id.0))),
+        Arc::new(Int64Array::from_iter_values(rows.iter().map(|(file_id, _)| *file_id))),
+        numbers(|it| it.ordinal),
+        Arc::new(StringArray::from_iter_values(chunks().map(|it| &it.text))),
+        numbers(|it| it.body_start),
+        json(|it| serde_json::to_string(&it.anchor))?,
+        json(|it| serde_json::to_string(&it.heading_path))?,
+        numbers(|it| it.tokens),
+        Arc::new(StringArray::from_iter_values(chunks().map(|it| it.tier.name()))),
+        Arc::new(vectors),
+    ];
+    RecordBatch::try_new(schema(dimension), columns).map_err(Error::internal)
+}
+
+/// Reads the rows of a batch with [`CHUNK_COLUMNS`].
+pub(super) fn stored_chunks(batch: &RecordBatch) -> Result<Vec<StoredChunk>> {
+    let (ids, files) = (strings(batch, "chunk_id")?, file_ids(batch)?);
+    let (texts, anchors) = (strings(batch, "text")?, strings(batch, "anchor")?);
+    let (paths, tiers) = (strings(batch, "heading_path")?, strings(batch, "tier")?);
+    let (ordinals, starts) = (numbers(batch, "ordinal")?, numbers(batch, "body_start")?);
+    let tokens = numbers(batch, "tokens")?;
+    let row = |row: usize| -> Result<StoredChunk> {
+        let text = texts.value(row).to_owned();
+        let body_start = starts.value(row);
+        if !text.is_char_boundary(body_start as usize) {
+            return Err(damaged("body_start"));
+        }
+        Ok(StoredChunk {
+            file_id: files.value(row),
+            chunk: Chunk {
+                id: ChunkId(ids.value(row).to_owned()),
+                ordinal: ordinals.value(row),
+                text,
+                body_start,
+                anchor: serde_json::from_str::<Anchor>(anchors.value(row)).map_err(|_| damaged("anchor"))?,
+                heading_path: serde_json::from_str(paths.value(row)).map_err(|_| damaged("heading_path"))?,
+                tokens: tokens.value(row),
+                tier: tier(tiers.value(row))?,
+            },
+        })
+    };
+    (0..batch.num_rows()).map(row).collect()
+}
+
+/// Reads the vectors of a batch, one a row.
+pub(super) fn vectors(batch: &RecordBatch) -> Result<Vec<Vec<f32>>> {
+    let column = batch.column_by_name("vector").ok_or_else(|| damaged("vector"))?;
+    let list = column.as_fixed_size_list_opt().ok_or_else(|| damaged("vector"))?;
+    let row = |row: usize| {
+        let values = list.value(row);
+        let values = values.as_primitive_opt::<Float32Type>().ok_or_else(|| damaged("vector"))?;
+        Ok(values.values().to_vec())
+    };
+    (0..batch.num_rows()).map(row).collect()
+}
+
+/// Reads the ids of a batch as hits that have no score yet.
+pub(super) fn ids(batch: &RecordBatch) -> Result<Vec<LegHit>> {
+    let (ids, files) = (strings(batch, "chunk_id")?, file_ids(batch)?);
+    let row =
+        |row: usize| LegHit { chunk_id: ChunkId(ids.value(row).to_owned()), file_id: files.value(row), score: 0.0 };
+    Ok((0..batch.num_rows()).map(row).collect())
+}
+
+/// Reads the hits of a leg whose score is in this column.
+pub(super) fn hits(batch: &RecordBatch, column: &str, score: fn(f32) -> f32) -> Result<Vec<LegHit>> {
+    let mut hits = ids(batch)?;
+    let scores = batch.column_by_name(column).and_then(|it| it.as_primitive_opt::<Float32Type>());
+    let scores = scores.ok_or_else(|| damaged(column))?;
+    for (hit, found) in hits.iter_mut().zip(scores.values()) {
+        hit.score = score(*found);
+    }
+    Ok(hits)
+}
+
+/// Returns the column of file ids.
+pub(super) fn file_ids(batch: &RecordBatch) -> Result<&Int64Array> {
+    let column = batch.column_by_name("file_id").and_then(|it| it.as_primitive_opt::<Int64Type>());
+    column.ok_or_else(|| damaged("file_id"))
+}
+
+/// Returns this batch as if all its rows belonged to another file.
+pub(super) fn with_file(batch: &RecordBatch, file_id: FileId) -> Result<RecordBatch> {
+    let schema = batch.schema();
+    let index = schema.index_of("file_id").map_err(Error::internal)?;
+    let mut columns = batch.columns().to_vec();
+    columns[index] = Arc::new(Int64Array::from_value(file_id, batch.num_rows()));
+    RecordBatch::try_new(schema, columns).map_err(Error::internal)
+}
+
+fn strings<'a>(batch: &'a RecordBatch, column: &str) -> Result<&'a StringArray> {
+    batch.column_by_name(column).and_then(|it| it.as_string_opt()).ok_or_else(|| damaged(column))
+}
+
+fn numbers<'a>(batch: &'a RecordBatch, column: &str) -> Result<&'a UInt32Array> {
+    let column_found = batch.column_by_name(column).and_then(|it| it.as_primitive_opt::<UInt32Type>());
+    column_found.ok_or_else(|| damaged(column))
+}
+
+fn tier(name: &str) -> Result<Tier> {
+    let found = [Tier::L0, Tier::L1, Tier::L2].into_iter().find(|it| it.name() == name);
+    found.ok_or_else(|| damaged("tier"))
+}
+
+fn damaged(column: &str) -> Error {
+    Error::new(ErrorCode::DataLoss, format!("column `{column}` of the index holds what vic never writes"))
+        .hint("stop the daemon, move the index directory away, then run `vic index --full`")
+}

@@ -1,0 +1,354 @@
+use std::path::Path;
+use std::sync::Arc;
+
+use super::*;
+use crate::error::ErrorCode;
+use crate::model::{Anchor, Chunk, Embedded, Tier};
+
+const DIMENSION: usize = 8;
+const FINGERPRINT: &str = "0123456789abcdef";
+
+async fn open(dir: &Path) -> LanceStore {
+    LanceStore::open(dir, FINGERPRINT, DIMENSION).await.unwrap()
+}
+
+/// A vector that points to axis `axis`, turned a little towards the last one by `tilt`.
+fn vector(axis: usize, tilt: f32) -> Vec<f32> {
+    let mut vector = vec![0.0; DIMENSION];
+    vector[axis % (DIMENSION - 1)] = (1.0 - tilt * tilt).sqrt();
+    vector[DIMENSION - 1] = tilt;
+    vector
+}
+
+fn file(file_id: FileId, texts: &[&str]) -> FileChunks {
+    let chunks = texts.iter().enumerate().map(|(ordinal, text)| Embedded {
+        chunk: Chunk {
+            id: ChunkId(format!("{:032x}", file_id as u128 * 1000 + ordinal as u128)),
+            ordinal: ordinal as u32,
+            text: format!("Title\n{text}"),
+            body_start: 6,
+            anchor: Anchor { page: Some(3), verbatim: true, ..Anchor::default() },
+            heading_path: vec!["A".into(), "B \"quoted\"".into()],
+            tokens: 7,
+            tier: Tier::L1,
+        },
+        vector: vector(file_id as usize, 0.001 * (file_id as f32 % 500.0)),
+    });
+    FileChunks { file_id, chunks: chunks.collect() }
+}
+
+/// Files `1..=count`; all say `common`, each also says its own number.
+fn many(count: FileId) -> Vec<FileChunks> {
+    (1..=count).map(|id| file(id, &[&format!("common words of number{id}")])).collect()
+}
+
+fn words(text: &str) -> KeywordQuery {
+    KeywordQuery { text: text.into() }
+}
+
+fn only(ids: &[FileId]) -> FileSet {
+    FileSet::Only(Arc::new(ids.to_vec()))
+}
+
+async fn keyword(store: &LanceStore, text: &str, files: &FileSet) -> Vec<FileId> {
+    let hits = store.keyword_leg(&words(text), files, 10).await.unwrap();
+    assert!(hits.windows(2).all(|it| it[0].score >= it[1].score));
+    hits.into_iter().map(|it| it.file_id).collect()
+}
+
+async fn nearest(store: &LanceStore, vector: &[f32], files: &FileSet, limit: usize) -> Vec<FileId> {
+    let hits = store.vector_leg(vector, files, limit).await.unwrap();
+    assert!(hits.windows(2).all(|it| it[0].score >= it[1].score));
+    hits.into_iter().map(|it| it.file_id).collect()
+}
+
+#[tokio::test]
+async fn an_empty_store_answers() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path()).await;
+    assert!(keyword(&store, "anything", &FileSet::All).await.is_empty());
+    assert!(nearest(&store, &vector(0, 0.0), &FileSet::All, 5).await.is_empty());
+    assert!(store.file_ids().await.unwrap().is_empty());
+    assert_eq!(store.stats().await.unwrap().chunks, 0);
+    store.delete(&[1, 2]).await.unwrap();
+    store.replace(Vec::new()).await.unwrap();
+    store.upkeep().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_chunk_comes_back_as_it_was() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path()).await;
+    let stored = file(4, &["some text", "more"]);
+    store.replace(vec![stored.clone()]).await.unwrap();
+    let chunk = stored.chunks[1].chunk.clone();
+    let found = store.chunks(&[(4, chunk.id.clone()), (5, chunk.id.clone())]).await.unwrap();
+    assert_eq!(found, [StoredChunk { file_id: 4, chunk }]);
+}
+
+#[tokio::test]
+async fn replacing_again_changes_nothing_and_with_less_removes_the_rest() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path()).await;
+    for _ in 0..2 {
+        store.replace(vec![file(1, &["apple", "banana"]), file(2, &["cherry"])]).await.unwrap();
+        assert_eq!(store.stats().await.unwrap().chunks, 3);
+        assert_eq!(store.table.count_rows(None).await.unwrap(), 3);
+    }
+    store.replace(vec![file(1, &["apple"])]).await.unwrap();
+    assert_eq!(keyword(&store, "banana", &FileSet::All).await, [0; 0]);
+    store.replace(vec![file(1, &[])]).await.unwrap();
+    assert_eq!(store.file_ids().await.unwrap(), [2]);
+    assert_eq!(store.table.count_rows(None).await.unwrap(), 1);
+}
+
+#[tokio::test]
+async fn deleted_files_are_not_found() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path()).await;
+    store.replace(many(5)).await.unwrap();
+    store.delete(&[2, 4, 77]).await.unwrap();
+    assert_eq!(store.file_ids().await.unwrap(), [1, 3, 5]);
+    assert_eq!(keyword(&store, "number2 number3", &FileSet::All).await, [3]);
+    assert!(!nearest(&store, &vector(2, 0.0), &FileSet::All, 10).await.contains(&2));
+}
+
+#[tokio::test]
+async fn a_copy_has_the_rows_of_its_source_in_place_of_its_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path()).await;
+    store.replace(vec![file(1, &["apple", "banana"]), file(2, &["cherry"])]).await.unwrap();
+    assert_eq!(store.copy(1, 2).await.unwrap(), 2);
+    assert_eq!(store.copy(9, 3).await.unwrap(), 0);
+    assert_eq!(store.copy(1, 1).await.unwrap(), 2);
+    assert_eq!(keyword(&store, "banana cherry", &FileSet::All).await, [1, 2]);
+    assert_eq!(store.stats().await.unwrap().chunks, 4);
+    let shared = file(1, &["apple"]).chunks[0].chunk.id.clone();
+    assert_eq!(store.chunks(&[(2, shared.clone())]).await.unwrap()[0].file_id, 2);
+    assert_eq!(store.similarities(&vector(1, 0.001), &[(1, shared)]).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_narrow_filter_finds_the_file_however_low_its_rank() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path()).await;
+    store.replace(many(300)).await.unwrap();
+    for upkeep in [false, true] {
+        if upkeep {
+            store.upkeep().await.unwrap();
+        }
+        assert_eq!(keyword(&store, "common", &only(&[250])).await, [250]);
+        assert_eq!(nearest(&store, &vector(1, 0.0), &only(&[250]), 1).await, [250]);
+        assert!(keyword(&store, "common", &only(&[])).await.is_empty());
+        assert!(nearest(&store, &vector(1, 0.0), &only(&[999]), 1).await.is_empty());
+    }
+}
+
+#[tokio::test]
+async fn a_wide_filter_leaves_the_other_files_out() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path()).await;
+    store.replace(many(8)).await.unwrap();
+    let mut found = keyword(&store, "common", &only(&[1, 2, 3, 4, 6, 7, 8, 1000])).await;
+    found.sort_unstable();
+    assert_eq!(found, [1, 2, 3, 4, 6, 7, 8]);
+    assert_eq!(keyword(&store, "common", &only(&[1, 2, 3, 4, 5, 6, 7, 8])).await.len(), 8);
+}
+
+#[tokio::test]
+async fn a_query_without_words_finds_nothing_and_odd_characters_do_no_harm() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path()).await;
+    store.replace(vec![file(1, &["the quick fox's résumé"]), file(2, &["slow dogs"])]).await.unwrap();
+    for upkeep in [false, true] {
+        if upkeep {
+            store.upkeep().await.unwrap();
+        }
+        for text in ["", "  ", "the and of", "'\"\\()[]{}*?:^~!", "\u{0}"] {
+            assert!(keyword(&store, text, &FileSet::All).await.is_empty(), "{text:?}");
+        }
+        for text in ["fox' OR 1=1 --", "+fox -quick", "\"quick\" AND (fox", "RESUME", "resumes"] {
+            assert_eq!(keyword(&store, text, &FileSet::All).await, [1], "{text:?}");
+        }
+        assert_eq!(keyword(&store, "dog", &FileSet::All).await, [2]);
+        assert_eq!(keyword(&store, &"fox ".repeat(10_000), &FileSet::All).await, [1]);
+    }
+}
+
+#[tokio::test]
+async fn similarity_is_the_cosine() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path()).await;
+    store.replace(many(6)).await.unwrap();
+    let query = vector(3, 0.0);
+    let by_leg = store.vector_leg(&query, &FileSet::All, 6).await.unwrap();
+    let ids: Vec<_> = by_leg.iter().map(|it| (it.file_id, it.chunk_id.clone())).collect();
+    let asked = store.similarities(&query, &ids).await.unwrap();
+    assert_eq!(asked.len(), 6);
+    for hit in &by_leg {
+        let same = asked.iter().find(|it| it.chunk_id == hit.chunk_id).unwrap();
+        assert!((same.score - hit.score).abs() < 1e-5, "{same:?} {hit:?}");
+    }
+    assert!((by_leg[0].score - (1.0_f32 - 0.003 * 0.003).sqrt()).abs() < 1e-5);
+}
+
+#[tokio::test]
+async fn a_reopened_store_has_everything() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path()).await;
+    store.replace(many(20)).await.unwrap();
+    store.delete(&[7]).await.unwrap();
+    let before = store.stats().await.unwrap().chunks;
+    drop(store);
+    let store = open(dir.path()).await;
+    assert_eq!((store.stats().await.unwrap().chunks, before), (19, 19));
+    assert!(!store.file_ids().await.unwrap().contains(&7));
+    assert_eq!(keyword(&store, "number13", &FileSet::All).await, [13]);
+}
+
+#[tokio::test]
+async fn upkeep_again_and_again_keeps_every_row() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path()).await;
+    for round in 0..12 {
+        let first = round * 20 + 1;
+        store
+            .replace((first..first + 20).map(|id| file(id, &[&format!("common number{id}")])).collect())
+            .await
+            .unwrap();
+        store.delete(&[first]).await.unwrap();
+        store.replace(vec![file(first + 1, &["common again"])]).await.unwrap();
+        store.upkeep().await.unwrap();
+        let stats = store.stats().await.unwrap();
+        assert_eq!((stats.chunks, stats.unindexed_rows, stats.upkeep_error), ((round as u64 + 1) * 19, 0, None));
+        for id in (2..=first + 19).step_by(20) {
+            assert_eq!(keyword(&store, &format!("number{}", id + 3), &FileSet::All).await, [id + 3]);
+            assert!(keyword(&store, &format!("number{id}"), &FileSet::All).await.is_empty());
+            assert_eq!(nearest(&store, &vector(1, 0.5), &only(&[id]), 3).await, [id]);
+        }
+    }
+    assert!(store.stats().await.unwrap().fragments <= 34);
+}
+
+#[tokio::test]
+async fn another_model_has_another_table() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path()).await;
+    store.replace(many(3)).await.unwrap();
+    let other = LanceStore::open(dir.path(), "another model, in words", 4).await.unwrap();
+    assert!(other.file_ids().await.unwrap().is_empty());
+    let tables = LanceStore::tables(dir.path()).await.unwrap();
+    assert_eq!(tables.len(), 2);
+    assert!(tables.contains(&LanceStore::table_of(FINGERPRINT)), "{tables:?}");
+    LanceStore::drop_table(dir.path(), &LanceStore::table_of("another model, in words")).await.unwrap();
+    assert_eq!(LanceStore::tables(dir.path()).await.unwrap(), ["chunks_0123456789ab"]);
+    assert_eq!(keyword(&store, "number2", &FileSet::All).await, [2]);
+}
+
+#[tokio::test]
+async fn questions_are_answered_while_rows_are_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Arc::new(open(dir.path()).await);
+    store.replace(many(10)).await.unwrap();
+    let writer = tokio::spawn({
+        let store = Arc::clone(&store);
+        async move {
+            for round in 1..=8 {
+                let files = (round * 100..round * 100 + 10).map(|id| file(id, &["common later"])).collect();
+                store.replace(files).await.unwrap();
+                store.upkeep().await.unwrap();
+            }
+        }
+    });
+    while !writer.is_finished() {
+        assert_eq!(keyword(&store, "number7", &FileSet::All).await, [7]);
+        assert_eq!(nearest(&store, &vector(7, 0.007), &FileSet::All, 1).await, [7]);
+    }
+    writer.await.unwrap();
+    assert_eq!(store.stats().await.unwrap().chunks, 90);
+}
+
+#[tokio::test]
+async fn a_torn_manifest_costs_one_version_and_no_more() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path()).await;
+    store.replace(many(3)).await.unwrap();
+    drop(store);
+    let versions = dir.path().join(format!("{}.lance/_versions", LanceStore::table_of(FINGERPRINT)));
+    let manifests = std::fs::read_dir(&versions).unwrap().flatten().map(|it| it.path());
+    let mut manifests: Vec<_> = manifests.filter(|it| it.extension().is_some_and(|it| it == "manifest")).collect();
+    manifests.sort_by_key(|it| std::fs::metadata(it).unwrap().modified().unwrap());
+    std::fs::write(manifests.last().unwrap(), "").unwrap();
+    let store = open(dir.path()).await;
+    assert_eq!(store.file_ids().await.unwrap(), [1, 2, 3]);
+    store.replace(many(4)).await.unwrap();
+    assert_eq!(keyword(&store, "number4", &FileSet::All).await, [4]);
+}
+
+#[tokio::test]
+async fn a_damaged_table_is_told_with_its_cure() {
+    let dir = tempfile::tempdir().unwrap();
+    drop(open(dir.path()).await);
+    let versions = dir.path().join(format!("{}.lance/_versions", LanceStore::table_of(FINGERPRINT)));
+    for path in std::fs::read_dir(versions).unwrap().flatten().map(|it| it.path()) {
+        std::fs::write(path, "this is no manifest of any table at all").unwrap();
+    }
+    let error = LanceStore::open(dir.path(), FINGERPRINT, DIMENSION).await.err().unwrap();
+    assert_eq!(error.code, ErrorCode::DataLoss, "{error}");
+    assert!(error.hint.unwrap().contains("vic index --full"));
+}
+
+#[tokio::test]
+async fn a_table_of_other_vectors_and_a_wrong_vector_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path()).await;
+    let error = LanceStore::open(dir.path(), FINGERPRINT, DIMENSION + 1).await.err().unwrap();
+    assert_eq!(error.code, ErrorCode::FailedPrecondition);
+    let mut wrong = file(1, &["x"]);
+    wrong.chunks[0].vector.push(0.0);
+    assert!(store.replace(vec![wrong]).await.is_err());
+    assert!(store.file_ids().await.unwrap().is_empty());
+}
+
+/// 20,000 rows of 384 numbers, as after indexing a large folder: prints what the legs take.
+#[tokio::test]
+async fn both_legs_are_quick_at_twenty_thousand_rows() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = LanceStore::open(dir.path(), FINGERPRINT, 384).await.unwrap();
+    let mut seed = 1_u64;
+    let mut random = move || {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (seed >> 33) as u32
+    };
+    let mut numbers = |len: usize| -> Vec<f32> { (0..len).map(|_| random() as f32 / 2e9 - 0.5).collect() };
+    for batch in 0..20 {
+        let files = (0..1000).map(|it| {
+            let id = batch * 1000 + it;
+            let text: String = (0..120).map(|word| format!("w{} ", (id * 31 + word * word * 7) % 4000)).collect();
+            let mut file = file(id, &[&text]);
+            file.chunks[0].vector = numbers(384);
+            file
+        });
+        store.replace(files.collect()).await.unwrap();
+    }
+    store.upkeep().await.unwrap();
+    let query = numbers(384);
+    let mut times = [Vec::new(), Vec::new(), Vec::new()];
+    for round in 0..15 {
+        let started = std::time::Instant::now();
+        let hits = store.vector_leg(&query, &FileSet::All, 100).await.unwrap();
+        times[0].push(started.elapsed());
+        let started = std::time::Instant::now();
+        let text = format!("w{} w{} w{}", round * 3, round * 5 + 1, round * 7 + 2);
+        assert_eq!(store.keyword_leg(&words(&text), &FileSet::All, 100).await.unwrap().len(), 100);
+        times[1].push(started.elapsed());
+        let ids: Vec<_> = hits.into_iter().map(|it| (it.file_id, it.chunk_id)).collect();
+        let started = std::time::Instant::now();
+        assert_eq!(store.similarities(&query, &ids).await.unwrap().len(), 100);
+        times[2].push(started.elapsed());
+    }
+    times.iter_mut().for_each(|it| it.sort());
+    let middle: Vec<u128> = times.iter().map(|it| it[7].as_millis()).collect();
+    println!("vector, keyword, similarities: {middle:?} ms");
+    assert!(middle.iter().all(|it| *it < 500), "{middle:?}");
+}

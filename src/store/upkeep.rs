@@ -1,0 +1,163 @@
+//! Housekeeping: indexes up to date, few large fragments, no old versions.
+//!
+//! Order matters: indexes first, then compaction, then pruning. Compacting rows that an index is about to read has made
+//! queries fail in the past.
+
+use lancedb::index::scalar::{BTreeIndexBuilder, FtsIndexBuilder};
+use lancedb::index::vector::IvfPqIndexBuilder;
+use lancedb::index::{Index, IndexConfig};
+use lancedb::query::VectorQuery;
+use lancedb::table::{CompactionOptions, Duration, OptimizeAction, OptimizeOptions};
+use lancedb::{DistanceType, Table};
+
+use crate::error::Result;
+use crate::store::failure::StoreContext;
+use crate::store::lance::LanceStore;
+use crate::store::sync;
+
+/// Memory of building the keyword index, in MiB. The library's default is 2 GiB for each core.
+const KEYWORD_MEMORY_MIB: u64 = 256;
+
+/// Parts of an index that are searched one after the other; when there are more, the newest are merged.
+const MAX_SEGMENTS: u32 = 6;
+
+/// Newest parts merged at once: the old, large ones stay as they are, so that a small change costs little.
+const MERGED_SEGMENTS: usize = 5;
+
+/// Rows from which a filter by file is looked up rather than scanned.
+const FILE_INDEX_ROWS: usize = 20_000;
+
+/// Rows from which vectors are searched by an approximate index. Below, every vector is compared, which is exact.
+const VECTOR_INDEX_ROWS: usize = 100_000;
+
+/// Vectors of one partition of the approximate index.
+const PARTITION_ROWS: usize = 4_096;
+
+/// Partitions searched: with [`PARTITION_ROWS`], some 80,000 vectors, so that recall begins where the exact scan ended.
+const PROBES: usize = 20;
+
+/// Candidates that are compared with their full vectors, as a multiple of the limit.
+const REFINE: u32 = 4;
+
+/// Small fragments that make compaction worth while.
+const MAX_SMALL_FRAGMENTS: usize = 32;
+
+/// Deleted rows that make compaction worth while: one in so many.
+const DELETED_PART: usize = 5;
+
+/// Rows of a fragment after compaction.
+const FRAGMENT_ROWS: usize = 200_000;
+
+/// Rows read at once while compacting; whole batches are in memory.
+const COMPACT_BATCH_ROWS: usize = 1_024;
+
+/// Fragments rewritten by one compaction: bounds its memory and time.
+const COMPACT_FRAGMENTS: usize = 256;
+
+/// Minutes that old versions are kept: longer than any question takes.
+const KEEP_MINUTES: i64 = 5;
+
+/// Makes the keyword index when there is none: English stems and stop words, lower case, without accents.
+pub(super) async fn ensure_keyword_index(table: &Table) -> lancedb::Result<()> {
+    if table.list_indices().await?.iter().any(|it| covers(it, "text")) {
+        return Ok(());
+    }
+    let words = FtsIndexBuilder::default()
+        .base_tokenizer("simple".to_owned())
+        .stem(true)
+        .remove_stop_words(true)
+        .lower_case(true)
+        .ascii_folding(true)
+        .with_position(false)
+        .memory_limit_mb(KEYWORD_MEMORY_MIB)
+        .num_workers(1);
+    table.create_index(&["text"], Index::FTS(words)).execute().await
+}
+
+/// Sets how thoroughly the approximate index is searched; means nothing where there is none.
+pub(super) fn tune(query: VectorQuery) -> VectorQuery {
+    match query.clone().nprobes(PROBES) {
+        Ok(query) => query.refine_factor(REFINE),
+        Err(_) => query,
+    }
+}
+
+/// Returns the number of rows that the keyword index does not cover.
+pub(super) async fn unindexed(table: &Table) -> lancedb::Result<u64> {
+    let indices = table.list_indices().await?;
+    let Some(words) = indices.iter().find(|it| covers(it, "text")) else {
+        return Ok(table.count_rows(None).await? as u64);
+    };
+    Ok(words.num_unindexed_rows.unwrap_or(0))
+}
+
+/// Does what is worth doing. The caller holds the writer's lock.
+pub(super) async fn run(store: &LanceStore) -> Result<()> {
+    let table = &store.table;
+    if table.count_rows(None).await.on("read", &store.dir)? == 0 {
+        return prune(table).await.on("prune", &store.dir);
+    }
+    index(table, store.dimension).await.on("index the words of", &store.dir)?;
+    compact(table).await.on("compact", &store.dir)?;
+    prune(table).await.on("prune", &store.dir)?;
+    sync::sync(&store.dir).await
+}
+
+async fn index(table: &Table, dimension: usize) -> lancedb::Result<()> {
+    ensure_keyword_index(table).await?;
+    let rows = table.count_rows(None).await?;
+    let indices = table.list_indices().await?;
+    if rows > FILE_INDEX_ROWS && !indices.iter().any(|it| covers(it, "file_id")) {
+        table.create_index(&["file_id"], Index::BTree(BTreeIndexBuilder::default())).execute().await?;
+    }
+    if rows > VECTOR_INDEX_ROWS && !indices.iter().any(|it| covers(it, "vector")) {
+        table.create_index(&["vector"], vector_index(rows, dimension)).execute().await?;
+    }
+    for index in indices.iter().filter(|it| it.num_unindexed_rows != Some(0)) {
+        let options = match index.num_segments {
+            Some(segments) if segments >= MAX_SEGMENTS => OptimizeOptions::merge(MERGED_SEGMENTS),
+            _ => OptimizeOptions::append(),
+        };
+        table.optimize(OptimizeAction::Index(options.index_names(vec![index.name.clone()]))).await?;
+    }
+    Ok(())
+}
+
+/// Product quantisation: an eighth of the numbers a byte each, so that a million vectors of 384 take 48 MB.
+fn vector_index(rows: usize, dimension: usize) -> Index {
+    let partitions = u32::try_from(rows.div_ceil(PARTITION_ROWS)).unwrap_or(u32::MAX);
+    let index = IvfPqIndexBuilder::default().distance_type(DistanceType::Cosine).num_partitions(partitions);
+    match u32::try_from(dimension / 8) {
+        Ok(parts) if parts > 0 && dimension.is_multiple_of(8) => Index::IvfPq(index.num_sub_vectors(parts)),
+        _ => Index::IvfPq(index),
+    }
+}
+
+async fn compact(table: &Table) -> lancedb::Result<()> {
+    let stats = table.stats().await?;
+    let deleted = stats.num_deleted_rows.unwrap_or(0) * DELETED_PART > stats.num_rows;
+    if stats.fragment_stats.num_small_fragments <= MAX_SMALL_FRAGMENTS && !deleted {
+        return Ok(());
+    }
+    let options = CompactionOptions {
+        target_rows_per_fragment: FRAGMENT_ROWS,
+        num_threads: Some(1),
+        batch_size: Some(COMPACT_BATCH_ROWS),
+        max_source_fragments: Some(COMPACT_FRAGMENTS),
+        ..CompactionOptions::default()
+    };
+    table.optimize(OptimizeAction::Compact { options, remap_options: None }).await?;
+    Ok(())
+}
+
+async fn prune(table: &Table) -> lancedb::Result<()> {
+    let older_than = Some(Duration::minutes(KEEP_MINUTES));
+    let action =
+        OptimizeAction::Prune { older_than, delete_unverified: Some(false), error_if_tagged_old_versions: None };
+    table.optimize(action).await?;
+    Ok(())
+}
+
+fn covers(index: &IndexConfig, column: &str) -> bool {
+    index.columns.iter().any(|it| it == column)
+}
