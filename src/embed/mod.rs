@@ -1,10 +1,30 @@
 //! Texts to vectors.
 //!
 //! [`Embedder`] has three implementations: ONNX Runtime in process (the default), Ollama and OpenAI-compatible servers.
-//! Nothing here knows of files, chunks or the store.
+//! Nothing here knows of chunks or the store, and no file is touched but those of the models. [`open`] gives the embedder
+//! that the configuration asks for; [`models`] keeps the models on disk; [`egress`] is the gate for whatever is sent.
+
+mod bench;
+pub mod egress;
+mod entry;
+mod fetch;
+pub mod models;
+mod ollama;
+mod onnx;
+mod openai;
+mod remote;
+mod tokens;
+
+#[cfg(test)]
+mod remote_tests;
 
 use std::sync::Arc;
 
+pub use bench::{BenchReport, Machine, Settings, bench, sample_texts};
+pub use entry::{ModelEntry, ModelFile, ModelKind, Pooling, VectorRecipe};
+pub use onnx::disable_telemetry;
+
+use crate::config::{Config, EmbedBackend};
 use crate::error::Result;
 use crate::model::TokenCounter;
 
@@ -46,4 +66,20 @@ pub trait Embedder: Send + Sync {
 
     /// The model's own tokenizer, to size chunks. Remote models give an approximation.
     fn token_counter(&self) -> Arc<dyn TokenCounter>;
+}
+
+/// Opens the embedder that the configuration asks for.
+///
+/// # Errors
+/// A model or library that is missing ([`crate::error::ErrorCode::NotFound`], with the command that fetches it), a server
+/// that cannot be reached, or a privacy mode that forbids it.
+pub async fn open(config: &Config) -> Result<Arc<dyn Embedder>> {
+    match config.embed.backend {
+        EmbedBackend::Onnx => {
+            let store = models::ModelStore::new(config.model_dirs.clone());
+            Ok(Arc::new(onnx::OnnxEmbedder::open(store, config.embed.clone()).await?))
+        }
+        EmbedBackend::Ollama => Ok(Arc::new(ollama::Ollama::open(&config.embed, config.privacy_mode).await?)),
+        EmbedBackend::OpenAi => Ok(Arc::new(openai::OpenAi::open(&config.embed, config.privacy_mode).await?)),
+    }
 }

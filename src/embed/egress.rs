@@ -1,0 +1,189 @@
+//! The gate for everything this room sends: it knows the privacy mode, and makes the only HTTP clients.
+//!
+//! Text of the user goes to embedding servers only, and to other machines only in mode `cloud_embedding_ok`. Downloads of
+//! models send nothing of the user's and happen only when asked for.
+
+use std::error::Error as _;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::time::Duration;
+
+use reqwest::Url;
+use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
+use reqwest::redirect::Policy;
+
+use crate::error::{Error, ErrorCode, Result};
+use crate::model::PrivacyMode;
+
+/// Reaching a server takes no longer than this, or it is away.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A server may have to load a model of some gigabytes before its first answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(300);
+
+/// A download that gives nothing for this long is dead.
+const STALL_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Model hubs answer with one or two redirects to their storage.
+const MAX_REDIRECTS: usize = 5;
+
+/// Says whether texts may be sent to `url`: to this machine in every mode, to others only with `cloud_embedding_ok`.
+/// A host name counts as this machine only when every address it resolves to does.
+///
+/// # Errors
+/// [`ErrorCode::PermissionDenied`] with the mode that would allow it; [`ErrorCode::InvalidArgument`] for what is no
+/// http address; [`ErrorCode::Unavailable`] for a name that does not resolve.
+pub fn check(url: &str, mode: PrivacyMode) -> Result<()> {
+    checked_addresses(&parse(url)?, mode).map(|_| ())
+}
+
+/// Makes a client for one server. It connects to the addresses that were checked and no others: no proxy, no redirect,
+/// and no second look at the name.
+pub(crate) fn client(url: &str, mode: PrivacyMode, key: Option<&str>) -> Result<reqwest::Client> {
+    let url = parse(url)?;
+    let addresses = checked_addresses(&url, mode)?;
+    let mut headers = HeaderMap::new();
+    if let Some(key) = key {
+        let mut value = HeaderValue::from_str(&format!("Bearer {key}"))
+            .map_err(|_| Error::invalid("the API key holds characters that no header can carry"))?;
+        value.set_sensitive(true);
+        headers.insert(AUTHORIZATION, value);
+    }
+    let host = url.host_str().unwrap_or_default();
+    reqwest::Client::builder()
+        .no_proxy()
+        .redirect(Policy::none())
+        .resolve_to_addrs(host, &addresses)
+        .connect_timeout(CONNECT_TIMEOUT)
+        .timeout(ANSWER_TIMEOUT)
+        .default_headers(headers)
+        .build()
+        .map_err(Error::internal)
+}
+
+/// Makes the client for downloads that the user has asked for; it follows the proxy settings of the system.
+pub(crate) fn download_client() -> Result<reqwest::Client> {
+    let policy = Policy::custom(|attempt| {
+        if attempt.previous().len() > MAX_REDIRECTS {
+            attempt.error("too many redirects")
+        } else if check_download(attempt.url().as_str()).is_err() {
+            attempt.error("redirected to an address that is not encrypted")
+        } else {
+            attempt.follow()
+        }
+    });
+    reqwest::Client::builder()
+        .redirect(policy)
+        .connect_timeout(CONNECT_TIMEOUT)
+        .read_timeout(STALL_TIMEOUT)
+        .user_agent(concat!("vic/", env!("CARGO_PKG_VERSION")))
+        .build()
+        .map_err(Error::internal)
+}
+
+/// Says whether a download may come from `url`: https, or a server on this machine.
+pub(crate) fn check_download(url: &str) -> Result<()> {
+    let parsed = parse(url)?;
+    if parsed.scheme() == "https" || checked_addresses(&parsed, PrivacyMode::LocalOnly).is_ok() {
+        return Ok(());
+    }
+    Err(Error::new(ErrorCode::PermissionDenied, format!("`{url}` is not encrypted")).hint("use an https address"))
+}
+
+/// Returns the innermost cause of a failed request: the outer ones say no more than that it failed.
+pub(crate) fn cause(error: &reqwest::Error) -> String {
+    if let Some(status) = error.status() {
+        return format!("the server answered {status}");
+    }
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(inner) = cause.source() {
+        cause = inner;
+    }
+    cause.to_string()
+}
+
+fn parse(url: &str) -> Result<Url> {
+    let parsed = Url::parse(url).map_err(|error| Error::invalid(format!("`{url}` is no address: {error}")))?;
+    if !matches!(parsed.scheme(), "http" | "https") || parsed.host_str().is_none() {
+        return Err(Error::invalid(format!("`{url}` is no http address")).hint("write e.g. http://127.0.0.1:11434"));
+    }
+    Ok(parsed)
+}
+
+fn checked_addresses(url: &Url, mode: PrivacyMode) -> Result<Vec<SocketAddr>> {
+    let host = url.host_str().unwrap_or_default();
+    let refused = || {
+        Error::new(
+            ErrorCode::PermissionDenied,
+            format!("the privacy mode `{}` forbids sending text to `{host}`", mode.name()),
+        )
+        .hint("use a server on this machine, or set VIC_PRIVACY_MODE=cloud_embedding_ok")
+    };
+    // A name that is plainly elsewhere is not even asked of the name server.
+    let local_only = mode != PrivacyMode::CloudEmbeddingOk;
+    if local_only && !may_be_local(url) {
+        return Err(refused());
+    }
+    let port = url.port_or_known_default().unwrap_or(80);
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    let addresses: Vec<SocketAddr> = (bare, port)
+        .to_socket_addrs()
+        .map_err(|error| Error::new(ErrorCode::Unavailable, format!("cannot resolve `{host}`: {error}")))?
+        .collect();
+    if local_only && !addresses.iter().all(|it| it.ip().to_canonical().is_loopback()) {
+        return Err(refused());
+    }
+    Ok(addresses)
+}
+
+/// Local are loopback addresses, `localhost` and the names below it.
+fn may_be_local(url: &Url) -> bool {
+    let host = url.host_str().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
+    match host.parse::<std::net::IpAddr>() {
+        Ok(ip) => ip.to_canonical().is_loopback(),
+        Err(_) => host == "localhost" || host.ends_with(".localhost"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn code(url: &str, mode: PrivacyMode) -> Option<ErrorCode> {
+        super::check(url, mode).err().map(|error| error.code)
+    }
+
+    #[test]
+    fn text_stays_on_this_machine_unless_the_mode_says_otherwise() {
+        for mode in [PrivacyMode::LocalOnly, PrivacyMode::CloudReasoningOk] {
+            for url in ["http://127.0.0.1:11434", "http://localhost:1", "http://[::1]:8080/v1", "http://127.8.9.1"] {
+                assert_eq!(code(url, mode), None, "{url}");
+            }
+            for url in [
+                "http://192.168.1.9:11434",
+                "https://api.example.com",
+                "http://0.0.0.0:1",
+                "http://[::ffff:10.0.0.1]/",
+                "http://localhost.example.com",
+                "http://127.0.0.1@example.com/",
+                "http://10.0.0.1#127.0.0.1",
+            ] {
+                assert_eq!(code(url, mode), Some(ErrorCode::PermissionDenied), "{url}");
+            }
+        }
+        assert_eq!(code("http://192.168.1.9:11434", PrivacyMode::CloudEmbeddingOk), None);
+    }
+
+    #[test]
+    fn what_is_no_http_address_is_refused() {
+        for url in ["", "127.0.0.1:80", "file:///etc/passwd", "ftp://127.0.0.1/"] {
+            assert_eq!(code(url, PrivacyMode::CloudEmbeddingOk), Some(ErrorCode::InvalidArgument), "{url}");
+        }
+    }
+
+    #[test]
+    fn downloads_are_encrypted_or_local() {
+        assert!(check_download("https://example.com/x").is_ok());
+        assert!(check_download("http://127.0.0.1:9/x").is_ok());
+        assert_eq!(check_download("http://example.com/x").unwrap_err().code, ErrorCode::PermissionDenied);
+    }
+}

@@ -1,0 +1,148 @@
+//! An Ollama server: `POST /api/embed`.
+//!
+//! Models that the server itself passes on to a cloud service count as leaving the machine, although the address is
+//! local.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::config::EmbedConfig;
+use crate::embed::remote::{self, Failure, Wire};
+use crate::embed::tokens::{Estimate, cut};
+use crate::embed::{Embedder, Vector, egress};
+use crate::error::{Error, ErrorCode, Result};
+use crate::model::{PrivacyMode, TokenCounter};
+
+/// Keeps the model in the server's memory between the batches of an index run.
+const KEEP_ALIVE: &str = "10m";
+
+/// An embedding model on an Ollama server.
+pub(crate) struct Ollama {
+    wire: OllamaWire,
+    dimension: usize,
+    fingerprint: String,
+    name: String,
+    tokens: Arc<Estimate>,
+}
+
+struct OllamaWire {
+    client: reqwest::Client,
+    base: String,
+    model: String,
+}
+
+#[derive(Deserialize)]
+struct EmbedAnswer {
+    // Ollama writes what is not a number as null.
+    embeddings: Vec<Vec<Option<f32>>>,
+}
+
+impl Ollama {
+    /// Connects, makes sure that the model stays on this machine if it must, and finds the length of its vectors.
+    pub(crate) async fn open(config: &EmbedConfig, mode: PrivacyMode) -> Result<Ollama> {
+        let client = egress::client(&config.ollama_url, mode, config.ollama_key.as_deref())?;
+        let wire = OllamaWire { client, base: config.ollama_url.clone(), model: config.model.clone() };
+        wire.check_local(mode).await?;
+        let probe = remote::embed_all(&wire, &["probe".to_string()]).await?;
+        let dimension = probe[0].len();
+        Ok(Ollama {
+            fingerprint: remote::fingerprint("ollama", &config.model, dimension),
+            name: format!("{} (ollama)", config.model),
+            tokens: Arc::new(Estimate::new(remote::MAX_TOKENS)),
+            wire,
+            dimension,
+        })
+    }
+}
+
+impl OllamaWire {
+    async fn check_local(&self, mode: PrivacyMode) -> Result<()> {
+        if mode == PrivacyMode::CloudEmbeddingOk {
+            return Ok(());
+        }
+        let url = remote::endpoint(&self.base, "api/show");
+        let answer: Value = match remote::post(&self.client, &url, &json!({ "model": self.model })).await {
+            Ok(answer) => answer,
+            Err(Failure::Content(error) | Failure::Request(error)) => return Err(self.hint(error)),
+        };
+        let elsewhere =
+            ["remote_host", "remote_model"].iter().find_map(|key| answer[*key].as_str().filter(|it| !it.is_empty()));
+        match elsewhere {
+            None => Ok(()),
+            Some(place) => Err(Error::new(
+                ErrorCode::PermissionDenied,
+                format!(
+                    "the privacy mode `{}` forbids model `{}`: Ollama passes it on to `{place}`",
+                    mode.name(),
+                    self.model
+                ),
+            )
+            .hint("choose a model that runs on this machine")),
+        }
+    }
+
+    fn hint(&self, error: Error) -> Error {
+        match error.code {
+            ErrorCode::NotFound => error.hint(format!("run `ollama pull {}`", self.model)),
+            _ => error,
+        }
+    }
+}
+
+#[async_trait]
+impl Wire for OllamaWire {
+    async fn request(&self, texts: &[String]) -> Result<Vec<Vector>, Failure> {
+        let url = remote::endpoint(&self.base, "api/embed");
+        let body = json!({ "model": self.model, "input": texts, "truncate": true, "keep_alive": KEEP_ALIVE });
+        match remote::post::<EmbedAnswer>(&self.client, &url, &body).await {
+            Ok(answer) => {
+                let number = |it: Option<f32>| it.unwrap_or(f32::NAN);
+                Ok(answer.embeddings.into_iter().map(|it| it.into_iter().map(number).collect()).collect())
+            }
+            Err(Failure::Request(error)) => Err(Failure::Request(self.hint(error))),
+            Err(other) => Err(other),
+        }
+    }
+}
+
+#[async_trait]
+impl Embedder for Ollama {
+    async fn embed_documents(&self, texts: &[String]) -> Result<Vec<Vector>> {
+        let texts: Vec<String> = texts.iter().map(|it| cut(it, self.tokens.as_ref()).to_string()).collect();
+        let vectors = remote::embed_all(&self.wire, &texts).await?;
+        remote::check_dimension(&vectors, self.dimension)?;
+        Ok(vectors)
+    }
+
+    async fn embed_query(&self, text: &str) -> Result<Vector> {
+        let mut vectors = self.embed_documents(&[text.to_string()]).await?;
+        vectors.pop().ok_or_else(|| Error::internal("no vector for the question"))
+    }
+
+    fn dimension(&self) -> usize {
+        self.dimension
+    }
+
+    fn max_tokens(&self) -> usize {
+        remote::MAX_TOKENS
+    }
+
+    fn batch_size(&self) -> usize {
+        remote::BATCH
+    }
+
+    fn fingerprint(&self) -> &str {
+        &self.fingerprint
+    }
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn token_counter(&self) -> Arc<dyn TokenCounter> {
+        self.tokens.clone()
+    }
+}

@@ -1,0 +1,131 @@
+//! One session and what surrounds it: token numbers in, a vector out.
+
+use std::borrow::Cow;
+use std::path::Path;
+use std::sync::Arc;
+
+use ort::environment::Environment;
+use ort::session::{Session, SessionInputValue};
+use ort::value::TensorRef;
+
+use crate::embed::Vector;
+use crate::embed::entry::VectorRecipe;
+use crate::embed::onnx::lookup::Lookup;
+use crate::embed::onnx::{graph, pool, runtime};
+use crate::error::{Error, ErrorCode, Result};
+
+/// Names under which ready-made models give their result, best first.
+const OUTPUTS: [&str; 4] = ["sentence_embedding", graph::OUTPUT, "token_embeddings", "embeddings"];
+
+/// An encoder for one thread.
+pub(crate) struct Encoder {
+    session: Session,
+    feed: Feed,
+    output: String,
+    recipe: VectorRecipe,
+}
+
+/// What the network takes.
+enum Feed {
+    /// Our own graphs: the embeddings, looked up here.
+    Embeddings { lookup: Arc<Lookup>, buffer: Vec<f32> },
+    /// Ready-made models: token numbers and whatever else they name.
+    Tokens { inputs: Vec<Input> },
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Input {
+    Ids,
+    Mask,
+    Types,
+}
+
+impl Input {
+    const ALL: [Input; 3] = [Input::Ids, Input::Mask, Input::Types];
+
+    fn name(self) -> &'static str {
+        match self {
+            Input::Ids => "input_ids",
+            Input::Mask => "attention_mask",
+            Input::Types => "token_type_ids",
+        }
+    }
+}
+
+impl Encoder {
+    /// Opens one of our graphs, or a ready-made model when there is no `lookup`.
+    pub(crate) fn open(
+        environment: &Environment,
+        model: &Path,
+        lookup: Option<Arc<Lookup>>,
+        recipe: &VectorRecipe,
+    ) -> Result<Encoder> {
+        let session = runtime::session(environment, model)?;
+        let feed = match lookup {
+            Some(lookup) => Feed::Embeddings { lookup, buffer: Vec::new() },
+            None => Feed::Tokens { inputs: inputs_of(&session, model)? },
+        };
+        let has = |name: &&&str| session.outputs().iter().any(|it| it.name() == **name);
+        let output = match OUTPUTS.iter().find(has) {
+            Some(name) => (*name).to_string(),
+            None => session.outputs().first().map(|it| it.name().to_string()).unwrap_or_default(),
+        };
+        Ok(Encoder { session, feed, output, recipe: recipe.clone() })
+    }
+
+    /// Runs one text through the network. Nothing else shares the run, so nothing else shapes the vector.
+    pub(crate) fn encode(&mut self, ids: &[u32]) -> Result<Vector> {
+        let failed = |error: ort::Error| Error::internal(format!("the model failed: {error}"));
+        let (ones, zeros, numbers): (Vec<i64>, Vec<i64>, Vec<i64>);
+        let inputs: Vec<(Cow<'_, str>, SessionInputValue<'_>)> = match &mut self.feed {
+            Feed::Embeddings { lookup, buffer } => {
+                lookup.fill(ids, buffer)?;
+                let shape = [1, ids.len(), lookup.hidden()];
+                let tensor = TensorRef::from_array_view((shape, buffer.as_slice())).map_err(failed)?;
+                vec![(graph::INPUT.into(), tensor.into())]
+            }
+            Feed::Tokens { inputs } => {
+                numbers = ids.iter().map(|it| i64::from(*it)).collect();
+                ones = vec![1; ids.len()];
+                zeros = vec![0; ids.len()];
+                let mut given = Vec::with_capacity(inputs.len());
+                for input in inputs {
+                    let values = match input {
+                        Input::Ids => &numbers,
+                        Input::Mask => &ones,
+                        Input::Types => &zeros,
+                    };
+                    let tensor = TensorRef::from_array_view(([1, ids.len()], values.as_slice())).map_err(failed)?;
+                    given.push((input.name().into(), tensor.into()));
+                }
+                given
+            }
+        };
+        let outputs = self.session.run(inputs).map_err(failed)?;
+        let (shape, values) = outputs[self.output.as_str()].try_extract_tensor::<f32>().map_err(failed)?;
+        match shape.iter().as_slice() {
+            &[1, _, width] | &[1, width] => pool::pool(values, width.unsigned_abs() as usize, &self.recipe),
+            other => Err(Error::new(
+                ErrorCode::FailedPrecondition,
+                format!("the model's output `{}` has the shape {other:?}, not [1, tokens, width]", self.output),
+            )),
+        }
+    }
+}
+
+fn inputs_of(session: &Session, model: &Path) -> Result<Vec<Input>> {
+    let mut inputs = Vec::new();
+    for outlet in session.inputs() {
+        match Input::ALL.into_iter().find(|it| it.name() == outlet.name()) {
+            Some(input) => inputs.push(input),
+            None => {
+                return Err(Error::new(
+                    ErrorCode::FailedPrecondition,
+                    format!("the model `{}` wants an input `{}`", model.display(), outlet.name()),
+                )
+                .hint("use an encoder that takes input_ids, attention_mask and token_type_ids"));
+            }
+        }
+    }
+    Ok(inputs)
+}

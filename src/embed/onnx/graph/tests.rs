@@ -1,0 +1,303 @@
+//! The graph against a plain forward pass, on a tiny BERT of random weights.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use safetensors::Dtype;
+use safetensors::tensor::TensorView;
+
+use super::*;
+use crate::embed::entry::{Pooling, VectorRecipe};
+use crate::embed::onnx::encoder::Encoder;
+use crate::embed::onnx::lookup::Lookup;
+use crate::embed::onnx::proto::INT64;
+use crate::embed::onnx::tests::{cache, without_telemetry};
+use crate::embed::onnx::{pool, runtime};
+
+const HIDDEN: usize = 32;
+const HEADS: usize = 4;
+const LAYERS: usize = 2;
+const INNER: usize = 64;
+const VOCABULARY: usize = 100;
+const POSITIONS: usize = 64;
+const EPSILON: f32 = 1e-12;
+
+/// A BERT of random weights, small enough for a plain forward pass.
+pub(in crate::embed::onnx) struct TinyBert {
+    tensors: HashMap<String, (Vec<usize>, Vec<f32>)>,
+}
+
+impl TinyBert {
+    pub(in crate::embed::onnx) fn random(seed: u64) -> TinyBert {
+        let mut bert = TinyBert { tensors: HashMap::new() };
+        let mut state = seed;
+        let mut add = |name: String, shape: &[usize], middle: f32, spread: f32| {
+            let mut random = || {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                middle + spread * ((state >> 40) as f32 / (1u64 << 23) as f32 - 1.0)
+            };
+            let numbers = (0..shape.iter().product()).map(|_| random()).collect();
+            bert.tensors.insert(name, (shape.to_vec(), numbers));
+        };
+        for (table, rows) in [("word", VOCABULARY), ("position", POSITIONS), ("token_type", 2)] {
+            add(format!("embeddings.{table}_embeddings.weight"), &[rows, HIDDEN], 0.0, 1.0);
+        }
+        let mut norms = vec!["embeddings.LayerNorm".to_string()];
+        for layer in 0..LAYERS {
+            let p = format!("encoder.layer.{layer}");
+            for (name, outputs, inputs) in [
+                ("attention.self.query", HIDDEN, HIDDEN),
+                ("attention.self.key", HIDDEN, HIDDEN),
+                ("attention.self.value", HIDDEN, HIDDEN),
+                ("attention.output.dense", HIDDEN, HIDDEN),
+                ("intermediate.dense", INNER, HIDDEN),
+                ("output.dense", HIDDEN, INNER),
+            ] {
+                add(format!("{p}.{name}.weight"), &[outputs, inputs], 0.0, 0.3);
+                add(format!("{p}.{name}.bias"), &[outputs], 0.0, 0.1);
+            }
+            norms.extend([format!("{p}.attention.output.LayerNorm"), format!("{p}.output.LayerNorm")]);
+        }
+        for norm in norms {
+            add(format!("{norm}.weight"), &[HIDDEN], 1.0, 0.2);
+            add(format!("{norm}.bias"), &[HIDDEN], 0.0, 0.1);
+        }
+        bert
+    }
+
+    /// Writes `model.safetensors` and `config.json`.
+    pub(in crate::embed::onnx) fn save(&self, folder: &Path) {
+        let bytes: Vec<(String, Vec<usize>, Vec<u8>)> = self
+            .tensors
+            .iter()
+            .map(|(name, (shape, numbers))| {
+                (name.clone(), shape.clone(), numbers.iter().flat_map(|it| it.to_le_bytes()).collect())
+            })
+            .collect();
+        let views =
+            bytes.iter().map(|(name, shape, bytes)| (name, TensorView::new(Dtype::F32, shape.clone(), bytes).unwrap()));
+        safetensors::serialize_to_file(views, None, &folder.join("model.safetensors")).unwrap();
+        let config = serde_json::json!({
+            "model_type": "bert", "hidden_size": HIDDEN, "num_hidden_layers": LAYERS, "num_attention_heads": HEADS,
+            "max_position_embeddings": POSITIONS, "layer_norm_eps": EPSILON, "hidden_act": "gelu",
+        });
+        std::fs::write(folder.join("config.json"), config.to_string()).unwrap();
+    }
+
+    /// Writes `model.onnx` with the inputs of a usual export: the embeddings are looked up inside.
+    pub(in crate::embed::onnx) fn save_ready_made(&self, folder: &Path) {
+        let own = tempfile::tempdir().unwrap();
+        self.save(own.path());
+        let mut model = ModelProto::decode(self.graph(own.path(), Precision::Fp32).as_slice()).unwrap();
+        let graph = model.graph.as_mut().unwrap();
+        let dimensions = [Err("batch"), Err("tokens")];
+        graph.input = ["input_ids", "attention_mask"].map(|it| ValueInfoProto::tensor(it, INT64, &dimensions)).to_vec();
+        let raw = |numbers: &[f32]| numbers.iter().flat_map(|it| it.to_le_bytes()).collect::<Vec<u8>>();
+        let tensor = |name: &str, data_type, dims: &[i64], raw_data| TensorProto {
+            dims: dims.to_vec(),
+            data_type: Some(data_type),
+            name: Some(name.into()),
+            raw_data: Some(raw_data),
+        };
+        let hidden = HIDDEN as i64;
+        graph.initializer.extend([
+            tensor(
+                "words",
+                FLOAT,
+                &[VOCABULARY as i64, hidden],
+                raw(self.numbers("embeddings.word_embeddings.weight")),
+            ),
+            tensor("places", FLOAT, &[POSITIONS as i64, hidden], raw(&self.places())),
+            tensor("one", INT64, &[], 1i64.to_le_bytes().to_vec()),
+        ]);
+        let node = |op: &str, inputs: &[&str], output: &str| NodeProto {
+            input: inputs.iter().map(|it| (*it).to_string()).collect(),
+            output: vec![output.into()],
+            op_type: Some(op.into()),
+            ..NodeProto::default()
+        };
+        let before = [
+            node("CumSum", &["attention_mask", "one"], "count"),
+            node("Sub", &["count", "one"], "position"),
+            node("Gather", &["places", "position"], "place"),
+            node("Gather", &["words", "input_ids"], "word"),
+            node("Add", &["word", "place"], INPUT),
+        ];
+        graph.node.splice(0..0, before);
+        std::fs::write(folder.join("model.onnx"), model.encode_to_vec()).unwrap();
+    }
+
+    fn graph(&self, folder: &Path, precision: Precision) -> Vec<u8> {
+        let weights = Weights::open(&folder.join("model.safetensors")).unwrap();
+        write(&weights, &BertConfig::open(&folder.join("config.json")).unwrap(), precision, "test").unwrap()
+    }
+
+    fn numbers(&self, name: &str) -> &[f32] {
+        &self.tensors[name].1
+    }
+
+    fn places(&self) -> Vec<f32> {
+        let segment = &self.numbers("embeddings.token_type_embeddings.weight")[..HIDDEN];
+        let places = self.numbers("embeddings.position_embeddings.weight");
+        places.iter().zip(segment.iter().cycle()).map(|(a, b)| a + b).collect()
+    }
+
+    /// The forward pass, written down as the paper has it.
+    fn forward(&self, ids: &[u32]) -> Vec<Vec<f32>> {
+        let (words, places) = (self.numbers("embeddings.word_embeddings.weight"), self.places());
+        let row = |at: usize, id: u32| -> Vec<f32> {
+            (0..HIDDEN).map(|i| words[id as usize * HIDDEN + i] + places[at * HIDDEN + i]).collect()
+        };
+        let mut flow: Vec<Vec<f32>> = ids.iter().enumerate().map(|(at, id)| row(at, *id)).collect();
+        flow.iter_mut().for_each(|it| self.norm(it, "embeddings.LayerNorm"));
+        for layer in 0..LAYERS {
+            let p = format!("encoder.layer.{layer}");
+            let dense = |x: &[f32], name: &str| self.dense(x, &format!("{p}.{name}"));
+            let context = self.attend(&flow, &format!("{p}.attention.self"));
+            for (x, context) in flow.iter_mut().zip(&context) {
+                add(x, &dense(context, "attention.output.dense"));
+                self.norm(x, &format!("{p}.attention.output.LayerNorm"));
+                let inner: Vec<f32> = dense(x, "intermediate.dense").into_iter().map(gelu).collect();
+                add(x, &dense(&inner, "output.dense"));
+                self.norm(x, &format!("{p}.output.LayerNorm"));
+            }
+        }
+        flow
+    }
+
+    fn attend(&self, flow: &[Vec<f32>], prefix: &str) -> Vec<Vec<f32>> {
+        let [q, k, v] = ["query", "key", "value"]
+            .map(|part| flow.iter().map(|x| self.dense(x, &format!("{prefix}.{part}"))).collect::<Vec<_>>());
+        let width = HIDDEN / HEADS;
+        let mut context = vec![vec![0.0; HIDDEN]; flow.len()];
+        for head in (0..HEADS).map(|it| it * width..(it + 1) * width) {
+            for (at, context) in context.iter_mut().enumerate() {
+                let dot = |other: &Vec<f32>| -> f32 { head.clone().map(|i| q[at][i] * other[i]).sum() };
+                let mut scores: Vec<f32> = k.iter().map(|it| (dot(it) / (width as f32).sqrt()).exp()).collect();
+                let sum: f32 = scores.iter().sum();
+                scores.iter_mut().for_each(|it| *it /= sum);
+                for i in head.clone() {
+                    context[i] = scores.iter().zip(&v).map(|(score, v)| score * v[i]).sum();
+                }
+            }
+        }
+        context
+    }
+
+    fn dense(&self, x: &[f32], name: &str) -> Vec<f32> {
+        let rows = self.numbers(&format!("{name}.weight")).chunks_exact(x.len());
+        let bias = self.numbers(&format!("{name}.bias"));
+        rows.zip(bias).map(|(row, bias)| bias + row.iter().zip(x).map(|(w, x)| w * x).sum::<f32>()).collect()
+    }
+
+    fn norm(&self, x: &mut [f32], name: &str) {
+        let mean = x.iter().sum::<f32>() / x.len() as f32;
+        let variance = x.iter().map(|it| (it - mean).powi(2)).sum::<f32>() / x.len() as f32;
+        let scale = self.numbers(&format!("{name}.weight")).iter().zip(self.numbers(&format!("{name}.bias")));
+        for (x, (scale, shift)) in x.iter_mut().zip(scale) {
+            *x = (*x - mean) / (variance + EPSILON).sqrt() * scale + shift;
+        }
+    }
+}
+
+fn add(x: &mut [f32], other: &[f32]) {
+    x.iter_mut().zip(other).for_each(|(x, other)| *x += other);
+}
+
+fn gelu(x: f32) -> f32 {
+    0.5 * x * (1.0 + erf(x / std::f32::consts::SQRT_2))
+}
+
+/// Abramowitz and Stegun 7.1.26: exact to 1.5e-7.
+fn erf(x: f32) -> f32 {
+    let t = 1.0 / (1.0 + 0.327_591_1 * x.abs());
+    let series = [0.254_829_6, -0.284_496_74, 1.421_413_7, -1.453_152, 1.061_405_4];
+    let sum = series.iter().rev().fold(0.0, |sum, it| (sum + it) * t);
+    (1.0 - sum * (-x * x).exp()).copysign(x)
+}
+
+/// A word-level tokenizer that knows `w0` to `w95`.
+pub(in crate::embed::onnx) fn write_tokenizer(folder: &Path) {
+    let special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"];
+    let words = special.map(String::from).into_iter().chain((0..VOCABULARY - special.len()).map(|it| format!("w{it}")));
+    let vocabulary: serde_json::Map<String, serde_json::Value> =
+        words.enumerate().map(|(id, word)| (word, id.into())).collect();
+    let token = |name: &str| serde_json::json!({ "SpecialToken": { "id": name, "type_id": 0 } });
+    let detail = |name: &str, id: u32| serde_json::json!({ "id": name, "ids": [id], "tokens": [name] });
+    let text = serde_json::json!({ "Sequence": { "id": "A", "type_id": 0 } });
+    let json = serde_json::json!({
+        "version": "1.0", "truncation": null, "padding": null, "added_tokens": [], "normalizer": null,
+        "pre_tokenizer": { "type": "Whitespace" },
+        "post_processor": {
+            "type": "TemplateProcessing", "single": [token("[CLS]"), text, token("[SEP]")], "pair": [text, text],
+            "special_tokens": { "[CLS]": detail("[CLS]", 2), "[SEP]": detail("[SEP]", 3) },
+        },
+        "decoder": null,
+        "model": { "type": "WordLevel", "vocab": vocabulary, "unk_token": "[UNK]" },
+    });
+    std::fs::write(folder.join("tokenizer.json"), json.to_string()).unwrap();
+}
+
+/// Runs our graph and the plain forward pass on a few texts and returns the smallest cosine.
+fn check(precision: Precision, pooling: Pooling) -> f32 {
+    without_telemetry();
+    let library =
+        crate::embed::models::ModelStore::new(vec![cache()]).library("onnxruntime").expect("run `make models`");
+    let environment = runtime::environment(&library).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let bert = TinyBert::random(1);
+    bert.save(folder.path());
+    let model = folder.path().join("model.onnx");
+    std::fs::write(&model, bert.graph(folder.path(), precision)).unwrap();
+    let weights = Weights::open(&folder.path().join("model.safetensors")).unwrap();
+    let config = BertConfig::open(&folder.path().join("config.json")).unwrap();
+    let lookup = Arc::new(Lookup::open(&weights, &config, precision).unwrap());
+    let recipe = VectorRecipe { pooling, ..VectorRecipe::default() };
+    let mut encoder = Encoder::open(environment, &model, Some(lookup), &recipe).unwrap();
+    let texts: [&[u32]; 4] = [&[2, 3], &[2, 50, 3], &[2, 9, 99, 42, 9, 3], &[7; POSITIONS]];
+    let mut worst = 1f32;
+    for ids in texts {
+        let expect = pool::pool(&bert.forward(ids).concat(), HIDDEN, &recipe).unwrap();
+        let got = encoder.encode(ids).unwrap();
+        if precision == Precision::Fp32 {
+            assert!(got.iter().zip(&expect).all(|(a, b)| (a - b).abs() < 1e-4), "{got:?}\n{expect:?}");
+        }
+        worst = worst.min(got.iter().zip(&expect).map(|(a, b)| a * b).sum());
+    }
+    worst
+}
+
+#[test]
+fn floating_point_gives_what_a_plain_forward_pass_gives() {
+    assert!(check(Precision::Fp32, Pooling::Mean) > 0.99999);
+    assert!(check(Precision::Fp32, Pooling::Cls) > 0.99999);
+}
+
+#[test]
+fn eight_bits_give_nearly_that() {
+    assert!(check(Precision::Int8, Pooling::Mean) > 0.98);
+    assert!(check(Precision::Int8, Pooling::Cls) > 0.98);
+}
+
+#[test]
+fn a_graph_is_known_by_its_identity() {
+    let folder = tempfile::tempdir().unwrap();
+    let bert = TinyBert::random(1);
+    bert.save(folder.path());
+    let bytes = bert.graph(folder.path(), Precision::Int8);
+    assert!(has_identity(&bytes[..64], "test"));
+    assert!(!has_identity(&bytes[..64], "test2") && !has_identity(&bytes[..64], "tes"));
+}
+
+#[test]
+fn weights_of_another_shape_are_refused_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut bert = TinyBert::random(1);
+    bert.tensors.insert("encoder.layer.1.output.dense.bias".into(), (vec![3], vec![0.0; 3]));
+    bert.save(folder.path());
+    let weights = Weights::open(&folder.path().join("model.safetensors")).unwrap();
+    let config = BertConfig::open(&folder.path().join("config.json")).unwrap();
+    let error = write(&weights, &config, Precision::Int8, "test").unwrap_err();
+    assert!(error.message.contains("encoder.layer.1.output.dense.bias"), "{error}");
+}

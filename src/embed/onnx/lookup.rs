@@ -1,0 +1,88 @@
+//! The embedding tables: token number and position to the input of the encoder.
+//!
+//! The word table is half of a small model. It lies in memory once, whatever the number of sessions, which is why it is no
+//! part of the graph.
+
+use half::f16;
+use half::slice::HalfFloatSliceExt;
+
+use crate::embed::onnx::graph::Precision;
+use crate::embed::onnx::weights::{BertConfig, Weights};
+use crate::error::{Error, ErrorCode, Result};
+
+/// The tables of one model, shared by all sessions.
+pub(crate) struct Lookup {
+    hidden: usize,
+    words: Words,
+    /// Position and segment 0, added up.
+    places: Vec<f32>,
+}
+
+/// 16 bits halve the table; the error is far below that of 8 bit products.
+enum Words {
+    Half(Vec<f16>),
+    Full(Vec<f32>),
+}
+
+impl Lookup {
+    /// Reads the tables.
+    pub(crate) fn open(weights: &Weights, config: &BertConfig, precision: Precision) -> Result<Lookup> {
+        let name = "embeddings.word_embeddings.weight";
+        let hidden = config.hidden_size;
+        let [rows, width] = weights.matrix_shape(name)?;
+        if width != hidden {
+            return Err(Error::new(ErrorCode::DataLoss, format!("`{name}` is {width} wide instead of {hidden}")));
+        }
+        let words = match precision {
+            Precision::Fp32 => Words::Full(weights.tensor(name, &[rows, hidden])?),
+            Precision::Int8 => {
+                let mut half = Vec::with_capacity(rows * hidden);
+                weights.read(name, &mut |piece| half.extend(piece.iter().map(|it| f16::from_f32(*it))))?;
+                Words::Half(half)
+            }
+        };
+        let positions = config.max_position_embeddings;
+        let mut places = weights.tensor("embeddings.position_embeddings.weight", &[positions, hidden])?;
+        let segments = "embeddings.token_type_embeddings.weight";
+        let segment = weights.tensor(segments, &weights.matrix_shape(segments)?)?;
+        for row in places.chunks_exact_mut(hidden) {
+            row.iter_mut().zip(&segment).for_each(|(place, segment)| *place += segment);
+        }
+        Ok(Lookup { hidden, words, places })
+    }
+
+    /// Returns the number of tokens that the table knows.
+    pub(crate) fn vocabulary(&self) -> usize {
+        let numbers = match &self.words {
+            Words::Half(words) => words.len(),
+            Words::Full(words) => words.len(),
+        };
+        numbers / self.hidden
+    }
+
+    /// Returns the length of an embedding.
+    pub(crate) fn hidden(&self) -> usize {
+        self.hidden
+    }
+
+    /// Replaces `output` by the embeddings of `ids`, one after the other.
+    pub(crate) fn fill(&self, ids: &[u32], output: &mut Vec<f32>) -> Result<()> {
+        output.clear();
+        output.resize(ids.len() * self.hidden, 0.0);
+        if ids.len() * self.hidden > self.places.len() {
+            return Err(Error::internal("more tokens than the model has positions"));
+        }
+        let rows = output.chunks_exact_mut(self.hidden).zip(self.places.chunks_exact(self.hidden));
+        for (id, (row, place)) in ids.iter().zip(rows) {
+            let start = *id as usize * self.hidden;
+            let range = start..start + self.hidden;
+            let known = match &self.words {
+                Words::Half(words) => words.get(range).map(|it| it.convert_to_f32_slice(row)),
+                Words::Full(words) => words.get(range).map(|it| row.copy_from_slice(it)),
+            };
+            known.ok_or_else(|| Error::internal(format!("token {id} is not in the model's table")))?;
+            row.iter_mut().zip(place).for_each(|(value, place)| *value += place);
+        }
+        Ok(())
+    }
+}

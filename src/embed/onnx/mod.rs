@@ -1,0 +1,156 @@
+//! Embedding in this process, by ONNX Runtime.
+//!
+//! A model comes as weights, for which [`graph`] writes the network, or as a ready-made `.onnx` file. Each thread has a
+//! session of its own and runs one text at a time: a text of some hundred tokens fills the processor's caches as it is,
+//! nothing is padded, and no text can shape the vector of another. Read [`encoder`] first.
+
+mod encoder;
+mod graph;
+mod lanes;
+mod lookup;
+mod pool;
+mod proto;
+mod runtime;
+mod spec;
+mod weights;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+pub use runtime::disable_telemetry;
+
+use crate::config::EmbedConfig;
+use crate::embed::entry::{ModelEntry, VectorRecipe};
+use crate::embed::models::{ModelStore, blocking};
+use crate::embed::onnx::encoder::Encoder;
+use crate::embed::onnx::graph::Precision;
+use crate::embed::onnx::lanes::{Lanes, Work};
+use crate::embed::onnx::lookup::Lookup;
+use crate::embed::onnx::spec::{ModelSpec, Network};
+use crate::embed::onnx::weights::{BertConfig, Weights};
+use crate::embed::tokens::ModelTokenizer;
+use crate::embed::{Embedder, Vector};
+use crate::error::{Error, ErrorCode, Result};
+use crate::model::TokenCounter;
+
+/// Texts worth handing over in one call: several for each thread, so that the last ones end together.
+const TEXTS_PER_CALL_AND_THREAD: usize = 32;
+
+/// Threads when the setting leaves it open: each has its own copy of the weights, and beyond this the reading of files is
+/// what takes the time.
+const MAX_DEFAULT_THREADS: usize = 8;
+
+/// An embedding model in this process.
+pub(crate) struct OnnxEmbedder {
+    lanes: Lanes,
+    tokenizer: Arc<ModelTokenizer>,
+    recipe: VectorRecipe,
+    dimension: usize,
+    fingerprint: String,
+    name: String,
+}
+
+impl OnnxEmbedder {
+    /// Loads the model, one session for each thread.
+    pub(crate) async fn open(store: ModelStore, config: EmbedConfig) -> Result<OnnxEmbedder> {
+        let (lanes, tokenizer, spec, fingerprint) = blocking(move || load(&store, &config)).await?;
+        let dimension = lanes.question("probe".into()).await?.len();
+        let name = format!("{} (onnx)", spec.name);
+        Ok(OnnxEmbedder { lanes, tokenizer, recipe: spec.recipe, dimension, fingerprint, name })
+    }
+}
+
+fn load(store: &ModelStore, config: &EmbedConfig) -> Result<(Lanes, Arc<ModelTokenizer>, ModelSpec, String)> {
+    let precision = precision(&config.precision)?;
+    let spec = ModelSpec::resolve(store, &config.model)?;
+    let environment = runtime::environment(&store.library("onnxruntime")?)?;
+    let file = spec.network.file(precision)?;
+    let positions = spec.positions()?;
+    let max_tokens = spec.recipe.max_tokens.unwrap_or(positions).min(positions);
+    let tokenizer = Arc::new(ModelTokenizer::open(&spec.tokenizer, max_tokens)?);
+    let lookup = open_lookup(&spec, precision, &tokenizer)?;
+    let (recipe, words) = (spec.recipe.clone(), tokenizer.clone());
+    let make = move || -> Result<Work> {
+        let mut encoder = Encoder::open(environment, &file, lookup.clone(), &recipe)?;
+        let words = words.clone();
+        Ok(Box::new(move |text: &str| encoder.encode(&words.ids(text)?)))
+    };
+    let fingerprint = spec.fingerprint(precision)?;
+    Ok((Lanes::start(threads(config.threads), make)?, tokenizer, spec, fingerprint))
+}
+
+/// Writes the graph of a model that comes as weights, and reads it all once, so that the first start finds all in order.
+pub(crate) fn prepare(store: &ModelStore, entry: &ModelEntry) -> Result<()> {
+    let spec = ModelSpec::of_entry(store, entry)?;
+    spec.network.file(Precision::Int8).map(|_| ())
+}
+
+fn precision(name: &str) -> Result<Precision> {
+    [Precision::Int8, Precision::Fp32]
+        .into_iter()
+        .find(|it| it.name() == name)
+        .ok_or_else(|| Error::invalid(format!("unknown precision `{name}`")).hint("use `int8` or `fp32`"))
+}
+
+fn threads(setting: usize) -> usize {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    if setting == 0 { cores.min(MAX_DEFAULT_THREADS) } else { setting }
+}
+
+fn open_lookup(spec: &ModelSpec, precision: Precision, tokenizer: &ModelTokenizer) -> Result<Option<Arc<Lookup>>> {
+    let Network::Weights { config, weights, .. } = &spec.network else { return Ok(None) };
+    let lookup = Lookup::open(&Weights::open(weights)?, &BertConfig::open(config)?, precision)?;
+    if tokenizer.vocabulary() > lookup.vocabulary() {
+        return Err(Error::new(
+            ErrorCode::DataLoss,
+            format!(
+                "the tokenizer `{}` has {} tokens, but the model knows {}",
+                spec.tokenizer.display(),
+                tokenizer.vocabulary(),
+                lookup.vocabulary()
+            ),
+        )
+        .hint("the files belong to different models: fetch them again"));
+    }
+    Ok(Some(Arc::new(lookup)))
+}
+
+#[async_trait]
+impl Embedder for OnnxEmbedder {
+    async fn embed_documents(&self, texts: &[String]) -> Result<Vec<Vector>> {
+        let prefix = &self.recipe.document_prefix;
+        self.lanes.passages(texts.iter().map(|text| format!("{prefix}{text}")).collect()).await
+    }
+
+    async fn embed_query(&self, text: &str) -> Result<Vector> {
+        self.lanes.question(format!("{}{text}", self.recipe.query_prefix)).await
+    }
+
+    fn dimension(&self) -> usize {
+        self.dimension
+    }
+
+    fn max_tokens(&self) -> usize {
+        self.tokenizer.max_tokens()
+    }
+
+    fn batch_size(&self) -> usize {
+        TEXTS_PER_CALL_AND_THREAD * self.lanes.threads()
+    }
+
+    fn fingerprint(&self) -> &str {
+        &self.fingerprint
+    }
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn token_counter(&self) -> Arc<dyn TokenCounter> {
+        self.tokenizer.clone()
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

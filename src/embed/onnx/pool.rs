@@ -1,0 +1,69 @@
+//! From the vectors of the tokens to the vector of the text.
+
+use crate::embed::Vector;
+use crate::embed::entry::{Pooling, VectorRecipe};
+use crate::error::{Error, Result};
+
+/// Pools `tokens` (row by row, `width` numbers each; none is padding), cuts to the leading numbers if the recipe says so,
+/// and normalises. A single row is a vector that the model has pooled itself.
+pub(crate) fn pool(tokens: &[f32], width: usize, recipe: &VectorRecipe) -> Result<Vector> {
+    let kept = recipe.truncate_dim.unwrap_or(width);
+    if width == 0 || kept == 0 || kept > width || tokens.is_empty() || tokens.len() % width != 0 {
+        return Err(Error::internal(format!("cannot make a vector of {kept} numbers out of {width}")));
+    }
+    let mut vector = match recipe.pooling {
+        Pooling::Cls => tokens[..kept].to_vec(),
+        Pooling::Mean => {
+            // The count of the rows goes away in the normalisation.
+            let mut sum = vec![0f32; kept];
+            for row in tokens.chunks_exact(width) {
+                sum.iter_mut().zip(row).for_each(|(sum, value)| *sum += value);
+            }
+            sum
+        }
+    };
+    let norm = vector.iter().map(|it| f64::from(*it) * f64::from(*it)).sum::<f64>().sqrt();
+    if !norm.is_finite() || norm == 0.0 {
+        return Err(Error::internal("the model gave a vector without a length"));
+    }
+    vector.iter_mut().for_each(|it| *it = (f64::from(*it) / norm) as f32);
+    Ok(vector)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(tokens: &[f32], width: usize, recipe: VectorRecipe, expect: &[f32]) {
+        let vector = pool(tokens, width, &recipe).unwrap();
+        assert_eq!(vector.len(), expect.len());
+        for (got, expect) in vector.iter().zip(expect) {
+            assert!((got - expect).abs() < 1e-6, "{vector:?}");
+        }
+    }
+
+    #[test]
+    fn the_mean_is_normalised() {
+        check(&[3.0, 0.0, 3.0, 8.0], 2, VectorRecipe::default(), &[0.6, 0.8]);
+    }
+
+    #[test]
+    fn cls_takes_the_first_token_alone() {
+        let recipe = VectorRecipe { pooling: Pooling::Cls, ..VectorRecipe::default() };
+        check(&[3.0, 4.0, 100.0, 100.0], 2, recipe, &[0.6, 0.8]);
+    }
+
+    #[test]
+    fn a_truncated_vector_is_normalised_again() {
+        let recipe = VectorRecipe { truncate_dim: Some(2), ..VectorRecipe::default() };
+        check(&[3.0, 4.0, 12.0], 3, recipe, &[0.6, 0.8]);
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        let wide = VectorRecipe { truncate_dim: Some(3), ..VectorRecipe::default() };
+        assert!(pool(&[1.0, 2.0], 2, &wide).is_err());
+        assert!(pool(&[f32::NAN, 2.0], 2, &VectorRecipe::default()).is_err());
+        assert!(pool(&[0.0, 0.0], 2, &VectorRecipe::default()).is_err());
+    }
+}

@@ -1,0 +1,189 @@
+//! The default model as people use it, and tiny models of one's own. The real model is read from `models/cache`, which
+//! `make test` fills.
+
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use super::*;
+use crate::config::EmbedBackend;
+use crate::embed::onnx::graph::tests::{TinyBert, write_tokenizer};
+
+/// The environment is set once, before any test here loads the library.
+pub(super) fn without_telemetry() {
+    static ONCE: OnceLock<()> = OnceLock::new();
+    ONCE.get_or_init(disable_telemetry);
+}
+
+pub(super) fn cache() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("models/cache")
+}
+
+fn settings(model: &str, precision: &str) -> EmbedConfig {
+    EmbedConfig {
+        backend: EmbedBackend::Onnx,
+        model: model.into(),
+        threads: 2,
+        precision: precision.into(),
+        ollama_url: String::new(),
+        ollama_key: None,
+        openai_url: String::new(),
+        openai_key: None,
+    }
+}
+
+async fn open(dirs: Vec<PathBuf>, model: &str, precision: &str) -> Result<OnnxEmbedder> {
+    without_telemetry();
+    OnnxEmbedder::open(ModelStore::new(dirs), settings(model, precision)).await
+}
+
+async fn default_model(precision: &str) -> OnnxEmbedder {
+    open(vec![cache()], "all-MiniLM-L6-v2", precision).await.expect("run `make models` first")
+}
+
+fn cosine(a: &[f32], b: &[f32]) -> f32 {
+    assert_eq!(a.len(), b.len());
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
+}
+
+fn texts() -> Vec<String> {
+    let long = "The wing of an aircraft at high speed is heated by friction in the boundary layer. ".repeat(30);
+    ["", "a", "How do I renew my passport?", "El informe trimestral de ventas", "日本語の文書", &long, "\u{0}\u{202e}"]
+        .map(String::from)
+        .to_vec()
+}
+
+#[tokio::test]
+async fn the_same_text_has_the_same_vector_alone_in_a_batch_and_in_another_order() {
+    let model = default_model("int8").await;
+    let texts = texts();
+    let batch = model.embed_documents(&texts).await.unwrap();
+    let mut reversed: Vec<String> = texts.clone();
+    reversed.reverse();
+    let mut other = model.embed_documents(&reversed).await.unwrap();
+    other.reverse();
+    for (at, text) in texts.iter().enumerate() {
+        let alone = model.embed_documents(std::slice::from_ref(text)).await.unwrap();
+        assert!(cosine(&batch[at], &alone[0]) >= 0.9999, "{text:.40}");
+        assert!(cosine(&batch[at], &other[at]) >= 0.9999, "{text:.40}");
+        assert!((cosine(&batch[at], &batch[at]) - 1.0).abs() < 1e-5, "{text:.40}");
+    }
+}
+
+#[tokio::test]
+async fn eight_bits_stay_close_to_floating_point() {
+    let (quantised, exact) = (default_model("int8").await, default_model("fp32").await);
+    assert_ne!(quantised.fingerprint(), exact.fingerprint());
+    let texts: Vec<String> = crate::embed::sample_texts().into_iter().take(24).collect();
+    let (quantised, exact) =
+        (quantised.embed_documents(&texts).await.unwrap(), exact.embed_documents(&texts).await.unwrap());
+    let mean = quantised.iter().zip(&exact).map(|(a, b)| cosine(a, b)).sum::<f32>() / texts.len() as f32;
+    assert!(mean >= 0.99, "{mean}");
+}
+
+#[tokio::test]
+async fn the_default_model_tells_related_from_unrelated() {
+    let model = default_model("int8").await;
+    assert_eq!((model.dimension(), model.max_tokens(), model.name()), (384, 512, "all-MiniLM-L6-v2 (onnx)"));
+    let question = model.embed_query("how to fix a flat bicycle tyre").await.unwrap();
+    let texts = ["Patch the inner tube and pump up the wheel of the bike", "Quarterly revenue grew by four percent"];
+    let vectors = model.embed_documents(&texts.map(String::from)).await.unwrap();
+    assert!(cosine(&question, &vectors[0]) > cosine(&question, &vectors[1]) + 0.3);
+}
+
+#[tokio::test]
+async fn a_text_that_is_too_long_is_cut_at_the_limit_and_not_slow() {
+    let model = default_model("int8").await;
+    let huge = "word ".repeat(400_000);
+    let cut = "word ".repeat(510);
+    let vectors = model.embed_documents(&[huge, cut]).await.unwrap();
+    assert!(cosine(&vectors[0], &vectors[1]) >= 0.9999);
+}
+
+#[tokio::test]
+async fn token_spans_lie_on_the_words_of_a_huge_text_too() {
+    let counter = default_model("int8").await.token_counter();
+    let text = "Grüße aus München, naïve café.\n".repeat(10_000);
+    let spans = counter.token_spans(&text);
+    assert_eq!(counter.max_chunk_tokens(), 510);
+    assert!(spans.windows(2).all(|it| it[0].1 <= it[1].0));
+    assert!(spans.iter().all(|&(from, to)| from < to && text.get(from..to).is_some()));
+    assert_eq!(spans.len() % 10_000, 0);
+}
+
+#[tokio::test]
+async fn a_missing_model_names_the_command_that_fetches_it() {
+    let empty = tempfile::tempdir().unwrap();
+    let error = open(vec![empty.path().to_path_buf()], "all-MiniLM-L6-v2", "int8").await.err().unwrap();
+    assert_eq!(error.code, ErrorCode::NotFound);
+    assert_eq!(error.hint.as_deref(), Some("run `vic models pull all-MiniLM-L6-v2`"));
+}
+
+/// A folder with a tiny model, in a models directory with a catalog of its own.
+fn tiny_models(recipe: &str) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("tiny");
+    std::fs::create_dir(&folder).unwrap();
+    TinyBert::random(7).save(&folder);
+    write_tokenizer(&folder);
+    let catalog = format!(
+        "[[model]]\nname = \"tiny\"\nkind = \"embedding\"\n{recipe}\n\
+         files = [{{ name = \"model.safetensors\" }}, {{ name = \"config.json\" }}, {{ name = \"tokenizer.json\" }}]\n"
+    );
+    std::fs::write(dir.path().join("catalog.toml"), catalog).unwrap();
+    dir
+}
+
+async fn tiny(dir: &Path) -> OnnxEmbedder {
+    open(vec![dir.to_path_buf(), cache()], "tiny", "fp32").await.unwrap()
+}
+
+#[tokio::test]
+async fn prefixes_stand_before_questions_and_passages() {
+    let (plain, prefixed) =
+        (tiny_models(""), tiny_models("query_prefix = \"w1 w2 \"\ndocument_prefix = \"w3 \"\npooling = \"cls\""));
+    let pooled = tiny_models("pooling = \"cls\"");
+    let (plain, prefixed, pooled) = (tiny(plain.path()).await, tiny(prefixed.path()).await, tiny(pooled.path()).await);
+    let text = |it: &str| [it.to_string()];
+    let question = prefixed.embed_query("w9 w8").await.unwrap();
+    let passage = prefixed.embed_documents(&text("w9 w8")).await.unwrap().remove(0);
+    assert!(cosine(&question, &pooled.embed_query("w1 w2 w9 w8").await.unwrap()) > 0.9999);
+    assert!(cosine(&passage, &pooled.embed_query("w3 w9 w8").await.unwrap()) > 0.9999);
+    assert!(cosine(&question, &passage) < 0.9999);
+    assert!(cosine(&plain.embed_query("w9").await.unwrap(), &pooled.embed_query("w9").await.unwrap()) < 0.9999);
+    let prints = [plain.fingerprint(), prefixed.fingerprint(), pooled.fingerprint()];
+    assert!(prints[0] != prints[1] && prints[1] != prints[2] && prints[0] != prints[2]);
+}
+
+#[tokio::test]
+async fn a_truncated_vector_is_the_head_of_the_whole_one_and_normalised() {
+    let (whole, short) = (tiny_models(""), tiny_models("truncate_dim = 8"));
+    let (whole, short) = (tiny(whole.path()).await, tiny(short.path()).await);
+    assert_eq!((whole.dimension(), short.dimension()), (32, 8));
+    let (long, head) = (whole.embed_query("w5 w6").await.unwrap(), short.embed_query("w5 w6").await.unwrap());
+    let norm = long[..8].iter().map(|it| it * it).sum::<f32>().sqrt();
+    assert!(head.iter().zip(&long).all(|(a, b)| (a - b / norm).abs() < 1e-5));
+}
+
+#[tokio::test]
+async fn a_ready_made_network_at_a_path_gives_what_our_own_graph_gives() {
+    let dir = tiny_models("");
+    let own = tiny(dir.path()).await.embed_query("w5 w6 w7").await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    TinyBert::random(7).save_ready_made(folder.path());
+    write_tokenizer(folder.path());
+    for path in [folder.path().to_path_buf(), folder.path().join("model.onnx")] {
+        let model = open(vec![cache()], path.to_str().unwrap(), "int8").await.unwrap();
+        assert!(cosine(&own, &model.embed_query("w5 w6 w7").await.unwrap()) > 0.9999);
+    }
+    let error = open(vec![cache()], "/nowhere/model.onnx", "int8").await.err().unwrap();
+    assert_eq!(error.code, ErrorCode::NotFound);
+}
+
+#[tokio::test]
+async fn the_graph_of_changed_weights_is_written_anew() {
+    let dir = tiny_models("");
+    let before = tiny(dir.path()).await.embed_query("w5").await.unwrap();
+    TinyBert::random(8).save(&dir.path().join("tiny"));
+    let after = tiny(dir.path()).await.embed_query("w5").await.unwrap();
+    assert!(cosine(&before, &after) < 0.9999);
+}

@@ -1,0 +1,171 @@
+//! The weights of a BERT model: `config.json` and `model.safetensors`, read tensor by tensor, so that the file never
+//! lies in memory as a whole.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use half::f16;
+use safetensors::Dtype;
+use safetensors::tensor::TensorInfo;
+use serde::Deserialize;
+
+use crate::error::{Error, ErrorCode, IoContext, Result};
+
+/// No header of a model that this room can run comes near this.
+const MAX_HEADER_BYTES: u64 = 16 << 20;
+
+/// The shape of a BERT model, as `config.json` has it.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub(crate) struct BertConfig {
+    #[serde(default = "bert")]
+    pub(crate) model_type: String,
+    pub(crate) hidden_size: usize,
+    pub(crate) num_hidden_layers: usize,
+    pub(crate) num_attention_heads: usize,
+    pub(crate) max_position_embeddings: usize,
+    #[serde(default = "default_epsilon")]
+    pub(crate) layer_norm_eps: f32,
+    #[serde(default = "gelu")]
+    pub(crate) hidden_act: String,
+    #[serde(default = "absolute")]
+    pub(crate) position_embedding_type: String,
+}
+
+fn bert() -> String {
+    "bert".into()
+}
+
+fn gelu() -> String {
+    "gelu".into()
+}
+
+fn absolute() -> String {
+    "absolute".into()
+}
+
+fn default_epsilon() -> f32 {
+    1e-12
+}
+
+impl BertConfig {
+    /// Reads `config.json` and refuses what the graph writer cannot write.
+    pub(crate) fn open(path: &Path) -> Result<BertConfig> {
+        let text = std::fs::read_to_string(path).at("read", path)?;
+        let config: BertConfig = serde_json::from_str(&text)
+            .map_err(|error| Error::invalid(format!("cannot understand `{}`: {error}", path.display())))?;
+        let supported = config.model_type == "bert"
+            && config.hidden_act == "gelu"
+            && config.position_embedding_type == "absolute"
+            && config.num_attention_heads > 0
+            && config.hidden_size % config.num_attention_heads == 0;
+        if supported {
+            return Ok(config);
+        }
+        Err(Error::new(
+            ErrorCode::FailedPrecondition,
+            format!("`{}` describes a model that is no plain BERT encoder", path.display()),
+        )
+        .hint("export it to `model.onnx` and use that"))
+    }
+}
+
+/// An open `model.safetensors`.
+pub(crate) struct Weights {
+    path: PathBuf,
+    file: RefCell<File>,
+    data_start: u64,
+    tensors: HashMap<String, TensorInfo>,
+    prefix: &'static str,
+}
+
+impl Weights {
+    /// Reads the header.
+    pub(crate) fn open(path: &Path) -> Result<Weights> {
+        let mut file = File::open(path).at("open", path)?;
+        let broken = |text: &str| {
+            Error::new(ErrorCode::DataLoss, format!("`{}` is no safetensors file: {text}", path.display()))
+        };
+        let mut length = [0; 8];
+        file.read_exact(&mut length).at("read", path)?;
+        let length = u64::from_le_bytes(length);
+        if length > MAX_HEADER_BYTES {
+            return Err(broken("its header is too long"));
+        }
+        let mut header = vec![0; length as usize];
+        file.read_exact(&mut header).at("read", path)?;
+        let mut header: HashMap<String, serde_json::Value> =
+            serde_json::from_slice(&header).map_err(|error| broken(&error.to_string()))?;
+        header.remove("__metadata__");
+        let tensors = header
+            .into_iter()
+            .map(|(name, value)| Ok((name, serde_json::from_value(value)?)))
+            .collect::<Result<HashMap<String, TensorInfo>, serde_json::Error>>()
+            .map_err(|error| broken(&error.to_string()))?;
+        let prefix = if tensors.contains_key("bert.embeddings.word_embeddings.weight") { "bert." } else { "" };
+        Ok(Weights { path: path.to_path_buf(), file: RefCell::new(file), data_start: 8 + length, tensors, prefix })
+    }
+
+    /// Reads a matrix or vector as numbers, row by row, and checks its shape.
+    pub(crate) fn tensor(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>> {
+        let found = &self.info(name)?.shape;
+        if found != shape {
+            return Err(self.broken(&format!("`{name}` has the shape {found:?} instead of {shape:?}")));
+        }
+        let mut numbers = Vec::with_capacity(shape.iter().product());
+        self.read(name, &mut |piece| numbers.extend_from_slice(piece))?;
+        Ok(numbers)
+    }
+
+    /// Returns the height and width of a matrix.
+    pub(crate) fn matrix_shape(&self, name: &str) -> Result<[usize; 2]> {
+        let shape = &self.info(name)?.shape;
+        shape.as_slice().try_into().map_err(|_| self.broken(&format!("`{name}` has the shape {shape:?}, no matrix")))
+    }
+
+    /// Hands the numbers of a tensor to `take`, in pieces, so that no second copy of a large one is needed.
+    pub(crate) fn read(&self, name: &str, take: &mut dyn FnMut(&[f32])) -> Result<()> {
+        const PIECE: usize = 1 << 20;
+        let info = self.info(name)?;
+        let width = match info.dtype {
+            Dtype::F32 => 4,
+            Dtype::F16 | Dtype::BF16 => 2,
+            other => return Err(self.broken(&format!("`{name}` has numbers of type {other:?}"))),
+        };
+        let count: usize = info.shape.iter().product();
+        let (start, end) = info.data_offsets;
+        if end.checked_sub(start) != count.checked_mul(width) {
+            return Err(self.broken(&format!("`{name}` has another length than its shape says")));
+        }
+        let mut file = self.file.borrow_mut();
+        file.seek(SeekFrom::Start(self.data_start + start as u64)).at("read", &self.path)?;
+        let mut bytes = vec![0; PIECE.min(end - start)];
+        let mut left = end - start;
+        while left > 0 {
+            let size = left.min(PIECE);
+            file.read_exact(&mut bytes[..size]).at("read", &self.path)?;
+            take(&numbers(&bytes[..size], info.dtype));
+            left -= size;
+        }
+        Ok(())
+    }
+
+    fn info(&self, name: &str) -> Result<&TensorInfo> {
+        let full = format!("{}{name}", self.prefix);
+        self.tensors.get(&full).ok_or_else(|| self.broken(&format!("it lacks `{full}`")))
+    }
+
+    fn broken(&self, text: &str) -> Error {
+        Error::new(ErrorCode::DataLoss, format!("`{}` holds no BERT model: {text}", self.path.display()))
+    }
+}
+
+fn numbers(bytes: &[u8], dtype: Dtype) -> Vec<f32> {
+    match dtype {
+        Dtype::F16 => bytes.chunks_exact(2).map(|it| f16::from_le_bytes([it[0], it[1]]).to_f32()).collect(),
+        Dtype::BF16 => bytes.chunks_exact(2).map(|it| half::bf16::from_le_bytes([it[0], it[1]]).to_f32()).collect(),
+        _ => bytes.chunks_exact(4).map(|it| f32::from_le_bytes([it[0], it[1], it[2], it[3]])).collect(),
+    }
+}

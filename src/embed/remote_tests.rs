@@ -1,0 +1,250 @@
+//! Ollama and OpenAI-compatible servers that answer as the real ones do, errors included.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::config::{EmbedBackend, EmbedConfig};
+use crate::embed::ollama::Ollama;
+use crate::embed::openai::OpenAi;
+use crate::embed::{Embedder, remote};
+use crate::error::{ErrorCode, Result};
+use crate::model::PrivacyMode;
+
+/// What the server was asked.
+pub(super) struct Request {
+    pub(super) path: String,
+    pub(super) head: String,
+    pub(super) body: Value,
+}
+
+/// What it answers.
+pub(super) struct Reply {
+    status: u16,
+    head: String,
+    body: Vec<u8>,
+}
+
+impl Reply {
+    pub(super) fn ok(body: &[u8]) -> Reply {
+        Reply { status: 200, head: String::new(), body: body.to_vec() }
+    }
+
+    pub(super) fn error(status: u16, message: &str) -> Reply {
+        let body = json!({ "error": message }).to_string().into_bytes();
+        Reply { status, head: String::new(), body }
+    }
+
+    fn json(value: &Value) -> Reply {
+        Reply::ok(value.to_string().as_bytes())
+    }
+}
+
+/// Starts a server on a free port of this machine and returns its address; it ends with the test.
+pub(super) async fn serve(answer: impl Fn(Request) -> Reply + Send + Sync + 'static) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    let answer = Arc::new(answer);
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let answer = answer.clone();
+            tokio::spawn(async move { serve_one(stream, &*answer).await });
+        }
+    });
+    address
+}
+
+async fn serve_one(stream: TcpStream, answer: &(dyn Fn(Request) -> Reply + Send + Sync)) {
+    let mut stream = BufReader::new(stream);
+    let mut head = String::new();
+    while !head.ends_with("\r\n\r\n") {
+        if stream.read_line(&mut head).await.unwrap_or(0) == 0 {
+            return;
+        }
+    }
+    let lower = head.to_ascii_lowercase();
+    let length =
+        lower.lines().find_map(|it| it.strip_prefix("content-length:")).map_or(0, |it| it.trim().parse().unwrap());
+    let mut body = vec![0; length];
+    stream.read_exact(&mut body).await.unwrap();
+    let path = head.split(' ').nth(1).unwrap().to_string();
+    let reply = answer(Request { path, head: lower, body: serde_json::from_slice(&body).unwrap_or_default() });
+    let (status, length, extra) = (reply.status, reply.body.len(), reply.head);
+    let head = format!("HTTP/1.1 {status} X\r\ncontent-length: {length}\r\nconnection: close\r\n{extra}\r\n");
+    let _ = stream.write_all(head.as_bytes()).await;
+    let _ = stream.write_all(&reply.body).await;
+    let _ = stream.flush().await;
+}
+
+fn config(backend: EmbedBackend, url: &str) -> EmbedConfig {
+    EmbedConfig {
+        backend,
+        model: "m".into(),
+        threads: 0,
+        precision: "int8".into(),
+        ollama_url: url.into(),
+        ollama_key: Some("secret".into()),
+        openai_url: url.into(),
+        openai_key: Some("secret".into()),
+    }
+}
+
+async fn open_ollama(url: &str, mode: PrivacyMode) -> Result<Ollama> {
+    Ollama::open(&config(EmbedBackend::Ollama, url), mode).await
+}
+
+/// Texts of the request; the vector of a text is its length and 1, not normalised.
+fn inputs(request: &Request) -> Vec<String> {
+    request.body["input"].as_array().unwrap().iter().map(|it| it.as_str().unwrap().to_string()).collect()
+}
+
+fn vectors(texts: &[String]) -> Value {
+    texts.iter().map(|it| json!([it.len(), 1.0])).collect()
+}
+
+fn ollama(request: &Request) -> Reply {
+    assert!(request.head.contains("authorization: bearer secret"));
+    assert_eq!(request.body["model"], "m");
+    match request.path.as_str() {
+        "/api/show" => Reply::json(&json!({ "details": {}, "model_info": {}, "capabilities": ["embedding"] })),
+        "/api/embed" => {
+            let texts = inputs(request);
+            if texts.iter().any(|it| it.contains("nan")) {
+                return Reply::error(500, "failed to encode response: json: unsupported value: NaN");
+            }
+            Reply::json(&json!({ "model": "m", "embeddings": vectors(&texts), "prompt_eval_count": 3 }))
+        }
+        other => Reply::error(404, other),
+    }
+}
+
+fn first(vector: &[f32]) -> f32 {
+    assert!((vector.iter().map(|it| it * it).sum::<f32>() - 1.0).abs() < 1e-5);
+    (vector[0] / vector[1]).round()
+}
+
+#[tokio::test]
+async fn ollama_gives_one_normalised_vector_for_each_text_in_order() {
+    let model = open_ollama(&serve(|it| ollama(&it)).await, PrivacyMode::LocalOnly).await.unwrap();
+    assert_eq!((model.dimension(), model.name()), (2, "m (ollama)"));
+    let texts: Vec<String> = (1..=remote::BATCH * 2 + 5).map(|it| "x".repeat(it)).collect();
+    let vectors = model.embed_documents(&texts).await.unwrap();
+    let lengths: Vec<f32> = vectors.iter().map(|it| first(it)).collect();
+    assert_eq!(lengths, (1..=texts.len()).map(|it| it as f32).collect::<Vec<_>>());
+    assert_eq!(first(&model.embed_query("four").await.unwrap()), 4.0);
+    assert!(model.embed_documents(&[]).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn the_text_that_spoils_a_batch_is_found() {
+    let requests = Arc::new(AtomicUsize::new(0));
+    let counter = requests.clone();
+    let address = serve(move |it| {
+        counter.fetch_add(1, Ordering::Relaxed);
+        ollama(&it)
+    });
+    let model = open_ollama(&address.await, PrivacyMode::LocalOnly).await.unwrap();
+    let mut texts = vec!["fine".to_string(); 32];
+    texts[20] = "nan".into();
+    let before = requests.load(Ordering::Relaxed);
+    let error = model.embed_documents(&texts).await.unwrap_err();
+    assert!(error.message.contains("text 21 of 32") && error.message.contains("NaN"), "{error}");
+    assert!(requests.load(Ordering::Relaxed) - before < 12);
+}
+
+#[tokio::test]
+async fn a_busy_server_is_asked_again() {
+    let left = AtomicUsize::new(2);
+    let busy = move || left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |it| it.checked_sub(1)).is_ok();
+    let address = serve(move |it| match it.path.as_str() {
+        "/api/embed" if busy() => Reply::error(503, "server busy, please try again. maximum pending requests exceeded"),
+        _ => ollama(&it),
+    });
+    assert_eq!(open_ollama(&address.await, PrivacyMode::LocalOnly).await.unwrap().dimension(), 2);
+}
+
+#[tokio::test]
+async fn a_model_that_is_missing_on_the_server_has_a_cure() {
+    let address = serve(|_| Reply::error(404, "model 'm' not found")).await;
+    let error = open_ollama(&address, PrivacyMode::LocalOnly).await.err().unwrap();
+    assert_eq!((error.code, error.hint.as_deref()), (ErrorCode::NotFound, Some("run `ollama pull m`")));
+}
+
+#[tokio::test]
+async fn a_cloud_model_behind_a_local_ollama_counts_as_leaving_the_machine() {
+    let cloud = |it: Request| match it.path.as_str() {
+        "/api/show" => Reply::json(&json!({ "remote_model": "m", "remote_host": "https://ollama.com:443" })),
+        _ => ollama(&it),
+    };
+    let address = serve(cloud).await;
+    for mode in [PrivacyMode::LocalOnly, PrivacyMode::CloudReasoningOk] {
+        assert_eq!(open_ollama(&address, mode).await.err().unwrap().code, ErrorCode::PermissionDenied);
+    }
+    assert!(open_ollama(&address, PrivacyMode::CloudEmbeddingOk).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_server_elsewhere_is_refused_before_anything_is_sent() {
+    let error = open_ollama("http://192.0.2.1:11434", PrivacyMode::LocalOnly).await.err().unwrap();
+    assert_eq!(error.code, ErrorCode::PermissionDenied);
+}
+
+#[tokio::test]
+async fn a_redirect_is_not_followed() {
+    let address =
+        serve(|_| Reply { status: 307, head: "location: http://192.0.2.1/api/embed\r\n".into(), body: Vec::new() });
+    let error = open_ollama(&address.await, PrivacyMode::LocalOnly).await.err().unwrap();
+    assert_eq!(error.code, ErrorCode::PermissionDenied);
+}
+
+fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::new();
+    for group in bytes.chunks(3) {
+        let bits = group.iter().fold(0u32, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - group.len()));
+        for at in 0..4 {
+            let digit = DIGITS[(bits >> (18 - 6 * at) & 63) as usize] as char;
+            text.push(if at <= group.len() { digit } else { '=' });
+        }
+    }
+    text
+}
+
+fn openai(request: &Request, as_base64: bool) -> Reply {
+    if request.path != "/v1/embeddings" {
+        return Reply::error(404, &request.path);
+    }
+    let item = |(index, text): (usize, &String)| {
+        let numbers = [text.len() as f32, 1.0];
+        let bytes: Vec<u8> = numbers.iter().flat_map(|it| it.to_le_bytes()).collect();
+        let embedding = if as_base64 { json!(base64(&bytes)) } else { json!(numbers) };
+        json!({ "object": "embedding", "index": index, "embedding": embedding })
+    };
+    // The order of the answer is not promised.
+    let data: Vec<Value> = inputs(request).iter().enumerate().rev().map(item).collect();
+    Reply::json(&json!({ "object": "list", "data": data, "model": "m", "usage": { "total_tokens": 1 } }))
+}
+
+#[tokio::test]
+async fn openai_answers_are_read_as_base64_and_as_numbers_and_put_in_order() {
+    for as_base64 in [true, false] {
+        for path in ["", "/v1", "/v1/"] {
+            let url = serve(move |it| openai(&it, as_base64)).await + path;
+            let model = OpenAi::open(&config(EmbedBackend::OpenAi, &url), PrivacyMode::LocalOnly).await.unwrap();
+            let vectors = model.embed_documents(&["x", "xx", "xxx"].map(String::from)).await.unwrap();
+            assert_eq!(vectors.iter().map(|it| first(it)).collect::<Vec<_>>(), [1.0, 2.0, 3.0]);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_wrong_key_is_told_apart() {
+    let body = json!({ "error": { "message": "Incorrect API key provided", "type": "invalid_request_error" } });
+    let address = serve(move |_| Reply { status: 401, head: String::new(), body: body.to_string().into_bytes() }).await;
+    let error = OpenAi::open(&config(EmbedBackend::OpenAi, &address), PrivacyMode::LocalOnly).await.err().unwrap();
+    assert_eq!(error.code, ErrorCode::PermissionDenied);
+    assert!(error.message.contains("Incorrect API key"), "{error}");
+}

@@ -1,0 +1,212 @@
+//! Tokens: the model's own tokenizer for models in process, an estimate for servers that do not show theirs.
+
+use std::path::Path;
+
+use tokenizers::Tokenizer;
+
+use crate::error::{Error, ErrorCode, Result};
+use crate::model::TokenCounter;
+
+/// Texts are tokenized in pieces of about this many bytes: the tokenizer's own cost grows faster than its input.
+const PIECE_BYTES: usize = 64 << 10;
+
+/// The same when only the beginning of the text is wanted.
+const HEAD_PIECE_BYTES: usize = 8 << 10;
+
+/// Characters of one word that make a token in the estimate; below what real vocabularies reach, so that nothing is cut.
+const ESTIMATED_TOKEN_CHARS: usize = 4;
+
+/// The tokenizer of a model: text to token numbers for the model, and token spans for the chunker.
+pub(crate) struct ModelTokenizer {
+    tokenizer: Tokenizer,
+    before: Vec<u32>,
+    after: Vec<u32>,
+    max_tokens: usize,
+}
+
+impl ModelTokenizer {
+    /// Reads `tokenizer.json`; `max_tokens` counts special tokens.
+    pub(crate) fn open(path: &Path, max_tokens: usize) -> Result<ModelTokenizer> {
+        let broken = |error: tokenizers::Error| {
+            Error::new(ErrorCode::DataLoss, format!("cannot read the tokenizer `{}`: {error}", path.display()))
+        };
+        let mut tokenizer = Tokenizer::from_file(path).map_err(broken)?;
+        // The file carries settings of its own; padding would change what the model sees.
+        tokenizer.with_truncation(None).map_err(broken)?;
+        tokenizer.with_padding(None);
+        let plain = tokenizer.encode_fast("a", false).map_err(broken)?.get_ids().to_vec();
+        let framed = tokenizer.encode_fast("a", true).map_err(broken)?.get_ids().to_vec();
+        let at = framed.windows(plain.len().max(1)).position(|it| it == plain).unwrap_or(0);
+        let before = framed[..at].to_vec();
+        let after = framed[(at + plain.len()).min(framed.len())..].to_vec();
+        if max_tokens <= before.len() + after.len() {
+            return Err(Error::invalid(format!("max_tokens {max_tokens} leaves no room for text")));
+        }
+        Ok(ModelTokenizer { tokenizer, before, after, max_tokens })
+    }
+
+    /// Returns the token numbers of `text` as the model wants them: framed by special tokens, cut at the limit.
+    pub(crate) fn ids(&self, text: &str) -> Result<Vec<u32>> {
+        let room = self.max_chunk_tokens();
+        let mut ids = self.before.clone();
+        for piece in Pieces::new(text, HEAD_PIECE_BYTES) {
+            let encoding = self.tokenizer.encode_fast(piece.1, false).map_err(Error::internal)?;
+            let free = self.before.len() + room - ids.len();
+            ids.extend(encoding.get_ids().iter().take(free));
+            if ids.len() == self.before.len() + room {
+                break;
+            }
+        }
+        ids.extend(&self.after);
+        Ok(ids)
+    }
+
+    /// Returns the number of tokens that the tokenizer can give.
+    pub(crate) fn vocabulary(&self) -> usize {
+        self.tokenizer.get_vocab_size(true)
+    }
+
+    /// Returns the longest text in tokens, special tokens included.
+    pub(crate) fn max_tokens(&self) -> usize {
+        self.max_tokens
+    }
+}
+
+impl TokenCounter for ModelTokenizer {
+    fn token_spans(&self, text: &str) -> Vec<(usize, usize)> {
+        let mut spans = Vec::new();
+        for (start, piece) in Pieces::new(text, PIECE_BYTES) {
+            // A tokenizer that cannot read a piece has no tokens there; the chunker then sizes by bytes.
+            let Ok(encoding) = self.tokenizer.encode(piece, false) else { continue };
+            let mut end = 0;
+            for &(from, to) in encoding.get_offsets() {
+                // Several tokens can share one character.
+                let from = from.max(end);
+                if from < to {
+                    spans.push((start + from, start + to));
+                    end = to;
+                }
+            }
+        }
+        spans
+    }
+
+    fn max_chunk_tokens(&self) -> usize {
+        self.max_tokens - self.before.len() - self.after.len()
+    }
+}
+
+/// Tokens as a server's model might have them: words in bits of four characters, every other character by itself.
+pub(crate) struct Estimate {
+    max_tokens: usize,
+}
+
+impl Estimate {
+    /// Makes an estimate for a model that takes `max_tokens`, special tokens included.
+    pub(crate) fn new(max_tokens: usize) -> Estimate {
+        Estimate { max_tokens }
+    }
+}
+
+impl TokenCounter for Estimate {
+    fn token_spans(&self, text: &str) -> Vec<(usize, usize)> {
+        let mut spans: Vec<(usize, usize)> = Vec::new();
+        let mut run = 0;
+        for (at, letter) in text.char_indices() {
+            let end = at + letter.len_utf8();
+            let joins = letter.is_ascii_alphanumeric() || (letter.is_alphabetic() && end - at == 2);
+            match spans.last_mut() {
+                Some(last) if joins && run > 0 && run < ESTIMATED_TOKEN_CHARS => {
+                    last.1 = end;
+                    run += 1;
+                }
+                _ if letter.is_whitespace() => run = 0,
+                _ => {
+                    spans.push((at, end));
+                    run = usize::from(joins);
+                }
+            }
+        }
+        spans
+    }
+
+    fn max_chunk_tokens(&self) -> usize {
+        self.max_tokens - 2
+    }
+}
+
+/// Cuts a text after the last token that fits.
+pub(crate) fn cut<'a>(text: &'a str, tokens: &dyn TokenCounter) -> &'a str {
+    // No token is empty: a text with fewer bytes than that fits.
+    if text.len() <= tokens.max_chunk_tokens() {
+        return text;
+    }
+    match tokens.token_spans(text).get(tokens.max_chunk_tokens()) {
+        Some(&(start, _)) => text[..start].trim_end(),
+        None => text,
+    }
+}
+
+/// Cuts a text into pieces, after a line break where there is one, else after white space, else anywhere.
+struct Pieces<'a> {
+    text: &'a str,
+    start: usize,
+    size: usize,
+}
+
+impl<'a> Pieces<'a> {
+    fn new(text: &'a str, size: usize) -> Pieces<'a> {
+        Pieces { text, start: 0, size }
+    }
+}
+
+impl<'a> Iterator for Pieces<'a> {
+    type Item = (usize, &'a str);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let rest = &self.text[self.start..];
+        if rest.is_empty() {
+            return None;
+        }
+        let mut end = rest.len();
+        if end > self.size {
+            let head = &rest[..rest.floor_char_boundary(self.size)];
+            let space = || head.char_indices().rfind(|(_, it)| it.is_whitespace()).map(|(at, it)| at + it.len_utf8());
+            end = head.rfind('\n').map(|at| at + 1).or_else(space).unwrap_or(head.len());
+        }
+        let piece = (self.start, &rest[..end]);
+        self.start += end;
+        Some(piece)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_join_to_the_text_and_end_at_line_breaks() {
+        for text in ["", "short", "one two\nthree four\nfive", "ääääääääääääääääääää", "no break but spaces in here"]
+        {
+            let pieces: Vec<_> = Pieces::new(text, 10).collect();
+            assert_eq!(pieces.iter().map(|it| it.1).collect::<String>(), text);
+            assert!(pieces.iter().all(|(start, piece)| &text[*start..start + piece.len()] == *piece));
+        }
+        let first = Pieces::new("one\ntwo three four", 10).next().unwrap();
+        assert_eq!(first.1, "one\n");
+    }
+
+    #[test]
+    fn the_estimate_gives_spans_in_order_on_character_boundaries() {
+        let text = "Straßenbahn, 日本語 x";
+        let spans = Estimate::new(512).token_spans(text);
+        let tokens: Vec<&str> = spans.iter().map(|&(from, to)| &text[from..to]).collect();
+        assert_eq!(tokens, ["Stra", "ßenb", "ahn", ",", "日", "本", "語", "x"]);
+    }
+
+    #[test]
+    fn a_text_that_is_too_long_is_cut_before_the_first_token_too_many() {
+        assert_eq!(cut("one two six ten", &Estimate::new(4)), "one two");
+        assert_eq!(cut("one two", &Estimate::new(4)), "one two");
+    }
+}
