@@ -1,1 +1,132 @@
 //! The command line.
+//!
+//! One file per subcommand, each with its arguments and one `run`; [`output`] is the only one that prints. Everything is
+//! asked of `vicd` through [`crate::client`], which starts it when none runs: no model and no store is ever opened here,
+//! so that a command starts in milliseconds.
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser, Subcommand};
+
+use crate::config::Config;
+use crate::error::{Error, Result};
+
+mod ask;
+mod bench;
+mod daemon;
+mod files;
+mod filter;
+mod index;
+mod jobs;
+mod models;
+mod output;
+mod progress;
+mod read;
+mod roots;
+mod status;
+mod text;
+mod values;
+
+use output::Printer;
+
+/// Finds things in your files: indexes them on this machine and answers questions with the places that prove it.
+#[derive(Debug, Parser)]
+#[command(name = "vic", version, arg_required_else_help = true, disable_help_subcommand = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Answers a question about the files
+    Ask(ask::Args),
+    /// Indexes folders or files, and watches them from then on
+    Index(index::Args),
+    /// Lists files by name, date, size, owner and state
+    Files(files::Args),
+    /// Prints the text of a file as it was extracted
+    Read(read::Args),
+    /// Says how much of the files is in the index, and what is not as it should be
+    Status(status::Args),
+    /// Lists, adds and removes the folders that are indexed
+    Roots(roots::Args),
+    /// Lists, shows and cancels index jobs
+    Jobs(jobs::Args),
+    /// Lists, fetches and verifies embedding models
+    Models(models::Args),
+    /// Starts, stops and inspects the daemon
+    Daemon(daemon::Args),
+    /// Measures parts of vic on this machine
+    Bench(bench::Args),
+    /// Prints a completion script
+    Completions {
+        /// The shell that it is for
+        shell: clap_complete::Shell,
+    },
+}
+
+/// Runs the command line of this process and returns its exit code: see [`crate::error::ErrorCode::exit_code`].
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let mut printer = Printer::stdout();
+    let done = run(cli.command, &mut printer).and_then(|()| printer.flush());
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // What was printed so far belongs before the error.
+            let _ = printer.flush();
+            output::report(&error);
+            ExitCode::from(error.code.exit_code())
+        }
+    }
+}
+
+fn run(command: Command, printer: &mut Printer) -> Result<()> {
+    if let Command::Completions { shell } = command {
+        let mut script = Vec::new();
+        clap_complete::generate(shell, &mut Cli::command(), "vic", &mut script);
+        return printer.raw(&String::from_utf8_lossy(&script));
+    }
+    let config = Config::load()?;
+    // One thread is enough to wait for the daemon, and starts faster than many.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Error::internal)?;
+    runtime.block_on(async {
+        match command {
+            Command::Ask(args) => ask::run(args, &config, printer).await,
+            Command::Index(args) => index::run(args, &config, printer).await,
+            Command::Files(args) => files::run(args, &config, printer).await,
+            Command::Read(args) => read::run(args, &config, printer).await,
+            Command::Status(args) => status::run(args, &config, printer).await,
+            Command::Roots(args) => roots::run(args, &config, printer).await,
+            Command::Jobs(args) => jobs::run(args, &config, printer).await,
+            Command::Models(args) => models::run(args, &config, printer).await,
+            Command::Daemon(args) => daemon::run(args, &config, printer).await,
+            Command::Bench(args) => bench::run(args, &config, printer).await,
+            Command::Completions { .. } => Ok(()),
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_commands_are_well_formed() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn wrong_usage_ends_with_2() {
+        for line in [
+            vec!["vic", "ask"],
+            vec!["vic", "ask", "x", "--min-size", "ten"],
+            vec!["vic", "files", "--after", "yesterday"],
+            vec!["vic", "index", "--wait", "--no-wait"],
+            vec!["vic", "nonsense"],
+        ] {
+            assert_eq!(Cli::try_parse_from(&line).unwrap_err().exit_code(), 2, "{line:?}");
+        }
+    }
+}

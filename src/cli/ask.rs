@@ -1,0 +1,205 @@
+//! `vic ask`: a question, and its answer for people or programs.
+
+use std::fmt::Write;
+use std::path::PathBuf;
+
+use serde::Deserialize;
+
+use crate::cli::filter::FilterArgs;
+use crate::cli::output::{Format, Printer};
+use crate::cli::{text, values};
+use crate::client::Client;
+use crate::config::Config;
+use crate::error::{Error, Result};
+use crate::model::{Anchor, AskRequest, AskResponse, PrivacyMode, ResponseStats, SearchHit};
+
+/// Lines of an excerpt that are shown; the rest is in the JSON and in the file.
+const EXCERPT_LINES: usize = 6;
+
+/// Places of one hit that are shown.
+const PLACES: usize = 3;
+
+/// Arguments of `vic ask`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The question, in plain words
+    #[arg(required = true)]
+    question: Vec<String>,
+    /// Only below this folder
+    #[arg(long)]
+    root: Option<PathBuf>,
+    /// Most files in the answer
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    limit: u32,
+    /// How the answer is printed; without it human on a terminal, else json
+    #[arg(long, value_enum)]
+    format: Option<Format>,
+    /// What may leave the machine: local_only, cloud_reasoning_ok or cloud_embedding_ok
+    #[arg(long, value_parser = privacy_mode, value_name = "MODE")]
+    privacy_mode: Option<PrivacyMode>,
+    #[command(flatten)]
+    filter: FilterArgs,
+}
+
+fn privacy_mode(name: &str) -> Result<PrivacyMode, String> {
+    PrivacyMode::from_name(name)
+        .ok_or_else(|| "use `local_only`, `cloud_reasoning_ok` or `cloud_embedding_ok`".to_string())
+}
+
+/// Asks, and prints the answer.
+pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
+    let query = args.question.join(" ");
+    if query.trim().is_empty() {
+        return Err(Error::invalid("the question is empty").hint("vic ask \"who signed the contract?\""));
+    }
+    let request = AskRequest {
+        query,
+        privacy_mode: args.privacy_mode,
+        warehouse_root: args.root.as_deref().map(values::absolute).transpose()?,
+        limit: Some(args.limit),
+        filters: args.filter.l0(),
+    };
+    let response = Client::connect_or_start(config).await?.ask(request).await?;
+    let format = args.format.unwrap_or(if printer.terminal { Format::Human } else { Format::Json });
+    match format {
+        Format::Json => printer.json(&response),
+        Format::Human => printer.raw(&human(&response, printer.styled)),
+    }
+}
+
+/// The answer for people, made safe for a terminal.
+fn human(response: &AskResponse, styled: bool) -> String {
+    let mut out = String::new();
+    if let Some(summary) = response.answer_summary.as_deref().filter(|it| !it.trim().is_empty()) {
+        out.push_str(&text::wrap(summary, 0, usize::MAX));
+        out.push_str("\n\n");
+    }
+    for (place, hit) in response.hits.iter().enumerate() {
+        one_hit(&mut out, place + 1, hit, styled);
+        out.push('\n');
+    }
+    for warning in &response.warnings {
+        let _ = writeln!(out, "warning: {}", text::visible(warning));
+    }
+    out.push_str(&footer(response));
+    out.push('\n');
+    out
+}
+
+fn one_hit(out: &mut String, number: usize, hit: &SearchHit, styled: bool) {
+    let (bold, plain) = if styled { ("\u{1b}[1m", "\u{1b}[0m") } else { ("", "") };
+    let _ = write!(out, "{number}. {bold}{}{plain}", text::visible(&hit.path));
+    let places: Vec<String> = anchors(hit).iter().map(place).filter(|it| !it.is_empty()).take(PLACES).collect();
+    if !places.is_empty() {
+        let _ = write!(out, "  {}", places.join("; "));
+    }
+    let _ = writeln!(out, "  {:.3} {}", hit.score, text::visible(&hit.tier));
+    for part in [text::wrap(&hit.excerpt, 3, EXCERPT_LINES), text::wrap(&hit.reasoning, 3, 2)] {
+        if !part.is_empty() {
+            let _ = writeln!(out, "{part}");
+        }
+    }
+}
+
+/// The places of a hit: `anchors` of its metadata, or one `anchor`.
+fn anchors(hit: &SearchHit) -> Vec<Anchor> {
+    let many = hit.metadata.get("anchors").and_then(|it| Vec::<Anchor>::deserialize(it).ok());
+    let one = || hit.metadata.get("anchor").and_then(|it| Anchor::deserialize(it).ok());
+    many.or_else(|| one().map(|it| vec![it])).unwrap_or_default()
+}
+
+/// `page 3, lines 10-12`; empty when the anchor says nothing a person looks for.
+pub(crate) fn place(anchor: &Anchor) -> String {
+    let mut parts = Vec::new();
+    if let Some(member) = &anchor.member {
+        parts.push(format!("!/{member}"));
+    }
+    if let Some(page) = anchor.page {
+        parts.push(format!("page {page}"));
+    }
+    if let Some(sheet) = &anchor.sheet {
+        parts.push(format!("sheet {sheet}"));
+    }
+    parts.extend(anchor.cell.clone());
+    parts.extend(anchor.part.clone());
+    parts.extend(anchor.symbol.clone());
+    match (anchor.line_start, anchor.line_end) {
+        (Some(first), Some(last)) if last > first => parts.push(format!("lines {first}-{last}")),
+        (Some(line), _) => parts.push(format!("line {line}")),
+        _ => {}
+    }
+    text::visible(&parts.join(", ")).into_owned()
+}
+
+fn footer(response: &AskResponse) -> String {
+    let mut line = match response.hits.len() {
+        0 => "nothing found".to_string(),
+        number => text::plural(number as u64, "file"),
+    };
+    let ResponseStats { latency_ms, chunk_rows_indexed, embed_model, .. } = response.stats.clone().unwrap_or_default();
+    if let Some(latency) = latency_ms {
+        let _ = write!(line, " in {latency:.0} ms");
+    }
+    if let Some(chunks) = chunk_rows_indexed {
+        let _ = write!(line, ", {} searched", text::plural(chunks, "chunk"));
+    }
+    if let Some(model) = embed_model {
+        let _ = write!(line, ", {}", text::visible(&model));
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::serve::fake;
+
+    #[test]
+    fn an_answer_reads_like_this() {
+        let expected = "\
+Ada signed it.
+
+1. notes/plan.md  lines 3-5  0.812 L1
+   The budget of the harbour project was signed by Ada on Monday.
+   keyword rank 1, vector rank 2
+
+warning: 2 files are still to be read
+1 file in 12 ms, 1,234 chunks searched, all-MiniLM-L6-v2
+";
+        assert_eq!(human(&fake::answer("x"), false), expected);
+    }
+
+    #[test]
+    fn an_answer_without_hits_says_so() {
+        let empty =
+            AskResponse { hits: vec![], answer_summary: None, warnings: vec![], stats: None, ..fake::answer("x") };
+        assert_eq!(human(&empty, true), "nothing found\n");
+    }
+
+    #[test]
+    fn files_cannot_write_to_the_terminal() {
+        let mut answer = fake::answer("x");
+        let hit = &mut answer.hits[0];
+        for field in [&mut hit.path, &mut hit.excerpt, &mut hit.reasoning, &mut hit.tier] {
+            *field = "\u{1b}]0;owned\u{7}\u{9b}2J".into();
+        }
+        answer.answer_summary = Some("\u{1b}[2J".into());
+        answer.warnings = vec!["\u{1b}[2J\nerror: fake".into()];
+        let anchor = Anchor { sheet: Some("\u{1b}c".into()), ..Anchor::default() };
+        answer.hits[0].metadata.insert("anchors".into(), serde_json::json!([anchor]));
+        let shown = human(&answer, false);
+        assert!(!shown.contains(['\u{1b}', '\u{7}', '\u{9b}']), "{shown}");
+        assert!(shown.contains("sheet \\u{1b}c"), "{shown}");
+        assert!(!shown.contains("\nerror"), "{shown}");
+    }
+
+    #[test]
+    fn a_place_is_what_a_person_looks_for() {
+        let anchor = Anchor { byte_start: Some(1), byte_end: Some(2), ..Anchor::default() };
+        assert_eq!(place(&anchor), "");
+        let anchor = Anchor { page: Some(3), line_start: Some(7), line_end: Some(7), ..anchor };
+        assert_eq!(place(&anchor), "page 3, line 7");
+        let anchor = Anchor { sheet: Some("Q1".into()), cell: Some("B2:D9".into()), ..Anchor::default() };
+        assert_eq!(place(&anchor), "sheet Q1, B2:D9");
+    }
+}

@@ -1,0 +1,89 @@
+//! `vic daemon`: starts, stops and inspects `vicd`. Only here is a command content without a daemon.
+
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, test_kill_process};
+
+use crate::cli::output::{Format, FormatArgs, Printer, note};
+use crate::cli::status;
+use crate::client::{self, Client};
+use crate::config::Config;
+use crate::error::{Error, ErrorCode, Result};
+
+/// How long a daemon may take to end: its requests have 10 seconds, then the store is closed.
+const STOP_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Pause between two looks at whether it still runs.
+const POLL: Duration = Duration::from_millis(20);
+
+/// Arguments of `vic daemon`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// Starts the daemon in the background, unless it runs
+    Start,
+    /// Ends the daemon and waits until it is gone
+    Stop,
+    /// Says whether the daemon runs
+    Status {
+        #[command(flatten)]
+        output: FormatArgs,
+    },
+    /// Runs the daemon in the foreground
+    Run,
+}
+
+/// Does what was asked.
+pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
+    match args.command {
+        Command::Start => {
+            let status = Client::connect_or_start(config).await?.status().await?;
+            printer.line(&status::daemon_line(&status))
+        }
+        Command::Stop => stop(config, printer).await,
+        Command::Status { output } => {
+            let mut status = Client::connect(config).await?.status().await?;
+            if let Some(warning) = client::version_warning(&status) {
+                note(&format!("warning: {warning}"));
+            }
+            status.roots = status::printable(status.roots);
+            match output.format {
+                Format::Json => printer.json(&status),
+                Format::Human => printer.line(&status::daemon_line(&status)),
+            }
+        }
+        Command::Run => {
+            let mut command = client::vicd_command(config);
+            let program = PathBuf::from(command.get_program());
+            // Returns only when it could not be started.
+            Err(Error::io("start", &program, &command.exec()))
+        }
+    }
+}
+
+/// Ends the daemon. One that does not run is as good as ended.
+async fn stop(config: &Config, printer: &mut Printer) -> Result<()> {
+    let client = match Client::connect(config).await {
+        Err(error) if error.code == ErrorCode::Unavailable => return printer.line("vicd was not running"),
+        connected => connected?,
+    };
+    let pid = client.status().await?.pid;
+    client.shutdown().await?;
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    let deadline = Instant::now() + STOP_TIMEOUT;
+    while pid.is_some_and(|pid| test_kill_process(pid).is_ok()) {
+        if Instant::now() > deadline {
+            return Err(Error::new(ErrorCode::DeadlineExceeded, "vicd was told to stop but still runs")
+                .hint(format!("see `{}`", config.log_path().display())));
+        }
+        tokio::time::sleep(POLL).await;
+    }
+    printer.line("vicd stopped")
+}

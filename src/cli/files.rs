@@ -1,0 +1,195 @@
+//! `vic files`: files by metadata and state.
+
+use std::path::PathBuf;
+
+use chrono::{DateTime, Local, SecondsFormat, Utc};
+use clap::ValueEnum;
+use serde::Serialize;
+
+use crate::cli::filter::FilterArgs;
+use crate::cli::output::{Format, FormatArgs, Printer, note};
+use crate::cli::{text, values};
+use crate::client::Client;
+use crate::config::Config;
+use crate::error::Result;
+use crate::model::{FileFilter, FileKind, FileRecord, FileState};
+
+/// Files asked for at once: small enough to show the first at once, large enough that a million takes a thousand calls.
+const PAGE: u64 = 1_000;
+
+/// Arguments of `vic files`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Words that the name must contain, in any case
+    words: Vec<String>,
+    /// Only below this folder
+    #[arg(long)]
+    root: Option<PathBuf>,
+    /// Only files in this state
+    #[arg(long, value_enum)]
+    state: Option<State>,
+    #[command(flatten)]
+    filter: FilterArgs,
+    /// Most files
+    #[arg(long, default_value_t = 100)]
+    limit: u64,
+    #[command(flatten)]
+    output: FormatArgs,
+}
+
+/// [`FileState`] as an argument.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum State {
+    /// Known, not yet read
+    Pending,
+    /// In the index
+    Indexed,
+    /// Left out on purpose
+    Skipped,
+    /// Could not be read
+    Failed,
+}
+
+impl From<State> for FileState {
+    fn from(state: State) -> FileState {
+        match state {
+            State::Pending => FileState::Pending,
+            State::Indexed => FileState::Indexed,
+            State::Skipped => FileState::Skipped,
+            State::Failed => FileState::Failed,
+        }
+    }
+}
+
+/// One file as JSON.
+#[derive(Debug, Serialize)]
+struct Row {
+    path: String,
+    root: String,
+    size: u64,
+    modified: Option<String>,
+    owner: String,
+    extension: String,
+    kind: FileKind,
+    media_type: String,
+    state: FileState,
+    reason: Option<&'static str>,
+    detail: String,
+    chunks: u32,
+    hash: Option<String>,
+}
+
+/// The list as JSON.
+#[derive(Debug, Serialize)]
+struct Rows {
+    total: u64,
+    files: Vec<Row>,
+}
+
+/// Lists.
+pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
+    let under = args.root.as_deref().map(values::absolute).transpose()?.map(PathBuf::from);
+    let filter =
+        FileFilter { under, name_words: args.words, state: args.state.map(Into::into), ..args.filter.file_filter()? };
+    let client = Client::connect_or_start(config).await?;
+    let mut rows = Rows { total: 0, files: Vec::new() };
+    let mut shown = 0;
+    while shown < args.limit && !printer.closed() {
+        let page = PAGE.min(args.limit - shown);
+        let (files, total) = client.files(filter.clone(), page as u32, shown).await?;
+        shown += files.len() as u64;
+        rows.total = total;
+        if files.is_empty() {
+            break;
+        }
+        match args.output.format {
+            Format::Json => rows.files.extend(files.iter().map(row)),
+            Format::Human => files.iter().try_for_each(|file| printer.line(&human(file)))?,
+        }
+        if shown >= total {
+            break;
+        }
+    }
+    match args.output.format {
+        Format::Json => printer.json(&rows),
+        Format::Human if shown < rows.total => {
+            printer.flush()?;
+            note(&format!("{} of {}; --limit shows more", text::count(shown), text::plural(rows.total, "file")));
+            Ok(())
+        }
+        Format::Human => Ok(()),
+    }
+}
+
+/// One file in one line, its path last.
+fn human(file: &FileRecord) -> String {
+    let modified = modified(file).map(|it| it.with_timezone(&Local).format("%Y-%m-%d %H:%M").to_string());
+    let mut line = format!(
+        "{:<8} {:>10}  {:<16}  {}",
+        state(file.state),
+        text::bytes(file.found.size),
+        modified.unwrap_or_default(),
+        text::visible(&file.absolute().to_string_lossy()),
+    );
+    if let Some(reason) = file.reason {
+        line.push_str(&format!("  ({}", reason.name()));
+        if !file.detail.is_empty() {
+            line.push_str(&format!(": {}", text::visible(&file.detail)));
+        }
+        line.push(')');
+    }
+    line
+}
+
+fn row(file: &FileRecord) -> Row {
+    Row {
+        path: file.absolute().to_string_lossy().into_owned(),
+        root: file.root.to_string_lossy().into_owned(),
+        size: file.found.size,
+        modified: modified(file).map(|it| it.to_rfc3339_opts(SecondsFormat::AutoSi, true)),
+        owner: file.owner.clone(),
+        extension: file.extension.clone(),
+        kind: file.kind,
+        media_type: file.media_type.clone(),
+        state: file.state,
+        reason: file.reason.map(|it| it.name()),
+        detail: file.detail.clone(),
+        chunks: file.chunks,
+        hash: file.hash.map(|it| it.to_string()),
+    }
+}
+
+fn state(state: FileState) -> &'static str {
+    match state {
+        FileState::Pending => "pending",
+        FileState::Indexed => "indexed",
+        FileState::Skipped => "skipped",
+        FileState::Failed => "failed",
+    }
+}
+
+fn modified(file: &FileRecord) -> Option<DateTime<Utc>> {
+    Some(DateTime::from_timestamp_nanos(file.found.modified_ns))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::serve::fake;
+
+    #[test]
+    fn a_failed_file_says_why_and_cannot_colour_the_terminal() {
+        let line = human(&fake::file());
+        assert!(line.starts_with("failed      2.0 KiB  2023-11-1"), "{line}");
+        assert!(line.ends_with("  /w/a\\u{1b}[31m.pdf  (damaged: no end)"), "{line}");
+    }
+
+    #[test]
+    fn json_has_every_fact() {
+        let json = serde_json::to_value(row(&fake::file())).unwrap();
+        assert_eq!(json["path"], "/w/a\u{1b}[31m.pdf");
+        assert_eq!(json["modified"], "2023-11-14T22:13:20Z");
+        assert_eq!((&json["state"], &json["reason"]), (&"failed".into(), &"damaged".into()));
+        assert_eq!(json["hash"].as_str().unwrap().len(), 64);
+    }
+}

@@ -1,0 +1,128 @@
+//! `vic index`: starts a job and, unless told not to, stays until it has ended.
+
+use std::path::PathBuf;
+
+use crate::cli::output::{Format, FormatArgs, Printer};
+use crate::cli::progress::Progress;
+use crate::cli::{jobs, status, values};
+use crate::client::Client;
+use crate::config::Config;
+use crate::error::{Error, ErrorCode, Result};
+use crate::model::{IndexRequest, JobSnapshot, JobState};
+
+/// Arguments of `vic index`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Folders or files; without any, every known root
+    paths: Vec<PathBuf>,
+    /// Read and embed everything again, changed or not
+    #[arg(long)]
+    full: bool,
+    /// Stop after names, sizes and dates
+    #[arg(long)]
+    metadata_only: bool,
+    /// Read at most this many files; the rest stay pending
+    #[arg(long, value_name = "N")]
+    max_files: Option<u64>,
+    /// Stay until the job has ended (the default)
+    #[arg(long, conflicts_with = "no_wait")]
+    wait: bool,
+    /// Print the job's id and go
+    #[arg(long)]
+    no_wait: bool,
+    #[command(flatten)]
+    output: FormatArgs,
+}
+
+/// Indexes, and prints how it went.
+pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
+    let request = IndexRequest {
+        paths: args.paths.iter().map(|path| values::absolute(path)).collect::<Result<_>>()?,
+        full: args.full,
+        metadata_only: args.metadata_only,
+        max_files: args.max_files,
+    };
+    let client = Client::connect_or_start(config).await?;
+    let job = client.start_index(request).await?;
+    if args.no_wait {
+        return match args.output.format {
+            Format::Json => printer.json(&job),
+            Format::Human => printer.line(&job.job_id),
+        };
+    }
+    let job = follow(&client, job).await?;
+    match args.output.format {
+        Format::Json => printer.json(&job)?,
+        Format::Human => {
+            printer.line(&jobs::summary(&job))?;
+            // Without the coverage the summary still stands.
+            if let Ok(status) = client.status().await {
+                printer.raw(&status::coverage(&status.coverage))?;
+            }
+        }
+    }
+    outcome(&job)
+}
+
+/// Shows the progress of a job until it has ended. Ctrl-C cancels the job; a second one leaves at once.
+pub(crate) async fn follow(client: &Client, mut job: JobSnapshot) -> Result<JobSnapshot> {
+    use futures::StreamExt;
+    use tokio::signal::unix::{SignalKind, signal};
+
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(Error::internal)?;
+    let mut snapshots = std::pin::pin!(client.watch_job(&job.job_id).await?);
+    let mut progress = Progress::start();
+    let mut cancelled = false;
+    while !job.state.is_final() {
+        tokio::select! {
+            item = snapshots.next() => match item {
+                Some(snapshot) => {
+                    job = snapshot?;
+                    progress.show(&job);
+                }
+                None => return Err(Error::new(ErrorCode::Unavailable, "vicd went before the job had ended")),
+            },
+            _ = interrupt.recv() => {
+                if cancelled {
+                    return Err(stopped());
+                }
+                cancelled = true;
+                client.cancel_job(&job.job_id).await?;
+            }
+        }
+    }
+    Ok(job)
+}
+
+/// Says whether the job ended well.
+fn outcome(job: &JobSnapshot) -> Result<()> {
+    match job.state {
+        JobState::Failed => {
+            let cause = job.error.as_deref().unwrap_or("for an unknown reason");
+            Err(Error::internal(format!("the job failed: {cause}"))
+                .hint("`vic status` says what is not as it should be"))
+        }
+        JobState::Cancelled => Err(stopped()),
+        JobState::Queued | JobState::Running | JobState::Completed => Ok(()),
+    }
+}
+
+fn stopped() -> Error {
+    Error::new(ErrorCode::Cancelled, "the job was cancelled").hint("what was read stays; `vic index` goes on")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::serve::fake;
+
+    #[test]
+    fn the_exit_code_tells_how_the_job_ended() {
+        for (state, code) in
+            [(JobState::Completed, None), (JobState::Cancelled, Some(130)), (JobState::Failed, Some(1))]
+        {
+            assert_eq!(outcome(&fake::job(state, 1)).err().map(|it| it.code.exit_code()), code);
+        }
+        assert_eq!(outcome(&fake::job(JobState::Failed, 1)).unwrap_err().message, "the job failed: the disk is full");
+    }
+}

@@ -1,0 +1,135 @@
+//! The one printer. Standard output carries results, standard error progress and errors.
+//!
+//! File names and file contents are not trusted: control characters that a terminal would obey are made visible (see
+//! [`crate::cli::text::visible`]). A reader that goes away early, as `head` does, is no error.
+
+use std::io::{self, BufWriter, IsTerminal, Write};
+
+use clap::ValueEnum;
+use serde::Serialize;
+
+use crate::cli::text::{visible, visible_json};
+use crate::error::{Error, Result};
+
+/// How results are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// Text for people
+    Human,
+    /// JSON for programs
+    Json,
+}
+
+/// The format option of a command whose results people look at.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub(crate) struct FormatArgs {
+    /// How the result is printed
+    #[arg(long, value_enum, default_value_t = Format::Human)]
+    pub(crate) format: Format,
+}
+
+/// Writes to standard output.
+pub(crate) struct Printer {
+    sink: Box<dyn Write>,
+    /// Whether somebody looks at it.
+    pub(crate) terminal: bool,
+    /// Whether it may be coloured: a terminal, and NO_COLOR does not object.
+    pub(crate) styled: bool,
+    closed: bool,
+}
+
+impl Printer {
+    /// Makes the printer of this process.
+    pub(crate) fn stdout() -> Printer {
+        let stdout = io::stdout();
+        let terminal = stdout.is_terminal();
+        let styled = terminal && anstream::AutoStream::choice(&stdout) != anstream::ColorChoice::Never;
+        Printer { sink: Box::new(BufWriter::new(stdout)), terminal, styled, closed: false }
+    }
+
+    /// Prints a text as it is. The caller has made it safe.
+    pub(crate) fn raw(&mut self, text: &str) -> Result<()> {
+        let written = if self.closed { Ok(()) } else { self.sink.write_all(text.as_bytes()) };
+        self.quietly(written)
+    }
+
+    /// Prints a text and a line break.
+    pub(crate) fn line(&mut self, text: &str) -> Result<()> {
+        self.raw(text)?;
+        self.raw("\n")
+    }
+
+    /// Prints a value as JSON over several lines.
+    pub(crate) fn json(&mut self, value: &impl Serialize) -> Result<()> {
+        let json = serde_json::to_string_pretty(value).map_err(Error::internal)?;
+        self.line(&visible_json(&json))
+    }
+
+    /// Says whether nobody reads any more.
+    pub(crate) fn closed(&self) -> bool {
+        self.closed
+    }
+
+    /// Writes out what is held back.
+    pub(crate) fn flush(&mut self) -> Result<()> {
+        let written = if self.closed { Ok(()) } else { self.sink.flush() };
+        self.quietly(written)
+    }
+
+    fn quietly(&mut self, written: io::Result<()>) -> Result<()> {
+        match written {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                self.closed = true;
+                Ok(())
+            }
+            written => written.map_err(|error| Error::internal(format!("cannot write the result: {error}"))),
+        }
+    }
+}
+
+/// Prints an error and its cure.
+pub(crate) fn report(error: &Error) {
+    note(&format!("error: {}", error.message));
+    if let Some(hint) = &error.hint {
+        note(&format!("hint: {hint}"));
+    }
+}
+
+/// Prints one line to standard error. That nobody reads it is no reason to fail.
+pub(crate) fn note(line: &str) {
+    let _ = writeln!(io::stderr().lock(), "{}", visible(line));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Takes some bytes, then is gone.
+    struct Pipe(usize);
+
+    impl Write for Pipe {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            match self.0 {
+                0 => Err(io::ErrorKind::BrokenPipe.into()),
+                left => {
+                    let taken = left.min(bytes.len());
+                    self.0 -= taken;
+                    Ok(taken)
+                }
+            }
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_broken_pipe_is_quiet() {
+        let mut printer = Printer { sink: Box::new(Pipe(3)), terminal: false, styled: false, closed: false };
+        printer.line("one").unwrap();
+        assert!(printer.closed());
+        printer.line("two").unwrap();
+        printer.flush().unwrap();
+    }
+}

@@ -1,0 +1,153 @@
+//! What a user may type for a size, a date and a path.
+
+use std::path::{Path, PathBuf};
+
+use chrono::{DateTime, Local, NaiveDate, NaiveTime, TimeDelta, TimeZone, Utc};
+
+use crate::error::{Error, IoContext, Result};
+
+/// Understands bytes with an optional unit of 1024: `512`, `10k`, `1.5M`, `2GiB`.
+pub(crate) fn size(text: &str) -> Result<u64, String> {
+    let wrong = || format!("`{text}` is not a size: use `512`, `10k`, `5M` or `1G`");
+    let end = text.find(|it: char| !it.is_ascii_digit() && it != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    let unit = unit.trim().to_ascii_lowercase();
+    let letter = unit.strip_suffix("ib").or(unit.strip_suffix('b')).unwrap_or(&unit);
+    let factor = match letter {
+        "" => 1u64,
+        "k" => 1 << 10,
+        "m" => 1 << 20,
+        "g" => 1 << 30,
+        "t" => 1 << 40,
+        _ => return Err(wrong()),
+    };
+    if let Ok(whole) = number.parse::<u64>() {
+        return whole.checked_mul(factor).ok_or_else(wrong);
+    }
+    let fraction = number.parse::<f64>().map_err(|_| wrong())?;
+    Ok((fraction * factor as f64) as u64)
+}
+
+/// Understands `2026-05-01` (midnight here), RFC 3339 date-times, and `12h`, `7d`, `2w`, `1y` ago.
+pub(crate) fn date(text: &str) -> Result<DateTime<Utc>, String> {
+    date_at(text, Local::now())
+}
+
+fn date_at<Z: TimeZone>(text: &str, now: DateTime<Z>) -> Result<DateTime<Utc>, String> {
+    let wrong = || format!("`{text}` is not a date: use `2026-05-01`, `2026-05-01T12:00:00Z`, `7d` or `2w`");
+    if let Ok(moment) = DateTime::parse_from_rfc3339(text) {
+        return Ok(moment.to_utc());
+    }
+    if let Ok(day) = text.parse::<NaiveDate>() {
+        // Where the clock skips midnight, the day begins at the first moment that exists.
+        let midnight = day.and_time(NaiveTime::MIN);
+        let first = (0..4)
+            .find_map(|hours| now.timezone().from_local_datetime(&(midnight + TimeDelta::hours(hours))).earliest());
+        return first.map(|it| it.to_utc()).ok_or_else(wrong);
+    }
+    let (number, unit) = text.split_at(text.len() - text.chars().next_back().map_or(0, char::len_utf8));
+    let number: i64 = number.parse::<u32>().map_err(|_| wrong())?.into();
+    let hours = match unit {
+        "h" => number,
+        "d" => number * 24,
+        "w" => number * 24 * 7,
+        "y" => number * 24 * 365,
+        _ => return Err(wrong()),
+    };
+    TimeDelta::try_hours(hours).and_then(|ago| now.to_utc().checked_sub_signed(ago)).ok_or_else(wrong)
+}
+
+/// Makes a path absolute against the working directory, as the daemon knows it: symlinks resolved as far as the path
+/// exists. The part after `!/`, inside an archive, stays as it is.
+///
+/// # Errors
+/// `InvalidArgument` when it is not UTF-8, since the daemon takes such paths only below a root.
+pub(crate) fn absolute(path: &Path) -> Result<String> {
+    let resolved = match std::fs::canonicalize(path) {
+        Ok(resolved) => resolved,
+        Err(_) => resolve_archive(path).map_or_else(|| std::path::absolute(path).at("resolve", path), Ok)?,
+    };
+    resolved.into_os_string().into_string().map_err(|path| {
+        Error::invalid(format!("`{}` is not UTF-8", path.to_string_lossy())).hint("name the folder above it")
+    })
+}
+
+/// `archive.zip!/member` with the archive resolved.
+fn resolve_archive(path: &Path) -> Option<PathBuf> {
+    let (archive, member) = path.to_str()?.split_once("!/")?;
+    let mut resolved = std::fs::canonicalize(archive).ok()?.into_os_string();
+    resolved.push("!/");
+    resolved.push(member);
+    Some(resolved.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_understood() {
+        for (text, expected) in [
+            ("0", Some(0)),
+            ("512", Some(512)),
+            ("10k", Some(10_240)),
+            ("10K", Some(10_240)),
+            ("5M", Some(5 << 20)),
+            ("1.5MiB", Some(3 << 19)),
+            ("1 GB", Some(1 << 30)),
+            ("2t", Some(2 << 40)),
+            ("", None),
+            ("k", None),
+            ("-1", None),
+            ("10x", None),
+            ("1.2.3k", None),
+            ("99999999999999T", None),
+        ] {
+            assert_eq!(size(text).ok(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn dates_are_understood() {
+        let zone = chrono::FixedOffset::east_opt(2 * 3_600).unwrap();
+        let now = zone.with_ymd_and_hms(2026, 5, 15, 12, 0, 0).unwrap();
+        for (text, expected) in [
+            ("2026-05-01", Some("2026-04-30T22:00:00Z")),
+            ("2026-05-01T12:00:00+02:00", Some("2026-05-01T10:00:00Z")),
+            ("7d", Some("2026-05-08T10:00:00Z")),
+            ("2w", Some("2026-05-01T10:00:00Z")),
+            ("12h", Some("2026-05-14T22:00:00Z")),
+            ("1y", Some("2025-05-15T10:00:00Z")),
+            ("", None),
+            ("d", None),
+            ("-7d", None),
+            ("7", None),
+            ("7ä", None),
+            ("4294967295y", None),
+            ("2026-02-30", None),
+            ("yesterday", None),
+        ] {
+            let expected = expected.map(|it| it.parse::<DateTime<Utc>>().unwrap());
+            assert_eq!(date_at(text, now).ok(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn paths_are_resolved_as_far_as_they_exist() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = std::fs::canonicalize(dir.path()).unwrap();
+        std::fs::create_dir(root.join("real")).unwrap();
+        std::fs::write(root.join("real/a.zip"), "").unwrap();
+        std::os::unix::fs::symlink(root.join("real"), root.join("link")).unwrap();
+        for (path, expected) in [
+            ("link/../real", "real"),
+            ("link/a.zip", "real/a.zip"),
+            ("link/a.zip!/b/c.txt", "real/a.zip!/b/c.txt"),
+            ("gone/b.txt", "gone/b.txt"),
+        ] {
+            assert_eq!(absolute(&root.join(path)).unwrap(), root.join(expected).to_str().unwrap(), "{path}");
+        }
+        let here = std::env::current_dir().unwrap();
+        assert_eq!(absolute(Path::new("no such file")).unwrap(), here.join("no such file").to_str().unwrap());
+    }
+}

@@ -1,0 +1,268 @@
+//! A [`Service`] for tests: it answers from what it was told and remembers what it was asked.
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::error::{Error, ErrorCode, Result};
+use crate::model::{
+    Anchor, AskRequest, AskResponse, Block, BlockKind, Coverage, Document, FileFilter, FileKind, FileRecord, FileState,
+    FoundFile, IndexRequest, JobSnapshot, JobState, Phase, PrivacyMode, QueryPlan, ResponseStats, Root, SearchHit,
+    Status,
+};
+use crate::serve::Service;
+
+/// See the module.
+pub(crate) struct FakeService {
+    /// The last question.
+    pub(crate) asked: Mutex<Option<AskRequest>>,
+    /// The last list of files that was asked for.
+    pub(crate) listed: Mutex<Option<(FileFilter, u32, u64)>>,
+    /// The one job, `job-1`.
+    pub(crate) job: watch::Sender<JobSnapshot>,
+    /// Told by [`Service::shutdown`].
+    pub(crate) shutdown: CancellationToken,
+    /// How long an answer takes.
+    pub(crate) latency: Duration,
+}
+
+impl FakeService {
+    pub(crate) fn new() -> FakeService {
+        FakeService {
+            asked: Mutex::default(),
+            listed: Mutex::default(),
+            job: watch::Sender::new(job(JobState::Queued, 0)),
+            shutdown: CancellationToken::new(),
+            latency: Duration::ZERO,
+        }
+    }
+}
+
+#[async_trait::async_trait]
+impl Service for FakeService {
+    async fn ask(&self, request: AskRequest) -> Result<AskResponse> {
+        tokio::time::sleep(self.latency).await;
+        *self.asked.lock().unwrap() = Some(request.clone());
+        match request.query.as_str() {
+            "locked" => Err(Error::new(ErrorCode::Locked, "`/dätä` is in use").hint("stop the other `vicd`")),
+            query => Ok(answer(query)),
+        }
+    }
+
+    async fn start_index(&self, request: IndexRequest) -> Result<JobSnapshot> {
+        self.job.send_modify(|it| it.request = request);
+        Ok(self.job.borrow().clone())
+    }
+
+    fn watch_job(&self, job_id: &str) -> Result<watch::Receiver<JobSnapshot>> {
+        match job_id {
+            "job-1" => Ok(self.job.subscribe()),
+            _ => Err(Error::not_found(format!("no job `{job_id}`"))),
+        }
+    }
+
+    async fn job(&self, job_id: &str) -> Result<JobSnapshot> {
+        match job_id {
+            "job-1" => Ok(self.job.borrow().clone()),
+            "job-0" => Ok(JobSnapshot { job_id: "job-0".into(), ..job(JobState::Failed, 1) }),
+            _ => Err(Error::not_found(format!("no job `{job_id}`"))),
+        }
+    }
+
+    async fn jobs(&self, limit: u32) -> Result<Vec<JobSnapshot>> {
+        Ok(vec![self.job.borrow().clone(); limit.min(2) as usize])
+    }
+
+    async fn cancel_job(&self, job_id: &str) -> Result<JobSnapshot> {
+        self.job(job_id).await?;
+        self.job.send_modify(|it| it.state = JobState::Cancelled);
+        Ok(self.job.borrow().clone())
+    }
+
+    async fn status(&self) -> Result<Status> {
+        Ok(status())
+    }
+
+    async fn files(&self, filter: FileFilter, limit: u32, offset: u64) -> Result<(Vec<FileRecord>, u64)> {
+        *self.listed.lock().unwrap() = Some((filter, limit, offset));
+        Ok((if offset == 0 { vec![file()] } else { Vec::new() }, 1))
+    }
+
+    async fn read(&self, path: &str) -> Result<Document> {
+        match path {
+            "/w/plan.md" => Ok(document()),
+            _ => {
+                Err(Error::new(ErrorCode::PermissionDenied, format!("`{path}` is in no root")).hint("`vic roots add`"))
+            }
+        }
+    }
+
+    async fn roots(&self) -> Result<Vec<Root>> {
+        Ok(status().roots)
+    }
+
+    async fn add_root(&self, path: &str) -> Result<Root> {
+        Ok(Root { id: 2, path: path.into(), available: true, problem: String::new() })
+    }
+
+    async fn remove_root(&self, path: &str) -> Result<()> {
+        if path == "/w" { Ok(()) } else { Err(Error::not_found(format!("no root `{path}`"))) }
+    }
+
+    async fn embed(&self, texts: Vec<String>, query: bool) -> Result<Vec<Vec<f32>>> {
+        Ok(texts.iter().map(|text| vec![text.len() as f32, f32::from(u8::from(query))]).collect())
+    }
+
+    async fn shutdown(&self) -> Result<()> {
+        self.shutdown.cancel();
+        Ok(())
+    }
+}
+
+/// An answer with one hit, every field set.
+pub(crate) fn answer(query: &str) -> AskResponse {
+    let anchor = Anchor { line_start: Some(3), line_end: Some(5), verbatim: true, ..Anchor::default() };
+    let metadata = serde_json::json!({"size": u64::MAX, "zeta": 1, "anchors": [anchor], "alpha": null});
+    let serde_json::Value::Object(metadata) = metadata else { unreachable!("an object was made") };
+    AskResponse {
+        query_plan: QueryPlan {
+            intent: "search".into(),
+            l0_filters: None,
+            l1_query_text: Some(query.into()),
+            l1_threshold: Some(0.25),
+            requires_l2: false,
+            l2_skills: vec!["ocr_image".into()],
+            l2_top_k: Some(3),
+            privacy_mode: PrivacyMode::LocalOnly,
+            raw_user_text: query.into(),
+            planner_model_id: Some("rules-v1".into()),
+        },
+        hits: vec![SearchHit {
+            path: "notes/plan.md".into(),
+            score: 0.8125,
+            tier: "L1".into(),
+            layers: vec!["L0".into(), "L1".into()],
+            excerpt: "The budget of the harbour project was signed by Ada on Monday.".into(),
+            metadata,
+            reasoning: "keyword rank 1, vector rank 2".into(),
+        }],
+        answer_summary: Some("Ada signed it.".into()),
+        warnings: vec!["2 files are still to be read".into()],
+        stats: Some(ResponseStats {
+            pipeline: "tiered".into(),
+            warehouse_root: "/w".into(),
+            db_path: "/d/index".into(),
+            latency_ms: Some(12.5),
+            embed_model: Some("all-MiniLM-L6-v2".into()),
+            chunk_rows_indexed: Some(1_234),
+            unique_paths_in_index: Some(1),
+            l1_candidates_merged: Some(7),
+            hits_returned: 1,
+            hits_by_tier: [("L1".to_string(), 1)].into(),
+            filesystem_files_seen: None,
+        }),
+    }
+}
+
+/// `job-1` in that state, with so many files done.
+pub(crate) fn job(state: JobState, files_done: u64) -> JobSnapshot {
+    JobSnapshot {
+        job_id: "job-1".into(),
+        state,
+        phase: if state.is_final() { Phase::Done } else { Phase::Indexing },
+        request: IndexRequest { paths: vec!["/w".into()], full: true, metadata_only: false, max_files: Some(9) },
+        created_ms: 1_700_000_000_000,
+        started_ms: Some(1_700_000_001_000),
+        finished_ms: state.is_final().then_some(1_700_000_003_500),
+        files_found: 12,
+        files_total: 10,
+        files_done,
+        files_failed: 1,
+        files_removed: 2,
+        chunks_written: 40,
+        chunks_embedded: 30,
+        tokens_embedded: 5_000,
+        tokens_per_second: 2_000.0,
+        eta_seconds: Some(65.0),
+        last_error: Some("a.pdf: damaged".into()),
+        error: (state == JobState::Failed).then(|| "the disk is full".into()),
+    }
+}
+
+/// A daemon with one root.
+pub(crate) fn status() -> Status {
+    Status {
+        version: env!("CARGO_PKG_VERSION").into(),
+        pid: 4_242,
+        uptime_seconds: 93_784,
+        rss_mib: 310.5,
+        peak_rss_mib: 420.0,
+        data_dir: "/d".into(),
+        listen: "127.0.0.1:8765".into(),
+        privacy_mode: PrivacyMode::LocalOnly,
+        embed_model: "all-MiniLM-L6-v2 (onnx)".into(),
+        dimension: 384,
+        index_ready: true,
+        chunks: 1_234,
+        store_bytes: 5 << 20,
+        roots: vec![Root { id: 1, path: "/w".into(), available: true, problem: String::new() }],
+        coverage: Coverage {
+            found: 12,
+            indexed: 8,
+            skipped: 2,
+            failed: 1,
+            pending: 1,
+            reasons: [("too_large".to_string(), 2), ("damaged".to_string(), 1)].into(),
+        },
+        running_jobs: vec![job(JobState::Running, 4)],
+        degraded: vec!["watching is off: raise fs.inotify.max_user_watches".into()],
+    }
+}
+
+/// A file that failed, every field set.
+pub(crate) fn file() -> FileRecord {
+    FileRecord {
+        id: 7,
+        root_id: 1,
+        root: "/w".into(),
+        found: FoundFile {
+            path: "a\u{1b}[31m.pdf".into(),
+            size: 2_048,
+            modified_ns: 1_700_000_000_000_000_000,
+            changed_ns: 2,
+            created_ns: Some(3),
+            inode: 4,
+            device: 5,
+            mode: 0o100_644,
+            uid: 1_000,
+            skip: None,
+        },
+        extension: "pdf".into(),
+        kind: FileKind::Pdf,
+        media_type: "application/pdf".into(),
+        owner: "ada".into(),
+        hash: Some(crate::model::ContentHash([7; 32])),
+        state: FileState::Failed,
+        reason: Some(crate::model::Reason::Damaged),
+        detail: "no end".into(),
+        chunks: 0,
+        tries: 2,
+    }
+}
+
+/// A document of two blocks.
+pub(crate) fn document() -> Document {
+    let block =
+        |kind, text: &str| Block { kind, text: text.into(), anchor: Anchor { page: Some(1), ..Anchor::default() } };
+    Document {
+        title: Some("Plan".into()),
+        media_type: "text/markdown".into(),
+        blocks: vec![block(BlockKind::Heading(1), "Plan"), block(BlockKind::Paragraph, "Ada signs.\u{1b}[2J")],
+        problems: vec!["page 2 is damaged".into()],
+        truncated: false,
+        pages: Some(2),
+        pages_without_text: vec![2],
+    }
+}

@@ -1,0 +1,90 @@
+//! [`Error`] to gRPC status and back, with its hint.
+
+use tonic::metadata::{MetadataMap, MetadataValue};
+use tonic::{Code, Status};
+
+use crate::error::{Error, ErrorCode};
+
+/// Trailer with the cure. Binary, because a hint may hold any path and text trailers are ASCII.
+const HINT: &str = "vic-hint-bin";
+
+/// Longest hint that is sent, in bytes: trailers count against the peer's header limit, 16 KiB with many of them.
+const MAX_HINT: usize = 2 << 10;
+
+/// Longest message that is sent, in bytes, for the same reason; percent-encoding may triple it.
+const MAX_MESSAGE: usize = 2 << 10;
+
+/// Returns the status that carries the error.
+pub(crate) fn from_error(error: Error) -> Status {
+    let mut metadata = MetadataMap::new();
+    if let Some(hint) = &error.hint {
+        metadata.insert_bin(HINT, MetadataValue::from_bytes(shorten(hint, MAX_HINT).as_bytes()));
+    }
+    Status::with_metadata(error.code.grpc_code(), shorten(&error.message, MAX_MESSAGE), metadata)
+}
+
+/// Returns the error that a status carries, also when it comes from the transport and not from [`from_error`].
+pub(crate) fn into_error(status: &Status) -> Error {
+    let code = match status.code() {
+        // How tonic says that a message is larger than its limit.
+        Code::OutOfRange => ErrorCode::InvalidArgument,
+        Code::Unimplemented => ErrorCode::FailedPrecondition,
+        Code::Unauthenticated => ErrorCode::PermissionDenied,
+        code => ErrorCode::from_grpc(code),
+    };
+    let hint = status.metadata().get_bin(HINT).and_then(|value| value.to_bytes().ok());
+    let hint = match hint {
+        Some(bytes) => Some(String::from_utf8_lossy(&bytes).into_owned()),
+        None if status.code() == Code::Unimplemented => {
+            Some("the running vicd is of another version: `vic daemon stop`, then try again".into())
+        }
+        None => None,
+    };
+    let message = match status.message() {
+        "" => status.code().description().to_ascii_lowercase(),
+        message => message.into(),
+    };
+    Error { code, message, hint }
+}
+
+/// Cuts at a character boundary.
+fn shorten(text: &str, max: usize) -> &str {
+    &text[..text.floor_char_boundary(max)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(error: Error) {
+        assert_eq!(into_error(&from_error(error.clone())), error);
+    }
+
+    #[test]
+    fn every_code_keeps_message_and_hint() {
+        for code in ErrorCode::ALL {
+            check(Error::new(code, "cannot read `/tmp/ä\u{1b}\n`").hint("try `größer`"));
+            check(Error::new(code, "no cure"));
+        }
+    }
+
+    #[test]
+    fn what_the_transport_says_is_understood() {
+        for (status, code) in [
+            (Status::out_of_range("too large"), ErrorCode::InvalidArgument),
+            (Status::unimplemented("no such method"), ErrorCode::FailedPrecondition),
+            (Status::unknown(""), ErrorCode::Internal),
+        ] {
+            let error = into_error(&status);
+            assert_eq!(error.code, code);
+            assert!(!error.message.is_empty());
+        }
+    }
+
+    #[test]
+    fn long_texts_are_cut_between_characters() {
+        let error = into_error(&from_error(Error::invalid("ä".repeat(5_000)).hint("ö".repeat(5_000))));
+        assert_eq!(error.message.len(), MAX_MESSAGE);
+        assert_eq!(error.hint.unwrap().len(), MAX_HINT);
+    }
+}
