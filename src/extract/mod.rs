@@ -1,5 +1,38 @@
 //! Bytes to documents, in a worker process.
+//!
+//! [`WorkerPool`] is how files are read: it hands each open file to a worker process with limits, so that a file that
+//! loops, explodes or crashes its reader costs that worker and nothing else. The worker calls [`extract_bytes`], which
+//! detects the type by content and hands the bytes to one reader, one file a format.
+//!
+//! Nothing here opens a path: files come as open descriptors, and members of archives stay in memory.
 
 mod sink;
+mod encoding;
+mod source;
+mod formats;
+mod detect;
+mod dispatch;
+mod text;
+mod markdown;
+mod markup;
+mod html;
+mod xml;
+mod code;
+mod csv;
+mod ipynb;
+mod subtitle;
+mod mail;
+mod image;
+mod pdf;
+mod pdf_text;
+mod protocol;
+mod descriptor;
+mod worker;
+mod pool;
 
 pub(crate) use sink::{Input, ReadResult, Sink, failure};
+
+pub use dispatch::{Tools, extract_bytes};
+pub use formats::{is_readable_name, kind_of_media_type, kind_of_name};
+pub use pool::WorkerPool;
+pub use worker::run_worker;

@@ -87,7 +87,9 @@ impl Sink {
 
     /// Says whether the text limit is reached.
     pub(crate) fn is_full(&self) -> bool {
-        self.text_bytes >= self.limits.text_bytes
+        // Two-byte blocks cost a hundred times their text: their number is bounded too.
+        const MOST_BLOCKS: usize = 250_000;
+        self.text_bytes >= self.limits.text_bytes || self.document.blocks.len() >= MOST_BLOCKS
     }
 
     /// Notes something that could not be read while the rest could.
@@ -104,6 +106,21 @@ impl Sink {
         let title = title.trim();
         if self.member_path.is_empty() && self.document.title.is_none() && !title.is_empty() {
             self.document.title = Some(title.to_string());
+        }
+    }
+
+    /// Returns the number of blocks so far, for [`Sink::label_part`].
+    pub(crate) fn mark(&self) -> usize {
+        self.document.blocks.len()
+    }
+
+    /// Says of every block added since `mark` which part of the file it is. Parts nest: the outer name comes first.
+    pub(crate) fn label_part(&mut self, mark: usize, part: &str) {
+        for block in self.document.blocks.iter_mut().skip(mark) {
+            block.anchor.part = Some(match block.anchor.part.take() {
+                Some(inner) => format!("{part}, {inner}"),
+                None => part.to_string(),
+            });
         }
     }
 

@@ -1,0 +1,378 @@
+//! Source code: one block per function, type or method, named by its symbol; what lies between them as it stands.
+//!
+//! Blocks are exact slices of the file, comments and attributes with the symbol they belong to. Languages without a
+//! grammar here are cut at blank lines.
+
+use std::ops::Range;
+
+use tree_sitter::{Language, Node, Parser};
+
+use crate::extract::encoding::decode;
+use crate::extract::source::Source;
+use crate::extract::{Input, ReadResult, Sink, text};
+use crate::model::BlockKind;
+
+/// Larger files are generated; cutting them by symbol costs seconds and helps nobody.
+const MOST_PARSED_BYTES: usize = 2 << 20;
+/// Modules in modules in classes: deeper ones are not cut further.
+const MOST_NESTING: usize = 8;
+/// A header up to this long (`impl Parser {`) goes with the first symbol below it rather than alone.
+const SHORT_HEADER: usize = 300;
+
+/// What the tree of a language calls the things we cut at.
+struct Grammar {
+    language: Language,
+    /// Cut out whole.
+    symbols: &'static [&'static str],
+    /// Cut at the symbols in their body.
+    containers: &'static [&'static str],
+    /// Hold the symbol they decorate or export.
+    wrappers: &'static [&'static str],
+    /// Between the names of container and member.
+    separator: &'static str,
+}
+
+fn grammar(extension: &str) -> Option<Grammar> {
+    let script = |language| Grammar {
+        language,
+        symbols: &[
+            "function_declaration",
+            "generator_function_declaration",
+            "method_definition",
+            "interface_declaration",
+            "type_alias_declaration",
+            "enum_declaration",
+        ],
+        containers: &["class_declaration", "abstract_class_declaration", "internal_module", "module"],
+        wrappers: &["export_statement", "expression_statement", "lexical_declaration", "variable_declaration"],
+        separator: ".",
+    };
+    Some(match extension {
+        "rs" => Grammar {
+            language: tree_sitter_rust::LANGUAGE.into(),
+            symbols: &["function_item", "struct_item", "enum_item", "union_item", "macro_definition", "type_item"],
+            containers: &["impl_item", "trait_item", "mod_item"],
+            wrappers: &[],
+            separator: "::",
+        },
+        "py" | "pyi" | "pyw" => Grammar {
+            language: tree_sitter_python::LANGUAGE.into(),
+            symbols: &["function_definition"],
+            containers: &["class_definition"],
+            wrappers: &["decorated_definition"],
+            separator: ".",
+        },
+        "js" | "jsx" | "mjs" | "cjs" => script(tree_sitter_javascript::LANGUAGE.into()),
+        "ts" | "mts" | "cts" => script(tree_sitter_typescript::LANGUAGE_TYPESCRIPT.into()),
+        "tsx" => script(tree_sitter_typescript::LANGUAGE_TSX.into()),
+        "go" => Grammar {
+            language: tree_sitter_go::LANGUAGE.into(),
+            symbols: &["function_declaration", "method_declaration", "type_declaration"],
+            containers: &[],
+            wrappers: &[],
+            separator: ".",
+        },
+        "java" => Grammar {
+            language: tree_sitter_java::LANGUAGE.into(),
+            symbols: &["method_declaration", "constructor_declaration", "annotation_type_declaration"],
+            containers: &["class_declaration", "interface_declaration", "enum_declaration", "record_declaration"],
+            wrappers: &[],
+            separator: ".",
+        },
+        "c" => Grammar {
+            language: tree_sitter_c::LANGUAGE.into(),
+            symbols: &[
+                "function_definition",
+                "struct_specifier",
+                "enum_specifier",
+                "union_specifier",
+                "type_definition",
+            ],
+            containers: &["preproc_ifdef", "preproc_if"],
+            wrappers: &[],
+            separator: "::",
+        },
+        "h" | "cc" | "cpp" | "cxx" | "hpp" | "hh" | "hxx" | "inl" => Grammar {
+            language: tree_sitter_cpp::LANGUAGE.into(),
+            symbols: &["function_definition", "enum_specifier", "union_specifier", "type_definition"],
+            containers: &[
+                "class_specifier",
+                "struct_specifier",
+                "namespace_definition",
+                "linkage_specification",
+                "preproc_ifdef",
+                "preproc_if",
+            ],
+            wrappers: &["template_declaration"],
+            separator: "::",
+        },
+        _ => return None,
+    })
+}
+
+/// Reads a file of source code.
+pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
+    let decoded = decode(input.bytes, None);
+    let source = Source::new(&decoded);
+    let extension = input.name.rsplit('.').next().unwrap_or_default().to_ascii_lowercase();
+    let grammar = grammar(&extension).filter(|_| source.text.len() <= MOST_PARSED_BYTES);
+    let tree = grammar.as_ref().and_then(|grammar| {
+        let mut parser = Parser::new();
+        parser.set_language(&grammar.language).ok()?;
+        parser.parse(source.text, None)
+    });
+    match (grammar, tree) {
+        (Some(grammar), Some(tree)) => {
+            let mut cut = Cut { source: &source, grammar: &grammar, sink };
+            cut.children(tree.root_node(), 0..source.text.len(), "", 0);
+        }
+        _ => text::paragraphs(&source, BlockKind::Code, sink),
+    }
+    Ok(())
+}
+
+struct Cut<'a> {
+    source: &'a Source<'a>,
+    grammar: &'a Grammar,
+    sink: &'a mut Sink,
+}
+
+impl Cut<'_> {
+    /// Cuts `range`, which `node` fills, at the symbols among the children of `node`. What lies between them belongs
+    /// to `owner`, the symbol of the container, which is empty at the top.
+    fn children(&mut self, node: Node<'_>, range: Range<usize>, owner: &str, depth: usize) {
+        let mut done = range.start;
+        let mut comments: Option<Range<usize>> = None;
+        let mut cursor = node.walk();
+        for child in node.children(&mut cursor) {
+            if is_comment(child) {
+                let adjoins = comments.as_ref().is_some_and(|it| self.adjoin(it.end, child.start_byte()));
+                let start = comments.filter(|_| adjoins).map_or(child.start_byte(), |it| it.start);
+                comments = Some(start..child.end_byte());
+                continue;
+            }
+            let before = comments.take().filter(|it| self.adjoin(it.end, child.start_byte()));
+            let Some((symbol, body)) = self.symbol(child, owner) else { continue };
+            let mut start = self.line_start(before.map_or(child.start_byte(), |it| it.start)).max(done);
+            let end = self.line_end(child.end_byte()).clamp(start, range.end.max(start));
+            let header = self.source.text[done..start].trim();
+            if !owner.is_empty() && done == range.start && header.len() <= SHORT_HEADER {
+                start = done;
+            } else {
+                self.rest(done..start, owner);
+            }
+            match body {
+                Some(body) if depth < MOST_NESTING => self.children(body, start..end, &symbol, depth + 1),
+                _ => self.push(start..end, &symbol),
+            }
+            done = end;
+            if self.sink.is_full() {
+                return;
+            }
+        }
+        self.rest(done..range.end.max(done), owner);
+    }
+
+    /// Returns the name of the symbol that a node defines, and for a container the node whose children to cut at.
+    fn symbol<'t>(&self, node: Node<'t>, owner: &str) -> Option<(String, Option<Node<'t>>)> {
+        let kind = node.kind();
+        if self.grammar.wrappers.contains(&kind) {
+            return self.wrapped(node, owner);
+        }
+        let join = |name: &str| match owner {
+            "" => name.to_string(),
+            _ => format!("{owner}{}{name}", self.grammar.separator),
+        };
+        if self.grammar.containers.contains(&kind) {
+            if matches!(kind, "preproc_ifdef" | "preproc_if" | "linkage_specification") {
+                let body = node.child_by_field_name("body").unwrap_or(node);
+                return Some((owner.to_string(), Some(body)));
+            }
+            let body = node.child_by_field_name("body")?;
+            return Some((join(&self.container_name(node)?), Some(body)));
+        }
+        if !self.grammar.symbols.contains(&kind) {
+            return None;
+        }
+        Some((join(&self.name(node)?), None))
+    }
+
+    /// Looks into `export class X {}`, `@decorated def f`, `const f = () => {}`.
+    fn wrapped<'t>(&self, node: Node<'t>, owner: &str) -> Option<(String, Option<Node<'t>>)> {
+        let mut cursor = node.walk();
+        for inner in node.named_children(&mut cursor) {
+            if inner.kind() == "variable_declarator" {
+                let value = inner.child_by_field_name("value")?;
+                let function = matches!(value.kind(), "arrow_function" | "function_expression" | "class" | "function");
+                let name = self.slice(inner.child_by_field_name("name")?);
+                return function.then(|| (name.to_string(), None));
+            }
+            if self.grammar.wrappers.contains(&inner.kind()) && inner.kind() != node.kind() {
+                return self.wrapped(inner, owner);
+            }
+            if let Some(found) = self.symbol(inner, owner) {
+                return Some(found);
+            }
+        }
+        None
+    }
+
+    fn container_name(&self, node: Node<'_>) -> Option<String> {
+        if node.kind() != "impl_item" {
+            let name = node.child_by_field_name("name").map(|it| self.slice(it));
+            return Some(name.unwrap_or("(anonymous)").to_string());
+        }
+        let target = self.slice(node.child_by_field_name("type")?);
+        Some(match node.child_by_field_name("trait") {
+            Some(of) => format!("impl {} for {target}", self.slice(of)),
+            None => format!("impl {target}"),
+        })
+    }
+
+    fn name(&self, node: Node<'_>) -> Option<String> {
+        // A Go method is named with its receiver's type.
+        if let Some(receiver) = node.child_by_field_name("receiver") {
+            let target = self.slice(receiver).trim_matches(['(', ')']).rsplit([' ', '*']).next().unwrap_or_default();
+            return Some(format!("{target}.{}", self.slice(node.child_by_field_name("name")?)));
+        }
+        if let Some(name) = node.child_by_field_name("name") {
+            return Some(self.slice(name).to_string());
+        }
+        if node.kind() == "type_declaration" {
+            return Some(self.slice(node.named_child(0)?.child_by_field_name("name")?).to_string());
+        }
+        // C hides the name in `int *(*name)(void)`.
+        let mut declarator = node.child_by_field_name("declarator")?;
+        while let Some(inner) = declarator.child_by_field_name("declarator") {
+            declarator = inner;
+        }
+        let name = self.slice(declarator).trim_start_matches(['*', '&', ' ']);
+        Some(name.split('(').next().unwrap_or(name).trim().to_string())
+    }
+
+    fn slice(&self, node: Node<'_>) -> &str {
+        self.source.text.get(node.byte_range()).unwrap_or_default()
+    }
+
+    /// Says whether nothing but one line break lies between two bytes.
+    fn adjoin(&self, end: usize, start: usize) -> bool {
+        self.source.text.get(end..start).is_some_and(|gap| gap.trim().is_empty() && gap.matches('\n').count() <= 1)
+    }
+
+    fn line_start(&self, byte: usize) -> usize {
+        let text = &self.source.text[..byte];
+        let start = text.rfind('\n').map_or(0, |at| at + 1);
+        if text[start..].trim().is_empty() { start } else { byte }
+    }
+
+    /// Takes in what ends the line after a symbol: a semicolon, a comma, a comment on the same line.
+    fn line_end(&self, byte: usize) -> usize {
+        let rest = &self.source.text[byte..];
+        let line = &rest[..rest.find('\n').unwrap_or(rest.len())];
+        let tail = line.trim().trim_start_matches([';', ',', ')', '}']).trim();
+        if tail.is_empty() || tail.starts_with("//") || tail.starts_with('#') { byte + line.len() } else { byte }
+    }
+
+    /// Adds what lies between symbols, unless it is only brackets.
+    fn rest(&mut self, range: Range<usize>, owner: &str) {
+        if self.source.text[range.clone()].contains(char::is_alphanumeric) {
+            self.push(range, owner);
+        }
+    }
+
+    fn push(&mut self, range: Range<usize>, symbol: &str) {
+        let symbol = (!symbol.is_empty()).then_some(symbol);
+        self.source.push_symbol(self.sink, BlockKind::Code, range, symbol);
+    }
+}
+
+fn is_comment(node: Node<'_>) -> bool {
+    node.kind().contains("comment") || matches!(node.kind(), "attribute_item" | "decorator")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::ExtractLimits;
+
+    fn check(name: &str, code: &str, expected: &[(&str, &str)]) {
+        let mut sink = Sink::new(ExtractLimits::default());
+        read(Input { bytes: code.as_bytes(), name }, &mut sink).unwrap();
+        let document = sink.finish();
+        let found: Vec<_> = document
+            .blocks
+            .iter()
+            .map(|it| (it.anchor.symbol.as_deref().unwrap_or(""), it.text.lines().next().unwrap().trim()))
+            .collect();
+        assert_eq!(found, expected);
+        for block in &document.blocks {
+            let range = block.anchor.byte_start.unwrap() as usize..block.anchor.byte_end.unwrap() as usize;
+            assert_eq!(&code[range], block.text);
+        }
+        let kept: usize = document.blocks.iter().map(|it| it.text.matches(char::is_alphanumeric).count()).sum();
+        assert_eq!(kept, code.matches(char::is_alphanumeric).count(), "every word is in some block");
+    }
+
+    #[test]
+    fn rust_methods_are_named_by_their_impl() {
+        let code = "use a::b;\n\n/// Reads.\n#[must_use]\nfn read() {}\n\nimpl Parser {\n    /// Goes on.\n    fn next() {}\n\n    fn last() {}\n}\nimpl Drop for Parser {\n    fn drop(&mut self) {}\n}\n";
+        check(
+            "a.rs",
+            code,
+            &[
+                ("", "use a::b;"),
+                ("read", "/// Reads."),
+                ("impl Parser::next", "impl Parser {"),
+                ("impl Parser::last", "fn last() {}"),
+                ("impl Drop for Parser::drop", "impl Drop for Parser {"),
+            ],
+        );
+    }
+
+    #[test]
+    fn python_classes_are_cut_at_their_methods() {
+        let code = "import os\n\n@cached\ndef top():\n    pass\n\nclass A:\n    '''Doc.'''\n\n    def m(self):\n        return 1\n\n    @property\n    def p(self):\n        return 2\n";
+        check("a.py", code, &[("", "import os"), ("top", "@cached"), ("A.m", "class A:"), ("A.p", "@property")]);
+    }
+
+    #[test]
+    fn scripts_export_functions_and_classes() {
+        let code = "export const f = () => {\n  return 1;\n};\nconst n = 1;\nexport default class A {\n  m() {}\n}\nfunction g() {}\n";
+        check(
+            "a.ts",
+            code,
+            &[
+                ("f", "export const f = () => {"),
+                ("", "const n = 1;"),
+                ("A.m", "export default class A {"),
+                ("g", "function g() {}"),
+            ],
+        );
+    }
+
+    #[test]
+    fn go_methods_are_named_by_their_receiver() {
+        let code = "package p\n\n// T is.\ntype T struct{}\n\nfunc (t *T) Run() {}\n";
+        check("a.go", code, &[("", "package p"), ("T", "// T is."), ("T.Run", "func (t *T) Run() {}")]);
+    }
+
+    #[test]
+    fn c_looks_through_include_guards_and_declarators() {
+        let code = "#ifndef A_H\n#define A_H\nint n;\n\nstatic char *name(int a) { return 0; }\n#endif\n";
+        check("a.c", code, &[("", "#ifndef A_H"), ("name", "static char *name(int a) { return 0; }"), ("", "#endif")]);
+    }
+
+    #[test]
+    fn cpp_and_java_name_members() {
+        check("a.cpp", "namespace n {\nclass A {\n  void m() {}\n};\n}\n", &[("n::A::m", "namespace n {")]);
+        check("A.java", "class A {\n  int n;\n  void m() {}\n}\n", &[("A.m", "class A {")]);
+    }
+
+    #[test]
+    fn broken_code_loses_no_line() {
+        let code = "fn ok() {}\n\nfn broken( {\n  let x = ;\n";
+        let mut sink = Sink::new(ExtractLimits::default());
+        read(Input { bytes: code.as_bytes(), name: "a.rs" }, &mut sink).unwrap();
+        assert!(sink.finish().text().contains("let x = ;"));
+    }
+}

@@ -1,0 +1,118 @@
+//! Delimited tables: comma, semicolon, tab or bar, told by counting.
+
+use crate::extract::encoding::decode;
+use crate::extract::source::Source;
+use crate::extract::{Input, ReadResult, Sink};
+use crate::model::BlockKind;
+
+/// Rows of one block: about what a chunk holds.
+const ROWS: usize = 30;
+
+/// Reads a table of delimited values.
+pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
+    let text = decode(input.bytes, None);
+    let source = Source::new(&text);
+    let mut reader = csv::ReaderBuilder::new()
+        .delimiter(delimiter(input.name, source.text))
+        .has_headers(false)
+        .flexible(true)
+        .from_reader(source.text.as_bytes());
+    let mut record = csv::ByteRecord::new();
+    let mut rows: Vec<String> = Vec::new();
+    let mut range = 0..0;
+    // Reading from memory, the only error is one of the reader's own making; what was read so far stands.
+    while let Ok(true) = reader.read_byte_record(&mut record) {
+        if !sink.count_cells(record.len() as u64) {
+            break;
+        }
+        let start = record.position().map_or(range.end, |it| it.byte() as usize);
+        if rows.is_empty() {
+            range.start = start;
+        }
+        range.end = (reader.position().byte() as usize).min(source.text.len());
+        rows.push(row(&record));
+        if rows.len() >= ROWS && !flush(&source, &mut rows, range.clone(), sink) {
+            return Ok(());
+        }
+    }
+    flush(&source, &mut rows, range, sink);
+    Ok(())
+}
+
+fn flush(source: &Source<'_>, rows: &mut Vec<String>, range: std::ops::Range<usize>, sink: &mut Sink) -> bool {
+    let text = std::mem::take(rows).join("\n");
+    source.push_made(sink, BlockKind::Table, &text, range)
+}
+
+/// Returns a record as `a | b`, on one line.
+fn row(record: &csv::ByteRecord) -> String {
+    let cell = |bytes| String::from_utf8_lossy(bytes).split_whitespace().collect::<Vec<_>>().join(" ");
+    record.iter().map(cell).collect::<Vec<_>>().join(" | ")
+}
+
+/// Picks the delimiter: the extension's, or the one that the first lines have most often and most evenly.
+fn delimiter(name: &str, text: &str) -> u8 {
+    match name.rsplit('.').next().unwrap_or_default().to_ascii_lowercase().as_str() {
+        "tsv" | "tab" => return b'\t',
+        "psv" => return b'|',
+        _ => {}
+    }
+    const SAMPLE_LINES: usize = 20;
+    let lines: Vec<&str> = text.lines().filter(|it| !it.trim().is_empty()).take(SAMPLE_LINES).collect();
+    let score = |delimiter: u8| {
+        let counts: Vec<usize> = lines.iter().map(|line| count_unquoted(line, delimiter)).collect();
+        let first = counts.first().copied().unwrap_or(0);
+        let even = counts.iter().filter(|it| **it == first).count();
+        if first == 0 { (0, 0) } else { (even, first) }
+    };
+    // On a tie the later one wins: the comma is last, being the default.
+    [b'|', b'\t', b';', b','].into_iter().max_by_key(|it| score(*it)).unwrap_or(b',')
+}
+
+fn count_unquoted(line: &str, delimiter: u8) -> usize {
+    let mut quoted = false;
+    let mut count = 0;
+    for byte in line.bytes() {
+        quoted ^= byte == b'"';
+        count += usize::from(byte == delimiter && !quoted);
+    }
+    count
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Document, ExtractLimits};
+
+    fn extract(name: &str, text: &str) -> Document {
+        let mut sink = Sink::new(ExtractLimits::default());
+        read(Input { bytes: text.as_bytes(), name }, &mut sink).unwrap();
+        sink.finish()
+    }
+
+    fn check(name: &str, text: &str, expected: &str) {
+        assert_eq!(extract(name, text).text(), expected);
+    }
+
+    #[test]
+    fn the_delimiter_is_found_by_counting() {
+        check("a.csv", "a,b;c\n1,2;3\n", "a | b;c\n1 | 2;3");
+        check("a.csv", "a;b\n1,5;2,5\n", "a | b\n1,5 | 2,5");
+        check("a.csv", "a|b\n1|2\n", "a | b\n1 | 2");
+        check("a.tsv", "a\tb,c\n", "a | b,c");
+    }
+
+    #[test]
+    fn a_quoted_cell_may_hold_anything() {
+        check("a.csv", "x,y\n\"a, \"\"b\"\"\nc\",2\n", "x | y\na, \"b\" c | 2");
+    }
+
+    #[test]
+    fn a_table_is_cut_into_blocks_that_know_their_lines() {
+        let text: String = (1..=70).map(|it| format!("row {it},x\n")).collect();
+        let document = extract("a.csv", &text);
+        let lines: Vec<_> =
+            document.blocks.iter().map(|it| (it.anchor.line_start.unwrap(), it.anchor.line_end.unwrap())).collect();
+        assert_eq!(lines, [(1, 30), (31, 60), (61, 70)]);
+    }
+}

@@ -1,0 +1,319 @@
+//! What a file is: by its content first, by its name where content does not tell, and by whether it is text at all.
+
+use crate::extract::formats::{Format, FormatEntry, by_media_type, by_name};
+
+/// A file's type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Detected {
+    /// Which reader it needs.
+    pub(crate) format: Format,
+    /// Media type.
+    pub(crate) media_type: &'static str,
+}
+
+impl From<&'static FormatEntry> for Detected {
+    fn from(entry: &'static FormatEntry) -> Detected {
+        Detected { format: entry.format, media_type: entry.media_type }
+    }
+}
+
+/// Bytes looked at for marks of text.
+const SAMPLE: usize = 8 << 10;
+
+const UNREAD: Detected = Detected { format: Format::Unread, media_type: "application/octet-stream" };
+
+/// Tells the type of a file.
+pub(crate) fn detect(bytes: &[u8], name: &str) -> Detected {
+    let named = by_name(name).map(Detected::from);
+    by_content(bytes, name, named).unwrap_or_else(|| by_text(bytes, named))
+}
+
+fn media(media_type: &'static str) -> Detected {
+    by_media_type(media_type).map_or(Detected { format: Format::Unread, media_type }, Detected::from)
+}
+
+/// Types that their first bytes give away, whatever they are called.
+fn by_content(bytes: &[u8], name: &str, named: Option<Detected>) -> Option<Detected> {
+    if bytes.starts_with(b"PK\x03\x04") || bytes.starts_with(b"PK\x05\x06") {
+        return Some(zip(bytes, named));
+    }
+    if bytes.starts_with(&[0xD0, 0xCF, 0x11, 0xE0, 0xA1, 0xB1, 0x1A, 0xE1]) {
+        return Some(compound(bytes, named));
+    }
+    if bytes.starts_with(b"{\\rtf") {
+        return Some(media("application/rtf"));
+    }
+    if contains(&bytes[..bytes.len().min(1024)], b"%PDF-") {
+        return Some(media("application/pdf"));
+    }
+    // A mark of two bytes can be the start of a text; of these, only the compressed and the pictures matter.
+    let found = infer::get(bytes)?;
+    match found.mime_type() {
+        "text/html" | "text/xml" | "text/x-shellscript" => None,
+        "application/gzip" if name.to_ascii_lowercase().ends_with(".svgz") => Some(media("application/gzip")),
+        "image/heif" | "image/avif" => Some(media("image/heif")),
+        "image/bmp" | "image/x-portable-pixmap" if !looks_binary(bytes) => None,
+        media_type => Some(match by_media_type(media_type) {
+            Some(entry) => Detected::from(entry),
+            None if looks_binary(bytes) => Detected { format: Format::Unread, media_type },
+            None => return None,
+        }),
+    }
+}
+
+/// Tells zip containers apart: by the `mimetype` member that EPUB and OpenDocument put first, by the parts of OOXML.
+fn zip(bytes: &[u8], named: Option<Detected>) -> Detected {
+    // A local header is 30 bytes, then come the name and the content of the first member, stored as it is.
+    if bytes.get(30..38) == Some(b"mimetype") {
+        let head = &bytes[38..bytes.len().min(38 + 200)];
+        let known = ["application/epub+zip", "application/vnd.oasis.opendocument.text"]
+            .into_iter()
+            .chain(["spreadsheet", "presentation", "graphics"].map(|it| match it {
+                "spreadsheet" => "application/vnd.oasis.opendocument.spreadsheet",
+                "presentation" => "application/vnd.oasis.opendocument.presentation",
+                _ => "application/vnd.oasis.opendocument.graphics",
+            }))
+            .find(|it| contains(head, it.as_bytes()));
+        if let Some(media_type) = known {
+            return media(media_type);
+        }
+    }
+    // Names of members stand uncompressed in the central directory at the end, and at the front of small files.
+    const TAIL: usize = 64 << 10;
+    let tail = &bytes[bytes.len().saturating_sub(TAIL)..];
+    let head = &bytes[..bytes.len().min(TAIL)];
+    let has = |part: &[u8]| contains(tail, part) || contains(head, part);
+    if has(b"[Content_Types].xml") || has(b"_rels/.rels") {
+        if has(b"xl/workbook.bin") {
+            return media("application/vnd.ms-excel.sheet.binary.macroenabled.12");
+        }
+        for (part, extension) in
+            [(&b"word/document"[..], "a.docx"), (b"ppt/presentation", "a.pptx"), (b"xl/workbook", "a.xlsx")]
+        {
+            if has(part) {
+                return by_name(extension).map_or(UNREAD, Detected::from);
+            }
+        }
+        // The main part may have any name: then the file's name decides.
+        let office = named.filter(|it| matches!(it.format, Format::Docx | Format::Pptx | Format::Spreadsheet));
+        if let Some(office) = office {
+            return office;
+        }
+        if has(b"visio/") {
+            return by_name("a.vsdx").map_or(UNREAD, Detected::from);
+        }
+    }
+    if has(b"META-INF/container.xml") && has(b".opf") {
+        return media("application/epub+zip");
+    }
+    if has(b"content.xml") && has(b"META-INF/manifest.xml") {
+        let odf = named.filter(|it| it.media_type.starts_with("application/vnd.oasis"));
+        return odf.unwrap_or(media("application/vnd.oasis.opendocument.text"));
+    }
+    if has(b"Index/Document.iwa") || has(b"Index.zip") {
+        return named.filter(|it| it.format == Format::Unread).unwrap_or(UNREAD);
+    }
+    media("application/zip")
+}
+
+/// Tells compound files apart by the names of their streams, which are UTF-16 in the directory.
+fn compound(bytes: &[u8], named: Option<Detected>) -> Detected {
+    let wide = |name: &str| name.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>();
+    let has = |name: &str| contains(bytes, &wide(name));
+    if has("EncryptedPackage") {
+        // An encrypted docx: its reader says so.
+        return named.filter(|it| it.format != Format::Unread).unwrap_or(media("application/msword"));
+    }
+    if has("__substg1.0_") {
+        return media("application/vnd.ms-outlook");
+    }
+    if has("WordDocument") {
+        return media("application/msword");
+    }
+    if has("PowerPoint Document") {
+        return media("application/vnd.ms-powerpoint");
+    }
+    if has("Workbook") || has("Book") {
+        return media("application/vnd.ms-excel");
+    }
+    named.filter(|it| it.format == Format::Legacy).unwrap_or(UNREAD)
+}
+
+/// Types that are text: the name says which kind, if it is text at all.
+fn by_text(bytes: &[u8], named: Option<Detected>) -> Detected {
+    if looks_binary(bytes) {
+        // The name of a binary format goes on to its reader, which says what is wrong; that of a text format lies.
+        return named
+            .filter(|it| matches!(it.format, Format::Legacy | Format::Image | Format::Pdf | Format::Archive))
+            .unwrap_or_else(|| named.filter(|it| it.format == Format::Unread).unwrap_or(UNREAD));
+    }
+    let marked = by_markup(bytes, named);
+    match (marked, named) {
+        (Some(marked), None) => marked,
+        (Some(marked), Some(named)) if outweighs(marked, named) => marked,
+        (_, Some(named)) if is_text(named.format) => named,
+        _ => media("text/plain"),
+    }
+}
+
+fn is_text(format: Format) -> bool {
+    matches!(
+        format,
+        Format::Text
+            | Format::Markdown
+            | Format::Markup
+            | Format::Html
+            | Format::Xml
+            | Format::Code
+            | Format::Csv
+            | Format::Structured
+            | Format::Notebook
+            | Format::Subtitle
+            | Format::Eml
+            | Format::Mbox
+            | Format::Fb2
+    )
+}
+
+/// Says whether what the text looks like is worth more than what its name says.
+fn outweighs(marked: Detected, named: Detected) -> bool {
+    match marked.format {
+        Format::Fb2 => named.format == Format::Xml || !is_text(named.format),
+        // `<` begins a lot of things; a mail's header is in many notes.
+        Format::Html | Format::Xml => matches!(named.format, Format::Html | Format::Xml) || !is_text(named.format),
+        Format::Mbox => named.format == Format::Eml || !is_text(named.format),
+        _ => !is_text(named.format),
+    }
+}
+
+/// Types of text that their first lines give away.
+fn by_markup(bytes: &[u8], named: Option<Detected>) -> Option<Detected> {
+    let sample = &bytes[..bytes.len().min(SAMPLE)];
+    let head = String::from_utf8_lossy(sample);
+    let head = head.trim_start_matches('\u{FEFF}').trim_start();
+    let lower = head.to_ascii_lowercase();
+    if lower.starts_with("<!doctype html") || lower.starts_with("<html") {
+        return Some(media("text/html"));
+    }
+    if lower.starts_with("<?xml") || lower.starts_with("<!doctype") || lower.starts_with("<svg") {
+        if lower.contains("<fictionbook") {
+            return Some(media("application/x-fictionbook+xml"));
+        }
+        if lower.contains("<svg") && !lower.contains("<html") {
+            return Some(media("image/svg+xml"));
+        }
+        if lower.contains("<html") {
+            return Some(media("text/html"));
+        }
+        return named.filter(|it| it.format == Format::Xml).or(Some(media("application/xml")));
+    }
+    if lower.contains("<html") && lower.contains("<body") && lower.starts_with('<') {
+        return Some(media("text/html"));
+    }
+    if lower.starts_with("webvtt") {
+        return Some(media("text/vtt"));
+    }
+    if head.starts_with("From ") && head.lines().nth(1).is_some_and(is_header) {
+        return Some(media("application/mbox"));
+    }
+    let headers = head.lines().take(12).take_while(|it| !it.trim().is_empty());
+    let known = headers.filter(|it| is_mail_header(it)).count();
+    (known >= 3 && head.lines().next().is_some_and(is_header)).then(|| media("message/rfc822"))
+}
+
+fn is_header(line: &str) -> bool {
+    line.split_once(':').is_some_and(|(name, _)| {
+        !name.is_empty() && name.bytes().all(|it| it.is_ascii_alphanumeric() || it == b'-' || it == b'_')
+    })
+}
+
+fn is_mail_header(line: &str) -> bool {
+    const NAMES: [&str; 11] = [
+        "received",
+        "from",
+        "to",
+        "message-id",
+        "mime-version",
+        "return-path",
+        "date",
+        "subject",
+        "delivered-to",
+        "content-type",
+        "dkim-signature",
+    ];
+    line.split_once(':').is_some_and(|(name, _)| NAMES.contains(&name.to_ascii_lowercase().as_str()))
+}
+
+/// Says whether bytes are no text in any encoding: many control characters, or NULs that are not those of UTF-16.
+fn looks_binary(bytes: &[u8]) -> bool {
+    let sample = &bytes[..bytes.len().min(SAMPLE)];
+    if sample.starts_with(b"\xFF\xFE") || sample.starts_with(b"\xFE\xFF") {
+        return false;
+    }
+    let decoded = crate::extract::encoding::decode(sample, None);
+    let control = |it: &char| it.is_control() && !matches!(it, '\n' | '\r' | '\t' | '\u{C}' | '\u{1B}' | '\u{8}');
+    let odd = decoded.text.chars().filter(|it| control(it) || *it == '\u{FFFD}').count();
+    // A few NULs in a log happen; a tenth of odd characters does not happen to text.
+    odd * 10 > decoded.text.chars().count()
+}
+
+fn contains(haystack: &[u8], needle: &[u8]) -> bool {
+    memchr::memmem::find(haystack, needle).is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(bytes: &[u8], name: &str, expected: Format) {
+        assert_eq!(detect(bytes, name).format, expected, "{name}");
+    }
+
+    #[test]
+    fn content_outweighs_the_name() {
+        check(b"%PDF-1.4\n...", "notes.txt", Format::Pdf);
+        check(b"\x89PNG\r\n\x1A\n\0\0\0\rIHDR", "photo.jpg", Format::Image);
+        check(b"{\\rtf1 x}", "letter.doc", Format::Rtf);
+        check(b"just words, no document", "report.pdf", Format::Text);
+        check(b"<html><body>x</body></html>", "table.xls", Format::Html);
+    }
+
+    #[test]
+    fn the_name_decides_among_texts() {
+        check(b"# x", "a.md", Format::Markdown);
+        check(b"# x", "a.py", Format::Code);
+        check(b"From: a\nTo: b\nSubject: c\n\nx", "notes.txt", Format::Text);
+        check(b"words", "LICENSE", Format::Text);
+        check(b"words", "a.unknown", Format::Text);
+        check(b"From: a\nTo: b\nSubject: c\n\nx", "saved", Format::Eml);
+    }
+
+    #[test]
+    fn noise_is_no_text() {
+        let noise: Vec<u8> = (0..4000_u32).map(|it| (it.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+        check(&noise, "a.txt", Format::Unread);
+        check(&noise, "noise", Format::Unread);
+        check(&[0; 100], "zeros", Format::Unread);
+    }
+
+    #[test]
+    fn text_in_any_encoding_is_text() {
+        let utf16: Vec<u8> = "Some words\r\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
+        check(&utf16, "a", Format::Text);
+        check(b"caf\xE9 cr\xE8me", "a", Format::Text);
+        check(b"log line\0\0 and more of it, as happens after a crash", "a.log", Format::Text);
+    }
+
+    #[test]
+    fn containers_are_told_by_their_parts() {
+        let mut ods = b"PK\x03\x04".to_vec();
+        ods.resize(30, 0);
+        ods.extend(b"mimetypeapplication/vnd.oasis.opendocument.spreadsheetPK");
+        check(&ods, "a.zip", Format::Spreadsheet);
+        let docx = [b"PK\x03\x04".as_slice(), &[0; 26], b"[Content_Types].xml....word/document.xml"].concat();
+        check(&docx, "a.bin", Format::Docx);
+        check(b"PK\x03\x04 something else", "a.docx", Format::Archive);
+        let wide: Vec<u8> = "WordDocument".encode_utf16().flat_map(u16::to_le_bytes).collect();
+        check(&[b"\xD0\xCF\x11\xE0\xA1\xB1\x1A\xE1".as_slice(), &wide].concat(), "a.xls", Format::Legacy);
+    }
+}

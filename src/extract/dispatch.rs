@@ -1,0 +1,172 @@
+//! From a file's type to its reader: the one place that knows all of them.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::extract::detect::detect;
+use crate::extract::formats::Format;
+use crate::extract::{Input, ReadResult, Sink, failure};
+use crate::extract::{code, csv, html, image, ipynb, mail, markdown, markup, pdf, subtitle, text, xml};
+use crate::model::{BlockKind, Document, ExtractFailure, ExtractLimits, Reason};
+
+/// Libraries outside the program that readers can use.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tools {
+    /// Path of `libpdfium.so`; without it PDFs are read by a weaker reader.
+    pub pdfium: Option<PathBuf>,
+}
+
+/// Extracts the text of a file within this process, with no protection against what only a process boundary contains:
+/// stack overflow, endless loops, crashes in native code. [`crate::extract::WorkerPool`] is for files of unknown origin.
+///
+/// A document without blocks is a file that was read and holds no text (record it as [`Reason::NoText`]); its media
+/// type and [`Document::pages_without_text`] are known all the same. A failure is for what could not be read at all.
+pub fn extract_bytes(
+    bytes: &[u8],
+    name: &str,
+    limits: &ExtractLimits,
+    tools: &Tools,
+) -> Result<Document, ExtractFailure> {
+    if bytes.is_empty() {
+        return Err(failure(Reason::Empty, ""));
+    }
+    let mut sink = Sink::new(limits.clone());
+    // A reader that panics has met data it did not expect. The sink is sound at every moment: blocks are whole or absent.
+    match catch_unwind(AssertUnwindSafe(|| read(Input { bytes, name }, &mut sink, tools))) {
+        Ok(Ok(())) => Ok(sink.finish()),
+        Ok(Err(failed)) if failed.reason == Reason::NoText => Ok(sink.finish()),
+        Ok(Err(failed)) => keep_what_was_read(sink, failed),
+        Err(panic) => {
+            let failed = failure(Reason::Damaged, format!("its reader gave up: {}", message(panic.as_ref())));
+            keep_what_was_read(sink, failed)
+        }
+    }
+}
+
+/// A document that broke off after pages of text is worth more than its failure.
+fn keep_what_was_read(mut sink: Sink, failed: ExtractFailure) -> Result<Document, ExtractFailure> {
+    let has_text = sink.document().blocks.iter().any(|it| it.kind != BlockKind::Metadata);
+    if !has_text {
+        return Err(failed);
+    }
+    sink.problem(format!("the rest was not read: {} {}", failed.reason.name(), failed.detail));
+    sink.truncate();
+    Ok(sink.finish())
+}
+
+fn message(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
+    text.unwrap_or("no message").chars().take(200).collect()
+}
+
+/// Reads a file or member by what it is.
+pub(crate) fn read(input: Input<'_>, sink: &mut Sink, tools: &Tools) -> ReadResult {
+    if input.bytes.is_empty() {
+        return Err(failure(Reason::Empty, ""));
+    }
+    let found = detect(input.bytes, input.name);
+    if !sink.in_member() {
+        sink.document().media_type = found.media_type.to_string();
+    }
+    read_as(found.format, input, sink, tools)
+}
+
+fn read_as(format: Format, input: Input<'_>, sink: &mut Sink, tools: &Tools) -> ReadResult {
+    let mut read_member = |input: Input<'_>, sink: &mut Sink| read(input, sink, tools);
+    match format {
+        Format::Text => text::read(head(input, sink), sink),
+        Format::Markdown => markdown::read(head(input, sink), sink),
+        Format::Markup => markup::read(head(input, sink), sink),
+        Format::Code => code::read(head(input, sink), sink),
+        Format::Csv => csv::read(head(input, sink), sink),
+        Format::Structured => text::read_structured(head(input, sink), sink),
+        Format::Subtitle => subtitle::read(head(input, sink), sink),
+        Format::Html => html::read(input, sink),
+        Format::Xml => xml::read(input, sink),
+        Format::Notebook => ipynb::read(input, sink).or_else(|failed| {
+            sink.problem(failed.detail);
+            text::read_structured(head(input, sink), sink)
+        }),
+        Format::Eml => mail::read_eml(input, sink, &mut read_member),
+        Format::Mbox => mail::read_mbox(input, sink, &mut read_member),
+        Format::Image => image::read(input, sink),
+        Format::Pdf => pdf::read(input, sink, tools),
+        Format::Msg
+        | Format::Docx
+        | Format::Pptx
+        | Format::Spreadsheet
+        | Format::Odf
+        | Format::Epub
+        | Format::Fb2
+        | Format::Rtf
+        | Format::Legacy
+        | Format::Archive
+        | Format::Unread => Err(failure(Reason::UnsupportedType, "")),
+    }
+}
+
+/// Cuts a text file at what the sink could take anyway, so that a log of gigabytes costs no more than its beginning.
+fn head<'a>(input: Input<'a>, sink: &mut Sink) -> Input<'a> {
+    // UTF-16 takes two bytes where UTF-8 may take one; and markup is dropped.
+    let most = usize::try_from(sink.limits().text_bytes).unwrap_or(usize::MAX).saturating_mul(2);
+    if input.bytes.len() <= most {
+        return input;
+    }
+    sink.truncate();
+    let cut = input.bytes[..most].iter().rposition(|it| *it == b'\n').map_or(most, |it| it + 1);
+    Input { bytes: &input.bytes[..cut], ..input }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn extract(bytes: &[u8], name: &str) -> Result<Document, ExtractFailure> {
+        extract_bytes(bytes, name, &ExtractLimits::default(), &Tools::default())
+    }
+
+    #[test]
+    fn a_file_is_read_as_what_it_is() {
+        let document = extract(b"<html><title>T</title><p>Text", "notes.pdf").unwrap();
+        assert_eq!((document.media_type.as_str(), document.title.as_deref()), ("text/html", Some("T")));
+    }
+
+    #[test]
+    fn nothing_is_empty_and_noise_is_unsupported() {
+        assert_eq!(extract(b"", "a.txt").unwrap_err().reason, Reason::Empty);
+        assert_eq!(extract(&[7; 500], "a.txt").unwrap_err().reason, Reason::UnsupportedType);
+    }
+
+    #[test]
+    fn blanks_are_read_and_hold_no_text() {
+        let document = extract(b" \n\n ", "a.txt").unwrap();
+        assert!(document.blocks.is_empty());
+        assert_eq!(document.media_type, "text/plain");
+    }
+
+    #[test]
+    fn a_log_is_cut_at_the_text_limit_and_says_so() {
+        let limits = ExtractLimits { text_bytes: 1_000, ..ExtractLimits::default() };
+        let document = extract_bytes(&b"some words\n".repeat(10_000), "a.log", &limits, &Tools::default()).unwrap();
+        assert!(document.truncated && document.text().len() <= 2_000);
+    }
+
+    #[test]
+    fn an_attachment_is_read_by_its_own_type() {
+        let mail = "Subject: s\r\nMIME-Version: 1.0\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\nContent-Type: application/octet-stream\r\nContent-Disposition: attachment; filename=\"a.csv\"\r\n\r\nx,y\r\n1,2\r\n--b--\r\n";
+        let document = extract(mail.as_bytes(), "a.eml").unwrap();
+        let table = document.blocks.iter().find(|it| it.kind == BlockKind::Table).unwrap();
+        assert_eq!(table.text, "x | y\n1 | 2");
+        assert_eq!(table.anchor.part.as_deref(), Some("attachment: a.csv"));
+        assert_eq!(document.media_type, "message/rfc822");
+    }
+
+    #[test]
+    fn a_notebook_that_is_broken_is_still_text() {
+        let document = extract(b"{\"cells\": [ \"unfinished", "a.ipynb").unwrap();
+        assert!(document.text().contains("unfinished"));
+        assert_eq!(document.problems.len(), 1);
+    }
+}

@@ -1,0 +1,135 @@
+//! Bytes to text: byte order marks, UTF-8, UTF-16 without a mark, and the older encodings by statistics.
+//!
+//! It never fails: bytes that fit no encoding become U+FFFD. Whether bytes are text at all is `detect`'s question.
+
+use std::borrow::Cow;
+
+use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE};
+
+/// A decoded file.
+#[derive(Debug)]
+pub(crate) struct Text<'a> {
+    /// Its text, without a byte order mark.
+    pub(crate) text: Cow<'a, str>,
+    /// Offset in the file of the first byte of `text`; absent when the file is not UTF-8, as offsets differ then.
+    pub(crate) offset: Option<u64>,
+}
+
+/// Decodes a file. `label` is what the file says of itself (`<meta charset>`), which holds only where the bytes are
+/// neither marked nor valid UTF-8.
+pub(crate) fn decode<'a>(bytes: &'a [u8], label: Option<&str>) -> Text<'a> {
+    if let Some((encoding, mark)) = Encoding::for_bom(bytes) {
+        let rest = &bytes[mark..];
+        return match std::str::from_utf8(rest) {
+            Ok(text) if encoding == UTF_8 => Text { text: Cow::Borrowed(text), offset: Some(mark as u64) },
+            _ => foreign(rest, encoding),
+        };
+    }
+    if let Some(encoding) = utf16_without_mark(bytes) {
+        return foreign(bytes, encoding);
+    }
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        return Text { text: Cow::Borrowed(text), offset: Some(0) };
+    }
+    let stated = label.and_then(|label| Encoding::for_label(label.trim().as_bytes()));
+    match stated {
+        Some(encoding) if encoding != UTF_8 && !is_utf16(encoding) => foreign(bytes, encoding),
+        _ if almost_utf8(bytes) => foreign(bytes, UTF_8),
+        _ => foreign(bytes, guess(bytes)),
+    }
+}
+
+fn foreign<'a>(bytes: &'a [u8], encoding: &'static Encoding) -> Text<'a> {
+    let (text, _) = encoding.decode_without_bom_handling(bytes);
+    Text { text, offset: None }
+}
+
+fn is_utf16(encoding: &'static Encoding) -> bool {
+    encoding == UTF_16LE || encoding == UTF_16BE
+}
+
+/// Says whether bytes are UTF-16 without a mark: in text of any script the high byte of most units is one of a few
+/// values, and zero for the line breaks and spaces of all of them.
+fn utf16_without_mark(bytes: &[u8]) -> Option<&'static Encoding> {
+    const SAMPLE: usize = 4096;
+    let sample = &bytes[..bytes.len().min(SAMPLE) & !1];
+    if sample.len() < 4 {
+        return None;
+    }
+    let units = sample.len() / 2;
+    let zeros = |parity: usize| sample.iter().skip(parity).step_by(2).filter(|byte| **byte == 0).count();
+    let (even, odd) = (zeros(0), zeros(1));
+    // A quarter is what Greek or Russian prose with its spaces, digits and line ends still reaches.
+    let encoding = match (even * 4 >= units && odd * 16 < units, odd * 4 >= units && even * 16 < units) {
+        (true, false) => UTF_16BE,
+        (false, true) => UTF_16LE,
+        _ => return None,
+    };
+    let text = encoding.decode_without_bom_handling(sample).0;
+    let odd_ones = text.chars().filter(|it| *it == '\u{FFFD}' || (it.is_control() && !it.is_whitespace())).count();
+    (odd_ones * 50 <= units).then_some(encoding)
+}
+
+/// Says whether the bytes are UTF-8 but for a few damaged sequences, e.g. a log that was cut in the middle.
+fn almost_utf8(bytes: &[u8]) -> bool {
+    let (mut good, mut bad) = (0_usize, 0_usize);
+    for chunk in bytes.utf8_chunks() {
+        good += chunk.valid().chars().filter(|it| !it.is_ascii()).count();
+        bad += usize::from(!chunk.invalid().is_empty());
+    }
+    good > bad * 10
+}
+
+fn guess(bytes: &[u8]) -> &'static Encoding {
+    // Statistics settle within this much; a whole log would cost seconds.
+    const SAMPLE: usize = 256 << 10;
+    let mut detector = chardetng::EncodingDetector::new(chardetng::Iso2022JpDetection::Allow);
+    detector.feed(&bytes[..bytes.len().min(SAMPLE)], bytes.len() <= SAMPLE);
+    detector.guess(None, chardetng::Utf8Detection::Deny)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(bytes: &[u8], expected: &str, offset: Option<u64>) {
+        let decoded = decode(bytes, None);
+        assert_eq!(decoded.text, expected);
+        assert_eq!(decoded.offset, offset);
+    }
+
+    #[test]
+    fn a_mark_is_not_text_but_counts_as_bytes() {
+        check(b"\xEF\xBB\xBFgr\xC3\xBCn", "grün", Some(3));
+    }
+
+    #[test]
+    fn utf16_is_known_with_and_without_a_mark() {
+        let text = "First line, naïve.\r\nSecond line";
+        let little: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
+        let big: Vec<u8> = text.encode_utf16().flat_map(u16::to_be_bytes).collect();
+        check(&little, text, None);
+        check(&big, text, None);
+        check(&[b"\xFF\xFE", little.as_slice()].concat(), text, None);
+    }
+
+    #[test]
+    fn shift_jis_is_told_by_statistics() {
+        let text = "これは日本語の文章です。検索できるはずです。";
+        let (bytes, _, _) = encoding_rs::SHIFT_JIS.encode(text);
+        check(&bytes, text, None);
+    }
+
+    #[test]
+    fn a_stated_encoding_holds_only_where_utf8_does_not() {
+        assert_eq!(decode(b"caf\xE9", Some("windows-1252")).text, "café");
+        assert_eq!(decode("café".as_bytes(), Some("windows-1252")).text, "café");
+    }
+
+    #[test]
+    fn one_broken_sequence_does_not_turn_utf8_into_latin() {
+        let mut bytes = "Жили-были дед да баба".as_bytes().to_vec();
+        bytes.push(0xD0);
+        assert!(decode(&bytes, None).text.starts_with("Жили-были"));
+    }
+}

@@ -1,0 +1,425 @@
+//! The formats that are told apart, and what file names say about them.
+//!
+//! A name is a hint, quick enough for a million files; `detect` looks at the content.
+
+use crate::model::FileKind;
+
+/// What a file is, as far as a reader has to know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Format {
+    Text,
+    Markdown,
+    Markup,
+    Html,
+    Xml,
+    Code,
+    Csv,
+    Structured,
+    Notebook,
+    Subtitle,
+    Eml,
+    Mbox,
+    Msg,
+    Image,
+    Pdf,
+    Docx,
+    Pptx,
+    /// Excel's zip and OpenDocument's.
+    Spreadsheet,
+    Odf,
+    Epub,
+    Fb2,
+    Rtf,
+    /// Word, Excel and PowerPoint before 2007.
+    Legacy,
+    Archive,
+    /// Sound, film, fonts, programs, databases: no reader.
+    Unread,
+}
+
+/// One format as names and media types know it.
+pub(crate) struct FormatEntry {
+    /// The format.
+    pub(crate) format: Format,
+    /// Its broad kind.
+    pub(crate) kind: FileKind,
+    /// Its media type.
+    pub(crate) media_type: &'static str,
+    /// Extensions in lowercase.
+    pub(crate) extensions: &'static [&'static str],
+}
+
+const fn entry(
+    format: Format,
+    kind: FileKind,
+    media_type: &'static str,
+    extensions: &'static [&'static str],
+) -> FormatEntry {
+    FormatEntry { format, kind, media_type, extensions }
+}
+
+/// Every format; where several share a media type the first names it.
+pub(crate) static FORMATS: &[FormatEntry] = &[
+    entry(
+        Format::Text,
+        FileKind::Text,
+        "text/plain",
+        &["txt", "text", "log", "out", "err", "asc", "nfo", "diz", "me", "1st", "dif"],
+    ),
+    entry(
+        Format::Markdown,
+        FileKind::Markup,
+        "text/markdown",
+        &["md", "markdown", "mdown", "mkd", "mdx", "qmd", "rmd", "dj"],
+    ),
+    entry(Format::Markup, FileKind::Markup, "text/x-rst", &["rst", "rest"]),
+    entry(Format::Markup, FileKind::Markup, "text/org", &["org"]),
+    entry(Format::Markup, FileKind::Markup, "text/asciidoc", &["adoc", "asciidoc"]),
+    entry(Format::Markup, FileKind::Markup, "text/x-tex", &["tex", "ltx", "latex"]),
+    entry(Format::Text, FileKind::Markup, "text/x-wiki", &["wiki", "mediawiki", "textile", "creole"]),
+    entry(Format::Text, FileKind::Data, "text/x-bibtex", &["bib", "ris"]),
+    entry(Format::Html, FileKind::Web, "text/html", &["html", "htm", "xhtml", "xht", "shtml"]),
+    entry(
+        Format::Xml,
+        FileKind::Web,
+        "application/xml",
+        &[
+            "xml", "nxml", "xsl", "xslt", "xsd", "rss", "atom", "opml", "dbk", "docbook", "tei", "kml", "gpx", "plist",
+            "jats", "dita",
+        ],
+    ),
+    entry(Format::Xml, FileKind::Image, "image/svg+xml", &["svg"]),
+    entry(Format::Csv, FileKind::Data, "text/csv", &["csv", "psv"]),
+    entry(Format::Csv, FileKind::Data, "text/tab-separated-values", &["tsv", "tab"]),
+    entry(
+        Format::Structured,
+        FileKind::Data,
+        "application/json",
+        &["json", "geojson", "json5", "jsonc", "webmanifest", "har"],
+    ),
+    entry(Format::Structured, FileKind::Data, "application/jsonl", &["jsonl", "ndjson"]),
+    entry(Format::Structured, FileKind::Data, "application/yaml", &["yaml", "yml"]),
+    entry(Format::Structured, FileKind::Data, "application/toml", &["toml"]),
+    entry(Format::Text, FileKind::Data, "text/calendar", &["ics", "ical", "vcs"]),
+    entry(Format::Text, FileKind::Data, "text/vcard", &["vcf", "vcard"]),
+    entry(
+        Format::Structured,
+        FileKind::Text,
+        "text/x-ini",
+        &["ini", "cfg", "conf", "properties", "env", "desktop", "service", "editorconfig"],
+    ),
+    entry(Format::Notebook, FileKind::Notebook, "application/x-ipynb+json", &["ipynb"]),
+    entry(Format::Subtitle, FileKind::Text, "application/x-subrip", &["srt"]),
+    entry(Format::Subtitle, FileKind::Text, "text/vtt", &["vtt"]),
+    entry(Format::Eml, FileKind::Mail, "message/rfc822", &["eml", "emlx", "mht", "mhtml"]),
+    entry(Format::Mbox, FileKind::Mail, "application/mbox", &["mbox", "mbx"]),
+    entry(Format::Msg, FileKind::Mail, "application/vnd.ms-outlook", &["msg"]),
+    entry(Format::Image, FileKind::Image, "image/jpeg", &["jpg", "jpeg", "jpe", "jfif"]),
+    entry(Format::Image, FileKind::Image, "image/png", &["png", "apng"]),
+    entry(Format::Image, FileKind::Image, "image/gif", &["gif"]),
+    entry(Format::Image, FileKind::Image, "image/webp", &["webp"]),
+    entry(Format::Image, FileKind::Image, "image/tiff", &["tif", "tiff"]),
+    entry(Format::Image, FileKind::Image, "image/bmp", &["bmp", "dib"]),
+    entry(Format::Image, FileKind::Image, "image/heif", &["heic", "heif", "avif"]),
+    entry(Format::Unread, FileKind::Image, "image/x-other", &["ico", "psd", "xcf", "raw", "cr2", "nef", "jxl"]),
+    entry(Format::Pdf, FileKind::Pdf, "application/pdf", &["pdf", "ai"]),
+    entry(
+        Format::Docx,
+        FileKind::Document,
+        "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+        &["docx", "docm", "dotx", "dotm"],
+    ),
+    entry(
+        Format::Pptx,
+        FileKind::Slides,
+        "application/vnd.openxmlformats-officedocument.presentationml.presentation",
+        &["pptx", "pptm", "ppsx", "ppsm", "potx"],
+    ),
+    entry(
+        Format::Spreadsheet,
+        FileKind::Spreadsheet,
+        "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+        &["xlsx", "xlsm", "xltx", "xlam"],
+    ),
+    entry(
+        Format::Spreadsheet,
+        FileKind::Spreadsheet,
+        "application/vnd.ms-excel.sheet.binary.macroenabled.12",
+        &["xlsb"],
+    ),
+    entry(
+        Format::Spreadsheet,
+        FileKind::Spreadsheet,
+        "application/vnd.oasis.opendocument.spreadsheet",
+        &["ods", "ots"],
+    ),
+    entry(Format::Odf, FileKind::Document, "application/vnd.oasis.opendocument.text", &["odt", "ott"]),
+    entry(Format::Odf, FileKind::Slides, "application/vnd.oasis.opendocument.presentation", &["odp", "otp"]),
+    entry(Format::Odf, FileKind::Document, "application/vnd.oasis.opendocument.graphics", &["odg"]),
+    entry(Format::Epub, FileKind::Document, "application/epub+zip", &["epub"]),
+    entry(Format::Fb2, FileKind::Document, "application/x-fictionbook+xml", &["fb2"]),
+    entry(Format::Rtf, FileKind::Document, "application/rtf", &["rtf"]),
+    entry(Format::Legacy, FileKind::Document, "application/msword", &["doc", "dot", "wps"]),
+    entry(Format::Legacy, FileKind::Spreadsheet, "application/vnd.ms-excel", &["xls", "xlt"]),
+    entry(Format::Legacy, FileKind::Slides, "application/vnd.ms-powerpoint", &["ppt", "pps", "pot"]),
+    entry(Format::Archive, FileKind::Archive, "application/zip", &["zip", "jar", "war", "cbz", "kmz"]),
+    entry(Format::Archive, FileKind::Archive, "application/x-tar", &["tar"]),
+    entry(Format::Archive, FileKind::Archive, "application/gzip", &["gz", "tgz", "svgz"]),
+    entry(
+        Format::Unread,
+        FileKind::Archive,
+        "application/x-other-archive",
+        &["7z", "rar", "bz2", "xz", "zst", "lz4", "cab", "iso", "dmg", "deb", "rpm"],
+    ),
+    entry(
+        Format::Unread,
+        FileKind::Document,
+        "application/x-other-document",
+        &["pages", "one", "chm", "mobi", "azw", "azw3", "djvu", "vsdx", "vsd", "xps", "pub"],
+    ),
+    entry(Format::Unread, FileKind::Spreadsheet, "application/vnd.apple.numbers", &["numbers"]),
+    entry(Format::Unread, FileKind::Slides, "application/vnd.apple.keynote", &["key"]),
+    entry(
+        Format::Unread,
+        FileKind::Media,
+        "audio/x-other",
+        &["mp3", "m4a", "wav", "flac", "ogg", "opus", "aac", "wma", "aiff", "mid"],
+    ),
+    entry(
+        Format::Unread,
+        FileKind::Media,
+        "video/x-other",
+        &["mp4", "mkv", "mov", "avi", "webm", "wmv", "flv", "mpg", "mpeg", "m4v", "3gp"],
+    ),
+    entry(
+        Format::Unread,
+        FileKind::Other,
+        "application/octet-stream",
+        &[
+            "bin",
+            "exe",
+            "dll",
+            "so",
+            "dylib",
+            "o",
+            "a",
+            "class",
+            "pyc",
+            "wasm",
+            "db",
+            "sqlite",
+            "sqlite3",
+            "mdb",
+            "accdb",
+            "pst",
+            "ost",
+            "ttf",
+            "otf",
+            "woff",
+            "woff2",
+            "eot",
+            "img",
+            "vmdk",
+            "qcow2",
+            "npy",
+            "npz",
+            "parquet",
+            "arrow",
+            "pkl",
+            "pt",
+            "onnx",
+            "safetensors",
+            "gguf",
+        ],
+    ),
+    entry(
+        Format::Code,
+        FileKind::Code,
+        "text/x-source",
+        &[
+            "rs",
+            "py",
+            "pyi",
+            "pyw",
+            "js",
+            "jsx",
+            "mjs",
+            "cjs",
+            "ts",
+            "tsx",
+            "mts",
+            "cts",
+            "go",
+            "java",
+            "c",
+            "h",
+            "cc",
+            "cpp",
+            "cxx",
+            "hpp",
+            "hh",
+            "hxx",
+            "inl",
+            "cs",
+            "fs",
+            "vb",
+            "kt",
+            "kts",
+            "scala",
+            "groovy",
+            "gradle",
+            "swift",
+            "m",
+            "mm",
+            "rb",
+            "php",
+            "pl",
+            "pm",
+            "lua",
+            "r",
+            "jl",
+            "hs",
+            "ml",
+            "mli",
+            "clj",
+            "cljs",
+            "ex",
+            "exs",
+            "erl",
+            "elm",
+            "nim",
+            "zig",
+            "d",
+            "dart",
+            "v",
+            "sv",
+            "vhd",
+            "vhdl",
+            "f",
+            "f90",
+            "f95",
+            "for",
+            "pas",
+            "asm",
+            "s",
+            "sh",
+            "bash",
+            "zsh",
+            "fish",
+            "ps1",
+            "bat",
+            "cmd",
+            "awk",
+            "sed",
+            "sql",
+            "proto",
+            "graphql",
+            "thrift",
+            "css",
+            "scss",
+            "sass",
+            "less",
+            "vue",
+            "svelte",
+            "cmake",
+            "mk",
+            "make",
+            "dockerfile",
+            "tf",
+            "hcl",
+            "nix",
+            "bzl",
+            "diff",
+            "patch",
+            "el",
+            "lisp",
+            "scm",
+            "vim",
+            "tcl",
+            "cu",
+            "glsl",
+            "wgsl",
+            "hlsl",
+            "sol",
+            "ps",
+        ],
+    ),
+];
+
+/// Files known by their whole name.
+const CODE_NAMES: [&str; 6] = ["makefile", "dockerfile", "cmakelists.txt", "jenkinsfile", "rakefile", "gemfile"];
+
+/// Returns the lowercase extension without the dot, or an empty text.
+pub(crate) fn extension(name: &str) -> String {
+    let file = name.rsplit(['/', '\\']).next().unwrap_or(name);
+    // `.bashrc` has no extension.
+    match file.rsplit_once('.') {
+        Some((stem, extension)) if !stem.is_empty() => extension.to_ascii_lowercase(),
+        _ => String::new(),
+    }
+}
+
+/// Returns the entry that goes with a file's name.
+pub(crate) fn by_name(name: &str) -> Option<&'static FormatEntry> {
+    let file = name.rsplit(['/', '\\']).next().unwrap_or(name).to_ascii_lowercase();
+    if CODE_NAMES.contains(&file.as_str()) {
+        return FORMATS.iter().find(|it| it.format == Format::Code);
+    }
+    let extension = extension(&file);
+    FORMATS.iter().find(|it| it.extensions.contains(&extension.as_str()))
+}
+
+/// Returns the entry of that media type.
+pub(crate) fn by_media_type(media_type: &str) -> Option<&'static FormatEntry> {
+    FORMATS.iter().find(|it| it.media_type == media_type)
+}
+
+/// Returns the broad kind that a file's name promises.
+pub fn kind_of_name(name: &str) -> FileKind {
+    by_name(name).map_or(FileKind::Other, |it| it.kind)
+}
+
+/// Returns the broad kind of a media type as [`crate::model::Document::media_type`] has it.
+pub fn kind_of_media_type(media_type: &str) -> FileKind {
+    let by_family = || match media_type.split('/').next().unwrap_or_default() {
+        "text" => FileKind::Text,
+        "image" => FileKind::Image,
+        "audio" | "video" => FileKind::Media,
+        _ => FileKind::Other,
+    };
+    by_media_type(media_type).map_or_else(by_family, |it| it.kind)
+}
+
+/// Says whether a file is worth opening by its name: false only for types that are known to have no reader.
+pub fn is_readable_name(name: &str) -> bool {
+    by_name(name).is_none_or(|it| it.format != Format::Unread)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_extension_belongs_to_one_format() {
+        let mut all: Vec<&str> = FORMATS.iter().flat_map(|it| it.extensions.iter().copied()).collect();
+        let count = all.len();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), count);
+    }
+
+    #[test]
+    fn names_promise_kinds() {
+        assert_eq!(kind_of_name("a/b/Plan.DOCX"), FileKind::Document);
+        assert_eq!(kind_of_name("Makefile"), FileKind::Code);
+        assert_eq!(kind_of_name(".bashrc"), FileKind::Other);
+        assert!(is_readable_name(".bashrc"));
+        assert!(!is_readable_name("song.mp3"));
+    }
+
+    #[test]
+    fn media_types_have_kinds() {
+        assert_eq!(kind_of_media_type("application/pdf"), FileKind::Pdf);
+        assert_eq!(kind_of_media_type("image/x-strange"), FileKind::Image);
+    }
+}

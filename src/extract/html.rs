@@ -1,0 +1,355 @@
+//! HTML: title, description, headings, paragraphs, lists, tables and preformatted text.
+//!
+//! Scripts, styles and `<nav>` are left out. The tree is walked, never descended: nesting depth costs no stack.
+//! Blocks have no place in the file, because the parser repairs markup and keeps no positions.
+
+use std::collections::HashSet;
+
+use ego_tree::iter::Edge;
+use ego_tree::{NodeId, NodeRef};
+use scraper::{Html, Node, node::Element};
+
+use crate::extract::encoding::decode;
+use crate::extract::source::Source;
+use crate::extract::{Input, ReadResult, Sink};
+use crate::model::{Anchor, BlockKind};
+
+/// Rows of one table block: about what a chunk holds.
+const ROWS: usize = 30;
+
+/// Elements whose content is not for readers.
+const SKIPPED: [&str; 10] =
+    ["script", "style", "noscript", "template", "nav", "iframe", "object", "head", "svg", "canvas"];
+
+/// Elements that are part of the line they stand in; all others start a new block.
+const INLINE: [&str; 36] = [
+    "a", "abbr", "acronym", "b", "bdi", "bdo", "big", "button", "cite", "code", "data", "del", "dfn", "em", "font",
+    "i", "img", "input", "ins", "kbd", "label", "mark", "q", "ruby", "s", "samp", "small", "span", "strike", "strong",
+    "sub", "sup", "time", "tt", "u", "var",
+];
+
+/// Reads an HTML file.
+pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
+    let text = decode(input.bytes, stated_charset(input.bytes));
+    read_text(&text.text, sink);
+    Ok(())
+}
+
+/// Reads HTML that is part of something else.
+pub(crate) fn read_text(html: &str, sink: &mut Sink) {
+    let html = Html::parse_document(html);
+    head(&html, sink);
+    let layout = layout_tables(&html);
+    let mut walk = Walk { sink, layout, text: String::new(), kinds: Vec::new(), preformatted: 0, tables: Vec::new() };
+    let mut skipping: Option<NodeId> = None;
+    for edge in html.tree.root().traverse() {
+        match edge {
+            Edge::Open(node) if skipping.is_none() => match node.value() {
+                Node::Text(text) => walk.text(text),
+                Node::Element(element) if is_skipped(element) => skipping = Some(node.id()),
+                Node::Element(element) => walk.open(node, element),
+                _ => {}
+            },
+            Edge::Close(node) if skipping.is_some() => {
+                skipping = skipping.filter(|skipped| *skipped != node.id());
+            }
+            Edge::Close(node) => {
+                if let Node::Element(element) = node.value() {
+                    walk.close(element.name());
+                }
+            }
+            Edge::Open(_) => {}
+        }
+        if walk.sink.is_full() {
+            walk.sink.truncate();
+            return;
+        }
+    }
+    walk.flush();
+}
+
+/// Returns the value of `charset=` near the top.
+fn stated_charset(bytes: &[u8]) -> Option<&str> {
+    const HEAD: usize = 2048;
+    let head = &bytes[..bytes.len().min(HEAD)];
+    let at = head.windows(8).position(|it| it.eq_ignore_ascii_case(b"charset="))? + 8;
+    let rest = head[at..].strip_prefix(b"\"").or(head[at..].strip_prefix(b"'")).unwrap_or(&head[at..]);
+    let length = rest.iter().position(|it| !(it.is_ascii_alphanumeric() || b"-_:.".contains(it)))?;
+    std::str::from_utf8(&rest[..length]).ok()
+}
+
+fn is_skipped(element: &Element) -> bool {
+    SKIPPED.contains(&element.name()) || element.attr("hidden").is_some()
+}
+
+/// Notes title and description.
+fn head(html: &Html, sink: &mut Sink) {
+    let mut facts = Vec::new();
+    for node in html.tree.nodes() {
+        let Node::Element(element) = node.value() else { continue };
+        match element.name() {
+            "title" if facts.is_empty() && !in_svg(node) => {
+                let title: String = node.children().filter_map(|it| it.value().as_text().map(|it| &**it)).collect();
+                let title = collapse(&title);
+                if !title.is_empty() {
+                    sink.title(&title);
+                    facts.push(format!("title: {title}"));
+                }
+            }
+            "meta" => {
+                let name = element.attr("name").unwrap_or_default().to_ascii_lowercase();
+                let content = collapse(element.attr("content").unwrap_or_default());
+                if matches!(name.as_str(), "description" | "author" | "keywords") && !content.is_empty() {
+                    facts.push(format!("{name}: {content}"));
+                }
+            }
+            "body" => break,
+            _ => {}
+        }
+    }
+    sink.push(BlockKind::Metadata, &facts.join("\n"), Anchor::default());
+}
+
+fn in_svg(node: NodeRef<'_, Node>) -> bool {
+    node.parent().and_then(|it| it.value().as_element().map(|it| it.name() == "svg")).unwrap_or(false)
+}
+
+/// Finds the tables that hold other tables: they lay out the page, and their cells are blocks rather than data.
+fn layout_tables(html: &Html) -> HashSet<NodeId> {
+    let mut open = Vec::new();
+    let mut layout = HashSet::new();
+    for edge in html.tree.root().traverse() {
+        let (Edge::Open(node) | Edge::Close(node)) = edge;
+        if node.value().as_element().is_none_or(|it| it.name() != "table") {
+            continue;
+        }
+        match edge {
+            Edge::Open(_) => {
+                layout.extend(open.last().copied());
+                open.push(node.id());
+            }
+            Edge::Close(_) => {
+                open.pop();
+            }
+        }
+    }
+    layout
+}
+
+/// Joins runs of white space to one space.
+fn collapse(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// A table that is being read; `None` in [`Walk::tables`] stands for one that only lays out the page.
+#[derive(Default)]
+struct Table {
+    rows: Vec<String>,
+    cells: Vec<String>,
+}
+
+struct Walk<'a> {
+    sink: &'a mut Sink,
+    layout: HashSet<NodeId>,
+    /// Text of the open block or cell.
+    text: String,
+    /// Kinds given by the open headings, list items and the like, outermost first.
+    kinds: Vec<(&'static str, BlockKind)>,
+    preformatted: usize,
+    tables: Vec<Option<Table>>,
+}
+
+impl Walk<'_> {
+    fn text(&mut self, text: &str) {
+        if self.preformatted > 0 {
+            self.text.push_str(text);
+            return;
+        }
+        let starts_with_space = text.starts_with(char::is_whitespace);
+        for (number, word) in text.split_whitespace().enumerate() {
+            if (number > 0 || starts_with_space) && !self.text.ends_with(char::is_whitespace) {
+                self.text.push(' ');
+            }
+            self.text.push_str(word);
+        }
+        if text.ends_with(char::is_whitespace) && !self.text.ends_with(char::is_whitespace) {
+            self.text.push(' ');
+        }
+    }
+
+    fn in_cell(&self) -> bool {
+        matches!(self.tables.last(), Some(Some(_)))
+    }
+
+    fn open(&mut self, node: NodeRef<'_, Node>, element: &Element) {
+        let name = element.name();
+        match name {
+            "img" => self.text(element.attr("alt").unwrap_or_default()),
+            "br" if self.in_cell() => self.text.push(' '),
+            "br" => self.text.push('\n'),
+            "table" => {
+                if !self.in_cell() {
+                    self.flush();
+                }
+                let layout = self.layout.contains(&node.id());
+                self.tables.push((!layout).then(Table::default));
+            }
+            _ if self.in_cell() => {
+                if !INLINE.contains(&name) && !self.text.ends_with(char::is_whitespace) {
+                    self.text.push(' ');
+                }
+            }
+            _ => self.open_block(name),
+        }
+    }
+
+    fn open_block(&mut self, name: &str) {
+        if !INLINE.contains(&name) {
+            self.flush();
+        }
+        let kind = match name {
+            "h1" => ("h1", BlockKind::Heading(1)),
+            "h2" => ("h2", BlockKind::Heading(2)),
+            "h3" => ("h3", BlockKind::Heading(3)),
+            "h4" => ("h4", BlockKind::Heading(4)),
+            "h5" => ("h5", BlockKind::Heading(5)),
+            "h6" => ("h6", BlockKind::Heading(6)),
+            "li" => ("li", BlockKind::ListItem),
+            "pre" => {
+                self.preformatted += 1;
+                ("pre", BlockKind::Code)
+            }
+            _ => return,
+        };
+        self.kinds.push(kind);
+    }
+
+    fn close(&mut self, name: &str) {
+        match name {
+            "table" => self.close_table(),
+            "td" | "th" if self.in_cell() => self.close_cell(),
+            "tr" if self.in_cell() => self.close_row(),
+            _ if self.in_cell() || INLINE.contains(&name) => {}
+            _ => {
+                self.flush();
+                if self.kinds.last().is_some_and(|it| it.0 == name) {
+                    self.kinds.pop();
+                    self.preformatted -= usize::from(name == "pre");
+                }
+            }
+        }
+    }
+
+    fn close_cell(&mut self) {
+        let cell = collapse(&std::mem::take(&mut self.text));
+        if let Some(Some(table)) = self.tables.last_mut() {
+            table.cells.push(cell);
+        }
+    }
+
+    fn close_row(&mut self) {
+        let Some(Some(table)) = self.tables.last_mut() else { return };
+        let cells = std::mem::take(&mut table.cells);
+        if cells.iter().any(|it| !it.is_empty()) {
+            table.rows.push(cells.join(" | "));
+        }
+        if table.rows.len() >= ROWS {
+            let rows = std::mem::take(&mut table.rows).join("\n");
+            self.sink.push(BlockKind::Table, &rows, Anchor::default());
+        }
+    }
+
+    fn close_table(&mut self) {
+        // Text outside of cells, e.g. a caption.
+        let loose = collapse(&std::mem::take(&mut self.text));
+        if let Some(Some(table)) = self.tables.pop() {
+            let rows = table.rows.join("\n");
+            Source::detached(&rows).push(self.sink, BlockKind::Table, 0..rows.len());
+        }
+        self.sink.push(BlockKind::Paragraph, &loose, Anchor::default());
+    }
+
+    /// Ends the open block.
+    fn flush(&mut self) {
+        let text = std::mem::take(&mut self.text);
+        let kind = self.kinds.last().map_or(BlockKind::Paragraph, |it| it.1);
+        if matches!(kind, BlockKind::Heading(1)) {
+            self.sink.title(&text);
+        }
+        Source::detached(&text).push(self.sink, kind, 0..text.len());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Document, ExtractLimits};
+
+    fn extract(html: &str) -> Document {
+        let mut sink = Sink::new(ExtractLimits::default());
+        read(Input { bytes: html.as_bytes(), name: "a.html" }, &mut sink).unwrap();
+        sink.finish()
+    }
+
+    fn check(html: &str, expected: &[(BlockKind, &str)]) {
+        let document = extract(html);
+        let found: Vec<_> = document.blocks.iter().map(|it| (it.kind, it.text.as_str())).collect();
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn the_head_gives_title_and_description() {
+        let html = "<title>A\n page</title><meta name=Description content='About it'><p>Text";
+        check(html, &[(BlockKind::Metadata, "title: A page\ndescription: About it"), (BlockKind::Paragraph, "Text")]);
+        assert_eq!(extract(html).title.as_deref(), Some("A page"));
+    }
+
+    #[test]
+    fn blocks_follow_elements_and_inline_markup_joins() {
+        check(
+            "<h2>Head<em>ing</em></h2>Loose <b>text</b>.<p>One<br>two</p><ul><li>a<li>b</ul><pre>x\n  y</pre>",
+            &[
+                (BlockKind::Heading(2), "Heading"),
+                (BlockKind::Paragraph, "Loose text."),
+                (BlockKind::Paragraph, "One\ntwo"),
+                (BlockKind::ListItem, "a"),
+                (BlockKind::ListItem, "b"),
+                (BlockKind::Code, "x\n  y"),
+            ],
+        );
+    }
+
+    #[test]
+    fn a_data_table_becomes_rows_and_a_layout_table_does_not() {
+        check(
+            "<table><tr><th>a<th>b<tr><td>1<td><p>two</p>words</table>",
+            &[(BlockKind::Table, "a | b\n1 | two words")],
+        );
+        check(
+            "<table><tr><td><p>Left</p><table><tr><td>x<td>y</table></table>",
+            &[(BlockKind::Paragraph, "Left"), (BlockKind::Table, "x | y")],
+        );
+    }
+
+    #[test]
+    fn scripts_navigation_and_hidden_parts_are_left_out() {
+        check(
+            "<nav>Home</nav><script>x()</script><style>p{}</style><p hidden>no</p><p>Yes",
+            &[(BlockKind::Paragraph, "Yes")],
+        );
+    }
+
+    #[test]
+    fn nesting_of_twenty_thousand_does_not_overflow() {
+        let html = format!("{}deep", "<div>".repeat(20_000));
+        check(&html, &[(BlockKind::Paragraph, "deep")]);
+    }
+
+    #[test]
+    fn the_stated_charset_is_believed() {
+        let mut sink = Sink::new(ExtractLimits::default());
+        let bytes = b"<meta charset=\"iso-8859-2\"><p>\xB1\xB1\xB1</p>";
+        read(Input { bytes, name: "a.html" }, &mut sink).unwrap();
+        assert_eq!(sink.finish().text(), "ąąą");
+    }
+}

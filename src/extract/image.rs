@@ -1,0 +1,131 @@
+//! Images: what their metadata says in words. Pixels are not decoded here; reading text in them is a skill's work.
+
+use std::io::Cursor;
+
+use exif::{Exif, In, Tag, Value};
+
+use crate::extract::{Input, ReadResult, Sink, failure};
+use crate::model::{Anchor, BlockKind, Reason};
+
+/// The EXIF fields that somebody may search for.
+const FIELDS: [(&str, Tag); 8] = [
+    ("description", Tag::ImageDescription),
+    ("comment", Tag::UserComment),
+    ("artist", Tag::Artist),
+    ("copyright", Tag::Copyright),
+    ("camera maker", Tag::Make),
+    ("camera", Tag::Model),
+    ("lens", Tag::LensModel),
+    ("taken", Tag::DateTimeOriginal),
+];
+
+/// Reads an image. One without words gives no blocks.
+pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
+    let dimensions = image::ImageReader::new(Cursor::new(input.bytes))
+        .with_guessed_format()
+        .ok()
+        .and_then(|reader| reader.format().map(|_| reader.into_dimensions()));
+    if let Some(Err(error)) = &dimensions
+        && !matches!(error, image::ImageError::Unsupported(_))
+    {
+        return Err(failure(Reason::Damaged, format!("not a readable image: {error}")));
+    }
+    let Ok(exif) = exif::Reader::new().read_from_container(&mut Cursor::new(input.bytes)) else {
+        return Ok(());
+    };
+    let mut lines: Vec<String> =
+        FIELDS.iter().filter_map(|(key, tag)| Some(format!("{key}: {}", words(&exif, *tag)?))).collect();
+    lines.extend(place(&exif).map(|place| format!("place: {place}")));
+    if let (false, Some(Ok((width, height)))) = (lines.is_empty(), dimensions) {
+        lines.push(format!("size: {width} x {height}"));
+    }
+    sink.push(BlockKind::Metadata, &lines.join("\n"), Anchor::default());
+    Ok(())
+}
+
+/// Returns a field as text, without padding and control characters.
+fn words(exif: &Exif, tag: Tag) -> Option<String> {
+    let field = exif.get_field(tag, In::PRIMARY)?;
+    let text = match &field.value {
+        Value::Ascii(parts) if tag != Tag::DateTimeOriginal => {
+            parts.iter().map(|it| String::from_utf8_lossy(it)).collect::<Vec<_>>().join(" ")
+        }
+        // A comment begins with eight bytes that name its encoding.
+        Value::Undefined(bytes, _) => match bytes.split_at_checked(8)? {
+            (b"UNICODE\0", text) => utf16(text, exif.little_endian()),
+            (_, text) => String::from_utf8_lossy(text).into_owned(),
+        },
+        _ => field.display_value().to_string(),
+    };
+    let text: String = text.chars().map(|it| if it.is_control() { ' ' } else { it }).collect();
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    (!text.is_empty()).then_some(text)
+}
+
+fn utf16(bytes: &[u8], little_endian: bool) -> String {
+    let encoding = if little_endian { encoding_rs::UTF_16LE } else { encoding_rs::UTF_16BE };
+    encoding.decode(bytes).0.into_owned()
+}
+
+/// Returns latitude and longitude in degrees.
+fn place(exif: &Exif) -> Option<String> {
+    let degrees = |tag, reference, negative: &[u8]| {
+        let Value::Rational(parts) = &exif.get_field(tag, In::PRIMARY)?.value else { return None };
+        let value: f64 = parts.iter().zip([1.0, 60.0, 3600.0]).map(|(it, unit)| it.to_f64() / unit).sum();
+        let sign = match &exif.get_field(reference, In::PRIMARY)?.value {
+            Value::Ascii(name) if name.first().is_some_and(|it| it.starts_with(negative)) => -1.0,
+            _ => 1.0,
+        };
+        value.is_finite().then_some(value * sign)
+    };
+    let latitude = degrees(Tag::GPSLatitude, Tag::GPSLatitudeRef, b"S")?;
+    let longitude = degrees(Tag::GPSLongitude, Tag::GPSLongitudeRef, b"W")?;
+    Some(format!("{latitude:.5}, {longitude:.5}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Document, ExtractLimits};
+
+    fn extract(bytes: &[u8]) -> ReadResult<Document> {
+        let mut sink = Sink::new(ExtractLimits::default());
+        read(Input { bytes, name: "a.png" }, &mut sink)?;
+        Ok(sink.finish())
+    }
+
+    fn png() -> Vec<u8> {
+        let mut bytes = Cursor::new(Vec::new());
+        image::RgbImage::new(3, 2).write_to(&mut bytes, image::ImageFormat::Png).unwrap();
+        bytes.into_inner()
+    }
+
+    #[test]
+    fn an_image_without_words_is_read_and_holds_no_text() {
+        assert!(extract(&png()).unwrap().blocks.is_empty());
+    }
+
+    #[test]
+    fn exif_words_are_metadata() {
+        let field = exif::Field {
+            tag: Tag::ImageDescription,
+            ifd_num: In::PRIMARY,
+            value: Value::Ascii(vec![b"A boat\0\0".to_vec()]),
+        };
+        let mut writer = exif::experimental::Writer::new();
+        writer.push_field(&field);
+        let mut tiff = Cursor::new(Vec::new());
+        writer.write(&mut tiff, false).unwrap();
+        let mut jpeg = Cursor::new(Vec::new());
+        image::RgbImage::new(3, 2).write_to(&mut jpeg, image::ImageFormat::Jpeg).unwrap();
+        let segment = [b"Exif\0\0".as_slice(), tiff.get_ref()].concat();
+        let length = (segment.len() as u16 + 2).to_be_bytes();
+        let bytes = [&jpeg.get_ref()[..2], &[0xFF, 0xE1], &length, &segment, &jpeg.get_ref()[2..]].concat();
+        assert_eq!(extract(&bytes).unwrap().text(), "description: A boat\nsize: 3 x 2");
+    }
+
+    #[test]
+    fn a_cut_image_is_damaged() {
+        assert_eq!(extract(&png()[..12]).unwrap_err().reason, Reason::Damaged);
+    }
+}

@@ -1,0 +1,205 @@
+//! Mail: single messages (eml) and mailboxes (mbox), with their attachments read as the files they are.
+//!
+//! Signatures are not checked and encrypted parts not opened.
+
+use mail_parser::{Address, Message, MessageParser, MessagePart, MimeHeaders, PartType};
+
+use crate::extract::source::Source;
+use crate::extract::{Input, ReadResult, Sink, failure, html, text};
+use crate::model::{Anchor, BlockKind, Reason};
+
+/// Reads an attachment by its own type.
+pub(crate) type ReadMember<'a> = &'a mut dyn FnMut(Input<'_>, &mut Sink) -> ReadResult;
+
+/// Reads one message.
+pub(crate) fn read_eml(input: Input<'_>, sink: &mut Sink, read_member: ReadMember<'_>) -> ReadResult {
+    let message = parse(input.bytes).ok_or_else(|| failure(Reason::Damaged, "not a mail message"))?;
+    read_message(&message, sink, read_member);
+    Ok(())
+}
+
+/// Reads a mailbox: messages behind lines that begin with `From `.
+pub(crate) fn read_mbox(input: Input<'_>, sink: &mut Sink, read_member: ReadMember<'_>) -> ReadResult {
+    for (number, bytes) in (1..).zip(messages(input.bytes)) {
+        if sink.is_full() {
+            sink.truncate();
+            break;
+        }
+        let mark = sink.mark();
+        match parse(bytes) {
+            Some(message) => read_message(&message, sink, read_member),
+            None => sink.problem(format!("message {number} cannot be parsed")),
+        }
+        sink.label_part(mark, &format!("message {number}"));
+    }
+    // The first subject is not what a mailbox is about.
+    if !sink.in_member() {
+        sink.document().title = None;
+    }
+    Ok(())
+}
+
+fn parse(bytes: &[u8]) -> Option<Message<'_>> {
+    MessageParser::default().parse(bytes).filter(|message| !message.parts.is_empty())
+}
+
+/// Cuts a mailbox after every blank line that a `From ` line follows.
+fn messages(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = bytes;
+    std::iter::from_fn(move || {
+        let body = rest.iter().position(|it| *it == b'\n').map(|it| it + 1)?;
+        let content = &rest[if rest.starts_with(b"From ") { body } else { 0 }..];
+        let separator = |window: &[u8]| window == b"\nFrom ";
+        let mut from = 0;
+        let end = loop {
+            let Some(at) = content[from..].windows(6).position(separator).map(|it| from + it) else {
+                break content.len();
+            };
+            if content[..at].ends_with(b"\n") || content[..at].ends_with(b"\n\r") || at == 0 {
+                break at + 1;
+            }
+            from = at + 1;
+        };
+        rest = &content[end..];
+        Some(&content[..end])
+    })
+}
+
+fn read_message(message: &Message<'_>, sink: &mut Sink, read_member: ReadMember<'_>) {
+    let mark = sink.mark();
+    headers(message, sink);
+    for id in &message.text_body {
+        match message.part(*id).map(|part| &part.body) {
+            Some(PartType::Text(body)) => text::paragraphs(&Source::detached(body), BlockKind::Paragraph, sink),
+            Some(PartType::Html(body)) => html::read_text(body, sink),
+            _ => {}
+        }
+    }
+    sink.label_part(mark, "body");
+    for part in message.attachments() {
+        attachment(part, sink, read_member);
+    }
+}
+
+fn headers(message: &Message<'_>, sink: &mut Sink) {
+    let mut lines = Vec::new();
+    let mut line = |key: &str, value: Option<String>| {
+        lines.extend(value.filter(|it| !it.trim().is_empty()).map(|value| format!("{key}: {}", value.trim())));
+    };
+    line("Subject", message.subject().map(str::to_string));
+    line("From", message.from().map(people));
+    line("To", message.to().map(people));
+    line("Cc", message.cc().map(people));
+    line("Date", message.date().map(mail_parser::DateTime::to_rfc3339));
+    let names: Vec<&str> = message.attachments().filter_map(|it| it.attachment_name()).collect();
+    line("Attachments", Some(names.join(", ")));
+    sink.title(message.subject().unwrap_or_default());
+    sink.push(BlockKind::Metadata, &lines.join("\n"), Anchor::default());
+}
+
+/// Returns `Name <address>, ...`.
+fn people(address: &Address<'_>) -> String {
+    let person = |it: &mail_parser::Addr<'_>| match (it.name(), it.address()) {
+        (Some(name), Some(address)) => format!("{name} <{address}>"),
+        (name, address) => name.or(address).unwrap_or_default().to_string(),
+    };
+    address.iter().map(person).collect::<Vec<_>>().join(", ")
+}
+
+fn attachment(part: &MessagePart<'_>, sink: &mut Sink, read_member: ReadMember<'_>) {
+    let name = match (&part.body, part.attachment_name()) {
+        (_, Some(name)) => name,
+        (PartType::Message(nested), None) => nested.subject().unwrap_or("message"),
+        (PartType::Html(_), None) => "attachment.html",
+        (PartType::Text(_), None) => "attachment.txt",
+        _ => "attachment",
+    };
+    let mark = sink.mark();
+    let outcome = sink.enter(name).and_then(|()| {
+        let outcome = match &part.body {
+            PartType::Message(nested) => {
+                read_message(nested, sink, read_member);
+                Ok(())
+            }
+            _ => read_member(Input { bytes: part.contents(), name }, sink),
+        };
+        sink.leave();
+        outcome
+    });
+    sink.label_part(mark, &format!("attachment: {name}"));
+    if let Err(failed) = outcome
+        && !matches!(failed.reason, Reason::UnsupportedType | Reason::Empty | Reason::NoText)
+    {
+        sink.problem(format!("attachment `{name}` not read: {} {}", failed.reason.name(), failed.detail));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Document, ExtractLimits};
+
+    fn extract(mail: &str) -> Document {
+        let mut sink = Sink::new(ExtractLimits::default());
+        let input = Input { bytes: mail.as_bytes(), name: "a.eml" };
+        let mut member = |input: Input<'_>, sink: &mut Sink| text::read(input, sink);
+        if mail.starts_with("From ") {
+            read_mbox(input, &mut sink, &mut member).unwrap();
+        } else {
+            read_eml(input, &mut sink, &mut member).unwrap();
+        }
+        sink.finish()
+    }
+
+    fn check(mail: &str, expected: &[(&str, &str)]) {
+        let document = extract(mail);
+        let found: Vec<_> =
+            document.blocks.iter().map(|it| (it.anchor.part.as_deref().unwrap(), it.text.as_str())).collect();
+        assert_eq!(found, expected);
+    }
+
+    const ATTACHED: &str = "Subject: =?utf-8?q?Gr=C3=BC=C3=9Fe?=\r\nFrom: Ann <ann@example.org>\r\nTo: bob@example.org\r\nDate: Mon, 2 Mar 2026 10:00:00 +0100\r\nMIME-Version: 1.0\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\nContent-Type: text/html\r\n\r\n<p>Hello <b>Bob</b></p>\r\n--b\r\nContent-Type: text/plain; name=\"n.txt\"\r\nContent-Disposition: attachment; filename=\"n.txt\"\r\n\r\nNote.\r\n--b--\r\n";
+
+    #[test]
+    fn headers_body_and_attachments_are_parts() {
+        check(
+            ATTACHED,
+            &[
+                (
+                    "body",
+                    "Subject: Grüße\nFrom: Ann <ann@example.org>\nTo: bob@example.org\nDate: 2026-03-02T10:00:00+01:00\nAttachments: n.txt",
+                ),
+                ("body", "Hello Bob"),
+                ("attachment: n.txt", "Note."),
+            ],
+        );
+        let document = extract(ATTACHED);
+        assert_eq!(document.title.as_deref(), Some("Grüße"));
+        assert_eq!(document.blocks[2].anchor.member.as_deref(), Some("n.txt"));
+    }
+
+    #[test]
+    fn a_mailbox_is_cut_into_its_messages() {
+        let mail = "From a@b Mon Mar  2 10:00:00 2026\nSubject: One\n\nFirst.\nFrom here on, text.\n\nFrom a@b Mon Mar  2 10:00:00 2026\nSubject: Two\n\nSecond.\n";
+        check(
+            mail,
+            &[
+                ("message 1, body", "Subject: One"),
+                ("message 1, body", "First.\nFrom here on, text."),
+                ("message 2, body", "Subject: Two"),
+                ("message 2, body", "Second."),
+            ],
+        );
+    }
+
+    #[test]
+    fn messages_in_messages_end_at_the_limit() {
+        let mut mail = "Subject: inner\r\n\r\nText\r\n".to_string();
+        for level in 0..10 {
+            mail = format!("Subject: level {level}\r\nMIME-Version: 1.0\r\nContent-Type: message/rfc822\r\n\r\n{mail}");
+        }
+        let document = extract(&mail);
+        assert!(document.blocks.len() >= 2);
+        assert!(document.problems.iter().all(|it| it.contains("too_deep")));
+    }
+}

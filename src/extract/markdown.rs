@@ -1,0 +1,306 @@
+//! Markdown and djot: headings, code, lists, tables, quotes and front matter, line by line.
+//!
+//! Inline markup stays in the text, so that a block is exactly the bytes of the file. No parser is used: theirs are
+//! recursive, or quadratic on crafted emphasis, and give events rather than bytes.
+
+use crate::extract::encoding::decode;
+use crate::extract::source::{Line, Source};
+use crate::extract::{Input, ReadResult, Sink};
+use crate::model::BlockKind;
+
+/// Reads a Markdown file.
+pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
+    let text = decode(input.bytes, None);
+    read_source(&Source::new(&text), sink);
+    Ok(())
+}
+
+/// Reads Markdown that is part of something else.
+pub(crate) fn read_source(source: &Source<'_>, sink: &mut Sink) {
+    let lines: Vec<Line<'_>> = source.lines().collect();
+    let mut at = front_matter(source, &lines, sink);
+    while at < lines.len() && !sink.is_full() {
+        at = block(source, &lines, at, sink);
+    }
+    if at < lines.len() {
+        sink.truncate();
+    }
+}
+
+/// Reads the block that starts at line `at` and returns the line after it.
+fn block(source: &Source<'_>, lines: &[Line<'_>], at: usize, sink: &mut Sink) -> usize {
+    let line = &lines[at];
+    if line.text.trim().is_empty() || is_rule(line.text) {
+        return at + 1;
+    }
+    if let Some(fence) = fence(line.text) {
+        return fenced(source, lines, at, fence, sink);
+    }
+    if let Some((level, title)) = atx_heading(line.text) {
+        if level == 1 {
+            sink.title(title);
+        }
+        source.push(sink, BlockKind::Heading(level), line.range_of(title));
+        return at + 1;
+    }
+    if is_table(lines, at) {
+        return table(source, lines, at, sink);
+    }
+    if let Some(item) = list_item(line.text) {
+        let start = line.range_of(item).start;
+        let end = run_end(lines, at + 1);
+        source.push(sink, BlockKind::ListItem, start..lines[end - 1].end());
+        return end;
+    }
+    if line.text.trim_start().starts_with('>') {
+        return quote(source, lines, at, sink);
+    }
+    paragraph(source, lines, at, sink)
+}
+
+/// Reads `---` YAML or `+++` TOML at the top and returns the first line after it.
+fn front_matter(source: &Source<'_>, lines: &[Line<'_>], sink: &mut Sink) -> usize {
+    // Longer ones are not front matter but a rule at the top of the text.
+    const MOST_LINES: usize = 200;
+    let Some(mark) = lines.first().map(|line| line.text.trim_end()).filter(|it| matches!(*it, "---" | "+++")) else {
+        return 0;
+    };
+    let Some(length) = lines.iter().skip(1).take(MOST_LINES).position(|line| line.text.trim_end() == mark) else {
+        return 0;
+    };
+    let inner = &lines[1..=length];
+    if !inner.first().is_some_and(|line| line.text.contains([':', '='])) {
+        return 0;
+    }
+    for line in inner {
+        if let Some(title) = line.text.strip_prefix("title").map(|it| it.trim_start_matches([':', '=', ' '])) {
+            sink.title(title.trim().trim_matches(['"', '\'']));
+        }
+    }
+    source.push(sink, BlockKind::Metadata, lines[1].start..lines[length].end());
+    length + 2
+}
+
+/// Returns the fence that a line opens: its character and length.
+fn fence(line: &str) -> Option<(char, usize)> {
+    let line = line.trim_start();
+    let mark = line.chars().next().filter(|it| matches!(it, '`' | '~'))?;
+    let length = line.len() - line.trim_start_matches(mark).len();
+    (length >= 3 && !line[length..].contains('`')).then_some((mark, length))
+}
+
+fn fenced(source: &Source<'_>, lines: &[Line<'_>], at: usize, open: (char, usize), sink: &mut Sink) -> usize {
+    let closes = |line: &Line<'_>| {
+        let text = line.text.trim();
+        text.len() >= open.1 && text.chars().all(|it| it == open.0)
+    };
+    let close = lines[at + 1..].iter().position(closes).map_or(lines.len(), |it| at + 1 + it);
+    if close > at + 1 {
+        source.push(sink, BlockKind::Code, lines[at + 1].start..lines[close - 1].end());
+    }
+    (close + 1).min(lines.len())
+}
+
+/// Returns level and title of `## Title ##`.
+fn atx_heading(line: &str) -> Option<(u8, &str)> {
+    let text = line.trim_start();
+    let level = text.len() - text.trim_start_matches('#').len();
+    let rest = &text[level..];
+    if !(1..=6).contains(&level) || line.len() - text.len() > 3 || !(rest.is_empty() || rest.starts_with([' ', '\t'])) {
+        return None;
+    }
+    let rest = rest.trim();
+    let bare = rest.trim_end_matches('#');
+    let title = if bare.is_empty() || bare.ends_with([' ', '\t']) { bare.trim_end() } else { rest };
+    Some((u8::try_from(level).ok()?, title))
+}
+
+/// Returns the level that an underline gives to the paragraph above it.
+fn setext_level(line: &str) -> Option<u8> {
+    let line = line.trim();
+    let all = |mark: char| !line.is_empty() && line.chars().all(|it| it == mark);
+    if all('=') {
+        return Some(1);
+    }
+    (all('-') && line.len() >= 2).then_some(2)
+}
+
+/// Says whether a line is a thematic break.
+fn is_rule(line: &str) -> bool {
+    let marks = line.chars().filter(|it| !it.is_whitespace());
+    let first = line.trim_start().chars().next();
+    matches!(first, Some('-' | '*' | '_')) && marks.clone().count() >= 3 && marks.clone().all(|it| Some(it) == first)
+}
+
+/// Returns the text of a list item after its marker and check box.
+fn list_item(line: &str) -> Option<&str> {
+    let text = line.trim_start();
+    let digits = text.len() - text.trim_start_matches(|it: char| it.is_ascii_digit()).len();
+    let rest = match digits {
+        0 => text.strip_prefix(['-', '*', '+'])?,
+        1..=9 => text[digits..].strip_prefix(['.', ')'])?,
+        _ => return None,
+    };
+    if !rest.starts_with([' ', '\t']) {
+        return None;
+    }
+    let rest = rest.trim_start();
+    Some(["[ ]", "[x]", "[X]"].iter().find_map(|it| rest.strip_prefix(it)).map_or(rest, str::trim_start))
+}
+
+/// Returns the line where running text that goes on before line `at` ends.
+fn run_end(lines: &[Line<'_>], at: usize) -> usize {
+    let starts_block = |line: &Line<'_>| {
+        let text = line.text;
+        text.trim().is_empty()
+            || fence(text).is_some()
+            || atx_heading(text).is_some()
+            || list_item(text).is_some()
+            || is_rule(text)
+            || text.trim_start().starts_with('>')
+    };
+    lines[at..].iter().position(starts_block).map_or(lines.len(), |it| at + it)
+}
+
+fn paragraph(source: &Source<'_>, lines: &[Line<'_>], at: usize, sink: &mut Sink) -> usize {
+    let mut end = at + 1;
+    while end < lines.len() {
+        if let Some(level) = setext_level(lines[end].text) {
+            let range = lines[at].start..lines[end - 1].end();
+            if level == 1 {
+                sink.title(&source.text[range.clone()]);
+            }
+            source.push(sink, BlockKind::Heading(level), range);
+            return end + 1;
+        }
+        if run_end(&lines[..=end], end) == end || is_table(lines, end) {
+            break;
+        }
+        end += 1;
+    }
+    source.push(sink, BlockKind::Paragraph, lines[at].start..lines[end - 1].end());
+    end
+}
+
+/// Adds a quote without its `>` marks, however deep they nest.
+fn quote(source: &Source<'_>, lines: &[Line<'_>], at: usize, sink: &mut Sink) -> usize {
+    let quoted = |line: &Line<'_>| line.text.trim_start().starts_with('>');
+    let end = lines[at..].iter().position(|line| !quoted(line)).map_or(lines.len(), |it| at + it);
+    let text: Vec<&str> = lines[at..end].iter().map(|line| line.text.trim_start_matches(['>', ' ', '\t'])).collect();
+    source.push_made(sink, BlockKind::Paragraph, &text.join("\n"), lines[at].start..lines[end - 1].end());
+    end
+}
+
+/// Says whether a table starts: a row, then a line of dashes with as many columns.
+fn is_table(lines: &[Line<'_>], at: usize) -> bool {
+    lines[at].text.contains('|') && lines.get(at + 1).is_some_and(|line| is_delimiter_row(line.text))
+}
+
+fn is_delimiter_row(line: &str) -> bool {
+    line.contains('-') && line.contains('|') && line.chars().all(|it| matches!(it, '-' | '|' | ':' | ' ' | '\t'))
+}
+
+fn table(source: &Source<'_>, lines: &[Line<'_>], at: usize, sink: &mut Sink) -> usize {
+    /// Rows of one block: about what a chunk holds.
+    const ROWS: usize = 30;
+    let end = lines[at..].iter().position(|line| !line.text.contains('|')).map_or(lines.len(), |it| at + it);
+    for rows in lines[at..end].chunks(ROWS) {
+        let text: Vec<String> =
+            rows.iter().filter(|row| !is_delimiter_row(row.text)).map(|row| cells(row.text)).collect();
+        source.push_made(sink, BlockKind::Table, &text.join("\n"), rows[0].start..rows[rows.len() - 1].end());
+    }
+    end
+}
+
+/// Returns a row as `a | b`.
+fn cells(row: &str) -> String {
+    let row = row.trim();
+    let row = row.strip_prefix('|').unwrap_or(row);
+    let row = row.strip_suffix('|').unwrap_or(row);
+    row.split('|').map(str::trim).collect::<Vec<_>>().join(" | ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Document, ExtractLimits};
+
+    fn extract(text: &str) -> Document {
+        let mut sink = Sink::new(ExtractLimits::default());
+        read(Input { bytes: text.as_bytes(), name: "a.md" }, &mut sink).unwrap();
+        sink.finish()
+    }
+
+    fn check(text: &str, expected: &[(BlockKind, &str)]) {
+        let document = extract(text);
+        let found: Vec<_> = document.blocks.iter().map(|it| (it.kind, it.text.as_str())).collect();
+        assert_eq!(found, expected);
+        for block in document.blocks.iter().filter(|it| it.anchor.verbatim) {
+            let (start, end) = (block.anchor.byte_start.unwrap() as usize, block.anchor.byte_end.unwrap() as usize);
+            assert_eq!(&text[start..end], block.text);
+            let line = text[..start].matches('\n').count() as u32 + 1;
+            assert_eq!(block.anchor.line_start, Some(line));
+        }
+    }
+
+    #[test]
+    fn both_kinds_of_headings_have_levels() {
+        check(
+            "# One #\ntext\n\nTwo\nmore\n---\n\n### C#\n#hashtag\n",
+            &[
+                (BlockKind::Heading(1), "One"),
+                (BlockKind::Paragraph, "text"),
+                (BlockKind::Heading(2), "Two\nmore"),
+                (BlockKind::Heading(3), "C#"),
+                (BlockKind::Paragraph, "#hashtag"),
+            ],
+        );
+    }
+
+    #[test]
+    fn code_in_a_fence_is_not_markup() {
+        check(
+            "````rust\n# not a heading\n```\n\n    indented\n````\nafter",
+            &[(BlockKind::Code, "# not a heading\n```\n\n    indented"), (BlockKind::Paragraph, "after")],
+        );
+        check("```\nunclosed", &[(BlockKind::Code, "unclosed")]);
+    }
+
+    #[test]
+    fn list_items_lose_their_markers_and_keep_their_lines() {
+        check(
+            "- [x] one\n  goes on\n- two\n10. ten\n\nend",
+            &[
+                (BlockKind::ListItem, "one\n  goes on"),
+                (BlockKind::ListItem, "two"),
+                (BlockKind::ListItem, "ten"),
+                (BlockKind::Paragraph, "end"),
+            ],
+        );
+    }
+
+    #[test]
+    fn tables_become_rows() {
+        check(
+            "Intro\n| a | b |\n|:--|--:|\n| 1 | two words |\n",
+            &[(BlockKind::Paragraph, "Intro"), (BlockKind::Table, "a | b\n1 | two words")],
+        );
+    }
+
+    #[test]
+    fn front_matter_is_metadata_and_gives_the_title() {
+        let text = "---\ntitle: \"Plans\"\ntags: [a]\n---\n# Other\n";
+        check(text, &[(BlockKind::Metadata, "title: \"Plans\"\ntags: [a]"), (BlockKind::Heading(1), "Other")]);
+        assert_eq!(extract(text).title.as_deref(), Some("Plans"));
+    }
+
+    #[test]
+    fn a_rule_at_the_top_is_not_front_matter() {
+        check("---\n\nText\n\n---\n\nMore", &[(BlockKind::Paragraph, "Text"), (BlockKind::Paragraph, "More")]);
+    }
+
+    #[test]
+    fn quotes_nested_a_hundred_thousand_deep_are_just_text() {
+        check(&format!("{} deep", ">".repeat(100_000)), &[(BlockKind::Paragraph, "deep")]);
+    }
+}

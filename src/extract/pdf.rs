@@ -1,0 +1,249 @@
+//! PDF: the text of every page by PDFium, with a second opinion in pure Rust where PDFium is missing or gives up.
+//!
+//! Pages are not rendered and not recognised: those that hold pictures only are listed for a skill to read.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::OnceLock;
+
+use pdfium_render::prelude::*;
+
+use crate::extract::pdf_text::{Line, clean, paragraphs};
+use crate::extract::{Input, ReadResult, Sink, Tools, failure};
+use crate::model::{Anchor, BlockKind, Reason};
+
+/// Reads a PDF.
+pub(crate) fn read(input: Input<'_>, sink: &mut Sink, tools: &Tools) -> ReadResult {
+    let mark = sink.mark();
+    let first = match tools.pdfium.as_deref().and_then(pdfium) {
+        Some(pdfium) => read_with_pdfium(pdfium, input, sink),
+        None => Err(failure(Reason::Damaged, "the PDF library is not installed")),
+    };
+    let nothing_found = sink.mark() == mark && sink.document().pages_without_text.is_empty();
+    match first {
+        Err(failed) if failed.reason == Reason::Encrypted => Err(failed),
+        Ok(()) if !nothing_found => Ok(()),
+        outcome => second_opinion(input, sink).or(outcome),
+    }
+}
+
+/// Loads the library, once a process: it cannot be loaded twice.
+fn pdfium(path: &Path) -> Option<&'static Pdfium> {
+    static PDFIUM: OnceLock<Option<Pdfium>> = OnceLock::new();
+    PDFIUM.get_or_init(|| Pdfium::bind_to_library(path).ok().map(Pdfium::new)).as_ref()
+}
+
+/// Loads the PDF library ahead of the first file, before limits forbid it.
+pub(crate) fn load(tools: &Tools) -> bool {
+    tools.pdfium.as_deref().and_then(pdfium).is_some()
+}
+
+fn read_with_pdfium(pdfium: &Pdfium, input: Input<'_>, sink: &mut Sink) -> ReadResult {
+    let document = pdfium.load_pdf_from_byte_slice(input.bytes, None).map_err(|error| match error {
+        PdfiumError::PdfiumLibraryInternalError(
+            PdfiumInternalError::PasswordError | PdfiumInternalError::SecurityError,
+        ) => failure(Reason::Encrypted, "needs a password"),
+        error => failure(Reason::Damaged, format!("PDF cannot be opened: {error:?}")),
+    })?;
+    metadata(&document, sink);
+    let pages = u32::try_from(document.pages().len()).unwrap_or(0);
+    if !sink.in_member() {
+        sink.document().pages = Some(pages);
+    }
+    let limit = sink.limits().pages;
+    let mut unreadable = 0;
+    for number in 1..=pages.min(limit) {
+        // Page numbers of PDFium are 0-based and signed; `number` came from one.
+        match document.pages().get(number as i32 - 1) {
+            Ok(page) => read_page(&page, number, sink),
+            Err(_) => unreadable += 1,
+        }
+        if sink.is_full() {
+            sink.truncate();
+            break;
+        }
+    }
+    if unreadable > 0 {
+        sink.problem(format!("{unreadable} of {pages} pages cannot be read"));
+    }
+    if pages > limit {
+        sink.truncate();
+    }
+    Ok(())
+}
+
+fn metadata(document: &PdfDocument<'_>, sink: &mut Sink) {
+    use PdfDocumentMetadataTagType::{Author, Keywords, Subject, Title};
+    let mut lines = Vec::new();
+    for (key, tag) in [("title", Title), ("author", Author), ("subject", Subject), ("keywords", Keywords)] {
+        let value = document.metadata().get(tag).map(|it| clean(it.value()).trim().to_string()).unwrap_or_default();
+        if key == "title" {
+            sink.title(&value);
+        }
+        if !value.is_empty() {
+            lines.push(format!("{key}: {value}"));
+        }
+    }
+    sink.push(BlockKind::Metadata, &lines.join("\n"), Anchor::default());
+}
+
+fn read_page(page: &PdfPage<'_>, number: u32, sink: &mut Sink) {
+    let anchor = Anchor { page: Some(number), ..Anchor::default() };
+    let lines = page.text().map(|text| lines(&text)).unwrap_or_default();
+    let found = paragraphs(&lines);
+    if found.is_empty() {
+        if has_picture(page) && !sink.in_member() {
+            sink.document().pages_without_text.push(number);
+        }
+        return;
+    }
+    for text in found {
+        sink.push(BlockKind::Paragraph, &text, anchor.clone());
+    }
+}
+
+/// Says whether a page shows an image, or a form that may hold one.
+fn has_picture(page: &PdfPage<'_>) -> bool {
+    // A map can have a million paths; an image is among the first objects or the page is no scan.
+    const LOOKED_AT: usize = 200;
+    page.objects()
+        .iter()
+        .take(LOOKED_AT)
+        .any(|it| matches!(it.object_type(), PdfPageObjectType::Image | PdfPageObjectType::XObjectForm))
+}
+
+/// Returns the lines of a page in PDFium's reading order, each with the height it stands at.
+fn lines(text: &PdfPageText<'_>) -> Vec<Line> {
+    let mut lines = Vec::new();
+    let mut line = Line::default();
+    for char in text.chars().iter() {
+        let Some(value) = char.unicode_char() else { continue };
+        if matches!(value, '\r' | '\n') {
+            if value == '\n' {
+                lines.push(std::mem::take(&mut line));
+            }
+            continue;
+        }
+        if line.y.is_none() && !value.is_whitespace() {
+            line.y = char.origin_y().ok().map(|it| it.value);
+            line.size = char.scaled_font_size().value;
+        }
+        line.text.push(value);
+    }
+    lines.push(line);
+    lines
+}
+
+/// Asks a reader that is slower and knows less, but fails on other files.
+fn second_opinion(input: Input<'_>, sink: &mut Sink) -> ReadResult {
+    let pages = catch_unwind(AssertUnwindSafe(|| pdf_extract::extract_text_from_mem_by_pages(input.bytes)))
+        .map_err(|_| failure(Reason::Damaged, "PDF cannot be read"))?
+        .map_err(|error| failure(Reason::Damaged, format!("PDF cannot be read: {error}")))?;
+    let limit = sink.limits().pages as usize;
+    let mark = sink.mark();
+    for (number, page) in (1..).zip(pages.iter().take(limit)) {
+        let lines: Vec<Line> = page.lines().map(|text| Line { text: text.to_string(), ..Line::default() }).collect();
+        for text in paragraphs(&lines) {
+            sink.push(BlockKind::Paragraph, &text, Anchor { page: Some(number), ..Anchor::default() });
+        }
+    }
+    if sink.mark() == mark {
+        return Err(failure(Reason::NoText, "PDF without text"));
+    }
+    if !sink.in_member() {
+        sink.document().pages = sink.document().pages.or(u32::try_from(pages.len()).ok());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Document, ExtractLimits};
+
+    /// Makes a PDF with one content stream a page.
+    fn pdf(pages: &[&str]) -> Vec<u8> {
+        let kids: Vec<String> = (0..pages.len()).map(|it| format!("{} 0 R", 5 + 2 * it)).collect();
+        let mut objects = vec![
+            "<</Type/Catalog/Pages 2 0 R>>".to_string(),
+            format!("<</Type/Pages/Count {}/Kids[{}]>>", pages.len(), kids.join(" ")),
+            "<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>".to_string(),
+            "<</Title(A plan)/Author(Ann)>>".to_string(),
+        ];
+        for (number, content) in pages.iter().enumerate() {
+            objects.push(format!(
+                "<</Type/Page/Parent 2 0 R/MediaBox[0 0 600 800]/Resources<</Font<</F 3 0 R>>>>/Contents {} 0 R>>",
+                6 + 2 * number
+            ));
+            objects.push(format!("<</Length {}>>stream\n{content}\nendstream", content.len()));
+        }
+        let mut bytes = b"%PDF-1.4\n".to_vec();
+        let mut offsets = Vec::new();
+        for (number, object) in (1..).zip(&objects) {
+            offsets.push(bytes.len());
+            bytes.extend(format!("{number} 0 obj\n{object}\nendobj\n").bytes());
+        }
+        let start = bytes.len();
+        bytes.extend(format!("xref\n0 {}\n0000000000 65535 f \n", objects.len() + 1).bytes());
+        bytes.extend(offsets.iter().flat_map(|it| format!("{it:010} 00000 n \n").into_bytes()));
+        let size = objects.len() + 1;
+        bytes.extend(format!("trailer<</Size {size}/Root 1 0 R/Info 4 0 R>>\nstartxref\n{start}\n%%EOF").bytes());
+        bytes
+    }
+
+    fn library() -> Tools {
+        Tools { pdfium: Some(concat!(env!("CARGO_MANIFEST_DIR"), "/models/cache/lib/libpdfium.so").into()) }
+    }
+
+    fn extract(bytes: &[u8], tools: &Tools, limits: ExtractLimits) -> ReadResult<Document> {
+        let mut sink = Sink::new(limits);
+        read(Input { bytes, name: "a.pdf" }, &mut sink, tools)?;
+        Ok(sink.finish())
+    }
+
+    fn words(text: &str) -> String {
+        format!("BT /F 12 Tf 50 700 Td ({text}) Tj ET")
+    }
+
+    #[test]
+    fn the_library_is_there() {
+        assert!(load(&library()), "`make models` fetches models/cache/lib/libpdfium.so");
+    }
+
+    #[test]
+    fn text_comes_with_its_page_and_facts_first() {
+        let bytes = pdf(&[&words("First page"), &words("Second page")]);
+        let document = extract(&bytes, &library(), ExtractLimits::default()).unwrap();
+        let found: Vec<_> = document.blocks.iter().map(|it| (it.anchor.page, it.text.as_str())).collect();
+        assert_eq!(found, [(None, "title: A plan\nauthor: Ann"), (Some(1), "First page"), (Some(2), "Second page")]);
+        assert_eq!((document.title.as_deref(), document.pages), (Some("A plan"), Some(2)));
+    }
+
+    #[test]
+    fn lines_far_apart_are_paragraphs() {
+        let content =
+            "BT /F 12 Tf 14 TL 50 700 Td (One line) Tj T* (and its next) Tj T* (and third) Tj 0 -60 Td (Apart) Tj ET";
+        let document = extract(&pdf(&[content]), &library(), ExtractLimits::default()).unwrap();
+        let found: Vec<_> = document.blocks.iter().skip(1).map(|it| it.text.as_str()).collect();
+        assert_eq!(found, ["One line\nand its next\nand third", "Apart"]);
+    }
+
+    #[test]
+    fn pages_beyond_the_limit_are_cut_off_and_said_so() {
+        let bytes = pdf(&[&words("One"), &words("Two")]);
+        let document = extract(&bytes, &library(), ExtractLimits { pages: 1, ..ExtractLimits::default() }).unwrap();
+        assert!(document.truncated && !document.text().contains("Two"));
+    }
+
+    #[test]
+    fn without_the_library_there_is_a_second_opinion() {
+        let document = extract(&pdf(&[&words("First page")]), &Tools::default(), ExtractLimits::default()).unwrap();
+        assert!(document.text().contains("First page"));
+    }
+
+    #[test]
+    fn noise_behind_a_header_is_damaged() {
+        let failed = extract(b"%PDF-1.7\nnoise", &library(), ExtractLimits::default()).unwrap_err();
+        assert_eq!(failed.reason, Reason::Damaged);
+    }
+}

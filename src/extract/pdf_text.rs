@@ -1,0 +1,138 @@
+//! Lines of a page to paragraphs of clean text. Pure: it knows nothing of PDF libraries.
+
+/// A line as a PDF library gives it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Line {
+    /// Its characters, hyphens and ligatures as they are in the file.
+    pub(crate) text: String,
+    /// Height of its base line above the foot of the page, in points.
+    pub(crate) y: Option<f32>,
+    /// Size of its first character in points.
+    pub(crate) size: f32,
+}
+
+/// Marks that stand for a hyphen at the end of a line: PDFium's own, its older one, and the soft hyphen.
+const LINE_END_HYPHENS: [char; 3] = ['\u{2}', '\u{FFFE}', '\u{AD}'];
+/// A gap so many times the usual one parts two paragraphs.
+const PARAGRAPH_GAP: f32 = 1.45;
+/// A paragraph is cut here even without a gap: whole pages have none.
+const PARAGRAPH_BYTES: usize = 4 << 10;
+
+/// Groups lines into paragraphs, lines kept apart by a line break.
+pub(crate) fn paragraphs(lines: &[Line]) -> Vec<String> {
+    let usual = usual_gap(lines);
+    let mut found = Vec::new();
+    let mut open = String::new();
+    let mut above: Option<&Line> = None;
+    for line in lines {
+        if line.text.trim().is_empty() {
+            // Blank lines part paragraphs only where there are no heights to go by.
+            if above.is_some_and(|it| it.y.is_none()) {
+                close(&mut open, &mut found);
+            }
+            continue;
+        }
+        if above.is_some_and(|above| parts(above, line, usual)) || open.len() > PARAGRAPH_BYTES {
+            close(&mut open, &mut found);
+        }
+        append(&mut open, &line.text);
+        above = Some(line);
+    }
+    close(&mut open, &mut found);
+    found
+}
+
+fn close(open: &mut String, found: &mut Vec<String>) {
+    let text = clean(&std::mem::take(open));
+    if !text.trim().is_empty() {
+        found.push(text.trim().to_string());
+    }
+}
+
+/// Adds a line; a word that was broken at the end of the line before is whole again.
+fn append(open: &mut String, line: &str) {
+    let line = line.trim();
+    if open.ends_with(LINE_END_HYPHENS) {
+        open.pop();
+    } else if !open.is_empty() {
+        open.push('\n');
+    }
+    open.push_str(line);
+}
+
+fn parts(above: &Line, line: &Line, usual: Option<f32>) -> bool {
+    let (Some(high), Some(low), Some(usual)) = (above.y, line.y, usual) else { return false };
+    // A line above the one before it begins a column; a sentence may go on in it, and then the words must meet.
+    let gap = high - low;
+    let jumped_up = gap < -usual && !above.text.ends_with(LINE_END_HYPHENS);
+    let other_size = (above.size - line.size).abs() > 0.2 * above.size.max(line.size) && gap.abs() > 0.5 * usual;
+    gap > usual * PARAGRAPH_GAP || jumped_up || other_size
+}
+
+/// Returns the median distance between a line and the next below it.
+fn usual_gap(lines: &[Line]) -> Option<f32> {
+    let heights: Vec<f32> = lines.iter().filter_map(|it| it.y).collect();
+    let mut gaps: Vec<f32> = heights.windows(2).map(|it| it[0] - it[1]).filter(|it| *it > 1.0).collect();
+    gaps.sort_by(f32::total_cmp);
+    gaps.get(gaps.len() / 2).copied()
+}
+
+/// Writes out the ligatures of f and drops control characters. Other compatibility characters stay: they mean something.
+pub(crate) fn clean(text: &str) -> String {
+    let mut cleaned = String::with_capacity(text.len());
+    for char in text.chars() {
+        match char {
+            'ﬀ' => cleaned.push_str("ff"),
+            'ﬁ' => cleaned.push_str("fi"),
+            'ﬂ' => cleaned.push_str("fl"),
+            'ﬃ' => cleaned.push_str("ffi"),
+            'ﬄ' => cleaned.push_str("ffl"),
+            'ﬅ' | 'ﬆ' => cleaned.push_str("st"),
+            '\u{2}' => cleaned.push('-'),
+            '\u{A0}' => cleaned.push(' '),
+            '\n' | '\t' => cleaned.push(char),
+            '\u{AD}' | '\u{FFFE}' | '\u{FFFF}' | '\u{FEFF}' => {}
+            _ if char.is_control() => {}
+            _ => cleaned.push(char),
+        }
+    }
+    cleaned
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(lines: &[(&str, f32)], expected: &[&str]) {
+        let lines: Vec<Line> =
+            lines.iter().map(|(text, y)| Line { text: (*text).to_string(), y: Some(*y), size: 10.0 }).collect();
+        assert_eq!(paragraphs(&lines), expected);
+    }
+
+    #[test]
+    fn a_word_broken_at_the_line_end_is_whole_again() {
+        check(&[("an exam\u{2}", 100.0), ("ple of it", 88.0)], &["an example of it"]);
+    }
+
+    #[test]
+    fn a_wide_gap_parts_paragraphs() {
+        check(&[("a", 100.0), ("b", 88.0), ("c", 76.0), ("d", 40.0)], &["a\nb\nc", "d"]);
+    }
+
+    #[test]
+    fn the_next_column_is_another_paragraph() {
+        check(&[("a", 100.0), ("b", 88.0), ("c", 76.0), ("right", 100.0), ("side", 88.0)], &["a\nb\nc", "right\nside"]);
+    }
+
+    #[test]
+    fn ligatures_of_f_are_written_out_and_nothing_else_changes() {
+        assert_eq!(clean("eﬃcient ﬁle m² ½\u{1}\u{AD}"), "efficient file m² ½");
+    }
+
+    #[test]
+    fn without_heights_blank_lines_part_paragraphs() {
+        let lines: Vec<Line> =
+            ["a", "b", "", "c"].iter().map(|it| Line { text: (*it).to_string(), ..Line::default() }).collect();
+        assert_eq!(paragraphs(&lines), ["a\nb", "c"]);
+    }
+}

@@ -1,0 +1,192 @@
+//! Text with its place in the file: what every line-based reader works on.
+//!
+//! A reader says which range of the text is a block; the anchors follow from that.
+
+use std::ops::Range;
+
+use crate::extract::Sink;
+use crate::extract::encoding::Text;
+use crate::model::{Anchor, BlockKind};
+
+/// Longest block in bytes. A chunk holds about a thousand, so longer blocks only make later stages handle megabytes.
+pub(crate) const BLOCK_BYTES: usize = 8 << 10;
+
+/// Decoded text that knows its lines and its place in the file.
+#[derive(Debug)]
+pub(crate) struct Source<'a> {
+    /// The text.
+    pub(crate) text: &'a str,
+    offset: Option<u64>,
+    newlines: Vec<usize>,
+    anchored: bool,
+}
+
+/// A line without its line end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Line<'a> {
+    /// Its text.
+    pub(crate) text: &'a str,
+    /// Its first byte in [`Source::text`].
+    pub(crate) start: usize,
+}
+
+impl Line<'_> {
+    /// Returns its bytes in [`Source::text`].
+    pub(crate) fn range(&self) -> Range<usize> {
+        self.start..self.end()
+    }
+
+    /// Returns one past its last byte.
+    pub(crate) fn end(&self) -> usize {
+        self.start + self.text.len()
+    }
+
+    /// Returns the bytes in [`Source::text`] of `part`, which must be a slice of this line.
+    pub(crate) fn range_of(&self, part: &str) -> Range<usize> {
+        let start = self.start + (part.as_ptr() as usize - self.text.as_ptr() as usize);
+        start..start + part.len()
+    }
+}
+
+impl<'a> Source<'a> {
+    /// Makes the source of a whole file.
+    pub(crate) fn new(text: &'a Text<'_>) -> Source<'a> {
+        Source { text: &text.text, offset: text.offset, newlines: newlines(&text.text), anchored: true }
+    }
+
+    /// Makes a source of text that stands nowhere in the file as such, e.g. a decoded mail body: no lines, no bytes.
+    pub(crate) fn detached(text: &'a str) -> Source<'a> {
+        Source { text, offset: None, newlines: Vec::new(), anchored: false }
+    }
+
+    /// Returns the lines.
+    pub(crate) fn lines(&self) -> impl Iterator<Item = Line<'a>> + use<'a> {
+        let mut next = 0;
+        self.text.split_inclusive('\n').map(move |line| {
+            let start = next;
+            next += line.len();
+            Line { text: line.trim_end_matches(['\n', '\r']), start }
+        })
+    }
+
+    /// Returns the anchor of a range, verbatim when the file is UTF-8.
+    pub(crate) fn anchor(&self, range: &Range<usize>) -> Anchor {
+        if !self.anchored {
+            return Anchor::default();
+        }
+        let last = range.end.saturating_sub(1).max(range.start);
+        Anchor {
+            line_start: Some(self.line_of(range.start)),
+            line_end: Some(self.line_of(last)),
+            byte_start: self.offset.map(|offset| offset + range.start as u64),
+            byte_end: self.offset.map(|offset| offset + range.end as u64),
+            verbatim: self.offset.is_some(),
+            ..Anchor::default()
+        }
+    }
+
+    /// Adds the text of a range as it stands, in pieces of at most [`BLOCK_BYTES`]. False when the sink is full.
+    pub(crate) fn push(&self, sink: &mut Sink, kind: BlockKind, range: Range<usize>) -> bool {
+        self.push_symbol(sink, kind, range, None)
+    }
+
+    /// Adds the text of a range with the symbol that it defines.
+    pub(crate) fn push_symbol(
+        &self,
+        sink: &mut Sink,
+        kind: BlockKind,
+        range: Range<usize>,
+        symbol: Option<&str>,
+    ) -> bool {
+        pieces(self.text, self.trim(range, kind == BlockKind::Code)).all(|piece| {
+            let piece = self.trim(piece, kind == BlockKind::Code);
+            let anchor = Anchor { symbol: symbol.map(str::to_string), ..self.anchor(&piece) };
+            sink.push(kind, &self.text[piece], anchor)
+        })
+    }
+
+    /// Adds text made from a range but not equal to it, e.g. a table row without its borders.
+    pub(crate) fn push_made(&self, sink: &mut Sink, kind: BlockKind, text: &str, range: Range<usize>) -> bool {
+        let anchor = Anchor { verbatim: false, ..self.anchor(&self.trim(range, false)) };
+        pieces(text, 0..text.len()).all(|piece| sink.push(kind, &text[piece], anchor.clone()))
+    }
+
+    /// Cuts white space off both ends, so that line numbers name lines with text. Code keeps its indentation.
+    fn trim(&self, range: Range<usize>, keep_indent: bool) -> Range<usize> {
+        let text = &self.text[range.clone()];
+        let end = range.start + text.trim_end().len();
+        let mut start = range.start + (text.len() - text.trim_start().len());
+        if keep_indent {
+            start = text[..start - range.start].rfind('\n').map_or(range.start, |at| range.start + at + 1);
+        }
+        start.min(end)..end
+    }
+
+    fn line_of(&self, byte: usize) -> u32 {
+        u32::try_from(self.newlines.partition_point(|newline| *newline < byte) + 1).unwrap_or(u32::MAX)
+    }
+}
+
+fn newlines(text: &str) -> Vec<usize> {
+    text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at).collect()
+}
+
+/// Cuts a range into pieces of at most [`BLOCK_BYTES`], after a line end if one is near, else after a space, else
+/// anywhere between two characters.
+fn pieces(text: &str, range: Range<usize>) -> impl Iterator<Item = Range<usize>> + '_ {
+    let mut rest = range;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let mut end = rest.end;
+        if rest.len() > BLOCK_BYTES {
+            end = text.floor_char_boundary(rest.start + BLOCK_BYTES);
+            let window = &text[rest.start..end];
+            let far_enough = |at: &usize| *at > BLOCK_BYTES / 4;
+            let cut = window.rfind('\n').filter(far_enough).or_else(|| window.rfind(' ').filter(far_enough));
+            end = cut.map_or(end, |at| rest.start + at + 1);
+        }
+        let piece = rest.start..end;
+        rest.start = end;
+        Some(piece)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::extract::encoding::decode;
+    use crate::model::ExtractLimits;
+
+    #[test]
+    fn long_text_is_cut_at_line_ends_and_loses_nothing() {
+        let text = "one line of some length\n".repeat(2_000);
+        let decoded = decode(text.as_bytes(), None);
+        let mut sink = Sink::new(ExtractLimits::default());
+        Source::new(&decoded).push(&mut sink, BlockKind::Paragraph, 0..text.len());
+        let document = sink.finish();
+        assert!(document.blocks.len() > 5);
+        for block in &document.blocks {
+            assert!(block.text.len() <= BLOCK_BYTES && block.text.starts_with("one line"));
+            let (start, end) = (block.anchor.byte_start.unwrap() as usize, block.anchor.byte_end.unwrap() as usize);
+            assert_eq!(&text[start..end], block.text);
+            assert_eq!(block.anchor.line_start, Some(text[..start].matches('\n').count() as u32 + 1));
+        }
+        assert_eq!(document.text().matches("some length").count(), 2_000);
+    }
+
+    #[test]
+    fn a_line_without_any_break_is_cut_between_characters() {
+        let text = "é".repeat(BLOCK_BYTES);
+        assert_eq!(pieces(&text, 0..text.len()).map(|it| text[it].len()).sum::<usize>(), text.len());
+    }
+
+    #[test]
+    fn lines_know_their_bytes_whatever_the_line_end() {
+        let decoded = decode(b"a\r\n\nb", None);
+        let source = Source::new(&decoded);
+        let lines: Vec<_> = source.lines().map(|line| (line.text, line.range())).collect();
+        assert_eq!(lines, [("a", 0..1), ("", 3..3), ("b", 4..5)]);
+    }
+}

@@ -1,0 +1,170 @@
+//! The worker process: takes jobs from its standard input until that closes.
+//!
+//! It opens no file and no socket; all it has is the socket it was born with and the files that come through it.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::FileExt;
+use std::os::unix::net::UnixStream;
+
+use rustix::process::{Resource, Rlimit, setrlimit};
+
+use crate::extract::protocol::{self, Job, MOST_REQUEST_BYTES, PREFIX, Reply, Setup};
+use crate::extract::{descriptor, extract_bytes, failure, pdf};
+use crate::model::{ExtractLimits, Reason};
+
+/// Files are read whole into memory, up to this many bytes.
+const MOST_FILE_BYTES: u64 = 256 << 20;
+/// Nested data takes stack; native readers recurse too.
+const STACK_BYTES: usize = 64 << 20;
+/// The socket, the standard streams, one file, and some that libraries open for a moment.
+const MOST_DESCRIPTORS: u64 = 32;
+/// Behind the daemon in every queue of the machine.
+const NICENESS: i32 = 10;
+/// Jobs may take this many times the time limit of one, all together: a backstop should nobody watch the clock.
+const CPU_TIMES: u64 = 200;
+
+/// Runs a worker on its standard input, which must be a Unix socket, until that closes. Call it before anything else is
+/// started: its limits are meant for the whole process.
+///
+/// # Errors
+///
+/// When the socket breaks or a limit cannot be set; the worker should then exit.
+pub fn run_worker() -> io::Result<()> {
+    let socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
+    let setup: Setup = {
+        let mut prefix = [0; PREFIX];
+        (&socket).read_exact(&mut prefix)?;
+        read_content(&socket, prefix)?
+    };
+    // A panic is caught and told to the pool; printing it would only fill a pipe.
+    std::panic::set_hook(Box::new(|_| {}));
+    // The library has to be open before there are too few descriptors and too little memory to load it.
+    pdf::load(&setup.tools);
+    restrict(&setup.limits)?;
+    let jobs = move || serve(&socket, &setup);
+    let thread = std::thread::Builder::new().name("extract".to_string()).stack_size(STACK_BYTES).spawn(jobs)?;
+    thread.join().map_err(|_| io::Error::other("the thread of the worker panicked"))?
+}
+
+/// Limits this process: memory, descriptors, time; no files written, no core dumps; gone when the daemon is.
+fn restrict(limits: &ExtractLimits) -> io::Result<()> {
+    let limit = |resource, most: u64| setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) });
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+    // What is mapped already (the program, the PDF library, the allocator's reserve) does not count.
+    let memory = mapped_bytes() + (u64::from(limits.memory_mib) << 20) + STACK_BYTES as u64;
+    limit(Resource::As, memory)?;
+    limit(Resource::Core, 0)?;
+    limit(Resource::Nofile, MOST_DESCRIPTORS)?;
+    limit(Resource::Fsize, 0)?;
+    limit(Resource::Cpu, u64::from(limits.seconds) * CPU_TIMES)?;
+    // Failing to be nice is no reason not to work.
+    rustix::process::nice(NICENESS).ok();
+    Ok(())
+}
+
+/// Returns the size of this process's address space.
+fn mapped_bytes() -> u64 {
+    std::fs::read_to_string("/proc/self/status").ok().and_then(|it| status_bytes(&it, "VmSize:")).unwrap_or(0)
+}
+
+/// Returns a size out of the text of `/proc/<process>/status`, in bytes.
+pub(crate) fn status_bytes(status: &str, key: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix(key))?;
+    Some(line.trim().trim_end_matches(" kB").parse::<u64>().ok()? << 10)
+}
+
+fn serve(socket: &UnixStream, setup: &Setup) -> io::Result<()> {
+    loop {
+        let mut prefix = [0; PREFIX];
+        let (received, file) = descriptor::receive(socket.as_fd(), &mut prefix)?;
+        if received == 0 {
+            return Ok(());
+        }
+        let mut reader = socket;
+        reader.read_exact(&mut prefix[received..])?;
+        let job: Job = read_content(socket, prefix)?;
+        let file = file.ok_or_else(|| io::Error::other("job without a file"))?;
+        let frame = protocol::encode(&work(&file, &job, setup))?;
+        let mut writer = socket;
+        writer.write_all(&frame)?;
+    }
+}
+
+fn read_content<T: serde::de::DeserializeOwned>(mut socket: &UnixStream, prefix: [u8; PREFIX]) -> io::Result<T> {
+    let mut content = vec![0; protocol::length(prefix, MOST_REQUEST_BYTES)?];
+    socket.read_exact(&mut content)?;
+    protocol::decode(&content)
+}
+
+fn work(file: &File, job: &Job, setup: &Setup) -> Reply {
+    let bytes = match read_file(file) {
+        Ok(Some(bytes)) => bytes,
+        Ok(None) => return Err(failure(Reason::TooLarge, format!("more than {} MiB", MOST_FILE_BYTES >> 20))),
+        Err(error) => return Err(failure(Reason::Io, error.to_string())),
+    };
+    extract_bytes(&bytes, &job.name, &setup.limits, &setup.tools)
+}
+
+/// Reads from the start, wherever the descriptor stands: it shares its position with the process it came from.
+fn read_file(file: &File) -> io::Result<Option<Vec<u8>>> {
+    let size = file.metadata()?.len();
+    if size > MOST_FILE_BYTES {
+        return Ok(None);
+    }
+    let mut bytes = vec![0; usize::try_from(size).unwrap_or(usize::MAX)];
+    let mut filled = 0;
+    while filled < bytes.len() {
+        match file.read_at(&mut bytes[filled..], filled as u64) {
+            // It shrank meanwhile; the watcher will say so.
+            Ok(0) => break,
+            Ok(count) => filled += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    bytes.truncate(filled);
+    Ok(Some(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Seek, SeekFrom};
+
+    #[test]
+    fn a_file_is_read_from_its_start_wherever_it_stands() {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(b"content").unwrap();
+        file.seek(SeekFrom::End(0)).unwrap();
+        assert_eq!(read_file(&file).unwrap().unwrap(), b"content");
+    }
+
+    #[test]
+    fn a_file_beyond_the_limit_is_not_read() {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(MOST_FILE_BYTES + 1).unwrap();
+        assert_eq!(read_file(&file).unwrap(), None);
+    }
+
+    #[test]
+    fn jobs_are_answered_in_order_until_the_socket_closes() {
+        let (here, there) = UnixStream::pair().unwrap();
+        let setup = Setup { limits: ExtractLimits::default(), tools: crate::extract::Tools::default() };
+        let worker = std::thread::spawn(move || serve(&there, &setup));
+        for text in ["one", "two"] {
+            let mut file = tempfile::tempfile().unwrap();
+            file.write_all(text.as_bytes()).unwrap();
+            let frame = protocol::encode(&Job { name: "a.txt".to_string() }).unwrap();
+            assert_eq!(descriptor::send(here.as_fd(), &frame, &file).unwrap(), frame.len());
+            let mut prefix = [0; PREFIX];
+            (&here).read_exact(&mut prefix).unwrap();
+            let mut content = vec![0; protocol::length(prefix, 1 << 20).unwrap()];
+            (&here).read_exact(&mut content).unwrap();
+            assert_eq!(protocol::decode::<Reply>(&content).unwrap().unwrap().text(), text);
+        }
+        drop(here);
+        worker.join().unwrap().unwrap();
+    }
+}

@@ -1,0 +1,395 @@
+//! XML: text by element, with the headings, tables and lists of articles (JATS), patents and DocBook; SVG text.
+//!
+//! No entity is expanded except the five of XML and numeric ones, nothing external is read, and nesting costs no
+//! stack.
+
+use quick_xml::Reader;
+use quick_xml::events::Event;
+
+use crate::extract::encoding::decode;
+use crate::extract::source::Source;
+use crate::extract::{Input, ReadResult, Sink, failure};
+use crate::model::{BlockKind, Reason};
+
+/// Deeper is an attack, not a document.
+const MOST_DEPTH: usize = 4_096;
+/// Rows of one table block: about what a chunk holds.
+const ROWS: usize = 30;
+/// Values of data files are joined up to this many bytes: alone they are too short to be found.
+const JOINED_BYTES: usize = 1_000;
+/// Only text shorter than this is joined.
+const SHORT_BYTES: usize = 80;
+
+/// Elements that stand within a line.
+const INLINE: [&str; 44] = [
+    "a",
+    "abbrev",
+    "b",
+    "bold",
+    "bio",
+    "chem",
+    "claim-ref",
+    "code",
+    "emphasis",
+    "em",
+    "email",
+    "ext-link",
+    "figref",
+    "fn-ref",
+    "font",
+    "i",
+    "inline-formula",
+    "italic",
+    "label",
+    "link",
+    "literal",
+    "maths",
+    "monospace",
+    "named-content",
+    "o",
+    "overline",
+    "patcit",
+    "phrase",
+    "quote",
+    "roman",
+    "s",
+    "sc",
+    "smallcaps",
+    "span",
+    "strike",
+    "strong",
+    "styled-content",
+    "sub",
+    "sub2",
+    "sup",
+    "tspan",
+    "u",
+    "underline",
+    "xref",
+];
+
+/// Elements whose parts, elements themselves, belong on one line.
+const JOINED: [&str; 16] = [
+    "ref",
+    "contrib",
+    "name",
+    "aff",
+    "pub-date",
+    "mixed-citation",
+    "element-citation",
+    "addressbook",
+    "address",
+    "author",
+    "math",
+    "license",
+    "kwd",
+    "copyright-statement",
+    "document-id",
+    "dc",
+];
+
+/// Elements whose content is not for readers.
+const SKIPPED: [&str; 5] = ["style", "script", "metadata", "tex-math", "annotation"];
+
+/// Reads an XML file.
+pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
+    let decoded = decode(input.bytes, stated_encoding(input.bytes));
+    let source = Source::new(&decoded);
+    let mut reader = Reader::from_str(source.text);
+    reader.config_mut().check_end_names = false;
+    reader.config_mut().allow_unmatched_ends = true;
+    reader.config_mut().allow_dangling_amp = true;
+    let mut walk = Walk::new(&source, sink);
+    loop {
+        walk.at = usize::try_from(reader.buffer_position()).unwrap_or(source.text.len()).min(source.text.len());
+        match reader.read_event() {
+            Ok(Event::Start(tag)) => walk.open(tag.local_name().as_ref())?,
+            Ok(Event::End(tag)) => walk.close(tag.local_name().as_ref()),
+            Ok(Event::Empty(tag)) if tag.local_name().as_ref() == "br" => walk.text(" "),
+            Ok(Event::Text(text)) => walk.text(&text.xml10_content()),
+            Ok(Event::CData(text)) => walk.text(&text.xml10_content()),
+            Ok(Event::GeneralRef(name)) => match name.resolve_char_ref() {
+                Ok(Some(char)) => walk.text(char.encode_utf8(&mut [0; 4])),
+                _ => walk.entity(&name.xml10_content()),
+            },
+            Ok(Event::Eof) => break,
+            Ok(_) => {}
+            Err(error) => {
+                walk.sink.problem(format!("XML is damaged, the rest is not read: {error}"));
+                break;
+            }
+        }
+        if walk.sink.is_full() {
+            walk.sink.truncate();
+            return Ok(());
+        }
+    }
+    walk.finish();
+    Ok(())
+}
+
+fn stated_encoding(bytes: &[u8]) -> Option<&str> {
+    let head = bytes.get(..bytes.len().min(200))?;
+    let head = &head[..head.iter().position(|it| *it == b'>')?];
+    let head = std::str::from_utf8(head).ok()?;
+    let rest = head.split_once("encoding=")?.1;
+    rest.get(1..)?.split(['"', '\'']).next()
+}
+
+struct Walk<'a> {
+    source: &'a Source<'a>,
+    sink: &'a mut Sink,
+    /// Where the parser stands in the text.
+    at: usize,
+    open: Vec<String>,
+    /// Depth at which skipping began.
+    skip: Option<usize>,
+    /// Depth at which joining began.
+    joined: Option<usize>,
+    text: String,
+    start: usize,
+    /// Short texts that wait to be joined, and where they began.
+    short: String,
+    short_start: usize,
+    cells: Vec<String>,
+    rows: Vec<String>,
+    svg: bool,
+}
+
+impl<'a> Walk<'a> {
+    fn new(source: &'a Source<'a>, sink: &'a mut Sink) -> Walk<'a> {
+        Walk {
+            source,
+            sink,
+            at: 0,
+            open: Vec::new(),
+            skip: None,
+            joined: None,
+            text: String::new(),
+            start: 0,
+            short: String::new(),
+            short_start: 0,
+            cells: Vec::new(),
+            rows: Vec::new(),
+            svg: false,
+        }
+    }
+
+    fn open(&mut self, name: &str) -> ReadResult {
+        if self.open.len() >= MOST_DEPTH {
+            return Err(failure(Reason::TooDeep, format!("elements nested deeper than {MOST_DEPTH}")));
+        }
+        self.svg |= self.open.is_empty() && name == "svg";
+        if !INLINE.contains(&name) {
+            self.boundary();
+        }
+        self.open.push(name.to_string());
+        if SKIPPED.contains(&name) {
+            self.skip = self.skip.or(Some(self.open.len()));
+        }
+        if JOINED.contains(&name) || is_cell(name) {
+            self.joined = self.joined.or(Some(self.open.len()));
+        }
+        Ok(())
+    }
+
+    fn close(&mut self, name: &str) {
+        // A stray end tag closes nothing.
+        let Some(depth) = self.open.iter().rposition(|it| it == name).map(|it| it + 1) else { return };
+        if is_cell(name) && self.joined.is_none_or(|it| it >= depth) {
+            self.cells.push(collapse(&std::mem::take(&mut self.text)));
+        } else if matches!(name, "tr" | "row") && self.joined.is_none_or(|it| it >= depth) {
+            self.row();
+        } else if matches!(name, "table" | "tgroup") && self.joined.is_none_or(|it| it >= depth) {
+            self.table();
+        } else if !INLINE.contains(&name) {
+            if self.joined == Some(depth) {
+                self.joined = None;
+            }
+            self.boundary();
+        }
+        self.open.truncate(depth - 1);
+        self.skip = self.skip.filter(|it| *it < depth);
+        self.joined = self.joined.filter(|it| *it < depth);
+    }
+
+    fn text(&mut self, text: &str) {
+        let readable = !self.svg
+            || self.open.iter().rev().take(3).any(|it| matches!(it.as_str(), "text" | "title" | "desc" | "tspan"));
+        if self.skip.is_some() || !readable {
+            return;
+        }
+        if self.text.trim().is_empty() {
+            self.text.clear();
+            self.start = self.at;
+        }
+        self.text.push_str(text);
+    }
+
+    fn entity(&mut self, name: &str) {
+        match quick_xml::escape::resolve_predefined_entity(name) {
+            Some(text) => self.text(text),
+            None => self.text(&format!("&{name};")),
+        }
+    }
+
+    /// Ends the open block, or within one that joins its parts, sets a space.
+    fn boundary(&mut self) {
+        if self.joined.is_some() {
+            if !self.text.ends_with(char::is_whitespace) && !self.text.is_empty() {
+                self.text.push(' ');
+            }
+            return;
+        }
+        let kind = self.kind();
+        let raw = std::mem::take(&mut self.text);
+        let text = if kind == BlockKind::Code { raw } else { collapse(&raw) };
+        if text.trim().is_empty() {
+            return;
+        }
+        if kind == BlockKind::Paragraph && text.len() < SHORT_BYTES {
+            self.join_short(&text);
+            return;
+        }
+        self.flush_short();
+        if matches!(kind, BlockKind::Heading(1)) {
+            self.sink.title(&text);
+        }
+        self.source.push_made(self.sink, kind, &text, self.start..self.at.max(self.start));
+    }
+
+    fn join_short(&mut self, text: &str) {
+        if self.short.is_empty() {
+            self.short_start = self.start;
+        } else {
+            self.short.push('\n');
+        }
+        self.short.push_str(text);
+        if self.short.len() >= JOINED_BYTES {
+            self.flush_short();
+        }
+    }
+
+    fn flush_short(&mut self) {
+        let text = std::mem::take(&mut self.short);
+        let end = self.start.max(self.short_start);
+        self.source.push_made(self.sink, BlockKind::Paragraph, &text, self.short_start..end);
+    }
+
+    /// Says what the innermost open element makes of its text.
+    fn kind(&self) -> BlockKind {
+        let sections = self.open.iter().filter(|it| matches!(it.as_str(), "sec" | "section" | "chapter")).count();
+        let name = self.open.iter().rev().find(|it| !INLINE.contains(&it.as_str())).map_or("", String::as_str);
+        match name {
+            "article-title" | "invention-title" | "book-title" if self.open.iter().all(|it| it != "ref") => {
+                BlockKind::Heading(1)
+            }
+            "title" if !self.svg => BlockKind::Heading((sections + 1).min(6) as u8),
+            "heading" => BlockKind::Heading(2),
+            "preformat" | "programlisting" | "screen" => BlockKind::Code,
+            _ if self.open.iter().any(|it| matches!(it.as_str(), "list-item" | "listitem" | "li")) => {
+                BlockKind::ListItem
+            }
+            _ => BlockKind::Paragraph,
+        }
+    }
+
+    fn row(&mut self) {
+        let cells = std::mem::take(&mut self.cells);
+        if cells.iter().any(|it| !it.is_empty()) {
+            self.rows.push(cells.join(" | "));
+        }
+        if self.rows.len() >= ROWS {
+            self.table();
+        }
+    }
+
+    fn table(&mut self) {
+        self.flush_short();
+        let rows = std::mem::take(&mut self.rows).join("\n");
+        self.source.push_made(self.sink, BlockKind::Table, &rows, self.start.min(self.at)..self.at);
+    }
+
+    fn finish(&mut self) {
+        self.joined = None;
+        self.boundary();
+        self.row();
+        self.table();
+        self.flush_short();
+    }
+}
+
+fn is_cell(name: &str) -> bool {
+    matches!(name, "td" | "th" | "entry")
+}
+
+fn collapse(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Document, ExtractLimits};
+
+    fn extract(xml: &str) -> Document {
+        let mut sink = Sink::new(ExtractLimits::default());
+        read(Input { bytes: xml.as_bytes(), name: "a.xml" }, &mut sink).unwrap();
+        sink.finish()
+    }
+
+    fn check(xml: &str, expected: &[(BlockKind, &str)]) {
+        let document = extract(xml);
+        let found: Vec<_> = document.blocks.iter().map(|it| (it.kind, it.text.as_str())).collect();
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn articles_have_headings_by_section() {
+        check(
+            "<article><article-title>On <italic>x</italic></article-title><body><sec><title>Intro</title><p>Some &lt;b&gt; &#233; that is long enough to stand alone as a paragraph of its own, as in articles.</p></sec></body></article>",
+            &[
+                (BlockKind::Heading(1), "On x"),
+                (BlockKind::Heading(2), "Intro"),
+                (
+                    BlockKind::Paragraph,
+                    "Some <b> é that is long enough to stand alone as a paragraph of its own, as in articles.",
+                ),
+            ],
+        );
+    }
+
+    #[test]
+    fn tables_become_rows() {
+        check(
+            "<table><tr><th>a</th><th>b</th></tr><tr><td><p>1</p></td><td>2</td></tr></table>",
+            &[(BlockKind::Table, "a | b\n1 | 2")],
+        );
+    }
+
+    #[test]
+    fn values_of_a_data_file_are_joined() {
+        check("<cfg><a>one</a>\n<b><c>two</c></b></cfg>", &[(BlockKind::Paragraph, "one\ntwo")]);
+    }
+
+    #[test]
+    fn entities_of_a_document_type_are_not_expanded() {
+        let xml = "<!DOCTYPE a [<!ENTITY x \"boom\"><!ENTITY f SYSTEM \"file:///etc/passwd\">]><a>v &x; &f;</a>";
+        check(xml, &[(BlockKind::Paragraph, "v &x; &f;")]);
+    }
+
+    #[test]
+    fn what_precedes_the_damage_is_kept() {
+        let document = extract("<a><p>kept</p><p attr=\"x>lost");
+        assert_eq!(document.blocks[0].text, "kept");
+        assert_eq!(document.problems.len(), 1);
+    }
+
+    #[test]
+    fn endless_nesting_is_refused() {
+        let mut sink = Sink::new(ExtractLimits::default());
+        let xml = "<a>".repeat(100_000);
+        let failed = read(Input { bytes: xml.as_bytes(), name: "a.xml" }, &mut sink).unwrap_err();
+        assert_eq!(failed.reason, Reason::TooDeep);
+    }
+}
