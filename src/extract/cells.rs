@@ -138,7 +138,7 @@ mod tests {
         writer.finish();
         let document = sink.finish();
         let cells: Vec<_> = document.blocks.iter().filter_map(|it| it.anchor.cell.as_deref()).collect();
-        assert_eq!(cells, ["B2:D3", "A41:NTO42"]);
+        assert_eq!(cells, ["B2:D3", "A41:NTP42"]);
         assert_eq!(document.blocks[1].text, "a |  | b\n | c d".trim());
         assert!(shown(&document).starts_with("1 S\nt a"));
         assert!(document.blocks[2].text.len() < 100);

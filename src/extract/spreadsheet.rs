@@ -126,7 +126,6 @@ fn read_xls(bytes: &[u8], sink: &mut Sink) -> ReadResult {
                 Data::DateTime(moment) => moment_text(moment),
                 Data::Error(error) => error.to_string(),
                 Data::Empty => continue,
-                other => other.to_string(),
             };
             if !writer.cell(top + row as u32, left + column as u32, &text) {
                 break;
@@ -227,6 +226,9 @@ mod tests {
     const WORKBOOK: &str = r#"<workbook xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"
         xmlns:r="http://schemas.openxmlformats.org/officeDocument/2006/relationships"><sheets>
         <sheet name="Ducks" sheetId="1" r:id="rId1"/></sheets></workbook>"#;
+    const ROOT: &str = r#"<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships"><Relationship
+        Id="r" Type="http://schemas.openxmlformats.org/officeDocument/2006/relationships/officeDocument"
+        Target="xl/workbook.xml"/></Relationships>"#;
     const RELS: &str = r#"<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships"><Relationship
         Id="rId1" Type="http://schemas.openxmlformats.org/officeDocument/2006/relationships/worksheet"
         Target="worksheets/sheet1.xml"/></Relationships>"#;
@@ -237,6 +239,7 @@ mod tests {
         );
         let comments = r#"<comments><commentList><comment ref="B2"><text><r><t>why?</t></r></text></comment></commentList></comments>"#;
         zipped(&[
+            ("_rels/.rels", ROOT),
             ("xl/workbook.xml", WORKBOOK),
             ("xl/_rels/workbook.xml.rels", RELS),
             ("xl/worksheets/sheet1.xml", &sheet),

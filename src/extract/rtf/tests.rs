@@ -3,7 +3,7 @@ use crate::extract::package::tests::{run, shown};
 use crate::model::ExtractLimits;
 
 fn check(rtf: &str, blocks: &str) {
-    assert_eq!(shown(&run(read, format!("{{\\rtf1\\ansi{rtf}}}").as_bytes())), blocks);
+    assert_eq!(shown(&run(read, format!("{{\\rtf1\\ansi {rtf}}}").as_bytes())), blocks);
 }
 
 #[test]
