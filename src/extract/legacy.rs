@@ -75,7 +75,8 @@ impl Writer<'_> {
     }
 
     fn section(&mut self, section: &Section) {
-        if let Some(name) = &section.name {
+        // Slides are only numbered, and their number is the page.
+        if let Some(name) = section.name.as_ref().filter(|_| self.anchor.page.is_none()) {
             self.push(BlockKind::Heading(1), name, None);
         }
         for block in &section.content {
@@ -175,7 +176,7 @@ mod tests {
         let mut sink = Sink::new(ExtractLimits::default());
         write(document, &mut sink);
         let document = sink.finish();
-        assert_eq!(shown(&document), "1 Slide\n2 Head\np text\nt a | b");
+        assert_eq!(shown(&document), "2 Head\np text\nt a | b");
         assert!(document.blocks.iter().all(|it| it.anchor.page == Some(2)));
     }
 }

@@ -87,6 +87,22 @@ pub(crate) fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
+/// Shows a comment with who made it and when: `Ann (2024-02-29): text`. The moment is as the file states it.
+pub(crate) fn comment_text(author: &str, moment: Option<String>, text: &str) -> String {
+    let date = moment.and_then(|it| Some(format!(" ({})", it.get(..10)?))).unwrap_or_default();
+    let who = format!("{author}{date}");
+    if text.trim().is_empty() || who.trim().is_empty() { text.to_string() } else { format!("{}: {text}", who.trim()) }
+}
+
+/// Longest text that a merged cell repeats in each row it spans, in bytes: enough for a category, not for an essay.
+const LONGEST_REPEATED: usize = 100;
+
+/// Returns what a row shows where a cell from above reaches into it: the same short text, so that every row stands for
+/// itself.
+pub(crate) fn merged_text(above: Option<&String>) -> String {
+    above.filter(|it| it.len() <= LONGEST_REPEATED).cloned().unwrap_or_default()
+}
+
 /// Joins cells to a row of a table; none when all are empty.
 pub(crate) fn table_row(cells: &[String]) -> Option<String> {
     let cells: Vec<String> = cells.iter().map(|it| one_line(it)).collect();

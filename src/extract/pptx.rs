@@ -2,9 +2,11 @@
 //!
 //! Shapes come in the order of the file, which is the order of drawing; positions on the slide are not looked at.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
-use crate::extract::ooxml::{self, Relation, drawing_paragraph, drawing_text, one_line, table_row};
+use crate::extract::ooxml::{
+    self, Relation, comment_text, drawing_paragraph, drawing_text, merged_text, one_line, table_row,
+};
 use crate::extract::package::{Package, check_flaw};
 use crate::extract::xml_tree::{Node, Tree};
 use crate::extract::{Input, ReadResult, Sink};
@@ -17,7 +19,8 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     ooxml::properties(&mut package, sink)?;
     let slides = slide_parts(&mut package, &main, sink)?;
     sink.document().pages = Some(slides.len() as u32);
-    let mut reader = Reader { package, sink, page: 0, part: None, relations: Vec::new() };
+    let authors = comment_authors(&mut package, sink)?;
+    let mut reader = Reader { package, sink, page: 0, part: None, authors, relations: Vec::new() };
     let mut layouts = Vec::new();
     for slide in slides {
         if reader.page >= reader.sink.limits().pages || reader.sink.is_full() {
@@ -53,6 +56,18 @@ fn slide_parts(package: &mut Package<'_>, main: &str, sink: &mut Sink) -> ReadRe
     Ok(slides)
 }
 
+fn comment_authors(package: &mut Package<'_>, sink: &mut Sink) -> ReadResult<HashMap<String, String>> {
+    let mut authors = HashMap::new();
+    // Where older and newer programs keep them.
+    for part in ["ppt/commentAuthors.xml", "ppt/authors.xml"] {
+        let Some(xml) = package.xml(part, sink)? else { continue };
+        let tree = Tree::parse(&xml);
+        let people = tree.top().descendants().filter(|it| matches!(it.name(), "cmAuthor" | "author"));
+        authors.extend(people.filter_map(|it| Some((it.attr("id")?, it.attr("name")?))));
+    }
+    Ok(authors)
+}
+
 struct Reader<'a, 's> {
     package: Package<'a>,
     sink: &'s mut Sink,
@@ -60,6 +75,8 @@ struct Reader<'a, 's> {
     page: u32,
     /// Part of the slide that is being read, e.g. `notes`.
     part: Option<&'static str>,
+    /// Names of those who comment, by id.
+    authors: HashMap<String, String>,
     /// Relations of the slide.
     relations: Vec<Relation>,
 }
@@ -149,12 +166,12 @@ impl Reader<'_, '_> {
     /// Adds a table, chart or diagram.
     fn frame(&mut self, frame: Node<'_>) -> ReadResult {
         if let Some(table) = frame.find("tbl") {
-            let row = |row: Node<'_>| {
-                let covered = |it: &Node<'_>| it.attr("hMerge").is_some() || it.attr("vMerge").is_some();
-                let text = |it: Node<'_>| if covered(&it) { String::new() } else { drawing_text(it) };
-                table_row(&row.all("tc").map(text).collect::<Vec<_>>())
-            };
-            let lines: Vec<String> = table.all("tr").filter_map(row).collect();
+            let mut above = Vec::new();
+            let mut lines = Vec::new();
+            for row in table.all("tr") {
+                above = row.all("tc").enumerate().map(|(column, cell)| cell_text(cell, above.get(column))).collect();
+                lines.extend(table_row(&above));
+            }
             self.push(BlockKind::Table, &lines.join("\n"));
             return Ok(());
         }
@@ -189,11 +206,14 @@ impl Reader<'_, '_> {
         self.part = Some("comment");
         for comment in tree.top().descendants().filter(|it| matches!(it.name(), "cm" | "reply")) {
             // Older comments hold plain text; newer ones a text body, and their replies below them.
-            match (comment.child("text"), comment.child("txBody")) {
-                (Some(text), _) => self.push(BlockKind::Paragraph, &text.text()),
-                (None, Some(body)) => self.push(BlockKind::Paragraph, &drawing_text(body)),
-                (None, None) => {}
-            }
+            let text = match (comment.child("text"), comment.child("txBody")) {
+                (Some(text), _) => text.text(),
+                (None, Some(body)) => drawing_text(body),
+                (None, None) => continue,
+            };
+            let author = comment.attr("authorId").and_then(|id| self.authors.get(&id)).cloned().unwrap_or_default();
+            let moment = comment.attr("dt").or_else(|| comment.attr("created"));
+            self.push(BlockKind::Paragraph, &comment_text(&author, moment, &text));
         }
         self.part = None;
         Ok(())
@@ -223,6 +243,14 @@ impl Reader<'_, '_> {
         }
         Ok(())
     }
+}
+
+/// Returns the text of a cell, given that of the cell above, which may reach into it.
+fn cell_text(cell: Node<'_>, above: Option<&String>) -> String {
+    if cell.attr("vMerge").is_some() {
+        return merged_text(above);
+    }
+    if cell.attr("hMerge").is_some() { String::new() } else { drawing_text(cell) }
 }
 
 /// Returns the role of a placeholder shape; `obj` when it states none.
@@ -269,10 +297,17 @@ mod tests {
             ("ppt/slides/s2.xml", &slide(&format!("{}{}", shape("ctrTitle", &["First"]), shape("body", &["i", "ii"])))),
             ("ppt/slides/_rels/s2.xml.rels", &rels(&[("n", "notesSlide", "../n.xml"), ("c", "comments", "../c.xml")])),
             ("ppt/n.xml", &slide(&format!("{}{}", shape("sldNum", &["9"]), shape("body", &["say this"])))),
-            ("ppt/c.xml", "<p:cmLst><p:cm><p:text>really?</p:text></p:cm></p:cmLst>"),
+            (
+                "ppt/c.xml",
+                "<p:cmLst><p:cm authorId=\"7\" dt=\"2024-02-29T10:00:00\"><p:text>really?</p:text></p:cm></p:cmLst>",
+            ),
+            ("ppt/commentAuthors.xml", "<l><p:cmAuthor id=\"7\" name=\"Ann\"/></l>"),
         ]);
         let document = run(read, &bytes);
-        assert_eq!(shown(&document), "1 First\n- i\n- ii\np say this\np really?\n1 Late\nt x |  | y\np grouped");
+        assert_eq!(
+            shown(&document),
+            "1 First\n- i\n- ii\np say this\np Ann (2024-02-29): really?\n1 Late\nt x |  | y\np grouped"
+        );
         let places: Vec<_> = document.blocks.iter().map(|it| (it.anchor.page, it.anchor.part.as_deref())).collect();
         assert_eq!(places[0], (Some(1), None));
         assert_eq!(places[3], (Some(1), Some("notes")));

@@ -3,13 +3,14 @@
 //! Values are those last calculated; formulas are not shown or evaluated. Every compressed byte is inflated through the
 //! sink first: calamine gets a container whose parts are no longer compressed, so that it cannot be bombed.
 
+use std::collections::HashMap;
 use std::io::{Cursor, Read, Seek, Write};
 
 use calamine::{Cell, Data, DataRef, ExcelDateTime, Reader, SheetType, Xls, XlsError, Xlsb, Xlsx};
 use zip::write::SimpleFileOptions;
 
 use crate::extract::cells::SheetWriter;
-use crate::extract::ooxml::{self, Relation, drawing_text};
+use crate::extract::ooxml::{self, Relation, comment_text, drawing_text};
 use crate::extract::package::{COMPOUND_FILE, Package, is_encrypted_package};
 use crate::extract::xml_tree::Tree;
 use crate::extract::{Input, ReadResult, Sink, failure, odf};
@@ -76,13 +77,11 @@ fn read_xlsx(plain: impl Read + Seek, package: &mut Package<'_>, sink: &mut Sink
 /// Adds the comments, charts and shapes of a sheet.
 fn attachments(part: &str, package: &mut Package<'_>, writer: &mut SheetWriter<'_>) -> ReadResult {
     let relations = ooxml::relations(package, part, writer.sink)?;
-    // A threaded comment is repeated as an old one, with a text that says so.
-    let threaded = relations.iter().any(|it| it.kind == "threadedComment");
     for Relation { kind, target, external, .. } in relations {
         match kind.as_str() {
             _ if external => {}
-            "threadedComment" => comments(&target, "threadedComment", package, writer)?,
-            "comments" if !threaded => comments(&target, "comment", package, writer)?,
+            "threadedComment" => threads(&target, package, writer)?,
+            "comments" => comments(&target, package, writer)?,
             "drawing" => {
                 if let Some(xml) = package.xml(&target, writer.sink)? {
                     writer.graphic(&drawing_text(Tree::parse(&xml).top()));
@@ -99,11 +98,36 @@ fn attachments(part: &str, package: &mut Package<'_>, writer: &mut SheetWriter<'
     Ok(())
 }
 
-fn comments(part: &str, element: &str, package: &mut Package<'_>, writer: &mut SheetWriter<'_>) -> ReadResult {
+fn comments(part: &str, package: &mut Package<'_>, writer: &mut SheetWriter<'_>) -> ReadResult {
     let Some(xml) = package.xml(part, writer.sink)? else { return Ok(()) };
     let tree = Tree::parse(&xml);
-    for comment in tree.top().descendants().filter(|it| it.name() == element) {
+    let authors: Vec<String> =
+        tree.top().descendants().filter(|it| it.name() == "author").map(|it| it.text()).collect();
+    for comment in tree.top().descendants().filter(|it| it.name() == "comment") {
+        let number = comment.attr("authorId").and_then(|it| it.parse::<usize>().ok());
+        let author = number.and_then(|it| authors.get(it)).map(String::as_str).unwrap_or_default();
+        // What stands here of a threaded comment only says that there is one.
+        if author.starts_with("tc=") {
+            continue;
+        }
         let text = comment.child("text").map(|it| it.text()).unwrap_or_default();
+        writer.comment(&comment.attr("ref").unwrap_or_default(), &comment_text(author, None, &text));
+    }
+    Ok(())
+}
+
+fn threads(part: &str, package: &mut Package<'_>, writer: &mut SheetWriter<'_>) -> ReadResult {
+    let Some(xml) = package.xml(part, writer.sink)? else { return Ok(()) };
+    let tree = Tree::parse(&xml);
+    let persons = package.xml("xl/persons/person.xml", writer.sink)?.unwrap_or_default();
+    let persons = Tree::parse(&persons);
+    let people = persons.top().descendants().filter(|it| it.name() == "person");
+    let names: HashMap<String, String> =
+        people.filter_map(|it| Some((it.attr("id")?, it.attr("displayName")?))).collect();
+    for comment in tree.top().descendants().filter(|it| it.name() == "threadedComment") {
+        let author = comment.attr("personId").and_then(|id| names.get(&id)).cloned().unwrap_or_default();
+        let text = comment.child("text").map(|it| it.text()).unwrap_or_default();
+        let text = comment_text(&author, comment.attr("dT"), &text);
         writer.comment(&comment.attr("ref").unwrap_or_default(), &text);
     }
     Ok(())

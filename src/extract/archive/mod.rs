@@ -35,16 +35,17 @@ struct Outcome {
     /// Blocks in the sink before it.
     blocks: usize,
     read: u32,
-    failures: u32,
-    first: Option<ExtractFailure>,
-    same_reason: bool,
+    /// The failure that tells most: a limit, else the first.
+    told: Option<ExtractFailure>,
+    /// Whether a member was left out only because it is of no use here, e.g. a picture.
+    skipped: bool,
     stopped: bool,
 }
 
 impl Outcome {
     fn new(sink: &mut Sink) -> Outcome {
         let blocks = sink.document().blocks.len();
-        Outcome { blocks, read: 0, failures: 0, first: None, same_reason: true, stopped: false }
+        Outcome { blocks, read: 0, told: None, skipped: false, stopped: false }
     }
 
     /// Goes into a member and reads it; a failure is noted, and a limit ends the archive.
@@ -72,26 +73,25 @@ impl Outcome {
     }
 
     fn failed(&mut self, name: &str, failed: ExtractFailure, sink: &mut Sink) {
-        self.failures += 1;
+        if failed.reason.state() != FileState::Failed {
+            self.skipped = true;
+            return;
+        }
+        sink.problem(format!("member `{name}`: {}", failed.detail));
         if failed.reason == Reason::DecompressionLimit {
             self.stopped = true;
             sink.truncate();
-        }
-        // A picture among the members is no problem; a broken one is.
-        if failed.reason.state() == FileState::Failed {
-            sink.problem(format!("member `{name}`: {}", failed.detail));
-        }
-        match &self.first {
-            Some(first) => self.same_reason &= first.reason == failed.reason,
-            None => self.first = Some(failed),
+            self.told = Some(failed);
+        } else {
+            self.told.get_or_insert(failed);
         }
     }
 
-    /// The archive fails when nothing of it could be read and all members failed alike, or a limit ended it.
+    /// The archive fails when nothing of it could be read though it should have been.
     fn finish(self, sink: &mut Sink) -> ReadResult {
-        let nothing = self.read == 0 && sink.document().blocks.len() == self.blocks;
-        match self.first {
-            Some(first) if nothing && self.same_reason => Err(first),
+        let nothing = self.read == 0 && !self.skipped && sink.document().blocks.len() == self.blocks;
+        match self.told {
+            Some(failed) if nothing => Err(failed),
             _ => Ok(()),
         }
     }
@@ -130,7 +130,7 @@ fn read_tar(input: Input<'_>, sink: &mut Sink, member: &mut ReadMember<'_>) -> R
             Ok(entry) => entry,
             Err(error) => {
                 sink.problem(format!("the archive is damaged: {error}"));
-                outcome.first.get_or_insert_with(|| damaged(error));
+                outcome.told.get_or_insert_with(|| damaged(error));
                 break;
             }
         };

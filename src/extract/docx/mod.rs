@@ -10,7 +10,7 @@ use std::collections::{HashMap, HashSet};
 
 use crate::extract::docx::inline::Inline;
 use crate::extract::docx::styles::{Role, Styles, in_list, outline_level, value};
-use crate::extract::ooxml::{self, Relation, one_line, table_row};
+use crate::extract::ooxml::{self, Relation, comment_text, merged_text, one_line, table_row};
 use crate::extract::package::{Package, check_flaw};
 use crate::extract::xml_tree::{Node, Tree};
 use crate::extract::{Input, ReadResult, Sink, xhtml};
@@ -70,7 +70,8 @@ impl Walker<'_, '_> {
             let tree = Tree::parse(&xml);
             for comment in tree.top().descendants().filter(|it| it.name() == "comment") {
                 let author = comment.attr("author").unwrap_or_default();
-                self.comments.insert(comment.attr("id").unwrap_or_default(), format!("{author}: {}", flat(comment)));
+                let text = comment_text(&author, comment.attr("date"), &flat(comment));
+                self.comments.insert(comment.attr("id").unwrap_or_default(), text);
             }
         }
         Ok(())
@@ -177,26 +178,21 @@ impl Walker<'_, '_> {
     fn table(&mut self, node: Node<'_>) -> ReadResult {
         let mut rows = Vec::new();
         collect(node, "tr", &mut rows);
-        let rows: Vec<Vec<Node<'_>>> = rows
-            .into_iter()
-            .filter(|row| row.path(&["trPr", "del"]).is_none())
-            .map(|row| {
-                let mut cells = Vec::new();
-                collect(row, "tc", &mut cells);
-                cells
-            })
-            .collect();
-        if let [row] = rows.as_slice()
-            && let [cell] = row.as_slice()
-        {
-            // A table of one cell is a frame around running text.
-            return self.blocks(*cell);
+        rows.retain(|row| row.path(&["trPr", "del"]).is_none());
+        if let [row] = rows.as_slice() {
+            let mut cells = Vec::new();
+            collect(*row, "tc", &mut cells);
+            if let [cell] = cells.as_slice() {
+                // A table of one cell is a frame around running text.
+                return self.blocks(*cell);
+            }
         }
         let mut lines = Vec::new();
         let mut inside = Vec::new();
         let mut tables = Vec::new();
+        let mut above = HashMap::new();
         for row in rows {
-            let cells: Vec<String> = row.into_iter().map(|cell| cell_text(cell, &mut inside, &mut tables)).collect();
+            let cells = row_cells(row, &mut above, &mut inside, &mut tables);
             lines.extend(table_row(&cells));
         }
         self.push(BlockKind::Table, &lines.join("\n"), None);
@@ -228,6 +224,44 @@ fn collect<'t>(node: Node<'t>, name: &str, found: &mut Vec<Node<'t>>) {
             _ => {}
         }
     }
+}
+
+/// Returns the texts of a row. `above` holds the text of the merged cell that reaches down in each column.
+fn row_cells<'t>(
+    row: Node<'t>,
+    above: &mut HashMap<usize, String>,
+    inside: &mut Vec<Inline<'t>>,
+    tables: &mut Vec<Node<'t>>,
+) -> Vec<String> {
+    /// Columns that one cell may span.
+    const WIDEST: usize = 63;
+    let number = |node: Option<Node<'_>>, name: &str, most: usize| {
+        node.and_then(|it| value(it, name)?.parse::<usize>().ok()).unwrap_or(0).min(most)
+    };
+    let mut column = number(row.child("trPr"), "gridBefore", WIDEST);
+    let mut texts = vec![String::new(); column];
+    let mut cells = Vec::new();
+    collect(row, "tc", &mut cells);
+    for cell in cells {
+        let properties = cell.child("tcPr");
+        let mut text = cell_text(cell, inside, tables);
+        match properties.and_then(|it| it.child("vMerge")) {
+            Some(merge) if merge.attr("val").is_none_or(|it| it != "restart") => {
+                if text.trim().is_empty() {
+                    text = merged_text(above.get(&column));
+                }
+            }
+            Some(_) => {
+                above.insert(column, text.clone());
+            }
+            None => {
+                above.remove(&column);
+            }
+        }
+        texts.push(text);
+        column += number(properties, "gridSpan", WIDEST).max(1);
+    }
+    texts
 }
 
 /// Returns the text of a cell; what hangs on its paragraphs and the tables in it come out for after the table.

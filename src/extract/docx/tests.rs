@@ -99,7 +99,24 @@ fn a_table_gives_rows_and_nested_tables_come_after_it() {
         cell(&p("", "deleted"))
     );
     check(&body, "t a b | c /  | d\nt n1 | n2");
+
     check(&format!("<w:tbl><w:tr>{}</w:tr></w:tbl>", cell(&p("<w:outlineLvl w:val=\"1\"/>", "framed"))), "2 framed");
+}
+
+#[test]
+fn a_merged_cell_is_repeated_in_the_rows_it_spans() {
+    let cell = |properties: &str, text: &str| format!("<w:tc><w:tcPr>{properties}</w:tcPr>{}</w:tc>", p("", text));
+    let body = format!(
+        "<w:tbl><w:tr>{}{}{}</w:tr><w:tr>{}{}</w:tr><w:tr><w:trPr><w:gridBefore w:val=\"1\"/></w:trPr>{}{}</w:tr></w:tbl>",
+        cell("", "a"),
+        cell("", "b"),
+        cell("<w:vMerge w:val=\"restart\"/>", "down"),
+        cell("<w:gridSpan w:val=\"2\"/>", "wide"),
+        cell("<w:vMerge/>", ""),
+        cell("", "late"),
+        cell("", "end")
+    );
+    check(&body, "t a | b | down / wide | down /  | late | end");
 }
 
 #[test]
