@@ -8,7 +8,10 @@ use serde::{Deserialize, Serialize};
 use crate::extract::detect::detect;
 use crate::extract::formats::Format;
 use crate::extract::{Input, ReadResult, Sink, failure};
-use crate::extract::{code, csv, html, image, ipynb, mail, markdown, markup, pdf, subtitle, text, xml};
+use crate::extract::{
+    archive, code, csv, docx, epub, fb2, html, image, ipynb, legacy, mail, markdown, markup, msg, odf, pdf, pptx, rtf,
+    spreadsheet, subtitle, text, xml,
+};
 use crate::model::{BlockKind, Document, ExtractFailure, ExtractLimits, Reason};
 
 /// Libraries outside the program that readers can use.
@@ -93,17 +96,17 @@ fn read_as(format: Format, input: Input<'_>, sink: &mut Sink, tools: &Tools) -> 
         Format::Mbox => mail::read_mbox(input, sink, &mut read_member),
         Format::Image => image::read(input, sink),
         Format::Pdf => pdf::read(input, sink, tools),
-        Format::Msg
-        | Format::Docx
-        | Format::Pptx
-        | Format::Spreadsheet
-        | Format::Odf
-        | Format::Epub
-        | Format::Fb2
-        | Format::Rtf
-        | Format::Legacy
-        | Format::Archive
-        | Format::Unread => Err(failure(Reason::UnsupportedType, "")),
+        Format::Msg => msg::read(input, sink),
+        Format::Docx => docx::read(input, sink),
+        Format::Pptx => pptx::read(input, sink),
+        Format::Spreadsheet => spreadsheet::read(input, sink),
+        Format::Odf => odf::read(input, sink),
+        Format::Epub => epub::read(input, sink),
+        Format::Fb2 => fb2::read(input, sink),
+        Format::Rtf => rtf::read(input, sink),
+        Format::Legacy => legacy::read(input, sink),
+        Format::Archive => archive::read(input, sink, &mut read_member),
+        Format::Unread => Err(failure(Reason::UnsupportedType, "")),
     }
 }
 

@@ -1,0 +1,185 @@
+//! Archives: zip, tar, gzip and their combinations, member by member, to the depth the limits allow.
+//!
+//! Nothing is ever written to disk: names of members are labels, not paths. What a member is and how it is read is the
+//! business of the caller.
+
+use std::io::{Cursor, Read};
+
+use flate2::read::{GzDecoder, MultiGzDecoder};
+use zip::ZipArchive;
+
+use crate::extract::package::zip_failure;
+use crate::extract::{Input, ReadResult, Sink, failure};
+use crate::model::{ExtractFailure, FileState, Reason};
+
+/// Reads one member; dispatch by type is the caller's.
+pub(crate) type ReadMember<'a> = dyn FnMut(Input<'_>, &mut Sink) -> ReadResult + 'a;
+
+/// Reads an archive of any of the kinds, told apart by content.
+pub(crate) fn read(input: Input<'_>, sink: &mut Sink, member: &mut ReadMember<'_>) -> ReadResult {
+    match input.bytes {
+        [0x1f, 0x8b, ..] => read_gzip(input, sink, member),
+        [b'P', b'K', ..] => read_zip(input, sink, member),
+        bytes if is_tar(bytes) => read_tar(input, sink, member),
+        _ => Err(failure(Reason::Damaged, "not an archive of a known kind")),
+    }
+}
+
+/// Says whether these are the first bytes of a tar archive.
+pub(crate) fn is_tar(bytes: &[u8]) -> bool {
+    bytes.get(257..262) == Some(b"ustar")
+}
+
+/// What became of the members of one archive.
+struct Outcome {
+    /// Blocks in the sink before it.
+    blocks: usize,
+    read: u32,
+    /// The failure that tells most: a limit, else the first.
+    told: Option<ExtractFailure>,
+    /// Whether a member was left out only because it is of no use here, e.g. a picture.
+    skipped: bool,
+    stopped: bool,
+}
+
+impl Outcome {
+    fn new(sink: &mut Sink) -> Outcome {
+        let blocks = sink.document().blocks.len();
+        Outcome { blocks, read: 0, told: None, skipped: false, stopped: false }
+    }
+
+    /// Goes into a member and reads it; a failure is noted, and a limit ends the archive.
+    fn member(
+        &mut self,
+        name: &str,
+        sink: &mut Sink,
+        bytes: impl FnOnce(&mut Sink) -> ReadResult<Vec<u8>>,
+        member: &mut ReadMember<'_>,
+    ) {
+        if let Err(failed) = sink.enter(name) {
+            return self.failed(name, failed, sink);
+        }
+        let short = name.rsplit('/').next().unwrap_or(name);
+        let result = bytes(sink).and_then(|bytes| member(Input { bytes: &bytes, name: short }, sink));
+        sink.leave();
+        match result {
+            Ok(()) => self.read += 1,
+            Err(failed) => self.failed(name, failed, sink),
+        }
+        if sink.is_full() {
+            sink.truncate();
+            self.stopped = true;
+        }
+    }
+
+    fn failed(&mut self, name: &str, failed: ExtractFailure, sink: &mut Sink) {
+        if failed.reason.state() != FileState::Failed {
+            self.skipped = true;
+            return;
+        }
+        sink.problem(format!("member `{name}`: {}", failed.detail));
+        if failed.reason == Reason::DecompressionLimit {
+            self.stopped = true;
+            sink.truncate();
+            self.told = Some(failed);
+        } else {
+            self.told.get_or_insert(failed);
+        }
+    }
+
+    /// The archive fails when nothing of it could be read though it should have been.
+    fn finish(self, sink: &mut Sink) -> ReadResult {
+        let nothing = self.read == 0 && !self.skipped && sink.document().blocks.len() == self.blocks;
+        match self.told {
+            Some(failed) if nothing => Err(failed),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn read_zip(input: Input<'_>, sink: &mut Sink, member: &mut ReadMember<'_>) -> ReadResult {
+    let mut archive = ZipArchive::new(Cursor::new(input.bytes)).map_err(|error| zip_failure(&error))?;
+    let mut outcome = Outcome::new(sink);
+    for place in 0..archive.len() {
+        if outcome.stopped {
+            break;
+        }
+        let name = match archive.by_index_data(place) {
+            Ok(entry) if entry.is_dir() || entry.is_symlink() => continue,
+            Ok(entry) => entry.name().map(|it| it.into_owned()).unwrap_or_else(|_| lossy(entry.name_raw())),
+            Err(_) => format!("member {}", place + 1),
+        };
+        if is_byproduct(&name) {
+            continue;
+        }
+        let bytes = |sink: &mut Sink| {
+            let file = archive.by_index(place).map_err(|error| zip_failure(&error))?;
+            sink.inflate(file)
+        };
+        outcome.member(&name, sink, bytes, member);
+    }
+    outcome.finish(sink)
+}
+
+fn read_tar(input: Input<'_>, sink: &mut Sink, member: &mut ReadMember<'_>) -> ReadResult {
+    let mut archive = tar::Archive::new(Cursor::new(input.bytes));
+    let damaged = |error: std::io::Error| failure(Reason::Damaged, format!("tar archive: {error}"));
+    let mut outcome = Outcome::new(sink);
+    for entry in archive.entries().map_err(damaged)? {
+        let mut entry = match entry {
+            Ok(entry) => entry,
+            Err(error) => {
+                sink.problem(format!("the archive is damaged: {error}"));
+                outcome.told.get_or_insert_with(|| damaged(error));
+                break;
+            }
+        };
+        let name = lossy(&entry.path_bytes());
+        if !entry.header().entry_type().is_file() || is_byproduct(&name) {
+            continue;
+        }
+        outcome.member(&name, sink, |sink| sink.inflate(entry.by_ref()), member);
+        if outcome.stopped {
+            break;
+        }
+    }
+    outcome.finish(sink)
+}
+
+/// Reads a compressed file, which may be a tar archive; its name is the archive's without `.gz`.
+fn read_gzip(input: Input<'_>, sink: &mut Sink, member: &mut ReadMember<'_>) -> ReadResult {
+    let lower = input.name.to_lowercase();
+    let stem = |end: &str| input.name.get(..input.name.len() - end.len()).unwrap_or(input.name).to_string();
+    let name = match lower.as_str() {
+        it if it.ends_with(".tgz") => stem(".tgz") + ".tar",
+        it if it.ends_with(".gz") => stem(".gz"),
+        _ => input.name.to_string(),
+    };
+    let bytes = inflate_gzip(input.bytes, sink)?;
+    if is_tar(&bytes) {
+        return read_tar(Input { bytes: &bytes, name: &name }, sink, member);
+    }
+    let mut outcome = Outcome::new(sink);
+    outcome.member(&name, sink, |_| Ok(bytes), member);
+    outcome.finish(sink)
+}
+
+fn inflate_gzip(bytes: &[u8], sink: &mut Sink) -> ReadResult<Vec<u8>> {
+    match sink.inflate(MultiGzDecoder::new(bytes)) {
+        // Rubbish after the first stream is common.
+        Err(failed) if failed.reason == Reason::Damaged => sink.inflate(GzDecoder::new(bytes)).map_err(|_| failed),
+        result => result,
+    }
+}
+
+/// Names what an operating system or program leaves in archives beside the files.
+fn is_byproduct(name: &str) -> bool {
+    name.starts_with("__MACOSX/") || name.ends_with(".DS_Store") || name.is_empty()
+}
+
+fn lossy(name: &[u8]) -> String {
+    String::from_utf8_lossy(name).into_owned()
+}
+
+#[cfg(test)]
+mod tests;

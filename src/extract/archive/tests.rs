@@ -1,0 +1,130 @@
+use std::io::Write;
+
+use super::*;
+use crate::extract::package::tests::zipped;
+use crate::model::{Anchor, BlockKind, Document, ExtractLimits};
+
+/// Reads archives by this room, `.bad` as damaged, `.png` as unsupported, everything else as text.
+fn dispatch(input: Input<'_>, sink: &mut Sink) -> ReadResult {
+    if input.bytes.starts_with(b"PK") || input.bytes.starts_with(&[0x1f, 0x8b]) || is_tar(input.bytes) {
+        return read(input, sink, &mut dispatch);
+    }
+    match input.name.rsplit('.').next() {
+        Some("bad") => return Err(failure(Reason::Damaged, "bad")),
+        Some("png") => return Err(failure(Reason::UnsupportedType, "")),
+        _ => {}
+    }
+    sink.push(BlockKind::Paragraph, &String::from_utf8_lossy(input.bytes), Anchor::default());
+    Ok(())
+}
+
+fn try_read(bytes: &[u8], name: &str, limits: ExtractLimits) -> (ReadResult, Document) {
+    let mut sink = Sink::new(limits);
+    let result = read(Input { bytes, name }, &mut sink, &mut dispatch);
+    (result, sink.finish())
+}
+
+/// Checks `member: text` of every block.
+fn check(bytes: &[u8], name: &str, expected: &[&str]) -> Document {
+    let (result, document) = try_read(bytes, name, ExtractLimits::default());
+    result.unwrap();
+    let found: Vec<String> = document
+        .blocks
+        .iter()
+        .map(|it| format!("{}: {}", it.anchor.member.as_deref().unwrap_or(""), it.text))
+        .collect();
+    assert_eq!(found, expected);
+    document
+}
+
+fn gzipped(bytes: &[u8]) -> Vec<u8> {
+    let mut writer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    writer.write_all(bytes).unwrap();
+    writer.finish().unwrap()
+}
+
+fn tarred(files: &[(&str, &[u8])]) -> Vec<u8> {
+    let mut builder = tar::Builder::new(Vec::new());
+    for (name, bytes) in files {
+        let mut header = tar::Header::new_ustar();
+        header.set_size(bytes.len() as u64);
+        header.set_entry_type(tar::EntryType::Regular);
+        builder.append_data(&mut header, name, *bytes).unwrap();
+    }
+    let mut link = tar::Header::new_ustar();
+    link.set_entry_type(tar::EntryType::Symlink);
+    link.set_size(0);
+    builder.append_link(&mut link, "link", "/etc/passwd").unwrap();
+    builder.into_inner().unwrap()
+}
+
+/// Puts bytes into a zip archive, uncompressed.
+fn boxed(name: &str, bytes: &[u8]) -> Vec<u8> {
+    let mut writer = zip::ZipWriter::new(Cursor::new(Vec::new()));
+    writer.start_file(name, zip::write::SimpleFileOptions::default()).unwrap();
+    writer.write_all(bytes).unwrap();
+    writer.finish().unwrap().into_inner()
+}
+
+#[test]
+fn members_are_addressed_through_all_levels() {
+    let inner = boxed("docs/note.txt", b"deep");
+    check(&boxed("in.zip", &inner), "out.zip", &["in.zip!/docs/note.txt: deep"]);
+    check(&tarred(&[("a/b.txt", b"tar")]), "x.tar", &["a/b.txt: tar"]);
+    check(&gzipped(&tarred(&[("a", b"tgz")])), "x.tgz", &["a: tgz"]);
+    check(&gzipped(b"single"), "notes.txt.gz", &["notes.txt: single"]);
+}
+
+#[test]
+fn names_that_climb_are_only_labels() {
+    check(&zipped(&[("../../etc/passwd", "x"), ("__MACOSX/._a", "junk")]), "a.zip", &["../../etc/passwd: x"]);
+}
+
+#[test]
+fn a_bad_member_does_not_cost_the_others() {
+    let document = check(&zipped(&[("a.bad", "x"), ("p.png", "x"), ("b.txt", "good")]), "a.zip", &["b.txt: good"]);
+    assert_eq!(document.problems, ["member `a.bad`: bad"]);
+}
+
+#[test]
+fn an_archive_of_which_nothing_can_be_read_says_why() {
+    let reason = |bytes: &[u8], limits| try_read(bytes, "a.zip", limits).0.unwrap_err().reason;
+    assert_eq!(reason(&zipped(&[("a.bad", "x"), ("b.bad", "x")]), ExtractLimits::default()), Reason::Damaged);
+    let nested = boxed("1.zip", &boxed("2.zip", &boxed("3.zip", b"x")));
+    assert_eq!(reason(&nested, ExtractLimits { depth: 2, ..ExtractLimits::default() }), Reason::TooDeep);
+    assert_eq!(reason(b"PK\x03\x04 cut off", ExtractLimits::default()), Reason::Damaged);
+}
+
+#[test]
+fn an_encrypted_archive_is_named() {
+    let mut bytes = zipped(&[("a.txt", "secret")]);
+    // The lowest bit of the flags says encrypted: at 6 of the local header, at 8 of the central one.
+    let central = bytes.windows(4).position(|it| it == b"PK\x01\x02").unwrap();
+    bytes[6] |= 1;
+    bytes[central + 8] |= 1;
+    let (result, document) = try_read(&bytes, "a.zip", ExtractLimits::default());
+    assert_eq!(result.unwrap_err().reason, Reason::Encrypted);
+    assert_eq!(document.problems.len(), 1);
+}
+
+#[test]
+fn a_bomb_ends_the_archive_and_keeps_what_came_before() {
+    let zeros = "0".repeat(1 << 20);
+    let limits = ExtractLimits { inflated_bytes: 1 << 16, ..ExtractLimits::default() };
+    let (result, document) =
+        try_read(&zipped(&[("a", "first"), ("b", &zeros), ("c", "never")]), "a.zip", limits.clone());
+    assert!(result.is_ok() && document.truncated);
+    assert_eq!(document.text(), "first");
+    let (result, _) = try_read(&gzipped(zeros.as_bytes()), "a.gz", limits.clone());
+    assert_eq!(result.unwrap_err().reason, Reason::DecompressionLimit);
+    let (result, _) = try_read(&boxed("in.zip", &zipped(&[("b", &zeros)])), "a.zip", limits);
+    assert_eq!(result.unwrap_err().reason, Reason::DecompressionLimit);
+}
+
+#[test]
+fn members_are_counted() {
+    let limits = ExtractLimits { members: 2, ..ExtractLimits::default() };
+    let (result, document) = try_read(&zipped(&[("a", "1"), ("b", "2"), ("c", "3")]), "a.zip", limits);
+    assert!(result.is_ok() && document.truncated);
+    assert_eq!(document.blocks.len(), 2);
+}

@@ -1,0 +1,155 @@
+//! Cells of a sheet to table blocks that say where they stand: what all spreadsheet readers write to.
+
+use crate::extract::Sink;
+use crate::extract::ooxml::one_line;
+use crate::model::{Anchor, BlockKind};
+
+/// Rows of one block: small enough that a hit names a place one can look at.
+const ROWS_PER_BLOCK: u32 = 32;
+
+/// Empty cells that are shown between two used ones; a wider gap separates things that are not one table.
+const WIDEST_GAP: u32 = 16;
+
+/// Collects the cells of one sheet, row by row from the left.
+pub(crate) struct SheetWriter<'s> {
+    pub(crate) sink: &'s mut Sink,
+    sheet: String,
+    lines: Vec<String>,
+    line: String,
+    /// Row and column of the last cell, from 0.
+    at: (u32, u32),
+    /// First row, left column, right column of the block.
+    area: Option<(u32, u32, u32)>,
+}
+
+impl<'s> SheetWriter<'s> {
+    /// Opens a sheet with its name as a heading.
+    pub(crate) fn new(sheet: &str, sink: &'s mut Sink) -> SheetWriter<'s> {
+        let anchor = Anchor { sheet: Some(sheet.to_string()), ..Anchor::default() };
+        sink.push(BlockKind::Heading(1), sheet, anchor);
+        SheetWriter { sink, sheet: sheet.to_string(), lines: Vec::new(), line: String::new(), at: (0, 0), area: None }
+    }
+
+    /// Adds a cell, row and column from 0; false once a limit is reached.
+    pub(crate) fn cell(&mut self, row: u32, column: u32, text: &str) -> bool {
+        let text = one_line(text);
+        if text.is_empty() {
+            return true;
+        }
+        if row != self.at.0 {
+            self.end_row();
+        }
+        if let Some((first, ..)) = self.area
+            && row.saturating_sub(first) >= ROWS_PER_BLOCK
+        {
+            self.flush();
+        }
+        let from = if self.line.is_empty() { self.area.map_or(column, |(_, left, _)| left) } else { self.at.1 };
+        let gap = column.saturating_sub(from).min(WIDEST_GAP);
+        for _ in 0..gap {
+            self.line.push_str(" | ");
+        }
+        self.line.push_str(&text);
+        self.at = (row, column);
+        self.area = Some(match self.area {
+            Some((first, left, right)) => (first, left.min(column), right.max(column)),
+            None => (row, column, column),
+        });
+        self.sink.count_cells(1) && !self.sink.is_full()
+    }
+
+    fn end_row(&mut self) {
+        if !self.line.is_empty() {
+            self.lines.push(std::mem::take(&mut self.line));
+        }
+    }
+
+    fn flush(&mut self) {
+        self.end_row();
+        let lines = std::mem::take(&mut self.lines);
+        let Some((first, left, right)) = self.area.take() else { return };
+        let range = format!("{}:{}", cell_name(first, left), cell_name(self.at.0, right));
+        self.place(BlockKind::Table, &lines.join("\n"), range, None);
+    }
+
+    /// Adds a comment on a cell such as `B2`.
+    pub(crate) fn comment(&mut self, cell: &str, text: &str) {
+        self.flush();
+        self.place(BlockKind::Paragraph, text, cell.to_string(), Some("comment"));
+    }
+
+    /// Adds the text of a chart or shape.
+    pub(crate) fn graphic(&mut self, text: &str) {
+        self.flush();
+        self.place(BlockKind::Paragraph, text, String::new(), Some("drawing"));
+    }
+
+    fn place(&mut self, kind: BlockKind, text: &str, cell: String, part: Option<&str>) {
+        let anchor = Anchor {
+            sheet: Some(self.sheet.clone()),
+            cell: Some(cell).filter(|it| !it.is_empty()),
+            part: part.map(str::to_string),
+            ..Anchor::default()
+        };
+        self.sink.push(kind, text, anchor);
+    }
+
+    /// Closes the sheet.
+    pub(crate) fn finish(mut self) {
+        self.flush();
+    }
+}
+
+/// Returns the name of a cell, e.g. `AB12`; row and column from 0.
+fn cell_name(row: u32, column: u32) -> String {
+    let mut letters = Vec::new();
+    let mut rest = u64::from(column) + 1;
+    while rest > 0 {
+        letters.push(char::from(b'A' + ((rest - 1) % 26) as u8));
+        rest = (rest - 1) / 26;
+    }
+    let letters: String = letters.into_iter().rev().collect();
+    format!("{letters}{}", u64::from(row) + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::extract::package::tests::shown;
+    use crate::model::ExtractLimits;
+
+    #[test]
+    fn cells_are_named_as_spreadsheets_do() {
+        for (row, column, name) in [(0, 0, "A1"), (8, 25, "Z9"), (0, 26, "AA1"), (0, 701, "ZZ1"), (0, 16383, "XFD1")] {
+            assert_eq!(cell_name(row, column), name);
+        }
+        cell_name(u32::MAX, u32::MAX);
+    }
+
+    #[test]
+    fn blocks_say_which_cells_they_hold() {
+        let mut sink = Sink::new(ExtractLimits::default());
+        let mut writer = SheetWriter::new("S", &mut sink);
+        writer.cell(1, 1, "a");
+        writer.cell(1, 3, "b");
+        writer.cell(2, 2, "c\nd");
+        writer.cell(40, 0, "far");
+        writer.cell(41, 9999, "wide");
+        writer.finish();
+        let document = sink.finish();
+        let cells: Vec<_> = document.blocks.iter().filter_map(|it| it.anchor.cell.as_deref()).collect();
+        assert_eq!(cells, ["B2:D3", "A41:NTP42"]);
+        assert_eq!(document.blocks[1].text, "a |  | b\n | c d".trim());
+        assert!(shown(&document).starts_with("1 S\nt a"));
+        assert!(document.blocks[2].text.len() < 100);
+    }
+
+    #[test]
+    fn a_sheet_stops_at_the_limit_of_cells() {
+        let mut sink = Sink::new(ExtractLimits { cells: 2, ..ExtractLimits::default() });
+        let mut writer = SheetWriter::new("S", &mut sink);
+        assert!(writer.cell(0, 0, "a") && writer.cell(0, 1, "b") && !writer.cell(0, 2, "c"));
+        writer.finish();
+        assert!(sink.finish().truncated);
+    }
+}

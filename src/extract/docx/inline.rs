@@ -1,0 +1,99 @@
+//! The text of one Word paragraph, and what hangs on it: text boxes, notes, comments, graphics.
+
+use crate::extract::xml_tree::Node;
+
+/// What a paragraph holds.
+#[derive(Debug, Default)]
+pub(super) struct Inline<'t> {
+    /// Its text without what is deleted.
+    pub(super) text: String,
+    /// Text boxes anchored in it.
+    pub(super) boxes: Vec<Node<'t>>,
+    /// Ids of its foot- and endnotes, `f` or `e` and the number.
+    pub(super) notes: Vec<String>,
+    /// Ids of the comments on it.
+    pub(super) comments: Vec<String>,
+    /// Relation ids of its charts and diagrams.
+    pub(super) graphics: Vec<String>,
+    /// Descriptions of its pictures.
+    pub(super) pictures: Vec<String>,
+}
+
+impl<'t> Inline<'t> {
+    /// Reads a paragraph.
+    pub(super) fn read(paragraph: Node<'t>) -> Inline<'t> {
+        let mut inline = Inline::default();
+        inline.collect(paragraph);
+        inline
+    }
+
+    fn is_empty(&self) -> bool {
+        self.text.trim().is_empty() && self.boxes.is_empty() && self.graphics.is_empty() && self.pictures.is_empty()
+    }
+
+    fn append(&mut self, other: Inline<'t>) {
+        self.text.push_str(&other.text);
+        self.boxes.extend(other.boxes);
+        self.notes.extend(other.notes);
+        self.comments.extend(other.comments);
+        self.graphics.extend(other.graphics);
+        self.pictures.extend(other.pictures);
+    }
+
+    fn collect(&mut self, node: Node<'t>) {
+        for child in node.children() {
+            self.element(child);
+        }
+    }
+
+    fn element(&mut self, node: Node<'t>) {
+        match node.name() {
+            "t" => self.text.push_str(&node.text()),
+            "tab" | "ptab" => self.text.push('\t'),
+            "cr" => self.text.push('\n'),
+            "br" => self.text.push(if node.attr("type").is_some_and(|it| it == "page") { ' ' } else { '\n' }),
+            "noBreakHyphen" => self.text.push('\u{2011}'),
+            "sym" => self.text.extend(symbol(node)),
+            "footnoteReference" => self.notes.extend(node.attr("id").map(|id| format!("f{id}"))),
+            "endnoteReference" => self.notes.extend(node.attr("id").map(|id| format!("e{id}"))),
+            "commentReference" => self.comments.extend(node.attr("id")),
+            "txbxContent" => self.boxes.push(node),
+            "chart" => self.graphics.extend(node.prefixed_attr("id")),
+            "relIds" => self.graphics.extend(node.prefixed_attr("dm")),
+            "docPr" => self.pictures.extend(node.attr("descr").filter(|it| is_description(it))),
+            "AlternateContent" => self.append(alternative(node)),
+            // Fractions and powers, so that numerator and denominator do not run together.
+            "den" => self.between('/', node),
+            "sup" => self.between('^', node),
+            "sub" => self.between('_', node),
+            "" | "pPr" | "rPr" | "del" | "moveFrom" | "delText" | "instrText" | "delInstrText" | "sdtPr" | "tblPr"
+            | "sectPr" | "softHyphen" => {}
+            _ => self.collect(node),
+        }
+    }
+
+    fn between(&mut self, separator: char, node: Node<'t>) {
+        self.text.push(separator);
+        self.collect(node);
+    }
+}
+
+/// Reads the same content once although it is written twice, for new and for old programs.
+fn alternative(node: Node<'_>) -> Inline<'_> {
+    let mut inline = node.child("Choice").map(Inline::read).unwrap_or_default();
+    if inline.is_empty() {
+        inline = node.child("Fallback").map(Inline::read).unwrap_or_default();
+    }
+    inline
+}
+
+/// Returns the character of a symbol, unless it is a glyph of a symbol font without meaning in Unicode.
+fn symbol(node: Node<'_>) -> Option<char> {
+    let code = u32::from_str_radix(&node.attr("char")?, 16).ok()?;
+    char::from_u32(code).filter(|_| !(0xE000..=0xF8FF).contains(&code))
+}
+
+/// Tells a description a person or model wrote from a file name or number.
+pub(super) fn is_description(text: &str) -> bool {
+    text.trim().contains(' ')
+}

@@ -1,0 +1,115 @@
+//! Paragraph styles of a Word document: which are headings, which are lists.
+
+use std::collections::HashMap;
+
+use crate::extract::ooxml::heading_by_name;
+use crate::extract::xml_tree::Node;
+
+/// What a style says of its paragraphs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Role {
+    /// Heading level, 1 to 6.
+    pub(super) heading: Option<u8>,
+    /// Whether its paragraphs are items of a list.
+    pub(super) list: bool,
+}
+
+#[derive(Debug, Default)]
+struct Style {
+    name: String,
+    based_on: Option<String>,
+    outline: Option<u8>,
+    list: Option<bool>,
+}
+
+/// All paragraph styles by their id.
+#[derive(Debug, Default)]
+pub(super) struct Styles {
+    by_id: HashMap<String, Style>,
+}
+
+impl Styles {
+    /// Reads `styles.xml`.
+    pub(super) fn read(top: Node<'_>) -> Styles {
+        let mut by_id = HashMap::new();
+        for node in top.descendants().filter(|it| it.name() == "style") {
+            let Some(id) = node.attr("styleId") else { continue };
+            let properties = node.child("pPr");
+            let style = Style {
+                name: value(node, "name").unwrap_or_default().to_lowercase(),
+                based_on: value(node, "basedOn"),
+                outline: properties.and_then(outline_level),
+                list: properties.and_then(in_list),
+            };
+            by_id.insert(id, style);
+        }
+        Styles { by_id }
+    }
+
+    /// Returns the role of a style: its own settings first, then those of the styles it is based on.
+    pub(super) fn role(&self, id: &str) -> Role {
+        /// Chains are a handful long; a loop must end.
+        const LONGEST_CHAIN: usize = 16;
+        let mut role = Role::default();
+        let (mut heading, mut list) = (None, None);
+        let mut next = Some(id);
+        for _ in 0..LONGEST_CHAIN {
+            let Some(style) = next.and_then(|id| self.by_id.get(id)) else { break };
+            heading = heading.or(style.outline).or_else(|| heading_by_name(&style.name));
+            list = list.or(style.list);
+            next = style.based_on.as_deref();
+        }
+        if self.by_id.is_empty() {
+            heading = heading_by_name(&id.to_lowercase());
+        }
+        role.heading = heading.filter(|it| *it < 10).map(|it| it.min(6));
+        role.list = list.unwrap_or(false);
+        role
+    }
+}
+
+/// Returns the outline level of paragraph properties, from 1; 10 is running text by its own statement.
+pub(super) fn outline_level(properties: Node<'_>) -> Option<u8> {
+    Some(value(properties, "outlineLvl")?.parse::<u8>().ok()?.min(9) + 1)
+}
+
+/// Says whether paragraph properties put it into a list, where they say anything of that; number 0 takes it out.
+pub(super) fn in_list(properties: Node<'_>) -> Option<bool> {
+    let numbering = properties.child("numPr")?;
+    Some(value(numbering, "numId").is_none_or(|it| it != "0"))
+}
+
+/// Returns the `val` of a child.
+pub(super) fn value(node: Node<'_>, name: &str) -> Option<String> {
+    node.child(name)?.attr("val")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::extract::xml_tree::Tree;
+
+    fn check(styles: &str, id: &str, heading: Option<u8>, list: bool) {
+        let xml = format!("<w:styles>{styles}</w:styles>");
+        let tree = Tree::parse(&xml);
+        assert_eq!(Styles::read(tree.top()).role(id), Role { heading, list }, "{id}");
+    }
+
+    #[test]
+    fn levels_come_from_outline_name_and_ancestors() {
+        let styles = r#"
+            <w:style w:styleId="a"><w:name w:val="mine"/><w:pPr><w:outlineLvl w:val="2"/></w:pPr></w:style>
+            <w:style w:styleId="b"><w:name w:val="mine too"/><w:basedOn w:val="a"/></w:style>
+            <w:style w:styleId="c"><w:name w:val="Überschrift 2"/></w:style>
+            <w:style w:styleId="d"><w:basedOn w:val="a"/><w:pPr><w:outlineLvl w:val="9"/></w:pPr></w:style>
+            <w:style w:styleId="e"><w:basedOn w:val="e"/></w:style>
+            <w:style w:styleId="f"><w:name w:val="heading 9"/><w:pPr><w:numPr><w:numId w:val="3"/></w:numPr></w:pPr></w:style>"#;
+        check(styles, "a", Some(3), false);
+        check(styles, "b", Some(3), false);
+        check(styles, "c", Some(2), false);
+        check(styles, "d", None, false);
+        check(styles, "e", None, false);
+        check(styles, "f", Some(6), true);
+        check(styles, "missing", None, false);
+    }
+}

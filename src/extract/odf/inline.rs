@@ -1,0 +1,63 @@
+//! The text of one OpenDocument paragraph, and what hangs on it: frames, notes, comments.
+
+use crate::extract::xml_tree::Node;
+
+/// Spaces that one element may stand for.
+const MOST_SPACES: usize = 64;
+
+/// What a paragraph holds.
+#[derive(Debug, Default)]
+pub(super) struct Inline<'t> {
+    /// Its text.
+    pub(super) text: String,
+    /// Bodies of its foot- and endnotes.
+    pub(super) notes: Vec<Node<'t>>,
+    /// Comments on it.
+    pub(super) comments: Vec<Node<'t>>,
+    /// Frames and shapes anchored in it.
+    pub(super) frames: Vec<Node<'t>>,
+}
+
+impl<'t> Inline<'t> {
+    /// Reads a paragraph or heading.
+    pub(super) fn read(paragraph: Node<'t>) -> Inline<'t> {
+        let mut inline = Inline::default();
+        inline.collect(paragraph);
+        inline
+    }
+
+    fn collect(&mut self, node: Node<'t>) {
+        for child in node.children() {
+            if let Some(text) = child.as_text() {
+                self.running(text);
+                continue;
+            }
+            match child.name() {
+                "s" => {
+                    let count = child.attr("c").and_then(|it| it.parse().ok()).unwrap_or(1usize);
+                    self.text.extend(std::iter::repeat_n(' ', count.min(MOST_SPACES)));
+                }
+                "tab" => self.text.push('\t'),
+                "line-break" => self.text.push('\n'),
+                "note" => self.notes.extend(child.child("note-body")),
+                "annotation" => self.comments.push(child),
+                "annotation-end" | "tracked-changes" | "ruby-text" => {}
+                "frame" | "custom-shape" | "rect" | "line" | "g" | "caption" | "ellipse" | "polygon" | "text-box" => {
+                    self.frames.push(child);
+                }
+                _ => self.collect(child),
+            }
+        }
+    }
+
+    /// Adds text whose white space counts as one space, as the format has it.
+    fn running(&mut self, text: &str) {
+        for character in text.chars() {
+            match character {
+                ' ' | '\t' | '\r' | '\n' if self.text.ends_with([' ', '\n', '\t']) => {}
+                ' ' | '\t' | '\r' | '\n' => self.text.push(' '),
+                character => self.text.push(character),
+            }
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! A zip container with XML parts inside: the shell of OOXML, OpenDocument and EPUB.
+//!
+//! Every byte is inflated through the sink, which counts it. It knows nothing of any one format.
+
+use std::collections::HashMap;
+use std::io::Cursor;
+
+use zip::ZipArchive;
+use zip::result::ZipError;
+
+use crate::extract::xml_tree::{self, Flaw};
+use crate::extract::{ReadResult, Sink, failure};
+use crate::model::Reason;
+
+/// First bytes of a compound file, the container of the old binary formats.
+pub(crate) const COMPOUND_FILE: [u8; 8] = [0xD0, 0xCF, 0x11, 0xE0, 0xA1, 0xB1, 0x1A, 0xE1];
+
+/// An open container.
+pub(crate) struct Package<'a> {
+    archive: ZipArchive<Cursor<&'a [u8]>>,
+    /// Lower-case part name without leading slash, to its index: producers do not agree on the case.
+    index: HashMap<String, usize>,
+}
+
+impl<'a> Package<'a> {
+    /// Opens a container; a compound file in its place is a package that is encrypted, or something else.
+    pub(crate) fn open(bytes: &'a [u8]) -> ReadResult<Package<'a>> {
+        if bytes.starts_with(&COMPOUND_FILE) {
+            return Err(match is_encrypted_package(bytes) {
+                true => failure(Reason::Encrypted, "needs a password"),
+                false => failure(Reason::Damaged, "a compound file in place of a zip container"),
+            });
+        }
+        let archive = ZipArchive::new(Cursor::new(bytes)).map_err(|error| zip_failure(&error))?;
+        let mut index = HashMap::new();
+        for place in 0..archive.len() {
+            if let Some(Ok(name)) = archive.name_for_index(place) {
+                // Some producers write backslashes.
+                index.entry(key(&name.replace('\\', "/"))).or_insert(place);
+            }
+        }
+        Ok(Package { archive, index })
+    }
+
+    /// Says whether there is such a part.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.index.contains_key(&key(name))
+    }
+
+    /// Returns the names of all parts as they are written, sorted.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let name = |place: &usize| Some(self.archive.name_for_index(*place)?.ok()?.replace('\\', "/"));
+        let mut names: Vec<String> = self.index.values().filter_map(name).collect();
+        names.sort_unstable();
+        names
+    }
+
+    /// Inflates a part; none when it is missing or damaged, the latter noted as a problem. Fails at the limit.
+    pub(crate) fn part(&mut self, name: &str, sink: &mut Sink) -> ReadResult<Option<Vec<u8>>> {
+        let Some(&place) = self.index.get(&key(name)) else { return Ok(None) };
+        let read = match self.archive.by_index(place) {
+            Ok(file) => sink.inflate(file),
+            Err(error) => Err(zip_failure(&error)),
+        };
+        match read {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(failure) if failure.reason == Reason::Damaged => {
+                sink.problem(format!("part `{name}`: {}", failure.detail));
+                Ok(None)
+            }
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// Inflates a part and decodes its XML; none as for [`Package::part`].
+    pub(crate) fn xml(&mut self, name: &str, sink: &mut Sink) -> ReadResult<Option<String>> {
+        let bytes = self.part(name, sink)?;
+        Ok(bytes.map(|bytes| match String::from_utf8(bytes) {
+            Ok(text) => text.strip_prefix('\u{feff}').map(str::to_string).unwrap_or(text),
+            Err(error) => xml_tree::decode(error.as_bytes()).into_owned(),
+        }))
+    }
+}
+
+/// Notes what is missing of a part; fails when it is nested too deep.
+pub(crate) fn check_flaw(flaw: Option<&Flaw>, part: &str, sink: &mut Sink) -> ReadResult {
+    match flaw {
+        None => {}
+        Some(Flaw::TooDeep) => {
+            return Err(failure(Reason::TooDeep, format!("elements of `{part}` are nested too deep")));
+        }
+        Some(Flaw::TooMany) => {
+            sink.truncate();
+            sink.problem(format!("`{part}` has too many elements; the rest is left out"));
+        }
+        Some(Flaw::Malformed(what)) => sink.problem(format!("`{part}` is damaged: {what}")),
+    }
+    Ok(())
+}
+
+/// Resolves a target relative to the part that names it: `word/document.xml` + `../a.xml` is `a.xml`.
+pub(crate) fn resolve(base: &str, target: &str) -> String {
+    let mut segments: Vec<&str> = Vec::new();
+    if !target.starts_with('/') {
+        segments.extend(base.split('/'));
+        segments.pop();
+    }
+    for segment in target.split('/') {
+        match segment {
+            "" | "." => {}
+            ".." => {
+                segments.pop();
+            }
+            segment => segments.push(segment),
+        }
+    }
+    segments.join("/")
+}
+
+/// Maps an error of the zip crate to a failure.
+pub(crate) fn zip_failure(error: &ZipError) -> crate::model::ExtractFailure {
+    match error {
+        ZipError::UnsupportedArchive(what) if *what == ZipError::PASSWORD_REQUIRED => {
+            failure(Reason::Encrypted, "needs a password")
+        }
+        ZipError::InvalidPassword => failure(Reason::Encrypted, "needs a password"),
+        error => failure(Reason::Damaged, format!("zip container: {error}")),
+    }
+}
+
+/// Says whether a compound file holds an encrypted OOXML package: its directory then names that stream in UTF-16.
+pub(crate) fn is_encrypted_package(bytes: &[u8]) -> bool {
+    let name: Vec<u8> = "EncryptedPackage".encode_utf16().flat_map(u16::to_le_bytes).collect();
+    // Directory entries are 128 bytes, aligned, and the name comes first.
+    bytes.chunks(128).any(|entry| entry.starts_with(&name))
+}
+
+fn key(name: &str) -> String {
+    name.trim_start_matches('/').to_lowercase()
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::io::Write;
+
+    use super::*;
+    use crate::extract::Input;
+    use crate::model::{BlockKind, Document, ExtractLimits};
+
+    /// Zips texts, for the tests of all container formats.
+    pub(crate) fn zipped(parts: &[(&str, &str)]) -> Vec<u8> {
+        let mut writer = zip::ZipWriter::new(Cursor::new(Vec::new()));
+        for (name, text) in parts {
+            writer.start_file(*name, zip::write::SimpleFileOptions::default()).unwrap();
+            writer.write_all(text.as_bytes()).unwrap();
+        }
+        writer.finish().unwrap().into_inner()
+    }
+
+    /// Runs a reader with default limits.
+    pub(crate) fn run(read: fn(Input<'_>, &mut Sink) -> ReadResult, bytes: &[u8]) -> Document {
+        let mut sink = Sink::new(ExtractLimits::default());
+        read(Input { bytes, name: "test" }, &mut sink).unwrap();
+        sink.finish()
+    }
+
+    /// Shows blocks one a line with a letter for their kind: `1 Title`, `p text`, `- item`, `t a | b`.
+    pub(crate) fn shown(document: &Document) -> String {
+        let lines: Vec<String> = document
+            .blocks
+            .iter()
+            .map(|block| {
+                let kind = match block.kind {
+                    BlockKind::Heading(level) => level.to_string(),
+                    BlockKind::Paragraph => "p".to_string(),
+                    BlockKind::ListItem => "-".to_string(),
+                    BlockKind::Table => "t".to_string(),
+                    BlockKind::Code => "c".to_string(),
+                    BlockKind::Metadata => "m".to_string(),
+                };
+                format!("{kind} {}", block.text.replace('\n', " / "))
+            })
+            .collect();
+        lines.join("\n")
+    }
+
+    #[test]
+    fn targets_are_resolved_like_links() {
+        for (base, target, part) in [
+            ("word/document.xml", "footnotes.xml", "word/footnotes.xml"),
+            ("ppt/slides/slide1.xml", "../notes/n1.xml", "ppt/notes/n1.xml"),
+            ("word/document.xml", "/word/x.xml", "word/x.xml"),
+            ("a", "../../../etc/passwd", "etc/passwd"),
+        ] {
+            assert_eq!(resolve(base, target), part);
+        }
+    }
+
+    #[test]
+    fn parts_are_found_in_any_case() {
+        let bytes = zipped(&[("Word\\Document.xml", "x")]);
+        let mut package = Package::open(&bytes).unwrap();
+        let mut sink = Sink::new(ExtractLimits::default());
+        assert_eq!(package.xml("/word/document.XML", &mut sink).unwrap().as_deref(), Some("x"));
+        assert_eq!(package.xml("missing", &mut sink).unwrap(), None);
+    }
+
+    #[test]
+    fn an_encrypted_package_is_told_from_damage() {
+        let mut bytes = COMPOUND_FILE.to_vec();
+        bytes.resize(1024, 0);
+        assert_eq!(Package::open(&bytes).err().unwrap().reason, Reason::Damaged);
+        bytes.extend("EncryptedPackage".encode_utf16().flat_map(u16::to_le_bytes));
+        assert_eq!(Package::open(&bytes).err().unwrap().reason, Reason::Encrypted);
+    }
+}

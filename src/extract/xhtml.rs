@@ -1,0 +1,182 @@
+//! Chapters of e-books and HTML imported into office documents: well-formed enough to be read as XML.
+//!
+//! Web pages, which need the rules of HTML, are read elsewhere.
+
+use crate::extract::ooxml::{one_line, table_row};
+use crate::extract::package::check_flaw;
+use crate::extract::xml_tree::{Node, Tree};
+use crate::extract::{ReadResult, Sink};
+use crate::model::{Anchor, BlockKind};
+
+/// Adds the blocks of a page, each with that anchor.
+pub(crate) fn read_text(xml: &str, anchor: &Anchor, sink: &mut Sink) -> ReadResult {
+    let tree = Tree::parse(xml);
+    let top = tree.top();
+    let mut walker = Walker { sink, anchor, text: String::new(), kind: BlockKind::Paragraph };
+    walker.children(top.find("body").unwrap_or(top));
+    walker.flush();
+    check_flaw(tree.flaw.as_ref(), anchor.part.as_deref().unwrap_or("page"), sink)
+}
+
+struct Walker<'s> {
+    sink: &'s mut Sink,
+    anchor: &'s Anchor,
+    /// Running text of the block that is being read.
+    text: String,
+    kind: BlockKind,
+}
+
+impl Walker<'_> {
+    fn children(&mut self, node: Node<'_>) {
+        for child in node.children() {
+            if self.sink.is_full() {
+                self.sink.truncate();
+                return;
+            }
+            self.node(child);
+        }
+    }
+
+    fn node(&mut self, node: Node<'_>) {
+        if let Some(text) = node.as_text() {
+            return self.running(text);
+        }
+        match node.name() {
+            "script" | "style" | "head" | "template" | "annotation" | "rp" => {}
+            "br" => self.text.push('\n'),
+            "h1" | "h2" | "h3" | "h4" | "h5" | "h6" => {
+                let level = node.name().as_bytes()[1] - b'0';
+                self.block(node, BlockKind::Heading(level));
+            }
+            "li" => self.block(node, BlockKind::ListItem),
+            "pre" => {
+                self.flush();
+                self.sink.push(BlockKind::Code, &node.text(), self.anchor.clone());
+            }
+            "table" => self.table(node),
+            "img" | "image" => {
+                let alt = node.attr("alt").filter(|it| it.contains(' ') || !it.contains('.')).unwrap_or_default();
+                self.running(&format!(" {alt} "));
+            }
+            "p" | "div" | "section" | "article" | "aside" | "nav" | "header" | "footer" | "main" | "figure"
+            | "figcaption" | "blockquote" | "ul" | "ol" | "dl" | "dt" | "dd" | "hr" | "address" | "caption"
+            | "details" | "summary" | "center" | "form" | "title" => self.block(node, self.kind),
+            _ => self.children(node),
+        }
+    }
+
+    fn block(&mut self, node: Node<'_>, kind: BlockKind) {
+        self.flush();
+        let outer = std::mem::replace(&mut self.kind, kind);
+        self.children(node);
+        self.flush();
+        self.kind = outer;
+    }
+
+    /// Adds running text, with white space as a browser shows it.
+    fn running(&mut self, text: &str) {
+        if text.starts_with(|it: char| it.is_ascii_whitespace()) && !self.text.ends_with([' ', '\n']) {
+            self.text.push(' ');
+        }
+        for (place, word) in text.split_ascii_whitespace().enumerate() {
+            if place > 0 {
+                self.text.push(' ');
+            }
+            self.text.push_str(word);
+        }
+        let ends_blank = text.ends_with(|it: char| it.is_ascii_whitespace());
+        if ends_blank && !self.text.ends_with([' ', '\n']) {
+            self.text.push(' ');
+        }
+    }
+
+    fn flush(&mut self) {
+        let text = std::mem::take(&mut self.text);
+        let text = if matches!(self.kind, BlockKind::Heading(_)) { one_line(&text) } else { text };
+        self.sink.push(self.kind, &text, self.anchor.clone());
+    }
+
+    fn table(&mut self, table: Node<'_>) {
+        self.flush();
+        let mut rows = Vec::new();
+        collect_rows(table, &mut rows);
+        let is_cell = |it: &Node<'_>| matches!(it.name(), "td" | "th");
+        let widest = rows.iter().map(|row| row.children().filter(is_cell).count()).max().unwrap_or(0);
+        if widest <= 1 {
+            // One column is layout, not a table.
+            return rows
+                .into_iter()
+                .for_each(|row| row.children().filter(is_cell).for_each(|it| self.block(it, self.kind)));
+        }
+        if let Some(caption) = table.child("caption") {
+            self.block(caption, self.kind);
+        }
+        let row_text = |row: &Node<'_>| table_row(&row.children().filter(is_cell).map(spaced_text).collect::<Vec<_>>());
+        let lines: Vec<String> = rows.iter().filter_map(row_text).collect();
+        self.sink.push(BlockKind::Table, &lines.join("\n"), self.anchor.clone());
+    }
+}
+
+/// Collects the rows of a table, not those of tables in it.
+fn collect_rows<'t>(node: Node<'t>, rows: &mut Vec<Node<'t>>) {
+    for child in node.children() {
+        match child.name() {
+            "tr" => rows.push(child),
+            "thead" | "tbody" | "tfoot" => collect_rows(child, rows),
+            _ => {}
+        }
+    }
+}
+
+/// Returns the text of a cell with a space where a block begins.
+fn spaced_text(cell: Node<'_>) -> String {
+    let mut text = String::new();
+    for node in cell.descendants() {
+        match node.as_text() {
+            Some(it) => text.push_str(it),
+            None if matches!(node.name(), "p" | "div" | "li" | "br" | "td" | "th" | "tr") => text.push(' '),
+            None => {}
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::extract::package::tests::shown;
+    use crate::model::ExtractLimits;
+
+    fn check(body: &str, blocks: &str) {
+        let mut sink = Sink::new(ExtractLimits::default());
+        read_text(&format!("<html><body>{body}</body></html>"), &Anchor::default(), &mut sink).unwrap();
+        assert_eq!(shown(&sink.finish()), blocks);
+    }
+
+    #[test]
+    fn blocks_have_their_kinds() {
+        check(
+            "<h2>A <i>b</i></h2>loose <p>text<b>bold</b>\n more<br/>line</p><ul><li><p>one</p></li><li>two</li></ul>",
+            "2 A b\np loose\np textbold more / line\n- one\n- two",
+        );
+        check("<pre>  a\n    b</pre><script>no</script>", "c   a /     b");
+    }
+
+    #[test]
+    fn tables_become_rows_and_layout_becomes_text() {
+        check(
+            "<table><caption>C</caption><thead><tr><th>a</th><th>b</th></tr></thead><tr><td><p>1</p><p>2</p></td><td/></tr></table>",
+            "p C\nt a | b / 1 2",
+        );
+        check("<table><tr><td><p>only</p></td></tr></table>", "p only");
+    }
+
+    #[test]
+    fn a_page_cut_off_keeps_what_is_there() {
+        let mut sink = Sink::new(ExtractLimits::default());
+        read_text("<html><body><p>one</p><p>two", &Anchor::default(), &mut sink).unwrap();
+        let document = sink.finish();
+        assert_eq!(shown(&document), "p one\np two");
+        assert_eq!(document.problems.len(), 1);
+    }
+}

@@ -1,0 +1,339 @@
+//! XML as a small tree: what the readers of office formats walk.
+//!
+//! It is lenient, because a damaged part should give the text before the damage: wrong end tags are repaired, unknown
+//! entities stay as they are, and nothing external or recursive is ever expanded. Names are local names: strict and
+//! transitional OOXML differ only in their namespaces. It does not check validity.
+
+use std::borrow::Cow;
+
+use quick_xml::events::{BytesStart, Event};
+use quick_xml::reader::Reader;
+
+use crate::extract::entity;
+
+/// Nesting beyond this is not a document but an attack on whoever walks it by recursion.
+pub(crate) const MAX_DEPTH: usize = 256;
+
+/// Elements and texts of one part; at about 50 bytes each they fit the worker's memory.
+const MAX_NODES: usize = 3_000_000;
+
+/// No node.
+const NONE: u32 = u32::MAX;
+
+#[derive(Debug)]
+enum Content<'a> {
+    Element(BytesStart<'a>),
+    Text(Cow<'a, str>),
+}
+
+#[derive(Debug)]
+struct NodeData<'a> {
+    content: Content<'a>,
+    first_child: u32,
+    next_sibling: u32,
+}
+
+/// Why a tree is not the whole part.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Flaw {
+    /// Nested deeper than [`MAX_DEPTH`]; what is deeper is missing.
+    TooDeep,
+    /// More nodes than fit; the rest is missing.
+    TooMany,
+    /// Not well-formed: what and where.
+    Malformed(String),
+}
+
+/// The elements and texts of one XML part.
+#[derive(Debug)]
+pub(crate) struct Tree<'a> {
+    nodes: Vec<NodeData<'a>>,
+    /// The first flaw that was met.
+    pub(crate) flaw: Option<Flaw>,
+}
+
+/// Decodes the bytes of an XML part by its byte order mark or declaration; UTF-8 otherwise.
+pub(crate) fn decode(bytes: &[u8]) -> Cow<'_, str> {
+    if let Some((encoding, _)) = encoding_rs::Encoding::for_bom(bytes) {
+        return encoding.decode(bytes).0;
+    }
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        return Cow::Borrowed(text);
+    }
+    // An ASCII prefix holds the declaration in every encoding that can have one without a byte order mark.
+    let head = String::from_utf8_lossy(&bytes[..bytes.len().min(200)]);
+    let label = head.split("encoding=").nth(1).and_then(|rest| rest.get(1..)).unwrap_or_default();
+    let label = label.split(['"', '\'']).next().unwrap_or_default();
+    let encoding = encoding_rs::Encoding::for_label(label.as_bytes()).unwrap_or(encoding_rs::UTF_8);
+    encoding.decode_without_bom_handling(bytes).0
+}
+
+impl<'a> Tree<'a> {
+    /// Reads a part to its end or its first unrepairable error.
+    pub(crate) fn parse(text: &'a str) -> Tree<'a> {
+        let mut builder = Builder::new();
+        let mut reader = Reader::from_str(text);
+        let config = reader.config_mut();
+        config.check_end_names = false;
+        config.allow_unmatched_ends = true;
+        config.allow_dangling_amp = true;
+        config.expand_empty_elements = false;
+        loop {
+            match reader.read_event() {
+                Ok(Event::Eof) => break,
+                Ok(event) => builder.event(event),
+                Err(error) => {
+                    builder.flaw(Flaw::Malformed(format!("{error} at byte {}", reader.error_position())));
+                    break;
+                }
+            }
+            if builder.tree.nodes.len() > MAX_NODES {
+                builder.flaw(Flaw::TooMany);
+                break;
+            }
+        }
+        if builder.open.len() > 1 {
+            builder.flaw(Flaw::Malformed("ends before its last element does".to_string()));
+        }
+        builder.tree
+    }
+
+    /// Returns the node above the root element.
+    pub(crate) fn top(&self) -> Node<'_> {
+        Node { tree: self, index: 0 }
+    }
+}
+
+struct Builder<'a> {
+    tree: Tree<'a>,
+    /// Open elements and the last child each has so far.
+    open: Vec<(u32, u32)>,
+    /// Elements that are open beyond the depth that is kept.
+    beyond: usize,
+}
+
+impl<'a> Builder<'a> {
+    fn new() -> Builder<'a> {
+        let top = NodeData { content: Content::Text(Cow::Borrowed("")), first_child: NONE, next_sibling: NONE };
+        Builder { tree: Tree { nodes: vec![top], flaw: None }, open: vec![(0, NONE)], beyond: 0 }
+    }
+
+    fn flaw(&mut self, flaw: Flaw) {
+        self.tree.flaw.get_or_insert(flaw);
+    }
+
+    fn event(&mut self, event: Event<'a>) {
+        match event {
+            Event::Start(_) if self.beyond > 0 || self.open.len() > MAX_DEPTH => {
+                self.beyond += 1;
+                self.flaw(Flaw::TooDeep);
+            }
+            Event::Start(start) => {
+                let index = self.add(Content::Element(start));
+                self.open.push((index, NONE));
+            }
+            Event::End(_) if self.beyond > 0 => self.beyond -= 1,
+            Event::End(end) => self.close(end.name().into_inner()),
+            _ if self.beyond > 0 => {}
+            Event::Empty(start) => {
+                self.add(Content::Element(start));
+            }
+            Event::Text(text) => {
+                self.add(Content::Text(text.into_inner()));
+            }
+            Event::CData(text) => {
+                self.add(Content::Text(text.into_inner()));
+            }
+            Event::GeneralRef(name) => {
+                let text = entity::resolve(&name).map_or_else(|| format!("&{};", &*name), String::from);
+                self.add(Content::Text(Cow::Owned(text)));
+            }
+            _ => {}
+        }
+    }
+
+    fn add(&mut self, content: Content<'a>) -> u32 {
+        let index = self.tree.nodes.len() as u32;
+        self.tree.nodes.push(NodeData { content, first_child: NONE, next_sibling: NONE });
+        if let Some((parent, last)) = self.open.last_mut() {
+            match *last {
+                NONE => self.tree.nodes[*parent as usize].first_child = index,
+                last => self.tree.nodes[last as usize].next_sibling = index,
+            }
+            *last = index;
+        }
+        index
+    }
+
+    /// Closes the nearest open element of that name and what is open in it; an end without a start is ignored.
+    fn close(&mut self, name: &str) {
+        let is_it = |&(index, _): &(u32, u32)| match &self.tree.nodes[index as usize].content {
+            Content::Element(start) => start.name().into_inner() == name,
+            Content::Text(_) => false,
+        };
+        match self.open.iter().rposition(is_it) {
+            Some(place) => {
+                if place + 1 != self.open.len() {
+                    self.flaw(Flaw::Malformed(format!("`{name}` is closed before what is in it")));
+                }
+                self.open.truncate(place);
+            }
+            None => self.flaw(Flaw::Malformed(format!("`{name}` is closed but not open"))),
+        }
+    }
+}
+
+/// An element or text of a [`Tree`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Node<'t> {
+    tree: &'t Tree<'t>,
+    index: u32,
+}
+
+impl<'t> Node<'t> {
+    fn data(self) -> &'t NodeData<'t> {
+        &self.tree.nodes[self.index as usize]
+    }
+
+    /// Returns the local name; empty for a text.
+    pub(crate) fn name(self) -> &'t str {
+        match &self.data().content {
+            Content::Element(start) => start.local_name().into_inner(),
+            Content::Text(_) => "",
+        }
+    }
+
+    /// Returns the text of a text node.
+    pub(crate) fn as_text(self) -> Option<&'t str> {
+        match &self.data().content {
+            Content::Text(text) => Some(text),
+            Content::Element(_) => None,
+        }
+    }
+
+    /// Returns the attribute of that name; one without a prefix goes before one that has the name as local name.
+    pub(crate) fn attr(self, name: &str) -> Option<String> {
+        self.find_attr(|prefix, local| prefix.is_none() && local == name)
+            .or_else(|| self.find_attr(|_, local| local == name))
+    }
+
+    /// Returns the attribute of that local name which has a prefix, e.g. `r:id` beside `id`.
+    pub(crate) fn prefixed_attr(self, name: &str) -> Option<String> {
+        self.find_attr(|prefix, local| prefix.is_some() && local == name)
+    }
+
+    fn find_attr(self, is_it: impl Fn(Option<&str>, &str) -> bool) -> Option<String> {
+        let Content::Element(start) = &self.data().content else { return None };
+        let mut attributes = start.attributes();
+        attributes.with_checks(false);
+        for attribute in attributes.flatten() {
+            let (local, prefix) = attribute.key.decompose();
+            if is_it(prefix.map(|it| it.into_inner()), local.into_inner()) {
+                return Some(entity::unescape(&attribute.value));
+            }
+        }
+        None
+    }
+
+    /// Returns the children in order, texts included.
+    pub(crate) fn children(self) -> impl Iterator<Item = Node<'t>> {
+        let tree = self.tree;
+        let node = move |index: u32| (index != NONE).then_some(Node { tree, index });
+        std::iter::successors(node(self.data().first_child), move |it| node(it.data().next_sibling))
+    }
+
+    /// Returns the child elements of that name.
+    pub(crate) fn all(self, name: &'t str) -> impl Iterator<Item = Node<'t>> {
+        self.children().filter(move |it| it.name() == name)
+    }
+
+    /// Returns the first child element of that name.
+    pub(crate) fn child(self, name: &str) -> Option<Node<'t>> {
+        self.children().find(|it| it.name() == name)
+    }
+
+    /// Returns the node reached by taking the first child of each name in turn.
+    pub(crate) fn path(self, names: &[&str]) -> Option<Node<'t>> {
+        names.iter().try_fold(self, |node, name| node.child(name))
+    }
+
+    /// Returns everything below in document order.
+    pub(crate) fn descendants(self) -> impl Iterator<Item = Node<'t>> {
+        let mut pending: Vec<Node<'t>> = Vec::new();
+        let mut next = self.children().next();
+        std::iter::from_fn(move || {
+            let node = next.take().or_else(|| pending.pop())?;
+            // The sibling waits on the stack until everything below this node is out.
+            let NodeData { first_child, next_sibling, .. } = *node.data();
+            if next_sibling != NONE {
+                pending.push(Node { tree: node.tree, index: next_sibling });
+            }
+            if first_child != NONE {
+                next = Some(Node { tree: node.tree, index: first_child });
+            }
+            Some(node)
+        })
+    }
+
+    /// Returns the first element of that name anywhere below.
+    pub(crate) fn find(self, name: &str) -> Option<Node<'t>> {
+        self.descendants().find(|it| it.name() == name)
+    }
+
+    /// Returns all text below, run together.
+    pub(crate) fn text(self) -> String {
+        self.descendants().filter_map(Node::as_text).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(xml: &str, text: &str, flawed: bool) {
+        let tree = Tree::parse(xml);
+        assert_eq!(tree.top().text(), text);
+        assert_eq!(tree.flaw.is_some(), flawed, "{:?}", tree.flaw);
+    }
+
+    #[test]
+    fn entities_are_resolved_once_and_unknown_ones_stay() {
+        check("<a>x &lt;&amp;&#65;&#x42;&nbsp;&b; &amp;lt;</a>", "x <&AB\u{a0}&b; &lt;", false);
+    }
+
+    #[test]
+    fn declared_entities_are_never_expanded() {
+        check(r#"<!DOCTYPE a [<!ENTITY l "lol"><!ENTITY m "&l;&l;">]><a>&m;</a>"#, "&m;", false);
+    }
+
+    #[test]
+    fn what_comes_before_the_damage_is_kept() {
+        check("<a><b>one</b><c>two", "onetwo", true);
+        check("<a><b>one</a>", "one", true);
+        check("<a>one</b>two</a>", "onetwo", true);
+        check("<a>one<b attr=", "one", true);
+    }
+
+    #[test]
+    fn nesting_is_cut_off_at_the_limit() {
+        let xml = format!("{}deep{}<b>after</b>", "<a>".repeat(5000), "</a>".repeat(5000));
+        let tree = Tree::parse(&xml);
+        assert_eq!(tree.flaw, Some(Flaw::TooDeep));
+        assert_eq!(tree.top().text(), "after");
+    }
+
+    #[test]
+    fn declared_encodings_are_decoded() {
+        let xml = b"<?xml version=\"1.0\" encoding=\"windows-1251\"?><a>\xcf\xf0\xe8</a>";
+        assert!(decode(xml).ends_with("<a>При</a>"));
+        assert_eq!(decode(b"\xff\xfe<\0a\0/\0>\0"), "<a/>");
+    }
+
+    #[test]
+    fn a_prefixed_attribute_is_told_from_a_plain_one() {
+        let tree = Tree::parse(r#"<s r:id="rId2" id="256"/>"#);
+        let node = tree.top().child("s").unwrap();
+        assert_eq!(node.attr("id").as_deref(), Some("256"));
+        assert_eq!(node.prefixed_attr("id").as_deref(), Some("rId2"));
+    }
+}
