@@ -15,14 +15,14 @@ pub(crate) fn config() -> WalkConfig {
     WalkConfig { ignore: Vec::new(), hidden: false, max_file_bytes: 1 << 30, watch: true, rescan_seconds: 3600 }
 }
 
-/// Makes these files (a path that ends in `/` is a folder), each holding its own path unless it says `path=text`.
+/// Makes these files, each holding its own path unless it says `path=text`.
 fn tree(files: &[&str]) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     for file in files {
         let (path, text) = file.split_once('=').unwrap_or((file, file));
         let path = dir.path().join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
-        if file.ends_with('/') { fs::create_dir_all(path).unwrap() } else { fs::write(path, text).unwrap() }
+        fs::write(path, text).unwrap();
     }
     dir
 }
