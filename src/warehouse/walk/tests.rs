@@ -147,7 +147,7 @@ fn a_root_that_cannot_be_read_is_an_error() {
 #[test]
 fn an_unreadable_folder_is_named_and_the_rest_is_found() {
     let dir = tree(&["a.txt", "locked/b.txt"]);
-    fs::set_permissions(dir.path().join("locked"), std::os::unix::fs::PermissionsExt::from_mode(0)).unwrap();
+    fs::set_permissions(dir.path().join("locked"), std::os::unix::fs::PermissionsExt::from_mode(0o000)).unwrap();
     // The super-user reads everything; then there is nothing to see here.
     if dir.path().join("locked").read_dir().is_err() {
         let (seen, report) = run(dir.path(), &config(), None);
