@@ -77,6 +77,7 @@ impl Condition {
 
 /// Returns the condition of lying at or below an absolute path, which may lie in a root or above roots.
 pub(super) fn place(db: &Transaction<'_>, path: &Path) -> rusqlite::Result<(String, Vec<Value>)> {
+    // Each branch says `deleted_ns IS NULL` for itself: only so may it use the partial index on paths.
     let (mut parts, mut values) = (Vec::new(), Vec::<Value>::new());
     for root in roots(db)? {
         if root.path.starts_with(path) {
@@ -84,9 +85,9 @@ pub(super) fn place(db: &Transaction<'_>, path: &Path) -> rusqlite::Result<(Stri
             values.push(root.id.into());
         } else if let Ok(relative) = path.strip_prefix(&root.path) {
             let (start, end) = below(relative);
-            parts.push("(root_id = ? AND path = ?)");
+            parts.push("(deleted_ns IS NULL AND root_id = ? AND path = ?)");
             values.extend([root.id.into(), bytes(relative).to_vec().into()]);
-            parts.push("(root_id = ? AND path >= ? AND path < ?)");
+            parts.push("(deleted_ns IS NULL AND root_id = ? AND path >= ? AND path < ?)");
             values.extend([root.id.into(), start.into(), end.into()]);
         }
     }

@@ -59,7 +59,7 @@ impl Catalog {
     /// Counts files by state and reason, of one root or of all.
     pub fn coverage(&self, root: Option<RootId>) -> Result<Coverage> {
         let sql = "SELECT state, reason, count(*) FROM files WHERE deleted_ns IS NULL AND (?1 IS NULL OR root_id = ?1) \
-                   GROUP BY state, reason";
+                   GROUP BY root_id, state, reason";
         self.database.read(|db| {
             let mut coverage = Coverage::default();
             let mut statement = db.prepare_cached(sql)?;

@@ -232,9 +232,10 @@ enum Change {
 /// Loads the file at a path and all files below it.
 fn load(db: &Transaction<'_>, root_id: RootId, path: &Path) -> rusqlite::Result<HashMap<Vec<u8>, Known>> {
     let (start, end) = below(path);
+    // Each branch says `deleted_ns IS NULL` for itself: only so may it use the partial index on paths.
     let mut statement = db.prepare_cached(&format!(
-        "SELECT {KNOWN} FROM files f WHERE f.deleted_ns IS NULL AND ((f.root_id = ?1 AND f.path = ?2) \
-         OR (f.root_id = ?1 AND f.path >= ?3 AND f.path < ?4))"
+        "SELECT {KNOWN} FROM files f WHERE (f.deleted_ns IS NULL AND f.root_id = ?1 AND f.path = ?2) \
+         OR (f.deleted_ns IS NULL AND f.root_id = ?1 AND f.path >= ?3 AND f.path < ?4)"
     ))?;
     let rows = statement.query_map(params![root_id, bytes(path), start, end], Known::read)?;
     rows.map(|row| row.map(|it| (bytes(&it.path).to_vec(), it))).collect()

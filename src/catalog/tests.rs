@@ -125,7 +125,7 @@ fn a_scan_tells_new_changed_unchanged_and_removed_apart() {
     assert_eq!(scene.catalog.records(&[gone]).unwrap(), []);
     assert_eq!(scene.catalog.tombstones(10).unwrap(), [gone]);
     scene.catalog.forget(&[gone, scene.id("a.txt")]).unwrap();
-    assert_eq!(scene.catalog.tombstones(10).unwrap(), []);
+    assert!(scene.catalog.tombstones(10).unwrap().is_empty());
     assert!(scene.record("a.txt").is_some());
 }
 

@@ -1,6 +1,6 @@
 //! Roots to files and changes: which files there are, which of them may be read, and what happens to them.
 //!
-//! Start with [`walk`], which gives every visible entry below a root by one `lstat` each; [`Rules`] says what is visible
+//! Start with [`walk()`], which gives every visible entry below a root by one `lstat` each; [`Rules`] says what is visible
 //! and what is known without reading; [`open_beneath`] is the only way to a file's content; [`Watcher`] tells of changes
 //! between two walks. Nothing here remembers a file (that is `catalog`) or understands its content (that is `extract`).
 //! The walk is the truth; events of the watcher only make it quicker.

@@ -15,14 +15,14 @@ pub(crate) fn config() -> WalkConfig {
     WalkConfig { ignore: Vec::new(), hidden: false, max_file_bytes: 1 << 30, watch: true, rescan_seconds: 3600 }
 }
 
-/// Makes these files (a path that ends in `/` is a folder), each holding its own path unless it says `path=text`.
+/// Makes these files, each holding its own path unless it says `path=text`.
 fn tree(files: &[&str]) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     for file in files {
         let (path, text) = file.split_once('=').unwrap_or((file, file));
         let path = dir.path().join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
-        if file.ends_with('/') { fs::create_dir_all(path).unwrap() } else { fs::write(path, text).unwrap() }
+        fs::write(path, text).unwrap();
     }
     dir
 }
@@ -147,7 +147,7 @@ fn a_root_that_cannot_be_read_is_an_error() {
 #[test]
 fn an_unreadable_folder_is_named_and_the_rest_is_found() {
     let dir = tree(&["a.txt", "locked/b.txt"]);
-    fs::set_permissions(dir.path().join("locked"), std::os::unix::fs::PermissionsExt::from_mode(0)).unwrap();
+    fs::set_permissions(dir.path().join("locked"), std::os::unix::fs::PermissionsExt::from_mode(0o000)).unwrap();
     // The super-user reads everything; then there is nothing to see here.
     if dir.path().join("locked").read_dir().is_err() {
         let (seen, report) = run(dir.path(), &config(), None);

@@ -41,7 +41,7 @@ impl Scene {
             assert!(Instant::now() < end, "{kind:?} did not come, but {:?}", self.seen);
             match self.receiver.try_recv() {
                 Ok(batch) => {
-                    self.seen.extend(batch.into_iter().inspect(|it| assert_eq!(it.root_id, 7)).map(|it| it.kind))
+                    self.seen.extend(batch.into_iter().inspect(|it| assert_eq!(it.root_id, 7)).map(|it| it.kind));
                 }
                 Err(_) => std::thread::sleep(Duration::from_millis(5)),
             }
