@@ -125,18 +125,16 @@ impl Tokens<'_> {
         let mut pieces: Vec<(Range<usize>, Break)> = Vec::new();
         for (start, sentence) in self.text.split_sentence_bound_indices() {
             let end = start + sentence.len();
-            let after = sentence_end(sentence);
-            match pieces.last_mut() {
-                Some((open, last)) if *last < Break::Sentence && self.cost(&(open.start..end)) <= self.limit / 4 => {
-                    open.end = end;
-                    *last = after;
-                }
-                _ if sentence.trim().is_empty() && !pieces.is_empty() => {
-                    let (open, last) = pieces.last_mut().expect("checked in the guard");
-                    open.end = end;
-                    *last = Break::Block;
-                }
-                _ => pieces.push((start..end, after)),
+            let Some((open, last)) = pieces.last_mut() else {
+                pieces.push((start..end, sentence_end(sentence)));
+                continue;
+            };
+            let blank = sentence.trim().is_empty();
+            if blank || (*last < Break::Sentence && self.cost(&(open.start..end)) <= self.limit / 4) {
+                open.end = end;
+                *last = if blank { Break::Block } else { sentence_end(sentence) };
+            } else {
+                pieces.push((start..end, sentence_end(sentence)));
             }
         }
         pieces

@@ -100,14 +100,19 @@ impl LanceStore {
     }
 
     /// Deletes the rows of those of these files that have any. The caller holds the writer's lock.
-    async fn delete_rows(&self, files: impl Iterator<Item = FileId>) -> Result<bool> {
-        let known: Vec<FileId> = files.filter(|it| self.rows().contains_key(it)).collect();
+    async fn delete_rows(&self, files: &[FileId]) -> Result<bool> {
+        let known: Vec<FileId> = self.known(files);
         if known.is_empty() {
             return Ok(false);
         }
         self.table.delete(&legs::of_files(&known)).await.on("delete from", &self.dir)?;
         known.into_iter().for_each(|it| self.set_rows(it, 0));
         Ok(true)
+    }
+
+    fn known(&self, files: &[FileId]) -> Vec<FileId> {
+        let rows = self.rows();
+        files.iter().copied().filter(|it| rows.contains_key(it)).collect()
     }
 
     /// Adds rows and makes sure there is a keyword index. The caller holds the writer's lock.
@@ -138,7 +143,8 @@ impl Store for LanceStore {
     async fn replace(&self, files: Vec<FileChunks>) -> Result<()> {
         let batch = schema::batch(&files, self.dimension)?;
         let _writing = self.writing().await;
-        let deleted = self.delete_rows(files.iter().map(|it| it.file_id)).await?;
+        let ids: Vec<FileId> = files.iter().map(|it| it.file_id).collect();
+        let deleted = self.delete_rows(&ids).await?;
         if batch.num_rows() == 0 && !deleted {
             return Ok(());
         }
@@ -153,7 +159,7 @@ impl Store for LanceStore {
 
     async fn delete(&self, files: &[FileId]) -> Result<()> {
         let _writing = self.writing().await;
-        if self.delete_rows(files.iter().copied()).await? { sync::sync(&self.dir).await } else { Ok(()) }
+        if self.delete_rows(files).await? { sync::sync(&self.dir).await } else { Ok(()) }
     }
 
     async fn copy(&self, from: FileId, to: FileId) -> Result<u64> {
@@ -164,7 +170,7 @@ impl Store for LanceStore {
         }
         let batches = self.rows_of(from).await?;
         let batches = batches.iter().map(|it| schema::with_file(it, to)).collect::<Result<Vec<_>>>()?;
-        self.delete_rows(std::iter::once(to)).await?;
+        self.delete_rows(&[to]).await?;
         self.add_rows(batches).await?;
         self.set_rows(to, copied);
         sync::sync(&self.dir).await?;
@@ -208,8 +214,9 @@ impl Store for LanceStore {
     async fn stats(&self) -> Result<StoreStats> {
         let fragments = self.table.stats().await.on("read", &self.dir)?.fragment_stats.num_fragments;
         let upkeep_error = self.upkeep_error.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let chunks = self.rows().values().sum();
         Ok(StoreStats {
-            chunks: self.rows().values().sum(),
+            chunks,
             bytes: sync::bytes_below(&self.table_dir).await?,
             fragments: fragments as u64,
             unindexed_rows: upkeep::unindexed(&self.table).await.on("read", &self.dir)?,

@@ -13,6 +13,7 @@ use lancedb::query::{ExecutableQuery, QueryBase, Select};
 
 use crate::error::Result;
 use crate::model::{ChunkId, FileId, LegHit};
+use crate::store::failure::StoreContext;
 use crate::store::lance::{LanceStore, collect};
 use crate::store::{FileSet, KeywordQuery, schema, upkeep};
 
@@ -56,7 +57,8 @@ pub(super) async fn vector(store: &LanceStore, vector: &[f32], files: &FileSet, 
         return Ok(Vec::new());
     }
     let search = store.table.query().nearest_to(vector);
-    let mut search = crate::store::failure::StoreContext::on(search, "search", &store.dir)?
+    let mut search = search
+        .on("search", &store.dir)?
         .column("vector")
         .distance_type(DistanceType::Cosine)
         .limit(limit)
