@@ -3,7 +3,6 @@
 //! Text of the user goes to embedding servers only, and to other machines only in mode `cloud_embedding_ok`. Downloads of
 //! models send nothing of the user's and happen only when asked for.
 
-use std::error::Error as _;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::Duration;
 

@@ -261,7 +261,7 @@ fn install(temporary: NamedTempFile, file: &ModelFile, target: &Path) -> Result<
 }
 
 /// Temporary files are private; models are for everyone who may read the directory.
-fn make_readable(file: &File) -> std::io::Result<()> {
+pub(crate) fn make_readable(file: &File) -> std::io::Result<()> {
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 /// and normalises. A single row is a vector that the model has pooled itself.
 pub(crate) fn pool(tokens: &[f32], width: usize, recipe: &VectorRecipe) -> Result<Vector> {
     let kept = recipe.truncate_dim.unwrap_or(width);
-    if width == 0 || kept == 0 || kept > width || tokens.is_empty() || tokens.len() % width != 0 {
+    if width == 0 || kept == 0 || kept > width || tokens.is_empty() || !tokens.len().is_multiple_of(width) {
         return Err(Error::internal(format!("cannot make a vector of {kept} numbers out of {width}")));
     }
     let mut vector = match recipe.pooling {

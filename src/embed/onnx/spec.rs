@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use crate::embed::entry::{ModelEntry, ModelKind, Pooling, VectorRecipe};
-use crate::embed::models::ModelStore;
+use crate::embed::models::{ModelStore, make_readable};
 use crate::embed::onnx::graph::{self, Precision};
 use crate::embed::onnx::weights::{BertConfig, Weights};
 use crate::error::{Error, IoContext, Result};
@@ -205,6 +205,7 @@ fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
     std::fs::create_dir_all(folder).at("create", folder)?;
     let temporary = tempfile::NamedTempFile::new_in(folder).at("create a file in", folder)?;
     std::fs::write(temporary.path(), bytes).at("write", temporary.path())?;
+    make_readable(temporary.as_file()).at("set permissions of", temporary.path())?;
     temporary.as_file().sync_all().at("write", temporary.path())?;
     temporary.persist(path).map_err(|error| error.error).at("create", path)?;
     Ok(())

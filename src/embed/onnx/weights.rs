@@ -60,7 +60,7 @@ impl BertConfig {
             && config.hidden_act == "gelu"
             && config.position_embedding_type == "absolute"
             && config.num_attention_heads > 0
-            && config.hidden_size % config.num_attention_heads == 0;
+            && config.hidden_size.is_multiple_of(config.num_attention_heads);
         if supported {
             return Ok(config);
         }
