@@ -62,16 +62,15 @@ pub(crate) fn wrap(text: &str, indent: usize, max_lines: usize) -> String {
     for word in text.split_whitespace() {
         let word = visible(word);
         let length = word.chars().count();
+        let full = lines.len() == max_lines;
         match lines.last_mut() {
             Some(line) if width + 1 + length <= WIDTH => {
                 line.push(' ');
                 line.push_str(&word);
                 width += 1 + length;
             }
-            _ if lines.len() == max_lines => {
-                if let Some(line) = lines.last_mut() {
-                    line.push_str(" …");
-                }
+            Some(line) if full => {
+                line.push_str(" …");
                 break;
             }
             _ => {

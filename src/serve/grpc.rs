@@ -85,7 +85,8 @@ impl Adapter {
             );
         }
         let vectors = self.service.embed(request.texts, request.query).await?;
-        let model = self.embed_model.get_or_try_init(async || Ok(self.service.status().await?.embed_model)).await?;
+        let model =
+            self.embed_model.get_or_try_init(async || Ok::<_, Error>(self.service.status().await?.embed_model)).await?;
         let dimension = vectors.first().map_or(0, |vector| vector.len() as u32);
         let vectors = vectors.into_iter().map(|values| wire::Vector { values }).collect();
         Ok(wire::EmbedResponse { vectors, model: model.clone(), dimension })
