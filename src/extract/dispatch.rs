@@ -96,7 +96,7 @@ fn read_as(format: Format, input: Input<'_>, sink: &mut Sink, tools: &Tools) -> 
         Format::Mbox => mail::read_mbox(input, sink, &mut read_member),
         Format::Image => image::read(input, sink),
         Format::Pdf => pdf::read(input, sink, tools),
-        Format::Msg => msg::read(input, sink),
+        Format::Msg => msg::read(input, sink, &mut read_member),
         Format::Docx => docx::read(input, sink),
         Format::Pptx => pptx::read(input, sink),
         Format::Spreadsheet => spreadsheet::read(input, sink),
