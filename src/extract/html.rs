@@ -22,10 +22,10 @@ const SKIPPED: [&str; 10] =
     ["script", "style", "noscript", "template", "nav", "iframe", "object", "head", "svg", "canvas"];
 
 /// Elements that are part of the line they stand in; all others start a new block.
-const INLINE: [&str; 36] = [
-    "a", "abbr", "acronym", "b", "bdi", "bdo", "big", "button", "cite", "code", "data", "del", "dfn", "em", "font",
-    "i", "img", "input", "ins", "kbd", "label", "mark", "q", "ruby", "s", "samp", "small", "span", "strike", "strong",
-    "sub", "sup", "time", "tt", "u", "var",
+const INLINE: [&str; 37] = [
+    "a", "abbr", "acronym", "b", "bdi", "bdo", "big", "br", "button", "cite", "code", "data", "del", "dfn", "em",
+    "font", "i", "img", "input", "ins", "kbd", "label", "mark", "q", "ruby", "s", "samp", "small", "span", "strike",
+    "strong", "sub", "sup", "time", "tt", "u", "var",
 ];
 
 /// Reads an HTML file.
@@ -229,7 +229,8 @@ impl Walk<'_> {
             "table" => self.close_table(),
             "td" | "th" if self.in_cell() => self.close_cell(),
             "tr" if self.in_cell() => self.close_row(),
-            _ if self.in_cell() || INLINE.contains(&name) => {}
+            _ if INLINE.contains(&name) => {}
+            _ if self.in_cell() => self.text.push(' '),
             _ => {
                 self.flush();
                 if self.kinds.last().is_some_and(|it| it.0 == name) {
