@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream as StdStream;
+use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::{Mutex, PoisonError};
@@ -166,7 +167,9 @@ impl Worker {
             tokio::time::timeout(patience, stderr.read_to_end(&mut words)).await.ok();
         }
         let words = String::from_utf8_lossy(&words);
-        if words.contains("memory allocation of") {
+        // The PDF library aborts without a word when it gets no memory; nothing else that aborts is silent.
+        let aborted = matches!(&status, Ok(Ok(status)) if status.signal() == Some(libc::SIGABRT));
+        if words.contains("memory allocation of") || (aborted && words.is_empty()) {
             return failure(Reason::OutOfMemory, "needed more memory than the limit");
         }
         if words.contains("overflowed its stack") {
