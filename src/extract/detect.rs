@@ -46,6 +46,9 @@ fn by_content(bytes: &[u8], name: &str, named: Option<Detected>) -> Option<Detec
     if contains(&bytes[..bytes.len().min(1024)], b"%PDF-") {
         return Some(media("application/pdf"));
     }
+    if named.is_some_and(|it| it.format == Format::Pdf) && has_pdf_objects(bytes) {
+        return Some(media("application/pdf"));
+    }
     // A mark of two bytes can be the start of a text; of these, only the compressed and the pictures matter.
     let found = infer::get(bytes)?;
     match found.mime_type() {
@@ -59,6 +62,13 @@ fn by_content(bytes: &[u8], name: &str, named: Option<Detected>) -> Option<Detec
             None => return None,
         }),
     }
+}
+
+/// Says whether a file without the header of a PDF has the inside of one, which readers can repair.
+fn has_pdf_objects(bytes: &[u8]) -> bool {
+    const LOOKED_AT: usize = 1 << 20;
+    let head = &bytes[..bytes.len().min(LOOKED_AT)];
+    contains(head, b" obj") && (contains(head, b"endobj") || contains(head, b"<<")) || contains(head, b"startxref")
 }
 
 /// Tells zip containers apart: by the `mimetype` member that EPUB and OpenDocument put first, by the parts of OOXML.

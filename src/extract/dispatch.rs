@@ -9,7 +9,7 @@ use crate::extract::detect::detect;
 use crate::extract::formats::Format;
 use crate::extract::{Input, ReadResult, Sink, failure};
 use crate::extract::{
-    archive, code, csv, docx, epub, fb2, html, image, ipynb, legacy, mail, markdown, markup, msg, odf, pdf, pptx, rtf,
+    archive, code, csv, docx, epub, fb2, html, image, ipynb, json, legacy, mail, markdown, markup, msg, odf, pdf, pptx, rtf,
     spreadsheet, subtitle, text, xml,
 };
 use crate::model::{BlockKind, Document, ExtractFailure, ExtractLimits, Reason};
@@ -84,13 +84,13 @@ fn read_as(format: Format, input: Input<'_>, sink: &mut Sink, tools: &Tools) -> 
         Format::Markup => markup::read(head(input, sink), sink),
         Format::Code => code::read(head(input, sink), sink),
         Format::Csv => csv::read(head(input, sink), sink),
-        Format::Structured => text::read_structured(head(input, sink), sink),
+        Format::Structured => json::read(head(input, sink), sink),
         Format::Subtitle => subtitle::read(head(input, sink), sink),
         Format::Html => html::read(input, sink),
         Format::Xml => xml::read(input, sink),
         Format::Notebook => ipynb::read(input, sink).or_else(|failed| {
             sink.problem(failed.detail);
-            text::read_structured(head(input, sink), sink)
+            json::read(head(input, sink), sink)
         }),
         Format::Eml => mail::read_eml(input, sink, &mut read_member),
         Format::Mbox => mail::read_mbox(input, sink, &mut read_member),

@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 
-use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE};
+use encoding_rs::{Encoding, ISO_2022_JP, UTF_8, UTF_16BE, UTF_16LE};
 
 /// A decoded file.
 #[derive(Debug)]
@@ -27,6 +27,10 @@ pub(crate) fn decode<'a>(bytes: &'a [u8], label: Option<&str>) -> Text<'a> {
     }
     if let Some(encoding) = utf16_without_mark(bytes) {
         return foreign(bytes, encoding);
+    }
+    // Its bytes are ASCII, and so valid UTF-8, but for what the escape sequences make of them.
+    if memchr::memmem::find(bytes, b"\x1B$B").is_some() {
+        return foreign(bytes, ISO_2022_JP);
     }
     if let Ok(text) = std::str::from_utf8(bytes) {
         return Text { text: Cow::Borrowed(text), offset: Some(0) };
@@ -118,6 +122,11 @@ mod tests {
         let text = "これは日本語の文章です。検索できるはずです。";
         let (bytes, _, _) = encoding_rs::SHIFT_JIS.encode(text);
         check(&bytes, text, None);
+    }
+
+    #[test]
+    fn iso_2022_jp_is_not_taken_for_ascii() {
+        check(b"\x1B$BF|K\\8l\x1B(B", "日本語", None);
     }
 
     #[test]

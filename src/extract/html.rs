@@ -22,10 +22,10 @@ const SKIPPED: [&str; 10] =
     ["script", "style", "noscript", "template", "nav", "iframe", "object", "head", "svg", "canvas"];
 
 /// Elements that are part of the line they stand in; all others start a new block.
-const INLINE: [&str; 36] = [
-    "a", "abbr", "acronym", "b", "bdi", "bdo", "big", "button", "cite", "code", "data", "del", "dfn", "em", "font",
-    "i", "img", "input", "ins", "kbd", "label", "mark", "q", "ruby", "s", "samp", "small", "span", "strike", "strong",
-    "sub", "sup", "time", "tt", "u", "var",
+const INLINE: [&str; 37] = [
+    "a", "abbr", "acronym", "b", "bdi", "bdo", "big", "br", "button", "cite", "code", "data", "del", "dfn", "em",
+    "font", "i", "img", "input", "ins", "kbd", "label", "mark", "q", "ruby", "s", "samp", "small", "span", "strike",
+    "strong", "sub", "sup", "time", "tt", "u", "var",
 ];
 
 /// Reads an HTML file.
@@ -40,7 +40,15 @@ pub(crate) fn read_text(html: &str, sink: &mut Sink) {
     let html = Html::parse_document(html);
     head(&html, sink);
     let layout = layout_tables(&html);
-    let mut walk = Walk { sink, layout, text: String::new(), kinds: Vec::new(), preformatted: 0, tables: Vec::new() };
+    let mut walk = Walk {
+        sink,
+        layout,
+        text: String::new(),
+        kinds: Vec::new(),
+        preformatted: 0,
+        lists: Vec::new(),
+        tables: Vec::new(),
+    };
     let mut skipping: Option<NodeId> = None;
     for edge in html.tree.root().traverse() {
         match edge {
@@ -146,6 +154,42 @@ fn collapse(text: &str) -> String {
 struct Table {
     rows: Vec<String>,
     cells: Vec<String>,
+    /// Columns and rows that the open cell spans.
+    span: (usize, usize),
+    /// Cells that reach down from rows above: column, rows left, text.
+    reaching: Vec<(usize, usize, String)>,
+}
+
+impl Table {
+    /// Adds a cell, in every column it spans: a row should be understood without the rows around it.
+    fn add(&mut self, text: String) {
+        self.fill();
+        let (columns, rows) = self.span;
+        for _ in 0..columns {
+            if rows > 1 {
+                self.reaching.push((self.cells.len(), rows, text.clone()));
+            }
+            self.cells.push(text.clone());
+        }
+    }
+
+    /// Adds the cells that reach down into the columns that come next.
+    fn fill(&mut self) {
+        while let Some(cell) = self.reaching.iter().find(|it| it.0 == self.cells.len() && !it.2.is_empty()) {
+            self.cells.push(cell.2.clone());
+        }
+    }
+
+    /// Ends the row and returns it, or nothing if it is blank.
+    fn end_row(&mut self) -> Option<String> {
+        self.fill();
+        let cells = std::mem::take(&mut self.cells);
+        for cell in &mut self.reaching {
+            cell.1 -= 1;
+        }
+        self.reaching.retain(|it| it.1 > 0);
+        cells.iter().any(|it| !it.is_empty()).then(|| cells.join(" | "))
+    }
 }
 
 struct Walk<'a> {
@@ -156,6 +200,8 @@ struct Walk<'a> {
     /// Kinds given by the open headings, list items and the like, outermost first.
     kinds: Vec<(&'static str, BlockKind)>,
     preformatted: usize,
+    /// Open lists: the number of the next item, or none where items have marks.
+    lists: Vec<Option<usize>>,
     tables: Vec<Option<Table>>,
 }
 
@@ -194,16 +240,17 @@ impl Walk<'_> {
                 let layout = self.layout.contains(&node.id());
                 self.tables.push((!layout).then(Table::default));
             }
+            "td" | "th" if self.in_cell() => self.open_cell(element),
             _ if self.in_cell() => {
                 if !INLINE.contains(&name) && !self.text.ends_with(char::is_whitespace) {
                     self.text.push(' ');
                 }
             }
-            _ => self.open_block(name),
+            _ => self.open_block(name, element),
         }
     }
 
-    fn open_block(&mut self, name: &str) {
+    fn open_block(&mut self, name: &str, element: &Element) {
         if !INLINE.contains(&name) {
             self.flush();
         }
@@ -214,7 +261,15 @@ impl Walk<'_> {
             "h4" => ("h4", BlockKind::Heading(4)),
             "h5" => ("h5", BlockKind::Heading(5)),
             "h6" => ("h6", BlockKind::Heading(6)),
-            "li" => ("li", BlockKind::ListItem),
+            "ol" | "ul" => {
+                let first = element.attr("start").and_then(|it| it.parse().ok()).unwrap_or(1);
+                self.lists.push((name == "ol").then_some(first));
+                return;
+            }
+            "li" => {
+                self.number_item();
+                ("li", BlockKind::ListItem)
+            }
             "pre" => {
                 self.preformatted += 1;
                 ("pre", BlockKind::Code)
@@ -224,14 +279,26 @@ impl Walk<'_> {
         self.kinds.push(kind);
     }
 
+    /// Writes the number of an item of a numbered list: instructions refer to them.
+    fn number_item(&mut self) {
+        if let Some(Some(number)) = self.lists.last_mut() {
+            self.text = format!("{number}. ");
+            *number = number.saturating_add(1);
+        }
+    }
+
     fn close(&mut self, name: &str) {
         match name {
             "table" => self.close_table(),
             "td" | "th" if self.in_cell() => self.close_cell(),
             "tr" if self.in_cell() => self.close_row(),
-            _ if self.in_cell() || INLINE.contains(&name) => {}
+            _ if INLINE.contains(&name) => {}
+            _ if self.in_cell() => self.text.push(' '),
             _ => {
                 self.flush();
+                if matches!(name, "ol" | "ul") {
+                    self.lists.pop();
+                }
                 if self.kinds.last().is_some_and(|it| it.0 == name) {
                     self.kinds.pop();
                     self.preformatted -= usize::from(name == "pre");
@@ -240,19 +307,28 @@ impl Walk<'_> {
         }
     }
 
+    fn open_cell(&mut self, element: &Element) {
+        let span = |name| {
+            // Pages in the wild span thousands of columns to draw a line.
+            const MOST: usize = 20;
+            element.attr(name).and_then(|it| it.trim().parse().ok()).unwrap_or(1).clamp(1, MOST)
+        };
+        if let Some(Some(table)) = self.tables.last_mut() {
+            table.span = (span("colspan"), span("rowspan"));
+        }
+    }
+
     fn close_cell(&mut self) {
         let cell = collapse(&std::mem::take(&mut self.text));
         if let Some(Some(table)) = self.tables.last_mut() {
-            table.cells.push(cell);
+            table.add(cell);
         }
     }
 
     fn close_row(&mut self) {
         let Some(Some(table)) = self.tables.last_mut() else { return };
-        let cells = std::mem::take(&mut table.cells);
-        if cells.iter().any(|it| !it.is_empty()) {
-            table.rows.push(cells.join(" | "));
-        }
+        let row = table.end_row();
+        table.rows.extend(row);
         if table.rows.len() >= ROWS {
             let rows = std::mem::take(&mut table.rows).join("\n");
             self.sink.push(BlockKind::Table, &rows, Anchor::default());
@@ -329,6 +405,19 @@ mod tests {
             "<table><tr><td><p>Left</p><table><tr><td>x<td>y</table></table>",
             &[(BlockKind::Paragraph, "Left"), (BlockKind::Table, "x | y")],
         );
+    }
+
+    #[test]
+    fn a_cell_that_spans_rows_or_columns_is_in_each() {
+        check(
+            "<table><tr><td rowspan=2>a<td>b<tr><td>c<tr><td colspan=2>d</table>",
+            &[(BlockKind::Table, "a | b\na | c\nd | d")],
+        );
+    }
+
+    #[test]
+    fn numbered_items_keep_their_number() {
+        check("<ol start=3><li>x<li>y</ol>", &[(BlockKind::ListItem, "3. x"), (BlockKind::ListItem, "4. y")]);
     }
 
     #[test]

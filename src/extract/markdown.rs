@@ -132,7 +132,7 @@ fn is_rule(line: &str) -> bool {
     matches!(first, Some('-' | '*' | '_')) && marks.clone().count() >= 3 && marks.clone().all(|it| Some(it) == first)
 }
 
-/// Returns the text of a list item after its marker and check box.
+/// Returns the text of a list item after its mark and check box; a number stays, as instructions refer to it.
 fn list_item(line: &str) -> Option<&str> {
     let text = line.trim_start();
     let digits = text.len() - text.trim_start_matches(|it: char| it.is_ascii_digit()).len();
@@ -143,6 +143,9 @@ fn list_item(line: &str) -> Option<&str> {
     };
     if !rest.starts_with([' ', '\t']) {
         return None;
+    }
+    if digits > 0 {
+        return Some(text);
     }
     let rest = rest.trim_start();
     Some(["[ ]", "[x]", "[X]"].iter().find_map(|it| rest.strip_prefix(it)).map_or(rest, str::trim_start))
@@ -267,13 +270,13 @@ mod tests {
     }
 
     #[test]
-    fn list_items_lose_their_markers_and_keep_their_lines() {
+    fn list_items_lose_their_marks_and_keep_their_numbers() {
         check(
             "- [x] one\n  goes on\n- two\n10. ten\n\nend",
             &[
                 (BlockKind::ListItem, "one\n  goes on"),
                 (BlockKind::ListItem, "two"),
-                (BlockKind::ListItem, "ten"),
+                (BlockKind::ListItem, "10. ten"),
                 (BlockKind::Paragraph, "end"),
             ],
         );

@@ -19,6 +19,7 @@ mod html;
 mod xml;
 mod code;
 mod csv;
+mod json;
 mod ipynb;
 mod subtitle;
 mod mail;

@@ -63,6 +63,9 @@ fn read_with_pdfium(pdfium: &Pdfium, input: Input<'_>, sink: &mut Sink) -> ReadR
             break;
         }
     }
+    if unreadable == pages {
+        return Err(failure(Reason::Damaged, format!("none of {pages} pages can be read")));
+    }
     if unreadable > 0 {
         sink.problem(format!("{unreadable} of {pages} pages cannot be read"));
     }
@@ -90,7 +93,8 @@ fn metadata(document: &PdfDocument<'_>, sink: &mut Sink) {
 fn read_page(page: &PdfPage<'_>, number: u32, sink: &mut Sink) {
     let anchor = Anchor { page: Some(number), ..Anchor::default() };
     let lines = page.text().map(|text| lines(&text)).unwrap_or_default();
-    let found = paragraphs(&lines);
+    let mut found = paragraphs(&lines);
+    found.extend(notes(page));
     if found.is_empty() {
         if has_picture(page) && !sink.in_member() {
             sink.document().pages_without_text.push(number);
@@ -100,6 +104,32 @@ fn read_page(page: &PdfPage<'_>, number: u32, sink: &mut Sink) {
     for text in found {
         sink.push(BlockKind::Paragraph, &text, anchor.clone());
     }
+}
+
+/// Returns what is filled in or noted on a page: values of form fields, and the words of comments.
+fn notes(page: &PdfPage<'_>) -> Option<String> {
+    // A crafted page has a million.
+    const MOST: usize = 2_000;
+    let mut lines = Vec::new();
+    for annotation in page.annotations().iter().take(MOST) {
+        let text = match annotation.as_form_field() {
+            Some(field) => {
+                let text = field.as_text_field().and_then(|it| it.value());
+                text.or_else(|| field.as_combo_box_field().and_then(|it| it.value()))
+            }
+            // A popup repeats the note it belongs to; a link is described by the text it lies on.
+            None if matches!(
+                annotation.annotation_type(),
+                PdfPageAnnotationType::Popup | PdfPageAnnotationType::Link
+            ) =>
+            {
+                None
+            }
+            None => annotation.contents(),
+        };
+        lines.extend(text.map(|it| clean(&it)).filter(|it| !it.trim().is_empty()));
+    }
+    (!lines.is_empty()).then(|| lines.join("\n"))
 }
 
 /// Says whether a page shows an image, or a form that may hold one.

@@ -4,15 +4,17 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream as StdStream;
-use std::path::PathBuf;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
 use tokio::net::UnixStream;
 use tokio::process::{Child, Command};
-use tokio::sync::Semaphore;
+use tokio::runtime::Handle;
+use tokio::sync::{OnceCell, Semaphore, oneshot};
 
 use crate::extract::protocol::{self, Job, PREFIX, Reply, Setup};
 use crate::extract::worker::status_bytes;
@@ -36,6 +38,7 @@ pub struct WorkerPool {
     permits: Semaphore,
     /// Workers at rest.
     idle: Mutex<Vec<Worker>>,
+    nursery: OnceCell<Nursery>,
 }
 
 /// Why a worker gave no reply.
@@ -55,6 +58,7 @@ impl WorkerPool {
             setup: Setup { limits, tools },
             permits: Semaphore::new(workers.max(1)),
             idle: Mutex::new(Vec::new()),
+            nursery: OnceCell::new(),
         }
     }
 
@@ -77,13 +81,19 @@ impl WorkerPool {
                 Ok(reply) => return reply,
             }
         }
-        let worker = Worker::start(&self.program, &self.setup)
+        let worker = self
+            .start()
             .await
             .map_err(|error| failure(Reason::Io, format!("cannot start `{}`: {error}", self.program.display())))?;
         match self.run(worker, &file, &job).await {
             Err(Fault::Died(failed) | Fault::Stalled(failed)) => Err(failed),
             Ok(reply) => reply,
         }
+    }
+
+    async fn start(&self) -> io::Result<Worker> {
+        let nursery = self.nursery.get_or_try_init(|| async { Nursery::open() }).await?;
+        Worker::start(nursery, &self.program, &self.setup).await
     }
 
     /// Runs a job, and lays the worker to rest if it is still good.
@@ -104,6 +114,40 @@ impl WorkerPool {
     }
 }
 
+/// A thread that starts processes and lives as long as its pool. The kernel kills a worker when the thread that started
+/// it ends, and the threads of a runtime come and go.
+#[derive(Debug)]
+struct Nursery {
+    births: mpsc::Sender<Birth>,
+}
+
+struct Birth {
+    command: Command,
+    runtime: Handle,
+    reply: oneshot::Sender<io::Result<Child>>,
+}
+
+impl Nursery {
+    fn open() -> io::Result<Nursery> {
+        let (births, requests) = mpsc::channel::<Birth>();
+        std::thread::Builder::new().name("worker-births".to_string()).spawn(move || {
+            for mut birth in requests {
+                let _inside = birth.runtime.enter();
+                // Nobody waits any more: the child is dropped, and thereby killed.
+                birth.reply.send(birth.command.spawn()).ok();
+            }
+        })?;
+        Ok(Nursery { births })
+    }
+
+    async fn spawn(&self, command: Command) -> io::Result<Child> {
+        let (reply, answer) = oneshot::channel();
+        let gone = || io::Error::other("the thread that starts workers is gone");
+        self.births.send(Birth { command, runtime: Handle::current(), reply }).map_err(|_| gone())?;
+        answer.await.map_err(|_| gone())?
+    }
+}
+
 /// A running process and the socket to it.
 #[derive(Debug)]
 struct Worker {
@@ -113,18 +157,14 @@ struct Worker {
 }
 
 impl Worker {
-    async fn start(program: &PathBuf, setup: &Setup) -> io::Result<Worker> {
+    async fn start(nursery: &Nursery, program: &Path, setup: &Setup) -> io::Result<Worker> {
         let (here, there) = StdStream::pair()?;
         here.set_nonblocking(true)?;
-        let child = Command::new(program)
-            .arg("worker")
-            .env_clear()
-            .current_dir("/")
-            .stdin(Stdio::from(OwnedFd::from(there)))
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()?;
+        let mut command = Command::new(program);
+        command.arg("worker").env_clear().current_dir("/");
+        command.stdin(Stdio::from(OwnedFd::from(there))).stdout(Stdio::null()).stderr(Stdio::piped());
+        command.kill_on_drop(true);
+        let child = nursery.spawn(command).await?;
         let mut socket = UnixStream::from_std(here)?;
         // One that is already dead shows it when it is asked.
         socket.write_all(&protocol::encode(setup)?).await.ok();
@@ -166,7 +206,9 @@ impl Worker {
             tokio::time::timeout(patience, stderr.read_to_end(&mut words)).await.ok();
         }
         let words = String::from_utf8_lossy(&words);
-        if words.contains("memory allocation of") {
+        // The PDF library aborts without a word when it gets no memory; nothing else that aborts is silent.
+        let aborted = matches!(&status, Ok(Ok(status)) if status.signal() == Some(libc::SIGABRT));
+        if words.contains("memory allocation of") || (aborted && words.is_empty()) {
             return failure(Reason::OutOfMemory, "needed more memory than the limit");
         }
         if words.contains("overflowed its stack") {

@@ -98,11 +98,16 @@ impl<'a> Source<'a> {
         range: Range<usize>,
         symbol: Option<&str>,
     ) -> bool {
-        pieces(self.text, self.trim(range, kind == BlockKind::Code)).all(|piece| {
-            let piece = self.trim(piece, kind == BlockKind::Code);
+        self.pieces(kind, range).all(|piece| {
             let anchor = Anchor { symbol: symbol.map(str::to_string), ..self.anchor(&piece) };
             sink.push(kind, &self.text[piece], anchor)
         })
+    }
+
+    /// Returns the parts of a range that make one block each.
+    pub(crate) fn pieces(&self, kind: BlockKind, range: Range<usize>) -> impl Iterator<Item = Range<usize>> + '_ {
+        let keep_indent = kind == BlockKind::Code;
+        pieces(self.text, self.trim(range, keep_indent)).map(move |piece| self.trim(piece, keep_indent))
     }
 
     /// Adds text made from a range but not equal to it, e.g. a table row without its borders.

@@ -2,6 +2,8 @@
 //!
 //! No structure is guessed: what looks like a heading in plain text is left in its paragraph.
 
+use std::ops::Range;
+
 use crate::extract::encoding::decode;
 use crate::extract::source::Source;
 use crate::extract::{Input, ReadResult, Sink};
@@ -14,15 +16,13 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     Ok(())
 }
 
-/// Reads JSON, YAML, TOML and settings: as they stand, because line breaks matter and keys are words too.
-pub(crate) fn read_structured(input: Input<'_>, sink: &mut Sink) -> ReadResult {
-    let text = decode(input.bytes, None);
-    paragraphs(&Source::new(&text), BlockKind::Code, sink);
-    Ok(())
-}
-
 /// Adds a block for every run of lines that are not blank.
 pub(crate) fn paragraphs(source: &Source<'_>, kind: BlockKind, sink: &mut Sink) {
+    runs(source, |range| source.push(sink, kind, range));
+}
+
+/// Calls `each` with every run of lines that are not blank, until it returns false.
+pub(crate) fn runs(source: &Source<'_>, mut each: impl FnMut(Range<usize>) -> bool) {
     let mut start = None;
     let mut end = 0;
     for line in source.lines() {
@@ -32,13 +32,13 @@ pub(crate) fn paragraphs(source: &Source<'_>, kind: BlockKind, sink: &mut Sink) 
             continue;
         }
         if let Some(start) = start.take()
-            && !source.push(sink, kind, start..end)
+            && !each(start..end)
         {
             return;
         }
     }
     if let Some(start) = start {
-        source.push(sink, kind, start..end);
+        each(start..end);
     }
 }
 

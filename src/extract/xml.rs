@@ -89,7 +89,7 @@ const JOINED: [&str; 16] = [
 ];
 
 /// Elements whose content is not for readers.
-const SKIPPED: [&str; 5] = ["style", "script", "metadata", "tex-math", "annotation"];
+const SKIPPED: [&str; 5] = ["style", "script", "metadata", "annotation", "annotation-xml"];
 
 /// Reads an XML file.
 pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
@@ -219,6 +219,12 @@ impl<'a> Walk<'a> {
         if self.skip.is_some() || !readable {
             return;
         }
+        // Of a formula given twice, the TeX is the one that somebody may search for.
+        let is = |name: &str| self.open.iter().any(|it| it == name);
+        if is("math") && is("alternatives") {
+            return;
+        }
+        let text = if is("tex-math") { formula(text) } else { text };
         if self.text.trim().is_empty() {
             self.text.clear();
             self.start = self.at;
@@ -317,6 +323,12 @@ impl<'a> Walk<'a> {
         self.table();
         self.flush_short();
     }
+}
+
+/// Takes a formula out of the TeX document that some publishers wrap around each.
+fn formula(tex: &str) -> &str {
+    let body = tex.split_once("\\begin{document}").map_or(tex, |it| it.1);
+    body.split_once("\\end{document}").map_or(body, |it| it.0)
 }
 
 fn is_cell(name: &str) -> bool {
