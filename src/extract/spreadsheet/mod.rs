@@ -175,7 +175,7 @@ fn value_text(value: &DataRef<'_>) -> String {
 fn number_text(number: f64) -> String {
     let rounded = format!("{number:.14e}").parse().unwrap_or(number);
     match rounded {
-        it if it == 0.0 => "0".to_string(),
+        0.0 => "0".to_string(),
         it if (1e-5..1e21).contains(&it.abs()) => format!("{it}"),
         it => format!("{it:e}"),
     }
