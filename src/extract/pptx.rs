@@ -146,12 +146,26 @@ impl Reader<'_, '_> {
     /// Adds the paragraphs of a text body; in an outline, and with a bullet of their own, they are items of a list.
     fn paragraphs(&mut self, body: Node<'_>, outline: bool) {
         let several = body.all("p").nth(1).is_some();
+        let mut number = 0u32;
         for paragraph in body.all("p") {
             let properties = paragraph.child("pPr");
             let has = |name: &str| properties.is_some_and(|it| it.child(name).is_some());
             let bullet = has("buChar") || has("buAutoNum") || has("buBlip") || (outline && several && !has("buNone"));
             let kind = if bullet { BlockKind::ListItem } else { BlockKind::Paragraph };
-            self.push(kind, &drawing_paragraph(paragraph));
+            let text = drawing_paragraph(paragraph);
+            // Only the plain kind of numbering, on one level: it is what slides use.
+            let counted = properties.and_then(|it| it.child("buAutoNum")).filter(|_| !text.trim().is_empty());
+            match counted.filter(|it| it.attr("type").is_some_and(|it| it.starts_with("arabic"))) {
+                Some(counter) if properties.and_then(|it| it.attr("lvl")).is_none_or(|it| it == "0") => {
+                    let start = counter.attr("startAt").and_then(|it| it.parse().ok()).unwrap_or(1);
+                    number = if number == 0 { start } else { number.saturating_add(1) };
+                    self.push(kind, &format!("{number}. {text}"));
+                }
+                _ => {
+                    self.push(kind, &text);
+                    number = if kind == BlockKind::Paragraph && !text.trim().is_empty() { 0 } else { number };
+                }
+            }
         }
     }
 

@@ -1,15 +1,17 @@
 //! Word documents (docx, docm, dotx): the body in reading order, notes and comments beside the text they belong to,
 //! headers and footers once at the end.
 //!
-//! It does not number lists or headings, lay out pages, or look at fonts.
+//! It does not lay out pages or look at fonts.
 
 mod inline;
+mod numbering;
 mod styles;
 
 use std::collections::{HashMap, HashSet};
 
 use crate::extract::docx::inline::Inline;
-use crate::extract::docx::styles::{Role, Styles, in_list, outline_level, value};
+use crate::extract::docx::numbering::Numbering;
+use crate::extract::docx::styles::{Role, Styles, list_place, outline_level, value};
 use crate::extract::ooxml::{self, Relation, comment_text, merged_text, one_line, table_row};
 use crate::extract::package::{Package, check_flaw};
 use crate::extract::xml_tree::{Node, Tree};
@@ -22,8 +24,15 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     let main = ooxml::main_part(&mut package, "word/document.xml", sink)?;
     ooxml::properties(&mut package, sink)?;
     let relations = ooxml::relations(&mut package, &main, sink)?;
-    let mut walker =
-        Walker { styles: Styles::default(), notes: HashMap::new(), comments: HashMap::new(), relations, package, sink };
+    let mut walker = Walker {
+        styles: Styles::default(),
+        numbering: Numbering::default(),
+        notes: HashMap::new(),
+        comments: HashMap::new(),
+        relations,
+        package,
+        sink,
+    };
     walker.read_side_parts()?;
     let Some(xml) = walker.package.xml(&main, walker.sink)? else { return Ok(()) };
     let tree = Tree::parse(&xml);
@@ -34,6 +43,7 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
 
 struct Walker<'a, 's> {
     styles: Styles,
+    numbering: Numbering,
     /// Text of foot- and endnotes by `f` or `e` and their id.
     notes: HashMap<String, String>,
     /// Text of comments, with their authors, by id.
@@ -55,6 +65,9 @@ impl Walker<'_, '_> {
     fn read_side_parts(&mut self) -> ReadResult {
         if let Some(xml) = self.side_part("styles")? {
             self.styles = Styles::read(Tree::parse(&xml).top());
+        }
+        if let Some(xml) = self.side_part("numbering")? {
+            self.numbering = Numbering::read(Tree::parse(&xml).top());
         }
         for (kind, element, prefix) in [("footnotes", "footnote", "f"), ("endnotes", "endnote", "e")] {
             let Some(xml) = self.side_part(kind)? else { continue };
@@ -124,16 +137,21 @@ impl Walker<'_, '_> {
 
     fn paragraph(&mut self, node: Node<'_>) -> ReadResult {
         let inline = Inline::read(node);
-        match self.role(node) {
+        let role = self.role(node);
+        // Word does not number paragraphs that are only there for the space.
+        let numbered = role.list.filter(|_| !inline.text.trim().is_empty());
+        let style = node.path(&["pPr", "pStyle"]).and_then(|it| it.attr("val"));
+        let label = numbered.and_then(|place| self.numbering.label(place, style.as_deref()));
+        let text = label.map_or_else(|| inline.text.clone(), |label| format!("{label} {}", inline.text.trim_start()));
+        match role {
             Role { heading: Some(level), .. } => {
-                let text = one_line(&inline.text);
                 if level == 1 {
-                    self.sink.title(&text);
+                    self.sink.title(&one_line(&inline.text));
                 }
-                self.push(BlockKind::Heading(level), &text, None);
+                self.push(BlockKind::Heading(level), &one_line(&text), None);
             }
-            Role { list: true, .. } => self.push(BlockKind::ListItem, &inline.text, None),
-            _ => self.push(BlockKind::Paragraph, &inline.text, None),
+            Role { list: Some(_), .. } => self.push(BlockKind::ListItem, &text, None),
+            _ => self.push(BlockKind::Paragraph, &text, None),
         }
         self.attached(inline)
     }
@@ -146,7 +164,7 @@ impl Walker<'_, '_> {
             Some(level) => (level < 10).then_some(level.min(6)),
             None => role.heading,
         };
-        Role { heading, list: in_list(properties).unwrap_or(role.list) }
+        Role { heading, list: list_place(properties).or(role.list.into()).place() }
     }
 
     /// Adds what hangs on a paragraph, after it.

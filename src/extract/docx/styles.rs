@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use crate::extract::docx::numbering::ListPlace;
 use crate::extract::ooxml::heading_by_name;
 use crate::extract::xml_tree::Node;
 
@@ -10,8 +11,8 @@ use crate::extract::xml_tree::Node;
 pub(super) struct Role {
     /// Heading level, 1 to 6.
     pub(super) heading: Option<u8>,
-    /// Whether its paragraphs are items of a list.
-    pub(super) list: bool,
+    /// The list its paragraphs are in.
+    pub(super) list: Option<ListPlace>,
 }
 
 #[derive(Debug, Default)]
@@ -19,7 +20,7 @@ struct Style {
     name: String,
     based_on: Option<String>,
     outline: Option<u8>,
-    list: Option<bool>,
+    list: PartialPlace,
 }
 
 /// All paragraph styles by their id.
@@ -39,7 +40,7 @@ impl Styles {
                 name: value(node, "name").unwrap_or_default().to_lowercase(),
                 based_on: value(node, "basedOn"),
                 outline: properties.and_then(outline_level),
-                list: properties.and_then(in_list),
+                list: properties.map(list_place).unwrap_or_default(),
             };
             by_id.insert(id, style);
         }
@@ -51,7 +52,8 @@ impl Styles {
         /// Chains are a handful long; a loop must end.
         const LONGEST_CHAIN: usize = 16;
         let mut role = Role::default();
-        let (mut heading, mut list) = (None, None);
+        let mut heading = None;
+        let mut list = PartialPlace::default();
         let mut next = Some(id);
         for _ in 0..LONGEST_CHAIN {
             let Some(style) = next.and_then(|id| self.by_id.get(id)) else { break };
@@ -63,7 +65,7 @@ impl Styles {
             heading = heading_by_name(&id.to_lowercase());
         }
         role.heading = heading.filter(|it| *it < 10).map(|it| it.min(6));
-        role.list = list.unwrap_or(false);
+        role.list = list.place();
         role
     }
 }
@@ -73,10 +75,36 @@ pub(super) fn outline_level(properties: Node<'_>) -> Option<u8> {
     Some(value(properties, "outlineLvl")?.parse::<u8>().ok()?.min(9) + 1)
 }
 
-/// Says whether paragraph properties put it into a list, where they say anything of that; number 0 takes it out.
-pub(super) fn in_list(properties: Node<'_>) -> Option<bool> {
-    let numbering = properties.child("numPr")?;
-    Some(value(numbering, "numId").is_none_or(|it| it != "0"))
+/// What one place says of the list; the list and the level may be said in different places.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct PartialPlace {
+    id: Option<u32>,
+    level: Option<usize>,
+}
+
+impl PartialPlace {
+    /// Fills in what is not said from a place further away.
+    pub(super) fn or(self, other: PartialPlace) -> PartialPlace {
+        PartialPlace { id: self.id.or(other.id), level: self.level.or(other.level) }
+    }
+
+    /// Returns the list, if it is in one; number 0 takes it out.
+    pub(super) fn place(self) -> Option<ListPlace> {
+        let id = self.id.filter(|it| *it != 0)?;
+        Some(ListPlace { id, level: self.level })
+    }
+}
+
+impl From<Option<ListPlace>> for PartialPlace {
+    fn from(place: Option<ListPlace>) -> PartialPlace {
+        PartialPlace { id: place.map(|it| it.id), level: place.and_then(|it| it.level) }
+    }
+}
+
+/// Returns what paragraph properties say of the list.
+pub(super) fn list_place(properties: Node<'_>) -> PartialPlace {
+    let number = |name: &str| value(properties.child("numPr")?, name)?.parse::<u32>().ok();
+    PartialPlace { id: number("numId"), level: number("ilvl").map(|it| it as usize) }
 }
 
 /// Returns the `val` of a child.
@@ -92,7 +120,8 @@ mod tests {
     fn check(styles: &str, id: &str, heading: Option<u8>, list: bool) {
         let xml = format!("<w:styles>{styles}</w:styles>");
         let tree = Tree::parse(&xml);
-        assert_eq!(Styles::read(tree.top()).role(id), Role { heading, list }, "{id}");
+        let role = Styles::read(tree.top()).role(id);
+        assert_eq!((role.heading, role.list.is_some()), (heading, list), "{id}");
     }
 
     #[test]

@@ -5,6 +5,10 @@ use crate::model::{Document, ExtractLimits, Reason};
 const STYLES: &str = r#"<w:styles><w:style w:styleId="H2"><w:name w:val="heading 2"/></w:style>
     <w:style w:styleId="L"><w:name w:val="List Bullet"/><w:pPr><w:numPr><w:numId w:val="1"/></w:numPr></w:pPr></w:style></w:styles>"#;
 
+const NUMBERING: &str = r#"<w:numbering><w:abstractNum w:abstractNumId="0"><w:lvl w:ilvl="0"><w:start w:val="1"/>
+    <w:numFmt w:val="decimal"/><w:lvlText w:val="%1)"/></w:lvl></w:abstractNum><w:num w:numId="4"><w:abstractNumId w:val="0"/></w:num>
+    </w:numbering>"#;
+
 fn document(body: &str) -> Document {
     let main = format!("<w:document><w:body>{body}</w:body></w:document>");
     let rel = |id: &str, target: &str| {
@@ -12,7 +16,7 @@ fn document(body: &str) -> Document {
             r#"<Relationship Id="{id}" Type="http://purl.oclc.org/ooxml/officeDocument/relationships/{id}" Target="{target}"/>"#
         )
     };
-    let rels: String = ["styles", "footnotes", "comments", "header", "footer"]
+    let rels: String = ["styles", "numbering", "footnotes", "comments", "header", "footer"]
         .iter()
         .map(|it| rel(it, &format!("{it}.xml")))
         .collect();
@@ -20,6 +24,7 @@ fn document(body: &str) -> Document {
         ("word/document.xml", &main),
         ("word/_rels/document.xml.rels", &format!("<Relationships>{rels}</Relationships>")),
         ("word/styles.xml", STYLES),
+        ("word/numbering.xml", NUMBERING),
         (
             "word/footnotes.xml",
             r#"<f><w:footnote w:type="separator" w:id="0"><w:p/></w:footnote><w:footnote w:id="2"><w:p><w:r><w:t>note</w:t></w:r></w:p></w:footnote></f>"#,
@@ -53,6 +58,13 @@ fn headings_and_list_items_are_known_by_style_or_setting() {
         p(r#"<w:pStyle w:val="L"/><w:numPr><w:numId w:val="0"/></w:numPr>"#, "none"),
     ];
     check(&body.concat(), "2 Head\n1 Top\np text\n- item\np none");
+}
+
+#[test]
+fn numbers_that_word_shows_are_shown() {
+    let numbered = r#"<w:numPr><w:ilvl w:val="0"/><w:numId w:val="4"/></w:numPr>"#;
+    let heading = format!(r#"<w:pStyle w:val="H2"/>{numbered}"#);
+    check(&[p(numbered, "one"), p(numbered, ""), p(&heading, "two")].concat(), "- 1) one\n2 2) two");
 }
 
 #[test]

@@ -127,7 +127,7 @@ impl Walker<'_> {
                 self.paragraph(node, BlockKind::Heading(level.clamp(1, 6)));
             }
             "p" if node.attr("style-name").is_some_and(|it| it == "Title") => {
-                self.paragraph(node, BlockKind::Heading(1))
+                self.paragraph(node, BlockKind::Heading(1));
             }
             "p" => self.paragraph(node, self.kind),
             "list" => self.within(node, self.part, BlockKind::ListItem),

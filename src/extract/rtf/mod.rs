@@ -306,7 +306,7 @@ impl<'s> Reader<'s> {
                 }
             }
             "outlinelevel" => {
-                self.state.outline = number.filter(|it| (0..9).contains(it)).map(|it| (it as u8 + 1).min(6))
+                self.state.outline = number.filter(|it| (0..9).contains(it)).map(|it| (it as u8 + 1).min(6));
             }
             "ls" => self.state.list = number.is_some_and(|it| it > 0),
             "intbl" => self.state.in_table = true,
@@ -362,7 +362,7 @@ impl<'s> Reader<'s> {
             | "filetbl" | "datafield" | "themedata" | "colorschememapping" | "latentstyles" | "datastore"
             | "ftnsep" | "ftnsepc" | "ftncn" | "aftnsep" | "aftnsepc" | "aftncn" | "bkmkstart" | "bkmkend"
             | "atnid" | "atnauthor" | "atnref" | "atnicn" | "atndate" | "atrfstart" | "atrfend" => {
-                self.state.skipped = true
+                self.state.skipped = true;
             }
             _ if optional => self.state.skipped = true,
             _ => return false,

@@ -3,10 +3,13 @@
 //! Values are those last calculated; formulas are not shown or evaluated. Every compressed byte is inflated through the
 //! sink first: calamine gets a container whose parts are no longer compressed, so that it cannot be bombed.
 
+mod xls;
+
 use std::collections::HashMap;
 use std::io::{Cursor, Read, Seek, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use calamine::{Cell, Data, DataRef, ExcelDateTime, Reader, SheetType, Xls, XlsError, Xlsb, Xlsx};
+use calamine::{Cell, DataRef, ExcelDateTime, Reader, SheetType, Xlsb, Xlsx};
 use zip::write::SimpleFileOptions;
 
 use crate::extract::cells::SheetWriter;
@@ -19,7 +22,7 @@ use crate::model::{ExtractFailure, Reason};
 /// Reads a spreadsheet of any of the four formats, told apart by content.
 pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     if input.bytes.starts_with(&COMPOUND_FILE) && !is_encrypted_package(input.bytes) {
-        return read_xls(input.bytes, sink);
+        return xls::read(input, sink);
     }
     let mut package = Package::open(input.bytes)?;
     if package.has("content.xml") {
@@ -27,22 +30,28 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     }
     ooxml::properties(&mut package, sink)?;
     let plain = Cursor::new(inflated(&mut package, sink)?);
-    if package.has("xl/workbook.bin") {
-        let mut book = Xlsb::new(plain).map_err(damaged)?;
-        for sheet in book.sheets_metadata().to_vec() {
-            if sheet.typ != SheetType::WorkSheet || sink.is_full() {
-                continue;
-            }
-            let mut writer = SheetWriter::new(&sheet.name, sink);
-            match book.worksheet_cells_reader(&sheet.name) {
-                Ok(mut cells) => write_cells(&mut writer, || cells.next_cell().map_err(|it| it.to_string())),
-                Err(error) => writer.sink.problem(format!("sheet `{}`: {error}", sheet.name)),
-            }
-            writer.finish();
+    // calamine indexes into binary records on trust.
+    let read = catch_unwind(AssertUnwindSafe(|| match package.has("xl/workbook.bin") {
+        true => read_xlsb(plain, sink),
+        false => read_xlsx(plain, &mut package, sink),
+    }));
+    read.unwrap_or_else(|_| Err(failure(Reason::Damaged, "the reader could not cope with it")))
+}
+
+fn read_xlsb(plain: impl Read + Seek, sink: &mut Sink) -> ReadResult {
+    let mut book = Xlsb::new(plain).map_err(damaged)?;
+    for sheet in book.sheets_metadata().to_vec() {
+        if sheet.typ != SheetType::WorkSheet || sink.is_full() {
+            continue;
         }
-        return Ok(());
+        let mut writer = SheetWriter::new(&sheet.name, sink);
+        match book.worksheet_cells_reader(&sheet.name) {
+            Ok(mut cells) => write_cells(&mut writer, || cells.next_cell().map_err(|it| it.to_string())),
+            Err(error) => writer.sink.problem(format!("sheet `{}`: {error}", sheet.name)),
+        }
+        writer.finish();
     }
-    read_xlsx(plain, &mut package, sink)
+    Ok(())
 }
 
 fn read_xlsx(plain: impl Read + Seek, package: &mut Package<'_>, sink: &mut Sink) -> ReadResult {
@@ -133,33 +142,6 @@ fn threads(part: &str, package: &mut Package<'_>, writer: &mut SheetWriter<'_>) 
     Ok(())
 }
 
-fn read_xls(bytes: &[u8], sink: &mut Sink) -> ReadResult {
-    let mut book = Xls::new(Cursor::new(bytes)).map_err(|error| match error {
-        XlsError::Password => failure(Reason::Encrypted, "needs a password"),
-        error => damaged(error),
-    })?;
-    for (name, range) in book.worksheets() {
-        let mut writer = SheetWriter::new(&name, sink);
-        let (top, left) = range.start().unwrap_or_default();
-        for (row, column, value) in range.used_cells() {
-            let text = match value {
-                Data::String(text) | Data::DateTimeIso(text) | Data::DurationIso(text) => text.clone(),
-                Data::Int(number) => number.to_string(),
-                Data::Float(number) => number_text(*number),
-                Data::Bool(it) => it.to_string().to_uppercase(),
-                Data::DateTime(moment) => moment_text(moment),
-                Data::Error(error) => error.to_string(),
-                Data::Empty => continue,
-            };
-            if !writer.cell(top + row as u32, left + column as u32, &text) {
-                break;
-            }
-        }
-        writer.finish();
-    }
-    Ok(())
-}
-
 /// Writes cells until they end, a limit is reached, or they are damaged.
 fn write_cells<'c>(writer: &mut SheetWriter<'_>, mut next: impl FnMut() -> Result<Option<Cell<DataRef<'c>>>, String>) {
     loop {
@@ -193,7 +175,7 @@ fn value_text(value: &DataRef<'_>) -> String {
 fn number_text(number: f64) -> String {
     let rounded = format!("{number:.14e}").parse().unwrap_or(number);
     match rounded {
-        it if it == 0.0 => "0".to_string(),
+        0.0 => "0".to_string(),
         it if (1e-5..1e21).contains(&it.abs()) => format!("{it}"),
         it => format!("{it:e}"),
     }
@@ -230,11 +212,25 @@ fn inflated(package: &mut Package<'_>, sink: &mut Sink) -> ReadResult<Vec<u8>> {
         if !wanted(&name) {
             continue;
         }
-        let Some(bytes) = package.part(&name, sink)? else { continue };
+        let Some(mut bytes) = package.part(&name, sink)? else { continue };
+        if name.to_lowercase().ends_with("sharedstrings.xml") {
+            forget_count(&mut bytes);
+        }
         writer.start_file(name.as_str(), stored).map_err(damaged)?;
         writer.write_all(&bytes).map_err(damaged)?;
     }
     Ok(writer.finish().map_err(damaged)?.into_inner())
+}
+
+/// Renames the attribute that claims how many strings there are: calamine makes room for as many as it says.
+fn forget_count(part: &mut [u8]) {
+    const NAME: &[u8] = b"uniqueCount";
+    let Some(root) = part.windows(3).position(|it| it == b"sst") else { return };
+    let end = part[root..].iter().position(|it| *it == b'>').map_or(part.len(), |length| root + length);
+    let tag = &mut part[root..end];
+    while let Some(place) = tag.windows(NAME.len()).position(|it| it == NAME) {
+        tag[place] = b'x';
+    }
 }
 
 fn damaged(error: impl std::fmt::Display) -> ExtractFailure {
@@ -309,6 +305,14 @@ mod tests {
         {
             assert_eq!(number_text(number), text);
         }
+    }
+
+    #[test]
+    fn the_claimed_count_of_strings_is_forgotten() {
+        let mut part = br#"<?xml?><x:sst uniqueCount="4294967295" a="1"><si><t>uniqueCount="1"</t></si>"#.to_vec();
+        forget_count(&mut part);
+        let expected = br#"<?xml?><x:sst xniqueCount="4294967295" a="1"><si><t>uniqueCount="1"</t></si>"#;
+        assert_eq!(part, expected);
     }
 
     #[test]
