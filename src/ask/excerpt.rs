@@ -40,7 +40,7 @@ fn same_word(wanted: &str, present: &str) -> bool {
 
 /// Returns the sentences of `text` as byte ranges; lines end sentences too.
 fn sentences(text: &str) -> Vec<Range<usize>> {
-    text.unicode_sentence_indices()
+    text.split_sentence_bound_indices()
         .flat_map(|(start, sentence)| {
             sentence.split_inclusive('\n').scan(start, |at, line| {
                 let range = *at..*at + line.len();

@@ -215,7 +215,7 @@ impl Asker {
         let words = excerpt::content_words(&plan.raw_user_text);
         let (catalog, mut filter) = (self.catalog.clone(), filter.clone());
         filter.name_words = words.clone();
-        let (records, _) = crate::index::blocking(move || catalog.search(&filter, limit as u32, 0)).await?;
+        let (records, _) = crate::index::blocking(move || catalog.search(&filter, limit, 0)).await?;
         Ok(records.iter().map(|record| hit::from_name(&words, record)).collect())
     }
 

@@ -14,6 +14,7 @@ mod kinds;
 mod mark;
 mod owners;
 mod query;
+mod reconcile;
 mod root;
 mod row;
 mod scan;
@@ -27,7 +28,7 @@ use rusqlite::OptionalExtension;
 pub use jobs::Jobs;
 pub use mark::{IndexedMark, MAX_TRIES, ReasonMark, RequeueScope};
 pub use scan::ScanOutcome;
-pub use vectors::{Key, VectorCache};
+pub use vectors::{Key as VectorKey, VectorCache};
 
 use crate::catalog::database::{Database, Durability, Format};
 use crate::catalog::owners::Owners;

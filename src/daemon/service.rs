@@ -19,6 +19,7 @@ use crate::model::{
     AskRequest, AskResponse, Document, FileFilter, FileRecord, IndexRequest, JobSnapshot, PrivacyMode, Root, Status,
 };
 use crate::serve::Service;
+use crate::warehouse::{OpenProblem, open_beneath};
 
 /// What does not change while the daemon runs.
 #[derive(Clone, Debug)]
@@ -111,7 +112,7 @@ impl Service for Daemon {
 
     async fn files(&self, filter: FileFilter, limit: u32, offset: u64) -> Result<(Vec<FileRecord>, u64)> {
         let catalog = self.catalog.clone();
-        index::blocking(move || catalog.search(&filter, limit, offset)).await
+        index::blocking(move || catalog.search(&filter, limit as usize, usize::try_from(offset).unwrap_or(usize::MAX))).await
     }
 
     async fn read(&self, path: &str) -> Result<Document> {
@@ -183,8 +184,12 @@ impl Daemon {
                     format!("`{}` is a known secret file and is never read", path.display()),
                 ));
             }
-            crate::warehouse::open_beneath(&record.root, &record.found.path).map_err(|refusal| {
-                Error::new(ErrorCode::PermissionDenied, format!("cannot open `{}`: {}", path.display(), refusal.detail))
+            open_beneath(&record.root, &record.found.path).map_err(|problem| match problem {
+                OpenProblem::Gone => Error::not_found(format!("`{}` is gone", path.display())),
+                OpenProblem::Bad(failure) => {
+                    let why = if failure.detail.is_empty() { failure.reason.name() } else { &failure.detail };
+                    Error::new(ErrorCode::PermissionDenied, format!("cannot open `{}`: {why}", path.display()))
+                }
             })
         })
         .await

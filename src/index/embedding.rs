@@ -119,7 +119,7 @@ async fn vectors_of(pipeline: &Pipeline, run: &Run, chunks: &[&Chunk]) -> Result
     let mut known: HashMap<VectorKey, Vec<f32>> = HashMap::new();
     if !run.full {
         let (cache, wanted) = (pipeline.vectors.clone(), keys.clone());
-        let cached = blocking(move || cache.get(&wanted)).await?;
+        let cached = blocking(move || Ok(cache.get(&wanted))).await?;
         known.extend(keys.iter().zip(cached).filter_map(|(key, vector)| Some((*key, vector?))));
     }
     let mut missing: Vec<(VectorKey, &Chunk)> = Vec::new();
@@ -137,7 +137,12 @@ async fn vectors_of(pipeline: &Pipeline, run: &Run, chunks: &[&Chunk]) -> Result
         let fresh: Vec<(VectorKey, Vec<f32>)> = part.iter().map(|(key, _)| *key).zip(vectors).collect();
         known.extend(fresh.iter().cloned());
         let cache = pipeline.vectors.clone();
-        blocking(move || cache.put(&fresh)).await?;
+        blocking(move || {
+            let fresh: Vec<(VectorKey, &[f32])> = fresh.iter().map(|(key, vector)| (*key, &vector[..])).collect();
+            cache.put(&fresh);
+            Ok(())
+        })
+        .await?;
     }
     Ok(keys.iter().map(|key| known[key].clone()).collect())
 }

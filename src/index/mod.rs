@@ -65,8 +65,8 @@ pub(crate) struct Inner {
     config: Config,
     catalog: Catalog,
     jobs: Jobs,
-    vectors: VectorCache,
-    rules: Arc<Rules>,
+    vectors: Arc<VectorCache>,
+    rules: Rules,
     pool: Arc<WorkerPool>,
     chunker: Arc<Chunker>,
     embedder: Arc<dyn Embedder>,
@@ -88,7 +88,9 @@ impl Index {
     /// A part of the data directory is damaged, foreign, or of a newer format.
     pub async fn open(parts: Parts, shutdown: CancellationToken) -> Result<Index> {
         let Parts { config, catalog, jobs, embedder, pool } = parts;
-        let vectors = VectorCache::open(&config.vector_cache_path(), CACHED_VECTORS)?;
+        let vectors = Arc::new(VectorCache::open(&config.vector_cache_path(), CACHED_VECTORS)?);
+        let own = [config.data_dir.clone(), config.db_path.clone(), config.job_db_path.clone()];
+        let rules = Rules::new(&config.walk)?.excluding(own);
         let model = serde_json::json!({ "backend": format!("{:?}", config.embed.backend).to_lowercase(),
             "model": config.embed.model, "precision": config.embed.precision });
         let old_config = config.clone();
@@ -96,9 +98,9 @@ impl Index {
             open_old(old_config, text).await
         })
         .await?;
-        let (watching, changes) = Watching::start(config.walk.watch)?;
+        let (watching, changes) = Watching::start(config.walk.watch, &rules)?;
         let inner = Arc::new(Inner {
-            rules: Arc::new(Rules::new(&config.walk, &[config.data_dir.clone(), config.db_path.clone()])?),
+            rules,
             chunker: Arc::new(Chunker::new(embedder.token_counter(), ChunkSettings::default())),
             config,
             catalog,
@@ -155,7 +157,7 @@ impl Index {
     /// # Errors
     /// The job file cannot be read.
     pub fn jobs(&self, limit: u32) -> Result<Vec<JobSnapshot>> {
-        let mut jobs = self.inner.jobs.list(limit)?;
+        let mut jobs = self.inner.jobs.list(limit as usize)?;
         let running = self.inner.running();
         for job in &mut jobs {
             if let Some((progress, _)) = running.get(&job.job_id) {

@@ -38,7 +38,7 @@ pub(crate) const TEXT_IN_FLIGHT_KIB: usize = 32 << 10;
 #[derive(Clone)]
 pub(crate) struct Pipeline {
     pub(crate) catalog: Catalog,
-    pub(crate) vectors: VectorCache,
+    pub(crate) vectors: Arc<VectorCache>,
     pub(crate) pool: Arc<WorkerPool>,
     pub(crate) chunker: Arc<Chunker>,
     pub(crate) embedder: Arc<dyn Embedder>,

@@ -13,7 +13,7 @@ use crate::extract;
 use crate::index::blocking;
 use crate::index::pipeline::{Pipeline, Run};
 use crate::model::{Chunk, ContentHash, Document, FileId, FileKind, FileRecord, Reason};
-use crate::warehouse;
+use crate::warehouse::{self, OpenProblem};
 
 /// What was learnt of a file by reading it.
 #[derive(Clone, Debug)]
@@ -83,7 +83,11 @@ async fn read_content(pipeline: &Pipeline, full: bool, record: &FileRecord) -> R
         Facts { hash, kind: extract::kind_of_name(&name), media_type: String::new(), detail: String::new() };
     if !full {
         let catalog = pipeline.catalog.clone();
-        if let Some(known) = blocking(move || catalog.same_content(&hash)).await? {
+        let same = move || match catalog.same_content(hash)? {
+            Some(id) => Ok(catalog.records(&[id])?.pop()),
+            None => Ok(None),
+        };
+        if let Some(known) = blocking(same).await? {
             facts.kind = known.kind;
             facts.media_type = known.media_type;
             return Ok(Outcome::SameAs(facts, known.id));
@@ -109,12 +113,19 @@ async fn read_content(pipeline: &Pipeline, full: bool, record: &FileRecord) -> R
 async fn open(record: &FileRecord) -> Result<Result<(File, ContentHash), (Reason, String)>> {
     let (root, path) = (record.root.clone(), record.found.path.clone());
     blocking(move || {
-        Ok(warehouse::open_beneath(&root, &path).map_err(|it| (it.reason, it.detail)).and_then(|file| {
+        Ok(warehouse::open_beneath(&root, &path).map_err(refusal).and_then(|file| {
             let hash = warehouse::hash(&file).map_err(|error| (Reason::Io, error.to_string()))?;
             Ok((file, hash))
         }))
     })
     .await
+}
+
+fn refusal(problem: OpenProblem) -> (Reason, String) {
+    match problem {
+        OpenProblem::Gone => (Reason::Io, "it was gone when it was to be read".into()),
+        OpenProblem::Bad(failure) => (failure.reason, failure.detail),
+    }
 }
 
 /// Takes this file's share of the memory budget. A file beyond the whole budget takes all of it and goes alone.

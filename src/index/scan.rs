@@ -19,7 +19,7 @@ const DELETE_BATCH: usize = 5_000;
 /// Compares a root, or a part of it, with the catalog. A root that cannot be read is marked so, and loses nothing.
 pub(crate) async fn scan(
     catalog: &Catalog,
-    rules: &Arc<Rules>,
+    rules: &Rules,
     root: &Root,
     within: Option<PathBuf>,
     cancel: &CancellationToken,
@@ -39,7 +39,7 @@ pub(crate) async fn scan(
 
 async fn walk_and_apply(
     catalog: Catalog,
-    rules: Arc<Rules>,
+    rules: Rules,
     root: Root,
     within: Option<PathBuf>,
     stop: Arc<AtomicBool>,

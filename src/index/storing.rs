@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
-use crate::catalog::{IndexedMark, ReasonMark};
+use crate::catalog::{IndexedMark, ReasonMark, RequeueScope};
 use crate::error::Result;
 use crate::index::blocking;
 use crate::index::embedding::{Done, Ready};
@@ -87,9 +87,12 @@ impl Batch {
         for (from, mut mark) in std::mem::take(&mut self.copies) {
             mark.chunks = pipeline.table.copy(from, mark.id).await? as u32;
             self.chunks += mark.chunks as usize;
-            // The original may have gone or changed since it was looked up: then this file is read for itself.
             if mark.chunks > 0 {
                 self.marks.push(mark);
+            } else {
+                // The original has gone since it was looked up, or the store has lost it: both are read for themselves.
+                let catalog = pipeline.catalog.clone();
+                blocking(move || catalog.requeue(&RequeueScope::Ids(vec![from]))).await?;
             }
         }
         pipeline.table.clear(&emptied).await?;
@@ -108,7 +111,7 @@ impl Batch {
             catalog.mark_indexed(&marks)
         })
         .await?;
-        if marked < expected {
+        if marked < expected as u64 {
             let (catalog, ids) = (pipeline.catalog.clone(), replaced.to_vec());
             let alive = blocking(move || catalog.records(&ids)).await?;
             let gone: Vec<FileId> =
@@ -133,14 +136,18 @@ fn indexed(record: &FileRecord, facts: Facts, chunks: u32) -> IndexedMark {
 }
 
 fn without(record: &FileRecord, facts: Option<Facts>, reason: Reason, detail: String) -> ReasonMark {
+    let (hash, kind, media_type) = match facts {
+        Some(facts) => (Some(facts.hash), facts.kind, facts.media_type),
+        None => (None, record.kind, record.media_type.clone()),
+    };
     ReasonMark {
         id: record.id,
         size: record.found.size,
         modified_ns: record.found.modified_ns,
         reason,
         detail,
-        hash: facts.as_ref().map(|it| it.hash),
-        kind: facts.as_ref().map(|it| it.kind),
-        media_type: facts.map(|it| it.media_type),
+        hash,
+        kind,
+        media_type,
     }
 }

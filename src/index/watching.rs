@@ -11,7 +11,7 @@ use tracing::warn;
 use crate::error::Result;
 use crate::index::{Inner, blocking, scan};
 use crate::model::{Root, RootId};
-use crate::warehouse::{Change, ChangeKind, Watcher};
+use crate::warehouse::{Change, ChangeKind, Rules, Watcher};
 
 /// Batches of changes waiting to be applied. When it is full the watcher folds what it has into one rescan.
 const CHANGES_AHEAD: usize = 256;
@@ -23,16 +23,16 @@ pub(crate) struct Watching {
 
 impl Watching {
     /// Starts watching nothing. Gives the changes to come; none ever come when watching is off.
-    pub(crate) fn start(enabled: bool) -> Result<(Watching, mpsc::Receiver<Vec<Change>>)> {
+    pub(crate) fn start(enabled: bool, rules: &Rules) -> Result<(Watching, mpsc::Receiver<Vec<Change>>)> {
         let (sender, receiver) = mpsc::channel(CHANGES_AHEAD);
-        let watcher = if enabled { Some(Watcher::start(sender)?) } else { None };
+        let watcher = if enabled { Some(Watcher::start(rules.clone(), sender)?) } else { None };
         Ok((Watching { watcher: Mutex::new(watcher) }, receiver))
     }
 
     /// Watches a root; returns what is wrong, if it cannot.
     pub(crate) fn add(&self, root: &Root) -> Option<String> {
         let mut watcher = self.watcher.lock().unwrap_or_else(PoisonError::into_inner);
-        watcher.as_mut()?.add(root.id, &root.path).err().map(|problem| problem.to_string())
+        watcher.as_mut()?.add(root.id, &root.path).err().map(|problem| problem.0)
     }
 
     /// Stops watching a root.
@@ -85,7 +85,7 @@ async fn apply_one(inner: &Arc<Inner>, root: &Root, change: ChangeKind) -> Resul
             match scan::scan(&inner.catalog, &inner.rules, root, Some(path.clone()), &inner.shutdown).await {
                 Ok(_) => Ok(()),
                 // Gone again before we looked.
-                Err(_) if !exists(&root.path.join(&path)) => blocking(move || catalog.remove_paths(id, &[path])).await,
+                Err(_) if !exists(&root.path.join(&path)) => blocking(move || catalog.remove_paths(id, &[path])).await.map(drop),
                 Err(error) => Err(error),
             }
         }
@@ -94,7 +94,7 @@ async fn apply_one(inner: &Arc<Inner>, root: &Root, change: ChangeKind) -> Resul
             if exists(&root.path.join(&path)) {
                 scan::scan(&inner.catalog, &inner.rules, root, Some(path), &inner.shutdown).await.map(drop)
             } else {
-                blocking(move || catalog.remove_paths(id, &[path])).await
+                blocking(move || catalog.remove_paths(id, &[path])).await.map(drop)
             }
         }
         ChangeKind::Renamed { from, to } => {
