@@ -43,6 +43,9 @@ pub(crate) fn from_chunk(
     if let Some((rank, similarity)) = fused.vector {
         metadata.insert("vector".into(), json!({ "rank": rank, "cosine": similarity }));
     }
+    if let Some(similarity) = fused.similarity {
+        metadata.insert("similarity".into(), json!(similarity));
+    }
     metadata.insert("citation".into(), json!(standing.name()));
     let present = excerpt::words_present(&words, &chunk.text);
     let words_matched = present.len();
@@ -142,10 +145,10 @@ fn reasoning(words: &[String], present: &[&str], fused: &Fused, standing: Standi
     if let Some((rank, _)) = fused.keyword {
         parts.push(format!("keyword rank {rank}"));
     }
-    match fused.vector {
-        Some((0, similarity)) => parts.push(format!("similarity {similarity:.2}")),
-        Some((rank, similarity)) => parts.push(format!("similarity {similarity:.2}, rank {rank}")),
-        None => (),
+    match (fused.vector, fused.similarity) {
+        (Some((rank, similarity)), _) => parts.push(format!("similarity {similarity:.2}, rank {rank}")),
+        (None, Some(similarity)) => parts.push(format!("similarity {similarity:.2}")),
+        (None, None) => (),
     }
     if standing == Standing::Verified {
         parts.push("passage read again in the file".into());

@@ -163,7 +163,7 @@ impl Asker {
         };
         let floor = plan.l1_threshold.map_or(f32::MIN, |it| it as f32);
         let mut fused = fuse::fuse(&keyword, &vector, &extra, &Weights::default());
-        fused.retain(|it| plan.l1_threshold.is_none() || it.vector.is_some_and(|(_, similarity)| similarity >= floor));
+        fused.retain(|it| plan.l1_threshold.is_none() || it.similarity.is_some_and(|similarity| similarity >= floor));
         Ok(Legs { fused, warnings })
     }
 

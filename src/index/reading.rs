@@ -97,7 +97,7 @@ async fn read_content(pipeline: &Pipeline, full: bool, record: &FileRecord) -> R
         Ok(document) => document,
         Err(failure) => return Ok(Outcome::Without(Some(facts), failure.reason, failure.detail)),
     };
-    facts.kind = extract::kind_of_media_type(&document.media_type, &name);
+    facts.kind = extract::kind_of_media_type(&document.media_type);
     facts.media_type.clone_from(&document.media_type);
     facts.detail = describe(&document);
     let chunker = Arc::clone(&pipeline.chunker);
