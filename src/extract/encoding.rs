@@ -43,6 +43,12 @@ pub(crate) fn decode<'a>(bytes: &'a [u8], label: Option<&str>) -> Text<'a> {
     }
 }
 
+/// Returns the text of bytes that are UTF-16; formats whose structure is ASCII cannot be parsed otherwise.
+pub(crate) fn utf16(bytes: &[u8]) -> Option<String> {
+    let marked = bytes.starts_with(b"\xFF\xFE") || bytes.starts_with(b"\xFE\xFF");
+    (marked || utf16_without_mark(bytes).is_some()).then(|| decode(bytes, None).text.into_owned())
+}
+
 fn foreign<'a>(bytes: &'a [u8], encoding: &'static Encoding) -> Text<'a> {
     let (text, _) = encoding.decode_without_bom_handling(bytes);
     Text { text, offset: None }

@@ -4,6 +4,7 @@
 
 use mail_parser::{Address, Message, MessageParser, MessagePart, MimeHeaders, PartType};
 
+use crate::extract::encoding::utf16;
 use crate::extract::source::Source;
 use crate::extract::{Input, ReadResult, Sink, failure, html, text};
 use crate::model::{Anchor, BlockKind, Reason};
@@ -13,7 +14,9 @@ pub(crate) type ReadMember<'a> = &'a mut dyn FnMut(Input<'_>, &mut Sink) -> Read
 
 /// Reads one message.
 pub(crate) fn read_eml(input: Input<'_>, sink: &mut Sink, read_member: ReadMember<'_>) -> ReadResult {
-    let message = parse(input.bytes).ok_or_else(|| failure(Reason::Damaged, "not a mail message"))?;
+    let utf8 = utf16(input.bytes);
+    let bytes = utf8.as_ref().map_or(input.bytes, String::as_bytes);
+    let message = parse(bytes).ok_or_else(|| failure(Reason::Damaged, "not a mail message"))?;
     read_message(&message, sink, read_member);
     Ok(())
 }
@@ -176,6 +179,14 @@ mod tests {
         let document = extract(ATTACHED);
         assert_eq!(document.title.as_deref(), Some("Grüße"));
         assert_eq!(document.blocks[2].anchor.member.as_deref(), Some("n.txt"));
+    }
+
+    #[test]
+    fn a_message_saved_as_utf16_is_read() {
+        let bytes: Vec<u8> = "\u{FEFF}Subject: s\r\n\r\nBody\r\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
+        let mut sink = Sink::new(ExtractLimits::default());
+        read_eml(Input { bytes: &bytes, name: "a.eml" }, &mut sink, &mut |_, _| Ok(())).unwrap();
+        assert_eq!(sink.finish().text(), "Subject: s\n\nBody");
     }
 
     #[test]

@@ -31,11 +31,6 @@ pub(crate) struct Line<'a> {
 }
 
 impl Line<'_> {
-    /// Returns its bytes in [`Source::text`].
-    pub(crate) fn range(&self) -> Range<usize> {
-        self.start..self.end()
-    }
-
     /// Returns one past its last byte.
     pub(crate) fn end(&self) -> usize {
         self.start + self.text.len()
@@ -191,7 +186,7 @@ mod tests {
     fn lines_know_their_bytes_whatever_the_line_end() {
         let decoded = decode(b"a\r\n\nb", None);
         let source = Source::new(&decoded);
-        let lines: Vec<_> = source.lines().map(|line| (line.text, line.range())).collect();
+        let lines: Vec<_> = source.lines().map(|line| (line.text, line.start..line.end())).collect();
         assert_eq!(lines, [("a", 0..1), ("", 3..3), ("b", 4..5)]);
     }
 }
