@@ -1,8 +1,12 @@
-//! `vic models`: the embedding models on this machine.
+//! `vic models`: models and runtime libraries on this machine. The one command that fetches anything from the network,
+//! and only when it is typed.
 
-use crate::cli::output::Printer;
+use std::sync::Mutex;
+
+use crate::cli::output::{Format, FormatArgs, Printer};
 use crate::config::Config;
-use crate::error::{Error, ErrorCode, Result};
+use crate::embed::models::{ModelInfo, ModelStore, Progress};
+use crate::error::Result;
 
 /// Arguments of `vic models`.
 #[derive(Debug, clap::Args)]
@@ -13,26 +17,95 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Lists the models of the catalog and which of them are here
-    List,
-    /// Fetches a model and checks its files
+    /// Lists what the catalog knows and what of it is here
+    List {
+        #[command(flatten)]
+        output: FormatArgs,
+    },
+    /// Fetches a model, or a library, and checks its files
     Pull {
-        /// Its name; without it the configured one
+        /// Its name; without it the configured model and the libraries that vic needs
         name: Option<String>,
     },
-    /// Checks the files of a model against their checksums
+    /// Checks the files against their checksums
     Verify {
-        /// Its name; without it the configured one
+        /// Its name; without it everything that is here
         name: Option<String>,
+        /// Says nothing when all is well
+        #[arg(long, short)]
+        quiet: bool,
     },
 }
 
+/// Libraries that a daemon with the default settings loads.
+const LIBRARIES: [&str; 2] = ["onnxruntime", "pdfium"];
+
 /// Does what was asked.
-#[expect(clippy::unused_async, reason = "fetching a model waits for the network")]
-pub(crate) async fn run(args: Args, config: &Config, _printer: &mut Printer) -> Result<()> {
-    let name = match &args.command {
-        Command::List => None,
-        Command::Pull { name } | Command::Verify { name } => Some(name.as_ref().unwrap_or(&config.embed.model)),
+pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
+    let store = ModelStore::new(config.model_dirs.clone());
+    match args.command {
+        Command::List { output } => list(&store, output.format, printer),
+        Command::Pull { name } => pull(&store, names(name, config), printer).await,
+        Command::Verify { name, quiet } => verify(&store, name, quiet, printer),
+    }
+}
+
+fn names(name: Option<String>, config: &Config) -> Vec<String> {
+    match name {
+        Some(name) => vec![name],
+        None => LIBRARIES.into_iter().map(String::from).chain([config.embed.model.clone()]).collect(),
+    }
+}
+
+fn list(store: &ModelStore, format: Format, printer: &mut Printer) -> Result<()> {
+    let models = store.list()?;
+    match format {
+        Format::Json => printer.json(&models),
+        Format::Human => models.iter().try_for_each(|it| printer.line(&line(it))),
+    }
+}
+
+fn line(model: &ModelInfo) -> String {
+    let state = if model.present { "present" } else { "missing" };
+    let dimension = model.dimension.map(|it| format!("{it} dimensions, ")).unwrap_or_default();
+    let size = crate::cli::text::size(model.bytes);
+    format!("{state:8} {:24} {dimension}{size}, {}", model.name, model.licence)
+}
+
+async fn pull(store: &ModelStore, names: Vec<String>, printer: &mut Printer) -> Result<()> {
+    for name in names {
+        printer.line(&format!("fetching {name}"))?;
+        printer.flush()?;
+        // Files come one after the other: a line each, when a new one begins.
+        let last = Mutex::new(String::new());
+        let lines = Mutex::new(Vec::new());
+        store
+            .pull(&name, |progress: Progress| {
+                let mut last = last.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                if *last != progress.file {
+                    last.clone_from(&progress.file);
+                    lines.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(progress.file);
+                }
+            })
+            .await?;
+        for file in lines.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner) {
+            printer.line(&format!("  {file}"))?;
+        }
+        printer.line(&format!("{name} is ready"))?;
+    }
+    Ok(())
+}
+
+fn verify(store: &ModelStore, name: Option<String>, quiet: bool, printer: &mut Printer) -> Result<()> {
+    let names = match name {
+        Some(name) => vec![name],
+        None => store.list()?.into_iter().filter(|it| it.present).map(|it| it.name).collect(),
     };
-    Err(Error::new(ErrorCode::FailedPrecondition, format!("models are not managed yet: {name:?}")))
+    for name in names {
+        store.verify(&name)?;
+        if !quiet {
+            printer.line(&format!("{name}: every file is as the catalog has it"))?;
+        }
+    }
+    Ok(())
 }
