@@ -67,7 +67,7 @@ struct Row {
     path: String,
     root: String,
     size: u64,
-    modified: Option<String>,
+    modified: String,
     owner: String,
     extension: String,
     kind: FileKind,
@@ -123,12 +123,12 @@ pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> R
 
 /// One file in one line, its path last.
 fn human(file: &FileRecord) -> String {
-    let modified = modified(file).map(|it| it.with_timezone(&Local).format("%Y-%m-%d %H:%M").to_string());
+    let modified = modified(file).with_timezone(&Local).format("%Y-%m-%d %H:%M").to_string();
     let mut line = format!(
         "{:<8} {:>10}  {:<16}  {}",
         state(file.state),
         text::bytes(file.found.size),
-        modified.unwrap_or_default(),
+        modified,
         text::visible(&file.absolute().to_string_lossy()),
     );
     if let Some(reason) = file.reason {
@@ -146,7 +146,7 @@ fn row(file: &FileRecord) -> Row {
         path: file.absolute().to_string_lossy().into_owned(),
         root: file.root.to_string_lossy().into_owned(),
         size: file.found.size,
-        modified: modified(file).map(|it| it.to_rfc3339_opts(SecondsFormat::AutoSi, true)),
+        modified: modified(file).to_rfc3339_opts(SecondsFormat::AutoSi, true),
         owner: file.owner.clone(),
         extension: file.extension.clone(),
         kind: file.kind,
@@ -168,8 +168,8 @@ fn state(state: FileState) -> &'static str {
     }
 }
 
-fn modified(file: &FileRecord) -> Option<DateTime<Utc>> {
-    Some(DateTime::from_timestamp_nanos(file.found.modified_ns))
+fn modified(file: &FileRecord) -> DateTime<Utc> {
+    DateTime::from_timestamp_nanos(file.found.modified_ns)
 }
 
 #[cfg(test)]

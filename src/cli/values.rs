@@ -63,10 +63,11 @@ fn date_at<Z: TimeZone>(text: &str, now: DateTime<Z>) -> Result<DateTime<Utc>, S
 /// # Errors
 /// `InvalidArgument` when it is not UTF-8, since the daemon takes such paths only below a root.
 pub(crate) fn absolute(path: &Path) -> Result<String> {
-    let resolved = match std::fs::canonicalize(path) {
-        Ok(resolved) => resolved,
-        Err(_) => resolve_archive(path).map_or_else(|| std::path::absolute(path).at("resolve", path), Ok)?,
-    };
+    let resolved =
+        match std::fs::canonicalize(path).ok().or_else(|| resolve_archive(path)).or_else(|| resolve_gone(path)) {
+            Some(resolved) => resolved,
+            None => std::path::absolute(path).at("resolve", path)?,
+        };
     resolved.into_os_string().into_string().map_err(|path| {
         Error::invalid(format!("`{}` is not UTF-8", path.to_string_lossy())).hint("name the folder above it")
     })
@@ -79,6 +80,12 @@ fn resolve_archive(path: &Path) -> Option<PathBuf> {
     resolved.push("!/");
     resolved.push(member);
     Some(resolved.into())
+}
+
+/// A file that is not there in a folder that is.
+fn resolve_gone(path: &Path) -> Option<PathBuf> {
+    let folder = path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    Some(std::fs::canonicalize(folder).ok()?.join(path.file_name()?))
 }
 
 #[cfg(test)]
@@ -144,10 +151,11 @@ mod tests {
             ("link/a.zip", "real/a.zip"),
             ("link/a.zip!/b/c.txt", "real/a.zip!/b/c.txt"),
             ("gone/b.txt", "gone/b.txt"),
+            ("link/../gone.txt", "gone.txt"),
         ] {
             assert_eq!(absolute(&root.join(path)).unwrap(), root.join(expected).to_str().unwrap(), "{path}");
         }
-        let here = std::env::current_dir().unwrap();
+        let here = std::fs::canonicalize(".").unwrap();
         assert_eq!(absolute(Path::new("no such file")).unwrap(), here.join("no such file").to_str().unwrap());
     }
 }
