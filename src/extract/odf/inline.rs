@@ -41,7 +41,8 @@ impl<'t> Inline<'t> {
                 "line-break" => self.text.push('\n'),
                 "note" => self.notes.extend(child.child("note-body")),
                 "annotation" => self.comments.push(child),
-                "annotation-end" | "tracked-changes" | "ruby-text" => {}
+                // What a page number is depends on the page; in a file it is a stand-in.
+                "annotation-end" | "tracked-changes" | "ruby-text" | "page-number" | "page-count" => {}
                 "frame" | "custom-shape" | "rect" | "line" | "g" | "caption" | "ellipse" | "polygon" | "text-box" => {
                     self.frames.push(child);
                 }

@@ -44,6 +44,8 @@ enum Capture {
     HeaderFooter,
     Fact(&'static str),
     Style,
+    /// Bullet or number of a list item.
+    Label,
 }
 
 /// What a group inherits and restores.
@@ -180,6 +182,13 @@ impl<'s> Reader<'s> {
             Capture::Comment => self.notes.push(("comment", text)),
             Capture::HeaderFooter => self.headers.push(text),
             Capture::Fact(key) => self.facts.push((key, text)),
+            Capture::Label => {
+                let label = text.trim();
+                // Numbers are quoted by people; bullets are not.
+                if label.ends_with(['.', ')']) || label.contains(|it: char| it.is_ascii_digit()) {
+                    self.text().push_str(&format!("{label} "));
+                }
+            }
             Capture::Style => {
                 let name = text.trim().trim_end_matches(';').to_lowercase();
                 if let Some(level) = self.state.outline.or_else(|| heading_by_name(&name)) {
@@ -349,11 +358,11 @@ impl<'s> Reader<'s> {
                 self.begin(Capture::HeaderFooter);
             }
             "listtext" | "pntext" => {
-                // The bullet itself is no text, but says that the paragraph is an item.
+                // It also says that the paragraph is an item.
                 if let Some(outer) = self.stack.last_mut() {
                     outer.list = true;
                 }
-                self.state.skipped = true;
+                self.begin(Capture::Label);
             }
             // Optional, and yet they hold text or shape it.
             "shpinst" | "nesttableprops" | "cs" => return false,

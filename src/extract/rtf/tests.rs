@@ -44,8 +44,8 @@ fn tables_become_rows() {
 fn notes_follow_their_paragraph_and_facts_come_first() {
     check(
         "{\\info{\\title T}{\\author A}{\\operator O}{\\creatim\\yr2020}}{\\header H\\par}text{\\super{\\footnote note\\par}} on\\par\
-         {\\listtext\\bullet\\tab}item\\par",
-        "m title: T / author: A\np text on\np note\n- item\np H",
+         {\\listtext\\bullet\\tab}item\\par{\\listtext 2.\\tab}next\\par",
+        "m title: T / author: A\np text on\np note\n- item\n- 2. next\np H",
     );
 }
 
