@@ -68,7 +68,7 @@ fn list(store: &ModelStore, format: Format, printer: &mut Printer) -> Result<()>
 fn line(model: &ModelInfo) -> String {
     let state = if model.present { "present" } else { "missing" };
     let dimension = model.dimension.map(|it| format!("{it} dimensions, ")).unwrap_or_default();
-    let size = crate::cli::text::size(model.bytes);
+    let size = crate::cli::text::bytes(model.bytes);
     format!("{state:8} {:24} {dimension}{size}, {}", model.name, model.licence)
 }
 
