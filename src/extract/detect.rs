@@ -43,7 +43,7 @@ fn by_content(bytes: &[u8], name: &str, named: Option<Detected>) -> Option<Detec
     if bytes.starts_with(b"{\\rtf") {
         return Some(media("application/rtf"));
     }
-    if contains(&bytes[..bytes.len().min(1024)], b"%PDF-") {
+    if has_pdf_header(bytes, named) {
         return Some(media("application/pdf"));
     }
     if named.is_some_and(|it| it.format == Format::Pdf) && has_pdf_objects(bytes) {
@@ -52,16 +52,26 @@ fn by_content(bytes: &[u8], name: &str, named: Option<Detected>) -> Option<Detec
     // A mark of two bytes can be the start of a text; of these, only the compressed and the pictures matter.
     let found = infer::get(bytes)?;
     match found.mime_type() {
-        "text/html" | "text/xml" | "text/x-shellscript" => None,
+        "application/pdf" | "text/html" | "text/xml" | "text/x-shellscript" => None,
         "application/gzip" if name.to_ascii_lowercase().ends_with(".svgz") => Some(media("application/gzip")),
         "image/heif" | "image/avif" => Some(media("image/heif")),
-        "image/bmp" | "image/x-portable-pixmap" if !looks_binary(bytes) => None,
+        // `GIF` and `BM` begin words too.
+        media_type if media_type.starts_with("image/") && !looks_binary(bytes) => None,
         media_type => Some(match by_media_type(media_type) {
             Some(entry) => Detected::from(entry),
             None if looks_binary(bytes) => Detected { format: Format::Unread, media_type },
             None => return None,
         }),
     }
+}
+
+/// Says whether a file has the header of a PDF. Readers accept it after a kilobyte of anything, but a text that speaks
+/// of it is still a text.
+fn has_pdf_header(bytes: &[u8], named: Option<Detected>) -> bool {
+    const LOOKED_AT: usize = 1024;
+    let head = &bytes[..bytes.len().min(LOOKED_AT)];
+    let spoken_of = named.is_some_and(|it| is_text(it.format)) && !head.trim_ascii_start().starts_with(b"%PDF-");
+    contains(head, b"%PDF-") && (!spoken_of || looks_binary(bytes))
 }
 
 /// Says whether a file without the header of a PDF has the inside of one, which readers can repair.
@@ -286,6 +296,12 @@ mod tests {
         check(b"{\\rtf1 x}", "letter.doc", Format::Rtf);
         check(b"just words, no document", "report.pdf", Format::Text);
         check(b"<html><body>x</body></html>", "table.xls", Format::Html);
+    }
+
+    #[test]
+    fn words_that_look_like_marks_are_words() {
+        check(b"GIF is an old format", "notes", Format::Text);
+        check(b"A PDF begins with `%PDF-1.4`.", "notes.md", Format::Markdown);
     }
 
     #[test]
