@@ -22,9 +22,9 @@ pub struct Weights {
 }
 
 impl Default for Weights {
-    /// Chosen by nDCG@10 on two collections of abstracts at once. The maximum is flat: 0.5 to 0.6, and 10 to 20.
+    /// Chosen by nDCG@10 on two collections of abstracts at once. The maximum is flat: 0.5 to 0.55, and 10 to 15.
     fn default() -> Weights {
-        Weights { vector: 0.55, bm25_half: 10.0 }
+        Weights { vector: 0.5, bm25_half: 12.0 }
     }
 }
 

@@ -15,6 +15,8 @@ const SUMMARY_HITS: usize = 3;
 pub(crate) struct Found {
     pub(crate) hit: SearchHit,
     sentence: String,
+    /// Path and place, e.g. `Contracts/lease.pdf, page 3`.
+    place: String,
     words_matched: usize,
 }
 
@@ -31,9 +33,7 @@ pub(crate) fn from_chunk(
     let body = chunk.body();
     let mut metadata = facts(record);
     metadata.insert("chunk_ids".into(), json!([chunk.id.0]));
-    if let Ok(Value::Object(anchor)) = serde_json::to_value(&chunk.anchor) {
-        metadata.extend(anchor);
-    }
+    metadata.insert("anchor".into(), json!(chunk.anchor));
     if !chunk.heading_path.is_empty() {
         metadata.insert("heading_path".into(), json!(chunk.heading_path));
     }
@@ -62,7 +62,11 @@ pub(crate) fn from_chunk(
         metadata,
         reasoning: reasoning(&words, &present, fused, standing),
     };
-    Found { hit, sentence: excerpt::best_sentence(&words, body).to_string(), words_matched }
+    let place = match chunk.anchor.place() {
+        place if place.is_empty() => hit.path.clone(),
+        place => format!("{}, {place}", hit.path),
+    };
+    Found { hit, sentence: excerpt::best_sentence(&words, body).to_string(), place, words_matched }
 }
 
 /// Makes a hit of a file whose name matches.
@@ -76,7 +80,7 @@ pub(crate) fn from_name(words: &[String], record: &FileRecord) -> Found {
         metadata: facts(record),
         reasoning: format!("the file's name holds: {}", words.join(", ")),
     };
-    Found { hit, sentence: String::new(), words_matched: 0 }
+    Found { hit, sentence: String::new(), place: String::new(), words_matched: 0 }
 }
 
 /// What the answer says in words: the best sentences of the best hits, quoted, each with its place. None when no hit
@@ -88,26 +92,9 @@ pub(crate) fn summary(plan: &QueryPlan, hits: &[Found]) -> Option<String> {
         .enumerate()
         .filter(|(_, it)| it.words_matched * 2 >= most && !it.sentence.is_empty())
         .take(SUMMARY_HITS)
-        .map(|(index, it)| format!("[{}] \"{}\" ({})", index + 1, it.sentence, place(&it.hit)))
+        .map(|(index, it)| format!("[{}] \"{}\" ({})", index + 1, it.sentence, it.place))
         .collect();
     (!quoted.is_empty() && plan.intent == "search").then(|| quoted.join("\n"))
-}
-
-/// `Contracts/lease.pdf, page 3` or `notes.md, lines 4-9`.
-fn place(hit: &SearchHit) -> String {
-    let number = |key: &str| hit.metadata.get(key).and_then(Value::as_u64);
-    if let Some(page) = number("page") {
-        return format!("{}, page {page}", hit.path);
-    }
-    if let (Some(sheet), Some(cell)) = (hit.metadata.get("sheet"), hit.metadata.get("cell")) {
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_string();
-        return format!("{}, {}!{}", hit.path, text(sheet), text(cell));
-    }
-    match (number("line_start"), number("line_end")) {
-        (Some(first), Some(last)) if first != last => format!("{}, lines {first}-{last}", hit.path),
-        (Some(first), _) => format!("{}, line {first}", hit.path),
-        (None, _) => hit.path.clone(),
-    }
 }
 
 fn shown_path(record: &FileRecord, member: Option<&str>) -> String {

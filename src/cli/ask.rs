@@ -16,9 +16,6 @@ use crate::model::{Anchor, AskRequest, AskResponse, PrivacyMode, ResponseStats, 
 /// Lines of an excerpt that are shown; the rest is in the JSON and in the file.
 const EXCERPT_LINES: usize = 6;
 
-/// Places of one hit that are shown.
-const PLACES: usize = 3;
-
 /// Arguments of `vic ask`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -89,9 +86,9 @@ fn human(response: &AskResponse, styled: bool) -> String {
 fn one_hit(out: &mut String, number: usize, hit: &SearchHit, styled: bool) {
     let (bold, plain) = if styled { ("\u{1b}[1m", "\u{1b}[0m") } else { ("", "") };
     let _ = write!(out, "{number}. {bold}{}{plain}", text::visible(&hit.path));
-    let places: Vec<String> = anchors(hit).iter().map(place).filter(|it| !it.is_empty()).take(PLACES).collect();
-    if !places.is_empty() {
-        let _ = write!(out, "  {}", places.join("; "));
+    let place = place(hit);
+    if !place.is_empty() {
+        let _ = write!(out, "  {place}");
     }
     let _ = writeln!(out, "  {:.3} {}", hit.score, text::visible(&hit.tier));
     for part in [text::wrap(&hit.excerpt, 3, EXCERPT_LINES), text::wrap(&hit.reasoning, 3, 2)] {
@@ -101,34 +98,10 @@ fn one_hit(out: &mut String, number: usize, hit: &SearchHit, styled: bool) {
     }
 }
 
-/// The places of a hit: `anchors` of its metadata, or one `anchor`.
-fn anchors(hit: &SearchHit) -> Vec<Anchor> {
-    let many = hit.metadata.get("anchors").and_then(|it| Vec::<Anchor>::deserialize(it).ok());
-    let one = || hit.metadata.get("anchor").and_then(|it| Anchor::deserialize(it).ok());
-    many.or_else(|| one().map(|it| vec![it])).unwrap_or_default()
-}
-
-/// `page 3, lines 10-12`; empty when the anchor says nothing a person looks for.
-pub(crate) fn place(anchor: &Anchor) -> String {
-    let mut parts = Vec::new();
-    if let Some(member) = &anchor.member {
-        parts.push(format!("!/{member}"));
-    }
-    if let Some(page) = anchor.page {
-        parts.push(format!("page {page}"));
-    }
-    if let Some(sheet) = &anchor.sheet {
-        parts.push(format!("sheet {sheet}"));
-    }
-    parts.extend(anchor.cell.clone());
-    parts.extend(anchor.part.clone());
-    parts.extend(anchor.symbol.clone());
-    match (anchor.line_start, anchor.line_end) {
-        (Some(first), Some(last)) if last > first => parts.push(format!("lines {first}-{last}")),
-        (Some(line), _) => parts.push(format!("line {line}")),
-        _ => {}
-    }
-    text::visible(&parts.join(", ")).into_owned()
+/// Where the passage of a hit stands, in words; empty when its format has no places.
+fn place(hit: &SearchHit) -> String {
+    let anchor = hit.metadata.get("anchor").and_then(|it| Anchor::deserialize(it).ok()).unwrap_or_default();
+    text::visible(&anchor.place()).into_owned()
 }
 
 fn footer(response: &AskResponse) -> String {
@@ -186,20 +159,10 @@ warning: 2 files are still to be read
         answer.answer_summary = Some("\u{1b}[2J".into());
         answer.warnings = vec!["\u{1b}[2J\nerror: fake".into()];
         let anchor = Anchor { sheet: Some("\u{1b}c".into()), ..Anchor::default() };
-        answer.hits[0].metadata.insert("anchors".into(), serde_json::json!([anchor]));
+        answer.hits[0].metadata.insert("anchor".into(), serde_json::json!(anchor));
         let shown = human(&answer, false);
         assert!(!shown.contains(['\u{1b}', '\u{7}', '\u{9b}']), "{shown}");
         assert!(shown.contains("sheet \\u{1b}c"), "{shown}");
         assert!(!shown.contains("\nerror"), "{shown}");
-    }
-
-    #[test]
-    fn a_place_is_what_a_person_looks_for() {
-        let anchor = Anchor { byte_start: Some(1), byte_end: Some(2), ..Anchor::default() };
-        assert_eq!(place(&anchor), "");
-        let anchor = Anchor { page: Some(3), line_start: Some(7), line_end: Some(7), ..anchor };
-        assert_eq!(place(&anchor), "page 3, line 7");
-        let anchor = Anchor { sheet: Some("Q1".into()), cell: Some("B2:D9".into()), ..Anchor::default() };
-        assert_eq!(place(&anchor), "sheet Q1, B2:D9");
     }
 }

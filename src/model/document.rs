@@ -44,6 +44,24 @@ pub struct Anchor {
     pub verbatim: bool,
 }
 
+impl Anchor {
+    /// Says the place in words a person looks for, e.g. `page 3, lines 7-9`; empty when there is none.
+    pub fn place(&self) -> String {
+        let mut parts = Vec::new();
+        parts.extend(self.page.map(|page| format!("page {page}")));
+        parts.extend(self.sheet.as_ref().map(|sheet| format!("sheet {sheet}")));
+        parts.extend(self.cell.clone());
+        parts.extend(self.part.clone());
+        parts.extend(self.symbol.clone());
+        match (self.line_start, self.line_end) {
+            (Some(first), Some(last)) if last > first => parts.push(format!("lines {first}-{last}")),
+            (Some(line), _) => parts.push(format!("line {line}")),
+            (None, _) => (),
+        }
+        parts.join(", ")
+    }
+}
+
 /// The role of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum BlockKind {
@@ -148,5 +166,20 @@ impl Default for ExtractLimits {
             pages: 5_000,
             cells: 1_000_000,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_what_a_person_looks_for() {
+        let anchor = Anchor { byte_start: Some(1), byte_end: Some(2), ..Anchor::default() };
+        assert_eq!(anchor.place(), "");
+        let anchor = Anchor { page: Some(3), line_start: Some(7), line_end: Some(7), ..anchor };
+        assert_eq!(anchor.place(), "page 3, line 7");
+        let anchor = Anchor { sheet: Some("Q1".into()), cell: Some("B2:D9".into()), ..Anchor::default() };
+        assert_eq!(anchor.place(), "sheet Q1, B2:D9");
     }
 }

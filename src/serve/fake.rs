@@ -124,7 +124,7 @@ impl Service for FakeService {
 /// An answer with one hit, every field set.
 pub(crate) fn answer(query: &str) -> AskResponse {
     let anchor = Anchor { line_start: Some(3), line_end: Some(5), verbatim: true, ..Anchor::default() };
-    let metadata = serde_json::json!({"size": u64::MAX, "zeta": 1, "anchors": [anchor], "alpha": null});
+    let metadata = serde_json::json!({"size": u64::MAX, "zeta": 1, "anchor": anchor, "alpha": null});
     let serde_json::Value::Object(metadata) = metadata else { unreachable!("an object was made") };
     AskResponse {
         query_plan: QueryPlan {

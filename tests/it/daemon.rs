@@ -44,7 +44,7 @@ fn an_answer_is_the_published_contract_and_its_citation_stands_in_the_file() {
     assert_eq!(hit.path, "notes/bees.md");
     assert!((0.0..=1.0).contains(&hit.score));
     assert_eq!(hit.metadata["citation"], "verified", "{answer:#}");
-    let (start, end) = (hit.metadata["byte_start"].as_u64().unwrap(), hit.metadata["byte_end"].as_u64().unwrap());
+    let (start, end) = (hit.metadata["anchor"]["byte_start"].as_u64().unwrap(), hit.metadata["anchor"]["byte_end"].as_u64().unwrap());
     let bytes = std::fs::read(path).unwrap();
     assert!(std::str::from_utf8(&bytes[start as usize..end as usize]).unwrap().contains("31 kg"));
     assert_eq!(response.stats.unwrap().pipeline, "tiered");
