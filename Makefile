@@ -15,7 +15,7 @@ help: ## Lists the targets
 .PHONY: run
 run: build models ## Builds, starts the daemon on data/ and asks it a few questions
 	@$(SAMPLE) vic index data
-	@for question in "What happens if the foundry delivers the castings too late?" \
+	@for question in "How much notice must we give to leave the workshop on the quay?" \
 	                 "Who keeps the spare key of the Cinder Bay hut?" \
 	                 "Where does the code throw away a single wild sample?"; do \
 	  printf '\n\033[1m$$ vic ask "%s"\033[0m\n' "$$question"; $(SAMPLE) vic ask --limit 3 --format human "$$question"; done

@@ -62,11 +62,12 @@ pub async fn run_until(config: Config, program: PathBuf, shutdown: CancellationT
         config.db_path.clone(),
     );
     let facts = Facts { listen: tcp, data_dir: config.data_dir.clone(), privacy: config.privacy_mode };
-    let daemon = Arc::new(Daemon::new(facts, catalog, index, asker, embedder, pool, shutdown.clone()));
+    let daemon = Arc::new(Daemon::new(facts, catalog.clone(), index, asker, embedder, pool, shutdown.clone()));
     write_address(&config, &tcp.to_string())?;
     info!(pid = std::process::id(), %tcp, data = %config.data_dir.display(), "vicd is ready");
     let outcome = serve::run(daemon, listeners, shutdown.clone()).await;
     shutdown.cancel();
+    catalog.clear_tries()?;
     remove(&config.socket_path());
     remove(&config.address_path());
     info!("vicd has ended");
@@ -83,11 +84,7 @@ async fn bind(config: &Config) -> Result<Listeners> {
     })?;
     process::make_private(&socket)?;
     let tcp = TcpListener::bind(config.listen).await.map_err(|error| {
-        let code = match error.kind() {
-            std::io::ErrorKind::AddrInUse => ErrorCode::Locked,
-            _ => ErrorCode::Unavailable,
-        };
-        Error::new(code, format!("cannot listen on `{}`: {error}", config.listen))
+        Error::new(ErrorCode::Unavailable, format!("cannot listen on `{}`: {error}", config.listen))
             .hint("set VIC_LISTEN to another address, e.g. 127.0.0.1:0 for any free port")
     })?;
     Ok(Listeners { unix, tcp })

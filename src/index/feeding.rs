@@ -33,18 +33,19 @@ pub(crate) async fn feed(pipeline: &Pipeline, run: &Run, to_read: mpsc::Sender<F
         after = last.id;
         left -= batch.len() as u64;
         sent_this_round = true;
+        // A suspect goes when nothing else is under way, and nothing follows until it is marked.
+        let suspect = batch.iter().any(|it| it.tries > 0);
+        if suspect {
+            wait_until_drained(&to_read, run).await;
+        }
         run.progress.add_expected(batch.len() as u64);
         for record in batch {
-            let suspect = record.tries > 0;
-            if suspect {
-                wait_until_drained(&to_read, run).await;
-            }
             if to_read.send(record).await.is_err() {
                 return Ok(());
             }
-            if suspect {
-                wait_until_drained(&to_read, run).await;
-            }
+        }
+        if suspect {
+            wait_until_drained(&to_read, run).await;
         }
     }
     Ok(())

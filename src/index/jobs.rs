@@ -153,6 +153,14 @@ async fn scopes(inner: &Arc<Inner>, request: &IndexRequest) -> Result<Vec<Scope>
             return Err(Error::new(ErrorCode::FailedPrecondition, "no folder to index is known")
                 .hint("name one: `vic index ~/Documents`"));
         }
+        if let [root] = &roots[..]
+            && let Err(error) = root.path.read_dir()
+        {
+            let sentence = Error::io("read", &root.path, &error)
+                .hint("mount it, or `vic roots remove` it; nothing of it was deleted from the index");
+            inner.catalog.set_root_state(root.id, false, &sentence.message)?;
+            return Err(sentence);
+        }
         return Ok(roots.into_iter().map(|root| (root, None)).collect());
     }
     let mut scopes = Vec::new();

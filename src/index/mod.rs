@@ -41,6 +41,11 @@ pub use crate::index::tables::Served;
 /// Vectors kept for texts that are not in the store now: 400,000 of 384 dimensions are some 600 MiB on disk.
 const CACHED_VECTORS: u64 = 400_000;
 
+/// Rows outside the keyword index that a query still scans in a few milliseconds.
+const UPKEEP_ROWS: u64 = 2_000;
+/// Fragments from which on reading the table slows down.
+const UPKEEP_FRAGMENTS: u64 = 64;
+
 /// What the index is made of. The caller opens each part, so that tests can hand over others.
 pub struct Parts {
     /// Settings.
@@ -295,10 +300,23 @@ impl Inner {
             inner.note("watch", outcome.as_ref().err().map(|error| error.message.clone()));
             if let Err(error) = outcome {
                 warn!(%error, "cannot index what changed");
-            } else if let Err(error) = inner.tables.writing().upkeep().await {
-                inner.note("upkeep", Some(error.message));
+            } else {
+                inner.upkeep_if_due().await;
             }
         });
+    }
+
+    /// Upkeep rewrites data: after single files it waits until enough has gathered.
+    async fn upkeep_if_due(&self) {
+        let table = self.tables.writing();
+        let due = match table.stats().await {
+            Ok(stats) => stats.unindexed_rows > UPKEEP_ROWS || stats.fragments > UPKEEP_FRAGMENTS,
+            Err(_) => false,
+        };
+        if due {
+            let outcome = table.upkeep().await;
+            self.note("upkeep", outcome.err().map(|error| format!("upkeep of the index failed: {}", error.message)));
+        }
     }
 
     /// Notes, or takes back, that a part is not as it should be.

@@ -10,7 +10,7 @@ use crate::catalog::{Catalog, RequeueScope};
 use crate::embed::Embedder;
 use crate::error::Result;
 use crate::model::{FileChunks, FileId};
-use crate::store::{LanceStore, Store};
+use crate::store::{LanceStore, Store, StoreStats};
 
 /// Catalog key of the fingerprint whose table answers.
 const SERVING: &str = "serving_fingerprint";
@@ -117,7 +117,7 @@ impl Tables {
         *self.serving.write().unwrap_or_else(PoisonError::into_inner) =
             Served { store: self.target.clone(), embedder: Some(self.embedder.clone()) };
         *self.old.write().unwrap_or_else(PoisonError::into_inner) = None;
-        LanceStore::drop_table(&self.directory, &old.fingerprint).await
+        LanceStore::drop_table(&self.directory, &LanceStore::table_of(&old.fingerprint)).await
     }
 
     fn old(&self) -> Option<Old> {
@@ -166,6 +166,11 @@ impl Table {
     /// Returns the files that have chunks.
     pub(crate) async fn file_ids(&self) -> Result<Vec<FileId>> {
         self.target.file_ids().await
+    }
+
+    /// Returns counts and sizes.
+    pub(crate) async fn stats(&self) -> Result<StoreStats> {
+        self.target.stats().await
     }
 
     /// Brings the indexes of the table up to date.

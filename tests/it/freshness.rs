@@ -80,14 +80,16 @@ fn an_emptied_or_missing_root_loses_nothing() {
 #[test]
 fn a_killed_daemon_loses_nothing_that_it_had_marked() {
     let mut world = World::new().start();
-    for number in 0..200 {
+    for number in 0..3_000 {
         world.write(&format!("{number}.md"), format!("Entry {number} of the harbour log, wind from the west."));
     }
     world.ok(&["index", "--no-wait", world.files().to_str().unwrap()]);
-    std::thread::sleep(Duration::from_millis(400));
+    world.until("some files are under way", Duration::from_secs(20), |it| {
+        it.json(&["status"])["running_jobs"][0]["chunks_embedded"].as_u64().is_some_and(|chunks| chunks > 0)
+    });
     world.kill();
     world.spawn();
     world.index();
     let status = world.json(&["status"]);
-    assert_eq!((status["coverage"]["indexed"].as_u64(), status["chunks"].as_u64()), (Some(200), Some(200)));
+    assert_eq!((status["coverage"]["indexed"].as_u64(), status["chunks"].as_u64()), (Some(3_000), Some(3_000)));
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 /// A daemon with its data directory and an empty folder to fill and index. Ends with the test.
-pub struct World {
+pub(crate) struct World {
     dir: TempDir,
     daemon: Option<Child>,
     variables: Vec<(String, String)>,
@@ -16,26 +16,26 @@ pub struct World {
 
 impl World {
     /// Makes the folders; starts nothing.
-    pub fn new() -> World {
+    pub(crate) fn new() -> World {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join("files")).unwrap();
         World { dir, daemon: None, variables: Vec::new() }
     }
 
     /// Sets a variable for the daemon and the commands.
-    pub fn with(mut self, name: &str, value: &str) -> World {
+    pub(crate) fn with(mut self, name: &str, value: &str) -> World {
         self.variables.push((name.into(), value.into()));
         self
     }
 
     /// Starts the daemon and waits until it answers.
-    pub fn start(mut self) -> World {
+    pub(crate) fn start(mut self) -> World {
         self.spawn();
         self
     }
 
     /// Starts the daemon (again).
-    pub fn spawn(&mut self) {
+    pub(crate) fn spawn(&mut self) {
         let log = std::fs::File::options().create(true).append(true).open(self.dir.path().join("log")).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_vicd"));
         self.prepare(&mut command);
@@ -46,7 +46,7 @@ impl World {
     }
 
     /// Kills the daemon without warning.
-    pub fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         if let Some(mut daemon) = self.daemon.take() {
             daemon.kill().unwrap();
             daemon.wait().unwrap();
@@ -54,7 +54,7 @@ impl World {
     }
 
     /// Asks the daemon to end with SIGTERM; returns whether it ended well.
-    pub fn terminate(&mut self) -> bool {
+    pub(crate) fn terminate(&mut self) -> bool {
         let mut daemon = self.daemon.take().expect("a daemon runs");
         let pid = daemon.id().to_string();
         assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
@@ -62,22 +62,22 @@ impl World {
     }
 
     /// The daemon's process number.
-    pub fn pid(&self) -> u32 {
+    pub(crate) fn pid(&self) -> u32 {
         self.daemon.as_ref().expect("a daemon runs").id()
     }
 
     /// The data directory.
-    pub fn data(&self) -> PathBuf {
+    pub(crate) fn data(&self) -> PathBuf {
         self.dir.path().join("data")
     }
 
     /// The folder to index.
-    pub fn files(&self) -> PathBuf {
+    pub(crate) fn files(&self) -> PathBuf {
         self.dir.path().join("files")
     }
 
     /// Writes a file into the folder, making its parents.
-    pub fn write(&self, path: &str, content: impl AsRef<[u8]>) -> PathBuf {
+    pub(crate) fn write(&self, path: &str, content: impl AsRef<[u8]>) -> PathBuf {
         let path = self.files().join(path);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(&path, content).unwrap();
@@ -85,19 +85,19 @@ impl World {
     }
 
     /// Indexes the folder and waits for the end.
-    pub fn index(&self) {
+    pub(crate) fn index(&self) {
         self.ok(&["index", &self.files().display().to_string()]);
     }
 
     /// Runs `vic` with these arguments.
-    pub fn vic(&self, arguments: &[&str]) -> Output {
+    pub(crate) fn vic(&self, arguments: &[&str]) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_vic"));
         self.prepare(&mut command);
         command.args(arguments).stdin(Stdio::null()).output().unwrap()
     }
 
     /// Runs `vic`, which must succeed; gives its output.
-    pub fn ok(&self, arguments: &[&str]) -> String {
+    pub(crate) fn ok(&self, arguments: &[&str]) -> String {
         let output = self.vic(arguments);
         assert!(
             output.status.success(),
@@ -110,21 +110,21 @@ impl World {
     }
 
     /// Runs `vic` with `--format json`, which must succeed.
-    pub fn json(&self, arguments: &[&str]) -> Value {
+    pub(crate) fn json(&self, arguments: &[&str]) -> Value {
         let mut arguments = arguments.to_vec();
         arguments.extend(["--format", "json"]);
         serde_json::from_str(&self.ok(&arguments)).unwrap()
     }
 
     /// Runs `vic`, which must fail; gives its exit code and what it says.
-    pub fn fails(&self, arguments: &[&str]) -> (i32, String) {
+    pub(crate) fn fails(&self, arguments: &[&str]) -> (i32, String) {
         let output = self.vic(arguments);
         assert!(!output.status.success(), "vic {arguments:?} succeeded");
         (output.status.code().unwrap(), String::from_utf8_lossy(&output.stderr).into_owned())
     }
 
     /// Asks, and gives the paths of the hits.
-    pub fn paths(&self, arguments: &[&str]) -> Vec<String> {
+    pub(crate) fn paths(&self, arguments: &[&str]) -> Vec<String> {
         let mut all = vec!["ask"];
         all.extend(arguments);
         let answer = self.json(&all);
@@ -133,7 +133,7 @@ impl World {
     }
 
     /// Waits until something holds; fails with the daemon's log.
-    pub fn until(&self, what: &str, limit: Duration, mut holds: impl FnMut(&World) -> bool) {
+    pub(crate) fn until(&self, what: &str, limit: Duration, mut holds: impl FnMut(&World) -> bool) {
         let begun = Instant::now();
         while !holds(self) {
             assert!(begun.elapsed() < limit, "not within {limit:?}: {what}\n{}", self.log());
@@ -142,7 +142,7 @@ impl World {
     }
 
     /// The daemon's log.
-    pub fn log(&self) -> String {
+    pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(self.dir.path().join("log")).unwrap_or_default()
     }
 
@@ -164,6 +164,6 @@ impl Drop for World {
 }
 
 /// The sample warehouse of the project.
-pub fn sample() -> PathBuf {
+pub(crate) fn sample() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("data")
 }

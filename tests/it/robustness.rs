@@ -97,5 +97,5 @@ fn a_missing_model_names_the_command_that_fetches_it() {
         .unwrap();
     let said = String::from_utf8_lossy(&started.stderr).into_owned();
     assert_eq!(started.status.code(), Some(3), "{said}");
-    assert!(said.contains("no-such-model") && said.contains("vic models"), "{said}");
+    assert!(said.contains("no-such-model") && said.contains("known are"), "{said}");
 }
