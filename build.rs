@@ -5,7 +5,6 @@ use std::path::PathBuf;
 
 use prost::Message;
 
-#[expect(clippy::print_stdout, reason = "this is how a build script talks to cargo")]
 #[expect(clippy::disallowed_methods, reason = "cargo hands OUT_DIR over in the environment")]
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed=proto");

@@ -51,8 +51,21 @@ pub struct Fused {
     pub vector: Option<(usize, f32)>,
     /// Cosine of the chunk, also when the vector leg did not reach down to it.
     pub similarity: Option<f32>,
-    /// Other chunks of the file that matched, best first.
-    pub other_chunks: Vec<ChunkId>,
+    /// Other chunks of the file that matched, best first, each with its own facts.
+    pub other_chunks: Vec<Fused>,
+}
+
+impl Fused {
+    /// Shows another of the file's chunks instead; the score of the file stays.
+    pub(crate) fn show(&mut self, chunk_id: &ChunkId) {
+        let Some(place) = self.other_chunks.iter().position(|it| it.chunk_id == *chunk_id) else { return };
+        let mut shown = self.other_chunks.swap_remove(place);
+        std::mem::swap(&mut shown.other_chunks, &mut self.other_chunks);
+        shown.score = self.score;
+        self.other_chunks = Vec::new();
+        let former = std::mem::replace(self, shown);
+        self.other_chunks.push(former);
+    }
 }
 
 /// Fuses the legs, each best first, into files, best first. `extra_similarities` holds the cosines of chunks that only the
@@ -122,7 +135,7 @@ fn merge(chunks: Vec<Fused>, weights: &Weights) -> Vec<Fused> {
         match places.get(&chunk.file_id) {
             Some(place) => {
                 let (file, best_similarity, best_bm25) = &mut files[*place];
-                file.other_chunks.push(chunk.chunk_id);
+                file.other_chunks.push(chunk);
                 *best_similarity = highest(*best_similarity, similarity);
                 *best_bm25 = highest(*best_bm25, bm25);
             }
@@ -186,7 +199,7 @@ mod tests {
     fn the_best_chunk_stands_for_its_file_and_names_the_others() {
         let fused = check(&[(1, "a", 2.0), (1, "b", 1.0)], &[(1, "b", 0.9), (1, "c", 0.5), (2, "d", 0.1)], &[1, 2]);
         assert_eq!(fused[0].chunk_id.0, "b");
-        assert_eq!(fused[0].other_chunks.iter().map(|it| it.0.as_str()).collect::<Vec<_>>(), ["c", "a"]);
+        assert_eq!(fused[0].other_chunks.iter().map(|it| it.chunk_id.0.as_str()).collect::<Vec<_>>(), ["c", "a"]);
     }
 
     #[test]

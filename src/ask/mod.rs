@@ -8,6 +8,7 @@ mod excerpt;
 mod filter;
 pub mod fuse;
 mod hit;
+mod phrase;
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -37,6 +38,10 @@ const MAX_LIMIT: u32 = 1_000;
 const LEG_DEPTH: usize = 200;
 /// Files looked at beyond the limit, to fill the places of those that are gone.
 const SPARE_FILES: usize = 5;
+/// Files whose passages are looked at for runs of the question's words.
+const PHRASE_FILES: usize = 30;
+/// Passages of one file that are looked at so.
+const PHRASE_CHUNKS: usize = 3;
 
 /// Answers questions from the index. Cheap to clone.
 #[derive(Clone)]
@@ -177,14 +182,15 @@ impl Asker {
         limit: usize,
         warnings: &mut Vec<String>,
     ) -> Result<Vec<Found>> {
-        let top: Vec<Fused> = fused.into_iter().take(limit + SPARE_FILES).collect();
-        let wanted: Vec<(FileId, ChunkId)> = top.iter().map(|it| (it.file_id, it.chunk_id.clone())).collect();
+        let mut top: Vec<Fused> = fused.into_iter().take(PHRASE_FILES.max(limit + SPARE_FILES)).collect();
+        let wanted: Vec<(FileId, ChunkId)> = top.iter().flat_map(passages).collect();
         let (catalog, ids) = (self.catalog.clone(), top.iter().map(|it| it.file_id).collect::<Vec<_>>());
         let (chunks, records) =
             tokio::try_join!(served.store.chunks(&wanted), crate::index::blocking(move || catalog.records(&ids)))?;
         let chunks: HashMap<(FileId, ChunkId), StoredChunk> =
             chunks.into_iter().map(|it| ((it.file_id, it.chunk.id.clone()), it)).collect();
         let records: HashMap<FileId, FileRecord> = records.into_iter().map(|it| (it.id, it)).collect();
+        prefer_phrases(&phrase::words(&plan.raw_user_text), &mut top, &chunks);
         let (question, filters) = (plan.clone(), filters.clone());
         let (found, changed) = crate::index::blocking(move || {
             let mut found = Vec::new();
@@ -261,6 +267,28 @@ impl Asker {
             filesystem_files_seen: seen,
         })
     }
+}
+
+/// The best passages of a file.
+fn passages(fused: &Fused) -> impl Iterator<Item = (FileId, ChunkId)> {
+    let best = std::iter::once(fused).chain(&fused.other_chunks);
+    best.take(PHRASE_CHUNKS).map(|it| (it.file_id, it.chunk_id.clone()))
+}
+
+/// Lifts files that hold a run of the question's words, shows the passage that does, and sorts anew.
+fn prefer_phrases(words: &[String], files: &mut [Fused], chunks: &HashMap<(FileId, ChunkId), StoredChunk>) {
+    for file in files.iter_mut() {
+        let base = file.score;
+        for key in passages(file).collect::<Vec<_>>() {
+            let Some(stored) = chunks.get(&key) else { continue };
+            let lifted = phrase::lift(base, words, &stored.chunk.text);
+            if lifted > file.score {
+                file.score = lifted;
+                file.show(&key.1);
+            }
+        }
+    }
+    files.sort_by(|a, b| b.score.total_cmp(&a.score));
 }
 
 /// The keyword leg's chunks that the vector leg did not reach.
