@@ -85,11 +85,11 @@ impl Asker {
         let filters = plan.l0_filters.clone().unwrap_or_default();
         let root = self.root(request.warehouse_root.as_deref())?;
         let served = self.index.serving();
-        let stats = served.store.stats().await?;
+        let chunks = served.store.chunk_count();
 
         let mut warnings = Vec::new();
         let filter = filter::resolve(&filters, root.as_deref())?;
-        let hits = if stats.chunks == 0 {
+        let hits = if chunks == 0 {
             warnings.push("nothing is indexed yet: only file names were searched; run `vic index`".to_string());
             self.by_name(&plan, &filter, limit).await?
         } else {
@@ -106,7 +106,7 @@ impl Asker {
             hits: hits.into_iter().map(|it| it.hit).collect(),
             warnings,
         };
-        let mut response_stats = self.stats(&served, root.as_deref(), &response.hits, stats.chunks).await?;
+        let mut response_stats = self.stats(&served, root.as_deref(), &response.hits, chunks).await?;
         response_stats.latency_ms = Some(begun.elapsed().as_secs_f64() * 1e3);
         response.stats = Some(response_stats);
         Ok(response)

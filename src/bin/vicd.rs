@@ -5,12 +5,10 @@ use std::process::ExitCode;
 use vic::config::Config;
 use vic::error::{Error, Result};
 
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 fn main() -> ExitCode {
     // Before any thread is there: ONNX Runtime looks at the environment when it is loaded.
     vic::embed::disable_telemetry();
+    vic::daemon::return_memory_early();
     let argument = std::env::args().nth(1);
     let outcome =
         match argument.as_deref() {

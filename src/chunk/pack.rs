@@ -97,8 +97,8 @@ fn chunk_end(segments: &[Segment], start: usize, done: usize, end: usize, even: 
     let (least, most) = (even - even * SLACK_PERCENT / 100, (even + even * SLACK_PERCENT / 100).min(room));
     let mut cost = 0;
     let mut best = (i64::MIN, done + 1);
-    for index in start..end {
-        cost += segments[index].cost;
+    for (index, segment) in segments.iter().enumerate().take(end).skip(start) {
+        cost += segment.cost;
         if index < done {
             continue;
         }

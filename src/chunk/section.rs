@@ -101,7 +101,7 @@ impl OutlineBuilder {
             self.open_headings.clear();
         }
         // Facts are no running text: they end the section, and are joined to the next one only while they are few.
-        let joins = !moved && !(switched && self.last_cost() > TINY_METADATA) && !(switched && metadata);
+        let joins = !moved && !(switched && (metadata || self.last_cost() > TINY_METADATA));
         self.place = Some((block.anchor.clone(), metadata));
         match heading_level(block) {
             Some(level) => self.heading(block, level, range, cost, joins),

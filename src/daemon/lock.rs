@@ -18,8 +18,7 @@ pub(crate) struct DataLock {
 /// [`ErrorCode::Locked`], naming the owner.
 pub(crate) fn take(config: &Config) -> Result<DataLock> {
     let path = config.lock_path();
-    let mut file =
-        File::options().create(true).read(true).write(true).truncate(false).open(&path).at("open", &path)?;
+    let mut file = File::options().create(true).read(true).write(true).truncate(false).open(&path).at("open", &path)?;
     match file.try_lock() {
         Ok(()) => (),
         Err(TryLockError::WouldBlock) => {

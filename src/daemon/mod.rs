@@ -20,7 +20,7 @@ use crate::extract::{Tools, WorkerPool};
 use crate::index::{Index, Parts};
 use crate::serve::{self, Listeners};
 
-pub use crate::daemon::process::{Memory, start_logging};
+pub use crate::daemon::process::{Memory, return_memory_early, start_logging};
 use crate::daemon::service::{Daemon, Facts};
 
 /// Runs until a signal, or a request, ends it. `program` is run with the argument `worker` for extraction.
@@ -52,7 +52,13 @@ pub async fn run_until(config: Config, program: PathBuf, shutdown: CancellationT
     let listeners = bind(&config).await?;
     let tcp = listeners.tcp.local_addr().at("bind", &config.address_path())?;
     process::private_dir(&config.db_path)?;
-    let parts = Parts { config: config.clone(), catalog: catalog.clone(), jobs, embedder: embedder.clone(), pool: pool.clone() };
+    let parts = Parts {
+        config: config.clone(),
+        catalog: catalog.clone(),
+        jobs,
+        embedder: embedder.clone(),
+        pool: pool.clone(),
+    };
     let index = Index::open(parts, shutdown.child_token()).await?;
     let asker = Asker::new(
         catalog.clone(),
@@ -79,8 +85,7 @@ async fn bind(config: &Config) -> Result<Listeners> {
     let socket = config.socket_path();
     remove(&socket);
     let unix = UnixListener::bind(&socket).map_err(|error| {
-        Error::io("bind", &socket, &error)
-            .hint("a socket path may have about 100 bytes: choose a shorter VIC_DATA_DIR")
+        Error::io("bind", &socket, &error).hint("a socket path may have about 100 bytes: choose a shorter VIC_DATA_DIR")
     })?;
     process::make_private(&socket)?;
     let tcp = TcpListener::bind(config.listen).await.map_err(|error| {

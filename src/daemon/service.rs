@@ -112,7 +112,8 @@ impl Service for Daemon {
 
     async fn files(&self, filter: FileFilter, limit: u32, offset: u64) -> Result<(Vec<FileRecord>, u64)> {
         let catalog = self.catalog.clone();
-        index::blocking(move || catalog.search(&filter, limit as usize, usize::try_from(offset).unwrap_or(usize::MAX))).await
+        index::blocking(move || catalog.search(&filter, limit as usize, usize::try_from(offset).unwrap_or(usize::MAX)))
+            .await
     }
 
     async fn read(&self, path: &str) -> Result<Document> {

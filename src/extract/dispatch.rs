@@ -9,8 +9,8 @@ use crate::extract::detect::detect;
 use crate::extract::formats::Format;
 use crate::extract::{Input, ReadResult, Sink, failure};
 use crate::extract::{
-    archive, code, csv, docx, epub, fb2, html, image, ipynb, json, legacy, mail, markdown, markup, msg, odf, pdf, pptx, rtf,
-    spreadsheet, subtitle, text, xml,
+    archive, code, csv, docx, epub, fb2, html, image, ipynb, json, legacy, mail, markdown, markup, msg, odf, pdf, pptx,
+    rtf, spreadsheet, subtitle, text, xml,
 };
 use crate::model::{BlockKind, Document, ExtractFailure, ExtractLimits, Reason};
 

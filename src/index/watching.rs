@@ -85,7 +85,9 @@ async fn apply_one(inner: &Arc<Inner>, root: &Root, change: ChangeKind) -> Resul
             match scan::scan(&inner.catalog, &inner.rules, root, Some(path.clone()), &inner.shutdown).await {
                 Ok(_) => Ok(()),
                 // Gone again before we looked.
-                Err(_) if !exists(&root.path.join(&path)) => blocking(move || catalog.remove_paths(id, &[path])).await.map(drop),
+                Err(_) if !exists(&root.path.join(&path)) => {
+                    blocking(move || catalog.remove_paths(id, &[path])).await.map(drop)
+                }
                 Err(error) => Err(error),
             }
         }

@@ -186,7 +186,7 @@ fn bounded(name: &str, value: u32, default: u32, max: u32) -> Result<u32> {
 enum Watch {
     Begin(watch::Receiver<JobSnapshot>),
     /// The last snapshot that was sent.
-    Sent(watch::Receiver<JobSnapshot>, JobSnapshot),
+    Sent(watch::Receiver<JobSnapshot>, Box<JobSnapshot>),
     End,
 }
 
@@ -208,7 +208,7 @@ fn progress(receiver: watch::Receiver<JobSnapshot>, shutdown: CancellationToken)
             };
             match next {
                 Some(snapshot) if snapshot.state.is_final() => Some((Ok(snapshot.into()), Watch::End)),
-                Some(snapshot) => Some((Ok(snapshot.clone().into()), Watch::Sent(receiver, snapshot))),
+                Some(snapshot) => Some((Ok(snapshot.clone().into()), Watch::Sent(receiver, Box::new(snapshot)))),
                 None => {
                     let error = Error::new(ErrorCode::Unavailable, "vicd went before the job had ended")
                         .hint("the job goes on where it was with `vic index`");

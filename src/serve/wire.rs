@@ -6,6 +6,8 @@
     unreachable_pub,
     unused_qualifications,
     clippy::all,
+    clippy::allow_attributes_without_reason,
+    clippy::too_many_lines,
     reason = "generated code, documented in the proto files"
 )]
 

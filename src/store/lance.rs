@@ -12,6 +12,7 @@ use lancedb::{Connection, ObjectStoreRegistry, Session, Table};
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::{ChunkId, FileChunks, FileId, LegHit, StoredChunk};
 use crate::store::failure::StoreContext;
+use crate::store::hot::{HOT_ROWS, HotVectors};
 use crate::store::{FileSet, KeywordQuery, Store, StoreStats, legs, schema, sync, upkeep};
 
 /// Bytes of opened indexes kept in memory. The library's default is 6 GiB; the keyword index of 100,000 chunks fits here.
@@ -33,6 +34,8 @@ pub struct LanceStore {
     pub(super) dimension: usize,
     pub(super) writer: tokio::sync::Mutex<()>,
     rows: RwLock<BTreeMap<FileId, u64>>,
+    /// None when the table is too large for memory.
+    hot: RwLock<Option<HotVectors>>,
     upkeep_error: Mutex<Option<String>>,
 }
 
@@ -52,6 +55,10 @@ impl LanceStore {
         let connection = connect(dir).await?;
         let table = open_table(&connection, dir, &name, dimension).await?;
         let rows = count_rows(&table, dir).await?;
+        let hot = match rows.values().sum::<u64>() {
+            many if many > HOT_ROWS as u64 => None,
+            _ => Some(load(&table, dir, dimension).await?),
+        };
         Ok(LanceStore {
             table,
             dir: dir.to_owned(),
@@ -59,6 +66,7 @@ impl LanceStore {
             dimension,
             writer: tokio::sync::Mutex::new(()),
             rows: RwLock::new(rows),
+            hot: RwLock::new(hot),
             upkeep_error: Mutex::new(None),
         })
     }
@@ -106,8 +114,24 @@ impl LanceStore {
             return Ok(false);
         }
         self.table.delete(&legs::of_files(&known)).await.on("delete from", &self.dir)?;
+        self.change_hot(|hot| hot.remove(&known));
         known.into_iter().for_each(|it| self.set_rows(it, 0));
         Ok(true)
+    }
+
+    /// The vectors in memory, if the table is not too large for that.
+    pub(super) fn hot(&self) -> RwLockReadGuard<'_, Option<HotVectors>> {
+        self.hot.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn change_hot(&self, change: impl FnOnce(&mut HotVectors)) {
+        let mut hot = self.hot.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(vectors) = hot.as_mut() {
+            change(vectors);
+        }
+        if hot.as_ref().is_some_and(HotVectors::is_too_large) {
+            *hot = None;
+        }
     }
 
     fn known(&self, files: &[FileId]) -> Vec<FileId> {
@@ -154,6 +178,7 @@ impl Store for LanceStore {
             *counts.entry(file.file_id).or_default() += file.chunks.len() as u64;
         }
         counts.into_iter().for_each(|(file_id, rows)| self.set_rows(file_id, rows));
+        self.change_hot(|hot| files.iter().for_each(|it| hot.add(it.file_id, &it.chunks)));
         sync::sync(&self.dir).await
     }
 
@@ -171,8 +196,10 @@ impl Store for LanceStore {
         let batches = self.rows_of(from).await?;
         let batches = batches.iter().map(|it| schema::with_file(it, to)).collect::<Result<Vec<_>>>()?;
         self.delete_rows(&[to]).await?;
+        let vectors = batches.iter().map(hot_rows).collect::<Result<Vec<_>>>()?;
         self.add_rows(batches).await?;
         self.set_rows(to, copied);
+        self.change_hot(|hot| vectors.into_iter().flatten().for_each(|(hit, it)| hot.push(to, hit.chunk_id, &it)));
         sync::sync(&self.dir).await?;
         Ok(copied)
     }
@@ -211,12 +238,15 @@ impl Store for LanceStore {
         done
     }
 
+    fn chunk_count(&self) -> u64 {
+        self.rows().values().sum()
+    }
+
     async fn stats(&self) -> Result<StoreStats> {
         let fragments = self.table.stats().await.on("read", &self.dir)?.fragment_stats.num_fragments;
         let upkeep_error = self.upkeep_error.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let chunks = self.rows().values().sum();
         Ok(StoreStats {
-            chunks,
+            chunks: self.chunk_count(),
             bytes: sync::bytes_below(&self.table_dir).await?,
             fragments: fragments as u64,
             unindexed_rows: upkeep::unindexed(&self.table).await.on("read", &self.dir)?,
@@ -278,6 +308,24 @@ async fn open_table(connection: &Connection, dir: &Path, name: &str, dimension: 
 /// A table that is there but cannot be opened is damaged, whatever the library calls it; a full disk stays what it is.
 fn as_damage(error: lancedb::Error) -> lancedb::Error {
     lancedb::Error::TableCorrupted { name: String::new(), source: Box::new(error) }
+}
+
+/// Reads every vector of a table once.
+async fn load(table: &Table, dir: &Path, dimension: usize) -> Result<HotVectors> {
+    let query = table.query().select(Select::columns(&["chunk_id", "file_id", "vector"]));
+    let mut stream = query.execute().await.on("read", dir)?;
+    let mut hot = HotVectors::new(dimension);
+    while let Some(batch) = stream.try_next().await.on("read", dir)? {
+        for (hit, vector) in hot_rows(&batch)? {
+            hot.push(hit.file_id, hit.chunk_id, &vector);
+        }
+    }
+    Ok(hot)
+}
+
+/// The ids and vectors of a batch.
+fn hot_rows(batch: &RecordBatch) -> Result<Vec<(LegHit, Vec<f32>)>> {
+    Ok(schema::ids(batch)?.into_iter().zip(schema::vectors(batch)?).collect())
 }
 
 async fn count_rows(table: &Table, dir: &Path) -> Result<BTreeMap<FileId, u64>> {

@@ -56,6 +56,13 @@ pub(super) async fn vector(store: &LanceStore, vector: &[f32], files: &FileSet, 
     if limit == 0 || matches!(scope, Scope::None) {
         return Ok(Vec::new());
     }
+    if let Some(hot) = store.hot().as_ref() {
+        let allowed: Option<HashSet<FileId>> = match files {
+            FileSet::All => None,
+            FileSet::Only(wanted) => Some(wanted.iter().copied().collect()),
+        };
+        return Ok(hot.nearest(vector, |file| allowed.as_ref().is_none_or(|it| it.contains(&file)), limit));
+    }
     let search = store.table.query().nearest_to(vector);
     let mut search = search
         .on("search", &store.dir)?
@@ -73,6 +80,9 @@ pub(super) async fn vector(store: &LanceStore, vector: &[f32], files: &FileSet, 
 
 /// Returns the cosine similarity of `vector` to each of these chunks.
 pub(super) async fn similarities(store: &LanceStore, vector: &[f32], ids: &[(FileId, ChunkId)]) -> Result<Vec<LegHit>> {
+    if let Some(hot) = store.hot().as_ref() {
+        return Ok(hot.similarities(vector, ids));
+    }
     let batches = rows(store, ids, &["chunk_id", "file_id", "vector"]).await?;
     let mut hits = Vec::with_capacity(ids.len());
     for batch in &batches {

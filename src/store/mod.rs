@@ -4,6 +4,7 @@
 //! [`LanceStore`] is the implementation; start reading at [`Store`].
 
 mod failure;
+mod hot;
 mod lance;
 mod legs;
 mod schema;
@@ -78,6 +79,9 @@ pub trait Store: Send + Sync {
     /// Brings indexes up to date, compacts and prunes, as far as it is worth it. Bounded in memory.
     async fn upkeep(&self) -> Result<()>;
 
-    /// Returns counts and sizes.
+    /// Returns the number of chunks, at once.
+    fn chunk_count(&self) -> u64;
+
+    /// Returns counts and sizes. Looks at the disk: not for the path of a question.
     async fn stats(&self) -> Result<StoreStats>;
 }

@@ -28,7 +28,7 @@ const MERGED_SEGMENTS: usize = 5;
 const FILE_INDEX_ROWS: usize = 20_000;
 
 /// Rows from which vectors are searched by an approximate index. Below, every vector is compared, which is exact.
-const VECTOR_INDEX_ROWS: usize = 100_000;
+const VECTOR_INDEX_ROWS: usize = crate::store::hot::HOT_ROWS;
 
 /// Vectors of one partition of the approximate index.
 const PARTITION_ROWS: usize = 4_096;

@@ -36,7 +36,8 @@ fn the_sample_questions_find_their_files() {
 #[test]
 fn an_answer_is_the_published_contract_and_its_citation_stands_in_the_file() {
     let world = World::new().start();
-    let path = world.write("notes/bees.md", "# Bees\n\nIntro.\n\n## Winter\n\nThe hive on the roof weighed 31 kg in March.\n");
+    let path =
+        world.write("notes/bees.md", "# Bees\n\nIntro.\n\n## Winter\n\nThe hive on the roof weighed 31 kg in March.\n");
     world.index();
     let answer = world.json(&["ask", "how heavy was the hive"]);
     let response: vic::model::AskResponse = serde_json::from_value(answer.clone()).unwrap();
@@ -44,7 +45,8 @@ fn an_answer_is_the_published_contract_and_its_citation_stands_in_the_file() {
     assert_eq!(hit.path, "notes/bees.md");
     assert!((0.0..=1.0).contains(&hit.score));
     assert_eq!(hit.metadata["citation"], "verified", "{answer:#}");
-    let (start, end) = (hit.metadata["anchor"]["byte_start"].as_u64().unwrap(), hit.metadata["anchor"]["byte_end"].as_u64().unwrap());
+    let (start, end) =
+        (hit.metadata["anchor"]["byte_start"].as_u64().unwrap(), hit.metadata["anchor"]["byte_end"].as_u64().unwrap());
     let bytes = std::fs::read(path).unwrap();
     assert!(std::str::from_utf8(&bytes[start as usize..end as usize]).unwrap().contains("31 kg"));
     assert_eq!(response.stats.unwrap().pipeline, "tiered");
@@ -114,4 +116,27 @@ fn the_command_line_starts_the_daemon_when_none_runs() {
     assert_eq!(world.paths(&["lighthouse"]), ["a.txt"]);
     world.ok(&["daemon", "stop"]);
     assert_eq!(world.fails(&["daemon", "status"]).0, 4);
+}
+
+#[test]
+fn another_model_builds_beside_the_old_index_and_takes_over_when_complete() {
+    let mut world = World::new().with("VIC_EMBED_PRECISION", "int8").start();
+    for number in 0..50 {
+        world.write(&format!("{number}.md"), format!("Page {number} of the gardener's almanac."));
+    }
+    world.index();
+    assert!(world.terminate());
+    let mut world = world.with("VIC_EMBED_PRECISION", "fp32");
+    world.spawn();
+    // Whatever moment this is, the old index or the new one answers.
+    assert_eq!(world.paths(&["almanac"]).len(), 10);
+    world.until("every file is in the new index", std::time::Duration::from_secs(60), |it| {
+        let status = it.json(&["status"]);
+        status["coverage"]["indexed"] == 50 && status["degraded"].as_array().is_some_and(Vec::is_empty)
+    });
+    assert_eq!(world.json(&["status"])["chunks"], 50);
+    assert_eq!(world.paths(&["almanac"]).len(), 10);
+    let tables = std::fs::read_dir(world.data().join("index")).unwrap();
+    let tables = tables.filter(|it| it.as_ref().unwrap().path().extension().is_some_and(|it| it == "lance"));
+    assert_eq!(tables.count(), 1, "the old table is gone");
 }

@@ -19,7 +19,9 @@ fn a_new_changed_renamed_and_deleted_file_shows_within_two_seconds() {
     world.index();
 
     let path = world.write("deep/er/new.md", "A recipe for quince jelly.");
-    world.until("the new file is found", FRESH, |it| it.paths(&["quince jelly"]).first().is_some_and(|p| p == "deep/er/new.md"));
+    world.until("the new file is found", FRESH, |it| {
+        it.paths(&["quince jelly"]).first().is_some_and(|p| p == "deep/er/new.md")
+    });
 
     std::fs::write(&path, "A recipe for rhubarb compote.").unwrap();
     world.until("its new content is found", FRESH, |it| {
@@ -35,7 +37,9 @@ fn a_new_changed_renamed_and_deleted_file_shows_within_two_seconds() {
     });
 
     std::fs::remove_file(&renamed).unwrap();
-    world.until("it is not found any more", FRESH, |it| !it.paths(&["rhubarb compote"]).contains(&"deep/renamed.md".into()));
+    world.until("it is not found any more", FRESH, |it| {
+        !it.paths(&["rhubarb compote"]).contains(&"deep/renamed.md".into())
+    });
 }
 
 #[test]

@@ -5,8 +5,22 @@ use std::path::{Path, PathBuf};
 
 /// Reading order of `src/lib.rs`; a room may use itself and the rooms before it.
 const LAYERS: &[&str] = &[
-    "error", "config", "model", "warehouse", "catalog", "extract", "chunk", "embed", "store", "index", "librarian",
-    "ask", "serve", "daemon", "client", "cli",
+    "error",
+    "config",
+    "model",
+    "warehouse",
+    "catalog",
+    "extract",
+    "chunk",
+    "embed",
+    "store",
+    "index",
+    "librarian",
+    "ask",
+    "serve",
+    "daemon",
+    "client",
+    "cli",
 ];
 
 /// `config` hands out model types, `error` knows nobody.

@@ -1,5 +1,11 @@
 //! Everything that needs the real programs: a daemon on a temporary data directory, and the command line.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test ends where it goes wrong, and sets its own scene"
+)]
+
 mod daemon;
 mod freshness;
 mod harness;

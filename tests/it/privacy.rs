@@ -57,9 +57,7 @@ fn known_secrets_are_named_but_never_read() {
 
 #[test]
 fn a_remote_embedder_is_refused_in_local_only() {
-    let world = World::new()
-        .with("VIC_EMBED_BACKEND", "ollama")
-        .with("VIC_OLLAMA_BASE_URL", "http://192.0.2.1:11434");
+    let world = World::new().with("VIC_EMBED_BACKEND", "ollama").with("VIC_OLLAMA_BASE_URL", "http://192.0.2.1:11434");
     let started = Command::new(env!("CARGO_BIN_EXE_vicd"))
         .env("VIC_DATA_DIR", world.data())
         .env("VIC_LISTEN", "127.0.0.1:0")
