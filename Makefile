@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 
-export VIC_MODELS_DIR ?= $(CURDIR)/models/cache
+export VIC_MODELS_DIR := $(CURDIR)/models/cache
 TARGET := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)
 BIN := $(TARGET)/release
 # The sample daemon keeps to itself: its own data directory, any free port.
