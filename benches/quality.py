@@ -5,12 +5,14 @@
                                      becomes a file; prints nDCG@10, recall@100 and the indexing figures.
   quality.py known FOLDER COLLECTION a folder of files, and queries.jsonl + qrels/test.tsv whose ids are paths that end
                                      as the files' do; prints how often the right file is first and in the top ten.
+  quality.py latency COLLECTION      20,000 files of 52 words out of corpus.jsonl, asked queries.jsonl one by one; prints
+                                     the time of the whole command, its memory, and the memory of all processes.
   quality.py words FOLDER EXPECTED   a folder of files, and one of texts named as the files' paths with `__` for `/` and
                                      `.txt` added; prints the median recall of words by extension.
 
 Needs `vic` and `vicd` on the PATH. Works in a data directory of its own, which it removes.
 """
-import json, math, os, re, shutil, statistics, subprocess, sys, tempfile, time, unicodedata, urllib.parse
+import json, math, os, re, resource, shutil, statistics, subprocess, sys, tempfile, time, unicodedata, urllib.parse
 from collections import Counter, defaultdict
 from pathlib import Path
 
@@ -113,6 +115,26 @@ def known(folder, collection):
     print(f"{count} queries: first {first / count:.3f}, in the top ten {ten / count:.3f}")
 
 
+def latency(collection, files=20_000, words_a_file=52, questions=150):
+    texts = (document["text"].split() for document in read_jsonl(Path(collection, "corpus.jsonl")))
+    pieces = (words[at:at + words_a_file] for words in texts for at in range(0, len(words), words_a_file))
+    with tempfile.TemporaryDirectory() as folder, Vic() as vic:
+        for number, piece in zip(range(files), pieces):
+            Path(folder, f"{number}.txt").write_text(" ".join(piece), encoding="utf-8")
+        vic.index(folder)
+        times = []
+        for query in read_jsonl(Path(collection, "queries.jsonl"))[:questions]:
+            begun = time.time()
+            vic.ask(query["text"], 10)
+            times.append(time.time() - begun)
+        times.sort()
+        status = json.loads(vic.run("status", "--format", "json"))
+        command = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+        print(f"{status['chunks']} chunks, {len(times)} questions: median {statistics.median(times) * 1e3:.0f} ms, "
+              f"90th percentile {times[len(times) * 9 // 10] * 1e3:.0f} ms for the whole command; the command took at most "
+              f"{command:.0f} MiB, the daemon has {status['rss_mib']:.0f} MiB")
+
+
 def words_of(text):
     return Counter(re.findall(r"\w+", unicodedata.normalize("NFKC", text).lower()))
 
@@ -138,7 +160,7 @@ def words(folder, expected):
 
 
 if __name__ == "__main__":
-    commands = {"ranking": (ranking, 1), "known": (known, 2), "words": (words, 2)}
+    commands = {"ranking": (ranking, 1), "known": (known, 2), "latency": (latency, 1), "words": (words, 2)}
     if len(sys.argv) < 2 or sys.argv[1] not in commands or len(sys.argv) != 2 + commands[sys.argv[1]][1]:
         sys.exit(__doc__)
     commands[sys.argv[1]][0](*sys.argv[2:])

@@ -90,7 +90,7 @@ pub(crate) fn summary(plan: &QueryPlan, hits: &[Found]) -> Option<String> {
     let quoted: Vec<String> = hits
         .iter()
         .enumerate()
-        .filter(|(_, it)| it.words_matched * 2 >= most && !it.sentence.is_empty())
+        .filter(|(_, it)| it.words_matched * 4 >= most * 3 && !it.sentence.is_empty())
         .take(SUMMARY_HITS)
         .map(|(index, it)| format!("[{}] \"{}\" ({})", index + 1, it.sentence, it.place))
         .collect();

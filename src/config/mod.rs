@@ -367,6 +367,14 @@ mod tests {
     }
 
     #[test]
+    fn the_example_lists_every_variable() {
+        let example = include_str!("../../.env.example");
+        for (name, _) in NAMES {
+            assert!(example.contains(&format!("# {name}=")), "{name}");
+        }
+    }
+
+    #[test]
     fn the_environment_wins_over_the_file_and_unknown_keys_are_refused() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("config.toml");

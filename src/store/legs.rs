@@ -5,7 +5,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use arrow_array::RecordBatch;
+use arrow::array::RecordBatch;
 use lancedb::DistanceType;
 use lancedb::expr::{DfExpr, col, lit};
 use lancedb::index::scalar::{FullTextSearchQuery, MatchQuery, Operator};

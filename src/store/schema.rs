@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use arrow_array::cast::AsArray;
-use arrow_array::types::{Float32Type, Int64Type, UInt32Type};
-use arrow_array::{ArrayRef, FixedSizeListArray, Float32Array, Int64Array, RecordBatch, StringArray, UInt32Array};
-use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use arrow::array::cast::AsArray;
+use arrow::array::{ArrayRef, FixedSizeListArray, Float32Array, Int64Array, RecordBatch, StringArray, UInt32Array};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::datatypes::{Float32Type, Int64Type, UInt32Type};
 
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::{Anchor, Chunk, ChunkId, FileChunks, FileId, LegHit, StoredChunk, Tier};

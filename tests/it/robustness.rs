@@ -99,3 +99,43 @@ fn a_missing_model_names_the_command_that_fetches_it() {
     assert_eq!(started.status.code(), Some(3), "{said}");
     assert!(said.contains("no-such-model") && said.contains("known are"), "{said}");
 }
+
+/// Process numbers of the daemon's extraction workers.
+fn workers(daemon: u32) -> Vec<u32> {
+    let output = Command::new("pgrep").args(["-P", &daemon.to_string()]).output().unwrap();
+    String::from_utf8_lossy(&output.stdout).lines().map(|line| line.parse().unwrap()).collect()
+}
+
+fn is_running(pid: u32) -> bool {
+    // A zombie that nobody waits for has an empty command line.
+    std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|it| !it.is_empty())
+}
+
+#[test]
+fn a_worker_killed_while_idle_costs_nothing() {
+    let world = World::new().start();
+    world.write("a.md", "The first note, about herons.");
+    world.index();
+    let before = workers(world.pid());
+    assert!(!before.is_empty());
+    for worker in &before {
+        assert!(Command::new("kill").args(["-KILL", &worker.to_string()]).status().unwrap().success());
+    }
+    world.write("b.md", "The second note, about pike.");
+    world.index();
+    let coverage = &world.json(&["status"])["coverage"];
+    assert_eq!((coverage["indexed"].as_u64(), coverage["failed"].as_u64()), (Some(2), Some(0)), "{coverage}");
+}
+
+#[test]
+fn workers_end_with_their_daemon_even_when_it_is_killed() {
+    let mut world = World::new().start();
+    world.write("a.md", "The only note.");
+    world.index();
+    let workers = workers(world.pid());
+    assert!(!workers.is_empty());
+    world.kill();
+    world.until("the workers are gone", std::time::Duration::from_secs(5), |_| {
+        !workers.iter().any(|it| is_running(*it))
+    });
+}
