@@ -35,7 +35,7 @@ test: tools build models ## Runs every test
 check: tools ## Format, lints, documentation
 	cargo fmt --check
 	@source models/tools.env && cargo clippy --release --all-targets -- -D warnings
-	@source models/tools.env && RUSTDOCFLAGS="-D warnings" cargo doc --release --no-deps --document-private-items
+	@source models/tools.env && RUSTDOCFLAGS="-D warnings -A rustdoc::private-intra-doc-links" cargo doc --release --no-deps --document-private-items
 
 .PHONY: bench
 bench: build models ## Measures vic beside its peers on this machine

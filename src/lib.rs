@@ -37,7 +37,8 @@
 //! # Invariants
 //!
 //! - No stage calls another: each takes values and gives values; the order lives in `index`.
-//! - Only `warehouse`, `extract`, `catalog`, `store` and `embed::models` touch the disk beyond reading configuration.
+//! - Only `warehouse`, `extract`, `catalog`, `store` and the model files of `embed` read or write files of users and of
+//!   the index; `ask` reads a passage again, through `warehouse`.
 //! - Only `embed`'s remote backends and `serve` open sockets, and every outbound one passes [`embed::egress`], which
 //!   knows the privacy mode.
 //! - A bad file is recorded data (a state and one [`model::Reason`]), never a failure of the pipeline.

@@ -10,7 +10,7 @@ pub mod fuse;
 mod hit;
 mod phrase;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
@@ -192,14 +192,19 @@ impl Asker {
         let records: HashMap<FileId, FileRecord> = records.into_iter().map(|it| (it.id, it)).collect();
         prefer_phrases(&phrase::words(&plan.raw_user_text), &mut top, &chunks);
         let (question, filters) = (plan.clone(), filters.clone());
-        let (found, changed) = crate::index::blocking(move || {
+        let (found, changed, gone) = crate::index::blocking(move || {
             let mut found = Vec::new();
             let mut changed = Vec::new();
+            let mut gone = 0;
             for fused in top {
                 let key = (fused.file_id, fused.chunk_id.clone());
                 let (Some(record), Some(stored)) = (records.get(&fused.file_id), chunks.get(&key)) else { continue };
                 let standing = citation::check(record, &stored.chunk.anchor, stored.chunk.body());
-                if standing == Standing::Gone || found.len() == limit {
+                if found.len() == limit {
+                    break;
+                }
+                if standing == Standing::Gone {
+                    gone += 1;
                     continue;
                 }
                 if standing == Standing::Changed {
@@ -207,9 +212,12 @@ impl Asker {
                 }
                 found.push(hit::from_chunk(&question, &filters, record, &stored.chunk, &fused, standing));
             }
-            Ok((found, changed))
+            Ok((found, changed, gone))
         })
         .await?;
+        if gone > 0 {
+            warnings.push(format!("{gone} files that match were left out: they are gone, or their folder is away"));
+        }
         warnings.extend(
             changed.iter().map(|path| format!("`{path}` has changed since it was indexed; its passage may be old")),
         );
@@ -293,6 +301,11 @@ fn prefer_phrases(words: &[String], files: &mut [Fused], chunks: &HashMap<(FileI
 
 /// The keyword leg's chunks that the vector leg did not reach.
 fn missing_in(keyword: &[LegHit], vector: &[LegHit]) -> Vec<(FileId, ChunkId)> {
-    let reached: std::collections::HashSet<&ChunkId> = vector.iter().map(|it| &it.chunk_id).collect();
-    keyword.iter().filter(|it| !reached.contains(&it.chunk_id)).map(|it| (it.file_id, it.chunk_id.clone())).collect()
+    // By file too: copies of a file share chunk ids.
+    let reached: HashSet<(FileId, &ChunkId)> = vector.iter().map(|it| (it.file_id, &it.chunk_id)).collect();
+    keyword
+        .iter()
+        .filter(|it| !reached.contains(&(it.file_id, &it.chunk_id)))
+        .map(|it| (it.file_id, it.chunk_id.clone()))
+        .collect()
 }

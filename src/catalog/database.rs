@@ -56,6 +56,11 @@ impl Database {
         }
         let writer = prepare(path, format).map_err(|error| match error {
             Failure::Sqlite(error) => explain(&error, path, format.hint),
+            Failure::Foreign => Error::new(
+                ErrorCode::DataLoss,
+                format!("`{}` is another program's database, not vic's {}", path.display(), format.name),
+            )
+            .hint("point VIC_DATA_DIR, or the variable of this file, at another place"),
             Failure::Newer(version) => Error::new(
                 ErrorCode::FailedPrecondition,
                 format!(
@@ -143,6 +148,7 @@ impl From<Error> for Failed {
 enum Failure {
     Sqlite(rusqlite::Error),
     Newer(i64),
+    Foreign,
 }
 
 impl From<rusqlite::Error> for Failure {
@@ -159,6 +165,10 @@ fn prepare(path: &Path, format: &Format) -> Result<Connection, Failure> {
     let version: i64 = db.pragma_query_value(None, "user_version", |row| row.get(0))?;
     if version > format.version {
         return Err(Failure::Newer(version));
+    }
+    let tables: i64 = db.query_row("SELECT count(*) FROM sqlite_master", [], |row| row.get(0))?;
+    if version == 0 && tables > 0 {
+        return Err(Failure::Foreign);
     }
     db.pragma_update(None, "journal_mode", "WAL")?;
     let sync = if format.durability == Durability::Full { "FULL" } else { "NORMAL" };

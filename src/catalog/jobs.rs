@@ -139,6 +139,7 @@ mod tests {
             eta_seconds: Some(1.5),
             last_error: None,
             error: None,
+            error_exit_code: None,
         }
     }
 

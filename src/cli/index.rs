@@ -99,7 +99,9 @@ fn outcome(job: &JobSnapshot) -> Result<()> {
     match job.state {
         JobState::Failed => {
             let cause = job.error.as_deref().unwrap_or("for an unknown reason");
-            Err(Error::internal(format!("the job failed: {cause}"))
+            let is_code = |it: &ErrorCode| Some(u32::from(it.exit_code())) == job.error_exit_code;
+            let code = ErrorCode::ALL.into_iter().find(is_code).unwrap_or(ErrorCode::Internal);
+            Err(Error::new(code, format!("the job failed: {cause}"))
                 .hint("`vic status` says what is not as it should be"))
         }
         JobState::Cancelled => Err(stopped()),

@@ -6,6 +6,7 @@ mod service;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::net::{TcpListener, UnixListener};
 use tokio_util::sync::CancellationToken;
@@ -22,6 +23,9 @@ use crate::serve::{self, Listeners};
 
 pub use crate::daemon::process::{Memory, return_memory_early, start_logging};
 use crate::daemon::service::{Daemon, Facts};
+
+/// The longest that a daemon at its end waits for the commit that is under way.
+const SETTLE: Duration = Duration::from_secs(10);
 
 /// Runs until a signal, or a request, ends it. `program` is run with the argument `worker` for extraction.
 ///
@@ -68,11 +72,12 @@ pub async fn run_until(config: Config, program: PathBuf, shutdown: CancellationT
         config.db_path.clone(),
     );
     let facts = Facts { listen: tcp, data_dir: config.data_dir.clone(), privacy: config.privacy_mode };
-    let daemon = Arc::new(Daemon::new(facts, catalog.clone(), index, asker, embedder, pool, shutdown.clone()));
+    let daemon = Arc::new(Daemon::new(facts, catalog.clone(), index.clone(), asker, embedder, pool, shutdown.clone()));
     write_address(&config, &tcp.to_string())?;
     info!(pid = std::process::id(), %tcp, data = %config.data_dir.display(), "vicd is ready");
     let outcome = serve::run(daemon, listeners, shutdown.clone()).await;
     shutdown.cancel();
+    index.settle(SETTLE).await;
     catalog.clear_tries()?;
     remove(&config.socket_path());
     remove(&config.address_path());

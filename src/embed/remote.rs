@@ -126,7 +126,8 @@ pub(crate) async fn embed_all(wire: &dyn Wire, texts: &[String]) -> Result<Vec<V
             Err(Failure::Request(error)) => return Err(error),
             Err(Failure::Content(error)) if end - start == 1 => {
                 let message = format!("text {} of {} cannot be embedded: {error}", start + 1, texts.len());
-                return Err(Error { message, ..error });
+                // The code that tells the caller that it is this text, and that the others can go on.
+                return Err(Error { code: ErrorCode::InvalidArgument, message, ..error });
             }
             Err(Failure::Content(_)) => {
                 let middle = start.midpoint(end);

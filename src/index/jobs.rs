@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::catalog::RequeueScope;
-use crate::error::{Error, ErrorCode, Result};
+use crate::error::{Error, ErrorCode, IoContext, Result};
 use crate::index::pipeline::Run;
 use crate::index::progress::Progress;
 use crate::index::{Inner, absolute, blocking, scan};
@@ -51,6 +51,7 @@ pub(crate) fn unnamed() -> JobSnapshot {
         eta_seconds: None,
         last_error: None,
         error: None,
+        error_exit_code: None,
     }
 }
 
@@ -93,6 +94,7 @@ fn end(job: &mut JobSnapshot, outcome: Result<()>, cancelled: bool) {
     job.state = match outcome {
         Ok(()) if !cancelled => JobState::Completed,
         Err(error) if error.code != ErrorCode::Cancelled && !cancelled => {
+            job.error_exit_code = Some(u32::from(error.code.exit_code()));
             job.error = Some(match error.hint {
                 Some(hint) => format!("{} ({hint})", error.message),
                 None => error.message,
@@ -113,14 +115,26 @@ async fn work(
     progress.enter(Phase::Scanning);
     let request = progress.snapshot().request;
     for (root, within) in scopes {
-        match scan::scan(&inner.catalog, &inner.rules, root, within.clone(), cancel).await {
-            Ok(outcome) => progress.update(|job| {
-                job.files_found += outcome.found;
-                job.files_removed += outcome.removed;
-            }),
-            // A root that is away keeps its entries; the others go on. Alone, it is what the caller has to know.
-            Err(error) if scopes.len() == 1 || error.code == ErrorCode::Cancelled => return Err(error),
-            Err(error) => progress.update(|job| job.last_error = Some(error.message.clone())),
+        match inner.scan(root, within.clone(), cancel).await {
+            Ok(outcome) => {
+                // A root that was away at start, or came back, is watched from now on.
+                inner.watch(root);
+                progress.update(|job| {
+                    job.files_found += outcome.found;
+                    job.files_removed += outcome.removed;
+                });
+            }
+            Err(error) => {
+                if error.code != ErrorCode::Cancelled {
+                    // Its watches died with it: the next scan that works renews them.
+                    inner.watching.remove(root.id);
+                }
+                // A root that is away keeps its entries; the others go on. Alone, it is what the caller has to know.
+                if scopes.len() == 1 || error.code == ErrorCode::Cancelled {
+                    return Err(error);
+                }
+                progress.update(|job| job.last_error = Some(error.message.clone()));
+            }
         }
         if request.full && !request.metadata_only {
             let (catalog, under) =
@@ -131,7 +145,7 @@ async fn work(
     scan::bury(&inner.catalog, &inner.tables.writing()).await?;
     let catalog = inner.catalog.clone();
     let pending = blocking(move || catalog.pending_count(None)).await?;
-    if request.metadata_only || pending == 0 {
+    if request.metadata_only || (pending == 0 && !inner.tables.is_switching()) {
         return Ok(());
     }
     progress.update(|job| job.files_total = pending.min(job.request.max_files.unwrap_or(u64::MAX)));
@@ -173,6 +187,7 @@ async fn scopes(inner: &Arc<Inner>, request: &IndexRequest) -> Result<Vec<Scope>
                 scopes.push((root.clone(), (!within.as_os_str().is_empty()).then_some(within)));
             }
             None => {
+                folder.read_dir().at("read", &folder)?;
                 let root = inner.add_root(&folder).await?;
                 let within = path.strip_prefix(&root.path).map(PathBuf::from).unwrap_or_default();
                 scopes.push((root, (!within.as_os_str().is_empty()).then_some(within)));

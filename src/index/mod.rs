@@ -22,7 +22,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use crate::catalog::{Catalog, Jobs, RequeueScope, VectorCache};
+use crate::catalog::{Catalog, Jobs, RequeueScope, ScanOutcome, VectorCache};
 use crate::chunk::{ChunkSettings, Chunker};
 use crate::config::Config;
 use crate::embed::Embedder;
@@ -79,6 +79,8 @@ pub(crate) struct Inner {
     watching: Watching,
     /// Whoever holds it runs the pipeline. Fair: jobs run in the order in which they were asked for.
     engine: tokio::sync::Mutex<()>,
+    /// Whoever holds it walks and applies what it saw.
+    scanning: tokio::sync::Mutex<()>,
     /// Jobs that have not ended.
     running: Mutex<BTreeMap<String, (Arc<Progress>, CancellationToken)>>,
     /// What is not as it should be, by part.
@@ -116,6 +118,7 @@ impl Index {
             tables,
             watching,
             engine: tokio::sync::Mutex::new(()),
+            scanning: tokio::sync::Mutex::new(()),
             running: Mutex::default(),
             degraded: Mutex::default(),
             shutdown,
@@ -243,6 +246,13 @@ impl Index {
         self.inner.tables.serving()
     }
 
+    /// Waits until nothing is being written, after the shutdown was asked for, but no longer than `limit`.
+    pub async fn settle(&self, limit: Duration) {
+        if tokio::time::timeout(limit, self.inner.engine.lock()).await.is_err() {
+            warn!("ended while a commit was under way; what it held is read again at the next start");
+        }
+    }
+
     /// Returns what is not as it should be, with cause and cure.
     pub fn degraded(&self) -> Vec<String> {
         let mut sentences: Vec<String> = self.inner.degraded().values().cloned().collect();
@@ -254,6 +264,18 @@ impl Index {
 }
 
 impl Inner {
+    /// Compares a root, or a part of it, with the catalog. One at a time: an older walk applied after a newer one would
+    /// bury what came in between.
+    pub(crate) async fn scan(
+        &self,
+        root: &Root,
+        within: Option<PathBuf>,
+        cancel: &CancellationToken,
+    ) -> Result<ScanOutcome> {
+        let _scanning = self.scanning.lock().await;
+        scan::scan(&self.catalog, &self.rules, root, within, cancel).await
+    }
+
     /// Runs the whole pipeline over everything pending. One at a time.
     pub(crate) async fn drain(&self, run: &Run) -> Result<()> {
         let table = self.tables.writing();
@@ -266,7 +288,12 @@ impl Inner {
             table: table.clone(),
             readers: self.config.workers,
         };
-        pipeline.run(run).await?;
+        if let Err(error) = pipeline.run(run).await {
+            // The daemon lives: whatever was under way is not to blame.
+            let catalog = self.catalog.clone();
+            blocking(move || catalog.clear_tries()).await?;
+            return Err(error);
+        }
         scan::bury(&self.catalog, &table).await?;
         if self.tables.is_switching() {
             let catalog = self.catalog.clone();
@@ -336,12 +363,13 @@ impl Inner {
     async fn add_root(&self, path: &Path) -> Result<Root> {
         let (catalog, path) = (self.catalog.clone(), path.to_path_buf());
         let root = blocking(move || catalog.add_root(&path)).await?;
+        self.watching.keep_only(&self.roots().await?);
         self.watch(&root);
         Ok(root)
     }
 
     fn watch(&self, root: &Root) {
-        self.note(&format!("watch {}", root.path.display()), self.watching.add(root));
+        self.note(&format!("watch {}", root.path.display()), self.watching.ensure(root));
     }
 
     /// Sets right what a crash left between store and catalog.

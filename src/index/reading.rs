@@ -87,9 +87,12 @@ async fn read_content(pipeline: &Pipeline, full: bool, record: &FileRecord) -> R
             Some(id) => Ok(catalog.records(&[id])?.pop()),
             None => Ok(None),
         };
-        if let Some(known) = blocking(same).await? {
+        // Another extension may mean another reader.
+        let extension = record.extension.clone();
+        if let Some(known) = blocking(same).await?.filter(|it| it.extension == extension) {
             facts.kind = known.kind;
             facts.media_type = known.media_type;
+            facts.detail = known.detail;
             return Ok(Outcome::SameAs(facts, known.id));
         }
     }

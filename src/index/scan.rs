@@ -51,6 +51,10 @@ async fn walk_and_apply(
                 if stop.load(Ordering::Relaxed) {
                     return Err(Error::new(ErrorCode::Cancelled, "the scan was cancelled"));
                 }
+                if within.is_none() {
+                    // It could be read; what else is wrong with it, applying the walk says.
+                    catalog.set_root_state(root.id, true, "")?;
+                }
                 let outcome =
                     catalog.apply_scan(root.id, within.as_deref(), found, &report.unreadable, report.complete)?;
                 Ok(outcome)

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use crate::catalog::{IndexedMark, ReasonMark, RequeueScope};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::index::blocking;
 use crate::index::embedding::{Done, Ready};
 use crate::index::pipeline::{Pipeline, Run};
@@ -27,13 +27,20 @@ pub(crate) async fn store(pipeline: &Pipeline, run: &Run, mut groups: mpsc::Rece
             Ok(Some(group)) => {
                 group.into_iter().for_each(|file| batch.push(file));
                 if batch.is_due() {
-                    std::mem::take(&mut batch).commit(pipeline, run).await?;
+                    commit(std::mem::take(&mut batch), pipeline, run).await?;
                 }
             }
-            Ok(None) => return batch.commit(pipeline, run).await,
-            Err(_pause) => std::mem::take(&mut batch).commit(pipeline, run).await?,
+            Ok(None) => return commit(batch, pipeline, run).await,
+            Err(_pause) => commit(std::mem::take(&mut batch), pipeline, run).await?,
         }
     }
+}
+
+/// Commits in a task of its own: when another stage fails, this one is dropped, but not in the middle of a commit.
+async fn commit(batch: Batch, pipeline: &Pipeline, run: &Run) -> Result<()> {
+    let (pipeline, run) = (pipeline.clone(), run.clone());
+    let task = tokio::spawn(async move { batch.commit(&pipeline, &run).await });
+    task.await.unwrap_or_else(|error| Err(Error::internal(format!("a commit panicked: {error}"))))
 }
 
 /// What goes into the store and the catalog together.
@@ -82,7 +89,8 @@ impl Batch {
         }
         let files = (self.marks.len() + self.copies.len() + self.reasons.len()) as u64;
         let emptied: Vec<FileId> = self.reasons.iter().map(|it| it.id).collect();
-        let replaced: Vec<FileId> = self.files.iter().map(|it| it.file_id).collect();
+        let copied = self.copies.iter().map(|(_, mark)| mark.id);
+        let replaced: Vec<FileId> = self.files.iter().map(|it| it.file_id).chain(copied).collect();
         pipeline.table.replace(std::mem::take(&mut self.files)).await?;
         for (from, mut mark) in std::mem::take(&mut self.copies) {
             mark.chunks = pipeline.table.copy(from, mark.id).await? as u32;

@@ -80,7 +80,7 @@ impl Tables {
                     catalog.meta_set(BUILDING, &fingerprint)?;
                 }
             }
-            Some(_) => catalog.meta_set(BUILDING, "")?,
+            Some(_) => abandon_building(catalog, directory).await?,
             None => remember(catalog, &fingerprint, embedder.dimension(), &model)?,
         }
         Ok(Tables {
@@ -125,13 +125,26 @@ impl Tables {
     }
 }
 
+/// Back at the model that answers while another was being built: files that changed meanwhile went to the other table
+/// only, so every file is looked at again. The vector cache makes that cheap.
+async fn abandon_building(catalog: &Catalog, directory: &Path) -> Result<()> {
+    let Some(building) = catalog.meta_get(BUILDING)?.filter(|it| !it.is_empty()) else { return Ok(()) };
+    catalog.requeue(&RequeueScope::All)?;
+    catalog.meta_set(BUILDING, "")?;
+    let name = LanceStore::table_of(&building);
+    if LanceStore::tables(directory).await?.contains(&name) {
+        LanceStore::drop_table(directory, &name).await?;
+    }
+    Ok(())
+}
+
 fn remember(catalog: &Catalog, fingerprint: &str, dimension: usize, model: &str) -> Result<()> {
     catalog.meta_set(SERVING_DIMENSION, &dimension.to_string())?;
     catalog.meta_set(SERVING_MODEL, model)?;
     catalog.meta_set(SERVING, fingerprint)
 }
 
-/// The writing end: everything goes to the table of the present model; what becomes stale leaves the old one too.
+/// The writing end: everything goes to the table of the present model; what is deleted leaves the old one too.
 #[derive(Clone)]
 pub(crate) struct Table {
     target: Arc<LanceStore>,

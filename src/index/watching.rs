@@ -2,7 +2,7 @@
 //!
 //! Watching is a help, not the truth: events get lost by design. Whatever it misses, the next scan finds.
 
-use std::path::Path;
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::mpsc;
@@ -19,6 +19,7 @@ const CHANGES_AHEAD: usize = 256;
 /// The watcher, and which roots it could not watch.
 pub(crate) struct Watching {
     watcher: Mutex<Option<Watcher>>,
+    watched: Mutex<HashSet<RootId>>,
 }
 
 impl Watching {
@@ -26,17 +27,38 @@ impl Watching {
     pub(crate) fn start(enabled: bool, rules: &Rules) -> Result<(Watching, mpsc::Receiver<Vec<Change>>)> {
         let (sender, receiver) = mpsc::channel(CHANGES_AHEAD);
         let watcher = if enabled { Some(Watcher::start(rules.clone(), sender)?) } else { None };
-        Ok((Watching { watcher: Mutex::new(watcher) }, receiver))
+        Ok((Watching { watcher: Mutex::new(watcher), watched: Mutex::default() }, receiver))
     }
 
-    /// Watches a root; returns what is wrong, if it cannot.
-    pub(crate) fn add(&self, root: &Root) -> Option<String> {
-        let mut watcher = self.watcher.lock().unwrap_or_else(PoisonError::into_inner);
-        watcher.as_mut()?.add(root.id, &root.path).err().map(|problem| problem.0)
+    /// Watches a root that is not watched yet; returns what is wrong, if it cannot, or went wrong since.
+    pub(crate) fn ensure(&self, root: &Root) -> Option<String> {
+        let mut guard = self.watcher.lock().unwrap_or_else(PoisonError::into_inner);
+        let watcher = guard.as_mut()?;
+        let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+        if watched.contains(&root.id) {
+            return watcher.problem(root.id).map(|problem| problem.0);
+        }
+        match watcher.add(root.id, &root.path) {
+            Ok(()) => {
+                watched.insert(root.id);
+                None
+            }
+            Err(problem) => Some(problem.0),
+        }
+    }
+
+    /// Stops watching roots that are none any more: a parent folder took them in.
+    pub(crate) fn keep_only(&self, roots: &[Root]) {
+        let gone: Vec<RootId> = {
+            let watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+            watched.iter().copied().filter(|id| !roots.iter().any(|root| root.id == *id)).collect()
+        };
+        gone.into_iter().for_each(|id| self.remove(id));
     }
 
     /// Stops watching a root.
     pub(crate) fn remove(&self, id: RootId) {
+        self.watched.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
         if let Some(watcher) = self.watcher.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
             watcher.remove(id);
         }
@@ -59,57 +81,37 @@ pub(crate) async fn follow(inner: Arc<Inner>, mut changes: mpsc::Receiver<Vec<Ch
     }
 }
 
+/// Applies what it can; an error with one change or root does not keep the others waiting.
 async fn apply(inner: &Arc<Inner>, batch: Vec<Change>) -> Result<()> {
     let roots = inner.roots().await?;
+    let mut outcome = Ok(());
     for (root_id, changes) in by_root(batch) {
         let Some(root) = roots.iter().find(|it| it.id == root_id) else { continue };
-        if changes.iter().any(|it| matches!(it, ChangeKind::Rescan)) {
-            scan::scan(&inner.catalog, &inner.rules, root, None, &inner.shutdown).await?;
-            continue;
-        }
+        let rescan = changes.contains(&ChangeKind::Rescan);
+        let changes = if rescan { vec![ChangeKind::Rescan] } else { changes };
         for change in changes {
-            apply_one(inner, root, change).await?;
+            outcome = outcome.and(apply_one(inner, root, change).await);
         }
     }
-    let table = inner.tables.writing();
-    scan::bury(&inner.catalog, &table).await?;
+    scan::bury(&inner.catalog, &inner.tables.writing()).await?;
     inner.drain_in_background();
-    Ok(())
+    outcome
 }
 
+/// Looks at the place where something happened as a walk would: one set of rules for both ways in, and the walk knows
+/// when a missing file means a root that is away. For a single file that costs one `lstat`.
 async fn apply_one(inner: &Arc<Inner>, root: &Root, change: ChangeKind) -> Result<()> {
-    let (catalog, id) = (inner.catalog.clone(), root.id);
     match change {
-        ChangeKind::Touched(path) => {
-            // Walking a single file costs one `lstat`, and keeps one set of rules for both ways in.
-            match scan::scan(&inner.catalog, &inner.rules, root, Some(path.clone()), &inner.shutdown).await {
-                Ok(_) => Ok(()),
-                // Gone again before we looked.
-                Err(_) if !exists(&root.path.join(&path)) => {
-                    blocking(move || catalog.remove_paths(id, &[path])).await.map(drop)
-                }
-                Err(error) => Err(error),
-            }
-        }
-        ChangeKind::Removed(path) => {
-            // Editors save by removing and renaming over: what stands there now counts.
-            if exists(&root.path.join(&path)) {
-                scan::scan(&inner.catalog, &inner.rules, root, Some(path), &inner.shutdown).await.map(drop)
-            } else {
-                blocking(move || catalog.remove_paths(id, &[path])).await.map(drop)
-            }
-        }
+        ChangeKind::Touched(path) | ChangeKind::Removed(path) => inner.scan(root, Some(path), &inner.shutdown).await,
         ChangeKind::Renamed { from, to } => {
-            let target = to.clone();
-            blocking(move || catalog.rename_tree(id, &from, &to)).await?;
-            scan::scan(&inner.catalog, &inner.rules, root, Some(target), &inner.shutdown).await.map(drop)
+            let (catalog, id, source, target) = (inner.catalog.clone(), root.id, from.clone(), to.clone());
+            blocking(move || catalog.rename_tree(id, &source, &target)).await?;
+            inner.scan(root, Some(from), &inner.shutdown).await?;
+            inner.scan(root, Some(to), &inner.shutdown).await
         }
-        ChangeKind::Rescan => Ok(()),
+        ChangeKind::Rescan => inner.scan(root, None, &inner.shutdown).await,
     }
-}
-
-fn exists(path: &Path) -> bool {
-    path.symlink_metadata().is_ok()
+    .map(drop)
 }
 
 /// Groups changes by root, in order, without repeats that follow each other.

@@ -128,6 +128,9 @@ pub struct JobSnapshot {
     pub last_error: Option<String>,
     /// Why the job failed.
     pub error: Option<String>,
+    /// The exit code that goes with the error; see [`crate::error::ErrorCode::exit_code`].
+    #[serde(default)]
+    pub error_exit_code: Option<u32>,
 }
 
 /// How much of what was found is in the index: `indexed + skipped + failed + pending = found`.

@@ -235,6 +235,7 @@ impl From<model::JobSnapshot> for wire::JobSnapshot {
             eta_seconds: it.eta_seconds,
             last_error: it.last_error,
             error: it.error,
+            error_exit_code: it.error_exit_code,
         }
     }
 }
@@ -263,6 +264,7 @@ impl TryFrom<wire::JobSnapshot> for model::JobSnapshot {
             eta_seconds: it.eta_seconds,
             last_error: it.last_error,
             error: it.error,
+            error_exit_code: it.error_exit_code,
         })
     }
 }

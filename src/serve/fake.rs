@@ -188,6 +188,7 @@ pub(crate) fn job(state: JobState, files_done: u64) -> JobSnapshot {
         eta_seconds: Some(65.0),
         last_error: Some("a.pdf: damaged".into()),
         error: (state == JobState::Failed).then(|| "the disk is full".into()),
+        error_exit_code: (state == JobState::Failed).then_some(8),
     }
 }
 

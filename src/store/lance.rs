@@ -139,13 +139,18 @@ impl LanceStore {
         files.iter().copied().filter(|it| rows.contains_key(it)).collect()
     }
 
-    /// Adds rows and makes sure there is a keyword index. The caller holds the writer's lock.
+    /// Adds rows. The caller holds the writer's lock, and counts them before it does anything else that can fail: rows
+    /// that are not counted are not deleted when their file is replaced.
     async fn add_rows(&self, batches: Vec<RecordBatch>) -> Result<()> {
-        let first = self.rows().is_empty();
         for batch in batches.into_iter().filter(|it| it.num_rows() > 0) {
             // One fragment a commit: more would only have to be compacted again.
             self.table.add(batch).write_parallelism(1).execute().await.on("write", &self.dir)?;
         }
+        Ok(())
+    }
+
+    /// Makes sure that there is a keyword index, once there are rows.
+    async fn index_words(&self, first: bool) -> Result<()> {
         if first {
             upkeep::ensure_keyword_index(&self.table).await.on("index the words of", &self.dir)?;
         }
@@ -172,6 +177,7 @@ impl Store for LanceStore {
         if batch.num_rows() == 0 && !deleted {
             return Ok(());
         }
+        let first = self.rows().is_empty();
         self.add_rows(vec![batch]).await?;
         let mut counts = BTreeMap::<FileId, u64>::new();
         for file in &files {
@@ -179,6 +185,7 @@ impl Store for LanceStore {
         }
         counts.into_iter().for_each(|(file_id, rows)| self.set_rows(file_id, rows));
         self.change_hot(|hot| files.iter().for_each(|it| hot.add(it.file_id, &it.chunks)));
+        self.index_words(first).await?;
         sync::sync(&self.dir).await
     }
 

@@ -82,6 +82,17 @@ fn filters_apply_before_the_best_are_chosen() {
 }
 
 #[test]
+fn the_same_bytes_under_another_extension_are_read_for_themselves() {
+    let world = World::new().start();
+    world.write("a.md", "# Marked\n\nThe buoy was painted green.");
+    world.index();
+    world.write("a.txt", "# Marked\n\nThe buoy was painted green.");
+    world.index();
+    let answer = world.json(&["ask", "green buoy", "--ext", "txt"]);
+    assert_eq!(answer["hits"][0]["metadata"]["media_type"], "text/plain", "{answer:#}");
+}
+
+#[test]
 fn file_names_are_found_before_any_content_is_read() {
     let world = World::new().start();
     world.write("Taxes 2025.pdf", "%PDF-1.4 nothing");

@@ -67,6 +67,31 @@ fn changes_made_while_the_daemon_was_down_are_found_at_start_and_a_rename_costs_
 }
 
 #[test]
+fn a_root_that_was_away_is_watched_again_when_it_is_back() {
+    let world = World::new().start();
+    world.write("a.md", "The archive of letters.");
+    world.index();
+    let away = world.files().with_file_name("away");
+    std::fs::rename(world.files(), &away).unwrap();
+    assert_eq!(world.fails(&["index"]).0, 3);
+    std::fs::rename(&away, world.files()).unwrap();
+    world.index();
+    assert!(world.json(&["status"])["degraded"].as_array().unwrap().is_empty());
+    world.write("b.md", "A recipe for quince jelly.");
+    world.until("a new file is found", FRESH, |it| it.paths(&["quince jelly"])[0] == "b.md");
+}
+
+#[test]
+fn a_parent_folder_that_becomes_the_root_keeps_the_child_fresh() {
+    let world = World::new().start();
+    world.write("child/a.md", "The archive of letters.");
+    world.ok(&["index", world.files().join("child").to_str().unwrap()]);
+    world.index();
+    world.write("child/b.md", "A recipe for quince jelly.");
+    world.until("a new file in the child is found", FRESH, |it| it.paths(&["quince jelly"])[0] == "child/b.md");
+}
+
+#[test]
 fn an_emptied_or_missing_root_loses_nothing() {
     let world = World::new().start();
     world.write("a.md", "The archive of letters.");

@@ -115,7 +115,7 @@ prop_compose! {
         request in (texts(), any::<bool>(), any::<bool>(), of(any::<u64>())),
         times in (any::<i64>(), of(any::<i64>()), of(any::<i64>())),
         files in any::<[u64; 5]>(), work in any::<[u64; 3]>(), tokens_per_second in number(), eta_seconds in of(number()),
-        last_error in of(".{0,8}"), error in of(".{0,8}"),
+        last_error in of(".{0,8}"), error in of(".{0,8}"), error_exit_code in of(any::<u32>()),
     ) -> JobSnapshot {
         let (paths, full, metadata_only, max_files) = request;
         JobSnapshot {
@@ -123,7 +123,7 @@ prop_compose! {
             created_ms: times.0, started_ms: times.1, finished_ms: times.2,
             files_found: files[0], files_total: files[1], files_done: files[2], files_failed: files[3],
             files_removed: files[4], chunks_written: work[0], chunks_embedded: work[1], tokens_embedded: work[2],
-            tokens_per_second, eta_seconds, last_error, error,
+            tokens_per_second, eta_seconds, last_error, error, error_exit_code,
         }
     }
 }
