@@ -83,7 +83,7 @@ impl Asker {
         };
         let plan = librarian::plan(&request, self.privacy)?;
         let filters = plan.l0_filters.clone().unwrap_or_default();
-        let root = self.root(request.warehouse_root.as_deref())?;
+        let root = self.root(request.warehouse_root.as_deref()).await?;
         let served = self.index.serving();
         let chunks = served.store.chunk_count();
 
@@ -112,15 +112,17 @@ impl Asker {
         Ok(response)
     }
 
-    /// The folder that is asked: the request's, else the configured one, else all.
-    fn root(&self, wanted: Option<&str>) -> Result<Option<PathBuf>> {
+    /// The folder that is asked: the request's, else the configured one, else all. It lies in a root, or holds some.
+    async fn root(&self, wanted: Option<&str>) -> Result<Option<PathBuf>> {
         let Some(path) = wanted.map(PathBuf::from).or_else(|| self.default_root.clone()) else { return Ok(None) };
-        match path.canonicalize() {
-            Ok(path) => Ok(Some(path)),
-            // A root on a disk that is not mounted can still be asked.
-            Err(_) if path.is_absolute() => Ok(Some(path)),
-            Err(error) => Err(Error::io("find", &path, &error)),
+        // A root on a disk that is not mounted can still be asked.
+        let path = path.canonicalize().unwrap_or(path);
+        let roots = self.index.roots().await?;
+        if roots.is_empty() || roots.iter().any(|it| path.starts_with(&it.path) || it.path.starts_with(&path)) {
+            return Ok(Some(path));
         }
+        Err(Error::not_found(format!("`{}` lies in no root", path.display()))
+            .hint("`vic roots` lists them, `vic index PATH` adds one"))
     }
 
     /// The files that pass the filter, before any leg runs.

@@ -35,6 +35,7 @@ fn main() -> ExitCode {
 
 fn run() -> Result<()> {
     let config = Config::load()?;
+    vic::daemon::keep_files_private();
     vic::daemon::start_logging(&config.log_level)?;
     let program = std::env::current_exe().map_err(Error::internal)?;
     let runtime =

@@ -43,7 +43,11 @@ pub(crate) async fn connect_or_start(config: &Config) -> Result<Client> {
         match exited {
             // Somebody else's daemon was faster: it holds the lock and will answer soon.
             Some(status) if status.code() == Some(ErrorCode::Locked.exit_code().into()) => {}
-            Some(status) => return Err(failed(config, log_start, &format!("vicd ended with {status}"))),
+            Some(status) => {
+                let code = status.code().and_then(|it| u8::try_from(it).ok());
+                return Err(last_words(config, log_start, code)
+                    .unwrap_or_else(|| failed(config, log_start, &format!("vicd ended with {status}"))));
+            }
             None => {}
         }
         if Instant::now() > deadline {
@@ -109,6 +113,16 @@ fn detach(command: &mut Command) {
     }
 }
 
+/// The error that the daemon ended with, as it wrote it: `error: ...`, perhaps followed by `hint: ...`.
+fn last_words(config: &Config, log_start: u64, exit_code: Option<u8>) -> Option<Error> {
+    let code = ErrorCode::ALL.into_iter().find(|it| Some(it.exit_code()) == exit_code)?;
+    let log = tail(&config.log_path(), log_start).ok()?;
+    let (_, words) = log.rsplit_once("error: ")?;
+    let (message, hint) = words.split_once("\nhint: ").unwrap_or((words, ""));
+    let error = Error::new(code, message.trim());
+    Some(if hint.is_empty() { error } else { error.hint(hint.trim()) })
+}
+
 /// Says what the last line of the log says.
 fn failed(config: &Config, log_start: u64, problem: &str) -> Error {
     let log_path = config.log_path();
@@ -121,13 +135,18 @@ fn failed(config: &Config, log_start: u64, problem: &str) -> Error {
 
 /// Returns the last line that was written after `start`.
 fn last_line(path: &Path, start: u64) -> io::Result<Option<String>> {
+    let text = tail(path, start)?;
+    Ok(text.lines().rev().map(str::trim).find(|line| !line.is_empty()).map(String::from))
+}
+
+/// Returns the end of what was written after `start`.
+fn tail(path: &Path, start: u64) -> io::Result<String> {
     let mut log = File::open(path)?;
     let length = log.metadata()?.len();
     log.seek(SeekFrom::Start(start.max(length.saturating_sub(LOG_TAIL))))?;
     let mut bytes = Vec::new();
     log.take(LOG_TAIL).read_to_end(&mut bytes)?;
-    let text = String::from_utf8_lossy(&bytes);
-    Ok(text.lines().rev().map(str::trim).find(|line| !line.is_empty()).map(String::from))
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// Says why nobody took the connection.

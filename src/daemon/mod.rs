@@ -21,7 +21,7 @@ use crate::extract::{Tools, WorkerPool};
 use crate::index::{Index, Parts};
 use crate::serve::{self, Listeners};
 
-pub use crate::daemon::process::{Memory, return_memory_early, start_logging};
+pub use crate::daemon::process::{Memory, keep_files_private, return_memory_early, start_logging};
 use crate::daemon::service::{Daemon, Facts};
 
 /// The longest that a daemon at its end waits for the commit that is under way.
@@ -42,6 +42,10 @@ pub async fn run(config: Config, program: PathBuf) -> Result<()> {
 /// # Errors
 /// As [`run`].
 pub async fn run_until(config: Config, program: PathBuf, shutdown: CancellationToken) -> Result<()> {
+    if !config.listen.ip().is_loopback() {
+        return Err(Error::invalid(format!("VIC_LISTEN `{}` is not an address of this machine alone", config.listen))
+            .hint("use 127.0.0.1: there are no keys yet that could guard another"));
+    }
     process::private_dir(&config.data_dir)?;
     let _lock = lock::take(&config)?;
     process::raise_file_limit();

@@ -45,6 +45,11 @@ pub(crate) fn end_on_signal(shutdown: &CancellationToken) -> Result<()> {
     Ok(())
 }
 
+/// Lets every file that this process makes be read by its owner alone, whatever the directory allows.
+pub fn keep_files_private() {
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
+}
+
 /// Makes a directory that only its owner may enter; an existing one must be a directory we can write to.
 pub(crate) fn private_dir(path: &Path) -> Result<()> {
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path).at("create", path)?;

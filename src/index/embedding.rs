@@ -14,7 +14,7 @@ use crate::index::reading::{Facts, Outcome, ReadFile};
 use crate::model::{Chunk, Embedded, FileId, FileRecord, Reason};
 
 /// Files whose chunks are embedded together at most, so that the embedder's threads share enough texts to stay busy.
-const FILES_TOGETHER: usize = 64;
+const FILES_TOGETHER: usize = 32;
 /// Groups in the embedder at the same time: while one waits for its last text the next keeps the threads busy.
 const GROUPS_AT_ONCE: usize = 2;
 /// Texts handed to the embedder in one call at least, if there are as many: progress moves at this grain.
@@ -47,6 +47,7 @@ pub(crate) async fn embed(
     to_store: mpsc::Sender<Vec<Ready>>,
 ) -> Result<()> {
     let mut groups = ReceiverStream::new(files)
+        .take_until(Box::pin(run.cancel.cancelled()))
         .ready_chunks(FILES_TOGETHER)
         .map(|group| embed_group(pipeline, run, group))
         .buffered(GROUPS_AT_ONCE);

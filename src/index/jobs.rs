@@ -180,15 +180,21 @@ async fn scopes(inner: &Arc<Inner>, request: &IndexRequest) -> Result<Vec<Scope>
     let mut scopes = Vec::new();
     for path in &request.paths {
         let path = absolute(path)?;
-        let folder = if path.is_dir() { path.clone() } else { path.parent().unwrap_or(&path).to_path_buf() };
         let roots = inner.roots().await?;
         match scan::below(&roots, &path) {
             Some((root, within)) => {
                 scopes.push((root.clone(), (!within.as_os_str().is_empty()).then_some(within)));
             }
             None => {
-                folder.read_dir().at("read", &folder)?;
-                let root = inner.add_root(&folder).await?;
+                if !path.is_dir() {
+                    return Err(Error::new(
+                        ErrorCode::FailedPrecondition,
+                        format!("`{}` lies in no root", path.display()),
+                    )
+                    .hint("index its folder: a single file is never taken as a reason to read its neighbours"));
+                }
+                path.read_dir().at("read", &path)?;
+                let root = inner.add_root(&path).await?;
                 let within = path.strip_prefix(&root.path).map(PathBuf::from).unwrap_or_default();
                 scopes.push((root, (!within.as_os_str().is_empty()).then_some(within)));
             }

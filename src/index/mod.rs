@@ -16,6 +16,7 @@ mod watching;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -81,6 +82,8 @@ pub(crate) struct Inner {
     engine: tokio::sync::Mutex<()>,
     /// Whoever holds it walks and applies what it saw.
     scanning: tokio::sync::Mutex<()>,
+    /// Whether a run of this daemon broke off and left tries in the catalog.
+    interrupted: AtomicBool,
     /// Jobs that have not ended.
     running: Mutex<BTreeMap<String, (Arc<Progress>, CancellationToken)>>,
     /// What is not as it should be, by part.
@@ -119,6 +122,7 @@ impl Index {
             watching,
             engine: tokio::sync::Mutex::new(()),
             scanning: tokio::sync::Mutex::new(()),
+            interrupted: AtomicBool::new(false),
             running: Mutex::default(),
             degraded: Mutex::default(),
             shutdown,
@@ -288,11 +292,12 @@ impl Inner {
             table: table.clone(),
             readers: self.config.workers,
         };
-        if let Err(error) = pipeline.run(run).await {
-            // The daemon lives: whatever was under way is not to blame.
-            let catalog = self.catalog.clone();
-            blocking(move || catalog.clear_tries()).await?;
-            return Err(error);
+        self.forgive_if_interrupted().await?;
+        let outcome = pipeline.run(run).await;
+        if outcome.is_err() || run.cancel.is_cancelled() {
+            // The daemon lives: whatever was under way is not to blame. A full disk may keep us from saying so now.
+            self.interrupted.store(true, Ordering::Relaxed);
+            outcome.and(self.forgive_if_interrupted().await)?;
         }
         scan::bury(&self.catalog, &table).await?;
         if self.tables.is_switching() {
@@ -303,6 +308,16 @@ impl Inner {
                 self.tables.switch().await?;
                 info!("the new model's index is complete and answers from now on");
             }
+        }
+        Ok(())
+    }
+
+    /// Takes back the tries of files that a failed or cancelled run left.
+    async fn forgive_if_interrupted(&self) -> Result<()> {
+        if self.interrupted.load(Ordering::Relaxed) {
+            let catalog = self.catalog.clone();
+            blocking(move || catalog.clear_tries()).await?;
+            self.interrupted.store(false, Ordering::Relaxed);
         }
         Ok(())
     }
@@ -361,6 +376,10 @@ impl Inner {
     }
 
     async fn add_root(&self, path: &Path) -> Result<Root> {
+        let own = self.config.data_dir.canonicalize().unwrap_or_else(|_| self.config.data_dir.clone());
+        if path.canonicalize().is_ok_and(|it| it.starts_with(&own)) {
+            return Err(Error::invalid(format!("`{}` is vic's own data", path.display())));
+        }
         let (catalog, path) = (self.catalog.clone(), path.to_path_buf());
         let root = blocking(move || catalog.add_root(&path)).await?;
         self.watching.keep_only(&self.roots().await?);

@@ -54,6 +54,7 @@ pub(crate) async fn read(
     to_embed: mpsc::Sender<ReadFile>,
 ) -> Result<()> {
     let mut read = ReceiverStream::new(files)
+        .take_until(Box::pin(run.cancel.cancelled()))
         .map(|record| read_one(pipeline, run.full, &text_budget, record))
         .buffer_unordered(pipeline.readers);
     while let Some(file) = read.next().await {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct IndexRequest {
-    /// Folders or files; empty means every known root. A folder that lies in no root becomes one.
+    /// Folders, or files of a root; empty means every known root. A folder that lies in no root becomes one.
     pub paths: Vec<String>,
     /// Read and embed everything again, changed or not.
     pub full: bool,

@@ -20,11 +20,40 @@ fn wrong_requests_are_one_sentence_and_an_exit_code() {
         (vec!["frobnicate"], 2, "frobnicate"),
         (vec!["ask", "x", "--frobnicate"], 2, "--frobnicate"),
         (vec!["index"], 6, "no folder"),
+        (vec!["index", file.to_str().unwrap()], 6, "lies in no root"),
+        (vec!["index", world.data().to_str().unwrap()], 2, "own data"),
     ] {
         let (got, said) = world.fails(&arguments);
         assert_eq!(got, code, "vic {arguments:?}: {said}");
         assert!(said.contains(named), "vic {arguments:?}: {said}");
         assert!(said.starts_with("error: "), "vic {arguments:?}: {said}");
+    }
+}
+
+#[test]
+fn a_daemon_that_cannot_start_says_why_through_the_command_line() {
+    let world = World::new().with("VIC_EMBED_MODEL", "no-such-model");
+    let (code, said) = world.fails(&["status"]);
+    assert!(code == 3 && said.contains("no-such-model") && said.contains("hint: known are"), "{code}: {said}");
+    let world = World::new().with("VIC_LISTEN", "0.0.0.0:0");
+    let (code, said) = world.fails(&["status"]);
+    assert!(code == 2 && said.contains("0.0.0.0:0"), "{code}: {said}");
+}
+
+#[test]
+fn what_vic_writes_is_for_its_owner_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let world = World::new();
+    // A directory that was there before, open to all.
+    std::fs::create_dir(world.data()).unwrap();
+    std::fs::set_permissions(world.data(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let world = world.start();
+    world.write("a.md", "A note.");
+    world.index();
+    for entry in std::fs::read_dir(world.data()).unwrap() {
+        let entry = entry.unwrap();
+        let mode = entry.metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o077, 0, "{}: {mode:o}", entry.path().display());
     }
 }
 
