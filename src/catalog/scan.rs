@@ -54,10 +54,13 @@ impl Catalog {
         &self,
         root_id: RootId,
         within: Option<&Path>,
-        found: Vec<FoundFile>,
+        mut found: Vec<FoundFile>,
         unreadable: &[PathBuf],
         complete: bool,
     ) -> Result<ScanOutcome> {
+        // A folder that changes while it is listed can give a name twice; the second would look like a new file.
+        found.sort_unstable_by(|a, b| bytes(&a.path).cmp(bytes(&b.path)));
+        found.dedup_by(|a, b| a.path == b.path);
         self.database.write(|db| {
             root_by_id(db, root_id)?;
             let mut known = load(db, root_id, within.unwrap_or(Path::new("")))?;

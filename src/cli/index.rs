@@ -121,7 +121,7 @@ mod tests {
     #[test]
     fn the_exit_code_tells_how_the_job_ended() {
         for (state, code) in
-            [(JobState::Completed, None), (JobState::Cancelled, Some(130)), (JobState::Failed, Some(1))]
+            [(JobState::Completed, None), (JobState::Cancelled, Some(130)), (JobState::Failed, Some(8))]
         {
             assert_eq!(outcome(&fake::job(state, 1)).err().map(|it| it.code.exit_code()), code);
         }

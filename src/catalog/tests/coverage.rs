@@ -131,3 +131,14 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_name_that_a_walk_gives_twice_is_one_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let catalog = Catalog::open(&dir.path().join("catalog.sqlite")).unwrap();
+    let root = catalog.add_root(dir.path()).unwrap();
+    // 4 and 9 share an inode: taken twice, 4 would look like a second name that 9 moved to.
+    catalog.apply_scan(root.id, None, vec![found(9, 3), found(4, 0)], &[], true).unwrap();
+    catalog.apply_scan(root.id, None, vec![found(4, 0), found(4, 3)], &[], true).unwrap();
+    assert_eq!(catalog.coverage(None).unwrap().found, 1);
+}
