@@ -322,7 +322,7 @@ async fn load(table: &Table, dir: &Path, dimension: usize) -> Result<HotVectors>
     let query = table.query().select(Select::columns(&["chunk_id", "file_id", "vector"]));
     let mut stream = query.execute().await.map_err(as_damage).on("read", dir)?;
     let mut hot = HotVectors::new(dimension);
-    while let Some(batch) = stream.try_next().await.map_err(|it| as_damage(it.into())).on("read", dir)? {
+    while let Some(batch) = stream.try_next().await.map_err(as_damage).on("read", dir)? {
         for (hit, vector) in hot_rows(&batch)? {
             hot.push(hit.file_id, hit.chunk_id, &vector);
         }
@@ -339,7 +339,7 @@ async fn count_rows(table: &Table, dir: &Path) -> Result<BTreeMap<FileId, u64>> 
     let query = table.query().select(Select::columns(&["file_id"]));
     let mut stream = query.execute().await.map_err(as_damage).on("read", dir)?;
     let mut rows = BTreeMap::new();
-    while let Some(batch) = stream.try_next().await.map_err(|it| as_damage(it.into())).on("read", dir)? {
+    while let Some(batch) = stream.try_next().await.map_err(as_damage).on("read", dir)? {
         for file_id in schema::file_ids(&batch)?.values() {
             *rows.entry(*file_id).or_default() += 1;
         }
