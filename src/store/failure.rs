@@ -34,8 +34,15 @@ fn explain(error: &lancedb::Error, action: &str, dir: &Path) -> Error {
 
 /// The library's messages carry source locations and repeat themselves; the first line says it.
 fn first_line(error: &lancedb::Error) -> String {
-    let text = error.to_string();
-    text.lines().next().unwrap_or_default().to_owned()
+    without_location(error.to_string().lines().next().unwrap_or_default()).to_owned()
+}
+
+/// Cuts `, /some/where/file.rs:12:34` off the end: the place in the library's source where the error was made.
+fn without_location(line: &str) -> &str {
+    match line.rsplit_once(", ") {
+        Some((message, place)) if place.contains(".rs:") && !place.contains(' ') => message,
+        Some(_) | None => line,
+    }
 }
 
 fn code(error: &lancedb::Error) -> ErrorCode {
@@ -83,6 +90,15 @@ fn code_of_text(text: &str, damaged: bool) -> ErrorCode {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_library_keeps_its_source_locations_to_itself() {
+        assert_eq!(
+            without_location("no space left (os error 28), /x/lance/src/commit.rs:1663:50"),
+            "no space left (os error 28)"
+        );
+        assert_eq!(without_location("cannot read a, b"), "cannot read a, b");
+    }
 
     #[test]
     fn a_full_disk_and_damage_are_told_apart() {
