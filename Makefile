@@ -20,8 +20,8 @@ run: build models ## Builds, starts the daemon on data/ and asks it a few questi
 	                 "Where does the code throw away a single wild sample?"; do \
 	  printf '\n\033[1m$$ vic ask "%s"\033[0m\n' "$$question"; $(SAMPLE) vic ask --limit 3 --format human "$$question"; done
 	@printf '\n'; $(SAMPLE) vic status
-	@printf '\nThe daemon goes on. Talk to it: %s vic ask "..."\nStop it: %s vic daemon stop\n' \
-	  "VIC_DATA_DIR=$(or $(VIC_DATA_DIR),$(CURDIR)/.vic)" "VIC_DATA_DIR=$(or $(VIC_DATA_DIR),$(CURDIR)/.vic)"
+	@printf '\nThe daemon goes on. Talk to it, and stop it:\n  export VIC_DATA_DIR=%s PATH=%s:$$PATH\n  vic ask "..."\n  vic daemon stop\n' \
+	  "$(or $(VIC_DATA_DIR),$(CURDIR)/.vic)" "$(BIN)"
 
 .PHONY: build
 build: tools ## Builds vicd and vic
