@@ -6,13 +6,13 @@
   quality.py known FOLDER COLLECTION a folder of files, and queries.jsonl + qrels/test.tsv whose ids are paths that end
                                      as the files' do; prints how often the right file is first and in the top ten.
   quality.py latency COLLECTION      20,000 files of 52 words out of corpus.jsonl, asked queries.jsonl one by one; prints
-                                     the time of the whole command, its memory, and the memory of all processes.
+                                     the time of the whole command and the daemon's memory.
   quality.py words FOLDER EXPECTED   a folder of files, and one of texts named as the files' paths with `__` for `/` and
                                      `.txt` added; prints the median recall of words by extension.
 
 Needs `vic` and `vicd` on the PATH. Works in a data directory of its own, which it removes.
 """
-import json, math, os, re, resource, shutil, statistics, subprocess, sys, tempfile, time, unicodedata, urllib.parse
+import json, math, os, re, shutil, statistics, subprocess, sys, tempfile, time, unicodedata, urllib.parse
 from collections import Counter, defaultdict
 from pathlib import Path
 
@@ -129,10 +129,9 @@ def latency(collection, files=20_000, words_a_file=52, questions=150):
             times.append(time.time() - begun)
         times.sort()
         status = json.loads(vic.run("status", "--format", "json"))
-        command = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
         print(f"{status['chunks']} chunks, {len(times)} questions: median {statistics.median(times) * 1e3:.0f} ms, "
-              f"90th percentile {times[len(times) * 9 // 10] * 1e3:.0f} ms for the whole command; the command took at most "
-              f"{command:.0f} MiB, the daemon has {status['rss_mib']:.0f} MiB")
+              f"90th percentile {times[len(times) * 9 // 10] * 1e3:.0f} ms for the whole command; the daemon has "
+              f"{status['rss_mib']:.0f} MiB")
 
 
 def words_of(text):
