@@ -39,8 +39,8 @@
 //! - No stage calls another: each takes values and gives values; the order lives in `index`.
 //! - Only `warehouse`, `extract`, `catalog`, `store` and the model files of `embed` read or write files of users and of
 //!   the index; `ask` reads a passage again, through `warehouse`.
-//! - Only `embed`'s remote backends and `serve` open sockets, and every outbound one passes [`embed::egress`], which
-//!   knows the privacy mode.
+//! - Only `embed` (remote backends and model downloads) reaches out, and every connection passes [`embed::egress`], which
+//!   knows the privacy mode. `daemon` binds the listeners that `serve` is handed; `client` talks to them.
 //! - A bad file is recorded data (a state and one [`model::Reason`]), never a failure of the pipeline.
 //! - The catalog marks a file indexed only after the store has it on disk.
 //! - `indexed + skipped + failed + pending = found`, always.
