@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use crate::ask::citation::Standing;
 use crate::ask::excerpt;
 use crate::ask::fuse::Fused;
-use crate::model::{Chunk, FileRecord, L0Filters, QueryPlan, SearchHit, Tier};
+use crate::model::{Chunk, FileRecord, QueryPlan, SearchHit, Tier};
 
 /// Sentences of the answer's summary at most.
 const SUMMARY_HITS: usize = 3;
@@ -23,7 +23,6 @@ pub(crate) struct Found {
 /// Makes a hit of a chunk.
 pub(crate) fn from_chunk(
     plan: &QueryPlan,
-    filters: &L0Filters,
     record: &FileRecord,
     chunk: &Chunk,
     fused: &Fused,
@@ -50,7 +49,7 @@ pub(crate) fn from_chunk(
     let present = excerpt::words_present(&words, &chunk.text);
     let words_matched = present.len();
     let mut layers = vec![Tier::L1.name().to_string()];
-    if *filters != L0Filters::default() {
+    if plan.l0_filters.is_some() {
         layers.insert(0, Tier::L0.name().into());
     }
     let hit = SearchHit {
@@ -97,7 +96,7 @@ pub(crate) fn summary(plan: &QueryPlan, hits: &[Found]) -> Option<String> {
     (!quoted.is_empty() && plan.intent == "search").then(|| quoted.join("\n"))
 }
 
-fn shown_path(record: &FileRecord, member: Option<&str>) -> String {
+pub(crate) fn shown_path(record: &FileRecord, member: Option<&str>) -> String {
     let path = record.found.path.to_string_lossy();
     member.map_or_else(|| path.to_string(), |member| format!("{path}!/{member}"))
 }

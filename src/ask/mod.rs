@@ -4,11 +4,14 @@
 //! [`fuse`] has the formula of the score, [`filter`] the metadata, [`citation`] the check against the file.
 
 mod citation;
+mod events;
 mod excerpt;
 mod filter;
 pub mod fuse;
+mod grep;
 mod hit;
 mod phrase;
+mod similar;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -16,6 +19,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::ask::citation::Standing;
+use crate::ask::events::Events;
 use crate::ask::fuse::{Fused, Weights};
 use crate::ask::hit::Found;
 use crate::catalog::Catalog;
@@ -23,8 +27,8 @@ use crate::error::{Error, Result};
 use crate::index::{Index, Served};
 use crate::librarian;
 use crate::model::{
-    AskRequest, AskResponse, ChunkId, FileFilter, FileId, FileRecord, L0Filters, LegHit, PrivacyMode, QueryPlan,
-    ResponseStats, SearchHit, StoredChunk,
+    AskEvent, AskRequest, AskResponse, ChunkId, FileFilter, FileId, FileRecord, L0Filters, LegHit, PrivacyMode,
+    QueryPlan, ResponseStats, SearchHit, StoredChunk,
 };
 use crate::store::{FileSet, KeywordQuery};
 
@@ -76,12 +80,14 @@ impl Asker {
     /// # Errors
     /// The request is wrong, or the index cannot be read.
     pub async fn ask(&self, request: AskRequest) -> Result<AskResponse> {
+        self.run(request, &Events::none()).await
+    }
+
+    async fn run(&self, request: AskRequest, events: &Events) -> Result<AskResponse> {
         let begun = Instant::now();
-        let limit = match request.limit.unwrap_or(DEFAULT_LIMIT) {
-            limit @ 1..=MAX_LIMIT => limit as usize,
-            other => return Err(Error::invalid(format!("limit {other} is not between 1 and {MAX_LIMIT}"))),
-        };
+        let limit = limit(request.limit)?;
         let plan = librarian::plan(&request, self.privacy)?;
+        events.send(AskEvent::Plan(plan.clone())).await;
         let filters = plan.l0_filters.clone().unwrap_or_default();
         let root = self.root(request.warehouse_root.as_deref()).await?;
         let served = self.index.serving();
@@ -89,6 +95,7 @@ impl Asker {
 
         let mut warnings = Vec::new();
         let filter = filter::resolve(&filters, root.as_deref())?;
+        let mut merged = 0;
         let hits = if chunks == 0 {
             warnings.push("nothing is indexed yet: only file names were searched; run `vic index`".to_string());
             self.by_name(&plan, &filter, limit).await?
@@ -96,9 +103,11 @@ impl Asker {
             let files = self.allowed(&filter).await?;
             let legs = self.legs(&served, &plan, &files, limit).await?;
             warnings.extend(legs.warnings);
-            self.answer(&served, &plan, &filters, legs.fused, limit, &mut warnings).await?
+            merged = legs.fused.len();
+            self.answer(&served, &plan, legs.fused, limit, &mut warnings).await?
         };
-        self.warn_of_pending(&mut warnings).await?;
+        events.send(AskEvent::Hits(hits.iter().map(|it| it.hit.clone()).collect())).await;
+        warnings.extend(self.pending_warning().await?);
         let mut response = AskResponse {
             answer_summary: hit::summary(&plan, &hits),
             query_plan: plan,
@@ -106,10 +115,29 @@ impl Asker {
             hits: hits.into_iter().map(|it| it.hit).collect(),
             warnings,
         };
-        let mut response_stats = self.stats(&served, root.as_deref(), &response.hits, chunks).await?;
+        if let Some(summary) = &response.answer_summary {
+            events.send(AskEvent::Text(summary.clone())).await;
+        }
+        let mut response_stats = self.stats(&served, root.as_deref(), &response.hits, merged).await?;
         response_stats.latency_ms = Some(begun.elapsed().as_secs_f64() * 1e3);
         response.stats = Some(response_stats);
         Ok(response)
+    }
+
+    /// The plan of a request that is no question.
+    fn bare_plan(&self, intent: &str, request: AskRequest) -> QueryPlan {
+        QueryPlan {
+            intent: intent.into(),
+            l0_filters: (request.filters != L0Filters::default()).then_some(request.filters),
+            l1_query_text: None,
+            l1_threshold: None,
+            requires_l2: false,
+            l2_skills: Vec::new(),
+            l2_top_k: None,
+            privacy_mode: request.privacy_mode.unwrap_or(self.privacy),
+            raw_user_text: request.query,
+            planner_model_id: None,
+        }
     }
 
     /// The folder that is asked: the request's, else the configured one, else all. It lies in a root, or holds some.
@@ -179,7 +207,6 @@ impl Asker {
         &self,
         served: &Served,
         plan: &QueryPlan,
-        filters: &L0Filters,
         fused: Vec<Fused>,
         limit: usize,
         warnings: &mut Vec<String>,
@@ -193,7 +220,7 @@ impl Asker {
             chunks.into_iter().map(|it| ((it.file_id, it.chunk.id.clone()), it)).collect();
         let records: HashMap<FileId, FileRecord> = records.into_iter().map(|it| (it.id, it)).collect();
         prefer_phrases(&phrase::words(&plan.raw_user_text), &mut top, &chunks);
-        let (question, filters) = (plan.clone(), filters.clone());
+        let question = plan.clone();
         let (found, changed, gone) = crate::index::blocking(move || {
             let mut found = Vec::new();
             let mut changed = Vec::new();
@@ -212,7 +239,7 @@ impl Asker {
                 if standing == Standing::Changed {
                     changed.push(record.found.path.display().to_string());
                 }
-                found.push(hit::from_chunk(&question, &filters, record, &stored.chunk, &fused, standing));
+                found.push(hit::from_chunk(&question, record, &stored.chunk, &fused, standing));
             }
             Ok((found, changed, gone))
         })
@@ -235,13 +262,11 @@ impl Asker {
         Ok(records.iter().map(|record| hit::from_name(&words, record)).collect())
     }
 
-    async fn warn_of_pending(&self, warnings: &mut Vec<String>) -> Result<()> {
+    async fn pending_warning(&self) -> Result<Vec<String>> {
         let catalog = self.catalog.clone();
         let pending = crate::index::blocking(move || catalog.pending_count(None)).await?;
-        if pending > 0 {
-            warnings.push(format!("{pending} files are not indexed yet; `vic status` shows the progress"));
-        }
-        Ok(())
+        let warning = format!("{pending} files are not indexed yet; `vic status` shows the progress");
+        Ok(if pending > 0 { vec![warning] } else { Vec::new() })
     }
 
     async fn stats(
@@ -249,7 +274,7 @@ impl Asker {
         served: &Served,
         root: Option<&Path>,
         hits: &[SearchHit],
-        chunks: u64,
+        merged: usize,
     ) -> Result<ResponseStats> {
         let roots = self.index.roots().await?;
         let warehouse_root = match root {
@@ -260,7 +285,7 @@ impl Asker {
         for hit in hits {
             *hits_by_tier.entry(hit.tier.clone()).or_insert(0) += 1;
         }
-        let indexed = served.store.file_ids().await?.len() as u64;
+        let chunks = served.store.chunk_count();
         let tiered = chunks > 0;
         let seen = if tiered { None } else { Some(self.index.coverage().await?.found) };
         Ok(ResponseStats {
@@ -270,12 +295,20 @@ impl Asker {
             latency_ms: None,
             embed_model: served.embedder.as_ref().filter(|_| tiered).map(|it| it.name().to_string()),
             chunk_rows_indexed: tiered.then_some(chunks),
-            unique_paths_in_index: tiered.then_some(indexed),
-            l1_candidates_merged: tiered.then_some(indexed),
+            unique_paths_in_index: tiered.then_some(merged as u64),
+            l1_candidates_merged: tiered.then_some(merged as u64),
             hits_returned: hits.len() as u64,
             hits_by_tier,
             filesystem_files_seen: seen,
         })
+    }
+}
+
+/// The number of hits to return.
+fn limit(wanted: Option<u32>) -> Result<usize> {
+    match wanted.unwrap_or(DEFAULT_LIMIT) {
+        limit @ 1..=MAX_LIMIT => Ok(limit as usize),
+        other => Err(Error::invalid(format!("limit {other} is not between 1 and {MAX_LIMIT}"))),
     }
 }
 

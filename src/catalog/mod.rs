@@ -7,6 +7,7 @@
 //! Commits of the catalog are synced (`synchronous=FULL`): a mark says that the store has a file on disk, and a try has
 //! to outlive the crash that it causes. Scans and marks come in batches, so that a sync is paid per batch.
 
+mod audit;
 mod database;
 mod filter;
 mod jobs;
@@ -25,6 +26,7 @@ use std::sync::Arc;
 
 use rusqlite::OptionalExtension;
 
+pub use audit::AuditLog;
 pub use jobs::Jobs;
 pub use mark::{IndexedMark, MAX_TRIES, ReasonMark, RequeueScope};
 pub use scan::ScanOutcome;

@@ -34,6 +34,9 @@ pub(crate) struct Args {
     /// What may leave the machine: local_only, cloud_reasoning_ok or cloud_embedding_ok
     #[arg(long, value_parser = privacy_mode, value_name = "MODE")]
     privacy_mode: Option<PrivacyMode>,
+    /// Tell every leg's rank and score for each hit
+    #[arg(long)]
+    explain: bool,
     #[command(flatten)]
     filter: FilterArgs,
 }
@@ -55,6 +58,8 @@ pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> R
         warehouse_root: args.root.as_deref().map(values::absolute).transpose()?,
         limit: Some(args.limit),
         filters: args.filter.l0(),
+        explain: args.explain,
+        plan: None,
     };
     let response = Client::connect_or_start(config).await?.ask(request).await?;
     let format = args.format.unwrap_or(if printer.terminal { Format::Human } else { Format::Json });

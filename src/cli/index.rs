@@ -8,7 +8,7 @@ use crate::cli::{jobs, status, values};
 use crate::client::Client;
 use crate::config::Config;
 use crate::error::{Error, ErrorCode, Result};
-use crate::model::{IndexRequest, JobSnapshot, JobState};
+use crate::model::{IndexRequest, JobSnapshot, JobState, OcrMode};
 
 /// Arguments of `vic index`.
 #[derive(Debug, clap::Args)]
@@ -27,11 +27,18 @@ pub(crate) struct Args {
     /// Stay until the job has ended (the default)
     #[arg(long, conflicts_with = "no_wait")]
     wait: bool,
+    /// Whether pictures of text are read: auto (pages without a text layer, and images), never or always
+    #[arg(long, value_parser = ocr_mode, default_value = "auto", value_name = "MODE")]
+    ocr: OcrMode,
     /// Print the job's id and go
     #[arg(long)]
     no_wait: bool,
     #[command(flatten)]
     output: FormatArgs,
+}
+
+fn ocr_mode(name: &str) -> Result<OcrMode, String> {
+    OcrMode::from_name(name).ok_or_else(|| "use `auto`, `never` or `always`".to_string())
 }
 
 /// Indexes, and prints how it went.
@@ -41,6 +48,7 @@ pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> R
         full: args.full,
         metadata_only: args.metadata_only,
         max_files: args.max_files,
+        ocr: args.ocr,
     };
     let client = Client::connect_or_start(config).await?;
     let job = client.start_index(request).await?;

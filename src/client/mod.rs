@@ -14,7 +14,8 @@ use tonic::transport::{Channel, Endpoint, Uri};
 use crate::config::Config;
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::{
-    AskRequest, AskResponse, Document, FileFilter, FileRecord, IndexRequest, JobSnapshot, Root, Status,
+    AskEvent, AskRequest, AskResponse, AuditRecord, Document, FileFilter, FileRecord, GrepRequest, GrepResponse,
+    IndexRequest, JobSnapshot, Root, SimilarRequest, Status,
 };
 use crate::serve::{MAX_RESPONSE, into_all, status, try_into_all, wire};
 
@@ -91,6 +92,39 @@ impl Client {
     /// As the daemon says.
     pub async fn search(&self, request: AskRequest) -> Result<AskResponse> {
         reply(self.stub().search(wire::AskRequest::from(request)).await)?.try_into()
+    }
+
+    /// Answers a question step by step.
+    ///
+    /// # Errors
+    /// As the daemon says, at once or as an item.
+    pub async fn ask_stream(&self, request: AskRequest) -> Result<impl Stream<Item = Result<AskEvent>> + Send + use<>> {
+        let stream = reply(self.stub().ask_stream(wire::AskRequest::from(request)).await)?;
+        Ok(stream.map(|item| item.map_err(|status| call_error(&status))?.try_into()))
+    }
+
+    /// Finds files like a file.
+    ///
+    /// # Errors
+    /// `NotFound`, and as the daemon says.
+    pub async fn similar(&self, request: SimilarRequest) -> Result<AskResponse> {
+        reply(self.stub().similar(wire::SimilarRequest::from(request)).await)?.try_into()
+    }
+
+    /// Finds lines of the indexed text.
+    ///
+    /// # Errors
+    /// As the daemon says.
+    pub async fn grep(&self, request: GrepRequest) -> Result<GrepResponse> {
+        Ok(reply(self.stub().grep(wire::GrepRequest::from(request)).await)?.into())
+    }
+
+    /// Returns at most `limit` outbound requests (at most 10,000; 0 is 100), newest first.
+    ///
+    /// # Errors
+    /// As the daemon says.
+    pub async fn audit(&self, limit: u32) -> Result<Vec<AuditRecord>> {
+        try_into_all(reply(self.stub().list_audit(wire::ListAuditRequest { limit }).await)?.records)
     }
 
     /// Starts an index job and returns its first snapshot.

@@ -142,6 +142,11 @@ impl Config {
         self.data_dir.join("vectors.sqlite")
     }
 
+    /// The SQLite file of outbound requests.
+    pub fn audit_path(&self) -> PathBuf {
+        self.data_dir.join("audit.sqlite")
+    }
+
     /// The daemon's log.
     pub fn log_path(&self) -> PathBuf {
         self.data_dir.join("vicd.log")

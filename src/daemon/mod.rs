@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::info;
 
 use crate::ask::Asker;
-use crate::catalog::{Catalog, Jobs};
+use crate::catalog::{AuditLog, Catalog, Jobs};
 use crate::config::Config;
 use crate::embed::models::ModelStore;
 use crate::error::{Error, ErrorCode, IoContext, Result};
@@ -75,8 +75,9 @@ pub async fn run_until(config: Config, program: PathBuf, shutdown: CancellationT
         config.warehouse_root.clone(),
         config.db_path.clone(),
     );
+    let audit = Arc::new(AuditLog::open(&config.audit_path())?);
     let facts = Facts { listen: tcp, data_dir: config.data_dir.clone(), privacy: config.privacy_mode };
-    let daemon = Arc::new(Daemon::new(facts, catalog.clone(), index.clone(), asker, embedder, pool, shutdown.clone()));
+    let daemon = Arc::new(Daemon::new(facts, catalog.clone(), index.clone(), asker, embedder, pool, audit, shutdown.clone()));
     write_address(&config, &tcp.to_string())?;
     info!(pid = std::process::id(), %tcp, data = %config.data_dir.display(), "vicd is ready");
     let outcome = serve::run(daemon, listeners, shutdown.clone()).await;

@@ -5,18 +5,19 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::ask::Asker;
-use crate::catalog::Catalog;
+use crate::catalog::{AuditLog, Catalog};
 use crate::daemon::process::Memory;
 use crate::embed::Embedder;
 use crate::error::{Error, ErrorCode, IoContext, Result};
 use crate::extract::WorkerPool;
 use crate::index::{self, Index};
 use crate::model::{
-    AskRequest, AskResponse, Document, FileFilter, FileRecord, IndexRequest, JobSnapshot, PrivacyMode, Root, Status,
+    AskEvent, AskRequest, AskResponse, AuditRecord, Document, FileFilter, FileRecord, GrepRequest, GrepResponse,
+    IndexRequest, JobSnapshot, PrivacyMode, Root, SimilarRequest, Status,
 };
 use crate::serve::Service;
 use crate::warehouse::{OpenProblem, open_beneath};
@@ -37,6 +38,7 @@ pub(crate) struct Daemon {
     asker: Asker,
     embedder: Arc<dyn Embedder>,
     pool: Arc<WorkerPool>,
+    audit: Arc<AuditLog>,
     shutdown: CancellationToken,
     started: Instant,
 }
@@ -50,9 +52,10 @@ impl Daemon {
         asker: Asker,
         embedder: Arc<dyn Embedder>,
         pool: Arc<WorkerPool>,
+        audit: Arc<AuditLog>,
         shutdown: CancellationToken,
     ) -> Daemon {
-        Daemon { facts, catalog, index, asker, embedder, pool, shutdown, started: Instant::now() }
+        Daemon { facts, catalog, index, asker, embedder, pool, audit, shutdown, started: Instant::now() }
     }
 }
 
@@ -60,6 +63,23 @@ impl Daemon {
 impl Service for Daemon {
     async fn ask(&self, request: AskRequest) -> Result<AskResponse> {
         self.asker.ask(request).await
+    }
+
+    async fn ask_stream(&self, request: AskRequest) -> Result<mpsc::Receiver<Result<AskEvent>>> {
+        self.asker.ask_stream(request).await
+    }
+
+    async fn similar(&self, request: SimilarRequest) -> Result<AskResponse> {
+        self.asker.similar(request).await
+    }
+
+    async fn grep(&self, request: GrepRequest) -> Result<GrepResponse> {
+        self.asker.grep(request).await
+    }
+
+    async fn audit(&self, limit: u32) -> Result<Vec<AuditRecord>> {
+        let log = self.audit.clone();
+        index::blocking(move || log.list(limit as usize)).await
     }
 
     async fn start_index(&self, request: IndexRequest) -> Result<JobSnapshot> {

@@ -39,7 +39,7 @@ impl Tier {
 }
 
 /// A piece of a document, small enough to embed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Chunk {
     /// Its id.
     pub id: ChunkId,

@@ -4,9 +4,42 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::Reason;
 
+/// A rectangle on a page as it is displayed: fractions of its width and height, 0 to 1, from the top left corner.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Region {
+    /// Left edge.
+    pub left: f32,
+    /// Top edge.
+    pub top: f32,
+    /// Right edge.
+    pub right: f32,
+    /// Bottom edge.
+    pub bottom: f32,
+}
+
+impl Region {
+    /// Returns the smallest rectangle that holds both.
+    pub fn union(self, other: Region) -> Region {
+        Region {
+            left: self.left.min(other.left),
+            top: self.top.min(other.top),
+            right: self.right.max(other.right),
+            bottom: self.bottom.max(other.bottom),
+        }
+    }
+
+    /// Says where on the page its centre lies, in thirds: `top left`, `centre`, `bottom`.
+    pub fn place(self) -> &'static str {
+        let third = |low: f32, high: f32| ((low + high) / 2.0 * 3.0).clamp(0.0, 2.9) as usize;
+        const NAMES: [[&str; 3]; 3] =
+            [["top left", "top", "top right"], ["left", "centre", "right"], ["bottom left", "bottom", "bottom right"]];
+        NAMES[third(self.top, self.bottom)][third(self.left, self.right)]
+    }
+}
+
 /// Where a piece of text stands in its file. Every field is 1-based and inclusive unless it says otherwise, and absent
 /// where the format has no such thing.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Anchor {
     /// Page of a PDF or slide of a presentation.
@@ -39,6 +72,9 @@ pub struct Anchor {
     /// Symbol of source code, e.g. `impl Parser::next`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub symbol: Option<String>,
+    /// Rectangle on the page, where layout was looked at.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub region: Option<Region>,
     /// True when the text is exactly the bytes `byte_start..byte_end` of the file, as UTF-8.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub verbatim: bool,
@@ -49,6 +85,7 @@ impl Anchor {
     pub fn place(&self) -> String {
         let mut parts = Vec::new();
         parts.extend(self.page.map(|page| format!("page {page}")));
+        parts.extend(self.region.map(|region| region.place().to_string()));
         parts.extend(self.sheet.as_ref().map(|sheet| format!("sheet {sheet}")));
         parts.extend(self.cell.clone());
         parts.extend(self.part.clone());
@@ -80,7 +117,7 @@ pub enum BlockKind {
 }
 
 /// One piece of a document. Never empty.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Block {
     /// Its role.
     pub kind: BlockKind,
@@ -91,7 +128,7 @@ pub struct Block {
 }
 
 /// The text of one file.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Document {
     /// Title as the file itself states it (metadata or first heading), not its name.
     pub title: Option<String>,

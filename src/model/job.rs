@@ -14,6 +14,40 @@ pub struct IndexRequest {
     pub metadata_only: bool,
     /// Read at most this many files; the rest stay pending.
     pub max_files: Option<u64>,
+    /// Whether pictures of text are read.
+    pub ocr: OcrMode,
+}
+
+/// When an index job reads pictures of text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OcrMode {
+    /// Pages of PDFs without a text layer, and images, when the models are there.
+    #[default]
+    Auto,
+    /// Nothing; a question may still do so for its best hits.
+    Never,
+    /// Every page of a PDF and every image, whatever text layer it has.
+    Always,
+}
+
+impl OcrMode {
+    /// Every mode.
+    pub const ALL: [OcrMode; 3] = [OcrMode::Auto, OcrMode::Never, OcrMode::Always];
+
+    /// Returns the snake_case name.
+    pub fn name(self) -> &'static str {
+        match self {
+            OcrMode::Auto => "auto",
+            OcrMode::Never => "never",
+            OcrMode::Always => "always",
+        }
+    }
+
+    /// Returns the mode of that [`OcrMode::name`].
+    pub fn from_name(name: &str) -> Option<OcrMode> {
+        OcrMode::ALL.into_iter().find(|it| it.name() == name)
+    }
 }
 
 /// Where a job stands.

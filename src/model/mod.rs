@@ -11,7 +11,10 @@ mod job;
 mod query;
 
 pub use chunk::{Chunk, ChunkId, Embedded, FileChunks, LegHit, StoredChunk, Tier, TokenCounter};
-pub use document::{Anchor, Block, BlockKind, Document, ExtractFailure, ExtractLimits};
+pub use document::{Anchor, Block, BlockKind, Document, ExtractFailure, ExtractLimits, Region};
 pub use file::{ContentHash, FileFilter, FileId, FileKind, FileRecord, FileState, FoundFile, Reason, Root, RootId};
-pub use job::{Coverage, IndexRequest, JobSnapshot, JobState, Phase, Status};
-pub use query::{AskRequest, AskResponse, L0Filters, PrivacyMode, QueryPlan, ResponseStats, SearchHit};
+pub use job::{Coverage, IndexRequest, JobSnapshot, JobState, OcrMode, Phase, Status};
+pub use query::{
+    AskEvent, AskRequest, AskResponse, AuditRecord, GrepMatch, GrepRequest, GrepResponse, L0Filters, PrivacyMode,
+    QueryPlan, ResponseStats, SearchHit, SimilarRequest,
+};

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::model::Anchor;
+
 /// What may leave the machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -174,4 +176,102 @@ pub struct AskRequest {
     pub limit: Option<u32>,
     /// Filters that are added to those the librarian finds.
     pub filters: L0Filters,
+    /// Whether each hit's metadata tells every leg's rank and score under `explain`.
+    pub explain: bool,
+    /// A plan to carry out instead of making one.
+    pub plan: Option<QueryPlan>,
+}
+
+/// One message of a streamed answer, in this order: the plan once, the hits (again when L2 changed them), the summary
+/// piece by piece, and the whole answer at the end.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case", tag = "event", content = "data")]
+pub enum AskEvent {
+    /// What will be carried out.
+    Plan(QueryPlan),
+    /// Hits so far, best first.
+    Hits(Vec<SearchHit>),
+    /// The next piece of the summary.
+    Text(String),
+    /// The whole answer; nothing follows. Its summary is the checked one and may differ from the pieces.
+    Done(Box<AskResponse>),
+}
+
+/// Which files are like this one?
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SimilarRequest {
+    /// Absolute path of an indexed file.
+    pub path: String,
+    /// Only below this folder.
+    pub warehouse_root: Option<String>,
+    /// Most hits, 1 to 1000.
+    pub limit: Option<u32>,
+    /// Metadata filters.
+    pub filters: L0Filters,
+}
+
+/// Where does a regular expression match in the indexed text?
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct GrepRequest {
+    /// Regular expression of the `regex` crate, matched line by line.
+    pub pattern: String,
+    /// Whether case is folded.
+    pub ignore_case: bool,
+    /// Whether the pattern is plain text.
+    pub fixed: bool,
+    /// Only below this folder.
+    pub warehouse_root: Option<String>,
+    /// Most lines, 1 to 10000.
+    pub limit: Option<u32>,
+    /// Metadata filters.
+    pub filters: L0Filters,
+}
+
+/// One line that matches.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GrepMatch {
+    /// Path relative to its root; `archive.zip!/member` inside archives.
+    pub path: String,
+    /// Absolute path of the file on disk.
+    pub absolute_path: String,
+    /// Where the line stands, as exactly as its format tells.
+    pub anchor: Anchor,
+    /// The line.
+    pub line: String,
+    /// First byte of the match in `line`.
+    pub start: u32,
+    /// One past its last byte.
+    pub end: u32,
+}
+
+/// All lines that match, by path and place.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct GrepResponse {
+    /// The lines.
+    pub matches: Vec<GrepMatch>,
+    /// Files that were searched.
+    pub files_searched: u64,
+    /// True when the limit cut the list short.
+    pub truncated: bool,
+    /// What the user should know.
+    pub warnings: Vec<String>,
+}
+
+/// One outbound request that was made or refused, as the audit log keeps it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AuditRecord {
+    /// Milliseconds since the epoch.
+    pub time_ms: i64,
+    /// Scheme, host and port.
+    pub destination: String,
+    /// Bytes of the request's body; 0 when it was refused.
+    pub bytes: u64,
+    /// What for: `embedding`, `reasoning`, `download`.
+    pub purpose: String,
+    /// Privacy mode that held.
+    pub privacy_mode: PrivacyMode,
+    /// True when it was let out.
+    pub allowed: bool,
 }

@@ -3,14 +3,14 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::{
-    Anchor, AskRequest, AskResponse, Block, BlockKind, Coverage, Document, FileFilter, FileKind, FileRecord, FileState,
-    FoundFile, IndexRequest, JobSnapshot, JobState, Phase, PrivacyMode, QueryPlan, ResponseStats, Root, SearchHit,
-    Status,
+    Anchor, AskEvent, AskRequest, AskResponse, AuditRecord, Block, BlockKind, Coverage, Document, FileFilter, FileKind,
+    FileRecord, FileState, FoundFile, GrepMatch, GrepRequest, GrepResponse, IndexRequest, JobSnapshot, JobState, OcrMode,
+    Phase, PrivacyMode, QueryPlan, ResponseStats, Root, SearchHit, SimilarRequest, Status,
 };
 use crate::serve::Service;
 
@@ -49,6 +49,50 @@ impl Service for FakeService {
             "locked" => Err(Error::new(ErrorCode::Locked, "`/dätä` is in use").hint("stop the other `vicd`")),
             query => Ok(answer(query)),
         }
+    }
+
+    async fn ask_stream(&self, request: AskRequest) -> Result<mpsc::Receiver<Result<AskEvent>>> {
+        let response = self.ask(request).await?;
+        let (sender, receiver) = mpsc::channel(8);
+        tokio::spawn(async move {
+            let summary = response.answer_summary.clone().unwrap_or_default();
+            for event in [
+                AskEvent::Plan(response.query_plan.clone()),
+                AskEvent::Hits(response.hits.clone()),
+                AskEvent::Text(summary),
+                AskEvent::Done(Box::new(response)),
+            ] {
+                let _ = sender.send(Ok(event)).await;
+            }
+        });
+        Ok(receiver)
+    }
+
+    async fn similar(&self, request: SimilarRequest) -> Result<AskResponse> {
+        Ok(answer(&request.path))
+    }
+
+    async fn grep(&self, request: GrepRequest) -> Result<GrepResponse> {
+        let hit = GrepMatch {
+            path: "notes/plan.md".into(),
+            absolute_path: "/w/notes/plan.md".into(),
+            anchor: Anchor { line_start: Some(3), line_end: Some(3), ..Anchor::default() },
+            line: format!("Ada {} it.", request.pattern),
+            start: 4,
+            end: 4 + request.pattern.len() as u32,
+        };
+        Ok(GrepResponse { matches: vec![hit], files_searched: 8, truncated: false, warnings: Vec::new() })
+    }
+
+    async fn audit(&self, _limit: u32) -> Result<Vec<AuditRecord>> {
+        Ok(vec![AuditRecord {
+            time_ms: 1_700_000_000_000,
+            destination: "https://models.example.com:443".into(),
+            bytes: 512,
+            purpose: "reasoning".into(),
+            privacy_mode: PrivacyMode::CloudReasoningOk,
+            allowed: true,
+        }])
     }
 
     async fn start_index(&self, request: IndexRequest) -> Result<JobSnapshot> {
@@ -172,7 +216,13 @@ pub(crate) fn job(state: JobState, files_done: u64) -> JobSnapshot {
         job_id: "job-1".into(),
         state,
         phase: if state.is_final() { Phase::Done } else { Phase::Indexing },
-        request: IndexRequest { paths: vec!["/w".into()], full: true, metadata_only: false, max_files: Some(9) },
+        request: IndexRequest {
+            paths: vec!["/w".into()],
+            full: true,
+            metadata_only: false,
+            max_files: Some(9),
+            ocr: OcrMode::Never,
+        },
         created_ms: 1_700_000_000_000,
         started_ms: Some(1_700_000_001_000),
         finished_ms: state.is_final().then_some(1_700_000_003_500),

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::stream::{self, Stream, StreamExt};
-use tokio::sync::{OnceCell, watch};
+use tokio::sync::{OnceCell, mpsc, watch};
+use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status};
 
 use crate::error::{Error, ErrorCode, Result};
-use crate::model::{FileFilter, JobSnapshot};
+use crate::model::{AskEvent, AskRequest, FileFilter, JobSnapshot};
 use crate::serve::{Service, convert, status, wire};
 
 /// Longest question in bytes: far beyond any that a person asks, short enough to parse and embed at once.
@@ -29,10 +30,14 @@ const MAX_FILES: u32 = 10_000;
 /// Most jobs of one list.
 const MAX_JOBS: u32 = 1_000;
 
+/// Most records of one look at the audit log.
+const MAX_AUDIT: u32 = 10_000;
+
 /// Least time between two messages of a job's stream: more often, no eye can follow.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 
 type Reply<T> = Result<Response<T>, Status>;
+type AnswerStream = Pin<Box<dyn Stream<Item = Result<wire::AskEvent, Status>> + Send>>;
 type JobStream = Pin<Box<dyn Stream<Item = Result<wire::JobSnapshot, Status>> + Send>>;
 
 /// Serves one [`Service`] over gRPC.
@@ -50,13 +55,32 @@ impl Adapter {
     }
 
     async fn answer(&self, request: wire::AskRequest) -> Result<crate::model::AskResponse> {
-        if request.query.len() > MAX_QUERY {
-            return Err(Error::invalid(format!("the question is longer than {MAX_QUERY} bytes")));
-        }
-        if request.limit.is_some_and(|limit| !(1..=MAX_HITS).contains(&limit)) {
-            return Err(Error::invalid(format!("limit is not between 1 and {MAX_HITS}")));
-        }
-        self.service.ask(request.try_into()?).await
+        self.service.ask(question(request)?).await
+    }
+
+    async fn start(&self, request: wire::IndexRequest) -> Result<JobSnapshot> {
+        self.service.start_index(request.try_into()?).await
+    }
+
+    /// The events of an answer; when the daemon goes first, the last item says so.
+    fn until_shutdown(&self, mut receiver: mpsc::Receiver<Result<AskEvent>>) -> AnswerStream {
+        let shutdown = self.shutdown.clone();
+        let (sender, events) = mpsc::channel(1);
+        tokio::spawn(async move {
+            let ended = loop {
+                match shutdown.run_until_cancelled(receiver.recv()).await {
+                    Some(Some(Ok(event))) => match sender.send(Ok(event.into())).await {
+                        Ok(()) => (),
+                        Err(_gone) => return,
+                    },
+                    Some(Some(Err(error))) => break error,
+                    Some(None) => return,
+                    None => break Error::new(ErrorCode::Unavailable, "vicd went before the answer was complete"),
+                }
+            };
+            let _ = sender.send(Err(status::from_error(ended))).await;
+        });
+        ReceiverStream::new(events).boxed()
     }
 
     /// Follows a job; one that has ended long ago gives its last snapshot.
@@ -95,6 +119,7 @@ impl Adapter {
 
 #[tonic::async_trait]
 impl wire::vic_server::Vic for Adapter {
+    type AskStreamStream = AnswerStream;
     type IndexStream = JobStream;
     type WatchJobStream = JobStream;
 
@@ -107,12 +132,31 @@ impl wire::vic_server::Vic for Adapter {
         reply(response.map(|it| crate::model::AskResponse { answer_summary: None, ..it }))
     }
 
+    async fn ask_stream(&self, request: Request<wire::AskRequest>) -> Reply<AnswerStream> {
+        let events = async { self.service.ask_stream(question(request.into_inner())?).await }.await;
+        reply(events.map(|receiver| self.until_shutdown(receiver)))
+    }
+
+    async fn similar(&self, request: Request<wire::SimilarRequest>) -> Reply<wire::AskResponse> {
+        reply(self.service.similar(request.into_inner().into()).await)
+    }
+
+    async fn grep(&self, request: Request<wire::GrepRequest>) -> Reply<wire::GrepResponse> {
+        reply(self.service.grep(request.into_inner().into()).await)
+    }
+
+    async fn list_audit(&self, request: Request<wire::ListAuditRequest>) -> Reply<wire::ListAuditResponse> {
+        let limit = bounded("limit", request.into_inner().limit, 100, MAX_AUDIT).map_err(status::from_error)?;
+        let records = self.service.audit(limit).await;
+        reply(records.map(|records| wire::ListAuditResponse { records: convert::into_all(records) }))
+    }
+
     async fn start_index(&self, request: Request<wire::IndexRequest>) -> Reply<wire::JobSnapshot> {
-        reply(self.service.start_index(request.into_inner().into()).await)
+        reply(self.start(request.into_inner()).await)
     }
 
     async fn index(&self, request: Request<wire::IndexRequest>) -> Reply<JobStream> {
-        let job = self.service.start_index(request.into_inner().into()).await.map_err(status::from_error)?;
+        let job = self.start(request.into_inner()).await.map_err(status::from_error)?;
         reply(self.follow(&job.job_id).await)
     }
 
@@ -167,6 +211,17 @@ impl wire::vic_server::Vic for Adapter {
     async fn shutdown(&self, _: Request<wire::ShutdownRequest>) -> Reply<wire::ShutdownResponse> {
         reply(self.service.shutdown().await.map(|()| wire::ShutdownResponse {}))
     }
+}
+
+/// Checks the sizes of a question before anything else is done with it.
+fn question(request: wire::AskRequest) -> Result<AskRequest> {
+    if request.query.len() > MAX_QUERY {
+        return Err(Error::invalid(format!("the question is longer than {MAX_QUERY} bytes")));
+    }
+    if request.limit.is_some_and(|limit| !(1..=MAX_HITS).contains(&limit)) {
+        return Err(Error::invalid(format!("limit is not between 1 and {MAX_HITS}")));
+    }
+    request.try_into()
 }
 
 fn reply<A: Into<B>, B>(result: Result<A>) -> Reply<B> {

@@ -11,13 +11,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::{TcpListener, UnixListener};
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tonic::service::Routes;
 use tonic::transport::Server;
 
 use crate::error::{Error, Result};
 use crate::model::{
-    AskRequest, AskResponse, Document, FileFilter, FileRecord, IndexRequest, JobSnapshot, Root, Status,
+    AskEvent, AskRequest, AskResponse, AuditRecord, Document, FileFilter, FileRecord, GrepRequest, GrepResponse,
+    IndexRequest, JobSnapshot, Root, SimilarRequest, Status,
 };
 
 mod convert;
@@ -62,6 +64,19 @@ const DRAIN: Duration = Duration::from_secs(10);
 pub trait Service: Send + Sync + 'static {
     /// Answers a question.
     async fn ask(&self, request: AskRequest) -> Result<AskResponse>;
+
+    /// Answers a question step by step. The channel closes after [`AskEvent::Done`] or the first error; dropping the
+    /// receiver ends the work.
+    async fn ask_stream(&self, request: AskRequest) -> Result<mpsc::Receiver<Result<AskEvent>>>;
+
+    /// Finds files like a file.
+    async fn similar(&self, request: SimilarRequest) -> Result<AskResponse>;
+
+    /// Finds lines of the indexed text.
+    async fn grep(&self, request: GrepRequest) -> Result<GrepResponse>;
+
+    /// Returns at most `limit` outbound requests, newest first.
+    async fn audit(&self, limit: u32) -> Result<Vec<AuditRecord>>;
 
     /// Starts an index job and returns its first snapshot.
     async fn start_index(&self, request: IndexRequest) -> Result<JobSnapshot>;

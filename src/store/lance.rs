@@ -233,6 +233,18 @@ impl Store for LanceStore {
         legs::similarities(self, vector, ids).await
     }
 
+    async fn scan(&self, files: &FileSet, each: &mut (dyn FnMut(StoredChunk) -> bool + Send)) -> Result<()> {
+        legs::scan(self, files, each).await
+    }
+
+    async fn file_vectors(&self, file: FileId) -> Result<Vec<Vec<f32>>> {
+        let mut vectors = Vec::new();
+        for batch in self.rows_of(file).await? {
+            vectors.extend(schema::vectors(&batch)?);
+        }
+        Ok(vectors)
+    }
+
     async fn file_ids(&self) -> Result<Vec<FileId>> {
         Ok(self.rows().keys().copied().collect())
     }

@@ -6,13 +6,14 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
+use futures::TryStreamExt;
 use lancedb::DistanceType;
 use lancedb::expr::{DfExpr, col, lit};
 use lancedb::index::scalar::{FullTextSearchQuery, MatchQuery, Operator};
 use lancedb::query::{ExecutableQuery, QueryBase, Select};
 
 use crate::error::Result;
-use crate::model::{ChunkId, FileId, LegHit};
+use crate::model::{ChunkId, FileId, LegHit, StoredChunk};
 use crate::store::failure::StoreContext;
 use crate::store::lance::{LanceStore, collect};
 use crate::store::{FileSet, KeywordQuery, schema, upkeep};
@@ -94,6 +95,31 @@ pub(super) async fn similarities(store: &LanceStore, vector: &[f32], ids: &[(Fil
     }
     keep_asked(&mut hits, ids, |it| (it.file_id, &it.chunk_id));
     Ok(hits)
+}
+
+/// Hands over every chunk of these files until `each` returns false.
+pub(super) async fn scan(
+    store: &LanceStore,
+    files: &FileSet,
+    each: &mut (dyn FnMut(StoredChunk) -> bool + Send),
+) -> Result<()> {
+    let scope = scope(store, files);
+    if matches!(scope, Scope::None) {
+        return Ok(());
+    }
+    let mut query = store.table.query().select(Select::columns(&schema::CHUNK_COLUMNS));
+    if let Scope::Filter(filter) = scope {
+        query = query.only_if_expr(filter);
+    }
+    let mut stream = query.execute().await.on("read", &store.dir)?;
+    while let Some(batch) = stream.try_next().await.on("read", &store.dir)? {
+        for chunk in schema::stored_chunks(&batch)? {
+            if !each(chunk) {
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Returns rows that may be those of these chunks; [`keep_asked`] drops the others.

@@ -73,6 +73,12 @@ pub trait Store: Send + Sync {
     /// Returns the cosine similarity of `vector` to each of these chunks, in any order; missing ones are left out.
     async fn similarities(&self, vector: &[f32], ids: &[(FileId, ChunkId)]) -> Result<Vec<LegHit>>;
 
+    /// Hands over every chunk of these files, file by file in no order, until `each` returns false.
+    async fn scan(&self, files: &FileSet, each: &mut (dyn FnMut(StoredChunk) -> bool + Send)) -> Result<()>;
+
+    /// Returns the vectors of all chunks of a file, in no order.
+    async fn file_vectors(&self, file: FileId) -> Result<Vec<Vec<f32>>>;
+
     /// Returns the ids of all files that have chunks, sorted: for the reconcile at start.
     async fn file_ids(&self) -> Result<Vec<FileId>>;
 

@@ -112,14 +112,14 @@ prop_compose! {
         phase in prop::sample::select(vec![
             Phase::Waiting, Phase::Scanning, Phase::Indexing, Phase::Finishing, Phase::Done,
         ]),
-        request in (texts(), any::<bool>(), any::<bool>(), of(any::<u64>())),
+        request in (texts(), any::<bool>(), any::<bool>(), of(any::<u64>()), prop::sample::select(&OcrMode::ALL[..])),
         times in (any::<i64>(), of(any::<i64>()), of(any::<i64>())),
         files in any::<[u64; 5]>(), work in any::<[u64; 3]>(), tokens_per_second in number(), eta_seconds in of(number()),
         last_error in of(".{0,8}"), error in of(".{0,8}"), error_exit_code in of(any::<u32>()),
     ) -> JobSnapshot {
-        let (paths, full, metadata_only, max_files) = request;
+        let (paths, full, metadata_only, max_files, ocr) = request;
         JobSnapshot {
-            job_id, state, phase, request: IndexRequest { paths, full, metadata_only, max_files },
+            job_id, state, phase, request: IndexRequest { paths, full, metadata_only, max_files, ocr },
             created_ms: times.0, started_ms: times.1, finished_ms: times.2,
             files_found: files[0], files_total: files[1], files_done: files[2], files_failed: files[3],
             files_removed: files[4], chunks_written: work[0], chunks_embedded: work[1], tokens_embedded: work[2],
@@ -172,9 +172,22 @@ proptest! {
     #[test]
     fn questions_survive_the_wire(
         query in ".{0,20}", mode in of(privacy()), root in of("/.{0,8}"), limit in of(any::<u32>()), filters in filters(),
+        explain in any::<bool>(), plan in of(plan()),
     ) {
-        let it = AskRequest { query, privacy_mode: mode, warehouse_root: root, limit, filters };
+        let it = AskRequest { query, privacy_mode: mode, warehouse_root: root, limit, filters, explain, plan };
         check::<AskRequest, wire::AskRequest>(it);
+    }
+
+    #[test]
+    fn streamed_answers_survive_the_wire(it in answer()) {
+        for event in [
+            AskEvent::Plan(it.query_plan.clone()),
+            AskEvent::Hits(it.hits.clone()),
+            AskEvent::Text("piece".into()),
+            AskEvent::Done(Box::new(it)),
+        ] {
+            check::<AskEvent, wire::AskEvent>(event);
+        }
     }
 
     #[test]
@@ -216,6 +229,48 @@ fn files_documents_and_filters_survive_the_wire() {
         max_size: Some(9),
         owner: Some("ada".into()),
         state: Some(FileState::Pending),
+    });
+}
+
+#[test]
+fn greps_similars_and_audits_survive_the_wire() {
+    let filters = L0Filters { extensions: vec![".pdf".into()], ..L0Filters::default() };
+    check::<SimilarRequest, wire::SimilarRequest>(SimilarRequest {
+        path: "/w/a.md".into(),
+        warehouse_root: Some("/w".into()),
+        limit: Some(3),
+        filters: filters.clone(),
+    });
+    check::<GrepRequest, wire::GrepRequest>(GrepRequest {
+        pattern: "a+".into(),
+        ignore_case: true,
+        fixed: true,
+        warehouse_root: None,
+        limit: Some(9),
+        filters,
+    });
+    let region = Some(Region { left: 0.1, top: 0.2, right: 0.3, bottom: 0.4 });
+    let hit = GrepMatch {
+        path: "a.zip!/b".into(),
+        absolute_path: "/w/a.zip".into(),
+        anchor: Anchor { page: Some(2), region, ..Anchor::default() },
+        line: "aa".into(),
+        start: 0,
+        end: 2,
+    };
+    check::<GrepResponse, wire::GrepResponse>(GrepResponse {
+        matches: vec![hit],
+        files_searched: 4,
+        truncated: true,
+        warnings: vec!["w".into()],
+    });
+    check::<AuditRecord, wire::AuditRecord>(AuditRecord {
+        time_ms: 1,
+        destination: "https://example.com:443".into(),
+        bytes: 7,
+        purpose: "reasoning".into(),
+        privacy_mode: PrivacyMode::CloudReasoningOk,
+        allowed: true,
     });
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Model to wire never fails (`From`). Wire to model fails (`TryFrom`) when a peer left out what must be there or sent an
 //! enum value that this version does not know. Nothing here checks whether values make sense: that is the service's.
+//! Questions and answers are in `ask`.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -10,6 +11,8 @@ use std::path::{Path, PathBuf};
 use crate::error::{Error, Result};
 use crate::model;
 use crate::serve::wire;
+
+mod ask;
 
 /// Both directions for messages whose fields have the same names and types on both sides.
 macro_rules! mirror {
@@ -35,9 +38,8 @@ mirror! {
         pipeline, warehouse_root, db_path, latency_ms, embed_model, chunk_rows_indexed, unique_paths_in_index,
         l1_candidates_merged, hits_returned, hits_by_tier, filesystem_files_seen,
     }
-    IndexRequest { paths, full, metadata_only, max_files }
     Coverage { found, indexed, skipped, failed, pending, reasons }
-    Anchor { page, line_start, line_end, byte_start, byte_end, sheet, cell, part, member, symbol, verbatim }
+    Region { left, top, right, bottom }
 }
 
 /// A closed set of names that travels as a protobuf enum, whose zero means "not said".
@@ -79,6 +81,7 @@ macro_rules! wire_enum {
 wire_enum! {
     PrivacyMode("privacy_mode") { LocalOnly, CloudReasoningOk, CloudEmbeddingOk }
     JobState("state") { Queued, Running, Completed, Failed, Cancelled }
+    OcrMode("ocr") { Auto, Never, Always }
     Phase("phase") { Waiting, Scanning, Indexing, Finishing, Done }
     FileState("state") { Pending, Indexed, Skipped, Failed }
     FileKind("kind") {
@@ -90,125 +93,28 @@ wire_enum! {
     }
 }
 
-impl From<model::AskRequest> for wire::AskRequest {
-    fn from(it: model::AskRequest) -> wire::AskRequest {
-        wire::AskRequest {
-            query: it.query,
-            privacy_mode: it.privacy_mode.map_or(0, WireEnum::encode),
-            warehouse_root: it.warehouse_root,
-            limit: it.limit,
-            filters: Some(it.filters.into()),
+impl From<model::IndexRequest> for wire::IndexRequest {
+    fn from(it: model::IndexRequest) -> wire::IndexRequest {
+        wire::IndexRequest {
+            paths: it.paths,
+            full: it.full,
+            metadata_only: it.metadata_only,
+            max_files: it.max_files,
+            ocr: it.ocr.encode(),
         }
     }
 }
 
-impl TryFrom<wire::AskRequest> for model::AskRequest {
+impl TryFrom<wire::IndexRequest> for model::IndexRequest {
     type Error = Error;
 
-    fn try_from(it: wire::AskRequest) -> Result<model::AskRequest> {
-        Ok(model::AskRequest {
-            query: it.query,
-            privacy_mode: WireEnum::decode(it.privacy_mode)?,
-            warehouse_root: it.warehouse_root,
-            limit: it.limit,
-            filters: it.filters.map(Into::into).unwrap_or_default(),
-        })
-    }
-}
-
-impl From<model::QueryPlan> for wire::QueryPlan {
-    fn from(it: model::QueryPlan) -> wire::QueryPlan {
-        wire::QueryPlan {
-            intent: it.intent,
-            l0_filters: it.l0_filters.map(Into::into),
-            l1_query_text: it.l1_query_text,
-            l1_threshold: it.l1_threshold,
-            requires_l2: it.requires_l2,
-            l2_skills: it.l2_skills,
-            l2_top_k: it.l2_top_k,
-            privacy_mode: it.privacy_mode.encode(),
-            raw_user_text: it.raw_user_text,
-            planner_model_id: it.planner_model_id,
-        }
-    }
-}
-
-impl TryFrom<wire::QueryPlan> for model::QueryPlan {
-    type Error = Error;
-
-    fn try_from(it: wire::QueryPlan) -> Result<model::QueryPlan> {
-        Ok(model::QueryPlan {
-            intent: it.intent,
-            l0_filters: it.l0_filters.map(Into::into),
-            l1_query_text: it.l1_query_text,
-            l1_threshold: it.l1_threshold,
-            requires_l2: it.requires_l2,
-            l2_skills: it.l2_skills,
-            l2_top_k: it.l2_top_k,
-            privacy_mode: WireEnum::require(it.privacy_mode)?,
-            raw_user_text: it.raw_user_text,
-            planner_model_id: it.planner_model_id,
-        })
-    }
-}
-
-impl From<model::SearchHit> for wire::SearchHit {
-    fn from(it: model::SearchHit) -> wire::SearchHit {
-        wire::SearchHit {
-            path: it.path,
-            score: it.score,
-            tier: it.tier,
-            layers: it.layers,
-            excerpt: it.excerpt,
-            metadata_json: serde_json::Value::Object(it.metadata).to_string(),
-            reasoning: it.reasoning,
-        }
-    }
-}
-
-impl TryFrom<wire::SearchHit> for model::SearchHit {
-    type Error = Error;
-
-    fn try_from(it: wire::SearchHit) -> Result<model::SearchHit> {
-        let metadata = match it.metadata_json.as_str() {
-            "" => serde_json::Map::new(),
-            json => serde_json::from_str(json)
-                .map_err(|error| Error::invalid(format!("metadata_json is not a JSON object: {error}")))?,
-        };
-        Ok(model::SearchHit {
-            path: it.path,
-            score: it.score,
-            tier: it.tier,
-            layers: it.layers,
-            excerpt: it.excerpt,
-            metadata,
-            reasoning: it.reasoning,
-        })
-    }
-}
-
-impl From<model::AskResponse> for wire::AskResponse {
-    fn from(it: model::AskResponse) -> wire::AskResponse {
-        wire::AskResponse {
-            query_plan: Some(it.query_plan.into()),
-            hits: into_all(it.hits),
-            answer_summary: it.answer_summary,
-            warnings: it.warnings,
-            stats: it.stats.map(Into::into),
-        }
-    }
-}
-
-impl TryFrom<wire::AskResponse> for model::AskResponse {
-    type Error = Error;
-
-    fn try_from(it: wire::AskResponse) -> Result<model::AskResponse> {
-        Ok(model::AskResponse {
-            query_plan: it.query_plan.ok_or_else(|| missing("query_plan"))?.try_into()?,
-            hits: try_into_all(it.hits)?,
-            answer_summary: it.answer_summary,
-            warnings: it.warnings,
-            stats: it.stats.map(Into::into),
+    fn try_from(it: wire::IndexRequest) -> Result<model::IndexRequest> {
+        Ok(model::IndexRequest {
+            paths: it.paths,
+            full: it.full,
+            metadata_only: it.metadata_only,
+            max_files: it.max_files,
+            ocr: WireEnum::decode(it.ocr)?.unwrap_or_default(),
         })
     }
 }
@@ -248,7 +154,7 @@ impl TryFrom<wire::JobSnapshot> for model::JobSnapshot {
             job_id: it.job_id,
             state: WireEnum::require(it.state)?,
             phase: WireEnum::require(it.phase)?,
-            request: it.request.ok_or_else(|| missing("request"))?.into(),
+            request: it.request.ok_or_else(|| missing("request"))?.try_into()?,
             created_ms: it.created_ms,
             started_ms: it.started_ms,
             finished_ms: it.finished_ms,
@@ -456,6 +362,44 @@ impl TryFrom<wire::FileFilter> for model::FileFilter {
             owner: it.owner,
             state: WireEnum::decode(it.state)?,
         })
+    }
+}
+
+impl From<model::Anchor> for wire::Anchor {
+    fn from(it: model::Anchor) -> wire::Anchor {
+        wire::Anchor {
+            page: it.page,
+            line_start: it.line_start,
+            line_end: it.line_end,
+            byte_start: it.byte_start,
+            byte_end: it.byte_end,
+            sheet: it.sheet,
+            cell: it.cell,
+            part: it.part,
+            member: it.member,
+            symbol: it.symbol,
+            region: it.region.map(Into::into),
+            verbatim: it.verbatim,
+        }
+    }
+}
+
+impl From<wire::Anchor> for model::Anchor {
+    fn from(it: wire::Anchor) -> model::Anchor {
+        model::Anchor {
+            page: it.page,
+            line_start: it.line_start,
+            line_end: it.line_end,
+            byte_start: it.byte_start,
+            byte_end: it.byte_end,
+            sheet: it.sheet,
+            cell: it.cell,
+            part: it.part,
+            member: it.member,
+            symbol: it.symbol,
+            region: it.region.map(Into::into),
+            verbatim: it.verbatim,
+        }
     }
 }
 

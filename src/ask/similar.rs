@@ -1,0 +1,106 @@
+//! Files like a file: those with a passage near to the mean of its passages.
+//!
+//! The score is the cosine between that mean and the nearest passage of the other file, 0 to 1. Copies come first, with a
+//! score near 1.
+
+use std::path::Path;
+use std::time::Instant;
+
+use crate::ask::fuse::{self, Weights};
+use crate::ask::{Asker, filter};
+use crate::error::{Error, ErrorCode, IoContext, Result};
+use crate::model::{AskRequest, AskResponse, FileRecord, FileState, SimilarRequest};
+use crate::store::FileSet;
+
+impl Asker {
+    /// Finds files like a file.
+    ///
+    /// # Errors
+    /// The file is not indexed, a filter is wrong, or the index cannot be read.
+    pub async fn similar(&self, request: SimilarRequest) -> Result<AskResponse> {
+        let begun = Instant::now();
+        let limit = super::limit(request.limit)?;
+        let record = self.indexed(Path::new(&request.path)).await?;
+        let name = record.found.path.display().to_string();
+        let root = self.root(request.warehouse_root.as_deref()).await?;
+        let files = self.others(&filter::resolve(&request.filters, root.as_deref())?, &record).await?;
+        let served = self.index.serving();
+        let vectors = served.store.file_vectors(record.id).await?;
+        let Some(mean) = mean(&vectors) else {
+            return Err(Error::new(ErrorCode::FailedPrecondition, format!("`{name}` has no passages in the index"))
+                .hint("`vic files` says in which state it is"));
+        };
+        let depth = super::LEG_DEPTH.max(limit * 3);
+        let mut fused = fuse::fuse(&[], &served.store.vector_leg(&mean, &files, depth).await?, &[], &Weights::default());
+        for file in &mut fused {
+            file.score = file.similarity.unwrap_or(0.0).clamp(0.0, 1.0);
+        }
+        let plan = self.bare_plan("similar", AskRequest {
+            query: request.path.clone(),
+            filters: request.filters.clone(),
+            ..AskRequest::default()
+        });
+        let mut warnings = self.pending_warning().await?;
+        let hits = self.answer(&served, &plan, fused, limit, &mut warnings).await?;
+        let mut hits: Vec<_> = hits.into_iter().map(|it| it.hit).collect();
+        for hit in &mut hits {
+            hit.reasoning = format!("similarity {:.2} to the mean of the passages of `{name}`", hit.score);
+        }
+        let mut stats = self.stats(&served, root.as_deref(), &hits, hits.len()).await?;
+        stats.latency_ms = Some(begun.elapsed().as_secs_f64() * 1e3);
+        Ok(AskResponse { query_plan: plan, hits, answer_summary: None, warnings, stats: Some(stats) })
+    }
+
+    async fn indexed(&self, path: &Path) -> Result<FileRecord> {
+        let (catalog, path) = (self.catalog.clone(), path.to_path_buf());
+        crate::index::blocking(move || {
+            let path = path.canonicalize().at("find", &path)?;
+            let record = catalog.record_by_path(&path)?.ok_or_else(|| {
+                Error::not_found(format!("`{}` is not a file of any root", path.display()))
+                    .hint("`vic roots` lists the roots, `vic index PATH` adds one")
+            })?;
+            if record.state != FileState::Indexed {
+                let why = record.reason.map_or("it is still to be read", |it| it.name());
+                return Err(Error::new(
+                    ErrorCode::FailedPrecondition,
+                    format!("`{}` is not indexed: {why}", path.display()),
+                )
+                .hint("`vic index` brings the index up to date"));
+            }
+            Ok(record)
+        })
+        .await
+    }
+
+    /// The files that pass the filter, without this one.
+    async fn others(&self, filter: &crate::model::FileFilter, record: &FileRecord) -> Result<FileSet> {
+        let mut ids = match self.allowed(filter).await? {
+            FileSet::Only(ids) => ids.to_vec(),
+            FileSet::All => self.index.serving().store.file_ids().await?,
+        };
+        ids.retain(|it| *it != record.id);
+        Ok(FileSet::Only(ids.into()))
+    }
+}
+
+/// The mean of vectors of norm 1, of norm 1 itself; none when there is none or they cancel out.
+fn mean(vectors: &[Vec<f32>]) -> Option<Vec<f32>> {
+    let mut sum = vec![0.0f32; vectors.first()?.len()];
+    for vector in vectors {
+        sum.iter_mut().zip(vector).for_each(|(sum, it)| *sum += it);
+    }
+    let norm = sum.iter().map(|it| it * it).sum::<f32>().sqrt();
+    (norm > f32::EPSILON).then(|| sum.iter().map(|it| it / norm).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mean_has_norm_one_and_nothing_has_none() {
+        assert_eq!(mean(&[vec![1.0, 0.0], vec![0.0, 1.0]]), Some(vec![0.5f32.sqrt(), 0.5f32.sqrt()]));
+        assert_eq!(mean(&[]), None);
+        assert_eq!(mean(&[vec![1.0, 0.0], vec![-1.0, 0.0]]), None);
+    }
+}
