@@ -86,7 +86,7 @@ impl Asker {
     async fn run(&self, request: AskRequest, events: &Events) -> Result<AskResponse> {
         let begun = Instant::now();
         let limit = limit(request.limit)?;
-        let plan = librarian::plan(&request, self.privacy)?;
+        let plan = librarian::plan(&request, self.privacy, chrono::Local::now().date_naive())?;
         events.send(AskEvent::Plan(plan.clone())).await;
         let filters = plan.l0_filters.clone().unwrap_or_default();
         let root = self.root(request.warehouse_root.as_deref()).await?;

@@ -44,6 +44,16 @@ pub(super) fn by_extension(extension: &str) -> FileKind {
     KINDS.iter().find(|(_, extensions)| extensions.contains(&extension)).map_or(FileKind::Other, |(kind, _)| *kind)
 }
 
+/// Returns the lowercase extensions of a kind, without the dot.
+pub fn extensions(kind: FileKind) -> &'static [&'static str] {
+    KINDS.iter().find(|(it, _)| *it == kind).map_or(&[], |(_, extensions)| *extensions)
+}
+
+/// Says whether a lowercase extension goes with a kind.
+pub fn is_known_extension(extension: &str) -> bool {
+    by_extension(extension) != FileKind::Other
+}
+
 /// Returns the name under which the catalog keeps a kind.
 pub(super) fn name(kind: FileKind) -> &'static str {
     match kind {

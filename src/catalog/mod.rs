@@ -28,6 +28,7 @@ use rusqlite::OptionalExtension;
 
 pub use audit::AuditLog;
 pub use jobs::Jobs;
+pub use kinds::{extensions, is_known_extension};
 pub use mark::{IndexedMark, MAX_TRIES, ReasonMark, RequeueScope};
 pub use scan::ScanOutcome;
 pub use vectors::{Key as VectorKey, VectorCache};

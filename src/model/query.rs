@@ -65,11 +65,17 @@ pub struct L0Filters {
     pub owner: Option<String>,
 }
 
+/// What a question can want: the values of [`QueryPlan::intent`].
+pub const INTENTS: &[&str] = &["search", "list", "count", "summarize", "read_evidence"];
+
+/// Skills that L2 has: the values of [`QueryPlan::l2_skills`].
+pub const SKILLS: &[&str] = &["pdf_layout", "ocr_image", "vision"];
+
 /// What the librarian made of a question.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct QueryPlan {
-    /// Short label: `search`, `list`, `read_evidence`.
+    /// One of [`INTENTS`].
     pub intent: String,
     /// Metadata filters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -83,7 +89,7 @@ pub struct QueryPlan {
     /// Whether L2 must run.
     #[serde(default)]
     pub requires_l2: bool,
-    /// Skills to run at L2.
+    /// Skills to run at L2, of [`SKILLS`].
     #[serde(default)]
     pub l2_skills: Vec<String>,
     /// Most files to look at in depth.
