@@ -53,6 +53,8 @@ pub struct Fused {
     pub similarity: Option<f32>,
     /// Other chunks of the file that matched, best first, each with its own facts.
     pub other_chunks: Vec<Fused>,
+    /// Paths of files that say the same and stand behind.
+    pub copies: Vec<String>,
 }
 
 impl Fused {
@@ -122,7 +124,24 @@ fn unscored(hit: &LegHit) -> Fused {
         vector: None,
         similarity: None,
         other_chunks: Vec::new(),
+        copies: Vec::new(),
     }
+}
+
+/// Tells how the score of a file came about.
+pub(crate) fn explain(fused: &Fused) -> serde_json::Value {
+    let weights = Weights::default();
+    serde_json::json!({
+        "formula": "vector_weight * cosine + (1 - vector_weight) * bm25 / (bm25 + bm25_half), best chunk of the file in \
+                    each leg; then (1 - score) * 0.4 * (run / words)^2 for a run of the question's words",
+        "vector_weight": weights.vector,
+        "bm25_half": weights.bm25_half,
+        "keyword": fused.keyword.map(|(rank, bm25)| serde_json::json!({ "rank": rank, "bm25": bm25 })),
+        "vector": fused.vector.map(|(rank, cosine)| serde_json::json!({ "rank": rank, "cosine": cosine })),
+        "similarity": fused.similarity,
+        "other_chunks": fused.other_chunks.len(),
+        "score": fused.score,
+    })
 }
 
 /// Keeps the best chunk of each file, and scores the file by the best of all its chunks in each leg: the words may stand

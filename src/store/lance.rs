@@ -233,6 +233,12 @@ impl Store for LanceStore {
         legs::similarities(self, vector, ids).await
     }
 
+    async fn files_with(&self, words: &str, files: &FileSet) -> Result<Vec<FileId>> {
+        let hits = legs::all_words(self, words, files).await?;
+        let files: std::collections::BTreeSet<FileId> = hits.into_iter().map(|it| it.file_id).collect();
+        Ok(files.into_iter().collect())
+    }
+
     async fn scan(&self, files: &FileSet, each: &mut (dyn FnMut(StoredChunk) -> bool + Send)) -> Result<()> {
         legs::scan(self, files, each).await
     }

@@ -35,12 +35,28 @@ pub(super) async fn keyword(
     files: &FileSet,
     limit: usize,
 ) -> Result<Vec<LegHit>> {
-    let text = &query.text[..query.text.floor_char_boundary(MAX_QUERY_BYTES)];
+    matching(store, &query.text, Operator::Or, files, limit).await
+}
+
+/// Returns every chunk that holds all of these words.
+pub(super) async fn all_words(store: &LanceStore, words: &str, files: &FileSet) -> Result<Vec<LegHit>> {
+    let every = store.rows().values().sum::<u64>() as usize;
+    matching(store, words, Operator::And, files, every).await
+}
+
+async fn matching(
+    store: &LanceStore,
+    text: &str,
+    operator: Operator,
+    files: &FileSet,
+    limit: usize,
+) -> Result<Vec<LegHit>> {
+    let text = &text[..text.floor_char_boundary(MAX_QUERY_BYTES)];
     let scope = scope(store, files);
     if limit == 0 || matches!(scope, Scope::None) || !text.contains(char::is_alphanumeric) {
         return Ok(Vec::new());
     }
-    let words = MatchQuery::new(text.to_owned()).with_column(Some("text".to_owned())).with_operator(Operator::Or);
+    let words = MatchQuery::new(text.to_owned()).with_column(Some("text".to_owned())).with_operator(operator);
     let columns = Select::columns(&["chunk_id", "file_id", "_score"]);
     let mut search = store.table.query().full_text_search(FullTextSearchQuery::new_query(words.into()));
     search = search.limit(limit).select(columns);

@@ -1,0 +1,101 @@
+//! The summary of an answer: sentences of the best hits, copied and cited, each checked against the file as it is now.
+//!
+//! A sentence is quoted only when its hit speaks of what was asked; when none does, the summary says that nothing answers.
+
+use crate::ask::hit::{Evidence, Found};
+use crate::ask::{Asker, Outcome, Question, citation, excerpt};
+use crate::error::Result;
+
+/// Sentences of the summary at most.
+const SUMMARY_HITS: usize = 3;
+/// A passage with this share of the question's words and [`NEAR`] similarity speaks of what was asked.
+const MOST_WORDS: f64 = 0.5;
+/// See [`MOST_WORDS`]. Passages about something else lie below 0.25 with the default model.
+const NEAR: f32 = 0.3;
+/// A passage this near speaks of it whatever its words.
+const VERY_NEAR: f32 = 0.55;
+/// What is said when nothing does.
+const NO_ANSWER: &str = "Nothing in the indexed files answers this; the nearest passages are listed.";
+
+/// A sentence that was copied from a hit.
+struct Quote {
+    /// Place of the hit in the answer, from 1.
+    number: usize,
+    sentence: String,
+    /// Path and place, e.g. `Contracts/lease.pdf, page 3`.
+    place: String,
+    evidence: Evidence,
+}
+
+impl Asker {
+    /// Sums the hits up. What cannot be found in its file any more is left out, and a warning says so.
+    pub(super) async fn summary(&self, question: &Question, outcome: &mut Outcome) -> Result<Option<String>> {
+        if question.is_listing() {
+            return Ok(Some(counted(outcome.merged, outcome.hits.len())));
+        }
+        if outcome.hits.iter().all(|it| it.evidence.is_none()) {
+            return Ok(None);
+        }
+        let quotes = quotes(question, &outcome.hits);
+        if quotes.is_empty() {
+            return Ok(Some(NO_ANSWER.to_string()));
+        }
+        let asked = quotes.len();
+        let standing = crate::index::blocking(move || {
+            let stands =
+                |it: &Quote| citation::quote_stands(&it.evidence.record, &it.evidence.chunk.anchor, &it.sentence);
+            Ok(quotes.into_iter().filter(stands).collect::<Vec<_>>())
+        })
+        .await?;
+        let dropped = asked - standing.len();
+        if dropped > 0 {
+            outcome.warnings.push(format!("{dropped} citations were left out: their files have changed or are away"));
+        }
+        let lines: Vec<String> =
+            standing.iter().map(|it| format!("[{}] \"{}\" ({})", it.number, it.sentence, it.place)).collect();
+        Ok((!lines.is_empty()).then(|| lines.join("\n")))
+    }
+}
+
+fn counted(found: usize, shown: usize) -> String {
+    match (found, shown) {
+        (0, _) => "No file matches.".into(),
+        (1, _) => "1 file matches.".into(),
+        (found, shown) if found == shown => format!("{found} files match."),
+        (found, shown) => format!("{found} files match; the newest {shown} are listed."),
+    }
+}
+
+/// The sentences worth quoting, best hit first.
+fn quotes(question: &Question, hits: &[Found]) -> Vec<Quote> {
+    let speaks = |it: &&(usize, &Evidence)| speaks(question, it.1);
+    let candidates: Vec<(usize, &Evidence)> =
+        hits.iter().enumerate().filter_map(|(index, it)| Some((index, it.evidence.as_deref()?))).collect();
+    let most = candidates.iter().filter(speaks).map(|(_, it)| it.words_matched).max().unwrap_or(0);
+    candidates
+        .iter()
+        .filter(speaks)
+        .filter(|(_, it)| it.words_matched * 4 >= most * 3)
+        .filter_map(|(index, evidence)| {
+            let sentence = excerpt::best_sentence(&question.words, evidence.chunk.body()).to_string();
+            let path = &hits[*index].hit.path;
+            let place = match evidence.chunk.anchor.place() {
+                place if place.is_empty() => path.clone(),
+                place => format!("{path}, {place}"),
+            };
+            let quote = Quote { number: index + 1, sentence, place, evidence: (*evidence).clone() };
+            (!quote.sentence.is_empty()).then_some(quote)
+        })
+        .take(SUMMARY_HITS)
+        .collect()
+}
+
+/// Says whether a passage is about what was asked.
+fn speaks(question: &Question, evidence: &Evidence) -> bool {
+    let share = evidence.words_matched as f64 / question.words.len().max(1) as f64;
+    match evidence.similarity {
+        Some(similarity) => similarity >= VERY_NEAR || (share >= MOST_WORDS && similarity >= NEAR),
+        // Answered by keywords alone.
+        None => share >= MOST_WORDS,
+    }
+}
