@@ -14,7 +14,9 @@ const MOST_WORDS: f64 = 0.5;
 const NEAR: f32 = 0.3;
 /// A passage this near speaks of it whatever its words.
 const VERY_NEAR: f32 = 0.55;
-/// What is said when nothing does.
+/// What is said when nothing was found.
+const NOTHING: &str = "Nothing in the indexed files answers this.";
+/// What is said when something was found that does not speak of it.
 const NO_ANSWER: &str = "Nothing in the indexed files answers this; the nearest passages are listed.";
 
 /// A sentence that was copied from a hit.
@@ -32,6 +34,9 @@ impl Asker {
     pub(super) async fn summary(&self, question: &Question, outcome: &mut Outcome) -> Result<Option<String>> {
         if question.is_listing() {
             return Ok(Some(counted(outcome.merged, outcome.hits.len())));
+        }
+        if outcome.hits.is_empty() {
+            return Ok(Some(NOTHING.to_string()));
         }
         if outcome.hits.iter().all(|it| it.evidence.is_none()) {
             return Ok(None);

@@ -6,6 +6,7 @@
     reason = "a test ends where it goes wrong, and sets its own scene"
 )]
 
+mod asking;
 mod daemon;
 mod freshness;
 mod harness;
