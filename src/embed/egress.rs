@@ -1,7 +1,9 @@
-//! The gate for everything this room sends: it knows the privacy mode, and makes the only HTTP clients.
+//! The gate for everything that leaves the daemon: it knows the privacy mode, makes the only HTTP clients, and sends every
+//! request ([`Outbound::send`]).
 //!
-//! Text of the user goes to embedding servers only, and to other machines only in mode `cloud_embedding_ok`. Downloads of
-//! models send nothing of the user's and happen only when asked for.
+//! File content goes to embedding servers on other machines only in mode `cloud_embedding_ok`, questions and excerpts to
+//! language models there also in mode `cloud_reasoning_ok`. Downloads of models send nothing of the user's and happen only
+//! when asked for.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::Duration;
@@ -25,21 +27,89 @@ const STALL_TIMEOUT: Duration = Duration::from_secs(60);
 /// Model hubs answer with one or two redirects to their storage.
 const MAX_REDIRECTS: usize = 5;
 
-/// Says whether texts may be sent to `url`: to this machine in every mode, to others only with `cloud_embedding_ok`.
-/// A host name counts as this machine only when every address it resolves to does.
+/// What a request is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// Texts of files and questions to vectors.
+    Embedding,
+    /// Questions, excerpts and images to a language model.
+    Reasoning,
+    /// Models and libraries, from where the user said.
+    Download,
+}
+
+impl Purpose {
+    /// Returns the name that the audit log has.
+    pub fn name(self) -> &'static str {
+        match self {
+            Purpose::Embedding => "embedding",
+            Purpose::Reasoning => "reasoning",
+            Purpose::Download => "download",
+        }
+    }
+
+    /// Says whether a privacy mode lets this go to other machines.
+    pub fn may_leave(self, mode: PrivacyMode) -> bool {
+        match self {
+            Purpose::Embedding => mode == PrivacyMode::CloudEmbeddingOk,
+            Purpose::Reasoning => mode != PrivacyMode::LocalOnly,
+            Purpose::Download => true,
+        }
+    }
+
+    /// The mode that lets it.
+    fn needed(self) -> PrivacyMode {
+        match self {
+            Purpose::Embedding => PrivacyMode::CloudEmbeddingOk,
+            Purpose::Reasoning => PrivacyMode::CloudReasoningOk,
+            Purpose::Download => PrivacyMode::LocalOnly,
+        }
+    }
+}
+
+/// The way out to one server, for one purpose, in one privacy mode.
+pub(crate) struct Outbound {
+    client: reqwest::Client,
+    purpose: Purpose,
+    mode: PrivacyMode,
+}
+
+impl Outbound {
+    /// Begins a request.
+    pub(crate) fn get(&self, url: &str) -> reqwest::RequestBuilder {
+        self.client.get(url)
+    }
+
+    /// Begins a request with a body.
+    pub(crate) fn post(&self, url: &str) -> reqwest::RequestBuilder {
+        self.client.post(url)
+    }
+
+    /// Sends a request: the one place through which all of them pass.
+    pub(crate) async fn send(&self, request: reqwest::RequestBuilder) -> reqwest::Result<reqwest::Response> {
+        let request = request.build()?;
+        let bytes = request.body().and_then(reqwest::Body::as_bytes).map_or(0, <[u8]>::len);
+        let destination = request.url().origin().ascii_serialization();
+        tracing::debug!(destination, bytes, purpose = self.purpose.name(), mode = self.mode.name(), "request");
+        self.client.execute(request).await
+    }
+}
+
+/// Says whether a request for `purpose` may go to `url`: to this machine in every mode, to others as
+/// [`Purpose::may_leave`] says. A host name counts as this machine only when every address it resolves to does.
 ///
 /// # Errors
 /// [`ErrorCode::PermissionDenied`] with the mode that would allow it; [`ErrorCode::InvalidArgument`] for what is no
 /// http address; [`ErrorCode::Unavailable`] for a name that does not resolve.
-pub fn check(url: &str, mode: PrivacyMode) -> Result<()> {
-    checked_addresses(&parse(url)?, mode).map(|_| ())
+pub fn check(url: &str, mode: PrivacyMode, purpose: Purpose) -> Result<()> {
+    checked_addresses(&parse(url)?, mode, purpose).map(|_| ())
 }
 
 /// Makes a client for one server. It connects to the addresses that were checked and no others: no proxy, no redirect,
 /// and no second look at the name.
-pub(crate) fn client(url: &str, mode: PrivacyMode, key: Option<&str>) -> Result<reqwest::Client> {
+pub(crate) fn client(url: &str, mode: PrivacyMode, purpose: Purpose, key: Option<&str>) -> Result<Outbound> {
     let url = parse(url)?;
-    let addresses = checked_addresses(&url, mode)?;
+    let addresses = checked_addresses(&url, mode, purpose)?;
     let mut headers = HeaderMap::new();
     if let Some(key) = key {
         let mut value = HeaderValue::from_str(&format!("Bearer {key}"))
@@ -48,7 +118,7 @@ pub(crate) fn client(url: &str, mode: PrivacyMode, key: Option<&str>) -> Result<
         headers.insert(AUTHORIZATION, value);
     }
     let host = url.host_str().unwrap_or_default();
-    reqwest::Client::builder()
+    let client = reqwest::Client::builder()
         .no_proxy()
         .redirect(Policy::none())
         .resolve_to_addrs(host, &addresses)
@@ -56,11 +126,12 @@ pub(crate) fn client(url: &str, mode: PrivacyMode, key: Option<&str>) -> Result<
         .timeout(ANSWER_TIMEOUT)
         .default_headers(headers)
         .build()
-        .map_err(Error::internal)
+        .map_err(Error::internal)?;
+    Ok(Outbound { client, purpose, mode })
 }
 
 /// Makes the client for downloads that the user has asked for; it follows the proxy settings of the system.
-pub(crate) fn download_client() -> Result<reqwest::Client> {
+pub(crate) fn download_client() -> Result<Outbound> {
     let policy = Policy::custom(|attempt| {
         if attempt.previous().len() > MAX_REDIRECTS {
             attempt.error("too many redirects")
@@ -70,19 +141,20 @@ pub(crate) fn download_client() -> Result<reqwest::Client> {
             attempt.follow()
         }
     });
-    reqwest::Client::builder()
+    let client = reqwest::Client::builder()
         .redirect(policy)
         .connect_timeout(CONNECT_TIMEOUT)
         .read_timeout(STALL_TIMEOUT)
         .user_agent(concat!("vic/", env!("CARGO_PKG_VERSION")))
         .build()
-        .map_err(Error::internal)
+        .map_err(Error::internal)?;
+    Ok(Outbound { client, purpose: Purpose::Download, mode: PrivacyMode::LocalOnly })
 }
 
 /// Says whether a download may come from `url`: https, or a server on this machine.
 pub(crate) fn check_download(url: &str) -> Result<()> {
     let parsed = parse(url)?;
-    if parsed.scheme() == "https" || checked_addresses(&parsed, PrivacyMode::LocalOnly).is_ok() {
+    if parsed.scheme() == "https" || checked_addresses(&parsed, PrivacyMode::LocalOnly, Purpose::Embedding).is_ok() {
         return Ok(());
     }
     Err(Error::new(ErrorCode::PermissionDenied, format!("`{url}` is not encrypted")).hint("use an https address"))
@@ -108,17 +180,17 @@ fn parse(url: &str) -> Result<Url> {
     Ok(parsed)
 }
 
-fn checked_addresses(url: &Url, mode: PrivacyMode) -> Result<Vec<SocketAddr>> {
+fn checked_addresses(url: &Url, mode: PrivacyMode, purpose: Purpose) -> Result<Vec<SocketAddr>> {
     let host = url.host_str().unwrap_or_default();
     let refused = || {
         Error::new(
             ErrorCode::PermissionDenied,
             format!("the privacy mode `{}` forbids sending text to `{host}`", mode.name()),
         )
-        .hint("use a server on this machine, or set VIC_PRIVACY_MODE=cloud_embedding_ok")
+        .hint(format!("use a server on this machine, or set VIC_PRIVACY_MODE={}", purpose.needed().name()))
     };
     // A name that is plainly elsewhere is not even asked of the name server.
-    let local_only = mode != PrivacyMode::CloudEmbeddingOk;
+    let local_only = !purpose.may_leave(mode);
     if local_only && !may_be_local(url) {
         return Err(refused());
     }
@@ -148,7 +220,7 @@ mod tests {
     use super::*;
 
     fn code(url: &str, mode: PrivacyMode) -> Option<ErrorCode> {
-        super::check(url, mode).err().map(|error| error.code)
+        super::check(url, mode, Purpose::Embedding).err().map(|error| error.code)
     }
 
     #[test]
@@ -170,6 +242,20 @@ mod tests {
             }
         }
         assert_eq!(code("http://192.168.1.9:11434", PrivacyMode::CloudEmbeddingOk), None);
+    }
+
+    #[test]
+    fn questions_may_leave_in_both_cloud_modes_and_files_in_one() {
+        let url = "http://192.168.1.9:11434";
+        for (mode, purpose, expected) in [
+            (PrivacyMode::LocalOnly, Purpose::Reasoning, "cloud_reasoning_ok"),
+            (PrivacyMode::CloudReasoningOk, Purpose::Embedding, "cloud_embedding_ok"),
+            (PrivacyMode::CloudReasoningOk, Purpose::Reasoning, ""),
+            (PrivacyMode::CloudEmbeddingOk, Purpose::Reasoning, ""),
+        ] {
+            let hint = super::check(url, mode, purpose).err().map(|error| error.hint.unwrap()).unwrap_or_default();
+            assert!(hint.contains(expected) && hint.is_empty() == expected.is_empty(), "{mode:?} {purpose:?}: {hint}");
+        }
     }
 
     #[test]

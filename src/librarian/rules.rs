@@ -375,7 +375,8 @@ fn follows(words: &Words, at: usize, bare: bool) -> bool {
         "on",
         "which",
         "taken",
-        "until", "belonging",
+        "until",
+        "belonging",
         "up",
     ];
     const MORE: &[&str] = &[

@@ -75,7 +75,7 @@ pub const SKILLS: &[&str] = &["pdf_layout", "ocr_image", "vision"];
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct QueryPlan {
-    /// One of [`INTENTS`].
+    /// Short label, of [`INTENTS`]; others are carried out as `search`.
     pub intent: String,
     /// Metadata filters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
