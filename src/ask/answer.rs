@@ -1,10 +1,13 @@
-//! The summary of an answer: sentences of the best hits, copied and cited, each checked against the file as it is now.
+//! The summary of an answer: written by the model where there is one (`generate`), else sentences of the best hits, copied and cited, each checked against the file as it is now.
 //!
 //! A sentence is quoted only when its hit speaks of what was asked; when none does, the summary says that nothing answers.
 
+use crate::ask::events::Events;
+use crate::ask::generate::{self, Generated};
 use crate::ask::hit::{Evidence, Found};
 use crate::ask::{Asker, Outcome, Question, citation, excerpt};
 use crate::error::Result;
+use crate::model::AskEvent;
 
 /// Sentences of the summary at most.
 const SUMMARY_HITS: usize = 3;
@@ -31,20 +34,56 @@ struct Quote {
 
 impl Asker {
     /// Sums the hits up. What cannot be found in its file any more is left out, and a warning says so.
-    pub(super) async fn summary(&self, question: &Question, outcome: &mut Outcome) -> Result<Option<String>> {
-        if question.is_listing() {
-            return Ok(Some(counted(outcome.merged, outcome.hits.len())));
+    pub(super) async fn summary(
+        &self,
+        question: &Question,
+        outcome: &mut Outcome,
+        events: &Events,
+    ) -> Result<Option<String>> {
+        let summary = if question.is_listing() {
+            Some(counted(outcome.merged, outcome.hits.len()))
+        } else if outcome.hits.is_empty() {
+            Some(NOTHING.to_string())
+        } else if outcome.hits.iter().all(|it| it.evidence.is_none()) {
+            None
+        } else {
+            let quotes = quotes(question, &outcome.hits);
+            if quotes.is_empty() {
+                Some(NO_ANSWER.to_string())
+            } else {
+                if let Some(written) = self.written(question, outcome, events).await {
+                    return Ok(Some(written));
+                }
+                self.quoted(quotes, outcome).await?
+            }
+        };
+        if let Some(text) = &summary {
+            events.send(AskEvent::Text(text.clone())).await;
         }
-        if outcome.hits.is_empty() {
-            return Ok(Some(NOTHING.to_string()));
+        Ok(summary)
+    }
+
+    /// What the model makes of the hits; none without a model, or when it fails, which a warning says.
+    async fn written(&self, question: &Question, outcome: &mut Outcome, events: &Events) -> Option<String> {
+        let llm = self.llm.as_deref()?;
+        match generate::generate(llm, question.privacy, question, &outcome.hits, events).await {
+            Ok(Generated { text, dropped }) => {
+                if dropped > 0 {
+                    let warning = format!("{dropped} sentences of the model were left out: no passage bears them out");
+                    outcome.warnings.push(warning);
+                }
+                Some(text.unwrap_or_else(|| NO_ANSWER.to_string()))
+            }
+            Err(error) => {
+                let name = llm.name();
+                outcome.warnings.push(format!("the summary is quoted, not written by `{name}`: {}", error.message));
+                None
+            }
         }
-        if outcome.hits.iter().all(|it| it.evidence.is_none()) {
-            return Ok(None);
-        }
-        let quotes = quotes(question, &outcome.hits);
-        if quotes.is_empty() {
-            return Ok(Some(NO_ANSWER.to_string()));
-        }
+    }
+
+    /// Sentences of the hits that stand in their files as they are now.
+    async fn quoted(&self, quotes: Vec<Quote>, outcome: &mut Outcome) -> Result<Option<String>> {
         let asked = quotes.len();
         let standing = crate::index::blocking(move || {
             let stands =
@@ -83,11 +122,7 @@ fn quotes(question: &Question, hits: &[Found]) -> Vec<Quote> {
         .filter(|(_, it)| it.words_matched * 4 >= most * 3)
         .filter_map(|(index, evidence)| {
             let sentence = excerpt::best_sentence(&question.words, evidence.chunk.body()).to_string();
-            let path = &hits[*index].hit.path;
-            let place = match evidence.chunk.anchor.place() {
-                place if place.is_empty() => path.clone(),
-                place => format!("{path}, {place}"),
-            };
+            let place = hits[*index].cited();
             let quote = Quote { number: index + 1, sentence, place, evidence: (*evidence).clone() };
             (!quote.sentence.is_empty()).then_some(quote)
         })

@@ -28,6 +28,14 @@ pub(crate) struct Evidence {
     pub(crate) similarity: Option<f32>,
 }
 
+impl Found {
+    /// Path and place of the passage, e.g. `Contracts/lease.pdf, page 3`.
+    pub(crate) fn cited(&self) -> String {
+        let place = self.evidence.as_ref().map(|it| it.chunk.anchor.place()).unwrap_or_default();
+        if place.is_empty() { self.hit.path.clone() } else { format!("{}, {place}", self.hit.path) }
+    }
+}
+
 /// Makes a hit of a chunk.
 pub(crate) fn from_chunk(
     question: &Question,

@@ -11,6 +11,7 @@ mod excerpt;
 mod filter;
 mod fold;
 pub mod fuse;
+mod generate;
 mod grep;
 mod hit;
 mod phrase;
@@ -28,9 +29,11 @@ use crate::ask::events::Events;
 use crate::ask::hit::Found;
 use crate::ask::terms::Terms;
 use crate::catalog::Catalog;
+use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::index::{Index, Served};
-use crate::librarian;
+use crate::librarian::Librarian;
+use crate::llm::{self, Llm, Task};
 use crate::model::{
     AskEvent, AskRequest, AskResponse, FileFilter, L0Filters, PrivacyMode, QueryPlan, ResponseStats, SearchHit,
 };
@@ -48,6 +51,9 @@ const MAX_LIMIT: u32 = 1_000;
 pub struct Asker {
     catalog: Catalog,
     index: Index,
+    librarian: Librarian,
+    /// Writes the summary, if there is one.
+    llm: Option<Arc<dyn Llm>>,
     privacy: PrivacyMode,
     default_root: Option<PathBuf>,
     db_path: PathBuf,
@@ -57,6 +63,10 @@ pub struct Asker {
 #[derive(Clone)]
 pub(crate) struct Question {
     pub(crate) plan: QueryPlan,
+    /// What may leave the machine: the stricter of what the plan and the configuration say.
+    pub(crate) privacy: PrivacyMode,
+    /// What went wrong on the way to the plan.
+    pub(crate) warnings: Vec<String>,
     /// Conditions on words.
     pub(crate) terms: Arc<Terms>,
     /// The words that carry meaning, lower case.
@@ -88,15 +98,20 @@ struct Outcome {
 }
 
 impl Asker {
-    /// Makes an asker over an index. `default_root` limits questions that name no root.
-    pub fn new(
-        catalog: Catalog,
-        index: Index,
-        privacy: PrivacyMode,
-        default_root: Option<PathBuf>,
-        db_path: PathBuf,
-    ) -> Asker {
-        Asker { catalog, index, privacy, default_root, db_path }
+    /// Makes an asker over an index, with the configured model and root.
+    ///
+    /// # Errors
+    /// The address of the model's server is none.
+    pub fn new(config: &Config, catalog: Catalog, index: Index) -> Result<Asker> {
+        Ok(Asker {
+            catalog,
+            index,
+            librarian: Librarian::open(config)?,
+            llm: llm::open(config, Task::Reasoning)?,
+            privacy: config.privacy_mode,
+            default_root: config.warehouse_root.clone(),
+            db_path: config.db_path.clone(),
+        })
     }
 
     /// Answers a question.
@@ -118,7 +133,7 @@ impl Asker {
     async fn run(&self, request: AskRequest, summarize: bool, events: &Events) -> Result<AskResponse> {
         let begun = Instant::now();
         let root = self.root(request.warehouse_root.as_deref()).await?;
-        let question = self.plan(request, root.as_deref())?;
+        let question = self.plan(request, root.as_deref()).await?;
         events.send(AskEvent::Plan(question.plan.clone())).await;
         let served = self.index.serving();
         let mut outcome = if question.is_listing() {
@@ -130,35 +145,40 @@ impl Asker {
         };
         events.send(AskEvent::Hits(outcome.hits.iter().map(|it| it.hit.clone()).collect())).await;
         let answer_summary = match summarize {
-            true => self.summary(&question, &mut outcome).await?,
+            true => self.summary(&question, &mut outcome, events).await?,
             false => None,
         };
-        if let Some(summary) = &answer_summary {
-            events.send(AskEvent::Text(summary.clone())).await;
-        }
-        outcome.warnings.extend(self.pending_warning().await?);
+        let mut warnings = question.warnings;
+        warnings.append(&mut outcome.warnings);
+        warnings.extend(self.pending_warning().await?);
         let hits: Vec<SearchHit> = outcome.hits.into_iter().map(|it| it.hit).collect();
         let mut stats = self.stats(&served, root.as_deref(), &hits, outcome.merged).await?;
         stats.latency_ms = Some(begun.elapsed().as_secs_f64() * 1e3);
         let plan = question.plan;
-        Ok(AskResponse { query_plan: plan, hits, answer_summary, warnings: outcome.warnings, stats: Some(stats) })
+        Ok(AskResponse { query_plan: plan, hits, answer_summary, warnings, stats: Some(stats) })
     }
 
     /// The caller's plan, or the librarian's.
-    fn plan(&self, request: AskRequest, root: Option<&Path>) -> Result<Question> {
+    async fn plan(&self, mut request: AskRequest, root: Option<&Path>) -> Result<Question> {
         let limit = limit(request.limit)?;
         let explain = request.explain;
-        let plan = match request.plan {
-            Some(plan) => {
-                librarian::validate(&plan)?;
-                plan
-            }
-            None => librarian::plan(&request, self.privacy, chrono::Local::now().date_naive())?,
-        };
+        let mut warnings = Vec::new();
+        // Whoever asks may be stricter than the configuration, never laxer.
+        let wanted = request.plan.as_ref().map(|it| it.privacy_mode).or(request.privacy_mode).unwrap_or(self.privacy);
+        let wanted = request.privacy_mode.unwrap_or(wanted);
+        let privacy = wanted.stricter(self.privacy);
+        if privacy != wanted {
+            let name = self.privacy.name();
+            warnings.push(format!("the daemon runs with privacy mode `{name}`, which holds for this question too"));
+        }
+        request.privacy_mode = Some(privacy);
+        let (mut plan, planned) = self.librarian.plan(&request, chrono::Local::now().date_naive()).await?;
+        plan.privacy_mode = wanted;
+        warnings.extend(planned);
         let filter = filter::resolve(&plan.l0_filters.clone().unwrap_or_default(), root)?;
         let terms = Arc::new(Terms::of(&plan.raw_user_text)?);
         let words = excerpt::content_words(plan.l1_query_text.as_deref().unwrap_or(&plan.raw_user_text));
-        Ok(Question { plan, terms, words, filter, limit, explain })
+        Ok(Question { plan, privacy, warnings, terms, words, filter, limit, explain })
     }
 
     /// The plan of a request that is no question.

@@ -45,6 +45,8 @@ impl Asker {
         let mut warnings = self.pending_warning().await?;
         let question = Question {
             plan: plan.clone(),
+            privacy: self.privacy,
+            warnings: Vec::new(),
             terms: Arc::default(),
             words: Vec::new(),
             filter: FileFilter::default(),

@@ -24,6 +24,7 @@ mod progress;
 mod read;
 mod roots;
 mod status;
+mod synthetic_plans;
 mod text;
 mod values;
 
@@ -59,6 +60,8 @@ enum Command {
     Daemon(daemon::Args),
     /// Measures parts of vic on this machine
     Bench(bench::Args),
+    /// Writes questions with their plans, to train a planner on
+    SyntheticPlans(synthetic_plans::Args),
     /// Prints a completion script
     Completions {
         /// The shell that it is for
@@ -103,6 +106,7 @@ fn run(command: Command, printer: &mut Printer) -> Result<()> {
             Command::Models(args) => models::run(args, &config, printer).await,
             Command::Daemon(args) => daemon::run(args, &config, printer).await,
             Command::Bench(args) => bench::run(args, &config, printer).await,
+            Command::SyntheticPlans(args) => synthetic_plans::run(args, &config, printer),
             Command::Completions { .. } => Ok(()),
         }
     })

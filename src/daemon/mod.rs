@@ -15,6 +15,7 @@ use tracing::info;
 use crate::ask::Asker;
 use crate::catalog::{AuditLog, Catalog, Jobs};
 use crate::config::Config;
+use crate::embed::egress;
 use crate::embed::models::ModelStore;
 use crate::error::{Error, ErrorCode, IoContext, Result};
 use crate::extract::{Tools, WorkerPool};
@@ -67,15 +68,10 @@ pub async fn run_until(config: Config, program: PathBuf, shutdown: CancellationT
         embedder: embedder.clone(),
         pool: pool.clone(),
     };
-    let index = Index::open(parts, shutdown.child_token()).await?;
-    let asker = Asker::new(
-        catalog.clone(),
-        index.clone(),
-        config.privacy_mode,
-        config.warehouse_root.clone(),
-        config.db_path.clone(),
-    );
+    egress::keep_log(AuditLog::open(&config.audit_path())?);
     let audit = Arc::new(AuditLog::open(&config.audit_path())?);
+    let index = Index::open(parts, shutdown.child_token()).await?;
+    let asker = Asker::new(&config, catalog.clone(), index.clone())?;
     let facts = Facts { listen: tcp, data_dir: config.data_dir.clone(), privacy: config.privacy_mode };
     let daemon =
         Arc::new(Daemon::new(facts, catalog.clone(), index.clone(), asker, embedder, pool, audit, shutdown.clone()));

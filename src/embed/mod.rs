@@ -12,7 +12,7 @@ pub mod models;
 mod ollama;
 mod onnx;
 mod openai;
-mod remote;
+pub(crate) mod remote;
 mod tokens;
 
 #[cfg(test)]

@@ -7,12 +7,13 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::config::EmbedConfig;
+use crate::embed::egress::{self, Outbound, Purpose};
 use crate::embed::remote::{self, Failure, Wire};
 use crate::embed::tokens::{Estimate, cut};
-use crate::embed::{Embedder, Vector, egress};
+use crate::embed::{Embedder, Vector};
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::{PrivacyMode, TokenCounter};
 
@@ -29,7 +30,7 @@ pub(crate) struct Ollama {
 }
 
 struct OllamaWire {
-    client: reqwest::Client,
+    client: Outbound,
     base: String,
     model: String,
 }
@@ -43,7 +44,7 @@ struct EmbedAnswer {
 impl Ollama {
     /// Connects, makes sure that the model stays on this machine if it must, and finds the length of its vectors.
     pub(crate) async fn open(config: &EmbedConfig, mode: PrivacyMode) -> Result<Ollama> {
-        let client = egress::client(&config.ollama_url, mode, config.ollama_key.as_deref())?;
+        let client = egress::client(&config.ollama_url, mode, Purpose::Embedding, config.ollama_key.as_deref())?;
         let wire = OllamaWire { client, base: config.ollama_url.clone(), model: config.model.clone() };
         wire.check_local(mode).await?;
         let probe = remote::embed_all(&wire, &["probe".to_string()]).await?;
@@ -63,24 +64,10 @@ impl OllamaWire {
         if mode == PrivacyMode::CloudEmbeddingOk {
             return Ok(());
         }
-        let url = remote::endpoint(&self.base, "api/show");
-        let answer: Value = match remote::post(&self.client, &url, &json!({ "model": self.model })).await {
-            Ok(answer) => answer,
-            Err(Failure::Content(error) | Failure::Request(error)) => return Err(self.hint(error)),
-        };
-        let elsewhere =
-            ["remote_host", "remote_model"].iter().find_map(|key| answer[*key].as_str().filter(|it| !it.is_empty()));
-        match elsewhere {
-            None => Ok(()),
-            Some(place) => Err(Error::new(
-                ErrorCode::PermissionDenied,
-                format!(
-                    "the privacy mode `{}` forbids model `{}`: Ollama passes it on to `{place}`",
-                    mode.name(),
-                    self.model
-                ),
-            )
-            .hint("choose a model that runs on this machine")),
+        match remote::passed_on(&self.client, &self.base, &self.model).await {
+            Ok(None) => Ok(()),
+            Ok(Some(place)) => Err(remote::leaves(&self.model, &place, mode)),
+            Err(error) => Err(self.hint(error)),
         }
     }
 

@@ -6,8 +6,10 @@ use std::time::Duration;
 use reqwest::StatusCode;
 use serde::de::DeserializeOwned;
 
-use crate::embed::{Vector, egress};
+use crate::embed::Vector;
+use crate::embed::egress::{self, Outbound};
 use crate::error::{Error, ErrorCode, Result};
+use crate::model::PrivacyMode;
 
 /// Texts in one request. Servers embed one after the other in any case; more only makes a failure dearer.
 pub(crate) const BATCH: usize = 32;
@@ -39,14 +41,14 @@ pub(crate) enum Failure {
 
 /// Posts JSON and reads JSON; repeats with growing waits while the server is busy.
 pub(crate) async fn post<T: DeserializeOwned>(
-    client: &reqwest::Client,
+    client: &Outbound,
     url: &str,
     body: &serde_json::Value,
 ) -> Result<T, Failure> {
     let mut wait = FIRST_WAIT;
     let mut attempt = 1;
     loop {
-        let outcome = client.post(url).json(body).send().await;
+        let outcome = client.send(client.post(url).json(body)).await;
         let (busy, error) = match outcome {
             Ok(response) if response.status().is_success() => {
                 return response.json().await.map_err(|error| {
@@ -62,7 +64,7 @@ pub(crate) async fn post<T: DeserializeOwned>(
                     other => return Err(other),
                 }
             }
-            Err(error) => (error.is_connect(), unavailable(url, &error)),
+            Err(error) => (error.is_connect(), error.at(url)),
         };
         if !busy || attempt == TRIES {
             return Err(Failure::Request(error));
@@ -77,30 +79,50 @@ fn is_busy(status: StatusCode) -> bool {
     matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE | StatusCode::BAD_GATEWAY)
 }
 
-fn unavailable(url: &str, error: &reqwest::Error) -> Error {
-    let code = if error.is_timeout() { ErrorCode::DeadlineExceeded } else { ErrorCode::Unavailable };
-    Error::new(code, format!("cannot reach `{url}`: {}", egress::cause(error))).hint("is the server running there?")
+/// Says whether an answer that is no success is about the content or about the request.
+fn explain(url: &str, status: StatusCode, body: &str) -> Failure {
+    let error = refusal(url, status, body);
+    if error.code == ErrorCode::FailedPrecondition { Failure::Content(error) } else { Failure::Request(error) }
 }
 
-/// Turns an answer that is no success into an error; the message is the server's own.
-fn explain(url: &str, status: StatusCode, body: &str) -> Failure {
-    let message = error_text(body);
-    let text = format!("`{url}` answered {}: {message}", status.as_u16());
+/// Turns an answer that is no success into an error; the message is the server's own. What the server cannot do with
+/// this content is a [`ErrorCode::FailedPrecondition`].
+pub(crate) fn refusal(url: &str, status: StatusCode, body: &str) -> Error {
+    let text = format!("`{url}` answered {}: {}", status.as_u16(), error_text(body));
     match status {
-        StatusCode::NOT_FOUND => {
-            Failure::Request(Error::not_found(text).hint("install the model on the server, or choose another one"))
-        }
+        StatusCode::NOT_FOUND => Error::not_found(text).hint("install the model on the server, or choose another one"),
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
-            Failure::Request(Error::new(ErrorCode::PermissionDenied, text).hint("check the API key"))
+            Error::new(ErrorCode::PermissionDenied, text).hint("check the API key")
         }
-        _ if is_busy(status) => Failure::Request(Error::new(ErrorCode::Unavailable, text).hint("try again later")),
-        _ if status.is_redirection() => Failure::Request(Error::new(ErrorCode::PermissionDenied, text)),
+        _ if is_busy(status) => Error::new(ErrorCode::Unavailable, text).hint("try again later"),
+        _ if status.is_redirection() => Error::new(ErrorCode::PermissionDenied, text),
         StatusCode::INTERNAL_SERVER_ERROR
         | StatusCode::BAD_REQUEST
         | StatusCode::PAYLOAD_TOO_LARGE
-        | StatusCode::UNPROCESSABLE_ENTITY => Failure::Content(Error::new(ErrorCode::FailedPrecondition, text)),
-        _ => Failure::Request(Error::new(ErrorCode::Unavailable, text)),
+        | StatusCode::UNPROCESSABLE_ENTITY => Error::new(ErrorCode::FailedPrecondition, text),
+        _ => Error::new(ErrorCode::Unavailable, text),
     }
+}
+
+/// Where an Ollama server passes a model on to, if it does not run it itself.
+pub(crate) async fn passed_on(client: &Outbound, base: &str, model: &str) -> Result<Option<String>> {
+    let url = endpoint(base, "api/show");
+    let answer: serde_json::Value = match post(client, &url, &serde_json::json!({ "model": model })).await {
+        Ok(answer) => answer,
+        Err(Failure::Content(error) | Failure::Request(error)) => return Err(error),
+    };
+    let place =
+        ["remote_host", "remote_model"].iter().find_map(|key| answer[*key].as_str().filter(|it| !it.is_empty()));
+    Ok(place.map(String::from))
+}
+
+/// The refusal of a model that is passed on.
+pub(crate) fn leaves(model: &str, place: &str, mode: PrivacyMode) -> Error {
+    Error::new(
+        ErrorCode::PermissionDenied,
+        format!("the privacy mode `{}` forbids model `{model}`: Ollama passes it on to `{place}`", mode.name()),
+    )
+    .hint("choose a model that runs on this machine")
 }
 
 /// Both servers put their message into `error`: as a text, or as an object with a `message`.

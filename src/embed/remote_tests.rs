@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
@@ -200,19 +202,6 @@ async fn a_redirect_is_not_followed() {
     assert_eq!(error.code, ErrorCode::PermissionDenied);
 }
 
-fn base64(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::new();
-    for group in bytes.chunks(3) {
-        let bits = group.iter().fold(0u32, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - group.len()));
-        for at in 0..4 {
-            let digit = DIGITS[(bits >> (18 - 6 * at) & 63) as usize] as char;
-            text.push(if at <= group.len() { digit } else { '=' });
-        }
-    }
-    text
-}
-
 fn openai(request: &Request, as_base64: bool) -> Reply {
     if request.path != "/v1/embeddings" {
         return Reply::error(404, &request.path);
@@ -220,7 +209,7 @@ fn openai(request: &Request, as_base64: bool) -> Reply {
     let item = |(index, text): (usize, &String)| {
         let numbers = [text.len() as f32, 1.0];
         let bytes: Vec<u8> = numbers.iter().flat_map(|it| it.to_le_bytes()).collect();
-        let embedding = if as_base64 { json!(base64(&bytes)) } else { json!(numbers) };
+        let embedding = if as_base64 { json!(STANDARD.encode(&bytes)) } else { json!(numbers) };
         json!({ "object": "embedding", "index": index, "embedding": embedding })
     };
     // The order of the answer is not promised.

@@ -9,12 +9,18 @@ use crate::model::{INTENTS, L0Filters, QueryPlan, SKILLS};
 /// Most files that a plan may have looked at in depth.
 pub const MAX_L2_TOP_K: u32 = 100;
 
+/// Longest intent.
+const MAX_LABEL_BYTES: usize = 64;
+
 /// Checks every field of a plan against its range and its closed set.
 ///
 /// # Errors
 /// [`crate::error::ErrorCode::InvalidArgument`] with the name of the first field that is wrong.
 pub fn validate(plan: &QueryPlan) -> Result<()> {
-    one_of("intent", &plan.intent, INTENTS)?;
+    // A short label; those that are not of `INTENTS` are carried out as `search`.
+    if plan.intent.is_empty() || plan.intent.len() > MAX_LABEL_BYTES || plan.intent.contains(char::is_control) {
+        return Err(Error::invalid("`intent` is no short label").hint(format!("use one of: {}", INTENTS.join(", "))));
+    }
     if let Some(filters) = &plan.l0_filters {
         validate_filters(filters)?;
     }
@@ -123,7 +129,8 @@ mod tests {
     #[test]
     fn what_is_out_of_range_is_refused_with_the_fields_name() {
         for (field, value, named) in [
-            ("intent", json!("dance"), "intent"),
+            ("intent", json!(""), "intent"),
+            ("intent", json!("x".repeat(65)), "intent"),
             ("l1_threshold", json!(1.01), "l1_threshold"),
             ("l1_threshold", json!(-0.1), "l1_threshold"),
             ("l2_skills", json!(["pdf_layout", "teleport"]), "teleport"),

@@ -12,6 +12,7 @@
 //! metadata and have no field: whoever carries the plan out reads them by [`syntax::parse`] from `raw_user_text`. Nothing
 //! here touches the index or a file.
 
+mod by_model;
 mod check;
 mod conditions;
 mod dates;
@@ -20,19 +21,25 @@ mod kinds;
 mod rules;
 mod sizes;
 pub mod syntax;
+mod synthetic;
 mod words;
 
 #[cfg(test)]
 mod published;
 
+use std::sync::Arc;
+
 use chrono::NaiveDate;
 
 pub use check::{MAX_L2_TOP_K, validate, validate_filters};
 pub use sizes::size;
+pub use synthetic::{Example, synthetic_plans};
 
+use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::librarian::syntax::Syntax;
 use crate::librarian::words::Words;
+use crate::llm::{self, Llm, Task};
 use crate::model::{AskRequest, L0Filters, PrivacyMode, QueryPlan};
 
 /// Name of these rules in [`QueryPlan::planner_model_id`].
@@ -44,12 +51,50 @@ pub const MAX_QUESTION_BYTES: usize = 32 << 10;
 /// Files that are looked at in depth unless the plan says otherwise: each can take seconds.
 const L2_TOP_K: u32 = 3;
 
+/// Plans questions with the configured backend: rules, or a model with the rules behind it. Cheap to clone.
+#[derive(Clone)]
+pub struct Librarian {
+    llm: Option<Arc<dyn Llm>>,
+    privacy: PrivacyMode,
+}
+
+impl Librarian {
+    /// Makes the librarian that the configuration asks for; nothing is sent yet.
+    ///
+    /// # Errors
+    /// As [`llm::open`].
+    pub fn open(config: &Config) -> Result<Librarian> {
+        Ok(Librarian { llm: llm::open(config, Task::Reasoning)?, privacy: config.privacy_mode })
+    }
+
+    /// Makes a librarian with a model, or with rules alone.
+    pub fn with(llm: Option<Arc<dyn Llm>>, privacy: PrivacyMode) -> Librarian {
+        Librarian { llm, privacy }
+    }
+
+    /// Plans a question, and says in warnings when the rules had to stand in for the model. A plan that the request brings
+    /// is checked and taken.
+    ///
+    /// # Errors
+    /// As [`plan`]: only what is wrong with the request. A model that fails is a warning.
+    pub async fn plan(&self, request: &AskRequest, today: NaiveDate) -> Result<(QueryPlan, Vec<String>)> {
+        let rules = plan(request, self.privacy, today)?;
+        match &self.llm {
+            Some(llm) if request.plan.is_none() => Ok(by_model::plan(llm.as_ref(), request, rules, today).await),
+            _ => Ok((rules, Vec::new())),
+        }
+    }
+}
+
 /// Plans a question by rules. `today` is what `yesterday` and `last week` count from.
 ///
 /// # Errors
 /// The question is empty or longer than [`MAX_QUESTION_BYTES`], an operator in it cannot be understood, or filters
 /// contradict each other; the message names what is wrong.
 pub fn plan(request: &AskRequest, default_privacy: PrivacyMode, today: NaiveDate) -> Result<QueryPlan> {
+    if let Some(given) = &request.plan {
+        return bring(request, given.clone());
+    }
     let question = question(request)?;
     let (syntax, pieces) = syntax::pieces(question);
     if let Some(problem) = syntax.problems.first() {
@@ -79,6 +124,21 @@ pub fn plan(request: &AskRequest, default_privacy: PrivacyMode, today: NaiveDate
     };
     validate(&plan)?;
     Ok(plan)
+}
+
+/// Takes the plan that a request brings.
+fn bring(request: &AskRequest, mut plan: QueryPlan) -> Result<QueryPlan> {
+    let filters = over(plan.l0_filters.unwrap_or_default(), request.filters.clone());
+    plan.l0_filters = (filters != L0Filters::default()).then_some(filters);
+    plan.privacy_mode = request.privacy_mode.unwrap_or(plan.privacy_mode);
+    if plan.raw_user_text.trim().is_empty() {
+        plan.raw_user_text = question(request)?.to_string();
+    }
+    validate(&plan)?;
+    match syntax::parse(&plan.raw_user_text).problems.into_iter().next() {
+        Some(problem) => Err(problem),
+        None => Ok(plan),
+    }
 }
 
 /// The question without the blanks around it.
@@ -182,6 +242,20 @@ mod tests {
         assert_eq!(found.extensions, [".md"]);
         assert_eq!((found.modified_after, found.modified_before.as_deref()), (None, Some("2020-01-01")));
         assert_eq!(found.owner.as_deref(), Some("ada"));
+    }
+
+    #[test]
+    fn a_plan_that_the_request_brings_is_checked_and_taken() {
+        let mut given = check("PDFs about rent").unwrap();
+        given.planner_model_id = Some("mine".into());
+        let filters = L0Filters { owner: Some("ada".into()), ..L0Filters::default() };
+        let request = AskRequest { plan: Some(given.clone()), filters, ..AskRequest::default() };
+        let plan = ask(&request).unwrap();
+        assert_eq!((plan.planner_model_id.as_deref(), plan.l1_query_text.as_deref()), (Some("mine"), Some("rent")));
+        assert_eq!(plan.l0_filters.unwrap().owner.as_deref(), Some("ada"));
+        given.l2_skills = vec!["teleport".into()];
+        let error = ask(&AskRequest { plan: Some(given), ..AskRequest::default() }).unwrap_err();
+        assert!(error.message.contains("l2_skills") && error.message.contains("teleport"), "{error}");
     }
 
     #[test]

@@ -7,8 +7,8 @@ use serde_json::{Map, Value};
 
 use crate::model::Anchor;
 
-/// What may leave the machine.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+/// What may leave the machine, strictest first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PrivacyMode {
     /// Nothing.
@@ -21,6 +21,11 @@ pub enum PrivacyMode {
 }
 
 impl PrivacyMode {
+    /// Returns the mode that lets less out.
+    pub fn stricter(self, other: PrivacyMode) -> PrivacyMode {
+        self.min(other)
+    }
+
     /// Returns the snake_case name.
     pub fn name(self) -> &'static str {
         match self {
@@ -75,7 +80,7 @@ pub const SKILLS: &[&str] = &["pdf_layout", "ocr_image", "vision"];
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct QueryPlan {
-    /// One of [`INTENTS`].
+    /// Short label, of [`INTENTS`]; others are carried out as `search`.
     pub intent: String,
     /// Metadata filters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
