@@ -29,6 +29,7 @@ build: tools ## Builds vicd and vic
 
 .PHONY: test
 test: tools build models ## Runs every test
+	@models/tools.sh --tests
 	@source models/tools.env && cargo test --release
 
 .PHONY: check
