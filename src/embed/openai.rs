@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::config::EmbedConfig;
 use crate::embed::egress::{self, Outbound, Purpose};
 use crate::embed::remote::{self, Failure, Wire};
-use crate::embed::tokens::{Estimate, cut};
+use crate::embed::tokens::Estimate;
 use crate::embed::{Embedder, Vector};
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::{PrivacyMode, TokenCounter};
@@ -59,12 +59,13 @@ impl OpenAi {
         // People give the address with and without the version.
         let url = remote::endpoint(base.strip_suffix("/v1").unwrap_or(base), "v1/embeddings");
         let wire = OpenAiWire { client, url, model: config.model.clone() };
-        let probe = remote::embed_all(&wire, &["probe".to_string()]).await?;
+        let tokens = Arc::new(Estimate::new(remote::MAX_TOKENS));
+        let probe = remote::embed_all(&wire, &["probe".to_string()], tokens.as_ref()).await?;
         let dimension = probe[0].len();
         Ok(OpenAi {
-            fingerprint: remote::fingerprint("openai", &config.model, dimension),
+            fingerprint: remote::fingerprint("openai", &config.model, &wire.url, dimension),
             name: format!("{} (openai)", config.model),
-            tokens: Arc::new(Estimate::new(remote::MAX_TOKENS)),
+            tokens,
             wire,
             dimension,
         })
@@ -106,8 +107,7 @@ fn decode_base64(text: &str) -> Option<Vec<u8>> {
 #[async_trait]
 impl Embedder for OpenAi {
     async fn embed_documents(&self, texts: &[String]) -> Result<Vec<Vector>> {
-        let texts: Vec<String> = texts.iter().map(|it| cut(it, self.tokens.as_ref()).to_string()).collect();
-        let vectors = remote::embed_all(&self.wire, &texts).await?;
+        let vectors = remote::embed_all(&self.wire, texts, self.tokens.as_ref()).await?;
         remote::check_dimension(&vectors, self.dimension)?;
         Ok(vectors)
     }
@@ -126,7 +126,7 @@ impl Embedder for OpenAi {
     }
 
     fn batch_size(&self) -> usize {
-        remote::BATCH
+        remote::BATCH_TEXTS * remote::REQUESTS_AT_ONCE
     }
 
     fn fingerprint(&self) -> &str {

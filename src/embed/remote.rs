@@ -1,18 +1,31 @@
-//! What the two kinds of embedding server have in common: sending with patience, finding the text that spoils a batch,
-//! and checking what comes back. The wire formats are in [`crate::embed::ollama`] and [`crate::embed::openai`].
+//! What the two kinds of embedding server have in common: batches of texts of like length, sending with patience, finding
+//! the text that spoils a batch, and checking what comes back. The wire formats are in [`crate::embed::ollama`] and
+//! [`crate::embed::openai`].
 
+use std::ops::Range;
 use std::time::Duration;
 
-use reqwest::StatusCode;
+use futures::stream::{self, StreamExt, TryStreamExt};
+use reqwest::{RequestBuilder, StatusCode};
 use serde::de::DeserializeOwned;
 
 use crate::embed::Vector;
 use crate::embed::egress::{self, Outbound};
+use crate::embed::tokens::cut;
 use crate::error::{Error, ErrorCode, Result};
-use crate::model::PrivacyMode;
+use crate::model::{PrivacyMode, TokenCounter};
 
-/// Texts in one request. Servers embed one after the other in any case; more only makes a failure dearer.
-pub(crate) const BATCH: usize = 32;
+/// Tokens in one request, each text counted as long as the longest of it, because many servers pad. By the estimate of
+/// [`crate::embed::tokens::Estimate`]: servers do not show their tokenizer. Sixteen texts of full length: a second or so
+/// for a server without a graphics card, so that a failure costs little and a busy server is not held up.
+const BATCH_TOKENS: usize = 16 * MAX_TOKENS;
+
+/// Texts in one request, however short: common servers take no more than so many.
+pub(crate) const BATCH_TEXTS: usize = 64;
+
+/// Requests under way for one call: the next batch is on its way while the server computes. Servers queue what they do
+/// not compute side by side.
+pub(crate) const REQUESTS_AT_ONCE: usize = 2;
 
 /// Longest text in tokens that is sent: every common embedding model takes it, and the count is an estimate.
 pub(crate) const MAX_TOKENS: usize = 512;
@@ -45,10 +58,19 @@ pub(crate) async fn post<T: DeserializeOwned>(
     url: &str,
     body: &serde_json::Value,
 ) -> Result<T, Failure> {
+    exchange(client, client.post(url).json(body), url).await
+}
+
+/// Reads JSON, as patiently as [`post`].
+pub(crate) async fn get<T: DeserializeOwned>(client: &Outbound, url: &str) -> Result<T, Failure> {
+    exchange(client, client.get(url), url).await
+}
+
+async fn exchange<T: DeserializeOwned>(client: &Outbound, request: RequestBuilder, url: &str) -> Result<T, Failure> {
     let mut wait = FIRST_WAIT;
     let mut attempt = 1;
     loop {
-        let outcome = client.send(client.post(url).json(body)).await;
+        let outcome = client.send(request.try_clone().expect("no body here is a stream")).await;
         let (busy, error) = match outcome {
             Ok(response) if response.status().is_success() => {
                 return response.json().await.map_err(|error| {
@@ -90,7 +112,9 @@ fn explain(url: &str, status: StatusCode, body: &str) -> Failure {
 pub(crate) fn refusal(url: &str, status: StatusCode, body: &str) -> Error {
     let text = format!("`{url}` answered {}: {}", status.as_u16(), error_text(body));
     match status {
-        StatusCode::NOT_FOUND => Error::not_found(text).hint("install the model on the server, or choose another one"),
+        StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED => {
+            Error::not_found(text).hint("install the model on the server, or choose another one")
+        }
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
             Error::new(ErrorCode::PermissionDenied, text).hint("check the API key")
         }
@@ -133,28 +157,81 @@ fn error_text(body: &str) -> String {
     text.chars().take(300).collect()
 }
 
-/// Embeds any number of texts. When a batch fails because of what is in it, halves find the text at fault: one bad text
-/// fails a whole request.
-pub(crate) async fn embed_all(wire: &dyn Wire, texts: &[String]) -> Result<Vec<Vector>> {
-    let mut vectors: Vec<Vector> = Vec::with_capacity(texts.len());
-    let mut waiting: Vec<(usize, usize)> = Vec::new();
-    for start in (0..texts.len()).step_by(BATCH).rev() {
-        waiting.push((start, (start + BATCH).min(texts.len())));
+/// Embeds any number of texts, each cut at what `tokens` says a text may have; gives the vectors in the order of the
+/// texts. When a batch fails because of what is in it, halves find the text at fault: one bad text fails a whole request.
+pub(crate) async fn embed_all(wire: &dyn Wire, texts: &[String], tokens: &dyn TokenCounter) -> Result<Vec<Vector>> {
+    let batches = Batches::new(texts, tokens);
+    let mut vectors = vec![Vector::new(); texts.len()];
+    let mut answers = stream::iter(batches.ranges.iter().cloned())
+        .map(|range| embed_batch(wire, &batches, range))
+        .buffer_unordered(REQUESTS_AT_ONCE);
+    while let Some(answer) = answers.try_next().await? {
+        for (place, vector) in answer {
+            vectors[place] = vector;
+        }
     }
-    while let Some((start, end)) = waiting.pop() {
-        let outcome = wire.request(&texts[start..end]).await.and_then(|it| normalised(it, end - start));
+    Ok(vectors)
+}
+
+/// Texts in batches of like length.
+struct Batches {
+    /// Cut, the longest first: a request that is too large for the server fails at once, and not after all others.
+    texts: Vec<String>,
+    /// The place of each in the order of the caller.
+    places: Vec<usize>,
+    /// The batches.
+    ranges: Vec<Range<usize>>,
+}
+
+impl Batches {
+    fn new(texts: &[String], tokens: &dyn TokenCounter) -> Batches {
+        let mut sorted: Vec<(usize, usize, &str)> = texts
+            .iter()
+            .enumerate()
+            .map(|(place, text)| {
+                let text = cut(text, tokens);
+                (tokens.token_spans(text).len().max(1), place, text)
+            })
+            .collect();
+        sorted.sort_by_key(|(count, ..)| std::cmp::Reverse(*count));
+        let mut ranges: Vec<Range<usize>> = Vec::new();
+        for at in 0..sorted.len() {
+            match ranges.last_mut() {
+                Some(range)
+                    if range.len() < BATCH_TEXTS && sorted[range.start].0 * (range.len() + 1) <= BATCH_TOKENS =>
+                {
+                    range.end = at + 1;
+                }
+                _ => ranges.push(at..at + 1),
+            }
+        }
+        Batches {
+            texts: sorted.iter().map(|(.., text)| (*text).to_owned()).collect(),
+            places: sorted.iter().map(|(_, place, _)| *place).collect(),
+            ranges,
+        }
+    }
+}
+
+/// Embeds one batch; gives each vector with the place of its text.
+async fn embed_batch(wire: &dyn Wire, batches: &Batches, whole: Range<usize>) -> Result<Vec<(usize, Vector)>> {
+    let mut vectors = Vec::with_capacity(whole.len());
+    let mut waiting = vec![whole];
+    while let Some(Range { start, end }) = waiting.pop() {
+        let outcome = wire.request(&batches.texts[start..end]).await.and_then(|it| normalised(it, end - start));
         match outcome {
-            Ok(batch) => vectors.extend(batch),
+            Ok(batch) => vectors.extend(batches.places[start..end].iter().copied().zip(batch)),
             Err(Failure::Request(error)) => return Err(error),
             Err(Failure::Content(error)) if end - start == 1 => {
-                let message = format!("text {} of {} cannot be embedded: {error}", start + 1, texts.len());
+                let (number, all) = (batches.places[start] + 1, batches.texts.len());
+                let message = format!("text {number} of {all} cannot be embedded: {error}");
                 // The code that tells the caller that it is this text, and that the others can go on.
                 return Err(Error { code: ErrorCode::InvalidArgument, message, ..error });
             }
             Err(Failure::Content(_)) => {
                 let middle = start.midpoint(end);
-                waiting.push((middle, end));
-                waiting.push((start, middle));
+                waiting.push(middle..end);
+                waiting.push(start..middle);
             }
         }
     }
@@ -189,9 +266,11 @@ pub(crate) fn check_dimension(vectors: &[Vector], dimension: usize) -> Result<()
     }
 }
 
-/// Identifies a server's model: nothing more is known of it.
-pub(crate) fn fingerprint(backend: &str, model: &str, dimension: usize) -> String {
-    blake3::hash(format!("{backend}\0{model}\0{dimension}").as_bytes()).to_hex()[..32].to_string()
+/// Identifies a server's model. `weights` is what tells two models of the same name apart: the digest of the model where
+/// the server gives one, else the address of the server, so that another server counts as another model.
+pub(crate) fn fingerprint(backend: &str, model: &str, weights: &str, dimension: usize) -> String {
+    let all = format!("{backend}\0{model}\0{weights}\0{dimension}");
+    blake3::hash(all.as_bytes()).to_hex()[..32].to_string()
 }
 
 /// Joins the base address of a server and a path.

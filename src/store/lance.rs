@@ -124,6 +124,12 @@ impl LanceStore {
         self.hot.read().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Does as if the table were too large for memory.
+    #[cfg(test)]
+    pub(super) fn drop_hot(&self) {
+        *self.hot.write().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
     fn change_hot(&self, change: impl FnOnce(&mut HotVectors)) {
         let mut hot = self.hot.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(vectors) = hot.as_mut() {

@@ -13,3 +13,5 @@ mod harness;
 mod layers;
 mod privacy;
 mod robustness;
+mod sample;
+mod trace;
