@@ -15,7 +15,7 @@ use std::str::FromStr;
 pub use names::NAMES;
 
 use crate::error::{Error, IoContext, Result};
-use crate::model::{ExtractLimits, PrivacyMode};
+use crate::model::{ExtractLimits, OcrMode, PrivacyMode};
 
 /// Every setting, resolved. Cheap to clone, never changes while the daemon runs.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,6 +44,8 @@ pub struct Config {
     pub workers: usize,
     /// Limits of one extraction.
     pub limits: ExtractLimits,
+    /// `VIC_OCR`: whether the watcher and the regular scans have pictures of text read.
+    pub ocr: OcrMode,
 }
 
 /// Which embedder.
@@ -142,6 +144,11 @@ impl Config {
         self.data_dir.join("vectors.sqlite")
     }
 
+    /// The SQLite file of what skills found.
+    pub fn evidence_path(&self) -> PathBuf {
+        self.data_dir.join("evidence.sqlite")
+    }
+
     /// The SQLite file of outbound requests.
     pub fn audit_path(&self) -> PathBuf {
         self.data_dir.join("audit.sqlite")
@@ -181,6 +188,7 @@ impl Settings<'_> {
                 memory_mib: self.parse("VIC_EXTRACT_MEMORY_MIB", defaults.memory_mib)?,
                 ..defaults
             },
+            ocr: self.ocr()?,
             data_dir,
             db_path,
             job_db_path,
@@ -247,6 +255,13 @@ impl Settings<'_> {
         PrivacyMode::from_name(&name).ok_or_else(|| {
             Error::invalid(format!("unknown VIC_PRIVACY_MODE `{name}`"))
                 .hint("use `local_only`, `cloud_reasoning_ok` or `cloud_embedding_ok`")
+        })
+    }
+
+    fn ocr(&self) -> Result<OcrMode> {
+        let Some(name) = self.text("VIC_OCR") else { return Ok(OcrMode::default()) };
+        OcrMode::from_name(&name).ok_or_else(|| {
+            Error::invalid(format!("unknown VIC_OCR `{name}`")).hint("use `auto`, `never` or `always`")
         })
     }
 
@@ -364,6 +379,7 @@ mod tests {
             ("VIC_PRIVACY_MODE", "open"),
             ("VIC_EMBED_BACKEND", "abacus"),
             ("VIC_WATCH", "maybe"),
+            ("VIC_OCR", "often"),
             ("VIC_WORKERS", "-1"),
         ] {
             let error = check(&[("VIC_DATA_DIR", "/d"), (name, value)]).unwrap_err();

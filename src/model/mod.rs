@@ -16,5 +16,5 @@ pub use file::{ContentHash, FileFilter, FileId, FileKind, FileRecord, FileState,
 pub use job::{Coverage, IndexRequest, JobSnapshot, JobState, OcrMode, Phase, Status};
 pub use query::{
     AskEvent, AskRequest, AskResponse, AuditRecord, GrepMatch, GrepRequest, GrepResponse, L0Filters, PrivacyMode,
-    QueryPlan, ResponseStats, SearchHit, SimilarRequest,
+    QueryPlan, ResponseStats, SKILLS, SearchHit, SimilarRequest,
 };

@@ -65,6 +65,9 @@ pub struct L0Filters {
     pub owner: Option<String>,
 }
 
+/// Skills that a plan can name: the closed set of L2.
+pub const SKILLS: &[&str] = &["pdf_layout", "ocr_image", "vision"];
+
 /// What the librarian made of a question.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
