@@ -29,6 +29,7 @@
 //! - [`store`]: chunks and vectors in LanceDB: keyword leg, vector leg, upkeep.
 //! - [`index`]: `pipeline.rs` is the only file that knows the order of the stages.
 //! - [`librarian`]: question to [`model::QueryPlan`].
+//! - [`skills`]: deep reading of single files: text in pictures.
 //! - [`ask`]: plan to [`model::AskResponse`].
 //! - [`serve`]: gRPC over the services above.
 //! - [`daemon`]: configuration to a running process.
@@ -58,6 +59,7 @@ pub mod embed;
 pub mod store;
 pub mod index;
 pub mod librarian;
+pub mod skills;
 pub mod ask;
 pub mod serve;
 pub mod daemon;

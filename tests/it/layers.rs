@@ -16,6 +16,7 @@ const LAYERS: &[&str] = &[
     "store",
     "index",
     "librarian",
+    "skills",
     "ask",
     "serve",
     "daemon",

@@ -1,0 +1,3 @@
+//! Deep reading of single files: what looks at pixels and page layout, for the files that deserve it.
+
+pub mod ocr;
