@@ -34,6 +34,7 @@ use crate::error::{Error, ErrorCode, Result};
 use crate::extract::WorkerPool;
 use crate::index::pictures::Pictures;
 use crate::index::pipeline::Run;
+use crate::index::progress::Progress;
 use crate::index::tables::Tables;
 use crate::index::watching::Watching;
 use crate::model::{Coverage, IndexRequest, JobSnapshot, Phase, Root};

@@ -48,6 +48,8 @@ pub struct OcrLine {
     pub region: Region,
     /// Number of its paragraph, from 0 in reading order.
     pub block: u32,
+    /// The pieces it is made of, left to right, each with its own place: their distances tell columns of a table.
+    pub parts: Vec<(String, Region)>,
 }
 
 /// What was read on a page.
@@ -124,6 +126,7 @@ pub(crate) fn assemble(mut pieces: Vec<Piece>, width: u32, height: u32) -> OcrPa
             confidence: sum / total,
             region: regions.reduce(Region::union).unwrap_or_default(),
             block: row.block,
+            parts: parts.iter().map(|it| (it.reading.text.clone(), region(it.slab, width, height))).collect(),
         }
     });
     OcrPage { lines: lines.collect(), rotation_degrees: rotation(along), width, height }
