@@ -30,6 +30,7 @@
 //! - [`index`]: `pipeline.rs` is the only file that knows the order of the stages.
 //! - [`llm`]: language models on Ollama and OpenAI-compatible servers: a request to a stream of text.
 //! - [`librarian`]: question to [`model::QueryPlan`].
+//! - [`skills`]: deep reading of single files: text in pictures.
 //! - [`ask`]: plan to [`model::AskResponse`].
 //! - [`serve`]: gRPC over the services above.
 //! - [`daemon`]: configuration to a running process.
@@ -60,6 +61,7 @@ pub mod store;
 pub mod index;
 pub mod llm;
 pub mod librarian;
+pub mod skills;
 pub mod ask;
 pub mod serve;
 pub mod daemon;

@@ -57,6 +57,17 @@ pub struct ReasonMark {
     pub media_type: String,
 }
 
+/// A file to whose chunks the store has added those of a skill.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EvidenceMark {
+    /// The file.
+    pub id: FileId,
+    /// The hash of the content that the skill looked at.
+    pub hash: ContentHash,
+    /// Number of all its chunks in the store now.
+    pub chunks: u32,
+}
+
 /// Which files to read again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RequeueScope {
@@ -181,6 +192,15 @@ impl Catalog {
             }
             Ok(marked as u64)
         })
+    }
+
+    /// Counts chunks that a skill added; call it only once the store has them on disk. A file that held no text is indexed
+    /// from now on. One that is pending, or holds something else by now, stays as it is. Returns whether it was marked.
+    pub fn mark_evidence(&self, mark: &EvidenceMark) -> Result<bool> {
+        let sql = "UPDATE files SET state = 'indexed', reason = NULL, chunks = ?3 WHERE id = ?1 AND hash = ?2 \
+                   AND (state = 'indexed' OR (state = 'skipped' AND reason = 'no_text')) AND skip IS NULL \
+                   AND deleted_ns IS NULL";
+        self.database.write(|db| Ok(db.prepare_cached(sql)?.execute(params![mark.id, mark.hash.0, mark.chunks])? == 1))
     }
 
     /// Makes files pending again, with no tries and no hash, so that they are really read. What the walk skips stays

@@ -2,13 +2,15 @@
 //!
 //! Start with [`Catalog`]. `scan.rs` decides what a walk or an event changes, `mark.rs` records what became of a file,
 //! `query.rs` answers filters. Nothing here looks at the files themselves, save that a rename is only believed once the
-//! old name is gone. Beside the catalog, and apart from it because they may be lost: [`Jobs`] and [`VectorCache`].
+//! old name is gone. Beside the catalog, and apart from it because they may be lost: [`Jobs`], [`VectorCache`] and
+//! [`EvidenceCache`].
 //!
 //! Commits of the catalog are synced (`synchronous=FULL`): a mark says that the store has a file on disk, and a try has
 //! to outlive the crash that it causes. Scans and marks come in batches, so that a sync is paid per batch.
 
 mod audit;
 mod database;
+mod evidence;
 mod filter;
 mod jobs;
 mod kinds;
@@ -27,9 +29,11 @@ use std::sync::Arc;
 use rusqlite::OptionalExtension;
 
 pub use audit::AuditLog;
+pub use evidence::{EvidenceCache, EvidenceKey};
 pub use jobs::Jobs;
 pub use kinds::{extensions, is_known_extension};
-pub use mark::{IndexedMark, MAX_TRIES, ReasonMark, RequeueScope};
+pub use mark::{EvidenceMark, IndexedMark, MAX_TRIES, ReasonMark, RequeueScope};
+pub use query::{READ_BY_OCR, WITHOUT_TEXT_LAYER};
 pub use scan::ScanOutcome;
 pub use vectors::{Key as VectorKey, VectorCache};
 

@@ -15,7 +15,7 @@ use std::str::FromStr;
 pub use names::NAMES;
 
 use crate::error::{Error, IoContext, Result};
-use crate::model::{ExtractLimits, PrivacyMode};
+use crate::model::{ExtractLimits, OcrMode, PrivacyMode};
 
 /// Every setting, resolved. Cheap to clone, never changes while the daemon runs.
 #[derive(Clone, Debug, PartialEq)]
@@ -48,6 +48,8 @@ pub struct Config {
     pub limits: ExtractLimits,
     /// `VIC_SYNTHETIC_JSONL`: file that `vic synthetic-plans` writes.
     pub synthetic_jsonl: Option<PathBuf>,
+    /// `VIC_OCR`: whether the watcher and the regular scans have pictures of text read.
+    pub ocr: OcrMode,
 }
 
 /// Which embedder.
@@ -170,6 +172,11 @@ impl Config {
         self.data_dir.join("vectors.sqlite")
     }
 
+    /// The SQLite file of what skills found.
+    pub fn evidence_path(&self) -> PathBuf {
+        self.data_dir.join("evidence.sqlite")
+    }
+
     /// The SQLite file of outbound requests.
     pub fn audit_path(&self) -> PathBuf {
         self.data_dir.join("audit.sqlite")
@@ -211,6 +218,7 @@ impl Settings<'_> {
                 ..defaults
             },
             synthetic_jsonl: self.path("VIC_SYNTHETIC_JSONL")?,
+            ocr: self.ocr()?,
             data_dir,
             db_path,
             job_db_path,
@@ -310,6 +318,12 @@ impl Settings<'_> {
             Error::invalid(format!("unknown VIC_PRIVACY_MODE `{name}`"))
                 .hint("use `local_only`, `cloud_reasoning_ok` or `cloud_embedding_ok`")
         })
+    }
+
+    fn ocr(&self) -> Result<OcrMode> {
+        let Some(name) = self.text("VIC_OCR") else { return Ok(OcrMode::default()) };
+        OcrMode::from_name(&name)
+            .ok_or_else(|| Error::invalid(format!("unknown VIC_OCR `{name}`")).hint("use `auto`, `never` or `always`"))
     }
 
     fn log_level(&self) -> String {
@@ -428,6 +442,7 @@ mod tests {
             ("VIC_LIBRARIAN_BACKEND", "oracle"),
             ("VIC_L2_MAX_IMAGE_BYTES", "many"),
             ("VIC_WATCH", "maybe"),
+            ("VIC_OCR", "often"),
             ("VIC_WORKERS", "-1"),
         ] {
             let error = check(&[("VIC_DATA_DIR", "/d"), (name, value)]).unwrap_err();

@@ -13,18 +13,21 @@ use tokio_util::sync::CancellationToken;
 use tracing::info;
 
 use crate::ask::Asker;
-use crate::catalog::{AuditLog, Catalog, Jobs};
+use crate::catalog::{AuditLog, Catalog, EvidenceCache, Jobs};
 use crate::config::Config;
 use crate::embed::egress;
 use crate::embed::models::ModelStore;
 use crate::error::{Error, ErrorCode, IoContext, Result};
-use crate::extract::{Tools, WorkerPool};
+use crate::extract::{PoolSettings, Tools, WorkerPool};
 use crate::index::{Index, Parts};
 use crate::serve::{self, Listeners};
+use crate::skills;
 
 pub use crate::daemon::process::{Memory, keep_files_private, return_memory_early, start_logging};
 use crate::daemon::service::{Daemon, Facts};
 
+/// Kept of what skills found: the text of some hundred thousand scanned pages.
+const EVIDENCE_BYTES: u64 = 512 << 20;
 /// The longest that a daemon at its end waits for the commit that is under way.
 const SETTLE: Duration = Duration::from_secs(10);
 
@@ -56,8 +59,12 @@ pub async fn run_until(config: Config, program: PathBuf, shutdown: CancellationT
     jobs.interrupt_running()?;
     let embedder = crate::embed::open(&config).await?;
     let models = ModelStore::new(config.model_dirs.clone());
-    let tools = Tools { pdfium: models.locate("pdfium", "libpdfium.so").ok() };
-    let pool = Arc::new(WorkerPool::new(program, config.workers, config.limits.clone(), tools));
+    let tools = Tools { pdfium: models.library("pdfium").ok(), ocr: None };
+    let extraction =
+        PoolSettings { workers: config.workers, limits: config.limits.clone(), tools: tools.clone(), skills: false };
+    let pool = Arc::new(WorkerPool::new(program.clone(), extraction));
+    let skill_pool = Arc::new(WorkerPool::new(program, skills::pool_settings(&models, &config.limits)));
+    let evidence = Arc::new(EvidenceCache::open(&config.evidence_path(), EVIDENCE_BYTES)?);
     let listeners = bind(&config).await?;
     let tcp = listeners.tcp.local_addr().at("bind", &config.address_path())?;
     process::private_dir(&config.db_path)?;
@@ -67,6 +74,9 @@ pub async fn run_until(config: Config, program: PathBuf, shutdown: CancellationT
         jobs,
         embedder: embedder.clone(),
         pool: pool.clone(),
+        skills: skill_pool.clone(),
+        evidence: evidence.clone(),
+        models: models.clone(),
     };
     egress::keep_log(AuditLog::open(&config.audit_path())?);
     let audit = Arc::new(AuditLog::open(&config.audit_path())?);

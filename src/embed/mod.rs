@@ -10,7 +10,7 @@ mod entry;
 mod fetch;
 pub mod models;
 mod ollama;
-mod onnx;
+pub(crate) mod onnx;
 mod openai;
 pub(crate) mod remote;
 mod tokens;

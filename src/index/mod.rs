@@ -4,8 +4,10 @@
 //! and the services hold.
 
 mod embedding;
+mod evidence;
 mod feeding;
 mod jobs;
+mod pictures;
 mod pipeline;
 mod progress;
 mod reading;
@@ -23,13 +25,15 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use crate::catalog::{Catalog, Jobs, RequeueScope, ScanOutcome, VectorCache};
+use crate::catalog::{Catalog, EvidenceCache, Jobs, RequeueScope, ScanOutcome, VectorCache};
 use crate::chunk::{ChunkSettings, Chunker};
 use crate::config::Config;
 use crate::embed::Embedder;
+use crate::embed::models::ModelStore;
 use crate::error::{Error, ErrorCode, Result};
 use crate::extract::WorkerPool;
-use crate::index::pipeline::{Pipeline, Run};
+use crate::index::pictures::Pictures;
+use crate::index::pipeline::Run;
 use crate::index::progress::Progress;
 use crate::index::tables::Tables;
 use crate::index::watching::Watching;
@@ -37,6 +41,7 @@ use crate::model::{Coverage, IndexRequest, JobSnapshot, Phase, Root};
 use crate::store::StoreStats;
 use crate::warehouse::Rules;
 
+pub use crate::index::pictures::ocr_tools;
 pub use crate::index::tables::Served;
 
 /// Vectors kept for texts that are not in the store now: 400,000 of 384 dimensions are some 600 MiB on disk.
@@ -59,6 +64,12 @@ pub struct Parts {
     pub embedder: Arc<dyn Embedder>,
     /// The extraction workers.
     pub pool: Arc<WorkerPool>,
+    /// The workers that run skills: one more than the index uses, so that no question waits for it.
+    pub skills: Arc<WorkerPool>,
+    /// What skills found.
+    pub evidence: Arc<EvidenceCache>,
+    /// Where models lie.
+    pub models: ModelStore,
 }
 
 /// The index of all roots. Cheap to clone.
@@ -74,6 +85,12 @@ pub(crate) struct Inner {
     vectors: Arc<VectorCache>,
     rules: Rules,
     pool: Arc<WorkerPool>,
+    skills: Arc<WorkerPool>,
+    evidence: Arc<EvidenceCache>,
+    models: ModelStore,
+    pictures: Arc<Pictures>,
+    /// Held while store and catalog change together.
+    commits: Arc<tokio::sync::Mutex<()>>,
     chunker: Arc<Chunker>,
     embedder: Arc<dyn Embedder>,
     tables: Tables,
@@ -97,7 +114,7 @@ impl Index {
     /// # Errors
     /// A part of the data directory is damaged, foreign, or of a newer format.
     pub async fn open(parts: Parts, shutdown: CancellationToken) -> Result<Index> {
-        let Parts { config, catalog, jobs, embedder, pool } = parts;
+        let Parts { config, catalog, jobs, embedder, pool, skills, evidence, models } = parts;
         let vectors = Arc::new(VectorCache::open(&config.vector_cache_path(), CACHED_VECTORS)?);
         let own = [config.data_dir.clone(), config.db_path.clone(), config.job_db_path.clone()];
         let rules = Rules::new(&config.walk)?.excluding(own);
@@ -117,6 +134,11 @@ impl Index {
             jobs,
             vectors,
             pool,
+            skills,
+            evidence,
+            models,
+            pictures: Arc::default(),
+            commits: Arc::default(),
             embedder,
             tables,
             watching,
@@ -129,6 +151,7 @@ impl Index {
         });
         inner.reconcile_store().await?;
         tokio::spawn(watching::follow(inner.clone(), changes));
+        tokio::spawn(pictures::follow(inner.clone()));
         tokio::spawn(inner.clone().keep_fresh());
         Ok(Index { inner })
     }
@@ -282,16 +305,8 @@ impl Inner {
 
     /// Runs the whole pipeline over everything pending. One at a time.
     pub(crate) async fn drain(&self, run: &Run) -> Result<()> {
-        let table = self.tables.writing();
-        let pipeline = Pipeline {
-            catalog: self.catalog.clone(),
-            vectors: self.vectors.clone(),
-            pool: self.pool.clone(),
-            chunker: self.chunker.clone(),
-            embedder: self.embedder.clone(),
-            table: table.clone(),
-            readers: self.config.workers,
-        };
+        let pipeline = self.pipeline();
+        let table = pipeline.table.clone();
         self.forgive_if_interrupted().await?;
         let outcome = pipeline.run(run).await;
         if outcome.is_err() || run.cancel.is_cancelled() {
@@ -332,18 +347,14 @@ impl Inner {
                 Ok(0) | Err(_) => return,
                 Ok(_) => (),
             }
-            let run = Run {
-                full: false,
-                max_files: None,
-                cancel: inner.shutdown.clone(),
-                progress: Arc::new(Progress::new(jobs::unnamed())),
-            };
+            let run = Run { ocr: inner.config.ocr, ..Run::quiet(inner.shutdown.clone()) };
             let outcome = inner.drain(&run).await;
             inner.note("watch", outcome.as_ref().err().map(|error| error.message.clone()));
             if let Err(error) = outcome {
                 warn!(%error, "cannot index what changed");
             } else {
                 inner.upkeep_if_due().await;
+                inner.pictures.arrived.notify_one();
             }
         });
     }
@@ -428,7 +439,9 @@ impl Inner {
             }
             match self.roots().await {
                 Ok(roots) if !roots.is_empty() => {
-                    if let Err(error) = jobs::start(&self, IndexRequest::default()).await {
+                    if let Err(error) =
+                        jobs::start(&self, IndexRequest { ocr: self.config.ocr, ..IndexRequest::default() }).await
+                    {
                         warn!(%error, "cannot reconcile the roots");
                     }
                 }

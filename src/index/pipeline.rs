@@ -15,14 +15,16 @@ use std::sync::Arc;
 use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
-use crate::catalog::{Catalog, VectorCache};
+use crate::catalog::{Catalog, EvidenceCache, VectorCache};
 use crate::chunk::Chunker;
 use crate::embed::Embedder;
 use crate::error::Result;
 use crate::extract::WorkerPool;
+use crate::index::pictures::Pictures;
 use crate::index::progress::Progress;
 use crate::index::tables::Table;
 use crate::index::{embedding, feeding, reading, storing};
+use crate::model::OcrMode;
 
 /// Files handed to the readers ahead of time: enough that a reader never waits for the catalog.
 const FILES_AHEAD: usize = 64;
@@ -45,6 +47,12 @@ pub(crate) struct Pipeline {
     pub(crate) table: Table,
     /// Files read at the same time.
     pub(crate) readers: usize,
+    /// What skills found before, by content.
+    pub(crate) evidence: Arc<EvidenceCache>,
+    /// Files whose pictures are to be read when there is time.
+    pub(crate) pictures: Arc<Pictures>,
+    /// Held while store and catalog change together, so that nobody adds to a file in between.
+    pub(crate) commits: Arc<tokio::sync::Mutex<()>>,
 }
 
 /// How far one run goes.
@@ -56,8 +64,18 @@ pub(crate) struct Run {
     pub(crate) max_files: Option<u64>,
     /// Stops the feed; what is under way is finished and kept.
     pub(crate) cancel: CancellationToken,
+    /// Whether pictures of text are to be read.
+    pub(crate) ocr: OcrMode,
     /// Told of everything.
     pub(crate) progress: Arc<Progress>,
+}
+
+impl Run {
+    /// A run that nobody watches: all that is pending, with what the caches know.
+    pub(crate) fn quiet(cancel: CancellationToken) -> Run {
+        let progress = Arc::new(Progress::new(crate::index::jobs::unnamed()));
+        Run { full: false, max_files: None, cancel, ocr: OcrMode::Never, progress }
+    }
 }
 
 impl Pipeline {

@@ -91,6 +91,7 @@ impl Batch {
         let emptied: Vec<FileId> = self.reasons.iter().map(|it| it.id).collect();
         let copied = self.copies.iter().map(|(_, mark)| mark.id);
         let replaced: Vec<FileId> = self.files.iter().map(|it| it.file_id).chain(copied).collect();
+        let _together = pipeline.commits.lock().await;
         pipeline.table.replace(std::mem::take(&mut self.files)).await?;
         for (from, mut mark) in std::mem::take(&mut self.copies) {
             mark.chunks = pipeline.table.copy(from, mark.id).await? as u32;

@@ -162,6 +162,11 @@ impl Table {
         self.target.replace(files).await
     }
 
+    /// Replaces the chunks of a file whose ordinals lie in that range; returns how many chunks the file has then.
+    pub(crate) async fn replace_part(&self, file: FileChunks, ordinals: std::ops::Range<u32>) -> Result<u64> {
+        self.target.replace_part(file, ordinals).await
+    }
+
     /// Copies the chunks of a file with the same content.
     pub(crate) async fn copy(&self, from: FileId, to: FileId) -> Result<u64> {
         self.target.copy(from, to).await

@@ -49,8 +49,17 @@ impl HotVectors {
     /// Drops the vectors of these files.
     pub(super) fn remove(&mut self, files: &[FileId]) {
         let files: HashSet<FileId> = files.iter().copied().collect();
+        self.remove_where(|(file_id, _)| files.contains(file_id));
+    }
+
+    /// Drops these vectors of a file.
+    pub(super) fn remove_chunks(&mut self, file_id: FileId, chunks: &HashSet<ChunkId>) {
+        self.remove_where(|(file, chunk)| *file == file_id && chunks.contains(chunk));
+    }
+
+    fn remove_where(&mut self, is_gone: impl Fn(&(FileId, ChunkId)) -> bool) {
         for row in (0..self.rows.len()).rev() {
-            if files.contains(&self.rows[row].0) {
+            if is_gone(&self.rows[row]) {
                 self.rows.swap_remove(row);
                 let (last, here) = (self.rows.len() * self.dimension, row * self.dimension);
                 self.numbers.copy_within(last..last + self.dimension, here);

@@ -3,6 +3,7 @@
 //! Filters are applied before the top k are chosen. Each leg reads only the columns it gives back.
 
 use std::collections::HashSet;
+use std::ops::Range;
 
 use arrow::array::RecordBatch;
 use futures::TryStreamExt;
@@ -259,6 +260,12 @@ pub(super) fn of_files(files: &[FileId]) -> DfExpr {
         [one] => col("file_id").eq(lit(*one)),
         _ => col("file_id").in_list(files.iter().map(|it| lit(*it)).collect(), false),
     }
+}
+
+/// Returns the condition that a row belongs to this file and has an ordinal in this range.
+pub(super) fn of_part(file_id: FileId, ordinals: &Range<u32>) -> DfExpr {
+    let within = col("ordinal").gt_eq(lit(ordinals.start)).and(col("ordinal").lt(lit(ordinals.end)));
+    of_files(&[file_id]).and(within)
 }
 
 /// Says which part of the rows there are a set of files is.

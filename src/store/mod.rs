@@ -55,6 +55,10 @@ pub trait Store: Send + Sync {
     /// Replaces all chunks of these files, and has them on disk (synced) when it returns.
     async fn replace(&self, files: Vec<FileChunks>) -> Result<()>;
 
+    /// Replaces the chunks of this file whose ordinals lie in that range, leaves its others, and has them on disk when it
+    /// returns. Returns how many chunks the file has then.
+    async fn replace_part(&self, file: FileChunks, ordinals: std::ops::Range<u32>) -> Result<u64>;
+
     /// Deletes all chunks of these files.
     async fn delete(&self, files: &[FileId]) -> Result<()>;
 

@@ -403,3 +403,41 @@ async fn both_legs_are_quick_at_twenty_thousand_rows() {
     println!("vector, keyword, similarities: {middle:?} ms");
     assert!(middle.iter().all(|it| *it < 500), "{middle:?}");
 }
+
+/// Chunks of a file whose ordinals begin at `first`.
+fn part(file_id: FileId, texts: &[&str], first: u32) -> FileChunks {
+    let mut part = file(file_id, texts);
+    for (ordinal, it) in (first..).zip(&mut part.chunks) {
+        it.chunk.ordinal = ordinal;
+        it.chunk.id = ChunkId(format!("part-{file_id}-{ordinal}"));
+    }
+    part
+}
+
+#[tokio::test]
+async fn a_part_of_a_file_is_replaced_and_the_rest_stays() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path()).await;
+    store.replace(vec![file(1, &["apple", "banana"]), file(2, &["cherry"])]).await.unwrap();
+    assert_eq!(store.replace_part(part(1, &["damson", "elder"], 100), 100..200).await.unwrap(), 4);
+    assert_eq!(store.replace_part(part(1, &["fig"], 200), 200..300).await.unwrap(), 5);
+    assert_eq!(store.replace_part(part(1, &["grape"], 100), 100..200).await.unwrap(), 4);
+    for (word, expected) in [("damson", 0), ("grape", 1), ("fig", 1), ("banana", 1)] {
+        assert_eq!(keyword(&store, word, &FileSet::All).await.len(), expected, "{word}");
+    }
+    assert_eq!(store.table.count_rows(None).await.unwrap(), 5);
+    assert_eq!(store.hot().as_ref().unwrap().nearest(&vector(0, 0.0), |_| true, 99).len(), 5);
+    assert_eq!(store.replace_part(part(1, &[], 100), 100..200).await.unwrap(), 3);
+    assert_eq!(store.chunk_count(), 4);
+}
+
+#[tokio::test]
+async fn a_file_without_chunks_can_get_a_part_and_replacing_the_file_drops_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path()).await;
+    assert_eq!(store.replace_part(part(7, &["found by a skill"], 100), 100..200).await.unwrap(), 1);
+    assert_eq!(keyword(&store, "skill", &FileSet::All).await, [7]);
+    store.replace(vec![file(7, &["new content"])]).await.unwrap();
+    assert_eq!(keyword(&store, "skill", &FileSet::All).await, [0; 0]);
+    assert_eq!(store.chunk_count(), 1);
+}

@@ -17,6 +17,7 @@ const LAYERS: &[&str] = &[
     "index",
     "llm",
     "librarian",
+    "skills",
     "ask",
     "serve",
     "daemon",
