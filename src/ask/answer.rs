@@ -7,7 +7,7 @@ use crate::ask::generate::{self, Generated};
 use crate::ask::hit::{Evidence, Found};
 use crate::ask::{Asker, Outcome, Question, citation, excerpt};
 use crate::error::Result;
-use crate::model::AskEvent;
+use crate::model::{Anchor, AskEvent, FileRecord};
 
 /// Sentences of the summary at most.
 const SUMMARY_HITS: usize = 3;
@@ -29,7 +29,8 @@ struct Quote {
     sentence: String,
     /// Path and place, e.g. `Contracts/lease.pdf, page 3`.
     place: String,
-    evidence: Evidence,
+    record: FileRecord,
+    anchor: Anchor,
 }
 
 impl Asker {
@@ -86,8 +87,7 @@ impl Asker {
     async fn quoted(&self, quotes: Vec<Quote>, outcome: &mut Outcome) -> Result<Option<String>> {
         let asked = quotes.len();
         let standing = crate::index::blocking(move || {
-            let stands =
-                |it: &Quote| citation::quote_stands(&it.evidence.record, &it.evidence.chunk.anchor, &it.sentence);
+            let stands = |it: &Quote| citation::quote_stands(&it.record, &it.anchor, &it.sentence);
             Ok(quotes.into_iter().filter(stands).collect::<Vec<_>>())
         })
         .await?;
@@ -123,11 +123,17 @@ fn quotes(question: &Question, hits: &[Found]) -> Vec<Quote> {
         .filter_map(|(index, evidence)| {
             let sentence = excerpt::best_sentence(&question.words, evidence.chunk.body()).to_string();
             let place = hits[*index].cited();
-            let quote = Quote { number: index + 1, sentence, place, evidence: (*evidence).clone() };
+            let (record, anchor) = (hits[*index].record.clone(), evidence.chunk.anchor.clone());
+            let quote = Quote { number: index + 1, sentence, place, record, anchor };
             (!quote.sentence.is_empty()).then_some(quote)
         })
         .take(SUMMARY_HITS)
         .collect()
+}
+
+/// Says whether any hit is about what was asked.
+pub(super) fn any_speaks(question: &Question, hits: &[Found]) -> bool {
+    hits.iter().filter_map(|it| it.evidence.as_deref()).any(|it| speaks(question, it))
 }
 
 /// Says whether a passage is about what was asked.

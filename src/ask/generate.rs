@@ -13,7 +13,7 @@ use crate::ask::hit::{Evidence, Found};
 use crate::ask::{Question, citation, phrase};
 use crate::error::{Error, ErrorCode, Result};
 use crate::llm::{Llm, LlmEvent, LlmRequest};
-use crate::model::{AskEvent, PrivacyMode};
+use crate::model::{AskEvent, FileRecord, PrivacyMode};
 
 /// Passages that the model is shown.
 const PASSAGES: usize = 6;
@@ -46,6 +46,7 @@ pub(super) struct Generated {
 struct Passage<'a> {
     number: usize,
     place: String,
+    record: &'a FileRecord,
     evidence: &'a Evidence,
 }
 
@@ -91,7 +92,8 @@ pub(super) async fn generate(
 fn passages(hits: &[Found]) -> Vec<Passage<'_>> {
     let numbered = (1..).zip(hits);
     let with_passage = numbered.filter_map(|(number, found)| {
-        Some(Passage { number, place: found.cited(), evidence: found.evidence.as_deref()? })
+        let evidence = found.evidence.as_deref()?;
+        Some(Passage { number, place: found.cited(), record: &found.record, evidence })
     });
     with_passage.take(PASSAGES).collect()
 }
@@ -143,7 +145,7 @@ fn stands(sentence: &str, passages: &[Passage<'_>]) -> bool {
     if numbers.is_empty() || cited.len() < numbers.len() {
         return false;
     }
-    let is_whole = |it: &&Passage<'_>| citation::quote_stands(&it.evidence.record, &it.evidence.chunk.anchor, "");
+    let is_whole = |it: &&Passage<'_>| citation::quote_stands(it.record, &it.evidence.chunk.anchor, "");
     cited.iter().all(is_whole) && quotations(sentence).iter().all(|quote| cited.iter().any(|it| holds(it, quote)))
 }
 

@@ -6,21 +6,20 @@ use serde_json::{Map, Value, json};
 use crate::ask::citation::Standing;
 use crate::ask::fuse::Fused;
 use crate::ask::{Question, excerpt, fuse};
-use crate::model::{Chunk, FileId, FileRecord, L0Filters, SearchHit, Tier};
+use crate::model::{Chunk, FileRecord, L0Filters, SearchHit, Tier};
 
 /// A hit with what the summary needs of it.
 #[derive(Clone, Debug)]
 pub(crate) struct Found {
     pub(crate) hit: SearchHit,
-    pub(crate) file_id: FileId,
-    /// The file and the passage that is shown; none when only its name or date matched.
+    pub(crate) record: FileRecord,
+    /// The passage that is shown; none when only the file's name or date matched.
     pub(crate) evidence: Option<Box<Evidence>>,
 }
 
 /// What a quotation of a hit rests on.
 #[derive(Clone, Debug)]
 pub(crate) struct Evidence {
-    pub(crate) record: FileRecord,
     pub(crate) chunk: Chunk,
     /// Number of the question's words that stand in the passage.
     pub(crate) words_matched: usize,
@@ -60,13 +59,8 @@ pub(crate) fn from_chunk(
         metadata: passage_facts(question, record, chunk, fused, standing),
         reasoning: reasoning(question, &present, fused, standing),
     };
-    let evidence = Evidence {
-        record: record.clone(),
-        chunk: chunk.clone(),
-        words_matched: present.len(),
-        similarity: fused.similarity,
-    };
-    Found { hit, file_id: record.id, evidence: Some(Box::new(evidence)) }
+    let evidence = Evidence { chunk: chunk.clone(), words_matched: present.len(), similarity: fused.similarity };
+    Found { hit, record: record.clone(), evidence: Some(Box::new(evidence)) }
 }
 
 /// Makes a hit of a file whose name holds these words.
@@ -98,7 +92,7 @@ fn from_record(question: &Question, record: &FileRecord, score: f64, fact: Strin
         metadata: facts(record),
         reasoning: parts.join("; "),
     };
-    Found { hit, file_id: record.id, evidence: None }
+    Found { hit, record: record.clone(), evidence: None }
 }
 
 /// The path as hits show it: below its root, `archive.zip!/member` inside archives.

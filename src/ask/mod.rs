@@ -1,11 +1,12 @@
 //! A plan to an answer: filter on metadata, both legs at once, fusion, per-file merge, a deeper look where the plan wants it,
 //! and a look at every file before it is shown.
 //!
-//! [`Asker::ask`] has the order of the steps. `retrieve` finds, [`fuse`] has the formula of the score, `present` makes hits of
+//! [`Asker::ask`] has the order of the steps. `retrieve` finds, `deep` looks deeper, [`fuse`] has the formula of the score, `present` makes hits of
 //! what was found, `answer` the summary, `citation` the check against the file as it is now.
 
 mod answer;
 mod citation;
+mod deep;
 mod events;
 mod excerpt;
 mod filter;
@@ -37,6 +38,7 @@ use crate::llm::{self, Llm, Task};
 use crate::model::{
     AskEvent, AskRequest, AskResponse, FileFilter, L0Filters, PrivacyMode, QueryPlan, ResponseStats, SearchHit,
 };
+use crate::skills::Skills;
 use crate::store::FileSet;
 
 pub use filter::resolve as resolve_filters;
@@ -51,6 +53,7 @@ const MAX_LIMIT: u32 = 1_000;
 pub struct Asker {
     catalog: Catalog,
     index: Index,
+    skills: Skills,
     librarian: Librarian,
     /// Writes the summary, if there is one.
     llm: Option<Arc<dyn Llm>>,
@@ -97,15 +100,22 @@ struct Outcome {
     warnings: Vec<String>,
 }
 
+impl Outcome {
+    fn shown(&self) -> Vec<SearchHit> {
+        self.hits.iter().map(|it| it.hit.clone()).collect()
+    }
+}
+
 impl Asker {
     /// Makes an asker over an index, with the configured model and root.
     ///
     /// # Errors
     /// The address of the model's server is none.
-    pub fn new(config: &Config, catalog: Catalog, index: Index) -> Result<Asker> {
+    pub fn new(config: &Config, catalog: Catalog, index: Index, skills: Skills) -> Result<Asker> {
         Ok(Asker {
             catalog,
             index,
+            skills,
             librarian: Librarian::open(config)?,
             llm: llm::open(config, Task::Reasoning)?,
             privacy: config.privacy_mode,
@@ -143,7 +153,10 @@ impl Asker {
         } else {
             self.find(&served, &question).await?
         };
-        events.send(AskEvent::Hits(outcome.hits.iter().map(|it| it.hit.clone()).collect())).await;
+        events.send(AskEvent::Hits(outcome.shown())).await;
+        if !question.is_listing() && self.deepen(&served, &question, &mut outcome).await? {
+            events.send(AskEvent::Hits(outcome.shown())).await;
+        }
         let answer_summary = match summarize {
             true => self.summary(&question, &mut outcome, events).await?,
             false => None,

@@ -9,14 +9,14 @@ use crate::ask::hit::{self, Found};
 use crate::ask::{Asker, Question, fold, phrase};
 use crate::error::Result;
 use crate::index::Served;
-use crate::model::{ChunkId, FileId, FileRecord, StoredChunk};
+use crate::model::{ChunkId, FileId, FileRecord, StoredChunk, Tier};
 
 /// Files looked at beyond the limit, to fill the places of those that are gone or folded.
 const SPARE_FILES: usize = 10;
 /// Files whose passages are looked at for runs of the question's words.
 const PHRASE_FILES: usize = 30;
 /// Passages of one file that are looked at so.
-const PHRASE_CHUNKS: usize = 3;
+const PHRASE_CHUNKS: usize = 5;
 
 /// Passages by their keys.
 type Passages = HashMap<(FileId, ChunkId), StoredChunk>;
@@ -47,6 +47,9 @@ impl Asker {
         let chunks: Passages = chunks.into_iter().map(|it| ((it.file_id, it.chunk.id.clone()), it)).collect();
         let records: HashMap<FileId, FileRecord> = records.into_iter().map(|it| (it.id, it)).collect();
         prefer_phrases(&phrase::words(&question.plan.raw_user_text), &mut top, &chunks);
+        if question.plan.requires_l2 {
+            prefer_evidence(&mut top, &chunks);
+        }
         fold::demote_copies(&mut top, &records, &chunks, question.limit);
         let question = question.clone();
         let looked = crate::index::blocking(move || Ok(look(&question, &top, &records, &chunks))).await?;
@@ -87,6 +90,17 @@ fn look(question: &Question, top: &[Fused], records: &HashMap<FileId, FileRecord
 pub(super) fn passages(fused: &Fused) -> impl Iterator<Item = (FileId, ChunkId)> {
     let best = std::iter::once(fused).chain(&fused.other_chunks);
     best.take(PHRASE_CHUNKS).map(|it| (it.file_id, it.chunk_id.clone()))
+}
+
+/// Shows what a skill found in a file rather than its plain text, where both matched.
+fn prefer_evidence(files: &mut [Fused], chunks: &Passages) {
+    for file in files {
+        let is_evidence = |key: &(FileId, ChunkId)| chunks.get(key).is_some_and(|it| it.chunk.tier == Tier::L2);
+        let best = passages(file).find(is_evidence);
+        if let Some((_, chunk_id)) = best {
+            file.show(&chunk_id);
+        }
+    }
 }
 
 /// Lifts files that hold a run of the question's words, shows the passage that does, and sorts anew.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::ask::fuse::{self, Fused, Weights};
 use crate::ask::hit::{self, Found};
-use crate::ask::{Asker, Outcome, Question, terms};
+use crate::ask::{Asker, Outcome, Question, answer, terms};
 use crate::error::{Error, Result};
 use crate::index::Served;
 use crate::model::{ChunkId, FileFilter, FileId, FileRecord, FileState, LegHit};
@@ -19,6 +19,8 @@ const MORE_ROUNDS: usize = 4;
 const NAME_WORDS: usize = 6;
 /// Names looked at for one word.
 const NAMES_A_WORD: usize = 50;
+/// Files found by name that compete with passages, when these do not speak of the question or are to be looked into.
+const NAMED_FILES: usize = 3;
 /// What a name that holds every word is worth: less than any passage that does.
 const NAME_SCORE: f64 = 0.3;
 
@@ -36,11 +38,14 @@ impl Asker {
         let Legs { fused, mut warnings } = self.legs(served, question, &files).await?;
         let mut merged = fused.len();
         let mut hits = self.present(served, question, fused, &mut warnings).await?;
-        if question.plan.requires_l2 || (!question.filter.is_empty() && hits.len() < question.limit) {
-            let room = question.limit - hits.len();
-            let named = self.without_text(question, room).await?;
+        let wanted = question.plan.requires_l2 || !answer::any_speaks(question, &hits);
+        if wanted || (!question.filter.is_empty() && hits.len() < question.limit) {
+            let named = self.without_text(question, question.limit.saturating_sub(hits.len()).max(NAMED_FILES)).await?;
             merged += named.len();
             hits.extend(named);
+            // A file whose name says it all comes before passages that say nothing.
+            hits.sort_by(|a, b| b.hit.score.total_cmp(&a.hit.score));
+            hits.truncate(question.limit);
         }
         Ok(Outcome { hits, merged, warnings })
     }
@@ -149,7 +154,7 @@ impl Asker {
             let most = room + hits.len();
             let (records, _) = crate::index::blocking(move || catalog.search(&filter, most, 0)).await?;
             for record in records {
-                if hits.len() < most && !hits.iter().any(|it| it.file_id == record.id) {
+                if hits.len() < most && !hits.iter().any(|it| it.record.id == record.id) {
                     hits.push(hit::from_filter(question, &record));
                 }
             }

@@ -21,7 +21,7 @@ use crate::error::{Error, ErrorCode, IoContext, Result};
 use crate::extract::{PoolSettings, Tools, WorkerPool};
 use crate::index::{Index, Parts};
 use crate::serve::{self, Listeners};
-use crate::skills;
+use crate::skills::{self, Skills};
 
 pub use crate::daemon::process::{Memory, keep_files_private, return_memory_early, start_logging};
 use crate::daemon::service::{Daemon, Facts};
@@ -57,6 +57,9 @@ pub async fn run_until(config: Config, program: PathBuf, shutdown: CancellationT
     process::private_dir(config.job_db_path.parent().unwrap_or(&config.data_dir))?;
     let jobs = Jobs::open(&config.job_db_path)?;
     jobs.interrupt_running()?;
+    // Before anything can be sent.
+    egress::keep_log(AuditLog::open(&config.audit_path())?);
+    let audit = Arc::new(AuditLog::open(&config.audit_path())?);
     let embedder = crate::embed::open(&config).await?;
     let models = ModelStore::new(config.model_dirs.clone());
     let tools = Tools { pdfium: models.library("pdfium").ok(), ocr: None };
@@ -78,10 +81,9 @@ pub async fn run_until(config: Config, program: PathBuf, shutdown: CancellationT
         evidence: evidence.clone(),
         models: models.clone(),
     };
-    egress::keep_log(AuditLog::open(&config.audit_path())?);
-    let audit = Arc::new(AuditLog::open(&config.audit_path())?);
     let index = Index::open(parts, shutdown.child_token()).await?;
-    let asker = Asker::new(&config, catalog.clone(), index.clone())?;
+    let skills = Skills::new(skill_pool, evidence, models);
+    let asker = Asker::new(&config, catalog.clone(), index.clone(), skills)?;
     let facts = Facts { listen: tcp, data_dir: config.data_dir.clone(), privacy: config.privacy_mode };
     let daemon =
         Arc::new(Daemon::new(facts, catalog.clone(), index.clone(), asker, embedder, pool, audit, shutdown.clone()));
