@@ -3,7 +3,7 @@
 //! | operator | meaning |
 //! |---|---|
 //! | `"exact phrase"` | these words stand together; `\"` is a quote in it |
-//! | `+word`, `+"a phrase"` | must stand in the passage |
+//! | `+word`, `+"a phrase"` | must stand in the file |
 //! | `-word`, `-"a phrase"` | must not stand in the file |
 //! | `ext:pdf`, `ext:pdf,md` | extension |
 //! | `name:budget`, `name:*.xlsx` | file name: part of it, or a glob |
@@ -25,7 +25,7 @@ use crate::librarian::{kinds, sizes};
 pub struct Syntax {
     /// Quoted runs of words, as typed.
     pub phrases: Vec<String>,
-    /// What must stand in the passage: words, and phrases with their blanks.
+    /// What must stand in the file: words, and phrases with their blanks.
     pub must: Vec<String>,
     /// What must not.
     pub must_not: Vec<String>,
