@@ -84,8 +84,7 @@ pub(super) fn among(list: &str, word: &str) -> bool {
 
 fn bare(text: &str) -> String {
     let lower = text.to_lowercase().replace('\u{2019}', "'");
-    let cut =
-        lower.trim_end_matches(|it: char| matches!(it, ',' | ';' | ':' | '.' | '?' | '!' | ')' | ']' | '"' | '\''));
+    let cut = lower.trim_end_matches([',', ';', ':', '.', '?', '!', ')', ']', '"', '\'']);
     cut.trim_start_matches(['(', '[', '"', '\'']).to_string()
 }
 
