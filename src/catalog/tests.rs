@@ -387,6 +387,10 @@ fn filters_select_by_metadata() {
     check(FileFilter { name_words: vec!["%_".into()], ..any() }, &["50%_off.txt"]);
     check(FileFilter { path_glob: Some("*.md".into()), ..any() }, &["notes/budget.md", "notes/deep/plan.md"]);
     check(FileFilter { path_glob: Some("notes/*.md".into()), ..any() }, &["notes/budget.md"]);
+    check(FileFilter { path_glob: Some("**/NOTES/**".into()), ..any() }, &["notes/budget.md", "notes/deep/plan.md"]);
+    let root = scene.root.path.file_name().unwrap().to_str().unwrap();
+    check(FileFilter { path_glob: Some(format!("**/{root}/**")), ..any() }, &all);
+    check(FileFilter { path_glob: Some(format!("{root}/**")), ..any() }, &[]);
     check(FileFilter { under: Some(scene.path("notes/deep")), ..any() }, &["notes/deep/plan.md"]);
     check(FileFilter { under: Some(scene.path("img.png")), ..any() }, &["img.png"]);
     check(FileFilter { under: Some("/".into()), ..any() }, &all);

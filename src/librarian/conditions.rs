@@ -4,130 +4,30 @@
 use chrono::NaiveDate;
 
 use crate::librarian::dates::{self, Bounds};
-use crate::librarian::words::Words;
+use crate::librarian::words::{Words, among};
 use crate::librarian::{kinds, sizes};
 use crate::model::L0Filters;
 
 /// Words for files of any kind.
-pub(super) const FILE_NOUNS: &[&str] = &["file", "files", "document", "documents", "doc", "docs"];
+pub(super) const FILE_NOUNS: &str = "file files document documents doc docs";
 /// They stand for files only where nothing else is named.
-pub(super) const FILE_PRONOUNS: &[&str] = &["everything", "anything", "stuff"];
+pub(super) const FILE_PRONOUNS: &str = "everything anything stuff";
 /// What people keep in files, and also talk about: a date beside them may be the date of what is in them.
-const PAPERS: &[&str] = &[
-    "agreement",
-    "budget",
-    "certificate",
-    "contract",
-    "draft",
-    "form",
-    "invoice",
-    "lease",
-    "letter",
-    "list",
-    "manual",
-    "memo",
-    "minutes",
-    "paper",
-    "plan",
-    "presentation",
-    "proposal",
-    "receipt",
-    "recipe",
-    "report",
-    "spreadsheet",
-    "statement",
-    "thesis",
-];
+const PAPERS: &str = "agreement budget certificate contract draft form invoice lease letter list manual memo minutes paper plan \
+     presentation proposal receipt recipe report spreadsheet statement thesis";
 /// What people do to files only.
-const FILE_VERBS: &[&str] =
-    &["modified", "edited", "saved", "uploaded", "downloaded", "scanned", "modify", "edit", "save"];
+const FILE_VERBS: &str = "modified edited saved uploaded downloaded scanned modify edit save";
 /// What people do to files and to other things.
-const LOOSE_VERBS: &[&str] =
-    &["changed", "created", "written", "updated", "added", "touched", "made", "taken", "change"];
+const LOOSE_VERBS: &str = "changed created written updated added touched made taken change";
 /// What `I` do to files.
-const OWN_VERBS: &[&str] = &[
-    "modified",
-    "edited",
-    "saved",
-    "uploaded",
-    "downloaded",
-    "scanned",
-    "wrote",
-    "write",
-    "edit",
-    "save",
-    "modify",
-    "written",
-];
+const OWN_VERBS: &str = "modified edited saved uploaded downloaded scanned wrote write edit save modify written";
 /// Between a noun and what is said of it.
-const LINKS: &[&str] = &[
-    "that", "which", "are", "were", "is", "was", "have", "has", "had", "been", "and", "but", "only", "just", "last",
-    "recently", "also", "got", "did", "do",
-];
+const LINKS: &str = "that which are were is was have has had been and but only just last recently also got did do";
 /// What may follow a condition; another noun would make it part of that noun: `files from 2021 census`.
-const AFTER: &[&str] = &[
-    "",
-    "about",
-    "on",
-    "with",
-    "without",
-    "that",
-    "which",
-    "from",
-    "in",
-    "inside",
-    "under",
-    "within",
-    "below",
-    "of",
-    "mentioning",
-    "mention",
-    "containing",
-    "contain",
-    "regarding",
-    "concerning",
-    "for",
-    "where",
-    "whose",
-    "and",
-    "or",
-    "larger",
-    "bigger",
-    "smaller",
-    "over",
-    "above",
-    "at",
-    "between",
-    "by",
-    "modified",
-    "edited",
-    "saved",
-    "changed",
-    "created",
-    "written",
-    "updated",
-    "owned",
-    "since",
-    "before",
-    "after",
-    "to",
-    "i",
-    "we",
-    "are",
-    "is",
-    "were",
-    "was",
-    "have",
-    "say",
-    "says",
-    "show",
-    "please",
-    "but",
-    "not",
-    "up",
-    "less",
-    "more",
-];
+const AFTER: &str = "about on with without that which from in inside under within below of mentioning mention containing contain \
+     regarding concerning for where whose and or larger bigger smaller over above at between by modified edited saved \
+     changed created written updated owned since before after to i we are is were was have say says show please but not \
+     up less more";
 
 /// What a phrase is about.
 struct Anchor {
@@ -232,8 +132,8 @@ fn owner(words: &Words, at: usize, filters: &mut L0Filters) -> Option<(usize, us
 
 /// `in the contracts folder`, `in the folder contracts`, `under projects/ice`, `in ~/notes`.
 fn folder(words: &Words, at: usize, filters: &mut L0Filters) -> Option<(usize, usize)> {
-    const PREPOSITIONS: &[&str] = &["in", "inside", "under", "within", "below", "from", "beneath"];
-    if filters.path_glob.is_some() || !PREPOSITIONS.contains(&words.at(at)) {
+    const PREPOSITIONS: &str = "in inside under within below from beneath";
+    if filters.path_glob.is_some() || !among(PREPOSITIONS, words.at(at)) {
         return None;
     }
     let determiner = usize::from(matches!(words.at(at + 1), "the" | "my" | "our" | "folder" | "directory"));
@@ -255,51 +155,14 @@ fn folder(words: &Words, at: usize, filters: &mut L0Filters) -> Option<(usize, u
 /// `contracts folder`, with up to three words of name; a blank in it matches any character.
 fn named_folder(words: &Words, at: usize) -> Option<(String, usize)> {
     /// Words that say which folder without naming it, and folders that programs talk about.
-    const NO_NAMES: &[&str] = &[
-        "same",
-        "current",
-        "root",
-        "home",
-        "wrong",
-        "right",
-        "correct",
-        "parent",
-        "target",
-        "output",
-        "build",
-        "dist",
-        "temp",
-        "tmp",
-        "cache",
-        "bin",
-        "working",
-        "install",
-        "installation",
-        "destination",
-        "source",
-        "each",
-        "every",
-        "which",
-        "other",
-        "new",
-        "empty",
-        "shared",
-        "a",
-        "an",
-        "this",
-        "that",
-        "any",
-        "system",
-        "windows",
-        "node_modules",
-        "data",
-        "default",
-    ];
+    const NO_NAMES: &str = "same current root home wrong right correct parent target output build dist temp tmp cache bin working install \
+         installation destination source each every which other new empty shared a an this that any system windows \
+         node_modules data default";
     let length = (1..=3).find(|it| matches!(words.at(at + it), "folder" | "directory"))?;
     let names: Vec<&str> = (at..at + length).map(|it| words.at(it)).collect();
     let plain =
         names.iter().all(|it| !it.is_empty() && it.chars().all(|it| it.is_alphanumeric() || "-_.&".contains(it)));
-    let verb = names.iter().any(|it| LINKS.contains(it) || NO_NAMES.contains(it));
+    let verb = names.iter().any(|it| among(LINKS, it) || among(NO_NAMES, it));
     (plain && !verb).then(|| (names.join("?"), at + length + 1))
 }
 
@@ -323,7 +186,7 @@ fn folder_named(words: &Words, at: usize) -> Option<(String, usize)> {
     let name = words.at(at + length);
     let plain = !name.is_empty() && name.chars().all(|it| it.is_alphanumeric() || "-_.&/".contains(it));
     let named = words.at(at + length - 1) != "folder" && words.at(at + length - 1) != "directory";
-    (plain && (named || !AFTER.contains(&name))).then(|| (name.trim_matches('/').to_string(), at + length + 1))
+    (plain && (named || !among(AFTER, name))).then(|| (name.trim_matches('/').to_string(), at + length + 1))
 }
 
 /// A path as such: with `in` and `from` it has to look like nothing else.
@@ -338,17 +201,18 @@ fn path(words: &Words, at: usize) -> Option<(String, usize)> {
     let typed = words.0[at + 1].text.trim_end_matches([',', '.', '?', '!', ';', ':', ')']);
     let parts: Vec<&str> = typed.trim_start_matches("~").split('/').filter(|it| !it.is_empty() && *it != ".").collect();
     // `TCP/IP`, `and/or`, `03/2024`, `km/h` are no paths.
-    let pair = parts.len() < 2 && !clear
-        || !clear && parts.iter().any(|it| it.len() < 2 || it.chars().all(|it| it.is_ascii_uppercase()))
-        || !clear && parts.iter().all(|it| matches!(*it, "and" | "or" | "either" | "he" | "she" | "his" | "her"))
-        || parts.first().is_some_and(|it| it.chars().all(|it| it.is_ascii_digit()));
+    let odd = |it: &&str| it.len() < 2 || it.chars().all(|it| it.is_ascii_uppercase());
+    let unclear =
+        parts.len() < 2 || parts.iter().any(odd) || parts.iter().all(|it| among("and or either he she his her", it));
+    let pair = !clear && unclear || parts.first().is_some_and(|it| it.chars().all(|it| it.is_ascii_digit()));
     let plain = parts.iter().all(|it| it.chars().all(|it| it.is_alphanumeric() || "-_.& ".contains(it)));
     (!parts.is_empty() && plain && !pair).then(|| (parts.join("/"), at + 2))
 }
 
 fn ends_well(words: &Words, end: usize) -> bool {
     let last = words.0.get(end.wrapping_sub(1)).map_or("", |it| it.text.as_str());
-    AFTER.contains(&words.at(end)) && words.0.get(end).is_none_or(|it| !it.bare.is_empty())
+    end >= words.len()
+        || among(AFTER, words.at(end))
         || words.is_used(end)
         || last.ends_with([',', ';', '.', ':', '?', '!'])
 }
@@ -362,12 +226,11 @@ fn anchor(words: &Words, at: usize, papers: bool) -> Option<Anchor> {
             return None;
         };
         let word = words.at(before);
-        if words.is_used(before) || LINKS.contains(&word) {
+        if words.is_used(before) || among(LINKS, word) {
             start = before;
             continue;
         }
-        if verb.is_none()
-            && (FILE_VERBS.contains(&word) || LOOSE_VERBS.contains(&word) || word == "wrote" || word == "write")
+        if verb.is_none() && (among(FILE_VERBS, word) || among(LOOSE_VERBS, word) || word == "wrote" || word == "write")
         {
             verb = Some(word.to_string());
             start = before;
@@ -375,15 +238,15 @@ fn anchor(words: &Words, at: usize, papers: bool) -> Option<Anchor> {
         }
         if let Some(done) = &verb
             && matches!(word, "i" | "we")
-            && OWN_VERBS.contains(&done.as_str())
+            && among(OWN_VERBS, done.as_str())
         {
             return Some(Anchor { start: over_links(words, before) });
         }
         if is_file_noun(words, before) {
             return Some(Anchor { start: own_start(words, start) });
         }
-        let of_files = verb.as_deref().is_some_and(|it| FILE_VERBS.contains(&it)) || papers && verb.is_none();
-        if of_files && PAPERS.contains(&word.strip_suffix('s').unwrap_or(word)) || of_files && PAPERS.contains(&word) {
+        let of_files = verb.as_deref().is_some_and(|it| among(FILE_VERBS, it)) || papers && verb.is_none();
+        if of_files && (among(PAPERS, word) || among(PAPERS, word.strip_suffix('s').unwrap_or(word))) {
             return Some(Anchor { start: own_start(words, start) });
         }
         if verb.is_some() && !subject && !word.is_empty() {
@@ -405,7 +268,7 @@ fn own_start(words: &Words, mut start: usize) -> usize {
 }
 
 fn over_links(words: &Words, mut start: usize) -> usize {
-    while start > 0 && LINKS.contains(&words.at(start - 1)) {
+    while start > 0 && among(LINKS, words.at(start - 1)) {
         start -= 1;
     }
     start
@@ -413,7 +276,7 @@ fn over_links(words: &Words, mut start: usize) -> usize {
 
 /// Whether a noun for files ends there.
 fn is_file_noun(words: &Words, at: usize) -> bool {
-    if FILE_NOUNS.contains(&words.at(at)) || FILE_PRONOUNS.contains(&words.at(at)) {
+    if among(FILE_NOUNS, words.at(at)) || among(FILE_PRONOUNS, words.at(at)) {
         return true;
     }
     (0..3).any(|back| {

@@ -1,7 +1,7 @@
 //! Whether a question needs a look into the file itself, and by which skills. Pure.
 
 use crate::librarian::kinds;
-use crate::librarian::words::Words;
+use crate::librarian::words::{Words, among};
 use crate::model::L0Filters;
 
 pub(super) const PDF_LAYOUT: &str = "pdf_layout";
@@ -9,59 +9,12 @@ pub(super) const OCR_IMAGE: &str = "ocr_image";
 pub(super) const VISION: &str = "vision";
 
 /// Things on paper: beside them, `total`, `stamp` and `signed` mean marks on a page.
-const PAPERS: &[&str] = &[
-    "agreement",
-    "agreements",
-    "bill",
-    "certificate",
-    "contract",
-    "contracts",
-    "copy",
-    "deed",
-    "document",
-    "documents",
-    "form",
-    "forms",
-    "invoice",
-    "invoices",
-    "lease",
-    "letter",
-    "letters",
-    "licence",
-    "license",
-    "minutes",
-    "order",
-    "page",
-    "passport",
-    "pdf",
-    "permit",
-    "policy",
-    "quote",
-    "receipt",
-    "receipts",
-    "scan",
-    "statement",
-    "ticket",
-    "treaty",
-    "waiver",
-    "will",
-];
+const PAPERS: &str = "agreement agreements bill certificate contract contracts copy deed document documents form forms invoice invoices \
+     lease letter letters licence license minutes order page passport pdf permit policy quote receipt receipts scan \
+     statement ticket treaty waiver will";
 /// Bills of all kinds.
-const BILLS: &[&str] = &[
-    "bill",
-    "bills",
-    "invoice",
-    "invoices",
-    "order",
-    "offer",
-    "quote",
-    "receipt",
-    "receipts",
-    "statement",
-    "statements",
-    "ticket",
-    "tickets",
-];
+const BILLS: &str =
+    "bill bills invoice invoices order offer quote receipt receipts statement statements ticket tickets";
 
 /// Returns the skills that the question needs, in the order in which they are tried, and adds what it says of the files.
 pub(super) fn skills(words: &Words, filters: &mut L0Filters) -> Vec<String> {
@@ -94,33 +47,14 @@ pub(super) fn skills(words: &Words, filters: &mut L0Filters) -> Vec<String> {
     order.into_iter().filter(|it| skills.contains(it)).map(String::from).collect()
 }
 
-fn has(words: &Words, list: &[&str]) -> bool {
-    (0..words.len()).any(|it| list.contains(&words.at(it)))
+fn has(words: &Words, list: &str) -> bool {
+    (0..words.len()).any(|it| among(list, words.at(it)))
 }
 
 fn is_signature(words: &Words) -> bool {
     /// Signatures that nobody writes with a pen.
-    const OTHERS: &[&str] = &[
-        "function",
-        "method",
-        "digital",
-        "algorithm",
-        "type",
-        "key",
-        "hash",
-        "api",
-        "gene",
-        "genes",
-        "integer",
-        "integers",
-        "cryptographic",
-        "dish",
-        "spectral",
-        "molecular",
-        "mutational",
-        "unsigned",
-        "transcriptional",
-    ];
+    const OTHERS: &str = "function method digital algorithm type key hash api gene genes integer integers cryptographic dish spectral \
+         molecular mutational unsigned transcriptional";
     if has(words, OTHERS) {
         return false;
     }
@@ -137,8 +71,7 @@ fn is_signature(words: &Words) -> bool {
         "signature field",
         "signature line",
         "show signature",
-    ]) || paper
-        && has(words, &["signed", "countersigned", "signature", "signatures", "signatory", "signatories", "unsigned"])
+    ]) || paper && has(words, "signed countersigned signature signatures signatory signatories unsigned")
 }
 
 fn is_total(words: &Words) -> bool {
@@ -153,7 +86,7 @@ fn is_total(words: &Words) -> bool {
     ]) {
         return true;
     }
-    has(words, BILLS) && has(words, &["total", "totals", "subtotal", "vat", "sum"])
+    has(words, BILLS) && has(words, "total totals subtotal vat sum")
 }
 
 fn is_table(words: &Words) -> bool {
@@ -196,22 +129,20 @@ fn is_form(words: &Words) -> bool {
         "tick box",
         "which box",
         "which boxes",
-    ]) && has(words, &["form", "forms", "field", "fields", "box", "boxes"])
-        || has(words, &["checkbox", "checkboxes"])
-            && has(words, &["form", "forms", "ticked", "checked", "document", "pdf"])
+    ]) && has(words, "form forms field fields box boxes")
+        || has(words, "checkbox checkboxes") && has(words, "form forms ticked checked document pdf")
 }
 
 fn is_stamp(words: &Words) -> bool {
-    let mark =
-        has(words, &["stamp", "stamps", "stamped"]) || words.any(&["official seal", "company seal", "the seal on"]);
-    let other = has(words, &["postage", "duty", "collection", "collecting", "time", "album"]);
+    let mark = has(words, "stamp stamps stamped") || words.any(&["official seal", "company seal", "the seal on"]);
+    let other = has(words, "postage duty collection collecting time album");
     mark && !other && (has(words, PAPERS) || words.any(&["show the stamp", "show me the stamp"]))
 }
 
 /// Whether a scan is asked for, and if so, whether only scans are.
 fn scanned(words: &Words) -> Option<bool> {
     let paper = |it: usize| {
-        PAPERS.contains(&words.at(it))
+        among(PAPERS, words.at(it))
             || matches!(
                 words.at(it),
                 "originals" | "original" | "pages" | "copies" | "papers" | "files" | "version" | "invoice" | "permits"
@@ -235,9 +166,8 @@ fn scanned(words: &Words) -> Option<bool> {
 
 /// Whether a picture is to be looked at, and if so, whether it is a file of its own.
 fn picture(words: &Words) -> Option<bool> {
-    const PHOTOS: &[&str] =
-        &["photo", "photos", "photograph", "photographs", "picture", "pictures", "image", "screenshot"];
-    const DRAWINGS: &[&str] = &["chart", "diagram", "drawing", "logo", "graph", "figure", "sketch", "map"];
+    const PHOTOS: &str = "photo photos photograph photographs picture pictures image screenshot";
+    const DRAWINGS: &str = "chart diagram drawing logo graph figure sketch map";
     let shows = words.any(&[
         "what does",
         "what do",
@@ -257,7 +187,7 @@ fn picture(words: &Words) -> Option<bool> {
     if !shows {
         return None;
     }
-    let seen = has(words, &["show", "shows", "shown", "seen", "depict", "see", "visible"]);
+    let seen = has(words, "show shows shown seen depict see visible");
     for at in 0..words.len() {
         let the = matches!(words.at(at.wrapping_sub(1)), "the" | "this" | "that" | "my" | "these" | "those");
         let start = words.at(0);
@@ -265,10 +195,10 @@ fn picture(words: &Words) -> Option<bool> {
         if !the || !(seen || inside) {
             continue;
         }
-        if PHOTOS.contains(&words.at(at)) {
+        if among(PHOTOS, words.at(at)) {
             return Some(true);
         }
-        if DRAWINGS.contains(&words.at(at)) && (seen && words.at(1) != "is" || start == "describe") {
+        if among(DRAWINGS, words.at(at)) && (seen && words.at(1) != "is" || start == "describe") {
             return Some(false);
         }
     }

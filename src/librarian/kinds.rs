@@ -1,6 +1,7 @@
 //! Words that name kinds of files, and the extensions that go with them.
 
 use crate::catalog;
+use crate::librarian::words::among;
 use crate::model::FileKind;
 
 /// What a noun says of the files that are meant.
@@ -126,7 +127,7 @@ const LANGUAGES: &[(&str, &[&str])] = &[
 const AMBIGUOUS: &[&str] = &["c", "r", "go", "js", "ts"];
 
 /// Extensions that are words of their own: `key files` are no slides.
-const WORDS: &[&str] = &["ex", "fish", "go", "key", "less", "nim", "numbers", "org", "pages", "raw", "swift"];
+const WORDS: &str = "ex fish go key less nim numbers org pages raw swift";
 
 /// What a language's files are called.
 const CODE_NOUNS: &[(&str, bool)] = &[
@@ -229,10 +230,9 @@ fn by_extension(words: &[&str]) -> Option<Kind> {
     let plural = words.get(1) == Some(&"files") || first.starts_with('*');
     let bare = first.trim_start_matches('*').trim_start_matches('.');
     let marked = bare.len() < first.len();
-    let known = |it: &str| !WORDS.contains(&it) && catalog::is_known_extension(it);
-    let extension = if marked && (followed || first.starts_with('*')) {
-        bare
-    } else if known(bare) && followed && bare.len() > 1 {
+    let known = |it: &str| !among(WORDS, it) && catalog::is_known_extension(it);
+    let starred = first.starts_with('*');
+    let extension = if marked && (followed || starred) || known(bare) && followed && bare.len() > 1 {
         bare
     } else if let Some(single) =
         first.strip_suffix('s').filter(|it| matches!(*it, "csv" | "docx" | "xlsx" | "epub" | "svg"))

@@ -17,6 +17,7 @@ mod check;
 mod conditions;
 mod dates;
 mod evidence;
+mod head;
 mod kinds;
 mod rules;
 mod sizes;

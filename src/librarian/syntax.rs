@@ -3,7 +3,7 @@
 //! | operator | meaning |
 //! |---|---|
 //! | `"exact phrase"` | these words stand together; `\"` is a quote in it |
-//! | `+word`, `+"a phrase"` | must stand in the passage |
+//! | `+word`, `+"a phrase"` | must stand in the file |
 //! | `-word`, `-"a phrase"` | must not stand in the file |
 //! | `ext:pdf`, `ext:pdf,md` | extension |
 //! | `name:budget`, `name:*.xlsx` | file name: part of it, or a glob |
@@ -25,7 +25,7 @@ use crate::librarian::{kinds, sizes};
 pub struct Syntax {
     /// Quoted runs of words, as typed.
     pub phrases: Vec<String>,
-    /// What must stand in the passage: words, and phrases with their blanks.
+    /// What must stand in the file: words, and phrases with their blanks.
     pub must: Vec<String>,
     /// What must not.
     pub must_not: Vec<String>,
@@ -184,16 +184,25 @@ impl Syntax {
     fn take(&mut self, key: &str, value: &str) {
         let outcome = match key {
             "ext" => self.take_extensions(value),
-            "path" => Ok(self.paths.push(value.trim_matches('/').to_string())),
-            "name" => Ok(self.names.push(value.to_string())),
-            "owner" => Ok(self.owner = Some(value.to_string())),
             "lang" => value.split(',').try_for_each(|it| self.take_language(it)),
             "size" => self.take_size(value),
-            "after" => Ok(self.after = Some(value.to_string())),
-            _ => Ok(self.before = Some(value.to_string())),
+            _ => {
+                self.take_text(key, value.to_string());
+                Ok(())
+            }
         };
         if let Err(problem) = outcome {
             self.problems.push(problem);
+        }
+    }
+
+    fn take_text(&mut self, key: &str, value: String) {
+        match key {
+            "path" => self.paths.push(value.trim_matches('/').to_string()),
+            "name" => self.names.push(value),
+            "owner" => self.owner = Some(value),
+            "after" => self.after = Some(value),
+            _ => self.before = Some(value),
         }
     }
 

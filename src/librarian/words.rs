@@ -77,10 +77,14 @@ impl Words {
     }
 }
 
+/// Whether a word is one of a list that is written with blanks between; no word is in no list.
+pub(super) fn among(list: &str, word: &str) -> bool {
+    list.split(' ').any(|it| it == word)
+}
+
 fn bare(text: &str) -> String {
     let lower = text.to_lowercase().replace('\u{2019}', "'");
-    let cut =
-        lower.trim_end_matches(|it: char| matches!(it, ',' | ';' | ':' | '.' | '?' | '!' | ')' | ']' | '"' | '\''));
+    let cut = lower.trim_end_matches([',', ';', ':', '.', '?', '!', ')', ']', '"', '\'']);
     cut.trim_start_matches(['(', '[', '"', '\'']).to_string()
 }
 
