@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use rusqlite::{OptionalExtension, Row, Transaction, params};
+use rusqlite::{Row, Transaction, params};
 
 use crate::catalog::Catalog;
 use crate::catalog::database::Failed;
@@ -25,7 +25,7 @@ const EMPTY_ROOT: &str = "the folder is empty now, but was not before: nothing w
 /// A status-change time that is not known: a rename changed it, and the next look tells the new one.
 const UNKNOWN: i64 = 0;
 
-/// What [`Catalog::apply_scan`] and [`Catalog::upsert`] did.
+/// What [`Catalog::apply_scan`] did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ScanOutcome {
     /// Entries given.
@@ -87,42 +87,6 @@ impl Catalog {
                 outcome.removed += 1;
             }
             Ok(outcome)
-        })
-    }
-
-    /// Records files that events told of, by the same rules as a walk. A file whose inode is known under a name that is
-    /// gone from the disk has moved.
-    ///
-    /// # Errors
-    /// [`crate::error::ErrorCode::NotFound`] when the root was removed.
-    pub fn upsert(&self, root_id: RootId, found: Vec<FoundFile>) -> Result<ScanOutcome> {
-        self.database.write(|db| {
-            root_by_id(db, root_id)?;
-            let mut outcome = ScanOutcome { found: found.len() as u64, ..ScanOutcome::default() };
-            for file in found {
-                if let Some(row) = by_path(db, root_id, &file.path)? {
-                    update(db, &row, &file, &mut outcome)?;
-                } else if let Some(row) = moved_from(db, &file)? {
-                    move_to(db, &row, root_id, &file, &mut outcome)?;
-                } else {
-                    insert(db, root_id, &file, &mut outcome)?;
-                }
-            }
-            Ok(outcome)
-        })
-    }
-
-    /// Removes files, and folders with all below them; returns how many files. The paths are relative to the root.
-    pub fn remove_paths(&self, root_id: RootId, paths: &[PathBuf]) -> Result<u64> {
-        self.database.write(|db| {
-            let mut removed = 0;
-            for path in paths {
-                for row in load(db, root_id, path)?.into_values() {
-                    bury(db, row.id)?;
-                    removed += 1;
-                }
-            }
-            Ok(removed)
         })
     }
 
@@ -242,24 +206,6 @@ fn load(db: &Transaction<'_>, root_id: RootId, path: &Path) -> rusqlite::Result<
     ))?;
     let rows = statement.query_map(params![root_id, bytes(path), start, end], Known::read)?;
     rows.map(|row| row.map(|it| (bytes(&it.path).to_vec(), it))).collect()
-}
-
-fn by_path(db: &Transaction<'_>, root_id: RootId, path: &Path) -> rusqlite::Result<Option<Known>> {
-    let sql = format!("SELECT {KNOWN} FROM files f WHERE f.deleted_ns IS NULL AND f.root_id = ?1 AND f.path = ?2");
-    db.prepare_cached(&sql)?.query_row(params![root_id, bytes(path)], Known::read).optional()
-}
-
-/// Finds the row of a file that has moved. A hard link is not a move: the old name is still there.
-fn moved_from(db: &Transaction<'_>, file: &FoundFile) -> rusqlite::Result<Option<Known>> {
-    let sql = format!(
-        "SELECT {KNOWN}, r.path FROM files f JOIN roots r ON r.id = f.root_id WHERE f.deleted_ns IS NULL AND f.inode = ?1"
-    );
-    let mut statement = db.prepare_cached(&sql)?;
-    let rows = statement
-        .query_map([signed(file.inode)], |row| Ok((Known::read(row)?, path_of(row.get(9)?))))?
-        .collect::<rusqlite::Result<Vec<(Known, PathBuf)>>>()?;
-    let is_gone = |path: PathBuf| path.symlink_metadata().is_err_and(|it| it.kind() == std::io::ErrorKind::NotFound);
-    Ok(rows.into_iter().find(|(row, root)| row.is_moved_to(file) && is_gone(root.join(&row.path))).map(|(row, _)| row))
 }
 
 /// Takes out of `new` and `vanished` what has moved, and returns the rest of `new`.

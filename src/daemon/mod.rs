@@ -56,7 +56,8 @@ pub async fn run_until(config: Config, program: PathBuf, shutdown: CancellationT
     let embedder = crate::embed::open(&config).await?;
     let models = ModelStore::new(config.model_dirs.clone());
     let tools = Tools { pdfium: models.locate("pdfium", "libpdfium.so").ok() };
-    let pool = Arc::new(WorkerPool::new(program, config.workers, config.limits.clone(), tools));
+    // One more than a job uses: what was just saved, and `vic read`, do not wait for the large files of a job.
+    let pool = Arc::new(WorkerPool::new(program, config.workers + 1, config.limits.clone(), tools));
     let listeners = bind(&config).await?;
     let tcp = listeners.tcp.local_addr().at("bind", &config.address_path())?;
     process::private_dir(&config.db_path)?;
