@@ -143,6 +143,7 @@ fn a_folder_that_moves_in_is_watched_with_all_below_it() {
     scene.expect_touched("d/e/f.txt");
     fs::remove_dir_all(scene.path("d")).unwrap();
     scene.expect_removed("d");
+    scene.seen.clear();
     fs::create_dir(scene.path("d")).unwrap();
     scene.expect_touched("d");
     fs::write(scene.path("d/again.txt"), "x").unwrap();
