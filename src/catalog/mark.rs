@@ -7,7 +7,6 @@ use rusqlite::{OptionalExtension, Transaction, params};
 use crate::catalog::Catalog;
 use crate::catalog::database::Failed;
 use crate::catalog::filter::place;
-use crate::catalog::kinds;
 use crate::catalog::row::{RECORD, below, bytes, record, signed, state_name};
 use crate::error::Result;
 use crate::model::{ContentHash, FileId, FileKind, FileRecord, FileState, Reason, RootId};
@@ -148,7 +147,7 @@ impl Catalog {
             let mut statement = db.prepare_cached(sql)?;
             let mut marked = 0;
             for it in marks {
-                let kind = kinds::name(it.kind);
+                let kind = it.kind.name();
                 let size = signed(it.size);
                 marked += statement.execute(params![
                     it.id,
@@ -175,7 +174,7 @@ impl Catalog {
             let mut marked = 0;
             for it in marks {
                 let state = state_name(it.reason.state());
-                let (reason, kind) = (it.reason.name(), kinds::name(it.kind));
+                let (reason, kind) = (it.reason.name(), it.kind.name());
                 let (size, hash) = (signed(it.size), it.hash.map(|hash| hash.0));
                 marked += statement.execute(params![
                     it.id,

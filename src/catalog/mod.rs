@@ -10,7 +10,6 @@
 mod database;
 mod filter;
 mod jobs;
-mod kinds;
 mod mark;
 mod owners;
 mod query;

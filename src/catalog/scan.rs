@@ -12,11 +12,10 @@ use rusqlite::{Row, Transaction, params};
 
 use crate::catalog::Catalog;
 use crate::catalog::database::Failed;
-use crate::catalog::kinds;
 use crate::catalog::root::root_by_id;
 use crate::catalog::row::{below, bytes, extension, now_ns, path_of, reason, search_name, signed};
 use crate::error::Result;
-use crate::model::{FileId, FoundFile, Reason, RootId};
+use crate::model::{FileId, FileKind, FoundFile, Reason, RootId};
 
 /// Said of a root that was not empty before and is now: most often a volume that is not mounted.
 const EMPTY_ROOT: &str = "the folder is empty now, but was not before: nothing was removed from the index; mount the \
@@ -274,7 +273,7 @@ fn rename(db: &Transaction<'_>, row: &Known, path: &Path) -> rusqlite::Result<()
     db.prepare_cached("UPDATE files SET path = ?2, name = ?3, extension = ?4, changed_ns = ?5 WHERE id = ?1")?
         .execute(params![row.id, bytes(path), search_name(path), ending, UNKNOWN])?;
     if is_other_type && row.skip.is_none() {
-        let kind = kinds::name(kinds::by_extension(&ending));
+        let kind = FileKind::of_extension(&ending).name();
         db.prepare_cached(
             "UPDATE files SET kind = ?2, state = 'pending', reason = NULL, detail = '', tries = 0, hash = NULL \
              WHERE id = ?1",
@@ -345,7 +344,7 @@ fn insert(db: &Transaction<'_>, root_id: RootId, file: &FoundFile, outcome: &mut
             file.skip.map(Reason::name),
             state,
             reason,
-            kinds::name(kinds::by_extension(&ending)),
+            FileKind::of_extension(&ending).name(),
         ])?;
     outcome.added += inserted as u64;
     Ok(())
