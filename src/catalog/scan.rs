@@ -90,7 +90,7 @@ impl Catalog {
     }
 
     /// Moves a file, or a folder with all below it, under the same numbers; returns how many files. What `to` held is
-    /// removed. A file whose extension changes is read again.
+    /// removed. A file whose extension changes is read again, and one that could not be read at its old place is tried.
     pub fn rename_tree(&self, root_id: RootId, from: &Path, to: &Path) -> Result<u64> {
         self.database.write(|db| {
             let moving = load(db, root_id, from)?;
@@ -272,6 +272,12 @@ fn rename(db: &Transaction<'_>, row: &Known, path: &Path) -> rusqlite::Result<()
     let is_other_type = ending != extension(&row.path);
     db.prepare_cached("UPDATE files SET path = ?2, name = ?3, extension = ?4, changed_ns = ?5 WHERE id = ?1")?
         .execute(params![row.id, bytes(path), search_name(path), ending, UNKNOWN])?;
+    // It may have been looked for at its old place just after it had moved.
+    db.prepare_cached(
+        "UPDATE files SET state = 'pending', reason = NULL, detail = '', tries = 0 \
+         WHERE id = ?1 AND state = 'failed' AND reason = ?2",
+    )?
+    .execute(params![row.id, Reason::Io.name()])?;
     if is_other_type && row.skip.is_none() {
         let kind = FileKind::of_extension(&ending).name();
         db.prepare_cached(

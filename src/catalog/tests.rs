@@ -210,6 +210,32 @@ fn a_file_renamed_by_event_replaces_what_was_there_and_is_not_read_again() {
 }
 
 #[test]
+fn a_file_that_could_not_be_read_at_its_old_place_is_tried_at_the_new_one() {
+    let scene = Scene::new(&["a.txt", "b.txt"]);
+    scene.scan();
+    for (file, reason) in [("a.txt", Reason::Io), ("b.txt", Reason::WorkerCrash)] {
+        let it = scene.record(file).unwrap();
+        let mark = ReasonMark {
+            id: it.id,
+            size: it.found.size,
+            modified_ns: it.found.modified_ns,
+            reason,
+            detail: "it was gone when it was to be read".into(),
+            hash: None,
+            kind: it.kind,
+            media_type: String::new(),
+        };
+        scene.catalog.mark_reason(&[mark]).unwrap();
+        fs::create_dir_all(scene.path("d")).unwrap();
+        let to = format!("d/{file}");
+        fs::rename(scene.path(file), scene.path(&to)).unwrap();
+        scene.catalog.rename_tree(scene.root.id, Path::new(file), Path::new(&to)).unwrap();
+        scene.scan();
+    }
+    assert_eq!((scene.state("d/a.txt"), scene.state("d/b.txt")), (FileState::Pending, FileState::Failed));
+}
+
+#[test]
 fn a_removed_folder_takes_its_files_and_no_neighbour() {
     let scene = Scene::indexed(&["d/a.txt", "d/e/b.txt", "d.txt", "d-2/c.txt", "d0"]);
     fs::remove_dir_all(scene.path("d")).unwrap();

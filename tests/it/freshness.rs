@@ -141,11 +141,15 @@ fn busy(files: usize) -> World {
     world.write("old.md", "Something about trains.");
     world.write("gone.md", "The bakery closes on Mondays.");
     world.index();
+    // Written elsewhere: what the watcher sees grow it would bring in before the job.
+    let aside = world.files().with_file_name("aside");
+    std::fs::create_dir(&aside).unwrap();
     for number in 0..files {
-        world.write(&format!("job/{number}.md"), long_text(number));
+        std::fs::write(aside.join(format!("{number}.md")), long_text(number)).unwrap();
     }
+    std::fs::rename(aside, world.files().join("job")).unwrap();
     world.ok(&["index", "--no-wait", world.files().to_str().unwrap()]);
-    world.until("some files are under way", Duration::from_secs(30), |it| {
+    world.until("some files are under way", Duration::from_secs(90), |it| {
         it.json(&["status"])["running_jobs"][0]["chunks_embedded"].as_u64().is_some_and(|chunks| chunks > 0)
     });
     world
