@@ -63,8 +63,9 @@ pub async fn run_until(config: Config, program: PathBuf, shutdown: CancellationT
     let embedder = crate::embed::open(&config).await?;
     let models = ModelStore::new(config.model_dirs.clone());
     let tools = Tools { pdfium: models.library("pdfium").ok(), ocr: None };
-    let extraction =
-        PoolSettings { workers: config.workers, limits: config.limits.clone(), tools: tools.clone(), skills: false };
+    // One more than a job uses: what was just saved, and `vic read`, do not wait for the large files of a job.
+    let workers = config.workers + 1;
+    let extraction = PoolSettings { workers, limits: config.limits.clone(), tools: tools.clone(), skills: false };
     let pool = Arc::new(WorkerPool::new(program.clone(), extraction));
     let skill_pool = Arc::new(WorkerPool::new(program, skills::pool_settings(&models, &config.limits)));
     let evidence = Arc::new(EvidenceCache::open(&config.evidence_path(), EVIDENCE_BYTES)?);

@@ -1,6 +1,5 @@
 //! Words that name kinds of files, and the extensions that go with them.
 
-use crate::catalog;
 use crate::librarian::words::among;
 use crate::model::FileKind;
 
@@ -162,7 +161,7 @@ pub(super) fn noun(words: &[&str]) -> Option<Kind> {
 
 /// The extensions of images.
 pub(super) fn images() -> Vec<String> {
-    dotted(catalog::extensions(FileKind::Image))
+    dotted(FileKind::Image.extensions())
 }
 
 /// The extensions of what a scanner gives.
@@ -173,10 +172,10 @@ pub(super) fn scans() -> Vec<String> {
 impl Of {
     fn extensions(&self) -> Vec<String> {
         match self {
-            Of::Kinds(kinds) => kinds.iter().flat_map(|it| dotted(catalog::extensions(*it))).collect(),
+            Of::Kinds(kinds) => kinds.iter().flat_map(|it| dotted(it.extensions())).collect(),
             Of::Only(extensions) => dotted(extensions),
-            Of::Scans => [dotted(catalog::extensions(FileKind::Pdf)), images()].concat(),
-            Of::More(kind, more) => [dotted(catalog::extensions(*kind)), dotted(more)].concat(),
+            Of::Scans => [dotted(FileKind::Pdf.extensions()), images()].concat(),
+            Of::More(kind, more) => [dotted(kind.extensions()), dotted(more)].concat(),
         }
     }
 }
@@ -210,7 +209,7 @@ fn listed(words: &[&str]) -> Option<Kind> {
 fn code(words: &[&str]) -> Option<Kind> {
     let joined = |length: usize| words.get(..length).map(|it| it.join(" "));
     if joined(2).as_deref() == Some("source code") {
-        let extensions = dotted(catalog::extensions(FileKind::Code));
+        let extensions = dotted(FileKind::Code.extensions());
         return Some(Kind { extensions, length: 2, clear: true, plural: true });
     }
     let name = words.first()?;
@@ -230,7 +229,7 @@ fn by_extension(words: &[&str]) -> Option<Kind> {
     let plural = words.get(1) == Some(&"files") || first.starts_with('*');
     let bare = first.trim_start_matches('*').trim_start_matches('.');
     let marked = bare.len() < first.len();
-    let known = |it: &str| !among(WORDS, it) && catalog::is_known_extension(it);
+    let known = |it: &str| !among(WORDS, it) && FileKind::of_extension(it) != FileKind::Other;
     let starred = first.starts_with('*');
     let extension = if marked && (followed || starred) || known(bare) && followed && bare.len() > 1 {
         bare

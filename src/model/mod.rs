@@ -8,6 +8,7 @@ mod chunk;
 mod document;
 mod file;
 mod job;
+mod kind;
 mod query;
 
 pub use chunk::{Chunk, ChunkId, Embedded, FileChunks, LegHit, StoredChunk, Tier, TokenCounter};
