@@ -20,6 +20,7 @@ mod present;
 mod retrieve;
 mod similar;
 mod terms;
+mod wording;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

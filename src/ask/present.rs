@@ -1,22 +1,23 @@
-//! Fused files to hits: passages and records fetched, runs of words lifted, copies folded, and each file looked at as it is
+//! Fused files to hits: passages and records fetched, their wording compared, copies folded, and each file looked at as it is
 //! now.
 
 use std::collections::HashMap;
 
 use crate::ask::citation::{self, Standing};
-use crate::ask::fuse::Fused;
+use crate::ask::fuse::{Fused, Weights};
 use crate::ask::hit::{self, Found};
-use crate::ask::{Asker, Question, fold, phrase};
+use crate::ask::wording::{self, Reading, Wording};
+use crate::ask::{Asker, Question, fold};
 use crate::error::Result;
 use crate::index::Served;
 use crate::model::{ChunkId, FileId, FileRecord, StoredChunk, Tier};
 
 /// Files looked at beyond the limit, to fill the places of those that are gone or folded.
 const SPARE_FILES: usize = 10;
-/// Files whose passages are looked at for runs of the question's words.
-const PHRASE_FILES: usize = 30;
-/// Passages of one file that are looked at so.
-const PHRASE_CHUNKS: usize = 5;
+/// Files whose passages are compared at least: among so many the order is made, and more order no better (measured).
+const BEST_FILES: usize = 30;
+/// Passages of one file that are compared.
+const PASSAGES_A_FILE: usize = 5;
 
 /// Passages by their keys.
 type Passages = HashMap<(FileId, ChunkId), StoredChunk>;
@@ -39,20 +40,23 @@ impl Asker {
         fused: Vec<Fused>,
         warnings: &mut Vec<String>,
     ) -> Result<Vec<Found>> {
-        let mut top: Vec<Fused> = fused.into_iter().take(PHRASE_FILES.max(question.limit + SPARE_FILES)).collect();
+        let mut top: Vec<Fused> = fused.into_iter().take(compared(question.limit)).collect();
         let wanted: Vec<(FileId, ChunkId)> = top.iter().flat_map(passages).collect();
         let (catalog, ids) = (self.catalog.clone(), top.iter().map(|it| it.file_id).collect::<Vec<_>>());
         let (chunks, records) =
             tokio::try_join!(served.store.chunks(&wanted), crate::index::blocking(move || catalog.records(&ids)))?;
         let chunks: Passages = chunks.into_iter().map(|it| ((it.file_id, it.chunk.id.clone()), it)).collect();
         let records: HashMap<FileId, FileRecord> = records.into_iter().map(|it| (it.id, it)).collect();
-        prefer_phrases(&phrase::words(&question.plan.raw_user_text), &mut top, &chunks);
-        if question.plan.requires_l2 {
-            prefer_evidence(&mut top, &chunks);
-        }
-        fold::demote_copies(&mut top, &records, &chunks, question.limit);
         let question = question.clone();
-        let looked = crate::index::blocking(move || Ok(look(&question, &top, &records, &chunks))).await?;
+        let looked = crate::index::blocking(move || {
+            compare(&question, &mut top, &records, &chunks);
+            if question.plan.requires_l2 {
+                prefer_evidence(&mut top, &chunks);
+            }
+            fold::demote_copies(&mut top, &records, &chunks, question.limit);
+            Ok(look(&question, &top, &records, &chunks))
+        })
+        .await?;
         if looked.gone > 0 {
             let gone = looked.gone;
             warnings.push(format!("{gone} files that match were left out: they are gone, or their folder is away"));
@@ -86,10 +90,14 @@ fn look(question: &Question, top: &[Fused], records: &HashMap<FileId, FileRecord
     looked
 }
 
+/// Number of files that are compared, of which the best become hits.
+pub(super) fn compared(limit: usize) -> usize {
+    BEST_FILES.max(limit + SPARE_FILES)
+}
+
 /// The best passages of a file.
 pub(super) fn passages(fused: &Fused) -> impl Iterator<Item = (FileId, ChunkId)> {
-    let best = std::iter::once(fused).chain(&fused.other_chunks);
-    best.take(PHRASE_CHUNKS).map(|it| (it.file_id, it.chunk_id.clone()))
+    fused.chunks().take(PASSAGES_A_FILE).map(|it| (it.file_id, it.chunk_id.clone()))
 }
 
 /// Shows what a skill found in a file rather than its plain text, where both matched.
@@ -103,17 +111,33 @@ fn prefer_evidence(files: &mut [Fused], chunks: &Passages) {
     }
 }
 
-/// Lifts files that hold a run of the question's words, shows the passage that does, and sorts anew.
-fn prefer_phrases(words: &[String], files: &mut [Fused], chunks: &Passages) {
+/// Lifts files by the wording of their passages, shows the passage that is best then, and sorts anew.
+fn compare(question: &Question, files: &mut [Fused], records: &HashMap<FileId, FileRecord>, chunks: &Passages) {
+    let Some(text) = question.text() else { return };
+    let wording = Wording::of(&question.plan.raw_user_text, text);
+    let read = |key: (FileId, ChunkId)| {
+        let (chunk, record) = (&chunks.get(&key)?.chunk, records.get(&key.0)?);
+        let name = record.found.path.file_name().unwrap_or_default().to_string_lossy();
+        let title = format!("{} {name}", &chunk.text[..chunk.body_start as usize]);
+        Some((key, wording.read(&chunk.text, &title)))
+    };
+    let readings: HashMap<(FileId, ChunkId), Reading> = files.iter().flat_map(passages).filter_map(read).collect();
+    let weights = wording.weights(readings.values());
     for file in files.iter_mut() {
-        let base = file.score;
-        for key in passages(file).collect::<Vec<_>>() {
-            let Some(stored) = chunks.get(&key) else { continue };
-            let lifted = phrase::lift(base, words, &stored.chunk.text);
-            if lifted > file.score {
-                file.score = lifted;
-                file.show(&key.1);
+        let mut best = 0.0f32;
+        let mut shown: Option<(f32, ChunkId)> = None;
+        for passage in file.chunks().take(PASSAGES_A_FILE) {
+            let Some(reading) = readings.get(&(passage.file_id, passage.chunk_id.clone())) else { continue };
+            let merit = wording.merit(&weights, reading);
+            let own = wording::lift(passage.own_score(&Weights::default()), merit);
+            best = best.max(merit);
+            if shown.as_ref().is_none_or(|(it, _)| own > *it) {
+                shown = Some((own, passage.chunk_id.clone()));
             }
+        }
+        file.score = wording::lift(file.score, best);
+        if let Some((_, shown)) = shown {
+            file.show(&shown);
         }
     }
     files.sort_by(|a, b| b.score.total_cmp(&a.score));

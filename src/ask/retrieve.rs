@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::ask::fuse::{self, Fused, Weights};
 use crate::ask::hit::{self, Found};
-use crate::ask::{Asker, Outcome, Question, answer, terms};
+use crate::ask::{Asker, Outcome, Question, answer, present, terms};
 use crate::error::{Error, Result};
 use crate::index::Served;
 use crate::model::{ChunkId, FileFilter, FileId, FileRecord, FileState, LegHit};
@@ -57,6 +57,7 @@ impl Asker {
         let keywords = KeywordQuery { text: text.to_string() };
         let keyword_leg = served.store.keyword_leg(&keywords, files, depth);
         let mut warnings = Vec::new();
+        let mut query = None;
         let (keyword, vector, extra) = match &served.embedder {
             Some(embedder) => {
                 let vector_leg = async {
@@ -67,9 +68,10 @@ impl Asker {
                 let (keyword, vector_result) = tokio::join!(keyword_leg, vector_leg);
                 let keyword = keyword?;
                 match vector_result {
-                    Ok((query, vector)) => {
+                    Ok((asked, vector)) => {
                         let only_keyword = missing_in(&keyword, &vector);
-                        let extra = served.store.similarities(&query, &only_keyword).await?;
+                        let extra = served.store.similarities(&asked, &only_keyword).await?;
+                        query = Some(asked);
                         (keyword, vector, extra)
                     }
                     Err(error) => {
@@ -86,6 +88,12 @@ impl Asker {
         let mut fused = fuse::fuse(&keyword, &vector, &extra, &Weights::default());
         if let Some(floor) = question.plan.l1_threshold {
             fused.retain(|it| it.similarity.is_some_and(|similarity| f64::from(similarity) >= floor));
+        }
+        if let Some(query) = query {
+            let best = present::compared(question.limit).min(fused.len());
+            let passages: Vec<_> = fused[..best].iter().flat_map(present::passages).collect();
+            let vectors = served.store.vectors(&passages).await?.into_iter().collect();
+            fuse::feed_back(&mut fused[..best], &query, &vectors, &Weights::default());
         }
         Ok(Legs { fused, warnings })
     }

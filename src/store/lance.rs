@@ -278,6 +278,10 @@ impl Store for LanceStore {
         legs::similarities(self, vector, ids).await
     }
 
+    async fn vectors(&self, ids: &[(FileId, ChunkId)]) -> Result<Vec<((FileId, ChunkId), Vec<f32>)>> {
+        legs::vectors(self, ids).await
+    }
+
     async fn files_with(&self, words: &str, files: &FileSet) -> Result<Vec<FileId>> {
         let hits = legs::all_words(self, words, files).await?;
         let files: std::collections::BTreeSet<FileId> = hits.into_iter().map(|it| it.file_id).collect();

@@ -198,17 +198,34 @@ pub(super) async fn similarities(store: &LanceStore, vector: &[f32], ids: &[(Fil
     if let Some(hot) = store.hot().as_ref() {
         return Ok(hot.similarities(vector, ids));
     }
-    let batches = rows(store, ids, &["chunk_id", "file_id", "vector"]).await?;
-    let mut hits = Vec::with_capacity(ids.len());
-    for batch in &batches {
-        let vectors = schema::vectors(batch)?;
-        for (mut hit, found) in schema::ids(batch)?.into_iter().zip(vectors) {
-            hit.score = cosine(vector, &found);
-            hits.push(hit);
-        }
+    let stored = stored_vectors(store, ids).await?;
+    let hit = |((file_id, chunk_id), found): ((FileId, ChunkId), Vec<f32>)| LegHit {
+        chunk_id,
+        file_id,
+        score: cosine(vector, &found),
+    };
+    Ok(stored.into_iter().map(hit).collect())
+}
+
+/// Returns the vectors of these chunks.
+pub(super) async fn vectors(
+    store: &LanceStore,
+    ids: &[(FileId, ChunkId)],
+) -> Result<Vec<((FileId, ChunkId), Vec<f32>)>> {
+    if let Some(hot) = store.hot().as_ref() {
+        return Ok(hot.vectors(ids));
     }
-    keep_asked(&mut hits, ids, |it| (it.file_id, &it.chunk_id));
-    Ok(hits)
+    stored_vectors(store, ids).await
+}
+
+async fn stored_vectors(store: &LanceStore, ids: &[(FileId, ChunkId)]) -> Result<Vec<((FileId, ChunkId), Vec<f32>)>> {
+    let mut found = Vec::with_capacity(ids.len());
+    for batch in &rows(store, ids, &["chunk_id", "file_id", "vector"]).await? {
+        let vectors = schema::vectors(batch)?;
+        found.extend(schema::ids(batch)?.into_iter().map(|it| (it.file_id, it.chunk_id)).zip(vectors));
+    }
+    keep_asked(&mut found, ids, |it| (it.0.0, &it.0.1));
+    Ok(found)
 }
 
 /// Hands over every chunk of these files until `each` returns false.
