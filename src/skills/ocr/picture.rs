@@ -141,11 +141,8 @@ mod tests {
 
     #[test]
     fn a_photo_is_turned_as_its_exif_says() {
-        let field = exif::Field {
-            tag: exif::Tag::Orientation,
-            ifd_num: exif::In::PRIMARY,
-            value: exif::Value::Short(vec![6]),
-        };
+        let field =
+            exif::Field { tag: exif::Tag::Orientation, ifd_num: exif::In::PRIMARY, value: exif::Value::Short(vec![6]) };
         let mut writer = exif::experimental::Writer::new();
         writer.push_field(&field);
         let mut tiff = Cursor::new(Vec::new());
