@@ -153,8 +153,13 @@ async fn work(
     }
     progress.update(|job| job.files_total = pending.min(job.request.max_files.unwrap_or(u64::MAX)));
     progress.enter(Phase::Indexing);
-    let run =
-        Run { full: request.full, max_files: request.max_files, cancel: cancel.clone(), progress: progress.clone() };
+    let run = Run {
+        full: request.full,
+        urgent: false,
+        max_files: request.max_files,
+        cancel: cancel.clone(),
+        progress: progress.clone(),
+    };
     inner.drain(&run).await?;
     progress.enter(Phase::Finishing);
     let upkeep = inner.tables.writing().upkeep().await;

@@ -393,7 +393,7 @@ impl Inner {
             return Ok(());
         }
         let progress = Arc::new(Progress::new(jobs::unnamed()));
-        self.drain(&Run { full: false, max_files: None, cancel: self.shutdown.clone(), progress }).await
+        self.drain(&Run { full: false, urgent: false, max_files: None, cancel: self.shutdown.clone(), progress }).await
     }
 
     /// Deletes from the store what is gone from the catalog. It waits for the commit at hand, never for a job.

@@ -61,6 +61,8 @@ pub(crate) struct Pipeline {
 pub(crate) struct Run {
     /// Embeds again what the cache knows.
     pub(crate) full: bool,
+    /// Goes before other runs where it can.
+    pub(crate) urgent: bool,
     /// Reads at most this many files.
     pub(crate) max_files: Option<u64>,
     /// Stops the feed; what is under way is finished and kept.

@@ -166,6 +166,7 @@ async fn run(inner: &Arc<Inner>) -> Result<()> {
     let ids: Vec<FileId> = files.iter().map(|it| it.id).collect();
     let run = Run {
         full: false,
+        urgent: true,
         max_files: None,
         cancel: inner.shutdown.clone(),
         progress: Arc::new(Progress::new(jobs::unnamed())),
