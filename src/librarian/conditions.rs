@@ -304,14 +304,14 @@ fn over_links(words: &Words, mut start: usize) -> usize {
 
 /// Whether the noun that ends there is what is talked about: `emails about files larger than`.
 fn is_subject(words: &Words, at: usize) -> bool {
-    let start = (at.saturating_sub(2)..=at).find(|it| {
-        kinds::noun(&words.from(*it)).is_some_and(|noun| it + noun.length == at + 1)
-    });
+    let start = (at.saturating_sub(2)..=at)
+        .find(|it| kinds::noun(&words.from(*it)).is_some_and(|noun| it + noun.length == at + 1));
     let mut before = start.unwrap_or(at);
     while before > 0 && matches!(words.at(before - 1), "the" | "my" | "our" | "all" | "any" | "some") {
         before -= 1;
     }
-    before > 0 && among("about mention mentions mentioning regarding concerning than not except without", words.at(before - 1))
+    before > 0
+        && among("about mention mentions mentioning regarding concerning than not except without", words.at(before - 1))
 }
 
 /// Whether a noun for files ends there.
