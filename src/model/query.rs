@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::model::Anchor;
 
 /// What may leave the machine.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PrivacyMode {
     /// Nothing.
@@ -39,7 +40,7 @@ impl PrivacyMode {
 }
 
 /// Metadata filters, all of which must hold.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct L0Filters {
     /// Extensions with the dot, e.g. `.pdf`.
@@ -66,7 +67,7 @@ pub struct L0Filters {
 }
 
 /// What the librarian made of a question.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct QueryPlan {
     /// Short label: `search`, `list`, `read_evidence`.
@@ -79,6 +80,7 @@ pub struct QueryPlan {
     pub l1_query_text: Option<String>,
     /// Similarity floor of L1 hits, 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0.0, max = 1.0))]
     pub l1_threshold: Option<f64>,
     /// Whether L2 must run.
     #[serde(default)]
@@ -99,12 +101,13 @@ pub struct QueryPlan {
 }
 
 /// One file that answers the question.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SearchHit {
     /// Path relative to the warehouse root; `archive.zip!/member` inside archives.
     pub path: String,
     /// 0 to 1; see `ask::fuse` for the formula.
+    #[schemars(range(min = 0.0, max = 1.0))]
     pub score: f64,
     /// `L0`, `L1` or `L2`.
     pub tier: String,
@@ -119,7 +122,7 @@ pub struct SearchHit {
 }
 
 /// How the answer came about.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ResponseStats {
     /// `tiered` or `legacy`.
@@ -147,7 +150,7 @@ pub struct ResponseStats {
 }
 
 /// The answer to a question.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AskResponse {
     /// The plan that was carried out.
@@ -163,7 +166,7 @@ pub struct AskResponse {
 }
 
 /// A question as a client sends it. Fields that are absent take the configured default.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct AskRequest {
     /// The question.
@@ -173,6 +176,7 @@ pub struct AskRequest {
     /// Only below this folder.
     pub warehouse_root: Option<String>,
     /// Most hits, 1 to 1000.
+    #[schemars(range(min = 1, max = 1000))]
     pub limit: Option<u32>,
     /// Filters that are added to those the librarian finds.
     pub filters: L0Filters,
@@ -198,7 +202,7 @@ pub enum AskEvent {
 }
 
 /// Which files are like this one?
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SimilarRequest {
     /// Absolute path of an indexed file.
@@ -206,13 +210,14 @@ pub struct SimilarRequest {
     /// Only below this folder.
     pub warehouse_root: Option<String>,
     /// Most hits, 1 to 1000.
+    #[schemars(range(min = 1, max = 1000))]
     pub limit: Option<u32>,
     /// Metadata filters.
     pub filters: L0Filters,
 }
 
 /// Where does a regular expression match in the indexed text?
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct GrepRequest {
     /// Regular expression of the `regex` crate, matched line by line.
@@ -224,13 +229,14 @@ pub struct GrepRequest {
     /// Only below this folder.
     pub warehouse_root: Option<String>,
     /// Most lines, 1 to 10000.
+    #[schemars(range(min = 1, max = 10000))]
     pub limit: Option<u32>,
     /// Metadata filters.
     pub filters: L0Filters,
 }
 
 /// One line that matches.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct GrepMatch {
     /// Path relative to its root; `archive.zip!/member` inside archives.
     pub path: String,
@@ -247,7 +253,7 @@ pub struct GrepMatch {
 }
 
 /// All lines that match, by path and place.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct GrepResponse {
     /// The lines.
     pub matches: Vec<GrepMatch>,
