@@ -30,7 +30,7 @@
 //! - [`index`]: `pipeline.rs` is the only file that knows the order of the stages.
 //! - [`librarian`]: question to [`model::QueryPlan`].
 //! - [`ask`]: plan to [`model::AskResponse`].
-//! - [`serve`]: gRPC over the services above.
+//! - [`serve`]: gRPC, HTTP and MCP over the services above.
 //! - [`daemon`]: configuration to a running process.
 //! - [`client`], [`cli`]: the typed gRPC client and the command line.
 //!

@@ -26,7 +26,7 @@ struct Address {
 /// Starts the daemon if there is none, and prints the address.
 pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
     let status = Client::connect_or_start(config).await?.status().await?;
-    let address = address(&status.listen, status.pid, config.bridge.api_key.is_some());
+    let address = address(&status.listen, status.pid, status.auth_enabled);
     match args.output.format {
         Format::Json => printer.json(&address),
         Format::Human => {

@@ -222,6 +222,9 @@ pub struct Status {
     pub running_jobs: Vec<JobSnapshot>,
     /// What is not as it should be, with cause and cure, one sentence each.
     pub degraded: Vec<String>,
+    /// Whether programs on the TCP port must show a key.
+    #[serde(default)]
+    pub auth_enabled: bool,
 }
 
 impl Status {

@@ -91,9 +91,15 @@ impl World {
 
     /// Runs `vic` with these arguments.
     pub(crate) fn vic(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).stdin(Stdio::null()).output().unwrap()
+    }
+
+    /// `vic` with these arguments, not yet run.
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_vic"));
         self.prepare(&mut command);
-        command.args(arguments).stdin(Stdio::null()).output().unwrap()
+        command.args(arguments);
+        command
     }
 
     /// Runs `vic`, which must succeed; gives its output.

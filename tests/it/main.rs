@@ -6,9 +6,11 @@
     reason = "a test ends where it goes wrong, and sets its own scene"
 )]
 
+mod contract;
 mod daemon;
 mod freshness;
 mod harness;
+mod http;
 mod layers;
 mod privacy;
 mod robustness;

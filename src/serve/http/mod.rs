@@ -17,6 +17,10 @@ mod limits;
 pub(crate) mod openapi;
 mod refusal;
 mod sse;
+#[cfg(test)]
+mod latency;
+#[cfg(test)]
+mod tests;
 
 use std::path::PathBuf;
 use std::sync::Arc;

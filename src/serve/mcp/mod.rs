@@ -6,6 +6,8 @@
 
 mod resources;
 mod tools;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 
