@@ -204,7 +204,7 @@ impl Reading {
         for block in document.blocks {
             let begin = at;
             at += block.text.chars().count() as u64;
-            if at <= offset || begin >= end {
+            if at <= offset || begin >= end || begin == at {
                 continue;
             }
             let (skip, until) = (offset.saturating_sub(begin), end.min(at) - begin);

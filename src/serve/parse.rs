@@ -6,12 +6,17 @@ use crate::error::{Error, Result};
 
 /// Takes JSON apart, and names the field when it cannot.
 pub(crate) fn json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
+    // A list would be taken for the fields in their order.
+    if bytes.iter().find(|it| !it.is_ascii_whitespace()).is_some_and(|it| *it != b'{') {
+        return Err(Error::invalid("cannot understand the request: it is no JSON object"));
+    }
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
     let value = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
         let path = error.path().to_string();
         let message = error.into_inner().to_string();
         let field = match (path.as_str(), named(&message)) {
-            (".", named) => named,
+            // `?` is where the parser itself gave up.
+            (path, named) if path == "." || path.ends_with('?') => named,
             // A missing or unknown field is told of its parent.
             (path, Some(named)) if !path.ends_with(&named) => Some(format!("{path}.{named}")),
             (path, _) => Some(path.to_string()),

@@ -18,8 +18,6 @@ pub(crate) mod openapi;
 mod refusal;
 mod sse;
 #[cfg(test)]
-mod latency;
-#[cfg(test)]
 mod tests;
 
 use std::path::PathBuf;
