@@ -13,15 +13,20 @@ use crate::model::{FileFilter, L0Filters};
 /// A date, glob or range cannot be understood; the message names it.
 pub fn resolve(filters: &L0Filters, under: Option<&Path>) -> Result<FileFilter> {
     if let Some(glob) = &filters.path_glob {
-        globset::Glob::new(glob).map_err(|error| Error::invalid(format!("bad glob `{glob}`: {error}")).field("filters.path_glob"))?;
+        globset::Glob::new(glob)
+            .map_err(|error| Error::invalid(format!("bad glob `{glob}`: {error}")).field("filters.path_glob"))?;
     }
     if let (Some(least), Some(most)) = (filters.min_size, filters.max_size)
         && least > most
     {
-        return Err(Error::invalid(format!("min_size {least} is larger than max_size {most}")).field("filters.min_size"));
+        return Err(
+            Error::invalid(format!("min_size {least} is larger than max_size {most}")).field("filters.min_size")
+        );
     }
-    let modified_after_ns = filters.modified_after.as_deref().map(|it| nanoseconds("modified_after", it)).transpose()?;
-    let modified_before_ns = filters.modified_before.as_deref().map(|it| nanoseconds("modified_before", it)).transpose()?;
+    let modified_after_ns =
+        filters.modified_after.as_deref().map(|it| nanoseconds("modified_after", it)).transpose()?;
+    let modified_before_ns =
+        filters.modified_before.as_deref().map(|it| nanoseconds("modified_before", it)).transpose()?;
     if let (Some(after), Some(before)) = (modified_after_ns, modified_before_ns)
         && after >= before
     {

@@ -12,7 +12,7 @@ fn main() -> ExitCode {
     let argument = std::env::args().nth(1);
     let outcome =
         match argument.as_deref() {
-            Some("worker") => vic::extract::run_worker().map_err(Error::internal),
+            Some("worker") => vic::extract::run_worker(vic::skills::HANDLERS).map_err(Error::internal),
             Some("--version" | "-V") => {
                 eprintln_line(&format!("vicd {}", env!("CARGO_PKG_VERSION")));
                 Ok(())

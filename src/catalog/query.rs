@@ -6,11 +6,16 @@ use rusqlite::{OptionalExtension, Transaction, params, params_from_iter};
 
 use crate::catalog::Catalog;
 use crate::catalog::database::Failed;
-use crate::catalog::filter::Condition;
+use crate::catalog::filter::{Condition, place};
 use crate::catalog::root::roots;
-use crate::catalog::row::{RECORD, bytes, path_of, record};
+use crate::catalog::row::{RECORD, bytes, path_of, record, signed};
 use crate::error::Result;
 use crate::model::{Coverage, FileFilter, FileId, FileRecord, RootId};
+
+/// In the detail of a file whose pictures of text were read: they are text of the document now.
+pub const READ_BY_OCR: &str = "read by OCR";
+/// In the detail of a file with pages that show pictures only.
+pub const WITHOUT_TEXT_LAYER: &str = "without a text layer";
 
 impl Catalog {
     /// Returns the files that match, sorted by number.
@@ -56,6 +61,31 @@ impl Catalog {
         })
     }
 
+    /// Returns up to `limit` files with numbers above `after`, by number, that hold pictures which may be text and were not
+    /// read so far: images, and PDFs with pages without a text layer. `every` asks for all images and all PDFs, read or
+    /// not.
+    pub fn pictures(&self, under: Option<&Path>, every: bool, after: FileId, limit: usize) -> Result<Vec<FileRecord>> {
+        let unread = format!(
+            "AND detail NOT LIKE '%{READ_BY_OCR}%' AND (kind = 'image' OR detail LIKE '%{WITHOUT_TEXT_LAYER}%')"
+        );
+        let unread = if every { "" } else { &unread };
+        self.database.read(|db| {
+            let (place, mut values) = match under {
+                Some(path) => place(db, path)?,
+                None => ("1".to_string(), Vec::new()),
+            };
+            let sql = format!(
+                "SELECT id FROM files WHERE deleted_ns IS NULL AND kind IN ('image', 'pdf') AND {place} {unread} \
+                 AND (state = 'indexed' OR (state = 'skipped' AND reason = 'no_text')) AND id > ? ORDER BY id LIMIT ?"
+            );
+            values.extend([after.into(), signed(limit as u64).into()]);
+            let mut statement = db.prepare_cached(&sql)?;
+            let ids = statement.query_map(params_from_iter(&values), |row| row.get(0))?;
+            let ids = ids.collect::<rusqlite::Result<Vec<FileId>>>()?;
+            self.load_records(db, &ids)
+        })
+    }
+
     /// Counts files by state and reason, of one root or of all.
     pub fn coverage(&self, root: Option<RootId>) -> Result<Coverage> {
         let sql = "SELECT state, reason, count(*) FROM files WHERE deleted_ns IS NULL AND (?1 IS NULL OR root_id = ?1) \
@@ -94,14 +124,14 @@ impl Catalog {
     fn matching(&self, db: &Transaction<'_>, filter: &FileFilter, order: &str) -> Result<Vec<FileId>, Failed> {
         let condition = Condition::new(db, filter, &self.owners)?;
         // Paths are only read where a glob needs them: without them, an index often has all that is asked.
-        let columns = if condition.glob.is_some() { "id, path" } else { "id" };
+        let columns = if condition.glob.is_some() { "id, path, root_id" } else { "id" };
         let sql = format!("SELECT {columns} FROM files WHERE {} ORDER BY {order}", condition.sql);
         let mut statement = db.prepare_cached(&sql)?;
         let mut rows = statement.query(params_from_iter(&condition.values))?;
         let mut ids = Vec::new();
         while let Some(row) = rows.next()? {
             let matches = match &condition.glob {
-                Some(glob) => glob.is_match(path_of(row.get(1)?)),
+                Some(glob) => glob.is_match(row.get(2)?, &path_of(row.get(1)?)),
                 None => true,
             };
             if matches {

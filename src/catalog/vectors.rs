@@ -111,7 +111,7 @@ impl VectorCache {
 }
 
 /// Renames the file, and removes the files SQLite keeps beside it.
-fn put_aside(path: &Path) -> Result<()> {
+pub(super) fn put_aside(path: &Path) -> Result<()> {
     let beside = |suffix: &str| {
         let mut name = path.as_os_str().to_owned();
         name.push(suffix);

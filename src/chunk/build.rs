@@ -250,7 +250,13 @@ fn union(first: Anchor, last: &Anchor) -> Anchor {
         }
         (from, _) => from.clone(),
     };
+    // A rectangle says something on its own page only; what goes on overleaf is cited by where it begins.
+    let region = match (first.region, last.region) {
+        (Some(from), Some(to)) if first.page == last.page => Some(from.union(to)),
+        (from, _) => from,
+    };
     Anchor {
+        region,
         line_end: last.line_end.max(first.line_end),
         byte_start: bytes.0,
         byte_end: bytes.1,

@@ -6,6 +6,7 @@
 //! headings, `pack` chooses where chunks begin and end, `build` writes text and anchor of a chunk.
 
 mod build;
+mod found;
 mod pack;
 mod section;
 mod segment;
@@ -15,7 +16,7 @@ mod tests;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::model::{Chunk, ChunkId, ContentHash, Document, TokenCounter};
+use crate::model::{Chunk, ChunkId, ContentHash, Document, Tier, TokenCounter};
 
 use build::Builder;
 use section::Outline;
@@ -99,6 +100,21 @@ impl Chunker {
         for (ordinal, chunk) in (0..).zip(&mut chunks) {
             chunk.ordinal = ordinal;
             chunk.id = self.id(hash, ordinal);
+        }
+        chunks
+    }
+
+    /// Cuts what a skill found in a file into chunks of tier L2. A table, a list of facts and a signature stand alone, each
+    /// with its own place on the page, below the headings that hold for it; running text is cut as ever. Ordinals begin
+    /// at `first_ordinal`, so that ids differ from those of the file's own text, and each heading path begins with
+    /// `skill`, which is not part of the text.
+    pub fn chunk_found(&self, document: &Document, hash: &ContentHash, skill: &str, first_ordinal: u32) -> Vec<Chunk> {
+        let mut chunks: Vec<Chunk> = found::parts(document).iter().flat_map(|part| self.chunk(part, hash)).collect();
+        for (ordinal, chunk) in (first_ordinal..).zip(&mut chunks) {
+            chunk.ordinal = ordinal;
+            chunk.id = self.id(hash, ordinal);
+            chunk.tier = Tier::L2;
+            chunk.heading_path.insert(0, skill.to_owned());
         }
         chunks
     }

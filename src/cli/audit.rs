@@ -58,7 +58,8 @@ mod tests {
             privacy_mode: PrivacyMode::CloudReasoningOk,
             allowed: true,
         };
-        let expected = "2023-11-14T22:13:20Z  sent          512 B  reasoning   cloud_reasoning_ok  https://models.example.com:443";
+        let expected =
+            "2023-11-14T22:13:20Z  sent          512 B  reasoning   cloud_reasoning_ok  https://models.example.com:443";
         assert_eq!(line(&record), expected);
         record.allowed = false;
         assert!(line(&record).contains("  refused  "));

@@ -17,6 +17,7 @@ mod bench;
 mod bridge;
 mod config;
 mod daemon;
+mod demo;
 mod files;
 mod filter;
 mod grep;
@@ -31,6 +32,7 @@ mod roots;
 mod schema;
 mod similar;
 mod status;
+mod synthetic_plans;
 mod text;
 mod values;
 
@@ -78,8 +80,12 @@ enum Command {
     Config(config::Args),
     /// Prints the JSON Schema of a published type
     Schema(schema::Args),
+    /// Shows a sample warehouse: indexes it and asks a few questions through every tier
+    Demo(demo::Args),
     /// Measures parts of vic on this machine
     Bench(bench::Args),
+    /// Writes questions with their plans, to train a planner on
+    SyntheticPlans(synthetic_plans::Args),
     /// Prints a completion script
     Completions {
         /// The shell that it is for
@@ -130,10 +136,12 @@ fn run(command: Command, printer: &mut Printer) -> Result<()> {
             Command::Jobs(args) => jobs::run(args, &config, printer).await,
             Command::Models(args) => models::run(args, &config, printer).await,
             Command::Daemon(args) => daemon::run(args, &config, printer).await,
+            Command::Demo(args) => demo::run(args, &config, printer).await,
             Command::Bench(args) => bench::run(args, &config, printer).await,
             Command::Bridge(args) => bridge::run(args, &config, printer).await,
             Command::Mcp(args) => mcp::run(args, &config).await,
             Command::Audit(args) => audit::run(args, &config, printer).await,
+            Command::SyntheticPlans(args) => synthetic_plans::run(args, &config, printer),
             // Done above, without a configuration.
             Command::Config(_) | Command::Schema(_) | Command::Completions { .. } => Ok(()),
         }

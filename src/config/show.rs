@@ -5,7 +5,9 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use crate::config::{Config, EmbedBackend, NAMES, Settings, absolute, file_key, platform_data_dir, read_file};
+use crate::config::{
+    Config, EmbedBackend, LlmBackend, NAMES, Settings, absolute, file_key, platform_data_dir, read_file,
+};
 use crate::error::Result;
 
 /// Where a value came from.
@@ -73,7 +75,7 @@ fn resolve(lookup: &dyn Fn(&str) -> Option<OsString>) -> Result<Vec<Setting>> {
         let value = match name.ends_with("_API_KEY") {
             true => typed.map(|_| "set".to_string()),
             // What was made of it says more than what was typed: paths are absolute, and so on.
-            false => effective(&config, name).or(typed).or_else(|| idle_model(name).map(String::from)),
+            false => effective(&config, name).or(typed).or_else(|| unused(name).map(String::from)),
         };
         Setting { name, key: file_key(name), value, origin, description }
     };
@@ -108,6 +110,17 @@ fn effective(config: &Config, name: &str) -> Option<String> {
         "VIC_OLLAMA_EMBED_MODEL" => model_of(EmbedBackend::Ollama),
         "VIC_OPENAI_BASE_URL" => Some(embed.openai_url.clone()),
         "VIC_OPENAI_EMBED_MODEL" => model_of(EmbedBackend::OpenAi),
+        "VIC_LIBRARIAN_BACKEND" => Some(
+            match config.llm.backend {
+                LlmBackend::Stub => "stub",
+                LlmBackend::Ollama => "ollama",
+                LlmBackend::OpenAi => "openai",
+            }
+            .into(),
+        ),
+        "VIC_L2_MAX_IMAGE_BYTES" => Some(config.llm.max_image_bytes.to_string()),
+        "VIC_SYNTHETIC_JSONL" => config.synthetic_jsonl.as_deref().and_then(path),
+        "VIC_OCR" => Some(config.ocr.name().into()),
         "VIC_WORKERS" => Some(config.workers.to_string()),
         "VIC_EXTRACT_SECONDS" => Some(config.limits.seconds.to_string()),
         "VIC_EXTRACT_MEMORY_MIB" => Some(config.limits.memory_mib.to_string()),
@@ -120,8 +133,14 @@ fn effective(config: &Config, name: &str) -> Option<String> {
     }
 }
 
-/// The default model of a backend that is not in use: [`Config`] holds only the model of the one that is.
-fn idle_model(name: &str) -> Option<&'static str> {
+/// A default that [`Config`] does not hold, because the backend that it is for is not in use, or because it depends on
+/// the folder in which a command runs.
+fn unused(name: &str) -> Option<&'static str> {
+    match name {
+        "VIC_OLLAMA_VISION_MODEL" => return Some("glm-ocr:q8_0"),
+        "VIC_SYNTHETIC_JSONL" => return Some("training/synthetic_plans.jsonl"),
+        _ => (),
+    }
     EmbedBackend::ALL.into_iter().map(EmbedBackend::model_variable).find(|(it, _)| *it == name).map(|(_, model)| model)
 }
 
@@ -164,7 +183,9 @@ mod tests {
     fn every_variable_with_a_default_has_a_value() {
         let lookup = |name: &str| (name == "VIC_DATA_DIR").then(|| OsString::from("/d"));
         for setting in resolve(&lookup).unwrap() {
-            let promises_one = setting.description.contains("default") && !setting.description.contains("default: none");
+            let told = setting.description;
+            let promises_one =
+                told.contains("default") && !told.contains("default: none") && !told.contains("default VIC_");
             assert_eq!(setting.value.is_some(), promises_one, "{}", setting.name);
         }
     }

@@ -13,17 +13,21 @@ use tokio_util::sync::CancellationToken;
 use tracing::info;
 
 use crate::ask::Asker;
-use crate::catalog::{AuditLog, Catalog, Jobs};
+use crate::catalog::{AuditLog, Catalog, EvidenceCache, Jobs};
 use crate::config::Config;
+use crate::embed::egress;
 use crate::embed::models::ModelStore;
 use crate::error::{Error, ErrorCode, IoContext, Result};
-use crate::extract::{Tools, WorkerPool};
+use crate::extract::{PoolSettings, Tools, WorkerPool};
 use crate::index::{Index, Parts};
 use crate::serve::{self, Listeners};
+use crate::skills::{self, Skills};
 
 pub use crate::daemon::process::{Memory, keep_files_private, return_memory_early, start_logging};
 use crate::daemon::service::{Daemon, Facts};
 
+/// Kept of what skills found: the text of some hundred thousand scanned pages.
+const EVIDENCE_BYTES: u64 = 512 << 20;
 /// The longest that a daemon at its end waits for the commit that is under way.
 const SETTLE: Duration = Duration::from_secs(10);
 
@@ -53,10 +57,18 @@ pub async fn run_until(config: Config, program: PathBuf, shutdown: CancellationT
     process::private_dir(config.job_db_path.parent().unwrap_or(&config.data_dir))?;
     let jobs = Jobs::open(&config.job_db_path)?;
     jobs.interrupt_running()?;
+    // Before anything can be sent.
+    egress::keep_log(AuditLog::open(&config.audit_path())?);
+    let audit = Arc::new(AuditLog::open(&config.audit_path())?);
     let embedder = crate::embed::open(&config).await?;
     let models = ModelStore::new(config.model_dirs.clone());
-    let tools = Tools { pdfium: models.locate("pdfium", "libpdfium.so").ok() };
-    let pool = Arc::new(WorkerPool::new(program, config.workers, config.limits.clone(), tools));
+    let tools = Tools { pdfium: models.library("pdfium").ok(), ocr: None };
+    // One more than a job uses: what was just saved, and `vic read`, do not wait for the large files of a job.
+    let workers = config.workers + 1;
+    let extraction = PoolSettings { workers, limits: config.limits.clone(), tools: tools.clone(), skills: false };
+    let pool = Arc::new(WorkerPool::new(program.clone(), extraction));
+    let skill_pool = Arc::new(WorkerPool::new(program, skills::pool_settings(&models, &config.limits)));
+    let evidence = Arc::new(EvidenceCache::open(&config.evidence_path(), EVIDENCE_BYTES)?);
     let listeners = bind(&config).await?;
     let tcp = listeners.tcp.local_addr().at("bind", &config.address_path())?;
     process::private_dir(&config.db_path)?;
@@ -66,23 +78,21 @@ pub async fn run_until(config: Config, program: PathBuf, shutdown: CancellationT
         jobs,
         embedder: embedder.clone(),
         pool: pool.clone(),
+        skills: skill_pool.clone(),
+        evidence: evidence.clone(),
+        models: models.clone(),
     };
     let index = Index::open(parts, shutdown.child_token()).await?;
-    let asker = Asker::new(
-        catalog.clone(),
-        index.clone(),
-        config.privacy_mode,
-        config.warehouse_root.clone(),
-        config.db_path.clone(),
-    );
-    let audit = Arc::new(AuditLog::open(&config.audit_path())?);
+    let skills = Skills::new(skill_pool, evidence, models);
+    let asker = Asker::new(&config, catalog.clone(), index.clone(), skills)?;
     let facts = Facts {
         listen: tcp,
         data_dir: config.data_dir.clone(),
         privacy: config.privacy_mode,
         auth_enabled: config.bridge.api_key.is_some(),
     };
-    let daemon = Arc::new(Daemon::new(facts, catalog.clone(), index.clone(), asker, embedder, pool, audit, shutdown.clone()));
+    let daemon =
+        Arc::new(Daemon::new(facts, catalog.clone(), index.clone(), asker, embedder, pool, audit, shutdown.clone()));
     write_address(&config, &tcp.to_string())?;
     info!(pid = std::process::id(), %tcp, data = %config.data_dir.display(), "vicd is ready");
     let outcome = serve::run(daemon, listeners, &config, shutdown.clone()).await;

@@ -20,6 +20,8 @@ pub enum ModelKind {
     Runtime,
     /// The library that reads PDF.
     Pdfium,
+    /// Finds and reads text in pictures.
+    Ocr,
 }
 
 /// How the vectors of the tokens become the vector of the text.
@@ -115,7 +117,7 @@ impl ModelEntry {
     /// Returns the name of the folder of its files below a models directory: native libraries share one.
     pub fn folder(&self) -> &str {
         match self.kind {
-            ModelKind::Embedding => &self.name,
+            ModelKind::Embedding | ModelKind::Ocr => &self.name,
             ModelKind::Runtime | ModelKind::Pdfium => "lib",
         }
     }

@@ -10,9 +10,9 @@ mod entry;
 mod fetch;
 pub mod models;
 mod ollama;
-mod onnx;
+pub(crate) mod onnx;
 mod openai;
-mod remote;
+pub(crate) mod remote;
 mod tokens;
 
 #[cfg(test)]

@@ -19,6 +19,19 @@ use crate::model::{BlockKind, Document, ExtractFailure, ExtractLimits, Reason};
 pub struct Tools {
     /// Path of `libpdfium.so`; without it PDFs are read by a weaker reader.
     pub pdfium: Option<PathBuf>,
+    /// What skills need to read pictures of text.
+    pub ocr: Option<OcrTools>,
+}
+
+/// The parts that read pictures of text.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OcrTools {
+    /// Path of the ONNX Runtime library.
+    pub runtime: PathBuf,
+    /// Folder of the models.
+    pub models: PathBuf,
+    /// Threads of one worker.
+    pub threads: usize,
 }
 
 /// Extracts the text of a file within this process, with no protection against what only a process boundary contains:

@@ -2,7 +2,8 @@
 //!
 //! [`WorkerPool`] is how files are read: it hands each open file to a worker process with limits, so that a file that
 //! loops, explodes or crashes its reader costs that worker and nothing else. The worker calls [`extract_bytes`], which
-//! detects the type by content and hands the bytes to one reader, one file a format.
+//! detects the type by content and hands the bytes to one reader, one file a format. A pool of its own runs skills the same
+//! way: a skill is a [`SkillHandler`] that the program hands to [`run_worker`], and gives a document too.
 //!
 //! Nothing here opens a path: files come as open descriptors, and members of archives stay in memory.
 
@@ -47,9 +48,12 @@ mod legacy;
 mod archive;
 mod msg;
 
+pub(crate) use pdf::pdfium as pdf_library;
+pub(crate) use pdf_text::clean as clean_text;
 pub(crate) use sink::{Input, ReadResult, Sink, failure};
 
-pub use dispatch::{Tools, extract_bytes};
+pub use dispatch::{OcrTools, Tools, extract_bytes};
 pub use formats::{is_readable_name, kind_of_media_type, kind_of_name};
-pub use pool::WorkerPool;
-pub use worker::run_worker;
+pub use pool::{PoolSettings, WorkerPool};
+pub use protocol::{Purpose, SkillJob};
+pub use worker::{SkillHandler, SkillInput, run_worker};

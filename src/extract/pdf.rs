@@ -28,7 +28,7 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink, tools: &Tools) -> ReadResu
 }
 
 /// Loads the library, once a process: it cannot be loaded twice.
-fn pdfium(path: &Path) -> Option<&'static Pdfium> {
+pub(crate) fn pdfium(path: &Path) -> Option<&'static Pdfium> {
     static PDFIUM: OnceLock<Option<Pdfium>> = OnceLock::new();
     PDFIUM.get_or_init(|| Pdfium::bind_to_library(path).ok().map(Pdfium::new)).as_ref()
 }

@@ -8,7 +8,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::{Mutex, PoisonError, mpsc};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
 use tokio::net::UnixStream;
@@ -16,7 +16,7 @@ use tokio::process::{Child, Command};
 use tokio::runtime::Handle;
 use tokio::sync::{OnceCell, Semaphore, oneshot};
 
-use crate::extract::protocol::{self, Job, PREFIX, Reply, Setup};
+use crate::extract::protocol::{self, Job, PREFIX, Reply, Setup, SkillJob, Task};
 use crate::extract::worker::status_bytes;
 use crate::extract::{Tools, descriptor, failure};
 use crate::model::{Document, ExtractFailure, ExtractLimits, Reason};
@@ -27,6 +27,26 @@ const JOBS_PER_WORKER: u32 = 1_000;
 const LAST_WORDS_BYTES: u64 = 4 << 10;
 /// A worker that closed its socket is dead or about to be.
 const DEATH_SECONDS: u64 = 2;
+
+/// Extraction stands behind the daemon in every queue of the machine.
+const NICENESS: i32 = 10;
+/// A question waits for a skill, so it stands less far behind.
+const SKILL_NICENESS: i32 = 5;
+/// A worker at rest for so long gives its memory back: models take hundreds of MiB.
+const REST_SECONDS: u64 = 300;
+
+/// What kind of pool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PoolSettings {
+    /// Processes at most.
+    pub workers: usize,
+    /// Bounds on every job.
+    pub limits: ExtractLimits,
+    /// Libraries that readers can use.
+    pub tools: Tools,
+    /// Whether it is for skills rather than for extraction.
+    pub skills: bool,
+}
 
 /// Worker processes that read files under limits. A file that crashes, stalls or exhausts its worker becomes an
 /// [`ExtractFailure`]; the pool goes on with a new worker.
@@ -50,12 +70,13 @@ enum Fault {
 }
 
 impl WorkerPool {
-    /// Makes a pool of at most `workers` processes `program worker`, which must call [`crate::extract::run_worker`].
-    /// They are started when they are needed.
-    pub fn new(program: PathBuf, workers: usize, limits: ExtractLimits, tools: Tools) -> WorkerPool {
+    /// Makes a pool of processes `program worker`, which must call [`crate::extract::run_worker`]. They are started when
+    /// they are needed.
+    pub fn new(program: PathBuf, settings: PoolSettings) -> WorkerPool {
+        let PoolSettings { workers, limits, tools, skills } = settings;
         WorkerPool {
             program,
-            setup: Setup { limits, tools },
+            setup: Setup { limits, tools, niceness: if skills { SKILL_NICENESS } else { NICENESS } },
             permits: Semaphore::new(workers.max(1)),
             idle: Mutex::new(Vec::new()),
             nursery: OnceCell::new(),
@@ -70,9 +91,23 @@ impl WorkerPool {
     /// Every failure is the file's, to be recorded with it, save [`Reason::Io`] when no worker can be started. A document
     /// without blocks is a file that holds no text, see [`crate::extract::extract_bytes`].
     pub async fn extract(&self, file: File, name: &str) -> Result<Document, ExtractFailure> {
+        self.work(file, name, Task::Extract).await
+    }
+
+    /// Runs a skill over an open file, as [`WorkerPool::extract`] does, under the time limit of the job instead of the
+    /// pool's.
+    ///
+    /// # Errors
+    ///
+    /// As [`WorkerPool::extract`].
+    pub async fn run_skill(&self, file: File, name: &str, job: SkillJob) -> Result<Document, ExtractFailure> {
+        self.work(file, name, Task::Skill(job)).await
+    }
+
+    async fn work(&self, file: File, name: &str, task: Task) -> Result<Document, ExtractFailure> {
         let _permit = self.permits.acquire().await.map_err(|_| failure(Reason::Io, "the pool is closed"))?;
-        let job = Job { name: name.chars().take(1_000).collect() };
-        let rested = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let job = Job { name: name.chars().take(1_000).collect(), task };
+        let rested = self.idle().pop();
         if let Some(worker) = rested {
             match self.run(worker, &file, &job).await {
                 // What an earlier file left behind may have killed it: one more try, in a worker of its own.
@@ -91,6 +126,16 @@ impl WorkerPool {
         }
     }
 
+    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Worker>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends workers that have been at rest for long. Whoever owns the pool calls it now and then.
+    pub fn dismiss_rested(&self) {
+        // Dropping a worker kills it.
+        self.idle().retain(|it| it.rested.elapsed() < Duration::from_secs(REST_SECONDS));
+    }
+
     async fn start(&self) -> io::Result<Worker> {
         let nursery = self.nursery.get_or_try_init(|| async { Nursery::open() }).await?;
         Worker::start(nursery, &self.program, &self.setup).await
@@ -98,12 +143,16 @@ impl WorkerPool {
 
     /// Runs a job, and lays the worker to rest if it is still good.
     async fn run(&self, mut worker: Worker, file: &File, job: &Job) -> Result<Reply, Fault> {
-        let seconds = self.setup.limits.seconds;
+        let seconds = match &job.task {
+            Task::Extract => self.setup.limits.seconds,
+            Task::Skill(skill) => skill.seconds,
+        };
         let most = protocol::most_reply_bytes(&self.setup.limits);
         match tokio::time::timeout(Duration::from_secs(seconds.into()), worker.ask(file, job, most)).await {
             Ok(Ok(reply)) => {
                 if !worker.is_worn_out(&self.setup.limits) {
-                    self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(worker);
+                    worker.rested = Instant::now();
+                    self.idle().push(worker);
                 }
                 Ok(reply)
             }
@@ -154,6 +203,8 @@ struct Worker {
     child: Child,
     socket: UnixStream,
     jobs: u32,
+    /// Since when it has nothing to do.
+    rested: Instant,
 }
 
 impl Worker {
@@ -168,7 +219,7 @@ impl Worker {
         let mut socket = UnixStream::from_std(here)?;
         // One that is already dead shows it when it is asked.
         socket.write_all(&protocol::encode(setup)?).await.ok();
-        Ok(Worker { child, socket, jobs: 0 })
+        Ok(Worker { child, socket, jobs: 0, rested: Instant::now() })
     }
 
     async fn ask(&mut self, file: &File, job: &Job, most: usize) -> io::Result<Reply> {
@@ -233,7 +284,8 @@ mod tests {
 
     fn pool(program: &str) -> WorkerPool {
         let limits = ExtractLimits { seconds: 1, ..ExtractLimits::default() };
-        WorkerPool::new(program.into(), 1, limits, Tools::default())
+        let settings = PoolSettings { workers: 1, limits, tools: Tools::default(), skills: false };
+        WorkerPool::new(program.into(), settings)
     }
 
     async fn check(program: &str, expected: Reason) {
@@ -260,5 +312,17 @@ mod tests {
     async fn a_worker_that_says_nothing_is_killed_at_the_time_limit() {
         // `yes worker` writes to nowhere for ever.
         check("/usr/bin/yes", Reason::Timeout).await;
+    }
+
+    #[tokio::test]
+    async fn a_skill_that_hangs_is_killed_at_the_time_limit_of_its_job() {
+        let settings =
+            PoolSettings { workers: 1, limits: ExtractLimits::default(), tools: Tools::default(), skills: true };
+        let pool = WorkerPool::new("/usr/bin/yes".into(), settings);
+        let job = SkillJob { skill: "any".to_string(), seconds: 1, ..SkillJob::default() };
+        let begun = Instant::now();
+        let failed = pool.run_skill(tempfile::tempfile().unwrap(), "a.pdf", job).await.unwrap_err();
+        assert_eq!(failed.reason, Reason::Timeout);
+        assert!(begun.elapsed() < Duration::from_secs(10), "the pool's own limit is longer");
     }
 }

@@ -16,6 +16,8 @@ pub(crate) struct Setup {
     pub(crate) limits: ExtractLimits,
     /// Libraries that readers can use.
     pub(crate) tools: Tools,
+    /// How far behind the daemon it stands in every queue of the machine, 0 to 19.
+    pub(crate) niceness: i32,
 }
 
 /// One file to read. Its descriptor comes along with the first byte of the frame.
@@ -23,6 +25,52 @@ pub(crate) struct Setup {
 pub(crate) struct Job {
     /// File name, for its extension.
     pub(crate) name: String,
+    /// What to do with it.
+    pub(crate) task: Task,
+}
+
+/// What a worker can do with a file.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Task {
+    /// Read its text.
+    Extract,
+    /// Run a skill over it.
+    Skill(SkillJob),
+}
+
+/// What a skill is asked to do with one file.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SkillJob {
+    /// Name of the skill, one of those the worker was started with.
+    pub skill: String,
+    /// Pages to look at (1-based); None lets the skill choose within its time.
+    pub pages: Option<Vec<u32>>,
+    /// Seconds until the worker is killed. A skill stops by itself before that, with what it has, see
+    /// [`SkillJob::soft_seconds`].
+    pub seconds: u32,
+    /// What the result is for.
+    pub purpose: Purpose,
+    /// Libraries and models that are there now.
+    pub tools: Tools,
+}
+
+impl SkillJob {
+    /// Seconds after which a skill begins no further page: what one page takes at most still fits below the limit.
+    pub fn soft_seconds(&self) -> f32 {
+        self.seconds as f32 * 0.7
+    }
+}
+
+/// What the result of a skill is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Purpose {
+    /// A question: whatever the file shows, with its structure.
+    #[default]
+    Question,
+    /// The document's own text: plain text of what has none, save pictures that are no paper (photos, icons).
+    UnreadText,
+    /// The document's own text: plain text of every page and picture.
+    EveryText,
 }
 
 /// What came of a job.

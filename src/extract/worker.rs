@@ -10,9 +10,9 @@ use std::os::unix::net::UnixStream;
 
 use rustix::process::{Resource, Rlimit, setrlimit};
 
-use crate::extract::protocol::{self, Job, MOST_REQUEST_BYTES, PREFIX, Reply, Setup};
-use crate::extract::{descriptor, extract_bytes, failure, pdf};
-use crate::model::{ExtractLimits, Reason};
+use crate::extract::protocol::{self, Job, MOST_REQUEST_BYTES, PREFIX, Reply, Setup, SkillJob, Task};
+use crate::extract::{Tools, descriptor, extract_bytes, failure, pdf};
+use crate::model::{Document, ExtractFailure, ExtractLimits, Reason};
 
 /// Files are read whole into memory, up to this many bytes.
 const MOST_FILE_BYTES: u64 = 256 << 20;
@@ -20,18 +20,40 @@ const MOST_FILE_BYTES: u64 = 256 << 20;
 const STACK_BYTES: usize = 64 << 20;
 /// The socket, the standard streams, one file, and some that libraries open for a moment.
 const MOST_DESCRIPTORS: u64 = 32;
-/// Behind the daemon in every queue of the machine.
-const NICENESS: i32 = 10;
 /// Jobs may take this many times the time limit of one, all together: a backstop should nobody watch the clock.
 const CPU_TIMES: u64 = 200;
 
+/// A skill as the worker knows it: a name and what to do with the bytes of a file.
+#[derive(Clone, Copy, Debug)]
+pub struct SkillHandler {
+    /// Name that jobs call it by.
+    pub name: &'static str,
+    /// Opens libraries and models before there are limits. What is missing then may be there when a job comes.
+    pub prepare: fn(&Tools),
+    /// Runs it. A panic inside is a failure of the file.
+    pub run: fn(&SkillInput<'_>) -> Result<Document, ExtractFailure>,
+}
+
+/// What a skill is given.
+#[derive(Clone, Copy, Debug)]
+pub struct SkillInput<'a> {
+    /// All bytes of the file.
+    pub bytes: &'a [u8],
+    /// File name, for its extension.
+    pub name: &'a str,
+    /// What it is asked to do.
+    pub job: &'a SkillJob,
+    /// Bounds on what it gives.
+    pub limits: &'a ExtractLimits,
+}
+
 /// Runs a worker on its standard input, which must be a Unix socket, until that closes. Call it before anything else is
-/// started: its limits are meant for the whole process.
+/// started: its limits are meant for the whole process. `skills` are those that jobs can name.
 ///
 /// # Errors
 ///
 /// When the socket breaks or a limit cannot be set; the worker should then exit.
-pub fn run_worker() -> io::Result<()> {
+pub fn run_worker(skills: &'static [SkillHandler]) -> io::Result<()> {
     let socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let setup: Setup = {
         let mut prefix = [0; PREFIX];
@@ -42,14 +64,16 @@ pub fn run_worker() -> io::Result<()> {
     std::panic::set_hook(Box::new(|_| {}));
     // The library has to be open before there are too few descriptors and too little memory to load it.
     pdf::load(&setup.tools);
-    restrict(&setup.limits)?;
-    let jobs = move || serve(&socket, &setup);
+    skills.iter().for_each(|skill| (skill.prepare)(&setup.tools));
+    restrict(&setup)?;
+    let jobs = move || serve(&socket, &setup, skills);
     let thread = std::thread::Builder::new().name("extract".to_string()).stack_size(STACK_BYTES).spawn(jobs)?;
     thread.join().map_err(|_| io::Error::other("the thread of the worker panicked"))?
 }
 
 /// Limits this process: memory, descriptors, time; no files written, no core dumps; gone when the daemon is.
-fn restrict(limits: &ExtractLimits) -> io::Result<()> {
+fn restrict(setup: &Setup) -> io::Result<()> {
+    let limits = &setup.limits;
     let limit = |resource, most: u64| setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) });
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
     // What is mapped already (the program, the PDF library, the allocator's reserve) does not count.
@@ -60,7 +84,7 @@ fn restrict(limits: &ExtractLimits) -> io::Result<()> {
     limit(Resource::Fsize, 0)?;
     limit(Resource::Cpu, u64::from(limits.seconds) * CPU_TIMES)?;
     // Failing to be nice is no reason not to work.
-    rustix::process::nice(NICENESS).ok();
+    rustix::process::nice(setup.niceness).ok();
     Ok(())
 }
 
@@ -75,7 +99,7 @@ pub(crate) fn status_bytes(status: &str, key: &str) -> Option<u64> {
     Some(line.trim().trim_end_matches(" kB").parse::<u64>().ok()? << 10)
 }
 
-fn serve(socket: &UnixStream, setup: &Setup) -> io::Result<()> {
+fn serve(socket: &UnixStream, setup: &Setup, skills: &[SkillHandler]) -> io::Result<()> {
     loop {
         let mut prefix = [0; PREFIX];
         let (received, file) = descriptor::receive(socket.as_fd(), &mut prefix)?;
@@ -86,7 +110,7 @@ fn serve(socket: &UnixStream, setup: &Setup) -> io::Result<()> {
         reader.read_exact(&mut prefix[received..])?;
         let job: Job = read_content(socket, prefix)?;
         let file = file.ok_or_else(|| io::Error::other("job without a file"))?;
-        let frame = protocol::encode(&work(&file, &job, setup))?;
+        let frame = protocol::encode(&work(&file, &job, setup, skills))?;
         let mut writer = socket;
         writer.write_all(&frame)?;
     }
@@ -98,13 +122,26 @@ fn read_content<T: serde::de::DeserializeOwned>(mut socket: &UnixStream, prefix:
     protocol::decode(&content)
 }
 
-fn work(file: &File, job: &Job, setup: &Setup) -> Reply {
+fn work(file: &File, job: &Job, setup: &Setup, skills: &[SkillHandler]) -> Reply {
     let bytes = match read_file(file) {
         Ok(Some(bytes)) => bytes,
         Ok(None) => return Err(failure(Reason::TooLarge, format!("more than {} MiB", MOST_FILE_BYTES >> 20))),
         Err(error) => return Err(failure(Reason::Io, error.to_string())),
     };
-    extract_bytes(&bytes, &job.name, &setup.limits, &setup.tools)
+    match &job.task {
+        Task::Extract => extract_bytes(&bytes, &job.name, &setup.limits, &setup.tools),
+        Task::Skill(skill) => {
+            let input = SkillInput { bytes: &bytes, name: &job.name, job: skill, limits: &setup.limits };
+            run_skill(&input, skills)
+        }
+    }
+}
+
+fn run_skill(input: &SkillInput<'_>, skills: &[SkillHandler]) -> Reply {
+    let unknown = || failure(Reason::UnsupportedType, format!("unknown skill `{}`", input.job.skill));
+    let handler = skills.iter().find(|it| it.name == input.job.skill).ok_or_else(unknown)?;
+    let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| (handler.run)(input)));
+    outcome.unwrap_or_else(|_| Err(failure(Reason::Damaged, "the skill gave up on it")))
 }
 
 /// Reads from the start, wherever the descriptor stands: it shares its position with the process it came from.
@@ -151,12 +188,12 @@ mod tests {
     #[test]
     fn jobs_are_answered_in_order_until_the_socket_closes() {
         let (here, there) = UnixStream::pair().unwrap();
-        let setup = Setup { limits: ExtractLimits::default(), tools: crate::extract::Tools::default() };
-        let worker = std::thread::spawn(move || serve(&there, &setup));
+        let setup = Setup { limits: ExtractLimits::default(), tools: Tools::default(), niceness: 0 };
+        let worker = std::thread::spawn(move || serve(&there, &setup, &[]));
         for text in ["one", "two"] {
             let mut file = tempfile::tempfile().unwrap();
             file.write_all(text.as_bytes()).unwrap();
-            let frame = protocol::encode(&Job { name: "a.txt".to_string() }).unwrap();
+            let frame = protocol::encode(&Job { name: "a.txt".to_string(), task: Task::Extract }).unwrap();
             assert_eq!(descriptor::send(here.as_fd(), &frame, &file).unwrap(), frame.len());
             let mut prefix = [0; PREFIX];
             (&here).read_exact(&mut prefix).unwrap();
@@ -166,5 +203,36 @@ mod tests {
         }
         drop(here);
         worker.join().unwrap().unwrap();
+    }
+
+    const SKILLS: &[SkillHandler] = &[
+        SkillHandler {
+            name: "shout",
+            prepare: |_| {},
+            run: |input| {
+                let title = String::from_utf8_lossy(input.bytes).to_uppercase();
+                Ok(Document { title: Some(title), ..Document::default() })
+            },
+        },
+        SkillHandler { name: "panic", prepare: |_| {}, run: |_| panic!("on purpose") },
+    ];
+
+    fn check_skill(name: &str) -> Reply {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(b"content").unwrap();
+        let task = Task::Skill(SkillJob { skill: name.to_string(), ..SkillJob::default() });
+        let setup = Setup { limits: ExtractLimits::default(), tools: Tools::default(), niceness: 0 };
+        work(&file, &Job { name: "a.txt".to_string(), task }, &setup, SKILLS)
+    }
+
+    #[test]
+    fn a_skill_is_found_by_its_name_and_gets_the_bytes() {
+        assert_eq!(check_skill("shout").unwrap().title.as_deref(), Some("CONTENT"));
+        assert_eq!(check_skill("whisper").unwrap_err().reason, Reason::UnsupportedType);
+    }
+
+    #[test]
+    fn a_skill_that_panics_fails_the_file_and_not_the_worker() {
+        assert_eq!(check_skill("panic").unwrap_err().reason, Reason::Damaged);
     }
 }

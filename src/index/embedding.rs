@@ -114,7 +114,7 @@ fn refused(mut group: Vec<ReadFile>, message: &str) -> Ready {
 }
 
 /// Returns the vectors of these chunks, in order. Equal texts are embedded once.
-async fn vectors_of(pipeline: &Pipeline, run: &Run, chunks: &[&Chunk]) -> Result<Vec<Vec<f32>>> {
+pub(crate) async fn vectors_of(pipeline: &Pipeline, run: &Run, chunks: &[&Chunk]) -> Result<Vec<Vec<f32>>> {
     let fingerprint = pipeline.embedder.fingerprint();
     let keys: Vec<VectorKey> = chunks.iter().map(|it| VectorCache::key(fingerprint, &it.text)).collect();
     let mut known: HashMap<VectorKey, Vec<f32>> = HashMap::new();

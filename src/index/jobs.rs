@@ -11,8 +11,8 @@ use crate::catalog::RequeueScope;
 use crate::error::{Error, ErrorCode, IoContext, Result};
 use crate::index::pipeline::Run;
 use crate::index::progress::Progress;
-use crate::index::{Inner, absolute, blocking, scan};
-use crate::model::{IndexRequest, JobSnapshot, JobState, Phase, Root};
+use crate::index::{Inner, absolute, blocking, pictures, scan};
+use crate::model::{IndexRequest, JobSnapshot, JobState, OcrMode, Phase, Root};
 
 /// Part of a root that a job looks at; None is all of it.
 type Scope = (Root, Option<PathBuf>);
@@ -62,12 +62,18 @@ async fn run(inner: Arc<Inner>, scopes: Vec<Scope>, progress: Arc<Progress>, can
             () = cancel.cancelled() => None,
         };
         match engine {
-            Some(_engine) => {
+            Some(engine) => {
                 progress.update(|job| {
                     job.state = JobState::Running;
                     job.started_ms = Some(now_ms());
                 });
-                work(&inner, &scopes, &progress, &cancel).await
+                let outcome = work(&inner, &scopes, &progress, &cancel).await;
+                // Pictures take long: whatever else changes goes before them.
+                drop(engine);
+                match outcome {
+                    Ok(()) => read_pictures(&inner, &scopes, &progress, &cancel).await,
+                    Err(error) => Err(error),
+                }
             }
             None => Err(Error::new(ErrorCode::Cancelled, "cancelled while it waited")),
         }
@@ -116,18 +122,21 @@ async fn work(
     let request = progress.snapshot().request;
     for (root, within) in scopes {
         match inner.scan(root, within.clone(), cancel).await {
-            Ok(outcome) => {
+            Ok((outcome, problems)) => {
                 // A root that was away at start, or came back, is watched from now on.
-                inner.watch(root);
+                inner.watch(root).await;
                 progress.update(|job| {
                     job.files_found += outcome.found;
                     job.files_removed += outcome.removed;
+                    if let Some(problem) = problems.into_iter().next() {
+                        job.last_error = Some(problem.sentence);
+                    }
                 });
             }
             Err(error) => {
                 if error.code != ErrorCode::Cancelled {
                     // Its watches died with it: the next scan that works renews them.
-                    inner.watching.remove(root.id);
+                    inner.unwatch(root.id).await;
                 }
                 // A root that is away keeps its entries; the others go on. Alone, it is what the caller has to know.
                 if scopes.len() == 1 || error.code == ErrorCode::Cancelled {
@@ -150,13 +159,39 @@ async fn work(
     }
     progress.update(|job| job.files_total = pending.min(job.request.max_files.unwrap_or(u64::MAX)));
     progress.enter(Phase::Indexing);
-    let run =
-        Run { full: request.full, max_files: request.max_files, cancel: cancel.clone(), progress: progress.clone() };
+    let run = Run {
+        full: request.full,
+        max_files: request.max_files,
+        cancel: cancel.clone(),
+        ocr: request.ocr,
+        progress: progress.clone(),
+    };
     inner.drain(&run).await?;
     progress.enter(Phase::Finishing);
     let upkeep = inner.tables.writing().upkeep().await;
     inner.note("upkeep", upkeep.err().map(|error| format!("upkeep of the index failed: {}", error.message)));
     Ok(())
+}
+
+/// Has the pictures of text read that lie in these scopes.
+async fn read_pictures(
+    inner: &Arc<Inner>,
+    scopes: &[Scope],
+    progress: &Arc<Progress>,
+    cancel: &CancellationToken,
+) -> Result<()> {
+    let request = progress.snapshot().request;
+    if request.metadata_only || request.ocr == OcrMode::Never {
+        return Ok(());
+    }
+    if request.max_files.is_none() {
+        let folders: Vec<PathBuf> = scopes
+            .iter()
+            .map(|(root, within)| within.as_ref().map_or(root.path.clone(), |it| root.path.join(it)))
+            .collect();
+        pictures::collect(inner, &folders, request.ocr).await?;
+    }
+    pictures::read(inner, request.ocr, progress, cancel).await
 }
 
 /// Resolves the paths of a request to roots, making new ones. No path means every root.

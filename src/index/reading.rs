@@ -8,11 +8,13 @@ use futures::StreamExt;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
 
+use crate::catalog::WITHOUT_TEXT_LAYER;
 use crate::error::Result;
 use crate::extract;
-use crate::index::blocking;
+use crate::index::pictures::{self, Known};
 use crate::index::pipeline::{Pipeline, Run};
-use crate::model::{Chunk, ContentHash, Document, FileId, FileKind, FileRecord, Reason};
+use crate::index::{blocking, evidence};
+use crate::model::{Chunk, ContentHash, Document, FileId, FileKind, FileRecord, OcrMode, Reason};
 use crate::warehouse::{self, OpenProblem};
 
 /// What was learnt of a file by reading it.
@@ -45,17 +47,37 @@ pub(crate) enum Outcome {
     Without(Option<Facts>, Reason, String),
 }
 
+/// Bounds the text between the readers and the store of one run.
+pub(crate) struct TextBudget {
+    permits: Arc<Semaphore>,
+    kib: usize,
+}
+
+impl TextBudget {
+    /// Lets so much text be in flight.
+    pub(crate) fn new(kib: usize) -> TextBudget {
+        TextBudget { permits: Arc::new(Semaphore::new(kib)), kib }
+    }
+
+    /// Takes this file's share. A file beyond the whole budget takes all of it and goes alone.
+    async fn reserve(&self, chunks: &[Chunk]) -> OwnedSemaphorePermit {
+        let kib = chunks.iter().map(|it| it.text.len()).sum::<usize>() / 1024 + 1;
+        let kib = kib.min(self.kib) as u32;
+        Arc::clone(&self.permits).acquire_many_owned(kib).await.expect("the budget is never closed")
+    }
+}
+
 /// Reads files as they come, [`Pipeline::readers`] at a time, in any order.
 pub(crate) async fn read(
     pipeline: &Pipeline,
     run: &Run,
-    text_budget: Arc<Semaphore>,
+    text_budget: TextBudget,
     files: mpsc::Receiver<FileRecord>,
     to_embed: mpsc::Sender<ReadFile>,
 ) -> Result<()> {
     let mut read = ReceiverStream::new(files)
         .take_until(Box::pin(run.cancel.cancelled()))
-        .map(|record| read_one(pipeline, run.full, &text_budget, record))
+        .map(|record| read_one(pipeline, run, &text_budget, record))
         .buffer_unordered(pipeline.readers);
     while let Some(file) = read.next().await {
         if to_embed.send(file?).await.is_err() {
@@ -65,16 +87,16 @@ pub(crate) async fn read(
     Ok(())
 }
 
-async fn read_one(pipeline: &Pipeline, full: bool, budget: &Arc<Semaphore>, record: FileRecord) -> Result<ReadFile> {
-    let outcome = read_content(pipeline, full, &record).await?;
+async fn read_one(pipeline: &Pipeline, run: &Run, budget: &TextBudget, record: FileRecord) -> Result<ReadFile> {
+    let outcome = read_content(pipeline, run, &record).await?;
     let permit = match &outcome {
-        Outcome::Chunks(_, chunks) => Some(reserve(budget, chunks).await),
+        Outcome::Chunks(_, chunks) => Some(budget.reserve(chunks).await),
         Outcome::SameAs(..) | Outcome::Without(..) => None,
     };
     Ok(ReadFile { record, outcome, permit })
 }
 
-async fn read_content(pipeline: &Pipeline, full: bool, record: &FileRecord) -> Result<Outcome> {
+async fn read_content(pipeline: &Pipeline, run: &Run, record: &FileRecord) -> Result<Outcome> {
     let (file, hash) = match open(record).await? {
         Ok(opened) => opened,
         Err((reason, detail)) => return Ok(Outcome::Without(None, reason, detail)),
@@ -82,7 +104,7 @@ async fn read_content(pipeline: &Pipeline, full: bool, record: &FileRecord) -> R
     let name = record.found.path.file_name().map(OsStr::to_string_lossy).unwrap_or_default();
     let mut facts =
         Facts { hash, kind: extract::kind_of_name(&name), media_type: String::new(), detail: String::new() };
-    if !full {
+    if !run.full {
         let catalog = pipeline.catalog.clone();
         let same = move || match catalog.same_content(hash)? {
             Some(id) => Ok(catalog.records(&[id])?.pop()),
@@ -97,20 +119,47 @@ async fn read_content(pipeline: &Pipeline, full: bool, record: &FileRecord) -> R
             return Ok(Outcome::SameAs(facts, known.id));
         }
     }
-    let document = match pipeline.pool.extract(file, &name).await {
+    let mut document = match pipeline.pool.extract(file, &name).await {
         Ok(document) => document,
         Err(failure) => return Ok(Outcome::Without(Some(facts), failure.reason, failure.detail)),
     };
     facts.kind = extract::kind_of_media_type(&document.media_type);
     facts.media_type.clone_from(&document.media_type);
-    facts.detail = describe(&document);
-    let chunker = Arc::clone(&pipeline.chunker);
-    let chunks = blocking(move || Ok(chunker.chunk(&document, &hash))).await?;
+    let read_pictures = add_pictures(pipeline, run, record, &facts, &mut document).await?;
+    facts.detail = read_pictures.into_iter().chain(describe(&document)).collect::<Vec<_>>().join("; ");
+    let (chunker, evidence) = (Arc::clone(&pipeline.chunker), pipeline.evidence.clone());
+    let chunks = blocking(move || {
+        let mut chunks = chunker.chunk(&document, &hash);
+        chunks.extend(evidence::known(&evidence, &chunker, &hash));
+        Ok(chunks)
+    })
+    .await?;
     if chunks.is_empty() {
         let detail = std::mem::take(&mut facts.detail);
         return Ok(Outcome::Without(Some(facts), Reason::NoText, detail));
     }
     Ok(Outcome::Chunks(facts, chunks))
+}
+
+/// Adds the text of pictures where it is known, and has it read later where it is not. Returns what was added.
+async fn add_pictures(
+    pipeline: &Pipeline,
+    run: &Run,
+    record: &FileRecord,
+    facts: &Facts,
+    document: &mut Document,
+) -> Result<Option<String>> {
+    if !pictures::wants(run.ocr, facts.kind, document) {
+        return Ok(None);
+    }
+    let (cache, hash, mode) = (pipeline.evidence.clone(), facts.hash, run.ocr);
+    match blocking(move || Ok(pictures::known(&cache, hash, mode))).await? {
+        Known::Read(read) => Ok(pictures::merge(document, read)),
+        Known::Unread => {
+            pipeline.pictures.push(record.id, mode == OcrMode::Always);
+            Ok(None)
+        }
+    }
 }
 
 /// Opens the file below its root and hashes it through the same descriptor that the worker will read.
@@ -132,22 +181,15 @@ fn refusal(problem: OpenProblem) -> (Reason, String) {
     }
 }
 
-/// Takes this file's share of the memory budget. A file beyond the whole budget takes all of it and goes alone.
-async fn reserve(budget: &Arc<Semaphore>, chunks: &[Chunk]) -> OwnedSemaphorePermit {
-    let kib = chunks.iter().map(|it| it.text.len()).sum::<usize>() / 1024 + 1;
-    let kib = kib.min(crate::index::pipeline::TEXT_IN_FLIGHT_KIB) as u32;
-    Arc::clone(budget).acquire_many_owned(kib).await.expect("the budget is never closed")
-}
-
 /// Says in one sentence what of the document was cut, could not be read or waits for OCR.
-fn describe(document: &Document) -> String {
+fn describe(document: &Document) -> Option<String> {
     let mut parts = Vec::new();
     if document.truncated {
         parts.push("text cut at the limit".to_string());
     }
     if !document.pages_without_text.is_empty() {
-        parts.push(format!("{} pages without a text layer", document.pages_without_text.len()));
+        parts.push(format!("{} pages {WITHOUT_TEXT_LAYER}", document.pages_without_text.len()));
     }
     parts.extend(document.problems.first().cloned());
-    parts.join("; ")
+    (!parts.is_empty()).then(|| parts.join("; "))
 }

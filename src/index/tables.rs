@@ -73,7 +73,9 @@ impl Tables {
                 let dimension = dimension.unwrap_or(embedder.dimension());
                 let store = Arc::new(LanceStore::open(directory, &before, dimension).await?);
                 let old_model = catalog.meta_get(SERVING_MODEL)?.unwrap_or_default();
-                serving = Served { store: store.clone(), embedder: open_old(&old_model).await };
+                // A server may have another model under that name by now: its vectors would mean nothing here.
+                let embedder = open_old(&old_model).await.filter(|it| it.fingerprint() == before);
+                serving = Served { store: store.clone(), embedder };
                 old = Some(Old { store, fingerprint: before });
                 if catalog.meta_get(BUILDING)?.as_deref() != Some(&fingerprint) {
                     catalog.requeue(&RequeueScope::All)?;
@@ -158,6 +160,11 @@ impl Table {
             return Ok(());
         }
         self.target.replace(files).await
+    }
+
+    /// Replaces the chunks of a file whose ordinals lie in that range; returns how many chunks the file has then.
+    pub(crate) async fn replace_part(&self, file: FileChunks, ordinals: std::ops::Range<u32>) -> Result<u64> {
+        self.target.replace_part(file, ordinals).await
     }
 
     /// Copies the chunks of a file with the same content.

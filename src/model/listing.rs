@@ -78,7 +78,8 @@ pub struct JobReport {
 
 impl From<JobSnapshot> for JobReport {
     fn from(job: JobSnapshot) -> JobReport {
-        let time = |ms: i64| DateTime::from_timestamp_millis(ms).map(|it| it.to_rfc3339_opts(SecondsFormat::Millis, true));
+        let time =
+            |ms: i64| DateTime::from_timestamp_millis(ms).map(|it| it.to_rfc3339_opts(SecondsFormat::Millis, true));
         let status = match job.state {
             JobState::Queued | JobState::Running => "running",
             JobState::Completed => "completed",
@@ -242,7 +243,11 @@ mod tests {
     fn check(offset: u64, max_chars: u64, texts: &[&str], next: Option<u64>) {
         let reading = Reading::cut("/w/a", document(), offset, max_chars);
         let found: Vec<&str> = reading.blocks.iter().map(|it| it.text.as_str()).collect();
-        assert_eq!((found.as_slice(), reading.next_offset, reading.total_chars), (texts, next, 6), "{offset} {max_chars}");
+        assert_eq!(
+            (found.as_slice(), reading.next_offset, reading.total_chars),
+            (texts, next, 6),
+            "{offset} {max_chars}"
+        );
         assert!(reading.blocks.first().is_none_or(|it| it.start == offset));
     }
 

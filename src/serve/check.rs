@@ -4,7 +4,10 @@ use std::path::{Path, PathBuf};
 
 use crate::ask;
 use crate::error::{Error, Result};
-use crate::model::{AskRequest, FileFilter, FilesRequest, GrepRequest, QueryPlan, ReadRequest, SimilarRequest};
+use crate::librarian;
+use crate::model::{
+    AskRequest, FileFilter, FilesRequest, GrepRequest, L0Filters, QueryPlan, ReadRequest, SimilarRequest,
+};
 
 /// Longest question in bytes: far beyond any that a person asks, short enough to parse and embed at once.
 pub(crate) const MAX_QUERY: usize = 32 << 10;
@@ -15,30 +18,44 @@ const MAX_HITS: u32 = 1_000;
 /// Most lines of one grep, as the contract has it.
 const MAX_LINES: u32 = 10_000;
 
-/// Most files that a plan may have looked at in depth: what [`MAX_HITS`] is for the answer.
-const MAX_TOP_K: u32 = MAX_HITS;
-
 /// Checks a question.
 pub(crate) fn ask(request: &AskRequest) -> Result<()> {
     text("query", &request.query)?;
     range("limit", request.limit, MAX_HITS)?;
+    filters(&request.filters)?;
     request.plan.as_ref().map_or(Ok(()), plan)
 }
 
+/// The fields of a plan and of filters whose values have ranges.
+const FILTERS: &[&str] =
+    &["extensions", "path_glob", "modified_after", "modified_before", "min_size", "max_size", "owner"];
+const PLAN: &[&str] = &["intent", "l1_query_text", "l1_threshold", "l2_skills", "l2_top_k", "raw_user_text"];
+
 fn plan(plan: &QueryPlan) -> Result<()> {
-    if plan.l1_threshold.is_some_and(|it| !(0.0..=1.0).contains(&it)) {
-        return Err(Error::invalid("`l1_threshold` is not between 0 and 1").field("plan.l1_threshold"));
+    short("plan.raw_user_text", &plan.raw_user_text)?;
+    librarian::validate(plan).map_err(|error| name("plan.l0_filters", FILTERS, name("plan", PLAN, error)))
+}
+
+fn filters(filters: &L0Filters) -> Result<()> {
+    librarian::validate_filters(filters).map_err(|error| name("filters", FILTERS, error))
+}
+
+/// The librarian's messages quote the field; this puts it where programs look.
+fn name(parent: &str, fields: &[&str], error: Error) -> Error {
+    let quoted = error.message.split('`').skip(1).step_by(2).find(|it| fields.contains(it));
+    match (&error.field, quoted) {
+        (None, Some(field)) => {
+            let field = format!("{parent}.{field}");
+            error.field(field)
+        }
+        (_, _) => error,
     }
-    if plan.l2_top_k.is_some_and(|it| it > MAX_TOP_K) {
-        return Err(Error::invalid(format!("`l2_top_k` is larger than {MAX_TOP_K}")).field("plan.l2_top_k"));
-    }
-    let question = plan.l1_query_text.as_deref().map_or(Ok(()), |it| short("plan.l1_query_text", it));
-    question.and_then(|()| short("plan.raw_user_text", &plan.raw_user_text))
 }
 
 /// Checks a search for files like a file.
 pub(crate) fn similar(request: &SimilarRequest) -> Result<()> {
     path("path", &request.path)?;
+    filters(&request.filters)?;
     range("limit", request.limit, MAX_HITS)
 }
 
@@ -48,6 +65,7 @@ pub(crate) fn grep(request: &GrepRequest) -> Result<()> {
         return Err(Error::invalid("the pattern is empty").field("pattern"));
     }
     short("pattern", &request.pattern)?;
+    filters(&request.filters)?;
     range("limit", request.limit, MAX_LINES)
 }
 
@@ -66,6 +84,7 @@ const DEFAULT_CHARS: u64 = 20_000;
 /// Checks a list of files; returns the filter and the number of files.
 pub(crate) fn files(request: &FilesRequest) -> Result<(FileFilter, u32)> {
     range("limit", request.limit, MAX_FILES)?;
+    self::filters(&request.filters)?;
     let root = request.warehouse_root.as_deref().map(folder).transpose()?;
     let filter = ask::resolve_filters(&request.filters, root.as_deref())?;
     let filter = FileFilter { name_words: request.words.clone(), state: request.state, ..filter };
@@ -163,13 +182,23 @@ mod tests {
             check(AskRequest { limit: Some(limit), ..question("x") }, field);
         }
         let plan = fake::answer("x").query_plan;
-        for (threshold, field) in [(0.0, None), (1.0, None), (1.01, Some("plan.l1_threshold")), (-0.1, Some("plan.l1_threshold"))] {
+        for (threshold, field) in
+            [(0.0, None), (1.0, None), (1.01, Some("plan.l1_threshold")), (-0.1, Some("plan.l1_threshold"))]
+        {
             let plan = QueryPlan { l1_threshold: Some(threshold), ..plan.clone() };
             check(AskRequest { plan: Some(plan), ..question("x") }, field);
         }
         let nonsense = QueryPlan { l1_threshold: Some(f64::NAN), ..plan.clone() };
         check(AskRequest { plan: Some(nonsense), ..question("x") }, Some("plan.l1_threshold"));
-        let deep = QueryPlan { l2_top_k: Some(1_001), ..plan };
+        let deep = QueryPlan { l2_top_k: Some(1_001), ..plan.clone() };
         check(AskRequest { plan: Some(deep), ..question("x") }, Some("plan.l2_top_k"));
+        let unskilled = QueryPlan { l2_skills: vec!["juggling".into()], ..plan.clone() };
+        check(AskRequest { plan: Some(unskilled), ..question("x") }, Some("plan.l2_skills"));
+        let turned = L0Filters { min_size: Some(2), max_size: Some(1), ..L0Filters::default() };
+        check(AskRequest { filters: turned.clone(), ..question("x") }, Some("filters.min_size"));
+        let plan = QueryPlan { l0_filters: Some(turned), ..plan };
+        check(AskRequest { plan: Some(plan), ..question("x") }, Some("plan.l0_filters.min_size"));
+        let undated = L0Filters { modified_after: Some("soon".into()), ..L0Filters::default() };
+        check(AskRequest { filters: undated, ..question("x") }, Some("filters.modified_after"));
     }
 }

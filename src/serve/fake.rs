@@ -9,8 +9,8 @@ use tokio_util::sync::CancellationToken;
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::{
     Anchor, AskEvent, AskRequest, AskResponse, AuditRecord, Block, BlockKind, Coverage, Document, FileFilter, FileKind,
-    FileRecord, FileState, FoundFile, GrepMatch, GrepRequest, GrepResponse, IndexRequest, JobSnapshot, JobState, OcrMode,
-    Phase, PrivacyMode, QueryPlan, ResponseStats, Root, SearchHit, SimilarRequest, Status,
+    FileRecord, FileState, FoundFile, GrepMatch, GrepRequest, GrepResponse, IndexRequest, JobSnapshot, JobState,
+    OcrMode, Phase, PrivacyMode, QueryPlan, ResponseStats, Root, SearchHit, SimilarRequest, Status,
 };
 use crate::serve::Service;
 
@@ -49,6 +49,10 @@ impl Service for FakeService {
             "locked" => Err(Error::new(ErrorCode::Locked, "`/dätä` is in use").hint("stop the other `vicd`")),
             query => Ok(answer(query)),
         }
+    }
+
+    async fn search(&self, request: AskRequest) -> Result<AskResponse> {
+        Ok(AskResponse { answer_summary: None, ..self.ask(request).await? })
     }
 
     async fn ask_stream(&self, request: AskRequest) -> Result<mpsc::Receiver<Result<AskEvent>>> {

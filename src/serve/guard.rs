@@ -28,7 +28,8 @@ fn is_ours(authority: &Authority, remote: bool) -> bool {
         return false;
     }
     let address = host.trim_start_matches('[').trim_end_matches(']');
-    host.eq_ignore_ascii_case("localhost") || address.parse::<IpAddr>().is_ok_and(|it| remote || it.to_canonical().is_loopback())
+    host.eq_ignore_ascii_case("localhost")
+        || address.parse::<IpAddr>().is_ok_and(|it| remote || it.to_canonical().is_loopback())
 }
 
 #[cfg(test)]

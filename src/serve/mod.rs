@@ -73,6 +73,9 @@ pub trait Service: Send + Sync + 'static {
     /// Answers a question.
     async fn ask(&self, request: AskRequest) -> Result<AskResponse>;
 
+    /// Answers a question without a summary.
+    async fn search(&self, request: AskRequest) -> Result<AskResponse>;
+
     /// Answers a question step by step. The channel closes after [`AskEvent::Done`] or the first error; dropping the
     /// receiver ends the work.
     async fn ask_stream(&self, request: AskRequest) -> Result<mpsc::Receiver<Result<AskEvent>>>;
@@ -151,9 +154,8 @@ pub async fn run(
     let routes = routes(service.clone(), shutdown.clone()).await?;
     let bridge = Arc::new(http::Bridge::new(service, config, shutdown.clone()));
     let tcp = http::serve(listeners.tcp, http::router(bridge.clone(), routes.clone()), bridge);
-    let unix = server()
-        .add_routes(routes)
-        .serve_with_incoming_shutdown(incoming::unix(listeners.unix), shutdown.cancelled());
+    let unix =
+        server().add_routes(routes).serve_with_incoming_shutdown(incoming::unix(listeners.unix), shutdown.cancelled());
     let both = async { tokio::join!(unix, tcp).0 };
     let drained = async {
         shutdown.cancelled().await;

@@ -55,7 +55,9 @@ pub(crate) mod tests {
     /// Says what is wrong with a value, by the rules that our schemas use. Fails on a rule that it does not know.
     pub(crate) fn problems(root: &Value, schema: &Value, value: &Value, at: &str, found: &mut Vec<String>) {
         let Value::Object(rules) = schema else {
-            return if schema == &Value::Bool(false) { found.push(format!("{at}: nothing is allowed")) };
+            return if schema == &Value::Bool(false) {
+                found.push(format!("{at}: nothing is allowed"))
+            };
         };
         for (rule, wanted) in rules {
             let holds = match rule.as_str() {

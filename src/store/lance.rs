@@ -1,6 +1,7 @@
 //! The store in LanceDB: opening, writing, counting. The queries are in `legs`, the housekeeping in `upkeep`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 
@@ -119,9 +120,33 @@ impl LanceStore {
         Ok(true)
     }
 
+    /// Deletes the rows of a file whose ordinals lie in the range; returns how many. The caller holds the writer's lock.
+    async fn delete_part(&self, file_id: FileId, ordinals: &Range<u32>) -> Result<u64> {
+        let part = legs::of_part(file_id, ordinals);
+        let query = self.table.query().only_if_expr(part.clone()).select(Select::columns(&["chunk_id", "file_id"]));
+        let mut gone = HashSet::new();
+        for batch in collect(query.execute().await, "read", &self.dir).await? {
+            gone.extend(schema::ids(&batch)?.into_iter().map(|it| it.chunk_id));
+        }
+        if gone.is_empty() {
+            return Ok(0);
+        }
+        self.table.delete(&part).await.on("delete from", &self.dir)?;
+        self.change_hot(|hot| hot.remove_chunks(file_id, &gone));
+        let left = self.rows().get(&file_id).copied().unwrap_or(0).saturating_sub(gone.len() as u64);
+        self.set_rows(file_id, left);
+        Ok(gone.len() as u64)
+    }
+
     /// The vectors in memory, if the table is not too large for that.
     pub(super) fn hot(&self) -> RwLockReadGuard<'_, Option<HotVectors>> {
         self.hot.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does as if the table were too large for memory.
+    #[cfg(test)]
+    pub(super) fn drop_hot(&self) {
+        *self.hot.write().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     fn change_hot(&self, change: impl FnOnce(&mut HotVectors)) {
@@ -189,6 +214,26 @@ impl Store for LanceStore {
         sync::sync(&self.dir).await
     }
 
+    async fn replace_part(&self, file: FileChunks, ordinals: Range<u32>) -> Result<u64> {
+        let FileChunks { file_id, .. } = file;
+        let batch = schema::batch(std::slice::from_ref(&file), self.dimension)?;
+        let _writing = self.writing().await;
+        let before = self.rows().get(&file_id).copied().unwrap_or(0);
+        let deleted = if before > 0 { self.delete_part(file_id, &ordinals).await? } else { 0 };
+        let first = self.rows().is_empty();
+        let rows = before.saturating_sub(deleted) + file.chunks.len() as u64;
+        if batch.num_rows() > 0 {
+            self.add_rows(vec![batch]).await?;
+            self.set_rows(file_id, rows);
+            self.change_hot(|hot| hot.add(file_id, &file.chunks));
+            self.index_words(first).await?;
+        }
+        if deleted > 0 || !file.chunks.is_empty() {
+            sync::sync(&self.dir).await?;
+        }
+        Ok(rows)
+    }
+
     async fn delete(&self, files: &[FileId]) -> Result<()> {
         let _writing = self.writing().await;
         if self.delete_rows(files).await? { sync::sync(&self.dir).await } else { Ok(()) }
@@ -231,6 +276,16 @@ impl Store for LanceStore {
 
     async fn similarities(&self, vector: &[f32], ids: &[(FileId, ChunkId)]) -> Result<Vec<LegHit>> {
         legs::similarities(self, vector, ids).await
+    }
+
+    async fn vectors(&self, ids: &[(FileId, ChunkId)]) -> Result<Vec<((FileId, ChunkId), Vec<f32>)>> {
+        legs::vectors(self, ids).await
+    }
+
+    async fn files_with(&self, words: &str, files: &FileSet) -> Result<Vec<FileId>> {
+        let hits = legs::all_words(self, words, files).await?;
+        let files: std::collections::BTreeSet<FileId> = hits.into_iter().map(|it| it.file_id).collect();
+        Ok(files.into_iter().collect())
     }
 
     async fn scan(&self, files: &FileSet, each: &mut (dyn FnMut(StoredChunk) -> bool + Send)) -> Result<()> {

@@ -1,6 +1,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use lancedb::DistanceType;
+use lancedb::index::Index;
+use lancedb::index::vector::IvfPqIndexBuilder;
+
 use super::*;
 use crate::error::ErrorCode;
 use crate::model::{Anchor, Chunk, Embedded, Tier};
@@ -298,6 +302,53 @@ async fn a_damaged_table_is_told_with_its_cure() {
     assert!(error.hint.unwrap().contains("vic index --full"));
 }
 
+/// A table beyond what is kept in memory, with an approximate index of many partitions.
+async fn large(dir: &Path, files: FileId) -> LanceStore {
+    let store = open(dir).await;
+    store.replace(many(files)).await.unwrap();
+    store.upkeep().await.unwrap();
+    store.drop_hot();
+    let index = IvfPqIndexBuilder::default().distance_type(DistanceType::Cosine).num_partitions(64).num_sub_vectors(4);
+    store.table.create_index(&["vector"], Index::IvfPq(index)).execute().await.unwrap();
+    store
+}
+
+#[tokio::test]
+async fn a_filter_that_leaves_few_files_returns_them_all_however_far_they_are() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = large(dir.path(), 4_000).await;
+    // Of another direction than the question each, so that the index would begin elsewhere.
+    let wanted: Vec<FileId> = (2..=6).map(|axis| 7 * 300 + axis).collect();
+    for limit in [5, 100] {
+        let mut found = nearest(&store, &vector(1, 0.0), &only(&wanted), limit).await;
+        found.sort_unstable();
+        assert_eq!(found, wanted);
+    }
+    let mut found = keyword(&store, "common", &only(&wanted)).await;
+    found.sort_unstable();
+    assert_eq!(found, wanted);
+}
+
+#[tokio::test]
+async fn a_wide_filter_gives_as_many_as_a_narrow_one_and_only_what_it_lets_pass() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = large(dir.path(), 4_400).await;
+    // More rows than are compared one by one; one of them is all that the question's direction has.
+    for wanted in [
+        (1..=4_400).filter(|it| it % 22 != 0).collect::<Vec<FileId>>(),
+        (1..=4_400).filter(|it| it % 7 != 1 || *it == 8).collect(),
+    ] {
+        let set = only(&wanted);
+        let hits = nearest(&store, &vector(1, 0.0), &set, 100).await;
+        assert_eq!(hits.len(), 100);
+        assert!(hits.iter().all(|it| wanted.contains(it)));
+        assert!(hits[0] % 7 == 1, "the nearest comes first: {}", hits[0]);
+        let hits = store.keyword_leg(&words("common"), &set, 1_000).await.unwrap();
+        assert_eq!(hits.len(), 1_000);
+        assert!(hits.iter().all(|it| wanted.contains(&it.file_id)));
+    }
+}
+
 #[tokio::test]
 async fn a_table_of_other_vectors_and_a_wrong_vector_are_refused() {
     let dir = tempfile::tempdir().unwrap();
@@ -351,4 +402,42 @@ async fn both_legs_are_quick_at_twenty_thousand_rows() {
     let middle: Vec<u128> = times.iter().map(|it| it[7].as_millis()).collect();
     println!("vector, keyword, similarities: {middle:?} ms");
     assert!(middle.iter().all(|it| *it < 500), "{middle:?}");
+}
+
+/// Chunks of a file whose ordinals begin at `first`.
+fn part(file_id: FileId, texts: &[&str], first: u32) -> FileChunks {
+    let mut part = file(file_id, texts);
+    for (ordinal, it) in (first..).zip(&mut part.chunks) {
+        it.chunk.ordinal = ordinal;
+        it.chunk.id = ChunkId(format!("part-{file_id}-{ordinal}"));
+    }
+    part
+}
+
+#[tokio::test]
+async fn a_part_of_a_file_is_replaced_and_the_rest_stays() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path()).await;
+    store.replace(vec![file(1, &["apple", "banana"]), file(2, &["cherry"])]).await.unwrap();
+    assert_eq!(store.replace_part(part(1, &["damson", "elder"], 100), 100..200).await.unwrap(), 4);
+    assert_eq!(store.replace_part(part(1, &["fig"], 200), 200..300).await.unwrap(), 5);
+    assert_eq!(store.replace_part(part(1, &["grape"], 100), 100..200).await.unwrap(), 4);
+    for (word, expected) in [("damson", 0), ("grape", 1), ("fig", 1), ("banana", 1)] {
+        assert_eq!(keyword(&store, word, &FileSet::All).await.len(), expected, "{word}");
+    }
+    assert_eq!(store.table.count_rows(None).await.unwrap(), 5);
+    assert_eq!(store.hot().as_ref().unwrap().nearest(&vector(0, 0.0), |_| true, 99).len(), 5);
+    assert_eq!(store.replace_part(part(1, &[], 100), 100..200).await.unwrap(), 3);
+    assert_eq!(store.chunk_count(), 4);
+}
+
+#[tokio::test]
+async fn a_file_without_chunks_can_get_a_part_and_replacing_the_file_drops_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path()).await;
+    assert_eq!(store.replace_part(part(7, &["found by a skill"], 100), 100..200).await.unwrap(), 1);
+    assert_eq!(keyword(&store, "skill", &FileSet::All).await, [7]);
+    store.replace(vec![file(7, &["new content"])]).await.unwrap();
+    assert_eq!(keyword(&store, "skill", &FileSet::All).await, [0; 0]);
+    assert_eq!(store.chunk_count(), 1);
 }

@@ -28,12 +28,18 @@ fn ended(world: &World, job_id: &str) -> Value {
 fn health_tells_an_empty_daemon_from_one_with_an_index() {
     let world = World::new().start();
     let before = get(&world, "/health").json();
-    assert_eq!((&before["status"], &before["index_ready"], &before["meta_present"]), (&json!("ok"), &json!(false), &json!(false)));
+    assert_eq!(
+        (&before["status"], &before["index_ready"], &before["meta_present"]),
+        (&json!("ok"), &json!(false), &json!(false))
+    );
     assert_eq!((&before["chunk_rows_indexed"], &before["warehouse_root_indexed"]), (&json!(null), &json!(null)));
     world.write("a.md", "A sentence about lighthouses.");
     world.index();
     let after = get(&world, "/health").json();
-    assert_eq!((&after["index_ready"], &after["meta_present"], &after["chunk_rows_indexed"]), (&json!(true), &json!(true), &json!(1)));
+    assert_eq!(
+        (&after["index_ready"], &after["meta_present"], &after["chunk_rows_indexed"]),
+        (&json!(true), &json!(true), &json!(1))
+    );
     assert_eq!(after["warehouse_root_indexed"], world.files().canonicalize().unwrap().to_str().unwrap());
     assert!(after["embed_model"].as_str().unwrap().contains("MiniLM"), "{after}");
 }
@@ -84,7 +90,10 @@ fn search_grep_similar_files_and_read_work_over_http() {
     world.index();
     assert!(post(&world, "/v1/search", &json!({"query": "hive"})).json()["answer_summary"].is_null());
     let grep = post(&world, "/v1/grep", &json!({"pattern": "\\d+ kg"})).json();
-    assert_eq!((&grep["matches"][0]["path"], &grep["matches"][0]["anchor"]["line_start"]), (&json!("notes/bees.md"), &json!(5)));
+    assert_eq!(
+        (&grep["matches"][0]["path"], &grep["matches"][0]["anchor"]["line_start"]),
+        (&json!("notes/bees.md"), &json!(5))
+    );
     let similar = post(&world, "/v1/similar", &json!({"path": path})).json();
     assert_eq!(similar["hits"][0]["path"], "notes/bees.md", "{similar:#}");
     let files = post(&world, "/v1/files", &json!({"words": ["honey"], "warehouse_root": world.files()})).json();
@@ -173,7 +182,8 @@ fn a_client_that_goes_does_not_disturb_the_next() {
     let world = bees();
     for _ in 0..20 {
         let mut stream = connect(&world);
-        let head = "POST /v1/ask HTTP/1.1\r\nhost: localhost\r\naccept: text/event-stream\r\ncontent-length: 14\r\n\r\n";
+        let head =
+            "POST /v1/ask HTTP/1.1\r\nhost: localhost\r\naccept: text/event-stream\r\ncontent-length: 14\r\n\r\n";
         stream.write_all(head.as_bytes()).unwrap();
         stream.write_all(b"{\"query\": \"x\"}").unwrap();
         let mut first = [0; 16];
@@ -200,8 +210,8 @@ struct Session {
 
 impl Session {
     fn start(world: &World) -> Session {
-        let mut command = world.command(&["mcp"]);
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut command = world.command(env!("CARGO_BIN_EXE_vic"));
+        let mut child = command.arg("mcp").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let mut session = Session { child, lines, next: 0 };
         let client = json!({"name": "test", "version": "1"});

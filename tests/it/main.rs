@@ -6,6 +6,7 @@
     reason = "a test ends where it goes wrong, and sets its own scene"
 )]
 
+mod asking;
 mod contract;
 mod daemon;
 mod freshness;
@@ -14,3 +15,5 @@ mod http;
 mod layers;
 mod privacy;
 mod robustness;
+mod sample;
+mod trace;

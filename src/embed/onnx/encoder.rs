@@ -60,7 +60,7 @@ impl Encoder {
         lookup: Option<Arc<Lookup>>,
         recipe: &VectorRecipe,
     ) -> Result<Encoder> {
-        let session = runtime::session(environment, model)?;
+        let session = runtime::session(environment, model, 1)?;
         let feed = match lookup {
             Some(lookup) => Feed::Embeddings { lookup, buffer: Vec::new() },
             None => Feed::Tokens { inputs: inputs_of(&session, model)? },

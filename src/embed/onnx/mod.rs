@@ -10,7 +10,7 @@ mod lanes;
 mod lookup;
 mod pool;
 mod proto;
-mod runtime;
+pub(crate) mod runtime;
 mod spec;
 mod weights;
 

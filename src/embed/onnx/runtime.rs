@@ -49,17 +49,18 @@ pub(crate) fn environment(library: &Path) -> Result<&'static Environment> {
     Ok(ENVIRONMENT.get_or_init(|| environment))
 }
 
-/// Opens a model for one thread: parallelism comes from several sessions, each in its own cache.
-pub(crate) fn session(environment: &Environment, model: &Path) -> Result<Session> {
-    build(environment, model).map_err(|error| {
+/// Opens a model whose operators share `threads` threads. Where there is much to run, several sessions of one thread each
+/// are faster.
+pub(crate) fn session(environment: &Environment, model: &Path, threads: usize) -> Result<Session> {
+    build(environment, model, threads).map_err(|error| {
         Error::new(ErrorCode::FailedPrecondition, format!("cannot load the model `{}`: {error}", model.display()))
     })
 }
 
-fn build(environment: &Environment, model: &Path) -> ort::Result<Session> {
+fn build(environment: &Environment, model: &Path, threads: usize) -> ort::Result<Session> {
     Session::builder(environment)?
         .with_optimization_level(GraphOptimizationLevel::All)?
-        .with_intra_threads(1)?
+        .with_intra_threads(threads)?
         .with_inter_threads(1)?
         .with_intra_op_spinning(false)?
         .with_inter_op_spinning(false)?

@@ -36,7 +36,9 @@ mod tests {
     fn only_the_key_itself_opens() {
         assert!(check(&["Bearer s3cret"]));
         assert!(check(&["bearer  s3cret"]));
-        for wrong in ["", "Bearer", "Bearer ", "s3cret", "Basic s3cret", "Bearer s3cre", "Bearer s3cret2", "Bearer S3CRET"] {
+        for wrong in
+            ["", "Bearer", "Bearer ", "s3cret", "Basic s3cret", "Bearer s3cre", "Bearer s3cret2", "Bearer S3CRET"]
+        {
             assert!(!check(&[wrong]), "{wrong}");
         }
         assert!(!check(&[]));

@@ -4,8 +4,8 @@ use axum::extract::{Request, State};
 use axum::http::StatusCode;
 
 use crate::model::{FileEntry, FilePage, FilesRequest, ReadRequest, Reading};
-use crate::serve::http::{Reply, Shared, body, json};
 use crate::serve::check;
+use crate::serve::http::{Reply, Shared, body, json};
 
 /// `POST /v1/files`: files by metadata.
 pub(crate) async fn files(State(bridge): Shared, request: Request) -> Reply {

@@ -79,8 +79,9 @@ pub(crate) fn router(bridge: Arc<Bridge>, grpc: Routes) -> Router {
     let otherwise = move |request: Request| async move {
         match is_grpc(&request) {
             true => grpc.oneshot(request).await.into_response(),
-            false => Refusal::from(Error::not_found(format!("no such path `{}`", request.uri().path()))
-                .hint("`GET /` lists the paths"))
+            false => Refusal::from(
+                Error::not_found(format!("no such path `{}`", request.uri().path())).hint("`GET /` lists the paths"),
+            )
             .into_response(),
         }
     };

@@ -74,7 +74,10 @@ const OPERATIONS: &[Operation] = &[
         response: (200, Some(of::<Reading>)),
         ..operation("post", "/v1/read", "Reads a part of the text of a file")
     },
-    Operation { response: (200, Some(of::<Status>)), ..operation("get", "/v1/status", "Tells the state of daemon and index") },
+    Operation {
+        response: (200, Some(of::<Status>)),
+        ..operation("get", "/v1/status", "Tells the state of daemon and index")
+    },
     Operation {
         request: Some(of::<IndexStart>),
         response: (202, None),
@@ -155,8 +158,7 @@ fn tell(operation: &Operation, generator: &mut SchemaGenerator) -> Value {
         told["requestBody"] = json!({"required": true, "content": self::content(make(generator))});
     }
     if operation.job {
-        told["parameters"] =
-            json!([{"name": "job_id", "in": "query", "required": true, "schema": {"type": "string"}}]);
+        told["parameters"] = json!([{"name": "job_id", "in": "query", "required": true, "schema": {"type": "string"}}]);
     }
     if operation.path.starts_with("/v1/") || operation.path == "/mcp" {
         told["security"] = json!([{"key": []}, {}]);

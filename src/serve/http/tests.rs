@@ -244,7 +244,10 @@ async fn index_start_takes_root_db_path_full_and_max_files() {
     });
     assert_eq!(bed.post("/v1/index/start", body.to_string()).await.status, 202);
     let asked = bed.service.job.borrow().request.clone();
-    assert_eq!((asked.paths, asked.full, asked.max_files, asked.metadata_only), (vec!["/w".into()], true, Some(1000), true));
+    assert_eq!(
+        (asked.paths, asked.full, asked.max_files, asked.metadata_only),
+        (vec!["/w".into()], true, Some(1000), true)
+    );
     assert_eq!(asked.ocr.name(), "never");
 }
 
@@ -384,7 +387,11 @@ async fn with_vic_bridge_api_key_v1_and_mcp_ask_for_it_and_health_does_not() {
     let bed = bed(&[("VIC_BRIDGE_API_KEY", "s3cret")]).await;
     for path in ["/v1/status", "/v1/nowhere", "/mcp"] {
         let answered = bed.get(path).await;
-        assert_eq!((answered.status, answered.json()["error"]["code"].clone()), (401, json!("unauthenticated")), "{path}");
+        assert_eq!(
+            (answered.status, answered.json()["error"]["code"].clone()),
+            (401, json!("unauthenticated")),
+            "{path}"
+        );
         assert_eq!(answered.headers["www-authenticate"], "Bearer");
     }
     for path in ["/health", "/", "/openapi.json"] {

@@ -23,9 +23,7 @@ use rmcp::{RoleServer, ServerHandler, ServiceExt};
 use tokio_util::sync::CancellationToken;
 
 use crate::error::{Error, Result};
-use crate::model::{
-    AskRequest, AskResponse, Document, FileFilter, FileRecord, IndexRequest, JobSnapshot, Status,
-};
+use crate::model::{AskRequest, AskResponse, Document, FileFilter, FileRecord, IndexRequest, JobSnapshot, Status};
 use crate::serve::Service;
 
 /// What a model is told before its first question.

@@ -75,7 +75,9 @@ mod tests {
 
     #[test]
     fn other_uris_are_refused() {
-        for uri in ["http://x/y", "file://server/share", "vic://job/1", "/w/plan.md", "vic://file/%ff", "vic://file/%00"] {
+        for uri in
+            ["http://x/y", "file://server/share", "vic://job/1", "/w/plan.md", "vic://file/%ff", "vic://file/%00"]
+        {
             assert_eq!(super::path(uri).unwrap_err().field.as_deref(), Some("uri"), "{uri}");
         }
     }

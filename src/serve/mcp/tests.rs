@@ -26,7 +26,10 @@ async fn session() -> (Arc<FakeService>, Session) {
     });
     let answer = session.request("initialize", hello).await;
     assert_eq!(answer["result"]["serverInfo"]["name"], "vic");
-    assert!(answer["result"]["capabilities"]["tools"].is_object() && answer["result"]["capabilities"]["resources"].is_object());
+    assert!(
+        answer["result"]["capabilities"]["tools"].is_object()
+            && answer["result"]["capabilities"]["resources"].is_object()
+    );
     session.write(json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
     (service, session)
 }

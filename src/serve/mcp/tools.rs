@@ -121,8 +121,13 @@ pub(crate) fn all() -> Vec<Tool> {
             "Reads the text of a file in parts, with its places; `next_offset` begins the next part",
         ),
         tool::<Start, JobReport>("index", "Indexes a folder, or brings every known folder up to date; returns at once")
-            .with_annotations(ToolAnnotations::new().read_only(false).destructive(false).idempotent(true).open_world(false)),
-        tool::<Look, Overview>("status", "Says how much is indexed and what is not as it should be, or where a job stands"),
+            .with_annotations(
+                ToolAnnotations::new().read_only(false).destructive(false).idempotent(true).open_world(false),
+            ),
+        tool::<Look, Overview>(
+            "status",
+            "Says how much is indexed and what is not as it should be, or where a job stands",
+        ),
     ]
 }
 
@@ -280,8 +285,7 @@ async fn index(backend: &dyn Backend, given: JsonObject) -> Result<CallToolResul
             return Err(Error::invalid(format!("`{root}` is no absolute path")).field("root"));
         }
     }
-    let request =
-        IndexRequest { paths: start.root.into_iter().collect(), full: start.full, ..IndexRequest::default() };
+    let request = IndexRequest { paths: start.root.into_iter().collect(), full: start.full, ..IndexRequest::default() };
     let report = JobReport::from(backend.start_index(request).await?);
     let words = format!("job {} has begun; `status` with this job_id says how far it is", report.job.job_id);
     result(&report, words)

@@ -1,0 +1,119 @@
+//! Reading pictures: how fast, and what was read, so that it can be scored.
+//!
+//! Reads every image of the arguments (files, or folders whose files are taken in the order of their names), writes what it
+//! says to `OUT/<file name>.txt` and prints one JSON object a picture and one at the end. Decoding is part of the time,
+//! loading the networks is not.
+//!
+//! Run it: `cargo bench --bench ocr -- --out OUT [--models DIR] [--threads N] IMAGE...`
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use vic::embed::models::ModelStore;
+use vic::error::{Error, IoContext, Result};
+use vic::skills::ocr::{self, Ocr, picture};
+
+struct Options {
+    out: PathBuf,
+    models: PathBuf,
+    threads: usize,
+    images: Vec<PathBuf>,
+}
+
+fn main() -> std::process::ExitCode {
+    vic::embed::disable_telemetry();
+    match options().and_then(|options| run(&options)) {
+        Ok(()) => std::process::ExitCode::SUCCESS,
+        Err(error) => {
+            writeln!(std::io::stderr(), "error: {error}").ok();
+            std::process::ExitCode::from(error.code.exit_code())
+        }
+    }
+}
+
+fn options() -> Result<Options> {
+    let mut options = Options {
+        out: PathBuf::new(),
+        models: Path::new(env!("CARGO_MANIFEST_DIR")).join("models/cache"),
+        threads: std::thread::available_parallelism().map_or(1, usize::from),
+        images: Vec::new(),
+    };
+    let mut arguments = std::env::args().skip(1);
+    let missing = || Error::invalid("an option lacks its value");
+    while let Some(argument) = arguments.next() {
+        match argument.as_str() {
+            "--out" => options.out = arguments.next().ok_or_else(missing)?.into(),
+            "--models" => options.models = arguments.next().ok_or_else(missing)?.into(),
+            "--threads" => {
+                let number = arguments.next().ok_or_else(missing)?;
+                options.threads = number.parse().map_err(|_| Error::invalid(format!("`{number}` is no number")))?;
+            }
+            // Cargo adds this one.
+            "--bench" => {}
+            path => options.images.extend(files(Path::new(path))?),
+        }
+    }
+    if options.out.as_os_str().is_empty() || options.images.is_empty() {
+        return Err(Error::invalid("usage: --out OUT [--models DIR] [--threads N] IMAGE..."));
+    }
+    Ok(options)
+}
+
+fn files(path: &Path) -> Result<Vec<PathBuf>> {
+    if !path.is_dir() {
+        return Ok(vec![path.to_path_buf()]);
+    }
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(path).at("read", path)? {
+        files.push(entry.at("read", path)?.path());
+    }
+    files.retain(|it| it.is_file());
+    files.sort();
+    Ok(files)
+}
+
+fn run(options: &Options) -> Result<()> {
+    std::fs::create_dir_all(&options.out).at("create", &options.out)?;
+    let store = ModelStore::new(vec![options.models.clone()]);
+    let networks = store.locate(ocr::MODEL, ocr::DETECTION_FILE)?;
+    let folder = networks.parent().unwrap_or(Path::new("."));
+    let mut ocr = Ocr::load(&store.library("onnxruntime")?, folder, options.threads)?;
+    let (mut pages, mut total) = (0u32, 0.0);
+    for path in &options.images {
+        let bytes = std::fs::read(path).at("read", path)?;
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let start = Instant::now();
+        let mut text = String::new();
+        let mut report = serde_json::json!({ "file": name });
+        for number in 0..picture::pages(&bytes) {
+            match picture::decode(&bytes, number) {
+                Ok(pixels) => {
+                    let page = ocr.read(&pixels)?;
+                    text.push_str(&page.text());
+                    report["rotation"] = page.rotation_degrees.into();
+                    report["lines"] = page.lines.len().into();
+                    pages += 1;
+                }
+                Err(failure) => report["failure"] = format!("{:?}: {}", failure.reason, failure.detail).into(),
+            }
+        }
+        let seconds = start.elapsed().as_secs_f64();
+        total += seconds;
+        report["seconds"] = ((seconds * 1000.0).round() / 1000.0).into();
+        let to = options.out.join(format!("{name}.txt"));
+        std::fs::write(&to, text).at("write", &to)?;
+        say(&report);
+    }
+    say(&serde_json::json!({
+        "pages": pages,
+        "seconds": total,
+        "pages_per_minute": f64::from(pages) * 60.0 / total,
+        "threads": options.threads,
+    }));
+    Ok(())
+}
+
+fn say(report: &serde_json::Value) {
+    writeln!(std::io::stdout(), "{report}").ok();
+}

@@ -1,0 +1,119 @@
+//! What a skill found, taken apart: pieces that answer questions by themselves stand alone. Pure.
+
+use crate::model::{Block, BlockKind, Document};
+
+/// Headings above a part, outermost first, and whether anything was put below the last one.
+#[derive(Default)]
+struct Headings {
+    open: Vec<Block>,
+    used: bool,
+}
+
+/// Takes a document apart into documents of one table, one list of facts, one program, or a run of text, each with its
+/// title and headings. A heading with nothing below it is a part too.
+pub(super) fn parts(document: &Document) -> Vec<Document> {
+    let mut parts = Vec::new();
+    let mut headings = Headings::default();
+    let mut text: Vec<Block> = Vec::new();
+    for block in &document.blocks {
+        match block.kind {
+            BlockKind::Heading(level) => {
+                close(document, &mut headings, &mut text, &mut parts);
+                headings.enter(document, level, block, &mut parts);
+            }
+            BlockKind::Paragraph | BlockKind::ListItem => text.push(block.clone()),
+            BlockKind::Table | BlockKind::Metadata | BlockKind::Code => {
+                close(document, &mut headings, &mut text, &mut parts);
+                parts.push(headings.part(document, vec![block.clone()]));
+            }
+        }
+    }
+    close(document, &mut headings, &mut text, &mut parts);
+    headings.leave(document, &mut parts);
+    parts
+}
+
+fn close(document: &Document, headings: &mut Headings, text: &mut Vec<Block>, parts: &mut Vec<Document>) {
+    if !text.is_empty() {
+        parts.push(headings.part(document, std::mem::take(text)));
+    }
+}
+
+impl Headings {
+    fn enter(&mut self, document: &Document, level: u8, block: &Block, parts: &mut Vec<Document>) {
+        let deeper = |it: &Block| matches!(it.kind, BlockKind::Heading(above) if above < level);
+        if self.open.last().is_some_and(|last| !deeper(last)) {
+            self.leave(document, parts);
+        }
+        let kept = self.open.iter().take_while(|it| deeper(it)).count();
+        self.open.truncate(kept);
+        self.open.push(block.clone());
+        self.used = false;
+    }
+
+    /// A heading that nothing followed would be lost.
+    fn leave(&mut self, document: &Document, parts: &mut Vec<Document>) {
+        if !self.used
+            && let Some(last) = self.open.pop()
+        {
+            parts.push(self.part(document, vec![Block { kind: BlockKind::Paragraph, ..last }]));
+        }
+    }
+
+    fn part(&mut self, document: &Document, body: Vec<Block>) -> Document {
+        self.used = true;
+        let blocks = self.open.iter().cloned().chain(body).collect();
+        Document { title: document.title.clone(), blocks, ..Document::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Anchor;
+    use BlockKind::{Heading, Metadata, Paragraph, Table};
+
+    fn check(blocks: &[(BlockKind, &str)], expected: &[&[&str]]) {
+        let block = |(kind, text): &(BlockKind, &str)| Block {
+            kind: *kind,
+            text: (*text).to_string(),
+            anchor: Anchor::default(),
+        };
+        let document = Document { blocks: blocks.iter().map(block).collect(), ..Document::default() };
+        let parts = parts(&document);
+        let found: Vec<Vec<&str>> =
+            parts.iter().map(|part| part.blocks.iter().map(|it| it.text.as_str()).collect()).collect();
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn tables_and_facts_stand_alone_below_their_headings() {
+        check(
+            &[
+                (Heading(1), "A"),
+                (Paragraph, "p"),
+                (Paragraph, "q"),
+                (Table, "t"),
+                (Heading(2), "B"),
+                (Metadata, "m"),
+                (Metadata, "n"),
+                (Heading(1), "C"),
+                (Table, "u"),
+            ],
+            &[&["A", "p", "q"], &["A", "t"], &["A", "B", "m"], &["A", "B", "n"], &["C", "u"]],
+        );
+    }
+
+    #[test]
+    fn a_heading_without_a_body_is_not_lost() {
+        check(
+            &[(Heading(1), "A"), (Heading(1), "B"), (Table, "t"), (Heading(2), "C")],
+            &[&["A"], &["B", "t"], &["B", "C"]],
+        );
+    }
+
+    #[test]
+    fn nothing_found_gives_nothing() {
+        check(&[], &[]);
+    }
+}

@@ -1,0 +1,122 @@
+//! What a skill found goes into the index beside the file's own text, so that the next question finds it at L1.
+//!
+//! It holds for one content of the file. Whoever writes the file anew drops it with the rest; when the content is still
+//! the same then, it comes back out of the cache without running the skill, see [`known`].
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::catalog::{EvidenceCache, EvidenceMark};
+use crate::chunk::Chunker;
+use crate::error::{Error, Result};
+use crate::index::pipeline::{Pipeline, Run};
+use crate::index::{Index, Inner, blocking, embedding};
+use crate::model::{
+    Chunk, ChunkId, ContentHash, Document, Embedded, FileChunks, FileId, FileRecord, FileState, Reason, SKILLS,
+};
+
+/// Ordinals that each skill has for itself, above those of the file's own text.
+const ORDINALS: u32 = 1 << 24;
+/// Chunks of one skill for one file; a skill that finds more has read a book.
+const MOST_CHUNKS: usize = 2_000;
+
+impl Index {
+    /// Adds what a skill found in a file to the index, in place of what it found there before. Returns the ids of the new
+    /// chunks, in order; none when the file has changed or gone since the skill looked at it.
+    ///
+    /// # Errors
+    /// The skill is none of [`SKILLS`]; the embedder or the store fails.
+    pub async fn add_evidence(&self, record: &FileRecord, skill: &str, found: &Document) -> Result<Vec<ChunkId>> {
+        let Some(ordinals) = ordinals(skill) else {
+            return Err(Error::invalid(format!("unknown skill `{skill}`")).hint(format!("use {}", SKILLS.join(", "))));
+        };
+        let Some(hash) = record.hash else { return Ok(Vec::new()) };
+        let inner = &self.inner;
+        let (chunker, found, name) = (inner.chunker.clone(), found.clone(), skill.to_string());
+        let chunks = blocking(move || Ok(cut(&chunker, &found, &hash, &name, ordinals.start))).await?;
+        let run = Run::quiet(inner.shutdown.clone());
+        let vectors = embedding::vectors_of(&inner.pipeline(), &run, &chunks.iter().collect::<Vec<_>>()).await?;
+        let chunks: Vec<Embedded> =
+            chunks.into_iter().zip(vectors).map(|(chunk, vector)| Embedded { chunk, vector }).collect();
+        let ids: Vec<ChunkId> = chunks.iter().map(|it| it.chunk.id.clone()).collect();
+        // In a task of its own: a question that is given up leaves no half of a commit.
+        let (inner, file) = (inner.clone(), FileChunks { file_id: record.id, chunks });
+        let task = tokio::spawn(async move { inner.commit_evidence(hash, file, ordinals).await });
+        let stored = task.await.unwrap_or_else(|error| Err(Error::internal(format!("a commit panicked: {error}"))))?;
+        Ok(if stored { ids } else { Vec::new() })
+    }
+}
+
+impl Inner {
+    /// Stores the chunks and marks the file, unless it holds something else by now. Returns whether they were stored.
+    async fn commit_evidence(&self, hash: ContentHash, file: FileChunks, ordinals: Range<u32>) -> Result<bool> {
+        let id = file.file_id;
+        let _together = self.committing.lock().await;
+        if !self.still_holds(id, hash).await? {
+            return Ok(false);
+        }
+        let table = self.tables.writing();
+        let chunks = table.replace_part(file, ordinals).await?;
+        if chunks == 0 {
+            return Ok(true);
+        }
+        let catalog = self.catalog.clone();
+        let mark = EvidenceMark { id, hash, chunks: u32::try_from(chunks).unwrap_or(u32::MAX) };
+        let (marked, known) = blocking(move || Ok((catalog.mark_evidence(&mark)?, catalog.records(&[id])?))).await?;
+        if !marked && known.is_empty() {
+            // It was deleted meanwhile, and its burial may have come before our rows.
+            table.clear(&[id]).await?;
+        }
+        // A change seen meanwhile makes it pending: its old rows answer until it is read, ours with them.
+        Ok(marked)
+    }
+
+    /// Says whether the catalog knows the file as read, with this content.
+    async fn still_holds(&self, id: FileId, hash: ContentHash) -> Result<bool> {
+        let catalog = self.catalog.clone();
+        let record = blocking(move || Ok(catalog.records(&[id])?.pop())).await?;
+        Ok(record.is_some_and(|it| {
+            let read = it.state == FileState::Indexed || it.reason == Some(Reason::NoText);
+            read && it.hash == Some(hash)
+        }))
+    }
+
+    /// The stages, as they stand now.
+    pub(crate) fn pipeline(&self) -> Pipeline {
+        Pipeline {
+            catalog: self.catalog.clone(),
+            vectors: self.vectors.clone(),
+            pool: self.pool.clone(),
+            chunker: self.chunker.clone(),
+            embedder: self.embedder.clone(),
+            table: self.tables.writing(),
+            readers: self.config.workers,
+            evidence: self.evidence.clone(),
+            pictures: self.pictures.clone(),
+            urgent: self.urgent.clone(),
+            committing: self.committing.clone(),
+        }
+    }
+}
+
+/// Returns the chunks of what skills found in this content before.
+pub(crate) fn known(cache: &Arc<EvidenceCache>, chunker: &Chunker, hash: &ContentHash) -> Vec<Chunk> {
+    let found = cache.all(*hash);
+    let chunks = found.iter().filter_map(|(skill, document)| {
+        let ordinals = ordinals(skill)?;
+        Some(cut(chunker, document, hash, skill, ordinals.start))
+    });
+    chunks.flatten().collect()
+}
+
+fn cut(chunker: &Chunker, found: &Document, hash: &ContentHash, skill: &str, first_ordinal: u32) -> Vec<Chunk> {
+    let mut chunks = chunker.chunk_found(found, hash, skill, first_ordinal);
+    chunks.truncate(MOST_CHUNKS);
+    chunks
+}
+
+/// The ordinals of the chunks of a skill; none for what is no skill of a question.
+fn ordinals(skill: &str) -> Option<Range<u32>> {
+    let place = SKILLS.iter().position(|it| *it == skill)? as u32 + 1;
+    Some(place * ORDINALS..(place + 1) * ORDINALS)
+}

@@ -1,0 +1,236 @@
+//! Deep reading of single files: page layout, text in pictures, a look by a vision model.
+//!
+//! A skill takes a file and gives evidence: a [`Document`] whose blocks say where on the page they stand. [`Skills`] runs
+//! them for the best hits of a question, within a time budget, in worker processes of their own, and remembers by content
+//! what they found. Writing it back is up to [`crate::index::Index::add_evidence`]. What runs inside the worker is in
+//! [`HANDLERS`]; start reading there for what a skill does, in [`pdf`] for layout and in [`ocr`] for pictures.
+
+pub mod ocr;
+mod paper;
+pub mod pdf;
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures::StreamExt;
+
+use crate::catalog::{EvidenceCache, EvidenceKey, WITHOUT_TEXT_LAYER};
+use crate::embed::models::ModelStore;
+use crate::error::{Error, Result};
+use crate::extract::{PoolSettings, Purpose, SkillJob, Tools, WorkerPool};
+use crate::index::{blocking, ocr_tools};
+use crate::model::{ContentHash, Document, ExtractLimits, FileId, FileKind, FileRecord, Reason};
+use crate::warehouse;
+
+pub use paper::HANDLERS;
+
+/// Time for all skills of one question: about as long as a person waits for an answer that is not in the index yet.
+pub const QUESTION_BUDGET: Duration = Duration::from_secs(20);
+/// Files that are looked at at the same time. Each takes the whole machine while it reads a page.
+const FILES_AT_ONCE: usize = 2;
+/// One worker for the index and one for questions, so that neither waits for the other.
+const WORKERS: usize = 2;
+/// Memory of a worker beyond the models: a page of 12 million pixels in several copies, and what the networks make of it.
+const WORKER_MIB: u32 = 3 << 10;
+/// Name of the layout skill.
+pub const PDF_LAYOUT: &str = "pdf_layout";
+/// Name of the skill that reads pictures of text.
+pub const OCR_IMAGE: &str = "ocr_image";
+/// Name of the skill that shows a page to a vision model.
+pub const VISION: &str = "vision";
+/// Changes whenever the same file would give other evidence.
+const VERSION: &str = "1";
+
+/// What a skill found in a file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Evidence {
+    /// Name of the skill.
+    pub skill: String,
+    /// What it found: blocks with page and region. May be empty.
+    pub document: Document,
+    /// Whether it was found before, by an earlier question.
+    pub cached: bool,
+}
+
+/// What all skills of a question found.
+#[derive(Clone, Debug, Default)]
+pub struct Findings {
+    /// By file, in the order of the files and skills asked for.
+    pub found: Vec<(FileId, Evidence)>,
+    /// What did not work, one sentence each with the cure; no sentence twice.
+    pub warnings: Vec<String>,
+}
+
+/// Why a skill found nothing: one sentence for the warnings of the answer, with the cure where there is one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SkillProblem(pub String);
+
+/// Runs skills. Cheap to clone.
+#[derive(Clone)]
+pub struct Skills {
+    pool: Arc<WorkerPool>,
+    evidence: Arc<EvidenceCache>,
+    models: ModelStore,
+}
+
+/// Returns the settings of the pool in which skills run.
+pub fn pool_settings(models: &ModelStore, limits: &ExtractLimits) -> PoolSettings {
+    let tools = ocr_tools(models).unwrap_or_else(|_| Tools { pdfium: models.library("pdfium").ok(), ocr: None });
+    let limits = ExtractLimits { memory_mib: WORKER_MIB, ..limits.clone() };
+    PoolSettings { workers: WORKERS, limits, tools, skills: true }
+}
+
+impl Skills {
+    /// Makes a runner over the pool of [`pool_settings`].
+    pub fn new(pool: Arc<WorkerPool>, evidence: Arc<EvidenceCache>, models: ModelStore) -> Skills {
+        Skills { pool, evidence, models }
+    }
+
+    /// Says whether a skill can find anything in such a file.
+    pub fn applies(&self, skill: &str, record: &FileRecord) -> bool {
+        let unread_pages = record.detail.contains(WITHOUT_TEXT_LAYER) || record.reason == Some(Reason::NoText);
+        match (skill, record.kind) {
+            (PDF_LAYOUT, FileKind::Pdf) | (OCR_IMAGE, FileKind::Image) => true,
+            (OCR_IMAGE, FileKind::Pdf) => unread_pages,
+            _ => false,
+        }
+    }
+
+    /// Runs the skills over the files, in this order, within `budget` for all of them. What has been found before comes
+    /// at once. Files that a skill does not apply to are passed over without a word.
+    pub async fn run_all(&self, files: &[FileRecord], skills: &[String], budget: Duration) -> Findings {
+        let end = Instant::now() + budget;
+        // Owned: a future that borrows what it is given is not general enough to be sent between threads.
+        let jobs: Vec<(FileRecord, String)> = files
+            .iter()
+            .flat_map(|file| self.useful(file, skills).map(move |skill| (file.clone(), skill.to_string())))
+            .collect();
+        let runs = jobs.into_iter().map(|(file, skill)| async move {
+            let left = end.saturating_duration_since(Instant::now());
+            (file.id, self.run(&skill, &file, left).await)
+        });
+        let mut findings = Findings::default();
+        let mut results = futures::stream::iter(runs).buffered(FILES_AT_ONCE);
+        while let Some((file_id, result)) = results.next().await {
+            let problem = match result {
+                Ok(evidence) => {
+                    let cure = self.cure_of(&evidence);
+                    findings.found.push((file_id, evidence));
+                    cure
+                }
+                Err(SkillProblem(sentence)) => Some(sentence),
+            };
+            findings.warnings.extend(problem.filter(|it| !findings.warnings.contains(it)));
+        }
+        findings
+    }
+
+    /// The layout skill reads the pictures in a PDF as well: nothing is read twice.
+    fn useful<'a>(&'a self, file: &'a FileRecord, skills: &'a [String]) -> impl Iterator<Item = &'a str> + 'a {
+        let layout = skills.iter().any(|it| it == PDF_LAYOUT);
+        let repeated = move |skill: &str| skill == OCR_IMAGE && file.kind == FileKind::Pdf && layout;
+        skills.iter().map(String::as_str).filter(move |skill| self.applies(skill, file) && !repeated(skill))
+    }
+
+    /// Runs one skill over one file, unless its result is known.
+    ///
+    /// # Errors
+    /// A [`SkillProblem`] for the warnings of the answer: something is missing, the file cannot be read so, or there was
+    /// not enough time.
+    pub async fn run(&self, skill: &str, record: &FileRecord, budget: Duration) -> Result<Evidence, SkillProblem> {
+        let shown = record.found.path.display().to_string();
+        let Some(hash) = record.hash else {
+            return Err(SkillProblem(format!("`{shown}` has not been read yet, so `{skill}` did not look at it")));
+        };
+        let key = EvidenceKey { hash, skill: skill.to_string(), version: VERSION.to_string() };
+        if let Some(document) = self.remembered(&key).await {
+            return Ok(Evidence { skill: skill.to_string(), document, cached: true });
+        }
+        let tools = self.tools(skill).await?;
+        let late = || SkillProblem(format!("`{skill}` had no time left for `{shown}`; ask again to go on"));
+        // The worker's own limit comes first, so that it can say what it has.
+        let seconds = u32::try_from(budget.as_secs()).unwrap_or(u32::MAX);
+        if seconds == 0 {
+            return Err(late());
+        }
+        let file =
+            open(record, hash).await.map_err(|why| SkillProblem(format!("cannot look into `{shown}`: {why}")))?;
+        let name = record.found.path.file_name().map(OsStr::to_string_lossy).unwrap_or_default();
+        let job = SkillJob { skill: skill.to_string(), pages: None, seconds, purpose: Purpose::Question, tools };
+        let run = tokio::time::timeout(budget, self.pool.run_skill(file, &name, job)).await;
+        let document = run.map_err(|_| late())?.map_err(|failure| match failure.reason {
+            Reason::Timeout => late(),
+            reason => {
+                let detail = if failure.detail.is_empty() { String::new() } else { format!(": {}", failure.detail) };
+                SkillProblem(format!("`{skill}` cannot read `{shown}`: {}{detail}", reason.name()))
+            }
+        })?;
+        // What time or a missing model cut short is done again when asked again.
+        if !document.truncated && document.pages_without_text.is_empty() {
+            self.remember(key, document.clone()).await;
+        }
+        Ok(Evidence { skill: skill.to_string(), document, cached: false })
+    }
+
+    async fn remembered(&self, key: &EvidenceKey) -> Option<Document> {
+        let (cache, key) = (self.evidence.clone(), key.clone());
+        blocking(move || Ok(cache.get(&key))).await.ok().flatten()
+    }
+
+    async fn remember(&self, key: EvidenceKey, document: Document) {
+        let cache = self.evidence.clone();
+        let kept = blocking(move || {
+            cache.put(&key, &document);
+            Ok(())
+        });
+        // The cache says itself what it could not keep.
+        kept.await.ok();
+    }
+
+    /// What the skill works with. Layout does without models where pages have text.
+    async fn tools(&self, skill: &str) -> Result<Tools, SkillProblem> {
+        let models = self.models.clone();
+        let tools = blocking(move || {
+            let pdfium = models.library("pdfium");
+            Ok((ocr_tools(&models), pdfium))
+        });
+        let (with_ocr, pdfium) = tools.await.map_err(|error| problem(&error))?;
+        match (with_ocr, pdfium) {
+            (Ok(tools), _) => Ok(tools),
+            (Err(_), Ok(pdfium)) if skill == PDF_LAYOUT => Ok(Tools { pdfium: Some(pdfium), ocr: None }),
+            (Err(_), Err(error)) if skill == PDF_LAYOUT => Err(problem(&error)),
+            (Err(error), _) => Err(problem(&error)),
+        }
+    }
+
+    /// Says what to do when pages were left unread for want of models.
+    fn cure_of(&self, evidence: &Evidence) -> Option<String> {
+        if evidence.document.pages_without_text.is_empty() {
+            return None;
+        }
+        ocr_tools(&self.models).err().map(|error| problem(&error).0)
+    }
+}
+
+fn problem(error: &Error) -> SkillProblem {
+    SkillProblem(match &error.hint {
+        Some(hint) => format!("{}; {hint}", error.message),
+        None => error.message.clone(),
+    })
+}
+
+/// Opens the file if it still holds what was indexed.
+async fn open(record: &FileRecord, hash: ContentHash) -> Result<File, String> {
+    let (root, path) = (record.root.clone(), record.found.path.clone());
+    let opened = blocking(move || {
+        Ok(match warehouse::open_beneath(&root, &path) {
+            Ok(file) if warehouse::hash(&file).is_ok_and(|now| now == hash) => Ok(file),
+            Ok(_) => Err("it has changed since it was indexed".to_string()),
+            Err(warehouse::OpenProblem::Gone) => Err("it is gone".to_string()),
+            Err(warehouse::OpenProblem::Bad(failure)) => Err(failure.reason.name().to_string()),
+        })
+    });
+    opened.await.map_err(|error| error.message)?
+}

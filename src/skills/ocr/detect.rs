@@ -1,0 +1,271 @@
+//! Where there is text: the detection network and the rectangles of its probability map.
+//!
+//! The network marks the core of each piece of text; pieces are the connected parts of the map, each in the smallest
+//! rectangle around it, grown back to full height. What the text says is not asked here.
+
+use image::RgbImage;
+use image::imageops::{self, FilterType};
+use ort::session::Session;
+use ort::value::TensorRef;
+
+use crate::error::{Error, Result};
+use crate::skills::ocr::slab::{self, Point, Slab};
+
+/// The network works on a picture whose longer side has this length. Measured: shorter loses small print, longer costs
+/// time and finds no more.
+const SIDE: u32 = 1280;
+/// Small pictures are enlarged at most so many times.
+const MAX_ENLARGEMENT: f32 = 2.0;
+/// Extents must be multiples of this.
+const STRIDE: u32 = 32;
+/// Empty rim around the picture: text at the very edge is missed without it.
+const RIM: u32 = 16;
+/// Probability from which a pixel belongs to text.
+const PIXEL_THRESHOLD: f32 = 0.3;
+/// Mean probability from which a piece is text.
+const PIECE_THRESHOLD: f32 = 0.5;
+/// How far a piece grows: this share of area over circumference, on each side.
+const GROWTH: f32 = 1.6;
+/// Pieces with a shorter side, in pixels of the map, are specks.
+const MIN_CORE: f32 = 2.5;
+/// Largest number of pieces on a page; beyond that it is noise, and the largest are kept.
+const MAX_PIECES: usize = 2_000;
+/// From this length in heights on, the direction of a piece can be trusted; the others take that of the page.
+const TRUSTED_ASPECT: f32 = 4.0;
+
+/// The detection network.
+pub(crate) struct Detector {
+    session: Session,
+    tensor: Vec<f32>,
+}
+
+/// How the picture lies in the tensor.
+#[derive(Clone, Copy)]
+struct Fit {
+    /// Pixels of the tensor for one of the picture.
+    scale: f32,
+    width: u32,
+    height: u32,
+}
+
+impl Detector {
+    pub(crate) fn new(session: Session) -> Detector {
+        Detector { session, tensor: Vec::new() }
+    }
+
+    /// Finds the pieces of text on a picture, in its pixels. Text is taken to run to the right.
+    pub(crate) fn find(&mut self, picture: &RgbImage) -> Result<Vec<Slab>> {
+        let failed = |error: ort::Error| Error::internal(format!("text detection failed: {error}"));
+        let fit = self.fill(picture);
+        let shape = [1, 3, fit.height as usize, fit.width as usize];
+        let input = TensorRef::from_array_view((shape, self.tensor.as_slice())).map_err(failed)?;
+        let outputs = self.session.run(ort::inputs![input]).map_err(failed)?;
+        let (_, map) = outputs[0].try_extract_tensor::<f32>().map_err(failed)?;
+        if map.len() != (fit.width * fit.height) as usize {
+            return Err(Error::internal(format!("text detection gave {} values", map.len())));
+        }
+        Ok(slabs(pieces(map, fit.width as usize), fit.scale))
+    }
+
+    /// Writes the picture into the tensor: blue, green, red, each -1 to 1, its edge repeated on the rim.
+    fn fill(&mut self, picture: &RgbImage) -> Fit {
+        let longer = picture.width().max(picture.height()).max(1) as f32;
+        let scale = (SIDE as f32 / longer).min(MAX_ENLARGEMENT);
+        let scaled = |side: u32| ((side as f32 * scale).round() as u32).max(1);
+        let (width, height) = (scaled(picture.width()), scaled(picture.height()));
+        let resized = imageops::resize(picture, width, height, FilterType::Triangle);
+        let padded = |side: u32| (side + 2 * RIM).next_multiple_of(STRIDE);
+        let fit = Fit { scale, width: padded(width), height: padded(height) };
+        let plane = (fit.width * fit.height) as usize;
+        self.tensor.resize(3 * plane, 0.0);
+        let (blue, rest) = self.tensor.split_at_mut(plane);
+        let (green, red) = rest.split_at_mut(plane);
+        let inside = |at: u32, side: u32| at.saturating_sub(RIM).min(side - 1);
+        let row_bytes = 3 * width as usize;
+        for y in 0..fit.height {
+            let from = inside(y, height) as usize * row_bytes;
+            let row = &resized.as_raw()[from..from + row_bytes];
+            let to = (y * fit.width) as usize;
+            for x in 0..fit.width {
+                let at = 3 * inside(x, width) as usize;
+                let to = to + x as usize;
+                red[to] = f32::from(row[at]) / 127.5 - 1.0;
+                green[to] = f32::from(row[at + 1]) / 127.5 - 1.0;
+                blue[to] = f32::from(row[at + 2]) / 127.5 - 1.0;
+            }
+        }
+        fit
+    }
+}
+
+/// A connected part of the map.
+#[derive(Default)]
+struct Piece {
+    /// Corners of its runs of pixels.
+    points: Vec<Point>,
+    sum: f32,
+    pixels: u32,
+}
+
+/// A run of text pixels in one row of the map.
+struct Run {
+    from: usize,
+    /// One past the last.
+    to: usize,
+    label: usize,
+}
+
+/// Returns the connected parts of the map, diagonal neighbours included.
+fn pieces(map: &[f32], width: usize) -> Vec<Piece> {
+    let mut parents: Vec<usize> = Vec::new();
+    let mut pieces: Vec<Piece> = Vec::new();
+    let mut above: Vec<Run> = Vec::new();
+    for (y, row) in map.chunks_exact(width).enumerate() {
+        let mut runs: Vec<Run> = Vec::new();
+        let mut x = 0;
+        while let Some(from) = row[x..].iter().position(|it| *it > PIXEL_THRESHOLD).map(|it| it + x) {
+            let to = row[from..].iter().position(|it| *it <= PIXEL_THRESHOLD).map_or(width, |it| it + from);
+            let mut label = None;
+            for run in above.iter().filter(|it| it.from <= to && it.to >= from) {
+                let other = root(&mut parents, run.label);
+                // The smaller number stays, so that pieces keep the order in which they begin.
+                label = Some(label.map_or(other, |label: usize| {
+                    let (keep, drop) = (label.min(other), label.max(other));
+                    parents[drop] = keep;
+                    keep
+                }));
+            }
+            let label = label.unwrap_or_else(|| {
+                parents.push(parents.len());
+                pieces.push(Piece::default());
+                parents.len() - 1
+            });
+            let piece = &mut pieces[label];
+            let corner = |x: usize, y: usize| Point::new(x as f32, y as f32);
+            piece.points.extend([corner(from, y), corner(to, y), corner(from, y + 1), corner(to, y + 1)]);
+            piece.sum += row[from..to].iter().sum::<f32>();
+            piece.pixels += (to - from) as u32;
+            runs.push(Run { from, to, label });
+            x = to;
+            if x >= width {
+                break;
+            }
+        }
+        above = runs;
+    }
+    for label in (0..pieces.len()).rev() {
+        let root = root(&mut parents, label);
+        if root != label {
+            let part = std::mem::take(&mut pieces[label]);
+            pieces[root].points.extend(part.points);
+            pieces[root].sum += part.sum;
+            pieces[root].pixels += part.pixels;
+        }
+    }
+    pieces.retain(|it| it.pixels > 0 && it.sum / it.pixels as f32 >= PIECE_THRESHOLD);
+    pieces
+}
+
+fn root(parents: &mut [usize], mut label: usize) -> usize {
+    while parents[label] != label {
+        parents[label] = parents[parents[label]];
+        label = parents[label];
+    }
+    label
+}
+
+/// Puts rectangles around the pieces and takes them from the map to the picture.
+fn slabs(mut pieces: Vec<Piece>, scale: f32) -> Vec<Slab> {
+    if pieces.len() > MAX_PIECES {
+        pieces.sort_by_key(|it| std::cmp::Reverse(it.pixels));
+        pieces.truncate(MAX_PIECES);
+    }
+    let hulls: Vec<Vec<Point>> = pieces.iter().map(|it| slab::hull(&it.points)).collect();
+    let mut slabs: Vec<Slab> = hulls.iter().map(|it| slab::smallest_around(it)).collect();
+    let page = direction(&slabs);
+    for (slab, hull) in slabs.iter_mut().zip(&hulls) {
+        let trusted = slab.aspect() >= TRUSTED_ASPECT || slab.aspect() <= 1.0 / TRUSTED_ASPECT;
+        if !trusted {
+            *slab = slab::around(hull, page);
+        }
+    }
+    slabs.retain(|it| it.length.min(it.height) >= MIN_CORE);
+    for slab in &mut slabs {
+        let margin = GROWTH * slab.length * slab.height / (2.0 * (slab.length + slab.height));
+        *slab = slab.grown(margin);
+        let rim = Point::new(-(RIM as f32), -(RIM as f32));
+        slab.centre = slab.centre.plus(rim).scaled(1.0 / scale);
+        slab.length /= scale;
+        slab.height /= scale;
+    }
+    slabs
+}
+
+/// Returns the direction of the page: the median of its long pieces, weighted by length.
+pub(crate) fn direction(slabs: &[Slab]) -> Point {
+    let mut angles: Vec<(f32, f32)> = Vec::new();
+    for slab in slabs {
+        if slab.aspect() >= TRUSTED_ASPECT {
+            angles.push((slab.along.y.atan2(slab.along.x), slab.length));
+        } else if slab.aspect() <= 1.0 / TRUSTED_ASPECT {
+            // A tall piece leans as much as the long ones.
+            angles.push((slab.along.y.atan2(slab.along.x), slab.height));
+        }
+    }
+    angles.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let half = angles.iter().map(|it| it.1).sum::<f32>() / 2.0;
+    let mut passed = 0.0;
+    let median = angles.iter().find(|it| {
+        passed += it.1;
+        passed >= half
+    });
+    median.map_or(Point::new(1.0, 0.0), |it| Point::new(it.0.cos(), it.0.sin()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map(rows: &[&str]) -> (Vec<f32>, usize) {
+        let value = |it: u8| if it == b'#' { 0.9 } else { 0.1 };
+        (rows.iter().flat_map(|row| row.bytes().map(value)).collect(), rows[0].len())
+    }
+
+    #[test]
+    fn parts_that_meet_further_down_are_one_piece() {
+        let (map, width) = map(&["#...#..##", "#...#....", ".###.....", "........#"]);
+        let pieces = pieces(&map, width);
+        let sizes: Vec<u32> = pieces.iter().map(|it| it.pixels).collect();
+        assert_eq!(sizes, [7, 2, 1]);
+    }
+
+    #[test]
+    fn a_faint_piece_is_no_text() {
+        assert!(pieces(&[0.4; 60], 10).is_empty());
+        assert_eq!(pieces(&[0.6; 60], 10).len(), 1);
+    }
+
+    #[test]
+    fn a_piece_grows_and_goes_back_to_the_pixels_of_the_picture() {
+        let rim = RIM as f32;
+        let corner = |x: f32, y: f32| Point::new(rim + x, rim + y);
+        let points = vec![corner(10.0, 10.0), corner(50.0, 10.0), corner(50.0, 20.0), corner(10.0, 20.0)];
+        let slabs = slabs(vec![Piece { points, sum: 1.0, pixels: 1 }], 0.5);
+        let [left, top, right, bottom] = slabs[0].bounds();
+        // Grown by 1.6 * 400 / 100 = 6.4, then twice as large.
+        assert!((left - 7.2).abs() < 0.01 && (right - 112.8).abs() < 0.01, "{left} {right}");
+        assert!((top - 7.2).abs() < 0.01 && (bottom - 52.8).abs() < 0.01, "{top} {bottom}");
+    }
+
+    #[test]
+    fn short_pieces_do_not_lead_the_page_astray() {
+        let slab = |degrees: f32, length: f32| {
+            let angle = degrees.to_radians();
+            Slab { centre: Point::default(), along: Point::new(angle.cos(), angle.sin()), length, height: 10.0 }
+        };
+        let page = direction(&[slab(40.0, 12.0), slab(2.0, 200.0), slab(2.1, 300.0), slab(-30.0, 45.0)]);
+        let degrees = page.y.atan2(page.x).to_degrees();
+        assert!((degrees - 2.1).abs() < 0.2, "{degrees}");
+        assert_eq!(direction(&[]), Point::new(1.0, 0.0));
+    }
+}

@@ -1,0 +1,482 @@
+//! The order in which a page is read: columns one after the other, in each the rows from top to bottom, in a row the
+//! pieces from left to right.
+//!
+//! Pure geometry over boxes that are upright already. Two stretches side by side are columns only when both look like
+//! running text; otherwise, as on receipts and in tables, they belong together row by row.
+
+/// A piece of text on the upright page.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Extent {
+    pub(crate) left: f32,
+    pub(crate) top: f32,
+    pub(crate) right: f32,
+    pub(crate) bottom: f32,
+    /// Number of its characters, blanks left out.
+    pub(crate) characters: usize,
+    /// How many of them are letters.
+    pub(crate) letters: usize,
+    /// Whether a colon stands in it, as between a label and its value.
+    pub(crate) has_label: bool,
+}
+
+impl Extent {
+    /// Notes what the text says of itself: how long it is, and whether it looks like running text.
+    pub(crate) fn with_text(self, text: &str) -> Extent {
+        let characters = || text.chars().filter(|it| !it.is_whitespace());
+        Extent {
+            characters: characters().count(),
+            letters: characters().filter(|it| it.is_alphabetic()).count(),
+            has_label: text.contains(':'),
+            ..self
+        }
+    }
+
+    fn middle(&self) -> f32 {
+        (self.top + self.bottom) / 2.0
+    }
+
+    fn height(&self) -> f32 {
+        self.bottom - self.top
+    }
+}
+
+/// A row of pieces.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Row {
+    /// Which pieces, left to right.
+    pub(crate) pieces: Vec<usize>,
+    /// Number of its paragraph, counted over the page.
+    pub(crate) block: u32,
+}
+
+/// Columns in columns in columns: deeper than this, it is a table.
+const MAX_DEPTH: usize = 8;
+/// Places between pieces that are tried as gutters.
+const MAX_GUTTERS: usize = 200;
+/// Width of a gutter in heights of a line.
+const GUTTER: f32 = 0.2;
+/// How far a piece may reach across a gutter, in heights of a line: columns of a photographed page are not straight.
+const SLACK: f32 = 0.5;
+/// How far the boxes reach beyond the letters at either end, in heights.
+const OVERHANG: f32 = 0.2;
+/// Rows that each of two columns has at least.
+const COLUMN_ROWS: usize = 4;
+/// Characters in the usual row of a column.
+const COLUMN_CHARACTERS: usize = 14;
+/// How much of a column its usual row fills.
+const COLUMN_FILL: f32 = 0.45;
+/// Share of letters in running text; prices, dates and numbers of articles stay below.
+const LETTERS: f32 = 0.75;
+/// Share of rows with a colon from which they are a form, to be read row by row.
+const LABELS: f32 = 0.34;
+/// Share of the smaller height by which the pieces of one row overlap.
+const ROW_OVERLAP: f32 = 0.5;
+/// A distance so many times the usual one parts two paragraphs.
+const PARAGRAPH_GAP: f32 = 1.45;
+/// Rows that differ in height by more than this factor belong to different paragraphs.
+const OTHER_SIZE: f32 = 1.45;
+
+/// Puts the pieces of a page in reading order.
+pub(crate) fn order(boxes: &[Extent]) -> Vec<Row> {
+    let trimmed = |it: &Extent| {
+        let overhang = (OVERHANG * it.height()).min((it.right - it.left) / 4.0);
+        Extent { left: it.left + overhang, right: it.right - overhang, ..*it }
+    };
+    let boxes: &[Extent] = &boxes.iter().map(trimmed).collect::<Vec<_>>();
+    let mut regions = Vec::new();
+    divide(boxes, (0..boxes.len()).collect(), 0, &mut regions);
+    let mut found = Vec::new();
+    let mut block = 0;
+    for region in regions {
+        let rows = rows(boxes, &region);
+        let usual = usual_distance(boxes, &rows);
+        for (at, pieces) in rows.iter().enumerate() {
+            let parted = at > 0 && parts(boxes, &rows[at - 1], pieces, usual);
+            block += u32::from(at == 0 || parted);
+            found.push(Row { pieces: pieces.clone(), block: block - 1 });
+        }
+    }
+    found
+}
+
+/// Splits a region at its best gutter into what lies above, the columns, and what lies below.
+fn divide(boxes: &[Extent], region: Vec<usize>, depth: usize, regions: &mut Vec<Vec<usize>>) {
+    let Some(columns) = best_columns(boxes, &region).filter(|_| depth < MAX_DEPTH) else {
+        if !region.is_empty() {
+            regions.push(region);
+        }
+        return;
+    };
+    for part in columns.parts {
+        divide(boxes, part, depth + 1, regions);
+    }
+}
+
+/// A region taken apart at a gutter.
+struct Columns {
+    /// What lies above, the left column, the right one, what they flow around, and what lies below.
+    parts: [Vec<usize>; 5],
+    /// Rows that the gutter parts, on the side that has fewer, less the pieces that they flow around.
+    rows: usize,
+    width: f32,
+}
+
+fn best_columns(boxes: &[Extent], region: &[usize]) -> Option<Columns> {
+    if region.len() < 2 * COLUMN_ROWS {
+        return None;
+    }
+    let height = median(region.iter().map(|at| boxes[*at].height()));
+    let mut best: Option<Columns> = None;
+    for at in gutters(boxes, region, height) {
+        let gutter = Gutter::new(boxes, region, at, height);
+        for band in gutter.bands(boxes) {
+            let Some(columns) = gutter.columns(boxes, region, band, height) else { continue };
+            let merits = |it: &Columns| (it.rows, it.parts[1].len() + it.parts[2].len());
+            let better = |it: &Columns| {
+                merits(&columns) > merits(it) || merits(&columns) == merits(it) && columns.width > it.width
+            };
+            if best.as_ref().is_none_or(better) {
+                best = Some(columns);
+            }
+        }
+    }
+    best
+}
+
+/// Returns the places where a gutter may run: right of a piece, with another beyond.
+fn gutters(boxes: &[Extent], region: &[usize], height: f32) -> Vec<f32> {
+    let reach = GUTTER * height;
+    let mut ends: Vec<f32> = region.iter().map(|at| boxes[*at].right + reach / 2.0).collect();
+    ends.sort_by(f32::total_cmp);
+    ends.dedup_by(|a, b| (*a - *b).abs() < reach / 2.0);
+    let last = region.iter().map(|at| boxes[*at].left).fold(f32::NEG_INFINITY, f32::max);
+    ends.retain(|it| *it < last);
+    // On a page with very many edges every so-manieth stands for its neighbours.
+    let stride = ends.len().div_ceil(MAX_GUTTERS).max(1);
+    ends.into_iter().step_by(stride).collect()
+}
+
+/// What a gutter does to a region.
+struct Gutter {
+    at: f32,
+    /// Pieces that run across it and end the columns.
+    crossing: Vec<usize>,
+    /// Pieces that run across it with text on either side: captions and pictures that the columns flow around.
+    insets: Vec<usize>,
+}
+
+impl Gutter {
+    fn new(boxes: &[Extent], region: &[usize], at: f32, height: f32) -> Gutter {
+        let slack = SLACK * height;
+        let crosses = |it: &&usize| boxes[**it].left < at - slack && boxes[**it].right > at + slack;
+        let (crossing, others): (Vec<usize>, Vec<usize>) = region.iter().partition(crosses);
+        let beside = |piece: &Extent, other: &Extent| {
+            other.bottom.min(piece.bottom) - other.top.max(piece.top) >= ROW_OVERLAP * piece.height()
+        };
+        let flowed_around = |it: &usize| {
+            let piece = &boxes[*it];
+            let mut neighbours = others.iter().map(|at| &boxes[*at]).filter(|other| beside(piece, other));
+            let left = neighbours.clone().any(|it| it.right <= piece.left);
+            left && neighbours.any(|it| it.left >= piece.right)
+        };
+        let (insets, crossing) = crossing.into_iter().partition(flowed_around);
+        Gutter { at, crossing, insets }
+    }
+
+    /// Returns the stretches from top to bottom in which nothing ends the columns.
+    fn bands(&self, boxes: &[Extent]) -> Vec<(f32, f32)> {
+        let mut edges: Vec<f32> = self.crossing.iter().map(|it| boxes[*it].middle()).collect();
+        edges.extend([f32::NEG_INFINITY, f32::INFINITY]);
+        edges.sort_by(f32::total_cmp);
+        edges.windows(2).map(|pair| (pair[0], pair[1])).collect()
+    }
+
+    /// Takes the region apart, if the gutter parts two columns of running text in the band.
+    fn columns(&self, boxes: &[Extent], region: &[usize], band: (f32, f32), height: f32) -> Option<Columns> {
+        let inside = |at: &usize| boxes[*at].middle() > band.0 && boxes[*at].middle() < band.1;
+        let (insets, rest): (Vec<usize>, Vec<usize>) =
+            region.iter().filter(|it| inside(it)).partition(|it| self.insets.contains(it));
+        let (left, right): (Vec<usize>, Vec<usize>) =
+            rest.into_iter().partition(|at| boxes[*at].left + boxes[*at].right <= 2.0 * self.at);
+        if left.len() < COLUMN_ROWS || right.len() < COLUMN_ROWS {
+            return None;
+        }
+        // A few rows may reach beyond the edge of their column.
+        let start = quantile(right.iter().map(|at| boxes[*at].left), 0.1);
+        let end = quantile(left.iter().map(|at| boxes[*at].right), 0.9);
+        if start - end < GUTTER * height || !are_side_by_side(boxes, &left, &right) {
+            return None;
+        }
+        // A line through the ragged edge of a column crosses many of its rows.
+        let rows = running_rows(boxes, &left)?.min(running_rows(boxes, &right)?).checked_sub(insets.len())?;
+        let above = region.iter().filter(|at| boxes[**at].middle() <= band.0).copied().collect();
+        let below = region.iter().filter(|at| boxes[**at].middle() >= band.1).copied().collect();
+        Some(Columns { parts: [above, left, right, insets, below], rows, width: start - end })
+    }
+}
+
+/// Returns whether one of two groups of pieces lies beside the other, for at least half of the lower one.
+fn are_side_by_side(boxes: &[Extent], left: &[usize], right: &[usize]) -> bool {
+    let extent = |group: &[usize]| {
+        let top = group.iter().map(|at| boxes[*at].top).fold(f32::INFINITY, f32::min);
+        let bottom = group.iter().map(|at| boxes[*at].bottom).fold(f32::NEG_INFINITY, f32::max);
+        (top, bottom)
+    };
+    let (a, b) = (extent(left), extent(right));
+    a.1.min(b.1) - a.0.max(b.0) >= 0.5 * (a.1 - a.0).min(b.1 - b.0)
+}
+
+/// Returns the number of rows of a column of running text; `None` for anything else.
+fn running_rows(boxes: &[Extent], column: &[usize]) -> Option<usize> {
+    let rows = rows(boxes, column);
+    if rows.len() < COLUMN_ROWS {
+        return None;
+    }
+    let left = column.iter().map(|at| boxes[*at].left).fold(f32::INFINITY, f32::min);
+    let right = column.iter().map(|at| boxes[*at].right).fold(f32::NEG_INFINITY, f32::max);
+    let characters = median(rows.iter().map(|row| row.iter().map(|at| boxes[*at].characters as f32).sum::<f32>()));
+    let filled = median(rows.iter().map(|row| row.iter().map(|at| boxes[*at].right - boxes[*at].left).sum::<f32>()));
+    let count = |of: fn(&Extent) -> usize| column.iter().map(|at| of(&boxes[*at])).sum::<usize>() as f32;
+    let labels = rows.iter().filter(|row| row.iter().any(|at| boxes[*at].has_label)).count() as f32;
+    let running = characters >= COLUMN_CHARACTERS as f32
+        && filled >= COLUMN_FILL * (right - left)
+        && count(|it| it.letters) >= LETTERS * count(|it| it.characters)
+        && labels < LABELS * rows.len() as f32;
+    running.then_some(rows.len())
+}
+
+/// Groups pieces into rows, from top to bottom, each from left to right.
+///
+/// A piece joins the row whose last piece it overlaps most, so that a row may bend with the paper.
+fn rows(boxes: &[Extent], region: &[usize]) -> Vec<Vec<usize>> {
+    let mut sorted = region.to_vec();
+    sorted.sort_by(|a, b| boxes[*a].left.total_cmp(&boxes[*b].left).then(a.cmp(b)));
+    let mut rows: Vec<Vec<usize>> = Vec::new();
+    for at in sorted {
+        let overlap = |row: &Vec<usize>| {
+            let (last, piece) = (boxes[row[row.len() - 1]], boxes[at]);
+            let shared = last.bottom.min(piece.bottom) - last.top.max(piece.top);
+            // Pieces that lie over each other are different lines of a narrow place.
+            let apart = piece.left - last.right > -0.5 * (last.right - last.left).min(piece.right - piece.left);
+            if apart { shared / last.height().min(piece.height()).max(1.0) } else { 0.0 }
+        };
+        let best = rows.iter().map(overlap).enumerate().max_by(|a, b| a.1.total_cmp(&b.1));
+        match best.filter(|it| it.1 >= ROW_OVERLAP) {
+            Some((row, _)) => rows[row].push(at),
+            None => rows.push(vec![at]),
+        }
+    }
+    rows.sort_by(|a, b| middle(boxes, a).total_cmp(&middle(boxes, b)));
+    rows
+}
+
+fn middle(boxes: &[Extent], row: &[usize]) -> f32 {
+    row.iter().map(|at| boxes[*at].middle()).sum::<f32>() / row.len() as f32
+}
+
+fn usual_distance(boxes: &[Extent], rows: &[Vec<usize>]) -> f32 {
+    median(rows.windows(2).map(|pair| middle(boxes, &pair[1]) - middle(boxes, &pair[0])))
+}
+
+fn parts(boxes: &[Extent], above: &[usize], below: &[usize], usual: f32) -> bool {
+    let height = |row: &[usize]| median(row.iter().map(|at| boxes[*at].height()));
+    let (a, b) = (height(above), height(below));
+    let distance = middle(boxes, below) - middle(boxes, above);
+    distance > PARAGRAPH_GAP * usual || a.max(b) > OTHER_SIZE * a.min(b)
+}
+
+/// Returns the median, 0 of nothing.
+fn median(values: impl Iterator<Item = f32>) -> f32 {
+    quantile(values, 0.5)
+}
+
+fn quantile(values: impl Iterator<Item = f32>, share: f32) -> f32 {
+    let mut values: Vec<f32> = values.collect();
+    values.sort_by(f32::total_cmp);
+    values.get((values.len() as f32 * share) as usize).copied().unwrap_or(0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A page drawn in letters, 10 x 20 pixels each; two blanks part pieces. Returns the rows as they are read.
+    fn check(page: &str, expect: &[&str]) {
+        let mut boxes = Vec::new();
+        let mut texts = Vec::new();
+        for (line, text) in page.lines().enumerate() {
+            let mut from = 0;
+            for part in text.split("  ") {
+                let skipped = part.len() - part.trim_start().len();
+                let words = part.trim();
+                if !words.is_empty() {
+                    let left = (from + skipped) as f32 * 10.0;
+                    let (top, right) = (line as f32 * 20.0, left + words.len() as f32 * 10.0);
+                    boxes.push(Extent { left, top, right, bottom: top + 18.0, ..Extent::default() }.with_text(words));
+                    texts.push(words);
+                }
+                from += part.len() + 2;
+            }
+        }
+        let rows = order(&boxes);
+        let read: Vec<String> =
+            rows.iter().map(|row| row.pieces.iter().map(|at| texts[*at]).collect::<Vec<_>>().join(" ")).collect();
+        assert_eq!(read, expect);
+    }
+
+    #[test]
+    fn two_columns_are_read_one_after_the_other() {
+        check(
+            "The tide gauge at the   storm had torn away in\n\
+             end of the pier was     the night. Nobody had\n\
+             found bent, and its     seen it happen, and the\n\
+             cable, which the        keeper was asleep.",
+            &[
+                "The tide gauge at the",
+                "end of the pier was",
+                "found bent, and its",
+                "cable, which the",
+                "storm had torn away in",
+                "the night. Nobody had",
+                "seen it happen, and the",
+                "keeper was asleep.",
+            ],
+        );
+    }
+
+    #[test]
+    fn what_spans_the_columns_comes_before_and_after_them() {
+        check(
+            "A heading that runs across the whole page\n\
+             the first column with   the second column with\n\
+             some rows of running    some more rows of text\n\
+             text in its lines       in every line of it\n\
+             and then one more       and after it the end\n\
+             A footer that runs across the whole page too",
+            &[
+                "A heading that runs across the whole page",
+                "the first column with",
+                "some rows of running",
+                "text in its lines",
+                "and then one more",
+                "the second column with",
+                "some more rows of text",
+                "in every line of it",
+                "and after it the end",
+                "A footer that runs across the whole page too",
+            ],
+        );
+    }
+
+    #[test]
+    fn three_columns_are_read_from_left_to_right() {
+        check(
+            "first column of it   second column it is   third column at last\n\
+             goes on like this    goes on like that     goes on like those\n\
+             and has four rows    and has four rows     and has four rows\n\
+             until it is done.    until it is done.     until it is done.",
+            &[
+                "first column of it",
+                "goes on like this",
+                "and has four rows",
+                "until it is done.",
+                "second column it is",
+                "goes on like that",
+                "and has four rows",
+                "until it is done.",
+                "third column at last",
+                "goes on like those",
+                "and has four rows",
+                "until it is done.",
+            ],
+        );
+    }
+
+    #[test]
+    fn columns_flow_around_a_caption_which_comes_after_them() {
+        check(
+            "the left column begins up here   and the right one begins there\n\
+             and is as wide as the other is   with as many rows as the other\n\
+             until it is    A picture of the sea     squeezed by one\n\
+             squeezed by    which nobody painted     caption in them\n\
+             and then goes on down the page   and then goes on all the same\n\
+             with more rows of running text   as if nothing had been there",
+            &[
+                "the left column begins up here",
+                "and is as wide as the other is",
+                "until it is",
+                "squeezed by",
+                "and then goes on down the page",
+                "with more rows of running text",
+                "and the right one begins there",
+                "with as many rows as the other",
+                "squeezed by one",
+                "caption in them",
+                "and then goes on all the same",
+                "as if nothing had been there",
+                "A picture of the sea",
+                "which nobody painted",
+            ],
+        );
+    }
+
+    #[test]
+    fn columns_that_lean_a_little_are_columns() {
+        let mut boxes = Vec::new();
+        for row in 0..8 {
+            let (shift, top) = (2.0 * row as f32, 22.0 * row as f32);
+            let piece = |left: f32| {
+                let extent = Extent { left: left - shift, top, right: left - shift + 300.0, ..Extent::default() };
+                Extent { bottom: top + 20.0, ..extent }.with_text("words in a column of text")
+            };
+            boxes.extend([piece(20.0), piece(330.0)]);
+        }
+        let read: Vec<usize> = order(&boxes).into_iter().flat_map(|it| it.pieces).collect();
+        assert_eq!(read, [0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15]);
+    }
+
+    #[test]
+    fn a_receipt_is_read_row_by_row() {
+        check(
+            "FISH AND TWO SIDE DISHES      12.50\n\
+             A POT OF TEA FOR THREE         4.20\n\
+             TOTAL OF BOTH WITH TAX        16.70\n\
+             CASH AS GIVEN BY GUEST        20.00",
+            &[
+                "FISH AND TWO SIDE DISHES 12.50",
+                "A POT OF TEA FOR THREE 4.20",
+                "TOTAL OF BOTH WITH TAX 16.70",
+                "CASH AS GIVEN BY GUEST 20.00",
+            ],
+        );
+    }
+
+    #[test]
+    fn the_head_of_an_invoice_is_read_row_by_row() {
+        check(
+            "Bill to: Salt and Sons     Date: 3 March 2025\n\
+             Place: The Long Quay 4     Number: SF-2025-04\n\
+             Order: by telephone        Terms: thirty days\n\
+             Agent: Hedda Lindqvist     Page: one out of two",
+            &[
+                "Bill to: Salt and Sons Date: 3 March 2025",
+                "Place: The Long Quay 4 Number: SF-2025-04",
+                "Order: by telephone Terms: thirty days",
+                "Agent: Hedda Lindqvist Page: one out of two",
+            ],
+        );
+    }
+
+    #[test]
+    fn a_wide_gap_begins_a_paragraph() {
+        let row = |top: f32| Extent { left: 0.0, top, right: 90.0, bottom: top + 10.0, ..Extent::default() };
+        let blocks: Vec<u32> =
+            order(&[row(0.0), row(12.0), row(24.0), row(60.0), row(72.0)]).iter().map(|it| it.block).collect();
+        assert_eq!(blocks, [0, 0, 0, 1, 1]);
+    }
+
+    #[test]
+    fn nothing_has_no_order() {
+        assert!(order(&[]).is_empty());
+    }
+}

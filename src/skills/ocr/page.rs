@@ -1,0 +1,199 @@
+//! The lines of a page in reading order, and the blocks that the rest of the house works with.
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::{Anchor, Block, BlockKind};
+use crate::skills::ocr::detect;
+use crate::skills::ocr::layout::{self, Extent};
+use crate::skills::ocr::slab::{Point, Slab};
+use crate::skills::ocr::turning::Piece;
+
+/// A piece that was read with less confidence is no text but a picture or a speck.
+const MIN_CONFIDENCE: f32 = 0.5;
+
+/// A rectangle on the page as it is displayed: fractions of its width and height, 0 at the left and at the top.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Region {
+    /// Left edge.
+    pub left: f32,
+    /// Upper edge.
+    pub top: f32,
+    /// Right edge.
+    pub right: f32,
+    /// Lower edge.
+    pub bottom: f32,
+}
+
+impl Region {
+    /// Returns the smallest region that covers both.
+    #[must_use]
+    pub fn union(self, other: Region) -> Region {
+        Region {
+            left: self.left.min(other.left),
+            top: self.top.min(other.top),
+            right: self.right.max(other.right),
+            bottom: self.bottom.max(other.bottom),
+        }
+    }
+}
+
+/// A line of text. Words far apart in one row, as on a receipt, are one line.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OcrLine {
+    /// What it says; never empty.
+    pub text: String,
+    /// Mean probability of its characters, 0.5 to 1.
+    pub confidence: f32,
+    /// Where it stands, on the page as it was given, before any turning.
+    pub region: Region,
+    /// Number of its paragraph, from 0 in reading order.
+    pub block: u32,
+    /// The pieces it is made of, left to right, each with its own place: their distances tell columns of a table.
+    pub parts: Vec<(String, Region)>,
+}
+
+/// What was read on a page.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct OcrPage {
+    /// Its lines in reading order.
+    pub lines: Vec<OcrLine>,
+    /// How far the page was turned clockwise before it was read: 0, 90, 180 or 270.
+    pub rotation_degrees: u16,
+    /// Width of the picture in pixels, as given.
+    pub width: u32,
+    /// Height of the picture in pixels, as given.
+    pub height: u32,
+}
+
+impl OcrPage {
+    /// Returns the lines, each ended by a line break, with a blank line between paragraphs.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        let mut block = 0;
+        for line in &self.lines {
+            if line.block != block {
+                text.push('\n');
+                block = line.block;
+            }
+            text.push_str(&line.text);
+            text.push('\n');
+        }
+        text
+    }
+
+    /// Returns the paragraphs as blocks of page `page` (1-based, where there are pages), each with its region. Words that
+    /// were divided at the end of a line are whole again.
+    pub fn to_blocks(&self, page: Option<u32>) -> Vec<(Block, Region)> {
+        let mut blocks: Vec<(Block, Region)> = Vec::new();
+        for lines in self.lines.chunk_by(|a, b| a.block == b.block) {
+            let mut text = String::new();
+            for line in lines {
+                append(&mut text, &line.text);
+            }
+            let region = lines.iter().map(|it| it.region).reduce(Region::union).unwrap_or_default();
+            let anchor = Anchor { page, ..Anchor::default() };
+            blocks.push((Block { kind: BlockKind::Paragraph, text, anchor }, region));
+        }
+        blocks
+    }
+}
+
+/// Adds a line to a paragraph. A hyphen between small letters at the end of a line is taken for a divided word.
+fn append(text: &mut String, line: &str) {
+    let divided = text.strip_suffix('-').is_some_and(|it| it.ends_with(char::is_lowercase));
+    if divided && line.starts_with(char::is_lowercase) {
+        text.pop();
+    } else if !text.is_empty() {
+        text.push('\n');
+    }
+    text.push_str(line);
+}
+
+/// Puts the pieces of a picture in order.
+pub(crate) fn assemble(mut pieces: Vec<Piece>, width: u32, height: u32) -> OcrPage {
+    pieces.retain(|it| !it.reading.text.is_empty() && it.reading.confidence >= MIN_CONFIDENCE);
+    let along = direction(&pieces);
+    let boxes: Vec<Extent> = pieces.iter().map(|it| upright(it, along)).collect();
+    let lines = layout::order(&boxes).into_iter().map(|row| {
+        let parts: Vec<&Piece> = row.pieces.iter().map(|at| &pieces[*at]).collect();
+        let texts: Vec<&str> = parts.iter().map(|it| it.reading.text.as_str()).collect();
+        let characters = |it: &Piece| it.reading.text.chars().count() as f32;
+        let total: f32 = parts.iter().map(|it| characters(it)).sum();
+        let sum: f32 = parts.iter().map(|it| characters(it) * it.reading.confidence).sum();
+        let regions = parts.iter().map(|it| region(it.slab, width, height));
+        OcrLine {
+            text: texts.join(" "),
+            confidence: sum / total,
+            region: regions.reduce(Region::union).unwrap_or_default(),
+            block: row.block,
+            parts: parts.iter().map(|it| (it.reading.text.clone(), region(it.slab, width, height))).collect(),
+        }
+    });
+    OcrPage { lines: lines.collect(), rotation_degrees: rotation(along), width, height }
+}
+
+/// Returns the direction in which most of the page is read.
+fn direction(pieces: &[Piece]) -> Point {
+    let mut quarters = [0.0; 4];
+    for piece in pieces {
+        quarters[quarter(piece.slab.along)] += piece.slab.length;
+    }
+    let most = (0..4).rev().max_by(|a, b| quarters[*a].total_cmp(&quarters[*b])).unwrap_or(0);
+    let mut along = detect::direction(
+        &pieces
+            .iter()
+            .filter(|it| quarter(it.slab.along) == most)
+            .map(|it| Slab { along: turn(it.slab.along, (4 - most) % 4), ..it.slab })
+            .collect::<Vec<_>>(),
+    );
+    along = turn(along, most);
+    along
+}
+
+/// Turns a direction clockwise by quarters.
+fn turn(along: Point, quarters: usize) -> Point {
+    (0..quarters).fold(along, |it, _| it.clockwise())
+}
+
+/// Returns how many quarter turns clockwise a direction is from the right.
+fn quarter(along: Point) -> usize {
+    match (along.x.abs() >= along.y.abs(), along.x >= 0.0, along.y >= 0.0) {
+        (true, true, _) => 0,
+        (true, false, _) => 2,
+        (false, _, true) => 1,
+        (false, _, false) => 3,
+    }
+}
+
+/// Returns by how much the page must be turned clockwise to be upright.
+fn rotation(along: Point) -> u16 {
+    [0, 270, 180, 90][quarter(along)]
+}
+
+/// Returns the box of a piece on the page turned upright and straight.
+fn upright(piece: &Piece, along: Point) -> Extent {
+    let slab = piece.slab;
+    let (x, y) = (slab.centre.dot(along), slab.centre.dot(along.clockwise()));
+    // A piece that runs across the page lies crosswise.
+    let across = slab.along.dot(along).abs() < 0.5;
+    let (length, height) = if across { (slab.height, slab.length) } else { (slab.length, slab.height) };
+    Extent {
+        left: x - length / 2.0,
+        top: y - height / 2.0,
+        right: x + length / 2.0,
+        bottom: y + height / 2.0,
+        ..Extent::default()
+    }
+    .with_text(&piece.reading.text)
+}
+
+fn region(slab: Slab, width: u32, height: u32) -> Region {
+    let [left, top, right, bottom] = slab.bounds();
+    let fraction = |at: f32, extent: u32| (at / extent.max(1) as f32).clamp(0.0, 1.0);
+    Region {
+        left: fraction(left, width),
+        top: fraction(top, height),
+        right: fraction(right, width),
+        bottom: fraction(bottom, height),
+    }
+}

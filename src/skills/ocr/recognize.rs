@@ -1,0 +1,263 @@
+//! What a piece of text says: the recognition network over upright strips, one strip at a time on each thread.
+//!
+//! No strip is padded or batched with others, so none can change the reading of another, and nothing is computed in
+//! vain. Which way up a strip is belongs to [`super::turning`].
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use image::RgbImage;
+use ort::session::Session;
+use ort::value::TensorRef;
+
+use crate::error::{Error, ErrorCode, Result};
+use crate::skills::ocr::slab::{Point, Slab};
+
+/// Height of a strip: the network knows no other.
+const HEIGHT: usize = 48;
+/// Widths are multiples of this: one character step of the network.
+const STEP: usize = 8;
+/// Narrowest strip.
+const MIN_WIDTH: usize = 48;
+/// Widest strip: some four hundred characters. What is longer is squeezed.
+const MAX_WIDTH: usize = 4_096;
+/// Key of the alphabet in the metadata of the model, one character a line.
+const ALPHABET_KEY: &str = "character";
+/// Class that means "no character here".
+const BLANK: usize = 0;
+
+/// What was read.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Reading {
+    pub(crate) text: String,
+    /// Mean probability of its characters, 0 to 1; 0 when there are none.
+    pub(crate) confidence: f32,
+}
+
+/// The recognition network, one session for each thread.
+pub(crate) struct Recognizer {
+    lanes: Vec<Lane>,
+    alphabet: Vec<String>,
+}
+
+struct Lane {
+    session: Session,
+    tensor: Vec<f32>,
+}
+
+impl Recognizer {
+    /// Takes the sessions of one model, at least one.
+    pub(crate) fn new(sessions: Vec<Session>) -> Result<Recognizer> {
+        let not_ours = |what: &str| {
+            Error::new(ErrorCode::FailedPrecondition, format!("the text recognition model {what}"))
+                .hint("run `vic models pull ppocr`")
+        };
+        let first = sessions.first().ok_or_else(|| Error::internal("text recognition needs a thread"))?;
+        let alphabet = first.metadata().ok().and_then(|it| it.custom(ALPHABET_KEY));
+        let alphabet = alphabet.ok_or_else(|| not_ours("does not name its characters"))?;
+        // Class 0 is the blank, the last one a space.
+        let mut letters = vec![String::new()];
+        letters.extend(alphabet.split('\n').map(str::to_string));
+        if letters.last().is_some_and(String::is_empty) {
+            letters.pop();
+        }
+        letters.push(" ".into());
+        let lanes = sessions.into_iter().map(|session| Lane { session, tensor: Vec::new() }).collect();
+        Ok(Recognizer { lanes, alphabet: letters })
+    }
+
+    /// Reads the pieces of a picture, each in its direction; the readings come in the order of the pieces.
+    pub(crate) fn read(&mut self, picture: &RgbImage, slabs: &[Slab]) -> Result<Vec<Reading>> {
+        // The widest first, so that no thread ends long after the others.
+        let mut order: Vec<usize> = (0..slabs.len()).collect();
+        order.sort_by_key(|at| std::cmp::Reverse(width(slabs[*at])));
+        let next = AtomicUsize::new(0);
+        let alphabet = &self.alphabet;
+        let work = |lane: &mut Lane| -> Result<Vec<(usize, Reading)>> {
+            let mut read = Vec::new();
+            while let Some(&at) = order.get(next.fetch_add(1, Ordering::Relaxed)) {
+                read.push((at, lane.read(picture, slabs[at], alphabet)?));
+            }
+            Ok(read)
+        };
+        let lanes = self.lanes.len().min(slabs.len());
+        let parts: Vec<Result<Vec<(usize, Reading)>>> = std::thread::scope(|scope| {
+            let (first, others) = match self.lanes[..lanes].split_first_mut() {
+                Some(it) => it,
+                None => return Vec::new(),
+            };
+            let others: Vec<_> = others.iter_mut().map(|lane| scope.spawn(|| work(lane))).collect();
+            let mut parts = vec![work(first)];
+            let panicked = || Err(Error::internal("text recognition panicked"));
+            parts.extend(others.into_iter().map(|it| it.join().unwrap_or_else(|_| panicked())));
+            parts
+        });
+        let mut readings = vec![Reading::default(); slabs.len()];
+        for part in parts {
+            for (at, reading) in part? {
+                readings[at] = reading;
+            }
+        }
+        Ok(readings)
+    }
+}
+
+impl Lane {
+    fn read(&mut self, picture: &RgbImage, slab: Slab, alphabet: &[String]) -> Result<Reading> {
+        let failed = |error: ort::Error| Error::internal(format!("text recognition failed: {error}"));
+        let width = width(slab);
+        fill(&mut self.tensor, picture, slab, width);
+        let input = TensorRef::from_array_view(([1, 3, HEIGHT, width], self.tensor.as_slice())).map_err(failed)?;
+        let outputs = self.session.run(ort::inputs![input]).map_err(failed)?;
+        let (shape, values) = outputs[0].try_extract_tensor::<f32>().map_err(failed)?;
+        let classes = shape.iter().last().map_or(0, |it| it.unsigned_abs() as usize);
+        if classes != alphabet.len() {
+            return Err(Error::new(
+                ErrorCode::FailedPrecondition,
+                format!("the text recognition model has {classes} classes for {} characters", alphabet.len()),
+            ));
+        }
+        Ok(spell(values, alphabet))
+    }
+}
+
+/// Returns the width of the strip of a piece.
+fn width(slab: Slab) -> usize {
+    let width = (HEIGHT as f32 * slab.aspect()).ceil() as usize;
+    width.next_multiple_of(STEP).clamp(MIN_WIDTH, MAX_WIDTH)
+}
+
+/// Writes a piece into the tensor: upright, [`HEIGHT`] high, blue, green, red, each -1 to 1.
+///
+/// Where the picture is finer than the strip, each value is the mean of several samples.
+fn fill(tensor: &mut Vec<f32>, picture: &RgbImage, slab: Slab, width: usize) {
+    let plane = HEIGHT * width;
+    tensor.clear();
+    tensor.resize(3 * plane, 0.0);
+    let down = slab.along.clockwise();
+    let (step_x, step_y) = (slab.length / width as f32, slab.height / HEIGHT as f32);
+    let samples = |step: f32| (step.round() as usize).clamp(1, 8);
+    let (columns, rows) = (samples(step_x), samples(step_y));
+    let share = 1.0 / (columns * rows) as f32;
+    let corner = slab.centre.plus(slab.along.scaled(-slab.length / 2.0)).plus(down.scaled(-slab.height / 2.0));
+    for y in 0..HEIGHT {
+        for x in 0..width {
+            let mut sum = [0.0; 3];
+            for row in 0..rows {
+                let across = (y as f32 + (row as f32 + 0.5) / rows as f32) * step_y;
+                for column in 0..columns {
+                    let ahead = (x as f32 + (column as f32 + 0.5) / columns as f32) * step_x;
+                    let at = corner.plus(slab.along.scaled(ahead)).plus(down.scaled(across));
+                    let colour = sample(picture, at);
+                    sum.iter_mut().zip(colour).for_each(|(sum, it)| *sum += it);
+                }
+            }
+            for (channel, value) in sum.into_iter().rev().enumerate() {
+                tensor[channel * plane + y * width + x] = value * share / 127.5 - 1.0;
+            }
+        }
+    }
+}
+
+/// Returns the colour at a point between pixels; beyond the edge, that of the edge.
+fn sample(picture: &RgbImage, at: Point) -> [f32; 3] {
+    let (right, bottom) = (picture.width() as i32 - 1, picture.height() as i32 - 1);
+    let (x, y) = (at.x - 0.5, at.y - 0.5);
+    let (left, top) = (x.floor(), y.floor());
+    let (ahead, below) = (x - left, y - top);
+    let (left, top) = (left as i32, top as i32);
+    let row = picture.width() as usize * 3;
+    let raw = picture.as_raw();
+    let place = |x: i32, y: i32| y.clamp(0, bottom) as usize * row + 3 * x.clamp(0, right) as usize;
+    let places = [place(left, top), place(left + 1, top), place(left, top + 1), place(left + 1, top + 1)];
+    let weights = [(1.0 - ahead) * (1.0 - below), ahead * (1.0 - below), (1.0 - ahead) * below, ahead * below];
+    let mut colour = [0.0; 3];
+    for (place, weight) in places.into_iter().zip(weights) {
+        colour.iter_mut().zip(&raw[place..place + 3]).for_each(|(sum, it)| *sum += weight * f32::from(*it));
+    }
+    colour
+}
+
+/// Spells out the likeliest class of each step: repeats are one character, blanks none.
+fn spell(values: &[f32], alphabet: &[String]) -> Reading {
+    let mut text = String::new();
+    let (mut sum, mut count, mut last) = (0.0, 0u32, BLANK);
+    for step in values.chunks_exact(alphabet.len()) {
+        let (class, probability) = likeliest(step);
+        if class != BLANK && class != last {
+            text.push_str(&alphabet[class]);
+            sum += probability;
+            count += 1;
+        }
+        last = class;
+    }
+    Reading { text: text.trim().to_string(), confidence: if count == 0 { 0.0 } else { sum / count as f32 } }
+}
+
+fn likeliest(step: &[f32]) -> (usize, f32) {
+    // Probabilities sum to 1: most steps are over at their first class.
+    if step[BLANK] > 0.5 {
+        return (BLANK, step[BLANK]);
+    }
+    let mut lanes = [0.0f32; 16];
+    let chunks = step.chunks_exact(16);
+    let rest = chunks.remainder().iter().copied().fold(0.0, f32::max);
+    for chunk in chunks {
+        lanes.iter_mut().zip(chunk).for_each(|(most, it)| *most = if *it > *most { *it } else { *most });
+    }
+    let most = lanes.into_iter().fold(rest, f32::max);
+    (step.iter().position(|it| *it == most).unwrap_or(BLANK), most)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(steps: &[(usize, f32)], expect: &str, confidence: f32) {
+        let alphabet: Vec<String> = ["", "a", "b", " "].map(String::from).to_vec();
+        let mut values = Vec::new();
+        for (class, probability) in steps {
+            let mut step = [(1.0 - probability) / 3.0; 4];
+            step[*class] = *probability;
+            values.extend(step);
+        }
+        let reading = spell(&values, &alphabet);
+        assert_eq!(reading.text, expect);
+        assert!((reading.confidence - confidence).abs() < 1e-5, "{reading:?}");
+    }
+
+    #[test]
+    fn repeats_are_one_character_unless_a_blank_parts_them() {
+        check(&[(1, 0.9), (1, 0.8), (0, 0.9), (1, 0.7), (2, 0.5)], "aab", 0.7);
+        check(&[(0, 0.9), (0, 0.4)], "", 0.0);
+        check(&[(3, 0.9), (1, 0.9), (3, 0.9), (2, 0.9), (3, 0.9)], "a b", 0.9);
+    }
+
+    #[test]
+    fn a_strip_shows_the_piece_upright_whatever_its_direction() {
+        // A white square whose left half is red, read upwards: red lies at the beginning when read from left to right
+        // and on top when read upwards.
+        let mut picture = RgbImage::from_pixel(100, 100, image::Rgb([255; 3]));
+        for (x, _, pixel) in picture.enumerate_pixels_mut() {
+            if x < 50 {
+                pixel.0 = [255, 0, 0];
+            }
+        }
+        let slab = Slab { centre: Point::new(50.0, 50.0), along: Point::new(1.0, 0.0), length: 96.0, height: 96.0 };
+        let blue = |slab: Slab, x: usize, y: usize| {
+            let mut tensor = Vec::new();
+            fill(&mut tensor, &picture, slab, 48);
+            tensor[y * 48 + x]
+        };
+        assert_eq!((blue(slab, 5, 24), blue(slab, 42, 24)), (-1.0, 1.0));
+        assert_eq!((blue(slab.reversed(), 5, 24), blue(slab.reversed(), 42, 24)), (1.0, -1.0));
+        assert_eq!((blue(slab.upended(), 24, 5), blue(slab.upended(), 24, 42)), (-1.0, 1.0));
+    }
+
+    #[test]
+    fn a_point_outside_has_the_colour_of_the_edge() {
+        let picture = RgbImage::from_fn(2, 1, |x, _| image::Rgb([x as u8 * 100; 3]));
+        assert_eq!(sample(&picture, Point::new(-9.0, -9.0)), [0.0; 3]);
+        assert_eq!(sample(&picture, Point::new(9.0, 9.0)), [100.0; 3]);
+        assert_eq!(sample(&picture, Point::new(1.0, 0.5)), [50.0; 3]);
+    }
+}

@@ -1,0 +1,195 @@
+//! A slab: the rectangle of one piece of text on the page, lying in any direction, and how it is found around points.
+
+/// A point or direction on the page: x to the right, y down, in pixels.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Point {
+    pub(crate) x: f32,
+    pub(crate) y: f32,
+}
+
+impl Point {
+    pub(crate) fn new(x: f32, y: f32) -> Point {
+        Point { x, y }
+    }
+
+    pub(crate) fn dot(self, other: Point) -> f32 {
+        self.x * other.x + self.y * other.y
+    }
+
+    /// The direction a quarter turn clockwise as seen on the page: down, for text that runs to the right.
+    pub(crate) fn clockwise(self) -> Point {
+        Point::new(-self.y, self.x)
+    }
+
+    pub(crate) fn scaled(self, factor: f32) -> Point {
+        Point::new(self.x * factor, self.y * factor)
+    }
+
+    pub(crate) fn plus(self, other: Point) -> Point {
+        Point::new(self.x + other.x, self.y + other.y)
+    }
+}
+
+/// The rectangle of one piece of text.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Slab {
+    /// Its middle.
+    pub(crate) centre: Point,
+    /// The direction in which it is read; length 1.
+    pub(crate) along: Point,
+    /// Its extent in that direction.
+    pub(crate) length: f32,
+    /// Its extent across.
+    pub(crate) height: f32,
+}
+
+impl Slab {
+    /// The same text, read from the other end.
+    pub(crate) fn reversed(self) -> Slab {
+        Slab { along: self.along.scaled(-1.0), ..self }
+    }
+
+    /// The same rectangle, read upwards.
+    pub(crate) fn upended(self) -> Slab {
+        let along = self.along.clockwise().scaled(-1.0);
+        Slab { along, length: self.height, height: self.length, ..self }
+    }
+
+    /// Length over height.
+    pub(crate) fn aspect(self) -> f32 {
+        self.length / self.height.max(1.0)
+    }
+
+    /// The same rectangle, larger by `margin` on each of its four sides.
+    pub(crate) fn grown(self, margin: f32) -> Slab {
+        Slab { length: self.length + 2.0 * margin, height: self.height + 2.0 * margin, ..self }
+    }
+
+    /// Returns left, top, right and bottom of what it covers of the page.
+    pub(crate) fn bounds(self) -> [f32; 4] {
+        let down = self.along.clockwise();
+        let x = (self.along.x * self.length).abs() / 2.0 + (down.x * self.height).abs() / 2.0;
+        let y = (self.along.y * self.length).abs() / 2.0 + (down.y * self.height).abs() / 2.0;
+        [self.centre.x - x, self.centre.y - y, self.centre.x + x, self.centre.y + y]
+    }
+}
+
+/// Returns the smallest rectangle around points in which text runs to the right, at most 45 degrees up or down.
+pub(crate) fn smallest_around(points: &[Point]) -> Slab {
+    let hull = hull(points);
+    let mut best: Option<Slab> = None;
+    for (at, from) in hull.iter().enumerate() {
+        let to = hull[(at + 1) % hull.len()];
+        let side = Point::new(to.x - from.x, to.y - from.y);
+        let length = side.dot(side).sqrt();
+        if length > 0.0 {
+            let slab = around(&hull, rightward(side.scaled(1.0 / length)));
+            if best.is_none_or(|it| slab.length * slab.height < it.length * it.height) {
+                best = Some(slab);
+            }
+        }
+    }
+    best.unwrap_or_else(|| around(&hull, Point::new(1.0, 0.0)))
+}
+
+/// Returns the rectangle around points for text that runs in the direction `along`.
+pub(crate) fn around(points: &[Point], along: Point) -> Slab {
+    let down = along.clockwise();
+    let span = |axis: Point| {
+        let places = points.iter().map(|it| it.dot(axis));
+        places.fold((f32::INFINITY, f32::NEG_INFINITY), |(low, high), it| (low.min(it), high.max(it)))
+    };
+    if points.is_empty() {
+        return Slab { centre: Point::default(), along, length: 0.0, height: 0.0 };
+    }
+    let ((left, right), (top, bottom)) = (span(along), span(down));
+    let centre = along.scaled((left + right) / 2.0).plus(down.scaled((top + bottom) / 2.0));
+    Slab { centre, along, length: right - left, height: bottom - top }
+}
+
+/// Turns a side of a rectangle into the one of its four directions that is nearest to the right.
+fn rightward(side: Point) -> Point {
+    let side = if side.x.abs() >= side.y.abs() { side } else { side.clockwise() };
+    if side.x < 0.0 { side.scaled(-1.0) } else { side }
+}
+
+/// Returns the convex hull, by Andrew's two chains.
+pub(crate) fn hull(points: &[Point]) -> Vec<Point> {
+    let mut sorted = points.to_vec();
+    sorted.sort_by(|a, b| a.x.total_cmp(&b.x).then(a.y.total_cmp(&b.y)));
+    sorted.dedup();
+    if sorted.len() < 3 {
+        return sorted;
+    }
+    let mut chain: Vec<Point> = Vec::with_capacity(sorted.len() + 1);
+    let turns_right = |a: Point, b: Point, c: Point| (b.x - a.x) * (c.y - a.y) - (b.y - a.y) * (c.x - a.x) <= 0.0;
+    let mut extend = |point: Point, floor: usize| {
+        while chain.len() >= floor + 2 && turns_right(chain[chain.len() - 2], chain[chain.len() - 1], point) {
+            chain.pop();
+        }
+        chain.push(point);
+        chain.len()
+    };
+    let mut length = 0;
+    for &point in &sorted {
+        length = extend(point, 0);
+    }
+    for &point in sorted.iter().rev().skip(1) {
+        extend(point, length - 1);
+    }
+    chain.pop();
+    chain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn corners(slab: Slab) -> Vec<Point> {
+        let (along, down) = (slab.along.scaled(slab.length / 2.0), slab.along.clockwise().scaled(slab.height / 2.0));
+        [(1.0, 1.0), (1.0, -1.0), (-1.0, -1.0), (-1.0, 1.0)]
+            .map(|(a, b)| slab.centre.plus(along.scaled(a)).plus(down.scaled(b)))
+            .to_vec()
+    }
+
+    fn check(degrees: f32, expect_degrees: f32, expect_length: f32) {
+        let angle = degrees.to_radians();
+        let along = Point::new(angle.cos(), angle.sin());
+        let slab = Slab { centre: Point::new(50.0, 40.0), along, length: 60.0, height: 10.0 };
+        let found = smallest_around(&corners(slab));
+        let got = found.along.y.atan2(found.along.x).to_degrees();
+        assert!((got - expect_degrees).abs() < 0.1, "{degrees}: {got}");
+        assert!((found.length - expect_length).abs() < 0.01, "{degrees}: {found:?}");
+        assert!((found.centre.x - 50.0).abs() < 0.01 && (found.centre.y - 40.0).abs() < 0.01, "{found:?}");
+    }
+
+    #[test]
+    fn the_smallest_rectangle_has_the_skew_of_its_line() {
+        check(0.0, 0.0, 60.0);
+        check(4.0, 4.0, 60.0);
+        check(-30.0, -30.0, 60.0);
+        check(180.0, 0.0, 60.0);
+    }
+
+    #[test]
+    fn a_line_that_runs_up_the_page_is_a_tall_rectangle() {
+        check(90.0, 0.0, 10.0);
+        check(-86.0, 4.0, 10.0);
+    }
+
+    #[test]
+    fn a_single_point_has_no_extent() {
+        let slab = smallest_around(&[Point::new(3.0, 4.0)]);
+        assert_eq!((slab.length, slab.height, slab.centre), (0.0, 0.0, Point::new(3.0, 4.0)));
+        assert_eq!(smallest_around(&[]).length, 0.0);
+    }
+
+    #[test]
+    fn upended_text_runs_up_and_the_rectangle_stays() {
+        let slab = Slab { centre: Point::new(9.0, 9.0), along: Point::new(1.0, 0.0), length: 4.0, height: 8.0 };
+        let upended = slab.upended();
+        assert_eq!((upended.along.x, upended.along.y, upended.length, upended.height), (0.0, -1.0, 8.0, 4.0));
+        assert_eq!(upended.bounds(), slab.bounds());
+        assert_eq!(slab.reversed().along, Point::new(-1.0, -0.0));
+    }
+}

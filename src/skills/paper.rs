@@ -1,0 +1,308 @@
+//! What runs inside the worker: pages of PDFs and pictures to a document.
+//!
+//! Every page is text with places first: out of the PDF where it has a text layer, by OCR where it is a picture. The same
+//! search for tables, facts and signatures then goes over both, see [`crate::skills::pdf::structure`]. Work stops before
+//! the time is up, with what there is; pages that were not reached are named in [`Document::pages_without_text`].
+
+use std::io::Cursor;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use image::RgbImage;
+use pdfium_render::prelude::{PdfDocument, PdfDocumentMetadataTagType, PdfPage, Pdfium};
+use pdfium_render::prelude::{PdfiumError, PdfiumInternalError};
+
+use crate::extract::{OcrTools, Purpose, SkillHandler, SkillInput, Tools, clean_text, failure, pdf_library};
+use crate::model::{Anchor, Block, BlockKind, Document, ExtractFailure, Reason, Region};
+use crate::skills::ocr::{Ocr, OcrPage, picture};
+use crate::skills::pdf::{self, Page, Piece};
+use crate::skills::{OCR_IMAGE, PDF_LAYOUT};
+
+/// The skills that a worker can run.
+pub const HANDLERS: &[SkillHandler] = &[
+    SkillHandler { name: PDF_LAYOUT, prepare, run: layout },
+    SkillHandler { name: OCR_IMAGE, prepare, run: pictures },
+];
+
+/// Pages whose layout is looked at: a page takes some milliseconds, a crafted file claims millions.
+const MOST_PAGES: u32 = 500;
+/// Pages that are listed as unread: the rest of a longer document is read when these are.
+const MOST_UNREAD: usize = 1_000;
+/// Narrower images are icons, rules and bullets.
+const SMALLEST_SIDE: u32 = 200;
+
+type Outcome = Result<Document, ExtractFailure>;
+
+/// The networks of this process, once they are loaded.
+static ENGINE: Mutex<Option<Ocr>> = Mutex::new(None);
+
+/// Loads the models ahead of the first file. If that fails, the job that needs them says why.
+fn prepare(tools: &Tools) {
+    if let Some(tools) = &tools.ocr {
+        load(&mut engine(), tools).ok();
+    }
+}
+
+fn engine() -> std::sync::MutexGuard<'static, Option<Ocr>> {
+    ENGINE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn load<'a>(engine: &'a mut Option<Ocr>, tools: &OcrTools) -> Result<&'a mut Ocr, ExtractFailure> {
+    match engine {
+        Some(ocr) => Ok(ocr),
+        None => {
+            let loaded = Ocr::load(&tools.runtime, &tools.models, tools.threads);
+            Ok(engine.insert(loaded.map_err(|error| failure(Reason::UnsupportedType, error.to_string()))?))
+        }
+    }
+}
+
+/// A document as it grows.
+struct Reading<'a> {
+    input: &'a SkillInput<'a>,
+    document: Document,
+    end: Instant,
+}
+
+/// A page that is a picture.
+enum Scan<'a> {
+    Pdf(PdfPage<'a>),
+    Image(&'a [u8]),
+}
+
+/// `pdf_layout`: what the layout of a PDF says beyond its text, and everything on pages that are pictures.
+fn layout(input: &SkillInput<'_>) -> Outcome {
+    let file = open(input)?;
+    let mut reading = Reading::new(input);
+    let pages = reading.count(&file);
+    let mut scans = Vec::new();
+    for number in reading.chosen(pages) {
+        if reading.is_late() {
+            reading.document.truncated = true;
+            break;
+        }
+        let Ok(page) = file.pages().get(number as i32 - 1) else { continue };
+        let seen = pdf::read(&page);
+        if seen.pieces.is_empty() && pdf::has_picture(&page) {
+            scans.push((number, Scan::Pdf(page)));
+        } else {
+            reading.add(Some(number), pdf::structure(&seen));
+        }
+    }
+    reading.scans(scans)?;
+    reading.finish(title(&file))
+}
+
+/// `ocr_image`: the text of pictures: image files, and PDF pages without a text layer.
+fn pictures(input: &SkillInput<'_>) -> Outcome {
+    let mut reading = Reading::new(input);
+    if !input.bytes.starts_with(b"%PDF") && !is_pdf_name(input.name) {
+        let pages = picture::pages(input.bytes);
+        if input.job.purpose == Purpose::UnreadText && !is_like_paper(input.bytes) {
+            return reading.finish(None);
+        }
+        reading.document.pages = (pages > 1).then_some(pages);
+        let scans = reading.chosen(pages).into_iter().map(|number| (number, Scan::Image(input.bytes))).collect();
+        reading.scans(scans)?;
+        return reading.finish(None);
+    }
+    let file = open(input)?;
+    let pages = reading.count(&file);
+    let mut scans = Vec::new();
+    for number in reading.chosen(pages) {
+        let Ok(page) = file.pages().get(number as i32 - 1) else { continue };
+        let wanted = input.job.purpose == Purpose::EveryText || (!pdf::has_text(&page) && pdf::has_picture(&page));
+        if wanted {
+            scans.push((number, Scan::Pdf(page)));
+        }
+    }
+    reading.scans(scans)?;
+    reading.finish(None)
+}
+
+fn is_pdf_name(name: &str) -> bool {
+    name.rsplit('.').next().is_some_and(|it| it.eq_ignore_ascii_case("pdf"))
+}
+
+fn open<'a>(input: &SkillInput<'a>) -> Result<PdfDocument<'a>, ExtractFailure> {
+    let library: Option<&'static Pdfium> = input.job.tools.pdfium.as_deref().and_then(pdf_library);
+    let library = library.ok_or_else(|| {
+        failure(Reason::UnsupportedType, "the PDF library is not installed; run `vic models pull pdfium`")
+    })?;
+    library.load_pdf_from_byte_slice(input.bytes, None).map_err(|error| match error {
+        PdfiumError::PdfiumLibraryInternalError(
+            PdfiumInternalError::PasswordError | PdfiumInternalError::SecurityError,
+        ) => failure(Reason::Encrypted, "needs a password"),
+        error => failure(Reason::Damaged, format!("PDF cannot be opened: {error:?}")),
+    })
+}
+
+fn title(file: &PdfDocument<'_>) -> Option<String> {
+    let tag = file.metadata().get(PdfDocumentMetadataTagType::Title)?;
+    Some(clean_text(tag.value()).trim().to_string()).filter(|it| !it.is_empty())
+}
+
+/// Says whether an image may be a page of paper: no photo out of a camera, no icon.
+fn is_like_paper(bytes: &[u8]) -> bool {
+    let reader = image::ImageReader::new(Cursor::new(bytes)).with_guessed_format().ok();
+    let Some((width, height)) = reader.and_then(|it| it.into_dimensions().ok()) else { return false };
+    let exif = exif::Reader::new().read_from_container(&mut Cursor::new(bytes));
+    let has = |tag| exif.as_ref().is_ok_and(|it| it.get_field(tag, exif::In::PRIMARY).is_some());
+    let photo = has(exif::Tag::Make) || has(exif::Tag::Model);
+    !photo && width.min(height) >= SMALLEST_SIDE
+}
+
+impl<'a> Reading<'a> {
+    fn new(input: &'a SkillInput<'a>) -> Reading<'a> {
+        let time = Duration::from_secs_f32(input.job.soft_seconds());
+        Reading { input, document: Document::default(), end: Instant::now() + time }
+    }
+
+    fn is_late(&self) -> bool {
+        Instant::now() >= self.end
+    }
+
+    fn count(&mut self, file: &PdfDocument<'_>) -> u32 {
+        let pages = u32::try_from(file.pages().len()).unwrap_or(0);
+        self.document.pages = Some(pages);
+        self.document.media_type = "application/pdf".to_string();
+        pages
+    }
+
+    /// The pages to look at, in order: those asked for, or the first of them all.
+    fn chosen(&mut self, pages: u32) -> Vec<u32> {
+        match &self.input.job.pages {
+            Some(wanted) => wanted.iter().copied().filter(|it| (1..=pages).contains(it)).collect(),
+            // The index comes back for the rest of a long document; a question does not.
+            None if self.input.job.purpose == Purpose::Question => {
+                self.document.truncated = pages > MOST_PAGES;
+                (1..=pages.min(MOST_PAGES)).collect()
+            }
+            None => (1..=pages.min(self.input.limits.pages)).collect(),
+        }
+    }
+
+    /// Reads pages that are pictures, as many as there is time for. The first and the last page come first: they say what
+    /// a paper is and who signed it.
+    fn scans(&mut self, mut scans: Vec<(u32, Scan<'_>)>) -> Result<(), ExtractFailure> {
+        if scans.is_empty() {
+            return Ok(());
+        }
+        if self.input.job.purpose == Purpose::Question {
+            scans = outside_in(scans);
+        }
+        let mut engine = engine();
+        let ocr = match &self.input.job.tools.ocr {
+            Some(tools) => Some(load(&mut engine, tools)?),
+            None => None,
+        };
+        let mut scans = scans.into_iter();
+        if let Some(ocr) = ocr {
+            while !self.is_late()
+                && let Some((number, scan)) = scans.next()
+            {
+                self.scan(ocr, number, &scan);
+            }
+            self.document.truncated |= scans.len() > 0;
+        }
+        self.document.pages_without_text = scans.map(|(number, _)| number).take(MOST_UNREAD).collect();
+        self.document.pages_without_text.sort_unstable();
+        Ok(())
+    }
+
+    /// Reads one picture. What cannot be read is a problem of that page alone.
+    fn scan(&mut self, ocr: &mut Ocr, number: u32, scan: &Scan<'_>) {
+        let picture: Result<RgbImage, String> = match scan {
+            Scan::Pdf(page) => pdf::render(page),
+            Scan::Image(bytes) => {
+                picture::decode(bytes, number - 1).map_err(|it| format!("{} {}", it.reason.name(), it.detail))
+            }
+        };
+        let read = picture.and_then(|picture| ocr.read(&picture).map_err(|error| error.to_string()));
+        let page = match scan {
+            Scan::Image(_) if self.document.pages.is_none() => None,
+            _ => Some(number),
+        };
+        match read {
+            Ok(read) => self.add_read(page, &read),
+            Err(error) => self.document.problems.push(format!("page {number} cannot be read: {}", error.trim())),
+        }
+    }
+
+    fn add_read(&mut self, page: Option<u32>, read: &OcrPage) {
+        let paragraphs = read.to_blocks(page).into_iter().map(|(block, region)| pdf::Found {
+            kind: block.kind,
+            text: block.text,
+            region: Region { left: region.left, top: region.top, right: region.right, bottom: region.bottom },
+        });
+        self.add(page, paragraphs.collect());
+        if self.input.job.purpose == Purpose::Question {
+            self.add(page, pdf::structure(&seen_by_ocr(read)));
+        }
+    }
+
+    fn add(&mut self, page: Option<u32>, found: Vec<pdf::Found>) {
+        self.document.blocks.extend(found.into_iter().map(|it| Block {
+            kind: it.kind,
+            text: it.text,
+            anchor: Anchor { page, region: Some(it.region), ..Anchor::default() },
+        }));
+    }
+
+    /// Sorts the pages, cuts what is too much, and gives the document its title: its own, or the first heading.
+    fn finish(mut self, title: Option<String>) -> Outcome {
+        let mut document = std::mem::take(&mut self.document);
+        document.blocks.retain(|it| !it.text.trim().is_empty());
+        document.blocks.sort_by_key(|it| it.anchor.page);
+        let mut bytes = 0;
+        let kept = document.blocks.iter().take_while(|it| {
+            bytes += it.text.len() as u64;
+            bytes <= self.input.limits.text_bytes
+        });
+        let kept = kept.count();
+        document.truncated |= kept < document.blocks.len();
+        document.blocks.truncate(kept);
+        let heading = || document.blocks.iter().find(|it| it.kind == BlockKind::Heading(1)).map(|it| it.text.clone());
+        document.title = title.or_else(heading);
+        Ok(document)
+    }
+}
+
+/// First, last, second, last but one and so on.
+fn outside_in<T>(items: Vec<T>) -> Vec<T> {
+    let mut items: std::collections::VecDeque<T> = items.into();
+    let mut ordered = Vec::with_capacity(items.len());
+    while let Some(first) = items.pop_front() {
+        ordered.push(first);
+        ordered.extend(items.pop_back());
+    }
+    ordered
+}
+
+/// The page as OCR saw it, turned upright: the search for structure expects lines that run to the right.
+fn seen_by_ocr(read: &OcrPage) -> Page {
+    let (width, height) = (read.width as f32, read.height as f32);
+    let quarter = usize::from(read.rotation_degrees / 90);
+    let (width, height) = if quarter % 2 == 0 { (width, height) } else { (height, width) };
+    let mut pieces = Vec::new();
+    for (text, region) in read.lines.iter().flat_map(|it| &it.parts) {
+        let region = Region { left: region.left, top: region.top, right: region.right, bottom: region.bottom };
+        let upright = (0..quarter).fold(region, |it, _| turn_clockwise(it));
+        let (top, bottom) = (upright.top * height, upright.bottom * height);
+        pieces.push(Piece {
+            text: text.clone(),
+            left: upright.left * width,
+            top,
+            right: upright.right * width,
+            bottom,
+            // A box reaches from the highest to the lowest letter, with some room.
+            size: (bottom - top) * 0.75,
+        });
+    }
+    Page { width, height, pieces, quarter_turns: quarter as u8, measured: false, ..Page::default() }
+}
+
+/// A rectangle on a page that is turned clockwise by a quarter.
+fn turn_clockwise(it: Region) -> Region {
+    Region { left: 1.0 - it.bottom, top: it.left, right: 1.0 - it.top, bottom: it.right }
+}

@@ -1,0 +1,59 @@
+//! Headings: short lines in larger letters than the text around them.
+
+use crate::model::BlockKind;
+use crate::skills::pdf::order::Row;
+use crate::skills::pdf::{Find, Page};
+
+/// Letters of a heading at most.
+const MOST_LETTERS: usize = 120;
+/// How much larger than the text a heading is at least, where the file says sizes.
+const LARGER: f32 = 1.15;
+/// The same where sizes are measured on a picture: boxes of words differ by their letters.
+const LARGER_ON_PICTURE: f32 = 1.6;
+
+/// Finds headings. The largest size on the page is level 1.
+pub(super) fn find(page: &Page, rows: &[Row], taken: &[bool]) -> Vec<Find> {
+    let Some(usual) = usual_size(page) else { return Vec::new() };
+    let least = usual * if page.measured { LARGER } else { LARGER_ON_PICTURE };
+    let alone = rows.iter().filter_map(|row| match row.pieces[..] {
+        [one] if !taken[one] => Some(one),
+        _ => None,
+    });
+    let headings: Vec<usize> = alone
+        .filter(|at| {
+            let piece = &page.pieces[*at];
+            let letters = piece.text.chars().filter(|it| it.is_alphabetic()).count();
+            piece.size >= least && letters >= 3 && piece.text.chars().count() <= MOST_LETTERS
+        })
+        .collect();
+    let mut sizes: Vec<i32> = headings.iter().map(|at| step(page.pieces[*at].size)).collect();
+    sizes.sort_unstable_by(|a, b| b.cmp(a));
+    sizes.dedup();
+    let heading = |at: usize| {
+        let piece = &page.pieces[at];
+        let level = sizes.iter().position(|it| *it == step(piece.size)).unwrap_or(0) + 1;
+        let kind = BlockKind::Heading(level.min(6) as u8);
+        Find { kind, text: piece.text.clone(), area: piece.clone(), pieces: vec![at] }
+    };
+    headings.into_iter().map(heading).collect()
+}
+
+/// Sizes that look the same are the same.
+fn step(size: f32) -> i32 {
+    (size * 2.0).round() as i32
+}
+
+/// The size in which most letters of the page are set.
+fn usual_size(page: &Page) -> Option<f32> {
+    let mut sizes: Vec<(f32, usize)> = page.pieces.iter().map(|it| (it.size, it.text.len())).collect();
+    sizes.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let total: usize = sizes.iter().map(|it| it.1).sum();
+    let mut letters = 0;
+    sizes
+        .into_iter()
+        .find(|it| {
+            letters += it.1;
+            letters * 2 >= total
+        })
+        .map(|it| it.0)
+}

@@ -1,0 +1,119 @@
+//! Pieces in rows, and places in the order in which they are read.
+
+use std::ops::Range;
+
+use crate::skills::pdf::{Piece, around};
+
+/// A gap this many letters wide parts two pieces of a row; spaces between words are narrower, even in justified text.
+pub(super) const WIDE_GAP: f32 = 1.2;
+
+/// Pieces at the same height, left to right.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Row {
+    /// Numbers of the pieces.
+    pub(super) pieces: Vec<usize>,
+    /// Box around them.
+    pub(super) area: Piece,
+}
+
+/// Groups pieces into rows, top to bottom.
+pub(super) fn rows(pieces: &[Piece]) -> Vec<Row> {
+    let mut numbers: Vec<usize> = (0..pieces.len()).collect();
+    numbers.sort_by(|a, b| pieces[*a].middle().total_cmp(&pieces[*b].middle()));
+    let mut groups: Vec<Vec<usize>> = Vec::new();
+    for number in numbers {
+        let piece = &pieces[number];
+        match groups.last_mut() {
+            Some(group) if is_beside(&pieces[group[0]], piece) => group.push(number),
+            _ => groups.push(vec![number]),
+        }
+    }
+    let row = |mut group: Vec<usize>| {
+        group.sort_by(|a, b| pieces[*a].left.total_cmp(&pieces[*b].left));
+        let area = around(group.iter().map(|it| &pieces[*it]));
+        Row { pieces: group, area }
+    };
+    groups.into_iter().map(row).collect()
+}
+
+/// Says whether two pieces share most of the lower one's height.
+fn is_beside(a: &Piece, b: &Piece) -> bool {
+    let shared = a.bottom.min(b.bottom) - a.top.max(b.top);
+    shared >= 0.5 * a.height().min(b.height())
+}
+
+/// Joins pieces of a row that are only a word space apart: files often draw a line in several steps.
+pub(super) fn joined(pieces: Vec<Piece>) -> Vec<Piece> {
+    let mut result: Vec<Piece> = Vec::with_capacity(pieces.len());
+    for row in rows(&pieces) {
+        let begin = result.len();
+        for number in row.pieces {
+            let piece = &pieces[number];
+            match result[begin..].last_mut() {
+                Some(last) if piece.left - last.right <= WIDE_GAP * last.size.max(piece.size) => {
+                    if piece.left - last.right > 0.15 * piece.size && !last.text.ends_with(' ') {
+                        last.text.push(' ');
+                    }
+                    last.text.push_str(&piece.text);
+                    last.cover(piece);
+                }
+                _ => result.push(piece.clone()),
+            }
+        }
+    }
+    for piece in &mut result {
+        piece.text = piece.text.split_whitespace().collect::<Vec<_>>().join(" ");
+    }
+    result.retain(|it| !it.text.is_empty());
+    result
+}
+
+/// Returns the white stripes that run between these stretches: the gaps of their union, left to right.
+pub(super) fn corridors(stretches: &mut Vec<Range<f32>>) -> Vec<Range<f32>> {
+    stretches.sort_by(|a, b| a.start.total_cmp(&b.start));
+    let mut gaps = Vec::new();
+    let mut reached = f32::INFINITY;
+    for stretch in stretches.iter() {
+        if stretch.start > reached {
+            gaps.push(reached..stretch.start);
+        }
+        reached = if reached.is_finite() { reached.max(stretch.end) } else { stretch.end };
+    }
+    gaps
+}
+
+/// Returns the numbers of these places in the order in which a person reads them: down a column, then the next.
+pub(super) fn reading_order(places: &[&Piece]) -> Vec<usize> {
+    let mut ordered = Vec::with_capacity(places.len());
+    cut(places, (0..places.len()).collect(), &mut ordered);
+    ordered
+}
+
+/// Cuts at the widest white stripe that runs all the way through: across the page first where columns differ in what is
+/// above them, down the page where there are columns.
+fn cut(places: &[&Piece], mut part: Vec<usize>, ordered: &mut Vec<usize>) {
+    let mut across: Vec<Range<f32>> = part.iter().map(|it| places[*it].top..places[*it].bottom).collect();
+    let mut along: Vec<Range<f32>> = part.iter().map(|it| places[*it].left..places[*it].right).collect();
+    let columns = corridors(&mut along);
+    let stripes = corridors(&mut across);
+    let widest =
+        |gaps: &[Range<f32>]| gaps.iter().map(|it| (it.end - it.start, it.start)).max_by(|a, b| a.0.total_cmp(&b.0));
+    // Two columns of several places each; side by side alone is a row.
+    let column = widest(&columns).filter(|(_, at)| {
+        let left = part.iter().filter(|it| places[**it].left <= *at).count();
+        left.min(part.len() - left) > 1
+    });
+    if let Some((_, at)) = column {
+        let (left, right) = part.into_iter().partition(|it| places[*it].left <= at);
+        cut(places, left, ordered);
+        cut(places, right, ordered);
+    } else if let Some((_, at)) = widest(&stripes) {
+        let (above, below) = part.into_iter().partition(|it| places[*it].top <= at);
+        cut(places, above, ordered);
+        cut(places, below, ordered);
+    } else {
+        let key = |it: &usize| (places[*it].top, places[*it].left);
+        part.sort_by(|a, b| key(a).0.total_cmp(&key(b).0).then(key(a).1.total_cmp(&key(b).1)));
+        ordered.extend(part);
+    }
+}

@@ -1,0 +1,52 @@
+//! A page of a PDF as a picture for OCR.
+
+use image::RgbImage;
+use pdfium_render::prelude::{PdfPage, PdfRenderConfig};
+
+/// Sharpness at which small print is legible: pixels an inch.
+const DOTS_AN_INCH: f32 = 200.0;
+/// A page may claim to be as large as a house.
+const MOST_PIXELS: f32 = 12e6;
+/// Points an inch.
+const POINTS_AN_INCH: f32 = 72.0;
+
+/// Renders a page as it is displayed.
+pub(in crate::skills) fn render(page: &PdfPage<'_>) -> Result<RgbImage, String> {
+    let (width, height) = extent(page.width().value, page.height().value);
+    let config = PdfRenderConfig::new().set_target_size(width, height).render_form_data(true);
+    let bitmap = page.render_with_config(&config).map_err(|error| format!("cannot be drawn: {error:?}"))?;
+    let (width, height) = (bitmap.width().unsigned_abs(), bitmap.height().unsigned_abs());
+    let bytes = bitmap.as_rgba_bytes();
+    let (pixels, _) = bytes.as_chunks::<4>();
+    let colours = pixels.iter().flat_map(|[red, green, blue, _]| [*red, *green, *blue]).collect();
+    RgbImage::from_raw(width, height, colours).ok_or_else(|| "cannot be drawn: too few pixels".to_string())
+}
+
+/// Returns width and height in pixels of a page of that many points.
+fn extent(width: f32, height: f32) -> (i32, i32) {
+    let (width, height) = (width.max(1.0), height.max(1.0));
+    let wanted = DOTS_AN_INCH / POINTS_AN_INCH;
+    let scale = wanted.min((MOST_PIXELS / (width * height)).sqrt());
+    // A strip a point high and a mile long has few pixels and still an absurd side.
+    let side = |points: f32| (points * scale).round().clamp(1.0, 12_000.0) as i32;
+    (side(width), side(height))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_of_paper_is_drawn_at_200_dots_an_inch() {
+        assert_eq!(extent(595.0, 842.0), (1653, 2339));
+    }
+
+    #[test]
+    fn an_absurd_page_stays_within_bounds() {
+        for (width, height) in [(200_000.0, 200_000.0), (1e9, 1.0), (0.0, 0.0), (1.0, 1e7)] {
+            let (x, y) = extent(width, height);
+            assert!(x >= 1 && y >= 1 && x <= 12_000 && y <= 12_000, "{x} x {y}");
+            assert!(f64::from(x) * f64::from(y) <= 12.1e6, "{x} x {y}");
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! Signatures: who signs, in what name, when. Blocks of short lines below words like `signed by`, rules with `Name` or
+//! `Date` below them, and fields of forms made for it.
+//!
+//! Whether there is ink on a line is not looked at; the words around it are given as they stand.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+use crate::model::BlockKind;
+use crate::skills::pdf::order::{Row, corridors, rows as rows_of};
+use crate::skills::pdf::{FieldKind, Find, Page, Piece, around, pairs};
+
+/// Words that begin a signature block, in a short line.
+static BEGINS: LazyLock<Regex> = LazyLock::new(|| {
+    let words = r"(?i)^\W*(signed\b|signatures?\b|signature of|in witness whereof|for and on behalf of|on behalf of|authori[sz]ed signat|executed (?:by|as)|unterschrift|unterzeichnet|signé|signatures? des)";
+    Regex::new(words).expect("a constant")
+});
+/// Words that stand beside or below the line for a signature.
+static PARTS: LazyLock<Regex> = LazyLock::new(|| {
+    let words = r"(?i)^\W*(name|print(?:ed)? name|title|position|date|dated|place|by|witness|its|signature|signed|for|datum|ort|fait à|le)\b";
+    Regex::new(words).expect("a constant")
+});
+/// A line to sign on, typed.
+static LINE: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"_{5,}|\.{12,}").expect("a constant"));
+
+/// A longer line is a clause that speaks of signatures.
+const SHORT: usize = 70;
+/// A gap of more lines ends the block: room for ink is some three lines high.
+const MOST_GAP: f32 = 6.0;
+/// Rows of one block at most.
+const MOST_ROWS: usize = 24;
+/// Rows with a part that make a block without words that begin one.
+const PARTS_ALONE: usize = 2;
+
+/// Finds signature blocks, one for each who signs beside each other, and fields to sign.
+pub(super) fn find(page: &Page, rows: &[Row], taken: &[bool]) -> Vec<Find> {
+    let mut finds = Vec::new();
+    let mut next = 0;
+    while next < rows.len() {
+        let end = block_end(page, rows, next, taken);
+        if end > next {
+            let pieces: Vec<usize> = rows[next..end].iter().flat_map(|it| &it.pieces).copied().collect();
+            finds.extend(side_by_side(page, pieces));
+        }
+        next = end.max(next + 1);
+    }
+    finds.extend(fields(page));
+    finds
+}
+
+/// Returns where the block that begins at this row ends; the same row when none begins.
+fn block_end(page: &Page, rows: &[Row], begin: usize, taken: &[bool]) -> usize {
+    let text = |row: &Row| row.pieces.iter().map(|it| page.pieces[*it].text.as_str()).collect::<Vec<_>>();
+    let is_short = |row: &Row| text(row).iter().all(|it| it.chars().count() <= SHORT);
+    let is_free = |row: &Row| row.pieces.iter().all(|it| !taken[*it]);
+    let has = |row: &Row, what: &Regex| text(row).iter().any(|it| what.is_match(it));
+    let first = &rows[begin];
+    let begins = has(first, &BEGINS) && is_short(first);
+    let may_begin = begins || has(first, &LINE) || (has(first, &PARTS) && is_short(first) && is_on_rule(page, first));
+    if !may_begin || !is_free(first) {
+        return begin;
+    }
+    let mut end = begin + 1;
+    while end < rows.len().min(begin + MOST_ROWS) {
+        let (above, row) = (&rows[end - 1].area, &rows[end]);
+        let gap = row.area.top - above.bottom;
+        if gap > MOST_GAP * above.height().max(row.area.height()) || !is_short(row) || !is_free(row) {
+            break;
+        }
+        end += 1;
+    }
+    let parts = rows[begin..end].iter().filter(|row| has(row, &PARTS) || has(row, &LINE)).count();
+    // A lone `Signature` in a table of contents, or `Name ____` on a form, is no signature block.
+    let enough = if begins { parts >= 2 || (parts >= 1 && end - begin >= 3) } else { parts > PARTS_ALONE };
+    if enough { end } else { begin }
+}
+
+/// Says whether a row stands right below a level rule.
+fn is_on_rule(page: &Page, row: &Row) -> bool {
+    page.rules.iter().any(|rule| {
+        let level = rule.right - rule.left > 40.0 && rule.bottom - rule.top < 3.0;
+        let near = row.area.top - rule.bottom;
+        level && near > -3.0 && near < row.area.height() && rule.left < row.area.right && row.area.left < rule.right
+    })
+}
+
+/// Two who sign beside each other are two blocks: a reader takes one after the other.
+fn side_by_side(page: &Page, pieces: Vec<usize>) -> Vec<Find> {
+    // A line across both is above both.
+    let (head, body): (Vec<usize>, Vec<usize>) = {
+        let first = &page.pieces[pieces[0]];
+        let is_alone = pieces.iter().skip(1).all(|it| page.pieces[*it].top >= first.bottom - first.height() / 2.0);
+        let begins = BEGINS.is_match(&first.text) && is_alone && pieces.len() > 2;
+        pieces.iter().partition(|it| begins && **it == pieces[0])
+    };
+    let size = body.iter().map(|it| page.pieces[*it].size).fold(0.0, f32::max);
+    let mut stretches = body.iter().map(|it| page.pieces[*it].left..page.pieces[*it].right).collect();
+    let gaps = corridors(&mut stretches);
+    let wide: Vec<f32> = gaps.into_iter().filter(|it| it.end - it.start > 1.5 * size).map(|it| it.start).collect();
+    let mut groups: Vec<Vec<usize>> = vec![Vec::new(); wide.len() + 1];
+    for at in body {
+        let column = wide.iter().filter(|gap| page.pieces[at].left > **gap).count();
+        groups[column].push(at);
+    }
+    // Labels beside their values are columns too, but no two who sign.
+    let several = groups.len() > 1 && groups.iter().all(|it| it.len() > 1 && is_signer(page, it));
+    if !several {
+        return vec![block(page, pieces)];
+    }
+    let mut finds: Vec<Find> = groups.into_iter().map(|it| block(page, it)).collect();
+    if let (Some(at), Some(first)) = (head.first(), finds.first_mut()) {
+        first.text = format!("{}\n{}", page.pieces[*at].text, first.text);
+        first.area.cover(&page.pieces[*at]);
+        first.pieces.push(*at);
+    }
+    finds
+}
+
+fn is_signer(page: &Page, pieces: &[usize]) -> bool {
+    pieces.iter().any(|it| PARTS.is_match(&page.pieces[*it].text) || BEGINS.is_match(&page.pieces[*it].text))
+}
+
+/// The words of a block, row by row.
+fn block(page: &Page, pieces: Vec<usize>) -> Find {
+    let copies: Vec<Piece> = pieces.iter().map(|it| page.pieces[*it].clone()).collect();
+    let mut lines = vec!["Signature block".to_string()];
+    for row in rows_of(&copies) {
+        let words: Vec<&str> = row.pieces.iter().map(|it| copies[*it].text.as_str()).collect();
+        lines.push(words.join(" "));
+    }
+    Find { kind: BlockKind::Metadata, text: lines.join("\n"), area: around(&copies), pieces }
+}
+
+/// Fields of a form that are for a signature.
+fn fields(page: &Page) -> Vec<Find> {
+    let signed = page.fields.iter().filter(|it| it.kind == FieldKind::Signature);
+    let find = |field: &crate::skills::pdf::Field| {
+        let label = pairs::label_of(page, &field.place).unwrap_or(field.name.as_str());
+        let text = format!("Signature field: {label}");
+        Find { kind: BlockKind::Metadata, text, area: field.place.clone(), pieces: Vec::new() }
+    };
+    signed.map(find).collect()
+}
