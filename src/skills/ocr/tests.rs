@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 
 use super::*;
 use crate::embed::disable_telemetry;
+use crate::model::Region;
 
 /// The environment is set once, before any test here loads the library.
 fn load(threads: usize) -> Ocr {
@@ -143,6 +144,7 @@ fn blocks_hold_paragraphs_with_words_made_whole() {
         confidence: 0.9,
         region: Region { left: 0.1, top, right: 0.9, bottom: top + 0.05 },
         block,
+        parts: Vec::new(),
     };
     let lines = vec![
         line("A heading", 0, 0.1),
@@ -152,9 +154,10 @@ fn blocks_hold_paragraphs_with_words_made_whole() {
     ];
     let page = OcrPage { lines, ..OcrPage::default() };
     let blocks = page.to_blocks(Some(3));
-    let texts: Vec<&str> = blocks.iter().map(|(block, _)| block.text.as_str()).collect();
+    let texts: Vec<&str> = blocks.iter().map(|it| it.text.as_str()).collect();
     assert_eq!(texts, ["A heading", "which nobody remembers, of the year 1952-\n1953"]);
-    assert!(blocks.iter().all(|(block, _)| block.anchor.page == Some(3)));
-    assert_eq!(blocks[1].1, Region { left: 0.1, top: 0.2, right: 0.9, bottom: 0.4 + 0.05 });
+    assert!(blocks.iter().all(|it| it.anchor.page == Some(3)));
+    let region = Region { left: 0.1, top: 0.2, right: 0.9, bottom: 0.4 + 0.05 };
+    assert_eq!(blocks[1].anchor.region, Some(region));
     assert_eq!(page.text(), "A heading\n\nwhich nobody remem-\nbers, of the year 1952-\n1953\n");
 }
