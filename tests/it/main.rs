@@ -7,9 +7,11 @@
 )]
 
 mod asking;
+mod contract;
 mod daemon;
 mod freshness;
 mod harness;
+mod http;
 mod layers;
 mod privacy;
 mod robustness;
