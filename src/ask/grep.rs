@@ -76,16 +76,15 @@ fn compile(request: &GrepRequest) -> Result<Regex> {
         return Err(Error::invalid("the pattern is empty"));
     }
     let pattern = if request.fixed { regex::escape(&request.pattern) } else { request.pattern.clone() };
-    let regex = RegexBuilder::new(&pattern)
-        .case_insensitive(request.ignore_case)
-        .size_limit(MAX_REGEX_BYTES)
-        .build()
-        .map_err(|error| {
-            let reason = error.to_string();
-            let reason = reason.lines().last().unwrap_or_default().trim_start_matches("error: ");
-            Error::invalid(format!("cannot understand the pattern `{}`: {reason}", request.pattern))
-                .hint("for plain text use --fixed-strings")
-        })?;
+    let regex =
+        RegexBuilder::new(&pattern).case_insensitive(request.ignore_case).size_limit(MAX_REGEX_BYTES).build().map_err(
+            |error| {
+                let reason = error.to_string();
+                let reason = reason.lines().last().unwrap_or_default().trim_start_matches("error: ");
+                Error::invalid(format!("cannot understand the pattern `{}`: {reason}", request.pattern))
+                    .hint("for plain text use --fixed-strings")
+            },
+        )?;
     if regex.is_match("") {
         return Err(Error::invalid(format!("the pattern `{}` matches every line", request.pattern)));
     }

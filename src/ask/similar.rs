@@ -31,15 +31,15 @@ impl Asker {
                 .hint("`vic files` says in which state it is"));
         };
         let depth = super::LEG_DEPTH.max(limit * 3);
-        let mut fused = fuse::fuse(&[], &served.store.vector_leg(&mean, &files, depth).await?, &[], &Weights::default());
+        let mut fused =
+            fuse::fuse(&[], &served.store.vector_leg(&mean, &files, depth).await?, &[], &Weights::default());
         for file in &mut fused {
             file.score = file.similarity.unwrap_or(0.0).clamp(0.0, 1.0);
         }
-        let plan = self.bare_plan("similar", AskRequest {
-            query: request.path.clone(),
-            filters: request.filters.clone(),
-            ..AskRequest::default()
-        });
+        let plan = self.bare_plan(
+            "similar",
+            AskRequest { query: request.path.clone(), filters: request.filters.clone(), ..AskRequest::default() },
+        );
         let mut warnings = self.pending_warning().await?;
         let hits = self.answer(&served, &plan, fused, limit, &mut warnings).await?;
         let mut hits: Vec<_> = hits.into_iter().map(|it| it.hit).collect();

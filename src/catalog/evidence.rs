@@ -107,8 +107,10 @@ impl EvidenceCache {
     /// Returns what any skill found in this content, in any version, by the skill's name.
     pub fn all(&self, hash: ContentHash) -> Vec<(String, Document)> {
         let found = self.database.read(|db| {
-            let mut statement = db.prepare_cached("SELECT skill, document FROM evidence WHERE hash = ?1 ORDER BY skill")?;
-            let rows = statement.query_map([hash.0], |row| Ok((row.get::<_, String>(0)?, row.get::<_, Vec<u8>>(1)?)))?;
+            let mut statement =
+                db.prepare_cached("SELECT skill, document FROM evidence WHERE hash = ?1 ORDER BY skill")?;
+            let rows =
+                statement.query_map([hash.0], |row| Ok((row.get::<_, String>(0)?, row.get::<_, Vec<u8>>(1)?)))?;
             Ok(rows.collect::<rusqlite::Result<Vec<_>>>()?)
         });
         let rows = lucky(found).unwrap_or_default();

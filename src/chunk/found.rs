@@ -106,7 +106,10 @@ mod tests {
 
     #[test]
     fn a_heading_without_a_body_is_not_lost() {
-        check(&[(Heading(1), "A"), (Heading(1), "B"), (Table, "t"), (Heading(2), "C")], &[&["A"], &["B", "t"], &["B", "C"]]);
+        check(
+            &[(Heading(1), "A"), (Heading(1), "B"), (Table, "t"), (Heading(2), "C")],
+            &[&["A"], &["B", "t"], &["B", "C"]],
+        );
     }
 
     #[test]

@@ -260,9 +260,8 @@ impl Settings<'_> {
 
     fn ocr(&self) -> Result<OcrMode> {
         let Some(name) = self.text("VIC_OCR") else { return Ok(OcrMode::default()) };
-        OcrMode::from_name(&name).ok_or_else(|| {
-            Error::invalid(format!("unknown VIC_OCR `{name}`")).hint("use `auto`, `never` or `always`")
-        })
+        OcrMode::from_name(&name)
+            .ok_or_else(|| Error::invalid(format!("unknown VIC_OCR `{name}`")).hint("use `auto`, `never` or `always`"))
     }
 
     fn log_level(&self) -> String {

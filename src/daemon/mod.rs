@@ -87,7 +87,8 @@ pub async fn run_until(config: Config, program: PathBuf, shutdown: CancellationT
     );
     let audit = Arc::new(AuditLog::open(&config.audit_path())?);
     let facts = Facts { listen: tcp, data_dir: config.data_dir.clone(), privacy: config.privacy_mode };
-    let daemon = Arc::new(Daemon::new(facts, catalog.clone(), index.clone(), asker, embedder, pool, audit, shutdown.clone()));
+    let daemon =
+        Arc::new(Daemon::new(facts, catalog.clone(), index.clone(), asker, embedder, pool, audit, shutdown.clone()));
     write_address(&config, &tcp.to_string())?;
     info!(pid = std::process::id(), %tcp, data = %config.data_dir.display(), "vicd is ready");
     let outcome = serve::run(daemon, listeners, shutdown.clone()).await;

@@ -439,7 +439,9 @@ impl Inner {
             }
             match self.roots().await {
                 Ok(roots) if !roots.is_empty() => {
-                    if let Err(error) = jobs::start(&self, IndexRequest { ocr: self.config.ocr, ..IndexRequest::default() }).await {
+                    if let Err(error) =
+                        jobs::start(&self, IndexRequest { ocr: self.config.ocr, ..IndexRequest::default() }).await
+                    {
                         warn!(%error, "cannot reconcile the roots");
                     }
                 }

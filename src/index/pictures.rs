@@ -22,9 +22,7 @@ use crate::extract::{OcrTools, Purpose, SkillJob, Tools, WorkerPool};
 use crate::index::pipeline::Run;
 use crate::index::progress::Progress;
 use crate::index::{Inner, blocking};
-use crate::model::{
-    Block, ContentHash, Document, FileId, FileKind, FileRecord, FileState, OcrMode, Phase, Reason,
-};
+use crate::model::{Block, ContentHash, Document, FileId, FileKind, FileRecord, FileState, OcrMode, Phase, Reason};
 use crate::warehouse;
 
 /// Files that may wait for the lane; what is beyond is found again by the next job.
@@ -131,7 +129,8 @@ pub(crate) fn merge(document: &mut Document, read: Document) -> Option<String> {
 
 /// Says whether most words of a picture's block stand in the text of its page already.
 fn repeats(document: &Document, block: &Block) -> bool {
-    let same_page = document.blocks.iter().filter(|it| it.anchor.page == block.anchor.page && it.anchor.region.is_none());
+    let same_page =
+        document.blocks.iter().filter(|it| it.anchor.page == block.anchor.page && it.anchor.region.is_none());
     let known: std::collections::HashSet<String> =
         same_page.flat_map(|it| it.text.split_whitespace().map(str::to_lowercase)).collect();
     let words: Vec<String> = block.text.split_whitespace().map(str::to_lowercase).collect();
@@ -321,7 +320,11 @@ async fn read_file(pool: &WorkerPool, file: &File, name: &str, tools: &Tools, ev
             }
             Err(failure) if failure.reason == Reason::Io => return Err(Error::internal(failure.detail)),
             Err(failure) => {
-                whole.problems.push(format!("its pictures were not read: {} {}", failure.reason.name(), failure.detail));
+                whole.problems.push(format!(
+                    "its pictures were not read: {} {}",
+                    failure.reason.name(),
+                    failure.detail
+                ));
                 break;
             }
         }
@@ -370,10 +373,11 @@ mod tests {
 
     #[test]
     fn what_the_text_layer_says_is_not_said_twice() {
-        check(&[(1, "the same few words here")], &[(1, "The same few words"), (1, "a stamp")], &[
-            "the same few words here",
-            "a stamp",
-        ]);
+        check(
+            &[(1, "the same few words here")],
+            &[(1, "The same few words"), (1, "a stamp")],
+            &["the same few words here", "a stamp"],
+        );
     }
 
     #[test]

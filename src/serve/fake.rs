@@ -9,8 +9,8 @@ use tokio_util::sync::CancellationToken;
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::{
     Anchor, AskEvent, AskRequest, AskResponse, AuditRecord, Block, BlockKind, Coverage, Document, FileFilter, FileKind,
-    FileRecord, FileState, FoundFile, GrepMatch, GrepRequest, GrepResponse, IndexRequest, JobSnapshot, JobState, OcrMode,
-    Phase, PrivacyMode, QueryPlan, ResponseStats, Root, SearchHit, SimilarRequest, Status,
+    FileRecord, FileState, FoundFile, GrepMatch, GrepRequest, GrepResponse, IndexRequest, JobSnapshot, JobState,
+    OcrMode, Phase, PrivacyMode, QueryPlan, ResponseStats, Root, SearchHit, SimilarRequest, Status,
 };
 use crate::serve::Service;
 

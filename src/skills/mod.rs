@@ -152,7 +152,8 @@ impl Skills {
         if seconds == 0 {
             return Err(late());
         }
-        let file = open(record, hash).await.map_err(|why| SkillProblem(format!("cannot look into `{shown}`: {why}")))?;
+        let file =
+            open(record, hash).await.map_err(|why| SkillProblem(format!("cannot look into `{shown}`: {why}")))?;
         let name = record.found.path.file_name().map(OsStr::to_string_lossy).unwrap_or_default();
         let job = SkillJob { skill: skill.to_string(), pages: None, seconds, purpose: Purpose::Question, tools };
         let run = tokio::time::timeout(budget, self.pool.run_skill(file, &name, job)).await;

@@ -214,7 +214,9 @@ impl<'a> Reading<'a> {
     fn scan(&mut self, ocr: &mut Ocr, number: u32, scan: &Scan<'_>) {
         let picture: Result<RgbImage, String> = match scan {
             Scan::Pdf(page) => pdf::render(page),
-            Scan::Image(bytes) => picture::decode(bytes, number - 1).map_err(|it| format!("{} {}", it.reason.name(), it.detail)),
+            Scan::Image(bytes) => {
+                picture::decode(bytes, number - 1).map_err(|it| format!("{} {}", it.reason.name(), it.detail))
+            }
         };
         let read = picture.and_then(|picture| ocr.read(&picture).map_err(|error| error.to_string()));
         let page = match scan {
@@ -303,4 +305,112 @@ fn seen_by_ocr(read: &OcrPage) -> Page {
 /// A rectangle on a page that is turned clockwise by a quarter.
 fn turn_clockwise(it: Region) -> Region {
     Region { left: 1.0 - it.bottom, top: it.left, right: 1.0 - it.top, bottom: it.right }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::extract::SkillJob;
+    use crate::model::ExtractLimits;
+
+    fn tools(with_ocr: bool) -> Tools {
+        let cache = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("models/cache");
+        let runtime = crate::embed::models::ModelStore::new(vec![cache.clone()]).library("onnxruntime").unwrap();
+        let ocr = OcrTools { runtime, models: cache.join("ppocr"), threads: 2 };
+        Tools { pdfium: Some(cache.join("lib/libpdfium.so")), ocr: with_ocr.then_some(ocr) }
+    }
+
+    fn sample(path: &str) -> Vec<u8> {
+        std::fs::read(std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("data").join(path)).unwrap()
+    }
+
+    fn run(skill: &str, bytes: &[u8], name: &str, change: impl FnOnce(&mut SkillJob)) -> Outcome {
+        crate::embed::disable_telemetry();
+        let mut job = SkillJob { skill: skill.into(), seconds: 120, tools: tools(true), ..SkillJob::default() };
+        change(&mut job);
+        let handler = HANDLERS.iter().find(|it| it.name == skill).unwrap();
+        (handler.run)(&SkillInput { bytes, name, job: &job, limits: &ExtractLimits::default() })
+    }
+
+    fn facts(document: &Document) -> Vec<(Option<u32>, &str)> {
+        let facts = document.blocks.iter().filter(|it| it.kind == BlockKind::Metadata);
+        facts.map(|it| (it.anchor.page, it.text.as_str())).collect()
+    }
+
+    #[test]
+    fn who_signed_a_contract_with_a_text_layer_is_found() {
+        let document = run(PDF_LAYOUT, &sample("Contracts/supply-agreement-SA-2025-017.pdf"), "a.pdf", |_| {}).unwrap();
+        let signed = facts(&document).into_iter().find(|it| it.1.contains("Signatures (signed by)")).unwrap();
+        assert_eq!(signed.0, Some(3));
+        assert!(signed.1.contains("Ada Quill, Managing Director"), "{}", signed.1);
+        let tables: Vec<&str> =
+            document.blocks.iter().filter(|it| it.kind == BlockKind::Table).map(|it| it.text.as_str()).collect();
+        assert!(tables.iter().any(|it| it.contains("Wall thickness | 6.5 mm | at least 6.2 mm")), "{tables:#?}");
+        assert!(document.blocks.iter().all(|it| it.anchor.region.is_some()));
+    }
+
+    #[test]
+    fn who_signed_a_scanned_contract_is_found_with_page_and_region() {
+        let document = run(PDF_LAYOUT, &sample("Contracts/idr-contract-scan.pdf"), "a.pdf", |_| {}).unwrap();
+        let signers: Vec<&Block> =
+            document.blocks.iter().filter(|it| it.kind == BlockKind::Metadata && it.text.contains("Name:")).collect();
+        assert_eq!(signers.len(), 2, "{:#?}", document.blocks);
+        for (block, name, side) in [(signers[0], "Henrike Dahl", 0.0), (signers[1], "Maren Oddy", 0.5)] {
+            assert!(block.text.contains(name), "{}", block.text);
+            let region = block.anchor.region.unwrap();
+            assert_eq!(block.anchor.page, Some(2));
+            assert!(region.left >= side && region.left < side + 0.5 && region.top > 0.2 && region.bottom < 0.5);
+        }
+        assert!(document.text().contains("Contract sum: EUR 48,750"), "{}", document.text());
+    }
+
+    #[test]
+    fn without_models_the_pages_left_unread_are_named() {
+        let bytes = sample("Contracts/idr-contract-scan.pdf");
+        let document = run(PDF_LAYOUT, &bytes, "a.pdf", |job| job.tools = tools(false)).unwrap();
+        assert_eq!((document.pages_without_text.as_slice(), document.blocks.len()), (&[1, 2][..], 0));
+    }
+
+    #[test]
+    fn without_time_nothing_is_read_and_it_says_so() {
+        let bytes = sample("Contracts/idr-contract-scan.pdf");
+        let document = run(OCR_IMAGE, &bytes, "a.pdf", |job| job.seconds = 0).unwrap();
+        assert!(document.truncated && document.pages_without_text == [1, 2]);
+    }
+
+    #[test]
+    fn only_the_pages_asked_for_are_read_and_the_text_is_plain_for_the_index() {
+        let bytes = sample("Contracts/idr-contract-scan.pdf");
+        let document = run(OCR_IMAGE, &bytes, "a.pdf", |job| {
+            job.pages = Some(vec![2, 77]);
+            job.purpose = Purpose::UnreadText;
+        });
+        let document = document.unwrap();
+        assert!(document.blocks.iter().all(|it| it.anchor.page == Some(2) && it.kind == BlockKind::Paragraph));
+        assert!(document.text().contains("liability insurance"), "{}", document.text());
+    }
+
+    #[test]
+    fn a_photo_and_an_icon_are_not_for_the_index_but_for_a_question() {
+        let photo = sample("Scans/gullpoint-pier-evening.jpg");
+        assert!(!is_like_paper(&photo) && is_like_paper(&sample("Scans/piano-receipt.png")));
+        let document = run(OCR_IMAGE, &photo, "a.jpg", |job| job.purpose = Purpose::UnreadText).unwrap();
+        assert!(document.blocks.is_empty() && document.problems.is_empty());
+        let mut icon = Cursor::new(Vec::new());
+        RgbImage::new(199, 900).write_to(&mut icon, image::ImageFormat::Png).unwrap();
+        assert!(!is_like_paper(icon.get_ref()));
+    }
+
+    #[test]
+    fn noise_is_a_failure_or_a_problem_and_never_the_end() {
+        let failed = run(PDF_LAYOUT, b"%PDF-1.7\nnoise", "a.pdf", |_| {}).unwrap_err();
+        assert_eq!(failed.reason, Reason::Damaged);
+        let document = run(OCR_IMAGE, &sample("Scans/piano-receipt.png")[..500], "a.png", |_| {}).unwrap();
+        assert_eq!((document.blocks.len(), document.problems.len()), (0, 1));
+    }
+
+    #[test]
+    fn the_outermost_pages_come_first() {
+        assert_eq!(outside_in(vec![1, 2, 3, 4, 5]), [1, 5, 2, 4, 3]);
+    }
 }

@@ -12,3 +12,4 @@ mod harness;
 mod layers;
 mod privacy;
 mod robustness;
+mod skills;

@@ -49,8 +49,11 @@ fn usual_size(page: &Page) -> Option<f32> {
     sizes.sort_by(|a, b| a.0.total_cmp(&b.0));
     let total: usize = sizes.iter().map(|it| it.1).sum();
     let mut letters = 0;
-    sizes.into_iter().find(|it| {
-        letters += it.1;
-        letters * 2 >= total
-    }).map(|it| it.0)
+    sizes
+        .into_iter()
+        .find(|it| {
+            letters += it.1;
+            letters * 2 >= total
+        })
+        .map(|it| it.0)
 }

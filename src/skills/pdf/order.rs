@@ -96,7 +96,8 @@ fn cut(places: &[&Piece], mut part: Vec<usize>, ordered: &mut Vec<usize>) {
     let mut along: Vec<Range<f32>> = part.iter().map(|it| places[*it].left..places[*it].right).collect();
     let columns = corridors(&mut along);
     let stripes = corridors(&mut across);
-    let widest = |gaps: &[Range<f32>]| gaps.iter().map(|it| (it.end - it.start, it.start)).max_by(|a, b| a.0.total_cmp(&b.0));
+    let widest =
+        |gaps: &[Range<f32>]| gaps.iter().map(|it| (it.end - it.start, it.start)).max_by(|a, b| a.0.total_cmp(&b.0));
     // Two columns of several places each; side by side alone is a row.
     let column = widest(&columns).filter(|(_, at)| {
         let left = part.iter().filter(|it| places[**it].left <= *at).count();

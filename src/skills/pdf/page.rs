@@ -69,10 +69,8 @@ impl View {
         let (shown_width, shown_height) = (page.width().value, page.height().value);
         let (width, height) =
             if quarter_turns % 2 == 1 { (shown_height, shown_width) } else { (shown_width, shown_height) };
-        let (left, bottom) = page
-            .boundaries()
-            .bounding()
-            .map_or((0.0, 0.0), |it| (it.bounds.left().value, it.bounds.bottom().value));
+        let (left, bottom) =
+            page.boundaries().bounding().map_or((0.0, 0.0), |it| (it.bounds.left().value, it.bounds.bottom().value));
         View { left, bottom, width, height, quarter_turns }
     }
 

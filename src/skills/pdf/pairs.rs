@@ -55,8 +55,11 @@ fn inside(page: &Page, at: usize) -> Option<Pair> {
     let piece = &page.pieces[at];
     let found = LEADERS.captures(&piece.text).or_else(|| INSIDE.captures(&piece.text))?;
     let (label, value) = (found.get(1)?.as_str(), found.get(2)?.as_str());
-    (is_label(label) && value.chars().count() <= VALUE_LETTERS)
-        .then(|| Pair { line: line(label, value), area: piece.clone(), pieces: vec![at] })
+    (is_label(label) && value.chars().count() <= VALUE_LETTERS).then(|| Pair {
+        line: line(label, value),
+        area: piece.clone(),
+        pieces: vec![at],
+    })
 }
 
 /// A label that ends in a colon or dots, with its value beside it or below.
@@ -108,12 +111,9 @@ fn lists(pairs: Vec<Pair>) -> Vec<Find> {
                 list.area.cover(&pair.area);
                 list.pieces.extend(pair.pieces);
             }
-            None => lists.push(Find {
-                kind: BlockKind::Metadata,
-                text: pair.line,
-                area: pair.area,
-                pieces: pair.pieces,
-            }),
+            None => {
+                lists.push(Find { kind: BlockKind::Metadata, text: pair.line, area: pair.area, pieces: pair.pieces })
+            }
         }
     }
     lists

@@ -176,7 +176,11 @@ fn aligned_table(page: &Page, rows: &[(&Row, Vec<usize>)]) -> Option<Find> {
         match (row.len(), cells.last_mut()) {
             // The rest of a cell above.
             (1, Some(above)) if line[0].is_empty() => {
-                above.iter_mut().zip(&line).filter(|(_, more)| !more.is_empty()).for_each(|(cell, more)| add(cell, more));
+                above
+                    .iter_mut()
+                    .zip(&line)
+                    .filter(|(_, more)| !more.is_empty())
+                    .for_each(|(cell, more)| add(cell, more));
             }
             _ => cells.push(line),
         }
