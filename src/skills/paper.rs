@@ -392,13 +392,50 @@ mod tests {
 
     #[test]
     fn a_photo_and_an_icon_are_not_for_the_index_but_for_a_question() {
-        let photo = sample("Scans/gullpoint-pier-evening.jpg");
+        let photo = photo();
         assert!(!is_like_paper(&photo) && is_like_paper(&sample("Scans/piano-receipt.png")));
         let document = run(OCR_IMAGE, &photo, "a.jpg", |job| job.purpose = Purpose::UnreadText).unwrap();
         assert!(document.blocks.is_empty() && document.problems.is_empty());
         let mut icon = Cursor::new(Vec::new());
         RgbImage::new(199, 900).write_to(&mut icon, image::ImageFormat::Png).unwrap();
         assert!(!is_like_paper(icon.get_ref()));
+    }
+
+    /// A picture that says which camera took it.
+    fn photo() -> Vec<u8> {
+        let field = exif::Field {
+            tag: exif::Tag::Model,
+            ifd_num: exif::In::PRIMARY,
+            value: exif::Value::Ascii(vec![b"Box 1".to_vec()]),
+        };
+        let mut writer = exif::experimental::Writer::new();
+        writer.push_field(&field);
+        let mut tiff = Cursor::new(Vec::new());
+        writer.write(&mut tiff, false).unwrap();
+        let mut jpeg = Cursor::new(Vec::new());
+        RgbImage::new(300, 300).write_to(&mut jpeg, image::ImageFormat::Jpeg).unwrap();
+        let segment = [b"Exif\0\0".as_slice(), tiff.get_ref()].concat();
+        let length = (segment.len() as u16 + 2).to_be_bytes();
+        [&jpeg.get_ref()[..2], &[0xFF, 0xE1], &length, &segment, &jpeg.get_ref()[2..]].concat()
+    }
+
+    #[test]
+    fn dump() {
+        let Ok(list) = std::fs::read_to_string("/tmp/skills/dump.txt") else { return };
+        for path in list.lines() {
+            let bytes = std::fs::read(path).unwrap();
+            let begun = Instant::now();
+            let skill = if path.ends_with("pdf") { PDF_LAYOUT } else { OCR_IMAGE };
+            match run(skill, &bytes, path, |_| {}) {
+                Ok(document) => {
+                    eprintln!("=== {path} {:?} {:?} {:?}", document.title, begun.elapsed(), document.problems);
+                    for block in document.blocks.iter().filter(|it| it.kind != BlockKind::Paragraph).take(40) {
+                        eprintln!("--{:?} p{:?} {:?}\n{}", block.kind, block.anchor.page, block.anchor.region, block.text);
+                    }
+                }
+                Err(error) => eprintln!("=== {path} {error:?}"),
+            }
+        }
     }
 
     #[test]
