@@ -29,6 +29,7 @@ build: tools ## Builds vicd and vic
 
 .PHONY: test
 test: tools build models ## Runs every test
+	@models/tools.sh --tests
 	@source models/tools.env && cargo test --release
 
 .PHONY: check
@@ -38,7 +39,8 @@ check: tools ## Format, lints, documentation
 	@source models/tools.env && RUSTDOCFLAGS="-D warnings -A rustdoc::private-intra-doc-links" cargo doc --release --no-deps --document-private-items
 
 .PHONY: bench
-bench: build models ## Measures vic beside its peers on this machine
+bench: build models ## Measures every stage, and vic beside its peers, on this machine
+	@source models/tools.env && cargo bench --profile release --bench '*'
 	benches/peers/embed.sh
 
 .PHONY: models

@@ -9,10 +9,12 @@
                                      the time of the whole command and the daemon's memory.
   quality.py words FOLDER EXPECTED   a folder of files, and one of texts named as the files' paths with `__` for `/` and
                                      `.txt` added; prints the median recall of words by extension.
+  quality.py silver FOLDER           FOLDER/good/NAME, and FOLDER/silver/NAME.READER.txt with what other readers of that
+                                     format gave: prints the medians of recall and precision of words by reader.
 
 Needs `vic` and `vicd` on the PATH. Works in a data directory of its own, which it removes.
 """
-import json, math, os, re, shutil, statistics, subprocess, sys, tempfile, time, unicodedata, urllib.parse
+import glob, json, math, os, re, shutil, statistics, subprocess, sys, tempfile, time, unicodedata, urllib.parse
 from collections import Counter, defaultdict
 from pathlib import Path
 
@@ -40,6 +42,9 @@ class Vic:
     def ask(self, question, limit):
         answer = json.loads(self.run("ask", "--format", "json", "--limit", str(limit), "--", question))
         return list(dict.fromkeys(hit["path"].split("!/")[0] for hit in answer["hits"]))
+
+    def words(self, path):
+        return words_of(self.run("read", str(path), check=False))
 
     def index(self, folder):
         begun = time.time()
@@ -138,6 +143,11 @@ def words_of(text):
     return Counter(re.findall(r"\w+", unicodedata.normalize("NFKC", text).lower()))
 
 
+def agreement(wanted, got):
+    both = sum((wanted & got).values())
+    return both / max(1, sum(wanted.values())), both / max(1, sum(got.values()))
+
+
 def words(folder, expected):
     by_extension = defaultdict(list)
     with Vic() as vic:
@@ -146,11 +156,7 @@ def words(folder, expected):
             reference = Path(expected, "__".join(path.relative_to(folder).parts) + ".txt")
             if not path.is_file() or not reference.exists():
                 continue
-            wanted = words_of(reference.read_text(encoding="utf-8"))
-            got = words_of(vic.run("read", str(path), check=False))
-            both = sum((wanted & got).values())
-            recall = both / max(1, sum(wanted.values()))
-            precision = both / max(1, sum(got.values()))
+            recall, precision = agreement(words_of(reference.read_text(encoding="utf-8")), vic.words(path))
             by_extension[path.suffix.lower()].append(recall)
             if recall < 0.9:
                 print(f"  {path.relative_to(folder)}: recall {recall:.2f}, precision {precision:.2f}")
@@ -158,8 +164,30 @@ def words(folder, expected):
         print(f"{extension:10} {len(recalls):4} files, median recall {statistics.median(recalls):.3f}")
 
 
+def silver(folder):
+    by_reader = defaultdict(list)
+    good = Path(folder, "good")
+    with Vic() as vic:
+        vic.run("index", "--metadata-only", str(good))
+        for path in sorted(it for it in good.rglob("*") if it.is_file()):
+            got = vic.words(path)
+            for reference in sorted(Path(folder, "silver").glob(glob.escape(path.name) + ".*.txt")):
+                reader = reference.name[len(path.name) + 1:-len(".txt")]
+                wanted = words_of(reference.read_text(encoding="utf-8", errors="replace"))
+                # A file in which that reader found no word says nothing of ours.
+                if wanted:
+                    by_reader[reader].append(agreement(wanted, got))
+                    if min(by_reader[reader][-1]) < 0.9:
+                        print(f"  {path.name} ({reader}): recall %.2f, precision %.2f" % by_reader[reader][-1])
+    for reader, scores in sorted(by_reader.items()):
+        recalls, precisions = zip(*scores)
+        print(f"{reader:10} {len(scores):4} files, median recall {statistics.median(recalls):.3f}, precision "
+              f"{statistics.median(precisions):.3f}; both at least 0.9: {sum(min(it) >= 0.9 for it in scores)}")
+
+
 if __name__ == "__main__":
-    commands = {"ranking": (ranking, 1), "known": (known, 2), "latency": (latency, 1), "words": (words, 2)}
+    commands = {"ranking": (ranking, 1), "known": (known, 2), "latency": (latency, 1), "words": (words, 2),
+                "silver": (silver, 1)}
     if len(sys.argv) < 2 or sys.argv[1] not in commands or len(sys.argv) != 2 + commands[sys.argv[1]][1]:
         sys.exit(__doc__)
     commands[sys.argv[1]][0](*sys.argv[2:])

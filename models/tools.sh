@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Finds what the build needs beside Rust: a C compiler and the protobuf compiler with its includes. What is missing is
 # installed by apt where we may, the protobuf compiler otherwise fetched by pip; what is still missing is named with the
-# command to type. Leaves models/tools.env for the Makefile to source.
+# command to type. Leaves models/tools.env for the Makefile to source. With --tests also strace, without which one test
+# looks less closely.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 env_file=$here/tools.env
@@ -24,6 +25,10 @@ apt_install() {
 command -v cargo >/dev/null || die "cargo is missing" "install Rust: https://rustup.rs"
 command -v cc >/dev/null || apt_install build-essential \
   || die "a C compiler is missing" "sudo apt-get install build-essential"
+
+if [ "${1:-}" = --tests ] && ! command -v strace >/dev/null && ! apt_install strace; then
+  printf 'strace is missing: privacy is tested by samples only\nhint: sudo apt-get install strace\n' >&2
+fi
 
 has_includes() { [ -f "$1/google/protobuf/empty.proto" ]; }
 

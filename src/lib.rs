@@ -28,6 +28,7 @@
 //! - [`embed`]: texts to vectors: ONNX Runtime in process, Ollama, OpenAI-compatible.
 //! - [`store`]: chunks and vectors in LanceDB: keyword leg, vector leg, upkeep.
 //! - [`index`]: `pipeline.rs` is the only file that knows the order of the stages.
+//! - [`llm`]: language models on Ollama and OpenAI-compatible servers: a request to a stream of text.
 //! - [`librarian`]: question to [`model::QueryPlan`].
 //! - [`skills`]: deep reading of single files: text in pictures.
 //! - [`ask`]: plan to [`model::AskResponse`].
@@ -40,7 +41,7 @@
 //! - No stage calls another: each takes values and gives values; the order lives in `index`.
 //! - Only `warehouse`, `extract`, `catalog`, `store` and the model files of `embed` read or write files of users and of
 //!   the index; `ask` reads a passage again, through `warehouse`.
-//! - Only `embed` (remote backends and model downloads) reaches out, and every connection passes [`embed::egress`], which
+//! - Only `embed` (remote backends and model downloads) and `llm` reach out, and every connection passes [`embed::egress`], which
 //!   knows the privacy mode. `daemon` binds the listeners that `serve` is handed; `client` talks to them.
 //! - A bad file is recorded data (a state and one [`model::Reason`]), never a failure of the pipeline.
 //! - The catalog marks a file indexed only after the store has it on disk.
@@ -58,6 +59,7 @@ pub mod chunk;
 pub mod embed;
 pub mod store;
 pub mod index;
+pub mod llm;
 pub mod librarian;
 pub mod skills;
 pub mod ask;

@@ -52,6 +52,18 @@ pub(crate) fn check(record: &FileRecord, anchor: &Anchor, passage: &str) -> Stan
     }
 }
 
+/// Says whether a quotation stands in the file as it is now: at its bytes where the text is the file's own; elsewhere the
+/// file has to be, bit for bit, the one that it was copied from.
+pub(crate) fn quote_stands(record: &FileRecord, anchor: &Anchor, quote: &str) -> bool {
+    let Ok(mut file) = warehouse::open_beneath(&record.root, &record.found.path) else { return false };
+    if let (true, None, Some(start), Some(end)) = (anchor.verbatim, &anchor.member, anchor.byte_start, anchor.byte_end)
+    {
+        return read_at(&mut file, start, end.saturating_sub(start))
+            .is_some_and(|bytes| memchr::memmem::find(&bytes, quote.as_bytes()).is_some());
+    }
+    record.hash.as_ref().is_some_and(|hash| warehouse::hash(&file).is_ok_and(|now| now == *hash))
+}
+
 fn is_as_indexed(file: &File, record: &FileRecord) -> bool {
     let Ok(now) = file.metadata() else { return false };
     let modified_ns = now.mtime().saturating_mul(1_000_000_000).saturating_add(now.mtime_nsec());

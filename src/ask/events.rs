@@ -35,7 +35,7 @@ impl Asker {
         tokio::spawn(async move {
             let events = Events(Some(sender.clone()));
             let last = tokio::select! {
-                answer = asker.run(request, &events) => answer.map(|it| AskEvent::Done(Box::new(it))),
+                answer = asker.run(request, true, &events) => answer.map(|it| AskEvent::Done(Box::new(it))),
                 () = sender.closed() => return,
             };
             let _gone = sender.send(last).await;

@@ -8,19 +8,24 @@ use unicode_segmentation::UnicodeSegmentation;
 /// The longest excerpt in characters.
 const EXCERPT_CHARS: usize = 420;
 
-/// English function words, which say nothing about where a passage matches.
+/// English function words, sorted.
 const FUNCTION_WORDS: &[&str] = &[
     "a", "an", "and", "are", "as", "at", "be", "by", "can", "did", "do", "does", "for", "from", "has", "have", "how",
     "i", "in", "is", "it", "its", "me", "my", "of", "on", "or", "our", "show", "that", "the", "their", "there", "this",
     "to", "was", "we", "were", "what", "when", "where", "which", "who", "why", "will", "with", "you",
 ];
 
+/// Says whether a word in lower case says nothing about where a passage matches.
+pub(super) fn is_function_word(word: &str) -> bool {
+    FUNCTION_WORDS.binary_search(&word).is_ok()
+}
+
 /// The content words of a question, lower case, without repeats, in order.
 pub(crate) fn content_words(question: &str) -> Vec<String> {
     let mut seen = HashSet::new();
     let mut words: Vec<String> = question.unicode_words().map(str::to_lowercase).collect();
-    let meaningful = words.iter().any(|it| !FUNCTION_WORDS.contains(&it.as_str()));
-    words.retain(|it| !(meaningful && FUNCTION_WORDS.contains(&it.as_str())) && seen.insert(it.clone()));
+    let meaningful = words.iter().any(|it| !is_function_word(it));
+    words.retain(|it| !(meaningful && is_function_word(it)) && seen.insert(it.clone()));
     words
 }
 
@@ -115,6 +120,11 @@ mod tests {
     fn a_sentence_longer_than_the_excerpt_is_cut_between_characters() {
         let text = "ü".repeat(2_000);
         assert_eq!(check("x", &text).chars().count(), EXCERPT_CHARS);
+    }
+
+    #[test]
+    fn every_function_word_is_found() {
+        assert!(FUNCTION_WORDS.iter().all(|it| is_function_word(it)));
     }
 
     #[test]

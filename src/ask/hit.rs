@@ -4,98 +4,98 @@ use chrono::{DateTime, SecondsFormat};
 use serde_json::{Map, Value, json};
 
 use crate::ask::citation::Standing;
-use crate::ask::excerpt;
 use crate::ask::fuse::Fused;
-use crate::model::{Chunk, FileRecord, QueryPlan, SearchHit, Tier};
+use crate::ask::{Question, excerpt, fuse};
+use crate::model::{Chunk, FileRecord, L0Filters, SearchHit, Tier};
 
-/// Sentences of the answer's summary at most.
-const SUMMARY_HITS: usize = 3;
-
-/// A hit with the sentence that the summary may quote.
+/// A hit with what the summary needs of it.
+#[derive(Clone, Debug)]
 pub(crate) struct Found {
     pub(crate) hit: SearchHit,
-    sentence: String,
-    /// Path and place, e.g. `Contracts/lease.pdf, page 3`.
-    place: String,
-    words_matched: usize,
+    pub(crate) record: FileRecord,
+    /// The passage that is shown; none when only the file's name or date matched.
+    pub(crate) evidence: Option<Box<Evidence>>,
+}
+
+/// What a quotation of a hit rests on.
+#[derive(Clone, Debug)]
+pub(crate) struct Evidence {
+    pub(crate) chunk: Chunk,
+    /// Number of the question's words that stand in the passage.
+    pub(crate) words_matched: usize,
+    /// Cosine of the passage, if known.
+    pub(crate) similarity: Option<f32>,
+}
+
+impl Found {
+    /// Path and place of the passage, e.g. `Contracts/lease.pdf, page 3`.
+    pub(crate) fn cited(&self) -> String {
+        let place = self.evidence.as_ref().map(|it| it.chunk.anchor.place()).unwrap_or_default();
+        if place.is_empty() { self.hit.path.clone() } else { format!("{}, {place}", self.hit.path) }
+    }
 }
 
 /// Makes a hit of a chunk.
 pub(crate) fn from_chunk(
-    plan: &QueryPlan,
+    question: &Question,
     record: &FileRecord,
     chunk: &Chunk,
     fused: &Fused,
     standing: Standing,
 ) -> Found {
-    let words = excerpt::content_words(plan.l1_query_text.as_deref().unwrap_or(&plan.raw_user_text));
+    let words = &question.words;
     let body = chunk.body();
-    let mut metadata = facts(record);
-    metadata.insert("chunk_ids".into(), json!([chunk.id.0]));
-    metadata.insert("anchor".into(), json!(chunk.anchor));
-    if !chunk.heading_path.is_empty() {
-        metadata.insert("heading_path".into(), json!(chunk.heading_path));
-    }
-    if let Some((rank, score)) = fused.keyword {
-        metadata.insert("keyword".into(), json!({ "rank": rank, "bm25": score }));
-    }
-    if let Some((rank, similarity)) = fused.vector {
-        metadata.insert("vector".into(), json!({ "rank": rank, "cosine": similarity }));
-    }
-    if let Some(similarity) = fused.similarity {
-        metadata.insert("similarity".into(), json!(similarity));
-    }
-    metadata.insert("citation".into(), json!(standing.name()));
-    let present = excerpt::words_present(&words, &chunk.text);
-    let words_matched = present.len();
+    let present = excerpt::words_present(words, &chunk.text);
     let mut layers = vec![Tier::L1.name().to_string()];
-    if plan.l0_filters.is_some() {
+    if question.plan.l0_filters.is_some() {
         layers.insert(0, Tier::L0.name().into());
     }
     let hit = SearchHit {
         path: shown_path(record, chunk.anchor.member.as_deref()),
         score: f64::from(fused.score),
-        tier: chunk.tier.name().into(),
+        tier: Tier::L1.name().into(),
         layers,
-        excerpt: body[excerpt::excerpt(&words, body)].trim().to_string(),
-        metadata,
-        reasoning: reasoning(&words, &present, fused, standing),
+        excerpt: body[excerpt::excerpt(words, body)].trim().to_string(),
+        metadata: passage_facts(question, record, chunk, fused, standing),
+        reasoning: reasoning(question, &present, fused, standing),
     };
-    let place = match chunk.anchor.place() {
-        place if place.is_empty() => hit.path.clone(),
-        place => format!("{}, {place}", hit.path),
-    };
-    Found { hit, sentence: excerpt::best_sentence(&words, body).to_string(), place, words_matched }
+    let evidence = Evidence { chunk: chunk.clone(), words_matched: present.len(), similarity: fused.similarity };
+    Found { hit, record: record.clone(), evidence: Some(Box::new(evidence)) }
 }
 
-/// Makes a hit of a file whose name matches.
-pub(crate) fn from_name(words: &[String], record: &FileRecord) -> Found {
+/// Makes a hit of a file whose name holds these words.
+pub(crate) fn from_name(question: &Question, record: &FileRecord, held: &[String], score: f64) -> Found {
+    let names = format!("{} of {} words in the file's name ({})", held.len(), question.words.len(), held.join(", "));
+    from_record(question, record, score, names)
+}
+
+/// Makes a hit of a file that was asked for by its metadata.
+pub(crate) fn from_listing(question: &Question, record: &FileRecord) -> Found {
+    from_record(question, record, 1.0, String::new())
+}
+
+/// Makes a hit of a file that meets the filter and says nothing about the question.
+pub(crate) fn from_filter(question: &Question, record: &FileRecord) -> Found {
+    from_record(question, record, 0.0, "its text was not searched".into())
+}
+
+fn from_record(question: &Question, record: &FileRecord, score: f64, fact: String) -> Found {
+    let mut parts = Vec::from_iter(Some(fact).filter(|it| !it.is_empty()));
+    parts.extend(filter_fact(question));
+    parts.extend(record.reason.map(|it| format!("not in the index: {}", it.name())));
     let hit = SearchHit {
         path: shown_path(record, None),
-        score: 0.5,
+        score,
         tier: Tier::L0.name().into(),
         layers: vec![Tier::L0.name().into()],
         excerpt: String::new(),
         metadata: facts(record),
-        reasoning: format!("the file's name holds: {}", words.join(", ")),
+        reasoning: parts.join("; "),
     };
-    Found { hit, sentence: String::new(), place: String::new(), words_matched: 0 }
+    Found { hit, record: record.clone(), evidence: None }
 }
 
-/// What the answer says in words: the best sentences of the best hits, quoted, each with its place. None when no hit
-/// holds a word of the question: then nothing is quoted that may not answer it.
-pub(crate) fn summary(plan: &QueryPlan, hits: &[Found]) -> Option<String> {
-    let most = hits.iter().map(|it| it.words_matched).max().filter(|it| *it > 0)?;
-    let quoted: Vec<String> = hits
-        .iter()
-        .enumerate()
-        .filter(|(_, it)| it.words_matched * 4 >= most * 3 && !it.sentence.is_empty())
-        .take(SUMMARY_HITS)
-        .map(|(index, it)| format!("[{}] \"{}\" ({})", index + 1, it.sentence, it.place))
-        .collect();
-    (!quoted.is_empty() && plan.intent == "search").then(|| quoted.join("\n"))
-}
-
+/// The path as hits show it: below its root, `archive.zip!/member` inside archives.
 pub(crate) fn shown_path(record: &FileRecord, member: Option<&str>) -> String {
     let path = record.found.path.to_string_lossy();
     member.map_or_else(|| path.to_string(), |member| format!("{path}!/{member}"))
@@ -121,12 +121,46 @@ fn facts(record: &FileRecord) -> Map<String, Value> {
     }
 }
 
-/// Facts only: which words stand there, how near it is, at which place of which leg.
-fn reasoning(words: &[String], present: &[&str], fused: &Fused, standing: Standing) -> String {
+/// The L0 fields, the place of the passage, and where each leg had it.
+fn passage_facts(
+    question: &Question,
+    record: &FileRecord,
+    chunk: &Chunk,
+    fused: &Fused,
+    standing: Standing,
+) -> Map<String, Value> {
+    let mut metadata = facts(record);
+    metadata.insert("chunk_ids".into(), json!([chunk.id.0]));
+    metadata.insert("chunk_tier".into(), json!(chunk.tier.name()));
+    metadata.insert("anchor".into(), json!(chunk.anchor));
+    if !chunk.heading_path.is_empty() {
+        metadata.insert("heading_path".into(), json!(chunk.heading_path));
+    }
+    if let Some((rank, score)) = fused.keyword {
+        metadata.insert("keyword".into(), json!({ "rank": rank, "bm25": score }));
+    }
+    if let Some((rank, similarity)) = fused.vector {
+        metadata.insert("vector".into(), json!({ "rank": rank, "cosine": similarity }));
+    }
+    if let Some(similarity) = fused.similarity {
+        metadata.insert("similarity".into(), json!(similarity));
+    }
+    metadata.insert("citation".into(), json!(standing.name()));
+    if !fused.copies.is_empty() {
+        metadata.insert("copies".into(), json!(fused.copies));
+    }
+    if question.explain {
+        metadata.insert("explain".into(), fuse::explain(fused));
+    }
+    metadata
+}
+
+/// Facts only: which words stand there, how near it is, at which place of which leg, what was required.
+fn reasoning(question: &Question, present: &[&str], fused: &Fused, standing: Standing) -> String {
     let mut parts = Vec::new();
-    if !words.is_empty() {
+    if !question.words.is_empty() {
         let shown = if present.is_empty() { String::new() } else { format!(" ({})", present.join(", ")) };
-        parts.push(format!("{} of {} words{shown}", present.len(), words.len()));
+        parts.push(format!("{} of {} words{shown}", present.len(), question.words.len()));
     }
     if let Some((rank, _)) = fused.keyword {
         parts.push(format!("keyword rank {rank}"));
@@ -136,8 +170,28 @@ fn reasoning(words: &[String], present: &[&str], fused: &Fused, standing: Standi
         (None, Some(similarity)) => parts.push(format!("similarity {similarity:.2}")),
         (None, None) => (),
     }
+    parts.extend(Some(question.terms.shown()).filter(|it| !it.is_empty()));
+    parts.extend(filter_fact(question));
     if standing == Standing::Verified {
         parts.push("passage read again in the file".into());
     }
+    if !fused.copies.is_empty() {
+        parts.push(format!("{} more files say the same", fused.copies.len()));
+    }
     parts.join("; ")
+}
+
+/// The metadata filter in words, if there is one.
+fn filter_fact(question: &Question) -> Option<String> {
+    let L0Filters { extensions, path_glob, modified_after, modified_before, min_size, max_size, owner } =
+        question.plan.l0_filters.clone()?;
+    let mut parts = Vec::new();
+    parts.extend(Some(extensions.join(" ")).filter(|it| !it.is_empty()));
+    parts.extend(path_glob);
+    parts.extend(modified_after.map(|it| format!("modified from {it}")));
+    parts.extend(modified_before.map(|it| format!("modified before {it}")));
+    parts.extend(min_size.map(|it| format!("at least {it} bytes")));
+    parts.extend(max_size.map(|it| format!("at most {it} bytes")));
+    parts.extend(owner.map(|it| format!("owned by {it}")));
+    (!parts.is_empty()).then(|| format!("meets the filter: {}", parts.join(", ")))
 }

@@ -1,36 +1,46 @@
-//! A plan to an answer: filter on metadata, both legs at once, fusion, per-file merge, and a look at every file before
-//! it is shown.
+//! A plan to an answer: filter on metadata, both legs at once, fusion, per-file merge, a deeper look where the plan wants it,
+//! and a look at every file before it is shown.
 //!
-//! [`fuse`] has the formula of the score, [`filter`] the metadata, [`citation`] the check against the file.
+//! [`Asker::ask`] has the order of the steps. `retrieve` finds, `deep` looks deeper, [`fuse`] has the formula of the score, `present` makes hits of
+//! what was found, `answer` the summary, `citation` the check against the file as it is now.
 
+mod answer;
 mod citation;
+mod deep;
 mod events;
 mod excerpt;
 mod filter;
+mod fold;
 pub mod fuse;
+mod generate;
 mod grep;
 mod hit;
 mod phrase;
+mod present;
+mod retrieve;
 mod similar;
+mod terms;
+mod wording;
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::ask::citation::Standing;
 use crate::ask::events::Events;
-use crate::ask::fuse::{Fused, Weights};
 use crate::ask::hit::Found;
+use crate::ask::terms::Terms;
 use crate::catalog::Catalog;
+use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::index::{Index, Served};
-use crate::librarian;
+use crate::librarian::Librarian;
+use crate::llm::{self, Llm, Task};
 use crate::model::{
-    AskEvent, AskRequest, AskResponse, ChunkId, FileFilter, FileId, FileRecord, L0Filters, LegHit, PrivacyMode,
-    QueryPlan, ResponseStats, SearchHit, StoredChunk,
+    AskEvent, AskRequest, AskResponse, FileFilter, L0Filters, PrivacyMode, QueryPlan, ResponseStats, SearchHit,
 };
-use crate::store::{FileSet, KeywordQuery};
+use crate::skills::Skills;
+use crate::store::FileSet;
 
 pub use filter::resolve as resolve_filters;
 
@@ -38,41 +48,81 @@ pub use filter::resolve as resolve_filters;
 const DEFAULT_LIMIT: u32 = 10;
 /// Most hits of one answer.
 const MAX_LIMIT: u32 = 1_000;
-/// Chunks taken from each leg at least. More costs time, fewer loses files that are good in one leg only.
-const LEG_DEPTH: usize = 200;
-/// Files looked at beyond the limit, to fill the places of those that are gone.
-const SPARE_FILES: usize = 5;
-/// Files whose passages are looked at for runs of the question's words.
-const PHRASE_FILES: usize = 30;
-/// Passages of one file that are looked at so.
-const PHRASE_CHUNKS: usize = 3;
 
 /// Answers questions from the index. Cheap to clone.
 #[derive(Clone)]
 pub struct Asker {
     catalog: Catalog,
     index: Index,
+    skills: Skills,
+    librarian: Librarian,
+    /// Writes the summary, if there is one.
+    llm: Option<Arc<dyn Llm>>,
     privacy: PrivacyMode,
     default_root: Option<PathBuf>,
     db_path: PathBuf,
 }
 
-/// The legs' results, fused.
-struct Legs {
-    fused: Vec<Fused>,
+/// A question on its way to an answer.
+#[derive(Clone)]
+pub(crate) struct Question {
+    pub(crate) plan: QueryPlan,
+    /// What may leave the machine: the stricter of what the plan and the configuration say.
+    pub(crate) privacy: PrivacyMode,
+    /// What went wrong on the way to the plan.
+    pub(crate) warnings: Vec<String>,
+    /// Conditions on words.
+    pub(crate) terms: Arc<Terms>,
+    /// The words that carry meaning, lower case.
+    pub(crate) words: Vec<String>,
+    /// The metadata filter, with the root.
+    pub(crate) filter: FileFilter,
+    pub(crate) limit: usize,
+    pub(crate) explain: bool,
+}
+
+impl Question {
+    /// The text that is searched for, if any.
+    pub(crate) fn text(&self) -> Option<&str> {
+        self.plan.l1_query_text.as_deref().filter(|it| !it.trim().is_empty())
+    }
+
+    /// Says whether it is about the files as such.
+    fn is_listing(&self) -> bool {
+        self.text().is_none()
+    }
+}
+
+/// What was found, before a summary is made of it.
+struct Outcome {
+    hits: Vec<Found>,
+    /// Distinct files that matched, before the cut to the limit.
+    merged: usize,
     warnings: Vec<String>,
 }
 
+impl Outcome {
+    fn shown(&self) -> Vec<SearchHit> {
+        self.hits.iter().map(|it| it.hit.clone()).collect()
+    }
+}
+
 impl Asker {
-    /// Makes an asker over an index. `default_root` limits questions that name no root.
-    pub fn new(
-        catalog: Catalog,
-        index: Index,
-        privacy: PrivacyMode,
-        default_root: Option<PathBuf>,
-        db_path: PathBuf,
-    ) -> Asker {
-        Asker { catalog, index, privacy, default_root, db_path }
+    /// Makes an asker over an index, with the configured model and root.
+    ///
+    /// # Errors
+    /// The address of the model's server is none.
+    pub fn new(config: &Config, catalog: Catalog, index: Index, skills: Skills) -> Result<Asker> {
+        Ok(Asker {
+            catalog,
+            index,
+            skills,
+            librarian: Librarian::open(config)?,
+            llm: llm::open(config, Task::Reasoning)?,
+            privacy: config.privacy_mode,
+            default_root: config.warehouse_root.clone(),
+            db_path: config.db_path.clone(),
+        })
     }
 
     /// Answers a question.
@@ -80,48 +130,69 @@ impl Asker {
     /// # Errors
     /// The request is wrong, or the index cannot be read.
     pub async fn ask(&self, request: AskRequest) -> Result<AskResponse> {
-        self.run(request, &Events::none()).await
+        self.run(request, true, &Events::none()).await
     }
 
-    async fn run(&self, request: AskRequest, events: &Events) -> Result<AskResponse> {
-        let begun = Instant::now();
-        let limit = limit(request.limit)?;
-        let plan = librarian::plan(&request, self.privacy)?;
-        events.send(AskEvent::Plan(plan.clone())).await;
-        let filters = plan.l0_filters.clone().unwrap_or_default();
-        let root = self.root(request.warehouse_root.as_deref()).await?;
-        let served = self.index.serving();
-        let chunks = served.store.chunk_count();
+    /// Finds the hits of a question and makes no summary.
+    ///
+    /// # Errors
+    /// As [`Asker::ask`].
+    pub async fn search(&self, request: AskRequest) -> Result<AskResponse> {
+        self.run(request, false, &Events::none()).await
+    }
 
-        let mut warnings = Vec::new();
-        let filter = filter::resolve(&filters, root.as_deref())?;
-        let mut merged = 0;
-        let hits = if chunks == 0 {
-            warnings.push("nothing is indexed yet: only file names were searched; run `vic index`".to_string());
-            self.by_name(&plan, &filter, limit).await?
+    async fn run(&self, request: AskRequest, summarize: bool, events: &Events) -> Result<AskResponse> {
+        let begun = Instant::now();
+        let root = self.root(request.warehouse_root.as_deref()).await?;
+        let question = self.plan(request, root.as_deref()).await?;
+        events.send(AskEvent::Plan(question.plan.clone())).await;
+        let served = self.index.serving();
+        let mut outcome = if question.is_listing() {
+            self.list(&question).await?
+        } else if served.store.chunk_count() == 0 {
+            self.by_name(&question).await?
         } else {
-            let files = self.allowed(&filter).await?;
-            let legs = self.legs(&served, &plan, &files, limit).await?;
-            warnings.extend(legs.warnings);
-            merged = legs.fused.len();
-            self.answer(&served, &plan, legs.fused, limit, &mut warnings).await?
+            self.find(&served, &question).await?
         };
-        events.send(AskEvent::Hits(hits.iter().map(|it| it.hit.clone()).collect())).await;
-        warnings.extend(self.pending_warning().await?);
-        let mut response = AskResponse {
-            answer_summary: hit::summary(&plan, &hits),
-            query_plan: plan,
-            stats: None,
-            hits: hits.into_iter().map(|it| it.hit).collect(),
-            warnings,
-        };
-        if let Some(summary) = &response.answer_summary {
-            events.send(AskEvent::Text(summary.clone())).await;
+        events.send(AskEvent::Hits(outcome.shown())).await;
+        if !question.is_listing() && self.deepen(&served, &question, &mut outcome).await? {
+            events.send(AskEvent::Hits(outcome.shown())).await;
         }
-        let mut response_stats = self.stats(&served, root.as_deref(), &response.hits, merged).await?;
-        response_stats.latency_ms = Some(begun.elapsed().as_secs_f64() * 1e3);
-        response.stats = Some(response_stats);
-        Ok(response)
+        let answer_summary = match summarize {
+            true => self.summary(&question, &mut outcome, events).await?,
+            false => None,
+        };
+        let mut warnings = question.warnings;
+        warnings.append(&mut outcome.warnings);
+        warnings.extend(self.pending_warning().await?);
+        let hits: Vec<SearchHit> = outcome.hits.into_iter().map(|it| it.hit).collect();
+        let mut stats = self.stats(&served, root.as_deref(), &hits, outcome.merged).await?;
+        stats.latency_ms = Some(begun.elapsed().as_secs_f64() * 1e3);
+        let plan = question.plan;
+        Ok(AskResponse { query_plan: plan, hits, answer_summary, warnings, stats: Some(stats) })
+    }
+
+    /// The caller's plan, or the librarian's.
+    async fn plan(&self, mut request: AskRequest, root: Option<&Path>) -> Result<Question> {
+        let limit = limit(request.limit)?;
+        let explain = request.explain;
+        let mut warnings = Vec::new();
+        // Whoever asks may be stricter than the configuration, never laxer.
+        let wanted = request.plan.as_ref().map(|it| it.privacy_mode).or(request.privacy_mode).unwrap_or(self.privacy);
+        let wanted = request.privacy_mode.unwrap_or(wanted);
+        let privacy = wanted.stricter(self.privacy);
+        if privacy != wanted {
+            let name = self.privacy.name();
+            warnings.push(format!("the daemon runs with privacy mode `{name}`, which holds for this question too"));
+        }
+        request.privacy_mode = Some(privacy);
+        let (mut plan, planned) = self.librarian.plan(&request, chrono::Local::now().date_naive()).await?;
+        plan.privacy_mode = wanted;
+        warnings.extend(planned);
+        let filter = filter::resolve(&plan.l0_filters.clone().unwrap_or_default(), root)?;
+        let terms = Arc::new(Terms::of(&plan.raw_user_text)?);
+        let words = excerpt::content_words(plan.l1_query_text.as_deref().unwrap_or(&plan.raw_user_text));
+        Ok(Question { plan, privacy, warnings, terms, words, filter, limit, explain })
     }
 
     /// The plan of a request that is no question.
@@ -163,105 +234,6 @@ impl Asker {
         Ok(FileSet::Only(Arc::new(ids)))
     }
 
-    /// Both legs at the same time, then the true similarity of what only the keyword leg found.
-    async fn legs(&self, served: &Served, plan: &QueryPlan, files: &FileSet, limit: usize) -> Result<Legs> {
-        let depth = LEG_DEPTH.max(limit * 3);
-        let text = plan.l1_query_text.as_deref().unwrap_or(&plan.raw_user_text);
-        let keywords = KeywordQuery { text: text.to_string() };
-        let keyword_leg = served.store.keyword_leg(&keywords, files, depth);
-        let mut warnings = Vec::new();
-        let (keyword, vector, extra) = match &served.embedder {
-            Some(embedder) => {
-                let vector_leg = async {
-                    let vector = embedder.embed_query(text).await?;
-                    let hits = served.store.vector_leg(&vector, files, depth).await?;
-                    Ok::<_, Error>((vector, hits))
-                };
-                let (keyword, vector_result) = tokio::join!(keyword_leg, vector_leg);
-                let keyword = keyword?;
-                match vector_result {
-                    Ok((query, vector)) => {
-                        let only_keyword = missing_in(&keyword, &vector);
-                        let extra = served.store.similarities(&query, &only_keyword).await?;
-                        (keyword, vector, extra)
-                    }
-                    Err(error) => {
-                        warnings.push(format!("answered by keywords alone: {}", error.message));
-                        (keyword, Vec::new(), Vec::new())
-                    }
-                }
-            }
-            None => {
-                warnings.push("answered by keywords alone: the model of this index cannot be loaded".to_string());
-                (keyword_leg.await?, Vec::new(), Vec::new())
-            }
-        };
-        let floor = plan.l1_threshold.map_or(f32::MIN, |it| it as f32);
-        let mut fused = fuse::fuse(&keyword, &vector, &extra, &Weights::default());
-        fused.retain(|it| plan.l1_threshold.is_none() || it.similarity.is_some_and(|similarity| similarity >= floor));
-        Ok(Legs { fused, warnings })
-    }
-
-    /// Fused files to hits: records and passages fetched, files that are gone left out.
-    async fn answer(
-        &self,
-        served: &Served,
-        plan: &QueryPlan,
-        fused: Vec<Fused>,
-        limit: usize,
-        warnings: &mut Vec<String>,
-    ) -> Result<Vec<Found>> {
-        let mut top: Vec<Fused> = fused.into_iter().take(PHRASE_FILES.max(limit + SPARE_FILES)).collect();
-        let wanted: Vec<(FileId, ChunkId)> = top.iter().flat_map(passages).collect();
-        let (catalog, ids) = (self.catalog.clone(), top.iter().map(|it| it.file_id).collect::<Vec<_>>());
-        let (chunks, records) =
-            tokio::try_join!(served.store.chunks(&wanted), crate::index::blocking(move || catalog.records(&ids)))?;
-        let chunks: HashMap<(FileId, ChunkId), StoredChunk> =
-            chunks.into_iter().map(|it| ((it.file_id, it.chunk.id.clone()), it)).collect();
-        let records: HashMap<FileId, FileRecord> = records.into_iter().map(|it| (it.id, it)).collect();
-        prefer_phrases(&phrase::words(&plan.raw_user_text), &mut top, &chunks);
-        let question = plan.clone();
-        let (found, changed, gone) = crate::index::blocking(move || {
-            let mut found = Vec::new();
-            let mut changed = Vec::new();
-            let mut gone = 0;
-            for fused in top {
-                let key = (fused.file_id, fused.chunk_id.clone());
-                let (Some(record), Some(stored)) = (records.get(&fused.file_id), chunks.get(&key)) else { continue };
-                let standing = citation::check(record, &stored.chunk.anchor, stored.chunk.body());
-                if found.len() == limit {
-                    break;
-                }
-                if standing == Standing::Gone {
-                    gone += 1;
-                    continue;
-                }
-                if standing == Standing::Changed {
-                    changed.push(record.found.path.display().to_string());
-                }
-                found.push(hit::from_chunk(&question, record, &stored.chunk, &fused, standing));
-            }
-            Ok((found, changed, gone))
-        })
-        .await?;
-        if gone > 0 {
-            warnings.push(format!("{gone} files that match were left out: they are gone, or their folder is away"));
-        }
-        warnings.extend(
-            changed.iter().map(|path| format!("`{path}` has changed since it was indexed; its passage may be old")),
-        );
-        Ok(found)
-    }
-
-    /// Files whose names hold the question's words: all there is before content is read.
-    async fn by_name(&self, plan: &QueryPlan, filter: &FileFilter, limit: usize) -> Result<Vec<Found>> {
-        let words = excerpt::content_words(&plan.raw_user_text);
-        let (catalog, mut filter) = (self.catalog.clone(), filter.clone());
-        filter.name_words = words.clone();
-        let (records, _) = crate::index::blocking(move || catalog.search(&filter, limit, 0)).await?;
-        Ok(records.iter().map(|record| hit::from_name(&words, record)).collect())
-    }
-
     async fn pending_warning(&self) -> Result<Vec<String>> {
         let catalog = self.catalog.clone();
         let pending = crate::index::blocking(move || catalog.pending_count(None)).await?;
@@ -276,10 +248,12 @@ impl Asker {
         hits: &[SearchHit],
         merged: usize,
     ) -> Result<ResponseStats> {
-        let roots = self.index.roots().await?;
         let warehouse_root = match root {
             Some(root) => root.display().to_string(),
-            None => roots.iter().map(|it| it.path.display().to_string()).collect::<Vec<_>>().join(":"),
+            None => {
+                let roots = self.index.roots().await?;
+                roots.iter().map(|it| it.path.display().to_string()).collect::<Vec<_>>().join(":")
+            }
         };
         let mut hits_by_tier = BTreeMap::new();
         for hit in hits {
@@ -310,37 +284,4 @@ fn limit(wanted: Option<u32>) -> Result<usize> {
         limit @ 1..=MAX_LIMIT => Ok(limit as usize),
         other => Err(Error::invalid(format!("limit {other} is not between 1 and {MAX_LIMIT}"))),
     }
-}
-
-/// The best passages of a file.
-fn passages(fused: &Fused) -> impl Iterator<Item = (FileId, ChunkId)> {
-    let best = std::iter::once(fused).chain(&fused.other_chunks);
-    best.take(PHRASE_CHUNKS).map(|it| (it.file_id, it.chunk_id.clone()))
-}
-
-/// Lifts files that hold a run of the question's words, shows the passage that does, and sorts anew.
-fn prefer_phrases(words: &[String], files: &mut [Fused], chunks: &HashMap<(FileId, ChunkId), StoredChunk>) {
-    for file in files.iter_mut() {
-        let base = file.score;
-        for key in passages(file).collect::<Vec<_>>() {
-            let Some(stored) = chunks.get(&key) else { continue };
-            let lifted = phrase::lift(base, words, &stored.chunk.text);
-            if lifted > file.score {
-                file.score = lifted;
-                file.show(&key.1);
-            }
-        }
-    }
-    files.sort_by(|a, b| b.score.total_cmp(&a.score));
-}
-
-/// The keyword leg's chunks that the vector leg did not reach.
-fn missing_in(keyword: &[LegHit], vector: &[LegHit]) -> Vec<(FileId, ChunkId)> {
-    // By file too: copies of a file share chunk ids.
-    let reached: HashSet<(FileId, &ChunkId)> = vector.iter().map(|it| (it.file_id, &it.chunk_id)).collect();
-    keyword
-        .iter()
-        .filter(|it| !reached.contains(&(it.file_id, &it.chunk_id)))
-        .map(|it| (it.file_id, it.chunk_id.clone()))
-        .collect()
 }

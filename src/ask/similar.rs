@@ -4,12 +4,13 @@
 //! score near 1.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Instant;
 
 use crate::ask::fuse::{self, Weights};
-use crate::ask::{Asker, filter};
+use crate::ask::{Asker, Question, filter, retrieve};
 use crate::error::{Error, ErrorCode, IoContext, Result};
-use crate::model::{AskRequest, AskResponse, FileRecord, FileState, SimilarRequest};
+use crate::model::{AskRequest, AskResponse, FileFilter, FileRecord, FileState, SimilarRequest};
 use crate::store::FileSet;
 
 impl Asker {
@@ -30,9 +31,9 @@ impl Asker {
             return Err(Error::new(ErrorCode::FailedPrecondition, format!("`{name}` has no passages in the index"))
                 .hint("`vic files` says in which state it is"));
         };
-        let depth = super::LEG_DEPTH.max(limit * 3);
-        let mut fused =
-            fuse::fuse(&[], &served.store.vector_leg(&mean, &files, depth).await?, &[], &Weights::default());
+        let depth = retrieve::LEG_DEPTH.max(limit * 3);
+        let near = self.nearest(&served, &mean, &files, depth, limit).await?;
+        let mut fused = fuse::fuse(&[], &near, &[], &Weights::default());
         for file in &mut fused {
             file.score = file.similarity.unwrap_or(0.0).clamp(0.0, 1.0);
         }
@@ -40,13 +41,24 @@ impl Asker {
             "similar",
             AskRequest { query: request.path.clone(), filters: request.filters.clone(), ..AskRequest::default() },
         );
+        let merged = fused.len();
         let mut warnings = self.pending_warning().await?;
-        let hits = self.answer(&served, &plan, fused, limit, &mut warnings).await?;
+        let question = Question {
+            plan: plan.clone(),
+            privacy: self.privacy,
+            warnings: Vec::new(),
+            terms: Arc::default(),
+            words: Vec::new(),
+            filter: FileFilter::default(),
+            limit,
+            explain: false,
+        };
+        let hits = self.present(&served, &question, fused, &mut warnings).await?;
         let mut hits: Vec<_> = hits.into_iter().map(|it| it.hit).collect();
         for hit in &mut hits {
             hit.reasoning = format!("similarity {:.2} to the mean of the passages of `{name}`", hit.score);
         }
-        let mut stats = self.stats(&served, root.as_deref(), &hits, hits.len()).await?;
+        let mut stats = self.stats(&served, root.as_deref(), &hits, merged).await?;
         stats.latency_ms = Some(begun.elapsed().as_secs_f64() * 1e3);
         Ok(AskResponse { query_plan: plan, hits, answer_summary: None, warnings, stats: Some(stats) })
     }
@@ -73,7 +85,7 @@ impl Asker {
     }
 
     /// The files that pass the filter, without this one.
-    async fn others(&self, filter: &crate::model::FileFilter, record: &FileRecord) -> Result<FileSet> {
+    async fn others(&self, filter: &FileFilter, record: &FileRecord) -> Result<FileSet> {
         let mut ids = match self.allowed(filter).await? {
             FileSet::Only(ids) => ids.to_vec(),
             FileSet::All => self.index.serving().store.file_ids().await?,

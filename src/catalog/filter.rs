@@ -1,5 +1,7 @@
 //! A [`FileFilter`] as a condition of SQL, with what SQL cannot say left over as a glob.
 
+use std::collections::HashMap;
+use std::ffi::OsString;
 use std::path::Path;
 
 use globset::{GlobBuilder, GlobMatcher};
@@ -11,13 +13,38 @@ use crate::catalog::owners::Owners;
 use crate::catalog::root::roots;
 use crate::catalog::row::{below, bytes, fold, signed, state_name};
 use crate::error::{Error, Result};
-use crate::model::FileFilter;
+use crate::model::{FileFilter, Root, RootId};
 
 /// A condition on `files`, the values of its `?` in order, and the glob that the relative path must match as well.
 pub(super) struct Condition {
     pub(super) sql: String,
     pub(super) values: Vec<Value>,
-    pub(super) glob: Option<GlobMatcher>,
+    pub(super) glob: Option<PathGlob>,
+}
+
+/// A glob over paths below their root.
+pub(super) struct PathGlob {
+    matcher: GlobMatcher,
+    /// For a glob about any depth, the names of the roots, so that `**/contracts/**` finds what lies in a root of that name.
+    roots: HashMap<RootId, OsString>,
+}
+
+impl PathGlob {
+    fn new(db: &Transaction<'_>, text: &str) -> Result<PathGlob, Failed> {
+        let matcher = glob(text)?;
+        let mut names = HashMap::new();
+        if text.starts_with("**/") {
+            let named = |it: Root| it.path.file_name().map(|name| (it.id, name.to_os_string()));
+            names.extend(roots(db)?.into_iter().filter_map(named));
+        }
+        Ok(PathGlob { matcher, roots: names })
+    }
+
+    /// Whether it matches a path of a root.
+    pub(super) fn is_match(&self, root: RootId, path: &Path) -> bool {
+        self.matcher.is_match(path)
+            || self.roots.get(&root).is_some_and(|name| self.matcher.is_match(Path::new(name).join(path)))
+    }
 }
 
 impl Condition {
@@ -26,7 +53,7 @@ impl Condition {
     /// # Errors
     /// [`crate::error::ErrorCode::InvalidArgument`] naming a glob that cannot be understood.
     pub(super) fn new(db: &Transaction<'_>, filter: &FileFilter, owners: &Owners) -> Result<Condition, Failed> {
-        let glob = filter.path_glob.as_deref().map(glob).transpose()?;
+        let glob = filter.path_glob.as_deref().map(|it| PathGlob::new(db, it)).transpose()?;
         let mut condition = Condition { sql: "deleted_ns IS NULL".into(), values: Vec::new(), glob };
         if let Some(path) = &filter.under {
             let (sql, values) = place(db, path)?;
@@ -95,10 +122,11 @@ pub(super) fn place(db: &Transaction<'_>, path: &Path) -> rusqlite::Result<(Stri
     Ok((sql, values))
 }
 
-/// A glob without `/` is about the name, at any depth; `*` does not cross a `/`, `**` does.
+/// A glob without `/` is about the name, at any depth; `*` does not cross a `/`, `**` does. Case does not matter: `the
+/// contracts folder` is `Contracts` on disk.
 fn glob(text: &str) -> Result<GlobMatcher> {
     let anywhere = if text.contains('/') { text.trim_start_matches('/').to_string() } else { format!("**/{text}") };
-    let glob = GlobBuilder::new(&anywhere).literal_separator(true).build();
+    let glob = GlobBuilder::new(&anywhere).literal_separator(true).case_insensitive(true).build();
     let glob =
         glob.map_err(|error| Error::invalid(format!("cannot understand the glob `{text}`: {}", error.kind())))?;
     Ok(glob.compile_matcher())

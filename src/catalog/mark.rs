@@ -1,16 +1,15 @@
 //! What became of a file: the queue of pending files, and the marks that end their waiting.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use rusqlite::{OptionalExtension, Transaction, params};
 
 use crate::catalog::Catalog;
 use crate::catalog::database::Failed;
 use crate::catalog::filter::place;
-use crate::catalog::kinds;
-use crate::catalog::row::{RECORD, record, signed, state_name};
+use crate::catalog::row::{RECORD, below, bytes, record, signed, state_name};
 use crate::error::Result;
-use crate::model::{ContentHash, FileId, FileKind, FileRecord, Reason, RootId};
+use crate::model::{ContentHash, FileId, FileKind, FileRecord, FileState, Reason, RootId};
 
 /// Tries that a file gets. One that was begun twice and never ended has taken the process with it both times.
 pub const MAX_TRIES: u32 = 2;
@@ -73,8 +72,6 @@ pub struct EvidenceMark {
 pub enum RequeueScope {
     /// Every file.
     All,
-    /// Those of a root.
-    Root(RootId),
     /// These.
     Ids(Vec<FileId>),
     /// This absolute folder with all below it, or this file.
@@ -118,24 +115,36 @@ impl Catalog {
 
     /// Counts a try for each file. On disk when it returns, so that a file that ends the process is known by its tries.
     pub fn begin_try(&self, ids: &[FileId]) -> Result<()> {
-        self.each(ids, "UPDATE files SET tries = tries + 1 WHERE id = ?1")
-    }
-
-    /// Takes a try back: for files that were begun but given up for no fault of theirs, e.g. when a job is cancelled.
-    pub fn undo_try(&self, ids: &[FileId]) -> Result<()> {
-        self.each(ids, "UPDATE files SET tries = max(tries - 1, 0) WHERE id = ?1 AND state = 'pending'")
-    }
-
-    fn each(&self, ids: &[FileId], sql: &str) -> Result<()> {
         if ids.is_empty() {
             return Ok(());
         }
-        self.database.write(|db| {
-            let mut statement = db.prepare_cached(sql)?;
-            for id in ids {
-                statement.execute([id])?;
-            }
-            Ok(())
+        self.database.write(|db| begin_try(db, ids))
+    }
+
+    /// Returns those of these files that are pending and were not tried yet, and counts their first try, as
+    /// [`Catalog::begin_try`] does.
+    pub fn begin_untried(&self, ids: &[FileId]) -> Result<Vec<FileRecord>> {
+        let mut files = self.records(ids)?;
+        files.retain(|it| it.state == FileState::Pending && it.tries == 0);
+        self.begin_try(&files.iter().map(|it| it.id).collect::<Vec<_>>())?;
+        Ok(files)
+    }
+
+    /// Returns number and bytes of up to `limit` files at or below a path of a root that are pending and were not tried
+    /// yet, in no order.
+    pub fn untried(&self, root_id: RootId, path: &Path, limit: usize) -> Result<Vec<(FileId, u64)>> {
+        // As two searches of the index on paths: the one on states would read every pending file of the root.
+        let select = "SELECT id, size FROM files INDEXED BY files_path WHERE deleted_ns IS NULL AND state = 'pending' AND tries = 0";
+        let sql = format!(
+            "{select} AND root_id = ?1 AND path = ?2 UNION ALL \
+             {select} AND root_id = ?1 AND path >= ?3 AND path < ?4 LIMIT ?5"
+        );
+        let (start, end) = below(path);
+        self.database.read(|db| {
+            let mut statement = db.prepare_cached(&sql)?;
+            let values = params![root_id, bytes(path), start, end, signed(limit as u64)];
+            let files = statement.query_map(values, |row| Ok((row.get(0)?, row.get::<_, i64>(1)?.cast_unsigned())))?;
+            Ok(files.collect::<rusqlite::Result<_>>()?)
         })
     }
 
@@ -149,7 +158,7 @@ impl Catalog {
             let mut statement = db.prepare_cached(sql)?;
             let mut marked = 0;
             for it in marks {
-                let kind = kinds::name(it.kind);
+                let kind = it.kind.name();
                 let size = signed(it.size);
                 marked += statement.execute(params![
                     it.id,
@@ -176,7 +185,7 @@ impl Catalog {
             let mut marked = 0;
             for it in marks {
                 let state = state_name(it.reason.state());
-                let (reason, kind) = (it.reason.name(), kinds::name(it.kind));
+                let (reason, kind) = (it.reason.name(), it.kind.name());
                 let (size, hash) = (signed(it.size), it.hash.map(|hash| hash.0));
                 marked += statement.execute(params![
                     it.id,
@@ -206,9 +215,11 @@ impl Catalog {
     /// Makes files pending again, with no tries and no hash, so that they are really read. What the walk skips stays
     /// skipped. Returns how many.
     pub fn requeue(&self, scope: &RequeueScope) -> Result<u64> {
+        if matches!(scope, RequeueScope::Ids(ids) if ids.is_empty()) {
+            return Ok(0);
+        }
         self.database.write(|db| match scope {
             RequeueScope::All => requeue(db, "1", &[]),
-            RequeueScope::Root(id) => requeue(db, "root_id = ?", &[(*id).into()]),
             RequeueScope::Under(path) => {
                 let (condition, values) = place(db, path)?;
                 requeue(db, &condition, &values)
@@ -231,6 +242,14 @@ impl Catalog {
             Ok(db.prepare_cached(sql)?.query_row([hash.0], |row| row.get(0)).optional()?)
         })
     }
+}
+
+fn begin_try(db: &Transaction<'_>, ids: &[FileId]) -> Result<(), Failed> {
+    let mut statement = db.prepare_cached("UPDATE files SET tries = tries + 1 WHERE id = ?1")?;
+    for id in ids {
+        statement.execute([id])?;
+    }
+    Ok(())
 }
 
 fn requeue(db: &Transaction<'_>, condition: &str, values: &[rusqlite::types::Value]) -> Result<u64, Failed> {

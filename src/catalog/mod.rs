@@ -1,9 +1,8 @@
 //! What is known of every file, in SQLite: one writer, readers beside it, every method short and blocking.
 //!
-//! Start with [`Catalog`]. `scan.rs` decides what a walk or an event changes, `mark.rs` records what became of a file,
-//! `query.rs` answers filters. Nothing here looks at the files themselves, save that a rename is only believed once the
-//! old name is gone. Beside the catalog, and apart from it because they may be lost: [`Jobs`], [`VectorCache`] and
-//! [`EvidenceCache`].
+//! Start with [`Catalog`]. `scan.rs` decides what a walk changes, `mark.rs` records what became of a file, `query.rs`
+//! answers filters. Nothing here looks at the files themselves. Beside the catalog, and apart from it because they may be
+//! lost: [`Jobs`], [`VectorCache`] and [`EvidenceCache`].
 //!
 //! Commits of the catalog are synced (`synchronous=FULL`): a mark says that the store has a file on disk, and a try has
 //! to outlive the crash that it causes. Scans and marks come in batches, so that a sync is paid per batch.
@@ -13,7 +12,6 @@ mod database;
 mod evidence;
 mod filter;
 mod jobs;
-mod kinds;
 mod mark;
 mod owners;
 mod query;

@@ -124,14 +124,14 @@ impl Catalog {
     fn matching(&self, db: &Transaction<'_>, filter: &FileFilter, order: &str) -> Result<Vec<FileId>, Failed> {
         let condition = Condition::new(db, filter, &self.owners)?;
         // Paths are only read where a glob needs them: without them, an index often has all that is asked.
-        let columns = if condition.glob.is_some() { "id, path" } else { "id" };
+        let columns = if condition.glob.is_some() { "id, path, root_id" } else { "id" };
         let sql = format!("SELECT {columns} FROM files WHERE {} ORDER BY {order}", condition.sql);
         let mut statement = db.prepare_cached(&sql)?;
         let mut rows = statement.query(params_from_iter(&condition.values))?;
         let mut ids = Vec::new();
         while let Some(row) = rows.next()? {
             let matches = match &condition.glob {
-                Some(glob) => glob.is_match(path_of(row.get(1)?)),
+                Some(glob) => glob.is_match(row.get(2)?, &path_of(row.get(1)?)),
                 None => true,
             };
             if matches {

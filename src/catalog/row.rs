@@ -8,9 +8,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use rusqlite::Row;
 use unicode_normalization::UnicodeNormalization;
 
-use crate::catalog::kinds;
 use crate::catalog::owners::Owners;
-use crate::model::{ContentHash, FileRecord, FileState, FoundFile, Reason};
+use crate::model::{ContentHash, FileKind, FileRecord, FileState, FoundFile, Reason};
 
 /// What [`record`] reads, from `files f JOIN roots r ON r.id = f.root_id`.
 pub(super) const RECORD: &str = "f.id, f.root_id, r.path, f.path, f.size, f.modified_ns, f.changed_ns, f.created_ns, \
@@ -37,7 +36,7 @@ pub(super) fn record(row: &Row<'_>, owners: &Owners) -> rusqlite::Result<FileRec
             skip: reason(row, 12)?,
         },
         extension: row.get(13)?,
-        kind: kinds::by_name(row.get_ref(14)?.as_str()?),
+        kind: FileKind::from_name(row.get_ref(14)?.as_str()?),
         media_type: row.get(15)?,
         owner: owners.name(uid),
         hash: row.get::<_, Option<[u8; 32]>>(16)?.map(ContentHash),

@@ -8,15 +8,14 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use rusqlite::{OptionalExtension, Row, Transaction, params};
+use rusqlite::{Row, Transaction, params};
 
 use crate::catalog::Catalog;
 use crate::catalog::database::Failed;
-use crate::catalog::kinds;
 use crate::catalog::root::root_by_id;
 use crate::catalog::row::{below, bytes, extension, now_ns, path_of, reason, search_name, signed};
 use crate::error::Result;
-use crate::model::{FileId, FoundFile, Reason, RootId};
+use crate::model::{FileId, FileKind, FoundFile, Reason, RootId};
 
 /// Said of a root that was not empty before and is now: most often a volume that is not mounted.
 const EMPTY_ROOT: &str = "the folder is empty now, but was not before: nothing was removed from the index; mount the \
@@ -25,7 +24,7 @@ const EMPTY_ROOT: &str = "the folder is empty now, but was not before: nothing w
 /// A status-change time that is not known: a rename changed it, and the next look tells the new one.
 const UNKNOWN: i64 = 0;
 
-/// What [`Catalog::apply_scan`] and [`Catalog::upsert`] did.
+/// What [`Catalog::apply_scan`] did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ScanOutcome {
     /// Entries given.
@@ -90,44 +89,8 @@ impl Catalog {
         })
     }
 
-    /// Records files that events told of, by the same rules as a walk. A file whose inode is known under a name that is
-    /// gone from the disk has moved.
-    ///
-    /// # Errors
-    /// [`crate::error::ErrorCode::NotFound`] when the root was removed.
-    pub fn upsert(&self, root_id: RootId, found: Vec<FoundFile>) -> Result<ScanOutcome> {
-        self.database.write(|db| {
-            root_by_id(db, root_id)?;
-            let mut outcome = ScanOutcome { found: found.len() as u64, ..ScanOutcome::default() };
-            for file in found {
-                if let Some(row) = by_path(db, root_id, &file.path)? {
-                    update(db, &row, &file, &mut outcome)?;
-                } else if let Some(row) = moved_from(db, &file)? {
-                    move_to(db, &row, root_id, &file, &mut outcome)?;
-                } else {
-                    insert(db, root_id, &file, &mut outcome)?;
-                }
-            }
-            Ok(outcome)
-        })
-    }
-
-    /// Removes files, and folders with all below them; returns how many files. The paths are relative to the root.
-    pub fn remove_paths(&self, root_id: RootId, paths: &[PathBuf]) -> Result<u64> {
-        self.database.write(|db| {
-            let mut removed = 0;
-            for path in paths {
-                for row in load(db, root_id, path)?.into_values() {
-                    bury(db, row.id)?;
-                    removed += 1;
-                }
-            }
-            Ok(removed)
-        })
-    }
-
     /// Moves a file, or a folder with all below it, under the same numbers; returns how many files. What `to` held is
-    /// removed. A file whose extension changes is read again.
+    /// removed. A file whose extension changes is read again, and one that could not be read at its old place is tried.
     pub fn rename_tree(&self, root_id: RootId, from: &Path, to: &Path) -> Result<u64> {
         self.database.write(|db| {
             let moving = load(db, root_id, from)?;
@@ -244,24 +207,6 @@ fn load(db: &Transaction<'_>, root_id: RootId, path: &Path) -> rusqlite::Result<
     rows.map(|row| row.map(|it| (bytes(&it.path).to_vec(), it))).collect()
 }
 
-fn by_path(db: &Transaction<'_>, root_id: RootId, path: &Path) -> rusqlite::Result<Option<Known>> {
-    let sql = format!("SELECT {KNOWN} FROM files f WHERE f.deleted_ns IS NULL AND f.root_id = ?1 AND f.path = ?2");
-    db.prepare_cached(&sql)?.query_row(params![root_id, bytes(path)], Known::read).optional()
-}
-
-/// Finds the row of a file that has moved. A hard link is not a move: the old name is still there.
-fn moved_from(db: &Transaction<'_>, file: &FoundFile) -> rusqlite::Result<Option<Known>> {
-    let sql = format!(
-        "SELECT {KNOWN}, r.path FROM files f JOIN roots r ON r.id = f.root_id WHERE f.deleted_ns IS NULL AND f.inode = ?1"
-    );
-    let mut statement = db.prepare_cached(&sql)?;
-    let rows = statement
-        .query_map([signed(file.inode)], |row| Ok((Known::read(row)?, path_of(row.get(9)?))))?
-        .collect::<rusqlite::Result<Vec<(Known, PathBuf)>>>()?;
-    let is_gone = |path: PathBuf| path.symlink_metadata().is_err_and(|it| it.kind() == std::io::ErrorKind::NotFound);
-    Ok(rows.into_iter().find(|(row, root)| row.is_moved_to(file) && is_gone(root.join(&row.path))).map(|(row, _)| row))
-}
-
 /// Takes out of `new` and `vanished` what has moved, and returns the rest of `new`.
 fn unmoved(
     db: &Transaction<'_>,
@@ -327,8 +272,14 @@ fn rename(db: &Transaction<'_>, row: &Known, path: &Path) -> rusqlite::Result<()
     let is_other_type = ending != extension(&row.path);
     db.prepare_cached("UPDATE files SET path = ?2, name = ?3, extension = ?4, changed_ns = ?5 WHERE id = ?1")?
         .execute(params![row.id, bytes(path), search_name(path), ending, UNKNOWN])?;
+    // It may have been looked for at its old place just after it had moved.
+    db.prepare_cached(
+        "UPDATE files SET state = 'pending', reason = NULL, detail = '', tries = 0 \
+         WHERE id = ?1 AND state = 'failed' AND reason = ?2",
+    )?
+    .execute(params![row.id, Reason::Io.name()])?;
     if is_other_type && row.skip.is_none() {
-        let kind = kinds::name(kinds::by_extension(&ending));
+        let kind = FileKind::of_extension(&ending).name();
         db.prepare_cached(
             "UPDATE files SET kind = ?2, state = 'pending', reason = NULL, detail = '', tries = 0, hash = NULL \
              WHERE id = ?1",
@@ -399,7 +350,7 @@ fn insert(db: &Transaction<'_>, root_id: RootId, file: &FoundFile, outcome: &mut
             file.skip.map(Reason::name),
             state,
             reason,
-            kinds::name(kinds::by_extension(&ending)),
+            FileKind::of_extension(&ending).name(),
         ])?;
     outcome.added += inserted as u64;
     Ok(())

@@ -177,7 +177,7 @@ fn a_new_extension_or_a_secret_name_is_judged_anew() {
 fn a_hard_link_is_no_rename() {
     let scene = Scene::indexed(&["a.txt"]);
     fs::hard_link(scene.path("a.txt"), scene.path("b.txt")).unwrap();
-    assert_eq!(scene.catalog.upsert(scene.root.id, scene.walk(Some("b.txt"))).unwrap(), outcome(1, 0, 0, 0, 0));
+    assert_eq!(scene.scan_within(Some("b.txt")), outcome(1, 0, 0, 0, 0));
     assert!(scene.record("a.txt").is_some() && scene.record("b.txt").is_some());
     fs::remove_file(scene.path("a.txt")).unwrap();
     assert_eq!(scene.scan().removed, 1);
@@ -206,23 +206,41 @@ fn a_file_renamed_by_event_replaces_what_was_there_and_is_not_read_again() {
     assert_eq!(scene.catalog.rename_tree(scene.root.id, Path::new("a.txt"), Path::new("b.txt")).unwrap(), 1);
     assert_eq!((scene.id("b.txt"), scene.record("a.txt")), (id, None));
     assert_eq!(scene.catalog.tombstones(10).unwrap(), [old]);
-    assert_eq!(scene.catalog.upsert(scene.root.id, scene.walk(None)).unwrap(), outcome(0, 0, 1, 0, 0));
     assert_eq!(scene.scan(), outcome(0, 0, 1, 0, 0));
 }
 
 #[test]
-fn events_alone_find_a_moved_file_by_its_inode() {
-    let scene = Scene::indexed(&["a.txt"]);
-    let id = scene.id("a.txt");
-    fs::rename(scene.path("a.txt"), scene.path("b.txt")).unwrap();
-    assert_eq!(scene.catalog.upsert(scene.root.id, scene.walk(Some("b.txt"))).unwrap(), outcome(0, 0, 0, 1, 0));
-    assert_eq!((scene.id("b.txt"), scene.state("b.txt")), (id, FileState::Indexed));
+fn a_file_that_could_not_be_read_at_its_old_place_is_tried_at_the_new_one() {
+    let scene = Scene::new(&["a.txt", "b.txt"]);
+    scene.scan();
+    for (file, reason) in [("a.txt", Reason::Io), ("b.txt", Reason::WorkerCrash)] {
+        let it = scene.record(file).unwrap();
+        let mark = ReasonMark {
+            id: it.id,
+            size: it.found.size,
+            modified_ns: it.found.modified_ns,
+            reason,
+            detail: "it was gone when it was to be read".into(),
+            hash: None,
+            kind: it.kind,
+            media_type: String::new(),
+        };
+        scene.catalog.mark_reason(&[mark]).unwrap();
+        fs::create_dir_all(scene.path("d")).unwrap();
+        let to = format!("d/{file}");
+        fs::rename(scene.path(file), scene.path(&to)).unwrap();
+        scene.catalog.rename_tree(scene.root.id, Path::new(file), Path::new(&to)).unwrap();
+        scene.scan();
+    }
+    assert_eq!((scene.state("d/a.txt"), scene.state("d/b.txt")), (FileState::Pending, FileState::Failed));
 }
 
 #[test]
 fn a_removed_folder_takes_its_files_and_no_neighbour() {
     let scene = Scene::indexed(&["d/a.txt", "d/e/b.txt", "d.txt", "d-2/c.txt", "d0"]);
-    assert_eq!(scene.catalog.remove_paths(scene.root.id, &["d".into(), "gone".into()]).unwrap(), 2);
+    fs::remove_dir_all(scene.path("d")).unwrap();
+    assert_eq!(scene.scan_within(Some("d")), outcome(0, 0, 0, 0, 2));
+    assert_eq!(scene.scan_within(Some("gone")), outcome(0, 0, 0, 0, 0));
     assert_eq!(scene.names(&FileFilter::default()), ["d-2/c.txt", "d.txt", "d0"]);
     fs::remove_dir_all(scene.path("d-2")).unwrap();
     assert_eq!(scene.scan_within(Some("d-2")), outcome(0, 0, 0, 0, 1));
@@ -299,7 +317,7 @@ fn a_mark_is_refused_when_the_file_changed_meanwhile() {
     assert_eq!(scene.catalog.mark_indexed(std::slice::from_ref(&read)).unwrap(), 0);
     assert_eq!(scene.state("a.txt"), FileState::Pending);
     fs::remove_file(scene.path("a.txt")).unwrap();
-    scene.catalog.remove_paths(scene.root.id, &["a.txt".into()]).unwrap();
+    scene.scan_within(Some("a.txt"));
     assert_eq!(scene.catalog.mark_indexed(&[read]).unwrap(), 0);
 }
 
@@ -310,7 +328,7 @@ fn a_file_that_ends_the_process_twice_fails_and_is_tried_again_when_it_changes()
     let id = scene.id("poison.txt");
     for _ in 0..3 {
         scene.catalog.begin_try(&[id]).unwrap();
-        scene.catalog.undo_try(&[id]).unwrap();
+        scene.catalog.clear_tries().unwrap();
     }
     scene.catalog.begin_try(&[id]).unwrap();
     assert_eq!(scene.catalog.next_pending(0, 10).unwrap().len(), 2, "one crash is no proof");
@@ -343,12 +361,33 @@ fn pending_files_come_page_by_page() {
 }
 
 #[test]
+fn what_is_pending_below_a_path_is_taken_once() {
+    let scene = Scene::indexed(&["old.txt"]);
+    ["d/a.txt", "d/b.txt", "d-2/c.txt"].iter().for_each(|it| scene.write(it, it));
+    scene.scan();
+    let check = |path: &str, limit: usize, expected: usize| {
+        let files = scene.catalog.untried(scene.root.id, Path::new(path), limit).unwrap();
+        assert_eq!(files.len(), expected, "{path}");
+        files.into_iter().map(|it| it.0).collect::<Vec<_>>()
+    };
+    for (path, limit, expected) in [("d/a.txt", 9, 1), ("d", 9, 2), ("d", 1, 1), ("", 9, 3), ("old.txt", 9, 0)] {
+        check(path, limit, expected);
+    }
+    assert_eq!(scene.catalog.untried(scene.root.id, Path::new("d/a.txt"), 9).unwrap(), [(scene.id("d/a.txt"), 7)]);
+    let ids = [check("d", 9, 2), vec![scene.id("old.txt"), 99]].concat();
+    assert_eq!(scene.catalog.begin_untried(&ids).unwrap().len(), 2);
+    assert_eq!(scene.catalog.begin_untried(&ids).unwrap(), []);
+    check("d", 9, 0);
+}
+
+#[test]
 fn a_copy_is_known_by_its_content_as_long_as_the_original_is_indexed() {
     let scene = Scene::indexed(&["a.txt"]);
     let record = scene.record("a.txt").unwrap();
     assert_eq!(scene.catalog.same_content(record.hash.unwrap()).unwrap(), Some(record.id));
     assert_eq!(scene.catalog.same_content(ContentHash([7; 32])).unwrap(), None);
-    scene.catalog.remove_paths(scene.root.id, &["a.txt".into()]).unwrap();
+    fs::remove_file(scene.path("a.txt")).unwrap();
+    scene.scan_within(Some("a.txt"));
     assert_eq!(scene.catalog.same_content(record.hash.unwrap()).unwrap(), None);
 }
 
@@ -362,8 +401,6 @@ fn files_are_requeued_by_scope() {
         requeued
     };
     assert_eq!(count(RequeueScope::All), 3);
-    assert_eq!(count(RequeueScope::Root(scene.root.id)), 3);
-    assert_eq!(count(RequeueScope::Root(99)), 0);
     assert_eq!(count(RequeueScope::Under(scene.path("d"))), 2);
     assert_eq!(count(RequeueScope::Under(scene.dir.path().canonicalize().unwrap())), 3);
     assert_eq!(count(RequeueScope::Under("/elsewhere".into())), 0);
@@ -387,6 +424,10 @@ fn filters_select_by_metadata() {
     check(FileFilter { name_words: vec!["%_".into()], ..any() }, &["50%_off.txt"]);
     check(FileFilter { path_glob: Some("*.md".into()), ..any() }, &["notes/budget.md", "notes/deep/plan.md"]);
     check(FileFilter { path_glob: Some("notes/*.md".into()), ..any() }, &["notes/budget.md"]);
+    check(FileFilter { path_glob: Some("**/NOTES/**".into()), ..any() }, &["notes/budget.md", "notes/deep/plan.md"]);
+    let root = scene.root.path.file_name().unwrap().to_str().unwrap();
+    check(FileFilter { path_glob: Some(format!("**/{root}/**")), ..any() }, &all);
+    check(FileFilter { path_glob: Some(format!("{root}/**")), ..any() }, &[]);
     check(FileFilter { under: Some(scene.path("notes/deep")), ..any() }, &["notes/deep/plan.md"]);
     check(FileFilter { under: Some(scene.path("img.png")), ..any() }, &["img.png"]);
     check(FileFilter { under: Some("/".into()), ..any() }, &all);

@@ -14,6 +14,7 @@ use crate::error::{Error, Result};
 mod ask;
 mod bench;
 mod daemon;
+mod demo;
 mod files;
 mod filter;
 mod index;
@@ -24,6 +25,7 @@ mod progress;
 mod read;
 mod roots;
 mod status;
+mod synthetic_plans;
 mod text;
 mod values;
 
@@ -57,8 +59,12 @@ enum Command {
     Models(models::Args),
     /// Starts, stops and inspects the daemon
     Daemon(daemon::Args),
+    /// Shows a sample warehouse: indexes it and asks a few questions through every tier
+    Demo(demo::Args),
     /// Measures parts of vic on this machine
     Bench(bench::Args),
+    /// Writes questions with their plans, to train a planner on
+    SyntheticPlans(synthetic_plans::Args),
     /// Prints a completion script
     Completions {
         /// The shell that it is for
@@ -102,7 +108,9 @@ fn run(command: Command, printer: &mut Printer) -> Result<()> {
             Command::Jobs(args) => jobs::run(args, &config, printer).await,
             Command::Models(args) => models::run(args, &config, printer).await,
             Command::Daemon(args) => daemon::run(args, &config, printer).await,
+            Command::Demo(args) => demo::run(args, &config, printer).await,
             Command::Bench(args) => bench::run(args, &config, printer).await,
+            Command::SyntheticPlans(args) => synthetic_plans::run(args, &config, printer),
             Command::Completions { .. } => Ok(()),
         }
     })

@@ -3,8 +3,10 @@
 
 use std::sync::Mutex;
 
+use crate::catalog::AuditLog;
 use crate::cli::output::{Format, FormatArgs, Printer};
 use crate::config::Config;
+use crate::embed::egress;
 use crate::embed::models::{ModelInfo, ModelStore, Progress};
 use crate::error::Result;
 
@@ -45,7 +47,10 @@ pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> R
     let store = ModelStore::new(config.model_dirs.clone());
     match args.command {
         Command::List { output } => list(&store, output.format, printer),
-        Command::Pull { name } => pull(&store, names(name, config), printer).await,
+        Command::Pull { name } => {
+            egress::keep_log(AuditLog::open(&config.audit_path())?);
+            pull(&store, names(name, config), printer).await
+        }
         Command::Verify { name, quiet } => verify(&store, name, quiet, printer),
     }
 }
@@ -72,6 +77,7 @@ fn line(model: &ModelInfo) -> String {
     format!("{state:8} {:24} {dimension}{size}, {}", model.name, model.licence)
 }
 
+/// Fetches, and writes down from where.
 async fn pull(store: &ModelStore, names: Vec<String>, printer: &mut Printer) -> Result<()> {
     for name in names {
         printer.line(&format!("fetching {name}"))?;

@@ -75,6 +75,7 @@ pub fn vicd_command(config: &Config) -> Command {
     command.env("VIC_DATA_DIR", &config.data_dir);
     command.env("VIC_DB_PATH", &config.db_path);
     command.env("VIC_JOB_DB_PATH", &config.job_db_path);
+    command.env("VIC_LISTEN", config.listen.to_string());
     if let Some(dir) = config.model_dirs.first() {
         command.env("VIC_MODELS_DIR", dir);
     }

@@ -38,12 +38,16 @@ pub struct Config {
     pub model_dirs: Vec<PathBuf>,
     /// Embedding.
     pub embed: EmbedConfig,
+    /// Language models.
+    pub llm: LlmConfig,
     /// Walking and watching.
     pub walk: WalkConfig,
     /// `VIC_WORKERS`: extraction processes.
     pub workers: usize,
     /// Limits of one extraction.
     pub limits: ExtractLimits,
+    /// `VIC_SYNTHETIC_JSONL`: file that `vic synthetic-plans` writes.
+    pub synthetic_jsonl: Option<PathBuf>,
     /// `VIC_OCR`: whether the watcher and the regular scans have pictures of text read.
     pub ocr: OcrMode,
 }
@@ -78,6 +82,30 @@ pub struct EmbedConfig {
     pub openai_url: String,
     /// `VIC_OPENAI_API_KEY`.
     pub openai_key: Option<String>,
+}
+
+/// Who plans questions and writes answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LlmBackend {
+    /// Rules; no model.
+    Stub,
+    /// `POST /api/chat` of an Ollama server.
+    Ollama,
+    /// `POST /v1/chat/completions` of an OpenAI-compatible server.
+    OpenAi,
+}
+
+/// Settings of language models; the servers' addresses and keys are those of [`EmbedConfig`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct LlmConfig {
+    /// `VIC_LIBRARIAN_BACKEND`: `stub`, `ollama` or `openai`.
+    pub backend: LlmBackend,
+    /// `VIC_OLLAMA_MODEL` or `VIC_OPENAI_MODEL`; empty for the stub.
+    pub model: String,
+    /// `VIC_OLLAMA_VISION_MODEL`, or with backend `openai` `VIC_OPENAI_VISION_MODEL`.
+    pub vision_model: String,
+    /// `VIC_L2_MAX_IMAGE_BYTES`: larger images are not shown to a model.
+    pub max_image_bytes: u64,
 }
 
 /// Settings of walk and watch.
@@ -181,6 +209,7 @@ impl Settings<'_> {
             log_level: self.log_level(),
             model_dirs: self.model_dirs(&data_dir, default_dir)?,
             embed: self.embed()?,
+            llm: self.llm()?,
             walk: self.walk()?,
             workers: self.parse("VIC_WORKERS", cores())?.max(1),
             limits: ExtractLimits {
@@ -188,6 +217,7 @@ impl Settings<'_> {
                 memory_mib: self.parse("VIC_EXTRACT_MEMORY_MIB", defaults.memory_mib)?,
                 ..defaults
             },
+            synthetic_jsonl: self.path("VIC_SYNTHETIC_JSONL")?,
             ocr: self.ocr()?,
             data_dir,
             db_path,
@@ -227,6 +257,38 @@ impl Settings<'_> {
             openai_url: self.text("VIC_OPENAI_BASE_URL").unwrap_or_else(|| "http://127.0.0.1:8080".into()),
             openai_key: self.text("VIC_OPENAI_API_KEY"),
         })
+    }
+
+    fn llm(&self) -> Result<LlmConfig> {
+        let backend = match self.text("VIC_LIBRARIAN_BACKEND").as_deref() {
+            None | Some("stub") => LlmBackend::Stub,
+            Some("ollama") => LlmBackend::Ollama,
+            Some("openai") => LlmBackend::OpenAi,
+            Some(other) => {
+                return Err(Error::invalid(format!("unknown VIC_LIBRARIAN_BACKEND `{other}`"))
+                    .hint("use `stub`, `ollama` or `openai`"));
+            }
+        };
+        let required = |name: &str, value: &str, hint: &str| {
+            self.text(name).ok_or_else(|| {
+                Error::invalid(format!("{name} is not set, and VIC_LIBRARIAN_BACKEND is `{value}`")).hint(hint)
+            })
+        };
+        let model = match backend {
+            LlmBackend::Stub => String::new(),
+            LlmBackend::Ollama => {
+                required("VIC_OLLAMA_MODEL", "ollama", "`ollama list` shows the models of the server")?
+            }
+            LlmBackend::OpenAi => required("VIC_OPENAI_MODEL", "openai", "name a model that the server has")?,
+        };
+        let vision_model = match backend {
+            LlmBackend::OpenAi => self.text("VIC_OPENAI_VISION_MODEL").unwrap_or_else(|| model.clone()),
+            LlmBackend::Stub | LlmBackend::Ollama => {
+                self.text("VIC_OLLAMA_VISION_MODEL").unwrap_or_else(|| "glm-ocr:q8_0".into())
+            }
+        };
+        let max_image_bytes = self.parse("VIC_L2_MAX_IMAGE_BYTES", 12 << 20)?;
+        Ok(LlmConfig { backend, model, vision_model, max_image_bytes })
     }
 
     fn walk(&self) -> Result<WalkConfig> {
@@ -377,6 +439,8 @@ mod tests {
             ("VIC_LISTEN", "nonsense"),
             ("VIC_PRIVACY_MODE", "open"),
             ("VIC_EMBED_BACKEND", "abacus"),
+            ("VIC_LIBRARIAN_BACKEND", "oracle"),
+            ("VIC_L2_MAX_IMAGE_BYTES", "many"),
             ("VIC_WATCH", "maybe"),
             ("VIC_OCR", "often"),
             ("VIC_WORKERS", "-1"),
@@ -384,6 +448,18 @@ mod tests {
             let error = check(&[("VIC_DATA_DIR", "/d"), (name, value)]).unwrap_err();
             assert!(error.message.contains(name) && error.message.contains(value), "{error}");
         }
+    }
+
+    #[test]
+    fn a_librarian_without_its_model_is_refused_by_name() {
+        for (backend, name) in [("ollama", "VIC_OLLAMA_MODEL"), ("openai", "VIC_OPENAI_MODEL")] {
+            let error = check(&[("VIC_DATA_DIR", "/d"), ("VIC_LIBRARIAN_BACKEND", backend)]).unwrap_err();
+            assert!(error.message.contains(name) && error.hint.is_some(), "{error}");
+            let config = check(&[("VIC_DATA_DIR", "/d"), ("VIC_LIBRARIAN_BACKEND", backend), (name, "m")]).unwrap();
+            assert_eq!(config.llm.model, "m");
+        }
+        let config = check(&[("VIC_DATA_DIR", "/d")]).unwrap();
+        assert_eq!((config.llm.vision_model.as_str(), config.llm.max_image_bytes), ("glm-ocr:q8_0", 12_582_912));
     }
 
     #[test]

@@ -20,6 +20,22 @@ pub const NAMES: &[(&str, &str)] = &[
     ("VIC_OPENAI_BASE_URL", "OpenAI-compatible server (default http://127.0.0.1:8080)"),
     ("VIC_OPENAI_EMBED_MODEL", "embedding model on it (default text-embedding-3-small)"),
     ("VIC_OPENAI_API_KEY", "bearer key for it"),
+    (
+        "VIC_LIBRARIAN_BACKEND",
+        "who plans questions and writes answers: stub (default: rules, no model), ollama or openai",
+    ),
+    (
+        "VIC_OLLAMA_MODEL",
+        "language model on the Ollama server, as `ollama list` names it; required by the backend ollama",
+    ),
+    ("VIC_OLLAMA_VISION_MODEL", "vision model on it (default glm-ocr:q8_0)"),
+    ("VIC_OPENAI_MODEL", "language model on the OpenAI-compatible server; required by the backend openai"),
+    ("VIC_OPENAI_VISION_MODEL", "vision model on it (default VIC_OPENAI_MODEL)"),
+    ("VIC_L2_MAX_IMAGE_BYTES", "larger images are not shown to a vision model (default 12582912)"),
+    (
+        "VIC_SYNTHETIC_JSONL",
+        "file that vic synthetic-plans writes (default training/synthetic_plans.jsonl if ./training exists)",
+    ),
     ("VIC_WORKERS", "extraction processes (default: one per core)"),
     ("VIC_EXTRACT_SECONDS", "time limit of one extraction (default 30)"),
     ("VIC_EXTRACT_MEMORY_MIB", "memory limit of one extraction (default 1024)"),

@@ -15,12 +15,13 @@ use tracing::info;
 use crate::ask::Asker;
 use crate::catalog::{AuditLog, Catalog, EvidenceCache, Jobs};
 use crate::config::Config;
+use crate::embed::egress;
 use crate::embed::models::ModelStore;
 use crate::error::{Error, ErrorCode, IoContext, Result};
 use crate::extract::{PoolSettings, Tools, WorkerPool};
 use crate::index::{Index, Parts};
 use crate::serve::{self, Listeners};
-use crate::skills;
+use crate::skills::{self, Skills};
 
 pub use crate::daemon::process::{Memory, keep_files_private, return_memory_early, start_logging};
 use crate::daemon::service::{Daemon, Facts};
@@ -56,11 +57,15 @@ pub async fn run_until(config: Config, program: PathBuf, shutdown: CancellationT
     process::private_dir(config.job_db_path.parent().unwrap_or(&config.data_dir))?;
     let jobs = Jobs::open(&config.job_db_path)?;
     jobs.interrupt_running()?;
+    // Before anything can be sent.
+    egress::keep_log(AuditLog::open(&config.audit_path())?);
+    let audit = Arc::new(AuditLog::open(&config.audit_path())?);
     let embedder = crate::embed::open(&config).await?;
     let models = ModelStore::new(config.model_dirs.clone());
     let tools = Tools { pdfium: models.library("pdfium").ok(), ocr: None };
-    let extraction =
-        PoolSettings { workers: config.workers, limits: config.limits.clone(), tools: tools.clone(), skills: false };
+    // One more than a job uses: what was just saved, and `vic read`, do not wait for the large files of a job.
+    let workers = config.workers + 1;
+    let extraction = PoolSettings { workers, limits: config.limits.clone(), tools: tools.clone(), skills: false };
     let pool = Arc::new(WorkerPool::new(program.clone(), extraction));
     let skill_pool = Arc::new(WorkerPool::new(program, skills::pool_settings(&models, &config.limits)));
     let evidence = Arc::new(EvidenceCache::open(&config.evidence_path(), EVIDENCE_BYTES)?);
@@ -78,14 +83,8 @@ pub async fn run_until(config: Config, program: PathBuf, shutdown: CancellationT
         models: models.clone(),
     };
     let index = Index::open(parts, shutdown.child_token()).await?;
-    let asker = Asker::new(
-        catalog.clone(),
-        index.clone(),
-        config.privacy_mode,
-        config.warehouse_root.clone(),
-        config.db_path.clone(),
-    );
-    let audit = Arc::new(AuditLog::open(&config.audit_path())?);
+    let skills = Skills::new(skill_pool, evidence, models);
+    let asker = Asker::new(&config, catalog.clone(), index.clone(), skills)?;
     let facts = Facts { listen: tcp, data_dir: config.data_dir.clone(), privacy: config.privacy_mode };
     let daemon =
         Arc::new(Daemon::new(facts, catalog.clone(), index.clone(), asker, embedder, pool, audit, shutdown.clone()));

@@ -65,6 +65,10 @@ impl Service for Daemon {
         self.asker.ask(request).await
     }
 
+    async fn search(&self, request: AskRequest) -> Result<AskResponse> {
+        self.asker.search(request).await
+    }
+
     async fn ask_stream(&self, request: AskRequest) -> Result<mpsc::Receiver<Result<AskEvent>>> {
         self.asker.ask_stream(request).await
     }

@@ -1,17 +1,27 @@
-//! The gate for everything this room sends: it knows the privacy mode, and makes the only HTTP clients.
+//! The gate for everything that leaves the daemon: it knows the privacy mode, makes the only HTTP clients, and sends every
+//! request ([`Outbound::send`]).
 //!
-//! Text of the user goes to embedding servers only, and to other machines only in mode `cloud_embedding_ok`. Downloads of
-//! models send nothing of the user's and happen only when asked for.
+//! File content goes to embedding servers on other machines only in mode `cloud_embedding_ok`, questions and excerpts to
+//! language models there also in mode `cloud_reasoning_ok`. Downloads of models send nothing of the user's and happen only
+//! when asked for.
+//!
+//! Once there is a log ([`keep_log`]), every refusal, every download, and in the modes other than `local_only` every
+//! request is written to it before it goes out; what cannot be written does not go out.
 
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::time::Duration;
+use std::sync::OnceLock;
+use std::time::{Duration, SystemTime};
 
 use reqwest::Url;
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use reqwest::redirect::Policy;
 
+use crate::catalog::AuditLog;
 use crate::error::{Error, ErrorCode, Result};
-use crate::model::PrivacyMode;
+use crate::model::{AuditRecord, PrivacyMode};
+
+/// The log of this process. One for all, because there is one gate.
+static LOG: OnceLock<AuditLog> = OnceLock::new();
 
 /// Reaching a server takes no longer than this, or it is away.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -25,21 +35,143 @@ const STALL_TIMEOUT: Duration = Duration::from_secs(60);
 /// Model hubs answer with one or two redirects to their storage.
 const MAX_REDIRECTS: usize = 5;
 
-/// Says whether texts may be sent to `url`: to this machine in every mode, to others only with `cloud_embedding_ok`.
-/// A host name counts as this machine only when every address it resolves to does.
+/// What a request is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// Texts of files and questions to vectors.
+    Embedding,
+    /// Questions, excerpts and images to a language model.
+    Reasoning,
+    /// Models and libraries, from where the user said.
+    Download,
+}
+
+impl Purpose {
+    /// Returns the name that the audit log has.
+    pub fn name(self) -> &'static str {
+        match self {
+            Purpose::Embedding => "embedding",
+            Purpose::Reasoning => "reasoning",
+            Purpose::Download => "download",
+        }
+    }
+
+    /// Says whether a privacy mode lets this go to other machines.
+    pub fn may_leave(self, mode: PrivacyMode) -> bool {
+        match self {
+            Purpose::Embedding => mode == PrivacyMode::CloudEmbeddingOk,
+            Purpose::Reasoning => mode != PrivacyMode::LocalOnly,
+            Purpose::Download => true,
+        }
+    }
+
+    /// The mode that lets it.
+    fn needed(self) -> PrivacyMode {
+        match self {
+            Purpose::Embedding => PrivacyMode::CloudEmbeddingOk,
+            Purpose::Reasoning => PrivacyMode::CloudReasoningOk,
+            Purpose::Download => PrivacyMode::LocalOnly,
+        }
+    }
+}
+
+/// Writes what goes out, from now on, into this log. The first call of a process decides.
+pub fn keep_log(log: AuditLog) {
+    // A second log would hide half of the requests from whoever reads the first.
+    let _second = LOG.set(log);
+}
+
+/// Writes one line into the log, if there is one.
+fn note(destination: String, bytes: u64, purpose: Purpose, mode: PrivacyMode, allowed: bool) -> Result<()> {
+    let Some(log) = LOG.get() else { return Ok(()) };
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let time_ms = i64::try_from(since.as_millis()).unwrap_or(i64::MAX);
+    log.add(&AuditRecord { time_ms, destination, bytes, purpose: purpose.name().into(), privacy_mode: mode, allowed })
+}
+
+/// Writes down a download that another program makes for us.
+pub(crate) async fn announce_download(url: &str) -> Result<()> {
+    let destination = parse(url)?.origin().ascii_serialization();
+    let noting = move || note(destination, 0, Purpose::Download, PrivacyMode::LocalOnly, true);
+    tokio::task::spawn_blocking(noting).await.map_err(Error::internal)?
+}
+
+/// The way out to one server, for one purpose, in one privacy mode.
+pub(crate) struct Outbound {
+    client: reqwest::Client,
+    purpose: Purpose,
+    mode: PrivacyMode,
+}
+
+impl Outbound {
+    /// Begins a request.
+    pub(crate) fn get(&self, url: &str) -> reqwest::RequestBuilder {
+        self.client.get(url)
+    }
+
+    /// Begins a request with a body.
+    pub(crate) fn post(&self, url: &str) -> reqwest::RequestBuilder {
+        self.client.post(url)
+    }
+
+    /// Sends a request: the one place through which all of them pass.
+    pub(crate) async fn send(&self, request: reqwest::RequestBuilder) -> Result<reqwest::Response, SendError> {
+        let request = request.build().map_err(SendError::Sent)?;
+        let bytes = request.body().and_then(reqwest::Body::as_bytes).map_or(0, <[u8]>::len);
+        let destination = request.url().origin().ascii_serialization();
+        tracing::debug!(destination, bytes, purpose = self.purpose.name(), mode = self.mode.name(), "request");
+        if self.mode != PrivacyMode::LocalOnly || self.purpose == Purpose::Download {
+            let (purpose, mode) = (self.purpose, self.mode);
+            let noted = tokio::task::spawn_blocking(move || note(destination, bytes as u64, purpose, mode, true)).await;
+            noted.map_err(Error::internal).and_then(|it| it).map_err(SendError::Unlogged)?;
+        }
+        self.client.execute(request).await.map_err(SendError::Sent)
+    }
+}
+
+/// Why a request got no answer.
+#[derive(Debug)]
+pub(crate) enum SendError {
+    /// It could not be written into the log, and did not go out.
+    Unlogged(Error),
+    /// It went wrong on its way.
+    Sent(reqwest::Error),
+}
+
+impl SendError {
+    /// Says whether nobody was there to ask.
+    pub(crate) fn is_connect(&self) -> bool {
+        matches!(self, SendError::Sent(error) if error.is_connect())
+    }
+
+    /// The error that names the server.
+    pub(crate) fn at(self, url: &str) -> Error {
+        match self {
+            SendError::Unlogged(error) => error,
+            SendError::Sent(error) => {
+                let code = if error.is_timeout() { ErrorCode::DeadlineExceeded } else { ErrorCode::Unavailable };
+                Error::new(code, format!("cannot reach `{url}`: {}", cause(&error)))
+                    .hint("is the server running there?")
+            }
+        }
+    }
+}
+
+/// Says whether a request for `purpose` may go to `url`: to this machine in every mode, to others as
+/// [`Purpose::may_leave`] says. A host name counts as this machine only when every address it resolves to does.
 ///
 /// # Errors
 /// [`ErrorCode::PermissionDenied`] with the mode that would allow it; [`ErrorCode::InvalidArgument`] for what is no
 /// http address; [`ErrorCode::Unavailable`] for a name that does not resolve.
-pub fn check(url: &str, mode: PrivacyMode) -> Result<()> {
-    checked_addresses(&parse(url)?, mode).map(|_| ())
+pub fn check(url: &str, mode: PrivacyMode, purpose: Purpose) -> Result<()> {
+    addresses(&parse(url)?, mode, purpose).map(|_| ())
 }
 
 /// Makes a client for one server. It connects to the addresses that were checked and no others: no proxy, no redirect,
 /// and no second look at the name.
-pub(crate) fn client(url: &str, mode: PrivacyMode, key: Option<&str>) -> Result<reqwest::Client> {
+pub(crate) fn client(url: &str, mode: PrivacyMode, purpose: Purpose, key: Option<&str>) -> Result<Outbound> {
     let url = parse(url)?;
-    let addresses = checked_addresses(&url, mode)?;
+    let addresses = addresses(&url, mode, purpose)?;
     let mut headers = HeaderMap::new();
     if let Some(key) = key {
         let mut value = HeaderValue::from_str(&format!("Bearer {key}"))
@@ -48,7 +180,7 @@ pub(crate) fn client(url: &str, mode: PrivacyMode, key: Option<&str>) -> Result<
         headers.insert(AUTHORIZATION, value);
     }
     let host = url.host_str().unwrap_or_default();
-    reqwest::Client::builder()
+    let client = reqwest::Client::builder()
         .no_proxy()
         .redirect(Policy::none())
         .resolve_to_addrs(host, &addresses)
@@ -56,11 +188,12 @@ pub(crate) fn client(url: &str, mode: PrivacyMode, key: Option<&str>) -> Result<
         .timeout(ANSWER_TIMEOUT)
         .default_headers(headers)
         .build()
-        .map_err(Error::internal)
+        .map_err(Error::internal)?;
+    Ok(Outbound { client, purpose, mode })
 }
 
 /// Makes the client for downloads that the user has asked for; it follows the proxy settings of the system.
-pub(crate) fn download_client() -> Result<reqwest::Client> {
+pub(crate) fn download_client() -> Result<Outbound> {
     let policy = Policy::custom(|attempt| {
         if attempt.previous().len() > MAX_REDIRECTS {
             attempt.error("too many redirects")
@@ -70,19 +203,20 @@ pub(crate) fn download_client() -> Result<reqwest::Client> {
             attempt.follow()
         }
     });
-    reqwest::Client::builder()
+    let client = reqwest::Client::builder()
         .redirect(policy)
         .connect_timeout(CONNECT_TIMEOUT)
         .read_timeout(STALL_TIMEOUT)
         .user_agent(concat!("vic/", env!("CARGO_PKG_VERSION")))
         .build()
-        .map_err(Error::internal)
+        .map_err(Error::internal)?;
+    Ok(Outbound { client, purpose: Purpose::Download, mode: PrivacyMode::LocalOnly })
 }
 
 /// Says whether a download may come from `url`: https, or a server on this machine.
 pub(crate) fn check_download(url: &str) -> Result<()> {
     let parsed = parse(url)?;
-    if parsed.scheme() == "https" || checked_addresses(&parsed, PrivacyMode::LocalOnly).is_ok() {
+    if parsed.scheme() == "https" || checked_addresses(&parsed, PrivacyMode::LocalOnly, Purpose::Embedding).is_ok() {
         return Ok(());
     }
     Err(Error::new(ErrorCode::PermissionDenied, format!("`{url}` is not encrypted")).hint("use an https address"))
@@ -108,17 +242,28 @@ fn parse(url: &str) -> Result<Url> {
     Ok(parsed)
 }
 
-fn checked_addresses(url: &Url, mode: PrivacyMode) -> Result<Vec<SocketAddr>> {
+/// The addresses of a server that may be asked; a refusal is written down.
+fn addresses(url: &Url, mode: PrivacyMode, purpose: Purpose) -> Result<Vec<SocketAddr>> {
+    checked_addresses(url, mode, purpose).inspect_err(|error| {
+        if error.code == ErrorCode::PermissionDenied
+            && let Err(problem) = note(url.origin().ascii_serialization(), 0, purpose, mode, false)
+        {
+            tracing::warn!(%problem, "cannot write a refusal into the audit log");
+        }
+    })
+}
+
+fn checked_addresses(url: &Url, mode: PrivacyMode, purpose: Purpose) -> Result<Vec<SocketAddr>> {
     let host = url.host_str().unwrap_or_default();
     let refused = || {
         Error::new(
             ErrorCode::PermissionDenied,
             format!("the privacy mode `{}` forbids sending text to `{host}`", mode.name()),
         )
-        .hint("use a server on this machine, or set VIC_PRIVACY_MODE=cloud_embedding_ok")
+        .hint(format!("use a server on this machine, or set VIC_PRIVACY_MODE={}", purpose.needed().name()))
     };
     // A name that is plainly elsewhere is not even asked of the name server.
-    let local_only = mode != PrivacyMode::CloudEmbeddingOk;
+    let local_only = !purpose.may_leave(mode);
     if local_only && !may_be_local(url) {
         return Err(refused());
     }
@@ -148,7 +293,7 @@ mod tests {
     use super::*;
 
     fn code(url: &str, mode: PrivacyMode) -> Option<ErrorCode> {
-        super::check(url, mode).err().map(|error| error.code)
+        super::check(url, mode, Purpose::Embedding).err().map(|error| error.code)
     }
 
     #[test]
@@ -170,6 +315,20 @@ mod tests {
             }
         }
         assert_eq!(code("http://192.168.1.9:11434", PrivacyMode::CloudEmbeddingOk), None);
+    }
+
+    #[test]
+    fn questions_may_leave_in_both_cloud_modes_and_files_in_one() {
+        let url = "http://192.168.1.9:11434";
+        for (mode, purpose, expected) in [
+            (PrivacyMode::LocalOnly, Purpose::Reasoning, "cloud_reasoning_ok"),
+            (PrivacyMode::CloudReasoningOk, Purpose::Embedding, "cloud_embedding_ok"),
+            (PrivacyMode::CloudReasoningOk, Purpose::Reasoning, ""),
+            (PrivacyMode::CloudEmbeddingOk, Purpose::Reasoning, ""),
+        ] {
+            let hint = super::check(url, mode, purpose).err().map(|error| error.hint.unwrap()).unwrap_or_default();
+            assert!(hint.contains(expected) && hint.is_empty() == expected.is_empty(), "{mode:?} {purpose:?}: {hint}");
+        }
     }
 
     #[test]

@@ -11,7 +11,7 @@ use futures::StreamExt;
 use serde::Deserialize;
 use tempfile::{NamedTempFile, TempDir};
 
-use crate::embed::egress;
+use crate::embed::egress::{self, Outbound};
 use crate::embed::models::{Progress, blocking};
 use crate::error::{Error, ErrorCode, IoContext, Result};
 
@@ -65,7 +65,7 @@ struct LocalWheel {
 pub(crate) struct Fetcher {
     directory: PathBuf,
     index_url: String,
-    client: reqwest::Client,
+    client: Outbound,
     wheels: HashMap<Wheel, LocalWheel>,
 }
 
@@ -112,6 +112,7 @@ impl Fetcher {
             }
             tracing::debug!(%error, wheel = wheel.file, "asking pip instead");
             progress(Progress { file: wheel.file.clone(), done: 0, total: None });
+            egress::announce_download(&self.index_url).await?;
             pip_download(wheel, directory.path()).await.map_err(|pip| join(error, &pip))?;
         }
         Ok(LocalWheel { path, _directory: directory })
@@ -121,8 +122,8 @@ impl Fetcher {
         let page = format!("{}/{}/", self.index_url.trim_end_matches('/'), wheel.project);
         egress::check_download(&page)?;
         let request = self.client.get(&page).header(reqwest::header::ACCEPT, INDEX_FORMAT);
-        let response = request.send().await.and_then(reqwest::Response::error_for_status);
-        let response = response.map_err(|error| unreachable_host(&page, &error))?;
+        let response = self.client.send(request).await.map_err(|error| error.at(&page))?;
+        let response = response.error_for_status().map_err(|error| unreachable_host(&page, &error))?;
         let base = response.url().clone();
         let index: PackageIndex = response.json().await.map_err(|error| unreachable_host(&page, &error))?;
         let file = index.files.into_iter().find(|it| it.filename == wheel.file).ok_or_else(|| {
@@ -140,8 +141,8 @@ impl Fetcher {
         progress: &(impl Fn(Progress) + Send + Sync),
     ) -> Result<()> {
         egress::check_download(address)?;
-        let response = self.client.get(address).send().await.and_then(reqwest::Response::error_for_status);
-        let response = response.map_err(|error| unreachable_host(address, &error))?;
+        let response = self.client.send(self.client.get(address)).await.map_err(|error| error.at(address))?;
+        let response = response.error_for_status().map_err(|error| unreachable_host(address, &error))?;
         let total = response.content_length();
         let mut file = std::fs::File::create(target).at("create", target)?;
         let mut done = 0;

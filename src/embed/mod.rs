@@ -12,7 +12,7 @@ pub mod models;
 mod ollama;
 pub(crate) mod onnx;
 mod openai;
-mod remote;
+pub(crate) mod remote;
 mod tokens;
 
 #[cfg(test)]

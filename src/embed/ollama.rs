@@ -7,12 +7,13 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::config::EmbedConfig;
+use crate::embed::egress::{self, Outbound, Purpose};
 use crate::embed::remote::{self, Failure, Wire};
-use crate::embed::tokens::{Estimate, cut};
-use crate::embed::{Embedder, Vector, egress};
+use crate::embed::tokens::Estimate;
+use crate::embed::{Embedder, Vector};
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::{PrivacyMode, TokenCounter};
 
@@ -29,7 +30,7 @@ pub(crate) struct Ollama {
 }
 
 struct OllamaWire {
-    client: reqwest::Client,
+    client: Outbound,
     base: String,
     model: String,
 }
@@ -40,18 +41,33 @@ struct EmbedAnswer {
     embeddings: Vec<Vec<Option<f32>>>,
 }
 
+/// The models of the server.
+#[derive(Deserialize)]
+struct TagsAnswer {
+    models: Vec<Tag>,
+}
+
+#[derive(Deserialize)]
+struct Tag {
+    name: String,
+    digest: String,
+}
+
 impl Ollama {
-    /// Connects, makes sure that the model stays on this machine if it must, and finds the length of its vectors.
+    /// Connects, makes sure that the model stays on this machine if it must, and finds the length of its vectors and
+    /// the digest of its weights.
     pub(crate) async fn open(config: &EmbedConfig, mode: PrivacyMode) -> Result<Ollama> {
-        let client = egress::client(&config.ollama_url, mode, config.ollama_key.as_deref())?;
+        let client = egress::client(&config.ollama_url, mode, Purpose::Embedding, config.ollama_key.as_deref())?;
         let wire = OllamaWire { client, base: config.ollama_url.clone(), model: config.model.clone() };
         wire.check_local(mode).await?;
-        let probe = remote::embed_all(&wire, &["probe".to_string()]).await?;
+        let tokens = Arc::new(Estimate::new(remote::MAX_TOKENS));
+        let probe = remote::embed_all(&wire, &["probe".to_string()], tokens.as_ref()).await?;
         let dimension = probe[0].len();
+        let weights = wire.digest().await?.unwrap_or_else(|| wire.base.trim_end_matches('/').to_owned());
         Ok(Ollama {
-            fingerprint: remote::fingerprint("ollama", &config.model, dimension),
+            fingerprint: remote::fingerprint("ollama", &config.model, &weights, dimension),
             name: format!("{} (ollama)", config.model),
-            tokens: Arc::new(Estimate::new(remote::MAX_TOKENS)),
+            tokens,
             wire,
             dimension,
         })
@@ -63,25 +79,26 @@ impl OllamaWire {
         if mode == PrivacyMode::CloudEmbeddingOk {
             return Ok(());
         }
-        let url = remote::endpoint(&self.base, "api/show");
-        let answer: Value = match remote::post(&self.client, &url, &json!({ "model": self.model })).await {
-            Ok(answer) => answer,
-            Err(Failure::Content(error) | Failure::Request(error)) => return Err(self.hint(error)),
-        };
-        let elsewhere =
-            ["remote_host", "remote_model"].iter().find_map(|key| answer[*key].as_str().filter(|it| !it.is_empty()));
-        match elsewhere {
-            None => Ok(()),
-            Some(place) => Err(Error::new(
-                ErrorCode::PermissionDenied,
-                format!(
-                    "the privacy mode `{}` forbids model `{}`: Ollama passes it on to `{place}`",
-                    mode.name(),
-                    self.model
-                ),
-            )
-            .hint("choose a model that runs on this machine")),
+        match remote::passed_on(&self.client, &self.base, &self.model).await {
+            Ok(None) => Ok(()),
+            Ok(Some(place)) => Err(remote::leaves(&self.model, &place, mode)),
+            Err(error) => Err(self.hint(error)),
         }
+    }
+
+    /// Returns the digest of the model's files; none from servers that only speak like Ollama.
+    ///
+    /// # Errors
+    /// The server cannot be reached or is busy: that must not look like another model.
+    async fn digest(&self) -> Result<Option<String>> {
+        let answer: TagsAnswer = match remote::get(&self.client, &remote::endpoint(&self.base, "api/tags")).await {
+            Ok(answer) => answer,
+            Err(Failure::Content(_)) => return Ok(None),
+            Err(Failure::Request(error)) if error.code == ErrorCode::NotFound => return Ok(None),
+            Err(Failure::Request(error)) => return Err(error),
+        };
+        let is_it = |tag: &&Tag| tag.name == self.model || tag.name.strip_suffix(":latest") == Some(&self.model);
+        Ok(answer.models.iter().find(is_it).map(|tag| tag.digest.clone()))
     }
 
     fn hint(&self, error: Error) -> Error {
@@ -111,8 +128,7 @@ impl Wire for OllamaWire {
 #[async_trait]
 impl Embedder for Ollama {
     async fn embed_documents(&self, texts: &[String]) -> Result<Vec<Vector>> {
-        let texts: Vec<String> = texts.iter().map(|it| cut(it, self.tokens.as_ref()).to_string()).collect();
-        let vectors = remote::embed_all(&self.wire, &texts).await?;
+        let vectors = remote::embed_all(&self.wire, texts, self.tokens.as_ref()).await?;
         remote::check_dimension(&vectors, self.dimension)?;
         Ok(vectors)
     }
@@ -131,7 +147,7 @@ impl Embedder for Ollama {
     }
 
     fn batch_size(&self) -> usize {
-        remote::BATCH
+        remote::BATCH_TEXTS * remote::REQUESTS_AT_ONCE
     }
 
     fn fingerprint(&self) -> &str {

@@ -3,13 +3,16 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD_NO_PAD;
 use serde::Deserialize;
 use serde_json::json;
 
 use crate::config::EmbedConfig;
+use crate::embed::egress::{self, Outbound, Purpose};
 use crate::embed::remote::{self, Failure, Wire};
-use crate::embed::tokens::{Estimate, cut};
-use crate::embed::{Embedder, Vector, egress};
+use crate::embed::tokens::Estimate;
+use crate::embed::{Embedder, Vector};
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::{PrivacyMode, TokenCounter};
 
@@ -23,7 +26,7 @@ pub(crate) struct OpenAi {
 }
 
 struct OpenAiWire {
-    client: reqwest::Client,
+    client: Outbound,
     url: String,
     model: String,
 }
@@ -51,17 +54,18 @@ enum Numbers {
 impl OpenAi {
     /// Connects and finds the length of the model's vectors.
     pub(crate) async fn open(config: &EmbedConfig, mode: PrivacyMode) -> Result<OpenAi> {
-        let client = egress::client(&config.openai_url, mode, config.openai_key.as_deref())?;
+        let client = egress::client(&config.openai_url, mode, Purpose::Embedding, config.openai_key.as_deref())?;
         let base = config.openai_url.trim_end_matches('/');
         // People give the address with and without the version.
         let url = remote::endpoint(base.strip_suffix("/v1").unwrap_or(base), "v1/embeddings");
         let wire = OpenAiWire { client, url, model: config.model.clone() };
-        let probe = remote::embed_all(&wire, &["probe".to_string()]).await?;
+        let tokens = Arc::new(Estimate::new(remote::MAX_TOKENS));
+        let probe = remote::embed_all(&wire, &["probe".to_string()], tokens.as_ref()).await?;
         let dimension = probe[0].len();
         Ok(OpenAi {
-            fingerprint: remote::fingerprint("openai", &config.model, dimension),
+            fingerprint: remote::fingerprint("openai", &config.model, &wire.url, dimension),
             name: format!("{} (openai)", config.model),
-            tokens: Arc::new(Estimate::new(remote::MAX_TOKENS)),
+            tokens,
             wire,
             dimension,
         })
@@ -97,33 +101,13 @@ impl Numbers {
 
 /// Decodes standard base64 with or without padding.
 fn decode_base64(text: &str) -> Option<Vec<u8>> {
-    let text = text.trim_end_matches('=');
-    let mut bytes = Vec::with_capacity(text.len() * 3 / 4);
-    let (mut bits, mut held) = (0u32, 0u32);
-    for digit in text.bytes() {
-        let value = match digit {
-            b'A'..=b'Z' => digit - b'A',
-            b'a'..=b'z' => digit - b'a' + 26,
-            b'0'..=b'9' => digit - b'0' + 52,
-            b'+' => 62,
-            b'/' => 63,
-            _ => return None,
-        };
-        bits = bits << 6 | u32::from(value);
-        held += 6;
-        if held >= 8 {
-            held -= 8;
-            bytes.push((bits >> held) as u8);
-        }
-    }
-    Some(bytes)
+    STANDARD_NO_PAD.decode(text.trim_end_matches('=')).ok()
 }
 
 #[async_trait]
 impl Embedder for OpenAi {
     async fn embed_documents(&self, texts: &[String]) -> Result<Vec<Vector>> {
-        let texts: Vec<String> = texts.iter().map(|it| cut(it, self.tokens.as_ref()).to_string()).collect();
-        let vectors = remote::embed_all(&self.wire, &texts).await?;
+        let vectors = remote::embed_all(&self.wire, texts, self.tokens.as_ref()).await?;
         remote::check_dimension(&vectors, self.dimension)?;
         Ok(vectors)
     }
@@ -142,7 +126,7 @@ impl Embedder for OpenAi {
     }
 
     fn batch_size(&self) -> usize {
-        remote::BATCH
+        remote::BATCH_TEXTS * remote::REQUESTS_AT_ONCE
     }
 
     fn fingerprint(&self) -> &str {

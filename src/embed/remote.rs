@@ -1,16 +1,31 @@
-//! What the two kinds of embedding server have in common: sending with patience, finding the text that spoils a batch,
-//! and checking what comes back. The wire formats are in [`crate::embed::ollama`] and [`crate::embed::openai`].
+//! What the two kinds of embedding server have in common: batches of texts of like length, sending with patience, finding
+//! the text that spoils a batch, and checking what comes back. The wire formats are in [`crate::embed::ollama`] and
+//! [`crate::embed::openai`].
 
+use std::ops::Range;
 use std::time::Duration;
 
-use reqwest::StatusCode;
+use futures::stream::{self, StreamExt, TryStreamExt};
+use reqwest::{RequestBuilder, StatusCode};
 use serde::de::DeserializeOwned;
 
-use crate::embed::{Vector, egress};
+use crate::embed::Vector;
+use crate::embed::egress::{self, Outbound};
+use crate::embed::tokens::cut;
 use crate::error::{Error, ErrorCode, Result};
+use crate::model::{PrivacyMode, TokenCounter};
 
-/// Texts in one request. Servers embed one after the other in any case; more only makes a failure dearer.
-pub(crate) const BATCH: usize = 32;
+/// Tokens in one request, each text counted as long as the longest of it, because many servers pad. By the estimate of
+/// [`crate::embed::tokens::Estimate`]: servers do not show their tokenizer. Sixteen texts of full length: a second or so
+/// for a server without a graphics card, so that a failure costs little and a busy server is not held up.
+const BATCH_TOKENS: usize = 16 * MAX_TOKENS;
+
+/// Texts in one request, however short: common servers take no more than so many.
+pub(crate) const BATCH_TEXTS: usize = 64;
+
+/// Requests under way for one call: the next batch is on its way while the server computes. Servers queue what they do
+/// not compute side by side.
+pub(crate) const REQUESTS_AT_ONCE: usize = 2;
 
 /// Longest text in tokens that is sent: every common embedding model takes it, and the count is an estimate.
 pub(crate) const MAX_TOKENS: usize = 512;
@@ -39,14 +54,23 @@ pub(crate) enum Failure {
 
 /// Posts JSON and reads JSON; repeats with growing waits while the server is busy.
 pub(crate) async fn post<T: DeserializeOwned>(
-    client: &reqwest::Client,
+    client: &Outbound,
     url: &str,
     body: &serde_json::Value,
 ) -> Result<T, Failure> {
+    exchange(client, client.post(url).json(body), url).await
+}
+
+/// Reads JSON, as patiently as [`post`].
+pub(crate) async fn get<T: DeserializeOwned>(client: &Outbound, url: &str) -> Result<T, Failure> {
+    exchange(client, client.get(url), url).await
+}
+
+async fn exchange<T: DeserializeOwned>(client: &Outbound, request: RequestBuilder, url: &str) -> Result<T, Failure> {
     let mut wait = FIRST_WAIT;
     let mut attempt = 1;
     loop {
-        let outcome = client.post(url).json(body).send().await;
+        let outcome = client.send(request.try_clone().expect("no body here is a stream")).await;
         let (busy, error) = match outcome {
             Ok(response) if response.status().is_success() => {
                 return response.json().await.map_err(|error| {
@@ -62,7 +86,7 @@ pub(crate) async fn post<T: DeserializeOwned>(
                     other => return Err(other),
                 }
             }
-            Err(error) => (error.is_connect(), unavailable(url, &error)),
+            Err(error) => (error.is_connect(), error.at(url)),
         };
         if !busy || attempt == TRIES {
             return Err(Failure::Request(error));
@@ -77,30 +101,52 @@ fn is_busy(status: StatusCode) -> bool {
     matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE | StatusCode::BAD_GATEWAY)
 }
 
-fn unavailable(url: &str, error: &reqwest::Error) -> Error {
-    let code = if error.is_timeout() { ErrorCode::DeadlineExceeded } else { ErrorCode::Unavailable };
-    Error::new(code, format!("cannot reach `{url}`: {}", egress::cause(error))).hint("is the server running there?")
+/// Says whether an answer that is no success is about the content or about the request.
+fn explain(url: &str, status: StatusCode, body: &str) -> Failure {
+    let error = refusal(url, status, body);
+    if error.code == ErrorCode::FailedPrecondition { Failure::Content(error) } else { Failure::Request(error) }
 }
 
-/// Turns an answer that is no success into an error; the message is the server's own.
-fn explain(url: &str, status: StatusCode, body: &str) -> Failure {
-    let message = error_text(body);
-    let text = format!("`{url}` answered {}: {message}", status.as_u16());
+/// Turns an answer that is no success into an error; the message is the server's own. What the server cannot do with
+/// this content is a [`ErrorCode::FailedPrecondition`].
+pub(crate) fn refusal(url: &str, status: StatusCode, body: &str) -> Error {
+    let text = format!("`{url}` answered {}: {}", status.as_u16(), error_text(body));
     match status {
-        StatusCode::NOT_FOUND => {
-            Failure::Request(Error::not_found(text).hint("install the model on the server, or choose another one"))
+        StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED => {
+            Error::not_found(text).hint("install the model on the server, or choose another one")
         }
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
-            Failure::Request(Error::new(ErrorCode::PermissionDenied, text).hint("check the API key"))
+            Error::new(ErrorCode::PermissionDenied, text).hint("check the API key")
         }
-        _ if is_busy(status) => Failure::Request(Error::new(ErrorCode::Unavailable, text).hint("try again later")),
-        _ if status.is_redirection() => Failure::Request(Error::new(ErrorCode::PermissionDenied, text)),
+        _ if is_busy(status) => Error::new(ErrorCode::Unavailable, text).hint("try again later"),
+        _ if status.is_redirection() => Error::new(ErrorCode::PermissionDenied, text),
         StatusCode::INTERNAL_SERVER_ERROR
         | StatusCode::BAD_REQUEST
         | StatusCode::PAYLOAD_TOO_LARGE
-        | StatusCode::UNPROCESSABLE_ENTITY => Failure::Content(Error::new(ErrorCode::FailedPrecondition, text)),
-        _ => Failure::Request(Error::new(ErrorCode::Unavailable, text)),
+        | StatusCode::UNPROCESSABLE_ENTITY => Error::new(ErrorCode::FailedPrecondition, text),
+        _ => Error::new(ErrorCode::Unavailable, text),
     }
+}
+
+/// Where an Ollama server passes a model on to, if it does not run it itself.
+pub(crate) async fn passed_on(client: &Outbound, base: &str, model: &str) -> Result<Option<String>> {
+    let url = endpoint(base, "api/show");
+    let answer: serde_json::Value = match post(client, &url, &serde_json::json!({ "model": model })).await {
+        Ok(answer) => answer,
+        Err(Failure::Content(error) | Failure::Request(error)) => return Err(error),
+    };
+    let place =
+        ["remote_host", "remote_model"].iter().find_map(|key| answer[*key].as_str().filter(|it| !it.is_empty()));
+    Ok(place.map(String::from))
+}
+
+/// The refusal of a model that is passed on.
+pub(crate) fn leaves(model: &str, place: &str, mode: PrivacyMode) -> Error {
+    Error::new(
+        ErrorCode::PermissionDenied,
+        format!("the privacy mode `{}` forbids model `{model}`: Ollama passes it on to `{place}`", mode.name()),
+    )
+    .hint("choose a model that runs on this machine")
 }
 
 /// Both servers put their message into `error`: as a text, or as an object with a `message`.
@@ -111,28 +157,81 @@ fn error_text(body: &str) -> String {
     text.chars().take(300).collect()
 }
 
-/// Embeds any number of texts. When a batch fails because of what is in it, halves find the text at fault: one bad text
-/// fails a whole request.
-pub(crate) async fn embed_all(wire: &dyn Wire, texts: &[String]) -> Result<Vec<Vector>> {
-    let mut vectors: Vec<Vector> = Vec::with_capacity(texts.len());
-    let mut waiting: Vec<(usize, usize)> = Vec::new();
-    for start in (0..texts.len()).step_by(BATCH).rev() {
-        waiting.push((start, (start + BATCH).min(texts.len())));
+/// Embeds any number of texts, each cut at what `tokens` says a text may have; gives the vectors in the order of the
+/// texts. When a batch fails because of what is in it, halves find the text at fault: one bad text fails a whole request.
+pub(crate) async fn embed_all(wire: &dyn Wire, texts: &[String], tokens: &dyn TokenCounter) -> Result<Vec<Vector>> {
+    let batches = Batches::new(texts, tokens);
+    let mut vectors = vec![Vector::new(); texts.len()];
+    let mut answers = stream::iter(batches.ranges.iter().cloned())
+        .map(|range| embed_batch(wire, &batches, range))
+        .buffer_unordered(REQUESTS_AT_ONCE);
+    while let Some(answer) = answers.try_next().await? {
+        for (place, vector) in answer {
+            vectors[place] = vector;
+        }
     }
-    while let Some((start, end)) = waiting.pop() {
-        let outcome = wire.request(&texts[start..end]).await.and_then(|it| normalised(it, end - start));
+    Ok(vectors)
+}
+
+/// Texts in batches of like length.
+struct Batches {
+    /// Cut, the longest first: a request that is too large for the server fails at once, and not after all others.
+    texts: Vec<String>,
+    /// The place of each in the order of the caller.
+    places: Vec<usize>,
+    /// The batches.
+    ranges: Vec<Range<usize>>,
+}
+
+impl Batches {
+    fn new(texts: &[String], tokens: &dyn TokenCounter) -> Batches {
+        let mut sorted: Vec<(usize, usize, &str)> = texts
+            .iter()
+            .enumerate()
+            .map(|(place, text)| {
+                let text = cut(text, tokens);
+                (tokens.token_spans(text).len().max(1), place, text)
+            })
+            .collect();
+        sorted.sort_by_key(|(count, ..)| std::cmp::Reverse(*count));
+        let mut ranges: Vec<Range<usize>> = Vec::new();
+        for at in 0..sorted.len() {
+            match ranges.last_mut() {
+                Some(range)
+                    if range.len() < BATCH_TEXTS && sorted[range.start].0 * (range.len() + 1) <= BATCH_TOKENS =>
+                {
+                    range.end = at + 1;
+                }
+                _ => ranges.push(at..at + 1),
+            }
+        }
+        Batches {
+            texts: sorted.iter().map(|(.., text)| (*text).to_owned()).collect(),
+            places: sorted.iter().map(|(_, place, _)| *place).collect(),
+            ranges,
+        }
+    }
+}
+
+/// Embeds one batch; gives each vector with the place of its text.
+async fn embed_batch(wire: &dyn Wire, batches: &Batches, whole: Range<usize>) -> Result<Vec<(usize, Vector)>> {
+    let mut vectors = Vec::with_capacity(whole.len());
+    let mut waiting = vec![whole];
+    while let Some(Range { start, end }) = waiting.pop() {
+        let outcome = wire.request(&batches.texts[start..end]).await.and_then(|it| normalised(it, end - start));
         match outcome {
-            Ok(batch) => vectors.extend(batch),
+            Ok(batch) => vectors.extend(batches.places[start..end].iter().copied().zip(batch)),
             Err(Failure::Request(error)) => return Err(error),
             Err(Failure::Content(error)) if end - start == 1 => {
-                let message = format!("text {} of {} cannot be embedded: {error}", start + 1, texts.len());
+                let (number, all) = (batches.places[start] + 1, batches.texts.len());
+                let message = format!("text {number} of {all} cannot be embedded: {error}");
                 // The code that tells the caller that it is this text, and that the others can go on.
                 return Err(Error { code: ErrorCode::InvalidArgument, message, ..error });
             }
             Err(Failure::Content(_)) => {
                 let middle = start.midpoint(end);
-                waiting.push((middle, end));
-                waiting.push((start, middle));
+                waiting.push(middle..end);
+                waiting.push(start..middle);
             }
         }
     }
@@ -167,9 +266,11 @@ pub(crate) fn check_dimension(vectors: &[Vector], dimension: usize) -> Result<()
     }
 }
 
-/// Identifies a server's model: nothing more is known of it.
-pub(crate) fn fingerprint(backend: &str, model: &str, dimension: usize) -> String {
-    blake3::hash(format!("{backend}\0{model}\0{dimension}").as_bytes()).to_hex()[..32].to_string()
+/// Identifies a server's model. `weights` is what tells two models of the same name apart: the digest of the model where
+/// the server gives one, else the address of the server, so that another server counts as another model.
+pub(crate) fn fingerprint(backend: &str, model: &str, weights: &str, dimension: usize) -> String {
+    let all = format!("{backend}\0{model}\0{weights}\0{dimension}");
+    blake3::hash(all.as_bytes()).to_hex()[..32].to_string()
 }
 
 /// Joins the base address of a server and a path.

@@ -1,8 +1,11 @@
 //! Ollama and OpenAI-compatible servers that answer as the real ones do, errors included.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
@@ -107,7 +110,7 @@ fn vectors(texts: &[String]) -> Value {
 
 fn ollama(request: &Request) -> Reply {
     assert!(request.head.contains("authorization: bearer secret"));
-    assert_eq!(request.body["model"], "m");
+    assert!(request.path == "/api/tags" || request.body["model"] == "m");
     match request.path.as_str() {
         "/api/show" => Reply::json(&json!({ "details": {}, "model_info": {}, "capabilities": ["embedding"] })),
         "/api/embed" => {
@@ -130,12 +133,105 @@ fn first(vector: &[f32]) -> f32 {
 async fn ollama_gives_one_normalised_vector_for_each_text_in_order() {
     let model = open_ollama(&serve(|it| ollama(&it)).await, PrivacyMode::LocalOnly).await.unwrap();
     assert_eq!((model.dimension(), model.name()), (2, "m (ollama)"));
-    let texts: Vec<String> = (1..=remote::BATCH * 2 + 5).map(|it| "x".repeat(it)).collect();
+    // Neither sorted nor the other way round.
+    let lengths: Vec<usize> = (0..remote::BATCH_TEXTS * 2 + 5).map(|it| it * 37 % 133 + 1).collect();
+    let texts: Vec<String> = lengths.iter().map(|it| "x".repeat(*it)).collect();
     let vectors = model.embed_documents(&texts).await.unwrap();
-    let lengths: Vec<f32> = vectors.iter().map(|it| first(it)).collect();
-    assert_eq!(lengths, (1..=texts.len()).map(|it| it as f32).collect::<Vec<_>>());
+    assert_eq!(vectors.iter().map(|it| first(it) as usize).collect::<Vec<_>>(), lengths);
     assert_eq!(first(&model.embed_query("four").await.unwrap()), 4.0);
     assert!(model.embed_documents(&[]).await.unwrap().is_empty());
+}
+
+/// Embeds texts of so many words each; returns the numbers of words of the texts of every request, and how many requests
+/// were under way at the same time.
+async fn requests_for(words: impl Iterator<Item = usize>) -> (Vec<Vec<usize>>, usize) {
+    let (seen, now, most) = (Arc::new(Mutex::new(Vec::new())), AtomicUsize::new(0), Arc::new(AtomicUsize::new(0)));
+    let (log, peak) = (seen.clone(), most.clone());
+    let address = serve(move |it| {
+        if it.path == "/api/embed" {
+            peak.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+            log.lock().unwrap().push(inputs(&it).iter().map(|it| it.split(' ').count()).collect());
+            std::thread::sleep(Duration::from_millis(20));
+            now.fetch_sub(1, Ordering::SeqCst);
+        }
+        ollama(&it)
+    });
+    let model = open_ollama(&address.await, PrivacyMode::LocalOnly).await.unwrap();
+    seen.lock().unwrap().clear();
+    let texts: Vec<String> = words.map(|it| vec!["word"; it].join(" ")).collect();
+    let vectors = model.embed_documents(&texts).await.unwrap();
+    let lengths: Vec<f32> = vectors.iter().map(|it| first(it)).collect();
+    assert_eq!(lengths, texts.iter().map(|it| it.len() as f32).collect::<Vec<_>>());
+    (seen.lock().unwrap().clone(), most.load(Ordering::SeqCst))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 6)]
+async fn requests_hold_texts_of_like_length_within_a_budget_of_tokens() {
+    let (requests, at_once) = requests_for((0..200).map(|it| it * 77 % 200 + 1)).await;
+    for lengths in &requests {
+        assert!(lengths.is_sorted_by(|a, b| a >= b), "{lengths:?}");
+        assert!(lengths.len() <= 64 && lengths[0] * lengths.len() <= 16 * 512, "{lengths:?}");
+    }
+    let mut spans: Vec<(usize, usize)> = requests.iter().map(|it| (it[0], it[it.len() - 1])).collect();
+    spans.sort_by(|a, b| b.cmp(a));
+    assert!(spans.windows(2).all(|it| it[0].1 >= it[1].0), "a text went with others than its like: {spans:?}");
+    assert!(spans.len() < 10, "more requests than needed: {spans:?}");
+    assert_eq!(at_once, 2);
+}
+
+#[tokio::test]
+async fn many_short_texts_and_few_long_ones_bound_a_request() {
+    let sizes = |requests: (Vec<Vec<usize>>, usize)| {
+        let mut sizes: Vec<usize> = requests.0.iter().map(Vec::len).collect();
+        sizes.sort_unstable();
+        sizes
+    };
+    assert_eq!(sizes(requests_for(std::iter::repeat_n(1, 150)).await), [22, 64, 64]);
+    assert_eq!(sizes(requests_for(std::iter::repeat_n(510, 40)).await), [8, 16, 16]);
+}
+
+async fn fingerprint(url: &str) -> String {
+    open_ollama(url, PrivacyMode::LocalOnly).await.unwrap().fingerprint().to_owned()
+}
+
+#[tokio::test]
+async fn another_model_under_the_same_name_has_another_fingerprint() {
+    let digest = Arc::new(Mutex::new("sha256:1"));
+    let shown = digest.clone();
+    let address = serve(move |it| match it.path.as_str() {
+        "/api/tags" => {
+            let others = json!({ "name": "m:big", "digest": "sha256:9" });
+            Reply::json(&json!({ "models": [others, { "name": "m:latest", "digest": *shown.lock().unwrap() }] }))
+        }
+        _ => ollama(&it),
+    });
+    let address = address.await;
+    let first = fingerprint(&address).await;
+    assert_eq!(fingerprint(&address).await, first);
+    *digest.lock().unwrap() = "sha256:2";
+    assert_ne!(fingerprint(&address).await, first);
+}
+
+#[tokio::test]
+async fn the_same_model_on_another_ollama_has_the_same_fingerprint_and_without_digest_another() {
+    let with_digest = |it: Request| match it.path.as_str() {
+        "/api/tags" => Reply::json(&json!({ "models": [{ "name": "m", "digest": "sha256:1" }] })),
+        _ => ollama(&it),
+    };
+    assert_eq!(fingerprint(&serve(with_digest).await).await, fingerprint(&serve(with_digest).await).await);
+    let (one, other) = (serve(|it| ollama(&it)).await, serve(|it| ollama(&it)).await);
+    assert_eq!(fingerprint(&one).await, fingerprint(&format!("{one}/")).await);
+    assert_ne!(fingerprint(&one).await, fingerprint(&other).await);
+}
+
+#[tokio::test]
+async fn a_server_that_cannot_tell_the_digest_for_the_moment_is_no_other_model() {
+    let broken = |it: Request| match it.path.as_str() {
+        "/api/tags" => Reply::error(503, "busy"),
+        _ => ollama(&it),
+    };
+    let error = open_ollama(&serve(broken).await, PrivacyMode::LocalOnly).await.err().unwrap();
+    assert_eq!(error.code, ErrorCode::Unavailable);
 }
 
 #[tokio::test]
@@ -200,19 +296,6 @@ async fn a_redirect_is_not_followed() {
     assert_eq!(error.code, ErrorCode::PermissionDenied);
 }
 
-fn base64(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::new();
-    for group in bytes.chunks(3) {
-        let bits = group.iter().fold(0u32, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - group.len()));
-        for at in 0..4 {
-            let digit = DIGITS[(bits >> (18 - 6 * at) & 63) as usize] as char;
-            text.push(if at <= group.len() { digit } else { '=' });
-        }
-    }
-    text
-}
-
 fn openai(request: &Request, as_base64: bool) -> Reply {
     if request.path != "/v1/embeddings" {
         return Reply::error(404, &request.path);
@@ -220,7 +303,7 @@ fn openai(request: &Request, as_base64: bool) -> Reply {
     let item = |(index, text): (usize, &String)| {
         let numbers = [text.len() as f32, 1.0];
         let bytes: Vec<u8> = numbers.iter().flat_map(|it| it.to_le_bytes()).collect();
-        let embedding = if as_base64 { json!(base64(&bytes)) } else { json!(numbers) };
+        let embedding = if as_base64 { json!(STANDARD.encode(&bytes)) } else { json!(numbers) };
         json!({ "object": "embedding", "index": index, "embedding": embedding })
     };
     // The order of the answer is not promised.
@@ -247,4 +330,15 @@ async fn a_wrong_key_is_told_apart() {
     let error = OpenAi::open(&config(EmbedBackend::OpenAi, &address), PrivacyMode::LocalOnly).await.err().unwrap();
     assert_eq!(error.code, ErrorCode::PermissionDenied);
     assert!(error.message.contains("Incorrect API key"), "{error}");
+}
+
+#[tokio::test]
+async fn the_address_of_an_openai_server_is_part_of_the_fingerprint_however_it_is_written() {
+    let open = async |url: &str| {
+        let model = OpenAi::open(&config(EmbedBackend::OpenAi, url), PrivacyMode::LocalOnly).await.unwrap();
+        model.fingerprint().to_owned()
+    };
+    let (one, other) = (serve(|it| openai(&it, false)).await, serve(|it| openai(&it, false)).await);
+    assert_eq!(open(&one).await, open(&format!("{one}/v1/")).await);
+    assert_ne!(open(&one).await, open(&other).await);
 }

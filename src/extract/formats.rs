@@ -41,159 +41,113 @@ pub(crate) enum Format {
 pub(crate) struct FormatEntry {
     /// The format.
     pub(crate) format: Format,
-    /// Its broad kind.
-    pub(crate) kind: FileKind,
     /// Its media type.
     pub(crate) media_type: &'static str,
-    /// Extensions in lowercase.
+    /// Extensions in lowercase, of which the first says the kind of all.
     pub(crate) extensions: &'static [&'static str],
 }
 
-const fn entry(
-    format: Format,
-    kind: FileKind,
-    media_type: &'static str,
-    extensions: &'static [&'static str],
-) -> FormatEntry {
-    FormatEntry { format, kind, media_type, extensions }
+const fn entry(format: Format, media_type: &'static str, extensions: &'static [&'static str]) -> FormatEntry {
+    FormatEntry { format, media_type, extensions }
 }
 
 /// Every format; where several share a media type the first names it.
 pub(crate) static FORMATS: &[FormatEntry] = &[
-    entry(
-        Format::Text,
-        FileKind::Text,
-        "text/plain",
-        &["txt", "text", "log", "out", "err", "asc", "nfo", "diz", "me", "1st", "dif"],
-    ),
-    entry(
-        Format::Markdown,
-        FileKind::Markup,
-        "text/markdown",
-        &["md", "markdown", "mdown", "mkd", "mdx", "qmd", "rmd", "dj"],
-    ),
-    entry(Format::Markup, FileKind::Markup, "text/x-rst", &["rst", "rest"]),
-    entry(Format::Markup, FileKind::Markup, "text/org", &["org"]),
-    entry(Format::Markup, FileKind::Markup, "text/asciidoc", &["adoc", "asciidoc"]),
-    entry(Format::Markup, FileKind::Markup, "text/x-tex", &["tex", "ltx", "latex"]),
-    entry(Format::Text, FileKind::Markup, "text/x-wiki", &["wiki", "mediawiki", "textile", "creole"]),
-    entry(Format::Text, FileKind::Data, "text/x-bibtex", &["bib", "ris"]),
-    entry(Format::Html, FileKind::Web, "text/html", &["html", "htm", "xhtml", "xht", "shtml"]),
+    entry(Format::Text, "text/plain", &["txt", "text", "log", "out", "err", "asc", "nfo", "diz", "me", "1st", "dif"]),
+    entry(Format::Markdown, "text/markdown", &["md", "markdown", "mdown", "mkd", "mdx", "qmd", "rmd", "dj"]),
+    entry(Format::Markup, "text/x-rst", &["rst", "rest"]),
+    entry(Format::Markup, "text/org", &["org"]),
+    entry(Format::Markup, "text/asciidoc", &["adoc", "asciidoc"]),
+    entry(Format::Markup, "text/x-tex", &["tex", "ltx", "latex"]),
+    entry(Format::Text, "text/x-wiki", &["wiki", "mediawiki", "textile", "creole"]),
+    entry(Format::Text, "text/x-bibtex", &["bib", "ris"]),
+    entry(Format::Html, "text/html", &["html", "htm", "xhtml", "xht", "shtml"]),
     entry(
         Format::Xml,
-        FileKind::Web,
         "application/xml",
         &[
             "xml", "nxml", "xsl", "xslt", "xsd", "rss", "atom", "opml", "dbk", "docbook", "tei", "kml", "gpx", "plist",
             "jats", "dita",
         ],
     ),
-    entry(Format::Xml, FileKind::Image, "image/svg+xml", &["svg"]),
-    entry(Format::Csv, FileKind::Data, "text/csv", &["csv", "psv"]),
-    entry(Format::Csv, FileKind::Data, "text/tab-separated-values", &["tsv", "tab"]),
+    entry(Format::Xml, "image/svg+xml", &["svg"]),
+    entry(Format::Csv, "text/csv", &["csv", "psv"]),
+    entry(Format::Csv, "text/tab-separated-values", &["tsv", "tab"]),
+    entry(Format::Structured, "application/json", &["json", "geojson", "json5", "jsonc", "webmanifest", "har"]),
+    entry(Format::Structured, "application/jsonl", &["jsonl", "ndjson"]),
+    entry(Format::Structured, "application/yaml", &["yaml", "yml"]),
+    entry(Format::Structured, "application/toml", &["toml"]),
+    entry(Format::Text, "text/calendar", &["ics", "ical", "vcs"]),
+    entry(Format::Text, "text/vcard", &["vcf", "vcard"]),
     entry(
         Format::Structured,
-        FileKind::Data,
-        "application/json",
-        &["json", "geojson", "json5", "jsonc", "webmanifest", "har"],
-    ),
-    entry(Format::Structured, FileKind::Data, "application/jsonl", &["jsonl", "ndjson"]),
-    entry(Format::Structured, FileKind::Data, "application/yaml", &["yaml", "yml"]),
-    entry(Format::Structured, FileKind::Data, "application/toml", &["toml"]),
-    entry(Format::Text, FileKind::Data, "text/calendar", &["ics", "ical", "vcs"]),
-    entry(Format::Text, FileKind::Data, "text/vcard", &["vcf", "vcard"]),
-    entry(
-        Format::Structured,
-        FileKind::Text,
         "text/x-ini",
         &["ini", "cfg", "conf", "properties", "env", "desktop", "service", "editorconfig"],
     ),
-    entry(Format::Notebook, FileKind::Notebook, "application/x-ipynb+json", &["ipynb"]),
-    entry(Format::Subtitle, FileKind::Text, "application/x-subrip", &["srt"]),
-    entry(Format::Subtitle, FileKind::Text, "text/vtt", &["vtt"]),
-    entry(Format::Eml, FileKind::Mail, "message/rfc822", &["eml", "emlx", "mht", "mhtml"]),
-    entry(Format::Mbox, FileKind::Mail, "application/mbox", &["mbox", "mbx"]),
-    entry(Format::Msg, FileKind::Mail, "application/vnd.ms-outlook", &["msg"]),
-    entry(Format::Image, FileKind::Image, "image/jpeg", &["jpg", "jpeg", "jpe", "jfif"]),
-    entry(Format::Image, FileKind::Image, "image/png", &["png", "apng"]),
-    entry(Format::Image, FileKind::Image, "image/gif", &["gif"]),
-    entry(Format::Image, FileKind::Image, "image/webp", &["webp"]),
-    entry(Format::Image, FileKind::Image, "image/tiff", &["tif", "tiff"]),
-    entry(Format::Image, FileKind::Image, "image/bmp", &["bmp", "dib"]),
-    entry(Format::Image, FileKind::Image, "image/heif", &["heic", "heif", "avif"]),
-    entry(Format::Unread, FileKind::Image, "image/x-other", &["ico", "psd", "xcf", "raw", "cr2", "nef", "jxl"]),
-    entry(Format::Pdf, FileKind::Pdf, "application/pdf", &["pdf", "ai"]),
+    entry(Format::Notebook, "application/x-ipynb+json", &["ipynb"]),
+    entry(Format::Subtitle, "application/x-subrip", &["srt"]),
+    entry(Format::Subtitle, "text/vtt", &["vtt"]),
+    entry(Format::Eml, "message/rfc822", &["eml", "emlx", "mht", "mhtml"]),
+    entry(Format::Mbox, "application/mbox", &["mbox", "mbx"]),
+    entry(Format::Msg, "application/vnd.ms-outlook", &["msg"]),
+    entry(Format::Image, "image/jpeg", &["jpg", "jpeg", "jpe", "jfif"]),
+    entry(Format::Image, "image/png", &["png", "apng"]),
+    entry(Format::Image, "image/gif", &["gif"]),
+    entry(Format::Image, "image/webp", &["webp"]),
+    entry(Format::Image, "image/tiff", &["tif", "tiff"]),
+    entry(Format::Image, "image/bmp", &["bmp", "dib"]),
+    entry(Format::Image, "image/heif", &["heic", "heif", "avif"]),
+    entry(Format::Unread, "image/x-other", &["ico", "psd", "xcf", "raw", "cr2", "nef", "jxl"]),
+    entry(Format::Pdf, "application/pdf", &["pdf", "ai"]),
     entry(
         Format::Docx,
-        FileKind::Document,
         "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
         &["docx", "docm", "dotx", "dotm"],
     ),
     entry(
         Format::Pptx,
-        FileKind::Slides,
         "application/vnd.openxmlformats-officedocument.presentationml.presentation",
         &["pptx", "pptm", "ppsx", "ppsm", "potx"],
     ),
     entry(
         Format::Spreadsheet,
-        FileKind::Spreadsheet,
         "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
         &["xlsx", "xlsm", "xltx", "xlam"],
     ),
-    entry(
-        Format::Spreadsheet,
-        FileKind::Spreadsheet,
-        "application/vnd.ms-excel.sheet.binary.macroenabled.12",
-        &["xlsb"],
-    ),
-    entry(
-        Format::Spreadsheet,
-        FileKind::Spreadsheet,
-        "application/vnd.oasis.opendocument.spreadsheet",
-        &["ods", "ots"],
-    ),
-    entry(Format::Odf, FileKind::Document, "application/vnd.oasis.opendocument.text", &["odt", "ott"]),
-    entry(Format::Odf, FileKind::Slides, "application/vnd.oasis.opendocument.presentation", &["odp", "otp"]),
-    entry(Format::Odf, FileKind::Document, "application/vnd.oasis.opendocument.graphics", &["odg"]),
-    entry(Format::Epub, FileKind::Document, "application/epub+zip", &["epub"]),
-    entry(Format::Fb2, FileKind::Document, "application/x-fictionbook+xml", &["fb2"]),
-    entry(Format::Rtf, FileKind::Document, "application/rtf", &["rtf"]),
-    entry(Format::Legacy, FileKind::Document, "application/msword", &["doc", "dot", "wps"]),
-    entry(Format::Legacy, FileKind::Spreadsheet, "application/vnd.ms-excel", &["xls", "xlt"]),
-    entry(Format::Legacy, FileKind::Slides, "application/vnd.ms-powerpoint", &["ppt", "pps", "pot"]),
-    entry(Format::Archive, FileKind::Archive, "application/zip", &["zip", "jar", "war", "cbz", "kmz"]),
-    entry(Format::Archive, FileKind::Archive, "application/x-tar", &["tar"]),
-    entry(Format::Archive, FileKind::Archive, "application/gzip", &["gz", "tgz", "svgz"]),
+    entry(Format::Spreadsheet, "application/vnd.ms-excel.sheet.binary.macroenabled.12", &["xlsb"]),
+    entry(Format::Spreadsheet, "application/vnd.oasis.opendocument.spreadsheet", &["ods", "ots"]),
+    entry(Format::Odf, "application/vnd.oasis.opendocument.text", &["odt", "ott"]),
+    entry(Format::Odf, "application/vnd.oasis.opendocument.presentation", &["odp", "otp"]),
+    entry(Format::Odf, "application/vnd.oasis.opendocument.graphics", &["odg"]),
+    entry(Format::Epub, "application/epub+zip", &["epub"]),
+    entry(Format::Fb2, "application/x-fictionbook+xml", &["fb2"]),
+    entry(Format::Rtf, "application/rtf", &["rtf"]),
+    entry(Format::Legacy, "application/msword", &["doc", "dot", "wps"]),
+    entry(Format::Legacy, "application/vnd.ms-excel", &["xls", "xlt"]),
+    entry(Format::Legacy, "application/vnd.ms-powerpoint", &["ppt", "pps", "pot"]),
+    entry(Format::Archive, "application/zip", &["zip", "jar", "war", "cbz", "kmz"]),
+    entry(Format::Archive, "application/x-tar", &["tar"]),
+    entry(Format::Archive, "application/gzip", &["gz", "tgz", "svgz"]),
     entry(
         Format::Unread,
-        FileKind::Archive,
         "application/x-other-archive",
         &["7z", "rar", "bz2", "xz", "zst", "lz4", "cab", "iso", "dmg", "deb", "rpm"],
     ),
     entry(
         Format::Unread,
-        FileKind::Document,
         "application/x-other-document",
         &["pages", "one", "chm", "mobi", "azw", "azw3", "djvu", "vsdx", "vsd", "xps", "pub"],
     ),
-    entry(Format::Unread, FileKind::Spreadsheet, "application/vnd.apple.numbers", &["numbers"]),
-    entry(Format::Unread, FileKind::Slides, "application/vnd.apple.keynote", &["key"]),
+    entry(Format::Unread, "application/vnd.apple.numbers", &["numbers"]),
+    entry(Format::Unread, "application/vnd.apple.keynote", &["key"]),
+    entry(Format::Unread, "audio/x-other", &["mp3", "m4a", "wav", "flac", "ogg", "opus", "aac", "wma", "aiff", "mid"]),
     entry(
         Format::Unread,
-        FileKind::Media,
-        "audio/x-other",
-        &["mp3", "m4a", "wav", "flac", "ogg", "opus", "aac", "wma", "aiff", "mid"],
-    ),
-    entry(
-        Format::Unread,
-        FileKind::Media,
         "video/x-other",
         &["mp4", "mkv", "mov", "avi", "webm", "wmv", "flv", "mpg", "mpeg", "m4v", "3gp"],
     ),
     entry(
         Format::Unread,
-        FileKind::Other,
         "application/octet-stream",
         &[
             "bin",
@@ -234,7 +188,6 @@ pub(crate) static FORMATS: &[FormatEntry] = &[
     ),
     entry(
         Format::Code,
-        FileKind::Code,
         "text/x-source",
         &[
             "rs",
@@ -376,7 +329,10 @@ pub(crate) fn by_media_type(media_type: &str) -> Option<&'static FormatEntry> {
 
 /// Returns the broad kind that a file's name promises.
 pub fn kind_of_name(name: &str) -> FileKind {
-    by_name(name).map_or(FileKind::Other, |it| it.kind)
+    match by_name(name) {
+        Some(entry) if entry.format == Format::Code => FileKind::Code,
+        _ => FileKind::of_extension(&extension(name)),
+    }
 }
 
 /// Returns the broad kind of a media type as [`crate::model::Document::media_type`] has it.
@@ -387,7 +343,7 @@ pub fn kind_of_media_type(media_type: &str) -> FileKind {
         "audio" | "video" => FileKind::Media,
         _ => FileKind::Other,
     };
-    by_media_type(media_type).map_or_else(by_family, |it| it.kind)
+    by_media_type(media_type).map_or_else(by_family, |it| FileKind::of_extension(it.extensions[0]))
 }
 
 /// Says whether a file is worth opening by its name: false only for types that are known to have no reader.
@@ -406,6 +362,17 @@ mod tests {
         all.sort_unstable();
         all.dedup();
         assert_eq!(all.len(), count);
+    }
+
+    #[test]
+    fn all_extensions_of_a_format_promise_the_kind_of_the_first() {
+        for entry in FORMATS.iter().filter(|it| it.format != Format::Unread) {
+            let kind = FileKind::of_extension(entry.extensions[0]);
+            for extension in entry.extensions {
+                assert_eq!(FileKind::of_extension(extension), kind, "{extension}");
+            }
+            assert_eq!(kind_of_media_type(entry.media_type), kind, "{}", entry.media_type);
+        }
     }
 
     #[test]

@@ -51,7 +51,7 @@ impl Inner {
     /// Stores the chunks and marks the file, unless it holds something else by now. Returns whether they were stored.
     async fn commit_evidence(&self, hash: ContentHash, file: FileChunks, ordinals: Range<u32>) -> Result<bool> {
         let id = file.file_id;
-        let _together = self.commits.lock().await;
+        let _together = self.committing.lock().await;
         if !self.still_holds(id, hash).await? {
             return Ok(false);
         }
@@ -93,7 +93,8 @@ impl Inner {
             readers: self.config.workers,
             evidence: self.evidence.clone(),
             pictures: self.pictures.clone(),
-            commits: self.commits.clone(),
+            urgent: self.urgent.clone(),
+            committing: self.committing.clone(),
         }
     }
 }

@@ -19,8 +19,8 @@ pub(crate) async fn feed(pipeline: &Pipeline, run: &Run, to_read: mpsc::Sender<F
     let mut after = 0;
     let mut sent_this_round = false;
     while left > 0 && !run.cancel.is_cancelled() {
-        let batch = next_batch(pipeline, after, left.min(FEED_BATCH as u64) as usize).await?;
-        let Some(last) = batch.last() else {
+        let (batch, last) = next_batch(pipeline, after, left.min(FEED_BATCH as u64) as usize).await?;
+        let Some(last) = last else {
             if !sent_this_round {
                 break;
             }
@@ -30,7 +30,10 @@ pub(crate) async fn feed(pipeline: &Pipeline, run: &Run, to_read: mpsc::Sender<F
             (after, sent_this_round) = (0, false);
             continue;
         };
-        after = last.id;
+        after = last;
+        if batch.is_empty() {
+            continue;
+        }
         left -= batch.len() as u64;
         sent_this_round = true;
         // A suspect goes when nothing else is under way, and nothing follows until it is marked.
@@ -51,18 +54,34 @@ pub(crate) async fn feed(pipeline: &Pipeline, run: &Run, to_read: mpsc::Sender<F
     Ok(())
 }
 
-/// Takes the next files and notes the try. Suspects come alone.
-async fn next_batch(pipeline: &Pipeline, after: FileId, limit: usize) -> Result<Vec<FileRecord>> {
-    let catalog = pipeline.catalog.clone();
-    blocking(move || {
-        let mut batch = catalog.next_pending(after, limit)?;
-        debug_assert!(batch.iter().all(|it| it.state == FileState::Pending));
-        if let Some(first_suspect) = batch.iter().position(|it| it.tries > 0) {
-            batch.truncate(first_suspect.max(1));
+/// Sends these files.
+pub(crate) async fn feed_these(files: Vec<FileRecord>, to_read: mpsc::Sender<FileRecord>) -> Result<()> {
+    for record in files {
+        if to_read.send(record).await.is_err() {
+            break;
         }
-        let ids: Vec<FileId> = batch.iter().map(|it| it.id).collect();
-        catalog.begin_try(&ids)?;
-        Ok(batch)
+    }
+    Ok(())
+}
+
+/// Takes the next files and notes the try, except for urgent ones, which have a run of their own. Suspects come alone.
+/// Also returns the last number that was looked at; None at the end of the round.
+async fn next_batch(pipeline: &Pipeline, after: FileId, limit: usize) -> Result<(Vec<FileRecord>, Option<FileId>)> {
+    let (catalog, urgent) = (pipeline.catalog.clone(), pipeline.urgent.clone());
+    blocking(move || {
+        urgent.without(|is_urgent| {
+            let mut batch = catalog.next_pending(after, limit)?;
+            debug_assert!(batch.iter().all(|it| it.state == FileState::Pending));
+            let mut last = batch.last().map(|it| it.id);
+            batch.retain(|it| !is_urgent(it.id));
+            if let Some(first_suspect) = batch.iter().position(|it| it.tries > 0) {
+                batch.truncate(first_suspect.max(1));
+                last = batch.last().map(|it| it.id);
+            }
+            let ids: Vec<FileId> = batch.iter().map(|it| it.id).collect();
+            catalog.begin_try(&ids)?;
+            Ok((batch, last))
+        })
     })
     .await
 }

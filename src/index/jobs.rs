@@ -122,18 +122,21 @@ async fn work(
     let request = progress.snapshot().request;
     for (root, within) in scopes {
         match inner.scan(root, within.clone(), cancel).await {
-            Ok(outcome) => {
+            Ok((outcome, problems)) => {
                 // A root that was away at start, or came back, is watched from now on.
-                inner.watch(root);
+                inner.watch(root).await;
                 progress.update(|job| {
                     job.files_found += outcome.found;
                     job.files_removed += outcome.removed;
+                    if let Some(problem) = problems.into_iter().next() {
+                        job.last_error = Some(problem.sentence);
+                    }
                 });
             }
             Err(error) => {
                 if error.code != ErrorCode::Cancelled {
                     // Its watches died with it: the next scan that works renews them.
-                    inner.watching.remove(root.id);
+                    inner.unwatch(root.id).await;
                 }
                 // A root that is away keeps its entries; the others go on. Alone, it is what the caller has to know.
                 if scopes.len() == 1 || error.code == ErrorCode::Cancelled {

@@ -14,6 +14,7 @@ mod reading;
 mod scan;
 mod storing;
 mod tables;
+mod urgent;
 mod watching;
 
 use std::collections::BTreeMap;
@@ -22,6 +23,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
@@ -35,11 +37,13 @@ use crate::extract::WorkerPool;
 use crate::index::pictures::Pictures;
 use crate::index::pipeline::Run;
 use crate::index::progress::Progress;
+use crate::index::scan::Unseen;
 use crate::index::tables::Tables;
+use crate::index::urgent::Urgent;
 use crate::index::watching::Watching;
-use crate::model::{Coverage, IndexRequest, JobSnapshot, Phase, Root};
+use crate::model::{Coverage, IndexRequest, JobSnapshot, Phase, Root, RootId};
 use crate::store::StoreStats;
-use crate::warehouse::Rules;
+use crate::warehouse::{Rules, WalkProblem};
 
 pub use crate::index::pictures::ocr_tools;
 pub use crate::index::tables::Served;
@@ -90,13 +94,23 @@ pub(crate) struct Inner {
     models: ModelStore,
     pictures: Arc<Pictures>,
     /// Held while store and catalog change together.
-    commits: Arc<tokio::sync::Mutex<()>>,
     chunker: Arc<Chunker>,
     embedder: Arc<dyn Embedder>,
     tables: Tables,
-    watching: Watching,
-    /// Whoever holds it runs the pipeline. Fair: jobs run in the order in which they were asked for.
+    watching: Arc<Watching>,
+    /// Whoever holds it runs the pipeline over all that is pending. Fair: jobs run in the order in which they were asked
+    /// for.
     engine: tokio::sync::Mutex<()>,
+    /// Files that do not wait for the engine.
+    urgent: Arc<Urgent>,
+    /// Held for reading by every run over urgent files.
+    overtaking: tokio::sync::RwLock<()>,
+    /// Whoever holds it commits.
+    committing: Arc<tokio::sync::Mutex<()>>,
+    /// Tells that files are pending for which nobody asked.
+    changed: Notify,
+    /// Tells that files are gone from the catalog and not yet from the store.
+    buried: Notify,
     /// Whoever holds it walks and applies what it saw.
     scanning: tokio::sync::Mutex<()>,
     /// Whether a run of this daemon broke off and left tries in the catalog.
@@ -105,6 +119,8 @@ pub(crate) struct Inner {
     running: Mutex<BTreeMap<String, (Arc<Progress>, CancellationToken)>>,
     /// What is not as it should be, by part.
     degraded: Mutex<BTreeMap<String, String>>,
+    /// What the walks could not see.
+    unseen: Mutex<Unseen>,
     shutdown: CancellationToken,
 }
 
@@ -138,20 +154,30 @@ impl Index {
             evidence,
             models,
             pictures: Arc::default(),
-            commits: Arc::default(),
             embedder,
             tables,
-            watching,
+            watching: Arc::new(watching),
             engine: tokio::sync::Mutex::new(()),
+            urgent: Arc::new(Urgent::new()),
+            overtaking: tokio::sync::RwLock::new(()),
+            committing: Arc::default(),
+            changed: Notify::new(),
+            buried: Notify::new(),
             scanning: tokio::sync::Mutex::new(()),
             interrupted: AtomicBool::new(false),
             running: Mutex::default(),
             degraded: Mutex::default(),
+            unseen: Mutex::default(),
             shutdown,
         });
         inner.reconcile_store().await?;
         tokio::spawn(watching::follow(inner.clone(), changes));
         tokio::spawn(pictures::follow(inner.clone()));
+        tokio::spawn(inner.clone().drain_when_told());
+        tokio::spawn(inner.clone().bury_when_told());
+        for _ in 0..urgent::LANES {
+            tokio::spawn(urgent::follow(inner.clone()));
+        }
         tokio::spawn(inner.clone().keep_fresh());
         Ok(Index { inner })
     }
@@ -244,9 +270,11 @@ impl Index {
         let Some(root) = roots.into_iter().find(|it| it.path == path) else {
             return Err(Error::not_found(format!("`{}` is not a root", path.display())).hint("`vic roots` lists them"));
         };
-        self.inner.watching.remove(root.id);
+        self.inner.unwatch(root.id).await;
+        self.inner.note(&format!("watch {}", root.path.display()), None);
         let catalog = self.inner.catalog.clone();
         blocking(move || catalog.remove_root(root.id)).await?;
+        self.inner.unseen().replace(root.id, Path::new(""), &[]);
         scan::bury(&self.inner.catalog, &self.inner.tables.writing()).await?;
         Ok(())
     }
@@ -275,7 +303,8 @@ impl Index {
 
     /// Waits until nothing is being written, after the shutdown was asked for, but no longer than `limit`.
     pub async fn settle(&self, limit: Duration) {
-        if tokio::time::timeout(limit, self.inner.engine.lock()).await.is_err() {
+        let idle = async { (self.inner.engine.lock().await, self.inner.overtaking.write().await) };
+        if tokio::time::timeout(limit, idle).await.is_err() {
             warn!("ended while a commit was under way; what it held is read again at the next start");
         }
     }
@@ -283,6 +312,7 @@ impl Index {
     /// Returns what is not as it should be, with cause and cure.
     pub fn degraded(&self) -> Vec<String> {
         let mut sentences: Vec<String> = self.inner.degraded().values().cloned().collect();
+        sentences.extend(self.inner.unseen().sentences());
         if self.inner.tables.is_switching() {
             sentences.push("another model's index answers until every file is in the new one; see `vic jobs`".into());
         }
@@ -298,22 +328,21 @@ impl Inner {
         root: &Root,
         within: Option<PathBuf>,
         cancel: &CancellationToken,
-    ) -> Result<ScanOutcome> {
+    ) -> Result<(ScanOutcome, Vec<WalkProblem>)> {
         let _scanning = self.scanning.lock().await;
-        scan::scan(&self.catalog, &self.rules, root, within, cancel).await
+        let place = within.clone().unwrap_or_default();
+        let (outcome, problems) = scan::scan(&self.catalog, &self.rules, root, within, cancel).await?;
+        self.unseen().replace(root.id, &place, &problems);
+        Ok((outcome, problems))
     }
 
     /// Runs the whole pipeline over everything pending. One at a time.
     pub(crate) async fn drain(&self, run: &Run) -> Result<()> {
-        let pipeline = self.pipeline();
-        let table = pipeline.table.clone();
         self.forgive_if_interrupted().await?;
+        let pipeline = self.pipeline();
         let outcome = pipeline.run(run).await;
-        if outcome.is_err() || run.cancel.is_cancelled() {
-            // The daemon lives: whatever was under way is not to blame. A full disk may keep us from saying so now.
-            self.interrupted.store(true, Ordering::Relaxed);
-            outcome.and(self.forgive_if_interrupted().await)?;
-        }
+        self.settle_tries(run, outcome).await?;
+        let table = pipeline.table;
         scan::bury(&self.catalog, &table).await?;
         if self.tables.is_switching() {
             let catalog = self.catalog.clone();
@@ -327,6 +356,16 @@ impl Inner {
         Ok(())
     }
 
+    /// Takes back the tries after a run that broke off. The daemon lives: whatever was under way is not to blame.
+    async fn settle_tries(&self, run: &Run, outcome: Result<()>) -> Result<()> {
+        if outcome.is_ok() && !run.cancel.is_cancelled() {
+            return Ok(());
+        }
+        // A full disk may keep us from saying so now.
+        self.interrupted.store(true, Ordering::Relaxed);
+        outcome.and(self.forgive_if_interrupted().await)
+    }
+
     /// Takes back the tries of files that a failed or cancelled run left.
     async fn forgive_if_interrupted(&self) -> Result<()> {
         if self.interrupted.load(Ordering::Relaxed) {
@@ -337,26 +376,45 @@ impl Inner {
         Ok(())
     }
 
-    /// Runs the pipeline for what the watcher found, without a job of its own.
-    pub(crate) fn drain_in_background(self: &Arc<Inner>) {
-        let inner = self.clone();
-        tokio::spawn(async move {
-            let _engine = inner.engine.lock().await;
-            let catalog = inner.catalog.clone();
-            match blocking(move || catalog.pending_count(None)).await {
-                Ok(0) | Err(_) => return,
-                Ok(_) => (),
+    /// Runs the pipeline for what the watcher found and no urgent run took, without a job of its own. However often it is
+    /// told while the engine is busy, it waits once.
+    async fn drain_when_told(self: Arc<Inner>) {
+        loop {
+            tokio::select! {
+                () = self.changed.notified() => (),
+                () = self.shutdown.cancelled() => return,
             }
-            let run = Run { ocr: inner.config.ocr, ..Run::quiet(inner.shutdown.clone()) };
-            let outcome = inner.drain(&run).await;
-            inner.note("watch", outcome.as_ref().err().map(|error| error.message.clone()));
-            if let Err(error) = outcome {
-                warn!(%error, "cannot index what changed");
-            } else {
-                inner.upkeep_if_due().await;
-                inner.pictures.arrived.notify_one();
+            let _engine = self.engine.lock().await;
+            let outcome = self.drain_pending().await;
+            self.note("watch", outcome.as_ref().err().map(|error| error.message.clone()));
+            match outcome {
+                Ok(()) => {
+                    self.upkeep_if_due().await;
+                    self.pictures.arrived.notify_one();
+                }
+                Err(error) => warn!(%error, "cannot index what changed"),
             }
-        });
+        }
+    }
+
+    async fn drain_pending(&self) -> Result<()> {
+        let catalog = self.catalog.clone();
+        if self.shutdown.is_cancelled() || blocking(move || catalog.pending_count(None)).await? == 0 {
+            return Ok(());
+        }
+        self.drain(&Run { ocr: self.config.ocr, ..Run::quiet(self.shutdown.clone()) }).await
+    }
+
+    /// Deletes from the store what is gone from the catalog. It waits for the commit at hand, never for a job.
+    async fn bury_when_told(self: Arc<Inner>) {
+        loop {
+            tokio::select! {
+                () = self.buried.notified() => (),
+                () = self.shutdown.cancelled() => return,
+            }
+            let outcome = scan::bury(&self.catalog, &self.tables.writing()).await;
+            self.note("bury", outcome.err().map(|error| format!("cannot delete from the index: {}", error.message)));
+        }
     }
 
     /// Upkeep rewrites data: after single files it waits until enough has gathered.
@@ -393,13 +451,35 @@ impl Inner {
         }
         let (catalog, path) = (self.catalog.clone(), path.to_path_buf());
         let root = blocking(move || catalog.add_root(&path)).await?;
-        self.watching.keep_only(&self.roots().await?);
-        self.watch(&root);
+        let roots = self.roots().await?;
+        self.unseen().keep_only(&roots);
+        let watching = self.watching.clone();
+        blocking(move || {
+            watching.keep_only(&roots);
+            Ok(())
+        })
+        .await?;
+        self.watch(&root).await;
         Ok(root)
     }
 
-    fn watch(&self, root: &Root) {
-        self.note(&format!("watch {}", root.path.display()), self.watching.ensure(root));
+    /// Watches a root, or what is not watched of it yet, and notes what stands in the way.
+    async fn watch(&self, root: &Root) {
+        let (watching, watched) = (self.watching.clone(), root.clone());
+        let problem = blocking(move || Ok(watching.ensure(&watched))).await.unwrap_or_else(|error| Some(error.message));
+        self.note(&format!("watch {}", root.path.display()), problem);
+    }
+
+    /// Stops watching a root: its watches died with it, or nobody asks any more.
+    async fn unwatch(&self, id: RootId) {
+        let watching = self.watching.clone();
+        let stopped = blocking(move || {
+            watching.remove(id);
+            Ok(())
+        });
+        if let Err(error) = stopped.await {
+            warn!(%error, "cannot stop watching a root");
+        }
     }
 
     /// Sets right what a crash left between store and catalog.
@@ -427,7 +507,11 @@ impl Inner {
     /// Watches every root and reconciles it at start and from then on at intervals.
     async fn keep_fresh(self: Arc<Inner>) {
         match self.roots().await {
-            Ok(roots) => roots.iter().for_each(|root| self.watch(root)),
+            Ok(roots) => {
+                for root in &roots {
+                    self.watch(root).await;
+                }
+            }
             Err(error) => warn!(%error, "cannot read the roots"),
         }
         let mut ticks = tokio::time::interval(Duration::from_secs(self.config.walk.rescan_seconds.max(1)));
@@ -452,6 +536,10 @@ impl Inner {
 
     fn running(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, (Arc<Progress>, CancellationToken)>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn unseen(&self) -> std::sync::MutexGuard<'_, Unseen> {
+        self.unseen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn degraded(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, String>> {

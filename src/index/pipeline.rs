@@ -12,7 +12,7 @@
 
 use std::sync::Arc;
 
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::catalog::{Catalog, EvidenceCache, VectorCache};
@@ -22,9 +22,11 @@ use crate::error::Result;
 use crate::extract::WorkerPool;
 use crate::index::pictures::Pictures;
 use crate::index::progress::Progress;
+use crate::index::reading::TextBudget;
 use crate::index::tables::Table;
+use crate::index::urgent::Urgent;
 use crate::index::{embedding, feeding, reading, storing};
-use crate::model::OcrMode;
+use crate::model::{FileRecord, OcrMode};
 
 /// Files handed to the readers ahead of time: enough that a reader never waits for the catalog.
 const FILES_AHEAD: usize = 64;
@@ -34,7 +36,9 @@ const DOCUMENTS_AHEAD: usize = 256;
 const BATCHES_AHEAD: usize = 2;
 /// Chunk text in flight between the readers and the store. With vectors and copies a chunk costs about four times its
 /// text, so this keeps the pipeline below some 150 MiB.
-pub(crate) const TEXT_IN_FLIGHT_KIB: usize = 32 << 10;
+const TEXT_IN_FLIGHT_KIB: usize = 32 << 10;
+/// The same for a run over a few urgent files.
+const URGENT_TEXT_IN_FLIGHT_KIB: usize = 4 << 10;
 
 /// What the stages work with. Cheap to clone.
 #[derive(Clone)]
@@ -45,14 +49,16 @@ pub(crate) struct Pipeline {
     pub(crate) chunker: Arc<Chunker>,
     pub(crate) embedder: Arc<dyn Embedder>,
     pub(crate) table: Table,
+    /// Files that another run is to take.
+    pub(crate) urgent: Arc<Urgent>,
+    /// Whoever holds it commits: what it checks in the catalog stays true until it has marked its files.
+    pub(crate) committing: Arc<tokio::sync::Mutex<()>>,
     /// Files read at the same time.
     pub(crate) readers: usize,
     /// What skills found before, by content.
     pub(crate) evidence: Arc<EvidenceCache>,
     /// Files whose pictures are to be read when there is time.
     pub(crate) pictures: Arc<Pictures>,
-    /// Held while store and catalog change together, so that nobody adds to a file in between.
-    pub(crate) commits: Arc<tokio::sync::Mutex<()>>,
 }
 
 /// How far one run goes.
@@ -85,13 +91,32 @@ impl Pipeline {
     /// The catalog, the embedder or the store cannot go on. A bad file is never one.
     pub(crate) async fn run(&self, run: &Run) -> Result<()> {
         let (to_read, reading) = mpsc::channel(FILES_AHEAD);
+        let budget = TextBudget::new(TEXT_IN_FLIGHT_KIB);
+        self.stages(run, budget, feeding::feed(self, run, to_read), reading).await
+    }
+
+    /// Brings these files into the store, whose tries are noted already.
+    ///
+    /// # Errors
+    /// As [`Pipeline::run`].
+    pub(crate) async fn run_these(&self, run: &Run, files: Vec<FileRecord>) -> Result<()> {
+        let (to_read, reading) = mpsc::channel(FILES_AHEAD);
+        let budget = TextBudget::new(URGENT_TEXT_IN_FLIGHT_KIB);
+        self.stages(run, budget, feeding::feed_these(files, to_read), reading).await
+    }
+
+    async fn stages(
+        &self,
+        run: &Run,
+        budget: TextBudget,
+        feed: impl Future<Output = Result<()>>,
+        reading: mpsc::Receiver<FileRecord>,
+    ) -> Result<()> {
         let (to_embed, embedding) = mpsc::channel(DOCUMENTS_AHEAD);
         let (to_store, storing) = mpsc::channel(BATCHES_AHEAD);
-        let text_budget = Arc::new(Semaphore::new(TEXT_IN_FLIGHT_KIB));
-
         tokio::try_join!(
-            feeding::feed(self, run, to_read),
-            reading::read(self, run, text_budget, reading, to_embed),
+            feed,
+            reading::read(self, run, budget, reading, to_embed),
             embedding::embed(self, run, embedding, to_store),
             storing::store(self, run, storing),
         )?;

@@ -47,11 +47,31 @@ pub(crate) enum Outcome {
     Without(Option<Facts>, Reason, String),
 }
 
+/// Bounds the text between the readers and the store of one run.
+pub(crate) struct TextBudget {
+    permits: Arc<Semaphore>,
+    kib: usize,
+}
+
+impl TextBudget {
+    /// Lets so much text be in flight.
+    pub(crate) fn new(kib: usize) -> TextBudget {
+        TextBudget { permits: Arc::new(Semaphore::new(kib)), kib }
+    }
+
+    /// Takes this file's share. A file beyond the whole budget takes all of it and goes alone.
+    async fn reserve(&self, chunks: &[Chunk]) -> OwnedSemaphorePermit {
+        let kib = chunks.iter().map(|it| it.text.len()).sum::<usize>() / 1024 + 1;
+        let kib = kib.min(self.kib) as u32;
+        Arc::clone(&self.permits).acquire_many_owned(kib).await.expect("the budget is never closed")
+    }
+}
+
 /// Reads files as they come, [`Pipeline::readers`] at a time, in any order.
 pub(crate) async fn read(
     pipeline: &Pipeline,
     run: &Run,
-    text_budget: Arc<Semaphore>,
+    text_budget: TextBudget,
     files: mpsc::Receiver<FileRecord>,
     to_embed: mpsc::Sender<ReadFile>,
 ) -> Result<()> {
@@ -67,10 +87,10 @@ pub(crate) async fn read(
     Ok(())
 }
 
-async fn read_one(pipeline: &Pipeline, run: &Run, budget: &Arc<Semaphore>, record: FileRecord) -> Result<ReadFile> {
+async fn read_one(pipeline: &Pipeline, run: &Run, budget: &TextBudget, record: FileRecord) -> Result<ReadFile> {
     let outcome = read_content(pipeline, run, &record).await?;
     let permit = match &outcome {
-        Outcome::Chunks(_, chunks) => Some(reserve(budget, chunks).await),
+        Outcome::Chunks(_, chunks) => Some(budget.reserve(chunks).await),
         Outcome::SameAs(..) | Outcome::Without(..) => None,
     };
     Ok(ReadFile { record, outcome, permit })
@@ -159,13 +179,6 @@ fn refusal(problem: OpenProblem) -> (Reason, String) {
         OpenProblem::Gone => (Reason::Io, "it was gone when it was to be read".into()),
         OpenProblem::Bad(failure) => (failure.reason, failure.detail),
     }
-}
-
-/// Takes this file's share of the memory budget. A file beyond the whole budget takes all of it and goes alone.
-async fn reserve(budget: &Arc<Semaphore>, chunks: &[Chunk]) -> OwnedSemaphorePermit {
-    let kib = chunks.iter().map(|it| it.text.len()).sum::<usize>() / 1024 + 1;
-    let kib = kib.min(crate::index::pipeline::TEXT_IN_FLIGHT_KIB) as u32;
-    Arc::clone(budget).acquire_many_owned(kib).await.expect("the budget is never closed")
 }
 
 /// Says in one sentence what of the document was cut, could not be read or waits for OCR.

@@ -1,5 +1,6 @@
 //! Roots to catalog: what is on disk now against what was known.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,8 +11,8 @@ use crate::catalog::{Catalog, ScanOutcome};
 use crate::error::{Error, ErrorCode, Result};
 use crate::index::blocking;
 use crate::index::tables::Table;
-use crate::model::Root;
-use crate::warehouse::{self, Rules};
+use crate::model::{Root, RootId};
+use crate::warehouse::{self, Rules, WalkProblem};
 
 /// Files deleted from the store in one commit.
 const DELETE_BATCH: usize = 5_000;
@@ -23,7 +24,7 @@ pub(crate) async fn scan(
     root: &Root,
     within: Option<PathBuf>,
     cancel: &CancellationToken,
-) -> Result<ScanOutcome> {
+) -> Result<(ScanOutcome, Vec<WalkProblem>)> {
     let stop = Arc::new(AtomicBool::new(false));
     let walking = walk_and_apply(catalog.clone(), rules.clone(), root.clone(), within, stop.clone());
     tokio::pin!(walking);
@@ -43,7 +44,7 @@ async fn walk_and_apply(
     root: Root,
     within: Option<PathBuf>,
     stop: Arc<AtomicBool>,
-) -> Result<ScanOutcome> {
+) -> Result<(ScanOutcome, Vec<WalkProblem>)> {
     blocking(move || {
         let mut found = Vec::new();
         match warehouse::walk(&root.path, &rules, within.as_deref(), &stop, |file| found.push(file)) {
@@ -57,7 +58,7 @@ async fn walk_and_apply(
                 }
                 let outcome =
                     catalog.apply_scan(root.id, within.as_deref(), found, &report.unreadable, report.complete)?;
-                Ok(outcome)
+                Ok((outcome, report.problems))
             }
             Err(error) => {
                 catalog.set_root_state(root.id, false, &error.message)?;
@@ -66,6 +67,36 @@ async fn walk_and_apply(
         }
     })
     .await
+}
+
+/// What the walks could not see, as of the last look at each place.
+#[derive(Default)]
+pub(crate) struct Unseen(BTreeMap<RootId, BTreeMap<PathBuf, String>>);
+
+impl Unseen {
+    /// Puts what a walk reported in the place of what was known of the part that it walked.
+    pub(crate) fn replace(&mut self, root_id: RootId, within: &Path, problems: &[WalkProblem]) {
+        let known = self.0.entry(root_id).or_default();
+        known.retain(|path, _| !path.starts_with(within));
+        known.extend(problems.iter().map(|it| (it.path.clone(), it.sentence.clone())));
+    }
+
+    /// Keeps what concerns these roots.
+    pub(crate) fn keep_only(&mut self, roots: &[Root]) {
+        self.0.retain(|id, _| roots.iter().any(|root| root.id == *id));
+    }
+
+    /// Returns one sentence for each root of which something could not be seen.
+    pub(crate) fn sentences(&self) -> Vec<String> {
+        let sentence = |known: &BTreeMap<PathBuf, String>| {
+            let first = known.values().next()?;
+            Some(match known.len() {
+                1 => first.clone(),
+                many => format!("{first} (and {} more places)", many - 1),
+            })
+        };
+        self.0.values().filter_map(sentence).collect()
+    }
 }
 
 /// Deletes from the store what the catalog has given up, then forgets it.
@@ -87,4 +118,25 @@ pub(crate) async fn bury(catalog: &Catalog, table: &Table) -> Result<u64> {
 /// Splits an absolute path into a known root and the part below it.
 pub(crate) fn below<'a>(roots: &'a [Root], path: &Path) -> Option<(&'a Root, PathBuf)> {
     roots.iter().find_map(|root| Some((root, path.strip_prefix(&root.path).ok()?.to_path_buf())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_could_not_be_seen_is_said_until_a_look_at_it_succeeds() {
+        let mut unseen = Unseen::default();
+        let problem = |path: &str| WalkProblem { path: path.into(), sentence: format!("cannot read `{path}`") };
+        let mut check = |within: &str, problems: &[&str], expected: &[&str]| {
+            let problems: Vec<WalkProblem> = problems.iter().map(|it| problem(it)).collect();
+            unseen.replace(1, Path::new(within), &problems);
+            assert_eq!(unseen.sentences(), expected);
+        };
+        check("", &["a/locked", "b"], &["cannot read `a/locked` (and 1 more places)"]);
+        check("a", &["a/locked"], &["cannot read `a/locked` (and 1 more places)"]);
+        check("a/locked", &[], &["cannot read `b`"]);
+        check("c", &[], &["cannot read `b`"]);
+        check("", &[], &[]);
+    }
 }

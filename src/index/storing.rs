@@ -1,5 +1,6 @@
 //! Last stage: one commit for many files, then the catalog marks them.
 
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
@@ -10,7 +11,7 @@ use crate::index::blocking;
 use crate::index::embedding::{Done, Ready};
 use crate::index::pipeline::{Pipeline, Run};
 use crate::index::reading::Facts;
-use crate::model::{FileChunks, FileId, FileRecord, Reason};
+use crate::model::{FileChunks, FileId, FileRecord, FileState, Reason};
 
 /// Chunks that make a commit. Every commit is a new version and a new fragment of the table: too small ones rot it.
 const COMMIT_CHUNKS: usize = 2_000;
@@ -46,6 +47,97 @@ async fn commit(batch: Batch, pipeline: &Pipeline, run: &Run) -> Result<()> {
 /// What goes into the store and the catalog together.
 #[derive(Default)]
 struct Batch {
+    files: Vec<Ready>,
+    chunks: usize,
+    since: Option<Instant>,
+}
+
+impl Batch {
+    fn push(&mut self, file: Ready) {
+        self.since.get_or_insert_with(Instant::now);
+        if let Done::Embedded(_, chunks) = &file.outcome {
+            self.chunks += chunks.len();
+        }
+        self.files.push(file);
+    }
+
+    fn is_due(&self) -> bool {
+        self.chunks >= COMMIT_CHUNKS || self.since.is_some_and(|since| since.elapsed() >= COMMIT_AFTER)
+    }
+
+    /// Store first, catalog second: a crash in between means work done twice, never a file marked that is not there.
+    async fn commit(self, pipeline: &Pipeline, run: &Run) -> Result<()> {
+        if self.files.is_empty() {
+            return Ok(());
+        }
+        let _committing = pipeline.committing.lock().await;
+        let files = self.files.len() as u64;
+        let wanted = wanted(self.files, pipeline).await?;
+        let mut parts = Parts::default();
+        // Their shares of the memory budget are given back when all is on disk.
+        let _permits: Vec<_> = wanted.into_iter().filter_map(|it| parts.push(it)).collect();
+        let emptied: Vec<FileId> = parts.reasons.iter().map(|it| it.id).collect();
+        let copied = parts.copies.iter().map(|(_, mark)| mark.id);
+        let replaced: Vec<FileId> = parts.files.iter().map(|it| it.file_id).chain(copied).collect();
+        pipeline.table.replace(std::mem::take(&mut parts.files)).await?;
+        parts.copy(pipeline).await?;
+        pipeline.table.clear(&emptied).await?;
+        let (chunks, failures) = (parts.chunks as u64, std::mem::take(&mut parts.failures));
+        parts.mark(pipeline, &replaced).await?;
+        run.progress.add_done(files, chunks, &failures);
+        Ok(())
+    }
+}
+
+/// Keeps the files that the catalog still waits for as they were read. Others have changed or gone since, or an urgent
+/// run was quicker: to store what was read then would put the old over the new.
+async fn wanted(files: Vec<Ready>, pipeline: &Pipeline) -> Result<Vec<Ready>> {
+    let catalog = pipeline.catalog.clone();
+    let originals =
+        files.iter().filter_map(|it| if let Done::SameAs(_, from) = it.outcome { Some(from) } else { None });
+    let ids: Vec<FileId> = files.iter().map(|it| it.record.id).chain(originals).collect();
+    blocking(move || {
+        let now: HashMap<FileId, FileRecord> = catalog.records(&ids)?.into_iter().map(|it| (it.id, it)).collect();
+        let mut again = Vec::new();
+        let mut wanted = Vec::with_capacity(files.len());
+        for file in files {
+            let Some(present) = now.get(&file.record.id).filter(|it| is_as_read(&file.record, it)) else { continue };
+            if holds(&file, present, &now) {
+                wanted.push(file);
+            } else {
+                again.push(present.id);
+            }
+        }
+        catalog.requeue(&RequeueScope::Ids(again))?;
+        Ok(wanted)
+    })
+    .await
+}
+
+fn is_as_read(read: &FileRecord, present: &FileRecord) -> bool {
+    present.state == FileState::Pending
+        && present.found.size == read.found.size
+        && present.found.modified_ns == read.found.modified_ns
+}
+
+/// Says whether what was made of a file is still true of its place and of the file that it is a copy of.
+fn holds(file: &Ready, present: &FileRecord, now: &HashMap<FileId, FileRecord>) -> bool {
+    let read = &file.record;
+    let moved = present.found.path != read.found.path || present.root != read.root;
+    match &file.outcome {
+        // It may not have been where it was looked for.
+        Done::Without(..) => !moved,
+        Done::SameAs(facts, from) => {
+            let is_same = |it: &FileRecord| it.state == FileState::Indexed && it.hash == Some(facts.hash);
+            present.extension == read.extension && now.get(from).is_some_and(is_same)
+        }
+        Done::Embedded(..) => present.extension == read.extension,
+    }
+}
+
+/// A batch by what is to be done.
+#[derive(Default)]
+struct Parts {
     files: Vec<FileChunks>,
     copies: Vec<(FileId, IndexedMark)>,
     marks: Vec<IndexedMark>,
@@ -53,14 +145,10 @@ struct Batch {
     /// Names of files that failed, for the progress.
     failures: Vec<String>,
     chunks: usize,
-    permits: Vec<OwnedSemaphorePermit>,
-    since: Option<Instant>,
 }
 
-impl Batch {
-    fn push(&mut self, file: Ready) {
-        self.since.get_or_insert_with(Instant::now);
-        self.permits.extend(file.permit);
+impl Parts {
+    fn push(&mut self, file: Ready) -> Option<OwnedSemaphorePermit> {
         let record = &file.record;
         match file.outcome {
             Done::Embedded(facts, chunks) => {
@@ -70,50 +158,34 @@ impl Batch {
             }
             Done::SameAs(facts, from) => self.copies.push((from, indexed(record, facts, 0))),
             Done::Without(facts, reason, detail) => {
-                if reason.state() == crate::model::FileState::Failed {
+                if reason.state() == FileState::Failed {
                     self.failures.push(format!("{}: {}", record.found.path.display(), reason.name()));
                 }
                 self.reasons.push(without(record, facts, reason, detail));
             }
         }
+        file.permit
     }
 
-    fn is_due(&self) -> bool {
-        self.chunks >= COMMIT_CHUNKS || self.since.is_some_and(|since| since.elapsed() >= COMMIT_AFTER)
-    }
-
-    /// Store first, catalog second: a crash in between means work done twice, never a file marked that is not there.
-    async fn commit(mut self, pipeline: &Pipeline, run: &Run) -> Result<()> {
-        if self.since.is_none() {
-            return Ok(());
-        }
-        let files = (self.marks.len() + self.copies.len() + self.reasons.len()) as u64;
-        let emptied: Vec<FileId> = self.reasons.iter().map(|it| it.id).collect();
-        let copied = self.copies.iter().map(|(_, mark)| mark.id);
-        let replaced: Vec<FileId> = self.files.iter().map(|it| it.file_id).chain(copied).collect();
-        let _together = pipeline.commits.lock().await;
-        pipeline.table.replace(std::mem::take(&mut self.files)).await?;
+    async fn copy(&mut self, pipeline: &Pipeline) -> Result<()> {
         for (from, mut mark) in std::mem::take(&mut self.copies) {
             mark.chunks = pipeline.table.copy(from, mark.id).await? as u32;
             self.chunks += mark.chunks as usize;
             if mark.chunks > 0 {
                 self.marks.push(mark);
             } else {
-                // The original has gone since it was looked up, or the store has lost it: both are read for themselves.
+                // The store has lost the original: both are read for themselves.
                 let catalog = pipeline.catalog.clone();
-                blocking(move || catalog.requeue(&RequeueScope::Ids(vec![from]))).await?;
+                blocking(move || catalog.requeue(&RequeueScope::Ids(vec![from, mark.id]))).await?;
             }
         }
-        pipeline.table.clear(&emptied).await?;
-        self.mark(pipeline, &replaced).await?;
-        run.progress.add_done(files, self.chunks as u64, &self.failures);
         Ok(())
     }
 
     /// Marks the files, and takes those out of the store again that were deleted meanwhile.
-    async fn mark(&mut self, pipeline: &Pipeline, replaced: &[FileId]) -> Result<()> {
+    async fn mark(self, pipeline: &Pipeline, replaced: &[FileId]) -> Result<()> {
         let catalog = pipeline.catalog.clone();
-        let (marks, reasons) = (std::mem::take(&mut self.marks), std::mem::take(&mut self.reasons));
+        let (marks, reasons) = (self.marks, self.reasons);
         let expected = marks.len();
         let marked = blocking(move || {
             catalog.mark_reason(&reasons)?;

@@ -73,7 +73,9 @@ impl Tables {
                 let dimension = dimension.unwrap_or(embedder.dimension());
                 let store = Arc::new(LanceStore::open(directory, &before, dimension).await?);
                 let old_model = catalog.meta_get(SERVING_MODEL)?.unwrap_or_default();
-                serving = Served { store: store.clone(), embedder: open_old(&old_model).await };
+                // A server may have another model under that name by now: its vectors would mean nothing here.
+                let embedder = open_old(&old_model).await.filter(|it| it.fingerprint() == before);
+                serving = Served { store: store.clone(), embedder };
                 old = Some(Old { store, fingerprint: before });
                 if catalog.meta_get(BUILDING)?.as_deref() != Some(&fingerprint) {
                     catalog.requeue(&RequeueScope::All)?;

@@ -3,22 +3,24 @@
 //! Watching is a help, not the truth: events get lost by design. Whatever it misses, the next scan finds.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::mpsc;
 use tracing::warn;
 
 use crate::error::Result;
-use crate::index::{Inner, blocking, scan};
+use crate::index::urgent::MOST_FILES;
+use crate::index::{Inner, blocking};
 use crate::model::{Root, RootId};
 use crate::warehouse::{Change, ChangeKind, Rules, Watcher};
 
 /// Batches of changes waiting to be applied. When it is full the watcher folds what it has into one rescan.
 const CHANGES_AHEAD: usize = 256;
 
-/// The watcher, and which roots it could not watch.
+/// The watcher, if watching is on. Its methods may block while folders are listed.
 pub(crate) struct Watching {
-    watcher: Mutex<Option<Watcher>>,
+    watcher: Option<Watcher>,
     watched: Mutex<HashSet<RootId>>,
 }
 
@@ -27,41 +29,38 @@ impl Watching {
     pub(crate) fn start(enabled: bool, rules: &Rules) -> Result<(Watching, mpsc::Receiver<Vec<Change>>)> {
         let (sender, receiver) = mpsc::channel(CHANGES_AHEAD);
         let watcher = if enabled { Some(Watcher::start(rules.clone(), sender)?) } else { None };
-        Ok((Watching { watcher: Mutex::new(watcher), watched: Mutex::default() }, receiver))
+        Ok((Watching { watcher, watched: Mutex::default() }, receiver))
     }
 
-    /// Watches a root that is not watched yet; returns what is wrong, if it cannot, or went wrong since.
+    /// Watches what is not watched yet of a root; returns what is wrong, if it cannot.
     pub(crate) fn ensure(&self, root: &Root) -> Option<String> {
-        let mut guard = self.watcher.lock().unwrap_or_else(PoisonError::into_inner);
-        let watcher = guard.as_mut()?;
-        let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
-        if watched.contains(&root.id) {
-            return watcher.problem(root.id).map(|problem| problem.0);
+        let watcher = self.watcher.as_ref()?;
+        if !watcher.is_whole(root.id)
+            && let Err(problem) = watcher.add(root.id, &root.path)
+        {
+            return Some(problem.0);
         }
-        match watcher.add(root.id, &root.path) {
-            Ok(()) => {
-                watched.insert(root.id);
-                None
-            }
-            Err(problem) => Some(problem.0),
-        }
+        self.watched().insert(root.id);
+        watcher.problem(root.id).map(|it| it.0)
     }
 
     /// Stops watching roots that are none any more: a parent folder took them in.
     pub(crate) fn keep_only(&self, roots: &[Root]) {
-        let gone: Vec<RootId> = {
-            let watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
-            watched.iter().copied().filter(|id| !roots.iter().any(|root| root.id == *id)).collect()
-        };
+        let gone: Vec<RootId> =
+            self.watched().iter().copied().filter(|id| !roots.iter().any(|root| root.id == *id)).collect();
         gone.into_iter().for_each(|id| self.remove(id));
     }
 
     /// Stops watching a root.
     pub(crate) fn remove(&self, id: RootId) {
-        self.watched.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
-        if let Some(watcher) = self.watcher.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
+        self.watched().remove(&id);
+        if let Some(watcher) = &self.watcher {
             watcher.remove(id);
         }
+    }
+
+    fn watched(&self) -> MutexGuard<'_, HashSet<RootId>> {
+        self.watched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -93,25 +92,47 @@ async fn apply(inner: &Arc<Inner>, batch: Vec<Change>) -> Result<()> {
             outcome = outcome.and(apply_one(inner, root, change).await);
         }
     }
-    scan::bury(&inner.catalog, &inner.tables.writing()).await?;
-    inner.drain_in_background();
+    inner.buried.notify_one();
     outcome
+}
+
+/// Lets what is pending at a place overtake, or leaves it to the long run when that is more than single files.
+async fn hurry(inner: &Inner, root: &Root, path: PathBuf) -> Result<()> {
+    let (catalog, urgent, id) = (inner.catalog.clone(), inner.urgent.clone(), root.id);
+    // While another model's index is built, the old one answers, and what changed is not added to it.
+    let may_overtake = !inner.tables.is_switching();
+    let all = blocking(move || {
+        let files = catalog.untried(id, &path, MOST_FILES)?;
+        let single = may_overtake && files.len() < MOST_FILES;
+        Ok(files.is_empty() || (single && urgent.admit(&files)))
+    })
+    .await?;
+    if !all {
+        inner.changed.notify_one();
+    }
+    Ok(())
 }
 
 /// Looks at the place where something happened as a walk would: one set of rules for both ways in, and the walk knows
 /// when a missing file means a root that is away. For a single file that costs one `lstat`.
 async fn apply_one(inner: &Arc<Inner>, root: &Root, change: ChangeKind) -> Result<()> {
     match change {
-        ChangeKind::Touched(path) | ChangeKind::Removed(path) => inner.scan(root, Some(path), &inner.shutdown).await,
+        ChangeKind::Touched(path) | ChangeKind::Removed(path) => {
+            inner.scan(root, Some(path.clone()), &inner.shutdown).await?;
+            hurry(inner, root, path).await
+        }
         ChangeKind::Renamed { from, to } => {
             let (catalog, id, source, target) = (inner.catalog.clone(), root.id, from.clone(), to.clone());
             blocking(move || catalog.rename_tree(id, &source, &target)).await?;
             inner.scan(root, Some(from), &inner.shutdown).await?;
-            inner.scan(root, Some(to), &inner.shutdown).await
+            inner.scan(root, Some(to.clone()), &inner.shutdown).await?;
+            hurry(inner, root, to).await
         }
-        ChangeKind::Rescan => inner.scan(root, None, &inner.shutdown).await,
+        ChangeKind::Rescan => {
+            inner.scan(root, None, &inner.shutdown).await?;
+            hurry(inner, root, PathBuf::new()).await
+        }
     }
-    .map(drop)
 }
 
 /// Groups changes by root, in order, without repeats that follow each other.

@@ -8,6 +8,7 @@ mod chunk;
 mod document;
 mod file;
 mod job;
+mod kind;
 mod query;
 
 pub use chunk::{Chunk, ChunkId, Embedded, FileChunks, LegHit, StoredChunk, Tier, TokenCounter};
@@ -15,6 +16,6 @@ pub use document::{Anchor, Block, BlockKind, Document, ExtractFailure, ExtractLi
 pub use file::{ContentHash, FileFilter, FileId, FileKind, FileRecord, FileState, FoundFile, Reason, Root, RootId};
 pub use job::{Coverage, IndexRequest, JobSnapshot, JobState, OcrMode, Phase, Status};
 pub use query::{
-    AskEvent, AskRequest, AskResponse, AuditRecord, GrepMatch, GrepRequest, GrepResponse, L0Filters, PrivacyMode,
-    QueryPlan, ResponseStats, SKILLS, SearchHit, SimilarRequest,
+    AskEvent, AskRequest, AskResponse, AuditRecord, GrepMatch, GrepRequest, GrepResponse, INTENTS, L0Filters,
+    PrivacyMode, QueryPlan, ResponseStats, SKILLS, SearchHit, SimilarRequest,
 };

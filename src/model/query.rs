@@ -7,8 +7,8 @@ use serde_json::{Map, Value};
 
 use crate::model::Anchor;
 
-/// What may leave the machine.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+/// What may leave the machine, strictest first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PrivacyMode {
     /// Nothing.
@@ -21,6 +21,11 @@ pub enum PrivacyMode {
 }
 
 impl PrivacyMode {
+    /// Returns the mode that lets less out.
+    pub fn stricter(self, other: PrivacyMode) -> PrivacyMode {
+        self.min(other)
+    }
+
     /// Returns the snake_case name.
     pub fn name(self) -> &'static str {
         match self {
@@ -65,14 +70,17 @@ pub struct L0Filters {
     pub owner: Option<String>,
 }
 
-/// Skills that a plan can name: the closed set of L2.
+/// What a question can want: the values of [`QueryPlan::intent`].
+pub const INTENTS: &[&str] = &["search", "list", "count", "summarize", "read_evidence"];
+
+/// Skills that L2 has: the values of [`QueryPlan::l2_skills`].
 pub const SKILLS: &[&str] = &["pdf_layout", "ocr_image", "vision"];
 
 /// What the librarian made of a question.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct QueryPlan {
-    /// Short label: `search`, `list`, `read_evidence`.
+    /// Short label, of [`INTENTS`]; others are carried out as `search`.
     pub intent: String,
     /// Metadata filters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -86,7 +94,7 @@ pub struct QueryPlan {
     /// Whether L2 must run.
     #[serde(default)]
     pub requires_l2: bool,
-    /// Skills to run at L2.
+    /// Skills to run at L2, of [`SKILLS`].
     #[serde(default)]
     pub l2_skills: Vec<String>,
     /// Most files to look at in depth.

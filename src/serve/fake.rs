@@ -51,6 +51,10 @@ impl Service for FakeService {
         }
     }
 
+    async fn search(&self, request: AskRequest) -> Result<AskResponse> {
+        Ok(AskResponse { answer_summary: None, ..self.ask(request).await? })
+    }
+
     async fn ask_stream(&self, request: AskRequest) -> Result<mpsc::Receiver<Result<AskEvent>>> {
         let response = self.ask(request).await?;
         let (sender, receiver) = mpsc::channel(8);

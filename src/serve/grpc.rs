@@ -54,10 +54,6 @@ impl Adapter {
         Adapter { service, shutdown, embed_model: OnceCell::new() }
     }
 
-    async fn answer(&self, request: wire::AskRequest) -> Result<crate::model::AskResponse> {
-        self.service.ask(question(request)?).await
-    }
-
     async fn start(&self, request: wire::IndexRequest) -> Result<JobSnapshot> {
         self.service.start_index(request.try_into()?).await
     }
@@ -124,12 +120,11 @@ impl wire::vic_server::Vic for Adapter {
     type WatchJobStream = JobStream;
 
     async fn ask(&self, request: Request<wire::AskRequest>) -> Reply<wire::AskResponse> {
-        reply(self.answer(request.into_inner()).await)
+        reply(async { self.service.ask(question(request.into_inner())?).await }.await)
     }
 
     async fn search(&self, request: Request<wire::AskRequest>) -> Reply<wire::AskResponse> {
-        let response = self.answer(request.into_inner()).await;
-        reply(response.map(|it| crate::model::AskResponse { answer_summary: None, ..it }))
+        reply(async { self.service.search(question(request.into_inner())?).await }.await)
     }
 
     async fn ask_stream(&self, request: Request<wire::AskRequest>) -> Reply<AnswerStream> {

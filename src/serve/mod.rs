@@ -65,6 +65,9 @@ pub trait Service: Send + Sync + 'static {
     /// Answers a question.
     async fn ask(&self, request: AskRequest) -> Result<AskResponse>;
 
+    /// Answers a question without a summary.
+    async fn search(&self, request: AskRequest) -> Result<AskResponse>;
+
     /// Answers a question step by step. The channel closes after [`AskEvent::Done`] or the first error; dropping the
     /// receiver ends the work.
     async fn ask_stream(&self, request: AskRequest) -> Result<mpsc::Receiver<Result<AskEvent>>>;

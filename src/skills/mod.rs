@@ -102,11 +102,14 @@ impl Skills {
     /// at once. Files that a skill does not apply to are passed over without a word.
     pub async fn run_all(&self, files: &[FileRecord], skills: &[String], budget: Duration) -> Findings {
         let end = Instant::now() + budget;
-        let jobs: Vec<(&FileRecord, &str)> =
-            files.iter().flat_map(|file| self.useful(file, skills).map(move |skill| (file, skill))).collect();
+        // Owned: a future that borrows what it is given is not general enough to be sent between threads.
+        let jobs: Vec<(FileRecord, String)> = files
+            .iter()
+            .flat_map(|file| self.useful(file, skills).map(move |skill| (file.clone(), skill.to_string())))
+            .collect();
         let runs = jobs.into_iter().map(|(file, skill)| async move {
             let left = end.saturating_duration_since(Instant::now());
-            (file.id, self.run(skill, file, left).await)
+            (file.id, self.run(&skill, &file, left).await)
         });
         let mut findings = Findings::default();
         let mut results = futures::stream::iter(runs).buffered(FILES_AT_ONCE);

@@ -230,12 +230,7 @@ impl<'a> Reading<'a> {
     }
 
     fn add_read(&mut self, page: Option<u32>, read: &OcrPage) {
-        let paragraphs = read.to_blocks(page).into_iter().map(|(block, region)| pdf::Found {
-            kind: block.kind,
-            text: block.text,
-            region: Region { left: region.left, top: region.top, right: region.right, bottom: region.bottom },
-        });
-        self.add(page, paragraphs.collect());
+        self.document.blocks.extend(read.to_blocks(page));
         if self.input.job.purpose == Purpose::Question {
             self.add(page, pdf::structure(&seen_by_ocr(read)));
         }
@@ -286,8 +281,7 @@ fn seen_by_ocr(read: &OcrPage) -> Page {
     let (width, height) = if quarter % 2 == 0 { (width, height) } else { (height, width) };
     let mut pieces = Vec::new();
     for (text, region) in read.lines.iter().flat_map(|it| &it.parts) {
-        let region = Region { left: region.left, top: region.top, right: region.right, bottom: region.bottom };
-        let upright = (0..quarter).fold(region, |it, _| turn_clockwise(it));
+        let upright = (0..quarter).fold(*region, |it, _| turn_clockwise(it));
         let (top, bottom) = (upright.top * height, upright.bottom * height);
         pieces.push(Piece {
             text: text.clone(),

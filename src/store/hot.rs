@@ -88,17 +88,24 @@ impl HotVectors {
 
     /// Returns the cosines of these rows; missing ones are left out.
     pub(super) fn similarities(&self, vector: &[f32], ids: &[(FileId, ChunkId)]) -> Vec<LegHit> {
-        let asked: HashMap<FileId, Vec<&ChunkId>> = ids.iter().fold(HashMap::new(), |mut map, (file_id, chunk_id)| {
-            map.entry(*file_id).or_insert_with(Vec::new).push(chunk_id);
-            map
-        });
         let mut buffer = vec![0.0; self.dimension];
+        self.asked(ids).into_iter().map(|row| self.hit(row, self.similarity(row, vector, &mut buffer))).collect()
+    }
+
+    /// Returns the vectors of these rows; missing ones are left out.
+    pub(super) fn vectors(&self, ids: &[(FileId, ChunkId)]) -> Vec<((FileId, ChunkId), Vec<f32>)> {
+        let vector = |row: usize| self.numbers[row * self.dimension..][..self.dimension].to_f32_vec();
+        self.asked(ids).into_iter().map(|row| (self.rows[row].clone(), vector(row))).collect()
+    }
+
+    fn asked(&self, ids: &[(FileId, ChunkId)]) -> Vec<usize> {
+        let mut asked: HashMap<FileId, Vec<&ChunkId>> = HashMap::new();
+        for (file_id, chunk_id) in ids {
+            asked.entry(*file_id).or_default().push(chunk_id);
+        }
         let is_asked =
             |(file_id, chunk_id): &(FileId, ChunkId)| asked.get(file_id).is_some_and(|it| it.contains(&chunk_id));
-        (0..self.rows.len())
-            .filter(|row| is_asked(&self.rows[*row]))
-            .map(|row| self.hit(row, self.similarity(row, vector, &mut buffer)))
-            .collect()
+        (0..self.rows.len()).filter(|row| is_asked(&self.rows[*row])).collect()
     }
 
     fn similarity(&self, row: usize, vector: &[f32], buffer: &mut [f32]) -> f32 {
@@ -169,5 +176,13 @@ mod tests {
         let hits = hot().similarities(&[0.0, 1.0], &ids);
         assert_eq!(files(&hits), [2]);
         assert!((hits[0].score - 0.8).abs() < 1e-3);
+    }
+
+    #[test]
+    fn vectors_are_those_of_the_rows_asked_for() {
+        let found = hot().vectors(&[(2, ChunkId("2-1".into())), (2, ChunkId("3-2".into()))]);
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].0.0, 2);
+        assert!((found[0].1[0] - 0.6).abs() < 1e-3 && (found[0].1[1] - 0.8).abs() < 1e-3, "{found:?}");
     }
 }

@@ -143,6 +143,12 @@ impl LanceStore {
         self.hot.read().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Does as if the table were too large for memory.
+    #[cfg(test)]
+    pub(super) fn drop_hot(&self) {
+        *self.hot.write().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
     fn change_hot(&self, change: impl FnOnce(&mut HotVectors)) {
         let mut hot = self.hot.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(vectors) = hot.as_mut() {
@@ -270,6 +276,16 @@ impl Store for LanceStore {
 
     async fn similarities(&self, vector: &[f32], ids: &[(FileId, ChunkId)]) -> Result<Vec<LegHit>> {
         legs::similarities(self, vector, ids).await
+    }
+
+    async fn vectors(&self, ids: &[(FileId, ChunkId)]) -> Result<Vec<((FileId, ChunkId), Vec<f32>)>> {
+        legs::vectors(self, ids).await
+    }
+
+    async fn files_with(&self, words: &str, files: &FileSet) -> Result<Vec<FileId>> {
+        let hits = legs::all_words(self, words, files).await?;
+        let files: std::collections::BTreeSet<FileId> = hits.into_iter().map(|it| it.file_id).collect();
+        Ok(files.into_iter().collect())
     }
 
     async fn scan(&self, files: &FileSet, each: &mut (dyn FnMut(StoredChunk) -> bool + Send)) -> Result<()> {

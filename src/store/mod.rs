@@ -77,6 +77,12 @@ pub trait Store: Send + Sync {
     /// Returns the cosine similarity of `vector` to each of these chunks, in any order; missing ones are left out.
     async fn similarities(&self, vector: &[f32], ids: &[(FileId, ChunkId)]) -> Result<Vec<LegHit>>;
 
+    /// Returns the vectors of these chunks, of norm 1, in any order; missing ones are left out.
+    async fn vectors(&self, ids: &[(FileId, ChunkId)]) -> Result<Vec<((FileId, ChunkId), Vec<f32>)>>;
+
+    /// Returns those of the files that have a chunk with all of these words, by their stems; stop words do not count. Sorted.
+    async fn files_with(&self, words: &str, files: &FileSet) -> Result<Vec<FileId>>;
+
     /// Hands over every chunk of these files, file by file in no order, until `each` returns false.
     async fn scan(&self, files: &FileSet, each: &mut (dyn FnMut(StoredChunk) -> bool + Send)) -> Result<()>;
 

@@ -1,6 +1,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use lancedb::DistanceType;
+use lancedb::index::Index;
+use lancedb::index::vector::IvfPqIndexBuilder;
+
 use super::*;
 use crate::error::ErrorCode;
 use crate::model::{Anchor, Chunk, Embedded, Tier};
@@ -296,6 +300,53 @@ async fn a_damaged_table_is_told_with_its_cure() {
     let error = LanceStore::open(dir.path(), FINGERPRINT, DIMENSION).await.err().unwrap();
     assert_eq!(error.code, ErrorCode::DataLoss, "{error}");
     assert!(error.hint.unwrap().contains("vic index --full"));
+}
+
+/// A table beyond what is kept in memory, with an approximate index of many partitions.
+async fn large(dir: &Path, files: FileId) -> LanceStore {
+    let store = open(dir).await;
+    store.replace(many(files)).await.unwrap();
+    store.upkeep().await.unwrap();
+    store.drop_hot();
+    let index = IvfPqIndexBuilder::default().distance_type(DistanceType::Cosine).num_partitions(64).num_sub_vectors(4);
+    store.table.create_index(&["vector"], Index::IvfPq(index)).execute().await.unwrap();
+    store
+}
+
+#[tokio::test]
+async fn a_filter_that_leaves_few_files_returns_them_all_however_far_they_are() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = large(dir.path(), 4_000).await;
+    // Of another direction than the question each, so that the index would begin elsewhere.
+    let wanted: Vec<FileId> = (2..=6).map(|axis| 7 * 300 + axis).collect();
+    for limit in [5, 100] {
+        let mut found = nearest(&store, &vector(1, 0.0), &only(&wanted), limit).await;
+        found.sort_unstable();
+        assert_eq!(found, wanted);
+    }
+    let mut found = keyword(&store, "common", &only(&wanted)).await;
+    found.sort_unstable();
+    assert_eq!(found, wanted);
+}
+
+#[tokio::test]
+async fn a_wide_filter_gives_as_many_as_a_narrow_one_and_only_what_it_lets_pass() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = large(dir.path(), 4_400).await;
+    // More rows than are compared one by one; one of them is all that the question's direction has.
+    for wanted in [
+        (1..=4_400).filter(|it| it % 22 != 0).collect::<Vec<FileId>>(),
+        (1..=4_400).filter(|it| it % 7 != 1 || *it == 8).collect(),
+    ] {
+        let set = only(&wanted);
+        let hits = nearest(&store, &vector(1, 0.0), &set, 100).await;
+        assert_eq!(hits.len(), 100);
+        assert!(hits.iter().all(|it| wanted.contains(it)));
+        assert!(hits[0] % 7 == 1, "the nearest comes first: {}", hits[0]);
+        let hits = store.keyword_leg(&words("common"), &set, 1_000).await.unwrap();
+        assert_eq!(hits.len(), 1_000);
+        assert!(hits.iter().all(|it| wanted.contains(&it.file_id)));
+    }
 }
 
 #[tokio::test]

@@ -26,10 +26,19 @@ pub struct WalkReport {
     pub complete: bool,
     /// Number of entries given.
     pub entries: u64,
-    /// What went wrong, one sentence each, at most a hundred.
-    pub problems: Vec<String>,
+    /// What went wrong, at most a hundred.
+    pub problems: Vec<WalkProblem>,
     /// Paths relative to the root, at or below which entries were not seen.
     pub unreadable: Vec<PathBuf>,
+}
+
+/// What went wrong at one place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WalkProblem {
+    /// The place, relative to the root.
+    pub path: PathBuf,
+    /// One sentence with the absolute path, and the cure where there is one.
+    pub sentence: String,
 }
 
 /// Gives every visible entry of `root` that is no folder to `each`, in no order; with `within`, only those at or below
@@ -50,7 +59,11 @@ pub fn walk(
     if let Some(relative) = within {
         if is_empty {
             // An unmounted volume leaves an empty folder behind: it must not look as if one file had gone.
-            return Ok(WalkReport { problems: vec!["the root is empty".into()], ..WalkReport::default() });
+            let sentence = format!("`{}` is empty", root.display());
+            return Ok(WalkReport {
+                problems: vec![WalkProblem { path: PathBuf::new(), sentence }],
+                ..WalkReport::default()
+            });
         }
         if !root.join(relative).is_dir() || root.join(relative).is_symlink() {
             return single(root, rules, relative, each);
@@ -94,7 +107,9 @@ fn single(root: &Path, rules: &Rules, relative: &Path, mut each: impl FnMut(Foun
         // A symbolic link on the way counts as gone: nothing below it belongs to the root.
         Err(error) if is_gone(&error) || error.raw_os_error() == Some(libc::ELOOP) => {}
         Err(error) => {
-            report.problems.push(format!("cannot read `{}`: {error}", root.join(relative).display()));
+            report
+                .problems
+                .push(WalkProblem { path: relative.to_path_buf(), sentence: explain(root, relative, &error) });
             report.unreadable.push(relative.to_path_buf());
         }
     }
@@ -110,7 +125,7 @@ struct Walk<'a> {
 
 #[derive(Default)]
 struct Failures {
-    problems: Vec<String>,
+    problems: Vec<WalkProblem>,
     unreadable: Vec<PathBuf>,
     /// The root itself could not be listed.
     root: Option<Error>,
@@ -187,10 +202,14 @@ impl<'a> Walk<'a> {
             );
             failures.root.get_or_insert(error);
         } else if hides {
-            failures.unreadable.push(relative);
+            failures.unreadable.push(relative.clone());
         }
         if failures.problems.len() < MAX_PROBLEMS {
-            failures.problems.push(format!("cannot read part of the folder: {error}"));
+            let sentence = match error.io_error() {
+                Some(error) => explain(self.root, &relative, error),
+                None => format!("a rule of `{}` cannot be understood: {error}", self.root.join(&relative).display()),
+            };
+            failures.problems.push(WalkProblem { path: relative, sentence });
         }
     }
 
@@ -202,6 +221,30 @@ impl<'a> Walk<'a> {
         let complete = !self.cancel.load(Ordering::Relaxed);
         Ok(WalkReport { complete, entries, problems: failures.problems, unreadable: failures.unreadable })
     }
+}
+
+/// Gives every visible folder of `root` to `each`, parents first, each before its entries are listed; with `within`, only
+/// those at or below that path relative to the root. Ends early when `each` says false. What cannot be read is left out.
+pub(crate) fn folders(root: &Path, rules: &Rules, within: &Path, mut each: impl FnMut(&Path) -> bool) -> Result<()> {
+    let mut builder = rules.builder(root)?;
+    let (rules, within) = (rules.clone(), root.join(within));
+    let start = within.clone();
+    builder.filter_entry(move |entry| {
+        let path = entry.path();
+        entry.file_type().is_some_and(|it| it.is_dir())
+            && (within.starts_with(path) || path.starts_with(&within))
+            && (entry.depth() == 0 || !rules.excludes(path))
+    });
+    builder.build().flatten().filter(|it| it.path().starts_with(&start)).all(|it| each(it.path()));
+    Ok(())
+}
+
+fn explain(root: &Path, relative: &Path, error: &io::Error) -> String {
+    let sentence = format!("cannot read `{}`: {error}", root.join(relative).display());
+    if error.kind() == io::ErrorKind::PermissionDenied {
+        return format!("{sentence}; let vic read it (chmod), or leave it out with a line in .vicignore");
+    }
+    sentence
 }
 
 fn path_of(error: &ignore::Error) -> Option<&Path> {

@@ -122,3 +122,82 @@ fn a_killed_daemon_loses_nothing_that_it_had_marked() {
     let status = world.json(&["status"]);
     assert_eq!((status["coverage"]["indexed"].as_u64(), status["chunks"].as_u64()), (Some(3_000), Some(3_000)));
 }
+
+/// What a busy machine is granted beyond [`FRESH`]; how long it took is printed.
+const SLACK: Duration = Duration::from_secs(4);
+
+/// A text of some 200 tokens like no other.
+fn long_text(number: usize) -> String {
+    let words =
+        ["harbour", "ledger", "orchard", "granite", "violin", "lantern", "meadow", "copper", "saddle", "cellar"];
+    let word = |place: usize| words[(number * 7 + place * (number % 9 + 1)) % words.len()];
+    (0..150).map(|place| format!("{}{} ", word(place), if place % 15 == 14 { "." } else { "" })).collect::<String>()
+        + &format!("Entry number {number}.")
+}
+
+/// Fills the folder and starts a job that takes a while.
+fn busy(files: usize) -> World {
+    let world = World::new().start();
+    world.write("old.md", "Something about trains.");
+    world.write("gone.md", "The bakery closes on Mondays.");
+    world.index();
+    // Written elsewhere: what the watcher sees grow it would bring in before the job.
+    let aside = world.files().with_file_name("aside");
+    std::fs::create_dir(&aside).unwrap();
+    for number in 0..files {
+        std::fs::write(aside.join(format!("{number}.md")), long_text(number)).unwrap();
+    }
+    std::fs::rename(aside, world.files().join("job")).unwrap();
+    world.ok(&["index", "--no-wait", world.files().to_str().unwrap()]);
+    world.until("some files are under way", Duration::from_secs(90), |it| {
+        it.json(&["status"])["running_jobs"][0]["chunks_embedded"].as_u64().is_some_and(|chunks| chunks > 0)
+    });
+    world
+}
+
+fn runs_a_job(world: &World) -> bool {
+    !world.json(&["status"])["running_jobs"].as_array().unwrap().is_empty()
+}
+
+#[test]
+fn what_is_saved_while_a_job_runs_overtakes_it() {
+    let world = busy(6_000);
+    let check = |what: &str, holds: &dyn Fn(&World) -> bool| {
+        let begun = std::time::Instant::now();
+        world.until(what, FRESH + SLACK, |it| holds(it));
+        println!("{what} after {:.2} s", begun.elapsed().as_secs_f64());
+    };
+    let path = world.write("new.md", "A recipe for quince jelly.");
+    check("a new file is found", &|it| it.paths(&["quince jelly"]).first().is_some_and(|p| p == "new.md"));
+    world.write("old.md", "A treatise on beekeeping.");
+    check("new content is found", &|it| {
+        let answer = it.json(&["ask", "beekeeping"]);
+        answer["hits"][0]["excerpt"].as_str().is_some_and(|excerpt| excerpt.contains("beekeeping"))
+    });
+    std::fs::rename(&path, world.files().join("renamed.md")).unwrap();
+    check("the new name is found", &|it| it.paths(&["quince jelly"]).first().is_some_and(|p| p == "renamed.md"));
+    std::fs::remove_file(world.files().join("gone.md")).unwrap();
+    check("a deleted file is not found", &|it| !it.paths(&["bakery mondays"]).contains(&"gone.md".into()));
+    assert!(runs_a_job(&world), "the job ended too early for this to show anything");
+}
+
+#[test]
+fn files_that_move_or_change_while_a_job_has_them_in_hand_are_indexed_as_they_are() {
+    let world = busy(1_500);
+    std::fs::rename(world.files().join("job"), world.files().join("moved")).unwrap();
+    for number in (0..1_500).step_by(10) {
+        world.write(&format!("moved/{number}.md"), format!("Letter {number} on quince jelly."));
+    }
+    world.until("all is indexed", Duration::from_secs(120), |it| {
+        let status = it.json(&["status"]);
+        status["coverage"]["pending"] == 0 && status["coverage"]["found"] == 1_502 && !runs_a_job(it)
+    });
+    let status = world.json(&["status"]);
+    assert_eq!((status["coverage"]["indexed"].as_u64(), status["chunks"].as_u64()), (Some(1_502), Some(1_502)));
+    for number in [0, 700, 1_490] {
+        let answer = world.json(&["ask", &format!("letter {number} quince jelly"), "--limit", "1500"]);
+        let hits = answer["hits"].as_array().unwrap();
+        let hit = hits.iter().find(|it| it["path"] == format!("moved/{number}.md")).expect("the file is found");
+        assert!(hit["excerpt"].as_str().unwrap().contains("quince jelly"), "{hit}");
+    }
+}

@@ -1,5 +1,6 @@
 //! A real daemon in a folder of its own, and the real command line to talk to it.
 
+use std::io::{Read, Seek};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -12,6 +13,8 @@ pub(crate) struct World {
     dir: TempDir,
     daemon: Option<Child>,
     variables: Vec<(String, String)>,
+    /// What stands before every program.
+    launcher: Vec<String>,
 }
 
 impl World {
@@ -19,12 +22,18 @@ impl World {
     pub(crate) fn new() -> World {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join("files")).unwrap();
-        World { dir, daemon: None, variables: Vec::new() }
+        World { dir, daemon: None, variables: Vec::new(), launcher: Vec::new() }
     }
 
     /// Sets a variable for the daemon and the commands.
     pub(crate) fn with(mut self, name: &str, value: &str) -> World {
         self.variables.push((name.into(), value.into()));
+        self
+    }
+
+    /// Has every program started by another, which must become it in the end.
+    pub(crate) fn under(mut self, launcher: Vec<String>) -> World {
+        self.launcher = launcher;
         self
     }
 
@@ -37,8 +46,7 @@ impl World {
     /// Starts the daemon (again).
     pub(crate) fn spawn(&mut self) {
         let log = std::fs::File::options().create(true).append(true).open(self.dir.path().join("log")).unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_vicd"));
-        self.prepare(&mut command);
+        let mut command = self.command(env!("CARGO_BIN_EXE_vicd"));
         self.daemon = Some(command.stdin(Stdio::null()).stderr(log).spawn().unwrap());
         self.until("the daemon answers", Duration::from_secs(60), |world| {
             world.data().join("listen").exists() && world.vic(&["status", "--format", "json"]).status.success()
@@ -91,9 +99,19 @@ impl World {
 
     /// Runs `vic` with these arguments.
     pub(crate) fn vic(&self, arguments: &[&str]) -> Output {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_vic"));
-        self.prepare(&mut command);
-        command.args(arguments).stdin(Stdio::null()).output().unwrap()
+        let mut command = self.command(env!("CARGO_BIN_EXE_vic"));
+        // Into files: whoever follows a daemon that the command started holds the command's own pipes open.
+        let mut into = [tempfile::tempfile().unwrap(), tempfile::tempfile().unwrap()];
+        command.args(arguments).stdin(Stdio::null());
+        command.stdout(into[0].try_clone().unwrap()).stderr(into[1].try_clone().unwrap());
+        let status = command.status().unwrap();
+        let [stdout, stderr] = into.each_mut().map(|file| {
+            let mut said = Vec::new();
+            file.rewind().unwrap();
+            file.read_to_end(&mut said).unwrap();
+            said
+        });
+        Output { status, stdout, stderr }
     }
 
     /// Runs `vic`, which must succeed; gives its output.
@@ -146,7 +164,10 @@ impl World {
         std::fs::read_to_string(self.dir.path().join("log")).unwrap_or_default()
     }
 
-    fn prepare(&self, command: &mut Command) {
+    fn command(&self, program: &str) -> Command {
+        let mut words = self.launcher.iter().map(String::as_str).chain([program]);
+        let mut command = Command::new(words.next().unwrap_or(program));
+        command.args(words);
         command.env_clear().env("PATH", std::env::var("PATH").unwrap_or_default());
         command.env("HOME", self.dir.path().join("home")).env("VIC_DATA_DIR", self.data());
         command.env("VIC_LISTEN", "127.0.0.1:0").current_dir(self.dir.path());
@@ -154,6 +175,7 @@ impl World {
             command.env("VIC_MODELS_DIR", models);
         }
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
+        command
     }
 }
 

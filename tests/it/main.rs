@@ -6,10 +6,13 @@
     reason = "a test ends where it goes wrong, and sets its own scene"
 )]
 
+mod asking;
 mod daemon;
 mod freshness;
 mod harness;
 mod layers;
 mod privacy;
 mod robustness;
+mod sample;
 mod skills;
+mod trace;

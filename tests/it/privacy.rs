@@ -1,45 +1,166 @@
 //! Nothing leaves the machine, nothing is written elsewhere.
 
-use std::process::Command;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
-use crate::harness::World;
+use tempfile::TempDir;
 
-#[test]
-fn embedding_writes_nothing_outside_vics_folders_and_opens_no_socket_to_anywhere() {
-    let world = World::new().start();
+use crate::harness::{World, sample};
+use crate::sample::Sampler;
+use crate::trace::{Allowed, Trace};
+use crate::{sample as sampling, trace};
+
+/// An address that belongs to nobody.
+const NOWHERE: &str = "192.0.2.1";
+
+/// Start, index, ask, a change, restart by hand and by the command line.
+fn live(world: World) -> World {
+    let mut world = world.start();
     world.write("a.md", "A private thought about the orchard.");
     world.index();
-    assert_eq!(world.paths(&["orchard"]), ["a.md"]);
-    // The runtime's telemetry would write below HOME and open a connection; HOME must not even exist.
-    assert!(!world.files().with_file_name("home").exists());
-    for socket in inet_sockets(world.pid()) {
-        assert!(socket.contains("127.0.0.1"), "{socket}");
+    world.ok(&["index", sample().to_str().unwrap()]);
+    assert_eq!(world.paths(&["orchard"])[0], "a.md");
+    world.write("b.md", "Another one about the lighthouse.");
+    world.until("the new file is found", Duration::from_secs(20), |it| it.paths(&["lighthouse"])[0] == "b.md");
+    assert!(world.terminate());
+    world.spawn();
+    assert_eq!(world.paths(&["orchard"])[0], "a.md");
+    assert!(world.terminate());
+    // Now the command line starts the daemon itself.
+    assert_eq!(world.paths(&["orchard"])[0], "a.md");
+    world.ok(&["daemon", "stop"]);
+    world
+}
+
+/// Temporary files, if anybody makes any, in a folder that can be looked at.
+fn quiet_world() -> (World, TempDir) {
+    let temporary = tempfile::tempdir().unwrap();
+    (World::new().with("TMPDIR", temporary.path().to_str().unwrap()), temporary)
+}
+
+/// Fails if anything lies where nothing may: below the home and temporary directories, and beside the data directory.
+fn check_nothing_is_left(world: &World, temporary: &TempDir) {
+    let names = |path: &Path| -> Vec<String> {
+        let mut names: Vec<String> =
+            path.read_dir().unwrap().map(|it| it.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(names(temporary.path()), [""; 0]);
+    assert_eq!(names(world.data().parent().unwrap()), ["data", "files", "log"]);
+}
+
+#[test]
+fn a_whole_run_writes_nothing_outside_its_data_directory_and_opens_no_socket_to_anywhere() {
+    if !Trace::is_possible() {
+        // The test below still looks as well as it can.
+        println!("skipped: strace is missing, or may not trace here");
+        return;
+    }
+    let (world, temporary) = quiet_world();
+    let calls = tempfile::tempdir().unwrap();
+    let trace = Trace::new(calls.path());
+    let world = live(world.under(trace.launcher()));
+    let lines = trace.finished();
+    // What must be there, or the trace saw nothing.
+    for sign in ["vicd.sock", "catalog.sqlite", ".lance", "a.md", "sin_addr=inet_addr(\"127.0.0.1\")"] {
+        assert!(lines.iter().any(|it| it.contains(sign)), "no call with `{sign}` in {} lines", lines.len());
+    }
+    let wrong = trace::violations(&lines, &Allowed { folders: vec![world.data()] });
+    assert!(wrong.is_empty(), "{} calls:\n{}", wrong.len(), wrong.join("\n"));
+    check_nothing_is_left(&world, &temporary);
+}
+
+#[test]
+fn a_whole_run_holds_nothing_open_outside_its_data_directory_and_no_socket_to_anywhere() {
+    let (world, temporary) = quiet_world();
+    let shared = ["/dev/shm", "/var/tmp"].map(|it| (it, entries(it)));
+    let sampler = Sampler::start(format!("VIC_DATA_DIR={}", world.data().display()));
+    let world = live(world);
+    let seen = sampler.seen();
+    assert!(seen.iter().any(|it| it.ends_with("catalog.sqlite")) && seen.iter().any(|it| it.starts_with("tcp ")));
+    let wrong = sampling::violations(&seen, &[world.data()]);
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    check_nothing_is_left(&world, &temporary);
+    assert_eq!(shared, ["/dev/shm", "/var/tmp"].map(|it| (it, entries(it))));
+}
+
+fn entries(folder: &str) -> Vec<PathBuf> {
+    let mut entries: Vec<PathBuf> =
+        std::fs::read_dir(folder).into_iter().flatten().map(|it| it.unwrap().path()).collect();
+    entries.sort();
+    entries
+}
+
+/// A shell that writes where it should not, connects to nowhere and to a name server, and then waits.
+fn culprit(launcher: &[String], folder: &Path) -> Child {
+    let script = format!(
+        "echo x > outside; exec 3>> outside 4<>/dev/udp/127.0.0.1/53; (exec 5<>/dev/udp/{NOWHERE}/9) 2> /dev/null; sleep 1"
+    );
+    let mut words = launcher.iter().map(String::as_str).chain(["bash", "-c", &script]);
+    let mut command = Command::new(words.next().unwrap());
+    command.args(words).current_dir(folder).env("CULPRIT", folder).stdin(Stdio::null()).spawn().unwrap()
+}
+
+#[test]
+fn what_must_not_be_is_seen_in_a_trace() {
+    if !Trace::is_possible() {
+        println!("skipped: strace is missing, or may not trace here");
+        return;
+    }
+    let (calls, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let trace = Trace::new(calls.path());
+    culprit(&trace.launcher(), folder.path()).wait().unwrap();
+    let wrong = trace::violations(&trace.finished(), &Allowed { folders: vec!["/own".into()] }).join("\n");
+    for sign in ["outside", NOWHERE, "htons(53)"] {
+        assert!(wrong.contains(sign), "`{sign}` is not in\n{wrong}");
     }
 }
 
-/// Internet sockets of a process, one line each, by `/proc`: state and addresses in dotted form.
-fn inet_sockets(pid: u32) -> Vec<String> {
-    let links = Command::new("ls").args(["-l", &format!("/proc/{pid}/fd")]).output().unwrap();
-    let links = String::from_utf8_lossy(&links.stdout).into_owned();
-    let mut sockets = Vec::new();
-    for table in ["tcp", "tcp6", "udp", "udp6"] {
-        let text = std::fs::read_to_string(format!("/proc/{pid}/net/{table}")).unwrap_or_default();
-        for line in text.lines().skip(1) {
-            let fields: Vec<&str> = line.split_whitespace().collect();
-            if links.contains(&format!("socket:[{}]", fields[9])) {
-                sockets.push(format!("{table} {} -> {}", dotted(fields[1]), dotted(fields[2])));
-            }
-        }
+#[test]
+fn what_must_not_be_is_seen_in_samples() {
+    let folder = tempfile::tempdir().unwrap();
+    let sampler = Sampler::start(format!("CULPRIT={}", folder.path().display()));
+    culprit(&[], folder.path()).wait().unwrap();
+    let wrong = sampling::violations(&sampler.seen(), &["/own".into()]).join("\n");
+    for sign in ["outside", "127.0.0.1:53"] {
+        assert!(wrong.contains(sign), "`{sign}` is not in\n{wrong}");
     }
-    sockets
 }
 
-fn dotted(field: &str) -> String {
-    let (address, port) = field.split_once(':').unwrap();
-    match u32::from_str_radix(address, 16) {
-        Ok(number) if address.len() == 8 => format!("{}:{port}", std::net::Ipv4Addr::from(number.swap_bytes())),
-        _ => field.to_string(),
+#[test]
+fn a_daemon_that_may_reach_out_is_seen_to_do_so() {
+    if !Trace::is_possible() {
+        println!("skipped: strace is missing, or may not trace here");
+        return;
     }
+    let calls = tempfile::tempdir().unwrap();
+    let trace = Trace::new(calls.path());
+    let launcher = trace.launcher();
+    let data = tempfile::tempdir().unwrap();
+    let mut daemon = Command::new(&launcher[0])
+        .args(&launcher[1..])
+        .arg(env!("CARGO_BIN_EXE_vicd"))
+        .env("VIC_DATA_DIR", data.path())
+        .env("VIC_LISTEN", "127.0.0.1:0")
+        .env("VIC_PRIVACY_MODE", "cloud_embedding_ok")
+        .env("VIC_EMBED_BACKEND", "ollama")
+        .env("VIC_OLLAMA_BASE_URL", format!("http://{NOWHERE}:9"))
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let begun = Instant::now();
+    let allowed = Allowed { folders: vec![data.path().to_owned()] };
+    let is_seen = |lines: &[String]| trace::violations(lines, &allowed).iter().any(|it| it.contains(NOWHERE));
+    // What the tracer has in its buffers comes when the daemon gives up.
+    while daemon.try_wait().unwrap().is_none() && !is_seen(&trace.lines()) && begun.elapsed() < Duration::from_secs(30)
+    {
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    daemon.kill().unwrap();
+    daemon.wait().unwrap();
+    assert!(is_seen(&trace.finished()));
 }
 
 #[test]

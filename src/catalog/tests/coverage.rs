@@ -6,7 +6,7 @@ use super::*;
 #[derive(Clone, Debug)]
 enum Step {
     Scan { files: Vec<(u8, u8)>, within: bool, complete: bool },
-    Upsert { file: u8, version: u8 },
+    Look { file: u8, version: u8 },
     Remove { file: u8 },
     Rename { from: u8, to: u8 },
     Index { count: usize },
@@ -22,7 +22,7 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         (prop::collection::vec((file.clone(), 0u8..4), 0..10), any::<bool>(), any::<bool>())
             .prop_map(|(files, within, complete)| Step::Scan { files, within, complete }),
-        (file.clone(), 0u8..4).prop_map(|(file, version)| Step::Upsert { file, version }),
+        (file.clone(), 0u8..4).prop_map(|(file, version)| Step::Look { file, version }),
         file.clone().prop_map(|file| Step::Remove { file }),
         (file.clone(), file.clone()).prop_map(|(from, to)| Step::Rename { from, to }),
         (1usize..5).prop_map(|count| Step::Index { count }),
@@ -62,11 +62,11 @@ fn take(catalog: &Catalog, at: &Root, step: Step) -> Result<()> {
             files.retain(|it| within.is_none_or(|folder| it.path.starts_with(folder)));
             catalog.apply_scan(root, within, files, &[path(3)], complete)?;
         }
-        Step::Upsert { file, version } => {
-            catalog.upsert(root, vec![found(file, version)])?;
+        Step::Look { file, version } => {
+            catalog.apply_scan(root, Some(&path(file)), vec![found(file, version)], &[], true)?;
         }
         Step::Remove { file } => {
-            catalog.remove_paths(root, &[path(file)])?;
+            catalog.apply_scan(root, Some(&path(file)), Vec::new(), &[], true)?;
         }
         Step::Rename { from, to } => {
             catalog.rename_tree(root, &path(from), &path(to))?;
@@ -90,7 +90,8 @@ fn take(catalog: &Catalog, at: &Root, step: Step) -> Result<()> {
         }
         Step::Try { times } => {
             let ids: Vec<FileId> = catalog.next_pending(0, 2)?.iter().map(|it| it.id).collect();
-            (0..times).try_for_each(|_| catalog.begin_try(&ids))?;
+            catalog.begin_untried(&ids)?;
+            (1..times).try_for_each(|_| catalog.begin_try(&ids))?;
         }
         Step::Requeue { file } => {
             let id = catalog.record_by_path(&at.path.join(path(file)))?.map(|it| it.id);

@@ -18,7 +18,7 @@ use std::path::Path;
 use image::RgbImage;
 use image::imageops;
 
-pub use page::{OcrLine, OcrPage, Region};
+pub use page::{OcrLine, OcrPage};
 
 use crate::embed::onnx::runtime;
 use crate::error::{Error, Result};

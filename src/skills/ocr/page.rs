@@ -1,8 +1,6 @@
 //! The lines of a page in reading order, and the blocks that the rest of the house works with.
 
-use serde::{Deserialize, Serialize};
-
-use crate::model::{Anchor, Block, BlockKind};
+use crate::model::{Anchor, Block, BlockKind, Region};
 use crate::skills::ocr::detect;
 use crate::skills::ocr::layout::{self, Extent};
 use crate::skills::ocr::slab::{Point, Slab};
@@ -10,32 +8,6 @@ use crate::skills::ocr::turning::Piece;
 
 /// A piece that was read with less confidence is no text but a picture or a speck.
 const MIN_CONFIDENCE: f32 = 0.5;
-
-/// A rectangle on the page as it is displayed: fractions of its width and height, 0 at the left and at the top.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Region {
-    /// Left edge.
-    pub left: f32,
-    /// Upper edge.
-    pub top: f32,
-    /// Right edge.
-    pub right: f32,
-    /// Lower edge.
-    pub bottom: f32,
-}
-
-impl Region {
-    /// Returns the smallest region that covers both.
-    #[must_use]
-    pub fn union(self, other: Region) -> Region {
-        Region {
-            left: self.left.min(other.left),
-            top: self.top.min(other.top),
-            right: self.right.max(other.right),
-            bottom: self.bottom.max(other.bottom),
-        }
-    }
-}
 
 /// A line of text. Words far apart in one row, as on a receipt, are one line.
 #[derive(Clone, Debug, PartialEq)]
@@ -83,16 +55,16 @@ impl OcrPage {
 
     /// Returns the paragraphs as blocks of page `page` (1-based, where there are pages), each with its region. Words that
     /// were divided at the end of a line are whole again.
-    pub fn to_blocks(&self, page: Option<u32>) -> Vec<(Block, Region)> {
-        let mut blocks: Vec<(Block, Region)> = Vec::new();
+    pub fn to_blocks(&self, page: Option<u32>) -> Vec<Block> {
+        let mut blocks = Vec::new();
         for lines in self.lines.chunk_by(|a, b| a.block == b.block) {
             let mut text = String::new();
             for line in lines {
                 append(&mut text, &line.text);
             }
-            let region = lines.iter().map(|it| it.region).reduce(Region::union).unwrap_or_default();
-            let anchor = Anchor { page, ..Anchor::default() };
-            blocks.push((Block { kind: BlockKind::Paragraph, text, anchor }, region));
+            let region = lines.iter().map(|it| it.region).reduce(Region::union);
+            let anchor = Anchor { page, region, ..Anchor::default() };
+            blocks.push(Block { kind: BlockKind::Paragraph, text, anchor });
         }
         blocks
     }

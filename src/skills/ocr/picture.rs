@@ -114,3 +114,72 @@ fn page_offsets(bytes: &[u8]) -> Option<Vec<u32>> {
     }
     Some(offsets)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use image::{ImageFormat, Luma, Rgba};
+
+    fn encoded(picture: &DynamicImage, format: ImageFormat) -> Vec<u8> {
+        let mut bytes = Cursor::new(Vec::new());
+        picture.write_to(&mut bytes, format).unwrap();
+        bytes.into_inner()
+    }
+
+    fn check(picture: impl Into<DynamicImage>, format: ImageFormat, expect: [u8; 3]) {
+        let decoded = decode(&encoded(&picture.into(), format), 0).unwrap();
+        assert_eq!(decoded.get_pixel(0, 0).0, expect);
+    }
+
+    #[test]
+    fn transparent_is_white_and_fine_shades_become_coarse() {
+        check(image::RgbaImage::from_pixel(2, 2, Rgba([0, 0, 0, 0])), ImageFormat::Png, [255; 3]);
+        check(image::RgbaImage::from_pixel(2, 2, Rgba([255, 0, 0, 128])), ImageFormat::Png, [255, 127, 127]);
+        check(image::ImageBuffer::from_pixel(2, 2, Luma([0x80FFu16])), ImageFormat::Png, [128; 3]);
+        check(image::GrayImage::from_pixel(2, 2, Luma([7])), ImageFormat::Bmp, [7; 3]);
+    }
+
+    #[test]
+    fn a_photo_is_turned_as_its_exif_says() {
+        let field =
+            exif::Field { tag: exif::Tag::Orientation, ifd_num: exif::In::PRIMARY, value: exif::Value::Short(vec![6]) };
+        let mut writer = exif::experimental::Writer::new();
+        writer.push_field(&field);
+        let mut tiff = Cursor::new(Vec::new());
+        writer.write(&mut tiff, false).unwrap();
+        let jpeg = encoded(&image::RgbImage::new(30, 20).into(), ImageFormat::Jpeg);
+        let segment = [b"Exif\0\0".as_slice(), tiff.get_ref()].concat();
+        let length = (segment.len() as u16 + 2).to_be_bytes();
+        let bytes = [&jpeg[..2], &[0xFF, 0xE1], &length, &segment, &jpeg[2..]].concat();
+        assert_eq!(decode(&bytes, 0).unwrap().dimensions(), (20, 30));
+    }
+
+    #[test]
+    fn a_picture_that_claims_too_much_is_refused_before_it_is_decoded() {
+        // The head of a PNG of 60,000 x 60,000 pixels, with the checksum that belongs to it.
+        let mut bytes = encoded(&image::GrayImage::new(1, 1).into(), ImageFormat::Png);
+        bytes[16..20].copy_from_slice(&60_000u32.to_be_bytes());
+        bytes[20..24].copy_from_slice(&60_000u32.to_be_bytes());
+        let mut sum = flate2::Crc::new();
+        sum.update(&bytes[12..29]);
+        bytes[29..33].copy_from_slice(&sum.sum().to_be_bytes());
+        assert_eq!(decode(&bytes, 0).unwrap_err().reason, Reason::TooLarge);
+    }
+
+    #[test]
+    fn nonsense_is_damaged_or_unsupported_and_has_one_page() {
+        let whole = encoded(&image::GrayImage::new(9, 9).into(), ImageFormat::Png);
+        assert_eq!(decode(&whole[..40], 0).unwrap_err().reason, Reason::Damaged);
+        assert_eq!(decode(b"no picture", 0).unwrap_err().reason, Reason::UnsupportedType);
+        assert_eq!(decode(b"", 3).unwrap_err().reason, Reason::Damaged);
+        assert_eq!((pages(b""), pages(b"no picture"), pages(&whole)), (1, 1, 1));
+    }
+
+    #[test]
+    fn a_chain_of_pages_that_bites_its_tail_ends() {
+        // One directory without entries, at byte 8, whose next is itself.
+        let bytes = b"II*\0\x08\0\0\0\0\0\x08\0\0\0";
+        assert_eq!(pages(bytes), 1);
+        assert!(decode(bytes, 0).is_err());
+    }
+}

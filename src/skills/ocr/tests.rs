@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 
 use super::*;
 use crate::embed::disable_telemetry;
+use crate::model::Region;
 
 /// The environment is set once, before any test here loads the library.
 fn load(threads: usize) -> Ocr {
@@ -20,4 +21,143 @@ fn an_empty_page_has_no_lines() {
     let page = load(1).read(&RgbImage::from_pixel(300, 200, image::Rgb([255; 3]))).unwrap();
     assert_eq!((page.lines.len(), page.width, page.height), (0, 300, 200));
     assert_eq!(load(1).read(&RgbImage::new(0, 0)).unwrap(), OcrPage::default());
+}
+
+const LETTER: [&str; 4] = [
+    "The lamp of the north pier went out at",
+    "ten past four. Nobody on the ferry saw it,",
+    "but the keeper had it lit again by five,",
+    "and wrote the gap into his ledger.",
+];
+
+fn bytes(name: &str) -> Vec<u8> {
+    std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/skills/ocr/testdata").join(name)).unwrap()
+}
+
+fn image(name: &str) -> RgbImage {
+    picture::decode(&bytes(name), 0).unwrap()
+}
+
+fn check(picture: &RgbImage, rotation: u16, expect: &[&str]) -> OcrPage {
+    let page = load(2).read(picture).unwrap();
+    let lines: Vec<&str> = page.lines.iter().map(|it| it.text.as_str()).collect();
+    assert_eq!(lines, expect);
+    assert_eq!(page.rotation_degrees, rotation);
+    assert_eq!((page.width, page.height), picture.dimensions());
+    page
+}
+
+#[test]
+fn a_page_is_read_whichever_way_it_lies() {
+    let letter = image("letter.png");
+    check(&letter, 0, &LETTER);
+    check(&imageops::rotate90(&letter), 270, &LETTER);
+    check(&imageops::rotate180(&letter), 180, &LETTER);
+    check(&imageops::rotate270(&letter), 90, &LETTER);
+}
+
+#[test]
+fn a_page_that_leans_is_read_line_by_line() {
+    check(&image("skewed.png"), 0, &LETTER);
+}
+
+#[test]
+fn white_on_black_is_read() {
+    let mut letter = image("letter.png");
+    imageops::invert(&mut letter);
+    check(&letter, 0, &LETTER);
+}
+
+#[test]
+fn small_and_large_pictures_of_the_same_page_say_the_same() {
+    let letter = image("letter.png");
+    let (width, height) = letter.dimensions();
+    check(&imageops::resize(&letter, width * 2 / 3, height * 2 / 3, imageops::FilterType::Triangle), 0, &LETTER);
+    check(&imageops::resize(&letter, width * 8, height * 8, imageops::FilterType::Nearest), 0, &LETTER);
+}
+
+#[test]
+fn columns_follow_each_other_below_their_heading() {
+    let expect = [
+        "What the water did to the quay",
+        "The first of the two",
+        "columns tells of the",
+        "tide, which came in",
+        "higher than the marks",
+        "on the wall could show.",
+        "The second one tells",
+        "of the people who had",
+        "to carry their chairs",
+        "to the attic and wait",
+        "for the morning there.",
+    ];
+    let page = check(&image("columns.png"), 0, &expect);
+    let blocks: Vec<u32> = page.lines.iter().map(|it| it.block).collect();
+    assert_eq!(blocks, [0, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2]);
+}
+
+#[test]
+fn every_page_of_a_black_and_white_tiff_is_read() {
+    let bytes = bytes("fax.tif");
+    assert_eq!(picture::pages(&bytes), 2);
+    check(&picture::decode(&bytes, 0).unwrap(), 0, &["First page of the fax."]);
+    check(&picture::decode(&bytes, 1).unwrap(), 0, &["Second page of the fax."]);
+    assert!(picture::decode(&bytes, 2).is_err());
+}
+
+#[test]
+fn a_region_is_where_the_line_stands_on_the_picture_as_given() {
+    let letter = image("letter.png");
+    let upright = load(1).read(&letter).unwrap().lines[0].region;
+    assert!(upright.left < 0.1 && upright.right > 0.75 && upright.top > 0.1 && upright.bottom < 0.4, "{upright:?}");
+    // The first line of the page upside down stands at its foot.
+    let turned = load(1).read(&imageops::rotate180(&letter)).unwrap().lines[0].region;
+    assert!(turned.left < 0.25 && turned.right > 0.9 && turned.top > 0.6 && turned.bottom < 0.9, "{turned:?}");
+    // And turned clockwise, at its right.
+    let turned = load(1).read(&imageops::rotate90(&letter)).unwrap().lines[0].region;
+    assert!(turned.left > 0.6 && turned.right < 0.9 && turned.top < 0.1 && turned.bottom > 0.75, "{turned:?}");
+}
+
+#[test]
+fn the_number_of_threads_changes_nothing() {
+    let columns = image("columns.png");
+    let one = load(1).read(&columns).unwrap();
+    let mut two = load(2);
+    assert_eq!(two.read(&columns).unwrap(), one);
+    assert_eq!(two.read(&columns).unwrap(), one);
+}
+
+#[test]
+fn extreme_shapes_do_no_harm() {
+    let mut ocr = load(2);
+    for (width, height) in [(1, 1), (3, 900), (900, 2), (5_000, 3)] {
+        let noise = RgbImage::from_fn(width, height, |x, y| image::Rgb([((x * 7919 + y * 104_729) % 251) as u8; 3]));
+        let page = ocr.read(&noise).unwrap();
+        assert_eq!((page.width, page.height), (width, height));
+    }
+}
+
+#[test]
+fn blocks_hold_paragraphs_with_words_made_whole() {
+    let line = |text: &str, block: u32, top: f32| OcrLine {
+        text: text.into(),
+        confidence: 0.9,
+        region: Region { left: 0.1, top, right: 0.9, bottom: top + 0.05 },
+        block,
+        parts: Vec::new(),
+    };
+    let lines = vec![
+        line("A heading", 0, 0.1),
+        line("which nobody remem-", 1, 0.2),
+        line("bers, of the year 1952-", 1, 0.3),
+        line("1953", 1, 0.4),
+    ];
+    let page = OcrPage { lines, ..OcrPage::default() };
+    let blocks = page.to_blocks(Some(3));
+    let texts: Vec<&str> = blocks.iter().map(|it| it.text.as_str()).collect();
+    assert_eq!(texts, ["A heading", "which nobody remembers, of the year 1952-\n1953"]);
+    assert!(blocks.iter().all(|it| it.anchor.page == Some(3)));
+    let region = Region { left: 0.1, top: 0.2, right: 0.9, bottom: 0.4 + 0.05 };
+    assert_eq!(blocks[1].anchor.region, Some(region));
+    assert_eq!(page.text(), "A heading\n\nwhich nobody remem-\nbers, of the year 1952-\n1953\n");
 }

@@ -25,7 +25,7 @@ impl Scene {
             fs::write(path, "x").unwrap();
         }
         let (sender, receiver) = channel(64);
-        let mut watcher = Watcher::start(Rules::new(&config()).unwrap(), sender).unwrap();
+        let watcher = Watcher::start(Rules::new(&config()).unwrap(), sender).unwrap();
         watcher.add(7, dir.path()).unwrap();
         Scene { dir, watcher, receiver, seen: Vec::new() }
     }
@@ -132,39 +132,178 @@ fn a_folder_that_moves_out_is_removed_and_a_root_can_be_let_go() {
 }
 
 #[test]
-fn an_overflow_is_a_rescan_of_every_root() {
-    let dir = tempfile::tempdir().unwrap();
-    let rules = Rules::new(&config()).unwrap();
-    let mut roots: Vec<WatchedRoot> = [3, 4]
-        .map(|id| WatchedRoot {
-            id,
-            path: dir.path().join(id.to_string()),
-            rules: rules.clone(),
-            matcher: rules.matcher(dir.path()).unwrap(),
-            problem: None,
-        })
-        .into();
-    let overflow = notify::Event::new(EventKind::Other).set_flag(notify::event::Flag::Rescan);
-    let batch = changes(&mut roots, Ok(vec![DebouncedEvent::new(overflow, Instant::now())]));
-    let expected: Vec<Change> = [3, 4].map(|root_id| Change { root_id, kind: ChangeKind::Rescan }).into();
-    assert_eq!(batch, expected);
+fn a_folder_that_moves_in_is_watched_with_all_below_it() {
+    let mut scene = Scene::new(&["a.txt"]);
+    let elsewhere = tempfile::tempdir_in(scene.dir.path().parent().unwrap()).unwrap();
+    fs::create_dir_all(elsewhere.path().join("d/e")).unwrap();
+    fs::write(elsewhere.path().join("d/e/f.txt"), "x").unwrap();
+    fs::rename(elsewhere.path().join("d"), scene.path("d")).unwrap();
+    scene.expect_touched("d");
+    fs::write(scene.path("d/e/f.txt"), "more").unwrap();
+    scene.expect_touched("d/e/f.txt");
+    fs::remove_dir_all(scene.path("d")).unwrap();
+    scene.expect_removed("d");
+    scene.seen.clear();
+    fs::create_dir(scene.path("d")).unwrap();
+    scene.expect_touched("d");
+    fs::write(scene.path("d/again.txt"), "x").unwrap();
+    scene.expect_touched("d/again.txt");
 }
 
 #[test]
-fn the_watch_limit_is_named_with_its_cure_and_only_concerns_its_root() {
-    let mut error = notify::Error::new(notify::ErrorKind::MaxFilesWatch);
-    error.paths.push("/r/sub".into());
-    let text = explain(Path::new("/r"), &error);
-    assert!(text.contains("fs.inotify.max_user_watches") && text.contains("sysctl"), "{text}");
-    let rules = Rules::new(&config()).unwrap();
-    let root = |id, path: &str| WatchedRoot {
-        id,
-        path: path.into(),
-        rules: rules.clone(),
-        matcher: rules.matcher(Path::new(path)).unwrap(),
-        problem: None,
-    };
-    let mut roots = vec![root(1, "/r"), root(2, "/other")];
-    assert_eq!(changes(&mut roots, Err(vec![error])), [Change { root_id: 1, kind: ChangeKind::Rescan }]);
-    assert!(roots[0].problem.is_some() && roots[1].problem.is_none());
+fn a_folder_that_is_no_longer_ignored_is_watched() {
+    let mut scene = Scene::new(&[".vicignore", "skip/deep/b.txt"]);
+    fs::write(scene.path(".vicignore"), "skip/").unwrap();
+    scene.expect(&ChangeKind::Rescan);
+    fs::remove_file(scene.path(".vicignore")).unwrap();
+    scene.seen.clear();
+    scene.expect(&ChangeKind::Rescan);
+    fs::write(scene.path("skip/deep/b.txt"), "more").unwrap();
+    scene.expect_touched("skip/deep/b.txt");
+}
+
+/// An operating system that refuses some folders.
+#[derive(Default)]
+struct Fake {
+    watched: std::collections::BTreeSet<PathBuf>,
+    denied: Vec<PathBuf>,
+    limit: usize,
+}
+
+impl Kernel for Fake {
+    fn watch(&mut self, folder: &Path) -> notify::Result<()> {
+        if self.denied.iter().any(|it| it == folder) {
+            return Err(notify::Error::io(std::io::ErrorKind::PermissionDenied.into()));
+        }
+        if self.watched.len() == self.limit {
+            return Err(notify::Error::new(notify::ErrorKind::MaxFilesWatch));
+        }
+        assert!(self.watched.insert(folder.into()), "`{}` is watched twice", folder.display());
+        Ok(())
+    }
+
+    fn unwatch(&mut self, folder: &Path) {
+        self.watched.remove(folder);
+    }
+}
+
+struct Machine {
+    dir: tempfile::TempDir,
+    engine: Engine<Fake>,
+}
+
+impl Machine {
+    /// Folders below a root that is to be added; the system refuses `denied` and gives `limit` watches.
+    fn new(folders: &[&str], denied: &[&str], limit: usize) -> Machine {
+        let dir = tempfile::tempdir().unwrap();
+        folders.iter().for_each(|it| fs::create_dir_all(dir.path().join(it)).unwrap());
+        let denied = denied.iter().map(|it| dir.path().join(it)).collect();
+        let fake = Fake { denied, limit, ..Fake::default() };
+        Machine { dir, engine: Engine::new(fake, Rules::new(&config()).unwrap(), States::default()) }
+    }
+
+    fn add(&mut self) -> Result<(), WatchProblem> {
+        let path = self.dir.path().to_path_buf();
+        self.engine.add(7, &path)
+    }
+
+    fn happened(&mut self, kind: EventKind, path: &str) {
+        let event = notify::Event::new(kind).add_path(self.dir.path().join(path));
+        self.engine.take(Message::Event(Ok(event)));
+    }
+
+    /// Compares what is watched, and whether that is all.
+    fn check(&self, expected: &[&str], whole: bool) {
+        let kernel = self.engine.folders.kernel();
+        let watched: Vec<&str> =
+            kernel.watched.iter().map(|it| it.strip_prefix(self.dir.path()).unwrap().to_str().unwrap()).collect();
+        assert_eq!(watched, expected);
+        assert_eq!(lock(&self.engine.states)[&7].whole, whole);
+    }
+
+    fn due(&mut self) -> Vec<ChangeKind> {
+        let changes = self.engine.due(Instant::now() + DUE);
+        changes.into_iter().map(|it| it.kind).collect()
+    }
+}
+
+#[test]
+fn a_folder_that_may_not_be_read_leaves_the_rest_watched_and_is_taken_up_when_it_may() {
+    let mut machine = Machine::new(&["a/b", "c", "locked/d"], &["locked"], 99);
+    machine.add().unwrap();
+    // The listing is the super-user's here, so that it goes on below the folder; a user's would not.
+    machine.check(&["", "a", "a/b", "c", "locked/d"], false);
+    assert_eq!(lock(&machine.engine.states)[&7].problem, None, "the walk says so");
+    machine.engine.folders.kernel_mut().denied.clear();
+    let attributes = EventKind::Modify(ModifyKind::Metadata(notify::event::MetadataKind::Any));
+    machine.happened(attributes, "locked");
+    machine.check(&["", "a", "a/b", "c", "locked", "locked/d"], true);
+    assert_eq!(machine.due(), [ChangeKind::Touched("locked".into())]);
+}
+
+#[test]
+fn a_root_that_may_not_be_read_is_a_problem_of_its_own() {
+    let mut machine = Machine::new(&[], &[""], 99);
+    let problem = machine.add().unwrap_err().0;
+    assert!(
+        problem.contains("permission denied") && problem.contains(machine.dir.path().to_str().unwrap()),
+        "{problem}"
+    );
+    machine.engine.folders.kernel_mut().denied.clear();
+    machine.add().unwrap();
+    machine.check(&[""], true);
+}
+
+#[test]
+fn at_the_limit_what_is_watched_stays_and_the_rest_comes_when_there_is_room() {
+    let mut machine = Machine::new(&["a", "b", "c"], &[], 3);
+    machine.add().unwrap();
+    assert_eq!(machine.engine.folders.kernel().watched.len(), 3);
+    let problem = lock(&machine.engine.states)[&7].problem.clone().unwrap().0;
+    assert!(problem.contains("fs.inotify.max_user_watches") && problem.contains("sysctl"), "{problem}");
+    machine.engine.folders.kernel_mut().limit = 99;
+    machine.add().unwrap();
+    machine.check(&["", "a", "b", "c"], true);
+    assert_eq!(lock(&machine.engine.states)[&7].problem, None);
+}
+
+#[test]
+fn ignored_folders_take_no_watch() {
+    let mut machine = Machine::new(&["a", "node_modules/x", ".git/objects", ".hidden"], &[], 99);
+    fs::write(machine.dir.path().join(".ignore"), "node_modules/").unwrap();
+    machine.add().unwrap();
+    machine.check(&["", "a"], true);
+    machine.happened(EventKind::Create(CreateKind::Folder), "node_modules/x");
+    machine.check(&["", "a"], true);
+}
+
+#[test]
+fn lost_events_make_the_watches_anew_and_are_a_rescan_of_every_root() {
+    let mut machine = Machine::new(&["old"], &[], 99);
+    machine.add().unwrap();
+    fs::rename(machine.dir.path().join("old"), machine.dir.path().join("new")).unwrap();
+    let overflow = notify::Event::new(EventKind::Other).set_flag(notify::event::Flag::Rescan);
+    machine.engine.take(Message::Event(Ok(overflow)));
+    machine.check(&["", "new"], true);
+    assert_eq!(machine.due(), [ChangeKind::Rescan]);
+}
+
+#[test]
+fn a_root_that_went_away_is_watched_again_when_it_is_added_again() {
+    let mut machine = Machine::new(&["a"], &[], 99);
+    machine.add().unwrap();
+    machine.happened(EventKind::Remove(notify::event::RemoveKind::Folder), "");
+    machine.check(&[], false);
+    machine.add().unwrap();
+    machine.check(&["", "a"], true);
+    machine.engine.take(Message::Remove(7));
+    assert!(machine.engine.folders.kernel().watched.is_empty());
+}
+
+#[test]
+fn a_moved_folder_that_tells_of_itself_by_its_old_name_is_no_news() {
+    let mut machine = Machine::new(&["a"], &[], 99);
+    machine.add().unwrap();
+    machine.happened(EventKind::Modify(ModifyKind::Name(RenameMode::From)), "gone");
+    assert_eq!(machine.due(), []);
 }

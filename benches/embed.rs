@@ -1,0 +1,43 @@
+//! The configured embedder: tokens a second in large calls, and the time of one question.
+//!
+//! Corpus: generated passages of mixed length. `benches/peers/embed.sh` measures the same beside a peer.
+//!
+//! ```text
+//! VIC_EMBED_PRECISION=fp32 cargo bench --profile release --bench embed
+//! ```
+
+mod measure;
+
+use std::time::Instant;
+
+use serde_json::{Value, json};
+use vic::config::Config;
+use vic::embed;
+
+use measure::{Outcome, Times, number};
+
+fn main() -> Outcome {
+    let runs = number("runs", 5)?;
+    let runtime = tokio::runtime::Runtime::new()?;
+    let embedder = runtime.block_on(embed::open(&Config::load()?))?;
+    let texts = embed::sample_texts();
+    let texts = &texts[..number("texts", 256)?.clamp(1, texts.len())];
+    let counter = embedder.token_counter();
+    let tokens: usize = texts.iter().map(|it| counter.token_spans(it).len().min(counter.max_chunk_tokens())).sum();
+    let settings = json!({ "model": embedder.name(), "dimension": embedder.dimension(), "texts": texts.len() });
+    runtime.block_on(embedder.embed_documents(texts))?;
+    let mut times = Times::default();
+    for _ in 0..runs {
+        times.time(|| runtime.block_on(embedder.embed_documents(texts)))?;
+    }
+    times.report("passages", tokens as f64, "tokens", settings);
+    let mut times = Times::default();
+    for number in 0..200 {
+        let question = format!("what does paragraph {number} of the agreement say about notice?");
+        let begun = Instant::now();
+        runtime.block_on(embedder.embed_query(&question))?;
+        times.add(begun);
+    }
+    times.report("one question", 1.0, "questions", Value::Null);
+    Ok(())
+}

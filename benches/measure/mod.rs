@@ -1,0 +1,133 @@
+//! What the benches share: arguments, a loop with a warm-up, seeded random numbers, and one line a measurement.
+//!
+//! Every line is a JSON object: what was measured, the median and the spread of its times in milliseconds, how many units
+//! (files, texts, rows) a second the median makes, and the largest memory of the process so far. Nothing here knows vic.
+
+#![allow(dead_code, reason = "every bench includes this file and uses a part of it")]
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+/// What a bench gives back: any error ends it with a message.
+pub(crate) type Outcome<T = ()> = Result<T, Box<dyn std::error::Error>>;
+
+/// Returns what follows `--name` on the command line, if it is there.
+pub(crate) fn argument(name: &str) -> Option<String> {
+    let flag = format!("--{name}");
+    std::env::args().skip_while(|it| *it != flag).nth(1)
+}
+
+/// Returns the number that follows `--name`, else `default`.
+pub(crate) fn number(name: &str, default: usize) -> Outcome<usize> {
+    argument(name)
+        .map_or(Ok(default), |text| text.parse().map_err(|_| format!("--{name} `{text}` is no number").into()))
+}
+
+/// Returns the folder that follows `--folder`, else the sample warehouse.
+pub(crate) fn folder() -> PathBuf {
+    let sample = || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/data"));
+    argument("folder").map_or_else(sample, PathBuf::from)
+}
+
+/// Times, collected one by one.
+#[derive(Default)]
+pub(crate) struct Times(Vec<Duration>);
+
+impl Times {
+    /// Runs something and keeps how long it took.
+    pub(crate) fn time<T>(&mut self, work: impl FnOnce() -> T) -> T {
+        let begun = Instant::now();
+        let value = work();
+        self.add(begun);
+        value
+    }
+
+    /// Keeps the time since `begun`.
+    pub(crate) fn add(&mut self, begun: Instant) {
+        self.push(begun.elapsed());
+    }
+
+    /// Keeps a time that was taken elsewhere.
+    pub(crate) fn push(&mut self, time: Duration) {
+        self.0.push(time);
+    }
+
+    /// Prints the line of this measurement; `units` is what one run handles. `more` adds fields.
+    pub(crate) fn report(mut self, name: &str, units: f64, unit: &str, more: Value) {
+        self.0.sort_unstable();
+        let at = |percent: usize| {
+            let rank = (self.0.len() * percent).div_ceil(100).max(1) - 1;
+            self.0.get(rank).map_or(0.0, Duration::as_secs_f64)
+        };
+        let ms = |seconds: f64| (seconds * 1e6).round() / 1e3;
+        let mut line = json!({
+            "what": name, "median_ms": ms(at(50)), "p10_ms": ms(at(10)), "p99_ms": ms(at(99)), "runs": self.0.len(),
+            format!("{unit}_per_second"): (units / at(50).max(1e-9)).round(), "peak_rss_mib": peak_rss_mib(),
+        });
+        if let (Some(line), Value::Object(more)) = (line.as_object_mut(), more) {
+            line.extend(more);
+        }
+        print(&line);
+    }
+}
+
+/// Runs `work` once to warm up and `runs` times to measure, and prints the line.
+pub(crate) fn measure(name: &str, runs: usize, units: f64, unit: &str, mut work: impl FnMut() -> Outcome) -> Outcome {
+    work()?;
+    let mut times = Times::default();
+    for _ in 0..runs {
+        times.time(&mut work)?;
+    }
+    times.report(name, units, unit, Value::Null);
+    Ok(())
+}
+
+/// Prints one line.
+#[expect(clippy::print_stdout, reason = "the lines are what a bench is for")]
+pub(crate) fn print(line: &Value) {
+    println!("{line}");
+}
+
+/// Largest resident memory of this process so far, in MiB; 0 where the system does not tell.
+pub(crate) fn peak_rss_mib() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or_default();
+    line.split_whitespace().next().and_then(|it| it.parse::<u64>().ok()).unwrap_or(0) / 1024
+}
+
+/// Numbers that look random and are the same every time (splitmix64).
+pub(crate) struct Random(u64);
+
+impl Random {
+    /// Begins the sequence of this seed.
+    pub(crate) fn new(seed: u64) -> Random {
+        Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 0x5851_F42D_4C95_7F2D)
+    }
+
+    /// The next 64 bits.
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A number from 0 to 1, 1 excluded.
+    pub(crate) fn unit(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    /// A number below `limit`.
+    pub(crate) fn below(&mut self, limit: usize) -> usize {
+        (self.unit() * limit as f64) as usize
+    }
+
+    /// A number of normal distribution, nearly: the sum of four uniform ones.
+    pub(crate) fn normal(&mut self) -> f32 {
+        let bits = self.next();
+        let sum: u64 = (0..4).map(|part| bits >> (16 * part) & 0xFFFF).sum();
+        (sum as f32 / 65_535.0 - 2.0) * 1.732
+    }
+}

@@ -1,0 +1,286 @@
+//! The store at size: build time, memory, disk, time and recall of each leg, with and without filters.
+//!
+//! Corpus: texts of a vocabulary with Zipf frequencies and unit vectors in clusters of unequal size, seeded, five chunks
+//! a file. The truth is the exact top ten, compared while the vectors are made, so that only the store's memory counts.
+//!
+//! ```text
+//! cargo bench --profile release --bench store -- --chunks 120000 --queries 50
+//! ```
+//! `--folder DIR` keeps the table there and uses it again.
+
+mod measure;
+
+use std::collections::HashSet;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use serde_json::{Value, json};
+use vic::model::{Anchor, Chunk, ChunkId, Embedded, FileChunks, FileId, LegHit, Tier};
+use vic::store::{FileSet, KeywordQuery, LanceStore, Store};
+
+use measure::{Outcome, Random, Times, argument, number, print};
+
+/// Length of the vectors, as the default model's.
+const DIMENSION: usize = 384;
+/// Chunks of a file.
+const FILE_CHUNKS: usize = 5;
+/// Chunks of a commit, as the pipeline commits them.
+const COMMIT_CHUNKS: usize = 2_000;
+/// Words of the vocabulary.
+const VOCABULARY: usize = 60_000;
+/// Topics that vectors gather around, unequally.
+const TOPICS: usize = 2_000;
+/// How far a vector lies from its topic: with it two of a topic have a cosine of 0.6.
+const SPREAD: f32 = 0.8;
+/// Hits whose recall is measured.
+const TOP: usize = 10;
+/// Hits that a question asks a leg for.
+const LIMIT: usize = 100;
+/// Names the table.
+const FINGERPRINT: &str = "be0c4be0c4be0c4b";
+
+/// Makes every chunk and every question by its number alone.
+struct Corpus {
+    /// Running sum of the words' frequencies.
+    frequencies: Vec<f64>,
+    topics: Vec<Vec<f32>>,
+    /// Weight of each axis: a few carry most of what texts differ in.
+    axes: Vec<f32>,
+}
+
+impl Corpus {
+    fn new() -> Corpus {
+        let mut random = Random::new(1);
+        let mut sum = 0.0;
+        let frequencies = (0..VOCABULARY).map(|rank| {
+            sum += 1.0 / (rank as f64 + 2.7);
+            sum
+        });
+        let frequencies = frequencies.collect();
+        let mut axes: Vec<f32> = (0..DIMENSION).map(|axis| (axis as f32 + 1.0).powf(-0.35)).collect();
+        for axis in (1..DIMENSION).rev() {
+            axes.swap(axis, random.below(axis + 1));
+        }
+        let topics = (0..TOPICS).map(|_| axes.iter().map(|weight| weight * random.normal()).collect()).collect();
+        Corpus { frequencies, topics, axes }
+    }
+
+    /// A vector near a topic; the first topics have more than the last.
+    fn vector(&self, random: &mut Random) -> Vec<f32> {
+        let topic = &self.topics[(random.unit().powi(2) * TOPICS as f64) as usize];
+        let mut vector: Vec<f32> =
+            topic.iter().zip(&self.axes).map(|(middle, weight)| middle + SPREAD * weight * random.normal()).collect();
+        let norm = vector.iter().map(|it| it * it).sum::<f32>().sqrt();
+        vector.iter_mut().for_each(|it| *it /= norm);
+        vector
+    }
+
+    fn words(&self, count: usize, random: &mut Random) -> String {
+        let all = self.frequencies[VOCABULARY - 1];
+        let word = |_| {
+            let drawn = random.unit() * all;
+            format!("w{}", base26(self.frequencies.partition_point(|it| *it < drawn)))
+        };
+        (0..count).map(word).collect::<Vec<_>>().join(" ")
+    }
+
+    fn chunk(&self, row: usize) -> Embedded {
+        let mut random = Random::new(row as u64 + 1_000);
+        let vector = self.vector(&mut random);
+        let count = 40 + random.below(80);
+        let chunk = Chunk {
+            id: ChunkId(format!("{:016x}{row:016x}", Random::new(row as u64).next())),
+            ordinal: (row % FILE_CHUNKS) as u32,
+            text: self.words(count, &mut random),
+            body_start: 0,
+            anchor: Anchor::default(),
+            heading_path: Vec::new(),
+            tokens: count as u32,
+            tier: Tier::L1,
+        };
+        Embedded { chunk, vector }
+    }
+
+    /// The vector and the words of a question.
+    fn question(&self, number: usize) -> (Vec<f32>, String) {
+        let mut random = Random::new(number as u64 + 1_000_000_007);
+        (self.vector(&mut random), self.words(6, &mut random))
+    }
+}
+
+/// Letters only: the tokenizer of the keyword index must not cut the words.
+fn base26(mut number: usize) -> String {
+    let mut text = String::new();
+    loop {
+        text.push((b'a' + (number % 26) as u8) as char);
+        number /= 26;
+        if number == 0 {
+            return text;
+        }
+    }
+}
+
+/// The filters: all, five files, one in a hundred, in twenty, in five, in two.
+fn filters(files: usize) -> Vec<(&'static str, FileSet)> {
+    let every = |step: usize| (1..=files).step_by(step).map(|it| it as FileId).collect();
+    let only = |ids: Vec<FileId>| FileSet::Only(Arc::new(ids));
+    vec![
+        ("all", FileSet::All),
+        ("five files", only((1..=5).map(|it| (it * files / 6) as FileId).collect())),
+        ("1 % of the files", only(every(100))),
+        ("5 % of the files", only(every(20))),
+        ("20 % of the files", only(every(5))),
+        ("half of the files", only(every(2))),
+    ]
+}
+
+fn file_of(row: usize) -> FileId {
+    (row / FILE_CHUNKS) as FileId + 1
+}
+
+/// The best rows of one question below one filter, best first.
+type Best = Vec<(f32, usize)>;
+
+/// Compares every row with every question; gives the best rows by filter and question.
+fn truth(corpus: &Corpus, chunks: usize, questions: &[(Vec<f32>, String)], sets: &[(&str, FileSet)]) -> Vec<Vec<Best>> {
+    let allowed: Vec<Option<HashSet<FileId>>> = sets
+        .iter()
+        .map(|(_, set)| match set {
+            FileSet::All => None,
+            FileSet::Only(ids) => Some(ids.iter().copied().collect()),
+        })
+        .collect();
+    let mut best = vec![vec![Best::new(); questions.len()]; sets.len()];
+    for row in 0..chunks {
+        let vector = corpus.vector(&mut Random::new(row as u64 + 1_000));
+        let file = file_of(row);
+        let passing: Vec<usize> =
+            (0..sets.len()).filter(|set| allowed[*set].as_ref().is_none_or(|it| it.contains(&file))).collect();
+        for (question, (wanted, _)) in questions.iter().enumerate() {
+            let similarity = dot(&vector, wanted);
+            for set in &passing {
+                keep(&mut best[*set][question], similarity, row);
+            }
+        }
+    }
+    best
+}
+
+fn dot(a: &[f32], b: &[f32]) -> f32 {
+    let mut sums = [0.0_f32; 16];
+    for (a, b) in a.chunks_exact(16).zip(b.chunks_exact(16)) {
+        for lane in 0..16 {
+            sums[lane] += a[lane] * b[lane];
+        }
+    }
+    sums.iter().sum()
+}
+
+fn keep(best: &mut Best, similarity: f32, row: usize) {
+    if best.len() == TOP && best[TOP - 1].0 >= similarity {
+        return;
+    }
+    let place = best.partition_point(|it| it.0 > similarity);
+    best.insert(place, (similarity, row));
+    best.truncate(TOP);
+}
+
+/// Fills the table as the pipeline does: commits of some thousand chunks, one upkeep at the end.
+async fn fill(store: &LanceStore, corpus: &Corpus, chunks: usize) -> Outcome {
+    let mut commits = Times::default();
+    for start in (0..chunks).step_by(COMMIT_CHUNKS) {
+        let rows: Vec<usize> = (start..(start + COMMIT_CHUNKS).min(chunks)).collect();
+        let file = |rows: &[usize]| FileChunks {
+            file_id: file_of(rows[0]),
+            chunks: rows.iter().map(|row| corpus.chunk(*row)).collect(),
+        };
+        let files: Vec<FileChunks> = rows.chunks(FILE_CHUNKS).map(file).collect();
+        let begun = Instant::now();
+        store.replace(files).await?;
+        commits.add(begun);
+    }
+    commits.report("commit", COMMIT_CHUNKS as f64, "chunks", Value::Null);
+    let mut upkeep = Times::default();
+    let begun = Instant::now();
+    store.upkeep().await?;
+    upkeep.add(begun);
+    upkeep.report("upkeep after the first fill", chunks as f64, "chunks", Value::Null);
+    Ok(())
+}
+
+async fn legs(store: &LanceStore, corpus: &Corpus, chunks: usize, questions: usize) -> Outcome {
+    let asked: Vec<(Vec<f32>, String)> = (0..questions).map(|it| corpus.question(it)).collect();
+    let sets = filters(chunks / FILE_CHUNKS);
+    let truth = truth(corpus, chunks, &asked, &sets);
+    for ((name, set), best) in sets.iter().zip(&truth) {
+        let (mut times, mut found, mut wanted, mut fewest) = (Times::default(), 0, 0, usize::MAX);
+        store.vector_leg(&asked[0].0, set, LIMIT).await?;
+        for ((vector, _), best) in asked.iter().zip(best) {
+            let begun = Instant::now();
+            let hits = store.vector_leg(vector, set, LIMIT).await?;
+            times.add(begun);
+            fewest = fewest.min(hits.len());
+            wanted += best.len();
+            found += best.iter().filter(|(_, row)| is_among(&hits[..TOP.min(hits.len())], *row)).count();
+        }
+        let more = json!({ "recall_at_10": (found as f64 / wanted as f64 * 1e4).round() / 1e4, "fewest_hits": fewest });
+        times.report(&format!("vector leg, {name}"), 1.0, "questions", more);
+    }
+    for (name, set) in &sets {
+        let (mut times, mut fewest) = (Times::default(), usize::MAX);
+        for (_, text) in &asked {
+            let begun = Instant::now();
+            let hits = store.keyword_leg(&KeywordQuery { text: text.clone() }, set, LIMIT).await?;
+            times.add(begun);
+            fewest = fewest.min(hits.len());
+        }
+        times.report(&format!("keyword leg, {name}"), 1.0, "questions", json!({ "fewest_hits": fewest }));
+    }
+    rows(store, &asked).await
+}
+
+/// The two lookups by id that every question makes.
+async fn rows(store: &LanceStore, asked: &[(Vec<f32>, String)]) -> Outcome {
+    let (mut similarities, mut chunks) = (Times::default(), Times::default());
+    for (vector, text) in asked {
+        let hits = store.keyword_leg(&KeywordQuery { text: text.clone() }, &FileSet::All, LIMIT).await?;
+        let ids: Vec<(FileId, ChunkId)> = hits.into_iter().map(|it| (it.file_id, it.chunk_id)).collect();
+        let begun = Instant::now();
+        store.similarities(vector, &ids).await?;
+        similarities.add(begun);
+        let begun = Instant::now();
+        store.chunks(&ids[..ids.len().min(TOP)]).await?;
+        chunks.add(begun);
+    }
+    similarities.report("similarities of 100 chunks", 100.0, "chunks", Value::Null);
+    chunks.report("text of 10 chunks", 10.0, "chunks", Value::Null);
+    Ok(())
+}
+
+fn is_among(hits: &[LegHit], row: usize) -> bool {
+    let id = format!("{:016x}{row:016x}", Random::new(row as u64).next());
+    hits.iter().any(|it| it.chunk_id.0 == id)
+}
+
+#[tokio::main]
+async fn main() -> Outcome {
+    let chunks = number("chunks", 20_000)? / FILE_CHUNKS * FILE_CHUNKS;
+    let questions = number("queries", 50)?.max(1);
+    let temporary = tempfile::tempdir()?;
+    let kept = argument("folder");
+    let dir = kept.as_ref().map_or(temporary.path(), Path::new);
+    let corpus = Corpus::new();
+    let begun = Instant::now();
+    let store = LanceStore::open(dir, FINGERPRINT, DIMENSION).await?;
+    let mut opened = Times::default();
+    opened.add(begun);
+    opened.report("open", 1.0, "tables", json!({ "chunks": store.chunk_count() }));
+    if store.chunk_count() == 0 {
+        fill(&store, &corpus, chunks).await?;
+    }
+    let stats = store.stats().await?;
+    let mib = stats.bytes >> 20;
+    print(&json!({ "what": "table", "chunks": stats.chunks, "disk_mib": mib, "fragments": stats.fragments }));
+    legs(&store, &corpus, stats.chunks as usize, questions).await
+}

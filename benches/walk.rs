@@ -1,0 +1,62 @@
+//! The walk: files a second, beside plain `walkdir` with one `lstat` a file and, when it is installed, `fd`.
+//!
+//! Corpus: `--folder DIR`, else 20,000 empty files in 400 folders, made anew.
+//!
+//! ```text
+//! cargo bench --profile release --bench walk -- --folder ~/Documents
+//! ```
+
+mod measure;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::AtomicBool;
+
+use vic::config::WalkConfig;
+use vic::warehouse::{Rules, walk};
+
+use measure::{Outcome, argument, measure, number};
+
+/// Folders of the generated tree, each with [`FILES`].
+const FOLDERS: usize = 400;
+/// Files of a folder of the generated tree.
+const FILES: usize = 50;
+
+fn main() -> Outcome {
+    let runs = number("runs", 7)?;
+    let temporary = tempfile::tempdir()?;
+    let folder = match argument("folder") {
+        Some(folder) => PathBuf::from(folder),
+        None => generate(temporary.path())?,
+    };
+    let config =
+        WalkConfig { ignore: Vec::new(), hidden: true, max_file_bytes: u64::MAX, watch: false, rescan_seconds: 0 };
+    let rules = Rules::new(&config)?;
+    let cancel = AtomicBool::new(false);
+    let files = walk(&folder, &rules, None, &cancel, |_| ())?.entries as f64;
+    measure("vic walk", runs, files, "files", || Ok(walk(&folder, &rules, None, &cancel, |_| ()).map(|_| ())?))?;
+    measure("walkdir, one thread", runs, files, "files", || {
+        for entry in walkdir::WalkDir::new(&folder) {
+            entry?.metadata()?;
+        }
+        Ok(())
+    })?;
+    for program in ["fd", "fdfind"] {
+        let run = || Command::new(program).args(["-u", "."]).arg(&folder).stdout(Stdio::null()).status();
+        if run().is_ok_and(|it| it.success()) {
+            measure("fd, names only", runs, files, "files", || Ok(run().map(|_| ())?))?;
+        }
+    }
+    Ok(())
+}
+
+fn generate(root: &Path) -> Outcome<PathBuf> {
+    for folder in 0..FOLDERS {
+        let folder = root.join(format!("folder {}", folder / 20)).join(format!("{folder}"));
+        std::fs::create_dir_all(&folder)?;
+        for file in 0..FILES {
+            std::fs::write(folder.join(format!("file {file}.txt")), "")?;
+        }
+    }
+    Ok(root.to_path_buf())
+}

@@ -1,0 +1,144 @@
+//! Fused files to hits: passages and records fetched, their wording compared, copies folded, and each file looked at as it is
+//! now.
+
+use std::collections::HashMap;
+
+use crate::ask::citation::{self, Standing};
+use crate::ask::fuse::{Fused, Weights};
+use crate::ask::hit::{self, Found};
+use crate::ask::wording::{self, Reading, Wording};
+use crate::ask::{Asker, Question, fold};
+use crate::error::Result;
+use crate::index::Served;
+use crate::model::{ChunkId, FileId, FileRecord, StoredChunk, Tier};
+
+/// Files looked at beyond the limit, to fill the places of those that are gone or folded.
+const SPARE_FILES: usize = 10;
+/// Files whose passages are compared at least: among so many the order is made, and more order no better (measured).
+const BEST_FILES: usize = 30;
+/// Passages of one file that are compared.
+const PASSAGES_A_FILE: usize = 5;
+
+/// Passages by their keys.
+type Passages = HashMap<(FileId, ChunkId), StoredChunk>;
+
+/// What a look at the files gave.
+#[derive(Default)]
+struct Looked {
+    found: Vec<Found>,
+    /// Paths of files that changed since they were indexed.
+    changed: Vec<String>,
+    gone: usize,
+}
+
+impl Asker {
+    /// Makes hits, best first, and says in `warnings` what is not as it was.
+    pub(super) async fn present(
+        &self,
+        served: &Served,
+        question: &Question,
+        fused: Vec<Fused>,
+        warnings: &mut Vec<String>,
+    ) -> Result<Vec<Found>> {
+        let mut top: Vec<Fused> = fused.into_iter().take(compared(question.limit)).collect();
+        let wanted: Vec<(FileId, ChunkId)> = top.iter().flat_map(passages).collect();
+        let (catalog, ids) = (self.catalog.clone(), top.iter().map(|it| it.file_id).collect::<Vec<_>>());
+        let (chunks, records) =
+            tokio::try_join!(served.store.chunks(&wanted), crate::index::blocking(move || catalog.records(&ids)))?;
+        let chunks: Passages = chunks.into_iter().map(|it| ((it.file_id, it.chunk.id.clone()), it)).collect();
+        let records: HashMap<FileId, FileRecord> = records.into_iter().map(|it| (it.id, it)).collect();
+        let question = question.clone();
+        let looked = crate::index::blocking(move || {
+            compare(&question, &mut top, &records, &chunks);
+            if question.plan.requires_l2 {
+                prefer_evidence(&mut top, &chunks);
+            }
+            fold::demote_copies(&mut top, &records, &chunks, question.limit);
+            Ok(look(&question, &top, &records, &chunks))
+        })
+        .await?;
+        if looked.gone > 0 {
+            let gone = looked.gone;
+            warnings.push(format!("{gone} files that match were left out: they are gone, or their folder is away"));
+        }
+        let old = |path: &String| format!("`{path}` has changed since it was indexed; its passage may be old");
+        warnings.extend(looked.changed.iter().map(old));
+        Ok(looked.found)
+    }
+}
+
+/// Looks at each file until there are enough.
+fn look(question: &Question, top: &[Fused], records: &HashMap<FileId, FileRecord>, chunks: &Passages) -> Looked {
+    let mut looked = Looked::default();
+    for fused in top {
+        let key = (fused.file_id, fused.chunk_id.clone());
+        let (Some(record), Some(stored)) = (records.get(&fused.file_id), chunks.get(&key)) else { continue };
+        if looked.found.len() == question.limit {
+            break;
+        }
+        let standing = citation::check(record, &stored.chunk.anchor, stored.chunk.body());
+        match standing {
+            Standing::Gone => {
+                looked.gone += 1;
+                continue;
+            }
+            Standing::Changed => looked.changed.push(record.found.path.display().to_string()),
+            Standing::Verified | Standing::Unchanged => (),
+        }
+        looked.found.push(hit::from_chunk(question, record, &stored.chunk, fused, standing));
+    }
+    looked
+}
+
+/// Number of files that are compared, of which the best become hits.
+pub(super) fn compared(limit: usize) -> usize {
+    BEST_FILES.max(limit + SPARE_FILES)
+}
+
+/// The best passages of a file.
+pub(super) fn passages(fused: &Fused) -> impl Iterator<Item = (FileId, ChunkId)> {
+    fused.chunks().take(PASSAGES_A_FILE).map(|it| (it.file_id, it.chunk_id.clone()))
+}
+
+/// Shows what a skill found in a file rather than its plain text, where both matched.
+fn prefer_evidence(files: &mut [Fused], chunks: &Passages) {
+    for file in files {
+        let is_evidence = |key: &(FileId, ChunkId)| chunks.get(key).is_some_and(|it| it.chunk.tier == Tier::L2);
+        let best = passages(file).find(is_evidence);
+        if let Some((_, chunk_id)) = best {
+            file.show(&chunk_id);
+        }
+    }
+}
+
+/// Lifts files by the wording of their passages, shows the passage that is best then, and sorts anew.
+fn compare(question: &Question, files: &mut [Fused], records: &HashMap<FileId, FileRecord>, chunks: &Passages) {
+    let Some(text) = question.text() else { return };
+    let wording = Wording::of(&question.plan.raw_user_text, text);
+    let read = |key: (FileId, ChunkId)| {
+        let (chunk, record) = (&chunks.get(&key)?.chunk, records.get(&key.0)?);
+        let name = record.found.path.file_name().unwrap_or_default().to_string_lossy();
+        let title = format!("{} {name}", &chunk.text[..chunk.body_start as usize]);
+        Some((key, wording.read(&chunk.text, &title)))
+    };
+    let readings: HashMap<(FileId, ChunkId), Reading> = files.iter().flat_map(passages).filter_map(read).collect();
+    let weights = wording.weights(readings.values());
+    for file in files.iter_mut() {
+        let mut best = 0.0f32;
+        let mut shown: Option<(f32, ChunkId)> = None;
+        for passage in file.chunks().take(PASSAGES_A_FILE) {
+            let Some(reading) = readings.get(&(passage.file_id, passage.chunk_id.clone())) else { continue };
+            let merit = wording.merit(&weights, reading);
+            let own = wording::lift(passage.own_score(&Weights::default()), merit);
+            best = best.max(merit);
+            if shown.as_ref().is_none_or(|(it, _)| own > *it) {
+                shown = Some((own, passage.chunk_id.clone()));
+            }
+        }
+        file.score = wording::lift(file.score, best);
+        if let Some((_, shown)) = shown {
+            file.show(&shown);
+        }
+    }
+    files.sort_by(|a, b| b.score.total_cmp(&a.score));
+}

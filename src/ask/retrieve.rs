@@ -1,0 +1,209 @@
+//! From a question to files in order: both legs, fused; file names where there is no text.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use crate::ask::fuse::{self, Fused, Weights};
+use crate::ask::hit::{self, Found};
+use crate::ask::{Asker, Outcome, Question, answer, present, terms};
+use crate::error::{Error, Result};
+use crate::index::Served;
+use crate::model::{ChunkId, FileFilter, FileId, FileRecord, FileState, LegHit};
+use crate::store::{FileSet, KeywordQuery};
+
+/// Chunks taken from each leg at least. More costs time, fewer loses files that are good in one leg only.
+pub(super) const LEG_DEPTH: usize = 200;
+/// Further looks for files when a few long ones filled the leg.
+const MORE_ROUNDS: usize = 4;
+/// Words of a question that are looked for in file names; each is a scan of the names.
+const NAME_WORDS: usize = 6;
+/// Names looked at for one word.
+const NAMES_A_WORD: usize = 50;
+/// Files found by name that compete with passages, when these do not speak of the question or are to be looked into.
+const NAMED_FILES: usize = 3;
+/// What a name that holds every word is worth: less than any passage that does.
+const NAME_SCORE: f64 = 0.3;
+
+/// The legs' results, fused.
+struct Legs {
+    fused: Vec<Fused>,
+    warnings: Vec<String>,
+}
+
+impl Asker {
+    /// Searches the index.
+    pub(super) async fn find(&self, served: &Served, question: &Question) -> Result<Outcome> {
+        let files = self.allowed(&question.filter).await?;
+        let files = terms::restrict(&*served.store, files, &question.terms).await?;
+        let Legs { fused, mut warnings } = self.legs(served, question, &files).await?;
+        let mut merged = fused.len();
+        let mut hits = self.present(served, question, fused, &mut warnings).await?;
+        let wanted = question.plan.requires_l2 || !answer::any_speaks(question, &hits);
+        if wanted || (!question.filter.is_empty() && hits.len() < question.limit) {
+            let named = self.without_text(question, question.limit.saturating_sub(hits.len()).max(NAMED_FILES)).await?;
+            merged += named.len();
+            hits.extend(named);
+            // A file whose name says it all comes before passages that say nothing.
+            hits.sort_by(|a, b| b.hit.score.total_cmp(&a.hit.score));
+            hits.truncate(question.limit);
+        }
+        Ok(Outcome { hits, merged, warnings })
+    }
+
+    /// Both legs at the same time, then the true similarity of what only the keyword leg found.
+    async fn legs(&self, served: &Served, question: &Question, files: &FileSet) -> Result<Legs> {
+        let depth = LEG_DEPTH.max(question.limit * 3);
+        let text = question.text().unwrap_or_default();
+        let keywords = KeywordQuery { text: text.to_string() };
+        let keyword_leg = served.store.keyword_leg(&keywords, files, depth);
+        let mut warnings = Vec::new();
+        let mut query = None;
+        let (keyword, vector, extra) = match &served.embedder {
+            Some(embedder) => {
+                let vector_leg = async {
+                    let vector = embedder.embed_query(text).await?;
+                    let hits = self.nearest(served, &vector, files, depth, question.limit).await?;
+                    Ok::<_, Error>((vector, hits))
+                };
+                let (keyword, vector_result) = tokio::join!(keyword_leg, vector_leg);
+                let keyword = keyword?;
+                match vector_result {
+                    Ok((asked, vector)) => {
+                        let only_keyword = missing_in(&keyword, &vector);
+                        let extra = served.store.similarities(&asked, &only_keyword).await?;
+                        query = Some(asked);
+                        (keyword, vector, extra)
+                    }
+                    Err(error) => {
+                        warnings.push(format!("answered by keywords alone: {}", error.message));
+                        (keyword, Vec::new(), Vec::new())
+                    }
+                }
+            }
+            None => {
+                warnings.push("answered by keywords alone: the model of this index cannot be loaded".to_string());
+                (keyword_leg.await?, Vec::new(), Vec::new())
+            }
+        };
+        let mut fused = fuse::fuse(&keyword, &vector, &extra, &Weights::default());
+        if let Some(floor) = question.plan.l1_threshold {
+            fused.retain(|it| it.similarity.is_some_and(|similarity| f64::from(similarity) >= floor));
+        }
+        if let Some(query) = query {
+            let best = present::compared(question.limit).min(fused.len());
+            let passages: Vec<_> = fused[..best].iter().flat_map(present::passages).collect();
+            let vectors = served.store.vectors(&passages).await?.into_iter().collect();
+            fuse::feed_back(&mut fused[..best], &query, &vectors, &Weights::default());
+        }
+        Ok(Legs { fused, warnings })
+    }
+
+    /// The vector leg, until it has as many files as are wanted or there are: the passages of a few long files could take
+    /// every place.
+    pub(super) async fn nearest(
+        &self,
+        served: &Served,
+        vector: &[f32],
+        files: &FileSet,
+        depth: usize,
+        limit: usize,
+    ) -> Result<Vec<LegHit>> {
+        let mut hits = served.store.vector_leg(vector, files, depth).await?;
+        let mut seen: HashSet<FileId> = hits.iter().map(|it| it.file_id).collect();
+        for _ in 0..MORE_ROUNDS {
+            if seen.len() >= limit || hits.len() < depth {
+                break;
+            }
+            let mut rest = match files {
+                FileSet::Only(ids) => ids.to_vec(),
+                FileSet::All => served.store.file_ids().await?,
+            };
+            rest.retain(|it| !seen.contains(it));
+            let more = served.store.vector_leg(vector, &FileSet::Only(Arc::new(rest)), depth).await?;
+            if more.is_empty() {
+                break;
+            }
+            seen.extend(more.iter().map(|it| it.file_id));
+            hits.extend(more);
+        }
+        Ok(hits)
+    }
+
+    /// Files by metadata alone, newest first.
+    pub(super) async fn list(&self, question: &Question) -> Result<Outcome> {
+        let (catalog, filter, limit) = (self.catalog.clone(), question.filter.clone(), question.limit);
+        let (records, total) = crate::index::blocking(move || catalog.search(&filter, limit, 0)).await?;
+        let hits = records.iter().map(|record| hit::from_listing(question, record)).collect();
+        Ok(Outcome { hits, merged: usize::try_from(total).unwrap_or(usize::MAX), warnings: Vec::new() })
+    }
+
+    /// Files whose names hold the question's words: all there is before content is read.
+    pub(super) async fn by_name(&self, question: &Question) -> Result<Outcome> {
+        let named = self.named(question, &[question.filter.clone()], question.limit).await?;
+        let warning = "nothing is indexed yet: only file names were searched; run `vic index`".to_string();
+        Ok(Outcome { merged: named.len(), hits: named, warnings: vec![warning] })
+    }
+
+    /// Files that pass the filter and have no text in the index, those first whose names hold words of the question.
+    /// Without a filter only the latter.
+    async fn without_text(&self, question: &Question, room: usize) -> Result<Vec<Found>> {
+        let states = [FileState::Skipped, FileState::Failed, FileState::Pending];
+        let filters = states.map(|state| FileFilter { state: Some(state), ..question.filter.clone() });
+        let mut hits = self.named(question, &filters, room).await?;
+        if question.filter.is_empty() || !question.terms.shown().is_empty() {
+            return Ok(hits);
+        }
+        for filter in filters {
+            let (catalog, room) = (self.catalog.clone(), room.saturating_sub(hits.len()));
+            if room == 0 {
+                break;
+            }
+            // Those that were found by name may come again: so many more are asked for.
+            let most = room + hits.len();
+            let (records, _) = crate::index::blocking(move || catalog.search(&filter, most, 0)).await?;
+            for record in records {
+                if hits.len() < most && !hits.iter().any(|it| it.record.id == record.id) {
+                    hits.push(hit::from_filter(question, &record));
+                }
+            }
+        }
+        hits.truncate(room);
+        Ok(hits)
+    }
+
+    /// Files whose names hold at least half of the question's words, most words first.
+    async fn named(&self, question: &Question, filters: &[FileFilter], room: usize) -> Result<Vec<Found>> {
+        let words: Vec<String> = question.words.iter().take(NAME_WORDS).cloned().collect();
+        let (catalog, filters, wanted) = (self.catalog.clone(), filters.to_vec(), words.clone());
+        let found: HashMap<FileId, (FileRecord, Vec<String>)> = crate::index::blocking(move || {
+            let mut found: HashMap<FileId, (FileRecord, Vec<String>)> = HashMap::new();
+            for filter in &filters {
+                for word in &wanted {
+                    let filter = FileFilter { name_words: vec![word.clone()], ..filter.clone() };
+                    for record in catalog.search(&filter, NAMES_A_WORD, 0)?.0 {
+                        found.entry(record.id).or_insert_with(|| (record, Vec::new())).1.push(word.clone());
+                    }
+                }
+            }
+            Ok(found)
+        })
+        .await?;
+        let mut named: Vec<(FileRecord, Vec<String>)> =
+            found.into_values().filter(|(_, held)| held.len() * 2 >= words.len()).collect();
+        named.sort_by(|a, b| b.1.len().cmp(&a.1.len()).then_with(|| a.0.found.path.cmp(&b.0.found.path)));
+        named.truncate(room);
+        let share = |held: usize| NAME_SCORE * held as f64 / words.len().max(1) as f64;
+        Ok(named.iter().map(|(record, held)| hit::from_name(question, record, held, share(held.len()))).collect())
+    }
+}
+
+/// The keyword leg's chunks that the vector leg did not reach.
+fn missing_in(keyword: &[LegHit], vector: &[LegHit]) -> Vec<(FileId, ChunkId)> {
+    // By file too: copies of a file share chunk ids.
+    let reached: HashSet<(FileId, &ChunkId)> = vector.iter().map(|it| (it.file_id, &it.chunk_id)).collect();
+    keyword
+        .iter()
+        .filter(|it| !reached.contains(&(it.file_id, &it.chunk_id)))
+        .map(|it| (it.file_id, it.chunk_id.clone()))
+        .collect()
+}

@@ -1,0 +1,156 @@
+//! Words and phrases that a file must hold, or must not: `"exact phrase"`, `+word`, `-word`.
+//!
+//! They decide before the best passages are chosen, so that nothing is lost to a limit. The keyword index narrows the
+//! files down by word stems; what is left is read and compared word for word, case folded. All of a file's passages count
+//! together, titles and headings too; a phrase has to stand in one of them.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::ask::phrase;
+use crate::error::{Error, Result};
+use crate::librarian::syntax;
+use crate::model::FileId;
+use crate::store::{FileSet, Store};
+
+/// Most conditions of one question: each is a bit.
+const MOST: usize = 64;
+
+/// The conditions of a question.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Terms {
+    required: Vec<Vec<String>>,
+    excluded: Vec<Vec<String>>,
+}
+
+impl Terms {
+    /// Reads the conditions out of a question as it was typed.
+    ///
+    /// # Errors
+    /// There are too many.
+    pub(crate) fn of(question: &str) -> Result<Terms> {
+        let syntax = syntax::parse(question);
+        let runs = |texts: &mut dyn Iterator<Item = &String>| -> Vec<Vec<String>> {
+            texts.map(|it| phrase::words(it)).filter(|it| !it.is_empty()).collect()
+        };
+        let terms = Terms {
+            required: runs(&mut syntax.phrases.iter().chain(&syntax.must)),
+            excluded: runs(&mut syntax.must_not.iter()),
+        };
+        if terms.required.len() + terms.excluded.len() > MOST {
+            return Err(Error::invalid(format!("more than {MOST} words with `+`, `-` or quotes in one question")));
+        }
+        Ok(terms)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.required.is_empty() && self.excluded.is_empty()
+    }
+
+    /// Says in words what was asked, for the reasoning of a hit; empty when nothing was.
+    pub(crate) fn shown(&self) -> String {
+        let quoted =
+            |runs: &[Vec<String>]| runs.iter().map(|it| format!("\"{}\"", it.join(" "))).collect::<Vec<_>>().join(", ");
+        match (self.required.is_empty(), self.excluded.is_empty()) {
+            (true, true) => String::new(),
+            (false, true) => format!("holds {}", quoted(&self.required)),
+            (true, false) => format!("without {}", quoted(&self.excluded)),
+            (false, false) => format!("holds {}, without {}", quoted(&self.required), quoted(&self.excluded)),
+        }
+    }
+
+    /// One bit for each required run that stands in the text, and whether an excluded one does.
+    fn look(&self, text: &str) -> (u64, bool) {
+        let words = phrase::words(text);
+        let stands = |run: &Vec<String>| words.windows(run.len()).any(|it| it == &run[..]);
+        let bits = (0..).zip(&self.required).filter(|(_, run)| stands(run)).fold(0, |bits, (bit, _)| bits | 1 << bit);
+        (bits, self.excluded.iter().any(stands))
+    }
+}
+
+/// Leaves those of the files that meet the conditions.
+pub(crate) async fn restrict(store: &dyn Store, files: FileSet, terms: &Terms) -> Result<FileSet> {
+    if terms.is_empty() {
+        return Ok(files);
+    }
+    let mut scope = files.clone();
+    for run in &terms.required {
+        let found = store.files_with(&run.join(" "), &scope).await?;
+        // Nothing found may mean that the index knows no such words (`to be`): then all are read.
+        if !found.is_empty() {
+            scope = FileSet::Only(found.into());
+        }
+    }
+    if terms.required.is_empty() {
+        scope = suspects(store, &files, terms).await?;
+    }
+    let mut seen: HashMap<FileId, (u64, bool)> = HashMap::new();
+    store
+        .scan(&scope, &mut |stored| {
+            let (bits, excluded) = terms.look(&stored.chunk.text);
+            let entry = seen.entry(stored.file_id).or_default();
+            *entry = (entry.0 | bits, entry.1 || excluded);
+            true
+        })
+        .await?;
+    let all = if terms.required.len() == MOST { u64::MAX } else { (1 << terms.required.len()) - 1 };
+    let mut ids: Vec<FileId> = if terms.required.is_empty() {
+        let excluded: HashSet<FileId> = seen.iter().filter(|(_, it)| it.1).map(|(id, _)| *id).collect();
+        let ids = match files {
+            FileSet::Only(ids) => ids.to_vec(),
+            FileSet::All => store.file_ids().await?,
+        };
+        ids.into_iter().filter(|it| !excluded.contains(it)).collect()
+    } else {
+        seen.into_iter().filter(|(_, (bits, excluded))| *bits == all && !excluded).map(|(id, _)| id).collect()
+    };
+    ids.sort_unstable();
+    Ok(FileSet::Only(ids.into()))
+}
+
+/// The files that may hold something excluded.
+async fn suspects(store: &dyn Store, files: &FileSet, terms: &Terms) -> Result<FileSet> {
+    let mut suspects: Vec<FileId> = Vec::new();
+    for run in &terms.excluded {
+        let found = store.files_with(&run.join(" "), files).await?;
+        if found.is_empty() {
+            return Ok(files.clone());
+        }
+        suspects.extend(found);
+    }
+    suspects.sort_unstable();
+    suspects.dedup();
+    Ok(FileSet::Only(suspects.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(question: &str, text: &str) -> bool {
+        let terms = Terms::of(question).unwrap();
+        let (bits, excluded) = terms.look(text);
+        bits.count_ones() as usize == terms.required.len() && !excluded
+    }
+
+    #[test]
+    fn a_phrase_is_words_in_a_row_whatever_their_case_and_marks() {
+        assert!(check("\"quince jelly\" recipe", "A recipe for Quince-Jelly."));
+        assert!(!check("\"quince jelly\" recipe", "A recipe for a jelly of quince."));
+        assert!(check("\"to be or not\"", "To be, or not to be"));
+    }
+
+    #[test]
+    fn plus_wants_a_word_and_minus_forbids_it() {
+        assert!(check("+harbour budget", "The harbour."));
+        assert!(!check("+harbour budget", "The harbours."));
+        assert!(!check("budget -draft", "A draft budget"));
+        assert!(check("budget -draft", "The final budget, after drafts"));
+        assert!(check("e-mail budget", "anything at all"));
+    }
+
+    #[test]
+    fn what_was_asked_is_told() {
+        assert_eq!(Terms::of("\"a b\" +c -d x").unwrap().shown(), "holds \"a b\", \"c\", without \"d\"");
+        assert_eq!(Terms::of("plain words").unwrap(), Terms::default());
+    }
+}

@@ -1,0 +1,220 @@
+//! Files that overtake: what was just saved is searchable at once, although a job may have hours to go.
+//!
+//! The watcher's files wait here and go through short runs of the same pipeline beside the long one. Both commit one
+//! after the other, and a commit keeps only what the catalog still wants, so that a file which is in both is stored once
+//! and as it is now (see `storing`). To overtake is a favour for what people save, not a second way for bulk: an
+//! allowance that refills slowly pays for it, and what it does not pay for takes the usual way. So neither ten thousand
+//! copied files nor a log that is rewritten every second can hold up a job.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use tokio::sync::Notify;
+use tracing::warn;
+
+use crate::catalog::Catalog;
+use crate::error::Result;
+use crate::index::pipeline::Run;
+use crate::index::{Inner, blocking};
+use crate::model::{FileId, FileRecord};
+
+/// Runs beside each other, so that one large file does not keep the small ones behind it waiting.
+pub(crate) const LANES: usize = 2;
+
+/// The allowance when it is full. A small file costs 1: so many may be saved at once, by a program or a check-out.
+const ALLOWANCE: f64 = 64.0;
+
+/// What comes back in a second. With [`BYTES_A_UNIT`] it pays for some 30 chunks a second, a fifth of what two cores
+/// embed: the rest is the job's.
+const REFILL_A_SECOND: f64 = 4.0;
+
+/// Bytes that cost 1 more.
+const BYTES_A_UNIT: f64 = 8192.0;
+
+/// Larger files never overtake: they would not be searchable in time anyway.
+const MOST_BYTES: u64 = 4 << 20;
+
+/// Files of one run.
+const FILES_A_RUN: usize = 64;
+
+/// Files of one change that are looked at: more are bulk in any case.
+pub(crate) const MOST_FILES: usize = ALLOWANCE as usize + 1;
+
+/// The files that wait, and those under way.
+pub(crate) struct Urgent {
+    state: Mutex<State>,
+    arrived: Notify,
+}
+
+struct State {
+    allowance: f64,
+    refilled: Instant,
+    waiting: BTreeSet<FileId>,
+    under_way: BTreeSet<FileId>,
+}
+
+impl Urgent {
+    pub(crate) fn new() -> Urgent {
+        let state = State {
+            allowance: ALLOWANCE,
+            refilled: Instant::now(),
+            waiting: BTreeSet::new(),
+            under_way: BTreeSet::new(),
+        };
+        Urgent { state: Mutex::new(state), arrived: Notify::new() }
+    }
+
+    /// Lets these files (number, bytes) overtake as far as the allowance goes; says whether it paid for all.
+    pub(crate) fn admit(&self, files: &[(FileId, u64)]) -> bool {
+        self.admit_at(Instant::now(), files)
+    }
+
+    fn admit_at(&self, now: Instant, files: &[(FileId, u64)]) -> bool {
+        let mut state = self.lock();
+        let all = state.pay(now, files);
+        let any = !state.waiting.is_empty();
+        drop(state);
+        if any {
+            self.arrived.notify_one();
+        }
+        all
+    }
+
+    /// Says which files are left to the runs of this module, while `work` takes others: nobody takes a file in between.
+    pub(crate) fn without<T>(&self, work: impl FnOnce(&dyn Fn(FileId) -> bool) -> T) -> T {
+        let state = self.lock();
+        work(&|id| state.waiting.contains(&id) || state.under_way.contains(&id))
+    }
+
+    /// Takes the files of one run out of the catalog, and notes the try. Those that the long run has begun stay with it.
+    fn take(&self, catalog: &Catalog) -> Result<Vec<FileRecord>> {
+        let mut state = self.lock();
+        let State { waiting, under_way, .. } = &mut *state;
+        let ids: Vec<FileId> = waiting.iter().filter(|id| !under_way.contains(id)).take(FILES_A_RUN).copied().collect();
+        waiting.retain(|id| !ids.contains(id));
+        let files = catalog.begin_untried(&ids)?;
+        under_way.extend(files.iter().map(|it| it.id));
+        Ok(files)
+    }
+
+    /// Ends a run.
+    fn done(&self, ids: &[FileId]) {
+        let mut state = self.lock();
+        ids.iter().for_each(|id| {
+            state.under_way.remove(id);
+        });
+        if !state.waiting.is_empty() {
+            self.arrived.notify_one();
+        }
+    }
+
+    /// The state is a few sets, whole at every moment.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn pay(&mut self, now: Instant, files: &[(FileId, u64)]) -> bool {
+        let gained = now.saturating_duration_since(self.refilled).as_secs_f64() * REFILL_A_SECOND;
+        self.allowance = (self.allowance + gained).min(ALLOWANCE);
+        self.refilled = now;
+        let mut all = true;
+        for (id, bytes) in files {
+            if self.waiting.contains(id) {
+                continue;
+            }
+            let price = (1.0 + *bytes as f64 / BYTES_A_UNIT).min(ALLOWANCE);
+            if *bytes <= MOST_BYTES && price <= self.allowance {
+                self.allowance -= price;
+                self.waiting.insert(*id);
+            } else {
+                all = false;
+            }
+        }
+        all
+    }
+}
+
+/// Runs the pipeline for urgent files until the daemon ends. There are [`LANES`] of it.
+pub(crate) async fn follow(inner: Arc<Inner>) {
+    loop {
+        tokio::select! {
+            () = inner.urgent.arrived.notified() => (),
+            () = inner.shutdown.cancelled() => return,
+        }
+        let _running = inner.overtaking.read().await;
+        if inner.shutdown.is_cancelled() {
+            return;
+        }
+        let outcome = run(&inner).await;
+        inner.note("watch", outcome.as_ref().err().map(|error| error.message.clone()));
+        if let Err(error) = outcome {
+            warn!(%error, "cannot index what changed");
+        }
+    }
+}
+
+async fn run(inner: &Arc<Inner>) -> Result<()> {
+    let (urgent, catalog) = (inner.urgent.clone(), inner.catalog.clone());
+    let files = blocking(move || urgent.take(&catalog)).await?;
+    if files.is_empty() {
+        return Ok(());
+    }
+    let ids: Vec<FileId> = files.iter().map(|it| it.id).collect();
+    let run = Run { ocr: inner.config.ocr, ..Run::quiet(inner.shutdown.clone()) };
+    let outcome = inner.pipeline().run_these(&run, files).await;
+    inner.urgent.done(&ids);
+    let outcome = inner.settle_tries(&run, outcome).await;
+    // What a run could not finish, and the upkeep after many runs, are the long way's.
+    inner.changed.notify_one();
+    inner.pictures.arrived.notify_one();
+    outcome
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    /// Saves `files` of `bytes` each, `rounds` times with `pause` seconds between; gives how many could overtake.
+    fn check(files: i64, bytes: u64, rounds: i64, pause: f64) -> usize {
+        let urgent = Urgent::new();
+        let begin = Instant::now();
+        let mut admitted = 0;
+        for round in 0..rounds {
+            let saved: Vec<(FileId, u64)> = (0..files).map(|it| (it, bytes)).collect();
+            let all = urgent.admit_at(begin + Duration::from_secs_f64(pause * round as f64), &saved);
+            let state = &mut *urgent.lock();
+            assert_eq!(all, state.waiting.len() == files as usize);
+            admitted += std::mem::take(&mut state.waiting).len();
+        }
+        admitted
+    }
+
+    #[test]
+    fn single_files_overtake_always_bulk_in_part_and_large_ones_not_at_all() {
+        assert_eq!(check(1, 2_000, 1_000, 1.0), 1_000);
+        assert_eq!(check(30, 2_000, 100, 60.0), 3_000);
+        assert_eq!(check(10_000, 2_000, 1, 0.0), 51);
+        assert_eq!(check(1, MOST_BYTES, 1, 0.0), 1);
+        assert_eq!(check(1, MOST_BYTES + 1, 1, 0.0), 0);
+    }
+
+    #[test]
+    fn a_large_file_that_is_rewritten_every_second_overtakes_from_time_to_time() {
+        assert_eq!(check(1, 1 << 20, 160, 1.0), 10);
+    }
+
+    #[test]
+    fn a_file_that_waits_is_paid_for_once_and_is_left_alone_by_others() {
+        let urgent = Urgent::new();
+        for _ in 0..1_000 {
+            assert!(urgent.admit(&[(7, 100)]));
+        }
+        assert!(urgent.lock().allowance > ALLOWANCE - 2.0);
+        assert!(urgent.without(|is_taken| is_taken(7) && !is_taken(8)));
+    }
+}

@@ -1,0 +1,445 @@
+//! Dates as people write them, as periods of whole days. Pure: today is handed in.
+//!
+//! `last week` is the week before this one, Monday to Sunday, and so for months, quarters and years; `the last week` and
+//! `the past week` are the seven days before today, and so are `the last 3 months`. A month without a year is the latest
+//! one that has begun. `after`, `since` and `from X on` mean at or after the first day of what is named, as `--after`
+//! does; `before` ends with its first day, `until` with its last.
+
+use chrono::{DateTime, Datelike, Days, Months, NaiveDate, Weekday};
+
+/// Some days in a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Period {
+    start: NaiveDate,
+    /// The first day that is not in it; none when it goes on.
+    end: Option<NaiveDate>,
+    /// Whether it can stand without a preposition: `modified yesterday`, but not `modified 2021`.
+    alone: bool,
+}
+
+/// Bounds on the modification: at or after, and before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Bounds {
+    pub(super) after: Option<NaiveDate>,
+    pub(super) before: Option<NaiveDate>,
+}
+
+const MONTHS: [&str; 12] = [
+    "january",
+    "february",
+    "march",
+    "april",
+    "may",
+    "june",
+    "july",
+    "august",
+    "september",
+    "october",
+    "november",
+    "december",
+];
+const DAYS: [&str; 7] = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
+const NUMBERS: [&str; 12] =
+    ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"];
+/// Years that a lone number can mean. Files carry no earlier dates than 1970.
+const YEARS: std::ops::RangeInclusive<i32> = 1970..=2100;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Unit {
+    Day,
+    Week,
+    Month,
+    Quarter,
+    Year,
+}
+
+/// Reads bounds with their preposition at the start of some words; returns how many words they take.
+pub(super) fn bounds(words: &[&str], today: NaiveDate) -> Option<(Bounds, usize)> {
+    let word = |index: usize| words.get(index).copied().unwrap_or("");
+    let period = |index: usize| period(words.get(index..).unwrap_or_default(), today);
+    let since = |it: NaiveDate| Bounds { after: Some(it), before: None };
+    let until = |it: NaiveDate| Bounds { after: None, before: Some(it) };
+    let within = |it: Period| Bounds { after: Some(it.start), before: it.end };
+    match (word(0), word(1)) {
+        ("since" | "after", _) => period(1).map(|(it, length)| (since(it.start), 1 + length)),
+        ("later", "than") => period(2).map(|(it, length)| (since(it.start), 2 + length)),
+        ("before", _) => period(1).map(|(it, length)| (until(it.start), 1 + length)),
+        ("prior", "to") | ("earlier", "than") => period(2).map(|(it, length)| (until(it.start), 2 + length)),
+        ("older" | "newer", "than") => {
+            let (ago, length) = span(&words[2..])?;
+            let start = back(today, ago.0, ago.1)?;
+            Some((if word(0) == "older" { until(start) } else { since(start) }, 2 + length))
+        }
+        ("until" | "till", _) => period(1).and_then(|(it, length)| Some((until(it.end?), 1 + length))),
+        ("up", "to") => period(2).and_then(|(it, length)| Some((until(it.end?), 2 + length))),
+        ("between", _) => range(words, 1, &["and"], today),
+        ("from", _) => range(words, 1, &["to", "until", "till", "through"], today).or_else(|| {
+            let (it, length) = period(1)?;
+            if matches!(word(1 + length), "on" | "onward" | "onwards") {
+                return Some((since(it.start), 2 + length));
+            }
+            Some((within(it), 1 + length))
+        }),
+        ("in" | "during" | "on" | "of" | "within" | "over", _) => {
+            period(1).map(|(it, length)| (within(it), 1 + length))
+        }
+        _ => period(0).filter(|(it, _)| it.alone).map(|(it, length)| (within(it), length)),
+    }
+}
+
+/// `A and B` or `A to B`; a month takes the year of the other end.
+fn range(words: &[&str], at: usize, joints: &[&str], today: NaiveDate) -> Option<(Bounds, usize)> {
+    let (mut first, length) = period(&words[at..], today)?;
+    let joint = at + length;
+    if !joints.contains(words.get(joint)?) {
+        return None;
+    }
+    let (last, last_length) = period(&words[joint + 1..], today)?;
+    // `May and July 2023`: the year stands once, at the end.
+    if length == 1 && MONTHS.contains(&full_month(words[at])) {
+        first = month_of(words[at], last.start.year())?;
+        if first.start > last.start {
+            first = month_of(words[at], last.start.year() - 1)?;
+        }
+    }
+    let bounds = Bounds { after: Some(first.start), before: last.end };
+    (last.end.is_none_or(|end| first.start < end)).then_some((bounds, joint + 1 + last_length))
+}
+
+/// Reads a period at the start of some words.
+fn period(words: &[&str], today: NaiveDate) -> Option<(Period, usize)> {
+    let the = usize::from(words.first() == Some(&"the"));
+    let rest = &words[the..];
+    let (period, length) = relative(rest, the == 1, today)
+        .or_else(|| quarter(rest))
+        .or_else(|| day_of_month(rest, today))
+        .or_else(|| month(rest, today))
+        .or_else(|| number(rest))?;
+    Some((period, the + length))
+}
+
+fn relative(words: &[&str], the: bool, today: NaiveDate) -> Option<(Period, usize)> {
+    let first = *words.first()?;
+    let open = |start: NaiveDate| Period { start, end: None, alone: true };
+    match first {
+        "today" => return Some((open(today), 1)),
+        "yesterday" => {
+            let start = back(today, 1, Unit::Day)?;
+            return Some((Period { start, end: Some(today), alone: true }, 1));
+        }
+        _ => (),
+    }
+    if let Some(day) = DAYS.iter().position(|it| *it == first) {
+        return Some((Period { alone: false, ..weekday(day, today)? }, 1));
+    }
+    if let Some(((count, unit), length)) = span(words)
+        && words.get(length) == Some(&"ago")
+    {
+        let start = back(today, count, unit)?;
+        // `two months ago` names no day: it bounds, but it is not a period.
+        return Some((Period { start, end: Some(start + Days::new(1)), alone: unit == Unit::Day }, length + 1));
+    }
+    let second = *words.get(1)?;
+    match first {
+        "last" | "past" if span(&words[1..]).is_some_and(|(_, length)| length == 2) => {
+            let ((count, unit), length) = span(&words[1..])?;
+            Some((open(back(today, count, unit)?), 1 + length))
+        }
+        "last" | "past" | "previous" | "this" | "current" => {
+            if let Some(unit) = unit(second) {
+                let period = match first {
+                    "this" | "current" => open(begin(today, unit)?),
+                    "past" => open(back(today, 1, unit)?),
+                    "last" if the => open(back(today, 1, unit)?),
+                    _ => before_this(today, unit)?,
+                };
+                return Some((period, 2));
+            }
+            let before = if first == "last" { begin(today, Unit::Month)?.pred_opt()? } else { today };
+            let period = match DAYS.iter().position(|it| *it == second) {
+                Some(day) => weekday(day, if first == "last" { today.pred_opt()? } else { today })?,
+                None if MONTHS.contains(&second) => latest_month(second, before)?,
+                None => return None,
+            };
+            Some((Period { alone: true, ..period }, 2))
+        }
+        _ => None,
+    }
+}
+
+/// `Q1 2024`.
+fn quarter(words: &[&str]) -> Option<(Period, usize)> {
+    let number: u32 = words.first()?.strip_prefix('q')?.parse().ok().filter(|it| (1..=4).contains(it))?;
+    let start = NaiveDate::from_ymd_opt(year(words.get(1)?)?, number * 3 - 2, 1)?;
+    Some((Period { start, end: start.checked_add_months(Months::new(3)), alone: false }, 2))
+}
+
+/// `15 March 2024`, `March 15, 2024`, `15 March`.
+fn day_of_month(words: &[&str], today: NaiveDate) -> Option<(Period, usize)> {
+    let [first, second, ..] = words else { return None };
+    let (name, day) = match (day_number(first), day_number(second)) {
+        (Some(day), None) => (second, day),
+        (None, Some(day)) => (first, day),
+        _ => return None,
+    };
+    let month = MONTHS.iter().position(|it| *it == full_month(name))? as u32 + 1;
+    let named = words.get(2).and_then(|it| year(it));
+    let day_in = |year| NaiveDate::from_ymd_opt(year, month, day);
+    let start = match named {
+        Some(year) => day_in(year)?,
+        None => day_in(today.year()).filter(|it| *it <= today).or_else(|| day_in(today.year() - 1))?,
+    };
+    Some((Period { start, end: start.succ_opt(), alone: false }, 2 + usize::from(named.is_some())))
+}
+
+/// `March 2024`, `March of 2024`, `March`.
+fn month(words: &[&str], today: NaiveDate) -> Option<(Period, usize)> {
+    let name = full_month(words.first()?);
+    if !MONTHS.contains(&name) {
+        return None;
+    }
+    let of = usize::from(words.get(1) == Some(&"of"));
+    match words.get(1 + of).and_then(|it| year(it)) {
+        Some(year) => Some((month_of(name, year)?, 2 + of)),
+        None => Some((latest_month(name, today)?, 1)),
+    }
+}
+
+/// `2024-03-15`, `2024-03`, `2024`.
+fn number(words: &[&str]) -> Option<(Period, usize)> {
+    let text = *words.first()?;
+    let period = |start: NaiveDate, end| Some((Period { start, end, alone: false }, 1));
+    if let Some(year) = year(text) {
+        return period(NaiveDate::from_ymd_opt(year, 1, 1)?, NaiveDate::from_ymd_opt(year + 1, 1, 1));
+    }
+    let mut parts = text.split('-');
+    let (first, second, third) = (year(parts.next()?)?, parts.next()?.parse().ok()?, parts.next());
+    match (third, parts.next()) {
+        (None, _) => month_of(MONTHS.get(usize::checked_sub(second, 1)?)?, first).map(|it| (it, 1)),
+        (Some(day), None) => {
+            let start = NaiveDate::from_ymd_opt(first, second as u32, day.parse().ok()?)?;
+            period(start, start.succ_opt())
+        }
+        _ => None,
+    }
+}
+
+/// Resolves what `after:` and `before:` take: a year, month, day or RFC 3339 date-time, `7d`, `2w`, `6m` and `1y` ago,
+/// `today`, `yesterday`.
+pub(super) fn operand(text: &str, today: NaiveDate) -> Option<String> {
+    let lower = text.to_lowercase();
+    let day = |it: NaiveDate| it.format("%Y-%m-%d").to_string();
+    if DateTime::parse_from_rfc3339(text).is_ok() {
+        return Some(text.to_string());
+    }
+    if let Some((period, _)) = number(&[&lower]) {
+        return Some(day(period.start));
+    }
+    match lower.as_str() {
+        "today" => return Some(day(today)),
+        "yesterday" => return today.pred_opt().map(day),
+        _ => (),
+    }
+    let letter = lower.chars().next_back()?;
+    let unit = match letter {
+        'd' => Unit::Day,
+        'w' => Unit::Week,
+        'm' => Unit::Month,
+        'y' => Unit::Year,
+        _ => return None,
+    };
+    back(today, lower[..lower.len() - 1].parse().ok()?, unit).map(day)
+}
+
+/// `3 months`, `two weeks`.
+fn span(words: &[&str]) -> Option<((u32, Unit), usize)> {
+    let [count, name, ..] = words else { return None };
+    let count = match NUMBERS.iter().position(|it| it == count) {
+        Some(index) => index as u32 + 1,
+        None if matches!(*count, "a" | "an") => 1,
+        None => count.parse().ok()?,
+    };
+    Some(((count, unit(name.strip_suffix('s').unwrap_or(name))?), 2))
+}
+
+fn unit(name: &str) -> Option<Unit> {
+    Some(match name {
+        "day" => Unit::Day,
+        "week" => Unit::Week,
+        "month" => Unit::Month,
+        "quarter" => Unit::Quarter,
+        "year" => Unit::Year,
+        _ => return None,
+    })
+}
+
+fn back(day: NaiveDate, count: u32, unit: Unit) -> Option<NaiveDate> {
+    let months = |each: u32| day.checked_sub_months(Months::new(count.checked_mul(each)?));
+    match unit {
+        Unit::Day => day.checked_sub_days(Days::new(count.into())),
+        Unit::Week => day.checked_sub_days(Days::new(u64::from(count) * 7)),
+        Unit::Month => months(1),
+        Unit::Quarter => months(3),
+        Unit::Year => months(12),
+    }
+}
+
+/// The first day of the unit that a day lies in.
+fn begin(day: NaiveDate, unit: Unit) -> Option<NaiveDate> {
+    match unit {
+        Unit::Day => Some(day),
+        Unit::Week => Some(day.week(Weekday::Mon).first_day()),
+        Unit::Month => day.with_day(1),
+        Unit::Quarter => NaiveDate::from_ymd_opt(day.year(), (day.month0() / 3) * 3 + 1, 1),
+        Unit::Year => NaiveDate::from_ymd_opt(day.year(), 1, 1),
+    }
+}
+
+fn before_this(today: NaiveDate, unit: Unit) -> Option<Period> {
+    let end = begin(today, unit)?;
+    Some(Period { start: back(end, 1, unit)?, end: Some(end), alone: true })
+}
+
+/// The latest such day up to `until`.
+fn weekday(day: usize, until: NaiveDate) -> Option<Period> {
+    let ago = (until.weekday().num_days_from_monday() as usize + 7 - day) % 7;
+    let start = back(until, ago as u32, Unit::Day)?;
+    Some(Period { start, end: start.succ_opt(), alone: true })
+}
+
+fn latest_month(name: &str, until: NaiveDate) -> Option<Period> {
+    let this_year = month_of(name, until.year())?;
+    if this_year.start <= until { Some(this_year) } else { month_of(name, until.year() - 1) }
+}
+
+fn month_of(name: &str, year: i32) -> Option<Period> {
+    let month = MONTHS.iter().position(|it| *it == full_month(name))? as u32 + 1;
+    let start = NaiveDate::from_ymd_opt(year, month, 1)?;
+    Some(Period { start, end: start.checked_add_months(Months::new(1)), alone: false })
+}
+
+/// `sept` -> `september`. Three letters at least, and never a word of its own such as `mar`.
+fn full_month(name: &str) -> &str {
+    match name {
+        "jan" => "january",
+        "feb" => "february",
+        "apr" => "april",
+        "jun" => "june",
+        "jul" => "july",
+        "aug" => "august",
+        "sep" | "sept" => "september",
+        "oct" => "october",
+        "nov" => "november",
+        "dec" => "december",
+        other => other,
+    }
+}
+
+fn year(text: &str) -> Option<i32> {
+    if text.len() != 4 { None } else { text.parse().ok().filter(|it| YEARS.contains(it)) }
+}
+
+fn day_number(text: &str) -> Option<u32> {
+    let digits = ["st", "nd", "rd", "th"].iter().find_map(|it| text.strip_suffix(it)).unwrap_or(text);
+    digits.parse().ok().filter(|it| (1..=31).contains(it))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Wednesday, 18 March 2026.
+    fn today() -> NaiveDate {
+        NaiveDate::from_ymd_opt(2026, 3, 18).unwrap()
+    }
+
+    fn check(text: &str) -> Option<String> {
+        let words: Vec<&str> = text.split(' ').collect();
+        let (bounds, length) = bounds(&words, today())?;
+        let show = |it: Option<NaiveDate>| it.map_or(String::new(), |it| it.to_string());
+        Some(format!("{}..{} {}", show(bounds.after), show(bounds.before), length))
+    }
+
+    #[test]
+    fn dates_are_understood() {
+        for (text, expected) in [
+            ("yesterday", "2026-03-17..2026-03-18 1"),
+            ("today", "2026-03-18.. 1"),
+            ("last week", "2026-03-09..2026-03-16 2"),
+            ("in the last week", "2026-03-11.. 4"),
+            ("this week", "2026-03-16.. 2"),
+            ("last month", "2026-02-01..2026-03-01 2"),
+            ("last quarter", "2025-10-01..2026-01-01 2"),
+            ("last year", "2025-01-01..2026-01-01 2"),
+            ("from the last 3 months", "2025-12-18.. 5"),
+            ("since march 2024", "2024-03-01.. 3"),
+            ("since monday", "2026-03-16.. 2"),
+            ("last monday", "2026-03-16..2026-03-17 2"),
+            ("last wednesday", "2026-03-11..2026-03-12 2"),
+            ("last march", "2025-03-01..2025-04-01 2"),
+            ("in april", "2025-04-01..2025-05-01 2"),
+            ("before 2020", "..2020-01-01 2"),
+            ("until 2020", "..2021-01-01 2"),
+            ("in 2021", "2021-01-01..2022-01-01 2"),
+            ("between may and july 2023", "2023-05-01..2023-08-01 5"),
+            ("between november and february 2024", "2023-11-01..2024-03-01 5"),
+            ("between 2019 and 2021", "2019-01-01..2022-01-01 4"),
+            ("from march to may 2024", "2024-03-01..2024-06-01 5"),
+            ("from 2021 on", "2021-01-01.. 3"),
+            ("on 15 march 2024", "2024-03-15..2024-03-16 4"),
+            ("on march 15th", "2026-03-15..2026-03-16 3"),
+            ("on 2024-02-29", "2024-02-29..2024-03-01 2"),
+            ("in q1 2024", "2024-01-01..2024-04-01 3"),
+            ("older than two years", "..2024-03-18 4"),
+            ("newer than 3 days", "2026-03-15.. 4"),
+            ("3 days ago", "2026-03-15..2026-03-16 3"),
+            ("since two months ago", "2026-01-18.. 4"),
+        ] {
+            assert_eq!(check(text).as_deref(), Some(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_date_is_left_alone() {
+        for text in [
+            "2021",
+            "may",
+            "monday",
+            "two months ago",
+            "in 1066",
+            "in 20",
+            "on 2023-02-29",
+            "since",
+            "between 2021 and you",
+            "between 2023 and 2021",
+            "from here",
+            "last year's",
+            "the last straw",
+            "in mar",
+            "older than me",
+            "in 0000-00",
+        ] {
+            assert_eq!(check(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn operands_are_exact_or_nothing() {
+        for (text, expected) in [
+            ("2024", Some("2024-01-01")),
+            ("2024-03", Some("2024-03-01")),
+            ("2024-03-15", Some("2024-03-15")),
+            ("2024-03-15T10:00:00Z", Some("2024-03-15T10:00:00Z")),
+            ("7d", Some("2026-03-11")),
+            ("1y", Some("2025-03-18")),
+            ("Yesterday", Some("2026-03-17")),
+            ("2024-13", None),
+            ("soon", None),
+            ("", None),
+            ("ü", None),
+            ("4294967295y", None),
+        ] {
+            assert_eq!(operand(text, today()).as_deref(), expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! The broad kind of a file by its extension: what is shown until its content was read.
+
+use crate::model::FileKind;
+
+/// Every extension that promises something, in lower case. The one table of it: readers and the catalog ask here.
+const KINDS: &[(FileKind, &[&str])] = &[
+    (
+        FileKind::Text,
+        &[
+            "txt",
+            "text",
+            "log",
+            "srt",
+            "vtt",
+            "ini",
+            "cfg",
+            "conf",
+            "properties",
+            "out",
+            "err",
+            "asc",
+            "nfo",
+            "diz",
+            "me",
+            "1st",
+            "dif",
+            "env",
+            "desktop",
+            "service",
+            "editorconfig",
+        ],
+    ),
+    (
+        FileKind::Markup,
+        &[
+            "md",
+            "markdown",
+            "mdx",
+            "rst",
+            "org",
+            "adoc",
+            "asciidoc",
+            "tex",
+            "dj",
+            "textile",
+            "mdown",
+            "mkd",
+            "qmd",
+            "rmd",
+            "rest",
+            "ltx",
+            "latex",
+            "wiki",
+            "mediawiki",
+            "creole",
+        ],
+    ),
+    (
+        FileKind::Web,
+        &[
+            "html", "htm", "xhtml", "xml", "nxml", "rss", "atom", "xht", "shtml", "xsl", "xslt", "xsd", "opml", "dbk",
+            "docbook", "tei", "kml", "gpx", "plist", "jats", "dita",
+        ],
+    ),
+    (
+        FileKind::Code,
+        &[
+            "diff",
+            "patch",
+            "rs",
+            "py",
+            "pyi",
+            "js",
+            "mjs",
+            "cjs",
+            "jsx",
+            "ts",
+            "tsx",
+            "go",
+            "java",
+            "c",
+            "h",
+            "cc",
+            "cpp",
+            "cxx",
+            "hpp",
+            "hh",
+            "cs",
+            "rb",
+            "php",
+            "swift",
+            "kt",
+            "kts",
+            "scala",
+            "sh",
+            "bash",
+            "zsh",
+            "fish",
+            "ps1",
+            "sql",
+            "lua",
+            "pl",
+            "r",
+            "jl",
+            "hs",
+            "ml",
+            "ex",
+            "exs",
+            "erl",
+            "clj",
+            "dart",
+            "vue",
+            "svelte",
+            "css",
+            "scss",
+            "less",
+            "proto",
+            "zig",
+            "nim",
+            "m",
+            "mm",
+            "asm",
+            "s",
+            "cmake",
+            "gradle",
+            "tf",
+            "pyw",
+            "mts",
+            "cts",
+            "hxx",
+            "inl",
+            "fs",
+            "vb",
+            "groovy",
+            "pm",
+            "mli",
+            "cljs",
+            "elm",
+            "d",
+            "v",
+            "sv",
+            "vhd",
+            "vhdl",
+            "f",
+            "f90",
+            "f95",
+            "for",
+            "pas",
+            "bat",
+            "cmd",
+            "awk",
+            "sed",
+            "graphql",
+            "thrift",
+            "sass",
+            "mk",
+            "make",
+            "dockerfile",
+            "hcl",
+            "nix",
+            "bzl",
+            "el",
+            "lisp",
+            "scm",
+            "vim",
+            "tcl",
+            "cu",
+            "glsl",
+            "wgsl",
+            "hlsl",
+            "sol",
+            "ps",
+        ],
+    ),
+    (
+        FileKind::Data,
+        &[
+            "csv",
+            "tsv",
+            "psv",
+            "json",
+            "jsonl",
+            "ndjson",
+            "yaml",
+            "yml",
+            "toml",
+            "parquet",
+            "sqlite",
+            "db",
+            "bib",
+            "ris",
+            "tab",
+            "geojson",
+            "json5",
+            "jsonc",
+            "webmanifest",
+            "har",
+            "ics",
+            "ical",
+            "vcs",
+            "vcf",
+            "vcard",
+        ],
+    ),
+    (FileKind::Pdf, &["pdf", "ai"]),
+    (
+        FileKind::Document,
+        &[
+            "docx", "docm", "dotx", "doc", "odt", "ott", "rtf", "epub", "fb2", "pages", "wpd", "hwp", "dotm", "odg",
+            "dot", "wps", "one", "chm", "mobi", "azw", "azw3", "djvu", "vsdx", "vsd", "xps", "pub",
+        ],
+    ),
+    (FileKind::Spreadsheet, &["xlsx", "xlsm", "xlsb", "xls", "ods", "numbers", "xltx", "xlam", "ots", "xlt"]),
+    (FileKind::Slides, &["pptx", "pptm", "ppsx", "ppt", "odp", "key", "ppsm", "potx", "otp", "pps", "pot"]),
+    (FileKind::Mail, &["mhtml", "eml", "mbox", "msg", "emlx", "mht", "mbx"]),
+    (FileKind::Notebook, &["ipynb"]),
+    (
+        FileKind::Image,
+        &[
+            "svg", "png", "jpg", "jpeg", "gif", "webp", "bmp", "tif", "tiff", "heic", "heif", "avif", "ico", "psd",
+            "raw", "dng", "jpe", "jfif", "apng", "dib", "xcf", "cr2", "nef", "jxl",
+        ],
+    ),
+    (
+        FileKind::Archive,
+        &[
+            "zip", "tar", "gz", "tgz", "bz2", "xz", "zst", "7z", "rar", "jar", "cab", "iso", "war", "cbz", "kmz",
+            "svgz", "lz4", "dmg", "deb", "rpm",
+        ],
+    ),
+    (
+        FileKind::Media,
+        &[
+            "mp3", "wav", "flac", "ogg", "opus", "m4a", "aac", "mp4", "mkv", "mov", "avi", "webm", "wmv", "m4v", "mpg",
+            "wma", "aiff", "mid", "flv", "mpeg", "3gp",
+        ],
+    ),
+];
+
+impl FileKind {
+    /// Returns the kind that goes with an extension in lower case.
+    pub fn of_extension(extension: &str) -> FileKind {
+        KINDS.iter().find(|(_, extensions)| extensions.contains(&extension)).map_or(FileKind::Other, |(kind, _)| *kind)
+    }
+
+    /// Returns the lower-case extensions that go with it, without the dot.
+    pub fn extensions(self) -> &'static [&'static str] {
+        KINDS.iter().find(|(it, _)| *it == self).map_or(&[], |(_, extensions)| *extensions)
+    }
+
+    /// Returns the name under which it is kept.
+    pub fn name(self) -> &'static str {
+        match self {
+            FileKind::Text => "text",
+            FileKind::Markup => "markup",
+            FileKind::Web => "web",
+            FileKind::Code => "code",
+            FileKind::Data => "data",
+            FileKind::Pdf => "pdf",
+            FileKind::Document => "document",
+            FileKind::Spreadsheet => "spreadsheet",
+            FileKind::Slides => "slides",
+            FileKind::Mail => "mail",
+            FileKind::Notebook => "notebook",
+            FileKind::Image => "image",
+            FileKind::Archive => "archive",
+            FileKind::Media => "media",
+            FileKind::Other => "other",
+        }
+    }
+
+    /// Returns the kind of that name; an unknown one is [`FileKind::Other`].
+    pub fn from_name(name: &str) -> FileKind {
+        KINDS.iter().map(|(kind, _)| *kind).find(|it| it.name() == name).unwrap_or(FileKind::Other)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_extension_has_two_kinds_and_every_kind_survives_its_name() {
+        let mut all: Vec<&str> = KINDS.iter().flat_map(|(_, extensions)| extensions.iter().copied()).collect();
+        let count = all.len();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), count);
+        for (kind, _) in KINDS {
+            assert_eq!(FileKind::from_name(kind.name()), *kind);
+        }
+        assert_eq!((FileKind::of_extension("pdf"), FileKind::of_extension("")), (FileKind::Pdf, FileKind::Other));
+    }
+}

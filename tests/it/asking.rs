@@ -1,0 +1,163 @@
+//! What a question finds: conditions on words and files, copies, files without text, exact lines, files like a file.
+
+use vic::client::Client;
+use vic::config::Config;
+use vic::model::{AskEvent, AskRequest, GrepRequest, GrepResponse, SimilarRequest};
+
+use crate::harness::World;
+
+/// A daemon with these files indexed.
+fn world(files: &[(&str, &str)]) -> World {
+    let world = World::new().with("VIC_WATCH", "0").start();
+    for (path, text) in files {
+        world.write(path, text);
+    }
+    world.index();
+    world
+}
+
+/// Runs a call of the typed client against the world's daemon.
+fn call<T>(world: &World, work: impl AsyncFnOnce(Client) -> T) -> T {
+    let data = world.data();
+    let lookup = move |name: &str| (name == "VIC_DATA_DIR").then(|| data.clone().into_os_string());
+    let config = Config::from_lookup(&lookup).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async { work(Client::connect(&config).await.unwrap()).await })
+}
+
+const NOTES: &[(&str, &str)] = &[
+    ("jelly.md", "Quince jelly: boil the quinces, strain them, add sugar."),
+    ("words.md", "A jelly made of one quince and many apples."),
+    ("draft.md", "A draft about jelly and quince, not finished."),
+    ("ferry.md", "The ferry to the island leaves at nine."),
+];
+
+#[test]
+fn quotes_plus_and_minus_decide_which_files_may_answer() {
+    let world = world(NOTES);
+    assert_eq!(world.paths(&["\"quince jelly\""]), ["jelly.md"]);
+    assert_eq!(world.paths(&["jelly +island"]), ["ferry.md"]);
+    assert_eq!(world.paths(&["jelly +nowhere"]), Vec::<String>::new());
+    let mut found = world.paths(&["quince -draft -ferry"]);
+    found.sort();
+    assert_eq!(found, ["jelly.md", "words.md"]);
+    let reasoning = world.json(&["ask", "\"quince jelly\""])["hits"][0]["reasoning"].to_string();
+    assert!(reasoning.contains("holds \\\"quince jelly\\\""), "{reasoning}");
+}
+
+#[test]
+fn a_narrow_filter_returns_every_file_it_leaves_though_one_is_long() {
+    let world = World::new().with("VIC_WATCH", "0").start();
+    let chapter = |number: usize| format!("## Chapter {number}\n\nThe harbour, the quay and ship number {number}.\n\n");
+    world.write("wanted/book.md", (0..2_000).map(chapter).collect::<String>());
+    for number in 0..4 {
+        world.write(&format!("wanted/note{number}.md"), format!("Recipe {number}: flour, butter and eggs."));
+    }
+    for number in 0..30 {
+        world.write(&format!("other/ship{number}.md"), format!("Ship number {number} lies at the quay."));
+    }
+    world.index();
+    let mut found = world.paths(&["ships at the quay path:wanted"]);
+    assert_eq!(found.first().map(String::as_str), Some("wanted/book.md"));
+    found.sort();
+    assert_eq!(found.len(), 5, "{found:?}");
+}
+
+#[test]
+fn copies_leave_room_for_others_and_are_named() {
+    let text =
+        "The lighthouse keeper writes the log every evening at eight and sends it to the harbour office by post.";
+    let mut files: Vec<(String, String)> =
+        (0..12).map(|number| (format!("copies/log{number}.md"), text.to_string())).collect();
+    files.push(("report.md".into(), "A report on the lighthouse: its log is complete.".into()));
+    let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
+    let world = world(&files);
+    let answer = world.json(&["ask", "who writes the log every evening for the harbour office", "--limit", "3"]);
+    let paths: Vec<&str> = answer["hits"].as_array().unwrap().iter().map(|it| it["path"].as_str().unwrap()).collect();
+    assert!(paths[0].starts_with("copies/") && paths[1] == "report.md", "{paths:?}");
+    assert_eq!(answer["hits"][0]["metadata"]["copies"].as_array().unwrap().len(), 11);
+}
+
+#[test]
+fn files_without_text_that_meet_the_filter_come_last_and_say_so() {
+    let world =
+        world(&[("a/plan.md", "The plan of the garden."), ("a/garden.bin", "\0\u{1}\u{2}\0"), ("b/x.md", "garden")]);
+    let answer = world.json(&["ask", "garden path:a"]);
+    let hits = answer["hits"].as_array().unwrap();
+    assert_eq!((hits[0]["path"].as_str(), hits[1]["path"].as_str()), (Some("a/plan.md"), Some("a/garden.bin")));
+    assert_eq!((hits[1]["tier"].as_str(), hits.len()), (Some("L0"), 2));
+}
+
+#[test]
+fn a_question_about_the_files_as_such_lists_and_counts_them() {
+    let world = world(NOTES);
+    let answer = world.json(&["ask", "ext:md", "--limit", "3"]);
+    assert_eq!(answer["answer_summary"], "4 files match; the newest 3 are listed.");
+    assert_eq!(answer["stats"]["hits_by_tier"]["L0"], 3);
+    assert_eq!(answer["query_plan"]["intent"], "list");
+}
+
+#[test]
+fn what_the_files_do_not_answer_is_said() {
+    let world = world(NOTES);
+    let nothing = "Nothing in the indexed files answers this";
+    for question in ["chromodynamics of unladen swallows", "jelly +nowhere"] {
+        let summary = world.json(&["ask", question])["answer_summary"].to_string();
+        assert!(summary.contains(nothing), "{question}: {summary}");
+    }
+    let summary = world.json(&["ask", "when does the ferry leave"])["answer_summary"].to_string();
+    assert!(summary.contains("leaves at nine") && summary.contains("ferry.md"), "{summary}");
+}
+
+#[test]
+fn a_citation_of_a_file_that_changed_is_dropped_and_said() {
+    let world = world(NOTES);
+    world.write("ferry.md", "The ferry to the island does not run any more.");
+    let answer = world.json(&["ask", "when does the ferry leave"]);
+    assert!(!answer["answer_summary"].to_string().contains("nine"), "{answer:#}");
+    assert!(answer["warnings"].to_string().contains("citations were left out"), "{answer:#}");
+}
+
+#[test]
+fn grep_gives_whole_lines_with_their_numbers() {
+    let world = world(&[("log.txt", "first line\nthe Quince is ripe\nlast"), ("page.html", "<p>a quince</p>")]);
+    let grep = |pattern: &str, ignore_case: bool| -> GrepResponse {
+        let request = GrepRequest { pattern: pattern.into(), ignore_case, ..GrepRequest::default() };
+        call(&world, async |client| client.grep(request).await.unwrap())
+    };
+    let response = grep("quince is r[a-z]+", true);
+    let hit = &response.matches[0];
+    assert_eq!(
+        (hit.path.as_str(), hit.anchor.line_start, hit.line.as_str()),
+        ("log.txt", Some(2), "the Quince is ripe")
+    );
+    assert_eq!(&hit.line[hit.start as usize..hit.end as usize], "Quince is ripe");
+    assert_eq!(grep("quince", false).matches.len(), 1);
+    assert_eq!(grep("quince", true).matches.len(), 2);
+    assert_eq!((response.files_searched, response.truncated), (2, false));
+}
+
+#[test]
+fn files_like_a_file_are_those_about_the_same() {
+    let world = world(NOTES);
+    let path = world.files().join("jelly.md").display().to_string();
+    let request = SimilarRequest { path, limit: Some(2), ..SimilarRequest::default() };
+    let response = call(&world, async |client| client.similar(request).await.unwrap());
+    let paths: Vec<&str> = response.hits.iter().map(|it| it.path.as_str()).collect();
+    assert!(!paths.contains(&"jelly.md") && !paths.contains(&"ferry.md") && paths.len() == 2, "{paths:?}");
+}
+
+#[test]
+fn a_streamed_answer_ends_with_the_whole() {
+    use futures::StreamExt;
+    let world = world(NOTES);
+    let request = AskRequest { query: "when does the ferry leave".into(), ..AskRequest::default() };
+    let events: Vec<AskEvent> = call(&world, async |client| {
+        client.ask_stream(request).await.unwrap().map(Result::unwrap).collect::<Vec<_>>().await
+    });
+    assert!(matches!(events.first(), Some(AskEvent::Plan(_))) && matches!(events.get(1), Some(AskEvent::Hits(_))));
+    let text: String =
+        events.iter().filter_map(|it| if let AskEvent::Text(text) = it { Some(text.as_str()) } else { None }).collect();
+    let Some(AskEvent::Done(answer)) = events.last() else { panic!("{events:?}") };
+    assert_eq!(answer.answer_summary.as_deref(), Some(text.as_str()));
+}

@@ -1,0 +1,171 @@
+//! System calls of a program and everything that it starts, as `strace` writes them, and what of them would break the
+//! promise that nothing is written elsewhere and nothing is sent away.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Calls that are written down: all of the network, and all that make, change or remove files by name.
+const CALLS: &str = "trace=%network,open,openat,openat2,creat,mkdir,mkdirat,mknod,mknodat,rename,renameat,renameat2,\
+    link,linkat,symlink,symlinkat,unlink,unlinkat,rmdir,truncate";
+
+/// The resolver reads it before it asks a name server.
+const RESOLVER: &str = "/etc/resolv.conf";
+
+/// What traced programs may touch.
+pub(crate) struct Allowed {
+    /// Folders that may be written to.
+    pub(crate) folders: Vec<PathBuf>,
+}
+
+/// Traces of one run, a file for each thread.
+pub(crate) struct Trace {
+    prefix: PathBuf,
+}
+
+impl Trace {
+    /// Prepares traces in `folder`, which must be empty.
+    pub(crate) fn new(folder: &Path) -> Trace {
+        Trace { prefix: folder.join("calls") }
+    }
+
+    /// Says whether programs can be traced here.
+    pub(crate) fn is_possible() -> bool {
+        let tried = Command::new("strace").args(["-D", "-f", "-o", "/dev/null", "true"]).stderr(Stdio::null()).status();
+        tried.is_ok_and(|it| it.success())
+    }
+
+    /// What to put before a program so that it is traced: in a network of its own, with nothing but loopback, where the
+    /// system allows that.
+    pub(crate) fn launcher(&self) -> Vec<String> {
+        let prefix = self.prefix.display().to_string();
+        // The tracer steps aside: the traced program stays the child that was started.
+        let strace = ["strace", "-D", "-ff", "-q", "-y", "--seccomp-bpf", "-e", CALLS, "-o", &prefix];
+        let alone = ["unshare", "-rn", "sh", "-c", "ip link set lo up && exec \"$@\"", "sh"];
+        let can_be_alone = Command::new(alone[0]).args(&alone[1..]).arg("true").stderr(Stdio::null()).status();
+        let alone = if can_be_alone.is_ok_and(|it| it.success()) { &alone[..] } else { &[] };
+        alone.iter().chain(&strace).map(|it| (*it).to_owned()).collect()
+    }
+
+    /// Every line written so far.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        let folder = self.prefix.parent().unwrap();
+        let files = std::fs::read_dir(folder).unwrap().map(|it| it.unwrap().path());
+        let texts = files.map(|it| String::from_utf8_lossy(&std::fs::read(it).unwrap()).into_owned());
+        texts.flat_map(|it| it.lines().map(String::from).collect::<Vec<_>>()).collect()
+    }
+
+    /// Waits until every traced program has ended, and gives every line.
+    pub(crate) fn finished(&self) -> Vec<String> {
+        let begun = Instant::now();
+        let folder = self.prefix.parent().unwrap();
+        let is_end = |line: &str| line.starts_with("+++ exited") || line.starts_with("+++ killed");
+        let is_open = |path: PathBuf| !String::from_utf8_lossy(&std::fs::read(path).unwrap()).lines().any(is_end);
+        while std::fs::read_dir(folder).unwrap().any(|it| is_open(it.unwrap().path())) {
+            assert!(begun.elapsed() < Duration::from_secs(30), "a traced program does not end");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        self.lines()
+    }
+}
+
+/// Returns those lines that must not be.
+pub(crate) fn violations(lines: &[String], allowed: &Allowed) -> Vec<String> {
+    lines.iter().filter(|line| is_violation(line, allowed)).cloned().collect()
+}
+
+fn is_violation(line: &str, allowed: &Allowed) -> bool {
+    let Some((call, arguments)) = line.split_once('(') else { return false };
+    match call {
+        "open" | "openat" | "openat2" => {
+            let writes = ["O_WRONLY", "O_RDWR", "O_CREAT", "O_TRUNC", "O_APPEND", "O_TMPFILE"];
+            let path = paths(arguments).pop().unwrap_or_default();
+            // Between the path and the result; a path may be called anything.
+            let flags = arguments.rsplit_once('"').map_or(arguments, |(_, it)| it);
+            let flags = flags.split(") = ").next().unwrap_or_default();
+            path == Path::new(RESOLVER) || (writes.iter().any(|it| flags.contains(it)) && !allowed.has(&path))
+        }
+        "creat" | "mkdir" | "mkdirat" | "mknod" | "mknodat" | "unlink" | "unlinkat" | "rmdir" | "truncate"
+        | "rename" | "renameat" | "renameat2" => !paths(arguments).iter().all(|it| allowed.has(it)),
+        // Where a link leads to is not touched by making it.
+        "link" | "linkat" | "symlink" | "symlinkat" => !paths(arguments).last().is_some_and(|it| allowed.has(it)),
+        "socket" => !["AF_UNIX", "AF_INET", "AF_INET6"].contains(&arguments.split(',').next().unwrap_or_default()),
+        _ => arguments.split("sa_family=").skip(1).any(|address| !is_local(address)),
+    }
+}
+
+impl Allowed {
+    fn has(&self, path: &Path) -> bool {
+        path == Path::new("/dev/null") || self.folders.iter().any(|it| path.starts_with(it))
+    }
+}
+
+/// Paths among the arguments of a call; a relative one is joined to the folder that its descriptor stands for.
+fn paths(arguments: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut parts = arguments.split('"');
+    while let (Some(before), Some(path)) = (parts.next(), parts.next()) {
+        let folder = before.rsplit_once('>').and_then(|(it, _)| it.rsplit_once('<')).map_or("", |(_, folder)| folder);
+        let joined = Path::new(folder).join(path);
+        // A path that goes up again may lie anywhere: it is kept as it is, and no folder has it.
+        let goes_up = joined.components().any(|it| it == std::path::Component::ParentDir);
+        found.push(if goes_up { PathBuf::from("/..") } else { joined });
+    }
+    found
+}
+
+/// Says whether an address, as it follows `sa_family=`, is on this machine; port 53 is a name server wherever it is.
+fn is_local(address: &str) -> bool {
+    let within = |begin: &str| address.split_once(begin).and_then(|(_, rest)| rest.split('"').next());
+    let asks_for_names = address.contains("port=htons(53)");
+    let ip = match address.split([',', '}']).next() {
+        Some("AF_UNIX") => return !address.contains("nscd"),
+        Some("AF_UNSPEC") => return true,
+        Some("AF_INET") => within("inet_addr(\""),
+        Some("AF_INET6") => within("inet_pton(AF_INET6, \""),
+        _ => None,
+    };
+    let ip: Option<std::net::IpAddr> = ip.and_then(|it| it.parse().ok());
+    ip.is_some_and(|it| it.to_canonical().is_loopback()) && !asks_for_names
+}
+
+#[test]
+fn a_trace_is_read_for_what_is_written_and_where_sockets_lead() {
+    let allowed = Allowed { folders: vec!["/own".into()] };
+    let check = |line: &str| is_violation(line, &allowed);
+    for fine in [
+        r#"openat(AT_FDCWD</x>, "/etc/passwd", O_RDONLY|O_CLOEXEC) = 3</etc/passwd>"#,
+        r#"openat(AT_FDCWD</x>, "/own/O_WRONLY", O_RDWR|O_CREAT, 0600) = 3</own/O_WRONLY>"#,
+        r#"openat(7</own/index>, "a b", O_WRONLY|O_CREAT|O_EXCL, 0600) = 3</own/index/a b>"#,
+        r#"openat(AT_FDCWD</x>, "/dev/null", O_RDWR) = 3</dev/null>"#,
+        r#"openat(AT_FDCWD</x>, "O_WRONLY", O_RDONLY) = 3</x/O_WRONLY>"#,
+        r#"rename("/own/a", "/own/b") = 0"#,
+        r#"symlinkat("/elsewhere", 7</own>, "link") = 0"#,
+        r#"socket(AF_INET, SOCK_STREAM|SOCK_CLOEXEC, IPPROTO_IP) = 9<socket:[1]>"#,
+        r#"bind(9<socket:[1]>, {sa_family=AF_INET, sin_port=htons(0), sin_addr=inet_addr("127.0.0.1")}, 16) = 0"#,
+        r#"connect(9<socket:[1]>, {sa_family=AF_UNIX, sun_path="/own/vicd.sock"}, 20) = 0"#,
+        r#"connect(9, {sa_family=AF_INET6, sin6_port=htons(80), inet_pton(AF_INET6, "::1", &sin6_addr)}, 28) = 0"#,
+        "+++ exited with 0 +++",
+    ] {
+        assert!(!check(fine), "{fine}");
+    }
+    for wrong in [
+        r#"openat(AT_FDCWD</x>, "/etc/resolv.conf", O_RDONLY|O_CLOEXEC) = 3</etc/resolv.conf>"#,
+        r#"openat(AT_FDCWD</x>, "rel", O_WRONLY|O_CREAT|O_TRUNC, 0666) = 4</x/rel>"#,
+        r#"openat(AT_FDCWD</x>, "/own/../etc/cron.d/x", O_WRONLY|O_CREAT, 0666) = -1 EACCES (Permission denied)"#,
+        r#"openat(AT_FDCWD</x>, "/tmp", O_RDWR|O_TMPFILE, 0600) = 4</tmp>"#,
+        r#"mkdir("/home/me/.cache", 0777) = 0"#,
+        r#"rename("/own/a", "/tmp/a") = 0"#,
+        r#"rename("/tmp/a", "/own/a") = 0"#,
+        r#"unlinkat(5</tmp>, "a", 0) = 0"#,
+        r#"symlink("/own/a", "/tmp/a") = 0"#,
+        r#"socket(AF_NETLINK, SOCK_RAW|SOCK_CLOEXEC, NETLINK_ROUTE) = 5<socket:[2]>"#,
+        r#"bind(9<socket:[1]>, {sa_family=AF_INET, sin_port=htons(0), sin_addr=inet_addr("0.0.0.0")}, 16) = 0"#,
+        r#"connect(3, {sa_family=AF_INET, sin_port=htons(9), sin_addr=inet_addr("192.0.2.1")}, 16) = -1 ENETUNREACH"#,
+        r#"sendto(3, "x", 1, 0, {sa_family=AF_INET, sin_port=htons(53), sin_addr=inet_addr("127.0.0.1")}, 16) = 1"#,
+        r#"connect(4, {sa_family=AF_INET6, sin6_port=htons(9), inet_pton(AF_INET6, "2001:db8::1", &sin6_addr)}, 28) = 0"#,
+        r#"connect(5, {sa_family=AF_UNIX, sun_path="/var/run/nscd/socket"}, 110) = -1 ENOENT"#,
+    ] {
+        assert!(check(wrong), "{wrong}");
+    }
+}
