@@ -26,6 +26,10 @@ static LINE: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"_{5,}|\.{12,}").exp
 
 /// First line of a block, so that a question for who signed finds it whatever words it uses itself.
 const TITLE: &str = "Signatures (signed by)";
+/// Words for a signature anywhere in a line that is to be filled in.
+static SIGN_HERE: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"(?i)\b(signature|signed|unterschrift)\b").expect("a constant"));
+
 /// A longer line is a clause that speaks of signatures.
 const SHORT: usize = 70;
 /// A gap of more lines ends the block: room for ink is some three lines high.
@@ -74,13 +78,14 @@ fn block_end(page: &Page, rows: &[Row], begin: usize, taken: &[bool]) -> usize {
         }
         end += 1;
     }
+    let named = rows[begin..end].iter().filter(|row| has(row, &PARTS)).count();
     let parts = rows[begin..end].iter().filter(|row| has(row, &PARTS) || has(row, &LINE)).count();
     // A lone `Signature` in a table of contents, or `Name ____` on a form, is no signature block.
     let enough = match (begins, is_line) {
         (true, _) => parts >= 2 || (parts >= 1 && end - begin >= 3),
         // Names below a line to sign on need no label.
         (false, true) => end - begin >= 2,
-        (false, false) => parts > PARTS_ALONE,
+        (false, false) => named >= PARTS_ALONE || (has(first, &LINE) && has(first, &SIGN_HERE)),
     };
     if enough { end } else { begin }
 }
@@ -133,7 +138,8 @@ fn head_and_body(page: &Page, pieces: &[usize]) -> (Vec<usize>, Vec<usize>) {
 }
 
 fn is_signer(page: &Page, pieces: &[usize]) -> bool {
-    pieces.iter().any(|it| PARTS.is_match(&page.pieces[*it].text) || BEGINS.is_match(&page.pieces[*it].text))
+    let marks = [&*PARTS, &*BEGINS, &*LINE];
+    pieces.iter().any(|it| marks.iter().any(|mark| mark.is_match(&page.pieces[*it].text)))
 }
 
 /// The words of a block, row by row.
@@ -142,7 +148,10 @@ fn block(page: &Page, pieces: Vec<usize>) -> Find {
     let mut lines = vec![TITLE.to_string()];
     for row in rows_of(&copies) {
         let words: Vec<&str> = row.pieces.iter().map(|it| copies[*it].text.as_str()).collect();
-        lines.push(words.join(" "));
+        // The line itself says nothing.
+        if words.iter().any(|it| it.contains(char::is_alphanumeric)) {
+            lines.push(words.join(" "));
+        }
     }
     Find { kind: BlockKind::Metadata, text: lines.join("\n"), area: around(&copies), pieces }
 }
