@@ -16,4 +16,5 @@ mod layers;
 mod privacy;
 mod robustness;
 mod sample;
+mod skills;
 mod trace;
