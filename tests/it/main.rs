@@ -7,6 +7,7 @@
 )]
 
 mod asking;
+mod audit;
 mod contract;
 mod daemon;
 mod freshness;
