@@ -53,6 +53,23 @@ impl ErrorCode {
         ErrorCode::Internal,
     ];
 
+    /// Returns the snake_case name, as HTTP and MCP tell it.
+    pub fn name(self) -> &'static str {
+        match self {
+            ErrorCode::InvalidArgument => "invalid_argument",
+            ErrorCode::NotFound => "not_found",
+            ErrorCode::Locked => "locked",
+            ErrorCode::FailedPrecondition => "failed_precondition",
+            ErrorCode::PermissionDenied => "permission_denied",
+            ErrorCode::ResourceExhausted => "resource_exhausted",
+            ErrorCode::Unavailable => "unavailable",
+            ErrorCode::Cancelled => "cancelled",
+            ErrorCode::DeadlineExceeded => "deadline_exceeded",
+            ErrorCode::DataLoss => "data_loss",
+            ErrorCode::Internal => "internal",
+        }
+    }
+
     /// Returns the gRPC status code.
     pub fn grpc_code(self) -> tonic::Code {
         match self {
@@ -118,12 +135,14 @@ pub struct Error {
     pub message: String,
     /// What the user can do about it, e.g. a command to type.
     pub hint: Option<String>,
+    /// The field of the request that is wrong, e.g. `filters.min_size`.
+    pub field: Option<String>,
 }
 
 impl Error {
     /// Makes an error without a hint.
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Error {
-        Error { code, message: message.into(), hint: None }
+        Error { code, message: message.into(), hint: None, field: None }
     }
 
     /// Makes an [`ErrorCode::InvalidArgument`].
@@ -145,6 +164,13 @@ impl Error {
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Error {
         self.hint = Some(hint.into());
+        self
+    }
+
+    /// Names the field of the request that is wrong.
+    #[must_use]
+    pub fn field(mut self, field: impl Into<String>) -> Error {
+        self.field = Some(field.into());
         self
     }
 
@@ -193,6 +219,13 @@ mod tests {
         for code in ErrorCode::ALL {
             assert_eq!(ErrorCode::from_grpc(code.grpc_code()), code);
         }
+    }
+
+    #[test]
+    fn names_are_distinct_and_snake_case() {
+        let names: std::collections::BTreeSet<&str> = ErrorCode::ALL.iter().map(|it| it.name()).collect();
+        assert_eq!(names.len(), ErrorCode::ALL.len());
+        assert!(names.iter().all(|name| name.chars().all(|it| it == '_' || it.is_ascii_lowercase())));
     }
 
     #[test]

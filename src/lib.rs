@@ -32,7 +32,7 @@
 //! - [`librarian`]: question to [`model::QueryPlan`].
 //! - [`skills`]: deep reading of single files: text in pictures.
 //! - [`ask`]: plan to [`model::AskResponse`].
-//! - [`serve`]: gRPC over the services above.
+//! - [`serve`]: gRPC, HTTP and MCP over the services above.
 //! - [`daemon`]: configuration to a running process.
 //! - [`client`], [`cli`]: the typed gRPC client and the command line.
 //!

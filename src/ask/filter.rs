@@ -13,19 +13,24 @@ use crate::model::{FileFilter, L0Filters};
 /// A date, glob or range cannot be understood; the message names it.
 pub fn resolve(filters: &L0Filters, under: Option<&Path>) -> Result<FileFilter> {
     if let Some(glob) = &filters.path_glob {
-        globset::Glob::new(glob).map_err(|error| Error::invalid(format!("bad glob `{glob}`: {error}")))?;
+        globset::Glob::new(glob)
+            .map_err(|error| Error::invalid(format!("bad glob `{glob}`: {error}")).field("filters.path_glob"))?;
     }
     if let (Some(least), Some(most)) = (filters.min_size, filters.max_size)
         && least > most
     {
-        return Err(Error::invalid(format!("min_size {least} is larger than max_size {most}")));
+        return Err(
+            Error::invalid(format!("min_size {least} is larger than max_size {most}")).field("filters.min_size")
+        );
     }
-    let modified_after_ns = filters.modified_after.as_deref().map(nanoseconds).transpose()?;
-    let modified_before_ns = filters.modified_before.as_deref().map(nanoseconds).transpose()?;
+    let modified_after_ns =
+        filters.modified_after.as_deref().map(|it| nanoseconds("modified_after", it)).transpose()?;
+    let modified_before_ns =
+        filters.modified_before.as_deref().map(|it| nanoseconds("modified_before", it)).transpose()?;
     if let (Some(after), Some(before)) = (modified_after_ns, modified_before_ns)
         && after >= before
     {
-        return Err(Error::invalid("modified_after is not before modified_before"));
+        return Err(Error::invalid("modified_after is not before modified_before").field("filters.modified_after"));
     }
     Ok(FileFilter {
         under: under.map(PathBuf::from),
@@ -41,7 +46,7 @@ pub fn resolve(filters: &L0Filters, under: Option<&Path>) -> Result<FileFilter> 
 }
 
 /// Reads an RFC 3339 date-time, or a date (midnight UTC), as nanoseconds since the epoch.
-fn nanoseconds(text: &str) -> Result<i64> {
+fn nanoseconds(name: &str, text: &str) -> Result<i64> {
     let moment = DateTime::parse_from_rfc3339(text)
         .map(|it| it.with_timezone(&Utc))
         .or_else(|_| NaiveDateTime::parse_from_str(text, "%Y-%m-%dT%H:%M:%S").map(|it| Utc.from_utc_datetime(&it)))
@@ -50,7 +55,9 @@ fn nanoseconds(text: &str) -> Result<i64> {
                 .map(|it| Utc.from_utc_datetime(&it.and_time(chrono::NaiveTime::MIN)))
         });
     moment.ok().and_then(|it| it.timestamp_nanos_opt()).ok_or_else(|| {
-        Error::invalid(format!("cannot understand the date `{text}`")).hint("write 2026-03-31 or 2026-03-31T12:00:00Z")
+        Error::invalid(format!("cannot understand the date `{text}` of {name}"))
+            .field(format!("filters.{name}"))
+            .hint("write 2026-03-31 or 2026-03-31T12:00:00Z")
     })
 }
 

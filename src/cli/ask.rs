@@ -63,9 +63,14 @@ pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> R
     };
     let response = Client::connect_or_start(config).await?.ask(request).await?;
     let format = args.format.unwrap_or(if printer.terminal { Format::Human } else { Format::Json });
+    print(&response, format, printer)
+}
+
+/// Prints an answer.
+pub(crate) fn print(response: &AskResponse, format: Format, printer: &mut Printer) -> Result<()> {
     match format {
-        Format::Json => printer.json(&response),
-        Format::Human => printer.raw(&human(&response, printer.styled)),
+        Format::Json => printer.json(response),
+        Format::Human => printer.raw(&human(response, printer.styled)),
     }
 }
 

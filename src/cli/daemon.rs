@@ -49,13 +49,12 @@ pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> R
         }
         Command::Stop => stop(config, printer).await,
         Command::Status { output } => {
-            let mut status = Client::connect(config).await?.status().await?;
+            let status = Client::connect(config).await?.status().await?;
             if let Some(warning) = client::version_warning(&status) {
                 note(&format!("warning: {warning}"));
             }
-            status.roots = status::printable(status.roots);
             match output.format {
-                Format::Json => printer.json(&status),
+                Format::Json => printer.json(&status.printable()),
                 Format::Human => printer.line(&status::daemon_line(&status)),
             }
         }

@@ -2,9 +2,8 @@
 
 use std::path::PathBuf;
 
-use chrono::{DateTime, Local, SecondsFormat, Utc};
+use chrono::{DateTime, Local, Utc};
 use clap::ValueEnum;
-use serde::Serialize;
 
 use crate::cli::filter::FilterArgs;
 use crate::cli::output::{Format, FormatArgs, Printer, note};
@@ -12,7 +11,7 @@ use crate::cli::{text, values};
 use crate::client::Client;
 use crate::config::Config;
 use crate::error::Result;
-use crate::model::{FileFilter, FileKind, FileRecord, FileState};
+use crate::model::{FileEntry, FileFilter, FilePage, FileRecord, FileState};
 
 /// Files asked for at once: small enough to show the first at once, large enough that a million takes a thousand calls.
 const PAGE: u64 = 1_000;
@@ -61,38 +60,13 @@ impl From<State> for FileState {
     }
 }
 
-/// One file as JSON.
-#[derive(Debug, Serialize)]
-struct Row {
-    path: String,
-    root: String,
-    size: u64,
-    modified: String,
-    owner: String,
-    extension: String,
-    kind: FileKind,
-    media_type: String,
-    state: FileState,
-    reason: Option<&'static str>,
-    detail: String,
-    chunks: u32,
-    hash: Option<String>,
-}
-
-/// The list as JSON.
-#[derive(Debug, Serialize)]
-struct Rows {
-    total: u64,
-    files: Vec<Row>,
-}
-
 /// Lists.
 pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
     let under = args.root.as_deref().map(values::absolute).transpose()?.map(PathBuf::from);
     let filter =
         FileFilter { under, name_words: args.words, state: args.state.map(Into::into), ..args.filter.file_filter()? };
     let client = Client::connect_or_start(config).await?;
-    let mut rows = Rows { total: 0, files: Vec::new() };
+    let mut rows = FilePage::default();
     let mut shown = 0;
     while shown < args.limit && !printer.closed() {
         let page = PAGE.min(args.limit - shown);
@@ -103,7 +77,7 @@ pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> R
             break;
         }
         match args.output.format {
-            Format::Json => rows.files.extend(files.iter().map(row)),
+            Format::Json => rows.files.extend(files.iter().map(FileEntry::from)),
             Format::Human => files.iter().try_for_each(|file| printer.line(&human(file)))?,
         }
         if shown >= total {
@@ -141,24 +115,6 @@ fn human(file: &FileRecord) -> String {
     line
 }
 
-fn row(file: &FileRecord) -> Row {
-    Row {
-        path: file.absolute().to_string_lossy().into_owned(),
-        root: file.root.to_string_lossy().into_owned(),
-        size: file.found.size,
-        modified: modified(file).to_rfc3339_opts(SecondsFormat::AutoSi, true),
-        owner: file.owner.clone(),
-        extension: file.extension.clone(),
-        kind: file.kind,
-        media_type: file.media_type.clone(),
-        state: file.state,
-        reason: file.reason.map(|it| it.name()),
-        detail: file.detail.clone(),
-        chunks: file.chunks,
-        hash: file.hash.map(|it| it.to_string()),
-    }
-}
-
 fn state(state: FileState) -> &'static str {
     match state {
         FileState::Pending => "pending",
@@ -186,7 +142,7 @@ mod tests {
 
     #[test]
     fn json_has_every_fact() {
-        let json = serde_json::to_value(row(&fake::file())).unwrap();
+        let json = serde_json::to_value(FileEntry::from(&fake::file())).unwrap();
         assert_eq!(json["path"], "/w/a\u{1b}[31m.pdf");
         assert_eq!(json["modified"], "2023-11-14T22:13:20Z");
         assert_eq!((&json["state"], &json["reason"]), (&"failed".into(), &"damaged".into()));

@@ -12,18 +12,25 @@ use crate::config::Config;
 use crate::error::{Error, Result};
 
 mod ask;
+mod audit;
 mod bench;
+mod bridge;
+mod config;
 mod daemon;
 mod demo;
 mod files;
 mod filter;
+mod grep;
 mod index;
 mod jobs;
+mod mcp;
 mod models;
 mod output;
 mod progress;
 mod read;
 mod roots;
+mod schema;
+mod similar;
 mod status;
 mod synthetic_plans;
 mod text;
@@ -43,6 +50,10 @@ struct Cli {
 enum Command {
     /// Answers a question about the files
     Ask(ask::Args),
+    /// Finds files like a file
+    Similar(similar::Args),
+    /// Finds lines of the indexed text by a regular expression
+    Grep(grep::Args),
     /// Indexes folders or files, and watches them from then on
     Index(index::Args),
     /// Lists files by name, date, size, owner and state
@@ -59,6 +70,16 @@ enum Command {
     Models(models::Args),
     /// Starts, stops and inspects the daemon
     Daemon(daemon::Args),
+    /// Shows where HTTP is served, and starts the daemon if none runs
+    Bridge(bridge::Args),
+    /// Serves the Model Context Protocol over standard input and output
+    Mcp(mcp::Args),
+    /// Lists what was sent to other machines, or refused
+    Audit(audit::Args),
+    /// Shows the settings
+    Config(config::Args),
+    /// Prints the JSON Schema of a published type
+    Schema(schema::Args),
     /// Shows a sample warehouse: indexes it and asks a few questions through every tier
     Demo(demo::Args),
     /// Measures parts of vic on this machine
@@ -89,10 +110,15 @@ pub fn main() -> ExitCode {
 }
 
 fn run(command: Command, printer: &mut Printer) -> Result<()> {
-    if let Command::Completions { shell } = command {
-        let mut script = Vec::new();
-        clap_complete::generate(shell, &mut Cli::command(), "vic", &mut script);
-        return printer.raw(&String::from_utf8_lossy(&script));
+    match &command {
+        Command::Completions { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(*shell, &mut Cli::command(), "vic", &mut script);
+            return printer.raw(&String::from_utf8_lossy(&script));
+        }
+        Command::Config(args) => return config::run(args, printer),
+        Command::Schema(args) => return schema::run(args, printer),
+        _ => (),
     }
     let config = Config::load()?;
     // One thread is enough to wait for the daemon, and starts faster than many.
@@ -100,6 +126,8 @@ fn run(command: Command, printer: &mut Printer) -> Result<()> {
     runtime.block_on(async {
         match command {
             Command::Ask(args) => ask::run(args, &config, printer).await,
+            Command::Similar(args) => similar::run(args, &config, printer).await,
+            Command::Grep(args) => grep::run(args, &config, printer).await,
             Command::Index(args) => index::run(args, &config, printer).await,
             Command::Files(args) => files::run(args, &config, printer).await,
             Command::Read(args) => read::run(args, &config, printer).await,
@@ -110,8 +138,12 @@ fn run(command: Command, printer: &mut Printer) -> Result<()> {
             Command::Daemon(args) => daemon::run(args, &config, printer).await,
             Command::Demo(args) => demo::run(args, &config, printer).await,
             Command::Bench(args) => bench::run(args, &config, printer).await,
+            Command::Bridge(args) => bridge::run(args, &config, printer).await,
+            Command::Mcp(args) => mcp::run(args, &config).await,
+            Command::Audit(args) => audit::run(args, &config, printer).await,
             Command::SyntheticPlans(args) => synthetic_plans::run(args, &config, printer),
-            Command::Completions { .. } => Ok(()),
+            // Done above, without a configuration.
+            Command::Config(_) | Command::Schema(_) | Command::Completions { .. } => Ok(()),
         }
     })
 }

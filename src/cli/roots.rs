@@ -7,6 +7,7 @@ use crate::cli::{status, values};
 use crate::client::Client;
 use crate::config::Config;
 use crate::error::Result;
+use crate::model::Root;
 
 /// Arguments of `vic roots`.
 #[derive(Debug, clap::Args)]
@@ -45,7 +46,7 @@ pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> R
         Command::List { output } => {
             let roots = client.roots().await?;
             match output.format {
-                Format::Json => printer.json(&status::printable(roots)),
+                Format::Json => printer.json(&roots.into_iter().map(Root::printable).collect::<Vec<_>>()),
                 Format::Human if roots.is_empty() => printer.line("no roots yet; `vic index FOLDER` adds one"),
                 Format::Human => roots.iter().try_for_each(|root| printer.line(&status::root_line(root))),
             }
@@ -53,7 +54,7 @@ pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> R
         Command::Add { path, output } => {
             let root = client.add_root(&values::absolute(&path)?).await?;
             match output.format {
-                Format::Json => printer.json(&status::printable(vec![root])[0]),
+                Format::Json => printer.json(&root.printable()),
                 Format::Human => printer.line(&format!("added {}", status::root_line(&root))),
             }
         }

@@ -16,22 +16,14 @@ pub(crate) struct Args {
 
 /// Asks, and prints.
 pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
-    let mut status = Client::connect_or_start(config).await?.status().await?;
+    let status = Client::connect_or_start(config).await?.status().await?;
     if let Some(warning) = client::version_warning(&status) {
         note(&format!("warning: {warning}"));
     }
     match args.output.format {
-        Format::Json => {
-            status.roots = printable(status.roots);
-            printer.json(&status)
-        }
+        Format::Json => printer.json(&status.printable()),
         Format::Human => printer.raw(&human(&status)),
     }
-}
-
-/// Replaces what is not UTF-8 in paths, which JSON cannot hold.
-pub(crate) fn printable(roots: Vec<Root>) -> Vec<Root> {
-    roots.into_iter().map(|root| Root { path: root.path.to_string_lossy().into_owned().into(), ..root }).collect()
 }
 
 /// The status for people, made safe for a terminal.

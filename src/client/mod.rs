@@ -20,6 +20,7 @@ use crate::model::{
 use crate::serve::{MAX_RESPONSE, into_all, status, try_into_all, wire};
 
 mod start;
+mod tools;
 #[cfg(test)]
 mod tests;
 

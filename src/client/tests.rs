@@ -26,6 +26,15 @@ fn config(dir: &Path) -> Config {
     Config::from_lookup(&|name| (name == "VIC_DATA_DIR").then(|| dir.clone())).unwrap()
 }
 
+async fn server(
+    service: Arc<FakeService>,
+    listeners: Listeners,
+    config: Config,
+    shutdown: CancellationToken,
+) -> Result<()> {
+    run(service, listeners, &config, shutdown).await
+}
+
 async fn fixture_with(service: FakeService) -> Fixture {
     let dir = tempfile::tempdir().unwrap();
     let config = config(dir.path());
@@ -34,7 +43,7 @@ async fn fixture_with(service: FakeService) -> Fixture {
     let address = tcp.local_addr().unwrap();
     let service = Arc::new(service);
     let shutdown = service.shutdown.clone();
-    let server = tokio::spawn(run(service.clone(), Listeners { unix, tcp }, shutdown.clone()));
+    let server = tokio::spawn(server(service.clone(), Listeners { unix, tcp }, config.clone(), shutdown.clone()));
     let client = Client::connect(&config).await.unwrap();
     Fixture { service, client, config, tcp: address, shutdown, server, _dir: dir }
 }

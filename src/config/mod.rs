@@ -5,6 +5,7 @@
 //! `privacy_mode`. [`NAMES`] lists them all; an unknown key is refused by name.
 
 mod names;
+mod show;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -13,9 +14,16 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 pub use names::NAMES;
+pub use show::{Origin, Setting, settings, template};
 
 use crate::error::{Error, IoContext, Result};
 use crate::model::{ExtractLimits, OcrMode, PrivacyMode};
+
+/// Largest limit of requests a minute: the moments of that many are kept for each address.
+const MAX_RATE_LIMIT: u32 = 60_000;
+
+/// Largest body that can be allowed: it is held in memory.
+const MAX_BODY_BYTES: usize = 1 << 30;
 
 /// Every setting, resolved. Cheap to clone, never changes while the daemon runs.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,10 +54,36 @@ pub struct Config {
     pub workers: usize,
     /// Limits of one extraction.
     pub limits: ExtractLimits,
+    /// HTTP and keys.
+    pub bridge: BridgeConfig,
+    /// Where the vectors are kept.
+    pub vectors: VectorConfig,
     /// `VIC_SYNTHETIC_JSONL`: file that `vic synthetic-plans` writes.
     pub synthetic_jsonl: Option<PathBuf>,
     /// `VIC_OCR`: whether the watcher and the regular scans have pictures of text read.
     pub ocr: OcrMode,
+}
+
+/// Settings of the TCP port: who may use it, and how much.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BridgeConfig {
+    /// `VIC_BRIDGE_API_KEY`: what programs on the TCP port must show; none lets every local program pass.
+    pub api_key: Option<String>,
+    /// `VIC_BRIDGE_RATE_LIMIT_PER_MIN`: requests to `/v1/*` of one address in any 60 seconds; 0 is no limit.
+    pub rate_limit_per_min: u32,
+    /// `VIC_BRIDGE_MAX_BODY_BYTES`: largest body of an HTTP request.
+    pub max_body_bytes: usize,
+}
+
+/// Settings of the vector store. `lance` is the only one that is built.
+#[derive(Clone, Debug, PartialEq)]
+pub struct VectorConfig {
+    /// `VIC_VECTOR_BACKEND`.
+    pub backend: String,
+    /// `VIC_MILVUS_URI`: a file or a server.
+    pub milvus_uri: String,
+    /// `VIC_MILVUS_COLLECTION`.
+    pub milvus_collection: String,
 }
 
 /// Which embedder.
@@ -61,6 +95,27 @@ pub enum EmbedBackend {
     Ollama,
     /// `POST /v1/embeddings` of an OpenAI-compatible server.
     OpenAi,
+}
+
+impl EmbedBackend {
+    const ALL: [EmbedBackend; 3] = [EmbedBackend::Onnx, EmbedBackend::Ollama, EmbedBackend::OpenAi];
+
+    fn name(self) -> &'static str {
+        match self {
+            EmbedBackend::Onnx => "onnx",
+            EmbedBackend::Ollama => "ollama",
+            EmbedBackend::OpenAi => "openai",
+        }
+    }
+
+    /// The variable that names its model, and the model when nothing is set.
+    fn model_variable(self) -> (&'static str, &'static str) {
+        match self {
+            EmbedBackend::Onnx => ("VIC_EMBED_MODEL", "all-MiniLM-L6-v2"),
+            EmbedBackend::Ollama => ("VIC_OLLAMA_EMBED_MODEL", "embeddinggemma"),
+            EmbedBackend::OpenAi => ("VIC_OPENAI_EMBED_MODEL", "text-embedding-3-small"),
+        }
+    }
 }
 
 /// Settings of the embedder.
@@ -203,6 +258,8 @@ impl Settings<'_> {
         };
         let defaults = ExtractLimits::default();
         Ok(Config {
+            bridge: self.bridge()?,
+            vectors: self.vectors(&db_path)?,
             listen: self.parse("VIC_LISTEN", SocketAddr::from(([127, 0, 0, 1], 8765)))?,
             warehouse_root: self.path("VIC_WAREHOUSE_ROOT")?,
             privacy_mode: self.privacy_mode()?,
@@ -225,21 +282,53 @@ impl Settings<'_> {
         })
     }
 
-    fn embed(&self) -> Result<EmbedConfig> {
-        let backend = match self.text("VIC_EMBED_BACKEND").as_deref() {
-            None | Some("onnx") => EmbedBackend::Onnx,
-            Some("ollama") => EmbedBackend::Ollama,
-            Some("openai") => EmbedBackend::OpenAi,
-            Some(other) => {
-                return Err(Error::invalid(format!("unknown VIC_EMBED_BACKEND `{other}`"))
-                    .hint("use `onnx`, `ollama` or `openai`"));
+    fn bridge(&self) -> Result<BridgeConfig> {
+        let api_key = self.text("VIC_BRIDGE_API_KEY");
+        if api_key.as_deref().is_some_and(|key| key.is_empty() || !key.chars().all(|it| it.is_ascii_graphic())) {
+            return Err(Error::invalid("VIC_BRIDGE_API_KEY holds something else than visible ASCII characters")
+                .hint("it has to fit into a header: letters, digits and signs, no spaces"));
+        }
+        let rate_limit_per_min = self.parse("VIC_BRIDGE_RATE_LIMIT_PER_MIN", 120)?;
+        if rate_limit_per_min > MAX_RATE_LIMIT {
+            return Err(Error::invalid(format!(
+                "VIC_BRIDGE_RATE_LIMIT_PER_MIN `{rate_limit_per_min}` is larger than {MAX_RATE_LIMIT}"
+            ))
+            .hint("use `0` for no limit"));
+        }
+        let max_body_bytes = self.parse("VIC_BRIDGE_MAX_BODY_BYTES", 2 << 20)?;
+        if !(1..=MAX_BODY_BYTES).contains(&max_body_bytes) {
+            return Err(Error::invalid(format!(
+                "VIC_BRIDGE_MAX_BODY_BYTES `{max_body_bytes}` is not between 1 and {MAX_BODY_BYTES}"
+            )));
+        }
+        Ok(BridgeConfig { api_key, rate_limit_per_min, max_body_bytes })
+    }
+
+    fn vectors(&self, db_path: &Path) -> Result<VectorConfig> {
+        let backend = self.text("VIC_VECTOR_BACKEND").unwrap_or_else(|| "lance".into());
+        match backend.as_str() {
+            "lance" => (),
+            "milvus" => {
+                return Err(Error::invalid("VIC_VECTOR_BACKEND `milvus` is not built yet").hint("use `lance`"));
             }
-        };
-        let (variable, default) = match backend {
-            EmbedBackend::Onnx => ("VIC_EMBED_MODEL", "all-MiniLM-L6-v2"),
-            EmbedBackend::Ollama => ("VIC_OLLAMA_EMBED_MODEL", "embeddinggemma"),
-            EmbedBackend::OpenAi => ("VIC_OPENAI_EMBED_MODEL", "text-embedding-3-small"),
-        };
+            other => {
+                return Err(Error::invalid(format!("unknown VIC_VECTOR_BACKEND `{other}`")).hint("use `lance`"));
+            }
+        }
+        let file = || db_path.join("milvus_lite.db").to_string_lossy().into_owned();
+        Ok(VectorConfig {
+            backend,
+            milvus_uri: self.text("VIC_MILVUS_URI").unwrap_or_else(file),
+            milvus_collection: self.text("VIC_MILVUS_COLLECTION").unwrap_or_else(|| "vic_chunks".into()),
+        })
+    }
+
+    fn embed(&self) -> Result<EmbedConfig> {
+        let typed = self.text("VIC_EMBED_BACKEND").unwrap_or_else(|| EmbedBackend::Onnx.name().into());
+        let backend = EmbedBackend::ALL.into_iter().find(|it| it.name() == typed).ok_or_else(|| {
+            Error::invalid(format!("unknown VIC_EMBED_BACKEND `{typed}`")).hint("use `onnx`, `ollama` or `openai`")
+        })?;
+        let (variable, default) = backend.model_variable();
         let model = self.text(variable).or_else(|| self.text("VIC_EMBED_MODEL"));
         let precision = self.text("VIC_EMBED_PRECISION").unwrap_or_else(|| "int8".into());
         if !matches!(precision.as_str(), "int8" | "fp32") {
@@ -444,10 +533,103 @@ mod tests {
             ("VIC_WATCH", "maybe"),
             ("VIC_OCR", "often"),
             ("VIC_WORKERS", "-1"),
+            ("VIC_BRIDGE_RATE_LIMIT_PER_MIN", "60001"),
+            ("VIC_BRIDGE_RATE_LIMIT_PER_MIN", "many"),
+            ("VIC_BRIDGE_MAX_BODY_BYTES", "0"),
+            ("VIC_VECTOR_BACKEND", "abacus"),
+            ("VIC_VECTOR_BACKEND", "milvus"),
         ] {
             let error = check(&[("VIC_DATA_DIR", "/d"), (name, value)]).unwrap_err();
             assert!(error.message.contains(name) && error.message.contains(value), "{error}");
         }
+    }
+
+    #[test]
+    fn vic_bridge_rate_limit_per_min_is_120_by_default() {
+        assert_eq!(check(&[]).unwrap().bridge.rate_limit_per_min, 120);
+        assert_eq!(check(&[("VIC_BRIDGE_RATE_LIMIT_PER_MIN", "0")]).unwrap().bridge.rate_limit_per_min, 0);
+    }
+
+    #[test]
+    fn vic_bridge_max_body_bytes_is_2_mib_by_default() {
+        assert_eq!(check(&[]).unwrap().bridge.max_body_bytes, 2_097_152);
+    }
+
+    #[test]
+    fn vic_bridge_api_key_is_none_by_default_and_must_fit_a_header() {
+        assert_eq!(check(&[]).unwrap().bridge.api_key, None);
+        assert_eq!(check(&[("VIC_BRIDGE_API_KEY", "s3cret")]).unwrap().bridge.api_key.as_deref(), Some("s3cret"));
+        let error = check(&[("VIC_BRIDGE_API_KEY", "two words")]).unwrap_err();
+        assert!(error.message.contains("VIC_BRIDGE_API_KEY") && !error.message.contains("two words"), "{error}");
+    }
+
+    #[test]
+    fn vic_vector_backend_is_lance_by_default_and_milvus_is_not_built_yet() {
+        assert_eq!(check(&[]).unwrap().vectors.backend, "lance");
+        let error = check(&[("VIC_VECTOR_BACKEND", "milvus")]).unwrap_err();
+        assert!(error.message.contains("VIC_VECTOR_BACKEND") && error.message.contains("not built yet"), "{error}");
+    }
+
+    #[test]
+    fn vic_milvus_uri_is_a_file_in_vic_db_path_by_default() {
+        assert_eq!(check(&[("VIC_DB_PATH", "/e/lance")]).unwrap().vectors.milvus_uri, "/e/lance/milvus_lite.db");
+    }
+
+    #[test]
+    fn vic_milvus_collection_is_vic_chunks_by_default() {
+        assert_eq!(check(&[]).unwrap().vectors.milvus_collection, "vic_chunks");
+    }
+
+    #[test]
+    fn vic_db_path_is_index_in_the_data_directory_by_default() {
+        assert_eq!(check(&[("VIC_DATA_DIR", "/d")]).unwrap().db_path, Path::new("/d/index"));
+    }
+
+    #[test]
+    fn vic_job_db_path_lies_beside_vic_db_path_by_default() {
+        assert_eq!(check(&[("VIC_DB_PATH", "/e/x")]).unwrap().job_db_path, Path::new("/e/vic_jobs.sqlite"));
+    }
+
+    #[test]
+    fn vic_warehouse_root_is_none_by_default() {
+        assert_eq!(check(&[]).unwrap().warehouse_root, None);
+    }
+
+    #[test]
+    fn vic_privacy_mode_is_local_only_by_default() {
+        assert_eq!(check(&[]).unwrap().privacy_mode, PrivacyMode::LocalOnly);
+    }
+
+    #[test]
+    fn vic_ollama_base_url_is_this_machine_by_default() {
+        assert_eq!(check(&[]).unwrap().embed.ollama_url, "http://127.0.0.1:11434");
+    }
+
+    #[test]
+    fn vic_ollama_embed_model_is_embeddinggemma_by_default() {
+        assert_eq!(check(&[("VIC_EMBED_BACKEND", "ollama")]).unwrap().embed.model, "embeddinggemma");
+    }
+
+    #[test]
+    fn vic_ollama_api_key_is_none_by_default() {
+        assert_eq!(check(&[]).unwrap().embed.ollama_key, None);
+    }
+
+    #[test]
+    fn vic_embed_backend_is_onnx_by_default() {
+        assert_eq!(check(&[]).unwrap().embed.backend, EmbedBackend::Onnx);
+    }
+
+    #[test]
+    fn vic_log_level_understands_the_names_of_the_document() {
+        for (level, filter) in [("WARNING", "warn"), ("INFO", "info"), ("DEBUG", "debug")] {
+            assert_eq!(check(&[("VIC_LOG_LEVEL", level)]).unwrap().log_level, filter);
+        }
+    }
+
+    #[test]
+    fn vic_listen_is_port_8765_of_this_machine_by_default() {
+        assert_eq!(check(&[]).unwrap().listen.to_string(), "127.0.0.1:8765");
     }
 
     #[test]

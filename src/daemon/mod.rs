@@ -47,9 +47,9 @@ pub async fn run(config: Config, program: PathBuf) -> Result<()> {
 /// # Errors
 /// As [`run`].
 pub async fn run_until(config: Config, program: PathBuf, shutdown: CancellationToken) -> Result<()> {
-    if !config.listen.ip().is_loopback() {
+    if !config.listen.ip().is_loopback() && config.bridge.api_key.is_none() {
         return Err(Error::invalid(format!("VIC_LISTEN `{}` is not an address of this machine alone", config.listen))
-            .hint("use 127.0.0.1: there are no keys yet that could guard another"));
+            .hint("set VIC_BRIDGE_API_KEY, so that only who has the key may ask, or use 127.0.0.1"));
     }
     process::private_dir(&config.data_dir)?;
     let _lock = lock::take(&config)?;
@@ -89,12 +89,17 @@ pub async fn run_until(config: Config, program: PathBuf, shutdown: CancellationT
         skills = skills.with_vision(llm, config.llm.max_image_bytes);
     }
     let asker = Asker::new(&config, catalog.clone(), index.clone(), skills)?;
-    let facts = Facts { listen: tcp, data_dir: config.data_dir.clone(), privacy: config.privacy_mode };
+    let facts = Facts {
+        listen: tcp,
+        data_dir: config.data_dir.clone(),
+        privacy: config.privacy_mode,
+        auth_enabled: config.bridge.api_key.is_some(),
+    };
     let daemon =
         Arc::new(Daemon::new(facts, catalog.clone(), index.clone(), asker, embedder, pool, audit, shutdown.clone()));
     write_address(&config, &tcp.to_string())?;
     info!(pid = std::process::id(), %tcp, data = %config.data_dir.display(), "vicd is ready");
-    let outcome = serve::run(daemon, listeners, shutdown.clone()).await;
+    let outcome = serve::run(daemon, listeners, &config, shutdown.clone()).await;
     shutdown.cancel();
     index.settle(SETTLE).await;
     catalog.clear_tries()?;

@@ -28,6 +28,7 @@ pub(crate) struct Facts {
     pub(crate) listen: SocketAddr,
     pub(crate) data_dir: PathBuf,
     pub(crate) privacy: PrivacyMode,
+    pub(crate) auth_enabled: bool,
 }
 
 /// A running daemon.
@@ -131,6 +132,7 @@ impl Service for Daemon {
             coverage,
             running_jobs: self.index.running_jobs(),
             degraded,
+            auth_enabled: self.facts.auth_enabled,
         })
     }
 

@@ -222,8 +222,8 @@ mod tests {
     }
 
     fn library() -> Tools {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/models/cache/lib/libpdfium.so");
-        Tools { pdfium: Some(path.into()), ocr: None }
+        let pdfium = concat!(env!("CARGO_MANIFEST_DIR"), "/models/cache/lib/libpdfium.so");
+        Tools { pdfium: Some(pdfium.into()), ocr: None }
     }
 
     fn extract(bytes: &[u8], tools: &Tools, limits: ExtractLimits) -> ReadResult<Document> {

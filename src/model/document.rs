@@ -1,11 +1,12 @@
 //! What extraction gives: a file's text in blocks, each with the place it came from.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::model::Reason;
 
 /// A rectangle on a page as it is displayed: fractions of its width and height, 0 to 1, from the top left corner.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Region {
     /// Left edge.
     pub left: f32,
@@ -39,7 +40,7 @@ impl Region {
 
 /// Where a piece of text stands in its file. Every field is 1-based and inclusive unless it says otherwise, and absent
 /// where the format has no such thing.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Anchor {
     /// Page of a PDF or slide of a presentation.
@@ -100,7 +101,7 @@ impl Anchor {
 }
 
 /// The role of a block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum BlockKind {
     /// A heading, level 1 (highest) to 6. Its text opens a section and becomes part of the heading path.
     Heading(u8),

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The catalog's number of a root folder.
@@ -12,7 +13,7 @@ pub type RootId = i64;
 pub type FileId = i64;
 
 /// A root folder that vic indexes and watches.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Root {
     /// Its number in the catalog.
     pub id: RootId,
@@ -22,6 +23,13 @@ pub struct Root {
     pub available: bool,
     /// Why it is not available or not watched, and the cure; empty when all is well.
     pub problem: String,
+}
+
+impl Root {
+    /// Replaces what is not UTF-8 in the path, which JSON cannot hold.
+    pub fn printable(self) -> Root {
+        Root { path: self.path.to_string_lossy().into_owned().into(), ..self }
+    }
 }
 
 /// BLAKE3 of a file's bytes.
@@ -41,7 +49,7 @@ impl fmt::Debug for ContentHash {
 }
 
 /// The broad kind of a file, decided by content first and extension second.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FileKind {
     /// Plain text, logs, subtitles, configuration.
@@ -102,7 +110,7 @@ pub struct FoundFile {
 }
 
 /// Where a file stands. `found = indexed + skipped + failed + pending` always holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FileState {
     /// Known, content not yet read.
@@ -116,7 +124,7 @@ pub enum FileState {
 }
 
 /// Why a file was skipped or failed. Closed: every skip and failure has exactly one of these.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
     /// Skipped: no reader for this type.

@@ -1,9 +1,10 @@
 //! Index jobs as their clients see them.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What to index.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct IndexRequest {
     /// Folders, or files of a root; empty means every known root. A folder that lies in no root becomes one.
@@ -19,7 +20,7 @@ pub struct IndexRequest {
 }
 
 /// When an index job reads pictures of text.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OcrMode {
     /// Pages of PDFs without a text layer, and images, when the models are there.
@@ -51,7 +52,7 @@ impl OcrMode {
 }
 
 /// Where a job stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum JobState {
     /// Waiting for an earlier job.
@@ -92,7 +93,7 @@ impl JobState {
 }
 
 /// What a running job does now.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
     /// Not begun.
@@ -122,7 +123,7 @@ impl Phase {
 }
 
 /// A job at one moment.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct JobSnapshot {
     /// Its id.
     pub job_id: String,
@@ -168,7 +169,7 @@ pub struct JobSnapshot {
 }
 
 /// How much of what was found is in the index: `indexed + skipped + failed + pending = found`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Coverage {
     /// Files known.
     pub found: u64,
@@ -185,7 +186,7 @@ pub struct Coverage {
 }
 
 /// The daemon and its index at one moment.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Status {
     /// Version of vic.
     pub version: String,
@@ -221,4 +222,14 @@ pub struct Status {
     pub running_jobs: Vec<JobSnapshot>,
     /// What is not as it should be, with cause and cure, one sentence each.
     pub degraded: Vec<String>,
+    /// Whether programs on the TCP port must show a key.
+    #[serde(default)]
+    pub auth_enabled: bool,
+}
+
+impl Status {
+    /// Makes it fit for JSON; see [`crate::model::Root::printable`].
+    pub fn printable(self) -> Status {
+        Status { roots: self.roots.into_iter().map(crate::model::Root::printable).collect(), ..self }
+    }
 }

@@ -9,12 +9,14 @@ mod document;
 mod file;
 mod job;
 mod kind;
+mod listing;
 mod query;
 
 pub use chunk::{Chunk, ChunkId, Embedded, FileChunks, LegHit, StoredChunk, Tier, TokenCounter};
 pub use document::{Anchor, Block, BlockKind, Document, ExtractFailure, ExtractLimits, Region};
 pub use file::{ContentHash, FileFilter, FileId, FileKind, FileRecord, FileState, FoundFile, Reason, Root, RootId};
 pub use job::{Coverage, IndexRequest, JobSnapshot, JobState, OcrMode, Phase, Status};
+pub use listing::{FileEntry, FilePage, FilesRequest, IndexStart, JobReport, ReadRequest, Reading, ReadingBlock};
 pub use query::{
     AskEvent, AskRequest, AskResponse, AuditRecord, GrepMatch, GrepRequest, GrepResponse, INTENTS, L0Filters,
     PrivacyMode, QueryPlan, ResponseStats, SKILLS, SearchHit, SimilarRequest,

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::model::Anchor;
 
 /// What may leave the machine, strictest first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PrivacyMode {
     /// Nothing.
@@ -44,7 +45,7 @@ impl PrivacyMode {
 }
 
 /// Metadata filters, all of which must hold.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct L0Filters {
     /// Extensions with the dot, e.g. `.pdf`.
@@ -77,7 +78,7 @@ pub const INTENTS: &[&str] = &["search", "list", "count", "summarize", "read_evi
 pub const SKILLS: &[&str] = &["pdf_layout", "ocr_image", "vision"];
 
 /// What the librarian made of a question.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct QueryPlan {
     /// Short label, of [`INTENTS`]; others are carried out as `search`.
@@ -90,6 +91,7 @@ pub struct QueryPlan {
     pub l1_query_text: Option<String>,
     /// Similarity floor of L1 hits, 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0.0, max = 1.0))]
     pub l1_threshold: Option<f64>,
     /// Whether L2 must run.
     #[serde(default)]
@@ -110,12 +112,13 @@ pub struct QueryPlan {
 }
 
 /// One file that answers the question.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SearchHit {
     /// Path relative to the warehouse root; `archive.zip!/member` inside archives.
     pub path: String,
     /// 0 to 1; see `ask::fuse` for the formula.
+    #[schemars(range(min = 0.0, max = 1.0))]
     pub score: f64,
     /// `L0`, `L1` or `L2`.
     pub tier: String,
@@ -130,7 +133,7 @@ pub struct SearchHit {
 }
 
 /// How the answer came about.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ResponseStats {
     /// `tiered` or `legacy`.
@@ -158,7 +161,7 @@ pub struct ResponseStats {
 }
 
 /// The answer to a question.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AskResponse {
     /// The plan that was carried out.
@@ -174,7 +177,7 @@ pub struct AskResponse {
 }
 
 /// A question as a client sends it. Fields that are absent take the configured default.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct AskRequest {
     /// The question.
@@ -184,6 +187,7 @@ pub struct AskRequest {
     /// Only below this folder.
     pub warehouse_root: Option<String>,
     /// Most hits, 1 to 1000.
+    #[schemars(range(min = 1, max = 1000))]
     pub limit: Option<u32>,
     /// Filters that are added to those the librarian finds.
     pub filters: L0Filters,
@@ -209,7 +213,7 @@ pub enum AskEvent {
 }
 
 /// Which files are like this one?
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SimilarRequest {
     /// Absolute path of an indexed file.
@@ -217,13 +221,14 @@ pub struct SimilarRequest {
     /// Only below this folder.
     pub warehouse_root: Option<String>,
     /// Most hits, 1 to 1000.
+    #[schemars(range(min = 1, max = 1000))]
     pub limit: Option<u32>,
     /// Metadata filters.
     pub filters: L0Filters,
 }
 
 /// Where does a regular expression match in the indexed text?
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct GrepRequest {
     /// Regular expression of the `regex` crate, matched line by line.
@@ -235,13 +240,14 @@ pub struct GrepRequest {
     /// Only below this folder.
     pub warehouse_root: Option<String>,
     /// Most lines, 1 to 10000.
+    #[schemars(range(min = 1, max = 10000))]
     pub limit: Option<u32>,
     /// Metadata filters.
     pub filters: L0Filters,
 }
 
 /// One line that matches.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct GrepMatch {
     /// Path relative to its root; `archive.zip!/member` inside archives.
     pub path: String,
@@ -258,7 +264,7 @@ pub struct GrepMatch {
 }
 
 /// All lines that match, by path and place.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct GrepResponse {
     /// The lines.
     pub matches: Vec<GrepMatch>,

@@ -273,6 +273,7 @@ pub(crate) fn status() -> Status {
         },
         running_jobs: vec![job(JobState::Running, 4)],
         degraded: vec!["watching is off: raise fs.inotify.max_user_watches".into()],
+        auth_enabled: false,
     }
 }
 

@@ -1,31 +1,19 @@
 //! The gRPC adapter: takes a request apart, checks its size, calls the [`Service`], converts the result. Knows nothing
 //! of how anything is done.
 
-use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
 
-use futures::stream::{self, Stream, StreamExt};
-use tokio::sync::{OnceCell, mpsc, watch};
-use tokio_stream::wrappers::ReceiverStream;
+use futures::stream::{BoxStream, StreamExt};
+use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status};
 
-use crate::error::{Error, ErrorCode, Result};
-use crate::model::{AskEvent, AskRequest, FileFilter, JobSnapshot};
-use crate::serve::{Service, convert, status, wire};
-
-/// Longest question in bytes: far beyond any that a person asks, short enough to parse and embed at once.
-pub(crate) const MAX_QUERY: usize = 32 << 10;
+use crate::error::{Error, Result};
+use crate::model::{AskRequest, FileFilter, JobSnapshot};
+use crate::serve::{Service, check, convert, follow, status, wire};
 
 /// Most texts of one embed call: a few seconds of work for the default model.
 pub(crate) const MAX_TEXTS: usize = 2_048;
-
-/// Most hits of one question, as the contract has it.
-const MAX_HITS: u32 = 1_000;
-
-/// Most files of one page: some 5 MiB on the wire.
-const MAX_FILES: u32 = 10_000;
 
 /// Most jobs of one list.
 const MAX_JOBS: u32 = 1_000;
@@ -33,12 +21,9 @@ const MAX_JOBS: u32 = 1_000;
 /// Most records of one look at the audit log.
 const MAX_AUDIT: u32 = 10_000;
 
-/// Least time between two messages of a job's stream: more often, no eye can follow.
-const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
-
 type Reply<T> = Result<Response<T>, Status>;
-type AnswerStream = Pin<Box<dyn Stream<Item = Result<wire::AskEvent, Status>> + Send>>;
-type JobStream = Pin<Box<dyn Stream<Item = Result<wire::JobSnapshot, Status>> + Send>>;
+type AnswerStream = BoxStream<'static, Result<wire::AskEvent, Status>>;
+type JobStream = BoxStream<'static, Result<wire::JobSnapshot, Status>>;
 
 /// Serves one [`Service`] over gRPC.
 pub(crate) struct Adapter {
@@ -58,42 +43,20 @@ impl Adapter {
         self.service.start_index(request.try_into()?).await
     }
 
-    /// The events of an answer; when the daemon goes first, the last item says so.
-    fn until_shutdown(&self, mut receiver: mpsc::Receiver<Result<AskEvent>>) -> AnswerStream {
-        let shutdown = self.shutdown.clone();
-        let (sender, events) = mpsc::channel(1);
-        tokio::spawn(async move {
-            let ended = loop {
-                match shutdown.run_until_cancelled(receiver.recv()).await {
-                    Some(Some(Ok(event))) => match sender.send(Ok(event.into())).await {
-                        Ok(()) => (),
-                        Err(_gone) => return,
-                    },
-                    Some(Some(Err(error))) => break error,
-                    Some(None) => return,
-                    None => break Error::new(ErrorCode::Unavailable, "vicd went before the answer was complete"),
-                }
-            };
-            let _ = sender.send(Err(status::from_error(ended))).await;
-        });
-        ReceiverStream::new(events).boxed()
+    async fn steps(&self, request: wire::AskRequest) -> Result<AnswerStream> {
+        let events = self.service.ask_stream(question(request)?).await?;
+        let events = follow::answer(events, self.shutdown.clone());
+        Ok(events.map(|it| it.map(Into::into).map_err(status::from_error)).boxed())
     }
 
-    /// Follows a job; one that has ended long ago gives its last snapshot.
     async fn follow(&self, job_id: &str) -> Result<JobStream> {
-        match self.service.watch_job(job_id) {
-            Ok(receiver) => Ok(progress(receiver, self.shutdown.clone())),
-            Err(error) if error.code == ErrorCode::NotFound => {
-                let snapshot = self.service.job(job_id).await?;
-                Ok(stream::iter([Ok(snapshot.into())]).boxed())
-            }
-            Err(error) => Err(error),
-        }
+        let snapshots = follow::job(&*self.service, job_id, self.shutdown.clone()).await?;
+        Ok(snapshots.map(|it| it.map(Into::into).map_err(status::from_error)).boxed())
     }
 
     async fn list_files(&self, request: wire::ListFilesRequest) -> Result<wire::ListFilesResponse> {
         let filter = request.filter.map(FileFilter::try_from).transpose()?.unwrap_or_default();
-        let limit = bounded("limit", request.limit, 100, MAX_FILES)?;
+        let limit = check::bounded("limit", request.limit, 100, check::MAX_FILES)?;
         let (files, total) = self.service.files(filter, limit, request.offset).await?;
         Ok(wire::ListFilesResponse { files: convert::into_all(files), total })
     }
@@ -128,20 +91,23 @@ impl wire::vic_server::Vic for Adapter {
     }
 
     async fn ask_stream(&self, request: Request<wire::AskRequest>) -> Reply<AnswerStream> {
-        let events = async { self.service.ask_stream(question(request.into_inner())?).await }.await;
-        reply(events.map(|receiver| self.until_shutdown(receiver)))
+        reply(self.steps(request.into_inner()).await)
     }
 
     async fn similar(&self, request: Request<wire::SimilarRequest>) -> Reply<wire::AskResponse> {
-        reply(self.service.similar(request.into_inner().into()).await)
+        let request = request.into_inner().into();
+        check::similar(&request).map_err(status::from_error)?;
+        reply(self.service.similar(request).await)
     }
 
     async fn grep(&self, request: Request<wire::GrepRequest>) -> Reply<wire::GrepResponse> {
-        reply(self.service.grep(request.into_inner().into()).await)
+        let request = request.into_inner().into();
+        check::grep(&request).map_err(status::from_error)?;
+        reply(self.service.grep(request).await)
     }
 
     async fn list_audit(&self, request: Request<wire::ListAuditRequest>) -> Reply<wire::ListAuditResponse> {
-        let limit = bounded("limit", request.into_inner().limit, 100, MAX_AUDIT).map_err(status::from_error)?;
+        let limit = check::bounded("limit", request.into_inner().limit, 100, MAX_AUDIT).map_err(status::from_error)?;
         let records = self.service.audit(limit).await;
         reply(records.map(|records| wire::ListAuditResponse { records: convert::into_all(records) }))
     }
@@ -164,7 +130,7 @@ impl wire::vic_server::Vic for Adapter {
     }
 
     async fn list_jobs(&self, request: Request<wire::ListJobsRequest>) -> Reply<wire::ListJobsResponse> {
-        let limit = bounded("limit", request.into_inner().limit, 20, MAX_JOBS).map_err(status::from_error)?;
+        let limit = check::bounded("limit", request.into_inner().limit, 20, MAX_JOBS).map_err(status::from_error)?;
         let jobs = self.service.jobs(limit).await;
         reply(jobs.map(|jobs| wire::ListJobsResponse { jobs: convert::into_all(jobs) }))
     }
@@ -208,74 +174,12 @@ impl wire::vic_server::Vic for Adapter {
     }
 }
 
-/// Checks the sizes of a question before anything else is done with it.
 fn question(request: wire::AskRequest) -> Result<AskRequest> {
-    if request.query.len() > MAX_QUERY {
-        return Err(Error::invalid(format!("the question is longer than {MAX_QUERY} bytes")));
-    }
-    if request.limit.is_some_and(|limit| !(1..=MAX_HITS).contains(&limit)) {
-        return Err(Error::invalid(format!("limit is not between 1 and {MAX_HITS}")));
-    }
-    request.try_into()
+    let request = request.try_into()?;
+    check::ask(&request)?;
+    Ok(request)
 }
 
 fn reply<A: Into<B>, B>(result: Result<A>) -> Reply<B> {
     result.map(|it| Response::new(it.into())).map_err(status::from_error)
-}
-
-/// Returns the value, or the default for 0.
-fn bounded(name: &str, value: u32, default: u32, max: u32) -> Result<u32> {
-    match value {
-        0 => Ok(default),
-        value if value <= max => Ok(value),
-        _ => Err(Error::invalid(format!("{name} is larger than {max}"))),
-    }
-}
-
-/// Where a job's stream stands.
-enum Watch {
-    Begin(watch::Receiver<JobSnapshot>),
-    /// The last snapshot that was sent.
-    Sent(watch::Receiver<JobSnapshot>, Box<JobSnapshot>),
-    End,
-}
-
-/// The snapshots of a job up to the final one. When the daemon goes first, the last item says so.
-fn progress(receiver: watch::Receiver<JobSnapshot>, shutdown: CancellationToken) -> JobStream {
-    stream::unfold(Watch::Begin(receiver), move |watch| {
-        let shutdown = shutdown.clone();
-        async move {
-            let (receiver, next) = match watch {
-                Watch::End => return None,
-                Watch::Begin(receiver) => {
-                    let first = receiver.borrow().clone();
-                    (receiver, Some(first))
-                }
-                Watch::Sent(mut receiver, last) => {
-                    let next = shutdown.run_until_cancelled(changed(&mut receiver, &last)).await.flatten();
-                    (receiver, next)
-                }
-            };
-            match next {
-                Some(snapshot) if snapshot.state.is_final() => Some((Ok(snapshot.into()), Watch::End)),
-                Some(snapshot) => Some((Ok(snapshot.clone().into()), Watch::Sent(receiver, Box::new(snapshot)))),
-                None => {
-                    let error = Error::new(ErrorCode::Unavailable, "vicd went before the job had ended")
-                        .hint("the job goes on where it was with `vic index`");
-                    Some((Err(status::from_error(error)), Watch::End))
-                }
-            }
-        }
-    })
-    .boxed()
-}
-
-/// Waits for a snapshot that differs from the last one, but not less than the interval unless the job has ended. Returns
-/// none when there will be no more.
-async fn changed(receiver: &mut watch::Receiver<JobSnapshot>, last: &JobSnapshot) -> Option<JobSnapshot> {
-    let ended = receiver.wait_for(|it| it.state.is_final());
-    if let Ok(Ok(snapshot)) = tokio::time::timeout(PROGRESS_INTERVAL, ended).await {
-        return Some(snapshot.clone());
-    }
-    receiver.wait_for(|it| it != last).await.ok().map(|it| it.clone())
 }

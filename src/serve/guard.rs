@@ -5,76 +5,31 @@
 //! This is no authentication: every local program passes.
 
 use std::net::IpAddr;
-use std::task::{Context, Poll};
 
-use futures::future::{Either, Ready, ready};
-use tonic::Status;
-use tonic::body::Body;
-use tonic::codegen::http::{HeaderMap, Request, Response, StatusCode, Uri, header, uri::Authority};
-use tower::{Layer, Service};
+use axum::http::{HeaderMap, Uri, header, uri::Authority};
 
-/// Wraps every service of the TCP port.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct GuardLayer;
-
-impl<S> Layer<S> for GuardLayer {
-    type Service = Guard<S>;
-
-    fn layer(&self, inner: S) -> Guard<S> {
-        Guard { inner }
-    }
-}
-
-/// Passes on what a local program sent.
-#[derive(Clone, Debug)]
-pub(crate) struct Guard<S> {
-    inner: S,
-}
-
-impl<S, B> Service<Request<B>> for Guard<S>
-where
-    S: Service<Request<B>, Response = Response<Body>>,
-{
-    type Response = Response<Body>;
-    type Error = S::Error;
-    type Future = Either<S::Future, Ready<Result<Response<Body>, S::Error>>>;
-
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
-        self.inner.poll_ready(context)
-    }
-
-    fn call(&mut self, request: Request<B>) -> Self::Future {
-        match refusal(request.uri(), request.headers()) {
-            None => Either::Left(self.inner.call(request)),
-            Some(reason) => {
-                tracing::warn!(reason, "refused a request");
-                let mut response = Status::permission_denied(reason).into_http();
-                *response.status_mut() = StatusCode::FORBIDDEN;
-                Either::Right(ready(Ok(response)))
-            }
-        }
-    }
-}
-
-/// Says why a request is refused, if it is.
-fn refusal(uri: &Uri, headers: &HeaderMap) -> Option<&'static str> {
+/// Says why a request is refused, if it is. With `remote`, other machines may connect, and any address passes as host: a
+/// page can only point names at this machine.
+pub(crate) fn refusal(uri: &Uri, headers: &HeaderMap, remote: bool) -> Option<&'static str> {
     if headers.contains_key(header::ORIGIN) {
         return Some("requests of web pages are refused");
     }
     let mut hosts = headers.get_all(header::HOST).iter().map(|value| value.to_str().ok()?.parse::<Authority>().ok());
     let named = uri.authority().is_some() || headers.contains_key(header::HOST);
-    let local = uri.authority().is_none_or(is_local) && hosts.all(|host| host.as_ref().is_some_and(is_local));
+    let local = uri.authority().is_none_or(|it| is_ours(it, remote))
+        && hosts.all(|host| host.as_ref().is_some_and(|it| is_ours(it, remote)));
     if named && local { None } else { Some("the host of the request is not this machine") }
 }
 
-fn is_local(authority: &Authority) -> bool {
+fn is_ours(authority: &Authority, remote: bool) -> bool {
     let host = authority.host();
     // `user@` has no place here; it only serves to confuse readers of the name.
     if authority.as_str().contains('@') {
         return false;
     }
     let address = host.trim_start_matches('[').trim_end_matches(']');
-    host.eq_ignore_ascii_case("localhost") || address.parse::<IpAddr>().is_ok_and(|it| it.to_canonical().is_loopback())
+    host.eq_ignore_ascii_case("localhost")
+        || address.parse::<IpAddr>().is_ok_and(|it| remote || it.to_canonical().is_loopback())
 }
 
 #[cfg(test)]
@@ -89,7 +44,7 @@ mod tests {
                 headers.insert(name, value.parse().unwrap());
             }
         }
-        refusal(&uri.parse().unwrap(), &headers).is_none()
+        refusal(&uri.parse().unwrap(), &headers, false).is_none()
     }
 
     #[test]
@@ -110,6 +65,14 @@ mod tests {
         assert!(!check("localhost@evil.example", None, None));
         assert!(!check("evil@localhost", None, None));
         assert!(!check("", None, None), "a request without a host");
+    }
+
+    #[test]
+    fn other_machines_pass_by_address_but_not_by_name() {
+        let check = |host: &str| refusal(&format!("http://{host}/x").parse().unwrap(), &HeaderMap::new(), true);
+        for (host, passes) in [("192.0.2.7:8765", true), ("[2001:db8::1]", true), ("evil.example", false)] {
+            assert_eq!(check(host).is_none(), passes, "{host}");
+        }
     }
 
     #[test]

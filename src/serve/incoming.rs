@@ -1,7 +1,8 @@
 //! Accepts connections, and drops those that may not talk to this daemon: other users on the Unix socket, other machines
-//! on TCP.
+//! on TCP, unless the configuration lets them.
 
 use std::io;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use futures::stream::{self, Stream};
@@ -28,21 +29,19 @@ pub(crate) fn unix(listener: UnixListener) -> impl Stream<Item = io::Result<Unix
     })
 }
 
-/// Connections from this machine. There are no keys yet, so nobody else can be told apart.
-pub(crate) fn tcp(listener: TcpListener) -> impl Stream<Item = io::Result<TcpStream>> + Send {
-    stream::unfold(listener, |listener| async move {
-        loop {
-            match listener.accept().await {
-                Ok((stream, peer)) if peer.ip().to_canonical().is_loopback() => {
-                    // Only latency is lost when it fails.
-                    let _ = stream.set_nodelay(true);
-                    return Some((Ok(stream), listener));
-                }
-                Ok((_, peer)) => tracing::warn!(%peer, "refused a connection from another machine"),
-                Err(error) => pause(&error).await,
+/// The next connection, from this machine unless `remote`.
+pub(crate) async fn tcp(listener: &TcpListener, remote: bool) -> (TcpStream, IpAddr) {
+    loop {
+        match listener.accept().await {
+            Ok((stream, peer)) if remote || peer.ip().to_canonical().is_loopback() => {
+                // Only latency is lost when it fails.
+                let _ = stream.set_nodelay(true);
+                return (stream, peer.ip());
             }
+            Ok((_, peer)) => tracing::warn!(%peer, "refused a connection from another machine"),
+            Err(error) => pause(&error).await,
         }
-    })
+    }
 }
 
 async fn pause(error: &io::Error) {

@@ -1,11 +1,12 @@
-//! gRPC over the services.
+//! gRPC, HTTP and MCP over the services.
 //!
-//! [`Service`] is everything a client can ask for, in plain Rust; [`run`] puts it on a Unix socket (for the command line)
-//! and on TCP (for apps). The adapter in `grpc.rs` is thin on purpose: sizes are checked here, everything else by the
-//! service. No type of the wire leaves this room, but for [`crate::client`], which speaks the same language.
+//! [`Service`] is everything a client can ask for, in plain Rust; [`run`] puts it on a Unix socket (gRPC, for the command
+//! line) and on TCP (gRPC, HTTP and MCP on one port, for apps). The adapters are thin on purpose: sizes are checked here,
+//! everything else by the service. No type of the wire leaves this room, but for [`crate::client`], which speaks the same
+//! language.
 //!
-//! There is no authentication yet. Only this user may use the Unix socket, only this machine the TCP port, and web pages
-//! may use neither.
+//! Only this user may use the Unix socket. On TCP only this machine passes, or whoever shows the key when there is one; web
+//! pages never do.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,16 +17,23 @@ use tokio_util::sync::CancellationToken;
 use tonic::service::Routes;
 use tonic::transport::Server;
 
+use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::model::{
     AskEvent, AskRequest, AskResponse, AuditRecord, Document, FileFilter, FileRecord, GrepRequest, GrepResponse,
     IndexRequest, JobSnapshot, Root, SimilarRequest, Status,
 };
 
+mod check;
 mod convert;
+mod follow;
 mod grpc;
 mod guard;
+mod http;
 mod incoming;
+pub(crate) mod mcp;
+mod parse;
+pub mod schema;
 pub(crate) mod status;
 pub(crate) mod wire;
 #[cfg(test)]
@@ -137,22 +145,24 @@ pub struct Listeners {
 ///
 /// # Errors
 /// `Internal` when the server itself breaks; a failing request or connection never ends it.
-pub async fn run(service: Arc<dyn Service>, listeners: Listeners, shutdown: CancellationToken) -> Result<()> {
-    let routes = routes(service, shutdown.clone()).await?;
-    let unix = server().add_routes(routes.clone());
-    let tcp = server().layer(guard::GuardLayer).add_routes(routes);
-    let both = async {
-        tokio::try_join!(
-            unix.serve_with_incoming_shutdown(incoming::unix(listeners.unix), shutdown.cancelled()),
-            tcp.serve_with_incoming_shutdown(incoming::tcp(listeners.tcp), shutdown.cancelled()),
-        )
-    };
+pub async fn run(
+    service: Arc<dyn Service>,
+    listeners: Listeners,
+    config: &Config,
+    shutdown: CancellationToken,
+) -> Result<()> {
+    let routes = routes(service.clone(), shutdown.clone()).await?;
+    let bridge = Arc::new(http::Bridge::new(service, config, shutdown.clone()));
+    let tcp = http::serve(listeners.tcp, http::router(bridge.clone(), routes.clone()), bridge);
+    let unix =
+        server().add_routes(routes).serve_with_incoming_shutdown(incoming::unix(listeners.unix), shutdown.cancelled());
+    let both = async { tokio::join!(unix, tcp).0 };
     let drained = async {
         shutdown.cancelled().await;
         tokio::time::sleep(DRAIN).await;
     };
     tokio::select! {
-        served = both => served.map(|_| ()).map_err(Error::internal),
+        served = both => served.map_err(Error::internal),
         () = drained => {
             tracing::warn!("some requests had not ended {} seconds after the shutdown", DRAIN.as_secs());
             Ok(())

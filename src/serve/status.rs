@@ -8,6 +8,9 @@ use crate::error::{Error, ErrorCode};
 /// Trailer with the cure. Binary, because a hint may hold any path and text trailers are ASCII.
 const HINT: &str = "vic-hint-bin";
 
+/// Trailer with the name of the field that is wrong. Binary for the same reason.
+const FIELD: &str = "vic-field-bin";
+
 /// Longest hint that is sent, in bytes: trailers count against the peer's header limit, 16 KiB with many of them.
 const MAX_HINT: usize = 2 << 10;
 
@@ -19,6 +22,9 @@ pub(crate) fn from_error(error: Error) -> Status {
     let mut metadata = MetadataMap::new();
     if let Some(hint) = &error.hint {
         metadata.insert_bin(HINT, MetadataValue::from_bytes(shorten(hint, MAX_HINT).as_bytes()));
+    }
+    if let Some(field) = &error.field {
+        metadata.insert_bin(FIELD, MetadataValue::from_bytes(shorten(field, MAX_HINT).as_bytes()));
     }
     Status::with_metadata(error.code.grpc_code(), shorten(&error.message, MAX_MESSAGE), metadata)
 }
@@ -32,9 +38,12 @@ pub(crate) fn into_error(status: &Status) -> Error {
         Code::Unauthenticated => ErrorCode::PermissionDenied,
         code => ErrorCode::from_grpc(code),
     };
-    let hint = status.metadata().get_bin(HINT).and_then(|value| value.to_bytes().ok());
-    let hint = match hint {
-        Some(bytes) => Some(String::from_utf8_lossy(&bytes).into_owned()),
+    let trailer = |name: &str| {
+        let bytes = status.metadata().get_bin(name)?.to_bytes().ok()?;
+        Some(String::from_utf8_lossy(&bytes).into_owned())
+    };
+    let hint = match trailer(HINT) {
+        Some(hint) => Some(hint),
         None if status.code() == Code::Unimplemented => {
             Some("the running vicd is of another version: `vic daemon stop`, then try again".into())
         }
@@ -44,7 +53,7 @@ pub(crate) fn into_error(status: &Status) -> Error {
         "" => status.code().description().to_ascii_lowercase(),
         message => message.into(),
     };
-    Error { code, message, hint }
+    Error { code, message, hint, field: trailer(FIELD) }
 }
 
 /// Cuts at a character boundary.
@@ -65,6 +74,7 @@ mod tests {
         for code in ErrorCode::ALL {
             check(Error::new(code, "cannot read `/tmp/ä\u{1b}\n`").hint("try `größer`"));
             check(Error::new(code, "no cure"));
+            check(Error::new(code, "no cure").field("filters.größe"));
         }
     }
 

@@ -164,7 +164,7 @@ impl World {
         std::fs::read_to_string(self.dir.path().join("log")).unwrap_or_default()
     }
 
-    fn command(&self, program: &str) -> Command {
+    pub(crate) fn command(&self, program: &str) -> Command {
         let mut words = self.launcher.iter().map(String::as_str).chain([program]);
         let mut command = Command::new(words.next().unwrap_or(program));
         command.args(words);

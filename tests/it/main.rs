@@ -7,9 +7,12 @@
 )]
 
 mod asking;
+mod audit;
+mod contract;
 mod daemon;
 mod freshness;
 mod harness;
+mod http;
 mod layers;
 mod privacy;
 mod robustness;

@@ -209,6 +209,7 @@ impl From<model::Status> for wire::Status {
             coverage: Some(it.coverage.into()),
             running_jobs: into_all(it.running_jobs),
             degraded: it.degraded,
+            auth_enabled: it.auth_enabled,
         }
     }
 }
@@ -235,6 +236,7 @@ impl TryFrom<wire::Status> for model::Status {
             coverage: it.coverage.ok_or_else(|| missing("coverage"))?.into(),
             running_jobs: try_into_all(it.running_jobs)?,
             degraded: it.degraded,
+            auth_enabled: it.auth_enabled,
         })
     }
 }

@@ -146,7 +146,7 @@ prop_compose! {
         texts in (".{0,8}", ".{0,8}", ".{0,8}", ".{0,8}"), small in any::<[u32; 2]>(), large in any::<[u64; 3]>(),
         memory in (number(), number()), privacy_mode in privacy(), index_ready in any::<bool>(),
         roots in prop::collection::vec(root(), 0..3), counted in any::<[u64; 5]>(), reasons in counts(),
-        running_jobs in prop::collection::vec(job(), 0..2), degraded in texts(),
+        running_jobs in prop::collection::vec(job(), 0..2), degraded in texts(), auth_enabled in any::<bool>(),
     ) -> Status {
         Status {
             version: texts.0, pid: small[0], uptime_seconds: large[0], rss_mib: memory.0, peak_rss_mib: memory.1,
@@ -156,8 +156,50 @@ prop_compose! {
                 found: counted[0], indexed: counted[1], skipped: counted[2], failed: counted[3], pending: counted[4],
                 reasons,
             },
-            running_jobs, degraded,
+            running_jobs, degraded, auth_enabled,
         }
+    }
+}
+
+/// Sends a value through JSON and expects it back, without a field that nobody knows.
+fn check_json<M>(value: &M)
+where
+    M: Clone + PartialEq + Debug + serde::Serialize + serde::de::DeserializeOwned,
+{
+    let json = serde_json::to_value(value).unwrap();
+    assert_eq!(&serde_json::from_value::<M>(json.clone()).unwrap(), value);
+    let mut unknown = json;
+    unknown.as_object_mut().unwrap().insert("colour".into(), 1.into());
+    let error = serde_json::from_value::<M>(unknown).unwrap_err();
+    assert!(error.to_string().contains("unknown field `colour`"), "{error}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn a_plan_survives_json_and_no_unknown_field_does(it in plan()) {
+        check_json(&it);
+    }
+
+    #[test]
+    fn a_hit_survives_json_and_no_unknown_field_does(it in hit()) {
+        check_json(&it);
+    }
+
+    #[test]
+    fn an_answer_survives_json_and_no_unknown_field_does(it in answer()) {
+        check_json(&it);
+    }
+
+    #[test]
+    fn the_stats_survive_json_and_no_unknown_field_does(it in stats()) {
+        check_json(&it);
+    }
+
+    #[test]
+    fn filters_survive_json_and_no_unknown_field_does(it in filters()) {
+        check_json(&it);
     }
 }
 

@@ -1,0 +1,40 @@
+//! `vic similar`: files like a file.
+
+use std::path::PathBuf;
+
+use crate::cli::filter::FilterArgs;
+use crate::cli::output::{FormatArgs, Printer};
+use crate::cli::{ask, values};
+use crate::client::Client;
+use crate::config::Config;
+use crate::error::Result;
+use crate::model::SimilarRequest;
+
+/// Arguments of `vic similar`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The file; it must be in the index
+    path: PathBuf,
+    /// Only below this folder
+    #[arg(long)]
+    root: Option<PathBuf>,
+    /// Most files in the answer
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    limit: u32,
+    #[command(flatten)]
+    filter: FilterArgs,
+    #[command(flatten)]
+    output: FormatArgs,
+}
+
+/// Asks, and prints.
+pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
+    let request = SimilarRequest {
+        path: values::absolute(&args.path)?,
+        warehouse_root: args.root.as_deref().map(values::absolute).transpose()?,
+        limit: Some(args.limit),
+        filters: args.filter.l0(),
+    };
+    let response = Client::connect_or_start(config).await?.similar(request).await?;
+    ask::print(&response, args.output.format, printer)
+}

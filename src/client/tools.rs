@@ -1,0 +1,33 @@
+//! The tools of `vic mcp`: they ask the daemon, so that no model is loaded twice.
+
+use crate::client::Client;
+use crate::error::Result;
+use crate::model::{AskRequest, AskResponse, Document, FileFilter, FileRecord, IndexRequest, JobSnapshot, Status};
+use crate::serve::mcp::Backend;
+
+#[async_trait::async_trait]
+impl Backend for Client {
+    async fn ask(&self, request: AskRequest) -> Result<AskResponse> {
+        Client::ask(self, request).await
+    }
+
+    async fn files(&self, filter: FileFilter, limit: u32, offset: u64) -> Result<(Vec<FileRecord>, u64)> {
+        Client::files(self, filter, limit, offset).await
+    }
+
+    async fn read(&self, path: &str) -> Result<Document> {
+        Client::read(self, path).await
+    }
+
+    async fn start_index(&self, request: IndexRequest) -> Result<JobSnapshot> {
+        Client::start_index(self, request).await
+    }
+
+    async fn job(&self, job_id: &str) -> Result<JobSnapshot> {
+        Client::job(self, job_id).await
+    }
+
+    async fn status(&self) -> Result<Status> {
+        Client::status(self).await
+    }
+}

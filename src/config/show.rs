@@ -1,0 +1,209 @@
+//! What every setting is and where it came from, and a template to write one's own. Keys are never shown.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use serde::Serialize;
+
+use crate::config::{
+    Config, EmbedBackend, LlmBackend, NAMES, Settings, absolute, file_key, platform_data_dir, read_file,
+};
+use crate::error::Result;
+
+/// Where a value came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Origin {
+    /// A variable of the process.
+    Environment,
+    /// `config.toml` in the data directory.
+    File,
+    /// Built in.
+    Default,
+}
+
+/// One variable, resolved.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Setting {
+    /// Name of the variable.
+    pub name: &'static str,
+    /// Its key in `config.toml`.
+    pub key: String,
+    /// What holds; none when nothing is set and there is no default. `set` or none for keys.
+    pub value: Option<String>,
+    /// Where it came from.
+    pub origin: Origin,
+    /// What it does, in one line.
+    pub description: &'static str,
+}
+
+/// Returns every variable of this process, in the order of [`NAMES`].
+///
+/// # Errors
+/// As [`Config::load`].
+pub fn settings() -> Result<Vec<Setting>> {
+    #[expect(clippy::disallowed_methods, reason = "this module belongs to the one reader of the environment")]
+    resolve(&|name| std::env::var_os(name).filter(|value| !value.is_empty()))
+}
+
+/// Returns a `config.toml` in which every key stands, commented out, below one line on what it does.
+pub fn template() -> String {
+    let mut text = String::from(
+        "# Settings of vic: remove the `#` before a key to set it. This file is `config.toml` in the data directory.\n\
+         # A variable of the environment, VIC_ and the key in capitals, wins over this file.\n",
+    );
+    for (name, description) in NAMES.iter().filter(|(name, _)| *name != "VIC_DATA_DIR") {
+        text.push_str(&format!("\n# {description}\n# {} = \"\"\n", file_key(name)));
+    }
+    text
+}
+
+fn resolve(lookup: &dyn Fn(&str) -> Option<OsString>) -> Result<Vec<Setting>> {
+    let config = Config::from_lookup(lookup)?;
+    let data_dir = match lookup("VIC_DATA_DIR") {
+        Some(dir) => absolute(Path::new(&dir))?,
+        None => platform_data_dir(lookup),
+    };
+    let given = Settings { lookup, file: read_file(&data_dir)? };
+    let setting = |(name, description): &(&'static str, &'static str)| {
+        let origin = match (lookup(name), given.file.contains_key(&file_key(name))) {
+            (Some(_), _) => Origin::Environment,
+            (None, true) => Origin::File,
+            (None, false) => Origin::Default,
+        };
+        let typed = given.text(name);
+        let value = match name.ends_with("_API_KEY") {
+            true => typed.map(|_| "set".to_string()),
+            // What was made of it says more than what was typed: paths are absolute, and so on.
+            false => effective(&config, name).or(typed).or_else(|| unused(name).map(String::from)),
+        };
+        Setting { name, key: file_key(name), value, origin, description }
+    };
+    Ok(NAMES.iter().map(setting).collect())
+}
+
+/// The value that holds, as it would be typed; none for variables that have no value of their own.
+fn effective(config: &Config, name: &str) -> Option<String> {
+    let path = |path: &Path| Some(path.to_string_lossy().into_owned());
+    let flag = |on: bool| Some(if on { "1" } else { "0" }.to_string());
+    let (embed, walk, bridge, vectors) = (&config.embed, &config.walk, &config.bridge, &config.vectors);
+    let model_of = |backend: EmbedBackend| (embed.backend == backend).then(|| embed.model.clone());
+    match name {
+        "VIC_DATA_DIR" => path(&config.data_dir),
+        "VIC_DB_PATH" => path(&config.db_path),
+        "VIC_JOB_DB_PATH" => path(&config.job_db_path),
+        "VIC_LISTEN" => Some(config.listen.to_string()),
+        "VIC_BRIDGE_RATE_LIMIT_PER_MIN" => Some(bridge.rate_limit_per_min.to_string()),
+        "VIC_BRIDGE_MAX_BODY_BYTES" => Some(bridge.max_body_bytes.to_string()),
+        "VIC_WAREHOUSE_ROOT" => config.warehouse_root.as_deref().and_then(path),
+        "VIC_PRIVACY_MODE" => Some(config.privacy_mode.name().into()),
+        "VIC_LOG_LEVEL" => Some(config.log_level.clone()),
+        "VIC_MODELS_DIR" => config.model_dirs.first().and_then(|dir| path(dir)),
+        "VIC_VECTOR_BACKEND" => Some(vectors.backend.clone()),
+        "VIC_MILVUS_URI" => Some(vectors.milvus_uri.clone()),
+        "VIC_MILVUS_COLLECTION" => Some(vectors.milvus_collection.clone()),
+        "VIC_EMBED_BACKEND" => Some(embed.backend.name().into()),
+        "VIC_EMBED_MODEL" => model_of(EmbedBackend::Onnx),
+        "VIC_EMBED_THREADS" => Some(embed.threads.to_string()),
+        "VIC_EMBED_PRECISION" => Some(embed.precision.clone()),
+        "VIC_OLLAMA_BASE_URL" => Some(embed.ollama_url.clone()),
+        "VIC_OLLAMA_EMBED_MODEL" => model_of(EmbedBackend::Ollama),
+        "VIC_OPENAI_BASE_URL" => Some(embed.openai_url.clone()),
+        "VIC_OPENAI_EMBED_MODEL" => model_of(EmbedBackend::OpenAi),
+        "VIC_LIBRARIAN_BACKEND" => Some(
+            match config.llm.backend {
+                LlmBackend::Stub => "stub",
+                LlmBackend::Ollama => "ollama",
+                LlmBackend::OpenAi => "openai",
+            }
+            .into(),
+        ),
+        "VIC_L2_MAX_IMAGE_BYTES" => Some(config.llm.max_image_bytes.to_string()),
+        "VIC_SYNTHETIC_JSONL" => config.synthetic_jsonl.as_deref().and_then(path),
+        "VIC_OCR" => Some(config.ocr.name().into()),
+        "VIC_WORKERS" => Some(config.workers.to_string()),
+        "VIC_EXTRACT_SECONDS" => Some(config.limits.seconds.to_string()),
+        "VIC_EXTRACT_MEMORY_MIB" => Some(config.limits.memory_mib.to_string()),
+        "VIC_IGNORE" => (!walk.ignore.is_empty()).then(|| walk.ignore.join(",")),
+        "VIC_INCLUDE_HIDDEN" => flag(walk.hidden),
+        "VIC_MAX_FILE_BYTES" => Some(walk.max_file_bytes.to_string()),
+        "VIC_WATCH" => flag(walk.watch),
+        "VIC_RESCAN_SECONDS" => Some(walk.rescan_seconds.to_string()),
+        _ => None,
+    }
+}
+
+/// A default that [`Config`] does not hold, because the backend that it is for is not in use, or because it depends on
+/// the folder in which a command runs.
+fn unused(name: &str) -> Option<&'static str> {
+    match name {
+        "VIC_OLLAMA_VISION_MODEL" => return Some("glm-ocr:q8_0"),
+        "VIC_SYNTHETIC_JSONL" => return Some("training/synthetic_plans.jsonl"),
+        _ => (),
+    }
+    EmbedBackend::ALL.into_iter().map(EmbedBackend::model_variable).find(|(it, _)| *it == name).map(|(_, model)| model)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(variables: &[(&str, &str)], name: &str) -> (Option<String>, Origin) {
+        let lookup = |wanted: &str| {
+            let found = variables.iter().find(|(name, _)| *name == wanted);
+            found.map(|(_, value)| OsString::from(value))
+        };
+        let setting = resolve(&lookup).unwrap().into_iter().find(|it| it.name == name).unwrap();
+        (setting.value, setting.origin)
+    }
+
+    #[test]
+    fn a_value_tells_where_it_came_from() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("config.toml"), "workers = 7\nwatch = \"no\"\n").unwrap();
+        let data_dir = ("VIC_DATA_DIR", dir.path().to_str().unwrap());
+        assert_eq!(check(&[data_dir], "VIC_WORKERS"), (Some("7".into()), Origin::File));
+        assert_eq!(check(&[data_dir], "VIC_WATCH"), (Some("0".into()), Origin::File));
+        let environment = [data_dir, ("VIC_WORKERS", "3")];
+        assert_eq!(check(&environment, "VIC_WORKERS"), (Some("3".into()), Origin::Environment));
+        assert_eq!(check(&[data_dir], "VIC_EXTRACT_SECONDS"), (Some("30".into()), Origin::Default));
+        assert_eq!(check(&[data_dir], "VIC_WAREHOUSE_ROOT"), (None, Origin::Default));
+    }
+
+    #[test]
+    fn keys_are_told_as_set_or_not_and_never_shown() {
+        for name in ["VIC_BRIDGE_API_KEY", "VIC_OLLAMA_API_KEY", "VIC_OPENAI_API_KEY"] {
+            let variables = [("VIC_DATA_DIR", "/d"), (name, "s3cret")];
+            assert_eq!(check(&variables, name), (Some("set".into()), Origin::Environment));
+            assert_eq!(check(&variables[..1], name), (None, Origin::Default));
+        }
+    }
+
+    #[test]
+    fn every_variable_with_a_default_has_a_value() {
+        let lookup = |name: &str| (name == "VIC_DATA_DIR").then(|| OsString::from("/d"));
+        for setting in resolve(&lookup).unwrap() {
+            let told = setting.description;
+            let promises_one =
+                told.contains("default") && !told.contains("default: none") && !told.contains("default VIC_");
+            assert_eq!(setting.value.is_some(), promises_one, "{}", setting.name);
+        }
+    }
+
+    #[test]
+    fn the_template_is_a_file_that_sets_nothing_and_names_every_key() {
+        assert!(template().parse::<toml::Table>().unwrap().is_empty());
+        for (name, _) in NAMES.iter().filter(|(name, _)| *name != "VIC_DATA_DIR") {
+            assert!(template().contains(&format!("\n# {} = ", file_key(name))), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_key_of_the_template_can_be_set() {
+        let dir = tempfile::tempdir().unwrap();
+        let keys = template().replace("# workers = \"\"", "workers = \"5\"");
+        std::fs::write(dir.path().join("config.toml"), keys).unwrap();
+        let data_dir = ("VIC_DATA_DIR", dir.path().to_str().unwrap());
+        assert_eq!(check(&[data_dir], "VIC_WORKERS"), (Some("5".into()), Origin::File));
+    }
+}

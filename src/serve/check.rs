@@ -1,0 +1,204 @@
+//! Sizes and ranges that every protocol checks before a service sees a request. Each refusal names its field.
+
+use std::path::{Path, PathBuf};
+
+use crate::ask;
+use crate::error::{Error, Result};
+use crate::librarian;
+use crate::model::{
+    AskRequest, FileFilter, FilesRequest, GrepRequest, L0Filters, QueryPlan, ReadRequest, SimilarRequest,
+};
+
+/// Longest question in bytes: far beyond any that a person asks, short enough to parse and embed at once.
+pub(crate) const MAX_QUERY: usize = 32 << 10;
+
+/// Most hits of one question, as the contract has it.
+const MAX_HITS: u32 = 1_000;
+
+/// Most lines of one grep, as the contract has it.
+const MAX_LINES: u32 = 10_000;
+
+/// Checks a question.
+pub(crate) fn ask(request: &AskRequest) -> Result<()> {
+    text("query", &request.query)?;
+    range("limit", request.limit, MAX_HITS)?;
+    filters(&request.filters)?;
+    request.plan.as_ref().map_or(Ok(()), plan)
+}
+
+/// The fields of a plan and of filters whose values have ranges.
+const FILTERS: &[&str] =
+    &["extensions", "path_glob", "modified_after", "modified_before", "min_size", "max_size", "owner"];
+const PLAN: &[&str] = &["intent", "l1_query_text", "l1_threshold", "l2_skills", "l2_top_k", "raw_user_text"];
+
+fn plan(plan: &QueryPlan) -> Result<()> {
+    short("plan.raw_user_text", &plan.raw_user_text)?;
+    librarian::validate(plan).map_err(|error| name("plan.l0_filters", FILTERS, name("plan", PLAN, error)))
+}
+
+fn filters(filters: &L0Filters) -> Result<()> {
+    librarian::validate_filters(filters).map_err(|error| name("filters", FILTERS, error))
+}
+
+/// The librarian's messages quote the field; this puts it where programs look.
+fn name(parent: &str, fields: &[&str], error: Error) -> Error {
+    let quoted = error.message.split('`').skip(1).step_by(2).find(|it| fields.contains(it));
+    match (&error.field, quoted) {
+        (None, Some(field)) => {
+            let field = format!("{parent}.{field}");
+            error.field(field)
+        }
+        (_, _) => error,
+    }
+}
+
+/// Checks a search for files like a file.
+pub(crate) fn similar(request: &SimilarRequest) -> Result<()> {
+    path("path", &request.path)?;
+    filters(&request.filters)?;
+    range("limit", request.limit, MAX_HITS)
+}
+
+/// Checks a search for lines.
+pub(crate) fn grep(request: &GrepRequest) -> Result<()> {
+    if request.pattern.is_empty() {
+        return Err(Error::invalid("the pattern is empty").field("pattern"));
+    }
+    short("pattern", &request.pattern)?;
+    filters(&request.filters)?;
+    range("limit", request.limit, MAX_LINES)
+}
+
+/// Most files of one page: some 5 MiB.
+pub(crate) const MAX_FILES: u32 = 10_000;
+
+/// Files of one page when nothing is said.
+const DEFAULT_FILES: u32 = 100;
+
+/// Most characters of one reading.
+const MAX_CHARS: u64 = 1_000_000;
+
+/// Characters of one reading when nothing is said: what a person, or a model, reads at once.
+const DEFAULT_CHARS: u64 = 20_000;
+
+/// Checks a list of files; returns the filter and the number of files.
+pub(crate) fn files(request: &FilesRequest) -> Result<(FileFilter, u32)> {
+    range("limit", request.limit, MAX_FILES)?;
+    self::filters(&request.filters)?;
+    let root = request.warehouse_root.as_deref().map(folder).transpose()?;
+    let filter = ask::resolve_filters(&request.filters, root.as_deref())?;
+    let filter = FileFilter { name_words: request.words.clone(), state: request.state, ..filter };
+    Ok((filter, request.limit.unwrap_or(DEFAULT_FILES)))
+}
+
+/// Roots are known by their resolved paths.
+fn folder(name: &str) -> Result<PathBuf> {
+    path("warehouse_root", name)?;
+    let folder = Path::new(name);
+    Ok(folder.canonicalize().unwrap_or_else(|_| folder.to_path_buf()))
+}
+
+/// Checks a reading; returns the number of characters.
+pub(crate) fn read(request: &ReadRequest) -> Result<u64> {
+    path("path", &request.path)?;
+    match request.max_chars.unwrap_or(DEFAULT_CHARS) {
+        chars @ 1..=MAX_CHARS => Ok(chars),
+        _ => Err(Error::invalid(format!("`max_chars` is not between 1 and {MAX_CHARS}")).field("max_chars")),
+    }
+}
+
+/// A path may hold whatever a file name may.
+pub(crate) fn path(field: &str, path: &str) -> Result<()> {
+    if path.is_empty() || path.len() > MAX_QUERY || path.contains('\0') {
+        return Err(Error::invalid(format!("`{field}` is empty, too long, or no path")).field(field));
+    }
+    Ok(())
+}
+
+/// Something must be said, nothing that no keyboard types, and not too much of it.
+pub(crate) fn text(field: &str, text: &str) -> Result<()> {
+    if text.trim().is_empty() {
+        return Err(Error::invalid(format!("`{field}` is empty")).field(field));
+    }
+    short(field, text)
+}
+
+fn short(field: &str, text: &str) -> Result<()> {
+    if text.len() > MAX_QUERY {
+        return Err(Error::invalid(format!("`{field}` is longer than {MAX_QUERY} bytes")).field(field));
+    }
+    match text.chars().find(|it| it.is_control() && !matches!(it, '\n' | '\r' | '\t')) {
+        Some(found) => {
+            let name = found.escape_unicode();
+            Err(Error::invalid(format!("`{field}` holds the control character `{name}`")).field(field))
+        }
+        None => Ok(()),
+    }
+}
+
+fn range(field: &str, value: Option<u32>, max: u32) -> Result<()> {
+    match value {
+        Some(value) if !(1..=max).contains(&value) => {
+            Err(Error::invalid(format!("`{field}` is not between 1 and {max}")).field(field))
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// Returns the value, or the default for 0.
+pub(crate) fn bounded(field: &str, value: u32, default: u32, max: u32) -> Result<u32> {
+    match value {
+        0 => Ok(default),
+        value if value <= max => Ok(value),
+        _ => Err(Error::invalid(format!("`{field}` is larger than {max}")).field(field)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::serve::fake;
+
+    fn check(request: AskRequest, field: Option<&str>) {
+        assert_eq!(ask(&request).err().and_then(|it| it.field).as_deref(), field, "{:.80}", format!("{request:?}"));
+    }
+
+    fn question(query: &str) -> AskRequest {
+        AskRequest { query: query.into(), ..AskRequest::default() }
+    }
+
+    #[test]
+    fn a_question_says_something_printable_of_reasonable_length() {
+        check(question("who?\n\tand why"), None);
+        check(question(&"x".repeat(MAX_QUERY)), None);
+        for query in ["", " \n", "a\u{0}b", "\u{1b}[2J", "\u{9b}2J", &"ä".repeat(100_000)] {
+            check(question(query), Some("query"));
+        }
+    }
+
+    #[test]
+    fn numbers_outside_of_their_range_are_refused_by_name() {
+        for (limit, field) in [(0, Some("limit")), (1, None), (1_000, None), (1_001, Some("limit"))] {
+            check(AskRequest { limit: Some(limit), ..question("x") }, field);
+        }
+        let plan = fake::answer("x").query_plan;
+        for (threshold, field) in
+            [(0.0, None), (1.0, None), (1.01, Some("plan.l1_threshold")), (-0.1, Some("plan.l1_threshold"))]
+        {
+            let plan = QueryPlan { l1_threshold: Some(threshold), ..plan.clone() };
+            check(AskRequest { plan: Some(plan), ..question("x") }, field);
+        }
+        let nonsense = QueryPlan { l1_threshold: Some(f64::NAN), ..plan.clone() };
+        check(AskRequest { plan: Some(nonsense), ..question("x") }, Some("plan.l1_threshold"));
+        let deep = QueryPlan { l2_top_k: Some(1_001), ..plan.clone() };
+        check(AskRequest { plan: Some(deep), ..question("x") }, Some("plan.l2_top_k"));
+        let unskilled = QueryPlan { l2_skills: vec!["juggling".into()], ..plan.clone() };
+        check(AskRequest { plan: Some(unskilled), ..question("x") }, Some("plan.l2_skills"));
+        let turned = L0Filters { min_size: Some(2), max_size: Some(1), ..L0Filters::default() };
+        check(AskRequest { filters: turned.clone(), ..question("x") }, Some("filters.min_size"));
+        let plan = QueryPlan { l0_filters: Some(turned), ..plan };
+        check(AskRequest { plan: Some(plan), ..question("x") }, Some("plan.l0_filters.min_size"));
+        let undated = L0Filters { modified_after: Some("soon".into()), ..L0Filters::default() };
+        check(AskRequest { filters: undated, ..question("x") }, Some("filters.modified_after"));
+    }
+}

@@ -1,0 +1,105 @@
+//! What changes while it is watched: the steps of an answer, the snapshots of a job. Every stream ends with the daemon,
+//! which would otherwise wait for them.
+
+use std::time::Duration;
+
+use futures::stream::{self, BoxStream, StreamExt};
+use tokio::sync::{mpsc, watch};
+use tokio_util::sync::CancellationToken;
+
+use crate::error::{Error, ErrorCode, Result};
+use crate::model::{AskEvent, JobSnapshot};
+use crate::serve::Service;
+
+/// Least time between two messages of a job's stream: more often, no eye can follow.
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
+
+/// The steps of an answer; when the daemon goes first, the last item says so. Dropping the stream ends the work.
+pub(crate) fn answer(
+    receiver: mpsc::Receiver<Result<AskEvent>>,
+    shutdown: CancellationToken,
+) -> BoxStream<'static, Result<AskEvent>> {
+    stream::unfold(Some(receiver), move |receiver| {
+        let shutdown = shutdown.clone();
+        async move {
+            let mut receiver = receiver?;
+            match shutdown.run_until_cancelled(receiver.recv()).await {
+                Some(Some(Ok(event))) => Some((Ok(event), Some(receiver))),
+                Some(Some(Err(error))) => Some((Err(error), None)),
+                Some(None) => None,
+                None => {
+                    let error = Error::new(ErrorCode::Unavailable, "vicd went before the answer was complete");
+                    Some((Err(error), None))
+                }
+            }
+        }
+    })
+    .boxed()
+}
+
+/// The snapshots of a job up to its last; one that has ended long ago gives only that.
+pub(crate) async fn job(
+    service: &dyn Service,
+    job_id: &str,
+    shutdown: CancellationToken,
+) -> Result<BoxStream<'static, Result<JobSnapshot>>> {
+    match service.watch_job(job_id) {
+        Ok(receiver) => Ok(progress(receiver, shutdown)),
+        Err(error) if error.code == ErrorCode::NotFound => {
+            let snapshot = service.job(job_id).await?;
+            Ok(stream::iter([Ok(snapshot)]).boxed())
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Where a job's stream stands.
+enum Watch {
+    Begin(watch::Receiver<JobSnapshot>),
+    /// The last snapshot that was sent.
+    Sent(watch::Receiver<JobSnapshot>, Box<JobSnapshot>),
+    End,
+}
+
+/// The snapshots of a job up to the final one. When the daemon goes first, the last item says so.
+fn progress(
+    receiver: watch::Receiver<JobSnapshot>,
+    shutdown: CancellationToken,
+) -> BoxStream<'static, Result<JobSnapshot>> {
+    stream::unfold(Watch::Begin(receiver), move |watch| {
+        let shutdown = shutdown.clone();
+        async move {
+            let (receiver, next) = match watch {
+                Watch::End => return None,
+                Watch::Begin(receiver) => {
+                    let first = receiver.borrow().clone();
+                    (receiver, Some(first))
+                }
+                Watch::Sent(mut receiver, last) => {
+                    let next = shutdown.run_until_cancelled(changed(&mut receiver, &last)).await.flatten();
+                    (receiver, next)
+                }
+            };
+            match next {
+                Some(snapshot) if snapshot.state.is_final() => Some((Ok(snapshot), Watch::End)),
+                Some(snapshot) => Some((Ok(snapshot.clone()), Watch::Sent(receiver, Box::new(snapshot)))),
+                None => {
+                    let error = Error::new(ErrorCode::Unavailable, "vicd went before the job had ended")
+                        .hint("the job goes on where it was with `vic index`");
+                    Some((Err(error), Watch::End))
+                }
+            }
+        }
+    })
+    .boxed()
+}
+
+/// Waits for a snapshot that differs from the last one, but not less than the interval unless the job has ended. Returns
+/// none when there will be no more.
+async fn changed(receiver: &mut watch::Receiver<JobSnapshot>, last: &JobSnapshot) -> Option<JobSnapshot> {
+    let ended = receiver.wait_for(|it| it.state.is_final());
+    if let Ok(Ok(snapshot)) = tokio::time::timeout(PROGRESS_INTERVAL, ended).await {
+        return Some(snapshot.clone());
+    }
+    receiver.wait_for(|it| it != last).await.ok().map(|it| it.clone())
+}

@@ -1,0 +1,75 @@
+//! A request's body to a value: at most so many bytes, JSON, every field known and of its type.
+
+use std::time::Duration;
+
+use axum::body::BodyDataStream;
+use axum::extract::Request;
+use axum::http::header;
+use futures::StreamExt;
+use serde::de::DeserializeOwned;
+
+use crate::error::Error;
+use crate::serve::http::Bridge;
+use crate::serve::http::refusal::Refusal;
+use crate::serve::parse;
+
+/// How much of a body that is too long is read on before the refusal is sent: a client that still sends when the
+/// connection closes may never read it.
+const DRAIN_BYTES: usize = 16 << 20;
+
+/// How long that may take.
+const DRAIN_TIME: Duration = Duration::from_secs(2);
+
+/// Reads the whole body and takes it apart.
+pub(crate) async fn parse<T: DeserializeOwned>(bridge: &Bridge, request: Request) -> Result<T, Refusal> {
+    let bytes = read(request, bridge.max_body).await?;
+    Ok(parse::json(&bytes)?)
+}
+
+/// Takes the query part of the address apart.
+pub(crate) fn query<T: DeserializeOwned>(request: &Request) -> Result<T, Refusal> {
+    axum::extract::Query::try_from_uri(request.uri()).map(|it| it.0).map_err(|rejection| {
+        let message = rejection.body_text();
+        let field = parse::named(&message);
+        let error = Error::invalid(format!("cannot understand the query: {message}"));
+        Refusal::from(Error { field, ..error })
+    })
+}
+
+async fn read(request: Request, limit: usize) -> Result<Vec<u8>, Refusal> {
+    let announced = request.headers().get(header::CONTENT_LENGTH);
+    let announced = announced.and_then(|it| it.to_str().ok()?.parse::<u64>().ok()).unwrap_or(0);
+    let mut chunks = request.into_body().into_data_stream();
+    if announced > limit as u64 {
+        drain(chunks, announced).await;
+        return Err(Refusal::size(limit));
+    }
+    let mut bytes = Vec::with_capacity(announced as usize);
+    while let Some(chunk) = chunks.next().await {
+        let chunk = chunk.map_err(|error| Error::invalid(format!("the body ended early: {error}")))?;
+        if bytes.len() + chunk.len() > limit {
+            drain(chunks, 0).await;
+            return Err(Refusal::size(limit));
+        }
+        bytes.extend_from_slice(&chunk);
+    }
+    Ok(bytes)
+}
+
+/// Reads on for a while without keeping anything. Not what is far too long anyway.
+async fn drain(mut chunks: BodyDataStream, announced: u64) {
+    if announced > DRAIN_BYTES as u64 {
+        return;
+    }
+    let reading = async {
+        let mut left = DRAIN_BYTES;
+        while let Some(Ok(chunk)) = chunks.next().await {
+            left = left.saturating_sub(chunk.len());
+            if left == 0 {
+                break;
+            }
+        }
+    };
+    // The refusal is sent in any case.
+    let _late = tokio::time::timeout(DRAIN_TIME, reading).await;
+}

@@ -1,0 +1,24 @@
+//! Files: which there are, and what stands in one.
+
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+
+use crate::model::{FileEntry, FilePage, FilesRequest, ReadRequest, Reading};
+use crate::serve::check;
+use crate::serve::http::{Reply, Shared, body, json};
+
+/// `POST /v1/files`: files by metadata.
+pub(crate) async fn files(State(bridge): Shared, request: Request) -> Reply {
+    let request: FilesRequest = body::parse(&bridge, request).await?;
+    let (filter, limit) = check::files(&request)?;
+    let (files, total) = bridge.service.files(filter, limit, request.offset).await?;
+    json(StatusCode::OK, &FilePage { total, files: files.iter().map(FileEntry::from).collect() })
+}
+
+/// `POST /v1/read`: a part of the text of a file.
+pub(crate) async fn read(State(bridge): Shared, request: Request) -> Reply {
+    let request: ReadRequest = body::parse(&bridge, request).await?;
+    let max_chars = check::read(&request)?;
+    let document = bridge.service.read(&request.path).await?;
+    json(StatusCode::OK, &Reading::cut(&request.path, document, request.offset, max_chars))
+}

@@ -1,0 +1,81 @@
+//! Index jobs: start one, look at it, follow it.
+
+use std::path::Path;
+
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::model::{IndexRequest, IndexStart, JobReport};
+use crate::serve::http::{Bridge, Reply, Shared, body, json, sse};
+use crate::serve::{check, follow};
+
+/// The answer to a job that was taken on.
+#[derive(Debug, Serialize)]
+struct Accepted<'a> {
+    status: &'static str,
+    job_id: &'a str,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct JobQuery {
+    job_id: String,
+}
+
+/// `POST /v1/index/start`: 202 and the id of the job.
+pub(crate) async fn start(State(bridge): Shared, request: Request) -> Reply {
+    let request: IndexStart = body::parse(&bridge, request).await?;
+    let job = bridge.service.start_index(bridge.job(request)?).await?;
+    json(StatusCode::ACCEPTED, &Accepted { status: "accepted", job_id: &job.job_id })
+}
+
+/// `GET /v1/index/status?job_id=`: the job at this moment.
+pub(crate) async fn status(State(bridge): Shared, request: Request) -> Reply {
+    let JobQuery { job_id } = body::query(&request)?;
+    json(StatusCode::OK, &JobReport::from(bridge.service.job(&job_id).await?))
+}
+
+/// `GET /v1/index/events?job_id=`: the job until it has ended.
+pub(crate) async fn events(State(bridge): Shared, request: Request) -> Reply {
+    let JobQuery { job_id } = body::query(&request)?;
+    let snapshots = follow::job(&*bridge.service, &job_id, bridge.shutdown.clone()).await?;
+    Ok(sse::stream(snapshots, |snapshot| {
+        let name = if snapshot.state.is_final() { "done" } else { "progress" };
+        sse::event(name, &JobReport::from(snapshot))
+    }))
+}
+
+impl Bridge {
+    /// What the service is asked for. The index is the daemon's own: another one has another daemon.
+    fn job(&self, request: IndexStart) -> Result<IndexRequest> {
+        if let Some(wanted) = request.db_path.as_deref().filter(|it| !same(Path::new(it), &self.db_path)) {
+            let own = self.db_path.display();
+            return Err(Error::invalid(format!("`{wanted}` is not the index of this daemon, `{own}`"))
+                .field("db_path")
+                .hint(format!("leave `db_path` out, or start another daemon with VIC_DB_PATH=`{wanted}`")));
+        }
+        let default = self.warehouse_root.as_ref().map(|it| it.to_string_lossy().into_owned());
+        let paths: Vec<String> = request.root.or(default).into_iter().collect();
+        for path in &paths {
+            check::path("root", path)?;
+            if !Path::new(path).is_absolute() {
+                return Err(Error::invalid(format!("`{path}` is no absolute path")).field("root"));
+            }
+        }
+        Ok(IndexRequest {
+            paths,
+            full: request.full,
+            metadata_only: request.metadata_only,
+            max_files: request.max_files,
+            ocr: request.ocr,
+        })
+    }
+}
+
+/// Whether two paths name the same folder.
+fn same(one: &Path, other: &Path) -> bool {
+    let resolve = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+    resolve(one) == resolve(other)
+}

@@ -1,0 +1,147 @@
+//! How many requests one address may send in any 60 seconds.
+//!
+//! A true sliding window: the moment of every admitted request is kept for 60 seconds, so there is no boundary at which
+//! twice the limit gets through. Refused requests do not count, so that whoever waits as told is admitted. Memory is
+//! bounded by what can be admitted in 60 seconds, and by [`MAX_CLIENTS`].
+
+use std::collections::{HashMap, VecDeque};
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// The window.
+const WINDOW: Duration = Duration::from_secs(60);
+
+/// Addresses that are known at the same time; beyond, the one that was silent longest is forgotten.
+const MAX_CLIENTS: usize = 1_024;
+
+/// Admits requests.
+pub(crate) struct SlidingWindow {
+    limit: u32,
+    clients: Mutex<HashMap<IpAddr, VecDeque<Instant>>>,
+}
+
+impl SlidingWindow {
+    /// Admits `limit` requests of each address in any 60 seconds; 0 admits all.
+    pub(crate) fn new(limit: u32) -> SlidingWindow {
+        SlidingWindow { limit, clients: Mutex::default() }
+    }
+
+    pub(crate) fn limit(&self) -> u32 {
+        self.limit
+    }
+
+    /// Counts a request, or says how long to wait until one is admitted.
+    pub(crate) fn admit(&self, peer: IpAddr, now: Instant) -> Result<(), Duration> {
+        if self.limit == 0 {
+            return Ok(());
+        }
+        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        let client = client(peer);
+        if !clients.contains_key(&client) && clients.len() >= MAX_CLIENTS {
+            make_room(&mut clients, now);
+        }
+        let moments = clients.entry(client).or_default();
+        forget(moments, now);
+        match moments.front() {
+            Some(first) if moments.len() >= self.limit as usize => {
+                Err((*first + WINDOW).saturating_duration_since(now))
+            }
+            Some(_) | None => {
+                moments.push_back(now);
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Whoever has one IPv6 address has the other 2^64 of its network too.
+fn client(peer: IpAddr) -> IpAddr {
+    match peer.to_canonical() {
+        IpAddr::V6(address) if !address.is_loopback() => {
+            IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX)))
+        }
+        address => address,
+    }
+}
+
+/// Drops the moments that lie a whole window back.
+fn forget(moments: &mut VecDeque<Instant>, now: Instant) {
+    while moments.front().is_some_and(|first| now.saturating_duration_since(*first) >= WINDOW) {
+        moments.pop_front();
+    }
+}
+
+fn make_room(clients: &mut HashMap<IpAddr, VecDeque<Instant>>, now: Instant) {
+    clients.retain(|_, moments| {
+        forget(moments, now);
+        !moments.is_empty()
+    });
+    if clients.len() >= MAX_CLIENTS {
+        let silent = clients.iter().min_by_key(|(_, moments)| moments.back().copied()).map(|(client, _)| *client);
+        silent.map(|client| clients.remove(&client));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+
+    /// Requests at these seconds; which of them are admitted.
+    fn check(limit: u32, seconds: &[u64]) -> Vec<bool> {
+        let (window, begin) = (SlidingWindow::new(limit), Instant::now());
+        seconds.iter().map(|it| window.admit(HERE, begin + Duration::from_secs(*it)).is_ok()).collect()
+    }
+
+    #[test]
+    fn the_window_slides() {
+        assert_eq!(check(2, &[0, 30, 59, 60, 61, 89, 90]), [true, true, false, true, false, false, true]);
+    }
+
+    #[test]
+    fn no_boundary_lets_twice_the_limit_through() {
+        let all: Vec<u64> = (0..3).map(|_| 59).chain((0..3).map(|_| 61)).collect();
+        assert_eq!(check(3, &all), [true, true, true, false, false, false]);
+    }
+
+    #[test]
+    fn zero_is_no_limit() {
+        assert_eq!(check(0, &[0; 1_000]), [true; 1_000]);
+    }
+
+    #[test]
+    fn whoever_waits_as_told_is_admitted() {
+        let (window, begin) = (SlidingWindow::new(1), Instant::now());
+        window.admit(HERE, begin).unwrap();
+        let now = begin + Duration::from_millis(1_500);
+        let wait = window.admit(HERE, now).unwrap_err();
+        assert_eq!(wait, Duration::from_millis(58_500));
+        assert!(window.admit(HERE, now + wait).is_ok());
+    }
+
+    #[test]
+    fn each_address_has_its_own_window_but_an_ipv6_network_one() {
+        let (window, now) = (SlidingWindow::new(1), Instant::now());
+        for (peer, admitted) in [
+            ("127.0.0.1", true),
+            ("::ffff:127.0.0.1", false),
+            ("127.0.0.2", true),
+            ("2001:db8::1", true),
+            ("2001:db8::2", false),
+            ("2001:db8:0:1::1", true),
+        ] {
+            assert_eq!(window.admit(peer.parse().unwrap(), now).is_ok(), admitted, "{peer}");
+        }
+    }
+
+    #[test]
+    fn many_addresses_take_no_more_memory_than_some() {
+        let (window, now) = (SlidingWindow::new(5), Instant::now());
+        for number in 0..3 * MAX_CLIENTS as u32 {
+            window.admit(IpAddr::V4(number.into()), now).unwrap();
+        }
+        assert_eq!(window.clients.lock().unwrap().len(), MAX_CLIENTS);
+    }
+}

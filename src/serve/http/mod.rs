@@ -1,0 +1,118 @@
+//! HTTP for programs that do not speak gRPC, on the same TCP port: thin adapters over [`Service`], JSON in and out.
+//!
+//! [`router`] is the table of paths. Every request passes the [`gate`] first: host and origin, then the key, then the rate
+//! limit. Sizes and types of bodies are checked in [`body`], values in [`crate::serve::check`], everything else by the
+//! service. Every refusal is a [`refusal::Refusal`]. Requests of gRPC pass through the same gate to the same routes as on
+//! the Unix socket.
+
+mod ask;
+mod auth;
+mod body;
+mod connection;
+mod files;
+mod gate;
+mod health;
+mod index;
+mod limits;
+pub(crate) mod openapi;
+mod refusal;
+mod sse;
+#[cfg(test)]
+mod tests;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use serde::Serialize;
+use tokio_util::sync::CancellationToken;
+use tonic::service::Routes;
+use tower::ServiceExt;
+
+use crate::config::Config;
+use crate::error::Error;
+use crate::serve::http::refusal::Refusal;
+use crate::serve::{Service, mcp};
+
+pub(crate) use connection::serve;
+
+/// What every handler needs.
+pub(crate) struct Bridge {
+    service: Arc<dyn Service>,
+    shutdown: CancellationToken,
+    key: Option<auth::Key>,
+    window: limits::SlidingWindow,
+    max_body: usize,
+    db_path: PathBuf,
+    warehouse_root: Option<PathBuf>,
+    vector_backend: String,
+    /// Whether other machines may connect; see [`Config::listen`].
+    remote: bool,
+}
+
+type Shared = State<Arc<Bridge>>;
+type Reply = Result<Response, Refusal>;
+
+impl Bridge {
+    pub(crate) fn new(service: Arc<dyn Service>, config: &Config, shutdown: CancellationToken) -> Bridge {
+        Bridge {
+            service,
+            shutdown,
+            key: config.bridge.api_key.as_deref().map(auth::Key::new),
+            window: limits::SlidingWindow::new(config.bridge.rate_limit_per_min),
+            max_body: config.bridge.max_body_bytes,
+            db_path: config.db_path.clone(),
+            warehouse_root: config.warehouse_root.clone(),
+            vector_backend: config.vectors.backend.clone(),
+            remote: !config.listen.ip().is_loopback(),
+        }
+    }
+}
+
+/// Every path of the TCP port.
+pub(crate) fn router(bridge: Arc<Bridge>, grpc: Routes) -> Router {
+    let grpc = grpc.prepare().into_axum_router();
+    let otherwise = move |request: Request| async move {
+        match is_grpc(&request) {
+            true => grpc.oneshot(request).await.into_response(),
+            false => Refusal::from(
+                Error::not_found(format!("no such path `{}`", request.uri().path())).hint("`GET /` lists the paths"),
+            )
+            .into_response(),
+        }
+    };
+    Router::new()
+        .route("/", get(health::root))
+        .route("/health", get(health::health))
+        .route("/openapi.json", get(openapi::document))
+        .route("/v1/ask", post(ask::ask))
+        .route("/v1/search", post(ask::search))
+        .route("/v1/similar", post(ask::similar))
+        .route("/v1/grep", post(ask::grep))
+        .route("/v1/files", post(files::files))
+        .route("/v1/read", post(files::read))
+        .route("/v1/status", get(health::status))
+        .route("/v1/index/start", post(index::start))
+        .route("/v1/index/status", get(index::status))
+        .route("/v1/index/events", get(index::events))
+        .route_service("/mcp", mcp::http(bridge.service.clone(), bridge.max_body, bridge.shutdown.clone()))
+        .fallback(otherwise)
+        .method_not_allowed_fallback(async || Refusal::method())
+        .layer(axum::middleware::from_fn_with_state(bridge.clone(), gate::gate))
+        .with_state(bridge)
+}
+
+fn is_grpc(request: &Request) -> bool {
+    let kind = request.headers().get(header::CONTENT_TYPE).and_then(|it| it.to_str().ok());
+    kind.is_some_and(|it| it.starts_with("application/grpc"))
+}
+
+/// A JSON answer.
+fn json(status: StatusCode, value: &impl Serialize) -> Reply {
+    let text = serde_json::to_vec(value).map_err(Error::internal)?;
+    Ok((status, [(header::CONTENT_TYPE, "application/json")], text).into_response())
+}

@@ -1,0 +1,241 @@
+//! The OpenAPI document, made of the table of paths and of the types themselves.
+
+use std::sync::LazyLock;
+
+use axum::http::StatusCode;
+use axum::response::Response;
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, SchemaGenerator};
+use serde_json::{Map, Value, json};
+
+use crate::model::{
+    AskRequest, AskResponse, FilePage, FilesRequest, GrepRequest, GrepResponse, IndexStart, JobReport, ReadRequest,
+    Reading, SimilarRequest, Status,
+};
+use crate::serve::http::health::Health;
+use crate::serve::http::{Reply, json as reply};
+
+/// One path, as the document tells it.
+struct Operation {
+    method: &'static str,
+    path: &'static str,
+    summary: &'static str,
+    request: Option<Make>,
+    /// Statuses of success with what they carry.
+    response: (u16, Option<Make>),
+    /// Whether the answer may come as events.
+    events: bool,
+    /// Whether it takes `job_id` in the query.
+    job: bool,
+}
+
+type Make = fn(&mut SchemaGenerator) -> Value;
+
+fn of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Value {
+    generator.subschema_for::<T>().to_value()
+}
+
+const fn operation(method: &'static str, path: &'static str, summary: &'static str) -> Operation {
+    Operation { method, path, summary, request: None, response: (200, None), events: false, job: false }
+}
+
+const OPERATIONS: &[Operation] = &[
+    operation("get", "/", "Names the paths"),
+    Operation { response: (200, Some(of::<Health>)), ..operation("get", "/health", "Says whether the daemon is well") },
+    operation("get", "/openapi.json", "This document"),
+    Operation {
+        request: Some(of::<AskRequest>),
+        response: (200, Some(of::<AskResponse>)),
+        events: true,
+        ..operation("post", "/v1/ask", "Answers a question; as events plan, hits, text, done or error when asked for")
+    },
+    Operation {
+        request: Some(of::<AskRequest>),
+        response: (200, Some(of::<AskResponse>)),
+        ..operation("post", "/v1/search", "Answers a question without a summary")
+    },
+    Operation {
+        request: Some(of::<SimilarRequest>),
+        response: (200, Some(of::<AskResponse>)),
+        ..operation("post", "/v1/similar", "Finds files like a file")
+    },
+    Operation {
+        request: Some(of::<GrepRequest>),
+        response: (200, Some(of::<GrepResponse>)),
+        ..operation("post", "/v1/grep", "Finds lines of the indexed text")
+    },
+    Operation {
+        request: Some(of::<FilesRequest>),
+        response: (200, Some(of::<FilePage>)),
+        ..operation("post", "/v1/files", "Lists files by metadata")
+    },
+    Operation {
+        request: Some(of::<ReadRequest>),
+        response: (200, Some(of::<Reading>)),
+        ..operation("post", "/v1/read", "Reads a part of the text of a file")
+    },
+    Operation {
+        response: (200, Some(of::<Status>)),
+        ..operation("get", "/v1/status", "Tells the state of daemon and index")
+    },
+    Operation {
+        request: Some(of::<IndexStart>),
+        response: (202, None),
+        ..operation("post", "/v1/index/start", "Starts an index job")
+    },
+    Operation {
+        response: (200, Some(of::<JobReport>)),
+        job: true,
+        ..operation("get", "/v1/index/status", "Tells where a job stands")
+    },
+    Operation {
+        events: true,
+        job: true,
+        ..operation("get", "/v1/index/events", "Follows a job; events progress, done or error")
+    },
+    operation("post", "/mcp", "Model Context Protocol, streamable HTTP"),
+];
+
+static DOCUMENT: LazyLock<Value> = LazyLock::new(build);
+
+/// `GET /openapi.json`.
+pub(crate) async fn document() -> Reply {
+    let response: Response = reply(StatusCode::OK, &*DOCUMENT)?;
+    Ok(response)
+}
+
+/// Every path with its method and summary, for `GET /`.
+pub(crate) fn paths() -> Value {
+    let line = |it: &Operation| (format!("{} {}", it.method.to_uppercase(), it.path), json!(it.summary));
+    Value::Object(OPERATIONS.iter().map(line).collect())
+}
+
+fn build() -> Value {
+    let mut generator =
+        SchemaSettings::draft2020_12().with(|it| it.definitions_path = "/components/schemas".into()).into_generator();
+    let mut paths = Map::new();
+    for operation in OPERATIONS {
+        let told = tell(operation, &mut generator);
+        let path = paths.entry(operation.path).or_insert_with(|| json!({}));
+        path[operation.method] = told;
+    }
+    let schemas = generator.take_definitions(true);
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "vic",
+            "version": env!("CARGO_PKG_VERSION"),
+            "summary": "Local-first indexing and search of files",
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "servers": [{"url": "http://127.0.0.1:8765"}],
+        "paths": paths,
+        "components": {
+            "schemas": schemas,
+            "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
+            "responses": {"Refused": {"description": "Why it was refused or failed", "content": content(refusal())}},
+        },
+    })
+}
+
+fn tell(operation: &Operation, generator: &mut SchemaGenerator) -> Value {
+    let (status, made) = operation.response;
+    let mut content = match (made, status) {
+        (Some(make), _) => content(make(generator)),
+        (None, 202) => content(accepted()),
+        (None, _) if operation.events => json!({}),
+        (None, _) => content(json!({"type": "object"})),
+    };
+    if operation.events {
+        content["text/event-stream"] = json!({"schema": {"type": "string"}});
+    }
+    let mut responses = Map::from_iter([(status.to_string(), json!({"description": "Done", "content": content}))]);
+    responses.insert("default".into(), json!({"$ref": "#/components/responses/Refused"}));
+    let name: String = operation.path.split('/').filter(|it| !it.is_empty()).collect::<Vec<_>>().join("_");
+    let name = if name.is_empty() { "root".to_string() } else { name.replace('.', "_") };
+    let mut told = json!({"operationId": name, "summary": operation.summary, "responses": responses});
+    if let Some(make) = operation.request {
+        told["requestBody"] = json!({"required": true, "content": self::content(make(generator))});
+    }
+    if operation.job {
+        told["parameters"] = json!([{"name": "job_id", "in": "query", "required": true, "schema": {"type": "string"}}]);
+    }
+    if operation.path.starts_with("/v1/") || operation.path == "/mcp" {
+        told["security"] = json!([{"key": []}, {}]);
+    }
+    told
+}
+
+fn content(schema: Value) -> Value {
+    json!({"application/json": {"schema": schema}})
+}
+
+fn accepted() -> Value {
+    json!({
+        "type": "object",
+        "required": ["status", "job_id"],
+        "properties": {"status": {"const": "accepted"}, "job_id": {"type": "string"}},
+    })
+}
+
+fn refusal() -> Value {
+    let text = json!({"type": ["string", "null"]});
+    json!({
+        "type": "object",
+        "required": ["error"],
+        "properties": {"error": {
+            "type": "object",
+            "required": ["code", "message", "field", "hint"],
+            "properties": {"code": {"type": "string"}, "message": {"type": "string"}, "field": text, "hint": text},
+        }},
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every `$ref` of a value.
+    fn references(value: &Value, found: &mut Vec<String>) {
+        match value {
+            Value::Object(map) => {
+                found.extend(map.get("$ref").and_then(Value::as_str).map(String::from));
+                map.values().for_each(|it| references(it, found));
+            }
+            Value::Array(list) => list.iter().for_each(|it| references(it, found)),
+            _ => (),
+        }
+    }
+
+    #[test]
+    fn every_reference_of_the_document_leads_somewhere() {
+        let mut found = Vec::new();
+        references(&DOCUMENT, &mut found);
+        assert!(found.len() > 20, "{found:?}");
+        for reference in found {
+            assert!(DOCUMENT.pointer(&reference[1..]).is_some(), "{reference}");
+        }
+    }
+
+    #[test]
+    fn every_operation_has_its_own_name() {
+        let mut names: Vec<&str> = DOCUMENT["paths"]
+            .as_object()
+            .unwrap()
+            .values()
+            .flat_map(|path| path.as_object().unwrap().values())
+            .map(|it| it["operationId"].as_str().unwrap())
+            .collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), OPERATIONS.len());
+    }
+
+    #[test]
+    fn the_fields_of_a_question_are_told() {
+        let question = &DOCUMENT["components"]["schemas"]["AskRequest"]["properties"];
+        for field in ["query", "privacy_mode", "warehouse_root", "limit", "filters", "explain", "plan"] {
+            assert!(question[field].is_object(), "{field}");
+        }
+    }
+}

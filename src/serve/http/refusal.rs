@@ -1,0 +1,73 @@
+//! What a request is told that is not served: `{"error": {"code", "message", "field", "hint"}}`, whatever went wrong.
+
+use std::time::Duration;
+
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde_json::json;
+
+use crate::error::{Error, ErrorCode};
+
+/// A refused or failed request.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    status: StatusCode,
+    code: &'static str,
+    error: Error,
+    header: Option<(header::HeaderName, HeaderValue)>,
+}
+
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Refusal {
+        let status = StatusCode::from_u16(error.code.http_status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        Refusal { status, code: error.code.name(), error, header: None }
+    }
+}
+
+impl Refusal {
+    /// 401: the key is missing or wrong; which of the two is not said.
+    pub(crate) fn key() -> Refusal {
+        let error = Error::new(ErrorCode::PermissionDenied, "this daemon asks for a key")
+            .hint("send `Authorization: Bearer KEY` with the value of VIC_BRIDGE_API_KEY");
+        let challenge = (header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        Refusal { status: StatusCode::UNAUTHORIZED, code: "unauthenticated", error, header: Some(challenge) }
+    }
+
+    /// 429: too many requests of one address; the next may come after `wait`.
+    pub(crate) fn rate(limit: u32, wait: Duration) -> Refusal {
+        let seconds = (wait.as_millis().div_ceil(1_000)).max(1) as u64;
+        let message = format!("more than {limit} requests in 60 seconds");
+        let error = Error::new(ErrorCode::ResourceExhausted, message)
+            .hint(format!("try again in {seconds} s; VIC_BRIDGE_RATE_LIMIT_PER_MIN sets the limit"));
+        Refusal { header: Some((header::RETRY_AFTER, seconds.into())), ..Refusal::from(error) }
+    }
+
+    /// 413: the body is longer than allowed.
+    pub(crate) fn size(limit: usize) -> Refusal {
+        let error = Error::new(ErrorCode::ResourceExhausted, format!("the body is longer than {limit} bytes"))
+            .hint("VIC_BRIDGE_MAX_BODY_BYTES sets the limit");
+        Refusal { status: StatusCode::PAYLOAD_TOO_LARGE, code: "payload_too_large", error, header: None }
+    }
+
+    /// 405: the path exists, but not for this method; axum adds which it is for.
+    pub(crate) fn method() -> Refusal {
+        let error = Error::invalid("this path does not take that method").hint("`GET /` lists paths and methods");
+        Refusal { status: StatusCode::METHOD_NOT_ALLOWED, code: "method_not_allowed", error, header: None }
+    }
+
+    /// The text that tells it.
+    pub(crate) fn body(&self) -> serde_json::Value {
+        let Error { message, field, hint, .. } = &self.error;
+        json!({"error": {"code": self.code, "message": message, "field": field, "hint": hint}})
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let mut response = (self.status, self.body().to_string()).into_response();
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.extend(self.header);
+        response
+    }
+}

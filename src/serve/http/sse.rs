@@ -1,0 +1,44 @@
+//! Server-sent events: what [`crate::serve::follow`] gives, for clients that read `text/event-stream`.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use axum::extract::Request;
+use axum::http::header;
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use futures::stream::{BoxStream, StreamExt};
+use serde::Serialize;
+
+use crate::error::{Error, Result};
+use crate::serve::http::refusal::Refusal;
+
+/// How often a silent stream says that it is still there. Proxies give up after 30 to 60 seconds.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+/// Says whether the client asked for events.
+pub(crate) fn wanted(request: &Request) -> bool {
+    let accepts = |it: &header::HeaderValue| it.to_str().is_ok_and(|it| it.contains("text/event-stream"));
+    request.headers().get_all(header::ACCEPT).iter().any(accepts)
+}
+
+/// One event: its name, and JSON.
+pub(crate) fn event(name: &str, data: &impl Serialize) -> Event {
+    match serde_json::to_string(data) {
+        Ok(json) => Event::default().event(name).data(json),
+        Err(error) => failed(Error::internal(error)),
+    }
+}
+
+/// A stream of events. It ends after the first error, which is an event too, and when the client goes.
+pub(crate) fn stream<T: Send + 'static>(
+    items: BoxStream<'static, Result<T>>,
+    tell: impl Fn(T) -> Event + Send + 'static,
+) -> Response {
+    let events = items.map(move |item| Ok::<_, Infallible>(item.map_or_else(failed, &tell)));
+    Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response()
+}
+
+fn failed(error: Error) -> Event {
+    Event::default().event("error").data(Refusal::from(error).body().to_string())
+}

@@ -1,0 +1,84 @@
+//! Documents as resources: `vic://file/` and the absolute path, percent-encoded. `file:///` is understood too.
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+use rmcp::model::{ReadResourceResult, Resource, ResourceContents, ResourceTemplate};
+
+use crate::error::{Error, Result};
+use crate::model::{FileFilter, FileState, Reading};
+use crate::serve::mcp::{Backend, tools};
+
+/// Documents that are listed: the newest. Every other is read by its path all the same.
+const LISTED: u32 = 50;
+
+/// Characters that are read at once: some 10,000 tokens. The tool `read` reads on.
+const CHARS: u64 = 40_000;
+
+const PREFIX: &str = "vic://file";
+
+/// What stays as it is in the path of a URI.
+const KEPT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// The newest documents of the index.
+pub(crate) async fn recent(backend: &dyn Backend) -> Result<Vec<Resource>> {
+    let filter = FileFilter { state: Some(FileState::Indexed), ..FileFilter::default() };
+    let (files, _) = backend.files(filter, LISTED, 0).await?;
+    let resource = |file: &crate::model::FileRecord| {
+        let path = file.absolute().to_string_lossy().into_owned();
+        let name = file.found.path.to_string_lossy().into_owned();
+        Resource::new(uri(&path), name).with_mime_type(file.media_type.clone()).with_size(file.found.size)
+    };
+    Ok(files.iter().map(resource).collect())
+}
+
+/// How every document is named.
+pub(crate) fn template() -> ResourceTemplate {
+    ResourceTemplate::new("vic://file/{+path}", "document")
+        .with_description("The text of a file below an indexed folder, by its absolute path without the first slash")
+        .with_mime_type("text/plain")
+}
+
+/// The beginning of a document.
+pub(crate) async fn read(backend: &dyn Backend, uri: &str) -> Result<ReadResourceResult> {
+    let path = path(uri)?;
+    let reading = Reading::cut(&path, backend.read(&path).await?, 0, CHARS);
+    Ok(ReadResourceResult::new(vec![ResourceContents::text(tools::text(&reading), uri)]))
+}
+
+fn uri(path: &str) -> String {
+    format!("{PREFIX}{}", utf8_percent_encode(path, KEPT))
+}
+
+fn path(uri: &str) -> Result<String> {
+    let wrong = || {
+        Error::invalid(format!("`{uri}` is no document")).field("uri").hint("use `vic://file/` and an absolute path")
+    };
+    let local = ["vic://file/", "file:///", "file://localhost/"];
+    let rest = local.into_iter().find_map(|it| uri.strip_prefix(it)).ok_or_else(wrong)?;
+    let path = percent_decode_str(rest).decode_utf8().map_err(|_| wrong())?;
+    if path.contains('\0') {
+        return Err(wrong());
+    }
+    Ok(format!("/{path}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_survives_its_uri() {
+        for path in ["/w/plan.md", "/w/größe 1%/a#b?.pdf", "/w/a.zip!/b/c.txt"] {
+            assert_eq!(super::path(&uri(path)).unwrap(), path);
+        }
+        assert_eq!(super::path("file:///w/a%20b").unwrap(), "/w/a b");
+    }
+
+    #[test]
+    fn other_uris_are_refused() {
+        for uri in
+            ["http://x/y", "file://server/share", "vic://job/1", "/w/plan.md", "vic://file/%ff", "vic://file/%00"]
+        {
+            assert_eq!(super::path(uri).unwrap_err().field.as_deref(), Some("uri"), "{uri}");
+        }
+    }
+}

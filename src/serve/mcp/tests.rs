@@ -1,0 +1,149 @@
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf};
+
+use super::*;
+use crate::serve::fake::FakeService;
+
+/// A client that speaks the protocol line by line, as over standard input and output.
+struct Session {
+    lines: tokio::io::Lines<BufReader<ReadHalf<DuplexStream>>>,
+    writer: WriteHalf<DuplexStream>,
+    next: u64,
+}
+
+async fn session() -> (Arc<FakeService>, Session) {
+    let service = Arc::new(FakeService::new());
+    let backend: Arc<dyn Backend> = Arc::new(InProcess(service.clone()));
+    let (ours, theirs) = tokio::io::duplex(1 << 20);
+    tokio::spawn(async move {
+        let running = Handler { backend }.serve(tokio::io::split(theirs)).await.unwrap();
+        running.waiting().await.unwrap();
+    });
+    let (reader, writer) = tokio::io::split(ours);
+    let mut session = Session { lines: BufReader::new(reader).lines(), writer, next: 0 };
+    let hello = json!({
+        "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"},
+    });
+    let answer = session.request("initialize", hello).await;
+    assert_eq!(answer["result"]["serverInfo"]["name"], "vic");
+    assert!(
+        answer["result"]["capabilities"]["tools"].is_object()
+            && answer["result"]["capabilities"]["resources"].is_object()
+    );
+    session.write(json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
+    (service, session)
+}
+
+impl Session {
+    async fn write(&mut self, message: Value) {
+        self.writer.write_all(format!("{message}\n").as_bytes()).await.unwrap();
+    }
+
+    async fn request(&mut self, method: &str, params: Value) -> Value {
+        self.next += 1;
+        self.write(json!({"jsonrpc": "2.0", "id": self.next, "method": method, "params": params})).await;
+        let line = self.lines.next_line().await.unwrap().unwrap();
+        let answer: Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(answer["id"], self.next, "{answer}");
+        answer
+    }
+
+    async fn call(&mut self, tool: &str, arguments: Value) -> Value {
+        let answer = self.request("tools/call", json!({"name": tool, "arguments": arguments})).await;
+        answer.get("result").unwrap_or_else(|| panic!("{answer}")).clone()
+    }
+}
+
+#[tokio::test]
+async fn every_tool_has_schemas_and_says_whether_it_only_reads() {
+    let (_, mut session) = session().await;
+    let answer = session.request("tools/list", json!({})).await;
+    let tools = answer["result"]["tools"].as_array().unwrap();
+    let names: Vec<&str> = tools.iter().map(|it| it["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["ask", "search", "files", "read", "index", "status"]);
+    for tool in tools {
+        assert_eq!(tool["inputSchema"]["type"], "object", "{tool}");
+        assert_eq!(tool["outputSchema"]["type"], "object", "{tool}");
+        assert_eq!(tool["annotations"]["readOnlyHint"], tool["name"] != "index");
+        assert!(tool["description"].as_str().unwrap().len() > 20);
+    }
+}
+
+#[tokio::test]
+async fn what_the_tools_give_holds_their_own_schemas() {
+    let (_, mut session) = session().await;
+    for (tool, arguments) in [
+        ("ask", json!({"query": "who signed?", "limit": 3})),
+        ("search", json!({"query": "who signed?"})),
+        ("files", json!({"words": ["plan"]})),
+        ("read", json!({"path": "/w/plan.md", "max_chars": 6})),
+        ("index", json!({"root": "/w"})),
+        ("status", json!({"job_id": "job-1"})),
+    ] {
+        let result = session.call(tool, arguments).await;
+        assert_eq!(result["isError"], false, "{tool}: {result}");
+        assert!(!result["content"][0]["text"].as_str().unwrap().is_empty());
+        let tool = tools::all().into_iter().find(|it| it.name == tool).unwrap();
+        let schema = Value::Object((*tool.output_schema.unwrap()).clone());
+        let mut found = Vec::new();
+        crate::serve::schema::tests::problems(&schema, &schema, &result["structuredContent"], "result", &mut found);
+        assert!(found.is_empty(), "{found:?}");
+    }
+}
+
+#[tokio::test]
+async fn ask_has_an_answer_in_words_and_search_has_not() {
+    let (_, mut session) = session().await;
+    let ask = session.call("ask", json!({"query": "x"})).await;
+    assert_eq!(ask["structuredContent"]["answer"], "Ada signed it.");
+    let text = ask["content"][0]["text"].as_str().unwrap();
+    assert!(text.starts_with("Ada signed it.\n\n[1] notes/plan.md (lines 3-5)\nThe budget"), "{text}");
+    let search = session.call("search", json!({"query": "x"})).await;
+    assert_eq!(search["structuredContent"]["answer"], Value::Null);
+}
+
+#[tokio::test]
+async fn a_reading_is_bounded_and_says_where_to_go_on() {
+    let (_, mut session) = session().await;
+    let result = session.call("read", json!({"path": "/w/plan.md", "offset": 2, "max_chars": 5})).await;
+    assert_eq!(result["structuredContent"]["next_offset"], 7);
+    assert!(result["content"][0]["text"].as_str().unwrap().ends_with("go on at offset 7)"), "{result}");
+    let too_long = session.call("read", json!({"path": "/w/plan.md", "max_chars": 20_001})).await;
+    assert_eq!(too_long["isError"], true);
+}
+
+#[tokio::test]
+async fn what_is_wrong_is_told_to_the_model_by_name_and_has_no_effect() {
+    let (service, mut session) = session().await;
+    for (tool, arguments, named) in [
+        ("ask", json!({}), "query"),
+        ("ask", json!({"query": "x", "limit": 51}), "limit"),
+        ("ask", json!({"query": "x", "colour": 1}), "colour"),
+        ("ask", json!({"query": "a\u{1b}b"}), "query"),
+        ("read", json!({"path": "/etc/passwd"}), "permission_denied"),
+        ("index", json!({"root": "docs"}), "root"),
+        ("status", json!({"job_id": "job-9"}), "not_found"),
+    ] {
+        let result = session.call(tool, arguments).await;
+        assert_eq!(result["isError"], true, "{tool}");
+        assert!(result["content"][0]["text"].as_str().unwrap().contains(named), "{result}");
+    }
+    assert!(service.asked.lock().unwrap().is_none());
+    let unknown = session.request("tools/call", json!({"name": "delete", "arguments": {}})).await;
+    assert_eq!(unknown["error"]["code"], -32602);
+}
+
+#[tokio::test]
+async fn documents_are_resources() {
+    let (_, mut session) = session().await;
+    let list = session.request("resources/list", json!({})).await;
+    let resource = &list["result"]["resources"][0];
+    assert_eq!((&resource["uri"], &resource["size"]), (&json!("vic://file/w/a%1B%5B31m.pdf"), &json!(2_048)));
+    let templates = session.request("resources/templates/list", json!({})).await;
+    assert_eq!(templates["result"]["resourceTemplates"][0]["uriTemplate"], "vic://file/{+path}");
+    let read = session.request("resources/read", json!({"uri": "vic://file/w/plan.md"})).await;
+    assert!(read["result"]["contents"][0]["text"].as_str().unwrap().contains("Ada signs."), "{read}");
+    for uri in ["vic://file/etc/passwd", "http://x"] {
+        assert!(session.request("resources/read", json!({"uri": uri})).await["error"].is_object(), "{uri}");
+    }
+}

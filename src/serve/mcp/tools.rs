@@ -1,0 +1,315 @@
+//! The tools: what they take, what they give, and how they ask a [`Backend`] for it.
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use rmcp::model::{CallToolResult, ContentBlock, ErrorData, JsonObject, Tool, ToolAnnotations};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::error::{Error, Result};
+use crate::model::{
+    Anchor, AskRequest, AskResponse, Coverage, FileEntry, FilePage, FilesRequest, IndexRequest, JobReport, L0Filters,
+    ReadRequest, Reading, SearchHit, Status,
+};
+use crate::serve::mcp::Backend;
+use crate::serve::{check, parse};
+
+/// Hits of an answer when the model does not say how many.
+const HITS: u32 = 8;
+/// Most hits of an answer.
+const MAX_HITS: u32 = 50;
+/// Characters of an excerpt: a paragraph.
+const EXCERPT: usize = 600;
+/// Files of a list when the model does not say how many.
+const FILES: u32 = 20;
+/// Most files of a list.
+const MAX_FILES: u32 = 200;
+/// Characters of a reading when the model does not say how many: some 1000 tokens.
+const CHARS: u64 = 4_000;
+/// Most characters of a reading.
+const MAX_CHARS: u64 = 20_000;
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+struct Question {
+    /// The question, in plain words; "exact phrases" and ext:, path:, after: work too.
+    query: String,
+    /// Most files in the answer, 1 to 50; 8 when absent.
+    #[schemars(range(min = 1, max = 50))]
+    limit: Option<u32>,
+    /// Only below this folder, an absolute path.
+    root: Option<String>,
+    /// Metadata filters.
+    filters: L0Filters,
+}
+
+/// What was found.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Answer {
+    /// The answer in words; null when there is none, and always for `search`.
+    answer: Option<String>,
+    /// Files, best first.
+    hits: Vec<Hit>,
+    /// What the user should know.
+    warnings: Vec<String>,
+}
+
+/// One file that answers.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Hit {
+    /// Path to read it by.
+    path: String,
+    /// Where the passage stands, in words.
+    place: String,
+    /// The passage.
+    excerpt: String,
+    /// 0 to 1.
+    score: f64,
+    /// Why it was found.
+    reasoning: String,
+}
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+struct Start {
+    /// Absolute path of a folder to index; without it every known folder is brought up to date.
+    root: Option<String>,
+    /// Read everything again, changed or not.
+    full: bool,
+}
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+struct Look {
+    /// A job to look at, as `index` gave it.
+    job_id: Option<String>,
+}
+
+/// The daemon and its index.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Overview {
+    /// Whether a question can be answered from the index.
+    index_ready: bool,
+    /// Chunks in the index.
+    chunks: u64,
+    /// Folders that are indexed.
+    roots: Vec<String>,
+    /// Files by state.
+    coverage: Coverage,
+    /// The embedding model.
+    embed_model: String,
+    /// What may leave the machine.
+    privacy_mode: crate::model::PrivacyMode,
+    /// Number of jobs at work.
+    running_jobs: u64,
+    /// What is not as it should be.
+    degraded: Vec<String>,
+    /// The job that was asked for.
+    job: Option<JobReport>,
+}
+
+/// Every tool, as a client lists them.
+pub(crate) fn all() -> Vec<Tool> {
+    vec![
+        tool::<Question, Answer>("ask", "Answers a question from the user's files, with the passages that prove it"),
+        tool::<Question, Answer>("search", "Finds passages in the user's files, without an answer in words"),
+        tool::<FilesRequest, FilePage>("files", "Lists files by name, date, size, owner and state, newest first"),
+        tool::<ReadRequest, Reading>(
+            "read",
+            "Reads the text of a file in parts, with its places; `next_offset` begins the next part",
+        ),
+        tool::<Start, JobReport>("index", "Indexes a folder, or brings every known folder up to date; returns at once")
+            .with_annotations(
+                ToolAnnotations::new().read_only(false).destructive(false).idempotent(true).open_world(false),
+            ),
+        tool::<Look, Overview>(
+            "status",
+            "Says how much is indexed and what is not as it should be, or where a job stands",
+        ),
+    ]
+}
+
+fn tool<I: JsonSchema + 'static, O: JsonSchema + 'static>(name: &'static str, description: &'static str) -> Tool {
+    Tool::new(name, description, Arc::new(JsonObject::new()))
+        .with_input_schema::<I>()
+        .with_output_schema::<O>()
+        .with_annotations(ToolAnnotations::new().read_only(true).open_world(false))
+}
+
+/// Calls a tool. What goes wrong in it is a result that the model can read and act on.
+pub(crate) async fn call(
+    backend: &dyn Backend,
+    name: &str,
+    arguments: JsonObject,
+) -> Result<CallToolResult, ErrorData> {
+    let outcome = match name {
+        "ask" => ask(backend, arguments, true).await,
+        "search" => ask(backend, arguments, false).await,
+        "files" => files(backend, arguments).await,
+        "read" => read(backend, arguments).await,
+        "index" => index(backend, arguments).await,
+        "status" => status(backend, arguments).await,
+        _ => return Err(ErrorData::invalid_params(format!("there is no tool `{name}`"), None)),
+    };
+    Ok(outcome.unwrap_or_else(|error| CallToolResult::error(vec![ContentBlock::text(told(&error))])))
+}
+
+/// The error in one line.
+fn told(error: &Error) -> String {
+    let mut text = format!("{}: {}", error.code.name(), error.message);
+    for (name, part) in [("field", &error.field), ("hint", &error.hint)] {
+        if let Some(part) = part {
+            let _ = write!(text, " ({name}: {part})");
+        }
+    }
+    text
+}
+
+fn arguments<T: serde::de::DeserializeOwned>(arguments: JsonObject) -> Result<T> {
+    parse::json(&serde_json::to_vec(&Value::Object(arguments)).map_err(Error::internal)?)
+}
+
+/// A result for programs, and the same in words.
+fn result(value: &impl Serialize, words: String) -> Result<CallToolResult> {
+    let mut result = CallToolResult::structured(serde_json::to_value(value).map_err(Error::internal)?);
+    result.content = vec![ContentBlock::text(words)];
+    Ok(result)
+}
+
+/// At most so many; more is refused rather than cut, so that the model knows.
+fn within(field: &'static str, value: Option<u32>, default: u32, max: u32) -> Result<u32> {
+    match value.unwrap_or(default) {
+        value if (1..=max).contains(&value) => Ok(value),
+        _ => Err(Error::invalid(format!("`{field}` is not between 1 and {max}")).field(field)),
+    }
+}
+
+async fn ask(backend: &dyn Backend, given: JsonObject, in_words: bool) -> Result<CallToolResult> {
+    let question: Question = arguments(given)?;
+    let request = AskRequest {
+        query: question.query,
+        limit: Some(within("limit", question.limit, HITS, MAX_HITS)?),
+        warehouse_root: question.root,
+        filters: question.filters,
+        ..AskRequest::default()
+    };
+    check::ask(&request)?;
+    let AskResponse { answer_summary, hits, warnings, .. } = backend.ask(request).await?;
+    let answer =
+        Answer { answer: answer_summary.filter(|_| in_words), hits: hits.into_iter().map(hit).collect(), warnings };
+    let words = answer.words();
+    result(&answer, words)
+}
+
+fn hit(hit: SearchHit) -> Hit {
+    let anchor = hit.metadata.get("anchor").and_then(|it| Anchor::deserialize(it).ok()).unwrap_or_default();
+    let path = hit.metadata.get("absolute_path").and_then(Value::as_str).map_or(hit.path.clone(), String::from);
+    Hit { path, place: anchor.place(), excerpt: cut(hit.excerpt, EXCERPT), score: hit.score, reasoning: hit.reasoning }
+}
+
+/// The first so many characters, with a mark when there are more.
+fn cut(text: String, chars: usize) -> String {
+    match text.char_indices().nth(chars) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
+    }
+}
+
+impl Answer {
+    fn words(&self) -> String {
+        let mut text = self.answer.clone().unwrap_or_default();
+        for (number, hit) in self.hits.iter().enumerate() {
+            let place = if hit.place.is_empty() { String::new() } else { format!(" ({})", hit.place) };
+            let _ = write!(text, "\n\n[{}] {}{place}\n{}", number + 1, hit.path, hit.excerpt);
+        }
+        if self.hits.is_empty() {
+            text.push_str("\nnothing found");
+        }
+        self.warnings.iter().for_each(|it| text.push_str(&format!("\nwarning: {it}")));
+        text.trim_start().to_string()
+    }
+}
+
+async fn files(backend: &dyn Backend, given: JsonObject) -> Result<CallToolResult> {
+    let mut request: FilesRequest = arguments(given)?;
+    request.limit = Some(within("limit", request.limit, FILES, MAX_FILES)?);
+    let (filter, limit) = check::files(&request)?;
+    let (files, total) = backend.files(filter, limit, request.offset).await?;
+    let page = FilePage { total, files: files.iter().map(FileEntry::from).collect() };
+    let mut words = format!("{} of {total} files", page.files.len());
+    for file in &page.files {
+        let reason = file.reason.map_or("", |it| it.name());
+        let _ = write!(words, "\n{}  {} bytes, {} {reason}", file.path, file.size, file.modified);
+    }
+    result(&page, words)
+}
+
+async fn read(backend: &dyn Backend, given: JsonObject) -> Result<CallToolResult> {
+    let mut request: ReadRequest = arguments(given)?;
+    request.max_chars = Some(request.max_chars.unwrap_or(CHARS));
+    let chars = check::read(&request)?;
+    if chars > MAX_CHARS {
+        return Err(Error::invalid(format!("`max_chars` is larger than {MAX_CHARS}")).field("max_chars"));
+    }
+    let reading = Reading::cut(&request.path, backend.read(&request.path).await?, request.offset, chars);
+    let words = text(&reading);
+    result(&reading, words)
+}
+
+/// The blocks of a reading, each page or line named when it changes.
+pub(crate) fn text(reading: &Reading) -> String {
+    let mut words = String::new();
+    let mut last = String::new();
+    for block in &reading.blocks {
+        let place = block.anchor.place();
+        if place != last && !place.is_empty() {
+            let _ = writeln!(words, "[{place}]");
+        }
+        words.push_str(&block.text);
+        words.push_str("\n\n");
+        last = place;
+    }
+    if let Some(next) = reading.next_offset {
+        let _ = write!(words, "({} of {} characters; go on at offset {next})", next, reading.total_chars);
+    }
+    words.trim_end().to_string()
+}
+
+async fn index(backend: &dyn Backend, given: JsonObject) -> Result<CallToolResult> {
+    let start: Start = arguments(given)?;
+    if let Some(root) = &start.root {
+        check::path("root", root)?;
+        if !std::path::Path::new(root).is_absolute() {
+            return Err(Error::invalid(format!("`{root}` is no absolute path")).field("root"));
+        }
+    }
+    let request = IndexRequest { paths: start.root.into_iter().collect(), full: start.full, ..IndexRequest::default() };
+    let report = JobReport::from(backend.start_index(request).await?);
+    let words = format!("job {} has begun; `status` with this job_id says how far it is", report.job.job_id);
+    result(&report, words)
+}
+
+async fn status(backend: &dyn Backend, given: JsonObject) -> Result<CallToolResult> {
+    let Look { job_id } = arguments(given)?;
+    let job = match &job_id {
+        Some(id) => Some(JobReport::from(backend.job(id).await?)),
+        None => None,
+    };
+    let Status { index_ready, chunks, roots, coverage, embed_model, privacy_mode, running_jobs, degraded, .. } =
+        backend.status().await?;
+    let overview = Overview {
+        index_ready,
+        chunks,
+        roots: roots.iter().map(|it| it.path.to_string_lossy().into_owned()).collect(),
+        coverage,
+        embed_model,
+        privacy_mode,
+        running_jobs: running_jobs.len() as u64,
+        degraded,
+        job,
+    };
+    let words = serde_json::to_string_pretty(&overview).map_err(Error::internal)?;
+    result(&overview, words)
+}

@@ -1,0 +1,212 @@
+//! The published contract as JSON Schema (draft 2020-12), by name.
+
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+
+use crate::model::{
+    AskRequest, AskResponse, FilePage, FilesRequest, GrepRequest, GrepResponse, IndexStart, JobReport, L0Filters,
+    QueryPlan, ReadRequest, Reading, ResponseStats, SearchHit, SimilarRequest, Status,
+};
+
+/// A published type: its name, and what makes its schema.
+type Published = (&'static str, fn(&mut SchemaGenerator) -> Schema);
+
+const PUBLISHED: &[Published] = &[
+    ("query_plan", one::<QueryPlan>),
+    ("l0_filters", one::<L0Filters>),
+    ("search_hit", one::<SearchHit>),
+    ("ask_request", one::<AskRequest>),
+    ("ask_response", one::<AskResponse>),
+    ("response_stats", one::<ResponseStats>),
+    ("similar_request", one::<SimilarRequest>),
+    ("grep_request", one::<GrepRequest>),
+    ("grep_response", one::<GrepResponse>),
+    ("files_request", one::<FilesRequest>),
+    ("file_page", one::<FilePage>),
+    ("read_request", one::<ReadRequest>),
+    ("reading", one::<Reading>),
+    ("index_start", one::<IndexStart>),
+    ("job_report", one::<JobReport>),
+    ("status", one::<Status>),
+];
+
+fn one<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
+    generator.root_schema_for::<T>()
+}
+
+/// Every name that [`schema`] knows.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    PUBLISHED.iter().map(|(name, _)| *name)
+}
+
+/// Returns the schema of that name, complete in itself.
+pub fn schema(name: &str) -> Option<serde_json::Value> {
+    let (_, make) = PUBLISHED.iter().find(|(it, _)| *it == name)?;
+    Some(make(&mut SchemaSettings::draft2020_12().into_generator()).to_value())
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::serve::fake;
+
+    /// Says what is wrong with a value, by the rules that our schemas use. Fails on a rule that it does not know.
+    pub(crate) fn problems(root: &Value, schema: &Value, value: &Value, at: &str, found: &mut Vec<String>) {
+        let Value::Object(rules) = schema else {
+            return if schema == &Value::Bool(false) {
+                found.push(format!("{at}: nothing is allowed"))
+            };
+        };
+        for (rule, wanted) in rules {
+            let holds = match rule.as_str() {
+                "$ref" => {
+                    let pointer = wanted.as_str().unwrap().strip_prefix('#').unwrap();
+                    problems(root, root.pointer(pointer).expect(pointer), value, at, found);
+                    true
+                }
+                "type" => match wanted {
+                    Value::Array(types) => types.iter().any(|it| is_type(it, value)),
+                    one => is_type(one, value),
+                },
+                "enum" => wanted.as_array().unwrap().contains(value),
+                "const" => wanted == value,
+                "anyOf" => any(root, wanted, value, at) > 0,
+                "oneOf" => any(root, wanted, value, at) == 1,
+                "minimum" => value.as_f64().is_none_or(|it| it >= wanted.as_f64().unwrap()),
+                "maximum" => value.as_f64().is_none_or(|it| it <= wanted.as_f64().unwrap()),
+                "required" => {
+                    let missing = |it: &&Value| value.is_object() && value.get(it.as_str().unwrap()).is_none();
+                    wanted.as_array().unwrap().iter().find(missing).is_none()
+                }
+                "properties" => {
+                    for (name, schema) in wanted.as_object().unwrap() {
+                        if let Some(value) = value.get(name) {
+                            problems(root, schema, value, &format!("{at}.{name}"), found);
+                        }
+                    }
+                    true
+                }
+                "additionalProperties" => {
+                    let known = rules.get("properties").and_then(Value::as_object);
+                    for (name, value) in value.as_object().into_iter().flatten() {
+                        if known.is_none_or(|it| !it.contains_key(name)) {
+                            problems(root, wanted, value, &format!("{at}.{name}"), found);
+                        }
+                    }
+                    true
+                }
+                "items" => {
+                    for value in value.as_array().into_iter().flatten() {
+                        problems(root, wanted, value, &format!("{at}[]"), found);
+                    }
+                    true
+                }
+                "$schema" | "$defs" | "title" | "description" | "default" | "format" | "minItems" | "maxItems" => true,
+                other => panic!("unknown rule `{other}` at {at}"),
+            };
+            if !holds {
+                found.push(format!("{at}: {value} does not hold {rule} {wanted}"));
+            }
+        }
+    }
+
+    fn any(root: &Value, choices: &Value, value: &Value, at: &str) -> usize {
+        let fits = |schema: &&Value| {
+            let mut found = Vec::new();
+            problems(root, schema, value, at, &mut found);
+            found.is_empty()
+        };
+        choices.as_array().unwrap().iter().filter(fits).count()
+    }
+
+    fn is_type(name: &Value, value: &Value) -> bool {
+        match name.as_str().unwrap() {
+            "null" => value.is_null(),
+            "boolean" => value.is_boolean(),
+            "integer" => value.is_u64() || value.is_i64(),
+            "number" => value.is_number(),
+            "string" => value.is_string(),
+            "array" => value.is_array(),
+            "object" => value.is_object(),
+            other => panic!("unknown type `{other}`"),
+        }
+    }
+
+    fn check(name: &str, value: Value) -> Vec<String> {
+        let schema = schema(name).unwrap();
+        let mut found = Vec::new();
+        problems(&schema, &schema, &value, name, &mut found);
+        found
+    }
+
+    fn example_plan() -> Value {
+        json!({
+            "intent": "read_evidence",
+            "l0_filters": {"extensions": [".pdf"], "path_glob": "**/contracts/**"},
+            "l1_query_text": "IDR contract signed by whom",
+            "l1_threshold": 0.82,
+            "requires_l2": true,
+            "l2_skills": ["pdf_layout"],
+            "l2_top_k": 3,
+            "privacy_mode": "local_only",
+            "raw_user_text": "Who signed the IDR contract?",
+            "planner_model_id": "stub-v0"
+        })
+    }
+
+    #[test]
+    fn the_plan_of_the_api_document_is_valid_and_survives() {
+        assert_eq!(check("query_plan", example_plan()), [""; 0]);
+        let plan: QueryPlan = serde_json::from_value(example_plan()).unwrap();
+        assert_eq!(serde_json::to_value(&plan).unwrap(), example_plan());
+    }
+
+    #[test]
+    fn real_answers_are_valid() {
+        let answer = serde_json::to_value(fake::answer("x")).unwrap();
+        assert_eq!(check("search_hit", answer["hits"][0].clone()), [""; 0]);
+        assert_eq!(check("response_stats", answer["stats"].clone()), [""; 0]);
+        assert_eq!(check("ask_response", answer), [""; 0]);
+        assert_eq!(check("status", serde_json::to_value(fake::status()).unwrap()), [""; 0]);
+        let job = JobReport::from(fake::job(crate::model::JobState::Failed, 3));
+        assert_eq!(check("job_report", serde_json::to_value(job).unwrap()), [""; 0]);
+        let reading = Reading::cut("/w/plan.md", fake::document(), 0, 9);
+        assert_eq!(check("reading", serde_json::to_value(reading).unwrap()), [""; 0]);
+        let page = FilePage { total: 1, files: vec![(&fake::file()).into()] };
+        assert_eq!(check("file_page", serde_json::to_value(page).unwrap()), [""; 0]);
+    }
+
+    #[test]
+    fn what_the_contract_forbids_is_not_valid() {
+        for (pointer, value) in [
+            ("/l1_threshold", json!(1.5)),
+            ("/l1_threshold", json!("high")),
+            ("/privacy_mode", json!("open")),
+            ("/l2_skills", json!("ocr_image")),
+            ("/l0_filters", json!({"colour": "red"})),
+            ("/l2_top_k", json!(-1)),
+        ] {
+            let mut plan = example_plan();
+            *plan.pointer_mut(pointer).unwrap() = value;
+            assert!(!check("query_plan", plan.clone()).is_empty(), "{plan}");
+        }
+        for missing in ["intent", "privacy_mode", "raw_user_text"] {
+            let mut plan = example_plan();
+            plan.as_object_mut().unwrap().remove(missing);
+            assert!(!check("query_plan", plan).is_empty(), "{missing}");
+        }
+    }
+
+    #[test]
+    fn every_name_has_a_schema_with_descriptions() {
+        for name in names() {
+            let schema = schema(name).unwrap();
+            assert_eq!(schema["type"], "object", "{name}");
+            assert!(schema["properties"].as_object().is_some_and(|it| !it.is_empty()), "{name}");
+            assert!(schema["description"].is_string(), "{name}");
+        }
+        assert!(schema("nonsense").is_none());
+    }
+}
