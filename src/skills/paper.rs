@@ -36,6 +36,8 @@ const MOST_SHOTS: usize = 2;
 const SHOT_SIDE: u32 = 1_600;
 /// Quality of such a picture as JPEG: text stays sharp.
 const SHOT_QUALITY: u8 = 85;
+/// Fewer letters in a whole file are specks and number plates, not text of a document.
+const LEAST_LETTERS: usize = 4;
 /// A longer line is a sentence, and no title.
 const TITLE_LETTERS: usize = 80;
 /// Narrower images are icons, rules and bullets.
@@ -294,6 +296,10 @@ impl<'a> Reading<'a> {
     fn finish(mut self, title: Option<String>) -> Outcome {
         let mut document = std::mem::take(&mut self.document);
         document.blocks.retain(|it| !it.text.trim().is_empty());
+        let letters = document.blocks.iter().flat_map(|it| it.text.chars()).filter(|it| it.is_alphanumeric());
+        if self.input.job.purpose == Purpose::UnreadText && letters.take(LEAST_LETTERS).count() < LEAST_LETTERS {
+            document.blocks.clear();
+        }
         document.blocks.sort_by_key(|it| it.anchor.page);
         let mut bytes = 0;
         let kept = document.blocks.iter().take_while(|it| {
@@ -387,9 +393,10 @@ mod tests {
     #[test]
     fn who_signed_a_contract_with_a_text_layer_is_found() {
         let document = run(PDF_LAYOUT, &sample("Contracts/supply-agreement-SA-2025-017.pdf"), "a.pdf", |_| {}).unwrap();
-        let signed = facts(&document).into_iter().find(|it| it.1.contains("Signatures (signed by)")).unwrap();
+        let signed = facts(&document).into_iter().find(|it| it.1.starts_with("Signed by")).unwrap();
         assert_eq!(signed.0, Some(3));
-        assert!(signed.1.contains("Ada Quill, Managing Director"), "{}", signed.1);
+        let names = "Signed by: Ada Quill, Managing Director; Jorun Salte, Chair\n";
+        assert!(signed.1.starts_with(names), "{}", signed.1);
         let tables: Vec<&str> =
             document.blocks.iter().filter(|it| it.kind == BlockKind::Table).map(|it| it.text.as_str()).collect();
         assert!(tables.iter().any(|it| it.contains("Wall thickness | 6.5 mm | at least 6.2 mm")), "{tables:#?}");
@@ -399,15 +406,14 @@ mod tests {
     #[test]
     fn who_signed_a_scanned_contract_is_found_with_page_and_region() {
         let document = run(PDF_LAYOUT, &sample("Contracts/idr-contract-scan.pdf"), "a.pdf", |_| {}).unwrap();
-        let signers: Vec<&Block> =
-            document.blocks.iter().filter(|it| it.kind == BlockKind::Metadata && it.text.contains("Name:")).collect();
-        assert_eq!(signers.len(), 2, "{:#?}", document.blocks);
-        for (block, name, side) in [(signers[0], "Henrike Dahl", 0.0), (signers[1], "Maren Oddy", 0.5)] {
-            assert!(block.text.contains(name), "{}", block.text);
-            let region = block.anchor.region.unwrap();
-            assert_eq!(block.anchor.page, Some(2));
-            assert!(region.left >= side && region.left < side + 0.5 && region.top > 0.2 && region.bottom < 0.5);
-        }
+        let signed: Vec<&Block> = document.blocks.iter().filter(|it| it.text.starts_with("Signed by")).collect();
+        let [signed] = signed[..] else { panic!("{:#?}", document.blocks) };
+        let names = "Signed by: Henrike Dahl, Harbour Master, for the Larkmouth Harbour Office, 2 September 2025; \
+                     Maren Oddy, Managing Director, for Brannock Marine Works Ltd, 4 September 2025\n";
+        assert!(signed.text.starts_with(names), "{}", signed.text);
+        let region = signed.anchor.region.unwrap();
+        assert_eq!((signed.anchor.page, signed.kind), (Some(2), BlockKind::Metadata));
+        assert!(region.left < 0.2 && region.right > 0.8 && region.top > 0.2 && region.bottom < 0.5, "{region:?}");
         assert!(document.text().contains("Contract sum: EUR 48,750"), "{}", document.text());
         assert_eq!(document.title.as_deref(), Some("IDR CONTRACT"));
     }
@@ -474,7 +480,7 @@ mod tests {
             let bytes = std::fs::read(path).unwrap();
             let begun = Instant::now();
             let skill = if path.ends_with("pdf") { PDF_LAYOUT } else { OCR_IMAGE };
-            match run(skill, &bytes, path, |_| {}) {
+            match run(skill, &bytes, path, |job| job.seconds = 6) {
                 Ok(document) => {
                     eprintln!("=== {path} {:?} {:?} {:?}", document.title, begun.elapsed(), document.problems);
                     for block in document.blocks.iter().filter(|it| it.kind != BlockKind::Paragraph).take(40) {

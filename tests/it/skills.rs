@@ -16,7 +16,7 @@ use vic::model::{FileRecord, FileState, IndexRequest, JobState, OcrMode, Privacy
 use vic::skills::Skills;
 use vic::store::{FileSet, KeywordQuery};
 
-use crate::harness::sample;
+use crate::harness::{World, sample};
 
 struct House {
     dir: TempDir,
@@ -35,6 +35,11 @@ impl Drop for House {
 impl House {
     /// Opens an index over a folder that holds copies of these samples.
     async fn with(samples: &[&str]) -> House {
+        House::open(samples, true).await
+    }
+
+    /// As [`House::with`]; without models, nothing that reads pictures is there.
+    async fn open(samples: &[&str], with_models: bool) -> House {
         vic::embed::disable_telemetry();
         let dir = tempfile::tempdir().unwrap();
         let files = dir.path().join("files");
@@ -52,7 +57,8 @@ impl House {
         })
         .unwrap();
         let program = PathBuf::from(env!("CARGO_BIN_EXE_vicd"));
-        let models = ModelStore::new(config.model_dirs.clone());
+        let nowhere = vec![dir.path().join("nowhere")];
+        let models = ModelStore::new(if with_models { config.model_dirs.clone() } else { nowhere });
         let tools = Tools { pdfium: models.library("pdfium").ok(), ocr: None };
         let settings = PoolSettings { workers: 2, limits: config.limits.clone(), tools, skills: false };
         let skill_pool =
@@ -128,7 +134,7 @@ async fn what_a_skill_finds_in_a_scan_is_in_the_index_from_then_on() {
     assert_eq!((record.state, record.chunks as usize), (FileState::Indexed, chunks));
     let found = house.passages("who signed Henrike Dahl").await;
     let signed =
-        found.iter().find(|it| it.chunk.body().starts_with("Signatures (signed by)")).expect("a block of its own");
+        found.iter().find(|it| it.chunk.body().starts_with("Signed by: Henrike Dahl")).expect("a block of its own");
     assert_eq!((signed.chunk.tier, signed.chunk.anchor.page), (Tier::L2, Some(2)));
     assert!(signed.chunk.anchor.region.is_some());
     assert_eq!(signed.chunk.heading_path.first().map(String::as_str), Some("pdf_layout"));
@@ -180,4 +186,59 @@ async fn pictures_of_text_become_text_of_their_document_at_index_time() {
     let chunks = scan.chunks;
     house.job(OcrMode::Auto, true).await;
     assert_eq!(house.record(SCAN).chunks, chunks, "a rebuild takes it from the cache");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_models_everything_else_is_indexed_and_the_command_is_named() {
+    let house = House::open(&["Scans/piano-receipt.png", "Notes/rye-bread.md"], false).await;
+    house.job(OcrMode::Auto, false).await;
+    assert_eq!(house.record("rye-bread.md").state, FileState::Indexed);
+    let receipt = house.record("piano-receipt.png");
+    assert_eq!(receipt.reason, Some(Reason::NoText));
+    let degraded = house.index.degraded();
+    assert!(degraded.iter().any(|it| it.contains("vic models pull")), "{degraded:?}");
+    let skills = ["ocr_image".to_string()];
+    let findings = house.skills.run_all(&[receipt], &skills, PrivacyMode::LocalOnly, Duration::from_secs(9)).await;
+    assert!(findings.found.is_empty() && findings.warnings.len() == 1);
+    assert!(findings.warnings[0].contains("vic models pull"), "{:?}", findings.warnings);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_skill_that_hangs_is_a_warning_at_the_end_of_its_budget() {
+    let house = House::with(&["Scans/piano-receipt.png"]).await;
+    house.job(OcrMode::Never, false).await;
+    let models = ModelStore::new(vec![PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("models/cache")]);
+    let settings = vic::skills::pool_settings(&models, &vic::model::ExtractLimits::default());
+    // `yes worker` writes to nowhere for ever.
+    let pool = Arc::new(WorkerPool::new("/usr/bin/yes".into(), settings));
+    let evidence = Arc::new(EvidenceCache::open(&house.dir.path().join("e.sqlite"), 1 << 20).unwrap());
+    let skills = Skills::new(pool, evidence, models);
+    let begun = std::time::Instant::now();
+    let files = [house.record("piano-receipt.png")];
+    let wanted = ["ocr_image".to_string()];
+    let findings = skills.run_all(&files, &wanted, PrivacyMode::LocalOnly, Duration::from_secs(2)).await;
+    assert!(begun.elapsed() < Duration::from_secs(20));
+    assert!(findings.found.is_empty() && findings.warnings[0].contains("no time left"), "{:?}", findings.warnings);
+}
+
+#[test]
+fn a_question_looks_into_a_scan_once_and_finds_it_in_the_index_from_then_on() {
+    let world = World::new().with("VIC_OCR", "never").start();
+    let root = sample().join("Contracts");
+    world.ok(&["index", root.to_str().unwrap(), "--ocr", "never"]);
+    let ask = || {
+        let answer = world.json(&["ask", "Who signed the IDR contract?"]);
+        let hits = answer["hits"].as_array().unwrap().clone();
+        let hit = hits.into_iter().find(|it| it["path"].as_str().is_some_and(|path| path.ends_with(SCAN)));
+        hit.unwrap_or_else(|| panic!("{answer:#}"))
+    };
+    let first = ask();
+    assert_eq!(first["tier"], "L2", "{first:#}");
+    let anchor = &first["metadata"]["anchor"];
+    assert_eq!(anchor["page"], 2, "{first:#}");
+    assert!(anchor["region"]["top"].as_f64().is_some_and(|it| it > 0.2), "{first:#}");
+    let excerpt = first["excerpt"].as_str().unwrap();
+    assert!(excerpt.contains("Henrike Dahl") && excerpt.contains("Maren Oddy"), "{first:#}");
+    let second = ask();
+    assert_eq!((&second["tier"], &second["metadata"]["anchor"]["page"]), (&"L1".into(), &2.into()), "{second:#}");
 }

@@ -11,6 +11,7 @@ mod page;
 mod pairs;
 mod render;
 mod signature;
+mod signer;
 mod table;
 
 use crate::model::{BlockKind, Region};

@@ -9,6 +9,7 @@ use regex::Regex;
 
 use crate::model::BlockKind;
 use crate::skills::pdf::order::{Row, corridors, rows as rows_of};
+use crate::skills::pdf::signer::{Line, signer};
 use crate::skills::pdf::{FieldKind, Find, Page, Piece, around, pairs};
 
 /// Words that begin a signature block, in a short line.
@@ -24,8 +25,8 @@ static PARTS: LazyLock<Regex> = LazyLock::new(|| {
 /// A line to sign on, typed.
 static LINE: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"_{5,}|\.{12,}").expect("a constant"));
 
-/// First line of a block, so that a question for who signed finds it whatever words it uses itself.
-const TITLE: &str = "Signatures (signed by)";
+/// First line of a block in which no name stands.
+const NOBODY: &str = "Signatures";
 /// Words for a signature anywhere in a line that is to be filled in.
 static SIGN_HERE: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"(?i)\b(signature|signed|unterschrift)\b").expect("a constant"));
@@ -39,7 +40,7 @@ const MOST_ROWS: usize = 24;
 /// Rows with a part that make a block without words that begin one.
 const PARTS_ALONE: usize = 2;
 
-/// Finds signature blocks, one for each who signs beside each other, and fields to sign.
+/// Finds signature blocks, and fields to sign.
 pub(super) fn find(page: &Page, rows: &[Row], taken: &[bool]) -> Vec<Find> {
     let mut finds = Vec::new();
     let mut next = 0;
@@ -47,7 +48,7 @@ pub(super) fn find(page: &Page, rows: &[Row], taken: &[bool]) -> Vec<Find> {
         let end = block_end(page, rows, next, taken);
         if end > next {
             let pieces: Vec<usize> = rows[next..end].iter().flat_map(|it| &it.pieces).copied().collect();
-            finds.extend(side_by_side(page, pieces));
+            finds.push(all_who_sign(page, pieces));
         }
         next = end.max(next + 1);
     }
@@ -99,32 +100,31 @@ fn is_on_rule(page: &Page, row: &Row) -> bool {
     })
 }
 
-/// Two who sign beside each other are two blocks: a reader takes one after the other.
-fn side_by_side(page: &Page, pieces: Vec<usize>) -> Vec<Find> {
+/// One block for all who sign beside each other, its first line saying who: that line answers most questions.
+fn all_who_sign(page: &Page, pieces: Vec<usize>) -> Find {
     let (head, body) = head_and_body(page, &pieces);
     let size = body.iter().map(|it| page.pieces[*it].size).fold(0.0, f32::max);
     let mut stretches = body.iter().map(|it| page.pieces[*it].left..page.pieces[*it].right).collect();
     let gaps = corridors(&mut stretches);
     let wide: Vec<f32> = gaps.into_iter().filter(|it| it.end - it.start > 1.5 * size).map(|it| it.start).collect();
     let mut groups: Vec<Vec<usize>> = vec![Vec::new(); wide.len() + 1];
-    for at in body {
-        let column = wide.iter().filter(|gap| page.pieces[at].left > **gap).count();
-        groups[column].push(at);
+    for at in &body {
+        let column = wide.iter().filter(|gap| page.pieces[*at].left > **gap).count();
+        groups[column].push(*at);
     }
     // Labels beside their values are columns too, but no two who sign.
     let several = groups.len() > 1 && groups.iter().all(|it| it.len() > 1 && is_signer(page, it));
     if !several {
-        return vec![block(page, pieces)];
+        groups = vec![body];
     }
-    let above: String = head.iter().map(|it| format!("{}\n", page.pieces[*it].text)).collect();
-    let mut finds: Vec<Find> = groups.into_iter().map(|it| block(page, it)).collect();
-    for find in &mut finds {
-        find.text.insert_str(TITLE.len() + 1, &above);
-    }
-    if let Some(first) = finds.first_mut() {
-        first.pieces.extend(head);
-    }
-    finds
+    let groups: Vec<Vec<Line>> = groups.iter().map(|it| lines(page, it)).collect();
+    let names: Vec<String> = groups.iter().filter_map(|it| signer(it)).collect();
+    let first = if names.is_empty() { NOBODY.to_string() } else { format!("Signed by: {}", names.join("; ")) };
+    let head = lines(page, &head);
+    let rest = head.iter().chain(groups.iter().flatten()).map(|it| it.text.clone());
+    let text = std::iter::once(first).chain(rest).collect::<Vec<_>>().join("\n");
+    let area = around(pieces.iter().map(|it| &page.pieces[*it]));
+    Find { kind: BlockKind::Metadata, text, area, pieces }
 }
 
 /// What stands above all who sign: the first lines, as long as they stand alone.
@@ -142,18 +142,21 @@ fn is_signer(page: &Page, pieces: &[usize]) -> bool {
     pieces.iter().any(|it| marks.iter().any(|mark| mark.is_match(&page.pieces[*it].text)))
 }
 
-/// The words of a block, row by row.
-fn block(page: &Page, pieces: Vec<usize>) -> Find {
+/// The words of a block, row by row, without the lines to sign on.
+fn lines(page: &Page, pieces: &[usize]) -> Vec<Line> {
     let copies: Vec<Piece> = pieces.iter().map(|it| page.pieces[*it].clone()).collect();
-    let mut lines = vec![TITLE.to_string()];
+    let mut lines = Vec::new();
+    let mut below_rule = false;
     for row in rows_of(&copies) {
         let words: Vec<&str> = row.pieces.iter().map(|it| copies[*it].text.as_str()).collect();
-        // The line itself says nothing.
         if words.iter().any(|it| it.contains(char::is_alphanumeric)) {
-            lines.push(words.join(" "));
+            lines.push(Line { text: words.join(" "), below_rule: below_rule || is_on_rule(page, &row) });
+            below_rule = false;
+        } else {
+            below_rule = words.iter().any(|it| LINE.is_match(it));
         }
     }
-    Find { kind: BlockKind::Metadata, text: lines.join("\n"), area: around(&copies), pieces }
+    lines
 }
 
 /// Fields of a form that are for a signature.

@@ -1,0 +1,90 @@
+//! One who signs, out of the lines of a signature block: name, title, for whom, when. Only what the lines say.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+static NAMED: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?i)^\W*(?:print(?:ed)? )?(?:name|by)\s*:\s*(.+)$"));
+static TITLED: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"(?i)^\W*(?:title|position|capacity|its|funktion)\s*:\s*(.+)$"));
+static DATED: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?i)^\W*(?:date|dated|datum)\s*:?\s*(.*\d.*)$"));
+static FOR: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"(?i)^\W*(?:signed |executed )?(?:for and |by )?(?:on behalf of|for)\s+(.+?)[:.]?$"));
+/// Dots and lines are blanks that nobody filled in.
+static BLANK: LazyLock<Regex> = LazyLock::new(|| pattern(r"[._…]{4,}"));
+
+/// A longer text is no name.
+const NAME_LETTERS: usize = 60;
+
+fn pattern(text: &str) -> Regex {
+    Regex::new(text).expect("a constant")
+}
+
+/// A line of a block.
+pub(super) struct Line {
+    /// Its words.
+    pub(super) text: String,
+    /// Whether it stands right below a line to sign on.
+    pub(super) below_rule: bool,
+}
+
+/// Says who signs, e.g. `Ann Ash, Director, for the Office, 2 May`; none when no name is there.
+pub(super) fn signer(lines: &[Line]) -> Option<String> {
+    let find = |what: &Regex| {
+        let found = lines.iter().find_map(|line| Some(what.captures(&line.text)?.get(1)?.as_str().trim()));
+        found.filter(|it| is_filled_in(it))
+    };
+    let below = || lines.iter().find(|it| it.below_rule).map(|it| it.text.as_str()).filter(|it| is_name(it));
+    let name = find(&NAMED).or_else(below)?;
+    let for_whom = find(&FOR).map(|it| format!("for {it}"));
+    let parts = [Some(name.to_string()), find(&TITLED).map(str::to_string), for_whom, find(&DATED).map(str::to_string)];
+    Some(parts.into_iter().flatten().collect::<Vec<_>>().join(", "))
+}
+
+fn is_filled_in(text: &str) -> bool {
+    text.contains(char::is_alphanumeric) && !BLANK.is_match(text)
+}
+
+/// A name begins with a capital letter and is no label.
+fn is_name(text: &str) -> bool {
+    let labels = [&*NAMED, &*TITLED, &*DATED];
+    is_filled_in(text)
+        && text.chars().next().is_some_and(char::is_uppercase)
+        && !text.ends_with(':')
+        && text.chars().count() <= NAME_LETTERS
+        && !labels.iter().any(|it| it.is_match(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A line that begins with `^` stands below a rule.
+    fn check(lines: &[&str], expected: Option<&str>) {
+        let line = |text: &&str| Line { text: text.trim_start_matches('^').into(), below_rule: text.starts_with('^') };
+        let lines: Vec<Line> = lines.iter().map(line).collect();
+        assert_eq!(signer(&lines).as_deref(), expected);
+    }
+
+    #[test]
+    fn labels_say_who_as_what_for_whom_and_when() {
+        check(
+            &["Signed for the Office", "Name: Ann Ash", "Title: Director", "Date: 2 May 2025"],
+            Some("Ann Ash, Director, for the Office, 2 May 2025"),
+        );
+        check(&["^By: Bo Birch", "Its: Chair"], Some("Bo Birch, Chair"));
+    }
+
+    #[test]
+    fn a_name_below_the_line_needs_no_label() {
+        check(&["^Ada Quill, Managing Director", "Heron & Pike"], Some("Ada Quill, Managing Director"));
+        check(&["Ada Quill"], None);
+    }
+
+    #[test]
+    fn a_blank_is_nobody() {
+        check(&["Name: ..............", "Date: ............"], None);
+        check(&["^Date: 2 May"], None);
+        check(&["Name: Ann", "Date: ________"], Some("Ann"));
+    }
+}
