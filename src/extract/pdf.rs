@@ -222,7 +222,7 @@ mod tests {
     }
 
     fn library() -> Tools {
-        Tools { pdfium: Some(concat!(env!("CARGO_MANIFEST_DIR"), "/models/cache/lib/libpdfium.so").into()) }
+        Tools { pdfium: Some(concat!(env!("CARGO_MANIFEST_DIR"), "/models/cache/lib/libpdfium.so").into()), ..Tools::default() }
     }
 
     fn extract(bytes: &[u8], tools: &Tools, limits: ExtractLimits) -> ReadResult<Document> {
