@@ -21,7 +21,7 @@ use measure::{Outcome, Times, folder, number};
 fn main() -> Outcome {
     let runs = number("runs", 5)?;
     let pdfium = ModelStore::new(Config::load()?.model_dirs).library("pdfium").ok();
-    let (tools, limits) = (Tools { pdfium }, ExtractLimits::default());
+    let (tools, limits) = (Tools { pdfium, ocr: None }, ExtractLimits::default());
     let mut by_extension: BTreeMap<String, Vec<(String, Vec<u8>)>> = BTreeMap::new();
     for entry in walkdir::WalkDir::new(folder()) {
         let entry = entry?;

@@ -7,7 +7,7 @@ use crate::ask::generate::{self, Generated};
 use crate::ask::hit::{Evidence, Found};
 use crate::ask::{Asker, Outcome, Question, citation, excerpt};
 use crate::error::Result;
-use crate::model::{Anchor, AskEvent, FileRecord};
+use crate::model::{Anchor, AskEvent, FileRecord, Tier};
 
 /// Sentences of the summary at most.
 const SUMMARY_HITS: usize = 3;
@@ -17,6 +17,8 @@ const MOST_WORDS: f64 = 0.5;
 const NEAR: f32 = 0.3;
 /// A passage this near speaks of it whatever its words.
 const VERY_NEAR: f32 = 0.55;
+/// Characters of a form or table that are quoted.
+const FOUND_CHARS: usize = 300;
 /// What is said when nothing was found.
 const NOTHING: &str = "Nothing in the indexed files answers this.";
 /// What is said when something was found that does not speak of it.
@@ -121,7 +123,7 @@ fn quotes(question: &Question, hits: &[Found]) -> Vec<Quote> {
         .filter(speaks)
         .filter(|(_, it)| it.words_matched * 4 >= most * 3)
         .filter_map(|(index, evidence)| {
-            let sentence = excerpt::best_sentence(&question.words, evidence.chunk.body()).to_string();
+            let sentence = said(question, evidence);
             let place = hits[*index].cited();
             let (record, anchor) = (hits[*index].record.clone(), evidence.chunk.anchor.clone());
             let quote = Quote { number: index + 1, sentence, place, record, anchor };
@@ -129,6 +131,19 @@ fn quotes(question: &Question, hits: &[Found]) -> Vec<Quote> {
         })
         .take(SUMMARY_HITS)
         .collect()
+}
+
+/// What a passage says on the question: its best sentence. What a skill found is a form, a table or a signature, whose
+/// lines belong together.
+fn said(question: &Question, evidence: &Evidence) -> String {
+    let body = evidence.chunk.body();
+    if evidence.chunk.tier != Tier::L2 {
+        return excerpt::best_sentence(&question.words, body).to_string();
+    }
+    let lines = body.lines().map(|it| it.trim_matches(|it: char| it.is_whitespace() || it == '_'));
+    let whole = lines.filter(|it| !it.is_empty()).collect::<Vec<_>>().join("; ");
+    let end = whole.char_indices().nth(FOUND_CHARS).map_or(whole.len(), |(at, _)| at);
+    whole[..end].to_string()
 }
 
 /// Says whether any hit is about what was asked.

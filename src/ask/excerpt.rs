@@ -53,7 +53,7 @@ fn sentences(text: &str) -> Vec<Range<usize>> {
                 Some(range)
             })
         })
-        .filter(|range| !text[range.clone()].trim().is_empty())
+        .filter(|range| text[range.clone()].contains(char::is_alphanumeric))
         .collect()
 }
 

@@ -21,9 +21,9 @@ pub(crate) struct Found {
 #[derive(Clone, Debug)]
 pub(crate) struct Evidence {
     pub(crate) chunk: Chunk,
-    /// Number of the question's words that stand in the passage.
+    /// Number of the question's words that stand in the best passages of the file or in its path.
     pub(crate) words_matched: usize,
-    /// Cosine of the passage, if known.
+    /// Cosine of the nearest passage of the file, if known.
     pub(crate) similarity: Option<f32>,
 }
 
@@ -41,6 +41,7 @@ pub(crate) fn from_chunk(
     record: &FileRecord,
     chunk: &Chunk,
     fused: &Fused,
+    words_in_file: usize,
     standing: Standing,
 ) -> Found {
     let words = &question.words;
@@ -59,7 +60,11 @@ pub(crate) fn from_chunk(
         metadata: passage_facts(question, record, chunk, fused, standing),
         reasoning: reasoning(question, &present, fused, standing),
     };
-    let evidence = Evidence { chunk: chunk.clone(), words_matched: present.len(), similarity: fused.similarity };
+    let evidence = Evidence {
+        chunk: chunk.clone(),
+        words_matched: words_in_file.max(present.len()),
+        similarity: fused.chunks().filter_map(|it| it.similarity).max_by(f32::total_cmp),
+    };
     Found { hit, record: record.clone(), evidence: Some(Box::new(evidence)) }
 }
 

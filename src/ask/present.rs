@@ -7,7 +7,7 @@ use crate::ask::citation::{self, Standing};
 use crate::ask::fuse::{Fused, Weights};
 use crate::ask::hit::{self, Found};
 use crate::ask::wording::{self, Reading, Wording};
-use crate::ask::{Asker, Question, fold};
+use crate::ask::{Asker, Question, excerpt, fold};
 use crate::error::Result;
 use crate::index::Served;
 use crate::model::{ChunkId, FileId, FileRecord, StoredChunk, Tier};
@@ -85,9 +85,21 @@ fn look(question: &Question, top: &[Fused], records: &HashMap<FileId, FileRecord
             Standing::Changed => looked.changed.push(record.found.path.display().to_string()),
             Standing::Verified | Standing::Unchanged => (),
         }
-        looked.found.push(hit::from_chunk(question, record, &stored.chunk, fused, standing));
+        let words = words_in_file(question, record, fused, chunks);
+        looked.found.push(hit::from_chunk(question, record, &stored.chunk, fused, words, standing));
     }
     looked
+}
+
+/// Number of the question's words that stand in the path or the best passages of a file: who signed may stand in one
+/// passage, and what in the title.
+fn words_in_file(question: &Question, record: &FileRecord, fused: &Fused, chunks: &Passages) -> usize {
+    let mut text = record.found.path.to_string_lossy().into_owned();
+    for stored in passages(fused).filter_map(|key| chunks.get(&key)) {
+        text.push('\n');
+        text.push_str(&stored.chunk.text);
+    }
+    excerpt::words_present(&question.words, &text).len()
 }
 
 /// Number of files that are compared, of which the best become hits.

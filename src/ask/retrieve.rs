@@ -42,9 +42,11 @@ impl Asker {
         if wanted || (!question.filter.is_empty() && hits.len() < question.limit) {
             let named = self.without_text(question, question.limit.saturating_sub(hits.len()).max(NAMED_FILES)).await?;
             merged += named.len();
-            hits.extend(named);
             // A file whose name says it all comes before passages that say nothing.
-            hits.sort_by(|a, b| b.hit.score.total_cmp(&a.hit.score));
+            for found in named {
+                let at = hits.iter().position(|it| it.hit.score < found.hit.score).unwrap_or(hits.len());
+                hits.insert(at, found);
+            }
             hits.truncate(question.limit);
         }
         Ok(Outcome { hits, merged, warnings })

@@ -14,13 +14,13 @@
 //! In the shares a word counts `ln(1 + (n - k + 0.5) / (k + 0.5))` when `k` of the `n` passages that are compared hold it, a
 //! pair as much as the lesser of its words. What all of them hold tells nothing apart, and what none holds weighs most, so
 //! that nonsense with one common word in it stays low. Words are the same when their first six letters are: that orders as
-//! well as stems do (measured), and holds in languages of which nobody gave us stems.
+//! well as stems do (measured), and holds in languages of which nobody gave us stems. Short words have to be the same.
 
 use std::collections::HashMap;
 
 use crate::ask::{excerpt, phrase};
 
-/// What each part is worth. The maximum is flat: half or twice of each but the last changes nDCG@10 by 0.003 at most.
+/// What each part is worth. The maximum is flat: 0 to 0.2, 0.1 to 0.3, 0 to 0.2 and 0 to 0.5 give nDCG@10 within 0.003.
 const COVERAGE: f32 = 0.1;
 const NEARNESS: f32 = 0.2;
 const TITLE: f32 = 0.1;
@@ -157,7 +157,7 @@ mod tests {
     #[test]
     fn words_that_stand_together_beat_the_same_words_far_apart() {
         let far = format!("A pump in the cellar. {} New seals were ordered.", "Rain fell on the long quay. ".repeat(9));
-        let merits = check("pump seal", &[("", "Replace the seals of the pump."), ("", &far)]);
+        let merits = check("pump seals", &[("", "Replace the seals of the pump."), ("", &far)]);
         assert!(merits[0] > merits[1] + 0.1, "{merits:?}");
     }
 

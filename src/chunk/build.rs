@@ -253,9 +253,12 @@ fn union(first: Anchor, last: &Anchor) -> Anchor {
     // A rectangle says something on its own page only; what goes on overleaf is cited by where it begins.
     let region = match (first.region, last.region) {
         (Some(from), Some(to)) if first.page == last.page => Some(from.union(to)),
-        (from, _) => from,
+        (Some(from), _) => Some(from),
+        // Facts about the file have no page; what follows them has.
+        (None, to) => to.filter(|_| first.page.is_none()),
     };
     Anchor {
+        page: first.page.or(last.page),
         region,
         line_end: last.line_end.max(first.line_end),
         byte_start: bytes.0,

@@ -55,3 +55,43 @@ pub(crate) fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<
     file.persist(&path).map_err(|error| error.error).at("write", &path)?;
     printer.line(&format!("{} lines in {}", examples.len(), path.display()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(out: Option<PathBuf>, variable: Option<&Path>) -> Result<()> {
+        let config = Config::from_lookup(&|name| match name {
+            "VIC_SYNTHETIC_JSONL" => variable.map(|it| it.as_os_str().to_os_string()),
+            "VIC_DATA_DIR" => Some("/nowhere".into()),
+            _ => None,
+        })?;
+        let today = NaiveDate::from_ymd_opt(2026, 3, 18);
+        run(Args { out, count: 20, seed: 1, today }, &config, &mut Printer::stdout())
+    }
+
+    #[test]
+    fn lines_hold_a_question_and_its_plan() {
+        let dir = tempfile::tempdir().unwrap();
+        let (named, configured) = (dir.path().join("a.jsonl"), dir.path().join("b.jsonl"));
+        check(Some(named.clone()), Some(&configured)).unwrap();
+        check(None, Some(&configured)).unwrap();
+        let text = std::fs::read_to_string(&named).unwrap();
+        assert_eq!(text, std::fs::read_to_string(&configured).unwrap());
+        assert_eq!(text.lines().count(), 20);
+        for line in text.lines() {
+            let line: serde_json::Value = serde_json::from_str(line).unwrap();
+            assert_eq!(line.as_object().unwrap().keys().collect::<Vec<_>>(), ["question", "plan"]);
+            let plan: crate::model::QueryPlan = serde_json::from_value(line["plan"].clone()).unwrap();
+            assert_eq!(plan.raw_user_text, line["question"]);
+        }
+    }
+
+    #[test]
+    fn without_a_place_to_write_to_it_says_how_to_name_one() {
+        let error = check(None, None).unwrap_err();
+        assert!(error.hint.is_some_and(|it| it.contains("--out")), "{}", error.message);
+        let error = check(Some("/nowhere/at/all.jsonl".into()), None).unwrap_err();
+        assert!(error.message.contains("/nowhere/at/all.jsonl"), "{error}");
+    }
+}

@@ -20,6 +20,7 @@ use crate::embed::models::ModelStore;
 use crate::error::{Error, ErrorCode, IoContext, Result};
 use crate::extract::{PoolSettings, Tools, WorkerPool};
 use crate::index::{Index, Parts};
+use crate::llm::{self, Task};
 use crate::serve::{self, Listeners};
 use crate::skills::{self, Skills};
 
@@ -83,7 +84,10 @@ pub async fn run_until(config: Config, program: PathBuf, shutdown: CancellationT
         models: models.clone(),
     };
     let index = Index::open(parts, shutdown.child_token()).await?;
-    let skills = Skills::new(skill_pool, evidence, models);
+    let mut skills = Skills::new(skill_pool, evidence, models);
+    if let Some(llm) = llm::open(&config, Task::Vision)? {
+        skills = skills.with_vision(llm, config.llm.max_image_bytes);
+    }
     let asker = Asker::new(&config, catalog.clone(), index.clone(), skills)?;
     let facts = Facts {
         listen: tcp,

@@ -344,4 +344,33 @@ mod tests {
         assert!(check_download("http://127.0.0.1:9/x").is_ok());
         assert_eq!(check_download("http://example.com/x").unwrap_err().code, ErrorCode::PermissionDenied);
     }
+
+    /// The records of one destination, newest first.
+    fn logged(destination: &str) -> Vec<(u64, bool)> {
+        let records = LOG.get().unwrap().list(1_000).unwrap();
+        records.iter().filter(|it| it.destination == destination).map(|it| (it.bytes, it.allowed)).collect()
+    }
+
+    #[tokio::test]
+    async fn what_goes_out_in_a_laxer_mode_and_what_is_refused_is_written_down() {
+        use std::io::{Read, Write};
+        let dir = tempfile::tempdir().unwrap().keep();
+        keep_log(AuditLog::open(&dir.join("audit.sqlite")).unwrap());
+        let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", server.local_addr().unwrap());
+        std::thread::spawn(move || {
+            for stream in server.incoming().take(2) {
+                let mut stream = stream.unwrap();
+                stream.read(&mut [0; 4_096]).unwrap();
+                stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n").unwrap();
+            }
+        });
+        for (mode, records) in [(PrivacyMode::LocalOnly, vec![]), (PrivacyMode::CloudReasoningOk, vec![(5, true)])] {
+            let outbound = client(&url, mode, Purpose::Reasoning, None).unwrap();
+            assert!(outbound.send(outbound.post(&url).body("hello")).await.unwrap().status().is_success());
+            assert_eq!(logged(&url), records, "{mode:?}");
+        }
+        assert!(client("https://192.0.2.7", PrivacyMode::LocalOnly, Purpose::Reasoning, None).is_err());
+        assert_eq!(logged("https://192.0.2.7"), [(0, false)]);
+    }
 }

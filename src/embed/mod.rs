@@ -42,6 +42,14 @@ pub trait Embedder: Send + Sync {
     /// The backend cannot be reached, refuses the text, or the privacy mode forbids it.
     async fn embed_documents(&self, texts: &[String]) -> Result<Vec<Vector>>;
 
+    /// Embeds a few passages, in order, before those of other callers where the backend can tell them apart.
+    ///
+    /// # Errors
+    /// As [`Embedder::embed_documents`].
+    async fn embed_urgent(&self, texts: &[String]) -> Result<Vec<Vector>> {
+        self.embed_documents(texts).await
+    }
+
     /// Embeds one question.
     ///
     /// # Errors

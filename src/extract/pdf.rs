@@ -222,7 +222,8 @@ mod tests {
     }
 
     fn library() -> Tools {
-        Tools { pdfium: Some(concat!(env!("CARGO_MANIFEST_DIR"), "/models/cache/lib/libpdfium.so").into()), ..Tools::default() }
+        let pdfium = concat!(env!("CARGO_MANIFEST_DIR"), "/models/cache/lib/libpdfium.so");
+        Tools { pdfium: Some(pdfium.into()), ocr: None }
     }
 
     fn extract(bytes: &[u8], tools: &Tools, limits: ExtractLimits) -> ReadResult<Document> {

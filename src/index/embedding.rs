@@ -19,6 +19,8 @@ const FILES_TOGETHER: usize = 32;
 const GROUPS_AT_ONCE: usize = 2;
 /// Texts handed to the embedder in one call at least, if there are as many: progress moves at this grain.
 const TEXTS_A_CALL: usize = 128;
+/// Texts of an urgent run that go before all others at most: more would hold up a job.
+const TEXTS_BEFORE_OTHERS: usize = 32;
 
 /// A file that is ready for the store.
 #[derive(Debug)]
@@ -133,7 +135,11 @@ pub(crate) async fn vectors_of(pipeline: &Pipeline, run: &Run, chunks: &[&Chunk]
     let a_call = TEXTS_A_CALL.max(pipeline.embedder.batch_size());
     for part in missing.chunks(a_call) {
         let texts: Vec<String> = part.iter().map(|(_, chunk)| chunk.text.clone()).collect();
-        let vectors = pipeline.embedder.embed_documents(&texts).await?;
+        let vectors = if run.urgent && missing.len() <= TEXTS_BEFORE_OTHERS {
+            pipeline.embedder.embed_urgent(&texts).await?
+        } else {
+            pipeline.embedder.embed_documents(&texts).await?
+        };
         run.progress.add_embedded(part.len() as u64, part.iter().map(|(_, chunk)| u64::from(chunk.tokens)).sum());
         let fresh: Vec<(VectorKey, Vec<f32>)> = part.iter().map(|(key, _)| *key).zip(vectors).collect();
         known.extend(fresh.iter().cloned());

@@ -161,6 +161,7 @@ async fn work(
     progress.enter(Phase::Indexing);
     let run = Run {
         full: request.full,
+        urgent: false,
         max_files: request.max_files,
         cancel: cancel.clone(),
         ocr: request.ocr,

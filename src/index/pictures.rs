@@ -33,6 +33,8 @@ const LISTED_AT_ONCE: usize = 1_000;
 const FILES_TOGETHER: usize = 32;
 /// The longest that a file which has been read waits for its neighbours.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How often workers at rest are looked for.
+const TICK: Duration = Duration::from_secs(60);
 /// Seconds of one call to the worker. A document of many pages takes several.
 const CALL_SECONDS: u32 = 60;
 /// Calls for one file at most: some thousand pages.
@@ -172,10 +174,15 @@ pub(crate) async fn collect(inner: &Inner, folders: &[PathBuf], mode: OcrMode) -
 
 /// Reads what the watcher brings in, for as long as the daemon lives.
 pub(crate) async fn follow(inner: Arc<Inner>) {
+    let mut ticks = tokio::time::interval(TICK);
     loop {
         tokio::select! {
             () = inner.shutdown.cancelled() => return,
             () = inner.pictures.arrived.notified() => (),
+            _ = ticks.tick() => {
+                inner.skills.dismiss_rested();
+                continue;
+            }
         }
         let progress = Arc::new(Progress::new(crate::index::jobs::unnamed()));
         if let Err(error) = read(&inner, inner.config.ocr, &progress, &inner.shutdown.clone()).await {

@@ -66,6 +66,8 @@ pub(crate) struct Pipeline {
 pub(crate) struct Run {
     /// Embeds again what the cache knows.
     pub(crate) full: bool,
+    /// Goes before other runs where it can.
+    pub(crate) urgent: bool,
     /// Reads at most this many files.
     pub(crate) max_files: Option<u64>,
     /// Stops the feed; what is under way is finished and kept.
@@ -80,7 +82,7 @@ impl Run {
     /// A run that nobody watches: all that is pending, with what the caches know.
     pub(crate) fn quiet(cancel: CancellationToken) -> Run {
         let progress = Arc::new(Progress::new(crate::index::jobs::unnamed()));
-        Run { full: false, max_files: None, cancel, ocr: OcrMode::Never, progress }
+        Run { full: false, urgent: false, max_files: None, cancel, ocr: OcrMode::Never, progress }
     }
 }
 

@@ -1,11 +1,12 @@
 //! Last stage: one commit for many files, then the catalog marks them.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
-use crate::catalog::{IndexedMark, ReasonMark, RequeueScope};
+use crate::catalog::{Catalog, IndexedMark, ReasonMark, RequeueScope};
 use crate::error::{Error, Result};
 use crate::index::blocking;
 use crate::index::embedding::{Done, Ready};
@@ -142,6 +143,8 @@ struct Parts {
     copies: Vec<(FileId, IndexedMark)>,
     marks: Vec<IndexedMark>,
     reasons: Vec<ReasonMark>,
+    /// Where those with reasons were looked for.
+    places: Vec<(FileId, PathBuf)>,
     /// Names of files that failed, for the progress.
     failures: Vec<String>,
     chunks: usize,
@@ -161,6 +164,7 @@ impl Parts {
                 if reason.state() == FileState::Failed {
                     self.failures.push(format!("{}: {}", record.found.path.display(), reason.name()));
                 }
+                self.places.push((record.id, record.found.path.clone()));
                 self.reasons.push(without(record, facts, reason, detail));
             }
         }
@@ -185,10 +189,11 @@ impl Parts {
     /// Marks the files, and takes those out of the store again that were deleted meanwhile.
     async fn mark(self, pipeline: &Pipeline, replaced: &[FileId]) -> Result<()> {
         let catalog = pipeline.catalog.clone();
-        let (marks, reasons) = (self.marks, self.reasons);
+        let (marks, reasons, places) = (self.marks, self.reasons, self.places);
         let expected = marks.len();
         let marked = blocking(move || {
             catalog.mark_reason(&reasons)?;
+            requeue_moved(&catalog, &places)?;
             catalog.mark_indexed(&marks)
         })
         .await?;
@@ -201,6 +206,17 @@ impl Parts {
         }
         Ok(())
     }
+}
+
+/// Lets files be read again that the catalog moved while they were being marked: where they were looked for, they may
+/// not have been any more.
+fn requeue_moved(catalog: &Catalog, places: &[(FileId, PathBuf)]) -> Result<()> {
+    let ids: Vec<FileId> = places.iter().map(|it| it.0).collect();
+    let places: HashMap<FileId, &PathBuf> = places.iter().map(|(id, path)| (*id, path)).collect();
+    let present = catalog.records(&ids)?;
+    let moved = present.iter().filter(|it| places.get(&it.id).is_some_and(|path| **path != it.found.path));
+    catalog.requeue(&RequeueScope::Ids(moved.map(|it| it.id).collect()))?;
+    Ok(())
 }
 
 fn indexed(record: &FileRecord, facts: Facts, chunks: u32) -> IndexedMark {

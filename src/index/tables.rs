@@ -198,3 +198,70 @@ impl Table {
         self.target.upkeep().await
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::embed::Vector;
+    use crate::model::TokenCounter;
+
+    /// Embeds nothing; has a fingerprint.
+    struct Named(&'static str);
+
+    #[async_trait::async_trait]
+    impl Embedder for Named {
+        async fn embed_documents(&self, _texts: &[String]) -> Result<Vec<Vector>> {
+            Ok(Vec::new())
+        }
+
+        async fn embed_query(&self, _text: &str) -> Result<Vector> {
+            Ok(Vec::new())
+        }
+
+        fn dimension(&self) -> usize {
+            8
+        }
+
+        fn max_tokens(&self) -> usize {
+            8
+        }
+
+        fn batch_size(&self) -> usize {
+            1
+        }
+
+        fn fingerprint(&self) -> &str {
+            self.0
+        }
+
+        fn name(&self) -> &str {
+            "m"
+        }
+
+        fn token_counter(&self) -> Arc<dyn TokenCounter> {
+            unreachable!("nothing is cut here")
+        }
+    }
+
+    /// Opens the tables of a directory that was last used with model `aaaaaaaaaaaa`; says whether the old table has an
+    /// embedder when its settings now give the model `reopened`.
+    async fn old_table_has_an_embedder(reopened: &'static str) -> bool {
+        let dir = tempfile::tempdir().unwrap();
+        let catalog = Catalog::open(&dir.path().join("catalog.sqlite")).unwrap();
+        let open = async |fingerprint| {
+            let path = dir.path().join("index");
+            let old = async |_: &str| Some(Arc::new(Named(reopened)) as Arc<dyn Embedder>);
+            Tables::open(&catalog, &path, Arc::new(Named(fingerprint)), "m".into(), old).await.unwrap()
+        };
+        open("aaaaaaaaaaaa").await;
+        let tables = open("bbbbbbbbbbbb").await;
+        assert!(tables.is_switching());
+        tables.serving().embedder.is_some()
+    }
+
+    #[tokio::test]
+    async fn an_old_table_is_asked_with_its_own_model_and_never_with_another_of_that_name() {
+        assert!(old_table_has_an_embedder("aaaaaaaaaaaa").await);
+        assert!(!old_table_has_an_embedder("cccccccccccc").await);
+    }
+}

@@ -163,7 +163,7 @@ async fn run(inner: &Arc<Inner>) -> Result<()> {
         return Ok(());
     }
     let ids: Vec<FileId> = files.iter().map(|it| it.id).collect();
-    let run = Run { ocr: inner.config.ocr, ..Run::quiet(inner.shutdown.clone()) };
+    let run = Run { urgent: true, ocr: inner.config.ocr, ..Run::quiet(inner.shutdown.clone()) };
     let outcome = inner.pipeline().run_these(&run, files).await;
     inner.urgent.done(&ids);
     let outcome = inner.settle_tries(&run, outcome).await;

@@ -21,11 +21,13 @@ const FILE_VERBS: &str = "modified edited saved uploaded downloaded scanned modi
 const LOOSE_VERBS: &str = "changed created written updated added touched made taken change";
 /// What `I` do to files.
 const OWN_VERBS: &str = "modified edited saved uploaded downloaded scanned wrote write edit save modify written";
+/// They turn what is said round.
+const NEGATIONS: &str = "not never nobody haven't hasn't hadn't weren't wasn't aren't isn't didn't don't";
 /// Between a noun and what is said of it.
 const LINKS: &str = "that which are were is was have has had been and but only just last recently also got did do";
 /// What may follow a condition; another noun would make it part of that noun: `files from 2021 census`.
 const AFTER: &str = "about on with without that which from in inside under within below of mentioning mention containing contain \
-     regarding concerning for where whose and or larger bigger smaller over above at between by modified edited saved \
+     regarding concerning for where whose and larger bigger smaller over above at between by modified edited saved \
      changed created written updated owned since before after to i we are is were was have say says show please but not \
      up less more";
 
@@ -33,6 +35,8 @@ const AFTER: &str = "about on with without that which from in inside under withi
 struct Anchor {
     /// Where what belongs to the phrase begins: links, verb and subject before it.
     start: usize,
+    /// `files that were not modified since`: the condition is turned round, or no condition.
+    negated: bool,
 }
 
 /// Reads every condition, marks its words as used, and adds it to the filters.
@@ -65,13 +69,20 @@ pub(super) fn set_bounds(filters: &mut L0Filters, bounds: Bounds) {
 }
 
 fn date(words: &Words, at: usize, today: NaiveDate, filters: &mut L0Filters) -> Option<(usize, usize)> {
-    let (bounds, length) = dates::bounds(&words.from(at), today)?;
+    let (mut bounds, mut length) = dates::bounds(&words.from(at), today)?;
+    // `yesterday and today`
+    if matches!(words.at(at + length), "and" | "or")
+        && let Some((second, more)) = dates::bounds(&words.from(at + length + 1), today)
+    {
+        bounds = bounds.or(second);
+        length += 1 + more;
+    }
     let dated = filters.modified_after.is_some() || filters.modified_before.is_some();
     if dated || !ends_well(words, at + length) {
         return None;
     }
     let anchor = anchor(words, at, false)?;
-    set_bounds(filters, bounds);
+    set_bounds(filters, if anchor.negated { bounds.turned()? } else { bounds });
     Some((anchor.start, at + length))
 }
 
@@ -110,7 +121,7 @@ fn size(words: &Words, at: usize, filters: &mut L0Filters) -> Option<(usize, usi
     if known || !ends_well(words, end) || least.zip(most).is_some_and(|(least, most)| least > most) {
         return None;
     }
-    let anchor = anchor(words, at, true)?;
+    let anchor = anchor(words, at, true).filter(|it| !it.negated)?;
     filters.min_size = least.or(filters.min_size);
     filters.max_size = most.or(filters.max_size);
     Some((anchor.start, end))
@@ -123,7 +134,7 @@ fn owner(words: &Words, at: usize, filters: &mut L0Filters) -> Option<(usize, us
     if filters.owner.is_some() || !person || !ends_well(words, at + length + 1) {
         return None;
     }
-    let anchor = anchor(words, at, false)?;
+    let anchor = anchor(words, at, false).filter(|it| !it.negated)?;
     // User names are case sensitive: as typed, without the punctuation of the sentence.
     let typed = words.0[at + length].text.trim_end_matches([',', '.', '?', '!', ';', ':', ')']);
     filters.owner = Some(typed.to_string());
@@ -219,7 +230,7 @@ fn ends_well(words: &Words, end: usize) -> bool {
 
 /// Looks back from a condition for the files it is about, over what stands between.
 fn anchor(words: &Words, at: usize, papers: bool) -> Option<Anchor> {
-    let (mut start, mut verb, mut subject) = (at, None::<String>, false);
+    let (mut start, mut verb, mut subject, mut negated) = (at, None::<String>, false, false);
     loop {
         let Some(before) = start.checked_sub(1) else {
             // Everything before it is used: a condition at the very start is about nothing.
@@ -230,24 +241,37 @@ fn anchor(words: &Words, at: usize, papers: bool) -> Option<Anchor> {
             start = before;
             continue;
         }
-        if verb.is_none() && (among(FILE_VERBS, word) || among(LOOSE_VERBS, word) || word == "wrote" || word == "write")
-        {
+        if verb.is_none() && is_verb(word) {
             verb = Some(word.to_string());
             start = before;
+            continue;
+        }
+        if verb.is_some() && among(NEGATIONS, word) {
+            negated = true;
+            start = before;
+            continue;
+        }
+        // `modified by ben last week`: who it was is not known of a file.
+        let by = before.checked_sub(2).filter(|_| verb.is_none() && words.at(before - 1) == "by");
+        if by.is_some_and(|it| is_verb(words.at(it))) {
+            start = before - 1;
             continue;
         }
         if let Some(done) = &verb
             && matches!(word, "i" | "we")
             && among(OWN_VERBS, done.as_str())
         {
-            return Some(Anchor { start: over_links(words, before) });
+            return Some(Anchor { start: over_links(words, before), negated });
         }
         if is_file_noun(words, before) {
-            return Some(Anchor { start: own_start(words, start) });
+            if is_subject(words, before) {
+                return None;
+            }
+            return Some(Anchor { start: own_start(words, start), negated });
         }
         let of_files = verb.as_deref().is_some_and(|it| among(FILE_VERBS, it)) || papers && verb.is_none();
         if of_files && (among(PAPERS, word) || among(PAPERS, word.strip_suffix('s').unwrap_or(word))) {
-            return Some(Anchor { start: own_start(words, start) });
+            return Some(Anchor { start: own_start(words, start), negated });
         }
         if verb.is_some() && !subject && !word.is_empty() {
             // `files that Anna edited`
@@ -257,6 +281,10 @@ fn anchor(words: &Words, at: usize, papers: bool) -> Option<Anchor> {
         }
         return None;
     }
+}
+
+fn is_verb(word: &str) -> bool {
+    among(FILE_VERBS, word) || among(LOOSE_VERBS, word) || matches!(word, "wrote" | "write")
 }
 
 /// Leaves used words before the condition out of its own span.
@@ -272,6 +300,18 @@ fn over_links(words: &Words, mut start: usize) -> usize {
         start -= 1;
     }
     start
+}
+
+/// Whether the noun that ends there is what is talked about: `emails about files larger than`.
+fn is_subject(words: &Words, at: usize) -> bool {
+    let start = (at.saturating_sub(2)..=at)
+        .find(|it| kinds::noun(&words.from(*it)).is_some_and(|noun| it + noun.length == at + 1));
+    let mut before = start.unwrap_or(at);
+    while before > 0 && matches!(words.at(before - 1), "the" | "my" | "our" | "all" | "any" | "some") {
+        before -= 1;
+    }
+    before > 0
+        && among("about mention mentions mentioning regarding concerning than not except without", words.at(before - 1))
 }
 
 /// Whether a noun for files ends there.

@@ -24,6 +24,25 @@ pub(super) struct Bounds {
     pub(super) before: Option<NaiveDate>,
 }
 
+impl Bounds {
+    /// From the earlier beginning to the later end.
+    pub(super) fn or(self, other: Bounds) -> Bounds {
+        Bounds {
+            after: self.after.zip(other.after).map(|(one, other)| one.min(other)),
+            before: self.before.zip(other.before).map(|(one, other)| one.max(other)),
+        }
+    }
+
+    /// What lies outside; none for what has two ends.
+    pub(super) fn turned(self) -> Option<Bounds> {
+        match (self.after, self.before) {
+            (Some(after), None) => Some(Bounds { after: None, before: Some(after) }),
+            (None, Some(before)) => Some(Bounds { after: Some(before), before: None }),
+            _ => None,
+        }
+    }
+}
+
 const MONTHS: [&str; 12] = [
     "january",
     "february",

@@ -55,7 +55,7 @@ fn is_signature(words: &Words) -> bool {
     /// Signatures that nobody writes with a pen.
     const OTHERS: &str = "function method digital algorithm type key hash api gene genes integer integers cryptographic dish spectral \
          molecular mutational unsigned transcriptional";
-    if has(words, OTHERS) {
+    if has(words, OTHERS) || words.any(&["signed off", "signed up", "signed in", "signed out"]) {
         return false;
     }
     let paper = has(words, PAPERS);

@@ -198,7 +198,9 @@ fn nouns(words: &Words, start: usize, bare: bool) -> Option<(usize, bool, Vec<St
     }
     let mut seen = std::collections::HashSet::new();
     extensions.retain(|it| seen.insert(it.clone()));
-    let announced = !bare || clear;
+    // `the photos in the newspaper` speaks of photos, `photos in the cellar folder` wants files.
+    let the = words.at(start.wrapping_sub(1)) == "the";
+    let announced = !bare || clear && !the;
     (follows(words, at, bare) && (announced || follows_closely(words, at, plural))).then_some((at, plural, extensions))
 }
 
@@ -222,5 +224,5 @@ fn follows(words: &Words, at: usize, bare: bool) -> bool {
 fn follows_closely(words: &Words, at: usize, plural: bool) -> bool {
     const NOT: &str = "of in on at to with above below under over before after";
     let next = words.at(at);
-    if plural { !among(NOT, next) || next != "of" && words.is_sized(at) } else { matches!(next, "about" | "from") }
+    if plural { !among(NOT, next) || next != "of" && words.is_condition(at) } else { matches!(next, "about" | "from") }
 }

@@ -17,65 +17,71 @@ pub(super) struct Kind {
 
 /// Where the extensions of a noun come from.
 enum Of {
-    Kinds(&'static [FileKind]),
+    /// Source code of any language.
+    Code,
     Only(&'static [&'static str]),
     /// Images, and PDFs, which is what a scanner gives.
     Scans,
-    /// Those of the kind and some more.
-    More(FileKind, &'static [&'static str]),
 }
 
 /// Nouns in the singular, whether they are clear, and what they mean. A plural adds `s`.
 const NOUNS: &[(&str, bool, Of)] = &[
-    ("pdf", true, Of::Kinds(&[FileKind::Pdf])),
-    ("spreadsheet", true, Of::More(FileKind::Spreadsheet, &["csv", "tsv"])),
+    ("pdf", true, Of::Only(&["pdf"])),
+    ("spreadsheet", true, Of::Only(SHEETS)),
     ("excel sheet", true, Of::Only(EXCEL)),
     ("excel file", true, Of::Only(EXCEL)),
     ("excel spreadsheet", true, Of::Only(EXCEL)),
     ("excel workbook", true, Of::Only(EXCEL)),
-    ("presentation", false, Of::Kinds(&[FileKind::Slides])),
-    ("slide", false, Of::Kinds(&[FileKind::Slides])),
-    ("slide deck", true, Of::Kinds(&[FileKind::Slides])),
-    ("slideshow", true, Of::Kinds(&[FileKind::Slides])),
+    ("presentation", false, Of::Only(SLIDES)),
+    ("slide", false, Of::Only(SLIDES)),
+    ("slide deck", true, Of::Only(SLIDES)),
+    ("slideshow", true, Of::Only(SLIDES)),
     ("powerpoint", true, Of::Only(POWERPOINT)),
     ("powerpoint file", true, Of::Only(POWERPOINT)),
     ("powerpoint presentation", true, Of::Only(POWERPOINT)),
-    ("email", true, Of::Kinds(&[FileKind::Mail])),
-    ("e-mail", true, Of::Kinds(&[FileKind::Mail])),
-    ("mail", false, Of::Kinds(&[FileKind::Mail])),
-    ("email message", true, Of::Kinds(&[FileKind::Mail])),
+    ("email", true, Of::Only(MAIL)),
+    ("e-mail", true, Of::Only(MAIL)),
+    ("mail", false, Of::Only(MAIL)),
+    ("email message", true, Of::Only(MAIL)),
     ("note", false, Of::Only(NOTES)),
     ("word document", true, Of::Only(WORD)),
     ("word file", true, Of::Only(WORD)),
     ("word doc", true, Of::Only(WORD)),
-    ("photo", true, Of::Kinds(&[FileKind::Image])),
-    ("photograph", true, Of::Kinds(&[FileKind::Image])),
-    ("picture", false, Of::Kinds(&[FileKind::Image])),
-    ("image", false, Of::Kinds(&[FileKind::Image])),
-    ("image file", true, Of::Kinds(&[FileKind::Image])),
-    ("screenshot", true, Of::Kinds(&[FileKind::Image])),
+    ("photo", true, Of::Only(IMAGES)),
+    ("photograph", true, Of::Only(IMAGES)),
+    ("picture", false, Of::Only(IMAGES)),
+    ("image", false, Of::Only(IMAGES)),
+    ("image file", true, Of::Only(IMAGES)),
+    ("screenshot", true, Of::Only(IMAGES)),
     ("scan", false, Of::Scans),
     ("scanned document", true, Of::Scans),
     ("scanned file", true, Of::Scans),
     ("scanned page", true, Of::Scans),
     ("scanned original", true, Of::Scans),
-    ("archive", false, Of::Kinds(&[FileKind::Archive])),
+    ("archive", false, Of::Only(ARCHIVES)),
     ("zip", false, Of::Only(&["zip"])),
     ("zip archive", true, Of::Only(&["zip"])),
     ("tarball", true, Of::Only(&["tar", "gz", "tgz", "bz2", "xz", "zst"])),
-    ("jupyter notebook", true, Of::Kinds(&[FileKind::Notebook])),
+    ("jupyter notebook", true, Of::Only(&["ipynb"])),
     ("ebook", true, Of::Only(&["epub", "fb2"])),
     ("e-book", true, Of::Only(&["epub", "fb2"])),
     ("markdown file", true, Of::Only(&["md", "markdown", "mdx"])),
     ("text file", true, Of::Only(&["txt", "text"])),
     ("web page", false, Of::Only(&["html", "htm", "xhtml", "mhtml"])),
-    ("source file", true, Of::Kinds(&[FileKind::Code])),
-    ("code file", true, Of::Kinds(&[FileKind::Code])),
+    ("source file", true, Of::Code),
+    ("code file", true, Of::Code),
     ("video", false, Of::Only(&["mp4", "mkv", "mov", "avi", "webm", "wmv", "m4v", "mpg"])),
     ("audio file", true, Of::Only(&["mp3", "wav", "flac", "ogg", "opus", "m4a", "aac"])),
     ("subtitle", false, Of::Only(&["srt", "vtt"])),
 ];
 
+// These are what people mean by the words, not how files are read: an `.mhtml` is read as mail, and nobody calls it so.
+const SHEETS: &[&str] = &["xlsx", "xlsm", "xlsb", "xls", "ods", "numbers", "csv", "tsv"];
+const SLIDES: &[&str] = &["pptx", "pptm", "ppsx", "ppt", "odp", "key"];
+const MAIL: &[&str] = &["eml", "mbox", "msg", "emlx"];
+const IMAGES: &[&str] =
+    &["png", "jpg", "jpeg", "gif", "webp", "bmp", "tif", "tiff", "heic", "heif", "avif", "ico", "psd", "raw", "dng"];
+const ARCHIVES: &[&str] = &["zip", "tar", "gz", "tgz", "bz2", "xz", "zst", "7z", "rar", "jar", "cab", "iso"];
 const EXCEL: &[&str] = &["xlsx", "xlsm", "xlsb", "xls"];
 const POWERPOINT: &[&str] = &["pptx", "pptm", "ppsx", "ppt"];
 const WORD: &[&str] = &["docx", "docm", "dotx", "doc"];
@@ -161,7 +167,7 @@ pub(super) fn noun(words: &[&str]) -> Option<Kind> {
 
 /// The extensions of images.
 pub(super) fn images() -> Vec<String> {
-    dotted(FileKind::Image.extensions())
+    dotted(IMAGES)
 }
 
 /// The extensions of what a scanner gives.
@@ -172,12 +178,23 @@ pub(super) fn scans() -> Vec<String> {
 impl Of {
     fn extensions(&self) -> Vec<String> {
         match self {
-            Of::Kinds(kinds) => kinds.iter().flat_map(|it| dotted(it.extensions())).collect(),
+            Of::Code => code_extensions(),
             Of::Only(extensions) => dotted(extensions),
-            Of::Scans => [dotted(FileKind::Pdf.extensions()), images()].concat(),
-            Of::More(kind, more) => [dotted(kind.extensions()), dotted(more)].concat(),
+            Of::Scans => [dotted(&["pdf"]), images()].concat(),
         }
     }
+}
+
+/// Those of every language, without repeats; pages are no code.
+fn code_extensions() -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    for extension in LANGUAGES.iter().filter(|(name, _)| *name != "html").flat_map(|(_, extensions)| dotted(extensions))
+    {
+        if !all.contains(&extension) {
+            all.push(extension);
+        }
+    }
+    all
 }
 
 fn listed(words: &[&str]) -> Option<Kind> {
@@ -209,7 +226,7 @@ fn listed(words: &[&str]) -> Option<Kind> {
 fn code(words: &[&str]) -> Option<Kind> {
     let joined = |length: usize| words.get(..length).map(|it| it.join(" "));
     if joined(2).as_deref() == Some("source code") {
-        let extensions = dotted(FileKind::Code.extensions());
+        let extensions = code_extensions();
         return Some(Kind { extensions, length: 2, clear: true, plural: true });
     }
     let name = words.first()?;

@@ -64,6 +64,7 @@ const CONNECTORS: &[&str] = &[
     "are",
     "is",
     "have",
+    "has",
 ];
 const FILLERS: &[&str] =
     &["are there", "there are", "do i have", "do we have", "exist", "are in it", "is there", "do i own"];
@@ -85,7 +86,9 @@ pub(super) fn read(mut words: Words, today: NaiveDate) -> Reading {
     let listed = matches!(intent, "list" | "count");
     // A list of files is metadata: nothing is read for it.
     let skills = if listed { Vec::new() } else { skills };
-    let text = if text.is_none() && !listed { Some(everything(&words)).filter(|it| !it.is_empty()) } else { text };
+    // Without the conditions nothing is left to look for: they are looked for as well.
+    let all = || Some(everything(&words, head.open_end)).filter(|it| !it.is_empty());
+    let text = if listed { text } else { text.or_else(all) };
     Reading { intent, filters, text, threshold, skills }
 }
 
@@ -201,13 +204,13 @@ fn meaning(words: &Words, head: &Head, extensions: &[String]) -> Option<String> 
     let text: Vec<&str> = left.0[start.min(left.len())..].iter().map(|it| it.text.as_str()).collect();
     let text = tidy(&text.join(" "));
     // What was stripped was all there was: `why`, `what is the`.
-    let text = if text.is_empty() && head.noun.is_none() { everything(words) } else { text };
+    let text = if text.is_empty() && head.noun.is_none() { everything(words, 0) } else { text };
     Some(text).filter(|it| !it.is_empty())
 }
 
-/// The whole question, conditions included.
-fn everything(words: &Words) -> String {
-    tidy(&words.0.iter().map(|it| it.text.as_str()).collect::<Vec<_>>().join(" "))
+/// The question from a word on, conditions included.
+fn everything(words: &Words, start: usize) -> String {
+    tidy(&words.0[start.min(words.len())..].iter().map(|it| it.text.as_str()).collect::<Vec<_>>().join(" "))
 }
 
 fn tidy(text: &str) -> String {

@@ -136,7 +136,7 @@ fn signed(text: &str) -> Option<(String, usize)> {
     let word = text.split(char::is_whitespace).next()?;
     let value = closed(word);
     let plain = |it: char| it.is_alphanumeric() || matches!(it, '-' | '\'' | '\u{2019}' | '.' | '_');
-    let fits = value.starts_with(char::is_alphabetic) && value.chars().all(plain) && value.chars().nth(1).is_some();
+    let fits = value.starts_with(char::is_alphabetic) && value.chars().all(plain);
     fits.then(|| (value.to_string(), word.len()))
 }
 

@@ -71,9 +71,10 @@ impl Words {
         self.0[start..end].iter_mut().for_each(|it| it.used = true);
     }
 
-    /// Whether a number or a year stands behind the preposition there: `over 5 MB`, `before 2020`.
-    pub(super) fn is_sized(&self, index: usize) -> bool {
-        self.at(index + 1).starts_with(|it: char| it.is_ascii_digit()) || self.at(index + 1) == "the"
+    /// Whether what stands behind the preposition there is said of files: `over 5 MB`, `before 2020`, `in the x folder`.
+    pub(super) fn is_condition(&self, index: usize) -> bool {
+        let folder = (2..6).any(|it| matches!(self.at(index + it), "folder" | "directory"));
+        self.at(index + 1).starts_with(|it: char| it.is_ascii_digit()) || folder
     }
 }
 

@@ -8,6 +8,7 @@
 pub mod ocr;
 mod paper;
 pub mod pdf;
+mod vision;
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -21,7 +22,9 @@ use crate::embed::models::ModelStore;
 use crate::error::{Error, Result};
 use crate::extract::{PoolSettings, Purpose, SkillJob, Tools, WorkerPool};
 use crate::index::{blocking, ocr_tools};
-use crate::model::{ContentHash, Document, ExtractLimits, FileId, FileKind, FileRecord, Reason};
+use crate::llm::Llm;
+use crate::model::{ContentHash, Document, ExtractLimits, FileId, FileKind, FileRecord, PrivacyMode, Reason};
+use crate::skills::vision::Eye;
 use crate::warehouse;
 
 pub use paper::HANDLERS;
@@ -73,6 +76,7 @@ pub struct Skills {
     pool: Arc<WorkerPool>,
     evidence: Arc<EvidenceCache>,
     models: ModelStore,
+    eye: Option<Eye>,
 }
 
 /// Returns the settings of the pool in which skills run.
@@ -85,7 +89,14 @@ pub fn pool_settings(models: &ModelStore, limits: &ExtractLimits) -> PoolSetting
 impl Skills {
     /// Makes a runner over the pool of [`pool_settings`].
     pub fn new(pool: Arc<WorkerPool>, evidence: Arc<EvidenceCache>, models: ModelStore) -> Skills {
-        Skills { pool, evidence, models }
+        Skills { pool, evidence, models, eye: None }
+    }
+
+    /// Lets the skill `vision` ask this model, with images of at most so many bytes.
+    #[must_use]
+    pub fn with_vision(mut self, llm: Arc<dyn Llm>, max_image_bytes: u64) -> Skills {
+        self.eye = Some(Eye::new(llm, max_image_bytes));
+        self
     }
 
     /// Says whether a skill can find anything in such a file.
@@ -94,13 +105,20 @@ impl Skills {
         match (skill, record.kind) {
             (PDF_LAYOUT, FileKind::Pdf) | (OCR_IMAGE, FileKind::Image) => true,
             (OCR_IMAGE, FileKind::Pdf) => unread_pages,
+            (VISION, FileKind::Image | FileKind::Pdf) => self.eye.is_some(),
             _ => false,
         }
     }
 
     /// Runs the skills over the files, in this order, within `budget` for all of them. What has been found before comes
-    /// at once. Files that a skill does not apply to are passed over without a word.
-    pub async fn run_all(&self, files: &[FileRecord], skills: &[String], budget: Duration) -> Findings {
+    /// at once. Files that a skill does not apply to are passed over without a word. `privacy` is that of the question.
+    pub async fn run_all(
+        &self,
+        files: &[FileRecord],
+        skills: &[String],
+        privacy: PrivacyMode,
+        budget: Duration,
+    ) -> Findings {
         let end = Instant::now() + budget;
         // Owned: a future that borrows what it is given is not general enough to be sent between threads.
         let jobs: Vec<(FileRecord, String)> = files
@@ -109,7 +127,7 @@ impl Skills {
             .collect();
         let runs = jobs.into_iter().map(|(file, skill)| async move {
             let left = end.saturating_duration_since(Instant::now());
-            (file.id, self.run(&skill, &file, left).await)
+            (file.id, self.run(&skill, &file, privacy, left).await)
         });
         let mut findings = Findings::default();
         let mut results = futures::stream::iter(runs).buffered(FILES_AT_ONCE);
@@ -139,17 +157,52 @@ impl Skills {
     /// # Errors
     /// A [`SkillProblem`] for the warnings of the answer: something is missing, the file cannot be read so, or there was
     /// not enough time.
-    pub async fn run(&self, skill: &str, record: &FileRecord, budget: Duration) -> Result<Evidence, SkillProblem> {
+    pub async fn run(
+        &self,
+        skill: &str,
+        record: &FileRecord,
+        privacy: PrivacyMode,
+        budget: Duration,
+    ) -> Result<Evidence, SkillProblem> {
+        let end = Instant::now() + budget;
         let shown = record.found.path.display().to_string();
         let Some(hash) = record.hash else {
             return Err(SkillProblem(format!("`{shown}` has not been read yet, so `{skill}` did not look at it")));
         };
-        let key = EvidenceKey { hash, skill: skill.to_string(), version: VERSION.to_string() };
+        let version = match (&self.eye, skill) {
+            (Some(eye), VISION) => eye.version(),
+            _ => VERSION.to_string(),
+        };
+        let key = EvidenceKey { hash, skill: skill.to_string(), version };
         if let Some(document) = self.remembered(&key).await {
             return Ok(Evidence { skill: skill.to_string(), document, cached: true });
         }
-        let tools = self.tools(skill).await?;
+        let mut document = self.work(skill, record, hash, budget).await?;
+        if let (Some(eye), VISION) = (&self.eye, skill) {
+            let left = end.saturating_duration_since(Instant::now());
+            document = eye.look(&shown, &document, privacy, left).await?;
+        }
+        // What time or a missing model cut short is done again when asked again.
+        if !document.truncated && document.pages_without_text.is_empty() {
+            self.remember(key, document.clone()).await;
+        }
+        Ok(Evidence { skill: skill.to_string(), document, cached: false })
+    }
+
+    /// Has a worker do its part.
+    async fn work(
+        &self,
+        skill: &str,
+        record: &FileRecord,
+        hash: ContentHash,
+        budget: Duration,
+    ) -> Result<Document, SkillProblem> {
+        let shown = record.found.path.display().to_string();
         let late = || SkillProblem(format!("`{skill}` had no time left for `{shown}`; ask again to go on"));
+        if let (Some(eye), VISION, FileKind::Image) = (&self.eye, skill, record.kind) {
+            eye.check(&shown, record.found.size)?;
+        }
+        let tools = self.tools(skill).await?;
         // The worker's own limit comes first, so that it can say what it has.
         let seconds = u32::try_from(budget.as_secs()).unwrap_or(u32::MAX);
         if seconds == 0 {
@@ -160,18 +213,13 @@ impl Skills {
         let name = record.found.path.file_name().map(OsStr::to_string_lossy).unwrap_or_default();
         let job = SkillJob { skill: skill.to_string(), pages: None, seconds, purpose: Purpose::Question, tools };
         let run = tokio::time::timeout(budget, self.pool.run_skill(file, &name, job)).await;
-        let document = run.map_err(|_| late())?.map_err(|failure| match failure.reason {
+        run.map_err(|_| late())?.map_err(|failure| match failure.reason {
             Reason::Timeout => late(),
             reason => {
                 let detail = if failure.detail.is_empty() { String::new() } else { format!(": {}", failure.detail) };
                 SkillProblem(format!("`{skill}` cannot read `{shown}`: {}{detail}", reason.name()))
             }
-        })?;
-        // What time or a missing model cut short is done again when asked again.
-        if !document.truncated && document.pages_without_text.is_empty() {
-            self.remember(key, document.clone()).await;
-        }
-        Ok(Evidence { skill: skill.to_string(), document, cached: false })
+        })
     }
 
     async fn remembered(&self, key: &EvidenceKey) -> Option<Document> {
@@ -189,7 +237,7 @@ impl Skills {
         kept.await.ok();
     }
 
-    /// What the skill works with. Layout does without models where pages have text.
+    /// What the skill works with. Layout does without models where pages have text, and vision has one of its own.
     async fn tools(&self, skill: &str) -> Result<Tools, SkillProblem> {
         let models = self.models.clone();
         let tools = blocking(move || {
@@ -199,9 +247,9 @@ impl Skills {
         let (with_ocr, pdfium) = tools.await.map_err(|error| problem(&error))?;
         match (with_ocr, pdfium) {
             (Ok(tools), _) => Ok(tools),
-            (Err(_), Ok(pdfium)) if skill == PDF_LAYOUT => Ok(Tools { pdfium: Some(pdfium), ocr: None }),
+            (Err(error), _) if skill == OCR_IMAGE => Err(problem(&error)),
             (Err(_), Err(error)) if skill == PDF_LAYOUT => Err(problem(&error)),
-            (Err(error), _) => Err(problem(&error)),
+            (Err(_), pdfium) => Ok(Tools { pdfium: pdfium.ok(), ocr: None }),
         }
     }
 

@@ -16,18 +16,28 @@ use crate::extract::{OcrTools, Purpose, SkillHandler, SkillInput, Tools, clean_t
 use crate::model::{Anchor, Block, BlockKind, Document, ExtractFailure, Reason, Region};
 use crate::skills::ocr::{Ocr, OcrPage, picture};
 use crate::skills::pdf::{self, Page, Piece};
-use crate::skills::{OCR_IMAGE, PDF_LAYOUT};
+use crate::skills::vision::Picture;
+use crate::skills::{OCR_IMAGE, PDF_LAYOUT, VISION};
 
 /// The skills that a worker can run.
 pub const HANDLERS: &[SkillHandler] = &[
     SkillHandler { name: PDF_LAYOUT, prepare, run: layout },
     SkillHandler { name: OCR_IMAGE, prepare, run: pictures },
+    SkillHandler { name: VISION, prepare: |_| {}, run: shots },
 ];
 
 /// Pages whose layout is looked at: a page takes some milliseconds, a crafted file claims millions.
 const MOST_PAGES: u32 = 500;
 /// Pages that are listed as unread: the rest of a longer document is read when these are.
 const MOST_UNREAD: usize = 1_000;
+/// Pages of a PDF that a vision model is shown: the first and the last, which say what a paper is and who signed it.
+const MOST_SHOTS: usize = 2;
+/// Longest side of a picture for a vision model, in pixels; models shrink what is larger.
+const SHOT_SIDE: u32 = 1_600;
+/// Quality of such a picture as JPEG: text stays sharp.
+const SHOT_QUALITY: u8 = 85;
+/// A longer line is a sentence, and no title.
+const TITLE_LETTERS: usize = 80;
 /// Narrower images are icons, rules and bullets.
 const SMALLEST_SIDE: u32 = 200;
 
@@ -96,7 +106,7 @@ fn layout(input: &SkillInput<'_>) -> Outcome {
 /// `ocr_image`: the text of pictures: image files, and PDF pages without a text layer.
 fn pictures(input: &SkillInput<'_>) -> Outcome {
     let mut reading = Reading::new(input);
-    if !input.bytes.starts_with(b"%PDF") && !is_pdf_name(input.name) {
+    if !is_pdf(input) {
         let pages = picture::pages(input.bytes);
         if input.job.purpose == Purpose::UnreadText && !is_like_paper(input.bytes) {
             return reading.finish(None);
@@ -118,6 +128,42 @@ fn pictures(input: &SkillInput<'_>) -> Outcome {
     }
     reading.scans(scans)?;
     reading.finish(None)
+}
+
+/// `vision`, the worker's part: pictures of the pages that the model is to see.
+fn shots(input: &SkillInput<'_>) -> Outcome {
+    if !is_pdf(input) {
+        let picture = picture::decode(input.bytes, 0)?;
+        return Ok(Document { blocks: vec![shot(None, picture)?], ..Document::default() });
+    }
+    let file = open(input)?;
+    let mut document = Document { pages: u32::try_from(file.pages().len()).ok(), ..Document::default() };
+    let numbers = outside_in((1..=document.pages.unwrap_or(0)).collect());
+    for number in numbers.into_iter().take(MOST_SHOTS) {
+        let Ok(page) = file.pages().get(number as i32 - 1) else { continue };
+        match pdf::render(&page) {
+            Ok(picture) => document.blocks.push(shot(Some(number), picture)?),
+            Err(error) => document.problems.push(format!("page {number} {error}")),
+        }
+    }
+    Ok(document)
+}
+
+/// Makes a picture small enough for a model, and packs it.
+fn shot(page: Option<u32>, picture: RgbImage) -> Result<Block, ExtractFailure> {
+    let mut picture = image::DynamicImage::from(picture);
+    if picture.width().max(picture.height()) > SHOT_SIDE {
+        picture = picture.thumbnail(SHOT_SIDE, SHOT_SIDE);
+    }
+    let mut bytes = Vec::new();
+    let encoder = image::codecs::jpeg::JpegEncoder::new_with_quality(&mut bytes, SHOT_QUALITY);
+    let encoded = picture.into_rgb8().write_with_encoder(encoder);
+    encoded.map_err(|error| failure(Reason::Damaged, error.to_string()))?;
+    Ok(Picture { page, bytes }.pack())
+}
+
+fn is_pdf(input: &SkillInput<'_>) -> bool {
+    input.bytes.starts_with(b"%PDF") || is_pdf_name(input.name)
 }
 
 fn is_pdf_name(name: &str) -> bool {
@@ -258,9 +304,16 @@ impl<'a> Reading<'a> {
         document.truncated |= kept < document.blocks.len();
         document.blocks.truncate(kept);
         let heading = || document.blocks.iter().find(|it| it.kind == BlockKind::Heading(1)).map(|it| it.text.clone());
-        document.title = title.or_else(heading);
+        document.title = title.or_else(heading).or_else(|| first_line(&document));
         Ok(document)
     }
+}
+
+/// The line with which running text begins: on a scan, whose paper it is or what.
+fn first_line(document: &Document) -> Option<String> {
+    let text = document.blocks.iter().find(|it| it.kind == BlockKind::Paragraph)?;
+    let line = text.text.lines().next()?.trim();
+    (line.chars().count() <= TITLE_LETTERS).then(|| line.to_string())
 }
 
 /// First, last, second, last but one and so on.
@@ -299,4 +352,199 @@ fn seen_by_ocr(read: &OcrPage) -> Page {
 /// A rectangle on a page that is turned clockwise by a quarter.
 fn turn_clockwise(it: Region) -> Region {
     Region { left: 1.0 - it.bottom, top: it.left, right: 1.0 - it.top, bottom: it.right }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::extract::SkillJob;
+    use crate::model::ExtractLimits;
+
+    fn tools(with_ocr: bool) -> Tools {
+        let cache = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("models/cache");
+        let runtime = crate::embed::models::ModelStore::new(vec![cache.clone()]).library("onnxruntime").unwrap();
+        let ocr = OcrTools { runtime, models: cache.join("ppocr"), threads: 2 };
+        Tools { pdfium: Some(cache.join("lib/libpdfium.so")), ocr: with_ocr.then_some(ocr) }
+    }
+
+    fn sample(path: &str) -> Vec<u8> {
+        std::fs::read(std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("data").join(path)).unwrap()
+    }
+
+    fn run(skill: &str, bytes: &[u8], name: &str, change: impl FnOnce(&mut SkillJob)) -> Outcome {
+        crate::embed::disable_telemetry();
+        let mut job = SkillJob { skill: skill.into(), seconds: 120, tools: tools(true), ..SkillJob::default() };
+        change(&mut job);
+        let handler = HANDLERS.iter().find(|it| it.name == skill).unwrap();
+        (handler.run)(&SkillInput { bytes, name, job: &job, limits: &ExtractLimits::default() })
+    }
+
+    fn facts(document: &Document) -> Vec<(Option<u32>, &str)> {
+        let facts = document.blocks.iter().filter(|it| it.kind == BlockKind::Metadata);
+        facts.map(|it| (it.anchor.page, it.text.as_str())).collect()
+    }
+
+    #[test]
+    fn who_signed_a_contract_with_a_text_layer_is_found() {
+        let document = run(PDF_LAYOUT, &sample("Contracts/supply-agreement-SA-2025-017.pdf"), "a.pdf", |_| {}).unwrap();
+        let signed = facts(&document).into_iter().find(|it| it.1.contains("Signatures (signed by)")).unwrap();
+        assert_eq!(signed.0, Some(3));
+        assert!(signed.1.contains("Ada Quill, Managing Director"), "{}", signed.1);
+        let tables: Vec<&str> =
+            document.blocks.iter().filter(|it| it.kind == BlockKind::Table).map(|it| it.text.as_str()).collect();
+        assert!(tables.iter().any(|it| it.contains("Wall thickness | 6.5 mm | at least 6.2 mm")), "{tables:#?}");
+        assert!(document.blocks.iter().all(|it| it.anchor.region.is_some()));
+    }
+
+    #[test]
+    fn who_signed_a_scanned_contract_is_found_with_page_and_region() {
+        let document = run(PDF_LAYOUT, &sample("Contracts/idr-contract-scan.pdf"), "a.pdf", |_| {}).unwrap();
+        let signers: Vec<&Block> =
+            document.blocks.iter().filter(|it| it.kind == BlockKind::Metadata && it.text.contains("Name:")).collect();
+        assert_eq!(signers.len(), 2, "{:#?}", document.blocks);
+        for (block, name, side) in [(signers[0], "Henrike Dahl", 0.0), (signers[1], "Maren Oddy", 0.5)] {
+            assert!(block.text.contains(name), "{}", block.text);
+            let region = block.anchor.region.unwrap();
+            assert_eq!(block.anchor.page, Some(2));
+            assert!(region.left >= side && region.left < side + 0.5 && region.top > 0.2 && region.bottom < 0.5);
+        }
+        assert!(document.text().contains("Contract sum: EUR 48,750"), "{}", document.text());
+        assert_eq!(document.title.as_deref(), Some("IDR CONTRACT"));
+    }
+
+    #[test]
+    fn without_models_the_pages_left_unread_are_named() {
+        let bytes = sample("Contracts/idr-contract-scan.pdf");
+        let document = run(PDF_LAYOUT, &bytes, "a.pdf", |job| job.tools = tools(false)).unwrap();
+        assert_eq!((document.pages_without_text.as_slice(), document.blocks.len()), (&[1, 2][..], 0));
+    }
+
+    #[test]
+    fn without_time_nothing_is_read_and_it_says_so() {
+        let bytes = sample("Contracts/idr-contract-scan.pdf");
+        let document = run(OCR_IMAGE, &bytes, "a.pdf", |job| job.seconds = 0).unwrap();
+        assert!(document.truncated && document.pages_without_text == [1, 2]);
+    }
+
+    #[test]
+    fn only_the_pages_asked_for_are_read_and_the_text_is_plain_for_the_index() {
+        let bytes = sample("Contracts/idr-contract-scan.pdf");
+        let document = run(OCR_IMAGE, &bytes, "a.pdf", |job| {
+            job.pages = Some(vec![2, 77]);
+            job.purpose = Purpose::UnreadText;
+        });
+        let document = document.unwrap();
+        assert!(document.blocks.iter().all(|it| it.anchor.page == Some(2) && it.kind == BlockKind::Paragraph));
+        assert!(document.text().contains("liability insurance"), "{}", document.text());
+    }
+
+    #[test]
+    fn a_photo_and_an_icon_are_not_for_the_index_but_for_a_question() {
+        let photo = photo();
+        assert!(!is_like_paper(&photo) && is_like_paper(&sample("Scans/piano-receipt.png")));
+        let document = run(OCR_IMAGE, &photo, "a.jpg", |job| job.purpose = Purpose::UnreadText).unwrap();
+        assert!(document.blocks.is_empty() && document.problems.is_empty());
+        let mut icon = Cursor::new(Vec::new());
+        RgbImage::new(199, 900).write_to(&mut icon, image::ImageFormat::Png).unwrap();
+        assert!(!is_like_paper(icon.get_ref()));
+    }
+
+    /// A picture that says which camera took it.
+    fn photo() -> Vec<u8> {
+        let field = exif::Field {
+            tag: exif::Tag::Model,
+            ifd_num: exif::In::PRIMARY,
+            value: exif::Value::Ascii(vec![b"Box 1".to_vec()]),
+        };
+        let mut writer = exif::experimental::Writer::new();
+        writer.push_field(&field);
+        let mut tiff = Cursor::new(Vec::new());
+        writer.write(&mut tiff, false).unwrap();
+        let mut jpeg = Cursor::new(Vec::new());
+        RgbImage::new(300, 300).write_to(&mut jpeg, image::ImageFormat::Jpeg).unwrap();
+        let segment = [b"Exif\0\0".as_slice(), tiff.get_ref()].concat();
+        let length = (segment.len() as u16 + 2).to_be_bytes();
+        [&jpeg.get_ref()[..2], &[0xFF, 0xE1], &length, &segment, &jpeg.get_ref()[2..]].concat()
+    }
+
+    #[test]
+    fn dump() {
+        let Ok(list) = std::fs::read_to_string("/tmp/skills/dump.txt") else { return };
+        for path in list.lines() {
+            let bytes = std::fs::read(path).unwrap();
+            let begun = Instant::now();
+            let skill = if path.ends_with("pdf") { PDF_LAYOUT } else { OCR_IMAGE };
+            match run(skill, &bytes, path, |_| {}) {
+                Ok(document) => {
+                    eprintln!("=== {path} {:?} {:?} {:?}", document.title, begun.elapsed(), document.problems);
+                    for block in document.blocks.iter().filter(|it| it.kind != BlockKind::Paragraph).take(40) {
+                        eprintln!("--{:?} p{:?} {:?}\n{}", block.kind, block.anchor.page, block.anchor.region, block.text);
+                    }
+                }
+                Err(error) => eprintln!("=== {path} {error:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn noise_is_a_failure_or_a_problem_and_never_the_end() {
+        let failed = run(PDF_LAYOUT, b"%PDF-1.7\nnoise", "a.pdf", |_| {}).unwrap_err();
+        assert_eq!(failed.reason, Reason::Damaged);
+        let document = run(OCR_IMAGE, &sample("Scans/piano-receipt.png")[..500], "a.png", |_| {}).unwrap();
+        assert_eq!((document.blocks.len(), document.problems.len()), (0, 1));
+    }
+
+    /// A PDF of that many pages, each with a black picture and nothing else, on paper of that size in points.
+    fn scan(pages: usize, size: &str) -> Vec<u8> {
+        let kids: Vec<String> = (0..pages).map(|it| format!("{} 0 R", it + 5)).collect();
+        let mut objects = vec![
+            "<</Type/Catalog/Pages 2 0 R>>".to_string(),
+            format!("<</Type/Pages/Count {pages}/Kids[{}]>>", kids.join(" ")),
+            "<</Type/XObject/Subtype/Image/Width 1/Height 1/ColorSpace/DeviceGray/BitsPerComponent 8/Length 1>>stream\n0\nendstream".to_string(),
+            "<</Length 27>>stream\nq 90 0 0 90 5 5 cm /I Do Q  \nendstream".to_string(),
+        ];
+        let page = format!("<</Type/Page/Parent 2 0 R/MediaBox[0 0 {size}]/Resources<</XObject<</I 3 0 R>>>>/Contents 4 0 R>>");
+        objects.extend(std::iter::repeat_n(page, pages));
+        let mut bytes = b"%PDF-1.4\n".to_vec();
+        let mut offsets = Vec::new();
+        for (number, object) in (1..).zip(&objects) {
+            offsets.push(bytes.len());
+            bytes.extend(format!("{number} 0 obj\n{object}\nendobj\n").bytes());
+        }
+        let (start, count) = (bytes.len(), objects.len() + 1);
+        bytes.extend(format!("xref\n0 {count}\n0000000000 65535 f \n").bytes());
+        bytes.extend(offsets.iter().flat_map(|it| format!("{it:010} 00000 n \n").into_bytes()));
+        bytes.extend(format!("trailer<</Size {count}/Root 1 0 R>>\nstartxref\n{start}\n%%EOF").bytes());
+        bytes
+    }
+
+    #[test]
+    fn an_absurd_page_is_drawn_small_and_holds_no_text() {
+        let document = run(PDF_LAYOUT, &scan(1, "200000 200000"), "a.pdf", |_| {}).unwrap();
+        assert_eq!((document.blocks.len(), document.problems.len()), (0, 0), "{document:?}");
+        assert!(document.pages_without_text.is_empty());
+    }
+
+    #[test]
+    fn of_a_thousand_scanned_pages_those_without_time_are_named() {
+        let document = run(OCR_IMAGE, &scan(1_000, "100 100"), "a.pdf", |job| job.seconds = 1).unwrap();
+        let left = document.pages_without_text.len();
+        assert!(document.truncated && (400..=500).contains(&left), "{left}");
+        let asked = run(OCR_IMAGE, &scan(1_000, "100 100"), "a.pdf", |job| job.pages = Some(vec![1_000])).unwrap();
+        assert!(!asked.truncated && asked.pages_without_text.is_empty());
+    }
+
+    #[test]
+    fn a_vision_model_is_shown_the_first_and_the_last_page_as_jpeg() {
+        let document = run(VISION, &sample("Contracts/supply-agreement-SA-2025-017.pdf"), "a.pdf", |_| {}).unwrap();
+        let pages: Vec<Option<u32>> = document.blocks.iter().map(|it| it.anchor.page).collect();
+        assert_eq!(pages, [Some(1), Some(4)]);
+        // The first bytes of a JPEG in base64.
+        assert!(document.blocks.iter().all(|it| it.text.starts_with("/9j/")));
+    }
+
+    #[test]
+    fn the_outermost_pages_come_first() {
+        assert_eq!(outside_in(vec![1, 2, 3, 4, 5]), [1, 5, 2, 4, 3]);
+    }
 }

@@ -1,9 +1,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use arrow::array::RecordBatch;
+use futures::TryStreamExt;
 use lancedb::DistanceType;
 use lancedb::index::Index;
 use lancedb::index::vector::IvfPqIndexBuilder;
+use lancedb::query::{ExecutableQuery, QueryBase};
 
 use super::*;
 use crate::error::ErrorCode;
@@ -303,9 +306,9 @@ async fn a_damaged_table_is_told_with_its_cure() {
 }
 
 /// A table beyond what is kept in memory, with an approximate index of many partitions.
-async fn large(dir: &Path, files: FileId) -> LanceStore {
+async fn large(dir: &Path, files: Vec<FileChunks>) -> LanceStore {
     let store = open(dir).await;
-    store.replace(many(files)).await.unwrap();
+    store.replace(files).await.unwrap();
     store.upkeep().await.unwrap();
     store.drop_hot();
     let index = IvfPqIndexBuilder::default().distance_type(DistanceType::Cosine).num_partitions(64).num_sub_vectors(4);
@@ -316,11 +319,29 @@ async fn large(dir: &Path, files: FileId) -> LanceStore {
 #[tokio::test]
 async fn a_filter_that_leaves_few_files_returns_them_all_however_far_they_are() {
     let dir = tempfile::tempdir().unwrap();
-    let store = large(dir.path(), 4_000).await;
-    // Of another direction than the question each, so that the index would begin elsewhere.
-    let wanted: Vec<FileId> = (2..=6).map(|axis| 7 * 300 + axis).collect();
+    // The library makes a partition of 256 rows at least: enough rows for more partitions than are searched.
+    let mut files = many(10_000);
+    let mut seed = 1_u64;
+    for number in files.iter_mut().flat_map(|it| &mut it.chunks[0].vector) {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        *number = (seed >> 40) as f32 / 8e6 - 1.0;
+    }
+    // The index begins at the question, and these lie on the other side of the world.
+    let question = vector(1, 0.5);
+    let wanted: Vec<FileId> = (1..=5).map(|it| it * 700).collect();
+    for file_id in &wanted {
+        files[*file_id as usize - 1].chunks[0].vector = question.iter().map(|it| -it).collect();
+    }
+    let store = large(dir.path(), files).await;
+    let by_index = async || {
+        let query = store.table.query().nearest_to(&question[..]).unwrap().distance_type(DistanceType::Cosine);
+        let query = upkeep::tune(query, 1.0).limit(100).only_if_expr(legs::of_files(&wanted));
+        let batches: Vec<RecordBatch> = query.execute().await.unwrap().try_collect().await.unwrap();
+        batches.iter().map(RecordBatch::num_rows).sum::<usize>()
+    };
+    assert_eq!(by_index().await, 0, "the index searched as for any question does not reach them");
     for limit in [5, 100] {
-        let mut found = nearest(&store, &vector(1, 0.0), &only(&wanted), limit).await;
+        let mut found = nearest(&store, &question, &only(&wanted), limit).await;
         found.sort_unstable();
         assert_eq!(found, wanted);
     }
@@ -332,7 +353,7 @@ async fn a_filter_that_leaves_few_files_returns_them_all_however_far_they_are() 
 #[tokio::test]
 async fn a_wide_filter_gives_as_many_as_a_narrow_one_and_only_what_it_lets_pass() {
     let dir = tempfile::tempdir().unwrap();
-    let store = large(dir.path(), 4_400).await;
+    let store = large(dir.path(), many(4_400)).await;
     // More rows than are compared one by one; one of them is all that the question's direction has.
     for wanted in [
         (1..=4_400).filter(|it| it % 22 != 0).collect::<Vec<FileId>>(),

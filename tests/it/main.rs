@@ -7,6 +7,7 @@
 )]
 
 mod asking;
+mod audit;
 mod contract;
 mod daemon;
 mod freshness;
@@ -16,4 +17,5 @@ mod layers;
 mod privacy;
 mod robustness;
 mod sample;
+mod skills;
 mod trace;

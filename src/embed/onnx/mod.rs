@@ -123,6 +123,15 @@ impl Embedder for OnnxEmbedder {
         self.lanes.passages(texts.iter().map(|text| format!("{prefix}{text}")).collect()).await
     }
 
+    async fn embed_urgent(&self, texts: &[String]) -> Result<Vec<Vector>> {
+        let mut vectors = Vec::with_capacity(texts.len());
+        // One at a time: the other threads go on with what they have.
+        for text in texts {
+            vectors.push(self.lanes.question(format!("{}{text}", self.recipe.document_prefix)).await?);
+        }
+        Ok(vectors)
+    }
+
     async fn embed_query(&self, text: &str) -> Result<Vector> {
         self.lanes.question(format!("{}{text}", self.recipe.query_prefix)).await
     }

@@ -9,7 +9,7 @@ const MOST_LETTERS: usize = 120;
 /// How much larger than the text a heading is at least, where the file says sizes.
 const LARGER: f32 = 1.15;
 /// The same where sizes are measured on a picture: boxes of words differ by their letters.
-const LARGER_ON_PICTURE: f32 = 1.6;
+const LARGER_ON_PICTURE: f32 = 1.4;
 
 /// Finds headings. The largest size on the page is level 1.
 pub(super) fn find(page: &Page, rows: &[Row], taken: &[bool]) -> Vec<Find> {
@@ -23,7 +23,8 @@ pub(super) fn find(page: &Page, rows: &[Row], taken: &[bool]) -> Vec<Find> {
         .filter(|at| {
             let piece = &page.pieces[*at];
             let letters = piece.text.chars().filter(|it| it.is_alphabetic()).count();
-            piece.size >= least && letters >= 3 && piece.text.chars().count() <= MOST_LETTERS
+            let blank = piece.text.contains("____");
+            piece.size >= least && letters >= 3 && !blank && piece.text.chars().count() <= MOST_LETTERS
         })
         .collect();
     let mut sizes: Vec<i32> = headings.iter().map(|at| step(page.pieces[*at].size)).collect();
@@ -35,7 +36,26 @@ pub(super) fn find(page: &Page, rows: &[Row], taken: &[bool]) -> Vec<Find> {
         let kind = BlockKind::Heading(level.min(6) as u8);
         Find { kind, text: piece.text.clone(), area: piece.clone(), pieces: vec![at] }
     };
-    headings.into_iter().map(heading).collect()
+    let mut finds: Vec<Find> = Vec::with_capacity(headings.len());
+    for at in headings {
+        let next = heading(at);
+        match finds.last_mut() {
+            Some(above) if goes_on(above, &next) => {
+                above.text.push(' ');
+                above.text.push_str(&next.text);
+                above.area.cover(&next.area);
+                above.pieces.extend(next.pieces);
+            }
+            _ => finds.push(next),
+        }
+    }
+    finds
+}
+
+/// Says whether a heading is the next line of the one above.
+fn goes_on(above: &Find, next: &Find) -> bool {
+    let gap = next.area.top - above.area.bottom;
+    above.kind == next.kind && gap < 0.5 * next.area.size && above.text.chars().count() <= MOST_LETTERS
 }
 
 /// Sizes that look the same are the same.

@@ -7,6 +7,9 @@ use crate::skills::pdf::{Piece, around};
 /// A gap this many letters wide parts two pieces of a row; spaces between words are narrower, even in justified text.
 pub(super) const WIDE_GAP: f32 = 1.2;
 
+/// Stripes tried for columns above or below them; a page has few that matter.
+const MOST_TRIED: usize = 50;
+
 /// Pieces at the same height, left to right.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Row {
@@ -89,26 +92,25 @@ pub(super) fn reading_order(places: &[&Piece]) -> Vec<usize> {
     ordered
 }
 
-/// Cuts at the widest white stripe that runs all the way through: across the page first where columns differ in what is
-/// above them, down the page where there are columns.
+/// Cuts where a white stripe runs all the way through: down the page where there are columns, else across it, above or
+/// below columns if there are any, else at the widest stripe.
 fn cut(places: &[&Piece], mut part: Vec<usize>, ordered: &mut Vec<usize>) {
-    let mut across: Vec<Range<f32>> = part.iter().map(|it| places[*it].top..places[*it].bottom).collect();
-    let mut along: Vec<Range<f32>> = part.iter().map(|it| places[*it].left..places[*it].right).collect();
-    let columns = corridors(&mut along);
-    let stripes = corridors(&mut across);
-    let widest =
-        |gaps: &[Range<f32>]| gaps.iter().map(|it| (it.end - it.start, it.start)).max_by(|a, b| a.0.total_cmp(&b.0));
-    // Two columns of several places each; side by side alone is a row.
-    let column = widest(&columns).filter(|(_, at)| {
-        let left = part.iter().filter(|it| places[**it].left <= *at).count();
-        left.min(part.len() - left) > 1
-    });
-    if let Some((_, at)) = column {
+    if let Some(at) = column(places, &part) {
         let (left, right) = part.into_iter().partition(|it| places[*it].left <= at);
         cut(places, left, ordered);
         cut(places, right, ordered);
-    } else if let Some((_, at)) = widest(&stripes) {
-        let (above, below) = part.into_iter().partition(|it| places[*it].top <= at);
+        return;
+    }
+    let mut across: Vec<Range<f32>> = part.iter().map(|it| places[*it].top..places[*it].bottom).collect();
+    let stripes = corridors(&mut across);
+    let split = |at: f32| part.iter().copied().partition::<Vec<usize>, _>(|it| places[*it].top <= at);
+    let frees_columns = |stripe: &&Range<f32>| {
+        let (above, below) = split(stripe.start);
+        column(places, &above).is_some() || column(places, &below).is_some()
+    };
+    let found = stripes.iter().take(MOST_TRIED).find(frees_columns).or_else(|| widest(&stripes));
+    if let Some(stripe) = found {
+        let (above, below) = split(stripe.start);
         cut(places, above, ordered);
         cut(places, below, ordered);
     } else {
@@ -116,4 +118,16 @@ fn cut(places: &[&Piece], mut part: Vec<usize>, ordered: &mut Vec<usize>) {
         part.sort_by(|a, b| key(a).0.total_cmp(&key(b).0).then(key(a).1.total_cmp(&key(b).1)));
         ordered.extend(part);
     }
+}
+
+/// Returns where the widest stripe between two columns begins. A column has several places; side by side alone is a row.
+fn column(places: &[&Piece], part: &[usize]) -> Option<f32> {
+    let mut along = part.iter().map(|it| places[*it].left..places[*it].right).collect();
+    let at = widest(&corridors(&mut along))?.start;
+    let left = part.iter().filter(|it| places[**it].left <= at).count();
+    (left.min(part.len() - left) > 1).then_some(at)
+}
+
+fn widest(gaps: &[Range<f32>]) -> Option<&Range<f32>> {
+    gaps.iter().max_by(|a, b| (a.end - a.start).total_cmp(&(b.end - b.start)))
 }

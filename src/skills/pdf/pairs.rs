@@ -22,6 +22,8 @@ static INSIDE: LazyLock<Regex> =
 static LEADERS: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"^(\p{L}.*?)\s*(?:[.…·_]\s?){4,}\s*(\S.*)$").expect("a constant"));
 
+static BLANK: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"[._…]{4,}").expect("a constant"));
+
 /// A fact with its pieces.
 struct Pair {
     line: String,
@@ -77,7 +79,7 @@ fn open_label(page: &Page, at: usize, beside: Option<usize>, below: Option<&Row>
     });
     let value = beside.or(under)?;
     let text = &page.pieces[value].text;
-    if text.ends_with(':') || text.chars().count() > VALUE_LETTERS {
+    if text.ends_with(':') || !is_fact(label, text) {
         return None;
     }
     let area = around([piece, &page.pieces[value]]);
@@ -91,7 +93,7 @@ fn is_label(text: &str) -> bool {
 }
 
 fn line(label: &str, value: &str) -> String {
-    format!("{}: {}", label.trim(), value.trim())
+    format!("{}: {}", label.trim().trim_end_matches(':'), value.trim())
 }
 
 /// Facts below each other are one list.

@@ -24,6 +24,12 @@ static PARTS: LazyLock<Regex> = LazyLock::new(|| {
 /// A line to sign on, typed.
 static LINE: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"_{5,}|\.{12,}").expect("a constant"));
 
+/// First line of a block, so that a question for who signed finds it whatever words it uses itself.
+const TITLE: &str = "Signatures (signed by)";
+/// Words for a signature anywhere in a line that is to be filled in.
+static SIGN_HERE: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"(?i)\b(signature|signed|unterschrift)\b").expect("a constant"));
+
 /// A longer line is a clause that speaks of signatures.
 const SHORT: usize = 70;
 /// A gap of more lines ends the block: room for ink is some three lines high.
@@ -57,7 +63,9 @@ fn block_end(page: &Page, rows: &[Row], begin: usize, taken: &[bool]) -> usize {
     let has = |row: &Row, what: &Regex| text(row).iter().any(|it| what.is_match(it));
     let first = &rows[begin];
     let begins = has(first, &BEGINS) && is_short(first);
-    let may_begin = begins || has(first, &LINE) || (has(first, &PARTS) && is_short(first) && is_on_rule(page, first));
+    let is_line = text(first).iter().all(|it| LINE.is_match(it) && !it.contains(char::is_alphanumeric));
+    let may_begin =
+        begins || is_line || has(first, &LINE) || (has(first, &PARTS) && is_short(first) && is_on_rule(page, first));
     if !may_begin || !is_free(first) {
         return begin;
     }
@@ -70,9 +78,15 @@ fn block_end(page: &Page, rows: &[Row], begin: usize, taken: &[bool]) -> usize {
         }
         end += 1;
     }
+    let named = rows[begin..end].iter().filter(|row| has(row, &PARTS)).count();
     let parts = rows[begin..end].iter().filter(|row| has(row, &PARTS) || has(row, &LINE)).count();
     // A lone `Signature` in a table of contents, or `Name ____` on a form, is no signature block.
-    let enough = if begins { parts >= 2 || (parts >= 1 && end - begin >= 3) } else { parts > PARTS_ALONE };
+    let enough = match (begins, is_line) {
+        (true, _) => parts >= 2 || (parts >= 1 && end - begin >= 3),
+        // Names below a line to sign on need no label.
+        (false, true) => end - begin >= 2,
+        (false, false) => named >= PARTS_ALONE || (has(first, &LINE) && has(first, &SIGN_HERE)),
+    };
     if enough { end } else { begin }
 }
 
@@ -87,13 +101,7 @@ fn is_on_rule(page: &Page, row: &Row) -> bool {
 
 /// Two who sign beside each other are two blocks: a reader takes one after the other.
 fn side_by_side(page: &Page, pieces: Vec<usize>) -> Vec<Find> {
-    // A line across both is above both.
-    let (head, body): (Vec<usize>, Vec<usize>) = {
-        let first = &page.pieces[pieces[0]];
-        let is_alone = pieces.iter().skip(1).all(|it| page.pieces[*it].top >= first.bottom - first.height() / 2.0);
-        let begins = BEGINS.is_match(&first.text) && is_alone && pieces.len() > 2;
-        pieces.iter().partition(|it| begins && **it == pieces[0])
-    };
+    let (head, body) = head_and_body(page, &pieces);
     let size = body.iter().map(|it| page.pieces[*it].size).fold(0.0, f32::max);
     let mut stretches = body.iter().map(|it| page.pieces[*it].left..page.pieces[*it].right).collect();
     let gaps = corridors(&mut stretches);
@@ -108,26 +116,42 @@ fn side_by_side(page: &Page, pieces: Vec<usize>) -> Vec<Find> {
     if !several {
         return vec![block(page, pieces)];
     }
+    let above: String = head.iter().map(|it| format!("{}\n", page.pieces[*it].text)).collect();
     let mut finds: Vec<Find> = groups.into_iter().map(|it| block(page, it)).collect();
-    if let (Some(at), Some(first)) = (head.first(), finds.first_mut()) {
-        first.text = format!("{}\n{}", page.pieces[*at].text, first.text);
-        first.area.cover(&page.pieces[*at]);
-        first.pieces.push(*at);
+    for find in &mut finds {
+        find.text.insert_str(TITLE.len() + 1, &above);
+    }
+    if let Some(first) = finds.first_mut() {
+        first.pieces.extend(head);
     }
     finds
 }
 
+/// What stands above all who sign: the first lines, as long as they stand alone.
+fn head_and_body(page: &Page, pieces: &[usize]) -> (Vec<usize>, Vec<usize>) {
+    let copies: Vec<Piece> = pieces.iter().map(|it| page.pieces[*it].clone()).collect();
+    let rows = rows_of(&copies);
+    let alone = rows.iter().take_while(|it| it.pieces.len() == 1).count();
+    let alone = if alone == rows.len() { 0 } else { alone };
+    let numbers = |rows: &[Row]| rows.iter().flat_map(|it| &it.pieces).map(|it| pieces[*it]).collect();
+    (numbers(&rows[..alone]), numbers(&rows[alone..]))
+}
+
 fn is_signer(page: &Page, pieces: &[usize]) -> bool {
-    pieces.iter().any(|it| PARTS.is_match(&page.pieces[*it].text) || BEGINS.is_match(&page.pieces[*it].text))
+    let marks = [&*PARTS, &*BEGINS, &*LINE];
+    pieces.iter().any(|it| marks.iter().any(|mark| mark.is_match(&page.pieces[*it].text)))
 }
 
 /// The words of a block, row by row.
 fn block(page: &Page, pieces: Vec<usize>) -> Find {
     let copies: Vec<Piece> = pieces.iter().map(|it| page.pieces[*it].clone()).collect();
-    let mut lines = vec!["Signature block".to_string()];
+    let mut lines = vec![TITLE.to_string()];
     for row in rows_of(&copies) {
         let words: Vec<&str> = row.pieces.iter().map(|it| copies[*it].text.as_str()).collect();
-        lines.push(words.join(" "));
+        // The line itself says nothing.
+        if words.iter().any(|it| it.contains(char::is_alphanumeric)) {
+            lines.push(words.join(" "));
+        }
     }
     Find { kind: BlockKind::Metadata, text: lines.join("\n"), area: around(&copies), pieces }
 }
