@@ -57,11 +57,15 @@ fn inside(page: &Page, at: usize) -> Option<Pair> {
     let piece = &page.pieces[at];
     let found = LEADERS.captures(&piece.text).or_else(|| INSIDE.captures(&piece.text))?;
     let (label, value) = (found.get(1)?.as_str(), found.get(2)?.as_str());
-    (is_label(label) && value.chars().count() <= VALUE_LETTERS).then(|| Pair {
-        line: line(label, value),
-        area: piece.clone(),
-        pieces: vec![at],
-    })
+    is_fact(label, value).then(|| Pair { line: line(label, value), area: piece.clone(), pieces: vec![at] })
+}
+
+/// Says whether this is a label with its value, and no sentence with a colon in it, and no blank to be filled in.
+fn is_fact(label: &str, value: &str) -> bool {
+    let blank = BLANK.is_match(value) || !value.contains(char::is_alphanumeric);
+    let is_sentence = label.starts_with(char::is_lowercase)
+        && (label.contains(char::is_whitespace) || !value.contains(|it: char| it.is_ascii_digit()));
+    is_label(label) && !blank && !is_sentence && value.chars().count() <= VALUE_LETTERS
 }
 
 /// A label that ends in a colon or dots, with its value beside it or below.
