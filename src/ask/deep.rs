@@ -27,7 +27,8 @@ impl Asker {
         if files.is_empty() {
             return Ok(false);
         }
-        let Findings { found, warnings } = self.skills.run_all(&files, &skills, question.privacy, QUESTION_BUDGET).await;
+        let Findings { found, warnings } =
+            self.skills.run_all(&files, &skills, question.privacy, QUESTION_BUDGET).await;
         outcome.warnings.extend(warnings);
         let mut fresh: HashSet<ChunkId> = HashSet::new();
         let mut read = HashSet::new();

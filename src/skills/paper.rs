@@ -484,7 +484,10 @@ mod tests {
                 Ok(document) => {
                     eprintln!("=== {path} {:?} {:?} {:?}", document.title, begun.elapsed(), document.problems);
                     for block in document.blocks.iter().filter(|it| it.kind != BlockKind::Paragraph).take(40) {
-                        eprintln!("--{:?} p{:?} {:?}\n{}", block.kind, block.anchor.page, block.anchor.region, block.text);
+                        eprintln!(
+                            "--{:?} p{:?} {:?}\n{}",
+                            block.kind, block.anchor.page, block.anchor.region, block.text
+                        );
                     }
                 }
                 Err(error) => eprintln!("=== {path} {error:?}"),
@@ -509,7 +512,9 @@ mod tests {
             "<</Type/XObject/Subtype/Image/Width 1/Height 1/ColorSpace/DeviceGray/BitsPerComponent 8/Length 1>>stream\n0\nendstream".to_string(),
             "<</Length 27>>stream\nq 90 0 0 90 5 5 cm /I Do Q  \nendstream".to_string(),
         ];
-        let page = format!("<</Type/Page/Parent 2 0 R/MediaBox[0 0 {size}]/Resources<</XObject<</I 3 0 R>>>>/Contents 4 0 R>>");
+        let page = format!(
+            "<</Type/Page/Parent 2 0 R/MediaBox[0 0 {size}]/Resources<</XObject<</I 3 0 R>>>>/Contents 4 0 R>>"
+        );
         objects.extend(std::iter::repeat_n(page, pages));
         let mut bytes = b"%PDF-1.4\n".to_vec();
         let mut offsets = Vec::new();

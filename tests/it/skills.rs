@@ -107,10 +107,8 @@ impl House {
     async fn look(&self, name: &str) -> (usize, bool) {
         let record = self.record(name);
         let skills = ["pdf_layout".to_string(), "ocr_image".to_string()];
-        let findings = self
-            .skills
-            .run_all(&[record.clone()], &skills, PrivacyMode::LocalOnly, Duration::from_secs(120))
-            .await;
+        let findings =
+            self.skills.run_all(&[record.clone()], &skills, PrivacyMode::LocalOnly, Duration::from_secs(120)).await;
         assert!(findings.warnings.is_empty(), "{:?}", findings.warnings);
         let (_, evidence) = findings.found.first().expect("one skill applies");
         assert_eq!(findings.found.len(), 1, "the same page is not read by two skills");
@@ -169,12 +167,8 @@ async fn evidence_stands_beside_the_text_of_the_file() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn pictures_of_text_become_text_of_their_document_at_index_time() {
-    let house = House::with(&[
-        "Contracts/idr-contract-scan.pdf",
-        "Scans/piano-receipt.png",
-        "Notes/rye-bread.md",
-    ])
-    .await;
+    let house =
+        House::with(&["Contracts/idr-contract-scan.pdf", "Scans/piano-receipt.png", "Notes/rye-bread.md"]).await;
     house.job(OcrMode::Auto, false).await;
     let scan = house.record(SCAN);
     assert_eq!((scan.state, scan.detail.as_str()), (FileState::Indexed, "2 pages read by OCR"));
