@@ -30,7 +30,7 @@
 //! - [`index`]: `pipeline.rs` is the only file that knows the order of the stages.
 //! - [`llm`]: language models on Ollama and OpenAI-compatible servers: a request to a stream of text.
 //! - [`librarian`]: question to [`model::QueryPlan`].
-//! - [`skills`]: deep reading of single files: text in pictures.
+//! - [`skills`]: deep reading of single files: page layout, text in pictures, a look by a vision model.
 //! - [`ask`]: plan to [`model::AskResponse`].
 //! - [`serve`]: gRPC, HTTP and MCP over the services above.
 //! - [`daemon`]: configuration to a running process.
