@@ -6,7 +6,6 @@
 
 use futures::StreamExt;
 use serde_json::json;
-use unicode_segmentation::UnicodeSegmentation;
 
 use crate::ask::events::Events;
 use crate::ask::hit::{Evidence, Found};
@@ -114,29 +113,41 @@ fn check(text: &str, passages: &[Passage<'_>]) -> Result<Generated> {
     Ok(Generated { text: Some(format!("{}\n{}", kept.join(" "), sources.join("\n"))), dropped })
 }
 
-/// The sentences, each with the numbers behind it: they often come after the full stop.
+/// The sentences, each with the numbers behind it: they often come after the full stop. A full stop ends a sentence when
+/// a blank and no small letter follows, so that figures and most abbreviations stay whole.
 fn sentences(text: &str) -> Vec<&str> {
-    let mut starts: Vec<usize> = Vec::new();
-    for (start, sentence) in text.split_sentence_bound_indices() {
-        let own = if starts.is_empty() { sentence } else { without_numbers(sentence) };
-        if !own.is_empty() {
-            starts.push(start + sentence.len() - own.len());
+    let mut sentences = Vec::new();
+    let mut from = 0;
+    for (at, mark) in text.char_indices().filter(|(_, it)| matches!(it, '.' | '!' | '?' | '\n')) {
+        let end = behind(text, at + mark.len_utf8());
+        let rest = &text[end..];
+        let goes_on = rest.trim_start().starts_with(char::is_lowercase);
+        if at >= from && (mark == '\n' || rest.is_empty() || (rest.starts_with(char::is_whitespace) && !goes_on)) {
+            sentences.push(text[from..end].trim());
+            from = end;
         }
     }
-    let ends = starts.iter().skip(1).copied().chain([text.len()]);
-    starts.iter().zip(ends).map(|(start, end)| text[*start..end].trim()).filter(|it| !it.is_empty()).collect()
+    sentences.push(text[from..].trim());
+    sentences.retain(|it| it.contains(char::is_alphanumeric));
+    sentences
 }
 
-/// What follows the numbers in square brackets with which a sentence begins.
-fn without_numbers(sentence: &str) -> &str {
-    let mut rest = sentence.trim_start();
-    while let Some((list, after)) = rest.strip_prefix('[').and_then(|it| it.split_once(']')) {
-        if !list.chars().all(|it| it.is_ascii_digit() || it == ',' || it == ' ') {
-            break;
+/// Where the quotation marks and the numbers in square brackets that follow a full stop end.
+fn behind(text: &str, mut at: usize) -> usize {
+    loop {
+        let rest = &text[at..];
+        if rest.starts_with(['"', '\u{201d}', ')']) {
+            at += rest.chars().next().map_or(0, char::len_utf8);
+            continue;
         }
-        rest = after.trim_start_matches(|it: char| it.is_whitespace() || it == '.');
+        let numbers = rest.trim_start_matches(' ').strip_prefix('[').and_then(|it| it.split_once(']'));
+        match numbers {
+            Some((list, after)) if list.chars().all(|it| it.is_ascii_digit() || it == ',' || it == ' ') => {
+                at = text.len() - after.len();
+            }
+            _ => return at,
+        }
     }
-    rest
 }
 
 /// The numbers in square brackets.
@@ -179,6 +190,7 @@ mod tests {
     fn a_number_after_the_full_stop_belongs_to_its_sentence() {
         check("Ada signed it. [1] It ends in May [2].", &["Ada signed it. [1]", "It ends in May [2]."]);
         check("Ada signed it.[1][2]", &["Ada signed it.[1][2]"]);
+        check("It costs 1.5 million, e.g. here. [3]\nNo more", &["It costs 1.5 million, e.g. here. [3]", "No more"]);
     }
 
     #[test]

@@ -122,7 +122,7 @@ impl Fetcher {
         let page = format!("{}/{}/", self.index_url.trim_end_matches('/'), wheel.project);
         egress::check_download(&page)?;
         let request = self.client.get(&page).header(reqwest::header::ACCEPT, INDEX_FORMAT);
-        let response = self.client.send(request).await.map_err(|error| error.at(&page))?;
+        let response = self.client.send(request).await.map_err(|error| unsent(&page, error))?;
         let response = response.error_for_status().map_err(|error| unreachable_host(&page, &error))?;
         let base = response.url().clone();
         let index: PackageIndex = response.json().await.map_err(|error| unreachable_host(&page, &error))?;
@@ -141,7 +141,7 @@ impl Fetcher {
         progress: &(impl Fn(Progress) + Send + Sync),
     ) -> Result<()> {
         egress::check_download(address)?;
-        let response = self.client.send(self.client.get(address)).await.map_err(|error| error.at(address))?;
+        let response = self.client.send(self.client.get(address)).await.map_err(|error| unsent(address, error))?;
         let response = response.error_for_status().map_err(|error| unreachable_host(address, &error))?;
         let total = response.content_length();
         let mut file = std::fs::File::create(target).at("create", target)?;
@@ -198,6 +198,13 @@ fn platform_tags(file: &str) -> impl Iterator<Item = &str> {
 
 fn join(first: Error, second: &Error) -> Error {
     Error { message: format!("{first}; {second}"), ..first }
+}
+
+fn unsent(address: &str, error: SendError) -> Error {
+    match error {
+        SendError::Unlogged(error) => error,
+        SendError::Sent(error) => unreachable_host(address, &error),
+    }
 }
 
 fn unreachable_host(address: &str, error: &reqwest::Error) -> Error {

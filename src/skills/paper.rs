@@ -474,28 +474,6 @@ mod tests {
     }
 
     #[test]
-    fn dump() {
-        let Ok(list) = std::fs::read_to_string("/tmp/skills/dump.txt") else { return };
-        for path in list.lines() {
-            let bytes = std::fs::read(path).unwrap();
-            let begun = Instant::now();
-            let skill = if path.ends_with("pdf") { PDF_LAYOUT } else { OCR_IMAGE };
-            match run(skill, &bytes, path, |job| job.seconds = 6) {
-                Ok(document) => {
-                    eprintln!("=== {path} {:?} {:?} {:?}", document.title, begun.elapsed(), document.problems);
-                    for block in document.blocks.iter().filter(|it| it.kind != BlockKind::Paragraph).take(40) {
-                        eprintln!(
-                            "--{:?} p{:?} {:?}\n{}",
-                            block.kind, block.anchor.page, block.anchor.region, block.text
-                        );
-                    }
-                }
-                Err(error) => eprintln!("=== {path} {error:?}"),
-            }
-        }
-    }
-
-    #[test]
     fn noise_is_a_failure_or_a_problem_and_never_the_end() {
         let failed = run(PDF_LAYOUT, b"%PDF-1.7\nnoise", "a.pdf", |_| {}).unwrap_err();
         assert_eq!(failed.reason, Reason::Damaged);

@@ -13,6 +13,10 @@ static FOR: LazyLock<Regex> =
 /// Dots and lines are blanks that nobody filled in.
 static BLANK: LazyLock<Regex> = LazyLock::new(|| pattern(r"[._…]{4,}"));
 
+/// The head of a table or a label, not somebody.
+static LABEL: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"(?i)^\W*(?:name|date|datum|title|position|place|signature|witness|unterschrift)\b"));
+
 /// A longer text is no name.
 const NAME_LETTERS: usize = 60;
 
@@ -47,12 +51,11 @@ fn is_filled_in(text: &str) -> bool {
 
 /// A name begins with a capital letter and is no label.
 fn is_name(text: &str) -> bool {
-    let labels = [&*NAMED, &*TITLED, &*DATED];
     is_filled_in(text)
         && text.chars().next().is_some_and(char::is_uppercase)
         && !text.ends_with(':')
         && text.chars().count() <= NAME_LETTERS
-        && !labels.iter().any(|it| it.is_match(text))
+        && !LABEL.is_match(text)
 }
 
 #[cfg(test)]
@@ -85,6 +88,7 @@ mod tests {
     fn a_blank_is_nobody() {
         check(&["Name: ..............", "Date: ............"], None);
         check(&["^Date: 2 May"], None);
+        check(&["^Date Name", "Drawn 29.03.2021"], None);
         check(&["Name: Ann", "Date: ________"], Some("Ann"));
     }
 }
