@@ -11,7 +11,7 @@ use futures::StreamExt;
 use serde::Deserialize;
 use tempfile::{NamedTempFile, TempDir};
 
-use crate::embed::egress::{self, Outbound};
+use crate::embed::egress::{self, Outbound, SendError};
 use crate::embed::models::{Progress, blocking};
 use crate::error::{Error, ErrorCode, IoContext, Result};
 

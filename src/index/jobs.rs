@@ -166,6 +166,7 @@ async fn work(
         cancel: cancel.clone(),
         ocr: request.ocr,
         progress: progress.clone(),
+        gone: Arc::default(),
     };
     inner.drain(&run).await?;
     progress.enter(Phase::Finishing);

@@ -53,6 +53,8 @@ const CACHED_VECTORS: u64 = 400_000;
 
 /// Rows outside the keyword index that a query still scans in a few milliseconds.
 const UPKEEP_ROWS: u64 = 2_000;
+/// Runs of one drain at most, each after a walk for files that were gone: a folder that moves all the time must not hold it.
+const LOOKS_FOR_MOVED: usize = 3;
 /// Fragments from which on reading the table slows down.
 const UPKEEP_FRAGMENTS: u64 = 64;
 
@@ -340,8 +342,13 @@ impl Inner {
     pub(crate) async fn drain(&self, run: &Run) -> Result<()> {
         self.forgive_if_interrupted().await?;
         let pipeline = self.pipeline();
-        let outcome = pipeline.run(run).await;
-        self.settle_tries(run, outcome).await?;
+        for _ in 0..LOOKS_FOR_MOVED {
+            let outcome = pipeline.run(run).await;
+            self.settle_tries(run, outcome).await?;
+            if !self.look_for_moved(run).await? {
+                break;
+            }
+        }
         let table = pipeline.table;
         scan::bury(&self.catalog, &table).await?;
         if self.tables.is_switching() {
@@ -354,6 +361,19 @@ impl Inner {
             }
         }
         Ok(())
+    }
+
+    /// Walks the roots in which files were gone from their places when they were to be read: they have moved, and the
+    /// watcher is about to say so, or they are deleted. Returns whether there were any.
+    async fn look_for_moved(&self, run: &Run) -> Result<bool> {
+        let gone = std::mem::take(&mut *run.gone.lock().unwrap_or_else(PoisonError::into_inner));
+        if run.cancel.is_cancelled() {
+            return Ok(false);
+        }
+        for root in self.roots().await?.iter().filter(|it| gone.contains(&it.id)) {
+            self.scan(root, None, &run.cancel).await?;
+        }
+        Ok(!gone.is_empty())
     }
 
     /// Takes back the tries after a run that broke off. The daemon lives: whatever was under way is not to blame.

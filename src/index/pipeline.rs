@@ -10,7 +10,8 @@
 //! before it and nothing piles up. When a stage fails, its queue closes and the others end; whatever was not marked stays
 //! pending in the catalog.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
 
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -26,7 +27,7 @@ use crate::index::reading::TextBudget;
 use crate::index::tables::Table;
 use crate::index::urgent::Urgent;
 use crate::index::{embedding, feeding, reading, storing};
-use crate::model::{FileRecord, OcrMode};
+use crate::model::{FileRecord, OcrMode, RootId};
 
 /// Files handed to the readers ahead of time: enough that a reader never waits for the catalog.
 const FILES_AHEAD: usize = 64;
@@ -76,13 +77,15 @@ pub(crate) struct Run {
     pub(crate) ocr: OcrMode,
     /// Told of everything.
     pub(crate) progress: Arc<Progress>,
+    /// Roots in which files were not at their place any more. They stay pending: only a walk can tell where they are.
+    pub(crate) gone: Arc<Mutex<BTreeSet<RootId>>>,
 }
 
 impl Run {
     /// A run that nobody watches: all that is pending, with what the caches know.
     pub(crate) fn quiet(cancel: CancellationToken) -> Run {
         let progress = Arc::new(Progress::new(crate::index::jobs::unnamed()));
-        Run { full: false, urgent: false, max_files: None, cancel, ocr: OcrMode::Never, progress }
+        Run { full: false, urgent: false, max_files: None, cancel, ocr: OcrMode::Never, progress, gone: Arc::default() }
     }
 }
 

@@ -2,19 +2,19 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use futures::StreamExt;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
 
-use crate::catalog::WITHOUT_TEXT_LAYER;
+use crate::catalog::{RequeueScope, WITHOUT_TEXT_LAYER};
 use crate::error::Result;
 use crate::extract;
 use crate::index::pictures::{self, Known};
 use crate::index::pipeline::{Pipeline, Run};
 use crate::index::{blocking, evidence};
-use crate::model::{Chunk, ContentHash, Document, FileId, FileKind, FileRecord, OcrMode, Reason};
+use crate::model::{Chunk, ContentHash, Document, ExtractFailure, FileId, FileKind, FileRecord, OcrMode, Reason};
 use crate::warehouse::{self, OpenProblem};
 
 /// What was learnt of a file by reading it.
@@ -80,27 +80,46 @@ pub(crate) async fn read(
         .map(|record| read_one(pipeline, run, &text_budget, record))
         .buffer_unordered(pipeline.readers);
     while let Some(file) = read.next().await {
-        if to_embed.send(file?).await.is_err() {
+        if let Some(file) = file?
+            && to_embed.send(file).await.is_err()
+        {
             break;
         }
     }
     Ok(())
 }
 
-async fn read_one(pipeline: &Pipeline, run: &Run, budget: &TextBudget, record: FileRecord) -> Result<ReadFile> {
-    let outcome = read_content(pipeline, run, &record).await?;
+/// Returns none for a file that is gone from its place.
+async fn read_one(pipeline: &Pipeline, run: &Run, budget: &TextBudget, record: FileRecord) -> Result<Option<ReadFile>> {
+    let Some(outcome) = read_content(pipeline, run, &record).await? else {
+        run.gone.lock().unwrap_or_else(PoisonError::into_inner).insert(record.root_id);
+        let catalog = pipeline.catalog.clone();
+        blocking(move || catalog.requeue(&RequeueScope::Ids(vec![record.id]))).await?;
+        return Ok(None);
+    };
     let permit = match &outcome {
         Outcome::Chunks(_, chunks) => Some(budget.reserve(chunks).await),
         Outcome::SameAs(..) | Outcome::Without(..) => None,
     };
-    Ok(ReadFile { record, outcome, permit })
+    Ok(Some(ReadFile { record, outcome, permit }))
 }
 
-async fn read_content(pipeline: &Pipeline, run: &Run, record: &FileRecord) -> Result<Outcome> {
+async fn read_content(pipeline: &Pipeline, run: &Run, record: &FileRecord) -> Result<Option<Outcome>> {
     let (file, hash) = match open(record).await? {
         Ok(opened) => opened,
-        Err((reason, detail)) => return Ok(Outcome::Without(None, reason, detail)),
+        Err(OpenProblem::Gone) => return Ok(None),
+        Err(OpenProblem::Bad(failure)) => return Ok(Some(Outcome::Without(None, failure.reason, failure.detail))),
     };
+    read_open(pipeline, run, record, file, hash).await.map(Some)
+}
+
+async fn read_open(
+    pipeline: &Pipeline,
+    run: &Run,
+    record: &FileRecord,
+    file: File,
+    hash: ContentHash,
+) -> Result<Outcome> {
     let name = record.found.path.file_name().map(OsStr::to_string_lossy).unwrap_or_default();
     let mut facts =
         Facts { hash, kind: extract::kind_of_name(&name), media_type: String::new(), detail: String::new() };
@@ -163,22 +182,18 @@ async fn add_pictures(
 }
 
 /// Opens the file below its root and hashes it through the same descriptor that the worker will read.
-async fn open(record: &FileRecord) -> Result<Result<(File, ContentHash), (Reason, String)>> {
+async fn open(record: &FileRecord) -> Result<Result<(File, ContentHash), OpenProblem>> {
     let (root, path) = (record.root.clone(), record.found.path.clone());
     blocking(move || {
-        Ok(warehouse::open_beneath(&root, &path).map_err(refusal).and_then(|file| {
-            let hash = warehouse::hash(&file).map_err(|error| (Reason::Io, error.to_string()))?;
+        Ok(warehouse::open_beneath(&root, &path).and_then(|file| {
+            let unreadable = |error: std::io::Error| {
+                OpenProblem::Bad(ExtractFailure { reason: Reason::Io, detail: error.to_string() })
+            };
+            let hash = warehouse::hash(&file).map_err(unreadable)?;
             Ok((file, hash))
         }))
     })
     .await
-}
-
-fn refusal(problem: OpenProblem) -> (Reason, String) {
-    match problem {
-        OpenProblem::Gone => (Reason::Io, "it was gone when it was to be read".into()),
-        OpenProblem::Bad(failure) => (failure.reason, failure.detail),
-    }
 }
 
 /// Says in one sentence what of the document was cut, could not be read or waits for OCR.
