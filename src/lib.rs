@@ -1,7 +1,7 @@
 //! vic: local-first indexing and search of files.
 //!
 //! A daemon (`vicd`) owns the warehouse, the models and the index; a thin command line (`vic`) and every other program
-//! talk gRPC to it, so that all of them share one hot index.
+//! talk gRPC, HTTP or MCP to it, so that all of them share one hot index.
 //!
 //! ```text
 //!  index:  warehouse ──> catalog ──> extract ──> chunk ──> embed ──> store ──> catalog
@@ -9,9 +9,10 @@
 //!                        what        process)              (cache)   a batch   it indexed
 //!                        changed
 //!
-//!  ask:    question ──> librarian ──> catalog ──> store ──────────────> ask ──────────> answer
-//!                       plan          L0 filter   L1 keyword + vector   fuse, merge     citations checked
-//!                                                                                       against the file
+//!  ask:    question ──> librarian ──> catalog ──> store ──────────────> ask ──────────────> answer
+//!                       plan          L0 filter   L1 keyword + vector   fuse, merge         citations checked
+//!                                                      ^                     │ best files   against the file
+//!                                                      └── L2 evidence ── skills
 //! ```
 //!
 //! # Layout
@@ -41,8 +42,8 @@
 //! - No stage calls another: each takes values and gives values; the order lives in `index`.
 //! - Only `warehouse`, `extract`, `catalog`, `store` and the model files of `embed` read or write files of users and of
 //!   the index; `ask` reads a passage again, through `warehouse`.
-//! - Only `embed` (remote backends and model downloads) and `llm` reach out, and every connection passes [`embed::egress`], which
-//!   knows the privacy mode. `daemon` binds the listeners that `serve` is handed; `client` talks to them.
+//! - Only `embed` (remote backends and model downloads) and `llm` reach out, and every request passes [`embed::egress`],
+//!   which knows the privacy mode and keeps the audit log. `daemon` binds the listeners that `serve` is handed; `client` talks to them.
 //! - A bad file is recorded data (a state and one [`model::Reason`]), never a failure of the pipeline.
 //! - The catalog marks a file indexed only after the store has it on disk.
 //! - `indexed + skipped + failed + pending = found`, always.

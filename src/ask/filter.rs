@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use chrono::{DateTime, NaiveDate, NaiveDateTime, TimeZone, Utc};
+use chrono::{DateTime, Local, NaiveDate, NaiveDateTime, TimeZone, Utc};
 
 use crate::error::{Error, Result};
 use crate::model::{FileFilter, L0Filters};
@@ -45,20 +45,25 @@ pub fn resolve(filters: &L0Filters, under: Option<&Path>) -> Result<FileFilter> 
     })
 }
 
-/// Reads an RFC 3339 date-time, or a date (midnight UTC), as nanoseconds since the epoch.
+/// Reads an RFC 3339 date-time as nanoseconds since the epoch; without a zone it is meant as on the clock here, and a date
+/// is its midnight.
 fn nanoseconds(name: &str, text: &str) -> Result<i64> {
     let moment = DateTime::parse_from_rfc3339(text)
         .map(|it| it.with_timezone(&Utc))
-        .or_else(|_| NaiveDateTime::parse_from_str(text, "%Y-%m-%dT%H:%M:%S").map(|it| Utc.from_utc_datetime(&it)))
-        .or_else(|_| {
-            NaiveDate::parse_from_str(text, "%Y-%m-%d")
-                .map(|it| Utc.from_utc_datetime(&it.and_time(chrono::NaiveTime::MIN)))
-        });
-    moment.ok().and_then(|it| it.timestamp_nanos_opt()).ok_or_else(|| {
+        .ok()
+        .or_else(|| here(NaiveDateTime::parse_from_str(text, "%Y-%m-%dT%H:%M:%S").ok()?))
+        .or_else(|| here(NaiveDate::parse_from_str(text, "%Y-%m-%d").ok()?.and_time(chrono::NaiveTime::MIN)));
+    moment.and_then(|it| it.timestamp_nanos_opt()).ok_or_else(|| {
         Error::invalid(format!("cannot understand the date `{text}` of {name}"))
             .field(format!("filters.{name}"))
             .hint("write 2026-03-31 or 2026-03-31T12:00:00Z")
     })
+}
+
+/// A moment on the clock here. One that a change of the clock skips is the next that there is.
+fn here(local: NaiveDateTime) -> Option<DateTime<Utc>> {
+    let moment = |it: NaiveDateTime| Local.from_local_datetime(&it).earliest();
+    moment(local).or_else(|| moment(local + chrono::TimeDelta::hours(1))).map(|it| it.with_timezone(&Utc))
 }
 
 #[cfg(test)]
@@ -66,16 +71,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dates_are_utc_and_extensions_have_no_dot() {
+    fn a_date_is_midnight_here_and_extensions_have_no_dot() {
         let filters = L0Filters {
             extensions: vec![".PDF".into(), "md".into()],
             modified_after: Some("1970-01-02".into()),
-            modified_before: Some("1970-01-03T01:00:00+01:00".into()),
+            modified_before: Some("1970-01-04T01:00:00+01:00".into()),
             ..L0Filters::default()
         };
         let filter = resolve(&filters, None).unwrap();
         const DAY: i64 = 86_400_000_000_000;
-        assert_eq!((filter.modified_after_ns, filter.modified_before_ns), (Some(DAY), Some(2 * DAY)));
+        let midnight = Local.with_ymd_and_hms(1970, 1, 2, 0, 0, 0).earliest().unwrap().timestamp_nanos_opt();
+        assert_eq!((filter.modified_after_ns, filter.modified_before_ns), (midnight, Some(3 * DAY)));
         assert_eq!(filter.extensions, ["pdf", "md"]);
     }
 

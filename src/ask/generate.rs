@@ -118,18 +118,25 @@ fn check(text: &str, passages: &[Passage<'_>]) -> Result<Generated> {
 fn sentences(text: &str) -> Vec<&str> {
     let mut starts: Vec<usize> = Vec::new();
     for (start, sentence) in text.split_sentence_bound_indices() {
-        if sentence.trim().is_empty() || (sentence.trim_start().starts_with('[') && !starts.is_empty()) {
-            let rest = sentence.trim_start_matches(|it: char| {
-                it.is_whitespace() || it == '[' || it == ']' || it == ',' || it.is_ascii_digit()
-            });
-            if rest.trim().is_empty() {
-                continue;
-            }
+        let own = if starts.is_empty() { sentence } else { without_numbers(sentence) };
+        if !own.is_empty() {
+            starts.push(start + sentence.len() - own.len());
         }
-        starts.push(start);
     }
     let ends = starts.iter().skip(1).copied().chain([text.len()]);
     starts.iter().zip(ends).map(|(start, end)| text[*start..end].trim()).filter(|it| !it.is_empty()).collect()
+}
+
+/// What follows the numbers in square brackets with which a sentence begins.
+fn without_numbers(sentence: &str) -> &str {
+    let mut rest = sentence.trim_start();
+    while let Some((list, after)) = rest.strip_prefix('[').and_then(|it| it.split_once(']')) {
+        if !list.chars().all(|it| it.is_ascii_digit() || it == ',' || it == ' ') {
+            break;
+        }
+        rest = after.trim_start_matches(|it: char| it.is_whitespace() || it == '.');
+    }
+    rest
 }
 
 /// The numbers in square brackets.

@@ -150,7 +150,8 @@ mod tests {
 
     #[test]
     fn what_was_asked_is_told() {
-        assert_eq!(Terms::of("\"a b\" +c -d x").unwrap().shown(), "holds \"a b\", \"c\", without \"d\"");
+        let shown = Terms::of("\"old quay\" +lease -draft notice").unwrap().shown();
+        assert_eq!(shown, "holds \"old quay\", \"lease\", without \"draft\"");
         assert_eq!(Terms::of("plain words").unwrap(), Terms::default());
     }
 }

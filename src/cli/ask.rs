@@ -101,11 +101,35 @@ fn one_hit(out: &mut String, number: usize, hit: &SearchHit, styled: bool) {
         let _ = write!(out, "  {place}");
     }
     let _ = writeln!(out, "  {:.3} {}", hit.score, text::visible(&hit.tier));
-    for part in [text::wrap(&hit.excerpt, 3, EXCERPT_LINES), text::wrap(&hit.reasoning, 3, 2)] {
+    let explained = hit.metadata.get("explain").map(explained).unwrap_or_default();
+    for part in [
+        text::wrap(&hit.excerpt, 3, EXCERPT_LINES),
+        text::wrap(&hit.reasoning, 3, 2),
+        text::wrap(&explained, 3, usize::MAX),
+    ] {
         if !part.is_empty() {
             let _ = writeln!(out, "{part}");
         }
     }
+}
+
+/// Every number behind a score, in one paragraph.
+fn explained(explain: &serde_json::Value) -> String {
+    let number = |it: &serde_json::Value| it.as_f64().map_or("none".to_string(), |it| format!("{it:.3}"));
+    let leg = |name: &str, value: &str| match &explain[name] {
+        serde_json::Value::Null => format!("{name} leg: not among its best"),
+        leg => format!("{name} leg: rank {}, {value} {}", leg["rank"], number(&leg[value])),
+    };
+    format!(
+        "{}; {}; cosine {}, with feedback {}; {} more passages; score {} = {}",
+        leg("keyword", "bm25"),
+        leg("vector", "cosine"),
+        number(&explain["similarity"]),
+        number(&explain["moved"]),
+        explain["other_chunks"],
+        number(&explain["score"]),
+        explain["formula"].as_str().unwrap_or_default(),
+    )
 }
 
 /// Where the passage of a hit stands, in words; empty when its format has no places.
@@ -150,6 +174,20 @@ warning: 2 files are still to be read
 1 file in 12 ms, 1,234 chunks searched, all-MiniLM-L6-v2
 ";
         assert_eq!(human(&fake::answer("x"), false), expected);
+    }
+
+    #[test]
+    fn an_explained_hit_shows_the_numbers_of_both_legs() {
+        let mut answer = fake::answer("x");
+        let explain = serde_json::json!({
+            "formula": "f", "keyword": { "rank": 1, "bm25": 7.5 }, "vector": null, "similarity": 0.25, "moved": null,
+            "other_chunks": 2, "score": 0.5,
+        });
+        answer.hits[0].metadata.insert("explain".into(), explain);
+        let shown = human(&answer, false);
+        let one_line = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(one_line.contains("keyword leg: rank 1, bm25 7.500; vector leg: not among its best"), "{shown}");
+        assert!(one_line.contains("cosine 0.250, with feedback none; 2 more passages; score 0.500 = f"), "{shown}");
     }
 
     #[test]

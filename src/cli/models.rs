@@ -39,8 +39,8 @@ enum Command {
     },
 }
 
-/// Libraries that a daemon with the default settings loads.
-const LIBRARIES: [&str; 2] = ["onnxruntime", "pdfium"];
+/// What a daemon with the default settings loads beside its embedding model.
+const PARTS: [&str; 3] = ["onnxruntime", "pdfium", "ppocr"];
 
 /// Does what was asked.
 pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
@@ -58,7 +58,7 @@ pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> R
 fn names(name: Option<String>, config: &Config) -> Vec<String> {
     match name {
         Some(name) => vec![name],
-        None => LIBRARIES.into_iter().map(String::from).chain([config.embed.model.clone()]).collect(),
+        None => PARTS.into_iter().map(String::from).chain([config.embed.model.clone()]).collect(),
     }
 }
 

@@ -13,6 +13,9 @@ use crate::serve::http::Bridge;
 use crate::serve::http::refusal::Refusal;
 use crate::serve::parse;
 
+/// Room that is made before anything has come: a length that is only announced costs nothing.
+const FIRST_BYTES: usize = 64 << 10;
+
 /// How much of a body that is too long is read on before the refusal is sent: a client that still sends when the
 /// connection closes may never read it.
 const DRAIN_BYTES: usize = 16 << 20;
@@ -44,7 +47,7 @@ async fn read(request: Request, limit: usize) -> Result<Vec<u8>, Refusal> {
         drain(chunks, announced).await;
         return Err(Refusal::size(limit));
     }
-    let mut bytes = Vec::with_capacity(announced as usize);
+    let mut bytes = Vec::with_capacity(FIRST_BYTES.min(announced as usize));
     while let Some(chunk) = chunks.next().await {
         let chunk = chunk.map_err(|error| Error::invalid(format!("the body ended early: {error}")))?;
         if bytes.len() + chunk.len() > limit {

@@ -13,14 +13,15 @@ use crate::error::{Error, ErrorCode};
 pub(crate) struct Refusal {
     status: StatusCode,
     code: &'static str,
-    error: Error,
+    /// Boxed: a reply carries it, and most replies are none.
+    error: Box<Error>,
     header: Option<(header::HeaderName, HeaderValue)>,
 }
 
 impl From<Error> for Refusal {
     fn from(error: Error) -> Refusal {
         let status = StatusCode::from_u16(error.code.http_status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        Refusal { status, code: error.code.name(), error, header: None }
+        Refusal { status, code: error.code.name(), error: Box::new(error), header: None }
     }
 }
 
@@ -30,7 +31,12 @@ impl Refusal {
         let error = Error::new(ErrorCode::PermissionDenied, "this daemon asks for a key")
             .hint("send `Authorization: Bearer KEY` with the value of VIC_BRIDGE_API_KEY");
         let challenge = (header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-        Refusal { status: StatusCode::UNAUTHORIZED, code: "unauthenticated", error, header: Some(challenge) }
+        Refusal {
+            status: StatusCode::UNAUTHORIZED,
+            code: "unauthenticated",
+            error: Box::new(error),
+            header: Some(challenge),
+        }
     }
 
     /// 429: too many requests of one address; the next may come after `wait`.
@@ -46,18 +52,28 @@ impl Refusal {
     pub(crate) fn size(limit: usize) -> Refusal {
         let error = Error::new(ErrorCode::ResourceExhausted, format!("the body is longer than {limit} bytes"))
             .hint("VIC_BRIDGE_MAX_BODY_BYTES sets the limit");
-        Refusal { status: StatusCode::PAYLOAD_TOO_LARGE, code: "payload_too_large", error, header: None }
+        Refusal {
+            status: StatusCode::PAYLOAD_TOO_LARGE,
+            code: "payload_too_large",
+            error: Box::new(error),
+            header: None,
+        }
     }
 
     /// 405: the path exists, but not for this method; axum adds which it is for.
     pub(crate) fn method() -> Refusal {
         let error = Error::invalid("this path does not take that method").hint("`GET /` lists paths and methods");
-        Refusal { status: StatusCode::METHOD_NOT_ALLOWED, code: "method_not_allowed", error, header: None }
+        Refusal {
+            status: StatusCode::METHOD_NOT_ALLOWED,
+            code: "method_not_allowed",
+            error: Box::new(error),
+            header: None,
+        }
     }
 
     /// The text that tells it.
     pub(crate) fn body(&self) -> serde_json::Value {
-        let Error { message, field, hint, .. } = &self.error;
+        let Error { message, field, hint, .. } = &*self.error;
         json!({"error": {"code": self.code, "message": message, "field": field, "hint": hint}})
     }
 }

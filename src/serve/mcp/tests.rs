@@ -67,6 +67,11 @@ async fn every_tool_has_schemas_and_says_whether_it_only_reads() {
         assert_eq!(tool["annotations"]["readOnlyHint"], tool["name"] != "index");
         assert!(tool["description"].as_str().unwrap().len() > 20);
     }
+    for (tool, field, max) in [(0, "limit", 50), (2, "limit", 200), (3, "max_chars", 20_000)] {
+        let property = &tools[tool]["inputSchema"]["properties"][field];
+        assert_eq!(property["maximum"].as_f64(), Some(f64::from(max)), "{property}");
+        assert!(property["description"].as_str().unwrap().contains(&format!("1 to {max};")), "{property}");
+    }
 }
 
 #[tokio::test]

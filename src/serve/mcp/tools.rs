@@ -115,10 +115,16 @@ pub(crate) fn all() -> Vec<Tool> {
     vec![
         tool::<Question, Answer>("ask", "Answers a question from the user's files, with the passages that prove it"),
         tool::<Question, Answer>("search", "Finds passages in the user's files, without an answer in words"),
-        tool::<FilesRequest, FilePage>("files", "Lists files by name, date, size, owner and state, newest first"),
-        tool::<ReadRequest, Reading>(
-            "read",
-            "Reads the text of a file in parts, with its places; `next_offset` begins the next part",
+        bounded(
+            tool::<FilesRequest, FilePage>("files", "Lists files by name, date, size, owner and state, newest first"),
+            ("limit", "Most files", FILES.into(), MAX_FILES.into()),
+        ),
+        bounded(
+            tool::<ReadRequest, Reading>(
+                "read",
+                "Reads the text of a file in parts, with its places; `next_offset` begins the next part",
+            ),
+            ("max_chars", "Most characters", CHARS, MAX_CHARS),
         ),
         tool::<Start, JobReport>("index", "Indexes a folder, or brings every known folder up to date; returns at once")
             .with_annotations(
@@ -136,6 +142,17 @@ fn tool<I: JsonSchema + 'static, O: JsonSchema + 'static>(name: &'static str, de
         .with_input_schema::<I>()
         .with_output_schema::<O>()
         .with_annotations(ToolAnnotations::new().read_only(true).open_world(false))
+}
+
+/// Tells the bounds of a tool where they are narrower than those of the bridge, whose types it shares.
+fn bounded(mut tool: Tool, (field, what, default, max): (&str, &str, u64, u64)) -> Tool {
+    let mut schema = (*tool.input_schema).clone();
+    if let Some(property) = schema.get_mut("properties").and_then(|it| it.get_mut(field)) {
+        property["maximum"] = max.into();
+        property["description"] = format!("{what}, 1 to {max}; {default} when absent").into();
+    }
+    tool.input_schema = Arc::new(schema);
+    tool
 }
 
 /// Calls a tool. What goes wrong in it is a result that the model can read and act on.

@@ -1,7 +1,7 @@
 //! Real networks on drawn pages. The networks are read from `models/cache`, which `make test` fills.
 
 use std::path::Path;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use super::*;
 use crate::embed::disable_telemetry;
@@ -18,9 +18,16 @@ fn load(threads: usize) -> Ocr {
 
 #[test]
 fn an_empty_page_has_no_lines() {
-    let page = load(1).read(&RgbImage::from_pixel(300, 200, image::Rgb([255; 3]))).unwrap();
+    let page = read(&RgbImage::from_pixel(300, 200, image::Rgb([255; 3])));
     assert_eq!((page.lines.len(), page.width, page.height), (0, 300, 200));
-    assert_eq!(load(1).read(&RgbImage::new(0, 0)).unwrap(), OcrPage::default());
+    assert_eq!(read(&RgbImage::new(0, 0)), OcrPage::default());
+}
+
+/// Reads with networks that all tests share.
+fn read(picture: &RgbImage) -> OcrPage {
+    static SHARED: OnceLock<Mutex<Ocr>> = OnceLock::new();
+    let shared = SHARED.get_or_init(|| Mutex::new(load(2)));
+    shared.lock().unwrap_or_else(PoisonError::into_inner).read(picture).unwrap()
 }
 
 const LETTER: [&str; 4] = [
@@ -39,7 +46,7 @@ fn image(name: &str) -> RgbImage {
 }
 
 fn check(picture: &RgbImage, rotation: u16, expect: &[&str]) -> OcrPage {
-    let page = load(2).read(picture).unwrap();
+    let page = read(picture);
     let lines: Vec<&str> = page.lines.iter().map(|it| it.text.as_str()).collect();
     assert_eq!(lines, expect);
     assert_eq!(page.rotation_degrees, rotation);
@@ -108,13 +115,13 @@ fn every_page_of_a_black_and_white_tiff_is_read() {
 #[test]
 fn a_region_is_where_the_line_stands_on_the_picture_as_given() {
     let letter = image("letter.png");
-    let upright = load(1).read(&letter).unwrap().lines[0].region;
+    let upright = read(&letter).lines[0].region;
     assert!(upright.left < 0.1 && upright.right > 0.75 && upright.top > 0.1 && upright.bottom < 0.4, "{upright:?}");
     // The first line of the page upside down stands at its foot.
-    let turned = load(1).read(&imageops::rotate180(&letter)).unwrap().lines[0].region;
+    let turned = read(&imageops::rotate180(&letter)).lines[0].region;
     assert!(turned.left < 0.25 && turned.right > 0.9 && turned.top > 0.6 && turned.bottom < 0.9, "{turned:?}");
     // And turned clockwise, at its right.
-    let turned = load(1).read(&imageops::rotate90(&letter)).unwrap().lines[0].region;
+    let turned = read(&imageops::rotate90(&letter)).lines[0].region;
     assert!(turned.left > 0.6 && turned.right < 0.9 && turned.top < 0.1 && turned.bottom > 0.75, "{turned:?}");
 }
 
@@ -122,17 +129,15 @@ fn a_region_is_where_the_line_stands_on_the_picture_as_given() {
 fn the_number_of_threads_changes_nothing() {
     let columns = image("columns.png");
     let one = load(1).read(&columns).unwrap();
-    let mut two = load(2);
-    assert_eq!(two.read(&columns).unwrap(), one);
-    assert_eq!(two.read(&columns).unwrap(), one);
+    assert_eq!(read(&columns), one);
+    assert_eq!(read(&columns), one);
 }
 
 #[test]
 fn extreme_shapes_do_no_harm() {
-    let mut ocr = load(2);
     for (width, height) in [(1, 1), (3, 900), (900, 2), (5_000, 3)] {
         let noise = RgbImage::from_fn(width, height, |x, y| image::Rgb([((x * 7919 + y * 104_729) % 251) as u8; 3]));
-        let page = ocr.read(&noise).unwrap();
+        let page = read(&noise);
         assert_eq!((page.width, page.height), (width, height));
     }
 }
