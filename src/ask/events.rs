@@ -29,7 +29,7 @@ impl Events {
 impl Asker {
     /// Answers a question step by step. The channel closes after the whole answer or the first error; when the receiver
     /// is dropped the work ends.
-    pub async fn ask_stream(&self, request: AskRequest) -> Result<mpsc::Receiver<Result<AskEvent>>> {
+    pub fn ask_stream(&self, request: AskRequest) -> mpsc::Receiver<Result<AskEvent>> {
         let (sender, receiver) = mpsc::channel(WAITING);
         let asker = self.clone();
         tokio::spawn(async move {
@@ -40,6 +40,6 @@ impl Asker {
             };
             let _gone = sender.send(last).await;
         });
-        Ok(receiver)
+        receiver
     }
 }

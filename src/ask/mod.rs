@@ -145,7 +145,7 @@ impl Asker {
         let begun = Instant::now();
         let root = self.root(request.warehouse_root.as_deref()).await?;
         let question = self.plan(request, root.as_deref()).await?;
-        events.send(AskEvent::Plan(question.plan.clone())).await;
+        events.send(AskEvent::Plan(Box::new(question.plan.clone()))).await;
         let served = self.index.serving();
         let mut outcome = if question.is_listing() {
             self.list(&question).await?

@@ -141,7 +141,7 @@ impl Asker {
 
     /// Files whose names hold the question's words: all there is before content is read.
     pub(super) async fn by_name(&self, question: &Question) -> Result<Outcome> {
-        let named = self.named(question, &[question.filter.clone()], question.limit).await?;
+        let named = self.named(question, std::slice::from_ref(&question.filter), question.limit).await?;
         let warning = "nothing is indexed yet: only file names were searched; run `vic index`".to_string();
         Ok(Outcome { merged: named.len(), hits: named, warnings: vec![warning] })
     }

@@ -6,7 +6,7 @@ mod service;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::net::{TcpListener, UnixListener};
 use tokio_util::sync::CancellationToken;
@@ -95,8 +95,17 @@ pub async fn run_until(config: Config, program: PathBuf, shutdown: CancellationT
         privacy: config.privacy_mode,
         auth_enabled: config.bridge.api_key.is_some(),
     };
-    let daemon =
-        Arc::new(Daemon::new(facts, catalog.clone(), index.clone(), asker, embedder, pool, audit, shutdown.clone()));
+    let daemon = Arc::new(Daemon {
+        facts,
+        catalog: catalog.clone(),
+        index: index.clone(),
+        asker,
+        embedder,
+        pool,
+        audit,
+        shutdown: shutdown.clone(),
+        started: Instant::now(),
+    });
     write_address(&config, &tcp.to_string())?;
     info!(pid = std::process::id(), %tcp, data = %config.data_dir.display(), "vicd is ready");
     let outcome = serve::run(daemon, listeners, &config, shutdown.clone()).await;

@@ -33,31 +33,15 @@ pub(crate) struct Facts {
 
 /// A running daemon.
 pub(crate) struct Daemon {
-    facts: Facts,
-    catalog: Catalog,
-    index: Index,
-    asker: Asker,
-    embedder: Arc<dyn Embedder>,
-    pool: Arc<WorkerPool>,
-    audit: Arc<AuditLog>,
-    shutdown: CancellationToken,
-    started: Instant,
-}
-
-impl Daemon {
-    /// Puts the parts together.
-    pub(crate) fn new(
-        facts: Facts,
-        catalog: Catalog,
-        index: Index,
-        asker: Asker,
-        embedder: Arc<dyn Embedder>,
-        pool: Arc<WorkerPool>,
-        audit: Arc<AuditLog>,
-        shutdown: CancellationToken,
-    ) -> Daemon {
-        Daemon { facts, catalog, index, asker, embedder, pool, audit, shutdown, started: Instant::now() }
-    }
+    pub(crate) facts: Facts,
+    pub(crate) catalog: Catalog,
+    pub(crate) index: Index,
+    pub(crate) asker: Asker,
+    pub(crate) embedder: Arc<dyn Embedder>,
+    pub(crate) pool: Arc<WorkerPool>,
+    pub(crate) audit: Arc<AuditLog>,
+    pub(crate) shutdown: CancellationToken,
+    pub(crate) started: Instant,
 }
 
 #[async_trait::async_trait]
@@ -71,7 +55,7 @@ impl Service for Daemon {
     }
 
     async fn ask_stream(&self, request: AskRequest) -> Result<mpsc::Receiver<Result<AskEvent>>> {
-        self.asker.ask_stream(request).await
+        Ok(self.asker.ask_stream(request))
     }
 
     async fn similar(&self, request: SimilarRequest) -> Result<AskResponse> {

@@ -361,7 +361,7 @@ mod tests {
         std::thread::spawn(move || {
             for stream in server.incoming().take(2) {
                 let mut stream = stream.unwrap();
-                stream.read(&mut [0; 4_096]).unwrap();
+                assert!(stream.read(&mut [0; 4_096]).unwrap() > 0);
                 stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n").unwrap();
             }
         });

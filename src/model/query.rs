@@ -203,7 +203,7 @@ pub struct AskRequest {
 #[serde(rename_all = "snake_case", tag = "event", content = "data")]
 pub enum AskEvent {
     /// What will be carried out.
-    Plan(QueryPlan),
+    Plan(Box<QueryPlan>),
     /// Hits so far, best first.
     Hits(Vec<SearchHit>),
     /// The next piece of the summary.

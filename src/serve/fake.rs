@@ -61,7 +61,7 @@ impl Service for FakeService {
         tokio::spawn(async move {
             let summary = response.answer_summary.clone().unwrap_or_default();
             for event in [
-                AskEvent::Plan(response.query_plan.clone()),
+                AskEvent::Plan(Box::new(response.query_plan.clone())),
                 AskEvent::Hits(response.hits.clone()),
                 AskEvent::Text(summary),
                 AskEvent::Done(Box::new(response)),

@@ -56,7 +56,7 @@ pub(crate) mod tests {
     pub(crate) fn problems(root: &Value, schema: &Value, value: &Value, at: &str, found: &mut Vec<String>) {
         let Value::Object(rules) = schema else {
             return if schema == &Value::Bool(false) {
-                found.push(format!("{at}: nothing is allowed"))
+                found.push(format!("{at}: nothing is allowed"));
             };
         };
         for (rule, wanted) in rules {

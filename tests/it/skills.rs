@@ -109,8 +109,10 @@ impl House {
     async fn look(&self, name: &str) -> (usize, bool) {
         let record = self.record(name);
         let skills = ["pdf_layout".to_string(), "ocr_image".to_string()];
-        let findings =
-            self.skills.run_all(&[record.clone()], &skills, PrivacyMode::LocalOnly, Duration::from_secs(120)).await;
+        let findings = self
+            .skills
+            .run_all(std::slice::from_ref(&record), &skills, PrivacyMode::LocalOnly, Duration::from_secs(120))
+            .await;
         assert!(findings.warnings.is_empty(), "{:?}", findings.warnings);
         let (_, evidence) = findings.found.first().expect("one skill applies");
         assert_eq!(findings.found.len(), 1, "the same page is not read by two skills");

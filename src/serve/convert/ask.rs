@@ -136,7 +136,7 @@ impl From<model::AskEvent> for wire::AskEvent {
     fn from(it: model::AskEvent) -> wire::AskEvent {
         use wire::ask_event::Event;
         let event = match it {
-            model::AskEvent::Plan(plan) => Event::Plan(plan.into()),
+            model::AskEvent::Plan(plan) => Event::Plan((*plan).into()),
             model::AskEvent::Hits(hits) => Event::Hits(wire::Hits { hits: into_all(hits) }),
             model::AskEvent::Text(text) => Event::Text(text),
             model::AskEvent::Done(response) => Event::Done((*response).into()),
@@ -151,7 +151,7 @@ impl TryFrom<wire::AskEvent> for model::AskEvent {
     fn try_from(it: wire::AskEvent) -> Result<model::AskEvent> {
         use wire::ask_event::Event;
         Ok(match it.event.ok_or_else(|| missing("event"))? {
-            Event::Plan(plan) => model::AskEvent::Plan(plan.try_into()?),
+            Event::Plan(plan) => model::AskEvent::Plan(Box::new(plan.try_into()?)),
             Event::Hits(hits) => model::AskEvent::Hits(try_into_all(hits.hits)?),
             Event::Text(text) => model::AskEvent::Text(text),
             Event::Done(response) => model::AskEvent::Done(Box::new(response.try_into()?)),

@@ -223,7 +223,7 @@ proptest! {
     #[test]
     fn streamed_answers_survive_the_wire(it in answer()) {
         for event in [
-            AskEvent::Plan(it.query_plan.clone()),
+            AskEvent::Plan(Box::new(it.query_plan.clone())),
             AskEvent::Hits(it.hits.clone()),
             AskEvent::Text("piece".into()),
             AskEvent::Done(Box::new(it)),

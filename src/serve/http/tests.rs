@@ -143,7 +143,7 @@ async fn ask_takes_query_privacy_mode_and_warehouse_root() {
     let body = json!({"query": "x", "privacy_mode": "cloud_reasoning_ok", "warehouse_root": "/w", "limit": 3});
     assert_eq!(bed.post("/v1/ask", body.to_string()).await.status, 200);
     let asked = bed.service.asked.lock().unwrap().take().unwrap();
-    assert_eq!(serde_json::to_value(&asked.privacy_mode).unwrap(), "cloud_reasoning_ok");
+    assert_eq!(serde_json::to_value(asked.privacy_mode).unwrap(), "cloud_reasoning_ok");
     assert_eq!((asked.query.as_str(), asked.warehouse_root.as_deref(), asked.limit), ("x", Some("/w"), Some(3)));
 }
 

@@ -72,7 +72,7 @@ pub(super) fn joined(pieces: Vec<Piece>) -> Vec<Piece> {
 }
 
 /// Returns the white stripes that run between these stretches: the gaps of their union, left to right.
-pub(super) fn corridors(stretches: &mut Vec<Range<f32>>) -> Vec<Range<f32>> {
+pub(super) fn corridors(stretches: &mut [Range<f32>]) -> Vec<Range<f32>> {
     stretches.sort_by(|a, b| a.start.total_cmp(&b.start));
     let mut gaps = Vec::new();
     let mut reached = f32::INFINITY;
@@ -122,7 +122,7 @@ fn cut(places: &[&Piece], mut part: Vec<usize>, ordered: &mut Vec<usize>) {
 
 /// Returns where the widest stripe between two columns begins. A column has several places; side by side alone is a row.
 fn column(places: &[&Piece], part: &[usize]) -> Option<f32> {
-    let mut along = part.iter().map(|it| places[*it].left..places[*it].right).collect();
+    let mut along: Vec<_> = part.iter().map(|it| places[*it].left..places[*it].right).collect();
     let at = widest(&corridors(&mut along))?.start;
     let left = part.iter().filter(|it| places[**it].left <= at).count();
     (left.min(part.len() - left) > 1).then_some(at)

@@ -118,7 +118,7 @@ fn lists(pairs: Vec<Pair>) -> Vec<Find> {
                 list.pieces.extend(pair.pieces);
             }
             None => {
-                lists.push(Find { kind: BlockKind::Metadata, text: pair.line, area: pair.area, pieces: pair.pieces })
+                lists.push(Find { kind: BlockKind::Metadata, text: pair.line, area: pair.area, pieces: pair.pieces });
             }
         }
     }

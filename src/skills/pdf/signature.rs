@@ -104,7 +104,7 @@ fn is_on_rule(page: &Page, row: &Row) -> bool {
 fn all_who_sign(page: &Page, pieces: Vec<usize>) -> Find {
     let (head, body) = head_and_body(page, &pieces);
     let size = body.iter().map(|it| page.pieces[*it].size).fold(0.0, f32::max);
-    let mut stretches = body.iter().map(|it| page.pieces[*it].left..page.pieces[*it].right).collect();
+    let mut stretches: Vec<_> = body.iter().map(|it| page.pieces[*it].left..page.pieces[*it].right).collect();
     let gaps = corridors(&mut stretches);
     let wide: Vec<f32> = gaps.into_iter().filter(|it| it.end - it.start > 1.5 * size).map(|it| it.start).collect();
     let mut groups: Vec<Vec<usize>> = vec![Vec::new(); wide.len() + 1];

@@ -153,7 +153,7 @@ fn run_end(page: &Page, free: &[(&Row, Vec<usize>)], begin: usize) -> usize {
 /// The white stripes between the pieces of these rows, by where each begins.
 fn stripes(page: &Page, rows: &[(&Row, Vec<usize>)]) -> Vec<f32> {
     let pieces = rows.iter().flat_map(|(_, pieces)| pieces.iter().map(|it| &page.pieces[*it]));
-    let mut stretches = pieces.clone().map(|it| it.left..it.right).collect();
+    let mut stretches: Vec<_> = pieces.clone().map(|it| it.left..it.right).collect();
     let size = pieces.map(|it| it.size).fold(0.0, f32::max);
     corridors(&mut stretches).into_iter().filter(|it| it.end - it.start >= 0.6 * size).map(|it| it.start).collect()
 }
