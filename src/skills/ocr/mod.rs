@@ -3,6 +3,9 @@
 //! [`picture::decode`] makes pixels of a file, [`Ocr::read`] makes lines of pixels, [`OcrPage::to_blocks`] makes blocks
 //! of lines. The page may lie on its side or upside down, lean a little, be white on black, or be empty. Nothing here
 //! knows of files, PDF or the index, and nothing asks a person or a server. Start with [`turning`] and [`layout`].
+//!
+//! The network's alphabet is Latin with the accents of Europe, Chinese and Japanese, and Greek without accents. Cyrillic,
+//! Arabic, Hebrew and Vietnamese are not in it: of such pages little more than digits and stops comes out.
 
 mod detect;
 mod layout;

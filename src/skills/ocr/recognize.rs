@@ -81,10 +81,7 @@ impl Recognizer {
         };
         let lanes = self.lanes.len().min(slabs.len());
         let parts: Vec<Result<Vec<(usize, Reading)>>> = std::thread::scope(|scope| {
-            let (first, others) = match self.lanes[..lanes].split_first_mut() {
-                Some(it) => it,
-                None => return Vec::new(),
-            };
+            let Some((first, others)) = self.lanes[..lanes].split_first_mut() else { return Vec::new() };
             let others: Vec<_> = others.iter_mut().map(|lane| scope.spawn(|| work(lane))).collect();
             let mut parts = vec![work(first)];
             let panicked = || Err(Error::internal("text recognition panicked"));
