@@ -43,10 +43,10 @@ impl OcrPage {
         let mut text = String::new();
         let mut block = 0;
         for line in &self.lines {
-            if line.block != block {
+            if line.block != block && !text.is_empty() {
                 text.push('\n');
-                block = line.block;
             }
+            block = line.block;
             text.push_str(&line.text);
             text.push('\n');
         }
@@ -86,7 +86,10 @@ pub(crate) fn assemble(mut pieces: Vec<Piece>, width: u32, height: u32) -> OcrPa
     pieces.retain(|it| !it.reading.text.is_empty() && it.reading.confidence >= MIN_CONFIDENCE);
     let along = direction(&pieces);
     let boxes: Vec<Extent> = pieces.iter().map(|it| upright(it, along)).collect();
-    let lines = layout::order(&boxes).into_iter().map(|row| {
+    // A row of stops and dashes is a rule, or what is left of a script that the networks cannot read.
+    let says_something =
+        |row: &layout::Row| row.pieces.iter().any(|at| pieces[*at].reading.text.contains(char::is_alphanumeric));
+    let lines = layout::order(&boxes).into_iter().filter(says_something).map(|row| {
         let parts: Vec<&Piece> = row.pieces.iter().map(|at| &pieces[*at]).collect();
         let texts: Vec<&str> = parts.iter().map(|it| it.reading.text.as_str()).collect();
         let characters = |it: &Piece| it.reading.text.chars().count() as f32;

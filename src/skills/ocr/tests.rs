@@ -166,3 +166,18 @@ fn blocks_hold_paragraphs_with_words_made_whole() {
     assert_eq!(blocks[1].anchor.region, Some(region));
     assert_eq!(page.text(), "A heading\n\nwhich nobody remem-\nbers, of the year 1952-\n1953\n");
 }
+
+#[test]
+fn rules_and_scripts_that_cannot_be_read_leave_no_lines() {
+    let piece = |text: &str, top: f32| turning::Piece {
+        slab: slab::Slab {
+            centre: slab::Point::new(50.0, top),
+            along: slab::Point::new(1.0, 0.0),
+            length: 80.0,
+            height: 10.0,
+        },
+        reading: recognize::Reading { text: text.into(), confidence: 0.9 },
+    };
+    let page = page::assemble(vec![piece("- - - -", 10.0), piece("Total 7.00", 40.0), piece(", .", 70.0)], 100, 100);
+    assert_eq!(page.text(), "Total 7.00\n");
+}
