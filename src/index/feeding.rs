@@ -27,6 +27,10 @@ pub(crate) async fn feed(pipeline: &Pipeline, run: &Run, to_read: mpsc::Sender<F
             // Files that changed while the round was under way have small ids again. Those of this round must be
             // marked before the catalog is asked anew, or they would be read twice.
             wait_until_drained(&to_read, run).await;
+            if run.has_lost_files() {
+                // They are pending still, and would be sent again and again: a walk comes first.
+                break;
+            }
             (after, sent_this_round) = (0, false);
             continue;
         };

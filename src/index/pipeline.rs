@@ -11,7 +11,7 @@
 //! pending in the catalog.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -82,6 +82,11 @@ pub(crate) struct Run {
 }
 
 impl Run {
+    /// Says whether files were not at their place any more.
+    pub(crate) fn has_lost_files(&self) -> bool {
+        !self.gone.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
     /// A run that nobody watches: all that is pending, with what the caches know.
     pub(crate) fn quiet(cancel: CancellationToken) -> Run {
         let progress = Arc::new(Progress::new(crate::index::jobs::unnamed()));

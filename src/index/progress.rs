@@ -66,6 +66,15 @@ impl Progress {
         self.update(|job| job.files_total = job.files_total.max(expected));
     }
 
+    /// Counts files that left the pipeline without being marked.
+    pub(crate) fn take_back(&self, files: u64) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.expected = state.expected.saturating_sub(files);
+        drop(state);
+        // Whoever waits for the pipeline to run dry has to look again.
+        self.update(|_| ());
+    }
+
     /// Counts embedded chunks.
     pub(crate) fn add_embedded(&self, chunks: u64, tokens: u64) {
         let now = Instant::now();

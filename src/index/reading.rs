@@ -95,6 +95,7 @@ async fn read_one(pipeline: &Pipeline, run: &Run, budget: &TextBudget, record: F
         run.gone.lock().unwrap_or_else(PoisonError::into_inner).insert(record.root_id);
         let catalog = pipeline.catalog.clone();
         blocking(move || catalog.requeue(&RequeueScope::Ids(vec![record.id]))).await?;
+        run.progress.take_back(1);
         return Ok(None);
     };
     let permit = match &outcome {
