@@ -1,6 +1,6 @@
 //! Language models: a request to a stream of text.
 //!
-//! [`Llm`] has two transports, Ollama and OpenAI-compatible servers, and [`mock`] for the tests of other rooms. What is
+//! [`Llm`] has two transports, Ollama and OpenAI-compatible servers, and `mock` for the tests of other rooms. What is
 //! asked and what the answer means belongs to the callers; nothing here touches a file or the index, and every request
 //! passes [`crate::embed::egress`]. A model that Ollama passes on to another machine counts as leaving this one.
 //!

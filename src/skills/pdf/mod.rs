@@ -1,6 +1,6 @@
 //! The layout of a page: where its words stand, and what that says.
 //!
-//! [`page`] and [`render`] ask the PDF library; everything else is pure geometry over [`Page`] and serves pages that were
+//! [`page`] and [`mod@render`] ask the PDF library; everything else is pure geometry over [`Page`] and serves pages that were
 //! read by OCR as well: [`order`] puts pieces in rows and columns, [`table`], [`pairs`], [`signature`] and [`heading`]
 //! each look for one thing, and [`structure`] puts what they found in reading order. Running text is nobody's business
 //! here: extraction has it already.
