@@ -51,7 +51,7 @@ impl Asker {
         let looked = crate::index::blocking(move || {
             compare(&question, &mut top, &records, &chunks);
             if question.plan.requires_l2 {
-                prefer_evidence(&mut top, &chunks);
+                prefer_evidence(&question, &mut top, &records, &chunks);
             }
             fold::demote_copies(&mut top, &records, &chunks, question.limit);
             Ok(look(&question, &top, &records, &chunks))
@@ -112,11 +112,21 @@ pub(super) fn passages(fused: &Fused) -> impl Iterator<Item = (FileId, ChunkId)>
     fused.chunks().take(PASSAGES_A_FILE).map(|it| (it.file_id, it.chunk_id.clone()))
 }
 
-/// Shows what a skill found in a file rather than its plain text, where both matched.
-fn prefer_evidence(files: &mut [Fused], chunks: &Passages) {
+/// Shows what a skill found in a file rather than its plain text, where both matched: the passage that holds most of what
+/// the file's name does not say already. Of an `idr-contract.pdf` it is asked who signed, not what the contract is called.
+fn prefer_evidence(question: &Question, files: &mut [Fused], records: &HashMap<FileId, FileRecord>, chunks: &Passages) {
     for file in files {
-        let is_evidence = |key: &(FileId, ChunkId)| chunks.get(key).is_some_and(|it| it.chunk.tier == Tier::L2);
-        let best = passages(file).find(is_evidence);
+        let Some(record) = records.get(&file.file_id) else { continue };
+        let named = excerpt::words_present(&question.words, &record.found.path.to_string_lossy());
+        let rest: Vec<String> = question.words.iter().filter(|it| !named.contains(&it.as_str())).cloned().collect();
+        let mut best: Option<(usize, ChunkId)> = None;
+        for key in passages(file) {
+            let Some(found) = chunks.get(&key).filter(|it| it.chunk.tier == Tier::L2) else { continue };
+            let held = excerpt::words_present(&rest, found.chunk.body()).len();
+            if best.as_ref().is_none_or(|(most, _)| held > *most) {
+                best = Some((held, key.1));
+            }
+        }
         if let Some((_, chunk_id)) = best {
             file.show(&chunk_id);
         }

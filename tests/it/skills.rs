@@ -240,3 +240,12 @@ fn a_question_looks_into_a_scan_once_and_finds_it_in_the_index_from_then_on() {
     let second = ask();
     assert_eq!((&second["tier"], &second["metadata"]["anchor"]["page"]), (&"L1".into(), &2.into()), "{second:#}");
 }
+
+#[test]
+fn who_signed_is_answered_by_the_signatures_though_another_passage_holds_more_of_the_words() {
+    let world = World::new().start();
+    world.ok(&["index", sample().to_str().unwrap()]);
+    let answer = world.json(&["ask", "Who signed the IDR contract?"]);
+    assert!(answer["hits"][0]["path"].as_str().unwrap().ends_with(SCAN), "{answer:#}");
+    assert!(answer["answer_summary"].as_str().unwrap().contains("Maren Oddy"), "{answer:#}");
+}
