@@ -1,6 +1,7 @@
 //! Fused files to hits: passages and records fetched, their wording compared, copies folded, and each file looked at as it is
 //! now.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use crate::ask::citation::{self, Standing};
@@ -119,12 +120,14 @@ fn prefer_evidence(question: &Question, files: &mut [Fused], records: &HashMap<F
         let Some(record) = records.get(&file.file_id) else { continue };
         let named = excerpt::words_present(&question.words, &record.found.path.to_string_lossy());
         let rest: Vec<String> = question.words.iter().filter(|it| !named.contains(&it.as_str())).cloned().collect();
-        let mut best: Option<(usize, ChunkId)> = None;
+        let mut best: Option<((usize, Reverse<usize>), ChunkId)> = None;
         for key in passages(file) {
             let Some(found) = chunks.get(&key).filter(|it| it.chunk.tier == Tier::L2) else { continue };
-            let held = excerpt::words_present(&rest, found.chunk.body()).len();
-            if best.as_ref().is_none_or(|(most, _)| held > *most) {
-                best = Some((held, key.1));
+            let body = found.chunk.body();
+            // Of two that hold as much, the shorter says it plainer: a signature block rather than its page.
+            let merit = (excerpt::words_present(&rest, body).len(), Reverse(body.len()));
+            if best.as_ref().is_none_or(|(most, _)| merit > *most) {
+                best = Some((merit, key.1));
             }
         }
         if let Some((_, chunk_id)) = best {
