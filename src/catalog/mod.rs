@@ -31,6 +31,7 @@ pub use evidence::{EvidenceCache, EvidenceKey};
 pub use jobs::Jobs;
 pub use mark::{EvidenceMark, IndexedMark, MAX_TRIES, ReasonMark, RequeueScope};
 pub use query::{READ_BY_OCR, WITHOUT_TEXT_LAYER};
+pub(crate) use row::fold;
 pub use scan::ScanOutcome;
 pub use vectors::{Key as VectorKey, VectorCache};
 

@@ -2,15 +2,16 @@
 
 use std::path::Path;
 
+use rusqlite::types::Value;
 use rusqlite::{OptionalExtension, Transaction, params, params_from_iter};
 
 use crate::catalog::Catalog;
 use crate::catalog::database::Failed;
-use crate::catalog::filter::{Condition, place};
+use crate::catalog::filter::{Condition, in_states, place};
 use crate::catalog::root::roots;
-use crate::catalog::row::{RECORD, bytes, path_of, record, signed};
+use crate::catalog::row::{RECORD, bytes, fold, path_of, record, signed};
 use crate::error::Result;
-use crate::model::{Coverage, FileFilter, FileId, FileRecord, RootId};
+use crate::model::{Coverage, FileFilter, FileId, FileRecord, FileState, RootId};
 
 /// In the detail of a file whose pictures of text were read: they are text of the document now.
 pub const READ_BY_OCR: &str = "read by OCR";
@@ -35,6 +36,46 @@ impl Catalog {
             let ids = self.matching(db, filter, "modified_ns DESC, id DESC")?;
             let page: Vec<FileId> = ids.iter().skip(offset).take(limit).copied().collect();
             Ok((self.load_records(db, &page)?, ids.len() as u64))
+        })
+    }
+
+    /// Returns up to `limit` files of these states that match and whose names hold at least half of these words, those with
+    /// most words first. No states are all states.
+    ///
+    /// # Errors
+    /// As [`Catalog::select`].
+    pub fn named(
+        &self,
+        filter: &FileFilter,
+        states: &[FileState],
+        words: &[String],
+        limit: usize,
+    ) -> Result<Vec<FileRecord>> {
+        if words.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.database.read(|db| {
+            let condition = Condition::new(db, filter, &self.owners)?;
+            let held = vec!["(instr(name, ?) > 0)"; words.len()].join(" + ");
+            let states = if states.is_empty() { "1".into() } else { in_states(states) };
+            let sql = format!(
+                "SELECT id, path, root_id, {held} AS held FROM files \
+                 WHERE held * 2 >= {} AND {} AND {states} ORDER BY held DESC, path, id",
+                words.len(),
+                condition.sql
+            );
+            let words = words.iter().map(|it| Value::from(fold(it)));
+            let mut statement = db.prepare_cached(&sql)?;
+            let mut rows = statement.query(params_from_iter(words.chain(condition.values.iter().cloned())))?;
+            let mut ids = Vec::new();
+            while let Some(row) = rows.next()?
+                && ids.len() < limit
+            {
+                if condition.matches_glob(|| Ok((row.get(2)?, path_of(row.get(1)?))))? {
+                    ids.push(row.get(0)?);
+                }
+            }
+            self.load_records(db, &ids)
         })
     }
 
@@ -113,10 +154,12 @@ impl Catalog {
 
     /// Counts the files that are still to be read, of one root or of all.
     pub fn pending_count(&self, root: Option<RootId>) -> Result<u64> {
-        let sql = "SELECT count(*) FROM files WHERE deleted_ns IS NULL AND state = 'pending' \
-                   AND (?1 IS NULL OR root_id = ?1)";
+        let sql = format!(
+            "SELECT count(*) FROM files WHERE deleted_ns IS NULL AND (?1 IS NULL OR root_id = ?1) AND {}",
+            in_states(&[FileState::Pending])
+        );
         self.database.read(|db| {
-            let count: i64 = db.prepare_cached(sql)?.query_row([root], |row| row.get(0))?;
+            let count: i64 = db.prepare_cached(&sql)?.query_row([root], |row| row.get(0))?;
             Ok(count.cast_unsigned())
         })
     }
@@ -130,11 +173,7 @@ impl Catalog {
         let mut rows = statement.query(params_from_iter(&condition.values))?;
         let mut ids = Vec::new();
         while let Some(row) = rows.next()? {
-            let matches = match &condition.glob {
-                Some(glob) => glob.is_match(row.get(2)?, &path_of(row.get(1)?)),
-                None => true,
-            };
-            if matches {
+            if condition.matches_glob(|| Ok((row.get(2)?, path_of(row.get(1)?))))? {
                 ids.push(row.get(0)?);
             }
         }

@@ -408,6 +408,28 @@ fn files_are_requeued_by_scope() {
 }
 
 #[test]
+fn files_are_found_by_the_words_of_their_names_those_with_most_first() {
+    let scene = Scene::indexed(&["quay lease 2024.pdf", "old/lease.md", "quay.md", "plan.md"]);
+    scene.write("lease of the quay.txt", "new");
+    scene.scan();
+    let check = |filter: &FileFilter, states: &[FileState], words: &[&str], limit: usize, expected: &[&str]| {
+        let words: Vec<String> = words.iter().map(|it| (*it).into()).collect();
+        let found = scene.catalog.named(filter, states, &words, limit).unwrap();
+        let names: Vec<_> = found.iter().map(|it| it.found.path.to_str().unwrap()).collect();
+        assert_eq!(names, expected, "{words:?}");
+    };
+    let any = FileFilter::default();
+    let both = ["lease of the quay.txt", "quay lease 2024.pdf"];
+    check(&any, &[], &["Quay", "lease"], 9, &[both[0], both[1], "old/lease.md", "quay.md"]);
+    check(&any, &[], &["quay", "lease"], 1, &both[..1]);
+    check(&any, &[], &["quay", "lease", "2024"], 9, &[both[1], both[0]]);
+    check(&any, &[FileState::Pending, FileState::Failed], &["lease"], 9, &both[..1]);
+    check(&FileFilter { path_glob: Some("*.md".into()), ..any.clone() }, &[], &["lease"], 9, &["old/lease.md"]);
+    check(&any, &[], &[], 9, &[]);
+    check(&any, &[], &["%"], 9, &[]);
+}
+
+#[test]
 fn filters_select_by_metadata() {
     let scene = Scene::indexed(&["Budget 2024.PDF", "notes/budget.md", "notes/deep/plan.md", "img.png", "50%_off.txt"]);
     fs::File::options().write(true).open(scene.path("img.png")).unwrap().set_len(500).unwrap();

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use arrow::array::RecordBatch;
 use futures::TryStreamExt;
@@ -13,7 +14,7 @@ use lancedb::{Connection, ObjectStoreRegistry, Session, Table};
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::{ChunkId, FileChunks, FileId, LegHit, StoredChunk};
 use crate::store::failure::StoreContext;
-use crate::store::hot::{HOT_ROWS, HotVectors};
+use crate::store::hot::{HOT_ROWS, Hot};
 use crate::store::{FileSet, KeywordQuery, Store, StoreStats, legs, schema, sync, upkeep};
 
 /// Bytes of opened indexes kept in memory. The library's default is 6 GiB; the keyword index of 100,000 chunks fits here.
@@ -35,8 +36,9 @@ pub struct LanceStore {
     pub(super) dimension: usize,
     pub(super) writer: tokio::sync::Mutex<()>,
     rows: RwLock<BTreeMap<FileId, u64>>,
-    /// None when the table is too large for memory.
-    hot: RwLock<Option<HotVectors>>,
+    /// Sum of `rows`.
+    chunks: AtomicU64,
+    hot: RwLock<Hot>,
     upkeep_error: Mutex<Option<String>>,
 }
 
@@ -56,10 +58,8 @@ impl LanceStore {
         let connection = connect(dir).await?;
         let table = open_table(&connection, dir, &name, dimension).await?;
         let rows = count_rows(&table, dir).await?;
-        let hot = match rows.values().sum::<u64>() {
-            many if many > HOT_ROWS as u64 => None,
-            _ => Some(load(&table, dir, dimension).await?),
-        };
+        let chunks = rows.values().sum::<u64>();
+        let hot = if chunks > HOT_ROWS as u64 { Hot::default() } else { load(&table, dir, dimension).await? };
         Ok(LanceStore {
             table,
             dir: dir.to_owned(),
@@ -67,6 +67,7 @@ impl LanceStore {
             dimension,
             writer: tokio::sync::Mutex::new(()),
             rows: RwLock::new(rows),
+            chunks: AtomicU64::new(chunks),
             hot: RwLock::new(hot),
             upkeep_error: Mutex::new(None),
         })
@@ -102,10 +103,12 @@ impl LanceStore {
 
     fn set_rows(&self, file_id: FileId, rows: u64) {
         let mut map = self.rows.write().unwrap_or_else(PoisonError::into_inner);
-        match rows {
+        let before = match rows {
             0 => map.remove(&file_id),
             _ => map.insert(file_id, rows),
         };
+        self.chunks.fetch_add(rows, Ordering::Relaxed);
+        self.chunks.fetch_sub(before.unwrap_or(0), Ordering::Relaxed);
     }
 
     /// Deletes the rows of those of these files that have any. The caller holds the writer's lock.
@@ -115,7 +118,7 @@ impl LanceStore {
             return Ok(false);
         }
         self.table.delete(&legs::of_files(&known)).await.on("delete from", &self.dir)?;
-        self.change_hot(|hot| hot.remove(&known));
+        self.hot_mut().remove(&known);
         known.into_iter().for_each(|it| self.set_rows(it, 0));
         Ok(true)
     }
@@ -132,31 +135,25 @@ impl LanceStore {
             return Ok(0);
         }
         self.table.delete(&part).await.on("delete from", &self.dir)?;
-        self.change_hot(|hot| hot.remove_chunks(file_id, &gone));
+        self.hot_mut().remove_chunks(file_id, &gone);
         let left = self.rows().get(&file_id).copied().unwrap_or(0).saturating_sub(gone.len() as u64);
         self.set_rows(file_id, left);
         Ok(gone.len() as u64)
     }
 
-    /// The vectors in memory, if the table is not too large for that.
-    pub(super) fn hot(&self) -> RwLockReadGuard<'_, Option<HotVectors>> {
+    /// What of the table is in memory.
+    pub(super) fn hot(&self) -> RwLockReadGuard<'_, Hot> {
         self.hot.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn hot_mut(&self) -> RwLockWriteGuard<'_, Hot> {
+        self.hot.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Does as if the table were too large for memory.
     #[cfg(test)]
     pub(super) fn drop_hot(&self) {
-        *self.hot.write().unwrap_or_else(PoisonError::into_inner) = None;
-    }
-
-    fn change_hot(&self, change: impl FnOnce(&mut HotVectors)) {
-        let mut hot = self.hot.write().unwrap_or_else(PoisonError::into_inner);
-        if let Some(vectors) = hot.as_mut() {
-            change(vectors);
-        }
-        if hot.as_ref().is_some_and(HotVectors::is_too_large) {
-            *hot = None;
-        }
+        *self.hot_mut() = Hot::default();
     }
 
     fn known(&self, files: &[FileId]) -> Vec<FileId> {
@@ -209,7 +206,7 @@ impl Store for LanceStore {
             *counts.entry(file.file_id).or_default() += file.chunks.len() as u64;
         }
         counts.into_iter().for_each(|(file_id, rows)| self.set_rows(file_id, rows));
-        self.change_hot(|hot| files.iter().for_each(|it| hot.add(it.file_id, &it.chunks)));
+        files.iter().for_each(|it| self.hot_mut().add(it.file_id, &it.chunks));
         self.index_words(first).await?;
         sync::sync(&self.dir).await
     }
@@ -225,7 +222,7 @@ impl Store for LanceStore {
         if batch.num_rows() > 0 {
             self.add_rows(vec![batch]).await?;
             self.set_rows(file_id, rows);
-            self.change_hot(|hot| hot.add(file_id, &file.chunks));
+            self.hot_mut().add(file_id, &file.chunks);
             self.index_words(first).await?;
         }
         if deleted > 0 || !file.chunks.is_empty() {
@@ -248,10 +245,9 @@ impl Store for LanceStore {
         let batches = self.rows_of(from).await?;
         let batches = batches.iter().map(|it| schema::with_file(it, to)).collect::<Result<Vec<_>>>()?;
         self.delete_rows(&[to]).await?;
-        let vectors = batches.iter().map(hot_rows).collect::<Result<Vec<_>>>()?;
-        self.add_rows(batches).await?;
+        self.add_rows(batches.clone()).await?;
         self.set_rows(to, copied);
-        self.change_hot(|hot| vectors.into_iter().flatten().for_each(|(hit, it)| hot.push(to, hit.chunk_id, &it)));
+        batches.iter().try_for_each(|it| self.hot_mut().add_rows(it))?;
         sync::sync(&self.dir).await?;
         Ok(copied)
     }
@@ -265,6 +261,9 @@ impl Store for LanceStore {
     }
 
     async fn chunks(&self, ids: &[(FileId, ChunkId)]) -> Result<Vec<StoredChunk>> {
+        if let Some(passages) = self.hot().passages() {
+            return Ok(passages.get(ids));
+        }
         let batches = legs::rows(self, ids, &schema::CHUNK_COLUMNS).await?;
         let mut chunks = Vec::with_capacity(ids.len());
         for batch in &batches {
@@ -313,7 +312,7 @@ impl Store for LanceStore {
     }
 
     fn chunk_count(&self) -> u64 {
-        self.rows().values().sum()
+        self.chunks.load(Ordering::Relaxed)
     }
 
     async fn stats(&self) -> Result<StoreStats> {
@@ -384,22 +383,15 @@ fn as_damage(error: lancedb::Error) -> lancedb::Error {
     lancedb::Error::TableCorrupted { name: String::new(), source: Box::new(error) }
 }
 
-/// Reads every vector of a table once.
-async fn load(table: &Table, dir: &Path, dimension: usize) -> Result<HotVectors> {
-    let query = table.query().select(Select::columns(&["chunk_id", "file_id", "vector"]));
+/// Reads a table that is not large once.
+async fn load(table: &Table, dir: &Path, dimension: usize) -> Result<Hot> {
+    let query = table.query().select(Select::All);
     let mut stream = query.execute().await.map_err(as_damage).on("read", dir)?;
-    let mut hot = HotVectors::new(dimension);
+    let mut hot = Hot::new(dimension);
     while let Some(batch) = stream.try_next().await.map_err(as_damage).on("read", dir)? {
-        for (hit, vector) in hot_rows(&batch)? {
-            hot.push(hit.file_id, hit.chunk_id, &vector);
-        }
+        hot.add_rows(&batch)?;
     }
     Ok(hot)
-}
-
-/// The ids and vectors of a batch.
-fn hot_rows(batch: &RecordBatch) -> Result<Vec<(LegHit, Vec<f32>)>> {
-    Ok(schema::ids(batch)?.into_iter().zip(schema::vectors(batch)?).collect())
 }
 
 async fn count_rows(table: &Table, dir: &Path) -> Result<BTreeMap<FileId, u64>> {
