@@ -22,6 +22,7 @@
 //! - [`error`]: one [`error::ErrorCode`] for gRPC, HTTP and exit codes.
 //! - [`config`]: environment and file to [`config::Config`]; the only reader of either.
 //! - [`model`]: the hand-over types `FoundFile -> FileRecord -> Document -> Chunk -> Embedded -> LegHit -> SearchHit`.
+//! - [`machine`]: priorities of threads, a share of the processors, mains or battery.
 //! - [`warehouse`]: roots to [`model::FoundFile`]s and changes: walk, watch, ignore rules.
 //! - [`catalog`]: what is known of every file, in SQLite; one writer.
 //! - [`extract`]: bytes to [`model::Document`], in a worker process with limits.
@@ -53,6 +54,7 @@
 pub mod error;
 pub mod config;
 pub mod model;
+pub mod machine;
 pub mod warehouse;
 pub mod catalog;
 pub mod extract;

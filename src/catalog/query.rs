@@ -9,7 +9,7 @@ use crate::catalog::Catalog;
 use crate::catalog::database::Failed;
 use crate::catalog::filter::{Condition, in_states, place};
 use crate::catalog::root::roots;
-use crate::catalog::row::{RECORD, bytes, fold, path_of, record, signed};
+use crate::catalog::row::{RECORD, below, bytes, fold, path_of, record, signed};
 use crate::error::Result;
 use crate::model::{Coverage, FileFilter, FileId, FileRecord, FileState, RootId};
 
@@ -122,6 +122,49 @@ impl Catalog {
             values.extend([after.into(), signed(limit as u64).into()]);
             let mut statement = db.prepare_cached(&sql)?;
             let ids = statement.query_map(params_from_iter(&values), |row| row.get(0))?;
+            let ids = ids.collect::<rusqlite::Result<Vec<FileId>>>()?;
+            self.load_records(db, &ids)
+        })
+    }
+
+    /// Returns the files at or below a path of a root that are still to be read, in no order.
+    pub fn pending_below(&self, root_id: RootId, path: &Path) -> Result<Vec<FileId>> {
+        let (start, end) = below(path);
+        self.database.read(|db| {
+            let mut statement = db.prepare_cached(
+                "SELECT id FROM files WHERE deleted_ns IS NULL AND state = 'pending' AND root_id = ?1 \
+                 AND (path = ?2 OR (path >= ?3 AND path < ?4))",
+            )?;
+            let ids = statement.query_map(params![root_id, bytes(path), start, end], |row| row.get(0))?;
+            Ok(ids.collect::<rusqlite::Result<_>>()?)
+        })
+    }
+
+    /// Returns those of these files that are still to be read.
+    pub fn still_pending(&self, mut ids: Vec<FileId>) -> Result<Vec<FileId>> {
+        self.database.read(|db| {
+            let mut statement =
+                db.prepare_cached("SELECT 1 FROM files WHERE id = ?1 AND deleted_ns IS NULL AND state = 'pending'")?;
+            let mut outcome = Ok(());
+            ids.retain(|id| match statement.exists([id]) {
+                Ok(pending) => pending,
+                Err(error) => {
+                    outcome = Err(error);
+                    true
+                }
+            });
+            outcome?;
+            Ok(ids)
+        })
+    }
+
+    /// Returns up to `limit` indexed files with numbers above `after`, by number.
+    pub fn indexed_after(&self, after: FileId, limit: usize) -> Result<Vec<FileRecord>> {
+        self.database.read(|db| {
+            let mut statement = db.prepare_cached(
+                "SELECT id FROM files WHERE deleted_ns IS NULL AND state = 'indexed' AND id > ?1 ORDER BY id LIMIT ?2",
+            )?;
+            let ids = statement.query_map(params![after, signed(limit as u64)], |row| row.get(0))?;
             let ids = ids.collect::<rusqlite::Result<Vec<FileId>>>()?;
             self.load_records(db, &ids)
         })

@@ -83,6 +83,14 @@ async fn everything_else_arrives_as_the_service_gave_it() {
     let it = fixture().await;
     assert_eq!(it.client.status().await.unwrap(), fake::status());
     assert_eq!(it.client.read("/w/plan.md").await.unwrap(), fake::document());
+    let report = it.client.sync(SyncRequest { path: None, timeout_seconds: Some(9) }).await.unwrap();
+    assert_eq!(report, SyncReport { files: 3, waited_ms: 9 });
+    let slow = SyncRequest { path: Some("/slow".into()), timeout_seconds: None };
+    assert_eq!(it.client.sync(slow).await.unwrap_err().code, ErrorCode::DeadlineExceeded);
+    let paused = it.client.pause(PauseRequest { seconds: Some(2) }).await.unwrap().paused.unwrap();
+    assert_eq!((paused.reason.name(), paused.until_ms), ("asked", Some(2_000)));
+    assert_eq!(it.client.pause(PauseRequest { seconds: Some(0) }).await.unwrap_err().code, ErrorCode::InvalidArgument);
+    assert_eq!(it.client.resume().await.unwrap().paused.unwrap().reason.name(), "battery");
     assert_eq!(it.client.roots().await.unwrap(), fake::status().roots);
     assert_eq!(it.client.add_root("/v").await.unwrap().path, Path::new("/v"));
     it.client.remove_root("/w").await.unwrap();

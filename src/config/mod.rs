@@ -50,6 +50,8 @@ pub struct Config {
     pub llm: LlmConfig,
     /// Walking and watching.
     pub walk: WalkConfig,
+    /// What goes on unasked, and how much of the machine it may take.
+    pub background: BackgroundConfig,
     /// `VIC_WORKERS`: extraction processes.
     pub workers: usize,
     /// Limits of one extraction.
@@ -178,6 +180,20 @@ pub struct WalkConfig {
     pub rescan_seconds: u64,
 }
 
+/// Settings of the work that nobody waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BackgroundConfig {
+    /// `VIC_POLL_SECONDS`: seconds between walks of what cannot be watched.
+    pub poll_seconds: u64,
+    /// `VIC_VERIFY_SECONDS`: seconds between readings of every file for content that changed under the same size and times;
+    /// 0 never reads them.
+    pub verify_seconds: u64,
+    /// `VIC_CPU_PERCENT`: share of all processors that indexing may use.
+    pub cpu_percent: u32,
+    /// `VIC_PAUSE_ON_BATTERY`: whether indexing waits for mains power.
+    pub pause_on_battery: bool,
+}
+
 impl Config {
     /// Reads the process environment and the configuration file.
     ///
@@ -268,6 +284,7 @@ impl Settings<'_> {
             embed: self.embed()?,
             llm: self.llm()?,
             walk: self.walk()?,
+            background: self.background()?,
             workers: self.parse("VIC_WORKERS", cores())?.max(1),
             limits: ExtractLimits {
                 seconds: self.parse("VIC_EXTRACT_SECONDS", defaults.seconds)?,
@@ -388,6 +405,20 @@ impl Settings<'_> {
             max_file_bytes: self.parse("VIC_MAX_FILE_BYTES", 256 << 20)?,
             watch: self.flag("VIC_WATCH", true)?,
             rescan_seconds: self.parse("VIC_RESCAN_SECONDS", 3600)?,
+        })
+    }
+
+    fn background(&self) -> Result<BackgroundConfig> {
+        let cpu_percent = self.parse("VIC_CPU_PERCENT", 100)?;
+        if !(1..=100).contains(&cpu_percent) {
+            return Err(Error::invalid(format!("VIC_CPU_PERCENT `{cpu_percent}` is not between 1 and 100"))
+                .hint("use `vic pause` to stop indexing for a while"));
+        }
+        Ok(BackgroundConfig {
+            poll_seconds: self.parse("VIC_POLL_SECONDS", 30)?.max(1),
+            verify_seconds: self.parse("VIC_VERIFY_SECONDS", 24 * 3600)?,
+            cpu_percent,
+            pause_on_battery: self.flag("VIC_PAUSE_ON_BATTERY", false)?,
         })
     }
 

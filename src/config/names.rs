@@ -54,4 +54,11 @@ pub const NAMES: &[(&str, &str)] = &[
     ("VIC_MAX_FILE_BYTES", "larger files are known by name only (default 268435456)"),
     ("VIC_WATCH", "0 turns watching off (default 1)"),
     ("VIC_RESCAN_SECONDS", "seconds between reconcile scans (default 3600)"),
+    ("VIC_POLL_SECONDS", "seconds between walks of folders that cannot be watched (default 30)"),
+    (
+        "VIC_VERIFY_SECONDS",
+        "seconds between readings of every file for changes under the same size and times; 0 is never (default 86400)",
+    ),
+    ("VIC_CPU_PERCENT", "share of all processors that indexing may use, 1 to 100 (default 100)"),
+    ("VIC_PAUSE_ON_BATTERY", "1 lets indexing wait for mains power (default 0)"),
 ];

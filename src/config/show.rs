@@ -87,6 +87,7 @@ fn effective(config: &Config, name: &str) -> Option<String> {
     let path = |path: &Path| Some(path.to_string_lossy().into_owned());
     let flag = |on: bool| Some(if on { "1" } else { "0" }.to_string());
     let (embed, walk, bridge, vectors) = (&config.embed, &config.walk, &config.bridge, &config.vectors);
+    let background = &config.background;
     let model_of = |backend: EmbedBackend| (embed.backend == backend).then(|| embed.model.clone());
     match name {
         "VIC_DATA_DIR" => path(&config.data_dir),
@@ -129,6 +130,10 @@ fn effective(config: &Config, name: &str) -> Option<String> {
         "VIC_MAX_FILE_BYTES" => Some(walk.max_file_bytes.to_string()),
         "VIC_WATCH" => flag(walk.watch),
         "VIC_RESCAN_SECONDS" => Some(walk.rescan_seconds.to_string()),
+        "VIC_POLL_SECONDS" => Some(background.poll_seconds.to_string()),
+        "VIC_VERIFY_SECONDS" => Some(background.verify_seconds.to_string()),
+        "VIC_CPU_PERCENT" => Some(background.cpu_percent.to_string()),
+        "VIC_PAUSE_ON_BATTERY" => flag(background.pause_on_battery),
         _ => None,
     }
 }

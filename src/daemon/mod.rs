@@ -21,6 +21,8 @@ use crate::error::{Error, ErrorCode, IoContext, Result};
 use crate::extract::{PoolSettings, Tools, WorkerPool};
 use crate::index::{Index, Parts};
 use crate::llm::{self, Task};
+use crate::machine;
+use crate::model::MemoryCap;
 use crate::serve::{self, Listeners};
 use crate::skills::{self, Skills};
 
@@ -68,6 +70,7 @@ pub async fn run_until(config: Config, program: PathBuf, shutdown: CancellationT
     let workers = config.workers + 1;
     let extraction = PoolSettings { workers, limits: config.limits.clone(), tools: tools.clone(), skills: false };
     let pool = Arc::new(WorkerPool::new(program.clone(), extraction));
+    machine::cap_processors(config.background.cpu_percent);
     let skill_pool = Arc::new(WorkerPool::new(program, skills::pool_settings(&models, &config.limits)));
     let evidence = Arc::new(EvidenceCache::open(&config.evidence_path(), EVIDENCE_BYTES)?);
     let listeners = bind(&config).await?;
@@ -84,7 +87,7 @@ pub async fn run_until(config: Config, program: PathBuf, shutdown: CancellationT
         models: models.clone(),
     };
     let index = Index::open(parts, shutdown.child_token()).await?;
-    let mut skills = Skills::new(skill_pool, evidence, models);
+    let mut skills = Skills::new(skill_pool.clone(), evidence, models);
     if let Some(llm) = llm::open(&config, Task::Vision)? {
         skills = skills.with_vision(llm, config.llm.max_image_bytes);
     }
@@ -94,6 +97,7 @@ pub async fn run_until(config: Config, program: PathBuf, shutdown: CancellationT
         data_dir: config.data_dir.clone(),
         privacy: config.privacy_mode,
         auth_enabled: config.bridge.api_key.is_some(),
+        memory_caps: memory_caps(&pool, &skill_pool, embedder.dimension()),
     };
     let daemon = Arc::new(Daemon {
         facts,
@@ -116,6 +120,15 @@ pub async fn run_until(config: Config, program: PathBuf, shutdown: CancellationT
     remove(&config.address_path());
     info!("vicd has ended");
     outcome
+}
+
+/// What each part may hold in memory at most.
+fn memory_caps(pool: &WorkerPool, skills: &WorkerPool, dimension: usize) -> Vec<MemoryCap> {
+    let mut caps = crate::store::memory_caps(dimension);
+    caps.extend(crate::index::memory_caps());
+    caps.push(pool.memory_cap("processes that read files"));
+    caps.push(skills.memory_cap("processes that read pictures and pages"));
+    caps
 }
 
 /// Opens both listeners. A socket file without a daemon behind it is stale: the lock is ours.

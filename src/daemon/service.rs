@@ -17,7 +17,8 @@ use crate::extract::WorkerPool;
 use crate::index::{self, Index};
 use crate::model::{
     AskEvent, AskRequest, AskResponse, AuditRecord, Document, FileFilter, FileRecord, GrepRequest, GrepResponse,
-    IndexRequest, JobSnapshot, PrivacyMode, Root, SimilarRequest, Status,
+    IndexRequest, JobSnapshot, MemoryCap, PauseRequest, PauseState, PrivacyMode, Root, SimilarRequest, Status,
+    SyncReport, SyncRequest,
 };
 use crate::serve::Service;
 use crate::warehouse::{OpenProblem, open_beneath};
@@ -29,6 +30,7 @@ pub(crate) struct Facts {
     pub(crate) data_dir: PathBuf,
     pub(crate) privacy: PrivacyMode,
     pub(crate) auth_enabled: bool,
+    pub(crate) memory_caps: Vec<MemoryCap>,
 }
 
 /// A running daemon.
@@ -91,6 +93,18 @@ impl Service for Daemon {
         self.index.cancel_job(job_id)
     }
 
+    async fn sync(&self, request: SyncRequest) -> Result<SyncReport> {
+        self.index.sync(request).await
+    }
+
+    async fn pause(&self, request: PauseRequest) -> Result<PauseState> {
+        Ok(PauseState { paused: self.index.pause(request).await? })
+    }
+
+    async fn resume(&self) -> Result<PauseState> {
+        Ok(PauseState { paused: self.index.resume().await? })
+    }
+
     async fn status(&self) -> Result<Status> {
         let memory = Memory::of_this_process();
         let (coverage, store, roots) =
@@ -112,6 +126,9 @@ impl Service for Daemon {
             index_ready: store.chunks > 0,
             chunks: store.chunks,
             store_bytes: store.bytes,
+            paused: self.index.paused(),
+            watch: self.index.watch_report(&roots),
+            memory_caps: self.facts.memory_caps.clone(),
             roots,
             coverage,
             running_jobs: self.index.running_jobs(),

@@ -19,7 +19,7 @@ use tokio::sync::{OnceCell, Semaphore, oneshot};
 use crate::extract::protocol::{self, Job, PREFIX, Reply, Setup, SkillJob, Task};
 use crate::extract::worker::status_bytes;
 use crate::extract::{Tools, descriptor, failure};
-use crate::model::{Document, ExtractFailure, ExtractLimits, Reason};
+use crate::model::{Document, ExtractFailure, ExtractLimits, MemoryCap, Reason};
 
 /// Native libraries leak a little with every file.
 const JOBS_PER_WORKER: u32 = 1_000;
@@ -28,10 +28,6 @@ const LAST_WORDS_BYTES: u64 = 4 << 10;
 /// A worker that closed its socket is dead or about to be.
 const DEATH_SECONDS: u64 = 2;
 
-/// Extraction stands behind the daemon in every queue of the machine.
-const NICENESS: i32 = 10;
-/// A question waits for a skill, so it stands less far behind.
-const SKILL_NICENESS: i32 = 5;
 /// A worker at rest for so long gives its memory back: models take hundreds of MiB.
 const REST_SECONDS: u64 = 300;
 
@@ -54,6 +50,7 @@ pub struct PoolSettings {
 pub struct WorkerPool {
     program: PathBuf,
     setup: Setup,
+    processes: usize,
     /// One permit a worker: waiting for a permit is the only queue.
     permits: Semaphore,
     /// Workers at rest.
@@ -76,10 +73,12 @@ impl WorkerPool {
         let PoolSettings { workers, limits, tools, skills } = settings;
         WorkerPool {
             program,
-            setup: Setup { limits, tools, niceness: if skills { SKILL_NICENESS } else { NICENESS } },
+            setup: Setup { limits, tools, for_questions: skills },
+            processes: workers.max(1),
             permits: Semaphore::new(workers.max(1)),
             idle: Mutex::new(Vec::new()),
-            nursery: OnceCell::new(),
+            // Now, because a thread inherits the priority of the one that starts it; should it fail, later.
+            nursery: OnceCell::new_with(Nursery::open().ok()),
         }
     }
 
@@ -128,6 +127,11 @@ impl WorkerPool {
 
     fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Worker>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What its processes may take in memory at most, all together.
+    pub fn memory_cap(&self, part: &str) -> MemoryCap {
+        MemoryCap { part: part.into(), mib: self.processes as u64 * u64::from(self.setup.limits.memory_mib) }
     }
 
     /// Ends workers that have been at rest for long. Whoever owns the pool calls it now and then.

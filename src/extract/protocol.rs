@@ -16,8 +16,8 @@ pub(crate) struct Setup {
     pub(crate) limits: ExtractLimits,
     /// Libraries that readers can use.
     pub(crate) tools: Tools,
-    /// How far behind the daemon it stands in every queue of the machine, 0 to 19.
-    pub(crate) niceness: i32,
+    /// Whether questions wait for it, or nobody.
+    pub(crate) for_questions: bool,
 }
 
 /// One file to read. Its descriptor comes along with the first byte of the frame.

@@ -12,12 +12,15 @@ use rustix::process::{Resource, Rlimit, setrlimit};
 
 use crate::extract::protocol::{self, Job, MOST_REQUEST_BYTES, PREFIX, Reply, Setup, SkillJob, Task};
 use crate::extract::{Tools, descriptor, extract_bytes, failure, pdf};
+use crate::machine::{self, Disk};
 use crate::model::{Document, ExtractFailure, ExtractLimits, Reason};
 
 /// Files are read whole into memory, up to this many bytes.
 const MOST_FILE_BYTES: u64 = 256 << 20;
 /// Nested data takes stack; native readers recurse too.
 const STACK_BYTES: usize = 64 << 20;
+/// A question waits for a skill, so it stands less far behind than reading files does.
+const QUESTION_NICENESS: i32 = 5;
 /// The socket, the standard streams, one file, and some that libraries open for a moment.
 const MOST_DESCRIPTORS: u64 = 32;
 /// Jobs may take this many times the time limit of one, all together: a backstop should nobody watch the clock.
@@ -83,8 +86,12 @@ fn restrict(setup: &Setup) -> io::Result<()> {
     limit(Resource::Nofile, MOST_DESCRIPTORS)?;
     limit(Resource::Fsize, 0)?;
     limit(Resource::Cpu, u64::from(limits.seconds) * CPU_TIMES)?;
-    // Failing to be nice is no reason not to work.
-    rustix::process::nice(setup.niceness).ok();
+    if setup.for_questions {
+        // Failing to be nice is no reason not to work.
+        rustix::process::nice(QUESTION_NICENESS).ok();
+    } else {
+        machine::step_back(Disk::Idle);
+    }
     Ok(())
 }
 
@@ -188,7 +195,7 @@ mod tests {
     #[test]
     fn jobs_are_answered_in_order_until_the_socket_closes() {
         let (here, there) = UnixStream::pair().unwrap();
-        let setup = Setup { limits: ExtractLimits::default(), tools: Tools::default(), niceness: 0 };
+        let setup = Setup { limits: ExtractLimits::default(), tools: Tools::default(), for_questions: false };
         let worker = std::thread::spawn(move || serve(&there, &setup, &[]));
         for text in ["one", "two"] {
             let mut file = tempfile::tempfile().unwrap();
@@ -221,7 +228,7 @@ mod tests {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(b"content").unwrap();
         let task = Task::Skill(SkillJob { skill: name.to_string(), ..SkillJob::default() });
-        let setup = Setup { limits: ExtractLimits::default(), tools: Tools::default(), niceness: 0 };
+        let setup = Setup { limits: ExtractLimits::default(), tools: Tools::default(), for_questions: false };
         work(&file, &Job { name: "a.txt".to_string(), task }, &setup, SKILLS)
     }
 

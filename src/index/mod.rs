@@ -6,6 +6,8 @@
 mod embedding;
 mod evidence;
 mod feeding;
+mod gate;
+mod guard;
 mod jobs;
 mod pictures;
 mod pipeline;
@@ -13,8 +15,10 @@ mod progress;
 mod reading;
 mod scan;
 mod storing;
+mod syncing;
 mod tables;
 mod urgent;
+mod verifying;
 mod watching;
 
 use std::collections::BTreeMap;
@@ -23,6 +27,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use tokio::runtime::{Handle, Runtime};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -34,6 +39,7 @@ use crate::embed::Embedder;
 use crate::embed::models::ModelStore;
 use crate::error::{Error, ErrorCode, Result};
 use crate::extract::WorkerPool;
+use crate::index::gate::Gate;
 use crate::index::pictures::Pictures;
 use crate::index::pipeline::Run;
 use crate::index::progress::Progress;
@@ -41,11 +47,13 @@ use crate::index::scan::Unseen;
 use crate::index::tables::Tables;
 use crate::index::urgent::Urgent;
 use crate::index::watching::Watching;
-use crate::model::{Coverage, IndexRequest, JobSnapshot, Phase, Root, RootId};
+use crate::machine::{self, Disk};
+use crate::model::{Coverage, IndexRequest, JobSnapshot, Phase, Root, WatchReport};
 use crate::store::StoreStats;
 use crate::warehouse::{Rules, WalkProblem};
 
 pub use crate::index::pictures::ocr_tools;
+pub(crate) use crate::index::pipeline::memory_caps;
 pub use crate::index::tables::Served;
 
 /// Vectors kept for texts that are not in the store now: 400,000 of 384 dimensions are some 600 MiB on disk.
@@ -82,6 +90,34 @@ pub struct Parts {
 #[derive(Clone)]
 pub struct Index {
     inner: Arc<Inner>,
+    _background: Arc<Background>,
+}
+
+/// The threads of everything that goes on unasked. They step back behind all others of the machine, and a thread cannot
+/// step forward again: so questions, which are served by other threads, never run on these.
+struct Background(Option<Runtime>);
+
+impl Background {
+    fn start() -> Result<Background> {
+        let threads = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .thread_name("index")
+            .on_thread_start(|| machine::step_back(Disk::Last))
+            .enable_all()
+            .build();
+        threads.map(|it| Background(Some(it))).map_err(Error::internal)
+    }
+
+    fn handle(&self) -> Handle {
+        self.0.as_ref().map_or_else(Handle::current, |it| it.handle().clone())
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        // Waiting for the threads here would block one of another runtime.
+        self.0.take().into_iter().for_each(Runtime::shutdown_background);
+    }
 }
 
 pub(crate) struct Inner {
@@ -100,6 +136,10 @@ pub(crate) struct Inner {
     embedder: Arc<dyn Embedder>,
     tables: Tables,
     watching: Arc<Watching>,
+    /// Where everything runs that nobody waits for.
+    background: Handle,
+    /// Whether files may be read.
+    gate: Arc<Gate>,
     /// Whoever holds it runs the pipeline over all that is pending. Fair: jobs run in the order in which they were asked
     /// for.
     engine: tokio::sync::Mutex<()>,
@@ -143,12 +183,12 @@ impl Index {
             open_old(old_config, text).await
         })
         .await?;
-        let (watching, changes) = Watching::start(config.walk.watch, &rules)?;
+        let (watching, changes) = Watching::start(config.walk.watch, &rules);
+        let background = Background::start()?;
         let inner = Arc::new(Inner {
             rules,
             chunker: Arc::new(Chunker::new(embedder.token_counter(), ChunkSettings::default())),
             config,
-            catalog,
             jobs,
             vectors,
             pool,
@@ -159,6 +199,9 @@ impl Index {
             embedder,
             tables,
             watching: Arc::new(watching),
+            background: background.handle(),
+            gate: Arc::new(Gate::open(&catalog)?),
+            catalog,
             engine: tokio::sync::Mutex::new(()),
             urgent: Arc::new(Urgent::new()),
             overtaking: tokio::sync::RwLock::new(()),
@@ -173,15 +216,16 @@ impl Index {
             shutdown,
         });
         inner.reconcile_store().await?;
-        tokio::spawn(watching::follow(inner.clone(), changes));
-        tokio::spawn(pictures::follow(inner.clone()));
-        tokio::spawn(inner.clone().drain_when_told());
-        tokio::spawn(inner.clone().bury_when_told());
+        inner.background.spawn(watching::follow(inner.clone(), changes));
+        inner.background.spawn(pictures::follow(inner.clone()));
+        inner.background.spawn(inner.clone().drain_when_told());
+        inner.background.spawn(inner.clone().bury_when_told());
         for _ in 0..urgent::LANES {
-            tokio::spawn(urgent::follow(inner.clone()));
+            inner.background.spawn(urgent::follow(inner.clone()));
         }
-        tokio::spawn(inner.clone().keep_fresh());
-        Ok(Index { inner })
+        inner.background.spawn(verifying::follow(inner.clone()));
+        inner.background.spawn(inner.clone().keep_fresh());
+        Ok(Index { inner, _background: Arc::new(background) })
     }
 
     /// Begins a job and returns at once. Folders that lie in no root become roots.
@@ -311,9 +355,15 @@ impl Index {
         }
     }
 
+    /// Returns how well changes of these roots are seen.
+    pub fn watch_report(&self, roots: &[Root]) -> WatchReport {
+        self.inner.watching.report(roots)
+    }
+
     /// Returns what is not as it should be, with cause and cure.
     pub fn degraded(&self) -> Vec<String> {
         let mut sentences: Vec<String> = self.inner.degraded().values().cloned().collect();
+        sentences.extend(self.inner.watching.problems());
         sentences.extend(self.inner.unseen().sentences());
         if self.inner.tables.is_switching() {
             sentences.push("another model's index answers until every file is in the new one; see `vic jobs`".into());
@@ -331,9 +381,20 @@ impl Inner {
         within: Option<PathBuf>,
         cancel: &CancellationToken,
     ) -> Result<(ScanOutcome, Vec<WalkProblem>)> {
+        self.scan_and_believe(root, within, false, cancel).await
+    }
+
+    /// As [`Inner::scan`]; with `accept_losses`, whatever is gone is believed to be.
+    pub(crate) async fn scan_and_believe(
+        &self,
+        root: &Root,
+        within: Option<PathBuf>,
+        accept_losses: bool,
+        cancel: &CancellationToken,
+    ) -> Result<(ScanOutcome, Vec<WalkProblem>)> {
         let _scanning = self.scanning.lock().await;
         let place = within.clone().unwrap_or_default();
-        let (outcome, problems) = scan::scan(&self.catalog, &self.rules, root, within, cancel).await?;
+        let (outcome, problems) = scan::scan(&self.catalog, &self.rules, root, within, accept_losses, cancel).await?;
         self.unseen().replace(root.id, &place, &problems);
         Ok((outcome, problems))
     }
@@ -483,25 +544,6 @@ impl Inner {
         Ok(root)
     }
 
-    /// Watches a root, or what is not watched of it yet, and notes what stands in the way.
-    async fn watch(&self, root: &Root) {
-        let (watching, watched) = (self.watching.clone(), root.clone());
-        let problem = blocking(move || Ok(watching.ensure(&watched))).await.unwrap_or_else(|error| Some(error.message));
-        self.note(&format!("watch {}", root.path.display()), problem);
-    }
-
-    /// Stops watching a root: its watches died with it, or nobody asks any more.
-    async fn unwatch(&self, id: RootId) {
-        let watching = self.watching.clone();
-        let stopped = blocking(move || {
-            watching.remove(id);
-            Ok(())
-        });
-        if let Err(error) = stopped.await {
-            warn!(%error, "cannot stop watching a root");
-        }
-    }
-
     /// Sets right what a crash left between store and catalog.
     async fn reconcile_store(&self) -> Result<()> {
         let table = self.tables.writing();
@@ -522,36 +564,6 @@ impl Inner {
             warn!(files = lost, "the store lacks files that the catalog has as indexed; they are read again");
         }
         table.clear(&orphans).await
-    }
-
-    /// Watches every root and reconciles it at start and from then on at intervals.
-    async fn keep_fresh(self: Arc<Inner>) {
-        match self.roots().await {
-            Ok(roots) => {
-                for root in &roots {
-                    self.watch(root).await;
-                }
-            }
-            Err(error) => warn!(%error, "cannot read the roots"),
-        }
-        let mut ticks = tokio::time::interval(Duration::from_secs(self.config.walk.rescan_seconds.max(1)));
-        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        loop {
-            tokio::select! {
-                () = self.shutdown.cancelled() => return,
-                _ = ticks.tick() => (),
-            }
-            match self.roots().await {
-                Ok(roots) if !roots.is_empty() => {
-                    if let Err(error) =
-                        jobs::start(&self, IndexRequest { ocr: self.config.ocr, ..IndexRequest::default() }).await
-                    {
-                        warn!(%error, "cannot reconcile the roots");
-                    }
-                }
-                Ok(_) | Err(_) => (),
-            }
-        }
     }
 
     fn running(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, (Arc<Progress>, CancellationToken)>> {

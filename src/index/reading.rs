@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::sync::{Arc, PoisonError};
+use std::time::Instant;
 
 use futures::StreamExt;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
@@ -14,6 +15,7 @@ use crate::extract;
 use crate::index::pictures::{self, Known};
 use crate::index::pipeline::{Pipeline, Run};
 use crate::index::{blocking, evidence};
+use crate::machine;
 use crate::model::{Chunk, ContentHash, Document, ExtractFailure, FileId, FileKind, FileRecord, OcrMode, Reason};
 use crate::warehouse::{self, OpenProblem};
 
@@ -91,7 +93,17 @@ pub(crate) async fn read(
 
 /// Returns none for a file that is gone from its place.
 async fn read_one(pipeline: &Pipeline, run: &Run, budget: &TextBudget, record: FileRecord) -> Result<Option<ReadFile>> {
-    let Some(outcome) = read_content(pipeline, run, &record).await? else {
+    tokio::select! {
+        () = pipeline.gate.passed() => (),
+        () = run.cancel.cancelled() => {
+            run.progress.take_back(1);
+            return Ok(None);
+        }
+    }
+    let begun = Instant::now();
+    let outcome = read_content(pipeline, run, &record).await?;
+    tokio::time::sleep(machine::budget().spend(begun.elapsed())).await;
+    let Some(outcome) = outcome else {
         run.gone.lock().unwrap_or_else(PoisonError::into_inner).insert(record.root_id);
         let catalog = pipeline.catalog.clone();
         blocking(move || catalog.requeue(&RequeueScope::Ids(vec![record.id]))).await?;

@@ -123,8 +123,10 @@ async fn wanted(files: Vec<Ready>, pipeline: &Pipeline) -> Result<Vec<Ready>> {
     .await
 }
 
+/// Whatever makes a file pending anew takes its tries back: also a change that left size and time as they were.
 fn is_as_read(read: &FileRecord, present: &FileRecord) -> bool {
     present.state == FileState::Pending
+        && present.tries > 0
         && present.found.size == read.found.size
         && present.found.modified_ns == read.found.modified_ns
 }

@@ -4,6 +4,7 @@
 //! program. The answer types ([`QueryPlan`], [`SearchHit`], [`AskResponse`], [`ResponseStats`]) are a published contract:
 //! their field names and types do not change.
 
+mod background;
 mod chunk;
 mod document;
 mod file;
@@ -12,6 +13,7 @@ mod kind;
 mod listing;
 mod query;
 
+pub use background::{MemoryCap, Pause, PauseReason, PauseRequest, PauseState, SyncReport, SyncRequest, WatchReport};
 pub use chunk::{Chunk, ChunkId, Embedded, FileChunks, LegHit, StoredChunk, Tier, TokenCounter};
 pub use document::{Anchor, Block, BlockKind, Document, ExtractFailure, ExtractLimits, Region};
 pub use file::{ContentHash, FileFilter, FileId, FileKind, FileRecord, FileState, FoundFile, Reason, Root, RootId};

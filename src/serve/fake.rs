@@ -10,7 +10,8 @@ use crate::error::{Error, ErrorCode, Result};
 use crate::model::{
     Anchor, AskEvent, AskRequest, AskResponse, AuditRecord, Block, BlockKind, Coverage, Document, FileFilter, FileKind,
     FileRecord, FileState, FoundFile, GrepMatch, GrepRequest, GrepResponse, IndexRequest, JobSnapshot, JobState,
-    OcrMode, Phase, PrivacyMode, QueryPlan, ResponseStats, Root, SearchHit, SimilarRequest, Status,
+    MemoryCap, OcrMode, Pause, PauseReason, PauseRequest, PauseState, Phase, PrivacyMode, QueryPlan, ResponseStats,
+    Root, SearchHit, SimilarRequest, Status, SyncReport, SyncRequest, WatchReport,
 };
 use crate::serve::Service;
 
@@ -129,6 +130,22 @@ impl Service for FakeService {
         Ok(self.job.borrow().clone())
     }
 
+    async fn sync(&self, request: SyncRequest) -> Result<SyncReport> {
+        match request.path.as_deref() {
+            Some("/slow") => Err(Error::new(ErrorCode::DeadlineExceeded, "not everything is searchable after 1 s")),
+            _ => Ok(SyncReport { files: 3, waited_ms: u64::from(request.timeout_seconds.unwrap_or(60)) }),
+        }
+    }
+
+    async fn pause(&self, request: PauseRequest) -> Result<PauseState> {
+        let until_ms = request.seconds.map(|it| 1_000 * it.cast_signed());
+        Ok(PauseState { paused: Some(Pause { reason: PauseReason::Asked, until_ms }) })
+    }
+
+    async fn resume(&self) -> Result<PauseState> {
+        Ok(PauseState { paused: Some(Pause { reason: PauseReason::Battery, until_ms: None }) })
+    }
+
     async fn status(&self) -> Result<Status> {
         Ok(status())
     }
@@ -226,6 +243,7 @@ pub(crate) fn job(state: JobState, files_done: u64) -> JobSnapshot {
             metadata_only: false,
             max_files: Some(9),
             ocr: OcrMode::Never,
+            accept_losses: true,
         },
         created_ms: 1_700_000_000_000,
         started_ms: Some(1_700_000_001_000),
@@ -274,6 +292,18 @@ pub(crate) fn status() -> Status {
         running_jobs: vec![job(JobState::Running, 4)],
         degraded: vec!["watching is off: raise fs.inotify.max_user_watches".into()],
         auth_enabled: false,
+        paused: Some(Pause { reason: PauseReason::Asked, until_ms: None }),
+        watch: WatchReport {
+            watching: true,
+            folders: 7,
+            missing: 2,
+            polled: vec!["/w".into()],
+            overflows: 1,
+            rescans: 1,
+            restarts: 1,
+            heartbeat_seconds: Some(2.5),
+        },
+        memory_caps: vec![MemoryCap { part: "one worker".into(), mib: 1_024 }],
     }
 }
 

@@ -139,6 +139,22 @@ impl wire::vic_server::Vic for Adapter {
         reply(self.service.cancel_job(&request.into_inner().job_id).await)
     }
 
+    async fn sync(&self, request: Request<wire::SyncRequest>) -> Reply<wire::SyncReport> {
+        let request = request.into_inner().into();
+        check::sync(&request).map_err(status::from_error)?;
+        reply(self.service.sync(request).await)
+    }
+
+    async fn pause(&self, request: Request<wire::PauseRequest>) -> Reply<wire::PauseState> {
+        let request = request.into_inner().into();
+        check::pause(&request).map_err(status::from_error)?;
+        reply(self.service.pause(request).await)
+    }
+
+    async fn resume(&self, _: Request<wire::ResumeRequest>) -> Reply<wire::PauseState> {
+        reply(self.service.resume().await)
+    }
+
     async fn get_status(&self, _: Request<wire::GetStatusRequest>) -> Reply<wire::Status> {
         reply(self.service.status().await)
     }

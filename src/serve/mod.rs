@@ -21,7 +21,7 @@ use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::model::{
     AskEvent, AskRequest, AskResponse, AuditRecord, Document, FileFilter, FileRecord, GrepRequest, GrepResponse,
-    IndexRequest, JobSnapshot, Root, SimilarRequest, Status,
+    IndexRequest, JobSnapshot, PauseRequest, PauseState, Root, SimilarRequest, Status, SyncReport, SyncRequest,
 };
 
 mod check;
@@ -106,6 +106,15 @@ pub trait Service: Send + Sync + 'static {
 
     /// Asks a job to stop. A job that has ended is returned as it is.
     async fn cancel_job(&self, job_id: &str) -> Result<JobSnapshot>;
+
+    /// Waits until everything that changed before is searchable.
+    async fn sync(&self, request: SyncRequest) -> Result<SyncReport>;
+
+    /// Stops reading files for a while; returns the pause.
+    async fn pause(&self, request: PauseRequest) -> Result<PauseState>;
+
+    /// Ends a pause that was asked for; returns the one that holds nevertheless.
+    async fn resume(&self) -> Result<PauseState>;
 
     /// Returns the state of daemon and index.
     async fn status(&self) -> Result<Status>;

@@ -12,9 +12,9 @@ use lancedb::query::{ExecutableQuery, QueryBase, Select};
 use lancedb::{Connection, ObjectStoreRegistry, Session, Table};
 
 use crate::error::{Error, ErrorCode, Result};
-use crate::model::{ChunkId, FileChunks, FileId, LegHit, StoredChunk};
+use crate::model::{ChunkId, FileChunks, FileId, LegHit, MemoryCap, StoredChunk};
 use crate::store::failure::StoreContext;
-use crate::store::hot::{HOT_ROWS, Hot};
+use crate::store::hot::{HOT_ROWS, HOT_TEXT_BYTES, Hot};
 use crate::store::{FileSet, KeywordQuery, Store, StoreStats, legs, schema, sync, upkeep};
 
 /// Bytes of opened indexes kept in memory. The library's default is 6 GiB; the keyword index of 100,000 chunks fits here.
@@ -25,6 +25,18 @@ const METADATA_CACHE_BYTES: usize = 32 << 20;
 
 /// Hex digits of a model's fingerprint in the name of its table.
 const FINGERPRINT_DIGITS: usize = 12;
+
+/// What the store may hold in memory at most, with vectors of this length.
+pub fn memory_caps(dimension: usize) -> Vec<MemoryCap> {
+    let cap = |part: &str, bytes: usize| MemoryCap { part: part.into(), mib: bytes.div_ceil(1 << 20) as u64 };
+    vec![
+        cap("opened indexes of the store", INDEX_CACHE_BYTES),
+        cap("page tables of the store", METADATA_CACHE_BYTES),
+        cap("vectors that are searched in memory", HOT_ROWS * dimension),
+        cap("passages that are shown from memory", HOT_TEXT_BYTES),
+        MemoryCap { part: "building the keyword index".into(), mib: upkeep::KEYWORD_MEMORY_MIB },
+    ]
+}
 
 /// One table of chunks, of one model.
 ///

@@ -13,7 +13,7 @@ mod sync;
 mod tests;
 mod upkeep;
 
-pub use lance::LanceStore;
+pub use lance::{LanceStore, memory_caps};
 
 use crate::error::Result;
 use crate::model::{ChunkId, FileChunks, FileId, LegHit, StoredChunk};

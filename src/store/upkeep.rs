@@ -16,7 +16,7 @@ use crate::store::lance::LanceStore;
 use crate::store::sync;
 
 /// Memory of building the keyword index, in MiB. The library's default is 2 GiB for each core.
-const KEYWORD_MEMORY_MIB: u64 = 256;
+pub(super) const KEYWORD_MEMORY_MIB: u64 = 256;
 
 /// Parts of an index that are searched one after the other; when there are more, the newest are merged.
 const MAX_SEGMENTS: u32 = 6;

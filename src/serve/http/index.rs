@@ -1,4 +1,4 @@
-//! Index jobs: start one, look at it, follow it.
+//! Index jobs: start one, look at it, follow it; wait for what changed; pause and go on.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::model::{IndexRequest, IndexStart, JobReport};
+use crate::model::{IndexRequest, IndexStart, JobReport, PauseRequest, SyncRequest};
 use crate::serve::http::{Bridge, Reply, Shared, body, json, sse};
 use crate::serve::{check, follow};
 
@@ -29,6 +29,25 @@ pub(crate) async fn start(State(bridge): Shared, request: Request) -> Reply {
     let request: IndexStart = body::parse(&bridge, request).await?;
     let job = bridge.service.start_index(bridge.job(request)?).await?;
     json(StatusCode::ACCEPTED, &Accepted { status: "accepted", job_id: &job.job_id })
+}
+
+/// `POST /v1/sync`: answers once everything that changed before is searchable.
+pub(crate) async fn sync(State(bridge): Shared, request: Request) -> Reply {
+    let request: SyncRequest = body::parse_or_default(&bridge, request).await?;
+    check::sync(&request)?;
+    json(StatusCode::OK, &bridge.service.sync(request).await?)
+}
+
+/// `POST /v1/pause`: no file is read for a while.
+pub(crate) async fn pause(State(bridge): Shared, request: Request) -> Reply {
+    let request: PauseRequest = body::parse_or_default(&bridge, request).await?;
+    check::pause(&request)?;
+    json(StatusCode::OK, &bridge.service.pause(request).await?)
+}
+
+/// `POST /v1/resume`: indexing goes on.
+pub(crate) async fn resume(State(bridge): Shared, _: Request) -> Reply {
+    json(StatusCode::OK, &bridge.service.resume().await?)
 }
 
 /// `GET /v1/index/status?job_id=`: the job at this moment.
@@ -70,6 +89,7 @@ impl Bridge {
             metadata_only: request.metadata_only,
             max_files: request.max_files,
             ocr: request.ocr,
+            accept_losses: false,
         })
     }
 }

@@ -9,8 +9,8 @@ use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
 use crate::model::{
-    AskRequest, AskResponse, FilePage, FilesRequest, GrepRequest, GrepResponse, IndexStart, JobReport, ReadRequest,
-    Reading, SimilarRequest, Status,
+    AskRequest, AskResponse, FilePage, FilesRequest, GrepRequest, GrepResponse, IndexStart, JobReport, PauseRequest,
+    PauseState, ReadRequest, Reading, SimilarRequest, Status, SyncReport, SyncRequest,
 };
 use crate::serve::http::health::Health;
 use crate::serve::http::{Reply, json as reply};
@@ -77,6 +77,20 @@ const OPERATIONS: &[Operation] = &[
     Operation {
         response: (200, Some(of::<Status>)),
         ..operation("get", "/v1/status", "Tells the state of daemon and index")
+    },
+    Operation {
+        request: Some(of::<SyncRequest>),
+        response: (200, Some(of::<SyncReport>)),
+        ..operation("post", "/v1/sync", "Waits until everything that changed before is searchable")
+    },
+    Operation {
+        request: Some(of::<PauseRequest>),
+        response: (200, Some(of::<PauseState>)),
+        ..operation("post", "/v1/pause", "Stops reading files for a while")
+    },
+    Operation {
+        response: (200, Some(of::<PauseState>)),
+        ..operation("post", "/v1/resume", "Ends a pause that was asked for")
     },
     Operation {
         request: Some(of::<IndexStart>),

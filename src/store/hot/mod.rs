@@ -22,7 +22,7 @@ pub(super) use vectors::Vectors;
 pub(super) const HOT_ROWS: usize = 100_000;
 
 /// Bytes of passages that are kept. Above, the table is read.
-const HOT_TEXT_BYTES: usize = 32 << 20;
+pub(super) const HOT_TEXT_BYTES: usize = 32 << 20;
 
 /// The part of a table that is in memory. Either part is there in full or not at all.
 #[derive(Debug, Default)]
