@@ -38,7 +38,7 @@ impl Asker {
         let mut merged = fused.len();
         let mut hits = self.present(served, question, fused, &mut warnings).await?;
         let wanted = question.plan.requires_l2 || !answer::any_speaks(question, &hits);
-        if wanted || (!question.filter.is_empty() && hits.len() < question.limit) {
+        if wanted || (!question.filter.asks_nothing() && hits.len() < question.limit) {
             let named = self.without_text(question, question.limit.saturating_sub(hits.len()).max(NAMED_FILES)).await?;
             merged += named.len();
             // A file whose name says it all comes before passages that say nothing.
@@ -150,7 +150,7 @@ impl Asker {
     async fn without_text(&self, question: &Question, room: usize) -> Result<Vec<Found>> {
         const STATES: &[FileState] = &[FileState::Skipped, FileState::Failed, FileState::Pending];
         let mut hits = self.named(question, STATES, room).await?;
-        if question.filter.is_empty() || !question.terms.shown().is_empty() {
+        if question.filter.asks_nothing() || !question.terms.shown().is_empty() {
             return Ok(hits);
         }
         for state in STATES {

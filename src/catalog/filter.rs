@@ -13,7 +13,7 @@ use crate::catalog::owners::Owners;
 use crate::catalog::root::roots;
 use crate::catalog::row::{below, bytes, fold, signed, state_name};
 use crate::error::{Error, Result};
-use crate::model::{FileFilter, FileState, Root, RootId};
+use crate::model::{FileFilter, FileState, Root, RootId, Scope};
 
 /// A condition on `files`, the values of its `?` in order, and the glob that the relative path must match as well.
 pub(super) struct Condition {
@@ -57,6 +57,10 @@ impl Condition {
         let mut condition = Condition { sql: "deleted_ns IS NULL".into(), values: Vec::new(), glob };
         if let Some(path) = &filter.under {
             let (sql, values) = place(db, path)?;
+            condition.and(&sql, values);
+        }
+        if !filter.within.is_all() {
+            let (sql, values) = within(db, &filter.within)?;
             condition.and(&sql, values);
         }
         if !filter.extensions.is_empty() {
@@ -139,6 +143,18 @@ pub(super) fn place(db: &Transaction<'_>, path: &Path) -> rusqlite::Result<(Stri
 pub(super) fn in_states(states: &[FileState]) -> String {
     let names: Vec<String> = states.iter().map(|it| format!("'{}'", state_name(*it))).collect();
     format!("root_id IN (SELECT id FROM roots) AND state IN ({})", names.join(", "))
+}
+
+/// Returns the condition of lying in a scope.
+pub(super) fn within(db: &Transaction<'_>, scope: &Scope) -> rusqlite::Result<(String, Vec<Value>)> {
+    let Scope::Folders(folders) = scope else { return Ok(("1".into(), Vec::new())) };
+    let (mut parts, mut values) = (vec!["0".to_string()], Vec::new());
+    for folder in folders.iter() {
+        let (part, more) = place(db, folder)?;
+        parts.push(part);
+        values.extend(more);
+    }
+    Ok((format!("({})", parts.join(" OR ")), values))
 }
 
 /// A glob without `/` is about the name, at any depth; `*` does not cross a `/`, `**` does. Case does not matter: `the

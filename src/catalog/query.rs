@@ -3,15 +3,15 @@
 use std::path::Path;
 
 use rusqlite::types::Value;
-use rusqlite::{OptionalExtension, Transaction, params, params_from_iter};
+use rusqlite::{OptionalExtension, Rows, Transaction, params, params_from_iter};
 
 use crate::catalog::Catalog;
 use crate::catalog::database::Failed;
-use crate::catalog::filter::{Condition, in_states, place};
+use crate::catalog::filter::{Condition, in_states, place, within};
 use crate::catalog::root::roots;
 use crate::catalog::row::{RECORD, below, bytes, fold, path_of, record, signed};
 use crate::error::Result;
-use crate::model::{Coverage, FileFilter, FileId, FileRecord, FileState, RootId};
+use crate::model::{Coverage, FileFilter, FileId, FileRecord, FileState, RootId, Scope};
 
 /// In the detail of a file whose pictures of text were read: they are text of the document now.
 pub const READ_BY_OCR: &str = "read by OCR";
@@ -174,24 +174,32 @@ impl Catalog {
     pub fn coverage(&self, root: Option<RootId>) -> Result<Coverage> {
         let sql = "SELECT state, reason, count(*) FROM files WHERE deleted_ns IS NULL AND (?1 IS NULL OR root_id = ?1) \
                    GROUP BY root_id, state, reason";
+        self.database.read(|db| Ok(summed(db.prepare_cached(sql)?.query([root])?)?))
+    }
+
+    /// Counts the files of a scope by state and reason.
+    pub fn coverage_within(&self, scope: &Scope) -> Result<Coverage> {
+        if scope.is_all() {
+            return self.coverage(None);
+        }
         self.database.read(|db| {
-            let mut coverage = Coverage::default();
-            let mut statement = db.prepare_cached(sql)?;
-            let mut rows = statement.query([root])?;
-            while let Some(row) = rows.next()? {
-                let count = row.get::<_, i64>(2)?.cast_unsigned();
-                coverage.found += count;
-                match row.get_ref(0)?.as_str().map_err(rusqlite::Error::from)? {
-                    "indexed" => coverage.indexed += count,
-                    "skipped" => coverage.skipped += count,
-                    "failed" => coverage.failed += count,
-                    _ => coverage.pending += count,
-                }
-                if let Some(reason) = row.get::<_, Option<String>>(1)? {
-                    *coverage.reasons.entry(reason).or_default() += count;
-                }
-            }
-            Ok(coverage)
+            let (place, values) = within(db, scope)?;
+            let sql = format!(
+                "SELECT state, reason, count(*) FROM files WHERE deleted_ns IS NULL AND {place} GROUP BY state, reason"
+            );
+            Ok(summed(db.prepare_cached(&sql)?.query(params_from_iter(&values))?)?)
+        })
+    }
+
+    /// Counts the chunks of the indexed files of a scope.
+    pub fn chunks_within(&self, scope: &Scope) -> Result<u64> {
+        self.database.read(|db| {
+            let (place, values) = within(db, scope)?;
+            let sql = format!(
+                "SELECT coalesce(sum(chunks), 0) FROM files WHERE deleted_ns IS NULL AND state = 'indexed' AND {place}"
+            );
+            let chunks: i64 = db.prepare_cached(&sql)?.query_row(params_from_iter(&values), |row| row.get(0))?;
+            Ok(chunks.cast_unsigned())
         })
     }
 
@@ -234,4 +242,23 @@ impl Catalog {
         }
         Ok(records)
     }
+}
+
+/// Sums rows of state, reason and number.
+fn summed(mut rows: Rows<'_>) -> rusqlite::Result<Coverage> {
+    let mut coverage = Coverage::default();
+    while let Some(row) = rows.next()? {
+        let count = row.get::<_, i64>(2)?.cast_unsigned();
+        coverage.found += count;
+        match row.get_ref(0)?.as_str().map_err(rusqlite::Error::from)? {
+            "indexed" => coverage.indexed += count,
+            "skipped" => coverage.skipped += count,
+            "failed" => coverage.failed += count,
+            _ => coverage.pending += count,
+        }
+        if let Some(reason) = row.get::<_, Option<String>>(1)? {
+            *coverage.reasons.entry(reason).or_default() += count;
+        }
+    }
+    Ok(coverage)
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 
 use super::*;
 use crate::config::WalkConfig;
-use crate::model::{ContentHash, FileFilter, FileId, FileKind, FileRecord, FileState, FoundFile, Reason, Root};
+use crate::model::{ContentHash, FileFilter, FileId, FileKind, FileRecord, FileState, FoundFile, Reason, Root, Scope};
 use crate::warehouse::{Rules, walk};
 
 /// As the index believes what it sees, with everything mounted.
@@ -478,6 +478,22 @@ fn files_are_found_by_the_words_of_their_names_those_with_most_first() {
     check(&FileFilter { path_glob: Some("*.md".into()), ..any.clone() }, &[], &["lease"], 9, &["old/lease.md"]);
     check(&any, &[], &[], 9, &[]);
     check(&any, &[], &["%"], 9, &[]);
+}
+
+#[test]
+fn what_lies_outside_a_scope_is_neither_found_nor_counted() {
+    let scene = Scene::indexed(&["notes/budget.md", "notes/deep/plan.md", "img.png"]);
+    let check = |filter: FileFilter, expected: &[&str]| assert_eq!(scene.names(&filter), expected, "{filter:?}");
+    let scope = |folders: &[&str]| Scope::Folders(folders.iter().map(|it| scene.path(it)).collect());
+    let within = |folders: &[&str]| FileFilter { within: scope(folders), ..FileFilter::default() };
+    check(within(&["notes"]), &["notes/budget.md", "notes/deep/plan.md"]);
+    check(within(&["notes/deep", "img.png", "elsewhere"]), &["img.png", "notes/deep/plan.md"]);
+    check(FileFilter { under: Some("/".into()), ..within(&["note"]) }, &[]);
+    check(within(&[]), &[]);
+    for (folders, found) in [(&["notes"][..], 2), (&["notes", "img.png"], 3), (&["note"], 0)] {
+        assert_eq!(scene.catalog.coverage_within(&scope(folders)).unwrap().found, found, "{folders:?}");
+    }
+    assert_eq!(scene.catalog.coverage_within(&Scope::All).unwrap(), scene.catalog.coverage(None).unwrap());
 }
 
 #[test]

@@ -23,6 +23,7 @@ mod filter;
 mod grep;
 mod index;
 mod jobs;
+mod keys;
 mod mcp;
 mod models;
 mod output;
@@ -80,6 +81,8 @@ enum Command {
     Daemon(daemon::Args),
     /// Shows where HTTP is served, and starts the daemon if none runs
     Bridge(bridge::Args),
+    /// Makes, lists and revokes keys for others, each for some folders
+    Keys(keys::Args),
     /// Serves the Model Context Protocol over standard input and output
     Mcp(mcp::Args),
     /// Lists what was sent to other machines, or refused
@@ -150,6 +153,7 @@ fn run(command: Command, printer: &mut Printer) -> Result<()> {
             Command::Demo(args) => demo::run(args, &config, printer).await,
             Command::Bench(args) => bench::run(args, &config, printer).await,
             Command::Bridge(args) => bridge::run(args, &config, printer).await,
+            Command::Keys(args) => keys::run(args, &config, printer),
             Command::Mcp(args) => mcp::run(args, &config).await,
             Command::Audit(args) => audit::run(args, &config, printer).await,
             Command::SyntheticPlans(args) => synthetic_plans::run(args, &config, printer),

@@ -4,6 +4,7 @@
 //! The keys of `config.toml` are the names of the variables in lower case without `VIC_`: `VIC_PRIVACY_MODE` is
 //! `privacy_mode`. [`NAMES`] lists them all; an unknown key is refused by name.
 
+mod bridge;
 mod names;
 mod show;
 
@@ -13,17 +14,12 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+pub use bridge::{AuthMode, BridgeConfig, TlsFiles};
 pub use names::NAMES;
 pub use show::{Origin, Setting, settings, template};
 
 use crate::error::{Error, IoContext, Result};
 use crate::model::{ExtractLimits, OcrMode, PrivacyMode};
-
-/// Largest limit of requests a minute: the moments of that many are kept for each address.
-const MAX_RATE_LIMIT: u32 = 60_000;
-
-/// Largest body that can be allowed: it is held in memory.
-const MAX_BODY_BYTES: usize = 1 << 30;
 
 /// Every setting, resolved. Cheap to clone, never changes while the daemon runs.
 #[derive(Clone, Debug, PartialEq)]
@@ -64,17 +60,6 @@ pub struct Config {
     pub synthetic_jsonl: Option<PathBuf>,
     /// `VIC_OCR`: whether the watcher and the regular scans have pictures of text read.
     pub ocr: OcrMode,
-}
-
-/// Settings of the TCP port: who may use it, and how much.
-#[derive(Clone, Debug, PartialEq)]
-pub struct BridgeConfig {
-    /// `VIC_BRIDGE_API_KEY`: what programs on the TCP port must show; none lets every local program pass.
-    pub api_key: Option<String>,
-    /// `VIC_BRIDGE_RATE_LIMIT_PER_MIN`: requests to `/v1/*` of one address in any 60 seconds; 0 is no limit.
-    pub rate_limit_per_min: u32,
-    /// `VIC_BRIDGE_MAX_BODY_BYTES`: largest body of an HTTP request.
-    pub max_body_bytes: usize,
 }
 
 /// Settings of the vector store. `lance` is the only one that is built.
@@ -233,6 +218,16 @@ impl Config {
         self.data_dir.join("listen")
     }
 
+    /// The file with the key that programs on the TCP port must show.
+    pub fn key_path(&self) -> PathBuf {
+        self.data_dir.join("key")
+    }
+
+    /// The table of further keys, each for some folders only.
+    pub fn keys_path(&self) -> PathBuf {
+        self.data_dir.join("keys.json")
+    }
+
     /// The SQLite file of the catalog.
     pub fn catalog_path(&self) -> PathBuf {
         self.data_dir.join("catalog.sqlite")
@@ -297,28 +292,6 @@ impl Settings<'_> {
             db_path,
             job_db_path,
         })
-    }
-
-    fn bridge(&self) -> Result<BridgeConfig> {
-        let api_key = self.text("VIC_BRIDGE_API_KEY");
-        if api_key.as_deref().is_some_and(|key| key.is_empty() || !key.chars().all(|it| it.is_ascii_graphic())) {
-            return Err(Error::invalid("VIC_BRIDGE_API_KEY holds something else than visible ASCII characters")
-                .hint("it has to fit into a header: letters, digits and signs, no spaces"));
-        }
-        let rate_limit_per_min = self.parse("VIC_BRIDGE_RATE_LIMIT_PER_MIN", 120)?;
-        if rate_limit_per_min > MAX_RATE_LIMIT {
-            return Err(Error::invalid(format!(
-                "VIC_BRIDGE_RATE_LIMIT_PER_MIN `{rate_limit_per_min}` is larger than {MAX_RATE_LIMIT}"
-            ))
-            .hint("use `0` for no limit"));
-        }
-        let max_body_bytes = self.parse("VIC_BRIDGE_MAX_BODY_BYTES", 2 << 20)?;
-        if !(1..=MAX_BODY_BYTES).contains(&max_body_bytes) {
-            return Err(Error::invalid(format!(
-                "VIC_BRIDGE_MAX_BODY_BYTES `{max_body_bytes}` is not between 1 and {MAX_BODY_BYTES}"
-            )));
-        }
-        Ok(BridgeConfig { api_key, rate_limit_per_min, max_body_bytes })
     }
 
     fn vectors(&self, db_path: &Path) -> Result<VectorConfig> {
@@ -564,34 +537,12 @@ mod tests {
             ("VIC_WATCH", "maybe"),
             ("VIC_OCR", "often"),
             ("VIC_WORKERS", "-1"),
-            ("VIC_BRIDGE_RATE_LIMIT_PER_MIN", "60001"),
-            ("VIC_BRIDGE_RATE_LIMIT_PER_MIN", "many"),
-            ("VIC_BRIDGE_MAX_BODY_BYTES", "0"),
             ("VIC_VECTOR_BACKEND", "abacus"),
             ("VIC_VECTOR_BACKEND", "milvus"),
         ] {
             let error = check(&[("VIC_DATA_DIR", "/d"), (name, value)]).unwrap_err();
             assert!(error.message.contains(name) && error.message.contains(value), "{error}");
         }
-    }
-
-    #[test]
-    fn vic_bridge_rate_limit_per_min_is_120_by_default() {
-        assert_eq!(check(&[]).unwrap().bridge.rate_limit_per_min, 120);
-        assert_eq!(check(&[("VIC_BRIDGE_RATE_LIMIT_PER_MIN", "0")]).unwrap().bridge.rate_limit_per_min, 0);
-    }
-
-    #[test]
-    fn vic_bridge_max_body_bytes_is_2_mib_by_default() {
-        assert_eq!(check(&[]).unwrap().bridge.max_body_bytes, 2_097_152);
-    }
-
-    #[test]
-    fn vic_bridge_api_key_is_none_by_default_and_must_fit_a_header() {
-        assert_eq!(check(&[]).unwrap().bridge.api_key, None);
-        assert_eq!(check(&[("VIC_BRIDGE_API_KEY", "s3cret")]).unwrap().bridge.api_key.as_deref(), Some("s3cret"));
-        let error = check(&[("VIC_BRIDGE_API_KEY", "two words")]).unwrap_err();
-        assert!(error.message.contains("VIC_BRIDGE_API_KEY") && !error.message.contains("two words"), "{error}");
     }
 
     #[test]

@@ -6,7 +6,27 @@ pub const NAMES: &[(&str, &str)] = &[
     ("VIC_DB_PATH", "directory of the index (default: index in the data directory)"),
     ("VIC_JOB_DB_PATH", "SQLite file of the jobs (default: vic_jobs.sqlite beside the index)"),
     ("VIC_LISTEN", "TCP address, port 0 allowed (default 127.0.0.1:8765)"),
-    ("VIC_BRIDGE_API_KEY", "bearer key that /v1/*, /mcp and gRPC over TCP ask for (default: none)"),
+    (
+        "VIC_BRIDGE_API_KEY",
+        "bearer key that everything on the TCP port but /health asks for; without it the one in the file `key`",
+    ),
+    (
+        "VIC_BRIDGE_AUTH",
+        "key (default) or none: no key is asked for, which every program on this machine can use; loopback only",
+    ),
+    (
+        "VIC_BRIDGE_HOSTS",
+        "further names under which programs may call this server, host or host:port, separated by commas",
+    ),
+    (
+        "VIC_BRIDGE_TLS_CERT",
+        "PEM file with the certificate chain; with it and VIC_BRIDGE_TLS_KEY the TCP port speaks TLS",
+    ),
+    ("VIC_BRIDGE_TLS_KEY", "PEM file with the private key of that certificate"),
+    (
+        "VIC_BRIDGE_PLAIN",
+        "1 lets VIC_LISTEN be an address that other machines reach without TLS, for a proxy that adds it (default 0)",
+    ),
     (
         "VIC_BRIDGE_RATE_LIMIT_PER_MIN",
         "requests to /v1/* of one address in any 60 seconds; 0 is no limit (default 120)",

@@ -48,7 +48,7 @@ use crate::index::tables::Tables;
 use crate::index::urgent::Urgent;
 use crate::index::watching::Watching;
 use crate::machine::{self, Disk};
-use crate::model::{Coverage, IndexRequest, JobSnapshot, Phase, Root, WatchReport};
+use crate::model::{Coverage, FileRecord, IndexRequest, JobSnapshot, Phase, Root, RootId, Scope, WatchReport};
 use crate::store::StoreStats;
 use crate::warehouse::{Rules, WalkProblem};
 
@@ -325,13 +325,25 @@ impl Index {
         Ok(())
     }
 
-    /// Returns the files by state, of one root or all.
+    /// Returns the files of a scope by state.
     ///
     /// # Errors
     /// The catalog cannot be read.
-    pub async fn coverage(&self) -> Result<Coverage> {
-        let catalog = self.inner.catalog.clone();
-        blocking(move || catalog.coverage(None)).await
+    pub async fn coverage(&self, scope: &Scope) -> Result<Coverage> {
+        let (catalog, scope) = (self.inner.catalog.clone(), scope.clone());
+        blocking(move || catalog.coverage_within(&scope)).await
+    }
+
+    /// Returns how many chunks the files of a scope have in the index; of all files, as the table that answers has it.
+    ///
+    /// # Errors
+    /// The catalog cannot be read.
+    pub async fn chunks(&self, scope: &Scope) -> Result<u64> {
+        if scope.is_all() {
+            return Ok(self.serving().store.chunk_count());
+        }
+        let (catalog, scope) = (self.inner.catalog.clone(), scope.clone());
+        blocking(move || catalog.chunks_within(&scope)).await
     }
 
     /// Returns counts and sizes of the table that answers.
@@ -358,6 +370,11 @@ impl Index {
     /// Returns how well changes of these roots are seen.
     pub fn watch_report(&self, roots: &[Root]) -> WatchReport {
         self.inner.watching.report(roots)
+    }
+
+    /// Returns how many tokens were embedded since the start.
+    pub fn tokens_embedded(&self) -> u64 {
+        progress::tokens_embedded()
     }
 
     /// Returns what is not as it should be, with cause and cure.
@@ -596,8 +613,24 @@ async fn open_old(mut config: Config, text: &str) -> Option<Arc<dyn Embedder>> {
 pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
     match tokio::task::spawn_blocking(work).await {
         Ok(result) => result,
-        Err(error) => Err(Error::new(ErrorCode::Internal, format!("a stage panicked: {error}"))),
+        // Its message may hold text of a document.
+        Err(_) => Err(Error::new(ErrorCode::Internal, "a stage panicked; the log of vicd says where")),
     }
+}
+
+/// Returns what is known of the file at a path. Of one that lies outside the scope the caller learns as much as of one
+/// that does not exist.
+pub(crate) fn locate(catalog: &Catalog, scope: &Scope, path: &Path) -> Result<FileRecord> {
+    let unknown = || {
+        Error::not_found(format!("`{}` is not a file of any root", path.display()))
+            .hint("`vic roots` lists the roots, `vic index PATH` adds one")
+    };
+    let found = match path.canonicalize() {
+        Ok(found) if scope.covers(&found) => found,
+        Err(error) if scope.is_all() => return Err(Error::io("find", path, &error)),
+        Ok(_) | Err(_) => return Err(unknown()),
+    };
+    catalog.record_by_path(&found)?.ok_or_else(unknown)
 }
 
 /// Turns a request's path into an absolute one.

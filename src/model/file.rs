@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::model::Scope;
+
 /// The catalog's number of a root folder.
 pub type RootId = i64;
 
@@ -306,12 +308,19 @@ pub struct FileFilter {
     pub owner: Option<String>,
     /// Only files in this state.
     pub state: Option<FileState>,
+    /// Only files of this scope. Never asked for: whoever serves the caller sets it.
+    pub within: Scope,
 }
 
 impl FileFilter {
     /// Says whether every file matches.
     pub fn is_empty(&self) -> bool {
         *self == FileFilter::default()
+    }
+
+    /// Says whether nothing is asked of a file but that it lies in the scope.
+    pub fn asks_nothing(&self) -> bool {
+        FileFilter { within: Scope::All, ..self.clone() }.is_empty()
     }
 }
 

@@ -12,6 +12,7 @@ mod job;
 mod kind;
 mod listing;
 mod query;
+mod scope;
 
 pub use background::{MemoryCap, Pause, PauseReason, PauseRequest, PauseState, SyncReport, SyncRequest, WatchReport};
 pub use chunk::{Chunk, ChunkId, Embedded, FileChunks, LegHit, StoredChunk, Tier, TokenCounter};
@@ -23,3 +24,4 @@ pub use query::{
     AskEvent, AskRequest, AskResponse, AuditRecord, GrepMatch, GrepRequest, GrepResponse, INTENTS, L0Filters,
     PrivacyMode, QueryPlan, ResponseStats, SKILLS, SearchHit, SimilarRequest,
 };
+pub use scope::Scope;

@@ -1,6 +1,6 @@
 //! A [`Service`] for tests: it answers from what it was told and remembers what it was asked.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
@@ -11,7 +11,7 @@ use crate::model::{
     Anchor, AskEvent, AskRequest, AskResponse, AuditRecord, Block, BlockKind, Coverage, Document, FileFilter, FileKind,
     FileRecord, FileState, FoundFile, GrepMatch, GrepRequest, GrepResponse, IndexRequest, JobSnapshot, JobState,
     MemoryCap, OcrMode, Pause, PauseReason, PauseRequest, PauseState, Phase, PrivacyMode, QueryPlan, ResponseStats,
-    Root, SearchHit, SimilarRequest, Status, SyncReport, SyncRequest, WatchReport,
+    Root, Scope, SearchHit, SimilarRequest, Status, SyncReport, SyncRequest, WatchReport,
 };
 use crate::serve::Service;
 
@@ -25,6 +25,8 @@ pub(crate) struct FakeService {
     pub(crate) job: watch::Sender<JobSnapshot>,
     /// Told by [`Service::shutdown`].
     pub(crate) shutdown: CancellationToken,
+    /// The last scope that it was narrowed to.
+    pub(crate) narrowed: Arc<Mutex<Option<Scope>>>,
     /// How long an answer takes.
     pub(crate) latency: Duration,
 }
@@ -36,6 +38,7 @@ impl FakeService {
             listed: Mutex::default(),
             job: watch::Sender::new(job(JobState::Queued, 0)),
             shutdown: CancellationToken::new(),
+            narrowed: Arc::default(),
             latency: Duration::ZERO,
         }
     }
@@ -43,6 +46,16 @@ impl FakeService {
 
 #[async_trait::async_trait]
 impl Service for FakeService {
+    /// Only remembers the scope: what becomes of it is the real service's.
+    fn within(&self, scope: Scope) -> Arc<dyn Service> {
+        *self.narrowed.lock().unwrap() = Some(scope);
+        Arc::new(FakeService { narrowed: self.narrowed.clone(), shutdown: self.shutdown.clone(), ..FakeService::new() })
+    }
+
+    fn tokens_embedded(&self) -> u64 {
+        5_000
+    }
+
     async fn ask(&self, request: AskRequest) -> Result<AskResponse> {
         tokio::time::sleep(self.latency).await;
         *self.asked.lock().unwrap() = Some(request.clone());

@@ -45,6 +45,8 @@ impl World {
 
     /// Starts the daemon (again).
     pub(crate) fn spawn(&mut self) {
+        // What a killed daemon left would have the command line start one of its own while this one is on its way.
+        let _left = std::fs::remove_file(self.data().join("listen"));
         let log = std::fs::File::options().create(true).append(true).open(self.dir.path().join("log")).unwrap();
         let mut command = self.command(env!("CARGO_BIN_EXE_vicd"));
         self.daemon = Some(command.stdin(Stdio::null()).stderr(log).spawn().unwrap());
@@ -67,6 +69,11 @@ impl World {
         let pid = daemon.id().to_string();
         assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
         daemon.wait().unwrap().success()
+    }
+
+    /// Hands the daemon over: it no longer ends with the test.
+    pub(crate) fn release(&mut self) -> Child {
+        self.daemon.take().expect("a daemon runs")
     }
 
     /// The daemon's process number.

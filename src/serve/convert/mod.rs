@@ -406,6 +406,7 @@ impl TryFrom<wire::FileFilter> for model::FileFilter {
             max_size: it.max_size,
             owner: it.owner,
             state: WireEnum::decode(it.state)?,
+            within: model::Scope::All,
         })
     }
 }

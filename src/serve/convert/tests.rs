@@ -299,6 +299,7 @@ fn files_documents_and_filters_survive_the_wire() {
         max_size: Some(9),
         owner: Some("ada".into()),
         state: Some(FileState::Pending),
+        within: Scope::All,
     });
 }
 
