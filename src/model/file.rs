@@ -157,6 +157,8 @@ pub enum Reason {
     DecompressionLimit,
     /// Failed: killed its worker process.
     WorkerCrash,
+    /// Failed: its reader cannot be jailed here, and only plain text is read without a jail.
+    NoJail,
     /// Failed: the operating system does not let us read it.
     PermissionDenied,
     /// Failed: read error.
@@ -167,7 +169,7 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason.
-    pub const ALL: [Reason; 18] = [
+    pub const ALL: [Reason; 19] = [
         Reason::UnsupportedType,
         Reason::TooLarge,
         Reason::Secret,
@@ -183,6 +185,7 @@ impl Reason {
         Reason::TooDeep,
         Reason::DecompressionLimit,
         Reason::WorkerCrash,
+        Reason::NoJail,
         Reason::PermissionDenied,
         Reason::Io,
         Reason::EmbedFailed,
@@ -206,6 +209,7 @@ impl Reason {
             | Reason::TooDeep
             | Reason::DecompressionLimit
             | Reason::WorkerCrash
+            | Reason::NoJail
             | Reason::PermissionDenied
             | Reason::Io
             | Reason::EmbedFailed => FileState::Failed,
@@ -230,6 +234,7 @@ impl Reason {
             Reason::TooDeep => "too_deep",
             Reason::DecompressionLimit => "decompression_limit",
             Reason::WorkerCrash => "worker_crash",
+            Reason::NoJail => "no_jail",
             Reason::PermissionDenied => "permission_denied",
             Reason::Io => "io",
             Reason::EmbedFailed => "embed_failed",

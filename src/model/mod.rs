@@ -11,6 +11,7 @@ mod job;
 mod kind;
 mod listing;
 mod query;
+mod safety;
 
 pub use chunk::{Chunk, ChunkId, Embedded, FileChunks, LegHit, StoredChunk, Tier, TokenCounter};
 pub use document::{Anchor, Block, BlockKind, Document, ExtractFailure, ExtractLimits, Region};
@@ -21,3 +22,4 @@ pub use query::{
     AskEvent, AskRequest, AskResponse, AuditRecord, GrepMatch, GrepRequest, GrepResponse, INTENTS, L0Filters,
     PrivacyMode, QueryPlan, ResponseStats, SKILLS, SearchHit, SimilarRequest,
 };
+pub use safety::{JailMode, Redaction};

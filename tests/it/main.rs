@@ -12,6 +12,7 @@ mod contract;
 mod daemon;
 mod freshness;
 mod harness;
+mod hostile;
 mod http;
 mod layers;
 mod privacy;
