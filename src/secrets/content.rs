@@ -188,18 +188,21 @@ fn entropy(value: &str) -> f64 {
 /// Checks the first digits with the length, as issuers have them, and the last one, as Luhn has it.
 fn is_card(digits: &str) -> bool {
     let digits: Vec<u32> = digits.chars().filter_map(|it| it.to_digit(10)).collect();
-    let issued = match (digits[0] * 10 + digits[1], digits.len()) {
-        (40..=49, 13 | 16 | 19) | (22..=27 | 35 | 51..=55, 16) | (34 | 37, 15) | (30 | 36 | 38 | 39, 14) => true,
-        (50 | 56..=69, 16..=19) => true,
-        _ => false,
-    };
+    let issued = matches!(
+        (digits[0] * 10 + digits[1], digits.len()),
+        (40..=49, 13 | 16 | 19)
+            | (22..=27 | 35 | 51..=55, 16)
+            | (34 | 37, 15)
+            | (30 | 36 | 38 | 39, 14)
+            | (50 | 56..=69, 16..=19)
+    );
     let sum: u32 = digits
         .iter()
         .rev()
         .enumerate()
         .map(|(place, digit)| if place % 2 == 0 { *digit } else { digit * 2 / 10 + digit * 2 % 10 })
         .sum();
-    issued && sum % 10 == 0
+    issued && sum.is_multiple_of(10)
 }
 
 /// Tells a number from a part of a longer one, of a decimal, or of a row of a table.

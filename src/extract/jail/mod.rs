@@ -96,11 +96,43 @@ pub(crate) fn lock_calls() -> Result<(), String> {
 
 fn readable(tools: &Tools) -> Vec<PathBuf> {
     let mut paths: Vec<PathBuf> = READABLE.iter().map(PathBuf::from).collect();
-    // A library may have others beside it, which it asks for when it is loaded.
-    let folder = |file: &Path| file.parent().map_or_else(|| file.to_owned(), Path::to_owned);
-    paths.extend(tools.pdfium.as_deref().map(folder));
+    paths.extend(tools.pdfium.as_deref().into_iter().flat_map(library));
     if let Some(ocr) = &tools.ocr {
-        paths.extend([folder(&ocr.runtime), ocr.models.clone()]);
+        paths.extend(library(&ocr.runtime));
+        // Models may be links into a store that programs share; the rules hold for what a link leads to.
+        let files = std::fs::read_dir(&ocr.models).into_iter().flatten().flatten();
+        paths.extend(files.filter_map(|it| it.path().canonicalize().ok()));
+        paths.push(ocr.models.clone());
     }
     paths
+}
+
+/// A library may have others beside it, which it asks for when it is loaded: where it is named, and where it lies.
+fn library(file: &Path) -> Vec<PathBuf> {
+    let places = [Some(file.to_owned()), file.canonicalize().ok()];
+    places.into_iter().flatten().filter_map(|it| it.parent().map(Path::to_owned)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::extract::OcrTools;
+
+    #[test]
+    fn what_a_link_leads_to_may_be_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |path: &str| folder.path().canonicalize().unwrap().join(path);
+        for path in ["store", "lib", "models"] {
+            std::fs::create_dir(at(path)).unwrap();
+        }
+        for (file, link) in [("store/a.so", "lib/a.so"), ("store/m.onnx", "models/m.onnx")] {
+            std::fs::write(at(file), "").unwrap();
+            std::os::unix::fs::symlink(at(file), at(link)).unwrap();
+        }
+        let ocr = OcrTools { runtime: at("lib/a.so"), models: at("models"), threads: 1 };
+        let paths = readable(&Tools { pdfium: None, ocr: Some(ocr) });
+        for path in ["lib", "store", "models", "store/m.onnx"] {
+            assert!(paths.contains(&at(path)), "{path}: {paths:?}");
+        }
+    }
 }
