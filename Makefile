@@ -32,6 +32,15 @@ test: tools build models ## Runs every test
 	@models/tools.sh --tests
 	@source models/tools.env && cargo test --release
 
+.PHONY: torture
+torture: build models ## Hostile files, 10,000 mutated ones among them, through the real workers (half an hour)
+	@source models/tools.env && VIC_MUTANTS=10000 cargo test --release --test it hostile -- --nocapture
+
+.PHONY: fuzz
+fuzz: build models ## Mutates files (FOLDER=data) and questions for every reader; N=20000 SEED=1
+	@source models/tools.env && VIC_MUTANTS=$(or $(N),20000) VIC_SEED=$(or $(SEED),1) VIC_MUTANTS_FROM=$(abspath $(FOLDER)) \
+	  cargo test --release --test it hostile::mutants -- --nocapture
+
 .PHONY: check
 check: tools ## Format, lints, documentation
 	cargo fmt --check

@@ -19,7 +19,7 @@ pub use names::NAMES;
 pub use show::{Origin, Setting, settings, template};
 
 use crate::error::{Error, IoContext, Result};
-use crate::model::{ExtractLimits, OcrMode, PrivacyMode};
+use crate::model::{ExtractLimits, JailMode, OcrMode, PrivacyMode, Redaction};
 
 /// Every setting, resolved. Cheap to clone, never changes while the daemon runs.
 #[derive(Clone, Debug, PartialEq)]
@@ -273,7 +273,11 @@ impl Settings<'_> {
             vectors: self.vectors(&db_path)?,
             listen: self.parse("VIC_LISTEN", SocketAddr::from(([127, 0, 0, 1], 8765)))?,
             warehouse_root: self.path("VIC_WAREHOUSE_ROOT")?,
-            privacy_mode: self.privacy_mode()?,
+            privacy_mode: self.one_of(
+                "VIC_PRIVACY_MODE",
+                PrivacyMode::from_name,
+                "`local_only`, `cloud_reasoning_ok` or `cloud_embedding_ok`",
+            )?,
             log_level: self.log_level(),
             model_dirs: self.model_dirs(&data_dir, default_dir)?,
             embed: self.embed()?,
@@ -284,10 +288,12 @@ impl Settings<'_> {
             limits: ExtractLimits {
                 seconds: self.parse("VIC_EXTRACT_SECONDS", defaults.seconds)?,
                 memory_mib: self.parse("VIC_EXTRACT_MEMORY_MIB", defaults.memory_mib)?,
+                jail: self.one_of("VIC_JAIL", JailMode::from_name, "`required` or `optional`")?,
+                redaction: self.one_of("VIC_REDACT", Redaction::from_name, "`none`, `keys` or `all`")?,
                 ..defaults
             },
             synthetic_jsonl: self.path("VIC_SYNTHETIC_JSONL")?,
-            ocr: self.ocr()?,
+            ocr: self.one_of("VIC_OCR", OcrMode::from_name, "`auto`, `never` or `always`")?,
             data_dir,
             db_path,
             job_db_path,
@@ -405,18 +411,11 @@ impl Settings<'_> {
         Ok(dirs)
     }
 
-    fn privacy_mode(&self) -> Result<PrivacyMode> {
-        let Some(name) = self.text("VIC_PRIVACY_MODE") else { return Ok(PrivacyMode::default()) };
-        PrivacyMode::from_name(&name).ok_or_else(|| {
-            Error::invalid(format!("unknown VIC_PRIVACY_MODE `{name}`"))
-                .hint("use `local_only`, `cloud_reasoning_ok` or `cloud_embedding_ok`")
-        })
-    }
-
-    fn ocr(&self) -> Result<OcrMode> {
-        let Some(name) = self.text("VIC_OCR") else { return Ok(OcrMode::default()) };
-        OcrMode::from_name(&name)
-            .ok_or_else(|| Error::invalid(format!("unknown VIC_OCR `{name}`")).hint("use `auto`, `never` or `always`"))
+    /// A value out of a closed set, or its default.
+    fn one_of<T: Default>(&self, name: &str, from_name: fn(&str) -> Option<T>, known: &str) -> Result<T> {
+        let Some(value) = self.text(name) else { return Ok(T::default()) };
+        from_name(&value)
+            .ok_or_else(|| Error::invalid(format!("unknown {name} `{value}`")).hint(format!("use {known}")))
     }
 
     fn log_level(&self) -> String {
@@ -536,6 +535,8 @@ mod tests {
             ("VIC_L2_MAX_IMAGE_BYTES", "many"),
             ("VIC_WATCH", "maybe"),
             ("VIC_OCR", "often"),
+            ("VIC_JAIL", "open"),
+            ("VIC_REDACT", "some"),
             ("VIC_WORKERS", "-1"),
             ("VIC_VECTOR_BACKEND", "abacus"),
             ("VIC_VECTOR_BACKEND", "milvus"),

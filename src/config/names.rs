@@ -68,6 +68,14 @@ pub const NAMES: &[(&str, &str)] = &[
     ("VIC_WORKERS", "extraction processes (default: one per core)"),
     ("VIC_EXTRACT_SECONDS", "time limit of one extraction (default 30)"),
     ("VIC_EXTRACT_MEMORY_MIB", "memory limit of one extraction (default 1024)"),
+    (
+        "VIC_JAIL",
+        "required (default), or optional: documents are read even where the worker processes cannot be jailed",
+    ),
+    (
+        "VIC_REDACT",
+        "what is blacked out in texts: none, keys (default: keys and tokens) or all (card and account numbers too)",
+    ),
     ("VIC_OCR", "auto (default), never or always: whether changed files have their pictures of text read"),
     ("VIC_IGNORE", "extra globs to leave out, separated by commas"),
     ("VIC_INCLUDE_HIDDEN", "1 walks hidden files too; known secrets stay out (default 0)"),

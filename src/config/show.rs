@@ -126,6 +126,8 @@ fn effective(config: &Config, name: &str) -> Option<String> {
         ),
         "VIC_L2_MAX_IMAGE_BYTES" => Some(config.llm.max_image_bytes.to_string()),
         "VIC_SYNTHETIC_JSONL" => config.synthetic_jsonl.as_deref().and_then(path),
+        "VIC_JAIL" => Some(config.limits.jail.name().into()),
+        "VIC_REDACT" => Some(config.limits.redaction.name().into()),
         "VIC_OCR" => Some(config.ocr.name().into()),
         "VIC_WORKERS" => Some(config.workers.to_string()),
         "VIC_EXTRACT_SECONDS" => Some(config.limits.seconds.to_string()),

@@ -167,6 +167,7 @@ async fn work(
         ocr: request.ocr,
         progress: progress.clone(),
         gone: Arc::default(),
+        slow: Arc::default(),
     };
     inner.drain(&run).await?;
     progress.enter(Phase::Finishing);

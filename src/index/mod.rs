@@ -13,7 +13,9 @@ mod pictures;
 mod pipeline;
 mod progress;
 mod reading;
+mod renewal;
 mod scan;
+mod slow;
 mod storing;
 mod syncing;
 mod tables;
@@ -216,6 +218,9 @@ impl Index {
             shutdown,
         });
         inner.reconcile_store().await?;
+        let catalog = inner.catalog.clone();
+        blocking(move || renewal::retry_with_new_readers(&catalog)).await?;
+        inner.background.spawn(renewal::look_at_jail(inner.clone()));
         inner.background.spawn(watching::follow(inner.clone(), changes));
         inner.background.spawn(pictures::follow(inner.clone()));
         inner.background.spawn(inner.clone().drain_when_told());
@@ -382,6 +387,9 @@ impl Index {
         let mut sentences: Vec<String> = self.inner.degraded().values().cloned().collect();
         sentences.extend(self.inner.watching.problems());
         sentences.extend(self.inner.unseen().sentences());
+        sentences.extend(self.inner.pool.problems());
+        let of_skills = self.inner.skills.problems();
+        sentences.extend(of_skills.into_iter().filter(|it| !sentences.contains(it)).collect::<Vec<_>>());
         if self.inner.tables.is_switching() {
             sentences.push("another model's index answers until every file is in the new one; see `vic jobs`".into());
         }

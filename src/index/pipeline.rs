@@ -25,6 +25,7 @@ use crate::index::gate::Gate;
 use crate::index::pictures::Pictures;
 use crate::index::progress::Progress;
 use crate::index::reading::TextBudget;
+use crate::index::slow::Slow;
 use crate::index::tables::Table;
 use crate::index::urgent::{LANES, Urgent};
 use crate::index::{embedding, feeding, reading, storing};
@@ -93,6 +94,8 @@ pub(crate) struct Run {
     pub(crate) progress: Arc<Progress>,
     /// Roots in which files were not at their place any more. They stay pending: only a walk can tell where they are.
     pub(crate) gone: Arc<Mutex<BTreeSet<RootId>>>,
+    /// Files that wait until the others are read.
+    pub(crate) slow: Arc<Slow>,
 }
 
 impl Run {
@@ -104,7 +107,16 @@ impl Run {
     /// A run that nobody watches: all that is pending, with what the caches know.
     pub(crate) fn quiet(cancel: CancellationToken) -> Run {
         let progress = Arc::new(Progress::new(crate::index::jobs::unnamed()));
-        Run { full: false, urgent: false, max_files: None, cancel, ocr: OcrMode::Never, progress, gone: Arc::default() }
+        Run {
+            full: false,
+            urgent: false,
+            max_files: None,
+            cancel,
+            ocr: OcrMode::Never,
+            progress,
+            gone: Arc::default(),
+            slow: Arc::default(),
+        }
     }
 }
 

@@ -93,6 +93,10 @@ pub(crate) async fn read(
 
 /// Returns none for a file that is gone from its place.
 async fn read_one(pipeline: &Pipeline, run: &Run, budget: &TextBudget, record: FileRecord) -> Result<Option<ReadFile>> {
+    // The readers may have learnt that it is slow while it stood in the queue.
+    if !run.urgent && run.slow.puts_off(&record) {
+        return leave_pending(pipeline, run, &record).await;
+    }
     tokio::select! {
         () = pipeline.gate.passed() => (),
         () = run.cancel.cancelled() => {
@@ -105,16 +109,21 @@ async fn read_one(pipeline: &Pipeline, run: &Run, budget: &TextBudget, record: F
     tokio::time::sleep(machine::budget().spend(begun.elapsed())).await;
     let Some(outcome) = outcome else {
         run.gone.lock().unwrap_or_else(PoisonError::into_inner).insert(record.root_id);
-        let catalog = pipeline.catalog.clone();
-        blocking(move || catalog.requeue(&RequeueScope::Ids(vec![record.id]))).await?;
-        run.progress.take_back(1);
-        return Ok(None);
+        return leave_pending(pipeline, run, &record).await;
     };
     let permit = match &outcome {
         Outcome::Chunks(_, chunks) => Some(budget.reserve(chunks).await),
         Outcome::SameAs(..) | Outcome::Without(..) => None,
     };
     Ok(Some(ReadFile { record, outcome, permit }))
+}
+
+/// Puts a file back as if it had not been taken.
+async fn leave_pending(pipeline: &Pipeline, run: &Run, record: &FileRecord) -> Result<Option<ReadFile>> {
+    let (catalog, id) = (pipeline.catalog.clone(), record.id);
+    blocking(move || catalog.requeue(&RequeueScope::Ids(vec![id]))).await?;
+    run.progress.take_back(1);
+    Ok(None)
 }
 
 async fn read_content(pipeline: &Pipeline, run: &Run, record: &FileRecord) -> Result<Option<Outcome>> {
@@ -153,7 +162,10 @@ async fn read_open(
     }
     let mut document = match pipeline.pool.extract(file, &name).await {
         Ok(document) => document,
-        Err(failure) => return Ok(Outcome::Without(Some(facts), failure.reason, failure.detail)),
+        Err(failure) => {
+            run.slow.note(record, &failure);
+            return Ok(Outcome::Without(Some(facts), failure.reason, failure.detail));
+        }
     };
     facts.kind = extract::kind_of_media_type(&document.media_type);
     facts.media_type.clone_from(&document.media_type);

@@ -159,6 +159,8 @@ pub enum Reason {
     DecompressionLimit,
     /// Failed: killed its worker process.
     WorkerCrash,
+    /// Failed: its reader cannot be jailed here, and only plain text is read without a jail.
+    NoJail,
     /// Failed: the operating system does not let us read it.
     PermissionDenied,
     /// Failed: read error.
@@ -169,7 +171,7 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason.
-    pub const ALL: [Reason; 18] = [
+    pub const ALL: [Reason; 19] = [
         Reason::UnsupportedType,
         Reason::TooLarge,
         Reason::Secret,
@@ -185,6 +187,7 @@ impl Reason {
         Reason::TooDeep,
         Reason::DecompressionLimit,
         Reason::WorkerCrash,
+        Reason::NoJail,
         Reason::PermissionDenied,
         Reason::Io,
         Reason::EmbedFailed,
@@ -208,6 +211,7 @@ impl Reason {
             | Reason::TooDeep
             | Reason::DecompressionLimit
             | Reason::WorkerCrash
+            | Reason::NoJail
             | Reason::PermissionDenied
             | Reason::Io
             | Reason::EmbedFailed => FileState::Failed,
@@ -232,6 +236,7 @@ impl Reason {
             Reason::TooDeep => "too_deep",
             Reason::DecompressionLimit => "decompression_limit",
             Reason::WorkerCrash => "worker_crash",
+            Reason::NoJail => "no_jail",
             Reason::PermissionDenied => "permission_denied",
             Reason::Io => "io",
             Reason::EmbedFailed => "embed_failed",

@@ -12,6 +12,7 @@ mod job;
 mod kind;
 mod listing;
 mod query;
+mod safety;
 mod scope;
 
 pub use background::{MemoryCap, Pause, PauseReason, PauseRequest, PauseState, SyncReport, SyncRequest, WatchReport};
@@ -24,4 +25,5 @@ pub use query::{
     AskEvent, AskRequest, AskResponse, AuditRecord, GrepMatch, GrepRequest, GrepResponse, INTENTS, L0Filters,
     PrivacyMode, QueryPlan, ResponseStats, SKILLS, SearchHit, SimilarRequest,
 };
+pub use safety::{JailMode, Redaction};
 pub use scope::Scope;

@@ -7,7 +7,6 @@
 
 mod open;
 mod rules;
-mod secrets;
 mod walk;
 mod watch;
 

@@ -9,6 +9,7 @@ const LAYERS: &[&str] = &[
     "config",
     "model",
     "machine",
+    "secrets",
     "warehouse",
     "catalog",
     "extract",

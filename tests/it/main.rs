@@ -13,6 +13,7 @@ mod contract;
 mod daemon;
 mod freshness;
 mod harness;
+mod hostile;
 mod http;
 mod h2;
 mod layers;

@@ -95,7 +95,7 @@ wire_enum! {
     }
     Reason("reason") {
         UnsupportedType, TooLarge, Secret, NotRegular, Symlink, Sparse, Empty, NoText, Encrypted, Damaged, Timeout,
-        OutOfMemory, TooDeep, DecompressionLimit, WorkerCrash, PermissionDenied, Io, EmbedFailed,
+        OutOfMemory, TooDeep, DecompressionLimit, WorkerCrash, NoJail, PermissionDenied, Io, EmbedFailed,
     }
 }
 
