@@ -22,6 +22,7 @@ mod tests;
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{Request, State};
@@ -47,6 +48,8 @@ pub(crate) struct Bridge {
     key: Option<auth::Key>,
     window: limits::SlidingWindow,
     max_body: usize,
+    /// How long a body may take.
+    body_time: Duration,
     db_path: PathBuf,
     warehouse_root: Option<PathBuf>,
     vector_backend: String,
@@ -65,6 +68,7 @@ impl Bridge {
             key: config.bridge.api_key.as_deref().map(auth::Key::new),
             window: limits::SlidingWindow::new(config.bridge.rate_limit_per_min),
             max_body: config.bridge.max_body_bytes,
+            body_time: body::BODY_TIME,
             db_path: config.db_path.clone(),
             warehouse_root: config.warehouse_root.clone(),
             vector_backend: config.vectors.backend.clone(),
@@ -85,6 +89,10 @@ pub(crate) fn router(bridge: Arc<Bridge>, grpc: Routes) -> Router {
             .into_response(),
         }
     };
+    let mcp = mcp::http(bridge.service.clone(), bridge.max_body, bridge.shutdown.clone());
+    let mcp = Router::new()
+        .route_service("/mcp", mcp)
+        .layer(axum::middleware::from_fn_with_state(bridge.clone(), body::first));
     Router::new()
         .route("/", get(health::root))
         .route("/health", get(health::health))
@@ -99,7 +107,7 @@ pub(crate) fn router(bridge: Arc<Bridge>, grpc: Routes) -> Router {
         .route("/v1/index/start", post(index::start))
         .route("/v1/index/status", get(index::status))
         .route("/v1/index/events", get(index::events))
-        .route_service("/mcp", mcp::http(bridge.service.clone(), bridge.max_body, bridge.shutdown.clone()))
+        .merge(mcp)
         .fallback(otherwise)
         .method_not_allowed_fallback(async || Refusal::method())
         .layer(axum::middleware::from_fn_with_state(bridge.clone(), gate::gate))
