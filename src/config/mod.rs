@@ -25,6 +25,9 @@ const MAX_RATE_LIMIT: u32 = 60_000;
 /// Largest body that can be allowed: it is held in memory.
 const MAX_BODY_BYTES: usize = 1 << 30;
 
+/// Longest time for looking into files: whoever waits longer has forgotten the question.
+const MAX_L2_SECONDS: u32 = 3_600;
+
 /// Every setting, resolved. Cheap to clone, never changes while the daemon runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
@@ -62,6 +65,8 @@ pub struct Config {
     pub synthetic_jsonl: Option<PathBuf>,
     /// `VIC_OCR`: whether the watcher and the regular scans have pictures of text read.
     pub ocr: OcrMode,
+    /// `VIC_L2_SECONDS`: time for looking into files, for one question.
+    pub l2_seconds: u32,
 }
 
 /// Settings of the TCP port: who may use it, and how much.
@@ -276,6 +281,7 @@ impl Settings<'_> {
             },
             synthetic_jsonl: self.path("VIC_SYNTHETIC_JSONL")?,
             ocr: self.ocr()?,
+            l2_seconds: self.l2_seconds()?,
             data_dir,
             db_path,
             job_db_path,
@@ -415,6 +421,13 @@ impl Settings<'_> {
             .ok_or_else(|| Error::invalid(format!("unknown VIC_OCR `{name}`")).hint("use `auto`, `never` or `always`"))
     }
 
+    fn l2_seconds(&self) -> Result<u32> {
+        match self.parse("VIC_L2_SECONDS", 20)? {
+            seconds @ 1..=MAX_L2_SECONDS => Ok(seconds),
+            other => Err(Error::invalid(format!("VIC_L2_SECONDS `{other}` is not between 1 and {MAX_L2_SECONDS}"))),
+        }
+    }
+
     fn log_level(&self) -> String {
         match self.text("VIC_LOG_LEVEL") {
             None => "info".into(),
@@ -532,6 +545,7 @@ mod tests {
             ("VIC_L2_MAX_IMAGE_BYTES", "many"),
             ("VIC_WATCH", "maybe"),
             ("VIC_OCR", "often"),
+            ("VIC_L2_SECONDS", "0"),
             ("VIC_WORKERS", "-1"),
             ("VIC_BRIDGE_RATE_LIMIT_PER_MIN", "60001"),
             ("VIC_BRIDGE_RATE_LIMIT_PER_MIN", "many"),

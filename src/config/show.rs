@@ -121,6 +121,7 @@ fn effective(config: &Config, name: &str) -> Option<String> {
         "VIC_L2_MAX_IMAGE_BYTES" => Some(config.llm.max_image_bytes.to_string()),
         "VIC_SYNTHETIC_JSONL" => config.synthetic_jsonl.as_deref().and_then(path),
         "VIC_OCR" => Some(config.ocr.name().into()),
+        "VIC_L2_SECONDS" => Some(config.l2_seconds.to_string()),
         "VIC_WORKERS" => Some(config.workers.to_string()),
         "VIC_EXTRACT_SECONDS" => Some(config.limits.seconds.to_string()),
         "VIC_EXTRACT_MEMORY_MIB" => Some(config.limits.memory_mib.to_string()),

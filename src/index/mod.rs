@@ -41,7 +41,7 @@ use crate::index::scan::Unseen;
 use crate::index::tables::Tables;
 use crate::index::urgent::Urgent;
 use crate::index::watching::Watching;
-use crate::model::{Coverage, IndexRequest, JobSnapshot, Phase, Root, RootId};
+use crate::model::{ContentHash, Coverage, Document, IndexRequest, JobSnapshot, Phase, Root, RootId};
 use crate::store::StoreStats;
 use crate::warehouse::{Rules, WalkProblem};
 
@@ -301,6 +301,19 @@ impl Index {
     /// Returns the table that answers, with its embedder.
     pub fn serving(&self) -> Served {
         self.inner.tables.serving()
+    }
+
+    /// Adds to the text of a file with this content what was read out of its pictures before.
+    ///
+    /// # Errors
+    /// None but a defect: what the cache cannot give is not added.
+    pub async fn with_known_pictures(&self, hash: ContentHash, mut document: Document) -> Result<Document> {
+        let cache = self.inner.evidence.clone();
+        blocking(move || {
+            pictures::add_known(&cache, hash, &mut document);
+            Ok(document)
+        })
+        .await
     }
 
     /// Waits until nothing is being written, after the shutdown was asked for, but no longer than `limit`.
