@@ -15,6 +15,8 @@ mod generated;
 mod harness;
 mod http;
 mod layers;
+mod llama;
+mod models;
 mod ollama;
 mod openai;
 mod privacy;
