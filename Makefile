@@ -41,6 +41,12 @@ fuzz: build models ## Mutates files (FOLDER=data) and questions for every reader
 	@source models/tools.env && VIC_MUTANTS=$(or $(N),20000) VIC_SEED=$(or $(SEED),1) VIC_MUTANTS_FROM=$(abspath $(FOLDER)) \
 	  cargo test --release --test it hostile::mutants -- --nocapture
 
+.PHONY: test-models
+test-models: tools build models ## Runs the tests against a real language model server, which it builds first
+	@models/llama.sh
+	@source models/tools.env && VIC_TEST_LLAMA="$$VIC_MODELS_DIR/llama" \
+	  cargo test --release --test it -- --ignored --test-threads 1 models::
+
 .PHONY: check
 check: tools ## Format, lints, documentation
 	cargo fmt --check
@@ -51,6 +57,7 @@ check: tools ## Format, lints, documentation
 bench: build models ## Measures every stage, and vic beside its peers, on this machine
 	@source models/tools.env && cargo bench --profile release --bench '*'
 	benches/peers/embed.sh
+	@source models/tools.env && benches/peers/ocr.sh
 
 .PHONY: models
 models: build ## Fetches the model and the runtime libraries that are missing

@@ -31,7 +31,7 @@ if [ ! -x "$venv/bin/python" ]; then
 fi
 
 for round in 1 2 3; do
-    (cd "$home" && cargo bench --quiet --bench ocr -- --out "$out/vic" --models "$models" "$@") | tail -n 1 > "$reports/vic.$round"
+    (cd "$home" && cargo bench --quiet --profile release --bench ocr -- --out "$out/vic" --models "$models" "$@") | tail -n 1 > "$reports/vic.$round"
     "$venv/bin/python" "$here/ocr_peer.py" "$models/ppocr" "$out/peer" "$@" | tail -n 1 > "$reports/peer.$round"
 done
 

@@ -69,8 +69,15 @@ impl Asker {
     /// What the model makes of the hits; none without a model, or when it fails, which a warning says.
     async fn written(&self, question: &Question, outcome: &mut Outcome, events: &Events) -> Option<String> {
         let llm = self.llm.as_deref()?;
+        if question.model_away {
+            outcome.warnings.push(format!("the summary is quoted, not written by `{}`, which was away", llm.name()));
+            return None;
+        }
         match generate::generate(llm, question.privacy, question, &outcome.hits, events).await {
-            Ok(Generated { text, dropped }) => {
+            Ok(Generated { text, dropped, cut }) => {
+                if cut {
+                    outcome.warnings.push(format!("the answer of `{}` was cut: it came to no end", llm.name()));
+                }
                 if dropped > 0 {
                     let warning = format!("{dropped} sentences of the model were left out: no passage bears them out");
                     outcome.warnings.push(warning);

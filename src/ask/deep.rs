@@ -1,16 +1,24 @@
 //! L2: skills over the best hits of a question, and of nothing else. What they find goes into the index, and the question
 //! is asked once more, so that evidence is ranked like everything else.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use crate::ask::{Asker, Outcome, Question, answer};
 use crate::error::Result;
 use crate::index::Served;
-use crate::model::{ChunkId, FileRecord, Tier};
-use crate::skills::{Findings, OCR_IMAGE, QUESTION_BUDGET};
+use crate::model::{ChunkId, FileId, FileRecord, Tier};
+use crate::skills::{Evidence, Findings, OCR_IMAGE};
 
 /// Files looked into when the plan does not say how many.
 const DEFAULT_TOP_K: usize = 3;
+
+/// What came into the index.
+#[derive(Default)]
+struct Fresh {
+    /// With when it was found.
+    chunks: HashMap<ChunkId, &'static str>,
+    files: HashSet<FileId>,
+}
 
 impl Asker {
     /// Looks into the best files if the plan wants it, or if nothing that was found speaks of the question and there are
@@ -28,16 +36,10 @@ impl Asker {
             return Ok(false);
         }
         let Findings { found, warnings } =
-            self.skills.run_all(&files, &skills, question.privacy, QUESTION_BUDGET).await;
+            self.skills.run_all(&files, &skills, question.privacy, self.skills.budget()).await;
         outcome.warnings.extend(warnings);
-        let mut fresh: HashSet<ChunkId> = HashSet::new();
-        let mut read = HashSet::new();
-        for (file_id, evidence) in found.into_iter().filter(|(_, it)| !it.cached) {
-            let Some(record) = files.iter().find(|it| it.id == file_id) else { continue };
-            fresh.extend(self.index.add_evidence(record, &evidence.skill, &evidence.document).await?);
-            read.insert(file_id);
-        }
-        if fresh.is_empty() {
+        let fresh = self.write_back(&files, found).await?;
+        if fresh.chunks.is_empty() {
             return Ok(false);
         }
         let again = self.find(served, question).await?;
@@ -45,15 +47,31 @@ impl Asker {
         outcome.merged = again.merged;
         outcome.warnings.extend(again.warnings);
         outcome.warnings.dedup();
-        for found in outcome.hits.iter_mut().filter(|it| read.contains(&it.record.id)) {
+        for found in outcome.hits.iter_mut().filter(|it| fresh.files.contains(&it.record.id)) {
             found.hit.layers.push(Tier::L2.name().into());
             let shown = found.evidence.as_ref().map(|it| &it.chunk.id);
-            if shown.is_some_and(|id| fresh.contains(id)) {
+            if let Some(when) = shown.and_then(|id| fresh.chunks.get(id)) {
                 found.hit.tier = Tier::L2.name().into();
-                found.hit.reasoning.push_str("; found by looking into the file now");
+                found.hit.reasoning.push_str(&format!("; found by looking into the file {when}"));
             }
         }
         Ok(true)
+    }
+
+    /// Brings into the index what skills found, and what they found before if it is not there (any more).
+    async fn write_back(&self, files: &[FileRecord], found: Vec<(FileId, Evidence)>) -> Result<Fresh> {
+        let mut fresh = Fresh::default();
+        for (file_id, Evidence { skill, document, cached }) in found {
+            let Some(record) = files.iter().find(|it| it.id == file_id) else { continue };
+            if cached && self.index.holds_evidence(record, &skill, &document).await? {
+                continue;
+            }
+            let when = if cached { "before" } else { "now" };
+            let ids = self.index.add_evidence(record, &skill, &document).await?;
+            fresh.chunks.extend(ids.into_iter().map(|it| (it, when)));
+            fresh.files.insert(file_id);
+        }
+        Ok(fresh)
     }
 
     /// The best files that one of the skills can look into.

@@ -2,9 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use chrono::{DateTime, Local, NaiveDate, NaiveDateTime, TimeZone, Utc};
-
 use crate::error::{Error, Result};
+use crate::librarian;
 use crate::model::{FileFilter, L0Filters};
 
 /// Resolves filters to a [`FileFilter`]: dates to nanoseconds, extensions to lower case without the dot.
@@ -45,29 +44,19 @@ pub fn resolve(filters: &L0Filters, under: Option<&Path>) -> Result<FileFilter> 
     })
 }
 
-/// Reads an RFC 3339 date-time as nanoseconds since the epoch; without a zone it is meant as on the clock here, and a date
-/// is its midnight.
+/// Reads a moment as [`librarian::moment`] does, as nanoseconds since the epoch.
 fn nanoseconds(name: &str, text: &str) -> Result<i64> {
-    let moment = DateTime::parse_from_rfc3339(text)
-        .map(|it| it.with_timezone(&Utc))
-        .ok()
-        .or_else(|| here(NaiveDateTime::parse_from_str(text, "%Y-%m-%dT%H:%M:%S").ok()?))
-        .or_else(|| here(NaiveDate::parse_from_str(text, "%Y-%m-%d").ok()?.and_time(chrono::NaiveTime::MIN)));
-    moment.and_then(|it| it.timestamp_nanos_opt()).ok_or_else(|| {
+    librarian::moment(text).and_then(|it| it.timestamp_nanos_opt()).ok_or_else(|| {
         Error::invalid(format!("cannot understand the date `{text}` of {name}"))
             .field(format!("filters.{name}"))
             .hint("write 2026-03-31 or 2026-03-31T12:00:00Z")
     })
 }
 
-/// A moment on the clock here. One that a change of the clock skips is the next that there is.
-fn here(local: NaiveDateTime) -> Option<DateTime<Utc>> {
-    let moment = |it: NaiveDateTime| Local.from_local_datetime(&it).earliest();
-    moment(local).or_else(|| moment(local + chrono::TimeDelta::hours(1))).map(|it| it.with_timezone(&Utc))
-}
-
 #[cfg(test)]
 mod tests {
+    use chrono::{Local, TimeZone};
+
     use super::*;
 
     #[test]

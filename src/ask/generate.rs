@@ -4,6 +4,8 @@
 //! without one, with a number that was not given, with a quotation that does not stand in its passage, or of a file that has
 //! changed since, is dropped.
 
+use std::collections::HashSet;
+
 use futures::StreamExt;
 use serde_json::json;
 
@@ -11,7 +13,7 @@ use crate::ask::events::Events;
 use crate::ask::hit::{Evidence, Found};
 use crate::ask::{Question, citation, phrase};
 use crate::error::{Error, ErrorCode, Result};
-use crate::llm::{Llm, LlmEvent, LlmRequest};
+use crate::llm::{Finish, Llm, LlmEvent, LlmRequest};
 use crate::model::{AskEvent, FileRecord, PrivacyMode};
 
 /// Passages that the model is shown.
@@ -39,6 +41,8 @@ pub(super) struct Generated {
     pub(super) text: Option<String>,
     /// Sentences that were dropped.
     pub(super) dropped: usize,
+    /// Whether the model had more to say than it may.
+    pub(super) cut: bool,
 }
 
 /// A passage with its number in the answer.
@@ -74,18 +78,44 @@ pub(super) async fn generate(
         context_tokens: Some(CONTEXT_TOKENS),
         ..LlmRequest::new(mode, SYSTEM, &message)
     };
-    let mut stream = llm.stream(request).await?;
     let mut text = String::new();
+    let outcome = match follow(llm, request, &mut text, events).await {
+        Ok(finish) => judge(&text, finish == Finish::Length, &passages),
+        Err(error) => Err(error),
+    };
+    if outcome.is_err() && !text.is_empty() {
+        // What comes instead begins anew.
+        events.send(AskEvent::Text("\n\n".into())).await;
+    }
+    outcome
+}
+
+/// Hands every piece on as it comes, and keeps it. Returns why the answer ended.
+async fn follow(llm: &dyn Llm, request: LlmRequest, text: &mut String, events: &Events) -> Result<Finish> {
+    let mut stream = llm.stream(request).await?;
+    let mut end = Finish::Other;
     while let Some(event) = stream.next().await {
-        if let LlmEvent::Text(piece) = event? {
-            text.push_str(&piece);
-            events.send(AskEvent::Text(piece)).await;
+        match event? {
+            LlmEvent::Text(piece) => {
+                text.push_str(&piece);
+                events.send(AskEvent::Text(piece)).await;
+            }
+            LlmEvent::Done { finish, .. } => end = finish,
         }
     }
+    Ok(end)
+}
+
+/// What of the model's text stands. Where it was cut, the sentence that it did not come to the end of goes.
+fn judge(text: &str, cut: bool, passages: &[Passage<'_>]) -> Result<Generated> {
     if text.trim().trim_matches('.').eq_ignore_ascii_case(NO_ANSWER) {
-        return Ok(Generated { text: None, dropped: 0 });
+        return Ok(Generated { text: None, dropped: 0, cut });
     }
-    check(&text, &passages)
+    let mut sentences = sentences(text);
+    if cut && !text.trim_end().ends_with(['.', '!', '?', ']']) {
+        sentences.pop();
+    }
+    Ok(Generated { cut, ..check(&sentences, passages)? })
 }
 
 fn passages(hits: &[Found]) -> Vec<Passage<'_>> {
@@ -98,10 +128,12 @@ fn passages(hits: &[Found]) -> Vec<Passage<'_>> {
 }
 
 /// Keeps the sentences that stand, and names the places of the passages they cite.
-fn check(text: &str, passages: &[Passage<'_>]) -> Result<Generated> {
-    let sentences: Vec<&str> = sentences(text);
-    let kept: Vec<&str> = sentences.iter().copied().filter(|it| stands(it, passages)).collect();
+fn check(sentences: &[&str], passages: &[Passage<'_>]) -> Result<Generated> {
+    let mut kept: Vec<&str> = sentences.iter().copied().filter(|it| stands(it, passages)).collect();
     let dropped = sentences.len() - kept.len();
+    // Small models say the same again and again.
+    let mut said = HashSet::new();
+    kept.retain(|it| said.insert(*it));
     if kept.is_empty() {
         return Err(Error::new(ErrorCode::FailedPrecondition, "no sentence of the model's answer cites a passage"));
     }
@@ -110,7 +142,7 @@ fn check(text: &str, passages: &[Passage<'_>]) -> Result<Generated> {
     cited.dedup();
     let sources = passages.iter().filter(|it| cited.contains(&it.number));
     let sources: Vec<String> = sources.map(|it| format!("[{}] {}", it.number, it.place)).collect();
-    Ok(Generated { text: Some(format!("{}\n{}", kept.join(" "), sources.join("\n"))), dropped })
+    Ok(Generated { text: Some(format!("{}\n{}", kept.join(" "), sources.join("\n"))), dropped, cut: false })
 }
 
 /// The sentences, each with the numbers behind it: they often come after the full stop. A full stop ends a sentence when

@@ -74,6 +74,8 @@ pub(crate) struct Question {
     pub(crate) privacy: PrivacyMode,
     /// What went wrong on the way to the plan.
     pub(crate) warnings: Vec<String>,
+    /// Whether the model was away when it was to plan.
+    pub(crate) model_away: bool,
     /// Conditions on words.
     pub(crate) terms: Arc<Terms>,
     /// The words that carry meaning, lower case.
@@ -195,13 +197,14 @@ impl Asker {
             warnings.push(format!("the daemon runs with privacy mode `{name}`, which holds for this question too"));
         }
         request.privacy_mode = Some(privacy);
-        let (mut plan, planned) = self.librarian.plan(&request, chrono::Local::now().date_naive()).await?;
-        plan.privacy_mode = wanted;
-        warnings.extend(planned);
+        let planned = self.librarian.plan(&request, chrono::Local::now().date_naive()).await?;
+        let plan = QueryPlan { privacy_mode: wanted, ..planned.plan };
+        warnings.extend(planned.warnings);
         let filter = self.filter(&plan.l0_filters.clone().unwrap_or_default(), root)?;
         let terms = Arc::new(Terms::of(&plan.raw_user_text)?);
         let words = excerpt::content_words(plan.l1_query_text.as_deref().unwrap_or(&plan.raw_user_text));
-        Ok(Question { plan, privacy, warnings, terms, words, filter, limit, explain })
+        let model_away = planned.model_away;
+        Ok(Question { plan, privacy, warnings, model_away, terms, words, filter, limit, explain })
     }
 
     /// The plan of a request that is no question.

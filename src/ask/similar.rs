@@ -47,6 +47,7 @@ impl Asker {
             plan: plan.clone(),
             privacy: self.privacy,
             warnings: Vec::new(),
+            model_away: false,
             terms: Arc::default(),
             words: Vec::new(),
             filter: FileFilter::default(),

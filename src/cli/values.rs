@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use chrono::{DateTime, Local, NaiveDate, NaiveTime, TimeDelta, TimeZone, Utc};
+use chrono::{DateTime, Local, TimeDelta, TimeZone, Utc};
 
 use crate::error::{Error, IoContext, Result};
 use crate::librarian;
@@ -19,15 +19,8 @@ pub(crate) fn date(text: &str) -> Result<DateTime<Utc>, String> {
 
 fn date_at<Z: TimeZone>(text: &str, now: DateTime<Z>) -> Result<DateTime<Utc>, String> {
     let wrong = || format!("`{text}` is not a date: use `2026-05-01`, `2026-05-01T12:00:00Z`, `7d` or `2w`");
-    if let Ok(moment) = DateTime::parse_from_rfc3339(text) {
-        return Ok(moment.to_utc());
-    }
-    if let Ok(day) = text.parse::<NaiveDate>() {
-        // Where the clock skips midnight, the day begins at the first moment that exists.
-        let midnight = day.and_time(NaiveTime::MIN);
-        let first = (0..4)
-            .find_map(|hours| now.timezone().from_local_datetime(&(midnight + TimeDelta::hours(hours))).earliest());
-        return first.map(|it| it.to_utc()).ok_or_else(wrong);
+    if let Some(moment) = librarian::moment_in(text, &now.timezone()) {
+        return Ok(moment);
     }
     let (number, unit) = text.split_at(text.len() - text.chars().next_back().map_or(0, char::len_utf8));
     let number: i64 = number.parse::<u32>().map_err(|_| wrong())?.into();

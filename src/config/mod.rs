@@ -21,6 +21,9 @@ pub use show::{Origin, Setting, settings, template};
 use crate::error::{Error, IoContext, Result};
 use crate::model::{ExtractLimits, JailMode, OcrMode, PrivacyMode, Redaction};
 
+/// Longest time for looking into files: whoever waits longer has forgotten the question.
+const MAX_L2_SECONDS: u32 = 3_600;
+
 /// Every setting, resolved. Cheap to clone, never changes while the daemon runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
@@ -60,6 +63,8 @@ pub struct Config {
     pub synthetic_jsonl: Option<PathBuf>,
     /// `VIC_OCR`: whether the watcher and the regular scans have pictures of text read.
     pub ocr: OcrMode,
+    /// `VIC_L2_SECONDS`: time for looking into files, for one question.
+    pub l2_seconds: u32,
 }
 
 /// Settings of the vector store. `lance` is the only one that is built.
@@ -294,6 +299,7 @@ impl Settings<'_> {
             },
             synthetic_jsonl: self.path("VIC_SYNTHETIC_JSONL")?,
             ocr: self.one_of("VIC_OCR", OcrMode::from_name, "`auto`, `never` or `always`")?,
+            l2_seconds: self.l2_seconds()?,
             data_dir,
             db_path,
             job_db_path,
@@ -418,6 +424,13 @@ impl Settings<'_> {
             .ok_or_else(|| Error::invalid(format!("unknown {name} `{value}`")).hint(format!("use {known}")))
     }
 
+    fn l2_seconds(&self) -> Result<u32> {
+        match self.parse("VIC_L2_SECONDS", 20)? {
+            seconds @ 1..=MAX_L2_SECONDS => Ok(seconds),
+            other => Err(Error::invalid(format!("VIC_L2_SECONDS `{other}` is not between 1 and {MAX_L2_SECONDS}"))),
+        }
+    }
+
     fn log_level(&self) -> String {
         match self.text("VIC_LOG_LEVEL") {
             None => "info".into(),
@@ -537,6 +550,7 @@ mod tests {
             ("VIC_OCR", "often"),
             ("VIC_JAIL", "open"),
             ("VIC_REDACT", "some"),
+            ("VIC_L2_SECONDS", "0"),
             ("VIC_WORKERS", "-1"),
             ("VIC_VECTOR_BACKEND", "abacus"),
             ("VIC_VECTOR_BACKEND", "milvus"),

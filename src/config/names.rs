@@ -61,6 +61,7 @@ pub const NAMES: &[(&str, &str)] = &[
     ("VIC_OPENAI_MODEL", "language model on the OpenAI-compatible server; required by the backend openai"),
     ("VIC_OPENAI_VISION_MODEL", "vision model on it (default VIC_OPENAI_MODEL)"),
     ("VIC_L2_MAX_IMAGE_BYTES", "larger images are not shown to a vision model (default 12582912)"),
+    ("VIC_L2_SECONDS", "seconds that looking into files may take for one question (default 20)"),
     (
         "VIC_SYNTHETIC_JSONL",
         "file that vic synthetic-plans writes (default training/synthetic_plans.jsonl if ./training exists)",

@@ -129,6 +129,7 @@ fn effective(config: &Config, name: &str) -> Option<String> {
         "VIC_JAIL" => Some(config.limits.jail.name().into()),
         "VIC_REDACT" => Some(config.limits.redaction.name().into()),
         "VIC_OCR" => Some(config.ocr.name().into()),
+        "VIC_L2_SECONDS" => Some(config.l2_seconds.to_string()),
         "VIC_WORKERS" => Some(config.workers.to_string()),
         "VIC_EXTRACT_SECONDS" => Some(config.limits.seconds.to_string()),
         "VIC_EXTRACT_MEMORY_MIB" => Some(config.limits.memory_mib.to_string()),

@@ -90,7 +90,8 @@ pub async fn run_until(config: Config, program: PathBuf, shutdown: CancellationT
         models: models.clone(),
     };
     let index = Index::open(parts, shutdown.child_token()).await?;
-    let mut skills = Skills::new(skill_pool.clone(), evidence, models);
+    let budget = Duration::from_secs(config.l2_seconds.into());
+    let mut skills = Skills::new(skill_pool.clone(), evidence, models).with_budget(budget);
     if let Some(llm) = llm::open(&config, Task::Vision)? {
         skills = skills.with_vision(llm, config.llm.max_image_bytes);
     }

@@ -13,16 +13,16 @@ use crate::catalog::{AuditLog, Catalog};
 use crate::daemon::process::Memory;
 use crate::daemon::view;
 use crate::embed::Embedder;
-use crate::error::{Error, ErrorCode, Result};
+use crate::error::{Error, ErrorCode, IoContext, Result};
 use crate::extract::WorkerPool;
 use crate::index::{self, Index};
 use crate::model::{
-    AskEvent, AskRequest, AskResponse, AuditRecord, Document, FileFilter, FileRecord, GrepRequest, GrepResponse,
-    IndexRequest, JobSnapshot, MemoryCap, PauseRequest, PauseState, PrivacyMode, Root, Scope, SimilarRequest, Status,
-    SyncReport, SyncRequest,
+    AskEvent, AskRequest, AskResponse, AuditRecord, ContentHash, Document, FileFilter, FileRecord, GrepRequest,
+    GrepResponse, IndexRequest, JobSnapshot, MemoryCap, PauseRequest, PauseState, PrivacyMode, Root, Scope,
+    SimilarRequest, Status, SyncReport, SyncRequest,
 };
 use crate::serve::Service;
-use crate::warehouse::{OpenProblem, open_beneath};
+use crate::warehouse::{self, OpenProblem, open_beneath};
 
 /// What does not change while the daemon runs.
 #[derive(Clone, Debug)]
@@ -180,15 +180,16 @@ impl Service for Daemon {
             None => (path, None),
         };
         let path = Path::new(path);
-        let file = self.open_known(path).await?;
+        let (file, hash) = self.open_known(path).await?;
         let name = path.file_name().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default();
-        let mut document = self.pool.extract(file, &name).await.map_err(|failure| {
+        let document = self.pool.extract(file, &name).await.map_err(|failure| {
             let detail = if failure.detail.is_empty() { String::new() } else { format!(": {}", failure.detail) };
             Error::new(
                 ErrorCode::FailedPrecondition,
                 format!("cannot read `{}`: {}{detail}", path.display(), failure.reason.name()),
             )
         })?;
+        let mut document = self.index.with_known_pictures(hash, document).await?;
         if let Some(member) = member {
             document.blocks.retain(|it| it.anchor.member.as_deref() == Some(member.as_str()));
             if document.blocks.is_empty() {
@@ -228,8 +229,8 @@ impl Service for Daemon {
 }
 
 impl Daemon {
-    /// Opens a file for reading aloud: only one that lies in a root and is no secret.
-    async fn open_known(&self, path: &Path) -> Result<std::fs::File> {
+    /// Opens a file for reading aloud, and says what it holds: only one that lies in a root and is no secret.
+    async fn open_known(&self, path: &Path) -> Result<(std::fs::File, ContentHash)> {
         let (catalog, scope, path) = (self.catalog.clone(), self.scope.clone(), path.to_path_buf());
         index::blocking(move || {
             let record = index::locate(&catalog, &scope, &path)?;
@@ -239,13 +240,15 @@ impl Daemon {
                     format!("`{}` is a known secret file and is never read", path.display()),
                 ));
             }
-            open_beneath(&record.root, &record.found.path).map_err(|problem| match problem {
+            let file = open_beneath(&record.root, &record.found.path).map_err(|problem| match problem {
                 OpenProblem::Gone => Error::not_found(format!("`{}` is gone", path.display())),
                 OpenProblem::Bad(failure) => {
                     let why = if failure.detail.is_empty() { failure.reason.name() } else { &failure.detail };
                     Error::new(ErrorCode::PermissionDenied, format!("cannot open `{}`: {why}", path.display()))
                 }
-            })
+            })?;
+            let hash = warehouse::hash(&file).at("read", &path)?;
+            Ok((file, hash))
         })
         .await
     }

@@ -32,6 +32,9 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(300);
 /// A download that gives nothing for this long is dead.
 const STALL_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// The hint for a server that is not there; whoever knows which it is has a better one.
+pub(crate) const AWAY: &str = "is the server running there?";
+
 /// Model hubs answer with one or two redirects to their storage.
 const MAX_REDIRECTS: usize = 5;
 
@@ -150,8 +153,7 @@ impl SendError {
             SendError::Unlogged(error) => error,
             SendError::Sent(error) => {
                 let code = if error.is_timeout() { ErrorCode::DeadlineExceeded } else { ErrorCode::Unavailable };
-                Error::new(code, format!("cannot reach `{url}`: {}", cause(&error)))
-                    .hint("is the server running there?")
+                Error::new(code, format!("cannot reach `{url}`: {}", cause(&error))).hint(AWAY)
             }
         }
     }

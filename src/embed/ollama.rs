@@ -79,7 +79,7 @@ impl OllamaWire {
         if mode == PrivacyMode::CloudEmbeddingOk {
             return Ok(());
         }
-        match remote::passed_on(&self.client, &self.base, &self.model).await {
+        match remote::passed_on(&self.client, &self.base, &self.model, remote::TRIES).await {
             Ok(None) => Ok(()),
             Ok(Some(place)) => Err(remote::leaves(&self.model, &place, mode)),
             Err(error) => Err(self.hint(error)),

@@ -30,8 +30,8 @@ pub(crate) const REQUESTS_AT_ONCE: usize = 2;
 /// Longest text in tokens that is sent: every common embedding model takes it, and the count is an estimate.
 pub(crate) const MAX_TOKENS: usize = 512;
 
-/// How often a request is repeated when the server is busy.
-const TRIES: u32 = 5;
+/// How often a request is sent at most when the server is busy and nobody waits.
+pub(crate) const TRIES: u32 = 5;
 
 /// Wait before the first repetition; it doubles each time.
 const FIRST_WAIT: Duration = Duration::from_millis(250);
@@ -58,15 +58,20 @@ pub(crate) async fn post<T: DeserializeOwned>(
     url: &str,
     body: &serde_json::Value,
 ) -> Result<T, Failure> {
-    exchange(client, client.post(url).json(body), url).await
+    exchange(client, client.post(url).json(body), url, TRIES).await
 }
 
 /// Reads JSON, as patiently as [`post`].
 pub(crate) async fn get<T: DeserializeOwned>(client: &Outbound, url: &str) -> Result<T, Failure> {
-    exchange(client, client.get(url), url).await
+    exchange(client, client.get(url), url, TRIES).await
 }
 
-async fn exchange<T: DeserializeOwned>(client: &Outbound, request: RequestBuilder, url: &str) -> Result<T, Failure> {
+async fn exchange<T: DeserializeOwned>(
+    client: &Outbound,
+    request: RequestBuilder,
+    url: &str,
+    tries: u32,
+) -> Result<T, Failure> {
     let mut wait = FIRST_WAIT;
     let mut attempt = 1;
     loop {
@@ -88,7 +93,7 @@ async fn exchange<T: DeserializeOwned>(client: &Outbound, request: RequestBuilde
             }
             Err(error) => (error.is_connect(), error.at(url)),
         };
-        if !busy || attempt == TRIES {
+        if !busy || attempt >= tries {
             return Err(Failure::Request(error));
         }
         tokio::time::sleep(wait).await;
@@ -128,10 +133,12 @@ pub(crate) fn refusal(url: &str, status: StatusCode, body: &str) -> Error {
     }
 }
 
-/// Where an Ollama server passes a model on to, if it does not run it itself.
-pub(crate) async fn passed_on(client: &Outbound, base: &str, model: &str) -> Result<Option<String>> {
+/// Where an Ollama server passes a model on to, if it does not run it itself. Asked at most so many times while the server
+/// is busy.
+pub(crate) async fn passed_on(client: &Outbound, base: &str, model: &str, tries: u32) -> Result<Option<String>> {
     let url = endpoint(base, "api/show");
-    let answer: serde_json::Value = match post(client, &url, &serde_json::json!({ "model": model })).await {
+    let request = client.post(&url).json(&serde_json::json!({ "model": model }));
+    let answer: serde_json::Value = match exchange(client, request, &url, tries).await {
         Ok(answer) => answer,
         Err(Failure::Content(error) | Failure::Request(error)) => return Err(error),
     };

@@ -3,6 +3,7 @@
 //! It holds for one content of the file. Whoever writes the file anew drops it with the rest; when the content is still
 //! the same then, it comes back out of the cache without running the skill, see [`known`].
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -27,13 +28,9 @@ impl Index {
     /// # Errors
     /// The skill is none of [`SKILLS`]; the embedder or the store fails.
     pub async fn add_evidence(&self, record: &FileRecord, skill: &str, found: &Document) -> Result<Vec<ChunkId>> {
-        let Some(ordinals) = ordinals(skill) else {
-            return Err(Error::invalid(format!("unknown skill `{skill}`")).hint(format!("use {}", SKILLS.join(", "))));
-        };
         let Some(hash) = record.hash else { return Ok(Vec::new()) };
         let inner = &self.inner;
-        let (chunker, found, name) = (inner.chunker.clone(), found.clone(), skill.to_string());
-        let chunks = blocking(move || Ok(cut(&chunker, &found, &hash, &name, ordinals.start))).await?;
+        let (chunks, ordinals) = inner.cut(hash, skill, found).await?;
         let run = Run::quiet(inner.shutdown.clone());
         let vectors = embedding::vectors_of(&inner.pipeline(), &run, &chunks.iter().collect::<Vec<_>>()).await?;
         let chunks: Vec<Embedded> =
@@ -45,9 +42,34 @@ impl Index {
         let stored = task.await.unwrap_or_else(|error| Err(Error::internal(format!("a commit panicked: {error}"))))?;
         Ok(if stored { ids } else { Vec::new() })
     }
+
+    /// Says whether what a skill found in a file is in the index. It may be known and yet not be there: a copy of the file
+    /// was looked into, the commit failed, or the index was made anew or rolled back since.
+    ///
+    /// # Errors
+    /// As [`Index::add_evidence`].
+    pub async fn holds_evidence(&self, record: &FileRecord, skill: &str, found: &Document) -> Result<bool> {
+        let Some(hash) = record.hash else { return Ok(true) };
+        let (chunks, _) = self.inner.cut(hash, skill, found).await?;
+        // They were committed together.
+        let outermost: BTreeSet<ChunkId> =
+            chunks.first().into_iter().chain(chunks.last()).map(|it| it.id.clone()).collect();
+        self.inner.tables.writing().holds(record.id, &Vec::from_iter(outermost)).await
+    }
 }
 
 impl Inner {
+    /// Cuts what a skill found in this content; returns the chunks and the ordinals that are the skill's.
+    async fn cut(&self, hash: ContentHash, skill: &str, found: &Document) -> Result<(Vec<Chunk>, Range<u32>)> {
+        let Some(ordinals) = ordinals(skill) else {
+            return Err(Error::invalid(format!("unknown skill `{skill}`")).hint(format!("use {}", SKILLS.join(", "))));
+        };
+        let (chunker, found, skill) = (self.chunker.clone(), found.clone(), skill.to_string());
+        let first = ordinals.start;
+        let chunks = blocking(move || Ok(cut(&chunker, &found, &hash, &skill, first))).await?;
+        Ok((chunks, ordinals))
+    }
+
     /// Stores the chunks and marks the file, unless it holds something else by now. Returns whether they were stored.
     async fn commit_evidence(&self, hash: ContentHash, file: FileChunks, ordinals: Range<u32>) -> Result<bool> {
         let id = file.file_id;

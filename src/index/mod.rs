@@ -50,7 +50,9 @@ use crate::index::tables::Tables;
 use crate::index::urgent::Urgent;
 use crate::index::watching::Watching;
 use crate::machine::{self, Disk};
-use crate::model::{Coverage, FileRecord, IndexRequest, JobSnapshot, Phase, Root, RootId, Scope, WatchReport};
+use crate::model::{
+    ContentHash, Coverage, Document, FileRecord, IndexRequest, JobSnapshot, Phase, Root, Scope, WatchReport,
+};
 use crate::store::StoreStats;
 use crate::warehouse::{Rules, WalkProblem};
 
@@ -362,6 +364,19 @@ impl Index {
     /// Returns the table that answers, with its embedder.
     pub fn serving(&self) -> Served {
         self.inner.tables.serving()
+    }
+
+    /// Adds to the text of a file with this content what was read out of its pictures before.
+    ///
+    /// # Errors
+    /// None but a defect: what the cache cannot give is not added.
+    pub async fn with_known_pictures(&self, hash: ContentHash, mut document: Document) -> Result<Document> {
+        let cache = self.inner.evidence.clone();
+        blocking(move || {
+            pictures::add_known(&cache, hash, &mut document);
+            Ok(document)
+        })
+        .await
     }
 
     /// Waits until nothing is being written, after the shutdown was asked for, but no longer than `limit`.

@@ -18,11 +18,13 @@ use tokio_util::sync::CancellationToken;
 use crate::catalog::{Catalog, EvidenceCache, EvidenceKey, READ_BY_OCR, RequeueScope};
 use crate::embed::models::ModelStore;
 use crate::error::{Error, Result};
-use crate::extract::{OcrTools, Purpose, SkillJob, Tools, WorkerPool};
+use crate::extract::{self, OcrTools, Purpose, SkillJob, Tools, WorkerPool};
 use crate::index::pipeline::Run;
 use crate::index::progress::Progress;
 use crate::index::{Inner, blocking};
-use crate::model::{Block, ContentHash, Document, FileId, FileKind, FileRecord, FileState, OcrMode, Phase, Reason};
+use crate::model::{
+    Block, BlockKind, ContentHash, Document, FileId, FileKind, FileRecord, FileState, OcrMode, Phase, Reason,
+};
 use crate::warehouse;
 
 /// Files that may wait for the lane; what is beyond is found again by the next job.
@@ -96,6 +98,30 @@ pub(crate) fn known(cache: &EvidenceCache, hash: ContentHash, mode: OcrMode) -> 
     let every = cache.get(&key(hash, true));
     let found = if mode == OcrMode::Always { every } else { every.or_else(|| cache.get(&key(hash, false))) };
     found.map_or(Known::Unread, Known::Read)
+}
+
+/// Adds to a document what was read out of the pictures of its file before: by the lane, or else for a question.
+pub(crate) fn add_known(cache: &EvidenceCache, hash: ContentHash, document: &mut Document) {
+    if let Known::Read(read) = known(cache, hash, OcrMode::Auto) {
+        merge(document, read);
+        return;
+    }
+    let is_picture = extract::kind_of_media_type(&document.media_type) == FileKind::Image;
+    if !is_picture && document.pages_without_text.is_empty() {
+        return;
+    }
+    let mut found = cache.all(hash);
+    // The plainest reader first.
+    let best =
+        ["ocr_image", "pdf_layout", "vision"].iter().find_map(|skill| found.iter().position(|it| it.0 == *skill));
+    if let Some(place) = best {
+        let mut read = found.swap_remove(place).1;
+        // Tables and facts repeat the text that they were made of.
+        read.blocks.retain(|it| !matches!(it.kind, BlockKind::Table | BlockKind::Metadata));
+        let unread = &document.pages_without_text;
+        read.blocks.retain(|it| is_picture || it.anchor.page.is_some_and(|page| unread.contains(&page)));
+        merge(document, read);
+    }
 }
 
 /// Says whether a document that was just extracted has pictures for the lane.
@@ -352,7 +378,7 @@ fn key(hash: ContentHash, every: bool) -> EvidenceKey {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Anchor, BlockKind, Region};
+    use crate::model::{Anchor, Region};
 
     fn document(blocks: &[(u32, &str)], region: Option<Region>) -> Document {
         let block = |(page, text): &(u32, &str)| Block {
@@ -388,6 +414,38 @@ mod tests {
             &[(1, "The same few words"), (1, "a stamp")],
             &["the same few words here", "a stamp"],
         );
+    }
+
+    #[test]
+    fn what_was_read_before_stands_in_a_document_that_is_extracted_anew() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = EvidenceCache::open(&dir.path().join("e.sqlite"), 1 << 20).unwrap();
+        let hash = ContentHash([7; 32]);
+        let scan = || Document {
+            pages_without_text: vec![2],
+            media_type: "application/pdf".into(),
+            ..document(&[(1, "first")], None)
+        };
+        let shown = || {
+            let mut shown = scan();
+            add_known(&cache, hash, &mut shown);
+            shown.blocks.iter().map(|it| it.text.clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(shown(), ["first"]);
+        let put = |skill: &str, document: &Document| {
+            cache.put(&EvidenceKey { hash, skill: skill.into(), version: "1".into() }, document);
+        };
+        let mut looked = document(&[(1, "heading of the first"), (2, "by a question"), (2, "Signed by: A")], None);
+        looked.blocks[2].kind = BlockKind::Metadata;
+        put("pdf_layout", &looked);
+        assert_eq!(shown(), ["first", "by a question"], "only what has no text, and nothing twice");
+        put("index_pictures", &document(&[(2, "by the lane")], Some(Region::default())));
+        assert_eq!(shown(), ["first", "by the lane"]);
+        let mut text = Document { pages_without_text: vec![], ..scan() };
+        cache.put(&key(ContentHash([8; 32]), false), &Document::default());
+        put("ocr_image", &looked);
+        add_known(&cache, ContentHash([9; 32]), &mut text);
+        assert_eq!(text.blocks.len(), 1, "another content has nothing to do with it");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use crate::catalog::{Catalog, RequeueScope};
 use crate::embed::Embedder;
 use crate::error::Result;
-use crate::model::{FileChunks, FileId};
+use crate::model::{ChunkId, FileChunks, FileId};
 use crate::store::{LanceStore, Store, StoreStats};
 
 /// Rows outside the keyword index that a job may leave to its next commit: scanned in some ten milliseconds.
@@ -168,6 +168,12 @@ impl Table {
     /// Replaces the chunks of a file whose ordinals lie in that range; returns how many chunks the file has then.
     pub(crate) async fn replace_part(&self, file: FileChunks, ordinals: std::ops::Range<u32>) -> Result<u64> {
         self.target.replace_part(file, ordinals).await
+    }
+
+    /// Says whether all of these chunks of a file are there.
+    pub(crate) async fn holds(&self, file: FileId, chunks: &[ChunkId]) -> Result<bool> {
+        let ids: Vec<(FileId, ChunkId)> = chunks.iter().map(|it| (file, it.clone())).collect();
+        Ok(self.target.chunks(&ids).await?.len() == ids.len())
     }
 
     /// Copies the chunks of a file with the same content.

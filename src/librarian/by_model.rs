@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::error::{Error, ErrorCode, Result};
 use crate::librarian::syntax::{self, Syntax};
-use crate::librarian::{L2_TOP_K, MAX_L2_TOP_K, operators, over, validate};
+use crate::librarian::{L2_TOP_K, MAX_L2_TOP_K, Planned, operators, over, validate};
 use crate::llm::{Finish, Llm, LlmRequest, Message, Patience, Role};
 use crate::model::{AskRequest, INTENTS, L0Filters, QueryPlan, SKILLS};
 
@@ -102,15 +102,10 @@ pub(super) fn schema() -> Value {
 }
 
 /// Plans by a model. `rules` is the plan of the rules, taken when the model fails; the warnings say so.
-pub(super) async fn plan(
-    llm: &dyn Llm,
-    request: &AskRequest,
-    rules: QueryPlan,
-    today: NaiveDate,
-) -> (QueryPlan, Vec<String>) {
+pub(super) async fn plan(llm: &dyn Llm, request: &AskRequest, rules: QueryPlan, today: NaiveDate) -> Planned {
     let syntax = syntax::parse(request.query.trim());
     if syntax.rest.is_empty() {
-        return (rules, Vec::new());
+        return Planned::sure(rules);
     }
     let question = json!({ "today": today.to_string(), "question": syntax.rest });
     let mut ask = LlmRequest {
@@ -119,12 +114,13 @@ pub(super) async fn plan(
         patience: PATIENCE,
         ..LlmRequest::new(rules.privacy_mode, SYSTEM, &question.to_string())
     };
-    let mut problem = String::new();
+    let (mut problem, mut model_away) = (String::new(), false);
     for _attempt in 0..2 {
         let answer = match llm.complete(ask.clone()).await {
             Ok(answer) => answer,
             Err(error) => {
                 problem = with_hint(&error);
+                model_away = matches!(error.code, ErrorCode::Unavailable | ErrorCode::DeadlineExceeded);
                 break;
             }
         };
@@ -133,7 +129,7 @@ pub(super) async fn plan(
             Finish::Stop | Finish::Other => read(&answer.text, llm.name(), request, &syntax, &rules, today),
         };
         match read {
-            Ok(plan) => return (plan, Vec::new()),
+            Ok(plan) => return Planned::sure(plan),
             Err(error) => {
                 problem = with_hint(&error);
                 ask.messages.push(Message { role: Role::Assistant, content: answer.text });
@@ -143,7 +139,7 @@ pub(super) async fn plan(
         }
     }
     let warning = format!("planned by rules, because model `{}` gave no usable plan: {problem}", llm.name());
-    (rules, vec![warning])
+    Planned { plan: rules, warnings: vec![warning], model_away }
 }
 
 fn with_hint(error: &Error) -> String {
@@ -240,8 +236,8 @@ mod tests {
         let librarian = Librarian::with(Some(mock.clone()), PrivacyMode::LocalOnly);
         let request = AskRequest { query: query.into(), ..AskRequest::default() };
         let today = NaiveDate::from_ymd_opt(2026, 3, 18).unwrap();
-        let (plan, warnings) = librarian.plan(&request, today).await.unwrap();
-        (plan, warnings, mock.asked())
+        let planned = librarian.plan(&request, today).await.unwrap();
+        (planned.plan, planned.warnings, mock.asked())
     }
 
     #[tokio::test]

@@ -1,6 +1,6 @@
 //! Whether a plan that a caller or a model made can be carried out. Pure.
 
-use chrono::{DateTime, NaiveDate, NaiveDateTime, Utc};
+use chrono::{DateTime, Local, NaiveDate, NaiveDateTime, NaiveTime, TimeDelta, TimeZone, Utc};
 
 use crate::error::{Error, Result};
 use crate::librarian::MAX_QUESTION_BYTES;
@@ -60,8 +60,8 @@ pub fn validate_filters(filters: &L0Filters) -> Result<()> {
         globset::Glob::new(glob)
             .map_err(|error| Error::invalid(format!("cannot understand `path_glob` `{glob}`: {}", error.kind())))?;
     }
-    let after = filters.modified_after.as_deref().map(|it| moment("modified_after", it)).transpose()?;
-    let before = filters.modified_before.as_deref().map(|it| moment("modified_before", it)).transpose()?;
+    let after = filters.modified_after.as_deref().map(|it| named_moment("modified_after", it)).transpose()?;
+    let before = filters.modified_before.as_deref().map(|it| named_moment("modified_before", it)).transpose()?;
     if after.zip(before).is_some_and(|(after, before)| after >= before) {
         return Err(Error::invalid("`modified_after` is not before `modified_before`"));
     }
@@ -83,11 +83,25 @@ fn one_of(field: &str, value: &str, known: &[&str]) -> Result<()> {
     Err(Error::invalid(format!("`{field}` cannot be `{value}`")).hint(format!("use one of: {}", known.join(", "))))
 }
 
-fn moment(field: &str, text: &str) -> Result<DateTime<Utc>> {
-    let zoned = DateTime::parse_from_rfc3339(text).ok().map(|it| it.to_utc());
-    let naive = || NaiveDateTime::parse_from_str(text, "%Y-%m-%dT%H:%M:%S").ok();
-    let day = || NaiveDate::parse_from_str(text, "%Y-%m-%d").ok().map(|it| it.and_time(chrono::NaiveTime::MIN));
-    zoned.or_else(|| naive().or_else(day).map(|it| it.and_utc())).ok_or_else(|| {
+/// Reads a moment as people write it for every command and protocol: RFC 3339, or without a zone as on the clock here; a
+/// date is its midnight. Where the clock skips that, the first moment that there is.
+pub fn moment(text: &str) -> Option<DateTime<Utc>> {
+    moment_in(text, &Local)
+}
+
+pub(crate) fn moment_in<Z: TimeZone>(text: &str, zone: &Z) -> Option<DateTime<Utc>> {
+    if let Ok(zoned) = DateTime::parse_from_rfc3339(text) {
+        return Some(zoned.to_utc());
+    }
+    let naive = NaiveDateTime::parse_from_str(text, "%Y-%m-%dT%H:%M:%S").ok();
+    let day = || NaiveDate::parse_from_str(text, "%Y-%m-%d").ok().map(|it| it.and_time(NaiveTime::MIN));
+    let local = naive.or_else(day)?;
+    let later = |hours| local.checked_add_signed(TimeDelta::hours(hours));
+    (0..4).find_map(|hours| zone.from_local_datetime(&later(hours)?).earliest()).map(|it| it.to_utc())
+}
+
+fn named_moment(field: &str, text: &str) -> Result<DateTime<Utc>> {
+    moment(text).ok_or_else(|| {
         Error::invalid(format!("cannot understand the date `{text}` of `{field}`"))
             .hint("write 2026-03-31 or 2026-03-31T12:00:00Z")
     })
@@ -116,6 +130,21 @@ mod tests {
             plan[field] = value;
         }
         validate(&serde_json::from_value(plan).unwrap())
+    }
+
+    #[test]
+    fn a_moment_without_a_zone_is_meant_as_on_the_clock_here() {
+        let zone = chrono::FixedOffset::east_opt(2 * 3_600).unwrap();
+        for (text, expected) in [
+            ("2026-05-01", Some("2026-04-30T22:00:00Z")),
+            ("2026-05-01T12:00:00", Some("2026-05-01T10:00:00Z")),
+            ("2026-05-01T12:00:00+01:00", Some("2026-05-01T11:00:00Z")),
+            ("2026-02-30", None),
+            ("", None),
+        ] {
+            let expected = expected.map(|it| it.parse::<DateTime<Utc>>().unwrap());
+            assert_eq!(moment_in(text, &zone), expected, "{text}");
+        }
     }
 
     #[test]

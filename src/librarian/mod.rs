@@ -32,7 +32,8 @@ use std::sync::Arc;
 
 use chrono::NaiveDate;
 
-pub use check::{MAX_L2_TOP_K, validate, validate_filters};
+pub(crate) use check::moment_in;
+pub use check::{MAX_L2_TOP_K, moment, validate, validate_filters};
 pub use sizes::size;
 pub use synthetic::{Example, synthetic_plans};
 
@@ -59,6 +60,23 @@ pub struct Librarian {
     privacy: PrivacyMode,
 }
 
+/// A plan, and how it came about.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Planned {
+    /// What is to be carried out.
+    pub plan: QueryPlan,
+    /// What went wrong on the way to it.
+    pub warnings: Vec<String>,
+    /// Whether the model's server could not be reached or fell silent: whoever asks need not wait for it once more.
+    pub model_away: bool,
+}
+
+impl Planned {
+    fn sure(plan: QueryPlan) -> Planned {
+        Planned { plan, warnings: Vec::new(), model_away: false }
+    }
+}
+
 impl Librarian {
     /// Makes the librarian that the configuration asks for; nothing is sent yet.
     ///
@@ -78,11 +96,11 @@ impl Librarian {
     ///
     /// # Errors
     /// As [`plan`]: only what is wrong with the request. A model that fails is a warning.
-    pub async fn plan(&self, request: &AskRequest, today: NaiveDate) -> Result<(QueryPlan, Vec<String>)> {
+    pub async fn plan(&self, request: &AskRequest, today: NaiveDate) -> Result<Planned> {
         let rules = plan(request, self.privacy, today)?;
         match &self.llm {
             Some(llm) if request.plan.is_none() => Ok(by_model::plan(llm.as_ref(), request, rules, today).await),
-            _ => Ok((rules, Vec::new())),
+            _ => Ok(Planned::sure(rules)),
         }
     }
 }

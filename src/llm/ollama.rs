@@ -8,7 +8,7 @@ use reqwest::StatusCode;
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout};
 
-use crate::embed::egress::{self, Purpose};
+use crate::embed::egress::{self, AWAY, Purpose};
 use crate::embed::remote;
 use crate::error::{Error, ErrorCode, Result};
 use crate::llm::lines::{self, Lines};
@@ -66,6 +66,9 @@ impl Ollama {
     fn hint(&self, error: Error) -> Error {
         match error.code {
             ErrorCode::NotFound => error.hint(format!("run `ollama pull {}`", self.model)),
+            ErrorCode::Unavailable if error.hint.as_deref() == Some(AWAY) => {
+                error.hint("run `ollama serve`, or set VIC_OLLAMA_BASE_URL")
+            }
             _ => error,
         }
     }
@@ -84,7 +87,8 @@ impl Llm for Ollama {
         let client = egress::client(&self.base, mode, Purpose::Reasoning, self.key.as_deref())?;
         let url = remote::endpoint(&self.base, "api/chat");
         if !Purpose::Reasoning.may_leave(mode) {
-            let show = timeout(patience.first, remote::passed_on(&client, &self.base, &self.model));
+            // Once: somebody waits for the answer.
+            let show = timeout(patience.first, remote::passed_on(&client, &self.base, &self.model, 1));
             match show.await.map_err(|_| lines::silence(&url, false))?.map_err(|error| self.hint(error))? {
                 None => (),
                 Some(place) => return Err(remote::leaves(&self.model, &place, mode)),
@@ -92,7 +96,7 @@ impl Llm for Ollama {
         }
         let sent = client.send(client.post(&url).timeout(patience.overall).json(&self.body(&request)));
         let response = timeout(patience.first, sent).await.map_err(|_| lines::silence(&url, false))?;
-        let response = response.map_err(|error| error.at(&url))?;
+        let response = response.map_err(|error| self.hint(error.at(&url)))?;
         let status = response.status();
         let mut lines = Lines::new(response, url.clone(), &request, deadline);
         if status != StatusCode::OK {

@@ -8,7 +8,7 @@ use reqwest::StatusCode;
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout};
 
-use crate::embed::egress::{self, Purpose};
+use crate::embed::egress::{self, AWAY, Purpose};
 use crate::embed::remote;
 use crate::error::{Error, ErrorCode, Result};
 use crate::llm::lines::{self, Lines};
@@ -95,7 +95,7 @@ impl Llm for OpenAi {
         let url = remote::endpoint(&self.base, "v1/chat/completions");
         let sent = client.send(client.post(&url).timeout(patience.overall).json(&self.body(&request)));
         let response = timeout(patience.first, sent).await.map_err(|_| lines::silence(&url, false))?;
-        let response = response.map_err(|error| error.at(&url))?;
+        let response = response.map_err(|error| hint(error.at(&url)))?;
         let status = response.status();
         let kind = response.headers().get(reqwest::header::CONTENT_TYPE).and_then(|it| it.to_str().ok());
         let whole = kind.is_some_and(|it| it.starts_with("application/json"));
@@ -177,6 +177,14 @@ impl Reading {
                 Ok(vec![LlmEvent::Text(text.to_string())])
             }
         }
+    }
+}
+
+/// Says what to do when nobody is there.
+fn hint(error: Error) -> Error {
+    match error.hint.as_deref() {
+        Some(AWAY) => error.hint("start the server, or set VIC_OPENAI_BASE_URL"),
+        _ => error,
     }
 }
 

@@ -1,7 +1,7 @@
 //! Servers that answer as the real ones do, down to how they fail.
 
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
@@ -196,8 +196,15 @@ async fn a_server_that_is_away_is_told_apart() {
     drop(listener);
     let quick =
         LlmRequest { patience: Patience { first: Duration::from_secs(20), ..Patience::default() }, ..request() };
-    assert_eq!(fails(&Ollama::new(&address, None, "m"), quick.clone()).await.code, ErrorCode::Unavailable);
-    assert_eq!(fails(&OpenAi::new(&address, None, "m"), quick).await.code, ErrorCode::Unavailable);
+    let begun = Instant::now();
+    for (model, cure) in [
+        (&Ollama::new(&address, None, "m") as &dyn Llm, "run `ollama serve`, or set VIC_OLLAMA_BASE_URL"),
+        (&OpenAi::new(&address, None, "m"), "start the server, or set VIC_OPENAI_BASE_URL"),
+    ] {
+        let error = fails(model, quick.clone()).await;
+        assert_eq!((error.code, error.hint.as_deref()), (ErrorCode::Unavailable, Some(cure)));
+    }
+    assert!(begun.elapsed() < Duration::from_secs(3), "nobody who asks waits for a server that is away");
 }
 
 #[tokio::test]

@@ -8,6 +8,7 @@
 pub mod ocr;
 mod paper;
 pub mod pdf;
+mod strikes;
 mod vision;
 
 use std::ffi::OsStr;
@@ -23,14 +24,17 @@ use crate::error::{Error, Result};
 use crate::extract::{PoolSettings, Purpose, SkillJob, Tools, WorkerPool};
 use crate::index::{blocking, ocr_tools};
 use crate::llm::Llm;
-use crate::model::{ContentHash, Document, ExtractLimits, FileId, FileKind, FileRecord, PrivacyMode, Reason};
+use crate::model::{
+    ContentHash, Document, ExtractFailure, ExtractLimits, FileId, FileKind, FileRecord, PrivacyMode, Reason,
+};
 use crate::skills::vision::Eye;
 use crate::warehouse;
 
 pub use paper::HANDLERS;
 
-/// Time for all skills of one question: about as long as a person waits for an answer that is not in the index yet.
-pub const QUESTION_BUDGET: Duration = Duration::from_secs(20);
+/// Time for all skills of one question, unless set: about as long as a person waits for an answer that is not in the index
+/// yet.
+const QUESTION_BUDGET: Duration = Duration::from_secs(20);
 /// Files that are looked at at the same time. Each takes the whole machine while it reads a page.
 const FILES_AT_ONCE: usize = 2;
 /// One worker for the index and one for questions, so that neither waits for the other.
@@ -77,6 +81,7 @@ pub struct Skills {
     evidence: Arc<EvidenceCache>,
     models: ModelStore,
     eye: Option<Eye>,
+    budget: Duration,
 }
 
 /// Returns the settings of the pool in which skills run.
@@ -89,7 +94,18 @@ pub fn pool_settings(models: &ModelStore, limits: &ExtractLimits) -> PoolSetting
 impl Skills {
     /// Makes a runner over the pool of [`pool_settings`].
     pub fn new(pool: Arc<WorkerPool>, evidence: Arc<EvidenceCache>, models: ModelStore) -> Skills {
-        Skills { pool, evidence, models, eye: None }
+        Skills { pool, evidence, models, eye: None, budget: QUESTION_BUDGET }
+    }
+
+    /// Sets the time for one question.
+    #[must_use]
+    pub fn with_budget(self, budget: Duration) -> Skills {
+        Skills { budget, ..self }
+    }
+
+    /// The time for one question.
+    pub fn budget(&self) -> Duration {
+        self.budget
     }
 
     /// Lets the skill `vision` ask this model, with images of at most so many bytes.
@@ -134,9 +150,9 @@ impl Skills {
         while let Some((file_id, result)) = results.next().await {
             let problem = match result {
                 Ok(evidence) => {
-                    let cure = self.cure_of(&evidence);
+                    let unread = self.unread(&evidence, files.iter().find(|it| it.id == file_id));
                     findings.found.push((file_id, evidence));
-                    cure
+                    unread
                 }
                 Err(SkillProblem(sentence)) => Some(sentence),
             };
@@ -174,16 +190,24 @@ impl Skills {
             _ => VERSION.to_string(),
         };
         let key = EvidenceKey { hash, skill: skill.to_string(), version };
-        if let Some(document) = self.remembered(&key).await {
-            return Ok(Evidence { skill: skill.to_string(), document, cached: true });
+        let before = self.remembered(&key).await;
+        if let Some(document) = before.as_ref().filter(|it| it.pages_without_text.is_empty()) {
+            return Ok(Evidence { skill: skill.to_string(), document: document.clone(), cached: true });
         }
-        let mut document = self.work(skill, record, hash, budget).await?;
+        if let Some(why) = self.given_up(&key).await {
+            return Err(SkillProblem(format!("`{skill}` leaves `{shown}` alone for a day, unless it changes: {why}")));
+        }
+        let pages = before.as_ref().map(|it| it.pages_without_text.clone());
+        let mut document = self.work(record, &key, pages, budget).await?;
         if let (Some(eye), VISION) = (&self.eye, skill) {
             let left = end.saturating_duration_since(Instant::now());
             document = eye.look(&shown, &document, privacy, left).await?;
         }
-        // What time or a missing model cut short is done again when asked again.
-        if !document.truncated && document.pages_without_text.is_empty() {
+        if let Some(before) = before {
+            document = continued(before, document);
+        }
+        // What a model had no time for is asked again from the start.
+        if skill != VISION || !document.truncated {
             self.remember(key, document.clone()).await;
         }
         Ok(Evidence { skill: skill.to_string(), document, cached: false })
@@ -192,12 +216,12 @@ impl Skills {
     /// Has a worker do its part.
     async fn work(
         &self,
-        skill: &str,
         record: &FileRecord,
-        hash: ContentHash,
+        key: &EvidenceKey,
+        pages: Option<Vec<u32>>,
         budget: Duration,
     ) -> Result<Document, SkillProblem> {
-        let shown = record.found.path.display().to_string();
+        let (skill, shown) = (key.skill.as_str(), record.found.path.display().to_string());
         let late = || SkillProblem(format!("`{skill}` had no time left for `{shown}`; ask again to go on"));
         if let (Some(eye), VISION, FileKind::Image) = (&self.eye, skill, record.kind) {
             eye.check(&shown, record.found.size)?;
@@ -209,17 +233,42 @@ impl Skills {
             return Err(late());
         }
         let file =
-            open(record, hash).await.map_err(|why| SkillProblem(format!("cannot look into `{shown}`: {why}")))?;
+            open(record, key.hash).await.map_err(|why| SkillProblem(format!("cannot look into `{shown}`: {why}")))?;
         let name = record.found.path.file_name().map(OsStr::to_string_lossy).unwrap_or_default();
-        let job = SkillJob { skill: skill.to_string(), pages: None, seconds, purpose: Purpose::Question, tools };
-        let run = tokio::time::timeout(budget, self.pool.run_skill(file, &name, job)).await;
-        run.map_err(|_| late())?.map_err(|failure| match failure.reason {
-            Reason::Timeout => late(),
-            reason => {
+        let job = SkillJob { skill: skill.to_string(), pages, seconds, purpose: Purpose::Question, tools };
+        match tokio::time::timeout(budget, self.pool.run_skill(file, &name, job)).await {
+            Err(_) => Err(late()),
+            Ok(Ok(document)) => Ok(document),
+            Ok(Err(failure)) => {
                 let detail = if failure.detail.is_empty() { String::new() } else { format!(": {}", failure.detail) };
-                SkillProblem(format!("`{skill}` cannot read `{shown}`: {}{detail}", reason.name()))
+                let problem = match failure.reason {
+                    Reason::Timeout => late(),
+                    reason => SkillProblem(format!("`{skill}` cannot read `{shown}`: {}{detail}", reason.name())),
+                };
+                self.strike(key, failure, seconds).await;
+                Err(problem)
             }
-        })
+        }
+    }
+
+    /// Writes down that a worker hung or died over a file.
+    async fn strike(&self, key: &EvidenceKey, failure: ExtractFailure, seconds: u32) {
+        let (cache, key) = (self.evidence.clone(), key.clone());
+        let kept = blocking(move || {
+            strikes::add(&cache, &key, &failure, seconds);
+            Ok(())
+        });
+        // The cache says itself what it could not keep.
+        kept.await.ok();
+    }
+
+    /// Says why a file is not tried any more.
+    async fn given_up(&self, key: &EvidenceKey) -> Option<String> {
+        let (cache, key) = (self.evidence.clone(), key.clone());
+        let strikes = blocking(move || Ok(strikes::of(&cache, &key))).await.ok()?;
+        let last = strikes.last()?;
+        (strikes.len() >= strikes::MOST)
+            .then(|| format!("its reader ended badly {} times, last: {last}", strikes.len()))
     }
 
     async fn remembered(&self, key: &EvidenceKey) -> Option<Document> {
@@ -253,13 +302,27 @@ impl Skills {
         }
     }
 
-    /// Says what to do when pages were left unread for want of models.
-    fn cure_of(&self, evidence: &Evidence) -> Option<String> {
-        if evidence.document.pages_without_text.is_empty() {
+    /// Says what to do about pages that were left unread: for want of models, or of time.
+    fn unread(&self, evidence: &Evidence, file: Option<&FileRecord>) -> Option<String> {
+        let left = evidence.document.pages_without_text.len();
+        if left == 0 {
             return None;
         }
-        ocr_tools(&self.models).err().map(|error| problem(&error).0)
+        if let Err(error) = ocr_tools(&self.models) {
+            return Some(problem(&error).0);
+        }
+        let shown = file.map(|it| it.found.path.display().to_string()).unwrap_or_default();
+        Some(format!("`{}` had no time for {left} pages of `{shown}`; ask again to go on", evidence.skill))
     }
+}
+
+/// What a skill found at an earlier question, and on the pages that it had no time for then.
+fn continued(before: Document, now: Document) -> Document {
+    let mut blocks = before.blocks;
+    blocks.extend(now.blocks);
+    blocks.sort_by_key(|it| it.anchor.page);
+    let problems = before.problems.into_iter().chain(now.problems).collect();
+    Document { blocks, problems, title: before.title.or(now.title), ..now }
 }
 
 fn problem(error: &Error) -> SkillProblem {

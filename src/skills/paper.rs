@@ -88,11 +88,12 @@ fn layout(input: &SkillInput<'_>) -> Outcome {
     let file = open(input)?;
     let mut reading = Reading::new(input);
     let pages = reading.count(&file);
-    let mut scans = Vec::new();
+    let (mut scans, mut late) = (Vec::new(), Vec::new());
     for number in reading.chosen(pages) {
         if reading.is_late() {
             reading.document.truncated = true;
-            break;
+            late.push(number);
+            continue;
         }
         let Ok(page) = file.pages().get(number as i32 - 1) else { continue };
         let seen = pdf::read(&page);
@@ -103,6 +104,7 @@ fn layout(input: &SkillInput<'_>) -> Outcome {
         }
     }
     reading.scans(scans)?;
+    reading.document.pages_without_text.extend(late);
     reading.finish(title(&file))
 }
 

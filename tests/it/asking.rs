@@ -5,6 +5,7 @@ use vic::config::Config;
 use vic::model::{AskEvent, AskRequest, GrepRequest, GrepResponse, SimilarRequest};
 
 use crate::harness::World;
+use crate::http::post;
 
 /// A daemon with these files indexed.
 fn world(files: &[(&str, &str)]) -> World {
@@ -95,6 +96,34 @@ fn a_question_about_the_files_as_such_lists_and_counts_them() {
     assert_eq!(answer["answer_summary"], "4 files match; the newest 3 are listed.");
     assert_eq!(answer["stats"]["hits_by_tier"]["L0"], 3);
     assert_eq!(answer["query_plan"]["intent"], "list");
+}
+
+#[test]
+fn a_date_is_midnight_here_however_it_is_asked() {
+    // Nine hours before Greenwich: the file of the first half hour of the year was still the old year there.
+    let world = World::new().with("TZ", "JST-9").with("VIC_WATCH", "0").start();
+    for (name, moment) in [("old.md", "2024-12-31T14:30:00Z"), ("new.md", "2024-12-31T15:30:00Z")] {
+        let file = std::fs::File::options().write(true).open(world.write(name, "quince jelly")).unwrap();
+        file.set_modified(chrono::DateTime::parse_from_rfc3339(moment).unwrap().to_utc().into()).unwrap();
+    }
+    world.index();
+    let names = |answer: serde_json::Value, list: &str| -> Vec<String> {
+        answer[list]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|it| it["path"].as_str().unwrap().rsplit('/').next().unwrap().into())
+            .collect()
+    };
+    let filters = serde_json::json!({"modified_after": "2025-01-01"});
+    let found = [
+        names(world.json(&["files", "--after", "2025-01-01"]), "files"),
+        names(world.json(&["ask", "quince", "--after", "2025-01-01"]), "hits"),
+        names(world.json(&["ask", "quince after:2025-01-01"]), "hits"),
+        names(post(&world, "/v1/files", &serde_json::json!({"filters": filters})).json(), "files"),
+        names(post(&world, "/v1/ask", &serde_json::json!({"query": "quince", "filters": filters})).json(), "hits"),
+    ];
+    assert!(found.iter().all(|it| *it == ["new.md"]), "{found:?}");
 }
 
 #[test]

@@ -1,5 +1,10 @@
-//! The API document against a real daemon: what one process must do as a whole. Single fields, defaults and status codes
-//! have their tests beside the bridge.
+//! The API document against a real daemon: what one process must do as a whole, and below, each with a test of its name,
+//! every field ([`fields`]), variable ([`variables`]) and command ([`commands`]) of it, and bad input ([`refusals`]).
+
+mod commands;
+mod fields;
+mod refusals;
+mod variables;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Command, Stdio};

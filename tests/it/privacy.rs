@@ -11,21 +11,32 @@ use crate::sample::Sampler;
 use crate::trace::{Allowed, Trace};
 use crate::{sample as sampling, trace};
 
+/// A contract without a text layer, in the sample.
+const SCAN: &str = "idr-contract-scan.pdf";
 /// An address that belongs to nobody.
 const NOWHERE: &str = "192.0.2.1";
 
-/// Start, index, ask, a change, restart by hand and by the command line.
+/// Start, index, ask, a change, restart by hand and by the command line. Pictures of text are read for a question, and by
+/// the daemon itself after its restart.
 fn live(world: World) -> World {
-    let mut world = world.start();
+    let elsewhere = format!("http://{NOWHERE}:11434");
+    let mut world = world.with("VIC_OLLAMA_BASE_URL", &elsewhere).with("VIC_L2_SECONDS", "300").start();
     world.write("a.md", "A private thought about the orchard.");
     world.index();
-    world.ok(&["index", sample().to_str().unwrap()]);
+    world.ok(&["index", sample().to_str().unwrap(), "--ocr", "never"]);
     assert_eq!(world.paths(&["orchard"])[0], "a.md");
+    let scanned = world.json(&["ask", "Who signed the IDR contract?"]);
+    assert!(scanned["stats"]["hits_by_tier"]["L2"].as_u64() >= Some(1), "{scanned:#}");
+    let refused = world.json(&["ask", "What does the photo of the pier show?"])["warnings"].to_string();
+    assert!(refused.contains("forbids") && refused.contains(NOWHERE), "{refused}");
     world.write("b.md", "Another one about the lighthouse.");
     world.until("the new file is found", Duration::from_secs(20), |it| it.paths(&["lighthouse"])[0] == "b.md");
     assert!(world.terminate());
     world.spawn();
     assert_eq!(world.paths(&["orchard"])[0], "a.md");
+    let letter = "council-permit-letter.jpg";
+    let read = |it: &World| it.ok(&["files", letter, "--state", "indexed"]).contains(letter);
+    world.until("the daemon reads pictures by itself", Duration::from_secs(120), read);
     assert!(world.terminate());
     // Now the command line starts the daemon itself.
     assert_eq!(world.paths(&["orchard"])[0], "a.md");
@@ -64,7 +75,9 @@ fn a_whole_run_writes_nothing_outside_its_data_directory_and_opens_no_socket_to_
     let world = live(world.under(trace.launcher()));
     let lines = trace.finished();
     // What must be there, or the trace saw nothing.
-    for sign in ["vicd.sock", "catalog.sqlite", ".lance", "a.md", "sin_addr=inet_addr(\"127.0.0.1\")"] {
+    let signs =
+        ["vicd.sock", "catalog.sqlite", ".lance", "a.md", "sin_addr=inet_addr(\"127.0.0.1\")", "det.onnx", SCAN];
+    for sign in signs {
         assert!(lines.iter().any(|it| it.contains(sign)), "no call with `{sign}` in {} lines", lines.len());
     }
     let wrong = trace::violations(&lines, &Allowed { folders: vec![world.data()] });

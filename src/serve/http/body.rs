@@ -3,14 +3,16 @@
 use std::time::Duration;
 
 use axum::body::BodyDataStream;
-use axum::extract::Request;
+use axum::extract::{Request, State};
 use axum::http::header;
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
 use futures::StreamExt;
 use serde::de::DeserializeOwned;
 
 use crate::error::Error;
-use crate::serve::http::Bridge;
 use crate::serve::http::refusal::Refusal;
+use crate::serve::http::{Bridge, Shared};
 use crate::serve::parse;
 
 /// Room that is made before anything has come: a length that is only announced costs nothing.
@@ -23,10 +25,22 @@ const DRAIN_BYTES: usize = 16 << 20;
 /// How long that may take.
 const DRAIN_TIME: Duration = Duration::from_secs(2);
 
+/// How long a whole body may take: the largest comes in time over any line, and whoever sends a byte now and then holds no
+/// connection for ever.
+pub(crate) const BODY_TIME: Duration = Duration::from_secs(15);
+
 /// Reads the whole body and takes it apart.
 pub(crate) async fn parse<T: DeserializeOwned>(bridge: &Bridge, request: Request) -> Result<T, Refusal> {
-    let bytes = read(request, bridge.max_body).await?;
-    Ok(parse::json(&bytes)?)
+    Ok(parse::json(&in_time(bridge, request).await?)?)
+}
+
+/// Has the whole body of a request there before its handler, which reads it in its own way, begins.
+pub(crate) async fn first(State(bridge): Shared, request: Request, next: Next) -> Response {
+    let (head, body) = request.into_parts();
+    match in_time(&bridge, Request::from_parts(head.clone(), body)).await {
+        Ok(bytes) => next.run(Request::from_parts(head, bytes.into())).await,
+        Err(refusal) => refusal.into_response(),
+    }
 }
 
 /// As [`parse`]; a request without a body asks for nothing special.
@@ -49,6 +63,11 @@ pub(crate) fn query<T: DeserializeOwned>(request: &Request) -> Result<T, Refusal
         let error = Error::invalid(format!("cannot understand the query: {message}"));
         Refusal::from(Error { field, ..error })
     })
+}
+
+async fn in_time(bridge: &Bridge, request: Request) -> Result<Vec<u8>, Refusal> {
+    let bytes = tokio::time::timeout(bridge.body_time, read(request, bridge.max_body)).await;
+    bytes.map_err(|_| Refusal::slow(bridge.body_time))?
 }
 
 async fn read(request: Request, limit: usize) -> Result<Vec<u8>, Refusal> {

@@ -56,6 +56,8 @@ pub(crate) struct Bridge {
     /// Wrong keys by address.
     guesses: limits::SlidingWindow,
     max_body: usize,
+    /// How long a body may take.
+    body_time: Duration,
     db_path: PathBuf,
     warehouse_root: Option<PathBuf>,
     vector_backend: String,
@@ -89,6 +91,7 @@ impl Bridge {
             window: limits::SlidingWindow::new(config.bridge.rate_limit_per_min),
             guesses: limits::SlidingWindow::new(MAX_GUESSES),
             max_body: config.bridge.max_body_bytes,
+            body_time: body::BODY_TIME,
             db_path: config.db_path.clone(),
             warehouse_root: config.warehouse_root.clone(),
             vector_backend: config.vectors.backend.clone(),
@@ -112,6 +115,10 @@ pub(crate) fn router(bridge: Arc<Bridge>, grpc: Routes) -> Router {
             .into_response(),
         }
     };
+    let mcp = mcp::http(bridge.max_body, bridge.shutdown.clone());
+    let mcp = Router::new()
+        .route_service("/mcp", mcp)
+        .layer(axum::middleware::from_fn_with_state(bridge.clone(), body::first));
     Router::new()
         .route("/", get(health::root))
         .route("/health", get(health::health))
@@ -130,7 +137,7 @@ pub(crate) fn router(bridge: Arc<Bridge>, grpc: Routes) -> Router {
         .route("/v1/index/start", post(index::start))
         .route("/v1/index/status", get(index::status))
         .route("/v1/index/events", get(index::events))
-        .route_service("/mcp", mcp::http(bridge.max_body, bridge.shutdown.clone()))
+        .merge(mcp)
         .fallback(otherwise)
         .method_not_allowed_fallback(async || Refusal::method())
         .layer(axum::middleware::from_fn_with_state(bridge.clone(), gate::gate))

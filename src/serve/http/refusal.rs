@@ -86,6 +86,13 @@ impl Refusal {
         }
     }
 
+    /// 408: the body did not come within `limit`.
+    pub(crate) fn slow(limit: Duration) -> Refusal {
+        let message = format!("the body was not complete after {} s", limit.as_secs());
+        let error = Error::new(ErrorCode::DeadlineExceeded, message).hint("send the whole body at once");
+        Refusal { status: StatusCode::REQUEST_TIMEOUT, code: "request_timeout", error: Box::new(error), header: None }
+    }
+
     /// 405: the path exists, but not for this method; axum adds which it is for.
     pub(crate) fn method() -> Refusal {
         let error = Error::invalid("this path does not take that method").hint("`GET /` lists paths and methods");

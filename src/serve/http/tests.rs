@@ -4,6 +4,7 @@ use std::ffi::OsString;
 
 use axum::body::Body;
 use axum::http::HeaderMap;
+use futures::StreamExt;
 use serde_json::{Value, json};
 
 use super::*;
@@ -18,6 +19,10 @@ struct Bed {
 
 /// Without VIC_BRIDGE_API_KEY no key is asked for: most tests are about something else.
 async fn bed(variables: &[(&str, &str)]) -> Bed {
+    bed_with(variables, |_| {}).await
+}
+
+async fn bed_with(variables: &[(&str, &str)], change: impl FnOnce(&mut Bridge)) -> Bed {
     let lookup = |wanted: &str| {
         let given = variables.iter().find(|(name, _)| *name == wanted).map(|(_, value)| OsString::from(value));
         given.or_else(|| (wanted == "VIC_DATA_DIR").then(|| "/d".into()))
@@ -27,7 +32,8 @@ async fn bed(variables: &[(&str, &str)]) -> Bed {
     let shutdown = service.shutdown.clone();
     let grpc = crate::serve::routes(shutdown.clone()).await.unwrap();
     let keys = config.bridge.api_key.as_deref().map(|key| KeyRing::new(key, config.keys_path()));
-    let bridge = Bridge::new(service.clone(), Arc::new(Desk::new(2)), (keys, 8765), &config, shutdown);
+    let mut bridge = Bridge::new(service.clone(), Arc::new(Desk::new(2)), (keys, 8765), &config, shutdown);
+    change(&mut bridge);
     let router = router(Arc::new(bridge), grpc);
     Bed { service, router }
 }
@@ -495,6 +501,27 @@ async fn a_body_in_pieces_has_the_same_limit() {
         let body = Body::from_stream(futures::stream::iter(pieces));
         assert_eq!(bed.post("/v1/ask", body).await.status, status, "{bytes}");
     }
+}
+
+#[tokio::test]
+async fn a_body_that_does_not_come_in_time_is_408_and_a_slow_one_passes() {
+    let bed = bed_with(&[], |bridge| {
+        assert_eq!(bridge.body_time, Duration::from_secs(15));
+        bridge.body_time = Duration::from_secs(1);
+    })
+    .await;
+    let piece = |text: &'static str, milliseconds: u64| {
+        futures::stream::once(async move {
+            tokio::time::sleep(Duration::from_millis(milliseconds)).await;
+            Ok::<_, std::io::Error>(text)
+        })
+    };
+    for (last, status, code) in [(100, 200, json!(null)), (5_000, 408, json!("request_timeout"))] {
+        let body = piece("{\"query\":", 100).chain(piece(" \"x\"", 100)).chain(piece("}", last));
+        let answered = bed.post("/v1/ask", Body::from_stream(body)).await;
+        assert_eq!((answered.status, &answered.json()["error"]["code"]), (status, &code), "{}", answered.text);
+    }
+    assert_eq!(bed.post("/mcp", Body::from_stream(piece("{", 5_000))).await.status, 408);
 }
 
 #[tokio::test]

@@ -1,0 +1,244 @@
+//! Bad input: every kind gives a typed error with the field's name, the right HTTP status, gRPC code and exit code, and has
+//! no effect.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use vic::client::Client;
+use vic::config::Config;
+use vic::error::{Error, ErrorCode};
+use vic::model::{AskRequest, PrivacyMode, QueryPlan};
+
+use crate::harness::World;
+use crate::http::{post, raw, send};
+use crate::ollama::{self, Model, Says};
+
+/// What a request may change: jobs, files and chunks.
+fn state(world: &World) -> Value {
+    let status = world.json(&["status"]);
+    json!([status["coverage"], status["chunks"], status["roots"], world.json(&["jobs"])])
+}
+
+/// Sends over HTTP what must be refused; gives status, code and field.
+fn over_http(world: &World, path: &str, body: &str) -> (u16, Value, Value) {
+    let before = state(world);
+    let told = send(world, "POST", path, &[], body);
+    assert_eq!(state(world), before, "{body:.60} had an effect");
+    let error = told.json()["error"].clone();
+    assert!(error["message"].as_str().is_some_and(|it| !it.is_empty()), "{error}");
+    (told.status, error["code"].clone(), error["field"].clone())
+}
+
+/// Asks over gRPC what must be refused.
+fn over_grpc(world: &World, request: AskRequest) -> Error {
+    let data = world.data();
+    let lookup = move |name: &str| (name == "VIC_DATA_DIR").then(|| data.clone().into_os_string());
+    let config = Config::from_lookup(&lookup).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async { Client::connect(&config).await.unwrap().ask(request).await.unwrap_err() })
+}
+
+fn question(query: &str) -> AskRequest {
+    AskRequest { query: query.into(), ..AskRequest::default() }
+}
+
+/// A question that no protocol takes: 400 and its field over HTTP, INVALID_ARGUMENT over gRPC, 2 on the command line.
+fn refused_everywhere(world: &World, query: &str) {
+    let told = over_http(world, "/v1/ask", &json!({ "query": query }).to_string());
+    assert_eq!(told, (400, json!("invalid_argument"), json!("query")));
+    let error = over_grpc(world, question(query));
+    assert_eq!((error.code.grpc_code(), error.field.as_deref()), (tonic::Code::InvalidArgument, Some("query")));
+    // The kernel takes no argument with a NUL, nor one of more than 128 KiB.
+    if !query.contains('\0') && query.len() < 128 << 10 {
+        assert_eq!(world.fails(&["ask", query]).0, i32::from(ErrorCode::InvalidArgument.exit_code()));
+    }
+}
+
+#[test]
+fn malformed_json() {
+    let world = super::bees();
+    for body in ["{\"query\": \"x\"} trailing", "{\"query\": \"x\""] {
+        assert_eq!(over_http(&world, "/v1/ask", body), (400, json!("invalid_argument"), json!(null)), "{body}");
+    }
+    for body in ["", "{", "[]", "nonsense", "\u{feff}{}"] {
+        for path in ["/v1/ask", "/v1/search", "/v1/grep", "/v1/files", "/v1/read", "/v1/similar", "/v1/index/start"] {
+            let told = over_http(&world, path, body);
+            assert_eq!(told, (400, json!("invalid_argument"), json!(null)), "{path}: {body}");
+        }
+    }
+}
+
+#[test]
+fn wrong_types() {
+    let world = super::bees();
+    for (path, body, field) in [
+        ("/v1/ask", json!({"query": 7}), "query"),
+        ("/v1/ask", json!({"query": "x", "limit": "ten"}), "limit"),
+        ("/v1/ask", json!({"query": "x", "plan": []}), "plan"),
+        ("/v1/ask", json!({"query": "x", "filters": {"min_size": -1}}), "filters.min_size"),
+        ("/v1/ask", json!({"query": "x", "colour": "red"}), "colour"),
+        ("/v1/index/start", json!({"full": "yes"}), "full"),
+        ("/v1/index/start", json!({"max_files": 1.5}), "max_files"),
+        ("/v1/read", json!({"path": ["a"]}), "path"),
+    ] {
+        assert_eq!(
+            over_http(&world, path, &body.to_string()),
+            (400, json!("invalid_argument"), json!(field)),
+            "{body}"
+        );
+    }
+    assert_eq!(world.fails(&["ask", "x", "--limit", "ten"]).0, 2);
+}
+
+#[test]
+fn a_body_of_2_mib_and_one_byte() {
+    let world = super::bees();
+    let body = format!("{{\"query\": \"x\"}}{}", " ".repeat((2 << 20) + 1 - 14));
+    assert_eq!(over_http(&world, "/v1/ask", &body), (413, json!("payload_too_large"), json!(null)));
+}
+
+#[test]
+fn a_body_that_never_comes_to_its_end() {
+    let world = super::bees();
+    let begun = std::time::Instant::now();
+    let told = raw(&world, "POST /v1/ask HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100\r\n\r\n{\"query\":");
+    assert_eq!((told.status, &told.json()["error"]["code"]), (408, &json!("request_timeout")));
+    let took = begun.elapsed();
+    assert!(took > Duration::from_secs(14) && took < Duration::from_secs(25), "{took:?}");
+}
+
+#[test]
+fn a_wrong_key() {
+    let world = World::new().with("VIC_BRIDGE_API_KEY", "s3cret").start();
+    let key = [("authorization", "Bearer wrong")];
+    let told = send(&world, "POST", "/v1/index/start", &key, "{}");
+    assert_eq!((told.status, &told.json()["error"]["code"]), (401, &json!("unauthenticated")));
+    let grpc = [key[0], ("content-type", "application/grpc")];
+    let told = send(&world, "POST", "/vic.v1.Vic/StartIndex", &grpc, "");
+    assert_eq!(told.header("grpc-status"), Some("16"), "{}", told.head);
+    assert_eq!(world.json(&["jobs"]), json!([]));
+}
+
+#[test]
+fn a_wrong_host() {
+    let world = World::new().start();
+    let host = [("host", "evil.example")];
+    let told = send(&world, "POST", "/v1/index/start", &host, "{}");
+    assert_eq!((told.status, &told.json()["error"]["code"]), (403, &json!("permission_denied")));
+    let told = send(&world, "POST", "/vic.v1.Vic/StartIndex", &[host[0], ("content-type", "application/grpc")], "");
+    assert_eq!((told.status, told.header("grpc-status")), (403, Some("7")), "{}", told.head);
+    assert_eq!(world.json(&["jobs"]), json!([]));
+}
+
+#[test]
+fn a_question_of_no_and_of_100_000_characters() {
+    let world = super::bees();
+    for query in ["", "  \n", &"x".repeat(100_000), &"ä".repeat(100_000)] {
+        refused_everywhere(&world, query);
+    }
+}
+
+#[test]
+fn control_characters() {
+    let world = super::bees();
+    for query in ["a\0b", "\u{1b}[2J", "a\u{7}", "\u{9b}2J"] {
+        refused_everywhere(&world, query);
+    }
+}
+
+#[test]
+fn a_plan_with_an_unknown_skill() {
+    let world = super::bees();
+    let plan = QueryPlan {
+        intent: "search".into(),
+        l0_filters: None,
+        l1_query_text: Some("hive".into()),
+        l1_threshold: None,
+        requires_l2: true,
+        l2_skills: vec!["teleport".into()],
+        l2_top_k: None,
+        privacy_mode: PrivacyMode::LocalOnly,
+        raw_user_text: "hive".into(),
+        planner_model_id: None,
+    };
+    let body = json!({"query": "hive", "plan": plan});
+    let told = over_http(&world, "/v1/ask", &body.to_string());
+    assert_eq!(told, (400, json!("invalid_argument"), json!("plan.l2_skills")));
+    let error = over_grpc(&world, AskRequest { plan: Some(plan), ..question("hive") });
+    assert_eq!(
+        (error.code.grpc_code(), error.field.as_deref()),
+        (tonic::Code::InvalidArgument, Some("plan.l2_skills"))
+    );
+}
+
+/// A daemon whose questions are planned by a model that does this, with one note indexed.
+fn planned_by(says: Says) -> (World, crate::server::Server) {
+    let server = ollama::start(vec![Model::new("m", &["completion"])], move |_| says.clone());
+    let world = World::new()
+        .with("VIC_LIBRARIAN_BACKEND", "ollama")
+        .with("VIC_OLLAMA_MODEL", "m")
+        .with("VIC_OLLAMA_BASE_URL", &server.address)
+        .start();
+    world.write("notes/bees.md", "# Bees\n\nThe hive on the roof weighed 31 kg in March.\n");
+    world.index();
+    (world, server)
+}
+
+/// A model that fails is no error of whoever asks: the rules plan, sentences are quoted, and warnings say both and why.
+fn stood_in_for(says: Says, expected: &str) {
+    let (world, _server) = planned_by(says.clone());
+    let before = state(&world);
+    let told = post(&world, "/v1/ask", &json!({"query": "how heavy was the hive"}));
+    let answer = told.json();
+    assert_eq!((told.status, &answer["query_plan"]["planner_model_id"]), (200, &json!("stub-v1")), "{says:?}");
+    assert!(answer["answer_summary"].as_str().unwrap().contains("31 kg"), "{says:?}: {answer:#}");
+    let warnings = answer["warnings"].as_array().unwrap();
+    let [planned, quoted] = &warnings[..] else { panic!("{says:?}: {warnings:#?}") };
+    assert!(planned.as_str().unwrap().contains("planned by rules, because model `m`"), "{says:?}: {planned}");
+    assert!(planned.as_str().unwrap().contains(expected), "{says:?}: {planned}");
+    assert!(quoted.as_str().unwrap().contains("quoted, not written by `m`"), "{says:?}: {quoted}");
+    assert_eq!(state(&world), before);
+    assert_eq!(world.vic(&["ask", "how heavy was the hive"]).status.code(), Some(0));
+}
+
+#[test]
+fn a_model_that_returns_nonsense() {
+    stood_in_for(Says::Nonsense, "no usable answer");
+    stood_in_for(Says::Text("I would rather not say.".into()), "no plan");
+}
+
+#[test]
+fn a_model_that_hangs() {
+    let (world, _server) = planned_by(Says::Hangs(Duration::from_secs(100)));
+    let begun = std::time::Instant::now();
+    let answer = post(&world, "/v1/ask", &json!({"query": "how heavy was the hive"})).json();
+    let warnings = answer["warnings"].to_string();
+    assert!(warnings.contains("planned by rules") && warnings.contains("stopped answering"), "{warnings}");
+    assert!(answer["answer_summary"].as_str().unwrap().contains("31 kg"), "{answer:#}");
+    assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
+}
+
+#[test]
+fn a_model_that_streams_half_a_line() {
+    stood_in_for(Says::HalfALine, "broke off");
+}
+
+#[test]
+fn a_model_that_closes() {
+    stood_in_for(Says::Closes, "cannot reach");
+    stood_in_for(Says::Broken("out of memory"), "out of memory");
+    stood_in_for(Says::Busy, "server busy");
+}
+
+#[test]
+fn a_model_that_is_not_there() {
+    let (world, server) = planned_by(Says::Closes);
+    drop(world);
+    let world = World::new()
+        .with("VIC_LIBRARIAN_BACKEND", "ollama")
+        .with("VIC_OLLAMA_MODEL", "other")
+        .with("VIC_OLLAMA_BASE_URL", &server.address)
+        .start();
+    let warnings = world.json(&["ask", "how heavy was the hive"])["warnings"].to_string();
+    assert!(warnings.contains("run `ollama pull other`"), "{warnings}");
+}

@@ -1,0 +1,87 @@
+//! A real language model server, as `models/llama.sh` installs it: llama.cpp's `llama-server` with a small base model.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A running server; ends with the test.
+pub(crate) struct Llama {
+    child: Child,
+    port: u16,
+    log: tempfile::NamedTempFile,
+}
+
+impl Llama {
+    /// Starts it for conversations, and waits until the model is loaded.
+    pub(crate) fn start() -> Llama {
+        Llama::with(&[])
+    }
+
+    /// Starts it with more arguments.
+    pub(crate) fn with(arguments: &[&str]) -> Llama {
+        let folder = folder();
+        let program = folder.join("llama-server");
+        assert!(program.exists(), "`{}` is missing: run models/llama.sh, or `make test-models`", program.display());
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let log = tempfile::NamedTempFile::new().unwrap();
+        let child = Command::new(program)
+            .args(["--model", folder.join("gemma-3-270m-q4_k_m.gguf").to_str().unwrap(), "--alias", "gemma-3-270m"])
+            .args(["--host", "127.0.0.1", "--port", &port.to_string(), "--ctx-size", "8192", "--parallel", "2"])
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(log.reopen().unwrap())
+            .stderr(log.reopen().unwrap())
+            .spawn()
+            .unwrap();
+        let mut llama = Llama { child, port, log };
+        let begun = Instant::now();
+        while llama.health() != Some(200) {
+            let ended = llama.child.try_wait().unwrap();
+            assert!(ended.is_none() && begun.elapsed() < Duration::from_secs(120), "{ended:?}\n{}", llama.log());
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        llama
+    }
+
+    /// Its address.
+    pub(crate) fn url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
+    }
+
+    /// Ends it without warning.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// What it wrote.
+    pub(crate) fn log(&self) -> String {
+        std::fs::read_to_string(self.log.path()).unwrap_or_default()
+    }
+
+    /// 503 while the model is being loaded, 200 from then on.
+    fn health(&self) -> Option<u16> {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).ok()?;
+        stream.set_read_timeout(Some(Duration::from_secs(10))).ok()?;
+        stream.write_all(b"GET /health HTTP/1.0\r\nhost: 127.0.0.1\r\n\r\n").ok()?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).ok()?;
+        answer.split(' ').nth(1)?.parse().ok()
+    }
+}
+
+impl Drop for Llama {
+    fn drop(&mut self) {
+        if self.child.try_wait().is_ok_and(|it| it.is_none()) {
+            self.kill();
+        }
+    }
+}
+
+/// Where the script puts it.
+fn folder() -> PathBuf {
+    let cache = Path::new(env!("CARGO_MANIFEST_DIR")).join("models/cache");
+    std::env::var_os("VIC_TEST_LLAMA").map_or(cache.join("llama"), PathBuf::from)
+}

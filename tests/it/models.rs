@@ -1,0 +1,248 @@
+//! vic against a real language model server. The model is a small base model: it holds to a schema, makes poor sense of a
+//! question, and seldom comes to an end by itself, so that most of what can go wrong does. `make test-models` installs the
+//! server and runs these; they are left out otherwise.
+
+use std::time::{Duration, Instant};
+
+use futures::StreamExt;
+use serde_json::{Value, json};
+use vic::client::Client;
+use vic::config::Config;
+use vic::librarian;
+use vic::llm::{Finish, Llm, LlmRequest, Task};
+use vic::model::{AskEvent, AskRequest, PrivacyMode, QueryPlan};
+
+use crate::harness::{World, sample};
+use crate::llama::Llama;
+
+const MODEL: &str = "gemma-3-270m";
+
+/// A configuration whose models are on this server.
+fn config(llama: &Llama, more: &[(&str, &str)]) -> Config {
+    let url = llama.url();
+    let given = [("VIC_LIBRARIAN_BACKEND", "openai"), ("VIC_OPENAI_BASE_URL", &url), ("VIC_OPENAI_MODEL", MODEL)];
+    let lookup = |wanted: &str| {
+        let found = more.iter().chain(&given).find(|(name, _)| *name == wanted).map(|(_, value)| (*value).into());
+        found.or_else(|| (wanted == "VIC_DATA_DIR").then(|| "/nowhere".into()))
+    };
+    Config::from_lookup(&lookup).unwrap()
+}
+
+/// A daemon over the sample's contracts whose librarian is on this server.
+fn world(llama: &Llama, model: &str) -> World {
+    let world = World::new()
+        .with("VIC_LIBRARIAN_BACKEND", "openai")
+        .with("VIC_OPENAI_BASE_URL", &llama.url())
+        .with("VIC_OPENAI_MODEL", model)
+        .with("VIC_OCR", "never")
+        .with("VIC_WATCH", "0")
+        .start();
+    world.ok(&["index", sample().join("Notes").to_str().unwrap(), "--ocr", "never"]);
+    world
+}
+
+fn model(llama: &Llama) -> std::sync::Arc<dyn Llm> {
+    vic::llm::open(&config(llama, &[]), Task::Reasoning).unwrap().unwrap()
+}
+
+fn request(message: &str) -> LlmRequest {
+    LlmRequest { max_tokens: 64, ..LlmRequest::new(PrivacyMode::LocalOnly, "Be short.", message) }
+}
+
+/// The summary, and what the warnings say.
+fn told(answer: &Value) -> (String, String) {
+    (answer["answer_summary"].as_str().unwrap_or_default().to_string(), answer["warnings"].to_string())
+}
+
+#[tokio::test]
+#[ignore = "needs a real model server: make test-models"]
+async fn an_answer_is_streamed_token_by_token_and_cut_at_max_tokens() {
+    let llama = Llama::start();
+    let mut stream = model(&llama).stream(request("Count from one to five hundred.")).await.unwrap();
+    let (mut pieces, mut end) = (0, None);
+    while let Some(event) = stream.next().await {
+        match event.unwrap() {
+            vic::llm::LlmEvent::Text(_) => pieces += 1,
+            vic::llm::LlmEvent::Done { finish, usage } => end = Some((finish, usage)),
+        }
+    }
+    let (finish, usage) = end.expect("the stream says that it is done");
+    assert_eq!((finish, usage.answer_tokens), (Finish::Length, 64));
+    assert!(pieces > 16 && usage.prompt_tokens > 4, "{pieces} pieces, {usage:?}");
+}
+
+#[tokio::test]
+#[ignore = "needs a real model server: make test-models"]
+async fn a_schema_constrains_what_the_model_says() {
+    let llama = Llama::start();
+    let schema = json!({
+        "type": "object", "additionalProperties": false, "required": ["colour", "count"],
+        "properties": {
+            "colour": { "type": "string", "enum": ["red", "green"] },
+            "count": { "type": ["integer", "null"], "minimum": 0, "maximum": 9 },
+        },
+    });
+    let asked = LlmRequest { schema: Some(schema), ..request("How many apples are there, and of which colour?") };
+    let answer = model(&llama).complete(asked).await.unwrap();
+    let value: Value = serde_json::from_str(&answer.text).unwrap_or_else(|error| panic!("{error}: {}", answer.text));
+    assert!(["red", "green"].contains(&value["colour"].as_str().unwrap()), "{value}");
+    assert_eq!(value.as_object().unwrap().len(), 2, "{value}");
+}
+
+#[test]
+#[ignore = "needs a real model server: make test-models"]
+fn every_question_gets_a_valid_plan_by_the_model_or_by_rules_with_a_warning() {
+    let llama = Llama::start();
+    let world = world(&llama, MODEL);
+    let mut planned = 0;
+    for question in [
+        "PDFs about mooring fees",
+        "files modified since March 2024",
+        "Who signed the IDR contract?",
+        "how many spreadsheets are larger than 2 MB?",
+        "rye bread",
+        "what is the password of the backup",
+    ] {
+        let answer = world.json(&["ask", question]);
+        let plan: QueryPlan = serde_json::from_value(answer["query_plan"].clone()).unwrap();
+        librarian::validate(&plan).unwrap();
+        assert_eq!(plan.raw_user_text, question);
+        let (_, warnings) = told(&answer);
+        let stood_in = warnings.contains("planned by rules");
+        let by = plan.planner_model_id.as_deref();
+        assert_eq!(by, Some(if stood_in { "stub-v1" } else { MODEL }), "{question}: {warnings}");
+        assert!(!stood_in || warnings.contains(MODEL), "{warnings}");
+        planned += u32::from(!stood_in);
+    }
+    println!("{planned} of 6 plans by the model");
+}
+
+#[test]
+#[ignore = "needs a real model server: make test-models"]
+fn what_the_model_writes_stands_with_citations_or_is_dropped_and_said() {
+    let llama = Llama::start();
+    let world = world(&llama, MODEL);
+    for question in ["When are the rye bread loaves baked?", "how often is the boiler serviced", "who feeds the cat"] {
+        let answer = world.json(&["ask", question]);
+        let (summary, warnings) = told(&answer);
+        let hits = answer["hits"].as_array().unwrap().len();
+        assert!(!summary.is_empty(), "{answer:#}");
+        // Whoever wrote it: every number in it is that of a hit.
+        for cited in summary.split('[').skip(1).filter_map(|it| it.split(']').next()?.parse::<usize>().ok()) {
+            assert!((1..=hits).contains(&cited), "{summary}");
+        }
+        let nothing = summary.starts_with("Nothing in the indexed files answers this");
+        let quoted = warnings.contains("the summary is quoted, not written by");
+        assert!(nothing || quoted || summary.contains("\n[1] ") || summary.contains("\n["), "{summary}\n{warnings}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a real model server: make test-models"]
+async fn a_streamed_answer_comes_in_pieces_and_ends_with_the_checked_one() {
+    let llama = Llama::start();
+    let world = tokio::task::block_in_place(|| world(&llama, MODEL));
+    let data = world.data();
+    let client = Config::from_lookup(&|name| (name == "VIC_DATA_DIR").then(|| data.clone().into_os_string())).unwrap();
+    let client = Client::connect(&client).await.unwrap();
+    let request = AskRequest { query: "how long does the rye bread bake".into(), ..AskRequest::default() };
+    let mut events = std::pin::pin!(client.ask_stream(request).await.unwrap());
+    let (mut pieces, mut last) = (Vec::new(), None);
+    while let Some(event) = events.next().await {
+        match event.unwrap() {
+            AskEvent::Text(text) => pieces.push(text),
+            event => last = Some(event),
+        }
+    }
+    let Some(AskEvent::Done(answer)) = last else { panic!("{last:?}") };
+    assert!(pieces.len() > 5, "{pieces:?}");
+    assert!(answer.answer_summary.is_some_and(|it| !it.is_empty()));
+    tokio::task::block_in_place(|| drop(world));
+}
+
+#[test]
+#[ignore = "needs a real model server: make test-models"]
+fn a_server_that_is_killed_in_the_middle_is_a_warning_and_the_answer_comes() {
+    let mut llama = Llama::start();
+    let world = world(&llama, MODEL);
+    let begun = Instant::now();
+    let answer = std::thread::scope(|scope| {
+        let asking = scope.spawn(|| world.json(&["ask", "how long does the rye bread bake"]));
+        // The plan alone takes longer.
+        std::thread::sleep(Duration::from_millis(400));
+        llama.kill();
+        asking.join().unwrap()
+    });
+    let (summary, warnings) = told(&answer);
+    assert_eq!(answer["query_plan"]["planner_model_id"], "stub-v1", "{warnings}");
+    assert!(warnings.contains("planned by rules") && warnings.contains("quoted, not written"), "{warnings}");
+    assert!(!summary.is_empty() && begun.elapsed() < Duration::from_secs(20), "{:?}: {summary}", begun.elapsed());
+    let again = told(&world.json(&["ask", "how long does the rye bread bake"])).1;
+    assert!(again.contains("start the server, or set VIC_OPENAI_BASE_URL"), "{again}");
+}
+
+#[test]
+#[ignore = "needs a real model server: make test-models"]
+fn a_wrong_model_name_is_told_by_the_server_or_answered_by_the_only_model_it_has() {
+    let llama = Llama::start();
+    let world = world(&llama, "no-such-model");
+    let answer = world.json(&["ask", "rye bread"]);
+    let (summary, warnings) = told(&answer);
+    assert!(!summary.is_empty() && answer["hits"][0]["path"] == "rye-bread.md", "{answer:#}");
+    let by = answer["query_plan"]["planner_model_id"].as_str().unwrap();
+    assert!(by == "no-such-model" || (by == "stub-v1" && warnings.contains("no-such-model")), "{by}: {warnings}");
+}
+
+#[tokio::test]
+#[ignore = "needs a real model server: make test-models"]
+async fn vectors_come_from_the_embeddings_of_the_server() {
+    let llama = Llama::with(&["--embeddings", "--pooling", "mean"]);
+    let config = config(&llama, &[("VIC_EMBED_BACKEND", "openai"), ("VIC_OPENAI_EMBED_MODEL", MODEL)]);
+    let embedder = vic::embed::open(&config).await.unwrap();
+    assert_eq!((embedder.dimension(), embedder.name()), (640, "gemma-3-270m (openai)"));
+    let long = "The ferry leaves the island at nine in the morning. ".repeat(200);
+    let texts: Vec<String> = ["rye bread", "the ferry leaves", "rye bread", &long].map(String::from).to_vec();
+    let vectors = embedder.embed_documents(&texts).await.unwrap();
+    let cosine = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f32>();
+    assert!(vectors.iter().all(|it| (cosine(it, it) - 1.0).abs() < 1e-3), "vectors have length 1");
+    assert!(cosine(&vectors[0], &vectors[2]) > 0.999, "the same text has the same vector");
+    assert!(cosine(&vectors[1], &vectors[3]) > cosine(&vectors[0], &vectors[3]), "the ferry is nearer to the ferry");
+}
+
+#[tokio::test]
+#[ignore = "needs a real model server: make test-models"]
+async fn a_server_without_embeddings_says_so() {
+    let llama = Llama::start();
+    let config = config(&llama, &[("VIC_EMBED_BACKEND", "openai"), ("VIC_OPENAI_EMBED_MODEL", MODEL)]);
+    let error = vic::embed::open(&config).await.err().expect("it was not started with --embeddings");
+    assert!(error.message.contains("/v1/embeddings") && error.hint.is_some(), "{error:?}");
+}
+
+#[test]
+#[ignore = "needs a real model server: make test-models"]
+fn a_daemon_indexes_and_answers_with_the_vectors_of_the_server() {
+    let llama = Llama::with(&["--embeddings", "--pooling", "mean"]);
+    let world = World::new()
+        .with("VIC_EMBED_BACKEND", "openai")
+        .with("VIC_OPENAI_BASE_URL", &llama.url())
+        .with("VIC_OPENAI_EMBED_MODEL", MODEL)
+        .start();
+    world.write("bread.md", "Rye bread: bake for fifty minutes.");
+    world.write("ferry.md", "The ferry leaves the island at nine.");
+    world.index();
+    let answer = world.json(&["ask", "when does the boat leave the island"]);
+    assert_eq!(answer["hits"][0]["path"], "ferry.md", "{answer:#}");
+    assert_eq!(answer["stats"]["embed_model"], "gemma-3-270m (openai)");
+}
+
+#[test]
+#[ignore = "needs a real model server: make test-models"]
+fn local_only_lets_a_server_on_this_machine_pass_and_writes_nothing_down() {
+    let llama = Llama::start();
+    let world = world(&llama, MODEL);
+    let answer = world.json(&["ask", "rye bread", "--privacy-mode", "local_only"]);
+    assert_eq!(answer["query_plan"]["privacy_mode"], "local_only");
+    assert!(!told(&answer).1.contains("forbids"), "{answer:#}");
+    assert!(llama.log().contains("/v1/chat/completions"), "{}", llama.log());
+    assert_eq!(world.json(&["audit"]), json!([]));
+}

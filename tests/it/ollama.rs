@@ -1,0 +1,190 @@
+//! An Ollama server as its API documentation has it: models with capabilities, images as plain base64, errors as
+//! `{"error": ...}` with their statuses, and an error in the middle of an answer that began with status 200.
+
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+use crate::server::{Act, Asked, Server};
+
+/// A model of the server.
+#[derive(Clone, Debug)]
+pub(crate) struct Model {
+    pub(crate) name: &'static str,
+    /// Some of `completion`, `vision`, `embedding`, `thinking`, `tools`.
+    pub(crate) capabilities: &'static [&'static str],
+    /// Set when the server passes it on.
+    pub(crate) remote_host: Option<&'static str>,
+}
+
+impl Model {
+    pub(crate) fn new(name: &'static str, capabilities: &'static [&'static str]) -> Model {
+        Model { name, capabilities, remote_host: None }
+    }
+
+    fn can(&self, capability: &str) -> bool {
+        self.capabilities.contains(&capability)
+    }
+}
+
+/// What a model says, or how it fails.
+#[derive(Clone, Debug)]
+pub(crate) enum Says {
+    /// This, in two pieces.
+    Text(String),
+    /// This, and then `num_predict` is reached.
+    Cut(String),
+    /// Something that is no answer of the API.
+    Nonsense,
+    /// A first piece, then an error under status 200.
+    Broken(&'static str),
+    /// A first piece, then half a line and the end of the connection.
+    HalfALine,
+    /// A first piece, then nothing for so long.
+    Hangs(Duration),
+    /// The connection ends before anything is said.
+    Closes,
+    /// Refused, as when the queue is full.
+    Busy,
+}
+
+/// Starts a server with these models; `says` is asked with the body of every chat that is in order.
+pub(crate) fn start(models: Vec<Model>, says: impl Fn(&Value) -> Says + Send + Sync + 'static) -> Server {
+    Server::start(move |asked| answer(&models, asked, &says))
+}
+
+/// The images of a chat, decoded.
+pub(crate) fn images(chat: &Value) -> Vec<Vec<u8>> {
+    let messages = chat["messages"].as_array().unwrap();
+    let images = messages.iter().filter_map(|it| it["images"].as_array()).flatten();
+    images.map(|it| STANDARD.decode(it.as_str().unwrap()).unwrap()).collect()
+}
+
+fn error(status: u16, message: impl Into<String>) -> Vec<Act> {
+    Act::json(status, &json!({ "error": message.into() }))
+}
+
+fn answer(models: &[Model], asked: &Asked, says: &dyn Fn(&Value) -> Says) -> Vec<Act> {
+    let model = || models.iter().find(|it| asked.body["model"] == it.name);
+    match (asked.method.as_str(), asked.path.as_str()) {
+        ("GET", "/") => vec![Act::Head(200, "text/plain; charset=utf-8"), Act::Send("Ollama is running".into())],
+        ("GET", "/api/version") => Act::json(200, &json!({ "version": "0.13.0" })),
+        ("GET", "/api/tags") => Act::json(200, &json!({ "models": models.iter().map(tag).collect::<Vec<_>>() })),
+        ("GET", "/api/ps") => Act::json(200, &json!({ "models": [] })),
+        ("POST", _) if asked.body.is_null() => error(400, "missing request body"),
+        ("POST", "/api/show" | "/api/chat") if model().is_none() => {
+            error(404, format!("model '{}' not found", asked.body["model"].as_str().unwrap_or_default()))
+        }
+        ("POST", "/api/show") => Act::json(200, &shown(model().unwrap())),
+        ("POST", "/api/chat") => match wrong(model().unwrap(), &asked.body) {
+            Some(refusal) => refusal,
+            None => chat(asked.body["model"].as_str().unwrap(), says(&asked.body)),
+        },
+        _ => vec![Act::Head(404, "text/plain"), Act::Send("404 page not found".into())],
+    }
+}
+
+fn tag(model: &Model) -> Value {
+    let details = json!({ "family": "fake", "parameter_size": "1B", "quantization_level": "Q4_K_M" });
+    let mut tag = json!({
+        "name": model.name, "model": model.name, "size": 1, "digest": "f".repeat(64), "details": details,
+        "modified_at": "2026-01-01T00:00:00Z",
+    });
+    if let Some(host) = model.remote_host {
+        tag["remote_host"] = host.into();
+    }
+    tag
+}
+
+fn shown(model: &Model) -> Value {
+    let mut shown = json!({
+        "details": { "family": "fake" }, "model_info": { "fake.context_length": 8192 },
+        "capabilities": model.capabilities,
+    });
+    if let Some(host) = model.remote_host {
+        shown["remote_host"] = host.into();
+        shown["remote_model"] = model.name.into();
+    }
+    shown
+}
+
+/// What the server refuses before the model says anything.
+fn wrong(model: &Model, body: &Value) -> Option<Vec<Act>> {
+    if !model.can("completion") {
+        return Some(error(400, format!("\"{}\" does not support chat", model.name)));
+    }
+    if body["think"] == true && !model.can("thinking") {
+        return Some(error(400, format!("\"{}\" does not support thinking", model.name)));
+    }
+    if !body["format"].is_null() && body["format"] != "json" && !body["format"].is_object() {
+        return Some(error(400, format!("invalid format: {}", body["format"])));
+    }
+    let images = body["messages"].as_array().into_iter().flatten().filter_map(|it| it["images"].as_array()).flatten();
+    for image in images {
+        let Some(bytes) = image.as_str().and_then(|it| STANDARD.decode(it).ok()) else {
+            return Some(error(400, "illegal base64 data at input byte 4"));
+        };
+        if !model.can("vision") {
+            return Some(error(400, format!("\"{}\" does not support vision", model.name)));
+        }
+        if image::guess_format(&bytes).is_err() {
+            return Some(error(500, "Failed to load image or audio file"));
+        }
+    }
+    None
+}
+
+fn chat(model: &str, says: Says) -> Vec<Act> {
+    let head = || Act::Head(200, "application/x-ndjson");
+    let line = |value: Value| Act::Send(format!("{value}\n"));
+    let said = |text: &str| {
+        line(json!({
+            "model": model, "created_at": "2026-01-01T00:00:00Z", "done": false,
+            "message": { "role": "assistant", "content": text },
+        }))
+    };
+    let done = |reason: &str| {
+        line(json!({
+            "model": model, "created_at": "2026-01-01T00:00:01Z", "message": { "role": "assistant", "content": "" },
+            "done": true, "done_reason": reason, "total_duration": 1, "load_duration": 1, "prompt_eval_count": 20,
+            "prompt_eval_duration": 1, "eval_count": 5, "eval_duration": 1,
+        }))
+    };
+    match says {
+        Says::Text(text) => {
+            let (first, rest) = text.split_at(text.floor_char_boundary(text.len() / 2));
+            vec![head(), said(first), said(rest), done("stop")]
+        }
+        Says::Cut(text) => vec![head(), said(&text), done("length")],
+        Says::Nonsense => vec![head(), Act::Send("<html><body>It works!</body></html>\n".into())],
+        Says::Broken(why) => vec![head(), said("A "), line(json!({ "error": why }))],
+        Says::HalfALine => vec![head(), said("A "), Act::Send("{\"model\":\"m\",\"mess".into()), Act::Close],
+        Says::Hangs(time) => vec![head(), said("A "), Act::Wait(time), Act::Close],
+        Says::Closes => vec![Act::Close],
+        Says::Busy => error(503, "server busy, please try again.  maximum pending requests exceeded"),
+    }
+}
+
+#[test]
+fn the_server_refuses_what_the_real_one_refuses() {
+    let models = [Model::new("text", &["completion"]), Model::new("eye", &["completion", "vision"])];
+    let status = |body: Value| {
+        let asked = Asked { method: "POST".into(), path: "/api/chat".into(), body };
+        match answer(&models, &asked, &|_| Says::Text("x".into()))[0] {
+            Act::Head(status, _) => status,
+            _ => 0,
+        }
+    };
+    let png = STANDARD.encode(b"\x89PNG\r\n\x1a\n");
+    let with =
+        |model: &str, image: &str| json!({ "model": model, "messages": [{ "role": "user", "images": [image] }] });
+    assert_eq!(status(with("eye", &png)), 200);
+    assert_eq!(status(with("eye", &format!("data:image/png;base64,{png}"))), 400);
+    assert_eq!(status(with("eye", &STANDARD.encode("no picture"))), 500);
+    assert_eq!(status(with("text", &png)), 400);
+    assert_eq!(status(with("other", &png)), 404);
+    assert_eq!(status(json!({ "model": "text", "messages": [], "think": true })), 400);
+    assert_eq!(status(Value::Null), 400);
+}

@@ -1,0 +1,185 @@
+//! Scans and pictures of text, from the question to the index and back: the real daemon, its workers and the command line.
+
+use std::collections::BTreeSet;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::harness::{World, sample};
+use crate::http::post;
+
+const SCAN: &str = "idr-contract-scan.pdf";
+const QUESTION: &[&str] = &["ask", "Who signed the IDR contract?"];
+
+/// A daemon that reads no pictures by itself, with the sample's contracts indexed.
+fn contracts() -> World {
+    let world = unread();
+    world.ok(&["index", sample().join("Contracts").to_str().unwrap(), "--ocr", "never"]);
+    world
+}
+
+/// The hit of the scanned contract.
+fn scan_hit(world: &World) -> Value {
+    let answer = world.json(QUESTION);
+    let hits = answer["hits"].as_array().unwrap();
+    hits.iter().find(|it| it["path"] == SCAN).unwrap_or_else(|| panic!("{answer:#}")).clone()
+}
+
+/// However slow the machine is, a question comes to its end.
+fn patient() -> World {
+    World::new().with("VIC_L2_SECONDS", "300")
+}
+
+fn unread() -> World {
+    patient().with("VIC_OCR", "never").with("VIC_WATCH", "0").start()
+}
+
+/// Stops every process that the daemon has started and that has computed for a while, until `done`.
+fn stop_readers(daemon: u32, done: &AtomicBool) -> BTreeSet<String> {
+    let mut stopped = BTreeSet::new();
+    while !done.load(Ordering::Relaxed) {
+        for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+            let pid = entry.file_name().to_string_lossy().into_owned();
+            let Ok(stat) = std::fs::read_to_string(entry.path().join("stat")) else { continue };
+            let fields: Vec<&str> = stat.rsplit_once(") ").map(|(_, it)| it.split(' ').collect()).unwrap_or_default();
+            // Parent, and user time in hundredths of a second: past loading the models, in the middle of a page.
+            let (parent, busy) = (fields.get(1), fields.get(11).and_then(|it| it.parse::<u32>().ok()));
+            if parent == Some(&daemon.to_string().as_str()) && busy.is_some_and(|it| it > 50) {
+                Command::new("kill").args(["-STOP", &pid]).status().unwrap();
+                stopped.insert(pid);
+            }
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    stopped
+}
+
+#[test]
+fn a_reader_that_hangs_inside_a_page_ends_with_the_budget_and_the_next_question_is_answered() {
+    let mut world = contracts();
+    // With a short time for the question over which the reader hangs.
+    assert!(world.terminate());
+    let mut world = world.with("VIC_L2_SECONDS", "16");
+    world.spawn();
+    let done = AtomicBool::new(false);
+    let begun = Instant::now();
+    let (answer, stopped) = std::thread::scope(|scope| {
+        let stopping = scope.spawn(|| stop_readers(world.pid(), &done));
+        let answer = world.json(QUESTION);
+        done.store(true, Ordering::Relaxed);
+        (answer, stopping.join().unwrap())
+    });
+    let took = begun.elapsed();
+    assert!(!stopped.is_empty(), "nothing was stopped");
+    assert!(took > Duration::from_secs(12) && took < Duration::from_secs(40), "{took:?}");
+    assert!(answer["warnings"].to_string().contains("no time left"), "{answer:#}");
+    let lives = |pid: &&String| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        stat.contains(") T ")
+    };
+    let left: Vec<&String> = stopped.iter().filter(lives).collect();
+    assert!(left.len() < stopped.len(), "the reader that hung was killed: {stopped:?}");
+    // Those that were at rest go on.
+    for pid in left {
+        Command::new("kill").args(["-CONT", pid]).status().unwrap();
+    }
+    let other = world.json(&["ask", "notice to leave the workshop on the quay"]);
+    assert_eq!(other["hits"][0]["path"], "lease-unit-4-tanners-quay.pdf", "{other:#}");
+    // With time enough, the scan is read after all.
+    assert!(world.terminate());
+    let mut world = world.with("VIC_L2_SECONDS", "300");
+    world.spawn();
+    assert_eq!(scan_hit(&world)["tier"], "L2");
+}
+
+#[test]
+fn what_was_found_in_a_file_is_brought_in_for_its_copies_without_looking_again() {
+    let world = unread();
+    let scan = std::fs::read(sample().join("Contracts").join(SCAN)).unwrap();
+    world.write("one/idr-contract.pdf", &scan);
+    world.write("two/idr-contract.pdf", &scan);
+    world.ok(&["index", world.files().to_str().unwrap(), "--ocr", "never"]);
+    let hit = |folder: &str| {
+        let begun = Instant::now();
+        let answer = world.json(&["ask", &format!("Who signed the IDR contract? path:{folder}")]);
+        (answer["hits"][0].clone(), begun.elapsed())
+    };
+    let (first, slow) = hit("one");
+    assert!(first["reasoning"].as_str().unwrap().contains("looking into the file now"), "{first:#}");
+    let (second, quick) = hit("two");
+    assert_eq!((&second["tier"], &second["metadata"]["anchor"]["page"]), (&"L2".into(), &2.into()), "{second:#}");
+    assert!(second["reasoning"].as_str().unwrap().contains("looking into the file before"), "{second:#}");
+    assert!(quick < slow, "{quick:?} {slow:?}");
+    let (third, _) = hit("two");
+    assert_eq!(third["tier"], "L1", "{third:#}");
+}
+
+#[test]
+fn what_was_found_in_a_file_is_there_after_its_index_was_lost() {
+    let mut world = contracts();
+    assert_eq!(scan_hit(&world)["tier"], "L2");
+    assert!(world.terminate());
+    std::fs::remove_dir_all(world.data().join("index")).unwrap();
+    world.spawn();
+    world.until("everything is indexed again", Duration::from_secs(60), |it| {
+        let coverage = it.json(&["status"])["coverage"].clone();
+        coverage["pending"] == 0 && coverage["indexed"] == coverage["found"]
+    });
+    let again = scan_hit(&world);
+    assert_eq!((&again["tier"], &again["metadata"]["anchor"]["page"]), (&"L1".into(), &2.into()), "{again:#}");
+}
+
+#[test]
+fn vic_read_shows_the_text_of_scans_with_page_and_region() {
+    let world = contracts();
+    let folder = sample().join("Contracts");
+    let scan = folder.join(SCAN);
+    assert!(!world.ok(&["read", scan.to_str().unwrap(), "--format", "human"]).contains("Henrike"));
+    // Read for a question.
+    world.json(QUESTION);
+    let check = |shown: &Value| {
+        let blocks = shown["blocks"].as_array().unwrap();
+        let found =
+            |text: &str| blocks.iter().filter(|it| it["text"].as_str().unwrap().contains(text)).collect::<Vec<_>>();
+        assert!(found("48,750").iter().any(|it| it["anchor"]["page"] == 1), "{blocks:#?}");
+        let dahl = found("Henrike Dahl");
+        assert!(
+            dahl.iter().all(|it| it["anchor"]["page"] == 2 && it["anchor"]["region"]["top"].is_number()),
+            "{dahl:#?}"
+        );
+        assert!(!dahl.is_empty());
+    };
+    check(&world.json(&["read", scan.to_str().unwrap()]));
+    // Read for the index.
+    world.ok(&["index", folder.to_str().unwrap(), "--ocr", "auto"]);
+    check(&world.json(&["read", scan.to_str().unwrap()]));
+    assert!(world.ok(&["read", scan.to_str().unwrap(), "--format", "human"]).contains("Henrike Dahl"));
+    let body = json!({"path": scan});
+    check(&post(&world, "/v1/read", &body).json());
+}
+
+#[test]
+fn a_question_looks_into_a_scan_once_and_finds_it_in_the_index_from_then_on() {
+    let world = contracts();
+    let first = scan_hit(&world);
+    assert_eq!(first["tier"], "L2", "{first:#}");
+    let anchor = &first["metadata"]["anchor"];
+    assert_eq!(anchor["page"], 2, "{first:#}");
+    assert!(anchor["region"]["top"].as_f64().is_some_and(|it| it > 0.2), "{first:#}");
+    let excerpt = first["excerpt"].as_str().unwrap();
+    assert!(excerpt.contains("Henrike Dahl") && excerpt.contains("Maren Oddy"), "{first:#}");
+    let second = scan_hit(&world);
+    assert_eq!((&second["tier"], &second["metadata"]["anchor"]["page"]), (&"L1".into(), &2.into()), "{second:#}");
+}
+
+#[test]
+fn who_signed_is_answered_by_the_signatures_though_another_passage_holds_more_of_the_words() {
+    let world = patient().start();
+    world.ok(&["index", sample().to_str().unwrap()]);
+    let answer = world.json(QUESTION);
+    assert!(answer["hits"][0]["path"].as_str().unwrap().ends_with(SCAN), "{answer:#}");
+    assert_eq!(answer["hits"][0]["metadata"]["anchor"]["page"], 2, "{answer:#}");
+    assert!(answer["answer_summary"].as_str().unwrap().contains("Signed"), "{answer:#}");
+}

@@ -1,0 +1,102 @@
+//! A small HTTP server that plays the part of another program: it takes requests apart, writes them down, and answers as
+//! the part has it. Bodies go out in chunks, so that an answer can stop in its middle.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::Value;
+
+/// A request as it came.
+#[derive(Clone, Debug)]
+pub(crate) struct Asked {
+    pub(crate) method: String,
+    pub(crate) path: String,
+    /// Null when it is no JSON.
+    pub(crate) body: Value,
+}
+
+/// What the server does, one after the other.
+#[derive(Clone, Debug)]
+pub(crate) enum Act {
+    /// Begins an answer: status and content type.
+    Head(u16, &'static str),
+    /// Sends a piece of the body.
+    Send(String),
+    /// Waits.
+    Wait(Duration),
+    /// Closes the connection although the answer is not complete.
+    Close,
+}
+
+impl Act {
+    /// A whole answer of JSON.
+    pub(crate) fn json(status: u16, body: &Value) -> Vec<Act> {
+        vec![Act::Head(status, "application/json; charset=utf-8"), Act::Send(body.to_string())]
+    }
+}
+
+type Part = dyn Fn(&Asked) -> Vec<Act> + Send + Sync;
+
+/// The server; it ends with the test.
+pub(crate) struct Server {
+    pub(crate) address: String,
+    asked: Arc<Mutex<Vec<Asked>>>,
+}
+
+impl Server {
+    /// Starts on a free port of this machine.
+    pub(crate) fn start(part: impl Fn(&Asked) -> Vec<Act> + Send + Sync + 'static) -> Server {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let (part, log): (Arc<Part>, _) = (Arc::new(part), asked.clone());
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let (part, log) = (part.clone(), log.clone());
+                // A client that goes away ends its connection, and nothing else.
+                std::thread::spawn(move || serve(stream, &*part, &log).ok());
+            }
+        });
+        Server { address, asked }
+    }
+
+    /// What was asked at this path so far.
+    pub(crate) fn asked(&self, path: &str) -> Vec<Asked> {
+        self.asked.lock().unwrap().iter().filter(|it| it.path == path).cloned().collect()
+    }
+}
+
+fn serve(stream: TcpStream, part: &Part, log: &Mutex<Vec<Asked>>) -> std::io::Result<()> {
+    let mut stream = BufReader::new(stream);
+    let mut head = String::new();
+    while !head.ends_with("\r\n\r\n") {
+        if stream.read_line(&mut head)? == 0 {
+            return Ok(());
+        }
+    }
+    let lower = head.to_ascii_lowercase();
+    let length = lower.lines().find_map(|it| it.strip_prefix("content-length:")?.trim().parse().ok()).unwrap_or(0);
+    let mut body = vec![0; length];
+    stream.read_exact(&mut body)?;
+    let mut words = head.split(' ').map(str::to_string);
+    let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    let asked = Asked { method, path, body: serde_json::from_slice(&body).unwrap_or_default() };
+    log.lock().unwrap().push(asked.clone());
+    let out = stream.get_mut();
+    for act in part(&asked) {
+        match act {
+            Act::Head(status, kind) => {
+                write!(out, "HTTP/1.1 {status} X\r\ncontent-type: {kind}\r\n")?;
+                write!(out, "transfer-encoding: chunked\r\nconnection: close\r\n\r\n")?;
+            }
+            Act::Send(text) => write!(out, "{:x}\r\n{text}\r\n", text.len())?,
+            Act::Wait(time) => std::thread::sleep(time),
+            Act::Close => return Ok(()),
+        }
+        out.flush()?;
+    }
+    write!(out, "0\r\n\r\n")?;
+    out.flush()
+}

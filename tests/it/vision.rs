@@ -1,0 +1,136 @@
+//! The skill that shows pictures to a vision model: over Ollama and over an OpenAI-compatible server, and everything that
+//! can be missing or go wrong on the way.
+
+use serde_json::{Value, json};
+
+use crate::harness::{World, sample};
+use crate::ollama::{self, Model, Says};
+use crate::openai;
+use crate::server::Server;
+
+const QUESTION: &str = "What does the photo of the pier show?";
+const PIER: &str = "gullpoint-pier-evening.jpg";
+const SEEN: &str = "Seen: a wooden pier at dusk, two herons on its rail, and the lighthouse behind it.";
+
+/// A daemon with the sample's pictures indexed by name, and what is configured beside.
+fn world(variables: &[(&str, &str)]) -> World {
+    let world = World::new().with("VIC_OCR", "never").with("VIC_WATCH", "0");
+    let world = variables.iter().fold(world, |world, (name, value)| world.with(name, value)).start();
+    world.ok(&["index", sample().join("Scans").to_str().unwrap(), "--ocr", "never"]);
+    world
+}
+
+fn over_ollama(server: &Server, more: &[(&str, &str)]) -> World {
+    world(&[&[("VIC_OLLAMA_BASE_URL", server.address.as_str())][..], more].concat())
+}
+
+/// An Ollama server with the default vision model.
+fn eye(says: Says) -> Server {
+    ollama::start(vec![Model::new("glm-ocr:q8_0", &["completion", "vision"])], move |_| says.clone())
+}
+
+fn pier(answer: &Value) -> Value {
+    let hits = answer["hits"].as_array().unwrap();
+    hits.iter().find(|it| it["path"] == PIER).unwrap_or_else(|| panic!("{answer:#}")).clone()
+}
+
+/// The warnings of an answer that came in spite of them.
+fn warned(world: &World) -> String {
+    world.json(&["ask", QUESTION])["warnings"].to_string()
+}
+
+#[test]
+fn a_picture_is_shown_to_the_model_once_and_what_it_saw_is_found_from_then_on() {
+    let server = eye(Says::Text(SEEN.into()));
+    let world = over_ollama(&server, &[]);
+    let first = pier(&world.json(&["ask", QUESTION]));
+    assert_eq!((&first["tier"], &first["metadata"]["chunk_tier"]), (&json!("L2"), &json!("L2")), "{first:#}");
+    assert!(first["excerpt"].as_str().unwrap().contains("two herons"), "{first:#}");
+    let chats = server.asked("/api/chat");
+    for chat in &chats {
+        let shown = ollama::images(&chat.body);
+        assert_eq!(shown.len(), 1, "each picture is shown alone");
+        let picture = image::load_from_memory(&shown[0]).unwrap();
+        assert!(picture.width().max(picture.height()) <= 1_600);
+    }
+    assert_eq!(chats[0].body["model"], "glm-ocr:q8_0");
+    assert!(!chats[0].body.to_string().contains("pier"), "the model is asked what it sees, not what is wanted");
+
+    let second = pier(&world.json(&["ask", QUESTION]));
+    assert_eq!((&second["tier"], &second["excerpt"]), (&json!("L1"), &first["excerpt"]), "{second:#}");
+    assert_eq!(server.asked("/api/chat").len(), chats.len());
+}
+
+#[test]
+fn an_openai_compatible_server_is_shown_pictures_as_data_addresses() {
+    let server = openai::start(&["talker", "eye"], |chat| match openai::pictures(chat).len() {
+        0 => "no plan, no answer".into(),
+        _ => SEEN.into(),
+    });
+    let world = world(&[
+        ("VIC_LIBRARIAN_BACKEND", "openai"),
+        ("VIC_OPENAI_BASE_URL", &server.address),
+        ("VIC_OPENAI_MODEL", "talker"),
+        ("VIC_OPENAI_VISION_MODEL", "eye"),
+    ]);
+    let hit = pier(&world.json(&["ask", QUESTION]));
+    assert_eq!(hit["tier"], "L2", "{hit:#}");
+    let asked = server.asked("/v1/chat/completions");
+    let shown: Vec<_> = asked.iter().filter(|it| it.body["model"] == "eye").collect();
+    assert!(
+        !shown.is_empty()
+            && shown.iter().all(|it| openai::pictures(&it.body)[0].as_ref().unwrap().starts_with(&[0xff, 0xd8]))
+    );
+}
+
+#[test]
+fn what_is_missing_is_a_warning_that_names_the_command() {
+    // A port that nobody has any more.
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let nobody = world(&[("VIC_OLLAMA_BASE_URL", &format!("http://{free}"))]);
+    let said = warned(&nobody);
+    assert!(said.contains("run `ollama serve`"), "{said}");
+
+    let server = ollama::start(vec![Model::new("blind", &["completion"])], |_| Says::Closes);
+    let said = warned(&over_ollama(&server, &[]));
+    assert!(said.contains("run `ollama pull glm-ocr:q8_0`"), "{said}");
+    let said = warned(&over_ollama(&server, &[("VIC_OLLAMA_VISION_MODEL", "blind")]));
+    assert!(said.contains("does not support vision"), "{said}");
+}
+
+#[test]
+fn a_model_that_fails_is_a_warning_and_the_next_question_tries_again() {
+    for (says, expected) in [
+        (Says::Broken("model runner has unexpectedly stopped"), "unexpectedly stopped"),
+        (Says::HalfALine, "broke off"),
+        (Says::Closes, "cannot reach"),
+        (Says::Nonsense, "no usable answer"),
+        (Says::Busy, "server busy"),
+    ] {
+        let server = eye(says.clone());
+        let world = over_ollama(&server, &[]);
+        let said = warned(&world);
+        assert!(said.contains(expected), "{says:?}: {said}");
+        let tries = server.asked("/api/chat").len();
+        warned(&world);
+        assert_eq!(server.asked("/api/chat").len(), 2 * tries, "{says:?}: a failure is not kept");
+    }
+}
+
+#[test]
+fn a_picture_larger_than_vic_l2_max_image_bytes_is_not_shown() {
+    let server = eye(Says::Text(SEEN.into()));
+    let said = warned(&over_ollama(&server, &[("VIC_L2_MAX_IMAGE_BYTES", "1000")]));
+    assert!(said.contains("larger than VIC_L2_MAX_IMAGE_BYTES (1000)") && said.contains(PIER), "{said}");
+    assert!(server.asked("/api/chat").is_empty());
+}
+
+#[test]
+fn a_vision_model_that_ollama_passes_on_is_not_shown_anything_in_local_only() {
+    let cloud =
+        Model { remote_host: Some("https://ollama.com:443"), ..Model::new("glm-ocr:q8_0", &["completion", "vision"]) };
+    let server = ollama::start(vec![cloud], |_| Says::Text(SEEN.into()));
+    let said = warned(&over_ollama(&server, &[]));
+    assert!(said.contains("forbids") && said.contains("ollama.com"), "{said}");
+    assert!(server.asked("/api/chat").is_empty());
+}
