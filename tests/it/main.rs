@@ -8,14 +8,18 @@
 
 mod asking;
 mod audit;
+mod caller;
 mod contract;
 mod daemon;
 mod freshness;
 mod harness;
 mod http;
 mod layers;
+mod operations;
+mod politeness;
 mod privacy;
 mod robustness;
 mod sample;
 mod skills;
 mod trace;
+mod watching;
