@@ -44,7 +44,7 @@ pub(crate) async fn look_at_jail(inner: Arc<Inner>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::catalog::ReasonMark;
+    use crate::catalog::{Belief, ReasonMark};
     use crate::config::WalkConfig;
     use crate::model::{FileKind, FileState};
     use crate::warehouse::{Rules, walk};
@@ -59,7 +59,7 @@ mod tests {
         let mut found = Vec::new();
         let never = std::sync::atomic::AtomicBool::new(false);
         walk(&root.path, &Rules::new(&config).unwrap(), None, &never, |it| found.push(it)).unwrap();
-        catalog.apply_scan(root.id, None, found, &[], true).unwrap();
+        catalog.apply_scan(root.id, None, found, &[], true, Belief::All).unwrap();
         fail(&catalog);
         catalog
     }
