@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
-use tracing::info;
+use tracing::{debug, info};
 
 use crate::ask::Asker;
 use crate::catalog::{AuditLog, Catalog, EvidenceCache, Jobs};
@@ -117,6 +117,7 @@ pub async fn run_until(config: Config, program: PathBuf, shutdown: CancellationT
         started: Instant::now(),
     });
     let address = socket::write_address(&config.address_path(), &tcp.to_string())?;
+    debug!(listen = %config.listen, index = %config.db_path.display(), privacy = config.privacy_mode.name(), "settings");
     info!(pid = std::process::id(), %tcp, data = %config.data_dir.display(), "vicd is ready");
     let served = async {
         let outcome = serve::run(daemon, listeners, access, &config, shutdown.clone()).await;

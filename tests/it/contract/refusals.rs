@@ -10,7 +10,7 @@ use vic::error::{Error, ErrorCode};
 use vic::model::{AskRequest, PrivacyMode, QueryPlan};
 
 use crate::harness::World;
-use crate::http::{post, raw, send};
+use crate::http::{key_line, post, raw, send};
 use crate::ollama::{self, Model, Says};
 
 /// What a request may change: jobs, files and chunks.
@@ -101,7 +101,8 @@ fn a_body_of_2_mib_and_one_byte() {
 fn a_body_that_never_comes_to_its_end() {
     let world = super::bees();
     let begun = std::time::Instant::now();
-    let told = raw(&world, "POST /v1/ask HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100\r\n\r\n{\"query\":");
+    let head = format!("POST /v1/ask HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100\r\n{}", key_line(&world));
+    let told = raw(&world, &format!("{head}\r\n{{\"query\":"));
     assert_eq!((told.status, &told.json()["error"]["code"]), (408, &json!("request_timeout")));
     let took = begun.elapsed();
     assert!(took > Duration::from_secs(14) && took < Duration::from_secs(25), "{took:?}");
