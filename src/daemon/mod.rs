@@ -68,13 +68,8 @@ pub async fn run_until(config: Config, program: PathBuf, shutdown: CancellationT
     let audit = Arc::new(AuditLog::open(&config.audit_path())?);
     let embedder = crate::embed::open(&config).await?;
     let models = ModelStore::new(config.model_dirs.clone());
-    let tools = Tools { pdfium: models.library("pdfium").ok(), ocr: None };
-    // One more than a job uses: what was just saved, and `vic read`, do not wait for the large files of a job.
-    let workers = config.workers + 1;
-    let extraction = PoolSettings { workers, limits: config.limits.clone(), tools: tools.clone(), skills: false };
-    let pool = Arc::new(WorkerPool::new(program.clone(), extraction));
     machine::cap_processors(config.background.cpu_percent);
-    let skill_pool = Arc::new(WorkerPool::new(program, skills::pool_settings(&models, &config.limits)));
+    let (pool, skill_pool) = worker_pools(&config, program, &models);
     let evidence = Arc::new(EvidenceCache::open(&config.evidence_path(), EVIDENCE_BYTES)?);
     let (listeners, socket) = bind(&config).await?;
     let tcp = listeners.tcp.local_addr().at("bind", &config.address_path())?;
@@ -134,6 +129,16 @@ pub async fn run_until(config: Config, program: PathBuf, shutdown: CancellationT
     address.remove();
     info!("vicd has ended");
     outcome
+}
+
+/// The processes that read files, and those that read pictures and pages.
+fn worker_pools(config: &Config, program: PathBuf, models: &ModelStore) -> (Arc<WorkerPool>, Arc<WorkerPool>) {
+    let tools = Tools { pdfium: models.library("pdfium").ok(), ocr: None };
+    // One more than a job uses: what was just saved, and `vic read`, do not wait for the large files of a job.
+    let workers = config.workers + 1;
+    let extraction = PoolSettings { workers, limits: config.limits.clone(), tools, skills: false };
+    let skills = WorkerPool::new(program.clone(), skills::pool_settings(models, &config.limits));
+    (Arc::new(WorkerPool::new(program, extraction)), Arc::new(skills))
 }
 
 /// What each part may hold in memory at most.

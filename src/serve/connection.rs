@@ -157,7 +157,7 @@ impl Pulse {
                 return;
             }
         }
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     /// Returns some time after the last request has ended.

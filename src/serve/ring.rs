@@ -26,12 +26,15 @@ pub(crate) enum Shown {
     Key(Grant),
 }
 
+/// The keys of the table, as hashes, with what each opens.
+type Others = Arc<[(Hash, Grant)]>;
+
 /// Every key that opens the TCP port. Only hashes are kept, and all of them are compared in constant time, so that neither
 /// the length nor the beginning of a key can be found out by measuring, nor which one it was.
 pub(crate) struct KeyRing {
     own: Hash,
     table: PathBuf,
-    read: Mutex<(Option<Version>, Arc<[(Hash, Grant)]>)>,
+    read: Mutex<(Option<Version>, Others)>,
 }
 
 impl KeyRing {
@@ -63,7 +66,7 @@ impl KeyRing {
     }
 
     /// The keys of the table as it is now. One that cannot be read opens nothing.
-    fn others(&self) -> Arc<[(Hash, Grant)]> {
+    fn others(&self) -> Others {
         let found = self.table.metadata().ok();
         let version = found.map(|it| (it.mtime(), it.mtime_nsec(), it.len(), it.ino()));
         let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);

@@ -168,6 +168,9 @@ fn nothing_that_one_can_ask_tells_of_the_other() {
     assert!(theirs.contains(CANARY) && !theirs.contains("alphacanary") && !theirs.contains("alphazone"));
 }
 
+/// What is sent for a path.
+type Body<'a> = &'a dyn Fn(&str) -> Value;
+
 #[test]
 fn what_is_known_by_name_is_as_unknown_as_what_does_not_exist() {
     let team = team();
@@ -176,7 +179,7 @@ fn what_is_known_by_name_is_as_unknown_as_what_does_not_exist() {
     let within = |name: &str| json!({"query": "orchard", "warehouse_root": team.theirs(name)});
     let start = |name: &str| json!({"root": team.theirs(name)});
     let grep = |name: &str| json!({"pattern": "ladder", "warehouse_root": team.theirs(name)});
-    let requests: [(&str, &str, &dyn Fn(&str) -> Value); 5] = [
+    let requests: [(&str, &str, Body<'_>); 5] = [
         ("POST", "/v1/read", &similar),
         ("POST", "/v1/similar", &similar),
         ("POST", "/v1/ask", &within),
