@@ -43,7 +43,7 @@ pub(crate) async fn first(State(bridge): Shared, request: Request, next: Next) -
     }
 }
 
-/// As [`parse`]; a request without a body asks for nothing special.
+/// As [`parse()`]; a request without a body asks for nothing special.
 pub(crate) async fn parse_or_default<T: DeserializeOwned + Default>(
     bridge: &Bridge,
     request: Request,
