@@ -32,6 +32,15 @@ test: tools build models ## Runs every test
 	@models/tools.sh --tests
 	@source models/tools.env && cargo test --release
 
+# The long forms: tests whose names begin with `torture_` and that are ignored otherwise. Each prints its figures in lines
+# that begin with TORTURE; `make torture TORTURE=kill` runs those with that word. Sizes: see tests/it/torture.rs.
+.PHONY: torture
+torture: tools build models ## Runs the long tests (hours) and prints a table of their figures
+	@models/tools.sh --tests
+	@set -o pipefail; source models/tools.env && log=$$(mktemp) && \
+	  { cargo test --release --test it -- --ignored --nocapture --test-threads 1 torture_$(TORTURE) 2>&1 | tee "$$log"; } ; \
+	  ended=$$?; printf '\n'; grep -h '^TORTURE' "$$log" | cut -f2- | column -t -s "$$(printf '\t')"; rm -f "$$log"; exit $$ended
+
 .PHONY: check
 check: tools ## Format, lints, documentation
 	cargo fmt --check

@@ -62,6 +62,9 @@ pub struct Config {
     pub synthetic_jsonl: Option<PathBuf>,
     /// `VIC_OCR`: whether the watcher and the regular scans have pictures of text read.
     pub ocr: OcrMode,
+    /// `VIC_DISK_RESERVE_BYTES`: free space of the data directory's disk below which nothing is indexed; None is the larger
+    /// of 1 GiB and 2 % of the disk.
+    pub disk_reserve_bytes: Option<u64>,
 }
 
 /// Settings of the TCP port: who may use it, and how much.
@@ -217,6 +220,11 @@ impl Config {
         self.data_dir.join("listen")
     }
 
+    /// The file that says which format the data directory has.
+    pub fn format_path(&self) -> PathBuf {
+        self.data_dir.join("format")
+    }
+
     /// The SQLite file of the catalog.
     pub fn catalog_path(&self) -> PathBuf {
         self.data_dir.join("catalog.sqlite")
@@ -276,6 +284,10 @@ impl Settings<'_> {
             },
             synthetic_jsonl: self.path("VIC_SYNTHETIC_JSONL")?,
             ocr: self.ocr()?,
+            disk_reserve_bytes: match self.text("VIC_DISK_RESERVE_BYTES") {
+                None => None,
+                Some(_) => Some(self.parse("VIC_DISK_RESERVE_BYTES", 0)?),
+            },
             data_dir,
             db_path,
             job_db_path,
@@ -533,6 +545,7 @@ mod tests {
             ("VIC_WATCH", "maybe"),
             ("VIC_OCR", "often"),
             ("VIC_WORKERS", "-1"),
+            ("VIC_DISK_RESERVE_BYTES", "much"),
             ("VIC_BRIDGE_RATE_LIMIT_PER_MIN", "60001"),
             ("VIC_BRIDGE_RATE_LIMIT_PER_MIN", "many"),
             ("VIC_BRIDGE_MAX_BODY_BYTES", "0"),

@@ -1,5 +1,7 @@
 //! Configuration to a running process: directories, lock, parts, listeners, signals.
 
+pub(crate) mod directory;
+mod doctor;
 mod lock;
 mod process;
 mod service;
@@ -10,10 +12,10 @@ use std::time::{Duration, Instant};
 
 use tokio::net::{TcpListener, UnixListener};
 use tokio_util::sync::CancellationToken;
-use tracing::info;
+use tracing::{info, warn};
 
 use crate::ask::Asker;
-use crate::catalog::{AuditLog, Catalog, EvidenceCache, Jobs};
+use crate::catalog::{AuditLog, Catalog, EvidenceCache, Jobs, Rescue};
 use crate::config::Config;
 use crate::embed::egress;
 use crate::embed::models::ModelStore;
@@ -24,6 +26,7 @@ use crate::llm::{self, Task};
 use crate::serve::{self, Listeners};
 use crate::skills::{self, Skills};
 
+pub use crate::daemon::doctor::doctor;
 pub use crate::daemon::process::{Memory, keep_files_private, return_memory_early, start_logging};
 use crate::daemon::service::{Daemon, Facts};
 
@@ -51,13 +54,18 @@ pub async fn run_until(config: Config, program: PathBuf, shutdown: CancellationT
         return Err(Error::invalid(format!("VIC_LISTEN `{}` is not an address of this machine alone", config.listen))
             .hint("set VIC_BRIDGE_API_KEY, so that only who has the key may ask, or use 127.0.0.1"));
     }
+    directory::check(&config)?;
     process::private_dir(&config.data_dir)?;
     let _lock = lock::take(&config)?;
+    directory::note(&config)?;
     process::raise_file_limit();
-    let catalog = Catalog::open(&config.catalog_path())?;
+    let (catalog, rescue) = Catalog::open_or_rescue(&config.catalog_path())?;
     process::private_dir(config.job_db_path.parent().unwrap_or(&config.data_dir))?;
     let jobs = Jobs::open(&config.job_db_path)?;
-    jobs.interrupt_running()?;
+    if let Err(error) = jobs.interrupt_running() {
+        // A full disk, say. They are ended at the next start.
+        warn!(%error, "cannot end the jobs of the last run");
+    }
     // Before anything can be sent.
     egress::keep_log(AuditLog::open(&config.audit_path())?);
     let audit = Arc::new(AuditLog::open(&config.audit_path())?);
@@ -84,6 +92,12 @@ pub async fn run_until(config: Config, program: PathBuf, shutdown: CancellationT
         models: models.clone(),
     };
     let index = Index::open(parts, shutdown.child_token()).await?;
+    if let Some(Rescue { set_aside, roots }) = rescue {
+        let (kept, roots) = (set_aside.display(), roots.len());
+        let sentence =
+            format!("the catalog was damaged: the files of its {roots} roots are read again, it is kept as `{kept}`");
+        index.note_damage("catalog", sentence);
+    }
     let mut skills = Skills::new(skill_pool, evidence, models);
     if let Some(llm) = llm::open(&config, Task::Vision)? {
         skills = skills.with_vision(llm, config.llm.max_image_bytes);

@@ -17,7 +17,7 @@ use crate::extract::WorkerPool;
 use crate::index::{self, Index};
 use crate::model::{
     AskEvent, AskRequest, AskResponse, AuditRecord, Document, FileFilter, FileRecord, GrepRequest, GrepResponse,
-    IndexRequest, JobSnapshot, PrivacyMode, Root, SimilarRequest, Status,
+    IndexRequest, JobSnapshot, PrivacyMode, Root, SimilarRequest, Status, Upkeep,
 };
 use crate::serve::Service;
 use crate::warehouse::{OpenProblem, open_beneath};
@@ -117,6 +117,13 @@ impl Service for Daemon {
             running_jobs: self.index.running_jobs(),
             degraded,
             auth_enabled: self.facts.auth_enabled,
+            upkeep: Upkeep {
+                now: store.upkeep_now.unwrap_or_default().into(),
+                versions: store.versions,
+                fragments: store.fragments,
+                unindexed_chunks: store.unindexed_rows,
+                disk_free_bytes: self.index.room(),
+            },
         })
     }
 

@@ -95,6 +95,7 @@ impl Inner {
             pictures: self.pictures.clone(),
             urgent: self.urgent.clone(),
             committing: self.committing.clone(),
+            space: self.space.clone(),
         }
     }
 }

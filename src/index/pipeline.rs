@@ -24,6 +24,7 @@ use crate::extract::WorkerPool;
 use crate::index::pictures::Pictures;
 use crate::index::progress::Progress;
 use crate::index::reading::TextBudget;
+use crate::index::space::Space;
 use crate::index::tables::Table;
 use crate::index::urgent::Urgent;
 use crate::index::{embedding, feeding, reading, storing};
@@ -54,6 +55,8 @@ pub(crate) struct Pipeline {
     pub(crate) urgent: Arc<Urgent>,
     /// Whoever holds it commits: what it checks in the catalog stays true until it has marked its files.
     pub(crate) committing: Arc<tokio::sync::Mutex<()>>,
+    /// Room on the disk.
+    pub(crate) space: Arc<Space>,
     /// Files read at the same time.
     pub(crate) readers: usize,
     /// What skills found before, by content.

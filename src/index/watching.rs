@@ -75,6 +75,7 @@ pub(crate) async fn follow(inner: Arc<Inner>, mut changes: mpsc::Receiver<Vec<Ch
         }
         if let Err(error) = apply(&inner, batch).await {
             warn!(%error, "cannot apply changes; the next scan will");
+            inner.space.note(&error);
             inner.note("watch", Some(error.message));
         }
     }

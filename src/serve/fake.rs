@@ -10,7 +10,7 @@ use crate::error::{Error, ErrorCode, Result};
 use crate::model::{
     Anchor, AskEvent, AskRequest, AskResponse, AuditRecord, Block, BlockKind, Coverage, Document, FileFilter, FileKind,
     FileRecord, FileState, FoundFile, GrepMatch, GrepRequest, GrepResponse, IndexRequest, JobSnapshot, JobState,
-    OcrMode, Phase, PrivacyMode, QueryPlan, ResponseStats, Root, SearchHit, SimilarRequest, Status,
+    OcrMode, Phase, PrivacyMode, QueryPlan, ResponseStats, Root, SearchHit, SimilarRequest, Status, Upkeep,
 };
 use crate::serve::Service;
 
@@ -274,6 +274,13 @@ pub(crate) fn status() -> Status {
         running_jobs: vec![job(JobState::Running, 4)],
         degraded: vec!["watching is off: raise fs.inotify.max_user_watches".into()],
         auth_enabled: false,
+        upkeep: Upkeep {
+            now: "compacting".into(),
+            versions: 12,
+            fragments: 3,
+            unindexed_chunks: 40,
+            disk_free_bytes: 7 << 30,
+        },
     }
 }
 

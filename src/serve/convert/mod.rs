@@ -210,7 +210,22 @@ impl From<model::Status> for wire::Status {
             running_jobs: into_all(it.running_jobs),
             degraded: it.degraded,
             auth_enabled: it.auth_enabled,
+            upkeep: Some(it.upkeep.into()),
         }
+    }
+}
+
+impl From<model::Upkeep> for wire::Upkeep {
+    fn from(it: model::Upkeep) -> wire::Upkeep {
+        let model::Upkeep { now, versions, fragments, unindexed_chunks, disk_free_bytes } = it;
+        wire::Upkeep { now, versions, fragments, unindexed_chunks, disk_free_bytes }
+    }
+}
+
+impl From<wire::Upkeep> for model::Upkeep {
+    fn from(it: wire::Upkeep) -> model::Upkeep {
+        let wire::Upkeep { now, versions, fragments, unindexed_chunks, disk_free_bytes } = it;
+        model::Upkeep { now, versions, fragments, unindexed_chunks, disk_free_bytes }
     }
 }
 
@@ -237,6 +252,7 @@ impl TryFrom<wire::Status> for model::Status {
             running_jobs: try_into_all(it.running_jobs)?,
             degraded: it.degraded,
             auth_enabled: it.auth_enabled,
+            upkeep: it.upkeep.map(Into::into).unwrap_or_default(),
         })
     }
 }

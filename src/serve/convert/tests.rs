@@ -147,6 +147,7 @@ prop_compose! {
         memory in (number(), number()), privacy_mode in privacy(), index_ready in any::<bool>(),
         roots in prop::collection::vec(root(), 0..3), counted in any::<[u64; 5]>(), reasons in counts(),
         running_jobs in prop::collection::vec(job(), 0..2), degraded in texts(), auth_enabled in any::<bool>(),
+        upkeep in (".{0,8}", any::<[u64; 4]>()),
     ) -> Status {
         Status {
             version: texts.0, pid: small[0], uptime_seconds: large[0], rss_mib: memory.0, peak_rss_mib: memory.1,
@@ -157,6 +158,10 @@ prop_compose! {
                 reasons,
             },
             running_jobs, degraded, auth_enabled,
+            upkeep: Upkeep {
+                now: upkeep.0, versions: upkeep.1[0], fragments: upkeep.1[1], unindexed_chunks: upkeep.1[2],
+                disk_free_bytes: upkeep.1[3],
+            },
         }
     }
 }

@@ -1,0 +1,74 @@
+//! What is on disk is the truth: the store is set right against the catalog at start, the catalog against the roots at
+//! start and at intervals.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tracing::warn;
+
+use crate::catalog::RequeueScope;
+use crate::error::{ErrorCode, Result};
+use crate::index::{Inner, blocking, jobs};
+use crate::model::IndexRequest;
+
+impl Inner {
+    /// Sets right what a crash left between store and catalog.
+    pub(crate) async fn reconcile_store(&self) -> Result<()> {
+        let table = self.tables.writing();
+        let stored = table.rows_by_file();
+        let catalog = self.catalog.clone();
+        let (orphans, lost) = blocking(move || {
+            let lost = catalog.lost_ids(&stored)?;
+            let orphans = catalog.orphan_ids(&stored)?;
+            let count = lost.len();
+            catalog.requeue(&RequeueScope::Ids(lost))?;
+            Ok((orphans, count))
+        })
+        .await?;
+        if lost > 0 {
+            warn!(files = lost, "the store has not what the catalog says of some files; they are read again");
+        }
+        match table.clear(&orphans).await {
+            // A full disk is no reason not to answer: the next start clears them.
+            Err(error) if error.code == ErrorCode::ResourceExhausted => {
+                self.space.note(&error);
+                Ok(())
+            }
+            cleared => cleared,
+        }
+    }
+
+    /// Watches every root and reconciles it at start and from then on at intervals.
+    pub(crate) async fn keep_fresh(self: Arc<Inner>) {
+        match self.roots().await {
+            Ok(roots) => {
+                for root in &roots {
+                    self.watch(root).await;
+                }
+            }
+            Err(error) => warn!(%error, "cannot read the roots"),
+        }
+        let mut ticks = tokio::time::interval(Duration::from_secs(self.config.walk.rescan_seconds.max(1)));
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                () = self.shutdown.cancelled() => return,
+                _ = ticks.tick() => (),
+            }
+            self.reconcile_roots().await;
+        }
+    }
+
+    /// Walks every root in a job of its own.
+    pub(crate) async fn reconcile_roots(self: &Arc<Inner>) {
+        match self.roots().await {
+            Ok(roots) if !roots.is_empty() => {
+                let request = IndexRequest { ocr: self.config.ocr, ..IndexRequest::default() };
+                if let Err(error) = jobs::start(self, request).await {
+                    warn!(%error, "cannot reconcile the roots");
+                }
+            }
+            Ok(_) | Err(_) => (),
+        }
+    }
+}
