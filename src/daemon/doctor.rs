@@ -276,7 +276,7 @@ impl Doctor<'_> {
         let removed = half_done.iter().try_for_each(|it| std::fs::remove_file(it).at("remove", it));
         match removed {
             Ok(()) => {
-                self.push("leftovers", Health::Fixed, format!("removed {left} files of work that did not end"), None)
+                self.push("leftovers", Health::Fixed, format!("removed {left} files of work that did not end"), None);
             }
             Err(error) => self.say("leftovers", Err(error)),
         }

@@ -102,9 +102,9 @@ async fn a_data_file_that_is_missing_or_empty_is_found_at_start_and_the_table_is
         two_commits(dir.path()).await;
         let oldest = files_in(dir.path(), "data").remove(0);
         if is_removed {
-            std::fs::remove_file(oldest).unwrap()
+            std::fs::remove_file(oldest).unwrap();
         } else {
-            std::fs::write(oldest, "").unwrap()
+            std::fs::write(oldest, "").unwrap();
         }
         // Not even the first, empty version is whole: there is nothing to go back to.
         std::fs::write(manifests(dir.path()).remove(0), "").unwrap();
@@ -225,7 +225,7 @@ fn a_folder_that_may_not_be_entered_is_the_same_error_twice_and_nothing_is_moved
         let dir = tempfile::tempdir().unwrap();
         two_commits(dir.path()).await;
         let versions = table_dir(dir.path()).join("_versions");
-        std::fs::set_permissions(&versions, std::fs::Permissions::from_mode(0)).unwrap();
+        std::fs::set_permissions(&versions, std::fs::Permissions::from_mode(0o000)).unwrap();
         for _ in 0..2 {
             let error = LanceStore::open(dir.path(), FINGERPRINT, DIMENSION).await.err().unwrap();
             assert_eq!(error.code, ErrorCode::PermissionDenied, "{error}");

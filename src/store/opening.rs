@@ -71,13 +71,9 @@ pub(super) async fn open(place: &Place, synced: &Synced) -> Result<Opened> {
             tracing::info!(unsynced, "set aside what an interrupted commit left; its files are read again");
         }
     }
-    let mut opened = match newest_whole(place).await? {
-        Some(opened) => opened,
-        None => {
-            let aside = manifests::set_table_aside(&table_dir)?;
-            let set_aside = vec![aside];
-            return Ok(Opened { set_aside, has_lost: true, ..create(place, synced).await? });
-        }
+    let Some(mut opened) = newest_whole(place).await? else {
+        let set_aside = vec![manifests::set_table_aside(&table_dir)?];
+        return Ok(Opened { set_aside, has_lost: true, ..create(place, synced).await? });
     };
     let version = opened.table.version().await.on("read", &place.dir)?;
     opened.has_lost = last.is_some_and(|it| it > version) || (last.is_none() && !opened.set_aside.is_empty());

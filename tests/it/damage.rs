@@ -101,7 +101,7 @@ const REPAIRED: [(&str, &str, Damage); 16] = [
         std::fs::remove_file(table_files(data, ".lance/data/").remove(0)).unwrap();
     }),
     ("a keyword index of garbage", "is made anew", |data| {
-        table_files(data, "/_indices/").into_iter().for_each(garbage)
+        table_files(data, "/_indices/").into_iter().for_each(garbage);
     }),
     ("temporary files of a crash", "", |data| {
         let folder = newest_manifest(data).parent().unwrap().to_owned();
@@ -229,7 +229,7 @@ fn as_nobody(world: &World, path: &Path) -> Option<Vec<String>> {
     use std::os::unix::fs::PermissionsExt;
     let forbid =
         |path: &Path, mode: u32| std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
-    forbid(path, 0);
+    forbid(path, 0o000);
     if std::fs::read_dir(path).is_err() && std::fs::File::open(path).is_err() {
         return Some(vec!["env".into()]);
     }

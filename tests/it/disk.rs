@@ -124,7 +124,7 @@ impl Reader {
         let Some((arguments, result)) = rest.rsplit_once(" = ") else { return };
         let result: Option<i64> = result.split(['<', ' ']).next().and_then(|it| it.parse().ok());
         let Some(result) = result.filter(|it| *it >= 0) else { return };
-        let arguments = arguments.trim_end_matches(|it| it == ')' || it == ' ');
+        let arguments = arguments.trim_end_matches([')', ' ']);
         let what = self.event(call, arguments, result, rest);
         self.events.extend(what.into_iter().map(|what| Event { at_ns, what }));
     }
