@@ -33,13 +33,21 @@ test: tools build models ## Runs every test
 	@source models/tools.env && cargo test --release
 
 # The long forms: tests whose names begin with `torture_` and that are ignored otherwise. Each prints its figures in lines
-# that begin with TORTURE; `make torture TORTURE=kill` runs those with that word. Sizes: see tests/it/torture.rs.
+# that begin with TORTURE; `make torture TORTURE=kill` runs those with that word. Sizes: see tests/it/torture.rs. Hostile
+# files come last, 10,000 mutated ones among them, through the real workers; with a word they are left out.
 .PHONY: torture
-torture: tools build models ## Runs the long tests (hours) and prints a table of their figures
+torture: tools build models ## Runs the long tests (hours), hostile files among them, and prints a table of their figures
 	@models/tools.sh --tests
 	@set -o pipefail; source models/tools.env && log=$$(mktemp) && \
 	  { cargo test --release --test it -- --ignored --nocapture --test-threads 1 torture_$(TORTURE) 2>&1 | tee "$$log"; } ; \
-	  ended=$$?; printf '\n'; grep -h '^TORTURE' "$$log" | cut -f2- | column -t -s "$$(printf '\t')"; rm -f "$$log"; exit $$ended
+	  ended=$$?; printf '\n'; grep -h '^TORTURE' "$$log" | cut -f2- | column -t -s "$$(printf '\t')"; rm -f "$$log"; \
+	  if [ -z "$(TORTURE)" ]; then VIC_MUTANTS=10000 cargo test --release --test it hostile -- --nocapture || ended=$$?; fi; \
+	  exit $$ended
+
+.PHONY: fuzz
+fuzz: build models ## Mutates files (FOLDER=data) and questions for every reader; N=20000 SEED=1
+	@source models/tools.env && VIC_MUTANTS=$(or $(N),20000) VIC_SEED=$(or $(SEED),1) VIC_MUTANTS_FROM=$(abspath $(FOLDER)) \
+	  cargo test --release --test it hostile::mutants -- --nocapture
 
 .PHONY: check
 check: tools ## Format, lints, documentation

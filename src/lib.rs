@@ -22,6 +22,8 @@
 //! - [`error`]: one [`error::ErrorCode`] for gRPC, HTTP and exit codes.
 //! - [`config`]: environment and file to [`config::Config`]; the only reader of either.
 //! - [`model`]: the hand-over types `FoundFile -> FileRecord -> Document -> Chunk -> Embedded -> LegHit -> SearchHit`.
+//! - [`machine`]: priorities of threads, a share of the processors, mains or battery.
+//! - [`secrets`]: which files are secrets by name, and what in a text is a key, a token or a card number; pure.
 //! - [`warehouse`]: roots to [`model::FoundFile`]s and changes: walk, watch, ignore rules.
 //! - [`catalog`]: what is known of every file, in SQLite; one writer.
 //! - [`extract`]: bytes to [`model::Document`], in a worker process with limits.
@@ -44,6 +46,8 @@
 //!   the index; `ask` reads a passage again, through `warehouse`.
 //! - Only `embed` (remote backends and model downloads) and `llm` reach out, and every request passes [`embed::egress`],
 //!   which knows the privacy mode and keeps the audit log. `daemon` binds the listeners that `serve` is handed; `client` talks to them.
+//! - Whoever reads a file of unknown origin is jailed before the first byte of it: no file, no socket, no process.
+//! - A secret is never read where its name tells, and blacked out where its looks do.
 //! - A bad file is recorded data (a state and one [`model::Reason`]), never a failure of the pipeline.
 //! - The catalog marks a file indexed only after the store has it on disk.
 //! - `indexed + skipped + failed + pending = found`, always.
@@ -53,6 +57,8 @@
 pub mod error;
 pub mod config;
 pub mod model;
+pub mod machine;
+pub mod secrets;
 pub mod warehouse;
 pub mod catalog;
 pub mod extract;

@@ -32,8 +32,15 @@ pub(crate) fn content_words(question: &str) -> Vec<String> {
 /// Returns which of the words stand in the text, in the order of `words`. A word also matches one that only adds a
 /// short ending, so that `contract` is found in `contracts`.
 pub(crate) fn words_present<'a>(words: &'a [String], text: &str) -> Vec<&'a str> {
-    let present: Vec<String> = text.unicode_words().map(str::to_lowercase).collect();
-    words.iter().map(String::as_str).filter(|word| present.iter().any(|it| same_word(word, it))).collect()
+    let text = text.to_lowercase();
+    let mut missing: Vec<&str> = words.iter().map(String::as_str).collect();
+    for present in text.unicode_words() {
+        missing.retain(|word| !same_word(word, present));
+        if missing.is_empty() {
+            break;
+        }
+    }
+    words.iter().map(String::as_str).filter(|it| !missing.contains(it)).collect()
 }
 
 fn same_word(wanted: &str, present: &str) -> bool {

@@ -41,8 +41,9 @@ pub(super) fn demote_copies(
 
 fn shingles(text: &str) -> HashSet<u64> {
     use std::hash::{DefaultHasher, Hash, Hasher};
-    let words = phrase::words(text);
-    let hash = |run: &[String]| {
+    let plain = phrase::plain(text);
+    let words: Vec<&str> = phrase::split(&plain).collect();
+    let hash = |run: &[&str]| {
         let mut hasher = DefaultHasher::new();
         run.hash(&mut hasher);
         hasher.finish()

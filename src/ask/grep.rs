@@ -10,7 +10,7 @@ use std::io::{Read, Seek, SeekFrom};
 use regex::{Regex, RegexBuilder};
 
 use crate::ask::citation::Standing;
-use crate::ask::{Asker, citation, filter, hit};
+use crate::ask::{Asker, citation, hit};
 use crate::error::{Error, Result};
 use crate::model::{Anchor, Chunk, FileId, FileRecord, GrepMatch, GrepRequest, GrepResponse};
 use crate::store::FileSet;
@@ -37,7 +37,7 @@ impl Asker {
         };
         let regex = compile(&request)?;
         let root = self.root(request.warehouse_root.as_deref()).await?;
-        let files = self.allowed(&filter::resolve(&request.filters, root.as_deref())?).await?;
+        let files = self.allowed(&self.filter(&request.filters, root.as_deref())?).await?;
         let served = self.index.serving();
         let mut raw: Vec<(FileId, Chunk)> = Vec::new();
         let mut lines = 0;

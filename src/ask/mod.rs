@@ -37,7 +37,8 @@ use crate::index::{Index, Served};
 use crate::librarian::Librarian;
 use crate::llm::{self, Llm, Task};
 use crate::model::{
-    AskEvent, AskRequest, AskResponse, FileFilter, L0Filters, PrivacyMode, QueryPlan, ResponseStats, SearchHit,
+    AskEvent, AskRequest, AskResponse, FileFilter, L0Filters, PrivacyMode, QueryPlan, ResponseStats, Root, Scope,
+    SearchHit,
 };
 use crate::skills::Skills;
 use crate::store::FileSet;
@@ -61,6 +62,8 @@ pub struct Asker {
     privacy: PrivacyMode,
     default_root: Option<PathBuf>,
     db_path: PathBuf,
+    /// What may be found; the rest does not exist for whoever asks.
+    scope: Scope,
 }
 
 /// A question on its way to an answer.
@@ -122,7 +125,13 @@ impl Asker {
             privacy: config.privacy_mode,
             default_root: config.warehouse_root.clone(),
             db_path: config.db_path.clone(),
+            scope: Scope::All,
         })
+    }
+
+    /// The same for a caller who may know of some files only.
+    pub fn within(&self, scope: Scope) -> Asker {
+        Asker { scope, ..self.clone() }
     }
 
     /// Answers a question.
@@ -189,7 +198,7 @@ impl Asker {
         let (mut plan, planned) = self.librarian.plan(&request, chrono::Local::now().date_naive()).await?;
         plan.privacy_mode = wanted;
         warnings.extend(planned);
-        let filter = filter::resolve(&plan.l0_filters.clone().unwrap_or_default(), root)?;
+        let filter = self.filter(&plan.l0_filters.clone().unwrap_or_default(), root)?;
         let terms = Arc::new(Terms::of(&plan.raw_user_text)?);
         let words = excerpt::content_words(plan.l1_query_text.as_deref().unwrap_or(&plan.raw_user_text));
         Ok(Question { plan, privacy, warnings, terms, words, filter, limit, explain })
@@ -213,15 +222,28 @@ impl Asker {
 
     /// The folder that is asked: the request's, else the configured one, else all. It lies in a root, or holds some.
     async fn root(&self, wanted: Option<&str>) -> Result<Option<PathBuf>> {
-        let Some(path) = wanted.map(PathBuf::from).or_else(|| self.default_root.clone()) else { return Ok(None) };
+        let configured = || self.default_root.clone().filter(|it| self.scope.touches(it));
+        let Some(named) = wanted.map(PathBuf::from).or_else(configured) else { return Ok(None) };
         // A root on a disk that is not mounted can still be asked.
-        let path = path.canonicalize().unwrap_or(path);
-        let roots = self.index.roots().await?;
-        if roots.is_empty() || roots.iter().any(|it| path.starts_with(&it.path) || it.path.starts_with(&path)) {
+        let path = named.canonicalize().unwrap_or_else(|_| named.clone());
+        let roots = self.roots().await?;
+        let none_yet = roots.is_empty() && self.scope.is_all();
+        if none_yet || roots.iter().any(|it| path.starts_with(&it.path) || it.path.starts_with(&path)) {
             return Ok(Some(path));
         }
-        Err(Error::not_found(format!("`{}` lies in no root", path.display()))
+        // As it was named: where a link leads is not for everybody.
+        Err(Error::not_found(format!("`{}` lies in no root", named.display()))
             .hint("`vic roots` lists them, `vic index PATH` adds one"))
+    }
+
+    /// The roots as whoever asks may see them.
+    async fn roots(&self) -> Result<Vec<Root>> {
+        Ok(self.scope.roots(self.index.roots().await?))
+    }
+
+    /// What a file must meet: the filters, the folder that is asked, and the scope.
+    fn filter(&self, filters: &L0Filters, root: Option<&Path>) -> Result<FileFilter> {
+        Ok(FileFilter { within: self.scope.clone(), ..filter::resolve(filters, root)? })
     }
 
     /// The files that pass the filter, before any leg runs.
@@ -235,8 +257,13 @@ impl Asker {
     }
 
     async fn pending_warning(&self) -> Result<Vec<String>> {
-        let catalog = self.catalog.clone();
-        let pending = crate::index::blocking(move || catalog.pending_count(None)).await?;
+        let pending = match self.scope.is_all() {
+            true => {
+                let catalog = self.catalog.clone();
+                crate::index::blocking(move || catalog.pending_count(None)).await?
+            }
+            false => self.index.coverage(&self.scope).await?.pending,
+        };
         let warning = format!("{pending} files are not indexed yet; `vic status` shows the progress");
         Ok(if pending > 0 { vec![warning] } else { Vec::new() })
     }
@@ -251,7 +278,7 @@ impl Asker {
         let warehouse_root = match root {
             Some(root) => root.display().to_string(),
             None => {
-                let roots = self.index.roots().await?;
+                let roots = self.roots().await?;
                 roots.iter().map(|it| it.path.display().to_string()).collect::<Vec<_>>().join(":")
             }
         };
@@ -259,16 +286,16 @@ impl Asker {
         for hit in hits {
             *hits_by_tier.entry(hit.tier.clone()).or_insert(0) += 1;
         }
-        let chunks = served.store.chunk_count();
-        let tiered = chunks > 0;
-        let seen = if tiered { None } else { Some(self.index.coverage().await?.found) };
+        let tiered = served.store.chunk_count() > 0;
+        let chunks = if tiered { Some(self.index.chunks(&self.scope).await?) } else { None };
+        let seen = if tiered { None } else { Some(self.index.coverage(&self.scope).await?.found) };
         Ok(ResponseStats {
             pipeline: if tiered { "tiered" } else { "legacy" }.into(),
             warehouse_root,
             db_path: self.db_path.display().to_string(),
             latency_ms: None,
             embed_model: served.embedder.as_ref().filter(|_| tiered).map(|it| it.name().to_string()),
-            chunk_rows_indexed: tiered.then_some(chunks),
+            chunk_rows_indexed: chunks,
             unique_paths_in_index: tiered.then_some(merged as u64),
             l1_candidates_merged: tiered.then_some(merged as u64),
             hits_returned: hits.len() as u64,

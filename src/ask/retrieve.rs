@@ -1,11 +1,12 @@
 //! From a question to files in order: both legs, fused; file names where there is no text.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::ask::fuse::{self, Fused, Weights};
 use crate::ask::hit::{self, Found};
 use crate::ask::{Asker, Outcome, Question, answer, present, terms};
+use crate::catalog;
 use crate::error::{Error, Result};
 use crate::index::Served;
 use crate::model::{ChunkId, FileFilter, FileId, FileRecord, FileState, LegHit};
@@ -15,10 +16,8 @@ use crate::store::{FileSet, KeywordQuery};
 pub(super) const LEG_DEPTH: usize = 200;
 /// Further looks for files when a few long ones filled the leg.
 const MORE_ROUNDS: usize = 4;
-/// Words of a question that are looked for in file names; each is a scan of the names.
+/// Words of a question that are looked for in file names.
 const NAME_WORDS: usize = 6;
-/// Names looked at for one word.
-const NAMES_A_WORD: usize = 50;
 /// Files found by name that compete with passages, when these do not speak of the question or are to be looked into.
 const NAMED_FILES: usize = 3;
 /// What a name that holds every word is worth: less than any passage that does.
@@ -39,7 +38,7 @@ impl Asker {
         let mut merged = fused.len();
         let mut hits = self.present(served, question, fused, &mut warnings).await?;
         let wanted = question.plan.requires_l2 || !answer::any_speaks(question, &hits);
-        if wanted || (!question.filter.is_empty() && hits.len() < question.limit) {
+        if wanted || (!question.filter.asks_nothing() && hits.len() < question.limit) {
             let named = self.without_text(question, question.limit.saturating_sub(hits.len()).max(NAMED_FILES)).await?;
             merged += named.len();
             // A file whose name says it all comes before passages that say nothing.
@@ -141,7 +140,7 @@ impl Asker {
 
     /// Files whose names hold the question's words: all there is before content is read.
     pub(super) async fn by_name(&self, question: &Question) -> Result<Outcome> {
-        let named = self.named(question, std::slice::from_ref(&question.filter), question.limit).await?;
+        let named = self.named(question, &[], question.limit).await?;
         let warning = "nothing is indexed yet: only file names were searched; run `vic index`".to_string();
         Ok(Outcome { merged: named.len(), hits: named, warnings: vec![warning] })
     }
@@ -149,13 +148,13 @@ impl Asker {
     /// Files that pass the filter and have no text in the index, those first whose names hold words of the question.
     /// Without a filter only the latter.
     async fn without_text(&self, question: &Question, room: usize) -> Result<Vec<Found>> {
-        let states = [FileState::Skipped, FileState::Failed, FileState::Pending];
-        let filters = states.map(|state| FileFilter { state: Some(state), ..question.filter.clone() });
-        let mut hits = self.named(question, &filters, room).await?;
-        if question.filter.is_empty() || !question.terms.shown().is_empty() {
+        const STATES: &[FileState] = &[FileState::Skipped, FileState::Failed, FileState::Pending];
+        let mut hits = self.named(question, STATES, room).await?;
+        if question.filter.asks_nothing() || !question.terms.shown().is_empty() {
             return Ok(hits);
         }
-        for filter in filters {
+        for state in STATES {
+            let filter = FileFilter { state: Some(*state), ..question.filter.clone() };
             let (catalog, room) = (self.catalog.clone(), room.saturating_sub(hits.len()));
             if room == 0 {
                 break;
@@ -173,29 +172,18 @@ impl Asker {
         Ok(hits)
     }
 
-    /// Files whose names hold at least half of the question's words, most words first.
-    async fn named(&self, question: &Question, filters: &[FileFilter], room: usize) -> Result<Vec<Found>> {
+    /// Files of these states (none: of all) whose names hold at least half of the question's words, most words first.
+    async fn named(&self, question: &Question, states: &'static [FileState], room: usize) -> Result<Vec<Found>> {
         let words: Vec<String> = question.words.iter().take(NAME_WORDS).cloned().collect();
-        let (catalog, filters, wanted) = (self.catalog.clone(), filters.to_vec(), words.clone());
-        let found: HashMap<FileId, (FileRecord, Vec<String>)> = crate::index::blocking(move || {
-            let mut found: HashMap<FileId, (FileRecord, Vec<String>)> = HashMap::new();
-            for filter in &filters {
-                for word in &wanted {
-                    let filter = FileFilter { name_words: vec![word.clone()], ..filter.clone() };
-                    for record in catalog.search(&filter, NAMES_A_WORD, 0)?.0 {
-                        found.entry(record.id).or_insert_with(|| (record, Vec::new())).1.push(word.clone());
-                    }
-                }
-            }
-            Ok(found)
-        })
-        .await?;
-        let mut named: Vec<(FileRecord, Vec<String>)> =
-            found.into_values().filter(|(_, held)| held.len() * 2 >= words.len()).collect();
-        named.sort_by(|a, b| b.1.len().cmp(&a.1.len()).then_with(|| a.0.found.path.cmp(&b.0.found.path)));
-        named.truncate(room);
-        let share = |held: usize| NAME_SCORE * held as f64 / words.len().max(1) as f64;
-        Ok(named.iter().map(|(record, held)| hit::from_name(question, record, held, share(held.len()))).collect())
+        let (catalog, filter, wanted) = (self.catalog.clone(), question.filter.clone(), words.clone());
+        let records = crate::index::blocking(move || catalog.named(&filter, states, &wanted, room)).await?;
+        let hit = |record: &FileRecord| {
+            let name = catalog::fold(&record.found.path.file_name().unwrap_or_default().to_string_lossy());
+            let held: Vec<String> = words.iter().filter(|it| name.contains(&catalog::fold(it))).cloned().collect();
+            let score = NAME_SCORE * held.len() as f64 / words.len() as f64;
+            hit::from_name(question, record, &held, score)
+        };
+        Ok(records.iter().map(hit).collect())
     }
 }
 

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::ask::fuse::{self, Weights};
-use crate::ask::{Asker, Question, filter, retrieve};
-use crate::error::{Error, ErrorCode, IoContext, Result};
+use crate::ask::{Asker, Question, retrieve};
+use crate::error::{Error, ErrorCode, Result};
 use crate::model::{AskRequest, AskResponse, FileFilter, FileRecord, FileState, SimilarRequest};
 use crate::store::FileSet;
 
@@ -24,7 +24,7 @@ impl Asker {
         let record = self.indexed(Path::new(&request.path)).await?;
         let name = record.found.path.display().to_string();
         let root = self.root(request.warehouse_root.as_deref()).await?;
-        let files = self.others(&filter::resolve(&request.filters, root.as_deref())?, &record).await?;
+        let files = self.others(&self.filter(&request.filters, root.as_deref())?, &record).await?;
         let served = self.index.serving();
         let vectors = served.store.file_vectors(record.id).await?;
         let Some(mean) = mean(&vectors) else {
@@ -64,13 +64,9 @@ impl Asker {
     }
 
     async fn indexed(&self, path: &Path) -> Result<FileRecord> {
-        let (catalog, path) = (self.catalog.clone(), path.to_path_buf());
+        let (catalog, scope, path) = (self.catalog.clone(), self.scope.clone(), path.to_path_buf());
         crate::index::blocking(move || {
-            let path = path.canonicalize().at("find", &path)?;
-            let record = catalog.record_by_path(&path)?.ok_or_else(|| {
-                Error::not_found(format!("`{}` is not a file of any root", path.display()))
-                    .hint("`vic roots` lists the roots, `vic index PATH` adds one")
-            })?;
+            let record = crate::index::locate(&catalog, &scope, &path)?;
             if record.state != FileState::Indexed {
                 let why = record.reason.map_or("it is still to be read", |it| it.name());
                 return Err(Error::new(

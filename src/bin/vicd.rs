@@ -2,9 +2,13 @@
 
 use std::io::Write;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use vic::config::Config;
 use vic::error::{Error, Result};
+
+/// How long threads that read or compute may take to end, once all is on disk.
+const REST: Duration = Duration::from_millis(500);
 
 fn main() -> ExitCode {
     // Before any thread is there: ONNX Runtime looks at the environment when it is loaded.
@@ -42,7 +46,10 @@ fn run() -> Result<()> {
     let program = std::env::current_exe().map_err(Error::internal)?;
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().map_err(Error::internal)?;
-    runtime.block_on(vic::daemon::run(config, program))
+    let outcome = runtime.block_on(vic::daemon::run(config, program));
+    // Not longer: what is still at work reads or computes for nobody.
+    runtime.shutdown_timeout(REST);
+    outcome
 }
 
 /// Prints what is found as JSON, for `vic doctor`.

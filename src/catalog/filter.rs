@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use globset::{GlobBuilder, GlobMatcher};
 use rusqlite::Transaction;
@@ -13,7 +13,7 @@ use crate::catalog::owners::Owners;
 use crate::catalog::root::roots;
 use crate::catalog::row::{below, bytes, fold, signed, state_name};
 use crate::error::{Error, Result};
-use crate::model::{FileFilter, Root, RootId};
+use crate::model::{FileFilter, FileState, Root, RootId, Scope};
 
 /// A condition on `files`, the values of its `?` in order, and the glob that the relative path must match as well.
 pub(super) struct Condition {
@@ -41,7 +41,7 @@ impl PathGlob {
     }
 
     /// Whether it matches a path of a root.
-    pub(super) fn is_match(&self, root: RootId, path: &Path) -> bool {
+    fn is_match(&self, root: RootId, path: &Path) -> bool {
         self.matcher.is_match(path)
             || self.roots.get(&root).is_some_and(|name| self.matcher.is_match(Path::new(name).join(path)))
     }
@@ -57,6 +57,10 @@ impl Condition {
         let mut condition = Condition { sql: "deleted_ns IS NULL".into(), values: Vec::new(), glob };
         if let Some(path) = &filter.under {
             let (sql, values) = place(db, path)?;
+            condition.and(&sql, values);
+        }
+        if !filter.within.is_all() {
+            let (sql, values) = within(db, &filter.within)?;
             condition.and(&sql, values);
         }
         if !filter.extensions.is_empty() {
@@ -79,8 +83,20 @@ impl Condition {
         if let Some(owner) = &filter.owner {
             condition.and_any_of("uid", owners.numbers(owner).into_iter().map(Value::from));
         }
-        condition.and_some("state = ?", filter.state.map(|it| state_name(it).to_string().into()));
+        if let Some(state) = filter.state {
+            condition.and(&in_states(&[state]), Vec::new());
+        }
         Ok(condition)
+    }
+
+    /// Whether the glob, if there is one, matches a file; its root and path are only read for that.
+    pub(super) fn matches_glob(
+        &self,
+        file: impl FnOnce() -> rusqlite::Result<(RootId, PathBuf)>,
+    ) -> rusqlite::Result<bool> {
+        let Some(glob) = &self.glob else { return Ok(true) };
+        let (root, path) = file()?;
+        Ok(glob.is_match(root, &path))
     }
 
     fn and(&mut self, sql: &str, values: Vec<Value>) {
@@ -120,6 +136,25 @@ pub(super) fn place(db: &Transaction<'_>, path: &Path) -> rusqlite::Result<(Stri
     }
     let sql = if parts.is_empty() { "0".into() } else { format!("({})", parts.join(" OR ")) };
     Ok((sql, values))
+}
+
+/// Returns the condition of being in one of these states, such that the index of states serves it, which begins with the
+/// root.
+pub(super) fn in_states(states: &[FileState]) -> String {
+    let names: Vec<String> = states.iter().map(|it| format!("'{}'", state_name(*it))).collect();
+    format!("root_id IN (SELECT id FROM roots) AND state IN ({})", names.join(", "))
+}
+
+/// Returns the condition of lying in a scope.
+pub(super) fn within(db: &Transaction<'_>, scope: &Scope) -> rusqlite::Result<(String, Vec<Value>)> {
+    let Scope::Folders(folders) = scope else { return Ok(("1".into(), Vec::new())) };
+    let (mut parts, mut values) = (vec!["0".to_string()], Vec::new());
+    for folder in folders.iter() {
+        let (part, more) = place(db, folder)?;
+        parts.push(part);
+        values.extend(more);
+    }
+    Ok((format!("({})", parts.join(" OR ")), values))
 }
 
 /// A glob without `/` is about the name, at any depth; `*` does not cross a `/`, `**` does. Case does not matter: `the

@@ -76,6 +76,8 @@ pub enum RequeueScope {
     Ids(Vec<FileId>),
     /// This absolute folder with all below it, or this file.
     Under(PathBuf),
+    /// Files that failed, for this reason or any.
+    Failed(Option<Reason>),
 }
 
 impl Catalog {
@@ -223,6 +225,10 @@ impl Catalog {
             RequeueScope::Under(path) => {
                 let (condition, values) = place(db, path)?;
                 requeue(db, &condition, &values)
+            }
+            RequeueScope::Failed(None) => requeue(db, "state = 'failed'", &[]),
+            RequeueScope::Failed(Some(reason)) => {
+                requeue(db, "state = 'failed' AND reason = ?", &[reason.name().to_string().into()])
             }
             RequeueScope::Ids(ids) => {
                 let mut requeued = 0;

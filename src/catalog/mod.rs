@@ -35,7 +35,8 @@ pub use jobs::Jobs;
 pub use mark::{EvidenceMark, IndexedMark, MAX_TRIES, ReasonMark, RequeueScope};
 pub use query::{READ_BY_OCR, WITHOUT_TEXT_LAYER};
 pub use rescue::Rescue;
-pub use scan::ScanOutcome;
+pub(crate) use row::fold;
+pub use scan::{Belief, ScanOutcome};
 pub use vectors::{Key as VectorKey, VectorCache};
 
 use crate::catalog::database::{Database, Durability, Format};

@@ -2,15 +2,16 @@
 
 use std::path::Path;
 
-use rusqlite::{OptionalExtension, Transaction, params, params_from_iter};
+use rusqlite::types::Value;
+use rusqlite::{OptionalExtension, Rows, Transaction, params, params_from_iter};
 
 use crate::catalog::Catalog;
 use crate::catalog::database::Failed;
-use crate::catalog::filter::{Condition, place};
+use crate::catalog::filter::{Condition, in_states, place, within};
 use crate::catalog::root::roots;
-use crate::catalog::row::{RECORD, bytes, path_of, record, signed};
+use crate::catalog::row::{RECORD, below, bytes, fold, path_of, record, signed};
 use crate::error::Result;
-use crate::model::{Coverage, FileFilter, FileId, FileRecord, RootId};
+use crate::model::{Coverage, FileFilter, FileId, FileRecord, FileState, RootId, Scope};
 
 /// In the detail of a file whose pictures of text were read: they are text of the document now.
 pub const READ_BY_OCR: &str = "read by OCR";
@@ -35,6 +36,46 @@ impl Catalog {
             let ids = self.matching(db, filter, "modified_ns DESC, id DESC")?;
             let page: Vec<FileId> = ids.iter().skip(offset).take(limit).copied().collect();
             Ok((self.load_records(db, &page)?, ids.len() as u64))
+        })
+    }
+
+    /// Returns up to `limit` files of these states that match and whose names hold at least half of these words, those with
+    /// most words first. No states are all states.
+    ///
+    /// # Errors
+    /// As [`Catalog::select`].
+    pub fn named(
+        &self,
+        filter: &FileFilter,
+        states: &[FileState],
+        words: &[String],
+        limit: usize,
+    ) -> Result<Vec<FileRecord>> {
+        if words.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.database.read(|db| {
+            let condition = Condition::new(db, filter, &self.owners)?;
+            let held = vec!["(instr(name, ?) > 0)"; words.len()].join(" + ");
+            let states = if states.is_empty() { "1".into() } else { in_states(states) };
+            let sql = format!(
+                "SELECT id, path, root_id, {held} AS held FROM files \
+                 WHERE held * 2 >= {} AND {} AND {states} ORDER BY held DESC, path, id",
+                words.len(),
+                condition.sql
+            );
+            let words = words.iter().map(|it| Value::from(fold(it)));
+            let mut statement = db.prepare_cached(&sql)?;
+            let mut rows = statement.query(params_from_iter(words.chain(condition.values.iter().cloned())))?;
+            let mut ids = Vec::new();
+            while let Some(row) = rows.next()?
+                && ids.len() < limit
+            {
+                if condition.matches_glob(|| Ok((row.get(2)?, path_of(row.get(1)?))))? {
+                    ids.push(row.get(0)?);
+                }
+            }
+            self.load_records(db, &ids)
         })
     }
 
@@ -86,37 +127,90 @@ impl Catalog {
         })
     }
 
+    /// Returns the files at or below a path of a root that are still to be read, in no order.
+    pub fn pending_below(&self, root_id: RootId, path: &Path) -> Result<Vec<FileId>> {
+        let (start, end) = below(path);
+        self.database.read(|db| {
+            let mut statement = db.prepare_cached(
+                "SELECT id FROM files WHERE deleted_ns IS NULL AND state = 'pending' AND root_id = ?1 \
+                 AND (path = ?2 OR (path >= ?3 AND path < ?4))",
+            )?;
+            let ids = statement.query_map(params![root_id, bytes(path), start, end], |row| row.get(0))?;
+            Ok(ids.collect::<rusqlite::Result<_>>()?)
+        })
+    }
+
+    /// Returns those of these files that are still to be read.
+    pub fn still_pending(&self, mut ids: Vec<FileId>) -> Result<Vec<FileId>> {
+        self.database.read(|db| {
+            let mut statement =
+                db.prepare_cached("SELECT 1 FROM files WHERE id = ?1 AND deleted_ns IS NULL AND state = 'pending'")?;
+            let mut outcome = Ok(());
+            ids.retain(|id| match statement.exists([id]) {
+                Ok(pending) => pending,
+                Err(error) => {
+                    outcome = Err(error);
+                    true
+                }
+            });
+            outcome?;
+            Ok(ids)
+        })
+    }
+
+    /// Returns up to `limit` indexed files with numbers above `after`, by number.
+    pub fn indexed_after(&self, after: FileId, limit: usize) -> Result<Vec<FileRecord>> {
+        self.database.read(|db| {
+            let mut statement = db.prepare_cached(
+                "SELECT id FROM files WHERE deleted_ns IS NULL AND state = 'indexed' AND id > ?1 ORDER BY id LIMIT ?2",
+            )?;
+            let ids = statement.query_map(params![after, signed(limit as u64)], |row| row.get(0))?;
+            let ids = ids.collect::<rusqlite::Result<Vec<FileId>>>()?;
+            self.load_records(db, &ids)
+        })
+    }
+
     /// Counts files by state and reason, of one root or of all.
     pub fn coverage(&self, root: Option<RootId>) -> Result<Coverage> {
         let sql = "SELECT state, reason, count(*) FROM files WHERE deleted_ns IS NULL AND (?1 IS NULL OR root_id = ?1) \
                    GROUP BY root_id, state, reason";
+        self.database.read(|db| Ok(summed(db.prepare_cached(sql)?.query([root])?)?))
+    }
+
+    /// Counts the files of a scope by state and reason.
+    pub fn coverage_within(&self, scope: &Scope) -> Result<Coverage> {
+        if scope.is_all() {
+            return self.coverage(None);
+        }
         self.database.read(|db| {
-            let mut coverage = Coverage::default();
-            let mut statement = db.prepare_cached(sql)?;
-            let mut rows = statement.query([root])?;
-            while let Some(row) = rows.next()? {
-                let count = row.get::<_, i64>(2)?.cast_unsigned();
-                coverage.found += count;
-                match row.get_ref(0)?.as_str().map_err(rusqlite::Error::from)? {
-                    "indexed" => coverage.indexed += count,
-                    "skipped" => coverage.skipped += count,
-                    "failed" => coverage.failed += count,
-                    _ => coverage.pending += count,
-                }
-                if let Some(reason) = row.get::<_, Option<String>>(1)? {
-                    *coverage.reasons.entry(reason).or_default() += count;
-                }
-            }
-            Ok(coverage)
+            let (place, values) = within(db, scope)?;
+            let sql = format!(
+                "SELECT state, reason, count(*) FROM files WHERE deleted_ns IS NULL AND {place} GROUP BY state, reason"
+            );
+            Ok(summed(db.prepare_cached(&sql)?.query(params_from_iter(&values))?)?)
+        })
+    }
+
+    /// Counts the chunks of the indexed files of a scope.
+    pub fn chunks_within(&self, scope: &Scope) -> Result<u64> {
+        self.database.read(|db| {
+            let (place, values) = within(db, scope)?;
+            let sql = format!(
+                "SELECT coalesce(sum(chunks), 0) FROM files WHERE deleted_ns IS NULL AND state = 'indexed' AND {place}"
+            );
+            let chunks: i64 = db.prepare_cached(&sql)?.query_row(params_from_iter(&values), |row| row.get(0))?;
+            Ok(chunks.cast_unsigned())
         })
     }
 
     /// Counts the files that are still to be read, of one root or of all.
     pub fn pending_count(&self, root: Option<RootId>) -> Result<u64> {
-        let sql = "SELECT count(*) FROM files WHERE deleted_ns IS NULL AND state = 'pending' \
-                   AND (?1 IS NULL OR root_id = ?1)";
+        let sql = format!(
+            "SELECT count(*) FROM files WHERE deleted_ns IS NULL AND (?1 IS NULL OR root_id = ?1) AND {}",
+            in_states(&[FileState::Pending])
+        );
         self.database.read(|db| {
-            let count: i64 = db.prepare_cached(sql)?.query_row([root], |row| row.get(0))?;
+            let count: i64 = db.prepare_cached(&sql)?.query_row([root], |row| row.get(0))?;
             Ok(count.cast_unsigned())
         })
     }
@@ -130,11 +224,7 @@ impl Catalog {
         let mut rows = statement.query(params_from_iter(&condition.values))?;
         let mut ids = Vec::new();
         while let Some(row) = rows.next()? {
-            let matches = match &condition.glob {
-                Some(glob) => glob.is_match(row.get(2)?, &path_of(row.get(1)?)),
-                None => true,
-            };
-            if matches {
+            if condition.matches_glob(|| Ok((row.get(2)?, path_of(row.get(1)?))))? {
                 ids.push(row.get(0)?);
             }
         }
@@ -152,4 +242,23 @@ impl Catalog {
         }
         Ok(records)
     }
+}
+
+/// Sums rows of state, reason and number.
+fn summed(mut rows: Rows<'_>) -> rusqlite::Result<Coverage> {
+    let mut coverage = Coverage::default();
+    while let Some(row) = rows.next()? {
+        let count = row.get::<_, i64>(2)?.cast_unsigned();
+        coverage.found += count;
+        match row.get_ref(0)?.as_str().map_err(rusqlite::Error::from)? {
+            "indexed" => coverage.indexed += count,
+            "skipped" => coverage.skipped += count,
+            "failed" => coverage.failed += count,
+            _ => coverage.pending += count,
+        }
+        if let Some(reason) = row.get::<_, Option<String>>(1)? {
+            *coverage.reasons.entry(reason).or_default() += count;
+        }
+    }
+    Ok(coverage)
 }

@@ -7,6 +7,7 @@ use rusqlite::{OptionalExtension, Row, Transaction, params};
 use crate::catalog::Catalog;
 use crate::catalog::database::Failed;
 use crate::catalog::row::{bytes, now_ns, path_of};
+use crate::catalog::scan::set_state;
 use crate::error::{Error, IoContext, Result};
 use crate::model::{FileId, Root, RootId};
 
@@ -58,14 +59,7 @@ impl Catalog {
 
     /// Records whether a root can be read and watched; `problem` is empty when all is well.
     pub fn set_root_state(&self, id: RootId, available: bool, problem: &str) -> Result<()> {
-        self.database.write(|db| {
-            // The usual case, that nothing changed, writes nothing.
-            db.prepare_cached(
-                "UPDATE roots SET available = ?2, problem = ?3 WHERE id = ?1 AND (available <> ?2 OR problem <> ?3)",
-            )?
-            .execute(params![id, available, problem])?;
-            Ok(())
-        })
+        self.database.write(|db| Ok(set_state(db, id, available, problem)?))
     }
 }
 

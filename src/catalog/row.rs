@@ -97,7 +97,7 @@ pub(super) fn search_name(path: &Path) -> String {
 }
 
 /// Brings a word into the form of [`search_name`].
-pub(super) fn fold(text: &str) -> String {
+pub(crate) fn fold(text: &str) -> String {
     text.nfc().collect::<String>().to_lowercase()
 }
 

@@ -19,7 +19,10 @@ use crate::model::{FileId, FileKind, FoundFile, Reason, RootId};
 
 /// Said of a root that was not empty before and is now: most often a volume that is not mounted.
 const EMPTY_ROOT: &str = "the folder is empty now, but was not before: nothing was removed from the index; mount the \
-     volume, or remove the root if its files are really gone";
+     volume, or run `vic index --accept-losses` with its path if its files are really gone";
+
+/// Files that may vanish from a root between two walks whatever their share: whoever tidies up a small folder means it.
+const FEW: usize = 10;
 
 /// A status-change time that is not known: a rename changed it, and the next look tells the new one.
 const UNKNOWN: i64 = 0;
@@ -41,11 +44,21 @@ pub struct ScanOutcome {
     pub removed: u64,
 }
 
+/// Which vanished files are believed to be gone.
+#[derive(Clone, Copy)]
+pub enum Belief<'a> {
+    /// All: the user has said so.
+    All,
+    /// Not all of a root, nor more than half of it at once, nor those for whose path and device this says that the file
+    /// system which held them is away.
+    Careful(&'a dyn Fn(&Path, u64) -> bool),
+}
+
 impl Catalog {
     /// Brings the rows of a root, or of the part `within` it (relative), in line with what a walk found there.
     ///
-    /// Rows that were not found are removed only when the walk was `complete`, not at or below `unreadable`, and never
-    /// when a whole root that had files is suddenly empty: then the root's problem says so.
+    /// Rows that were not found are removed only when the walk was `complete`, not at or below `unreadable`, and as far as
+    /// `belief` goes: of the others the root's problem tells.
     ///
     /// # Errors
     /// [`crate::error::ErrorCode::NotFound`] when the root was removed.
@@ -56,6 +69,7 @@ impl Catalog {
         mut found: Vec<FoundFile>,
         unreadable: &[PathBuf],
         complete: bool,
+        belief: Belief<'_>,
     ) -> Result<ScanOutcome> {
         // A folder that changes while it is listed can give a name twice; the second would look like a new file.
         found.sort_unstable_by(|a, b| bytes(&a.path).cmp(bytes(&b.path)));
@@ -64,7 +78,9 @@ impl Catalog {
             root_by_id(db, root_id)?;
             let mut known = load(db, root_id, within.unwrap_or(Path::new("")))?;
             let whole_root = within.is_none_or(|it| it.as_os_str().is_empty());
-            if whole_root && complete && note_emptiness(db, root_id, found.is_empty() && !known.is_empty())? {
+            let all = known.len();
+            if whole_root && complete && found.is_empty() && all > 0 && matches!(belief, Belief::Careful(_)) {
+                set_state(db, root_id, false, EMPTY_ROOT)?;
                 return Ok(ScanOutcome::default());
             }
             let mut outcome = ScanOutcome { found: found.len() as u64, ..ScanOutcome::default() };
@@ -81,9 +97,15 @@ impl Catalog {
             for file in unmoved(db, root_id, new, &mut vanished, &mut outcome)? {
                 insert(db, root_id, &file, &mut outcome)?;
             }
+            let kept = keep_doubtful(&mut vanished, whole_root.then_some(all), belief);
             for row in vanished {
                 bury(db, row.id)?;
                 outcome.removed += 1;
+            }
+            match kept {
+                Some((available, problem)) => set_state(db, root_id, available, &problem)?,
+                None if whole_root && complete => set_state(db, root_id, true, "")?,
+                None => (),
             }
             Ok(outcome)
         })
@@ -235,7 +257,13 @@ fn unmoved(
 
 fn update(db: &Transaction<'_>, row: &Known, file: &FoundFile, outcome: &mut ScanOutcome) -> Result<(), Failed> {
     match row.change(file) {
-        Change::Nothing => outcome.unchanged += 1,
+        Change::Nothing => {
+            // Its number may be another after every mount, and has to be known to tell a mount that is away.
+            if row.device != signed(file.device) {
+                write_found(db, row.id, file)?;
+            }
+            outcome.unchanged += 1;
+        }
         Change::Metadata => {
             write_found(db, row.id, file)?;
             outcome.unchanged += 1;
@@ -369,13 +397,45 @@ fn bury(db: &Transaction<'_>, id: FileId) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Records or clears the problem of an empty root; returns `is_empty`.
-fn note_emptiness(db: &Transaction<'_>, root_id: RootId, is_empty: bool) -> rusqlite::Result<bool> {
-    if is_empty {
-        db.execute("UPDATE roots SET available = 0, problem = ?2 WHERE id = ?1", params![root_id, EMPTY_ROOT])?;
-    } else {
-        db.prepare_cached("UPDATE roots SET available = 1, problem = '' WHERE id = ?1 AND problem = ?2")?
-            .execute(params![root_id, EMPTY_ROOT])?;
+/// Takes out of `vanished` what may still exist; says whether the root counts as available then, and why it was kept.
+/// `all` is the number of files that the root had, when all of it was walked.
+fn keep_doubtful(vanished: &mut Vec<Known>, all: Option<usize>, belief: Belief<'_>) -> Option<(bool, String)> {
+    let Belief::Careful(is_away) = belief else { return None };
+    let gone = vanished.len();
+    if all.is_some_and(|all| gone > FEW && gone * 2 > all) {
+        vanished.clear();
+        return Some((
+            false,
+            format!(
+                "{gone} files, more than half of the folder, are gone at once: they stay in the index; mount what is \
+                 missing, or run `vic index --accept-losses` with its path if they are really gone"
+            ),
+        ));
     }
-    Ok(is_empty)
+    let mut away = None;
+    vanished.retain(|row| {
+        let kept = is_away(&row.path, row.device.cast_unsigned());
+        if kept {
+            away.get_or_insert_with(|| row.path.clone());
+        }
+        !kept
+    });
+    let (first, kept) = (away?, gone - vanished.len());
+    Some((
+        true,
+        format!(
+            "{kept} files, the first of them `{}`, lay on a file system that is not mounted now: they stay in the index; \
+             mount it, or run `vic index --accept-losses` with its path if they are really gone",
+            first.display()
+        ),
+    ))
+}
+
+/// Records how it stands with a root; writes only what is new.
+pub(super) fn set_state(db: &Transaction<'_>, root_id: RootId, available: bool, problem: &str) -> rusqlite::Result<()> {
+    db.prepare_cached(
+        "UPDATE roots SET available = ?2, problem = ?3 WHERE id = ?1 AND (available <> ?2 OR problem <> ?3)",
+    )?
+    .execute(params![root_id, available, problem])?;
+    Ok(())
 }

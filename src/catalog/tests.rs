@@ -9,8 +9,11 @@ use std::sync::atomic::AtomicBool;
 
 use super::*;
 use crate::config::WalkConfig;
-use crate::model::{ContentHash, FileFilter, FileId, FileKind, FileRecord, FileState, FoundFile, Reason, Root};
+use crate::model::{ContentHash, FileFilter, FileId, FileKind, FileRecord, FileState, FoundFile, Reason, Root, Scope};
 use crate::warehouse::{Rules, walk};
+
+/// As the index believes what it sees, with everything mounted.
+const CAREFUL: Belief<'static> = Belief::Careful(&|_, _| false);
 
 /// A real folder, and a catalog of it.
 struct Scene {
@@ -61,7 +64,7 @@ impl Scene {
     }
 
     fn scan_within(&self, within: Option<&str>) -> ScanOutcome {
-        self.catalog.apply_scan(self.root.id, within.map(Path::new), self.walk(within), &[], true).unwrap()
+        self.catalog.apply_scan(self.root.id, within.map(Path::new), self.walk(within), &[], true, CAREFUL).unwrap()
     }
 
     /// Marks every pending file as indexed.
@@ -253,8 +256,8 @@ fn nothing_is_removed_where_the_walk_did_not_look() {
     let found = || scene.walk(Some("a.txt"));
     let locked = [PathBuf::from("locked")];
     let root = scene.root.id;
-    assert_eq!(scene.catalog.apply_scan(root, None, found(), &locked, false).unwrap().removed, 0);
-    assert_eq!(scene.catalog.apply_scan(root, None, found(), &locked, true).unwrap().removed, 1);
+    assert_eq!(scene.catalog.apply_scan(root, None, found(), &locked, false, CAREFUL).unwrap().removed, 0);
+    assert_eq!(scene.catalog.apply_scan(root, None, found(), &locked, true, CAREFUL).unwrap().removed, 1);
     assert_eq!(scene.names(&FileFilter::default()), ["a.txt", "locked/b.txt", "locked/deep/c.txt"]);
     assert_eq!(scene.scan(), outcome(1, 0, 3, 0, 0));
 }
@@ -271,6 +274,54 @@ fn a_root_that_is_suddenly_empty_loses_nothing_and_says_so() {
     scene.scan();
     let root = scene.catalog.roots().unwrap().remove(0);
     assert!(root.available && root.problem.is_empty());
+}
+
+#[test]
+fn more_than_half_of_a_root_that_is_gone_at_once_stays_until_it_is_back_or_the_user_says_so() {
+    let names: Vec<String> = (0..24).map(|it| format!("{}/{it}.txt", it % 3)).collect();
+    let scene = Scene::indexed(&names.iter().map(String::as_str).collect::<Vec<_>>());
+    let count = || scene.catalog.coverage(None).unwrap().indexed;
+    let root = || scene.catalog.roots().unwrap().remove(0);
+    for folder in ["0", "1"] {
+        fs::rename(scene.path(folder), scene.dir.path().join(folder)).unwrap();
+    }
+    assert_eq!((scene.scan().removed, count()), (0, 24));
+    assert!(!root().available, "{:?}", root());
+    for part in ["16 files", "more than half", "--accept-losses"] {
+        assert!(root().problem.contains(part), "{:?}", root());
+    }
+    fs::rename(scene.dir.path().join("0"), scene.path("0")).unwrap();
+    assert_eq!(scene.scan().removed, 8, "a third of the root is believed");
+    assert!(root().available && root().problem.is_empty(), "{:?}", root());
+    fs::remove_dir_all(scene.path("0")).unwrap();
+    fs::remove_dir_all(scene.path("2")).unwrap();
+    assert_eq!(scene.scan().removed, 0);
+    let removed = scene.catalog.apply_scan(scene.root.id, None, Vec::new(), &[], true, Belief::All).unwrap().removed;
+    assert_eq!((removed, count(), root().available), (16, 0, true));
+}
+
+#[test]
+fn a_folder_whose_end_was_seen_is_believed_whatever_its_share() {
+    let names: Vec<String> = (0..30).map(|it| format!("d/{it}.txt")).chain(["a.txt".into()]).collect();
+    let scene = Scene::indexed(&names.iter().map(String::as_str).collect::<Vec<_>>());
+    fs::remove_dir_all(scene.path("d")).unwrap();
+    assert_eq!(scene.scan_within(Some("d")).removed, 30);
+}
+
+#[test]
+fn files_of_a_file_system_that_is_not_mounted_stay() {
+    let scene = Scene::indexed(&["a.txt", "m/b.txt", "m/c.txt", "d.txt"]);
+    fs::remove_dir_all(scene.path("m")).unwrap();
+    fs::remove_file(scene.path("d.txt")).unwrap();
+    let away: Belief<'_> = Belief::Careful(&|path, _| path.starts_with("m"));
+    let found = scene.walk(None);
+    let outcome = scene.catalog.apply_scan(scene.root.id, None, found, &[], true, away).unwrap();
+    assert_eq!(outcome.removed, 1);
+    assert_eq!(scene.names(&FileFilter::default()), ["a.txt", "m/b.txt", "m/c.txt"]);
+    let root = scene.catalog.roots().unwrap().remove(0);
+    assert!(root.available && root.problem.contains("2 files") && root.problem.contains("not mounted"), "{root:?}");
+    assert_eq!(scene.scan().removed, 2);
+    assert_eq!(scene.catalog.roots().unwrap().remove(0).problem, "");
 }
 
 #[test]
@@ -408,6 +459,44 @@ fn files_are_requeued_by_scope() {
 }
 
 #[test]
+fn files_are_found_by_the_words_of_their_names_those_with_most_first() {
+    let scene = Scene::indexed(&["quay lease 2024.pdf", "old/lease.md", "quay.md", "plan.md"]);
+    scene.write("lease of the quay.txt", "new");
+    scene.scan();
+    let check = |filter: &FileFilter, states: &[FileState], words: &[&str], limit: usize, expected: &[&str]| {
+        let words: Vec<String> = words.iter().map(|it| (*it).into()).collect();
+        let found = scene.catalog.named(filter, states, &words, limit).unwrap();
+        let names: Vec<_> = found.iter().map(|it| it.found.path.to_str().unwrap()).collect();
+        assert_eq!(names, expected, "{words:?}");
+    };
+    let any = FileFilter::default();
+    let both = ["lease of the quay.txt", "quay lease 2024.pdf"];
+    check(&any, &[], &["Quay", "lease"], 9, &[both[0], both[1], "old/lease.md", "quay.md"]);
+    check(&any, &[], &["quay", "lease"], 1, &both[..1]);
+    check(&any, &[], &["quay", "lease", "2024"], 9, &[both[1], both[0]]);
+    check(&any, &[FileState::Pending, FileState::Failed], &["lease"], 9, &both[..1]);
+    check(&FileFilter { path_glob: Some("*.md".into()), ..any.clone() }, &[], &["lease"], 9, &["old/lease.md"]);
+    check(&any, &[], &[], 9, &[]);
+    check(&any, &[], &["%"], 9, &[]);
+}
+
+#[test]
+fn what_lies_outside_a_scope_is_neither_found_nor_counted() {
+    let scene = Scene::indexed(&["notes/budget.md", "notes/deep/plan.md", "img.png"]);
+    let check = |filter: FileFilter, expected: &[&str]| assert_eq!(scene.names(&filter), expected, "{filter:?}");
+    let scope = |folders: &[&str]| Scope::Folders(folders.iter().map(|it| scene.path(it)).collect());
+    let within = |folders: &[&str]| FileFilter { within: scope(folders), ..FileFilter::default() };
+    check(within(&["notes"]), &["notes/budget.md", "notes/deep/plan.md"]);
+    check(within(&["notes/deep", "img.png", "elsewhere"]), &["img.png", "notes/deep/plan.md"]);
+    check(FileFilter { under: Some("/".into()), ..within(&["note"]) }, &[]);
+    check(within(&[]), &[]);
+    for (folders, found) in [(&["notes"][..], 2), (&["notes", "img.png"], 3), (&["note"], 0)] {
+        assert_eq!(scene.catalog.coverage_within(&scope(folders)).unwrap().found, found, "{folders:?}");
+    }
+    assert_eq!(scene.catalog.coverage_within(&Scope::All).unwrap(), scene.catalog.coverage(None).unwrap());
+}
+
+#[test]
 fn filters_select_by_metadata() {
     let scene = Scene::indexed(&["Budget 2024.PDF", "notes/budget.md", "notes/deep/plan.md", "img.png", "50%_off.txt"]);
     fs::File::options().write(true).open(scene.path("img.png")).unwrap().set_len(500).unwrap();
@@ -491,7 +580,7 @@ fn roots_do_not_overlap_and_a_root_above_takes_over() {
 fn a_removed_root_refuses_scans_and_its_number_is_not_used_again() {
     let scene = Scene::indexed(&["a.txt"]);
     scene.catalog.remove_root(scene.root.id).unwrap();
-    let error = scene.catalog.apply_scan(scene.root.id, None, scene.walk(None), &[], true).unwrap_err();
+    let error = scene.catalog.apply_scan(scene.root.id, None, scene.walk(None), &[], true, CAREFUL).unwrap_err();
     assert_eq!(error.code, crate::error::ErrorCode::NotFound);
     assert!(scene.catalog.add_root(&scene.root.path).unwrap().id > scene.root.id);
 }

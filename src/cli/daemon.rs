@@ -4,12 +4,14 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, test_kill_process};
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+use serde::Serialize;
 
 use crate::cli::output::{Format, FormatArgs, Printer, note};
 use crate::cli::status;
 use crate::client::{self, Client};
 use crate::config::Config;
+use crate::daemon;
 use crate::error::{Error, ErrorCode, Result};
 
 /// How long a daemon may take to end: its requests have 10 seconds, then the store is closed.
@@ -49,7 +51,12 @@ pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> R
         }
         Command::Stop => stop(config, printer).await,
         Command::Status { output } => {
-            let status = Client::connect(config).await?.status().await?;
+            let status = match Client::connect(config).await {
+                Err(error) if error.code == ErrorCode::Unavailable => {
+                    return unreachable(error, output, config, printer);
+                }
+                connected => connected?.status().await?,
+            };
             if let Some(warning) = client::version_warning(&status) {
                 note(&format!("warning: {warning}"));
             }
@@ -67,15 +74,44 @@ pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> R
     }
 }
 
+/// A daemon that cannot be talked to.
+#[derive(Debug, Serialize)]
+struct Unreachable {
+    pid: u32,
+    reachable: bool,
+}
+
+/// Says of a daemon that nobody can talk to whether it runs all the same: its lock tells.
+fn unreachable(error: Error, output: FormatArgs, config: &Config, printer: &mut Printer) -> Result<()> {
+    let Some(pid) = daemon::holder(config) else { return Err(error) };
+    match output.format {
+        Format::Json => printer.json(&Unreachable { pid, reachable: false }),
+        Format::Human => printer.line(&format!(
+            "vicd:   pid {pid} runs, but its socket is gone or it is just starting; `vic daemon stop` ends it"
+        )),
+    }
+}
+
 /// Ends the daemon. One that does not run is as good as ended.
 async fn stop(config: &Config, printer: &mut Printer) -> Result<()> {
-    let client = match Client::connect(config).await {
-        Err(error) if error.code == ErrorCode::Unavailable => return printer.line("vicd was not running"),
-        connected => connected?,
+    let pid = match Client::connect(config).await {
+        Ok(client) => {
+            let pid = client.status().await?.pid;
+            client.shutdown().await?;
+            pid
+        }
+        Err(error) if error.code == ErrorCode::Unavailable => {
+            // Without its socket it still holds its lock, and hears signals.
+            let Some(pid) = daemon::holder(config) else { return printer.line("vicd was not running") };
+            if let Some(pid) = process(pid) {
+                kill_process(pid, Signal::TERM)
+                    .map_err(|error| Error::internal(format!("cannot end vicd: {error}")))?;
+            }
+            pid
+        }
+        Err(error) => return Err(error),
     };
-    let pid = client.status().await?.pid;
-    client.shutdown().await?;
-    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    let pid = process(pid);
     let deadline = Instant::now() + STOP_TIMEOUT;
     while pid.is_some_and(|pid| test_kill_process(pid).is_ok()) {
         if Instant::now() > deadline {
@@ -85,4 +121,8 @@ async fn stop(config: &Config, printer: &mut Printer) -> Result<()> {
         tokio::time::sleep(POLL).await;
     }
     printer.line("vicd stopped")
+}
+
+fn process(pid: u32) -> Option<Pid> {
+    i32::try_from(pid).ok().and_then(Pid::from_raw)
 }

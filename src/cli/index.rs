@@ -30,6 +30,10 @@ pub(crate) struct Args {
     /// Whether pictures of text are read: auto (pages without a text layer, and images), never or always
     #[arg(long, value_parser = ocr_mode, default_value = "auto", value_name = "MODE")]
     ocr: OcrMode,
+    /// Believe that files are gone even when it is all of a folder, more than half of it, or those of a file system that is
+    /// not mounted
+    #[arg(long)]
+    accept_losses: bool,
     /// Print the job's id and go
     #[arg(long)]
     no_wait: bool,
@@ -49,6 +53,7 @@ pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> R
         metadata_only: args.metadata_only,
         max_files: args.max_files,
         ocr: args.ocr,
+        accept_losses: args.accept_losses,
     };
     let client = Client::connect_or_start(config).await?;
     let job = client.start_index(request).await?;

@@ -24,15 +24,18 @@ mod filter;
 mod grep;
 mod index;
 mod jobs;
+mod keys;
 mod mcp;
 mod models;
 mod output;
+mod pause;
 mod progress;
 mod read;
 mod roots;
 mod schema;
 mod similar;
 mod status;
+mod sync;
 mod synthetic_plans;
 mod text;
 mod values;
@@ -63,6 +66,12 @@ enum Command {
     Read(read::Args),
     /// Says how much of the files is in the index, and what is not as it should be
     Status(status::Args),
+    /// Waits until everything that changed before is searchable
+    Sync(sync::Args),
+    /// Stops reading files, for a while or until `vic resume`
+    Pause(pause::Args),
+    /// Ends a pause
+    Resume(pause::ResumeArgs),
     /// Lists, adds and removes the folders that are indexed
     Roots(roots::Args),
     /// Lists, shows and cancels index jobs
@@ -75,6 +84,8 @@ enum Command {
     Daemon(daemon::Args),
     /// Shows where HTTP is served, and starts the daemon if none runs
     Bridge(bridge::Args),
+    /// Makes, lists and revokes keys for others, each for some folders
+    Keys(keys::Args),
     /// Serves the Model Context Protocol over standard input and output
     Mcp(mcp::Args),
     /// Lists what was sent to other machines, or refused
@@ -135,6 +146,9 @@ fn run(command: Command, printer: &mut Printer) -> Result<()> {
             Command::Files(args) => files::run(args, &config, printer).await,
             Command::Read(args) => read::run(args, &config, printer).await,
             Command::Status(args) => status::run(args, &config, printer).await,
+            Command::Sync(args) => sync::run(args, &config, printer).await,
+            Command::Pause(args) => pause::run(args, &config, printer).await,
+            Command::Resume(args) => pause::resume(args, &config, printer).await,
             Command::Roots(args) => roots::run(args, &config, printer).await,
             Command::Jobs(args) => jobs::run(args, &config, printer).await,
             Command::Models(args) => models::run(args, &config, printer).await,
@@ -143,6 +157,7 @@ fn run(command: Command, printer: &mut Printer) -> Result<()> {
             Command::Demo(args) => demo::run(args, &config, printer).await,
             Command::Bench(args) => bench::run(args, &config, printer).await,
             Command::Bridge(args) => bridge::run(args, &config, printer).await,
+            Command::Keys(args) => keys::run(args, &config, printer),
             Command::Mcp(args) => mcp::run(args, &config).await,
             Command::Audit(args) => audit::run(args, &config, printer).await,
             Command::SyntheticPlans(args) => synthetic_plans::run(args, &config, printer),
@@ -168,6 +183,8 @@ mod tests {
             vec!["vic", "ask", "x", "--min-size", "ten"],
             vec!["vic", "files", "--after", "yesterday"],
             vec!["vic", "index", "--wait", "--no-wait"],
+            vec!["vic", "pause", "--for", "soon"],
+            vec!["vic", "sync", "--timeout", "0"],
             vec!["vic", "nonsense"],
         ] {
             assert_eq!(Cli::try_parse_from(&line).unwrap_err().exit_code(), 2, "{line:?}");

@@ -1,11 +1,11 @@
 //! `vic status`: how much of the files is in the index, and what is not as it should be.
 
 use crate::cli::output::{Format, FormatArgs, Printer, note};
-use crate::cli::{jobs, text};
+use crate::cli::{jobs, pause, text};
 use crate::client::{self, Client};
 use crate::config::Config;
 use crate::error::Result;
-use crate::model::{Coverage, FileState, Reason, Root, Status, Upkeep};
+use crate::model::{Coverage, FileState, Reason, Root, Status, Upkeep, WatchReport};
 
 /// Arguments of `vic status`.
 #[derive(Debug, clap::Args)]
@@ -43,6 +43,10 @@ fn human(status: &Status) -> String {
     lines.push(format!("store:  {}", upkeep_line(&status.upkeep)));
     let mut out: String = lines.iter().map(|line| format!("{}\n", text::visible(line))).collect();
     out.push_str(&coverage(&status.coverage));
+    out.push_str(&format!("watch:  {}\n", watch_line(&status.watch)));
+    if let Some(pause) = &status.paused {
+        out.push_str(&format!("pause:  {}\n", pause::sentence(pause)));
+    }
     for job in &status.running_jobs {
         out.push_str(&format!("{}\n", jobs::summary(job)));
     }
@@ -75,6 +79,30 @@ fn upkeep_line(it: &Upkeep) -> String {
         text::plural(it.unindexed_chunks, "chunk"),
         text::bytes(it.disk_free_bytes),
     )
+}
+
+/// One line on how changes are seen.
+fn watch_line(watch: &WatchReport) -> String {
+    if !watch.watching {
+        return "off; folders are walked from time to time".into();
+    }
+    let mut line = text::plural(watch.folders, "folder");
+    if watch.missing > 0 {
+        line.push_str(&format!(", {} not watched", text::count(watch.missing)));
+    }
+    if !watch.polled.is_empty() {
+        line.push_str(&format!(
+            ", {} walked every few seconds instead",
+            text::plural(watch.polled.len() as u64, "root")
+        ));
+    }
+    if watch.overflows > 0 {
+        line.push_str(&format!(", events lost {}", text::plural(watch.overflows, "time")));
+    }
+    if let Some(seconds) = watch.heartbeat_seconds {
+        line.push_str(&format!(", heartbeat {} ago", text::duration(seconds)));
+    }
+    line
 }
 
 /// One line on a root.
@@ -133,6 +161,8 @@ store:  12 versions, 3 fragments, 40 chunks not in the keyword index yet, 7.0 Gi
 files:  12 found = 8 indexed + 2 skipped + 1 failed + 1 pending
         skipped: 2 too_large
         failed: 1 damaged
+watch:  7 folders, 2 not watched, 1 root walked every few seconds instead, events lost 1 time, heartbeat 2.5 s ago
+pause:  indexing pauses; `vic resume` goes on
 job job-1 running: 12 files found, 4 read, 1 failed, 2 removed, 40 chunks written
 warning: watching is off: raise fs.inotify.max_user_watches
 "

@@ -41,6 +41,20 @@ fn date_at<Z: TimeZone>(text: &str, now: DateTime<Z>) -> Result<DateTime<Utc>, S
     TimeDelta::try_hours(hours).and_then(|ago| now.to_utc().checked_sub_signed(ago)).ok_or_else(wrong)
 }
 
+/// Understands a length of time in seconds, with an optional unit: `90`, `90s`, `30m`, `1h`, `2d`.
+pub(crate) fn seconds(text: &str) -> Result<u64, String> {
+    let wrong = || format!("`{text}` is no length of time: use `90s`, `30m`, `1h` or `2d`");
+    let number = text.trim_end_matches(|it: char| !it.is_ascii_digit());
+    let unit = match &text[number.len()..] {
+        "" | "s" => 1,
+        "m" => 60,
+        "h" => 3_600,
+        "d" => 24 * 3_600,
+        _ => return Err(wrong()),
+    };
+    number.parse::<u32>().ok().filter(|it| *it > 0).map(|it| u64::from(it) * unit).ok_or_else(wrong)
+}
+
 /// Makes a path absolute against the working directory, as the daemon knows it: symlinks resolved as far as the path
 /// exists. The part after `!/`, inside an archive, stays as it is.
 ///
@@ -98,6 +112,26 @@ mod tests {
         ] {
             let expected = expected.map(|it| it.parse::<DateTime<Utc>>().unwrap());
             assert_eq!(date_at(text, now).ok(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn lengths_of_time_are_understood() {
+        for (text, expected) in [
+            ("90", Some(90)),
+            ("90s", Some(90)),
+            ("30m", Some(1_800)),
+            ("1h", Some(3_600)),
+            ("2d", Some(172_800)),
+            ("", None),
+            ("0", None),
+            ("h", None),
+            ("-1h", None),
+            ("1.5h", None),
+            ("1 h", None),
+            ("4294967296", None),
+        ] {
+            assert_eq!(seconds(text).ok(), expected, "{text}");
         }
     }
 

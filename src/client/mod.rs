@@ -15,7 +15,7 @@ use crate::config::Config;
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::{
     AskEvent, AskRequest, AskResponse, AuditRecord, Document, FileFilter, FileRecord, GrepRequest, GrepResponse,
-    IndexRequest, JobSnapshot, Root, SimilarRequest, Status,
+    IndexRequest, JobSnapshot, PauseRequest, PauseState, Root, SimilarRequest, Status, SyncReport, SyncRequest,
 };
 use crate::serve::{MAX_RESPONSE, into_all, status, try_into_all, wire};
 
@@ -175,6 +175,30 @@ impl Client {
     /// `NotFound`, and as the daemon says.
     pub async fn cancel_job(&self, job_id: &str) -> Result<JobSnapshot> {
         reply(self.stub().cancel_job(wire::CancelJobRequest { job_id: job_id.into() }).await)?.try_into()
+    }
+
+    /// Waits until everything that changed before is searchable.
+    ///
+    /// # Errors
+    /// `DeadlineExceeded`, `FailedPrecondition` while indexing pauses, and as the daemon says.
+    pub async fn sync(&self, request: SyncRequest) -> Result<SyncReport> {
+        Ok(reply(self.stub().sync(wire::SyncRequest::from(request)).await)?.into())
+    }
+
+    /// Stops reading files for a while.
+    ///
+    /// # Errors
+    /// As the daemon says.
+    pub async fn pause(&self, request: PauseRequest) -> Result<PauseState> {
+        reply(self.stub().pause(wire::PauseRequest::from(request)).await)?.try_into()
+    }
+
+    /// Ends a pause that was asked for.
+    ///
+    /// # Errors
+    /// As the daemon says.
+    pub async fn resume(&self) -> Result<PauseState> {
+        reply(self.stub().resume(wire::ResumeRequest {}).await)?.try_into()
     }
 
     /// Returns the state of daemon and index.

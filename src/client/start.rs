@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use crate::client::Client;
 use crate::config::Config;
-use crate::daemon::directory;
+use crate::daemon::{self, directory};
 use crate::error::{Error, ErrorCode, IoContext, Result};
 
 /// How long a daemon may take to answer: it loads a model and heals the store first.
@@ -51,6 +51,13 @@ pub(crate) async fn connect_or_start(config: &Config) -> Result<Client> {
             }
             None => {}
         }
+        if let (Some(_), Some(pid)) = (exited, daemon::holder(config))
+            && !config.socket_path().exists()
+            && Instant::now() > deadline
+        {
+            return Err(Error::new(ErrorCode::Unavailable, format!("vicd (pid {pid}) runs, but its socket is gone"))
+                .hint("`vic daemon stop`, then try again"));
+        }
         if Instant::now() > deadline {
             let problem = format!("vicd does not answer after {} seconds", START_TIMEOUT.as_secs());
             return Err(failed(config, log_start, &problem));
@@ -82,6 +89,9 @@ pub fn vicd_command(config: &Config) -> Command {
     }
     if let Some(root) = &config.warehouse_root {
         command.env("VIC_WAREHOUSE_ROOT", root);
+    }
+    if let Some(files) = &config.bridge.tls {
+        command.env("VIC_BRIDGE_TLS_CERT", &files.certificate).env("VIC_BRIDGE_TLS_KEY", &files.key);
     }
     command
 }

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use super::*;
 use crate::model::{FileState, JobState};
 use crate::serve::fake::{self, FakeService};
-use crate::serve::{Listeners, run};
+use crate::serve::{Access, Listeners, run};
 
 /// A fake service behind the real server, and the real client before it.
 struct Fixture {
@@ -32,7 +32,7 @@ async fn server(
     config: Config,
     shutdown: CancellationToken,
 ) -> Result<()> {
-    run(service, listeners, &config, shutdown).await
+    run(service, listeners, Access::open(&config)?, &config, shutdown).await
 }
 
 async fn fixture_with(service: FakeService) -> Fixture {
@@ -64,6 +64,14 @@ async fn tcp_stub(fixture: &Fixture, host: &str) -> wire::vic_client::VicClient<
     wire::vic_client::VicClient::new(endpoint.connect_with_connector(connector).await.unwrap())
 }
 
+/// A request that shows the key of the fixture.
+fn with_key<T>(fixture: &Fixture, message: T) -> tonic::Request<T> {
+    let key = std::fs::read_to_string(fixture.config.key_path()).unwrap();
+    let mut request = tonic::Request::new(message);
+    request.metadata_mut().insert("authorization", format!("Bearer {}", key.trim()).parse().unwrap());
+    request
+}
+
 #[tokio::test]
 async fn an_answer_arrives_as_the_service_gave_it() {
     let it = fixture().await;
@@ -83,6 +91,14 @@ async fn everything_else_arrives_as_the_service_gave_it() {
     let it = fixture().await;
     assert_eq!(it.client.status().await.unwrap(), fake::status());
     assert_eq!(it.client.read("/w/plan.md").await.unwrap(), fake::document());
+    let report = it.client.sync(SyncRequest { path: None, timeout_seconds: Some(9) }).await.unwrap();
+    assert_eq!(report, SyncReport { files: 3, waited_ms: 9 });
+    let slow = SyncRequest { path: Some("/slow".into()), timeout_seconds: None };
+    assert_eq!(it.client.sync(slow).await.unwrap_err().code, ErrorCode::DeadlineExceeded);
+    let paused = it.client.pause(PauseRequest { seconds: Some(2) }).await.unwrap().paused.unwrap();
+    assert_eq!((paused.reason.name(), paused.until_ms), ("asked", Some(2_000)));
+    assert_eq!(it.client.pause(PauseRequest { seconds: Some(0) }).await.unwrap_err().code, ErrorCode::InvalidArgument);
+    assert_eq!(it.client.resume().await.unwrap().paused.unwrap().reason.name(), "battery");
     assert_eq!(it.client.roots().await.unwrap(), fake::status().roots);
     assert_eq!(it.client.add_root("/v").await.unwrap().path, Path::new("/v"));
     it.client.remove_root("/w").await.unwrap();
@@ -164,12 +180,13 @@ async fn web_pages_and_foreign_hosts_are_refused_on_tcp() {
     let it = fixture().await;
     for (host, origin, ok) in [
         ("localhost", None, true),
-        ("127.0.0.1:8765", None, true),
+        ("127.0.0.1", None, true),
+        ("127.0.0.1:1", None, false),
         ("evil.example", None, false),
         ("localhost", Some("http://localhost"), false),
     ] {
         let mut stub = tcp_stub(&it, host).await;
-        let mut request = tonic::Request::new(wire::GetStatusRequest {});
+        let mut request = with_key(&it, wire::GetStatusRequest {});
         if let Some(origin) = origin {
             request.metadata_mut().insert("origin", origin.parse().unwrap());
         }
@@ -200,7 +217,10 @@ async fn health_and_reflection_are_served() {
         message_request: Some(MessageRequest::ListServices(String::new())),
     };
     let mut client = ServerReflectionClient::new(channel);
-    let mut replies = client.server_reflection_info(tokio_stream::once(request)).await.unwrap().into_inner();
+    let refused = client.server_reflection_info(tokio_stream::once(request.clone())).await.unwrap_err();
+    assert_eq!(refused.code(), tonic::Code::Unauthenticated);
+    let request = with_key(&it, tokio_stream::once(request));
+    let mut replies = client.server_reflection_info(request).await.unwrap().into_inner();
     let reply = replies.message().await.unwrap().unwrap().message_response;
     let Some(MessageResponse::ListServicesResponse(list)) = reply else { panic!("{reply:?}") };
     assert!(list.service.iter().any(|it| it.name == "vic.v1.Vic"), "{list:?}");

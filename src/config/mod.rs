@@ -4,6 +4,7 @@
 //! The keys of `config.toml` are the names of the variables in lower case without `VIC_`: `VIC_PRIVACY_MODE` is
 //! `privacy_mode`. [`NAMES`] lists them all; an unknown key is refused by name.
 
+mod bridge;
 mod names;
 mod show;
 
@@ -13,17 +14,12 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+pub use bridge::{AuthMode, BridgeConfig, TlsFiles};
 pub use names::NAMES;
 pub use show::{Origin, Setting, settings, template};
 
 use crate::error::{Error, IoContext, Result};
-use crate::model::{ExtractLimits, OcrMode, PrivacyMode};
-
-/// Largest limit of requests a minute: the moments of that many are kept for each address.
-const MAX_RATE_LIMIT: u32 = 60_000;
-
-/// Largest body that can be allowed: it is held in memory.
-const MAX_BODY_BYTES: usize = 1 << 30;
+use crate::model::{ExtractLimits, JailMode, OcrMode, PrivacyMode, Redaction};
 
 /// Every setting, resolved. Cheap to clone, never changes while the daemon runs.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,6 +46,8 @@ pub struct Config {
     pub llm: LlmConfig,
     /// Walking and watching.
     pub walk: WalkConfig,
+    /// What goes on unasked, and how much of the machine it may take.
+    pub background: BackgroundConfig,
     /// `VIC_WORKERS`: extraction processes.
     pub workers: usize,
     /// Limits of one extraction.
@@ -65,17 +63,6 @@ pub struct Config {
     /// `VIC_DISK_RESERVE_BYTES`: free space of the data directory's disk below which nothing is indexed; None is the larger
     /// of 1 GiB and 2 % of the disk.
     pub disk_reserve_bytes: Option<u64>,
-}
-
-/// Settings of the TCP port: who may use it, and how much.
-#[derive(Clone, Debug, PartialEq)]
-pub struct BridgeConfig {
-    /// `VIC_BRIDGE_API_KEY`: what programs on the TCP port must show; none lets every local program pass.
-    pub api_key: Option<String>,
-    /// `VIC_BRIDGE_RATE_LIMIT_PER_MIN`: requests to `/v1/*` of one address in any 60 seconds; 0 is no limit.
-    pub rate_limit_per_min: u32,
-    /// `VIC_BRIDGE_MAX_BODY_BYTES`: largest body of an HTTP request.
-    pub max_body_bytes: usize,
 }
 
 /// Settings of the vector store. `lance` is the only one that is built.
@@ -181,6 +168,20 @@ pub struct WalkConfig {
     pub rescan_seconds: u64,
 }
 
+/// Settings of the work that nobody waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BackgroundConfig {
+    /// `VIC_POLL_SECONDS`: seconds between walks of what cannot be watched.
+    pub poll_seconds: u64,
+    /// `VIC_VERIFY_SECONDS`: seconds between readings of every file for content that changed under the same size and times;
+    /// 0 never reads them.
+    pub verify_seconds: u64,
+    /// `VIC_CPU_PERCENT`: share of all processors that indexing may use.
+    pub cpu_percent: u32,
+    /// `VIC_PAUSE_ON_BATTERY`: whether indexing waits for mains power.
+    pub pause_on_battery: bool,
+}
+
 impl Config {
     /// Reads the process environment and the configuration file.
     ///
@@ -223,6 +224,16 @@ impl Config {
     /// The file that says which format the data directory has.
     pub fn format_path(&self) -> PathBuf {
         self.data_dir.join("format")
+    }
+
+    /// The file with the key that programs on the TCP port must show.
+    pub fn key_path(&self) -> PathBuf {
+        self.data_dir.join("key")
+    }
+
+    /// The table of further keys, each for some folders only.
+    pub fn keys_path(&self) -> PathBuf {
+        self.data_dir.join("keys.json")
     }
 
     /// The SQLite file of the catalog.
@@ -270,20 +281,27 @@ impl Settings<'_> {
             vectors: self.vectors(&db_path)?,
             listen: self.parse("VIC_LISTEN", SocketAddr::from(([127, 0, 0, 1], 8765)))?,
             warehouse_root: self.path("VIC_WAREHOUSE_ROOT")?,
-            privacy_mode: self.privacy_mode()?,
+            privacy_mode: self.one_of(
+                "VIC_PRIVACY_MODE",
+                PrivacyMode::from_name,
+                "`local_only`, `cloud_reasoning_ok` or `cloud_embedding_ok`",
+            )?,
             log_level: self.log_level(),
             model_dirs: self.model_dirs(&data_dir, default_dir)?,
             embed: self.embed()?,
             llm: self.llm()?,
             walk: self.walk()?,
+            background: self.background()?,
             workers: self.parse("VIC_WORKERS", cores())?.max(1),
             limits: ExtractLimits {
                 seconds: self.parse("VIC_EXTRACT_SECONDS", defaults.seconds)?,
                 memory_mib: self.parse("VIC_EXTRACT_MEMORY_MIB", defaults.memory_mib)?,
+                jail: self.one_of("VIC_JAIL", JailMode::from_name, "`required` or `optional`")?,
+                redaction: self.one_of("VIC_REDACT", Redaction::from_name, "`none`, `keys` or `all`")?,
                 ..defaults
             },
             synthetic_jsonl: self.path("VIC_SYNTHETIC_JSONL")?,
-            ocr: self.ocr()?,
+            ocr: self.one_of("VIC_OCR", OcrMode::from_name, "`auto`, `never` or `always`")?,
             disk_reserve_bytes: match self.text("VIC_DISK_RESERVE_BYTES") {
                 None => None,
                 Some(_) => Some(self.parse("VIC_DISK_RESERVE_BYTES", 0)?),
@@ -292,28 +310,6 @@ impl Settings<'_> {
             db_path,
             job_db_path,
         })
-    }
-
-    fn bridge(&self) -> Result<BridgeConfig> {
-        let api_key = self.text("VIC_BRIDGE_API_KEY");
-        if api_key.as_deref().is_some_and(|key| key.is_empty() || !key.chars().all(|it| it.is_ascii_graphic())) {
-            return Err(Error::invalid("VIC_BRIDGE_API_KEY holds something else than visible ASCII characters")
-                .hint("it has to fit into a header: letters, digits and signs, no spaces"));
-        }
-        let rate_limit_per_min = self.parse("VIC_BRIDGE_RATE_LIMIT_PER_MIN", 120)?;
-        if rate_limit_per_min > MAX_RATE_LIMIT {
-            return Err(Error::invalid(format!(
-                "VIC_BRIDGE_RATE_LIMIT_PER_MIN `{rate_limit_per_min}` is larger than {MAX_RATE_LIMIT}"
-            ))
-            .hint("use `0` for no limit"));
-        }
-        let max_body_bytes = self.parse("VIC_BRIDGE_MAX_BODY_BYTES", 2 << 20)?;
-        if !(1..=MAX_BODY_BYTES).contains(&max_body_bytes) {
-            return Err(Error::invalid(format!(
-                "VIC_BRIDGE_MAX_BODY_BYTES `{max_body_bytes}` is not between 1 and {MAX_BODY_BYTES}"
-            )));
-        }
-        Ok(BridgeConfig { api_key, rate_limit_per_min, max_body_bytes })
     }
 
     fn vectors(&self, db_path: &Path) -> Result<VectorConfig> {
@@ -403,6 +399,20 @@ impl Settings<'_> {
         })
     }
 
+    fn background(&self) -> Result<BackgroundConfig> {
+        let cpu_percent = self.parse("VIC_CPU_PERCENT", 100)?;
+        if !(1..=100).contains(&cpu_percent) {
+            return Err(Error::invalid(format!("VIC_CPU_PERCENT `{cpu_percent}` is not between 1 and 100"))
+                .hint("use `vic pause` to stop indexing for a while"));
+        }
+        Ok(BackgroundConfig {
+            poll_seconds: self.parse("VIC_POLL_SECONDS", 30)?.max(1),
+            verify_seconds: self.parse("VIC_VERIFY_SECONDS", 24 * 3600)?,
+            cpu_percent,
+            pause_on_battery: self.flag("VIC_PAUSE_ON_BATTERY", false)?,
+        })
+    }
+
     /// The data directory's models first; then the default directory's, so that daemons side by side share one download;
     /// then the checkout that this program was built in, so that a fresh build runs without a download.
     fn model_dirs(&self, data_dir: &Path, default_dir: &Path) -> Result<Vec<PathBuf>> {
@@ -413,18 +423,11 @@ impl Settings<'_> {
         Ok(dirs)
     }
 
-    fn privacy_mode(&self) -> Result<PrivacyMode> {
-        let Some(name) = self.text("VIC_PRIVACY_MODE") else { return Ok(PrivacyMode::default()) };
-        PrivacyMode::from_name(&name).ok_or_else(|| {
-            Error::invalid(format!("unknown VIC_PRIVACY_MODE `{name}`"))
-                .hint("use `local_only`, `cloud_reasoning_ok` or `cloud_embedding_ok`")
-        })
-    }
-
-    fn ocr(&self) -> Result<OcrMode> {
-        let Some(name) = self.text("VIC_OCR") else { return Ok(OcrMode::default()) };
-        OcrMode::from_name(&name)
-            .ok_or_else(|| Error::invalid(format!("unknown VIC_OCR `{name}`")).hint("use `auto`, `never` or `always`"))
+    /// A value out of a closed set, or its default.
+    fn one_of<T: Default>(&self, name: &str, from_name: fn(&str) -> Option<T>, known: &str) -> Result<T> {
+        let Some(value) = self.text(name) else { return Ok(T::default()) };
+        from_name(&value)
+            .ok_or_else(|| Error::invalid(format!("unknown {name} `{value}`")).hint(format!("use {known}")))
     }
 
     fn log_level(&self) -> String {
@@ -544,36 +547,16 @@ mod tests {
             ("VIC_L2_MAX_IMAGE_BYTES", "many"),
             ("VIC_WATCH", "maybe"),
             ("VIC_OCR", "often"),
+            ("VIC_JAIL", "open"),
+            ("VIC_REDACT", "some"),
             ("VIC_WORKERS", "-1"),
             ("VIC_DISK_RESERVE_BYTES", "much"),
-            ("VIC_BRIDGE_RATE_LIMIT_PER_MIN", "60001"),
-            ("VIC_BRIDGE_RATE_LIMIT_PER_MIN", "many"),
-            ("VIC_BRIDGE_MAX_BODY_BYTES", "0"),
             ("VIC_VECTOR_BACKEND", "abacus"),
             ("VIC_VECTOR_BACKEND", "milvus"),
         ] {
             let error = check(&[("VIC_DATA_DIR", "/d"), (name, value)]).unwrap_err();
             assert!(error.message.contains(name) && error.message.contains(value), "{error}");
         }
-    }
-
-    #[test]
-    fn vic_bridge_rate_limit_per_min_is_120_by_default() {
-        assert_eq!(check(&[]).unwrap().bridge.rate_limit_per_min, 120);
-        assert_eq!(check(&[("VIC_BRIDGE_RATE_LIMIT_PER_MIN", "0")]).unwrap().bridge.rate_limit_per_min, 0);
-    }
-
-    #[test]
-    fn vic_bridge_max_body_bytes_is_2_mib_by_default() {
-        assert_eq!(check(&[]).unwrap().bridge.max_body_bytes, 2_097_152);
-    }
-
-    #[test]
-    fn vic_bridge_api_key_is_none_by_default_and_must_fit_a_header() {
-        assert_eq!(check(&[]).unwrap().bridge.api_key, None);
-        assert_eq!(check(&[("VIC_BRIDGE_API_KEY", "s3cret")]).unwrap().bridge.api_key.as_deref(), Some("s3cret"));
-        let error = check(&[("VIC_BRIDGE_API_KEY", "two words")]).unwrap_err();
-        assert!(error.message.contains("VIC_BRIDGE_API_KEY") && !error.message.contains("two words"), "{error}");
     }
 
     #[test]

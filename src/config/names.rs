@@ -6,7 +6,27 @@ pub const NAMES: &[(&str, &str)] = &[
     ("VIC_DB_PATH", "directory of the index (default: index in the data directory)"),
     ("VIC_JOB_DB_PATH", "SQLite file of the jobs (default: vic_jobs.sqlite beside the index)"),
     ("VIC_LISTEN", "TCP address, port 0 allowed (default 127.0.0.1:8765)"),
-    ("VIC_BRIDGE_API_KEY", "bearer key that /v1/*, /mcp and gRPC over TCP ask for (default: none)"),
+    (
+        "VIC_BRIDGE_API_KEY",
+        "bearer key that everything on the TCP port but /health asks for; without it the one in the file `key`",
+    ),
+    (
+        "VIC_BRIDGE_AUTH",
+        "key (default) or none: no key is asked for, which every program on this machine can use; loopback only",
+    ),
+    (
+        "VIC_BRIDGE_HOSTS",
+        "further names under which programs may call this server, host or host:port, separated by commas",
+    ),
+    (
+        "VIC_BRIDGE_TLS_CERT",
+        "PEM file with the certificate chain; with it and VIC_BRIDGE_TLS_KEY the TCP port speaks TLS",
+    ),
+    ("VIC_BRIDGE_TLS_KEY", "PEM file with the private key of that certificate"),
+    (
+        "VIC_BRIDGE_PLAIN",
+        "1 lets VIC_LISTEN be an address that other machines reach without TLS, for a proxy that adds it (default 0)",
+    ),
     (
         "VIC_BRIDGE_RATE_LIMIT_PER_MIN",
         "requests to /v1/* of one address in any 60 seconds; 0 is no limit (default 120)",
@@ -48,6 +68,14 @@ pub const NAMES: &[(&str, &str)] = &[
     ("VIC_WORKERS", "extraction processes (default: one per core)"),
     ("VIC_EXTRACT_SECONDS", "time limit of one extraction (default 30)"),
     ("VIC_EXTRACT_MEMORY_MIB", "memory limit of one extraction (default 1024)"),
+    (
+        "VIC_JAIL",
+        "required (default), or optional: documents are read even where the worker processes cannot be jailed",
+    ),
+    (
+        "VIC_REDACT",
+        "what is blacked out in texts: none, keys (default: keys and tokens) or all (card and account numbers too)",
+    ),
     ("VIC_OCR", "auto (default), never or always: whether changed files have their pictures of text read"),
     ("VIC_IGNORE", "extra globs to leave out, separated by commas"),
     ("VIC_INCLUDE_HIDDEN", "1 walks hidden files too; known secrets stay out (default 0)"),
@@ -58,4 +86,11 @@ pub const NAMES: &[(&str, &str)] = &[
         "VIC_DISK_RESERVE_BYTES",
         "free space of its disk below which vic indexes nothing, 0 for none (default: the larger of 1 GiB and 2 %)",
     ),
+    ("VIC_POLL_SECONDS", "seconds between walks of folders that cannot be watched (default 30)"),
+    (
+        "VIC_VERIFY_SECONDS",
+        "seconds between readings of every file for changes under the same size and times; 0 is never (default 86400)",
+    ),
+    ("VIC_CPU_PERCENT", "share of all processors that indexing may use, 1 to 100 (default 100)"),
+    ("VIC_PAUSE_ON_BATTERY", "1 lets indexing wait for mains power (default 0)"),
 ];

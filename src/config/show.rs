@@ -87,12 +87,18 @@ fn effective(config: &Config, name: &str) -> Option<String> {
     let path = |path: &Path| Some(path.to_string_lossy().into_owned());
     let flag = |on: bool| Some(if on { "1" } else { "0" }.to_string());
     let (embed, walk, bridge, vectors) = (&config.embed, &config.walk, &config.bridge, &config.vectors);
+    let background = &config.background;
     let model_of = |backend: EmbedBackend| (embed.backend == backend).then(|| embed.model.clone());
     match name {
         "VIC_DATA_DIR" => path(&config.data_dir),
         "VIC_DB_PATH" => path(&config.db_path),
         "VIC_JOB_DB_PATH" => path(&config.job_db_path),
         "VIC_LISTEN" => Some(config.listen.to_string()),
+        "VIC_BRIDGE_AUTH" => Some(bridge.auth.name().into()),
+        "VIC_BRIDGE_HOSTS" => (!bridge.hosts.is_empty()).then(|| bridge.hosts.join(",")),
+        "VIC_BRIDGE_TLS_CERT" => bridge.tls.as_ref().and_then(|it| path(&it.certificate)),
+        "VIC_BRIDGE_TLS_KEY" => bridge.tls.as_ref().and_then(|it| path(&it.key)),
+        "VIC_BRIDGE_PLAIN" => flag(bridge.plain),
         "VIC_BRIDGE_RATE_LIMIT_PER_MIN" => Some(bridge.rate_limit_per_min.to_string()),
         "VIC_BRIDGE_MAX_BODY_BYTES" => Some(bridge.max_body_bytes.to_string()),
         "VIC_WAREHOUSE_ROOT" => config.warehouse_root.as_deref().and_then(path),
@@ -120,6 +126,8 @@ fn effective(config: &Config, name: &str) -> Option<String> {
         ),
         "VIC_L2_MAX_IMAGE_BYTES" => Some(config.llm.max_image_bytes.to_string()),
         "VIC_SYNTHETIC_JSONL" => config.synthetic_jsonl.as_deref().and_then(path),
+        "VIC_JAIL" => Some(config.limits.jail.name().into()),
+        "VIC_REDACT" => Some(config.limits.redaction.name().into()),
         "VIC_OCR" => Some(config.ocr.name().into()),
         "VIC_WORKERS" => Some(config.workers.to_string()),
         "VIC_EXTRACT_SECONDS" => Some(config.limits.seconds.to_string()),
@@ -130,6 +138,10 @@ fn effective(config: &Config, name: &str) -> Option<String> {
         "VIC_WATCH" => flag(walk.watch),
         "VIC_RESCAN_SECONDS" => Some(walk.rescan_seconds.to_string()),
         "VIC_DISK_RESERVE_BYTES" => config.disk_reserve_bytes.map(|it| it.to_string()),
+        "VIC_POLL_SECONDS" => Some(background.poll_seconds.to_string()),
+        "VIC_VERIFY_SECONDS" => Some(background.verify_seconds.to_string()),
+        "VIC_CPU_PERCENT" => Some(background.cpu_percent.to_string()),
+        "VIC_PAUSE_ON_BATTERY" => flag(background.pause_on_battery),
         _ => None,
     }
 }

@@ -5,12 +5,14 @@ mod doctor;
 mod lock;
 mod process;
 mod service;
+mod socket;
+mod view;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::net::{TcpListener, UnixListener};
+use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
@@ -23,17 +25,21 @@ use crate::error::{Error, ErrorCode, IoContext, Result};
 use crate::extract::{PoolSettings, Tools, WorkerPool};
 use crate::index::{Index, Parts};
 use crate::llm::{self, Task};
-use crate::serve::{self, Listeners};
+use crate::machine;
+use crate::model::{MemoryCap, Scope};
+use crate::serve::{self, Access, Listeners};
 use crate::skills::{self, Skills};
 
 pub use crate::daemon::doctor::doctor;
+pub use crate::daemon::lock::holder;
 pub use crate::daemon::process::{Memory, keep_files_private, return_memory_early, start_logging};
 use crate::daemon::service::{Daemon, Facts};
+use crate::daemon::socket::OwnFile;
 
 /// Kept of what skills found: the text of some hundred thousand scanned pages.
 const EVIDENCE_BYTES: u64 = 512 << 20;
 /// The longest that a daemon at its end waits for the commit that is under way.
-const SETTLE: Duration = Duration::from_secs(10);
+const SETTLE: Duration = Duration::from_secs(8);
 
 /// Runs until a signal, or a request, ends it. `program` is run with the argument `worker` for extraction.
 ///
@@ -50,14 +56,13 @@ pub async fn run(config: Config, program: PathBuf) -> Result<()> {
 /// # Errors
 /// As [`run`].
 pub async fn run_until(config: Config, program: PathBuf, shutdown: CancellationToken) -> Result<()> {
-    if !config.listen.ip().is_loopback() && config.bridge.api_key.is_none() {
-        return Err(Error::invalid(format!("VIC_LISTEN `{}` is not an address of this machine alone", config.listen))
-            .hint("set VIC_BRIDGE_API_KEY, so that only who has the key may ask, or use 127.0.0.1"));
-    }
     directory::check(&config)?;
     process::private_dir(&config.data_dir)?;
+    process::close_dir(&config.data_dir)?;
     let _lock = lock::take(&config)?;
     directory::note(&config)?;
+    socket::make_room(&config.socket_path()).await?;
+    let access = Access::open(&config)?;
     process::raise_file_limit();
     let (catalog, rescue) = Catalog::open_or_rescue(&config.catalog_path())?;
     process::private_dir(config.job_db_path.parent().unwrap_or(&config.data_dir))?;
@@ -76,9 +81,10 @@ pub async fn run_until(config: Config, program: PathBuf, shutdown: CancellationT
     let workers = config.workers + 1;
     let extraction = PoolSettings { workers, limits: config.limits.clone(), tools: tools.clone(), skills: false };
     let pool = Arc::new(WorkerPool::new(program.clone(), extraction));
+    machine::cap_processors(config.background.cpu_percent);
     let skill_pool = Arc::new(WorkerPool::new(program, skills::pool_settings(&models, &config.limits)));
     let evidence = Arc::new(EvidenceCache::open(&config.evidence_path(), EVIDENCE_BYTES)?);
-    let listeners = bind(&config).await?;
+    let (listeners, socket) = bind(&config).await?;
     let tcp = listeners.tcp.local_addr().at("bind", &config.address_path())?;
     process::private_dir(&config.db_path)?;
     let parts = Parts {
@@ -98,7 +104,7 @@ pub async fn run_until(config: Config, program: PathBuf, shutdown: CancellationT
             format!("the catalog was damaged: the files of its {roots} roots are read again, it is kept as `{kept}`");
         index.note_damage("catalog", sentence);
     }
-    let mut skills = Skills::new(skill_pool, evidence, models);
+    let mut skills = Skills::new(skill_pool.clone(), evidence, models);
     if let Some(llm) = llm::open(&config, Task::Vision)? {
         skills = skills.with_vision(llm, config.llm.max_image_bytes);
     }
@@ -107,10 +113,13 @@ pub async fn run_until(config: Config, program: PathBuf, shutdown: CancellationT
         listen: tcp,
         data_dir: config.data_dir.clone(),
         privacy: config.privacy_mode,
-        auth_enabled: config.bridge.api_key.is_some(),
+        auth_enabled: access.auth_enabled(),
+        warnings: access.warnings().to_vec(),
+        memory_caps: memory_caps(&pool, &skill_pool, embedder.dimension()),
     };
     let daemon = Arc::new(Daemon {
         facts,
+        scope: Scope::All,
         catalog: catalog.clone(),
         index: index.clone(),
         asker,
@@ -120,39 +129,40 @@ pub async fn run_until(config: Config, program: PathBuf, shutdown: CancellationT
         shutdown: shutdown.clone(),
         started: Instant::now(),
     });
-    write_address(&config, &tcp.to_string())?;
+    let address = socket::write_address(&config.address_path(), &tcp.to_string())?;
     info!(pid = std::process::id(), %tcp, data = %config.data_dir.display(), "vicd is ready");
-    let outcome = serve::run(daemon, listeners, &config, shutdown.clone()).await;
-    shutdown.cancel();
-    index.settle(SETTLE).await;
+    let served = async {
+        let outcome = serve::run(daemon, listeners, access, &config, shutdown.clone()).await;
+        shutdown.cancel();
+        outcome
+    };
+    let settled = async {
+        shutdown.cancelled().await;
+        index.settle(SETTLE).await;
+    };
+    let (outcome, ()) = tokio::join!(served, settled);
     catalog.clear_tries()?;
-    remove(&config.socket_path());
-    remove(&config.address_path());
+    socket.remove();
+    address.remove();
     info!("vicd has ended");
     outcome
 }
 
-/// Opens both listeners. A socket file without a daemon behind it is stale: the lock is ours.
-async fn bind(config: &Config) -> Result<Listeners> {
-    let socket = config.socket_path();
-    remove(&socket);
-    let unix = UnixListener::bind(&socket).map_err(|error| {
-        Error::io("bind", &socket, &error).hint("a socket path may have about 100 bytes: choose a shorter VIC_DATA_DIR")
-    })?;
-    process::make_private(&socket)?;
+/// What each part may hold in memory at most.
+fn memory_caps(pool: &WorkerPool, skills: &WorkerPool, dimension: usize) -> Vec<MemoryCap> {
+    let mut caps = crate::store::memory_caps(dimension);
+    caps.extend(crate::index::memory_caps());
+    caps.push(pool.memory_cap("processes that read files"));
+    caps.push(skills.memory_cap("processes that read pictures and pages"));
+    caps
+}
+
+/// Opens both listeners.
+async fn bind(config: &Config) -> Result<(Listeners, OwnFile)> {
+    let (unix, socket) = socket::bind(&config.socket_path()).await?;
     let tcp = TcpListener::bind(config.listen).await.map_err(|error| {
         Error::new(ErrorCode::Unavailable, format!("cannot listen on `{}`: {error}", config.listen))
             .hint("set VIC_LISTEN to another address, e.g. 127.0.0.1:0 for any free port")
     })?;
-    Ok(Listeners { unix, tcp })
-}
-
-fn write_address(config: &Config, address: &str) -> Result<()> {
-    let path = config.address_path();
-    std::fs::write(&path, format!("{address}\n")).at("write", &path)
-}
-
-fn remove(path: &Path) {
-    // Missing is what we want; anything else shows when the path is used next.
-    let _missing = std::fs::remove_file(path);
+    Ok((Listeners { unix, tcp }, socket))
 }

@@ -2,6 +2,7 @@
 
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::Path;
+use std::time::Duration;
 
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -10,6 +11,12 @@ use crate::error::{Error, ErrorCode, IoContext, Result};
 
 /// Files that LanceDB and SQLite may hold open together: a table of many fragments needs some thousands.
 const OPEN_FILES: u64 = 16_384;
+
+/// The mode bit of folders in which everybody may write, as `/tmp`.
+const STICKY: u32 = 0o1000;
+
+/// The longest that the daemon runs on after its end was asked for: less than 10 seconds with all that surrounds it.
+const END: Duration = Duration::from_millis(9_300);
 
 /// Resident memory of a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -32,17 +39,43 @@ impl Memory {
     }
 }
 
-/// Ends the daemon in order on SIGTERM and SIGINT.
+/// Ends the daemon in order on SIGTERM and SIGINT, at once on the second of them, and in any case some time after the end
+/// was asked for. On a thread of its own: whatever the others are busy with, this one listens.
 pub(crate) fn end_on_signal(shutdown: &CancellationToken) -> Result<()> {
-    for kind in [SignalKind::terminate(), SignalKind::interrupt()] {
-        let mut signals = signal(kind).map_err(Error::internal)?;
-        let shutdown = shutdown.clone();
-        tokio::spawn(async move {
-            signals.recv().await;
+    let (shutdown, (ready, is_ready)) = (shutdown.clone(), std::sync::mpsc::channel());
+    let watch = move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(async {
+            let mut terminate = signal(SignalKind::terminate())?;
+            let mut interrupt = signal(SignalKind::interrupt())?;
+            let _heard = ready.send(());
+            tokio::select! {
+                _ = terminate.recv() => (),
+                _ = interrupt.recv() => (),
+                () = shutdown.cancelled() => (),
+            }
             shutdown.cancel();
-        });
+            tokio::select! {
+                _ = terminate.recv() => tracing::warn!("ended at once, as told twice"),
+                _ = interrupt.recv() => tracing::warn!("ended at once, as told twice"),
+                () = tokio::time::sleep(END) => tracing::warn!("ended with work under way; it is taken up at the next start"),
+            }
+            exit_now()
+        })
+    };
+    let thread = std::thread::Builder::new().name("signals".into());
+    thread.spawn(move || -> std::io::Result<()> { watch() }).map_err(Error::internal)?;
+    is_ready.recv().map_err(|_| Error::internal("cannot listen for signals"))
+}
+
+/// Ends the process as a kill would, which whatever lies on disk survives: no destructor runs, which could wait for the
+/// threads that are still at work.
+fn exit_now() -> ! {
+    #[expect(unsafe_code, reason = "the standard library only has an exit that runs handlers of libraries")]
+    // SAFETY: `_exit` returns to nobody and touches no memory.
+    unsafe {
+        libc::_exit(0)
     }
-    Ok(())
 }
 
 /// Lets every file that this process makes be read by its owner alone, whatever the directory allows.
@@ -59,6 +92,23 @@ pub(crate) fn private_dir(path: &Path) -> Result<()> {
         let plain = error.raw_os_error().map_or(error.kind().into(), std::io::Error::from_raw_os_error);
         Error::io("write to", path, &plain)
     })
+}
+
+/// Takes everybody else's rights to the data directory away: who may write there could put another socket in place of ours.
+///
+/// # Errors
+/// It is shared by all users on purpose, or another user's.
+pub(crate) fn close_dir(path: &Path) -> Result<()> {
+    use std::os::unix::fs::MetadataExt;
+    let mode = path.metadata().at("read", path)?.mode();
+    if mode & 0o077 == 0 {
+        return Ok(());
+    }
+    if mode & STICKY != 0 {
+        return Err(Error::new(ErrorCode::PermissionDenied, format!("`{}` is a folder for all users", path.display()))
+            .hint("set VIC_DATA_DIR to a folder of its own, e.g. one below it"));
+    }
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o700)).at("protect", path)
 }
 
 /// Takes everybody else's rights to a file away.
@@ -100,10 +150,64 @@ pub fn return_memory_early() {
 /// # Errors
 /// The level is no filter.
 pub fn start_logging(level: &str) -> Result<()> {
-    let filter = tracing_subscriber::EnvFilter::try_new(format!("{level},lance=warn,lancedb=warn,datafusion=warn"))
-        .map_err(|error| {
-            Error::new(ErrorCode::InvalidArgument, format!("cannot understand VIC_LOG_LEVEL `{level}`: {error}"))
-        })?;
+    let filter = tracing_subscriber::EnvFilter::try_new(directives(level)).map_err(|error| {
+        Error::new(ErrorCode::InvalidArgument, format!("cannot understand VIC_LOG_LEVEL `{level}`: {error}"))
+    })?;
+    keep_panics_short();
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false).init();
     Ok(())
+}
+
+/// What is logged at a level. Libraries say warnings at most: at finer levels those that speak HTTP write down headers, and
+/// with them keys.
+fn directives(level: &str) -> String {
+    let is_level = ["off", "error", "warn", "info", "debug", "trace"].contains(&level);
+    match level {
+        "off" | "error" => level.to_string(),
+        _ if is_level => format!("warn,vic={level},vicd={level}"),
+        // Whoever writes a filter of their own knows what they ask for.
+        _ => format!("{level},lance=warn,lancedb=warn,datafusion=warn"),
+    }
+}
+
+/// Lets a panic say where it happened, and what only when that is a text of the program: one that was put together at run
+/// time may quote a document.
+pub(crate) fn keep_panics_short() {
+    std::panic::set_hook(Box::new(|panic| {
+        use std::io::Write;
+        let what = panic.payload().downcast_ref::<&'static str>().copied().unwrap_or("(not shown)");
+        let place = panic.location().map(ToString::to_string).unwrap_or_default();
+        let name = std::thread::current().name().unwrap_or("unnamed").to_string();
+        writeln!(std::io::stderr(), "thread `{name}` panicked at {place}: {what}").ok();
+    }));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::MetadataExt;
+
+    use super::*;
+
+    #[test]
+    fn libraries_never_say_more_than_warnings_at_a_plain_level() {
+        for (level, directives) in [
+            ("trace", "warn,vic=trace,vicd=trace"),
+            ("info", "warn,vic=info,vicd=info"),
+            ("error", "error"),
+            ("h2=debug", "h2=debug,lance=warn,lancedb=warn,datafusion=warn"),
+        ] {
+            assert_eq!(super::directives(level), directives);
+        }
+    }
+
+    #[test]
+    fn a_data_directory_that_others_may_enter_is_closed_and_a_shared_one_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let set = |mode| std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(mode)).unwrap();
+        set(0o777);
+        close_dir(dir.path()).unwrap();
+        assert_eq!(dir.path().metadata().unwrap().mode() & 0o777, 0o700);
+        set(0o1777);
+        assert_eq!(close_dir(dir.path()).unwrap_err().code, ErrorCode::PermissionDenied);
+    }
 }

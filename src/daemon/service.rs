@@ -11,13 +11,15 @@ use tokio_util::sync::CancellationToken;
 use crate::ask::Asker;
 use crate::catalog::{AuditLog, Catalog};
 use crate::daemon::process::Memory;
+use crate::daemon::view;
 use crate::embed::Embedder;
-use crate::error::{Error, ErrorCode, IoContext, Result};
+use crate::error::{Error, ErrorCode, Result};
 use crate::extract::WorkerPool;
 use crate::index::{self, Index};
 use crate::model::{
     AskEvent, AskRequest, AskResponse, AuditRecord, Document, FileFilter, FileRecord, GrepRequest, GrepResponse,
-    IndexRequest, JobSnapshot, PrivacyMode, Root, SimilarRequest, Status, Upkeep,
+    IndexRequest, JobSnapshot, MemoryCap, PauseRequest, PauseState, PrivacyMode, Root, Scope, SimilarRequest, Status,
+    SyncReport, SyncRequest, Upkeep,
 };
 use crate::serve::Service;
 use crate::warehouse::{OpenProblem, open_beneath};
@@ -29,11 +31,17 @@ pub(crate) struct Facts {
     pub(crate) data_dir: PathBuf,
     pub(crate) privacy: PrivacyMode,
     pub(crate) auth_enabled: bool,
+    pub(crate) memory_caps: Vec<MemoryCap>,
+    /// What the owner should know of the settings.
+    pub(crate) warnings: Vec<String>,
 }
 
-/// A running daemon.
+/// A running daemon, as somebody may see it. Cheap to clone.
+#[derive(Clone)]
 pub(crate) struct Daemon {
     pub(crate) facts: Facts,
+    /// What exists for whoever asks; the asker has the same.
+    pub(crate) scope: Scope,
     pub(crate) catalog: Catalog,
     pub(crate) index: Index,
     pub(crate) asker: Asker,
@@ -46,6 +54,10 @@ pub(crate) struct Daemon {
 
 #[async_trait::async_trait]
 impl Service for Daemon {
+    fn within(&self, scope: Scope) -> Arc<dyn Service> {
+        Arc::new(Daemon { asker: self.asker.within(scope.clone()), scope, ..self.clone() })
+    }
+
     async fn ask(&self, request: AskRequest) -> Result<AskResponse> {
         self.asker.ask(request).await
     }
@@ -72,33 +84,60 @@ impl Service for Daemon {
     }
 
     async fn start_index(&self, request: IndexRequest) -> Result<JobSnapshot> {
-        self.index.start_job(request).await
+        let request = view::request(&self.scope, request)?;
+        Ok(view::masked(&self.scope, self.index.start_job(request).await?))
     }
 
     fn watch_job(&self, job_id: &str) -> Result<watch::Receiver<JobSnapshot>> {
-        self.index.watch_job(job_id)
+        view::known(&self.scope, self.index.job(job_id), job_id)?;
+        Ok(view::watched(&self.scope, self.index.watch_job(job_id)?))
     }
 
     async fn job(&self, job_id: &str) -> Result<JobSnapshot> {
-        self.index.job(job_id)
+        view::known(&self.scope, self.index.job(job_id), job_id)
     }
 
     async fn jobs(&self, limit: u32) -> Result<Vec<JobSnapshot>> {
-        self.index.jobs(limit)
+        // Those of others are left out before the list is cut.
+        let most = if self.scope.is_all() { limit } else { view::MAX_JOBS };
+        let mut jobs = view::jobs(&self.scope, self.index.jobs(most)?);
+        jobs.truncate(limit as usize);
+        Ok(jobs)
     }
 
     async fn cancel_job(&self, job_id: &str) -> Result<JobSnapshot> {
-        self.index.cancel_job(job_id)
+        view::known(&self.scope, self.index.job(job_id), job_id)?;
+        Ok(view::masked(&self.scope, self.index.cancel_job(job_id)?))
+    }
+
+    async fn sync(&self, request: SyncRequest) -> Result<SyncReport> {
+        self.index.sync(request).await
+    }
+
+    async fn pause(&self, request: PauseRequest) -> Result<PauseState> {
+        Ok(PauseState { paused: self.index.pause(request).await? })
+    }
+
+    async fn resume(&self) -> Result<PauseState> {
+        Ok(PauseState { paused: self.index.resume().await? })
     }
 
     async fn status(&self) -> Result<Status> {
         let memory = Memory::of_this_process();
-        let (coverage, store, roots) =
-            tokio::try_join!(self.index.coverage(), self.index.store_stats(), self.index.roots())?;
-        let mut degraded = self.index.degraded();
-        degraded.extend(store.upkeep_error.map(|error| format!("upkeep of the index failed: {error}")));
+        let (coverage, chunks, store, roots) = tokio::try_join!(
+            self.index.coverage(&self.scope),
+            self.index.chunks(&self.scope),
+            self.index.store_stats(),
+            self.roots()
+        )?;
+        let mut degraded = Vec::new();
+        if self.scope.is_all() {
+            degraded.extend(self.facts.warnings.iter().cloned());
+            degraded.extend(self.index.degraded());
+            degraded.extend(store.upkeep_error.map(|error| format!("upkeep of the index failed: {error}")));
+        }
         degraded.extend(roots.iter().filter(|it| !it.problem.is_empty()).map(|it| it.problem.clone()));
-        Ok(Status {
+        let status = Status {
             version: env!("CARGO_PKG_VERSION").into(),
             pid: std::process::id(),
             uptime_seconds: self.started.elapsed().as_secs(),
@@ -110,11 +149,14 @@ impl Service for Daemon {
             embed_model: self.embedder.name().into(),
             dimension: self.embedder.dimension() as u32,
             index_ready: store.chunks > 0,
-            chunks: store.chunks,
+            chunks,
             store_bytes: store.bytes,
+            paused: self.index.paused(),
+            watch: self.index.watch_report(&roots),
+            memory_caps: self.facts.memory_caps.clone(),
             roots,
             coverage,
-            running_jobs: self.index.running_jobs(),
+            running_jobs: view::jobs(&self.scope, self.index.running_jobs()),
             degraded,
             auth_enabled: self.facts.auth_enabled,
             upkeep: Upkeep {
@@ -124,11 +166,17 @@ impl Service for Daemon {
                 unindexed_chunks: store.unindexed_rows,
                 disk_free_bytes: self.index.room(),
             },
-        })
+        };
+        Ok(view::status(&self.scope, status))
+    }
+
+    fn tokens_embedded(&self) -> u64 {
+        self.index.tokens_embedded()
     }
 
     async fn files(&self, filter: FileFilter, limit: u32, offset: u64) -> Result<(Vec<FileRecord>, u64)> {
         let catalog = self.catalog.clone();
+        let filter = FileFilter { within: self.scope.clone(), ..filter };
         index::blocking(move || catalog.search(&filter, limit as usize, usize::try_from(offset).unwrap_or(usize::MAX)))
             .await
     }
@@ -158,7 +206,7 @@ impl Service for Daemon {
     }
 
     async fn roots(&self) -> Result<Vec<Root>> {
-        self.index.roots().await
+        Ok(self.scope.roots(self.index.roots().await?))
     }
 
     async fn add_root(&self, path: &str) -> Result<Root> {
@@ -189,13 +237,9 @@ impl Service for Daemon {
 impl Daemon {
     /// Opens a file for reading aloud: only one that lies in a root and is no secret.
     async fn open_known(&self, path: &Path) -> Result<std::fs::File> {
-        let (catalog, path) = (self.catalog.clone(), path.to_path_buf());
+        let (catalog, scope, path) = (self.catalog.clone(), self.scope.clone(), path.to_path_buf());
         index::blocking(move || {
-            let path = path.canonicalize().at("find", &path)?;
-            let record = catalog.record_by_path(&path)?.ok_or_else(|| {
-                Error::not_found(format!("`{}` is not a file of any root", path.display()))
-                    .hint("`vic roots` lists the roots, `vic index PATH` adds one")
-            })?;
+            let record = index::locate(&catalog, &scope, &path)?;
             if record.reason == Some(crate::model::Reason::Secret) {
                 return Err(Error::new(
                     ErrorCode::PermissionDenied,

@@ -14,6 +14,8 @@ use crate::model::BlockKind;
 
 /// Larger files are generated; cutting them by symbol costs seconds and helps nobody.
 const MOST_PARSED_BYTES: usize = 2 << 20;
+/// More brackets open at once are no program: parsers take seconds and hundreds of MiB over them.
+const MOST_BRACKETS: usize = 500;
 /// Modules in modules in classes: deeper ones are not cut further.
 const MOST_NESTING: usize = 8;
 /// A header up to this long (`impl Parser {`) goes with the first symbol below it rather than alone.
@@ -115,7 +117,8 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     let decoded = decode(input.bytes, None);
     let source = Source::new(&decoded);
     let extension = input.name.rsplit('.').next().unwrap_or_default().to_ascii_lowercase();
-    let grammar = grammar(&extension).filter(|_| source.text.len() <= MOST_PARSED_BYTES);
+    let is_sane = source.text.len() <= MOST_PARSED_BYTES && brackets(source.text) <= MOST_BRACKETS;
+    let grammar = grammar(&extension).filter(|_| is_sane);
     let tree = grammar.as_ref().and_then(|grammar| {
         let mut parser = Parser::new();
         parser.set_language(&grammar.language).ok()?;
@@ -129,6 +132,20 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
         _ => text::paragraphs(&source, BlockKind::Code, sink),
     }
     Ok(())
+}
+
+/// Returns how many brackets are open at once at most, strings and comments included.
+fn brackets(text: &str) -> usize {
+    let (mut open, mut most) = (0usize, 0);
+    for byte in text.bytes() {
+        match byte {
+            b'(' | b'[' | b'{' => open += 1,
+            b')' | b']' | b'}' => open = open.saturating_sub(1),
+            _ => {}
+        }
+        most = most.max(open);
+    }
+    most
 }
 
 struct Cut<'a> {

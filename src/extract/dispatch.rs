@@ -1,18 +1,19 @@
 //! From a file's type to its reader: the one place that knows all of them.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use crate::extract::detect::detect;
 use crate::extract::formats::Format;
-use crate::extract::{Input, ReadResult, Sink, failure};
+use crate::extract::{Input, ReadResult, Sink, failure, panics, redact};
 use crate::extract::{
     archive, code, csv, docx, epub, fb2, html, image, ipynb, json, legacy, mail, markdown, markup, msg, odf, pdf, pptx,
     rtf, spreadsheet, subtitle, text, xml,
 };
 use crate::model::{BlockKind, Document, ExtractFailure, ExtractLimits, Reason};
+use crate::secrets::{self, Verdict};
 
 /// Libraries outside the program that readers can use.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,16 +49,18 @@ pub fn extract_bytes(
     if bytes.is_empty() {
         return Err(failure(Reason::Empty, ""));
     }
+    let document = read_whole(bytes, name, limits, tools)?;
+    redact(document, limits.redaction)
+}
+
+fn read_whole(bytes: &[u8], name: &str, limits: &ExtractLimits, tools: &Tools) -> Result<Document, ExtractFailure> {
     let mut sink = Sink::new(limits.clone());
     // A reader that panics has met data it did not expect. The sink is sound at every moment: blocks are whole or absent.
     match catch_unwind(AssertUnwindSafe(|| read(Input { bytes, name }, &mut sink, tools))) {
         Ok(Ok(())) => Ok(sink.finish()),
         Ok(Err(failed)) if failed.reason == Reason::NoText => Ok(sink.finish()),
         Ok(Err(failed)) => keep_what_was_read(sink, failed),
-        Err(panic) => {
-            let failed = failure(Reason::Damaged, format!("its reader gave up: {}", message(panic.as_ref())));
-            keep_what_was_read(sink, failed)
-        }
+        Err(_) => keep_what_was_read(sink, failure(Reason::Damaged, format!("its reader gave up{}", panics::place()))),
     }
 }
 
@@ -72,15 +75,26 @@ fn keep_what_was_read(mut sink: Sink, failed: ExtractFailure) -> Result<Document
     Ok(sink.finish())
 }
 
-fn message(panic: &(dyn std::any::Any + Send)) -> String {
-    let text = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
-    text.unwrap_or("no message").chars().take(200).collect()
+/// Says whether only readers in safe code, which walk along lines, have to do with a file.
+pub(crate) fn is_plain_text(bytes: &[u8], name: &str) -> bool {
+    use Format::{Csv, Markdown, Markup, Structured, Subtitle, Text};
+    matches!(detect(bytes, name).format, Text | Markdown | Markup | Csv | Structured | Subtitle)
 }
 
-/// Reads a file or member by what it is.
+/// Reads a file or member by what it is. Members that are secrets by their names are not read.
 pub(crate) fn read(input: Input<'_>, sink: &mut Sink, tools: &Tools) -> ReadResult {
     if input.bytes.is_empty() {
         return Err(failure(Reason::Empty, ""));
+    }
+    if let Some(member) = sink.member() {
+        let secret = match secrets::judge(Path::new(member)) {
+            Verdict::Plain => false,
+            Verdict::Secret => true,
+            Verdict::SecretUnlessZip => !input.bytes.starts_with(b"PK\x03\x04"),
+        };
+        if secret {
+            return Err(failure(Reason::Secret, ""));
+        }
     }
     let found = detect(input.bytes, input.name);
     if !sink.in_member() {
@@ -177,6 +191,15 @@ mod tests {
         assert_eq!(table.text, "x | y\n1 | 2");
         assert_eq!(table.anchor.part.as_deref(), Some("attachment: a.csv"));
         assert_eq!(document.media_type, "message/rfc822");
+    }
+
+    #[test]
+    fn secrets_inside_an_archive_are_not_read() {
+        let members =
+            [("home/.ssh/config", "xylophone"), (".env", "xylophone"), ("server.key", "xylophone"), ("a.txt", "words")];
+        let document = extract(&crate::extract::package::tests::zipped(&members), "a.zip").unwrap();
+        assert_eq!(document.text(), "words");
+        assert_eq!(document.problems, Vec::<String>::new());
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::model::{Anchor, Reason};
 
 /// Reads an e-book.
 pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
-    let mut package = Package::open(input.bytes)?;
+    let mut package = Package::open(input.bytes, sink)?;
     let book = package_document(&mut package, sink)?;
     let mut chapters = match package.xml(&book, sink)? {
         Some(xml) => {

@@ -10,6 +10,7 @@ use ego_tree::{NodeId, NodeRef};
 use scraper::{Html, Node, node::Element};
 
 use crate::extract::encoding::decode;
+use crate::extract::shallow::shallow;
 use crate::extract::source::Source;
 use crate::extract::{Input, ReadResult, Sink};
 use crate::model::{Anchor, BlockKind};
@@ -37,7 +38,11 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
 
 /// Reads HTML that is part of something else.
 pub(crate) fn read_text(html: &str, sink: &mut Sink) {
-    let html = Html::parse_document(html);
+    let (html, cut) = shallow(html);
+    if cut {
+        sink.problem("elements are nested too deep; they are read as if they were not");
+    }
+    let html = Html::parse_document(&html);
     head(&html, sink);
     let layout = layout_tables(&html);
     let mut walk = Walk {

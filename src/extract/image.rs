@@ -25,6 +25,13 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
         .with_guessed_format()
         .ok()
         .and_then(|reader| reader.format().map(|_| reader.into_dimensions()));
+    let most = sink.limits().pixels;
+    if let Some(Ok((width, height))) = dimensions
+        && u64::from(width) * u64::from(height) > most
+    {
+        let millions = most / 1_000_000;
+        return Err(failure(Reason::TooLarge, format!("{width} x {height} pixels, more than {millions} million")));
+    }
     if let Some(Err(error)) = &dimensions
         && !matches!(error, image::ImageError::Unsupported(_))
     {
@@ -122,6 +129,21 @@ mod tests {
         let length = (segment.len() as u16 + 2).to_be_bytes();
         let bytes = [&jpeg.get_ref()[..2], &[0xFF, 0xE1], &length, &segment, &jpeg.get_ref()[2..]].concat();
         assert_eq!(extract(&bytes).unwrap().text(), "description: A boat\nsize: 3 x 2");
+    }
+
+    #[test]
+    fn a_picture_of_too_many_pixels_is_refused_by_its_header() {
+        let mut bytes = png();
+        // The width and height of a PNG stand at 16 and 20, and a checksum over them at 29.
+        for at in [16, 20] {
+            bytes[at..at + 4].copy_from_slice(&50_000u32.to_be_bytes());
+        }
+        let mut checksum = flate2::Crc::new();
+        checksum.update(&bytes[12..29]);
+        bytes[29..33].copy_from_slice(&checksum.sum().to_be_bytes());
+        let failed = extract(&bytes).unwrap_err();
+        assert_eq!(failed.reason, Reason::TooLarge);
+        assert!(failed.detail.contains("50000 x 50000"), "{}", failed.detail);
     }
 
     #[test]

@@ -209,7 +209,7 @@ mod tests {
             <cp:revision>7</cp:revision><dc:subject/></cp:coreProperties>"#;
         let bytes = zipped(&[("docProps/core.xml", core)]);
         let mut sink = Sink::new(ExtractLimits::default());
-        properties(&mut Package::open(&bytes).unwrap(), &mut sink).unwrap();
+        properties(&mut Package::open(&bytes, &sink).unwrap(), &mut sink).unwrap();
         let document = sink.finish();
         assert_eq!(document.title.as_deref(), Some("Plan A"));
         assert_eq!(document.blocks[0].text, "title: Plan A\nauthor: Ann");
@@ -222,7 +222,7 @@ mod tests {
             <c:ser><c:tx><c:v>Salt</c:v></c:tx><c:cat><c:v>2019</c:v><c:v>2020</c:v></c:cat></c:ser></c:chartSpace>"#;
         let bytes = zipped(&[("c.xml", chart)]);
         let mut sink = Sink::new(ExtractLimits::default());
-        let text = graphic_text(&mut Package::open(&bytes).unwrap(), "c.xml", &mut sink).unwrap();
+        let text = graphic_text(&mut Package::open(&bytes, &sink).unwrap(), "c.xml", &mut sink).unwrap();
         assert_eq!(text, "Ducks\nFresh\n2019 | 2020\n1\nSalt");
     }
 

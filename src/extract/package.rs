@@ -24,7 +24,7 @@ pub(crate) struct Package<'a> {
 
 impl<'a> Package<'a> {
     /// Opens a container; a compound file in its place is a package that is encrypted, or something else.
-    pub(crate) fn open(bytes: &'a [u8]) -> ReadResult<Package<'a>> {
+    pub(crate) fn open(bytes: &'a [u8], sink: &Sink) -> ReadResult<Package<'a>> {
         if bytes.starts_with(&COMPOUND_FILE) {
             return Err(match is_encrypted_package(bytes) {
                 true => failure(Reason::Encrypted, "needs a password"),
@@ -32,6 +32,10 @@ impl<'a> Package<'a> {
             });
         }
         let archive = ZipArchive::new(Cursor::new(bytes)).map_err(|error| zip_failure(&error))?;
+        let most = sink.limits().parts;
+        if archive.len() > most as usize {
+            return Err(failure(Reason::DecompressionLimit, format!("has more than {most} parts")));
+        }
         let mut index = HashMap::new();
         for place in 0..archive.len() {
             if let Some(Ok(name)) = archive.name_for_index(place) {
@@ -59,7 +63,10 @@ impl<'a> Package<'a> {
     pub(crate) fn part(&mut self, name: &str, sink: &mut Sink) -> ReadResult<Option<Vec<u8>>> {
         let Some(&place) = self.index.get(&key(name)) else { return Ok(None) };
         let read = match self.archive.by_index(place) {
-            Ok(file) => sink.inflate(file),
+            Ok(file) => {
+                let compressed = file.compressed_size();
+                sink.inflate_entry(file, compressed)
+            }
             Err(error) => Err(zip_failure(&error)),
         };
         match read {
@@ -199,18 +206,27 @@ pub(crate) mod tests {
     #[test]
     fn parts_are_found_in_any_case() {
         let bytes = zipped(&[("Word\\Document.xml", "x")]);
-        let mut package = Package::open(&bytes).unwrap();
         let mut sink = Sink::new(ExtractLimits::default());
+        let mut package = Package::open(&bytes, &sink).unwrap();
         assert_eq!(package.xml("/word/document.XML", &mut sink).unwrap().as_deref(), Some("x"));
         assert_eq!(package.xml("missing", &mut sink).unwrap(), None);
     }
 
     #[test]
     fn an_encrypted_package_is_told_from_damage() {
+        let sink = Sink::new(ExtractLimits::default());
         let mut bytes = COMPOUND_FILE.to_vec();
         bytes.resize(1024, 0);
-        assert_eq!(Package::open(&bytes).err().unwrap().reason, Reason::Damaged);
+        assert_eq!(Package::open(&bytes, &sink).err().unwrap().reason, Reason::Damaged);
         bytes.extend("EncryptedPackage".encode_utf16().flat_map(u16::to_le_bytes));
-        assert_eq!(Package::open(&bytes).err().unwrap().reason, Reason::Encrypted);
+        assert_eq!(Package::open(&bytes, &sink).err().unwrap().reason, Reason::Encrypted);
+    }
+
+    #[test]
+    fn a_container_of_countless_parts_is_refused_before_any_is_read() {
+        let sink = Sink::new(ExtractLimits { parts: 2, ..ExtractLimits::default() });
+        assert!(Package::open(&zipped(&[("a", ""), ("b", "")]), &sink).is_ok());
+        let failed = Package::open(&zipped(&[("a", ""), ("b", ""), ("c", "")]), &sink).err().unwrap();
+        assert_eq!(failed.reason, Reason::DecompressionLimit);
     }
 }

@@ -16,22 +16,23 @@ use tokio::process::{Child, Command};
 use tokio::runtime::Handle;
 use tokio::sync::{OnceCell, Semaphore, oneshot};
 
-use crate::extract::protocol::{self, Job, PREFIX, Reply, Setup, SkillJob, Task};
+use tracing::{error, warn};
+
+use crate::extract::jail::escape::ESCAPES;
+use crate::extract::protocol::{self, Hello, Job, MOST_REQUEST_BYTES, PREFIX, Reply, Setup, SkillJob, Task};
 use crate::extract::worker::status_bytes;
 use crate::extract::{Tools, descriptor, failure};
-use crate::model::{Document, ExtractFailure, ExtractLimits, Reason};
+use crate::model::{Document, ExtractFailure, ExtractLimits, JailMode, MemoryCap, Reason};
 
 /// Native libraries leak a little with every file.
 const JOBS_PER_WORKER: u32 = 1_000;
 /// Kept of what a dying worker says on its standard error.
 const LAST_WORDS_BYTES: u64 = 4 << 10;
+/// Said when an exception of C++ reaches Rust; the PDF library throws none but for want of memory.
+const FOREIGN_EXCEPTION: &str = "cannot catch foreign exceptions";
 /// A worker that closed its socket is dead or about to be.
 const DEATH_SECONDS: u64 = 2;
 
-/// Extraction stands behind the daemon in every queue of the machine.
-const NICENESS: i32 = 10;
-/// A question waits for a skill, so it stands less far behind.
-const SKILL_NICENESS: i32 = 5;
 /// A worker at rest for so long gives its memory back: models take hundreds of MiB.
 const REST_SECONDS: u64 = 300;
 
@@ -54,11 +55,34 @@ pub struct PoolSettings {
 pub struct WorkerPool {
     program: PathBuf,
     setup: Setup,
+    processes: usize,
     /// One permit a worker: waiting for a permit is the only queue.
     permits: Semaphore,
     /// Workers at rest.
     idle: Mutex<Vec<Worker>>,
     nursery: OnceCell<Nursery>,
+    /// What was learnt of the workers.
+    known: Mutex<Known>,
+}
+
+/// What is known of a pool's workers.
+#[derive(Debug, Default)]
+struct Known {
+    /// What the last worker that was started said; none before the first.
+    hello: Option<Hello>,
+    /// Workers that the jail killed for what they tried.
+    killed: u64,
+    /// Most memory that a worker ever held, in bytes.
+    peak: u64,
+}
+
+/// What one way out of the jail came to, see [`WorkerPool::try_escapes`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EscapeAttempt {
+    /// The way out, e.g. `open a file`.
+    pub name: &'static str,
+    /// What barred it; none when it was open.
+    pub barred: Option<String>,
 }
 
 /// Why a worker gave no reply.
@@ -76,11 +100,81 @@ impl WorkerPool {
         let PoolSettings { workers, limits, tools, skills } = settings;
         WorkerPool {
             program,
-            setup: Setup { limits, tools, niceness: if skills { SKILL_NICENESS } else { NICENESS } },
+            setup: Setup { limits, tools, for_questions: skills },
+            processes: workers.max(1),
             permits: Semaphore::new(workers.max(1)),
             idle: Mutex::new(Vec::new()),
-            nursery: OnceCell::new(),
+            // Now, because a thread inherits the priority of the one that starts it; should it fail, later.
+            nursery: OnceCell::new_with(Nursery::open().ok()),
+            known: Mutex::default(),
         }
+    }
+
+    /// Starts a worker and lets it go again, to learn whether workers can be jailed here before there is a file to read.
+    pub async fn probe(&self) {
+        let hello = async {
+            let mut worker = self.start(self.setup.clone()).await?;
+            worker.hello().await
+        };
+        let patience = Duration::from_secs(self.setup.limits.seconds.into());
+        match tokio::time::timeout(patience, hello).await {
+            Ok(Ok(hello)) => self.note(hello),
+            // The first file will say it again, with its name.
+            Ok(Err(problem)) => warn!("no worker can be started: {problem}"),
+            Err(_) => warn!("a worker took longer than {patience:?} to start"),
+        }
+    }
+
+    /// Says whether the workers are in a jail; none before the first was started.
+    pub fn is_jailed(&self) -> Option<bool> {
+        self.known().hello.as_ref().map(|it| it.open.is_none())
+    }
+
+    /// Says what is wrong with the jail of the workers, one sentence each with the cure.
+    pub fn problems(&self) -> Vec<String> {
+        let known = self.known();
+        let open = known.hello.as_ref().and_then(|it| it.open.as_ref()).map(|why| match self.setup.limits.jail {
+            JailMode::Required => format!(
+                "only plain text is read, because the processes that read files cannot be jailed: {why}; \
+                 VIC_JAIL=optional reads everything all the same"
+            ),
+            JailMode::Optional => format!(
+                "files are read without a jail, as VIC_JAIL=optional allows: {why}; \
+                 a hostile file may do what this user may do"
+            ),
+        });
+        let killed = (known.killed > 0).then(|| {
+            format!(
+                "{} times a file made its reader try to leave its jail, and the reader was killed: \
+                 `vic files` names them, with worker_crash",
+                known.killed
+            )
+        });
+        open.into_iter().chain(killed).collect()
+    }
+
+    /// Returns the most memory that a worker of this pool has held, in MiB.
+    pub fn peak_mib(&self) -> u64 {
+        self.known().peak >> 20
+    }
+
+    /// Tries every way out of the jail from inside a worker. `path` is a file that a worker must not open.
+    ///
+    /// # Errors
+    /// As [`WorkerPool::extract`], when no worker can be started.
+    pub async fn try_escapes(&self, path: &Path) -> Result<Vec<EscapeAttempt>, ExtractFailure> {
+        let mut attempts = Vec::new();
+        for escape in ESCAPES {
+            let file = File::open("/dev/null").map_err(|error| failure(Reason::Io, error.to_string()))?;
+            let task = Task::Escape { name: escape.name.to_string(), path: path.to_owned() };
+            let barred = match self.work(file, "escape", task).await {
+                Ok(document) => document.blocks.into_iter().next().map(|it| it.text),
+                Err(failed) if failed.reason == Reason::WorkerCrash => Some(failed.detail),
+                Err(failed) => return Err(failed),
+            };
+            attempts.push(EscapeAttempt { name: escape.name, barred });
+        }
+        Ok(attempts)
     }
 
     /// Extracts the text of an open file; `name` gives its extension. Waits for a free worker. Dropping the future kills
@@ -106,8 +200,13 @@ impl WorkerPool {
 
     async fn work(&self, file: File, name: &str, task: Task) -> Result<Document, ExtractFailure> {
         let _permit = self.permits.acquire().await.map_err(|_| failure(Reason::Io, "the pool is closed"))?;
+        let setup = self.setup_for(&task);
         let job = Job { name: name.chars().take(1_000).collect(), task };
-        let rested = self.idle().pop();
+        let rested = {
+            let mut idle = self.idle();
+            // One with other libraries cannot load these any more: its jail is shut.
+            idle.iter().rposition(|it| it.tools == setup.tools).map(|place| idle.remove(place))
+        };
         if let Some(worker) = rested {
             match self.run(worker, &file, &job).await {
                 // What an earlier file left behind may have killed it: one more try, in a worker of its own.
@@ -117,7 +216,7 @@ impl WorkerPool {
             }
         }
         let worker = self
-            .start()
+            .start(setup)
             .await
             .map_err(|error| failure(Reason::Io, format!("cannot start `{}`: {error}", self.program.display())))?;
         match self.run(worker, &file, &job).await {
@@ -126,8 +225,36 @@ impl WorkerPool {
         }
     }
 
+    /// A skill comes with the libraries and models that are there now.
+    fn setup_for(&self, task: &Task) -> Setup {
+        match task {
+            Task::Skill(skill) => Setup { tools: skill.tools.clone(), ..self.setup.clone() },
+            Task::Extract | Task::Escape { .. } => self.setup.clone(),
+        }
+    }
+
+    fn known(&self) -> std::sync::MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps what a worker said of its jail, and says so loudly when it is not in one.
+    fn note(&self, hello: Hello) {
+        let mut known = self.known();
+        if known.hello.as_ref() == Some(&hello) {
+            return;
+        }
+        known.hello = Some(hello);
+        drop(known);
+        self.problems().iter().for_each(|problem| warn!("{problem}"));
+    }
+
     fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Worker>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What its processes may take in memory at most, all together.
+    pub fn memory_cap(&self, part: &str) -> MemoryCap {
+        MemoryCap { part: part.into(), mib: self.processes as u64 * u64::from(self.setup.limits.memory_mib) }
     }
 
     /// Ends workers that have been at rest for long. Whoever owns the pool calls it now and then.
@@ -136,27 +263,44 @@ impl WorkerPool {
         self.idle().retain(|it| it.rested.elapsed() < Duration::from_secs(REST_SECONDS));
     }
 
-    async fn start(&self) -> io::Result<Worker> {
+    async fn start(&self, setup: Setup) -> io::Result<Worker> {
         let nursery = self.nursery.get_or_try_init(|| async { Nursery::open() }).await?;
-        Worker::start(nursery, &self.program, &self.setup).await
+        Worker::start(nursery, &self.program, setup).await
     }
 
     /// Runs a job, and lays the worker to rest if it is still good.
     async fn run(&self, mut worker: Worker, file: &File, job: &Job) -> Result<Reply, Fault> {
         let seconds = match &job.task {
-            Task::Extract => self.setup.limits.seconds,
+            Task::Extract | Task::Escape { .. } => self.setup.limits.seconds,
             Task::Skill(skill) => skill.seconds,
         };
         let most = protocol::most_reply_bytes(&self.setup.limits);
-        match tokio::time::timeout(Duration::from_secs(seconds.into()), worker.ask(file, job, most)).await {
+        let asked = async {
+            if worker.jobs == 0 {
+                self.note(worker.hello().await?);
+            }
+            worker.ask(file, job, most).await
+        };
+        match tokio::time::timeout(Duration::from_secs(seconds.into()), asked).await {
             Ok(Ok(reply)) => {
+                let peak = worker.memory("VmHWM:");
+                let mut known = self.known();
+                known.peak = known.peak.max(peak);
+                drop(known);
                 if !worker.is_worn_out(&self.setup.limits) {
                     worker.rested = Instant::now();
                     self.idle().push(worker);
                 }
                 Ok(reply)
             }
-            Ok(Err(error)) => Err(Fault::Died(worker.bury(&error).await)),
+            Ok(Err(problem)) => {
+                let (failed, by_jail) = worker.bury(&problem).await;
+                if by_jail {
+                    self.known().killed += 1;
+                    error!("the jail killed a reader of files for what it tried");
+                }
+                Err(Fault::Died(failed))
+            }
             // Dropping the worker kills it.
             Err(_) => Err(Fault::Stalled(failure(Reason::Timeout, format!("took longer than {seconds} s")))),
         }
@@ -202,13 +346,15 @@ impl Nursery {
 struct Worker {
     child: Child,
     socket: UnixStream,
+    /// What it could load before it was jailed.
+    tools: Tools,
     jobs: u32,
     /// Since when it has nothing to do.
     rested: Instant,
 }
 
 impl Worker {
-    async fn start(nursery: &Nursery, program: &Path, setup: &Setup) -> io::Result<Worker> {
+    async fn start(nursery: &Nursery, program: &Path, setup: Setup) -> io::Result<Worker> {
         let (here, there) = StdStream::pair()?;
         here.set_nonblocking(true)?;
         let mut command = Command::new(program);
@@ -218,8 +364,21 @@ impl Worker {
         let child = nursery.spawn(command).await?;
         let mut socket = UnixStream::from_std(here)?;
         // One that is already dead shows it when it is asked.
-        socket.write_all(&protocol::encode(setup)?).await.ok();
-        Ok(Worker { child, socket, jobs: 0, rested: Instant::now() })
+        socket.write_all(&protocol::encode(&setup)?).await.ok();
+        Ok(Worker { child, socket, tools: setup.tools, jobs: 0, rested: Instant::now() })
+    }
+
+    /// Reads what it says first.
+    async fn hello(&mut self) -> io::Result<Hello> {
+        protocol::decode(&self.frame(MOST_REQUEST_BYTES).await?)
+    }
+
+    async fn frame(&mut self, most: usize) -> io::Result<Vec<u8>> {
+        let mut prefix = [0; PREFIX];
+        self.socket.read_exact(&mut prefix).await?;
+        let mut content = vec![0; protocol::length(prefix, most)?];
+        self.socket.read_exact(&mut content).await?;
+        Ok(content)
     }
 
     async fn ask(&mut self, file: &File, job: &Job, most: usize) -> io::Result<Reply> {
@@ -234,21 +393,22 @@ impl Worker {
             }
         };
         self.socket.write_all(&frame[sent..]).await?;
-        let mut prefix = [0; PREFIX];
-        self.socket.read_exact(&mut prefix).await?;
-        let mut content = vec![0; protocol::length(prefix, most)?];
-        self.socket.read_exact(&mut content).await?;
-        protocol::decode(&content)
+        protocol::decode(&self.frame(most).await?)
     }
 
     /// Says whether it is time for a new one: after many jobs, or when it holds half the memory it may.
     fn is_worn_out(&self, limits: &ExtractLimits) -> bool {
-        let resident = self.child.id().and_then(resident_bytes).unwrap_or(0);
-        self.jobs >= JOBS_PER_WORKER || resident > u64::from(limits.memory_mib) << 19
+        self.jobs >= JOBS_PER_WORKER || self.memory("VmRSS:") > u64::from(limits.memory_mib) << 19
     }
 
-    /// Finds out what a worker died of.
-    async fn bury(mut self, error: &io::Error) -> ExtractFailure {
+    /// Returns a size out of `/proc/<process>/status`, in bytes; 0 when it is gone.
+    fn memory(&self, key: &str) -> u64 {
+        let status = self.child.id().map(|id| std::fs::read_to_string(format!("/proc/{id}/status")));
+        status.and_then(|it| status_bytes(&it.ok()?, key)).unwrap_or(0)
+    }
+
+    /// Finds out what a worker died of, and whether it was the jail that killed it.
+    async fn bury(mut self, error: &io::Error) -> (ExtractFailure, bool) {
         let patience = Duration::from_secs(DEATH_SECONDS);
         let status = tokio::time::timeout(patience, self.child.wait()).await;
         let mut words = Vec::new();
@@ -259,70 +419,23 @@ impl Worker {
         let words = String::from_utf8_lossy(&words);
         // The PDF library aborts without a word when it gets no memory; nothing else that aborts is silent.
         let aborted = matches!(&status, Ok(Ok(status)) if status.signal() == Some(libc::SIGABRT));
-        if words.contains("memory allocation of") || (aborted && words.is_empty()) {
-            return failure(Reason::OutOfMemory, "needed more memory than the limit");
+        let signs = ["memory allocation of", "failed to allocate", FOREIGN_EXCEPTION];
+        if signs.iter().any(|it| words.contains(it)) || (aborted && words.is_empty()) {
+            return (failure(Reason::OutOfMemory, "needed more memory than the limit"), false);
         }
         if words.contains("overflowed its stack") {
-            return failure(Reason::TooDeep, "nested deeper than the stack of its reader");
+            return (failure(Reason::TooDeep, "nested deeper than the stack of its reader"), false);
+        }
+        if matches!(&status, Ok(Ok(status)) if status.signal() == Some(libc::SIGSYS)) {
+            return (failure(Reason::WorkerCrash, "its reader tried to leave its jail, and was killed"), true);
         }
         let end = match status {
             Ok(Ok(status)) => status.to_string(),
             _ => error.to_string(),
         };
-        failure(Reason::WorkerCrash, format!("its reader died: {end}"))
+        (failure(Reason::WorkerCrash, format!("its reader died: {end}")), false)
     }
-}
-
-/// Returns the resident memory of a process.
-fn resident_bytes(process: u32) -> Option<u64> {
-    status_bytes(&std::fs::read_to_string(format!("/proc/{process}/status")).ok()?, "VmRSS:")
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn pool(program: &str) -> WorkerPool {
-        let limits = ExtractLimits { seconds: 1, ..ExtractLimits::default() };
-        let settings = PoolSettings { workers: 1, limits, tools: Tools::default(), skills: false };
-        WorkerPool::new(program.into(), settings)
-    }
-
-    async fn check(program: &str, expected: Reason) {
-        let file = tempfile::tempfile().unwrap();
-        let pool = pool(program);
-        // Twice: a fault must not use up a permit.
-        for _ in 0..2 {
-            let failed = pool.extract(file.try_clone().unwrap(), "a.txt").await.unwrap_err();
-            assert_eq!(failed.reason, expected, "{}", failed.detail);
-        }
-    }
-
-    #[tokio::test]
-    async fn a_worker_that_exits_is_a_crash_and_the_pool_goes_on() {
-        check("/bin/false", Reason::WorkerCrash).await;
-    }
-
-    #[tokio::test]
-    async fn a_worker_that_cannot_start_is_told_with_its_program() {
-        check("/nonexistent/vicd", Reason::Io).await;
-    }
-
-    #[tokio::test]
-    async fn a_worker_that_says_nothing_is_killed_at_the_time_limit() {
-        // `yes worker` writes to nowhere for ever.
-        check("/usr/bin/yes", Reason::Timeout).await;
-    }
-
-    #[tokio::test]
-    async fn a_skill_that_hangs_is_killed_at_the_time_limit_of_its_job() {
-        let settings =
-            PoolSettings { workers: 1, limits: ExtractLimits::default(), tools: Tools::default(), skills: true };
-        let pool = WorkerPool::new("/usr/bin/yes".into(), settings);
-        let job = SkillJob { skill: "any".to_string(), seconds: 1, ..SkillJob::default() };
-        let begun = Instant::now();
-        let failed = pool.run_skill(tempfile::tempfile().unwrap(), "a.pdf", job).await.unwrap_err();
-        assert_eq!(failed.reason, Reason::Timeout);
-        assert!(begun.elapsed() < Duration::from_secs(10), "the pool's own limit is longer");
-    }
-}
+mod tests;

@@ -14,7 +14,7 @@ use crate::model::{Anchor, BlockKind};
 
 /// Reads a presentation.
 pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
-    let mut package = Package::open(input.bytes)?;
+    let mut package = Package::open(input.bytes, sink)?;
     let main = ooxml::main_part(&mut package, "ppt/presentation.xml", sink)?;
     ooxml::properties(&mut package, sink)?;
     let slides = slide_parts(&mut package, &main, sink)?;

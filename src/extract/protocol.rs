@@ -3,6 +3,8 @@
 //! JSON, because the hand-over types leave out absent fields, which formats that do not describe themselves cannot read
 //! back. Files do not travel in frames but as descriptors, see `descriptor`.
 
+use std::path::PathBuf;
+
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -10,14 +12,21 @@ use crate::extract::Tools;
 use crate::model::{Document, ExtractFailure, ExtractLimits};
 
 /// The first frame a worker gets.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Setup {
     /// Bounds on every job.
     pub(crate) limits: ExtractLimits,
     /// Libraries that readers can use.
     pub(crate) tools: Tools,
-    /// How far behind the daemon it stands in every queue of the machine, 0 to 19.
-    pub(crate) niceness: i32,
+    /// Whether questions wait for it, or nobody.
+    pub(crate) for_questions: bool,
+}
+
+/// What a worker says first: when it is ready, and before it has seen any file.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Hello {
+    /// Why it is not in a jail, with the cure; none when it is.
+    pub(crate) open: Option<String>,
 }
 
 /// One file to read. Its descriptor comes along with the first byte of the frame.
@@ -36,6 +45,13 @@ pub(crate) enum Task {
     Extract,
     /// Run a skill over it.
     Skill(SkillJob),
+    /// Try one way out of the jail, and say what came of it: how it is proven to hold.
+    Escape {
+        /// Name of the way.
+        name: String,
+        /// Path of a file of the user's.
+        path: PathBuf,
+    },
 }
 
 /// What a skill is asked to do with one file.

@@ -147,18 +147,49 @@ impl Sink {
         within
     }
 
-    /// Reads a compressed stream to its end, counting what really comes out rather than what a header promises.
-    pub(crate) fn inflate(&mut self, reader: impl Read) -> ReadResult<Vec<u8>> {
-        let left = self.limits.inflated_bytes.saturating_sub(self.inflated_bytes);
+    /// Reads one compressed member or part to its end, counting what really comes out rather than what a header
+    /// promises. `compressed` is its size in the file.
+    pub(crate) fn inflate_entry(&mut self, reader: impl Read, compressed: u64) -> ReadResult<Vec<u8>> {
+        self.read_within(reader, self.limits.entry_bytes.min(self.most_by_ratio(compressed)))
+    }
+
+    /// Reads a compressed stream that may hold a whole archive: as [`Sink::inflate_entry`], without its limit on size.
+    pub(crate) fn inflate_stream(&mut self, reader: impl Read, compressed: u64) -> ReadResult<Vec<u8>> {
+        self.read_within(reader, self.most_by_ratio(compressed))
+    }
+
+    /// Reads a stream that is not compressed, out of a container: it counts, but cannot be larger than the file.
+    pub(crate) fn copy(&mut self, reader: impl Read) -> ReadResult<Vec<u8>> {
+        self.read_within(reader, u64::MAX)
+    }
+
+    fn most_by_ratio(&self, compressed: u64) -> u64 {
+        // Below, a few repeated lines reach any ratio honestly.
+        const RATIO_FROM: u64 = 1 << 20;
+        compressed.saturating_mul(self.limits.ratio).max(RATIO_FROM)
+    }
+
+    fn read_within(&mut self, reader: impl Read, most: u64) -> ReadResult<Vec<u8>> {
+        let left = self.inflatable();
+        let most = most.min(left);
         let mut bytes = Vec::new();
-        let read = reader.take(left + 1).read_to_end(&mut bytes);
+        let read = read_in_steps(reader.take(most.saturating_add(1)), &mut bytes);
         self.inflated_bytes += bytes.len() as u64;
-        if bytes.len() as u64 > left {
-            let limit = self.limits.inflated_bytes >> 20;
-            return Err(failure(Reason::DecompressionLimit, format!("inflates to more than {limit} MiB")));
+        if bytes.len() as u64 > most {
+            let detail = match (most == left, most == self.limits.entry_bytes) {
+                (true, _) => format!("inflates to more than {} MiB", self.limits.inflated_bytes >> 20),
+                (false, true) => format!("a part inflates to more than {} MiB", most >> 20),
+                (false, false) => format!("a part inflates to more than {} times its size", self.limits.ratio),
+            };
+            return Err(failure(Reason::DecompressionLimit, detail));
         }
         read.map_err(|error| failure(Reason::Damaged, format!("compressed data is damaged: {error}")))?;
         Ok(bytes)
+    }
+
+    /// Returns how many bytes may still be inflated.
+    pub(crate) fn inflatable(&self) -> u64 {
+        self.limits.inflated_bytes.saturating_sub(self.inflated_bytes)
     }
 
     /// Goes into an archive member or attachment; pair with [`Sink::leave`]. Fails when nested or numerous beyond the limits.
@@ -175,9 +206,19 @@ impl Sink {
         Ok(())
     }
 
+    /// Says whether there may be another member.
+    pub(crate) fn may_enter(&self) -> bool {
+        self.members < self.limits.members
+    }
+
     /// Leaves the member.
     pub(crate) fn leave(&mut self) {
         self.member_path.pop();
+    }
+
+    /// Returns the name of the archive member or attachment that is being read, as its container has it.
+    pub(crate) fn member(&self) -> Option<&str> {
+        self.member_path.last().map(String::as_str)
     }
 
     /// Says whether we are inside an archive member.
@@ -188,6 +229,19 @@ impl Sink {
     /// Gives the document.
     pub(crate) fn finish(self) -> Document {
         self.document
+    }
+}
+
+/// Reads to the end with little room to spare: a buffer that doubles takes twice the memory that the limit is about.
+fn read_in_steps(mut reader: impl Read, bytes: &mut Vec<u8>) -> std::io::Result<()> {
+    const SMALLEST: usize = 64 << 10;
+    const LARGEST: usize = 16 << 20;
+    loop {
+        let step = bytes.len().clamp(SMALLEST, LARGEST);
+        bytes.reserve_exact(step);
+        if reader.by_ref().take(step as u64).read_to_end(bytes)? < step {
+            return Ok(());
+        }
     }
 }
 
@@ -228,8 +282,21 @@ mod tests {
     #[test]
     fn inflating_stops_at_the_limit_of_the_whole_tree() {
         let mut sink = sink(ExtractLimits { inflated_bytes: 10, ..ExtractLimits::default() });
-        assert_eq!(sink.inflate(&b"12345678"[..]).unwrap().len(), 8);
-        assert_eq!(sink.inflate(&b"123"[..]).unwrap_err().reason, Reason::DecompressionLimit);
+        assert_eq!(sink.inflate_entry(&b"12345678"[..], 8).unwrap().len(), 8);
+        assert_eq!(sink.inflate_entry(&b"123"[..], 3).unwrap_err().reason, Reason::DecompressionLimit);
+    }
+
+    #[test]
+    fn one_part_may_not_be_large_nor_grow_a_hundredfold() {
+        let zeros = |bytes: u64| std::io::repeat(0).take(bytes);
+        let mut sink = sink(ExtractLimits::default());
+        assert!(sink.inflate_entry(zeros(1 << 20), 1).is_ok(), "what is small may have any ratio");
+        let failed = sink.inflate_entry(zeros((1 << 20) + 1), 1_000).unwrap_err();
+        assert_eq!(failed.reason, Reason::DecompressionLimit);
+        assert!(failed.detail.contains("100 times"), "{}", failed.detail);
+        let failed = sink.inflate_entry(zeros((64 << 20) + 1), 64 << 20).unwrap_err();
+        assert!(failed.detail.contains("64 MiB"), "{}", failed.detail);
+        assert!(sink.inflate_stream(zeros(65 << 20), 65 << 20).is_ok(), "an archive may be larger than a part");
     }
 
     #[test]

@@ -1,25 +1,34 @@
 //! The worker process: takes jobs from its standard input until that closes.
 //!
-//! It opens no file and no socket; all it has is the socket it was born with and the files that come through it.
+//! It opens no file and no socket; all it has is the socket it was born with and the files that come through it, and
+//! from the first of them on it could not do otherwise: see `jail`.
 
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Seek, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
 
 use rustix::process::{Resource, Rlimit, setrlimit};
 
-use crate::extract::protocol::{self, Job, MOST_REQUEST_BYTES, PREFIX, Reply, Setup, SkillJob, Task};
-use crate::extract::{Tools, descriptor, extract_bytes, failure, pdf};
-use crate::model::{Document, ExtractFailure, ExtractLimits, Reason};
+use crate::extract::protocol::{self, Hello, Job, MOST_REQUEST_BYTES, PREFIX, Reply, Setup, SkillJob, Task};
+use crate::extract::{Tools, descriptor, dispatch, extract_bytes, failure, jail, panics, pdf};
+use crate::machine::{self, Disk};
+use crate::model::{Block, BlockKind, Document, ExtractFailure, ExtractLimits, JailMode, Reason};
 
 /// Files are read whole into memory, up to this many bytes.
 const MOST_FILE_BYTES: u64 = 256 << 20;
 /// Nested data takes stack; native readers recurse too.
 const STACK_BYTES: usize = 64 << 20;
+/// A question waits for a skill, so it stands less far behind than reading files does.
+const QUESTION_NICENESS: i32 = 5;
 /// The socket, the standard streams, one file, and some that libraries open for a moment.
 const MOST_DESCRIPTORS: u64 = 32;
+/// What any file may take, before its own size counts: the text of a document, its tree and the parts it is inflated
+/// from, as far as the other limits let them grow.
+const LEAST_MEMORY_BYTES: u64 = 416 << 20;
+/// A reader may hold a file in so many copies and forms.
+const MEMORY_PER_BYTE: u64 = 4;
 /// Jobs may take this many times the time limit of one, all together: a backstop should nobody watch the clock.
 const CPU_TIMES: u64 = 200;
 
@@ -54,43 +63,82 @@ pub struct SkillInput<'a> {
 ///
 /// When the socket breaks or a limit cannot be set; the worker should then exit.
 pub fn run_worker(skills: &'static [SkillHandler]) -> io::Result<()> {
+    jail::close_inherited();
     let socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let setup: Setup = {
         let mut prefix = [0; PREFIX];
         (&socket).read_exact(&mut prefix)?;
         read_content(&socket, prefix)?
     };
-    // A panic is caught and told to the pool; printing it would only fill a pipe.
-    std::panic::set_hook(Box::new(|_| {}));
-    // The library has to be open before there are too few descriptors and too little memory to load it.
+    // A panic is caught and told to the pool; printing it would only fill a pipe, and may show what is in a file.
+    panics::note_places();
+    let mut status = File::open("/proc/self/status")?;
+    jail::drop_privileges();
+    let files_locked = jail::lock_files(&setup.tools);
+    // Libraries have to be open before there are too few descriptors, calls and bytes of memory to load them.
     pdf::load(&setup.tools);
     skills.iter().for_each(|skill| (skill.prepare)(&setup.tools));
-    restrict(&setup)?;
-    let jobs = move || serve(&socket, &setup, skills);
+    let baseline = restrict(&setup, &mut status)?;
+    drop(status);
+    let open = files_locked.and_then(|()| jail::lock_calls()).err();
+    (&socket).write_all(&protocol::encode(&Hello { open: open.clone() })?)?;
+    let station = Station { setup, skills, baseline: Some(baseline), jailed: open.is_none() };
+    let jobs = move || serve(&socket, &station);
     let thread = std::thread::Builder::new().name("extract".to_string()).stack_size(STACK_BYTES).spawn(jobs)?;
     thread.join().map_err(|_| io::Error::other("the thread of the worker panicked"))?
 }
 
-/// Limits this process: memory, descriptors, time; no files written, no core dumps; gone when the daemon is.
-fn restrict(setup: &Setup) -> io::Result<()> {
+/// What a worker works with.
+struct Station {
+    setup: Setup,
+    skills: &'static [SkillHandler],
+    /// Memory that it held before its first file; none where no limit depends on it.
+    baseline: Option<u64>,
+    jailed: bool,
+}
+
+/// Limits this process: memory, descriptors, time; no files written, no core dumps; gone when the daemon is. Returns
+/// the bytes of memory that do not count.
+fn restrict(setup: &Setup, status: &mut File) -> io::Result<u64> {
     let limits = &setup.limits;
     let limit = |resource, most: u64| setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) });
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+    let mut text = String::new();
+    status.rewind()?;
+    status.read_to_string(&mut text)?;
+    let size = |key| status_bytes(&text, key).unwrap_or(0);
     // What is mapped already (the program, the PDF library, the allocator's reserve) does not count.
-    let memory = mapped_bytes() + (u64::from(limits.memory_mib) << 20) + STACK_BYTES as u64;
-    limit(Resource::As, memory)?;
+    let memory = (u64::from(limits.memory_mib) << 20) + STACK_BYTES as u64;
+    limit(Resource::As, size("VmSize:") + memory)?;
+    // Addresses are not memory: this is what can really be written to.
+    let baseline = size("VmData:") + STACK_BYTES as u64;
+    limit(Resource::Data, baseline + (u64::from(limits.memory_mib) << 20))?;
     limit(Resource::Core, 0)?;
     limit(Resource::Nofile, MOST_DESCRIPTORS)?;
     limit(Resource::Fsize, 0)?;
     limit(Resource::Cpu, u64::from(limits.seconds) * CPU_TIMES)?;
-    // Failing to be nice is no reason not to work.
-    rustix::process::nice(setup.niceness).ok();
-    Ok(())
+    if setup.for_questions {
+        // Failing to be nice is no reason not to work.
+        rustix::process::nice(QUESTION_NICENESS).ok();
+    } else {
+        machine::step_back(Disk::Idle);
+    }
+    Ok(baseline)
 }
 
-/// Returns the size of this process's address space.
-fn mapped_bytes() -> u64 {
-    std::fs::read_to_string("/proc/self/status").ok().and_then(|it| status_bytes(&it, "VmSize:")).unwrap_or(0)
+/// Gives a job memory by the size of its file, at most what the worker may have at all. A skill has all of that: what
+/// models take does not depend on the file.
+fn grant_memory(size: u64, task: &Task, station: &Station) -> io::Result<()> {
+    let Some(baseline) = station.baseline else { return Ok(()) };
+    let most = u64::from(station.setup.limits.memory_mib) << 20;
+    let granted = match task {
+        Task::Skill(_) => most,
+        Task::Extract | Task::Escape { .. } => {
+            size.saturating_mul(MEMORY_PER_BYTE).saturating_add(LEAST_MEMORY_BYTES).min(most)
+        }
+    };
+    setrlimit(Resource::Data, Rlimit { current: Some(baseline + granted), maximum: Some(baseline + most) })?;
+    Ok(())
 }
 
 /// Returns a size out of the text of `/proc/<process>/status`, in bytes.
@@ -99,7 +147,7 @@ pub(crate) fn status_bytes(status: &str, key: &str) -> Option<u64> {
     Some(line.trim().trim_end_matches(" kB").parse::<u64>().ok()? << 10)
 }
 
-fn serve(socket: &UnixStream, setup: &Setup, skills: &[SkillHandler]) -> io::Result<()> {
+fn serve(socket: &UnixStream, station: &Station) -> io::Result<()> {
     loop {
         let mut prefix = [0; PREFIX];
         let (received, file) = descriptor::receive(socket.as_fd(), &mut prefix)?;
@@ -110,7 +158,7 @@ fn serve(socket: &UnixStream, setup: &Setup, skills: &[SkillHandler]) -> io::Res
         reader.read_exact(&mut prefix[received..])?;
         let job: Job = read_content(socket, prefix)?;
         let file = file.ok_or_else(|| io::Error::other("job without a file"))?;
-        let frame = protocol::encode(&work(&file, &job, setup, skills))?;
+        let frame = protocol::encode(&work(&file, &job, station))?;
         let mut writer = socket;
         writer.write_all(&frame)?;
     }
@@ -122,19 +170,38 @@ fn read_content<T: serde::de::DeserializeOwned>(mut socket: &UnixStream, prefix:
     protocol::decode(&content)
 }
 
-fn work(file: &File, job: &Job, setup: &Setup, skills: &[SkillHandler]) -> Reply {
-    let bytes = match read_file(file) {
+fn work(file: &File, job: &Job, station: &Station) -> Reply {
+    let Station { setup, skills, .. } = station;
+    if let Task::Escape { name, path } = &job.task {
+        return escape(name, path);
+    }
+    let bytes = match read_file(file, &job.task, station) {
         Ok(Some(bytes)) => bytes,
         Ok(None) => return Err(failure(Reason::TooLarge, format!("more than {} MiB", MOST_FILE_BYTES >> 20))),
         Err(error) => return Err(failure(Reason::Io, error.to_string())),
     };
+    let trusted = matches!(job.task, Task::Extract) && dispatch::is_plain_text(&bytes, &job.name);
+    if !station.jailed && setup.limits.jail == JailMode::Required && !trusted {
+        return Err(failure(Reason::NoJail, "its reader cannot be jailed here; `vic status` says why"));
+    }
     match &job.task {
-        Task::Extract => extract_bytes(&bytes, &job.name, &setup.limits, &setup.tools),
         Task::Skill(skill) => {
             let input = SkillInput { bytes: &bytes, name: &job.name, job: skill, limits: &setup.limits };
             run_skill(&input, skills)
         }
+        Task::Extract | Task::Escape { .. } => extract_bytes(&bytes, &job.name, &setup.limits, &setup.tools),
     }
+}
+
+/// Says whether a way out of the jail was barred: a failure is what is hoped for.
+fn escape(name: &str, path: &std::path::Path) -> Reply {
+    let text = match jail::escape::attempt(name, path) {
+        None => return Err(failure(Reason::UnsupportedType, format!("unknown way out `{name}`"))),
+        Some(Ok(())) => return Ok(Document::default()),
+        Some(Err(error)) => error.to_string(),
+    };
+    let barred = Block { kind: BlockKind::Paragraph, text, anchor: Default::default() };
+    Ok(Document { blocks: vec![barred], ..Document::default() })
 }
 
 fn run_skill(input: &SkillInput<'_>, skills: &[SkillHandler]) -> Reply {
@@ -145,11 +212,12 @@ fn run_skill(input: &SkillInput<'_>, skills: &[SkillHandler]) -> Reply {
 }
 
 /// Reads from the start, wherever the descriptor stands: it shares its position with the process it came from.
-fn read_file(file: &File) -> io::Result<Option<Vec<u8>>> {
+fn read_file(file: &File, task: &Task, station: &Station) -> io::Result<Option<Vec<u8>>> {
     let size = file.metadata()?.len();
     if size > MOST_FILE_BYTES {
         return Ok(None);
     }
+    grant_memory(size, task, station)?;
     let mut bytes = vec![0; usize::try_from(size).unwrap_or(usize::MAX)];
     let mut filled = 0;
     while filled < bytes.len() {
@@ -168,28 +236,33 @@ fn read_file(file: &File) -> io::Result<Option<Vec<u8>>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::{Seek, SeekFrom};
+    use std::io::SeekFrom;
+
+    /// A worker that is this process: without limits on memory, and taken to be jailed.
+    fn station(skills: &'static [SkillHandler]) -> Station {
+        let setup = Setup { limits: ExtractLimits::default(), tools: Tools::default(), for_questions: false };
+        Station { setup, skills, baseline: None, jailed: true }
+    }
 
     #[test]
     fn a_file_is_read_from_its_start_wherever_it_stands() {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(b"content").unwrap();
         file.seek(SeekFrom::End(0)).unwrap();
-        assert_eq!(read_file(&file).unwrap().unwrap(), b"content");
+        assert_eq!(read_file(&file, &Task::Extract, &station(&[])).unwrap().unwrap(), b"content");
     }
 
     #[test]
     fn a_file_beyond_the_limit_is_not_read() {
         let file = tempfile::tempfile().unwrap();
         file.set_len(MOST_FILE_BYTES + 1).unwrap();
-        assert_eq!(read_file(&file).unwrap(), None);
+        assert_eq!(read_file(&file, &Task::Extract, &station(&[])).unwrap(), None);
     }
 
     #[test]
     fn jobs_are_answered_in_order_until_the_socket_closes() {
         let (here, there) = UnixStream::pair().unwrap();
-        let setup = Setup { limits: ExtractLimits::default(), tools: Tools::default(), niceness: 0 };
-        let worker = std::thread::spawn(move || serve(&there, &setup, &[]));
+        let worker = std::thread::spawn(move || serve(&there, &station(&[])));
         for text in ["one", "two"] {
             let mut file = tempfile::tempfile().unwrap();
             file.write_all(text.as_bytes()).unwrap();
@@ -221,8 +294,33 @@ mod tests {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(b"content").unwrap();
         let task = Task::Skill(SkillJob { skill: name.to_string(), ..SkillJob::default() });
-        let setup = Setup { limits: ExtractLimits::default(), tools: Tools::default(), niceness: 0 };
-        work(&file, &Job { name: "a.txt".to_string(), task }, &setup, SKILLS)
+        work(&file, &Job { name: "a.txt".to_string(), task }, &station(SKILLS))
+    }
+
+    fn read_without_jail(name: &str, content: &[u8], jail: JailMode) -> Reply {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(content).unwrap();
+        let mut station = Station { jailed: false, ..station(&[]) };
+        station.setup.limits.jail = jail;
+        work(&file, &Job { name: name.to_string(), task: Task::Extract }, &station)
+    }
+
+    #[test]
+    fn without_a_jail_only_plain_text_is_read() {
+        for (name, content) in [("a.txt", "text"), ("a.md", "# text"), ("a.csv", "a,b\n1,2"), ("a.json", "{}")] {
+            assert!(read_without_jail(name, content.as_bytes(), JailMode::Required).is_ok(), "{name}");
+        }
+        for (name, content) in
+            [("a.html", "<html><p>x"), ("a.pdf", "%PDF-1.4"), ("a.rs", "fn a() {}"), ("a.txt", "%PDF-1.4")]
+        {
+            let failed = read_without_jail(name, content.as_bytes(), JailMode::Required).unwrap_err();
+            assert_eq!(failed.reason, Reason::NoJail, "{name}");
+        }
+    }
+
+    #[test]
+    fn without_a_jail_everything_is_read_where_the_owner_said_so() {
+        assert!(read_without_jail("a.html", b"<html><p>x", JailMode::Optional).is_ok());
     }
 
     #[test]

@@ -134,6 +134,11 @@ pub(crate) async fn vectors_of(pipeline: &Pipeline, run: &Run, chunks: &[&Chunk]
     }
     let a_call = TEXTS_A_CALL.max(pipeline.embedder.batch_size());
     for part in missing.chunks(a_call) {
+        tokio::select! {
+            () = pipeline.gate.passed() => (),
+            // What is in hand is finished.
+            () = run.cancel.cancelled() => (),
+        }
         let texts: Vec<String> = part.iter().map(|(_, chunk)| chunk.text.clone()).collect();
         let vectors = if run.urgent && missing.len() <= TEXTS_BEFORE_OTHERS {
             pipeline.embedder.embed_urgent(&texts).await?

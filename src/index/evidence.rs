@@ -96,6 +96,7 @@ impl Inner {
             urgent: self.urgent.clone(),
             committing: self.committing.clone(),
             space: self.space.clone(),
+            gate: self.gate.clone(),
         }
     }
 }

@@ -13,17 +13,19 @@ const FEED_BATCH: usize = 64;
 /// Sends pending files in the order of their ids until a whole round finds none.
 ///
 /// A try is noted before the file is read. A file found pending with a try behind it was under way when the daemon
-/// died, and may be why: such files go one at a time, so that the next crash, if any, condemns only the culprit.
+/// died, and may be why: such files go one at a time, so that the next crash, if any, condemns only the culprit. Files
+/// that are likely to use up their time go when no others are left.
 pub(crate) async fn feed(pipeline: &Pipeline, run: &Run, to_read: mpsc::Sender<FileRecord>) -> Result<()> {
     let mut left = run.max_files.unwrap_or(u64::MAX);
     let mut after = 0;
     let mut sent_this_round = false;
+    run.slow.begin_round();
     while left > 0 && !run.cancel.is_cancelled() {
         // What is under way is finished: the reserve has room for it.
         pipeline.space.check()?;
-        let (batch, last) = next_batch(pipeline, after, left.min(FEED_BATCH as u64) as usize).await?;
+        let (batch, last) = next_batch(pipeline, run, after, left.min(FEED_BATCH as u64) as usize).await?;
         let Some(last) = last else {
-            if !sent_this_round {
+            if !sent_this_round && !run.slow.take_turn() {
                 break;
             }
             // Files that changed while the round was under way have small ids again. Those of this round must be
@@ -34,6 +36,7 @@ pub(crate) async fn feed(pipeline: &Pipeline, run: &Run, to_read: mpsc::Sender<F
                 break;
             }
             (after, sent_this_round) = (0, false);
+            run.slow.begin_round();
             continue;
         };
         after = last;
@@ -70,16 +73,21 @@ pub(crate) async fn feed_these(files: Vec<FileRecord>, to_read: mpsc::Sender<Fil
     Ok(())
 }
 
-/// Takes the next files and notes the try, except for urgent ones, which have a run of their own. Suspects come alone.
-/// Also returns the last number that was looked at; None at the end of the round.
-async fn next_batch(pipeline: &Pipeline, after: FileId, limit: usize) -> Result<(Vec<FileRecord>, Option<FileId>)> {
-    let (catalog, urgent) = (pipeline.catalog.clone(), pipeline.urgent.clone());
+/// Takes the next files and notes the try, except for urgent ones, which have a run of their own, and those that are
+/// put off. Suspects come alone. Also returns the last number that was looked at; None at the end of the round.
+async fn next_batch(
+    pipeline: &Pipeline,
+    run: &Run,
+    after: FileId,
+    limit: usize,
+) -> Result<(Vec<FileRecord>, Option<FileId>)> {
+    let (catalog, urgent, slow) = (pipeline.catalog.clone(), pipeline.urgent.clone(), run.slow.clone());
     blocking(move || {
         urgent.without(|is_urgent| {
             let mut batch = catalog.next_pending(after, limit)?;
             debug_assert!(batch.iter().all(|it| it.state == FileState::Pending));
             let mut last = batch.last().map(|it| it.id);
-            batch.retain(|it| !is_urgent(it.id));
+            batch.retain(|it| !is_urgent(it.id) && !slow.puts_off(it));
             if let Some(first_suspect) = batch.iter().position(|it| it.tries > 0) {
                 batch.truncate(first_suspect.max(1));
                 last = batch.last().map(|it| it.id);

@@ -25,7 +25,7 @@ pub(crate) async fn start(inner: &Arc<Inner>, request: IndexRequest) -> Result<J
     let cancel = inner.shutdown.child_token();
     inner.jobs.save(&snapshot)?;
     inner.running().insert(snapshot.job_id.clone(), (progress.clone(), cancel.clone()));
-    tokio::spawn(run(inner.clone(), scopes, progress, cancel));
+    inner.background.spawn(run(inner.clone(), scopes, progress, cancel));
     Ok(snapshot)
 }
 
@@ -122,7 +122,7 @@ async fn work(
     progress.enter(Phase::Scanning);
     let request = progress.snapshot().request;
     for (root, within) in scopes {
-        match inner.scan(root, within.clone(), cancel).await {
+        match inner.scan_and_believe(root, within.clone(), request.accept_losses, cancel).await {
             Ok((outcome, problems)) => {
                 // A root that was away at start, or came back, is watched from now on.
                 inner.watch(root).await;
@@ -168,6 +168,7 @@ async fn work(
         ocr: request.ocr,
         progress: progress.clone(),
         gone: Arc::default(),
+        slow: Arc::default(),
     };
     inner.drain(&run).await?;
     progress.enter(Phase::Finishing);

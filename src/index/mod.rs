@@ -6,18 +6,24 @@
 mod embedding;
 mod evidence;
 mod feeding;
+mod gate;
+mod guard;
 mod jobs;
 mod pictures;
 mod pipeline;
 mod progress;
 mod reading;
 mod reconcile;
+mod renewal;
 mod scan;
+mod slow;
 mod space;
 mod storing;
+mod syncing;
 mod tables;
 mod upkeep;
 mod urgent;
+mod verifying;
 mod watching;
 
 use std::collections::BTreeMap;
@@ -26,6 +32,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use tokio::runtime::{Handle, Runtime};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -37,6 +44,7 @@ use crate::embed::Embedder;
 use crate::embed::models::ModelStore;
 use crate::error::{Error, ErrorCode, Result};
 use crate::extract::WorkerPool;
+use crate::index::gate::Gate;
 use crate::index::pictures::Pictures;
 use crate::index::pipeline::Run;
 use crate::index::progress::Progress;
@@ -44,11 +52,13 @@ use crate::index::scan::Unseen;
 use crate::index::tables::Tables;
 use crate::index::urgent::Urgent;
 use crate::index::watching::Watching;
-use crate::model::{Coverage, IndexRequest, JobSnapshot, Phase, Root, RootId};
+use crate::machine::{self, Disk};
+use crate::model::{Coverage, FileRecord, IndexRequest, JobSnapshot, Phase, Root, Scope, WatchReport};
 use crate::store::StoreStats;
 use crate::warehouse::{Rules, WalkProblem};
 
 pub use crate::index::pictures::ocr_tools;
+pub(crate) use crate::index::pipeline::memory_caps;
 pub(crate) use crate::index::space::Space;
 pub use crate::index::tables::{Served, serving_table};
 
@@ -82,6 +92,34 @@ pub struct Parts {
 #[derive(Clone)]
 pub struct Index {
     inner: Arc<Inner>,
+    _background: Arc<Background>,
+}
+
+/// The threads of everything that goes on unasked. They step back behind all others of the machine, and a thread cannot
+/// step forward again: so questions, which are served by other threads, never run on these.
+struct Background(Option<Runtime>);
+
+impl Background {
+    fn start() -> Result<Background> {
+        let threads = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .thread_name("index")
+            .on_thread_start(|| machine::step_back(Disk::Last))
+            .enable_all()
+            .build();
+        threads.map(|it| Background(Some(it))).map_err(Error::internal)
+    }
+
+    fn handle(&self) -> Handle {
+        self.0.as_ref().map_or_else(Handle::current, |it| it.handle().clone())
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        // Waiting for the threads here would block one of another runtime.
+        self.0.take().into_iter().for_each(Runtime::shutdown_background);
+    }
 }
 
 pub(crate) struct Inner {
@@ -100,6 +138,10 @@ pub(crate) struct Inner {
     embedder: Arc<dyn Embedder>,
     tables: Tables,
     watching: Arc<Watching>,
+    /// Where everything runs that nobody waits for.
+    background: Handle,
+    /// Whether files may be read.
+    gate: Arc<Gate>,
     /// Whoever holds it runs the pipeline over all that is pending. Fair: jobs run in the order in which they were asked
     /// for.
     engine: tokio::sync::Mutex<()>,
@@ -145,14 +187,14 @@ impl Index {
             open_old(old_config, text).await
         })
         .await?;
-        let (watching, changes) = Watching::start(config.walk.watch, &rules)?;
+        let (watching, changes) = Watching::start(config.walk.watch, &rules);
+        let background = Background::start()?;
         let places = vec![config.data_dir.clone(), config.db_path.clone()];
         let space = Arc::new(Space::new(places, config.disk_reserve_bytes));
         let inner = Arc::new(Inner {
             rules,
             chunker: Arc::new(Chunker::new(embedder.token_counter(), ChunkSettings::default())),
             config,
-            catalog,
             jobs,
             vectors,
             pool,
@@ -163,6 +205,9 @@ impl Index {
             embedder,
             tables,
             watching: Arc::new(watching),
+            background: background.handle(),
+            gate: Arc::new(Gate::open(&catalog)?),
+            catalog,
             engine: tokio::sync::Mutex::new(()),
             urgent: Arc::new(Urgent::new()),
             overtaking: tokio::sync::RwLock::new(()),
@@ -185,17 +230,21 @@ impl Index {
             inner.note(&format!("damage {}", aside.display()), Some(sentence));
         }
         inner.reconcile_store().await?;
-        tokio::spawn(space::follow(inner.clone()));
-        tokio::spawn(inner.clone().keep_small());
-        tokio::spawn(watching::follow(inner.clone(), changes));
-        tokio::spawn(pictures::follow(inner.clone()));
-        tokio::spawn(inner.clone().drain_when_told());
-        tokio::spawn(inner.clone().bury_when_told());
+        let catalog = inner.catalog.clone();
+        blocking(move || renewal::retry_with_new_readers(&catalog)).await?;
+        inner.background.spawn(renewal::look_at_jail(inner.clone()));
+        inner.background.spawn(space::follow(inner.clone()));
+        inner.background.spawn(inner.clone().keep_small());
+        inner.background.spawn(watching::follow(inner.clone(), changes));
+        inner.background.spawn(pictures::follow(inner.clone()));
+        inner.background.spawn(inner.clone().drain_when_told());
+        inner.background.spawn(inner.clone().bury_when_told());
         for _ in 0..urgent::LANES {
-            tokio::spawn(urgent::follow(inner.clone()));
+            inner.background.spawn(urgent::follow(inner.clone()));
         }
-        tokio::spawn(inner.clone().keep_fresh());
-        Ok(Index { inner })
+        inner.background.spawn(verifying::follow(inner.clone()));
+        inner.background.spawn(inner.clone().keep_fresh());
+        Ok(Index { inner, _background: Arc::new(background) })
     }
 
     /// Begins a job and returns at once. Folders that lie in no root become roots.
@@ -295,13 +344,25 @@ impl Index {
         Ok(())
     }
 
-    /// Returns the files by state, of one root or all.
+    /// Returns the files of a scope by state.
     ///
     /// # Errors
     /// The catalog cannot be read.
-    pub async fn coverage(&self) -> Result<Coverage> {
-        let catalog = self.inner.catalog.clone();
-        blocking(move || catalog.coverage(None)).await
+    pub async fn coverage(&self, scope: &Scope) -> Result<Coverage> {
+        let (catalog, scope) = (self.inner.catalog.clone(), scope.clone());
+        blocking(move || catalog.coverage_within(&scope)).await
+    }
+
+    /// Returns how many chunks the files of a scope have in the index; of all files, as the table that answers has it.
+    ///
+    /// # Errors
+    /// The catalog cannot be read.
+    pub async fn chunks(&self, scope: &Scope) -> Result<u64> {
+        if scope.is_all() {
+            return Ok(self.serving().store.chunk_count());
+        }
+        let (catalog, scope) = (self.inner.catalog.clone(), scope.clone());
+        blocking(move || catalog.chunks_within(&scope)).await
     }
 
     /// Returns counts and sizes of the table that answers.
@@ -335,10 +396,24 @@ impl Index {
         space::room(&self.inner.config.db_path).map_or(0, |(free, _)| free)
     }
 
+    /// Returns how well changes of these roots are seen.
+    pub fn watch_report(&self, roots: &[Root]) -> WatchReport {
+        self.inner.watching.report(roots)
+    }
+
+    /// Returns how many tokens were embedded since the start.
+    pub fn tokens_embedded(&self) -> u64 {
+        progress::tokens_embedded()
+    }
+
     /// Returns what is not as it should be, with cause and cure.
     pub fn degraded(&self) -> Vec<String> {
         let mut sentences: Vec<String> = self.inner.degraded().values().cloned().collect();
+        sentences.extend(self.inner.watching.problems());
         sentences.extend(self.inner.unseen().sentences());
+        sentences.extend(self.inner.pool.problems());
+        let of_skills = self.inner.skills.problems();
+        sentences.extend(of_skills.into_iter().filter(|it| !sentences.contains(it)).collect::<Vec<_>>());
         if self.inner.tables.is_switching() {
             sentences.push("another model's index answers until every file is in the new one; see `vic jobs`".into());
         }
@@ -355,9 +430,20 @@ impl Inner {
         within: Option<PathBuf>,
         cancel: &CancellationToken,
     ) -> Result<(ScanOutcome, Vec<WalkProblem>)> {
+        self.scan_and_believe(root, within, false, cancel).await
+    }
+
+    /// As [`Inner::scan`]; with `accept_losses`, whatever is gone is believed to be.
+    pub(crate) async fn scan_and_believe(
+        &self,
+        root: &Root,
+        within: Option<PathBuf>,
+        accept_losses: bool,
+        cancel: &CancellationToken,
+    ) -> Result<(ScanOutcome, Vec<WalkProblem>)> {
         let _scanning = self.scanning.lock().await;
         let place = within.clone().unwrap_or_default();
-        let (outcome, problems) = scan::scan(&self.catalog, &self.rules, root, within, cancel).await?;
+        let (outcome, problems) = scan::scan(&self.catalog, &self.rules, root, within, accept_losses, cancel).await?;
         self.unseen().replace(root.id, &place, &problems);
         Ok((outcome, problems))
     }
@@ -503,25 +589,6 @@ impl Inner {
         Ok(root)
     }
 
-    /// Watches a root, or what is not watched of it yet, and notes what stands in the way.
-    async fn watch(&self, root: &Root) {
-        let (watching, watched) = (self.watching.clone(), root.clone());
-        let problem = blocking(move || Ok(watching.ensure(&watched))).await.unwrap_or_else(|error| Some(error.message));
-        self.note(&format!("watch {}", root.path.display()), problem);
-    }
-
-    /// Stops watching a root: its watches died with it, or nobody asks any more.
-    async fn unwatch(&self, id: RootId) {
-        let watching = self.watching.clone();
-        let stopped = blocking(move || {
-            watching.remove(id);
-            Ok(())
-        });
-        if let Err(error) = stopped.await {
-            warn!(%error, "cannot stop watching a root");
-        }
-    }
-
     fn running(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, (Arc<Progress>, CancellationToken)>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -552,8 +619,24 @@ async fn open_old(mut config: Config, text: &str) -> Option<Arc<dyn Embedder>> {
 pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
     match tokio::task::spawn_blocking(work).await {
         Ok(result) => result,
-        Err(error) => Err(Error::new(ErrorCode::Internal, format!("a stage panicked: {error}"))),
+        // Its message may hold text of a document.
+        Err(_) => Err(Error::new(ErrorCode::Internal, "a stage panicked; the log of vicd says where")),
     }
+}
+
+/// Returns what is known of the file at a path. Of one that lies outside the scope the caller learns as much as of one
+/// that does not exist.
+pub(crate) fn locate(catalog: &Catalog, scope: &Scope, path: &Path) -> Result<FileRecord> {
+    let unknown = || {
+        Error::not_found(format!("`{}` is not a file of any root", path.display()))
+            .hint("`vic roots` lists the roots, `vic index PATH` adds one")
+    };
+    let found = match path.canonicalize() {
+        Ok(found) if scope.covers(&found) => found,
+        Err(error) if scope.is_all() => return Err(Error::io("find", path, &error)),
+        Ok(_) | Err(_) => return Err(unknown()),
+    };
+    catalog.record_by_path(&found)?.ok_or_else(unknown)
 }
 
 /// Turns a request's path into an absolute one.

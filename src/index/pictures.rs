@@ -212,7 +212,10 @@ pub(crate) async fn read(
     let mut since = Instant::now();
     while let Some((id, every)) = inner.pictures.pop() {
         let has_text = tokio::select! {
-            has_text = read_one(inner, &tools, id, every) => has_text?,
+            has_text = async {
+                inner.gate.passed().await;
+                read_one(inner, &tools, id, every).await
+            } => has_text?,
             () = cancel.cancelled() => {
                 inner.pictures.clear();
                 break;

@@ -21,14 +21,16 @@ use crate::chunk::Chunker;
 use crate::embed::Embedder;
 use crate::error::Result;
 use crate::extract::WorkerPool;
+use crate::index::gate::Gate;
 use crate::index::pictures::Pictures;
 use crate::index::progress::Progress;
 use crate::index::reading::TextBudget;
+use crate::index::slow::Slow;
 use crate::index::space::Space;
 use crate::index::tables::Table;
-use crate::index::urgent::Urgent;
+use crate::index::urgent::{LANES, Urgent};
 use crate::index::{embedding, feeding, reading, storing};
-use crate::model::{FileRecord, OcrMode, RootId};
+use crate::model::{FileRecord, MemoryCap, OcrMode, RootId};
 
 /// Files handed to the readers ahead of time: enough that a reader never waits for the catalog.
 const FILES_AHEAD: usize = 64;
@@ -41,6 +43,17 @@ const BATCHES_AHEAD: usize = 2;
 const TEXT_IN_FLIGHT_KIB: usize = 32 << 10;
 /// The same for a run over a few urgent files.
 const URGENT_TEXT_IN_FLIGHT_KIB: usize = 4 << 10;
+/// Memory that a chunk takes, as a multiple of its text.
+const CHUNK_TIMES: usize = 4;
+
+/// What indexing may hold in memory at most.
+pub(crate) fn memory_caps() -> Vec<MemoryCap> {
+    let cap = |part: &str, kib: usize| MemoryCap { part: part.into(), mib: (CHUNK_TIMES * kib / 1024) as u64 };
+    vec![
+        cap("text on its way into the index", TEXT_IN_FLIGHT_KIB),
+        cap("text of saved files on its way", LANES * URGENT_TEXT_IN_FLIGHT_KIB),
+    ]
+}
 
 /// What the stages work with. Cheap to clone.
 #[derive(Clone)]
@@ -57,6 +70,8 @@ pub(crate) struct Pipeline {
     pub(crate) committing: Arc<tokio::sync::Mutex<()>>,
     /// Room on the disk.
     pub(crate) space: Arc<Space>,
+    /// Whether files may be read.
+    pub(crate) gate: Arc<Gate>,
     /// Files read at the same time.
     pub(crate) readers: usize,
     /// What skills found before, by content.
@@ -82,6 +97,8 @@ pub(crate) struct Run {
     pub(crate) progress: Arc<Progress>,
     /// Roots in which files were not at their place any more. They stay pending: only a walk can tell where they are.
     pub(crate) gone: Arc<Mutex<BTreeSet<RootId>>>,
+    /// Files that wait until the others are read.
+    pub(crate) slow: Arc<Slow>,
 }
 
 impl Run {
@@ -93,7 +110,16 @@ impl Run {
     /// A run that nobody watches: all that is pending, with what the caches know.
     pub(crate) fn quiet(cancel: CancellationToken) -> Run {
         let progress = Arc::new(Progress::new(crate::index::jobs::unnamed()));
-        Run { full: false, urgent: false, max_files: None, cancel, ocr: OcrMode::Never, progress, gone: Arc::default() }
+        Run {
+            full: false,
+            urgent: false,
+            max_files: None,
+            cancel,
+            ocr: OcrMode::Never,
+            progress,
+            gone: Arc::default(),
+            slow: Arc::default(),
+        }
     }
 }
 

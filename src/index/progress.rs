@@ -1,6 +1,7 @@
 //! What a run has done so far, and what its watchers see.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -10,6 +11,14 @@ use crate::model::{JobSnapshot, Phase};
 
 /// The span over which tokens a second are averaged.
 const RATE_SPAN: Duration = Duration::from_secs(5);
+
+/// Tokens embedded by all runs of this process.
+static TOKENS: AtomicU64 = AtomicU64::new(0);
+
+/// Returns how many tokens this process has embedded for the index.
+pub(crate) fn tokens_embedded() -> u64 {
+    TOKENS.load(Ordering::Relaxed)
+}
 
 /// Counts of one run. Every change is seen by whoever watches.
 pub(crate) struct Progress {
@@ -78,6 +87,7 @@ impl Progress {
     /// Counts embedded chunks.
     pub(crate) fn add_embedded(&self, chunks: u64, tokens: u64) {
         let now = Instant::now();
+        TOKENS.fetch_add(tokens, Ordering::Relaxed);
         self.snapshot.send_modify(|job| {
             job.chunks_embedded += chunks;
             job.tokens_embedded += tokens;

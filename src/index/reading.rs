@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::sync::{Arc, PoisonError};
+use std::time::Instant;
 
 use futures::StreamExt;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
@@ -14,6 +15,7 @@ use crate::extract;
 use crate::index::pictures::{self, Known};
 use crate::index::pipeline::{Pipeline, Run};
 use crate::index::{blocking, evidence};
+use crate::machine;
 use crate::model::{Chunk, ContentHash, Document, ExtractFailure, FileId, FileKind, FileRecord, OcrMode, Reason};
 use crate::warehouse::{self, OpenProblem};
 
@@ -91,18 +93,37 @@ pub(crate) async fn read(
 
 /// Returns none for a file that is gone from its place.
 async fn read_one(pipeline: &Pipeline, run: &Run, budget: &TextBudget, record: FileRecord) -> Result<Option<ReadFile>> {
-    let Some(outcome) = read_content(pipeline, run, &record).await? else {
+    // The readers may have learnt that it is slow while it stood in the queue.
+    if !run.urgent && run.slow.puts_off(&record) {
+        return leave_pending(pipeline, run, &record).await;
+    }
+    tokio::select! {
+        () = pipeline.gate.passed() => (),
+        () = run.cancel.cancelled() => {
+            run.progress.take_back(1);
+            return Ok(None);
+        }
+    }
+    let begun = Instant::now();
+    let outcome = read_content(pipeline, run, &record).await?;
+    tokio::time::sleep(machine::budget().spend(begun.elapsed())).await;
+    let Some(outcome) = outcome else {
         run.gone.lock().unwrap_or_else(PoisonError::into_inner).insert(record.root_id);
-        let catalog = pipeline.catalog.clone();
-        blocking(move || catalog.requeue(&RequeueScope::Ids(vec![record.id]))).await?;
-        run.progress.take_back(1);
-        return Ok(None);
+        return leave_pending(pipeline, run, &record).await;
     };
     let permit = match &outcome {
         Outcome::Chunks(_, chunks) => Some(budget.reserve(chunks).await),
         Outcome::SameAs(..) | Outcome::Without(..) => None,
     };
     Ok(Some(ReadFile { record, outcome, permit }))
+}
+
+/// Puts a file back as if it had not been taken.
+async fn leave_pending(pipeline: &Pipeline, run: &Run, record: &FileRecord) -> Result<Option<ReadFile>> {
+    let (catalog, id) = (pipeline.catalog.clone(), record.id);
+    blocking(move || catalog.requeue(&RequeueScope::Ids(vec![id]))).await?;
+    run.progress.take_back(1);
+    Ok(None)
 }
 
 async fn read_content(pipeline: &Pipeline, run: &Run, record: &FileRecord) -> Result<Option<Outcome>> {
@@ -141,7 +162,10 @@ async fn read_open(
     }
     let mut document = match pipeline.pool.extract(file, &name).await {
         Ok(document) => document,
-        Err(failure) => return Ok(Outcome::Without(Some(facts), failure.reason, failure.detail)),
+        Err(failure) => {
+            run.slow.note(record, &failure);
+            return Ok(Outcome::Without(Some(facts), failure.reason, failure.detail));
+        }
     };
     facts.kind = extract::kind_of_media_type(&document.media_type);
     facts.media_type.clone_from(&document.media_type);

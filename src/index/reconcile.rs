@@ -1,10 +1,9 @@
-//! What is on disk is the truth: the store is set right against the catalog at start, the catalog against the roots at
-//! start and at intervals.
+//! What is on disk is the truth: the store is set right against the catalog at start, the catalog against the roots
+//! when somebody asks for it.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use tracing::warn;
+use tracing::{info, warn};
 
 use crate::catalog::RequeueScope;
 use crate::error::{ErrorCode, Result};
@@ -38,34 +37,13 @@ impl Inner {
         }
     }
 
-    /// Watches every root and reconciles it at start and from then on at intervals.
-    pub(crate) async fn keep_fresh(self: Arc<Inner>) {
-        match self.roots().await {
-            Ok(roots) => {
-                for root in &roots {
-                    self.watch(root).await;
-                }
-            }
-            Err(error) => warn!(%error, "cannot read the roots"),
-        }
-        let mut ticks = tokio::time::interval(Duration::from_secs(self.config.walk.rescan_seconds.max(1)));
-        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        loop {
-            tokio::select! {
-                () = self.shutdown.cancelled() => return,
-                _ = ticks.tick() => (),
-            }
-            self.reconcile_roots().await;
-        }
-    }
-
     /// Walks every root in a job of its own.
     pub(crate) async fn reconcile_roots(self: &Arc<Inner>) {
         match self.roots().await {
             Ok(roots) if !roots.is_empty() => {
                 let request = IndexRequest { ocr: self.config.ocr, ..IndexRequest::default() };
                 if let Err(error) = jobs::start(self, request).await {
-                    warn!(%error, "cannot reconcile the roots");
+                    info!(%error, "cannot reconcile the roots");
                 }
             }
             Ok(_) | Err(_) => (),

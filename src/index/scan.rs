@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio_util::sync::CancellationToken;
 
-use crate::catalog::{Catalog, ScanOutcome};
+use crate::catalog::{Belief, Catalog, ScanOutcome};
 use crate::error::{Error, ErrorCode, Result};
 use crate::index::blocking;
 use crate::index::tables::Table;
@@ -23,10 +23,11 @@ pub(crate) async fn scan(
     rules: &Rules,
     root: &Root,
     within: Option<PathBuf>,
+    accept_losses: bool,
     cancel: &CancellationToken,
 ) -> Result<(ScanOutcome, Vec<WalkProblem>)> {
     let stop = Arc::new(AtomicBool::new(false));
-    let walking = walk_and_apply(catalog.clone(), rules.clone(), root.clone(), within, stop.clone());
+    let walking = walk_and_apply(catalog.clone(), rules.clone(), root.clone(), within, accept_losses, stop.clone());
     tokio::pin!(walking);
     tokio::select! {
         outcome = &mut walking => outcome,
@@ -43,6 +44,7 @@ async fn walk_and_apply(
     rules: Rules,
     root: Root,
     within: Option<PathBuf>,
+    accept_losses: bool,
     stop: Arc<AtomicBool>,
 ) -> Result<(ScanOutcome, Vec<WalkProblem>)> {
     blocking(move || {
@@ -52,12 +54,10 @@ async fn walk_and_apply(
                 if stop.load(Ordering::Relaxed) {
                     return Err(Error::new(ErrorCode::Cancelled, "the scan was cancelled"));
                 }
-                if within.is_none() {
-                    // It could be read; what else is wrong with it, applying the walk says.
-                    catalog.set_root_state(root.id, true, "")?;
-                }
-                let outcome =
-                    catalog.apply_scan(root.id, within.as_deref(), found, &report.unreadable, report.complete)?;
+                let is_away = |path: &Path, device: u64| is_away(&root.path, path, device);
+                let belief = if accept_losses { Belief::All } else { Belief::Careful(&is_away) };
+                let (within, unreadable) = (within.as_deref(), &report.unreadable);
+                let outcome = catalog.apply_scan(root.id, within, found, unreadable, report.complete, belief)?;
                 Ok((outcome, report.problems))
             }
             Err(error) => {
@@ -67,6 +67,18 @@ async fn walk_and_apply(
         }
     })
     .await
+}
+
+/// Says whether the file system that held a file which is gone is not mounted now: the nearest folder above it that is
+/// still there lies on another one. A folder that was on the root's own file system is simply gone.
+fn is_away(root: &Path, file: &Path, device: u64) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let device_of = |path: &Path| path.symlink_metadata().ok().map(|it| it.dev());
+    if device_of(root) == Some(device) {
+        return false;
+    }
+    let above = file.ancestors().skip(1).find_map(|it| device_of(&root.join(it)));
+    above.is_some_and(|it| it != device)
 }
 
 /// What the walks could not see, as of the last look at each place.

@@ -10,6 +10,7 @@ use tracing::{info, warn};
 
 use crate::error::{Error, ErrorCode, IoContext, Result};
 use crate::index::Inner;
+use crate::index::watching::CHANGES;
 
 /// How often the disk is asked: `statvfs` takes a few microseconds.
 const LOOK: Duration = Duration::from_secs(5);
@@ -104,12 +105,13 @@ fn look(inner: &Arc<Inner>) {
             inner.note("disk", None);
             // What the watcher saw meanwhile may not have been written down: a walk finds it.
             if space.was_full.swap(false, Ordering::Relaxed) {
-                let inner = inner.clone();
-                tokio::spawn(async move { inner.reconcile_roots().await });
+                let walk = inner.clone();
+                inner.background.spawn(async move { walk.reconcile_roots().await });
             }
             if space.waits.swap(false, Ordering::Relaxed) {
                 info!("there is room on the disk again: indexing goes on");
                 inner.note("watch", None);
+                inner.note(CHANGES, None);
                 inner.note("bury", None);
                 inner.note("upkeep", None);
                 inner.urgent.wake();

@@ -18,14 +18,16 @@ use crate::model::{FileChunks, FileId, FileRecord, FileState, Reason};
 const COMMIT_CHUNKS: usize = 2_000;
 /// The longest that a finished file waits for its commit while others are still coming.
 const COMMIT_AFTER: Duration = Duration::from_secs(5);
-/// A pause in the flow that ends a batch early: a single saved file is searchable at once.
+/// A pause in the flow that ends the batch of an urgent run: a saved file is searchable at once. In the flow of a job, which
+/// pauses whenever the model is slow, it would make many small commits.
 const COMMIT_ON_PAUSE: Duration = Duration::from_millis(150);
 
 /// Collects files, commits them in batches and marks them.
 pub(crate) async fn store(pipeline: &Pipeline, run: &Run, mut groups: mpsc::Receiver<Vec<Ready>>) -> Result<()> {
     let mut batch = Batch::default();
     loop {
-        match tokio::time::timeout(COMMIT_ON_PAUSE, groups.recv()).await {
+        let patience = if run.urgent { COMMIT_ON_PAUSE } else { batch.time_left() };
+        match tokio::time::timeout(patience, groups.recv()).await {
             Ok(Some(group)) => {
                 group.into_iter().for_each(|file| batch.push(file));
                 if batch.is_due() {
@@ -33,7 +35,7 @@ pub(crate) async fn store(pipeline: &Pipeline, run: &Run, mut groups: mpsc::Rece
                 }
             }
             Ok(None) => return commit(batch, pipeline, run).await,
-            Err(_pause) => commit(std::mem::take(&mut batch), pipeline, run).await?,
+            Err(_elapsed) => commit(std::mem::take(&mut batch), pipeline, run).await?,
         }
     }
 }
@@ -62,8 +64,12 @@ impl Batch {
         self.files.push(file);
     }
 
+    fn time_left(&self) -> Duration {
+        self.since.map_or(COMMIT_AFTER, |since| COMMIT_AFTER.saturating_sub(since.elapsed()))
+    }
+
     fn is_due(&self) -> bool {
-        self.chunks >= COMMIT_CHUNKS || self.since.is_some_and(|since| since.elapsed() >= COMMIT_AFTER)
+        self.chunks >= COMMIT_CHUNKS || self.time_left().is_zero()
     }
 
     /// Store first, catalog second: a crash in between means work done twice, never a file marked that is not there.
@@ -71,7 +77,7 @@ impl Batch {
         if self.files.is_empty() {
             return Ok(());
         }
-        let _committing = pipeline.committing.lock().await;
+        let committing = pipeline.committing.lock().await;
         let files = self.files.len() as u64;
         let wanted = wanted(self.files, pipeline).await?;
         let mut parts = Parts::default();
@@ -86,6 +92,11 @@ impl Batch {
         let (chunks, failures) = (parts.chunks as u64, std::mem::take(&mut parts.failures));
         parts.mark(pipeline, &replaced).await?;
         run.progress.add_done(files, chunks, &failures);
+        drop(committing);
+        // Bringing indexes up to date takes room; where there is little, they wait like everything else.
+        if pipeline.space.check().is_ok() {
+            pipeline.table.catch_up().await;
+        }
         Ok(())
     }
 }
@@ -115,8 +126,10 @@ async fn wanted(files: Vec<Ready>, pipeline: &Pipeline) -> Result<Vec<Ready>> {
     .await
 }
 
+/// Whatever makes a file pending anew takes its tries back: also a change that left size and time as they were.
 fn is_as_read(read: &FileRecord, present: &FileRecord) -> bool {
     present.state == FileState::Pending
+        && present.tries > 0
         && present.found.size == read.found.size
         && present.found.modified_ns == read.found.modified_ns
 }

@@ -13,6 +13,9 @@ use crate::error::Result;
 use crate::model::{FileChunks, FileId};
 use crate::store::{LanceStore, Store, StoreStats};
 
+/// Rows outside the keyword index that a job may leave to its next commit: scanned in some ten milliseconds.
+const CATCH_UP_ROWS: u64 = 10_000;
+
 /// Catalog key of the fingerprint whose table answers.
 const SERVING: &str = "serving_fingerprint";
 /// Catalog key of the dimension of that table.
@@ -218,6 +221,19 @@ impl Table {
     /// Returns counts and sizes.
     pub(crate) async fn stats(&self) -> Result<StoreStats> {
         self.target.stats().await
+    }
+
+    /// Brings the indexes up to date when a job has outrun them by a good part of the table. What they do not cover is
+    /// scanned for every question, and a job may take hours.
+    pub(crate) async fn catch_up(&self) {
+        let outcome = match self.stats().await {
+            Ok(stats) if stats.unindexed_rows > CATCH_UP_ROWS.max(stats.chunks / 4) => self.upkeep().await,
+            Ok(_) => Ok(()),
+            Err(error) => Err(error),
+        };
+        if let Err(error) = outcome {
+            tracing::warn!(%error, "upkeep of the index failed; it is tried again when the job ends");
+        }
     }
 
     /// Drops old versions of the table.

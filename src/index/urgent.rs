@@ -70,6 +70,15 @@ impl Urgent {
         self.admit_at(Instant::now(), files)
     }
 
+    /// Lets these files overtake whatever it costs: somebody waits for them.
+    pub(crate) fn insist(&self, files: &[FileId]) {
+        let mut state = self.lock();
+        // Those under way too: what is being read may be what they were before.
+        state.waiting.extend(files);
+        drop(state);
+        self.arrived.notify_one();
+    }
+
     fn admit_at(&self, now: Instant, files: &[(FileId, u64)]) -> bool {
         let mut state = self.lock();
         let all = state.pay(now, files);

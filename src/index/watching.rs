@@ -4,80 +4,225 @@
 
 use std::collections::HashSet;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tracing::warn;
 
 use crate::error::Result;
 use crate::index::urgent::MOST_FILES;
 use crate::index::{Inner, blocking};
-use crate::model::{Root, RootId};
-use crate::warehouse::{Change, ChangeKind, Rules, Watcher};
+use crate::model::{Root, RootId, WatchReport};
+use crate::warehouse::{Batch, Change, ChangeKind, Rules, Watcher};
 
 /// Batches of changes waiting to be applied. When it is full the watcher folds what it has into one rescan.
 const CHANGES_AHEAD: usize = 256;
 
+/// The part whose problem is that changes could not be applied: most often their root went away.
+pub(crate) const CHANGES: &str = "changes";
+
+/// Heartbeats in a row that may get lost before the watcher counts as dead. They are some seconds apart.
+const LOST_BEATS: u32 = 4;
+
 /// The watcher, if watching is on. Its methods may block while folders are listed.
 pub(crate) struct Watching {
-    watcher: Option<Watcher>,
+    enabled: bool,
+    rules: Rules,
+    sender: mpsc::Sender<Batch>,
+    watcher: Mutex<Option<Arc<Watcher>>>,
     watched: Mutex<HashSet<RootId>>,
+    heart: Mutex<Heart>,
+    restarts: AtomicU64,
+}
+
+#[derive(Default)]
+struct Heart {
+    work: u64,
+    lost: u32,
+    /// Why there is no watcher.
+    problem: Option<String>,
 }
 
 impl Watching {
-    /// Starts watching nothing. Gives the changes to come; none ever come when watching is off.
-    pub(crate) fn start(enabled: bool, rules: &Rules) -> Result<(Watching, mpsc::Receiver<Vec<Change>>)> {
+    /// Starts watching nothing. Gives the changes to come; none ever come when watching is off. When the machine has no
+    /// watcher to give, roots are walked instead, and [`Watching::tend`] tries again.
+    pub(crate) fn start(enabled: bool, rules: &Rules) -> (Watching, mpsc::Receiver<Batch>) {
         let (sender, receiver) = mpsc::channel(CHANGES_AHEAD);
-        let watcher = if enabled { Some(Watcher::start(rules.clone(), sender)?) } else { None };
-        Ok((Watching { watcher, watched: Mutex::default() }, receiver))
+        let watching = Watching {
+            enabled,
+            rules: rules.clone(),
+            sender,
+            watcher: Mutex::default(),
+            watched: Mutex::default(),
+            heart: Mutex::default(),
+            restarts: AtomicU64::new(0),
+        };
+        if enabled {
+            watching.begin();
+        }
+        (watching, receiver)
     }
 
-    /// Watches what is not watched yet of a root; returns what is wrong, if it cannot.
+    /// Starts a watcher; says whether there is one now.
+    fn begin(&self) -> bool {
+        let mut heart = lock(&self.heart);
+        *heart = Heart::default();
+        match Watcher::start(self.rules.clone(), self.sender.clone()) {
+            Ok(watcher) => {
+                *lock(&self.watcher) = Some(Arc::new(watcher));
+                true
+            }
+            Err(error) => {
+                let cure = error.hint.unwrap_or_default();
+                heart.problem =
+                    Some(format!("{}; every root is walked from time to time instead; {cure}", error.message));
+                false
+            }
+        }
+    }
+
+    /// Sends a heartbeat and looks whether the last ones arrived. Returns whether there is another watcher now, which
+    /// watches nothing yet.
+    pub(crate) fn tend(&self) -> bool {
+        if !self.enabled {
+            return false;
+        }
+        if let Some(watcher) = self.watcher() {
+            let mut heart = lock(&self.heart);
+            let work = watcher.work();
+            heart.lost = if work == heart.work { heart.lost + 1 } else { 0 };
+            heart.work = work;
+            watcher.beat();
+            if heart.lost <= LOST_BEATS {
+                return false;
+            }
+            warn!("the watcher does not answer any more: it is replaced, and every root is walked");
+            self.restarts.fetch_add(1, Ordering::Relaxed);
+            drop(heart);
+            *lock(&self.watcher) = None;
+        }
+        lock(&self.watched).clear();
+        self.begin()
+    }
+
+    /// Watches what is not watched yet of a root; returns why it cannot be watched at all.
     pub(crate) fn ensure(&self, root: &Root) -> Option<String> {
-        let watcher = self.watcher.as_ref()?;
+        let watcher = self.watcher()?;
         if !watcher.is_whole(root.id)
             && let Err(problem) = watcher.add(root.id, &root.path)
         {
             return Some(problem.0);
         }
-        self.watched().insert(root.id);
-        watcher.problem(root.id).map(|it| it.0)
+        lock(&self.watched).insert(root.id);
+        None
     }
 
     /// Stops watching roots that are none any more: a parent folder took them in.
     pub(crate) fn keep_only(&self, roots: &[Root]) {
         let gone: Vec<RootId> =
-            self.watched().iter().copied().filter(|id| !roots.iter().any(|root| root.id == *id)).collect();
+            lock(&self.watched).iter().copied().filter(|id| !roots.iter().any(|root| root.id == *id)).collect();
         gone.into_iter().for_each(|id| self.remove(id));
     }
 
     /// Stops watching a root.
     pub(crate) fn remove(&self, id: RootId) {
-        self.watched().remove(&id);
-        if let Some(watcher) = &self.watcher {
+        lock(&self.watched).remove(&id);
+        if let Some(watcher) = self.watcher() {
             watcher.remove(id);
         }
     }
 
-    fn watched(&self) -> MutexGuard<'_, HashSet<RootId>> {
-        self.watched.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Says whether every folder of a root is watched.
+    pub(crate) fn is_whole(&self, id: RootId) -> bool {
+        self.watcher().is_some_and(|it| it.is_whole(id))
+    }
+
+    /// Says whether events tell of every change of a root.
+    pub(crate) fn tells_all(&self, id: RootId) -> bool {
+        self.watcher().is_some_and(|it| it.tells_all(id))
+    }
+
+    /// Waits until all that has happened so far is in the catalog, as far as events tell of it. Returns false when there is
+    /// no watcher that could say so.
+    pub(crate) async fn reach(&self) -> bool {
+        let (barrier, reached) = oneshot::channel();
+        match self.watcher() {
+            Some(watcher) => watcher.reach(barrier),
+            None => return false,
+        }
+        reached.await.is_ok()
+    }
+
+    /// What is not watched, and why, one sentence each.
+    pub(crate) fn problems(&self) -> Vec<String> {
+        let mut problems = Vec::from_iter(lock(&self.heart).problem.clone());
+        if let Some(watcher) = self.watcher() {
+            let watched: Vec<RootId> = lock(&self.watched).iter().copied().collect();
+            problems.extend(watched.into_iter().filter_map(|id| watcher.problem(id)).map(|it| it.0));
+        }
+        // Lost events concern every root alike.
+        problems.sort_unstable();
+        problems.dedup();
+        problems
+    }
+
+    /// Returns how it stands.
+    pub(crate) fn report(&self, roots: &[Root]) -> WatchReport {
+        let polled = roots.iter().filter(|it| !self.tells_all(it.id)).map(|it| it.path.to_string_lossy().into_owned());
+        let polled = polled.collect();
+        let restarts = self.restarts.load(Ordering::Relaxed);
+        let Some(watcher) = self.watcher() else {
+            return WatchReport { polled, restarts, ..WatchReport::default() };
+        };
+        let counts = watcher.counts();
+        WatchReport {
+            watching: true,
+            folders: counts.folders,
+            missing: counts.missing,
+            polled,
+            overflows: counts.overflows,
+            rescans: counts.rescans,
+            restarts,
+            heartbeat_seconds: Some(watcher.pulse_age().min(Duration::from_secs(1 << 32)).as_secs_f64()),
+        }
+    }
+
+    fn made_up(&self, id: RootId) {
+        if let Some(watcher) = self.watcher() {
+            watcher.made_up(id);
+        }
+    }
+
+    fn watcher(&self) -> Option<Arc<Watcher>> {
+        lock(&self.watcher).clone()
     }
 }
 
+/// What is behind these locks is whole at every moment.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Applies changes until the daemon ends. One batch, with all that came meanwhile, makes one run of the pipeline.
-pub(crate) async fn follow(inner: Arc<Inner>, mut changes: mpsc::Receiver<Vec<Change>>) {
-    while let Some(mut batch) = changes.recv().await {
-        while let Ok(more) = changes.try_recv() {
-            batch.extend(more);
+pub(crate) async fn follow(inner: Arc<Inner>, mut batches: mpsc::Receiver<Batch>) {
+    while let Some(Batch { mut changes, mut barriers }) = batches.recv().await {
+        while let Ok(more) = batches.try_recv() {
+            changes.extend(more.changes);
+            barriers.extend(more.barriers);
         }
         if inner.shutdown.is_cancelled() {
             return;
         }
-        if let Err(error) = apply(&inner, batch).await {
+        let outcome = apply(&inner, changes).await;
+        if let Err(error) = &outcome {
             warn!(%error, "cannot apply changes; the next scan will");
             inner.space.note(&error);
-            inner.note("watch", Some(error.message));
         }
+        inner.note(CHANGES, outcome.err().map(|error| error.message));
+        // Whoever is gone does not wait any more.
+        barriers.into_iter().for_each(|it| it.send(()).unwrap_or_default());
     }
 }
 
@@ -129,11 +274,17 @@ async fn apply_one(inner: &Arc<Inner>, root: &Root, change: ChangeKind) -> Resul
             inner.scan(root, Some(to.clone()), &inner.shutdown).await?;
             hurry(inner, root, to).await
         }
-        ChangeKind::Rescan => {
-            inner.scan(root, None, &inner.shutdown).await?;
-            hurry(inner, root, PathBuf::new()).await
-        }
+        ChangeKind::Rescan => look_everywhere(inner, root).await,
     }
+}
+
+/// Walks a root and brings in what is different.
+pub(crate) async fn look_everywhere(inner: &Inner, root: &Root) -> Result<()> {
+    inner.scan(root, None, &inner.shutdown).await?;
+    inner.watching.made_up(root.id);
+    inner.note(CHANGES, None);
+    inner.buried.notify_one();
+    hurry(inner, root, PathBuf::new()).await
 }
 
 /// Groups changes by root, in order, without repeats that follow each other.
@@ -153,4 +304,86 @@ fn by_root(batch: Vec<Change>) -> Vec<(RootId, Vec<ChangeKind>)> {
         }
     }
     groups
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+    use crate::warehouse::Rules;
+
+    fn watching() -> (tempfile::TempDir, Root, Watching, mpsc::Receiver<Batch>) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().canonicalize().unwrap();
+        let config = crate::config::WalkConfig {
+            ignore: Vec::new(),
+            hidden: false,
+            max_file_bytes: 1000,
+            watch: true,
+            rescan_seconds: 0,
+        };
+        let (watching, changes) = Watching::start(true, &Rules::new(&config).unwrap());
+        let root = Root { id: 3, path, available: true, problem: String::new() };
+        assert_eq!(watching.ensure(&root), None);
+        (dir, root, watching, changes)
+    }
+
+    /// Saves a file and waits for the event.
+    fn sees(root: &Root, name: &str, changes: &mut mpsc::Receiver<Batch>) -> bool {
+        std::fs::write(root.path.join(name), "x").unwrap();
+        let end = Instant::now() + Duration::from_secs(4);
+        let wanted = Change { root_id: root.id, kind: ChangeKind::Touched(name.into()) };
+        while Instant::now() < end {
+            match changes.try_recv() {
+                Ok(batch) if batch.changes.contains(&wanted) => return true,
+                Ok(_) => (),
+                Err(_) => std::thread::sleep(Duration::from_millis(5)),
+            }
+        }
+        false
+    }
+
+    #[test]
+    fn a_watcher_that_died_is_found_by_its_heartbeat_and_replaced() {
+        let (_dir, root, watching, mut changes) = watching();
+        let beat = || {
+            std::thread::sleep(Duration::from_millis(50));
+            watching.tend()
+        };
+        assert!((0..10).all(|_| !beat()), "it lives");
+        assert!(sees(&root, "a.txt", &mut changes));
+        watching.watcher().unwrap().die();
+        assert!(!sees(&root, "b.txt", &mut changes));
+        assert!((0..=LOST_BEATS + 1).any(|_| beat()), "it is found dead after a few beats");
+        assert_eq!(watching.report(std::slice::from_ref(&root)).restarts, 1);
+        assert!(!watching.is_whole(root.id), "the new one watches nothing yet");
+        assert_eq!(watching.ensure(&root), None);
+        assert!(sees(&root, "c.txt", &mut changes));
+        assert!(watching.report(&[root]).heartbeat_seconds.is_some());
+    }
+
+    #[tokio::test]
+    async fn a_mark_that_a_dead_watcher_took_with_it_does_not_wait_for_ever() {
+        let (_dir, _root, watching, _changes) = watching();
+        watching.watcher().unwrap().die();
+        let watching = Arc::new(watching);
+        let waiting = tokio::spawn({
+            let watching = watching.clone();
+            async move { watching.reach().await }
+        });
+        while !watching.tend() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        assert!(!waiting.await.unwrap());
+    }
+
+    #[test]
+    fn without_watching_nothing_is_told_and_nothing_is_wrong() {
+        let (_dir, root, on, _changes) = watching();
+        let (off, _changes) = Watching::start(false, &on.rules);
+        assert_eq!((off.ensure(&root), off.tend(), off.tells_all(root.id)), (None, false, false));
+        assert_eq!(off.problems(), Vec::<String>::new());
+        assert!(!off.report(&[root]).watching);
+    }
 }

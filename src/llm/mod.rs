@@ -8,6 +8,7 @@
 //! closes early (`Unavailable`), silence (`DeadlineExceeded`), an error in the middle of the answer or nonsense instead of
 //! one (`FailedPrecondition`), an answer without end (`ResourceExhausted`), the privacy mode (`PermissionDenied`).
 
+mod discreet;
 mod lines;
 #[cfg(test)]
 pub(crate) mod mock;
@@ -212,11 +213,13 @@ pub fn open(config: &Config, task: Task) -> Result<Option<Arc<dyn Llm>>> {
     let openai = |model: &str| {
         Arc::new(openai::OpenAi::new(&servers.openai_url, servers.openai_key.clone(), model)) as Arc<dyn Llm>
     };
-    Ok(match (llm.backend, task) {
+    let model = match (llm.backend, task) {
         (LlmBackend::Stub, Task::Reasoning) => None,
         (LlmBackend::Ollama, Task::Reasoning) => Some(ollama(&llm.model)),
         (LlmBackend::OpenAi, Task::Reasoning) => Some(openai(&llm.model)),
         (LlmBackend::Stub | LlmBackend::Ollama, Task::Vision) => Some(ollama(&llm.vision_model)),
         (LlmBackend::OpenAi, Task::Vision) => Some(openai(&llm.vision_model)),
-    })
+    };
+    let discreet = |model| Arc::new(discreet::Discreet::new(model, config.limits.redaction)) as Arc<dyn Llm>;
+    Ok(model.map(discreet))
 }

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::model::Reason;
+use crate::model::{JailMode, Reason, Redaction};
 
 /// A rectangle on a page as it is displayed: fractions of its width and height, 0 to 1, from the top left corner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -181,14 +181,26 @@ pub struct ExtractLimits {
     pub text_bytes: u64,
     /// Bytes inflated from archives and containers, in total.
     pub inflated_bytes: u64,
+    /// Bytes inflated from one member or part.
+    pub entry_bytes: u64,
+    /// How many times its compressed size a member or part may have, once it is larger than 1 MiB.
+    pub ratio: u64,
     /// Members read from archives, in total.
     pub members: u32,
+    /// Parts in one office document or book.
+    pub parts: u32,
     /// Nesting of archives and messages.
     pub depth: u32,
     /// Pages read.
     pub pages: u32,
     /// Cells read from spreadsheets.
     pub cells: u64,
+    /// Pixels of a picture, as its header states them.
+    pub pixels: u64,
+    /// Whether there must be a jail.
+    pub jail: JailMode,
+    /// What is blacked out in the text.
+    pub redaction: Redaction,
 }
 
 impl Default for ExtractLimits {
@@ -199,10 +211,16 @@ impl Default for ExtractLimits {
             memory_mib: 1024,
             text_bytes: 10 << 20,
             inflated_bytes: 256 << 20,
+            entry_bytes: 64 << 20,
+            ratio: 100,
             members: 1_000,
+            parts: 10_000,
             depth: 3,
             pages: 5_000,
             cells: 1_000_000,
+            pixels: 100_000_000,
+            jail: JailMode::default(),
+            redaction: Redaction::default(),
         }
     }
 }

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::model::Scope;
+
 /// The catalog's number of a root folder.
 pub type RootId = i64;
 
@@ -157,6 +159,8 @@ pub enum Reason {
     DecompressionLimit,
     /// Failed: killed its worker process.
     WorkerCrash,
+    /// Failed: its reader cannot be jailed here, and only plain text is read without a jail.
+    NoJail,
     /// Failed: the operating system does not let us read it.
     PermissionDenied,
     /// Failed: read error.
@@ -167,7 +171,7 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason.
-    pub const ALL: [Reason; 18] = [
+    pub const ALL: [Reason; 19] = [
         Reason::UnsupportedType,
         Reason::TooLarge,
         Reason::Secret,
@@ -183,6 +187,7 @@ impl Reason {
         Reason::TooDeep,
         Reason::DecompressionLimit,
         Reason::WorkerCrash,
+        Reason::NoJail,
         Reason::PermissionDenied,
         Reason::Io,
         Reason::EmbedFailed,
@@ -206,6 +211,7 @@ impl Reason {
             | Reason::TooDeep
             | Reason::DecompressionLimit
             | Reason::WorkerCrash
+            | Reason::NoJail
             | Reason::PermissionDenied
             | Reason::Io
             | Reason::EmbedFailed => FileState::Failed,
@@ -230,6 +236,7 @@ impl Reason {
             Reason::TooDeep => "too_deep",
             Reason::DecompressionLimit => "decompression_limit",
             Reason::WorkerCrash => "worker_crash",
+            Reason::NoJail => "no_jail",
             Reason::PermissionDenied => "permission_denied",
             Reason::Io => "io",
             Reason::EmbedFailed => "embed_failed",
@@ -306,12 +313,19 @@ pub struct FileFilter {
     pub owner: Option<String>,
     /// Only files in this state.
     pub state: Option<FileState>,
+    /// Only files of this scope. Never asked for: whoever serves the caller sets it.
+    pub within: Scope,
 }
 
 impl FileFilter {
     /// Says whether every file matches.
     pub fn is_empty(&self) -> bool {
         *self == FileFilter::default()
+    }
+
+    /// Says whether nothing is asked of a file but that it lies in the scope.
+    pub fn asks_nothing(&self) -> bool {
+        FileFilter { within: Scope::All, ..self.clone() }.is_empty()
     }
 }
 

@@ -17,6 +17,9 @@ pub struct IndexRequest {
     pub max_files: Option<u64>,
     /// Whether pictures of text are read.
     pub ocr: OcrMode,
+    /// Believe that files are gone even when it is all of a root, more than half of it, or those of a file system that is
+    /// not mounted.
+    pub accept_losses: bool,
 }
 
 /// When an index job reads pictures of text.
@@ -225,6 +228,15 @@ pub struct Status {
     /// Whether programs on the TCP port must show a key.
     #[serde(default)]
     pub auth_enabled: bool,
+    /// The pause of indexing that holds now, if one does.
+    #[serde(default)]
+    pub paused: Option<crate::model::Pause>,
+    /// How well changes on disk are seen.
+    #[serde(default)]
+    pub watch: crate::model::WatchReport,
+    /// What each part may hold in memory at most.
+    #[serde(default)]
+    pub memory_caps: Vec<crate::model::MemoryCap>,
     /// The state of the store's files, and what is done about it.
     #[serde(default)]
     pub upkeep: Upkeep,

@@ -4,6 +4,7 @@
 //! program. The answer types ([`QueryPlan`], [`SearchHit`], [`AskResponse`], [`ResponseStats`]) are a published contract:
 //! their field names and types do not change.
 
+mod background;
 mod chunk;
 mod doctor;
 mod document;
@@ -12,7 +13,10 @@ mod job;
 mod kind;
 mod listing;
 mod query;
+mod safety;
+mod scope;
 
+pub use background::{MemoryCap, Pause, PauseReason, PauseRequest, PauseState, SyncReport, SyncRequest, WatchReport};
 pub use chunk::{Chunk, ChunkId, Embedded, FileChunks, LegHit, StoredChunk, Tier, TokenCounter};
 pub use doctor::{Check, DoctorReport, Health};
 pub use document::{Anchor, Block, BlockKind, Document, ExtractFailure, ExtractLimits, Region};
@@ -23,3 +27,5 @@ pub use query::{
     AskEvent, AskRequest, AskResponse, AuditRecord, GrepMatch, GrepRequest, GrepResponse, INTENTS, L0Filters,
     PrivacyMode, QueryPlan, ResponseStats, SKILLS, SearchHit, SimilarRequest,
 };
+pub use safety::{JailMode, Redaction};
+pub use scope::Scope;

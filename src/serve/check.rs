@@ -6,7 +6,8 @@ use crate::ask;
 use crate::error::{Error, Result};
 use crate::librarian;
 use crate::model::{
-    AskRequest, FileFilter, FilesRequest, GrepRequest, L0Filters, QueryPlan, ReadRequest, SimilarRequest,
+    AskRequest, FileFilter, FilesRequest, GrepRequest, L0Filters, PauseRequest, QueryPlan, ReadRequest, SimilarRequest,
+    SyncRequest,
 };
 
 /// Longest question in bytes: far beyond any that a person asks, short enough to parse and embed at once.
@@ -67,6 +68,30 @@ pub(crate) fn grep(request: &GrepRequest) -> Result<()> {
     short("pattern", &request.pattern)?;
     filters(&request.filters)?;
     range("limit", request.limit, MAX_LINES)
+}
+
+/// Longest wait for a sync, in seconds: a connection that is open for longer is a job's business.
+const MAX_WAIT: u32 = 3_600;
+
+/// Longest pause, in seconds: a year. Longer ones need no end.
+const MAX_PAUSE: u64 = 366 * 24 * 3_600;
+
+/// Checks a wait until everything is searchable.
+pub(crate) fn sync(request: &SyncRequest) -> Result<()> {
+    request.path.as_deref().map_or(Ok(()), |it| path("path", it))?;
+    range("timeout_seconds", request.timeout_seconds, MAX_WAIT)
+}
+
+/// Checks a pause.
+pub(crate) fn pause(request: &PauseRequest) -> Result<()> {
+    match request.seconds {
+        Some(seconds) if !(1..=MAX_PAUSE).contains(&seconds) => {
+            Err(Error::invalid(format!("`seconds` is {seconds}, and has to be between 1 and {MAX_PAUSE}"))
+                .field("seconds")
+                .hint("leave it out for a pause without an end"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Most files of one page: some 5 MiB.

@@ -1,6 +1,6 @@
 //! A [`Service`] for tests: it answers from what it was told and remembers what it was asked.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
@@ -10,7 +10,8 @@ use crate::error::{Error, ErrorCode, Result};
 use crate::model::{
     Anchor, AskEvent, AskRequest, AskResponse, AuditRecord, Block, BlockKind, Coverage, Document, FileFilter, FileKind,
     FileRecord, FileState, FoundFile, GrepMatch, GrepRequest, GrepResponse, IndexRequest, JobSnapshot, JobState,
-    OcrMode, Phase, PrivacyMode, QueryPlan, ResponseStats, Root, SearchHit, SimilarRequest, Status, Upkeep,
+    MemoryCap, OcrMode, Pause, PauseReason, PauseRequest, PauseState, Phase, PrivacyMode, QueryPlan, ResponseStats,
+    Root, Scope, SearchHit, SimilarRequest, Status, SyncReport, SyncRequest, Upkeep, WatchReport,
 };
 use crate::serve::Service;
 
@@ -24,6 +25,8 @@ pub(crate) struct FakeService {
     pub(crate) job: watch::Sender<JobSnapshot>,
     /// Told by [`Service::shutdown`].
     pub(crate) shutdown: CancellationToken,
+    /// The last scope that it was narrowed to.
+    pub(crate) narrowed: Arc<Mutex<Option<Scope>>>,
     /// How long an answer takes.
     pub(crate) latency: Duration,
 }
@@ -35,6 +38,7 @@ impl FakeService {
             listed: Mutex::default(),
             job: watch::Sender::new(job(JobState::Queued, 0)),
             shutdown: CancellationToken::new(),
+            narrowed: Arc::default(),
             latency: Duration::ZERO,
         }
     }
@@ -42,6 +46,16 @@ impl FakeService {
 
 #[async_trait::async_trait]
 impl Service for FakeService {
+    /// Only remembers the scope: what becomes of it is the real service's.
+    fn within(&self, scope: Scope) -> Arc<dyn Service> {
+        *self.narrowed.lock().unwrap() = Some(scope);
+        Arc::new(FakeService { narrowed: self.narrowed.clone(), shutdown: self.shutdown.clone(), ..FakeService::new() })
+    }
+
+    fn tokens_embedded(&self) -> u64 {
+        5_000
+    }
+
     async fn ask(&self, request: AskRequest) -> Result<AskResponse> {
         tokio::time::sleep(self.latency).await;
         *self.asked.lock().unwrap() = Some(request.clone());
@@ -127,6 +141,22 @@ impl Service for FakeService {
         self.job(job_id).await?;
         self.job.send_modify(|it| it.state = JobState::Cancelled);
         Ok(self.job.borrow().clone())
+    }
+
+    async fn sync(&self, request: SyncRequest) -> Result<SyncReport> {
+        match request.path.as_deref() {
+            Some("/slow") => Err(Error::new(ErrorCode::DeadlineExceeded, "not everything is searchable after 1 s")),
+            _ => Ok(SyncReport { files: 3, waited_ms: u64::from(request.timeout_seconds.unwrap_or(60)) }),
+        }
+    }
+
+    async fn pause(&self, request: PauseRequest) -> Result<PauseState> {
+        let until_ms = request.seconds.map(|it| 1_000 * it.cast_signed());
+        Ok(PauseState { paused: Some(Pause { reason: PauseReason::Asked, until_ms }) })
+    }
+
+    async fn resume(&self) -> Result<PauseState> {
+        Ok(PauseState { paused: Some(Pause { reason: PauseReason::Battery, until_ms: None }) })
     }
 
     async fn status(&self) -> Result<Status> {
@@ -226,6 +256,7 @@ pub(crate) fn job(state: JobState, files_done: u64) -> JobSnapshot {
             metadata_only: false,
             max_files: Some(9),
             ocr: OcrMode::Never,
+            accept_losses: true,
         },
         created_ms: 1_700_000_000_000,
         started_ms: Some(1_700_000_001_000),
@@ -281,6 +312,18 @@ pub(crate) fn status() -> Status {
             unindexed_chunks: 40,
             disk_free_bytes: 7 << 30,
         },
+        paused: Some(Pause { reason: PauseReason::Asked, until_ms: None }),
+        watch: WatchReport {
+            watching: true,
+            folders: 7,
+            missing: 2,
+            polled: vec!["/w".into()],
+            overflows: 1,
+            rescans: 1,
+            restarts: 1,
+            heartbeat_seconds: Some(2.5),
+        },
+        memory_caps: vec![MemoryCap { part: "one worker".into(), mib: 1_024 }],
     }
 }
 

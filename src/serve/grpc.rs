@@ -1,4 +1,4 @@
-//! The gRPC adapter: takes a request apart, checks its size, calls the [`Service`], converts the result. Knows nothing
+//! The gRPC adapter: takes a request apart, checks its size, calls the [`Service`] of the caller, converts the result. Knows nothing
 //! of how anything is done.
 
 use std::sync::Arc;
@@ -10,6 +10,7 @@ use tonic::{Request, Response, Status};
 
 use crate::error::{Error, Result};
 use crate::model::{AskRequest, FileFilter, JobSnapshot};
+use crate::serve::caller::Caller;
 use crate::serve::{Service, check, convert, follow, status, wire};
 
 /// Most texts of one embed call: a few seconds of work for the default model.
@@ -25,9 +26,8 @@ type Reply<T> = Result<Response<T>, Status>;
 type AnswerStream = BoxStream<'static, Result<wire::AskEvent, Status>>;
 type JobStream = BoxStream<'static, Result<wire::JobSnapshot, Status>>;
 
-/// Serves one [`Service`] over gRPC.
+/// Serves each [`Caller`] over gRPC.
 pub(crate) struct Adapter {
-    service: Arc<dyn Service>,
     /// Ends the streams, which would otherwise hold the shutdown up.
     shutdown: CancellationToken,
     /// The name of the model: it cannot change while the daemon runs, and a full status is not cheap.
@@ -35,45 +35,45 @@ pub(crate) struct Adapter {
 }
 
 impl Adapter {
-    pub(crate) fn new(service: Arc<dyn Service>, shutdown: CancellationToken) -> Adapter {
-        Adapter { service, shutdown, embed_model: OnceCell::new() }
+    pub(crate) fn new(shutdown: CancellationToken) -> Adapter {
+        Adapter { shutdown, embed_model: OnceCell::new() }
     }
 
-    async fn start(&self, request: wire::IndexRequest) -> Result<JobSnapshot> {
-        self.service.start_index(request.try_into()?).await
-    }
-
-    async fn steps(&self, request: wire::AskRequest) -> Result<AnswerStream> {
-        let events = self.service.ask_stream(question(request)?).await?;
+    async fn steps(&self, service: &dyn Service, request: wire::AskRequest) -> Result<AnswerStream> {
+        let events = service.ask_stream(question(request)?).await?;
         let events = follow::answer(events, self.shutdown.clone());
         Ok(events.map(|it| it.map(Into::into).map_err(status::from_error)).boxed())
     }
 
-    async fn follow(&self, job_id: &str) -> Result<JobStream> {
-        let snapshots = follow::job(&*self.service, job_id, self.shutdown.clone()).await?;
+    async fn follow(&self, service: &dyn Service, job_id: &str) -> Result<JobStream> {
+        let snapshots = follow::job(service, job_id, self.shutdown.clone()).await?;
         Ok(snapshots.map(|it| it.map(Into::into).map_err(status::from_error)).boxed())
     }
 
-    async fn list_files(&self, request: wire::ListFilesRequest) -> Result<wire::ListFilesResponse> {
-        let filter = request.filter.map(FileFilter::try_from).transpose()?.unwrap_or_default();
-        let limit = check::bounded("limit", request.limit, 100, check::MAX_FILES)?;
-        let (files, total) = self.service.files(filter, limit, request.offset).await?;
-        Ok(wire::ListFilesResponse { files: convert::into_all(files), total })
-    }
-
-    async fn vectors(&self, request: wire::EmbedRequest) -> Result<wire::EmbedResponse> {
+    async fn vectors(&self, service: &dyn Service, request: wire::EmbedRequest) -> Result<wire::EmbedResponse> {
         if request.texts.len() > MAX_TEXTS {
             return Err(
                 Error::invalid(format!("more than {MAX_TEXTS} texts in one call")).hint("send them in several calls")
             );
         }
-        let vectors = self.service.embed(request.texts, request.query).await?;
+        let vectors = service.embed(request.texts, request.query).await?;
         let model =
-            self.embed_model.get_or_try_init(async || Ok::<_, Error>(self.service.status().await?.embed_model)).await?;
+            self.embed_model.get_or_try_init(async || Ok::<_, Error>(service.status().await?.embed_model)).await?;
         let dimension = vectors.first().map_or(0, |vector| vector.len() as u32);
         let vectors = vectors.into_iter().map(|values| wire::Vector { values }).collect();
         Ok(wire::EmbedResponse { vectors, model: model.clone(), dimension })
     }
+}
+
+async fn start(service: &dyn Service, request: wire::IndexRequest) -> Result<JobSnapshot> {
+    service.start_index(request.try_into()?).await
+}
+
+async fn page(service: &dyn Service, request: wire::ListFilesRequest) -> Result<wire::ListFilesResponse> {
+    let filter = request.filter.map(FileFilter::try_from).transpose()?.unwrap_or_default();
+    let limit = check::bounded("limit", request.limit, 100, check::MAX_FILES)?;
+    let (files, total) = service.files(filter, limit, request.offset).await?;
+    Ok(wire::ListFilesResponse { files: convert::into_all(files), total })
 }
 
 #[tonic::async_trait]
@@ -83,95 +83,141 @@ impl wire::vic_server::Vic for Adapter {
     type WatchJobStream = JobStream;
 
     async fn ask(&self, request: Request<wire::AskRequest>) -> Reply<wire::AskResponse> {
-        reply(async { self.service.ask(question(request.into_inner())?).await }.await)
+        let (service, request) = taken(request)?;
+        reply(async { service.ask(question(request)?).await }.await)
     }
 
     async fn search(&self, request: Request<wire::AskRequest>) -> Reply<wire::AskResponse> {
-        reply(async { self.service.search(question(request.into_inner())?).await }.await)
+        let (service, request) = taken(request)?;
+        reply(async { service.search(question(request)?).await }.await)
     }
 
     async fn ask_stream(&self, request: Request<wire::AskRequest>) -> Reply<AnswerStream> {
-        reply(self.steps(request.into_inner()).await)
+        let (service, request) = taken(request)?;
+        reply(self.steps(&*service, request).await)
     }
 
     async fn similar(&self, request: Request<wire::SimilarRequest>) -> Reply<wire::AskResponse> {
-        let request = request.into_inner().into();
+        let (service, request) = taken(request)?;
+        let request = request.into();
         check::similar(&request).map_err(status::from_error)?;
-        reply(self.service.similar(request).await)
+        reply(service.similar(request).await)
     }
 
     async fn grep(&self, request: Request<wire::GrepRequest>) -> Reply<wire::GrepResponse> {
-        let request = request.into_inner().into();
+        let (service, request) = taken(request)?;
+        let request = request.into();
         check::grep(&request).map_err(status::from_error)?;
-        reply(self.service.grep(request).await)
+        reply(service.grep(request).await)
     }
 
     async fn list_audit(&self, request: Request<wire::ListAuditRequest>) -> Reply<wire::ListAuditResponse> {
-        let limit = check::bounded("limit", request.into_inner().limit, 100, MAX_AUDIT).map_err(status::from_error)?;
-        let records = self.service.audit(limit).await;
+        let (service, request) = taken(request)?;
+        let limit = check::bounded("limit", request.limit, 100, MAX_AUDIT).map_err(status::from_error)?;
+        let records = service.audit(limit).await;
         reply(records.map(|records| wire::ListAuditResponse { records: convert::into_all(records) }))
     }
 
     async fn start_index(&self, request: Request<wire::IndexRequest>) -> Reply<wire::JobSnapshot> {
-        reply(self.start(request.into_inner()).await)
+        let (service, request) = taken(request)?;
+        reply(start(&*service, request).await)
     }
 
     async fn index(&self, request: Request<wire::IndexRequest>) -> Reply<JobStream> {
-        let job = self.start(request.into_inner()).await.map_err(status::from_error)?;
-        reply(self.follow(&job.job_id).await)
+        let (service, request) = taken(request)?;
+        let job = start(&*service, request).await.map_err(status::from_error)?;
+        reply(self.follow(&*service, &job.job_id).await)
     }
 
     async fn watch_job(&self, request: Request<wire::WatchJobRequest>) -> Reply<JobStream> {
-        reply(self.follow(&request.into_inner().job_id).await)
+        let (service, request) = taken(request)?;
+        reply(self.follow(&*service, &request.job_id).await)
     }
 
     async fn get_job(&self, request: Request<wire::GetJobRequest>) -> Reply<wire::JobSnapshot> {
-        reply(self.service.job(&request.into_inner().job_id).await)
+        let (service, request) = taken(request)?;
+        reply(service.job(&request.job_id).await)
     }
 
     async fn list_jobs(&self, request: Request<wire::ListJobsRequest>) -> Reply<wire::ListJobsResponse> {
-        let limit = check::bounded("limit", request.into_inner().limit, 20, MAX_JOBS).map_err(status::from_error)?;
-        let jobs = self.service.jobs(limit).await;
+        let (service, request) = taken(request)?;
+        let limit = check::bounded("limit", request.limit, 20, MAX_JOBS).map_err(status::from_error)?;
+        let jobs = service.jobs(limit).await;
         reply(jobs.map(|jobs| wire::ListJobsResponse { jobs: convert::into_all(jobs) }))
     }
 
     async fn cancel_job(&self, request: Request<wire::CancelJobRequest>) -> Reply<wire::JobSnapshot> {
-        reply(self.service.cancel_job(&request.into_inner().job_id).await)
+        let (service, request) = taken(request)?;
+        reply(service.cancel_job(&request.job_id).await)
     }
 
-    async fn get_status(&self, _: Request<wire::GetStatusRequest>) -> Reply<wire::Status> {
-        reply(self.service.status().await)
+    async fn sync(&self, request: Request<wire::SyncRequest>) -> Reply<wire::SyncReport> {
+        let (service, request) = taken(request)?;
+        let request = request.into();
+        check::sync(&request).map_err(status::from_error)?;
+        reply(service.sync(request).await)
+    }
+
+    async fn pause(&self, request: Request<wire::PauseRequest>) -> Reply<wire::PauseState> {
+        let (service, request) = taken(request)?;
+        let request = request.into();
+        check::pause(&request).map_err(status::from_error)?;
+        reply(service.pause(request).await)
+    }
+
+    async fn resume(&self, request: Request<wire::ResumeRequest>) -> Reply<wire::PauseState> {
+        let (service, _) = taken(request)?;
+        reply(service.resume().await)
+    }
+
+    async fn get_status(&self, request: Request<wire::GetStatusRequest>) -> Reply<wire::Status> {
+        let (service, _) = taken(request)?;
+        reply(service.status().await)
     }
 
     async fn list_files(&self, request: Request<wire::ListFilesRequest>) -> Reply<wire::ListFilesResponse> {
-        reply(self.list_files(request.into_inner()).await)
+        let (service, request) = taken(request)?;
+        reply(page(&*service, request).await)
     }
 
     async fn read_file(&self, request: Request<wire::ReadFileRequest>) -> Reply<wire::Document> {
-        reply(self.service.read(&request.into_inner().path).await)
+        let (service, request) = taken(request)?;
+        reply(service.read(&request.path).await)
     }
 
-    async fn list_roots(&self, _: Request<wire::ListRootsRequest>) -> Reply<wire::ListRootsResponse> {
-        let roots = self.service.roots().await;
+    async fn list_roots(&self, request: Request<wire::ListRootsRequest>) -> Reply<wire::ListRootsResponse> {
+        let (service, _) = taken(request)?;
+        let roots = service.roots().await;
         reply(roots.map(|roots| wire::ListRootsResponse { roots: convert::into_all(roots) }))
     }
 
     async fn add_root(&self, request: Request<wire::AddRootRequest>) -> Reply<wire::Root> {
-        reply(self.service.add_root(&request.into_inner().path).await)
+        let (service, request) = taken(request)?;
+        reply(service.add_root(&request.path).await)
     }
 
     async fn remove_root(&self, request: Request<wire::RemoveRootRequest>) -> Reply<wire::RemoveRootResponse> {
-        let removed = self.service.remove_root(&request.into_inner().path).await;
+        let (service, request) = taken(request)?;
+        let removed = service.remove_root(&request.path).await;
         reply(removed.map(|()| wire::RemoveRootResponse {}))
     }
 
     async fn embed(&self, request: Request<wire::EmbedRequest>) -> Reply<wire::EmbedResponse> {
-        reply(self.vectors(request.into_inner()).await)
+        let (service, request) = taken(request)?;
+        reply(self.vectors(&*service, request).await)
     }
 
-    async fn shutdown(&self, _: Request<wire::ShutdownRequest>) -> Reply<wire::ShutdownResponse> {
-        reply(self.service.shutdown().await.map(|()| wire::ShutdownResponse {}))
+    async fn shutdown(&self, request: Request<wire::ShutdownRequest>) -> Reply<wire::ShutdownResponse> {
+        let (service, _) = taken(request)?;
+        reply(service.shutdown().await.map(|()| wire::ShutdownResponse {}))
     }
+}
+
+/// What is asked, and the services as whoever asks may use them. A request that passed no listener has none.
+fn taken<T>(request: Request<T>) -> Result<(Arc<dyn Service>, T), Status> {
+    let caller = request.extensions().get::<Caller>().map(Caller::service);
+    let service = caller.ok_or_else(|| Status::internal("a request without a caller"))?;
+    Ok((service, request.into_inner()))
 }
 
 fn question(request: wire::AskRequest) -> Result<AskRequest> {

@@ -1,84 +1,154 @@
 //! Keeps web pages out of the TCP port.
 //!
-//! A page can make a browser send requests to 127.0.0.1, either openly (then they carry an `Origin`) or through a name of
-//! its own that it points at 127.0.0.1 (then the host is not this machine's). Both are refused before anything is read.
-//! This is no authentication: every local program passes.
+//! A page can make a browser send requests to 127.0.0.1, either openly (then they carry an `Origin`, or say in
+//! `Sec-Fetch-Site` that a page sent them) or through a name of its own that it points at 127.0.0.1 (then the host is not
+//! ours). Both are refused before anything is read, and before the key. Names are compared as they stand: whoever has to
+//! write one otherwise is no program of ours.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 
-use axum::http::{HeaderMap, Uri, header, uri::Authority};
+use axum::http::{HeaderMap, HeaderValue, Uri, header};
 
-/// Says why a request is refused, if it is. With `remote`, other machines may connect, and any address passes as host: a
-/// page can only point names at this machine.
-pub(crate) fn refusal(uri: &Uri, headers: &HeaderMap, remote: bool) -> Option<&'static str> {
-    if headers.contains_key(header::ORIGIN) {
-        return Some("requests of web pages are refused");
-    }
-    let mut hosts = headers.get_all(header::HOST).iter().map(|value| value.to_str().ok()?.parse::<Authority>().ok());
-    let named = uri.authority().is_some() || headers.contains_key(header::HOST);
-    let local = uri.authority().is_none_or(|it| is_ours(it, remote))
-        && hosts.all(|host| host.as_ref().is_some_and(|it| is_ours(it, remote)));
-    if named && local { None } else { Some("the host of the request is not this machine") }
+/// Names under which the server may be called.
+#[derive(Clone, Debug)]
+pub(crate) struct Names {
+    port: u16,
+    /// Further ones, lower case, with or without a port.
+    more: Vec<String>,
 }
 
-fn is_ours(authority: &Authority, remote: bool) -> bool {
-    let host = authority.host();
-    // `user@` has no place here; it only serves to confuse readers of the name.
-    if authority.as_str().contains('@') {
-        return false;
+impl Names {
+    pub(crate) fn new(port: u16, more: Vec<String>) -> Names {
+        Names { port, more }
     }
-    let address = host.trim_start_matches('[').trim_end_matches(']');
-    host.eq_ignore_ascii_case("localhost")
-        || address.parse::<IpAddr>().is_ok_and(|it| remote || it.to_canonical().is_loopback())
+
+    /// Whether a host, perhaps with a port, is one of ours; `local` is the address that was connected to.
+    fn holds(&self, host: &str, local: IpAddr) -> bool {
+        let address = match local.to_canonical() {
+            IpAddr::V4(it) => it.to_string(),
+            IpAddr::V6(it) => bracketed(it),
+        };
+        let own = host.strip_suffix(&format!(":{}", self.port)).unwrap_or(host);
+        let (name, _) = host.rsplit_once(':').filter(|(_, port)| port.parse::<u16>().is_ok()).unwrap_or((host, ""));
+        matches!(own, "localhost" | "127.0.0.1" | "[::1]")
+            || own == address
+            || self.more.iter().any(|it| it == host || it == name)
+    }
+}
+
+fn bracketed(address: Ipv6Addr) -> String {
+    format!("[{address}]")
+}
+
+/// Says why a request is refused, if it is.
+pub(crate) fn refusal(uri: &Uri, headers: &HeaderMap, names: &Names, local: IpAddr) -> Option<&'static str> {
+    let by_page = |it: &HeaderValue| it != "none";
+    if headers.contains_key(header::ORIGIN) || headers.get_all("sec-fetch-site").iter().any(by_page) {
+        return Some("requests of web pages are refused");
+    }
+    let mut hosts = headers.get_all(header::HOST).iter();
+    let (first, second) = (hosts.next(), hosts.next());
+    let is_ours = |it: &str| names.holds(it, local);
+    let named = uri.authority().is_some() || first.is_some();
+    let ours = uri.authority().is_none_or(|it| is_ours(it.as_str()))
+        && first.is_none_or(|it| it.to_str().is_ok_and(is_ours))
+        && second.is_none();
+    if named && ours { None } else { Some("the host of the request is not this server") }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn check(authority: &str, host: Option<&str>, origin: Option<&str>) -> bool {
+    const LOOPBACK: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+
+    fn names(more: &[&str]) -> Names {
+        Names::new(8765, more.iter().map(|it| it.to_string()).collect())
+    }
+
+    fn check(authority: &str, hosts: &[&str], more: &[(&'static str, &str)]) -> bool {
         let uri = if authority.is_empty() { "/x".into() } else { format!("http://{authority}/x") };
         let mut headers = HeaderMap::new();
-        for (name, value) in [(header::HOST, host), (header::ORIGIN, origin)] {
-            if let Some(value) = value {
-                headers.insert(name, value.parse().unwrap());
-            }
-        }
-        refusal(&uri.parse().unwrap(), &headers, false).is_none()
+        hosts.iter().for_each(|it| assert!(!headers.append(header::HOST, it.parse().unwrap()) || hosts.len() > 1));
+        more.iter().for_each(|(name, value)| assert!(headers.insert(*name, value.parse().unwrap()).is_none()));
+        refusal(&uri.parse().unwrap(), &headers, &names(&[]), LOOPBACK).is_none()
     }
 
     #[test]
-    fn this_machine_passes_under_each_of_its_names() {
-        for name in ["localhost:8765", "LOCALHOST", "127.0.0.1:8765", "127.9.9.9", "[::1]:8765", "[::ffff:127.0.0.1]"] {
-            assert!(check(name, None, None), "{name}");
-            assert!(check("", Some(name), None), "{name}");
+    fn this_machine_passes_under_its_names_with_its_port_or_none() {
+        for name in ["localhost:8765", "localhost", "127.0.0.1:8765", "127.0.0.1", "[::1]:8765", "[::1]"] {
+            assert!(check(name, &[], &[]), "{name}");
+            assert!(check("", &[name], &[]), "{name}");
+            assert!(check(name, &[name], &[]), "{name}");
         }
     }
 
     #[test]
     fn other_hosts_are_refused_wherever_they_stand() {
-        for name in ["evil.example", "localhost.evil.example", "10.0.0.1:8765", "0.0.0.0", "127.0.0.1.evil.example"] {
-            assert!(!check(name, None, None), "{name}");
-            assert!(!check("", Some(name), None), "{name}");
-            assert!(!check("localhost", Some(name), None), "{name}");
+        for name in [
+            "evil.example",
+            "localhost.evil.example",
+            "127.0.0.1.nip.io",
+            "localhost.",
+            "LOCALHOST",
+            "localhost:80",
+            "127.0.0.1:9",
+            "127.9.9.9",
+            "127.1",
+            "2130706433",
+            "0x7f000001",
+            "0.0.0.0:8765",
+            "10.0.0.1:8765",
+            "[::ffff:127.0.0.1]",
+            "[::]",
+        ] {
+            assert!(!check(name, &[], &[]), "{name}");
+            assert!(!check("", &[name], &[]), "{name}");
+            assert!(!check("localhost", &[name], &[]), "{name}");
+            assert!(!check(name, &["localhost"], &[]), "{name}");
         }
-        assert!(!check("localhost@evil.example", None, None));
-        assert!(!check("evil@localhost", None, None));
-        assert!(!check("", None, None), "a request without a host");
+        assert!(!check("localhost@evil.example", &[], &[]));
+        assert!(!check("evil@localhost", &[], &[]));
+        assert!(!check("", &[], &[]), "a request without a host");
+        assert!(!check("", &[""], &[]), "an empty host");
+        assert!(!check("", &["localhost", "localhost"], &[]), "two hosts");
+        assert!(!check("", &["localhost", "evil.example"], &[]), "two hosts");
     }
 
     #[test]
-    fn other_machines_pass_by_address_but_not_by_name() {
-        let check = |host: &str| refusal(&format!("http://{host}/x").parse().unwrap(), &HeaderMap::new(), true);
-        for (host, passes) in [("192.0.2.7:8765", true), ("[2001:db8::1]", true), ("evil.example", false)] {
-            assert_eq!(check(host).is_none(), passes, "{host}");
+    fn other_machines_call_the_server_by_the_address_they_reach_or_by_a_listed_name() {
+        let check = |host: &str, local: &str| {
+            let names = names(&["files.example", "proxy.example:8443"]);
+            let uri = format!("https://{host}/x").parse().unwrap();
+            refusal(&uri, &HeaderMap::new(), &names, local.parse().unwrap()).is_none()
+        };
+        for (host, local, passes) in [
+            ("192.0.2.7:8765", "192.0.2.7", true),
+            ("192.0.2.7:8765", "::ffff:192.0.2.7", true),
+            ("192.0.2.8:8765", "192.0.2.7", false),
+            ("[2001:db8::1]:8765", "2001:db8::1", true),
+            ("[2001:db8::2]", "2001:db8::1", false),
+            ("files.example", "192.0.2.7", true),
+            ("files.example:8765", "192.0.2.7", true),
+            ("files.example:443", "192.0.2.7", true),
+            ("proxy.example:8443", "192.0.2.7", true),
+            ("proxy.example", "192.0.2.7", false),
+            ("x.files.example", "192.0.2.7", false),
+            ("evil.example", "192.0.2.7", false),
+        ] {
+            assert_eq!(check(host, local), passes, "{host}");
         }
     }
 
     #[test]
     fn web_pages_are_refused_even_from_this_machine() {
-        for origin in ["http://localhost:8765", "https://evil.example", "null"] {
-            assert!(!check("localhost", None, Some(origin)), "{origin}");
+        for origin in ["http://localhost:8765", "https://evil.example", "null", "file://", "chrome-extension://abc", ""]
+        {
+            assert!(!check("localhost", &[], &[("origin", origin)]), "{origin}");
         }
+        for site in ["cross-site", "same-site", "same-origin"] {
+            assert!(!check("localhost", &[], &[("sec-fetch-site", site)]), "{site}");
+        }
+        assert!(check("localhost", &[], &[("sec-fetch-site", "none")]), "typed by a person");
     }
 }

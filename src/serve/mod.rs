@@ -5,40 +5,54 @@
 //! everything else by the service. No type of the wire leaves this room, but for [`crate::client`], which speaks the same
 //! language.
 //!
-//! Only this user may use the Unix socket. On TCP only this machine passes, or whoever shows the key when there is one; web
-//! pages never do.
+//! Only this user may use the Unix socket. On TCP whoever shows a key passes, web pages never do. A request is served in
+//! this order: `incoming` takes the connection, `connection` speaks with it, `http::gate` looks at host, origin and key and
+//! makes the `caller`, whose services are those of its scope and find a place at the `desk`.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::{Extension, Router};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tonic::service::Routes;
-use tonic::transport::Server;
 
 use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::model::{
     AskEvent, AskRequest, AskResponse, AuditRecord, Document, FileFilter, FileRecord, GrepRequest, GrepResponse,
-    IndexRequest, JobSnapshot, Root, SimilarRequest, Status,
+    IndexRequest, JobSnapshot, PauseRequest, PauseState, Root, Scope, SimilarRequest, Status, SyncReport, SyncRequest,
 };
+use crate::serve::caller::Caller;
+use crate::serve::connection::Port;
+use crate::serve::desk::Desk;
+use crate::serve::incoming::Listener;
+use crate::serve::keys::Grant;
 
+mod access;
+mod caller;
 mod check;
+mod connection;
 mod convert;
+mod desk;
 mod follow;
 mod grpc;
 mod guard;
 mod http;
 mod incoming;
+pub mod keys;
 pub(crate) mod mcp;
+mod metrics;
 mod parse;
+mod ring;
 pub mod schema;
 pub(crate) mod status;
 pub(crate) mod wire;
 #[cfg(test)]
 pub(crate) mod fake;
 
+pub use access::Access;
 pub(crate) use convert::{into_all, try_into_all};
 
 /// Largest request, in bytes: 2048 texts of 2 KiB. tonic's own default, written down because it is a promise.
@@ -47,29 +61,20 @@ pub(crate) const MAX_REQUEST: usize = 4 << 20;
 /// Largest response, in bytes: the text of a file at its limit of 10 MiB, with anchors for every line.
 pub(crate) const MAX_RESPONSE: usize = 64 << 20;
 
-/// Requests of one connection at work at the same time; more wait. A bound against one client that takes everything.
-const MAX_CONCURRENT: usize = 64;
-
-/// Requests of one connection, at work or waiting.
-const MAX_STREAMS: u32 = 256;
-
-/// Largest headers of one request, in bytes. Ours have a few hundred.
-const MAX_HEADERS: u32 = 16 << 10;
-
-/// How often an idle connection is asked whether it is still there.
-const KEEPALIVE: Duration = Duration::from_secs(30);
-
-/// How long it may take to say so.
-const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(20);
-
 /// How long requests at work may take to end after a shutdown was asked for.
-const DRAIN: Duration = Duration::from_secs(10);
+const DRAIN: Duration = Duration::from_secs(7);
+
+/// Places at the desk at least, also on a single core: a question waits for the disk now and then.
+const MIN_PLACES: usize = 2;
 
 /// Everything a client can ask the daemon for.
 ///
 /// Every method fails with the code that fits (see [`crate::error::ErrorCode`]); only what is special is said below.
 #[async_trait::async_trait]
 pub trait Service: Send + Sync + 'static {
+    /// The same services for a caller for whom nothing exists outside a scope: no file, no root, no job, no count.
+    fn within(&self, scope: Scope) -> Arc<dyn Service>;
+
     /// Answers a question.
     async fn ask(&self, request: AskRequest) -> Result<AskResponse>;
 
@@ -107,8 +112,20 @@ pub trait Service: Send + Sync + 'static {
     /// Asks a job to stop. A job that has ended is returned as it is.
     async fn cancel_job(&self, job_id: &str) -> Result<JobSnapshot>;
 
+    /// Waits until everything that changed before is searchable.
+    async fn sync(&self, request: SyncRequest) -> Result<SyncReport>;
+
+    /// Stops reading files for a while; returns the pause.
+    async fn pause(&self, request: PauseRequest) -> Result<PauseState>;
+
+    /// Ends a pause that was asked for; returns the one that holds nevertheless.
+    async fn resume(&self) -> Result<PauseState>;
+
     /// Returns the state of daemon and index.
     async fn status(&self) -> Result<Status>;
+
+    /// Returns how many tokens were embedded for the index since the start.
+    fn tokens_embedded(&self) -> u64;
 
     /// Returns at most `limit` files that match, after the first `offset` of them, and how many match in all.
     async fn files(&self, filter: FileFilter, limit: u32, offset: u64) -> Result<(Vec<FileRecord>, u64)>;
@@ -141,37 +158,51 @@ pub struct Listeners {
     pub tcp: TcpListener,
 }
 
-/// Serves until `shutdown` is cancelled, then lets requests at work end for at most 10 seconds.
+/// Serves until `shutdown` is cancelled, then lets requests at work end for at most 7 seconds.
 ///
 /// # Errors
-/// `Internal` when the server itself breaks; a failing request or connection never ends it.
+/// `Internal` when the server itself cannot be made; a failing request or connection never ends it.
 pub async fn run(
     service: Arc<dyn Service>,
     listeners: Listeners,
+    access: Access,
     config: &Config,
     shutdown: CancellationToken,
 ) -> Result<()> {
-    let routes = routes(service.clone(), shutdown.clone()).await?;
-    let bridge = Arc::new(http::Bridge::new(service, config, shutdown.clone()));
-    let tcp = http::serve(listeners.tcp, http::router(bridge.clone(), routes.clone()), bridge);
-    let unix =
-        server().add_routes(routes).serve_with_incoming_shutdown(incoming::unix(listeners.unix), shutdown.cancelled());
-    let both = async { tokio::join!(unix, tcp).0 };
+    let places = std::thread::available_parallelism().map_or(MIN_PLACES, |it| it.get().max(MIN_PLACES));
+    let desk = Arc::new(Desk::new(places));
+    let routes = routes(shutdown.clone()).await?;
+    let owner = Caller::new(&service, &desk, Grant::owner());
+    let unix = Port { router: local_router(routes.clone(), owner), tls: None, shutdown: shutdown.clone() };
+    let number = listeners.tcp.local_addr().map_err(Error::internal)?.port();
+    let bridge = http::Bridge::new(service, desk, (access.keys, number), config, shutdown.clone());
+    let router = http::router(Arc::new(bridge), routes);
+    let tcp = Port { router, tls: access.tls, shutdown: shutdown.clone() };
+    let remote = !config.listen.ip().is_loopback();
+    let both = async {
+        tokio::join!(
+            connection::serve(Listener::Unix(listeners.unix), unix),
+            connection::serve(Listener::Tcp { listener: listeners.tcp, remote }, tcp),
+        )
+    };
     let drained = async {
         shutdown.cancelled().await;
         tokio::time::sleep(DRAIN).await;
     };
     tokio::select! {
-        served = both => served.map_err(Error::internal),
-        () = drained => {
-            tracing::warn!("some requests had not ended {} seconds after the shutdown", DRAIN.as_secs());
-            Ok(())
-        }
+        _ = both => (),
+        () = drained => tracing::warn!("some requests had not ended {} seconds after the shutdown", DRAIN.as_secs()),
     }
+    Ok(())
 }
 
-async fn routes(service: Arc<dyn Service>, shutdown: CancellationToken) -> Result<Routes> {
-    let vic = wire::vic_server::VicServer::new(grpc::Adapter::new(service, shutdown))
+/// What the Unix socket serves: gRPC, to the owner.
+fn local_router(routes: Routes, owner: Caller) -> Router {
+    routes.prepare().into_axum_router().layer(Extension(owner))
+}
+
+async fn routes(shutdown: CancellationToken) -> Result<Routes> {
+    let vic = wire::vic_server::VicServer::new(grpc::Adapter::new(shutdown))
         .max_decoding_message_size(MAX_REQUEST)
         .max_encoding_message_size(MAX_RESPONSE);
     let (reporter, health) = tonic_health::server::health_reporter();
@@ -181,13 +212,4 @@ async fn routes(service: Arc<dyn Service>, shutdown: CancellationToken) -> Resul
         .build_v1()
         .map_err(Error::internal)?;
     Ok(Routes::new(vic).add_service(health).add_service(reflection))
-}
-
-fn server() -> Server {
-    Server::builder()
-        .concurrency_limit_per_connection(MAX_CONCURRENT)
-        .max_concurrent_streams(MAX_STREAMS)
-        .http2_max_header_list_size(MAX_HEADERS)
-        .http2_keepalive_interval(Some(KEEPALIVE))
-        .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
 }

@@ -11,6 +11,9 @@ const HINT: &str = "vic-hint-bin";
 /// Trailer with the name of the field that is wrong. Binary for the same reason.
 const FIELD: &str = "vic-field-bin";
 
+/// Trailer with the seconds after which it makes sense to try again, named as in HTTP.
+const RETRY_AFTER: &str = "retry-after";
+
 /// Longest hint that is sent, in bytes: trailers count against the peer's header limit, 16 KiB with many of them.
 const MAX_HINT: usize = 2 << 10;
 
@@ -25,6 +28,9 @@ pub(crate) fn from_error(error: Error) -> Status {
     }
     if let Some(field) = &error.field {
         metadata.insert_bin(FIELD, MetadataValue::from_bytes(shorten(field, MAX_HINT).as_bytes()));
+    }
+    if error.code == ErrorCode::ResourceExhausted {
+        metadata.insert(RETRY_AFTER, MetadataValue::from_static("1"));
     }
     Status::with_metadata(error.code.grpc_code(), shorten(&error.message, MAX_MESSAGE), metadata)
 }

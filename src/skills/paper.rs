@@ -12,7 +12,7 @@ use image::RgbImage;
 use pdfium_render::prelude::{PdfDocument, PdfDocumentMetadataTagType, PdfPage, Pdfium};
 use pdfium_render::prelude::{PdfiumError, PdfiumInternalError};
 
-use crate::extract::{OcrTools, Purpose, SkillHandler, SkillInput, Tools, clean_text, failure, pdf_library};
+use crate::extract::{OcrTools, Purpose, SkillHandler, SkillInput, Tools, clean_text, failure, pdf_library, redact};
 use crate::model::{Anchor, Block, BlockKind, Document, ExtractFailure, Reason, Region};
 use crate::skills::ocr::{Ocr, OcrPage, picture};
 use crate::skills::pdf::{self, Page, Piece};
@@ -45,8 +45,8 @@ const SMALLEST_SIDE: u32 = 200;
 
 type Outcome = Result<Document, ExtractFailure>;
 
-/// The networks of this process, once they are loaded.
-static ENGINE: Mutex<Option<Ocr>> = Mutex::new(None);
+/// The networks of this process, or why they could not be loaded. That is tried once: afterwards the jail is shut.
+static ENGINE: Mutex<Option<Result<Ocr, ExtractFailure>>> = Mutex::new(None);
 
 /// Loads the models ahead of the first file. If that fails, the job that needs them says why.
 fn prepare(tools: &Tools) {
@@ -55,18 +55,19 @@ fn prepare(tools: &Tools) {
     }
 }
 
-fn engine() -> std::sync::MutexGuard<'static, Option<Ocr>> {
+fn engine() -> std::sync::MutexGuard<'static, Option<Result<Ocr, ExtractFailure>>> {
     ENGINE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn load<'a>(engine: &'a mut Option<Ocr>, tools: &OcrTools) -> Result<&'a mut Ocr, ExtractFailure> {
-    match engine {
-        Some(ocr) => Ok(ocr),
-        None => {
-            let loaded = Ocr::load(&tools.runtime, &tools.models, tools.threads);
-            Ok(engine.insert(loaded.map_err(|error| failure(Reason::UnsupportedType, error.to_string()))?))
-        }
-    }
+fn load<'a>(
+    engine: &'a mut Option<Result<Ocr, ExtractFailure>>,
+    tools: &OcrTools,
+) -> Result<&'a mut Ocr, ExtractFailure> {
+    let loaded = engine.get_or_insert_with(|| {
+        let loaded = Ocr::load(&tools.runtime, &tools.models, tools.threads);
+        loaded.map_err(|error| failure(Reason::UnsupportedType, error.to_string()))
+    });
+    loaded.as_mut().map_err(|failed| failed.clone())
 }
 
 /// A document as it grows.
@@ -311,7 +312,7 @@ impl<'a> Reading<'a> {
         document.blocks.truncate(kept);
         let heading = || document.blocks.iter().find(|it| it.kind == BlockKind::Heading(1)).map(|it| it.text.clone());
         document.title = title.or_else(heading).or_else(|| first_line(&document));
-        Ok(document)
+        redact(document, self.input.limits.redaction)
     }
 }
 

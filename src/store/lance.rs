@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use arrow::array::RecordBatch;
 use futures::TryStreamExt;
@@ -12,15 +12,27 @@ use lancedb::Table;
 use lancedb::query::{ExecutableQuery, QueryBase, Select};
 
 use crate::error::{Error, Result};
-use crate::model::{ChunkId, FileChunks, FileId, LegHit, StoredChunk};
+use crate::model::{ChunkId, FileChunks, FileId, LegHit, MemoryCap, StoredChunk};
 use crate::store::failure::StoreContext;
-use crate::store::hot::HotVectors;
-use crate::store::opening::{self, Opened, Place, connect, hot_rows};
+use crate::store::hot::{HOT_ROWS, HOT_TEXT_BYTES, Hot};
+use crate::store::opening::{self, INDEX_CACHE_BYTES, METADATA_CACHE_BYTES, Opened, Place, connect};
 use crate::store::synced::Synced;
 use crate::store::{FileSet, KeywordQuery, Store, StoreStats, legs, manifests, schema, sync, upkeep};
 
 /// Hex digits of a model's fingerprint in the name of its table.
 const FINGERPRINT_DIGITS: usize = 12;
+
+/// What the store may hold in memory at most, with vectors of this length.
+pub fn memory_caps(dimension: usize) -> Vec<MemoryCap> {
+    let cap = |part: &str, bytes: usize| MemoryCap { part: part.into(), mib: bytes.div_ceil(1 << 20) as u64 };
+    vec![
+        cap("opened indexes of the store", INDEX_CACHE_BYTES),
+        cap("page tables of the store", METADATA_CACHE_BYTES),
+        cap("vectors that are searched in memory", HOT_ROWS * dimension),
+        cap("passages that are shown from memory", HOT_TEXT_BYTES),
+        MemoryCap { part: "building the keyword index".into(), mib: upkeep::KEYWORD_MEMORY_MIB },
+    ]
+}
 
 /// One table of chunks, of one model.
 ///
@@ -32,8 +44,9 @@ pub struct LanceStore {
     pub(super) dimension: usize,
     writer: tokio::sync::Mutex<()>,
     rows: RwLock<BTreeMap<FileId, u64>>,
-    /// None when the table is too large for memory.
-    hot: RwLock<Option<HotVectors>>,
+    /// Sum of `rows`.
+    chunks: AtomicU64,
+    hot: RwLock<Hot>,
     synced: Synced,
     /// Whether a write broke off: then nobody knows which of its commits there are.
     is_uncertain: AtomicBool,
@@ -71,6 +84,7 @@ impl LanceStore {
             place,
             dimension,
             writer: tokio::sync::Mutex::new(()),
+            chunks: AtomicU64::new(rows.values().sum()),
             rows: RwLock::new(rows),
             hot: RwLock::new(hot),
             synced,
@@ -138,10 +152,12 @@ impl LanceStore {
 
     fn set_rows(&self, file_id: FileId, rows: u64) {
         let mut map = self.rows.write().unwrap_or_else(PoisonError::into_inner);
-        match rows {
+        let before = match rows {
             0 => map.remove(&file_id),
             _ => map.insert(file_id, rows),
         };
+        self.chunks.fetch_add(rows, Ordering::Relaxed);
+        self.chunks.fetch_sub(before.unwrap_or(0), Ordering::Relaxed);
     }
 
     /// Deletes the rows of those of these files that have any. The caller holds the writer's lock.
@@ -151,7 +167,7 @@ impl LanceStore {
             return Ok(false);
         }
         self.table.delete(&legs::of_files(&known)).await.on("delete from", &self.dir)?;
-        self.change_hot(|hot| hot.remove(&known));
+        self.hot_mut().remove(&known);
         known.into_iter().for_each(|it| self.set_rows(it, 0));
         Ok(true)
     }
@@ -168,21 +184,21 @@ impl LanceStore {
             return Ok(0);
         }
         self.table.delete(&part).await.on("delete from", &self.dir)?;
-        self.change_hot(|hot| hot.remove_chunks(file_id, &gone));
+        self.hot_mut().remove_chunks(file_id, &gone);
         let left = self.rows().get(&file_id).copied().unwrap_or(0).saturating_sub(gone.len() as u64);
         self.set_rows(file_id, left);
         Ok(gone.len() as u64)
     }
 
-    /// The vectors in memory, if the table is not too large for that.
-    pub(super) fn hot(&self) -> RwLockReadGuard<'_, Option<HotVectors>> {
+    /// What of the table is in memory.
+    pub(super) fn hot(&self) -> RwLockReadGuard<'_, Hot> {
         self.hot.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Does as if the table were too large for memory.
     #[cfg(test)]
     pub(super) fn drop_hot(&self) {
-        *self.hot.write().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.hot_mut() = Hot::default();
     }
 
     /// Does as if the last write had failed at the end.
@@ -191,14 +207,8 @@ impl LanceStore {
         self.is_uncertain.store(true, Ordering::Relaxed);
     }
 
-    fn change_hot(&self, change: impl FnOnce(&mut HotVectors)) {
-        let mut hot = self.hot.write().unwrap_or_else(PoisonError::into_inner);
-        if let Some(vectors) = hot.as_mut() {
-            change(vectors);
-        }
-        if hot.as_ref().is_some_and(HotVectors::is_too_large) {
-            *hot = None;
-        }
+    fn hot_mut(&self) -> RwLockWriteGuard<'_, Hot> {
+        self.hot.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn known(&self, files: &[FileId]) -> Vec<FileId> {
@@ -236,8 +246,9 @@ impl LanceStore {
         if self.is_uncertain.load(Ordering::Relaxed) {
             self.table.checkout_latest().await.on("read", &self.dir)?;
             let (rows, hot) = opening::contents(&self.table, &self.place).await?;
+            self.chunks.store(rows.values().sum(), Ordering::Relaxed);
             *self.rows.write().unwrap_or_else(PoisonError::into_inner) = rows;
-            *self.hot.write().unwrap_or_else(PoisonError::into_inner) = hot;
+            *self.hot_mut() = hot;
         }
         self.is_uncertain.store(true, Ordering::Relaxed);
         let done = work.await?;
@@ -294,7 +305,7 @@ impl Store for LanceStore {
                 *counts.entry(file.file_id).or_default() += file.chunks.len() as u64;
             }
             counts.into_iter().for_each(|(file_id, rows)| self.set_rows(file_id, rows));
-            self.change_hot(|hot| files.iter().for_each(|it| hot.add(it.file_id, &it.chunks)));
+            files.iter().for_each(|it| self.hot_mut().add(it.file_id, &it.chunks));
             self.index_words(first).await?;
             self.settle().await
         })
@@ -312,7 +323,7 @@ impl Store for LanceStore {
             if batch.num_rows() > 0 {
                 self.add_rows(vec![batch]).await?;
                 self.set_rows(file_id, rows);
-                self.change_hot(|hot| hot.add(file_id, &file.chunks));
+                self.hot_mut().add(file_id, &file.chunks);
                 self.index_words(first).await?;
             }
             if deleted > 0 || !file.chunks.is_empty() {
@@ -336,10 +347,9 @@ impl Store for LanceStore {
             let batches = self.rows_of(from).await?;
             let batches = batches.iter().map(|it| schema::with_file(it, to)).collect::<Result<Vec<_>>>()?;
             self.delete_rows(&[to]).await?;
-            let vectors = batches.iter().map(hot_rows).collect::<Result<Vec<_>>>()?;
-            self.add_rows(batches).await?;
+            self.add_rows(batches.clone()).await?;
             self.set_rows(to, copied);
-            self.change_hot(|hot| vectors.into_iter().flatten().for_each(|(hit, it)| hot.push(to, hit.chunk_id, &it)));
+            batches.iter().try_for_each(|it| self.hot_mut().add_rows(it))?;
             self.settle().await?;
             Ok(copied)
         })
@@ -355,6 +365,9 @@ impl Store for LanceStore {
     }
 
     async fn chunks(&self, ids: &[(FileId, ChunkId)]) -> Result<Vec<StoredChunk>> {
+        if let Some(passages) = self.hot().passages() {
+            return Ok(passages.get(ids));
+        }
         let batches = legs::rows(self, ids, &schema::CHUNK_COLUMNS).await?;
         let mut chunks = Vec::with_capacity(ids.len());
         for batch in &batches {
@@ -401,7 +414,7 @@ impl Store for LanceStore {
     }
 
     fn chunk_count(&self) -> u64 {
-        self.rows().values().sum()
+        self.chunks.load(Ordering::Relaxed)
     }
 
     async fn stats(&self) -> Result<StoreStats> {

@@ -16,7 +16,7 @@ use crate::error::Result;
 use crate::model::{ChunkId, FileId, LegHit, StoredChunk};
 use crate::store::failure::StoreContext;
 use crate::store::lance::{LanceStore, collect};
-use crate::store::{FileSet, KeywordQuery, schema, upkeep};
+use crate::store::{FileSet, KeywordQuery, Store, schema, upkeep};
 
 /// Longest keyword query in bytes. Every word is looked up: a pasted page would take seconds and mean nothing.
 const MAX_QUERY_BYTES: usize = 4 << 10;
@@ -104,7 +104,7 @@ pub(super) async fn all_words(store: &LanceStore, words: &str, files: &FileSet) 
         Scope::All => None,
         Scope::Part(part) => Some(part.filter(store)),
     };
-    let every = store.rows().values().sum::<u64>() as usize;
+    let every = store.chunk_count() as usize;
     matching(store, words, Operator::And, filter, every).await
 }
 
@@ -135,12 +135,8 @@ pub(super) async fn vector(store: &LanceStore, vector: &[f32], files: &FileSet, 
     if limit == 0 {
         return Ok(Vec::new());
     }
-    if let Some(hot) = store.hot().as_ref() {
-        let allowed: Option<HashSet<FileId>> = match files {
-            FileSet::All => None,
-            FileSet::Only(wanted) => Some(wanted.iter().copied().collect()),
-        };
-        return Ok(hot.nearest(vector, |file| allowed.as_ref().is_none_or(|it| it.contains(&file)), limit));
+    if let Some(vectors) = store.hot().vectors() {
+        return Ok(vectors.nearest(vector, files, limit));
     }
     match scope(store, files) {
         Scope::None => Ok(Vec::new()),
@@ -195,8 +191,8 @@ async fn nearest(
 
 /// Returns the cosine similarity of `vector` to each of these chunks.
 pub(super) async fn similarities(store: &LanceStore, vector: &[f32], ids: &[(FileId, ChunkId)]) -> Result<Vec<LegHit>> {
-    if let Some(hot) = store.hot().as_ref() {
-        return Ok(hot.similarities(vector, ids));
+    if let Some(vectors) = store.hot().vectors() {
+        return Ok(vectors.similarities(vector, ids));
     }
     let stored = stored_vectors(store, ids).await?;
     let hit = |((file_id, chunk_id), found): ((FileId, ChunkId), Vec<f32>)| LegHit {
@@ -212,8 +208,8 @@ pub(super) async fn vectors(
     store: &LanceStore,
     ids: &[(FileId, ChunkId)],
 ) -> Result<Vec<((FileId, ChunkId), Vec<f32>)>> {
-    if let Some(hot) = store.hot().as_ref() {
-        return Ok(hot.vectors(ids));
+    if let Some(vectors) = store.hot().vectors() {
+        return Ok(vectors.vectors(ids));
     }
     stored_vectors(store, ids).await
 }
@@ -302,7 +298,7 @@ fn scope(store: &LanceStore, files: &FileSet) -> Scope {
     } else if files.len() == rows.len() {
         Scope::All
     } else {
-        Scope::Part(Part { files, rows: count, all_rows: rows.values().sum() })
+        Scope::Part(Part { files, rows: count, all_rows: store.chunk_count() })
     }
 }
 

@@ -20,7 +20,7 @@ mod tests;
 mod upkeep;
 
 pub use inspect::Inspection;
-pub use lance::LanceStore;
+pub use lance::{LanceStore, memory_caps};
 
 use crate::error::Result;
 use crate::model::{ChunkId, FileChunks, FileId, LegHit, StoredChunk};

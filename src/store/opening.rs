@@ -9,24 +9,23 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
 use futures::TryStreamExt;
 use lancedb::query::{ExecutableQuery, QueryBase, Select};
 use lancedb::{Connection, ObjectStoreRegistry, Session, Table};
 
 use crate::error::{Error, ErrorCode, Result};
-use crate::model::{FileId, LegHit};
+use crate::model::FileId;
 use crate::store::failure::{StoreContext, as_damage};
-use crate::store::hot::{HOT_ROWS, HotVectors};
+use crate::store::hot::{HOT_ROWS, Hot};
 use crate::store::manifests::{self, Manifest};
 use crate::store::synced::Synced;
 use crate::store::{schema, sync, upkeep};
 
 /// Bytes of opened indexes kept in memory. The library's default is 6 GiB; the keyword index of 100,000 chunks fits here.
-const INDEX_CACHE_BYTES: usize = 64 << 20;
+pub(super) const INDEX_CACHE_BYTES: usize = 64 << 20;
 
 /// Bytes of manifests and page tables kept in memory. The library's default is 1 GiB.
-const METADATA_CACHE_BYTES: usize = 32 << 20;
+pub(super) const METADATA_CACHE_BYTES: usize = 32 << 20;
 
 /// Where a table lies, and what it holds.
 #[derive(Clone, Debug)]
@@ -47,8 +46,7 @@ impl Place {
 pub(super) struct Opened {
     pub(super) table: Table,
     pub(super) rows: BTreeMap<FileId, u64>,
-    /// None when the table is too large for memory.
-    pub(super) hot: Option<HotVectors>,
+    pub(super) hot: Hot,
     /// What was damaged and is called otherwise now.
     pub(super) set_aside: Vec<PathBuf>,
     /// Whether versions that were synced once could not be read.
@@ -143,11 +141,11 @@ pub(super) async fn read(place: &Place) -> Result<Opened> {
 }
 
 /// Counts the rows of each file, and reads the vectors if they fit.
-pub(super) async fn contents(table: &Table, place: &Place) -> Result<(BTreeMap<FileId, u64>, Option<HotVectors>)> {
+pub(super) async fn contents(table: &Table, place: &Place) -> Result<(BTreeMap<FileId, u64>, Hot)> {
     let rows = count_rows(table, &place.dir).await?;
     let hot = match rows.values().sum::<u64>() {
-        many if many > HOT_ROWS as u64 => None,
-        _ => Some(load(table, place).await?),
+        many if many > HOT_ROWS as u64 => Hot::default(),
+        _ => load(table, place).await?,
     };
     Ok((rows, hot))
 }
@@ -160,7 +158,7 @@ async fn create(place: &Place, synced: &Synced) -> Result<Opened> {
     let table = table.on("create", &place.dir)?;
     sync::sync(&place.dir).await?;
     note(&table, place, synced).await?;
-    let (rows, hot) = (BTreeMap::new(), Some(HotVectors::new(place.dimension)));
+    let (rows, hot) = (BTreeMap::new(), Hot::new(place.dimension));
     Ok(Opened { table, rows, hot, set_aside: Vec::new(), has_lost: false })
 }
 
@@ -174,22 +172,15 @@ pub(super) async fn connect(dir: &Path) -> Result<Connection> {
     lancedb::connect(uri).session(session).execute().await.on("open", dir)
 }
 
-/// Reads every vector of a table once.
-async fn load(table: &Table, place: &Place) -> Result<HotVectors> {
-    let query = table.query().select(Select::columns(&["chunk_id", "file_id", "vector"]));
+/// Reads a table that is not large once.
+async fn load(table: &Table, place: &Place) -> Result<Hot> {
+    let query = table.query().select(Select::All);
     let mut stream = query.execute().await.map_err(as_damage).on("read", &place.dir)?;
-    let mut hot = HotVectors::new(place.dimension);
+    let mut hot = Hot::new(place.dimension);
     while let Some(batch) = stream.try_next().await.map_err(as_damage).on("read", &place.dir)? {
-        for (hit, vector) in hot_rows(&batch)? {
-            hot.push(hit.file_id, hit.chunk_id, &vector);
-        }
+        hot.add_rows(&batch)?;
     }
     Ok(hot)
-}
-
-/// The ids and vectors of a batch.
-pub(super) fn hot_rows(batch: &RecordBatch) -> Result<Vec<(LegHit, Vec<f32>)>> {
-    Ok(schema::ids(batch)?.into_iter().zip(schema::vectors(batch)?).collect())
 }
 
 async fn count_rows(table: &Table, dir: &Path) -> Result<BTreeMap<FileId, u64>> {

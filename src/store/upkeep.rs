@@ -17,7 +17,7 @@ use crate::store::failure::{self, StoreContext};
 use crate::store::lance::LanceStore;
 
 /// Memory of building the keyword index, in MiB. The library's default is 2 GiB for each core.
-const KEYWORD_MEMORY_MIB: u64 = 256;
+pub(super) const KEYWORD_MEMORY_MIB: u64 = 256;
 
 /// Parts of an index that are searched one after the other; when there are more, the newest are merged.
 const MAX_SEGMENTS: u32 = 6;
@@ -56,9 +56,6 @@ const FRAGMENT_ROWS: usize = 200_000;
 
 /// Rows read at once while compacting; whole batches are in memory.
 const COMPACT_BATCH_ROWS: usize = 1_024;
-
-/// Fragments rewritten by one compaction: bounds its memory and time.
-const COMPACT_FRAGMENTS: usize = 256;
 
 /// Seconds that old versions are kept: longer than any question takes.
 const KEEP_SECONDS: i64 = 300;
@@ -209,7 +206,8 @@ async fn compact(table: &Table) -> lancedb::Result<()> {
         target_rows_per_fragment: FRAGMENT_ROWS,
         num_threads: Some(1),
         batch_size: Some(COMPACT_BATCH_ROWS),
-        max_source_fragments: Some(COMPACT_FRAGMENTS),
+        // A bound on what one compaction reads would not split a larger task but leave it undone, for ever.
+        max_source_fragments: None,
         ..CompactionOptions::default()
     };
     table.optimize(OptimizeAction::Compact { options, remap_options: None }).await?;

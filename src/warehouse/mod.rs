@@ -7,11 +7,10 @@
 
 mod open;
 mod rules;
-mod secrets;
 mod walk;
 mod watch;
 
 pub use open::{OpenProblem, hash, open_beneath, stat};
 pub use rules::Rules;
 pub use walk::{WalkProblem, WalkReport, walk};
-pub use watch::{Change, ChangeKind, WatchProblem, Watcher};
+pub use watch::{Barrier, Batch, Change, ChangeKind, WatchCounts, WatchProblem, Watcher};

@@ -15,8 +15,8 @@ use ignore::{IncrementalIgnore, WalkBuilder};
 use crate::config::WalkConfig;
 use crate::error::{Error, Result};
 use crate::model::{FoundFile, Reason};
+use crate::secrets::{self, Verdict};
 use crate::warehouse::open;
-use crate::warehouse::secrets::{self, Verdict};
 
 /// Files that hold ignore rules; a change of one changes what is visible.
 const IGNORE_FILES: [&str; 3] = [".gitignore", ".ignore", ".vicignore"];

@@ -4,41 +4,40 @@
 //! cannot be told in single changes (queue overflow, changed ignore rules, a receiver that lags) becomes one
 //! [`ChangeKind::Rescan`]. Nothing here reads content or keeps a list of files.
 //!
-//! One thread does it all: it takes the events of the operating system, keeps every visible folder watched (`folders`),
-//! waits until a place is quiet (`quiet`), says what became of it (`root`) and hands that on (`backlog`).
+//! One thread takes the kernel's events off its queue (`inotify`), another does all the rest (`engine`): it keeps every
+//! visible folder watched (`folders`), waits until a place is quiet (`quiet`), says what became of it (`root`) and hands
+//! that on (`backlog`). A heartbeat through the same queue (`pulse`) shows that both are alive.
 
 mod backlog;
+mod engine;
 mod folders;
+mod inotify;
+mod losses;
+mod pulse;
 mod quiet;
 mod root;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use notify::Watcher as _;
-use notify::event::{CreateKind, EventKind, ModifyKind, RenameMode};
 use tokio::sync::mpsc::Sender;
 
 use crate::error::{Error, ErrorCode, IoContext, Result};
 use crate::model::RootId;
 use crate::warehouse::Rules;
 use crate::warehouse::watch::backlog::Backlog;
-use crate::warehouse::watch::folders::{Folders, Kernel};
-use crate::warehouse::watch::quiet::{Happening, Quiet};
-use crate::warehouse::watch::root::{WatchedRoot, changes_at};
+use crate::warehouse::watch::engine::{Engine, Message};
+use crate::warehouse::watch::inotify::Inotify;
+use crate::warehouse::watch::pulse::Pulse;
 
-/// How often quiet places are looked for.
-const TICK: Duration = Duration::from_millis(100);
+pub use crate::warehouse::watch::pulse::Barrier;
 
 /// Events that wait while new folders are being watched: as many as the kernel itself keeps. More are one rescan.
 const EVENTS_AHEAD: usize = 16_384;
-
-/// Places that may wait to become quiet. Beyond this a walk is cheaper than single changes.
-const MOST_PLACES: usize = 10_000;
 
 /// What happened at one place.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,8 +63,17 @@ pub enum ChangeKind {
         /// Where it is.
         to: PathBuf,
     },
-    /// Anything may have changed: walk the root.
+    /// Anything may have changed: walk the root, then say so with [`Watcher::made_up`].
     Rescan,
+}
+
+/// Changes that go together, and who waits until they have been taken up.
+#[derive(Debug, Default)]
+pub struct Batch {
+    /// The changes, in order.
+    pub changes: Vec<Change>,
+    /// To be told once all changes of this and earlier batches are taken up.
+    pub barriers: Vec<Barrier>,
 }
 
 /// Why a root is not watched, or not everywhere, and the cure. It is still walked from time to time.
@@ -75,28 +83,46 @@ pub struct WatchProblem(
     pub String,
 );
 
+/// Counts of a watcher.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WatchCounts {
+    /// Folders that are watched.
+    pub folders: u64,
+    /// Folders that should be and cannot.
+    pub missing: u64,
+    /// How often the queue of events overflowed.
+    pub overflows: u64,
+    /// How often every root was walked because of that.
+    pub rescans: u64,
+}
+
 /// Watches roots until it is dropped.
 pub struct Watcher {
     messages: SyncSender<Message>,
-    states: States,
+    shared: Arc<Shared>,
     backlog: Arc<Backlog>,
 }
 
-/// How it stands with each root.
-type States = Arc<Mutex<HashMap<RootId, RootState>>>;
+/// What the thread tells, and everybody may ask.
+struct Shared {
+    states: Mutex<HashMap<RootId, RootState>>,
+    counts: Mutex<WatchCounts>,
+    pulse: Pulse,
+    closed: AtomicBool,
+}
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// How it stands with a root.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct RootState {
     /// Whether every visible folder is watched.
     whole: bool,
+    /// Whether other machines may change it without a word.
+    remote: bool,
     problem: Option<WatchProblem>,
-}
-
-enum Message {
-    Event(notify::Result<notify::Event>),
-    Add { root_id: RootId, path: PathBuf, reply: SyncSender<Result<(), WatchProblem>> },
-    Remove(RootId),
-    Close,
+    /// Losses of events so far, those for which a walk was asked, and those for which it was made.
+    lost: u64,
+    promised: u64,
+    made_up: u64,
 }
 
 impl Watcher {
@@ -105,25 +131,23 @@ impl Watcher {
     ///
     /// # Errors
     /// When the operating system has no watch to give, e.g. `fs.inotify.max_user_instances`.
-    pub fn start(rules: Rules, sender: Sender<Vec<Change>>) -> Result<Watcher> {
-        let (messages, inbox) = sync_channel(EVENTS_AHEAD);
-        let lost = Arc::new(AtomicBool::new(false));
-        let kernel = notify::RecommendedWatcher::new(
-            forward(messages.clone(), lost.clone()),
-            notify::Config::default().with_follow_symlinks(false),
-        );
-        let kernel = kernel.map_err(|error| {
-            Error::new(ErrorCode::ResourceExhausted, format!("cannot watch files: {error}"))
-                .hint("raise it: sysctl fs.inotify.max_user_instances=512")
-        })?;
+    pub fn start(rules: Rules, sender: Sender<Batch>) -> Result<Watcher> {
+        let refused = |error: std::io::Error| {
+            Error::new(ErrorCode::ResourceExhausted, format!("cannot watch files: {error}")).hint(
+                "raise what is used up: sysctl fs.inotify.max_user_instances=512 fs.inotify.max_user_watches=1048576",
+            )
+        };
+        let kernel = Inotify::open().map_err(refused)?;
+        let pulse = Pulse::new().map_err(refused)?;
+        let beats = kernel.watch_link(&pulse.path()).map_err(refused)?;
         let backlog = Backlog::start(sender)?;
-        let states = States::default();
-        let (states_there, backlog_there) = (states.clone(), backlog.clone());
-        std::thread::Builder::new()
-            .name("vic-events".into())
-            .spawn(move || Engine::new(kernel, rules, states_there).run(&inbox, &lost, &backlog_there))
-            .at("start a thread for", Path::new("vic-events"))?;
-        Ok(Watcher { messages, states, backlog })
+        let shared = Arc::new(Shared::new(pulse));
+        let (messages, inbox) = sync_channel(EVENTS_AHEAD);
+        let (queue, events, reader) = (kernel.clone(), messages.clone(), shared.clone());
+        spawn("vic-events", move || read(&queue, &events, &reader))?;
+        let (engine, handed_on) = (Engine::new(kernel, rules, shared.clone()), backlog.clone());
+        spawn("vic-watch", move || engine.run(&inbox, &handed_on, beats))?;
+        Ok(Watcher { messages, shared, backlog })
     }
 
     /// Watches a root with all its visible folders, or those of them that are not watched yet. Blocks as long as listing
@@ -143,209 +167,117 @@ impl Watcher {
     pub fn remove(&self, root_id: RootId) {
         // It fails when the thread is gone: then nothing is watched.
         let _ = self.messages.send(Message::Remove(root_id));
-        lock(&self.states).remove(&root_id);
+        self.shared.states().remove(&root_id);
     }
 
     /// Says whether every visible folder of a root is watched. If not, [`Watcher::add`] tries the missing ones again.
     pub fn is_whole(&self, root_id: RootId) -> bool {
-        lock(&self.states).get(&root_id).is_some_and(|it| it.whole)
+        self.shared.states().get(&root_id).is_some_and(|it| it.whole)
     }
 
-    /// Returns what is wrong with a watched root, e.g. more folders than the watch limit.
+    /// Says whether events tell of every change of a root: it is whole, and no other machine can write to it.
+    pub fn tells_all(&self, root_id: RootId) -> bool {
+        self.shared.states().get(&root_id).is_some_and(|it| it.whole && !it.remote)
+    }
+
+    /// Returns what is wrong with a watched root, e.g. more folders than the watch limit, or events that were lost.
     pub fn problem(&self, root_id: RootId) -> Option<WatchProblem> {
-        lock(&self.states).get(&root_id)?.problem.clone()
+        let states = self.shared.states();
+        let state = states.get(&root_id)?;
+        if state.made_up < state.lost {
+            return Some(WatchProblem(explain_loss()));
+        }
+        state.problem.clone()
+    }
+
+    /// Takes note that a root was walked after a [`ChangeKind::Rescan`].
+    pub fn made_up(&self, root_id: RootId) {
+        if let Some(state) = self.shared.states().get_mut(&root_id) {
+            state.made_up = state.promised;
+        }
+    }
+
+    /// Has somebody told when everything that has happened until now was handed on in batches before.
+    pub fn reach(&self, barrier: Barrier) {
+        self.shared.pulse.beat(Some(barrier));
+    }
+
+    /// Sends a heartbeat.
+    pub fn beat(&self) {
+        self.shared.pulse.beat(None);
+    }
+
+    /// Changes whenever the watching thread feels a heartbeat or does anything else.
+    pub fn work(&self) -> u64 {
+        self.shared.pulse.work()
+    }
+
+    /// How long ago a heartbeat was felt.
+    pub fn pulse_age(&self) -> Duration {
+        self.shared.pulse.age()
+    }
+
+    /// Ends the watching thread, as a defect would.
+    #[cfg(test)]
+    pub(crate) fn die(&self) {
+        self.messages.send(Message::Close).unwrap();
+    }
+
+    /// Returns counts over all roots.
+    pub fn counts(&self) -> WatchCounts {
+        *self.shared.counts()
     }
 }
 
 impl Drop for Watcher {
     fn drop(&mut self) {
         self.backlog.close();
-        // It fails when the thread has ended by itself.
-        let _ = self.messages.send(Message::Close);
+        self.shared.closed.store(true, Ordering::Relaxed);
+        // Whoever still waits has waited in vain, and must not do so for ever.
+        drop(self.shared.pulse.lost());
+        // It fails when the thread has ended by itself; full, it ends when it comes to the mark.
+        let _ = self.messages.try_send(Message::Close);
+        // The thread that reads waits for an event.
+        self.shared.pulse.beat(None);
     }
 }
 
-/// Takes events off the thread that reads them, which must never wait: ours asks it for watches. Reading is no news, and
-/// indexing opens every file.
-fn forward(messages: SyncSender<Message>, lost: Arc<AtomicBool>) -> impl FnMut(notify::Result<notify::Event>) + Send {
-    move |result| {
-        if result.as_ref().is_ok_and(|event| event.kind.is_access()) {
-            return;
-        }
-        if let Err(TrySendError::Full(_)) = messages.try_send(Message::Event(result)) {
-            lost.store(true, Ordering::Relaxed);
-        }
+impl Shared {
+    fn new(pulse: Pulse) -> Shared {
+        Shared { states: Mutex::default(), counts: Mutex::default(), pulse, closed: AtomicBool::new(false) }
+    }
+
+    /// A poisoned lock only means that a thread panicked: the states themselves are whole.
+    fn states(&self) -> MutexGuard<'_, HashMap<RootId, RootState>> {
+        self.states.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn counts(&self) -> MutexGuard<'_, WatchCounts> {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The thread's own.
-struct Engine<K> {
-    rules: Rules,
-    roots: Vec<WatchedRoot>,
-    folders: Folders<K>,
-    quiet: Quiet,
-    states: States,
+fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<()> {
+    let spawned = std::thread::Builder::new().name(name.into()).spawn(body);
+    spawned.map(drop).at("start a thread for", Path::new(name))
 }
 
-impl<K: Kernel> Engine<K> {
-    fn new(kernel: K, rules: Rules, states: States) -> Engine<K> {
-        Engine { rules, roots: Vec::new(), folders: Folders::new(kernel), quiet: Quiet::default(), states }
-    }
-
-    fn run(mut self, inbox: &Receiver<Message>, lost: &AtomicBool, backlog: &Backlog) {
-        let mut looked = Instant::now();
-        loop {
-            let next = if self.quiet.is_empty() {
-                inbox.recv().map_err(|_| RecvTimeoutError::Disconnected)
-            } else {
-                inbox.recv_timeout(TICK)
-            };
-            match next {
-                Ok(Message::Close) | Err(RecvTimeoutError::Disconnected) => return,
-                Ok(message) => self.take(message),
-                Err(RecvTimeoutError::Timeout) => {}
-            }
-            if lost.swap(false, Ordering::Relaxed) {
-                self.begin_anew();
-            }
-            if looked.elapsed() >= TICK {
-                looked = Instant::now();
-                backlog.push(self.due(looked));
-            }
-        }
-    }
-
-    fn take(&mut self, message: Message) {
-        match message {
-            Message::Event(Ok(event)) if event.need_rescan() => self.begin_anew(),
-            Message::Event(Ok(event)) => self.happened(&event),
-            Message::Event(Err(error)) => {
-                tracing::warn!("watching failed: {error}");
-                self.begin_anew();
-            }
-            Message::Add { root_id, path, reply } => {
-                // Nobody waits any more: the root is watched all the same.
-                let _ = reply.send(self.add(root_id, &path));
-            }
-            Message::Remove(root_id) => self.remove(root_id),
-            Message::Close => {}
-        }
-    }
-
-    fn add(&mut self, root_id: RootId, path: &Path) -> Result<(), WatchProblem> {
-        if !self.roots.iter().any(|it| it.id == root_id && it.path == path) {
-            self.remove(root_id);
-            let root = WatchedRoot::new(root_id, path, &self.rules).map_err(|error| WatchProblem(error.message))?;
-            self.roots.push(root);
-        }
-        self.spread(root_id, Path::new(""));
-        if self.folders.is_watched(path) {
-            return Ok(());
-        }
-        let problem = self.folders.problem(path).unwrap_or_else(|| format!("cannot watch `{}`", path.display()));
-        self.remove(root_id);
-        Err(WatchProblem(problem))
-    }
-
-    fn remove(&mut self, root_id: RootId) {
-        let Some(index) = self.roots.iter().position(|it| it.id == root_id) else { return };
-        let root = self.roots.swap_remove(index);
-        self.folders.forget(&root.path);
-        lock(&self.states).remove(&root_id);
-    }
-
-    /// Watches what is not watched yet at and below a place, and tells how that went.
-    fn spread(&mut self, root_id: RootId, within: &Path) {
-        let Some(root) = self.roots.iter().find(|it| it.id == root_id) else { return };
-        self.folders.spread(&root.path, within, &self.rules);
-        let (whole, problem) = (self.folders.is_whole(&root.path), self.folders.problem(&root.path));
-        lock(&self.states).insert(root_id, RootState { whole, problem: problem.map(WatchProblem) });
-    }
-
-    /// Events were lost, and with them perhaps new names of folders: every watch is made anew, every root walked.
-    fn begin_anew(&mut self) {
-        self.quiet.clear();
-        let roots: Vec<(RootId, PathBuf)> = self.roots.iter().map(|it| (it.id, it.path.clone())).collect();
-        for (id, path) in roots {
-            self.renew(id);
-            self.quiet.touch(path, Instant::now());
-        }
-    }
-
-    fn renew(&mut self, root_id: RootId) {
-        if let Some(root) = self.roots.iter().find(|it| it.id == root_id) {
-            self.folders.forget(&root.path);
-            self.spread(root_id, Path::new(""));
-        }
-    }
-
-    fn happened(&mut self, event: &notify::Event) {
-        if let (EventKind::Modify(ModifyKind::Name(RenameMode::Both)), [from, to]) = (event.kind, &event.paths[..]) {
-            self.quiet.rename(from, to, Instant::now());
-            return;
-        }
-        for path in &event.paths {
-            let Some(root) = self.roots.iter().position(|it| path.starts_with(&it.path)) else { continue };
-            let (is_root, root_id) = (*path == self.roots[root].path, self.roots[root].id);
-            match event.kind {
-                // A moved folder tells of itself by its old name, after its parents have told all there is to tell.
-                EventKind::Modify(ModifyKind::Name(RenameMode::From)) if event.tracker().is_none() && !is_root => {
-                    continue;
-                }
-                EventKind::Remove(_) | EventKind::Modify(ModifyKind::Name(RenameMode::From)) => {
-                    self.folders.forget(path);
-                    if is_root {
-                        lock(&self.states).insert(root_id, RootState { whole: false, problem: None });
-                    }
-                }
-                EventKind::Create(CreateKind::File) => {}
-                EventKind::Create(_) | EventKind::Modify(ModifyKind::Name(_)) => self.grow(root, path),
-                EventKind::Modify(ModifyKind::Metadata(_)) if self.folders.is_missing(path) => self.grow(root, path),
-                _ => {}
-            }
-            // After its folders are watched: whatever came into them before is found when this place is looked at.
-            self.quiet.touch(path.clone(), Instant::now());
-        }
-        if self.quiet.len() > MOST_PLACES {
-            let roots: Vec<PathBuf> = self.roots.iter().map(|it| it.path.clone()).collect();
-            self.quiet.gather(&roots, Instant::now());
-        }
-    }
-
-    /// Watches a new folder, if it is one.
-    fn grow(&mut self, root: usize, path: &Path) {
-        let root = &mut self.roots[root];
-        let Ok(relative) = path.strip_prefix(&root.path).map(Path::to_path_buf) else { return };
-        let is_folder = path.symlink_metadata().is_ok_and(|it| it.is_dir());
-        if is_folder && !self.folders.is_watched(path) && root.is_visible(&relative) {
-            let id = root.id;
-            self.spread(id, &relative);
-        }
-    }
-
-    /// Says what became of the places that are quiet now.
-    fn due(&mut self, now: Instant) -> Vec<Change> {
-        let mut changes: Vec<Change> = Vec::new();
-        for happening in self.quiet.due(now) {
-            let found = match &happening {
-                Happening::Renamed { from, to } => changes_at(&mut self.roots, from, Some(to)),
-                Happening::Touched(path) => changes_at(&mut self.roots, path, None),
-            };
-            for change in found {
-                if !changes.contains(&change) {
-                    changes.push(change);
-                }
-            }
-        }
-        let renewed: Vec<RootId> = self.roots.iter_mut().filter_map(WatchedRoot::take_new_rules).collect();
-        renewed.into_iter().for_each(|id| self.renew(id));
-        changes
+/// Takes events off the kernel's queue. It may wait for the other thread: what the kernel cannot keep meanwhile, it says.
+fn read(kernel: &Inotify, messages: &SyncSender<Message>, shared: &Shared) {
+    let outcome =
+        kernel.read(|event| !shared.closed.load(Ordering::Relaxed) && messages.send(Message::Event(event)).is_ok());
+    if let Err(error) = outcome {
+        tracing::warn!("the queue of file events cannot be read: {error}");
     }
 }
 
-/// A poisoned lock only means that a thread panicked: the states themselves are whole.
-fn lock(states: &Mutex<HashMap<RootId, RootState>>) -> MutexGuard<'_, HashMap<RootId, RootState>> {
-    states.lock().unwrap_or_else(PoisonError::into_inner)
+fn explain_loss() -> String {
+    let limit = std::fs::read_to_string("/proc/sys/fs/inotify/max_queued_events").unwrap_or_default();
+    format!(
+        "file events were lost: more than fs.inotify.max_queued_events ({}) came at once; every root is being walked once to \
+         make up for them; if it happens often: sysctl fs.inotify.max_queued_events=131072",
+        limit.trim()
+    )
 }
 
 #[cfg(test)]

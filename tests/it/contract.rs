@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::harness::World;
-use crate::http::{connect, get, post, raw, send};
+use crate::http::{connect, get, key_line, post, raw, send};
 
 fn bees() -> World {
     let world = World::new().start();
@@ -120,8 +120,8 @@ fn a_body_of_two_mib_and_one_byte_is_413_with_or_without_its_length() {
     let world = World::new().start();
     let body = format!("{{\"query\": \"x\"}}{}", " ".repeat(2_097_153 - 14));
     assert_eq!(send(&world, "POST", "/v1/ask", &[], &body).status, 413);
-    let head = "POST /v1/ask HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ntransfer-encoding: chunked\r\n\r\n";
-    let chunked = format!("{head}{:x}\r\n{body}\r\n0\r\n\r\n", body.len());
+    let head = "POST /v1/ask HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ntransfer-encoding: chunked\r\n";
+    let chunked = format!("{head}{}\r\n{:x}\r\n{body}\r\n0\r\n\r\n", key_line(&world), body.len());
     assert_eq!(raw(&world, &chunked).status, 413);
     assert_eq!(send(&world, "POST", "/v1/ask", &[], &body[..2_097_152]).status, 200);
 }
@@ -163,18 +163,22 @@ fn a_web_page_and_a_foreign_host_are_403_everywhere() {
 }
 
 #[test]
-fn another_address_than_this_machines_is_refused_without_a_key() {
+fn another_address_than_this_machines_is_refused_without_a_key_and_tls() {
     let world = World::new();
-    let run = |key: &str| {
+    let run = |name: &str, value: &str| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_vicd"));
-        command.env("VIC_DATA_DIR", world.data()).env("VIC_LISTEN", "0.0.0.0:0").env("VIC_BRIDGE_API_KEY", key);
+        command.env("VIC_DATA_DIR", world.data()).env("VIC_LISTEN", "0.0.0.0:0").env(name, value);
         command.env("VIC_EMBED_BACKEND", "ollama").env("VIC_OLLAMA_BASE_URL", "http://192.0.2.1:1").output().unwrap()
     };
-    let said = run("");
-    let text = String::from_utf8_lossy(&said.stderr).into_owned();
-    assert!(said.status.code() == Some(2) && text.contains("VIC_BRIDGE_API_KEY"), "{text}");
-    // With a key it goes on to the next refusal, of the remote embedder.
-    assert_eq!(run("s3cret").status.code(), Some(7));
+    for (name, value, cure) in
+        [("VIC_BRIDGE_API_KEY", "s3cret", "VIC_BRIDGE_TLS_CERT"), ("VIC_BRIDGE_AUTH", "none", "VIC_BRIDGE_AUTH")]
+    {
+        let said = run(name, value);
+        let text = String::from_utf8_lossy(&said.stderr).into_owned();
+        assert!(said.status.code() == Some(2) && text.contains(cure) && !text.contains("s3cret"), "{text}");
+    }
+    // Behind a proxy that adds TLS it goes on to the next refusal, of the remote embedder.
+    assert_eq!(run("VIC_BRIDGE_PLAIN", "1").status.code(), Some(7));
 }
 
 #[test]
@@ -182,9 +186,8 @@ fn a_client_that_goes_does_not_disturb_the_next() {
     let world = bees();
     for _ in 0..20 {
         let mut stream = connect(&world);
-        let head =
-            "POST /v1/ask HTTP/1.1\r\nhost: localhost\r\naccept: text/event-stream\r\ncontent-length: 14\r\n\r\n";
-        stream.write_all(head.as_bytes()).unwrap();
+        let head = "POST /v1/ask HTTP/1.1\r\nhost: localhost\r\naccept: text/event-stream\r\ncontent-length: 14\r\n";
+        stream.write_all(format!("{head}{}\r\n", key_line(&world)).as_bytes()).unwrap();
         stream.write_all(b"{\"query\": \"x\"}").unwrap();
         let mut first = [0; 16];
         stream.read_exact(&mut first).unwrap();
@@ -279,7 +282,7 @@ fn the_new_commands_read_well() {
     let path = world.files().join("notes/bees.md");
     assert!(world.ok(&["similar", path.to_str().unwrap()]).contains("nothing found"));
     assert_eq!(world.json(&["audit"]), json!([]));
-    assert!(world.ok(&["bridge"]).contains("curl -s http://127.0.0.1:"));
+    assert!(world.ok(&["bridge"]).contains("curl -s -H \"Authorization: Bearer $(cat '"));
     let schema: Value = serde_json::from_str(&world.ok(&["schema", "ask_response"])).unwrap();
     assert_eq!(schema["type"], "object");
     let settings = world.json(&["config", "show"]);

@@ -56,6 +56,8 @@ impl World {
 
     /// Starts the daemon (again).
     pub(crate) fn spawn(&mut self) {
+        // What a killed daemon left would have the command line start one of its own while this one is on its way.
+        let _left = std::fs::remove_file(self.data().join("listen"));
         self.begin(&self.launcher.clone());
         self.until("the daemon answers", Duration::from_secs(60), |world| {
             world.data().join("listen").exists() && world.vic(&["status", "--format", "json"]).status.success()
@@ -92,6 +94,11 @@ impl World {
             name => own(name),
         })
         .unwrap()
+    }
+
+    /// Hands the daemon over: it no longer ends with the test.
+    pub(crate) fn release(&mut self) -> Child {
+        self.daemon.take().expect("a daemon runs")
     }
 
     /// The daemon's process number.

@@ -27,13 +27,31 @@ impl Answered {
     }
 }
 
-/// Sends a request with a body of known length. HTTP/1.0, so that the answer ends with the connection.
+/// The key that the daemon made at its first start; empty when it was given another.
+pub(crate) fn key(world: &World) -> String {
+    std::fs::read_to_string(world.data().join("key")).unwrap_or_default().trim().into()
+}
+
+/// The header that shows it, with its end.
+pub(crate) fn key_line(world: &World) -> String {
+    match key(world) {
+        key if key.is_empty() => key,
+        key => format!("authorization: Bearer {key}\r\n"),
+    }
+}
+
+/// Sends a request with a body of known length, and with the key unless `authorization` stands among the headers (empty
+/// means none at all). HTTP/1.0, so that the answer ends with the connection.
 pub(crate) fn send(world: &World, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Answered {
     let mut request = format!("{method} {path} HTTP/1.0\r\ncontent-length: {}\r\n", body.len());
     if !headers.iter().any(|(name, _)| *name == "host") {
         request.push_str("host: localhost\r\n");
     }
-    headers.iter().for_each(|(name, value)| request.push_str(&format!("{name}: {value}\r\n")));
+    if !headers.iter().any(|(name, _)| *name == "authorization") {
+        request.push_str(&key_line(world));
+    }
+    let shown = headers.iter().filter(|(name, value)| *name != "authorization" || !value.is_empty());
+    shown.for_each(|(name, value)| request.push_str(&format!("{name}: {value}\r\n")));
     raw(world, &format!("{request}\r\n{body}"))
 }
 

@@ -8,6 +8,8 @@ const LAYERS: &[&str] = &[
     "error",
     "config",
     "model",
+    "machine",
+    "secrets",
     "warehouse",
     "catalog",
     "extract",

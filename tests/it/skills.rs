@@ -18,10 +18,10 @@ use vic::store::{FileSet, KeywordQuery};
 
 use crate::harness::{World, sample};
 
-struct House {
+pub(crate) struct House {
     dir: TempDir,
     index: Index,
-    catalog: Catalog,
+    pub(crate) catalog: Catalog,
     skills: Skills,
     shutdown: CancellationToken,
 }
@@ -40,25 +40,36 @@ impl House {
 
     /// As [`House::with`]; without models, nothing that reads pictures is there.
     async fn open(samples: &[&str], with_models: bool) -> House {
+        let fill = |files: &Path| {
+            for path in samples {
+                let name = Path::new(path).file_name().unwrap();
+                std::fs::copy(sample().join(path), files.join(name)).unwrap();
+            }
+        };
+        House::of(Path::new(env!("CARGO_BIN_EXE_vicd")), fill, with_models).await
+    }
+
+    /// Opens an index over a folder that `fill` fills, with a program for its workers.
+    pub(crate) async fn of(program: &Path, fill: impl FnOnce(&Path), with_models: bool) -> House {
         vic::embed::disable_telemetry();
         let dir = tempfile::tempdir().unwrap();
         let files = dir.path().join("files");
         std::fs::create_dir(&files).unwrap();
-        for path in samples {
-            let name = Path::new(path).file_name().unwrap();
-            std::fs::copy(sample().join(path), files.join(name)).unwrap();
-        }
+        fill(&files);
         let data = dir.path().join("data").into_os_string();
         let config = Config::from_lookup(&|name| match name {
             "VIC_DATA_DIR" => Some(data.clone()),
             "VIC_WATCH" => Some(OsString::from("0")),
             // The scan at start would read pictures that a test wants unread.
             "VIC_OCR" => Some(OsString::from("never")),
+            "VIC_EXTRACT_SECONDS" => {
+                Some(OsString::from("2")).filter(|_| program != Path::new(env!("CARGO_BIN_EXE_vicd")))
+            }
             "VIC_MODELS_DIR" => std::env::var_os(name),
             _ => None,
         })
         .unwrap();
-        let program = PathBuf::from(env!("CARGO_BIN_EXE_vicd"));
+        let program = program.to_path_buf();
         let nowhere = vec![dir.path().join("nowhere")];
         let models = ModelStore::new(if with_models { config.model_dirs.clone() } else { nowhere });
         let tools = Tools { pdfium: models.library("pdfium").ok(), ocr: None };
@@ -87,7 +98,7 @@ impl House {
         self.dir.path().join("files").canonicalize().unwrap()
     }
 
-    async fn job(&self, ocr: OcrMode, full: bool) {
+    pub(crate) async fn job(&self, ocr: OcrMode, full: bool) {
         let paths = vec![self.files().to_str().unwrap().to_string()];
         let job = self.index.start_job(IndexRequest { paths, full, ocr, ..IndexRequest::default() }).await.unwrap();
         let mut watch = self.index.watch_job(&job.job_id).unwrap();
@@ -95,7 +106,7 @@ impl House {
         assert_eq!(end.state, JobState::Completed, "{end:?}");
     }
 
-    fn record(&self, name: &str) -> FileRecord {
+    pub(crate) fn record(&self, name: &str) -> FileRecord {
         self.catalog.record_by_path(&self.files().join(name)).unwrap().unwrap()
     }
 

@@ -60,13 +60,13 @@ fn take(catalog: &Catalog, at: &Root, step: Step) -> Result<()> {
             let within = within.then_some(Path::new("d"));
             let mut files: Vec<FoundFile> = files.into_iter().map(|(file, version)| found(file, version)).collect();
             files.retain(|it| within.is_none_or(|folder| it.path.starts_with(folder)));
-            catalog.apply_scan(root, within, files, &[path(3)], complete)?;
+            catalog.apply_scan(root, within, files, &[path(3)], complete, CAREFUL)?;
         }
         Step::Look { file, version } => {
-            catalog.apply_scan(root, Some(&path(file)), vec![found(file, version)], &[], true)?;
+            catalog.apply_scan(root, Some(&path(file)), vec![found(file, version)], &[], true, CAREFUL)?;
         }
         Step::Remove { file } => {
-            catalog.apply_scan(root, Some(&path(file)), Vec::new(), &[], true)?;
+            catalog.apply_scan(root, Some(&path(file)), Vec::new(), &[], true, CAREFUL)?;
         }
         Step::Rename { from, to } => {
             catalog.rename_tree(root, &path(from), &path(to))?;
@@ -139,7 +139,7 @@ fn a_name_that_a_walk_gives_twice_is_one_file() {
     let catalog = Catalog::open(&dir.path().join("catalog.sqlite")).unwrap();
     let root = catalog.add_root(dir.path()).unwrap();
     // 4 and 9 share an inode: taken twice, 4 would look like a second name that 9 moved to.
-    catalog.apply_scan(root.id, None, vec![found(9, 3), found(4, 0)], &[], true).unwrap();
-    catalog.apply_scan(root.id, None, vec![found(4, 0), found(4, 3)], &[], true).unwrap();
+    catalog.apply_scan(root.id, None, vec![found(9, 3), found(4, 0)], &[], true, CAREFUL).unwrap();
+    catalog.apply_scan(root.id, None, vec![found(4, 0), found(4, 3)], &[], true, CAREFUL).unwrap();
     assert_eq!(catalog.coverage(None).unwrap().found, 1);
 }

@@ -1,14 +1,20 @@
-//! The threads that run the model, and the two lanes that lead to them: questions overtake passages.
+//! The threads that run the model, and the lanes that lead to them: questions overtake passages.
+//!
+//! Passages have threads that stand aside for everybody else on the machine, and rest when indexing may use a share of the
+//! processors only. They cannot step forward again, so one thread more is there for those who wait: questions first, then
+//! the texts of files that were just saved.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Instant;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::embed::Vector;
 use crate::error::{Error, ErrorCode, Result};
+use crate::machine;
 
 /// Passages that wait for each thread: enough to keep it busy while the next are handed over, few enough that memory does
 /// not grow with the number of callers.
@@ -33,8 +39,27 @@ struct Queue {
 #[derive(Default)]
 struct State {
     questions: VecDeque<Job>,
+    urgent: VecDeque<Job>,
     passages: VecDeque<Job>,
     closed: bool,
+}
+
+/// Whom a thread serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lane {
+    /// Those for whom somebody waits, at the priority of the daemon.
+    Waited,
+    /// Passages, behind everybody else on the machine.
+    Passages,
+}
+
+impl State {
+    fn next(&mut self, lane: Lane) -> Option<Job> {
+        match lane {
+            Lane::Waited => self.questions.pop_front().or_else(|| self.urgent.pop_front()),
+            Lane::Passages => self.passages.pop_front(),
+        }
+    }
 }
 
 struct Job {
@@ -45,7 +70,7 @@ struct Job {
 }
 
 impl Lanes {
-    /// Starts `count` threads and waits until each has its model. Blocks.
+    /// Starts `count` threads for passages and one for those who wait, and waits until each has its model. Blocks.
     pub(crate) fn start(count: usize, make: impl Fn() -> Result<Work> + Send + Sync + 'static) -> Result<Lanes> {
         let queue = Arc::new(Queue::default());
         let make = Arc::new(make);
@@ -55,13 +80,14 @@ impl Lanes {
             room: Arc::new(Semaphore::new(count * WAITING_PER_THREAD)),
             threads: Vec::with_capacity(count),
         };
-        for number in 0..count {
+        for number in 0..=count {
             let (queue, make, ready) = (queue.clone(), make.clone(), ready.clone());
+            let lane = if number == 0 { Lane::Waited } else { Lane::Passages };
             let body = move || match make() {
                 Ok(work) => {
                     let _ = ready.send(Ok(()));
                     drop(ready);
-                    queue.serve(work);
+                    queue.serve(lane, work);
                 }
                 Err(error) => {
                     let _ = ready.send(Err(error));
@@ -71,21 +97,28 @@ impl Lanes {
             lanes.threads.push(thread.map_err(Error::internal)?);
         }
         drop(ready);
-        for _ in 0..count {
+        for _ in 0..=count {
             report.recv().unwrap_or_else(|_| Err(Error::internal("a thread of the model panicked at its start")))?;
         }
         Ok(lanes)
     }
 
-    /// Returns the number of threads.
+    /// Returns the number of threads for passages.
     pub(crate) fn threads(&self) -> usize {
-        self.threads.len()
+        self.threads.len() - 1
+    }
+
+    /// Embeds one text before all others that are not questions.
+    pub(crate) async fn question(&self, text: String) -> Result<Vector> {
+        let (reply, answer) = oneshot::channel();
+        self.queue.push(|state| &mut state.questions, Job { text, reply, _place: None });
+        received(answer.await)
     }
 
     /// Embeds one text before all waiting passages.
-    pub(crate) async fn question(&self, text: String) -> Result<Vector> {
+    pub(crate) async fn urgent(&self, text: String) -> Result<Vector> {
         let (reply, answer) = oneshot::channel();
-        self.queue.push(Job { text, reply, _place: None }, true);
+        self.queue.push(|state| &mut state.urgent, Job { text, reply, _place: None });
         received(answer.await)
     }
 
@@ -100,7 +133,7 @@ impl Lanes {
             let place = self.room.clone().acquire_owned().await.map_err(Error::internal)?;
             let (reply, answer) = oneshot::channel();
             let text = texts[at].take().unwrap_or_default();
-            self.queue.push(Job { text, reply, _place: Some(place) }, false);
+            self.queue.push(|state| &mut state.passages, Job { text, reply, _place: Some(place) });
             answers.push((at, answer));
         }
         let mut vectors = vec![Vector::new(); texts.len()];
@@ -123,41 +156,40 @@ impl Drop for Lanes {
 }
 
 impl Queue {
-    fn push(&self, job: Job, question: bool) {
-        let mut state = self.lock();
-        if question {
-            state.questions.push_back(job);
-        } else {
-            state.passages.push_back(job);
-        }
-        drop(state);
-        self.arrived.notify_one();
+    fn push(&self, lane: impl FnOnce(&mut State) -> &mut VecDeque<Job>, job: Job) {
+        lane(&mut self.lock()).push_back(job);
+        // Whoever is woken may be of the other lane.
+        self.arrived.notify_all();
     }
 
-    fn next(&self) -> Option<Job> {
+    fn next(&self, lane: Lane) -> Option<Job> {
         let mut state = self.lock();
         loop {
             if state.closed {
                 return None;
             }
-            if let Some(job) = state.questions.pop_front() {
-                return Some(job);
-            }
-            if let Some(job) = state.passages.pop_front() {
+            if let Some(job) = state.next(lane) {
                 return Some(job);
             }
             state = self.arrived.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
-    fn serve(&self, mut work: Work) {
-        while let Some(job) = self.next() {
+    fn serve(&self, lane: Lane, mut work: Work) {
+        if lane == Lane::Passages {
+            machine::stand_aside();
+        }
+        while let Some(job) = self.next(lane) {
             if job.reply.is_closed() {
                 continue;
             }
+            let begun = Instant::now();
             // A thread that died would leave its share of the queue waiting forever.
             let outcome = catch_unwind(AssertUnwindSafe(|| work(&job.text)));
             let _ = job.reply.send(outcome.unwrap_or_else(|_| Err(Error::internal("the model panicked"))));
+            if lane == Lane::Passages {
+                std::thread::sleep(machine::budget().spend(begun.elapsed()));
+            }
         }
     }
 
@@ -199,28 +231,34 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn a_question_overtakes_waiting_passages() {
+    async fn those_who_wait_have_a_thread_of_their_own_and_questions_overtake_there() {
         let (log, gate) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(())));
         let lanes = Arc::new(Lanes::start(1, recorder(log.clone(), gate.clone())).unwrap());
+        assert_eq!(lanes.threads(), 1);
         let closed = gate.lock().unwrap();
-        let passages = tokio::spawn({
-            let lanes = lanes.clone();
-            async move { lanes.passages(vec!["passage".to_string(); 4]).await }
+        let (passages, urgent) = (lanes.clone(), lanes.clone());
+        let passages = tokio::spawn(async move { passages.passages(vec!["passage".to_string(); 4]).await });
+        let urgent = tokio::spawn(async move {
+            let texts = ["urgent"; 3].map(|it| urgent.urgent(it.into()));
+            futures::future::try_join_all(texts).await
         });
-        while lanes.queue.lock().passages.len() < 3 {
+        // One of each kind is at work, and the others wait.
+        while log.lock().unwrap().len() < 2 || lanes.queue.lock().urgent.len() < 2 {
             std::thread::yield_now();
         }
-        let question = tokio::spawn({
-            let lanes = lanes.clone();
-            async move { lanes.question("question".into()).await }
-        });
+        let asking = lanes.clone();
+        let question = tokio::spawn(async move { asking.question("question".into()).await });
         while lanes.queue.lock().questions.is_empty() {
             std::thread::yield_now();
         }
         drop(closed);
         question.await.unwrap().unwrap();
+        urgent.await.unwrap().unwrap();
         passages.await.unwrap().unwrap();
-        assert_eq!(log.lock().unwrap()[..2], ["passage", "question"]);
+        let log = log.lock().unwrap();
+        let waited: Vec<&str> = log.iter().map(String::as_str).filter(|it| *it != "passage").collect();
+        assert_eq!(waited, ["urgent", "question", "urgent", "urgent"]);
+        assert_eq!(log.len(), 8);
     }
 
     #[tokio::test]

@@ -125,9 +125,9 @@ impl Embedder for OnnxEmbedder {
 
     async fn embed_urgent(&self, texts: &[String]) -> Result<Vec<Vector>> {
         let mut vectors = Vec::with_capacity(texts.len());
-        // One at a time: the other threads go on with what they have.
+        // One at a time, so that a question does not wait for more than one of them.
         for text in texts {
-            vectors.push(self.lanes.question(format!("{}{text}", self.recipe.document_prefix)).await?);
+            vectors.push(self.lanes.urgent(format!("{}{text}", self.recipe.document_prefix)).await?);
         }
         Ok(vectors)
     }

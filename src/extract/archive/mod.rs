@@ -79,7 +79,8 @@ impl Outcome {
         }
         sink.problem(format!("member `{name}`: {}", failed.detail));
         if failed.reason == Reason::DecompressionLimit {
-            self.stopped = true;
+            // One part too large is left out; when all is spent, nothing more can be read.
+            self.stopped = sink.inflatable() == 0 || !sink.may_enter();
             sink.truncate();
             self.told = Some(failed);
         } else {
@@ -114,7 +115,8 @@ fn read_zip(input: Input<'_>, sink: &mut Sink, member: &mut ReadMember<'_>) -> R
         }
         let bytes = |sink: &mut Sink| {
             let file = archive.by_index(place).map_err(|error| zip_failure(&error))?;
-            sink.inflate(file)
+            let compressed = file.compressed_size();
+            sink.inflate_entry(file, compressed)
         };
         outcome.member(&name, sink, bytes, member);
     }
@@ -138,7 +140,7 @@ fn read_tar(input: Input<'_>, sink: &mut Sink, member: &mut ReadMember<'_>) -> R
         if !entry.header().entry_type().is_file() || is_byproduct(&name) {
             continue;
         }
-        outcome.member(&name, sink, |sink| sink.inflate(entry.by_ref()), member);
+        outcome.member(&name, sink, |sink| sink.copy(entry.by_ref()), member);
         if outcome.stopped {
             break;
         }
@@ -165,9 +167,12 @@ fn read_gzip(input: Input<'_>, sink: &mut Sink, member: &mut ReadMember<'_>) -> 
 }
 
 fn inflate_gzip(bytes: &[u8], sink: &mut Sink) -> ReadResult<Vec<u8>> {
-    match sink.inflate(MultiGzDecoder::new(bytes)) {
+    let compressed = bytes.len() as u64;
+    match sink.inflate_stream(MultiGzDecoder::new(bytes), compressed) {
         // Rubbish after the first stream is common.
-        Err(failed) if failed.reason == Reason::Damaged => sink.inflate(GzDecoder::new(bytes)).map_err(|_| failed),
+        Err(failed) if failed.reason == Reason::Damaged => {
+            sink.inflate_stream(GzDecoder::new(bytes), compressed).map_err(|_| failed)
+        }
         result => result,
     }
 }

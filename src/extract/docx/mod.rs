@@ -20,7 +20,7 @@ use crate::model::{Anchor, BlockKind};
 
 /// Reads a Word document.
 pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
-    let mut package = Package::open(input.bytes)?;
+    let mut package = Package::open(input.bytes, sink)?;
     let main = ooxml::main_part(&mut package, "word/document.xml", sink)?;
     ooxml::properties(&mut package, sink)?;
     let relations = ooxml::relations(&mut package, &main, sink)?;

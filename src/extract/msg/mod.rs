@@ -93,7 +93,7 @@ impl Message<'_> {
         }
         match self.stream(&format!("{storage}/__substg1.0_{BODY_RTF:04X}0102"), sink)? {
             Some(bytes) => {
-                let rtf = sink.inflate(Cursor::new(compressed_rtf::decompress(&bytes)))?;
+                let rtf = sink.inflate_entry(Cursor::new(compressed_rtf::decompress(&bytes)), bytes.len() as u64)?;
                 rtf::read(Input { bytes: &rtf, name: "body.rtf" }, sink)
             }
             None => Ok(()),
@@ -143,7 +143,7 @@ impl Message<'_> {
     /// Reads a stream; none when it is missing or damaged.
     fn stream(&mut self, path: &str, sink: &mut Sink) -> ReadResult<Option<Vec<u8>>> {
         let Ok(mut stream) = self.file.open_stream(path) else { return Ok(None) };
-        match sink.inflate(stream.by_ref()) {
+        match sink.copy(stream.by_ref()) {
             Ok(bytes) => Ok(Some(bytes)),
             Err(failed) if failed.reason == Reason::Damaged => Ok(None),
             Err(failed) => Err(failed),

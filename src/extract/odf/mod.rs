@@ -22,7 +22,7 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     if !input.bytes.starts_with(b"PK") && !input.bytes.starts_with(&crate::extract::package::COMPOUND_FILE) {
         return read_flat(input, sink);
     }
-    let mut package = Package::open(input.bytes)?;
+    let mut package = Package::open(input.bytes, sink)?;
     check_encryption(&mut package, sink)?;
     if let Some(xml) = package.xml("meta.xml", sink)? {
         metadata(Tree::parse(&xml).top(), sink);

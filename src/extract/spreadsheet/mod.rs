@@ -24,7 +24,7 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     if input.bytes.starts_with(&COMPOUND_FILE) && !is_encrypted_package(input.bytes) {
         return xls::read(input, sink);
     }
-    let mut package = Package::open(input.bytes)?;
+    let mut package = Package::open(input.bytes, sink)?;
     if package.has("content.xml") {
         return odf::read(input, sink);
     }

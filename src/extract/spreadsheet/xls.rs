@@ -68,7 +68,7 @@ fn guarded(bytes: &[u8], sink: &mut Sink) -> ReadResult<Vec<u8>> {
     // The name says which of two generations of the format it is.
     let name = ["/Workbook", "/Book"].into_iter().find(|it| file.is_stream(it));
     let Some(name) = name else { return Err(failure(Reason::UnsupportedType, "a compound file that is no workbook")) };
-    let mut stream = sink.inflate(file.open_stream(name).map_err(damaged)?.by_ref())?;
+    let mut stream = sink.copy(file.open_stream(name).map_err(damaged)?.by_ref())?;
     clean(&mut stream);
     let mut guarded = CompoundFile::create(Cursor::new(Vec::new())).map_err(damaged)?;
     guarded.create_stream(name).map_err(damaged)?.write_all(&stream).map_err(damaged)?;

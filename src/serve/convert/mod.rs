@@ -40,6 +40,11 @@ mirror! {
     }
     Coverage { found, indexed, skipped, failed, pending, reasons }
     Region { left, top, right, bottom }
+    SyncRequest { path, timeout_seconds }
+    SyncReport { files, waited_ms }
+    PauseRequest { seconds }
+    WatchReport { watching, folders, missing, polled, overflows, rescans, restarts, heartbeat_seconds }
+    MemoryCap { part, mib }
 }
 
 /// A closed set of names that travels as a protobuf enum, whose zero means "not said".
@@ -83,13 +88,14 @@ wire_enum! {
     JobState("state") { Queued, Running, Completed, Failed, Cancelled }
     OcrMode("ocr") { Auto, Never, Always }
     Phase("phase") { Waiting, Scanning, Indexing, Finishing, Done }
+    PauseReason("reason") { Asked, Battery }
     FileState("state") { Pending, Indexed, Skipped, Failed }
     FileKind("kind") {
         Text, Markup, Web, Code, Data, Pdf, Document, Spreadsheet, Slides, Mail, Notebook, Image, Archive, Media, Other,
     }
     Reason("reason") {
         UnsupportedType, TooLarge, Secret, NotRegular, Symlink, Sparse, Empty, NoText, Encrypted, Damaged, Timeout,
-        OutOfMemory, TooDeep, DecompressionLimit, WorkerCrash, PermissionDenied, Io, EmbedFailed,
+        OutOfMemory, TooDeep, DecompressionLimit, WorkerCrash, NoJail, PermissionDenied, Io, EmbedFailed,
     }
 }
 
@@ -101,6 +107,7 @@ impl From<model::IndexRequest> for wire::IndexRequest {
             metadata_only: it.metadata_only,
             max_files: it.max_files,
             ocr: it.ocr.encode(),
+            accept_losses: it.accept_losses,
         }
     }
 }
@@ -115,7 +122,36 @@ impl TryFrom<wire::IndexRequest> for model::IndexRequest {
             metadata_only: it.metadata_only,
             max_files: it.max_files,
             ocr: WireEnum::decode(it.ocr)?.unwrap_or_default(),
+            accept_losses: it.accept_losses,
         })
+    }
+}
+
+impl From<model::Pause> for wire::Pause {
+    fn from(it: model::Pause) -> wire::Pause {
+        wire::Pause { reason: it.reason.encode(), until_ms: it.until_ms }
+    }
+}
+
+impl TryFrom<wire::Pause> for model::Pause {
+    type Error = Error;
+
+    fn try_from(it: wire::Pause) -> Result<model::Pause> {
+        Ok(model::Pause { reason: WireEnum::require(it.reason)?, until_ms: it.until_ms })
+    }
+}
+
+impl From<model::PauseState> for wire::PauseState {
+    fn from(it: model::PauseState) -> wire::PauseState {
+        wire::PauseState { paused: it.paused.map(Into::into) }
+    }
+}
+
+impl TryFrom<wire::PauseState> for model::PauseState {
+    type Error = Error;
+
+    fn try_from(it: wire::PauseState) -> Result<model::PauseState> {
+        Ok(model::PauseState { paused: it.paused.map(TryInto::try_into).transpose()? })
     }
 }
 
@@ -211,6 +247,9 @@ impl From<model::Status> for wire::Status {
             degraded: it.degraded,
             auth_enabled: it.auth_enabled,
             upkeep: Some(it.upkeep.into()),
+            paused: it.paused.map(Into::into),
+            watch: Some(it.watch.into()),
+            memory_caps: into_all(it.memory_caps),
         }
     }
 }
@@ -253,6 +292,10 @@ impl TryFrom<wire::Status> for model::Status {
             degraded: it.degraded,
             auth_enabled: it.auth_enabled,
             upkeep: it.upkeep.map(Into::into).unwrap_or_default(),
+            paused: it.paused.map(TryInto::try_into).transpose()?,
+            // An older daemon does not know.
+            watch: it.watch.map(Into::into).unwrap_or_default(),
+            memory_caps: into_all(it.memory_caps),
         })
     }
 }
@@ -379,6 +422,7 @@ impl TryFrom<wire::FileFilter> for model::FileFilter {
             max_size: it.max_size,
             owner: it.owner,
             state: WireEnum::decode(it.state)?,
+            within: model::Scope::All,
         })
     }
 }

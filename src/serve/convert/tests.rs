@@ -112,14 +112,16 @@ prop_compose! {
         phase in prop::sample::select(vec![
             Phase::Waiting, Phase::Scanning, Phase::Indexing, Phase::Finishing, Phase::Done,
         ]),
-        request in (texts(), any::<bool>(), any::<bool>(), of(any::<u64>()), prop::sample::select(&OcrMode::ALL[..])),
+        request in (
+            texts(), any::<bool>(), any::<bool>(), of(any::<u64>()), prop::sample::select(&OcrMode::ALL[..]), any::<bool>(),
+        ),
         times in (any::<i64>(), of(any::<i64>()), of(any::<i64>())),
         files in any::<[u64; 5]>(), work in any::<[u64; 3]>(), tokens_per_second in number(), eta_seconds in of(number()),
         last_error in of(".{0,8}"), error in of(".{0,8}"), error_exit_code in of(any::<u32>()),
     ) -> JobSnapshot {
-        let (paths, full, metadata_only, max_files, ocr) = request;
+        let (paths, full, metadata_only, max_files, ocr, accept_losses) = request;
         JobSnapshot {
-            job_id, state, phase, request: IndexRequest { paths, full, metadata_only, max_files, ocr },
+            job_id, state, phase, request: IndexRequest { paths, full, metadata_only, max_files, ocr, accept_losses },
             created_ms: times.0, started_ms: times.1, finished_ms: times.2,
             files_found: files[0], files_total: files[1], files_done: files[2], files_failed: files[3],
             files_removed: files[4], chunks_written: work[0], chunks_embedded: work[1], tokens_embedded: work[2],
@@ -142,12 +144,38 @@ prop_compose! {
 }
 
 prop_compose! {
+    fn pause()(
+        reason in prop::sample::select(vec![PauseReason::Asked, PauseReason::Battery]), until_ms in of(any::<i64>()),
+    ) -> Pause {
+        Pause { reason, until_ms }
+    }
+}
+
+prop_compose! {
+    fn watch()(
+        watching in any::<bool>(), counts in any::<[u64; 5]>(), polled in texts(), heartbeat_seconds in of(number()),
+    ) -> WatchReport {
+        WatchReport {
+            watching, folders: counts[0], missing: counts[1], polled, overflows: counts[2], rescans: counts[3],
+            restarts: counts[4], heartbeat_seconds,
+        }
+    }
+}
+
+prop_compose! {
+    fn memory_cap()(part in ".{0,8}", mib in any::<u64>()) -> MemoryCap {
+        MemoryCap { part, mib }
+    }
+}
+
+prop_compose! {
     fn status()(
         texts in (".{0,8}", ".{0,8}", ".{0,8}", ".{0,8}"), small in any::<[u32; 2]>(), large in any::<[u64; 3]>(),
         memory in (number(), number()), privacy_mode in privacy(), index_ready in any::<bool>(),
         roots in prop::collection::vec(root(), 0..3), counted in any::<[u64; 5]>(), reasons in counts(),
         running_jobs in prop::collection::vec(job(), 0..2), degraded in texts(), auth_enabled in any::<bool>(),
         upkeep in (".{0,8}", any::<[u64; 4]>()),
+        background in (of(pause()), watch(), prop::collection::vec(memory_cap(), 0..3)),
     ) -> Status {
         Status {
             version: texts.0, pid: small[0], uptime_seconds: large[0], rss_mib: memory.0, peak_rss_mib: memory.1,
@@ -157,7 +185,7 @@ prop_compose! {
                 found: counted[0], indexed: counted[1], skipped: counted[2], failed: counted[3], pending: counted[4],
                 reasons,
             },
-            running_jobs, degraded, auth_enabled,
+            running_jobs, degraded, auth_enabled, paused: background.0, watch: background.1, memory_caps: background.2,
             upkeep: Upkeep {
                 now: upkeep.0, versions: upkeep.1[0], fragments: upkeep.1[1], unindexed_chunks: upkeep.1[2],
                 disk_free_bytes: upkeep.1[3],
@@ -276,6 +304,7 @@ fn files_documents_and_filters_survive_the_wire() {
         max_size: Some(9),
         owner: Some("ada".into()),
         state: Some(FileState::Pending),
+        within: Scope::All,
     });
 }
 

@@ -1,21 +1,22 @@
 //! Questions and their relatives.
 
+use axum::Extension;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 
 use crate::model::{AskEvent, AskRequest, AskResponse, GrepRequest, SimilarRequest};
-use crate::serve::http::{Reply, Shared, body, json, sse};
+use crate::serve::http::{Known, Reply, Shared, body, json, sse};
 use crate::serve::{check, follow};
 
 /// `POST /v1/ask`: the answer at once, or step by step when the client accepts `text/event-stream`.
-pub(crate) async fn ask(State(bridge): Shared, request: Request) -> Reply {
+pub(crate) async fn ask(State(bridge): Shared, Extension(caller): Known, request: Request) -> Reply {
     let streamed = sse::wanted(&request);
     let question: AskRequest = body::parse(&bridge, request).await?;
     check::ask(&question)?;
     if !streamed {
-        return json(StatusCode::OK, &bridge.service.ask(question).await?);
+        return json(StatusCode::OK, &caller.service().ask(question).await?);
     }
-    let events = bridge.service.ask_stream(question).await?;
+    let events = caller.service().ask_stream(question).await?;
     let events = follow::answer(events, bridge.shutdown.clone());
     Ok(sse::stream(events, |event| match event {
         AskEvent::Plan(plan) => sse::event("plan", &plan),
@@ -26,23 +27,23 @@ pub(crate) async fn ask(State(bridge): Shared, request: Request) -> Reply {
 }
 
 /// `POST /v1/search`: the hits without a summary.
-pub(crate) async fn search(State(bridge): Shared, request: Request) -> Reply {
+pub(crate) async fn search(State(bridge): Shared, Extension(caller): Known, request: Request) -> Reply {
     let question: AskRequest = body::parse(&bridge, request).await?;
     check::ask(&question)?;
-    let answer = bridge.service.ask(question).await?;
+    let answer = caller.service().ask(question).await?;
     json(StatusCode::OK, &AskResponse { answer_summary: None, ..answer })
 }
 
 /// `POST /v1/similar`: files like a file.
-pub(crate) async fn similar(State(bridge): Shared, request: Request) -> Reply {
+pub(crate) async fn similar(State(bridge): Shared, Extension(caller): Known, request: Request) -> Reply {
     let request: SimilarRequest = body::parse(&bridge, request).await?;
     check::similar(&request)?;
-    json(StatusCode::OK, &bridge.service.similar(request).await?)
+    json(StatusCode::OK, &caller.service().similar(request).await?)
 }
 
 /// `POST /v1/grep`: lines that match.
-pub(crate) async fn grep(State(bridge): Shared, request: Request) -> Reply {
+pub(crate) async fn grep(State(bridge): Shared, Extension(caller): Known, request: Request) -> Reply {
     let request: GrepRequest = body::parse(&bridge, request).await?;
     check::grep(&request)?;
-    json(StatusCode::OK, &bridge.service.grep(request).await?)
+    json(StatusCode::OK, &caller.service().grep(request).await?)
 }

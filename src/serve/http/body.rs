@@ -29,6 +29,18 @@ pub(crate) async fn parse<T: DeserializeOwned>(bridge: &Bridge, request: Request
     Ok(parse::json(&bytes)?)
 }
 
+/// As [`parse`]; a request without a body asks for nothing special.
+pub(crate) async fn parse_or_default<T: DeserializeOwned + Default>(
+    bridge: &Bridge,
+    request: Request,
+) -> Result<T, Refusal> {
+    let bytes = read(request, bridge.max_body).await?;
+    if bytes.is_empty() {
+        return Ok(T::default());
+    }
+    Ok(parse::json(&bytes)?)
+}
+
 /// Takes the query part of the address apart.
 pub(crate) fn query<T: DeserializeOwned>(request: &Request) -> Result<T, Refusal> {
     axum::extract::Query::try_from_uri(request.uri()).map(|it| it.0).map_err(|rejection| {

@@ -1,24 +1,25 @@
 //! Files: which there are, and what stands in one.
 
+use axum::Extension;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 
 use crate::model::{FileEntry, FilePage, FilesRequest, ReadRequest, Reading};
 use crate::serve::check;
-use crate::serve::http::{Reply, Shared, body, json};
+use crate::serve::http::{Known, Reply, Shared, body, json};
 
 /// `POST /v1/files`: files by metadata.
-pub(crate) async fn files(State(bridge): Shared, request: Request) -> Reply {
+pub(crate) async fn files(State(bridge): Shared, Extension(caller): Known, request: Request) -> Reply {
     let request: FilesRequest = body::parse(&bridge, request).await?;
     let (filter, limit) = check::files(&request)?;
-    let (files, total) = bridge.service.files(filter, limit, request.offset).await?;
+    let (files, total) = caller.service().files(filter, limit, request.offset).await?;
     json(StatusCode::OK, &FilePage { total, files: files.iter().map(FileEntry::from).collect() })
 }
 
 /// `POST /v1/read`: a part of the text of a file.
-pub(crate) async fn read(State(bridge): Shared, request: Request) -> Reply {
+pub(crate) async fn read(State(bridge): Shared, Extension(caller): Known, request: Request) -> Reply {
     let request: ReadRequest = body::parse(&bridge, request).await?;
     let max_chars = check::read(&request)?;
-    let document = bridge.service.read(&request.path).await?;
+    let document = caller.service().read(&request.path).await?;
     json(StatusCode::OK, &Reading::cut(&request.path, document, request.offset, max_chars))
 }

@@ -1,58 +1,94 @@
-//! What every request of the TCP port has to pass, in this order: host and origin (403), the key (401), the rate (429).
-//! Nothing of the body is read before.
+//! What every request of the TCP port has to pass, in this order: host and origin (403), the key (401), the rate (429), the
+//! kind of its body (415). Nothing of the body is read before. Who has passed is the [`Caller`] of the request.
 
-use std::net::{IpAddr, Ipv4Addr};
 use std::time::Instant;
 
 use axum::extract::{Request, State};
+use axum::http::header;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use tonic::Status;
 
 use crate::error::{Error, ErrorCode};
+use crate::serve::caller::Caller;
 use crate::serve::guard;
 use crate::serve::http::refusal::Refusal;
-use crate::serve::http::{Shared, is_grpc};
-
-/// Who sent the request; put there by the connection.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Peer(pub(crate) IpAddr);
+use crate::serve::http::{Bridge, Shared, is_grpc};
+use crate::serve::incoming::Peer;
+use crate::serve::keys::Grant;
+use crate::serve::metrics::Refused;
+use crate::serve::ring::Shown;
 
 /// Lets a request through to its handler, or says why not.
-pub(crate) async fn gate(State(bridge): Shared, request: Request, next: Next) -> Response {
-    if let Some(reason) = guard::refusal(request.uri(), request.headers(), bridge.remote) {
-        tracing::warn!(reason, "refused a request");
-        let refusal = Refusal::from(Error::new(ErrorCode::PermissionDenied, reason));
-        return match is_grpc(&request) {
-            true => forbidden_grpc(reason),
-            false => refusal.into_response(),
-        };
-    }
-    let path = request.uri().path();
-    if !is_open(path) && bridge.key.as_ref().is_some_and(|key| !key.opens(request.headers())) {
-        return match is_grpc(&request) {
-            true => Status::unauthenticated("this daemon asks for a key: send it as `authorization: Bearer KEY`")
-                .into_http::<axum::body::Body>(),
-            false => Refusal::key().into_response(),
-        };
-    }
-    if path.starts_with("/v1/") {
-        let peer = request.extensions().get().map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |Peer(it)| *it);
-        if let Err(wait) = bridge.window.admit(peer, Instant::now()) {
-            return Refusal::rate(bridge.window.limit(), wait).into_response();
+pub(crate) async fn gate(State(bridge): Shared, mut request: Request, next: Next) -> Response {
+    match check(&bridge, &request) {
+        Ok(caller) => {
+            if let Some(caller) = caller {
+                request.extensions_mut().insert(caller);
+            }
+            next.run(request).await
+        }
+        Err((why, refusal)) => {
+            bridge.desk.metrics.refused(why);
+            if is_grpc(&request) { refusal.into_grpc() } else { refusal.into_response() }
         }
     }
-    next.run(request).await
 }
 
-/// The paths that tell nothing of the files.
-fn is_open(path: &str) -> bool {
-    matches!(path, "/" | "/health" | "/openapi.json")
+/// Returns who asks; nobody in particular for a path that is open to all.
+fn check(bridge: &Bridge, request: &Request) -> Result<Option<Caller>, (Refused, Refusal)> {
+    let peer: Peer = request.extensions().get().copied().unwrap_or_default();
+    if let Some(reason) = guard::refusal(request.uri(), request.headers(), &bridge.names, peer.local) {
+        let refusal = Refusal::from(Error::new(ErrorCode::PermissionDenied, reason));
+        return Err((Refused::HostOrOrigin, refusal));
+    }
+    let caller = caller(bridge, request, peer)?;
+    let path = request.uri().path();
+    if path.starts_with("/v1/")
+        && let Err(wait) = bridge.window.admit(peer.address, Instant::now())
+    {
+        return Err((Refused::Rate, Refusal::rate(bridge.window.limit(), wait)));
+    }
+    if is_foreign(request) {
+        return Err((Refused::MediaType, Refusal::media_type()));
+    }
+    Ok(caller)
 }
 
-/// A gRPC client reads its own status; a browser in between reads 403.
-fn forbidden_grpc(reason: &'static str) -> Response {
-    let mut response = Status::permission_denied(reason).into_http::<axum::body::Body>();
-    *response.status_mut() = axum::http::StatusCode::FORBIDDEN;
-    response
+fn caller(bridge: &Bridge, request: &Request, peer: Peer) -> Result<Option<Caller>, (Refused, Refusal)> {
+    let Some(keys) = &bridge.keys else { return Ok(Some(bridge.caller(Grant::owner()))) };
+    let now = Instant::now();
+    let exhausted = |wait| (Refused::Rate, Refusal::guesses(wait));
+    // From another machine no further key is even looked at. Here, where all programs have one address, a program with an
+    // old key would lock out those with the right one.
+    if !peer.address.is_loopback()
+        && let Some(wait) = bridge.guesses.exhausted(peer.address, now)
+    {
+        return Err(exhausted(wait));
+    }
+    let shown = keys.shown(request.headers());
+    if let Shown::Key(grant) = shown {
+        return Ok(Some(bridge.caller(grant)));
+    }
+    if shown == Shown::Wrong
+        && let Err(wait) = bridge.guesses.admit(peer.address, now)
+    {
+        return Err(exhausted(wait));
+    }
+    match is_open(request.uri().path()) {
+        true => Ok(None),
+        false => Err((Refused::Key, Refusal::key())),
+    }
+}
+
+/// The paths that tell nothing of the files: whether the daemon lives, and how to talk to it.
+pub(crate) fn is_open(path: &str) -> bool {
+    matches!(path, "/" | "/health" | "/openapi.json") || path.starts_with("/grpc.health.v1.Health/")
+}
+
+/// Whether the body is of a kind that no client of ours sends, but a form of a web page does.
+fn is_foreign(request: &Request) -> bool {
+    let kind = request.headers().get(header::CONTENT_TYPE).map(|it| it.to_str().unwrap_or("?").to_ascii_lowercase());
+    kind.is_some_and(|it| {
+        ["text/plain", "multipart/", "application/grpc-web", "?"].iter().any(|foreign| it.starts_with(foreign))
+    })
 }

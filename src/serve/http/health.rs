@@ -1,12 +1,15 @@
 //! Whether the daemon is well, and what it serves.
 
+use axum::Extension;
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::http::{StatusCode, header};
+use axum::response::IntoResponse;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
 
-use crate::serve::http::{Reply, Shared, json, openapi};
+use crate::serve::http::{Known, Reply, Shared, json, openapi};
+use crate::serve::keys::Grant;
 
 /// The state of the daemon as everybody may know it, without a key.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -21,7 +24,7 @@ pub(crate) struct Health {
     index_ready: bool,
     /// Whether anything is known of any file.
     meta_present: bool,
-    /// Chunks in the index; null before anything is known.
+    /// Chunks in the index; null before anything is known, and as every number and path null without the key.
     chunk_rows_indexed: Option<u64>,
     /// The embedding model and its backend.
     embed_model: Option<String>,
@@ -30,20 +33,23 @@ pub(crate) struct Health {
     /// The roots, joined by `:`; null when there is none.
     warehouse_root_indexed: Option<String>,
     /// Directory of the index.
-    db_path: String,
+    db_path: Option<String>,
     /// Length of the vectors.
     dimension: u32,
     /// Files in the index.
-    files_indexed: u64,
+    files_indexed: Option<u64>,
     /// Files that are still to be read.
-    files_pending: u64,
+    files_pending: Option<u64>,
     /// What may leave the machine.
     privacy_mode: crate::model::PrivacyMode,
 }
 
 /// `GET /health`.
-pub(crate) async fn health(State(bridge): Shared) -> Reply {
-    let status = bridge.service.status().await?;
+pub(crate) async fn health(State(bridge): Shared, caller: Option<Known>) -> Reply {
+    // Who shows no key hears whether all is well, and nothing that depends on the files.
+    let asker = caller.map(|Extension(it)| it);
+    let status = asker.clone().unwrap_or_else(|| bridge.caller(Grant::owner())).service().status().await?;
+    let is_owner = asker.as_ref().is_some_and(|it| it.scope().is_all());
     let roots: Vec<String> = status.roots.iter().map(|it| it.path.to_string_lossy().into_owned()).collect();
     let known = status.coverage.found > 0 || status.chunks > 0;
     json(
@@ -51,25 +57,31 @@ pub(crate) async fn health(State(bridge): Shared) -> Reply {
         &Health {
             status: "ok",
             version: status.version,
-            auth_enabled: bridge.key.is_some(),
+            auth_enabled: bridge.keys.is_some(),
             index_ready: status.index_ready,
             meta_present: known,
-            chunk_rows_indexed: known.then_some(status.chunks),
+            chunk_rows_indexed: asker.as_ref().filter(|_| known).map(|_| status.chunks),
             embed_model: Some(status.embed_model).filter(|it| !it.is_empty()),
             vector_backend: Some(bridge.vector_backend.clone()),
-            warehouse_root_indexed: (!roots.is_empty()).then(|| roots.join(":")),
-            db_path: bridge.db_path.to_string_lossy().into_owned(),
+            warehouse_root_indexed: asker.as_ref().filter(|_| !roots.is_empty()).map(|_| roots.join(":")),
+            db_path: is_owner.then(|| bridge.db_path.to_string_lossy().into_owned()),
             dimension: status.dimension,
-            files_indexed: status.coverage.indexed,
-            files_pending: status.coverage.pending,
+            files_indexed: asker.as_ref().map(|_| status.coverage.indexed),
+            files_pending: asker.as_ref().map(|_| status.coverage.pending),
             privacy_mode: status.privacy_mode,
         },
     )
 }
 
+/// `GET /metrics`: counts for Prometheus, of the whole daemon and so for its owner only.
+pub(crate) async fn metrics(Extension(caller): Known) -> Reply {
+    let kind = [(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
+    Ok((kind, caller.metrics().await?).into_response())
+}
+
 /// `GET /v1/status`.
-pub(crate) async fn status(State(bridge): Shared) -> Reply {
-    json(StatusCode::OK, &bridge.service.status().await?.printable())
+pub(crate) async fn status(Extension(caller): Known) -> Reply {
+    json(StatusCode::OK, &caller.service().status().await?.printable())
 }
 
 /// `GET /`.

@@ -1,14 +1,15 @@
-//! Index jobs: start one, look at it, follow it.
+//! Index jobs: start one, look at it, follow it; wait for what changed; pause and go on.
 
 use std::path::Path;
 
+use axum::Extension;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::model::{IndexRequest, IndexStart, JobReport};
-use crate::serve::http::{Bridge, Reply, Shared, body, json, sse};
+use crate::model::{IndexRequest, IndexStart, JobReport, PauseRequest, Scope, SyncRequest};
+use crate::serve::http::{Bridge, Known, Reply, Shared, body, json, sse};
 use crate::serve::{check, follow};
 
 /// The answer to a job that was taken on.
@@ -25,22 +26,41 @@ struct JobQuery {
 }
 
 /// `POST /v1/index/start`: 202 and the id of the job.
-pub(crate) async fn start(State(bridge): Shared, request: Request) -> Reply {
+pub(crate) async fn start(State(bridge): Shared, Extension(caller): Known, request: Request) -> Reply {
     let request: IndexStart = body::parse(&bridge, request).await?;
-    let job = bridge.service.start_index(bridge.job(request)?).await?;
+    let job = caller.service().start_index(bridge.job(request, caller.scope())?).await?;
     json(StatusCode::ACCEPTED, &Accepted { status: "accepted", job_id: &job.job_id })
 }
 
+/// `POST /v1/sync`: answers once everything that changed before is searchable.
+pub(crate) async fn sync(State(bridge): Shared, Extension(caller): Known, request: Request) -> Reply {
+    let request: SyncRequest = body::parse_or_default(&bridge, request).await?;
+    check::sync(&request)?;
+    json(StatusCode::OK, &caller.service().sync(request).await?)
+}
+
+/// `POST /v1/pause`: no file is read for a while.
+pub(crate) async fn pause(State(bridge): Shared, Extension(caller): Known, request: Request) -> Reply {
+    let request: PauseRequest = body::parse_or_default(&bridge, request).await?;
+    check::pause(&request)?;
+    json(StatusCode::OK, &caller.service().pause(request).await?)
+}
+
+/// `POST /v1/resume`: indexing goes on.
+pub(crate) async fn resume(Extension(caller): Known, _: Request) -> Reply {
+    json(StatusCode::OK, &caller.service().resume().await?)
+}
+
 /// `GET /v1/index/status?job_id=`: the job at this moment.
-pub(crate) async fn status(State(bridge): Shared, request: Request) -> Reply {
+pub(crate) async fn status(Extension(caller): Known, request: Request) -> Reply {
     let JobQuery { job_id } = body::query(&request)?;
-    json(StatusCode::OK, &JobReport::from(bridge.service.job(&job_id).await?))
+    json(StatusCode::OK, &JobReport::from(caller.service().job(&job_id).await?))
 }
 
 /// `GET /v1/index/events?job_id=`: the job until it has ended.
-pub(crate) async fn events(State(bridge): Shared, request: Request) -> Reply {
+pub(crate) async fn events(State(bridge): Shared, Extension(caller): Known, request: Request) -> Reply {
     let JobQuery { job_id } = body::query(&request)?;
-    let snapshots = follow::job(&*bridge.service, &job_id, bridge.shutdown.clone()).await?;
+    let snapshots = follow::job(&*caller.service(), &job_id, bridge.shutdown.clone()).await?;
     Ok(sse::stream(snapshots, |snapshot| {
         let name = if snapshot.state.is_final() { "done" } else { "progress" };
         sse::event(name, &JobReport::from(snapshot))
@@ -49,14 +69,16 @@ pub(crate) async fn events(State(bridge): Shared, request: Request) -> Reply {
 
 impl Bridge {
     /// What the service is asked for. The index is the daemon's own: another one has another daemon.
-    fn job(&self, request: IndexStart) -> Result<IndexRequest> {
+    fn job(&self, request: IndexStart, scope: &Scope) -> Result<IndexRequest> {
         if let Some(wanted) = request.db_path.as_deref().filter(|it| !same(Path::new(it), &self.db_path)) {
-            let own = self.db_path.display();
-            return Err(Error::invalid(format!("`{wanted}` is not the index of this daemon, `{own}`"))
+            // Where it is, is for its owner to know.
+            let own = if scope.is_all() { format!(", `{}`", self.db_path.display()) } else { String::new() };
+            return Err(Error::invalid(format!("`{wanted}` is not the index of this daemon{own}"))
                 .field("db_path")
                 .hint(format!("leave `db_path` out, or start another daemon with VIC_DB_PATH=`{wanted}`")));
         }
-        let default = self.warehouse_root.as_ref().map(|it| it.to_string_lossy().into_owned());
+        let default = self.warehouse_root.as_ref().filter(|it| scope.covers(it));
+        let default = default.map(|it| it.to_string_lossy().into_owned());
         let paths: Vec<String> = request.root.or(default).into_iter().collect();
         for path in &paths {
             check::path("root", path)?;
@@ -70,6 +92,7 @@ impl Bridge {
             metadata_only: request.metadata_only,
             max_files: request.max_files,
             ocr: request.ocr,
+            accept_losses: false,
         })
     }
 }

@@ -1,14 +1,12 @@
 //! HTTP for programs that do not speak gRPC, on the same TCP port: thin adapters over [`Service`], JSON in and out.
 //!
 //! [`router`] is the table of paths. Every request passes the [`gate`] first: host and origin, then the key, then the rate
-//! limit. Sizes and types of bodies are checked in [`body`], values in [`crate::serve::check`], everything else by the
-//! service. Every refusal is a [`refusal::Refusal`]. Requests of gRPC pass through the same gate to the same routes as on
-//! the Unix socket.
+//! limit. It puts the [`Caller`] into the request, and only through that a handler reaches a service. Sizes and types of
+//! bodies are checked in [`body`], values in [`crate::serve::check`], everything else by the service. Every refusal is a
+//! [`refusal::Refusal`]. Requests of gRPC pass through the same gate to the same routes as on the Unix socket.
 
 mod ask;
-mod auth;
 mod body;
-mod connection;
 mod files;
 mod gate;
 mod health;
@@ -22,12 +20,15 @@ mod tests;
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
-use axum::Router;
+use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
+use axum::{Extension, Router};
+use futures::StreamExt;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 use tonic::service::Routes;
@@ -35,41 +36,67 @@ use tower::ServiceExt;
 
 use crate::config::Config;
 use crate::error::Error;
+use crate::serve::caller::Caller;
+use crate::serve::desk::Desk;
+use crate::serve::guard::Names;
 use crate::serve::http::refusal::Refusal;
+use crate::serve::keys::Grant;
+use crate::serve::ring::KeyRing;
 use crate::serve::{Service, mcp};
-
-pub(crate) use connection::serve;
 
 /// What every handler needs.
 pub(crate) struct Bridge {
+    /// Only for making callers.
     service: Arc<dyn Service>,
+    desk: Arc<Desk>,
     shutdown: CancellationToken,
-    key: Option<auth::Key>,
+    keys: Option<KeyRing>,
+    names: Names,
     window: limits::SlidingWindow,
+    /// Wrong keys by address.
+    guesses: limits::SlidingWindow,
     max_body: usize,
     db_path: PathBuf,
     warehouse_root: Option<PathBuf>,
     vector_backend: String,
-    /// Whether other machines may connect; see [`Config::listen`].
-    remote: bool,
 }
 
+/// Wrong keys of one address in any 60 seconds; more are told to wait.
+const MAX_GUESSES: u32 = 30;
+
+/// How long the message of a gRPC call may take.
+const MESSAGE_TIME: Duration = Duration::from_secs(15);
+
 type Shared = State<Arc<Bridge>>;
+type Known = Extension<Caller>;
 type Reply = Result<Response, Refusal>;
 
 impl Bridge {
-    pub(crate) fn new(service: Arc<dyn Service>, config: &Config, shutdown: CancellationToken) -> Bridge {
+    /// `port` is the one that is bound.
+    pub(crate) fn new(
+        service: Arc<dyn Service>,
+        desk: Arc<Desk>,
+        (keys, port): (Option<KeyRing>, u16),
+        config: &Config,
+        shutdown: CancellationToken,
+    ) -> Bridge {
         Bridge {
             service,
+            desk,
             shutdown,
-            key: config.bridge.api_key.as_deref().map(auth::Key::new),
+            keys,
+            names: Names::new(port, config.bridge.hosts.clone()),
             window: limits::SlidingWindow::new(config.bridge.rate_limit_per_min),
+            guesses: limits::SlidingWindow::new(MAX_GUESSES),
             max_body: config.bridge.max_body_bytes,
             db_path: config.db_path.clone(),
             warehouse_root: config.warehouse_root.clone(),
             vector_backend: config.vectors.backend.clone(),
-            remote: !config.listen.ip().is_loopback(),
         }
+    }
+
+    fn caller(&self, grant: Grant) -> Caller {
+        Caller::new(&self.service, &self.desk, grant)
     }
 }
 
@@ -78,7 +105,7 @@ pub(crate) fn router(bridge: Arc<Bridge>, grpc: Routes) -> Router {
     let grpc = grpc.prepare().into_axum_router();
     let otherwise = move |request: Request| async move {
         match is_grpc(&request) {
-            true => grpc.oneshot(request).await.into_response(),
+            true => grpc.oneshot(in_time(request)).await.into_response(),
             false => Refusal::from(
                 Error::not_found(format!("no such path `{}`", request.uri().path())).hint("`GET /` lists the paths"),
             )
@@ -88,6 +115,7 @@ pub(crate) fn router(bridge: Arc<Bridge>, grpc: Routes) -> Router {
     Router::new()
         .route("/", get(health::root))
         .route("/health", get(health::health))
+        .route("/metrics", get(health::metrics))
         .route("/openapi.json", get(openapi::document))
         .route("/v1/ask", post(ask::ask))
         .route("/v1/search", post(ask::search))
@@ -96,10 +124,13 @@ pub(crate) fn router(bridge: Arc<Bridge>, grpc: Routes) -> Router {
         .route("/v1/files", post(files::files))
         .route("/v1/read", post(files::read))
         .route("/v1/status", get(health::status))
+        .route("/v1/sync", post(index::sync))
+        .route("/v1/pause", post(index::pause))
+        .route("/v1/resume", post(index::resume))
         .route("/v1/index/start", post(index::start))
         .route("/v1/index/status", get(index::status))
         .route("/v1/index/events", get(index::events))
-        .route_service("/mcp", mcp::http(bridge.service.clone(), bridge.max_body, bridge.shutdown.clone()))
+        .route_service("/mcp", mcp::http(bridge.max_body, bridge.shutdown.clone()))
         .fallback(otherwise)
         .method_not_allowed_fallback(async || Refusal::method())
         .layer(axum::middleware::from_fn_with_state(bridge.clone(), gate::gate))
@@ -108,7 +139,12 @@ pub(crate) fn router(bridge: Arc<Bridge>, grpc: Routes) -> Router {
 
 fn is_grpc(request: &Request) -> bool {
     let kind = request.headers().get(header::CONTENT_TYPE).and_then(|it| it.to_str().ok());
-    kind.is_some_and(|it| it.starts_with("application/grpc"))
+    kind.is_some_and(|it| it == "application/grpc" || it.starts_with("application/grpc+"))
+}
+
+/// The request with a body that ends, whole or not, after some time.
+fn in_time(request: Request) -> Request {
+    request.map(|body| Body::from_stream(body.into_data_stream().take_until(tokio::time::sleep(MESSAGE_TIME))))
 }
 
 /// A JSON answer.

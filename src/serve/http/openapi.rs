@@ -9,9 +9,10 @@ use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
 use crate::model::{
-    AskRequest, AskResponse, FilePage, FilesRequest, GrepRequest, GrepResponse, IndexStart, JobReport, ReadRequest,
-    Reading, SimilarRequest, Status,
+    AskRequest, AskResponse, FilePage, FilesRequest, GrepRequest, GrepResponse, IndexStart, JobReport, PauseRequest,
+    PauseState, ReadRequest, Reading, SimilarRequest, Status, SyncReport, SyncRequest,
 };
+use crate::serve::http::gate::is_open;
 use crate::serve::http::health::Health;
 use crate::serve::http::{Reply, json as reply};
 
@@ -27,6 +28,8 @@ struct Operation {
     events: bool,
     /// Whether it takes `job_id` in the query.
     job: bool,
+    /// Whether the answer is plain text.
+    text: bool,
 }
 
 type Make = fn(&mut SchemaGenerator) -> Value;
@@ -36,13 +39,14 @@ fn of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Value {
 }
 
 const fn operation(method: &'static str, path: &'static str, summary: &'static str) -> Operation {
-    Operation { method, path, summary, request: None, response: (200, None), events: false, job: false }
+    Operation { method, path, summary, request: None, response: (200, None), events: false, job: false, text: false }
 }
 
 const OPERATIONS: &[Operation] = &[
     operation("get", "/", "Names the paths"),
     Operation { response: (200, Some(of::<Health>)), ..operation("get", "/health", "Says whether the daemon is well") },
     operation("get", "/openapi.json", "This document"),
+    Operation { text: true, ..operation("get", "/metrics", "Counts for Prometheus, for the owner's key") },
     Operation {
         request: Some(of::<AskRequest>),
         response: (200, Some(of::<AskResponse>)),
@@ -77,6 +81,20 @@ const OPERATIONS: &[Operation] = &[
     Operation {
         response: (200, Some(of::<Status>)),
         ..operation("get", "/v1/status", "Tells the state of daemon and index")
+    },
+    Operation {
+        request: Some(of::<SyncRequest>),
+        response: (200, Some(of::<SyncReport>)),
+        ..operation("post", "/v1/sync", "Waits until everything that changed before is searchable")
+    },
+    Operation {
+        request: Some(of::<PauseRequest>),
+        response: (200, Some(of::<PauseState>)),
+        ..operation("post", "/v1/pause", "Stops reading files for a while")
+    },
+    Operation {
+        response: (200, Some(of::<PauseState>)),
+        ..operation("post", "/v1/resume", "Ends a pause that was asked for")
     },
     Operation {
         request: Some(of::<IndexStart>),
@@ -143,6 +161,7 @@ fn tell(operation: &Operation, generator: &mut SchemaGenerator) -> Value {
     let mut content = match (made, status) {
         (Some(make), _) => content(make(generator)),
         (None, 202) => content(accepted()),
+        (None, _) if operation.text => json!({"text/plain": {"schema": {"type": "string"}}}),
         (None, _) if operation.events => json!({}),
         (None, _) => content(json!({"type": "object"})),
     };
@@ -160,8 +179,8 @@ fn tell(operation: &Operation, generator: &mut SchemaGenerator) -> Value {
     if operation.job {
         told["parameters"] = json!([{"name": "job_id", "in": "query", "required": true, "schema": {"type": "string"}}]);
     }
-    if operation.path.starts_with("/v1/") || operation.path == "/mcp" {
-        told["security"] = json!([{"key": []}, {}]);
+    if !is_open(operation.path) {
+        told["security"] = json!([{"key": []}]);
     }
     told
 }

@@ -7,6 +7,7 @@ use axum::response::{IntoResponse, Response};
 use serde_json::json;
 
 use crate::error::{Error, ErrorCode};
+use crate::serve::status;
 
 /// A refused or failed request.
 #[derive(Debug)]
@@ -18,10 +19,15 @@ pub(crate) struct Refusal {
     header: Option<(header::HeaderName, HeaderValue)>,
 }
 
+/// When to come back to a daemon that is busy or full.
+const RETRY: u64 = 1;
+
 impl From<Error> for Refusal {
     fn from(error: Error) -> Refusal {
         let status = StatusCode::from_u16(error.code.http_status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        Refusal { status, code: error.code.name(), error: Box::new(error), header: None }
+        let busy = error.code == ErrorCode::ResourceExhausted;
+        let header = busy.then(|| (header::RETRY_AFTER, RETRY.into()));
+        Refusal { status, code: error.code.name(), error: Box::new(error), header }
     }
 }
 
@@ -29,7 +35,7 @@ impl Refusal {
     /// 401: the key is missing or wrong; which of the two is not said.
     pub(crate) fn key() -> Refusal {
         let error = Error::new(ErrorCode::PermissionDenied, "this daemon asks for a key")
-            .hint("send `Authorization: Bearer KEY` with the value of VIC_BRIDGE_API_KEY");
+            .hint("send `Authorization: Bearer KEY`; on its machine `vic bridge` says where the key lies");
         let challenge = (header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         Refusal {
             status: StatusCode::UNAUTHORIZED,
@@ -41,11 +47,31 @@ impl Refusal {
 
     /// 429: too many requests of one address; the next may come after `wait`.
     pub(crate) fn rate(limit: u32, wait: Duration) -> Refusal {
-        let seconds = (wait.as_millis().div_ceil(1_000)).max(1) as u64;
         let message = format!("more than {limit} requests in 60 seconds");
-        let error = Error::new(ErrorCode::ResourceExhausted, message)
-            .hint(format!("try again in {seconds} s; VIC_BRIDGE_RATE_LIMIT_PER_MIN sets the limit"));
+        Refusal::wait(message, wait, "VIC_BRIDGE_RATE_LIMIT_PER_MIN sets the limit")
+    }
+
+    /// 429: too many wrong keys of one address.
+    pub(crate) fn guesses(wait: Duration) -> Refusal {
+        Refusal::wait("too many wrong keys".into(), wait, "`vic bridge` says where the right one lies")
+    }
+
+    fn wait(message: String, wait: Duration, hint: &str) -> Refusal {
+        let seconds = (wait.as_millis().div_ceil(1_000)).max(1) as u64;
+        let error = Error::new(ErrorCode::ResourceExhausted, message).hint(format!("try again in {seconds} s; {hint}"));
         Refusal { header: Some((header::RETRY_AFTER, seconds.into())), ..Refusal::from(error) }
+    }
+
+    /// 415: a body that is no JSON.
+    pub(crate) fn media_type() -> Refusal {
+        let error =
+            Error::invalid("the body is of a kind that is not taken").hint("send `content-type: application/json`");
+        Refusal {
+            status: StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            code: "unsupported_media_type",
+            error: Box::new(error),
+            header: None,
+        }
     }
 
     /// 413: the body is longer than allowed.
@@ -69,6 +95,21 @@ impl Refusal {
             error: Box::new(error),
             header: None,
         }
+    }
+
+    /// The same for a client of gRPC, which reads a status of its own. What stands in between, such as a browser, reads
+    /// that of HTTP where one was meant for it.
+    pub(crate) fn into_grpc(self) -> Response {
+        let status = match self.status {
+            StatusCode::UNAUTHORIZED => tonic::Status::unauthenticated(self.error.message.clone()),
+            _ => status::from_error((*self.error).clone()),
+        };
+        let mut response = status.into_http::<axum::body::Body>();
+        if self.status == StatusCode::FORBIDDEN {
+            *response.status_mut() = self.status;
+        }
+        response.headers_mut().extend(self.header);
+        response
     }
 
     /// The text that tells it.

@@ -25,6 +25,7 @@ use tokio_util::sync::CancellationToken;
 use crate::error::{Error, Result};
 use crate::model::{AskRequest, AskResponse, Document, FileFilter, FileRecord, IndexRequest, JobSnapshot, Status};
 use crate::serve::Service;
+use crate::serve::caller::Caller;
 
 /// What a model is told before its first question.
 const INSTRUCTIONS: &str = "vic searches the user's files on this machine. Use `ask` for a question, `search` for \
@@ -48,7 +49,7 @@ pub(crate) trait Backend: Send + Sync + 'static {
     async fn status(&self) -> Result<Status>;
 }
 
-/// The services of the daemon itself.
+/// The services of the daemon itself, as a caller may use them.
 struct InProcess(Arc<dyn Service>);
 
 #[async_trait::async_trait]
@@ -81,7 +82,30 @@ impl Backend for InProcess {
 /// The protocol over a backend. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Handler {
-    backend: Arc<dyn Backend>,
+    source: Source,
+}
+
+#[derive(Clone)]
+enum Source {
+    /// One for every request: over standard input and output there is one client.
+    Fixed(Arc<dyn Backend>),
+    /// Each request brings its own, that of whoever sent it.
+    Request,
+}
+
+impl Handler {
+    /// Whom to ask for this request.
+    fn backend(&self, context: &RequestContext<RoleServer>) -> Result<Arc<dyn Backend>, ErrorData> {
+        match &self.source {
+            Source::Fixed(backend) => Ok(backend.clone()),
+            Source::Request => {
+                let parts = context.extensions.get::<axum::http::request::Parts>();
+                let caller = parts.and_then(|it| it.extensions.get::<Caller>());
+                let caller = caller.ok_or_else(|| failed(Error::internal("a request without a caller")))?;
+                Ok(Arc::new(InProcess(caller.service())))
+            }
+        }
+    }
 }
 
 impl ServerHandler for Handler {
@@ -107,18 +131,18 @@ impl ServerHandler for Handler {
     async fn call_tool(
         &self,
         request: CallToolRequestParams,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let arguments = request.arguments.unwrap_or_default();
-        tools::call(&*self.backend, &request.name, arguments).await.map(Into::into)
+        tools::call(&*self.backend(&context)?, &request.name, arguments).await.map(Into::into)
     }
 
     async fn list_resources(
         &self,
         _: Option<PaginatedRequestParams>,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        let recent = resources::recent(&*self.backend).await.map_err(failed)?;
+        let recent = resources::recent(&*self.backend(&context)?).await.map_err(failed)?;
         Ok(ListResourcesResult::with_all_items(recent))
     }
 
@@ -133,9 +157,9 @@ impl ServerHandler for Handler {
     async fn read_resource(
         &self,
         request: ReadResourceRequestParams,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        resources::read(&*self.backend, &request.uri).await.map(Into::into).map_err(failed)
+        resources::read(&*self.backend(&context)?, &request.uri).await.map(Into::into).map_err(failed)
     }
 }
 
@@ -150,13 +174,11 @@ fn failed(error: Error) -> ErrorData {
     }
 }
 
-/// Streamable HTTP. Host, origin and key were checked before; see `serve::http`.
+/// Streamable HTTP. Host, origin and key were checked before, which made the [`Caller`] of each request; see `serve::http`.
 pub(crate) fn http(
-    service: Arc<dyn Service>,
     max_body: usize,
     shutdown: CancellationToken,
 ) -> StreamableHttpService<Handler, LocalSessionManager> {
-    let backend: Arc<dyn Backend> = Arc::new(InProcess(service));
     let mut config = StreamableHttpServerConfig::default();
     config.cancellation_token = shutdown;
     config.max_request_body_bytes = max_body;
@@ -167,7 +189,7 @@ pub(crate) fn http(
     // The gate has checked both, with the rules for other machines that this check does not know.
     let config = config.disable_allowed_hosts();
     StreamableHttpService::new(
-        move || Ok(Handler { backend: backend.clone() }),
+        || Ok(Handler { source: Source::Request }),
         Arc::new(LocalSessionManager::default()),
         config,
     )
@@ -178,7 +200,7 @@ pub(crate) fn http(
 /// # Errors
 /// `Unavailable` when the client does not begin as the protocol has it.
 pub(crate) async fn stdio(backend: Arc<dyn Backend>) -> Result<()> {
-    let begun = Handler { backend }.serve(rmcp::transport::stdio()).await;
+    let begun = Handler { source: Source::Fixed(backend) }.serve(rmcp::transport::stdio()).await;
     let running = match begun {
         Ok(running) => running,
         // A client that goes before it has said anything is no error.

@@ -16,7 +16,7 @@ async fn session() -> (Arc<FakeService>, Session) {
     let backend: Arc<dyn Backend> = Arc::new(InProcess(service.clone()));
     let (ours, theirs) = tokio::io::duplex(1 << 20);
     tokio::spawn(async move {
-        let running = Handler { backend }.serve(tokio::io::split(theirs)).await.unwrap();
+        let running = Handler { source: Source::Fixed(backend) }.serve(tokio::io::split(theirs)).await.unwrap();
         running.waiting().await.unwrap();
     });
     let (reader, writer) = tokio::io::split(ours);

@@ -7,7 +7,7 @@ use tokio::sync::mpsc::Sender;
 
 use crate::error::{IoContext, Result};
 use crate::model::RootId;
-use crate::warehouse::watch::{Change, ChangeKind};
+use crate::warehouse::watch::{Barrier, Batch, Change, ChangeKind};
 
 /// Changes that may wait for the receiver. Beyond this a walk is cheaper than single changes, and memory stays bounded.
 pub(super) const MAX_WAITING: usize = 10_000;
@@ -21,19 +21,21 @@ pub(super) struct Backlog {
 #[derive(Default)]
 struct State {
     waiting: Vec<Change>,
+    /// Who waits until these are taken up.
+    barriers: Vec<Barrier>,
     closed: bool,
 }
 
 impl Backlog {
     /// Starts the thread; it ends when the backlog is closed or the receiver is dropped.
-    pub(super) fn start(sender: Sender<Vec<Change>>) -> Result<Arc<Backlog>> {
+    pub(super) fn start(sender: Sender<Batch>) -> Result<Arc<Backlog>> {
         let backlog = Arc::new(Backlog { state: Mutex::default(), changed: Condvar::new() });
         let forward = backlog.clone();
         std::thread::Builder::new()
             .name("vic-watch".into())
             .spawn(move || {
-                while let Some(changes) = forward.take() {
-                    if sender.blocking_send(changes).is_err() {
+                while let Some(batch) = forward.take() {
+                    if sender.blocking_send(batch).is_err() {
                         return;
                     }
                 }
@@ -42,13 +44,14 @@ impl Backlog {
         Ok(backlog)
     }
 
-    /// Adds changes; never waits.
-    pub(super) fn push(&self, changes: Vec<Change>) {
-        if changes.is_empty() {
+    /// Adds changes, and who waits for them; never waits itself.
+    pub(super) fn push(&self, changes: Vec<Change>, barriers: Vec<Barrier>) {
+        if changes.is_empty() && barriers.is_empty() {
             return;
         }
         let mut state = self.lock();
         state.waiting.extend(changes);
+        state.barriers.extend(barriers);
         if state.waiting.len() > MAX_WAITING {
             coalesce(&mut state.waiting);
         }
@@ -61,10 +64,14 @@ impl Backlog {
         self.changed.notify_one();
     }
 
-    fn take(&self) -> Option<Vec<Change>> {
-        let idle = |state: &mut State| state.waiting.is_empty() && !state.closed;
+    fn take(&self) -> Option<Batch> {
+        let idle = |state: &mut State| state.waiting.is_empty() && state.barriers.is_empty() && !state.closed;
         let mut state = self.changed.wait_while(self.lock(), idle).unwrap_or_else(PoisonError::into_inner);
-        if state.closed { None } else { Some(std::mem::take(&mut state.waiting)) }
+        if state.closed {
+            return None;
+        }
+        let (changes, barriers) = (std::mem::take(&mut state.waiting), std::mem::take(&mut state.barriers));
+        Some(Batch { changes, barriers })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -88,11 +95,11 @@ mod tests {
         let backlog = Backlog { state: Mutex::default(), changed: Condvar::new() };
         for number in 0..=MAX_WAITING {
             let kind = ChangeKind::Touched(number.to_string().into());
-            backlog.push(vec![Change { root_id: 1 + (number % 2) as RootId, kind }]);
+            backlog.push(vec![Change { root_id: 1 + (number % 2) as RootId, kind }], Vec::new());
         }
         sender.blocking_send(backlog.take().unwrap()).unwrap();
         let batch = receiver.blocking_recv().unwrap();
         let expected: Vec<Change> = [1, 2].map(|root_id| Change { root_id, kind: ChangeKind::Rescan }).into();
-        assert_eq!(batch, expected);
+        assert_eq!(batch.changes, expected);
     }
 }

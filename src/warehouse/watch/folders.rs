@@ -1,55 +1,34 @@
 //! Which folders are watched: every visible one, each by itself.
 //!
-//! A recursive watch of the operating system's library fails as a whole when one folder may not be read, and spends
-//! watches on ignored trees. Here a folder that cannot be watched is remembered, and the rest goes on.
+//! A recursive watch fails as a whole when one folder may not be read, and spends watches on ignored trees. Here a folder
+//! that cannot be watched is remembered, and the rest goes on.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
-use notify::{RecommendedWatcher, RecursiveMode, Watcher};
-
+use crate::warehouse::watch::inotify::{Descriptor, Kernel, Refusal};
 use crate::warehouse::{Rules, walk};
-
-/// The operating system's watches, of one folder each.
-pub(super) trait Kernel {
-    /// Watches a folder.
-    fn watch(&mut self, folder: &Path) -> notify::Result<()>;
-
-    /// Stops watching it, if it is watched.
-    fn unwatch(&mut self, folder: &Path);
-}
-
-impl Kernel for RecommendedWatcher {
-    fn watch(&mut self, folder: &Path) -> notify::Result<()> {
-        Watcher::watch(self, folder, RecursiveMode::NonRecursive)
-    }
-
-    fn unwatch(&mut self, folder: &Path) {
-        // It fails when the folder is gone, and its watch with it.
-        let _ = Watcher::unwatch(self, folder);
-    }
-}
 
 /// The folders of all roots. Paths are absolute.
 pub(super) struct Folders<K> {
     kernel: K,
-    watched: BTreeSet<PathBuf>,
-    /// Those that cannot be watched, and what to say of it.
-    missing: BTreeMap<PathBuf, Missing>,
-}
-
-enum Missing {
-    /// It may not be read. The walk says so.
-    Denied,
-    /// The limit of watches is reached, so those after it were not tried.
-    Limit,
-    /// Anything else.
-    Failed(String),
+    watched: BTreeMap<PathBuf, Descriptor>,
+    paths: HashMap<Descriptor, PathBuf>,
+    /// Those that cannot be watched, and why.
+    missing: BTreeMap<PathBuf, Refusal>,
+    /// Those on file systems of other machines, and what these are called.
+    remote: BTreeMap<PathBuf, &'static str>,
 }
 
 impl<K: Kernel> Folders<K> {
     pub(super) fn new(kernel: K) -> Folders<K> {
-        Folders { kernel, watched: BTreeSet::new(), missing: BTreeMap::new() }
+        Folders {
+            kernel,
+            watched: BTreeMap::new(),
+            paths: HashMap::new(),
+            missing: BTreeMap::new(),
+            remote: BTreeMap::new(),
+        }
     }
 
     #[cfg(test)]
@@ -57,57 +36,84 @@ impl<K: Kernel> Folders<K> {
         &self.kernel
     }
 
-    #[cfg(test)]
     pub(super) fn kernel_mut(&mut self) -> &mut K {
         &mut self.kernel
     }
 
-    /// Watches the visible folders of a root at and below `within` (relative) that are not watched yet.
-    pub(super) fn spread(&mut self, root: &Path, within: &Path, rules: &Rules) {
+    /// Watches the visible folders of a root at and below `within` (relative) that are not watched yet, and tells `each`
+    /// of every one.
+    pub(super) fn spread(&mut self, root: &Path, within: &Path, rules: &Rules, each: &dyn Fn()) {
         let start = root.join(within);
         remove_below(&mut self.missing, &start);
-        let listed = walk::folders(root, rules, within, |folder| self.watch(folder));
+        remove_below(&mut self.remote, &start);
+        // The rest is counted, to tell how many watches are needed, but not tried one by one.
+        let mut is_full = false;
+        let listed = walk::folders(root, rules, within, |folder| {
+            each();
+            if is_full && !self.watched.contains_key(folder) {
+                self.missing.insert(folder.to_path_buf(), Refusal::Limit);
+            } else {
+                is_full |= self.watch(folder) == Some(Refusal::Limit);
+            }
+            true
+        });
         if let Err(error) = listed {
-            self.missing.insert(start, Missing::Failed(error.message));
+            self.missing.insert(start, Refusal::Failed(error.message));
         }
     }
 
-    /// Says whether to go on.
-    fn watch(&mut self, folder: &Path) -> bool {
-        if self.watched.contains(folder) {
-            return true;
+    /// Returns why it cannot be watched.
+    fn watch(&mut self, folder: &Path) -> Option<Refusal> {
+        if self.watched.contains_key(folder) {
+            return None;
         }
-        let error = match self.kernel.watch(folder) {
-            Ok(()) => {
-                self.watched.insert(folder.to_path_buf());
-                return true;
+        match self.kernel.watch(folder) {
+            Ok(watch) => {
+                // The same folder under the name that it had before.
+                if let Some(before) = self.paths.insert(watch, folder.to_path_buf()) {
+                    self.watched.remove(&before);
+                }
+                self.watched.insert(folder.to_path_buf(), watch);
+                if let Some(kind) = self.kernel.remote(folder) {
+                    self.remote.insert(folder.to_path_buf(), kind);
+                }
+                None
             }
-            Err(error) => error,
-        };
-        let missing = match &error.kind {
-            notify::ErrorKind::PathNotFound => return true,
-            notify::ErrorKind::MaxFilesWatch => Missing::Limit,
-            notify::ErrorKind::Io(io) if io.kind() == std::io::ErrorKind::PermissionDenied => Missing::Denied,
-            notify::ErrorKind::Io(io) => Missing::Failed(io.to_string()),
-            _ => Missing::Failed(error.to_string()),
-        };
-        let go_on = !matches!(missing, Missing::Limit);
-        self.missing.insert(folder.to_path_buf(), missing);
-        go_on
+            Err(Refusal::Gone) => None,
+            Err(refusal) => {
+                self.missing.insert(folder.to_path_buf(), refusal.clone());
+                Some(refusal)
+            }
+        }
     }
 
     /// Stops watching a folder and all below it.
     pub(super) fn forget(&mut self, path: &Path) {
-        let gone: Vec<PathBuf> = below(self.watched.range(path.to_path_buf()..), path).cloned().collect();
-        for folder in gone {
-            self.kernel.unwatch(&folder);
+        for (folder, watch) in
+            below(&self.watched, path).map(|(folder, watch)| (folder.clone(), *watch)).collect::<Vec<_>>()
+        {
+            self.kernel.unwatch(watch);
             self.watched.remove(&folder);
+            self.paths.remove(&watch);
         }
         remove_below(&mut self.missing, path);
+        remove_below(&mut self.remote, path);
+    }
+
+    /// The kernel has let go of a watch by itself: its folder is gone, or unmounted.
+    pub(super) fn let_go(&mut self, watch: Descriptor) {
+        if let Some(folder) = self.paths.remove(&watch) {
+            self.watched.remove(&folder);
+        }
+    }
+
+    /// The folder that a watch is of; none once it is forgotten.
+    pub(super) fn path_of(&self, watch: Descriptor) -> Option<&Path> {
+        self.paths.get(&watch).map(PathBuf::as_path)
     }
 
     pub(super) fn is_watched(&self, folder: &Path) -> bool {
-        self.watched.contains(folder)
+        self.watched.contains_key(folder)
     }
 
     /// Says whether this folder could not be watched.
@@ -117,46 +123,69 @@ impl<K: Kernel> Folders<K> {
 
     /// Says whether everything of a root is watched that was seen of it.
     pub(super) fn is_whole(&self, root: &Path) -> bool {
-        self.missing_of(root).next().is_none()
+        below(&self.missing, root).next().is_none()
+    }
+
+    /// Returns the number of folders of all roots that are watched, and of those that cannot be.
+    pub(super) fn totals(&self) -> (usize, usize) {
+        (self.watched.len(), self.missing.len())
+    }
+
+    /// Returns the kind of file system of the first folder of a root that other machines may change.
+    pub(super) fn remote<'a>(&'a self, root: &'a Path) -> Option<(&'a Path, &'static str)> {
+        below(&self.remote, root).next().map(|(folder, kind)| (folder.as_path(), *kind))
     }
 
     /// Says what is wrong with a root, and the cure.
     pub(super) fn problem(&self, root: &Path) -> Option<String> {
-        if self.missing_of(root).any(|(_, it)| matches!(it, Missing::Limit)) {
-            return Some(explain_limit(root));
+        let missing = || below(&self.missing, root);
+        if missing().any(|(_, it)| *it == Refusal::Limit) {
+            let (watched, missing) = (below(&self.watched, root).count(), missing().count());
+            return Some(explain_limit(root, watched, watched + missing));
         }
-        let root_denied = matches!(self.missing.get(root), Some(Missing::Denied));
-        let failed = self.missing_of(root).find_map(|(path, it)| match it {
-            Missing::Failed(error) => Some((path.as_path(), error.as_str())),
-            Missing::Denied | Missing::Limit => None,
+        let root_denied = self.missing.get(root) == Some(&Refusal::Denied);
+        let failed = missing().find_map(|(path, it)| match it {
+            Refusal::Failed(error) => Some((path.as_path(), error.as_str())),
+            Refusal::Denied | Refusal::Limit | Refusal::Gone => None,
         });
-        let (path, error) = failed.or(root_denied.then_some((root, "permission denied")))?;
-        Some(format!("cannot watch `{}`: {error}; it is walked from time to time instead", path.display()))
-    }
-
-    fn missing_of<'a>(&'a self, root: &'a Path) -> impl Iterator<Item = (&'a PathBuf, &'a Missing)> {
-        self.missing.range(root.to_path_buf()..).take_while(move |(path, _)| path.starts_with(root))
+        let failed = failed.or(root_denied.then_some((root, "permission denied")));
+        if let Some((path, error)) = failed {
+            return Some(format!("cannot watch `{}`: {error}; it is walked from time to time instead", path.display()));
+        }
+        let (folder, kind) = self.remote(root)?;
+        Some(format!(
+            "`{}` lies on a file system ({kind}) that does not tell of changes made by other machines; it is walked from \
+             time to time instead; set VIC_POLL_SECONDS to how often, or index it where its disk is",
+            folder.display()
+        ))
     }
 }
 
 /// Paths are ordered by their components, so that all below a folder follow it.
-fn below<'a>(paths: impl Iterator<Item = &'a PathBuf>, folder: &Path) -> impl Iterator<Item = &'a PathBuf> {
-    paths.take_while(move |it| it.starts_with(folder))
+fn below<'a, T>(map: &'a BTreeMap<PathBuf, T>, folder: &'a Path) -> impl Iterator<Item = (&'a PathBuf, &'a T)> {
+    map.range(folder.to_path_buf()..).take_while(move |(path, _)| path.starts_with(folder))
 }
 
-fn remove_below(missing: &mut BTreeMap<PathBuf, Missing>, folder: &Path) {
-    let gone: Vec<PathBuf> = below(missing.range(folder.to_path_buf()..).map(|it| it.0), folder).cloned().collect();
+fn remove_below<T>(map: &mut BTreeMap<PathBuf, T>, folder: &Path) {
+    let gone: Vec<PathBuf> = below(map, folder).map(|it| it.0.clone()).collect();
     gone.iter().for_each(|it| {
-        missing.remove(it);
+        map.remove(it);
     });
 }
 
-fn explain_limit(root: &Path) -> String {
-    let limit = std::fs::read_to_string("/proc/sys/fs/inotify/max_user_watches").unwrap_or_default();
+/// Which of the two limits holds: that of the user namespace may be the lower one.
+fn explain_limit(root: &Path, watched: usize, needed: usize) -> String {
+    let read = |path: &str| std::fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
+    let machine = read("/proc/sys/fs/inotify/max_user_watches");
+    let namespace = read("/proc/sys/user/max_inotify_watches");
+    let (name, limit) = match (machine, namespace) {
+        (Some(machine), Some(namespace)) if namespace < machine => ("user.max_inotify_watches", namespace),
+        (machine, _) => ("fs.inotify.max_user_watches", machine.unwrap_or(0)),
+    };
     format!(
-        "cannot watch all folders of `{}`: the limit fs.inotify.max_user_watches ({}) is reached; the others are walked \
-         from time to time instead; raise it: sysctl fs.inotify.max_user_watches=1048576",
+        "only {watched} of {needed} folders of `{}` are watched: the watch limit {name} ({limit}) is reached; the others are \
+         walked from time to time instead; raise it: sysctl {name}={}",
         root.display(),
-        limit.trim()
+        (2 * needed as u64).max(1 << 20)
     )
 }

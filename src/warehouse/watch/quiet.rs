@@ -1,7 +1,8 @@
 //! Events until their place is quiet. Pure: time is handed in.
 //!
 //! Only where something happened is kept, not what: what became of a place is for the disk to say. Renames are the
-//! exception, because nothing else tells that two places are one file.
+//! exception, because nothing else tells that two places are one file; and whether somebody has a file open who has
+//! written to it, because half a file is not worth reading.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -9,6 +10,9 @@ use std::time::{Duration, Instant};
 
 /// A place has to be quiet for this long: editors write a file in several steps, and a result is due within 2 s.
 pub(super) const QUIET: Duration = Duration::from_millis(500);
+
+/// A file that was written to and not closed has to be quiet for this long: programs pause while they write.
+const QUIET_OPEN: Duration = Duration::from_secs(1);
 
 /// A place that is never quiet, such as a log, is looked at this often.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -24,6 +28,19 @@ pub(super) struct Quiet {
 struct Seen {
     first: Instant,
     last: Instant,
+    /// Whether it was written to and not closed since.
+    open: bool,
+}
+
+/// What an event says of whoever writes to a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Writing {
+    /// Nothing.
+    Unknown,
+    /// It was written to, and there may be more to come.
+    Open,
+    /// It was closed after it was written to.
+    Closed,
 }
 
 struct Rename {
@@ -48,14 +65,15 @@ impl Quiet {
         self.places.len() + self.renames.len()
     }
 
-    pub(super) fn clear(&mut self) {
-        self.places.clear();
-        self.renames.clear();
-    }
-
     /// Notes that something happened at a place.
-    pub(super) fn touch(&mut self, path: PathBuf, now: Instant) {
-        self.places.entry(path).or_insert(Seen { first: now, last: now }).last = now;
+    pub(super) fn touch(&mut self, path: PathBuf, writing: Writing, now: Instant) {
+        let seen = self.places.entry(path).or_insert(Seen { first: now, last: now, open: false });
+        seen.last = now;
+        match writing {
+            Writing::Unknown => (),
+            Writing::Open => seen.open = true,
+            Writing::Closed => seen.open = false,
+        }
     }
 
     /// Notes that a file or folder moved: what waited at or below its old place waits at the new one.
@@ -82,33 +100,55 @@ impl Quiet {
         }
         if is_new {
             self.renames.push(Rename { from: from.into(), to: to.into(), at: now });
+        } else {
+            // What the earlier rename had put there may have covered another file, which is told of by its place alone.
+            self.touch(from.into(), Writing::Unknown, now);
         }
         let back: Vec<PathBuf> = self.renames.extract_if(.., |it| it.from == it.to).map(|it| it.to).collect();
-        back.into_iter().for_each(|it| self.touch(it, now));
+        back.into_iter().for_each(|it| self.touch(it, Writing::Unknown, now));
     }
 
-    /// Puts the roots in the place of all that waits below them.
-    pub(super) fn gather(&mut self, roots: &[PathBuf], now: Instant) {
-        let places = self.places.drain().map(|it| it.0).chain(self.renames.drain(..).map(|it| it.to));
-        let places: Vec<PathBuf> = places.collect();
-        for root in roots.iter().filter(|root| places.iter().any(|it| it.starts_with(root))) {
-            self.touch(root.clone(), now);
+    /// Puts folders in the place of what waits in them, the deepest first, until at most `most` places wait. A root stands
+    /// for itself: whoever deletes a tree is to be believed, and a root that is gone is not.
+    pub(super) fn gather(&mut self, roots: &[PathBuf], most: usize, now: Instant) {
+        if self.renames.len() > most {
+            let renamed: Vec<PathBuf> = self.renames.drain(..).flat_map(|it| [it.from, it.to]).collect();
+            renamed.into_iter().for_each(|it| self.touch(it, Writing::Unknown, now));
+        }
+        let depth = |path: &Path| path.components().count();
+        while self.places.len() > most {
+            let deepest = self.places.keys().filter(|it| !roots.contains(it)).map(|it| depth(it)).max();
+            let Some(deepest) = deepest else { return };
+            let places: Vec<PathBuf> =
+                self.places.keys().filter(|it| depth(it) == deepest && !roots.contains(it)).cloned().collect();
+            for place in places {
+                self.places.remove(&place);
+                self.touch(place.parent().unwrap_or(&place).to_path_buf(), Writing::Unknown, now);
+            }
         }
     }
 
     /// Takes out what is quiet: renames first, parents before what lies below them.
     pub(super) fn due(&mut self, now: Instant) -> Vec<Happening> {
-        let is_quiet = |last: Instant| now.saturating_duration_since(last) >= QUIET;
-        let renames = self.renames.extract_if(.., |it| is_quiet(it.at));
-        let mut due: Vec<Happening> = renames.map(|it| Happening::Renamed { from: it.from, to: it.to }).collect();
-        let places = self
-            .places
-            .extract_if(|_, seen| is_quiet(seen.last) || now.saturating_duration_since(seen.first) >= PATIENCE);
-        let mut places: Vec<PathBuf> = places.map(|it| it.0).collect();
-        places.sort_unstable();
-        due.extend(places.into_iter().map(Happening::Touched));
-        due
+        let is_quiet = |last: Instant, limit: Duration| now.saturating_duration_since(last) >= limit;
+        let renames = self.renames.extract_if(.., |it| is_quiet(it.at, QUIET)).collect();
+        let places = self.places.extract_if(|_, seen| {
+            is_quiet(seen.last, if seen.open { QUIET_OPEN } else { QUIET }) || is_quiet(seen.first, PATIENCE)
+        });
+        in_order(renames, places.map(|it| it.0).collect())
     }
+
+    /// Takes out everything, quiet or not: somebody waits for it.
+    pub(super) fn all(&mut self) -> Vec<Happening> {
+        let renames = std::mem::take(&mut self.renames);
+        in_order(renames, self.places.drain().map(|it| it.0).collect())
+    }
+}
+
+fn in_order(renames: Vec<Rename>, mut places: Vec<PathBuf>) -> Vec<Happening> {
+    places.sort_unstable();
+    let renames = renames.into_iter().map(|it| Happening::Renamed { from: it.from, to: it.to });
+    renames.chain(places.into_iter().map(Happening::Touched)).collect()
 }
 
 /// Where a path at or below `from` is after the move.
@@ -128,7 +168,7 @@ mod tests {
             let now = begin + Duration::from_millis(10 * number as u64);
             match event.split_once('>') {
                 Some((from, to)) => quiet.rename(Path::new(from), Path::new(to), now),
-                None => quiet.touch(event.into(), now),
+                None => quiet.touch(event.into(), Writing::Unknown, now),
             }
             assert_eq!(quiet.due(now), []);
         }
@@ -154,8 +194,8 @@ mod tests {
     #[test]
     fn what_happened_before_a_rename_is_told_of_the_new_place() {
         check(&["d", "d/x", "d.txt", "d>e"], &["d>e", "d.txt", "e/x"]);
-        check(&["a>b", "b>c"], &["a>c"]);
-        check(&["a>b", "b>a"], &["a"]);
+        check(&["a>b", "b>c"], &["a>c", "b"]);
+        check(&["a>b", "b>a"], &["a", "b"]);
         check(&["d/x>d/y", "d>e"], &["e/x>e/y", "d>e"]);
         check(&["d>e", "e/x>e/y"], &["d>e", "e/x>e/y"]);
     }
@@ -166,17 +206,59 @@ mod tests {
         let mut told = 0;
         for tenths in 0..200 {
             let now = begin + Duration::from_millis(100 * tenths);
-            quiet.touch("log".into(), now);
+            quiet.touch("log".into(), Writing::Open, now);
             told += quiet.due(now).len();
         }
         assert_eq!(told, 3);
     }
 
     #[test]
-    fn too_many_places_are_one_place_for_each_root_that_they_lie_in() {
+    fn a_file_that_is_written_to_with_pauses_is_told_when_it_is_closed_or_left_alone_for_longer() {
+        let check = |events: &[(u64, Writing)], expected: u64| {
+            let (mut quiet, begin) = (Quiet::default(), Instant::now());
+            let told = (0..100).find(|tenth| {
+                let now = begin + Duration::from_millis(100 * tenth);
+                let now_told = !quiet.due(now).is_empty();
+                events.iter().filter(|it| it.0 == *tenth).for_each(|it| quiet.touch("f".into(), it.1, now));
+                now_told
+            });
+            assert_eq!(told, Some(expected), "{events:?}");
+        };
+        let (open, closed) = (Writing::Open, Writing::Closed);
+        // Cut to nothing, then written with pauses of 0.8 s: none of them is the end.
+        check(&[(0, open), (8, open), (16, open), (17, closed)], 22);
+        check(&[(0, open)], 10);
+        check(&[(0, Writing::Unknown)], 5);
+        check(&[(0, open), (1, Writing::Unknown), (2, closed)], 7);
+    }
+
+    #[test]
+    fn somebody_who_waits_gets_everything_at_once() {
         let (mut quiet, now) = (Quiet::default(), Instant::now());
-        (0..100).for_each(|it| quiet.touch(format!("/a/{it}").into(), now));
-        quiet.gather(&["/a".into(), "/b".into()], now);
-        assert_eq!(quiet.due(now + QUIET), [Happening::Touched("/a".into())]);
+        quiet.touch("b".into(), Writing::Open, now);
+        quiet.rename(Path::new("c"), Path::new("d"), now);
+        let renamed = Happening::Renamed { from: "c".into(), to: "d".into() };
+        assert_eq!(quiet.all(), [renamed, Happening::Touched("b".into())]);
+        assert!(quiet.is_empty());
+    }
+
+    #[test]
+    fn too_many_places_become_the_folders_that_they_lie_in_and_in_the_end_their_root() {
+        let check = |most: usize, expected: &[&str]| {
+            let (mut quiet, now) = (Quiet::default(), Instant::now());
+            (0..100).for_each(|it| quiet.touch(format!("/a/deep/er/{it}").into(), Writing::Unknown, now));
+            (0..3).for_each(|it| quiet.touch(format!("/a/{it}").into(), Writing::Unknown, now));
+            (0..2).for_each(|it| quiet.rename(Path::new(&format!("/a/x/{it}")), Path::new(&format!("/a/y/{it}")), now));
+            quiet.gather(&["/a".into(), "/b".into()], most, now);
+            let due = quiet.due(now + QUIET);
+            let touched: Vec<&str> = due
+                .iter()
+                .filter_map(|it| if let Happening::Touched(path) = it { path.to_str() } else { None })
+                .collect();
+            assert_eq!(touched, expected);
+            assert_eq!(due.len() - touched.len(), if most < 2 { 0 } else { 2 }, "renames are kept while they are few");
+        };
+        check(10, &["/a/0", "/a/1", "/a/2", "/a/deep/er"]);
+        check(1, &["/a"]);
     }
 }

@@ -1,5 +1,6 @@
 //! A place of a watched root, as it is now, in terms of changes.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use ignore::IncrementalIgnore;
@@ -15,6 +16,8 @@ pub(super) struct WatchedRoot {
     pub(super) path: PathBuf,
     rules: Rules,
     matcher: IncrementalIgnore,
+    /// Device and number of the folder itself: another may take its place.
+    identity: Option<(u64, u64)>,
     /// Whether an ignore file changed since [`WatchedRoot::take_new_rules`].
     new_rules: bool,
 }
@@ -22,7 +25,13 @@ pub(super) struct WatchedRoot {
 impl WatchedRoot {
     pub(super) fn new(id: RootId, path: &Path, rules: &Rules) -> Result<WatchedRoot> {
         let matcher = rules.matcher(path)?;
-        Ok(WatchedRoot { id, path: path.into(), rules: rules.clone(), matcher, new_rules: false })
+        let identity = identity(path);
+        Ok(WatchedRoot { id, path: path.into(), rules: rules.clone(), matcher, identity, new_rules: false })
+    }
+
+    /// Says whether it is still the folder that it was when watching it began.
+    pub(super) fn is_same(&self, path: &Path) -> bool {
+        self.path == path && self.identity.is_some() && self.identity == identity(path)
     }
 
     pub(super) fn is_visible(&mut self, relative: &Path) -> bool {
@@ -91,6 +100,10 @@ impl WatchedRoot {
             vec![ChangeKind::Removed(relative)]
         }
     }
+}
+
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    path.metadata().ok().map(|it| (it.dev(), it.ino()))
 }
 
 /// Says what became of a place, or of the two places of a rename. Paths are absolute.

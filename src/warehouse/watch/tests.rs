@@ -1,8 +1,12 @@
+use std::collections::BTreeMap;
 use std::fs;
 use std::time::Instant;
 
+use rustix::fs::inotify::ReadFlags;
 use tokio::sync::mpsc::{Receiver, channel};
+use tokio::sync::oneshot;
 
+use super::inotify::{Descriptor, Event, Kernel, Refusal};
 use super::*;
 use crate::warehouse::walk::tests::config;
 
@@ -12,7 +16,7 @@ const DUE: Duration = Duration::from_secs(2);
 struct Scene {
     dir: tempfile::TempDir,
     watcher: Watcher,
-    receiver: Receiver<Vec<Change>>,
+    receiver: Receiver<Batch>,
     seen: Vec<ChangeKind>,
 }
 
@@ -40,12 +44,26 @@ impl Scene {
         while !self.seen.contains(kind) {
             assert!(Instant::now() < end, "{kind:?} did not come, but {:?}", self.seen);
             match self.receiver.try_recv() {
-                Ok(batch) => {
-                    self.seen.extend(batch.into_iter().inspect(|it| assert_eq!(it.root_id, 7)).map(|it| it.kind));
-                }
+                Ok(batch) => self.receive(batch),
                 Err(_) => std::thread::sleep(Duration::from_millis(5)),
             }
         }
+    }
+
+    fn receive(&mut self, batch: Batch) {
+        self.seen.extend(batch.changes.into_iter().inspect(|it| assert_eq!(it.root_id, 7)).map(|it| it.kind));
+        batch.barriers.into_iter().for_each(|it| it.send(()).unwrap());
+    }
+
+    /// Waits until all that happened before has come; gives what came since the last time.
+    fn reach(&mut self) -> Vec<ChangeKind> {
+        let (barrier, mut reached) = oneshot::channel();
+        self.watcher.reach(barrier);
+        while reached.try_recv().is_err() {
+            let batch = self.receiver.blocking_recv().unwrap();
+            self.receive(batch);
+        }
+        std::mem::take(&mut self.seen)
     }
 
     fn expect_touched(&mut self, relative: &str) {
@@ -162,28 +180,101 @@ fn a_folder_that_is_no_longer_ignored_is_watched() {
     scene.expect_touched("skip/deep/b.txt");
 }
 
+#[test]
+fn a_barrier_comes_after_all_that_happened_before_it_quiet_or_not() {
+    let mut scene = Scene::new(&["d/a.txt", "b.txt", "c.txt"]);
+    for round in 0..20 {
+        fs::write(scene.path("d/a.txt"), round.to_string()).unwrap();
+        fs::write(scene.path(&format!("d/new-{round}.txt")), "x").unwrap();
+        let seen = scene.reach();
+        assert!(seen.contains(&ChangeKind::Touched("d/a.txt".into())), "round {round}: {seen:?}");
+        assert!(seen.contains(&ChangeKind::Touched(format!("d/new-{round}.txt").into())), "round {round}: {seen:?}");
+    }
+    fs::rename(scene.path("b.txt"), scene.path("e.txt")).unwrap();
+    fs::remove_file(scene.path("c.txt")).unwrap();
+    let renamed = ChangeKind::Renamed { from: "b.txt".into(), to: "e.txt".into() };
+    let seen = scene.reach();
+    assert!(seen.contains(&renamed) && seen.contains(&ChangeKind::Removed("c.txt".into())), "{seen:?}");
+    assert_eq!(scene.reach(), []);
+}
+
+#[test]
+fn reading_the_whole_tree_is_no_news() {
+    let files: Vec<String> = (0..500).map(|it| format!("{}/{it}.txt", it % 7)).collect();
+    let mut scene = Scene::new(&files.iter().map(String::as_str).collect::<Vec<_>>());
+    for _ in 0..3 {
+        files.iter().for_each(|it| drop(fs::read(scene.path(it)).unwrap()));
+    }
+    assert_eq!(scene.reach(), []);
+    assert_eq!(scene.watcher.counts(), WatchCounts { folders: 8, ..WatchCounts::default() });
+}
+
+#[test]
+fn a_heartbeat_is_felt_while_the_watcher_lives_and_not_after_it_has_died() {
+    let scene = Scene::new(&["a.txt"]);
+    let beats = |watcher: &Watcher| {
+        let before = watcher.work();
+        watcher.beat();
+        let end = Instant::now() + DUE;
+        while watcher.work() == before && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        watcher.work() != before
+    };
+    assert!(beats(&scene.watcher) && beats(&scene.watcher));
+    assert!(scene.watcher.pulse_age() < DUE);
+    scene.watcher.die();
+    while scene.watcher.messages.try_send(Message::Remove(0)).is_ok() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert!(!beats(&scene.watcher));
+}
+
+#[test]
+fn another_folder_in_the_place_of_the_root_is_watched_when_it_is_added_again() {
+    let mut scene = Scene::new(&["files/a.txt"]);
+    let root = scene.path("files");
+    scene.watcher.add(7, &root).unwrap();
+    fs::rename(&root, scene.path("aside")).unwrap();
+    fs::create_dir(&root).unwrap();
+    scene.expect(&ChangeKind::Rescan);
+    assert!(!scene.watcher.is_whole(7));
+    scene.watcher.add(7, &root).unwrap();
+    fs::write(root.join("b.txt"), "x").unwrap();
+    scene.expect_touched("b.txt");
+    fs::write(scene.path("aside/a.txt"), "y").unwrap();
+    assert!(!scene.reach().contains(&ChangeKind::Touched("a.txt".into())));
+}
+
 /// An operating system that refuses some folders.
 #[derive(Default)]
 struct Fake {
-    watched: std::collections::BTreeSet<PathBuf>,
+    watched: BTreeMap<PathBuf, Descriptor>,
+    given: Descriptor,
     denied: Vec<PathBuf>,
     limit: usize,
+    remote: Option<PathBuf>,
 }
 
 impl Kernel for Fake {
-    fn watch(&mut self, folder: &Path) -> notify::Result<()> {
+    fn watch(&mut self, folder: &Path) -> Result<Descriptor, Refusal> {
         if self.denied.iter().any(|it| it == folder) {
-            return Err(notify::Error::io(std::io::ErrorKind::PermissionDenied.into()));
+            return Err(Refusal::Denied);
         }
         if self.watched.len() == self.limit {
-            return Err(notify::Error::new(notify::ErrorKind::MaxFilesWatch));
+            return Err(Refusal::Limit);
         }
-        assert!(self.watched.insert(folder.into()), "`{}` is watched twice", folder.display());
-        Ok(())
+        self.given += 1;
+        assert!(self.watched.insert(folder.into(), self.given).is_none(), "`{}` is watched twice", folder.display());
+        Ok(self.given)
     }
 
-    fn unwatch(&mut self, folder: &Path) {
-        self.watched.remove(folder);
+    fn unwatch(&mut self, watch: Descriptor) {
+        self.watched.retain(|_, it| *it != watch);
+    }
+
+    fn remote(&self, folder: &Path) -> Option<&'static str> {
+        (self.remote.as_deref() == Some(folder)).then_some("nfs")
     }
 }
 
@@ -199,7 +290,12 @@ impl Machine {
         folders.iter().for_each(|it| fs::create_dir_all(dir.path().join(it)).unwrap());
         let denied = denied.iter().map(|it| dir.path().join(it)).collect();
         let fake = Fake { denied, limit, ..Fake::default() };
-        Machine { dir, engine: Engine::new(fake, Rules::new(&config()).unwrap(), States::default()) }
+        let shared = Arc::new(Shared::new(Pulse::new().unwrap()));
+        Machine { dir, engine: Engine::new(fake, Rules::new(&config()).unwrap(), shared) }
+    }
+
+    fn kernel(&mut self) -> &mut Fake {
+        self.engine.folders.kernel_mut()
     }
 
     fn add(&mut self) -> Result<(), WatchProblem> {
@@ -207,18 +303,23 @@ impl Machine {
         self.engine.add(7, &path)
     }
 
-    fn happened(&mut self, kind: EventKind, path: &str) {
-        let event = notify::Event::new(kind).add_path(self.dir.path().join(path));
-        self.engine.take(Message::Event(Ok(event)));
+    /// Plays an event of an entry of a watched folder; without a name, of the folder itself.
+    fn happened(&mut self, what: ReadFlags, folder: &str, name: Option<&str>) {
+        let folder = self.dir.path().join(folder);
+        let watch = self.kernel().watched.iter().find(|it| *it.0 == folder).map_or(-1, |it| *it.1);
+        self.engine.take(Message::Event(Event { watch, what, cookie: 0, name: name.map(Into::into) }));
     }
 
     /// Compares what is watched, and whether that is all.
     fn check(&self, expected: &[&str], whole: bool) {
         let kernel = self.engine.folders.kernel();
-        let watched: Vec<&str> =
-            kernel.watched.iter().map(|it| it.strip_prefix(self.dir.path()).unwrap().to_str().unwrap()).collect();
-        assert_eq!(watched, expected);
-        assert_eq!(lock(&self.engine.states)[&7].whole, whole);
+        let relative = |it: &PathBuf| it.strip_prefix(self.dir.path()).unwrap().to_str().unwrap().to_string();
+        assert_eq!(kernel.watched.keys().map(relative).collect::<Vec<_>>(), expected);
+        assert_eq!(self.engine.shared.states()[&7].whole, whole);
+    }
+
+    fn problem(&self) -> Option<String> {
+        self.engine.shared.states()[&7].problem.clone().map(|it| it.0)
     }
 
     fn due(&mut self) -> Vec<ChangeKind> {
@@ -233,10 +334,9 @@ fn a_folder_that_may_not_be_read_leaves_the_rest_watched_and_is_taken_up_when_it
     machine.add().unwrap();
     // The listing is the super-user's here, so that it goes on below the folder; a user's would not.
     machine.check(&["", "a", "a/b", "c", "locked/d"], false);
-    assert_eq!(lock(&machine.engine.states)[&7].problem, None, "the walk says so");
-    machine.engine.folders.kernel_mut().denied.clear();
-    let attributes = EventKind::Modify(ModifyKind::Metadata(notify::event::MetadataKind::Any));
-    machine.happened(attributes, "locked");
+    assert_eq!(machine.problem(), None, "the walk says so");
+    machine.kernel().denied.clear();
+    machine.happened(ReadFlags::ATTRIB | ReadFlags::ISDIR, "", Some("locked"));
     machine.check(&["", "a", "a/b", "c", "locked", "locked/d"], true);
     assert_eq!(machine.due(), [ChangeKind::Touched("locked".into())]);
 }
@@ -249,22 +349,36 @@ fn a_root_that_may_not_be_read_is_a_problem_of_its_own() {
         problem.contains("permission denied") && problem.contains(machine.dir.path().to_str().unwrap()),
         "{problem}"
     );
-    machine.engine.folders.kernel_mut().denied.clear();
+    machine.kernel().denied.clear();
     machine.add().unwrap();
     machine.check(&[""], true);
 }
 
 #[test]
 fn at_the_limit_what_is_watched_stays_and_the_rest_comes_when_there_is_room() {
-    let mut machine = Machine::new(&["a", "b", "c"], &[], 3);
+    let mut machine = Machine::new(&["a", "b", "c", "d"], &[], 3);
     machine.add().unwrap();
     assert_eq!(machine.engine.folders.kernel().watched.len(), 3);
-    let problem = lock(&machine.engine.states)[&7].problem.clone().unwrap().0;
-    assert!(problem.contains("fs.inotify.max_user_watches") && problem.contains("sysctl"), "{problem}");
-    machine.engine.folders.kernel_mut().limit = 99;
+    let problem = machine.problem().unwrap();
+    for part in ["only 3 of 5 folders", "watch limit", "max_", "sysctl"] {
+        assert!(problem.contains(part), "{problem}");
+    }
+    assert!(!problem.contains("space"), "it is no full disk: {problem}");
+    machine.kernel().limit = 99;
     machine.add().unwrap();
-    machine.check(&["", "a", "b", "c"], true);
-    assert_eq!(lock(&machine.engine.states)[&7].problem, None);
+    machine.check(&["", "a", "b", "c", "d"], true);
+    assert_eq!(machine.problem(), None);
+}
+
+#[test]
+fn a_file_system_of_other_machines_is_watched_but_never_trusted() {
+    let mut machine = Machine::new(&["a", "share/b"], &[], 99);
+    machine.kernel().remote = Some(machine.dir.path().join("share"));
+    machine.add().unwrap();
+    machine.check(&["", "a", "share", "share/b"], true);
+    assert!(machine.engine.shared.states()[&7].remote);
+    let problem = machine.problem().unwrap();
+    assert!(problem.contains("share") && problem.contains("nfs") && problem.contains("VIC_POLL_SECONDS"), "{problem}");
 }
 
 #[test]
@@ -273,26 +387,45 @@ fn ignored_folders_take_no_watch() {
     fs::write(machine.dir.path().join(".ignore"), "node_modules/").unwrap();
     machine.add().unwrap();
     machine.check(&["", "a"], true);
-    machine.happened(EventKind::Create(CreateKind::Folder), "node_modules/x");
+    machine.happened(ReadFlags::CREATE | ReadFlags::ISDIR, "", Some("node_modules"));
     machine.check(&["", "a"], true);
 }
 
 #[test]
-fn lost_events_make_the_watches_anew_and_are_a_rescan_of_every_root() {
+fn lost_events_make_the_watches_anew_and_are_one_rescan_of_every_root() {
     let mut machine = Machine::new(&["old"], &[], 99);
     machine.add().unwrap();
     fs::rename(machine.dir.path().join("old"), machine.dir.path().join("new")).unwrap();
-    let overflow = notify::Event::new(EventKind::Other).set_flag(notify::event::Flag::Rescan);
-    machine.engine.take(Message::Event(Ok(overflow)));
-    machine.check(&["", "new"], true);
+    let now = Instant::now();
+    (0..3).for_each(|_| machine.engine.lose(now));
+    machine.check(&["", "old"], true);
     assert_eq!(machine.due(), [ChangeKind::Rescan]);
+    machine.check(&["", "new"], true);
+    assert_eq!(machine.due(), []);
+    let counts = *machine.engine.shared.counts();
+    assert_eq!((counts.overflows, counts.rescans), (3, 1));
+    // Right after it, another loss waits for its turn.
+    machine.engine.lose(now);
+    assert_eq!(machine.due(), []);
+    let later = Instant::now() + Duration::from_secs(15);
+    assert_eq!(machine.engine.due(later).len(), 1);
+}
+
+#[test]
+fn somebody_who_waits_for_a_barrier_gets_the_rescan_for_lost_events_at_once() {
+    let mut machine = Machine::new(&[], &[], 99);
+    machine.add().unwrap();
+    let now = Instant::now();
+    machine.engine.lose(now);
+    let changes: Vec<ChangeKind> = machine.engine.everything(now).into_iter().map(|it| it.kind).collect();
+    assert_eq!(changes, [ChangeKind::Rescan]);
 }
 
 #[test]
 fn a_root_that_went_away_is_watched_again_when_it_is_added_again() {
     let mut machine = Machine::new(&["a"], &[], 99);
     machine.add().unwrap();
-    machine.happened(EventKind::Remove(notify::event::RemoveKind::Folder), "");
+    machine.happened(ReadFlags::DELETE_SELF, "", None);
     machine.check(&[], false);
     machine.add().unwrap();
     machine.check(&["", "a"], true);
@@ -304,6 +437,15 @@ fn a_root_that_went_away_is_watched_again_when_it_is_added_again() {
 fn a_moved_folder_that_tells_of_itself_by_its_old_name_is_no_news() {
     let mut machine = Machine::new(&["a"], &[], 99);
     machine.add().unwrap();
-    machine.happened(EventKind::Modify(ModifyKind::Name(RenameMode::From)), "gone");
+    machine.happened(ReadFlags::MOVE_SELF, "a", None);
     assert_eq!(machine.due(), []);
+}
+
+#[test]
+fn what_a_mount_covered_is_watched_again_when_it_is_unmounted() {
+    let mut machine = Machine::new(&["m/below"], &[], 99);
+    machine.add().unwrap();
+    machine.happened(ReadFlags::UNMOUNT, "m", None);
+    machine.check(&["", "m", "m/below"], true);
+    assert_eq!(machine.due(), [ChangeKind::Touched("m".into())]);
 }

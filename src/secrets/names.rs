@@ -1,13 +1,13 @@
 //! Known secrets: files whose content is never read, whatever the ignore rules say.
 //!
-//! A table of names, not a detector: a password in `notes.txt` is not found here.
+//! A table of names, not a detector: a key in `notes.txt` is not found here.
 
 use std::ffi::OsStr;
 use std::path::{Component, Path};
 
 /// What a path alone says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub enum Verdict {
     /// Not a known secret.
     Plain,
     /// A known secret.
@@ -32,6 +32,33 @@ const NAMES: &[&str] = &[
     "credentials",
     "credentials.json",
     "application_default_credentials.json",
+    ".bash_history",
+    ".zsh_history",
+    ".sh_history",
+    ".python_history",
+    ".psql_history",
+    ".mysql_history",
+    ".sqlite_history",
+    ".node_repl_history",
+    "fish_history",
+    "consolehost_history.txt",
+    ".boto",
+    ".s3cfg",
+    ".passwd-s3fs",
+    ".rclone.conf",
+    "rclone.conf",
+    "service-account.json",
+    "service_account.json",
+    "client_secret.json",
+    "secrets.yml",
+    "secrets.yaml",
+    "secrets.json",
+    "secrets.toml",
+    "terraform.tfstate",
+    "terraform.tfstate.backup",
+    "web data",
+    "cookies",
+    "cookies-journal",
     "wallet.dat",
     "login data",
     "logins.json",
@@ -60,6 +87,7 @@ const FOLDERS: &[&[&str]] = &[
     &[".aws"],
     &[".gnupg"],
     &[".azure"],
+    &[".pki"],
     &[".kube"],
     &[".docker"],
     &[".password-store"],
@@ -72,14 +100,22 @@ const FOLDERS: &[&[&str]] = &[
     &[".config", "bravesoftware"],
     &[".config", "microsoft-edge"],
     &[".local", "share", "keyrings"],
+    &[".config", "rclone"],
+    &[".config", "op"],
+    &[".config", "vivaldi"],
+    &[".config", "opera"],
+    &[".terraform.d"],
+    &[".minikube"],
     &["library", "keychains"],
+    &["library", "cookies"],
+    &["library", "safari"],
     &["google", "chrome", "user data"],
     &["application support", "google", "chrome"],
     &["application support", "firefox", "profiles"],
 ];
 
 /// Judges an absolute path by its folders and its name.
-pub(crate) fn judge(path: &Path) -> Verdict {
+pub fn judge(path: &Path) -> Verdict {
     if in_secret_folder(path) {
         return Verdict::Secret;
     }
@@ -179,6 +215,9 @@ mod tests {
                 "/h/.config/google-chrome/Default/Preferences",
                 "/h/Library/Keychains/a.txt",
                 "/p/Login Data",
+                "/h/.pki/nssdb/cert9.db",
+                "/h/.bash_history",
+                "/r/service-account.json",
             ],
         );
     }
@@ -197,6 +236,9 @@ mod tests {
                 "/r/.env.example",
                 "/r/.env.production.sample",
                 "/r/credentials.md",
+                "/r/history.txt",
+                "/r/cookies.md",
+                "/r/secrets.md",
                 "/r/ssh/config",
                 "/r/.config/app/settings.toml",
                 "/r/.ssh",

@@ -1,0 +1,145 @@
+//! The files by which others find this daemon: the Unix socket, and the one that names the TCP address. Made when it
+//! begins, taken away when it ends, unless they are another daemon's by then.
+
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use tokio::net::{UnixListener, UnixStream};
+
+use crate::daemon::process;
+use crate::error::{Error, ErrorCode, IoContext, Result};
+
+/// A file of this daemon.
+#[derive(Debug)]
+pub(crate) struct OwnFile {
+    path: PathBuf,
+    identity: Identity,
+}
+
+/// Device, inode and time of the last change: a file system gives the inode of a deleted file to the next one.
+type Identity = (u64, u64, i64, i64);
+
+fn identity(of: &std::fs::Metadata) -> Identity {
+    (of.dev(), of.ino(), of.ctime(), of.ctime_nsec())
+}
+
+impl OwnFile {
+    fn at(path: &Path) -> Result<OwnFile> {
+        let found = path.symlink_metadata().at("find", path)?;
+        Ok(OwnFile { path: path.into(), identity: identity(&found) })
+    }
+
+    /// Takes the file away, if it is still the one that was made.
+    pub(crate) fn remove(&self) {
+        let ours = self.path.symlink_metadata().is_ok_and(|it| identity(&it) == self.identity);
+        if ours {
+            // Missing is what we want; anything else shows when the path is used next.
+            let _missing = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Listens at the path of the socket.
+///
+/// # Errors
+/// [`ErrorCode::Locked`] when another daemon answers there, [`ErrorCode::FailedPrecondition`] when something lies there that
+/// is no socket.
+pub(crate) async fn bind(path: &Path) -> Result<(UnixListener, OwnFile)> {
+    make_room(path).await?;
+    let listener = UnixListener::bind(path).map_err(|error| {
+        Error::io("bind", path, &error).hint("a socket path may have about 100 bytes: choose a shorter VIC_DATA_DIR")
+    })?;
+    process::make_private(path)?;
+    Ok((listener, OwnFile::at(path)?))
+}
+
+/// Takes away what a daemon left that was killed. Ours is the lock; but a lock file can be deleted, and then a daemon may
+/// still run here.
+pub(crate) async fn make_room(path: &Path) -> Result<()> {
+    let kind = match path.symlink_metadata() {
+        Ok(found) => found.file_type(),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error).at("read", path),
+    };
+    if kind.is_socket() && UnixStream::connect(path).await.is_ok() {
+        return Err(Error::new(
+            ErrorCode::Locked,
+            format!("another vicd answers at `{}`, without its lock", path.display()),
+        )
+        .hint("`vic daemon stop` ends it"));
+    }
+    // Of a link only the link goes, never what it leads to.
+    if !kind.is_socket() && !kind.is_symlink() {
+        return Err(Error::new(ErrorCode::FailedPrecondition, format!("`{}` is no socket", path.display()))
+            .hint("move it aside"));
+    }
+    std::fs::remove_file(path).at("remove", path)
+}
+
+/// Writes the TCP address into its file.
+pub(crate) fn write_address(path: &Path, address: &str) -> Result<OwnFile> {
+    // Another file each time, so that an earlier daemon does not take it for its own.
+    let _missing = std::fs::remove_file(path);
+    std::fs::write(path, format!("{address}\n")).at("write", path)?;
+    OwnFile::at(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// File systems tell moments apart by some milliseconds.
+    fn next_moment() {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+
+    #[tokio::test]
+    async fn a_stale_socket_and_a_link_are_replaced_and_the_links_target_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, target) = (dir.path().join("s"), dir.path().join("target"));
+        drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+        bind(&path).await.unwrap();
+        std::fs::remove_file(&path).unwrap();
+        std::fs::write(&target, "kept").unwrap();
+        std::os::unix::fs::symlink(&target, &path).unwrap();
+        let (_listener, _) = bind(&path).await.unwrap();
+        assert_eq!(std::fs::read_to_string(&target).unwrap(), "kept");
+        let found = path.symlink_metadata().unwrap();
+        assert!(found.file_type().is_socket());
+        assert_eq!(found.mode() & 0o777, 0o600);
+    }
+
+    #[tokio::test]
+    async fn a_socket_that_answers_and_a_file_that_is_none_stay() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s");
+        let (_listener, _) = bind(&path).await.unwrap();
+        assert_eq!(bind(&path).await.unwrap_err().code, ErrorCode::Locked);
+        let file = dir.path().join("f");
+        std::fs::write(&file, "kept").unwrap();
+        assert_eq!(bind(&file).await.unwrap_err().code, ErrorCode::FailedPrecondition);
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "kept");
+    }
+
+    #[tokio::test]
+    async fn a_daemon_takes_only_its_own_files_away() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s");
+        let (_first, own) = bind(&path).await.unwrap();
+        std::fs::remove_file(&path).unwrap();
+        next_moment();
+        let (_second, theirs) = bind(&path).await.unwrap();
+        own.remove();
+        assert!(path.exists());
+        theirs.remove();
+        assert!(!path.exists());
+        let address = dir.path().join("listen");
+        let first = write_address(&address, "127.0.0.1:1").unwrap();
+        next_moment();
+        let second = write_address(&address, "127.0.0.1:2").unwrap();
+        first.remove();
+        assert!(address.exists());
+        second.remove();
+        assert!(!address.exists());
+    }
+}

@@ -1,0 +1,156 @@
+//! What a caller whose scope is not everything sees of jobs and of the daemon: nothing that tells of other files.
+
+use std::path::{Path, PathBuf};
+
+use tokio::sync::watch;
+
+use crate::error::{Error, Result};
+use crate::model::{IndexRequest, JobSnapshot, Scope, Status, Upkeep};
+
+/// Jobs that are looked at for those of the scope.
+pub(super) const MAX_JOBS: u32 = 1_000;
+
+/// The request as it may be carried out: without a path it is about the folders of the scope, and with one that lies
+/// elsewhere it is refused as if there were no such folder.
+pub(super) fn request(scope: &Scope, mut request: IndexRequest) -> Result<IndexRequest> {
+    let Scope::Folders(folders) = scope else { return Ok(request) };
+    for path in &mut request.paths {
+        let found = Path::new(&*path).canonicalize().ok().filter(|it| scope.covers(it));
+        // What was looked at is what is indexed, even if a link is turned elsewhere in between.
+        *path = found.and_then(|it| it.into_os_string().into_string().ok()).ok_or_else(|| {
+            Error::not_found(format!("there is no folder `{path}`")).hint("the status lists the folders")
+        })?;
+    }
+    if request.paths.is_empty() {
+        request.paths = folders.iter().map(|it| it.to_string_lossy().into_owned()).collect();
+    }
+    Ok(request)
+}
+
+/// The job, if it is about folders of the scope alone.
+pub(super) fn known(scope: &Scope, job: Result<JobSnapshot>, job_id: &str) -> Result<JobSnapshot> {
+    match job {
+        Ok(job) if is_visible(scope, &job) => Ok(masked(scope, job)),
+        Err(error) if scope.is_all() => Err(error),
+        Ok(_) | Err(_) => Err(Error::not_found(format!("there is no job `{job_id}`"))),
+    }
+}
+
+/// The jobs that are about folders of the scope alone.
+pub(super) fn jobs(scope: &Scope, jobs: Vec<JobSnapshot>) -> Vec<JobSnapshot> {
+    jobs.into_iter().filter(|it| is_visible(scope, it)).map(|it| masked(scope, it)).collect()
+}
+
+fn is_visible(scope: &Scope, job: &JobSnapshot) -> bool {
+    let paths = &job.request.paths;
+    scope.is_all() || (!paths.is_empty() && paths.iter().all(|it| scope.covers(&resolved(it))))
+}
+
+/// A folder that is gone is known by the name it had.
+fn resolved(path: &str) -> PathBuf {
+    Path::new(path).canonicalize().unwrap_or_else(|_| path.into())
+}
+
+/// Takes out what tells of other files: a run brings in whatever waits, of every root, and counts it.
+pub(super) fn masked(scope: &Scope, job: JobSnapshot) -> JobSnapshot {
+    if scope.is_all() {
+        return job;
+    }
+    JobSnapshot {
+        files_total: 0,
+        files_done: 0,
+        files_failed: 0,
+        chunks_written: 0,
+        chunks_embedded: 0,
+        tokens_embedded: 0,
+        tokens_per_second: 0.0,
+        eta_seconds: None,
+        last_error: None,
+        ..job
+    }
+}
+
+/// The snapshots of a job, each masked.
+pub(super) fn watched(scope: &Scope, mut job: watch::Receiver<JobSnapshot>) -> watch::Receiver<JobSnapshot> {
+    if scope.is_all() {
+        return job;
+    }
+    let scope = scope.clone();
+    let (sender, receiver) = watch::channel(masked(&scope, job.borrow_and_update().clone()));
+    tokio::spawn(async move {
+        while !sender.is_closed() && job.changed().await.is_ok() {
+            sender.send_replace(masked(&scope, job.borrow_and_update().clone()));
+        }
+    });
+    receiver
+}
+
+/// The status without what only the owner has to know: where the data lies, how much there is of it, and how it is kept.
+pub(super) fn status(scope: &Scope, status: Status) -> Status {
+    if scope.is_all() {
+        return status;
+    }
+    Status { data_dir: String::new(), store_bytes: 0, upkeep: Upkeep::default(), ..status }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ErrorCode;
+    use crate::model::JobState;
+    use crate::serve::fake;
+
+    fn scope() -> Scope {
+        Scope::Folders(["/w".into()].into())
+    }
+
+    fn job(paths: &[&str]) -> JobSnapshot {
+        let mut job = fake::job(JobState::Running, 4);
+        job.request.paths = paths.iter().map(|it| it.to_string()).collect();
+        job
+    }
+
+    #[test]
+    fn a_job_of_others_is_no_job() {
+        let unknown = known(&scope(), Err(Error::not_found("no such row")), "x").unwrap_err();
+        for paths in [&["/v"][..], &["/w", "/v"], &["/"], &[]] {
+            assert_eq!(known(&scope(), Ok(job(paths)), "x").unwrap_err(), unknown, "{paths:?}");
+            assert!(jobs(&scope(), vec![job(paths)]).is_empty(), "{paths:?}");
+            assert!(known(&Scope::All, Ok(job(paths)), "x").is_ok());
+        }
+        assert!(known(&scope(), Ok(job(&["/w", "/w/a"])), "x").is_ok());
+    }
+
+    #[test]
+    fn the_counts_and_the_last_error_of_a_run_are_not_told() {
+        let shown = known(&scope(), Ok(job(&["/w"])), "x").unwrap();
+        assert_eq!((shown.files_done, shown.files_total, shown.chunks_written, shown.last_error), (0, 0, 0, None));
+        assert_eq!(known(&Scope::All, Ok(job(&["/w"])), "x").unwrap(), job(&["/w"]));
+    }
+
+    #[test]
+    fn to_index_nothing_in_particular_is_to_index_the_scope() {
+        assert_eq!(request(&scope(), IndexRequest::default()).unwrap().paths, ["/w"]);
+        let elsewhere = IndexRequest { paths: vec!["/etc".into()], ..IndexRequest::default() };
+        assert_eq!(request(&scope(), elsewhere.clone()).unwrap_err().code, ErrorCode::NotFound);
+        assert_eq!(request(&Scope::All, elsewhere.clone()).unwrap(), elsewhere);
+    }
+
+    #[test]
+    fn how_the_store_is_kept_is_told_to_the_owner_alone() {
+        let told = fake::status();
+        assert_ne!(told.upkeep, Upkeep::default());
+        let shown = status(&scope(), told.clone());
+        assert_eq!((shown.data_dir.as_str(), shown.store_bytes, shown.upkeep), ("", 0, Upkeep::default()));
+        assert_eq!(status(&Scope::All, told.clone()), told);
+    }
+
+    #[tokio::test]
+    async fn a_watched_job_is_masked_to_its_end() {
+        let sender = watch::Sender::new(job(&["/w"]));
+        let mut seen = watched(&scope(), sender.subscribe());
+        sender.send_replace(JobSnapshot { state: JobState::Completed, ..job(&["/w"]) });
+        let last = seen.wait_for(|it| it.state.is_final()).await.unwrap().clone();
+        assert_eq!((last.files_done, last.last_error), (0, None));
+    }
+}

@@ -1,0 +1,105 @@
+//! Every way out of the jail, tried from inside: how tests, and whoever doubts, learn that it holds here and now.
+//!
+//! An attempt that ends the process is as good as one that is refused; the pool sees that for itself.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+
+/// One way out.
+pub(crate) struct Escape {
+    /// Its name.
+    pub(crate) name: &'static str,
+    /// Tries it, with the path of a file of the user's where it takes one. It worked if that returns `Ok`.
+    attempt: fn(&Path) -> io::Result<()>,
+}
+
+/// All of them.
+pub(crate) const ESCAPES: &[Escape] = &[
+    Escape { name: "open a file", attempt: |path| File::open(path).map(drop) },
+    Escape { name: "open a system file", attempt: |_| File::open("/etc/passwd").map(drop) },
+    Escape { name: "list a folder", attempt: |path| path.parent().unwrap_or(path).read_dir().map(drop) },
+    Escape { name: "write a file", attempt: |path| OpenOptions::new().append(true).open(path).map(drop) },
+    Escape { name: "create a file", attempt: |path| File::create(path.with_extension("escaped")).map(drop) },
+    Escape { name: "delete a file", attempt: |path| std::fs::remove_file(path) },
+    Escape { name: "rename a file", attempt: |path| std::fs::rename(path, path.with_extension("escaped")) },
+    Escape { name: "link a file", attempt: |path| std::fs::hard_link(path, path.with_extension("escaped")) },
+    Escape { name: "make a folder", attempt: |path| std::fs::create_dir(path.with_extension("escaped")) },
+    Escape { name: "connect by TCP", attempt: |_| TcpStream::connect("127.0.0.1:1").map(drop).or_else(answered) },
+    Escape { name: "listen on TCP", attempt: |_| TcpListener::bind("127.0.0.1:0").map(drop) },
+    Escape { name: "send by UDP", attempt: |_| UdpSocket::bind("127.0.0.1:0").map(drop) },
+    Escape {
+        name: "connect to a local socket",
+        attempt: |_| UnixStream::connect("/run/no-such-socket").map(drop).or_else(answered),
+    },
+    Escape { name: "make a pair of sockets", attempt: |_| UnixStream::pair().map(drop) },
+    Escape { name: "start a process", attempt: |_| Command::new("/bin/true").spawn().map(drop) },
+    Escape { name: "become another program", attempt: |_| Err(Command::new("/bin/true").exec()) },
+    Escape { name: "fork", attempt: |_| call(libc::SYS_clone, [HALF_A_FORK, 0, 0, 0]) },
+    Escape { name: "signal the daemon", attempt: |_| call(libc::SYS_kill, [parent(), 0, 0, 0]) },
+    Escape { name: "trace the daemon", attempt: |_| call(libc::SYS_ptrace, [PTRACE_SEIZE, parent(), 1, 0]) },
+    Escape { name: "read the daemon's memory", attempt: |_| call(libc::SYS_process_vm_readv, [parent(), 0, 0, 0]) },
+    Escape { name: "limit the daemon", attempt: |_| call(libc::SYS_prlimit64, [parent(), 0, 0, 0]) },
+    Escape { name: "set up io_uring", attempt: |_| call(libc::SYS_io_uring_setup, [1, 0, 0, 0]) },
+    Escape { name: "map new machine code", attempt: |_| map_code() },
+    Escape {
+        name: "make a file in memory",
+        attempt: |_| call(libc::SYS_memfd_create, [c"x".as_ptr() as libc::c_long, 0, 0, 0]),
+    },
+    Escape { name: "raise its limits", attempt: |_| raise_limits() },
+    Escape { name: "make a namespace", attempt: |_| call(libc::SYS_unshare, [0x1000_0000, 0, 0, 0]) },
+];
+
+/// With the address that goes along not being zero it fails even where it is allowed: nobody is to be traced for a test.
+const PTRACE_SEIZE: libc::c_long = 0x4206;
+
+/// `CLONE_SIGHAND` without what belongs to it: no thread, and the kernel refuses it where a filter does not.
+const HALF_A_FORK: libc::c_long = libc::CLONE_SIGHAND as libc::c_long;
+
+/// Tries one, and says what came of it: the error, or that it worked.
+pub(crate) fn attempt(name: &str, path: &Path) -> Option<io::Result<()>> {
+    let escape = ESCAPES.iter().find(|it| it.name == name)?;
+    Some((escape.attempt)(path))
+}
+
+/// A connection that is refused by the other side, or misses one, got out.
+fn answered(error: io::Error) -> io::Result<()> {
+    match error.kind() {
+        io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound => Ok(()),
+        _ => Err(error),
+    }
+}
+
+fn parent() -> libc::c_long {
+    libc::c_long::from(rustix::process::getppid().map_or(1, |it| it.as_raw_nonzero().get()))
+}
+
+fn raise_limits() -> io::Result<()> {
+    use rustix::process::{Resource, Rlimit, setrlimit};
+    // Nobody but a process with privileges may, and none of those runs without them where users are told apart; so
+    // this tries what nobody's worker was ever given.
+    let most = Rlimit { current: Some(1 << 20), maximum: Some(1 << 20) };
+    setrlimit(Resource::Fsize, most).map_err(io::Error::from)
+}
+
+fn map_code() -> io::Result<()> {
+    call(libc::SYS_mprotect, [page(), 1, libc::c_long::from(libc::PROT_READ | libc::PROT_EXEC), 0])
+}
+
+/// An address at the start of a page of this program.
+fn page() -> libc::c_long {
+    (ESCAPES.as_ptr() as libc::c_long) & !0xFFFF
+}
+
+fn call(number: libc::c_long, arguments: [libc::c_long; 4]) -> io::Result<()> {
+    let [first, second, third, fourth] = arguments;
+    #[expect(unsafe_code, reason = "the calls that the jail forbids have no safe form")]
+    // SAFETY: none of the calls made here writes to memory of this process: they are given no buffer, an empty one, or
+    // one that they only read.
+    let result = unsafe { libc::syscall(number, first, second, third, fourth, 0, 0) };
+    if result >= 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}

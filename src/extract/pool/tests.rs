@@ -1,0 +1,84 @@
+use super::*;
+
+fn pool(program: &str) -> WorkerPool {
+    let limits = ExtractLimits { seconds: 1, ..ExtractLimits::default() };
+    let settings = PoolSettings { workers: 1, limits, tools: Tools::default(), skills: false };
+    WorkerPool::new(program.into(), settings)
+}
+
+async fn check(program: &str, expected: Reason) {
+    let file = tempfile::tempfile().unwrap();
+    let pool = pool(program);
+    // Twice: a fault must not use up a permit.
+    for _ in 0..2 {
+        let failed = pool.extract(file.try_clone().unwrap(), "a.txt").await.unwrap_err();
+        assert_eq!(failed.reason, expected, "{}", failed.detail);
+    }
+}
+
+#[tokio::test]
+async fn a_worker_that_exits_is_a_crash_and_the_pool_goes_on() {
+    check("/bin/false", Reason::WorkerCrash).await;
+}
+
+#[tokio::test]
+async fn a_worker_that_cannot_start_is_told_with_its_program() {
+    check("/nonexistent/vicd", Reason::Io).await;
+}
+
+#[tokio::test]
+async fn a_worker_that_says_nothing_is_killed_at_the_time_limit() {
+    // `yes worker` writes to nowhere for ever.
+    check("/usr/bin/yes", Reason::Timeout).await;
+}
+
+/// Checks what becomes of a file whose reader is a script with the socket as its descriptor 0.
+async fn check_script(script: &str, expected: Reason) -> WorkerPool {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("worker");
+    std::fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let pool = pool(program.to_str().unwrap());
+    let failed = pool.extract(tempfile::tempfile().unwrap(), "a.txt").await.unwrap_err();
+    assert_eq!(failed.reason, expected, "{script}: {}", failed.detail);
+    pool
+}
+
+#[tokio::test]
+async fn a_worker_that_talks_nonsense_is_a_crash() {
+    for script in [
+        r"printf '\377\377\377\377' >&0; sleep 9",
+        r"printf '\005\000\000\000hello' >&0; sleep 9",
+        r"printf '\002\000\000\000{}\002\000\000\000{}' >&0; sleep 9",
+        r"printf '\005\000' >&0",
+        "exit 0",
+        "kill -SEGV $$",
+    ] {
+        check_script(script, Reason::WorkerCrash).await;
+    }
+}
+
+#[tokio::test]
+async fn a_worker_that_never_ends_or_floods_its_outputs_is_killed_at_the_time_limit() {
+    for script in ["while :; do :; done", "yes", "yes >&2", "trap '' TERM INT; sleep 9; sleep 9"] {
+        check_script(script, Reason::Timeout).await;
+    }
+}
+
+#[tokio::test]
+async fn a_worker_that_its_jail_killed_is_counted() {
+    let pool = check_script("kill -SYS $$", Reason::WorkerCrash).await;
+    assert!(pool.problems()[0].starts_with("1 times a file made its reader"), "{:?}", pool.problems());
+}
+
+#[tokio::test]
+async fn a_skill_that_hangs_is_killed_at_the_time_limit_of_its_job() {
+    let settings = PoolSettings { workers: 1, limits: ExtractLimits::default(), tools: Tools::default(), skills: true };
+    let pool = WorkerPool::new("/usr/bin/yes".into(), settings);
+    let job = SkillJob { skill: "any".to_string(), seconds: 1, ..SkillJob::default() };
+    let begun = Instant::now();
+    let failed = pool.run_skill(tempfile::tempfile().unwrap(), "a.pdf", job).await.unwrap_err();
+    assert_eq!(failed.reason, Reason::Timeout);
+    assert!(begun.elapsed() < Duration::from_secs(10), "the pool's own limit is longer");
+}

@@ -1,0 +1,191 @@
+//! Whether files may be read now.
+//!
+//! Only reading and embedding wait here. Walks and events go on, because they cost little and take what is gone out of
+//! the answers.
+
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use crate::catalog::Catalog;
+use crate::error::Result;
+use crate::index::jobs::now_ms;
+use crate::index::{Index, blocking};
+use crate::model::{Pause, PauseReason, PauseRequest};
+
+/// Where the catalog keeps a pause, so that it survives a restart: when it ends, in milliseconds, or [`WITHOUT_END`].
+const KEY: &str = "paused_until_ms";
+
+/// The value of a pause that does not end by itself.
+const WITHOUT_END: &str = "never";
+
+/// Lets readers through, or makes them wait.
+pub(crate) struct Gate {
+    wishes: watch::Sender<Wishes>,
+}
+
+/// Who wants it closed.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Wishes {
+    /// A user, until this moment or without end.
+    asked: Option<Option<i64>>,
+    battery: bool,
+}
+
+impl Wishes {
+    fn pause(self, now_ms: i64) -> Option<Pause> {
+        match self.asked {
+            Some(until_ms) if until_ms.is_none_or(|it| it > now_ms) => {
+                Some(Pause { reason: PauseReason::Asked, until_ms })
+            }
+            _ if self.battery => Some(Pause { reason: PauseReason::Battery, until_ms: None }),
+            _ => None,
+        }
+    }
+}
+
+impl Gate {
+    /// As the last daemon left it.
+    pub(crate) fn open(catalog: &Catalog) -> Result<Gate> {
+        let asked = catalog.meta_get(KEY)?.and_then(|text| match text.as_str() {
+            WITHOUT_END => Some(None),
+            text => text.parse().ok().map(Some),
+        });
+        Ok(Gate { wishes: watch::Sender::new(Wishes { asked, battery: false }) })
+    }
+
+    /// Returns the pause that holds now.
+    pub(crate) fn pause(&self) -> Option<Pause> {
+        self.wishes.borrow().pause(now_ms())
+    }
+
+    /// Waits until nobody wants a pause.
+    pub(crate) async fn passed(&self) {
+        let mut wishes = self.wishes.subscribe();
+        loop {
+            let Some(pause) = wishes.borrow_and_update().pause(now_ms()) else { return };
+            let left = pause.until_ms.map(|until| Duration::from_millis((until - now_ms()).max(1).cast_unsigned()));
+            let end = async {
+                match left {
+                    Some(left) => tokio::time::sleep(left).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                // The sender lives as long as `self`, so waiting cannot fail.
+                _ = wishes.changed() => (),
+                () = end => (),
+            }
+        }
+    }
+
+    /// Takes note of battery or mains.
+    pub(crate) fn set_battery(&self, battery: bool) {
+        self.wishes.send_if_modified(|wishes| {
+            let is_new = wishes.battery != battery;
+            wishes.battery = battery;
+            is_new
+        });
+    }
+
+    fn ask(&self, catalog: &Catalog, asked: Option<Option<i64>>) -> Result<()> {
+        let text = match asked {
+            Some(Some(until_ms)) => until_ms.to_string(),
+            Some(None) => WITHOUT_END.to_string(),
+            None => String::new(),
+        };
+        catalog.meta_set(KEY, &text)?;
+        self.wishes.send_modify(|wishes| wishes.asked = asked);
+        Ok(())
+    }
+}
+
+impl Index {
+    /// Lets indexing wait, for a while or until [`Index::resume`], also across restarts. Returns the pause.
+    ///
+    /// # Errors
+    /// The catalog cannot be written.
+    pub async fn pause(&self, request: PauseRequest) -> Result<Option<Pause>> {
+        let until = request.seconds.map(|seconds| {
+            let milliseconds = i64::try_from(seconds).unwrap_or(i64::MAX).saturating_mul(1_000);
+            now_ms().saturating_add(milliseconds)
+        });
+        self.ask(Some(until)).await
+    }
+
+    /// Ends a pause that was asked for. Returns the one that holds nevertheless, for the battery's sake.
+    ///
+    /// # Errors
+    /// The catalog cannot be written.
+    pub async fn resume(&self) -> Result<Option<Pause>> {
+        self.ask(None).await
+    }
+
+    /// Returns the pause that holds now.
+    pub fn paused(&self) -> Option<Pause> {
+        self.inner.gate.pause()
+    }
+
+    async fn ask(&self, asked: Option<Option<i64>>) -> Result<Option<Pause>> {
+        let (gate, catalog) = (self.inner.gate.clone(), self.inner.catalog.clone());
+        blocking(move || gate.ask(&catalog, asked)).await?;
+        Ok(self.paused())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn catalog() -> (tempfile::TempDir, Catalog) {
+        let dir = tempfile::tempdir().unwrap();
+        let catalog = Catalog::open(&dir.path().join("catalog.sqlite")).unwrap();
+        (dir, catalog)
+    }
+
+    async fn is_open(gate: &Gate) -> bool {
+        tokio::time::timeout(Duration::from_millis(20), gate.passed()).await.is_ok()
+    }
+
+    #[tokio::test]
+    async fn a_pause_holds_until_it_is_taken_back_also_after_a_restart() {
+        let (_dir, catalog) = catalog();
+        let gate = Gate::open(&catalog).unwrap();
+        assert!(is_open(&gate).await && gate.pause().is_none());
+        gate.ask(&catalog, Some(None)).unwrap();
+        assert!(!is_open(&gate).await);
+        let again = Gate::open(&catalog).unwrap();
+        assert_eq!(again.pause(), Some(Pause { reason: PauseReason::Asked, until_ms: None }));
+        again.ask(&catalog, None).unwrap();
+        assert!(is_open(&again).await);
+        assert_eq!(Gate::open(&catalog).unwrap().pause(), None);
+    }
+
+    #[tokio::test]
+    async fn a_pause_with_an_end_ends_by_itself() {
+        let (_dir, catalog) = catalog();
+        let gate = Gate::open(&catalog).unwrap();
+        let until = now_ms() + 150;
+        gate.ask(&catalog, Some(Some(until))).unwrap();
+        assert_eq!(gate.pause(), Some(Pause { reason: PauseReason::Asked, until_ms: Some(until) }));
+        gate.passed().await;
+        assert!(now_ms() >= until);
+        assert_eq!(Gate::open(&catalog).unwrap().pause(), None, "what is over does not come back");
+    }
+
+    #[tokio::test]
+    async fn on_battery_it_is_closed_whatever_was_asked() {
+        let (_dir, catalog) = catalog();
+        let gate = std::sync::Arc::new(Gate::open(&catalog).unwrap());
+        gate.set_battery(true);
+        assert_eq!(gate.pause().map(|it| it.reason), Some(PauseReason::Battery));
+        gate.ask(&catalog, None).unwrap();
+        assert!(!is_open(&gate).await);
+        let waiting = tokio::spawn({
+            let gate = gate.clone();
+            async move { gate.passed().await }
+        });
+        gate.set_battery(false);
+        waiting.await.unwrap();
+    }
+}

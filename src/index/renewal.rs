@@ -1,0 +1,104 @@
+//! Files that failed are left alone until they change; or until what failed on them has changed: the readers, with
+//! another version of vic, or the jail that they need.
+
+use std::sync::Arc;
+
+use tracing::{info, warn};
+
+use crate::catalog::{Catalog, RequeueScope};
+use crate::error::Result;
+use crate::extract;
+use crate::index::{Inner, blocking};
+use crate::model::Reason;
+
+/// Key in the catalog of the readers that read last.
+const READERS: &str = "readers";
+
+/// Queues what earlier readers failed on, once for each version of the readers.
+pub(crate) fn retry_with_new_readers(catalog: &Catalog) -> Result<()> {
+    let last = catalog.meta_get(READERS)?;
+    if last.as_deref() == Some(extract::READERS) {
+        return Ok(());
+    }
+    let again = catalog.requeue(&RequeueScope::Failed(None))?;
+    if again > 0 {
+        info!(files = again, "files that failed are tried again, because the readers are new");
+    }
+    catalog.meta_set(READERS, extract::READERS)
+}
+
+/// Finds out whether readers can be jailed here, and queues what waited for that.
+pub(crate) async fn look_at_jail(inner: Arc<Inner>) {
+    inner.pool.probe().await;
+    if inner.pool.is_jailed() != Some(true) {
+        return;
+    }
+    let catalog = inner.catalog.clone();
+    match blocking(move || catalog.requeue(&RequeueScope::Failed(Some(Reason::NoJail)))).await {
+        Ok(0) => {}
+        Ok(_) => inner.changed.notify_one(),
+        Err(error) => warn!(%error, "cannot queue the files that waited for a jail"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::{Belief, ReasonMark};
+    use crate::config::WalkConfig;
+    use crate::model::{FileKind, FileState};
+    use crate::warehouse::{Rules, walk};
+
+    /// A catalog with one file that failed.
+    fn catalog(folder: &std::path::Path) -> Catalog {
+        std::fs::create_dir(folder.join("root")).unwrap();
+        std::fs::write(folder.join("root/a.pdf"), "damaged").unwrap();
+        let catalog = Catalog::open(&folder.join("catalog.sqlite")).unwrap();
+        let root = catalog.add_root(&folder.join("root").canonicalize().unwrap()).unwrap();
+        let config = WalkConfig { ignore: vec![], hidden: false, max_file_bytes: 99, watch: false, rescan_seconds: 9 };
+        let mut found = Vec::new();
+        let never = std::sync::atomic::AtomicBool::new(false);
+        walk(&root.path, &Rules::new(&config).unwrap(), None, &never, |it| found.push(it)).unwrap();
+        catalog.apply_scan(root.id, None, found, &[], true, Belief::All).unwrap();
+        fail(&catalog);
+        catalog
+    }
+
+    fn fail(catalog: &Catalog) {
+        let file = catalog.next_pending(0, 1).unwrap().remove(0);
+        let mark = ReasonMark {
+            id: file.id,
+            size: file.found.size,
+            modified_ns: file.found.modified_ns,
+            reason: Reason::WorkerCrash,
+            detail: String::new(),
+            hash: None,
+            kind: FileKind::Pdf,
+            media_type: String::new(),
+        };
+        catalog.mark_reason(&[mark]).unwrap();
+    }
+
+    #[test]
+    fn what_failed_is_tried_once_by_each_version_of_the_readers() {
+        let folder = tempfile::tempdir().unwrap();
+        let catalog = catalog(folder.path());
+        let pending = || catalog.pending_count(None).unwrap();
+        catalog.meta_set(READERS, "older").unwrap();
+        retry_with_new_readers(&catalog).unwrap();
+        assert_eq!(pending(), 1);
+        fail(&catalog);
+        retry_with_new_readers(&catalog).unwrap();
+        assert_eq!(pending(), 0, "the same readers would fail again");
+    }
+
+    #[test]
+    fn only_what_failed_for_that_reason_is_queued() {
+        let folder = tempfile::tempdir().unwrap();
+        let catalog = catalog(folder.path());
+        let requeue = |reason| catalog.requeue(&RequeueScope::Failed(Some(reason))).unwrap();
+        assert_eq!((requeue(Reason::NoJail), requeue(Reason::WorkerCrash)), (0, 1));
+        let state = catalog.next_pending(0, 1).unwrap()[0].state;
+        assert_eq!(state, FileState::Pending);
+    }
+}

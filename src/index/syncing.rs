@@ -1,0 +1,130 @@
+//! Waiting until what changed before is searchable.
+//!
+//! A mark goes through the watcher behind all events so far; where events do not tell everything, a walk looks. What is
+//! pending then is the catalog's word for what has changed, and when none of it is pending any more, it can be found.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::error::{Error, ErrorCode, Result};
+use crate::index::{Index, Inner, blocking, scan};
+use crate::model::{FileId, Root, SyncReport, SyncRequest};
+
+/// Seconds to wait when the request does not say.
+const PATIENCE_SECONDS: u32 = 60;
+
+/// Files that overtake everything when somebody waits for them; more are brought in faster by one long run.
+const MOST_URGENT: usize = 128;
+
+/// How often it is looked whether the files are in, at first and at last.
+const LOOKS: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(250));
+
+impl Index {
+    /// Waits until everything that changed before the call is searchable, and what is gone no longer is.
+    ///
+    /// # Errors
+    /// [`ErrorCode::DeadlineExceeded`] when it takes longer than the request allows, [`ErrorCode::FailedPrecondition`] while
+    /// indexing pauses, [`ErrorCode::NotFound`] for a path that lies in no root.
+    pub async fn sync(&self, request: SyncRequest) -> Result<SyncReport> {
+        let begun = Instant::now();
+        let seconds = request.timeout_seconds.unwrap_or(PATIENCE_SECONDS);
+        let inner = self.inner.clone();
+        // In the background's runtime, so that it does not end half way when the caller goes.
+        let work = self.inner.background.spawn(async move { bring_in(&inner, request.path.as_deref()).await });
+        let files = match tokio::time::timeout(Duration::from_secs(seconds.into()), work).await {
+            Ok(outcome) => outcome.map_err(Error::internal)??,
+            Err(_late) => return Err(self.inner.too_late(seconds).await),
+        };
+        Ok(SyncReport { files, waited_ms: begun.elapsed().as_millis() as u64 })
+    }
+}
+
+impl Inner {
+    async fn too_late(&self, seconds: u32) -> Error {
+        let catalog = self.catalog.clone();
+        let pending = blocking(move || catalog.pending_count(None)).await.unwrap_or(0);
+        Error::new(
+            ErrorCode::DeadlineExceeded,
+            format!("not everything is searchable after {seconds} s: {pending} files are still to be read"),
+        )
+        .hint("wait longer with `vic sync --timeout`; `vic status` says what is going on")
+    }
+}
+
+/// Returns how many files had changed.
+async fn bring_in(inner: &Arc<Inner>, path: Option<&str>) -> Result<u64> {
+    if inner.gate.pause().is_some() {
+        return Err(Error::new(ErrorCode::FailedPrecondition, "indexing is paused, so nothing new becomes searchable")
+            .hint("`vic resume` goes on; `vic status` says until when it waits"));
+    }
+    if inner.tables.is_switching() {
+        return Err(Error::new(
+            ErrorCode::FailedPrecondition,
+            "another model's index is being built, and answers later",
+        )
+        .hint("`vic jobs` shows how far it is"));
+    }
+    let scopes = scopes(&inner.roots().await?, path)?;
+    let seen = inner.watching.reach().await;
+    for (root, within) in &scopes {
+        if seen && inner.watching.tells_all(root.id) {
+            continue;
+        }
+        match inner.scan(root, within.clone(), &inner.shutdown).await {
+            Ok(_) => (),
+            // A root that is away is searchable as it was; the status tells of it.
+            Err(error) if path.is_none() && error.code != ErrorCode::Cancelled => (),
+            Err(error) => return Err(error),
+        }
+    }
+    scan::bury(&inner.catalog, &inner.tables.writing()).await?;
+    let catalog = inner.catalog.clone();
+    let changed = blocking(move || {
+        let mut changed = Vec::new();
+        for (root, within) in scopes {
+            changed.extend(catalog.pending_below(root.id, within.as_deref().unwrap_or(Path::new("")))?);
+        }
+        Ok(changed)
+    })
+    .await?;
+    let files = changed.len() as u64;
+    if changed.len() <= MOST_URGENT {
+        inner.urgent.insist(&changed);
+    }
+    inner.changed.notify_one();
+    wait_for(inner, changed).await?;
+    Ok(files)
+}
+
+async fn wait_for(inner: &Inner, mut files: Vec<FileId>) -> Result<()> {
+    let mut pause = LOOKS.0;
+    loop {
+        let catalog = inner.catalog.clone();
+        files = blocking(move || catalog.still_pending(files)).await?;
+        if files.is_empty() {
+            return Ok(());
+        }
+        tokio::select! {
+            () = tokio::time::sleep(pause) => (),
+            () = inner.shutdown.cancelled() => return Err(Error::new(ErrorCode::Cancelled, "the daemon is ending")),
+        }
+        pause = (pause * 3 / 2).min(LOOKS.1);
+    }
+}
+
+/// The part of each root that is asked for.
+fn scopes(roots: &[Root], path: Option<&str>) -> Result<Vec<(Root, Option<PathBuf>)>> {
+    let Some(path) = path else { return Ok(roots.iter().map(|root| (root.clone(), None)).collect()) };
+    // It may just have been deleted: then the caller's word for it has to do.
+    let path = Path::new(path).canonicalize().unwrap_or_else(|_| path.into());
+    if let Some((root, within)) = scan::below(roots, &path) {
+        return Ok(vec![(root.clone(), Some(within).filter(|it| !it.as_os_str().is_empty()))]);
+    }
+    let below: Vec<_> = roots.iter().filter(|it| it.path.starts_with(&path)).map(|it| (it.clone(), None)).collect();
+    if below.is_empty() {
+        return Err(Error::not_found(format!("`{}` lies in no root", path.display()))
+            .hint("`vic roots` lists them, `vic index PATH` adds one"));
+    }
+    Ok(below)
+}

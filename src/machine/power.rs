@@ -1,0 +1,55 @@
+//! Mains or battery.
+
+use std::path::Path;
+
+/// Where Linux tells of its power supplies.
+pub const POWER_SUPPLIES: &str = "/sys/class/power_supply";
+
+/// Says whether this machine runs on a battery: one that discharges, and no mains that is plugged in. A machine that tells
+/// nothing has mains.
+pub fn on_battery(supplies: &Path) -> bool {
+    let Ok(entries) = supplies.read_dir() else { return false };
+    let mut discharges = false;
+    for supply in entries.flatten().map(|it| it.path()) {
+        let says = |name: &str| std::fs::read_to_string(supply.join(name)).unwrap_or_default().trim().to_string();
+        // A mouse has a battery too.
+        if says("scope") == "Device" {
+            continue;
+        }
+        match says("type").as_str() {
+            "Battery" => discharges |= says("status") == "Discharging",
+            _ if says("online") == "1" => return false,
+            _ => (),
+        }
+    }
+    discharges
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each supply as its name and its files.
+    fn check(supplies: &[&[(&str, &str)]], expected: bool) {
+        let dir = tempfile::tempdir().unwrap();
+        for (number, supply) in supplies.iter().enumerate() {
+            let folder = dir.path().join(number.to_string());
+            std::fs::create_dir(&folder).unwrap();
+            supply.iter().for_each(|(name, text)| std::fs::write(folder.join(name), format!("{text}\n")).unwrap());
+        }
+        assert_eq!(on_battery(dir.path()), expected, "{supplies:?}");
+    }
+
+    #[test]
+    fn only_a_battery_that_discharges_without_mains_is_battery_power() {
+        let (mains, none) = ([("type", "Mains"), ("online", "1")], [("type", "Mains"), ("online", "0")]);
+        let battery = |status| [("type", "Battery"), ("status", status)];
+        check(&[], false);
+        check(&[&none, &battery("Discharging")], true);
+        check(&[&battery("Discharging")], true);
+        check(&[&mains, &battery("Discharging")], false);
+        check(&[&none, &battery("Full")], false);
+        check(&[&[("type", "Battery"), ("status", "Discharging"), ("scope", "Device")]], false);
+        assert!(!on_battery(Path::new("/no/such/folder")));
+    }
+}

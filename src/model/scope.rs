@@ -1,0 +1,96 @@
+//! Which part of the files a caller may know of.
+
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
+use crate::model::Root;
+
+/// All files, or those below some folders. Whatever lies outside does not exist for the caller.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Scope {
+    /// Every file.
+    #[default]
+    All,
+    /// Files at or below one of these absolute folders, symlinks resolved.
+    Folders(Arc<[PathBuf]>),
+}
+
+impl Scope {
+    /// Says whether nothing is hidden.
+    pub fn is_all(&self) -> bool {
+        matches!(self, Scope::All)
+    }
+
+    /// Says whether a path, symlinks resolved, lies in it.
+    pub fn covers(&self, path: &Path) -> bool {
+        let Scope::Folders(folders) = self else { return true };
+        // `/a/../b` begins with `/a` and lies elsewhere.
+        !path.components().any(|it| it == Component::ParentDir) && folders.iter().any(|it| path.starts_with(it))
+    }
+
+    /// Says whether a folder lies in it, or holds a part of it.
+    pub fn touches(&self, folder: &Path) -> bool {
+        match self {
+            Scope::All => true,
+            Scope::Folders(folders) => self.covers(folder) || folders.iter().any(|it| it.starts_with(folder)),
+        }
+    }
+
+    /// The roots as the caller may see them: of one that is larger than the scope only the folders of the scope, without
+    /// its problem, which may name others.
+    pub fn roots(&self, roots: Vec<Root>) -> Vec<Root> {
+        let Scope::Folders(folders) = self else { return roots };
+        let mut shown = Vec::new();
+        for root in roots {
+            if self.covers(&root.path) {
+                shown.push(root);
+                continue;
+            }
+            let below = folders.iter().filter(|it| it.starts_with(&root.path));
+            shown.extend(below.map(|path| Root { path: path.clone(), problem: String::new(), ..root.clone() }));
+        }
+        shown
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scope() -> Scope {
+        Scope::Folders(["/w/a".into(), "/v".into()].into())
+    }
+
+    #[test]
+    fn what_lies_elsewhere_is_not_covered() {
+        for (path, covered) in [
+            ("/w/a", true),
+            ("/w/a/b.md", true),
+            ("/v/x", true),
+            ("/w/ab", false),
+            ("/w", false),
+            ("/", false),
+            ("/w/a/../b", false),
+            ("a", false),
+        ] {
+            assert_eq!(scope().covers(Path::new(path)), covered, "{path}");
+            assert!(Scope::All.covers(Path::new(path)));
+        }
+    }
+
+    #[test]
+    fn a_folder_above_is_touched_and_one_beside_is_not() {
+        for (path, touched) in [("/w", true), ("/", true), ("/w/a/b", true), ("/w/b", false), ("/u", false)] {
+            assert_eq!(scope().touches(Path::new(path)), touched, "{path}");
+        }
+    }
+
+    #[test]
+    fn of_a_larger_root_only_the_own_folder_is_shown_and_not_its_problem() {
+        let root = |id, path: &str| Root { id, path: path.into(), available: true, problem: "`/w/b/secret`".into() };
+        let shown = scope().roots(vec![root(1, "/w"), root(2, "/v/x"), root(3, "/u")]);
+        let told: Vec<_> = shown.iter().map(|it| (it.path.to_str().unwrap(), it.problem.as_str())).collect();
+        assert_eq!(told, [("/w/a", ""), ("/v/x", "`/w/b/secret`")]);
+        assert_eq!(Scope::All.roots(vec![root(1, "/w")]), [root(1, "/w")]);
+    }
+}

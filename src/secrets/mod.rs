@@ -1,0 +1,11 @@
+//! What is a secret: files by their names ([`judge`]), and keys, tokens and numbers by how they look ([`Censor`]).
+//!
+//! Pure: nothing here reads a file. `warehouse` never opens what [`judge`] calls a secret, `extract` blacks out what a
+//! [`Censor`] finds before a text leaves the worker, and `llm` does so again with what is sent to a server. A password
+//! that looks like a word is found by neither.
+
+mod content;
+mod names;
+
+pub use content::{Censor, MARK};
+pub use names::{Verdict, judge};

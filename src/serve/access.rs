@@ -1,0 +1,168 @@
+//! What the TCP port asks of whoever connects, checked before anything is loaded: keys, TLS, names.
+
+use std::sync::Arc;
+
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+use crate::config::{AuthMode, Config, TlsFiles};
+use crate::error::{Error, ErrorCode, Result};
+use crate::serve::keys;
+use crate::serve::ring::KeyRing;
+
+/// See the module.
+pub struct Access {
+    /// None when every program on this machine passes.
+    pub(crate) keys: Option<KeyRing>,
+    pub(crate) tls: Option<TlsAcceptor>,
+    warnings: Vec<String>,
+}
+
+impl std::fmt::Debug for Access {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Access").field("keys", &self.keys.is_some()).field("tls", &self.tls.is_some()).finish()
+    }
+}
+
+impl Access {
+    /// Reads or makes the key, and reads the certificate.
+    ///
+    /// # Errors
+    /// Other machines could connect without a key or without TLS; a file cannot be read or understood.
+    pub fn open(config: &Config) -> Result<Access> {
+        check(config)?;
+        let mut warnings = Vec::new();
+        let keys = match config.bridge.auth {
+            AuthMode::Key => {
+                let own = match &config.bridge.api_key {
+                    Some(key) => key.clone(),
+                    None => keys::own_key(&config.key_path())?,
+                };
+                Some(KeyRing::new(&own, config.keys_path()))
+            }
+            AuthMode::Open => {
+                warnings.push(format!(
+                    "every program on this machine may ask, read and index at {}: VIC_BRIDGE_AUTH is `none`; unset it",
+                    config.listen
+                ));
+                None
+            }
+        };
+        let tls = config.bridge.tls.as_ref().map(acceptor).transpose()?;
+        if tls.is_none() && !config.listen.ip().is_loopback() {
+            warnings.push(format!("{} speaks without TLS: let only a proxy that adds it reach it", config.listen));
+        }
+        Ok(Access { keys, tls, warnings })
+    }
+
+    /// Whether a key is asked for.
+    pub fn auth_enabled(&self) -> bool {
+        self.keys.is_some()
+    }
+
+    /// What the owner should know of the settings.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+}
+
+/// An address that other machines reach needs a key and TLS.
+fn check(config: &Config) -> Result<()> {
+    if config.listen.ip().is_loopback() {
+        return Ok(());
+    }
+    let beyond = format!("VIC_LISTEN `{}` is not an address of this machine alone", config.listen);
+    if config.bridge.auth == AuthMode::Open {
+        return Err(Error::invalid(format!("{beyond}, and VIC_BRIDGE_AUTH is `none`"))
+            .hint("unset VIC_BRIDGE_AUTH, so that only who has the key may ask, or use 127.0.0.1"));
+    }
+    if config.bridge.tls.is_none() && !config.bridge.plain {
+        return Err(Error::invalid(format!("{beyond}, and there is no certificate: keys and answers could be read"))
+            .hint(
+                "set VIC_BRIDGE_TLS_CERT and VIC_BRIDGE_TLS_KEY; or VIC_BRIDGE_PLAIN=1 behind a proxy that adds TLS; \
+                 or use 127.0.0.1",
+            ));
+    }
+    Ok(())
+}
+
+fn acceptor(files: &TlsFiles) -> Result<TlsAcceptor> {
+    let wrong = |name: &str, path: &std::path::Path, error: &dyn std::fmt::Display| {
+        Error::new(ErrorCode::FailedPrecondition, format!("cannot use {name} `{}`: {error}", path.display()))
+            .hint("both files are PEM; the certificate's file holds the whole chain, the server's own first")
+    };
+    let certificate = |error: &dyn std::fmt::Display| wrong("VIC_BRIDGE_TLS_CERT", &files.certificate, error);
+    let key = |error: &dyn std::fmt::Display| wrong("VIC_BRIDGE_TLS_KEY", &files.key, error);
+    let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_file_iter(&files.certificate)
+        .and_then(Iterator::collect)
+        .map_err(|error| certificate(&error))?;
+    if chain.is_empty() {
+        return Err(certificate(&"it holds no certificate"));
+    }
+    let private = PrivateKeyDer::from_pem_file(&files.key).map_err(|error| key(&error))?;
+    let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(Error::internal)?
+        .with_no_client_auth()
+        .with_single_cert(chain, private)
+        .map_err(|error| key(&error))?;
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(TlsAcceptor::from(Arc::new(config)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+
+    use super::*;
+
+    fn check(variables: &[(&str, &str)]) -> Result<Access> {
+        let dir = tempfile::tempdir().unwrap();
+        let given = |wanted: &str| variables.iter().find(|(name, _)| *name == wanted).map(|(_, it)| OsString::from(it));
+        let data = dir.path().as_os_str().to_owned();
+        let lookup = move |name: &str| if name == "VIC_DATA_DIR" { Some(data.clone()) } else { given(name) };
+        Access::open(&Config::from_lookup(&lookup)?)
+    }
+
+    #[test]
+    fn an_address_for_other_machines_needs_a_key_and_tls() {
+        for listen in ["0.0.0.0:0", "192.0.2.1:8765", "[::]:0"] {
+            let listen = ("VIC_LISTEN", listen);
+            for (more, named) in [
+                (&[][..], "VIC_BRIDGE_TLS_CERT"),
+                (&[("VIC_BRIDGE_API_KEY", "s3cret")], "VIC_BRIDGE_TLS_CERT"),
+                (&[("VIC_BRIDGE_AUTH", "none"), ("VIC_BRIDGE_PLAIN", "1")], "VIC_BRIDGE_AUTH"),
+            ] {
+                let error = check(&[&[listen], more].concat()).unwrap_err();
+                assert_eq!(error.code, ErrorCode::InvalidArgument);
+                assert!(error.hint.as_deref().is_some_and(|it| it.contains(named)), "{error}");
+            }
+            let access = check(&[listen, ("VIC_BRIDGE_PLAIN", "1")]).unwrap();
+            assert!(access.auth_enabled() && access.warnings()[0].contains("without TLS"));
+        }
+    }
+
+    #[test]
+    fn without_a_key_the_status_says_so() {
+        let open = check(&[("VIC_BRIDGE_AUTH", "none")]).unwrap();
+        assert!(!open.auth_enabled() && open.warnings()[0].contains("VIC_BRIDGE_AUTH"));
+        let usual = check(&[]).unwrap();
+        assert!(usual.auth_enabled() && usual.warnings().is_empty());
+    }
+
+    #[test]
+    fn a_certificate_that_is_none_is_refused_with_its_path() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("cert.pem");
+        std::fs::write(&path, "no certificate").unwrap();
+        let path = path.to_str().unwrap();
+        for (certificate, named) in [(path, path), ("/no/such.pem", "/no/such.pem")] {
+            let error =
+                check(&[("VIC_BRIDGE_TLS_CERT", certificate), ("VIC_BRIDGE_TLS_KEY", "/no/key.pem")]).unwrap_err();
+            assert!(error.message.contains(named) && error.message.contains("VIC_BRIDGE_TLS_CERT"), "{error}");
+        }
+    }
+}

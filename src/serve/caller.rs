@@ -1,0 +1,239 @@
+//! Who asks, and the services as they may use them.
+//!
+//! Handlers have no other way to a [`Service`] than the [`Caller`] of the request: what a key does not open, no route can
+//! forget to close. A new method of [`Service`] does not compile until its right stands here.
+
+use std::sync::Arc;
+
+use tokio::sync::{mpsc, watch};
+
+use crate::error::{Error, ErrorCode, Result};
+use crate::model::{
+    AskEvent, AskRequest, AskResponse, AuditRecord, Document, FileFilter, FileRecord, GrepRequest, GrepResponse,
+    IndexRequest, JobSnapshot, PauseRequest, PauseState, Root, Scope, SimilarRequest, Status, SyncReport, SyncRequest,
+};
+use crate::serve::Service;
+use crate::serve::desk::Desk;
+use crate::serve::keys::{Grant, Right};
+use crate::serve::metrics;
+
+/// Whoever sent a request. Cheap to clone; travels in the extensions of the request.
+#[derive(Clone)]
+pub(crate) struct Caller {
+    /// The services within the scope of the caller.
+    service: Arc<dyn Service>,
+    desk: Arc<Desk>,
+    grant: Grant,
+}
+
+impl Caller {
+    /// Makes the caller that a grant describes.
+    pub(crate) fn new(service: &Arc<dyn Service>, desk: &Arc<Desk>, grant: Grant) -> Caller {
+        let service = if grant.scope.is_all() { service.clone() } else { service.within(grant.scope.clone()) };
+        Caller { service, desk: desk.clone(), grant }
+    }
+
+    /// What exists for the caller.
+    pub(crate) fn scope(&self) -> &Scope {
+        &self.grant.scope
+    }
+
+    /// The services, each behind its right and with its place at the desk.
+    pub(crate) fn service(&self) -> Arc<dyn Service> {
+        Arc::new(self.clone())
+    }
+
+    /// The counts of the whole daemon, as text.
+    pub(crate) async fn metrics(&self) -> Result<String> {
+        self.may(Right::Own)?;
+        Ok(metrics::text(&self.service.status().await?, self.service.tokens_embedded(), &self.desk))
+    }
+
+    fn may(&self, needed: Right) -> Result<()> {
+        if self.grant.right >= needed {
+            return Ok(());
+        }
+        let wanted = match needed {
+            Right::Read | Right::Index => "this key may read and not index",
+            Right::Own => "only the owner's key may do this",
+        };
+        Err(Error::new(ErrorCode::PermissionDenied, wanted).hint("`vic keys` says what each key opens"))
+    }
+}
+
+#[async_trait::async_trait]
+impl Service for Caller {
+    fn within(&self, scope: Scope) -> Arc<dyn Service> {
+        let service = self.service.within(scope.clone());
+        Arc::new(Caller { service, grant: Grant { scope, right: self.grant.right }, desk: self.desk.clone() })
+    }
+
+    async fn ask(&self, request: AskRequest) -> Result<AskResponse> {
+        self.may(Right::Read)?;
+        self.desk.question(self.service.ask(request)).await
+    }
+
+    async fn search(&self, request: AskRequest) -> Result<AskResponse> {
+        self.may(Right::Read)?;
+        self.desk.question(self.service.search(request)).await
+    }
+
+    async fn ask_stream(&self, request: AskRequest) -> Result<mpsc::Receiver<Result<AskEvent>>> {
+        self.may(Right::Read)?;
+        self.desk.steps(self.service.ask_stream(request)).await
+    }
+
+    async fn similar(&self, request: SimilarRequest) -> Result<AskResponse> {
+        self.may(Right::Read)?;
+        self.desk.question(self.service.similar(request)).await
+    }
+
+    async fn grep(&self, request: GrepRequest) -> Result<GrepResponse> {
+        self.may(Right::Read)?;
+        self.desk.question(self.service.grep(request)).await
+    }
+
+    async fn audit(&self, limit: u32) -> Result<Vec<AuditRecord>> {
+        self.may(Right::Own)?;
+        self.service.audit(limit).await
+    }
+
+    async fn start_index(&self, request: IndexRequest) -> Result<JobSnapshot> {
+        self.may(Right::Index)?;
+        self.service.start_index(request).await
+    }
+
+    fn watch_job(&self, job_id: &str) -> Result<watch::Receiver<JobSnapshot>> {
+        self.may(Right::Read)?;
+        self.service.watch_job(job_id)
+    }
+
+    async fn job(&self, job_id: &str) -> Result<JobSnapshot> {
+        self.may(Right::Read)?;
+        self.service.job(job_id).await
+    }
+
+    async fn jobs(&self, limit: u32) -> Result<Vec<JobSnapshot>> {
+        self.may(Right::Read)?;
+        self.service.jobs(limit).await
+    }
+
+    async fn cancel_job(&self, job_id: &str) -> Result<JobSnapshot> {
+        self.may(Right::Index)?;
+        self.service.cancel_job(job_id).await
+    }
+
+    async fn sync(&self, request: SyncRequest) -> Result<SyncReport> {
+        // What it waits for and counts may lie anywhere.
+        self.may(if self.grant.scope.is_all() { Right::Read } else { Right::Own })?;
+        self.service.sync(request).await
+    }
+
+    async fn pause(&self, request: PauseRequest) -> Result<PauseState> {
+        self.may(Right::Own)?;
+        self.service.pause(request).await
+    }
+
+    async fn resume(&self) -> Result<PauseState> {
+        self.may(Right::Own)?;
+        self.service.resume().await
+    }
+
+    async fn status(&self) -> Result<Status> {
+        self.may(Right::Read)?;
+        self.service.status().await
+    }
+
+    fn tokens_embedded(&self) -> u64 {
+        self.service.tokens_embedded()
+    }
+
+    async fn files(&self, filter: FileFilter, limit: u32, offset: u64) -> Result<(Vec<FileRecord>, u64)> {
+        self.may(Right::Read)?;
+        self.service.files(filter, limit, offset).await
+    }
+
+    async fn read(&self, path: &str) -> Result<Document> {
+        self.may(Right::Read)?;
+        self.desk.reading(self.service.read(path)).await
+    }
+
+    async fn roots(&self) -> Result<Vec<Root>> {
+        self.may(Right::Read)?;
+        self.service.roots().await
+    }
+
+    async fn add_root(&self, path: &str) -> Result<Root> {
+        self.may(Right::Own)?;
+        self.service.add_root(path).await
+    }
+
+    async fn remove_root(&self, path: &str) -> Result<()> {
+        self.may(Right::Own)?;
+        self.service.remove_root(path).await
+    }
+
+    async fn embed(&self, texts: Vec<String>, query: bool) -> Result<Vec<Vec<f32>>> {
+        self.may(Right::Read)?;
+        self.desk.reading(self.service.embed(texts, query)).await
+    }
+
+    async fn shutdown(&self) -> Result<()> {
+        self.may(Right::Own)?;
+        self.service.shutdown().await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::serve::fake::FakeService;
+
+    fn caller(right: Right) -> Caller {
+        let service: Arc<dyn Service> = Arc::new(FakeService::new());
+        let scope = if right == Right::Own { Scope::All } else { Scope::Folders(["/w".into()].into()) };
+        Caller::new(&service, &Arc::new(Desk::new(2)), Grant { scope, right })
+    }
+
+    /// Whether each of these is allowed: to ask, to index, to own.
+    async fn check(right: Right) -> [Vec<bool>; 3] {
+        let it = caller(right);
+        let denied = |error: Error| error.code == ErrorCode::PermissionDenied;
+        let asking = vec![
+            it.ask(AskRequest::default()).await.is_ok(),
+            it.grep(GrepRequest::default()).await.is_ok(),
+            it.status().await.is_ok(),
+            it.jobs(1).await.is_ok(),
+        ];
+        let indexing =
+            vec![it.start_index(IndexRequest::default()).await.is_ok(), it.cancel_job("job-1").await.is_ok()];
+        let owning = vec![
+            it.audit(1).await.is_ok(),
+            it.add_root("/x").await.is_ok(),
+            it.remove_root("/w").await.is_ok(),
+            it.metrics().await.is_ok(),
+            !it.shutdown().await.is_err_and(denied),
+        ];
+        [asking, indexing, owning]
+    }
+
+    #[tokio::test]
+    async fn a_key_opens_what_its_right_says_and_no_more() {
+        let told = |opens: [bool; 3]| [vec![opens[0]; 4], vec![opens[1]; 2], vec![opens[2]; 5]];
+        assert_eq!(check(Right::Read).await, told([true, false, false]));
+        assert_eq!(check(Right::Index).await, told([true, true, false]));
+        assert_eq!(check(Right::Own).await, told([true, true, true]));
+    }
+
+    #[test]
+    fn a_caller_with_a_scope_has_the_services_of_that_scope() {
+        let service = Arc::new(FakeService::new());
+        let shared: Arc<dyn Service> = service.clone();
+        let desk = Arc::new(Desk::new(1));
+        let scope = Scope::Folders(["/w".into()].into());
+        Caller::new(&shared, &desk, Grant::owner());
+        assert_eq!(*service.narrowed.lock().unwrap(), None);
+        Caller::new(&shared, &desk, Grant { scope: scope.clone(), right: Right::Read });
+        assert_eq!(*service.narrowed.lock().unwrap(), Some(scope));
+    }
+}

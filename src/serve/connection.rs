@@ -1,0 +1,192 @@
+//! Both ports: takes connections and speaks HTTP/1.1 or HTTP/2 with them, whichever they begin with, over TLS if there is
+//! a certificate. No connection holds the daemon up: one that asks nothing is cut, and at the end each has as long as its
+//! requests at work.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use axum::Router;
+use hyper::Request;
+use hyper::body::Incoming;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+use tower::limit::ConcurrencyLimitLayer;
+use tower::{ServiceBuilder, ServiceExt};
+
+use crate::serve::incoming::{Listener, Peer, Socket};
+
+/// Requests of one connection at work at the same time; more wait. A bound against one client that takes everything.
+const MAX_CONCURRENT: usize = 64;
+
+/// Requests of one connection, at work or waiting.
+const MAX_STREAMS: u32 = 100;
+
+/// Largest headers of one request, in bytes. Ours have a few hundred.
+const MAX_HEADERS: u32 = 16 << 10;
+
+/// Streams that a client opened and reset before they were looked at; more end the connection.
+const MAX_RESET_STREAMS: usize = 20;
+
+/// How often an idle connection is asked whether it is still there.
+const KEEPALIVE: Duration = Duration::from_secs(30);
+
+/// How long it may take to say so.
+const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Connections at the same time; more wait to be taken. Far below the limit of open files.
+const MAX_CONNECTIONS: usize = 2_048;
+
+/// How long TLS, and the headers of a request, may take, and how long an HTTP/1.1 connection may be idle.
+const HEADER_TIME: Duration = Duration::from_secs(10);
+
+/// How long answers may take to be sent once the last request has ended after the shutdown.
+const LINGER: Duration = Duration::from_millis(300);
+
+/// What is served on a port.
+pub(crate) struct Port {
+    pub(crate) router: Router,
+    pub(crate) tls: Option<TlsAcceptor>,
+    pub(crate) shutdown: CancellationToken,
+}
+
+/// Serves until the shutdown, then until the last connection has ended.
+pub(crate) async fn serve(listener: Listener, port: Port) {
+    let port = Arc::new(port);
+    let mut connections = JoinSet::new();
+    loop {
+        let full = connections.len() >= MAX_CONNECTIONS;
+        tokio::select! {
+            () = port.shutdown.cancelled() => break,
+            Some(_) = connections.join_next() => (),
+            (socket, peer) = listener.accept(), if !full => {
+                connections.spawn(connection(socket, peer, port.clone()));
+            }
+        }
+    }
+    drop(listener);
+    while connections.join_next().await.is_some() {}
+}
+
+async fn connection(socket: Socket, peer: Peer, port: Arc<Port>) {
+    match (socket, &port.tls) {
+        (Socket::Unix(stream), _) => speak(stream, peer, &port, None).await,
+        (Socket::Tcp(stream), None) => speak(stream, peer, &port, Some(HEADER_TIME)).await,
+        (Socket::Tcp(stream), Some(tls)) => {
+            let handshake = tokio::time::timeout(HEADER_TIME, tls.accept(stream));
+            match port.shutdown.run_until_cancelled(handshake).await {
+                Some(Ok(Ok(stream))) => speak(stream, peer, &port, Some(HEADER_TIME)).await,
+                Some(Ok(Err(error))) => tracing::debug!(%error, "a client does not speak TLS as we do"),
+                Some(Err(_)) | None => (),
+            }
+        }
+    }
+}
+
+/// Speaks with one client until it goes, or until its requests at work have ended after the shutdown. One that has sent no
+/// request after `patience` is cut, whatever it has begun to send.
+async fn speak<S>(stream: S, peer: Peer, port: &Port, patience: Option<Duration>)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let pulse = Arc::new(Pulse::default());
+    let service = ServiceBuilder::new().layer(ConcurrencyLimitLayer::new(MAX_CONCURRENT)).service(tower::service_fn({
+        let (pulse, router) = (pulse.clone(), port.router.clone());
+        move |mut request: Request<Incoming>| {
+            let (beat, router) = (Beat::new(&pulse), router.clone());
+            request.extensions_mut().insert(peer);
+            async move {
+                let _beat = beat;
+                router.oneshot(request.map(axum::body::Body::new)).await
+            }
+        }
+    }));
+    let builder = builder();
+    let mut connection =
+        std::pin::pin!(builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service)));
+    let outcome = tokio::select! {
+        outcome = connection.as_mut() => outcome,
+        () = pulse.missing(patience) => return,
+        () = port.shutdown.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            tokio::select! {
+                outcome = connection => outcome,
+                () = pulse.stopped() => return,
+            }
+        }
+    };
+    if let Err(error) = outcome {
+        tracing::debug!(%error, "a connection broke");
+    }
+}
+
+fn builder() -> auto::Builder<TokioExecutor> {
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEADER_TIME).max_buf_size(MAX_HEADERS as usize);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .keep_alive_interval(KEEPALIVE)
+        .keep_alive_timeout(KEEPALIVE_TIMEOUT)
+        .max_concurrent_streams(MAX_STREAMS)
+        .max_pending_accept_reset_streams(MAX_RESET_STREAMS)
+        .max_header_list_size(MAX_HEADERS);
+    builder
+}
+
+/// How many requests a connection has had, and how many of them are at work.
+#[derive(Default)]
+struct Pulse {
+    begun: AtomicUsize,
+    at_work: AtomicUsize,
+    changed: Notify,
+}
+
+impl Pulse {
+    /// Returns when no request has come for so long after the connection.
+    async fn missing(&self, patience: Option<Duration>) {
+        if let Some(patience) = patience {
+            tokio::time::sleep(patience).await;
+            if self.begun.load(Ordering::Relaxed) == 0 {
+                return;
+            }
+        }
+        std::future::pending().await
+    }
+
+    /// Returns some time after the last request has ended.
+    async fn stopped(&self) {
+        loop {
+            let changed = self.changed.notified();
+            if self.at_work.load(Ordering::Acquire) == 0 {
+                break;
+            }
+            changed.await;
+        }
+        tokio::time::sleep(LINGER).await;
+    }
+}
+
+/// One request at work.
+struct Beat(Arc<Pulse>);
+
+impl Beat {
+    fn new(pulse: &Arc<Pulse>) -> Beat {
+        pulse.begun.fetch_add(1, Ordering::Relaxed);
+        pulse.at_work.fetch_add(1, Ordering::Relaxed);
+        Beat(pulse.clone())
+    }
+}
+
+impl Drop for Beat {
+    fn drop(&mut self) {
+        self.0.at_work.fetch_sub(1, Ordering::Release);
+        self.0.changed.notify_waiters();
+    }
+}

@@ -1,0 +1,278 @@
+//! Counts since the start, and their text for Prometheus.
+
+use std::fmt::{Display, Write};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::error::ErrorCode;
+use crate::model::Status;
+use crate::serve::desk::Desk;
+
+/// Upper bounds of the histogram of answers, in seconds.
+const BOUNDS: [f64; 12] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
+
+/// Why a request was not served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// A web page, or a name that is not this server's.
+    HostOrOrigin,
+    /// No key or a wrong one.
+    Key,
+    /// Too many requests of one address.
+    Rate,
+    /// No place at the desk.
+    Busy,
+    /// A body that is too long.
+    Size,
+    /// A body of a kind that is not taken.
+    MediaType,
+}
+
+impl Refused {
+    const ALL: [(Refused, &'static str); 6] = [
+        (Refused::HostOrOrigin, "host_or_origin"),
+        (Refused::Key, "key"),
+        (Refused::Rate, "rate"),
+        (Refused::Busy, "busy"),
+        (Refused::Size, "size"),
+        (Refused::MediaType, "media_type"),
+    ];
+}
+
+/// See the module.
+#[derive(Default)]
+pub(crate) struct Metrics {
+    answered: AtomicU64,
+    /// By [`ErrorCode::ALL`].
+    failed: [AtomicU64; ErrorCode::ALL.len()],
+    /// By [`BOUNDS`]; what took longer is only in the total.
+    buckets: [AtomicU64; BOUNDS.len()],
+    microseconds: AtomicU64,
+    /// By [`Refused::ALL`].
+    refused: [AtomicU64; Refused::ALL.len()],
+}
+
+impl Metrics {
+    /// Begins to count a question. One that is dropped before its end was cancelled by whoever asked.
+    pub(crate) fn asked(&self) -> Asked<'_> {
+        Asked { metrics: self, begun: Instant::now(), failure: Some(ErrorCode::Cancelled) }
+    }
+
+    /// Counts a request that was not served.
+    pub(crate) fn refused(&self, why: Refused) {
+        if let Some(at) = Refused::ALL.iter().position(|(it, _)| *it == why) {
+            self.refused[at].fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn count(&self, failure: Option<ErrorCode>, took: Duration) {
+        match failure.and_then(|code| ErrorCode::ALL.iter().position(|it| *it == code)) {
+            Some(at) => self.failed[at].fetch_add(1, Ordering::Relaxed),
+            None => self.answered.fetch_add(1, Ordering::Relaxed),
+        };
+        if let Some(at) = BOUNDS.iter().position(|it| took.as_secs_f64() <= *it) {
+            self.buckets[at].fetch_add(1, Ordering::Relaxed);
+        }
+        self.microseconds.fetch_add(took.as_micros() as u64, Ordering::Relaxed);
+    }
+}
+
+/// A question on its way.
+pub(crate) struct Asked<'a> {
+    metrics: &'a Metrics,
+    begun: Instant,
+    failure: Option<ErrorCode>,
+}
+
+impl Asked<'_> {
+    /// Counts the end.
+    pub(crate) fn ended(mut self, failure: Option<ErrorCode>) {
+        self.failure = failure;
+    }
+}
+
+impl Drop for Asked<'_> {
+    fn drop(&mut self) {
+        self.metrics.count(self.failure, self.begun.elapsed());
+    }
+}
+
+/// Everything as text, version 0.0.4 of the format.
+pub(crate) fn text(status: &Status, tokens: u64, desk: &Desk) -> String {
+    let mut page = Page(String::new());
+    page.index(status, tokens);
+    page.daemon(status);
+    page.desk(desk);
+    page.0
+}
+
+struct Page(String);
+
+impl Page {
+    /// One metric with its values, each with labels as `name="value"` or none.
+    fn metric<V: Display>(
+        &mut self,
+        name: &str,
+        kind: &str,
+        help: &str,
+        values: impl IntoIterator<Item = (String, V)>,
+    ) {
+        let _ = writeln!(self.0, "# HELP vic_{name} {help}\n# TYPE vic_{name} {kind}");
+        for (labels, value) in values {
+            let labels = if labels.is_empty() { labels } else { format!("{{{labels}}}") };
+            let _ = writeln!(self.0, "vic_{name}{labels} {value}");
+        }
+    }
+
+    fn gauge(&mut self, name: &str, help: &str, value: impl Display) {
+        self.metric(name, "gauge", help, [(String::new(), value)]);
+    }
+
+    fn index(&mut self, status: &Status, tokens: u64) {
+        let it = &status.coverage;
+        let states = [("indexed", it.indexed), ("skipped", it.skipped), ("failed", it.failed), ("pending", it.pending)];
+        self.metric("files", "gauge", "Files by state.", states.map(|(state, files)| (label("state", state), files)));
+        let reasons = it.reasons.iter().map(|(reason, files)| (label("reason", reason), *files));
+        self.metric("files_left_out", "gauge", "Skipped and failed files by reason.", reasons);
+        self.gauge("roots", "Folders that are indexed.", status.roots.len());
+        let away = status.roots.iter().filter(|it| !it.available).count();
+        self.gauge("roots_unavailable", "Folders that cannot be read.", away);
+        self.gauge("chunks", "Passages in the index.", status.chunks);
+        self.gauge("store_bytes", "Bytes of the index on disk.", status.store_bytes);
+        self.gauge("index_ready", "1 when a question can be answered from the index.", u8::from(status.index_ready));
+        self.gauge("jobs_running", "Index jobs that have not ended.", status.running_jobs.len());
+        let tokens = [(String::new(), tokens)];
+        self.metric("embedded_tokens_total", "counter", "Tokens embedded for the index since the start.", tokens);
+    }
+
+    fn daemon(&mut self, status: &Status) {
+        let version = [(label("version", &status.version), 1)];
+        self.metric("build_info", "gauge", "The version that runs.", version);
+        self.gauge("uptime_seconds", "Seconds since the start.", status.uptime_seconds);
+        self.gauge("memory_bytes", "Resident memory.", mib(status.rss_mib));
+        self.gauge("memory_peak_bytes", "Largest resident memory since the start.", mib(status.peak_rss_mib));
+        self.gauge("degraded", "Parts that are not as they should be; the status names them.", status.degraded.len());
+    }
+
+    fn desk(&mut self, desk: &Desk) {
+        let queues = [("questions", &desk.questions), ("readings", &desk.readings)];
+        let waiting = queues.map(|(name, it)| (label("queue", name), it.waiting()));
+        self.metric("requests_waiting", "gauge", "Requests that wait for a place.", waiting);
+        let taken = queues.map(|(name, it)| (label("queue", name), it.taken()));
+        self.metric("requests_at_work", "gauge", "Requests that have a place.", taken);
+        let metrics = &desk.metrics;
+        let refused = Refused::ALL.iter().zip(&metrics.refused);
+        let refused = refused.map(|((_, name), count)| (label("reason", name), count.load(Ordering::Relaxed)));
+        self.metric("refusals_total", "counter", "Requests that were not served, by reason.", refused);
+        let answered = (label("outcome", "ok"), metrics.answered.load(Ordering::Relaxed));
+        let failed = ErrorCode::ALL.iter().zip(&metrics.failed);
+        let failed = failed.map(|(code, count)| (label("outcome", code.name()), count.load(Ordering::Relaxed)));
+        let outcomes: Vec<(String, u64)> = std::iter::once(answered).chain(failed).collect();
+        let all: u64 = outcomes.iter().map(|(_, count)| count).sum();
+        self.metric("questions_total", "counter", "Questions by outcome.", outcomes);
+        self.histogram(metrics, all);
+    }
+
+    fn histogram(&mut self, metrics: &Metrics, all: u64) {
+        let mut so_far = 0;
+        let mut buckets: Vec<(String, u64)> = Vec::new();
+        for (bound, count) in BOUNDS.iter().zip(&metrics.buckets) {
+            so_far += count.load(Ordering::Relaxed);
+            buckets.push((label("le", &bound.to_string()), so_far.min(all)));
+        }
+        buckets.push((label("le", "+Inf"), all));
+        let _ = writeln!(
+            self.0,
+            "# HELP vic_question_seconds Seconds from a question to the end of its answer.\n# TYPE vic_question_seconds histogram"
+        );
+        for (labels, value) in buckets {
+            let _ = writeln!(self.0, "vic_question_seconds_bucket{{{labels}}} {value}");
+        }
+        let seconds = metrics.microseconds.load(Ordering::Relaxed) as f64 / 1e6;
+        let _ = writeln!(self.0, "vic_question_seconds_sum {seconds}\nvic_question_seconds_count {all}");
+    }
+}
+
+fn label(name: &str, value: &str) -> String {
+    let value = value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+    format!("{name}=\"{value}\"")
+}
+
+fn mib(mib: f64) -> u64 {
+    (mib * f64::from(1 << 20)) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::serve::fake;
+
+    /// The value of a line.
+    fn value(page: &str, name: &str) -> f64 {
+        let line = page.lines().find_map(|line| line.strip_prefix(&format!("{name} ")));
+        line.unwrap_or_else(|| panic!("no {name} in\n{page}")).parse().unwrap()
+    }
+
+    #[test]
+    fn files_chunks_jobs_memory_and_degraded_are_told() {
+        let page = text(&fake::status(), 77, &Desk::new(2));
+        for (name, expected) in [
+            ("vic_files{state=\"indexed\"}", 8.0),
+            ("vic_files{state=\"pending\"}", 1.0),
+            ("vic_files_left_out{reason=\"too_large\"}", 2.0),
+            ("vic_chunks", 1_234.0),
+            ("vic_jobs_running", 1.0),
+            ("vic_embedded_tokens_total", 77.0),
+            ("vic_degraded", 1.0),
+            ("vic_memory_bytes", 310.5 * 1_048_576.0),
+            ("vic_requests_waiting{queue=\"questions\"}", 0.0),
+        ] {
+            assert_eq!(value(&page, name), expected, "{name}");
+        }
+    }
+
+    #[tokio::test]
+    async fn questions_are_counted_by_outcome_and_time() {
+        let desk = Desk::new(1);
+        desk.question(async { Ok(()) }).await.unwrap();
+        desk.question(async { Err::<(), _>(crate::error::Error::not_found("x")) }).await.unwrap_err();
+        drop(desk.metrics.asked());
+        desk.metrics.refused(Refused::Key);
+        let page = text(&fake::status(), 0, &desk);
+        for (name, expected) in [
+            ("vic_questions_total{outcome=\"ok\"}", 1.0),
+            ("vic_questions_total{outcome=\"not_found\"}", 1.0),
+            ("vic_questions_total{outcome=\"cancelled\"}", 1.0),
+            ("vic_question_seconds_bucket{le=\"0.005\"}", 3.0),
+            ("vic_question_seconds_bucket{le=\"+Inf\"}", 3.0),
+            ("vic_question_seconds_count", 3.0),
+            ("vic_refusals_total{reason=\"key\"}", 1.0),
+            ("vic_refusals_total{reason=\"rate\"}", 0.0),
+        ] {
+            assert_eq!(value(&page, name), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn every_line_is_of_the_format_and_every_metric_is_declared_once() {
+        let page = text(&fake::status(), 0, &Desk::new(1));
+        let mut declared = Vec::new();
+        for line in page.lines() {
+            if let Some(rest) = line.strip_prefix("# TYPE ") {
+                declared.push(rest.split(' ').next().unwrap());
+                continue;
+            }
+            if line.starts_with("# HELP ") {
+                continue;
+            }
+            let (name, value) = line.rsplit_once(' ').unwrap();
+            value.parse::<f64>().unwrap();
+            let family = name.split('{').next().unwrap();
+            assert!(declared.iter().any(|it| family.starts_with(it)), "{line}");
+        }
+        let count = declared.len();
+        declared.sort_unstable();
+        declared.dedup();
+        assert_eq!(declared.len(), count);
+    }
+}

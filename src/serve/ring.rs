@@ -1,0 +1,144 @@
+//! Whose key a request shows.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use axum::http::{HeaderMap, header};
+use subtle::ConstantTimeEq;
+
+use crate::serve::keys::{self, Grant};
+
+/// BLAKE3 of a key.
+type Hash = [u8; 32];
+
+/// Which version of the table was read: time of change, length, inode.
+type Version = (i64, i64, u64, u64);
+
+/// What a request shows.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Shown {
+    /// No key at all.
+    Nothing,
+    /// Something that is no key of ours.
+    Wrong,
+    /// A key.
+    Key(Grant),
+}
+
+/// Every key that opens the TCP port. Only hashes are kept, and all of them are compared in constant time, so that neither
+/// the length nor the beginning of a key can be found out by measuring, nor which one it was.
+pub(crate) struct KeyRing {
+    own: Hash,
+    table: PathBuf,
+    read: Mutex<(Option<Version>, Arc<[(Hash, Grant)]>)>,
+}
+
+impl KeyRing {
+    /// A ring with the owner's key, and those of the table at that path, which need not exist.
+    pub(crate) fn new(own: &str, table: PathBuf) -> KeyRing {
+        KeyRing { own: *blake3::hash(own.as_bytes()).as_bytes(), table, read: Mutex::new((None, Arc::new([]))) }
+    }
+
+    /// Looks at `Authorization: Bearer KEY`, of which there must be one and no second.
+    pub(crate) fn shown(&self, headers: &HeaderMap) -> Shown {
+        let mut values = headers.get_all(header::AUTHORIZATION).iter();
+        let value = match (values.next(), values.next()) {
+            (None, _) => return Shown::Nothing,
+            (Some(value), None) => value,
+            (Some(_), Some(_)) => return Shown::Wrong,
+        };
+        let Some((scheme, key)) = value.as_bytes().split_at_checked(7) else { return Shown::Wrong };
+        if !scheme.eq_ignore_ascii_case(b"bearer ") {
+            return Shown::Wrong;
+        }
+        let hash = *blake3::hash(key.trim_ascii()).as_bytes();
+        let mut found = if bool::from(hash.ct_eq(&self.own)) { Shown::Key(Grant::owner()) } else { Shown::Wrong };
+        for (known, grant) in self.others().iter() {
+            if bool::from(hash.ct_eq(known)) {
+                found = Shown::Key(grant.clone());
+            }
+        }
+        found
+    }
+
+    /// The keys of the table as it is now. One that cannot be read opens nothing.
+    fn others(&self) -> Arc<[(Hash, Grant)]> {
+        let found = self.table.metadata().ok();
+        let version = found.map(|it| (it.mtime(), it.mtime_nsec(), it.len(), it.ino()));
+        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        if read.0 != version {
+            let keys = keys::read(&self.table).unwrap_or_else(|error| {
+                tracing::error!(%error, "no key but the owner's opens the TCP port");
+                Vec::new()
+            });
+            let known =
+                keys.iter().filter_map(|it| Some((*blake3::Hash::from_hex(&it.hash).ok()?.as_bytes(), it.grant())));
+            *read = (version, known.collect());
+        }
+        read.1.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use crate::serve::keys::Right;
+
+    fn headers(values: &[&str]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for value in values {
+            headers.append(header::AUTHORIZATION, header::HeaderValue::from_bytes(value.as_bytes()).unwrap());
+        }
+        headers
+    }
+
+    fn check(values: &[&str]) -> Shown {
+        KeyRing::new("s3cret", "/no/such/table".into()).shown(&headers(values))
+    }
+
+    #[test]
+    fn only_the_key_itself_opens() {
+        assert_eq!(check(&["Bearer s3cret"]), Shown::Key(Grant::owner()));
+        assert_eq!(check(&["bearer  s3cret"]), Shown::Key(Grant::owner()));
+        for wrong in [
+            "",
+            "Bearer",
+            "Bearer ",
+            "s3cret",
+            "Basic s3cret",
+            "Bearer s3cre",
+            "Bearer s3cret2",
+            "Bearer S3CRET",
+            "Bearer ключ",
+        ] {
+            assert_eq!(check(&[wrong]), Shown::Wrong, "{wrong}");
+        }
+        assert_eq!(check(&[]), Shown::Nothing);
+        assert_eq!(check(&["Bearer s3cret", "Bearer s3cret"]), Shown::Wrong, "two of them");
+    }
+
+    #[test]
+    fn a_key_of_the_table_opens_from_its_addition_to_its_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let data = dir.path().as_os_str().to_owned();
+        let config = Config::from_lookup(&|name| (name == "VIC_DATA_DIR").then(|| data.clone())).unwrap();
+        let ring = KeyRing::new("own", config.keys_path());
+        let key = keys::add(&config, "ada", &[dir.path().into()], Right::Read).unwrap();
+        let other = keys::add(&config, "bo", &[dir.path().into()], Right::Index).unwrap();
+        let shown = |key: &str| ring.shown(&headers(&[&format!("Bearer {key}")]));
+        let right = |shown: Shown| match shown {
+            Shown::Key(grant) => Some(grant.right),
+            Shown::Nothing | Shown::Wrong => None,
+        };
+        assert_eq!(
+            [shown(&key), shown(&other), shown("own")].map(right),
+            [Some(Right::Read), Some(Right::Index), Some(Right::Own)]
+        );
+        keys::revoke(&config, "ada").unwrap();
+        assert_eq!([shown(&key), shown(&other)].map(right), [None, Some(Right::Index)]);
+        std::fs::write(config.keys_path(), "[{").unwrap();
+        assert_eq!([shown(&other), shown("own")].map(right), [None, Some(Right::Own)]);
+    }
+}

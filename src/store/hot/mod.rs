@@ -1,0 +1,107 @@
+//! What is kept in memory of a table that is not large: [`vectors`] for the vector leg, [`passages`] for what is shown.
+//!
+//! Each query of the table itself costs milliseconds, however few rows it reads: the plan, the tasks, the decoding of whole
+//! pages. At 20,000 rows a scan of the vectors took ten times as long as comparing them, and the passages of the best files
+//! a third of the time of a question.
+
+mod passages;
+mod vectors;
+
+use std::collections::HashSet;
+
+use arrow::array::RecordBatch;
+
+use crate::error::Result;
+use crate::model::{ChunkId, Embedded, FileId};
+use crate::store::schema;
+
+pub(super) use passages::Passages;
+pub(super) use vectors::Vectors;
+
+/// Vectors that are kept: at 384 numbers of a byte, 38 MB. Above, the table's own index takes over.
+pub(super) const HOT_ROWS: usize = 100_000;
+
+/// Bytes of passages that are kept. Above, the table is read.
+pub(super) const HOT_TEXT_BYTES: usize = 32 << 20;
+
+/// The part of a table that is in memory. Either part is there in full or not at all.
+#[derive(Debug, Default)]
+pub(super) struct Hot {
+    vectors: Option<Vectors>,
+    passages: Option<Passages>,
+}
+
+impl Hot {
+    /// Begins with an empty table of vectors of this length. The default keeps nothing.
+    pub(super) fn new(dimension: usize) -> Hot {
+        Hot { vectors: Some(Vectors::new(dimension)), passages: Some(Passages::default()) }
+    }
+
+    /// The vectors, if there are not too many.
+    pub(super) fn vectors(&self) -> Option<&Vectors> {
+        self.vectors.as_ref()
+    }
+
+    /// The passages, if they are not too large.
+    pub(super) fn passages(&self) -> Option<&Passages> {
+        self.passages.as_ref()
+    }
+
+    /// Adds the chunks of a file.
+    pub(super) fn add(&mut self, file_id: FileId, chunks: &[Embedded]) {
+        for it in chunks {
+            if let Some(vectors) = &mut self.vectors {
+                vectors.push(file_id, it.chunk.id.clone(), &it.vector);
+            }
+            if let Some(passages) = &mut self.passages {
+                passages.add(file_id, it.chunk.clone());
+            }
+        }
+        self.shed();
+    }
+
+    /// Adds rows of the table with all their columns.
+    ///
+    /// # Errors
+    /// A column holds what vic never writes.
+    pub(super) fn add_rows(&mut self, batch: &RecordBatch) -> Result<()> {
+        if let Some(vectors) = &mut self.vectors {
+            for (row, vector) in schema::ids(batch)?.into_iter().zip(schema::vectors(batch)?) {
+                vectors.push(row.file_id, row.chunk_id, &vector);
+            }
+        }
+        if let Some(passages) = &mut self.passages {
+            for it in schema::stored_chunks(batch)? {
+                passages.add(it.file_id, it.chunk);
+            }
+        }
+        self.shed();
+        Ok(())
+    }
+
+    /// Drops these files.
+    pub(super) fn remove(&mut self, files: &[FileId]) {
+        if let Some(vectors) = &mut self.vectors {
+            vectors.remove(files);
+        }
+        if let Some(passages) = &mut self.passages {
+            passages.remove(files);
+        }
+    }
+
+    /// Drops these chunks of a file.
+    pub(super) fn remove_chunks(&mut self, file_id: FileId, chunks: &HashSet<ChunkId>) {
+        if let Some(vectors) = &mut self.vectors {
+            vectors.remove_chunks(file_id, chunks);
+        }
+        if let Some(passages) = &mut self.passages {
+            passages.remove_chunks(file_id, chunks);
+        }
+    }
+
+    /// Lets go of what has become too large.
+    fn shed(&mut self) {
+        self.vectors.take_if(|it| it.len() > HOT_ROWS);
+        self.passages.take_if(|it| it.bytes() > HOT_TEXT_BYTES);
+    }
+}

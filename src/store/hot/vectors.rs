@@ -1,0 +1,302 @@
+//! Vectors in memory, and the exact vector leg over them.
+//!
+//! A number is kept as one byte, in steps of 1/127 of the largest of its vector. That moves a cosine by some 0.002, and a
+//! scan, which waits for memory, has a quarter of it to read.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::model::{ChunkId, FileId, LegHit};
+use crate::store::FileSet;
+
+/// Steps from 0 to the largest number of a row.
+const ROW_STEPS: f32 = 127.0;
+
+/// The same of a question. Finer, at no cost; products of 16,000 numbers still fit into 32 bits.
+const QUERY_STEPS: f32 = 1_023.0;
+
+/// Vectors of norm 1, rounded.
+#[derive(Debug)]
+pub(in crate::store) struct Vectors {
+    dimension: usize,
+    rows: Vec<(FileId, ChunkId)>,
+    /// `dimension` numbers a row.
+    numbers: Vec<i8>,
+    /// What one step is worth in each row.
+    steps: Vec<f32>,
+    /// Which rows a file has.
+    places: HashMap<FileId, Vec<u32>>,
+}
+
+impl Vectors {
+    /// Makes an empty set of vectors of this length.
+    pub(in crate::store) fn new(dimension: usize) -> Vectors {
+        Vectors { dimension, rows: Vec::new(), numbers: Vec::new(), steps: Vec::new(), places: HashMap::new() }
+    }
+
+    /// Number of vectors.
+    pub(in crate::store) fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Adds one vector.
+    pub(in crate::store) fn push(&mut self, file_id: FileId, chunk_id: ChunkId, vector: &[f32]) {
+        debug_assert_eq!(vector.len(), self.dimension);
+        let step = step(vector, ROW_STEPS);
+        self.places.entry(file_id).or_default().push(self.rows.len() as u32);
+        self.rows.push((file_id, chunk_id));
+        self.numbers.extend(vector.iter().map(|it| (it / step).round() as i8));
+        self.steps.push(step);
+    }
+
+    /// Drops the vectors of these files.
+    pub(in crate::store) fn remove(&mut self, files: &[FileId]) {
+        for file_id in files {
+            while let Some(row) = self.places.get(file_id).and_then(|it| it.last()) {
+                self.remove_row(*row);
+            }
+        }
+    }
+
+    /// Drops these vectors of a file.
+    pub(in crate::store) fn remove_chunks(&mut self, file_id: FileId, chunks: &HashSet<ChunkId>) {
+        let is_gone = |row: &u32| chunks.contains(&self.rows[*row as usize].1);
+        let mut gone: Vec<u32> = self.places_of(file_id).iter().copied().filter(is_gone).collect();
+        // The last first: whatever takes the place of a row that goes is then one that stays.
+        gone.sort_unstable_by(|a, b| b.cmp(a));
+        gone.into_iter().for_each(|row| self.remove_row(row));
+    }
+
+    /// Drops a row. The last one takes its place.
+    fn remove_row(&mut self, row: u32) {
+        let last = self.rows.len() as u32 - 1;
+        let (file_id, _) = self.rows.swap_remove(row as usize);
+        if let Some(places) = self.places.get_mut(&file_id) {
+            places.retain(|it| *it != row);
+            if places.is_empty() {
+                self.places.remove(&file_id);
+            }
+        }
+        if let Some((moved, _)) = self.rows.get(row as usize)
+            && let Some(place) = self.places.get_mut(moved).and_then(|it| it.iter_mut().find(|it| **it == last))
+        {
+            *place = row;
+        }
+        self.steps.swap_remove(row as usize);
+        let (from, to) = (last as usize * self.dimension, row as usize * self.dimension);
+        self.numbers.copy_within(from..from + self.dimension, to);
+        self.numbers.truncate(from);
+    }
+
+    fn places_of(&self, file_id: FileId) -> &[u32] {
+        self.places.get(&file_id).map_or(&[], Vec::as_slice)
+    }
+
+    /// Returns the `limit` rows of these files nearest to `vector`, best first.
+    pub(in crate::store) fn nearest(&self, vector: &[f32], files: &FileSet, limit: usize) -> Vec<LegHit> {
+        let rows: Vec<u32> = match files {
+            FileSet::All => (0..self.rows.len() as u32).collect(),
+            FileSet::Only(files) => files.iter().flat_map(|it| self.places_of(*it)).copied().collect(),
+        };
+        let mut scored = self.scored(vector, &rows);
+        // Equal scores in the order of their ids, so that the same question has the same answer.
+        let best_first = |a: &(f32, u32), b: &(f32, u32)| {
+            b.0.total_cmp(&a.0).then_with(|| self.rows[a.1 as usize].cmp(&self.rows[b.1 as usize]))
+        };
+        if scored.len() > limit && limit > 0 {
+            scored.select_nth_unstable_by(limit - 1, best_first);
+        }
+        scored.truncate(limit);
+        scored.sort_unstable_by(best_first);
+        scored.into_iter().map(|it| self.hit(it)).collect()
+    }
+
+    /// Returns the cosines of these rows; missing ones are left out.
+    pub(in crate::store) fn similarities(&self, vector: &[f32], ids: &[(FileId, ChunkId)]) -> Vec<LegHit> {
+        self.scored(vector, &self.asked(ids)).into_iter().map(|it| self.hit(it)).collect()
+    }
+
+    /// Returns the vectors of these rows; missing ones are left out.
+    pub(in crate::store) fn vectors(&self, ids: &[(FileId, ChunkId)]) -> Vec<((FileId, ChunkId), Vec<f32>)> {
+        let vector = |row: usize| {
+            let numbers = &self.numbers[row * self.dimension..][..self.dimension];
+            numbers.iter().map(|it| f32::from(*it) * self.steps[row]).collect()
+        };
+        self.asked(ids).into_iter().map(|row| (self.rows[row as usize].clone(), vector(row as usize))).collect()
+    }
+
+    fn asked(&self, ids: &[(FileId, ChunkId)]) -> Vec<u32> {
+        let row = |(file_id, chunk_id): &(FileId, ChunkId)| {
+            self.places_of(*file_id).iter().copied().find(|row| self.rows[*row as usize].1 == *chunk_id)
+        };
+        ids.iter().filter_map(row).collect()
+    }
+
+    fn scored(&self, vector: &[f32], rows: &[u32]) -> Vec<(f32, u32)> {
+        let query_step = step(vector, QUERY_STEPS);
+        let query: Vec<i16> = vector.iter().map(|it| (it / query_step).round() as i16).collect();
+        let mut products = vec![0; rows.len()];
+        multiply(&self.numbers, rows, &query, &mut products);
+        let score = |(product, row): (i32, &u32)| (product as f32 * query_step * self.steps[*row as usize], *row);
+        products.into_iter().zip(rows).map(score).collect()
+    }
+
+    fn hit(&self, (score, row): (f32, u32)) -> LegHit {
+        let (file_id, chunk_id) = &self.rows[row as usize];
+        LegHit { chunk_id: chunk_id.clone(), file_id: *file_id, score }
+    }
+}
+
+/// Returns the size of one of `steps` steps to the largest number.
+fn step(vector: &[f32], steps: f32) -> f32 {
+    let largest = vector.iter().fold(0.0f32, |largest, it| largest.max(it.abs()));
+    if largest > 0.0 { largest / steps } else { 1.0 }
+}
+
+/// Multiplies these rows with a question, with the widest registers that this processor has.
+fn multiply(numbers: &[i8], rows: &[u32], query: &[i16], products: &mut [i32]) {
+    #[cfg(target_arch = "x86_64")]
+    #[expect(unsafe_code, reason = "the compiler cannot know what the processor it runs on has")]
+    {
+        use std::arch::is_x86_feature_detected as has;
+        if has!("avx512bw") && has!("avx512vnni") {
+            // SAFETY: the processor has what the function was compiled for.
+            return unsafe { multiply_avx512(numbers, rows, query, products) };
+        }
+        if has!("avx2") {
+            // SAFETY: as above.
+            return unsafe { multiply_avx2(numbers, rows, query, products) };
+        }
+    }
+    multiply_rows(numbers, rows, query, products);
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512bw,avx512vnni")]
+fn multiply_avx512(numbers: &[i8], rows: &[u32], query: &[i16], products: &mut [i32]) {
+    multiply_rows(numbers, rows, query, products);
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+fn multiply_avx2(numbers: &[i8], rows: &[u32], query: &[i16], products: &mut [i32]) {
+    multiply_rows(numbers, rows, query, products);
+}
+
+/// Plain code, which the compiler makes vectors of: it is inlined, so that each caller has it in its own registers.
+#[inline(always)]
+fn multiply_rows(numbers: &[i8], rows: &[u32], query: &[i16], products: &mut [i32]) {
+    for (row, product) in rows.iter().zip(products) {
+        let numbers = &numbers[*row as usize * query.len()..][..query.len()];
+        *product = numbers.iter().zip(query).map(|(a, b)| i32::from(*a) * i32::from(*b)).sum();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    fn hot() -> Vectors {
+        let mut hot = Vectors::new(2);
+        for (file_id, vector) in [(1, [1.0, 0.0]), (2, [0.6, 0.8]), (3, [0.0, 1.0]), (3, [0.8, 0.6])] {
+            let name = format!("{file_id}-{}", hot.rows.len());
+            hot.push(file_id, ChunkId(name), &vector);
+        }
+        hot
+    }
+
+    fn only(files: &[FileId]) -> FileSet {
+        FileSet::Only(Arc::new(files.to_vec()))
+    }
+
+    fn files(hits: &[LegHit]) -> Vec<FileId> {
+        hits.iter().map(|it| it.file_id).collect()
+    }
+
+    #[test]
+    fn the_nearest_come_first_and_no_more_than_asked_for() {
+        assert_eq!(files(&hot().nearest(&[1.0, 0.0], &FileSet::All, 3)), [1, 3, 2]);
+        assert!(hot().nearest(&[1.0, 0.0], &FileSet::All, 0).is_empty());
+    }
+
+    #[test]
+    fn a_file_that_may_not_pass_takes_no_place() {
+        assert_eq!(files(&hot().nearest(&[1.0, 0.0], &only(&[2, 3]), 1)), [3]);
+    }
+
+    #[test]
+    fn a_removed_file_is_gone_and_the_others_keep_their_vectors() {
+        let mut hot = hot();
+        hot.remove(&[1, 2]);
+        let hits = hot.nearest(&[1.0, 0.0], &FileSet::All, 9);
+        assert_eq!(files(&hits), [3, 3]);
+        assert!((hits[0].score - 0.8).abs() < 5e-3 && hits[1].score.abs() < 5e-3, "{hits:?}");
+    }
+
+    #[test]
+    fn similarities_are_those_of_the_rows_asked_for() {
+        let ids = [(2, ChunkId("2-1".into())), (9, ChunkId("2-1".into()))];
+        let hits = hot().similarities(&[0.0, 1.0], &ids);
+        assert_eq!(files(&hits), [2]);
+        assert!((hits[0].score - 0.8).abs() < 5e-3);
+    }
+
+    #[test]
+    fn vectors_are_those_of_the_rows_asked_for() {
+        let found = hot().vectors(&[(2, ChunkId("2-1".into())), (2, ChunkId("3-2".into()))]);
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].0.0, 2);
+        assert!((found[0].1[0] - 0.6).abs() < 5e-3 && (found[0].1[1] - 0.8).abs() < 5e-3, "{found:?}");
+    }
+
+    #[test]
+    fn whatever_is_added_and_removed_the_rows_left_are_found_with_their_cosines() {
+        let mut hot = Vectors::new(16);
+        let mut truth: Vec<(FileId, ChunkId, Vec<f32>)> = Vec::new();
+        let mut seed = 7u64;
+        let mut random = move |below: u64| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (seed >> 33) % below
+        };
+        for round in 0..600 {
+            let file_id = random(20) as FileId;
+            if random(4) == 0 {
+                let gone: HashSet<ChunkId> =
+                    truth.iter().filter(|it| it.0 == file_id && random(2) == 0).map(|it| it.1.clone()).collect();
+                match random(2) {
+                    0 => {
+                        hot.remove(&[file_id]);
+                        truth.retain(|it| it.0 != file_id);
+                    }
+                    _ => {
+                        hot.remove_chunks(file_id, &gone);
+                        truth.retain(|it| it.0 != file_id || !gone.contains(&it.1));
+                    }
+                }
+            } else {
+                let mut vector: Vec<f32> = (0..16).map(|_| random(2_000) as f32 / 1e3 - 1.0).collect();
+                let norm = dot(&vector, &vector).sqrt();
+                vector.iter_mut().for_each(|it| *it /= norm);
+                hot.push(file_id, ChunkId(round.to_string()), &vector);
+                truth.push((file_id, ChunkId(round.to_string()), vector));
+            }
+        }
+        let question = [0.25; 16];
+        let hits = hot.nearest(&question, &FileSet::All, truth.len() + 1);
+        assert_eq!(hits.len(), truth.len());
+        for hit in &hits {
+            let (.., vector) = truth.iter().find(|it| (it.0, &it.1) == (hit.file_id, &hit.chunk_id)).unwrap();
+            assert!((dot(vector, &question) - hit.score).abs() < 0.01, "{hit:?}");
+        }
+        for file_id in 0..20 {
+            let ids: Vec<_> = truth.iter().filter(|it| it.0 == file_id).map(|it| (it.0, it.1.clone())).collect();
+            assert_eq!(hot.vectors(&ids).len(), ids.len());
+            assert_eq!(hot.nearest(&question, &only(&[file_id]), 600).len(), ids.len());
+        }
+    }
+
+    fn dot(a: &[f32], b: &[f32]) -> f32 {
+        a.iter().zip(b).map(|(x, y)| x * y).sum()
+    }
+}

@@ -1,0 +1,192 @@
+//! The kernel's events: those that can change a file, and no other.
+//!
+//! Not through a library, because the usual one asks for every opening of every file as well: reading a tree, which
+//! indexing does, would fill the queue and lose the events that matter. Events carry the number of a watch and not a
+//! path, so that whoever keeps the numbers decides what an event means after a folder has moved.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
+use rustix::io::Errno;
+
+/// Bytes read at once: some hundred events.
+const BUFFER: usize = 64 << 10;
+
+/// The number of a watch.
+pub(super) type Descriptor = i32;
+
+/// One event, as the kernel tells it.
+#[derive(Clone, Debug)]
+pub(super) struct Event {
+    /// The watch that it came by; -1 when the queue overflowed.
+    pub(super) watch: Descriptor,
+    /// What happened.
+    pub(super) what: ReadFlags,
+    /// The same for both halves of a rename; else 0.
+    pub(super) cookie: u32,
+    /// The entry of the watched folder; none when it is the folder itself.
+    pub(super) name: Option<OsString>,
+}
+
+/// Why a folder is not watched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// It is no longer there, or no folder.
+    Gone,
+    /// It may not be read.
+    Denied,
+    /// The limit of watches is reached.
+    Limit,
+    /// Anything else.
+    Failed(String),
+}
+
+/// The operating system's watches, of one folder each.
+pub(super) trait Kernel {
+    /// Watches a folder. A folder that is watched keeps its number, whatever its path is by now.
+    fn watch(&mut self, folder: &Path) -> Result<Descriptor, Refusal>;
+
+    /// Stops watching it, if it is watched.
+    fn unwatch(&mut self, watch: Descriptor);
+
+    /// Returns the kind of file system when that is one on which other machines make changes without a word.
+    fn remote(&self, folder: &Path) -> Option<&'static str>;
+}
+
+/// The watches of one queue of the kernel.
+#[derive(Clone)]
+pub(super) struct Inotify(Arc<OwnedFd>);
+
+impl Inotify {
+    pub(super) fn open() -> io::Result<Inotify> {
+        Ok(Inotify(Arc::new(inotify::init(CreateFlags::CLOEXEC)?)))
+    }
+
+    /// Watches something that is no folder, through a link of `/proc`.
+    pub(super) fn watch_link(&self, link: &Path) -> io::Result<Descriptor> {
+        Ok(inotify::add_watch(&*self.0, link, WatchFlags::MODIFY)?)
+    }
+
+    /// As [`Inotify::watch_link`], under a new number.
+    pub(super) fn renew_link(&mut self, watch: Descriptor, link: &Path) -> io::Result<Descriptor> {
+        self.unwatch(watch);
+        self.watch_link(link)
+    }
+
+    /// Gives every event to `each` until that says false. Blocks.
+    ///
+    /// # Errors
+    /// The queue cannot be read; nothing more will come.
+    pub(super) fn read(&self, mut each: impl FnMut(Event) -> bool) -> io::Result<()> {
+        let mut buffer = vec![MaybeUninit::uninit(); BUFFER];
+        let mut reader = Reader::new(&*self.0, &mut buffer);
+        loop {
+            let event = match reader.next() {
+                Ok(event) => event,
+                Err(Errno::INTR) => continue,
+                Err(error) => return Err(error.into()),
+            };
+            let name = event.file_name().map(|name| OsStr::from_bytes(name.to_bytes()).to_os_string());
+            if !each(Event { watch: event.wd(), what: event.events(), cookie: event.cookie(), name }) {
+                return Ok(());
+            }
+        }
+    }
+}
+
+impl Kernel for Inotify {
+    fn watch(&mut self, folder: &Path) -> Result<Descriptor, Refusal> {
+        let changes = WatchFlags::CREATE
+            | WatchFlags::DELETE
+            | WatchFlags::MODIFY
+            | WatchFlags::CLOSE_WRITE
+            | WatchFlags::ATTRIB
+            | WatchFlags::MOVED_FROM
+            | WatchFlags::MOVED_TO
+            | WatchFlags::DELETE_SELF
+            | WatchFlags::MOVE_SELF;
+        // A link in the place of a folder is not followed, and files that are deleted but open are nobody's business.
+        let how = WatchFlags::ONLYDIR | WatchFlags::DONT_FOLLOW | WatchFlags::EXCL_UNLINK;
+        inotify::add_watch(&*self.0, folder, changes | how).map_err(|error| match error {
+            Errno::NOENT | Errno::NOTDIR | Errno::LOOP => Refusal::Gone,
+            Errno::ACCESS | Errno::PERM => Refusal::Denied,
+            Errno::NOSPC => Refusal::Limit,
+            other => Refusal::Failed(io::Error::from(other).to_string()),
+        })
+    }
+
+    fn unwatch(&mut self, watch: Descriptor) {
+        // It fails when the folder is gone, and its watch with it.
+        let _gone = inotify::remove_watch(&*self.0, watch);
+    }
+
+    fn remote(&self, folder: &Path) -> Option<&'static str> {
+        rustix::fs::statfs(folder).ok().and_then(|it| remote_name(it.f_type))
+    }
+}
+
+/// Names a file system that more than one machine may write to, by its number in `statfs(2)`.
+fn remote_name(number: i64) -> Option<&'static str> {
+    // The field is signed on some machines, and the numbers of Samba have their highest bit set.
+    Some(match number & 0xFFFF_FFFF {
+        0x6969 => "nfs",
+        0x517B => "smb",
+        0xFE53_4D42 => "smb2",
+        0xFF53_4D42 => "cifs",
+        0x0102_1997 => "9p",
+        0x6573_5546 => "fuse",
+        0x00C3_6400 => "ceph",
+        0x5346_414F | 0x6B41_4653 => "afs",
+        0x7375_7245 => "coda",
+        0x0BD0_0BD0 => "lustre",
+        0x4750_4653 => "gpfs",
+        0x7461_636F => "ocfs2",
+        0x0116_1970 => "gfs2",
+        0x786F_4256 => "vboxsf",
+        0x7C7C_6673 => "prl_fs",
+        0xBACB_ACBC => "vmhgfs",
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn file_systems_of_other_machines_are_known_by_their_number() {
+        assert_eq!(remote_name(0x6969), Some("nfs"));
+        assert_eq!(remote_name(i64::from(0xFF53_4D42_u32.cast_signed())), Some("cifs"));
+        // ext4, tmpfs, btrfs, xfs, overlayfs
+        for local in [0xEF53, 0x0102_1994, 0x9123_683E, 0x5846_5342, 0x794C_7630] {
+            assert_eq!(remote_name(local), None);
+        }
+    }
+
+    #[test]
+    fn reading_files_is_no_event_and_writing_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("a.txt");
+        std::fs::write(&file, "x").unwrap();
+        let mut kernel = Inotify::open().unwrap();
+        kernel.watch(dir.path()).unwrap();
+        (0..100).for_each(|_| drop(std::fs::read(&file).unwrap()));
+        std::fs::write(&file, "y").unwrap();
+        let mut seen = Vec::new();
+        kernel
+            .read(|event| {
+                seen.push(event.what);
+                event.what != ReadFlags::CLOSE_WRITE
+            })
+            .unwrap();
+        assert!(seen.iter().all(|it| [ReadFlags::MODIFY, ReadFlags::CLOSE_WRITE].contains(it)), "{seen:?}");
+        assert_eq!(kernel.watch(&file), Err(Refusal::Gone));
+        assert_eq!(kernel.watch(Path::new("/no/such/folder")), Err(Refusal::Gone));
+    }
+}

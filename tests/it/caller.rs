@@ -1,0 +1,81 @@
+//! A client that stays connected, for tests that ask often.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use vic::client::Client;
+use vic::config::Config;
+use vic::error::Result;
+use vic::model::{AskRequest, FileFilter, FileRecord, SearchHit, Status, SyncReport, SyncRequest};
+
+use crate::harness::World;
+
+/// The typed client with a runtime of its own.
+pub(crate) struct Caller {
+    client: Client,
+    runtime: tokio::runtime::Runtime,
+}
+
+impl Caller {
+    /// Connects to the world's daemon.
+    pub(crate) fn new(world: &World) -> Caller {
+        let data = world.data();
+        let lookup = move |name: &str| (name == "VIC_DATA_DIR").then(|| data.clone().into_os_string());
+        let config = Config::from_lookup(&lookup).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let client = runtime.block_on(Client::connect(&config)).unwrap();
+        Caller { client, runtime }
+    }
+
+    /// The status, whose numbers must add up whenever it is asked for.
+    pub(crate) fn status(&self) -> Status {
+        let status = self.runtime.block_on(self.client.status()).unwrap();
+        let it = &status.coverage;
+        assert_eq!(it.indexed + it.skipped + it.failed + it.pending, it.found, "{it:?}");
+        assert_eq!(it.reasons.values().sum::<u64>(), it.skipped + it.failed, "{it:?}");
+        status
+    }
+
+    /// Every file that the index knows, by its path below the root.
+    pub(crate) fn files(&self) -> BTreeMap<PathBuf, FileRecord> {
+        let mut known = BTreeMap::new();
+        loop {
+            let page = self.client.files(FileFilter::default(), 10_000, known.len() as u64);
+            let (files, total) = self.runtime.block_on(page).unwrap();
+            known.extend(files.into_iter().map(|it| (it.found.path.clone(), it)));
+            if known.len() as u64 >= total {
+                return known;
+            }
+        }
+    }
+
+    /// The hits of a search.
+    pub(crate) fn hits(&self, query: &str) -> Vec<SearchHit> {
+        let request = AskRequest { query: query.into(), limit: Some(50), ..AskRequest::default() };
+        self.runtime.block_on(self.client.search(request)).unwrap().hits
+    }
+
+    /// Waits until everything so far is searchable.
+    pub(crate) fn sync(&self) -> SyncReport {
+        self.try_sync(60).unwrap()
+    }
+
+    pub(crate) fn try_sync(&self, seconds: u32) -> Result<SyncReport> {
+        self.runtime.block_on(self.client.sync(SyncRequest { path: None, timeout_seconds: Some(seconds) }))
+    }
+
+    /// Looks every 20 ms until something holds; says whether it did in time.
+    pub(crate) fn within(&self, limit: Duration, mut holds: impl FnMut(&Caller) -> bool) -> bool {
+        let begun = std::time::Instant::now();
+        loop {
+            if holds(self) {
+                return true;
+            }
+            if begun.elapsed() > limit {
+                return false;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}

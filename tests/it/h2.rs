@@ -1,0 +1,72 @@
+//! HTTP/2 as gRPC speaks it: one call on a connection of its own, with whatever name the caller gives the server.
+
+use axum::body::{Body, Bytes};
+use http_body_util::BodyExt;
+use hyper::Request;
+use hyper::client::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+
+use crate::harness::World;
+
+/// What came back of a call.
+#[derive(Debug)]
+pub(crate) struct Called {
+    pub(crate) status: u16,
+    /// The code of gRPC; 0 is success.
+    pub(crate) code: Option<u32>,
+    pub(crate) headers: String,
+    pub(crate) body: Vec<u8>,
+}
+
+/// Calls a method, e.g. `/vic.v1.Vic/GetStatus`, with an encoded message.
+pub(crate) fn call(world: &World, authority: &str, method: &str, headers: &[(&str, &str)], message: &[u8]) -> Called {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let address = std::fs::read_to_string(world.data().join("listen")).unwrap();
+        let stream = tokio::net::TcpStream::connect(address.trim()).await.unwrap();
+        let (mut sender, connection) =
+            http2::handshake::<_, _, Body>(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
+        tokio::spawn(connection);
+        let mut request = Request::post(format!("http://{authority}{method}")).header("te", "trailers");
+        if !headers.iter().any(|(name, _)| *name == "content-type") {
+            request = request.header("content-type", "application/grpc");
+        }
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let mut framed = vec![0];
+        framed.extend((message.len() as u32).to_be_bytes());
+        framed.extend(message);
+        let response = sender.send_request(request.body(Body::from(framed)).unwrap()).await.unwrap();
+        let (head, body) = response.into_parts();
+        let collected = body.collect().await.unwrap();
+        let trailers = collected.trailers().cloned().unwrap_or_default();
+        let code = head.headers.get("grpc-status").or(trailers.get("grpc-status"));
+        let code = code.map(|it| it.to_str().unwrap().parse().unwrap());
+        let headers = format!("{:?} {trailers:?}", head.headers);
+        let bytes: Bytes = collected.to_bytes();
+        Called { status: head.status.as_u16(), code, headers, body: bytes.to_vec() }
+    })
+}
+
+/// A field of a message that holds text.
+pub(crate) fn text(number: u8, value: &str) -> Vec<u8> {
+    let mut field = vec![number << 3 | 2];
+    let mut length = value.len();
+    while length >= 0x80 {
+        field.push((length & 0x7f) as u8 | 0x80);
+        length >>= 7;
+    }
+    field.push(length as u8);
+    field.extend(value.as_bytes());
+    field
+}
+
+/// Every method of the service, as its proto file has it, so that none can be forgotten.
+pub(crate) fn methods() -> Vec<String> {
+    let proto = include_str!("../../proto/vic/v1/vic.proto");
+    let names = proto.lines().filter_map(|line| line.trim().strip_prefix("rpc ")?.split('(').next());
+    let methods: Vec<String> = names.map(|it| format!("/vic.v1.Vic/{it}")).collect();
+    assert!(methods.len() > 15, "{methods:?}");
+    methods
+}

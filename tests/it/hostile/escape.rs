@@ -1,0 +1,134 @@
+//! The jail, from inside a real worker.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use vic::extract::{EscapeAttempt, WorkerPool};
+use vic::model::{ExtractLimits, JailMode, Reason};
+
+use super::{models, pool, read, worker};
+use crate::harness::World;
+use crate::trace::Trace;
+
+/// A file that is none of the worker's business, with another beside it.
+fn victim() -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("key.txt");
+    std::fs::write(&path, "untouched").unwrap();
+    (folder, path)
+}
+
+async fn open_ways(pool: &WorkerPool, path: &Path) -> (Vec<EscapeAttempt>, Vec<EscapeAttempt>) {
+    let attempts = pool.try_escapes(path).await.unwrap();
+    let barred = |it: &EscapeAttempt| match &it.barred {
+        Some(why) => ["not permitted", "ermission denied", "left its jail", "leave its jail", "not implemented"]
+            .iter()
+            .any(|sign| why.contains(sign)),
+        None => false,
+    };
+    attempts.into_iter().partition(|it| !barred(it))
+}
+
+#[tokio::test]
+async fn no_way_leads_out_of_the_jail() {
+    let (folder, path) = victim();
+    let pool = pool(worker(), ExtractLimits::default());
+    let (open, barred) = open_ways(&pool, &path).await;
+    assert!(open.is_empty(), "{open:#?}");
+    assert!(barred.len() > 20);
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "untouched");
+    assert_eq!(folder.path().read_dir().unwrap().count(), 1);
+    assert_eq!(pool.is_jailed(), Some(true));
+    // Those that ended their worker are counted, and the next file is read all the same.
+    let said = pool.problems().join(" ");
+    assert!(said.contains("tried to leave its jail") || said.contains("try to leave its jail"), "{said}");
+    assert_eq!(read(&pool, "a.txt", b"words").await.unwrap().text(), "words");
+}
+
+#[tokio::test]
+async fn no_way_leads_out_of_the_jail_of_a_worker_with_models() {
+    let (_folder, path) = victim();
+    let settings = vic::skills::pool_settings(&models(), &ExtractLimits::default());
+    assert!(settings.tools.ocr.is_some(), "`make models` fetches what reads pictures");
+    let (open, _) = open_ways(&WorkerPool::new(worker().into(), settings), &path).await;
+    assert!(open.is_empty(), "{open:#?}");
+}
+
+/// A program that is `vicd` with one call of the kernel missing.
+fn without_call(folder: &Path, call: &str) -> PathBuf {
+    let script = folder.join("vicd");
+    let strace = "/usr/bin/strace -D -f -qq -o /dev/null";
+    let text = format!(
+        "#!/bin/sh\nexec {strace} -e trace={call} -e inject={call}:error=ENOSYS {} \"$@\"\n",
+        worker().display()
+    );
+    std::fs::write(&script, text).unwrap();
+    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
+    script
+}
+
+#[tokio::test]
+async fn without_landlock_or_seccomp_only_plain_text_is_read() {
+    if !Trace::is_possible() {
+        println!("cannot prove it here: strace is missing, or may not trace");
+        return;
+    }
+    for (call, named) in [("landlock_create_ruleset", "Landlock"), ("seccomp", "seccomp")] {
+        let folder = tempfile::tempdir().unwrap();
+        let program = without_call(folder.path(), call);
+        let strict = pool(&program, ExtractLimits::default());
+        let failed = read(&strict, "a.html", b"<html><p>words").await.unwrap_err();
+        assert_eq!(failed.reason, Reason::NoJail, "{}", failed.detail);
+        assert_eq!(read(&strict, "a.txt", b"words").await.unwrap().text(), "words");
+        let said = strict.problems().join(" ");
+        assert!(said.contains(named) && said.contains("VIC_JAIL=optional"), "{said}");
+        let lenient = pool(&program, ExtractLimits { jail: JailMode::Optional, ..ExtractLimits::default() });
+        assert_eq!(read(&lenient, "a.html", b"<html><p>words").await.unwrap().text(), "words");
+        assert!(lenient.problems().join(" ").contains("without a jail"), "it has to say so");
+    }
+}
+
+#[tokio::test]
+async fn without_a_jail_the_ways_out_are_open() {
+    if !Trace::is_possible() {
+        println!("cannot prove it here: strace is missing, or may not trace");
+        return;
+    }
+    let (folder, path) = victim();
+    let program = without_call(folder.path(), "landlock_create_ruleset");
+    let (open, _) = open_ways(&pool(&program, ExtractLimits::default()), &path).await;
+    // Without this, the tests above would pass if no attempt could ever work.
+    for name in ["open a file", "create a file", "connect by TCP", "signal the daemon", "make a file in memory"] {
+        assert!(open.iter().any(|it| it.name == name), "`{name}` is barred without a jail: {open:#?}");
+    }
+}
+
+#[test]
+fn the_status_says_that_readers_are_not_jailed_and_what_to_do() {
+    if !Trace::is_possible() {
+        println!("cannot prove it here: strace is missing, or may not trace");
+        return;
+    }
+    let call = "landlock_create_ruleset";
+    let launcher = ["strace", "-D", "-f", "-qq", "-o", "/dev/null", "-e", "trace=landlock_create_ruleset", "-e"];
+    let mut launcher: Vec<String> = launcher.map(String::from).to_vec();
+    launcher.push(format!("inject={call}:error=ENOSYS"));
+    let mut world = World::new().under(launcher).start();
+    world.write("a.md", "The heron stands.");
+    world.write("b.html", "<html><p>The otter dives.");
+    world.index();
+    let status = world.json(&["status"]);
+    assert_eq!(status["coverage"]["reasons"]["no_jail"], 1, "{status:#}");
+    let said = status["degraded"].to_string();
+    assert!(said.contains("cannot be jailed") && said.contains("VIC_JAIL"), "{said}");
+    assert_eq!(world.paths(&["heron"])[0], "a.md");
+    // The next daemon has a jail, and reads what waited for one.
+    assert!(world.terminate());
+    let mut world = world.under(Vec::new());
+    world.spawn();
+    world.until("the file that waited is read", Duration::from_secs(30), |it| {
+        it.json(&["status"])["coverage"]["indexed"] == 2
+    });
+    assert_eq!(world.json(&["status"])["degraded"].as_array().map_or(0, Vec::len), 0);
+}

@@ -1,0 +1,263 @@
+//! Real files with a few bytes or parts changed: the commonest hostile input is a broken one. Seeded, so that what goes
+//! wrong once can be looked at again: every file that costs a worker its life is kept.
+//!
+//! `VIC_MUTANTS` says how many (`make torture`, `make fuzz`), `VIC_SEED` where to begin, `VIC_MUTANTS_FROM` a folder of
+//! files to use in place of `data/`, which has no files of the rarer formats.
+
+use std::io::{Cursor, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use chrono::NaiveDate;
+use tokio::task::JoinSet;
+use vic::extract::{PoolSettings, SkillJob, Tools, WorkerPool};
+use vic::librarian;
+use vic::model::{AskRequest, Document, ExtractFailure, ExtractLimits, PrivacyMode, Reason};
+use zip::write::SimpleFileOptions;
+
+use super::{models, worker};
+use crate::harness::sample;
+
+/// Mutants of a short run: a minute of two cores.
+const FEW: u64 = 300;
+
+/// Numbers that look random and are the same every time.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, below: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) as usize % below.max(1)
+    }
+
+    fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
+        &from[self.roll(from.len())]
+    }
+}
+
+fn setting(name: &str, otherwise: u64) -> u64 {
+    std::env::var(name).ok().and_then(|it| it.parse().ok()).unwrap_or(otherwise)
+}
+
+fn seed(number: u64) -> Dice {
+    Dice((setting("VIC_SEED", 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ number.wrapping_mul(0xD134_2543_DE82_EF95)) | 1)
+}
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut entries: Vec<PathBuf> = folder.read_dir().unwrap().map(|it| it.unwrap().path()).collect();
+    entries.sort();
+    let below = |it: PathBuf| if it.is_dir() { files(&it) } else { vec![it] };
+    entries.into_iter().flat_map(below).filter(|it| it.metadata().unwrap().len() > 0).collect()
+}
+
+/// Bytes and words that readers count with, or trip over.
+const TOKENS: [&[u8]; 16] = [
+    b"\xff\xff\xff\xff",
+    b"\0\0\0\0",
+    b"\x7f\xff\xff\xff",
+    b"99999999999",
+    b"-1",
+    b"<a>",
+    b"</a>",
+    b"]]>",
+    b"&x;",
+    b"<<",
+    b">>",
+    b"endobj",
+    b"stream\n",
+    b"PK\x03\x04",
+    b"{\\rtf",
+    b"\xed\xa0\x80",
+];
+
+/// Changes some bytes.
+fn mutate(bytes: &mut Vec<u8>, dice: &mut Dice) {
+    for _ in 0..=dice.roll(8) {
+        if bytes.is_empty() {
+            return;
+        }
+        let at = dice.roll(bytes.len());
+        let length = 1 + dice.roll(64.min(bytes.len() - at));
+        match dice.roll(7) {
+            0 => bytes[at] ^= 1 << dice.roll(8),
+            1 => bytes[at] = dice.roll(256) as u8,
+            2 => bytes.truncate(at),
+            3 => drop(bytes.drain(at..at + length)),
+            4 => {
+                let copy = bytes[at..at + length].repeat(1 + dice.roll(200));
+                bytes.splice(at..at, copy).for_each(drop);
+            }
+            5 => {
+                let token = dice.pick(&TOKENS).repeat(1 + dice.roll(3));
+                bytes.splice(at..at, token).for_each(drop);
+            }
+            _ => {
+                let from = dice.roll(bytes.len());
+                let end = (from + length).min(bytes.len());
+                let copy = bytes[from..end].to_vec();
+                let end = (at + copy.len()).min(bytes.len());
+                bytes[at..end].copy_from_slice(&copy[..end - at]);
+            }
+        }
+    }
+}
+
+/// Changes a part inside a container, which changes to compressed bytes hardly ever reach.
+fn mutate_part(bytes: &[u8], dice: &mut Dice) -> Option<Vec<u8>> {
+    let mut archive = zip::ZipArchive::new(Cursor::new(bytes)).ok()?;
+    let chosen = dice.roll(archive.len());
+    let mut writer = zip::ZipWriter::new(Cursor::new(Vec::new()));
+    for place in 0..archive.len() {
+        let mut part = archive.by_index(place).ok()?;
+        let mut content = Vec::new();
+        part.read_to_end(&mut content).ok()?;
+        if place == chosen {
+            mutate(&mut content, dice);
+        }
+        writer.start_file(part.name().ok()?.into_owned(), SimpleFileOptions::default()).ok()?;
+        writer.write_all(&content).ok()?;
+    }
+    Some(writer.finish().ok()?.into_inner())
+}
+
+fn mutant(original: &[u8], dice: &mut Dice) -> Vec<u8> {
+    if original.starts_with(b"PK")
+        && dice.roll(4) > 0
+        && let Some(bytes) = mutate_part(original, dice)
+    {
+        return bytes;
+    }
+    let mut bytes = original.to_vec();
+    mutate(&mut bytes, dice);
+    bytes
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn mutants_of_real_files_cost_workers_at_most() {
+    let count = setting("VIC_MUTANTS", FEW);
+    let kept = Path::new(env!("CARGO_TARGET_TMPDIR")).join("deaths");
+    std::fs::create_dir_all(&kept).unwrap();
+    let tools = Tools { pdfium: models().library("pdfium").ok(), ocr: None };
+    let limits = ExtractLimits { seconds: 20, ..ExtractLimits::default() };
+    let pool = Arc::new(WorkerPool::new(worker().into(), PoolSettings { workers: 2, limits, tools, skills: false }));
+    let folder = std::env::var_os("VIC_MUTANTS_FROM").filter(|it| !it.is_empty()).map_or_else(sample, PathBuf::from);
+    let originals = Arc::new(files(&folder));
+    let (mut tasks, mut outcomes) = (JoinSet::new(), std::collections::BTreeMap::<String, u64>::new());
+    for number in 0..count {
+        // As many wait as there are workers, so that their files are not all in memory.
+        if tasks.len() >= 4 {
+            *outcomes.entry(tasks.join_next().await.unwrap().unwrap()).or_default() += 1;
+        }
+        tasks.spawn(one(number, pool.clone(), originals.clone(), kept.clone()));
+    }
+    while let Some(outcome) = tasks.join_next().await {
+        *outcomes.entry(outcome.unwrap()).or_default() += 1;
+    }
+    println!("{count} mutants: {outcomes:?}; at most {} MiB; deaths are kept in {}", pool.peak_mib(), kept.display());
+    let ends_of_workers =
+        ["worker_crash", "timeout"].map(|it| outcomes.get(it).copied().unwrap_or(0)).iter().sum::<u64>();
+    assert!(ends_of_workers * 100 <= count, "more than one file in a hundred costs a worker: {outcomes:?}");
+    assert!(outcomes.get("read").copied().unwrap_or(0) * 4 > count, "{outcomes:?}");
+    assert_eq!(pool.is_jailed(), Some(true));
+}
+
+async fn one(number: u64, pool: Arc<WorkerPool>, originals: Arc<Vec<PathBuf>>, kept: PathBuf) -> String {
+    let mut dice = seed(number);
+    let path = dice.pick(&originals).clone();
+    let name = path.file_name().unwrap().to_string_lossy().into_owned();
+    let bytes = mutant(&std::fs::read(&path).unwrap(), &mut dice);
+    let outcome = match name.ends_with(".pdf") && dice.roll(2) == 0 {
+        true => look(&pool, &name, &bytes).await,
+        false => super::read(&pool, &name, &bytes).await,
+    };
+    match outcome {
+        Ok(_) => "read".to_string(),
+        Err(failed) => {
+            let by_process = [Reason::WorkerCrash, Reason::Timeout, Reason::OutOfMemory];
+            if by_process.contains(&failed.reason) || failed.detail.contains("stack") {
+                std::fs::write(kept.join(format!("{}-{number}-{name}", failed.reason.name())), &bytes).unwrap();
+            }
+            failed.reason.name().to_string()
+        }
+    }
+}
+
+/// Has the layout of a PDF looked at, which reads much that its text does not take.
+async fn look(pool: &WorkerPool, name: &str, bytes: &[u8]) -> Result<Document, ExtractFailure> {
+    let mut file = tempfile::tempfile().unwrap();
+    file.write_all(bytes).unwrap();
+    let tools = Tools { pdfium: models().library("pdfium").ok(), ocr: None };
+    let job = SkillJob { skill: vic::skills::PDF_LAYOUT.into(), seconds: 20, tools, ..SkillJob::default() };
+    pool.run_skill(file, name, job).await
+}
+
+#[test]
+fn questions_of_any_kind_are_planned_or_refused() {
+    const WORDS: [&str; 40] = [
+        "ext:",
+        "pdf",
+        "after:",
+        "2024-13-45",
+        "before:7d",
+        "size:",
+        ">5MB",
+        "..",
+        "\"",
+        "+",
+        "-",
+        "(",
+        ")",
+        "lang:rust",
+        "owner:",
+        "name:",
+        "path:",
+        "last",
+        "week",
+        "larger than",
+        "99999999999999999999 GB",
+        "since",
+        "March",
+        "0000",
+        "files",
+        "in the",
+        "folder",
+        "who signed",
+        "é",
+        "\u{202e}",
+        "\u{0}",
+        "\u{1f600}",
+        ":",
+        "::",
+        "%",
+        "'",
+        "\\",
+        "\n",
+        "two",
+        "thousand",
+    ];
+    let today = NaiveDate::from_ymd_opt(2026, 2, 28).unwrap();
+    let count = setting("VIC_MUTANTS", FEW) * 5;
+    for number in 0..count {
+        let mut dice = seed(number);
+        let mut question = String::new();
+        for _ in 0..=dice.roll(12) {
+            question.push_str(dice.pick::<&str>(&WORDS));
+            if dice.roll(3) > 0 {
+                question.push(' ');
+            }
+        }
+        let mut bytes = question.into_bytes();
+        if dice.roll(2) == 0 {
+            mutate(&mut bytes, &mut dice);
+        }
+        let question = String::from_utf8_lossy(&bytes).into_owned();
+        let request = AskRequest { query: question.clone(), ..AskRequest::default() };
+        let plan = std::panic::catch_unwind(|| {
+            librarian::syntax::parse(&question);
+            librarian::plan(&request, PrivacyMode::LocalOnly, today).map(|_| ())
+        });
+        assert!(plan.is_ok(), "seed {number}: {question:?}");
+    }
+}

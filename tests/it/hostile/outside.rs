@@ -1,0 +1,191 @@
+//! Nothing outside the roots is read: not by a clever path, not through a link, not in a race.
+
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use vic::client::Client;
+use vic::config::{Config, WalkConfig};
+use vic::warehouse::{Rules, open_beneath, walk};
+
+use crate::harness::World;
+use crate::http;
+
+/// What lies outside.
+const CANARY: &str = "xylophonecanary";
+
+/// Swaps a folder for a link to another and back, as fast as it can.
+fn swap(folder: &Path, outside: &Path, stop: &AtomicBool) {
+    let (aside, link) = (folder.with_extension("aside"), folder.with_extension("link"));
+    while !stop.load(Ordering::Relaxed) {
+        symlink(outside, &link).unwrap();
+        std::fs::rename(folder, &aside).unwrap();
+        std::fs::rename(&link, folder).unwrap();
+        std::fs::remove_file(folder).unwrap();
+        std::fs::rename(&aside, folder).unwrap();
+    }
+}
+
+#[test]
+fn no_byte_from_outside_is_read_while_a_folder_becomes_a_link_and_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let (root, outside) = (dir.path().join("root"), dir.path().join("outside"));
+    for (folder, text) in [(root.join("sub/deep"), "inside"), (outside.join("deep"), CANARY)] {
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("f.txt"), text).unwrap();
+        std::fs::write(folder.parent().unwrap().join("f.txt"), text).unwrap();
+    }
+    let rules = WalkConfig { ignore: vec![], hidden: false, max_file_bytes: 1 << 20, watch: false, rescan_seconds: 60 };
+    let rules = Rules::new(&rules).unwrap();
+    let stop = AtomicBool::new(false);
+    let (mut read, mut refused) = (0, 0);
+    std::thread::scope(|scope| {
+        scope.spawn(|| swap(&root.join("sub"), &outside, &stop));
+        for turn in 0..100_000 {
+            let path = if turn % 2 == 0 { "sub/f.txt" } else { "sub/deep/f.txt" };
+            match open_beneath(&root, Path::new(path)) {
+                Ok(file) => {
+                    assert_eq!(std::io::read_to_string(file).unwrap(), "inside", "after {turn} turns");
+                    read += 1;
+                }
+                Err(_) => refused += 1,
+            }
+            if turn % 1_000 == 0 {
+                walk(&root, &rules, None, &AtomicBool::new(false), |_| ()).unwrap();
+            }
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    // Otherwise there was no race.
+    assert!(read > 1_000 && refused > 1_000, "{read} read, {refused} refused");
+}
+
+#[test]
+fn a_file_that_is_linked_into_the_root_by_name_is_read_and_one_behind_a_symbolic_link_is_not() {
+    let world = World::new().start();
+    let outside = world.files().parent().unwrap().join("outside");
+    std::fs::create_dir(&outside).unwrap();
+    std::fs::write(outside.join("hard.md"), "The hardlinked marmot.").unwrap();
+    std::fs::write(outside.join("soft.md"), format!("The {CANARY}.")).unwrap();
+    std::fs::hard_link(outside.join("hard.md"), world.files().join("hard.md")).unwrap();
+    symlink(outside.join("soft.md"), world.files().join("soft.md")).unwrap();
+    symlink(&outside, world.files().join("folder")).unwrap();
+    symlink(world.files(), world.files().join("loop")).unwrap();
+    symlink("/proc/self/fd", world.files().join("open")).unwrap();
+    symlink("/", world.files().join("everything")).unwrap();
+    world.index();
+    // A hard link is a file like any other: nothing tells which of its names came first.
+    assert_eq!(world.paths(&["hardlinked marmot"])[0], "hard.md");
+    let status = world.json(&["status"]);
+    assert_eq!((status["coverage"]["found"].as_u64(), status["coverage"]["indexed"].as_u64()), (Some(6), Some(1)));
+    assert!(!world.json(&["ask", CANARY]).to_string().contains(&format!("The {CANARY}")));
+}
+
+/// Ways to write the path of a file outside, each relative to the root or not.
+fn forms(files: &str, outside: &str) -> Vec<String> {
+    let mut forms: Vec<String> = [
+        "FILES/../NAME",
+        "FILES/./../NAME",
+        "FILES/sub/../../NAME",
+        "FILES//..//NAME",
+        "FILES/sub/./.././../NAME",
+        "/OUT",
+        "//OUT",
+        "/./OUT",
+        "FILES/link",
+        "FILES/folder/canary.md",
+        "FILES/folder/../NAME",
+        "FILES/folder/./canary.md",
+        "file://OUT",
+        "file:///OUT",
+        "FILES/..%2fNAME",
+        "FILES/%2e%2e/NAME",
+        "FILES/..\\NAME",
+        "FILES\\..\\NAME",
+        "FILES/..;/NAME",
+        "FILES/.../NAME",
+        "FILES/\u{ff0e}\u{ff0e}/NAME",
+        "FILES/..\u{0}/NAME",
+        "OUT\u{0}.md",
+        "OUT!/",
+        "OUT!/a",
+        "FILES/a.zip!/../NAME",
+        "FILES/a.zip!/OUT",
+        "FILES/../NAME!/x",
+        "~/NAME",
+        "~root/NAME",
+        "$HOME/NAME",
+        "OUT ",
+        " OUT",
+        "OUT/",
+        "OUT/.",
+        "OUT#1",
+        "OUT?x",
+        "/proc/self/root/OUT",
+        "/proc/self/cwd/../NAME",
+        "/dev/fd/0",
+        "/proc/self/fd/3",
+        "/etc/passwd",
+        "FILES/../../../../../../etc/passwd",
+        "/proc/self/environ",
+        "FILES",
+        "",
+        ".",
+        "..",
+    ]
+    .map(|it| it.replace("FILES", files).replace("OUT", outside).replace("NAME", "canary.md"))
+    .to_vec();
+    forms.push(format!("{files}/{}etc/passwd", "../".repeat(200)));
+    forms.push(format!("{files}/{}", "a".repeat(5_000)));
+    forms
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_form_of_a_path_to_the_outside_is_refused_by_every_way_to_read() {
+    let world = World::new().start();
+    let outside = world.files().parent().unwrap().join("canary.md");
+    std::fs::write(&outside, CANARY).unwrap();
+    std::fs::create_dir(world.files().join("sub")).unwrap();
+    symlink(&outside, world.files().join("link")).unwrap();
+    symlink(world.files().parent().unwrap(), world.files().join("folder")).unwrap();
+    world.write("good.md", "All is well.");
+    world.write("a.zip", "PK");
+    world.index();
+    let data = world.data().into_os_string();
+    let config = Config::from_lookup(&|name| (name == "VIC_DATA_DIR").then(|| data.clone())).unwrap();
+    let client = Client::connect(&config).await.unwrap();
+    let forms = forms(&world.files().display().to_string(), &outside.display().to_string());
+    assert!(forms.len() >= 40);
+    for form in &forms {
+        let by_grpc = client.read(form).await;
+        assert!(by_grpc.is_err(), "gRPC reads {form:?}");
+        let by_http = http::post(&world, "/v1/read", &serde_json::json!({ "path": form }));
+        assert!(by_http.status >= 400 && !by_http.body.contains(CANARY), "HTTP reads {form:?}: {}", by_http.status);
+        // No program can be given a zero as an argument.
+        if !form.contains('\0') {
+            let by_hand = world.vic(&["read", "--", form]);
+            let said = String::from_utf8_lossy(&by_hand.stdout);
+            assert!(!by_hand.status.success() && !said.contains(CANARY), "`vic read` reads {form:?}");
+        }
+    }
+    let good = world.files().join("good.md");
+    assert_eq!(client.read(&good.display().to_string()).await.unwrap().text(), "All is well.");
+}
+
+#[test]
+fn a_pipe_a_socket_and_an_endless_device_are_passed_over() {
+    let world = World::new().start();
+    let made = std::process::Command::new("mkfifo").arg(world.files().join("pipe.md")).status().unwrap();
+    assert!(made.success());
+    let _socket = std::os::unix::net::UnixListener::bind(world.files().join("socket.md")).unwrap();
+    let sparse = std::fs::File::create(world.files().join("sparse.md")).unwrap();
+    sparse.set_len(1 << 40).unwrap();
+    world.write("good.md", "The ferry leaves at nine.");
+    let begun = std::time::Instant::now();
+    world.index();
+    assert!(begun.elapsed() < Duration::from_secs(20));
+    let reasons = &world.json(&["status"])["coverage"]["reasons"];
+    assert_eq!((reasons["not_regular"].as_u64(), reasons["sparse"].as_u64()), (Some(2), Some(1)), "{reasons}");
+    assert_eq!(world.paths(&["ferry"])[0], "good.md");
+}

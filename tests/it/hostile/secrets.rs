@@ -1,0 +1,219 @@
+//! Canaries in every kind of secret: none is found in the index, in an answer, or in a log.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::json;
+
+use crate::harness::World;
+use crate::http;
+
+/// Files that are secret by name, with a text around the canary that gives nothing away.
+const BY_NAME: [&str; 44] = [
+    ".env",
+    ".env.local",
+    ".env.production",
+    "deploy.env",
+    "id_rsa",
+    "id_ed25519",
+    "id_ecdsa",
+    "id_rsa.bak",
+    "id_dsa",
+    "server.pem",
+    "server.key",
+    "cert.p12",
+    "cert.pfx",
+    "vault.kdbx",
+    "old.kdb",
+    ".netrc",
+    "_netrc",
+    ".pgpass",
+    ".my.cnf",
+    ".npmrc",
+    ".pypirc",
+    ".git-credentials",
+    ".htpasswd",
+    ".aws/credentials",
+    ".aws/config",
+    ".kube/config",
+    ".docker/config.json",
+    ".ssh/config",
+    ".ssh/known_hosts",
+    ".gnupg/secring.gpg",
+    ".gnupg/trustdb.gpg",
+    ".pki/nssdb/key4.db",
+    "credentials.json",
+    "service-account.json",
+    ".bash_history",
+    ".zsh_history",
+    ".python_history",
+    ".config/google-chrome/Default/Cookies",
+    ".mozilla/firefox/x/logins.json",
+    ".config/gh/hosts.yml",
+    "key.ppk",
+    "store.jks",
+    "login.keychain",
+    "terraform.tfstate",
+];
+
+/// Secrets by content, in files with innocent names; `CANARY` is 24 letters and digits that look generated.
+const BY_CONTENT: [(&str, &str); 16] = [
+    (
+        "notes.txt",
+        "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEA\nCANARY\n-----END OPENSSH PRIVATE KEY-----\n",
+    ),
+    (
+        "copy.md",
+        "Our key:\n\n-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n\nCANARY\n-----END RSA PRIVATE KEY-----\n\nKeep it.",
+    ),
+    ("pgp.txt", "-----BEGIN PGP PRIVATE KEY BLOCK-----\n\nCANARY\n=abcd\n-----END PGP PRIVATE KEY BLOCK-----\n"),
+    ("github.md", "Use ghp_CANARY0123456789abcd for now."),
+    ("gitlab.md", "Use glpat-CANARY for now."),
+    ("slack.md", "Use xoxb-1234-CANARY for now."),
+    ("model.md", "Use sk-proj-CANARY for now."),
+    ("stripe.py", "charge('sk_live_CANARY')\n"),
+    ("assigned.py", "api_key = \"CANARY\"\n"),
+    ("assigned.yml", "client_secret: CANARY\n"),
+    ("assigned.json", "{\"accessToken\": \"CANARY\"}\n"),
+    ("header.http", "GET / HTTP/1.1\nAuthorization: Bearer CANARY\n"),
+    ("address.toml", "url = \"postgres://anna:CANARY@db.example/x\"\n"),
+    ("page.html", "<html><p>The password: <code>CANARY</code></p></html>"),
+    ("table.csv", "service,token\nmail,token=CANARY\n"),
+    ("letter.eml", "Subject: key\nContent-Type: text/plain\n\nYour token: CANARY\n"),
+];
+
+/// The canary with this number: 24 letters and digits, as a generator would make them.
+fn canary(number: usize) -> String {
+    let mut state = 0x9E37_79B9_7F4A_7C15u64.wrapping_mul(number as u64 + 1);
+    let mut canary: String = (0..19)
+        .map(|_| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            b"ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnpqrstuvwxyz23456789"[(state >> 33) as usize % 56] as char
+        })
+        .collect();
+    // Every one has all three sorts of characters.
+    canary.push_str("xK7q9");
+    canary
+}
+
+/// Lays out all secrets, some of them in an archive and a document too; gives the canaries.
+fn lay_out(world: &World) -> Vec<String> {
+    let mut canaries = Vec::new();
+    let mut next = || {
+        canaries.push(canary(canaries.len()));
+        canaries[canaries.len() - 1].clone()
+    };
+    for name in BY_NAME {
+        world.write(name, format!("value {}\n", next()));
+    }
+    for (name, text) in BY_CONTENT {
+        world.write(name, text.replace("CANARY", &next()));
+    }
+    let mut writer = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
+    let members = [
+        ("home/.ssh/id_rsa", "value CANARY"),
+        (".env", "X=CANARY"),
+        ("in.md", "Use glpat-CANARY now."),
+        ("ok.md", "The kestrel."),
+    ];
+    for (name, text) in members {
+        writer.start_file(name, zip::write::SimpleFileOptions::default()).unwrap();
+        writer.write_all(text.replace("CANARY", &next()).as_bytes()).unwrap();
+    }
+    world.write("backup.zip", writer.finish().unwrap().into_inner());
+    canaries
+}
+
+/// How a text may stand in a file: as it is, in UTF-16, and inside base64 at each of the three offsets.
+fn guises(text: &str) -> Vec<Vec<u8>> {
+    let mut guises = vec![text.as_bytes().to_vec(), text.encode_utf16().flat_map(u16::to_le_bytes).collect()];
+    for shift in 0..3 {
+        let encoded = STANDARD.encode([vec![b' '; shift], text.as_bytes().to_vec()].concat());
+        // The ends depend on the neighbours.
+        guises.push(encoded.as_bytes()[4..encoded.len() - 4].to_vec());
+    }
+    guises
+}
+
+fn all_files(folder: &Path) -> Vec<PathBuf> {
+    let entries = folder.read_dir().unwrap().map(|it| it.unwrap().path());
+    entries.flat_map(|it| if it.is_dir() { all_files(&it) } else { vec![it] }).collect()
+}
+
+/// Returns which of these texts stand in these bytes.
+fn seen(what: &str, bytes: &[u8], texts: &[String]) -> Vec<String> {
+    let is_in = |text: &String| guises(text).iter().any(|it| memchr::memmem::find(bytes, it).is_some());
+    texts.iter().filter(|it| is_in(it)).map(|it| format!("{it} in {what}")).collect()
+}
+
+#[test]
+fn no_canary_is_in_the_index_in_an_answer_or_in_the_log() {
+    let mut world = World::new().with("VIC_INCLUDE_HIDDEN", "1").with("VIC_LOG_LEVEL", "trace").start();
+    let canaries = lay_out(&world);
+    assert!(canaries.len() >= 60);
+    world.write("control.md", "The control is wallflowercanary.");
+    world.index();
+    let mut found = Vec::new();
+    for (number, canary) in canaries.iter().enumerate() {
+        let question = format!("what is {}", &canary[..6]);
+        // Some by each way: they are many.
+        let answer = match number % 4 {
+            0 => world.json(&["ask", &question]).to_string(),
+            1 => world.json(&["grep", &canary[6..]]).to_string(),
+            2 => http::post(&world, "/v1/search", &json!({ "query": question })).body,
+            _ => world.json(&["files"]).to_string(),
+        };
+        found.extend(seen("an answer", answer.as_bytes(), &canaries));
+    }
+    for file in all_files(&world.files()) {
+        let read = world.vic(&["read", "--", file.to_str().unwrap()]);
+        found.extend(seen(&format!("`vic read {}`", file.display()), &[read.stdout, read.stderr].concat(), &canaries));
+    }
+    let control = ["wallflowercanary".to_string()];
+    let kept = |texts: &[String], world: &World| -> Vec<String> {
+        all_files(&world.data())
+            .iter()
+            .flat_map(|it| seen(&it.display().to_string(), &std::fs::read(it).unwrap(), texts))
+            .collect()
+    };
+    assert!(world.terminate());
+    found.extend(kept(&canaries, &world));
+    found.extend(seen("the log", world.log().as_bytes(), &canaries));
+    assert!(found.is_empty(), "{}", found.join("\n"));
+    // Otherwise nothing would be found in any case.
+    assert!(!kept(&control, &world).is_empty());
+}
+
+#[test]
+fn the_log_holds_no_text_of_documents_and_no_question() {
+    let mut world = World::new().with("VIC_LOG_LEVEL", "trace").start();
+    for (name, text) in [("a.md", "# wallflowerone\n\nwallflowertwo"), ("b.html", "<title>wallflowerthree</title>")] {
+        world.write(name, text);
+    }
+    world.write("c.docx", "PK\u{3}\u{4} wallflowerfour");
+    world.write("d.ipynb", "{\"cells\": wallflowerfive");
+    world.write("e.pdf", "%PDF-1.4 wallflowersix");
+    world.index();
+    world.ok(&["ask", "wallflowerquestion wallflowertwo"]);
+    world.vic(&["grep", "wallflowergrep"]);
+    world.vic(&["ask", "after:wallflowerdate x"]);
+    assert!(world.terminate());
+    let log = world.log();
+    assert!(log.contains("vicd is ready"));
+    let words: Vec<&str> = log.lines().filter(|it| it.contains("wallflower")).collect();
+    assert!(words.is_empty(), "{}", words.join("\n"));
+}
+
+#[test]
+fn card_numbers_are_blacked_out_only_where_the_owner_asks_for_it() {
+    for (redact, hidden) in [("keys", false), ("all", true)] {
+        let world = World::new().with("VIC_REDACT", redact).start();
+        let note = world.write("note.md", "Pay the ferry with 4111 1111 1111 1111.");
+        world.index();
+        let read = world.ok(&["read", note.to_str().unwrap()]);
+        assert_eq!(read.contains("[redacted]"), hidden, "{read}");
+        assert_eq!(world.paths(&["ferry"]), ["note.md"]);
+    }
+}

@@ -1,0 +1,401 @@
+//! Random operations on a real folder: after each `vic sync`, the index is what is on disk, and finds it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use vic::model::{ContentHash, FileState, Reason};
+
+use crate::caller::Caller;
+use crate::harness::World;
+
+/// Numbers that follow from a seed, by splitmix64.
+pub(crate) struct Dice(u64);
+
+impl Dice {
+    pub(crate) fn new(seed: u64) -> Dice {
+        Dice(seed)
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    /// A number below `end`.
+    pub(crate) fn below(&mut self, end: usize) -> usize {
+        (self.next() % end as u64) as usize
+    }
+
+    fn pick<T: Clone>(&mut self, from: &BTreeSet<T>) -> Option<T> {
+        if from.is_empty() { None } else { from.iter().nth(self.below(from.len())).cloned() }
+    }
+}
+
+/// What a file on disk has to be in the index.
+#[derive(Debug, PartialEq, Eq)]
+enum Expected {
+    Indexed(ContentHash),
+    Skipped(Reason),
+}
+
+/// A folder that somebody works in.
+struct Workshop {
+    root: PathBuf,
+    /// Beside the root, on the same file system.
+    outside: PathBuf,
+    dice: Dice,
+    files: BTreeSet<PathBuf>,
+    folders: BTreeSet<PathBuf>,
+    written: u64,
+    seed: u64,
+}
+
+impl Workshop {
+    fn new(root: PathBuf, seed: u64) -> Workshop {
+        let outside = root.with_file_name("outside");
+        fs::create_dir(&outside).unwrap();
+        let folders = BTreeSet::from([root.clone()]);
+        Workshop { root, outside, dice: Dice::new(seed), files: BTreeSet::new(), folders, written: 0, seed }
+    }
+
+    /// A text with a word that no other text has.
+    fn text(&mut self) -> String {
+        self.written += 1;
+        format!("Note {}: the word is {}.\n", self.written, word(self.seed, self.written))
+    }
+
+    fn new_path(&mut self) -> PathBuf {
+        let folder = self.dice.pick(&self.folders).unwrap();
+        folder.join(format!("f{}.md", self.dice.below(80)))
+    }
+
+    fn file(&mut self) -> Option<PathBuf> {
+        self.dice.pick(&self.files)
+    }
+
+    /// A folder that is not the root.
+    fn folder(&mut self) -> Option<PathBuf> {
+        let root = self.root.clone();
+        self.dice.pick(&self.folders).filter(|it| *it != root)
+    }
+
+    /// Does one thing, maybe nothing.
+    fn step(&mut self) {
+        match self.dice.below(100) {
+            0..=27 => self.write(),
+            28..=37 => self.append(),
+            38..=45 => self.replace(),
+            46..=55 => self.rename_file(),
+            56..=61 => self.rename_folder(),
+            62..=67 => self.make_folder(),
+            68..=77 => self.delete_file(),
+            78 => self.delete_folder(),
+            79..=83 => self.move_in(),
+            84..=88 => self.move_out(),
+            89..=92 => self.change_mode(),
+            93..=95 => self.link(),
+            96 => self.empty(),
+            _ => self.date_back(),
+        }
+    }
+
+    fn write(&mut self) {
+        let (path, text) = (self.new_path(), self.text());
+        // A link in its place would be written through.
+        if path.is_symlink() {
+            fs::remove_file(&path).unwrap();
+        }
+        fs::write(&path, text).unwrap();
+        self.files.insert(path);
+    }
+
+    fn append(&mut self) {
+        let text = self.text();
+        if let Some(path) = self.file().filter(|it| !it.is_symlink()) {
+            let whole = [fs::read(&path).unwrap(), text.into_bytes()].concat();
+            fs::write(path, whole).unwrap();
+        }
+    }
+
+    /// As editors save.
+    fn replace(&mut self) {
+        let text = self.text();
+        if let Some(path) = self.file() {
+            let aside = path.with_extension("md.tmp");
+            fs::write(&aside, text).unwrap();
+            fs::rename(aside, path).unwrap();
+        }
+    }
+
+    fn rename_file(&mut self) {
+        if let Some(from) = self.file() {
+            let to = self.new_path();
+            fs::rename(&from, &to).unwrap();
+            self.files.remove(&from);
+            self.files.insert(to);
+        }
+    }
+
+    fn rename_folder(&mut self) {
+        let (from, into) = (self.folder(), self.dice.pick(&self.folders).unwrap());
+        let Some(from) = from.filter(|it| !into.starts_with(it)) else { return };
+        let to = into.join(format!("d{}", self.dice.below(30)));
+        if !to.exists() && depth(&to) < depth(&self.root) + 6 {
+            fs::rename(from, to).unwrap();
+            self.look();
+        }
+    }
+
+    fn make_folder(&mut self) {
+        let into = self.dice.pick(&self.folders).unwrap();
+        let path = into.join(format!("d{}", self.dice.below(30))).join(format!("e{}", self.dice.below(3)));
+        if depth(&path) < depth(&self.root) + 6 {
+            fs::create_dir_all(&path).unwrap();
+            let text = self.text();
+            fs::write(path.join("first.md"), text).unwrap();
+            self.look();
+        }
+    }
+
+    fn delete_file(&mut self) {
+        if let Some(path) = self.file() {
+            fs::remove_file(&path).unwrap();
+            self.files.remove(&path);
+        }
+    }
+
+    fn delete_folder(&mut self) {
+        if let Some(path) = self.folder() {
+            fs::remove_dir_all(path).unwrap();
+            self.look();
+        }
+    }
+
+    fn move_in(&mut self) {
+        let text = self.text();
+        let from = self.outside.join(format!("in-{}", self.written));
+        let to = self.new_path();
+        if self.dice.below(2) == 0 {
+            fs::write(&from, text).unwrap();
+            fs::rename(from, &to).unwrap();
+        } else {
+            fs::create_dir_all(from.join("deep")).unwrap();
+            fs::write(from.join("deep/moved.md"), text).unwrap();
+            fs::rename(from, to.with_extension(format!("d{}", self.written))).unwrap();
+        }
+        self.look();
+    }
+
+    fn move_out(&mut self) {
+        let to = self.outside.join(format!("out-{}", self.dice.next()));
+        let from = if self.dice.below(4) == 0 { self.folder() } else { self.file() };
+        if let Some(from) = from {
+            fs::rename(&from, &to).unwrap();
+            // What happens there is nobody's business.
+            if to.is_dir() {
+                fs::write(to.join("later.md"), "written after it had left").unwrap();
+            }
+            self.look();
+        }
+    }
+
+    fn change_mode(&mut self) {
+        if let Some(path) = self.file().filter(|it| !it.is_symlink()) {
+            let mode = [0o600, 0o644, 0o755][self.dice.below(3)];
+            fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        }
+    }
+
+    fn link(&mut self) {
+        let to = self.new_path();
+        let target = match self.dice.below(3) {
+            0 => self.file(),
+            1 => self.folder(),
+            _ => Some(self.outside.join("nowhere")),
+        };
+        if let Some(target) = target.filter(|_| to.symlink_metadata().is_err()) {
+            symlink(target, &to).unwrap();
+            self.files.insert(to);
+        }
+    }
+
+    fn empty(&mut self) {
+        if let Some(path) = self.file().filter(|it| !it.is_symlink()) {
+            fs::write(path, "").unwrap();
+        }
+    }
+
+    fn date_back(&mut self) {
+        if let Some(path) = self.file().filter(|it| !it.is_symlink()) {
+            let years = Duration::from_secs(365 * 24 * 3_600 * (1 + self.dice.below(20)) as u64);
+            fs::File::options()
+                .write(true)
+                .open(path)
+                .unwrap()
+                .set_modified(std::time::SystemTime::now() - years)
+                .unwrap();
+        }
+    }
+
+    /// Sees what there is, after more than one file has moved.
+    fn look(&mut self) {
+        self.files.clear();
+        self.folders = BTreeSet::from([self.root.clone()]);
+        let mut open = vec![self.root.clone()];
+        while let Some(folder) = open.pop() {
+            for entry in fs::read_dir(folder).unwrap() {
+                let entry = entry.unwrap();
+                if entry.file_type().unwrap().is_dir() {
+                    self.folders.insert(entry.path());
+                    open.push(entry.path());
+                } else {
+                    self.files.insert(entry.path());
+                }
+            }
+        }
+    }
+
+    /// What the index has to hold.
+    fn expected(&mut self) -> BTreeMap<PathBuf, Expected> {
+        self.look();
+        let entry = |path: &PathBuf| {
+            let expected = if path.is_symlink() {
+                Expected::Skipped(Reason::Symlink)
+            } else {
+                let content = fs::read(path).unwrap();
+                match content.is_empty() {
+                    true => Expected::Skipped(Reason::Empty),
+                    false => Expected::Indexed(ContentHash(*blake3::hash(&content).as_bytes())),
+                }
+            };
+            (path.strip_prefix(&self.root).unwrap().to_path_buf(), expected)
+        };
+        self.files.iter().map(entry).collect()
+    }
+
+    /// Compares disk and index, then searches for what is there and for what is not any more.
+    fn check(&mut self, caller: &Caller, at: &str) {
+        let expected = self.expected();
+        let known: BTreeMap<PathBuf, Expected> =
+            caller.files().into_iter().map(|(path, it)| (path, as_known(&it))).collect();
+        let different: Vec<String> = expected
+            .keys()
+            .chain(known.keys())
+            .collect::<BTreeSet<_>>()
+            .into_iter()
+            .filter(|it| expected.get(*it) != known.get(*it))
+            .map(|it| format!("{}: on disk {:?}, in the index {:?}", it.display(), expected.get(it), known.get(it)))
+            .collect();
+        assert!(different.is_empty(), "{at}: {} differ\n{}", different.len(), different.join("\n"));
+        for _ in 0..20 {
+            let number = 1 + self.dice.below(self.written as usize) as u64;
+            self.search(caller, number, at);
+        }
+    }
+
+    /// Searches for a word, which stands in these files and no others.
+    fn search(&self, caller: &Caller, number: u64, at: &str) {
+        let word = word(self.seed, number);
+        let holds = |path: &&PathBuf| {
+            !path.is_symlink() && fs::read_to_string(path).unwrap().split([' ', '.']).any(|it| it == word)
+        };
+        let relative = |path: &PathBuf| path.strip_prefix(&self.root).unwrap().to_string_lossy().into_owned();
+        let expected: BTreeSet<String> = self.files.iter().filter(holds).map(relative).collect();
+        let found = caller.hits(&format!("\"{word}\""));
+        let found: BTreeSet<String> = found.into_iter().map(|it| it.path).collect();
+        assert_eq!(found, expected, "{at}: files that hold `{word}`");
+    }
+}
+
+fn as_known(record: &vic::model::FileRecord) -> Expected {
+    match (record.state, record.hash, record.reason) {
+        (FileState::Indexed, Some(hash), _) => Expected::Indexed(hash),
+        (_, _, Some(reason)) => Expected::Skipped(reason),
+        other => panic!("{}: {other:?}", record.found.path.display()),
+    }
+}
+
+/// The word of a text. Letters only, so that it is one word for everybody.
+fn word(seed: u64, number: u64) -> String {
+    let mut dice = Dice::new(seed ^ (number << 32));
+    (0..14).map(|_| char::from(b'a' + dice.below(26) as u8)).collect()
+}
+
+fn depth(path: &Path) -> usize {
+    path.components().count()
+}
+
+/// Works, waits, and compares, `rounds` times; gives how long each wait took.
+fn work(seed: u64, rounds: usize, steps: usize) -> Vec<Duration> {
+    let world = World::new().start();
+    let mut workshop = Workshop::new(world.files().canonicalize().unwrap(), seed);
+    (0..20).for_each(|_| workshop.write());
+    world.index();
+    let (caller, over) = (Caller::new(&world), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        // The status is asked for all the time: its numbers have to add up at every moment.
+        scope.spawn(|| {
+            let caller = Caller::new(&world);
+            while !over.load(Ordering::Relaxed) {
+                caller.status();
+                std::thread::sleep(Duration::from_millis(25));
+            }
+        });
+        let _over = Over(&over);
+        let round = |round: usize| {
+            for _ in 0..steps {
+                workshop.step();
+                if workshop.dice.below(10) == 0 {
+                    std::thread::sleep(Duration::from_millis(workshop.dice.below(60) as u64));
+                }
+            }
+            let begun = Instant::now();
+            caller.sync();
+            let took = begun.elapsed();
+            workshop.check(&caller, &format!("seed {seed}, round {round} of {steps} steps"));
+            took
+        };
+        (0..rounds).map(round).collect()
+    })
+}
+
+/// Ends the other thread also when a test fails.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// The value of a variable that sets the size of a long test.
+pub(crate) fn size(name: &str, default: usize) -> usize {
+    std::env::var(name).ok().and_then(|it| it.parse().ok()).unwrap_or(default)
+}
+
+#[test]
+fn after_random_operations_and_a_sync_the_index_is_what_is_on_disk() {
+    let waits = work(7, 8, 60);
+    println!("waits: {waits:.2?}");
+}
+
+/// `VIC_TORTURE_SEEDS` seeds, from `VIC_TORTURE_SEED` on, of `VIC_TORTURE_OPERATIONS` operations each.
+#[test]
+#[ignore = "takes hours: see `make torture`"]
+fn torture_random_operations() {
+    let (first, seeds) = (size("VIC_TORTURE_SEED", 1), size("VIC_TORTURE_SEEDS", 20));
+    let operations = size("VIC_TORTURE_OPERATIONS", 10_000);
+    for seed in first..first + seeds {
+        let mut waits = work(seed as u64, operations.div_ceil(100), 100);
+        waits.sort_unstable();
+        let at = |part: usize| waits[(waits.len() * part / 100).min(waits.len() - 1)];
+        println!("seed {seed}: {operations} operations, sync p50 {:.2?}, p95 {:.2?}", at(50), at(95));
+    }
+}

@@ -1,0 +1,298 @@
+//! A web page cannot drive the daemon, and nobody does without a key. Everything here is sent as bytes, because no library
+//! would send it.
+
+use std::collections::BTreeSet;
+use std::io::{Read, Write};
+
+use serde_json::{Value, json};
+
+use crate::h2;
+use crate::harness::World;
+use crate::http::{Answered, connect, key, key_line, raw, send};
+
+/// Names that are not the server's, however much they look like it. `PORT` is the one it listens on.
+const HOSTS: &[&str] = &[
+    "evil.example",
+    "evil.example:PORT",
+    "127.0.0.1.nip.io:PORT",
+    "localhost.evil.com",
+    "0.0.0.0:PORT",
+    "127.0.0.1:1",
+    "localhost:1",
+    "LOCALHOST:PORT",
+    "localhost.:PORT",
+    "127.1:PORT",
+    "2130706433",
+    "[::ffff:127.0.0.1]:PORT",
+    "[::]:PORT",
+    "user@localhost:PORT",
+    "localhost:PORT@evil.example",
+];
+
+/// What browsers say of the page that sends a request.
+const PAGES: &[(&str, &str)] = &[
+    ("origin", "https://evil.example"),
+    ("origin", "null"),
+    ("origin", "http://localhost:PORT"),
+    ("origin", "http://localhost:1"),
+    ("origin", "file://"),
+    ("origin", "chrome-extension://abcdefgh"),
+    ("sec-fetch-site", "cross-site"),
+    ("sec-fetch-site", "same-origin"),
+];
+
+/// What a page could try: method, path, kind of body, body. Each would do or tell something.
+fn tries(world: &World) -> Vec<(&'static str, &'static str, &'static str, String)> {
+    let start = json!({"root": world.files(), "full": true}).to_string();
+    let call = json!({
+        "jsonrpc": "2.0", "id": 1, "method": "tools/call",
+        "params": {"name": "index", "arguments": {"root": world.files(), "full": true}},
+    });
+    vec![
+        ("GET", "/health", "", String::new()),
+        ("GET", "/v1/status", "", String::new()),
+        ("POST", "/v1/index/start", "application/json", start.clone()),
+        ("POST", "/v1/index/start", "text/plain", start.clone()),
+        ("POST", "/v1/index/start", "application/x-www-form-urlencoded", start),
+        ("POST", "/mcp", "application/json", call.to_string()),
+        ("OPTIONS", "/v1/index/start", "", String::new()),
+    ]
+}
+
+/// What must not change: jobs, roots, and the versions of the index.
+fn state(world: &World) -> (usize, Value, BTreeSet<String>) {
+    let versions = walk(&world.data().join("index"));
+    (world.json(&["jobs"]).as_array().unwrap().len(), world.json(&["roots"]), versions)
+}
+
+fn walk(folder: &std::path::Path) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        match entry.path() {
+            path if path.is_dir() => found.append(&mut walk(&path)),
+            path => {
+                found.insert(path.display().to_string());
+            }
+        }
+    }
+    found
+}
+
+fn port(world: &World) -> String {
+    let address = std::fs::read_to_string(world.data().join("listen")).unwrap();
+    address.trim().rsplit(':').next().unwrap().to_string()
+}
+
+/// Sends one request with the right key, so that nothing but name and page can refuse it.
+fn attempt(world: &World, (method, path, kind, body): &(&str, &str, &str, String), headers: &str) -> Answered {
+    let kind = if kind.is_empty() { String::new() } else { format!("content-type: {kind}\r\n") };
+    let accept = "accept: application/json, text/event-stream\r\n";
+    let headers = headers.replace("PORT", &port(world));
+    raw(
+        world,
+        &format!(
+            "{method} {path} HTTP/1.1\r\nconnection: close\r\n{headers}{}{accept}{kind}content-length: {}\r\n\r\n{body}",
+            key_line(world),
+            body.len()
+        ),
+    )
+}
+
+fn check(answered: &Answered, what: &str) {
+    assert_eq!(answered.status, 403, "{what}: {}", answered.body);
+    assert!(!answered.head.contains("access-control"), "{what}: {}", answered.head);
+}
+
+#[test]
+fn no_page_and_no_foreign_name_gets_through_on_any_listener_and_nothing_happens() {
+    let world = World::new().with("VIC_BRIDGE_RATE_LIMIT_PER_MIN", "0").with("VIC_WATCH", "0").start();
+    world.write("a.md", "A private thought about the orchard.");
+    world.index();
+    let before = state(&world);
+    let mut cases = 0;
+    for one in &tries(&world) {
+        for host in HOSTS {
+            check(&attempt(&world, one, &format!("host: {host}\r\n")), &format!("{host} {one:?}"));
+            cases += 1;
+        }
+        for (name, value) in PAGES {
+            let headers = format!("host: localhost:PORT\r\n{name}: {value}\r\n");
+            check(&attempt(&world, one, &headers), &format!("{value} {one:?}"));
+            cases += 1;
+        }
+        assert_eq!(state(&world), before, "{one:?}");
+    }
+    assert!(cases >= 60, "{cases}");
+    cases_of_form(&world);
+    cases_of_grpc(&world);
+    assert_eq!(state(&world), before);
+    // The same requests under the right name do what they say.
+    let one = &tries(&world)[2];
+    assert_eq!(attempt(&world, one, "host: localhost:PORT\r\n").status, 202);
+}
+
+/// Names at other places than usual.
+fn cases_of_form(world: &World) {
+    let key = key_line(world);
+    for (line, hosts) in [
+        ("GET http://evil.example/v1/status HTTP/1.1", "host: localhost\r\n"),
+        ("GET http://localhost/v1/status HTTP/1.1", "host: evil.example\r\n"),
+        ("GET /v1/status HTTP/1.1", "host: localhost\r\nhost: localhost\r\n"),
+        ("GET /v1/status HTTP/1.1", "host: localhost\r\nhost: evil.example\r\n"),
+        ("GET /v1/status HTTP/1.1", "host:\r\n"),
+        ("GET /v1/status HTTP/1.0", ""),
+    ] {
+        let answered = raw(world, &format!("{line}\r\nconnection: close\r\n{hosts}{key}\r\n"));
+        check(&answered, &format!("{line} {hosts}"));
+    }
+    // What a browser asks first for a page on the internet that wants to talk to a private address.
+    let preflight = "origin: https://evil.example\r\naccess-control-request-method: POST\r\n\
+                     access-control-request-private-network: true\r\n";
+    let answered =
+        raw(world, &format!("OPTIONS /v1/ask HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{preflight}\r\n"));
+    check(&answered, "a preflight");
+    let upgrade = "origin: https://evil.example\r\nupgrade: websocket\r\nconnection: upgrade\r\n";
+    check(&raw(world, &format!("GET /mcp HTTP/1.1\r\nhost: localhost\r\n{upgrade}{key}\r\n")), "a web socket");
+}
+
+fn cases_of_grpc(world: &World) {
+    let (port, key) = (port(world), format!("Bearer {}", key(world)));
+    let authorization = ("authorization", key.as_str());
+    let message = h2::text(1, world.files().to_str().unwrap());
+    let start = "/vic.v1.Vic/StartIndex";
+    // What cannot be part of an address at all, a client cannot send in `:authority`.
+    for host in HOSTS.iter().filter(|it| !it.contains('@')) {
+        let called = h2::call(world, &host.replace("PORT", &port), start, &[authorization], &message);
+        assert_eq!((called.status, called.code), (403, Some(7)), "{host}: {called:?}");
+    }
+    for &(name, value) in PAGES {
+        let value = value.replace("PORT", &port);
+        let called = h2::call(world, "localhost", start, &[authorization, (name, value.as_str())], &message);
+        assert_eq!((called.status, called.code), (403, Some(7)), "{value}: {called:?}");
+    }
+    let web = ("content-type", "application/grpc-web");
+    assert_eq!(h2::call(world, "localhost", start, &[authorization, web], &message).status, 415);
+}
+
+#[test]
+fn a_body_that_only_forms_send_is_415_even_with_the_key() {
+    let world = World::new().start();
+    let start = json!({"root": world.files()}).to_string();
+    for kind in ["text/plain", "text/plain;charset=UTF-8", "multipart/form-data; boundary=x"] {
+        assert_eq!(send(&world, "POST", "/v1/index/start", &[("content-type", kind)], &start).status, 415, "{kind}");
+    }
+    assert_eq!(world.json(&["jobs"]), json!([]));
+}
+
+/// What stands for a key and is none.
+const WRONG: &[&str] = &[
+    "",
+    "Bearer",
+    "Bearer ",
+    "Bearer wrong",
+    "Basic dXNlcjpwYXNz",
+    "Bearer AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",
+    "Bearer \u{fc}\u{df}",
+];
+
+#[test]
+fn every_path_but_liveness_and_every_method_ask_for_the_key() {
+    let world = World::new().with("VIC_BRIDGE_RATE_LIMIT_PER_MIN", "0").start();
+    let listed = send(&world, "GET", "/", &[], "").json()["paths"].clone();
+    for name in listed.as_object().unwrap().keys() {
+        let (method, path) = name.split_once(' ').unwrap();
+        for &shown in WRONG {
+            let status = send(&world, method, path, &[("authorization", shown)], "{}").status;
+            let open = matches!(path, "/" | "/health" | "/openapi.json");
+            // So many wrong keys are told to wait.
+            let expected: &[u16] = if open { &[200, 429] } else { &[401, 429] };
+            assert!(expected.contains(&status), "{name} with `{shown}`: {status}");
+        }
+    }
+    for method in h2::methods() {
+        let called = h2::call(&world, "localhost", &method, &[], &[]);
+        assert_eq!(called.code, Some(16), "{method}: {called:?}");
+        let called = h2::call(&world, "localhost", &method, &[("authorization", "Bearer wrong")], &[]);
+        assert!(matches!(called.code, Some(8 | 16)), "{method}: {called:?}");
+    }
+    assert_eq!(h2::call(&world, "localhost", "/grpc.health.v1.Health/Check", &[], &[]).code, Some(0));
+    // In the query it is no key, and the right one still opens.
+    let query = format!("/v1/status?key={}&access_token={}", key(&world), key(&world));
+    assert_eq!(send(&world, "GET", &query, &[("authorization", "")], "").status, 401);
+    assert_eq!(send(&world, "GET", "/v1/status", &[], "").status, 200);
+}
+
+#[test]
+fn who_shows_no_key_learns_nothing_that_depends_on_the_files() {
+    let world = World::new().start();
+    world.write("a.md", "A private thought about the orchard.");
+    world.index();
+    let anonymous = [("authorization", "")];
+    for path in ["/", "/health", "/openapi.json", "/v1/status", "/v1/nowhere", "/mcp", "/metrics"] {
+        let told = send(&world, "GET", path, &anonymous, "");
+        for private in [world.files(), world.data()] {
+            assert!(!told.body.contains(private.to_str().unwrap()), "{path}: {}", told.body);
+        }
+        assert!(!told.body.contains(&key(&world)), "{path}");
+    }
+    let health = send(&world, "GET", "/health", &anonymous, "").json();
+    assert_eq!((&health["status"], &health["index_ready"]), (&json!("ok"), &json!(true)));
+    for field in ["chunk_rows_indexed", "warehouse_root_indexed", "db_path", "files_indexed", "files_pending"] {
+        assert_eq!(health[field], json!(null), "{field}");
+        assert_ne!(send(&world, "GET", "/health", &[], "").json()[field], json!(null), "{field} with the key");
+    }
+}
+
+#[test]
+fn a_thousand_wrong_keys_are_slowed_down_and_the_right_one_still_opens() {
+    let world = World::new().start();
+    let guess = |number: u32| {
+        let shown = format!("Bearer guess-{number}");
+        send(&world, "GET", "/mcp", &[("authorization", shown.as_str())], "")
+    };
+    let statuses: Vec<u16> = (0..1_000).map(|number| guess(number).status).collect();
+    assert!(statuses[..30].iter().all(|it| *it == 401) && statuses[30..].iter().all(|it| *it == 429));
+    assert!(guess(0).header("retry-after").is_some());
+    assert_eq!(send(&world, "GET", "/v1/status", &[], "").status, 200);
+    assert!(!world.log().contains("guess-"), "{}", world.log());
+}
+
+#[test]
+fn mcp_knows_no_session_that_could_stand_for_the_key_and_reads_no_endless_call() {
+    let world = World::new().start();
+    let call = |padding: usize| {
+        let arguments = json!({"query": "x".repeat(padding)});
+        let params = json!({"name": "search", "arguments": arguments});
+        json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).to_string()
+    };
+    let common = [("content-type", "application/json"), ("accept", "application/json, text/event-stream")];
+    let send =
+        |more: &[(&str, &str)], body: &str| send(&world, "POST", "/mcp", &[&common[..], more].concat(), body).status;
+    let session = ("mcp-session-id", "7f3c1e0a-0000-4000-8000-000000000001");
+    assert_eq!(send(&[("authorization", ""), session], &call(1)), 401);
+    assert!(matches!(send(&[session], &call(1)), 200 | 400 | 404), "a guessed session opens nothing more");
+    assert_eq!(send(&[("mcp-protocol-version", "1999-01-01")], &call(1)), 400);
+    assert!(matches!(send(&[], "{\"jsonrpc\": \"2.0\""), 400 | 415));
+    assert_eq!(send(&[], &call(1)), 200);
+    let long = call(10 << 20);
+    let mut stream = connect(&world);
+    let head = "POST /mcp HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: application/json\r\n";
+    let accept = "accept: application/json, text/event-stream\r\n";
+    let request = format!("{head}{accept}{}content-length: {}\r\n\r\n{long}", key_line(&world), long.len());
+    // It answers before all has come, and then closes.
+    let _cut = stream.write_all(request.as_bytes());
+    let mut told = Vec::new();
+    let _reset = stream.read_to_end(&mut told);
+    let told = String::from_utf8_lossy(&told).into_owned();
+    assert!(told.is_empty() || told.starts_with("HTTP/1.1 413"), "{told}");
+}
+
+#[test]
+fn without_keys_the_status_says_so() {
+    let world = World::new().with("VIC_BRIDGE_AUTH", "none").start();
+    assert_eq!(send(&world, "GET", "/v1/status", &[("authorization", "")], "").status, 200);
+    assert!(!world.data().join("key").exists());
+    let degraded = world.json(&["status"])["degraded"].to_string();
+    assert!(degraded.contains("VIC_BRIDGE_AUTH"), "{degraded}");
+    assert_eq!(send(&world, "GET", "/v1/status", &[("host", "evil.example")], "").status, 403);
+}

@@ -1,0 +1,258 @@
+//! Background work stays in the background: behind everybody else on the machine, and silent when there is nothing to do.
+
+use std::fs;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::caller::Caller;
+use crate::harness::World;
+use crate::http::{get, post};
+use crate::operations::size;
+
+/// Every thread of a process: its name, niceness and scheduling policy.
+fn threads(process: u32) -> Vec<(String, i32, i32)> {
+    let tasks = fs::read_dir(format!("/proc/{process}/task")).unwrap();
+    let stats = tasks.filter_map(|it| fs::read_to_string(it.unwrap().path().join("stat")).ok());
+    stats
+        .map(|stat| {
+            let (head, rest) = stat.rsplit_once(") ").unwrap();
+            let fields: Vec<&str> = rest.split(' ').collect();
+            let name = head.split_once('(').unwrap().1.to_string();
+            (name, fields[16].parse().unwrap(), fields[38].parse().unwrap())
+        })
+        .collect()
+}
+
+fn children(process: u32) -> Vec<u32> {
+    let output = Command::new("pgrep").args(["-P", &process.to_string()]).output().unwrap();
+    String::from_utf8_lossy(&output.stdout).lines().map(|line| line.parse().unwrap()).collect()
+}
+
+/// Processor seconds that a process and its workers have used.
+fn processor_seconds(process: u32) -> f64 {
+    let own = |process: u32| {
+        let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+        let rest = stat.rsplit_once(") ").map_or("", |it| it.1).to_string();
+        let ticks = rest.split(' ').skip(11).take(2).filter_map(|it| it.parse::<f64>().ok()).sum::<f64>();
+        ticks / 100.0
+    };
+    own(process) + children(process).into_iter().map(own).sum::<f64>()
+}
+
+/// Bytes that a process has had written to disk.
+fn written_bytes(process: u32) -> u64 {
+    let io = fs::read_to_string(format!("/proc/{process}/io")).unwrap();
+    io.lines().find_map(|it| it.strip_prefix("write_bytes: ")).unwrap().parse().unwrap()
+}
+
+#[test]
+fn indexing_stands_behind_everybody_else_and_questions_do_not() {
+    const BATCH: i32 = 3;
+    let world = World::new().start();
+    world.write("a.md", "A note about herons.");
+    world.index();
+    let all = threads(world.pid());
+    let of = |name: &str| all.iter().filter(|it| it.0.starts_with(name)).cloned().collect::<Vec<_>>();
+    let background = of("index");
+    assert!(background.len() >= 2, "{all:?}");
+    assert!(background.iter().all(|it| (it.1, it.2) == (10, BATCH)), "{background:?}");
+    let embedding = of("embed-");
+    let (waited, passages): (Vec<_>, Vec<_>) = embedding.into_iter().partition(|it| it.0 == "embed-0");
+    assert!(!passages.is_empty() && passages.iter().all(|it| (it.1, it.2) == (19, BATCH)), "{passages:?}");
+    assert_eq!(waited.len(), 1);
+    // Whatever else there is may serve a question. The store's threads are started by whoever needs one first.
+    let behind = |name: &str| {
+        ["index", "vic-", "lance-cpu"].iter().any(|it| name.starts_with(it)) || passages.iter().any(|it| it.0 == name)
+    };
+    let ahead: Vec<_> = all.iter().filter(|it| !behind(&it.0)).collect();
+    assert!(ahead.iter().all(|it| (it.1, it.2) == (0, 0)), "{ahead:?}");
+    let workers = children(world.pid());
+    assert!(!workers.is_empty());
+    for worker in workers {
+        assert!(threads(worker).iter().all(|it| (it.1, it.2) == (10, BATCH)), "{:?}", threads(worker));
+        if let Ok(class) = Command::new("ionice").args(["-p", &worker.to_string()]).output() {
+            assert_eq!(String::from_utf8_lossy(&class.stdout).trim(), "idle");
+        }
+    }
+}
+
+#[test]
+fn a_pause_stops_reading_lets_deletions_through_and_survives_a_restart() {
+    let mut world = World::new().start();
+    world.write("a.md", "The first note, about herons.");
+    world.write("gone.md", "The second note, about herons.");
+    world.index();
+    assert!(world.ok(&["pause"]).contains("vic resume"));
+    world.write("b.md", "The third note, about pike.");
+    fs::remove_file(world.files().join("gone.md")).unwrap();
+    let caller = Caller::new(&world);
+    let counts = |it: &Caller| (it.status().coverage.found, it.status().coverage.pending);
+    assert!(caller.within(Duration::from_secs(8), |it| counts(it) == (2, 1)), "{:?}", counts(&caller));
+    std::thread::sleep(Duration::from_secs(1));
+    assert_eq!(counts(&caller), (2, 1), "nothing is read");
+    assert_eq!(world.paths(&["herons"]), ["a.md"]);
+    assert!(world.ok(&["status"]).contains("indexing pauses"));
+    assert!(world.terminate());
+    world.spawn();
+    let status = get(&world, "/v1/status").json();
+    assert_eq!(status["paused"]["reason"], "asked", "{status:#}");
+    assert_eq!(status["coverage"]["pending"], 1);
+    assert_eq!(post(&world, "/v1/resume", &json!({})).json()["paused"], json!(null));
+    let caller = Caller::new(&world);
+    assert!(caller.within(Duration::from_secs(8), |it| counts(it) == (2, 0)), "{:?}", counts(&caller));
+    assert_eq!(world.paths(&["pike"])[0], "b.md");
+}
+
+#[test]
+fn a_pause_for_a_while_ends_by_itself() {
+    let world = World::new().start();
+    world.write("a.md", "A note about herons.");
+    world.index();
+    let paused = post(&world, "/v1/pause", &json!({"seconds": 3})).json();
+    assert!(paused["paused"]["until_ms"].as_i64().is_some(), "{paused}");
+    assert_eq!(post(&world, "/v1/pause", &json!({"seconds": 0})).status, 400);
+    world.write("b.md", "A note about pike.");
+    world.until("the pause is over", Duration::from_secs(12), |it| it.paths(&["pike"])[0] == "b.md");
+    assert_eq!(post(&world, "/v1/sync", &json!({"timeout_seconds": 30})).status, 200);
+    assert_eq!(get(&world, "/v1/status").json()["paused"], json!(null));
+}
+
+#[test]
+fn the_status_tells_what_each_part_may_hold_in_memory() {
+    let world = World::new().start();
+    let status = Caller::new(&world).status();
+    assert!(status.memory_caps.len() >= 6, "{:?}", status.memory_caps);
+    assert!(status.memory_caps.iter().all(|it| it.mib > 0 && !it.part.is_empty()), "{:?}", status.memory_caps);
+}
+
+/// Files that hold some text, and a daemon that has nothing left to do.
+fn at_rest(files: usize) -> (World, Caller) {
+    let world = World::new().start();
+    for number in 0..files {
+        world.write(&format!("{}/{number}.md", number % 20), format!("Entry {number} of the harbour log."));
+    }
+    world.index();
+    let caller = Caller::new(&world);
+    caller.sync();
+    // The job at the start, and what it leaves to do.
+    assert!(caller.within(Duration::from_secs(30), |it| it.status().running_jobs.is_empty()));
+    std::thread::sleep(Duration::from_secs(2));
+    (world, caller)
+}
+
+#[test]
+fn reading_the_whole_tree_over_and_over_is_no_reason_to_do_anything() {
+    let (world, caller) = at_rest(400);
+    let (before, written) = (caller.status(), written_bytes(world.pid()));
+    for _ in 0..3 {
+        for entry in walkdir::WalkDir::new(world.files()).into_iter().map(Result::unwrap) {
+            if entry.file_type().is_file() {
+                drop(fs::read(entry.path()).unwrap());
+            }
+        }
+    }
+    std::thread::sleep(Duration::from_secs(3));
+    let after = caller.status();
+    assert_eq!((after.watch.overflows, after.watch.rescans), (before.watch.overflows, before.watch.rescans));
+    assert_eq!(after.chunks, before.chunks);
+    assert_eq!(written_bytes(world.pid()) - written, 0, "nothing was written");
+}
+
+#[test]
+fn a_daemon_at_rest_writes_nothing_and_hardly_computes() {
+    println!("{}", idle(Duration::from_secs(size("VIC_TORTURE_IDLE_SECONDS", 20) as u64)));
+}
+
+/// Ten minutes of rest.
+#[test]
+#[ignore = "takes ten minutes: see `make torture`"]
+fn torture_idle() {
+    println!("{}", idle(Duration::from_secs(size("VIC_TORTURE_IDLE_SECONDS", 600) as u64)));
+}
+
+/// Rests, and says what that took.
+fn idle(time: Duration) -> String {
+    let (world, caller) = at_rest(1_000);
+    drop(caller);
+    let log = world.log().len();
+    let (computed, written) = (processor_seconds(world.pid()), written_bytes(world.pid()));
+    std::thread::sleep(time);
+    let (computed, written) = (processor_seconds(world.pid()) - computed, written_bytes(world.pid()) - written);
+    // 6 s in ten minutes, and a tick of the clock for short runs.
+    assert!(computed <= time.as_secs_f64() / 100.0 + 0.1, "{computed} s of processor in {time:?}");
+    assert_eq!((written, world.log().len() - log), (0, 0), "bytes of data, and of the log");
+    format!("at rest for {time:?}: {computed:.2} s of processor, {written} bytes written")
+}
+
+/// Questions while thousands of files are embedded, against questions at rest.
+#[test]
+#[ignore = "measures, and needs the machine for itself: see `make torture`"]
+fn torture_questions_while_indexing() {
+    let (world, caller) = at_rest(500);
+    let ask = |number: usize| {
+        let begun = Instant::now();
+        assert!(!caller.hits(&format!("harbour entry {number}")).is_empty());
+        begun.elapsed()
+    };
+    let p95 = |mut times: Vec<Duration>| {
+        times.sort_unstable();
+        times[times.len() * 95 / 100]
+    };
+    let idle = p95((0..200).map(ask).collect());
+    let aside = world.files().with_file_name("aside");
+    fs::create_dir(&aside).unwrap();
+    let words =
+        ["harbour", "ledger", "orchard", "granite", "violin", "lantern", "meadow", "copper", "saddle", "cellar"];
+    for number in 0..size("VIC_TORTURE_FILES", 6_000) {
+        let word = |place: usize| words[(number * 7 + place * (number % 9 + 1)) % words.len()];
+        let text: String = (0..150).map(|place| format!("{} ", word(place))).collect();
+        fs::write(aside.join(format!("{number}.md")), format!("{text} Number {number}.")).unwrap();
+    }
+    fs::rename(&aside, world.files().join("job")).unwrap();
+    world.ok(&["index", "--no-wait", world.files().to_str().unwrap()]);
+    assert!(caller.within(Duration::from_secs(60), |it| {
+        it.status().running_jobs.first().is_some_and(|job| job.chunks_embedded > 0)
+    }));
+    let foreground = |seconds: u64| {
+        let (begun, mut rounds) = (Instant::now(), 0_u64);
+        while begun.elapsed() < Duration::from_secs(seconds) {
+            rounds = std::hint::black_box(rounds + 1);
+        }
+        rounds
+    };
+    let busy = p95((0..200).map(ask).collect());
+    let slowed = foreground(5);
+    assert!(!caller.status().running_jobs.is_empty(), "the job ended too early for this to show anything");
+    world.ok(&["pause"]);
+    std::thread::sleep(Duration::from_secs(3));
+    let free = foreground(5);
+    println!("ask p95 {idle:.1?} at rest, {busy:.1?} while indexing");
+    println!("a foreground loop runs at {:.1} % of its speed", 100.0 * slowed as f64 / free as f64);
+    println!("memory {:.0} MiB", caller.status().peak_rss_mib);
+    assert!(busy <= 2 * idle + Duration::from_millis(5), "{idle:?} -> {busy:?}");
+    assert!(slowed as f64 >= 0.85 * free as f64, "{slowed} of {free} rounds");
+}
+
+#[test]
+fn a_share_of_the_processors_is_kept_to() {
+    let busy = |percent: &str| {
+        let world = World::new().with("VIC_CPU_PERCENT", percent).start();
+        let text =
+            |number: usize| (0..150).map(|it| format!("word{} ", (number * 31 + it * 7) % 400)).collect::<String>();
+        (0..500).for_each(|it| drop(world.write(&format!("{it}.md"), text(it))));
+        world.ok(&["index", "--no-wait", world.files().to_str().unwrap()]);
+        let caller = Caller::new(&world);
+        let embeds = |it: &Caller| it.status().running_jobs.first().is_some_and(|job| job.chunks_embedded > 0);
+        assert!(caller.within(Duration::from_secs(120), embeds));
+        let (begun, before) = (Instant::now(), processor_seconds(world.pid()));
+        std::thread::sleep(Duration::from_secs(4));
+        assert!(!caller.status().running_jobs.is_empty(), "still at work");
+        (processor_seconds(world.pid()) - before) / begun.elapsed().as_secs_f64()
+    };
+    let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
+    let used = busy("20");
+    println!("{used:.2} processors of {cores} at 20 %");
+    assert!(used <= 0.2 * cores + 0.25, "{used} processors");
+}

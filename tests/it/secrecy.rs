@@ -1,0 +1,48 @@
+//! Logs, errors and refusals carry no key, no question and no text of a document, however much is logged.
+
+use serde_json::json;
+
+use crate::h2;
+use crate::harness::World;
+use crate::http::{get, key, post, raw, send};
+
+#[test]
+fn the_log_at_its_finest_holds_no_key_no_question_and_no_text() {
+    let mut world = World::new().with("VIC_LOG_LEVEL", "trace").start();
+    world.write("a.md", "The canarydocument sings of the orchard.\n\n# canaryheading\n");
+    world.write("broken.docx", "canarybroken is no archive");
+    world.index();
+    let shown = key(&world);
+    let question = json!({"query": "canaryquestion in the orchard"});
+    assert_eq!(post(&world, "/v1/ask", &question).status, 200);
+    let stream = [("accept", "text/event-stream")];
+    assert_eq!(send(&world, "POST", "/v1/ask", &stream, &question.to_string()).status, 200);
+    assert_eq!(post(&world, "/v1/grep", &json!({"pattern": "canarypattern("})).status, 400);
+    assert_eq!(post(&world, "/v1/search", &json!({"query": "canaryfield", "colour": 1})).status, 400);
+    let bearer = format!("Bearer {shown}");
+    let asked = h2::text(1, "canarycall in the orchard");
+    let called = h2::call(&world, "localhost", "/vic.v1.Vic/Ask", &[("authorization", bearer.as_str())], &asked);
+    assert_eq!(called.code, Some(0), "{called:?}");
+    let tool = json!({
+        "jsonrpc": "2.0", "id": 1, "method": "tools/call",
+        "params": {"name": "search", "arguments": {"query": "canarytool"}},
+    });
+    let accept = [("content-type", "application/json"), ("accept", "application/json, text/event-stream")];
+    assert_eq!(send(&world, "POST", "/mcp", &accept, &tool.to_string()).status, 200);
+    for wrong in ["Bearer canarykey", "Basic canarybasic"] {
+        let refused = send(&world, "GET", "/v1/status", &[("authorization", wrong)], "");
+        assert!(refused.status == 401 && !refused.body.contains("canary"), "{}", refused.body);
+    }
+    let refused =
+        raw(&world, "GET /v1/status?key=canaryquery HTTP/1.1\r\nhost: canaryhost.example\r\nconnection: close\r\n\r\n");
+    assert!(refused.status == 403 && !refused.body.contains("canary"), "{}", refused.body);
+    world.ok(&["ask", "canarycommand in the orchard"]);
+    assert_eq!(get(&world, "/health").status, 200);
+    assert!(world.terminate());
+    let log = world.log();
+    assert!(log.contains("vicd is ready"), "{log}");
+    for secret in ["canary", shown.as_str()] {
+        let lines: Vec<&str> = log.lines().filter(|line| line.contains(secret)).collect();
+        assert!(lines.is_empty(), "{}", lines.join("\n"));
+    }
+}

@@ -1,0 +1,111 @@
+//! The end comes soon, whatever is under way.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::harness::World;
+use crate::http::{connect, key_line, post};
+
+/// The longest that the daemon may take.
+const ALWAYS: Duration = Duration::from_secs(10);
+
+/// The longest that an idle daemon may take; a second, and as much again for a busy machine.
+const IDLE: Duration = Duration::from_secs(2);
+
+fn terminate(daemon: &Child) {
+    let pid = daemon.id().to_string();
+    assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+}
+
+/// How long the daemon takes to end well after SIGTERM.
+fn end(world: &mut World) -> Duration {
+    let mut daemon = world.release();
+    let begun = Instant::now();
+    terminate(&daemon);
+    let status = daemon.wait().unwrap();
+    assert!(status.success(), "{status}\n{}", world.log());
+    begun.elapsed()
+}
+
+/// A connection on which so much was sent.
+fn sent(world: &World, bytes: &[u8]) -> TcpStream {
+    let mut stream = connect(world);
+    stream.write_all(bytes).unwrap();
+    stream
+}
+
+/// A question whose body never comes: a request at work for as long as the daemon lets it.
+fn endless(world: &World) -> TcpStream {
+    let head = "POST /v1/ask HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100\r\n";
+    let stream = sent(world, format!("{head}{}\r\n{{\"query\"", key_line(world)).as_bytes());
+    std::thread::sleep(Duration::from_millis(300));
+    stream
+}
+
+#[test]
+fn an_idle_daemon_ends_within_a_second_however_many_connections_are_open() {
+    let mut world = World::new().start();
+    let kept = sent(&world, b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n");
+    kept.peek(&mut [0; 16]).unwrap();
+    let _connections = [
+        kept,
+        sent(&world, b""),
+        sent(&world, b"GET /health HTTP/1.1\r\nhost: loc"),
+        sent(&world, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"),
+        sent(&world, b"PRI * HT"),
+    ];
+    let _silent = std::os::unix::net::UnixStream::connect(world.data().join("vicd.sock")).unwrap();
+    let took = end(&mut world);
+    println!("idle: {took:?}");
+    assert!(took < IDLE, "{took:?}");
+}
+
+#[test]
+fn open_streams_a_running_job_and_an_unfinished_request_hold_nothing_up() {
+    let mut world = World::new().start();
+    for number in 0..300 {
+        world.write(&format!("{number}.md"), format!("Page {number} of the gardener's almanac. ").repeat(40));
+    }
+    let job = post(&world, "/v1/index/start", &json!({"root": world.files(), "full": true})).json();
+    let events = format!("/v1/index/events?job_id={}", job["job_id"].as_str().unwrap());
+    let head = format!("GET {events} HTTP/1.1\r\nhost: localhost\r\n{}\r\n", key_line(&world));
+    let mut watching = sent(&world, head.as_bytes());
+    watching.peek(&mut [0; 16]).unwrap();
+    let mut command = world.command(env!("CARGO_BIN_EXE_vic"));
+    command.arg("mcp").stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::null());
+    let mut session = command.spawn().unwrap();
+    let _endless = endless(&world);
+    let took = end(&mut world);
+    println!("busy: {took:?}");
+    assert!(took < ALWAYS, "{took:?}");
+    // Who watched is told why it ends.
+    let mut told = String::new();
+    let _cut = watching.read_to_string(&mut told);
+    assert!(told.contains("event: error") || told.contains("event: done"), "{told}");
+    session.kill().unwrap();
+    session.wait().unwrap();
+    // Nothing was lost: the next daemon goes on.
+    world.spawn();
+    world.index();
+    assert_eq!(world.json(&["status"])["coverage"]["indexed"], 300);
+}
+
+#[test]
+fn the_second_signal_ends_it_at_once() {
+    let mut world = World::new().start();
+    let _endless = endless(&world);
+    let mut daemon = world.release();
+    terminate(&daemon);
+    std::thread::sleep(Duration::from_millis(500));
+    assert!(daemon.try_wait().unwrap().is_none(), "the unfinished request is waited for");
+    let begun = Instant::now();
+    terminate(&daemon);
+    assert!(daemon.wait().unwrap().success());
+    println!("second signal: {:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+    world.spawn();
+}

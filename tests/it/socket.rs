@@ -1,0 +1,89 @@
+//! The Unix socket and the data directory belong to one user, and to one daemon.
+
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::path::Path;
+
+use crate::harness::World;
+use crate::http::key;
+
+#[test]
+fn whatever_the_umask_nobody_else_may_read_or_enter_anything() {
+    let umask = ["sh", "-c", "umask 000; exec \"$@\"", "sh"].map(String::from).to_vec();
+    let mut world = World::new().under(umask);
+    std::fs::create_dir(world.data()).unwrap();
+    std::fs::set_permissions(world.data(), std::fs::Permissions::from_mode(0o777)).unwrap();
+    world.spawn();
+    world.write("a.md", "A private thought about the orchard.");
+    world.index();
+    assert_eq!(world.data().metadata().unwrap().mode() & 0o777, 0o700);
+    for name in ["key", "vicd.sock"] {
+        let found = world.data().join(name).symlink_metadata().unwrap();
+        assert_eq!(found.mode() & 0o777, 0o600, "{name}");
+    }
+    let mut open = Vec::new();
+    others_may(&world.data(), &mut open);
+    assert!(open.is_empty(), "{open:?}");
+    assert!(key(&world).len() >= 43, "256 bits");
+}
+
+fn others_may(folder: &Path, open: &mut Vec<String>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let Ok(found) = path.symlink_metadata() else { continue };
+        if found.mode() & 0o077 != 0 && !found.is_symlink() {
+            open.push(format!("{} {:o}", path.display(), found.mode()));
+        }
+        if found.is_dir() {
+            others_may(&path, open);
+        }
+    }
+}
+
+#[test]
+fn a_stale_socket_and_a_link_in_its_place_are_replaced() {
+    let mut world = World::new().start();
+    world.kill();
+    let socket = world.data().join("vicd.sock");
+    assert!(socket.exists(), "a killed daemon leaves it");
+    world.spawn();
+    world.kill();
+    let target = world.data().join("target");
+    std::fs::write(&target, "kept").unwrap();
+    std::fs::remove_file(&socket).unwrap();
+    std::os::unix::fs::symlink(&target, &socket).unwrap();
+    world.spawn();
+    assert!(socket.symlink_metadata().unwrap().file_type().is_socket());
+    assert_eq!(std::fs::read_to_string(target).unwrap(), "kept");
+}
+
+#[test]
+fn a_daemon_whose_socket_was_deleted_is_still_found_and_stopped() {
+    let mut world = World::new().start();
+    let pid = world.pid();
+    std::fs::remove_file(world.data().join("vicd.sock")).unwrap();
+    assert!(world.ok(&["daemon", "status"]).contains(&format!("pid {pid}")));
+    assert_eq!(world.json(&["daemon", "status"])["reachable"], false);
+    // It is a child of this test, which has to wait for it: else it would stay as a zombie.
+    let mut daemon = world.release();
+    let ended = std::thread::spawn(move || daemon.wait().unwrap().success());
+    assert!(world.ok(&["daemon", "stop"]).contains("stopped"));
+    assert!(ended.join().unwrap());
+    assert_eq!(world.fails(&["daemon", "status"]).0, 4);
+}
+
+#[test]
+fn a_daemon_that_ends_leaves_the_socket_of_its_successor() {
+    let mut first = World::new().start();
+    // Somebody empties the directory under a running daemon, and starts another.
+    std::fs::remove_file(first.data().join("vicd.lock")).unwrap();
+    let refused = first.command(env!("CARGO_BIN_EXE_vicd")).output().unwrap();
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(5), "{said}");
+    assert!(said.contains("without its lock"), "{said}");
+    std::fs::remove_file(first.data().join("vicd.sock")).unwrap();
+    let socket = first.data().join("vicd.sock");
+    let other = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    assert!(first.terminate());
+    assert!(socket.exists(), "it is another's");
+    drop(other);
+}

@@ -1,0 +1,95 @@
+//! The TCP port with a certificate.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
+use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+
+use crate::harness::World;
+use crate::http::{connect, key};
+
+/// For `localhost` and 127.0.0.1, signed by itself, until 2120.
+const CERTIFICATE: &str = "\
+-----BEGIN CERTIFICATE-----
+MIIBZDCCAQqgAwIBAgIBATAKBggqhkjOPQQDAjAUMRIwEAYDVQQDDAlsb2NhbGhv
+c3QwIBcNMjAwMTAxMDAwMDAwWhgPMjEyMDAxMDEwMDAwMDBaMBQxEjAQBgNVBAMM
+CWxvY2FsaG9zdDBZMBMGByqGSM49AgEGCCqGSM49AwEHA0IABFGMJeciKjFuN7lH
+yYPyLe6LGT6he374AqgKeq0eR97HTXIy2f3FjbOXS7gpyg1iaO1oSNkzeLSDxNlO
+ih0/o7ajSzBJMBoGA1UdEQQTMBGCCWxvY2FsaG9zdIcEfwAAATAMBgNVHRMBAf8E
+AjAAMB0GA1UdDgQWBBQlcXi/piUr38Q2Wu/EN02J39U9zzAKBggqhkjOPQQDAgNI
+ADBFAiEAlhPtvnzoNVUoCC5LEnhD3Y/fwMNAU9WL1ETbti9BcV4CIEay1Hq0KNm+
+i4Na+6o8nw/Ptp2VaTmyr28kxrFrs4xQ
+-----END CERTIFICATE-----
+";
+
+/// Its private key, which protects nothing but this test.
+const PRIVATE: &str = "\
+-----BEGIN PRIVATE KEY-----
+MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQg0p7Wr2XZrHmEoERj
+5dDIr1Kyyv7DglEQIPWnbKItY2ShRANCAARRjCXnIioxbje5R8mD8i3uixk+oXt+
++AKoCnqtHkfex01yMtn9xY2zl0u4KcoNYmjtaEjZM3i0g8TZToodP6O2
+-----END PRIVATE KEY-----
+";
+
+fn world() -> World {
+    let world = World::new();
+    let (certificate, private) = (world.files().join("cert.pem"), world.files().join("private.pem"));
+    std::fs::write(&certificate, CERTIFICATE).unwrap();
+    std::fs::write(&private, PRIVATE).unwrap();
+    let world = world.with("VIC_BRIDGE_TLS_CERT", certificate.to_str().unwrap());
+    world.with("VIC_BRIDGE_TLS_KEY", private.to_str().unwrap())
+}
+
+/// Sends a request over TLS and returns the whole answer.
+fn send(stream: TcpStream, request: &str) -> String {
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_slice(CERTIFICATE.as_bytes()).unwrap()).unwrap();
+    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let name = ServerName::try_from("localhost").unwrap();
+    let mut tls = StreamOwned::new(ClientConnection::new(Arc::new(config), name).unwrap(), stream);
+    tls.write_all(request.as_bytes()).unwrap();
+    let mut told = Vec::new();
+    // The server may close without saying goodbye.
+    let _closed = tls.read_to_end(&mut told);
+    String::from_utf8(told).unwrap()
+}
+
+fn head(host: &str) -> String {
+    format!("GET /v1/status HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n")
+}
+
+#[test]
+fn with_a_certificate_the_port_speaks_tls_and_nothing_else() {
+    let world = world().start();
+    let shown = format!("authorization: Bearer {}\r\n", key(&world));
+    let told = send(connect(&world), &format!("{}{shown}\r\n", head("localhost")));
+    assert!(told.starts_with("HTTP/1.1 200"), "{told}");
+    assert!(send(connect(&world), &format!("{}\r\n", head("localhost"))).starts_with("HTTP/1.1 401"));
+    assert!(send(connect(&world), &format!("{}{shown}\r\n", head("evil.example"))).starts_with("HTTP/1.1 403"));
+    let mut plain = connect(&world);
+    plain.write_all(format!("{}{shown}\r\n", head("localhost")).as_bytes()).unwrap();
+    let mut told = Vec::new();
+    let _reset = plain.read_to_end(&mut told);
+    assert!(!told.starts_with(b"HTTP/"), "{told:?}");
+    assert!(world.ok(&["bridge"]).contains("https://127.0.0.1:"));
+}
+
+#[test]
+fn an_address_for_other_machines_is_served_over_tls_with_a_key() {
+    let world = world().with("VIC_LISTEN", "0.0.0.0:0").start();
+    let port = std::fs::read_to_string(world.data().join("listen")).unwrap();
+    let port: u16 = port.trim().rsplit(':').next().unwrap().parse().unwrap();
+    let connect = || TcpStream::connect(("127.0.0.1", port)).unwrap();
+    let shown = format!("authorization: Bearer {}\r\n", key(&world));
+    assert!(send(connect(), &format!("{}{shown}\r\n", head("localhost"))).starts_with("HTTP/1.1 200"));
+    assert!(send(connect(), &format!("{}\r\n", head("localhost"))).starts_with("HTTP/1.1 401"));
+    assert!(send(connect(), &format!("{}{shown}\r\n", head("files.example"))).starts_with("HTTP/1.1 403"));
+}

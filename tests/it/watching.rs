@@ -1,0 +1,554 @@
+//! Changes that are hard to see: lost events, limits, roots that go away, editors at work, odd names and dates.
+//!
+//! The letters are those of the list of adversarial cases for walking and watching. Cases that wait for something: A9 (a
+//! folder swapped for a link during the walk) is tested with the files that open beneath a root.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant, SystemTime};
+
+use vic::error::ErrorCode;
+use vic::model::{ContentHash, FileState, Reason, Status};
+
+use crate::caller::Caller;
+use crate::harness::World;
+use crate::operations::size;
+
+/// What a change may take on a machine that is busy with other tests; on an idle one it is a second.
+const SOON: Duration = Duration::from_secs(8);
+
+/// A root that is away has to be noticed within this time.
+const NOTICED: Duration = Duration::from_secs(10);
+
+/// A daemon with these files indexed.
+fn world(files: &[&str]) -> (World, Caller) {
+    opened(World::new(), files)
+}
+
+fn opened(mut world: World, files: &[&str]) -> (World, Caller) {
+    files.iter().for_each(|it| drop(world.write(it, format!("The text of {it}."))));
+    world.spawn();
+    world.index();
+    let caller = Caller::new(&world);
+    (world, caller)
+}
+
+fn signal(world: &World, name: &str) {
+    assert!(Command::new("kill").args([name, &world.pid().to_string()]).status().unwrap().success());
+}
+
+fn paths(caller: &Caller) -> BTreeSet<PathBuf> {
+    caller.files().into_keys().collect()
+}
+
+/// Every file below the root, as a fresh walk sees it.
+fn on_disk(root: &Path) -> BTreeSet<PathBuf> {
+    let walk = walkdir::WalkDir::new(root).into_iter().map(Result::unwrap).filter(|it| !it.file_type().is_dir());
+    walk.map(|it| it.path().strip_prefix(root).unwrap().to_path_buf()).collect()
+}
+
+fn is_degraded(status: &Status, word: &str) -> bool {
+    status.degraded.iter().any(|it| it.contains(word))
+}
+
+fn hash(text: &str) -> Option<ContentHash> {
+    Some(ContentHash(*blake3::hash(text.as_bytes()).as_bytes()))
+}
+
+#[test]
+fn a1_lost_events_are_said_and_made_up_for_by_one_walk() {
+    let (world, caller) = world(&["a.md", "busy/b.md"]);
+    signal(&world, "-STOP");
+    for number in 0..9_000 {
+        let path = world.files().join(format!("busy/{number}.md"));
+        fs::write(&path, "x").unwrap();
+        fs::remove_file(path).unwrap();
+    }
+    fs::write(world.files().join("late.md"), "Written while nobody looked.").unwrap();
+    signal(&world, "-CONT");
+    let mut was_degraded = false;
+    let healed = caller.within(Duration::from_secs(30), |it| {
+        let status = it.status();
+        was_degraded |= is_degraded(&status, "events were lost");
+        status.watch.overflows > 0 && status.watch.rescans > 0 && status.degraded.is_empty()
+    });
+    assert!(healed, "{:?}", caller.status());
+    assert!(was_degraded, "it was said");
+    assert_eq!(paths(&caller), on_disk(&world.files()));
+    std::thread::sleep(Duration::from_secs(1));
+    assert_eq!(caller.status().watch.rescans, 1, "one walk for all that was lost");
+    assert!(caller.within(SOON, |it| it.hits("nobody looked").first().is_some_and(|hit| hit.path == "late.md")));
+    world.write("busy/after.md", "The watches still work.");
+    assert!(caller.within(SOON, |it| paths(it).contains(Path::new("busy/after.md"))));
+}
+
+#[test]
+fn a2_beyond_the_watch_limit_the_rest_is_walked_and_the_limit_named() {
+    let words = ["unshare", "-r", "sh", "-c", "echo 50 > /proc/sys/user/max_inotify_watches && exec \"$@\"", "sh"];
+    let possible = Command::new(words[0]).args(&words[1..]).arg("true").status();
+    assert!(possible.is_ok_and(|it| it.success()), "cannot prove this here: a user namespace is needed");
+    let limited = World::new().under(words.map(String::from).to_vec()).with("VIC_POLL_SECONDS", "1");
+    let files: Vec<String> = (0..500).map(|it| format!("d{it:03}/a.md")).collect();
+    let (world, caller) = opened(limited, &files.iter().map(String::as_str).collect::<Vec<_>>());
+    let status = caller.status();
+    assert_eq!((status.watch.folders + status.watch.missing, status.watch.polled.len()), (501, 1), "{status:?}");
+    assert!((30..50).contains(&status.watch.folders), "{:?}", status.watch);
+    for part in ["of 501 folders", "watch limit user.max_inotify_watches (50)", "sysctl"] {
+        assert!(is_degraded(&status, part), "{part}: {:?}", status.degraded);
+    }
+    assert!(!is_degraded(&status, "space"), "it is no full disk: {:?}", status.degraded);
+    for folder in ["d001", "d250", "d499"] {
+        world.write(&format!("{folder}/new.md"), "A new file in some folder.");
+    }
+    let all = |it: &Caller| paths(it) == on_disk(&world.files()) && it.status().coverage.pending == 0;
+    assert!(caller.within(Duration::from_secs(30), all), "walked sooner or later");
+    world.write("d498/newer.md", "One that somebody waits for: heliotrope.");
+    caller.sync();
+    assert_eq!(caller.hits("heliotrope")[0].path, "d498/newer.md");
+}
+
+#[test]
+fn a3_files_of_nested_folders_that_appear_at_once_are_all_found() {
+    let (world, caller) = world(&["z.md"]);
+    let letters = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"];
+    for top in ["one", "two", "three"] {
+        let mut folder = PathBuf::from(top);
+        for letter in letters {
+            folder.push(letter);
+            fs::create_dir_all(world.files().join(&folder)).unwrap();
+            world.write(folder.join("n.md").to_str().unwrap(), format!("In {}.", folder.display()));
+        }
+    }
+    let all = |it: &Caller| paths(it).len() == 31 && it.status().coverage.pending == 0;
+    assert!(caller.within(SOON, all), "{:?}", caller.status().coverage);
+    caller.sync();
+    assert_eq!(paths(&caller), on_disk(&world.files()));
+}
+
+#[test]
+fn a4_a_renamed_folder_of_thousands_keeps_every_file_as_it_is() {
+    let count = 5_000;
+    let files: Vec<String> = (0..count).map(|it| format!("old/{}/{it}.md", it % 7)).collect();
+    let mut world = World::new();
+    files.iter().for_each(|it| drop(world.write(it, format!("Text of {it}."))));
+    world.spawn();
+    world.index();
+    let caller = Caller::new(&world);
+    let before = caller.files();
+    let (versions, chunks) = (versions(&world), caller.status().chunks);
+    fs::rename(world.files().join("old"), world.files().join("new")).unwrap();
+    let moved = |it: &Caller| paths(it).iter().all(|path| path.starts_with("new"));
+    assert!(caller.within(SOON, moved));
+    caller.sync();
+    let after = caller.files();
+    assert_eq!(after.len(), count);
+    for (path, record) in &before {
+        let now = &after[&Path::new("new").join(path.strip_prefix("old").unwrap())];
+        assert_eq!((now.id, now.state, now.hash), (record.id, FileState::Indexed, record.hash), "{}", path.display());
+    }
+    assert_eq!(
+        (self::versions(&world), caller.status().chunks),
+        (versions, chunks),
+        "nothing was written to the index"
+    );
+    world.write("new/3/later.md", "Written after the move: amaranth.");
+    caller.sync();
+    assert_eq!(caller.hits("amaranth")[0].path, "new/3/later.md");
+}
+
+/// Number of commits of the table.
+fn versions(world: &World) -> usize {
+    let tables = fs::read_dir(world.data().join("index")).unwrap().map(|it| it.unwrap().path().join("_versions"));
+    tables.filter_map(|it| fs::read_dir(it).ok()).map(Iterator::count).sum()
+}
+
+#[test]
+fn a5_a_folder_that_moves_out_of_the_root_is_forgotten_with_its_watches() {
+    let (world, caller) = world(&["a.md", "d/e/b.md", "d/c.md"]);
+    assert_eq!(caller.status().watch.folders, 3);
+    let outside = world.files().with_file_name("outside");
+    fs::rename(world.files().join("d"), &outside).unwrap();
+    caller.sync();
+    fs::write(outside.join("e/b.md"), "Changed outside: verbena.").unwrap();
+    caller.sync();
+    assert_eq!(paths(&caller), on_disk(&world.files()));
+    assert_eq!(caller.hits("\"verbena\"").len(), 0);
+    assert_eq!(caller.status().watch.folders, 1);
+}
+
+#[test]
+fn a6_however_editors_save_there_is_one_final_version_and_never_half_of_one() {
+    let (world, caller) = world(&["renamed.md", "backup.md", "slow.md"]);
+    let path = |name: &str| world.files().join(name);
+    let mut allowed: Vec<Option<ContentHash>> = caller.files().values().map(|it| it.hash).collect();
+    let finals =
+        ["Saved over: final.", "Saved with a backup: final.", "Written in two parts: the first, and the second."];
+    allowed.extend(finals.map(hash));
+    let watch = || {
+        for (path, record) in caller.files() {
+            let known = allowed.contains(&record.hash) || record.state == FileState::Pending;
+            assert!(known, "{} was read half way: {record:?}", path.display());
+        }
+    };
+    // A temporary file renamed over it.
+    fs::write(path(".renamed.md.tmp"), finals[0]).unwrap();
+    fs::rename(path(".renamed.md.tmp"), path("renamed.md")).unwrap();
+    // vim with a backup.
+    fs::rename(path("backup.md"), path("backup.md~")).unwrap();
+    fs::write(path("backup.md"), finals[1]).unwrap();
+    fs::remove_file(path("backup.md~")).unwrap();
+    // Cut to nothing, then written slowly through one descriptor.
+    let mut slow = fs::File::create(path("slow.md")).unwrap();
+    let (first, second) = finals[2].split_at(30);
+    for part in [first, second] {
+        std::io::Write::write_all(&mut slow, part.as_bytes()).unwrap();
+        let until = Instant::now() + Duration::from_millis(800);
+        while Instant::now() < until {
+            watch();
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+    drop(slow);
+    let is_final = |it: &Caller| {
+        let files = it.files();
+        let found = ["renamed.md", "backup.md", "slow.md"].map(|name| files[Path::new(name)].hash);
+        found == finals.map(hash) && files.len() == 3
+    };
+    assert!(caller.within(SOON, is_final), "{:?}", caller.files());
+    caller.sync();
+    assert_eq!(caller.hits("\"saved with a backup\"").len(), 1);
+}
+
+#[test]
+fn a7_a_file_that_grows_all_the_time_is_read_now_and_then_and_in_the_end_as_it_is() {
+    let (world, caller) = world(&["log.md"]);
+    let seconds = size("VIC_TORTURE_APPEND_SECONDS", 12);
+    let (mut text, mut seen) = (String::new(), BTreeSet::new());
+    for number in 0..10 * seconds {
+        text.push_str(&format!("Line {number} of the log.\n"));
+        fs::write(world.files().join("log.md"), &text).unwrap();
+        std::thread::sleep(Duration::from_millis(80));
+        seen.insert(caller.files()[Path::new("log.md")].hash);
+    }
+    // Every 5 s, and what it was before.
+    assert!(seen.len() <= seconds / 5 + 3, "{} versions in {seconds} s", seen.len());
+    assert!(caller.within(SOON, |it| it.files()[Path::new("log.md")].hash == hash(&text)));
+}
+
+#[test]
+fn a8_links_are_never_followed_and_a_hard_link_is_a_file_of_the_root() {
+    let (world, caller) = world(&["real.md", "d/inner.md"]);
+    let outside = world.files().with_file_name("outside.md");
+    fs::write(&outside, "Outside: a secret called zinnia.").unwrap();
+    let path = |name: &str| world.files().join(name);
+    symlink(path("d"), path("d/loop")).unwrap();
+    symlink("/", path("everything")).unwrap();
+    symlink("/proc/self/fd", path("descriptors")).unwrap();
+    symlink(&outside, path("linked.md")).unwrap();
+    caller.sync();
+    let files = caller.files();
+    for link in ["d/loop", "everything", "descriptors", "linked.md"] {
+        assert_eq!(files[Path::new(link)].reason, Some(Reason::Symlink), "{link}");
+    }
+    assert_eq!((files.len(), caller.hits("\"zinnia\"").len()), (6, 0));
+    fs::hard_link(&outside, path("hard.md")).unwrap();
+    caller.sync();
+    assert_eq!(caller.hits("\"zinnia\"")[0].path, "hard.md", "whoever links a file into the root means it");
+}
+
+#[test]
+fn a10_what_is_no_ordinary_file_is_known_by_name_and_holds_nothing_up() {
+    let (world, caller) = world(&["a.md"]);
+    let path = |name: &str| world.files().join(name);
+    assert!(Command::new("mkfifo").arg(path("pipe.md")).status().unwrap().success());
+    let _socket = std::os::unix::net::UnixListener::bind(path("socket.md")).unwrap();
+    fs::File::create(path("sparse.md")).unwrap().set_len(1 << 40).unwrap();
+    world.write("b.md", "Beside them: columbine.");
+    caller.sync();
+    let files = caller.files();
+    let reason = |name: &str| files[Path::new(name)].reason;
+    assert_eq!(reason("pipe.md"), Some(Reason::NotRegular));
+    assert_eq!(reason("socket.md"), Some(Reason::NotRegular));
+    assert_eq!(reason("sparse.md"), Some(Reason::Sparse));
+    assert_eq!(caller.hits("columbine")[0].path, "b.md");
+}
+
+#[test]
+fn a11_odd_names_are_indexed_and_none_is_taken_for_another() {
+    use std::os::unix::ffi::OsStrExt;
+    let (world, caller) = world(&["a.md"]);
+    let long = format!("{}.md", "l".repeat(252));
+    let names: Vec<&[u8]> = vec![
+        b"new\nline.md",
+        long.as_bytes(),
+        b"-rf.md",
+        "right\u{202e}dm.md".as_bytes(),
+        "caf\u{e9}.md".as_bytes(),
+        "cafe\u{301}.md".as_bytes(),
+        b"foo#1.md",
+        b"foo.md#1",
+        b"bad-\xff-utf8.md",
+        b"quote'\"`$(x).md",
+        b" leading and trailing .md ",
+    ];
+    for (number, name) in names.iter().enumerate() {
+        fs::write(world.files().join(std::ffi::OsStr::from_bytes(name)), format!("Number {number} is odd.")).unwrap();
+    }
+    caller.sync();
+    let files = caller.files();
+    assert_eq!(files.keys().cloned().collect::<BTreeSet<_>>(), on_disk(&world.files()));
+    for (number, name) in names.iter().enumerate() {
+        let record = &files[Path::new(std::ffi::OsStr::from_bytes(name))];
+        assert_eq!(record.hash, hash(&format!("Number {number} is odd.")), "{}", record.found.path.display());
+    }
+    let shown = world.ok(&["files"]);
+    assert!(!shown.contains('\u{202e}') && !shown.contains("new\nline"), "{shown}");
+}
+
+#[test]
+fn a12_a_root_that_goes_away_or_is_emptied_loses_nothing_and_comes_back_as_it_was() {
+    let names: Vec<String> = (0..30).map(|it| format!("{}/{it}.md", it % 3)).collect();
+    let (world, caller) = world(&names.iter().map(String::as_str).collect::<Vec<_>>());
+    let (root, away) = (world.files(), world.files().with_file_name("away"));
+    let (before, versions) = (caller.files(), versions(&world));
+    let is_away = |it: &Caller| {
+        let status = it.status();
+        !status.roots[0].available && !status.degraded.is_empty()
+    };
+    let is_back = |it: &Caller| it.status().roots[0].available && it.status().degraded.is_empty();
+    let check = |what: &str, harm: &dyn Fn(), cure: &dyn Fn()| {
+        harm();
+        assert!(caller.within(NOTICED, is_away), "{what}: {:?}", caller.status());
+        assert!(caller.status().coverage.indexed >= 30, "{what}");
+        cure();
+        assert!(caller.within(NOTICED + SOON, is_back), "{what}: {:?}", caller.status());
+        caller.sync();
+        let files = caller.files();
+        let same = files.iter().all(|(path, it)| before[path].id == it.id && it.state == FileState::Indexed);
+        assert!(same && files.len() == 30, "{what}");
+    };
+    check("gone", &|| fs::rename(&root, &away).unwrap(), &|| fs::rename(&away, &root).unwrap());
+    let swap = || {
+        fs::rename(&root, &away).unwrap();
+        fs::create_dir(&root).unwrap();
+    };
+    let back = || {
+        fs::remove_dir_all(&root).unwrap();
+        fs::rename(&away, &root).unwrap();
+    };
+    check("empty", &swap, &back);
+    let block = || {
+        fs::rename(&root, &away).unwrap();
+        fs::write(&root, "x").unwrap();
+    };
+    let unblock = || {
+        fs::remove_file(&root).unwrap();
+        fs::rename(&away, &root).unwrap();
+    };
+    check("no folder", &block, &unblock);
+    assert_eq!(self::versions(&world), versions, "nothing was embedded or stored");
+    let half = || {
+        swap();
+        world.write("other.md", "The only one there.");
+    };
+    check("more than half gone", &half, &back);
+    world.write("1/new.md", "Seen again after all that: gentian.");
+    assert!(caller.within(SOON, |it| it.hits("gentian").first().is_some_and(|hit| hit.path == "1/new.md")));
+}
+
+#[test]
+fn a12_what_is_really_gone_goes_when_the_user_says_so() {
+    let names: Vec<String> = (0..30).map(|it| format!("{it}.md")).collect();
+    let (mut world, _) = world(&names.iter().map(String::as_str).collect::<Vec<_>>());
+    assert!(world.terminate());
+    names.iter().skip(5).for_each(|it| fs::remove_file(world.files().join(it)).unwrap());
+    world.spawn();
+    let caller = Caller::new(&world);
+    assert!(
+        caller.within(NOTICED, |it| is_degraded(&it.status(), "25 files, more than half")),
+        "{:?}",
+        caller.status()
+    );
+    assert_eq!(caller.files().len(), 30);
+    world.ok(&["index", "--accept-losses", world.files().to_str().unwrap()]);
+    assert_eq!(paths(&caller), on_disk(&world.files()));
+    assert_eq!(caller.status().degraded, Vec::<String>::new());
+}
+
+#[test]
+fn a13_dates_of_the_past_and_the_future_hide_nothing_and_cost_nothing() {
+    let (world, caller) = world(&["a.md", "b.md", "c.md"]);
+    let before = caller.files();
+    let year = Duration::from_secs(365 * 24 * 3_600);
+    let date = |path: &Path, moment| fs::File::options().write(true).open(path).unwrap().set_modified(moment).unwrap();
+    let outside = world.files().with_file_name("old.md");
+    fs::write(&outside, "Written long ago: speedwell.").unwrap();
+    date(&outside, SystemTime::UNIX_EPOCH + year);
+    fs::rename(&outside, world.files().join("old.md")).unwrap();
+    let future = world.write("future.md", "Dated far ahead: larkspur.");
+    date(&future, SystemTime::UNIX_EPOCH + 131 * year);
+    // A clock that went back a year.
+    date(&world.files().join("b.md"), SystemTime::now() - year);
+    caller.sync();
+    assert_eq!((&*caller.hits("speedwell")[0].path, &*caller.hits("larkspur")[0].path), ("old.md", "future.md"));
+    fs::write(&future, "Changed under a date of the past: foxglove.").unwrap();
+    date(&future, SystemTime::UNIX_EPOCH + 2 * year);
+    caller.sync();
+    assert_eq!(caller.hits("foxglove")[0].path, "future.md");
+    let after = caller.files();
+    for name in ["a.md", "b.md", "c.md"] {
+        let (before, after) = (&before[Path::new(name)], &after[Path::new(name)]);
+        assert_eq!((before.id, before.hash, after.state), (after.id, after.hash, FileState::Indexed), "{name}");
+    }
+}
+
+#[test]
+fn a13_new_content_under_the_same_size_and_times_is_found_by_reading_every_file_again() {
+    let (mut world, caller) = world(&["a.md", "b.md"]);
+    let path = world.files().join("a.md");
+    let modified = path.metadata().unwrap().modified().unwrap();
+    drop(caller);
+    assert!(world.terminate());
+    let text = "The ibis of a.md.";
+    assert_eq!(text.len(), "The text of a.md.".len());
+    fs::write(&path, text).unwrap();
+    fs::File::options().write(true).open(&path).unwrap().set_modified(modified).unwrap();
+    forget_status_change(&world, &path);
+    let mut world = world.with("VIC_VERIFY_SECONDS", "2");
+    world.spawn();
+    let caller = Caller::new(&world);
+    assert!(caller.within(NOTICED + SOON, |it| it.files()[Path::new("a.md")].hash == hash(text)));
+    caller.sync();
+    assert_eq!(caller.hits("ibis")[0].path, "a.md");
+}
+
+/// Makes the catalog believe that it knows the file as it is now, as where the disk keeps no times of its own.
+fn forget_status_change(world: &World, path: &Path) {
+    use std::os::unix::fs::MetadataExt;
+    let metadata = path.metadata().unwrap();
+    let changed_ns = metadata.ctime() * 1_000_000_000 + metadata.ctime_nsec();
+    let catalog = rusqlite::Connection::open(world.data().join("catalog.sqlite")).unwrap();
+    let name = path.file_name().unwrap().as_encoded_bytes();
+    let changed = catalog.execute("UPDATE files SET changed_ns = ?1 WHERE path = ?2", (changed_ns, name)).unwrap();
+    assert_eq!(changed, 1);
+}
+
+#[test]
+fn a14_a_deep_tree_is_walked_and_watched_to_its_end() {
+    let (world, caller) = world(&["a.md"]);
+    let mut deep = PathBuf::new();
+    (0..300).for_each(|_| deep.push("d"));
+    world.write(deep.join("end.md").to_str().unwrap(), "At the very end: saxifrage.");
+    caller.sync();
+    assert_eq!(caller.hits("\"saxifrage\"").len(), 1);
+    world.write(deep.join("end.md").to_str().unwrap(), "At the very end, changed: bergamot.");
+    caller.sync();
+    assert_eq!(caller.hits("\"bergamot\"").len(), 1);
+    assert_eq!(caller.status().watch.folders, 301);
+}
+
+/// `VIC_TORTURE_FILES` tiny files in one folder, created while questions are asked.
+#[test]
+#[ignore = "takes long: see `make torture`"]
+fn torture_a14_many_tiny_files_while_asking() {
+    let (world, caller) = world(&["a.md"]);
+    let count = size("VIC_TORTURE_FILES", 200_000);
+    let ask = |caller: &Caller| {
+        let begun = Instant::now();
+        assert!(!caller.hits("text").is_empty());
+        begun.elapsed()
+    };
+    let p95 = |mut times: Vec<Duration>| {
+        times.sort_unstable();
+        times[times.len() * 95 / 100]
+    };
+    let idle = p95((0..100).map(|_| ask(&caller)).collect());
+    let before = caller.status().rss_mib;
+    let (root, begun) = (world.files(), Instant::now());
+    let writer = std::thread::spawn(move || {
+        for number in 0..count {
+            fs::write(root.join(format!("t{number}.md")), format!("Tiny {number}.")).unwrap();
+        }
+    });
+    let mut busy = Vec::new();
+    while !writer.is_finished() || busy.len() < 100 {
+        busy.push(ask(&caller));
+    }
+    writer.join().unwrap();
+    println!(
+        "{count} files in {:.0} s; ask p95 {idle:.1?} idle, {:.1?} meanwhile",
+        begun.elapsed().as_secs_f64(),
+        p95(busy)
+    );
+    println!("memory {before:.0} MiB before, peak {:.0} MiB", caller.status().peak_rss_mib);
+    caller.try_sync(3_600).unwrap();
+    assert_eq!(caller.status().coverage.found, count as u64 + 1);
+}
+
+#[test]
+fn a_deleted_file_is_in_no_answer_from_the_moment_of_its_deletion() {
+    let rounds = size("VIC_TORTURE_DELETIONS", 20);
+    let (world, caller) = world(&["kept.md"]);
+    for round in 0..rounds {
+        let word = format!("zebrawood{}", char::from(b'a' + (round % 26) as u8));
+        let (gone, kept) =
+            (world.write("gone.md", format!("Here {word}.")), world.write("new.md", format!("And {word}.")));
+        caller.sync();
+        assert_eq!(caller.hits(&format!("\"{word}\"")).len(), 2, "round {round}");
+        fs::remove_file(gone).unwrap();
+        for look in 0..5 {
+            let found: Vec<String> = caller.hits(&format!("\"{word}\"")).into_iter().map(|it| it.path).collect();
+            assert_eq!(found, ["new.md"], "round {round}, look {look}");
+        }
+        fs::remove_file(kept).unwrap();
+        caller.sync();
+        assert_eq!(caller.hits(&format!("\"{word}\"")).len(), 0, "round {round}");
+    }
+}
+
+#[test]
+fn a_sync_lets_a_program_read_what_it_wrote() {
+    let (world, caller) = world(&["a.md"]);
+    let mut waits = Vec::new();
+    for round in 0..40 {
+        let name = format!("{}/{}.md", round % 3, round % 8);
+        world.write(&name, format!("Round {round} of writing and reading."));
+        let begun = Instant::now();
+        caller.sync();
+        waits.push(begun.elapsed());
+        let found = caller.hits(&format!("\"round {round} of\""));
+        assert!(found.iter().any(|it| it.path == name), "round {round}: {found:?}");
+    }
+    waits.sort_unstable();
+    println!("sync: p50 {:.2?}, p95 {:.2?}", waits[20], waits[38]);
+    assert!(waits[38] < SOON, "{waits:?}");
+}
+
+#[test]
+fn a_sync_waits_no_longer_than_it_is_told_and_says_what_stands_in_the_way() {
+    let (world, caller) = world(&["a.md"]);
+    world.ok(&["pause"]);
+    world.write("b.md", "Not read while indexing pauses.");
+    let error = caller.try_sync(5).unwrap_err();
+    assert_eq!(error.code, ErrorCode::FailedPrecondition);
+    assert!(error.hint.unwrap().contains("vic resume"));
+    world.ok(&["resume"]);
+    assert!(world.ok(&["sync"]).contains("everything is searchable"));
+    let inside = world.json(&["sync", world.files().join("b.md").to_str().unwrap()]);
+    assert_eq!(inside["files"], 0, "{inside}");
+    let (code, said) = world.fails(&["sync", "/no/such/folder"]);
+    assert!(code == 3 && said.contains("lies in no root"), "{said}");
+}
+
+#[test]
+fn without_watching_a_sync_walks() {
+    let (world, caller) = opened(World::new().with("VIC_WATCH", "0"), &["a.md"]);
+    world.write("b.md", "Found by walking: hellebore.");
+    caller.sync();
+    assert_eq!(caller.hits("hellebore")[0].path, "b.md");
+    assert!(!caller.status().watch.watching);
+    assert_eq!(caller.status().degraded, Vec::<String>::new(), "it was switched off, and is no problem");
+}
