@@ -32,9 +32,17 @@ test: tools build models ## Runs every test
 	@models/tools.sh --tests
 	@source models/tools.env && cargo test --release
 
+# The long forms: tests whose names begin with `torture_` and that are ignored otherwise. Each prints its figures in lines
+# that begin with TORTURE; `make torture TORTURE=kill` runs those with that word. Sizes: see tests/it/torture.rs. Hostile
+# files come last, 10,000 mutated ones among them, through the real workers; with a word they are left out.
 .PHONY: torture
-torture: build models ## Hostile files, 10,000 mutated ones among them, through the real workers (half an hour)
-	@source models/tools.env && VIC_MUTANTS=10000 cargo test --release --test it hostile -- --nocapture
+torture: tools build models ## Runs the long tests (hours), hostile files among them, and prints a table of their figures
+	@models/tools.sh --tests
+	@set -o pipefail; source models/tools.env && log=$$(mktemp) && \
+	  { cargo test --release --test it -- --ignored --nocapture --test-threads 1 torture_$(TORTURE) 2>&1 | tee "$$log"; } ; \
+	  ended=$$?; printf '\n'; grep -h '^TORTURE' "$$log" | cut -f2- | column -t -s "$$(printf '\t')"; rm -f "$$log"; \
+	  if [ -z "$(TORTURE)" ]; then VIC_MUTANTS=10000 cargo test --release --test it hostile -- --nocapture || ended=$$?; fi; \
+	  exit $$ended
 
 .PHONY: fuzz
 fuzz: build models ## Mutates files (FOLDER=data) and questions for every reader; N=20000 SEED=1

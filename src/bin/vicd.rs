@@ -1,5 +1,6 @@
-//! The daemon: `vicd` runs it, `vicd worker` is the process in which it reads files.
+//! The daemon: `vicd` runs it, `vicd worker` is the process in which it reads files, `vicd doctor` looks whether all is well.
 
+use std::io::Write;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -21,6 +22,7 @@ fn main() -> ExitCode {
                 eprintln_line(&format!("vicd {}", env!("CARGO_PKG_VERSION")));
                 Ok(())
             }
+            Some("doctor") => doctor(std::env::args().nth(2).as_deref()),
             None => run(),
             Some(other) => Err(Error::invalid(format!("unknown argument `{other}`"))
                 .hint("vicd takes none; settings are VIC_* variables")),
@@ -50,8 +52,22 @@ fn run() -> Result<()> {
     outcome
 }
 
+/// Prints what is found as JSON, for `vic doctor`.
+fn doctor(option: Option<&str>) -> Result<()> {
+    let fix = match option {
+        None => false,
+        Some("--fix") => true,
+        Some(other) => return Err(Error::invalid(format!("unknown argument `{other}`"))),
+    };
+    let config = Config::load()?;
+    vic::daemon::keep_files_private();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Error::internal)?;
+    let report = runtime.block_on(vic::daemon::doctor(&config, fix))?;
+    let text = serde_json::to_string(&report).map_err(Error::internal)?;
+    writeln!(std::io::stdout(), "{text}").map_err(Error::internal)
+}
+
 /// Whoever starts the daemon reads its last words here.
 fn eprintln_line(text: &str) {
-    use std::io::Write;
     writeln!(std::io::stderr(), "{text}").ok();
 }

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use rusqlite::params;
 
+use crate::catalog::aside;
 use crate::catalog::database::{Database, Durability, Format};
 use crate::catalog::row::signed;
 use crate::error::Result;
@@ -37,12 +38,12 @@ pub struct AuditLog {
 }
 
 impl AuditLog {
-    /// Opens or creates the log at `path`.
+    /// Opens or creates the log at `path`. A damaged one is renamed to `<path>.damaged` and begun anew.
     ///
     /// # Errors
-    /// As [`crate::catalog::Catalog::open`].
+    /// As [`crate::catalog::Catalog::open`], but for damage.
     pub fn open(path: &Path) -> Result<AuditLog> {
-        Ok(AuditLog { database: Database::open(path, &FORMAT)? })
+        Ok(AuditLog { database: aside::open_or_begin_anew(path, &FORMAT)?.0 })
     }
 
     /// Adds a record; it is on disk when this returns.

@@ -57,7 +57,7 @@ impl Database {
         let writer = prepare(path, format).map_err(|error| match error {
             Failure::Sqlite(error) => explain(&error, path, format.hint),
             Failure::Foreign => Error::new(
-                ErrorCode::DataLoss,
+                ErrorCode::FailedPrecondition,
                 format!("`{}` is another program's database, not vic's {}", path.display(), format.name),
             )
             .hint("point VIC_DATA_DIR, or the variable of this file, at another place"),
@@ -109,6 +109,16 @@ impl Database {
         Ok(value)
     }
 
+    /// Reads all of it and looks whether it is whole.
+    pub(super) fn check(&self) -> Result<()> {
+        let found: String = self.read(|db| Ok(db.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?))?;
+        if found == "ok" {
+            return Ok(());
+        }
+        let message = format!("`{}` is damaged: {found}", self.path.display());
+        Err(Error::new(ErrorCode::DataLoss, message).hint(self.hint))
+    }
+
     fn reader(&self) -> rusqlite::Result<Connection> {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let reader = Connection::open_with_flags(&self.path, flags)?;
@@ -122,6 +132,30 @@ impl Database {
             Failed::Sqlite(error) => explain(&error, &self.path, self.hint),
             Failed::Other(error) => error,
         }
+    }
+}
+
+/// Reads a database that may be in use and looks whether it is whole; one that is missing is. Writes nothing.
+///
+/// # Errors
+/// [`ErrorCode::DataLoss`] for a damaged one.
+pub fn check_database(path: &Path) -> Result<()> {
+    if !path.exists() {
+        return Ok(());
+    }
+    let read = || -> rusqlite::Result<String> {
+        let db = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+        db.busy_timeout(BUSY)?;
+        db.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))
+    };
+    let hint = "run `vic doctor --fix`: it is kept under another name and begun anew";
+    match read() {
+        Ok(found) if found == "ok" => Ok(()),
+        Ok(found) => {
+            let message = format!("`{}` is damaged: {found}", path.display());
+            Err(Error::new(ErrorCode::DataLoss, message).hint(hint))
+        }
+        Err(error) => Err(explain(&error, path, hint)),
     }
 }
 

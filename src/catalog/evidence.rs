@@ -13,9 +13,9 @@ use flate2::read::DeflateDecoder;
 use flate2::write::DeflateEncoder;
 use rusqlite::{OptionalExtension, params};
 
+use crate::catalog::aside;
 use crate::catalog::database::{Database, Durability, Format};
 use crate::catalog::row::signed;
-use crate::catalog::vectors::put_aside;
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::{ContentHash, Document};
 
@@ -67,14 +67,7 @@ impl EvidenceCache {
     /// # Errors
     /// When the file cannot be made, or a newer vic wrote it.
     pub fn open(path: &Path, max_bytes: u64) -> Result<EvidenceCache> {
-        match EvidenceCache::try_open(path, max_bytes) {
-            Err(error) if error.code == ErrorCode::DataLoss => {
-                tracing::warn!("{error}; it is put aside and begun anew");
-                put_aside(path)?;
-                EvidenceCache::try_open(path, max_bytes)
-            }
-            opened => opened,
-        }
+        Ok(aside::begin_anew_if_damaged(path, || EvidenceCache::try_open(path, max_bytes))?.0)
     }
 
     fn try_open(path: &Path, max_bytes: u64) -> Result<EvidenceCache> {

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use rusqlite::{OptionalExtension, Transaction, params};
 
+use crate::catalog::aside;
 use crate::catalog::database::{Database, Durability, Failed, Format};
 use crate::catalog::row::{now_ns, signed};
 use crate::error::{Error, Result};
@@ -34,12 +35,12 @@ pub struct Jobs {
 }
 
 impl Jobs {
-    /// Opens or creates the list at `path`.
+    /// Opens or creates the list at `path`. A damaged one is renamed to `<path>.damaged` and begun anew.
     ///
     /// # Errors
-    /// As [`crate::catalog::Catalog::open`].
+    /// As [`crate::catalog::Catalog::open`], but for damage.
     pub fn open(path: &Path) -> Result<Jobs> {
-        Ok(Jobs { database: Database::open(path, &FORMAT)? })
+        Ok(Jobs { database: aside::open_or_begin_anew(path, &FORMAT)?.0 })
     }
 
     /// Stores a job as it is now, over what was stored of it.

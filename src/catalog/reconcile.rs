@@ -1,21 +1,31 @@
 //! What the index needs to set catalog and store right against each other.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use crate::catalog::Catalog;
 use crate::error::Result;
 use crate::model::FileId;
 
 impl Catalog {
-    /// Returns the files marked indexed that must have chunks in the store, by number.
-    pub fn indexed_ids(&self) -> Result<Vec<FileId>> {
-        self.ids("SELECT id FROM files WHERE state = 'indexed' AND chunks > 0 AND deleted_ns IS NULL ORDER BY id")
+    /// Returns the files marked indexed of which the store has another number of chunks than was marked: `stored` has those
+    /// that it has at all. By number.
+    pub fn lost_ids(&self, stored: &BTreeMap<FileId, u64>) -> Result<Vec<FileId>> {
+        let sql = "SELECT id, chunks FROM files WHERE state = 'indexed' AND deleted_ns IS NULL ORDER BY id";
+        self.database.read(|db| {
+            let mut statement = db.prepare_cached(sql)?;
+            let marked = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            let marked = marked.collect::<Result<Vec<(FileId, i64)>, _>>()?;
+            let is_lost = |(id, chunks): &(FileId, i64)| stored.get(id).copied().unwrap_or(0) != chunks.cast_unsigned();
+            Ok(marked.into_iter().filter(is_lost).map(|(id, _)| id).collect())
+        })
     }
 
-    /// Returns those of `ids` that are no file of the catalog, in their order.
-    pub fn unknown_ids(&self, ids: &[FileId]) -> Result<Vec<FileId>> {
-        let known: HashSet<FileId> = self.ids("SELECT id FROM files WHERE deleted_ns IS NULL")?.into_iter().collect();
-        Ok(ids.iter().filter(|id| !known.contains(id)).copied().collect())
+    /// Returns those of the files of the store that must have no chunks: they are no file of the catalog, or were skipped or
+    /// failed. Those of a pending file answer until it is read again.
+    pub fn orphan_ids(&self, stored: &BTreeMap<FileId, u64>) -> Result<Vec<FileId>> {
+        let sql = "SELECT id FROM files WHERE state IN ('pending', 'indexed') AND deleted_ns IS NULL";
+        let known: HashSet<FileId> = self.ids(sql)?.into_iter().collect();
+        Ok(stored.keys().filter(|id| !known.contains(id)).copied().collect())
     }
 
     /// Takes every try back: called when vic ends in order, so that files that were under way are not suspected.

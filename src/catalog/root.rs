@@ -22,30 +22,34 @@ impl Catalog {
         if !path.is_dir() {
             return Err(Error::invalid(format!("`{}` is not a folder", path.display())));
         }
-        self.database.write(|db| {
-            let roots = roots(db)?;
-            if let Some(above) = roots.iter().find(|it| path.starts_with(&it.path)) {
-                return Ok(above.clone());
-            }
-            db.execute("INSERT INTO roots (path) VALUES (?1)", [bytes(&path)])?;
-            let id = db.last_insert_rowid();
-            for below in roots.iter().filter(|it| it.path.starts_with(&path)) {
-                adopt(db, below, id, &path)?;
-            }
-            Ok(Root { id, path: path.clone(), available: true, problem: String::new() })
-        })
+        self.database
+            .write(|db| {
+                let roots = roots(db)?;
+                if let Some(above) = roots.iter().find(|it| path.starts_with(&it.path)) {
+                    return Ok(above.clone());
+                }
+                db.execute("INSERT INTO roots (path) VALUES (?1)", [bytes(&path)])?;
+                let id = db.last_insert_rowid();
+                for below in roots.iter().filter(|it| it.path.starts_with(&path)) {
+                    adopt(db, below, id, &path)?;
+                }
+                Ok(Root { id, path: path.clone(), available: true, problem: String::new() })
+            })
+            .and_then(|root| self.keep_list_of_roots().map(|()| root))
     }
 
     /// Forgets a root; its files become tombstones, which are returned.
     pub fn remove_root(&self, id: RootId) -> Result<Vec<FileId>> {
-        self.database.write(|db| {
-            let mut statement = db.prepare_cached(
-                "UPDATE files SET deleted_ns = ?2 WHERE root_id = ?1 AND deleted_ns IS NULL RETURNING id",
-            )?;
-            let ids = statement.query_map([id, now_ns()], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
-            db.execute("DELETE FROM roots WHERE id = ?1", [id])?;
-            Ok(ids)
-        })
+        self.database
+            .write(|db| {
+                let mut statement = db.prepare_cached(
+                    "UPDATE files SET deleted_ns = ?2 WHERE root_id = ?1 AND deleted_ns IS NULL RETURNING id",
+                )?;
+                let ids = statement.query_map([id, now_ns()], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
+                db.execute("DELETE FROM roots WHERE id = ?1", [id])?;
+                Ok(ids)
+            })
+            .and_then(|ids| self.keep_list_of_roots().map(|()| ids))
     }
 
     /// Returns all roots, by number.

@@ -3,14 +3,15 @@
 //! A cache, and treated as one: commits are not synced (a power loss costs vectors that can be made again), a damaged
 //! file is put aside, and no error of it ever stops the work; the text is embedded once more then.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rusqlite::{OptionalExtension, params};
 
+use crate::catalog::aside;
 use crate::catalog::database::{Database, Durability, Format};
 use crate::catalog::row::signed;
-use crate::error::{ErrorCode, IoContext, Result};
+use crate::error::Result;
 
 /// Share of the rows dropped at a time when the cache is full, so that pruning is rare.
 const PRUNE_SHARE: u64 = 20;
@@ -42,14 +43,7 @@ impl VectorCache {
     /// # Errors
     /// When the file cannot be made, or a newer vic wrote it.
     pub fn open(path: &Path, max_rows: u64) -> Result<VectorCache> {
-        match VectorCache::try_open(path, max_rows) {
-            Err(error) if error.code == ErrorCode::DataLoss => {
-                tracing::warn!("{error}; it is put aside and begun anew");
-                put_aside(path)?;
-                VectorCache::try_open(path, max_rows)
-            }
-            opened => opened,
-        }
+        Ok(aside::begin_anew_if_damaged(path, || VectorCache::try_open(path, max_rows))?.0)
     }
 
     fn try_open(path: &Path, max_rows: u64) -> Result<VectorCache> {
@@ -108,25 +102,6 @@ impl VectorCache {
             Ok(())
         })
     }
-}
-
-/// Renames the file, and removes the files SQLite keeps beside it.
-pub(super) fn put_aside(path: &Path) -> Result<()> {
-    let beside = |suffix: &str| {
-        let mut name = path.as_os_str().to_owned();
-        name.push(suffix);
-        PathBuf::from(name)
-    };
-    std::fs::rename(path, beside(".damaged")).at("rename", path)?;
-    for suffix in ["-wal", "-shm"] {
-        match std::fs::remove_file(beside(suffix)) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                return Err(error).at("remove", &beside(suffix));
-            }
-            _ => {}
-        }
-    }
-    Ok(())
 }
 
 fn encode(vector: &[f32]) -> Vec<u8> {

@@ -18,6 +18,7 @@ mod bridge;
 mod config;
 mod daemon;
 mod demo;
+mod doctor;
 mod files;
 mod filter;
 mod grep;
@@ -77,6 +78,8 @@ enum Command {
     Jobs(jobs::Args),
     /// Lists, fetches and verifies embedding models
     Models(models::Args),
+    /// Looks at everything that vic keeps, and sets right what it may
+    Doctor(doctor::Args),
     /// Starts, stops and inspects the daemon
     Daemon(daemon::Args),
     /// Shows where HTTP is served, and starts the daemon if none runs
@@ -149,6 +152,7 @@ fn run(command: Command, printer: &mut Printer) -> Result<()> {
             Command::Roots(args) => roots::run(args, &config, printer).await,
             Command::Jobs(args) => jobs::run(args, &config, printer).await,
             Command::Models(args) => models::run(args, &config, printer).await,
+            Command::Doctor(args) => doctor::run(&args, &config, printer),
             Command::Daemon(args) => daemon::run(args, &config, printer).await,
             Command::Demo(args) => demo::run(args, &config, printer).await,
             Command::Bench(args) => bench::run(args, &config, printer).await,

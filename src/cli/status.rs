@@ -5,7 +5,7 @@ use crate::cli::{jobs, pause, text};
 use crate::client::{self, Client};
 use crate::config::Config;
 use crate::error::Result;
-use crate::model::{Coverage, FileState, Reason, Root, Status, WatchReport};
+use crate::model::{Coverage, FileState, Reason, Root, Status, Upkeep, WatchReport};
 
 /// Arguments of `vic status`.
 #[derive(Debug, clap::Args)]
@@ -40,6 +40,7 @@ fn human(status: &Status) -> String {
     }
     let ready = if status.index_ready { "ready" } else { "not ready to be asked" };
     lines.push(format!("index:  {ready}, {}", text::plural(status.chunks, "chunk")));
+    lines.push(format!("store:  {}", upkeep_line(&status.upkeep)));
     let mut out: String = lines.iter().map(|line| format!("{}\n", text::visible(line))).collect();
     out.push_str(&coverage(&status.coverage));
     out.push_str(&format!("watch:  {}\n", watch_line(&status.watch)));
@@ -65,6 +66,18 @@ pub(crate) fn daemon_line(status: &Status) -> String {
         text::duration(status.uptime_seconds as f64),
         status.rss_mib,
         status.peak_rss_mib,
+    )
+}
+
+/// One line on the files of the store.
+fn upkeep_line(it: &Upkeep) -> String {
+    let now = if it.now.is_empty() { String::new() } else { format!(", now {}", it.now) };
+    format!(
+        "{}, {}, {} not in the keyword index yet, {} free on its disk{now}",
+        text::plural(it.versions, "version"),
+        text::plural(it.fragments, "fragment"),
+        text::plural(it.unindexed_chunks, "chunk"),
+        text::bytes(it.disk_free_bytes),
     )
 }
 
@@ -144,6 +157,7 @@ model:  all-MiniLM-L6-v2 (onnx), 384 dimensions
 mode:   local_only
 root:   /w
 index:  ready, 1,234 chunks
+store:  12 versions, 3 fragments, 40 chunks not in the keyword index yet, 7.0 GiB free on its disk, now compacting
 files:  12 found = 8 indexed + 2 skipped + 1 failed + 1 pending
         skipped: 2 too_large
         failed: 1 damaged

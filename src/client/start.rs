@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use crate::client::Client;
 use crate::config::Config;
-use crate::daemon;
+use crate::daemon::{self, directory};
 use crate::error::{Error, ErrorCode, IoContext, Result};
 
 /// How long a daemon may take to answer: it loads a model and heals the store first.
@@ -97,6 +97,8 @@ pub fn vicd_command(config: &Config) -> Command {
 }
 
 fn spawn(config: &Config) -> Result<Child> {
+    // The log that we are about to begin must not be the first thing of ours in a folder of something else.
+    directory::check(config)?;
     DirBuilder::new().recursive(true).mode(0o700).create(&config.data_dir).at("create", &config.data_dir)?;
     let log_path = config.log_path();
     let log = OpenOptions::new().append(true).create(true).mode(0o600).open(&log_path).at("open", &log_path)?;

@@ -65,6 +65,9 @@ pub struct Config {
     pub ocr: OcrMode,
     /// `VIC_L2_SECONDS`: time for looking into files, for one question.
     pub l2_seconds: u32,
+    /// `VIC_DISK_RESERVE_BYTES`: free space of the data directory's disk below which nothing is indexed; None is the larger
+    /// of 1 GiB and 2 % of the disk.
+    pub disk_reserve_bytes: Option<u64>,
 }
 
 /// Settings of the vector store. `lance` is the only one that is built.
@@ -223,6 +226,11 @@ impl Config {
         self.data_dir.join("listen")
     }
 
+    /// The file that says which format the data directory has.
+    pub fn format_path(&self) -> PathBuf {
+        self.data_dir.join("format")
+    }
+
     /// The file with the key that programs on the TCP port must show.
     pub fn key_path(&self) -> PathBuf {
         self.data_dir.join("key")
@@ -300,6 +308,10 @@ impl Settings<'_> {
             synthetic_jsonl: self.path("VIC_SYNTHETIC_JSONL")?,
             ocr: self.one_of("VIC_OCR", OcrMode::from_name, "`auto`, `never` or `always`")?,
             l2_seconds: self.l2_seconds()?,
+            disk_reserve_bytes: match self.text("VIC_DISK_RESERVE_BYTES") {
+                None => None,
+                Some(_) => Some(self.parse("VIC_DISK_RESERVE_BYTES", 0)?),
+            },
             data_dir,
             db_path,
             job_db_path,
@@ -552,6 +564,7 @@ mod tests {
             ("VIC_REDACT", "some"),
             ("VIC_L2_SECONDS", "0"),
             ("VIC_WORKERS", "-1"),
+            ("VIC_DISK_RESERVE_BYTES", "much"),
             ("VIC_VECTOR_BACKEND", "abacus"),
             ("VIC_VECTOR_BACKEND", "milvus"),
         ] {

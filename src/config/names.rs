@@ -83,6 +83,10 @@ pub const NAMES: &[(&str, &str)] = &[
     ("VIC_MAX_FILE_BYTES", "larger files are known by name only (default 268435456)"),
     ("VIC_WATCH", "0 turns watching off (default 1)"),
     ("VIC_RESCAN_SECONDS", "seconds between reconcile scans (default 3600)"),
+    (
+        "VIC_DISK_RESERVE_BYTES",
+        "free space of its disk below which vic indexes nothing, 0 for none (default: the larger of 1 GiB and 2 %)",
+    ),
     ("VIC_POLL_SECONDS", "seconds between walks of folders that cannot be watched (default 30)"),
     (
         "VIC_VERIFY_SECONDS",

@@ -138,6 +138,7 @@ fn effective(config: &Config, name: &str) -> Option<String> {
         "VIC_MAX_FILE_BYTES" => Some(walk.max_file_bytes.to_string()),
         "VIC_WATCH" => flag(walk.watch),
         "VIC_RESCAN_SECONDS" => Some(walk.rescan_seconds.to_string()),
+        "VIC_DISK_RESERVE_BYTES" => config.disk_reserve_bytes.map(|it| it.to_string()),
         "VIC_POLL_SECONDS" => Some(background.poll_seconds.to_string()),
         "VIC_VERIFY_SECONDS" => Some(background.verify_seconds.to_string()),
         "VIC_CPU_PERCENT" => Some(background.cpu_percent.to_string()),
@@ -147,10 +148,11 @@ fn effective(config: &Config, name: &str) -> Option<String> {
 }
 
 /// A default that [`Config`] does not hold, because the backend that it is for is not in use, or because it depends on
-/// the folder in which a command runs.
+/// the folder in which a command runs, or on the disk.
 fn unused(name: &str) -> Option<&'static str> {
     match name {
         "VIC_OLLAMA_VISION_MODEL" => return Some("glm-ocr:q8_0"),
+        "VIC_DISK_RESERVE_BYTES" => return Some("the larger of 1 GiB and 2 % of the disk"),
         "VIC_SYNTHETIC_JSONL" => return Some("training/synthetic_plans.jsonl"),
         _ => (),
     }

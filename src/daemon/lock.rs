@@ -37,9 +37,15 @@ pub(crate) fn take(config: &Config) -> Result<DataLock> {
         }
         Err(TryLockError::Error(error)) => return Err(Error::io("lock", &path, &error)),
     }
-    file.set_len(0).at("write", &path)?;
-    file.rewind().at("write", &path)?;
-    writeln!(file, "{OWNER}{}", std::process::id()).at("write", &path)?;
+    // The name is a kindness to whoever comes second: a full disk is no reason not to start.
+    let write = |file: &mut File| {
+        file.set_len(0)?;
+        file.rewind()?;
+        writeln!(file, "{OWNER}{}", std::process::id())
+    };
+    if let Err(error) = write(&mut file) {
+        tracing::warn!("cannot write `{}`: {error}", path.display());
+    }
     Ok(DataLock { _file: file })
 }
 

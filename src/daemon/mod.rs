@@ -1,5 +1,7 @@
 //! Configuration to a running process: directories, lock, parts, listeners, signals.
 
+pub(crate) mod directory;
+mod doctor;
 mod lock;
 mod process;
 mod service;
@@ -12,10 +14,10 @@ use std::time::{Duration, Instant};
 
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, info};
+use tracing::{debug, info, warn};
 
 use crate::ask::Asker;
-use crate::catalog::{AuditLog, Catalog, EvidenceCache, Jobs};
+use crate::catalog::{AuditLog, Catalog, EvidenceCache, Jobs, Rescue};
 use crate::config::Config;
 use crate::embed::egress;
 use crate::embed::models::ModelStore;
@@ -28,6 +30,7 @@ use crate::model::{MemoryCap, Scope};
 use crate::serve::{self, Access, Listeners};
 use crate::skills::{self, Skills};
 
+pub use crate::daemon::doctor::doctor;
 pub use crate::daemon::lock::holder;
 pub use crate::daemon::process::{Memory, keep_files_private, return_memory_early, start_logging};
 use crate::daemon::service::{Daemon, Facts};
@@ -53,16 +56,21 @@ pub async fn run(config: Config, program: PathBuf) -> Result<()> {
 /// # Errors
 /// As [`run`].
 pub async fn run_until(config: Config, program: PathBuf, shutdown: CancellationToken) -> Result<()> {
+    directory::check(&config)?;
     process::private_dir(&config.data_dir)?;
     process::close_dir(&config.data_dir)?;
     let _lock = lock::take(&config)?;
+    directory::note(&config)?;
     socket::make_room(&config.socket_path()).await?;
     let access = Access::open(&config)?;
     process::raise_file_limit();
-    let catalog = Catalog::open(&config.catalog_path())?;
+    let (catalog, rescue) = Catalog::open_or_rescue(&config.catalog_path())?;
     process::private_dir(config.job_db_path.parent().unwrap_or(&config.data_dir))?;
     let jobs = Jobs::open(&config.job_db_path)?;
-    jobs.interrupt_running()?;
+    if let Err(error) = jobs.interrupt_running() {
+        // A full disk, say. They are ended at the next start.
+        warn!(%error, "cannot end the jobs of the last run");
+    }
     // Before anything can be sent.
     egress::keep_log(AuditLog::open(&config.audit_path())?);
     let audit = Arc::new(AuditLog::open(&config.audit_path())?);
@@ -85,6 +93,12 @@ pub async fn run_until(config: Config, program: PathBuf, shutdown: CancellationT
         models: models.clone(),
     };
     let index = Index::open(parts, shutdown.child_token()).await?;
+    if let Some(Rescue { set_aside, roots }) = rescue {
+        let (kept, roots) = (set_aside.display(), roots.len());
+        let sentence =
+            format!("the catalog was damaged: the files of its {roots} roots are read again, it is kept as `{kept}`");
+        index.note_damage("catalog", sentence);
+    }
     let budget = Duration::from_secs(config.l2_seconds.into());
     let mut skills = Skills::new(skill_pool.clone(), evidence, models).with_budget(budget);
     if let Some(llm) = llm::open(&config, Task::Vision)? {

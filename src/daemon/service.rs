@@ -19,7 +19,7 @@ use crate::index::{self, Index};
 use crate::model::{
     AskEvent, AskRequest, AskResponse, AuditRecord, ContentHash, Document, FileFilter, FileRecord, GrepRequest,
     GrepResponse, IndexRequest, JobSnapshot, MemoryCap, PauseRequest, PauseState, PrivacyMode, Root, Scope,
-    SimilarRequest, Status, SyncReport, SyncRequest,
+    SimilarRequest, Status, SyncReport, SyncRequest, Upkeep,
 };
 use crate::serve::Service;
 use crate::warehouse::{self, OpenProblem, open_beneath};
@@ -159,6 +159,13 @@ impl Service for Daemon {
             running_jobs: view::jobs(&self.scope, self.index.running_jobs()),
             degraded,
             auth_enabled: self.facts.auth_enabled,
+            upkeep: Upkeep {
+                now: store.upkeep_now.unwrap_or_default().into(),
+                versions: store.versions,
+                fragments: store.fragments,
+                unindexed_chunks: store.unindexed_rows,
+                disk_free_bytes: self.index.room(),
+            },
         };
         Ok(view::status(&self.scope, status))
     }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use tokio::sync::watch;
 
 use crate::error::{Error, Result};
-use crate::model::{IndexRequest, JobSnapshot, Scope, Status};
+use crate::model::{IndexRequest, JobSnapshot, Scope, Status, Upkeep};
 
 /// Jobs that are looked at for those of the scope.
 pub(super) const MAX_JOBS: u32 = 1_000;
@@ -85,12 +85,12 @@ pub(super) fn watched(scope: &Scope, mut job: watch::Receiver<JobSnapshot>) -> w
     receiver
 }
 
-/// The status without what only the owner has to know: where the data lies, and how much there is of it.
+/// The status without what only the owner has to know: where the data lies, how much there is of it, and how it is kept.
 pub(super) fn status(scope: &Scope, status: Status) -> Status {
     if scope.is_all() {
         return status;
     }
-    Status { data_dir: String::new(), store_bytes: 0, ..status }
+    Status { data_dir: String::new(), store_bytes: 0, upkeep: Upkeep::default(), ..status }
 }
 
 #[cfg(test)]
@@ -134,6 +134,15 @@ mod tests {
         let elsewhere = IndexRequest { paths: vec!["/etc".into()], ..IndexRequest::default() };
         assert_eq!(request(&scope(), elsewhere.clone()).unwrap_err().code, ErrorCode::NotFound);
         assert_eq!(request(&Scope::All, elsewhere.clone()).unwrap(), elsewhere);
+    }
+
+    #[test]
+    fn how_the_store_is_kept_is_told_to_the_owner_alone() {
+        let told = fake::status();
+        assert_ne!(told.upkeep, Upkeep::default());
+        let shown = status(&scope(), told.clone());
+        assert_eq!((shown.data_dir.as_str(), shown.store_bytes, shown.upkeep), ("", 0, Upkeep::default()));
+        assert_eq!(status(&Scope::All, told.clone()), told);
     }
 
     #[tokio::test]

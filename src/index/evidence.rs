@@ -117,6 +117,7 @@ impl Inner {
             pictures: self.pictures.clone(),
             urgent: self.urgent.clone(),
             committing: self.committing.clone(),
+            space: self.space.clone(),
             gate: self.gate.clone(),
         }
     }

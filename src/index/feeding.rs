@@ -21,6 +21,8 @@ pub(crate) async fn feed(pipeline: &Pipeline, run: &Run, to_read: mpsc::Sender<F
     let mut sent_this_round = false;
     run.slow.begin_round();
     while left > 0 && !run.cancel.is_cancelled() {
+        // What is under way is finished: the reserve has room for it.
+        pipeline.space.check()?;
         let (batch, last) = next_batch(pipeline, run, after, left.min(FEED_BATCH as u64) as usize).await?;
         let Some(last) = last else {
             if !sent_this_round && !run.slow.take_turn() {

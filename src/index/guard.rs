@@ -11,12 +11,12 @@ use std::time::{Duration, Instant};
 
 use tokio::task::JoinHandle;
 use tokio::time::MissedTickBehavior;
-use tracing::{info, warn};
+use tracing::warn;
 
 use crate::error::{Error, Result};
-use crate::index::{Inner, blocking, jobs, watching};
+use crate::index::{Inner, blocking, watching};
 use crate::machine;
-use crate::model::{IndexRequest, Root, RootId};
+use crate::model::{Root, RootId};
 
 /// How often it looks.
 const TICK: Duration = Duration::from_secs(5);
@@ -214,15 +214,7 @@ impl Inner {
                 () = self.shutdown.cancelled() => return,
                 _ = ticks.tick() => (),
             }
-            match self.roots().await {
-                Ok(roots) if !roots.is_empty() => {
-                    let request = IndexRequest { ocr: self.config.ocr, ..IndexRequest::default() };
-                    if let Err(error) = jobs::start(&self, request).await {
-                        info!(%error, "cannot reconcile the roots");
-                    }
-                }
-                Ok(_) | Err(_) => (),
-            }
+            self.reconcile_roots().await;
         }
     }
 }

@@ -68,6 +68,7 @@ async fn run(inner: Arc<Inner>, scopes: Vec<Scope>, progress: Arc<Progress>, can
                     job.started_ms = Some(now_ms());
                 });
                 let outcome = work(&inner, &scopes, &progress, &cancel).await;
+                inner.note_full(&outcome);
                 // Pictures take long: whatever else changes goes before them.
                 drop(engine);
                 match outcome {
@@ -171,8 +172,7 @@ async fn work(
     };
     inner.drain(&run).await?;
     progress.enter(Phase::Finishing);
-    let upkeep = inner.tables.writing().upkeep().await;
-    inner.note("upkeep", upkeep.err().map(|error| format!("upkeep of the index failed: {}", error.message)));
+    inner.upkeep().await;
     Ok(())
 }
 

@@ -13,12 +13,15 @@ mod pictures;
 mod pipeline;
 mod progress;
 mod reading;
+mod reconcile;
 mod renewal;
 mod scan;
 mod slow;
+mod space;
 mod storing;
 mod syncing;
 mod tables;
+mod upkeep;
 mod urgent;
 mod verifying;
 mod watching;
@@ -34,7 +37,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use crate::catalog::{Catalog, EvidenceCache, Jobs, RequeueScope, ScanOutcome, VectorCache};
+use crate::catalog::{Catalog, EvidenceCache, Jobs, ScanOutcome, VectorCache};
 use crate::chunk::{ChunkSettings, Chunker};
 use crate::config::Config;
 use crate::embed::Embedder;
@@ -58,17 +61,14 @@ use crate::warehouse::{Rules, WalkProblem};
 
 pub use crate::index::pictures::ocr_tools;
 pub(crate) use crate::index::pipeline::memory_caps;
-pub use crate::index::tables::Served;
+pub(crate) use crate::index::space::Space;
+pub use crate::index::tables::{Served, serving_table};
 
 /// Vectors kept for texts that are not in the store now: 400,000 of 384 dimensions are some 600 MiB on disk.
 const CACHED_VECTORS: u64 = 400_000;
 
-/// Rows outside the keyword index that a query still scans in a few milliseconds.
-const UPKEEP_ROWS: u64 = 2_000;
 /// Runs of one drain at most, each after a walk for files that were gone: a folder that moves all the time must not hold it.
 const LOOKS_FOR_MOVED: usize = 3;
-/// Fragments from which on reading the table slows down.
-const UPKEEP_FRAGMENTS: u64 = 64;
 
 /// What the index is made of. The caller opens each part, so that tests can hand over others.
 pub struct Parts {
@@ -151,6 +151,8 @@ pub(crate) struct Inner {
     urgent: Arc<Urgent>,
     /// Held for reading by every run over urgent files.
     overtaking: tokio::sync::RwLock<()>,
+    /// Room on the disk.
+    space: Arc<Space>,
     /// Whoever holds it commits.
     committing: Arc<tokio::sync::Mutex<()>>,
     /// Tells that files are pending for which nobody asked.
@@ -189,6 +191,8 @@ impl Index {
         .await?;
         let (watching, changes) = Watching::start(config.walk.watch, &rules);
         let background = Background::start()?;
+        let places = vec![config.data_dir.clone(), config.db_path.clone()];
+        let space = Arc::new(Space::new(places, config.disk_reserve_bytes));
         let inner = Arc::new(Inner {
             rules,
             chunker: Arc::new(Chunker::new(embedder.token_counter(), ChunkSettings::default())),
@@ -209,6 +213,7 @@ impl Index {
             engine: tokio::sync::Mutex::new(()),
             urgent: Arc::new(Urgent::new()),
             overtaking: tokio::sync::RwLock::new(()),
+            space,
             committing: Arc::default(),
             changed: Notify::new(),
             buried: Notify::new(),
@@ -219,10 +224,19 @@ impl Index {
             unseen: Mutex::default(),
             shutdown,
         });
+        for aside in inner.tables.set_aside() {
+            let sentence = format!(
+                "the index was damaged: every file is read again, what was damaged is kept as `{}`",
+                aside.display()
+            );
+            inner.note(&format!("damage {}", aside.display()), Some(sentence));
+        }
         inner.reconcile_store().await?;
         let catalog = inner.catalog.clone();
         blocking(move || renewal::retry_with_new_readers(&catalog)).await?;
         inner.background.spawn(renewal::look_at_jail(inner.clone()));
+        inner.background.spawn(space::follow(inner.clone()));
+        inner.background.spawn(inner.clone().keep_small());
         inner.background.spawn(watching::follow(inner.clone(), changes));
         inner.background.spawn(pictures::follow(inner.clone()));
         inner.background.spawn(inner.clone().drain_when_told());
@@ -387,6 +401,16 @@ impl Index {
         }
     }
 
+    /// Notes what was damaged when a part was opened, to be told until the end of this run.
+    pub fn note_damage(&self, part: &str, sentence: String) {
+        self.inner.note(&format!("damage {part}"), Some(sentence));
+    }
+
+    /// Returns how many bytes are free on the disk of the index; 0 when the system does not tell.
+    pub fn room(&self) -> u64 {
+        space::room(&self.inner.config.db_path).map_or(0, |(free, _)| free)
+    }
+
     /// Returns how well changes of these roots are seen.
     pub fn watch_report(&self, roots: &[Root]) -> WatchReport {
         self.inner.watching.report(roots)
@@ -507,6 +531,7 @@ impl Inner {
             }
             let _engine = self.engine.lock().await;
             let outcome = self.drain_pending().await;
+            self.note_full(&outcome);
             self.note("watch", outcome.as_ref().err().map(|error| error.message.clone()));
             match outcome {
                 Ok(()) => {
@@ -533,21 +558,16 @@ impl Inner {
                 () = self.buried.notified() => (),
                 () = self.shutdown.cancelled() => return,
             }
-            let outcome = scan::bury(&self.catalog, &self.tables.writing()).await;
+            let outcome = scan::bury(&self.catalog, &self.tables.writing()).await.map(drop);
+            self.note_full(&outcome);
             self.note("bury", outcome.err().map(|error| format!("cannot delete from the index: {}", error.message)));
         }
     }
 
-    /// Upkeep rewrites data: after single files it waits until enough has gathered.
-    async fn upkeep_if_due(&self) {
-        let table = self.tables.writing();
-        let due = match table.stats().await {
-            Ok(stats) => stats.unindexed_rows > UPKEEP_ROWS || stats.fragments > UPKEEP_FRAGMENTS,
-            Err(_) => false,
-        };
-        if due {
-            let outcome = table.upkeep().await;
-            self.note("upkeep", outcome.err().map(|error| format!("upkeep of the index failed: {}", error.message)));
+    /// Has the work that a full disk broke off taken up again later.
+    pub(crate) fn note_full(&self, outcome: &Result<()>) {
+        if let Err(error) = outcome {
+            self.space.note(error);
         }
     }
 
@@ -582,28 +602,6 @@ impl Inner {
         .await?;
         self.watch(&root).await;
         Ok(root)
-    }
-
-    /// Sets right what a crash left between store and catalog.
-    async fn reconcile_store(&self) -> Result<()> {
-        let table = self.tables.writing();
-        let stored = table.file_ids().await?;
-        let catalog = self.catalog.clone();
-        let (orphans, lost) = blocking(move || {
-            let indexed = catalog.indexed_ids()?;
-            let lost: Vec<_> = indexed.iter().filter(|id| stored.binary_search(id).is_err()).copied().collect();
-            // A pending file may have chunks of its former content: they answer until it is read again.
-            let orphans: Vec<_> = catalog.unknown_ids(&stored)?;
-            if !lost.is_empty() {
-                catalog.requeue(&RequeueScope::Ids(lost.clone()))?;
-            }
-            Ok((orphans, lost.len()))
-        })
-        .await?;
-        if lost > 0 {
-            warn!(files = lost, "the store lacks files that the catalog has as indexed; they are read again");
-        }
-        table.clear(&orphans).await
     }
 
     fn running(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, (Arc<Progress>, CancellationToken)>> {

@@ -26,6 +26,7 @@ use crate::index::pictures::Pictures;
 use crate::index::progress::Progress;
 use crate::index::reading::TextBudget;
 use crate::index::slow::Slow;
+use crate::index::space::Space;
 use crate::index::tables::Table;
 use crate::index::urgent::{LANES, Urgent};
 use crate::index::{embedding, feeding, reading, storing};
@@ -67,6 +68,8 @@ pub(crate) struct Pipeline {
     pub(crate) urgent: Arc<Urgent>,
     /// Whoever holds it commits: what it checks in the catalog stays true until it has marked its files.
     pub(crate) committing: Arc<tokio::sync::Mutex<()>>,
+    /// Room on the disk.
+    pub(crate) space: Arc<Space>,
     /// Whether files may be read.
     pub(crate) gate: Arc<Gate>,
     /// Files read at the same time.

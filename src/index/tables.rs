@@ -3,6 +3,7 @@
 //! Vectors of different models are never compared, so each model has a table of its own. Normally one table does both.
 //! After a change of model the old one goes on answering, with its own embedder, until every file is in the new one.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -23,6 +24,15 @@ const SERVING_DIMENSION: &str = "serving_dimension";
 const SERVING_MODEL: &str = "serving_model";
 /// Catalog key of the fingerprint whose table is being built beside it.
 const BUILDING: &str = "building_fingerprint";
+
+/// Returns fingerprint and dimension of the table that answers; None before there is one.
+///
+/// # Errors
+/// The catalog cannot be read.
+pub fn serving_table(catalog: &Catalog) -> Result<Option<(String, usize)>> {
+    let dimension = catalog.meta_get(SERVING_DIMENSION)?.and_then(|it| it.parse().ok());
+    Ok(catalog.meta_get(SERVING)?.zip(dimension))
+}
 
 /// A table and the embedder of its vectors.
 #[derive(Clone)]
@@ -68,6 +78,11 @@ impl Tables {
     {
         let fingerprint = embedder.fingerprint().to_string();
         let target = Arc::new(LanceStore::open(directory, &fingerprint, embedder.dimension()).await?);
+        if target.has_lost() {
+            // What the catalog says of these files may be true of rows that are gone.
+            catalog.requeue(&RequeueScope::All)?;
+            target.accept_loss().await?;
+        }
         let mut serving = Served { store: target.clone(), embedder: Some(embedder.clone()) };
         let mut old = None;
         match catalog.meta_get(SERVING)? {
@@ -107,6 +122,13 @@ impl Tables {
     /// Returns the table to write to.
     pub(crate) fn writing(&self) -> Table {
         Table { target: self.target.clone(), old: self.old().map(|it| it.store) }
+    }
+
+    /// Returns what of the tables was damaged at start, under its new names.
+    pub(crate) fn set_aside(&self) -> Vec<std::path::PathBuf> {
+        let old = self.old().map(|it| it.store);
+        let both = [Some(self.target.clone()), old];
+        both.into_iter().flatten().flat_map(|it| it.set_aside().to_vec()).collect()
     }
 
     /// Says whether another model's table still answers.
@@ -192,9 +214,14 @@ impl Table {
         self.target.delete(files).await
     }
 
-    /// Returns the files that have chunks.
-    pub(crate) async fn file_ids(&self) -> Result<Vec<FileId>> {
-        self.target.file_ids().await
+    /// Returns how many chunks each file has.
+    pub(crate) fn rows_by_file(&self) -> BTreeMap<FileId, u64> {
+        self.target.rows_by_file()
+    }
+
+    /// Returns the number of versions that are kept.
+    pub(crate) fn version_count(&self) -> Result<u64> {
+        self.target.version_count()
     }
 
     /// Returns counts and sizes.
@@ -213,6 +240,11 @@ impl Table {
         if let Err(error) = outcome {
             tracing::warn!(%error, "upkeep of the index failed; it is tried again when the job ends");
         }
+    }
+
+    /// Drops old versions of the table.
+    pub(crate) async fn prune(&self) -> Result<()> {
+        self.target.prune().await
     }
 
     /// Brings the indexes of the table up to date.

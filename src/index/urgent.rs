@@ -90,6 +90,11 @@ impl Urgent {
         all
     }
 
+    /// Has those that wait looked at again.
+    pub(crate) fn wake(&self) {
+        self.arrived.notify_one();
+    }
+
     /// Says which files are left to the runs of this module, while `work` takes others: nobody takes a file in between.
     pub(crate) fn without<T>(&self, work: impl FnOnce(&dyn Fn(FileId) -> bool) -> T) -> T {
         let state = self.lock();
@@ -158,6 +163,7 @@ pub(crate) async fn follow(inner: Arc<Inner>) {
             return;
         }
         let outcome = run(&inner).await;
+        inner.note_full(&outcome);
         inner.note("watch", outcome.as_ref().err().map(|error| error.message.clone()));
         if let Err(error) = outcome {
             warn!(%error, "cannot index what changed");
@@ -166,6 +172,7 @@ pub(crate) async fn follow(inner: Arc<Inner>) {
 }
 
 async fn run(inner: &Arc<Inner>) -> Result<()> {
+    inner.space.check()?;
     let (urgent, catalog) = (inner.urgent.clone(), inner.catalog.clone());
     let files = blocking(move || urgent.take(&catalog)).await?;
     if files.is_empty() {

@@ -21,7 +21,7 @@ use crate::warehouse::{Batch, Change, ChangeKind, Rules, Watcher};
 const CHANGES_AHEAD: usize = 256;
 
 /// The part whose problem is that changes could not be applied: most often their root went away.
-const CHANGES: &str = "changes";
+pub(crate) const CHANGES: &str = "changes";
 
 /// Heartbeats in a row that may get lost before the watcher counts as dead. They are some seconds apart.
 const LOST_BEATS: u32 = 4;
@@ -218,6 +218,7 @@ pub(crate) async fn follow(inner: Arc<Inner>, mut batches: mpsc::Receiver<Batch>
         let outcome = apply(&inner, changes).await;
         if let Err(error) = &outcome {
             warn!(%error, "cannot apply changes; the next scan will");
+            inner.space.note(&error);
         }
         inner.note(CHANGES, outcome.err().map(|error| error.message));
         // Whoever is gone does not wait any more.

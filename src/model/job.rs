@@ -237,6 +237,24 @@ pub struct Status {
     /// What each part may hold in memory at most.
     #[serde(default)]
     pub memory_caps: Vec<crate::model::MemoryCap>,
+    /// The state of the store's files, and what is done about it.
+    #[serde(default)]
+    pub upkeep: Upkeep,
+}
+
+/// How many files the store is made of, and how much room there is: what compaction and pruning keep bounded.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Upkeep {
+    /// What is done at this moment, e.g. `compacting`; empty when nothing is.
+    pub now: String,
+    /// Versions that are kept.
+    pub versions: u64,
+    /// Data fragments.
+    pub fragments: u64,
+    /// Chunks that the keyword index does not cover yet; questions scan them.
+    pub unindexed_chunks: u64,
+    /// Bytes that are free on the disk of the index.
+    pub disk_free_bytes: u64,
 }
 
 impl Status {

@@ -6,6 +6,7 @@
 
 mod background;
 mod chunk;
+mod doctor;
 mod document;
 mod file;
 mod job;
@@ -17,9 +18,10 @@ mod scope;
 
 pub use background::{MemoryCap, Pause, PauseReason, PauseRequest, PauseState, SyncReport, SyncRequest, WatchReport};
 pub use chunk::{Chunk, ChunkId, Embedded, FileChunks, LegHit, StoredChunk, Tier, TokenCounter};
+pub use doctor::{Check, DoctorReport, Health};
 pub use document::{Anchor, Block, BlockKind, Document, ExtractFailure, ExtractLimits, Region};
 pub use file::{ContentHash, FileFilter, FileId, FileKind, FileRecord, FileState, FoundFile, Reason, Root, RootId};
-pub use job::{Coverage, IndexRequest, JobSnapshot, JobState, OcrMode, Phase, Status};
+pub use job::{Coverage, IndexRequest, JobSnapshot, JobState, OcrMode, Phase, Status, Upkeep};
 pub use listing::{FileEntry, FilePage, FilesRequest, IndexStart, JobReport, ReadRequest, Reading, ReadingBlock};
 pub use query::{
     AskEvent, AskRequest, AskResponse, AuditRecord, GrepMatch, GrepRequest, GrepResponse, INTENTS, L0Filters,

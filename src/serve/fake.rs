@@ -11,7 +11,7 @@ use crate::model::{
     Anchor, AskEvent, AskRequest, AskResponse, AuditRecord, Block, BlockKind, Coverage, Document, FileFilter, FileKind,
     FileRecord, FileState, FoundFile, GrepMatch, GrepRequest, GrepResponse, IndexRequest, JobSnapshot, JobState,
     MemoryCap, OcrMode, Pause, PauseReason, PauseRequest, PauseState, Phase, PrivacyMode, QueryPlan, ResponseStats,
-    Root, Scope, SearchHit, SimilarRequest, Status, SyncReport, SyncRequest, WatchReport,
+    Root, Scope, SearchHit, SimilarRequest, Status, SyncReport, SyncRequest, Upkeep, WatchReport,
 };
 use crate::serve::Service;
 
@@ -305,6 +305,13 @@ pub(crate) fn status() -> Status {
         running_jobs: vec![job(JobState::Running, 4)],
         degraded: vec!["watching is off: raise fs.inotify.max_user_watches".into()],
         auth_enabled: false,
+        upkeep: Upkeep {
+            now: "compacting".into(),
+            versions: 12,
+            fragments: 3,
+            unindexed_chunks: 40,
+            disk_free_bytes: 7 << 30,
+        },
         paused: Some(Pause { reason: PauseReason::Asked, until_ms: None }),
         watch: WatchReport {
             watching: true,

@@ -17,10 +17,21 @@ impl<T> StoreContext<T> for lancedb::Result<T> {
     }
 }
 
+/// A table that is there but cannot be opened is damaged, whatever the library calls it; what the operating system
+/// refuses (a full disk, permissions, a disk that does not answer, too many open files) stays what it is.
+pub(super) fn as_damage(error: lancedb::Error) -> lancedb::Error {
+    lancedb::Error::TableCorrupted { name: String::new(), source: Box::new(error) }
+}
+
+/// Says whether something that is there cannot be read for what it is, rather than for what the system refuses.
+pub(super) fn is_damage(error: &lancedb::Error) -> bool {
+    code(error, true) == ErrorCode::DataLoss
+}
+
 fn explain(error: &lancedb::Error, action: &str, dir: &Path) -> Error {
     let dir = dir.display();
     let message = format!("cannot {action} the index in `{dir}`: {}", first_line(error));
-    match code(error) {
+    match code(error, matches!(error, lancedb::Error::TableCorrupted { .. })) {
         ErrorCode::ResourceExhausted => Error::new(ErrorCode::ResourceExhausted, message)
             .hint("free some disk space, or point VIC_DB_PATH at a larger disk"),
         ErrorCode::DataLoss => Error::new(ErrorCode::DataLoss, message)
@@ -28,6 +39,8 @@ fn explain(error: &lancedb::Error, action: &str, dir: &Path) -> Error {
         ErrorCode::PermissionDenied => {
             Error::new(ErrorCode::PermissionDenied, message).hint(format!("check the permissions of `{dir}`"))
         }
+        ErrorCode::Unavailable => Error::new(ErrorCode::Unavailable, message)
+            .hint("nothing was changed: the system refused to read or write it, see `dmesg`; then start vic again"),
         code => Error::new(code, message),
     }
 }
@@ -45,13 +58,12 @@ fn without_location(line: &str) -> &str {
     }
 }
 
-fn code(error: &lancedb::Error) -> ErrorCode {
-    let damaged = matches!(error, lancedb::Error::TableCorrupted { .. });
+fn code(error: &lancedb::Error, damaged: bool) -> ErrorCode {
     let mut text = String::new();
     let mut cause: Option<&(dyn StdError + 'static)> = Some(error);
     while let Some(error) = cause {
         if let Some(io) = error.downcast_ref::<std::io::Error>()
-            && let Some(code) = io_code(io.kind())
+            && let Some(code) = io.raw_os_error().and_then(os_code)
         {
             return code;
         }
@@ -61,20 +73,25 @@ fn code(error: &lancedb::Error) -> ErrorCode {
     code_of_text(&text, damaged)
 }
 
-fn io_code(kind: std::io::ErrorKind) -> Option<ErrorCode> {
-    use std::io::ErrorKind;
-    match kind {
-        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Some(ErrorCode::ResourceExhausted),
-        ErrorKind::PermissionDenied => Some(ErrorCode::PermissionDenied),
-        _ => None,
+/// What the operating system says is no damage, but for files that are missing or are something else than they should be.
+fn os_code(number: i32) -> Option<ErrorCode> {
+    match number {
+        libc::ENOENT | libc::ENOTDIR | libc::EISDIR => None,
+        libc::ENOSPC | libc::EDQUOT => Some(ErrorCode::ResourceExhausted),
+        libc::EACCES | libc::EPERM | libc::EROFS => Some(ErrorCode::PermissionDenied),
+        _ => Some(ErrorCode::Unavailable),
     }
 }
 
-/// Some layers below pass errors on as text only.
+/// Some layers below pass errors on as text only: `... (os error 28)`.
 fn code_of_text(text: &str, damaged: bool) -> ErrorCode {
     let text = text.to_ascii_lowercase();
     let has = |words: &[&str]| words.iter().any(|it| text.contains(it));
-    if has(&["no space left", "disk quota exceeded", "os error 28", "os error 122"]) {
+    let number =
+        text.split("os error ").nth(1).map(|it| it.chars().take_while(char::is_ascii_digit).collect::<String>());
+    if let Some(code) = number.and_then(|it| it.parse().ok()).and_then(os_code) {
+        code
+    } else if has(&["no space left", "disk quota exceeded"]) {
         ErrorCode::ResourceExhausted
     } else if has(&["permission denied"]) {
         ErrorCode::PermissionDenied
@@ -112,6 +129,9 @@ mod tests {
         check("io: No space left on device (os error 28)", ErrorCode::ResourceExhausted);
         check("file is corrupt", ErrorCode::DataLoss);
         check("Permission denied (os error 13)", ErrorCode::PermissionDenied);
+        check("the manifest was not found (os error 2)", ErrorCode::DataLoss);
+        check("Input/output error (os error 5)", ErrorCode::Unavailable);
+        check("corrupt file: Too many open files (os error 24)", ErrorCode::Unavailable);
         check("anything", ErrorCode::Internal);
     }
 }

@@ -3,25 +3,21 @@
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use arrow::array::RecordBatch;
 use futures::TryStreamExt;
+use lancedb::Table;
 use lancedb::query::{ExecutableQuery, QueryBase, Select};
-use lancedb::{Connection, ObjectStoreRegistry, Session, Table};
 
-use crate::error::{Error, ErrorCode, Result};
+use crate::error::{Error, Result};
 use crate::model::{ChunkId, FileChunks, FileId, LegHit, MemoryCap, StoredChunk};
 use crate::store::failure::StoreContext;
 use crate::store::hot::{HOT_ROWS, HOT_TEXT_BYTES, Hot};
-use crate::store::{FileSet, KeywordQuery, Store, StoreStats, legs, schema, sync, upkeep};
-
-/// Bytes of opened indexes kept in memory. The library's default is 6 GiB; the keyword index of 100,000 chunks fits here.
-const INDEX_CACHE_BYTES: usize = 64 << 20;
-
-/// Bytes of manifests and page tables kept in memory. The library's default is 1 GiB.
-const METADATA_CACHE_BYTES: usize = 32 << 20;
+use crate::store::opening::{self, INDEX_CACHE_BYTES, METADATA_CACHE_BYTES, Opened, Place, connect};
+use crate::store::synced::Synced;
+use crate::store::{FileSet, KeywordQuery, Store, StoreStats, legs, manifests, schema, sync, upkeep};
 
 /// Hex digits of a model's fingerprint in the name of its table.
 const FINGERPRINT_DIGITS: usize = 12;
@@ -44,45 +40,80 @@ pub fn memory_caps(dimension: usize) -> Vec<MemoryCap> {
 pub struct LanceStore {
     pub(super) table: Table,
     pub(super) dir: PathBuf,
-    table_dir: PathBuf,
+    place: Place,
     pub(super) dimension: usize,
-    pub(super) writer: tokio::sync::Mutex<()>,
+    writer: tokio::sync::Mutex<()>,
     rows: RwLock<BTreeMap<FileId, u64>>,
     /// Sum of `rows`.
     chunks: AtomicU64,
     hot: RwLock<Hot>,
-    upkeep_error: Mutex<Option<String>>,
+    synced: Synced,
+    /// Whether a write broke off: then nobody knows which of its commits there are.
+    is_uncertain: AtomicBool,
+    has_lost: AtomicBool,
+    set_aside: Vec<PathBuf>,
+    upkeep: Mutex<Upkeep>,
+}
+
+/// Upkeep as others see it.
+#[derive(Clone, Debug, Default)]
+struct Upkeep {
+    /// What it does now.
+    now: Option<&'static str>,
+    error: Option<String>,
 }
 
 impl LanceStore {
     /// Opens the table of this model below `dir`, or makes it. `fingerprint` identifies the model and its settings,
-    /// `dimension` is the length of its vectors.
+    /// `dimension` is the length of its vectors. A damaged table goes back to its last whole version, or is put aside and
+    /// begun anew: see [`LanceStore::set_aside`] and [`LanceStore::has_lost`].
     ///
     /// # Errors
-    /// The directory is no index, cannot be written, or the table is damaged.
+    /// The directory is no index, or cannot be read or written.
     pub async fn open(dir: &Path, fingerprint: &str, dimension: usize) -> Result<LanceStore> {
         sync::prepare(dir)?;
-        let name = table_name(fingerprint);
-        let table_dir = dir.join(format!("{name}.lance"));
-        for moved in sync::heal(&table_dir)? {
-            tracing::warn!("moved the torn file `{}` aside, going on from the version before", moved.display());
+        let place = Place { dir: dir.to_owned(), name: table_name(fingerprint), dimension };
+        let synced = Synced::of(&place.table_dir());
+        let Opened { table, rows, hot, set_aside, has_lost } = opening::open(&place, &synced).await?;
+        for it in &set_aside {
+            tracing::warn!("the index was damaged: what could not be read is kept as `{}`", it.display());
         }
-        let connection = connect(dir).await?;
-        let table = open_table(&connection, dir, &name, dimension).await?;
-        let rows = count_rows(&table, dir).await?;
-        let chunks = rows.values().sum::<u64>();
-        let hot = if chunks > HOT_ROWS as u64 { Hot::default() } else { load(&table, dir, dimension).await? };
         Ok(LanceStore {
             table,
             dir: dir.to_owned(),
-            table_dir,
+            place,
             dimension,
             writer: tokio::sync::Mutex::new(()),
+            chunks: AtomicU64::new(rows.values().sum()),
             rows: RwLock::new(rows),
-            chunks: AtomicU64::new(chunks),
             hot: RwLock::new(hot),
-            upkeep_error: Mutex::new(None),
+            synced,
+            is_uncertain: AtomicBool::new(false),
+            has_lost: AtomicBool::new(has_lost),
+            set_aside,
+            upkeep: Mutex::default(),
         })
+    }
+
+    /// What was damaged when the table was opened, under its new names.
+    pub fn set_aside(&self) -> &[PathBuf] {
+        &self.set_aside
+    }
+
+    /// Says whether commits that were on disk once are gone: what is known of them elsewhere must not be believed. Stays
+    /// true over restarts until [`LanceStore::accept_loss`].
+    pub fn has_lost(&self) -> bool {
+        self.has_lost.load(Ordering::Relaxed)
+    }
+
+    /// Goes on from the table as it is. Call it when everything that may be missing is queued again.
+    ///
+    /// # Errors
+    /// The disk refuses.
+    pub async fn accept_loss(&self) -> Result<()> {
+        opening::note(&self.table, &self.place, &self.synced).await?;
+        self.has_lost.store(false, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Returns the names of the tables below `dir`, one for each model that was ever used.
@@ -104,7 +135,13 @@ impl LanceStore {
     /// # Errors
     /// There is no such table, or it cannot be removed.
     pub async fn drop_table(dir: &Path, name: &str) -> Result<()> {
-        connect(dir).await?.drop_table(name, &[]).await.on("drop a table of", dir)
+        connect(dir).await?.drop_table(name, &[]).await.on("drop a table of", dir)?;
+        Synced::of(&dir.join(format!("{name}.lance"))).remove()
+    }
+
+    /// Returns how many chunks each file has, by number.
+    pub fn rows_by_file(&self) -> BTreeMap<FileId, u64> {
+        self.rows().clone()
     }
 
     /// Number of rows of each file, held in memory so that no question has to count.
@@ -158,14 +195,20 @@ impl LanceStore {
         self.hot.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn hot_mut(&self) -> RwLockWriteGuard<'_, Hot> {
-        self.hot.write().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Does as if the table were too large for memory.
     #[cfg(test)]
     pub(super) fn drop_hot(&self) {
         *self.hot_mut() = Hot::default();
+    }
+
+    /// Does as if the last write had failed at the end.
+    #[cfg(test)]
+    pub(super) fn break_off(&self) {
+        self.is_uncertain.store(true, Ordering::Relaxed);
+    }
+
+    fn hot_mut(&self) -> RwLockWriteGuard<'_, Hot> {
+        self.hot.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn known(&self, files: &[FileId]) -> Vec<FileId> {
@@ -196,8 +239,52 @@ impl LanceStore {
         collect(query.execute().await, "read", &self.dir).await
     }
 
-    async fn writing(&self) -> tokio::sync::MutexGuard<'_, ()> {
-        self.writer.lock().await
+    /// Changes the table, one change at a time. A change that breaks off, with an error or because nobody waits for it
+    /// any more, may have committed or not: the next one looks before it does anything.
+    async fn change<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
+        let _writing = self.writer.lock().await;
+        if self.is_uncertain.load(Ordering::Relaxed) {
+            self.table.checkout_latest().await.on("read", &self.dir)?;
+            let (rows, hot) = opening::contents(&self.table, &self.place).await?;
+            self.chunks.store(rows.values().sum(), Ordering::Relaxed);
+            *self.rows.write().unwrap_or_else(PoisonError::into_inner) = rows;
+            *self.hot_mut() = hot;
+        }
+        self.is_uncertain.store(true, Ordering::Relaxed);
+        let done = work.await?;
+        self.is_uncertain.store(false, Ordering::Relaxed);
+        Ok(done)
+    }
+
+    /// Has everything so far on disk, and counts it as done.
+    pub(super) async fn settle(&self) -> Result<()> {
+        sync::sync(&self.dir).await?;
+        opening::note(&self.table, &self.place, &self.synced).await
+    }
+
+    /// Drops old versions, and does nothing else of upkeep: it needs hardly any room.
+    ///
+    /// # Errors
+    /// The directory cannot be read or written.
+    pub async fn prune(&self) -> Result<()> {
+        let done = self.change(upkeep::prune_only(self)).await;
+        self.upkeep_ended(&done);
+        done
+    }
+
+    fn upkeep_ended(&self, done: &Result<()>) {
+        let mut state = self.upkeep.lock().unwrap_or_else(PoisonError::into_inner);
+        *state = Upkeep { now: None, error: done.as_ref().err().map(Error::to_string) };
+    }
+
+    /// Lets others see what upkeep does.
+    pub(super) fn doing(&self, what: &'static str) {
+        self.upkeep.lock().unwrap_or_else(PoisonError::into_inner).now = Some(what);
+    }
+
+    /// Number of versions that are kept.
+    pub fn version_count(&self) -> Result<u64> {
+        Ok(manifests::list(&self.place.table_dir())?.len() as u64)
     }
 }
 
@@ -205,63 +292,68 @@ impl LanceStore {
 impl Store for LanceStore {
     async fn replace(&self, files: Vec<FileChunks>) -> Result<()> {
         let batch = schema::batch(&files, self.dimension)?;
-        let _writing = self.writing().await;
-        let ids: Vec<FileId> = files.iter().map(|it| it.file_id).collect();
-        let deleted = self.delete_rows(&ids).await?;
-        if batch.num_rows() == 0 && !deleted {
-            return Ok(());
-        }
-        let first = self.rows().is_empty();
-        self.add_rows(vec![batch]).await?;
-        let mut counts = BTreeMap::<FileId, u64>::new();
-        for file in &files {
-            *counts.entry(file.file_id).or_default() += file.chunks.len() as u64;
-        }
-        counts.into_iter().for_each(|(file_id, rows)| self.set_rows(file_id, rows));
-        files.iter().for_each(|it| self.hot_mut().add(it.file_id, &it.chunks));
-        self.index_words(first).await?;
-        sync::sync(&self.dir).await
+        self.change(async {
+            let ids: Vec<FileId> = files.iter().map(|it| it.file_id).collect();
+            let deleted = self.delete_rows(&ids).await?;
+            if batch.num_rows() == 0 && !deleted {
+                return Ok(());
+            }
+            let first = self.rows().is_empty();
+            self.add_rows(vec![batch]).await?;
+            let mut counts = BTreeMap::<FileId, u64>::new();
+            for file in &files {
+                *counts.entry(file.file_id).or_default() += file.chunks.len() as u64;
+            }
+            counts.into_iter().for_each(|(file_id, rows)| self.set_rows(file_id, rows));
+            files.iter().for_each(|it| self.hot_mut().add(it.file_id, &it.chunks));
+            self.index_words(first).await?;
+            self.settle().await
+        })
+        .await
     }
 
     async fn replace_part(&self, file: FileChunks, ordinals: Range<u32>) -> Result<u64> {
         let FileChunks { file_id, .. } = file;
         let batch = schema::batch(std::slice::from_ref(&file), self.dimension)?;
-        let _writing = self.writing().await;
-        let before = self.rows().get(&file_id).copied().unwrap_or(0);
-        let deleted = if before > 0 { self.delete_part(file_id, &ordinals).await? } else { 0 };
-        let first = self.rows().is_empty();
-        let rows = before.saturating_sub(deleted) + file.chunks.len() as u64;
-        if batch.num_rows() > 0 {
-            self.add_rows(vec![batch]).await?;
-            self.set_rows(file_id, rows);
-            self.hot_mut().add(file_id, &file.chunks);
-            self.index_words(first).await?;
-        }
-        if deleted > 0 || !file.chunks.is_empty() {
-            sync::sync(&self.dir).await?;
-        }
-        Ok(rows)
+        self.change(async {
+            let before = self.rows().get(&file_id).copied().unwrap_or(0);
+            let deleted = if before > 0 { self.delete_part(file_id, &ordinals).await? } else { 0 };
+            let first = self.rows().is_empty();
+            let rows = before.saturating_sub(deleted) + file.chunks.len() as u64;
+            if batch.num_rows() > 0 {
+                self.add_rows(vec![batch]).await?;
+                self.set_rows(file_id, rows);
+                self.hot_mut().add(file_id, &file.chunks);
+                self.index_words(first).await?;
+            }
+            if deleted > 0 || !file.chunks.is_empty() {
+                self.settle().await?;
+            }
+            Ok(rows)
+        })
+        .await
     }
 
     async fn delete(&self, files: &[FileId]) -> Result<()> {
-        let _writing = self.writing().await;
-        if self.delete_rows(files).await? { sync::sync(&self.dir).await } else { Ok(()) }
+        self.change(async { if self.delete_rows(files).await? { self.settle().await } else { Ok(()) } }).await
     }
 
     async fn copy(&self, from: FileId, to: FileId) -> Result<u64> {
-        let _writing = self.writing().await;
-        let copied = self.rows().get(&from).copied().unwrap_or(0);
-        if from == to {
-            return Ok(copied);
-        }
-        let batches = self.rows_of(from).await?;
-        let batches = batches.iter().map(|it| schema::with_file(it, to)).collect::<Result<Vec<_>>>()?;
-        self.delete_rows(&[to]).await?;
-        self.add_rows(batches.clone()).await?;
-        self.set_rows(to, copied);
-        batches.iter().try_for_each(|it| self.hot_mut().add_rows(it))?;
-        sync::sync(&self.dir).await?;
-        Ok(copied)
+        self.change(async {
+            let copied = self.rows().get(&from).copied().unwrap_or(0);
+            if from == to {
+                return Ok(copied);
+            }
+            let batches = self.rows_of(from).await?;
+            let batches = batches.iter().map(|it| schema::with_file(it, to)).collect::<Result<Vec<_>>>()?;
+            self.delete_rows(&[to]).await?;
+            self.add_rows(batches.clone()).await?;
+            self.set_rows(to, copied);
+            batches.iter().try_for_each(|it| self.hot_mut().add_rows(it))?;
+            self.settle().await?;
+            Ok(copied)
+        })
+        .await
     }
 
     async fn vector_leg(&self, vector: &[f32], files: &FileSet, limit: usize) -> Result<Vec<LegHit>> {
@@ -316,10 +408,8 @@ impl Store for LanceStore {
     }
 
     async fn upkeep(&self) -> Result<()> {
-        let _writing = self.writing().await;
-        let done = upkeep::run(self).await;
-        let mut last = self.upkeep_error.lock().unwrap_or_else(PoisonError::into_inner);
-        *last = done.as_ref().err().map(Error::to_string);
+        let done = self.change(upkeep::run(self)).await;
+        self.upkeep_ended(&done);
         done
     }
 
@@ -329,13 +419,15 @@ impl Store for LanceStore {
 
     async fn stats(&self) -> Result<StoreStats> {
         let fragments = self.table.stats().await.on("read", &self.dir)?.fragment_stats.num_fragments;
-        let upkeep_error = self.upkeep_error.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let upkeep = self.upkeep.lock().unwrap_or_else(PoisonError::into_inner).clone();
         Ok(StoreStats {
             chunks: self.chunk_count(),
-            bytes: sync::bytes_below(&self.table_dir).await?,
+            bytes: sync::bytes_below(&self.place.table_dir()).await?,
             fragments: fragments as u64,
+            versions: self.version_count()?,
             unindexed_rows: upkeep::unindexed(&self.table).await.on("read", &self.dir)?,
-            upkeep_error,
+            upkeep_now: upkeep.now,
+            upkeep_error: upkeep.error,
         })
     }
 }
@@ -355,65 +447,4 @@ fn table_name(fingerprint: &str) -> String {
     let digits =
         if is_hex { fingerprint.to_ascii_lowercase() } else { blake3::hash(fingerprint.as_bytes()).to_string() };
     format!("chunks_{}", &digits[..FINGERPRINT_DIGITS])
-}
-
-async fn connect(dir: &Path) -> Result<Connection> {
-    let Some(uri) = dir.to_str() else {
-        return Err(Error::invalid(format!("the path `{}` is no valid Unicode", dir.display()))
-            .hint("point VIC_DB_PATH at another directory"));
-    };
-    let registry = Arc::new(ObjectStoreRegistry::default());
-    let session = Arc::new(Session::new(INDEX_CACHE_BYTES, METADATA_CACHE_BYTES, registry));
-    lancedb::connect(uri).session(session).execute().await.on("open", dir)
-}
-
-async fn open_table(connection: &Connection, dir: &Path, name: &str, dimension: usize) -> Result<Table> {
-    let names = connection.table_names().execute().await.on("list", dir)?;
-    let schema = schema::schema(dimension);
-    if !names.iter().any(|it| it == name) {
-        let table = connection.create_empty_table(name, schema).execute().await.on("create", dir)?;
-        sync::sync(dir).await?;
-        return Ok(table);
-    }
-    let table = connection.open_table(name).execute().await.map_err(as_damage).on("open", dir)?;
-    let found = table.schema().await.map_err(as_damage).on("open", dir)?;
-    if found.fields() != schema.fields() {
-        return Err(Error::new(
-            ErrorCode::FailedPrecondition,
-            format!("table `{name}` in `{}` has other columns", dir.display()),
-        )
-        .hint(format!(
-            "it was written by another version of vic: move `{}` away, then run `vic index --full`",
-            dir.display()
-        )));
-    }
-    Ok(table)
-}
-
-/// A table that is there but cannot be opened is damaged, whatever the library calls it; a full disk stays what it is.
-fn as_damage(error: lancedb::Error) -> lancedb::Error {
-    lancedb::Error::TableCorrupted { name: String::new(), source: Box::new(error) }
-}
-
-/// Reads a table that is not large once.
-async fn load(table: &Table, dir: &Path, dimension: usize) -> Result<Hot> {
-    let query = table.query().select(Select::All);
-    let mut stream = query.execute().await.map_err(as_damage).on("read", dir)?;
-    let mut hot = Hot::new(dimension);
-    while let Some(batch) = stream.try_next().await.map_err(as_damage).on("read", dir)? {
-        hot.add_rows(&batch)?;
-    }
-    Ok(hot)
-}
-
-async fn count_rows(table: &Table, dir: &Path) -> Result<BTreeMap<FileId, u64>> {
-    let query = table.query().select(Select::columns(&["file_id"]));
-    let mut stream = query.execute().await.map_err(as_damage).on("read", dir)?;
-    let mut rows = BTreeMap::new();
-    while let Some(batch) = stream.try_next().await.map_err(as_damage).on("read", dir)? {
-        for file_id in schema::file_ids(&batch)?.values() {
-            *rows.entry(*file_id).or_default() += 1;
-        }
-    }
-    Ok(rows)
 }

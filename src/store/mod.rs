@@ -5,14 +5,21 @@
 
 mod failure;
 mod hot;
+mod inspect;
 mod lance;
 mod legs;
+mod manifests;
+mod opening;
 mod schema;
 mod sync;
+mod synced;
+#[cfg(test)]
+mod damage_tests;
 #[cfg(test)]
 mod tests;
 mod upkeep;
 
+pub use inspect::Inspection;
 pub use lance::{LanceStore, memory_caps};
 
 use crate::error::Result;
@@ -43,8 +50,12 @@ pub struct StoreStats {
     pub bytes: u64,
     /// Data fragments; many small ones slow queries down.
     pub fragments: u64,
+    /// Versions that are kept; each costs a file, and what it alone refers to.
+    pub versions: u64,
     /// Rows that the keyword index does not cover yet; they are scanned.
     pub unindexed_rows: u64,
+    /// What upkeep does at this moment.
+    pub upkeep_now: Option<&'static str>,
     /// Error of the last upkeep, if it failed.
     pub upkeep_error: Option<String>,
 }

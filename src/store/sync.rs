@@ -1,10 +1,10 @@
-//! What the table's library leaves to its caller: getting commits onto the disk, and surviving a torn one.
+//! What the table's library leaves to its caller: getting commits onto the disk.
 //!
 //! The library renames files into place but never syncs them. After a loss of power the newest manifest can then be
-//! there with no bytes in it, and the table cannot be opened although every older version is whole.
+//! there with no bytes in it, and the table cannot be opened although every older version is whole: see `synced`.
 
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::error::{Error, ErrorCode, IoContext, Result};
 
@@ -39,9 +39,9 @@ fn sync_file_system(_: &File) -> std::io::Result<()> {
 pub(super) fn prepare(dir: &Path) -> Result<()> {
     std::fs::create_dir_all(dir).at("create", dir)?;
     let names = names(dir)?;
-    let foreign = names.iter().find(|name| !is_table(name) && !name.starts_with('.') && *name != "lost+found");
+    let foreign = names.iter().find(|name| !is_ours(name) && !name.starts_with('.') && *name != "lost+found");
     match foreign {
-        Some(name) if !names.iter().any(|it| is_table(it)) => Err(Error::new(
+        Some(name) if !names.iter().any(|it| is_ours(it)) => Err(Error::new(
             ErrorCode::FailedPrecondition,
             format!("`{}` holds `{name}` and is no index of vic", dir.display()),
         )
@@ -50,33 +50,14 @@ pub(super) fn prepare(dir: &Path) -> Result<()> {
     }
 }
 
-fn is_table(name: &str) -> bool {
-    name.ends_with(".lance")
+/// A table, one that was damaged once, or the number of its last version.
+fn is_ours(name: &str) -> bool {
+    name.ends_with(".lance") || name.contains(".lance.") || name.ends_with(".synced")
 }
 
 fn names(dir: &Path) -> Result<Vec<String>> {
     let entries = std::fs::read_dir(dir).at("read", dir)?;
     Ok(entries.flatten().map(|it| it.file_name().to_string_lossy().into_owned()).collect())
-}
-
-/// Moves manifests without content aside, so that the version before them is opened; returns what was moved.
-///
-/// # Errors
-/// A file cannot be moved.
-pub(super) fn heal(table: &Path) -> Result<Vec<PathBuf>> {
-    let versions = table.join("_versions");
-    let Ok(entries) = std::fs::read_dir(&versions) else { return Ok(Vec::new()) };
-    let mut moved = Vec::new();
-    for path in entries.flatten().map(|it| it.path()) {
-        let matters = path.extension().is_some_and(|it| it == "manifest" || it == "json");
-        if matters && std::fs::metadata(&path).is_ok_and(|it| it.is_file() && it.len() == 0) {
-            let mut aside = path.clone().into_os_string();
-            aside.push(".corrupt");
-            std::fs::rename(&path, &aside).at("move aside", &path)?;
-            moved.push(path);
-        }
-    }
-    Ok(moved)
 }
 
 /// Adds up the bytes of all files below a directory; what vanishes meanwhile counts nothing.
@@ -100,17 +81,5 @@ mod tests {
         std::fs::write(dir.path().join("holiday.jpg"), "x").unwrap();
         assert_eq!(prepare(dir.path()).unwrap_err().code, ErrorCode::FailedPrecondition);
         assert!(prepare(&dir.path().join("holiday.jpg")).is_err());
-    }
-
-    #[test]
-    fn only_empty_manifests_are_moved_aside() {
-        let dir = tempfile::tempdir().unwrap();
-        let versions = dir.path().join("_versions");
-        std::fs::create_dir(&versions).unwrap();
-        std::fs::write(versions.join("1.manifest"), "whole").unwrap();
-        std::fs::write(versions.join("2.manifest"), "").unwrap();
-        assert_eq!(heal(dir.path()).unwrap(), [versions.join("2.manifest")]);
-        assert!(versions.join("1.manifest").exists() && versions.join("2.manifest.corrupt").exists());
-        assert!(heal(&dir.path().join("missing")).unwrap().is_empty());
     }
 }

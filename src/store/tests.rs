@@ -12,22 +12,22 @@ use super::*;
 use crate::error::ErrorCode;
 use crate::model::{Anchor, Chunk, Embedded, Tier};
 
-const DIMENSION: usize = 8;
-const FINGERPRINT: &str = "0123456789abcdef";
+pub(super) const DIMENSION: usize = 8;
+pub(super) const FINGERPRINT: &str = "0123456789abcdef";
 
-async fn open(dir: &Path) -> LanceStore {
+pub(super) async fn open(dir: &Path) -> LanceStore {
     LanceStore::open(dir, FINGERPRINT, DIMENSION).await.unwrap()
 }
 
 /// A vector that points to axis `axis`, turned a little towards the last one by `tilt`.
-fn vector(axis: usize, tilt: f32) -> Vec<f32> {
+pub(super) fn vector(axis: usize, tilt: f32) -> Vec<f32> {
     let mut vector = vec![0.0; DIMENSION];
     vector[axis % (DIMENSION - 1)] = (1.0 - tilt * tilt).sqrt();
     vector[DIMENSION - 1] = tilt;
     vector
 }
 
-fn file(file_id: FileId, texts: &[&str]) -> FileChunks {
+pub(super) fn file(file_id: FileId, texts: &[&str]) -> FileChunks {
     let chunks = texts.iter().enumerate().map(|(ordinal, text)| Embedded {
         chunk: Chunk {
             id: ChunkId(format!("{:032x}", file_id as u128 * 1000 + ordinal as u128)),
@@ -45,7 +45,7 @@ fn file(file_id: FileId, texts: &[&str]) -> FileChunks {
 }
 
 /// Files `1..=count`; all say `common`, each also says its own number.
-fn many(count: FileId) -> Vec<FileChunks> {
+pub(super) fn many(count: FileId) -> Vec<FileChunks> {
     (1..=count).map(|id| file(id, &[&format!("common words of number{id}")])).collect()
 }
 
@@ -57,13 +57,13 @@ fn only(ids: &[FileId]) -> FileSet {
     FileSet::Only(Arc::new(ids.to_vec()))
 }
 
-async fn keyword(store: &LanceStore, text: &str, files: &FileSet) -> Vec<FileId> {
+pub(super) async fn keyword(store: &LanceStore, text: &str, files: &FileSet) -> Vec<FileId> {
     let hits = store.keyword_leg(&words(text), files, 10).await.unwrap();
     assert!(hits.windows(2).all(|it| it[0].score >= it[1].score));
     hits.into_iter().map(|it| it.file_id).collect()
 }
 
-async fn nearest(store: &LanceStore, vector: &[f32], files: &FileSet, limit: usize) -> Vec<FileId> {
+pub(super) async fn nearest(store: &LanceStore, vector: &[f32], files: &FileSet, limit: usize) -> Vec<FileId> {
     let hits = store.vector_leg(vector, files, limit).await.unwrap();
     assert!(hits.windows(2).all(|it| it[0].score >= it[1].score));
     hits.into_iter().map(|it| it.file_id).collect()
@@ -288,36 +288,6 @@ async fn questions_are_answered_while_rows_are_written() {
     }
     writer.await.unwrap();
     assert_eq!(store.stats().await.unwrap().chunks, 90);
-}
-
-#[tokio::test]
-async fn a_torn_manifest_costs_one_version_and_no_more() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(dir.path()).await;
-    store.replace(many(3)).await.unwrap();
-    drop(store);
-    let versions = dir.path().join(format!("{}.lance/_versions", LanceStore::table_of(FINGERPRINT)));
-    let manifests = std::fs::read_dir(&versions).unwrap().flatten().map(|it| it.path());
-    let mut manifests: Vec<_> = manifests.filter(|it| it.extension().is_some_and(|it| it == "manifest")).collect();
-    manifests.sort_by_key(|it| std::fs::metadata(it).unwrap().modified().unwrap());
-    std::fs::write(manifests.last().unwrap(), "").unwrap();
-    let store = open(dir.path()).await;
-    assert_eq!(store.file_ids().await.unwrap(), [1, 2, 3]);
-    store.replace(many(4)).await.unwrap();
-    assert_eq!(keyword(&store, "number4", &FileSet::All).await, [4]);
-}
-
-#[tokio::test]
-async fn a_damaged_table_is_told_with_its_cure() {
-    let dir = tempfile::tempdir().unwrap();
-    drop(open(dir.path()).await);
-    let versions = dir.path().join(format!("{}.lance/_versions", LanceStore::table_of(FINGERPRINT)));
-    for path in std::fs::read_dir(versions).unwrap().flatten().map(|it| it.path()) {
-        std::fs::write(path, "this is no manifest of any table at all").unwrap();
-    }
-    let error = LanceStore::open(dir.path(), FINGERPRINT, DIMENSION).await.err().unwrap();
-    assert_eq!(error.code, ErrorCode::DataLoss, "{error}");
-    assert!(error.hint.unwrap().contains("vic index --full"));
 }
 
 /// A table beyond what is kept in memory, with an approximate index of many partitions.

@@ -1,19 +1,20 @@
 //! Housekeeping: indexes up to date, few large fragments, no old versions.
 //!
 //! Order matters: indexes first, then compaction, then pruning. Compacting rows that an index is about to read has made
-//! queries fail in the past.
+//! queries fail in the past. Pruning comes when all of that is on disk: a power loss that keeps the deletions and loses
+//! what was to take their place would leave no version that is whole.
 
-use lancedb::index::scalar::{BTreeIndexBuilder, FtsIndexBuilder};
+use futures::TryStreamExt;
+use lancedb::index::scalar::{BTreeIndexBuilder, FtsIndexBuilder, FullTextSearchQuery};
 use lancedb::index::vector::IvfPqIndexBuilder;
 use lancedb::index::{Index, IndexConfig};
-use lancedb::query::VectorQuery;
+use lancedb::query::{ExecutableQuery, QueryBase, Select, VectorQuery};
 use lancedb::table::{CompactionOptions, Duration, OptimizeAction, OptimizeOptions};
 use lancedb::{DistanceType, Table};
 
 use crate::error::Result;
-use crate::store::failure::StoreContext;
+use crate::store::failure::{self, StoreContext};
 use crate::store::lance::LanceStore;
-use crate::store::sync;
 
 /// Memory of building the keyword index, in MiB. The library's default is 2 GiB for each core.
 pub(super) const KEYWORD_MEMORY_MIB: u64 = 256;
@@ -56,8 +57,14 @@ const FRAGMENT_ROWS: usize = 200_000;
 /// Rows read at once while compacting; whole batches are in memory.
 const COMPACT_BATCH_ROWS: usize = 1_024;
 
-/// Minutes that old versions are kept: longer than any question takes.
-const KEEP_MINUTES: i64 = 5;
+/// Seconds that old versions are kept: longer than any question takes.
+const KEEP_SECONDS: i64 = 300;
+
+/// Versions from which on older ones go sooner: a folder in which something is saved all the time makes thousands an hour.
+const KEEP_VERSIONS: usize = 10;
+
+/// Even then they are kept for so many seconds: longer than a question takes unless it reads every passage.
+const KEEP_SECONDS_AT_LEAST: i64 = 20;
 
 /// Makes the keyword index when there is none: English stems and stop words, lower case, without accents.
 pub(super) async fn ensure_keyword_index(table: &Table) -> lancedb::Result<()> {
@@ -99,13 +106,61 @@ pub(super) async fn unindexed(table: &Table) -> lancedb::Result<u64> {
 /// Does what is worth doing. The caller holds the writer's lock.
 pub(super) async fn run(store: &LanceStore) -> Result<()> {
     let table = &store.table;
-    if table.count_rows(None).await.on("read", &store.dir)? == 0 {
-        return prune(table).await.on("prune", &store.dir);
+    if table.count_rows(None).await.on("read", &store.dir)? > 0 {
+        store.doing("bringing its indexes up to date");
+        index(table, store.dimension).await.on("index the words of", &store.dir)?;
+        store.doing("compacting");
+        compact(table).await.on("compact", &store.dir)?;
     }
-    index(table, store.dimension).await.on("index the words of", &store.dir)?;
-    compact(table).await.on("compact", &store.dir)?;
-    prune(table).await.on("prune", &store.dir)?;
-    sync::sync(&store.dir).await
+    prune_only(store).await
+}
+
+/// Drops old versions, once the newest is on disk. The caller holds the writer's lock.
+pub(super) async fn prune_only(store: &LanceStore) -> Result<()> {
+    store.settle().await?;
+    store.doing("pruning old versions");
+    prune(&store.table).await.on("prune", &store.dir)
+}
+
+/// Drops the indexes that cannot be read, and makes the keyword index anew; says whether there were any. The others come
+/// back with the next upkeep.
+pub(super) async fn mend_indexes(table: &Table) -> lancedb::Result<bool> {
+    let mut mended = false;
+    for index in table.list_indices().await? {
+        let Err(error) = probe(table, &index).await else { continue };
+        if !failure::is_damage(&error) {
+            return Err(error);
+        }
+        tracing::warn!("the index `{}` is damaged and is made anew: {error}", index.name);
+        table.drop_index(&index.name).await?;
+        mended = true;
+    }
+    if mended {
+        ensure_keyword_index(table).await?;
+    }
+    Ok(mended)
+}
+
+/// Asks something that the index has to be opened for.
+async fn probe(table: &Table, index: &IndexConfig) -> lancedb::Result<()> {
+    let columns = Select::columns(&["file_id"]);
+    let stream = if covers(index, "text") {
+        let words = FullTextSearchQuery::new("vic".into()).with_column("text".into());
+        let words = words.map_err(|error| lancedb::Error::Runtime { message: error.to_string() })?;
+        table.query().full_text_search(words).limit(1).select(columns).execute().await?
+    } else if covers(index, "vector") {
+        let schema = table.schema().await?;
+        let dimension = match schema.field_with_name("vector").map(|it| it.data_type()) {
+            Ok(arrow::datatypes::DataType::FixedSizeList(_, size)) => *size as usize,
+            _ => return Ok(()),
+        };
+        let nearest = table.query().nearest_to(vec![1.0f32; dimension])?.column("vector");
+        nearest.distance_type(DistanceType::Cosine).limit(1).select(columns).execute().await?
+    } else {
+        table.query().only_if("file_id = -1").select(columns).execute().await?
+    };
+    stream.try_collect::<Vec<_>>().await?;
+    Ok(())
 }
 
 async fn index(table: &Table, dimension: usize) -> lancedb::Result<()> {
@@ -160,7 +215,10 @@ async fn compact(table: &Table) -> lancedb::Result<()> {
 }
 
 async fn prune(table: &Table) -> lancedb::Result<()> {
-    let older_than = Some(Duration::minutes(KEEP_MINUTES));
+    let made: Vec<_> = table.list_versions().await?.into_iter().map(|it| it.timestamp).collect();
+    let oldest_kept = made.len().checked_sub(KEEP_VERSIONS).filter(|it| *it > 0).and_then(|it| made.get(it));
+    let age = oldest_kept.map_or(KEEP_SECONDS, |it| (chrono::Utc::now() - *it).num_seconds());
+    let older_than = Some(Duration::seconds(age.clamp(KEEP_SECONDS_AT_LEAST, KEEP_SECONDS)));
     let action =
         OptimizeAction::Prune { older_than, delete_unverified: Some(false), error_if_tagged_old_versions: None };
     table.optimize(action).await?;

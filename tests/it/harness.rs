@@ -43,13 +43,22 @@ impl World {
         self
     }
 
+    /// Starts the daemon without waiting for it, behind what is to stand before it.
+    pub(crate) fn begin(&mut self, launcher: &[String]) {
+        let log = std::fs::File::options().create(true).append(true).open(self.dir.path().join("log")).unwrap();
+        // A killed daemon leaves it: a command that believes it would start a daemon of its own, and that one might win.
+        std::fs::remove_file(self.data().join("listen")).ok();
+        let own = std::mem::replace(&mut self.launcher, launcher.to_vec());
+        let mut command = self.command(env!("CARGO_BIN_EXE_vicd"));
+        self.launcher = own;
+        self.daemon = Some(command.stdin(Stdio::null()).stderr(log).spawn().unwrap());
+    }
+
     /// Starts the daemon (again).
     pub(crate) fn spawn(&mut self) {
         // What a killed daemon left would have the command line start one of its own while this one is on its way.
         let _left = std::fs::remove_file(self.data().join("listen"));
-        let log = std::fs::File::options().create(true).append(true).open(self.dir.path().join("log")).unwrap();
-        let mut command = self.command(env!("CARGO_BIN_EXE_vicd"));
-        self.daemon = Some(command.stdin(Stdio::null()).stderr(log).spawn().unwrap());
+        self.begin(&self.launcher.clone());
         self.until("the daemon answers", Duration::from_secs(60), |world| {
             world.data().join("listen").exists() && world.vic(&["status", "--format", "json"]).status.success()
         });
@@ -69,6 +78,22 @@ impl World {
         let pid = daemon.id().to_string();
         assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
         daemon.wait().unwrap().success()
+    }
+
+    /// Says whether the daemon that was started has ended, and how.
+    pub(crate) fn ended(&mut self) -> Option<std::process::ExitStatus> {
+        self.daemon.as_mut().and_then(|it| it.try_wait().unwrap())
+    }
+
+    /// The settings that the daemon sees.
+    pub(crate) fn config(&self) -> vic::config::Config {
+        let data = self.data();
+        let own = |name: &str| self.variables.iter().find(|it| it.0 == name).map(|it| it.1.clone().into());
+        vic::config::Config::from_lookup(&|name| match name {
+            "VIC_DATA_DIR" => Some(data.clone().into_os_string()),
+            name => own(name),
+        })
+        .unwrap()
     }
 
     /// Hands the daemon over: it no longer ends with the test.

@@ -3,7 +3,8 @@
 #![allow(
     clippy::unwrap_used,
     clippy::disallowed_methods,
-    reason = "a test ends where it goes wrong, and sets its own scene"
+    clippy::print_stdout,
+    reason = "a test ends where it goes wrong, sets its own scene, and says what it found"
 )]
 
 mod asking;
@@ -11,23 +12,31 @@ mod audit;
 mod caller;
 mod contract;
 mod daemon;
+mod damage;
+mod disk;
 mod freshness;
 mod generated;
+mod h2;
 mod harness;
 mod hostile;
 mod http;
-mod h2;
+mod kills;
 mod layers;
 mod llama;
 mod load;
+mod mix;
 mod models;
 mod ollama;
 mod openai;
 mod operations;
+mod oracle;
 mod origin;
+mod owner;
 mod politeness;
+mod power;
 mod privacy;
 mod robustness;
+mod room;
 mod sample;
 mod scans;
 mod scopes;
@@ -37,6 +46,7 @@ mod shutdown;
 mod skills;
 mod socket;
 mod tls;
+mod torture;
 mod trace;
 mod vision;
 mod watching;

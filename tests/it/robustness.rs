@@ -98,24 +98,6 @@ fn names_that_are_not_utf8_are_indexed() {
 }
 
 #[test]
-fn a_foreign_or_damaged_data_directory_is_refused_with_a_hint() {
-    let content = "this is no database, not even nearly one";
-    let world = World::new();
-    std::fs::create_dir(world.data()).unwrap();
-    let file = world.data().join("catalog.sqlite");
-    std::fs::write(&file, content).unwrap();
-    let started = Command::new(env!("CARGO_BIN_EXE_vicd"))
-        .env("VIC_DATA_DIR", world.data())
-        .env("VIC_LISTEN", "127.0.0.1:0")
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&started.stderr).into_owned();
-    assert_eq!(started.status.code(), Some(10), "{said}");
-    assert!(said.contains("catalog.sqlite") && said.contains("hint:"), "{said}");
-    assert_eq!(std::fs::read_to_string(&file).unwrap(), content, "nothing is lost");
-}
-
-#[test]
 fn a_missing_model_names_the_command_that_fetches_it() {
     let world = World::new();
     let started = Command::new(env!("CARGO_BIN_EXE_vicd"))

@@ -246,10 +246,25 @@ impl From<model::Status> for wire::Status {
             running_jobs: into_all(it.running_jobs),
             degraded: it.degraded,
             auth_enabled: it.auth_enabled,
+            upkeep: Some(it.upkeep.into()),
             paused: it.paused.map(Into::into),
             watch: Some(it.watch.into()),
             memory_caps: into_all(it.memory_caps),
         }
+    }
+}
+
+impl From<model::Upkeep> for wire::Upkeep {
+    fn from(it: model::Upkeep) -> wire::Upkeep {
+        let model::Upkeep { now, versions, fragments, unindexed_chunks, disk_free_bytes } = it;
+        wire::Upkeep { now, versions, fragments, unindexed_chunks, disk_free_bytes }
+    }
+}
+
+impl From<wire::Upkeep> for model::Upkeep {
+    fn from(it: wire::Upkeep) -> model::Upkeep {
+        let wire::Upkeep { now, versions, fragments, unindexed_chunks, disk_free_bytes } = it;
+        model::Upkeep { now, versions, fragments, unindexed_chunks, disk_free_bytes }
     }
 }
 
@@ -276,6 +291,7 @@ impl TryFrom<wire::Status> for model::Status {
             running_jobs: try_into_all(it.running_jobs)?,
             degraded: it.degraded,
             auth_enabled: it.auth_enabled,
+            upkeep: it.upkeep.map(Into::into).unwrap_or_default(),
             paused: it.paused.map(TryInto::try_into).transpose()?,
             // An older daemon does not know.
             watch: it.watch.map(Into::into).unwrap_or_default(),

@@ -1,0 +1,158 @@
+//! A catalog that cannot be read any more is begun anew. What it knew of files is found again by a walk; which folders are
+//! roots is not, so that stands in a second file, a line each.
+
+use std::ffi::OsStr;
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, percent_encode};
+use rusqlite::{Connection, OpenFlags};
+
+use crate::catalog::row::{bytes, path_of};
+use crate::catalog::{Catalog, aside};
+use crate::error::{IoContext, Result};
+use crate::model::Root;
+
+/// Paths are lines of readable text, whatever bytes they have.
+const ESCAPED: &AsciiSet = &CONTROLS.add(b'%');
+
+/// A catalog that was begun anew.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rescue {
+    /// What the damaged one is called now.
+    pub set_aside: PathBuf,
+    /// The roots that were known.
+    pub roots: Vec<PathBuf>,
+}
+
+impl Catalog {
+    /// Opens the catalog as [`Catalog::open`] does; a damaged one is put aside, and a new one begun with the same roots.
+    ///
+    /// # Errors
+    /// As [`Catalog::open`], but for damage.
+    pub fn open_or_rescue(path: &Path) -> Result<(Catalog, Option<Rescue>)> {
+        let list = list_path(path);
+        let (catalog, set_aside) = aside::begin_anew_if_damaged(path, || {
+            let catalog = Catalog::open(path)?;
+            catalog.check()?;
+            Ok(catalog)
+        })?;
+        let Some(set_aside) = set_aside else {
+            catalog.keep_list_of_roots()?;
+            return Ok((catalog, None));
+        };
+        let roots = match read_list(&list)? {
+            Some(roots) => roots,
+            None => salvage(&set_aside),
+        };
+        catalog.database.write(|db| {
+            for root in &roots {
+                db.execute("INSERT INTO roots (path) VALUES (?1)", [bytes(root)])?;
+            }
+            Ok(())
+        })?;
+        catalog.keep_list_of_roots()?;
+        Ok((catalog, Some(Rescue { set_aside, roots })))
+    }
+
+    /// Writes the list of roots where it is found without the catalog, unless it stands there already.
+    pub(super) fn keep_list_of_roots(&self) -> Result<()> {
+        let roots: Vec<Root> = self.roots()?;
+        let line = |root: &Root| format!("{}\n", percent_encode(bytes(&root.path), ESCAPED));
+        let text: String = roots.iter().map(line).collect();
+        let path = list_path(&self.path);
+        if std::fs::read_to_string(&path).is_ok_and(|it| it == text) {
+            return Ok(());
+        }
+        let dir = path.parent().unwrap_or(Path::new("."));
+        let mut file = tempfile::NamedTempFile::new_in(dir).at("create a file in", dir)?;
+        file.write_all(text.as_bytes()).and_then(|()| file.as_file().sync_all()).at("write", &path)?;
+        file.persist(&path).map_err(|error| error.error).at("write", &path)?;
+        std::fs::File::open(dir).and_then(|it| it.sync_all()).at("sync", dir)
+    }
+}
+
+/// `roots.txt` beside the catalog.
+fn list_path(catalog: &Path) -> PathBuf {
+    catalog.with_file_name("roots.txt")
+}
+
+fn read_list(path: &Path) -> Result<Option<Vec<PathBuf>>> {
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error).at("read", path),
+    };
+    let decode = |line: &str| {
+        let bytes: Vec<u8> = percent_decode_str(line).collect();
+        PathBuf::from(OsStr::from_bytes(&bytes))
+    };
+    Ok(Some(text.lines().filter(|it| it.starts_with('/')).map(decode).collect()))
+}
+
+/// The roots that can still be read out of a damaged catalog.
+fn salvage(damaged: &Path) -> Vec<PathBuf> {
+    let read = || -> rusqlite::Result<Vec<PathBuf>> {
+        let db = Connection::open_with_flags(damaged, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+        let mut statement = db.prepare("SELECT path FROM roots")?;
+        let roots = statement.query_map([], |row| Ok(path_of(row.get(0)?)))?;
+        roots.collect()
+    };
+    read().unwrap_or_else(|error| {
+        tracing::warn!("the roots cannot be read out of `{}`: {error}", damaged.display());
+        Vec::new()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_catalog_of_garbage_is_kept_and_the_new_one_has_the_roots_whatever_their_names() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("catalog.sqlite");
+        let names: [&[u8]; 3] = [b"plain", b"caf\xe9", b"with\na line and 100%"];
+        let roots: Vec<PathBuf> = names.iter().map(|it| dir.path().join(OsStr::from_bytes(it))).collect();
+        {
+            let (catalog, rescue) = Catalog::open_or_rescue(&path).unwrap();
+            assert_eq!(rescue, None);
+            for root in &roots {
+                std::fs::create_dir(root).unwrap();
+                catalog.add_root(root).unwrap();
+            }
+        }
+        // Its log would take the place of what is damaged.
+        std::fs::remove_file(path.with_extension("sqlite-wal")).ok();
+        let garbage = b"garbage ".repeat(4_000);
+        std::fs::write(&path, &garbage).unwrap();
+        let (catalog, rescue) = Catalog::open_or_rescue(&path).unwrap();
+        let rescue = rescue.unwrap();
+        assert_eq!(rescue.roots, roots);
+        assert_eq!(catalog.roots().unwrap().into_iter().map(|it| it.path).collect::<Vec<_>>(), roots);
+        assert_eq!(std::fs::read(rescue.set_aside).unwrap(), garbage);
+    }
+
+    #[test]
+    fn a_page_of_garbage_inside_is_found_at_start_and_the_roots_are_read_without_the_list() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("catalog.sqlite");
+        let root = dir.path().join("root");
+        std::fs::create_dir(&root).unwrap();
+        Catalog::open(&path).unwrap().add_root(&root).unwrap();
+        std::fs::remove_file(list_path(&path)).unwrap();
+        let db = Connection::open(&path).unwrap();
+        let page: i64 =
+            db.query_row("SELECT rootpage FROM sqlite_master WHERE name = 'files'", [], |it| it.get(0)).unwrap();
+        db.pragma_update(None, "wal_checkpoint", "TRUNCATE").ok();
+        let size: i64 = db.pragma_query_value(None, "page_size", |it| it.get(0)).unwrap();
+        drop(db);
+        let mut content = std::fs::read(&path).unwrap();
+        let start = ((page - 1) * size) as usize;
+        content[start..start + size as usize].fill(0xa5);
+        std::fs::write(&path, content).unwrap();
+        let (_, rescue) = Catalog::open_or_rescue(&path).unwrap();
+        assert_eq!(rescue.unwrap().roots, [root]);
+    }
+}

@@ -1,0 +1,306 @@
+//! Looks at everything that lies in the data directory, and sets right what it may: for the time when no daemon runs, or
+//! none can. Beside a running daemon it only looks.
+//!
+//! Nothing is deleted but what vic itself left half done; what is damaged is renamed.
+
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use crate::catalog::{self, AuditLog, Catalog, EvidenceCache, Jobs, RequeueScope, VectorCache};
+use crate::config::{Config, EmbedBackend};
+use crate::daemon::{directory, lock};
+use crate::embed::models::ModelStore;
+use crate::error::{Error, ErrorCode, IoContext, Result};
+use crate::index::{Space, serving_table};
+use crate::model::{Check, DoctorReport, Health};
+use crate::store::{Inspection, LanceStore, Store};
+
+/// Begins of the names of what a start that was killed may leave.
+const HALF_DONE: [&str; 2] = [".vic-probe", ".tmp"];
+
+/// Looks at everything; with `fix` also mends.
+///
+/// # Errors
+/// `fix` is asked for while a daemon runs; the directory is none of vic's, or of a newer one.
+pub async fn doctor(config: &Config, fix: bool) -> Result<DoctorReport> {
+    directory::check(config)?;
+    let mut doctor = Doctor { config, fix, checks: Vec::new() };
+    if !config.data_dir.exists() {
+        doctor.say("data directory", Ok("not there yet; the first `vic index` makes it".into()));
+    } else {
+        let lock = match lock::take(config) {
+            Ok(lock) => Some(lock),
+            Err(error) if error.code == ErrorCode::Locked && !fix => None,
+            Err(error) if error.code == ErrorCode::Locked => {
+                return Err(error.hint("`vic doctor --fix` works alone: `vic daemon stop` ends that daemon"));
+            }
+            Err(error) => return Err(error),
+        };
+        doctor.look(lock.is_some()).await;
+    }
+    Ok(DoctorReport { data_dir: config.data_dir.display().to_string(), checks: doctor.checks })
+}
+
+/// Whether the daemon that holds the directory is somebody else's matter: its own process takes care of it.
+struct Doctor<'a> {
+    config: &'a Config,
+    fix: bool,
+    checks: Vec<Check>,
+}
+
+impl Doctor<'_> {
+    async fn look(&mut self, is_alone: bool) {
+        let running = if is_alone { "no daemon runs" } else { "a daemon runs: this only looks" };
+        self.say("daemon", Ok(running.into()));
+        self.say("format", Ok(format!("format {}, vic {}", directory::FORMAT, env!("CARGO_PKG_VERSION"))));
+        let outcome = self.space();
+        self.say("disk", outcome);
+        self.permissions();
+        self.databases();
+        self.models();
+        self.index().await;
+        self.leftovers(is_alone);
+    }
+
+    fn space(&self) -> Result<String> {
+        let places: Vec<PathBuf> =
+            [&self.config.data_dir, &self.config.db_path].into_iter().filter(|it| it.exists()).cloned().collect();
+        Space::new(places, self.config.disk_reserve_bytes).check()?;
+        Ok("there is room to index".into())
+    }
+
+    /// What vic writes is for its owner alone.
+    fn permissions(&mut self) {
+        let owner = rustix::process::geteuid().as_raw();
+        let entries = walkdir::WalkDir::new(&self.config.data_dir).max_depth(2).into_iter();
+        let (mut open, mut foreign, mut unreadable) = (Vec::new(), Vec::new(), Vec::new());
+        for entry in entries {
+            match entry.map(|it| (it.path().to_path_buf(), it.metadata())) {
+                Ok((path, Ok(metadata))) if metadata.uid() != owner => foreign.push(path),
+                Ok((path, Ok(metadata))) if metadata.is_file() && metadata.mode() & 0o077 != 0 => open.push(path),
+                Ok((_, Ok(_))) => (),
+                Ok((path, Err(_))) => unreadable.push(path),
+                Err(error) => unreadable.extend(error.path().map(Path::to_path_buf)),
+            }
+        }
+        // Models are for everybody who may enter the directory.
+        open.retain(|it| !self.config.model_dirs.iter().any(|dir| it.starts_with(dir)));
+        if let Some(first) = unreadable.first().or(foreign.first()) {
+            let error = Error::new(ErrorCode::PermissionDenied, format!("`{}` is not ours to use", first.display()));
+            let cure = format!("make it yours: `sudo chown -R $USER {}`", self.config.data_dir.display());
+            return self.say("permissions", Err(error.hint(cure)));
+        }
+        let Some(first) = open.first() else { return self.say("permissions", Ok("for the owner alone".into())) };
+        let message = format!("others may read {} and {} more files", first.display(), open.len() - 1);
+        let problem = Error::new(ErrorCode::PermissionDenied, message).hint("vic doctor --fix");
+        self.mend("permissions", problem, || {
+            let private =
+                |it: &PathBuf| std::fs::set_permissions(it, std::fs::Permissions::from_mode(0o600)).at("protect", it);
+            open.iter().try_for_each(private)?;
+            Ok(format!("{} files are for the owner alone now", open.len()))
+        });
+    }
+
+    /// Every database is whole. A damaged one is put aside by whoever opens it.
+    fn databases(&mut self) {
+        let config = self.config;
+        type Open = fn(&Path) -> Result<()>;
+        let databases: [(&str, PathBuf, Open); 5] = [
+            ("catalog", config.catalog_path(), |it| Catalog::open_or_rescue(it).map(drop)),
+            ("jobs", config.job_db_path.clone(), |it| Jobs::open(it).map(drop)),
+            ("audit log", config.audit_path(), |it| AuditLog::open(it).map(drop)),
+            ("vectors", config.vector_cache_path(), |it| VectorCache::open(it, u64::MAX).map(drop)),
+            ("evidence", config.evidence_path(), |it| EvidenceCache::open(it, u64::MAX).map(drop)),
+        ];
+        for (name, path, open) in databases {
+            match catalog::check_database(&path) {
+                Ok(()) => self.say(name, Ok(if path.exists() { "whole" } else { "not there yet" }.into())),
+                Err(problem) if problem.code == ErrorCode::DataLoss => {
+                    self.mend(name, problem, || {
+                        open(&path)?;
+                        Ok(format!("begun anew; the damaged one is kept beside `{}`", path.display()))
+                    });
+                }
+                Err(problem) => self.say(name, Err(problem)),
+            }
+        }
+    }
+
+    /// The files of the models in use have the right checksums.
+    fn models(&mut self) {
+        let models = ModelStore::new(self.config.model_dirs.clone());
+        let mut names = vec!["pdfium", "ppocr"];
+        if self.config.embed.backend == EmbedBackend::Onnx {
+            names.extend(["onnxruntime", &self.config.embed.model]);
+        }
+        for name in names {
+            let outcome = models.verify(name).map(|()| "its checksums are right".to_string());
+            self.say(&format!("model {name}"), outcome.map_err(|it| it.hint(format!("vic models pull {name}"))));
+        }
+    }
+
+    /// The store is whole, agrees with the catalog, and the catalog with the roots.
+    async fn index(&mut self) {
+        let path = self.config.catalog_path();
+        let opened = if path.exists() { Catalog::open(&path).map(Some) } else { Ok(None) };
+        let catalog = match opened {
+            Ok(Some(catalog)) => catalog,
+            Ok(None) => return self.say("index", Ok("not there yet".into())),
+            Err(error) => return self.say("index", Err(error)),
+        };
+        self.roots(&catalog);
+        match serving_table(&catalog) {
+            Ok(Some((fingerprint, dimension))) => self.store(&catalog, &fingerprint, dimension).await,
+            Ok(None) => self.say("index", Ok("not there yet".into())),
+            Err(error) => self.say("index", Err(error)),
+        }
+    }
+
+    async fn store(&mut self, catalog: &Catalog, fingerprint: &str, dimension: usize) {
+        let dir = &self.config.db_path;
+        let inspected = match LanceStore::inspect(dir, fingerprint, dimension).await {
+            Err(problem) if problem.code == ErrorCode::DataLoss && self.fix => {
+                // Opening mends: it goes back to what is whole, or begins anew.
+                match LanceStore::open(dir, fingerprint, dimension).await {
+                    Ok(_) => {
+                        let kept = "set right; what could not be read is kept beside it";
+                        self.push("index", Health::Fixed, format!("{}: {kept}", problem.message), None);
+                        LanceStore::inspect(dir, fingerprint, dimension).await
+                    }
+                    Err(error) => Err(error),
+                }
+            }
+            Err(problem) if problem.code == ErrorCode::DataLoss => Err(problem.hint("vic doctor --fix")),
+            other => other,
+        };
+        match inspected {
+            Ok(found) => {
+                let found = found.unwrap_or_default();
+                let (chunks, versions) = (found.rows.values().sum::<u64>(), found.versions);
+                let unsynced = match found.unsynced {
+                    0 => String::new(),
+                    some => format!(", {some} of them of a commit that did not end"),
+                };
+                self.say("index", Ok(format!("{chunks} chunks can be read, {versions} versions{unsynced}")));
+                self.agreement(catalog, fingerprint, dimension, &found).await;
+            }
+            Err(error) => self.say("index", Err(error)),
+        }
+    }
+
+    /// The store has what the catalog says. A daemon that starts sees to this, too.
+    async fn agreement(&mut self, catalog: &Catalog, fingerprint: &str, dimension: usize, found: &Inspection) {
+        let both = catalog.lost_ids(&found.rows).and_then(|lost| Ok((lost, catalog.orphan_ids(&found.rows)?)));
+        let (lost, orphans) = match both {
+            Ok((lost, orphans)) if lost.is_empty() && orphans.is_empty() => {
+                return self.say("index and catalog", Ok(format!("agree on {} files", found.rows.len())));
+            }
+            Ok(both) => both,
+            Err(error) => return self.say("index and catalog", Err(error)),
+        };
+        let message = format!(
+            "{} files have not the chunks that they should have, {} have some and should not",
+            lost.len(),
+            orphans.len()
+        );
+        if !self.fix {
+            let problem = Error::new(ErrorCode::DataLoss, message).hint("vic doctor --fix");
+            return self.say("index and catalog", Err(problem));
+        }
+        let mend = async {
+            catalog.requeue(&RequeueScope::Ids(lost))?;
+            let store = LanceStore::open(&self.config.db_path, fingerprint, dimension).await?;
+            if store.has_lost() {
+                catalog.requeue(&RequeueScope::All)?;
+                store.accept_loss().await?;
+            }
+            store.delete(&orphans).await
+        };
+        match mend.await {
+            Ok(()) => {
+                let finding = format!("{message}: the former are read again with the next start");
+                self.push("index and catalog", Health::Fixed, finding, None);
+            }
+            Err(error) => self.say("index and catalog", Err(error)),
+        }
+    }
+
+    fn roots(&mut self, catalog: &Catalog) {
+        let roots = match catalog.roots() {
+            Ok(roots) => roots,
+            Err(error) => return self.say("roots", Err(error)),
+        };
+        let away = roots.iter().find_map(|root| root.path.read_dir().err().map(|error| (root, error)));
+        if let Some((root, error)) = away {
+            let cure = "mount it, or `vic roots remove` it; nothing of it is deleted from the index";
+            return self.say("roots", Err(Error::io("read", &root.path, &error).hint(cure)));
+        }
+        let outcome = catalog.search(&Default::default(), usize::MAX, 0).map(|(files, _)| {
+            let is_as_known = |it: &&crate::model::FileRecord| {
+                it.absolute().symlink_metadata().is_ok_and(|on_disk| on_disk.len() == it.found.size)
+            };
+            let same = files.iter().filter(is_as_known).count();
+            let other = files.len() - same;
+            format!("{} roots, {same} files as they are known, {other} changed or gone since", roots.len())
+        });
+        self.say("roots", outcome);
+    }
+
+    /// What vic left half done may go; what it put aside is the user's to delete.
+    fn leftovers(&mut self, is_alone: bool) {
+        let entries = walkdir::WalkDir::new(&self.config.data_dir).max_depth(4).into_iter().flatten();
+        let (mut half_done, mut kept) = (Vec::new(), Vec::new());
+        for entry in entries {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let is_top = entry.depth() == 1;
+            if name.contains(".unsynced") || (is_top && HALF_DONE.iter().any(|it| name.starts_with(it))) {
+                half_done.push(entry.into_path());
+            } else if name.contains(".damaged") || name.contains(".corrupt") {
+                kept.push(entry.into_path());
+            }
+        }
+        if let Some(first) = kept.first() {
+            let finding = format!("{} and {} more were damaged once and are kept", first.display(), kept.len() - 1);
+            self.say("put aside", Ok(finding));
+        }
+        if half_done.is_empty() || !is_alone {
+            return self.say("leftovers", Ok("none".into()));
+        }
+        let left = half_done.len();
+        if !self.fix {
+            return self.say(
+                "leftovers",
+                Ok(format!("{left} files of work that did not end; `vic doctor --fix` removes them")),
+            );
+        }
+        let removed = half_done.iter().try_for_each(|it| std::fs::remove_file(it).at("remove", it));
+        match removed {
+            Ok(()) => {
+                self.push("leftovers", Health::Fixed, format!("removed {left} files of work that did not end"), None);
+            }
+            Err(error) => self.say("leftovers", Err(error)),
+        }
+    }
+
+    fn say(&mut self, name: &str, outcome: Result<String>) {
+        match outcome {
+            Ok(finding) => self.push(name, Health::Ok, finding, None),
+            Err(error) => self.push(name, Health::Problem, error.message, error.hint),
+        }
+    }
+
+    /// A problem, or what became of it.
+    fn mend(&mut self, name: &str, problem: Error, mend: impl FnOnce() -> Result<String>) {
+        if !self.fix {
+            return self.say(name, Err(problem));
+        }
+        match mend() {
+            Ok(done) => self.push(name, Health::Fixed, format!("{}: {done}", problem.message), None),
+            Err(error) => self.say(name, Err(error)),
+        }
+    }
+
+    fn push(&mut self, name: &str, health: Health, finding: String, cure: Option<String>) {
+        self.checks.push(Check { name: name.into(), health, finding, cure });
+    }
+}

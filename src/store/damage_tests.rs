@@ -1,0 +1,236 @@
+//! What a crash, a power loss or a disk may do to a table, and what is left of it then.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use super::tests::{DIMENSION, FINGERPRINT, file, keyword, many, nearest, open, vector};
+use super::*;
+use crate::error::ErrorCode;
+
+fn table_dir(dir: &Path) -> PathBuf {
+    dir.join(format!("{}.lance", LanceStore::table_of(FINGERPRINT)))
+}
+
+/// The manifests, oldest first.
+fn manifests(dir: &Path) -> Vec<PathBuf> {
+    super::manifests::list(&table_dir(dir)).unwrap().into_iter().map(|it| it.path).collect()
+}
+
+fn synced(dir: &Path) -> super::synced::Synced {
+    super::synced::Synced::of(&table_dir(dir))
+}
+
+/// Every file with its content, by its name without the folders: what is renamed keeps its content.
+fn contents(dir: &Path) -> Vec<Vec<u8>> {
+    let files = walkdir::WalkDir::new(dir).into_iter().flatten().filter(|it| it.file_type().is_file());
+    let mut contents: Vec<Vec<u8>> = files.map(|it| std::fs::read(it.path()).unwrap()).collect();
+    contents.sort();
+    contents
+}
+
+/// Says whether all of it is still there, but for the library's own note of the newest version.
+fn is_kept(before: &[Vec<u8>], after: &[Vec<u8>]) -> bool {
+    before.iter().filter(|it| !it.starts_with(b"{\"version\"")).all(|it| after.contains(it))
+}
+
+/// Files in a folder of the table, newest last.
+fn files_in(dir: &Path, folder: &str) -> Vec<PathBuf> {
+    let files = walkdir::WalkDir::new(table_dir(dir).join(folder)).into_iter().flatten();
+    let mut files: Vec<PathBuf> =
+        files.filter(|it| it.file_type().is_file()).map(|it| it.path().to_path_buf()).collect();
+    files.sort_by_key(|it| std::fs::metadata(it).unwrap().modified().unwrap());
+    files
+}
+
+/// A table with two commits: files 1 to 3, then 4.
+async fn two_commits(dir: &Path) {
+    let store = open(dir).await;
+    store.replace(many(3)).await.unwrap();
+    store.replace(vec![file(4, &["the fourth"])]).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_damaged_newest_version_is_set_aside_and_the_one_before_answers() {
+    for damage in ["", "12345678", "this is no manifest of any table at all, but it is long enough to look like one"] {
+        let dir = tempfile::tempdir().unwrap();
+        two_commits(dir.path()).await;
+        let newest = manifests(dir.path()).pop().unwrap();
+        std::fs::write(&newest, damage).unwrap();
+        let before = contents(dir.path());
+        let store = open(dir.path()).await;
+        assert_eq!(store.file_ids().await.unwrap(), [1, 2, 3], "{damage}");
+        assert!(store.has_lost() && store.set_aside().len() == 1, "{damage}");
+        assert!(is_kept(&before, &contents(dir.path())), "{damage}");
+        drop(store);
+        // Whoever dies before the loss was dealt with finds it again.
+        let store = open(dir.path()).await;
+        assert!(store.has_lost());
+        store.accept_loss().await.unwrap();
+        store.replace(vec![file(4, &["the fourth"])]).await.unwrap();
+        drop(store);
+        let store = open(dir.path()).await;
+        assert!(!store.has_lost());
+        assert_eq!(store.file_ids().await.unwrap(), [1, 2, 3, 4]);
+        assert_eq!(keyword(&store, "fourth", &FileSet::All).await, [4]);
+    }
+}
+
+#[tokio::test]
+async fn commits_that_were_never_synced_did_not_happen_neither_the_delete_nor_the_add() {
+    let dir = tempfile::tempdir().unwrap();
+    two_commits(dir.path()).await;
+    let last = synced(dir.path()).read().unwrap().unwrap();
+    let store = open(dir.path()).await;
+    store.replace(vec![file(4, &["the fourth, changed", "and longer"]), file(5, &["new"])]).await.unwrap();
+    drop(store);
+    // As a kill leaves it that comes before the number is written.
+    assert!(synced(dir.path()).read().unwrap().unwrap() > last + 1, "a replacement is a delete and an add");
+    synced(dir.path()).write(last).unwrap();
+    let store = open(dir.path()).await;
+    assert_eq!(store.rows_by_file(), BTreeMap::from([(1, 1), (2, 1), (3, 1), (4, 1)]));
+    assert!(!store.has_lost(), "nothing that was acknowledged is gone");
+    assert_eq!(keyword(&store, "fourth", &FileSet::All).await, [4]);
+    assert_eq!(keyword(&store, "changed new longer", &FileSet::All).await, [0; 0]);
+    store.replace(vec![file(4, &["the fourth, changed"])]).await.unwrap();
+    assert_eq!(keyword(&store, "changed", &FileSet::All).await, [4]);
+}
+
+#[tokio::test]
+async fn a_data_file_that_is_missing_or_empty_is_found_at_start_and_the_table_is_begun_anew_beside_the_old_one() {
+    for is_removed in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        two_commits(dir.path()).await;
+        let oldest = files_in(dir.path(), "data").remove(0);
+        if is_removed {
+            std::fs::remove_file(oldest).unwrap();
+        } else {
+            std::fs::write(oldest, "").unwrap();
+        }
+        // Not even the first, empty version is whole: there is nothing to go back to.
+        std::fs::write(manifests(dir.path()).remove(0), "").unwrap();
+        let before = contents(&table_dir(dir.path()));
+        let store = open(dir.path()).await;
+        assert!(store.has_lost() && store.file_ids().await.unwrap().is_empty());
+        let kept = contents(&store.set_aside()[0]);
+        assert!(is_kept(&before, &kept), "something of the old one is gone");
+        store.accept_loss().await.unwrap();
+        store.replace(many(2)).await.unwrap();
+        drop(store);
+        let store = open(dir.path()).await;
+        assert_eq!((store.has_lost(), store.file_ids().await.unwrap()), (false, vec![1, 2]));
+    }
+}
+
+#[tokio::test]
+async fn the_newest_data_file_costs_its_own_commit_only() {
+    let dir = tempfile::tempdir().unwrap();
+    two_commits(dir.path()).await;
+    let newest = files_in(dir.path(), "data").pop().unwrap();
+    let length = std::fs::metadata(&newest).unwrap().len();
+    // As long as it was, and empty: the length reached the disk and the bytes did not.
+    std::fs::write(&newest, vec![0; length as usize]).unwrap();
+    let store = open(dir.path()).await;
+    assert_eq!(store.file_ids().await.unwrap(), [1, 2, 3]);
+    assert!(store.has_lost());
+}
+
+#[tokio::test]
+async fn a_damaged_keyword_index_is_made_anew_and_costs_no_rows() {
+    for damage in ["", "garbage garbage garbage garbage"] {
+        let dir = tempfile::tempdir().unwrap();
+        let store = open(dir.path()).await;
+        store.replace(many(50)).await.unwrap();
+        store.upkeep().await.unwrap();
+        drop(store);
+        let index = files_in(dir.path(), "_indices");
+        assert!(!index.is_empty());
+        index.iter().for_each(|it| std::fs::write(it, damage).unwrap());
+        let store = open(dir.path()).await;
+        assert_eq!(store.file_ids().await.unwrap().len(), 50);
+        assert!(!store.has_lost());
+        assert_eq!(keyword(&store, "number7", &FileSet::All).await, [7]);
+        store.upkeep().await.unwrap();
+        assert_eq!(keyword(&store, "number7", &FileSet::All).await, [7]);
+    }
+}
+
+#[tokio::test]
+async fn what_a_crash_leaves_lying_about_does_no_harm() {
+    let dir = tempfile::tempdir().unwrap();
+    two_commits(dir.path()).await;
+    let table = table_dir(dir.path());
+    for name in ["_versions/.tmp_1234", "_versions/7.manifest#1", "data/half.lance", "_versions/.atomicwriteX"] {
+        std::fs::write(table.join(name), "half").unwrap();
+    }
+    let store = open(dir.path()).await;
+    assert_eq!(store.file_ids().await.unwrap(), [1, 2, 3, 4]);
+    store.upkeep().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_lost_or_damaged_number_of_the_last_version_costs_nothing() {
+    for damage in [None, Some(""), Some("999 of what")] {
+        let dir = tempfile::tempdir().unwrap();
+        two_commits(dir.path()).await;
+        let path = table_dir(dir.path()).with_extension("synced");
+        match damage {
+            None => std::fs::remove_file(path).unwrap(),
+            Some(text) => std::fs::write(path, text).unwrap(),
+        }
+        let store = open(dir.path()).await;
+        assert_eq!((store.has_lost(), store.file_ids().await.unwrap()), (false, vec![1, 2, 3, 4]));
+        assert!(synced(dir.path()).read().unwrap().is_some());
+    }
+}
+
+#[tokio::test]
+async fn old_versions_go_only_when_the_new_one_is_on_disk() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path()).await;
+    for id in 1..=40 {
+        store.replace(vec![file(id, &["one of many"])]).await.unwrap();
+    }
+    store.upkeep().await.unwrap();
+    let version = store.table.version().await.unwrap();
+    assert_eq!(synced(dir.path()).read().unwrap(), Some(version));
+    assert_eq!(nearest(&store, &vector(7, 0.0), &FileSet::All, 50).await.len(), 40);
+}
+
+#[tokio::test]
+async fn a_write_that_breaks_off_is_looked_at_before_the_next_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path()).await;
+    store.replace(many(3)).await.unwrap();
+    // Another writer commits what this one does not count, as if an error had come after the commit.
+    let other = open(dir.path()).await;
+    other.replace(vec![file(9, &["the ninth"])]).await.unwrap();
+    drop(other);
+    let wrong = FileChunks { file_id: 9, ..file(9, &["otter"]) };
+    store.break_off();
+    store.replace(vec![wrong]).await.unwrap();
+    assert_eq!(store.rows_by_file().get(&9), Some(&1));
+    assert_eq!(store.table.count_rows(None).await.unwrap(), 4, "the ninth is there once");
+    assert_eq!(keyword(&store, "ninth otter", &FileSet::All).await, [9]);
+}
+
+#[test]
+fn a_folder_that_may_not_be_entered_is_the_same_error_twice_and_nothing_is_moved() {
+    use std::os::unix::fs::PermissionsExt;
+    if rustix::process::geteuid().is_root() {
+        // Permissions do not stop root: `tests/it/damage.rs` does the same as another user.
+        return;
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let dir = tempfile::tempdir().unwrap();
+        two_commits(dir.path()).await;
+        let versions = table_dir(dir.path()).join("_versions");
+        std::fs::set_permissions(&versions, std::fs::Permissions::from_mode(0o000)).unwrap();
+        for _ in 0..2 {
+            let error = LanceStore::open(dir.path(), FINGERPRINT, DIMENSION).await.err().unwrap();
+            assert_eq!(error.code, ErrorCode::PermissionDenied, "{error}");
+        }
+        std::fs::set_permissions(&versions, std::fs::Permissions::from_mode(0o700)).unwrap();
+        assert_eq!(open(dir.path()).await.file_ids().await.unwrap(), [1, 2, 3, 4]);
+    });
+}

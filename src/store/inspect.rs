@@ -1,0 +1,55 @@
+//! A look at a table that changes nothing, for `vic doctor`.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use futures::TryStreamExt;
+use lancedb::query::{ExecutableQuery, QueryBase, Select};
+
+use crate::error::Result;
+use crate::model::FileId;
+use crate::store::failure::{StoreContext, as_damage};
+use crate::store::opening::{self, Place};
+use crate::store::synced::Synced;
+use crate::store::{LanceStore, manifests, schema};
+
+/// What a table holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Inspection {
+    /// Number of chunks of each file.
+    pub rows: BTreeMap<FileId, u64>,
+    /// Versions that are kept.
+    pub versions: u64,
+    /// Of these, those that an interrupted commit left. The next start sets them aside.
+    pub unsynced: u64,
+    /// Files of versions that were set aside, and temporary ones.
+    pub leftovers: Vec<PathBuf>,
+}
+
+impl LanceStore {
+    /// Reads every row of the table of this model; None when there is no such table. Sees whatever is newest, synced or not.
+    ///
+    /// # Errors
+    /// [`crate::error::ErrorCode::DataLoss`] for a damaged table.
+    pub async fn inspect(dir: &Path, fingerprint: &str, dimension: usize) -> Result<Option<Inspection>> {
+        let place = Place { dir: dir.to_owned(), name: LanceStore::table_of(fingerprint), dimension };
+        let table_dir = place.table_dir();
+        if !table_dir.exists() {
+            return Ok(None);
+        }
+        let versions = manifests::list(&table_dir)?;
+        let synced = Synced::of(&table_dir).read()?;
+        let opened = opening::read(&place).await?;
+        let query = opened.table.query().select(Select::columns(&schema::CHUNK_COLUMNS));
+        let mut rows = query.execute().await.map_err(as_damage).on("read", dir)?;
+        while let Some(batch) = rows.try_next().await.map_err(as_damage).on("read", dir)? {
+            schema::stored_chunks(&batch)?;
+        }
+        Ok(Some(Inspection {
+            rows: opened.rows,
+            versions: versions.len() as u64,
+            unsynced: versions.iter().filter(|it| synced.is_some_and(|last| it.version > last)).count() as u64,
+            leftovers: manifests::leftovers(&table_dir),
+        }))
+    }
+}

@@ -1,0 +1,178 @@
+//! The versions of a table as files: one manifest each, named by its number. Damaged ones are renamed, never deleted.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use crate::error::{IoContext, Result};
+
+/// Digits of a name that counts down, so that the newest comes first in a list.
+const COUNT_DOWN_DIGITS: usize = 20;
+
+/// What a manifest of a version that never became durable is called from then on.
+const UNSYNCED: &str = "unsynced";
+/// What a damaged manifest is called from then on.
+const CORRUPT: &str = "corrupt";
+
+/// One version of a table.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Manifest {
+    pub(super) version: u64,
+    pub(super) path: PathBuf,
+}
+
+/// Returns the versions of a table, oldest first; none when there is no such folder.
+///
+/// # Errors
+/// The folder cannot be read: that is no damage.
+pub(super) fn list(table_dir: &Path) -> Result<Vec<Manifest>> {
+    let folder = folder(table_dir);
+    let entries = match std::fs::read_dir(&folder) {
+        Ok(entries) => entries,
+        Err(error) if matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) => {
+            return Ok(Vec::new());
+        }
+        Err(error) => return Err(error).at("read", &folder),
+    };
+    let mut manifests = Vec::new();
+    for entry in entries {
+        let path = entry.at("read", &folder)?.path();
+        manifests.extend(version(&path).map(|version| Manifest { version, path }));
+    }
+    manifests.sort();
+    Ok(manifests)
+}
+
+/// Moves the versions above that number aside, newest first; returns how many.
+///
+/// # Errors
+/// A file cannot be renamed.
+pub(super) fn set_unsynced_aside(table_dir: &Path, synced: u64) -> Result<usize> {
+    let unsynced: Vec<Manifest> = list(table_dir)?.into_iter().filter(|it| it.version > synced).collect();
+    for it in unsynced.iter().rev() {
+        rename(&it.path, &free(&it.path, UNSYNCED))?;
+    }
+    if !unsynced.is_empty() {
+        // It may name a version that is gone now.
+        drop_hint(table_dir)?;
+        sync(table_dir)?;
+    }
+    Ok(unsynced.len())
+}
+
+/// Moves a damaged version aside; returns its new name.
+///
+/// # Errors
+/// The file cannot be renamed.
+pub(super) fn set_corrupt_aside(table_dir: &Path, manifest: &Manifest) -> Result<PathBuf> {
+    let aside = free(&manifest.path, CORRUPT);
+    rename(&manifest.path, &aside)?;
+    drop_hint(table_dir)?;
+    sync(table_dir)?;
+    Ok(aside)
+}
+
+/// Renames the whole table; returns its new name.
+///
+/// # Errors
+/// The folder cannot be renamed.
+pub(super) fn set_table_aside(table_dir: &Path) -> Result<PathBuf> {
+    let aside = free(table_dir, "damaged");
+    rename(table_dir, &aside)?;
+    if let Some(dir) = table_dir.parent() {
+        File::open(dir).and_then(|it| it.sync_all()).at("sync", dir)?;
+    }
+    Ok(aside)
+}
+
+/// Takes a move back.
+///
+/// # Errors
+/// The file cannot be renamed.
+pub(super) fn put_back(manifest: &Manifest, aside: &Path) -> Result<()> {
+    rename(aside, &manifest.path)
+}
+
+/// Files that were set aside, and temporary ones that a crash left: what nobody will read again.
+pub(super) fn leftovers(table_dir: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder(table_dir)).into_iter().flatten().flatten();
+    let mut left: Vec<PathBuf> = entries.map(|it| it.path()).filter(|it| is_leftover(it)).collect();
+    left.sort();
+    left
+}
+
+fn is_leftover(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let aside = [UNSYNCED, CORRUPT].iter().any(|it| name.contains(&format!(".{it}")));
+    // The library writes `name#1` and links it to its name.
+    aside || name.contains('#') || name.starts_with(".tmp")
+}
+
+fn folder(table_dir: &Path) -> PathBuf {
+    table_dir.join("_versions")
+}
+
+fn version(path: &Path) -> Option<u64> {
+    if path.extension()? != "manifest" {
+        return None;
+    }
+    let stem = path.file_stem()?.to_str()?;
+    let number: u64 = stem.parse().ok()?;
+    Some(if stem.len() == COUNT_DOWN_DIGITS { u64::MAX - number } else { number })
+}
+
+/// A name for it that nothing has yet: `name.why`, `name.why-2` and so on.
+fn free(path: &Path, why: &str) -> PathBuf {
+    let name = |number: u32| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(if number == 1 { format!(".{why}") } else { format!(".{why}-{number}") });
+        PathBuf::from(name)
+    };
+    (1..).map(name).find(|it| it.symlink_metadata().is_err()).unwrap_or_else(|| name(0))
+}
+
+/// The library's note of the newest version is only a help; without it, it looks for itself.
+fn drop_hint(table_dir: &Path) -> Result<()> {
+    let hint = folder(table_dir).join("latest_version_hint.json");
+    match std::fs::remove_file(&hint) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error).at("remove", &hint),
+        _ => Ok(()),
+    }
+}
+
+fn rename(from: &Path, to: &Path) -> Result<()> {
+    std::fs::rename(from, to).at("move aside", from)
+}
+
+fn sync(table_dir: &Path) -> Result<()> {
+    let folder = folder(table_dir);
+    File::open(&folder).and_then(|it| it.sync_all()).at("sync", &folder)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_set_aside_under_names_of_their_own_and_nothing_is_lost() {
+        let dir = tempfile::tempdir().unwrap();
+        let versions = dir.path().join("_versions");
+        std::fs::create_dir(&versions).unwrap();
+        for version in [1, 2, 3u64] {
+            std::fs::write(versions.join(format!("{:020}.manifest", u64::MAX - version)), version.to_string()).unwrap();
+        }
+        std::fs::write(versions.join("other.txt"), "").unwrap();
+        let numbers = || list(dir.path()).unwrap().iter().map(|it| it.version).collect::<Vec<_>>();
+        assert_eq!(numbers(), [1, 2, 3]);
+        assert_eq!(set_unsynced_aside(dir.path(), 2).unwrap(), 1);
+        assert_eq!(numbers(), [1, 2]);
+        std::fs::write(versions.join(format!("{:020}.manifest", u64::MAX - 3)), "again").unwrap();
+        assert_eq!(set_unsynced_aside(dir.path(), 2).unwrap(), 1);
+        let second = list(dir.path()).unwrap().pop().unwrap();
+        let aside = set_corrupt_aside(dir.path(), &second).unwrap();
+        assert_eq!(numbers(), [1]);
+        assert_eq!(leftovers(dir.path()).len(), 3);
+        put_back(&second, &aside).unwrap();
+        assert_eq!(numbers(), [1, 2]);
+        assert!(list(&dir.path().join("missing")).unwrap().is_empty());
+    }
+}

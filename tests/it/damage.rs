@@ -1,0 +1,298 @@
+//! Damaged, foreign and future data: named or set aside, never deleted, and what is missing is read again.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::Duration;
+
+use crate::harness::World;
+
+const FILES: usize = 5;
+
+/// A daemon that was killed after it had indexed some files, so that everything lies as a crash leaves it.
+fn origin() -> World {
+    let mut world = World::new().start();
+    for number in 0..FILES {
+        world
+            .write(&format!("{number}.md"), format!("Entry {number} of the harbour log: the word is heron{number}.\n"));
+    }
+    world.index();
+    world.kill();
+    world
+}
+
+/// Another world with a copy of the data of the first one. Its roots are those of the first.
+fn copy_of(origin: &World) -> World {
+    let world = World::new();
+    assert!(Command::new("cp").args(["-a", "--"]).args([origin.data(), world.data()]).status().unwrap().success());
+    world
+}
+
+/// Everything that is in the index after the start.
+fn check_all_is_read(world: &World, what: &str) {
+    world.until(&format!("all is there again after {what}"), Duration::from_secs(60), |it| {
+        let status = it.json(&["status"]);
+        let all = FILES as u64;
+        status["coverage"]["indexed"] == all && status["coverage"]["pending"] == 0 && status["chunks"] == all
+    });
+    for number in 0..FILES {
+        let paths = world.paths(&[&format!("heron{number}")]);
+        assert_eq!(paths.first(), Some(&format!("{number}.md")), "{what}");
+    }
+}
+
+/// Starts the daemon, which must refuse; gives what it says.
+fn refusal(world: &World) -> (Option<i32>, String) {
+    let Output { status, stderr, .. } = world.command(env!("CARGO_BIN_EXE_vicd")).output().unwrap();
+    (status.code(), String::from_utf8_lossy(&stderr).into_owned())
+}
+
+fn files_below(folder: &Path) -> Vec<PathBuf> {
+    let files = walkdir::WalkDir::new(folder).into_iter().flatten().filter(|it| it.file_type().is_file());
+    let mut files: Vec<PathBuf> = files.map(|it| it.into_path()).collect();
+    files.sort_by_key(|it| std::fs::metadata(it).unwrap().modified().unwrap());
+    files
+}
+
+/// Files of the table whose path holds that, oldest first.
+fn table_files(data: &Path, part: &str) -> Vec<PathBuf> {
+    files_below(&data.join("index")).into_iter().filter(|it| it.to_string_lossy().contains(part)).collect()
+}
+
+/// What is done to which files of a data directory.
+type Damage = fn(&Path);
+
+fn overwrite(path: PathBuf, content: impl AsRef<[u8]>) {
+    std::fs::write(path, content).unwrap();
+}
+
+fn garbage(path: PathBuf) {
+    overwrite(path, "this is garbage, whatever it was before. ".repeat(400));
+}
+
+/// Its log as well: what is whole there would take the place of what is not.
+fn garbage_database(data: &Path, name: &str) {
+    garbage(data.join(name));
+    let log = data.join(format!("{name}-wal"));
+    if log.exists() {
+        garbage(log);
+    }
+}
+
+fn cut_in_half(path: PathBuf) {
+    let content = std::fs::read(&path).unwrap();
+    overwrite(path, &content[..content.len() / 2]);
+}
+
+fn newest_manifest(data: &Path) -> PathBuf {
+    table_files(data, ".manifest").pop().unwrap()
+}
+
+/// Damage that a start repairs, and the word by which `vic status` or the log tells of it; empty where nothing is lost
+/// that anybody would miss.
+const REPAIRED: [(&str, &str, Damage); 16] = [
+    ("an empty manifest", "index was damaged", |data| overwrite(newest_manifest(data), "")),
+    ("a manifest of 8 bytes", "index was damaged", |data| overwrite(newest_manifest(data), "12345678")),
+    ("a manifest of garbage", "index was damaged", |data| garbage(newest_manifest(data))),
+    ("manifests of garbage", "index was damaged", |data| {
+        table_files(data, ".manifest").into_iter().for_each(garbage);
+    }),
+    ("an empty data file", "index was damaged", |data| overwrite(table_files(data, ".lance/data/").remove(0), "")),
+    ("a missing data file", "index was damaged", |data| {
+        std::fs::remove_file(table_files(data, ".lance/data/").remove(0)).unwrap();
+    }),
+    ("a keyword index of garbage", "is made anew", |data| {
+        table_files(data, "/_indices/").into_iter().for_each(garbage);
+    }),
+    ("temporary files of a crash", "", |data| {
+        let folder = newest_manifest(data).parent().unwrap().to_owned();
+        for name in [".tmp_7", "8.manifest#1", ".atomicwrite9"] {
+            overwrite(folder.join(name), "half");
+        }
+        overwrite(data.join(".vic-probeX"), "");
+    }),
+    ("no number of the last version", "", |data| std::fs::remove_file(table_files(data, ".synced").remove(0)).unwrap()),
+    ("a catalog of garbage", "catalog was damaged", |data| garbage_database(data, "catalog.sqlite")),
+    ("half a write-ahead log", "", |data| cut_in_half(data.join("catalog.sqlite-wal"))),
+    ("no shared memory of the log", "", |data| std::fs::remove_file(data.join("catalog.sqlite-shm")).unwrap()),
+    ("a list of jobs of garbage", "vic_jobs.sqlite.damaged", |data| garbage_database(data, "vic_jobs.sqlite")),
+    ("an audit log of garbage", "audit.sqlite.damaged", |data| garbage_database(data, "audit.sqlite")),
+    ("vectors of garbage", "vectors.sqlite.damaged", |data| garbage_database(data, "vectors.sqlite")),
+    ("evidence of garbage", "evidence.sqlite.damaged", |data| garbage_database(data, "evidence.sqlite")),
+];
+
+#[test]
+fn damage_is_set_aside_and_told_and_what_is_missing_is_read_again() {
+    let origin = origin();
+    for (what, told, damage) in REPAIRED {
+        let mut world = copy_of(&origin);
+        damage(&world.data());
+        let damaged = newly_written(&origin.data(), &world.data());
+        world.spawn();
+        let status = world.ok(&["status"]);
+        assert!(status.contains(told) || world.log().contains(told), "{what}: {status}\n{}", world.log());
+        check_all_is_read(&world, what);
+        let kept: Vec<Vec<u8>> = files_below(&world.data()).iter().map(|it| std::fs::read(it).unwrap()).collect();
+        assert!(damaged.iter().all(|it| kept.contains(it)), "{what}: something that was damaged is gone");
+        // The next start has nothing to tell.
+        assert!(world.terminate(), "{what}\n{}", world.log());
+        world.spawn();
+        check_all_is_read(&world, what);
+        let degraded = &world.json(&["status"])["degraded"];
+        assert_eq!(degraded.as_array().unwrap().len(), 0, "{what}: {degraded}");
+    }
+}
+
+/// Contents that are in the second folder only and that nothing goes on writing to.
+fn newly_written(before: &Path, after: &Path) -> Vec<Vec<u8>> {
+    let before: Vec<Vec<u8>> = files_below(before).iter().map(|it| std::fs::read(it).unwrap()).collect();
+    let after = files_below(after).into_iter().filter(|it| {
+        let name = it.to_string_lossy();
+        !name.ends_with("-wal") && !name.ends_with("-shm") && !name.contains("vic-probe")
+    });
+    after.map(|it| std::fs::read(it).unwrap()).filter(|it| !it.is_empty() && !before.contains(it)).collect()
+}
+
+#[test]
+fn a_directory_of_a_newer_vic_or_of_something_else_is_refused_before_anything_is_written() {
+    let newer = copy_of(&origin());
+    overwrite(newer.data().join("format"), "vic data directory, format 999\n");
+    let unclear = copy_of(&newer);
+    overwrite(unclear.data().join("format"), "");
+    let foreign = World::new();
+    std::fs::create_dir(foreign.data()).unwrap();
+    overwrite(foreign.data().join("holiday.jpg"), "a picture");
+    for (world, code, named) in [(&newer, 6, "format 999"), (&unclear, 10, "format"), (&foreign, 6, "holiday.jpg")] {
+        let before = snapshot(&world.data());
+        for _ in 0..2 {
+            let (got, said) = refusal(world);
+            assert!(got == Some(code) && said.contains(named) && said.contains("hint:"), "{got:?}: {said}");
+        }
+        let (got, said) = world.fails(&["status"]);
+        assert!(got == code && said.contains(named), "{got}: {said}");
+        assert_eq!(snapshot(&world.data()), before, "{named}");
+    }
+}
+
+fn snapshot(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let mut files: Vec<_> =
+        files_below(folder).into_iter().map(|it| (it.clone(), std::fs::read(it).unwrap())).collect();
+    // What SQLite keeps beside a database goes when the database is closed in order.
+    let matters = |path: &Path| {
+        !["vicd.log", "vicd.lock", "-wal", "-shm"].iter().any(|end| path.to_string_lossy().ends_with(end))
+    };
+    files.retain(|(path, _)| matters(path));
+    files.sort();
+    files
+}
+
+#[test]
+fn what_may_not_be_read_is_the_same_error_at_every_start_and_is_not_replaced() {
+    let origin = origin();
+    for (what, locked) in [("the table", "index"), ("the catalog", "catalog.sqlite")] {
+        let world = copy_of(&origin);
+        let path = match locked {
+            "index" => newest_manifest(&world.data()).parent().unwrap().to_owned(),
+            file => world.data().join(file),
+        };
+        let before = snapshot(&world.data());
+        let sandbox = as_nobody(&world, &path);
+        let Some(sandbox) = sandbox else {
+            println!("skipped: nobody to be here");
+            return;
+        };
+        let start = || {
+            let mut command = Command::new(&sandbox[0]);
+            let own = world.command(env!("CARGO_BIN_EXE_vicd"));
+            command.args(&sandbox[1..]).arg(own.get_program());
+            command.env_clear().envs(own.get_envs().filter_map(|(name, value)| Some((name, value?)))).output().unwrap()
+        };
+        let said: Vec<String> = (0..2)
+            .map(|_| {
+                let Output { status, stderr, .. } = start();
+                let said = String::from_utf8_lossy(&stderr).into_owned();
+                assert_eq!(status.code(), Some(7), "{what}: {said}");
+                said.lines().filter(|it| it.starts_with("error:")).collect()
+            })
+            .collect();
+        assert_eq!(said[0], said[1], "{what}");
+        allow(&path);
+        let after = snapshot(&world.data());
+        for (path, content) in &before {
+            let kept = after.iter().any(|it| it.0 == *path && it.1.len() >= content.len());
+            assert!(kept, "{what}: {} is gone", path.display());
+        }
+    }
+}
+
+/// Takes all rights to a path away; gives what has to stand before a program that is to feel it, or None when nothing can.
+fn as_nobody(world: &World, path: &Path) -> Option<Vec<String>> {
+    use std::os::unix::fs::PermissionsExt;
+    let forbid =
+        |path: &Path, mode: u32| std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    forbid(path, 0o000);
+    if std::fs::read_dir(path).is_err() && std::fs::File::open(path).is_err() {
+        return Some(vec!["env".into()]);
+    }
+    let run = |program: &str, arguments: &[&str]| {
+        Command::new(program).args(arguments).output().is_ok_and(|it| it.status.success())
+    };
+    let data = world.data();
+    forbid(data.parent()?, 0o755);
+    let sandbox = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"];
+    let is_ready = run("chown", &["-R", "65534:65534", data.to_str()?])
+        && run(sandbox[0], &[&sandbox[1..], &[env!("CARGO_BIN_EXE_vicd"), "--version"]].concat());
+    is_ready.then(|| sandbox.map(String::from).to_vec())
+}
+
+fn allow(path: &Path) {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o700)).unwrap();
+}
+
+#[test]
+fn the_doctor_finds_what_is_wrong_mends_it_and_says_so() {
+    let origin = origin();
+    let all_well = copy_of(&origin);
+    let checks = |world: &World, arguments: &[&str]| {
+        let output = world.vic(&[&["doctor", "--format", "json"], arguments].concat());
+        let report: vic::model::DoctorReport = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        let found = report.checks.iter().map(|it| (it.name.clone(), it.health.name())).collect::<Vec<_>>();
+        (output.status.code().unwrap(), found)
+    };
+    let health = |checks: &[(String, &'static str)], name: &str| {
+        checks.iter().find(|it| it.0 == name).unwrap_or_else(|| panic!("no check of {name} in {checks:?}")).1
+    };
+    let (code, found) = checks(&all_well, &[]);
+    let wrong: Vec<_> = found.iter().filter(|it| it.1 != "ok" && !it.0.starts_with("model")).collect();
+    assert!(wrong.is_empty(), "{code}: {wrong:?}");
+    let damages: [(&str, Damage); 5] = [
+        ("catalog", |data| garbage_database(data, "catalog.sqlite")),
+        ("vectors", |data| garbage_database(data, "vectors.sqlite")),
+        ("index", |data| overwrite(newest_manifest(data), "")),
+        ("index and catalog", |data| {
+            let db = rusqlite::Connection::open(data.join("catalog.sqlite")).unwrap();
+            db.execute("UPDATE files SET chunks = 7 WHERE id = (SELECT min(id) FROM files)", []).unwrap();
+        }),
+        ("permissions", |data| {
+            use std::os::unix::fs::PermissionsExt;
+            let path = data.join("catalog.sqlite");
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o644)).unwrap();
+        }),
+    ];
+    for (name, damage) in damages {
+        let mut world = copy_of(&origin);
+        damage(&world.data());
+        let before = snapshot(&world.data()).len();
+        let (code, found) = checks(&world, &[]);
+        assert_eq!((code, health(&found, name)), (10, "problem"), "{name}");
+        assert!(snapshot(&world.data()).len() >= before, "{name}: a look deletes nothing");
+        let (_, found) = checks(&world, &["--fix"]);
+        assert!(found.iter().any(|it| it.0 == name && it.1 == "fixed"), "{name}: {found:?}");
+        let (_, found) = checks(&world, &[]);
+        assert!(found.iter().all(|it| it.1 == "ok" || it.0.starts_with("model")), "{name}: {found:?}");
+        world.spawn();
+        check_all_is_read(&world, name);
+        let (code, said) = world.fails(&["doctor", "--fix"]);
+        assert!(code == 5 && said.contains("vic daemon stop"), "{code}: {said}");
+    }
+}

@@ -1,0 +1,139 @@
+//! A daemon that is killed at any moment loses nothing that it has acknowledged, and starts again without help.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use crate::harness::World;
+use crate::oracle::Oracle;
+use crate::torture::{figure, size};
+use crate::trace::Trace;
+
+/// Longest pause between two changes.
+const PAUSE_MS: u64 = 120;
+
+/// The system calls that make something durable or visible.
+const COMMITTING: [&str; 7] = ["syncfs", "fdatasync", "linkat", "rename", "pwrite64", "fsync", "unlink"];
+
+/// A daemon with a root, and what was written into it.
+fn scene(seed: u64) -> (World, Oracle) {
+    let world = World::new().start();
+    let mut oracle = Oracle::new(&world, seed);
+    for _ in 0..10 {
+        oracle.change_one();
+    }
+    world.index();
+    oracle.note_acknowledged(&world);
+    (world, oracle)
+}
+
+/// Changes files for so long, and notes what is acknowledged meanwhile.
+pub(crate) fn change_for(oracle: &mut Oracle, world: &World, long: Duration) {
+    let end = Instant::now() + long;
+    while Instant::now() < end {
+        for _ in 0..oracle.within(1..4) {
+            oracle.change_one();
+        }
+        let pause = Duration::from_millis(oracle.within(0..PAUSE_MS));
+        std::thread::sleep(pause.min(end.saturating_duration_since(Instant::now())));
+        oracle.note_acknowledged(world);
+    }
+}
+
+/// Checks a copy of what a dead daemon left, then starts it again and checks what it answers. Gives the time of the start.
+fn check_after_death(world: &mut World, oracle: &mut Oracle, what: &str) -> Duration {
+    let copy = tempfile::tempdir().unwrap();
+    copy_data(&world.data(), copy.path());
+    let wrong = oracle.check_at_rest(&copy.path().join("data"), u64::MAX);
+    assert!(wrong.is_empty(), "{what}:\n{}\n{}", wrong.join("\n"), world.log());
+    let begun = Instant::now();
+    world.spawn();
+    let took = begun.elapsed();
+    oracle.check_converged(world);
+    took
+}
+
+fn copy_data(from: &Path, to: &Path) {
+    assert!(Command::new("cp").arg("-r").args([from, to]).status().unwrap().success());
+}
+
+/// Kills the daemon again and again after `wait` milliseconds.
+fn kill_again_and_again(kills: u64, seed: u64, wait: std::ops::Range<u64>) {
+    let (mut world, mut oracle) = scene(seed);
+    let mut starts = Vec::new();
+    for kill in 0..kills {
+        let wait = Duration::from_millis(oracle.within(wait.clone()));
+        if kill % 5 == 4 {
+            // Also while it starts.
+            world.kill();
+            world.begin(&[]);
+            std::thread::sleep(wait / 4);
+        } else {
+            change_for(&mut oracle, &world, wait);
+        }
+        world.kill();
+        starts.push(check_after_death(&mut world, &mut oracle, &format!("kill {kill} of seed {seed}")));
+        oracle.note_acknowledged(&world);
+    }
+    starts.sort();
+    let slow = starts[(starts.len() * 95 / 100).min(starts.len() - 1)];
+    assert!(oracle.acknowledgements > kills, "{} acknowledgements show nothing", oracle.acknowledgements);
+    let acknowledged = oracle.acknowledgements;
+    figure(
+        "kill -9 at any moment",
+        format!(
+            "{kills} kills, {acknowledged} acknowledged changes, 0 lost, 0 twice, 0 failed starts, ready in {slow:.1?} (p95)"
+        ),
+    );
+}
+
+#[test]
+fn a_daemon_that_is_killed_thirty_times_loses_nothing_and_has_nothing_twice() {
+    kill_again_and_again(30, 1, 50..1_500);
+}
+
+#[test]
+#[ignore = "an hour; make torture"]
+fn torture_kill_at_any_moment() {
+    kill_again_and_again(size("VIC_TORTURE_KILLS", 500), size("VIC_TORTURE_SEED", 2), 50..3_000);
+}
+
+/// Has the daemon killed by each of these system calls, at each of these numbers of it.
+fn kill_at_calls(calls: &[&str], numbers: std::ops::RangeInclusive<u64>) {
+    if !Trace::is_possible() {
+        println!("skipped: strace is missing, or may not trace here");
+        return;
+    }
+    let (mut world, mut oracle) = scene(3);
+    let mut killed = 0;
+    let mut tried = 0;
+    for call in calls {
+        for number in numbers.clone() {
+            world.kill();
+            let inject = format!("inject={call}:signal=KILL:when={number}");
+            let strace = ["strace", "-D", "-f", "-q", "-e", &format!("trace={call}"), "-e", &inject, "-o", "/dev/null"];
+            world.begin(&strace.map(String::from));
+            let begun = Instant::now();
+            while world.ended().is_none() && begun.elapsed() < Duration::from_secs(8) {
+                change_for(&mut oracle, &world, Duration::from_millis(300));
+            }
+            killed += u32::from(world.ended().is_some());
+            tried += 1;
+            world.kill();
+            check_after_death(&mut world, &mut oracle, &format!("{call} number {number}"));
+        }
+    }
+    assert!(killed > 0, "no call was hit: this shows nothing");
+    figure("kill at the Nth call", format!("{killed} of {tried} runs hit ({}), 0 lost, 0 twice", calls.join(", ")));
+}
+
+#[test]
+fn a_daemon_that_is_killed_in_the_middle_of_a_commit_loses_nothing() {
+    kill_at_calls(&["syncfs", "linkat", "fdatasync"], 1..=3);
+}
+
+#[test]
+#[ignore = "half an hour; make torture"]
+fn torture_kill_at_calls() {
+    kill_at_calls(&COMMITTING, 1..=size("VIC_TORTURE_CALLS", 20));
+}

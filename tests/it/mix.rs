@@ -1,0 +1,150 @@
+//! Any mix of changes, upkeep and restarts leaves in the store what was put in last, once.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use vic::model::{Anchor, Chunk, ChunkId, Embedded, FileChunks, FileId, Tier};
+use vic::store::{FileSet, LanceStore, Store};
+
+use crate::torture::{Dice, figure, size};
+
+const DIMENSION: usize = 8;
+
+/// Files that there may be.
+const FILES: u64 = 40;
+
+/// Changes between two comparisons.
+const ROUND: u64 = 25;
+
+/// The texts of each file's chunks by ordinal, as they should be.
+type Model = BTreeMap<FileId, BTreeMap<u32, String>>;
+
+async fn open(dir: &Path) -> LanceStore {
+    let store = LanceStore::open(dir, "0123456789abcdef", DIMENSION).await.unwrap();
+    assert!(!store.has_lost() && store.set_aside().is_empty());
+    store
+}
+
+fn chunks(file_id: FileId, serial: u64, ordinals: std::ops::Range<u32>) -> FileChunks {
+    let chunk = |ordinal: u32| Embedded {
+        chunk: Chunk {
+            id: ChunkId(format!("{:032x}", u128::from(serial) * 100 + u128::from(ordinal))),
+            ordinal,
+            text: format!("part {ordinal} of version {serial} of file {file_id}"),
+            body_start: 0,
+            anchor: Anchor::default(),
+            heading_path: Vec::new(),
+            tokens: 9,
+            tier: Tier::L1,
+        },
+        vector: (0..DIMENSION).map(|axis| if axis == serial as usize % DIMENSION { 1.0 } else { 0.0 }).collect(),
+    };
+    FileChunks { file_id, chunks: ordinals.map(chunk).collect() }
+}
+
+fn texts(file: &FileChunks) -> BTreeMap<u32, String> {
+    file.chunks.iter().map(|it| (it.chunk.ordinal, it.chunk.text.clone())).collect()
+}
+
+async fn change(store: &LanceStore, model: &mut Model, dice: &mut Dice, serial: u64) {
+    let file_id = dice.below(FILES) as FileId + 1;
+    match dice.below(100) {
+        0..45 => {
+            let others = [file_id, (file_id + 7) % FILES as FileId + 1];
+            let files: Vec<FileChunks> = others[..dice.within(1..3) as usize]
+                .iter()
+                .map(|id| chunks(*id, serial, 0..dice.below(5) as u32))
+                .collect();
+            for file in &files {
+                model.insert(file.file_id, texts(file));
+            }
+            store.replace(files).await.unwrap();
+        }
+        45..60 => {
+            model.remove(&file_id);
+            store.delete(&[file_id]).await.unwrap();
+        }
+        60..75 => {
+            let part = chunks(file_id, serial, 1_000..1_000 + dice.below(3) as u32);
+            let known = model.entry(file_id).or_default();
+            known.retain(|ordinal, _| *ordinal < 1_000);
+            known.extend(texts(&part));
+            let rows = store.replace_part(part, 1_000..2_000).await.unwrap();
+            assert_eq!(rows, known.len() as u64);
+        }
+        75..85 => {
+            let to = (file_id + 3) % FILES as FileId + 1;
+            let copied = model.get(&file_id).cloned().unwrap_or_default();
+            assert_eq!(store.copy(file_id, to).await.unwrap(), copied.len() as u64);
+            model.insert(to, copied);
+        }
+        // Upkeep while others write.
+        _ => {
+            let file = chunks(file_id, serial, 0..2);
+            let gone = (file_id + 11) % FILES as FileId + 1;
+            model.insert(file_id, texts(&file));
+            model.remove(&gone);
+            let write = async {
+                store.replace(vec![file]).await?;
+                store.delete(&[gone]).await
+            };
+            let (upkeep, written) = tokio::join!(store.upkeep(), write);
+            upkeep.and(written).unwrap();
+        }
+    }
+}
+
+async fn compare(store: &LanceStore, model: &Model, what: &str) {
+    let mut found = Model::new();
+    let mut rows = 0;
+    let mut each = |stored: vic::model::StoredChunk| {
+        rows += 1;
+        found.entry(stored.file_id).or_default().insert(stored.chunk.ordinal, stored.chunk.text);
+        true
+    };
+    store.scan(&FileSet::All, &mut each).await.unwrap();
+    let expected: Model = model.iter().filter(|it| !it.1.is_empty()).map(|(id, it)| (*id, it.clone())).collect();
+    assert_eq!(found, expected, "{what}");
+    assert_eq!(rows, expected.values().map(BTreeMap::len).sum::<usize>(), "{what}: something is there twice");
+    assert_eq!(store.chunk_count(), rows as u64, "{what}: the count");
+    let vectors = store.vector_leg(&[1.0; DIMENSION], &FileSet::All, 10_000).await.unwrap();
+    assert_eq!(vectors.len(), rows, "{what}: the vectors");
+}
+
+fn mix(changes: u64, seed: u64) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut dice, mut model) = (Dice::new(seed), Model::new());
+        let mut store = open(dir.path()).await;
+        for serial in 0..changes {
+            change(&store, &mut model, &mut dice, serial).await;
+            if serial % ROUND == ROUND - 1 {
+                compare(&store, &model, &format!("after {serial} changes of seed {seed}")).await;
+                if dice.below(3) == 0 {
+                    drop(store);
+                    store = open(dir.path()).await;
+                    compare(&store, &model, &format!("opened again after {serial} changes of seed {seed}")).await;
+                }
+            }
+        }
+        let versions = store.version_count().unwrap();
+        figure(
+            "changes, upkeep and restarts mixed",
+            format!("{changes} changes, seed {seed}, 0 differences, {versions} versions at the end"),
+        );
+    });
+}
+
+#[test]
+fn any_mix_of_changes_upkeep_and_restarts_leaves_what_was_put_in_last() {
+    mix(250, 1);
+}
+
+#[test]
+#[ignore = "half an hour; make torture"]
+fn torture_mix_of_changes() {
+    for seed in 1..=size("VIC_TORTURE_SEEDS", 20) {
+        mix(size("VIC_TORTURE_CHANGES", 1_000), seed);
+    }
+}

@@ -1,0 +1,268 @@
+//! A writer of files that remembers what it wrote and what the daemon has acknowledged, and compares both with what is
+//! there after the daemon was killed.
+//!
+//! A change is acknowledged when the daemon lists the file as indexed with the hash of what was written. The
+//! acknowledgements also go to a file that is synced line by line, to be read by people when something is lost.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use tokio::runtime::Runtime;
+use vic::catalog::Catalog;
+use vic::client::Client;
+use vic::model::{FileFilter, FileId, FileRecord, FileState, GrepRequest};
+use vic::store::{FileSet, LanceStore, Store};
+
+use crate::harness::World;
+use crate::torture::Dice;
+
+/// Files that are kept at most; then older ones are changed, renamed and deleted only.
+const MOST_FILES: usize = 60;
+
+/// What stands in front of the word that each version of each file has for itself.
+const MARK: &str = "token";
+
+/// What was written, and what of it the daemon has acknowledged.
+pub(crate) struct Oracle {
+    dice: Dice,
+    serial: u64,
+    folder: PathBuf,
+    /// The word of each file that there is.
+    written: BTreeMap<PathBuf, Version>,
+    /// The files whose present version was acknowledged, and when.
+    acknowledged: BTreeMap<PathBuf, u64>,
+    /// Acknowledged versions that are no more.
+    past: Vec<Promise>,
+    ledger: File,
+    pub(crate) acknowledgements: u64,
+    runtime: Runtime,
+}
+
+/// One content of one file.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Version {
+    pub(crate) token: String,
+    pub(crate) hash: [u8; 32],
+}
+
+/// A version that was acknowledged, in nanoseconds since the epoch from when until it was touched.
+struct Promise {
+    path: PathBuf,
+    version: Version,
+    from: u64,
+    until: u64,
+}
+
+/// What a store and a catalog hold that nobody works on.
+pub(crate) struct Rest {
+    /// Every file by its path below the root.
+    pub(crate) records: BTreeMap<PathBuf, FileRecord>,
+    /// The words of each file in the store, and its rows.
+    pub(crate) words: BTreeMap<FileId, (Vec<String>, u64)>,
+}
+
+impl Oracle {
+    /// Writes into the folder of this world.
+    pub(crate) fn new(world: &World, seed: u64) -> Oracle {
+        let ledger = File::create(world.data().with_file_name("acknowledged")).unwrap();
+        Oracle {
+            dice: Dice::new(seed),
+            serial: 0,
+            folder: world.files(),
+            written: BTreeMap::new(),
+            acknowledged: BTreeMap::new(),
+            past: Vec::new(),
+            ledger,
+            acknowledgements: 0,
+            runtime: tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap(),
+        }
+    }
+
+    /// Milliseconds to wait, or anything else that is to be drawn.
+    pub(crate) fn within(&mut self, range: std::ops::Range<u64>) -> u64 {
+        self.dice.within(range)
+    }
+
+    /// How many acknowledged versions there were at that moment.
+    pub(crate) fn promised_at(&self, at: u64) -> u64 {
+        self.promises(at).count() as u64
+    }
+
+    fn promises(&self, at: u64) -> impl Iterator<Item = (&PathBuf, &Version)> {
+        let present = self.acknowledged.iter().filter(move |(_, from)| **from <= at);
+        let past = self.past.iter().filter(move |it| it.from <= at && at < it.until);
+        present.map(|(path, _)| (path, &self.written[path])).chain(past.map(|it| (&it.path, &it.version)))
+    }
+
+    /// Called before a file is touched: from now on nobody promises its present version.
+    fn touch(&mut self, path: &Path) {
+        if let Some(from) = self.acknowledged.remove(path) {
+            let version = self.written[path].clone();
+            self.past.push(Promise { path: path.to_owned(), version, from, until: now() });
+        }
+    }
+
+    /// Saves, changes, renames or deletes one file.
+    pub(crate) fn change_one(&mut self) {
+        let some = self.written.keys().nth(self.dice.below(self.written.len().max(1) as u64) as usize).cloned();
+        let choice = self.dice.below(100);
+        match some {
+            Some(path) if choice < 35 => self.save(path),
+            Some(path) if choice < 50 => {
+                self.touch(&path);
+                std::fs::remove_file(self.folder.join(&path)).unwrap();
+                self.written.remove(&path);
+            }
+            Some(path) if choice < 60 => {
+                let to = self.fresh_name();
+                std::fs::create_dir_all(self.folder.join(&to).parent().unwrap()).unwrap();
+                self.touch(&path);
+                std::fs::rename(self.folder.join(&path), self.folder.join(&to)).unwrap();
+                let version = self.written.remove(&path).unwrap();
+                self.written.insert(to, version);
+            }
+            Some(path) if self.written.len() >= MOST_FILES => self.save(path),
+            _ => {
+                let path = self.fresh_name();
+                self.save(path);
+            }
+        }
+    }
+
+    fn fresh_name(&mut self) -> PathBuf {
+        self.serial += 1;
+        PathBuf::from(format!("{}/{}.md", ["log", "notes/old", "letters"][self.serial as usize % 3], self.serial))
+    }
+
+    fn save(&mut self, path: PathBuf) {
+        self.serial += 1;
+        let token = format!("{MARK}{:06x}", self.serial);
+        let content =
+            format!("Entry {} of the harbour log.\nThe word for it is {token}, wind from the west.\n", self.serial);
+        let place = self.folder.join(&path);
+        std::fs::create_dir_all(place.parent().unwrap()).unwrap();
+        self.touch(&path);
+        std::fs::write(&place, &content).unwrap();
+        self.written.insert(path, Version { token, hash: *blake3::hash(content.as_bytes()).as_bytes() });
+    }
+
+    /// Asks the daemon what it has, and notes what is acknowledged by that. Whoever does not answer acknowledges nothing.
+    pub(crate) fn note_acknowledged(&mut self, world: &World) {
+        let config = world.config();
+        let listed = self.runtime.block_on(async {
+            let client = Client::connect(&config).await.ok()?;
+            let filter = FileFilter { state: Some(FileState::Indexed), ..FileFilter::default() };
+            let asked = tokio::time::timeout(Duration::from_secs(20), client.files(filter, 10_000, 0));
+            asked.await.ok()?.ok()
+        });
+        let Some((records, _)) = listed else { return };
+        let now = now();
+        for record in records {
+            let path = record.found.path;
+            let is_present =
+                self.written.get(&path).is_some_and(|it| record.hash.is_some_and(|hash| hash.0 == it.hash));
+            if is_present && !self.acknowledged.contains_key(&path) {
+                writeln!(self.ledger, "{now} {} {}", path.display(), self.written[&path].token).unwrap();
+                self.acknowledged.insert(path, now);
+                self.acknowledgements += 1;
+            }
+        }
+        self.ledger.sync_data().unwrap();
+    }
+
+    /// Opens a data directory that no daemon holds, and checks that every version that was acknowledged and not touched
+    /// at that moment is marked and stored, once. Gives what is wrong.
+    pub(crate) fn check_at_rest(&self, data: &Path, at: u64) -> Vec<String> {
+        let rest = match self.runtime.block_on(Rest::open(data)) {
+            Ok(rest) => rest,
+            Err(error) => return vec![format!("cannot be opened: {error}")],
+        };
+        self.promises(at).filter_map(|(path, version)| rest.problem(path, version)).collect()
+    }
+
+    /// Waits until the daemon has everything, and checks that its index is the folder: every file once, nothing else.
+    pub(crate) fn check_converged(&mut self, world: &World) {
+        let config = world.config();
+        let expected: BTreeSet<(PathBuf, String)> =
+            self.written.iter().map(|(path, version)| (path.clone(), version.token.clone())).collect();
+        let files = expected.len() as u64;
+        let state = |world: &World| {
+            let status = world.json(&["status"]);
+            let counts = ["indexed", "pending", "failed"].map(|it| status["coverage"][it].as_u64().unwrap());
+            (counts, status["chunks"].as_u64().unwrap(), self.runtime.block_on(words(&config)))
+        };
+        let whole = ([files, 0, 0], files, expected.clone());
+        let begun = std::time::Instant::now();
+        loop {
+            let found = state(world);
+            if found == whole {
+                break;
+            }
+            let missing: Vec<_> = expected.difference(&found.2).collect();
+            let extra: Vec<_> = found.2.difference(&expected).collect();
+            assert!(
+                begun.elapsed() < Duration::from_secs(60),
+                "{:?} and {} chunks for {files} files; missing {missing:?}, extra {extra:?}\n{}",
+                found.0,
+                found.1,
+                world.log()
+            );
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+}
+
+/// Nanoseconds since the epoch.
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64
+}
+
+/// Every file with the word in it, as the running daemon finds them.
+async fn words(config: &vic::config::Config) -> BTreeSet<(PathBuf, String)> {
+    let request = GrepRequest { pattern: format!("{MARK}[0-9a-f]+"), limit: Some(10_000), ..GrepRequest::default() };
+    let client = Client::connect(config).await.unwrap();
+    let found = client.grep(request).await.unwrap().matches;
+    found.into_iter().map(|it| (PathBuf::from(it.path), it.line[it.start as usize..it.end as usize].into())).collect()
+}
+
+impl Rest {
+    /// Reads everything.
+    pub(crate) async fn open(data: &Path) -> vic::error::Result<Rest> {
+        let catalog = Catalog::open(&data.join("catalog.sqlite"))?;
+        let (records, _) = catalog.search(&FileFilter::default(), usize::MAX, 0)?;
+        let records = records.into_iter().map(|it| (it.found.path.clone(), it)).collect();
+        let mut words = BTreeMap::<FileId, (Vec<String>, u64)>::new();
+        // Nothing was ever stored before the first table was remembered.
+        if let Some(fingerprint) = catalog.meta_get("serving_fingerprint")? {
+            let dimension = catalog.meta_get("serving_dimension")?.unwrap().parse().unwrap();
+            let store = LanceStore::open(&data.join("index"), &fingerprint, dimension).await?;
+            let mut each = |stored: vic::model::StoredChunk| {
+                let entry = words.entry(stored.file_id).or_default();
+                let found = stored.chunk.text.split(|it: char| !it.is_ascii_alphanumeric());
+                entry.0.extend(found.filter(|it| it.starts_with(MARK)).map(String::from));
+                entry.1 += 1;
+                true
+            };
+            store.scan(&FileSet::All, &mut each).await?;
+        }
+        Ok(Rest { records, words })
+    }
+
+    /// What is wrong with a file whose version was acknowledged.
+    fn problem(&self, path: &Path, version: &Version) -> Option<String> {
+        let shown = path.display();
+        let Some(record) = self.records.get(path) else { return Some(format!("{shown}: not in the catalog")) };
+        let is_read = record.hash.is_some_and(|it| it.0 == version.hash);
+        // A renamed file is looked at once more: until then it is pending, and answers as before.
+        if !matches!(record.state, FileState::Indexed | FileState::Pending) || !is_read {
+            return Some(format!("{shown}: {:?}, {}", record.state, if is_read { "read" } else { "another content" }));
+        }
+        let (words, rows) = self.words.get(&record.id).cloned().unwrap_or_default();
+        let is_whole = rows == u64::from(record.chunks) && words == [version.token.clone()];
+        (!is_whole)
+            .then(|| format!("{shown}: {rows} rows with {words:?} for {} chunks with {}", record.chunks, version.token))
+    }
+}

@@ -1,0 +1,50 @@
+//! One daemon for a data directory.
+
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::harness::World;
+
+/// A second start ends within this time.
+const SOON: Duration = Duration::from_secs(2);
+
+fn start(world: &World) -> Child {
+    let mut command = world.command(env!("CARGO_BIN_EXE_vicd"));
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+}
+
+#[test]
+fn a_second_start_ends_soon_and_the_lock_of_a_killed_daemon_is_free_at_once() {
+    let mut world = World::new().start();
+    let begun = Instant::now();
+    assert_eq!(start(&world).wait().unwrap().code(), Some(5));
+    assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
+    world.kill();
+    // No pause: it has to get the lock at the first try.
+    world.spawn();
+    assert!(world.ended().is_none());
+}
+
+#[test]
+fn of_a_hundred_daemons_that_start_at_once_one_remains() {
+    let world = World::new();
+    let mut starts: Vec<Child> = (0..100).map(|_| start(&world)).collect();
+    let begun = Instant::now();
+    while starts.len() > 1 {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{} still run", starts.len());
+        starts.retain_mut(|it| match it.try_wait().unwrap() {
+            None => true,
+            Some(status) => {
+                assert_eq!(status.code(), Some(5), "a loser says that another has it");
+                false
+            }
+        });
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    world.until("the winner answers", Duration::from_secs(30), |it| it.data().join("listen").exists());
+    let mut winner = starts.pop().unwrap();
+    assert_eq!(world.json(&["status"])["pid"], winner.id());
+    assert!(winner.try_wait().unwrap().is_none());
+    winner.kill().unwrap();
+    winner.wait().unwrap();
+}

@@ -1,0 +1,202 @@
+//! A disk that fills up: nothing but indexing stops, and it goes on by itself. And how much of a disk vic takes.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use crate::harness::World;
+use crate::torture::{Dice, figure, size};
+
+/// Indexing goes on within this time after there is room again.
+const GOES_ON: Duration = Duration::from_secs(30);
+
+/// What the disk has to stay free of us, in MiB.
+const RESERVE_MIB: u64 = 16;
+
+/// Runs a test of this file, which is ignored otherwise, where it may mount a small disk.
+fn alone(test: &str) {
+    let own = std::env::current_exe().unwrap();
+    let mut command = Command::new("unshare");
+    let is_possible = command.args(["-rm", "mount", "-t", "tmpfs", "tmpfs", "/mnt"]).output();
+    if !is_possible.is_ok_and(|it| it.status.success()) {
+        println!("skipped: no small disk can be mounted here");
+        return;
+    }
+    let mut command = Command::new("unshare");
+    command.arg("-rm").arg(own).args(["--ignored", "--exact", "--nocapture", test]);
+    let output = command.output().unwrap();
+    let said = [output.stdout, output.stderr].map(|it| String::from_utf8_lossy(&it).into_owned()).concat();
+    assert!(output.status.success() && said.contains("1 passed"), "{said}");
+}
+
+/// A daemon whose data lies on a disk of 64 MiB, with some files indexed.
+fn on_a_small_disk(reserve_mib: u64) -> World {
+    let world = World::new().with("VIC_DISK_RESERVE_BYTES", &(reserve_mib << 20).to_string());
+    std::fs::create_dir(world.data()).unwrap();
+    let data = world.data();
+    let mounted =
+        Command::new("mount").args(["-t", "tmpfs", "-o", "size=64m", "tmpfs", data.to_str().unwrap()]).status();
+    assert!(mounted.unwrap().success());
+    let world = world.start();
+    for number in 0..20 {
+        world.write(&format!("{number}.md"), format!("Entry {number} of the harbour log: heron{number}."));
+    }
+    world.index();
+    world
+}
+
+/// Fills the disk until so many MiB are free.
+fn fill(data: &Path, free_mib: u64) -> std::path::PathBuf {
+    let path = data.join("ballast");
+    let mut file = std::fs::File::create(&path).unwrap();
+    let free = || {
+        let stat = rustix::fs::statvfs(data).unwrap();
+        stat.f_bavail * stat.f_frsize
+    };
+    // In pages at last, so that not even a page is left when none is to be.
+    for block in [vec![7u8; 1 << 20], vec![7u8; 4 << 10]] {
+        while free() >= (free_mib << 20) + block.len() as u64 && file.write_all(&block).is_ok() {}
+    }
+    path
+}
+
+fn answers(world: &World, word: &str, path: &str) -> bool {
+    world.paths(&[word]).first().is_some_and(|it| it == path)
+}
+
+fn waits_for_all(world: &World, files: u64, what: &str) -> Duration {
+    let begun = Instant::now();
+    world.until(what, GOES_ON, |it| {
+        let status = it.json(&["status"]);
+        let degraded = status["degraded"].as_array().unwrap().len();
+        status["coverage"]["indexed"] == files && status["coverage"]["pending"] == 0 && degraded == 0
+    });
+    begun.elapsed()
+}
+
+#[test]
+fn indexing_stops_at_the_reserve_and_goes_on_when_there_is_room_again() {
+    alone("room::inside_at_the_reserve");
+}
+
+#[test]
+#[ignore = "runs inside the test above"]
+fn inside_at_the_reserve() {
+    let world = on_a_small_disk(RESERVE_MIB);
+    let pid = world.pid();
+    let ballast = fill(&world.data(), RESERVE_MIB - 4);
+    world.write("new.md", "A recipe for quince jelly.");
+    let (code, said) = world.fails(&["index", world.files().to_str().unwrap()]);
+    assert!(code == 8 && said.contains("MiB free") && said.contains("VIC_DISK_RESERVE_BYTES"), "{code}: {said}");
+    world.until("status tells", Duration::from_secs(10), |it| {
+        it.json(&["status"])["degraded"].to_string().contains("are to stay free")
+    });
+    assert!(answers(&world, "heron7", "7.md"), "questions are answered");
+    assert_eq!(world.json(&["status"])["coverage"]["pending"], 1);
+    std::fs::remove_file(ballast).unwrap();
+    let took = waits_for_all(&world, 21, "indexing goes on");
+    assert!(answers(&world, "quince jelly", "new.md"));
+    assert_eq!(world.pid(), pid);
+    figure("disk at its reserve", format!("exit code 8, questions answered, goes on {took:.1?} after there is room"));
+}
+
+#[test]
+fn a_full_disk_hurts_nothing_but_writes() {
+    alone("room::inside_without_a_byte");
+}
+
+#[test]
+#[ignore = "runs inside the test above"]
+fn inside_without_a_byte() {
+    let mut world = on_a_small_disk(0);
+    let mut files = 20;
+    for round in 0..3 {
+        let ballast = fill(&world.data(), 0);
+        for number in 0..10 {
+            world.write(
+                &format!("round{round}/{number}.md"),
+                format!("Letter {number} on quince{round}x{number} jelly."),
+            );
+            files += 1;
+        }
+        std::fs::remove_file(world.files().join(format!("{round}.md"))).unwrap();
+        files -= 1;
+        let (code, said) = world.fails(&["index", world.files().to_str().unwrap()]);
+        assert_eq!(code, 8, "{said}");
+        assert!(answers(&world, "heron7", "7.md"), "questions are answered");
+        assert!(world.ended().is_none());
+        std::fs::remove_file(ballast).unwrap();
+        waits_for_all(&world, files, "indexing goes on");
+        assert!(answers(&world, &format!("quince{round}x3"), &format!("round{round}/3.md")));
+    }
+    // And while it is killed and started on a full disk.
+    let ballast = fill(&world.data(), 0);
+    world.write("last.md", "A treatise on beekeeping.");
+    std::thread::sleep(Duration::from_secs(2));
+    world.kill();
+    std::fs::remove_file(ballast).unwrap();
+    world.spawn();
+    waits_for_all(&world, files + 1, "all is there after a restart");
+    assert_eq!(world.json(&["status"])["chunks"], files + 1);
+    figure("disk without a byte", "3 rounds and a kill, 0 ends, 0 lost, questions answered all the time");
+}
+
+/// Bytes of all files below a folder.
+fn bytes_below(folder: &Path) -> u64 {
+    let files = walkdir::WalkDir::new(folder).into_iter().flatten();
+    files.filter_map(|it| it.metadata().ok()).filter(|it| it.is_file()).map(|it| it.len()).sum()
+}
+
+/// Saves one of a hundred files again and again, and looks how much of the disk that takes.
+fn edit(edits: u64) {
+    let world = World::new().start();
+    let text = |number: u64| {
+        let words = ["harbour", "ledger", "orchard", "granite", "violin", "lantern", "meadow", "copper"];
+        let mut dice = Dice::new(number);
+        (0..120).map(|_| format!("{} ", words[dice.below(8) as usize])).collect::<String>() + &format!("heron{number}")
+    };
+    for number in 0..100 {
+        world.write(&format!("{number}.md"), text(number));
+    }
+    world.index();
+    let index = world.data().join("index");
+    let (live, begun) = (bytes_below(&index), Instant::now());
+    let (mut most_versions, mut most_bytes) = (0, 0);
+    for number in 0..edits {
+        world.write(&format!("{}.md", number % 100), text(1_000 + number));
+        // Faster than commits come, slower than they could be folded into one.
+        std::thread::sleep(Duration::from_millis(100));
+        if number % 50 == 49 {
+            let versions = world.json(&["status"])["upkeep"]["versions"].as_u64().unwrap();
+            most_versions = most_versions.max(versions);
+            most_bytes = most_bytes.max(bytes_below(&index));
+        }
+    }
+    world.until("the versions are few and the index is small again", Duration::from_secs(150), |it| {
+        let status = it.json(&["status"]);
+        let is_small = bytes_below(&index) <= 3 * live;
+        status["coverage"]["pending"] == 0 && status["upkeep"]["versions"].as_u64().unwrap() <= 100 && is_small
+    });
+    let (bytes, took) = (bytes_below(&index), begun.elapsed());
+    assert_eq!(world.json(&["status"])["chunks"], 100);
+    figure(
+        "one file saved again and again",
+        format!(
+            "{edits} saves in {took:.0?}, at most {most_versions} versions and {:.1} times the live data, {:.1} times at the end",
+            most_bytes as f64 / live as f64,
+            bytes as f64 / live as f64
+        ),
+    );
+}
+
+#[test]
+fn three_hundred_saves_leave_few_versions_and_little_beside_the_live_data() {
+    edit(300);
+}
+
+#[test]
+#[ignore = "half an hour; make torture"]
+fn torture_ten_thousand_edits() {
+    edit(size("VIC_TORTURE_EDITS", 10_000));
+}

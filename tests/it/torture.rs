@@ -1,0 +1,42 @@
+//! What the long tests share: their sizes, their dice and their table.
+//!
+//! A long test is `#[ignore]`d, has a name that begins with `torture_`, and prints what it found with [`figure`];
+//! `make torture` runs them all and shows the lines as a table. Whatever runs in CI runs the same code with smaller numbers.
+
+/// A number of a long test: the variable's value, or what it is when nobody sets it.
+pub(crate) fn size(variable: &str, otherwise: u64) -> u64 {
+    std::env::var(variable).map_or(otherwise, |it| it.parse().unwrap())
+}
+
+/// Prints one line of the table.
+pub(crate) fn figure(what: &str, found: impl std::fmt::Display) {
+    // The harness does not end the line that names the test.
+    println!("\nTORTURE\t{what}\t{found}");
+}
+
+/// Numbers that are the same for the same seed (splitmix64), so that whatever goes wrong goes wrong again.
+pub(crate) struct Dice(u64);
+
+impl Dice {
+    pub(crate) fn new(seed: u64) -> Dice {
+        Dice(seed)
+    }
+
+    /// The next number.
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A number below `end`.
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
+        self.next() % end
+    }
+
+    /// A number in that range.
+    pub(crate) fn within(&mut self, range: std::ops::Range<u64>) -> u64 {
+        range.start + self.below(range.end - range.start)
+    }
+}
