@@ -61,6 +61,11 @@ check: tools ## Format, lints, documentation
 	@source models/tools.env && cargo clippy --release --all-targets -- -D warnings
 	@source models/tools.env && RUSTDOCFLAGS="-D warnings -A rustdoc::private-intra-doc-links" cargo doc --release --no-deps --document-private-items
 
+.PHONY: audit
+audit: ## Checks the dependencies against the list of known holes (needs the network)
+	@command -v cargo-deny > /dev/null || { printf 'error: cargo-deny is missing\nhint: cargo install --locked cargo-deny\n' >&2; exit 6; }
+	cargo deny check advisories bans sources
+
 .PHONY: bench
 bench: build models ## Measures every stage, and vic beside its peers, on this machine
 	@source models/tools.env && cargo bench --profile release --bench '*'

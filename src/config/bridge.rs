@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::config::Settings;
+use crate::config::source::Settings;
 use crate::error::{Error, Result};
 
 /// Largest limit of requests a minute: the moments of that many are kept for each address.

@@ -5,19 +5,20 @@
 //! `privacy_mode`. [`NAMES`] lists them all; an unknown key is refused by name.
 
 mod bridge;
+mod foreign;
 mod names;
 mod show;
+mod source;
 
-use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 
 pub use bridge::{AuthMode, BridgeConfig, TlsFiles};
 pub use names::NAMES;
 pub use show::{Origin, Setting, settings, template};
 
+use crate::config::source::{Settings, read_file};
 use crate::error::{Error, IoContext, Result};
 use crate::model::{ExtractLimits, JailMode, OcrMode, PrivacyMode, Redaction};
 
@@ -68,6 +69,8 @@ pub struct Config {
     /// `VIC_DISK_RESERVE_BYTES`: free space of the data directory's disk below which nothing is indexed; None is the larger
     /// of 1 GiB and 2 % of the disk.
     pub disk_reserve_bytes: Option<u64>,
+    /// Variables of other programs that would have text sent elsewhere, or watched, if vic heeded them. It does not.
+    pub foreign: Vec<&'static str>,
 }
 
 /// Settings of the vector store. `lance` is the only one that is built.
@@ -267,12 +270,6 @@ impl Config {
     }
 }
 
-/// Looks a setting up: environment first, then the file.
-struct Settings<'a> {
-    lookup: &'a dyn Fn(&str) -> Option<OsString>,
-    file: BTreeMap<String, String>,
-}
-
 impl Settings<'_> {
     fn config(&self, data_dir: PathBuf, default_dir: &Path) -> Result<Config> {
         let db_path = self.path("VIC_DB_PATH")?.unwrap_or_else(|| data_dir.join("index"));
@@ -312,6 +309,7 @@ impl Settings<'_> {
                 None => None,
                 Some(_) => Some(self.parse("VIC_DISK_RESERVE_BYTES", 0)?),
             },
+            foreign: foreign::set(self.lookup),
             data_dir,
             db_path,
             job_db_path,
@@ -429,13 +427,6 @@ impl Settings<'_> {
         Ok(dirs)
     }
 
-    /// A value out of a closed set, or its default.
-    fn one_of<T: Default>(&self, name: &str, from_name: fn(&str) -> Option<T>, known: &str) -> Result<T> {
-        let Some(value) = self.text(name) else { return Ok(T::default()) };
-        from_name(&value)
-            .ok_or_else(|| Error::invalid(format!("unknown {name} `{value}`")).hint(format!("use {known}")))
-    }
-
     fn l2_seconds(&self) -> Result<u32> {
         match self.parse("VIC_L2_SECONDS", 20)? {
             seconds @ 1..=MAX_L2_SECONDS => Ok(seconds),
@@ -450,63 +441,6 @@ impl Settings<'_> {
             Some(level) => level.to_ascii_lowercase(),
         }
     }
-
-    fn text(&self, name: &str) -> Option<String> {
-        match (self.lookup)(name) {
-            Some(value) => Some(value.to_string_lossy().into_owned()),
-            None => self.file.get(&file_key(name)).cloned(),
-        }
-    }
-
-    fn path(&self, name: &str) -> Result<Option<PathBuf>> {
-        let value = (self.lookup)(name).or_else(|| self.file.get(&file_key(name)).map(OsString::from));
-        value.map(|it| absolute(Path::new(&it))).transpose()
-    }
-
-    fn parse<T: FromStr>(&self, name: &str, default: T) -> Result<T> {
-        let Some(text) = self.text(name) else { return Ok(default) };
-        text.parse().map_err(|_| Error::invalid(format!("cannot understand {name} `{text}`")))
-    }
-
-    fn flag(&self, name: &str, default: bool) -> Result<bool> {
-        match self.text(name).as_deref() {
-            None => Ok(default),
-            Some("1" | "true" | "yes" | "on") => Ok(true),
-            Some("0" | "false" | "no" | "off") => Ok(false),
-            Some(other) => Err(Error::invalid(format!("cannot understand {name} `{other}`")).hint("use `1` or `0`")),
-        }
-    }
-}
-
-/// `VIC_PRIVACY_MODE` -> `privacy_mode`.
-fn file_key(name: &str) -> String {
-    name.trim_start_matches("VIC_").to_ascii_lowercase()
-}
-
-fn read_file(data_dir: &Path) -> Result<BTreeMap<String, String>> {
-    let path = data_dir.join("config.toml");
-    let text = match std::fs::read_to_string(&path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
-        // The data directory itself may be no directory: whoever needs it says so better.
-        Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => return Ok(BTreeMap::new()),
-        Err(error) => return Err(error).at("read", &path),
-    };
-    let table: toml::Table =
-        text.parse().map_err(|error| Error::invalid(format!("cannot understand `{}`: {error}", path.display())))?;
-    let mut file = BTreeMap::new();
-    for (key, value) in table {
-        if !NAMES.iter().any(|(name, _)| file_key(name) == key) {
-            return Err(Error::invalid(format!("unknown key `{key}` in `{}`", path.display()))
-                .hint("the keys are the VIC_* variables in lower case without `VIC_`"));
-        }
-        let value = match value {
-            toml::Value::String(text) => text,
-            other => other.to_string(),
-        };
-        file.insert(key, value);
-    }
-    Ok(file)
 }
 
 fn platform_data_dir(lookup: &dyn Fn(&str) -> Option<OsString>) -> PathBuf {
@@ -527,6 +461,8 @@ fn cores() -> usize {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     fn check(variables: &[(&str, &str)]) -> Result<Config> {

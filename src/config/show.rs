@@ -5,9 +5,8 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use crate::config::{
-    Config, EmbedBackend, LlmBackend, NAMES, Settings, absolute, file_key, platform_data_dir, read_file,
-};
+use crate::config::source::{Settings, file_key, read_file};
+use crate::config::{Config, EmbedBackend, LlmBackend, NAMES, absolute, platform_data_dir};
 use crate::error::Result;
 
 /// Where a value came from.

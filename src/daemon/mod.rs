@@ -3,9 +3,11 @@
 pub(crate) mod directory;
 mod doctor;
 mod lock;
+mod privacy;
 mod process;
 mod service;
 mod socket;
+mod stores;
 mod view;
 
 use std::path::PathBuf;
@@ -14,12 +16,13 @@ use std::time::{Duration, Instant};
 
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, info, warn};
+use tracing::{debug, info};
 
 use crate::ask::Asker;
-use crate::catalog::{AuditLog, Catalog, EvidenceCache, Jobs, Rescue};
+use crate::catalog::EvidenceCache;
 use crate::config::Config;
-use crate::embed::egress;
+use crate::daemon::lock::DataLock;
+use crate::daemon::stores::Stores;
 use crate::embed::models::ModelStore;
 use crate::error::{Error, ErrorCode, IoContext, Result};
 use crate::extract::{PoolSettings, Tools, WorkerPool};
@@ -28,7 +31,7 @@ use crate::llm::{self, Task};
 use crate::machine;
 use crate::model::{MemoryCap, Scope};
 use crate::serve::{self, Access, Listeners};
-use crate::skills::{self, Skills};
+use crate::skills::Skills;
 
 pub use crate::daemon::doctor::doctor;
 pub use crate::daemon::lock::holder;
@@ -36,8 +39,6 @@ pub use crate::daemon::process::{Memory, keep_files_private, return_memory_early
 use crate::daemon::service::{Daemon, Facts};
 use crate::daemon::socket::OwnFile;
 
-/// Kept of what skills found: the text of some hundred thousand scanned pages.
-const EVIDENCE_BYTES: u64 = 512 << 20;
 /// The longest that a daemon at its end waits for the commit that is under way.
 const SETTLE: Duration = Duration::from_secs(8);
 
@@ -56,31 +57,18 @@ pub async fn run(config: Config, program: PathBuf) -> Result<()> {
 /// # Errors
 /// As [`run`].
 pub async fn run_until(config: Config, program: PathBuf, shutdown: CancellationToken) -> Result<()> {
-    directory::check(&config)?;
-    process::private_dir(&config.data_dir)?;
-    process::close_dir(&config.data_dir)?;
-    let _lock = lock::take(&config)?;
-    directory::note(&config)?;
+    let _lock = own_directory(&config)?;
     socket::make_room(&config.socket_path()).await?;
     let access = Access::open(&config)?;
+    privacy::check(&config)?;
     process::raise_file_limit();
-    let (catalog, rescue) = Catalog::open_or_rescue(&config.catalog_path())?;
-    process::private_dir(config.job_db_path.parent().unwrap_or(&config.data_dir))?;
-    let jobs = Jobs::open(&config.job_db_path)?;
-    if let Err(error) = jobs.interrupt_running() {
-        // A full disk, say. They are ended at the next start.
-        warn!(%error, "cannot end the jobs of the last run");
-    }
-    // Before anything can be sent.
-    egress::keep_log(AuditLog::open(&config.audit_path())?);
-    let audit = Arc::new(AuditLog::open(&config.audit_path())?);
+    let Stores { catalog, jobs, audit, evidence, rescue } = Stores::open(&config)?;
     let embedder = crate::embed::open(&config).await?;
     let models = ModelStore::new(config.model_dirs.clone());
     machine::cap_processors(config.background.cpu_percent);
     let (pool, skill_pool) = worker_pools(&config, program, &models);
-    let evidence = Arc::new(EvidenceCache::open(&config.evidence_path(), EVIDENCE_BYTES)?);
     let (listeners, socket) = bind(&config).await?;
-    let tcp = listeners.tcp.local_addr().at("bind", &config.address_path())?;
+    let listen = listeners.tcp.local_addr().at("bind", &config.address_path())?;
     process::private_dir(&config.db_path)?;
     let parts = Parts {
         config: config.clone(),
@@ -93,20 +81,11 @@ pub async fn run_until(config: Config, program: PathBuf, shutdown: CancellationT
         models: models.clone(),
     };
     let index = Index::open(parts, shutdown.child_token()).await?;
-    if let Some(Rescue { set_aside, roots }) = rescue {
-        let (kept, roots) = (set_aside.display(), roots.len());
-        let sentence =
-            format!("the catalog was damaged: the files of its {roots} roots are read again, it is kept as `{kept}`");
-        index.note_damage("catalog", sentence);
-    }
-    let budget = Duration::from_secs(config.l2_seconds.into());
-    let mut skills = Skills::new(skill_pool.clone(), evidence, models).with_budget(budget);
-    if let Some(llm) = llm::open(&config, Task::Vision)? {
-        skills = skills.with_vision(llm, config.llm.max_image_bytes);
-    }
+    stores::report(rescue, &index);
+    let skills = skills(&config, skill_pool.clone(), evidence, models)?;
     let asker = Asker::new(&config, catalog.clone(), index.clone(), skills)?;
     let facts = Facts {
-        listen: tcp,
+        listen,
         data_dir: config.data_dir.clone(),
         privacy: config.privacy_mode,
         auth_enabled: access.auth_enabled(),
@@ -117,19 +96,40 @@ pub async fn run_until(config: Config, program: PathBuf, shutdown: CancellationT
         facts,
         scope: Scope::All,
         catalog: catalog.clone(),
-        index: index.clone(),
+        index,
         asker,
         embedder,
         pool,
         audit,
-        shutdown: shutdown.clone(),
+        shutdown,
         started: Instant::now(),
     });
-    let address = socket::write_address(&config.address_path(), &tcp.to_string())?;
+    let address = socket::write_address(&config.address_path(), &listen.to_string())?;
     debug!(listen = %config.listen, index = %config.db_path.display(), privacy = config.privacy_mode.name(), "settings");
-    info!(pid = std::process::id(), %tcp, data = %config.data_dir.display(), "vicd is ready");
+    info!(pid = std::process::id(), tcp = %listen, data = %config.data_dir.display(), "vicd is ready");
+    let outcome = serve_to_the_end(daemon, listeners, access, &config).await;
+    catalog.clear_tries()?;
+    socket.remove();
+    address.remove();
+    info!("vicd has ended");
+    outcome
+}
+
+/// Takes the data directory for this process, or refuses it.
+fn own_directory(config: &Config) -> Result<DataLock> {
+    directory::check(config)?;
+    process::private_dir(&config.data_dir)?;
+    process::close_dir(&config.data_dir)?;
+    let lock = lock::take(config)?;
+    directory::note(config)?;
+    Ok(lock)
+}
+
+/// Serves until the shutdown, and lets the commit that is under way end.
+async fn serve_to_the_end(daemon: Arc<Daemon>, listeners: Listeners, access: Access, config: &Config) -> Result<()> {
+    let (index, shutdown) = (daemon.index.clone(), daemon.shutdown.clone());
     let served = async {
-        let outcome = serve::run(daemon, listeners, access, &config, shutdown.clone()).await;
+        let outcome = serve::run(daemon, listeners, access, config, shutdown.clone()).await;
         shutdown.cancel();
         outcome
     };
@@ -138,11 +138,17 @@ pub async fn run_until(config: Config, program: PathBuf, shutdown: CancellationT
         index.settle(SETTLE).await;
     };
     let (outcome, ()) = tokio::join!(served, settled);
-    catalog.clear_tries()?;
-    socket.remove();
-    address.remove();
-    info!("vicd has ended");
     outcome
+}
+
+/// What looks deeper into files, with the model for pictures if there is one.
+fn skills(config: &Config, pool: Arc<WorkerPool>, evidence: Arc<EvidenceCache>, models: ModelStore) -> Result<Skills> {
+    let budget = Duration::from_secs(config.l2_seconds.into());
+    let skills = Skills::new(pool, evidence, models).with_budget(budget);
+    Ok(match llm::open(config, Task::Vision)? {
+        Some(llm) => skills.with_vision(llm, config.llm.max_image_bytes),
+        None => skills,
+    })
 }
 
 /// The processes that read files, and those that read pictures and pages.
@@ -151,7 +157,7 @@ fn worker_pools(config: &Config, program: PathBuf, models: &ModelStore) -> (Arc<
     // One more than a job uses: what was just saved, and `vic read`, do not wait for the large files of a job.
     let workers = config.workers + 1;
     let extraction = PoolSettings { workers, limits: config.limits.clone(), tools, skills: false };
-    let skills = WorkerPool::new(program.clone(), skills::pool_settings(models, &config.limits));
+    let skills = WorkerPool::new(program.clone(), crate::skills::pool_settings(models, &config.limits));
     (Arc::new(WorkerPool::new(program, extraction)), Arc::new(skills))
 }
 

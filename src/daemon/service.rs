@@ -148,7 +148,8 @@ impl Service for Daemon {
             privacy_mode: self.facts.privacy,
             embed_model: self.embedder.name().into(),
             dimension: self.embedder.dimension() as u32,
-            index_ready: store.chunks > 0,
+            // A file that is being replaced has no chunks for a moment.
+            index_ready: store.chunks > 0 || coverage.indexed > 0,
             chunks,
             store_bytes: store.bytes,
             paused: self.index.paused(),

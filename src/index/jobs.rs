@@ -1,6 +1,6 @@
 //! A job from request to end.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -122,33 +122,15 @@ async fn work(
     progress.enter(Phase::Scanning);
     let request = progress.snapshot().request;
     for (root, within) in scopes {
-        match inner.scan_and_believe(root, within.clone(), request.accept_losses, cancel).await {
-            Ok((outcome, problems)) => {
-                // A root that was away at start, or came back, is watched from now on.
-                inner.watch(root).await;
-                progress.update(|job| {
-                    job.files_found += outcome.found;
-                    job.files_removed += outcome.removed;
-                    if let Some(problem) = problems.into_iter().next() {
-                        job.last_error = Some(problem.sentence);
-                    }
-                });
-            }
-            Err(error) => {
-                if error.code != ErrorCode::Cancelled {
-                    // Its watches died with it: the next scan that works renews them.
-                    inner.unwatch(root.id).await;
-                }
-                // A root that is away keeps its entries; the others go on. Alone, it is what the caller has to know.
-                if scopes.len() == 1 || error.code == ErrorCode::Cancelled {
-                    return Err(error);
-                }
+        match scan_scope(inner, root, within.clone(), progress, cancel).await {
+            // A root that is away keeps its entries; the others go on. Alone, it is what the caller has to know.
+            Err(error) if scopes.len() > 1 && error.code != ErrorCode::Cancelled => {
                 progress.update(|job| job.last_error = Some(error.message.clone()));
             }
+            outcome => outcome?,
         }
         if request.full && !request.metadata_only {
-            let (catalog, under) =
-                (inner.catalog.clone(), within.as_ref().map_or(root.path.clone(), |it| root.path.join(it)));
+            let (catalog, under) = (inner.catalog.clone(), folder(root, within.as_deref()));
             blocking(move || catalog.requeue(&RequeueScope::Under(under))).await?;
         }
     }
@@ -176,6 +158,42 @@ async fn work(
     Ok(())
 }
 
+/// Walks a root, or a part of it. One that was away at the start, or came back, is watched from then on; the watches of
+/// one that is away now died with it, and the next walk that works renews them.
+async fn scan_scope(
+    inner: &Arc<Inner>,
+    root: &Root,
+    within: Option<PathBuf>,
+    progress: &Arc<Progress>,
+    cancel: &CancellationToken,
+) -> Result<()> {
+    let accept_losses = progress.snapshot().request.accept_losses;
+    match inner.scan_and_believe(root, within, accept_losses, cancel).await {
+        Ok((outcome, problems)) => {
+            inner.watch(root).await;
+            progress.update(|job| {
+                job.files_found += outcome.found;
+                job.files_removed += outcome.removed;
+                if let Some(problem) = problems.into_iter().next() {
+                    job.last_error = Some(problem.sentence);
+                }
+            });
+            Ok(())
+        }
+        Err(error) => {
+            if error.code != ErrorCode::Cancelled {
+                inner.unwatch(root.id).await;
+            }
+            Err(error)
+        }
+    }
+}
+
+/// The path of a root, or of the part of it.
+fn folder(root: &Root, within: Option<&Path>) -> PathBuf {
+    within.map_or(root.path.clone(), |it| root.path.join(it))
+}
+
 /// Has the pictures of text read that lie in these scopes.
 async fn read_pictures(
     inner: &Arc<Inner>,
@@ -188,10 +206,7 @@ async fn read_pictures(
         return Ok(());
     }
     if request.max_files.is_none() {
-        let folders: Vec<PathBuf> = scopes
-            .iter()
-            .map(|(root, within)| within.as_ref().map_or(root.path.clone(), |it| root.path.join(it)))
-            .collect();
+        let folders: Vec<PathBuf> = scopes.iter().map(|(root, within)| folder(root, within.as_deref())).collect();
         pictures::collect(inner, &folders, request.ocr).await?;
     }
     pictures::read(inner, request.ocr, progress, cancel).await

@@ -3,12 +3,14 @@
 //! Start reading at [`pipeline`]: it is the only file that knows the order of the stages. [`Index`] is what the daemon
 //! and the services hold.
 
+mod draining;
 mod embedding;
 mod evidence;
 mod feeding;
 mod gate;
 mod guard;
 mod jobs;
+mod opening;
 mod pictures;
 mod pipeline;
 mod progress;
@@ -28,100 +30,45 @@ mod watching;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::runtime::{Handle, Runtime};
+use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
+use tracing::warn;
 
 use crate::catalog::{Catalog, EvidenceCache, Jobs, ScanOutcome, VectorCache};
-use crate::chunk::{ChunkSettings, Chunker};
+use crate::chunk::Chunker;
 use crate::config::Config;
 use crate::embed::Embedder;
 use crate::embed::models::ModelStore;
 use crate::error::{Error, ErrorCode, Result};
 use crate::extract::WorkerPool;
 use crate::index::gate::Gate;
+use crate::index::opening::Background;
 use crate::index::pictures::Pictures;
-use crate::index::pipeline::Run;
 use crate::index::progress::Progress;
 use crate::index::scan::Unseen;
 use crate::index::tables::Tables;
 use crate::index::urgent::Urgent;
 use crate::index::watching::Watching;
-use crate::machine::{self, Disk};
-use crate::model::{
-    ContentHash, Coverage, Document, FileRecord, IndexRequest, JobSnapshot, Phase, Root, Scope, WatchReport,
-};
+use crate::model::{ContentHash, Coverage, Document, FileRecord, IndexRequest, JobSnapshot, Root, Scope, WatchReport};
 use crate::store::StoreStats;
 use crate::warehouse::{Rules, WalkProblem};
 
+pub use crate::index::opening::Parts;
 pub use crate::index::pictures::ocr_tools;
 pub(crate) use crate::index::pipeline::memory_caps;
 pub(crate) use crate::index::space::Space;
 pub use crate::index::tables::{Served, serving_table};
-
-/// Vectors kept for texts that are not in the store now: 400,000 of 384 dimensions are some 600 MiB on disk.
-const CACHED_VECTORS: u64 = 400_000;
-
-/// Runs of one drain at most, each after a walk for files that were gone: a folder that moves all the time must not hold it.
-const LOOKS_FOR_MOVED: usize = 3;
-
-/// What the index is made of. The caller opens each part, so that tests can hand over others.
-pub struct Parts {
-    /// Settings.
-    pub config: Config,
-    /// Files.
-    pub catalog: Catalog,
-    /// Jobs.
-    pub jobs: Jobs,
-    /// The embedder of the present model.
-    pub embedder: Arc<dyn Embedder>,
-    /// The extraction workers.
-    pub pool: Arc<WorkerPool>,
-    /// The workers that run skills: one more than the index uses, so that no question waits for it.
-    pub skills: Arc<WorkerPool>,
-    /// What skills found.
-    pub evidence: Arc<EvidenceCache>,
-    /// Where models lie.
-    pub models: ModelStore,
-}
 
 /// The index of all roots. Cheap to clone.
 #[derive(Clone)]
 pub struct Index {
     inner: Arc<Inner>,
     _background: Arc<Background>,
-}
-
-/// The threads of everything that goes on unasked. They step back behind all others of the machine, and a thread cannot
-/// step forward again: so questions, which are served by other threads, never run on these.
-struct Background(Option<Runtime>);
-
-impl Background {
-    fn start() -> Result<Background> {
-        let threads = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(2)
-            .thread_name("index")
-            .on_thread_start(|| machine::step_back(Disk::Last))
-            .enable_all()
-            .build();
-        threads.map(|it| Background(Some(it))).map_err(Error::internal)
-    }
-
-    fn handle(&self) -> Handle {
-        self.0.as_ref().map_or_else(Handle::current, |it| it.handle().clone())
-    }
-}
-
-impl Drop for Background {
-    fn drop(&mut self) {
-        // Waiting for the threads here would block one of another runtime.
-        self.0.take().into_iter().for_each(Runtime::shutdown_background);
-    }
 }
 
 pub(crate) struct Inner {
@@ -173,82 +120,6 @@ pub(crate) struct Inner {
 }
 
 impl Index {
-    /// Opens the index, and begins to watch and to reconcile every root in the background.
-    ///
-    /// # Errors
-    /// A part of the data directory is damaged, foreign, or of a newer format.
-    pub async fn open(parts: Parts, shutdown: CancellationToken) -> Result<Index> {
-        let Parts { config, catalog, jobs, embedder, pool, skills, evidence, models } = parts;
-        let vectors = Arc::new(VectorCache::open(&config.vector_cache_path(), CACHED_VECTORS)?);
-        let own = [config.data_dir.clone(), config.db_path.clone(), config.job_db_path.clone()];
-        let rules = Rules::new(&config.walk)?.excluding(own);
-        let model = serde_json::json!({ "backend": format!("{:?}", config.embed.backend).to_lowercase(),
-            "model": config.embed.model, "precision": config.embed.precision });
-        let old_config = config.clone();
-        let tables = Tables::open(&catalog, &config.db_path, embedder.clone(), model.to_string(), async move |text| {
-            open_old(old_config, text).await
-        })
-        .await?;
-        let (watching, changes) = Watching::start(config.walk.watch, &rules);
-        let background = Background::start()?;
-        let places = vec![config.data_dir.clone(), config.db_path.clone()];
-        let space = Arc::new(Space::new(places, config.disk_reserve_bytes));
-        let inner = Arc::new(Inner {
-            rules,
-            chunker: Arc::new(Chunker::new(embedder.token_counter(), ChunkSettings::default())),
-            config,
-            jobs,
-            vectors,
-            pool,
-            skills,
-            evidence,
-            models,
-            pictures: Arc::default(),
-            embedder,
-            tables,
-            watching: Arc::new(watching),
-            background: background.handle(),
-            gate: Arc::new(Gate::open(&catalog)?),
-            catalog,
-            engine: tokio::sync::Mutex::new(()),
-            urgent: Arc::new(Urgent::new()),
-            overtaking: tokio::sync::RwLock::new(()),
-            space,
-            committing: Arc::default(),
-            changed: Notify::new(),
-            buried: Notify::new(),
-            scanning: tokio::sync::Mutex::new(()),
-            interrupted: AtomicBool::new(false),
-            running: Mutex::default(),
-            degraded: Mutex::default(),
-            unseen: Mutex::default(),
-            shutdown,
-        });
-        for aside in inner.tables.set_aside() {
-            let sentence = format!(
-                "the index was damaged: every file is read again, what was damaged is kept as `{}`",
-                aside.display()
-            );
-            inner.note(&format!("damage {}", aside.display()), Some(sentence));
-        }
-        inner.reconcile_store().await?;
-        let catalog = inner.catalog.clone();
-        blocking(move || renewal::retry_with_new_readers(&catalog)).await?;
-        inner.background.spawn(renewal::look_at_jail(inner.clone()));
-        inner.background.spawn(space::follow(inner.clone()));
-        inner.background.spawn(inner.clone().keep_small());
-        inner.background.spawn(watching::follow(inner.clone(), changes));
-        inner.background.spawn(pictures::follow(inner.clone()));
-        inner.background.spawn(inner.clone().drain_when_told());
-        inner.background.spawn(inner.clone().bury_when_told());
-        for _ in 0..urgent::LANES {
-            inner.background.spawn(urgent::follow(inner.clone()));
-        }
-        inner.background.spawn(verifying::follow(inner.clone()));
-        inner.background.spawn(inner.clone().keep_fresh());
-        Ok(Index { inner, _background: Arc::new(background) })
-    }
-
     /// Begins a job and returns at once. Folders that lie in no root become roots.
     ///
     /// # Errors
@@ -463,107 +334,6 @@ impl Inner {
         Ok((outcome, problems))
     }
 
-    /// Runs the whole pipeline over everything pending. One at a time.
-    pub(crate) async fn drain(&self, run: &Run) -> Result<()> {
-        self.forgive_if_interrupted().await?;
-        let pipeline = self.pipeline();
-        for _ in 0..LOOKS_FOR_MOVED {
-            let outcome = pipeline.run(run).await;
-            self.settle_tries(run, outcome).await?;
-            if !self.look_for_moved(run).await? {
-                break;
-            }
-        }
-        let table = pipeline.table;
-        scan::bury(&self.catalog, &table).await?;
-        if self.tables.is_switching() {
-            let catalog = self.catalog.clone();
-            if blocking(move || catalog.pending_count(None)).await? == 0 {
-                run.progress.enter(Phase::Finishing);
-                table.upkeep().await?;
-                self.tables.switch().await?;
-                info!("the new model's index is complete and answers from now on");
-            }
-        }
-        Ok(())
-    }
-
-    /// Walks the roots in which files were gone from their places when they were to be read: they have moved, and the
-    /// watcher is about to say so, or they are deleted. Returns whether there were any.
-    async fn look_for_moved(&self, run: &Run) -> Result<bool> {
-        let gone = std::mem::take(&mut *run.gone.lock().unwrap_or_else(PoisonError::into_inner));
-        if run.cancel.is_cancelled() {
-            return Ok(false);
-        }
-        for root in self.roots().await?.iter().filter(|it| gone.contains(&it.id)) {
-            self.scan(root, None, &run.cancel).await?;
-        }
-        Ok(!gone.is_empty())
-    }
-
-    /// Takes back the tries after a run that broke off. The daemon lives: whatever was under way is not to blame.
-    async fn settle_tries(&self, run: &Run, outcome: Result<()>) -> Result<()> {
-        if outcome.is_ok() && !run.cancel.is_cancelled() {
-            return Ok(());
-        }
-        // A full disk may keep us from saying so now.
-        self.interrupted.store(true, Ordering::Relaxed);
-        outcome.and(self.forgive_if_interrupted().await)
-    }
-
-    /// Takes back the tries of files that a failed or cancelled run left.
-    async fn forgive_if_interrupted(&self) -> Result<()> {
-        if self.interrupted.load(Ordering::Relaxed) {
-            let catalog = self.catalog.clone();
-            blocking(move || catalog.clear_tries()).await?;
-            self.interrupted.store(false, Ordering::Relaxed);
-        }
-        Ok(())
-    }
-
-    /// Runs the pipeline for what the watcher found and no urgent run took, without a job of its own. However often it is
-    /// told while the engine is busy, it waits once.
-    async fn drain_when_told(self: Arc<Inner>) {
-        loop {
-            tokio::select! {
-                () = self.changed.notified() => (),
-                () = self.shutdown.cancelled() => return,
-            }
-            let _engine = self.engine.lock().await;
-            let outcome = self.drain_pending().await;
-            self.note_full(&outcome);
-            self.note("watch", outcome.as_ref().err().map(|error| error.message.clone()));
-            match outcome {
-                Ok(()) => {
-                    self.upkeep_if_due().await;
-                    self.pictures.arrived.notify_one();
-                }
-                Err(error) => warn!(%error, "cannot index what changed"),
-            }
-        }
-    }
-
-    async fn drain_pending(&self) -> Result<()> {
-        let catalog = self.catalog.clone();
-        if self.shutdown.is_cancelled() || blocking(move || catalog.pending_count(None)).await? == 0 {
-            return Ok(());
-        }
-        self.drain(&Run { ocr: self.config.ocr, ..Run::quiet(self.shutdown.clone()) }).await
-    }
-
-    /// Deletes from the store what is gone from the catalog. It waits for the commit at hand, never for a job.
-    async fn bury_when_told(self: Arc<Inner>) {
-        loop {
-            tokio::select! {
-                () = self.buried.notified() => (),
-                () = self.shutdown.cancelled() => return,
-            }
-            let outcome = scan::bury(&self.catalog, &self.tables.writing()).await.map(drop);
-            self.note_full(&outcome);
-            self.note("bury", outcome.err().map(|error| format!("cannot delete from the index: {}", error.message)));
-        }
-    }
-
     /// Has the work that a full disk broke off taken up again later.
     pub(crate) fn note_full(&self, outcome: &Result<()>) {
         if let Err(error) = outcome {
@@ -615,19 +385,6 @@ impl Inner {
     fn degraded(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, String>> {
         self.degraded.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Opens the embedder of an old table from what was remembered of it; None when it cannot be had any more.
-async fn open_old(mut config: Config, text: &str) -> Option<Arc<dyn Embedder>> {
-    let remembered: serde_json::Value = serde_json::from_str(text).ok()?;
-    config.embed.backend = match remembered["backend"].as_str()? {
-        "ollama" => crate::config::EmbedBackend::Ollama,
-        "openai" => crate::config::EmbedBackend::OpenAi,
-        _ => crate::config::EmbedBackend::Onnx,
-    };
-    config.embed.model = remembered["model"].as_str()?.to_string();
-    config.embed.precision = remembered["precision"].as_str()?.to_string();
-    crate::embed::open(&config).await.ok()
 }
 
 /// Runs something that blocks (SQLite, files, tokenizers) off the async threads.

@@ -185,18 +185,20 @@ impl Parts {
     }
 
     async fn copy(&mut self, pipeline: &Pipeline) -> Result<()> {
-        for (from, mut mark) in std::mem::take(&mut self.copies) {
-            mark.chunks = pipeline.table.copy(from, mark.id).await? as u32;
-            self.chunks += mark.chunks as usize;
-            if mark.chunks > 0 {
-                self.marks.push(mark);
-            } else {
+        let copies = std::mem::take(&mut self.copies);
+        let pairs: Vec<(FileId, FileId)> = copies.iter().map(|(from, mark)| (*from, mark.id)).collect();
+        let counts = pipeline.table.copy(&pairs).await?;
+        let mut lost = Vec::new();
+        for ((from, mark), chunks) in copies.into_iter().zip(counts) {
+            self.chunks += chunks as usize;
+            match u32::try_from(chunks).unwrap_or(u32::MAX) {
                 // The store has lost the original: both are read for themselves.
-                let catalog = pipeline.catalog.clone();
-                blocking(move || catalog.requeue(&RequeueScope::Ids(vec![from, mark.id]))).await?;
+                0 => lost.extend([from, mark.id]),
+                chunks => self.marks.push(IndexedMark { chunks, ..mark }),
             }
         }
-        Ok(())
+        let catalog = pipeline.catalog.clone();
+        blocking(move || catalog.requeue(&RequeueScope::Ids(lost)).map(drop)).await
     }
 
     /// Marks the files, and takes those out of the store again that were deleted meanwhile.

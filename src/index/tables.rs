@@ -198,9 +198,12 @@ impl Table {
         Ok(self.target.chunks(&ids).await?.len() == ids.len())
     }
 
-    /// Copies the chunks of a file with the same content.
-    pub(crate) async fn copy(&self, from: FileId, to: FileId) -> Result<u64> {
-        self.target.copy(from, to).await
+    /// Copies the chunks of files to others with the same content; returns how many each has.
+    pub(crate) async fn copy(&self, copies: &[(FileId, FileId)]) -> Result<Vec<u64>> {
+        if copies.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.target.copy(copies).await
     }
 
     /// Deletes the chunks of these files everywhere.

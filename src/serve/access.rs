@@ -1,17 +1,11 @@
 //! What the TCP port asks of whoever connects, checked before anything is loaded: keys, TLS, names.
 
-use std::sync::Arc;
-
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::ServerConfig;
-use tokio_rustls::rustls::crypto::ring;
-use tokio_rustls::rustls::pki_types::pem::PemObject;
-use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-use crate::config::{AuthMode, Config, TlsFiles};
-use crate::error::{Error, ErrorCode, Result};
-use crate::serve::keys;
+use crate::config::{AuthMode, Config};
+use crate::error::{Error, Result};
 use crate::serve::ring::KeyRing;
+use crate::serve::{certificate, keys};
 
 /// See the module.
 pub struct Access {
@@ -51,7 +45,7 @@ impl Access {
                 None
             }
         };
-        let tls = config.bridge.tls.as_ref().map(acceptor).transpose()?;
+        let tls = config.bridge.tls.as_ref().map(certificate::acceptor).transpose()?;
         if tls.is_none() && !config.listen.ip().is_loopback() {
             warnings.push(format!("{} speaks without TLS: let only a proxy that adds it reach it", config.listen));
         }
@@ -89,35 +83,12 @@ fn check(config: &Config) -> Result<()> {
     Ok(())
 }
 
-fn acceptor(files: &TlsFiles) -> Result<TlsAcceptor> {
-    let wrong = |name: &str, path: &std::path::Path, error: &dyn std::fmt::Display| {
-        Error::new(ErrorCode::FailedPrecondition, format!("cannot use {name} `{}`: {error}", path.display()))
-            .hint("both files are PEM; the certificate's file holds the whole chain, the server's own first")
-    };
-    let certificate = |error: &dyn std::fmt::Display| wrong("VIC_BRIDGE_TLS_CERT", &files.certificate, error);
-    let key = |error: &dyn std::fmt::Display| wrong("VIC_BRIDGE_TLS_KEY", &files.key, error);
-    let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_file_iter(&files.certificate)
-        .and_then(Iterator::collect)
-        .map_err(|error| certificate(&error))?;
-    if chain.is_empty() {
-        return Err(certificate(&"it holds no certificate"));
-    }
-    let private = PrivateKeyDer::from_pem_file(&files.key).map_err(|error| key(&error))?;
-    let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .map_err(Error::internal)?
-        .with_no_client_auth()
-        .with_single_cert(chain, private)
-        .map_err(|error| key(&error))?;
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    Ok(TlsAcceptor::from(Arc::new(config)))
-}
-
 #[cfg(test)]
 mod tests {
     use std::ffi::OsString;
 
     use super::*;
+    use crate::error::ErrorCode;
 
     fn check(variables: &[(&str, &str)]) -> Result<Access> {
         let dir = tempfile::tempdir().unwrap();

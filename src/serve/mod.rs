@@ -32,6 +32,7 @@ use crate::serve::keys::Grant;
 
 mod access;
 mod caller;
+mod certificate;
 mod check;
 mod connection;
 mod convert;

@@ -1,12 +1,13 @@
 //! The store in LanceDB: opening, writing, counting. The queries are in `legs`, the housekeeping in `upkeep`.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use arrow::array::RecordBatch;
+use arrow::compute::concat_batches;
 use futures::TryStreamExt;
 use lancedb::Table;
 use lancedb::query::{ExecutableQuery, QueryBase, Select};
@@ -21,6 +22,9 @@ use crate::store::{FileSet, KeywordQuery, Store, StoreStats, legs, manifests, sc
 
 /// Hex digits of a model's fingerprint in the name of its table.
 const FINGERPRINT_DIGITS: usize = 12;
+
+/// Rows that are copied in one commit: some 8 MB.
+const COPIED_ROWS: u64 = 4_000;
 
 /// What the store may hold in memory at most, with vectors of this length.
 pub fn memory_caps(dimension: usize) -> Vec<MemoryCap> {
@@ -218,8 +222,8 @@ impl LanceStore {
 
     /// Adds rows. The caller holds the writer's lock, and counts them before it does anything else that can fail: rows
     /// that are not counted are not deleted when their file is replaced.
-    async fn add_rows(&self, batches: Vec<RecordBatch>) -> Result<()> {
-        for batch in batches.into_iter().filter(|it| it.num_rows() > 0) {
+    async fn add_rows(&self, batch: RecordBatch) -> Result<()> {
+        if batch.num_rows() > 0 {
             // One fragment a commit: more would only have to be compacted again.
             self.table.add(batch).write_parallelism(1).execute().await.on("write", &self.dir)?;
         }
@@ -234,9 +238,39 @@ impl LanceStore {
         Ok(())
     }
 
-    async fn rows_of(&self, file_id: FileId) -> Result<Vec<RecordBatch>> {
-        let query = self.table.query().only_if_expr(legs::of_files(&[file_id])).select(Select::All);
+    async fn rows_of(&self, files: &[FileId]) -> Result<Vec<RecordBatch>> {
+        let query = self.table.query().only_if_expr(legs::of_files(files)).select(Select::All);
         collect(query.execute().await, "read", &self.dir).await
+    }
+
+    /// Returns how many rows each of these files has.
+    fn counts(&self, files: impl Iterator<Item = FileId>) -> Vec<u64> {
+        let rows = self.rows();
+        files.map(|it| rows.get(&it).copied().unwrap_or(0)).collect()
+    }
+
+    /// Gives each second file the rows of the first in place of its own, in one commit. The caller holds the writer's lock.
+    async fn copy_rows(&self, copies: &[(FileId, FileId)]) -> Result<()> {
+        if copies.is_empty() {
+            return Ok(());
+        }
+        let sources: BTreeSet<FileId> = copies.iter().map(|it| it.0).collect();
+        let mut rows = BTreeMap::<FileId, Vec<RecordBatch>>::new();
+        for batch in self.rows_of(&Vec::from_iter(sources)).await? {
+            schema::by_file(&batch)?.into_iter().for_each(|(file, part)| rows.entry(file).or_default().push(part));
+        }
+        let mut copied = Vec::new();
+        for (from, to) in copies {
+            let parts = rows.get(from).into_iter().flatten();
+            copied.extend(parts.map(|it| schema::with_file(it, *to)).collect::<Result<Vec<_>>>()?);
+        }
+        self.delete_rows(&copies.iter().map(|it| it.1).collect::<Vec<_>>()).await?;
+        let Some(first) = copied.first() else { return Ok(()) };
+        let all = concat_batches(&first.schema(), &copied).map_err(Error::internal)?;
+        self.add_rows(all.clone()).await?;
+        let counts = self.counts(copies.iter().map(|it| it.0));
+        copies.iter().zip(counts).for_each(|((_, to), count)| self.set_rows(*to, count));
+        self.hot_mut().add_rows(&all)
     }
 
     /// Changes the table, one change at a time. A change that breaks off, with an error or because nobody waits for it
@@ -299,7 +333,7 @@ impl Store for LanceStore {
                 return Ok(());
             }
             let first = self.rows().is_empty();
-            self.add_rows(vec![batch]).await?;
+            self.add_rows(batch).await?;
             let mut counts = BTreeMap::<FileId, u64>::new();
             for file in &files {
                 *counts.entry(file.file_id).or_default() += file.chunks.len() as u64;
@@ -321,7 +355,7 @@ impl Store for LanceStore {
             let first = self.rows().is_empty();
             let rows = before.saturating_sub(deleted) + file.chunks.len() as u64;
             if batch.num_rows() > 0 {
-                self.add_rows(vec![batch]).await?;
+                self.add_rows(batch).await?;
                 self.set_rows(file_id, rows);
                 self.hot_mut().add(file_id, &file.chunks);
                 self.index_words(first).await?;
@@ -338,20 +372,21 @@ impl Store for LanceStore {
         self.change(async { if self.delete_rows(files).await? { self.settle().await } else { Ok(()) } }).await
     }
 
-    async fn copy(&self, from: FileId, to: FileId) -> Result<u64> {
+    async fn copy(&self, copies: &[(FileId, FileId)]) -> Result<Vec<u64>> {
         self.change(async {
-            let copied = self.rows().get(&from).copied().unwrap_or(0);
-            if from == to {
-                return Ok(copied);
+            let counts = self.counts(copies.iter().map(|it| it.0));
+            let (mut together, mut rows) = (Vec::new(), 0);
+            for ((from, to), count) in copies.iter().zip(&counts).filter(|((from, to), _)| from != to) {
+                together.push((*from, *to));
+                rows += count;
+                if rows >= COPIED_ROWS {
+                    self.copy_rows(&std::mem::take(&mut together)).await?;
+                    rows = 0;
+                }
             }
-            let batches = self.rows_of(from).await?;
-            let batches = batches.iter().map(|it| schema::with_file(it, to)).collect::<Result<Vec<_>>>()?;
-            self.delete_rows(&[to]).await?;
-            self.add_rows(batches.clone()).await?;
-            self.set_rows(to, copied);
-            batches.iter().try_for_each(|it| self.hot_mut().add_rows(it))?;
+            self.copy_rows(&together).await?;
             self.settle().await?;
-            Ok(copied)
+            Ok(counts)
         })
         .await
     }
@@ -397,7 +432,7 @@ impl Store for LanceStore {
 
     async fn file_vectors(&self, file: FileId) -> Result<Vec<Vec<f32>>> {
         let mut vectors = Vec::new();
-        for batch in self.rows_of(file).await? {
+        for batch in self.rows_of(&[file]).await? {
             vectors.extend(schema::vectors(&batch)?);
         }
         Ok(vectors)

@@ -73,8 +73,9 @@ pub trait Store: Send + Sync {
     /// Deletes all chunks of these files.
     async fn delete(&self, files: &[FileId]) -> Result<()>;
 
-    /// Gives `to` copies of all chunks of `from`; returns how many. Used when a file's content is already known.
-    async fn copy(&self, from: FileId, to: FileId) -> Result<u64>;
+    /// Gives each second file copies of all chunks of the first in place of its own, and has them on disk when it returns.
+    /// Returns how many each has then. Used when a file's content is already known.
+    async fn copy(&self, copies: &[(FileId, FileId)]) -> Result<Vec<u64>>;
 
     /// Returns the `limit` chunks nearest to `vector` by cosine, best first.
     async fn vector_leg(&self, vector: &[f32], files: &FileSet, limit: usize) -> Result<Vec<LegHit>>;

@@ -1,9 +1,11 @@
 //! Chunks to Arrow and back.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::array::cast::AsArray;
 use arrow::array::{ArrayRef, FixedSizeListArray, Float32Array, Int64Array, RecordBatch, StringArray, UInt32Array};
+use arrow::compute::take_record_batch;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::datatypes::{Float32Type, Int64Type, UInt32Type};
 
@@ -133,6 +135,19 @@ pub(super) fn hits(batch: &RecordBatch, column: &str, score: fn(f32) -> f32) -> 
 pub(super) fn file_ids(batch: &RecordBatch) -> Result<&Int64Array> {
     let column = batch.column_by_name("file_id").and_then(|it| it.as_primitive_opt::<Int64Type>());
     column.ok_or_else(|| damaged("file_id"))
+}
+
+/// Returns the rows of each file of a batch.
+pub(super) fn by_file(batch: &RecordBatch) -> Result<BTreeMap<FileId, RecordBatch>> {
+    let mut places = BTreeMap::<FileId, Vec<u32>>::new();
+    for (place, file) in (0..).zip(file_ids(batch)?.values()) {
+        places.entry(*file).or_default().push(place);
+    }
+    let rows = |(file, places)| {
+        let rows = take_record_batch(batch, &UInt32Array::from(places)).map_err(Error::internal)?;
+        Ok((file, rows))
+    };
+    places.into_iter().map(rows).collect()
 }
 
 /// Returns this batch as if all its rows belonged to another file.

@@ -135,13 +135,25 @@ async fn deleted_files_are_not_found() {
 }
 
 #[tokio::test]
+async fn many_copies_are_one_commit() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path()).await;
+    store.replace(vec![file(1, &["apple", "banana"]), file(2, &["cherry"])]).await.unwrap();
+    let before = store.version_count().unwrap();
+    let copies: Vec<(FileId, FileId)> = (10..60).map(|to| (1 + to % 2, to)).collect();
+    let counts = store.copy(&copies).await.unwrap();
+    assert_eq!(counts, copies.iter().map(|it| 3 - it.0 as u64).collect::<Vec<_>>());
+    assert_eq!(store.version_count().unwrap(), before + 1);
+    assert_eq!(store.chunk_count(), 3 + 25 * 3);
+    assert_eq!(store.files_with("cherry", &FileSet::All).await.unwrap().len(), 26);
+}
+
+#[tokio::test]
 async fn a_copy_has_the_rows_of_its_source_in_place_of_its_own() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path()).await;
     store.replace(vec![file(1, &["apple", "banana"]), file(2, &["cherry"])]).await.unwrap();
-    assert_eq!(store.copy(1, 2).await.unwrap(), 2);
-    assert_eq!(store.copy(9, 3).await.unwrap(), 0);
-    assert_eq!(store.copy(1, 1).await.unwrap(), 2);
+    assert_eq!(store.copy(&[(1, 2), (9, 3), (1, 1)]).await.unwrap(), [2, 0, 2]);
     assert_eq!(keyword(&store, "banana cherry", &FileSet::All).await, [1, 2]);
     assert_eq!(store.stats().await.unwrap().chunks, 4);
     let shared = file(1, &["apple"]).chunks[0].chunk.id.clone();

@@ -1,22 +1,16 @@
 //! The audit log: what was sent to other machines, or refused.
 
-use crate::harness::World;
+use crate::harness::{World, sample};
 
 #[test]
 fn a_laxer_question_does_not_open_the_gate_and_the_refusal_is_in_the_log() {
     // An address that is nobody's: a request that got out would hang rather than be answered.
-    let world = World::new()
-        .with("VIC_WATCH", "0")
-        .with("VIC_LIBRARIAN_BACKEND", "openai")
-        .with("VIC_OPENAI_MODEL", "any")
-        .with("VIC_OPENAI_BASE_URL", "http://192.0.2.1:9")
-        .start();
-    world.write("ferry.md", "The ferry to the island leaves at nine.");
+    let world = World::new().with("VIC_WATCH", "0").with("VIC_OLLAMA_BASE_URL", "http://192.0.2.1:9").start();
+    std::fs::copy(sample().join("Scans/gullpoint-pier-evening.jpg"), world.files().join("pier.jpg")).unwrap();
     world.index();
     assert_eq!(world.json(&["audit"]), serde_json::json!([]));
-    let answer = world.json(&["ask", "when does the ferry leave", "--privacy-mode", "cloud_reasoning_ok"]);
+    let answer = world.json(&["ask", "What does the photo of the pier show?", "--privacy-mode", "cloud_reasoning_ok"]);
     assert!(answer["warnings"].to_string().contains("`local_only`, which holds for this question too"), "{answer:#}");
-    assert!(answer["answer_summary"].to_string().contains("leaves at nine"), "{answer:#}");
     let records = world.json(&["audit"]);
     let records = records.as_array().unwrap();
     assert!(!records.is_empty());
@@ -24,4 +18,22 @@ fn a_laxer_question_does_not_open_the_gate_and_the_refusal_is_in_the_log() {
         assert_eq!((&record["destination"], &record["allowed"]), (&"http://192.0.2.1:9".into(), &false.into()));
         assert_eq!((&record["purpose"], &record["bytes"]), (&"reasoning".into(), &0.into()));
     }
+}
+
+#[test]
+fn a_stricter_question_closes_the_gate_and_is_answered_all_the_same() {
+    let world = World::new()
+        .with("VIC_WATCH", "0")
+        .with("VIC_PRIVACY_MODE", "cloud_reasoning_ok")
+        .with("VIC_LIBRARIAN_BACKEND", "openai")
+        .with("VIC_OPENAI_MODEL", "any")
+        .with("VIC_OPENAI_BASE_URL", "http://192.0.2.1:9")
+        .start();
+    world.write("ferry.md", "The ferry to the island leaves at nine.");
+    world.index();
+    let answer = world.json(&["ask", "when does the ferry leave", "--privacy-mode", "local_only"]);
+    assert!(answer["answer_summary"].to_string().contains("leaves at nine"), "{answer:#}");
+    let records = world.json(&["audit"]);
+    let records = records.as_array().unwrap();
+    assert!(!records.is_empty() && records.iter().all(|it| it["allowed"] == false), "{records:#?}");
 }

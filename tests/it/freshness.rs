@@ -205,3 +205,21 @@ fn files_that_move_or_change_while_a_job_has_them_in_hand_are_indexed_as_they_ar
         assert!(hit["excerpt"].as_str().unwrap().contains("quince jelly"), "{hit}");
     }
 }
+
+#[test]
+fn what_an_ignore_file_names_later_is_in_no_answer_and_comes_back_without_it() {
+    let world = World::new().start();
+    world.write("diary.md", "The cellar key hangs behind the barometer.");
+    world.write("plain.md", "The observatory opens on Fridays.");
+    world.index();
+    assert_eq!(world.paths(&["cellar key barometer"])[0], "diary.md");
+    let rules = world.write(".vicignore", "diary.md\n");
+    world.until("it is not found any more", FRESH, |it| {
+        !it.paths(&["cellar key barometer"]).contains(&"diary.md".to_string())
+    });
+    assert!(!world.ok(&["grep", "barometer"]).contains("cellar"));
+    std::fs::remove_file(rules).unwrap();
+    world.until("it is found again", FRESH * 2, |it| {
+        it.paths(&["cellar key barometer"]).first().is_some_and(|path| path == "diary.md")
+    });
+}

@@ -56,8 +56,6 @@ impl World {
 
     /// Starts the daemon (again).
     pub(crate) fn spawn(&mut self) {
-        // What a killed daemon left would have the command line start one of its own while this one is on its way.
-        let _left = std::fs::remove_file(self.data().join("listen"));
         self.begin(&self.launcher.clone());
         self.until("the daemon answers", Duration::from_secs(60), |world| {
             world.data().join("listen").exists() && world.vic(&["status", "--format", "json"]).status.success()

@@ -31,6 +31,7 @@ mod openai;
 mod operations;
 mod oracle;
 mod origin;
+mod overload;
 mod owner;
 mod politeness;
 mod power;

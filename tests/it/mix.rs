@@ -75,7 +75,7 @@ async fn change(store: &LanceStore, model: &mut Model, dice: &mut Dice, serial: 
         75..85 => {
             let to = (file_id + 3) % FILES as FileId + 1;
             let copied = model.get(&file_id).cloned().unwrap_or_default();
-            assert_eq!(store.copy(file_id, to).await.unwrap(), copied.len() as u64);
+            assert_eq!(store.copy(&[(file_id, to)]).await.unwrap(), [copied.len() as u64]);
             model.insert(to, copied);
         }
         // Upkeep while others write.

@@ -11,32 +11,7 @@ use vic::model::{ContentHash, FileState, Reason};
 
 use crate::caller::Caller;
 use crate::harness::World;
-
-/// Numbers that follow from a seed, by splitmix64.
-pub(crate) struct Dice(u64);
-
-impl Dice {
-    pub(crate) fn new(seed: u64) -> Dice {
-        Dice(seed)
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-
-    /// A number below `end`.
-    pub(crate) fn below(&mut self, end: usize) -> usize {
-        (self.next() % end as u64) as usize
-    }
-
-    fn pick<T: Clone>(&mut self, from: &BTreeSet<T>) -> Option<T> {
-        if from.is_empty() { None } else { from.iter().nth(self.below(from.len())).cloned() }
-    }
-}
+use crate::torture::{Dice, figure, size};
 
 /// What a file on disk has to be in the index.
 #[derive(Debug, PartialEq, Eq)]
@@ -73,7 +48,7 @@ impl Workshop {
 
     fn new_path(&mut self) -> PathBuf {
         let folder = self.dice.pick(&self.folders).unwrap();
-        folder.join(format!("f{}.md", self.dice.below(80)))
+        folder.join(format!("f{}.md", self.dice.index(80)))
     }
 
     fn file(&mut self) -> Option<PathBuf> {
@@ -88,7 +63,7 @@ impl Workshop {
 
     /// Does one thing, maybe nothing.
     fn step(&mut self) {
-        match self.dice.below(100) {
+        match self.dice.index(100) {
             0..=27 => self.write(),
             28..=37 => self.append(),
             38..=45 => self.replace(),
@@ -146,7 +121,7 @@ impl Workshop {
     fn rename_folder(&mut self) {
         let (from, into) = (self.folder(), self.dice.pick(&self.folders).unwrap());
         let Some(from) = from.filter(|it| !into.starts_with(it)) else { return };
-        let to = into.join(format!("d{}", self.dice.below(30)));
+        let to = into.join(format!("d{}", self.dice.index(30)));
         if !to.exists() && depth(&to) < depth(&self.root) + 6 {
             fs::rename(from, to).unwrap();
             self.look();
@@ -155,7 +130,7 @@ impl Workshop {
 
     fn make_folder(&mut self) {
         let into = self.dice.pick(&self.folders).unwrap();
-        let path = into.join(format!("d{}", self.dice.below(30))).join(format!("e{}", self.dice.below(3)));
+        let path = into.join(format!("d{}", self.dice.index(30))).join(format!("e{}", self.dice.index(3)));
         if depth(&path) < depth(&self.root) + 6 {
             fs::create_dir_all(&path).unwrap();
             let text = self.text();
@@ -182,7 +157,7 @@ impl Workshop {
         let text = self.text();
         let from = self.outside.join(format!("in-{}", self.written));
         let to = self.new_path();
-        if self.dice.below(2) == 0 {
+        if self.dice.index(2) == 0 {
             fs::write(&from, text).unwrap();
             fs::rename(from, &to).unwrap();
         } else {
@@ -195,7 +170,7 @@ impl Workshop {
 
     fn move_out(&mut self) {
         let to = self.outside.join(format!("out-{}", self.dice.next()));
-        let from = if self.dice.below(4) == 0 { self.folder() } else { self.file() };
+        let from = if self.dice.index(4) == 0 { self.folder() } else { self.file() };
         if let Some(from) = from {
             fs::rename(&from, &to).unwrap();
             // What happens there is nobody's business.
@@ -208,14 +183,14 @@ impl Workshop {
 
     fn change_mode(&mut self) {
         if let Some(path) = self.file().filter(|it| !it.is_symlink()) {
-            let mode = [0o600, 0o644, 0o755][self.dice.below(3)];
+            let mode = [0o600, 0o644, 0o755][self.dice.index(3)];
             fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
         }
     }
 
     fn link(&mut self) {
         let to = self.new_path();
-        let target = match self.dice.below(3) {
+        let target = match self.dice.index(3) {
             0 => self.file(),
             1 => self.folder(),
             _ => Some(self.outside.join("nowhere")),
@@ -234,7 +209,7 @@ impl Workshop {
 
     fn date_back(&mut self) {
         if let Some(path) = self.file().filter(|it| !it.is_symlink()) {
-            let years = Duration::from_secs(365 * 24 * 3_600 * (1 + self.dice.below(20)) as u64);
+            let years = Duration::from_secs(365 * 24 * 3_600 * (1 + self.dice.index(20)) as u64);
             fs::File::options()
                 .write(true)
                 .open(path)
@@ -295,7 +270,7 @@ impl Workshop {
             .collect();
         assert!(different.is_empty(), "{at}: {} differ\n{}", different.len(), different.join("\n"));
         for _ in 0..20 {
-            let number = 1 + self.dice.below(self.written as usize) as u64;
+            let number = 1 + self.dice.index(self.written as usize) as u64;
             self.search(caller, number, at);
         }
     }
@@ -325,7 +300,7 @@ fn as_known(record: &vic::model::FileRecord) -> Expected {
 /// The word of a text. Letters only, so that it is one word for everybody.
 fn word(seed: u64, number: u64) -> String {
     let mut dice = Dice::new(seed ^ (number << 32));
-    (0..14).map(|_| char::from(b'a' + dice.below(26) as u8)).collect()
+    (0..14).map(|_| char::from(b'a' + dice.index(26) as u8)).collect()
 }
 
 fn depth(path: &Path) -> usize {
@@ -352,8 +327,8 @@ fn work(seed: u64, rounds: usize, steps: usize) -> Vec<Duration> {
         let round = |round: usize| {
             for _ in 0..steps {
                 workshop.step();
-                if workshop.dice.below(10) == 0 {
-                    std::thread::sleep(Duration::from_millis(workshop.dice.below(60) as u64));
+                if workshop.dice.index(10) == 0 {
+                    std::thread::sleep(Duration::from_millis(workshop.dice.index(60) as u64));
                 }
             }
             let begun = Instant::now();
@@ -375,11 +350,6 @@ impl Drop for Over<'_> {
     }
 }
 
-/// The value of a variable that sets the size of a long test.
-pub(crate) fn size(name: &str, default: usize) -> usize {
-    std::env::var(name).ok().and_then(|it| it.parse().ok()).unwrap_or(default)
-}
-
 #[test]
 fn after_random_operations_and_a_sync_the_index_is_what_is_on_disk() {
     let waits = work(7, 8, 60);
@@ -393,9 +363,10 @@ fn torture_random_operations() {
     let (first, seeds) = (size("VIC_TORTURE_SEED", 1), size("VIC_TORTURE_SEEDS", 20));
     let operations = size("VIC_TORTURE_OPERATIONS", 10_000);
     for seed in first..first + seeds {
-        let mut waits = work(seed as u64, operations.div_ceil(100), 100);
+        let mut waits = work(seed, operations.div_ceil(100) as usize, 100);
         waits.sort_unstable();
         let at = |part: usize| waits[(waits.len() * part / 100).min(waits.len() - 1)];
-        println!("seed {seed}: {operations} operations, sync p50 {:.2?}, p95 {:.2?}", at(50), at(95));
+        let found = format!("index == disk, sync p50 {:.2?}, p95 {:.2?}", at(50), at(95));
+        figure(&format!("{operations} random operations, seed {seed}"), found);
     }
 }

@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::caller::Caller;
 use crate::harness::World;
 use crate::http::{get, post};
-use crate::operations::size;
+use crate::torture::{figure, size};
 
 /// Every thread of a process: its name, niceness and scheduling policy.
 fn threads(process: u32) -> Vec<(String, i32, i32)> {
@@ -162,14 +162,15 @@ fn reading_the_whole_tree_over_and_over_is_no_reason_to_do_anything() {
 
 #[test]
 fn a_daemon_at_rest_writes_nothing_and_hardly_computes() {
-    println!("{}", idle(Duration::from_secs(size("VIC_TORTURE_IDLE_SECONDS", 20) as u64)));
+    println!("{}", idle(Duration::from_secs(20)));
 }
 
 /// Ten minutes of rest.
 #[test]
 #[ignore = "takes ten minutes: see `make torture`"]
 fn torture_idle() {
-    println!("{}", idle(Duration::from_secs(size("VIC_TORTURE_IDLE_SECONDS", 600) as u64)));
+    let time = Duration::from_secs(size("VIC_TORTURE_IDLE_SECONDS", 600));
+    figure("a daemon at rest", idle(time));
 }
 
 /// Rests, and says what that took.
@@ -205,7 +206,7 @@ fn torture_questions_while_indexing() {
     fs::create_dir(&aside).unwrap();
     let words =
         ["harbour", "ledger", "orchard", "granite", "violin", "lantern", "meadow", "copper", "saddle", "cellar"];
-    for number in 0..size("VIC_TORTURE_FILES", 6_000) {
+    for number in 0..size("VIC_TORTURE_FILES", 6_000) as usize {
         let word = |place: usize| words[(number * 7 + place * (number % 9 + 1)) % words.len()];
         let text: String = (0..150).map(|place| format!("{} ", word(place))).collect();
         fs::write(aside.join(format!("{number}.md")), format!("{text} Number {number}.")).unwrap();
@@ -228,9 +229,9 @@ fn torture_questions_while_indexing() {
     world.ok(&["pause"]);
     std::thread::sleep(Duration::from_secs(3));
     let free = foreground(5);
-    println!("ask p95 {idle:.1?} at rest, {busy:.1?} while indexing");
-    println!("a foreground loop runs at {:.1} % of its speed", 100.0 * slowed as f64 / free as f64);
-    println!("memory {:.0} MiB", caller.status().peak_rss_mib);
+    figure("ask p95 at rest, and while indexing", format!("{idle:.1?}, {busy:.1?}"));
+    figure("speed of a foreground loop while indexing", format!("{:.1} %", 100.0 * slowed as f64 / free as f64));
+    figure("peak memory of an indexing daemon", format!("{:.0} MiB", caller.status().peak_rss_mib));
     assert!(busy <= 2 * idle + Duration::from_millis(5), "{idle:?} -> {busy:?}");
     assert!(slowed as f64 >= 0.85 * free as f64, "{slowed} of {free} rounds");
 }

@@ -190,14 +190,19 @@ fn known_secrets_are_named_but_never_read() {
 }
 
 #[test]
-fn a_remote_embedder_is_refused_in_local_only() {
-    let world = World::new().with("VIC_EMBED_BACKEND", "ollama").with("VIC_OLLAMA_BASE_URL", "http://192.0.2.1:11434");
+fn servers_elsewhere_are_refused_in_local_only_all_at_once() {
+    let world = World::new();
     let started = Command::new(env!("CARGO_BIN_EXE_vicd"))
         .env("VIC_DATA_DIR", world.data())
         .env("VIC_LISTEN", "127.0.0.1:0")
         .env("VIC_EMBED_BACKEND", "ollama")
         .env("VIC_OLLAMA_BASE_URL", "http://192.0.2.1:11434")
+        .env("VIC_LIBRARIAN_BACKEND", "openai")
+        .env("VIC_OPENAI_MODEL", "any")
+        .env("VIC_OPENAI_BASE_URL", "http://192.0.2.2:8080")
         .output()
         .unwrap();
-    assert_eq!(started.status.code(), Some(7), "{}", String::from_utf8_lossy(&started.stderr));
+    let said = String::from_utf8_lossy(&started.stderr);
+    assert_eq!(started.status.code(), Some(7), "{said}");
+    assert!(said.contains("192.0.2.1") && said.contains("192.0.2.2"), "{said}");
 }

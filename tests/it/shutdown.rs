@@ -2,13 +2,14 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::process::{Child, Command};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::json;
 
 use crate::harness::World;
 use crate::http::{connect, key_line, post};
+use crate::torture::{Dice, figure, size};
 
 /// The longest that the daemon may take.
 const ALWAYS: Duration = Duration::from_secs(10);
@@ -64,32 +65,90 @@ fn an_idle_daemon_ends_within_a_second_however_many_connections_are_open() {
     assert!(took < IDLE, "{took:?}");
 }
 
-#[test]
-fn open_streams_a_running_job_and_an_unfinished_request_hold_nothing_up() {
-    let mut world = World::new().start();
+/// Every kind of stream that a daemon can hold open: events, a job that is followed by gRPC, an MCP session, a question
+/// whose body never comes, and the job itself.
+struct Streams {
+    events: TcpStream,
+    children: [Child; 2],
+    _endless: TcpStream,
+}
+
+impl Streams {
+    fn open(world: &World) -> Streams {
+        let job = post(world, "/v1/index/start", &json!({"root": world.files(), "full": true})).json();
+        let events = format!("/v1/index/events?job_id={}", job["job_id"].as_str().unwrap());
+        let head = format!("GET {events} HTTP/1.1\r\nhost: localhost\r\n{}\r\n", key_line(world));
+        let events = sent(world, head.as_bytes());
+        events.peek(&mut [0; 16]).unwrap();
+        let follow = |arguments: &[&str]| {
+            let mut command = world.command(env!("CARGO_BIN_EXE_vic"));
+            command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+            command.spawn().unwrap()
+        };
+        let children = [follow(&["mcp"]), follow(&["index", "--full", "--wait", world.files().to_str().unwrap()])];
+        Streams { events, children, _endless: endless(world) }
+    }
+
+    /// Returns what the one who watched the events was told.
+    fn close(mut self) -> String {
+        let mut told = String::new();
+        let _cut = self.events.read_to_string(&mut told);
+        for child in &mut self.children {
+            // Who followed the job has ended by itself.
+            let _ended = child.kill();
+            child.wait().unwrap();
+        }
+        told
+    }
+}
+
+/// A daemon that has something to do.
+fn busy() -> World {
+    let world = World::new().start();
     for number in 0..300 {
         world.write(&format!("{number}.md"), format!("Page {number} of the gardener's almanac. ").repeat(40));
     }
-    let job = post(&world, "/v1/index/start", &json!({"root": world.files(), "full": true})).json();
-    let events = format!("/v1/index/events?job_id={}", job["job_id"].as_str().unwrap());
-    let head = format!("GET {events} HTTP/1.1\r\nhost: localhost\r\n{}\r\n", key_line(&world));
-    let mut watching = sent(&world, head.as_bytes());
-    watching.peek(&mut [0; 16]).unwrap();
-    let mut command = world.command(env!("CARGO_BIN_EXE_vic"));
-    command.arg("mcp").stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::null());
-    let mut session = command.spawn().unwrap();
-    let _endless = endless(&world);
+    world
+}
+
+#[test]
+fn open_streams_a_running_job_and_an_unfinished_request_hold_nothing_up() {
+    let mut world = busy();
+    let streams = Streams::open(&world);
     let took = end(&mut world);
     println!("busy: {took:?}");
     assert!(took < ALWAYS, "{took:?}");
     // Who watched is told why it ends.
-    let mut told = String::new();
-    let _cut = watching.read_to_string(&mut told);
+    let told = streams.close();
     assert!(told.contains("event: error") || told.contains("event: done"), "{told}");
-    session.kill().unwrap();
-    session.wait().unwrap();
     // Nothing was lost: the next daemon goes on.
     world.spawn();
+    world.index();
+    assert_eq!(world.json(&["status"])["coverage"]["indexed"], 300);
+}
+
+#[test]
+#[ignore = "ten minutes; make torture"]
+fn torture_shutdown() {
+    let (mut world, mut dice) = (busy(), Dice::new(16));
+    let runs = size("VIC_TORTURE_SHUTDOWNS", 50);
+    let mut took: Vec<Duration> = (0..runs)
+        .map(|_| {
+            let streams = Streams::open(&world);
+            std::thread::sleep(Duration::from_millis(dice.below(3_000)));
+            let took = end(&mut world);
+            streams.close();
+            world.spawn();
+            took
+        })
+        .collect();
+    took.sort();
+    let (median, longest) = (took[took.len() / 2], took[took.len() - 1]);
+    figure(
+        "SIGTERM with every kind of stream open",
+        format!("{runs} ends, {median:.1?} at the median, {longest:.1?} at most"),
+    );
+    assert!(longest < ALWAYS, "{took:?}");
     world.index();
     assert_eq!(world.json(&["status"])["coverage"]["indexed"], 300);
 }

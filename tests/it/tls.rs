@@ -3,6 +3,7 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
@@ -35,6 +36,29 @@ MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQg0p7Wr2XZrHmEoERj
 -----END PRIVATE KEY-----
 ";
 
+/// Another one, of another key.
+const RENEWED: &str = "\
+-----BEGIN CERTIFICATE-----
+MIIBYzCCAQqgAwIBAgIBAjAKBggqhkjOPQQDAjAUMRIwEAYDVQQDDAlsb2NhbGhv
+c3QwIBcNMjAwMTAxMDAwMDAwWhgPMjEyMDAxMDEwMDAwMDBaMBQxEjAQBgNVBAMM
+CWxvY2FsaG9zdDBZMBMGByqGSM49AgEGCCqGSM49AwEHA0IABOnPso8vAhBS6Zcf
+ZB6SGmSvMzdCVaNlJCjjXxMWsi4nP4mTiwcFkDLKVb+w3lru/EgJ/12YVMdJXRiI
+5BYFpnmjSzBJMBoGA1UdEQQTMBGCCWxvY2FsaG9zdIcEfwAAATAMBgNVHRMBAf8E
+AjAAMB0GA1UdDgQWBBRp7gLFjW/koW0wyYViC+ONqDPsjzAKBggqhkjOPQQDAgNH
+ADBEAiAk3h+JEWCnId7VdpFpmYbOA1i//LoJ/FLT0BERRQkJQgIgTd7Nxf8jCsN1
+bpSh3H3QQiltwL/5VSQ1BHibKPE9hEo=
+-----END CERTIFICATE-----
+";
+
+/// The private key of that one.
+const RENEWED_PRIVATE: &str = "\
+-----BEGIN PRIVATE KEY-----
+MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgt9d6U8uEWMWXVt8t
+9z+tCHpVAih+jeySxenAE6M3ZdChRANCAATpz7KPLwIQUumXH2QekhpkrzM3QlWj
+ZSQo418TFrIuJz+Jk4sHBZAyylW/sN5a7vxICf9dmFTHSV0YiOQWBaZ5
+-----END PRIVATE KEY-----
+";
+
 fn world() -> World {
     let world = World::new();
     let (certificate, private) = (world.files().join("cert.pem"), world.files().join("private.pem"));
@@ -46,8 +70,13 @@ fn world() -> World {
 
 /// Sends a request over TLS and returns the whole answer.
 fn send(stream: TcpStream, request: &str) -> String {
+    send_to(CERTIFICATE, stream, request).unwrap()
+}
+
+/// The same to a server that must show this certificate.
+fn send_to(certificate: &str, stream: TcpStream, request: &str) -> std::io::Result<String> {
     let mut roots = RootCertStore::empty();
-    roots.add(CertificateDer::from_pem_slice(CERTIFICATE.as_bytes()).unwrap()).unwrap();
+    roots.add(CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap()).unwrap();
     let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
         .unwrap()
@@ -55,11 +84,11 @@ fn send(stream: TcpStream, request: &str) -> String {
         .with_no_client_auth();
     let name = ServerName::try_from("localhost").unwrap();
     let mut tls = StreamOwned::new(ClientConnection::new(Arc::new(config), name).unwrap(), stream);
-    tls.write_all(request.as_bytes()).unwrap();
+    tls.write_all(request.as_bytes())?;
     let mut told = Vec::new();
     // The server may close without saying goodbye.
     let _closed = tls.read_to_end(&mut told);
-    String::from_utf8(told).unwrap()
+    Ok(String::from_utf8(told).unwrap())
 }
 
 fn head(host: &str) -> String {
@@ -92,4 +121,19 @@ fn an_address_for_other_machines_is_served_over_tls_with_a_key() {
     assert!(send(connect(), &format!("{}{shown}\r\n", head("localhost"))).starts_with("HTTP/1.1 200"));
     assert!(send(connect(), &format!("{}\r\n", head("localhost"))).starts_with("HTTP/1.1 401"));
     assert!(send(connect(), &format!("{}{shown}\r\n", head("files.example"))).starts_with("HTTP/1.1 403"));
+}
+
+#[test]
+fn a_renewed_certificate_is_shown_without_a_restart_and_half_of_one_is_not() {
+    let world = world().start();
+    let request = format!("{}\r\n", head("localhost"));
+    let is_shown = |certificate: &str| send_to(certificate, connect(&world), &request).is_ok();
+    assert!(is_shown(CERTIFICATE) && !is_shown(RENEWED));
+    let [certificate, private] = ["cert.pem", "private.pem"].map(|it| world.files().join(it));
+    std::fs::write(&certificate, RENEWED).unwrap();
+    std::thread::sleep(Duration::from_secs(1));
+    assert!(is_shown(CERTIFICATE), "the certificate without its key is of no use");
+    std::fs::write(&private, RENEWED_PRIVATE).unwrap();
+    world.until("the new one is shown", Duration::from_secs(10), |_| is_shown(RENEWED));
+    assert!(!is_shown(CERTIFICATE));
 }

@@ -3,6 +3,8 @@
 //! A long test is `#[ignore]`d, has a name that begins with `torture_`, and prints what it found with [`figure`];
 //! `make torture` runs them all and shows the lines as a table. Whatever runs in CI runs the same code with smaller numbers.
 
+use std::collections::BTreeSet;
+
 /// A number of a long test: the variable's value, or what it is when nobody sets it.
 pub(crate) fn size(variable: &str, otherwise: u64) -> u64 {
     std::env::var(variable).map_or(otherwise, |it| it.parse().unwrap())
@@ -38,5 +40,15 @@ impl Dice {
     /// A number in that range.
     pub(crate) fn within(&mut self, range: std::ops::Range<u64>) -> u64 {
         range.start + self.below(range.end - range.start)
+    }
+
+    /// A place in something that has so many.
+    pub(crate) fn index(&mut self, count: usize) -> usize {
+        self.below(count as u64) as usize
+    }
+
+    /// One of them, if there is any.
+    pub(crate) fn pick<T: Clone>(&mut self, from: &BTreeSet<T>) -> Option<T> {
+        if from.is_empty() { None } else { from.iter().nth(self.index(from.len())).cloned() }
     }
 }

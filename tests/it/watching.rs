@@ -15,7 +15,7 @@ use vic::model::{ContentHash, FileState, Reason, Status};
 
 use crate::caller::Caller;
 use crate::harness::World;
-use crate::operations::size;
+use crate::torture::{figure, size};
 
 /// What a change may take on a machine that is busy with other tests; on an idle one it is a second.
 const SOON: Duration = Duration::from_secs(8);
@@ -234,7 +234,7 @@ fn a7_a_file_that_grows_all_the_time_is_read_now_and_then_and_in_the_end_as_it_i
         seen.insert(caller.files()[Path::new("log.md")].hash);
     }
     // Every 5 s, and what it was before.
-    assert!(seen.len() <= seconds / 5 + 3, "{} versions in {seconds} s", seen.len());
+    assert!(seen.len() as u64 <= seconds / 5 + 3, "{} versions in {seconds} s", seen.len());
     assert!(caller.within(SOON, |it| it.files()[Path::new("log.md")].hash == hash(&text)));
 }
 
@@ -480,14 +480,15 @@ fn torture_a14_many_tiny_files_while_asking() {
         busy.push(ask(&caller));
     }
     writer.join().unwrap();
-    println!(
-        "{count} files in {:.0} s; ask p95 {idle:.1?} idle, {:.1?} meanwhile",
-        begun.elapsed().as_secs_f64(),
-        p95(busy)
+    let (seconds, busy) = (begun.elapsed().as_secs(), p95(busy));
+    figure(
+        &format!("ask p95 at rest, and while {count} files appear in {seconds} s"),
+        format!("{idle:.1?}, {busy:.1?}"),
     );
-    println!("memory {before:.0} MiB before, peak {:.0} MiB", caller.status().peak_rss_mib);
+    let peak = caller.status().peak_rss_mib;
+    figure("memory before those files, and at its peak", format!("{before:.0} MiB, {peak:.0} MiB"));
     caller.try_sync(3_600).unwrap();
-    assert_eq!(caller.status().coverage.found, count as u64 + 1);
+    assert_eq!(caller.status().coverage.found, count + 1);
 }
 
 #[test]

@@ -1,0 +1,81 @@
+//! Where values come from: the environment first, then `config.toml`.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use crate::config::{NAMES, absolute};
+use crate::error::{Error, IoContext, Result};
+
+/// Looks a setting up: environment first, then the file.
+pub(super) struct Settings<'a> {
+    pub(super) lookup: &'a dyn Fn(&str) -> Option<OsString>,
+    pub(super) file: BTreeMap<String, String>,
+}
+
+impl Settings<'_> {
+    /// A value out of a closed set, or its default.
+    pub(super) fn one_of<T: Default>(&self, name: &str, from_name: fn(&str) -> Option<T>, known: &str) -> Result<T> {
+        let Some(value) = self.text(name) else { return Ok(T::default()) };
+        from_name(&value)
+            .ok_or_else(|| Error::invalid(format!("unknown {name} `{value}`")).hint(format!("use {known}")))
+    }
+
+    pub(super) fn text(&self, name: &str) -> Option<String> {
+        match (self.lookup)(name) {
+            Some(value) => Some(value.to_string_lossy().into_owned()),
+            None => self.file.get(&file_key(name)).cloned(),
+        }
+    }
+
+    pub(super) fn path(&self, name: &str) -> Result<Option<PathBuf>> {
+        let value = (self.lookup)(name).or_else(|| self.file.get(&file_key(name)).map(OsString::from));
+        value.map(|it| absolute(Path::new(&it))).transpose()
+    }
+
+    pub(super) fn parse<T: FromStr>(&self, name: &str, default: T) -> Result<T> {
+        let Some(text) = self.text(name) else { return Ok(default) };
+        text.parse().map_err(|_| Error::invalid(format!("cannot understand {name} `{text}`")))
+    }
+
+    pub(super) fn flag(&self, name: &str, default: bool) -> Result<bool> {
+        match self.text(name).as_deref() {
+            None => Ok(default),
+            Some("1" | "true" | "yes" | "on") => Ok(true),
+            Some("0" | "false" | "no" | "off") => Ok(false),
+            Some(other) => Err(Error::invalid(format!("cannot understand {name} `{other}`")).hint("use `1` or `0`")),
+        }
+    }
+}
+
+/// `VIC_PRIVACY_MODE` -> `privacy_mode`.
+pub(super) fn file_key(name: &str) -> String {
+    name.trim_start_matches("VIC_").to_ascii_lowercase()
+}
+
+pub(super) fn read_file(data_dir: &Path) -> Result<BTreeMap<String, String>> {
+    let path = data_dir.join("config.toml");
+    let text = match std::fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
+        // The data directory itself may be no directory: whoever needs it says so better.
+        Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => return Ok(BTreeMap::new()),
+        Err(error) => return Err(error).at("read", &path),
+    };
+    let table: toml::Table =
+        text.parse().map_err(|error| Error::invalid(format!("cannot understand `{}`: {error}", path.display())))?;
+    let mut file = BTreeMap::new();
+    for (key, value) in table {
+        if !NAMES.iter().any(|(name, _)| file_key(name) == key) {
+            return Err(Error::invalid(format!("unknown key `{key}` in `{}`", path.display()))
+                .hint("the keys are the VIC_* variables in lower case without `VIC_`"));
+        }
+        let value = match value {
+            toml::Value::String(text) => text,
+            other => other.to_string(),
+        };
+        file.insert(key, value);
+    }
+    Ok(file)
+}

@@ -1,0 +1,106 @@
+//! What the settings ask for beside what the privacy mode allows, and what of the environment vic does not heed: said at the
+//! start, all of it at once, and not when the first text would have left.
+
+use tracing::warn;
+
+use crate::config::{Config, EmbedBackend, LlmBackend};
+use crate::embed::egress::{self, Purpose};
+use crate::error::{Error, ErrorCode, Result};
+
+/// Refuses settings that can never work together, and warns of variables that do nothing here.
+///
+/// # Errors
+/// `PermissionDenied` with every conflict.
+pub(super) fn check(config: &Config) -> Result<()> {
+    let mut conflicts: Vec<(&str, Error)> = Vec::new();
+    let forbidden = |purpose: &Purpose| !purpose.may_leave(config.privacy_mode);
+    for (variable, url, purpose) in servers(config).into_iter().filter(|(.., it)| forbidden(it)) {
+        match egress::check(url, config.privacy_mode, purpose) {
+            Err(error) if error.code == ErrorCode::PermissionDenied => conflicts.push((variable, error)),
+            // A server that is away now may be there later.
+            Ok(()) | Err(_) => (),
+        }
+    }
+    if !config.foreign.is_empty() {
+        let names = config.foreign.join("`, `");
+        warn!(
+            "the environment sets `{names}`: no request of vic heeds it; what LD_PRELOAD loads is not vic's to judge"
+        );
+    }
+    let Some((_, first)) = conflicts.first() else { return Ok(()) };
+    let sentences: Vec<String> = conflicts.iter().map(|(variable, it)| format!("{variable}: {}", it.message)).collect();
+    let error = Error::new(first.code, sentences.join("; "));
+    Err(match &first.hint {
+        Some(hint) => error.hint(hint.clone()),
+        None => error,
+    })
+}
+
+/// The servers that the settings choose. The one for pictures is asked by some questions only, and has an address unasked:
+/// the gate refuses it then.
+fn servers(config: &Config) -> Vec<(&'static str, &str, Purpose)> {
+    const OLLAMA: &str = "VIC_OLLAMA_BASE_URL";
+    const OPENAI: &str = "VIC_OPENAI_BASE_URL";
+    let embedding = match config.embed.backend {
+        EmbedBackend::Onnx => None,
+        EmbedBackend::Ollama => Some((OLLAMA, config.embed.ollama_url.as_str(), Purpose::Embedding)),
+        EmbedBackend::OpenAi => Some((OPENAI, config.embed.openai_url.as_str(), Purpose::Embedding)),
+    };
+    let reasoning = match config.llm.backend {
+        LlmBackend::Stub => None,
+        LlmBackend::Ollama => Some((OLLAMA, config.embed.ollama_url.as_str(), Purpose::Reasoning)),
+        LlmBackend::OpenAi => Some((OPENAI, config.embed.openai_url.as_str(), Purpose::Reasoning)),
+    };
+    embedding.into_iter().chain(reasoning).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+
+    use super::*;
+
+    const ELSEWHERE: [(&str, &str); 5] = [
+        ("VIC_EMBED_BACKEND", "ollama"),
+        ("VIC_OLLAMA_BASE_URL", "http://192.0.2.1:11434"),
+        ("VIC_LIBRARIAN_BACKEND", "openai"),
+        ("VIC_OPENAI_BASE_URL", "https://192.0.2.2"),
+        ("VIC_OPENAI_MODEL", "any"),
+    ];
+
+    fn check(variables: &[(&str, &str)]) -> Result<()> {
+        let lookup = |wanted: &str| {
+            let found = variables.iter().rfind(|(name, _)| *name == wanted);
+            found.map(|(_, value)| OsString::from(value))
+        };
+        super::check(&Config::from_lookup(&lookup)?)
+    }
+
+    #[test]
+    fn everything_that_local_only_forbids_is_said_at_once() {
+        let error = check(&ELSEWHERE).unwrap_err();
+        assert_eq!(error.code, ErrorCode::PermissionDenied);
+        for named in ["VIC_OLLAMA_BASE_URL", "192.0.2.1", "VIC_OPENAI_BASE_URL", "192.0.2.2", "local_only"] {
+            assert!(error.message.contains(named), "{error}");
+        }
+        let laxer = check(&[&ELSEWHERE[..], &[("VIC_PRIVACY_MODE", "cloud_reasoning_ok")]].concat()).unwrap_err();
+        assert!(laxer.message.contains("192.0.2.1") && !laxer.message.contains("192.0.2.2"), "{laxer}");
+        check(&[&ELSEWHERE[..], &[("VIC_PRIVACY_MODE", "cloud_embedding_ok")]].concat()).unwrap();
+    }
+
+    #[test]
+    fn servers_of_this_machine_and_addresses_that_nothing_uses_are_no_conflict() {
+        check(&[("VIC_EMBED_BACKEND", "ollama"), ("VIC_LIBRARIAN_BACKEND", "openai"), ("VIC_OPENAI_MODEL", "any")])
+            .unwrap();
+        check(&ELSEWHERE[1..2]).unwrap();
+    }
+
+    #[test]
+    fn proxies_and_collectors_are_known_by_name_and_are_no_reason_not_to_start() {
+        let set = [("HTTPS_PROXY", "http://192.0.2.3"), ("SENTRY_DSN", "https://x@192.0.2.4/1"), ("LANG", "C")];
+        let lookup = |wanted: &str| set.iter().find(|it| it.0 == wanted).map(|it| OsString::from(it.1));
+        let config = Config::from_lookup(&lookup).unwrap();
+        assert_eq!(config.foreign, ["HTTPS_PROXY", "SENTRY_DSN"]);
+        super::check(&config).unwrap();
+    }
+}

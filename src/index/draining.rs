@@ -1,0 +1,117 @@
+//! Runs over everything that is pending, asked for or not, and over everything that is gone.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+
+use tracing::{info, warn};
+
+use crate::error::Result;
+use crate::index::pipeline::Run;
+use crate::index::{Inner, blocking, scan};
+use crate::model::Phase;
+
+/// Runs of one drain at most, each after a walk for files that were gone: a folder that moves all the time must not hold it.
+const LOOKS_FOR_MOVED: usize = 3;
+
+impl Inner {
+    /// Runs the whole pipeline over everything pending. One at a time.
+    pub(crate) async fn drain(&self, run: &Run) -> Result<()> {
+        self.forgive_if_interrupted().await?;
+        let pipeline = self.pipeline();
+        for _ in 0..LOOKS_FOR_MOVED {
+            let outcome = pipeline.run(run).await;
+            self.settle_tries(run, outcome).await?;
+            if !self.look_for_moved(run).await? {
+                break;
+            }
+        }
+        let table = pipeline.table;
+        scan::bury(&self.catalog, &table).await?;
+        if self.tables.is_switching() {
+            let catalog = self.catalog.clone();
+            if blocking(move || catalog.pending_count(None)).await? == 0 {
+                run.progress.enter(Phase::Finishing);
+                table.upkeep().await?;
+                self.tables.switch().await?;
+                info!("the new model's index is complete and answers from now on");
+            }
+        }
+        Ok(())
+    }
+
+    /// Walks the roots in which files were gone from their places when they were to be read: they have moved, and the
+    /// watcher is about to say so, or they are deleted. Returns whether there were any.
+    async fn look_for_moved(&self, run: &Run) -> Result<bool> {
+        let gone = std::mem::take(&mut *run.gone.lock().unwrap_or_else(PoisonError::into_inner));
+        if run.cancel.is_cancelled() {
+            return Ok(false);
+        }
+        for root in self.roots().await?.iter().filter(|it| gone.contains(&it.id)) {
+            self.scan(root, None, &run.cancel).await?;
+        }
+        Ok(!gone.is_empty())
+    }
+
+    /// Takes back the tries after a run that broke off. The daemon lives: whatever was under way is not to blame.
+    pub(super) async fn settle_tries(&self, run: &Run, outcome: Result<()>) -> Result<()> {
+        if outcome.is_ok() && !run.cancel.is_cancelled() {
+            return Ok(());
+        }
+        // A full disk may keep us from saying so now.
+        self.interrupted.store(true, Ordering::Relaxed);
+        outcome.and(self.forgive_if_interrupted().await)
+    }
+
+    /// Takes back the tries of files that a failed or cancelled run left.
+    async fn forgive_if_interrupted(&self) -> Result<()> {
+        if self.interrupted.load(Ordering::Relaxed) {
+            let catalog = self.catalog.clone();
+            blocking(move || catalog.clear_tries()).await?;
+            self.interrupted.store(false, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Runs the pipeline for what the watcher found and no urgent run took, without a job of its own. However often it is
+    /// told while the engine is busy, it waits once.
+    pub(super) async fn drain_when_told(self: Arc<Inner>) {
+        loop {
+            tokio::select! {
+                () = self.changed.notified() => (),
+                () = self.shutdown.cancelled() => return,
+            }
+            let _engine = self.engine.lock().await;
+            let outcome = self.drain_pending().await;
+            self.note_full(&outcome);
+            self.note("watch", outcome.as_ref().err().map(|error| error.message.clone()));
+            match outcome {
+                Ok(()) => {
+                    self.upkeep_if_due().await;
+                    self.pictures.arrived.notify_one();
+                }
+                Err(error) => warn!(%error, "cannot index what changed"),
+            }
+        }
+    }
+
+    async fn drain_pending(&self) -> Result<()> {
+        let catalog = self.catalog.clone();
+        if self.shutdown.is_cancelled() || blocking(move || catalog.pending_count(None)).await? == 0 {
+            return Ok(());
+        }
+        self.drain(&Run { ocr: self.config.ocr, ..Run::quiet(self.shutdown.clone()) }).await
+    }
+
+    /// Deletes from the store what is gone from the catalog. It waits for the commit at hand, never for a job.
+    pub(super) async fn bury_when_told(self: Arc<Inner>) {
+        loop {
+            tokio::select! {
+                () = self.buried.notified() => (),
+                () = self.shutdown.cancelled() => return,
+            }
+            let outcome = scan::bury(&self.catalog, &self.tables.writing()).await.map(drop);
+            self.note_full(&outcome);
+            self.note("bury", outcome.err().map(|error| format!("cannot delete from the index: {}", error.message)));
+        }
+    }
+}

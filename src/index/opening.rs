@@ -1,0 +1,187 @@
+//! From the parts to an index at work.
+
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
+
+use tokio::runtime::{Handle, Runtime};
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use crate::catalog::{Catalog, EvidenceCache, Jobs, VectorCache};
+use crate::chunk::{ChunkSettings, Chunker};
+use crate::config::Config;
+use crate::embed::Embedder;
+use crate::embed::models::ModelStore;
+use crate::error::{Error, Result};
+use crate::extract::WorkerPool;
+use crate::index::gate::Gate;
+use crate::index::space::Space;
+use crate::index::tables::Tables;
+use crate::index::urgent::{self, Urgent};
+use crate::index::watching::{self, Watching};
+use crate::index::{Index, Inner, blocking, pictures, renewal, space, verifying};
+use crate::machine::{self, Disk};
+use crate::warehouse::Rules;
+
+/// Vectors kept for texts that are not in the store now: 400,000 of 384 dimensions are some 600 MiB on disk.
+const CACHED_VECTORS: u64 = 400_000;
+
+/// What the index is made of. The caller opens each part, so that tests can hand over others.
+pub struct Parts {
+    /// Settings.
+    pub config: Config,
+    /// Files.
+    pub catalog: Catalog,
+    /// Jobs.
+    pub jobs: Jobs,
+    /// The embedder of the present model.
+    pub embedder: Arc<dyn Embedder>,
+    /// The extraction workers.
+    pub pool: Arc<WorkerPool>,
+    /// The workers that run skills: one more than the index uses, so that no question waits for it.
+    pub skills: Arc<WorkerPool>,
+    /// What skills found.
+    pub evidence: Arc<EvidenceCache>,
+    /// Where models lie.
+    pub models: ModelStore,
+}
+
+/// The threads of everything that goes on unasked. They step back behind all others of the machine, and a thread cannot
+/// step forward again: so questions, which are served by other threads, never run on these.
+pub(super) struct Background(Option<Runtime>);
+
+impl Background {
+    fn start() -> Result<Background> {
+        let threads = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .thread_name("index")
+            .on_thread_start(|| machine::step_back(Disk::Last))
+            .enable_all()
+            .build();
+        threads.map(|it| Background(Some(it))).map_err(Error::internal)
+    }
+
+    fn handle(&self) -> Handle {
+        self.0.as_ref().map_or_else(Handle::current, |it| it.handle().clone())
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        // Waiting for the threads here would block one of another runtime.
+        self.0.take().into_iter().for_each(Runtime::shutdown_background);
+    }
+}
+
+impl Index {
+    /// Opens the index, and begins to watch and to reconcile every root in the background.
+    ///
+    /// # Errors
+    /// A part of the data directory is damaged, foreign, or of a newer format.
+    pub async fn open(parts: Parts, shutdown: CancellationToken) -> Result<Index> {
+        let config = &parts.config;
+        let own = [config.data_dir.clone(), config.db_path.clone(), config.job_db_path.clone()];
+        let rules = Rules::new(&config.walk)?.excluding(own);
+        let (watching, changes) = Watching::start(config.walk.watch, &rules);
+        let background = Background::start()?;
+        let inner = Arc::new(Inner::assemble(parts, rules, watching, background.handle(), shutdown).await?);
+        inner.note_damaged_tables();
+        inner.reconcile_store().await?;
+        let catalog = inner.catalog.clone();
+        blocking(move || renewal::retry_with_new_readers(&catalog)).await?;
+        inner.background.spawn(watching::follow(inner.clone(), changes));
+        inner.go_on();
+        Ok(Index { inner, _background: Arc::new(background) })
+    }
+}
+
+impl Inner {
+    async fn assemble(
+        parts: Parts,
+        rules: Rules,
+        watching: Watching,
+        background: Handle,
+        shutdown: CancellationToken,
+    ) -> Result<Inner> {
+        let Parts { config, catalog, jobs, embedder, pool, skills, evidence, models } = parts;
+        let vectors = Arc::new(VectorCache::open(&config.vector_cache_path(), CACHED_VECTORS)?);
+        let model = serde_json::json!({ "backend": format!("{:?}", config.embed.backend).to_lowercase(),
+            "model": config.embed.model, "precision": config.embed.precision });
+        let old_config = config.clone();
+        let tables = Tables::open(&catalog, &config.db_path, embedder.clone(), model.to_string(), async move |text| {
+            open_old(old_config, text).await
+        })
+        .await?;
+        let places = vec![config.data_dir.clone(), config.db_path.clone()];
+        let space = Arc::new(Space::new(places, config.disk_reserve_bytes));
+        Ok(Inner {
+            rules,
+            chunker: Arc::new(Chunker::new(embedder.token_counter(), ChunkSettings::default())),
+            config,
+            jobs,
+            vectors,
+            pool,
+            skills,
+            evidence,
+            models,
+            pictures: Arc::default(),
+            embedder,
+            tables,
+            watching: Arc::new(watching),
+            background,
+            gate: Arc::new(Gate::open(&catalog)?),
+            catalog,
+            engine: tokio::sync::Mutex::new(()),
+            urgent: Arc::new(Urgent::new()),
+            overtaking: tokio::sync::RwLock::new(()),
+            space,
+            committing: Arc::default(),
+            changed: Notify::new(),
+            buried: Notify::new(),
+            scanning: tokio::sync::Mutex::new(()),
+            interrupted: AtomicBool::new(false),
+            running: Mutex::default(),
+            degraded: Mutex::default(),
+            unseen: Mutex::default(),
+            shutdown,
+        })
+    }
+
+    fn note_damaged_tables(&self) {
+        for aside in self.tables.set_aside() {
+            let sentence = format!(
+                "the index was damaged: every file is read again, what was damaged is kept as `{}`",
+                aside.display()
+            );
+            self.note(&format!("damage {}", aside.display()), Some(sentence));
+        }
+    }
+
+    /// Starts everything that goes on by itself, but for the watching.
+    fn go_on(self: &Arc<Inner>) {
+        self.background.spawn(renewal::look_at_jail(self.clone()));
+        self.background.spawn(space::follow(self.clone()));
+        self.background.spawn(self.clone().keep_small());
+        self.background.spawn(pictures::follow(self.clone()));
+        self.background.spawn(self.clone().drain_when_told());
+        self.background.spawn(self.clone().bury_when_told());
+        for _ in 0..urgent::LANES {
+            self.background.spawn(urgent::follow(self.clone()));
+        }
+        self.background.spawn(verifying::follow(self.clone()));
+        self.background.spawn(self.clone().keep_fresh());
+    }
+}
+
+/// Opens the embedder of an old table from what was remembered of it; None when it cannot be had any more.
+async fn open_old(mut config: Config, text: &str) -> Option<Arc<dyn Embedder>> {
+    let remembered: serde_json::Value = serde_json::from_str(text).ok()?;
+    config.embed.backend = match remembered["backend"].as_str()? {
+        "ollama" => crate::config::EmbedBackend::Ollama,
+        "openai" => crate::config::EmbedBackend::OpenAi,
+        _ => crate::config::EmbedBackend::Onnx,
+    };
+    config.embed.model = remembered["model"].as_str()?.to_string();
+    config.embed.precision = remembered["precision"].as_str()?.to_string();
+    crate::embed::open(&config).await.ok()
+}

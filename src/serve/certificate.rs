@@ -1,0 +1,124 @@
+//! The certificate of the TCP port. It is read again when its files change: those who hand certificates out for a few weeks
+//! have a program replace them at night, and nobody restarts a daemon for that.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::{Arc, OnceLock, PoisonError, RwLock, Weak};
+use std::time::Duration;
+
+use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::server::{ClientHello, ResolvesServerCert};
+use tokio_rustls::rustls::sign::CertifiedKey;
+
+use crate::config::TlsFiles;
+use crate::error::{Error, ErrorCode, Result};
+
+/// Whoever replaces two files does so one after the other.
+const SETTLE: Duration = Duration::from_millis(300);
+
+/// Returns what speaks TLS with the certificate of these files, whatever is in them by then.
+///
+/// # Errors
+/// `FailedPrecondition` when a file cannot be read or understood, or the two do not belong together.
+pub(super) fn acceptor(files: &TlsFiles) -> Result<TlsAcceptor> {
+    let certificate = Certificate::watched(files)?;
+    let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(Error::internal)?
+        .with_no_client_auth()
+        .with_cert_resolver(certificate);
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(TlsAcceptor::from(Arc::new(config)))
+}
+
+/// What new connections are shown.
+struct Certificate {
+    files: TlsFiles,
+    shown: RwLock<Arc<CertifiedKey>>,
+    /// Lives as long as the certificate is shown.
+    watcher: OnceLock<RecommendedWatcher>,
+}
+
+impl Certificate {
+    /// Reads the files, and again whenever something changes beside them: what replaces them may rename a link of theirs.
+    fn watched(files: &TlsFiles) -> Result<Arc<Certificate>> {
+        let shown = RwLock::new(Arc::new(read(files)?));
+        let certificate = Arc::new(Certificate { files: files.clone(), shown, watcher: OnceLock::new() });
+        match watcher(&certificate) {
+            Ok(watcher) => drop(certificate.watcher.set(watcher)),
+            Err(error) => tracing::warn!(%error, "a new certificate will only be seen at the next start"),
+        }
+        Ok(certificate)
+    }
+
+    /// Goes on with the old one when the new one is of no use.
+    fn renew(&self) {
+        match read(&self.files) {
+            Ok(new) if new.cert == self.shown().cert => (),
+            Ok(new) => {
+                *self.shown.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(new);
+                tracing::info!(path = %self.files.certificate.display(), "new connections get the new certificate");
+            }
+            Err(error) => tracing::warn!(%error, "goes on with the old certificate"),
+        }
+    }
+
+    fn shown(&self) -> Arc<CertifiedKey> {
+        self.shown.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl fmt::Debug for Certificate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Certificate").field("files", &self.files).finish_non_exhaustive()
+    }
+}
+
+impl ResolvesServerCert for Certificate {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(self.shown())
+    }
+}
+
+/// Watches the folders of both files.
+fn watcher(certificate: &Arc<Certificate>) -> notify::Result<RecommendedWatcher> {
+    let weak: Weak<Certificate> = Arc::downgrade(certificate);
+    let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
+        // Reading the files is an event too.
+        if event.is_ok_and(|it| !matches!(it.kind, EventKind::Access(_))) {
+            std::thread::sleep(SETTLE);
+            if let Some(certificate) = weak.upgrade() {
+                certificate.renew();
+            }
+        }
+    })?;
+    let folder = |path: &Path| path.parent().unwrap_or(Path::new("/")).to_owned();
+    let (one, other) = (folder(&certificate.files.certificate), folder(&certificate.files.key));
+    watcher.watch(&one, RecursiveMode::NonRecursive)?;
+    if other != one {
+        watcher.watch(&other, RecursiveMode::NonRecursive)?;
+    }
+    Ok(watcher)
+}
+
+fn read(files: &TlsFiles) -> Result<CertifiedKey> {
+    let wrong = |name: &str, path: &Path, error: &dyn fmt::Display| {
+        Error::new(ErrorCode::FailedPrecondition, format!("cannot use {name} `{}`: {error}", path.display()))
+            .hint("both files are PEM; the certificate's file holds the whole chain, the server's own first")
+    };
+    let certificate = |error: &dyn fmt::Display| wrong("VIC_BRIDGE_TLS_CERT", &files.certificate, error);
+    let key = |error: &dyn fmt::Display| wrong("VIC_BRIDGE_TLS_KEY", &files.key, error);
+    let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_file_iter(&files.certificate)
+        .and_then(Iterator::collect)
+        .map_err(|error| certificate(&error))?;
+    if chain.is_empty() {
+        return Err(certificate(&"it holds no certificate"));
+    }
+    let private = PrivateKeyDer::from_pem_file(&files.key).map_err(|error| key(&error))?;
+    CertifiedKey::from_der(chain, private, &ring::default_provider()).map_err(|error| key(&error))
+}

@@ -1,0 +1,126 @@
+//! Four times as many questions as the machine can answer, at a constant rate: whoever does not wait for answers, as the
+//! clients of a real server do not, cannot be slowed down by it.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::harness::World;
+use crate::http::{get, post};
+use crate::torture::{figure, size};
+
+/// Threads that ask: far more than questions that the daemon takes at once, so that the rate holds.
+const ASKING: usize = 96;
+
+/// What a question came to.
+struct Outcome {
+    status: u16,
+    told_when: bool,
+    took: Duration,
+}
+
+/// Asks once.
+fn ask(world: &World, number: usize) -> Outcome {
+    let begun = Instant::now();
+    let answered =
+        post(world, "/v1/ask", &json!({"query": format!("what do the notes on frost of page {number} say?")}));
+    Outcome { status: answered.status, told_when: answered.header("retry-after").is_some(), took: begun.elapsed() }
+}
+
+/// So many clients, each of which asks again as soon as it has its answer.
+fn closed_loop(world: &World, clients: usize, time: Duration) -> Vec<Outcome> {
+    let (begun, all) = (Instant::now(), Mutex::new(Vec::new()));
+    std::thread::scope(|scope| {
+        for client in 0..clients {
+            let all = &all;
+            scope.spawn(move || {
+                let mut own = Vec::new();
+                while begun.elapsed() < time {
+                    own.push(ask(world, client * 7 + own.len()));
+                }
+                all.lock().unwrap().extend(own);
+            });
+        }
+    });
+    all.into_inner().unwrap()
+}
+
+/// Questions at a constant rate, whatever becomes of them.
+fn open_loop(world: &World, rate: f64, time: Duration) -> Vec<Outcome> {
+    let (begun, next, all) = (Instant::now(), AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let total = (rate * time.as_secs_f64()) as usize;
+    std::thread::scope(|scope| {
+        for _ in 0..ASKING {
+            scope.spawn(|| {
+                let mut own = Vec::new();
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    if number >= total {
+                        break;
+                    }
+                    let due = Duration::from_secs_f64(number as f64 / rate);
+                    std::thread::sleep(due.saturating_sub(begun.elapsed()));
+                    own.push(ask(world, number));
+                }
+                all.lock().unwrap().extend(own);
+            });
+        }
+    });
+    all.into_inner().unwrap()
+}
+
+/// The slowest of these but for one in a hundred.
+fn p99(mut took: Vec<Duration>) -> Duration {
+    took.sort();
+    took.get(took.len().saturating_sub(1 + took.len() / 100)).copied().unwrap_or_default()
+}
+
+fn answered(outcomes: &[Outcome]) -> Vec<Duration> {
+    outcomes.iter().filter(|it| it.status == 200).map(|it| it.took).collect()
+}
+
+#[test]
+#[ignore = "measures, and needs the machine for itself: make torture"]
+fn torture_overload() {
+    let world = World::new().with("VIC_BRIDGE_RATE_LIMIT_PER_MIN", "0").start();
+    for number in 0..500 {
+        world.write(&format!("{number}.md"), format!("Page {number} of the gardener's almanac, with notes on frost."));
+    }
+    world.index();
+    let idle = p99(answered(&closed_loop(&world, 1, Duration::from_secs(5))));
+    let peak = answered(&closed_loop(&world, 8, Duration::from_secs(10))).len() as f64 / 10.0;
+    let memory = || world.json(&["status"])["rss_mib"].as_f64().unwrap();
+    let before = memory();
+    let time = Duration::from_secs(size("VIC_TORTURE_OVERLOAD_SECONDS", 60));
+    let over = AtomicBool::new(false);
+    let (outcomes, health) = std::thread::scope(|scope| {
+        let watching = scope.spawn(|| {
+            let mut took = Vec::new();
+            while !over.load(Ordering::Relaxed) {
+                let begun = Instant::now();
+                assert_eq!(get(&world, "/health").status, 200);
+                took.push(begun.elapsed());
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            took
+        });
+        let outcomes = open_loop(&world, 4.0 * peak, time);
+        over.store(true, Ordering::Relaxed);
+        (outcomes, watching.join().unwrap())
+    });
+    let accepted = answered(&outcomes);
+    let refused: Vec<&Outcome> = outcomes.iter().filter(|it| it.status != 200).collect();
+    let goodput = accepted.len() as f64 / time.as_secs_f64();
+    figure("answers a second at the peak, and at four times as many questions", format!("{peak:.0}, {goodput:.0}"));
+    figure("p99 of an answer alone, and in the flood", format!("{idle:.1?}, {:.1?}", p99(accepted)));
+    figure("p99 of a refusal", format!("{:.1?} of {}", p99(refused.iter().map(|it| it.took).collect()), refused.len()));
+    figure("p99 of /health in the flood", format!("{:.1?}", p99(health)));
+    figure("memory before and after the flood", format!("{before:.0} MiB, {:.0} MiB", memory()));
+    assert!(refused.iter().all(|it| it.status == 429 && it.told_when), "every refusal says when to come back");
+    assert!(memory() < before + 100.0);
+    assert!(goodput > 0.5 * peak, "{goodput} of {peak}");
+    std::thread::sleep(Duration::from_secs(5));
+    assert!(p99(answered(&closed_loop(&world, 1, Duration::from_secs(3)))) < 3 * idle, "it is as before");
+}
