@@ -38,22 +38,31 @@ impl Catalog {
             catalog.check()?;
             Ok(catalog)
         })?;
-        let Some(set_aside) = set_aside else {
-            catalog.keep_list_of_roots()?;
-            return Ok((catalog, None));
+        let listed = read_list(&list)?;
+        let roots = match (listed, &set_aside) {
+            (Some(roots), _) => roots,
+            (None, Some(damaged)) => salvage(damaged),
+            (None, None) => Vec::new(),
         };
-        let roots = match read_list(&list)? {
-            Some(roots) => roots,
-            None => salvage(&set_aside),
-        };
-        catalog.database.write(|db| {
-            for root in &roots {
+        catalog.add_lost_roots(&roots, set_aside.is_some())?;
+        catalog.keep_list_of_roots()?;
+        Ok((catalog, set_aside.map(|set_aside| Rescue { set_aside, roots })))
+    }
+
+    /// Has these roots again. Where the database itself is whole, they were lost with the end of its log.
+    fn add_lost_roots(&self, roots: &[PathBuf], is_new: bool) -> Result<()> {
+        let known = self.roots()?;
+        let lost = roots.iter().filter(|it| !known.iter().any(|root| it.starts_with(&root.path)));
+        let lost: Vec<&PathBuf> = lost.collect();
+        for root in lost.iter().filter(|_| !is_new) {
+            tracing::warn!("the catalog had lost the root `{}`; its files are read again", root.display());
+        }
+        self.database.write(|db| {
+            for root in &lost {
                 db.execute("INSERT INTO roots (path) VALUES (?1)", [bytes(root)])?;
             }
             Ok(())
-        })?;
-        catalog.keep_list_of_roots()?;
-        Ok((catalog, Some(Rescue { set_aside, roots })))
+        })
     }
 
     /// Writes the list of roots where it is found without the catalog, unless it stands there already.
@@ -132,6 +141,23 @@ mod tests {
         assert_eq!(rescue.roots, roots);
         assert_eq!(catalog.roots().unwrap().into_iter().map(|it| it.path).collect::<Vec<_>>(), roots);
         assert_eq!(std::fs::read(rescue.set_aside).unwrap(), garbage);
+    }
+
+    #[test]
+    fn a_root_that_went_with_the_end_of_the_log_is_there_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("catalog.sqlite");
+        let [kept, lost] = ["kept", "lost"].map(|it| dir.path().join(it));
+        let (catalog, _) = Catalog::open_or_rescue(&path).unwrap();
+        for root in [&kept, &lost] {
+            std::fs::create_dir(root).unwrap();
+            catalog.add_root(root).unwrap();
+        }
+        catalog.database.write(|db| Ok(db.execute("DELETE FROM roots WHERE id = 2", []).map(drop)?)).unwrap();
+        drop(catalog);
+        let (catalog, rescue) = Catalog::open_or_rescue(&path).unwrap();
+        assert_eq!(rescue, None);
+        assert_eq!(catalog.roots().unwrap().into_iter().map(|it| it.path).collect::<Vec<_>>(), [kept, lost]);
     }
 
     #[test]

@@ -10,12 +10,12 @@ use std::process::Stdio;
 use std::sync::{Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
 use tokio::net::UnixStream;
 use tokio::process::{Child, Command};
 use tokio::runtime::Handle;
 use tokio::sync::{OnceCell, Semaphore, oneshot};
-
 use tracing::{error, warn};
 
 use crate::extract::jail::escape::ESCAPES;
@@ -360,7 +360,8 @@ impl Worker {
         let mut command = Command::new(program);
         command.arg("worker").env_clear().current_dir("/");
         command.stdin(Stdio::from(OwnedFd::from(there))).stdout(Stdio::null()).stderr(Stdio::piped());
-        command.kill_on_drop(true);
+        // With whatever it starts, should it get out of its jail or have none.
+        command.process_group(0).kill_on_drop(true);
         let child = nursery.spawn(command).await?;
         let mut socket = UnixStream::from_std(here)?;
         // One that is already dead shows it when it is asked.
@@ -371,6 +372,11 @@ impl Worker {
     /// Reads what it says first.
     async fn hello(&mut self) -> io::Result<Hello> {
         protocol::decode(&self.frame(MOST_REQUEST_BYTES).await?)
+    }
+
+    /// The group of the process; None once it is known to have ended.
+    fn group(&self) -> Option<Pid> {
+        self.child.id().and_then(|it| Pid::from_raw(i32::try_from(it).ok()?))
     }
 
     async fn frame(&mut self, most: usize) -> io::Result<Vec<u8>> {
@@ -410,7 +416,9 @@ impl Worker {
     /// Finds out what a worker died of, and whether it was the jail that killed it.
     async fn bury(mut self, error: &io::Error) -> (ExtractFailure, bool) {
         let patience = Duration::from_secs(DEATH_SECONDS);
+        let group = self.group();
         let status = tokio::time::timeout(patience, self.child.wait()).await;
+        group.into_iter().for_each(kill_group);
         let mut words = Vec::new();
         if let Some(stderr) = self.child.stderr.take() {
             let mut stderr = stderr.take(LAST_WORDS_BYTES);
@@ -435,6 +443,17 @@ impl Worker {
         };
         (failure(Reason::WorkerCrash, format!("its reader died: {end}")), false)
     }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.group().into_iter().for_each(kill_group);
+    }
+}
+
+fn kill_group(group: Pid) {
+    // It fails when nobody is left in it.
+    let _gone = rustix::process::kill_process_group(group, Signal::KILL);
 }
 
 #[cfg(test)]

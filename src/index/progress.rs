@@ -84,6 +84,12 @@ impl Progress {
         self.update(|_| ());
     }
 
+    /// Returns how many files are in the pipeline.
+    pub(crate) fn under_way(&self) -> u64 {
+        let done = self.snapshot.borrow().files_done;
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).expected.saturating_sub(done)
+    }
+
     /// Counts embedded chunks.
     pub(crate) fn add_embedded(&self, chunks: u64, tokens: u64) {
         let now = Instant::now();

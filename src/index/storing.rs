@@ -18,24 +18,26 @@ use crate::model::{FileChunks, FileId, FileRecord, FileState, Reason};
 const COMMIT_CHUNKS: usize = 2_000;
 /// The longest that a finished file waits for its commit while others are still coming.
 const COMMIT_AFTER: Duration = Duration::from_secs(5);
-/// A pause in the flow that ends the batch of an urgent run: a saved file is searchable at once. In the flow of a job, which
-/// pauses whenever the model is slow, it would make many small commits.
-const COMMIT_ON_PAUSE: Duration = Duration::from_millis(150);
+/// A pause in the flow. It ends the batch of an urgent run: a saved file is searchable at once. The flow of a job pauses
+/// whenever the model is slow, and would make many small commits: it ends there when nothing else is under way.
+const PAUSE: Duration = Duration::from_millis(150);
 
 /// Collects files, commits them in batches and marks them.
 pub(crate) async fn store(pipeline: &Pipeline, run: &Run, mut groups: mpsc::Receiver<Vec<Ready>>) -> Result<()> {
     let mut batch = Batch::default();
     loop {
-        let patience = if run.urgent { COMMIT_ON_PAUSE } else { batch.time_left() };
-        match tokio::time::timeout(patience, groups.recv()).await {
+        let paused = match tokio::time::timeout(PAUSE, groups.recv()).await {
             Ok(Some(group)) => {
                 group.into_iter().for_each(|file| batch.push(file));
-                if batch.is_due() {
-                    commit(std::mem::take(&mut batch), pipeline, run).await?;
-                }
+                false
             }
             Ok(None) => return commit(batch, pipeline, run).await,
-            Err(_elapsed) => commit(std::mem::take(&mut batch), pipeline, run).await?,
+            Err(_elapsed) => true,
+        };
+        // Whoever feeds waits for these, or will once they are all.
+        let is_all = !run.urgent && batch.files.len() as u64 >= run.progress.under_way();
+        if batch.is_due() || is_all || (run.urgent && paused) {
+            commit(std::mem::take(&mut batch), pipeline, run).await?;
         }
     }
 }

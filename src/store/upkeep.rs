@@ -147,6 +147,7 @@ async fn probe(table: &Table, index: &IndexConfig) -> lancedb::Result<()> {
     let stream = if covers(index, "text") {
         let words = FullTextSearchQuery::new("vic".into()).with_column("text".into());
         let words = words.map_err(|error| lancedb::Error::Runtime { message: error.to_string() })?;
+        let columns = Select::columns(&["file_id", "_score"]);
         table.query().full_text_search(words).limit(1).select(columns).execute().await?
     } else if covers(index, "vector") {
         let schema = table.schema().await?;

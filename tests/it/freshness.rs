@@ -223,3 +223,17 @@ fn what_an_ignore_file_names_later_is_in_no_answer_and_comes_back_without_it() {
         it.paths(&["cellar key barometer"]).first().is_some_and(|path| path == "diary.md")
     });
 }
+
+#[test]
+fn a_small_job_does_not_wait_for_more_files() {
+    let world = World::new().start();
+    world.write("first.md", "The observatory opens on Fridays.");
+    world.index();
+    let begun = std::time::Instant::now();
+    for round in 0..5 {
+        world.write(&format!("{round}.md"), format!("Entry {round} of the harbour log."));
+        world.index();
+    }
+    // Each waited 5 s once, for files that never came.
+    assert!(begun.elapsed() < Duration::from_secs(12), "{:?}", begun.elapsed());
+}

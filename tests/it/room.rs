@@ -35,8 +35,9 @@ fn on_a_small_disk(reserve_mib: u64) -> World {
     let world = World::new().with("VIC_DISK_RESERVE_BYTES", &(reserve_mib << 20).to_string());
     std::fs::create_dir(world.data()).unwrap();
     let data = world.data();
-    let mounted =
-        Command::new("mount").args(["-t", "tmpfs", "-o", "size=64m", "tmpfs", data.to_str().unwrap()]).status();
+    let mounted = Command::new("mount")
+        .args(["-t", "tmpfs", "-o", "size=64m,mode=0700", "tmpfs", data.to_str().unwrap()])
+        .status();
     assert!(mounted.unwrap().success());
     let world = world.start();
     for number in 0..20 {
@@ -173,7 +174,7 @@ fn edit(edits: u64) {
             most_bytes = most_bytes.max(bytes_below(&index));
         }
     }
-    world.until("the versions are few and the index is small again", Duration::from_secs(150), |it| {
+    world.until("the versions are few and the index is small again", Duration::from_secs(300), |it| {
         let status = it.json(&["status"]);
         let is_small = bytes_below(&index) <= 3 * live;
         status["coverage"]["pending"] == 0 && status["upkeep"]["versions"].as_u64().unwrap() <= 100 && is_small

@@ -67,6 +67,25 @@ async fn a_worker_that_never_ends_or_floods_its_outputs_is_killed_at_the_time_li
 }
 
 #[tokio::test]
+async fn what_a_worker_started_ends_with_it() {
+    let sleeps = |seconds: &str| {
+        let found = std::process::Command::new("pgrep").args(["-fx", &format!("sleep {seconds}")]).output().unwrap();
+        !found.stdout.is_empty()
+    };
+    for (script, seconds, reason) in [
+        ("sleep 73411 & wait", "73411", Reason::Timeout),
+        ("sleep 73412 & kill -SEGV $$", "73412", Reason::WorkerCrash),
+    ] {
+        let pool = check_script(script, reason).await;
+        drop(pool);
+        let begun = Instant::now();
+        while sleeps(seconds) {
+            assert!(begun.elapsed() < Duration::from_secs(5), "{script}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_worker_that_its_jail_killed_is_counted() {
     let pool = check_script("kill -SYS $$", Reason::WorkerCrash).await;
     assert!(pool.problems()[0].starts_with("1 times a file made its reader"), "{:?}", pool.problems());
