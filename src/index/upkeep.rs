@@ -15,6 +15,8 @@ const UPKEEP_VERSIONS: u64 = 80;
 const QUIET_VERSIONS: u64 = 20;
 /// How often somebody looks how many versions there are.
 const LOOK_AT_VERSIONS: Duration = Duration::from_secs(30);
+/// Looks without a change until even the last old versions are old enough to go: six minutes.
+const LOOKS_TO_THE_LAST: u32 = 12;
 
 impl Inner {
     /// Upkeep rewrites data: after single files it waits until enough has gathered.
@@ -47,7 +49,7 @@ impl Inner {
     /// Old versions are pruned when they are old enough, which may be when nothing changes any more. Looks at the number of
     /// some files, and does nothing when there is nothing to do.
     pub(crate) async fn keep_small(self: Arc<Inner>) {
-        let mut before = 0;
+        let (mut before, mut quiet_looks) = (0, 0);
         loop {
             tokio::select! {
                 () = tokio::time::sleep(LOOK_AT_VERSIONS) => (),
@@ -55,11 +57,13 @@ impl Inner {
             }
             let table = self.tables.writing();
             let versions = table.version_count().unwrap_or(0);
-            let is_quiet = versions == before;
+            quiet_looks = if versions == before { quiet_looks + 1 } else { 0 };
             if versions > UPKEEP_VERSIONS {
                 let _engine = self.engine.lock().await;
                 self.upkeep().await;
-            } else if is_quiet && versions > QUIET_VERSIONS {
+            } else if (quiet_looks > 0 && versions > QUIET_VERSIONS)
+                || (quiet_looks == LOOKS_TO_THE_LAST && versions > 1)
+            {
                 let outcome = table.prune().await;
                 self.note("upkeep", outcome.err().map(|error| format!("cannot prune the index: {}", error.message)));
             }

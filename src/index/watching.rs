@@ -218,7 +218,7 @@ pub(crate) async fn follow(inner: Arc<Inner>, mut batches: mpsc::Receiver<Batch>
         let outcome = apply(&inner, changes).await;
         if let Err(error) = &outcome {
             warn!(%error, "cannot apply changes; the next scan will");
-            inner.space.note(&error);
+            inner.space.note(error);
         }
         inner.note(CHANGES, outcome.err().map(|error| error.message));
         // Whoever is gone does not wait any more.

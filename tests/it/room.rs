@@ -155,7 +155,7 @@ fn edit(edits: u64) {
     let text = |number: u64| {
         let words = ["harbour", "ledger", "orchard", "granite", "violin", "lantern", "meadow", "copper"];
         let mut dice = Dice::new(number);
-        (0..120).map(|_| format!("{} ", words[dice.below(8) as usize])).collect::<String>() + &format!("heron{number}")
+        (0..400).map(|_| format!("{} ", words[dice.below(8) as usize])).collect::<String>() + &format!("heron{number}")
     };
     for number in 0..100 {
         world.write(&format!("{number}.md"), text(number));
@@ -180,7 +180,7 @@ fn edit(edits: u64) {
         status["coverage"]["pending"] == 0 && status["upkeep"]["versions"].as_u64().unwrap() <= 100 && is_small
     });
     let (bytes, took) = (bytes_below(&index), begun.elapsed());
-    assert_eq!(world.json(&["status"])["chunks"], 100);
+    assert_eq!(world.json(&["status"])["coverage"]["indexed"], 100);
     figure(
         "one file saved again and again",
         format!(
