@@ -5,7 +5,7 @@
 //! vanished row and a new path of the same inode, size and modification time are one file that moved. All other
 //! vanished rows become tombstones, but only where the walk really looked.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use rusqlite::{Row, Transaction, params};
@@ -112,12 +112,26 @@ impl Catalog {
     }
 
     /// Moves a file, or a folder with all below it, under the same numbers; returns how many files. What `to` held is
-    /// removed. A file whose extension changes is read again, and one that could not be read at its old place is tried.
-    pub fn rename_tree(&self, root_id: RootId, from: &Path, to: &Path) -> Result<u64> {
+    /// removed, but for indexed files that are there now, as `on_disk` says (device and inode of a path below the root):
+    /// whoever looked before heard of the move, and saw more than those who did. A file whose extension changes is read
+    /// again, and one that could not be read at its old place is tried.
+    pub fn rename_tree(
+        &self,
+        root_id: RootId,
+        from: &Path,
+        to: &Path,
+        on_disk: &dyn Fn(&Path) -> Option<(u64, u64)>,
+    ) -> Result<u64> {
         self.database.write(|db| {
             let moving = load(db, root_id, from)?;
+            let mut standing = HashSet::new();
             for (path, row) in load(db, root_id, to)? {
-                if !moving.contains_key(&path) {
+                let is_there = || on_disk(&row.path) == Some((row.device.cast_unsigned(), row.inode.cast_unsigned()));
+                if moving.contains_key(&path) {
+                    continue;
+                } else if row.is_indexed && is_there() {
+                    standing.insert(row.path);
+                } else {
                     bury(db, row.id)?;
                 }
             }
@@ -125,7 +139,7 @@ impl Catalog {
             for row in moving.into_values() {
                 let rest = row.path.strip_prefix(from).unwrap_or(Path::new(""));
                 let path = if rest.as_os_str().is_empty() { to.to_path_buf() } else { to.join(rest) };
-                rename(db, &row, &path)?;
+                if standing.contains(&path) { bury(db, row.id)? } else { rename(db, &row, &path)? }
             }
             Ok(moved)
         })
@@ -164,9 +178,11 @@ struct Known {
     device: i64,
     skip: Option<Reason>,
     chunks: u32,
+    is_indexed: bool,
 }
 
-const KNOWN: &str = "f.id, f.path, f.size, f.modified_ns, f.changed_ns, f.inode, f.device, f.skip, f.chunks";
+const KNOWN: &str = "f.id, f.path, f.size, f.modified_ns, f.changed_ns, f.inode, f.device, f.skip, f.chunks, \
+                     f.state = 'indexed'";
 
 impl Known {
     fn read(row: &Row<'_>) -> rusqlite::Result<Known> {
@@ -180,6 +196,7 @@ impl Known {
             device: row.get(6)?,
             skip: reason(row, 7)?,
             chunks: row.get(8)?,
+            is_indexed: row.get(9)?,
         })
     }
 

@@ -255,10 +255,15 @@ impl Rest {
     fn problem(&self, path: &Path, version: &Version) -> Option<String> {
         let shown = path.display();
         let Some(record) = self.records.get(path) else { return Some(format!("{shown}: not in the catalog")) };
-        let is_read = record.hash.is_some_and(|it| it.0 == version.hash);
-        // A renamed file is looked at once more: until then it is pending, and answers as before.
-        if !matches!(record.state, FileState::Indexed | FileState::Pending) || !is_read {
-            return Some(format!("{shown}: {:?}, {}", record.state, if is_read { "read" } else { "another content" }));
+        // A file that was renamed, or that was to be a copy of one that changed, is looked at once more: until then it is
+        // pending, and answers as before.
+        let stands = match record.state {
+            FileState::Indexed => record.hash.is_some_and(|it| it.0 == version.hash),
+            FileState::Pending => true,
+            FileState::Skipped | FileState::Failed => false,
+        };
+        if !stands {
+            return Some(format!("{shown}: {:?}, with another content", record.state));
         }
         let (words, rows) = self.words.get(&record.id).cloned().unwrap_or_default();
         let is_whole = rows == u64::from(record.chunks) && words == [version.token.clone()];
