@@ -9,8 +9,9 @@ use tokio::sync::{mpsc, watch};
 
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::{
-    AskEvent, AskRequest, AskResponse, AuditRecord, Document, FileFilter, FileRecord, GrepRequest, GrepResponse,
-    IndexRequest, JobSnapshot, PauseRequest, PauseState, Root, Scope, SimilarRequest, Status, SyncReport, SyncRequest,
+    AskEvent, AskRequest, AskResponse, AuditRecord, CorpusCall, CorpusReply, Document, FileFilter, FileRecord,
+    GrepRequest, GrepResponse, IndexRequest, JobSnapshot, PauseRequest, PauseState, Root, Scope, SimilarRequest,
+    Status, SyncReport, SyncRequest,
 };
 use crate::serve::Service;
 use crate::serve::desk::Desk;
@@ -91,6 +92,16 @@ impl Service for Caller {
     async fn grep(&self, request: GrepRequest) -> Result<GrepResponse> {
         self.may(Right::Read)?;
         self.desk.question(self.service.grep(request)).await
+    }
+
+    async fn corpus(&self, call: CorpusCall) -> Result<CorpusReply> {
+        // INGEST has the index read folders; everything else reads what is there.
+        let ingests = call.verb.trim().eq_ignore_ascii_case("ingest");
+        self.may(if ingests { Right::Index } else { Right::Read })?;
+        if ingests {
+            return self.service.corpus(call).await;
+        }
+        self.desk.reading(self.service.corpus(call)).await
     }
 
     async fn audit(&self, limit: u32) -> Result<Vec<AuditRecord>> {
