@@ -393,6 +393,7 @@ fn wanted(field: &Known, operator: Operator, value: &str) -> Outcome<Wanted> {
     let mistyped = |what: &str| {
         Refusal::new(Cause::TypeError, format!("`{}` is compared with {what}, not `{value}`", field.name))
             .field("filter")
+            .action(format!("compare `{}` with {what}", field.name))
     };
     let equality = matches!(operator, Operator::Equal | Operator::Unequal);
     let datum = match field.kind {

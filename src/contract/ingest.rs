@@ -9,7 +9,6 @@ use crate::catalog::SessionFile;
 use crate::contract::answer::{Answer, Unknown};
 use crate::contract::refusal::{Cause, Outcome, Refusal};
 use crate::contract::validate::Request;
-use crate::contract::view::Selection;
 use crate::contract::words::short;
 use crate::contract::{Contract, Done, SYNCHRONOUS, result_id};
 use crate::embed::egress::{self, Purpose};
@@ -157,9 +156,7 @@ impl Contract {
         let records = self.records_below(&places).await?;
         if run.mode == "full" {
             let ids = records.iter().filter(|it| it.state == FileState::Indexed).map(|it| it.id).collect::<Vec<_>>();
-            if !ids.is_empty() {
-                self.load(&Selection::default(), ids).await?;
-            }
+            self.read_all(&ids).await?;
         }
         let mut files: Vec<SessionFile> = records.iter().map(session_file).collect();
         files.extend((1..).zip(&run.unfetched).map(|(at, (url, problem))| SessionFile {

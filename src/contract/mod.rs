@@ -122,7 +122,7 @@ impl Contract {
     /// Only what is no matter of the request: a full disk, a damaged book.
     pub async fn call(&self, call: CorpusCall) -> Result<CorpusReply> {
         let format = call.request.get("format").and_then(Value::as_str).map(str::to_lowercase);
-        let verb = call.verb.trim().to_uppercase().replace('-', "_");
+        let verb = spelled(&call.verb);
         let (envelope, refused, accepted) = match verb.as_str() {
             "VIEW" | "JOB" | "RESULT" | "HELP" | "SCHEMA" => self.beside(&verb, &call.request).await?,
             _ => self.verb(&verb, call.request).await?,
@@ -216,6 +216,11 @@ impl Contract {
             "DELTA" => self.baseline(request).await?,
             _ => (self.selection(request).await?, None),
         };
+        let unknown = self.unknown(&selection, &selection.filters).await?;
+        if size == Size::WhileWaiting && unknown.len() > SYNCHRONOUS {
+            return if unknown.len() > UNASKED { Err(too_many(unknown.len())) } else { Ok(Done::Later(unknown.len())) };
+        }
+        self.read_all(&unknown).await?;
         let ids = self.select(&selection).await?;
         if size == Size::WhileWaiting && ids.len() > SYNCHRONOUS {
             return if ids.len() > UNASKED { Err(too_many(ids.len())) } else { Ok(Done::Later(ids.len())) };
@@ -283,6 +288,12 @@ impl Contract {
             tracing::warn!(%error, "cannot note the end of a job of the contract");
         }
     }
+}
+
+/// A verb as the registry spells it. Only letters of ASCII have another case here: with the others a word could become a
+/// verb that whoever looked at its right did not see.
+fn spelled(verb: &str) -> String {
+    verb.trim().to_ascii_uppercase().replace('-', "_")
 }
 
 /// An envelope, why it was refused, and whether the work goes on.

@@ -156,7 +156,7 @@ impl Raw {
 /// A `<` that opens no tag is a character.
 fn tag_length(text: &str) -> usize {
     if text.starts_with("<!--") {
-        return text.find("-->").map_or(1, |it| it + 3);
+        return text.find("-->").map_or(text.len(), |it| it + 3);
     }
     let second = text[1..].chars().next();
     if !second.is_some_and(|it| it.is_ascii_alphabetic() || matches!(it, '/' | '!' | '?')) {
@@ -164,11 +164,15 @@ fn tag_length(text: &str) -> usize {
     }
     for element in ["script", "style"] {
         if text.get(1..=element.len()).is_some_and(|it| it.eq_ignore_ascii_case(element)) {
-            let close = format!("</{element}");
-            return text.to_ascii_lowercase().find(&close).map_or(text.len(), |it| it + close.len());
+            let closes = |at: &usize| {
+                text.get(at + 2..at + 2 + element.len()).is_some_and(|it| it.eq_ignore_ascii_case(element))
+            };
+            let close = text.match_indices("</").map(|it| it.0).find(closes);
+            return close.map_or(text.len(), |it| it + 2 + element.len());
         }
     }
-    text.find('>').map_or(1, |it| it + 1)
+    // What is not closed goes to the end, as a browser has it; looking for the end again and again would take for ever.
+    text.find('>').map_or(text.len(), |it| it + 1)
 }
 
 fn entity_length(text: &str) -> usize {
@@ -189,7 +193,11 @@ fn escape_length(text: &str) -> usize {
 pub(crate) struct Finder<'r> {
     raw: Option<&'r Raw>,
     cursor: usize,
+    misses: usize,
 }
+
+/// Blocks that are not found cost a look through all of the rest; after so many the file is not what its reader read.
+const MOST_MISSES: usize = 200;
 
 /// A block in its file.
 #[derive(Clone, Debug, Default)]
@@ -202,13 +210,15 @@ pub(crate) struct Spot {
 
 impl<'r> Finder<'r> {
     pub(crate) fn new(raw: Option<&'r Raw>) -> Finder<'r> {
-        Finder { raw, cursor: 0 }
+        Finder { raw, cursor: 0, misses: 0 }
     }
 
     /// Finds the next block.
     pub(crate) fn next(&mut self, block: &Block) -> Spot {
         let spot = Spot { anchor: block.anchor.clone(), ..Spot::default() };
-        let Some(raw) = self.raw.filter(|_| block.anchor.member.is_none()) else { return spot };
+        let Some(raw) = self.raw.filter(|_| block.anchor.member.is_none() && self.misses < MOST_MISSES) else {
+            return spot;
+        };
         let from = block.anchor.byte_start.map_or(self.cursor, |it| raw.letter_at(it as usize));
         let bare = block.text.trim_start_matches(|it: char| it.is_ascii_digit());
         let written = block.text.len() - bare.len();
@@ -219,8 +229,9 @@ impl<'r> Finder<'r> {
         // A letter that was mistaken does not lead all that follow astray: they begin where the last one was found.
         let near = |it: &Range<usize>| block.anchor.byte_end.is_none_or(|end| it.end <= raw.letter_at(end as usize));
         let letters = letters.filter(near);
-        if let Some(found) = &letters {
-            self.cursor = found.end;
+        match &letters {
+            Some(found) => self.cursor = found.end,
+            None => self.misses += 1,
         }
         Spot { letters, written, ..spot }
     }

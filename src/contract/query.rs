@@ -3,14 +3,13 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::catalog::{Cell, Column};
+use crate::catalog::Column;
 use crate::contract::answer::{Answer, Unknown};
 use crate::contract::dates;
 use crate::contract::filter::{Datum, Filter, Origin};
 use crate::contract::refusal::{Cause, Outcome, Refusal};
 use crate::contract::select::{self, Sight, columns};
 use crate::contract::validate::Request;
-use crate::contract::view::Selection;
 use crate::contract::{Contract, Done, SYNCHRONOUS, UNASKED, result_id, too_many};
 use crate::index::blocking;
 use crate::model::{FileId, FileRecord};
@@ -46,36 +45,16 @@ impl Contract {
     }
 
     async fn read_and_sift(&self, request: &Request, unread: Vec<FileId>) -> Outcome<Done> {
-        for some in unread.chunks(SYNCHRONOUS) {
-            self.load(&Selection::default(), some.to_vec()).await?;
-        }
+        self.read_all(&unread).await?;
         self.sift(request).await
     }
 
     /// Files of the view whose facts a filter needs and nobody knows.
     async fn unread(&self, request: &Request) -> Outcome<Vec<FileId>> {
-        let mut selection = self.selection(request).await?;
-        let filter = Filter::parse(request.text("filter").unwrap_or_default())?;
-        let needs = |it: &Filter| it.fields().iter().any(|it| matches!(it.origin, Origin::Fact(_)));
-        if !needs(&filter) && !selection.filters.iter().any(needs) {
-            return Ok(Vec::new());
-        }
-        selection.filters.clear();
-        let reader = self.reader.clone();
-        let found = blocking(move || {
-            let facts = reader.facts()?;
-            let wanted = [Column::State, Column::Hash];
-            reader.parts.catalog.sieve(&selection.base, &wanted, |row| {
-                let known = match &row.cells[1] {
-                    Cell::Hash(hash) => facts.contains_key(hash),
-                    _ => true,
-                };
-                !known
-                    && row.cells[0] == Cell::Text("indexed".into())
-                    && select::selects(&selection, row, &wanted, &facts)
-            })
-        });
-        Ok(found.await?)
+        let selection = self.selection(request).await?;
+        let mut filters = selection.filters.clone();
+        filters.push(Filter::parse(request.text("filter").unwrap_or_default())?);
+        self.unknown(&selection, &filters).await
     }
 
     async fn sift(&self, request: &Request) -> Outcome<Done> {

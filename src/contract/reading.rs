@@ -12,6 +12,7 @@ use crate::contract::place::Place;
 use crate::contract::source::{Role, Source};
 use crate::contract::words;
 use crate::model::{Document, FileKind, Redaction};
+use crate::secrets::Censor;
 
 /// Raise it with every change of what is read: older readings are made anew.
 pub(crate) const READER: u32 = 1;
@@ -79,7 +80,7 @@ impl Reading {
         let source = Source::new(extension, document, raw);
         let objects = extract::objects(&source, redaction);
         let passages = kept(&source);
-        let links = links(&source);
+        let links = links(&source, redaction);
         let stated = stated(&passages);
         let facts = facts::of(&facts::Given {
             source: &source,
@@ -133,7 +134,7 @@ fn kept(source: &Source) -> Vec<Kept> {
 }
 
 /// Links in the text, and of web pages those of their anchors.
-fn links(source: &Source) -> Vec<Link> {
+fn links(source: &Source, redaction: Redaction) -> Vec<Link> {
     static TEXT: LazyLock<Regex> = LazyLock::new(|| {
         Regex::new(r#"\]\(<?([^)\s>]+)>?(?: "[^"]*")?\)|\[\[([^\]|#]+)[^\]]*\]\]|\\(?:href|url)\{([^}]+)\}|\b(https?://[^\s<>")\]}]+)"#).expect("a constant")
     });
@@ -151,6 +152,9 @@ fn links(source: &Source) -> Vec<Link> {
         let anchors = ANCHORS.captures_iter(&raw.text).filter_map(|it| it.get(1));
         links.extend(anchors.map(|it| Link { target: it.as_str().to_string(), place: raw.place(&it.range()) }));
     }
+    // Addresses can carry keys, and those of a page come from the file itself.
+    let mut censor = Censor::new(redaction);
+    links.iter_mut().for_each(|it| it.target = censor.clean(&it.target).into_owned());
     links
 }
 

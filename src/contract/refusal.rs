@@ -121,11 +121,14 @@ impl Refusal {
 
     /// Its part of the envelope.
     pub(crate) fn value(&self) -> Value {
+        // Whoever is refused is always told what to do.
+        let help = ["`help` and `schema` say what the verb takes".to_string()];
+        let actions = if self.actions.is_empty() { &help[..] } else { &self.actions };
         json!({
             "type": self.cause.name(),
             "message": self.message,
             "field": self.field,
-            "suggested_actions": self.actions,
+            "suggested_actions": actions,
         })
     }
 }

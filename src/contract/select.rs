@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, HashMap};
 use futures::{StreamExt, stream};
 
 use crate::catalog::{Cell, Column, SessionFile, SievedRow};
-use crate::contract::Contract;
 use crate::contract::answer::{Answer, Unknown};
 use crate::contract::corpus::{Corpus, Paper, Unread};
 use crate::contract::dates;
@@ -17,6 +16,7 @@ use crate::contract::refusal::{Cause, Outcome, Refusal};
 use crate::contract::result_id;
 use crate::contract::validate::Request;
 use crate::contract::view::{Named, Selection, View, named};
+use crate::contract::{Contract, SYNCHRONOUS};
 use crate::index::blocking;
 use crate::model::{ContentHash, FileId, FileRecord, FileState};
 
@@ -129,6 +129,40 @@ impl Contract {
         Ok(selected.await?)
     }
 
+    /// The files of a selection whose facts its filters need and nobody knows.
+    pub(crate) async fn unknown(&self, selection: &Selection, filters: &[Filter]) -> Outcome<Vec<FileId>> {
+        let needs = |it: &Filter| it.fields().iter().any(|it| matches!(it.origin, Origin::Fact(_)));
+        if !filters.iter().any(needs) {
+            return Ok(Vec::new());
+        }
+        let selection = Selection { filters: Vec::new(), ..selection.clone() };
+        let reader = self.reader.clone();
+        let found = blocking(move || {
+            let facts = reader.facts()?;
+            let wanted = [Column::State, Column::Hash];
+            reader.parts.catalog.sieve(&selection.base, &wanted, |row| {
+                let known = match &row.cells[1] {
+                    Cell::Hash(hash) => facts.contains_key(hash),
+                    _ => true,
+                };
+                let is_indexed = row.cells[0] == Cell::Text("indexed".into());
+                !known && is_indexed && selects(&selection, row, &wanted, &facts)
+            })
+        });
+        Ok(found.await?)
+    }
+
+    /// Reads files only to keep what is in them, a few at a time: there may be many.
+    pub(crate) async fn read_all(&self, ids: &[FileId]) -> Outcome<()> {
+        for some in ids.chunks(SYNCHRONOUS) {
+            let (reader, wanted) = (self.reader.clone(), some.to_vec());
+            let records = blocking(move || reader.parts.catalog.records(&wanted)).await?;
+            // What cannot be read is told when a verb asks for it.
+            stream::iter(records).map(|record| self.read_one(record)).buffered(AT_ONCE).for_each(async |_| ()).await;
+        }
+        Ok(())
+    }
+
     /// Reads the files of a selection.
     pub(crate) async fn load(&self, selection: &Selection, ids: Vec<FileId>) -> Outcome<Corpus> {
         let (reader, wanted) = (self.reader.clone(), ids.clone());
@@ -138,10 +172,12 @@ impl Contract {
             selection.session.iter().flat_map(|it| &it.1).map(|it| (it.file, it)).collect();
         let mut current = Vec::new();
         for record in records {
-            let kept = before.get(&record.id).filter(|it| it.hash != record.hash).and_then(|it| self.as_it_was(it));
-            match kept {
+            let was = before.get(&record.id);
+            match was.and_then(|it| self.as_it_was(it)) {
                 Some(paper) => {
-                    corpus.kept.push(paper.file);
+                    if was.is_some_and(|it| it.hash != record.hash) {
+                        corpus.kept.push(paper.file);
+                    }
                     corpus.papers.push(paper);
                 }
                 None => current.push(record),

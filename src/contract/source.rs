@@ -39,6 +39,16 @@ pub(crate) struct Passage {
     spot: Spot,
 }
 
+impl Passage {
+    /// Says whether it reads as sentences.
+    pub(crate) fn is_prose(&self) -> bool {
+        matches!(self.role, Role::Prose | Role::Item) && self.text.len() <= MOST_PROSE
+    }
+}
+
+/// Bytes of a paragraph.
+const MOST_PROSE: usize = 16 << 10;
+
 /// What is handed to the extractors.
 pub(crate) struct Source {
     /// Lowercase extension.
@@ -70,6 +80,7 @@ impl Source {
             raw.as_ref().filter(|_| markup == Markup::Tags).map(|it| blockquotes(&it.text)).unwrap_or_default();
         let mut source =
             Source { extension: extension.into(), title: document.title, passages: Vec::new(), raw, snippets };
+        let kernel = source.raw.as_ref().filter(|_| extension == "ipynb").map(|it| kernel(&it.text));
         let mut finder = Finder::new(None);
         let raw = source.raw.take();
         if raw.is_some() {
@@ -93,9 +104,10 @@ impl Source {
             if let (Some(bytes), Some(raw)) = (&bytes, &raw) {
                 passage.quoted = is_quoted(raw, bytes, extension, &quotes);
                 if role == Role::Code {
-                    passage.language = stated_language(raw, bytes, extension);
+                    passage.language = kernel.clone().or_else(|| stated_language(raw, bytes, extension));
                 }
-                if source.snippets.iter().any(|it| it.covers(bytes)) {
+                let at = source.snippets.partition_point(|it| it.outer.end < bytes.end);
+                if source.snippets.get(at).is_some_and(|it| it.covers(bytes)) {
                     passage.role = Role::Code;
                     passage.language = Some(String::new());
                 }
@@ -158,9 +170,10 @@ impl Source {
         passage.spot.bytes(self.raw.as_ref(), &passage.block, &part)
     }
 
-    /// Passages that read as sentences.
+    /// Passages that read as sentences. One that is longer than any paragraph was made by a machine; looking into it would
+    /// cost the square of its length.
     pub(crate) fn prose(&self) -> impl Iterator<Item = &Passage> {
-        self.passages.iter().filter(|it| matches!(it.role, Role::Prose | Role::Item))
+        self.passages.iter().filter(|it| it.is_prose())
     }
 }
 
@@ -191,7 +204,8 @@ fn blockquotes(html: &str) -> Vec<Range<usize>> {
 
 fn is_quoted(raw: &Raw, bytes: &Range<usize>, extension: &str, quotes: &[Range<usize>]) -> bool {
     if !quotes.is_empty() {
-        return quotes.iter().any(|it| it.contains(&bytes.start));
+        let at = quotes.partition_point(|it| it.end <= bytes.start);
+        return quotes.get(at).is_some_and(|it| it.contains(&bytes.start));
     }
     if extension == "ipynb" {
         return raw.text[..bytes.start].trim_end().ends_with('>');
@@ -205,15 +219,11 @@ fn is_quoted(raw: &Raw, bytes: &Range<usize>, extension: &str, quotes: &[Range<u
 fn stated_language(raw: &Raw, bytes: &Range<usize>, extension: &str) -> Option<String> {
     static CLASS: LazyLock<Regex> =
         LazyLock::new(|| Regex::new(r"(?:language|lang|highlight-source)-([A-Za-z0-9+#]+)").expect("a constant"));
-    static KERNEL: LazyLock<Regex> = LazyLock::new(|| {
-        Regex::new(r#""(?:language|language_info)"\s*:\s*(?:\{[^}]*"name"\s*:\s*)?"([a-z+#]+)"#).expect("a constant")
-    });
     let named = match extension {
         "html" | "htm" | "xhtml" => {
             let start = raw.text[..bytes.start].rfind("<pre")?;
             CLASS.captures(&raw.text[start..bytes.start]).map(|it| it[1].to_lowercase())
         }
-        "ipynb" => Some(KERNEL.captures(&raw.text).map_or_else(|| "python".into(), |it| it[1].to_lowercase())),
         _ => {
             let info = raw.line_before(bytes.start).trim().trim_start_matches(['`', '~']);
             let fenced = raw.line_before(bytes.start).trim().starts_with(['`', '~']);
@@ -222,4 +232,13 @@ fn stated_language(raw: &Raw, bytes: &Range<usize>, extension: &str) -> Option<S
         }
     };
     named.map(|it| snippets::canonical_language(&it).to_string())
+}
+
+/// The language of the code of a notebook.
+fn kernel(notebook: &str) -> String {
+    static KERNEL: LazyLock<Regex> = LazyLock::new(|| {
+        Regex::new(r#""(?:language|language_info)"\s*:\s*(?:\{[^}]*"name"\s*:\s*)?"([a-z+#]+)"#).expect("a constant")
+    });
+    let named = KERNEL.captures(notebook).map_or_else(|| "python".into(), |it| it[1].to_lowercase());
+    snippets::canonical_language(&named).to_string()
 }

@@ -7,7 +7,7 @@ use crate::contract::envelope::{HELP_TOKENS, Ruler};
 use crate::contract::refusal::{Cause, Outcome, Refusal};
 use crate::contract::registry::{self, NAMES, VERBS};
 use crate::contract::view::{Asked, Draft, View};
-use crate::contract::{Contract, Made, envelope, help, schema, view};
+use crate::contract::{Contract, Made, SYNCHRONOUS, envelope, help, schema, view};
 use crate::error::{Error, Result};
 use crate::index::blocking;
 use crate::model::FileId;
@@ -61,8 +61,11 @@ impl Contract {
                     View::Session { session } => self.session_selection(session).await?,
                     _ => view::Selection::saved(&self.scope, &name, &view)?,
                 };
+                let unknown = self.unknown(&selection, &selection.filters).await?;
+                self.read_all(&unknown[..unknown.len().min(SYNCHRONOUS)]).await?;
                 let ids = self.select(&selection).await?;
                 let mut shown = with_name(&name, &view);
+                shown["not_yet_read"] = json!(unknown.len().saturating_sub(SYNCHRONOUS));
                 shown["documents"] = json!(ids.len());
                 shown["files"] = json!(ids.iter().take(SHOWN).collect::<Vec<_>>());
                 Ok(shown)

@@ -215,9 +215,14 @@ mod tests {
             it.grep(GrepRequest::default()).await.is_ok(),
             it.status().await.is_ok(),
             it.jobs(1).await.is_ok(),
+            it.corpus(CorpusCall { verb: "extract".into(), ..CorpusCall::default() }).await.is_ok(),
         ];
-        let indexing =
-            vec![it.start_index(IndexRequest::default()).await.is_ok(), it.cancel_job("job-1").await.is_ok()];
+        let ingest = CorpusCall { verb: " Ingest".into(), ..CorpusCall::default() };
+        let indexing = vec![
+            it.start_index(IndexRequest::default()).await.is_ok(),
+            it.cancel_job("job-1").await.is_ok(),
+            it.corpus(ingest).await.is_ok(),
+        ];
         let owning = vec![
             it.audit(1).await.is_ok(),
             it.add_root("/x").await.is_ok(),
@@ -230,7 +235,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_key_opens_what_its_right_says_and_no_more() {
-        let told = |opens: [bool; 3]| [vec![opens[0]; 4], vec![opens[1]; 2], vec![opens[2]; 5]];
+        let told = |opens: [bool; 3]| [vec![opens[0]; 5], vec![opens[1]; 3], vec![opens[2]; 5]];
         assert_eq!(check(Right::Read).await, told([true, false, false]));
         assert_eq!(check(Right::Index).await, told([true, true, false]));
         assert_eq!(check(Right::Own).await, told([true, true, true]));

@@ -13,6 +13,9 @@ use crate::contract::words::{sentences, short};
 /// A range such as `[3-40]` names each of its works; a longer one is no citation.
 const WIDEST_RANGE: u32 = 30;
 
+/// Citations of one paragraph; more of them are a list of numbers.
+const MOST_MARKS: usize = 200;
+
 const AUTHORS: &str =
     r"[\p{Lu}][\p{L}’'-]+(?:(?:, [\p{Lu}][\p{L}’'-]+)*,? (?:and|&|und) [\p{Lu}][\p{L}’'-]+| et al\.?)?";
 
@@ -67,6 +70,7 @@ pub(crate) fn find(source: &Source) -> Vec<Object> {
         }
         let mut marks = marks(&passage.text);
         marks.sort_by_key(|it| (it.0.start, it.1));
+        marks.truncate(MOST_MARKS);
         found.extend(marks.into_iter().map(|(range, number, confidence)| {
             let text = &passage.text[range.clone()];
             let fields = json!({"number": number, "text": text, "context": context(passage, &range)});

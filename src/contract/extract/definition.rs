@@ -7,7 +7,7 @@ use regex::Regex;
 use serde_json::json;
 
 use crate::contract::extract::{Object, is_reference_heading};
-use crate::contract::source::{Passage, Role, Source};
+use crate::contract::source::{Passage, Source};
 use crate::contract::words::{sentences, short};
 
 /// A term has no more words.
@@ -97,7 +97,7 @@ pub(crate) fn find(source: &Source) -> Vec<Object> {
     let mut found = Vec::new();
     for (at, passage) in source.passages.iter().enumerate() {
         let heading = source.heading(passage);
-        if !matches!(passage.role, Role::Prose | Role::Item) || is_reference_heading(heading) {
+        if !passage.is_prose() || is_reference_heading(heading) {
             continue;
         }
         if let Some(object) = listed(source, at) {

@@ -42,7 +42,7 @@ static TEX_QUOTE: LazyLock<Regex> = LazyLock::new(|| {
 pub(crate) fn find(source: &Source) -> Vec<Object> {
     let mut found = Vec::new();
     for (at, passage) in source.passages.iter().enumerate() {
-        if !matches!(passage.role, Role::Prose | Role::Item) {
+        if !passage.is_prose() {
             continue;
         }
         let lines_quoted = passage.text.lines().all(|it| it.trim_start().starts_with('>'));

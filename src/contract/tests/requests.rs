@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use crate::contract::envelope::{ERROR_TOKENS, HELP_TOKENS, Ruler, refusal, tests::Words};
 use crate::contract::refusal::Cause;
 use crate::contract::registry::{ANY_FILTERS, Field, Form, Kind, SCHEMAS, VERBS, Verb};
-use crate::contract::{help, validate};
+use crate::contract::{help, spelled, validate};
 
 type Case = (&'static str, Value);
 
@@ -268,4 +268,13 @@ fn every_help_text_is_short_and_its_request_is_accepted() {
         assert!(serde_json::from_str::<Value>(verb.response).is_ok(), "{}", verb.name);
     }
     assert!(help::text(Some("search")).is_err());
+}
+
+#[test]
+fn a_verb_in_letters_that_only_look_like_it_is_none() {
+    assert_eq!(spelled(" explain-failure "), "EXPLAIN_FAILURE");
+    for verb in ["\u{131}ngest", "inge\u{17f}t"] {
+        let refused = validate::request(&spelled(verb), map(&json!({"paths": ["/w"]}))).unwrap_err();
+        assert_eq!(refused.cause, Cause::UnknownVerb, "{verb}");
+    }
 }
