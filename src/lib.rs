@@ -35,6 +35,7 @@
 //! - [`librarian`]: question to [`model::QueryPlan`].
 //! - [`skills`]: deep reading of single files: page layout, text in pictures, a look by a vision model.
 //! - [`ask`]: plan to [`model::AskResponse`].
+//! - [`contract`]: a verb and a view to a typed result: the eleven verbs, their registry, validator and views.
 //! - [`serve`]: gRPC, HTTP and MCP over the services above.
 //! - [`daemon`]: configuration to a running process.
 //! - [`client`], [`cli`]: the typed gRPC client and the command line.
@@ -43,9 +44,9 @@
 //!
 //! - No stage calls another: each takes values and gives values; the order lives in `index`.
 //! - Only `warehouse`, `extract`, `catalog`, `store` and the model files of `embed` read or write files of users and of
-//!   the index; `ask` reads a passage again, through `warehouse`.
-//! - Only `embed` (remote backends and model downloads) and `llm` reach out, and every request passes [`embed::egress`],
-//!   which knows the privacy mode and keeps the audit log. `daemon` binds the listeners that `serve` is handed; `client` talks to them.
+//!   the index; `ask` reads a passage again, and `contract` the text of a file beside its reader, through `warehouse`.
+//! - Only `embed` (remote backends and model downloads), `llm` and `contract` (pages that INGEST names) reach out, and every
+//!   request passes [`embed::egress`], which knows the privacy mode and keeps the audit log. `daemon` binds the listeners that `serve` is handed; `client` talks to them.
 //! - Whoever reads a file of unknown origin is jailed before the first byte of it: no file, no socket, no process.
 //! - A secret is never read where its name tells, and blacked out where its looks do.
 //! - A bad file is recorded data (a state and one [`model::Reason`]), never a failure of the pipeline.
@@ -70,6 +71,7 @@ pub mod llm;
 pub mod librarian;
 pub mod skills;
 pub mod ask;
+pub mod contract;
 pub mod serve;
 pub mod daemon;
 pub mod client;

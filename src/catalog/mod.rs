@@ -9,6 +9,7 @@
 
 mod aside;
 mod audit;
+mod corpus;
 mod database;
 mod evidence;
 mod filter;
@@ -21,6 +22,7 @@ mod rescue;
 mod root;
 mod row;
 mod scan;
+mod sieve;
 mod vectors;
 
 use std::path::Path;
@@ -29,6 +31,7 @@ use std::sync::Arc;
 use rusqlite::OptionalExtension;
 
 pub use audit::AuditLog;
+pub use corpus::{BookedJob, CorpusBook, SessionFile};
 pub use database::check_database;
 pub use evidence::{EvidenceCache, EvidenceKey};
 pub use jobs::Jobs;
@@ -37,6 +40,7 @@ pub use query::{READ_BY_OCR, WITHOUT_TEXT_LAYER};
 pub use rescue::Rescue;
 pub(crate) use row::fold;
 pub use scan::{Belief, ScanOutcome};
+pub use sieve::{Cell, Column, SievedRow};
 pub use vectors::{Key as VectorKey, VectorCache};
 
 use crate::catalog::database::{Database, Durability, Format};

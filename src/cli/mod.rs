@@ -16,6 +16,7 @@ mod audit;
 mod bench;
 mod bridge;
 mod config;
+mod corpus;
 mod daemon;
 mod demo;
 mod doctor;
@@ -39,6 +40,7 @@ mod sync;
 mod synthetic_plans;
 mod text;
 mod values;
+mod view;
 
 use output::Printer;
 
@@ -58,6 +60,10 @@ enum Command {
     Similar(similar::Args),
     /// Finds lines of the indexed text by a regular expression
     Grep(grep::Args),
+    /// Carries out a verb of the contract for programs that reason: `vic corpus help` lists them
+    Corpus(corpus::Args),
+    /// Creates, lists, shows and deletes views of documents
+    View(view::Args),
     /// Indexes folders or files, and watches them from then on
     Index(index::Args),
     /// Lists files by name, date, size, owner and state
@@ -132,6 +138,7 @@ fn run(command: Command, printer: &mut Printer) -> Result<()> {
         }
         Command::Config(args) => return config::run(args, printer),
         Command::Schema(args) => return schema::run(args, printer),
+        Command::Corpus(args) if args.needs_no_daemon() => return corpus::tell(args, printer),
         _ => (),
     }
     let config = Config::load()?;
@@ -142,6 +149,8 @@ fn run(command: Command, printer: &mut Printer) -> Result<()> {
             Command::Ask(args) => ask::run(args, &config, printer).await,
             Command::Similar(args) => similar::run(args, &config, printer).await,
             Command::Grep(args) => grep::run(args, &config, printer).await,
+            Command::Corpus(args) => corpus::run(args, &config, printer).await,
+            Command::View(args) => view::run(args, &config, printer).await,
             Command::Index(args) => index::run(args, &config, printer).await,
             Command::Files(args) => files::run(args, &config, printer).await,
             Command::Read(args) => read::run(args, &config, printer).await,

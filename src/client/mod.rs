@@ -14,8 +14,9 @@ use tonic::transport::{Channel, Endpoint, Uri};
 use crate::config::Config;
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::{
-    AskEvent, AskRequest, AskResponse, AuditRecord, Document, FileFilter, FileRecord, GrepRequest, GrepResponse,
-    IndexRequest, JobSnapshot, PauseRequest, PauseState, Root, SimilarRequest, Status, SyncReport, SyncRequest,
+    AskEvent, AskRequest, AskResponse, AuditRecord, CorpusCall, CorpusReply, Document, FileFilter, FileRecord,
+    GrepRequest, GrepResponse, IndexRequest, JobSnapshot, PauseRequest, PauseState, Root, SimilarRequest, Status,
+    SyncReport, SyncRequest,
 };
 use crate::serve::{MAX_RESPONSE, into_all, status, try_into_all, wire};
 
@@ -118,6 +119,14 @@ impl Client {
     /// As the daemon says.
     pub async fn grep(&self, request: GrepRequest) -> Result<GrepResponse> {
         Ok(reply(self.stub().grep(wire::GrepRequest::from(request)).await)?.into())
+    }
+
+    /// Carries out a verb of the contract; what is refused is a reply too.
+    ///
+    /// # Errors
+    /// As the daemon says.
+    pub async fn corpus(&self, call: CorpusCall) -> Result<CorpusReply> {
+        reply(self.stub().corpus(wire::CorpusRequest::from(call)).await)?.try_into()
     }
 
     /// Returns at most `limit` outbound requests (at most 10,000; 0 is 100), newest first.

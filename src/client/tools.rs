@@ -2,13 +2,20 @@
 
 use crate::client::Client;
 use crate::error::Result;
-use crate::model::{AskRequest, AskResponse, Document, FileFilter, FileRecord, IndexRequest, JobSnapshot, Status};
+use crate::model::{
+    AskRequest, AskResponse, CorpusCall, CorpusReply, Document, FileFilter, FileRecord, IndexRequest, JobSnapshot,
+    Status,
+};
 use crate::serve::mcp::Backend;
 
 #[async_trait::async_trait]
 impl Backend for Client {
     async fn ask(&self, request: AskRequest) -> Result<AskResponse> {
         Client::ask(self, request).await
+    }
+
+    async fn corpus(&self, call: CorpusCall) -> Result<CorpusReply> {
+        Client::corpus(self, call).await
     }
 
     async fn files(&self, filter: FileFilter, limit: u32, offset: u64) -> Result<(Vec<FileRecord>, u64)> {

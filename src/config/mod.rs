@@ -259,6 +259,11 @@ impl Config {
         self.data_dir.join("evidence.sqlite")
     }
 
+    /// Views, sessions and results of the contract.
+    pub fn corpus_path(&self) -> PathBuf {
+        self.data_dir.join("corpus.sqlite")
+    }
+
     /// The SQLite file of outbound requests.
     pub fn audit_path(&self) -> PathBuf {
         self.data_dir.join("audit.sqlite")

@@ -21,6 +21,7 @@ use tracing::{debug, info};
 use crate::ask::Asker;
 use crate::catalog::EvidenceCache;
 use crate::config::Config;
+use crate::contract::{self, Contract};
 use crate::daemon::lock::DataLock;
 use crate::daemon::stores::Stores;
 use crate::embed::models::ModelStore;
@@ -62,7 +63,7 @@ pub async fn run_until(config: Config, program: PathBuf, shutdown: CancellationT
     let access = Access::open(&config)?;
     privacy::check(&config)?;
     process::raise_file_limit();
-    let Stores { catalog, jobs, audit, evidence, rescue } = Stores::open(&config)?;
+    let Stores { catalog, jobs, audit, evidence, book, rescue } = Stores::open(&config)?;
     let embedder = crate::embed::open(&config).await?;
     let models = ModelStore::new(config.model_dirs.clone());
     machine::cap_processors(config.background.cpu_percent);
@@ -84,6 +85,16 @@ pub async fn run_until(config: Config, program: PathBuf, shutdown: CancellationT
     stores::report(rescue, &index);
     let skills = skills(&config, skill_pool.clone(), evidence, models)?;
     let asker = Asker::new(&config, catalog.clone(), index.clone(), skills)?;
+    let contract = Contract::new(contract::Parts {
+        catalog: catalog.clone(),
+        index: index.clone(),
+        pool: pool.clone(),
+        embedder: embedder.clone(),
+        book,
+        privacy: config.privacy_mode,
+        redaction: config.limits.redaction,
+        folder: config.data_dir.clone(),
+    });
     let facts = Facts {
         listen,
         data_dir: config.data_dir.clone(),
@@ -98,6 +109,7 @@ pub async fn run_until(config: Config, program: PathBuf, shutdown: CancellationT
         catalog: catalog.clone(),
         index,
         asker,
+        contract,
         embedder,
         pool,
         audit,

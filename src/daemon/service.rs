@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::ask::Asker;
 use crate::catalog::{AuditLog, Catalog};
+use crate::contract::Contract;
 use crate::daemon::process::Memory;
 use crate::daemon::view;
 use crate::embed::Embedder;
@@ -17,9 +18,9 @@ use crate::error::{Error, ErrorCode, IoContext, Result};
 use crate::extract::WorkerPool;
 use crate::index::{self, Index};
 use crate::model::{
-    AskEvent, AskRequest, AskResponse, AuditRecord, ContentHash, Document, FileFilter, FileRecord, GrepRequest,
-    GrepResponse, IndexRequest, JobSnapshot, MemoryCap, PauseRequest, PauseState, PrivacyMode, Root, Scope,
-    SimilarRequest, Status, SyncReport, SyncRequest, Upkeep,
+    AskEvent, AskRequest, AskResponse, AuditRecord, ContentHash, CorpusCall, CorpusReply, Document, FileFilter,
+    FileRecord, GrepRequest, GrepResponse, IndexRequest, JobSnapshot, MemoryCap, PauseRequest, PauseState, PrivacyMode,
+    Root, Scope, SimilarRequest, Status, SyncReport, SyncRequest, Upkeep,
 };
 use crate::serve::Service;
 use crate::warehouse::{self, OpenProblem, open_beneath};
@@ -45,6 +46,7 @@ pub(crate) struct Daemon {
     pub(crate) catalog: Catalog,
     pub(crate) index: Index,
     pub(crate) asker: Asker,
+    pub(crate) contract: Contract,
     pub(crate) embedder: Arc<dyn Embedder>,
     pub(crate) pool: Arc<WorkerPool>,
     pub(crate) audit: Arc<AuditLog>,
@@ -55,7 +57,8 @@ pub(crate) struct Daemon {
 #[async_trait::async_trait]
 impl Service for Daemon {
     fn within(&self, scope: Scope) -> Arc<dyn Service> {
-        Arc::new(Daemon { asker: self.asker.within(scope.clone()), scope, ..self.clone() })
+        let (asker, contract) = (self.asker.within(scope.clone()), self.contract.within(scope.clone()));
+        Arc::new(Daemon { asker, contract, scope, ..self.clone() })
     }
 
     async fn ask(&self, request: AskRequest) -> Result<AskResponse> {
@@ -76,6 +79,10 @@ impl Service for Daemon {
 
     async fn grep(&self, request: GrepRequest) -> Result<GrepResponse> {
         self.asker.grep(request).await
+    }
+
+    async fn corpus(&self, call: CorpusCall) -> Result<CorpusReply> {
+        self.contract.call(call).await
     }
 
     async fn audit(&self, limit: u32) -> Result<Vec<AuditRecord>> {

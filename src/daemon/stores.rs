@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tracing::warn;
 
-use crate::catalog::{AuditLog, Catalog, EvidenceCache, Jobs, Rescue};
+use crate::catalog::{AuditLog, Catalog, CorpusBook, EvidenceCache, Jobs, Rescue};
 use crate::config::Config;
 use crate::daemon::process;
 use crate::embed::egress;
@@ -20,6 +20,7 @@ pub(super) struct Stores {
     pub(super) jobs: Jobs,
     pub(super) audit: Arc<AuditLog>,
     pub(super) evidence: Arc<EvidenceCache>,
+    pub(super) book: CorpusBook,
     /// What became of a damaged catalog.
     pub(super) rescue: Option<Rescue>,
 }
@@ -43,6 +44,7 @@ impl Stores {
             jobs,
             audit: Arc::new(AuditLog::open(&config.audit_path())?),
             evidence: Arc::new(EvidenceCache::open(&config.evidence_path(), EVIDENCE_BYTES)?),
+            book: CorpusBook::open(&config.corpus_path())?,
             rescue,
         })
     }

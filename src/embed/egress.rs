@@ -47,6 +47,8 @@ pub enum Purpose {
     Reasoning,
     /// Models and libraries, from where the user said.
     Download,
+    /// Web pages that the user wants in the index: what is sent is their address.
+    Page,
 }
 
 impl Purpose {
@@ -56,6 +58,7 @@ impl Purpose {
             Purpose::Embedding => "embedding",
             Purpose::Reasoning => "reasoning",
             Purpose::Download => "download",
+            Purpose::Page => "page",
         }
     }
 
@@ -63,7 +66,7 @@ impl Purpose {
     pub fn may_leave(self, mode: PrivacyMode) -> bool {
         match self {
             Purpose::Embedding => mode == PrivacyMode::CloudEmbeddingOk,
-            Purpose::Reasoning => mode != PrivacyMode::LocalOnly,
+            Purpose::Reasoning | Purpose::Page => mode != PrivacyMode::LocalOnly,
             Purpose::Download => true,
         }
     }
@@ -72,7 +75,7 @@ impl Purpose {
     fn needed(self) -> PrivacyMode {
         match self {
             Purpose::Embedding => PrivacyMode::CloudEmbeddingOk,
-            Purpose::Reasoning => PrivacyMode::CloudReasoningOk,
+            Purpose::Reasoning | Purpose::Page => PrivacyMode::CloudReasoningOk,
             Purpose::Download => PrivacyMode::LocalOnly,
         }
     }

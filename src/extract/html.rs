@@ -313,6 +313,9 @@ impl Walk<'_> {
     }
 
     fn open_cell(&mut self, element: &Element) {
+        // Text before the first cell is the caption, not a part of the cell.
+        let loose = collapse(&std::mem::take(&mut self.text));
+        self.sink.push(BlockKind::Paragraph, &loose, Anchor::default());
         let span = |name| {
             // Pages in the wild span thousands of columns to draw a line.
             const MOST: usize = 20;

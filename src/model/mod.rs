@@ -6,6 +6,7 @@
 
 mod background;
 mod chunk;
+mod corpus;
 mod doctor;
 mod document;
 mod file;
@@ -18,6 +19,7 @@ mod scope;
 
 pub use background::{MemoryCap, Pause, PauseReason, PauseRequest, PauseState, SyncReport, SyncRequest, WatchReport};
 pub use chunk::{Chunk, ChunkId, Embedded, FileChunks, LegHit, StoredChunk, Tier, TokenCounter};
+pub use corpus::{CorpusCall, CorpusReply};
 pub use doctor::{Check, DoctorReport, Health};
 pub use document::{Anchor, Block, BlockKind, Document, ExtractFailure, ExtractLimits, Region};
 pub use file::{ContentHash, FileFilter, FileId, FileKind, FileRecord, FileState, FoundFile, Reason, Root, RootId};

@@ -9,8 +9,9 @@ use tokio::sync::{mpsc, watch};
 
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::{
-    AskEvent, AskRequest, AskResponse, AuditRecord, Document, FileFilter, FileRecord, GrepRequest, GrepResponse,
-    IndexRequest, JobSnapshot, PauseRequest, PauseState, Root, Scope, SimilarRequest, Status, SyncReport, SyncRequest,
+    AskEvent, AskRequest, AskResponse, AuditRecord, CorpusCall, CorpusReply, Document, FileFilter, FileRecord,
+    GrepRequest, GrepResponse, IndexRequest, JobSnapshot, PauseRequest, PauseState, Root, Scope, SimilarRequest,
+    Status, SyncReport, SyncRequest,
 };
 use crate::serve::Service;
 use crate::serve::desk::Desk;
@@ -91,6 +92,16 @@ impl Service for Caller {
     async fn grep(&self, request: GrepRequest) -> Result<GrepResponse> {
         self.may(Right::Read)?;
         self.desk.question(self.service.grep(request)).await
+    }
+
+    async fn corpus(&self, call: CorpusCall) -> Result<CorpusReply> {
+        // INGEST has the index read folders; everything else reads what is there.
+        let ingests = call.verb.trim().eq_ignore_ascii_case("ingest");
+        self.may(if ingests { Right::Index } else { Right::Read })?;
+        if ingests {
+            return self.service.corpus(call).await;
+        }
+        self.desk.reading(self.service.corpus(call)).await
     }
 
     async fn audit(&self, limit: u32) -> Result<Vec<AuditRecord>> {
@@ -204,9 +215,14 @@ mod tests {
             it.grep(GrepRequest::default()).await.is_ok(),
             it.status().await.is_ok(),
             it.jobs(1).await.is_ok(),
+            it.corpus(CorpusCall { verb: "extract".into(), ..CorpusCall::default() }).await.is_ok(),
         ];
-        let indexing =
-            vec![it.start_index(IndexRequest::default()).await.is_ok(), it.cancel_job("job-1").await.is_ok()];
+        let ingest = CorpusCall { verb: " Ingest".into(), ..CorpusCall::default() };
+        let indexing = vec![
+            it.start_index(IndexRequest::default()).await.is_ok(),
+            it.cancel_job("job-1").await.is_ok(),
+            it.corpus(ingest).await.is_ok(),
+        ];
         let owning = vec![
             it.audit(1).await.is_ok(),
             it.add_root("/x").await.is_ok(),
@@ -219,7 +235,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_key_opens_what_its_right_says_and_no_more() {
-        let told = |opens: [bool; 3]| [vec![opens[0]; 4], vec![opens[1]; 2], vec![opens[2]; 5]];
+        let told = |opens: [bool; 3]| [vec![opens[0]; 5], vec![opens[1]; 3], vec![opens[2]; 5]];
         assert_eq!(check(Right::Read).await, told([true, false, false]));
         assert_eq!(check(Right::Index).await, told([true, true, false]));
         assert_eq!(check(Right::Own).await, told([true, true, true]));

@@ -8,10 +8,11 @@ use tokio_util::sync::CancellationToken;
 
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::{
-    Anchor, AskEvent, AskRequest, AskResponse, AuditRecord, Block, BlockKind, Coverage, Document, FileFilter, FileKind,
-    FileRecord, FileState, FoundFile, GrepMatch, GrepRequest, GrepResponse, IndexRequest, JobSnapshot, JobState,
-    MemoryCap, OcrMode, Pause, PauseReason, PauseRequest, PauseState, Phase, PrivacyMode, QueryPlan, ResponseStats,
-    Root, Scope, SearchHit, SimilarRequest, Status, SyncReport, SyncRequest, Upkeep, WatchReport,
+    Anchor, AskEvent, AskRequest, AskResponse, AuditRecord, Block, BlockKind, CorpusCall, CorpusReply, Coverage,
+    Document, FileFilter, FileKind, FileRecord, FileState, FoundFile, GrepMatch, GrepRequest, GrepResponse,
+    IndexRequest, JobSnapshot, JobState, MemoryCap, OcrMode, Pause, PauseReason, PauseRequest, PauseState, Phase,
+    PrivacyMode, QueryPlan, ResponseStats, Root, Scope, SearchHit, SimilarRequest, Status, SyncReport, SyncRequest,
+    Upkeep, WatchReport,
 };
 use crate::serve::Service;
 
@@ -100,6 +101,13 @@ impl Service for FakeService {
             end: 4 + request.pattern.len() as u32,
         };
         Ok(GrepResponse { matches: vec![hit], files_searched: 8, truncated: false, warnings: Vec::new() })
+    }
+
+    /// Repeats what it was asked.
+    async fn corpus(&self, call: CorpusCall) -> Result<CorpusReply> {
+        let refused = (call.verb == "search").then_some(ErrorCode::InvalidArgument);
+        let text = serde_json::json!({"verb": call.verb, "data": call.request}).to_string();
+        Ok(CorpusReply { media_type: "application/json".into(), text, refused, accepted: call.verb == "INGEST" })
     }
 
     async fn audit(&self, _limit: u32) -> Result<Vec<AuditRecord>> {

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status};
 
 use crate::error::{Error, Result};
-use crate::model::{AskRequest, FileFilter, JobSnapshot};
+use crate::model::{AskRequest, CorpusCall, FileFilter, JobSnapshot};
 use crate::serve::caller::Caller;
 use crate::serve::{Service, check, convert, follow, status, wire};
 
@@ -109,6 +109,12 @@ impl wire::vic_server::Vic for Adapter {
         let request = request.into();
         check::grep(&request).map_err(status::from_error)?;
         reply(service.grep(request).await)
+    }
+
+    async fn corpus(&self, request: Request<wire::CorpusRequest>) -> Reply<wire::CorpusResponse> {
+        let (service, request) = taken(request)?;
+        let call = CorpusCall::try_from(request).map_err(status::from_error)?;
+        reply(service.corpus(call).await)
     }
 
     async fn list_audit(&self, request: Request<wire::ListAuditRequest>) -> Reply<wire::ListAuditResponse> {

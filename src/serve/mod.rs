@@ -21,8 +21,9 @@ use tonic::service::Routes;
 use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::model::{
-    AskEvent, AskRequest, AskResponse, AuditRecord, Document, FileFilter, FileRecord, GrepRequest, GrepResponse,
-    IndexRequest, JobSnapshot, PauseRequest, PauseState, Root, Scope, SimilarRequest, Status, SyncReport, SyncRequest,
+    AskEvent, AskRequest, AskResponse, AuditRecord, CorpusCall, CorpusReply, Document, FileFilter, FileRecord,
+    GrepRequest, GrepResponse, IndexRequest, JobSnapshot, PauseRequest, PauseState, Root, Scope, SimilarRequest,
+    Status, SyncReport, SyncRequest,
 };
 use crate::serve::caller::Caller;
 use crate::serve::connection::Port;
@@ -91,6 +92,9 @@ pub trait Service: Send + Sync + 'static {
 
     /// Finds lines of the indexed text.
     async fn grep(&self, request: GrepRequest) -> Result<GrepResponse>;
+
+    /// Carries out a verb of the contract. What is refused is a reply too, with the reason in its envelope.
+    async fn corpus(&self, call: CorpusCall) -> Result<CorpusReply>;
 
     /// Returns at most `limit` outbound requests, newest first.
     async fn audit(&self, limit: u32) -> Result<Vec<AuditRecord>>;

@@ -11,6 +11,7 @@ mod asking;
 mod audit;
 mod caller;
 mod contract;
+mod corpus;
 mod daemon;
 mod damage;
 mod disk;

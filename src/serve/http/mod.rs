@@ -7,6 +7,7 @@
 
 mod ask;
 mod body;
+mod corpus;
 mod files;
 mod gate;
 mod health;
@@ -130,6 +131,7 @@ pub(crate) fn router(bridge: Arc<Bridge>, grpc: Routes) -> Router {
         .route("/v1/grep", post(ask::grep))
         .route("/v1/files", post(files::files))
         .route("/v1/read", post(files::read))
+        .route("/v1/corpus/{verb}", post(corpus::call))
         .route("/v1/status", get(health::status))
         .route("/v1/sync", post(index::sync))
         .route("/v1/pause", post(index::pause))

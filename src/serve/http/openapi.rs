@@ -8,6 +8,7 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
+use crate::contract::registry::NAMES;
 use crate::model::{
     AskRequest, AskResponse, FilePage, FilesRequest, GrepRequest, GrepResponse, IndexStart, JobReport, PauseRequest,
     PauseState, ReadRequest, Reading, SimilarRequest, Status, SyncReport, SyncRequest,
@@ -28,6 +29,8 @@ struct Operation {
     events: bool,
     /// Whether it takes `job_id` in the query.
     job: bool,
+    /// Whether it takes a verb of the contract in its path.
+    verb: bool,
     /// Whether the answer is plain text.
     text: bool,
 }
@@ -38,8 +41,31 @@ fn of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Value {
     generator.subschema_for::<T>().to_value()
 }
 
+/// What every verb takes; each has a schema of its own.
+fn corpus_request(_: &mut SchemaGenerator) -> Value {
+    json!({"type": "object"})
+}
+
+/// The envelope.
+fn corpus_response(_: &mut SchemaGenerator) -> Value {
+    json!({
+        "type": "object",
+        "required": ["contract_version", "verb", "data", "confidence", "coverage", "unknowns", "method", "evidence", "error"],
+    })
+}
+
 const fn operation(method: &'static str, path: &'static str, summary: &'static str) -> Operation {
-    Operation { method, path, summary, request: None, response: (200, None), events: false, job: false, text: false }
+    Operation {
+        method,
+        path,
+        summary,
+        request: None,
+        response: (200, None),
+        events: false,
+        job: false,
+        verb: false,
+        text: false,
+    }
 }
 
 const OPERATIONS: &[Operation] = &[
@@ -77,6 +103,12 @@ const OPERATIONS: &[Operation] = &[
         request: Some(of::<ReadRequest>),
         response: (200, Some(of::<Reading>)),
         ..operation("post", "/v1/read", "Reads a part of the text of a file")
+    },
+    Operation {
+        request: Some(corpus_request),
+        response: (200, Some(corpus_response)),
+        verb: true,
+        ..operation("post", "/v1/corpus/{verb}", "Carries out a verb of the contract; `schema` gives its JSON Schemas")
     },
     Operation {
         response: (200, Some(of::<Status>)),
@@ -171,13 +203,19 @@ fn tell(operation: &Operation, generator: &mut SchemaGenerator) -> Value {
     let mut responses = Map::from_iter([(status.to_string(), json!({"description": "Done", "content": content}))]);
     responses.insert("default".into(), json!({"$ref": "#/components/responses/Refused"}));
     let name: String = operation.path.split('/').filter(|it| !it.is_empty()).collect::<Vec<_>>().join("_");
-    let name = if name.is_empty() { "root".to_string() } else { name.replace('.', "_") };
+    let name = if name.is_empty() { "root".to_string() } else { name.replace('.', "_").replace(['{', '}'], "") };
     let mut told = json!({"operationId": name, "summary": operation.summary, "responses": responses});
     if let Some(make) = operation.request {
         told["requestBody"] = json!({"required": true, "content": self::content(make(generator))});
     }
     if operation.job {
         told["parameters"] = json!([{"name": "job_id", "in": "query", "required": true, "schema": {"type": "string"}}]);
+    }
+    if operation.verb {
+        let verbs: Vec<String> = NAMES.iter().map(|it| it.to_lowercase().replace('_', "-")).collect();
+        let all = verbs.iter().map(String::as_str).chain(["view", "job", "result", "help", "schema"]);
+        told["parameters"] =
+            json!([{"name": "verb", "in": "path", "required": true, "schema": {"enum": all.collect::<Vec<_>>()}}]);
     }
     if !is_open(operation.path) {
         told["security"] = json!([{"key": []}]);

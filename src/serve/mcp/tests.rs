@@ -60,11 +60,15 @@ async fn every_tool_has_schemas_and_says_whether_it_only_reads() {
     let answer = session.request("tools/list", json!({})).await;
     let tools = answer["result"]["tools"].as_array().unwrap();
     let names: Vec<&str> = tools.iter().map(|it| it["name"].as_str().unwrap()).collect();
-    assert_eq!(names, ["ask", "search", "files", "read", "index", "status"]);
+    let (own, corpus) = names.split_at(6);
+    assert_eq!(own, ["ask", "search", "files", "read", "index", "status"]);
+    assert_eq!(corpus.len(), 14, "eleven verbs, views, jobs and results: {corpus:?}");
     for tool in tools {
+        let name = tool["name"].as_str().unwrap();
         assert_eq!(tool["inputSchema"]["type"], "object", "{tool}");
-        assert_eq!(tool["outputSchema"]["type"], "object", "{tool}");
-        assert_eq!(tool["annotations"]["readOnlyHint"], tool["name"] != "index");
+        // What the contract gives is an envelope in one of several formats: a text.
+        assert_eq!(tool["outputSchema"].is_object(), !name.starts_with("corpus_"), "{tool}");
+        assert_eq!(tool["annotations"]["readOnlyHint"], !["index", "corpus_ingest", "corpus_view"].contains(&name));
         assert!(tool["description"].as_str().unwrap().len() > 20);
     }
     for (tool, field, max) in [(0, "limit", 50), (2, "limit", 200), (3, "max_chars", 20_000)] {
@@ -151,4 +155,17 @@ async fn documents_are_resources() {
     for uri in ["vic://file/etc/passwd", "http://x"] {
         assert!(session.request("resources/read", json!({"uri": uri})).await["error"].is_object(), "{uri}");
     }
+}
+
+#[tokio::test]
+async fn the_verbs_of_the_contract_are_tools_and_their_help_is_a_resource() {
+    let (_, mut session) = session().await;
+    let result = session.call("corpus_extract", json!({"schema": "Code"})).await;
+    let told: Value = serde_json::from_str(result["content"][0]["text"].as_str().unwrap()).unwrap();
+    assert_eq!((&told["verb"], &told["data"]["schema"]), (&json!("EXTRACT"), &json!("Code")));
+    let list = session.request("resources/list", json!({})).await;
+    assert!(list["result"]["resources"].as_array().unwrap().iter().any(|it| it["uri"] == "vic://corpus/help/extract"));
+    let read = session.request("resources/read", json!({"uri": "vic://corpus/help/extract"})).await;
+    assert!(read["result"]["contents"][0]["text"].as_str().unwrap().starts_with("EXTRACT: use it"), "{read}");
+    assert!(session.request("resources/read", json!({"uri": "vic://corpus/help/search"})).await["error"].is_object());
 }

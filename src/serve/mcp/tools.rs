@@ -13,7 +13,7 @@ use crate::model::{
     Anchor, AskRequest, AskResponse, Coverage, FileEntry, FilePage, FilesRequest, IndexRequest, JobReport, L0Filters,
     ReadRequest, Reading, SearchHit, Status,
 };
-use crate::serve::mcp::Backend;
+use crate::serve::mcp::{Backend, corpus};
 use crate::serve::{check, parse};
 
 /// Hits of an answer when the model does not say how many.
@@ -112,6 +112,12 @@ struct Overview {
 
 /// Every tool, as a client lists them.
 pub(crate) fn all() -> Vec<Tool> {
+    let mut tools = own();
+    tools.extend(corpus::tools());
+    tools
+}
+
+fn own() -> Vec<Tool> {
     vec![
         tool::<Question, Answer>("ask", "Answers a question from the user's files, with the passages that prove it"),
         tool::<Question, Answer>("search", "Finds passages in the user's files, without an answer in words"),
@@ -161,6 +167,9 @@ pub(crate) async fn call(
     name: &str,
     arguments: JsonObject,
 ) -> Result<CallToolResult, ErrorData> {
+    if let Some(outcome) = corpus::call(backend, name, &arguments).await {
+        return Ok(outcome.unwrap_or_else(|error| CallToolResult::error(vec![ContentBlock::text(told(&error))])));
+    }
     let outcome = match name {
         "ask" => ask(backend, arguments, true).await,
         "search" => ask(backend, arguments, false).await,

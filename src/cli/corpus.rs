@@ -1,0 +1,186 @@
+//! `vic corpus`: the verbs of the contract. Which words a verb takes, and what they hold, the registry says; the envelope is
+//! printed as it comes.
+
+use serde_json::{Map, Value};
+
+use crate::cli::output::Printer;
+use crate::cli::text::visible_json;
+use crate::cli::values;
+use crate::client::Client;
+use crate::config::Config;
+use crate::contract::registry::{self, ANY_FILTERS, Field, Kind, NAMES, VERBS, Verb};
+use crate::contract::{help, schema};
+use crate::error::{Error, Result};
+use crate::model::{CorpusCall, CorpusReply};
+
+/// Arguments of `vic corpus`.
+#[derive(Debug, clap::Args)]
+#[command(disable_help_flag = true)]
+pub(crate) struct Args {
+    /// A verb, its form, and its fields as `--name=value` or `--name value`; also `help [VERB]`, `schema [VERB]`, `job ID`
+    /// and `result ID`
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "VERB")]
+    words: Vec<String>,
+}
+
+impl Args {
+    /// Says whether the answer is known here.
+    pub(crate) fn needs_no_daemon(&self) -> bool {
+        matches!(self.words[0].as_str(), "help" | "--help" | "-h" | "schema")
+    }
+}
+
+/// Prints help or schemas.
+pub(crate) fn tell(args: &Args, printer: &mut Printer) -> Result<()> {
+    let verb = args.words.get(1).map(String::as_str);
+    if args.words[0] != "schema" {
+        return printer.line(&help::text(verb).map_err(unknown)?);
+    }
+    match verb {
+        None => printer.json(&VERBS.iter().map(schema::of).collect::<Vec<_>>()),
+        Some(name) => {
+            let verb = registry::verb(name).ok_or_else(|| unknown(format!("there is no verb `{name}`")))?;
+            printer.json(&schema::of(verb))
+        }
+    }
+}
+
+fn unknown(message: String) -> Error {
+    Error::invalid(message).hint(format!("the verbs are {}", NAMES.join(", ").to_lowercase()))
+}
+
+/// Asks, and prints the envelope.
+pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
+    let call = call(&args.words)?;
+    let reply = Client::connect_or_start(config).await?.corpus(call).await?;
+    print(&reply, printer)
+}
+
+/// Prints a reply as it is; a refusal is the error of the command too.
+pub(crate) fn print(reply: &CorpusReply, printer: &mut Printer) -> Result<()> {
+    let text = if printer.terminal { visible_json(&reply.text) } else { reply.text.as_str().into() };
+    printer.line(text.trim_end_matches('\n'))?;
+    let Some(code) = reply.refused else { return Ok(()) };
+    let envelope: Value = serde_json::from_str(&reply.text).unwrap_or_default();
+    let error = &envelope["error"];
+    let message = error["message"].as_str().unwrap_or("the request was refused");
+    let mut told = Error::new(code, format!("{}: {message}", error["type"].as_str().unwrap_or("refused")));
+    if let Some(action) = error["suggested_actions"][0].as_str() {
+        told = told.hint(action);
+    }
+    Err(told)
+}
+
+/// Words to a call: the values take the type that the registry gives their field.
+pub(crate) fn call(words: &[String]) -> Result<CorpusCall> {
+    let verb = words[0].clone();
+    let mut request = Map::new();
+    let mut rest = words[1..].iter().peekable();
+    if let Some(word) = rest.next_if(|it| !it.starts_with("--")) {
+        let name = if matches!(verb.as_str(), "job" | "result") { "id" } else { "form" };
+        request.insert(name.into(), word.as_str().into());
+    }
+    while let Some(word) = rest.next() {
+        let name = word.strip_prefix("--").ok_or_else(|| Error::invalid(format!("`{word}` is no `--name`")))?;
+        let (name, value) = match name.split_once('=') {
+            Some((name, value)) => (name, Some(value.to_string())),
+            None => (name, rest.next_if(|it| !it.starts_with("--")).cloned()),
+        };
+        let name = name.replace('-', "_");
+        let field = field(&verb, request.get("form").and_then(Value::as_str), &name);
+        request.insert(name, typed(field, value)?);
+    }
+    Ok(CorpusCall { verb, request })
+}
+
+/// The field of a name, as far as the registry knows it.
+fn field(verb: &str, form: Option<&str>, name: &str) -> Option<&'static Field> {
+    let verb = registry::verb(verb)?;
+    let form = verb.forms.iter().find(|it| Some(it.name) == form).or(verb.forms.first())?;
+    Verb::fields(form).find(|it| it.name == name)
+}
+
+/// A value of the kind of its field. What does not fit goes as it is: the validator says what is wrong with it.
+fn typed(field: Option<&Field>, value: Option<String>) -> Result<Value> {
+    let Some(value) = value else { return Ok(Value::Bool(true)) };
+    let Some(field) = field else { return Ok(Value::String(value)) };
+    let json = || serde_json::from_str::<Value>(&value).ok();
+    Ok(match field.kind {
+        Kind::Flag | Kind::Whole(..) | Kind::Number(..) => json().unwrap_or(Value::String(value)),
+        Kind::Object(_) | Kind::SchemaFilters => json().ok_or_else(|| {
+            let known: Vec<&str> = ANY_FILTERS.iter().map(|it| it.name).collect();
+            Error::invalid(format!("`--{}` is no JSON object", field.name.replace('_', "-")))
+                .hint(format!("write e.g. '{{\"{}\": ...}}'", known[0]))
+        })?,
+        Kind::Texts(_) | Kind::Files(_) => match json() {
+            Some(list @ Value::Array(_)) => list,
+            _ => Value::Array(value.split(',').map(|it| item(field, it.trim())).collect::<Result<_>>()?),
+        },
+        _ => Value::String(value),
+    })
+}
+
+/// An item of a list; paths are made absolute, because the daemon works elsewhere.
+fn item(field: &Field, text: &str) -> Result<Value> {
+    if field.name == "paths" {
+        return Ok(Value::String(values::absolute(std::path::Path::new(text))?));
+    }
+    Ok(match (field.kind, text.parse::<i64>()) {
+        (Kind::Files(_), Ok(number)) => number.into(),
+        _ => text.into(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn check(line: &str, verb: &str, request: Value) {
+        let words: Vec<String> = line.split(' ').map(String::from).collect();
+        let made = call(&words).unwrap();
+        assert_eq!((made.verb.as_str(), Value::Object(made.request)), (verb, request), "{line}");
+    }
+
+    #[test]
+    fn the_forms_of_the_document_become_requests() {
+        check(
+            "extract --session 4 --schema=Table --format=csv",
+            "extract",
+            json!({"session": 4, "schema": "Table", "format": "csv"}),
+        );
+        check(
+            r#"detect clusters --objective=group --constraints={"max_clusters":5}"#,
+            "detect",
+            json!({"form": "clusters", "objective": "group", "constraints": {"max_clusters": 5}}),
+        );
+        check("trace citations --format=graph", "trace", json!({"form": "citations", "format": "graph"}));
+        check(
+            "compare versions --doc-a=3 --doc-b=b.md",
+            "compare",
+            json!({"form": "versions", "doc_a": "3", "doc_b": "b.md"}),
+        );
+        check(
+            "compare consensus --threshold=0.8 --field x",
+            "compare",
+            json!({"form": "consensus", "threshold": 0.8, "field": "x"}),
+        );
+        check(
+            "summarize comparison-matrix --items=1,5 --schema=year,author",
+            "summarize",
+            json!({"form": "comparison-matrix", "items": [1, 5], "schema": ["year", "author"]}),
+        );
+        check("ingest --session 4 --refetch-failed", "ingest", json!({"session": 4, "refetch_failed": true}));
+        check("extract --async --limit=ten", "extract", json!({"async": true, "limit": "ten"}));
+        check("job j-1", "job", json!({"id": "j-1"}));
+    }
+
+    #[test]
+    fn what_is_no_field_or_no_object_is_said() {
+        for line in ["extract schema Code", "extract --filters=language"] {
+            let words: Vec<String> = line.split(' ').map(String::from).collect();
+            let _ = call(&words).map(|it| assert!(it.request.contains_key("form"), "{line}"));
+        }
+        assert!(call(&["extract".into(), "--filters=language".into()]).is_err());
+    }
+}

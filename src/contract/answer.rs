@@ -1,0 +1,149 @@
+//! What a verb gives: data, and how far it can be trusted.
+
+use serde_json::{Map, Value, json};
+
+use crate::contract::corpus::Paper;
+use crate::contract::validate::Request;
+use crate::model::FileId;
+
+/// Files that one unknown names; the rest is counted.
+const MOST_FILES: usize = 20;
+
+/// Something that is not known, as data.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Unknown {
+    kind: &'static str,
+    count: usize,
+    files: Vec<FileId>,
+    detail: Option<String>,
+}
+
+impl Unknown {
+    pub(crate) fn new(kind: &'static str, count: usize) -> Unknown {
+        Unknown { kind, count, files: Vec::new(), detail: None }
+    }
+
+    /// Names the files that it is about.
+    pub(crate) fn files(mut self, files: &[FileId]) -> Unknown {
+        self.files = files.iter().copied().take(MOST_FILES).collect();
+        self
+    }
+
+    /// Adds one short sentence.
+    pub(crate) fn detail(mut self, detail: impl Into<String>) -> Unknown {
+        self.detail = Some(detail.into());
+        self
+    }
+
+    pub(crate) fn value(&self) -> Value {
+        let mut shown =
+            Map::from_iter([("type".to_string(), json!(self.kind)), ("count".to_string(), json!(self.count))]);
+        if !self.files.is_empty() {
+            shown.insert("files".into(), json!(self.files));
+        }
+        if let Some(detail) = &self.detail {
+            shown.insert("detail".into(), json!(detail));
+        }
+        Value::Object(shown)
+    }
+}
+
+/// See the module.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Answer {
+    pub(crate) data: Value,
+    /// 0 to 1.
+    pub(crate) confidence: f64,
+    /// Share of the documents that took part, where it is not that of the view.
+    pub(crate) coverage: Option<f64>,
+    pub(crate) unknowns: Vec<Unknown>,
+    /// What was done, in a few words.
+    pub(crate) method: String,
+    /// Its parameters.
+    pub(crate) parameters: Map<String, Value>,
+    /// Documents that contribute: number, path and how often.
+    pub(crate) evidence: Vec<Value>,
+}
+
+impl Answer {
+    /// An answer that was found in this way.
+    pub(crate) fn new(method: impl Into<String>) -> Answer {
+        Answer {
+            data: Value::Null,
+            confidence: 1.0,
+            coverage: None,
+            unknowns: Vec::new(),
+            method: method.into(),
+            parameters: Map::new(),
+            evidence: Vec::new(),
+        }
+    }
+
+    /// Names a parameter of the method.
+    pub(crate) fn parameter(&mut self, name: &str, value: impl Into<Value>) {
+        self.parameters.insert(name.into(), value.into());
+    }
+
+    /// Adds something that is not known.
+    pub(crate) fn unknown(&mut self, unknown: Unknown) {
+        self.unknowns.push(unknown);
+    }
+
+    /// Says that a document contributes; one that does not is not named.
+    pub(crate) fn evidence(&mut self, paper: &Paper, count: usize) {
+        if count > 0 {
+            let mut pointer = json!({"file": paper.file, "path": paper.path});
+            if count > 1 {
+                pointer["count"] = json!(count);
+            }
+            self.evidence.push(pointer);
+        }
+    }
+
+    /// Cuts the page that was asked for out of a list, and says how much more there is.
+    pub(crate) fn page(&mut self, request: &Request, list: Vec<Value>) -> Vec<Value> {
+        let (most, offset) = request.page();
+        let (all, page) = (list.len(), list.into_iter().skip(offset).take(most).collect::<Vec<_>>());
+        let left = all.saturating_sub(offset + page.len());
+        if left > 0 {
+            self.unknown(Unknown::new("more_objects", left).detail(format!("go on at offset {}", offset + page.len())));
+        }
+        page
+    }
+}
+
+/// A score with three digits: more of them say nothing.
+pub(crate) fn rounded(value: f64) -> f64 {
+    (value * 1000.0).round() / 1000.0
+}
+
+/// The mean of some numbers; 0 of none.
+pub(crate) fn mean(values: &[f64]) -> f64 {
+    if values.is_empty() { 0.0 } else { values.iter().sum::<f64>() / values.len() as f64 }
+}
+
+/// The value below which a share of sorted numbers lies, between two of them where it has to; 0 of none.
+pub(crate) fn quantile(sorted: &[f64], share: f64) -> f64 {
+    let Some(last) = sorted.len().checked_sub(1) else { return 0.0 };
+    let at = share * last as f64;
+    let (low, high) = (sorted[at.floor() as usize], sorted[at.ceil() as usize]);
+    low + (high - low) * at.fract()
+}
+
+/// The number in the middle.
+pub(crate) fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    quantile(&values, 0.5)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_lie_between_their_neighbours() {
+        let sorted = [1.0, 2.0, 4.0];
+        assert_eq!((quantile(&sorted, 0.0), quantile(&sorted, 0.5), quantile(&sorted, 0.75)), (1.0, 2.0, 3.0));
+        assert_eq!((quantile(&[], 0.5), median(vec![3.0, 1.0])), (0.0, 2.0));
+    }
+}

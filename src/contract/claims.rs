@@ -1,0 +1,276 @@
+//! Statements of documents on a field, and when two of them agree or exclude each other. By words and numbers alone: what
+//! is said in other words is not recognised, and the method says so.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value, json};
+
+use crate::contract::corpus::{Corpus, Paper};
+use crate::contract::place::Place;
+use crate::contract::reading::{Kept, key_of};
+use crate::contract::words::{self, overlap, sentences, short};
+use crate::model::FileId;
+
+/// Share of the telling words that two statements about the same thing have in common.
+pub(crate) const SAME_TOPIC: f64 = 0.6;
+
+/// Words by which statements on a field are known.
+const CUES: &[(&str, &[&str])] = &[
+    (
+        "recommendation",
+        &["recommend", "should", "advise", "advisable", "suggest", "prefer", "ought to", "it is best to"],
+    ),
+    ("best_practice", &["best practice", "always", "never", "should", "must", "avoid", "make sure"]),
+    ("conclusion", &["we conclude", "in conclusion", "results show", "we found", "therefore"]),
+    ("warning", &["warning", "caution", "danger", "do not", "must not", "beware", "never"]),
+    ("limitation", &["limitation", "limited to", "drawback", "does not support"]),
+    ("requirement", &["must", "require", "need to", "shall"]),
+];
+
+const NEGATIONS: &[&str] = &[
+    "not",
+    "never",
+    "no",
+    "don't",
+    "avoid",
+    "without",
+    "against",
+    "cannot",
+    "can't",
+    "shouldn't",
+    "mustn't",
+    "nor",
+    "isn't",
+    "aren't",
+];
+
+/// Words of which one says the opposite of the other.
+const OPPOSITES: &[(&str, &str)] = &[
+    ("increase", "decrease"),
+    ("increases", "decreases"),
+    ("increased", "decreased"),
+    ("enable", "disable"),
+    ("enabled", "disabled"),
+    ("safe", "unsafe"),
+    ("before", "after"),
+    ("high", "low"),
+    ("higher", "lower"),
+    ("more", "less"),
+    ("faster", "slower"),
+    ("allow", "forbid"),
+    ("allowed", "forbidden"),
+    ("required", "optional"),
+    ("open", "closed"),
+    ("accept", "reject"),
+    ("improves", "worsens"),
+];
+
+/// One statement.
+#[derive(Clone, Debug)]
+pub(crate) struct Statement {
+    pub(crate) file: FileId,
+    pub(crate) text: String,
+    pub(crate) place: Place,
+    /// What it is about: telling words without negations, opposites and numbers.
+    pub(crate) topic: Vec<String>,
+    negative: bool,
+    /// Words of [`OPPOSITES`] that it uses, as number of the pair and side.
+    sides: BTreeSet<(usize, bool)>,
+    numbers: BTreeSet<String>,
+}
+
+impl Statement {
+    fn new(file: FileId, text: &str, place: &Place) -> Statement {
+        let lower: Vec<String> = words::words(text).map(|it| it.1.to_lowercase()).collect();
+        let negative = lower.iter().filter(|it| NEGATIONS.contains(&it.as_str())).count() % 2 == 1;
+        let mut sides = BTreeSet::new();
+        for (at, (one, other)) in OPPOSITES.iter().enumerate() {
+            sides.extend(lower.iter().filter_map(|it| match it.as_str() {
+                word if word == *one => Some((at, true)),
+                word if word == *other => Some((at, false)),
+                _ => None,
+            }));
+        }
+        let numbers = lower.iter().filter(|it| it.starts_with(|it: char| it.is_ascii_digit())).cloned().collect();
+        let is_side = |word: &str| OPPOSITES.iter().any(|it| it.0 == word || it.1 == word);
+        let telling = lower.iter().filter(|it| {
+            let word = it.as_str();
+            !words::is_stop_word(word)
+                && !NEGATIONS.contains(&word)
+                && !is_side(word)
+                && !is_cue(word)
+                && !word.starts_with(|it: char| it.is_ascii_digit())
+        });
+        let topic = telling.map(|it| words::stem(it)).collect();
+        Statement { file, text: short(text, 240), place: place.clone(), topic, negative, sides, numbers }
+    }
+
+    /// Says whether two statements are about the same thing.
+    pub(crate) fn same_topic(&self, other: &Statement) -> bool {
+        overlap(&self.topic, &other.topic) >= SAME_TOPIC
+    }
+
+    /// Why two statements about the same thing exclude each other, if they do.
+    pub(crate) fn opposes(&self, other: &Statement) -> Option<&'static str> {
+        let flipped = self
+            .sides
+            .iter()
+            .any(|(at, side)| other.sides.contains(&(*at, !side)) && !other.sides.contains(&(*at, *side)));
+        if (self.negative != other.negative) != flipped {
+            return Some(if flipped { "opposite words" } else { "one negates the other" });
+        }
+        let differ = !self.numbers.is_empty() && !other.numbers.is_empty() && self.numbers != other.numbers;
+        differ.then_some("different numbers")
+    }
+
+    pub(crate) fn value(&self) -> Value {
+        let mut shown = Map::from_iter([("file".to_string(), json!(self.file))]);
+        self.place.write(&mut shown);
+        shown.insert("text".into(), json!(self.text));
+        Value::Object(shown)
+    }
+}
+
+fn is_cue(word: &str) -> bool {
+    CUES.iter().any(|it| it.1.contains(&word)) || ["recommended", "advised", "suggested", "preferred"].contains(&word)
+}
+
+/// Returns the statements of a view on a field, in the order of its documents: sentences with the words of the field,
+/// everything below a heading of its name, and what is stated as `field: value`.
+pub(crate) fn find(corpus: &Corpus, field: &str) -> Vec<Statement> {
+    corpus.papers.iter().flat_map(|it| of_paper(it, field)).collect()
+}
+
+/// As [`find`], of one document.
+pub(crate) fn of_paper(paper: &Paper, field: &str) -> Vec<Statement> {
+    let key = key_of(field);
+    let cues = CUES.iter().find(|it| it.0 == key || format!("{}s", it.0) == key).map(|it| it.1);
+    let stems = words::stems(field);
+    let mut found = Vec::new();
+    for passage in paper.reading.prose() {
+        let below = !stems.is_empty() && contains_all(&words::stems(&passage.section), &stems);
+        for range in sentences(&passage.text) {
+            let sentence = &passage.text[range];
+            let holds = match cues {
+                Some(cues) => has_cue(sentence, cues),
+                None => !stems.is_empty() && contains_all(&words::stems(sentence), &stems),
+            };
+            if (below || holds) && sentence.split_whitespace().count() >= 3 {
+                found.push(Statement::new(paper.file, sentence, &within(passage, sentence)));
+            }
+        }
+    }
+    if found.is_empty()
+        && let Some((value, place)) = paper.reading.stated.get(&key)
+    {
+        found.push(Statement::new(paper.file, &format!("{}: {value}", key.replace('_', " ")), place));
+    }
+    found
+}
+
+fn contains_all(stems: &[String], wanted: &[String]) -> bool {
+    wanted.iter().all(|it| stems.contains(it))
+}
+
+fn has_cue(sentence: &str, cues: &[&str]) -> bool {
+    let lower = format!(" {} ", sentence.to_lowercase().replace(|it: char| !it.is_alphanumeric() && it != '\'', " "));
+    cues.iter().any(|it| match it.contains(' ') || it.len() <= 6 {
+        true => lower.contains(&format!(" {it} ")),
+        false => lower.contains(&format!(" {it}")),
+    })
+}
+
+/// The lines of a sentence inside its passage, where those can be counted.
+fn within(passage: &Kept, sentence: &str) -> Place {
+    let mut place = passage.place.clone();
+    let at = sentence.as_ptr() as usize - passage.text.as_ptr() as usize;
+    let breaks = passage.text.matches('\n').count() as u32;
+    if let Some((first, last)) = place.lines.filter(|it| it.1 - it.0 == breaks) {
+        let before = passage.text[..at].matches('\n').count() as u32;
+        place.lines = Some((first + before, (first + before + sentence.matches('\n').count() as u32).min(last)));
+    }
+    if let Some((start, end)) = place.bytes.filter(|it| it.1 - it.0 == passage.text.len() as u64) {
+        let start = start + at as u64;
+        place.bytes = Some((start, (start + sentence.len() as u64).min(end)));
+    }
+    place
+}
+
+/// Statements about the same thing.
+#[derive(Clone, Debug)]
+pub(crate) struct Topic {
+    pub(crate) statements: Vec<Statement>,
+}
+
+/// Groups statements by what they are about, in their order.
+pub(crate) fn topics(statements: Vec<Statement>) -> Vec<Topic> {
+    let mut topics: Vec<Topic> = Vec::new();
+    for statement in statements.into_iter().filter(|it| !it.topic.is_empty()) {
+        match topics.iter_mut().find(|it| it.statements[0].same_topic(&statement)) {
+            Some(topic) => topic.statements.push(statement),
+            None => topics.push(Topic { statements: vec![statement] }),
+        }
+    }
+    topics
+}
+
+impl Topic {
+    /// The largest side that does not exclude itself, and the others.
+    pub(crate) fn sides(&self) -> (Vec<&Statement>, Vec<&Statement>) {
+        let mut best: Vec<&Statement> = Vec::new();
+        for first in &self.statements {
+            let side: Vec<&Statement> = self.statements.iter().filter(|it| first.opposes(it).is_none()).collect();
+            if files(&side).len() > files(&best).len() {
+                best = side;
+            }
+        }
+        let rest = self.statements.iter().filter(|it| !best.iter().any(|own| std::ptr::eq(*own, *it))).collect();
+        (best, rest)
+    }
+
+    /// Pairs of statements of different documents that exclude each other.
+    pub(crate) fn contradictions(&self) -> Vec<(&Statement, &Statement, &'static str)> {
+        let mut found = Vec::new();
+        for (at, one) in self.statements.iter().enumerate() {
+            for other in &self.statements[at + 1..] {
+                if let (true, Some(why)) = (one.file != other.file, one.opposes(other)) {
+                    found.push((one, other, why));
+                }
+            }
+        }
+        found
+    }
+}
+
+/// The documents of some statements.
+pub(crate) fn files(statements: &[&Statement]) -> BTreeSet<FileId> {
+    statements.iter().map(|it| it.file).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn statement(file: FileId, text: &str) -> Statement {
+        Statement::new(file, text, &Place::default())
+    }
+
+    #[test]
+    fn negations_opposites_and_numbers_exclude_each_other() {
+        let keep = statement(1, "You should store the gauge indoors in winter.");
+        for (other, why) in [
+            ("You should not store the gauge indoors in winter.", Some("one negates the other")),
+            ("You should never store the gauge indoors in winter.", Some("one negates the other")),
+            ("Store the gauge indoors in winter.", None),
+        ] {
+            let other = statement(2, other);
+            assert!(keep.same_topic(&other));
+            assert_eq!(keep.opposes(&other), why);
+        }
+        let (high, low) = (statement(1, "Salt increases the drift"), statement(2, "Salt decreases the drift"));
+        assert_eq!(high.opposes(&low), Some("opposite words"));
+        let (five, six) = (statement(1, "Flush the pipe every 5 days"), statement(2, "Flush the pipe every 6 days"));
+        assert_eq!(five.opposes(&six), Some("different numbers"));
+        assert!(!keep.same_topic(&five));
+    }
+}

@@ -1,0 +1,193 @@
+//! COMPARE: every difference, with counts, and no word on who is right.
+
+use serde_json::{Value, json};
+use similar::{Algorithm, DiffOp, capture_diff_slices};
+
+use crate::contract::answer::{Answer, Unknown, mean, rounded};
+use crate::contract::claims::{self, files};
+use crate::contract::corpus::{Corpus, Paper};
+use crate::contract::pros_cons;
+use crate::contract::reading::{Kept, Part};
+use crate::contract::refusal::Outcome;
+use crate::contract::validate::Request;
+use crate::contract::words::short;
+
+/// Characters of a passage that a difference shows.
+const SHOWN: usize = 160;
+
+/// The verb.
+pub(crate) fn run(request: &Request, corpus: &Corpus) -> Outcome<Answer> {
+    match request.form.name {
+        "versions" => versions(request, corpus),
+        "consensus" => Ok(consensus(request, corpus)),
+        "contradictions" => Ok(contradictions(request, corpus)),
+        _ => Ok(approaches(request, corpus)),
+    }
+}
+
+fn versions(request: &Request, corpus: &Corpus) -> Outcome<Answer> {
+    let one = corpus.paper(&request.fields["doc_a"], "doc_a")?;
+    let other = corpus.paper(&request.fields["doc_b"], "doc_b")?;
+    let changes = changes(&one.reading.passages, &other.reading.passages);
+    let mut answer = Answer::new("Patience diff over passages, sections by heading");
+    let count = |op: &str| changes.iter().filter(|it| it["op"] == op).count();
+    let counts = (count("added"), count("removed"), count("modified"));
+    answer.evidence(one, 1);
+    answer.evidence(other, 1);
+    let schemas: Vec<Value> =
+        crate::contract::registry::SCHEMA_NAMES.iter().filter_map(|it| objects(one, other, it)).collect();
+    let same = one.reading.passages == other.reading.passages;
+    let page = answer.page(request, changes);
+    answer.data = json!({
+        "doc_a": one.file, "doc_b": other.file, "identical": same,
+        "added": counts.0, "removed": counts.1, "modified": counts.2,
+        "objects": schemas, "changes": page,
+    });
+    Ok(answer)
+}
+
+/// How many objects of a schema each has, where that differs.
+fn objects(one: &Paper, other: &Paper, schema: &str) -> Option<Value> {
+    let count = |paper: &Paper| paper.reading.objects.get(schema).map_or(0, Vec::len);
+    let (a, b) = (count(one), count(other));
+    (a != b).then(|| json!({"schema": schema, "doc_a": a, "doc_b": b}))
+}
+
+/// Every passage that is only on one side or reads otherwise.
+pub(crate) fn changes(before: &[Kept], after: &[Kept]) -> Vec<Value> {
+    let keys = |side: &[Kept]| side.iter().map(|it| short(&it.text, usize::MAX)).collect::<Vec<String>>();
+    let (old, new) = (keys(before), keys(after));
+    let mut found = Vec::new();
+    for op in capture_diff_slices(Algorithm::Patience, &old, &new) {
+        match op {
+            DiffOp::Equal { .. } => {}
+            DiffOp::Delete { old_index, old_len, .. } => {
+                found.extend(before[old_index..old_index + old_len].iter().map(|it| change("removed", Some(it), None)));
+            }
+            DiffOp::Insert { new_index, new_len, .. } => {
+                found.extend(after[new_index..new_index + new_len].iter().map(|it| change("added", None, Some(it))));
+            }
+            DiffOp::Replace { old_index, old_len, new_index, new_len } => {
+                let (old, new) = (&before[old_index..old_index + old_len], &after[new_index..new_index + new_len]);
+                found.extend(replaced(old, new));
+            }
+        }
+    }
+    found
+}
+
+/// Passages one by one where there are as many on both sides; the rest is added or removed.
+fn replaced(old: &[Kept], new: &[Kept]) -> Vec<Value> {
+    let both = old.len().min(new.len());
+    let pairs = old.iter().zip(new).map(|(a, b)| change("modified", Some(a), Some(b)));
+    let removed = old[both..].iter().map(|it| change("removed", Some(it), None));
+    pairs.chain(removed).chain(new[both..].iter().map(|it| change("added", None, Some(it)))).collect()
+}
+
+fn change(op: &str, before: Option<&Kept>, after: Option<&Kept>) -> Value {
+    let side = |it: &Kept| json!({"lines": it.place.lines, "page": it.place.page, "text": short(&it.text, SHOWN)});
+    let one = after.or(before);
+    let part = one.map_or("text", |it| match it.part {
+        Part::Heading => "heading",
+        Part::Text => "text",
+        Part::Item => "item",
+        Part::Table => "table",
+        Part::Code => "code",
+        Part::Facts => "facts",
+    });
+    let mut shown = json!({"op": op, "part": part, "section": one.map_or("", |it| it.section.as_str())});
+    if let Some(before) = before {
+        shown["a"] = side(before);
+    }
+    if let Some(after) = after {
+        shown["b"] = side(after);
+    }
+    shown
+}
+
+fn consensus(request: &Request, corpus: &Corpus) -> Answer {
+    let (field, threshold) = (request.text("field").unwrap_or_default(), request.number("threshold").unwrap_or(0.8));
+    let statements = claims::find(corpus, field);
+    let mut answer = statement_answer(corpus, &statements);
+    answer.parameter("threshold", threshold);
+    let mut points = Vec::new();
+    let mut below = 0;
+    for topic in claims::topics(statements) {
+        let (agreeing, others) = topic.sides();
+        let (agree, all) = (files(&agreeing), files(&topic.statements.iter().collect::<Vec<_>>()));
+        let agreement = agree.len() as f64 / all.len().max(1) as f64;
+        if all.len() < 2 || agreement < threshold {
+            below += 1;
+            continue;
+        }
+        let disagree = all.difference(&agree).count();
+        points.push(json!({
+            "statement": agreeing[0].value(), "agree": agree.len(), "disagree": disagree,
+            "agreement": rounded(agreement), "files": agree,
+            "against": others.iter().map(|it| it.value()).collect::<Vec<_>>(),
+        }));
+    }
+    points.sort_by_key(|it| std::cmp::Reverse(it["agree"].as_u64()));
+    let page = answer.page(request, points.clone());
+    answer.data = json!({"field": field, "consensus_points": points.len(), "below_threshold": below, "points": page});
+    answer
+}
+
+fn contradictions(request: &Request, corpus: &Corpus) -> Answer {
+    let field = request.text("field").unwrap_or_default();
+    let statements = claims::find(corpus, field);
+    let mut answer = statement_answer(corpus, &statements);
+    let topics = claims::topics(statements);
+    let found: Vec<Value> = topics
+        .iter()
+        .flat_map(|it| it.contradictions())
+        .map(|(one, other, why)| json!({"why": why, "a": one.value(), "b": other.value()}))
+        .collect();
+    let compared = topics.iter().filter(|it| files(&it.statements.iter().collect::<Vec<_>>()).len() > 1).count();
+    let count = found.len();
+    let page = answer.page(request, found);
+    answer.data = json!({
+        "field": field, "disagreements": count, "topics_compared": compared, "contradictions": page,
+    });
+    answer
+}
+
+/// An answer made of statements, with the documents that make none as an unknown.
+fn statement_answer(corpus: &Corpus, statements: &[claims::Statement]) -> Answer {
+    let mut answer = Answer::new(
+        "statements by cue words; same topic by shared stems; opposition by negation, opposites and numbers",
+    );
+    answer.parameter("same_topic", claims::SAME_TOPIC);
+    let count = |paper: &Paper| statements.iter().filter(|it| it.file == paper.file).count();
+    let silent: Vec<i64> = corpus.papers.iter().filter(|it| count(it) == 0).map(|it| it.file).collect();
+    for paper in &corpus.papers {
+        answer.evidence(paper, count(paper));
+    }
+    if !silent.is_empty() {
+        answer.unknown(Unknown::new("no_statement", silent.len()).files(&silent));
+    }
+    answer.confidence = if statements.is_empty() { 0.0 } else { 0.8 };
+    answer
+}
+
+fn approaches(request: &Request, corpus: &Corpus) -> Answer {
+    let found = pros_cons::find(corpus);
+    let mut answer =
+        Answer::new("lists and sections named pros, advantages, cons, drawbacks and the like, by the heading above");
+    for paper in &corpus.papers {
+        answer.evidence(paper, found.iter().filter(|it| it.has(paper.file)).count());
+    }
+    let one_sided = found.iter().filter(|it| it.pros.is_empty() || it.cons.is_empty()).count();
+    if one_sided > 0 {
+        answer.unknown(Unknown::new("one_sided_approach", one_sided));
+    }
+    answer.confidence = rounded(mean(
+        &found.iter().map(|it| if it.pros.is_empty() || it.cons.is_empty() { 0.7 } else { 0.9 }).collect::<Vec<_>>(),
+    ));
+    let (pros, cons) =
+        (found.iter().map(|it| it.pros.len()).sum::<usize>(), found.iter().map(|it| it.cons.len()).sum::<usize>());
+    let count = found.len();
+    let page = answer.page(request, found.iter().map(pros_cons::Approach::value).collect());
+    answer.data = json!({"approaches": count, "pros": pros, "cons": cons, "list": page});
+    answer
+}

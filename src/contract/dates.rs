@@ -1,0 +1,163 @@
+//! Dates in texts, as ISO 8601. What could be two dates is told as such and never guessed.
+
+use std::ops::Range;
+use std::sync::LazyLock;
+
+use chrono::{DateTime, NaiveDate, NaiveDateTime, Utc};
+use regex::{Captures, Regex};
+
+/// A date as it stands in a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FoundDate {
+    /// Its bytes in the text.
+    pub(crate) range: Range<usize>,
+    /// As ISO 8601, as exact as it is written: a day, a month or a moment. None when it could be two days.
+    pub(crate) iso: Option<String>,
+}
+
+const MONTHS: [&str; 12] = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
+
+static PATTERN: LazyLock<Regex> = LazyLock::new(|| {
+    let month = r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sep(?:t(?:ember)?)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)\.?";
+    let pattern = [
+        r"(?P<moment>\b\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(?::\d{2})?(?:\.\d+)?(?:Z|[+-]\d{2}:?\d{2})?)",
+        r"(?P<iso>\b\d{4}[-/]\d{1,2}[-/]\d{1,2}\b)",
+        &format!(r"(?P<dmy>\b\d{{1,2}}(?:st|nd|rd|th)?\s+(?:of\s+)?{month},?\s+\d{{4}}\b)"),
+        &format!(r"(?P<mdy>\b{month}\s+\d{{1,2}}(?:st|nd|rd|th)?,?\s+\d{{4}}\b)"),
+        r"(?P<dots>\b\d{1,2}\.\s?\d{1,2}\.\s?\d{4}\b)",
+        r"(?P<slashes>\b\d{1,2}/\d{1,2}/\d{4}\b)",
+        &format!(r"(?P<my>\b{month}\s+\d{{4}}\b)"),
+    ]
+    .join("|");
+    Regex::new(&format!("(?i){pattern}")).expect("the pattern is a constant")
+});
+
+/// Returns the dates of a text in order.
+pub(crate) fn find(text: &str) -> Vec<FoundDate> {
+    let found = PATTERN.captures_iter(text);
+    found.filter_map(|it| Some(FoundDate { range: it.get(0)?.range(), iso: iso(&it)? })).collect()
+}
+
+/// The outer none is for what only looks like a date.
+fn iso(found: &Captures<'_>) -> Option<Option<String>> {
+    let numbers = |text: &str| -> Vec<u32> {
+        text.split(|it: char| !it.is_ascii_digit())
+            .filter(|it| !it.is_empty())
+            .filter_map(|it| it.parse().ok())
+            .collect()
+    };
+    let day = |year: u32, month: u32, day: u32| {
+        let date = NaiveDate::from_ymd_opt(i32::try_from(year).ok()?, month, day)?;
+        Some(Some(date.format("%Y-%m-%d").to_string()))
+    };
+    if let Some(text) = found.name("moment") {
+        return Some(Some(text.as_str().replacen(' ', "T", 1)));
+    }
+    if let Some(text) = found.name("iso") {
+        let parts = numbers(text.as_str());
+        return day(*parts.first()?, *parts.get(1)?, *parts.get(2)?);
+    }
+    if let Some(text) = found.name("dmy").or(found.name("mdy")) {
+        let parts = numbers(text.as_str());
+        return day(*parts.get(1)?, month(text.as_str())?, *parts.first()?);
+    }
+    if let Some(text) = found.name("dots") {
+        let parts = numbers(text.as_str());
+        return day(*parts.get(2)?, *parts.get(1)?, *parts.first()?);
+    }
+    if let Some(text) = found.name("slashes") {
+        let parts = numbers(text.as_str());
+        return match (*parts.first()?, *parts.get(1)?, *parts.get(2)?) {
+            (a, b, year) if a == b => day(year, a, b),
+            (a, b, year) if a > 12 => day(year, b, a),
+            (a, b, year) if b > 12 => day(year, a, b),
+            _ => Some(None),
+        };
+    }
+    let text = found.name("my")?.as_str();
+    Some(Some(format!("{:04}-{:02}", numbers(text).first()?, month(text)?)))
+}
+
+fn month(text: &str) -> Option<u32> {
+    let lower = text.to_lowercase();
+    let word =
+        lower.split(|it: char| !it.is_alphabetic()).find(|it| MONTHS.iter().any(|month| it.starts_with(month)))?;
+    let at = MONTHS.iter().position(|it| word.starts_with(it))?;
+    u32::try_from(at + 1).ok()
+}
+
+/// Returns the moment of an ISO 8601 date or date-time, nanoseconds since the epoch; a day begins at midnight UTC, a month
+/// or a year with its first day.
+pub(crate) fn moment(text: &str) -> Option<i64> {
+    let text = text.trim();
+    if let Ok(moment) = DateTime::parse_from_rfc3339(text) {
+        return moment.timestamp_nanos_opt();
+    }
+    for format in ["%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M"] {
+        if let Ok(moment) = NaiveDateTime::parse_from_str(text, format) {
+            return moment.and_utc().timestamp_nanos_opt();
+        }
+    }
+    let padded = match text.len() {
+        4 => format!("{text}-01-01"),
+        7 => format!("{text}-01"),
+        _ => text.to_string(),
+    };
+    let date = NaiveDate::parse_from_str(&padded, "%Y-%m-%d").ok()?;
+    date.and_hms_opt(0, 0, 0)?.and_utc().timestamp_nanos_opt()
+}
+
+/// Returns the day of a moment in nanoseconds, UTC.
+pub(crate) fn day_of(nanoseconds: i64) -> String {
+    DateTime::<Utc>::from_timestamp_nanos(nanoseconds).format("%Y-%m-%d").to_string()
+}
+
+/// Whole days from one moment to another; negative when the second is earlier.
+pub(crate) fn days_between(from: i64, to: i64) -> i64 {
+    const DAY: i64 = 86_400_000_000_000;
+    (to - from).div_euclid(DAY)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, expected: &[Option<&str>]) {
+        let found = find(text);
+        let found: Vec<Option<&str>> = found.iter().map(|it| it.iso.as_deref()).collect();
+        assert_eq!(found, expected, "{text}");
+    }
+
+    #[test]
+    fn the_usual_ways_to_write_a_date_are_one_date() {
+        for text in [
+            "on 2024-03-12",
+            "on 12 March 2024",
+            "March 12, 2024",
+            "12.03.2024",
+            "the 12th of March 2024",
+            "13/12/2024 is not it, Mar 12 2024 is",
+        ] {
+            assert_eq!(find(text).last().unwrap().iso.as_deref(), Some("2024-03-12"), "{text}");
+        }
+        check("March 2024", &[Some("2024-03")]);
+        check("2024-03-12T10:00:00Z", &[Some("2024-03-12T10:00:00Z")]);
+    }
+
+    #[test]
+    fn what_could_be_two_days_is_neither_and_what_is_no_day_is_none() {
+        check("03/04/2024", &[None]);
+        check("2024-13-45 and 31 February 2024", &[]);
+        check("version 1.2.3 of 10.0.0.1", &[]);
+    }
+
+    #[test]
+    fn a_moment_is_read_as_exactly_as_it_is_written() {
+        assert_eq!(moment("1970-01-02"), Some(86_400_000_000_000));
+        assert_eq!(moment("1970"), Some(0));
+        assert_eq!(moment("1970-01-01T01:00:00+01:00"), Some(0));
+        assert_eq!(moment("yesterday"), None);
+        assert_eq!(days_between(0, 86_400_000_000_000 * 3), 3);
+        assert_eq!(day_of(86_400_000_000_000), "1970-01-02");
+    }
+}

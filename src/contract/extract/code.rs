@@ -1,0 +1,107 @@
+//! Code: what a format marks as code, and every symbol of a source file.
+
+use serde_json::json;
+
+use crate::contract::extract::Object;
+use crate::contract::place::Place;
+use crate::contract::snippets;
+use crate::contract::source::{Passage, Role, Source};
+use crate::contract::words::short;
+
+/// Characters of the heading or sentence above a piece of code.
+const CONTEXT: usize = 120;
+
+/// Finds the code of a document.
+pub(crate) fn find(source: &Source) -> Vec<Object> {
+    let own_language = snippets::language_of_extension(&source.extension);
+    let mut found: Vec<Object> = Vec::new();
+    let mut last: Option<&Passage> = None;
+    for (at, passage) in source.passages.iter().enumerate() {
+        if passage.role != Role::Code || passage.language.as_deref() == Some("") {
+            last = None;
+            continue;
+        }
+        let place = source.whole(passage);
+        if source.extension == "ipynb" && last.is_some_and(|it| source.whole(it).part == place.part) {
+            // The second piece of a cell is what the first one printed.
+            continue;
+        }
+        if own_language.is_none() && last.is_some_and(|it| goes_on(source, it, passage)) {
+            if let Some(object) = found.last_mut() {
+                append(object, passage, &place);
+                last = Some(passage);
+                continue;
+            }
+        }
+        found.push(piece(source, at, place, own_language));
+        last = Some(passage);
+    }
+    found.extend(source.snippets.iter().filter_map(|it| marked(source, it)));
+    found.sort_by_key(|it| it.place.bytes);
+    found
+}
+
+/// Long code comes in pieces with nothing but white space between them.
+fn goes_on(source: &Source, before: &Passage, after: &Passage) -> bool {
+    let bytes = |it: &Passage| source.bytes(it, &(0..it.text.len()));
+    match (bytes(before), bytes(after), &source.raw) {
+        (Some(before), Some(after), Some(raw)) if before.end <= after.start => {
+            raw.text.get(before.end..after.start).is_some_and(|it| it.trim().is_empty())
+        }
+        _ => false,
+    }
+}
+
+fn append(object: &mut Object, passage: &Passage, place: &Place) {
+    let text = format!("{}\n\n{}", object.text("text"), passage.text);
+    object.place = object.place.with(place);
+    object.fields.insert("text".into(), text.into());
+    object.fields.insert("line_numbers".into(), json!(object.place.lines.map(|it| [it.0, it.1])));
+}
+
+fn piece(source: &Source, at: usize, place: Place, own_language: Option<&str>) -> Object {
+    let passage = &source.passages[at];
+    let (language, confidence) = match (own_language, passage.language.as_deref()) {
+        (Some(own), _) => (Some(own), 0.99),
+        (None, Some(stated)) => (Some(stated), 0.97),
+        (None, None) => match snippets::guess_language(&passage.text) {
+            Some(guess) => (Some(guess), 0.75),
+            None => (None, 0.6),
+        },
+    };
+    let context = match &passage.symbol {
+        Some(symbol) => symbol.clone(),
+        None => above(source, at),
+    };
+    object(place, confidence, language, &context, &passage.text)
+}
+
+fn object(place: Place, confidence: f64, language: Option<&str>, context: &str, text: &str) -> Object {
+    let lines = place.lines.map(|it| [it.0, it.1]);
+    let fields = json!({"language": language, "context": context, "line_numbers": lines, "text": text});
+    Object::new(place, confidence, fields)
+}
+
+/// The heading above, or the sentence before.
+fn above(source: &Source, at: usize) -> String {
+    let heading = source.heading(&source.passages[at]);
+    if !heading.is_empty() {
+        return short(heading, CONTEXT);
+    }
+    at.checked_sub(1).map_or(String::new(), |it| short(&source.passages[it].text, CONTEXT))
+}
+
+fn marked(source: &Source, snippet: &snippets::Snippet) -> Option<Object> {
+    let raw = source.raw.as_ref()?;
+    let text = &raw.text[snippet.inner.clone()];
+    let (language, confidence) = match snippet.language.as_deref() {
+        Some(stated) => (Some(stated), 0.97),
+        None => (snippets::guess_language(text), 0.75),
+    };
+    let before = source.passages.iter().filter(|it| {
+        let bytes = source.bytes(it, &(0..it.text.len()));
+        bytes.is_some_and(|bytes| bytes.start < snippet.outer.start)
+    });
+    let heading = before.filter(|it| matches!(it.role, Role::Heading(_))).last().map_or("", |it| it.text.as_str());
+    Some(object(raw.place(&snippet.inner), confidence, language, &short(heading, CONTEXT), text))
+}

@@ -1,0 +1,180 @@
+//! Definitions: sentences that say that they define, marked terms, glossaries and definition lists.
+
+use std::ops::Range;
+use std::sync::LazyLock;
+
+use regex::Regex;
+use serde_json::json;
+
+use crate::contract::extract::{Object, is_reference_heading};
+use crate::contract::source::{Passage, Source};
+use crate::contract::words::{sentences, short};
+
+/// A term has no more words.
+const MOST_WORDS: usize = 6;
+
+/// What stands for something else, or opens a remark.
+const NO_TERMS: &[&str] = &[
+    "it",
+    "this",
+    "that",
+    "these",
+    "those",
+    "which",
+    "there",
+    "he",
+    "she",
+    "they",
+    "we",
+    "you",
+    "i",
+    "what",
+    "who",
+    "note",
+    "warning",
+    "important",
+    "tip",
+    "example",
+    "todo",
+    "the following",
+    "the latter",
+    "the former",
+    "date",
+    "one",
+    "here",
+    "such",
+    "caution",
+    "author",
+    "status",
+];
+
+static GLOSSARY: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"(?i)^(?:\d+(?:\.\d+)*\.?\s+)?(?:glossary|definitions|terms|terminology|nomenclature|abbreviations|terms and definitions|definition of terms)\s*:?$")
+        .expect("a constant")
+});
+/// `**Term**: text`, `Term - text`, `Term: text`.
+static ENTRY: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"(?m)^[ \t]*(?:[-*] )?(?:\*\*|__|\*|_|`)?([^\n:*`_—–]{2,60}?)(?:\*\*|__|\*|_|`)?\s*(?::{1,2}(?:\*\*)?|—|–| - )\s+([^\n]+(?:\n[^\n:—]+$)*)")
+        .expect("a constant")
+});
+
+/// A pattern over one sentence: group `t` is the term, group `d` what it means.
+static SENTENCES: LazyLock<Vec<(Regex, f64)>> = LazyLock::new(|| {
+    let term = r"(?P<t>[\p{L}\d][\p{L}\d’'/+() -]{1,60}?)";
+    let marked = r"(?:\*\*|__|\*|_|`|“|\x22|‘|``|\\emph\{|\\textbf\{|\\textit\{)(?P<t>[^*_`”\x22’}]{2,60})(?:\*\*|__|\*|_|`|”|\x22|’|''|\})";
+    let article = r"^(?:In (?:this|our) \w+, )?(?:[Aa]n? |[Tt]he (?:term |word )?|[Aa] )?";
+    [
+        (format!(r"{article}(?:{marked}|{term})(?: \([^)]*\))? (?:is|are|was) defined (?:as|to be) (?P<d>.+)$"), 0.97),
+        (
+            format!(
+                r"{article}{marked}(?: \([^)]*\))?,? (?:(?:is|are) (?P<d>(?:an?|the|any|one|those|that|what) .+)|(?:means|refers to|denotes|describes|stands for) (?P<e>.+))$"
+            ),
+            0.93,
+        ),
+        (format!(r"{article}(?:{marked}|{term})(?: \([^)]*\))? (?:refers to|denotes|stands for|is short for|is the (?:term|name|word) for) (?P<d>.+)$"), 0.92),
+        (format!(r"(?:^|[,:] )(?:[Ww]e|I) (?:define|call) (?:an? |the )?(?:{marked}|{term}) (?:as|to be) (?P<d>.+)$"), 0.95),
+        (format!(r"^By (?:an? |the )?(?:{marked}|{term}),? (?:we|I) mean (?P<d>.+)$"), 0.95),
+        (format!(r"^(?:The term|The word) (?:{marked}|{term}) (?:means|describes|covers) (?P<d>.+)$"), 0.95),
+        (format!(r"^(?P<d>.{{15,300}}?),? (?:is|are) (?:called|termed|known as) (?:an? |the )?(?:{marked}|{term})[.]?$"), 0.9),
+    ]
+    .into_iter()
+    .map(|(pattern, confidence)| (named_once(&pattern), confidence))
+    .collect()
+});
+
+/// Group names may not be given twice: the second way to write a term gets a name of its own.
+fn named_once(pattern: &str) -> Regex {
+    let second = pattern.match_indices("(?P<t>").nth(1).map(|it| it.0);
+    let pattern = match second {
+        Some(at) => format!("{}(?P<u>{}", &pattern[..at], &pattern[at + "(?P<t>".len()..]),
+        None => pattern.to_string(),
+    };
+    Regex::new(&format!("(?s){pattern}")).expect("a constant")
+}
+
+/// Finds the definitions of a document.
+pub(crate) fn find(source: &Source) -> Vec<Object> {
+    let mut found = Vec::new();
+    for (at, passage) in source.passages.iter().enumerate() {
+        let heading = source.heading(passage);
+        if !passage.is_prose() || is_reference_heading(heading) {
+            continue;
+        }
+        if let Some(object) = listed(source, at) {
+            found.push(object);
+        } else if GLOSSARY.is_match(heading.trim()) {
+            found.extend(entries(source, passage));
+        } else {
+            found.extend(stated(source, passage));
+        }
+    }
+    found
+}
+
+/// `<dt>` and the `<dd>` behind it.
+fn listed(source: &Source, at: usize) -> Option<Object> {
+    let tag = |passage: &Passage| {
+        let bytes = source.bytes(passage, &(0..passage.text.len()))?;
+        let before = &source.raw.as_ref()?.text[..bytes.start];
+        let open = before.rfind("<d")?;
+        before.get(open..open + 3).map(str::to_lowercase)
+    };
+    let (term, text) = (&source.passages[at], source.passages.get(at + 1)?);
+    if !matches!(source.extension.as_str(), "html" | "htm" | "xhtml") {
+        return None;
+    }
+    let is_pair = tag(term)? == "<dt" && tag(text)? == "<dd";
+    let place = source.whole(term).with(&source.whole(text));
+    let fields = fields(&term.text, &text.text, source.heading(term));
+    is_pair.then(|| Object::new(place, 0.96, fields))
+}
+
+fn fields(term: &str, text: &str, context: &str) -> serde_json::Value {
+    json!({"term": short(term, 80), "definition_text": short(text, 600), "source_context": short(context, 120)})
+}
+
+fn entries(source: &Source, passage: &Passage) -> Vec<Object> {
+    let object = |found: regex::Captures<'_>| {
+        let (term, text) = (found.get(1)?, found.get(2)?);
+        let range = term.start()..text.end();
+        let object = || {
+            Object::new(
+                source.place(passage, &range),
+                0.95,
+                fields(term.as_str(), text.as_str(), source.heading(passage)),
+            )
+        };
+        is_term(term.as_str()).then(object)
+    };
+    ENTRY.captures_iter(&passage.text).filter_map(object).collect()
+}
+
+fn stated(source: &Source, passage: &Passage) -> Vec<Object> {
+    let mut found = Vec::new();
+    for range in sentences(&passage.text) {
+        let sentence = &passage.text[range.clone()];
+        let defined =
+            SENTENCES.iter().find_map(|(pattern, confidence)| Some((pattern.captures(sentence)?, *confidence)));
+        let Some((parts, confidence)) = defined else { continue };
+        let term = parts.name("t").or(parts.name("u")).map_or("", |it| it.as_str().trim());
+        let text = parts.name("d").or(parts.name("e")).map_or("", |it| it.as_str().trim_end_matches(['.', ';']));
+        if is_term(term) && text.split_whitespace().count() >= 3 {
+            let place: Range<usize> = range.clone();
+            found.push(Object::new(
+                source.place(passage, &place),
+                confidence,
+                fields(term, text, source.heading(passage)),
+            ));
+        }
+    }
+    found
+}
+
+fn is_term(term: &str) -> bool {
+    let lower = term.trim().to_lowercase();
+    let words = lower.split_whitespace().count();
+    (1..=MOST_WORDS).contains(&words)
+        && !NO_TERMS.contains(&lower.as_str())
+        && !lower.split_whitespace().next().is_some_and(|it| NO_TERMS.contains(&it))
+        && lower.chars().any(char::is_alphabetic)
+}

@@ -1,0 +1,175 @@
+//! EXTRACT: typed objects out of documents, one file per schema. Nothing is interpreted: an object is a piece of the text
+//! with its exact place, and a confidence that says how clear its marks were.
+
+mod citation;
+mod code;
+mod definition;
+mod methodology;
+mod quote;
+mod reference;
+mod table;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use crate::contract::answer::{Answer, Unknown};
+use crate::contract::corpus::{Corpus, Paper};
+use crate::contract::place::Place;
+use crate::contract::refusal::Outcome;
+use crate::contract::registry::{self, ObjectSchema};
+use crate::contract::source::Source;
+use crate::contract::validate::Request;
+use crate::model::Redaction;
+use crate::secrets::Censor;
+
+pub(crate) use reference::is_reference_heading;
+
+/// One object of a document.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Object {
+    pub(crate) place: Place,
+    pub(crate) confidence: f64,
+    pub(crate) fields: Map<String, Value>,
+}
+
+impl Object {
+    /// Makes an object of the fields of its schema, in their order.
+    pub(crate) fn new(place: Place, confidence: f64, fields: Value) -> Object {
+        let fields = match fields {
+            Value::Object(fields) => fields,
+            _ => Map::new(),
+        };
+        Object { place, confidence, fields }
+    }
+
+    /// One of its texts; empty when there is none.
+    pub(crate) fn text(&self, field: &str) -> &str {
+        self.fields.get(field).and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// The object as an answer shows it.
+    pub(crate) fn value(&self, file: i64) -> Value {
+        let mut shown = Map::from_iter([("file".to_string(), Value::from(file))]);
+        self.place.write(&mut shown);
+        shown.extend(self.fields.clone());
+        shown.insert("confidence".into(), json!(self.confidence));
+        Value::Object(shown)
+    }
+}
+
+/// The objects of a document by schema.
+pub(crate) type Objects = BTreeMap<String, Vec<Object>>;
+
+/// Finds the objects of every schema. Keys and tokens that the reader of the document blacked out stay so, also where the
+/// file itself was looked at again.
+pub(crate) fn objects(source: &Source, redaction: Redaction) -> Objects {
+    let mut found = Objects::from([
+        ("Code".to_string(), code::find(source)),
+        ("Definition".into(), definition::find(source)),
+        ("Table".into(), table::find(source)),
+        ("Quote".into(), quote::find(source)),
+        ("Methodology".into(), methodology::find(source)),
+        ("Citation".into(), citation::find(source)),
+        ("Reference".into(), reference::find(source)),
+    ]);
+    let mut censor = Censor::new(redaction);
+    for object in found.values_mut().flatten() {
+        for value in object.fields.values_mut() {
+            if let Value::String(text) = value {
+                *text = censor.clean(text).into_owned();
+            }
+        }
+    }
+    found
+}
+
+/// The verb.
+pub(crate) fn run(request: &Request, corpus: &Corpus) -> Outcome<Answer> {
+    let schema = registry::schema(request.text("schema").unwrap_or_default()).unwrap_or(&registry::SCHEMAS[0]);
+    let wanted = Wanted::new(request, corpus)?;
+    let mut answer = Answer::new("rules over the structure that each format states");
+    let (mut objects, mut without, mut sum) = (Vec::new(), Vec::new(), 0.0);
+    for paper in &corpus.papers {
+        let found = paper.reading.objects.get(schema.name).map(Vec::as_slice).unwrap_or_default();
+        let kept: Vec<&Object> = found.iter().filter(|it| wanted.takes(it, paper, schema)).collect();
+        if kept.is_empty() {
+            without.push(paper.file);
+        }
+        sum += kept.iter().map(|it| it.confidence).sum::<f64>();
+        answer.evidence(paper, kept.len());
+        objects.extend(kept.into_iter().map(|it| it.value(paper.file)));
+    }
+    let count = objects.len();
+    answer.confidence = if count == 0 { 0.0 } else { sum / count as f64 };
+    if !without.is_empty() {
+        answer.unknown(Unknown::new("no_objects", without.len()).files(&without));
+    }
+    let page = answer.page(request, objects);
+    answer.data = json!({"schema": schema.name, "count": count, "objects": page});
+    Ok(answer)
+}
+
+/// The filters of a request.
+struct Wanted<'r> {
+    request: &'r Request,
+    file: Option<i64>,
+}
+
+impl<'r> Wanted<'r> {
+    fn new(request: &'r Request, corpus: &Corpus) -> Outcome<Wanted<'r>> {
+        let file = request.inner("filters", "file").map(|it| corpus.paper(it, "filters.file")).transpose()?;
+        Ok(Wanted { request, file: file.map(|it| it.file) })
+    }
+
+    fn text(&self, name: &str) -> Option<String> {
+        self.request.inner("filters", name).and_then(Value::as_str).map(str::to_lowercase)
+    }
+
+    fn whole(&self, name: &str) -> Option<i64> {
+        self.request.inner("filters", name).and_then(Value::as_i64)
+    }
+
+    fn takes(&self, object: &Object, paper: &Paper, schema: &ObjectSchema) -> bool {
+        let least = self.request.inner("filters", "min_confidence").and_then(Value::as_f64).unwrap_or(0.0);
+        object.confidence >= least
+            && self.file.is_none_or(|it| it == paper.file)
+            && self.text("content_type").is_none_or(|it| it == paper.reading.facts.content_type)
+            && self.text("contains").is_none_or(|it| holds(object, &it))
+            && schema.filters.iter().all(|field| self.passes(object, field.name))
+    }
+
+    /// One filter of the schema; one that is not given lets everything pass.
+    fn passes(&self, object: &Object, name: &str) -> bool {
+        let same = |field: &str| self.text(name).is_none_or(|it| object.text(field).to_lowercase() == it);
+        let part = |field: &str| self.text(name).is_none_or(|it| object.text(field).to_lowercase().contains(&it));
+        let length = |field: &str| object.fields.get(field).and_then(Value::as_array).map_or(0, Vec::len) as i64;
+        let any = |field: &str| self.text(name).is_none_or(|it| listed(object, field, &it));
+        let least = |count: i64| self.whole(name).is_none_or(|it| count >= it);
+        match name {
+            "language" | "doi" | "arxiv_id" | "approach" => same(name),
+            "term" | "author" => part(name),
+            "min_lines" => least(object.text("text").lines().count() as i64),
+            "min_rows" => least(length("rows")),
+            "min_columns" => least(length("headers")),
+            "header" => any("headers"),
+            "tool" => any("tools_mentioned"),
+            "min_words" => least(object.fields.get("word_count").and_then(Value::as_i64).unwrap_or(0)),
+            "number" => {
+                self.whole(name).is_none_or(|it| object.fields.get("number").and_then(Value::as_i64) == Some(it))
+            }
+            "year" => self.whole(name).is_none_or(|it| object.text("full_text").contains(&it.to_string())),
+            _ => true,
+        }
+    }
+}
+
+fn holds(object: &Object, text: &str) -> bool {
+    object.fields.values().any(|it| it.to_string().to_lowercase().contains(text))
+}
+
+fn listed(object: &Object, field: &str, wanted: &str) -> bool {
+    let list = object.fields.get(field).and_then(Value::as_array).into_iter().flatten();
+    list.filter_map(Value::as_str).any(|it| it.to_lowercase() == wanted)
+}

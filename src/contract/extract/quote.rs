@@ -1,0 +1,131 @@
+//! Quotes: what a document marks as quoted, and what stands between quotation marks.
+
+use std::ops::Range;
+use std::sync::LazyLock;
+
+use regex::Regex;
+use serde_json::json;
+
+use crate::contract::extract::{Object, is_reference_heading};
+use crate::contract::place::Place;
+use crate::contract::source::{Passage, Role, Source};
+use crate::contract::words::{sentences, short, words};
+
+/// Fewer words in quotation marks are a name or a word held at arm's length.
+const FEWEST_WORDS: usize = 5;
+
+const NAME: &str = r"(?:[A-Z][\p{L}’'.-]*|van|von|de|der|of)(?: (?:[A-Z][\p{L}’'.-]*|van|von|de|der|of)){0,4}";
+const SAID: &str = "said|says|wrote|writes|noted|notes|argued|argues|explained|explains|asked|replied|added|remarked|put it|told us|warned|recalled|observed";
+
+static INLINE: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r#"“([^”“]{10,1500})”|"([^"]{10,1500})"|«([^»]{10,1500})»|``([^`]{10,1500}?)''"#).expect("a constant")
+});
+static AFTER: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(&format!(
+        r"^[,.]?\s*(?:(?:{SAID})\s+({NAME})|(?:—|–|--)\s*({NAME})|\(({NAME})(?:,[^)]*)?\)|({NAME})\s+(?:{SAID}))"
+    ))
+    .expect("a constant")
+});
+static BEFORE: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(&format!(r"(?:({NAME})(?:,[^,]{{1,60}},)?\s+(?:{SAID})|(?:[Aa]ccording to|[Ii]n the words of|[Aa]s) ({NAME})(?:\s+(?:{SAID}))?)\s*[,:]?\s*$"))
+        .expect("a constant")
+});
+static SIGNED: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"(?m)^\s*(?:—|–|--|-)\s*([^\n]{2,80})\s*\z").expect("a constant"));
+static WROTE: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(&format!(r"({NAME})(?: <[^>]*>)? wrote:\s*$")).expect("a constant"));
+static TEX_QUOTE: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"(?s)\\begin\{(?:quote|quotation)\}\s*(.*?)\s*\\end\{(?:quote|quotation)\}").expect("a constant")
+});
+
+/// Finds the quotes of a document.
+pub(crate) fn find(source: &Source) -> Vec<Object> {
+    let mut found = Vec::new();
+    for (at, passage) in source.passages.iter().enumerate() {
+        if !passage.is_prose() {
+            continue;
+        }
+        let lines_quoted = passage.text.lines().all(|it| it.trim_start().starts_with('>'));
+        if passage.quoted || lines_quoted {
+            found.extend(block(source, at));
+        } else if let Some(tex) = TEX_QUOTE.captures(&passage.text) {
+            let text = tex.get(1).map_or(0..0, |it| it.range());
+            found.extend(object(source.place(passage, &text), &tex[1], None, source.heading(passage), 0.96));
+        } else if !is_reference_heading(source.heading(passage)) {
+            found.extend(inline(source, passage));
+        }
+    }
+    found
+}
+
+/// A quotation set apart, with its signature behind it or the name of who wrote it before it.
+fn block(source: &Source, at: usize) -> Option<Object> {
+    let passage = &source.passages[at];
+    let bare: Vec<&str> = passage.text.lines().map(|it| it.trim_start().trim_start_matches(['>', ' '])).collect();
+    let bare = bare.join("\n");
+    if let (Some(before), true) =
+        (at.checked_sub(1).map(|it| &source.passages[it]), signature(&bare).is_some_and(|it| it.1 == 0))
+        && before.quoted
+    {
+        // A signature of its own belongs to the quotation before it.
+        return None;
+    }
+    let (text, mut author) = match signature(&bare) {
+        Some((name, length)) => (bare[..length].trim_end().to_string(), Some(name)),
+        None => (bare.clone(), None),
+    };
+    if author.is_none() {
+        let next = source.passages.get(at + 1).filter(|it| matches!(it.role, Role::Prose | Role::Item));
+        author = next.and_then(|it| signature(&it.text)).filter(|it| it.1 == 0).map(|it| it.0);
+    }
+    if author.is_none() {
+        let before = at.checked_sub(1).map(|it| source.passages[it].text.as_str()).unwrap_or_default();
+        author = WROTE.captures(before).or_else(|| BEFORE.captures(before)).and_then(|it| named(&it));
+    }
+    let context = if source.heading(passage).is_empty() { "" } else { source.heading(passage) };
+    object(source.whole(passage), &text, author, context, 0.96)
+}
+
+/// The name that a text is signed with, and the length of what stands before it.
+fn signature(text: &str) -> Option<(String, usize)> {
+    let found = SIGNED.captures(text)?;
+    let length = text[..found.get(0)?.start()].trim_end().len();
+    let name = found[1].trim().trim_matches(['*', '_']).split(',').next().unwrap_or_default().trim().to_string();
+    let begins_upper = name.chars().next().is_some_and(char::is_uppercase);
+    (begins_upper && name.split(' ').count() <= 6 && !name.ends_with('.')).then_some((name, length))
+}
+
+fn named(found: &regex::Captures<'_>) -> Option<String> {
+    let name = (1..found.len()).find_map(|it| found.get(it))?.as_str();
+    Some(name.trim_end_matches(['.', ',']).to_string())
+}
+
+/// What stands between quotation marks in running text.
+fn inline(source: &Source, passage: &Passage) -> Vec<Object> {
+    let text = &passage.text;
+    let object = |found: regex::Captures<'_>| {
+        let all = found.get(0)?;
+        let inner = (1..found.len()).find_map(|it| found.get(it))?;
+        let starts_well = text[..all.start()].chars().next_back().is_none_or(|it| !it.is_alphanumeric() && it != '=');
+        if words(inner.as_str()).count() < FEWEST_WORDS || !starts_well || inner.as_str().contains("://") {
+            return None;
+        }
+        let author = AFTER.captures(&text[all.end()..]).or_else(|| BEFORE.captures(&text[..all.start()]));
+        let author = author.and_then(|it| named(&it));
+        let confidence = if author.is_some() { 0.93 } else { 0.8 };
+        let context = sentence_with(text, &all.range());
+        self::object(source.place(passage, &inner.range()), inner.as_str(), author, &context, confidence)
+    };
+    INLINE.captures_iter(text).filter_map(object).collect()
+}
+
+fn sentence_with(text: &str, part: &Range<usize>) -> String {
+    let sentence = sentences(text).into_iter().find(|it| it.contains(&part.start)).unwrap_or(part.clone());
+    short(&text[sentence.start..sentence.end.max(part.end)], 200)
+}
+
+fn object(place: Place, text: &str, author: Option<String>, context: &str, confidence: f64) -> Option<Object> {
+    let count = words(text).count();
+    let fields = json!({"text": text.trim(), "author": author, "context": short(context, 200), "word_count": count});
+    (count > 0).then(|| Object::new(place, confidence, fields))
+}

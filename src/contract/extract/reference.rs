@@ -1,0 +1,115 @@
+//! References: the entries of a bibliography, of TeX and BibTeX, and the notes and link definitions of Markdown.
+
+use std::ops::Range;
+use std::sync::LazyLock;
+
+use regex::Regex;
+use serde_json::json;
+
+use crate::contract::extract::Object;
+use crate::contract::source::{Passage, Role, Source};
+use crate::contract::words::short;
+
+static HEADING: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"(?i)^(?:\d+(?:\.\d+)*\.?\s+)?(?:references|bibliography|works cited|literature(?: cited)?|sources|cited works|reference list)\s*:?$")
+        .expect("a constant")
+});
+static DOI: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\b(10\.\d{4,9}/[^\s,;\x22<>{}]+)").expect("a constant"));
+static ARXIV: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"(?i)arxiv(?:\.org/(?:abs|pdf)/|[:\s])\s*(\d{4}\.\d{4,5}(?:v\d+)?|[a-z-]+/\d{7})").expect("a constant")
+});
+/// `[3] `, `3. `, `3) ` at the beginning of a line.
+static NUMBERED: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"(?m)^[ \t]*(?:\[(\w[\w:.+-]*)\]|(\d{1,3})[.)])[ \t]+").expect("a constant"));
+static BIBITEM: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"\\bibitem(?:\[[^\]]*\])?\{([^}]+)\}").expect("a constant"));
+static BIBTEX: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"(?m)^\s*@(\w+)\s*\{\s*([^,\s]+)\s*,").expect("a constant"));
+/// `[^3]: text` and `[3]: address`.
+static NOTE: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"(?m)^[ \t]*\[(\^?[\w-]+)\]:[ \t]+").expect("a constant"));
+static YEAR: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\b(?:1[6-9]|20)\d\d\b").expect("a constant"));
+
+/// Says whether a heading stands above references.
+pub(crate) fn is_reference_heading(heading: &str) -> bool {
+    HEADING.is_match(heading.trim())
+}
+
+/// Finds the references of a document.
+pub(crate) fn find(source: &Source) -> Vec<Object> {
+    let mut found = Vec::new();
+    let mut position = 0;
+    for passage in source.passages.iter().filter(|it| matches!(it.role, Role::Prose | Role::Item | Role::Code)) {
+        let text = &passage.text;
+        if passage.role == Role::Code && source.extension != "bib" {
+            continue;
+        }
+        if BIBITEM.is_match(text) {
+            found.extend(entries(source, passage, &BIBITEM));
+        } else if BIBTEX.is_match(text) {
+            found.extend(entries(source, passage, &BIBTEX));
+        } else if NOTE.is_match(text) {
+            found.extend(entries(source, passage, &NOTE));
+        } else if is_reference_heading(source.heading(passage)) {
+            match NUMBERED.is_match(text) {
+                true => found.extend(entries(source, passage, &NUMBERED)),
+                false => found.extend(unnumbered(source, passage, &mut position)),
+            }
+        }
+    }
+    found
+}
+
+/// A passage that holds one entry or several, each behind its mark.
+fn entries(source: &Source, passage: &Passage, mark: &Regex) -> Vec<Object> {
+    let text = &passage.text;
+    let marks: Vec<(Range<usize>, String)> = mark
+        .captures_iter(text)
+        .filter_map(|it| Some((it.get(0)?.range(), it.iter().skip(1).flatten().last()?.as_str().to_string())))
+        .collect();
+    let mut found = Vec::new();
+    for (at, (range, index)) in marks.iter().enumerate() {
+        let end = marks.get(at + 1).map_or(text.len(), |it| it.0.start);
+        let leading = text[range.start..].len() - text[range.start..].trim_start().len();
+        let body = text[range.end..end].split("\\end{thebibliography}").next().unwrap_or_default();
+        let whole = range.start + leading..range.end + body.trim_end().len();
+        let shown = if std::ptr::eq(mark, &*BIBTEX) { &text[whole.clone()] } else { body };
+        let index = index.trim_start_matches('^');
+        found.extend(object(source, passage, whole, index, shown, 0.96));
+    }
+    found
+}
+
+fn unnumbered(source: &Source, passage: &Passage, position: &mut usize) -> Option<Object> {
+    let text = &passage.text;
+    let is_entry = YEAR.is_match(text) || DOI.is_match(text) || ARXIV.is_match(text) || passage.role == Role::Item;
+    if !is_entry {
+        return None;
+    }
+    *position += 1;
+    object(
+        source,
+        passage,
+        0..text.len(),
+        &position.to_string(),
+        text,
+        if passage.role == Role::Item { 0.93 } else { 0.85 },
+    )
+}
+
+fn object(
+    source: &Source,
+    passage: &Passage,
+    range: Range<usize>,
+    index: &str,
+    text: &str,
+    confidence: f64,
+) -> Option<Object> {
+    let full_text = short(text, 2_000);
+    if full_text.is_empty() {
+        return None;
+    }
+    let doi = DOI.captures(&full_text).map(|it| it[1].trim_end_matches(['.', ')']).to_string());
+    let arxiv_id = ARXIV.captures(&full_text).map(|it| it[1].to_string());
+    let fields = json!({"index": index, "full_text": full_text, "doi": doi, "arxiv_id": arxiv_id});
+    Some(Object::new(source.place(passage, &range), confidence, fields))
+}

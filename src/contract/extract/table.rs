@@ -1,0 +1,150 @@
+//! Tables: rows that a format states, and rows of bars or ampersands in plain text.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+use serde_json::json;
+
+use crate::contract::extract::Object;
+use crate::contract::place::Place;
+use crate::contract::source::{Passage, Role, Source};
+use crate::contract::words::short;
+
+/// Readers cut a table after so many rows; what follows at once is the rest of it.
+const FULL_BLOCK: usize = 30;
+
+static CAPTION: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"^(?i:table|tab\.)\s*\w*[.:)\s-]").expect("a constant"));
+static TABULAR: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"(?s)\\begin\{(?:tabular|longtable)\*?\}(?:\[[^\]]*\])?(?:\{[^}]*\})+(.*?)\\end\{(?:tabular|longtable)")
+        .expect("a constant")
+});
+static TEX_CAPTION: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\\caption\{([^}]*)\}").expect("a constant"));
+
+/// Finds the tables of a document.
+pub(crate) fn find(source: &Source) -> Vec<Object> {
+    let mut found = Vec::new();
+    let mut at = 0;
+    while at < source.passages.len() {
+        let passage = &source.passages[at];
+        let next = match passage.role {
+            Role::Table => stated(source, at, &mut found),
+            Role::Prose | Role::Item => {
+                found.extend(written(source, at));
+                at + 1
+            }
+            _ => at + 1,
+        };
+        at = next;
+    }
+    found
+}
+
+/// A table that the format states; returns the passage after it.
+fn stated(source: &Source, first: usize, found: &mut Vec<Object>) -> usize {
+    let mut rows = rows(&source.passages[first].text);
+    let mut place = source.whole(&source.passages[first]);
+    let mut next = first + 1;
+    let mut count = rows.len();
+    while let Some(passage) = source.passages.get(next).filter(|it| it.role == Role::Table && count + 1 >= FULL_BLOCK) {
+        let more = self::rows(&passage.text);
+        count = more.len();
+        rows.extend(more);
+        place = place.with(&source.whole(passage));
+        next += 1;
+    }
+    let caption = caption(source, first, next);
+    found.extend(object(place, rows, caption, 0.96));
+    next
+}
+
+fn rows(text: &str) -> Vec<Vec<String>> {
+    text.lines().map(|line| line.split(" | ").map(|it| it.trim().to_string()).collect()).collect()
+}
+
+/// The first row is the head of the table unless it holds numbers.
+fn object(place: Place, mut rows: Vec<Vec<String>>, caption: Option<String>, confidence: f64) -> Option<Object> {
+    let width = rows.iter().map(Vec::len).max().unwrap_or(0);
+    if rows.is_empty() || width < 2 && rows.len() < 2 {
+        return None;
+    }
+    let is_number = |it: &String| {
+        it.chars().any(|it| it.is_ascii_digit()) && it.trim_matches(['%', '€', '$', ' ']).parse::<f64>().is_ok()
+    };
+    let headers = if rows[0].iter().any(is_number) { Vec::new() } else { rows.remove(0) };
+    let even = rows.iter().all(|it| it.len() == width) && (headers.is_empty() || headers.len() == width);
+    let confidence = if even { confidence } else { confidence - 0.15 };
+    Some(Object::new(place, confidence, json!({"headers": headers, "rows": rows, "caption": caption})))
+}
+
+/// The caption before or behind a table.
+fn caption(source: &Source, first: usize, next: usize) -> Option<String> {
+    let around = [first.checked_sub(1).and_then(|it| source.passages.get(it)), source.passages.get(next)];
+    around.into_iter().flatten().find(|it| is_caption(source, it)).map(|it| short(&it.text, 300))
+}
+
+fn is_caption(source: &Source, passage: &Passage) -> bool {
+    if passage.text.chars().count() > 300 || !matches!(passage.role, Role::Prose) {
+        return false;
+    }
+    let tagged = || {
+        let bytes = source.bytes(passage, &(0..passage.text.len()))?;
+        let before = source.raw.as_ref()?.text[..bytes.start].trim_end();
+        let tag = &before[before.rfind('<')?..];
+        Some(tag.starts_with("<caption") && tag.ends_with('>'))
+    };
+    CAPTION.is_match(&passage.text) || tagged() == Some(true)
+}
+
+/// A table that stands in plain text.
+fn written(source: &Source, at: usize) -> Option<Object> {
+    let passage = &source.passages[at];
+    if let Some(found) = TABULAR.captures(&passage.text) {
+        let rows = tabular(&found[1]);
+        let caption = TEX_CAPTION.captures(&passage.text).map(|it| it[1].to_string());
+        let range = found.get(0)?.range();
+        let end = passage.text[range.end..].find('}').map_or(range.end, |it| range.end + it + 1);
+        return object(source.place(passage, &(range.start..end)), rows, caption, 0.93);
+    }
+    let lines: Vec<&str> = passage.text.lines().map(str::trim).collect();
+    let first = lines.iter().position(|it| is_bar_row(it))?;
+    let length = lines[first..].iter().position(|it| !is_bar_row(it)).unwrap_or(lines.len() - first);
+    let rows: Vec<Vec<String>> =
+        lines[first..first + length].iter().filter(|it| !is_rule(it)).map(|it| cells(it)).collect();
+    if rows.len() < 2 || rows.iter().any(|it| it.len() != rows[0].len()) {
+        return None;
+    }
+    let (start, end) =
+        (offset(passage, lines[first]), offset(passage, lines[first + length - 1]) + lines[first + length - 1].len());
+    let own = (first > 0 && CAPTION.is_match(lines[0])).then(|| short(&lines[..first].join(" "), 300));
+    let caption = own.or_else(|| caption(source, at, at + 1));
+    object(source.place(passage, &(start..end)), rows, caption, 0.88)
+}
+
+fn offset(passage: &Passage, line: &str) -> usize {
+    line.as_ptr() as usize - passage.text.as_ptr() as usize
+}
+
+fn is_bar_row(line: &str) -> bool {
+    is_rule(line) || line.matches('|').count() >= 2 || line.matches(" | ").count() == 1
+}
+
+fn is_rule(line: &str) -> bool {
+    line.contains("--") && line.chars().all(|it| matches!(it, '-' | '+' | '|' | ':' | '=' | ' '))
+}
+
+fn cells(line: &str) -> Vec<String> {
+    let line = line.strip_prefix('|').unwrap_or(line);
+    let line = line.strip_suffix('|').unwrap_or(line);
+    line.split('|').map(|it| it.trim().to_string()).collect()
+}
+
+/// Rows of `a & b \\`.
+fn tabular(body: &str) -> Vec<Vec<String>> {
+    const RULES: [&str; 5] = ["\\hline", "\\toprule", "\\midrule", "\\bottomrule", "\\endhead"];
+    let row = |row: &str| {
+        let row = RULES.iter().fold(row.to_string(), |row, rule| row.replace(rule, ""));
+        let row = row.trim().to_string();
+        (!row.is_empty()).then(|| row.split('&').map(|it| it.trim().replace("\\%", "%")).collect::<Vec<String>>())
+    };
+    body.split("\\\\").filter_map(row).collect()
+}

@@ -1,0 +1,341 @@
+//! The cognitive contract: eleven verbs over views of documents, for programs that reason.
+//!
+//! A request is checked against the closed [`registry`] (`validate`), its view is selected (`select`, `view`), the
+//! documents are read through the jailed worker and kept by content (`reader`, `reading`), a verb works on what was read,
+//! in memory and in a fixed order (one file each), and the answer goes into the [`envelope`]. The same request on the same
+//! view gives the same bytes: ids are hashes, lists are sorted, nothing depends on the clock.
+//!
+//! Objects are found by `extract`, with exact places from `place`; statements by `claims`; dates by `dates`. Nothing here
+//! interprets or asks a model.
+
+mod answer;
+mod claims;
+mod cluster;
+mod compare;
+mod corpus;
+mod dates;
+mod delta;
+mod detect;
+mod envelope;
+mod explain;
+mod extract;
+mod facts;
+mod filter;
+mod graph_of;
+pub mod help;
+mod ingest;
+mod normalize;
+mod place;
+mod pros_cons;
+mod query;
+mod reader;
+mod reading;
+mod refusal;
+pub mod registry;
+mod render;
+pub mod schema;
+mod score;
+mod select;
+mod snippets;
+mod source;
+mod summarize;
+mod tidy;
+mod trace;
+mod validate;
+mod view;
+mod views;
+mod warnings;
+mod words;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+use tokio::sync::Semaphore;
+
+use crate::catalog::BookedJob;
+use crate::contract::answer::Answer;
+use crate::contract::corpus::Corpus;
+use crate::contract::delta::Earlier;
+use crate::contract::envelope::Ruler;
+use crate::contract::reader::Reader;
+use crate::contract::refusal::{Cause, Outcome, Refusal};
+use crate::contract::select::Size;
+use crate::contract::validate::Request;
+use crate::error::{Error, Result};
+use crate::index::blocking;
+use crate::model::{CorpusCall, CorpusReply, Scope};
+
+pub use reader::Parts;
+
+/// Documents that are worked on while somebody waits.
+const SYNCHRONOUS: usize = 100;
+
+/// Documents that are worked on without having been asked to take the time.
+const UNASKED: usize = 5_000;
+
+/// The contract, for somebody. Cheap to clone.
+#[derive(Clone)]
+pub struct Contract {
+    reader: Arc<Reader>,
+    scope: Scope,
+    /// One job at a time: they are long, and others wait for an answer.
+    turn: Arc<Semaphore>,
+}
+
+/// What a verb came to.
+pub(crate) enum Done {
+    /// An answer, the id of its question, its view and the share of documents that were read.
+    Answer { id: String, view: Value, coverage: f64, answer: Box<Answer> },
+    /// It takes longer: documents that are to be worked on.
+    Later(usize),
+}
+
+impl Contract {
+    /// Makes the contract of the owner.
+    pub fn new(parts: Parts) -> Contract {
+        Contract { reader: Arc::new(Reader::new(parts)), scope: Scope::All, turn: Arc::new(Semaphore::new(1)) }
+    }
+
+    /// The same for somebody for whom nothing exists outside a scope.
+    #[must_use]
+    pub fn within(&self, scope: Scope) -> Contract {
+        Contract { scope, ..self.clone() }
+    }
+
+    /// Whose views, sessions and results these are.
+    fn owner(&self) -> String {
+        match &self.scope {
+            Scope::All => String::new(),
+            Scope::Folders(folders) => {
+                let mut names: Vec<String> = folders.iter().map(|it| it.to_string_lossy().into_owned()).collect();
+                names.sort();
+                names.join("\n")
+            }
+        }
+    }
+
+    /// Answers a call. What is refused is an answer too, with the reason in its envelope.
+    ///
+    /// # Errors
+    /// Only what is no matter of the request: a full disk, a damaged book.
+    pub async fn call(&self, call: CorpusCall) -> Result<CorpusReply> {
+        let format = call.request.get("format").and_then(Value::as_str).map(str::to_lowercase);
+        let verb = spelled(&call.verb);
+        let (envelope, refused, accepted) = match verb.as_str() {
+            "VIEW" | "JOB" | "RESULT" | "HELP" | "SCHEMA" => self.beside(&verb, &call.request).await?,
+            _ => self.verb(&verb, call.request).await?,
+        };
+        let rendered = match render::render(&envelope, format.as_deref()) {
+            Ok(rendered) => (rendered, refused),
+            Err(refusal) => {
+                let envelope = self.refused(None, &verb, &refusal);
+                (("application/json", envelope.to_string()), Some(refusal.code))
+            }
+        };
+        let ((media_type, text), refused) = rendered;
+        Ok(CorpusReply { media_type: media_type.into(), text, refused, accepted })
+    }
+
+    fn refused(&self, id: Option<&str>, verb: &str, refusal: &Refusal) -> Value {
+        let counter = self.reader.parts.embedder.token_counter();
+        envelope::refusal(id, verb, &Value::Null, refusal, Ruler(&*counter))
+    }
+
+    async fn verb(&self, verb: &str, given: Map<String, Value>) -> Result<Made> {
+        let asked = json!({"verb": verb, "fields": given});
+        let id = result_id(&asked, "");
+        let request = match validate::request(verb, given) {
+            Ok(request) => request,
+            Err(refusal) => return self.keep_refusal(id, verb, &asked, refusal).await,
+        };
+        match self.answer(&request, request.flag("async")).await {
+            Ok(Done::Answer { id, view, coverage, answer }) => {
+                self.keep(&request, &id, &view, coverage, &answer).await.map(|it| (it, None, false))
+            }
+            Ok(Done::Later(documents)) => self.later(request, documents).await,
+            Err(refusal) => self.keep_refusal(id, verb, &asked, refusal).await,
+        }
+    }
+
+    async fn keep_refusal(&self, id: String, verb: &str, asked: &Value, refusal: Refusal) -> Result<Made> {
+        let envelope = self.refused(Some(&id), verb, &refusal);
+        self.book(id, asked.to_string(), envelope.to_string()).await?;
+        Ok((envelope, Some(refusal.code), false))
+    }
+
+    async fn book(&self, id: String, request: String, envelope: String) -> Result<()> {
+        let (reader, owner) = (self.reader.clone(), self.owner());
+        blocking(move || reader.parts.book.put_result(&owner, &id, &request, &envelope)).await
+    }
+
+    /// Wraps an answer and keeps it.
+    async fn keep(&self, request: &Request, id: &str, view: &Value, coverage: f64, answer: &Answer) -> Result<Value> {
+        let mut envelope = envelope::answer(id, request.verb.name, request.form.name, view, coverage, answer);
+        let counter = self.reader.parts.embedder.token_counter();
+        let verbose = request.flag("verbose");
+        let (id, asked) = (id.to_string(), request.canonical().to_string());
+        let envelope = blocking(move || {
+            if !verbose {
+                envelope::limit_prose(&mut envelope, Ruler(&*counter));
+            }
+            Ok(envelope)
+        })
+        .await?;
+        self.book(id, asked, envelope.to_string()).await?;
+        Ok(envelope)
+    }
+
+    /// Carries a checked request out, or says that it takes longer.
+    async fn answer(&self, request: &Request, patient: bool) -> Outcome<Done> {
+        match request.verb.name {
+            "INGEST" => return self.ingest(request, patient).await,
+            "QUERY" => return self.query(request, patient).await,
+            "EXPLAIN_FAILURE" if explain::result_id(request).is_some() => {
+                let id = explain::result_id(request).unwrap_or_default();
+                let kept = self.result(id).await?;
+                return Ok(about_result(request, explain::result(request, kept)?));
+            }
+            "SCORE" if request.form.name == "confidence" => {
+                let kept = self.result(request.text("extraction").unwrap_or_default()).await?;
+                let answer = score::run(request, &Corpus::default(), kept.as_ref().map(|it| &it.1))?;
+                return Ok(about_result(request, answer));
+            }
+            _ => {}
+        }
+        if patient {
+            return Ok(Done::Later(0));
+        }
+        self.work(request, Size::WhileWaiting).await
+    }
+
+    /// Reads the view and has the verb work on it.
+    async fn work(&self, request: &Request, size: Size) -> Outcome<Done> {
+        let (selection, earlier) = match request.verb.name {
+            "DELTA" => self.baseline(request).await?,
+            _ => (self.selection(request).await?, None),
+        };
+        let unknown = self.unknown(&selection, &selection.filters).await?;
+        if size == Size::WhileWaiting && unknown.len() > SYNCHRONOUS {
+            return if unknown.len() > UNASKED { Err(too_many(unknown.len())) } else { Ok(Done::Later(unknown.len())) };
+        }
+        self.read_all(&unknown).await?;
+        let ids = self.select(&selection).await?;
+        if size == Size::WhileWaiting && ids.len() > SYNCHRONOUS {
+            return if ids.len() > UNASKED { Err(too_many(ids.len())) } else { Ok(Done::Later(ids.len())) };
+        }
+        let corpus = self.load(&selection, ids).await?;
+        let (id, coverage, view) =
+            (select::id(request, &corpus, earlier.as_ref()), corpus.coverage(), corpus.view.clone());
+        let request = request.clone();
+        let answer = tokio::task::spawn_blocking(move || {
+            let mut answer = run(&request, &corpus, earlier.as_ref())?;
+            select::note_unread(&mut answer, &corpus);
+            Ok::<_, Refusal>(answer)
+        });
+        let answer = answer
+            .await
+            .map_err(|_| Refusal::from(Error::internal("a verb panicked; the log of vicd says where")))??;
+        Ok(Done::Answer { id, view, coverage, answer: Box::new(answer) })
+    }
+
+    /// A result that is kept: its request and its envelope.
+    async fn result(&self, id: &str) -> Outcome<Option<(Value, Value)>> {
+        let (reader, owner, id) = (self.reader.clone(), self.owner(), id.to_string());
+        let found = blocking(move || reader.parts.book.result(&owner, &id)).await?;
+        let parse =
+            |text: &str| serde_json::from_str::<Value>(text).map_err(|error| Refusal::from(Error::internal(error)));
+        found.map(|(request, envelope)| Ok((parse(&request)?, parse(&envelope)?))).transpose()
+    }
+
+    /// Goes on in a job.
+    async fn later(&self, request: Request, documents: usize) -> Result<Made> {
+        let job = BookedJob { id: format!("j-{:016x}", random()?), state: "running".into(), body: "{}".into() };
+        let (reader, owner, first) = (self.reader.clone(), self.owner(), job.clone());
+        blocking(move || reader.parts.book.put_job(&owner, &first)).await?;
+        let mut told = Answer::new("the work goes on in a job");
+        told.data =
+            json!({"job_id": job.id, "state": "running", "documents": documents, "ask": format!("job {}", job.id)});
+        let envelope = envelope::answer("", request.verb.name, request.form.name, &Value::Null, 0.0, &told);
+        let contract = self.clone();
+        tokio::spawn(async move {
+            // Its place in the queue; the semaphore is never closed.
+            let _turn = contract.turn.clone().acquire_owned().await;
+            contract.finish(request, job).await;
+        });
+        Ok((envelope, None, true))
+    }
+
+    async fn finish(&self, request: Request, mut job: BookedJob) {
+        let done = match request.verb.name {
+            "INGEST" => self.ingest_at_leisure(&request).await,
+            "QUERY" => self.query_at_leisure(&request).await,
+            _ => self.work(&request, Size::AtLeisure).await,
+        };
+        let outcome = match done {
+            Ok(Done::Answer { id, view, coverage, answer }) => {
+                self.keep(&request, &id, &view, coverage, &answer).await.map(|_| ("completed", json!({"result": id})))
+            }
+            Ok(Done::Later(_)) => Err(Error::internal("a job that was put off")),
+            Err(refusal) => Ok(("failed", json!({"error": refusal.value()}))),
+        };
+        let (state, body) = outcome.unwrap_or_else(|error| ("failed", json!({"error": Refusal::from(error).value()})));
+        job.state = state.into();
+        job.body = body.to_string();
+        let (reader, owner) = (self.reader.clone(), self.owner());
+        if let Err(error) = blocking(move || reader.parts.book.put_job(&owner, &job)).await {
+            tracing::warn!(%error, "cannot note the end of a job of the contract");
+        }
+    }
+}
+
+/// A verb as the registry spells it. Only letters of ASCII have another case here: with the others a word could become a
+/// verb that whoever looked at its right did not see.
+fn spelled(verb: &str) -> String {
+    verb.trim().to_ascii_uppercase().replace('-', "_")
+}
+
+/// An envelope, why it was refused, and whether the work goes on.
+type Made = (Value, Option<crate::error::ErrorCode>, bool);
+
+/// A verb on a view that was read.
+fn run(request: &Request, corpus: &Corpus, earlier: Option<&Earlier>) -> Outcome<Answer> {
+    match request.verb.name {
+        "EXTRACT" => extract::run(request, corpus),
+        "NORMALIZE" => normalize::run(request, corpus),
+        "COMPARE" => compare::run(request, corpus),
+        "DETECT" => detect::run(request, corpus),
+        "TRACE" => trace::run(request, corpus),
+        "SCORE" => score::run(request, corpus, None),
+        "DELTA" => delta::run(request, corpus, earlier),
+        "SUMMARIZE" => summarize::run(request, corpus),
+        "EXPLAIN_FAILURE" => explain::document(request, corpus),
+        other => Err(Refusal::new(Cause::UnknownVerb, format!("`{other}` does not work on documents"))),
+    }
+}
+
+fn about_result(request: &Request, answer: Answer) -> Done {
+    let id = result_id(&request.canonical(), &answer.data.to_string());
+    Done::Answer { id, view: Value::Null, coverage: 1.0, answer: Box::new(answer) }
+}
+
+fn too_many(documents: usize) -> Refusal {
+    Refusal::new(Cause::TooManyDocuments, format!("the view holds {documents} documents"))
+        .field("async")
+        .action("set `async` to take the time")
+        .action("or name a smaller `view`")
+}
+
+/// The id of a question on a state: the same for the same.
+fn result_id(request: &Value, state: &str) -> String {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(request.to_string().as_bytes()).update(&[0]).update(state.as_bytes());
+    format!("r-{}", &hasher.finalize().to_hex()[..16])
+}
+
+fn random() -> Result<u64> {
+    let mut bytes = [0; 8];
+    getrandom::fill(&mut bytes).map_err(Error::internal)?;
+    Ok(u64::from_le_bytes(bytes))
+}

@@ -1,0 +1,335 @@
+//! Where something stands in a file: exactly, wherever the file is text, also where its reader keeps no places.
+
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use crate::model::{Anchor, Block};
+
+/// Where an object stands. Lines are 1-based and inclusive; bytes are 0-based, the second one past the end.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Place {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) page: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) lines: Option<(u32, u32)>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) bytes: Option<(u64, u64)>,
+    /// Part of a message or notebook, sheet and cells, member of an archive: whatever the format has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) part: Option<String>,
+}
+
+impl Place {
+    /// Writes itself into an object.
+    pub(crate) fn write(&self, object: &mut Map<String, Value>) {
+        if let Some(page) = self.page {
+            object.insert("page".into(), page.into());
+        }
+        if let Some((first, last)) = self.lines {
+            object.insert("lines".into(), json!([first, last]));
+        }
+        if let Some((start, end)) = self.bytes {
+            object.insert("bytes".into(), json!([start, end]));
+        }
+        if let Some(part) = &self.part {
+            object.insert("part".into(), part.as_str().into());
+        }
+    }
+
+    /// The smallest place that holds both, of the same part.
+    pub(crate) fn with(&self, other: &Place) -> Place {
+        fn join<T: Ord + Copy>(a: Option<(T, T)>, b: Option<(T, T)>) -> Option<(T, T)> {
+            Some((a?.0.min(b?.0), a?.1.max(b?.1)))
+        }
+        Place {
+            page: self.page,
+            lines: join(self.lines, other.lines),
+            bytes: join(self.bytes, other.bytes),
+            part: self.part.clone(),
+        }
+    }
+}
+
+/// How the letters of a file are told from its markup.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Markup {
+    /// Every letter is text.
+    None,
+    /// What stands in `<...>` and `&...;` is not.
+    Tags,
+    /// What stands behind a backslash is not.
+    Escapes,
+}
+
+/// The text of a file as it lies on disk, with its letters: they are the same for every reader, whatever it does to white
+/// space and markup.
+pub(crate) struct Raw {
+    pub(crate) text: String,
+    line_starts: Vec<usize>,
+    /// All letters and digits in order.
+    letters: String,
+    /// For every byte of `letters`, where its character begins in `text`.
+    offsets: Vec<u32>,
+}
+
+impl Raw {
+    pub(crate) fn new(text: String, markup: Markup) -> Raw {
+        let line_starts = std::iter::once(0).chain(text.match_indices('\n').map(|it| it.0 + 1)).collect();
+        let (mut letters, mut offsets) = (String::new(), Vec::new());
+        let mut skip_until = 0;
+        for (at, character) in text.char_indices() {
+            if at < skip_until {
+                continue;
+            }
+            match (markup, character) {
+                (Markup::Tags, '<') => skip_until = at + tag_length(&text[at..]),
+                (Markup::Tags, '&') => skip_until = at + entity_length(&text[at..]),
+                (Markup::Escapes, '\\') => skip_until = at + escape_length(&text[at..]),
+                _ if character.is_alphanumeric() => {
+                    letters.push(character);
+                    offsets.resize(letters.len(), u32::try_from(at).unwrap_or(u32::MAX));
+                }
+                _ => {}
+            }
+        }
+        Raw { text, line_starts, letters, offsets }
+    }
+
+    /// The line of a byte, from 1.
+    pub(crate) fn line(&self, byte: usize) -> u32 {
+        self.line_starts.partition_point(|it| *it <= byte) as u32
+    }
+
+    /// The text of the line before the one with this byte.
+    pub(crate) fn line_before(&self, byte: usize) -> &str {
+        let line = self.line_starts.partition_point(|it| *it <= byte);
+        match line {
+            0 | 1 => "",
+            _ => self.text[self.line_starts[line - 2]..self.line_starts[line - 1]].trim_end(),
+        }
+    }
+
+    /// The place of some bytes.
+    pub(crate) fn place(&self, bytes: &Range<usize>) -> Place {
+        let last = bytes.end.saturating_sub(1).max(bytes.start);
+        Place {
+            lines: Some((self.line(bytes.start), self.line(last))),
+            bytes: Some((bytes.start as u64, bytes.end as u64)),
+            ..Place::default()
+        }
+    }
+
+    /// Finds the letters of a text at or after a position among the letters.
+    fn find(&self, text: &str, from: usize) -> Option<Range<usize>> {
+        let wanted: String = text.chars().filter(|it| it.is_alphanumeric()).collect();
+        if wanted.is_empty() {
+            return None;
+        }
+        let start = from + self.letters.get(from..)?.find(&wanted)?;
+        Some(start..start + wanted.len())
+    }
+
+    /// The position among the letters of the first one at or after a byte.
+    fn letter_at(&self, byte: usize) -> usize {
+        self.offsets.partition_point(|it| (*it as usize) < byte)
+    }
+
+    /// The bytes of a run of letters, with the punctuation of `text` that stands around them there too.
+    fn bytes(&self, letters: &Range<usize>, text: &str) -> Option<Range<usize>> {
+        let start = *self.offsets.get(letters.start)? as usize;
+        let last = *self.offsets.get(letters.end.checked_sub(1)?)? as usize;
+        let end = last + self.text[last..].chars().next()?.len_utf8();
+        let first_letter = text.find(char::is_alphanumeric)?;
+        let leading = text[..first_letter].trim_start();
+        let after_last =
+            text.char_indices().rev().find(|it| it.1.is_alphanumeric()).map(|it| it.0 + it.1.len_utf8())?;
+        let trailing = text[after_last..].trim_end();
+        let start = if self.text[..start].ends_with(leading) { start - leading.len() } else { start };
+        let end = if self.text[end..].starts_with(trailing) { end + trailing.len() } else { end };
+        Some(start..end)
+    }
+}
+
+/// A `<` that opens no tag is a character.
+fn tag_length(text: &str) -> usize {
+    if text.starts_with("<!--") {
+        return text.find("-->").map_or(text.len(), |it| it + 3);
+    }
+    let second = text[1..].chars().next();
+    if !second.is_some_and(|it| it.is_ascii_alphabetic() || matches!(it, '/' | '!' | '?')) {
+        return 1;
+    }
+    for element in ["script", "style"] {
+        if text.get(1..=element.len()).is_some_and(|it| it.eq_ignore_ascii_case(element)) {
+            let closes = |at: &usize| {
+                text.get(at + 2..at + 2 + element.len()).is_some_and(|it| it.eq_ignore_ascii_case(element))
+            };
+            let close = text.match_indices("</").map(|it| it.0).find(closes);
+            return close.map_or(text.len(), |it| it + 2 + element.len());
+        }
+    }
+    // What is not closed goes to the end, as a browser has it; looking for the end again and again would take for ever.
+    text.find('>').map_or(text.len(), |it| it + 1)
+}
+
+fn entity_length(text: &str) -> usize {
+    const LONGEST: usize = 12;
+    let name = text[1..].find(|it: char| !it.is_ascii_alphanumeric() && it != '#').unwrap_or(0);
+    if name > 0 && name <= LONGEST && text[1 + name..].starts_with(';') { name + 2 } else { 1 }
+}
+
+fn escape_length(text: &str) -> usize {
+    match text[1..].chars().next() {
+        Some('u') => 6.min(text.len()),
+        Some(other) => 1 + other.len_utf8(),
+        None => 1,
+    }
+}
+
+/// Finds the blocks of a document in its file, one after the other.
+pub(crate) struct Finder<'r> {
+    raw: Option<&'r Raw>,
+    cursor: usize,
+    misses: usize,
+}
+
+/// Blocks that are not found cost a look through all of the rest; after so many the file is not what its reader read.
+const MOST_MISSES: usize = 200;
+
+/// A block in its file.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Spot {
+    anchor: Anchor,
+    letters: Option<Range<usize>>,
+    /// Letters at the beginning of the block that its reader wrote there: the number of an item.
+    written: usize,
+}
+
+impl<'r> Finder<'r> {
+    pub(crate) fn new(raw: Option<&'r Raw>) -> Finder<'r> {
+        Finder { raw, cursor: 0, misses: 0 }
+    }
+
+    /// Finds the next block.
+    pub(crate) fn next(&mut self, block: &Block) -> Spot {
+        let spot = Spot { anchor: block.anchor.clone(), ..Spot::default() };
+        let Some(raw) = self.raw.filter(|_| block.anchor.member.is_none() && self.misses < MOST_MISSES) else {
+            return spot;
+        };
+        let from = block.anchor.byte_start.map_or(self.cursor, |it| raw.letter_at(it as usize));
+        let bare = block.text.trim_start_matches(|it: char| it.is_ascii_digit());
+        let written = block.text.len() - bare.len();
+        let (letters, written) = match raw.find(&block.text, from) {
+            None if written > 0 && bare.starts_with(". ") => (raw.find(bare, from), written),
+            found => (found, 0),
+        };
+        // A letter that was mistaken does not lead all that follow astray: they begin where the last one was found.
+        let near = |it: &Range<usize>| block.anchor.byte_end.is_none_or(|end| it.end <= raw.letter_at(end as usize));
+        let letters = letters.filter(near);
+        match &letters {
+            Some(found) => self.cursor = found.end,
+            None => self.misses += 1,
+        }
+        Spot { letters, written, ..spot }
+    }
+}
+
+impl Spot {
+    /// The bytes of a part of the block's text.
+    pub(crate) fn bytes(&self, raw: Option<&Raw>, text: &str, part: &Range<usize>) -> Option<Range<usize>> {
+        if let (true, Some(start)) = (self.anchor.verbatim, self.anchor.byte_start) {
+            let start = start as usize;
+            return Some(start + part.start..start + part.end);
+        }
+        if let (true, Some(start), Some(end)) = (*part == (0..text.len()), self.anchor.byte_start, self.anchor.byte_end)
+        {
+            return Some(start as usize..end as usize);
+        }
+        let letters = self.letters.as_ref()?;
+        let count = |text: &str| text.chars().filter(|it| it.is_alphanumeric()).map(char::len_utf8).sum::<usize>();
+        let at = |byte: usize| letters.start + count(&text[..byte]).saturating_sub(self.written);
+        let start = if self.written > part.start { self.written.min(part.end) } else { part.start };
+        raw?.bytes(&(at(part.start)..at(part.end)), text[start..part.end].trim_start_matches(". "))
+    }
+
+    /// The place of a part of the block's text: as exact as the format allows.
+    pub(crate) fn place(&self, raw: Option<&Raw>, text: &str, part: &Range<usize>) -> Place {
+        let anchor = &self.anchor;
+        let mut place = match (self.bytes(raw, text, part), raw) {
+            (Some(bytes), Some(raw)) if bytes.end <= raw.text.len() => raw.place(&bytes),
+            (Some(bytes), _) => {
+                let first = anchor.line_start.map(|it| it + text[..part.start].matches('\n').count() as u32);
+                let lines = first.map(|it| (it, it + text[part.clone()].matches('\n').count() as u32));
+                Place { lines, bytes: Some((bytes.start as u64, bytes.end as u64)), ..Place::default() }
+            }
+            (None, _) => Place {
+                lines: anchor.line_start.map(|it| (it, anchor.line_end.unwrap_or(it))),
+                bytes: anchor.byte_start.zip(anchor.byte_end),
+                ..Place::default()
+            },
+        };
+        place.page = anchor.page;
+        place.part = named_part(anchor);
+        place
+    }
+}
+
+fn named_part(anchor: &Anchor) -> Option<String> {
+    let sheet = anchor.sheet.as_ref().map(|it| format!("sheet {it}"));
+    let parts = [anchor.member.clone(), anchor.part.clone(), sheet, anchor.cell.clone()];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| parts.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::BlockKind;
+
+    fn block(text: &str) -> Block {
+        Block { kind: BlockKind::Paragraph, text: text.into(), anchor: Anchor::default() }
+    }
+
+    #[test]
+    fn text_between_tags_is_found_with_its_exact_bytes_and_lines() {
+        let html = "<html>\n<p>One &amp; <b>two</b> [3].</p>\n<script>var One = 2;</script>\n<p>One again.</p>";
+        let raw = Raw::new(html.into(), Markup::Tags);
+        let mut finder = Finder::new(Some(&raw));
+        let first = "One & two [3].";
+        let spot = finder.next(&block(first));
+        let at = first.find("[3]").unwrap();
+        let bytes = spot.bytes(Some(&raw), first, &(at..at + 3)).unwrap();
+        assert_eq!(&html[bytes.clone()], "[3]");
+        assert_eq!(raw.place(&bytes).lines, Some((2, 2)));
+        let again = finder.next(&block("One again."));
+        let bytes = again.bytes(Some(&raw), "One again.", &(0..10)).unwrap();
+        assert_eq!((&html[bytes.clone()], raw.line(bytes.start)), ("One again.", 4));
+    }
+
+    #[test]
+    fn a_verbatim_part_is_counted_from_its_block() {
+        let raw = Raw::new("zero\nfirst [1]\n".into(), Markup::None);
+        let anchor = Anchor {
+            line_start: Some(2),
+            line_end: Some(2),
+            byte_start: Some(5),
+            byte_end: Some(14),
+            verbatim: true,
+            ..Anchor::default()
+        };
+        let spot = Finder::new(Some(&raw)).next(&Block { anchor, ..block("first [1]") });
+        let place = spot.place(Some(&raw), "first [1]", &(6..9));
+        assert_eq!((place.lines, place.bytes), (Some((2, 2)), Some((11, 14))));
+    }
+
+    #[test]
+    fn what_is_not_found_keeps_the_place_of_its_block() {
+        let anchor = Anchor { page: Some(3), ..Anchor::default() };
+        let spot = Finder::new(None).next(&Block { anchor, ..block("a page") });
+        let place = spot.place(None, "a page", &(0..1));
+        assert_eq!((place.page, place.lines, place.bytes), (Some(3), None, None));
+    }
+}

@@ -1,0 +1,202 @@
+//! Files to readings: through the jailed worker, once for each content, and kept.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::catalog::{Catalog, CorpusBook};
+use crate::contract::facts::Facts;
+use crate::contract::reading::{READER, Reading};
+use crate::embed::Embedder;
+use crate::error::Result;
+use crate::extract::WorkerPool;
+use crate::index::{Index, blocking};
+use crate::model::{ContentHash, FileKind, FileRecord, PrivacyMode, Redaction};
+use crate::warehouse::{self, OpenProblem, open_beneath};
+
+/// Readings that stay in memory; each takes some times its text.
+const IN_MEMORY: usize = 256;
+
+/// Text files up to this size are looked at beside their reader, for the exact places of what it found.
+const MOST_RAW: u64 = 4 << 20;
+
+/// Everything that the contract stands on.
+pub struct Parts {
+    /// What is known of every file.
+    pub catalog: Catalog,
+    /// Brings files in, and knows what was read out of pictures.
+    pub index: Index,
+    /// Reads files.
+    pub pool: Arc<WorkerPool>,
+    /// Its tokenizer counts what answers cost.
+    pub embedder: Arc<dyn Embedder>,
+    /// Where views, sessions and results are kept.
+    pub book: CorpusBook,
+    /// Whether pages may be fetched.
+    pub privacy: PrivacyMode,
+    /// What is blacked out.
+    pub redaction: Redaction,
+    /// Where fetched pages and lists of failures are written.
+    pub folder: PathBuf,
+}
+
+/// Reads documents and remembers them.
+pub(crate) struct Reader {
+    pub(crate) parts: Parts,
+    memory: Mutex<HashMap<String, Arc<Reading>>>,
+    facts: Mutex<Option<Arc<HashMap<ContentHash, Facts>>>>,
+}
+
+/// A file that was read.
+pub(crate) struct Read1 {
+    pub(crate) hash: ContentHash,
+    pub(crate) reading: Arc<Reading>,
+}
+
+/// An open file as it is now.
+struct Opened {
+    file: File,
+    hash: ContentHash,
+    raw: Option<String>,
+}
+
+fn key(hash: ContentHash, extension: &str) -> String {
+    format!("{hash}-{extension}-{READER}")
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Reader {
+    pub(crate) fn new(parts: Parts) -> Reader {
+        Reader { parts, memory: Mutex::default(), facts: Mutex::default() }
+    }
+
+    /// Returns what is kept of a content, if anything is.
+    pub(crate) fn kept(&self, hash: ContentHash, extension: &str) -> Option<Arc<Reading>> {
+        let key = key(hash, extension);
+        if let Some(found) = lock(&self.memory).get(&key) {
+            return Some(found.clone());
+        }
+        let text = self.parts.book.reading(&key).ok().flatten()?;
+        let reading = Arc::new(serde_json::from_str::<Reading>(&text).ok()?);
+        self.remember(key, &reading);
+        Some(reading)
+    }
+
+    fn remember(&self, key: String, reading: &Arc<Reading>) {
+        let mut memory = lock(&self.memory);
+        if memory.len() >= IN_MEMORY {
+            memory.clear();
+        }
+        memory.insert(key, reading.clone());
+    }
+
+    /// Reads a file as it is now; the error is the reason that the catalog would name, or `gone`.
+    pub(crate) async fn read(self: &Arc<Reader>, record: &FileRecord) -> Result<Read1, String> {
+        let (reader, own) = (self.clone(), record.clone());
+        let opened = tokio::task::spawn_blocking(move || reader.open(&own)).await.map_err(|_| "io".to_string())??;
+        let Opened { file, hash, raw } = match opened {
+            Ready::Kept(read) => return Ok(read),
+            Ready::Open(opened) => opened,
+        };
+        let name = record.found.path.file_name().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default();
+        let document =
+            self.parts.pool.extract(file, &name).await.map_err(|failure| failure.reason.name().to_string())?;
+        let document = self
+            .parts
+            .index
+            .with_known_pictures(hash, document)
+            .await
+            .map_err(|error| error.code.name().to_string())?;
+        let (reader, extension, kind) = (self.clone(), record.extension.clone(), record.kind);
+        let made = blocking(move || {
+            let reading = Arc::new(Reading::of(&extension, kind, document, raw, reader.parts.redaction));
+            reader.keep(hash, &extension, &reading)?;
+            Ok(reading)
+        });
+        let reading = made.await.map_err(|error| error.code.name().to_string())?;
+        Ok(Read1 { hash, reading })
+    }
+
+    fn keep(&self, hash: ContentHash, extension: &str, reading: &Arc<Reading>) -> Result<()> {
+        let key = key(hash, extension);
+        let text = serde_json::to_string(&**reading).map_err(crate::error::Error::internal)?;
+        self.parts.book.put_reading(&key, &text)?;
+        let facts = serde_json::to_string(&reading.facts).map_err(crate::error::Error::internal)?;
+        self.parts.book.put_facts(hash, &facts)?;
+        if let Some(known) = lock(&self.facts).as_mut() {
+            Arc::make_mut(known).insert(hash, reading.facts.clone());
+        }
+        self.remember(key, reading);
+        Ok(())
+    }
+
+    /// The facts of every content that was ever read.
+    pub(crate) fn facts(&self) -> Result<Arc<HashMap<ContentHash, Facts>>> {
+        let mut facts = lock(&self.facts);
+        if let Some(known) = &*facts {
+            return Ok(known.clone());
+        }
+        let rows = self.parts.book.facts()?;
+        let known = rows.into_iter().filter_map(|(hash, text)| Some((hash, serde_json::from_str(&text).ok()?)));
+        let known = Arc::new(known.collect::<HashMap<ContentHash, Facts>>());
+        *facts = Some(known.clone());
+        Ok(known)
+    }
+
+    fn open(&self, record: &FileRecord) -> Result<Ready, String> {
+        let file = open_beneath(&record.root, &record.found.path).map_err(|problem| match problem {
+            OpenProblem::Gone => "gone".to_string(),
+            OpenProblem::Bad(failure) => failure.reason.name().to_string(),
+        })?;
+        let now = file.metadata().map_err(|_| "io".to_string())?;
+        let modified_ns = now.mtime().saturating_mul(1_000_000_000).saturating_add(now.mtime_nsec());
+        let as_indexed = now.len() == record.found.size && modified_ns == record.found.modified_ns;
+        let hash = match record.hash.filter(|_| as_indexed) {
+            Some(hash) => hash,
+            None => warehouse::hash(&file).map_err(|_| "io".to_string())?,
+        };
+        if let Some(reading) = self.kept(hash, &record.extension) {
+            return Ok(Ready::Kept(Read1 { hash, reading }));
+        }
+        let raw = is_text(record).then(|| raw(&file, now.len())).flatten();
+        Ok(Ready::Open(Opened { file, hash, raw }))
+    }
+}
+
+enum Ready {
+    Kept(Read1),
+    Open(Opened),
+}
+
+fn is_text(record: &FileRecord) -> bool {
+    match record.kind {
+        FileKind::Text | FileKind::Markup | FileKind::Web | FileKind::Code | FileKind::Data | FileKind::Notebook => {
+            true
+        }
+        FileKind::Mail => record.extension == "eml",
+        _ => false,
+    }
+}
+
+/// The text of a file from its start; its cursor is set back.
+fn raw(file: &File, length: u64) -> Option<String> {
+    use std::io::{Seek, SeekFrom};
+    let mut file = file.try_clone().ok()?;
+    let mut bytes = Vec::new();
+    if length > MOST_RAW {
+        return None;
+    }
+    file.seek(SeekFrom::Start(0)).ok()?;
+    file.by_ref().take(MOST_RAW).read_to_end(&mut bytes).ok()?;
+    file.seek(SeekFrom::Start(0)).ok()?;
+    String::from_utf8(bytes).ok()
+}
+
+/// Readings by their hash, for an earlier state.
+pub(crate) type ByHash = BTreeMap<ContentHash, Arc<Reading>>;

@@ -1,0 +1,190 @@
+//! What is read out of one content, once, and kept: passages, objects, facts, links and terms.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use regex::Regex;
+use serde::{Deserialize, Serialize};
+
+use crate::contract::extract::{self, Objects};
+use crate::contract::facts::{self, Facts};
+use crate::contract::place::Place;
+use crate::contract::source::{Role, Source};
+use crate::contract::words;
+use crate::model::{Document, FileKind, Redaction};
+use crate::secrets::Censor;
+
+/// Raise it with every change of what is read: older readings are made anew.
+pub(crate) const READER: u32 = 1;
+
+/// Text that is kept of one document.
+const MOST_TEXT: usize = 1 << 20;
+
+/// What a kept passage is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Part {
+    Heading,
+    Text,
+    Item,
+    Table,
+    Code,
+    Facts,
+}
+
+/// A passage as it is kept.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Kept {
+    pub(crate) part: Part,
+    pub(crate) text: String,
+    /// The heading above it.
+    pub(crate) section: String,
+    pub(crate) place: Place,
+}
+
+/// A link out of a document.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Link {
+    pub(crate) target: String,
+    pub(crate) place: Place,
+}
+
+/// See the module.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Reading {
+    pub(crate) facts: Facts,
+    pub(crate) objects: Objects,
+    pub(crate) passages: Vec<Kept>,
+    pub(crate) links: Vec<Link>,
+    /// What the document states as `key: value`.
+    pub(crate) stated: BTreeMap<String, (String, Place)>,
+    /// Stems with how often they stand there.
+    pub(crate) terms: BTreeMap<String, u32>,
+    /// What could not be read.
+    pub(crate) problems: Vec<String>,
+}
+
+impl Reading {
+    /// Reads a document. `raw` is the text of its file where that is text.
+    pub(crate) fn of(
+        extension: &str,
+        kind: FileKind,
+        document: Document,
+        raw: Option<String>,
+        redaction: Redaction,
+    ) -> Reading {
+        let (pages, mut problems) = (document.pages, document.problems.clone());
+        if document.truncated {
+            problems.push("the text was cut at its limit".into());
+        }
+        let source = Source::new(extension, document, raw);
+        let objects = extract::objects(&source, redaction);
+        let passages = kept(&source);
+        let links = links(&source, redaction);
+        let stated = stated(&passages);
+        let facts = facts::of(&facts::Given {
+            source: &source,
+            kind,
+            pages,
+            objects: &objects,
+            stated: &stated,
+            passages: &passages,
+            links: links.len(),
+        });
+        let mut terms = BTreeMap::new();
+        for passage in passages.iter().filter(|it| it.part != Part::Code) {
+            for (stem, count) in words::terms(&passage.text) {
+                *terms.entry(stem).or_default() += count;
+            }
+        }
+        Reading { facts, objects, passages, links, stated, terms, problems }
+    }
+
+    /// The headings in order.
+    pub(crate) fn headings(&self) -> impl Iterator<Item = &Kept> {
+        self.passages.iter().filter(|it| it.part == Part::Heading)
+    }
+
+    /// Passages that read as sentences.
+    pub(crate) fn prose(&self) -> impl Iterator<Item = &Kept> {
+        self.passages.iter().filter(|it| matches!(it.part, Part::Text | Part::Item))
+    }
+}
+
+fn kept(source: &Source) -> Vec<Kept> {
+    let mut left = MOST_TEXT;
+    let mut kept = Vec::new();
+    for passage in &source.passages {
+        if passage.text.len() > left {
+            break;
+        }
+        left -= passage.text.len();
+        let part = match passage.role {
+            Role::Heading(_) => Part::Heading,
+            Role::Prose => Part::Text,
+            Role::Item => Part::Item,
+            Role::Table => Part::Table,
+            Role::Code => Part::Code,
+            Role::Facts => Part::Facts,
+        };
+        let section = source.heading(passage).to_string();
+        kept.push(Kept { part, text: passage.text.clone(), section, place: source.whole(passage) });
+    }
+    kept
+}
+
+/// Links in the text, and of web pages those of their anchors.
+fn links(source: &Source, redaction: Redaction) -> Vec<Link> {
+    static TEXT: LazyLock<Regex> = LazyLock::new(|| {
+        Regex::new(r#"\]\(<?([^)\s>]+)>?(?: "[^"]*")?\)|\[\[([^\]|#]+)[^\]]*\]\]|\\(?:href|url)\{([^}]+)\}|\b(https?://[^\s<>")\]}]+)"#).expect("a constant")
+    });
+    static ANCHORS: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(r#"(?i)<a\s[^>]*?href\s*=\s*["']([^"'#][^"']*)["']"#).expect("a constant"));
+    let mut links = Vec::new();
+    for passage in source.prose() {
+        for found in TEXT.captures_iter(&passage.text) {
+            let Some(target) = found.iter().skip(1).flatten().next() else { continue };
+            let place = source.place(passage, &target.range());
+            links.push(Link { target: target.as_str().trim_end_matches(['.', ',', ';']).to_string(), place });
+        }
+    }
+    if let (Some(raw), true) = (&source.raw, matches!(source.extension.as_str(), "html" | "htm" | "xhtml")) {
+        let anchors = ANCHORS.captures_iter(&raw.text).filter_map(|it| it.get(1));
+        links.extend(anchors.map(|it| Link { target: it.as_str().to_string(), place: raw.place(&it.range()) }));
+    }
+    // Addresses can carry keys, and those of a page come from the file itself.
+    let mut censor = Censor::new(redaction);
+    links.iter_mut().for_each(|it| it.target = censor.clean(&it.target).into_owned());
+    links
+}
+
+/// `key: value` of metadata, of list items and of tables with two columns; the first of each key.
+fn stated(passages: &[Kept]) -> BTreeMap<String, (String, Place)> {
+    static PAIR: LazyLock<Regex> = LazyLock::new(|| {
+        Regex::new(r"^\s*(?:[-*] )?(?:\*\*|__)?([\p{L}][\p{L}\d _/-]{1,40}?)(?:\*\*|__)?\s*[:=](?:\*\*)?\s+(.{1,300})$")
+            .expect("a constant")
+    });
+    let mut found = BTreeMap::new();
+    for passage in passages {
+        for line in passage.text.lines() {
+            let pair = match passage.part {
+                Part::Table => line.split_once(" | ").filter(|it| !it.1.contains(" | ")),
+                Part::Text | Part::Item | Part::Facts => {
+                    PAIR.captures(line).and_then(|it| Some((it.get(1)?.as_str(), it.get(2)?.as_str())))
+                }
+                Part::Heading | Part::Code => None,
+            };
+            if let Some((key, value)) = pair {
+                let value = value.trim().trim_matches(['"', '\'', '*']).to_string();
+                found.entry(key_of(key)).or_insert_with(|| (value, passage.place.clone()));
+            }
+        }
+    }
+    found
+}
+
+/// A key as it is looked up: lower case, words joined by `_`.
+pub(crate) fn key_of(text: &str) -> String {
+    let words: Vec<String> = words::words(&text.replace(['_', '-'], " ")).map(|it| it.1.to_lowercase()).collect();
+    words.join("_")
+}

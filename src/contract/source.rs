@@ -1,0 +1,244 @@
+//! A document as the extractors of objects see it: passages with their role, the heading above them, and their exact place.
+
+use std::ops::Range;
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+use crate::contract::place::{Finder, Markup, Place, Raw, Spot};
+use crate::contract::snippets;
+use crate::model::{BlockKind, Document};
+
+/// What a passage is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    Heading(u8),
+    Prose,
+    Item,
+    Table,
+    Code,
+    Facts,
+}
+
+/// One passage.
+#[derive(Clone, Debug)]
+pub(crate) struct Passage {
+    pub(crate) role: Role,
+    pub(crate) text: String,
+    /// The nearest heading above it, by number of its passage.
+    pub(crate) heading: Option<usize>,
+    /// Whether the document marks it as a quotation.
+    pub(crate) quoted: bool,
+    /// Of code: what the document says of its language.
+    pub(crate) language: Option<String>,
+    /// Of code: the symbol.
+    pub(crate) symbol: Option<String>,
+    /// Text of the whole block that it is a part of, and where it begins in it.
+    block: String,
+    offset: usize,
+    spot: Spot,
+}
+
+impl Passage {
+    /// Says whether it reads as sentences.
+    pub(crate) fn is_prose(&self) -> bool {
+        matches!(self.role, Role::Prose | Role::Item) && self.text.len() <= MOST_PROSE
+    }
+}
+
+/// Bytes of a paragraph.
+const MOST_PROSE: usize = 16 << 10;
+
+/// What is handed to the extractors.
+pub(crate) struct Source {
+    /// Lowercase extension.
+    pub(crate) extension: String,
+    pub(crate) title: Option<String>,
+    pub(crate) passages: Vec<Passage>,
+    pub(crate) raw: Option<Raw>,
+    /// Code that a reader took for prose, in markup other than Markdown.
+    pub(crate) snippets: Vec<snippets::Snippet>,
+}
+
+/// Headings that plain text has without saying so.
+static PLAIN_HEADING: LazyLock<Regex> = LazyLock::new(|| {
+    let names = "abstract|introduction|background|methods?|methodology|materials and methods|approach|procedure|experimental setup|study design|data collection|results|discussion|conclusions?|references|bibliography|works cited|literature|sources|glossary|definitions|terms|pros|cons|advantages|disadvantages";
+    Regex::new(&format!(r"(?i)^(?:\d+(?:\.\d+)*\.?\s+)?(?:{names})\s*:?$")).expect("the pattern is a constant")
+});
+
+impl Source {
+    /// Takes a document apart. `raw` is the text of its file where that is text.
+    pub(crate) fn new(extension: &str, document: Document, raw: Option<String>) -> Source {
+        let markup = match extension {
+            "html" | "htm" | "xhtml" | "xml" => Markup::Tags,
+            "ipynb" | "json" => Markup::Escapes,
+            _ => Markup::None,
+        };
+        let raw = raw.map(|it| Raw::new(it, markup));
+        let snippets = raw.as_ref().map(|it| snippets::find(&it.text, extension)).unwrap_or_default();
+        let quotes =
+            raw.as_ref().filter(|_| markup == Markup::Tags).map(|it| blockquotes(&it.text)).unwrap_or_default();
+        let mut source =
+            Source { extension: extension.into(), title: document.title, passages: Vec::new(), raw, snippets };
+        let kernel = source.raw.as_ref().filter(|_| extension == "ipynb").map(|it| kernel(&it.text));
+        let mut finder = Finder::new(None);
+        let raw = source.raw.take();
+        if raw.is_some() {
+            finder = Finder::new(raw.as_ref());
+        }
+        for block in document.blocks {
+            let spot = finder.next(&block);
+            let role = role(block.kind, extension, block.anchor.symbol.is_some());
+            let mut passage = Passage {
+                role,
+                heading: None,
+                quoted: false,
+                language: None,
+                symbol: block.anchor.symbol,
+                block: block.text.clone(),
+                text: block.text,
+                offset: 0,
+                spot,
+            };
+            let bytes = passage.spot.bytes(raw.as_ref(), &passage.block, &(0..passage.block.len()));
+            if let (Some(bytes), Some(raw)) = (&bytes, &raw) {
+                passage.quoted = is_quoted(raw, bytes, extension, &quotes);
+                if role == Role::Code {
+                    passage.language = kernel.clone().or_else(|| stated_language(raw, bytes, extension));
+                }
+                let at = source.snippets.partition_point(|it| it.outer.end < bytes.end);
+                if source.snippets.get(at).is_some_and(|it| it.covers(bytes)) {
+                    passage.role = Role::Code;
+                    passage.language = Some(String::new());
+                }
+            }
+            source.add(passage);
+        }
+        source.raw = raw;
+        source.link_headings();
+        source
+    }
+
+    /// Adds a passage; the heading that plain text begins with becomes one.
+    fn add(&mut self, passage: Passage) {
+        let first_line = passage.text.lines().next().unwrap_or_default();
+        let plain = matches!(passage.role, Role::Prose) && PLAIN_HEADING.is_match(first_line.trim());
+        if !plain {
+            self.passages.push(passage);
+            return;
+        }
+        let (text, end) = (first_line.to_string(), first_line.len());
+        let rest = &passage.text[end..];
+        let skipped = end + rest.len() - rest.trim_start().len();
+        let body = passage.text[skipped..].to_string();
+        self.passages.push(Passage { role: Role::Heading(2), text, ..passage.clone() });
+        if !body.is_empty() {
+            self.passages.push(Passage { text: body, offset: skipped, ..passage });
+        }
+    }
+
+    fn link_headings(&mut self) {
+        let mut heading = None;
+        for at in 0..self.passages.len() {
+            if matches!(self.passages[at].role, Role::Heading(_)) {
+                heading = Some(at);
+            } else {
+                self.passages[at].heading = heading;
+            }
+        }
+    }
+
+    /// The heading above a passage.
+    pub(crate) fn heading(&self, passage: &Passage) -> &str {
+        passage.heading.map_or("", |at| self.passages[at].text.as_str())
+    }
+
+    /// The place of a part of a passage.
+    pub(crate) fn place(&self, passage: &Passage, part: &Range<usize>) -> Place {
+        let part = part.start + passage.offset..part.end + passage.offset;
+        passage.spot.place(self.raw.as_ref(), &passage.block, &part)
+    }
+
+    /// The place of a whole passage.
+    pub(crate) fn whole(&self, passage: &Passage) -> Place {
+        self.place(passage, &(0..passage.text.len()))
+    }
+
+    /// The bytes of a part of a passage.
+    pub(crate) fn bytes(&self, passage: &Passage, part: &Range<usize>) -> Option<Range<usize>> {
+        let part = part.start + passage.offset..part.end + passage.offset;
+        passage.spot.bytes(self.raw.as_ref(), &passage.block, &part)
+    }
+
+    /// Passages that read as sentences. One that is longer than any paragraph was made by a machine; looking into it would
+    /// cost the square of its length.
+    pub(crate) fn prose(&self) -> impl Iterator<Item = &Passage> {
+        self.passages.iter().filter(|it| it.is_prose())
+    }
+}
+
+fn role(kind: BlockKind, extension: &str, has_symbol: bool) -> Role {
+    match kind {
+        BlockKind::Heading(level) => Role::Heading(level),
+        BlockKind::Paragraph if has_symbol && extension != "md" => Role::Code,
+        BlockKind::Paragraph => Role::Prose,
+        BlockKind::ListItem => Role::Item,
+        BlockKind::Table => Role::Table,
+        BlockKind::Code => Role::Code,
+        BlockKind::Metadata => Role::Facts,
+    }
+}
+
+/// The bytes between `<blockquote>` and `</blockquote>`, outermost ones.
+fn blockquotes(html: &str) -> Vec<Range<usize>> {
+    let lower = html.to_ascii_lowercase();
+    let mut found = Vec::new();
+    let mut at = 0;
+    while let Some(start) = lower[at..].find("<blockquote").map(|it| at + it) {
+        let end = lower[start..].find("</blockquote").map_or(lower.len(), |it| start + it);
+        found.push(start..end);
+        at = end;
+    }
+    found
+}
+
+fn is_quoted(raw: &Raw, bytes: &Range<usize>, extension: &str, quotes: &[Range<usize>]) -> bool {
+    if !quotes.is_empty() {
+        let at = quotes.partition_point(|it| it.end <= bytes.start);
+        return quotes.get(at).is_some_and(|it| it.contains(&bytes.start));
+    }
+    if extension == "ipynb" {
+        return raw.text[..bytes.start].trim_end().ends_with('>');
+    }
+    let line = raw.text[..bytes.start].rfind('\n').map_or(0, |it| it + 1);
+    let marked = raw.text[line..].trim_start_matches([' ', '\t']).starts_with('>');
+    marked && matches!(extension, "md" | "markdown" | "mdx" | "qmd" | "rmd" | "txt" | "text" | "eml" | "")
+}
+
+/// The language that a fence, a class or a notebook names.
+fn stated_language(raw: &Raw, bytes: &Range<usize>, extension: &str) -> Option<String> {
+    static CLASS: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(r"(?:language|lang|highlight-source)-([A-Za-z0-9+#]+)").expect("a constant"));
+    let named = match extension {
+        "html" | "htm" | "xhtml" => {
+            let start = raw.text[..bytes.start].rfind("<pre")?;
+            CLASS.captures(&raw.text[start..bytes.start]).map(|it| it[1].to_lowercase())
+        }
+        _ => {
+            let info = raw.line_before(bytes.start).trim().trim_start_matches(['`', '~']);
+            let fenced = raw.line_before(bytes.start).trim().starts_with(['`', '~']);
+            let word = info.trim().trim_start_matches(['{', '.']).split([' ', ',', '}', '{', ':']).next()?;
+            (fenced && !word.is_empty()).then(|| word.to_lowercase())
+        }
+    };
+    named.map(|it| snippets::canonical_language(&it).to_string())
+}
+
+/// The language of the code of a notebook.
+fn kernel(notebook: &str) -> String {
+    static KERNEL: LazyLock<Regex> = LazyLock::new(|| {
+        Regex::new(r#""(?:language|language_info)"\s*:\s*(?:\{[^}]*"name"\s*:\s*)?"([a-z+#]+)"#).expect("a constant")
+    });
+    let named = KERNEL.captures(notebook).map_or_else(|| "python".into(), |it| it[1].to_lowercase());
+    snippets::canonical_language(&named).to_string()
+}

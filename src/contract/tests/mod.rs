@@ -1,0 +1,52 @@
+//! The contract as a whole: what it refuses, what it finds in labelled documents, and what its answers cost.
+
+mod labelled;
+mod requests;
+mod verbs;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::contract::corpus::{Corpus, Paper};
+use crate::contract::reading::Reading;
+use crate::extract::{Tools, extract_bytes, kind_of_name};
+use crate::model::{ContentHash, ExtractLimits, Redaction};
+
+/// The labelled documents.
+pub(super) fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/corpus")
+}
+
+/// Reads a text as a file of that name.
+pub(super) fn reading(name: &str, bytes: &[u8]) -> Reading {
+    let document = extract_bytes(bytes, name, &ExtractLimits::default(), &Tools::default()).unwrap();
+    let extension = name.rsplit('.').next().unwrap().to_string();
+    let raw = String::from_utf8(bytes.to_vec()).ok().filter(|_| extension != "docx");
+    Reading::of(&extension, kind_of_name(name), document, raw, Redaction::default())
+}
+
+/// A document of a test.
+pub(super) fn paper(file: i64, name: &str, bytes: &[u8]) -> Paper {
+    let hash = ContentHash(*blake3::hash(bytes).as_bytes());
+    let reading = Arc::new(reading(name, bytes));
+    Paper { file, path: name.into(), modified_ns: file * 1_000_000_000, size: bytes.len() as u64, hash, reading }
+}
+
+/// Some documents as a view.
+pub(super) fn corpus(files: &[(&str, &str)]) -> Corpus {
+    let papers = (1..).zip(files).map(|(number, (name, text))| paper(number, name, text.as_bytes())).collect();
+    Corpus { view: Value::Null, papers, ..Corpus::default() }
+}
+
+/// The labelled documents as a view, by name.
+pub(super) fn labelled() -> Corpus {
+    let mut names: Vec<PathBuf> = std::fs::read_dir(folder()).unwrap().map(|it| it.unwrap().path()).collect();
+    names.retain(|it| it.extension().is_some_and(|it| it != "jsonl"));
+    names.sort();
+    let read = |(number, path): (i64, &PathBuf)| {
+        paper(number, path.file_name().unwrap().to_str().unwrap(), &std::fs::read(path).unwrap())
+    };
+    Corpus { view: Value::Null, papers: (1..).zip(&names).map(read).collect(), ..Corpus::default() }
+}

@@ -1,0 +1,312 @@
+//! The verbs on documents: what they find, that they find it again, and what an answer costs.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::{corpus, labelled};
+use crate::contract::answer::Answer;
+use crate::contract::corpus::Corpus;
+use crate::contract::envelope::{self, PROSE_TOKENS, Ruler, tests::Words};
+use crate::contract::summarize::FORBIDDEN;
+use crate::contract::{run, select, validate};
+
+fn ask(corpus: &Corpus, verb: &str, request: Value) -> Answer {
+    let request = validate::request(verb, request.as_object().unwrap().clone()).unwrap();
+    run(&request, corpus, None).unwrap()
+}
+
+fn told(corpus: &Corpus, verb: &str, request: &Value) -> String {
+    let request = validate::request(verb, request.as_object().unwrap().clone()).unwrap();
+    let answer = run(&request, corpus, None).unwrap();
+    let id = select::id(&request, corpus, None);
+    envelope::answer(&id, verb, request.form.name, &corpus.view, corpus.coverage(), &answer).to_string()
+}
+
+const ADVICE: &[(&str, &str)] = &[
+    (
+        "a.md",
+        "# Sailcloth\n\n## Pros\n\n- light to carry\n- dries in an hour\n\n## Cons\n\n- tears at the seams\n\nYou should store the gauge indoors in winter.\n\n[next](b.md)\n",
+    ),
+    (
+        "b.md",
+        "# Tin\n\n## Advantages\n\n- lasts for years\n\n## Drawbacks\n\n- heavy\n- rusts\n\nYou should not store the gauge indoors in winter. Never open the lid at sea: danger.\n",
+    ),
+    (
+        "c.md",
+        "# Third\n\nYou should store the gauge indoors in winter. Version: 1.2\n\nnumpy 1.24 was used on 03/04/2024 and on 12 March 2024.\n",
+    ),
+];
+
+/// Every form with a request that fits the labelled documents.
+fn every_form() -> Vec<(&'static str, Value)> {
+    vec![
+        ("EXTRACT", json!({"schema": "Code", "filters": {"language": "python"}})),
+        ("EXTRACT", json!({"schema": "Table"})),
+        ("NORMALIZE", json!({"form": "entities", "concept": "tide gauge"})),
+        ("NORMALIZE", json!({"form": "entities"})),
+        ("NORMALIZE", json!({"form": "dates", "format": "iso8601"})),
+        ("NORMALIZE", json!({"form": "versions", "package": "numpy"})),
+        ("NORMALIZE", json!({"form": "code", "language": "python", "style": "black"})),
+        ("COMPARE", json!({"form": "versions", "doc_a": 1, "doc_b": 2})),
+        ("COMPARE", json!({"form": "consensus", "field": "recommendation", "threshold": 0.5})),
+        ("COMPARE", json!({"form": "contradictions", "field": "best-practice"})),
+        ("COMPARE", json!({"form": "approaches", "schema": "pros-cons"})),
+        (
+            "DETECT",
+            json!({"form": "clusters", "objective": "group by topical similarity", "constraints": {"max_clusters": 5}}),
+        ),
+        ("DETECT", json!({"form": "clusters", "objective": "group by author"})),
+        (
+            "DETECT",
+            json!({"form": "warnings", "objective": "flag cautionary language", "constraints": {"min_strength": "high"}}),
+        ),
+        (
+            "DETECT",
+            json!({"form": "gaps", "objective": "find missing expected content", "constraints": {"expected_topics": ["intro", "methods", "results"]}}),
+        ),
+        ("DETECT", json!({"form": "gaps"})),
+        (
+            "DETECT",
+            json!({"form": "anomalies", "objective": "outlier detection", "constraints": {"field": "citation_count"}}),
+        ),
+        (
+            "DETECT",
+            json!({"form": "trends", "objective": "temporal pattern analysis", "constraints": {"field": "recommendation"}}),
+        ),
+        ("TRACE", json!({"form": "citations", "format": "graph"})),
+        ("TRACE", json!({"form": "authority", "rank_by": "citations"})),
+        ("TRACE", json!({"form": "influence", "source": 1})),
+        ("TRACE", json!({"form": "freshness", "baseline_date": "2024-01-01"})),
+        ("SCORE", json!({"form": "authority", "criteria": "pagerank"})),
+        ("SCORE", json!({"form": "freshness"})),
+        ("SCORE", json!({"form": "coverage", "topic": "frost"})),
+        ("DELTA", json!({"since": "1970-01-01"})),
+        ("SUMMARIZE", json!({"form": "coverage", "topic": "frost"})),
+        ("SUMMARIZE", json!({"form": "decision-inputs", "question": "Which gauge?"})),
+        ("SUMMARIZE", json!({"form": "timeline", "field": "published_at"})),
+        ("SUMMARIZE", json!({"form": "timeline", "field": "mentioned"})),
+        (
+            "SUMMARIZE",
+            json!({"form": "comparison-matrix", "items": [1, 2], "schema": ["year", "author", "word_count"]}),
+        ),
+        ("EXPLAIN_FAILURE", json!({"url_id": 1})),
+    ]
+}
+
+#[test]
+fn the_same_view_and_request_give_the_same_bytes() {
+    let (one, other) = (labelled(), labelled());
+    for (verb, request) in every_form() {
+        assert_eq!(told(&one, verb, &request), told(&other, verb, &request), "{verb} {request}");
+    }
+}
+
+#[test]
+fn every_verb_takes_less_than_two_seconds_on_fifty_documents() {
+    let mut corpus = labelled();
+    corpus.papers.truncate(50);
+    for (verb, request) in every_form() {
+        let begun = Instant::now();
+        told(&corpus, verb, &request);
+        assert!(begun.elapsed() < Duration::from_secs(2), "{verb} {request}: {:?}", begun.elapsed());
+    }
+}
+
+#[test]
+fn prose_is_bounded_and_summaries_never_advise() {
+    for corpus in [labelled(), self::corpus(ADVICE)] {
+        for (verb, request) in every_form() {
+            let told: Value = serde_json::from_str(&told(&corpus, verb, &request)).unwrap();
+            let mut cut = told.clone();
+            envelope::limit_prose(&mut cut, Ruler(&Words));
+            let prose = format!("{}{}", cut["method"], cut["unknowns"]);
+            // The JSON around the words counts here too, which only makes it more.
+            assert!(Ruler(&Words).count(&prose) <= PROSE_TOKENS * 2, "{verb} {request}");
+            if verb == "SUMMARIZE" {
+                let data = told["data"].to_string().to_lowercase();
+                assert!(FORBIDDEN.iter().all(|it| !data.contains(it)), "{request}: {data}");
+            }
+            for field in ["confidence", "coverage"] {
+                let value = told[field].as_f64().unwrap();
+                assert!((0.0..=1.0).contains(&value), "{verb} {request}: {field} {value}");
+            }
+        }
+    }
+}
+
+/// Twenty tasks that a model would otherwise read the documents for.
+fn tasks() -> Vec<(&'static str, Value)> {
+    let mut tasks: Vec<(&str, Value)> = vec![
+        ("EXTRACT", json!({"schema": "Code", "filters": {"language": "rust"}})),
+        ("EXTRACT", json!({"schema": "Code", "filters": {"language": "python"}, "limit": 10})),
+        ("EXTRACT", json!({"schema": "Table", "filters": {"header": "Loaf"}, "limit": 5})),
+        ("EXTRACT", json!({"schema": "Table", "filters": {"header": "Drift in mm"}})),
+        ("EXTRACT", json!({"schema": "Quote", "filters": {"author": "Klara Novak"}})),
+        ("EXTRACT", json!({"schema": "Definition", "filters": {"term": "headway"}})),
+        ("EXTRACT", json!({"schema": "Definition", "limit": 20})),
+        ("EXTRACT", json!({"schema": "Methodology", "filters": {"approach": "survey"}})),
+        ("EXTRACT", json!({"schema": "Reference", "filters": {"doi": "10.5555/bees.2019"}})),
+        ("EXTRACT", json!({"schema": "Citation", "limit": 15})),
+        ("NORMALIZE", json!({"form": "dates"})),
+        ("NORMALIZE", json!({"form": "entities", "concept": "stilling well"})),
+        ("COMPARE", json!({"form": "versions", "doc_a": "gauges.md", "doc_b": "gauges.txt", "limit": 10})),
+        ("DETECT", json!({"form": "clusters", "constraints": {"max_clusters": 10}})),
+        ("DETECT", json!({"form": "anomalies", "constraints": {"field": "table_count"}})),
+        ("DETECT", json!({"form": "warnings"})),
+        ("TRACE", json!({"form": "authority", "limit": 10})),
+        ("SCORE", json!({"form": "coverage", "topic": "frost", "limit": 10})),
+        ("SUMMARIZE", json!({"form": "coverage", "topic": "wool"})),
+    ];
+    tasks.push(("SUMMARIZE", json!({"form": "comparison-matrix", "items": ["gauges.md", "bees.md", "wool.md"], "schema": ["title", "year", "table_count"]})));
+    tasks
+}
+
+#[test]
+fn an_answer_costs_a_tenth_of_the_documents_that_it_replaces() {
+    let corpus = labelled();
+    let text = |it: &crate::contract::corpus::Paper| {
+        it.reading.passages.iter().map(|it| Ruler(&Words).count(&it.text)).sum::<usize>()
+    };
+    let documents: usize = corpus.papers.iter().map(text).sum();
+    let tasks = tasks();
+    assert_eq!(tasks.len(), 20);
+    let mut dear = Vec::new();
+    for (verb, request) in tasks {
+        let cost = Ruler(&Words).count(&told(&corpus, verb, &request));
+        println!("{cost} of {documents}: {verb} {request}");
+        if cost * 10 > documents {
+            dear.push(format!("{verb} {request}: {cost} of {documents}"));
+        }
+    }
+    assert!(dear.is_empty(), "\n{}", dear.join("\n"));
+}
+
+#[test]
+fn contradictions_and_consensus_are_counted() {
+    let corpus = corpus(ADVICE);
+    let answer = ask(&corpus, "COMPARE", json!({"form": "contradictions", "field": "recommendation"}));
+    assert_eq!(answer.data["disagreements"], 2, "{}", answer.data);
+    let answer = ask(&corpus, "COMPARE", json!({"form": "consensus", "field": "recommendation", "threshold": 0.6}));
+    assert_eq!(
+        (answer.data["consensus_points"].as_u64(), &answer.data["points"][0]["agree"]),
+        (Some(1), &json!(2)),
+        "{}",
+        answer.data
+    );
+    assert_eq!(answer.data["points"][0]["disagree"], 1);
+}
+
+#[test]
+fn approaches_and_decision_inputs_have_both_sides() {
+    let corpus = corpus(ADVICE);
+    let answer = ask(&corpus, "COMPARE", json!({"form": "approaches"}));
+    assert_eq!(
+        (&answer.data["approaches"], &answer.data["pros"], &answer.data["cons"]),
+        (&json!(2), &json!(3), &json!(3)),
+        "{}",
+        answer.data
+    );
+    let answer = ask(&corpus, "SUMMARIZE", json!({"form": "decision-inputs", "question": "Which gauge?"}));
+    for field in [
+        "options",
+        "evidence_for",
+        "evidence_against",
+        "disagreements",
+        "consensus_points",
+        "unknowns",
+        "coverage",
+        "confidence",
+    ] {
+        assert!(!answer.data[field].is_null(), "{field}: {}", answer.data);
+    }
+}
+
+#[test]
+fn differences_are_enumerated_and_a_document_does_not_differ_from_its_copy() {
+    let corpus = corpus(&[
+        ("a.md", "# T\n\nOne.\n\nTwo.\n"),
+        ("b.md", "# T\n\nOne.\n\n2.\n\nThree.\n"),
+        ("c.md", "# T\n\nOne.\n\nTwo.\n"),
+    ]);
+    let answer = ask(&corpus, "COMPARE", json!({"form": "versions", "doc_a": "a.md", "doc_b": "b.md"}));
+    assert_eq!(
+        (&answer.data["modified"], &answer.data["added"], &answer.data["removed"]),
+        (&json!(1), &json!(1), &json!(0)),
+        "{}",
+        answer.data
+    );
+    let answer = ask(&corpus, "COMPARE", json!({"form": "versions", "doc_a": 1, "doc_b": 3}));
+    assert_eq!((&answer.data["identical"], answer.data["changes"].as_array().unwrap().len()), (&json!(true), 0));
+}
+
+#[test]
+fn links_and_references_are_edges_and_influence_follows_them_back() {
+    let corpus = corpus(&[
+        ("x/a.md", "# On tides\n\nSee [the base](base.md).\n"),
+        ("x/base.md", "# The drift of old gauges\n\nText.\n"),
+        (
+            "y/c.md",
+            "# Third\n\nText.\n\n## References\n\n1. Stone, M. (2020). On tides and more. doi:10.5555/1\n2. Pike, B. (2021). The drift of old gauges. Harbour Press.\n",
+        ),
+    ]);
+    let answer = ask(&corpus, "TRACE", json!({"form": "citations"}));
+    assert_eq!((&answer.data["edge_count"], &answer.data["inside_view"]), (&json!(3), &json!(2)), "{}", answer.data);
+    let answer = ask(&corpus, "TRACE", json!({"form": "influence", "source": "base.md"}));
+    assert_eq!(answer.data["reached"], 2, "{}", answer.data);
+    let answer = ask(&corpus, "TRACE", json!({"form": "authority"}));
+    assert_eq!(
+        (&answer.data["nodes"][0]["file"], &answer.data["nodes"][0]["cited_by"]),
+        (&json!(2), &json!(2)),
+        "{}",
+        answer.data
+    );
+}
+
+#[test]
+fn dates_and_versions_are_mapped_and_what_is_unclear_is_an_unknown() {
+    let corpus = corpus(ADVICE);
+    let answer = ask(&corpus, "NORMALIZE", json!({"form": "dates"}));
+    assert_eq!(
+        answer.data["mapping"],
+        json!([{"original": "12 March 2024", "canonical": "2024-03-12", "count": 1, "files": [3]}])
+    );
+    assert_eq!(answer.unknowns[0].value()["type"], "ambiguous_date");
+    let answer = ask(&corpus, "NORMALIZE", json!({"form": "versions", "package": "numpy"}));
+    assert_eq!(answer.data["mapping"][0]["canonical"], "numpy 1.24.0", "{}", answer.data);
+}
+
+#[test]
+fn clusters_part_topics_and_outliers_stand_out() {
+    let tide = "The tide gauge at the pier measures the level of the sea every hour.";
+    let bread = "The rye dough rests in the bowl until the crumb of the loaf is even.";
+    let long = format!("{} {}", bread.repeat(40), "Bread.");
+    let corpus = corpus(&[
+        ("a.txt", tide),
+        ("b.txt", bread),
+        ("c.txt", tide),
+        ("d.txt", bread),
+        ("e.txt", tide),
+        ("f.txt", &long),
+    ]);
+    let answer = ask(&corpus, "DETECT", json!({"form": "clusters", "objective": "group by topical similarity"}));
+    assert_eq!(answer.data["count"], 2, "{}", answer.data);
+    assert_eq!(answer.data["clusters"][0]["files"], json!([1, 3, 5]), "{}", answer.data);
+    let answer = ask(&corpus, "DETECT", json!({"form": "anomalies", "constraints": {"field": "word_count"}}));
+    assert_eq!(
+        (answer.data["count"].as_u64(), &answer.data["anomalies"][0]["file"]),
+        (Some(1), &json!(6)),
+        "{}",
+        answer.data
+    );
+}
+
+#[test]
+fn an_ambiguous_or_unknown_document_is_asked_back() {
+    let corpus = corpus(&[("x/a.md", "One."), ("y/a.md", "Two.")]);
+    for (given, cause) in [("a.md", "ambiguous_request"), ("b.md", "unknown_file"), ("9", "unknown_file")] {
+        let request = json!({"form": "influence", "source": given});
+        let request = validate::request("TRACE", request.as_object().unwrap().clone()).unwrap();
+        assert_eq!(run(&request, &corpus, None).unwrap_err().cause.name(), cause, "{given}");
+    }
+}

@@ -1,0 +1,77 @@
+//! Code without the differences that mean nothing. Only what no parser is needed for; doing it twice changes nothing.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+/// No white space at the ends of lines, no tabs before them, at most one empty line, none at the ends.
+pub(crate) fn plain(code: &str) -> String {
+    tidied(code, 1)
+}
+
+fn tidied(code: &str, most_empty: usize) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    let mut empty = 0;
+    for line in code.lines() {
+        let bare = line.trim_end();
+        let indent = bare.len() - bare.trim_start().len();
+        let line = format!("{}{}", bare[..indent].replace('\t', "    "), &bare[indent..]);
+        empty = if line.is_empty() { empty + 1 } else { 0 };
+        if empty <= most_empty && !(line.is_empty() && lines.is_empty()) {
+            lines.push(line);
+        }
+    }
+    while lines.last().is_some_and(String::is_empty) {
+        lines.pop();
+    }
+    lines.join("\n")
+}
+
+/// What black does to Python, as far as it can be done line by line: also double quotes, a space after commas and around
+/// `=` of assignments, and two empty lines before functions and classes at the left.
+pub(crate) fn black(code: &str) -> String {
+    static COMMA: LazyLock<Regex> = LazyLock::new(|| Regex::new(r",([^\s)\]}])").expect("a constant"));
+    static ASSIGN: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(r"^(\s*[\w.\[\]]+)\s*([-+*/]?=)\s*([^=\s].*)$").expect("a constant"));
+    let mut lines: Vec<String> = Vec::new();
+    for line in tidied(code, 2).lines() {
+        let mut line = line.to_string();
+        let quoted = line.contains(['"', '\'', '#']);
+        if quoted {
+            line = double_quotes(&line);
+        } else {
+            line = COMMA.replace_all(&line, ", $1").into_owned();
+            line = ASSIGN.replace(&line, "$1 $2 $3").into_owned();
+        }
+        if (line.starts_with("def ") || line.starts_with("class ")) && !lines.is_empty() {
+            let decorated = lines.last().is_some_and(|it| it.starts_with('@') || it.starts_with('#'));
+            while !decorated && lines.len() - lines.iter().rposition(|it| !it.is_empty()).map_or(0, |it| it + 1) < 2 {
+                lines.push(String::new());
+            }
+        }
+        lines.push(line);
+    }
+    lines.join("\n")
+}
+
+/// `'text'` as `"text"`, where no other quotation mark is on the line.
+fn double_quotes(line: &str) -> String {
+    let simple = !line.contains('"') && !line.contains('\\') && !line.contains('#') && line.matches('\'').count() == 2;
+    if simple && !line.contains("'''") { line.replace('\'', "\"") } else { line.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tidying_twice_changes_nothing_more() {
+        let code = "\n\nimport os\t \ndef f(a,b):\n\tx=1\n\n\n\n\treturn 'y'\nclass C:\n  pass\n\n";
+        for tidy in [plain, black] {
+            let once = tidy(code);
+            assert_eq!(tidy(&once), once);
+        }
+        assert_eq!(black("def f(a,b):\n\tx=1\n\treturn 'y'"), "def f(a, b):\n    x = 1\n    return \"y\"");
+        assert_eq!(black("import os\ndef f():\n    pass"), "import os\n\n\ndef f():\n    pass");
+    }
+}

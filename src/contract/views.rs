@@ -1,0 +1,242 @@
+//! What there is beside the verbs: views, jobs, kept results, help and schemas.
+
+use serde_json::{Map, Value, json};
+
+use crate::contract::answer::Answer;
+use crate::contract::envelope::{HELP_TOKENS, Ruler};
+use crate::contract::refusal::{Cause, Outcome, Refusal};
+use crate::contract::registry::{self, NAMES, VERBS};
+use crate::contract::view::{Asked, Draft, View};
+use crate::contract::{Contract, Made, SYNCHRONOUS, envelope, help, schema, view};
+use crate::error::{Error, Result};
+use crate::index::blocking;
+use crate::model::FileId;
+
+/// Files that `view show` lists.
+const SHOWN: usize = 100;
+
+impl Contract {
+    /// Answers what is no verb.
+    pub(crate) async fn beside(&self, name: &str, given: &Map<String, Value>) -> Result<Made> {
+        let done = match name {
+            "VIEW" => self.views(given).await,
+            "JOB" => self.job(given).await,
+            "RESULT" => match self.kept(given).await {
+                // Exactly as it was.
+                Ok(envelope) => return Ok((envelope, None, false)),
+                Err(refusal) => Err(refusal),
+            },
+            "HELP" => self.help(given),
+            _ => schemas(given),
+        };
+        match done {
+            Ok(data) => {
+                let mut answer = Answer::new("kept by vic");
+                answer.data = data;
+                answer.coverage = Some(1.0);
+                Ok((envelope::answer("", name, "", &Value::Null, 1.0, &answer), None, false))
+            }
+            Err(refusal) => Ok((self.refused(None, name, &refusal), Some(refusal.code), false)),
+        }
+    }
+
+    fn help(&self, given: &Map<String, Value>) -> Outcome<Value> {
+        one_of(given, &["verb", "format"])?;
+        let text = help::about(text(given, "verb")?)?;
+        let counter = self.reader.parts.embedder.token_counter();
+        Ok(json!({"help": Ruler(&*counter).cut(&text, HELP_TOKENS)}))
+    }
+
+    async fn views(&self, given: &Map<String, Value>) -> Outcome<Value> {
+        match view::asked(given)? {
+            Asked::List => {
+                let all = self.all_views().await?;
+                let sessions = self.sessions().await?;
+                let shown: Vec<Value> = all.into_iter().map(|(name, view)| with_name(&name, &view)).collect();
+                Ok(json!({"count": shown.len(), "views": shown, "sessions": sessions}))
+            }
+            Asked::Show(name) => {
+                let view = self.saved(&name).await?;
+                let selection = match view {
+                    View::Session { session } => self.session_selection(session).await?,
+                    _ => view::Selection::saved(&self.scope, &name, &view)?,
+                };
+                let unknown = self.unknown(&selection, &selection.filters).await?;
+                self.read_all(&unknown[..unknown.len().min(SYNCHRONOUS)]).await?;
+                let ids = self.select(&selection).await?;
+                let mut shown = with_name(&name, &view);
+                shown["not_yet_read"] = json!(unknown.len().saturating_sub(SYNCHRONOUS));
+                shown["documents"] = json!(ids.len());
+                shown["files"] = json!(ids.iter().take(SHOWN).collect::<Vec<_>>());
+                Ok(shown)
+            }
+            Asked::Delete(name) => {
+                self.saved(&name).await?;
+                let (reader, owner, own) = (self.reader.clone(), self.owner(), name.clone());
+                blocking(move || reader.parts.book.remove_view(&owner, &own)).await?;
+                Ok(json!({"deleted": name}))
+            }
+            Asked::Create { name, view } => self.create(name, view).await,
+        }
+    }
+
+    async fn create(&self, name: String, draft: Draft) -> Outcome<Value> {
+        let view = match draft {
+            Draft::Session(session) => {
+                self.session_selection(session).await?;
+                View::Session { session }
+            }
+            Draft::Set(files) => View::Set { files: self.found(&files).await? },
+            Draft::Filter { filter, since, follows: true } => View::Evolving { filter, since },
+            Draft::Filter { filter, since, follows: false } => {
+                let ids = self.select(&view::Selection::all(&crate::model::Scope::All)).await?;
+                View::Query { filter, since, upto: ids.last().copied().unwrap_or(0) }
+            }
+        };
+        let (reader, owner, own) = (self.reader.clone(), self.owner(), name.clone());
+        let body = serde_json::to_string(&view).map_err(|error| Refusal::from(Error::internal(error)))?;
+        if !blocking(move || reader.parts.book.add_view(&owner, &own, &body)).await? {
+            return Err(Refusal::new(Cause::AlreadyExists, format!("there is a view `{name}` already"))
+                .field("name")
+                .action("delete it first, or take another name"));
+        }
+        Ok(with_name(&name, &view))
+    }
+
+    /// The numbers of files that are named by number, by path, or by the end of one.
+    async fn found(&self, files: &[Value]) -> Outcome<Vec<FileId>> {
+        let (reader, scope) = (self.reader.clone(), self.scope.clone());
+        let filter = crate::model::FileFilter { within: scope, ..Default::default() };
+        let known = blocking(move || {
+            let mut known = Vec::new();
+            reader.parts.catalog.sieve(&filter, &[crate::catalog::Column::Path], |row| {
+                if let crate::catalog::Cell::Text(path) = &row.cells[0] {
+                    known.push((row.id, path.clone()));
+                }
+                false
+            })?;
+            Ok(known)
+        })
+        .await?;
+        let mut ids = Vec::new();
+        for file in files {
+            let wanted = file.as_str().map_or_else(|| file.to_string(), str::to_string);
+            let fits = |it: &&(FileId, String)| {
+                it.0.to_string() == wanted
+                    || it.1 == wanted
+                    || it.1.ends_with(&format!("/{wanted}"))
+                    || wanted.ends_with(&format!("/{}", it.1))
+            };
+            let found: Vec<FileId> = known.iter().filter(fits).map(|it| it.0).collect();
+            match found.as_slice() {
+                [one] => ids.push(*one),
+                [] => {
+                    return Err(Refusal::new(Cause::UnknownFile, format!("there is no file `{wanted}`"))
+                        .field("files")
+                        .action("QUERY lists files with their numbers"));
+                }
+                several => {
+                    let numbers: Vec<String> = several.iter().take(10).map(FileId::to_string).collect();
+                    return Err(Refusal::new(
+                        Cause::Ambiguous,
+                        format!("`{wanted}` fits {} files: which?", several.len()),
+                    )
+                    .field("files")
+                    .action(format!("give one of the numbers {}", numbers.join(", "))));
+                }
+            }
+        }
+        ids.sort_unstable();
+        ids.dedup();
+        Ok(ids)
+    }
+
+    async fn all_views(&self) -> Outcome<Vec<(String, View)>> {
+        let (reader, owner) = (self.reader.clone(), self.owner());
+        let rows = blocking(move || reader.parts.book.views(&owner)).await?;
+        Ok(rows.into_iter().filter_map(|(name, body)| Some((name, serde_json::from_str(&body).ok()?))).collect())
+    }
+
+    async fn sessions(&self) -> Outcome<Vec<i64>> {
+        let (reader, owner) = (self.reader.clone(), self.owner());
+        Ok(blocking(move || reader.parts.book.sessions(&owner)).await?)
+    }
+
+    /// A saved view by its name.
+    pub(crate) async fn saved(&self, name: &str) -> Outcome<View> {
+        let all = self.all_views().await?;
+        let names: Vec<&str> = all.iter().map(|it| it.0.as_str()).collect();
+        let unknown = Refusal::unknown(Cause::UnknownView, "view", name, &names).field("view");
+        all.into_iter().find(|it| it.0 == name).map(|it| it.1).ok_or_else(|| match unknown.actions.is_empty() {
+            true => unknown.action("`view create` makes one"),
+            false => unknown,
+        })
+    }
+
+    async fn job(&self, given: &Map<String, Value>) -> Outcome<Value> {
+        one_of(given, &["id", "format"])?;
+        let id =
+            text(given, "id")?.ok_or_else(|| Refusal::new(Cause::MissingField, "which job?").field("id"))?.to_string();
+        let (reader, owner, own) = (self.reader.clone(), self.owner(), id.clone());
+        let job = blocking(move || reader.parts.book.job(&owner, &own)).await?;
+        let job = job.ok_or_else(|| {
+            Refusal::new(Cause::UnknownResult, format!("there is no job `{}`", crate::contract::words::short(&id, 40)))
+                .field("id")
+        })?;
+        let mut shown = json!({"job_id": job.id, "state": job.state});
+        let body: Value = serde_json::from_str(&job.body).unwrap_or_default();
+        for name in ["result", "error"] {
+            if !body[name].is_null() {
+                shown[name] = body[name].clone();
+            }
+        }
+        Ok(shown)
+    }
+
+    async fn kept(&self, given: &Map<String, Value>) -> Outcome<Value> {
+        one_of(given, &["id", "format"])?;
+        let id = text(given, "id")?.ok_or_else(|| Refusal::new(Cause::MissingField, "which result?").field("id"))?;
+        let found = self.result(id).await?;
+        found.map(|it| it.1).ok_or_else(|| {
+            let shown = crate::contract::words::short(id, 40);
+            Refusal::new(Cause::UnknownResult, format!("there is no result `{shown}`"))
+                .field("id")
+                .action("give the `id` of an envelope")
+        })
+    }
+}
+
+fn with_name(name: &str, view: &View) -> Value {
+    let mut shown = json!({"name": name});
+    if let (Some(shown), Ok(Value::Object(own))) = (shown.as_object_mut(), serde_json::to_value(view)) {
+        shown.extend(own);
+    }
+    shown
+}
+
+fn one_of(given: &Map<String, Value>, known: &[&str]) -> Outcome<()> {
+    match given.keys().find(|it| !known.contains(&it.as_str())) {
+        Some(name) => Err(Refusal::unknown(Cause::UnknownField, "field", name, known).field(name.as_str())),
+        None => Ok(()),
+    }
+}
+
+fn text<'g>(given: &'g Map<String, Value>, name: &str) -> Outcome<Option<&'g str>> {
+    match given.get(name) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text)),
+        Some(_) => Err(Refusal::new(Cause::TypeError, format!("`{name}` is no text")).field(name)),
+    }
+}
+
+fn schemas(given: &Map<String, Value>) -> Outcome<Value> {
+    one_of(given, &["verb", "format"])?;
+    match text(given, "verb")? {
+        None => Ok(Value::Array(VERBS.iter().map(schema::of).collect())),
+        Some(name) => {
+            let verb = registry::verb(name)
+                .ok_or_else(|| Refusal::unknown(Cause::UnknownVerb, "verb", name, NAMES).field("verb"))?;
+            Ok(schema::of(verb))
+        }
+    }
+}

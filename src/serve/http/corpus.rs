@@ -1,0 +1,28 @@
+//! The contract: `POST /v1/corpus/{verb}` for the eleven verbs and for what is beside them.
+
+use axum::Extension;
+use axum::extract::{Path, Request, State};
+use axum::http::{StatusCode, header};
+use axum::response::IntoResponse;
+use serde_json::{Map, Value};
+
+use crate::model::{CorpusCall, CorpusReply};
+use crate::serve::http::{Known, Reply, Shared, body};
+
+/// `POST /v1/corpus/{verb}`: the envelope; a refusal has its status, and its reason in the envelope.
+pub(crate) async fn call(
+    State(bridge): Shared,
+    Extension(caller): Known,
+    Path(verb): Path<String>,
+    request: Request,
+) -> Reply {
+    let request: Map<String, Value> = body::parse_or_default(&bridge, request).await?;
+    let CorpusReply { media_type, text, refused, accepted } =
+        caller.service().corpus(CorpusCall { verb, request }).await?;
+    let status = match refused {
+        Some(code) => StatusCode::from_u16(code.http_status()).unwrap_or(StatusCode::BAD_REQUEST),
+        None if accepted => StatusCode::ACCEPTED,
+        None => StatusCode::OK,
+    };
+    Ok((status, [(header::CONTENT_TYPE, media_type)], text).into_response())
+}

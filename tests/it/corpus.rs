@@ -1,0 +1,215 @@
+//! The contract over its faces: real files, a real daemon, and a restart in between.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::harness::World;
+use crate::http::{key, send};
+
+/// A daemon with a folder of labelled documents that was ingested as session 1.
+fn ingested() -> World {
+    let world = World::new().with("VIC_BRIDGE_RATE_LIMIT_PER_MIN", "0").start();
+    let labelled = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/corpus");
+    for name in ["gauges.md", "bread.html", "bees.txt", "paint.tex", "wool.docx", "choir.eml", "backup.ipynb"] {
+        world.write(name, std::fs::read(labelled.join(name)).unwrap());
+    }
+    let made = corpus(&world, &["ingest", "--paths", world.files().to_str().unwrap()]);
+    assert_eq!((&made["data"]["session"], &made["data"]["indexed"]), (&json!(1), &json!(7)), "{made}");
+    world
+}
+
+fn corpus(world: &World, words: &[&str]) -> Value {
+    let mut all = vec!["corpus"];
+    all.extend(words);
+    serde_json::from_str(&world.ok(&all)).unwrap()
+}
+
+/// What a refused command prints, and its exit code.
+fn refused(world: &World, words: &[&str]) -> (i32, Value) {
+    let output = world.vic(words);
+    let told = serde_json::from_slice(&output.stdout).unwrap_or_default();
+    (output.status.code().unwrap(), told)
+}
+
+fn post(world: &World, key: &str, verb: &str, body: &Value) -> (u16, Value) {
+    let bearer = format!("Bearer {key}");
+    let headers = [("authorization", bearer.as_str()), ("content-type", "application/json")];
+    let answered = send(world, "POST", &format!("/v1/corpus/{verb}"), &headers, &body.to_string());
+    (answered.status, serde_json::from_str(&answered.body).unwrap_or_default())
+}
+
+const QUESTIONS: &[&[&str]] = &[
+    &["extract", "--schema=Code"],
+    &["extract", "--session", "1", "--schema=Table"],
+    &["extract", "--view", "notes", "--schema=Reference"],
+    &["normalize", "dates", "--format=iso8601"],
+    &["compare", "versions", "--doc-a=gauges.md", "--doc-b=bees.txt"],
+    &["detect", "clusters", "--objective=group by topical similarity", "--constraints={\"max_clusters\":3}"],
+    &["trace", "citations", "--format=graph"],
+    &["score", "authority", "--criteria=citations"],
+    &["query", "--filter=reference_count>=3 AND NOT extension=tex"],
+    &["delta", "--baseline=1"],
+    &["summarize", "timeline", "--field=published_at"],
+];
+
+#[test]
+fn a_kill_between_two_verbs_changes_no_answer() {
+    let mut world = ingested();
+    world.ok(&["view", "create", "--name=notes", "--filter=extension=md OR extension=txt"]);
+    let ask = |world: &World| -> Vec<String> {
+        let answer = |words: &&[&str]| world.ok(&[&["corpus"], *words].concat());
+        QUESTIONS.iter().map(answer).collect()
+    };
+    let before = ask(&world);
+    assert_eq!(before, ask(&world), "the same question has the same bytes");
+    world.kill();
+    world.spawn();
+    assert_eq!(before, ask(&world));
+    let id = serde_json::from_str::<Value>(&before[0]).unwrap()["id"].as_str().unwrap().to_string();
+    assert_eq!(world.ok(&["corpus", "result", &id]).trim_end(), before[0].trim_end(), "a result is kept as it was");
+    let why = corpus(&world, &["explain-failure", "--verb=extract", "--extraction-id", &id]);
+    assert_eq!((&why["data"]["verb"], &why["data"]["target"]), (&json!("extract"), &json!("Code")), "{why}");
+    let score = corpus(&world, &["score", "confidence", "--extraction", &id]);
+    assert_eq!(score["data"]["extraction"], id.as_str());
+}
+
+#[test]
+fn a_session_stays_as_it_was_and_delta_says_what_changed() {
+    let world = ingested();
+    let before = world.ok(&["corpus", "extract", "--session", "1", "--schema=Quote"]);
+    world.write("gauges.md", "# Tide gauges in salt water\n\nNothing is left.\n");
+    std::fs::remove_file(world.files().join("bees.txt")).unwrap();
+    world.write("new.md", "# New\n\nA new one.\n");
+    world.ok(&["sync"]);
+    let after: Value =
+        serde_json::from_str(&world.ok(&["corpus", "extract", "--session", "1", "--schema=Quote"])).unwrap();
+    let before: Value = serde_json::from_str(&before).unwrap();
+    assert_eq!(before["data"], after["data"]);
+    assert_eq!(after["unknowns"].as_array().unwrap().last().unwrap()["type"], "shown_as_in_session");
+    let delta = corpus(&world, &["delta", "--baseline=1"]);
+    assert_eq!(delta["data"]["counts"], json!({"added": 1, "removed": 1, "modified": 1}), "{delta}");
+    let watched = corpus(&world, &["delta", "--watch=gauges.md", "--field=headings"]);
+    assert!(
+        watched["data"]["changed"] == true && !watched["data"]["removed"].as_array().unwrap().is_empty(),
+        "{watched}"
+    );
+}
+
+#[test]
+fn views_select_what_they_say() {
+    let world = ingested();
+    let create = |rest: &[&str]| world.ok(&[&["view", "create"], rest].concat());
+    create(&["--name=saved", "--filter=extension=md"]);
+    create(&["--name=living", "--filter=extension=md", "--auto-update"]);
+    create(&["--name=pair", "--files=gauges.md,bees.txt"]);
+    create(&["--name=first", "--session=1"]);
+    world.write("later.md", "# Later\n\nOne more.\n");
+    world.ok(&["sync"]);
+    let count = |name: &str| {
+        let shown: Value = serde_json::from_str(&world.ok(&["view", "show", name])).unwrap();
+        shown["data"]["documents"].as_u64().unwrap()
+    };
+    assert_eq!((count("saved"), count("living"), count("pair"), count("first")), (1, 2, 2, 7));
+    let listed: Value = serde_json::from_str(&world.ok(&["view", "list"])).unwrap();
+    assert_eq!(listed["data"]["count"], 4);
+    world.ok(&["view", "delete", "pair"]);
+    let (code, told) = refused(&world, &["corpus", "extract", "--view=pair", "--schema=Code"]);
+    assert_eq!((code, &told["error"]["type"]), (3, &json!("unknown_view")), "{told}");
+    let (code, told) = refused(&world, &["view", "create", "--name=saved", "--filter=size>1"]);
+    assert_eq!((code, &told["error"]["type"]), (6, &json!("already_exists")));
+}
+
+#[test]
+fn what_cannot_be_done_is_refused_with_what_to_do() {
+    let world = ingested();
+    world.ok(&["view", "create", "--name=none", "--filter=extension=xyz"]);
+    for (words, kind) in [
+        (&["corpus", "extract", "--view=none", "--schema=Code"][..], "empty_view"),
+        (&["corpus", "extract", "--schema=Picture"], "unknown_schema"),
+        (&["corpus", "extrat", "--schema=Code"], "unknown_verb"),
+        (&["corpus", "extract", "--schema=Code", "--colour=red"], "unknown_field"),
+        (&["corpus", "query", "--filter=size>many"], "type_error"),
+        (&["corpus", "query", "--filter=introduces transformers"], "semantic_filter"),
+        (&["corpus", "compare", "consensus", "--field=x", "--threshold=3"], "out_of_range"),
+        (&["corpus", "compare", "--field=x"], "ambiguous_request"),
+        (&["corpus", "extract", "--session=99", "--schema=Code"], "unknown_session"),
+        (&["corpus", "ingest", "--urls=https://example.org/a"], "forbidden"),
+        (&["corpus", "ingest", "--urls=http://127.0.0.1:1/a"], "forbidden"),
+        (&["corpus", "extract", "--schema=Quote", "--session=1", "--view=none"], "ambiguous_request"),
+    ] {
+        let (code, told) = refused(&world, words);
+        assert!(code != 0 && told["error"]["type"] == kind, "{words:?}: {code} {told}");
+        assert!(!told["error"]["suggested_actions"].as_array().unwrap().is_empty(), "{told}");
+    }
+    world.ok(&["view", "create", "--name=folder", "--filter=size>0"]);
+    std::fs::rename(world.files(), world.files().with_file_name("elsewhere")).unwrap();
+    let (_, told) = refused(&world, &["corpus", "extract", "--view=folder", "--schema=Code"]);
+    assert!(["vanished_folder", "empty_view"].contains(&told["error"]["type"].as_str().unwrap()), "{told}");
+}
+
+#[test]
+fn tables_come_as_csv_and_everything_as_yaml() {
+    let world = ingested();
+    let csv = world.ok(&["corpus", "extract", "--schema=Table", "--format=csv", "--filters={\"file\":\"gauges.md\"}"]);
+    assert_eq!(csv, "Site,Drift in mm,Cleaned\nNorth pier,4.1,yes\nOld lock,11.6,no\nFerry quay,6.3,yes\n");
+    assert!(world.ok(&["corpus", "score", "freshness", "--format=yaml"]).starts_with("contract_version: '1.0'\n"));
+}
+
+#[test]
+fn more_than_a_hundred_documents_are_worked_on_in_a_job() {
+    let world = World::new().start();
+    for number in 0..130 {
+        world.write(&format!("{number}.md"), format!("# Note {number}\n\n```python\nx = {number}\n```\n"));
+    }
+    world.index();
+    let accepted = corpus(&world, &["extract", "--schema=Code", "--limit=200"]);
+    let job = accepted["data"]["job_id"].as_str().unwrap().to_string();
+    let mut ended = Value::Null;
+    world.until("the job ends", Duration::from_secs(60), |world| {
+        ended = corpus(world, &["job", &job]);
+        ended["data"]["state"] != "running"
+    });
+    assert_eq!(ended["data"]["state"], "completed", "{ended}");
+    let result = corpus(&world, &["result", ended["data"]["result"].as_str().unwrap()]);
+    assert_eq!((&result["data"]["count"], &result["coverage"]), (&json!(130), &json!(1.0)));
+    let forced = corpus(&world, &["query", "--filter=size>0", "--async"]);
+    assert_eq!(forced["data"]["state"], "running");
+}
+
+#[test]
+fn http_and_mcp_speak_the_same_verbs_and_a_key_sees_its_folder_alone() {
+    let world = ingested();
+    world.write("own/bakery.md", "# Bakery\n\n```python\nx = 1\n```\n");
+    world.ok(&["sync"]);
+    let owner = key(&world);
+    let made =
+        world.json(&["keys", "add", "baker", "--root", world.files().join("own").to_str().unwrap(), "--allow", "read"]);
+    let baker = made["key"].as_str().unwrap();
+    let (status, all) = post(&world, &owner, "extract", &json!({"schema": "Code"}));
+    assert!(status == 200 && all["data"]["count"].as_u64().unwrap() > 3, "{all}");
+    let (status, own) = post(&world, baker, "extract", &json!({"schema": "Code"}));
+    assert_eq!((status, own["data"]["count"].as_u64()), (200, Some(1)), "{own}");
+    let told = own.to_string();
+    assert!(!told.contains("gauges"), "{told}");
+    let id = all["id"].as_str().unwrap();
+    assert_eq!(post(&world, baker, "result", &json!({"id": id})).0, 404);
+    assert_eq!(
+        post(&world, baker, "extract", &json!({"schema": "Code", "session": 1})).1["error"]["type"],
+        "unknown_session"
+    );
+    assert_eq!(post(&world, baker, "ingest", &json!({"paths": [world.files()]})).0, 403);
+    let (status, told) = post(&world, &owner, "extract", &json!({"schema": "Picture"}));
+    assert_eq!((status, &told["error"]["type"]), (400, &json!("unknown_schema")));
+    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+        "params": {"name": "corpus_extract", "arguments": {"schema": "Code"}}});
+    let bearer = format!("Bearer {baker}");
+    let headers = [
+        ("authorization", bearer.as_str()),
+        ("content-type", "application/json"),
+        ("accept", "application/json, text/event-stream"),
+        ("mcp-protocol-version", "2025-06-18"),
+    ];
+    let answered = send(&world, "POST", "/mcp", &headers, &call.to_string());
+    assert!(answered.body.contains("bakery.md") && !answered.body.contains("gauges"), "{}", answered.body);
+}
