@@ -12,6 +12,7 @@ mod audit;
 mod database;
 mod evidence;
 mod filter;
+mod graph;
 mod jobs;
 mod mark;
 mod owners;
@@ -31,6 +32,7 @@ use rusqlite::OptionalExtension;
 pub use audit::AuditLog;
 pub use database::check_database;
 pub use evidence::{EvidenceCache, EvidenceKey};
+pub use graph::{FileVersion, GraphStore};
 pub use jobs::Jobs;
 pub use mark::{EvidenceMark, IndexedMark, MAX_TRIES, ReasonMark, RequeueScope};
 pub use query::{READ_BY_OCR, WITHOUT_TEXT_LAYER};
@@ -133,6 +135,11 @@ impl Catalog {
             large if large > CHECKED_BYTES => Ok(()),
             _ => self.database.check(),
         }
+    }
+
+    /// Tells of every commit, by a number that grows with each.
+    pub fn changes(&self) -> tokio::sync::watch::Receiver<u64> {
+        self.database.commits()
     }
 
     /// Returns the value that was last set for `key`.

@@ -21,6 +21,7 @@ mod demo;
 mod doctor;
 mod files;
 mod filter;
+mod graph;
 mod grep;
 mod index;
 mod jobs;
@@ -58,6 +59,8 @@ enum Command {
     Similar(similar::Args),
     /// Finds lines of the indexed text by a regular expression
     Grep(grep::Args),
+    /// Asks, draws, imports and exports the graph of what files say of each other
+    Graph(graph::Args),
     /// Indexes folders or files, and watches them from then on
     Index(index::Args),
     /// Lists files by name, date, size, owner and state
@@ -142,6 +145,7 @@ fn run(command: Command, printer: &mut Printer) -> Result<()> {
             Command::Ask(args) => ask::run(args, &config, printer).await,
             Command::Similar(args) => similar::run(args, &config, printer).await,
             Command::Grep(args) => grep::run(args, &config, printer).await,
+            Command::Graph(args) => graph::run(args, &config, printer).await,
             Command::Index(args) => index::run(args, &config, printer).await,
             Command::Files(args) => files::run(args, &config, printer).await,
             Command::Read(args) => read::run(args, &config, printer).await,

@@ -2,7 +2,9 @@
 
 use crate::client::Client;
 use crate::error::Result;
-use crate::model::{AskRequest, AskResponse, Document, FileFilter, FileRecord, IndexRequest, JobSnapshot, Status};
+use crate::model::{
+    AskRequest, AskResponse, Document, FileFilter, FileRecord, GraphRequest, IndexRequest, JobSnapshot, Status,
+};
 use crate::serve::mcp::Backend;
 
 #[async_trait::async_trait]
@@ -29,5 +31,9 @@ impl Backend for Client {
 
     async fn status(&self) -> Result<Status> {
         Client::status(self).await
+    }
+
+    async fn graph(&self, request: GraphRequest) -> Result<serde_json::Value> {
+        Client::graph(self, request).await
     }
 }

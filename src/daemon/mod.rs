@@ -26,6 +26,7 @@ use crate::daemon::stores::Stores;
 use crate::embed::models::ModelStore;
 use crate::error::{Error, ErrorCode, IoContext, Result};
 use crate::extract::{PoolSettings, Tools, WorkerPool};
+use crate::graph::{GraphService, Reads};
 use crate::index::{Index, Parts};
 use crate::llm::{self, Task};
 use crate::machine;
@@ -84,6 +85,8 @@ pub async fn run_until(config: Config, program: PathBuf, shutdown: CancellationT
     stores::report(rescue, &index);
     let skills = skills(&config, skill_pool.clone(), evidence, models)?;
     let asker = Asker::new(&config, catalog.clone(), index.clone(), skills)?;
+    let reads = Reads { catalog: catalog.clone(), index: index.clone(), asker: asker.clone(), pool: pool.clone() };
+    let graph = GraphService::open(&config.graph_path(), Some(reads), shutdown.child_token())?;
     let facts = Facts {
         listen,
         data_dir: config.data_dir.clone(),
@@ -98,6 +101,7 @@ pub async fn run_until(config: Config, program: PathBuf, shutdown: CancellationT
         catalog: catalog.clone(),
         index,
         asker,
+        graph,
         embedder,
         pool,
         audit,

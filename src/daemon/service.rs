@@ -15,11 +15,12 @@ use crate::daemon::view;
 use crate::embed::Embedder;
 use crate::error::{Error, ErrorCode, IoContext, Result};
 use crate::extract::WorkerPool;
+use crate::graph::GraphService;
 use crate::index::{self, Index};
 use crate::model::{
-    AskEvent, AskRequest, AskResponse, AuditRecord, ContentHash, Document, FileFilter, FileRecord, GrepRequest,
-    GrepResponse, IndexRequest, JobSnapshot, MemoryCap, PauseRequest, PauseState, PrivacyMode, Root, Scope,
-    SimilarRequest, Status, SyncReport, SyncRequest, Upkeep,
+    AskEvent, AskRequest, AskResponse, AuditRecord, ContentHash, Document, FileFilter, FileRecord, GraphRequest,
+    GrepRequest, GrepResponse, IndexRequest, JobSnapshot, MemoryCap, PauseRequest, PauseState, PrivacyMode, Root,
+    Scope, SimilarRequest, Status, SyncReport, SyncRequest, Upkeep,
 };
 use crate::serve::Service;
 use crate::warehouse::{self, OpenProblem, open_beneath};
@@ -45,6 +46,7 @@ pub(crate) struct Daemon {
     pub(crate) catalog: Catalog,
     pub(crate) index: Index,
     pub(crate) asker: Asker,
+    pub(crate) graph: GraphService,
     pub(crate) embedder: Arc<dyn Embedder>,
     pub(crate) pool: Arc<WorkerPool>,
     pub(crate) audit: Arc<AuditLog>,
@@ -55,7 +57,8 @@ pub(crate) struct Daemon {
 #[async_trait::async_trait]
 impl Service for Daemon {
     fn within(&self, scope: Scope) -> Arc<dyn Service> {
-        Arc::new(Daemon { asker: self.asker.within(scope.clone()), scope, ..self.clone() })
+        let (asker, graph) = (self.asker.within(scope.clone()), self.graph.within(scope.clone()));
+        Arc::new(Daemon { asker, graph, scope, ..self.clone() })
     }
 
     async fn ask(&self, request: AskRequest) -> Result<AskResponse> {
@@ -228,6 +231,10 @@ impl Service for Daemon {
             vectors.push(self.embedder.embed_query(text).await?);
         }
         Ok(vectors)
+    }
+
+    async fn graph(&self, request: GraphRequest) -> Result<serde_json::Value> {
+        self.graph.request(request).await
     }
 
     async fn shutdown(&self) -> Result<()> {
