@@ -35,6 +35,7 @@
 //! - [`librarian`]: question to [`model::QueryPlan`].
 //! - [`skills`]: deep reading of single files: page layout, text in pictures, a look by a vision model.
 //! - [`ask`]: plan to [`model::AskResponse`].
+//! - [`graph`]: what files say of each other, and imported graphs: AxQL, `query_ir_v1`, tools.
 //! - [`contract`]: a verb and a view to a typed result: the eleven verbs, their registry, validator and views.
 //! - [`serve`]: gRPC, HTTP and MCP over the services above.
 //! - [`daemon`]: configuration to a running process.
@@ -71,6 +72,7 @@ pub mod llm;
 pub mod librarian;
 pub mod skills;
 pub mod ask;
+pub mod graph;
 pub mod contract;
 pub mod serve;
 pub mod daemon;

@@ -5,6 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode as Sqlite, OpenFlags, Transaction, TransactionBehavior};
+use tokio::sync::watch;
 
 use crate::error::{Error, ErrorCode, Result};
 
@@ -46,6 +47,8 @@ pub(super) struct Database {
     hint: &'static str,
     writer: Mutex<Connection>,
     readers: Mutex<Vec<Connection>>,
+    /// How many commits there were since it was opened.
+    commits: watch::Sender<u64>,
 }
 
 impl Database {
@@ -72,7 +75,13 @@ impl Database {
             )
             .hint("use the newer vic, or another VIC_DATA_DIR"),
         })?;
-        Ok(Database { path: path.into(), hint: format.hint, writer: Mutex::new(writer), readers: Mutex::default() })
+        let (writer, readers) = (Mutex::new(writer), Mutex::default());
+        Ok(Database { path: path.into(), hint: format.hint, writer, readers, commits: watch::Sender::new(0) })
+    }
+
+    /// Tells of every commit of this process.
+    pub(super) fn commits(&self) -> watch::Receiver<u64> {
+        self.commits.subscribe()
     }
 
     /// Runs `work` in one transaction, which is committed when it returns `Ok`.
@@ -85,7 +94,9 @@ impl Database {
             transaction.commit()?;
             Ok(value)
         };
-        run().map_err(|error| self.explain(error))
+        let value = run().map_err(|error| self.explain(error))?;
+        self.commits.send_modify(|it| *it += 1);
+        Ok(value)
     }
 
     /// Runs `work` on one consistent state, beside any writer.

@@ -13,6 +13,7 @@ mod corpus;
 mod database;
 mod evidence;
 mod filter;
+mod graph;
 mod jobs;
 mod mark;
 mod owners;
@@ -34,6 +35,7 @@ pub use audit::AuditLog;
 pub use corpus::{BookedJob, CorpusBook, SessionFile};
 pub use database::check_database;
 pub use evidence::{EvidenceCache, EvidenceKey};
+pub use graph::{FileVersion, GraphStore};
 pub use jobs::Jobs;
 pub use mark::{EvidenceMark, IndexedMark, MAX_TRIES, ReasonMark, RequeueScope};
 pub use query::{READ_BY_OCR, WITHOUT_TEXT_LAYER};
@@ -137,6 +139,11 @@ impl Catalog {
             large if large > CHECKED_BYTES => Ok(()),
             _ => self.database.check(),
         }
+    }
+
+    /// Tells of every commit, by a number that grows with each.
+    pub fn changes(&self) -> tokio::sync::watch::Receiver<u64> {
+        self.database.commits()
     }
 
     /// Returns the value that was last set for `key`.

@@ -22,6 +22,7 @@ mod demo;
 mod doctor;
 mod files;
 mod filter;
+mod graph;
 mod grep;
 mod index;
 mod jobs;
@@ -64,6 +65,8 @@ enum Command {
     Corpus(corpus::Args),
     /// Creates, lists, shows and deletes views of documents
     View(view::Args),
+    /// Asks, draws, imports and exports the graph of what files say of each other
+    Graph(graph::Args),
     /// Indexes folders or files, and watches them from then on
     Index(index::Args),
     /// Lists files by name, date, size, owner and state
@@ -151,6 +154,7 @@ fn run(command: Command, printer: &mut Printer) -> Result<()> {
             Command::Grep(args) => grep::run(args, &config, printer).await,
             Command::Corpus(args) => corpus::run(args, &config, printer).await,
             Command::View(args) => view::run(args, &config, printer).await,
+            Command::Graph(args) => graph::run(args, &config, printer).await,
             Command::Index(args) => index::run(args, &config, printer).await,
             Command::Files(args) => files::run(args, &config, printer).await,
             Command::Read(args) => read::run(args, &config, printer).await,

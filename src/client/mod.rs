@@ -20,6 +20,7 @@ use crate::model::{
 };
 use crate::serve::{MAX_RESPONSE, into_all, status, try_into_all, wire};
 
+mod graph;
 mod start;
 mod tools;
 #[cfg(test)]
@@ -48,6 +49,7 @@ pub struct Embeddings {
 #[derive(Clone, Debug)]
 pub struct Client {
     stub: wire::vic_client::VicClient<Channel>,
+    graph: wire::graph_client::GraphClient<Channel>,
 }
 
 impl Client {
@@ -68,7 +70,9 @@ impl Client {
             .connect_with_connector(connector)
             .await
             .map_err(|error| start::connect_error(config, &error))?;
-        Ok(Client { stub: wire::vic_client::VicClient::new(channel).max_decoding_message_size(MAX_RESPONSE) })
+        let graph = wire::graph_client::GraphClient::new(channel.clone()).max_decoding_message_size(MAX_RESPONSE);
+        let stub = wire::vic_client::VicClient::new(channel).max_decoding_message_size(MAX_RESPONSE);
+        Ok(Client { stub, graph })
     }
 
     /// Connects, and starts a daemon first when none runs.

@@ -3,8 +3,7 @@
 use crate::client::Client;
 use crate::error::Result;
 use crate::model::{
-    AskRequest, AskResponse, CorpusCall, CorpusReply, Document, FileFilter, FileRecord, IndexRequest, JobSnapshot,
-    Status,
+    AskRequest, AskResponse, CorpusCall, CorpusReply, Document, FileFilter, FileRecord, GraphRequest, IndexRequest, JobSnapshot, Status,
 };
 use crate::serve::mcp::Backend;
 
@@ -36,5 +35,9 @@ impl Backend for Client {
 
     async fn status(&self) -> Result<Status> {
         Client::status(self).await
+    }
+
+    async fn graph(&self, request: GraphRequest) -> Result<serde_json::Value> {
+        Client::graph(self, request).await
     }
 }

@@ -264,6 +264,11 @@ impl Config {
         self.data_dir.join("corpus.sqlite")
     }
 
+    /// The SQLite file of the graph.
+    pub fn graph_path(&self) -> PathBuf {
+        self.data_dir.join("graph.sqlite")
+    }
+
     /// The SQLite file of outbound requests.
     pub fn audit_path(&self) -> PathBuf {
         self.data_dir.join("audit.sqlite")

@@ -6,7 +6,9 @@
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use crate::catalog::{self, AuditLog, Catalog, CorpusBook, EvidenceCache, Jobs, RequeueScope, VectorCache};
+use crate::catalog::{
+    self, AuditLog, Catalog, CorpusBook, EvidenceCache, GraphStore, Jobs, RequeueScope, VectorCache,
+};
 use crate::config::{Config, EmbedBackend};
 use crate::daemon::{directory, lock};
 use crate::embed::models::ModelStore;
@@ -105,13 +107,14 @@ impl Doctor<'_> {
     fn databases(&mut self) {
         let config = self.config;
         type Open = fn(&Path) -> Result<()>;
-        let databases: [(&str, PathBuf, Open); 6] = [
+        let databases: [(&str, PathBuf, Open); 7] = [
             ("catalog", config.catalog_path(), |it| Catalog::open_or_rescue(it).map(drop)),
             ("jobs", config.job_db_path.clone(), |it| Jobs::open(it).map(drop)),
             ("audit log", config.audit_path(), |it| AuditLog::open(it).map(drop)),
             ("vectors", config.vector_cache_path(), |it| VectorCache::open(it, u64::MAX).map(drop)),
             ("evidence", config.evidence_path(), |it| EvidenceCache::open(it, u64::MAX).map(drop)),
             ("views and results", config.corpus_path(), |it| CorpusBook::open(it).map(drop)),
+            ("graph", config.graph_path(), |it| GraphStore::open(it).map(drop)),
         ];
         for (name, path, open) in databases {
             match catalog::check_database(&path) {

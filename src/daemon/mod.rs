@@ -27,6 +27,7 @@ use crate::daemon::stores::Stores;
 use crate::embed::models::ModelStore;
 use crate::error::{Error, ErrorCode, IoContext, Result};
 use crate::extract::{PoolSettings, Tools, WorkerPool};
+use crate::graph::{GraphService, Reads};
 use crate::index::{Index, Parts};
 use crate::llm::{self, Task};
 use crate::machine;
@@ -95,6 +96,8 @@ pub async fn run_until(config: Config, program: PathBuf, shutdown: CancellationT
         redaction: config.limits.redaction,
         folder: config.data_dir.clone(),
     });
+    let reads = Reads { catalog: catalog.clone(), index: index.clone(), asker: asker.clone(), pool: pool.clone() };
+    let graph = GraphService::open(&config.graph_path(), Some(reads), shutdown.child_token())?;
     let facts = Facts {
         listen,
         data_dir: config.data_dir.clone(),
@@ -110,6 +113,7 @@ pub async fn run_until(config: Config, program: PathBuf, shutdown: CancellationT
         index,
         asker,
         contract,
+        graph,
         embedder,
         pool,
         audit,

@@ -16,11 +16,10 @@ use crate::daemon::view;
 use crate::embed::Embedder;
 use crate::error::{Error, ErrorCode, IoContext, Result};
 use crate::extract::WorkerPool;
+use crate::graph::GraphService;
 use crate::index::{self, Index};
 use crate::model::{
-    AskEvent, AskRequest, AskResponse, AuditRecord, ContentHash, CorpusCall, CorpusReply, Document, FileFilter,
-    FileRecord, GrepRequest, GrepResponse, IndexRequest, JobSnapshot, MemoryCap, PauseRequest, PauseState, PrivacyMode,
-    Root, Scope, SimilarRequest, Status, SyncReport, SyncRequest, Upkeep,
+    AskEvent, AskRequest, AskResponse, AuditRecord, ContentHash, CorpusCall, CorpusReply, Document, FileFilter, FileRecord, GraphRequest, GrepRequest, GrepResponse, IndexRequest, JobSnapshot, MemoryCap, PauseRequest, PauseState, PrivacyMode, Root, Scope, SimilarRequest, Status, SyncReport, SyncRequest, Upkeep,
 };
 use crate::serve::Service;
 use crate::warehouse::{self, OpenProblem, open_beneath};
@@ -47,6 +46,7 @@ pub(crate) struct Daemon {
     pub(crate) index: Index,
     pub(crate) asker: Asker,
     pub(crate) contract: Contract,
+    pub(crate) graph: GraphService,
     pub(crate) embedder: Arc<dyn Embedder>,
     pub(crate) pool: Arc<WorkerPool>,
     pub(crate) audit: Arc<AuditLog>,
@@ -57,8 +57,9 @@ pub(crate) struct Daemon {
 #[async_trait::async_trait]
 impl Service for Daemon {
     fn within(&self, scope: Scope) -> Arc<dyn Service> {
-        let (asker, contract) = (self.asker.within(scope.clone()), self.contract.within(scope.clone()));
-        Arc::new(Daemon { asker, contract, scope, ..self.clone() })
+        let (asker, graph) = (self.asker.within(scope.clone()), self.graph.within(scope.clone()));
+        let contract = self.contract.within(scope.clone());
+        Arc::new(Daemon { asker, contract, graph, scope, ..self.clone() })
     }
 
     async fn ask(&self, request: AskRequest) -> Result<AskResponse> {
@@ -235,6 +236,10 @@ impl Service for Daemon {
             vectors.push(self.embedder.embed_query(text).await?);
         }
         Ok(vectors)
+    }
+
+    async fn graph(&self, request: GraphRequest) -> Result<serde_json::Value> {
+        self.graph.request(request).await
     }
 
     async fn shutdown(&self) -> Result<()> {

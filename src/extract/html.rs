@@ -13,7 +13,7 @@ use crate::extract::encoding::decode;
 use crate::extract::shallow::shallow;
 use crate::extract::source::Source;
 use crate::extract::{Input, ReadResult, Sink};
-use crate::model::{Anchor, BlockKind};
+use crate::model::{Anchor, BlockKind, LinkKind};
 
 /// Rows of one table block: about what a chunk holds.
 const ROWS: usize = 30;
@@ -60,7 +60,10 @@ pub(crate) fn read_text(html: &str, sink: &mut Sink) {
             Edge::Open(node) if skipping.is_none() => match node.value() {
                 Node::Text(text) => walk.text(text),
                 Node::Element(element) if is_skipped(element) => skipping = Some(node.id()),
-                Node::Element(element) => walk.open(node, element),
+                Node::Element(element) => {
+                    link(node, element, walk.sink);
+                    walk.open(node, element);
+                }
                 _ => {}
             },
             Edge::Close(node) if skipping.is_some() => {
@@ -89,6 +92,13 @@ fn stated_charset(bytes: &[u8]) -> Option<&str> {
     let rest = head[at..].strip_prefix(b"\"").or(head[at..].strip_prefix(b"'")).unwrap_or(&head[at..]);
     let length = rest.iter().position(|it| !(it.is_ascii_alphanumeric() || b"-_:.".contains(it)))?;
     std::str::from_utf8(&rest[..length]).ok()
+}
+
+/// Notes where an `a` leads.
+fn link(node: NodeRef<'_, Node>, element: &Element, sink: &mut Sink) {
+    let Some(target) = element.attr("href").filter(|_| element.name() == "a") else { return };
+    let text: String = node.descendants().filter_map(|it| it.value().as_text().map(|it| &**it)).take(20).collect();
+    sink.link(LinkKind::Link, target, &collapse(&text));
 }
 
 fn is_skipped(element: &Element) -> bool {

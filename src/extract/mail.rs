@@ -2,12 +2,12 @@
 //!
 //! Signatures are not checked and encrypted parts not opened.
 
-use mail_parser::{Address, Message, MessageParser, MessagePart, MimeHeaders, PartType};
+use mail_parser::{Address, HeaderValue, Message, MessageParser, MessagePart, MimeHeaders, PartType};
 
 use crate::extract::encoding::utf16;
 use crate::extract::source::Source;
 use crate::extract::{Input, ReadResult, Sink, failure, html, text};
-use crate::model::{Anchor, BlockKind, Reason};
+use crate::model::{Anchor, BlockKind, LinkKind, Reason};
 
 /// Reads an attachment by its own type.
 pub(crate) type ReadMember<'a> = &'a mut dyn FnMut(Input<'_>, &mut Sink) -> ReadResult;
@@ -97,7 +97,20 @@ fn headers(message: &Message<'_>, sink: &mut Sink) {
     let names: Vec<&str> = message.attachments().filter_map(|it| it.attachment_name()).collect();
     line("Attachments", Some(names.join(", ")));
     sink.title(message.subject().unwrap_or_default());
+    thread(message, sink);
     sink.push(BlockKind::Metadata, &lines.join("\n"), Anchor::default());
+}
+
+/// Notes the message's own name, and those of the messages that it answers.
+fn thread(message: &Message<'_>, sink: &mut Sink) {
+    sink.link(LinkKind::Message, message.message_id().unwrap_or_default(), "");
+    for header in [message.in_reply_to(), message.references()] {
+        match header {
+            HeaderValue::Text(id) => sink.link(LinkKind::Reply, id, ""),
+            HeaderValue::TextList(ids) => ids.iter().for_each(|it| sink.link(LinkKind::Reply, it, "")),
+            _ => {}
+        }
+    }
 }
 
 /// Returns `Name <address>, ...`.

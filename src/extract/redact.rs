@@ -17,7 +17,8 @@ pub(crate) fn redact(mut document: Document, redaction: Redaction) -> ReadResult
         }
     }
     let mut short = Censor::new(redaction);
-    for text in document.title.iter_mut().chain(&mut document.problems) {
+    let links = document.links.iter_mut().flat_map(|it| [&mut it.target, &mut it.text]);
+    for text in document.title.iter_mut().chain(&mut document.problems).chain(links) {
         *text = short.clean(text).into_owned();
     }
     if blackened == 0 {

@@ -2,7 +2,12 @@
 
 use std::io::Read;
 
-use crate::model::{Anchor, Block, BlockKind, Document, ExtractFailure, ExtractLimits, Reason};
+use crate::model::{Anchor, Block, BlockKind, Document, ExtractFailure, ExtractLimits, Link, LinkKind, Reason};
+
+/// Links of one file that are noted.
+const MOST_LINKS: usize = 5_000;
+/// Longest target, and longest text, of a link.
+const MOST_LINK_BYTES: usize = 1_000;
 
 /// The result of a reader: it fails only when nothing sensible can be read any more.
 pub(crate) type ReadResult<T = ()> = std::result::Result<T, ExtractFailure>;
@@ -106,6 +111,17 @@ impl Sink {
         let title = title.trim();
         if self.member_path.is_empty() && self.document.title.is_none() && !title.is_empty() {
             self.document.title = Some(title.to_string());
+        }
+    }
+
+    /// Notes what the file refers to outside its text. What lies inside an archive refers to its neighbours there, which
+    /// are no files: left out.
+    pub(crate) fn link(&mut self, kind: LinkKind, target: &str, text: &str) {
+        let (target, text) = (target.trim(), text.trim());
+        let fits = !target.is_empty() && target.len() <= MOST_LINK_BYTES && self.document.links.len() < MOST_LINKS;
+        if fits && self.member_path.is_empty() {
+            let text = text[..text.floor_char_boundary(MOST_LINK_BYTES)].to_string();
+            self.document.links.push(Link { kind, target: target.to_string(), text });
         }
     }
 

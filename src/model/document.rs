@@ -145,6 +145,32 @@ pub struct Document {
     pub pages: Option<u32>,
     /// Pages (1-based) that hold an image but no text layer: work for OCR.
     pub pages_without_text: Vec<u32>,
+    /// What the file refers to outside its text, where the format has such: the graph reads it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub links: Vec<Link>,
+}
+
+/// What a link is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LinkKind {
+    /// To a file or an address.
+    Link,
+    /// The name of this very message.
+    Message,
+    /// The name of a message that this one answers.
+    Reply,
+}
+
+/// A reference that is no part of the text.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Link {
+    /// What it is.
+    pub kind: LinkKind,
+    /// Where it leads, as it is written.
+    pub target: String,
+    /// The text that carries it; may be empty.
+    pub text: String,
 }
 
 impl Document {

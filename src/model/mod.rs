@@ -10,19 +10,25 @@ mod corpus;
 mod doctor;
 mod document;
 mod file;
+mod graph;
 mod job;
 mod kind;
 mod listing;
 mod query;
 mod safety;
 mod scope;
+mod tool;
 
 pub use background::{MemoryCap, Pause, PauseReason, PauseRequest, PauseState, SyncReport, SyncRequest, WatchReport};
 pub use chunk::{Chunk, ChunkId, Embedded, FileChunks, LegHit, StoredChunk, Tier, TokenCounter};
 pub use corpus::{CorpusCall, CorpusReply};
 pub use doctor::{Check, DoctorReport, Health};
-pub use document::{Anchor, Block, BlockKind, Document, ExtractFailure, ExtractLimits, Region};
+pub use document::{Anchor, Block, BlockKind, Document, ExtractFailure, ExtractLimits, Link, LinkKind, Region};
 pub use file::{ContentHash, FileFilter, FileId, FileKind, FileRecord, FileState, FoundFile, Reason, Root, RootId};
+pub use graph::{
+    AT_TIME, GraphChange, GraphEdge, GraphEvidence, GraphExtent, GraphField, GraphFormat, GraphImport, GraphNode,
+    GraphPart, GraphQuestion, GraphRelation, GraphRequest, GraphSchema, GraphShape, GraphSource, GraphType, IN_CONTEXT,
+};
 pub use job::{Coverage, IndexRequest, JobSnapshot, JobState, OcrMode, Phase, Status, Upkeep};
 pub use listing::{FileEntry, FilePage, FilesRequest, IndexStart, JobReport, ReadRequest, Reading, ReadingBlock};
 pub use query::{
@@ -31,3 +37,4 @@ pub use query::{
 };
 pub use safety::{JailMode, Redaction};
 pub use scope::Scope;
+pub use tool::ToolSpec;

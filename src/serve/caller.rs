@@ -9,9 +9,7 @@ use tokio::sync::{mpsc, watch};
 
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::{
-    AskEvent, AskRequest, AskResponse, AuditRecord, CorpusCall, CorpusReply, Document, FileFilter, FileRecord,
-    GrepRequest, GrepResponse, IndexRequest, JobSnapshot, PauseRequest, PauseState, Root, Scope, SimilarRequest,
-    Status, SyncReport, SyncRequest,
+    AskEvent, AskRequest, AskResponse, AuditRecord, CorpusCall, CorpusReply, Document, FileFilter, FileRecord, GraphRequest, GrepRequest, GrepResponse, IndexRequest, JobSnapshot, PauseRequest, PauseState, Root, Scope, SimilarRequest, Status, SyncReport, SyncRequest,
 };
 use crate::serve::Service;
 use crate::serve::desk::Desk;
@@ -187,6 +185,12 @@ impl Service for Caller {
     async fn embed(&self, texts: Vec<String>, query: bool) -> Result<Vec<Vec<f32>>> {
         self.may(Right::Read)?;
         self.desk.reading(self.service.embed(texts, query)).await
+    }
+
+    async fn graph(&self, request: GraphRequest) -> Result<serde_json::Value> {
+        // A tool loop may call whatever reads; to write is the owner's.
+        self.may(if request.writes() { Right::Own } else { Right::Read })?;
+        self.desk.question(self.service.graph(request)).await
     }
 
     async fn shutdown(&self) -> Result<()> {

@@ -8,11 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::{
-    Anchor, AskEvent, AskRequest, AskResponse, AuditRecord, Block, BlockKind, CorpusCall, CorpusReply, Coverage,
-    Document, FileFilter, FileKind, FileRecord, FileState, FoundFile, GrepMatch, GrepRequest, GrepResponse,
-    IndexRequest, JobSnapshot, JobState, MemoryCap, OcrMode, Pause, PauseReason, PauseRequest, PauseState, Phase,
-    PrivacyMode, QueryPlan, ResponseStats, Root, Scope, SearchHit, SimilarRequest, Status, SyncReport, SyncRequest,
-    Upkeep, WatchReport,
+    Anchor, AskEvent, AskRequest, AskResponse, AuditRecord, Block, BlockKind, CorpusCall, CorpusReply, Coverage, Document, FileFilter, FileKind, FileRecord, FileState, FoundFile, GraphRequest, GrepMatch, GrepRequest, GrepResponse, IndexRequest, JobSnapshot, JobState, MemoryCap, OcrMode, Pause, PauseReason, PauseRequest, PauseState, Phase, PrivacyMode, QueryPlan, ResponseStats, Root, Scope, SearchHit, SimilarRequest, Status, SyncReport, SyncRequest, Upkeep, WatchReport,
 };
 use crate::serve::Service;
 
@@ -201,6 +197,10 @@ impl Service for FakeService {
         Ok(texts.iter().map(|text| vec![text.len() as f32, f32::from(u8::from(query))]).collect())
     }
 
+    async fn graph(&self, request: GraphRequest) -> Result<serde_json::Value> {
+        serde_json::to_value(request).map_err(Error::internal)
+    }
+
     async fn shutdown(&self) -> Result<()> {
         self.shutdown.cancel();
         Ok(())
@@ -378,5 +378,6 @@ pub(crate) fn document() -> Document {
         truncated: false,
         pages: Some(2),
         pages_without_text: vec![2],
+        links: Vec::new(),
     }
 }

@@ -21,9 +21,7 @@ use tonic::service::Routes;
 use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::model::{
-    AskEvent, AskRequest, AskResponse, AuditRecord, CorpusCall, CorpusReply, Document, FileFilter, FileRecord,
-    GrepRequest, GrepResponse, IndexRequest, JobSnapshot, PauseRequest, PauseState, Root, Scope, SimilarRequest,
-    Status, SyncReport, SyncRequest,
+    AskEvent, AskRequest, AskResponse, AuditRecord, CorpusCall, CorpusReply, Document, FileFilter, FileRecord, GraphRequest, GrepRequest, GrepResponse, IndexRequest, JobSnapshot, PauseRequest, PauseState, Root, Scope, SimilarRequest, Status, SyncReport, SyncRequest,
 };
 use crate::serve::caller::Caller;
 use crate::serve::connection::Port;
@@ -39,6 +37,7 @@ mod connection;
 mod convert;
 mod desk;
 mod follow;
+pub(crate) mod graph;
 mod grpc;
 mod guard;
 mod http;
@@ -150,6 +149,9 @@ pub trait Service: Send + Sync + 'static {
     /// Embeds texts, as questions or as passages; one vector of norm 1 for each.
     async fn embed(&self, texts: Vec<String>, query: bool) -> Result<Vec<Vec<f32>>>;
 
+    /// Answers a request about the graph, in JSON.
+    async fn graph(&self, request: GraphRequest) -> Result<serde_json::Value>;
+
     /// Begins the end of the daemon and returns before it.
     async fn shutdown(&self) -> Result<()>;
 }
@@ -210,11 +212,14 @@ async fn routes(shutdown: CancellationToken) -> Result<Routes> {
     let vic = wire::vic_server::VicServer::new(grpc::Adapter::new(shutdown))
         .max_decoding_message_size(MAX_REQUEST)
         .max_encoding_message_size(MAX_RESPONSE);
+    let graph = wire::graph_server::GraphServer::new(graph::GraphAdapter)
+        .max_decoding_message_size(graph::MAX_GRAPH)
+        .max_encoding_message_size(MAX_RESPONSE);
     let (reporter, health) = tonic_health::server::health_reporter();
     reporter.set_serving::<wire::vic_server::VicServer<grpc::Adapter>>().await;
     let reflection = tonic_reflection::server::Builder::configure()
         .register_encoded_file_descriptor_set(wire::DESCRIPTORS)
         .build_v1()
         .map_err(Error::internal)?;
-    Ok(Routes::new(vic).add_service(health).add_service(reflection))
+    Ok(Routes::new(vic).add_service(graph).add_service(health).add_service(reflection))
 }

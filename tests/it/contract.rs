@@ -249,7 +249,8 @@ fn vic_mcp_speaks_over_standard_input_and_output_and_ends_with_its_client() {
     let world = bees();
     let mut session = Session::start(&world);
     let tools = session.request("tools/list", json!({}));
-    assert_eq!(tools["result"]["tools"].as_array().unwrap().len(), 6);
+    let graph = vic::graph::tools::specs().len();
+    assert_eq!(tools["result"]["tools"].as_array().unwrap().len(), 6 + graph);
     let list = session.request("resources/list", json!({}));
     let uri = list["result"]["resources"][0]["uri"].as_str().unwrap().to_string();
     let read = session.request("resources/read", json!({"uri": uri}));

@@ -62,11 +62,16 @@ pub(crate) fn text(number: u8, value: &str) -> Vec<u8> {
     field
 }
 
-/// Every method of the service, as its proto file has it, so that none can be forgotten.
+/// Every method of the services, as their proto files have it, so that none can be forgotten.
 pub(crate) fn methods() -> Vec<String> {
-    let proto = include_str!("../../proto/vic/v1/vic.proto");
-    let names = proto.lines().filter_map(|line| line.trim().strip_prefix("rpc ")?.split('(').next());
-    let methods: Vec<String> = names.map(|it| format!("/vic.v1.Vic/{it}")).collect();
+    let mut methods = Vec::new();
+    for (service, proto) in [
+        ("Vic", include_str!("../../proto/vic/v1/vic.proto")),
+        ("Graph", include_str!("../../proto/vic/v1/graph.proto")),
+    ] {
+        let names = proto.lines().filter_map(|line| line.trim().strip_prefix("rpc ")?.split('(').next());
+        methods.extend(names.map(|it| format!("/vic.v1.{service}/{it}")));
+    }
     assert!(methods.len() > 15, "{methods:?}");
     methods
 }

@@ -21,6 +21,7 @@ const LAYERS: &[&str] = &[
     "librarian",
     "skills",
     "ask",
+    "graph",
     "contract",
     "serve",
     "daemon",

@@ -17,6 +17,7 @@ mod damage;
 mod disk;
 mod freshness;
 mod generated;
+mod graph;
 mod h2;
 mod harness;
 mod hostile;

@@ -72,13 +72,7 @@ impl Team {
 
     fn grpc(&self, key: &str, method: &str, message: &[u8]) -> h2::Called {
         let bearer = format!("Bearer {key}");
-        h2::call(
-            &self.world,
-            "localhost",
-            &format!("/vic.v1.Vic/{method}"),
-            &[("authorization", bearer.as_str())],
-            message,
-        )
+        h2::call(&self.world, "localhost", method, &[("authorization", bearer.as_str())], message)
     }
 
     /// The absolute path of something of Beta's.
@@ -119,6 +113,18 @@ fn blind(team: &Team, key: &str, own: &str) -> Vec<(String, String)> {
         ("files", json!({})),
         ("status", json!({})),
         ("index", json!({})),
+        ("db_summary", json!({})),
+        (
+            "axql_run",
+            json!({"axql": "select ?x where ?x is File or ?x is Chunk or ?x is Folder or ?x is Person limit 200"}),
+        ),
+        ("axql_run", json!({"axql": "select ?x where fts(?x, \"text\", \"ladder orchard\")"})),
+        ("lookup_entity", json!({"name": "canary", "limit": 100})),
+        ("quality_report", json!({})),
+        ("viz_render", json!({"limit": 500})),
+        ("graph_query", json!({"queryType": "edges"})),
+        ("graph_query", json!({"queryType": "nodes"})),
+        ("fts_chunks", json!({"query": "ladder", "limit": 50})),
     ] {
         told.push((format!("tool {name} {arguments}"), team.tool(key, name, arguments)));
     }
@@ -137,9 +143,12 @@ fn blind(team: &Team, key: &str, own: &str) -> Vec<(String, String)> {
             "Ask" | "Search" | "AskStream" => h2::text(1, "who keeps the ladder of the orchard?"),
             "Grep" => h2::text(1, "canary"),
             "Similar" | "ReadFile" => h2::text(1, own.to_str().unwrap()),
+            "CallGraphTool" => h2::text(1, "db_summary"),
+            "QueryGraph" => h2::text(1, "select ?x ?y where ?x -contains|links_to|mentions-> ?y"),
+            "DrawGraph" => vec![8, 1],
             _ => Vec::new(),
         };
-        let called = team.grpc(key, name, &message);
+        let called = team.grpc(key, &method, &message);
         told.push((method.clone(), format!("{} {}", called.headers, String::from_utf8_lossy(&called.body))));
     }
     told
@@ -204,7 +213,8 @@ fn what_is_known_by_name_is_as_unknown_as_what_does_not_exist() {
         ("CancelJob", team.job.clone(), "no-such-job".into()),
         ("StartIndex", team.theirs("betacanary.md"), team.theirs("no-such.md")),
     ] {
-        let codes = [known, unknown].map(|it| team.grpc(&team.alpha, method, &h2::text(1, &it)).code);
+        let codes =
+            [known, unknown].map(|it| team.grpc(&team.alpha, &format!("/vic.v1.Vic/{method}"), &h2::text(1, &it)).code);
         assert_eq!(codes, [Some(5), Some(5)], "{method}");
     }
     let uri = |name: &str| json!({"uri": format!("vic://file{}", team.theirs(name))});
@@ -249,7 +259,7 @@ fn counts_are_those_of_the_own_files_and_rights_end_where_the_key_says() {
             ("Shutdown", vec![]),
             ("ListAudit", vec![]),
         ] {
-            assert_eq!(team.grpc(key, method, &message).code, Some(7), "{method}");
+            assert_eq!(team.grpc(key, &format!("/vic.v1.Vic/{method}"), &message).code, Some(7), "{method}");
         }
     }
     assert_eq!(team.send(&team.owner, "GET", "/metrics", &Value::Null).status, 200);

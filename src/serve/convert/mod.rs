@@ -523,6 +523,8 @@ impl TryFrom<wire::Document> for model::Document {
             truncated: it.truncated,
             pages: it.pages,
             pages_without_text: it.pages_without_text,
+            // What a file refers to is for the graph, which is asked where it is.
+            links: Vec::new(),
         })
     }
 }

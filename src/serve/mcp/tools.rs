@@ -9,9 +9,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::error::{Error, Result};
+use crate::graph;
 use crate::model::{
-    Anchor, AskRequest, AskResponse, Coverage, FileEntry, FilePage, FilesRequest, IndexRequest, JobReport, L0Filters,
-    ReadRequest, Reading, SearchHit, Status,
+    Anchor, AskRequest, AskResponse, Coverage, FileEntry, FilePage, FilesRequest, GraphRequest, IndexRequest,
+    JobReport, L0Filters, ReadRequest, Reading, SearchHit, Status, ToolSpec,
 };
 use crate::serve::mcp::{Backend, corpus};
 use crate::serve::{check, parse};
@@ -114,7 +115,15 @@ struct Overview {
 pub(crate) fn all() -> Vec<Tool> {
     let mut tools = own();
     tools.extend(corpus::tools());
+    tools.extend(graph::tools::specs().into_iter().map(of_graph));
     tools
+}
+
+/// A tool of the graph, whose results have the form that its protocol prescribes.
+fn of_graph(spec: ToolSpec) -> Tool {
+    let schema = spec.parameters.as_object().cloned().unwrap_or_default();
+    Tool::new(spec.name, spec.description, Arc::new(schema))
+        .with_annotations(ToolAnnotations::new().read_only(true).open_world(false))
 }
 
 fn own() -> Vec<Tool> {
@@ -177,9 +186,17 @@ pub(crate) async fn call(
         "read" => read(backend, arguments).await,
         "index" => index(backend, arguments).await,
         "status" => status(backend, arguments).await,
+        name if graph::tools::knows(name) => of_graph_called(backend, name, arguments).await,
         _ => return Err(ErrorData::invalid_params(format!("there is no tool `{name}`"), None)),
     };
     Ok(outcome.unwrap_or_else(|error| CallToolResult::error(vec![ContentBlock::text(told(&error))])))
+}
+
+async fn of_graph_called(backend: &dyn Backend, name: &str, arguments: JsonObject) -> Result<CallToolResult> {
+    let request = GraphRequest::Tool { name: name.into(), args: Value::Object(arguments) };
+    let answer = backend.graph(request).await?;
+    let words = serde_json::to_string(&answer).map_err(Error::internal)?;
+    result(&answer, words)
 }
 
 /// The error in one line.

@@ -1,0 +1,158 @@
+//! Questions to graphs of given sizes: `graph_query`, and AxQL of a type, an attribute and a path of two hops.
+//!
+//! Corpus: `--nodes N` entities of ten types in Zipf proportions with `--edges M` edges of twenty relations between them,
+//! made with a fixed seed; every edge with evidence. Prints the 99th percentile of each kind of question, and the bytes an
+//! edge of the snapshot and of the process.
+//!
+//! ```text
+//! cargo bench --profile release --bench graph
+//! cargo bench --profile release --bench graph -- --nodes 200000 --edges 1000000
+//! ```
+
+mod measure;
+
+use measure::{Outcome, Times, number};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+use vic::graph::GraphService;
+use vic::model::{GraphFormat, GraphImport, GraphQuestion, GraphRequest};
+
+/// Questions of each kind.
+const RUNS: usize = 500;
+
+/// xorshift: the same graph each time.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, most: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % most as u64) as usize
+    }
+}
+
+fn main() -> Outcome {
+    let (nodes, edges) = (number("nodes", 10_000)?, number("edges", 50_000)?);
+    let runtime = tokio::runtime::Runtime::new()?;
+    let dir = tempfile::tempdir()?;
+    let service = GraphService::open(&dir.path().join("graph.sqlite"), None, CancellationToken::new())?;
+    let text = graph(nodes, edges);
+    let before = resident();
+    let begun = std::time::Instant::now();
+    let import = GraphImport { name: "bench".into(), format: GraphFormat::Json, text };
+    runtime.block_on(service.request(GraphRequest::Import(import)))?;
+    println!("{}", json!({"imported_ms": begun.elapsed().as_millis(), "nodes": nodes, "edges": edges}));
+    let snapshot = runtime.block_on(service.snapshot())?;
+    println!(
+        "{}",
+        json!({
+            "snapshot_bytes_an_edge": snapshot.bytes() / edges.max(1),
+            "process_bytes_an_edge": resident().saturating_sub(before) / edges.max(1) as u64,
+        })
+    );
+    let mut dice = Dice(7);
+    let mut ask = |name: &str, mut request: Box<dyn FnMut(&mut Dice) -> GraphRequest>| -> Outcome {
+        let mut times = Times::default();
+        for _ in 0..RUNS {
+            let request = request(&mut dice);
+            times.time(|| runtime.block_on(service.request(request)))?;
+        }
+        times.report(name, 1.0, "questions", json!({}));
+        Ok(())
+    };
+    ask(
+        "graph_query edges",
+        Box::new(move |dice| {
+            tool(json!({"queryType": "edges", "filters": {
+        "edgeType": format!("r{}", dice.below(20)), "sourceType": format!("T{}", dice.below(10)), "semanticId": key(dice.below(nodes))}}))
+        }),
+    )?;
+    ask(
+        "graph_query check_edge",
+        Box::new(move |dice| {
+            tool(json!({"queryType": "check_edge", "filters": {
+        "semanticId": key(dice.below(nodes)), "targetId": key(dice.below(nodes))}}))
+        }),
+    )?;
+    ask(
+        "graph_query all edges of a type",
+        Box::new(move |dice| {
+            tool(json!({"queryType": "edges", "filters": {
+        "edgeType": format!("r{}", dice.below(20)), "sourceType": "T3"}}))
+        }),
+    )?;
+    ask(
+        "graph_query nodes",
+        Box::new(move |dice| {
+            tool(json!({"queryType": "nodes", "filters": {
+        "nodeType": format!("T{}", dice.below(10))}}))
+        }),
+    )?;
+    ask(
+        "axql type, attribute, two hops",
+        Box::new(move |dice| {
+            query(format!(
+                "select ?x ?y where ?x is T{}, ?x.city = \"city {}\", ?x -r{}/r{}-> ?y limit 50",
+                dice.below(4),
+                dice.below(100),
+                dice.below(5),
+                dice.below(5)
+            ))
+        }),
+    )?;
+    ask(
+        "axql name, any two hops",
+        Box::new(move |dice| {
+            query(format!("select ?y where name(\"node {}\") -(r0|r1|r2)/(r0|r1|r2)-> ?y limit 50", dice.below(nodes)))
+        }),
+    )?;
+    ask(
+        "axql repetition",
+        Box::new(move |dice| {
+            query(format!("select ?y where {} -(r0|r1)+-> ?y max_hops 4 limit 50", dice.below(nodes)))
+        }),
+    )
+}
+
+fn tool(args: Value) -> GraphRequest {
+    GraphRequest::Tool { name: "graph_query".into(), args }
+}
+
+fn query(axql: String) -> GraphRequest {
+    GraphRequest::Query(GraphQuestion { axql: Some(axql), ..GraphQuestion::default() })
+}
+
+fn key(node: usize) -> String {
+    format!("node-{node}.FL.001")
+}
+
+/// Low numbers come more often.
+fn skewed(dice: &mut Dice, most: usize) -> usize {
+    let one = dice.below(most);
+    dice.below(one + 1)
+}
+
+fn graph(nodes: usize, edges: usize) -> String {
+    let mut dice = Dice(42);
+    let node = |number: usize, dice: &mut Dice| {
+        let (kind, city) = (skewed(dice, 10), skewed(dice, 100));
+        json!({"id": number, "key": key(number), "type": format!("T{kind}"), "name": format!("node {number}"),
+               "attributes": {"city": format!("city {city}")}})
+    };
+    let nodes_made: Vec<Value> = (0..nodes).map(|it| node(it, &mut dice)).collect();
+    let edge = |dice: &mut Dice| {
+        let (source, target, relation) = (dice.below(nodes), skewed(dice, nodes), skewed(dice, 20));
+        let start = dice.below(10_000);
+        json!({"source": source, "target": target, "type": format!("r{relation}"), "confidence": 0.9,
+               "evidence": {"chunk_id": format!("{:032x}", dice.below(nodes)), "start": start, "end": start + 40}})
+    };
+    let edges_made: Vec<Value> = (0..edges).map(|_| edge(&mut dice)).collect();
+    json!({"nodes": nodes_made, "edges": edges_made}).to_string()
+}
+
+/// Bytes of memory that the process holds.
+fn resident() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    status.split_whitespace().nth(1).and_then(|it| it.parse::<u64>().ok()).unwrap_or(0) * 4_096
+}

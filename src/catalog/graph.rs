@@ -1,0 +1,262 @@
+//! The graph on disk: what each source (a file, a folder, an import) says, and the number of every entity.
+//!
+//! A file of its own beside the catalog: what files say can be made again from the index, imports cannot, so every commit
+//! is synced. A source is replaced or dropped as a whole, which is how a deleted file takes its nodes and edges with it.
+
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+
+use rusqlite::{OptionalExtension, Transaction, params};
+
+use crate::catalog::database::{Database, Durability, Failed, Format};
+use crate::catalog::row::path_of;
+use crate::catalog::{Catalog, aside};
+use crate::error::{Error, ErrorCode, Result};
+use crate::model::{ContentHash, FileId, GraphPart, GraphSource};
+
+/// Numbers are public and small; they are counted in 32 bits.
+const MOST_ENTITIES: i64 = u32::MAX as i64;
+
+const FORMAT: Format = Format {
+    name: "graph",
+    version: 1,
+    durability: Durability::Full,
+    hint: "move it aside; what files say is made again, imports have to be imported again",
+    schema: "
+        CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+        CREATE TABLE sources (
+            id INTEGER PRIMARY KEY AUTOINCREMENT,
+            name TEXT NOT NULL UNIQUE,
+            path TEXT NOT NULL,
+            version TEXT NOT NULL,
+            part BLOB NOT NULL
+        );
+        CREATE TABLE entities (id INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE);
+    ",
+};
+
+/// See the module.
+pub struct GraphStore {
+    database: Database,
+}
+
+impl GraphStore {
+    /// Opens or creates the graph at `path`. A damaged one is renamed to `<path>.damaged` and begun anew.
+    ///
+    /// # Errors
+    /// As [`crate::catalog::Catalog::open`], but for damage.
+    pub fn open(path: &Path) -> Result<GraphStore> {
+        Ok(GraphStore { database: aside::open_or_begin_anew(path, &FORMAT)?.0 })
+    }
+
+    /// Returns the value that was last set for `key`.
+    pub fn meta_get(&self, key: &str) -> Result<Option<String>> {
+        self.database.read(|db| {
+            let mut statement = db.prepare_cached("SELECT value FROM meta WHERE key = ?1")?;
+            Ok(statement.query_row([key], |row| row.get(0)).optional()?)
+        })
+    }
+
+    /// Sets a value.
+    pub fn meta_set(&self, key: &str, value: &str) -> Result<()> {
+        self.database.write(|db| {
+            db.prepare_cached("INSERT OR REPLACE INTO meta (key, value) VALUES (?1, ?2)")?.execute([key, value])?;
+            Ok(())
+        })
+    }
+
+    /// Returns every source, without what it says.
+    pub fn sources(&self) -> Result<Vec<GraphSource>> {
+        self.database.read(|db| {
+            let mut statement = db.prepare_cached("SELECT name, path, version FROM sources ORDER BY id")?;
+            let rows = statement
+                .query_map([], |row| Ok(GraphSource { name: row.get(0)?, path: row.get(1)?, version: row.get(2)? }))?;
+            Ok(rows.collect::<rusqlite::Result<_>>()?)
+        })
+    }
+
+    /// Drops sources and replaces others, all of it or nothing; new entities get their numbers.
+    pub fn replace(&self, dropped: &[String], parts: &[(GraphSource, GraphPart)]) -> Result<()> {
+        self.database.write(|db| {
+            for name in dropped {
+                db.prepare_cached("DELETE FROM sources WHERE name = ?1")?.execute([name])?;
+            }
+            let mut numbers = Numbers::load(db)?;
+            for (source, part) in parts {
+                let blob = serde_json::to_vec(part).map_err(Error::internal)?;
+                let sql = "INSERT INTO sources (name, path, version, part) VALUES (?1, ?2, ?3, ?4) \
+                           ON CONFLICT (name) DO UPDATE SET path = ?2, version = ?3, part = ?4";
+                db.prepare_cached(sql)?.execute(params![source.name, source.path, source.version, blob])?;
+                for node in &part.nodes {
+                    numbers.give(db, &node.key, node.id)?;
+                }
+            }
+            numbers.keep(db)
+        })
+    }
+
+    /// Hands over every source with what it says, in the order in which they came.
+    pub fn each(&self, mut take: impl FnMut(GraphSource, GraphPart) -> Result<()>) -> Result<()> {
+        self.database.read(|db| {
+            let mut statement = db.prepare_cached("SELECT name, path, version, part FROM sources ORDER BY id")?;
+            let mut rows = statement.query([])?;
+            while let Some(row) = rows.next()? {
+                let source = GraphSource { name: row.get(0)?, path: row.get(1)?, version: row.get(2)? };
+                let blob = row.get_ref(3)?.as_blob().map_err(rusqlite::Error::from)?;
+                let part = serde_json::from_slice(blob).map_err(|error| {
+                    let message = format!("what `{}` says in the graph cannot be read: {error}", source.name);
+                    Error::new(ErrorCode::DataLoss, message).hint(FORMAT.hint)
+                })?;
+                take(source, part)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Returns the number of every entity by its key.
+    pub fn numbers(&self) -> Result<HashMap<String, u32>> {
+        self.database.read(|db| {
+            let mut statement = db.prepare_cached("SELECT key, id FROM entities")?;
+            let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            Ok(rows.collect::<rusqlite::Result<_>>()?)
+        })
+    }
+
+    /// Forgets entities that no source states any more. Their numbers are not given again.
+    pub fn forget(&self, stated: &HashSet<u32>) -> Result<u64> {
+        self.database.write(|db| {
+            let mut statement = db.prepare_cached("SELECT id FROM entities")?;
+            let all = statement.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<Vec<u32>>>()?;
+            let mut forgotten = 0;
+            for id in all.into_iter().filter(|it| !stated.contains(it)) {
+                forgotten += db.prepare_cached("DELETE FROM entities WHERE id = ?1")?.execute([id])?;
+            }
+            Ok(forgotten as u64)
+        })
+    }
+}
+
+/// What the graph has to know of a file to see that it changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileVersion {
+    /// The file.
+    pub id: FileId,
+    /// Its root.
+    pub root: PathBuf,
+    /// Its absolute path.
+    pub path: PathBuf,
+    /// What was last read of it: none while it waits to be read.
+    pub content: Option<String>,
+}
+
+impl Catalog {
+    /// Returns the version of every file, by number.
+    pub fn versions(&self) -> Result<Vec<FileVersion>> {
+        let sql = "SELECT f.id, r.path, f.path, f.state, f.hash, f.chunks FROM files f JOIN roots r ON r.id = f.root_id \
+                   WHERE f.deleted_ns IS NULL ORDER BY f.id";
+        self.database.read(|db| {
+            let mut statement = db.prepare_cached(sql)?;
+            let rows = statement.query_map([], |row| {
+                let root = path_of(row.get(1)?);
+                let path = root.join(path_of(row.get(2)?));
+                let hash: Option<[u8; 32]> = row.get(4)?;
+                let content = match row.get_ref(3)?.as_str()? {
+                    "pending" => None,
+                    "indexed" => Some(format!(
+                        "{} {}",
+                        hash.map_or(String::new(), |it| ContentHash(it).to_string()),
+                        row.get::<_, u32>(5)?
+                    )),
+                    _ => Some(String::new()),
+                };
+                Ok(FileVersion { id: row.get(0)?, root, path, content })
+            })?;
+            Ok(rows.collect::<rusqlite::Result<_>>()?)
+        })
+    }
+}
+
+/// The next free number.
+struct Numbers {
+    next: i64,
+}
+
+const NEXT: &str = "next_id";
+
+impl Numbers {
+    fn load(db: &Transaction<'_>) -> Result<Numbers, Failed> {
+        let mut statement = db.prepare_cached("SELECT value FROM meta WHERE key = ?1")?;
+        let next: Option<String> = statement.query_row([NEXT], |row| row.get(0)).optional()?;
+        Ok(Numbers { next: next.and_then(|it| it.parse().ok()).unwrap_or(0) })
+    }
+
+    /// Gives a new entity the number it wants, if that was never given, else the next.
+    fn give(&mut self, db: &Transaction<'_>, key: &str, wanted: Option<u32>) -> Result<(), Failed> {
+        let known = db.prepare_cached("SELECT 1 FROM entities WHERE key = ?1")?.exists([key])?;
+        if known {
+            return Ok(());
+        }
+        let id = wanted.map(i64::from).filter(|it| *it >= self.next).unwrap_or(self.next);
+        if id > MOST_ENTITIES {
+            let message = format!("the graph has had more than {MOST_ENTITIES} entities");
+            return Err(Error::new(ErrorCode::ResourceExhausted, message).hint(FORMAT.hint).into());
+        }
+        db.prepare_cached("INSERT INTO entities (id, key) VALUES (?1, ?2)")?.execute(params![id, key])?;
+        self.next = id + 1;
+        Ok(())
+    }
+
+    fn keep(&self, db: &Transaction<'_>) -> Result<(), Failed> {
+        let sql = "INSERT OR REPLACE INTO meta (key, value) VALUES (?1, ?2)";
+        db.prepare_cached(sql)?.execute(params![NEXT, self.next.to_string()])?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::GraphNode;
+
+    fn part(keys: &[(&str, Option<u32>)]) -> GraphPart {
+        let node = |(key, id): &(&str, Option<u32>)| GraphNode { key: (*key).into(), id: *id, ..GraphNode::default() };
+        GraphPart { nodes: keys.iter().map(node).collect(), ..GraphPart::default() }
+    }
+
+    fn source(name: &str) -> GraphSource {
+        GraphSource { name: name.into(), ..GraphSource::default() }
+    }
+
+    #[test]
+    fn numbers_begin_at_0_stay_and_are_never_given_twice() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = GraphStore::open(&dir.path().join("g.sqlite")).unwrap();
+        store.replace(&[], &[(source("a"), part(&[("x", None), ("y", Some(7)), ("z", Some(3))]))]).unwrap();
+        let numbers = store.numbers().unwrap();
+        assert_eq!((numbers["x"], numbers["y"], numbers["z"]), (0, 7, 8), "3 could have been another's before");
+        store.replace(&["a".into()], &[(source("b"), part(&[("y", None)]))]).unwrap();
+        assert_eq!(store.forget(&HashSet::from([7])).unwrap(), 2);
+        store.replace(&[], &[(source("a"), part(&[("x", None)]))]).unwrap();
+        let numbers = store.numbers().unwrap();
+        assert_eq!((numbers["x"], numbers["y"], numbers.len()), (9, 7, 2));
+    }
+
+    #[test]
+    fn a_source_is_replaced_as_a_whole_and_survives_a_reopening() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("g.sqlite");
+        let store = GraphStore::open(&path).unwrap();
+        store.replace(&[], &[(source("a"), part(&[("x", None)])), (source("b"), part(&[("y", None)]))]).unwrap();
+        store.replace(&["b".into()], &[(source("a"), part(&[("z", None)]))]).unwrap();
+        drop(store);
+        let mut seen = Vec::new();
+        let store = GraphStore::open(&path).unwrap();
+        store
+            .each(|source, part| {
+                seen.push((source.name, part.nodes[0].key.clone()));
+                Ok(())
+            })
+            .unwrap();
+        assert_eq!(seen, [("a".to_string(), "z".to_string())]);
+    }
+}

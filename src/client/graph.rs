@@ -1,0 +1,35 @@
+//! The graph, as [`Client::graph`] asks for it.
+
+use serde_json::Value;
+
+use crate::client::{Client, reply};
+use crate::error::{Error, Result};
+use crate::model::GraphRequest;
+use crate::serve::{graph, wire};
+
+impl Client {
+    /// Answers a request about the graph.
+    ///
+    /// # Errors
+    /// As the daemon says.
+    pub async fn graph(&self, request: GraphRequest) -> Result<Value> {
+        let mut stub = self.graph.clone();
+        let answer = match request {
+            GraphRequest::Tool { name, args } => {
+                stub.call_graph_tool(wire::CallGraphToolRequest { name, args_json: args.to_string() }).await
+            }
+            GraphRequest::Query(question) => stub.query_graph(wire::QueryGraphRequest::from(question)).await,
+            GraphRequest::Import(it) => {
+                let format = wire::GraphFormat::from(it.format).into();
+                stub.import_graph(wire::ImportGraphRequest { name: it.name, format, text: it.text }).await
+            }
+            GraphRequest::Forget { name } => stub.forget_graph(wire::ForgetGraphRequest { name }).await,
+            GraphRequest::Apply(it) => {
+                let format = wire::GraphFormat::from(it.format).into();
+                stub.apply_graph(wire::ApplyGraphRequest { format, text: it.text, write: it.write }).await
+            }
+            GraphRequest::Draw(shape, extent) => stub.draw_graph(graph::drawing(shape, extent)).await,
+        };
+        serde_json::from_str(&reply(answer)?.json).map_err(Error::internal)
+    }
+}

@@ -1,0 +1,140 @@
+//! Queries to JSON: `{vars, rows, truncated}`, and the other things that can be said of a query.
+
+use serde_json::{Map, Value, json};
+
+use crate::error::{Error, Result};
+use crate::graph::axql::{Atom, Query};
+use crate::graph::elaborate;
+use crate::graph::ir;
+use crate::graph::near;
+use crate::graph::plan::{TEXT, Texts};
+use crate::graph::run;
+use crate::graph::snapshot::Ix;
+use crate::graph::view::View;
+use crate::graph::{axql, schema};
+use crate::model::{GraphQuestion, IN_CONTEXT};
+
+/// Reads a question in either form.
+///
+/// # Errors
+/// There is none or both; it is wrong.
+pub(crate) fn read(question: &GraphQuestion) -> Result<Query> {
+    match (&question.axql, &question.ir) {
+        (Some(text), None) => axql::parse(text),
+        (None, Some(value)) => ir::read(value),
+        (None, None) => Err(Error::invalid("there is no query: neither `axql` nor `query_ir_v1`").field("query")),
+        (Some(_), Some(_)) => Err(Error::invalid("there are two queries: `axql` and `query_ir_v1`").field("query")),
+    }
+}
+
+/// The words that vic's index has to look up for a query.
+pub(crate) fn texts_of(query: &Query) -> Vec<String> {
+    let text = |atom: &Atom| match atom {
+        Atom::Fts { key, query, .. } if key == TEXT => Some(query.clone()),
+        _ => None,
+    };
+    let mut texts: Vec<String> = query.disjuncts.iter().flatten().filter_map(text).collect();
+    texts.sort_unstable();
+    texts.dedup();
+    texts
+}
+
+/// Runs a query, elaborated by the schema.
+///
+/// # Errors
+/// A name or a type is wrong; a context is not there.
+pub(crate) fn rows(view: View, query: &Query, texts: &Texts, explain: bool) -> Result<Value> {
+    let query = elaborate::elaborate(&view.snapshot, query)?;
+    let contexts = contexts(&view, &query)?;
+    let view = view.at_least(query.min_confidence);
+    let view = if contexts.is_empty() { view } else { view.in_contexts(&contexts) };
+    let answer = run::run(&view, &query, texts)?;
+    let vars: Vec<String> = query.select.iter().map(|it| format!("?{it}")).collect();
+    let row = |row: &Vec<Ix>| -> Value {
+        let cells = vars.iter().zip(row).map(|(name, node)| (name.clone(), entity(&view, *node)));
+        Value::Object(cells.collect::<Map<_, _>>())
+    };
+    let rows: Vec<Value> = answer.rows.iter().map(row).collect();
+    let mut value = json!({"vars": vars, "rows": rows, "truncated": answer.truncated});
+    if answer.exhausted {
+        let note = "the search was given up because it looked at too many edges; make the query narrower";
+        value["notes"] = json!([note]);
+    }
+    if explain {
+        value["plan"] = json!(answer.plans);
+        value["axql"] = json!(query.to_string());
+    }
+    Ok(value)
+}
+
+/// An entity as it stands in a row.
+pub(crate) fn entity(view: &View, node: Ix) -> Value {
+    let snapshot = &view.snapshot;
+    json!({"id": snapshot.id(node), "entity_type": snapshot.type_name(node), "name": snapshot.name(node)})
+}
+
+fn contexts(view: &View, query: &Query) -> Result<Vec<Ix>> {
+    let mut contexts = Vec::new();
+    for name in &query.contexts {
+        let found = view.called(name);
+        if found.is_empty() {
+            let error = Error::invalid(format!("found the context `{name}`, which the graph does not have"));
+            let known = worlds(view, IN_CONTEXT);
+            let error = error.field("query");
+            return Err(match near::did_you_mean(name, known.iter().map(String::as_str)) {
+                Some(hint) => error.hint(hint),
+                None => error.hint(format!("contexts: {}", known.join(", "))),
+            });
+        }
+        contexts.extend(found);
+    }
+    Ok(contexts)
+}
+
+/// Names of what facts stand in a relation to: contexts, times.
+pub(crate) fn worlds(view: &View, relation: &str) -> Vec<String> {
+    let snapshot = &view.snapshot;
+    let edges = snapshot.relations_of(relation).into_iter().flat_map(|it| snapshot.of_relation(it));
+    let seen = edges.filter(|it| view.sees_edge(**it)).map(|it| snapshot.target(*it));
+    let mut names: Vec<String> = seen.filter(|it| view.sees(*it)).map(|it| snapshot.name(it).to_string()).collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+/// What a query says with all that the schema adds, in both forms, without running it.
+///
+/// # Errors
+/// As [`rows`].
+pub(crate) fn elaborated(view: &View, query: &Query) -> Result<Value> {
+    let query = elaborate::elaborate(&view.snapshot, query)?;
+    contexts(view, &query)?;
+    let mut value = json!({"axql": query.to_string()});
+    // More rows than the IR may ask for are no reason to say nothing.
+    match ir::write(&query) {
+        Ok(form) => value["query_ir_v1"] = form,
+        Err(error) => value["notes"] = json!([error.message]),
+    }
+    Ok(value)
+}
+
+/// `S.R(a: T, b: U)  (source_field=a, target_field=b)` for every relation of the schemas.
+pub(crate) fn signatures(schema: &schema::Schema) -> Vec<String> {
+    let each = schema.all().iter().flat_map(|it| it.relations.iter().map(move |relation| (it, relation)));
+    each.map(|(schema, relation)| {
+        let fields: Vec<String> = relation.fields.iter().map(|it| format!("{}: {}", it.name, it.field_type)).collect();
+        let ends = relation.endpoints().map_or(String::new(), |(source, target)| {
+            format!("  (source_field={}, target_field={})", source.name, target.name)
+        });
+        format!("{}.{}({}){ends}", schema.name, relation.name, fields.join(", "))
+    })
+    .collect()
+}
+
+/// `S.R: symmetric; key(a, b)` for every relation with constraints.
+pub(crate) fn constraints(schema: &schema::Schema) -> Vec<String> {
+    let each = schema.all().iter().flat_map(|it| it.relations.iter().map(move |relation| (it, relation)));
+    let with = each.filter(|(_, relation)| !relation.constraints.is_empty());
+    with.map(|(schema, relation)| format!("{}.{}: {}", schema.name, relation.name, relation.constraints.join("; ")))
+        .collect()
+}

@@ -1,0 +1,184 @@
+//! Text to tokens, each with the place it begins at.
+
+use crate::error::{Error, Result};
+
+/// Longest query; the longest that a person or a model writes has some thousand characters.
+const MAX_BYTES: usize = 64 << 10;
+
+/// What a token is.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Kind {
+    /// `select`, `Person`, `Fam.Parent`, `Submit.FN.001`.
+    Word(String),
+    /// `?x`, without the `?`.
+    Var(String),
+    /// A quoted string, its escapes resolved.
+    Text(String),
+    /// A number as it is written.
+    Number(String),
+    /// Punctuation; `->` is one.
+    Mark(&'static str),
+    /// The end.
+    End,
+}
+
+/// A token and where it begins, in characters from 1.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Token {
+    pub(super) kind: Kind,
+    pub(super) position: usize,
+}
+
+impl Kind {
+    /// The token as it is shown in an error.
+    pub(super) fn shown(&self) -> String {
+        match self {
+            Kind::Word(text) | Kind::Number(text) => format!("`{text}`"),
+            Kind::Var(name) => format!("`?{name}`"),
+            Kind::Text(text) => format!("the text \"{}\"", text.chars().take(40).collect::<String>()),
+            Kind::Mark(mark) => format!("`{mark}`"),
+            Kind::End => "the end".into(),
+        }
+    }
+}
+
+/// Longest first, so that `->` is not `-`.
+const MARKS: [&str; 20] =
+    ["->", "(", ")", "[", "]", "{", "}", ",", ":", "=", "/", "|", "*", "+", "?", "-", ".", ";", "<", ">"];
+
+/// Cuts a query into tokens; the last one is [`Kind::End`].
+///
+/// # Errors
+/// A character that belongs to nothing, a text that does not end.
+pub(super) fn tokens(query: &str) -> Result<Vec<Token>> {
+    if query.len() > MAX_BYTES {
+        return Err(Error::invalid(format!("a query has at most {MAX_BYTES} bytes, this one has {}", query.len())));
+    }
+    let mut lexer = Lexer { characters: query.chars().collect(), at: 0 };
+    let mut tokens = Vec::new();
+    loop {
+        lexer.skip_space();
+        let position = lexer.at + 1;
+        let kind = lexer.next()?;
+        let done = kind == Kind::End;
+        tokens.push(Token { kind, position });
+        if done {
+            return Ok(tokens);
+        }
+    }
+}
+
+/// Says whether a word may begin with it.
+pub(super) fn begins_word(character: char) -> bool {
+    character.is_alphabetic() || character == '_'
+}
+
+/// Says whether a word may go on with it.
+pub(super) fn in_word(character: char) -> bool {
+    character.is_alphanumeric() || character == '_'
+}
+
+struct Lexer {
+    characters: Vec<char>,
+    at: usize,
+}
+
+impl Lexer {
+    fn peek(&self, ahead: usize) -> Option<char> {
+        self.characters.get(self.at + ahead).copied()
+    }
+
+    fn skip_space(&mut self) {
+        while self.peek(0).is_some_and(char::is_whitespace) {
+            self.at += 1;
+        }
+    }
+
+    fn next(&mut self) -> Result<Kind> {
+        let Some(first) = self.peek(0) else { return Ok(Kind::End) };
+        if first == '?' && self.peek(1).is_some_and(begins_word) {
+            self.at += 1;
+            return Ok(Kind::Var(self.run(in_word)));
+        }
+        if begins_word(first) {
+            return Ok(Kind::Word(self.word()));
+        }
+        if first.is_ascii_digit() {
+            return Ok(Kind::Number(self.number()));
+        }
+        if matches!(first, '"' | '\'') {
+            return self.text(first);
+        }
+        let found = MARKS.into_iter().find(|mark| mark.chars().enumerate().all(|(at, it)| self.peek(at) == Some(it)));
+        let Some(mark) = found else {
+            let message =
+                format!("position {}: found `{}`, which is no part of a query", self.at + 1, first.escape_default());
+            return Err(Error::invalid(message).hint("texts stand in quotes: \"...\""));
+        };
+        self.at += mark.len();
+        Ok(Kind::Mark(mark))
+    }
+
+    fn run(&mut self, belongs: fn(char) -> bool) -> String {
+        let start = self.at;
+        while self.peek(0).is_some_and(belongs) {
+            self.at += 1;
+        }
+        self.characters[start..self.at].iter().collect()
+    }
+
+    /// A word, with more words or numbers behind dots: names of schemas and semantic ids.
+    fn word(&mut self) -> String {
+        let mut word = self.run(in_word);
+        while self.peek(0) == Some('.') && self.peek(1).is_some_and(in_word) {
+            self.at += 1;
+            word.push('.');
+            word.push_str(&self.run(in_word));
+        }
+        word
+    }
+
+    fn number(&mut self) -> String {
+        let mut number = self.run(|it| it.is_ascii_digit());
+        if self.peek(0) == Some('.') && self.peek(1).is_some_and(|it| it.is_ascii_digit()) {
+            self.at += 1;
+            number.push('.');
+            number.push_str(&self.run(|it| it.is_ascii_digit()));
+        }
+        number
+    }
+
+    fn text(&mut self, quote: char) -> Result<Kind> {
+        let begin = self.at + 1;
+        self.at += 1;
+        let mut text = String::new();
+        while let Some(character) = self.peek(0) {
+            self.at += 1;
+            match character {
+                it if it == quote => return Ok(Kind::Text(text)),
+                '\\' => text.push(self.escape()?),
+                other => text.push(other),
+            }
+        }
+        let message = format!("position {begin}: found a text without an end, expected `{quote}` after it");
+        Err(Error::invalid(message).hint("a quote inside a text is written \\\" or \\'"))
+    }
+
+    fn escape(&mut self) -> Result<char> {
+        let found = self.peek(0);
+        self.at += 1;
+        match found {
+            Some('n') => Ok('\n'),
+            Some('t') => Ok('\t'),
+            Some('r') => Ok('\r'),
+            Some(it @ ('"' | '\'' | '\\')) => Ok(it),
+            other => {
+                let shown = other.map_or("the end".to_string(), |it| format!("`\\{}`", it.escape_default()));
+                Err(Error::invalid(format!(
+                    "position {}: found {shown}, expected one of \\n, \\t, \\r, \\\", \\', \\\\",
+                    self.at - 1
+                )))
+            }
+        }
+    }
+}

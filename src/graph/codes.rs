@@ -1,0 +1,66 @@
+//! Semantic ids of the form `Name.TYPE.001`, and the types behind their short codes.
+
+/// Short codes with the types they stand for; of the other names of a type the first is told.
+const CODES: [(&str, &[&str]); 10] = [
+    ("AC", &["ACTOR"]),
+    ("FC", &["FCHAIN", "FUNCTIONCHAIN"]),
+    ("FL", &["FLOW"]),
+    ("FN", &["FUNC", "FUNCTION"]),
+    ("MD", &["MOD", "MODULE"]),
+    ("RQ", &["REQ", "REQUIREMENT"]),
+    ("SC", &["SCHEMA"]),
+    ("SY", &["SYS", "SYSTEM"]),
+    ("TC", &["TEST", "TESTCASE"]),
+    ("UC", &["UC", "USECASE"]),
+];
+
+/// The type of entities whose ids tell none.
+pub(crate) const PLAIN: &str = "Node";
+
+/// Returns name and type of a semantic id; anything else is a plain node of that name.
+pub(crate) fn read(id: &str) -> (&str, &str) {
+    let mut parts = id.split('.');
+    match (parts.next(), parts.next(), parts.next(), parts.next()) {
+        (Some(name), Some(code), Some(number), None) if !name.is_empty() && is_number(number) => {
+            let known = CODES.iter().find(|(it, _)| *it == code);
+            (name, known.map_or(code, |(_, names)| names[0]))
+        }
+        _ => (id, PLAIN),
+    }
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|it| it.is_ascii_digit())
+}
+
+/// Says whether a type, as it is in the graph, is the one that was asked for, by code or any of its names.
+pub(crate) fn is_type(present: &str, asked: &str) -> bool {
+    if present.eq_ignore_ascii_case(asked) {
+        return true;
+    }
+    let has = |(code, names): &(&str, &[&str]), name: &str| {
+        code.eq_ignore_ascii_case(name) || names.iter().any(|it| it.eq_ignore_ascii_case(name))
+    };
+    CODES.iter().any(|it| has(it, present) && has(it, asked))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_tells_its_name_and_type() {
+        assert_eq!(read("ReviewFeedback.FL.001"), ("ReviewFeedback", "FLOW"));
+        assert_eq!(read("Order.XY.12"), ("Order", "XY"), "codes may be added");
+        assert_eq!(read("notes.md"), ("notes.md", PLAIN));
+        assert_eq!(read("v1.2.3.4"), ("v1.2.3.4", PLAIN));
+    }
+
+    #[test]
+    fn a_type_has_several_names() {
+        for asked in ["FLOW", "FL", "Flow", "flow"] {
+            assert!(is_type("FLOW", asked), "{asked}");
+        }
+        assert!(is_type("FUNC", "function") && !is_type("FUNC", "FLOW") && is_type("Person", "person"));
+    }
+}

@@ -1,0 +1,136 @@
+//! What a text refers to: links of markdown, wiki links, addresses on the web, papers by DOI and arXiv number; and the
+//! links that a document states outside its text (HTML, mail).
+
+use std::sync::LazyLock;
+
+use percent_encoding::percent_decode_str;
+use regex::Regex;
+
+use crate::graph::extract::part::{Finding, Maker, shared, stem_alias};
+use crate::graph::extract::people;
+use crate::graph::extract::{Text, relation};
+use crate::model::{BlockKind, Document, FileKind, LinkKind};
+
+/// Longest target that is taken for one.
+const MOST_TARGET: usize = 1_000;
+
+/// `[label](target "title")`, `[label]: target`, `<https://...>`, `[[Page#heading|label]]`, `https://...`, by group.
+static LINK: LazyLock<Regex> = LazyLock::new(|| {
+    let parts = [
+        r#"\[[^\]\n]{0,300}\]\(\s*<?(?P<inline>[^\s<>()]+(?:\([^\s()]*\)[^\s<>()]*)?)>?(?:\s+["'][^\n]*?["'])?\s*\)"#,
+        r"(?m:^[ ]{0,3}\[[^\]\n^][^\]\n]{0,200}\]:\s*<?(?P<definition>[^\s<>]+)>?)",
+        r"\[\[(?P<wiki>[^\[\]\n|]{1,200})(?:\|[^\[\]\n]*)?\]\]",
+        r#"(?P<bare>https?://[^\s<>"'`\[\]{}|\\^]+)"#,
+    ];
+    Regex::new(&parts.join("|")).expect("a constant that a test compiles")
+});
+
+/// A DOI, and an arXiv number of the present form.
+static PAPER: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(
+        r"(?P<doi>\b10\.\d{4,9}/[-._;()/:A-Za-z0-9]+)|(?i:\barxiv(?:\.org/(?:abs|pdf)/|:\s?))(?P<arxiv>\d{4}\.\d{4,5})",
+    )
+    .expect("a constant that a test compiles")
+});
+
+/// Reads a text.
+pub(super) fn read(text: &Text<'_>, maker: &mut Maker<'_>) {
+    let is_markup = matches!(maker.reading.record.kind, FileKind::Markup | FileKind::Text | FileKind::Notebook);
+    // What stands in code is an example more often than a link.
+    let is_code = matches!(text.kind, Some(BlockKind::Code));
+    for found in LINK.captures_iter(text.text) {
+        let Some(whole) = found.get(0) else { continue };
+        let evidence = || text.found(whole.range());
+        if let Some(target) = found.name("inline").or(found.name("definition")).filter(|_| is_markup && !is_code) {
+            target_of(target.as_str(), 1.0, evidence(), maker);
+        } else if let Some(page) = found.name("wiki").filter(|_| is_markup && !is_code) {
+            wiki(page.as_str(), evidence(), maker);
+        } else if let Some(address) = found.name("bare") {
+            target_of(
+                address.as_str().trim_end_matches(['.', ',', ';', ':', '!', '?', ')', '*', '_']),
+                0.9,
+                evidence(),
+                maker,
+            );
+        }
+    }
+    for found in PAPER.captures_iter(text.text) {
+        let Some(whole) = found.get(0) else { continue };
+        let evidence = text.found(whole.range());
+        if let Some(doi) = found.name("doi") {
+            paper("doi", doi.as_str().trim_end_matches(['.', ',', ';', ':', ')']), evidence, maker);
+        } else if let Some(number) = found.name("arxiv") {
+            paper("arxiv", number.as_str(), evidence, maker);
+        }
+    }
+}
+
+fn paper(kind: &str, number: &str, evidence: Finding, maker: &mut Maker<'_>) {
+    let number = number.to_lowercase();
+    maker.refers(shared("Paper", format!("{kind}:{number}"), &number), relation::CITES, 0.95, evidence);
+}
+
+/// Reads what the document states outside its text.
+pub(super) fn stated(document: &Document, maker: &mut Maker<'_>) {
+    for link in &document.links {
+        let chunk = maker.reading.chunks.iter().find(|it| !link.text.is_empty() && it.chunk.text.contains(&link.text));
+        let chunk = chunk.or(maker.reading.chunks.first());
+        let evidence = chunk.map(|stored| {
+            let at = stored.chunk.text.find(&link.text).filter(|_| !link.text.is_empty()).unwrap_or(0);
+            let number = |it: usize| u32::try_from(it).unwrap_or(u32::MAX);
+            let (start, end) = (number(at), number(at + link.text.len()));
+            crate::model::GraphEvidence { chunk_id: stored.chunk.id.0.clone(), start, end }
+        });
+        match link.kind {
+            LinkKind::Link => target_of(&link.target, 1.0, evidence, maker),
+            LinkKind::Message => maker.alias(format!("message:{}", link.target)),
+            LinkKind::Reply => maker.points(&format!("message:{}", link.target), relation::LINKS_TO, 1.0, evidence),
+        }
+    }
+}
+
+/// A page by its name: `[[Page]]`, `[[folder/Page#heading]]`.
+fn wiki(page: &str, evidence: Finding, maker: &mut Maker<'_>) {
+    let page = page.split('#').next().unwrap_or_default().trim();
+    let stem = page.rsplit('/').next().unwrap_or_default();
+    let stem = stem.strip_suffix(".md").unwrap_or(stem);
+    if !stem.is_empty() {
+        let alias = stem_alias(&maker.reading.record.root, stem);
+        maker.points(&alias, relation::LINKS_TO, 0.9, evidence);
+    }
+}
+
+/// A file, a page of the web, or a person.
+fn target_of(target: &str, confidence: f32, evidence: Finding, maker: &mut Maker<'_>) {
+    if target.is_empty() || target.len() > MOST_TARGET || target.starts_with('#') {
+        return;
+    }
+    let (scheme, rest) = target.split_once(':').unwrap_or(("", target));
+    match scheme.to_ascii_lowercase().as_str() {
+        "" => {
+            let path = target.split(['#', '?']).next().unwrap_or_default();
+            let path = percent_decode_str(path).decode_utf8_lossy();
+            if let Some(alias) = maker.beside(&path).filter(|_| !path.is_empty()) {
+                maker.points(&alias, relation::LINKS_TO, confidence, evidence);
+            }
+        }
+        "mailto" => {
+            let address = rest.split('?').next().unwrap_or_default();
+            people::person(address, "", relation::MENTIONS, 1.0, evidence, maker);
+        }
+        scheme @ ("http" | "https") => {
+            if let Some(url) = url(scheme, rest) {
+                maker.refers(shared("Url", format!("url:{url}"), &url), relation::LINKS_TO, confidence, evidence);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// An address without what may be secret in it: name and password, query, fragment.
+fn url(scheme: &str, rest: &str) -> Option<String> {
+    let rest = rest.strip_prefix("//")?.split(['?', '#']).next()?;
+    let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let host = host.rsplit('@').next().unwrap_or(host).to_ascii_lowercase();
+    (!host.is_empty()).then(|| format!("{scheme}://{host}{}", path.trim_end_matches('/')))
+}

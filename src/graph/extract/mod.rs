@@ -1,0 +1,147 @@
+//! One file to what it says in the graph: its place, its headings and passages, and what its text refers to.
+//!
+//! Pure: it is given the passages of the index and, for formats that are cheap to read again, the document itself. Every
+//! edge names the chunk it was found in and how sure it is.
+
+mod code;
+mod links;
+mod part;
+mod people;
+mod proto;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use crate::graph::extract::part::{Finding, Maker};
+use crate::model::{Document, FileKind, FileRecord, StoredChunk};
+
+pub(crate) use part::file_key;
+
+/// Version of what is made of a file: raise it with every change here, and every file is read again.
+pub(crate) const VERSION: u32 = 1;
+
+/// Relations of the warehouse.
+pub(crate) mod relation {
+    /// Folder to folder and file, file to section, section to chunk.
+    pub(crate) const CONTAINS: &str = "contains";
+    /// File to file and to URL.
+    pub(crate) const LINKS_TO: &str = "links_to";
+    /// File to paper.
+    pub(crate) const CITES: &str = "cites";
+    /// File to person.
+    pub(crate) const MENTIONS: &str = "mentions";
+    /// File to symbol, service and message.
+    pub(crate) const DEFINES: &str = "defines";
+    /// File to module and file.
+    pub(crate) const IMPORTS: &str = "imports";
+    /// File to person.
+    pub(crate) const AUTHORED_BY: &str = "authored_by";
+    /// File to tag.
+    pub(crate) const TAGGED: &str = "tagged";
+    /// File to the first file of the same content.
+    pub(crate) const DUPLICATE_OF: &str = "duplicate_of";
+    /// Service to call.
+    pub(crate) const HAS_RPC: &str = "has_rpc";
+    /// Call to the message that it takes.
+    pub(crate) const TAKES: &str = "takes";
+    /// Call to the message that it gives.
+    pub(crate) const RETURNS: &str = "returns";
+}
+
+/// What is known of a file.
+pub(crate) struct Reading<'a> {
+    pub(crate) record: &'a FileRecord,
+    /// Its passages, by ordinal.
+    pub(crate) chunks: &'a [StoredChunk],
+    /// The document, where it was read again.
+    pub(crate) document: Option<&'a Document>,
+}
+
+/// Says whether a file of this kind is read again: where its format is cheap, and the passages do not say all.
+pub(crate) fn is_reread(kind: FileKind) -> bool {
+    matches!(kind, FileKind::Text | FileKind::Markup | FileKind::Web | FileKind::Code | FileKind::Data | FileKind::Mail)
+}
+
+/// Returns what a file says.
+pub(crate) fn part(reading: &Reading<'_>) -> crate::model::GraphPart {
+    let mut maker = Maker::new(reading);
+    maker.place();
+    maker.outline();
+    let texts = maker.texts();
+    let kind = reading.record.kind;
+    let is_proto = reading.record.extension == "proto";
+    for text in &texts {
+        if kind == FileKind::Code || is_proto {
+            code::read(text, &mut maker);
+        } else {
+            people::read(text, &mut maker);
+        }
+        links::read(text, &mut maker);
+    }
+    if is_proto {
+        proto::read(&texts, &mut maker);
+    }
+    if let Some(document) = reading.document {
+        links::stated(document, &mut maker);
+    }
+    maker.finish()
+}
+
+/// Returns what a folder says: that it is there, and what it lies in.
+pub(crate) fn folder(path: &Path, root: &Path) -> crate::model::GraphPart {
+    let shown = path.to_string_lossy();
+    let name = path.file_name().map_or_else(|| shown.clone().into_owned(), |it| it.to_string_lossy().into_owned());
+    let mut part = crate::model::GraphPart::default();
+    part.nodes.push(crate::model::GraphNode {
+        key: part::folder_key(path),
+        entity_type: "Folder".into(),
+        name,
+        attributes: vec![("path".into(), shown.into_owned())],
+        ..crate::model::GraphNode::default()
+    });
+    if let Some(parent) = path.parent().filter(|_| path != root) {
+        part.edges.push(crate::model::GraphEdge {
+            relation: relation::CONTAINS.into(),
+            source: part::folder_key(parent),
+            target: part::folder_key(path),
+            confidence: 1.0,
+            ..crate::model::GraphEdge::default()
+        });
+    }
+    part
+}
+
+/// Text as it stands in a file, with where it stands.
+pub(crate) struct Text<'a> {
+    pub(crate) text: &'a str,
+    pub(crate) kind: Option<crate::model::BlockKind>,
+    pub(crate) anchor: &'a crate::model::Anchor,
+    /// The chunk that holds it.
+    pub(crate) chunk: Option<&'a StoredChunk>,
+}
+
+impl Text<'_> {
+    /// What was found at these bytes of the text.
+    fn found(&self, range: std::ops::Range<usize>) -> Finding {
+        part::finding(self, range)
+    }
+
+    /// `key: value` lines of facts about the file.
+    fn facts(&self) -> BTreeMap<String, (String, std::ops::Range<usize>)> {
+        let mut facts = BTreeMap::new();
+        let mut at = 0;
+        for line in self.text.split_inclusive('\n') {
+            if let Some((key, value)) = line.split_once(':') {
+                let key = key.trim().to_lowercase();
+                let known = !key.is_empty() && key.len() <= 40 && !key.contains(char::is_whitespace);
+                if known && !value.trim().is_empty() {
+                    facts.entry(key).or_insert((value.trim().to_string(), at..at + line.trim_end().len()));
+                }
+            }
+            at += line.len();
+        }
+        facts
+    }
+}

@@ -1,0 +1,237 @@
+//! Collects nodes and edges of one file: each once, up to a bound, with the chunk they were found in.
+
+use std::collections::HashSet;
+use std::ops::Range;
+use std::path::{Component, Path, PathBuf};
+
+use crate::graph::extract::{Reading, Text, relation};
+use crate::model::{Anchor, FileId, GraphEdge, GraphEvidence, GraphNode, GraphPart, StoredChunk};
+
+/// Nodes, and edges, of one file at most: a list of a million links is no part of anybody's graph.
+const MOST: usize = 20_000;
+/// Longest name that is kept.
+const MOST_NAME: usize = 200;
+
+/// Where something was found.
+pub(super) type Finding = Option<GraphEvidence>;
+
+/// The key of a file: it keeps it when it is renamed.
+pub(crate) fn file_key(id: FileId) -> String {
+    format!("file:{id}")
+}
+
+/// The key of a folder.
+pub(crate) fn folder_key(path: &Path) -> String {
+    format!("folder:{}", path.display())
+}
+
+/// The alias of whatever file lies at a path.
+pub(super) fn path_alias(path: &Path) -> String {
+    format!("path:{}", path.display())
+}
+
+/// The alias of files of a name in a root, as wiki links have it.
+pub(super) fn stem_alias(root: &Path, stem: &str) -> String {
+    format!("stem:{}:{}", root.display(), stem.trim().to_lowercase())
+}
+
+/// A node that more than one file may state.
+pub(super) fn shared(entity_type: &str, key: String, name: &str) -> GraphNode {
+    let name = name.chars().take(MOST_NAME).collect();
+    GraphNode { key, entity_type: entity_type.into(), name, ..GraphNode::default() }
+}
+
+/// The evidence of something at these bytes of a text: bytes of the file where the text is the file's own, else of the
+/// chunk's text.
+pub(super) fn finding(text: &Text<'_>, range: Range<usize>) -> Finding {
+    let chunk = &text.chunk?.chunk;
+    let (start, end) = match text.anchor.byte_start.filter(|_| text.anchor.verbatim) {
+        Some(first) => (first + range.start as u64, first + range.end as u64),
+        None => {
+            let held = text.text.get(range.clone()).and_then(|it| chunk.text.find(it));
+            held.map_or((0, 0), |at| (at as u64, (at + range.len()) as u64))
+        }
+    };
+    let number = |it: u64| u32::try_from(it).unwrap_or(u32::MAX);
+    Some(GraphEvidence { chunk_id: chunk.id.0.clone(), start: number(start), end: number(end) })
+}
+
+/// See the module.
+pub(super) struct Maker<'a> {
+    pub(super) reading: &'a Reading<'a>,
+    pub(super) key: String,
+    path: PathBuf,
+    part: GraphPart,
+    keys: HashSet<String>,
+    joined: HashSet<(String, String, String)>,
+}
+
+impl<'a> Maker<'a> {
+    pub(super) fn new(reading: &'a Reading<'a>) -> Maker<'a> {
+        let key = file_key(reading.record.id);
+        let path = reading.record.absolute();
+        Maker { reading, key, path, part: GraphPart::default(), keys: HashSet::new(), joined: HashSet::new() }
+    }
+
+    /// Adds a node; the first of a key counts.
+    pub(super) fn node(&mut self, node: GraphNode) {
+        if self.part.nodes.len() < MOST && self.keys.insert(node.key.clone()) {
+            self.part.nodes.push(node);
+        }
+    }
+
+    /// Adds an edge; the first of its relation between two ends counts.
+    pub(super) fn edge(&mut self, ends: (&str, &str), relation: &str, confidence: f32, evidence: Finding) {
+        let (source, target) = ends;
+        let is_new = || (relation.to_string(), source.to_string(), target.to_string());
+        if self.part.edges.len() < MOST && self.joined.insert(is_new()) {
+            self.part.edges.push(GraphEdge {
+                relation: relation.into(),
+                source: source.into(),
+                target: target.into(),
+                confidence,
+                evidence,
+                ..GraphEdge::default()
+            });
+        }
+    }
+
+    /// Adds a node and an edge from the file to it.
+    pub(super) fn refers(&mut self, node: GraphNode, relation: &str, confidence: f32, evidence: Finding) {
+        let (source, target) = (self.key.clone(), node.key.clone());
+        self.node(node);
+        self.edge((&source, &target), relation, confidence, evidence);
+    }
+
+    /// Adds an edge from the file to whatever has this alias, now or later.
+    pub(super) fn points(&mut self, alias: &str, relation: &str, confidence: f32, evidence: Finding) {
+        let source = self.key.clone();
+        self.edge((&source, alias), relation, confidence, evidence);
+    }
+
+    pub(super) fn alias(&mut self, alias: String) {
+        self.part.aliases.push((alias, self.key.clone()));
+    }
+
+    /// The alias of the file that a relative path means, seen from this file.
+    pub(super) fn beside(&self, relative: &str) -> Option<String> {
+        let folder = self.path.parent()?;
+        let mut path = if relative.starts_with('/') { self.reading.record.root.clone() } else { folder.to_path_buf() };
+        for component in Path::new(relative.trim_start_matches('/')).components() {
+            match component {
+                Component::Normal(name) => path.push(name),
+                Component::ParentDir => {
+                    path.pop();
+                }
+                Component::CurDir | Component::RootDir | Component::Prefix(_) => (),
+            }
+        }
+        Some(path_alias(&path))
+    }
+
+    /// The file itself: where it lies, what it is called, what it holds.
+    pub(super) fn place(&mut self) {
+        let record = self.reading.record;
+        let text = |key: &str, value: String| (key.to_string(), value);
+        let kind = serde_json::to_value(record.kind).ok().and_then(|it| it.as_str().map(String::from));
+        let mut attributes = vec![text("path", self.path.display().to_string())];
+        attributes.extend(kind.map(|it| text("kind", it)));
+        attributes.extend((!record.extension.is_empty()).then(|| text("extension", record.extension.clone())));
+        let title = self.reading.document.and_then(|it| it.title.clone());
+        attributes.extend(title.map(|it| text("title", it.chars().take(MOST_NAME).collect())));
+        let name = self.path.file_name().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default();
+        let stem = self.path.file_stem().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default();
+        let node = GraphNode { attributes, ..shared("File", self.key.clone(), &name) };
+        self.node(node);
+        self.alias(path_alias(&self.path));
+        self.alias(stem_alias(&record.root, &stem));
+        if let Some(parent) = self.path.parent() {
+            let key = self.key.clone();
+            self.edge((&folder_key(parent), &key), relation::CONTAINS, 1.0, None);
+        }
+        if let Some(hash) = record.hash.filter(|_| record.chunks > 0) {
+            let alias = format!("hash:{hash}");
+            let evidence = self.reading.chunks.first().map(whole);
+            self.alias(alias.clone());
+            self.points(&alias, relation::DUPLICATE_OF, 1.0, evidence);
+        }
+    }
+
+    /// Headings and passages.
+    pub(super) fn outline(&mut self) {
+        let id = self.reading.record.id;
+        let name = self.path.file_name().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default();
+        for stored in self.reading.chunks {
+            let chunk = &stored.chunk;
+            let mut above = self.key.clone();
+            for depth in 1..=chunk.heading_path.len() {
+                let path = chunk.heading_path[..depth].join(" > ");
+                let key = format!("section:{id}#{path}");
+                self.node(shared("Section", key.clone(), &chunk.heading_path[depth - 1]));
+                self.edge((&above, &key), relation::CONTAINS, 1.0, Some(whole(stored)));
+                above = key;
+            }
+            let key = format!("chunk:{id}#{}", chunk.ordinal);
+            let place = chunk.anchor.place();
+            let mut attributes = vec![("chunk_id".to_string(), chunk.id.0.clone())];
+            attributes.extend((!place.is_empty()).then(|| ("place".to_string(), place)));
+            self.node(GraphNode { attributes, ..shared("Chunk", key.clone(), &format!("{name}#{}", chunk.ordinal)) });
+            self.edge((&above, &key), relation::CONTAINS, 1.0, Some(whole(stored)));
+        }
+    }
+
+    /// The texts to look at: those of the document where it was read again, else those of the passages.
+    pub(super) fn texts(&self) -> Vec<Text<'a>> {
+        let reading = self.reading;
+        match reading.document {
+            Some(document) => {
+                let text = |block: &'a crate::model::Block| Text {
+                    text: &block.text,
+                    kind: Some(block.kind),
+                    anchor: &block.anchor,
+                    chunk: holder(reading.chunks, &block.text, &block.anchor),
+                };
+                document.blocks.iter().map(text).collect()
+            }
+            None => {
+                let text = |stored: &'a StoredChunk| Text {
+                    text: stored.chunk.body(),
+                    kind: None,
+                    anchor: &stored.chunk.anchor,
+                    chunk: Some(stored),
+                };
+                reading.chunks.iter().map(text).collect()
+            }
+        }
+    }
+
+    pub(super) fn finish(self) -> GraphPart {
+        self.part
+    }
+}
+
+/// A chunk as evidence of itself.
+fn whole(stored: &StoredChunk) -> GraphEvidence {
+    let anchor = &stored.chunk.anchor;
+    let number = |it: Option<u64>| it.and_then(|it| u32::try_from(it).ok()).unwrap_or(0);
+    GraphEvidence {
+        chunk_id: stored.chunk.id.0.clone(),
+        start: number(anchor.byte_start),
+        end: number(anchor.byte_end),
+    }
+}
+
+/// The chunk that holds a block: by its bytes where both have such, else by its first words.
+fn holder<'a>(chunks: &'a [StoredChunk], text: &str, anchor: &Anchor) -> Option<&'a StoredChunk> {
+    let by_bytes = anchor.byte_start.and_then(|start| {
+        chunks.iter().find(|it| {
+            let (first, last) = (it.chunk.anchor.byte_start, it.chunk.anchor.byte_end);
+            first.is_some_and(|it| it <= start)
+                && last.is_some_and(|it| start < it)
+                && it.chunk.anchor.member == anchor.member
+        })
+    });
+    let begin = text.lines().next().unwrap_or_default();
+    let begin = &begin[..begin.floor_char_boundary(60)];
+    by_bytes.or_else(|| chunks.iter().find(|it| it.chunk.text.contains(begin))).or(chunks.first())
+}

@@ -1,0 +1,98 @@
+//! Who wrote a file, who is named in it, and its tags.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+use crate::graph::extract::part::{Finding, Maker, shared};
+use crate::graph::extract::{Text, relation};
+use crate::model::{BlockKind, FileKind};
+
+static ADDRESS: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"\b[A-Za-z0-9._%+-]{1,64}@(?:[A-Za-z0-9-]{1,63}\.)+[A-Za-z]{2,24}\b")
+        .expect("a constant that a test compiles")
+});
+
+static TAG: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"(?:^|\s)#([\p{L}][\p{L}\p{N}_/-]{1,40})").expect("a constant that a test compiles"));
+
+/// Facts that name whoever wrote the file.
+const AUTHORS: [&str; 5] = ["author", "authors", "creator", "from", "last_author"];
+/// Facts that name others.
+const OTHERS: [&str; 2] = ["to", "cc"];
+/// Facts that hold tags.
+const TAGS: [&str; 3] = ["tags", "keywords", "categories"];
+
+/// Reads a text.
+pub(super) fn read(text: &Text<'_>, maker: &mut Maker<'_>) {
+    // Of a format that was not read again the first passage begins with the facts.
+    let is_first = text.kind.is_none() && text.chunk.is_some_and(|it| it.chunk.ordinal == 0);
+    if text.kind == Some(BlockKind::Metadata) || is_first {
+        facts(text, maker);
+    }
+    for found in ADDRESS.find_iter(text.text) {
+        person(found.as_str(), "", relation::MENTIONS, 0.8, text.found(found.range()), maker);
+    }
+    let is_prose = matches!(text.kind, Some(BlockKind::Paragraph | BlockKind::ListItem));
+    if maker.reading.record.kind == FileKind::Markup && is_prose {
+        for found in TAG.captures_iter(text.text) {
+            if let Some(tag) = found.get(1) {
+                tagged(tag.as_str(), 0.8, text.found(tag.range()), maker);
+            }
+        }
+    }
+}
+
+fn facts(text: &Text<'_>, maker: &mut Maker<'_>) {
+    let is_mail = maker.reading.record.kind == FileKind::Mail;
+    for (key, (value, range)) in text.facts() {
+        let evidence = text.found(range);
+        let relation = match key.as_str() {
+            // A passage that begins with `From: Larkmouth` in a text is no letter.
+            "from" | "to" | "cc" if !is_mail => continue,
+            it if AUTHORS.contains(&it) => relation::AUTHORED_BY,
+            it if OTHERS.contains(&it) => relation::MENTIONS,
+            it if TAGS.contains(&it) => {
+                let tags = value.trim_matches(['[', ']']).split([',', ';']);
+                tags.for_each(|it| tagged(it.trim().trim_matches(['"', '\'', '#']), 0.95, evidence.clone(), maker));
+                continue;
+            }
+            _ => continue,
+        };
+        for named in value.trim_matches(['[', ']']).split([',', ';']) {
+            let named = named.trim().trim_matches(['"', '\'']);
+            match named.rsplit_once('<').map(|(name, rest)| (name.trim(), rest.trim_end_matches('>'))) {
+                Some((name, address)) => person(address, name, relation, 0.95, evidence.clone(), maker),
+                None => person(named, "", relation, 0.9, evidence.clone(), maker),
+            }
+        }
+    }
+}
+
+fn tagged(tag: &str, confidence: f32, evidence: Finding, maker: &mut Maker<'_>) {
+    let tag = tag.to_lowercase();
+    if !tag.is_empty() && tag.len() <= 80 {
+        maker.refers(shared("Tag", format!("tag:{tag}"), &tag), relation::TAGGED, confidence, evidence);
+    }
+}
+
+/// Somebody by mail address, or by name where there is none. The name beside an address belongs to the file that has it,
+/// so it is an attribute and not the name of the entity.
+pub(super) fn person(
+    who: &str,
+    called: &str,
+    relation: &str,
+    confidence: f32,
+    evidence: Finding,
+    maker: &mut Maker<'_>,
+) {
+    let who = who.split_whitespace().collect::<Vec<_>>().join(" ");
+    if who.is_empty() || who.len() > 200 {
+        return;
+    }
+    let is_address = who.contains('@');
+    let name = if is_address { who.to_lowercase() } else { who };
+    let mut node = shared("Person", format!("person:{}", name.to_lowercase()), &name);
+    node.attributes.extend((!called.is_empty()).then(|| ("called".to_string(), called.trim_matches('"').to_string())));
+    maker.refers(node, relation, confidence, evidence);
+}

@@ -1,0 +1,88 @@
+//! Protocol buffers: services with their calls, and messages.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+use crate::graph::extract::part::{Finding, Maker, shared};
+use crate::graph::extract::{Text, relation};
+
+/// Package, service, message and rpc, by group.
+static STATEMENT: LazyLock<Regex> = LazyLock::new(|| {
+    let parts = [
+        r"(?m:^[ \t]*)package[ \t]+(?P<package>[\w.]+)[ \t]*;",
+        r"(?m:^[ \t]*)service[ \t]+(?P<service>\w+)",
+        r"(?m:^[ \t]*)message[ \t]+(?P<message>\w+)",
+        r"\brpc\s+(?P<rpc>\w+)\s*\(\s*(?:stream\s+)?(?P<takes>[\w.]+)\s*\)\s*returns\s*\(\s*(?:stream\s+)?(?P<gives>[\w.]+)\s*\)",
+    ];
+    Regex::new(&parts.join("|")).expect("a constant that a test compiles")
+});
+
+/// Reads the whole file: what a service holds may lie in the texts behind its head.
+pub(super) fn read(texts: &[Text<'_>], maker: &mut Maker<'_>) {
+    let mut package = String::new();
+    let mut service: Option<String> = None;
+    for text in texts {
+        for found in STATEMENT.captures_iter(text.text) {
+            let Some(whole) = found.get(0) else { continue };
+            // A comment says much about services and calls.
+            if is_comment(text.text, whole.start()) {
+                continue;
+            }
+            let evidence = text.found(whole.range());
+            if let Some(name) = found.name("package") {
+                package = name.as_str().to_string();
+            } else if let Some(name) = found.name("service") {
+                let full = qualified(&package, name.as_str());
+                define("ProtoService", &full, name.as_str(), evidence, maker);
+                service = Some(full);
+            } else if let Some(name) = found.name("message") {
+                define("ProtoMessage", &qualified(&package, name.as_str()), name.as_str(), evidence, maker);
+            } else if let (Some(name), Some(takes), Some(gives), Some(service)) =
+                (found.name("rpc"), found.name("takes"), found.name("gives"), &service)
+            {
+                let messages = [(relation::TAKES, takes.as_str()), (relation::RETURNS, gives.as_str())];
+                rpc(service, &package, name.as_str(), messages, &evidence, maker);
+            }
+        }
+    }
+}
+
+fn is_comment(text: &str, at: usize) -> bool {
+    let line = &text[text[..at].rfind('\n').map_or(0, |it| it + 1)..at];
+    let (opened, closed) = (text[..at].rfind("/*"), text[..at].rfind("*/"));
+    line.contains("//") || opened > closed
+}
+
+fn qualified(package: &str, name: &str) -> String {
+    // A name with dots is qualified already.
+    if package.is_empty() || name.contains('.') { name.to_string() } else { format!("{package}.{name}") }
+}
+
+fn key(full: &str) -> String {
+    format!("proto:{}", full.trim_start_matches('.'))
+}
+
+fn define(entity_type: &str, full: &str, name: &str, evidence: Finding, maker: &mut Maker<'_>) {
+    let mut node = shared(entity_type, key(full), name);
+    node.attributes.push(("full_name".into(), full.into()));
+    maker.refers(node, relation::DEFINES, 1.0, evidence);
+}
+
+fn rpc(
+    service: &str,
+    package: &str,
+    name: &str,
+    messages: [(&str, &str); 2],
+    evidence: &Finding,
+    maker: &mut Maker<'_>,
+) {
+    let full = format!("{service}.{name}");
+    let mut node = shared("ProtoRpc", key(&full), name);
+    node.attributes.push(("full_name".into(), full.clone()));
+    maker.node(node);
+    maker.edge((&key(service), &key(&full)), relation::HAS_RPC, 1.0, evidence.clone());
+    for (relation, message) in messages {
+        maker.edge((&key(&full), &key(&qualified(package, message))), relation, 1.0, evidence.clone());
+    }
+}

@@ -1,0 +1,360 @@
+//! The warehouse as a graph: what files say of each other, and graphs that were imported, as one typed property graph.
+//!
+//! [`GraphService`] is the door. A [`Snapshot`] is immutable and in memory; `catalog` keeps on disk what it is built from.
+//! Queries come as AxQL ([`axql`]), as `query_ir_v1` ([`ir`]) or as `graph_query`; all of them are checked, planned and run
+//! by this room, so that a language model only ever proposes. `extract` reads files into nodes and edges, `follow` keeps
+//! them up with the index, [`tools`] is the one registry of what a model may call.
+//!
+//! A graph that nobody asks for is not built. Nothing here writes to the index or to files of users.
+
+mod answer;
+mod apply;
+mod arguments;
+mod automaton;
+pub mod axql;
+pub mod build;
+mod codes;
+mod describe;
+mod elaborate;
+mod export;
+mod extract;
+mod follow;
+mod graph_query;
+mod import;
+mod io_chain;
+pub mod ir;
+mod lines;
+mod near;
+mod passages;
+mod plan;
+pub mod proposals;
+mod propose;
+mod quality;
+mod run;
+mod schema;
+pub mod snapshot;
+mod symbols;
+#[cfg(test)]
+mod tests;
+mod text;
+pub mod tools;
+mod view;
+mod viz;
+
+use std::collections::HashSet;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::sync::{OnceCell, watch};
+use tokio_util::sync::CancellationToken;
+
+use crate::ask::Asker;
+use crate::catalog::{Catalog, GraphStore};
+use crate::error::{Error, Result};
+use crate::extract::WorkerPool;
+use crate::graph::build::Builder;
+use crate::graph::plan::Texts;
+use crate::graph::view::View;
+use crate::index::{Index, blocking};
+use crate::model::{
+    GraphChange, GraphFormat, GraphImport, GraphPart, GraphQuestion, GraphRequest, GraphShape, GraphSource, Scope,
+};
+
+pub use snapshot::Snapshot;
+
+/// The longest that the first question waits for the graph of the files.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// Entities that are drawn at most: more is no picture.
+const MOST_DRAWN: usize = 2_000;
+/// Entities that are handed out at most.
+const MOST_EXPORTED: usize = 5_000_000;
+/// In the name of sources that came from outside.
+const IMPORT: &str = "import:";
+/// What `graph apply` adds goes under this name.
+const CHANGES: &str = "changes";
+
+/// The parts of the daemon that the graph reads from.
+#[derive(Clone)]
+pub struct Reads {
+    /// Files.
+    pub catalog: Catalog,
+    /// Passages.
+    pub index: Index,
+    /// Semantic search.
+    pub asker: Asker,
+    /// Texts of files.
+    pub pool: Arc<WorkerPool>,
+}
+
+/// The graph. Cheap to clone.
+#[derive(Clone)]
+pub struct GraphService {
+    shared: Arc<Shared>,
+    scope: Scope,
+}
+
+pub(crate) struct Shared {
+    store: GraphStore,
+    /// None where there are imports only.
+    reads: Option<Reads>,
+    snapshot: RwLock<Arc<Snapshot>>,
+    loaded: OnceCell<()>,
+    /// Held by whoever changes what is stored, until the snapshot shows it.
+    changing: tokio::sync::Mutex<()>,
+    /// Whether the index is followed.
+    following: AtomicBool,
+    /// Files that are not in the graph yet, as far as the follower has looked.
+    behind: watch::Sender<usize>,
+    /// Whether the graph has held all files once.
+    ready: watch::Sender<bool>,
+    /// Whether somebody has waited for that in vain.
+    tired: AtomicBool,
+    /// Held by whoever builds a snapshot: an older one must not be shown over a newer one.
+    publishing: tokio::sync::Mutex<()>,
+    shutdown: CancellationToken,
+}
+
+impl GraphService {
+    /// Opens the graph at `path`. Where it was asked for before, it is followed up from now on.
+    ///
+    /// # Errors
+    /// The file cannot be made, or a newer vic wrote it.
+    pub fn open(path: &Path, reads: Option<Reads>, shutdown: CancellationToken) -> Result<GraphService> {
+        let shared = Arc::new(Shared {
+            store: GraphStore::open(path)?,
+            reads,
+            snapshot: RwLock::default(),
+            loaded: OnceCell::new(),
+            changing: tokio::sync::Mutex::default(),
+            following: AtomicBool::new(false),
+            behind: watch::Sender::new(0),
+            ready: watch::Sender::new(false),
+            tired: AtomicBool::new(false),
+            publishing: tokio::sync::Mutex::default(),
+            shutdown,
+        });
+        if shared.reads.is_some() && shared.store.meta_get(follow::WANTED)?.is_some() {
+            follow::start(&shared);
+        }
+        Ok(GraphService { shared, scope: Scope::All })
+    }
+
+    /// The same for a caller who may know of some files only. Imports are the owner's.
+    pub fn within(&self, scope: Scope) -> GraphService {
+        GraphService { scope, ..self.clone() }
+    }
+
+    /// Answers a request.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for what is wrong with it, `NotFound` for what is not there.
+    pub async fn request(&self, request: GraphRequest) -> Result<Value> {
+        match request {
+            GraphRequest::Tool { name, args } => tools::call(self, &name, args, self.scope.clone()).await,
+            GraphRequest::Query(question) => self.query(&question).await,
+            GraphRequest::Import(import) => self.import(import).await,
+            GraphRequest::Forget { name } => self.forget(&name).await,
+            GraphRequest::Apply(change) => self.apply(change).await,
+            GraphRequest::Draw(shape, extent) => {
+                let view = self.view().await?;
+                blocking(move || draw(&view, shape, &extent)).await
+            }
+        }
+    }
+
+    /// Answers a query with `{vars, rows, truncated}`, or says what it means.
+    ///
+    /// # Errors
+    /// As [`GraphService::request`].
+    pub async fn query(&self, question: &GraphQuestion) -> Result<Value> {
+        let query = answer::read(question)?;
+        let view = self.view().await?;
+        let texts = self.texts(&view, &query).await?;
+        let (elaborate, explain) = (question.elaborate, question.explain);
+        let mut value = blocking(move || match elaborate {
+            true => answer::elaborated(&view, &query),
+            false => answer::rows(view, &query, &texts, explain),
+        })
+        .await?;
+        if let Some(note) = self.note() {
+            match value.get_mut("notes").and_then(Value::as_array_mut) {
+                Some(notes) => notes.push(json!(note)),
+                None => value["notes"] = json!([note]),
+            }
+        }
+        Ok(value)
+    }
+
+    async fn texts(&self, view: &View, query: &axql::Query) -> Result<Texts> {
+        let mut texts = Texts::new();
+        for words in answer::texts_of(query) {
+            let nodes = passages::nodes(self, view, &words).await?;
+            texts.insert(words, nodes);
+        }
+        Ok(texts)
+    }
+
+    /// The snapshot that answers at this moment.
+    ///
+    /// # Errors
+    /// What is stored cannot be read.
+    pub async fn snapshot(&self) -> Result<Arc<Snapshot>> {
+        self.shared.load().await?;
+        Ok(self.shared.current())
+    }
+
+    /// The graph as this caller sees it now.
+    async fn view(&self) -> Result<View> {
+        self.shared.load().await?;
+        if self.shared.reads.is_some() {
+            follow::start(&self.shared);
+            self.shared.wait_until_ready().await;
+        }
+        Ok(View::new(self.shared.current(), &self.scope))
+    }
+
+    /// What a caller should know of the graph's state.
+    pub(crate) fn note(&self) -> Option<String> {
+        let is_built = self.shared.reads.is_none() || *self.shared.ready.borrow();
+        let files = *self.shared.behind.borrow();
+        (!is_built).then(|| format!("the graph is being built: about {files} files are not in it yet"))
+    }
+
+    async fn import(&self, import: GraphImport) -> Result<Value> {
+        let GraphImport { name, format, text } = import;
+        if name.is_empty() || name.contains(['#', '\0']) || name == CHANGES {
+            return Err(Error::invalid(format!("`{name}` cannot be the name of an import")).field("name"));
+        }
+        let called = name.clone();
+        let parts = blocking(move || match format {
+            GraphFormat::Json => import::read(&called, &text),
+            GraphFormat::Text => Ok(import::cut(lines::read(&text)?)),
+            GraphFormat::Proposals => Ok(import::cut(proposals::read(&text)?)),
+        })
+        .await?;
+        let (nodes, edges): (usize, usize) =
+            (parts.iter().map(|it| it.nodes.len()).sum(), parts.iter().map(|it| it.edges.len()).sum());
+        let _changing = self.shared.changing.lock().await;
+        let dropped = self.shared.sources_of(&name).await?;
+        let replaced = !dropped.is_empty();
+        let source = |number: usize| GraphSource { name: format!("{IMPORT}{name}#{number}"), ..GraphSource::default() };
+        let parts = parts.into_iter().enumerate().map(|(number, part)| (source(number), part)).collect();
+        self.shared.change(dropped, parts).await?;
+        Ok(json!({"name": name, "nodes": nodes, "edges": edges, "replaced": replaced}))
+    }
+
+    async fn forget(&self, name: &str) -> Result<Value> {
+        let _changing = self.shared.changing.lock().await;
+        let dropped = self.shared.sources_of(name).await?;
+        if dropped.is_empty() {
+            return Err(Error::not_found(format!("there is no import `{name}`")).hint("`vic graph stats` lists them"));
+        }
+        self.shared.change(dropped, Vec::new()).await?;
+        Ok(json!({"name": name, "forgotten": true}))
+    }
+
+    async fn apply(&self, change: GraphChange) -> Result<Value> {
+        // Between the look and the change nobody else may make one.
+        self.view().await?;
+        let _changing = self.shared.changing.lock().await;
+        let view = View::new(self.shared.current(), &self.scope);
+        let write = change.write;
+        let (part, refused) = blocking(move || {
+            let part = apply::read(CHANGES, &change)?;
+            let refused = apply::refused(&view, &part);
+            Ok((part, refused))
+        })
+        .await?;
+        let edges = part.edges.len();
+        let applied = write && refused.is_empty();
+        if applied {
+            let number = self.shared.sources_of(CHANGES).await?.len();
+            let source = GraphSource { name: format!("{IMPORT}{CHANGES}#{number}"), ..GraphSource::default() };
+            self.shared.change(Vec::new(), vec![(source, part)]).await?;
+        }
+        Ok(json!({"applied": applied, "edges": edges, "refused": refused}))
+    }
+}
+
+impl Shared {
+    fn current(&self) -> Arc<Snapshot> {
+        self.snapshot.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Builds the first snapshot, once.
+    async fn load(self: &Arc<Shared>) -> Result<()> {
+        self.loaded.get_or_try_init(|| self.publish()).await.map(|_| ())
+    }
+
+    /// Whoever asks while the graph is built for the first time waits a while for it, but only one does so in vain.
+    async fn wait_until_ready(&self) {
+        if self.tired.load(Ordering::Relaxed) {
+            return;
+        }
+        let mut ready = self.ready.subscribe();
+        if tokio::time::timeout(PATIENCE, ready.wait_for(|it| *it)).await.is_err() {
+            self.tired.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Builds a snapshot of what is stored, and shows it from now on.
+    async fn publish(self: &Arc<Shared>) -> Result<()> {
+        let _publishing = self.publishing.lock().await;
+        let shared = self.clone();
+        blocking(move || {
+            let snapshot = Arc::new(shared.build()?);
+            *shared.snapshot.write().unwrap_or_else(PoisonError::into_inner) = snapshot;
+            Ok(())
+        })
+        .await
+    }
+
+    fn build(&self) -> Result<Snapshot> {
+        let numbers = self.store.numbers()?;
+        let mut builder = Builder::default();
+        self.store.each(|source, part| builder.add(&source, part, |key| numbers.get(key).copied()))?;
+        let snapshot = builder.build();
+        // Some that nobody states any more are cheaper than a look for them each time.
+        if numbers.len() > snapshot.nodes() + snapshot.nodes() / 4 + 1_000 {
+            let stated: HashSet<u32> = snapshot.ids.iter().copied().collect();
+            self.store.forget(&stated)?;
+        }
+        Ok(snapshot)
+    }
+
+    /// Names of the stored parts of an import.
+    async fn sources_of(self: &Arc<Shared>, name: &str) -> Result<Vec<String>> {
+        let (shared, prefix) = (self.clone(), format!("{IMPORT}{name}#"));
+        blocking(move || {
+            let sources = shared.store.sources()?;
+            Ok(sources.into_iter().map(|it| it.name).filter(|it| it.starts_with(&prefix)).collect())
+        })
+        .await
+    }
+
+    /// Changes what is stored, and shows it.
+    async fn change(self: &Arc<Shared>, dropped: Vec<String>, parts: Vec<(GraphSource, GraphPart)>) -> Result<()> {
+        let shared = self.clone();
+        blocking(move || shared.store.replace(&dropped, &parts)).await?;
+        self.publish().await
+    }
+}
+
+fn draw(view: &View, shape: GraphShape, request: &crate::model::GraphExtent) -> Result<Value> {
+    let most = match shape {
+        GraphShape::Json | GraphShape::Text => MOST_EXPORTED,
+        GraphShape::Dot | GraphShape::Html => MOST_DRAWN,
+    };
+    let extent = export::extent(view, request, most)?;
+    let text = match shape {
+        GraphShape::Json => serde_json::to_string_pretty(&export::json(view, &extent)).map_err(Error::internal)?,
+        GraphShape::Text => export::lines(view, &extent),
+        GraphShape::Dot => viz::dot(view, &extent),
+        GraphShape::Html => viz::html(view, &extent)?,
+    };
+    let (nodes, edges) = (extent.nodes.len(), extent.edges.len());
+    Ok(json!({"text": text, "nodes": nodes, "edges": edges, "truncated": extent.truncated}))
+}

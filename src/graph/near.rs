@@ -1,0 +1,43 @@
+//! The known name that a wrong one was probably meant to be.
+
+/// Candidates that are looked at: more take longer than an error is worth.
+const MOST_CANDIDATES: usize = 50_000;
+
+/// Returns the candidate with the fewest edits to `name`, if those are few: a third of its characters, case aside.
+pub(crate) fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let wanted = name.to_lowercase();
+    let most = (wanted.chars().count() / 3).max(1);
+    let distance = |candidate: &str| {
+        let candidate = candidate.to_lowercase();
+        // The last part of a qualified name counts too: `Parnt` is near to `Fam.Parent`.
+        let last = candidate.rsplit('.').next().unwrap_or(&candidate);
+        strsim::damerau_levenshtein(&wanted, &candidate).min(strsim::damerau_levenshtein(&wanted, last))
+    };
+    candidates
+        .into_iter()
+        .take(MOST_CANDIDATES)
+        .filter(|it| it.len().abs_diff(name.len()) <= most * 4 || it.contains('.'))
+        .map(|it| (distance(it), it.len(), it))
+        .filter(|(edits, ..)| *edits <= most)
+        .min()
+        .map(|(.., it)| it)
+}
+
+/// The sentence that names it; for an error's hint.
+pub(crate) fn did_you_mean<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<String> {
+    nearest(name, candidates).map(|it| format!("did you mean `{it}`?"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slip_is_near_and_another_word_is_not() {
+        let names = ["Person", "Organization", "Fam.Parent"];
+        assert_eq!(nearest("Persn", names), Some("Person"));
+        assert_eq!(nearest("organisation", names), Some("Organization"));
+        assert_eq!(nearest("Parnt", names), Some("Fam.Parent"));
+        assert_eq!(nearest("Invoice", names), None);
+    }
+}

@@ -1,0 +1,131 @@
+//! Passages of the index as the graph has them: chunks by words, and their texts.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use crate::error::{Error, ErrorCode, Result};
+use crate::graph::snapshot::Ix;
+use crate::graph::text::Test;
+use crate::graph::view::View;
+use crate::graph::{GraphService, Reads};
+use crate::index::blocking;
+use crate::model::{AskRequest, ChunkId, FileFilter, FileId, FileRecord, Scope, StoredChunk};
+use crate::store::{FileSet, KeywordQuery};
+
+/// Chunks that the keyword leg is asked for, to find those that hold every word.
+const DEPTH: usize = 2_000;
+/// Characters of a text in a list.
+const EXCERPT: usize = 600;
+
+fn reads(service: &GraphService) -> Result<&Reads> {
+    service.shared.reads.as_ref().ok_or_else(|| {
+        Error::new(ErrorCode::FailedPrecondition, "there is no index beside this graph").hint("ask the daemon")
+    })
+}
+
+async fn files(reads: &Reads, scope: &Scope) -> Result<FileSet> {
+    if scope.is_all() {
+        return Ok(FileSet::All);
+    }
+    let (catalog, filter) = (reads.catalog.clone(), FileFilter { within: scope.clone(), ..FileFilter::default() });
+    Ok(FileSet::Only(Arc::new(blocking(move || catalog.select(&filter)).await?)))
+}
+
+/// The best chunks that hold every one of these words, best first.
+async fn search(service: &GraphService, words: &str, scope: &Scope, limit: usize) -> Result<Vec<StoredChunk>> {
+    let reads = reads(service)?;
+    let store = reads.index.serving().store;
+    let query = KeywordQuery { text: words.into() };
+    let hits = store.keyword_leg(&query, &files(reads, scope).await?, DEPTH).await?;
+    let ids: Vec<(FileId, ChunkId)> = hits.iter().map(|it| (it.file_id, it.chunk_id.clone())).collect();
+    let mut found: HashMap<(FileId, ChunkId), StoredChunk> = HashMap::new();
+    for stored in store.chunks(&ids).await? {
+        found.insert((stored.file_id, stored.chunk.id.clone()), stored);
+    }
+    let test = Test::words(words);
+    let held = ids.iter().filter_map(|id| found.remove(id)).filter(|it| test.passes(&it.chunk.text));
+    Ok(held.take(limit).collect())
+}
+
+/// Entities of the chunks that hold every one of these words.
+pub(crate) async fn nodes(service: &GraphService, view: &View, words: &str) -> Result<Vec<Ix>> {
+    if service.shared.reads.is_none() {
+        return Ok(Vec::new());
+    }
+    let found = search(service, words, &service.scope, DEPTH).await?;
+    let mut nodes: Vec<Ix> = found.iter().filter_map(|it| node(view, it)).collect();
+    nodes.sort_unstable();
+    nodes.dedup();
+    Ok(nodes)
+}
+
+fn node(view: &View, stored: &StoredChunk) -> Option<Ix> {
+    let key = format!("chunk:{}#{}", stored.file_id, stored.chunk.ordinal);
+    view.snapshot.keyed(&key).filter(|it| view.sees(*it))
+}
+
+/// Chunks by words, as a tool gives them.
+pub(crate) async fn listed(service: &GraphService, view: &View, words: &str, limit: usize) -> Result<Value> {
+    let mut found = search(service, words, &service.scope, limit + 1).await?;
+    let truncated = found.len() > limit;
+    found.truncate(limit);
+    let records = records(reads(service)?, found.iter().map(|it| it.file_id)).await?;
+    let hits: Vec<Value> = found.iter().map(|it| shown(view, it, records.get(&it.file_id), EXCERPT)).collect();
+    Ok(json!({"hits": hits, "truncated": truncated}))
+}
+
+async fn records(reads: &Reads, ids: impl Iterator<Item = FileId>) -> Result<HashMap<FileId, FileRecord>> {
+    let (catalog, mut ids) = (reads.catalog.clone(), ids.collect::<Vec<_>>());
+    ids.sort_unstable();
+    ids.dedup();
+    let records = blocking(move || catalog.records(&ids)).await?;
+    Ok(records.into_iter().map(|it| (it.id, it)).collect())
+}
+
+fn shown(view: &View, stored: &StoredChunk, record: Option<&FileRecord>, most: usize) -> Value {
+    let chunk = &stored.chunk;
+    let cut = chunk.text.char_indices().nth(most).map(|it| it.0);
+    let mut value = json!({
+        "chunk_id": chunk.id.0,
+        "path": record.map(|it| it.absolute().display().to_string()),
+        "place": chunk.anchor.place(),
+        "text": &chunk.text[..cut.unwrap_or(chunk.text.len())],
+        "truncated": cut.is_some(),
+    });
+    if let Some(node) = node(view, stored) {
+        value["chunk"] = json!(format!("Chunk#{}", view.snapshot.id(node)));
+    }
+    value
+}
+
+/// One chunk with its text, by `Chunk#128`, by its number, or by its id in the index.
+pub(crate) async fn text(service: &GraphService, view: &View, named: &str, most: usize) -> Result<Value> {
+    let unknown =
+        || Error::not_found(format!("there is no chunk `{named}`")).hint("`fts_chunks` finds chunks by words");
+    let digits = named.rsplit_once('#').map_or(named, |it| it.1);
+    let by_number = digits.parse().ok().and_then(|it| view.snapshot.by_id(it)).filter(|it| view.sees(*it));
+    let node = by_number.or_else(|| view.with_exactly("chunk_id", named).first().copied()).ok_or_else(unknown)?;
+    let key = view.snapshot.key(node).strip_prefix("chunk:").and_then(|it| it.split_once('#'));
+    let file: FileId = key.and_then(|it| it.0.parse().ok()).ok_or_else(unknown)?;
+    let id = view.values(node, "chunk_id").next().map(|it| ChunkId(it.into())).ok_or_else(unknown)?;
+    let reads = reads(service)?;
+    let found = reads.index.serving().store.chunks(&[(file, id)]).await?;
+    let stored = found.first().ok_or_else(unknown)?;
+    let records = records(reads, std::iter::once(file)).await?;
+    Ok(shown(view, stored, records.get(&file), most))
+}
+
+/// Semantic search over the files.
+pub(crate) async fn semantic(service: &GraphService, query: &str, limit: u32) -> Result<Value> {
+    let asker = reads(service)?.asker.within(service.scope.clone());
+    let request = AskRequest { query: query.into(), limit: Some(limit), ..AskRequest::default() };
+    let response = asker.search(request).await?;
+    let hit = |hit: &crate::model::SearchHit| {
+        let text: String = hit.excerpt.chars().take(EXCERPT).collect();
+        let path = hit.metadata.get("absolute_path").cloned().unwrap_or_else(|| json!(hit.path));
+        json!({"path": path, "score": (hit.score * 1e3).round() / 1e3, "text": text, "reasoning": hit.reasoning})
+    };
+    Ok(json!({"hits": response.hits.iter().map(hit).collect::<Vec<_>>(), "warnings": response.warnings}))
+}

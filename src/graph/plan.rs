@@ -1,0 +1,299 @@
+//! A conjunction of atoms to steps: names become numbers, and the steps are put in an order that keeps few entities in hand.
+
+use std::collections::HashMap;
+
+use crate::error::{Error, Result};
+use crate::graph::automaton::Automaton;
+use crate::graph::axql::{Atom, Path, Query, Term};
+use crate::graph::near;
+use crate::graph::snapshot::Ix;
+use crate::graph::text::Test;
+use crate::graph::view::View;
+
+/// How much longer than one step a path with a repetition is taken to reach, for the order of steps.
+const REPETITION: f64 = 20.0;
+/// The share of entities that a test of texts is taken to leave.
+const TEST_SHARE: f64 = 0.1;
+
+/// Answers of vic's index to `fts` over texts of chunks, by its words.
+pub(crate) type Texts = HashMap<String, Vec<Ix>>;
+
+/// Attribute of chunks that the graph does not hold: vic's index does.
+pub(crate) const TEXT: &str = "text";
+
+/// The place of a variable or constant in a binding.
+pub(crate) type Slot = usize;
+
+/// One condition.
+#[derive(Debug)]
+pub(crate) enum Step {
+    /// One of these, sorted.
+    Among(Slot, Vec<Ix>),
+    /// Of one of these types; `true` for a fact.
+    Labels(Slot, Vec<u16>, bool),
+    /// With a value of an attribute that passes.
+    Value(Slot, String, Test),
+    /// With an edge of each of these relations, each given by all numbers it means.
+    HasOut(Slot, Vec<Vec<u16>>),
+    /// A path from one to the other.
+    Path(Slot, Slot, Automaton),
+}
+
+/// Steps in their order.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) steps: Vec<Step>,
+    /// Each step in words, with the number of entities it is taken to leave.
+    pub(crate) words: Vec<String>,
+    /// Number of slots.
+    pub(crate) slots: usize,
+    /// Slots of a row.
+    pub(crate) select: Vec<Slot>,
+    /// From this step on every slot of a row is bound: whether the rest can be met is all that counts.
+    pub(crate) settled: usize,
+}
+
+/// Makes the plan of one disjunct.
+///
+/// # Errors
+/// `InvalidArgument` when the schema knows nothing of a name, with the nearest one that it knows.
+pub(crate) fn plan(view: &View, query: &Query, atoms: &[Atom], texts: &Texts) -> Result<Plan> {
+    let mut compiler = Compiler { view, query, texts, slots: Vec::new(), steps: Vec::new() };
+    atoms.iter().try_for_each(|atom| compiler.atom(atom))?;
+    let slots: Vec<Option<Term>> = compiler.slots.clone();
+    let find = |name: &String| slots.iter().position(|it| *it == Some(Term::Var(name.clone())));
+    let select: Vec<Slot> = query.select.iter().filter_map(find).collect();
+    let (steps, words) = order(view, compiler.steps, &slots);
+    let settled = settled(&steps, slots.len(), &select);
+    Ok(Plan { steps, words, slots: slots.len(), select, settled })
+}
+
+struct Compiler<'a> {
+    view: &'a View,
+    query: &'a Query,
+    texts: &'a Texts,
+    /// The term of each slot; none for a wildcard.
+    slots: Vec<Option<Term>>,
+    steps: Vec<Step>,
+}
+
+impl Compiler<'_> {
+    fn slot(&mut self, term: &Term) -> Result<Slot> {
+        if *term == Term::Wildcard {
+            self.slots.push(None);
+            return Ok(self.slots.len() - 1);
+        }
+        if let Some(known) = self.slots.iter().position(|it| it.as_ref() == Some(term)) {
+            return Ok(known);
+        }
+        let slot = self.slots.len();
+        self.slots.push(Some(term.clone()));
+        let among = match term {
+            Term::Var(_) | Term::Wildcard => return Ok(slot),
+            Term::Id(id) => self.view.snapshot.by_id(*id).filter(|it| self.view.sees(*it)).into_iter().collect(),
+            Term::Name(name) => self.view.called(name),
+            Term::Entity { key, value } => self.view.with_exactly(key, value),
+        };
+        self.steps.push(Step::Among(slot, among));
+        Ok(slot)
+    }
+
+    fn atom(&mut self, atom: &Atom) -> Result<()> {
+        match atom {
+            Atom::Type { term, type_name } => self.type_of(term, type_name),
+            Atom::Edge { left, path, right } => {
+                let (left, right) = (self.slot(left)?, self.slot(right)?);
+                self.path(left, path, right)
+            }
+            Atom::Equals { term, key, value } => self.equals(term, key, value),
+            Atom::Contains { term, key, needle } => self.test(term, key, Test::contains(needle)),
+            Atom::Fts { term, key, query } if key == TEXT => {
+                let slot = self.slot(term)?;
+                let found = self.texts.get(query).cloned().unwrap_or_default();
+                self.steps.push(Step::Among(slot, found));
+                Ok(())
+            }
+            Atom::Fts { term, key, query } => self.test(term, key, Test::words(query)),
+            Atom::Fuzzy { term, key, needle, max_distance } => self.test(term, key, Test::near(needle, *max_distance)),
+            Atom::HasOut { term, relations } => self.has_out(term, relations),
+            Atom::Attributes { term, pairs } => pairs.iter().try_for_each(|(key, value)| self.equals(term, key, value)),
+            Atom::Shape { term, type_name, relations, attributes } => {
+                type_name.iter().try_for_each(|it| self.type_of(term, it))?;
+                if !relations.is_empty() {
+                    self.has_out(term, relations)?;
+                }
+                attributes.iter().try_for_each(|(key, value)| self.equals(term, key, value))
+            }
+            Atom::Fact { fact, relation, fields } => self.fact(fact.as_ref(), relation, fields),
+        }
+    }
+
+    fn type_of(&mut self, term: &Term, name: &str) -> Result<()> {
+        let slot = self.slot(term)?;
+        let labels = self.labels(name)?;
+        self.steps.push(Step::Labels(slot, labels, false));
+        Ok(())
+    }
+
+    fn labels(&self, name: &str) -> Result<Vec<u16>> {
+        let snapshot = &self.view.snapshot;
+        let labels = snapshot.labels_of(name);
+        let known = !labels.is_empty() || !snapshot.schema.types(name).is_empty();
+        if known || snapshot.schema.is_empty() || !snapshot.schema.relations(name).is_empty() {
+            return Ok(labels);
+        }
+        let in_schema = snapshot.schema.all().iter().flat_map(|it| it.types.iter().map(|it| it.name.clone()));
+        let names: Vec<String> = snapshot.labels.iter().map(|it| snapshot.written(*it)).chain(in_schema).collect();
+        Err(unknown("type", name, &names))
+    }
+
+    fn relations(&self, name: &str) -> Result<Vec<u16>> {
+        let snapshot = &self.view.snapshot;
+        let relations = snapshot.relations_of(name);
+        if !relations.is_empty() || snapshot.schema.is_empty() || !snapshot.schema.relations(name).is_empty() {
+            return Ok(relations);
+        }
+        let in_schema = snapshot.schema.all().iter().flat_map(|it| it.relations.iter().map(|it| it.name.clone()));
+        let names: Vec<String> = snapshot.relations.iter().map(|it| snapshot.written(*it)).chain(in_schema).collect();
+        Err(unknown("relation", name, &names))
+    }
+
+    fn path(&mut self, left: Slot, path: &Path, right: Slot) -> Result<()> {
+        let mut failed = None;
+        let automaton = Automaton::new(path, self.query.max_hops, &mut |label| match self.relations(label) {
+            Ok(relations) => relations,
+            Err(error) => {
+                failed.get_or_insert(error);
+                Vec::new()
+            }
+        });
+        match failed {
+            Some(error) => Err(error),
+            None => {
+                self.steps.push(Step::Path(left, right, automaton));
+                Ok(())
+            }
+        }
+    }
+
+    fn equals(&mut self, term: &Term, key: &str, value: &str) -> Result<()> {
+        let slot = self.slot(term)?;
+        self.steps.push(Step::Among(slot, self.view.with_exactly(key, value)));
+        Ok(())
+    }
+
+    fn test(&mut self, term: &Term, key: &str, test: Test) -> Result<()> {
+        let slot = self.slot(term)?;
+        self.steps.push(Step::Value(slot, key.into(), test));
+        Ok(())
+    }
+
+    fn has_out(&mut self, term: &Term, relations: &[String]) -> Result<()> {
+        let slot = self.slot(term)?;
+        let relations = relations.iter().map(|it| self.relations(it)).collect::<Result<_>>()?;
+        self.steps.push(Step::HasOut(slot, relations));
+        Ok(())
+    }
+
+    fn fact(&mut self, fact: Option<&Term>, relation: &str, fields: &[(String, Term)]) -> Result<()> {
+        let slot = self.slot(fact.unwrap_or(&Term::Wildcard))?;
+        let labels = self.labels(relation)?;
+        self.steps.push(Step::Labels(slot, labels, true));
+        for (field, term) in fields {
+            let value = self.slot(term)?;
+            // Names of fields are checked with the query, against the relation they belong to.
+            let automaton =
+                Automaton::new(&Path::Label(field.clone()), None, &mut |it| self.view.snapshot.relations_of(it));
+            self.steps.push(Step::Path(slot, value, automaton));
+        }
+        Ok(())
+    }
+}
+
+fn unknown(what: &str, name: &str, known: &[String]) -> Error {
+    let error = Error::invalid(format!("found the {what} `{name}`, which neither the schema nor the graph knows"));
+    let error = error.field("query");
+    match near::did_you_mean(name, known.iter().map(String::as_str)) {
+        Some(hint) => error.hint(hint),
+        None => error.hint("`vic graph stats` lists the types and relations"),
+    }
+}
+
+impl Step {
+    pub(crate) fn slots(&self) -> Vec<Slot> {
+        match self {
+            Step::Among(slot, _) | Step::Labels(slot, ..) | Step::Value(slot, ..) | Step::HasOut(slot, _) => {
+                vec![*slot]
+            }
+            Step::Path(left, right, _) => vec![*left, *right],
+        }
+    }
+
+    /// Entities that it is taken to leave for each binding so far; 0 for what is only looked at.
+    fn leaves(&self, view: &View, bound: &[bool]) -> f64 {
+        let snapshot = &view.snapshot;
+        let nodes = (snapshot.nodes() as f64).max(1.0);
+        if self.slots().iter().all(|it| bound[*it]) {
+            // Looks that cost nothing come before those that walk.
+            return if matches!(self, Step::Path(_, _, automaton) if automaton.single().is_none()) { 0.5 } else { 0.0 };
+        }
+        let edges =
+            |relations: &[u16]| relations.iter().map(|it| snapshot.of_relation(*it).len()).sum::<usize>() as f64;
+        match self {
+            Step::Among(_, among) => among.len() as f64,
+            Step::Labels(_, labels, _) => labels.iter().map(|it| snapshot.of_label(*it).len()).sum::<usize>() as f64,
+            Step::Value(..) => nodes * TEST_SHARE + 1.0,
+            Step::HasOut(_, relations) => relations.iter().map(|it| edges(it)).fold(nodes, f64::min),
+            Step::Path(left, right, automaton) => {
+                let all = match automaton.single() {
+                    Some(relations) => edges(relations),
+                    None => edges(&automaton.first()) * if automaton.repeats() { REPETITION } else { 2.0 },
+                };
+                if bound[*left] || bound[*right] { all / nodes + 0.6 } else { all + nodes }
+            }
+        }
+    }
+
+    fn words(&self, slots: &[Option<Term>]) -> String {
+        let name = |slot: &Slot| slots[*slot].as_ref().map_or_else(|| format!("_{slot}"), Term::to_string);
+        match self {
+            Step::Among(slot, among) => format!("{} is one of {}", name(slot), among.len()),
+            Step::Labels(slot, labels, fact) => {
+                format!("{} is a {} of {} types", name(slot), if *fact { "fact" } else { "node" }, labels.len())
+            }
+            Step::Value(slot, key, test) => format!("{}.{key} {}", name(slot), test.words_of()),
+            Step::HasOut(slot, relations) => format!("{} has {} relations", name(slot), relations.len()),
+            Step::Path(left, right, automaton) if automaton.single().is_some() => {
+                format!("{} has an edge to {}", name(left), name(right))
+            }
+            Step::Path(left, right, _) => format!("{} has a path to {}", name(left), name(right)),
+        }
+    }
+}
+
+/// Puts the step that leaves least next, again and again.
+fn order(view: &View, mut steps: Vec<Step>, slots: &[Option<Term>]) -> (Vec<Step>, Vec<String>) {
+    let mut bound = vec![false; slots.len()];
+    let (mut ordered, mut words) = (Vec::new(), Vec::new());
+    while !steps.is_empty() {
+        let costs = steps.iter().map(|it| it.leaves(view, &bound));
+        let best = costs.enumerate().min_by(|one, other| one.1.total_cmp(&other.1));
+        let Some((at, cost)) = best else { break };
+        let step = steps.remove(at);
+        step.slots().into_iter().for_each(|it| bound[it] = true);
+        words.push(format!("{} (about {cost:.1})", step.words(slots)));
+        ordered.push(step);
+    }
+    (ordered, words)
+}
+
+fn settled(steps: &[Step], slots: usize, select: &[Slot]) -> usize {
+    let mut bound = vec![false; slots];
+    for (number, step) in steps.iter().enumerate() {
+        if select.iter().all(|it| bound[*it]) {
+            return number;
+        }
+        step.slots().into_iter().for_each(|it| bound[it] = true);
+    }
+    steps.len()
+}

@@ -1,0 +1,117 @@
+//! What types and relations mean, where a schema says so.
+
+use std::collections::BTreeSet;
+
+use crate::model::{GraphRelation, GraphSchema};
+
+/// The schemas of a snapshot.
+#[derive(Debug, Default)]
+pub(crate) struct Schema {
+    schemas: Vec<GraphSchema>,
+}
+
+impl Schema {
+    /// Takes schemas together; of two of one name the first counts.
+    pub(crate) fn new(schemas: impl IntoIterator<Item = GraphSchema>) -> Schema {
+        let mut kept: Vec<GraphSchema> = Vec::new();
+        for schema in schemas {
+            if !kept.iter().any(|it| it.name == schema.name) {
+                kept.push(schema);
+            }
+        }
+        Schema { schemas: kept }
+    }
+
+    /// Says whether there is none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.schemas.is_empty()
+    }
+
+    /// All of them.
+    pub(crate) fn all(&self) -> &[GraphSchema] {
+        &self.schemas
+    }
+
+    /// Returns the schema and bare name of every type that a name means: the one of `S.T`, those of all schemas of `T`.
+    pub(crate) fn types<'a>(&'a self, name: &'a str) -> Vec<(&'a str, &'a str)> {
+        let within = |schema: &'a GraphSchema| {
+            let bare = bare(schema, name);
+            schema
+                .types
+                .iter()
+                .filter(move |it| it.name == bare)
+                .map(move |it| (schema.name.as_str(), it.name.as_str()))
+        };
+        self.schemas.iter().flat_map(within).collect()
+    }
+
+    /// Returns every relation that a name means, with its schema.
+    pub(crate) fn relations<'a>(&'a self, name: &'a str) -> Vec<(&'a str, &'a GraphRelation)> {
+        let within = |schema: &'a GraphSchema| {
+            let bare = bare(schema, name);
+            schema.relations.iter().filter(move |it| it.name == bare).map(move |it| (schema.name.as_str(), it))
+        };
+        self.schemas.iter().flat_map(within).collect()
+    }
+
+    /// Returns a type of a schema with everything below it.
+    pub(crate) fn below(&self, schema: &str, name: &str) -> BTreeSet<String> {
+        let mut found = BTreeSet::from([name.to_string()]);
+        let Some(schema) = self.schemas.iter().find(|it| it.name == schema) else { return found };
+        // A cycle of supertypes ends it as well: nothing is added twice.
+        loop {
+            let next: Vec<String> = schema
+                .types
+                .iter()
+                .filter(|it| !found.contains(&it.name) && it.supertypes.iter().any(|above| found.contains(above)))
+                .map(|it| it.name.clone())
+                .collect();
+            if next.is_empty() {
+                return found;
+            }
+            found.extend(next);
+        }
+    }
+
+    /// Says whether an entity can have both types of one schema: they have a subtype in common, or one is not known.
+    pub(crate) fn compatible(&self, schema: &str, one: &str, other: &str) -> bool {
+        let one = self.below(schema, one);
+        self.below(schema, other).iter().any(|it| one.contains(it))
+    }
+}
+
+/// The part of a name behind the schema's own name.
+fn bare<'a>(schema: &GraphSchema, name: &'a str) -> &'a str {
+    name.strip_prefix(schema.name.as_str()).and_then(|it| it.strip_prefix('.')).unwrap_or(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::GraphType;
+
+    fn schema(name: &str, types: &[(&str, &[&str])]) -> GraphSchema {
+        let made = |(name, above): &(&str, &[&str])| GraphType {
+            name: (*name).into(),
+            supertypes: above.iter().map(|it| (*it).to_string()).collect(),
+        };
+        GraphSchema { name: name.into(), types: types.iter().map(made).collect(), relations: Vec::new() }
+    }
+
+    #[test]
+    fn a_qualified_name_selects_one_of_two_schemas() {
+        let schema = Schema::new([schema("Fam", &[("Parent", &[])]), schema("Census", &[("Parent", &[])])]);
+        assert_eq!(schema.types("Parent"), [("Fam", "Parent"), ("Census", "Parent")]);
+        assert_eq!(schema.types("Census.Parent"), [("Census", "Parent")]);
+        assert!(schema.types("Other.Parent").is_empty());
+    }
+
+    #[test]
+    fn subtypes_are_found_through_any_number_of_steps_and_cycles_end() {
+        let types: &[(&str, &[&str])] =
+            &[("Agent", &["Thing"]), ("Person", &["Agent"]), ("Thing", &["Person"]), ("Place", &[])];
+        let schema = Schema::new([schema("S", types)]);
+        assert_eq!(schema.below("S", "Agent").len(), 3);
+        assert!(schema.compatible("S", "Person", "Agent") && !schema.compatible("S", "Person", "Place"));
+    }
+}

@@ -1,0 +1,303 @@
+//! The graph at one moment: immutable, compact, shared by all who ask.
+//!
+//! Entities and edges are numbers; texts are interned. Edges lie sorted by source, relation and target (CSR), with a second
+//! order by target, and a list for each relation, so that either end, or the relation alone, finds them. Some 26 bytes an
+//! edge beside its evidence. [`super::build::Builder`] makes it.
+
+use std::ops::Range;
+use std::path::PathBuf;
+
+use crate::graph::schema::Schema;
+use crate::graph::symbols::{Symbol, Symbols};
+use crate::model::Scope;
+
+/// An entity's place in the arrays. Its public number is [`Snapshot::id`].
+pub(crate) type Ix = u32;
+/// An edge's place in the arrays.
+pub(crate) type EdgeIx = u32;
+
+/// The name of a type or a relation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Label {
+    pub(crate) schema: Symbol,
+    pub(crate) name: Symbol,
+}
+
+/// Rows of values behind an index: those of item `n` are `ends[n - 1]..ends[n]`.
+#[derive(Debug, Default)]
+pub(crate) struct Rows<T> {
+    pub(crate) starts: Vec<u32>,
+    pub(crate) values: Vec<T>,
+}
+
+impl<T: Copy> Rows<T> {
+    /// Makes rows for so many items out of values that are sorted by item.
+    pub(crate) fn new(items: usize, sorted: impl IntoIterator<Item = (u32, T)>) -> Rows<T> {
+        let mut rows = Rows { starts: vec![0; items + 1], values: Vec::new() };
+        for (item, value) in sorted {
+            rows.starts[item as usize + 1] += 1;
+            rows.values.push(value);
+        }
+        for at in 0..items {
+            rows.starts[at + 1] += rows.starts[at];
+        }
+        rows.values.shrink_to_fit();
+        rows
+    }
+
+    pub(crate) fn range(&self, item: u32) -> Range<usize> {
+        self.starts[item as usize] as usize..self.starts[item as usize + 1] as usize
+    }
+
+    pub(crate) fn of(&self, item: u32) -> &[T] {
+        &self.values[self.range(item)]
+    }
+
+    fn bytes(&self) -> usize {
+        self.starts.capacity() * size_of::<u32>() + self.values.capacity() * size_of::<T>()
+    }
+}
+
+/// Where an edge was found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Found {
+    pub(crate) chunk: Symbol,
+    pub(crate) start: u32,
+    pub(crate) end: u32,
+}
+
+/// A source: its name, and the path that decides who may know of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Origin {
+    pub(crate) name: String,
+    /// None for imports, which are the owner's.
+    pub(crate) path: Option<PathBuf>,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Snapshot {
+    pub(super) symbols: Symbols,
+    pub(super) schema: Schema,
+    pub(super) origins: Vec<Origin>,
+    pub(super) labels: Vec<Label>,
+    pub(super) relations: Vec<Label>,
+    // Entities.
+    pub(super) ids: Vec<u32>,
+    pub(super) keys: Vec<Symbol>,
+    pub(super) names: Vec<Symbol>,
+    pub(super) label_of: Vec<u16>,
+    pub(super) facts: Vec<bool>,
+    pub(super) holders: Rows<u32>,
+    pub(super) attributes: Rows<(Symbol, Symbol, u32)>,
+    // Indexes of entities.
+    pub(super) by_label: Rows<Ix>,
+    pub(super) by_name: Vec<Ix>,
+    pub(super) by_key: Vec<Ix>,
+    pub(super) by_attribute: Vec<(Symbol, Symbol, Ix)>,
+    // Edges, sorted by source, relation, target.
+    pub(super) outgoing: Rows<Ix>,
+    pub(super) sources: Vec<Ix>,
+    pub(super) relation_of: Vec<u16>,
+    pub(super) confidences: Vec<f32>,
+    pub(super) origin_of: Vec<u32>,
+    pub(super) incoming: Rows<EdgeIx>,
+    pub(super) by_relation: Rows<EdgeIx>,
+    // What few edges have, sorted by edge.
+    pub(super) evidence: Vec<(EdgeIx, Found)>,
+    pub(super) edge_attributes: Vec<(EdgeIx, Symbol, Symbol)>,
+    pub(super) derived: Vec<(EdgeIx, Ix)>,
+}
+
+impl Snapshot {
+    /// Number of entities.
+    pub fn nodes(&self) -> usize {
+        self.ids.len()
+    }
+
+    /// Number of edges.
+    pub fn edges(&self) -> usize {
+        self.sources.len()
+    }
+
+    /// Bytes on the heap.
+    pub fn bytes(&self) -> usize {
+        let words = self.ids.capacity() + self.keys.capacity() + self.names.capacity() + self.by_name.capacity();
+        let words = words + self.by_key.capacity() + self.sources.capacity() + self.origin_of.capacity();
+        let halves = self.label_of.capacity() + self.relation_of.capacity();
+        let rows = self.holders.bytes() + self.attributes.bytes() + self.by_label.bytes() + self.outgoing.bytes();
+        let rows = rows + self.incoming.bytes() + self.by_relation.bytes();
+        let few = self.evidence.capacity() * size_of::<(EdgeIx, Found)>()
+            + self.edge_attributes.capacity() * size_of::<(EdgeIx, Symbol, Symbol)>()
+            + self.derived.capacity() * size_of::<(EdgeIx, Ix)>()
+            + self.by_attribute.capacity() * size_of::<(Symbol, Symbol, Ix)>();
+        let origins: usize = self.origins.iter().map(|it| size_of::<Origin>() + it.name.len() * 2).sum();
+        let confidences = self.confidences.capacity() * size_of::<f32>();
+        words * 4 + halves * 2 + self.facts.capacity() + rows + few + origins + confidences + self.symbols.bytes()
+    }
+
+    pub(crate) fn id(&self, node: Ix) -> u32 {
+        self.ids[node as usize]
+    }
+
+    pub(crate) fn by_id(&self, id: u32) -> Option<Ix> {
+        self.ids.binary_search(&id).ok().map(|it| it as Ix)
+    }
+
+    pub(crate) fn key(&self, node: Ix) -> &str {
+        self.symbols.get(self.keys[node as usize])
+    }
+
+    pub(crate) fn name(&self, node: Ix) -> &str {
+        self.symbols.get(self.names[node as usize])
+    }
+
+    /// The type without its schema.
+    pub(crate) fn type_name(&self, node: Ix) -> &str {
+        self.symbols.get(self.labels[self.label_of[node as usize] as usize].name)
+    }
+
+    pub(crate) fn is_fact(&self, node: Ix) -> bool {
+        self.facts[node as usize]
+    }
+
+    /// Attributes beside the name, each with its origin.
+    pub(crate) fn attributes(&self, node: Ix) -> impl Iterator<Item = (&str, &str, u32)> {
+        let get = |it: Symbol| self.symbols.get(it);
+        self.attributes.of(node).iter().map(move |(key, value, origin)| (get(*key), get(*value), *origin))
+    }
+
+    pub(crate) fn relation_name(&self, edge: EdgeIx) -> &str {
+        self.symbols.get(self.relations[self.relation_of[edge as usize] as usize].name)
+    }
+
+    pub(crate) fn source(&self, edge: EdgeIx) -> Ix {
+        self.sources[edge as usize]
+    }
+
+    pub(crate) fn target(&self, edge: EdgeIx) -> Ix {
+        self.outgoing.values[edge as usize]
+    }
+
+    pub(crate) fn confidence(&self, edge: EdgeIx) -> f32 {
+        self.confidences[edge as usize]
+    }
+
+    /// Edges that leave an entity.
+    pub(crate) fn leaving(&self, node: Ix) -> Range<EdgeIx> {
+        let range = self.outgoing.range(node);
+        range.start as EdgeIx..range.end as EdgeIx
+    }
+
+    /// Edges of one relation that leave an entity, by target.
+    pub(crate) fn leaving_of(&self, node: Ix, relation: u16) -> Range<EdgeIx> {
+        let range = self.outgoing.range(node);
+        let relations = &self.relation_of[range.clone()];
+        let start = range.start + relations.partition_point(|it| *it < relation);
+        let end = range.start + relations.partition_point(|it| *it <= relation);
+        start as EdgeIx..end as EdgeIx
+    }
+
+    /// Edges that reach an entity.
+    pub(crate) fn reaching(&self, node: Ix) -> &[EdgeIx] {
+        self.incoming.of(node)
+    }
+
+    /// Edges of one relation that reach an entity, by source.
+    pub(crate) fn reaching_of(&self, node: Ix, relation: u16) -> &[EdgeIx] {
+        let edges = self.incoming.of(node);
+        let start = edges.partition_point(|it| self.relation_of[*it as usize] < relation);
+        let end = edges.partition_point(|it| self.relation_of[*it as usize] <= relation);
+        &edges[start..end]
+    }
+
+    /// Edges of one relation, by source.
+    pub(crate) fn of_relation(&self, relation: u16) -> &[EdgeIx] {
+        self.by_relation.of(relation.into())
+    }
+
+    /// Entities with exactly this type.
+    pub(crate) fn of_label(&self, label: u16) -> &[Ix] {
+        self.by_label.of(label.into())
+    }
+
+    pub(crate) fn evidence(&self, edge: EdgeIx) -> Option<Found> {
+        self.evidence.binary_search_by_key(&edge, |it| it.0).ok().map(|at| self.evidence[at].1)
+    }
+
+    pub(crate) fn edge_attributes(&self, edge: EdgeIx) -> impl Iterator<Item = (&str, &str)> {
+        let start = self.edge_attributes.partition_point(|it| it.0 < edge);
+        let rest = self.edge_attributes[start..].iter().take_while(move |it| it.0 == edge);
+        rest.map(|(_, key, value)| (self.symbols.get(*key), self.symbols.get(*value)))
+    }
+
+    /// The fact that an edge was derived from.
+    pub(crate) fn fact_of(&self, edge: EdgeIx) -> Option<Ix> {
+        self.derived.binary_search_by_key(&edge, |it| it.0).ok().map(|at| self.derived[at].1)
+    }
+
+    /// Entities of exactly this name, sorted.
+    pub(crate) fn named(&self, name: &str) -> &[Ix] {
+        let Some(symbol) = self.symbols.find(name) else { return &[] };
+        let start = self.by_name.partition_point(|it| self.names[*it as usize] < symbol);
+        let end = self.by_name.partition_point(|it| self.names[*it as usize] <= symbol);
+        &self.by_name[start..end]
+    }
+
+    /// The entity of this key.
+    pub(crate) fn keyed(&self, key: &str) -> Option<Ix> {
+        let symbol = self.symbols.find(key)?;
+        let at = self.by_key.binary_search_by_key(&symbol, |it| self.keys[*it as usize]).ok()?;
+        Some(self.by_key[at])
+    }
+
+    /// Entities and values of an attribute, by value.
+    pub(crate) fn with_attribute(&self, key: &str) -> &[(Symbol, Symbol, Ix)] {
+        let Some(symbol) = self.symbols.find(key) else { return &[] };
+        let start = self.by_attribute.partition_point(|it| it.0 < symbol);
+        let end = self.by_attribute.partition_point(|it| it.0 <= symbol);
+        &self.by_attribute[start..end]
+    }
+
+    /// The name of a label as it is written: `S.T` where there is a schema.
+    pub(crate) fn written(&self, label: Label) -> String {
+        match (self.symbols.get(label.schema), self.symbols.get(label.name)) {
+            ("", name) => name.to_string(),
+            (schema, name) => format!("{schema}.{name}"),
+        }
+    }
+
+    /// Numbers of the types that a name means, with those below them.
+    pub(crate) fn labels_of(&self, name: &str) -> Vec<u16> {
+        let mut wanted: Vec<(String, String)> = Vec::new();
+        for (schema, bare) in self.schema.types(name) {
+            wanted.extend(self.schema.below(schema, bare).into_iter().map(|it| (schema.to_string(), it)));
+        }
+        let means = |label: &Label| {
+            let (schema, bare) = (self.symbols.get(label.schema), self.symbols.get(label.name));
+            is_meant(schema, bare, name) || wanted.iter().any(|it| it.0 == schema && it.1 == bare)
+        };
+        numbers(&self.labels, means)
+    }
+
+    /// Numbers of the relations that a name means.
+    pub(crate) fn relations_of(&self, name: &str) -> Vec<u16> {
+        let means = |label: &Label| is_meant(self.symbols.get(label.schema), self.symbols.get(label.name), name);
+        numbers(&self.relations, means)
+    }
+
+    /// Says for each origin whether a caller of this scope may know of it; none when all may be known.
+    pub(crate) fn open_to(&self, scope: &Scope) -> Option<Vec<bool>> {
+        let covered = |it: &Origin| it.path.as_deref().is_some_and(|path| scope.covers(path));
+        (!scope.is_all()).then(|| self.origins.iter().map(covered).collect())
+    }
+}
+
+fn numbers(labels: &[Label], means: impl Fn(&Label) -> bool) -> Vec<u16> {
+    labels.iter().enumerate().filter(|(_, label)| means(label)).map(|(number, _)| number as u16).collect()
+}
+
+/// Says whether a written name means a type or relation: `T` of any schema, `S.T` of that one.
+fn is_meant(schema: &str, bare: &str, name: &str) -> bool {
+    bare == name || (!schema.is_empty() && name.strip_prefix(schema).and_then(|it| it.strip_prefix('.')) == Some(bare))
+}

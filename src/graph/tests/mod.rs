@@ -1,0 +1,252 @@
+mod documents;
+mod oracle;
+mod service;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use crate::error::Result;
+use crate::graph::build::Builder;
+use crate::graph::plan::Texts;
+use crate::graph::view::View;
+use crate::graph::{answer, axql, import, lines};
+use crate::model::{GraphPart, GraphSource, Scope};
+
+/// Everything that these parts say, in one source each, numbered from 0 in their order.
+pub(super) fn view_of(parts: Vec<GraphPart>) -> View {
+    let mut numbers: HashMap<String, u32> = HashMap::new();
+    for node in parts.iter().flat_map(|it| &it.nodes) {
+        let next = numbers.len() as u32;
+        numbers.entry(node.key.clone()).or_insert(next);
+    }
+    let mut builder = Builder::default();
+    for (number, part) in parts.into_iter().enumerate() {
+        let source = GraphSource { name: format!("import:t#{number}"), ..GraphSource::default() };
+        builder.add(&source, part, |key| numbers.get(key).copied()).unwrap();
+    }
+    View::new(Arc::new(builder.build()), &Scope::All)
+}
+
+/// The graph of a JSON text.
+pub(super) fn graph(value: &Value) -> View {
+    view_of(import::read("t", &value.to_string()).unwrap())
+}
+
+/// The graph of lines.
+pub(super) fn wires(text: &str) -> View {
+    view_of(vec![lines::read(text).unwrap()])
+}
+
+/// The answer to a query.
+pub(super) fn answered(view: &View, text: &str) -> Result<Value> {
+    answer::rows(view.clone(), &axql::parse(text)?, &Texts::new(), false)
+}
+
+/// Names in the rows of a query, cells joined by a blank.
+pub(super) fn names(view: &View, text: &str) -> Vec<String> {
+    let value = answered(view, text).unwrap_or_else(|error| panic!("{text}: {error} {:?}", error.hint));
+    let vars: Vec<String> = value["vars"].as_array().unwrap().iter().map(|it| it.as_str().unwrap().into()).collect();
+    let row = |row: &Value| {
+        let cells: Vec<&str> = vars.iter().map(|it| row[it]["name"].as_str().unwrap()).collect();
+        cells.join(" ")
+    };
+    value["rows"].as_array().unwrap().iter().map(row).collect()
+}
+
+fn people() -> View {
+    graph(&json!({
+        "nodes": [
+            {"id": 0, "type": "Person", "name": "Ada", "attributes": {"city": "Larkmouth", "motto": "Measure twice, cut once"}},
+            {"id": 1, "type": "Person", "name": "Bob", "attributes": {"city": "Cinder Bay"}},
+            {"id": 2, "type": "Person", "name": "Carol"},
+            {"id": 3, "type": "Organization", "name": "Harbour Office"},
+            {"id": 4, "type": "Robot", "name": "ada"}
+        ],
+        "edges": [
+            {"source": 0, "target": 1, "type": "knows"}, {"source": 1, "target": 2, "type": "knows", "confidence": 0.4},
+            {"source": 2, "target": 0, "type": "knows"}, {"source": 0, "target": 3, "type": "works_for"}
+        ]
+    }))
+}
+
+#[test]
+fn atoms_mean_what_the_reference_says() {
+    let view = people();
+    for (text, rows) in [
+        ("select ?x where ?x is Person", vec!["Ada", "Bob", "Carol"]),
+        ("select ?x where ?x : Person or ?x : Organization limit 10", vec!["Ada", "Bob", "Carol", "Harbour Office"]),
+        ("select ?x where ?x.city = \"Larkmouth\"", vec!["Ada"]),
+        ("select ?x where contains(?x, \"city\", \"BAY\")", vec!["Bob"]),
+        ("select ?x where fts(?x, \"motto\", \"cut measure\")", vec!["Ada"]),
+        ("select ?x where fts(?x, \"motto\", \"cut measured\")", vec![]),
+        ("select ?x where fuzzy(?x, \"name\", \"carl\", 1)", vec!["Carol"]),
+        ("select ?x where ?x has works_for", vec!["Ada"]),
+        ("select ?x where has(?x, works_for, knows)", vec!["Ada"]),
+        ("select ?x where attrs(?x, name=\"Bob\", city=\"Cinder Bay\")", vec!["Bob"]),
+        ("select ?x where ?x { is Person, knows, name=\"Carol\" }", vec!["Carol"]),
+        ("select ?y where 0 -knows/knows-> ?y", vec!["Carol"]),
+        ("select ?y where Ada -knows-> ?y", vec!["Bob"]),
+        ("select ?y where ada -knows-> ?y", vec![]),
+        ("select ?y where BOB -knows-> ?y", vec!["Carol"]),
+        ("select ?y where entity(\"city\", \"Larkmouth\") -works_for-> ?y", vec!["Harbour Office"]),
+        ("select ?x where ?x -knows-> _, ?x -works_for-> _", vec!["Ada"]),
+        ("select ?x where ?x -knows+-> ?x", vec!["Ada", "Bob", "Carol"]),
+        ("select ?x where ?x -knows-> ?x", vec![]),
+        ("select ?x ?y where ?x -knows-> ?y, ?y -knows-> Ada", vec!["Bob Carol"]),
+        ("select ?y where 0 -knows+-> ?y min_conf 0.5", vec!["Bob"]),
+        ("select ?y where 0 -knows*-> ?y max_hops 1", vec!["Ada", "Bob"]),
+        ("select ?y where 0 -(knows|works_for)?-> ?y", vec!["Ada", "Bob", "Harbour Office"]),
+        ("select ?x where ?x -knows*/works_for-> 3", vec!["Ada", "Bob", "Carol"]),
+        ("select ?x where ?x is Nobody", vec![]),
+    ] {
+        assert_eq!(names(&view, text), rows, "{text}");
+    }
+}
+
+#[test]
+fn an_answer_has_the_form_of_the_protocol_and_says_when_there_is_more() {
+    let value = answered(&people(), "select ?x where ?x is Person limit 2").unwrap();
+    assert_eq!(
+        value,
+        json!({"vars": ["?x"], "truncated": true, "rows": [
+            {"?x": {"id": 0, "entity_type": "Person", "name": "Ada"}},
+            {"?x": {"id": 1, "entity_type": "Person", "name": "Bob"}}
+        ]})
+    );
+    assert_eq!(answered(&people(), "select ?x where ?x is Person limit 3").unwrap()["truncated"], false);
+}
+
+fn census() -> View {
+    let field = |name: &str| json!({"name": name, "type": "Person"});
+    graph(&json!({
+        "schemas": [
+            {"name": "Fam", "types": [{"name": "Agent"}, {"name": "Person", "supertypes": ["Agent"]}, {"name": "Place"}],
+             "relations": [
+                {"name": "Parent", "fields": [field("child"), field("parent")], "source_field": "child",
+                 "target_field": "parent", "constraints": ["key(child, parent)"]},
+                {"name": "livesIn", "fields": [field("who"), {"name": "where", "type": "Place"}]}]},
+            {"name": "Census", "types": [{"name": "Household"}],
+             "relations": [{"name": "Parent", "fields": [{"name": "child", "type": "Household"}, {"name": "parent", "type": "Household"}]}]}
+        ],
+        "nodes": [
+            {"id": 0, "type": "Person", "name": "Alice"}, {"id": 1, "type": "Person", "name": "Bob"},
+            {"id": 2, "type": "Person", "name": "Carol"}, {"id": 3, "type": "Place", "name": "Larkmouth"},
+            {"id": 4, "type": "Household", "name": "East"}, {"id": 5, "type": "Household", "name": "West"}
+        ],
+        "edges": [{"source": 2, "target": 3, "type": "livesIn"}],
+        "facts": [
+            {"relation": "Parent", "schema": "Fam", "fields": {"child": "Carol", "parent": "Bob"}, "contexts": ["CensusData"], "times": ["T2023"]},
+            {"relation": "Parent", "schema": "Fam", "fields": {"child": "Carol", "parent": "Alice"}, "contexts": ["Hearsay"], "confidence": 0.3},
+            {"relation": "Parent", "schema": "Census", "fields": {"child": "West", "parent": "East"}}
+        ]
+    }))
+}
+
+#[test]
+fn facts_contexts_and_schemas_select() {
+    let view = census();
+    for (text, rows) in [
+        ("select ?f where ?f = Parent(child=Carol) in CensusData", vec!["Parent(child=t#2, parent=t#1)"]),
+        ("select ?y where Parent(child=Carol, parent=?y)", vec!["Alice", "Bob"]),
+        ("select ?y where Parent(child=Carol, parent=?y) in {Hearsay}", vec!["Alice"]),
+        ("select ?y where Parent(child=Carol, parent=?y) min_conf 0.5", vec!["Bob"]),
+        ("select ?x where Fam.Parent(child=?x)", vec!["Carol"]),
+        ("select ?x where Census.Parent(child=?x)", vec!["West"]),
+        ("select ?x ?y where ?x -Fam.Parent-> ?y", vec!["Carol Alice", "Carol Bob"]),
+        ("select ?x ?y where ?x -Fam.Parent-> ?y in CensusData", vec!["Carol Bob"]),
+        ("select ?x ?y where ?x -Census.Parent-> ?y", vec!["West East"]),
+        ("select ?x where ?x is Agent", vec!["Alice", "Bob", "Carol"]),
+        ("select ?x where ?x is Fam.Agent, ?x -livesIn-> _", vec!["Carol"]),
+    ] {
+        assert_eq!(names(&view, text), rows, "{text}");
+    }
+}
+
+#[test]
+fn a_schema_adds_types_and_refuses_what_cannot_be() {
+    let view = census();
+    let value = answer::elaborated(&view, &axql::parse("select ?x where ?x -livesIn-> ?y").unwrap()).unwrap();
+    assert_eq!(value["axql"], "select ?x where ?x -livesIn-> ?y, ?x is Fam.Person, ?y is Fam.Place");
+    assert_eq!(value["query_ir_v1"]["where"][2]["type"], "Fam.Place");
+    for (text, message, hint) in [
+        ("select ?x where ?x is Place, ?x -livesIn-> _", "`?x` would be a `Place`", None),
+        ("select ?x where ?x is Persn", "the type `Persn`", Some("did you mean `Person`?")),
+        ("select ?x where ?x -livesInn-> _", "the relation `livesInn`", Some("did you mean `livesIn`?")),
+        ("select ?x where Fam.Parent(chld=?x)", "the field `chld`", Some("did you mean `child`?")),
+        ("select ?x where ?x is Person in CensusDat", "the context `CensusDat`", Some("did you mean `CensusData`?")),
+    ] {
+        let error = answered(&view, text).unwrap_err();
+        assert!(error.message.contains(message), "{text}: {error}");
+        if let Some(hint) = hint {
+            assert!(error.hint.as_ref().unwrap().contains(hint), "{text}: {:?}", error.hint);
+        }
+    }
+}
+
+#[test]
+fn a_graph_that_is_handed_out_comes_back_as_it_was() {
+    for view in [people(), census(), wires("A.FL.001 -io-> B.FN.001\nA.FL.001 -io-> B.FN.001")] {
+        let all = |view: &View| {
+            let extent = super::export::extent(view, &crate::model::GraphExtent::default(), 1_000).unwrap();
+            super::export::json(view, &extent)
+        };
+        let first = all(&view);
+        assert_eq!(all(&graph(&first)), first);
+    }
+}
+
+#[test]
+fn what_a_caller_may_not_know_of_is_in_no_row_no_count_and_no_edge() {
+    let part = |keys: &[&str], edges: &[(&str, &str)]| GraphPart {
+        nodes: keys.iter().map(|it| lines::node(it)).collect(),
+        edges: edges
+            .iter()
+            .map(|(source, target)| crate::model::GraphEdge {
+                relation: "r".into(),
+                source: (*source).into(),
+                target: (*target).into(),
+                confidence: 1.0,
+                ..crate::model::GraphEdge::default()
+            })
+            .collect(),
+        ..GraphPart::default()
+    };
+    let mut builder = Builder::default();
+    let number = |key: &str| Some(key.bytes().map(u32::from).sum());
+    let source = |path: &str| GraphSource { name: format!("file:{path}"), path: path.into(), ..GraphSource::default() };
+    builder.add(&source("/w/a/x"), part(&["x", "shared"], &[("x", "shared"), ("x", "y")]), number).unwrap();
+    builder.add(&source("/w/b/y"), part(&["y", "shared"], &[("y", "shared"), ("y", "x")]), number).unwrap();
+    builder
+        .add(&GraphSource { name: "import:i#0".into(), ..GraphSource::default() }, part(&["z"], &[]), number)
+        .unwrap();
+    let snapshot = Arc::new(builder.build());
+    let view = |scope: &Scope| View::new(snapshot.clone(), scope);
+    let all = "select ?x where ?x is Node";
+    assert_eq!(names(&view(&Scope::All), all).len(), 4);
+    let mine = view(&Scope::Folders(["/w/a".into()].into()));
+    assert_eq!(names(&mine, all).len(), 2);
+    assert_eq!(names(&mine, "select ?x ?y where ?x -r-> ?y"), ["x shared"]);
+    assert!(
+        names(&mine, "select ?y where x -r/r-> ?y").is_empty() && names(&mine, "select ?y where y -r-> ?y").is_empty()
+    );
+    let summary = super::describe::summary(&mine);
+    assert_eq!((&summary["nodes"], &summary["edges"], &summary["imports"]), (&json!(2), &json!(1), &json!([])));
+    let edges = super::graph_query::run(&mine, json!({"queryType": "edges"})).unwrap();
+    assert_eq!(edges["count"], 1);
+}
+
+#[test]
+fn names_out_of_files_stay_text_in_pictures() {
+    let evil = "</script><img src=x onerror=alert(1)>\"];\u{202e}";
+    let view = graph(
+        &json!({"nodes": [{"id": 0, "type": "T", "name": evil}], "edges": [{"source": 0, "target": 0, "type": evil}]}),
+    );
+    let extent = super::export::extent(&view, &crate::model::GraphExtent::default(), 10).unwrap();
+    let page = super::viz::html(&view, &extent).unwrap();
+    assert_eq!(page.matches("</script").count(), 1, "only the page's own");
+    assert!(!page.contains("<img") && page.contains("\\u003cimg"));
+    let dot = super::viz::dot(&view, &extent);
+    assert!(dot.contains("\\\"];") && dot.lines().count() == 6, "{dot}");
+}

