@@ -31,10 +31,11 @@
 //! - [`embed`]: texts to vectors: ONNX Runtime in process, Ollama, OpenAI-compatible.
 //! - [`store`]: chunks and vectors in LanceDB: keyword leg, vector leg, upkeep.
 //! - [`index`]: `pipeline.rs` is the only file that knows the order of the stages.
-//! - [`llm`]: language models on Ollama and OpenAI-compatible servers: a request to a stream of text.
+//! - [`llm`]: language models on servers and behind commands: a request to an ordered stream of events.
 //! - [`librarian`]: question to [`model::QueryPlan`].
 //! - [`skills`]: deep reading of single files: page layout, text in pictures, a look by a vision model.
 //! - [`ask`]: plan to [`model::AskResponse`].
+//! - [`agent`]: a question, a model that proposes and tools that execute, to an answer that cites.
 //! - [`serve`]: gRPC, HTTP and MCP over the services above.
 //! - [`daemon`]: configuration to a running process.
 //! - [`client`], [`cli`]: the typed gRPC client and the command line.
@@ -44,6 +45,7 @@
 //! - No stage calls another: each takes values and gives values; the order lives in `index`.
 //! - Only `warehouse`, `extract`, `catalog`, `store` and the model files of `embed` read or write files of users and of
 //!   the index; `ask` reads a passage again, through `warehouse`.
+//! - Only `llm` starts programs of the user, each by its path, without a shell, alone, and with an end.
 //! - Only `embed` (remote backends and model downloads) and `llm` reach out, and every request passes [`embed::egress`],
 //!   which knows the privacy mode and keeps the audit log. `daemon` binds the listeners that `serve` is handed; `client` talks to them.
 //! - Whoever reads a file of unknown origin is jailed before the first byte of it: no file, no socket, no process.
@@ -70,6 +72,7 @@ pub mod llm;
 pub mod librarian;
 pub mod skills;
 pub mod ask;
+pub mod agent;
 pub mod serve;
 pub mod daemon;
 pub mod client;

@@ -2,7 +2,7 @@
 //!
 //! Start with [`Catalog`]. `scan.rs` decides what a walk changes, `mark.rs` records what became of a file, `query.rs`
 //! answers filters. Nothing here looks at the files themselves. Beside the catalog, and apart from it because they may be
-//! lost: [`Jobs`], [`VectorCache`] and [`EvidenceCache`].
+//! lost: [`Jobs`], [`VectorCache`], [`EvidenceCache`] and [`TranscriptLog`].
 //!
 //! Commits of the catalog are synced (`synchronous=FULL`): a mark says that the store has a file on disk, and a try has
 //! to outlive the crash that it causes. Scans and marks come in batches, so that a sync is paid per batch.
@@ -21,6 +21,7 @@ mod rescue;
 mod root;
 mod row;
 mod scan;
+mod transcripts;
 mod vectors;
 
 use std::path::Path;
@@ -37,6 +38,7 @@ pub use query::{READ_BY_OCR, WITHOUT_TEXT_LAYER};
 pub use rescue::Rescue;
 pub(crate) use row::fold;
 pub use scan::{Belief, ScanOutcome};
+pub use transcripts::TranscriptLog;
 pub use vectors::{Key as VectorKey, VectorCache};
 
 use crate::catalog::database::{Database, Durability, Format};

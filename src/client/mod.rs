@@ -19,11 +19,13 @@ use crate::model::{
 };
 use crate::serve::{MAX_RESPONSE, into_all, status, try_into_all, wire};
 
+mod llm;
 mod start;
 mod tools;
 #[cfg(test)]
 mod tests;
 
+pub use llm::Work;
 pub use start::vicd_command;
 
 /// The version of this client.
@@ -47,6 +49,7 @@ pub struct Embeddings {
 #[derive(Clone, Debug)]
 pub struct Client {
     stub: wire::vic_client::VicClient<Channel>,
+    llm: wire::llm_client::LlmClient<Channel>,
 }
 
 impl Client {
@@ -67,7 +70,9 @@ impl Client {
             .connect_with_connector(connector)
             .await
             .map_err(|error| start::connect_error(config, &error))?;
-        Ok(Client { stub: wire::vic_client::VicClient::new(channel).max_decoding_message_size(MAX_RESPONSE) })
+        let llm = wire::llm_client::LlmClient::new(channel.clone()).max_decoding_message_size(MAX_RESPONSE);
+        let stub = wire::vic_client::VicClient::new(channel).max_decoding_message_size(MAX_RESPONSE);
+        Ok(Client { stub, llm })
     }
 
     /// Connects, and starts a daemon first when none runs.

@@ -18,8 +18,9 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info};
 
+use crate::agent::{Assistant, SearchTools};
 use crate::ask::Asker;
-use crate::catalog::EvidenceCache;
+use crate::catalog::{EvidenceCache, TranscriptLog};
 use crate::config::Config;
 use crate::daemon::lock::DataLock;
 use crate::daemon::stores::Stores;
@@ -84,6 +85,9 @@ pub async fn run_until(config: Config, program: PathBuf, shutdown: CancellationT
     stores::report(rescue, &index);
     let skills = skills(&config, skill_pool.clone(), evidence, models)?;
     let asker = Asker::new(&config, catalog.clone(), index.clone(), skills)?;
+    let search = SearchTools::new(asker.clone());
+    let transcripts = TranscriptLog::open(&config.transcripts_path())?;
+    let assistant = Assistant::new(&config, search.clone().shared(), Arc::new(search), Some(transcripts));
     let facts = Facts {
         listen,
         data_dir: config.data_dir.clone(),
@@ -98,6 +102,7 @@ pub async fn run_until(config: Config, program: PathBuf, shutdown: CancellationT
         catalog: catalog.clone(),
         index,
         asker,
+        assistant,
         embedder,
         pool,
         audit,

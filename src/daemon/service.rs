@@ -8,6 +8,7 @@ use std::time::Instant;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
+use crate::agent::Assistant;
 use crate::ask::Asker;
 use crate::catalog::{AuditLog, Catalog};
 use crate::daemon::process::Memory;
@@ -45,6 +46,7 @@ pub(crate) struct Daemon {
     pub(crate) catalog: Catalog,
     pub(crate) index: Index,
     pub(crate) asker: Asker,
+    pub(crate) assistant: Assistant,
     pub(crate) embedder: Arc<dyn Embedder>,
     pub(crate) pool: Arc<WorkerPool>,
     pub(crate) audit: Arc<AuditLog>,
@@ -228,6 +230,10 @@ impl Service for Daemon {
             vectors.push(self.embedder.embed_query(text).await?);
         }
         Ok(vectors)
+    }
+
+    fn assistant(&self) -> Result<Assistant> {
+        Ok(self.assistant.within(self.scope.clone()))
     }
 
     async fn shutdown(&self) -> Result<()> {

@@ -15,6 +15,7 @@ mod listing;
 mod query;
 mod safety;
 mod scope;
+mod tool;
 
 pub use background::{MemoryCap, Pause, PauseReason, PauseRequest, PauseState, SyncReport, SyncRequest, WatchReport};
 pub use chunk::{Chunk, ChunkId, Embedded, FileChunks, LegHit, StoredChunk, Tier, TokenCounter};
@@ -29,3 +30,4 @@ pub use query::{
 };
 pub use safety::{JailMode, Redaction};
 pub use scope::Scope;
+pub use tool::{ToolSpec, TranscriptRecord};

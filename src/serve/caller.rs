@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use tokio::sync::{mpsc, watch};
 
+use crate::agent::Assistant;
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::{
     AskEvent, AskRequest, AskResponse, AuditRecord, Document, FileFilter, FileRecord, GrepRequest, GrepResponse,
@@ -56,6 +57,7 @@ impl Caller {
         let wanted = match needed {
             Right::Read | Right::Index => "this key may read and not index",
             Right::Own => "only the owner's key may do this",
+            Right::Local => "only programs of this user on this machine may do this",
         };
         Err(Error::new(ErrorCode::PermissionDenied, wanted).hint("`vic keys` says what each key opens"))
     }
@@ -176,6 +178,11 @@ impl Service for Caller {
     async fn embed(&self, texts: Vec<String>, query: bool) -> Result<Vec<Vec<f32>>> {
         self.may(Right::Read)?;
         self.desk.reading(self.service.embed(texts, query)).await
+    }
+
+    fn assistant(&self) -> Result<Assistant> {
+        self.may(Right::Read)?;
+        Ok(self.service.assistant()?.for_right(self.grant.right >= Right::Own, self.grant.right >= Right::Local))
     }
 
     async fn shutdown(&self) -> Result<()> {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
+use crate::agent::Assistant;
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::{
     Anchor, AskEvent, AskRequest, AskResponse, AuditRecord, Block, BlockKind, Coverage, Document, FileFilter, FileKind,
@@ -191,6 +192,10 @@ impl Service for FakeService {
 
     async fn embed(&self, texts: Vec<String>, query: bool) -> Result<Vec<Vec<f32>>> {
         Ok(texts.iter().map(|text| vec![text.len() as f32, f32::from(u8::from(query))]).collect())
+    }
+
+    fn assistant(&self) -> Result<Assistant> {
+        Err(Error::new(ErrorCode::FailedPrecondition, "no models here"))
     }
 
     async fn shutdown(&self) -> Result<()> {

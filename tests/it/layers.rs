@@ -21,6 +21,7 @@ const LAYERS: &[&str] = &[
     "librarian",
     "skills",
     "ask",
+    "agent",
     "serve",
     "daemon",
     "client",

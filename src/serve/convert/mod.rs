@@ -13,6 +13,7 @@ use crate::model;
 use crate::serve::wire;
 
 mod ask;
+mod llm;
 
 /// Both directions for messages whose fields have the same names and types on both sides.
 macro_rules! mirror {
