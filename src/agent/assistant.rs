@@ -347,7 +347,8 @@ impl Assistant {
             (BackendKind::Mock | BackendKind::Command, _) => TransportConfig::Mock,
         };
         let redaction = config.limits.redaction;
-        let made = client(LlmClientConfig { transport, redaction, tool_registry: tools, ..LlmClientConfig::default() })?;
+        let made =
+            client(LlmClientConfig { transport, redaction, tool_registry: tools, ..LlmClientConfig::default() })?;
         if clients.len() >= MAX_CLIENTS {
             // Requests at work go on; they only lose their names.
             clients.clear();

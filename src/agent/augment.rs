@@ -192,7 +192,8 @@ fn check_added(
         return Err(Error::invalid(format!("`{id}` is there already")));
     }
     if proposal["kind"] == "Relation" {
-        let unknown = ["source", "target"].iter().find(|it| !proposal[**it].as_str().is_some_and(|it| entities.contains(it)));
+        let unknown =
+            ["source", "target"].iter().find(|it| !proposal[**it].as_str().is_some_and(|it| entities.contains(it)));
         if let Some(end) = unknown {
             return Err(Error::invalid(format!("its `{end}` is no entity of the file")));
         }
@@ -206,11 +207,7 @@ fn check_added(
 }
 
 /// What rules add: a relation between entities whose names stand in the same passage.
-pub(super) fn by_rules(
-    proposals: &Value,
-    evidence: Option<&BTreeMap<String, String>>,
-    most: u32,
-) -> PluginResponse {
+pub(super) fn by_rules(proposals: &Value, evidence: Option<&BTreeMap<String, String>>, most: u32) -> PluginResponse {
     let none = Vec::new();
     let all = proposals["proposals"].as_array().unwrap_or(&none);
     let text = |it: &Value, field: &str| it[field].as_str().unwrap_or_default().to_string();
@@ -306,7 +303,9 @@ mod tests {
         let after = merge(file(vec![entity("ada", "Ada")]), response, &chunks(), 10, "m".into()).unwrap();
         assert_eq!((after.added, after.routed), (2, 1));
         assert_eq!(after.proposals["proposals"][0]["schema_hint"], "people");
-        for said in ["`target` is no entity", "`p-ada` is there already", "bears it out", "confidence", "kind", "p-none"] {
+        for said in
+            ["`target` is no entity", "`p-ada` is there already", "bears it out", "confidence", "kind", "p-none"]
+        {
             assert!(after.notes.iter().any(|it| it.contains(said)), "{said}: {:?}", after.notes);
         }
     }

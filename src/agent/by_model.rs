@@ -67,7 +67,8 @@ impl Reasoner for ByModel {
                 Ok(response) => return Ok(response),
                 Err(error) => {
                     asked.messages.push(Message::new(Role::Assistant, answer.text));
-                    let again = format!("That cannot be used: {}. Answer with the corrected JSON object only.", error.message);
+                    let again =
+                        format!("That cannot be used: {}. Answer with the corrected JSON object only.", error.message);
                     asked.messages.push(Message::new(Role::User, again));
                     problem = Some(error);
                 }

@@ -147,7 +147,10 @@ impl Choice {
         let model = over.model.clone().or(self.model.filter(|_| backend == self.backend));
         let choice = Choice { backend, model, command: command.or(self.command) };
         match backend == BackendKind::Command && choice.command.is_none() {
-            true => Err(Error::invalid("the backend `command` needs a command").hint("vic llm use command python3 plugin.py")),
+            true => {
+                Err(Error::invalid("the backend `command` needs a command")
+                    .hint("vic llm use command python3 plugin.py"))
+            }
             false => Ok(choice),
         }
     }

@@ -97,17 +97,24 @@ mod tests {
     #[test]
     fn chosen_proposals_become_nodes_and_edges() {
         let graph = promote(&file(), &Promotion::default()).unwrap();
-        assert_eq!(graph["nodes"][0], json!({ "id": "ada", "type": "Person", "name": "ada", "schema": "",
-                                              "attributes": { "mail": "x", "description": "d" } }));
-        assert_eq!(graph["edges"], json!([{ "source": "ada", "target": "bo", "type": "knows", "confidence": 0.8,
-                                            "attributes": {}, "schema": "people", "evidence": { "chunk_id": "c1" } }]));
+        assert_eq!(
+            graph["nodes"][0],
+            json!({ "id": "ada", "type": "Person", "name": "ada", "schema": "",
+                                              "attributes": { "mail": "x", "description": "d" } })
+        );
+        assert_eq!(
+            graph["edges"],
+            json!([{ "source": "ada", "target": "bo", "type": "knows", "confidence": 0.8,
+                                            "attributes": {}, "schema": "people", "evidence": { "chunk_id": "c1" } }])
+        );
     }
 
     #[test]
     fn a_relation_does_not_come_without_its_ends() {
         let sure = promote(&file(), &Promotion { min_confidence: 0.5, only: vec![] }).unwrap();
         assert_eq!((sure["nodes"].as_array().unwrap().len(), sure["edges"].as_array().unwrap().len()), (1, 0));
-        let only = |ids: &[&str]| Promotion { min_confidence: 0.0, only: ids.iter().map(|it| it.to_string()).collect() };
+        let only =
+            |ids: &[&str]| Promotion { min_confidence: 0.0, only: ids.iter().map(|it| it.to_string()).collect() };
         assert_eq!(promote(&file(), &only(&["r"])).unwrap_err().code, ErrorCode::InvalidArgument);
         assert_eq!(promote(&file(), &only(&["p-eve"])).unwrap_err().code, ErrorCode::NotFound);
         assert!(promote(&json!({ "version": 3 }), &Promotion::default()).is_err());

@@ -13,8 +13,7 @@ static MAIL: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"[A-Za-z0-9._%+-]{1,64}@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){1,4}").expect("a constant")
 });
 /// Addresses of pages.
-static URL: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new(r#"https?://[^\s<>"'\])}|]{3,300}"#).expect("a constant"));
+static URL: LazyLock<Regex> = LazyLock::new(|| Regex::new(r#"https?://[^\s<>"'\])}|]{3,300}"#).expect("a constant"));
 
 /// How sure a plain fact of a file is.
 const PLAIN: f64 = 0.95;

@@ -161,11 +161,10 @@ mod tests {
             "schema": { "schemas": ["S"] }, "times": 7,
         });
         let found = hints(&summary);
-        assert_eq!((found.types, found.relations, found.schemas), (
-            vec!["Node".to_string(), "File".into()],
-            vec!["rel_0".to_string(), "rel_1".into()],
-            vec!["S".to_string()],
-        ));
+        assert_eq!(
+            (found.types, found.relations, found.schemas),
+            (vec!["Node".to_string(), "File".into()], vec!["rel_0".to_string(), "rel_1".into()], vec!["S".to_string()],)
+        );
         assert!(found.times.is_empty());
         assert_eq!(hints(&json!([])), SchemaHints::default());
     }

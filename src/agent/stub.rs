@@ -27,9 +27,9 @@ pub(super) const SEARCH: &str = "semantic_search";
 const NAMING: [&str; 6] = ["named", "called", "name", "titled", "labelled", "labeled"];
 /// Words that carry no meaning in a question.
 const EMPTY: &[&str] = &[
-    "a", "all", "an", "and", "any", "are", "by", "can", "do", "does", "every", "find", "for", "from", "get", "give", "have",
-    "has", "how", "i", "in", "is", "it", "list", "me", "of", "on", "or", "show", "tell", "that", "the", "there", "to",
-    "was", "were", "what", "when", "where", "which", "who", "with",
+    "a", "all", "an", "and", "any", "are", "by", "can", "do", "does", "every", "find", "for", "from", "get", "give",
+    "have", "has", "how", "i", "in", "is", "it", "list", "me", "of", "on", "or", "show", "tell", "that", "the",
+    "there", "to", "was", "were", "what", "when", "where", "which", "who", "with",
 ];
 
 /// The rules.
@@ -194,7 +194,10 @@ mod tests {
     #[test]
     fn other_questions_ask_for_types_and_words() {
         check("list all ProtoServices", json!([{ "kind": "type", "term": "?x", "type": "Proto.ProtoService" }]));
-        check("the winter notes", json!([{ "kind": "attr_fts", "term": "?x", "key": "name", "query": "winter notes" }]));
+        check(
+            "the winter notes",
+            json!([{ "kind": "attr_fts", "term": "?x", "key": "name", "query": "winter notes" }]),
+        );
         check("?!", json!([{ "kind": "attr_contains", "term": "?x", "key": "name", "needle": "?!" }]));
     }
 

@@ -39,11 +39,7 @@ impl Tools for FakeTools {
         let query = json!({ "query": { "type": "string" }, "limit": { "type": "integer", "maximum": 50 } });
         let run = json!({ "query_ir_v1": { "type": "object" }, "axql": { "type": "string" },
                           "limit": { "type": "integer" } });
-        vec![
-            spec("db_summary", json!({}), &[]),
-            spec("semantic_search", query, &["query"]),
-            spec("axql_run", run, &[]),
-        ]
+        vec![spec("db_summary", json!({}), &[]), spec("semantic_search", query, &["query"]), spec("axql_run", run, &[])]
     }
 
     async fn call(&self, name: &str, arguments: Value, _scope: &Scope) -> Result<Value> {
@@ -112,11 +108,15 @@ impl Reasoner for Obedient {
 
     async fn think(&self, request: &PluginRequest) -> Result<PluginResponse> {
         let PluginTask::ToolLoopStep { transcript, .. } = &request.task else { panic!("another task") };
-        let texts: Vec<&str> =
-            transcript.iter().filter_map(|it| it.result["hits"].as_array()).flatten().filter_map(|it| it["text"].as_str()).collect();
+        let texts: Vec<&str> = transcript
+            .iter()
+            .filter_map(|it| it.result["hits"].as_array())
+            .flatten()
+            .filter_map(|it| it["text"].as_str())
+            .collect();
         let lines: Vec<&str> = texts.iter().flat_map(|it| it.lines()).collect();
         // The searches before the first step are not its own.
-        let made = transcript.iter().filter(|it| it.tool != "db_summary").count().saturating_sub(1);
+        let made = transcript.len().saturating_sub(2);
         if let Some(call) = lines.iter().filter_map(|it| it.strip_prefix("CALL ")).nth(made) {
             let (name, args) = call.split_once(' ').unwrap_or((call, "{}"));
             let args: Value = serde_json::from_str(args).unwrap_or_else(|_| json!(args));

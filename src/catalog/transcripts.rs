@@ -49,8 +49,10 @@ impl TranscriptLog {
     /// The file cannot be written.
     pub fn add(&self, record: &TranscriptRecord) -> Result<()> {
         self.database.write(|db| {
-            db.prepare_cached("INSERT INTO transcripts (time_ms, model, question, report_json) VALUES (?1, ?2, ?3, ?4)")?
-                .execute(params![record.time_ms, record.model, record.question, record.report.to_string()])?;
+            db.prepare_cached(
+                "INSERT INTO transcripts (time_ms, model, question, report_json) VALUES (?1, ?2, ?3, ?4)",
+            )?
+            .execute(params![record.time_ms, record.model, record.question, record.report.to_string()])?;
             let id = db.last_insert_rowid();
             db.prepare_cached("DELETE FROM transcripts WHERE id <= ?1")?.execute([id - KEPT])?;
             Ok(())

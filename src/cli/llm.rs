@@ -103,7 +103,13 @@ pub(crate) struct OverArgs {
     #[arg(long, visible_alias = "llm-plugin", value_name = "PROGRAM")]
     command: Option<String>,
     /// An argument of that command; may be given several times
-    #[arg(long = "arg", visible_alias = "llm-plugin-arg", value_name = "ARG", requires = "command", allow_hyphen_values = true)]
+    #[arg(
+        long = "arg",
+        visible_alias = "llm-plugin-arg",
+        value_name = "ARG",
+        requires = "command",
+        allow_hyphen_values = true
+    )]
     args: Vec<String>,
 }
 
@@ -234,7 +240,11 @@ fn choose(over: Override, config: &Config, printer: &mut Printer) -> Result<()> 
         (Some(command), BackendKind::Command) => command.shown(),
         _ => model.clone(),
     };
-    let with = if choice.backend == BackendKind::Command && !model.is_empty() { format!(", model {model}") } else { String::new() };
+    let with = if choice.backend == BackendKind::Command && !model.is_empty() {
+        format!(", model {model}")
+    } else {
+        String::new()
+    };
     printer.line(&text::visible(&format!("{}: {what}{with}", choice.backend.name())))
 }
 
@@ -248,7 +258,9 @@ async fn agent(it: AgentArgs, config: &Config, printer: &mut Printer) -> Result<
             printer.raw(&(trace + &told_report(&report)))
         }
         Format::Json => {
-            if !it.trace && let Some(map) = report.as_object_mut() {
+            if !it.trace
+                && let Some(map) = report.as_object_mut()
+            {
                 map.shift_remove("transcript");
             }
             printer.json(&report)
@@ -334,7 +346,13 @@ fn told_report(it: &Value) -> String {
     notes(&mut out, it);
     let steps = text::plural(it["steps"].as_u64().unwrap_or(0), "step");
     let seconds = it["elapsed_ms"].as_f64().unwrap_or(0.0) / 1e3;
-    let _ = writeln!(out, "{}, {steps}, {} ({})", field(it, "ended"), text::duration(seconds), text::visible(field(it, "model")));
+    let _ = writeln!(
+        out,
+        "{}, {steps}, {} ({})",
+        field(it, "ended"),
+        text::duration(seconds),
+        text::visible(field(it, "model"))
+    );
     out
 }
 

@@ -28,7 +28,6 @@ mod words;
 #[cfg(test)]
 mod published;
 
-
 use chrono::NaiveDate;
 
 pub(crate) use check::moment_in;

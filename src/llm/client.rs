@@ -237,13 +237,14 @@ impl LlmClient {
         })?;
         let steps = stream::unfold(Some(receiver), |receiver| async move {
             let mut receiver = receiver?;
-            let event = receiver.recv().await.unwrap_or_else(|| {
-                LlmStreamEvent::of(&Error::internal("the request ended without saying how"))
-            });
+            let event = receiver
+                .recv()
+                .await
+                .unwrap_or_else(|| LlmStreamEvent::of(&Error::internal("the request ended without saying how")));
             let next = (!event.is_last()).then_some(receiver);
             Some((Ok(event), next))
         });
-        Ok(steps.boxed())
+        Ok(steps.fuse().boxed())
     }
 
     /// Ends a request: its stream goes on to [`FinishReason::Cancelled`].

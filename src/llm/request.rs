@@ -394,7 +394,10 @@ mod tests {
             (builder().tools(vec![tool("a"), tool("a")]), "tools"),
             (builder().tools(vec![ToolSpec { parameters: json!({ "type": 7 }), ..tool("a") }]), "tools.a"),
             (builder().input_schema(json!({ "type": "nonsense" })), "input_schema"),
-            (builder().guardrails(Guardrails { stop: vec![String::new()], ..Guardrails::default() }), "guardrails.stop"),
+            (
+                builder().guardrails(Guardrails { stop: vec![String::new()], ..Guardrails::default() }),
+                "guardrails.stop",
+            ),
         ] {
             let error = request.build().unwrap_err();
             assert_eq!((error.code, error.field.as_deref()), (ErrorCode::InvalidArgument, Some(field)), "{error}");

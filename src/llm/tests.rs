@@ -173,8 +173,7 @@ async fn a_tool_that_is_not_there_or_called_wrongly_is_told_to_the_model_and_not
 
 #[tokio::test]
 async fn calls_of_tools_that_are_the_callers_end_the_round() {
-    let mock =
-        Mock::in_pieces(vec![Ok(vec![text("Let me see. "), call("find", "{}"), done(FinishReason::ToolCalls)])]);
+    let mock = Mock::in_pieces(vec![Ok(vec![text("Let me see. "), call("find", "{}"), done(FinishReason::ToolCalls)])]);
     let answer = mock.client().complete(LlmRequest { tools: vec![find()], ..request() }).await.unwrap();
     assert_eq!((answer.finish, answer.tool_calls[0].name.as_str()), (FinishReason::ToolCalls, "find"));
 }
@@ -294,7 +293,7 @@ async fn a_stream_is_told_as_a_story_and_sealed() {
     let asked = client.ask(LlmRequest { tools: tools().bindings(), ..request() }).unwrap();
     let (story, proof) = stream::adapter(asked, |line| heard.push(line.to_string())).await.unwrap();
     assert_eq!((story.text.as_str(), &story.lines), ("31 kg", &heard));
-    assert_eq!(heard[1..], [r#"calls find {"query":"x"}"#, "got 29 bytes", "ended: stop"]);
+    assert_eq!(heard[1..], [r#"calls find {"query":"x"}"#, "got 27 bytes", "ended: stop"]);
     assert_eq!((proof.events, proof.finish_reason), (8, Some(FinishReason::Stop)));
     assert_eq!((proof.usage.prompt_tokens, proof.seal.len()), (6, 64));
     let one = LlmStreamEvent::Token { text: "a".into(), index: 0 };

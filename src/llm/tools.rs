@@ -189,9 +189,9 @@ impl RegisteredTools {
             ToolError::new(ToolFault::InvalidArguments, format!("the arguments of `{name}` are wrong: {error}"))
         })?;
         let work = (tool.handler)(arguments);
-        let outcome = tokio::time::timeout(tool.timeout, work).await.map_err(|_| {
-            ToolError::new(ToolFault::Timeout, format!("`{name}` took longer than {:?}", tool.timeout))
-        })?;
+        let outcome = tokio::time::timeout(tool.timeout, work)
+            .await
+            .map_err(|_| ToolError::new(ToolFault::Timeout, format!("`{name}` took longer than {:?}", tool.timeout)))?;
         let payload = outcome.map_err(|error| ToolError::new(ToolFault::Failed, told(&error)))?;
         match payload.to_string().len() {
             0..=MAX_PAYLOAD => Ok(payload),
@@ -228,7 +228,9 @@ mod tests {
         registry()
             .register(spec("find"), |arguments| async move { Ok(json!({ "found": arguments["query"] })) })
             .and_then(|it| it.register_within(Duration::from_millis(20), spec("slow"), slow))
-            .and_then(|it| it.register(spec("broken"), |_| async { Err(Error::not_found("no index").hint("vic index")) }))
+            .and_then(|it| {
+                it.register(spec("broken"), |_| async { Err(Error::not_found("no index").hint("vic index")) })
+            })
             .and_then(|it| it.register(spec("large"), |_| async { Ok(Value::from("x".repeat(MAX_PAYLOAD + 1))) }))
             .unwrap()
             .freeze()

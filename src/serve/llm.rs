@@ -40,7 +40,8 @@ impl Adapter {
             Ok(LlmStreamEvent::of(&gone))
         });
         // Whichever comes first; the end of either is the end.
-        let both = futures::stream::select(events.map(Some).chain(futures::stream::once(async { None })), ended.map(Some));
+        let both =
+            futures::stream::select(events.map(Some).chain(futures::stream::once(async { None })), ended.map(Some));
         let until_end = both.take_while(|it| std::future::ready(it.is_some())).filter_map(std::future::ready);
         Ok(until_end.map(|it| it.map(Into::into).map_err(status::from_error)).boxed())
     }

@@ -185,7 +185,11 @@ mod tests {
     use super::*;
 
     fn choices(_before: &str, begun: &str) -> Vec<String> {
-        ["agent", "answer", "ask", "status"].iter().filter(|it| it.starts_with(begun)).map(|it| it.to_string()).collect()
+        ["agent", "answer", "ask", "status"]
+            .iter()
+            .filter(|it| it.starts_with(begun))
+            .map(|it| it.to_string())
+            .collect()
     }
 
     /// Types keys; `|` in what is expected stands for the cursor.

@@ -170,7 +170,9 @@ fn words(line: &str) -> Result<Vec<String>> {
         }
     }
     if quote.is_some() {
-        return Err(Error::invalid("a quote is open at the end of the line").hint("close it, or put a backslash before it"));
+        return Err(
+            Error::invalid("a quote is open at the end of the line").hint("close it, or put a backslash before it")
+        );
     }
     words.extend(word);
     Ok(words)

@@ -75,7 +75,8 @@ impl PluginCommand {
     /// `NotFound`: there is no such program; `PermissionDenied`: others may change it, so that nobody knows what would run.
     pub fn find(program: &str, args: Vec<String>, folder: &Path) -> Result<PluginCommand> {
         if program.is_empty() || program.contains('\0') || args.iter().any(|it| it.contains('\0')) {
-            return Err(Error::invalid("a command is a program and its arguments").hint("vic llm use command python3 plugin.py"));
+            return Err(Error::invalid("a command is a program and its arguments")
+                .hint("vic llm use command python3 plugin.py"));
         }
         let folder = std::path::absolute(folder).at("resolve", folder)?;
         let program = if program.contains('/') { folder.join(program) } else { in_path(program)? };
@@ -137,7 +138,12 @@ impl PluginCommand {
         outcome
     }
 
-    async fn converse(&self, mut running: Running, request: Vec<u8>, limits: PluginLimits) -> (Running, Result<Vec<u8>>) {
+    async fn converse(
+        &self,
+        mut running: Running,
+        request: Vec<u8>,
+        limits: PluginLimits,
+    ) -> (Running, Result<Vec<u8>>) {
         let child = &mut running.child;
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let write = async {

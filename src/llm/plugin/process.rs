@@ -53,7 +53,8 @@ impl Running {
         }
         loop {
             let table = processes();
-            let living: Vec<Pid> = self.own(&table).filter(|it| !it.dead).filter_map(|it| Pid::from_raw(it.pid)).collect();
+            let living: Vec<Pid> =
+                self.own(&table).filter(|it| !it.dead).filter_map(|it| Pid::from_raw(it.pid)).collect();
             for pid in &living {
                 let _gone = kill_process(*pid, Signal::KILL);
             }

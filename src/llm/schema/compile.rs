@@ -9,8 +9,20 @@ use serde_json::{Map, Value};
 const MAX_NODES: usize = 10_000;
 /// Keywords that say nothing of a value.
 const NOTES: [&str; 14] = [
-    "$schema", "$id", "$comment", "$defs", "definitions", "title", "description", "default", "examples", "deprecated",
-    "readOnly", "writeOnly", "format", "$anchor",
+    "$schema",
+    "$id",
+    "$comment",
+    "$defs",
+    "definitions",
+    "title",
+    "description",
+    "default",
+    "examples",
+    "deprecated",
+    "readOnly",
+    "writeOnly",
+    "format",
+    "$anchor",
 ];
 
 /// What a value can be.
@@ -249,7 +261,8 @@ fn number(value: &Value, at: &str) -> Result<f64, Wrong> {
 }
 
 fn count(value: &Value, at: &str) -> Result<usize, Wrong> {
-    let whole = value.as_u64().or_else(|| value.as_f64().filter(|it| it.fract() == 0.0 && *it >= 0.0).map(|it| it as u64));
+    let whole =
+        value.as_u64().or_else(|| value.as_f64().filter(|it| it.fract() == 0.0 && *it >= 0.0).map(|it| it as u64));
     whole.and_then(|it| usize::try_from(it).ok()).ok_or_else(|| wrong(at, "no whole number from 0 on"))
 }
 

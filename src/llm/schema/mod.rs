@@ -37,8 +37,9 @@ impl Schema {
     /// # Errors
     /// `InvalidArgument` with the place of what is no schema, or not understood.
     pub fn new(schema: &Value) -> Result<Schema> {
-        let (nodes, root) = compile::compile(schema)
-            .map_err(|(place, what)| Error::invalid(format!("it is no JSON Schema that can be checked: {place}: {what}")))?;
+        let (nodes, root) = compile::compile(schema).map_err(|(place, what)| {
+            Error::invalid(format!("it is no JSON Schema that can be checked: {place}: {what}"))
+        })?;
         Ok(Schema { compiled: Arc::new(Compiled { nodes, root }) })
     }
 

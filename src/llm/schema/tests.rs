@@ -46,11 +46,23 @@ fn every_keyword_counts() {
     check(json!({ "enum": ["a", 1, null] }), &[json!("a"), json!(1.0), json!(null)], &[(json!("b"), "one of")]);
     check(json!({ "const": { "a": [1] } }), &[json!({ "a": [1.0] })], &[(json!({ "a": [2] }), "one of")]);
     check(json!({ "type": ["string", "null"] }), &[json!("x"), json!(null)], &[(json!(1), "string or null")]);
-    check(json!({ "exclusiveMinimum": 0, "exclusiveMaximum": 1 }), &[json!(0.5)], &[(json!(0), "above 0"), (json!(1), "below 1")]);
+    check(
+        json!({ "exclusiveMinimum": 0, "exclusiveMaximum": 1 }),
+        &[json!(0.5)],
+        &[(json!(0), "above 0"), (json!(1), "below 1")],
+    );
     check(json!({ "multipleOf": 0.1 }), &[json!(0.3)], &[(json!(0.35), "multiple")]);
-    check(json!({ "minLength": 2, "maxLength": 3 }), &[json!("ää"), json!(7)], &[(json!("ä"), "2"), (json!("abcd"), "3")]);
+    check(
+        json!({ "minLength": 2, "maxLength": 3 }),
+        &[json!("ää"), json!(7)],
+        &[(json!("ä"), "2"), (json!("abcd"), "3")],
+    );
     check(json!({ "pattern": "^a+$" }), &[json!("aa"), json!(1)], &[(json!("ab"), "match")]);
-    check(json!({ "minProperties": 1, "maxProperties": 1 }), &[json!({ "a": 1 })], &[(json!({}), "1"), (json!({ "a": 1, "b": 2 }), "1")]);
+    check(
+        json!({ "minProperties": 1, "maxProperties": 1 }),
+        &[json!({ "a": 1 })],
+        &[(json!({}), "1"), (json!({ "a": 1, "b": 2 }), "1")],
+    );
     check(
         json!({ "patternProperties": { "^x_": { "type": "integer" } }, "additionalProperties": { "type": "string" } }),
         &[json!({ "x_a": 1, "b": "c" })],
@@ -61,13 +73,26 @@ fn every_keyword_counts() {
         json!({ "prefixItems": [{ "type": "string" }], "items": { "type": "integer" }, "minItems": 1, "maxItems": 3,
                 "uniqueItems": true }),
         &[json!(["a", 1, 2])],
-        &[(json!([]), "at least 1"), (json!([1]), "/0"), (json!(["a", "b"]), "/1"), (json!(["a", 1, 1.0]), "twice"),
-          (json!(["a", 1, 2, 3]), "at most 3")],
+        &[
+            (json!([]), "at least 1"),
+            (json!([1]), "/0"),
+            (json!(["a", "b"]), "/1"),
+            (json!(["a", 1, 1.0]), "twice"),
+            (json!(["a", 1, 2, 3]), "at most 3"),
+        ],
     );
     check(json!({ "contains": { "const": 1 } }), &[json!([0, 1])], &[(json!([0]), "no item")]);
     check(json!({ "allOf": [{ "minimum": 1 }, { "maximum": 2 }] }), &[json!(1)], &[(json!(3), "at most 2")]);
-    check(json!({ "anyOf": [{ "const": 1 }, { "type": "string" }] }), &[json!(1), json!("x")], &[(json!(2), "none of")]);
-    check(json!({ "oneOf": [{ "minimum": 1 }, { "minimum": 2 }] }), &[json!(1)], &[(json!(2), "2 of"), (json!(0), "0 of")]);
+    check(
+        json!({ "anyOf": [{ "const": 1 }, { "type": "string" }] }),
+        &[json!(1), json!("x")],
+        &[(json!(2), "none of")],
+    );
+    check(
+        json!({ "oneOf": [{ "minimum": 1 }, { "minimum": 2 }] }),
+        &[json!(1)],
+        &[(json!(2), "2 of"), (json!(0), "0 of")],
+    );
     check(json!({ "not": { "const": 1 } }), &[json!(2)], &[(json!(1), "must not")]);
     check(json!({ "properties": { "a": false } }), &[json!({})], &[(json!({ "a": 1 }), "`/a` is not allowed")]);
     check(json!(true), &[json!(1)], &[]);
@@ -117,6 +142,7 @@ fn what_is_not_understood_is_refused_and_nothing_is_reached() {
 
 #[test]
 fn many_violations_are_counted() {
-    let error = Schema::new(&json!({ "items": { "type": "null" } })).unwrap().check(&json!([1, 2, 3, 4, 5])).unwrap_err();
+    let error =
+        Schema::new(&json!({ "items": { "type": "null" } })).unwrap().check(&json!([1, 2, 3, 4, 5])).unwrap_err();
     assert!(error.message.ends_with("; and 2 more"), "{error}");
 }

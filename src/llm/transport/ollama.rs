@@ -243,7 +243,11 @@ impl Reading {
         }
         let Ok(value) = serde_json::from_str::<Value>(&line) else {
             // Half a line is what a server leaves that was killed.
-            return Err(if line.starts_with('{') && !line.ends_with('}') { lines.cut() } else { lines.nonsense(&line) });
+            return Err(if line.starts_with('{') && !line.ends_with('}') {
+                lines.cut()
+            } else {
+                lines.nonsense(&line)
+            });
         };
         if let Some(error) = value["error"].as_str() {
             let text = format!("the model's answer broke off: {}", error.chars().take(300).collect::<String>());

@@ -226,7 +226,8 @@ impl Reading {
     fn done(&mut self) -> Result<Vec<Piece>> {
         let finish = self.finish.ok_or_else(|| self.lines.cut())?;
         // Some servers say `stop` although they call.
-        let finish = if finish == FinishReason::Stop && !self.calls.is_empty() { FinishReason::ToolCalls } else { finish };
+        let finish =
+            if finish == FinishReason::Stop && !self.calls.is_empty() { FinishReason::ToolCalls } else { finish };
         if self.calls.iter().any(|it| it.name.is_empty()) {
             return Err(self.lines.nonsense("a call without the name of a tool"));
         }

@@ -357,8 +357,11 @@ async fn openai_calls_that_come_in_pieces_are_put_together() {
     let told: Vec<_> = answer.tool_calls.iter().map(|it| (it.id.as_str(), it.arguments_json.as_str())).collect();
     assert_eq!(told, [("a1", r#"{"query":"hive"}"#), ("a2", "{}")]);
     let body = server.body("/v1/chat/completions");
-    assert_eq!(body["tools"][0], json!({ "type": "function", "function": { "name": "find", "description": "finds",
-        "parameters": { "type": "object", "properties": { "query": { "type": "string" } } } } }));
+    assert_eq!(
+        body["tools"][0],
+        json!({ "type": "function", "function": { "name": "find", "description": "finds",
+        "parameters": { "type": "object", "properties": { "query": { "type": "string" } } } } })
+    );
     assert_eq!(body["messages"][2]["tool_calls"][0]["function"]["arguments"], r#"{"query":"bees"}"#);
     assert_eq!(body["messages"][3], json!({ "role": "tool", "content": "31 kg", "tool_call_id": "c7" }));
 }

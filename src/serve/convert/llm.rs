@@ -165,8 +165,7 @@ impl TryFrom<wire::LlmMessage> for Message {
                 return Err(Error::invalid(text).field("messages.role").hint("use `user`, `assistant` or `tool`"));
             }
         };
-        let call =
-            |it: wire::LlmToolCall| ToolCall { id: it.id, name: it.name, arguments_json: it.arguments_json };
+        let call = |it: wire::LlmToolCall| ToolCall { id: it.id, name: it.name, arguments_json: it.arguments_json };
         Ok(Message {
             tool_calls: it.tool_calls.into_iter().map(call).collect(),
             answers: (!it.tool_call_id.is_empty()).then_some((it.tool_call_id, it.tool_name)),
