@@ -9,8 +9,8 @@ use crate::llm::plugin::TranscriptStep;
 use crate::model::Anchor;
 
 /// Fields that name a thing.
-const IDS: [&str; 9] =
-    ["citation", "chunk_id", "id", "proposal_id", "uuid", "semantic_id", "name", "absolute_path", "path"];
+const IDS: [&str; 10] =
+    ["citation", "chunk", "chunk_id", "id", "proposal_id", "uuid", "semantic_id", "name", "absolute_path", "path"];
 /// Fields that hold the text of a thing.
 const TEXTS: [&str; 5] = ["text", "excerpt", "snippet", "quote", "body"];
 /// Nothing is looked for deeper than this.
@@ -69,7 +69,9 @@ impl Offered {
         let names = names(map);
         let Some(id) = names.first().cloned() else { return };
         let text = TEXTS.iter().find_map(|it| map.get(*it)?.as_str()).unwrap_or_default().to_string();
-        let path = map.get("absolute_path").and_then(Value::as_str).map(String::from);
+        // Some tools call the absolute path just that, others `path`, which elsewhere is relative.
+        let path = ["absolute_path", "path"].iter().find_map(|it| map.get(*it)?.as_str().filter(|it| it.starts_with('/')));
+        let path = path.map(String::from);
         let anchor = map.get("anchor").and_then(|it| Anchor::deserialize(it).ok()).unwrap_or_default();
         let evidence = Evidence { id, text, path, anchor };
         if !evidence.text.is_empty() && !self.texts.iter().any(|it| it.id == evidence.id) {
