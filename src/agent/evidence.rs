@@ -70,7 +70,8 @@ impl Offered {
         let Some(id) = names.first().cloned() else { return };
         let text = TEXTS.iter().find_map(|it| map.get(*it)?.as_str()).unwrap_or_default().to_string();
         // Some tools call the absolute path just that, others `path`, which elsewhere is relative.
-        let path = ["absolute_path", "path"].iter().find_map(|it| map.get(*it)?.as_str().filter(|it| it.starts_with('/')));
+        let path =
+            ["absolute_path", "path"].iter().find_map(|it| map.get(*it)?.as_str().filter(|it| it.starts_with('/')));
         let path = path.map(String::from);
         let anchor = map.get("anchor").and_then(|it| Anchor::deserialize(it).ok()).unwrap_or_default();
         let evidence = Evidence { id, text, path, anchor };

@@ -214,7 +214,7 @@ mod tests {
     fn a_search_comes_first_and_its_best_passages_are_quoted() {
         let offer = ToolOffer { name: SEARCH.into(), description: String::new(), args_schema: json!({}) };
         let question = "how heavy was the hive";
-        let first = step(question, &[offer.clone()], &[]);
+        let first = step(question, std::slice::from_ref(&offer), &[]);
         assert_eq!(first.tool_call.unwrap().args, json!({ "query": question }));
         let hits = json!({ "hits": [
             { "citation": "a.md, line 1", "text": "Honey is sweet." },

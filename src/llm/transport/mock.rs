@@ -101,7 +101,7 @@ mod scripted {
 
         fn place(&self) -> String {
             // Each has a queue of its own.
-            format!("{:p}", self)
+            format!("{self:p}")
         }
 
         fn model(&self) -> &str {
