@@ -2,7 +2,7 @@
 # Finds what the build needs beside Rust: a C compiler and the protobuf compiler with its includes. What is missing is
 # installed by apt where we may, the protobuf compiler otherwise fetched by pip; what is still missing is named with the
 # command to type. Leaves models/tools.env for the Makefile to source. With --tests also strace, without which one test
-# looks less closely.
+# looks less closely, and the libraries of the example clients.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 env_file=$here/tools.env
@@ -25,6 +25,8 @@ apt_install() {
 command -v cargo >/dev/null || die "cargo is missing" "install Rust: https://rustup.rs"
 command -v cc >/dev/null || apt_install build-essential \
   || die "a C compiler is missing" "sudo apt-get install build-essential"
+
+[ "${1:-}" = --tests ] && "$here/clients.sh"
 
 if [ "${1:-}" = --tests ] && ! command -v strace >/dev/null && ! apt_install strace; then
   printf 'strace is missing: privacy is tested by samples only\nhint: sudo apt-get install strace\n' >&2

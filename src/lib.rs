@@ -31,11 +31,12 @@
 //! - [`embed`]: texts to vectors: ONNX Runtime in process, Ollama, OpenAI-compatible.
 //! - [`store`]: chunks and vectors in LanceDB: keyword leg, vector leg, upkeep.
 //! - [`index`]: `pipeline.rs` is the only file that knows the order of the stages.
-//! - [`llm`]: language models on Ollama and OpenAI-compatible servers: a request to a stream of text.
+//! - [`llm`]: language models on servers and behind commands: a request to an ordered stream of events.
 //! - [`librarian`]: question to [`model::QueryPlan`].
 //! - [`skills`]: deep reading of single files: page layout, text in pictures, a look by a vision model.
 //! - [`ask`]: plan to [`model::AskResponse`].
 //! - [`graph`]: what files say of each other, and imported graphs: AxQL, `query_ir_v1`, tools.
+//! - [`agent`]: a question, a model that proposes and tools that execute, to an answer that cites.
 //! - [`contract`]: a verb and a view to a typed result: the eleven verbs, their registry, validator and views.
 //! - [`serve`]: gRPC, HTTP and MCP over the services above.
 //! - [`daemon`]: configuration to a running process.
@@ -45,6 +46,15 @@
 //!
 //! - No stage calls another: each takes values and gives values; the order lives in `index`.
 //! - Only `warehouse`, `extract`, `catalog`, `store` and the model files of `embed` read or write files of users and of
+//!   the index; `ask` reads a passage again, through `warehouse`.
+//! - Only `llm` starts programs of the user, each by its path, without a shell, alone, and with an end.
+//! - Only `embed` (remote backends and model downloads) and `llm` reach out, and every request passes [`embed::egress`],
+//!   which knows the privacy mode and keeps the audit log. `daemon` binds the listeners that `serve` is handed; `client` talks to them.
+//!   the index; `ask` reads a passage again, and `contract` the text of a file beside its reader, through `warehouse`.
+//! - Only `llm` starts programs of the user, each by its path, without a shell, alone, and with an end.
+//! - Only `embed` (remote backends and model downloads), `llm` and `contract` (pages that INGEST names) reach out, and every
+//!   request passes [`embed::egress`], which knows the privacy mode and keeps the audit log. `daemon` binds the listeners
+//!   that `serve` is handed; `client` talks to them.
 //!   the index; `ask` reads a passage again, and `contract` the text of a file beside its reader, through `warehouse`.
 //! - Only `embed` (remote backends and model downloads), `llm` and `contract` (pages that INGEST names) reach out, and every
 //!   request passes [`embed::egress`], which knows the privacy mode and keeps the audit log. `daemon` binds the listeners that `serve` is handed; `client` talks to them.
@@ -73,6 +83,7 @@ pub mod librarian;
 pub mod skills;
 pub mod ask;
 pub mod graph;
+pub mod agent;
 pub mod contract;
 pub mod serve;
 pub mod daemon;

@@ -68,7 +68,7 @@ impl Asker {
 
     /// What the model makes of the hits; none without a model, or when it fails, which a warning says.
     async fn written(&self, question: &Question, outcome: &mut Outcome, events: &Events) -> Option<String> {
-        let llm = self.llm.as_deref()?;
+        let llm = self.llm.as_ref()?;
         if question.model_away {
             outcome.warnings.push(format!("the summary is quoted, not written by `{}`, which was away", llm.name()));
             return None;

@@ -64,6 +64,17 @@ pub(crate) fn quote_stands(record: &FileRecord, anchor: &Anchor, quote: &str) ->
     record.hash.as_ref().is_some_and(|hash| warehouse::hash(&file).is_ok_and(|now| now == *hash))
 }
 
+/// Says whether a passage, or a part of one, stands in the file as it is now. A part is looked for in the bytes of the whole,
+/// by its letters; where the format keeps none, the file has to be as it was indexed.
+pub(crate) fn stands(record: &FileRecord, anchor: &Anchor, passage: &str) -> bool {
+    match check(record, anchor, passage) {
+        Standing::Verified | Standing::Unchanged => true,
+        // Other parts of the file may have changed: the passage itself decides.
+        Standing::Changed => !passage.trim().is_empty() && quote_stands(record, anchor, passage.trim()),
+        Standing::Gone => false,
+    }
+}
+
 fn is_as_indexed(file: &File, record: &FileRecord) -> bool {
     let Ok(now) = file.metadata() else { return false };
     let modified_ns = now.mtime().saturating_mul(1_000_000_000).saturating_add(now.mtime_nsec());

@@ -13,7 +13,7 @@ use crate::ask::events::Events;
 use crate::ask::hit::{Evidence, Found};
 use crate::ask::{Question, citation, phrase};
 use crate::error::{Error, ErrorCode, Result};
-use crate::llm::{Finish, Llm, LlmEvent, LlmRequest};
+use crate::llm::{FinishReason, LlmClient, LlmRequest, LlmStreamEvent};
 use crate::model::{AskEvent, FileRecord, PrivacyMode};
 
 /// Passages that the model is shown.
@@ -58,7 +58,7 @@ struct Passage<'a> {
 /// # Errors
 /// Those of the model; [`ErrorCode::FailedPrecondition`] when no sentence of it stands.
 pub(super) async fn generate(
-    llm: &dyn Llm,
+    llm: &LlmClient,
     mode: PrivacyMode,
     question: &Question,
     hits: &[Found],
@@ -80,7 +80,7 @@ pub(super) async fn generate(
     };
     let mut text = String::new();
     let outcome = match follow(llm, request, &mut text, events).await {
-        Ok(finish) => judge(&text, finish == Finish::Length, &passages),
+        Ok(finish) => judge(&text, finish == FinishReason::Length, &passages),
         Err(error) => Err(error),
     };
     if outcome.is_err() && !text.is_empty() {
@@ -91,16 +91,17 @@ pub(super) async fn generate(
 }
 
 /// Hands every piece on as it comes, and keeps it. Returns why the answer ended.
-async fn follow(llm: &dyn Llm, request: LlmRequest, text: &mut String, events: &Events) -> Result<Finish> {
-    let mut stream = llm.stream(request).await?;
-    let mut end = Finish::Other;
+async fn follow(llm: &LlmClient, request: LlmRequest, text: &mut String, events: &Events) -> Result<FinishReason> {
+    let mut stream = llm.ask(request)?;
+    let mut end = FinishReason::Other;
     while let Some(event) = stream.next().await {
-        match event? {
-            LlmEvent::Text(piece) => {
+        match event?.into_result()? {
+            LlmStreamEvent::Token { text: piece, .. } => {
                 text.push_str(&piece);
                 events.send(AskEvent::Text(piece)).await;
             }
-            LlmEvent::Done { finish, .. } => end = finish,
+            LlmStreamEvent::Completed { finish_reason } => end = finish_reason,
+            _ => (),
         }
     }
     Ok(end)

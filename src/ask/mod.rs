@@ -35,10 +35,10 @@ use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::index::{Index, Served};
 use crate::librarian::Librarian;
-use crate::llm::{self, Llm, Task};
+use crate::llm::{self, LlmClient, Task};
 use crate::model::{
-    AskEvent, AskRequest, AskResponse, FileFilter, L0Filters, PrivacyMode, QueryPlan, ResponseStats, Root, Scope,
-    SearchHit,
+    Anchor, AskEvent, AskRequest, AskResponse, FileFilter, L0Filters, PrivacyMode, QueryPlan, ResponseStats, Root,
+    Scope, SearchHit,
 };
 use crate::skills::Skills;
 use crate::store::FileSet;
@@ -58,7 +58,7 @@ pub struct Asker {
     skills: Skills,
     librarian: Librarian,
     /// Writes the summary, if there is one.
-    llm: Option<Arc<dyn Llm>>,
+    llm: Option<LlmClient>,
     privacy: PrivacyMode,
     default_root: Option<PathBuf>,
     db_path: PathBuf,
@@ -150,6 +150,18 @@ impl Asker {
     /// As [`Asker::ask`].
     pub async fn search(&self, request: AskRequest) -> Result<AskResponse> {
         self.run(request, false, &Events::none()).await
+    }
+
+    /// Says whether a passage still stands at its place in a file that whoever asks may know of: read again where the
+    /// format has the passage as it is, else the file has to be unchanged.
+    pub async fn stands(&self, path: &Path, anchor: &Anchor, passage: &str) -> bool {
+        let (catalog, scope) = (self.catalog.clone(), self.scope.clone());
+        let (path, anchor, passage) = (path.to_path_buf(), anchor.clone(), passage.to_string());
+        let looked = crate::index::blocking(move || {
+            let record = crate::index::locate(&catalog, &scope, &path)?;
+            Ok(citation::stands(&record, &anchor, &passage))
+        });
+        looked.await.unwrap_or(false)
     }
 
     async fn run(&self, request: AskRequest, summarize: bool, events: &Events) -> Result<AskResponse> {

@@ -2,7 +2,7 @@
 //!
 //! Start with [`Catalog`]. `scan.rs` decides what a walk changes, `mark.rs` records what became of a file, `query.rs`
 //! answers filters. Nothing here looks at the files themselves. Beside the catalog, and apart from it because they may be
-//! lost: [`Jobs`], [`VectorCache`] and [`EvidenceCache`].
+//! lost: [`Jobs`], [`VectorCache`], [`EvidenceCache`] and [`TranscriptLog`].
 //!
 //! Commits of the catalog are synced (`synchronous=FULL`): a mark says that the store has a file on disk, and a try has
 //! to outlive the crash that it causes. Scans and marks come in batches, so that a sync is paid per batch.
@@ -24,6 +24,7 @@ mod root;
 mod row;
 mod scan;
 mod sieve;
+mod transcripts;
 mod vectors;
 
 use std::path::Path;
@@ -43,6 +44,7 @@ pub use rescue::Rescue;
 pub(crate) use row::fold;
 pub use scan::{Belief, ScanOutcome};
 pub use sieve::{Cell, Column, SievedRow};
+pub use transcripts::TranscriptLog;
 pub use vectors::{Key as VectorKey, VectorCache};
 
 use crate::catalog::database::{Database, Durability, Format};

@@ -19,6 +19,7 @@ mod config;
 mod corpus;
 mod daemon;
 mod demo;
+mod discover;
 mod doctor;
 mod files;
 mod filter;
@@ -27,12 +28,14 @@ mod grep;
 mod index;
 mod jobs;
 mod keys;
+mod llm;
 mod mcp;
 mod models;
 mod output;
 mod pause;
 mod progress;
 mod read;
+mod repl;
 mod roots;
 mod schema;
 mod similar;
@@ -95,6 +98,12 @@ enum Command {
     Bridge(bridge::Args),
     /// Makes, lists and revokes keys for others, each for some folders
     Keys(keys::Args),
+    /// Asks language models that search and query step by step
+    Llm(llm::Args),
+    /// Proposes entities and relations, has a model add to them, makes a graph of those that are believed
+    Discover(discover::Args),
+    /// Reads commands line by line, with history and completion
+    Repl(repl::Args),
     /// Serves the Model Context Protocol over standard input and output
     Mcp(mcp::Args),
     /// Lists what was sent to other machines, or refused
@@ -134,11 +143,8 @@ pub fn main() -> ExitCode {
 
 fn run(command: Command, printer: &mut Printer) -> Result<()> {
     match &command {
-        Command::Completions { shell } => {
-            let mut script = Vec::new();
-            clap_complete::generate(*shell, &mut Cli::command(), "vic", &mut script);
-            return printer.raw(&String::from_utf8_lossy(&script));
-        }
+        // These work without a configuration that can be read.
+        Command::Completions { shell } => return completions(*shell, printer),
         Command::Config(args) => return config::run(args, printer),
         Command::Schema(args) => return schema::run(args, printer),
         Command::Corpus(args) if args.needs_no_daemon() => return corpus::tell(args, printer),
@@ -147,37 +153,50 @@ fn run(command: Command, printer: &mut Printer) -> Result<()> {
     let config = Config::load()?;
     // One thread is enough to wait for the daemon, and starts faster than many.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Error::internal)?;
-    runtime.block_on(async {
-        match command {
-            Command::Ask(args) => ask::run(args, &config, printer).await,
-            Command::Similar(args) => similar::run(args, &config, printer).await,
-            Command::Grep(args) => grep::run(args, &config, printer).await,
-            Command::Corpus(args) => corpus::run(args, &config, printer).await,
-            Command::View(args) => view::run(args, &config, printer).await,
-            Command::Graph(args) => graph::run(args, &config, printer).await,
-            Command::Index(args) => index::run(args, &config, printer).await,
-            Command::Files(args) => files::run(args, &config, printer).await,
-            Command::Read(args) => read::run(args, &config, printer).await,
-            Command::Status(args) => status::run(args, &config, printer).await,
-            Command::Sync(args) => sync::run(args, &config, printer).await,
-            Command::Pause(args) => pause::run(args, &config, printer).await,
-            Command::Resume(args) => pause::resume(args, &config, printer).await,
-            Command::Roots(args) => roots::run(args, &config, printer).await,
-            Command::Jobs(args) => jobs::run(args, &config, printer).await,
-            Command::Models(args) => models::run(args, &config, printer).await,
-            Command::Doctor(args) => doctor::run(&args, &config, printer),
-            Command::Daemon(args) => daemon::run(args, &config, printer).await,
-            Command::Demo(args) => demo::run(args, &config, printer).await,
-            Command::Bench(args) => bench::run(args, &config, printer).await,
-            Command::Bridge(args) => bridge::run(args, &config, printer).await,
-            Command::Keys(args) => keys::run(args, &config, printer),
-            Command::Mcp(args) => mcp::run(args, &config).await,
-            Command::Audit(args) => audit::run(args, &config, printer).await,
-            Command::SyntheticPlans(args) => synthetic_plans::run(args, &config, printer),
-            // Done above, without a configuration.
-            Command::Config(_) | Command::Schema(_) | Command::Completions { .. } => Ok(()),
-        }
-    })
+    runtime.block_on(dispatch(command, &config, printer))
+}
+
+/// Runs a command that needs a configuration.
+async fn dispatch(command: Command, config: &Config, printer: &mut Printer) -> Result<()> {
+    match command {
+        Command::Ask(args) => ask::run(args, config, printer).await,
+        Command::Similar(args) => similar::run(args, config, printer).await,
+        Command::Grep(args) => grep::run(args, config, printer).await,
+        Command::Corpus(args) => corpus::run(args, config, printer).await,
+        Command::View(args) => view::run(args, config, printer).await,
+        Command::Graph(args) => graph::run(args, config, printer).await,
+        Command::Index(args) => index::run(args, config, printer).await,
+        Command::Files(args) => files::run(args, config, printer).await,
+        Command::Read(args) => read::run(args, config, printer).await,
+        Command::Status(args) => status::run(args, config, printer).await,
+        Command::Sync(args) => sync::run(args, config, printer).await,
+        Command::Pause(args) => pause::run(args, config, printer).await,
+        Command::Resume(args) => pause::resume(args, config, printer).await,
+        Command::Roots(args) => roots::run(args, config, printer).await,
+        Command::Jobs(args) => jobs::run(args, config, printer).await,
+        Command::Models(args) => models::run(args, config, printer).await,
+        Command::Doctor(args) => doctor::run(&args, config, printer),
+        Command::Daemon(args) => daemon::run(args, config, printer).await,
+        Command::Demo(args) => demo::run(args, config, printer).await,
+        Command::Bench(args) => bench::run(args, config, printer).await,
+        Command::Bridge(args) => bridge::run(args, config, printer).await,
+        Command::Keys(args) => keys::run(args, config, printer),
+        Command::Mcp(args) => mcp::run(args, config).await,
+        Command::Audit(args) => audit::run(args, config, printer).await,
+        Command::SyntheticPlans(args) => synthetic_plans::run(args, config, printer),
+        Command::Llm(args) => llm::run(args, config, printer).await,
+        Command::Discover(args) => discover::run(args, config, printer).await,
+        Command::Repl(args) => repl::run(args, config, printer).await,
+        Command::Config(args) => config::run(&args, printer),
+        Command::Schema(args) => schema::run(&args, printer),
+        Command::Completions { shell } => completions(shell, printer),
+    }
+}
+
+fn completions(shell: clap_complete::Shell, printer: &mut Printer) -> Result<()> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "vic", &mut script);
+    printer.raw(&String::from_utf8_lossy(&script))
 }
 
 #[cfg(test)]

@@ -21,11 +21,13 @@ use crate::model::{
 use crate::serve::{MAX_RESPONSE, into_all, status, try_into_all, wire};
 
 mod graph;
+mod llm;
 mod start;
 mod tools;
 #[cfg(test)]
 mod tests;
 
+pub use llm::Work;
 pub use start::vicd_command;
 
 /// The version of this client.
@@ -50,6 +52,7 @@ pub struct Embeddings {
 pub struct Client {
     stub: wire::vic_client::VicClient<Channel>,
     graph: wire::graph_client::GraphClient<Channel>,
+    llm: wire::llm_client::LlmClient<Channel>,
 }
 
 impl Client {
@@ -71,8 +74,9 @@ impl Client {
             .await
             .map_err(|error| start::connect_error(config, &error))?;
         let graph = wire::graph_client::GraphClient::new(channel.clone()).max_decoding_message_size(MAX_RESPONSE);
+        let llm = wire::llm_client::LlmClient::new(channel.clone()).max_decoding_message_size(MAX_RESPONSE);
         let stub = wire::vic_client::VicClient::new(channel).max_decoding_message_size(MAX_RESPONSE);
-        Ok(Client { stub, graph })
+        Ok(Client { stub, graph, llm })
     }
 
     /// Connects, and starts a daemon first when none runs.

@@ -3,7 +3,8 @@
 use crate::client::Client;
 use crate::error::Result;
 use crate::model::{
-    AskRequest, AskResponse, CorpusCall, CorpusReply, Document, FileFilter, FileRecord, GraphRequest, IndexRequest, JobSnapshot, Status,
+    AskRequest, AskResponse, CorpusCall, CorpusReply, Document, FileFilter, FileRecord, GraphRequest, IndexRequest,
+    JobSnapshot, Status,
 };
 use crate::serve::mcp::Backend;
 

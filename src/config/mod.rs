@@ -274,10 +274,31 @@ impl Config {
         self.data_dir.join("audit.sqlite")
     }
 
+    /// The choice of a backend for the `llm` commands.
+    pub fn llm_choice_path(&self) -> PathBuf {
+        self.data_dir.join("llm.json")
+    }
+
+    /// The SQLite file of what agents did.
+    pub fn transcripts_path(&self) -> PathBuf {
+        self.data_dir.join("transcripts.sqlite")
+    }
+
     /// The daemon's log.
     pub fn log_path(&self) -> PathBuf {
         self.data_dir.join("vicd.log")
     }
+}
+
+/// The variables that a plugin inherits, and no others: enough to find programs, its home and the language. Keys that stand
+/// in the environment of vic stay there.
+const PLUGIN_VARIABLES: [&str; 9] =
+    ["PATH", "HOME", "USER", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "OLLAMA_HOST"];
+
+/// The environment of a plugin: what of [`PLUGIN_VARIABLES`] this process has.
+pub fn plugin_environment() -> Vec<(&'static str, OsString)> {
+    #[expect(clippy::disallowed_methods, reason = "this module is the one reader of the environment")]
+    PLUGIN_VARIABLES.into_iter().filter_map(|name| Some((name, std::env::var_os(name)?))).collect()
 }
 
 impl Settings<'_> {

@@ -18,7 +18,7 @@ const TITLE: &str = "vic data directory, format ";
 const SIGNS: [&str; 2] = ["catalog.sqlite", "vicd.lock"];
 
 /// What may stand there before the first daemon: the command line, or a person, puts it there.
-const BEFORE: [&str; 6] = ["vicd.log", "config.toml", "models", "audit.sqlite", "lost+found", ".DS_Store"];
+const BEFORE: [&str; 7] = ["vicd.log", "config.toml", "llm.json", "models", "audit.sqlite", "lost+found", ".DS_Store"];
 
 /// Makes sure that the directory is ours, or empty, and of no newer format. Writes nothing.
 ///

@@ -6,9 +6,7 @@
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use crate::catalog::{
-    self, AuditLog, Catalog, CorpusBook, EvidenceCache, GraphStore, Jobs, RequeueScope, VectorCache,
-};
+use crate::catalog::{self, AuditLog, Catalog, CorpusBook, EvidenceCache, GraphStore, Jobs, RequeueScope, VectorCache};
 use crate::config::{Config, EmbedBackend};
 use crate::daemon::{directory, lock};
 use crate::embed::models::ModelStore;

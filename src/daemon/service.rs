@@ -8,6 +8,7 @@ use std::time::Instant;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
+use crate::agent::Assistant;
 use crate::ask::Asker;
 use crate::catalog::{AuditLog, Catalog};
 use crate::contract::Contract;
@@ -19,7 +20,9 @@ use crate::extract::WorkerPool;
 use crate::graph::GraphService;
 use crate::index::{self, Index};
 use crate::model::{
-    AskEvent, AskRequest, AskResponse, AuditRecord, ContentHash, CorpusCall, CorpusReply, Document, FileFilter, FileRecord, GraphRequest, GrepRequest, GrepResponse, IndexRequest, JobSnapshot, MemoryCap, PauseRequest, PauseState, PrivacyMode, Root, Scope, SimilarRequest, Status, SyncReport, SyncRequest, Upkeep,
+    AskEvent, AskRequest, AskResponse, AuditRecord, ContentHash, CorpusCall, CorpusReply, Document, FileFilter,
+    FileRecord, GraphRequest, GrepRequest, GrepResponse, IndexRequest, JobSnapshot, MemoryCap, PauseRequest,
+    PauseState, PrivacyMode, Root, Scope, SimilarRequest, Status, SyncReport, SyncRequest, Upkeep,
 };
 use crate::serve::Service;
 use crate::warehouse::{self, OpenProblem, open_beneath};
@@ -47,6 +50,7 @@ pub(crate) struct Daemon {
     pub(crate) asker: Asker,
     pub(crate) contract: Contract,
     pub(crate) graph: GraphService,
+    pub(crate) assistant: Assistant,
     pub(crate) embedder: Arc<dyn Embedder>,
     pub(crate) pool: Arc<WorkerPool>,
     pub(crate) audit: Arc<AuditLog>,
@@ -240,6 +244,10 @@ impl Service for Daemon {
 
     async fn graph(&self, request: GraphRequest) -> Result<serde_json::Value> {
         self.graph.request(request).await
+    }
+
+    fn assistant(&self) -> Result<Assistant> {
+        Ok(self.assistant.within(self.scope.clone()))
     }
 
     async fn shutdown(&self) -> Result<()> {

@@ -102,6 +102,13 @@ pub(crate) async fn announce_download(url: &str) -> Result<()> {
     tokio::task::spawn_blocking(noting).await.map_err(Error::internal)?
 }
 
+/// Writes down a text that goes to another program of this machine, in every mode: what that program does with it is out of
+/// our sight.
+pub(crate) async fn announce_command(program: String, bytes: usize, mode: PrivacyMode) -> Result<()> {
+    let noting = move || note(format!("command:{program}"), bytes as u64, Purpose::Reasoning, mode, true);
+    tokio::task::spawn_blocking(noting).await.map_err(Error::internal)?
+}
+
 /// The way out to one server, for one purpose, in one privacy mode.
 pub(crate) struct Outbound {
     client: reqwest::Client,

@@ -24,9 +24,9 @@ pub use bench::{BenchReport, Machine, Settings, bench, sample_texts};
 pub use entry::{ModelEntry, ModelFile, ModelKind, Pooling, VectorRecipe};
 pub use onnx::disable_telemetry;
 
-use crate::config::{Config, EmbedBackend};
+use crate::config::{Config, EmbedBackend, EmbedConfig};
 use crate::error::Result;
-use crate::model::TokenCounter;
+use crate::model::{PrivacyMode, TokenCounter};
 
 /// A vector: as long as [`Embedder::dimension`], L2 norm 1.
 pub type Vector = Vec<f32>;
@@ -87,7 +87,17 @@ pub async fn open(config: &Config) -> Result<Arc<dyn Embedder>> {
             let store = models::ModelStore::new(config.model_dirs.clone());
             Ok(Arc::new(onnx::OnnxEmbedder::open(store, config.embed.clone()).await?))
         }
-        EmbedBackend::Ollama => Ok(Arc::new(ollama::Ollama::open(&config.embed, config.privacy_mode).await?)),
-        EmbedBackend::OpenAi => Ok(Arc::new(openai::OpenAi::open(&config.embed, config.privacy_mode).await?)),
+        EmbedBackend::Ollama | EmbedBackend::OpenAi => open_server(&config.embed, config.privacy_mode).await,
     }
+}
+
+/// Opens a model on a server: the OpenAI-compatible one, or else Ollama's.
+///
+/// # Errors
+/// As [`open`].
+pub(crate) async fn open_server(config: &EmbedConfig, mode: PrivacyMode) -> Result<Arc<dyn Embedder>> {
+    Ok(match config.backend {
+        EmbedBackend::OpenAi => Arc::new(openai::OpenAi::open(config, mode).await?),
+        EmbedBackend::Ollama | EmbedBackend::Onnx => Arc::new(ollama::Ollama::open(config, mode).await?),
+    })
 }

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::error::{Error, ErrorCode, Result};
 use crate::librarian::syntax::{self, Syntax};
 use crate::librarian::{L2_TOP_K, MAX_L2_TOP_K, Planned, operators, over, validate};
-use crate::llm::{Finish, Llm, LlmRequest, Message, Patience, Role};
+use crate::llm::{FinishReason, LlmClient, LlmRequest, Message, Patience, Role};
 use crate::model::{AskRequest, INTENTS, L0Filters, QueryPlan, SKILLS};
 
 /// A plan takes some hundred tokens.
@@ -102,7 +102,7 @@ pub(super) fn schema() -> Value {
 }
 
 /// Plans by a model. `rules` is the plan of the rules, taken when the model fails; the warnings say so.
-pub(super) async fn plan(llm: &dyn Llm, request: &AskRequest, rules: QueryPlan, today: NaiveDate) -> Planned {
+pub(super) async fn plan(llm: &LlmClient, request: &AskRequest, rules: QueryPlan, today: NaiveDate) -> Planned {
     let syntax = syntax::parse(request.query.trim());
     if syntax.rest.is_empty() {
         return Planned::sure(rules);
@@ -125,16 +125,16 @@ pub(super) async fn plan(llm: &dyn Llm, request: &AskRequest, rules: QueryPlan, 
             }
         };
         let read = match answer.finish {
-            Finish::Length => Err(Error::invalid("the plan was cut before its end")),
-            Finish::Stop | Finish::Other => read(&answer.text, llm.name(), request, &syntax, &rules, today),
+            FinishReason::Length => Err(Error::invalid("the plan was cut before its end")),
+            _ => read(&answer.text, llm.name(), request, &syntax, &rules, today),
         };
         match read {
             Ok(plan) => return Planned::sure(plan),
             Err(error) => {
                 problem = with_hint(&error);
-                ask.messages.push(Message { role: Role::Assistant, content: answer.text });
+                ask.messages.push(Message::new(Role::Assistant, answer.text));
                 let content = format!("This plan is not valid: {problem}. Answer with the corrected JSON object only.");
-                ask.messages.push(Message { role: Role::User, content });
+                ask.messages.push(Message::new(Role::User, content));
             }
         }
     }
@@ -213,11 +213,9 @@ impl DraftFilters {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
     use crate::librarian::Librarian;
-    use crate::llm::mock::Mock;
+    use crate::llm::Mock;
     use crate::model::PrivacyMode;
 
     fn good() -> String {
@@ -232,8 +230,8 @@ mod tests {
     }
 
     async fn check(query: &str, answers: Vec<Result<String>>) -> (QueryPlan, Vec<String>, Vec<LlmRequest>) {
-        let mock = Arc::new(Mock::new(answers));
-        let librarian = Librarian::with(Some(mock.clone()), PrivacyMode::LocalOnly);
+        let mock = Mock::new(answers);
+        let librarian = Librarian::with(Some(mock.client()), PrivacyMode::LocalOnly);
         let request = AskRequest { query: query.into(), ..AskRequest::default() };
         let today = NaiveDate::from_ymd_opt(2026, 3, 18).unwrap();
         let planned = librarian.plan(&request, today).await.unwrap();

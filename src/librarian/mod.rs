@@ -28,8 +28,6 @@ mod words;
 #[cfg(test)]
 mod published;
 
-use std::sync::Arc;
-
 use chrono::NaiveDate;
 
 pub(crate) use check::moment_in;
@@ -41,7 +39,7 @@ use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::librarian::syntax::Syntax;
 use crate::librarian::words::Words;
-use crate::llm::{self, Llm, Task};
+use crate::llm::{self, LlmClient, Task};
 use crate::model::{AskRequest, L0Filters, PrivacyMode, QueryPlan};
 
 /// Name of these rules in [`QueryPlan::planner_model_id`].
@@ -56,7 +54,7 @@ const L2_TOP_K: u32 = 3;
 /// Plans questions with the configured backend: rules, or a model with the rules behind it. Cheap to clone.
 #[derive(Clone)]
 pub struct Librarian {
-    llm: Option<Arc<dyn Llm>>,
+    llm: Option<LlmClient>,
     privacy: PrivacyMode,
 }
 
@@ -87,7 +85,7 @@ impl Librarian {
     }
 
     /// Makes a librarian with a model, or with rules alone.
-    pub fn with(llm: Option<Arc<dyn Llm>>, privacy: PrivacyMode) -> Librarian {
+    pub fn with(llm: Option<LlmClient>, privacy: PrivacyMode) -> Librarian {
         Librarian { llm, privacy }
     }
 
@@ -99,7 +97,7 @@ impl Librarian {
     pub async fn plan(&self, request: &AskRequest, today: NaiveDate) -> Result<Planned> {
         let rules = plan(request, self.privacy, today)?;
         match &self.llm {
-            Some(llm) if request.plan.is_none() => Ok(by_model::plan(llm.as_ref(), request, rules, today).await),
+            Some(llm) if request.plan.is_none() => Ok(by_model::plan(llm, request, rules, today).await),
             _ => Ok(Planned::sure(rules)),
         }
     }

@@ -1,303 +1,309 @@
-//! Servers that answer as the real ones do, down to how they fail.
+//! The life of a request: taken on, streamed, cancelled; tools, policies and proof.
 
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
+use futures::StreamExt;
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::net::{TcpListener, TcpStream};
 
+use super::tools::{ToolFault, registry};
 use super::*;
-use crate::llm::ollama::Ollama;
-use crate::llm::openai::OpenAi;
-
-/// What a server does with one request.
-#[derive(Clone)]
-enum Act {
-    /// Sends the head of an answer: status, content type.
-    Head(u16, &'static str),
-    Send(String),
-    Wait(u64),
-    /// Keeps the connection open and says nothing more.
-    Hang,
-}
-
-type Script = dyn Fn(&str, &Value) -> Vec<Act> + Send + Sync;
-
-struct Server {
-    address: String,
-    asked: Arc<Mutex<Vec<(String, Value)>>>,
-}
-
-impl Server {
-    async fn start(script: impl Fn(&str, &Value) -> Vec<Act> + Send + Sync + 'static) -> Server {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = format!("http://{}", listener.local_addr().unwrap());
-        let asked = Arc::new(Mutex::new(Vec::new()));
-        let (script, log): (Arc<Script>, _) = (Arc::new(script), asked.clone());
-        tokio::spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
-                let (script, log) = (script.clone(), log.clone());
-                tokio::spawn(async move { serve(stream, &*script, &log).await });
-            }
-        });
-        Server { address, asked }
-    }
-
-    fn ollama(&self) -> Ollama {
-        Ollama::new(&self.address, None, "m")
-    }
-
-    fn openai(&self) -> OpenAi {
-        OpenAi::new(&self.address, Some("secret".into()), "m")
-    }
-
-    fn body(&self, path: &str) -> Value {
-        self.asked.lock().unwrap().iter().find(|it| it.0 == path).unwrap().1.clone()
-    }
-}
-
-async fn serve(stream: TcpStream, script: &Script, log: &Mutex<Vec<(String, Value)>>) {
-    let mut stream = BufReader::new(stream);
-    let mut head = String::new();
-    while !head.ends_with("\r\n\r\n") {
-        if stream.read_line(&mut head).await.unwrap_or(0) == 0 {
-            return;
-        }
-    }
-    let lower = head.to_ascii_lowercase();
-    let length =
-        lower.lines().find_map(|it| it.strip_prefix("content-length:")).map_or(0, |it| it.trim().parse().unwrap());
-    let mut body = vec![0; length];
-    stream.read_exact(&mut body).await.unwrap();
-    let path = head.split(' ').nth(1).unwrap().to_string();
-    let body: Value = serde_json::from_slice(&body).unwrap();
-    log.lock().unwrap().push((path.clone(), body.clone()));
-    for act in script(&path, &body) {
-        match act {
-            Act::Head(status, kind) => {
-                let head = format!("HTTP/1.1 {status} X\r\ncontent-type: {kind}\r\nconnection: close\r\n\r\n");
-                let _gone = stream.write_all(head.as_bytes()).await;
-            }
-            Act::Send(text) => {
-                let _gone = stream.write_all(text.as_bytes()).await;
-            }
-            Act::Wait(milliseconds) => tokio::time::sleep(Duration::from_millis(milliseconds)).await,
-            Act::Hang => std::future::pending().await,
-        }
-        let _gone = stream.flush().await;
-    }
-}
-
-/// `/api/show` of a model that runs on the server itself, and the given acts for a chat.
-fn local(chat: Vec<Act>) -> impl Fn(&str, &Value) -> Vec<Act> + Send + Sync {
-    move |path, _| match path {
-        "/api/show" => answer(200, "application/json", r#"{"details":{},"capabilities":["completion"]}"#),
-        _ => chat.clone(),
-    }
-}
-
-fn answer(status: u16, kind: &'static str, body: &str) -> Vec<Act> {
-    vec![Act::Head(status, kind), Act::Send(body.to_string())]
-}
-
-fn ndjson(lines: &[Value]) -> Vec<Act> {
-    let mut acts = vec![Act::Head(200, "application/x-ndjson")];
-    acts.extend(lines.iter().map(|it| Act::Send(format!("{it}\n"))));
-    acts
-}
-
-fn sse(events: &[&str]) -> Vec<Act> {
-    let mut acts = vec![Act::Head(200, "text/event-stream")];
-    acts.extend(events.iter().map(|it| Act::Send(format!("{it}\n\n"))));
-    acts
-}
-
-fn text(content: &str) -> Value {
-    json!({ "model": "m", "message": { "role": "assistant", "content": content }, "done": false })
-}
-
-fn done(reason: &str) -> Value {
-    json!({ "model": "m", "message": { "role": "assistant", "content": "" }, "done": true, "done_reason": reason,
-            "prompt_eval_count": 7, "eval_count": 2 })
-}
+use crate::error::{Error, ErrorCode};
+use crate::model::{PrivacyMode, Redaction, ToolSpec};
 
 fn request() -> LlmRequest {
-    let patience =
-        Patience { first: Duration::from_secs(5), idle: Duration::from_millis(300), overall: Duration::from_secs(10) };
-    LlmRequest { patience, ..LlmRequest::new(PrivacyMode::LocalOnly, "be short", "who?") }
+    LlmRequest::builder().prompt(Prompt::user("who?")).build().unwrap()
 }
 
-async fn fails(model: &dyn Llm, request: LlmRequest) -> Error {
-    model.complete(request).await.unwrap_err()
+fn done(finish: FinishReason) -> Piece {
+    Piece::Done { finish, usage: Usage { prompt_tokens: 3, answer_tokens: 2 } }
+}
+
+fn text(text: &str) -> Piece {
+    Piece::Text(text.into())
+}
+
+fn call(name: &str, arguments: &str) -> Piece {
+    Piece::Call(ToolCall { id: "c1".into(), name: name.into(), arguments_json: arguments.into() })
+}
+
+fn away() -> Error {
+    Error::new(ErrorCode::Unavailable, "nobody is at home").hint("run it")
+}
+
+fn find() -> ToolSpec {
+    let parameters = json!({ "type": "object", "additionalProperties": false, "required": ["query"],
+                             "properties": { "query": { "type": "string" } } });
+    ToolSpec { name: "find".into(), description: "finds".into(), parameters }
+}
+
+/// A registry with one tool, which knows how heavy the hive is.
+fn tools() -> RegisteredTools {
+    let handler = |arguments: Value| async move { Ok(json!({ "of": arguments["query"], "weight": "31 kg" })) };
+    registry().register(find(), handler).unwrap().freeze()
+}
+
+async fn events(client: &LlmClient, request: LlmRequest) -> Vec<LlmStreamEvent> {
+    client.ask(request).unwrap().map(Result::unwrap).collect().await
+}
+
+/// The kinds of events, in order.
+fn kinds(events: &[LlmStreamEvent]) -> Vec<String> {
+    let kind = |it: &LlmStreamEvent| serde_json::to_value(it).unwrap()["event"].as_str().unwrap().to_string();
+    events.iter().map(kind).collect()
 }
 
 #[tokio::test]
-async fn ollama_streams_text_and_says_why_it_ended() {
-    let server = Server::start(local(ndjson(&[text("Ada "), text("Quill"), done("length")]))).await;
-    let mut request = request();
-    request.schema = Some(json!({ "type": "object" }));
-    request.images = vec![b"\x89PNG".to_vec()];
-    request.context_tokens = Some(8192);
-    let answer = server.ollama().complete(request).await.unwrap();
-    assert_eq!((answer.text.as_str(), answer.finish), ("Ada Quill", Finish::Length));
-    assert_eq!(answer.usage, Usage { prompt_tokens: 7, answer_tokens: 2 });
-    let body = server.body("/api/chat");
-    assert_eq!(body["format"], json!({ "type": "object" }));
-    assert_eq!(body["messages"][0], json!({ "role": "system", "content": "be short" }));
-    assert_eq!(body["messages"][1]["images"], json!(["iVBORw=="]));
-    assert_eq!((&body["options"]["num_ctx"], &body["options"]["num_predict"]), (&json!(8192), &json!(1024)));
-}
-
-#[tokio::test]
-async fn openai_streams_text_and_says_why_it_ended() {
-    let server = Server::start(|_, _| {
-        sse(&[
-            ": keep-alive",
-            r#"data: {"choices":[{"index":0,"delta":{"role":"assistant","content":null},"finish_reason":null}]}"#,
-            r#"data: {"choices":[{"index":0,"delta":{"content":"Ada "}}]}"#,
-            r#"data: {"choices":[{"index":0,"delta":{"content":"Quill"},"finish_reason":"stop"}]}"#,
-            r#"data: {"choices":[],"usage":{"prompt_tokens":7,"completion_tokens":2}}"#,
-            "data: [DONE]",
-        ])
+async fn the_example_of_the_document_runs() {
+    let tools = tools::registry().register(find(), |_| async { Ok(json!({})) }).unwrap().freeze();
+    let client = client(LlmClientConfig {
+        transport: TransportConfig::Mock,
+        proof_sink: None,
+        tool_registry: Some(tools),
+        ..Default::default()
     })
-    .await;
-    let mut request = request();
-    request.schema = Some(json!({ "type": "object" }));
-    request.images = vec![vec![0xff, 0xd8, 0xff]];
-    let answer = server.openai().complete(request).await.unwrap();
-    assert_eq!((answer.text.as_str(), answer.finish), ("Ada Quill", Finish::Stop));
-    assert_eq!(answer.usage, Usage { prompt_tokens: 7, answer_tokens: 2 });
-    let body = server.body("/v1/chat/completions");
-    assert_eq!(body["response_format"]["json_schema"]["schema"], json!({ "type": "object" }));
-    assert_eq!(body["messages"][1]["content"][1]["image_url"]["url"], "data:image/jpeg;base64,/9j/");
-}
-
-#[tokio::test]
-async fn an_openai_server_that_does_not_stream_is_understood() {
-    let whole = r#"{"choices":[{"message":{"content":"Ada"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1}}"#;
-    let server = Server::start(move |_, _| answer(200, "application/json; charset=utf-8", whole)).await;
-    assert_eq!(server.openai().complete(request()).await.unwrap().text, "Ada");
-}
-
-#[tokio::test]
-async fn a_missing_model_has_a_cure() {
-    let script = |_: &str, _: &Value| answer(404, "application/json", r#"{"error":"model 'm' not found"}"#);
-    let server = Server::start(script).await;
-    let error = fails(&server.ollama(), request()).await;
-    assert_eq!((error.code, error.hint.as_deref()), (ErrorCode::NotFound, Some("run `ollama pull m`")));
-    assert_eq!(fails(&server.openai(), request()).await.code, ErrorCode::NotFound);
-}
-
-#[tokio::test]
-async fn a_server_that_is_away_is_told_apart() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = format!("http://{}", listener.local_addr().unwrap());
-    drop(listener);
-    let quick =
-        LlmRequest { patience: Patience { first: Duration::from_secs(20), ..Patience::default() }, ..request() };
-    let begun = Instant::now();
-    for (model, cure) in [
-        (&Ollama::new(&address, None, "m") as &dyn Llm, "run `ollama serve`, or set VIC_OLLAMA_BASE_URL"),
-        (&OpenAi::new(&address, None, "m"), "start the server, or set VIC_OPENAI_BASE_URL"),
-    ] {
-        let error = fails(model, quick.clone()).await;
-        assert_eq!((error.code, error.hint.as_deref()), (ErrorCode::Unavailable, Some(cure)));
-    }
-    assert!(begun.elapsed() < Duration::from_secs(3), "nobody who asks waits for a server that is away");
-}
-
-#[tokio::test]
-async fn every_bad_ending_of_ollama_is_a_typed_error() {
-    let head = || Act::Head(200, "application/x-ndjson");
-    let line = || Act::Send(format!("{}\n", text("Ada")));
-    let endless = (0..50).map(|_| text(&"x".repeat(10_000))).collect::<Vec<_>>();
-    for (name, acts, code) in [
-        ("hangs before the first byte", vec![Act::Hang], ErrorCode::DeadlineExceeded),
-        ("hangs between tokens", vec![head(), line(), Act::Hang], ErrorCode::DeadlineExceeded),
-        ("closes at once", vec![], ErrorCode::Unavailable),
-        ("closes before the end", vec![head(), line()], ErrorCode::Unavailable),
-        ("half a line", vec![head(), line(), Act::Send("{\"message\":{\"con".into())], ErrorCode::Unavailable),
-        (
-            "error line under status 200",
-            vec![head(), line(), Act::Send("{\"error\":\"out of memory\"}\n".into())],
-            ErrorCode::FailedPrecondition,
-        ),
-        ("nonsense", vec![head(), Act::Send("<html>hello</html>\n".into())], ErrorCode::FailedPrecondition),
-        ("JSON that is no answer", vec![head(), Act::Send("[1,2]\n".into())], ErrorCode::FailedPrecondition),
-        ("no end", ndjson(&endless), ErrorCode::ResourceExhausted),
-        ("a line without end", vec![head(), Act::Send("x".repeat(3 << 20))], ErrorCode::FailedPrecondition),
-        ("bad request", answer(400, "application/json", r#"{"error":"no vision"}"#), ErrorCode::FailedPrecondition),
-        ("busy", answer(503, "application/json", r#"{"error":"server busy"}"#), ErrorCode::Unavailable),
-        ("wrong key", answer(401, "application/json", r#"{"error":"unauthorized"}"#), ErrorCode::PermissionDenied),
-        ("redirect", answer(302, "text/html", ""), ErrorCode::PermissionDenied),
-    ] {
-        let server = Server::start(local(acts)).await;
-        let mut request = request();
-        request.patience.first = Duration::from_secs(1);
-        let error = fails(&server.ollama(), request).await;
-        assert_eq!(error.code, code, "{name}: {error}");
-    }
-}
-
-#[tokio::test]
-async fn every_bad_ending_of_openai_is_a_typed_error() {
-    let piece = r#"data: {"choices":[{"index":0,"delta":{"content":"Ada "}}]}"#;
-    let head = || Act::Head(200, "text/event-stream");
-    for (name, acts, code) in [
-        (
-            "hangs between tokens",
-            vec![head(), Act::Send(format!("{piece}\n\n")), Act::Hang],
-            ErrorCode::DeadlineExceeded,
-        ),
-        ("closes before the end", sse(&[piece]), ErrorCode::Unavailable),
-        ("says that it is done without a reason", sse(&[piece, "data: [DONE]"]), ErrorCode::Unavailable),
-        ("half a line", vec![head(), Act::Send("data: {\"choices\":[{\"del".into())], ErrorCode::Unavailable),
-        (
-            "error event",
-            sse(&[piece, r#"data: {"error":{"message":"context is full"}}"#]),
-            ErrorCode::FailedPrecondition,
-        ),
-        ("error line", sse(&[r#"error: {"code":500,"message":"slot lost"}"#]), ErrorCode::FailedPrecondition),
-        ("nonsense", sse(&["hello"]), ErrorCode::FailedPrecondition),
-        ("JSON that is no answer", sse(&["data: {}"]), ErrorCode::FailedPrecondition),
-    ] {
-        let server = Server::start(move |_, _| acts.clone()).await;
-        let error = fails(&server.openai(), request()).await;
-        assert_eq!(error.code, code, "{name}: {error}");
-    }
-}
-
-#[tokio::test]
-async fn slow_tokens_are_no_silence_until_the_overall_limit() {
-    let mut acts = vec![Act::Head(200, "application/x-ndjson")];
-    for _ in 0..8 {
-        acts.extend([Act::Wait(150), Act::Send(format!("{}\n", text("x")))]);
-    }
-    acts.push(Act::Send(format!("{}\n", done("stop"))));
-    let server = Server::start(local(acts)).await;
-    assert_eq!(server.ollama().complete(request()).await.unwrap().text, "xxxxxxxx");
-    let mut short = request();
-    short.patience.overall = Duration::from_millis(600);
-    assert_eq!(fails(&server.ollama(), short).await.code, ErrorCode::DeadlineExceeded);
-}
-
-#[tokio::test]
-async fn what_would_leave_the_machine_needs_the_mode_for_it() {
-    let script = |path: &str, _: &Value| match path {
-        "/api/show" => {
-            answer(200, "application/json", r#"{"remote_model":"m","remote_host":"https://ollama.com:443"}"#)
+    .unwrap();
+    let snapshot = client.capabilities(PrivacyMode::LocalOnly).await.unwrap();
+    let prompt = Prompt::user("one two three");
+    let request =
+        LlmRequest::builder().model(snapshot.default_model.clone()).prompt(prompt).max_tokens(512).build().unwrap();
+    let handle = client.enqueue(request).unwrap();
+    let mut stream = client.stream(&handle).unwrap();
+    let mut said = String::new();
+    while let Some(event) = stream.next().await {
+        match event.unwrap() {
+            LlmStreamEvent::Token { text, .. } => said.push_str(&text),
+            LlmStreamEvent::ToolCall { .. } => { /* handled by the registry */ }
+            LlmStreamEvent::Completed { finish_reason } => assert_eq!(finish_reason, FinishReason::Stop),
+            LlmStreamEvent::Error { code, message, .. } => panic!("{code:?}: {message}"),
+            _ => (),
         }
-        _ => ndjson(&[text("Ada"), done("stop")]),
-    };
-    let server = Server::start(script).await;
-    assert_eq!(fails(&server.ollama(), request()).await.code, ErrorCode::PermissionDenied);
-    assert!(server.asked.lock().unwrap().iter().all(|it| it.0 != "/api/chat"));
-    let allowed = LlmRequest { privacy_mode: PrivacyMode::CloudReasoningOk, ..request() };
-    assert_eq!(server.ollama().complete(allowed).await.unwrap().text, "Ada");
-    for model in
-        [&Ollama::new("http://192.0.2.1:11434", None, "m") as &dyn Llm, &OpenAi::new("https://192.0.2.1", None, "m")]
-    {
-        assert_eq!(fails(model, request()).await.code, ErrorCode::PermissionDenied);
     }
+    assert_eq!(said, "one two three");
+    assert!(stream.next().await.is_none(), "nothing comes after the end");
+    assert_eq!(client.stream(&handle).err().unwrap().code, ErrorCode::FailedPrecondition);
+}
+
+#[tokio::test]
+async fn events_are_in_order_and_end_once() {
+    let mock = Mock::in_pieces(vec![Ok(vec![text("Ada "), text("Quill"), done(FinishReason::Length)])]);
+    let events = events(&mock.client(), request()).await;
+    assert_eq!(kinds(&events), ["started", "metrics", "token", "token", "metrics", "completed"]);
+    assert!(matches!(&events[3], LlmStreamEvent::Token { text, index: 1 } if text == "Quill"));
+    assert_eq!(events[5], LlmStreamEvent::Completed { finish_reason: FinishReason::Length });
+    assert_eq!(events.iter().filter(|it| it.is_last()).count(), 1);
+}
+
+#[tokio::test]
+async fn a_failure_is_the_last_event_with_its_code_and_cure() {
+    for (pieces, code) in [
+        (Err(away()), ErrorCode::Unavailable),
+        // A stream that breaks off without an end.
+        (Ok(vec![text("Ada")]), ErrorCode::Unavailable),
+        (Err(Error::not_found("no model `m`")), ErrorCode::NotFound),
+    ] {
+        let mock = Mock::in_pieces(vec![pieces]);
+        let events = events(&mock.client(), request()).await;
+        let last = events.last().unwrap().clone();
+        assert_eq!(last.into_result().unwrap_err().code, code);
+        assert_eq!(mock.asked().len(), 1, "nothing is tried again unless somebody says so");
+    }
+}
+
+#[tokio::test]
+async fn a_policy_of_the_caller_tries_again_and_says_so() {
+    let answers = || vec![Err(away()), Err(away()), Ok(vec![text("Ada"), done(FinishReason::Stop)])];
+    let clock = Arc::new(ManualClock::default());
+    let config =
+        LlmClientConfig { retry_policy: Some(RetryPolicy::attempts(3)), clock: clock.clone(), ..Default::default() };
+    let events = events(&Mock::in_pieces(answers()).client_with(config), request()).await;
+    assert_eq!(kinds(&events), ["started", "metrics", "retrying", "retrying", "token", "metrics", "completed"]);
+    assert_eq!(*clock.slept.lock().unwrap(), [Duration::from_millis(250), Duration::from_millis(500)]);
+    assert!(matches!(&events[0], LlmStreamEvent::Started { accepted_at: 1_700_000_000_000, .. }));
+    assert!(matches!(&events[5], LlmStreamEvent::Metrics { latency_ms: Some(750), .. }), "{:?}", events[5]);
+    // The request's own policy wins over the client's.
+    let once = Guardrails { retry: Some(RetryPolicy::attempts(1)), ..Guardrails::default() };
+    let config = LlmClientConfig { retry_policy: Some(RetryPolicy::attempts(3)), ..Default::default() };
+    let client = Mock::in_pieces(answers()).client_with(config);
+    let request = LlmRequest { guardrails: Some(once), ..request() };
+    assert_eq!(client.complete(request).await.unwrap_err().code, ErrorCode::Unavailable);
+}
+
+#[tokio::test]
+async fn what_was_heard_is_not_said_twice() {
+    let clock = Arc::new(ManualClock::default());
+    let config = LlmClientConfig { retry_policy: Some(RetryPolicy::attempts(3)), clock, ..Default::default() };
+    let mock = Mock::in_pieces(vec![Ok(vec![text("Ada")]), Ok(vec![text("Ada"), done(FinishReason::Stop)])]);
+    assert_eq!(mock.client_with(config).complete(request()).await.unwrap_err().code, ErrorCode::Unavailable);
+    assert_eq!(mock.asked().len(), 1);
+}
+
+#[tokio::test]
+async fn tools_of_the_registry_are_run_and_the_model_goes_on() {
+    let mock = Mock::in_pieces(vec![
+        Ok(vec![call("find", r#"{"query":"hive"}"#), done(FinishReason::ToolCalls)]),
+        Ok(vec![text("31 kg."), done(FinishReason::Stop)]),
+    ]);
+    let client = mock.client_with(LlmClientConfig { tool_registry: Some(tools()), ..Default::default() });
+    let events = events(&client, LlmRequest { tools: tools().bindings(), ..request() }).await;
+    let expected = ["started", "metrics", "tool_call", "tool_result", "token", "metrics", "completed"];
+    assert_eq!(kinds(&events), expected);
+    let asked = &mock.asked()[1].messages;
+    assert_eq!(asked[1].tool_calls[0].name, "find");
+    assert_eq!(asked[2], Message::result(&asked[1].tool_calls[0], r#"{"of":"hive","weight":"31 kg"}"#.into()));
+    assert!(matches!(&events[5], LlmStreamEvent::Metrics { usage: Some(it), .. } if it.prompt_tokens == 6));
+}
+
+#[tokio::test]
+async fn a_tool_that_is_not_there_or_called_wrongly_is_told_to_the_model_and_not_run() {
+    for (name, arguments, kind) in
+        [("rm", "{}", ToolFault::Unknown), ("find", r#"{"path":"/etc"}"#, ToolFault::InvalidArguments)]
+    {
+        let mock = Mock::in_pieces(vec![
+            Ok(vec![call(name, arguments), done(FinishReason::ToolCalls)]),
+            Ok(vec![text("I cannot."), done(FinishReason::Stop)]),
+        ]);
+        let client = mock.client_with(LlmClientConfig { tool_registry: Some(tools()), ..Default::default() });
+        let events = events(&client, LlmRequest { tools: tools().bindings(), ..request() }).await;
+        assert!(matches!(&events[3], LlmStreamEvent::ToolError { error, .. } if error.kind == kind), "{:?}", events[3]);
+        assert!(mock.asked()[1].messages[2].content.contains("\"error\""));
+        assert_eq!(events.last(), Some(&LlmStreamEvent::Completed { finish_reason: FinishReason::Stop }));
+    }
+}
+
+#[tokio::test]
+async fn calls_of_tools_that_are_the_callers_end_the_round() {
+    let mock = Mock::in_pieces(vec![Ok(vec![text("Let me see. "), call("find", "{}"), done(FinishReason::ToolCalls)])]);
+    let answer = mock.client().complete(LlmRequest { tools: vec![find()], ..request() }).await.unwrap();
+    assert_eq!((answer.finish, answer.tool_calls[0].name.as_str()), (FinishReason::ToolCalls, "find"));
+}
+
+#[tokio::test]
+async fn endless_calls_come_to_an_end() {
+    let round = || Ok(vec![call("find", r#"{"query":"x"}"#), done(FinishReason::ToolCalls)]);
+    let mock = Mock::in_pieces((0..20).map(|_| round()).collect());
+    let rules = Guardrails { max_tool_rounds: 3, ..Guardrails::default() };
+    let config = LlmClientConfig { tool_registry: Some(tools()), default_guardrails: rules, ..Default::default() };
+    let request = LlmRequest { tools: tools().bindings(), ..request() };
+    let error = mock.client_with(config).complete(request).await.unwrap_err();
+    assert_eq!((error.code, mock.asked().len()), (ErrorCode::ResourceExhausted, 4));
+}
+
+/// A transport that never says anything.
+struct Silent;
+
+#[async_trait::async_trait]
+impl Transport for Silent {
+    fn backend(&self) -> &'static str {
+        "mock"
+    }
+
+    fn place(&self) -> String {
+        "silence".into()
+    }
+
+    fn model(&self) -> &str {
+        "silent"
+    }
+
+    async fn capabilities(&self, _mode: PrivacyMode) -> crate::error::Result<Vec<ModelCapability>> {
+        Ok(Vec::new())
+    }
+
+    async fn stream(&self, _request: LlmRequest) -> crate::error::Result<PieceStream> {
+        Ok(futures::stream::pending().boxed())
+    }
+}
+
+#[tokio::test]
+async fn a_cancelled_request_ends_at_once_and_the_next_one_has_its_turn() {
+    let queue = QueueLimits { running: 1, waiting: 1 };
+    let transport = TransportConfig::Custom(Arc::new(Silent));
+    let client = client(LlmClientConfig { transport, queue, ..Default::default() }).unwrap();
+    let first = client.enqueue(request()).unwrap();
+    let mut stream = client.stream(&first).unwrap();
+    assert!(matches!(stream.next().await, Some(Ok(LlmStreamEvent::Started { task_id, .. })) if task_id == *first.id()));
+    // The clone knows the same requests, and its turn does not come.
+    let waiting = client.clone().enqueue(request()).unwrap();
+    assert_eq!(client.enqueue(request()).unwrap_err().code, ErrorCode::ResourceExhausted);
+    assert_eq!(client.clone().cancel(&waiting), Cancelled::Ended);
+    assert_eq!(client.cancel_by_id(first.id()), Cancelled::Ended);
+    let rest: Vec<_> = stream.map(Result::unwrap).collect().await;
+    assert_eq!(rest.last(), Some(&LlmStreamEvent::Completed { finish_reason: FinishReason::Cancelled }));
+    assert_eq!(client.cancel(&first), Cancelled::NotRunning);
+    // Whoever stops listening frees the place too.
+    drop(client.ask(request()).unwrap());
+    let begun = std::time::Instant::now();
+    while client.enqueue(request()).is_err() && begun.elapsed() < Duration::from_secs(5) {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert!(begun.elapsed() < Duration::from_secs(5));
+}
+
+#[tokio::test]
+async fn requests_are_held_against_the_limits_that_the_backend_told_of() {
+    let mock = Mock::new(vec![Ok("fine".into())]);
+    let client = mock.client();
+    client.capabilities(PrivacyMode::LocalOnly).await.unwrap();
+    let error = client.enqueue(LlmRequest { max_tokens: 5_000, ..request() }).unwrap_err();
+    assert_eq!((error.code, error.field.as_deref()), (ErrorCode::InvalidArgument, Some("max_tokens")));
+    assert!(mock.asked().is_empty(), "nothing was sent");
+}
+
+#[tokio::test]
+async fn the_proof_has_every_request_event_and_call_and_no_secret() {
+    let mock = Mock::in_pieces(vec![
+        Ok(vec![call("find", r#"{"query":"x"}"#), done(FinishReason::ToolCalls)]),
+        Ok(vec![text("fine"), done(FinishReason::Stop)]),
+    ]);
+    let proof = Arc::new(ProofLog::default());
+    let config = LlmClientConfig {
+        proof_sink: Some(proof.clone()),
+        tool_registry: Some(tools()),
+        redaction: Redaction::Keys,
+        ..Default::default()
+    };
+    let mut request = LlmRequest { tools: tools().bindings(), ..request() };
+    request.messages[0].content = "who made AKIAIOSFODNN7EXAMPLE?".into();
+    request.metadata.insert("ticket".into(), "7".into());
+    let events = events(&mock.client_with(config), request).await;
+    let recorded = proof.events();
+    let proven: Vec<&LlmStreamEvent> = recorded
+        .iter()
+        .filter_map(|it| match it {
+            ProofEvent::Event { event, .. } => Some(event),
+            ProofEvent::Request { .. } => None,
+        })
+        .collect();
+    assert_eq!(proven, events.iter().collect::<Vec<_>>());
+    assert_eq!(recorded.len() - proven.len(), 2, "one request for each round");
+    let all = serde_json::to_string(&recorded).unwrap();
+    assert!(!all.contains("AKIA") && all.contains("[redacted]") && all.contains("\"ticket\":\"7\""), "{all}");
+    assert_eq!(mock.asked()[0].messages[0].content, "who made [redacted]?");
+}
+
+#[tokio::test]
+async fn a_stream_is_told_as_a_story_and_sealed() {
+    let mock = Mock::in_pieces(vec![
+        Ok(vec![call("find", r#"{"query":"x"}"#), done(FinishReason::ToolCalls)]),
+        Ok(vec![text("31 "), text("kg"), done(FinishReason::Stop)]),
+    ]);
+    let client = mock.client_with(LlmClientConfig { tool_registry: Some(tools()), ..Default::default() });
+    let mut heard = Vec::new();
+    let asked = client.ask(LlmRequest { tools: tools().bindings(), ..request() }).unwrap();
+    let (story, proof) = stream::adapter(asked, |line| heard.push(line.to_string())).await.unwrap();
+    assert_eq!((story.text.as_str(), &story.lines), ("31 kg", &heard));
+    assert_eq!(heard[1..], [r#"calls find {"query":"x"}"#, "got 27 bytes", "ended: stop"]);
+    assert_eq!((proof.events, proof.finish_reason), (8, Some(FinishReason::Stop)));
+    assert_eq!((proof.usage.prompt_tokens, proof.seal.len()), (6, 64));
+    let one = LlmStreamEvent::Token { text: "a".into(), index: 0 };
+    assert_ne!(stream::seal("", &one), stream::seal("x", &one));
+}
+
+#[tokio::test]
+async fn a_stop_sequence_ends_the_answer() {
+    let mock = Mock::in_pieces(vec![Ok(vec![text("one EN"), text("D two"), done(FinishReason::Length)])]);
+    let rules = Guardrails { stop: vec!["END".into()], ..Guardrails::default() };
+    let answer = mock.client().complete(LlmRequest { guardrails: Some(rules), ..request() }).await.unwrap();
+    assert_eq!((answer.text.as_str(), answer.finish), ("one ", FinishReason::Stop));
 }

@@ -7,9 +7,12 @@ use std::sync::Arc;
 
 use tokio::sync::{mpsc, watch};
 
+use crate::agent::Assistant;
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::{
-    AskEvent, AskRequest, AskResponse, AuditRecord, CorpusCall, CorpusReply, Document, FileFilter, FileRecord, GraphRequest, GrepRequest, GrepResponse, IndexRequest, JobSnapshot, PauseRequest, PauseState, Root, Scope, SimilarRequest, Status, SyncReport, SyncRequest,
+    AskEvent, AskRequest, AskResponse, AuditRecord, CorpusCall, CorpusReply, Document, FileFilter, FileRecord,
+    GraphRequest, GrepRequest, GrepResponse, IndexRequest, JobSnapshot, PauseRequest, PauseState, Root, Scope,
+    SimilarRequest, Status, SyncReport, SyncRequest,
 };
 use crate::serve::Service;
 use crate::serve::desk::Desk;
@@ -55,6 +58,7 @@ impl Caller {
         let wanted = match needed {
             Right::Read | Right::Index => "this key may read and not index",
             Right::Own => "only the owner's key may do this",
+            Right::Local => "only programs of this user on this machine may do this",
         };
         Err(Error::new(ErrorCode::PermissionDenied, wanted).hint("`vic keys` says what each key opens"))
     }
@@ -191,6 +195,11 @@ impl Service for Caller {
         // A tool loop may call whatever reads; to write is the owner's.
         self.may(if request.writes() { Right::Own } else { Right::Read })?;
         self.desk.question(self.service.graph(request)).await
+    }
+
+    fn assistant(&self) -> Result<Assistant> {
+        self.may(Right::Read)?;
+        Ok(self.service.assistant()?.for_right(self.grant.right >= Right::Own, self.grant.right >= Right::Local))
     }
 
     async fn shutdown(&self) -> Result<()> {

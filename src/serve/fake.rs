@@ -6,9 +6,14 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
+use crate::agent::Assistant;
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::{
-    Anchor, AskEvent, AskRequest, AskResponse, AuditRecord, Block, BlockKind, CorpusCall, CorpusReply, Coverage, Document, FileFilter, FileKind, FileRecord, FileState, FoundFile, GraphRequest, GrepMatch, GrepRequest, GrepResponse, IndexRequest, JobSnapshot, JobState, MemoryCap, OcrMode, Pause, PauseReason, PauseRequest, PauseState, Phase, PrivacyMode, QueryPlan, ResponseStats, Root, Scope, SearchHit, SimilarRequest, Status, SyncReport, SyncRequest, Upkeep, WatchReport,
+    Anchor, AskEvent, AskRequest, AskResponse, AuditRecord, Block, BlockKind, CorpusCall, CorpusReply, Coverage,
+    Document, FileFilter, FileKind, FileRecord, FileState, FoundFile, GraphRequest, GrepMatch, GrepRequest,
+    GrepResponse, IndexRequest, JobSnapshot, JobState, MemoryCap, OcrMode, Pause, PauseReason, PauseRequest,
+    PauseState, Phase, PrivacyMode, QueryPlan, ResponseStats, Root, Scope, SearchHit, SimilarRequest, Status,
+    SyncReport, SyncRequest, Upkeep, WatchReport,
 };
 use crate::serve::Service;
 
@@ -199,6 +204,10 @@ impl Service for FakeService {
 
     async fn graph(&self, request: GraphRequest) -> Result<serde_json::Value> {
         serde_json::to_value(request).map_err(Error::internal)
+    }
+
+    fn assistant(&self) -> Result<Assistant> {
+        Err(Error::new(ErrorCode::FailedPrecondition, "no models here"))
     }
 
     async fn shutdown(&self) -> Result<()> {

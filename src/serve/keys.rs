@@ -37,6 +37,8 @@ pub enum Right {
     Index,
     /// Everything: change roots, end the daemon. Not for keys of the table.
     Own,
+    /// Also name a program to run: for this user on this machine, who can run programs anyway. Not for any key.
+    Local,
 }
 
 /// What a caller may see and do.
@@ -47,9 +49,14 @@ pub(crate) struct Grant {
 }
 
 impl Grant {
-    /// Everything.
+    /// Everything that a key can open.
     pub(crate) fn owner() -> Grant {
         Grant { scope: Scope::All, right: Right::Own }
+    }
+
+    /// Everything, for programs of this user on the Unix socket.
+    pub(crate) fn local() -> Grant {
+        Grant { scope: Scope::All, right: Right::Local }
     }
 }
 

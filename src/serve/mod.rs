@@ -18,10 +18,13 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tonic::service::Routes;
 
+use crate::agent::Assistant;
 use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::model::{
-    AskEvent, AskRequest, AskResponse, AuditRecord, CorpusCall, CorpusReply, Document, FileFilter, FileRecord, GraphRequest, GrepRequest, GrepResponse, IndexRequest, JobSnapshot, PauseRequest, PauseState, Root, Scope, SimilarRequest, Status, SyncReport, SyncRequest,
+    AskEvent, AskRequest, AskResponse, AuditRecord, CorpusCall, CorpusReply, Document, FileFilter, FileRecord,
+    GraphRequest, GrepRequest, GrepResponse, IndexRequest, JobSnapshot, PauseRequest, PauseState, Root, Scope,
+    SimilarRequest, Status, SyncReport, SyncRequest,
 };
 use crate::serve::caller::Caller;
 use crate::serve::connection::Port;
@@ -42,6 +45,7 @@ mod grpc;
 mod guard;
 mod http;
 mod incoming;
+mod llm;
 pub mod keys;
 pub(crate) mod mcp;
 mod metrics;
@@ -58,6 +62,9 @@ pub(crate) use convert::{into_all, try_into_all};
 
 /// Largest request, in bytes: 2048 texts of 2 KiB. tonic's own default, written down because it is a promise.
 pub(crate) const MAX_REQUEST: usize = 4 << 20;
+
+/// Largest request for a model, in bytes: some images, or a file of proposals.
+pub(crate) const MAX_LLM_REQUEST: usize = 64 << 20;
 
 /// Largest response, in bytes: the text of a file at its limit of 10 MiB, with anchors for every line.
 pub(crate) const MAX_RESPONSE: usize = 64 << 20;
@@ -151,6 +158,8 @@ pub trait Service: Send + Sync + 'static {
 
     /// Answers a request about the graph, in JSON.
     async fn graph(&self, request: GraphRequest) -> Result<serde_json::Value>;
+    /// Language models, with tools over what the caller may know of.
+    fn assistant(&self) -> Result<Assistant>;
 
     /// Begins the end of the daemon and returns before it.
     async fn shutdown(&self) -> Result<()>;
@@ -179,7 +188,7 @@ pub async fn run(
     let places = std::thread::available_parallelism().map_or(MIN_PLACES, |it| it.get().max(MIN_PLACES));
     let desk = Arc::new(Desk::new(places));
     let routes = routes(shutdown.clone()).await?;
-    let owner = Caller::new(&service, &desk, Grant::owner());
+    let owner = Caller::new(&service, &desk, Grant::local());
     let unix = Port { router: local_router(routes.clone(), owner), tls: None, shutdown: shutdown.clone() };
     let number = listeners.tcp.local_addr().map_err(Error::internal)?.port();
     let bridge = http::Bridge::new(service, desk, (access.keys, number), config, shutdown.clone());
@@ -209,6 +218,9 @@ fn local_router(routes: Routes, owner: Caller) -> Router {
 }
 
 async fn routes(shutdown: CancellationToken) -> Result<Routes> {
+    let llm = wire::llm_server::LlmServer::new(llm::Adapter::new(shutdown.clone()))
+        .max_decoding_message_size(MAX_LLM_REQUEST)
+        .max_encoding_message_size(MAX_RESPONSE);
     let vic = wire::vic_server::VicServer::new(grpc::Adapter::new(shutdown))
         .max_decoding_message_size(MAX_REQUEST)
         .max_encoding_message_size(MAX_RESPONSE);
@@ -221,5 +233,5 @@ async fn routes(shutdown: CancellationToken) -> Result<Routes> {
         .register_encoded_file_descriptor_set(wire::DESCRIPTORS)
         .build_v1()
         .map_err(Error::internal)?;
-    Ok(Routes::new(vic).add_service(graph).add_service(health).add_service(reflection))
+    Ok(Routes::new(vic).add_service(graph).add_service(llm).add_service(health).add_service(reflection))
 }

@@ -23,7 +23,7 @@ use crate::embed::models::ModelStore;
 use crate::error::{Error, Result};
 use crate::extract::{PoolSettings, Purpose, SkillJob, Tools, WorkerPool};
 use crate::index::{blocking, ocr_tools};
-use crate::llm::Llm;
+use crate::llm::LlmClient;
 use crate::model::{
     ContentHash, Document, ExtractFailure, ExtractLimits, FileId, FileKind, FileRecord, PrivacyMode, Reason,
 };
@@ -110,7 +110,7 @@ impl Skills {
 
     /// Lets the skill `vision` ask this model, with images of at most so many bytes.
     #[must_use]
-    pub fn with_vision(mut self, llm: Arc<dyn Llm>, max_image_bytes: u64) -> Skills {
+    pub fn with_vision(mut self, llm: LlmClient, max_image_bytes: u64) -> Skills {
         self.eye = Some(Eye::new(llm, max_image_bytes));
         self
     }

@@ -3,13 +3,12 @@
 //! Pictures are made in the worker, since files are opened nowhere else; the model is asked from the daemon, through the
 //! one gate that knows the privacy mode. What a page says is data to the model, whatever it asks for.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use crate::llm::{Finish, Llm, LlmRequest, Patience};
+use crate::llm::{FinishReason, LlmClient, LlmRequest, Patience};
 use crate::model::{Anchor, Block, BlockKind, Document, PrivacyMode, Region};
 use crate::skills::{SkillProblem, problem};
 
@@ -30,7 +29,7 @@ const WHOLE: Region = Region { left: 0.0, top: 0.0, right: 1.0, bottom: 1.0 };
 /// A model that can look.
 #[derive(Clone)]
 pub(super) struct Eye {
-    llm: Arc<dyn Llm>,
+    llm: LlmClient,
     max_image_bytes: u64,
 }
 
@@ -55,7 +54,7 @@ impl Picture {
 }
 
 impl Eye {
-    pub(super) fn new(llm: Arc<dyn Llm>, max_image_bytes: u64) -> Eye {
+    pub(super) fn new(llm: LlmClient, max_image_bytes: u64) -> Eye {
         Eye { llm, max_image_bytes }
     }
 
@@ -114,7 +113,7 @@ impl Eye {
         request.patience = Patience { first: left, idle: left, overall: left };
         let answer = self.llm.complete(request).await.map_err(|error| problem(&error))?;
         let mut text = answer.text.replace('\0', "").trim().to_string();
-        if answer.finish == Finish::Length {
+        if answer.finish == FinishReason::Length {
             text.push_str(" …");
         }
         let anchor = Anchor { page: picture.page, region: Some(WHOLE), ..Anchor::default() };
@@ -126,7 +125,7 @@ impl Eye {
 mod tests {
     use super::*;
     use crate::error::{Error, ErrorCode};
-    use crate::llm::mock::Mock;
+    use crate::llm::Mock;
 
     fn packed(sizes: &[usize]) -> Document {
         let picture = |(page, size): (u32, &usize)| Picture { page: Some(page), bytes: vec![7; *size] }.pack();
@@ -137,8 +136,8 @@ mod tests {
         answers: Vec<Result<String, Error>>,
         sizes: &[usize],
     ) -> (Result<Document, SkillProblem>, Vec<LlmRequest>) {
-        let mock = Arc::new(Mock::new(answers));
-        let eye = Eye::new(mock.clone(), 100);
+        let mock = Mock::new(answers);
+        let eye = Eye::new(mock.client(), 100);
         let seen = eye.look("a.pdf", &packed(sizes), PrivacyMode::LocalOnly, Duration::from_secs(5)).await;
         (seen, mock.asked())
     }

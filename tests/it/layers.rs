@@ -22,6 +22,7 @@ const LAYERS: &[&str] = &[
     "skills",
     "ask",
     "graph",
+    "agent",
     "contract",
     "serve",
     "daemon",

@@ -7,6 +7,7 @@
     reason = "a test ends where it goes wrong, sets its own scene, and says what it found"
 )]
 
+mod agents;
 mod asking;
 mod audit;
 mod caller;

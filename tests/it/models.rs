@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use vic::client::Client;
 use vic::config::Config;
 use vic::librarian;
-use vic::llm::{Finish, Llm, LlmRequest, Task};
+use vic::llm::{FinishReason, LlmClient, LlmRequest, LlmStreamEvent, Task};
 use vic::model::{AskEvent, AskRequest, PrivacyMode, QueryPlan};
 
 use crate::harness::{World, sample};
@@ -41,7 +41,7 @@ fn world(llama: &Llama, model: &str) -> World {
     world
 }
 
-fn model(llama: &Llama) -> std::sync::Arc<dyn Llm> {
+fn model(llama: &Llama) -> LlmClient {
     vic::llm::open(&config(llama, &[]), Task::Reasoning).unwrap().unwrap()
 }
 
@@ -58,16 +58,18 @@ fn told(answer: &Value) -> (String, String) {
 #[ignore = "needs a real model server: make test-models"]
 async fn an_answer_is_streamed_token_by_token_and_cut_at_max_tokens() {
     let llama = Llama::start();
-    let mut stream = model(&llama).stream(request("Count from one to five hundred.")).await.unwrap();
-    let (mut pieces, mut end) = (0, None);
+    let mut stream = model(&llama).ask(request("Count from one to five hundred.")).unwrap();
+    let (mut pieces, mut used, mut end) = (0, None, None);
     while let Some(event) = stream.next().await {
         match event.unwrap() {
-            vic::llm::LlmEvent::Text(_) => pieces += 1,
-            vic::llm::LlmEvent::Done { finish, usage } => end = Some((finish, usage)),
+            LlmStreamEvent::Token { .. } => pieces += 1,
+            LlmStreamEvent::Metrics { usage, .. } => used = usage.or(used),
+            LlmStreamEvent::Completed { finish_reason } => end = Some(finish_reason),
+            _ => (),
         }
     }
-    let (finish, usage) = end.expect("the stream says that it is done");
-    assert_eq!((finish, usage.answer_tokens), (Finish::Length, 64));
+    let usage = used.expect("the server counts tokens");
+    assert_eq!((end, usage.answer_tokens), (Some(FinishReason::Length), 64));
     assert!(pieces > 16 && usage.prompt_tokens > 4, "{pieces} pieces, {usage:?}");
 }
 

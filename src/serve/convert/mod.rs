@@ -14,6 +14,7 @@ use crate::serve::wire;
 
 mod ask;
 mod corpus;
+mod llm;
 
 /// Both directions for messages whose fields have the same names and types on both sides.
 macro_rules! mirror {

@@ -25,7 +25,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::error::{Error, Result};
 use crate::model::{
-    AskRequest, AskResponse, CorpusCall, CorpusReply, Document, FileFilter, FileRecord, GraphRequest, IndexRequest, JobSnapshot, Status,
+    AskRequest, AskResponse, CorpusCall, CorpusReply, Document, FileFilter, FileRecord, GraphRequest, IndexRequest,
+    JobSnapshot, Status,
 };
 use crate::serve::Service;
 use crate::serve::caller::Caller;

@@ -1,0 +1,409 @@
+//! The door to language models and agents, for whoever asks the daemon.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use serde::Serialize;
+use serde_json::{Value, json};
+use tokio::sync::Semaphore;
+
+use crate::agent::augment::{self, Augmented};
+use crate::agent::by_command::ByCommand;
+use crate::agent::by_model::ByModel;
+use crate::agent::choice::{BackendKind, Choice, Override};
+use crate::agent::citations::Witness;
+use crate::agent::limits::Bounds;
+use crate::agent::query::{self, Answered, Asked};
+use crate::agent::reasoner::Reasoner;
+use crate::agent::stub::Stub;
+use crate::agent::tool_loop::{self, AgentReport, ToolLoop};
+use crate::agent::tools::{self, Tools};
+use crate::catalog::TranscriptLog;
+use crate::config::Config;
+use crate::error::{Error, ErrorCode, Result};
+use crate::llm::plugin::{PluginLimits, PluginRequest, PluginResponse};
+use crate::llm::{
+    Cancelled, CapabilitySnapshot, LlmClient, LlmClientConfig, LlmRequest, LlmStream, RegisteredTools, TaskId,
+    TransportConfig, client,
+};
+use crate::model::{PrivacyMode, Scope, TranscriptRecord};
+
+/// Agents and tasks at work at the same time; a model computes one answer after the other anyway.
+const MAX_AT_WORK: usize = 4;
+/// Clients that are kept; each is a backend with a model.
+const MAX_CLIENTS: usize = 32;
+/// Bytes of a question.
+const MAX_QUESTION: usize = 32 << 10;
+
+/// What an agent is asked.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AgentRequest {
+    /// The question.
+    pub question: String,
+    /// Another backend than the chosen one.
+    pub over: Override,
+    /// What it may take; None takes [`Bounds::default`].
+    pub bounds: Option<Bounds>,
+}
+
+/// The backend that is in use, and whether it can be reached.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LlmStatus {
+    /// Its kind.
+    pub backend: &'static str,
+    /// The model.
+    pub model: String,
+    /// The command, where it is one.
+    pub command: Option<String>,
+    /// What may leave the machine.
+    pub privacy_mode: &'static str,
+    /// Whether it answers.
+    pub ready: bool,
+    /// Why it does not, with the cure.
+    pub problem: Option<String>,
+    /// What its models can do.
+    pub capabilities: Option<CapabilitySnapshot>,
+    /// The tools that an agent may call.
+    pub tools: Vec<String>,
+}
+
+/// Cheap to clone; what it sees depends on who asks.
+#[derive(Clone)]
+pub struct Assistant {
+    shared: Arc<Shared>,
+    scope: Scope,
+    /// Whether whoever asks may see what others asked.
+    owns: bool,
+    /// Whether whoever asks may name a program to run: only this user, on this machine.
+    may_run: bool,
+}
+
+struct Shared {
+    config: Config,
+    tools: Arc<dyn Tools>,
+    witness: Arc<dyn Witness>,
+    transcripts: Option<TranscriptLog>,
+    places: Semaphore,
+    clients: Mutex<HashMap<String, LlmClient>>,
+}
+
+impl Assistant {
+    /// Makes the assistant of a daemon. What agents do is kept in `transcripts`, if there are any.
+    pub fn new(
+        config: &Config,
+        tools: Arc<dyn Tools>,
+        witness: Arc<dyn Witness>,
+        transcripts: Option<TranscriptLog>,
+    ) -> Assistant {
+        let shared = Shared {
+            config: config.clone(),
+            tools,
+            witness,
+            transcripts,
+            places: Semaphore::new(MAX_AT_WORK),
+            clients: Mutex::default(),
+        };
+        Assistant { shared: Arc::new(shared), scope: Scope::All, owns: false, may_run: false }
+    }
+
+    /// The same for a caller who may know of some files only.
+    #[must_use]
+    pub fn within(&self, scope: Scope) -> Assistant {
+        Assistant { scope, ..self.clone() }
+    }
+
+    /// The same for a caller who owns the daemon, or even may name a program to run.
+    #[must_use]
+    pub fn for_right(&self, owns: bool, may_run: bool) -> Assistant {
+        Assistant { owns, may_run, ..self.clone() }
+    }
+
+    /// Says which backend is in use and whether it can be reached.
+    ///
+    /// # Errors
+    /// The choice cannot be understood.
+    pub async fn status(&self, over: &Override) -> Result<LlmStatus> {
+        let choice = self.choice(over)?;
+        let looked = match choice.backend {
+            BackendKind::Command => Ok(None),
+            _ => match self.client(&choice) {
+                Ok(client) => client.capabilities(self.mode()).await.map(Some),
+                Err(error) => Err(error),
+            },
+        };
+        let model = choice.model_name(&self.shared.config);
+        let missing = match &looked {
+            Ok(Some(it)) if choice.backend != BackendKind::Mock && it.model(&model.as_str().into()).is_none() => {
+                Some(format!("the server has no model `{model}`"))
+            }
+            Err(error) => Some(with_hint(error)),
+            Ok(_) => None,
+        };
+        Ok(LlmStatus {
+            backend: choice.backend.name(),
+            model,
+            command: choice.command.as_ref().map(|it| it.shown()),
+            privacy_mode: self.mode().name(),
+            ready: missing.is_none(),
+            problem: missing,
+            capabilities: looked.ok().flatten(),
+            tools: self.shared.tools.specs().into_iter().map(|it| it.name).collect(),
+        })
+    }
+
+    /// Turns a question into a query and runs it.
+    ///
+    /// # Errors
+    /// The backend fails, or no query of it can be run.
+    pub async fn ask(&self, question: &str, over: &Override) -> Result<Asked> {
+        check_question(question)?;
+        let (reasoner, model) = self.reasoner(over, PluginLimits::default().time)?;
+        let _place = self.place()?;
+        query::ask(&*reasoner, model, &tools::registered(&self.shared.tools, &self.scope)?, question).await
+    }
+
+    /// As [`Assistant::ask`], and has the rows told in words.
+    ///
+    /// # Errors
+    /// As [`Assistant::ask`].
+    pub async fn answer(&self, question: &str, over: &Override) -> Result<Answered> {
+        check_question(question)?;
+        let (reasoner, model) = self.reasoner(over, PluginLimits::default().time)?;
+        let _place = self.place()?;
+        query::answer(&*reasoner, model, &tools::registered(&self.shared.tools, &self.scope)?, question).await
+    }
+
+    /// Lets the reasoner call tools until it answers. The report is written down before it is given.
+    ///
+    /// # Errors
+    /// Only what is wrong with the request, or that the report cannot be written down: a reasoner that fails is part of
+    /// the report.
+    pub async fn agent(&self, request: &AgentRequest) -> Result<AgentReport> {
+        check_question(&request.question)?;
+        let bounds = request.bounds.unwrap_or_default();
+        check_bounds(&bounds)?;
+        let (reasoner, model) = self.reasoner(&request.over, bounds.time)?;
+        let registered = tools::registered(&self.shared.tools, &self.scope)?;
+        let _place = self.place()?;
+        let steps = ToolLoop {
+            reasoner: &*reasoner,
+            model,
+            tools: &registered,
+            witness: &*self.shared.witness,
+            scope: &self.scope,
+            bounds,
+        };
+        let report = steps.run(request.question.trim()).await;
+        self.keep(&report).await?;
+        Ok(report)
+    }
+
+    /// Does a task of the plugin protocol, as a plugin of another host. A failure is a response with `error`.
+    ///
+    /// # Errors
+    /// `InvalidArgument` when it is no request of the protocol.
+    pub async fn plugin(&self, request_json: &str, over: &Override) -> Result<PluginResponse> {
+        let request = PluginRequest::parse(request_json)?;
+        let answered = async {
+            let mut choice = self.choice(over)?;
+            if choice.backend == BackendKind::Command {
+                // A plugin that is its own host would never come to an end.
+                choice = Choice { backend: BackendKind::Mock, model: None, command: None };
+            }
+            let reasoner = self.reasoner_of(&choice, PluginLimits::default().time)?;
+            let _place = self.place()?;
+            reasoner.think(&request).await
+        };
+        Ok(answered.await.unwrap_or_else(|error: Error| PluginResponse::failed(&error)))
+    }
+
+    /// Has the reasoner add to proposals.
+    ///
+    /// # Errors
+    /// The file cannot be meant, or the backend fails.
+    pub async fn augment(
+        &self,
+        proposals: Value,
+        chunks: BTreeMap<String, String>,
+        most: u32,
+        over: &Override,
+    ) -> Result<Augmented> {
+        let (reasoner, model) = self.reasoner(over, PluginLimits::default().time)?;
+        let _place = self.place()?;
+        augment::augment(&*reasoner, model, proposals, chunks, most).await
+    }
+
+    /// Calls one tool, with checked arguments.
+    ///
+    /// # Errors
+    /// `NotFound`, `InvalidArgument`, and as the tool says.
+    pub async fn call(&self, name: &str, arguments: Value) -> Result<Value> {
+        let registered = tools::registered(&self.shared.tools, &self.scope)?;
+        registered.run(name, arguments).await.map_err(|error| {
+            use crate::llm::tools::ToolFault;
+            let code = match error.kind {
+                ToolFault::Unknown => ErrorCode::NotFound,
+                ToolFault::InvalidArguments => ErrorCode::InvalidArgument,
+                ToolFault::Timeout => ErrorCode::DeadlineExceeded,
+                ToolFault::TooLarge => ErrorCode::ResourceExhausted,
+                ToolFault::Failed => ErrorCode::FailedPrecondition,
+            };
+            Error::new(code, error.message)
+        })
+    }
+
+    /// Says what the models of the backend can do.
+    ///
+    /// # Errors
+    /// The backend cannot be asked.
+    pub async fn capabilities(&self, over: &Override) -> Result<CapabilitySnapshot> {
+        self.client(&self.choice(over)?)?.capabilities(self.mode()).await
+    }
+
+    /// Asks a model, and gives its events. With `tools` it may call those of vic, which are run as for whoever asks.
+    ///
+    /// # Errors
+    /// As [`LlmClient::enqueue`].
+    pub fn stream(&self, mut request: LlmRequest, over: &Override, tools: bool) -> Result<LlmStream> {
+        request.privacy_mode = request.privacy_mode.stricter(self.mode());
+        let choice = self.choice(over)?;
+        if !tools {
+            return self.client(&choice)?.ask(request);
+        }
+        let registered = tools::registered(&self.shared.tools, &self.scope)?;
+        request.tools.extend(registered.bindings());
+        self.client_with(&choice, Some(registered))?.ask(request)
+    }
+
+    /// Ends a request by its name, whichever backend it is on.
+    pub fn cancel(&self, id: &TaskId) -> Cancelled {
+        let clients: Vec<LlmClient> = self.clients().values().cloned().collect();
+        let ended = clients.iter().any(|it| it.cancel_by_id(id) == Cancelled::Ended);
+        if ended { Cancelled::Ended } else { Cancelled::NotRunning }
+    }
+
+    /// What agents did last, newest first; for the owner only.
+    ///
+    /// # Errors
+    /// `PermissionDenied` for others; the log cannot be read.
+    pub async fn transcripts(&self, limit: usize) -> Result<Vec<TranscriptRecord>> {
+        if !self.owns {
+            return Err(Error::new(ErrorCode::PermissionDenied, "only the owner's key may do this"));
+        }
+        let shared = self.shared.clone();
+        crate::index::blocking(move || shared.transcripts.as_ref().map_or(Ok(Vec::new()), |it| it.list(limit))).await
+    }
+
+    fn mode(&self) -> PrivacyMode {
+        self.shared.config.privacy_mode
+    }
+
+    fn choice(&self, over: &Override) -> Result<Choice> {
+        if over.command.is_some() && !self.may_run {
+            return Err(Error::new(ErrorCode::PermissionDenied, "a command can be named only on this machine")
+                .hint("vic llm use command ..., typed by whoever runs the daemon"));
+        }
+        Choice::load(&self.shared.config)?.with(over)
+    }
+
+    fn reasoner(&self, over: &Override, time: Duration) -> Result<(Box<dyn Reasoner>, Option<String>)> {
+        let choice = self.choice(over)?;
+        let model = Some(choice.model_name(&self.shared.config)).filter(|it| !it.is_empty());
+        Ok((self.reasoner_of(&choice, time)?, model))
+    }
+
+    fn reasoner_of(&self, choice: &Choice, time: Duration) -> Result<Box<dyn Reasoner>> {
+        Ok(match (choice.backend, &choice.command) {
+            (BackendKind::Mock, _) => Box::new(Stub),
+            (BackendKind::Command, Some(command)) => {
+                let limits = PluginLimits { time, ..PluginLimits::default() };
+                Box::new(ByCommand { command: command.clone(), mode: self.mode(), limits })
+            }
+            _ => Box::new(ByModel { client: self.client(choice)?, mode: self.mode(), time }),
+        })
+    }
+
+    /// The client of a choice; the same one for the same choice, so that a request can be cancelled by its name.
+    fn client(&self, choice: &Choice) -> Result<LlmClient> {
+        self.client_with(choice, None)
+    }
+
+    fn client_with(&self, choice: &Choice, tools: Option<RegisteredTools>) -> Result<LlmClient> {
+        let config = &self.shared.config;
+        let model = choice.model_name(config);
+        let command = choice.command.as_ref().map(|it| (it.shown(), &it.seal));
+        // Tools see what their caller may see, and no more.
+        let caller = tools.as_ref().map(|_| &self.scope);
+        let key = format!("{} {model} {command:?} {caller:?}", choice.backend.name());
+        let mut clients = self.clients();
+        if let Some(client) = clients.get(&key) {
+            return Ok(client.clone());
+        }
+        let transport = match (choice.backend, choice.command.clone()) {
+            (BackendKind::Command, Some(command)) => TransportConfig::Command { command, model },
+            (BackendKind::Ollama, _) => TransportConfig::ollama(config, &model),
+            (BackendKind::OpenAi, _) => TransportConfig::openai(config, &model),
+            (BackendKind::Mock | BackendKind::Command, _) => TransportConfig::Mock,
+        };
+        let redaction = config.limits.redaction;
+        let made =
+            client(LlmClientConfig { transport, redaction, tool_registry: tools, ..LlmClientConfig::default() })?;
+        if clients.len() >= MAX_CLIENTS {
+            // Requests at work go on; they only lose their names.
+            clients.clear();
+        }
+        clients.insert(key, made.clone());
+        Ok(made)
+    }
+
+    fn clients(&self) -> std::sync::MutexGuard<'_, HashMap<String, LlmClient>> {
+        self.shared.clients.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn place(&self) -> Result<tokio::sync::SemaphorePermit<'_>> {
+        self.shared.places.try_acquire().map_err(|_| {
+            let text = format!("busy: {MAX_AT_WORK} questions to models are at work");
+            Error::new(ErrorCode::ResourceExhausted, text).hint("try again when one of them has ended")
+        })
+    }
+
+    async fn keep(&self, report: &AgentReport) -> Result<()> {
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let record = TranscriptRecord {
+            time_ms: i64::try_from(since.as_millis()).unwrap_or(i64::MAX),
+            model: report.model.clone(),
+            question: report.question.clone(),
+            report: serde_json::to_value(report).unwrap_or_else(|_| json!(null)),
+        };
+        let shared = self.shared.clone();
+        crate::index::blocking(move || shared.transcripts.as_ref().map_or(Ok(()), |it| it.add(&record))).await
+    }
+}
+
+fn check_question(question: &str) -> Result<()> {
+    tool_loop::check(question)?;
+    match question.len() {
+        0..=MAX_QUESTION => Ok(()),
+        bytes => Err(Error::invalid(format!("the question has {bytes} bytes, and may have {MAX_QUESTION}"))),
+    }
+}
+
+fn check_bounds(bounds: &Bounds) -> Result<()> {
+    let wrong = |field: &str, text: &str| Err(Error::invalid(format!("`{field}` {text}")).field(field));
+    match bounds {
+        Bounds { steps: 0 | 101.., .. } => wrong("max_steps", "is not between 1 and 100"),
+        Bounds { time, .. } if time.is_zero() || *time > Duration::from_secs(3_600) => {
+            wrong("seconds", "is not between 1 and 3600")
+        }
+        Bounds { tokens: 0, .. } => wrong("max_tokens", "is 0"),
+        Bounds { .. } => Ok(()),
+    }
+}
+
+fn with_hint(error: &Error) -> String {
+    match &error.hint {
+        Some(hint) => format!("{} ({hint})", error.message),
+        None => error.message.clone(),
+    }
+}

@@ -1,0 +1,329 @@
+//! `proposals.json`: entities and relations that somebody proposes. They are not believed; what a reasoner adds to them is
+//! checked here, and marked with who said it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use crate::agent::reasoner::Reasoner;
+use crate::error::{Error, Result};
+use crate::llm::plugin::{PluginRequest, PluginResponse, PluginTask, SchemaHintUpdate};
+
+/// Bytes of one evidence text that a reasoner is shown.
+const CHUNK_BYTES: usize = 1_200;
+/// Bytes of all of them.
+const EVIDENCE_BYTES: usize = 200_000;
+/// Most proposals of one file.
+const MAX_PROPOSALS: usize = 100_000;
+/// What the rules are sure of: two names in one passage say little.
+const RULE_CONFIDENCE: f64 = 0.3;
+
+/// A file of proposals with what was added.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Augmented {
+    /// The whole file.
+    pub proposals: Value,
+    /// Number of proposals that were added.
+    pub added: usize,
+    /// Number of proposals that were routed to a schema.
+    pub routed: usize,
+    /// What is worth knowing, and what was left out and why.
+    pub notes: Vec<String>,
+    /// Who said it.
+    pub model: String,
+}
+
+/// Has a reasoner add to proposals. `chunks` are the texts that they rest on, as far as there are any.
+pub(super) async fn augment(
+    reasoner: &dyn Reasoner,
+    model: Option<String>,
+    proposals: Value,
+    chunks: BTreeMap<String, String>,
+    most: u32,
+) -> Result<Augmented> {
+    check_proposals(&proposals)?;
+    let evidence = bounded(chunks);
+    let task = PluginTask::AugmentProposals {
+        proposals: proposals.clone(),
+        evidence_chunks: (!evidence.is_empty()).then(|| evidence.clone()),
+        max_new_proposals: most,
+    };
+    let response = reasoner.think(&PluginRequest::new(model, task)).await?;
+    merge(proposals, response, &evidence, most, reasoner.name())
+}
+
+/// Texts as far as they go to a reasoner.
+fn bounded(chunks: BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let mut left = EVIDENCE_BYTES;
+    let mut kept = BTreeMap::new();
+    for (id, mut text) in chunks {
+        text.truncate(text.floor_char_boundary(CHUNK_BYTES));
+        if text.len() > left {
+            break;
+        }
+        left -= text.len();
+        kept.insert(id, text);
+    }
+    kept
+}
+
+/// Puts what a reasoner said into the file, as far as it can be meant.
+fn merge(
+    mut proposals: Value,
+    response: PluginResponse,
+    evidence: &BTreeMap<String, String>,
+    most: u32,
+    model: String,
+) -> Result<Augmented> {
+    let mut notes = response.notes;
+    let list = list(&proposals)?;
+    let mut ids: BTreeSet<String> = list.iter().filter_map(|it| it["proposal_id"].as_str().map(String::from)).collect();
+    // What an added relation may end at: entities of the file, and those that come with it.
+    let entities: BTreeSet<&str> =
+        list.iter().chain(&response.added_proposals).filter_map(|it| it["entity_id"].as_str()).collect();
+    let mut added = Vec::new();
+    for (number, proposal) in response.added_proposals.iter().enumerate() {
+        let problem = if added.len() >= most as usize {
+            Some(format!("more than {most}"))
+        } else {
+            check_added(proposal, &ids, &entities, evidence).err().map(|it| it.message)
+        };
+        match problem {
+            Some(problem) => notes.push(format!("added proposal {} was left out: {problem}", number + 1)),
+            None => {
+                ids.insert(proposal["proposal_id"].as_str().unwrap_or_default().to_string());
+                added.push(marked(proposal, &model));
+            }
+        }
+    }
+    let count = added.len();
+    let all = proposals["proposals"].as_array_mut().ok_or_else(|| Error::internal("proposals without a list"))?;
+    let routed = route(all, &response.schema_hint_updates, &mut notes);
+    all.extend(added);
+    Ok(Augmented { proposals, added: count, routed, notes, model })
+}
+
+/// Sets where proposals belong. One that says so itself is left alone.
+fn route(all: &mut [Value], updates: &[SchemaHintUpdate], notes: &mut Vec<String>) -> usize {
+    let mut routed = 0;
+    for update in updates {
+        match all.iter_mut().find(|it| it["proposal_id"] == update.proposal_id.as_str()) {
+            Some(proposal) if proposal["schema_hint"].as_str().is_none_or(str::is_empty) => {
+                proposal["schema_hint"] = update.schema_hint.as_str().into();
+                routed += 1;
+            }
+            Some(_) => notes.push(format!("proposal `{}` has its schema already", update.proposal_id)),
+            None => notes.push(format!("there is no proposal `{}` to route", update.proposal_id)),
+        }
+    }
+    routed
+}
+
+/// The proposal with who said it.
+fn marked(proposal: &Value, model: &str) -> Value {
+    let mut marked = proposal.clone();
+    if !marked["metadata"].is_object() {
+        marked["metadata"] = Value::Object(Map::new());
+    }
+    marked["metadata"]["proposed_by"] = model.into();
+    marked
+}
+
+/// Says whether a whole file can be meant: version 1, and every proposal with what its kind needs.
+///
+/// # Errors
+/// `InvalidArgument` with the place, e.g. `proposals[3].rel_type`.
+pub fn check_proposals(file: &Value) -> Result<()> {
+    if file["version"] != 1 {
+        let text = format!("`version` is {}, and this vic knows 1", file["version"]);
+        return Err(Error::invalid(text).field("version"));
+    }
+    let mut ids = BTreeSet::new();
+    for (number, proposal) in list(file)?.iter().enumerate() {
+        let at = |error: Error| {
+            let field = format!("proposals[{number}]");
+            Error { message: format!("`{field}`: {}", error.message), ..error }.field(field)
+        };
+        check_one(proposal).map_err(at)?;
+        let id = proposal["proposal_id"].as_str().unwrap_or_default();
+        if !ids.insert(id) {
+            return Err(at(Error::invalid(format!("`{id}` is there twice"))));
+        }
+    }
+    Ok(())
+}
+
+fn list(file: &Value) -> Result<&Vec<Value>> {
+    let list = file["proposals"].as_array();
+    let list = list.ok_or_else(|| Error::invalid("`proposals` is no list").field("proposals"))?;
+    match list.len() {
+        0..=MAX_PROPOSALS => Ok(list),
+        many => Err(Error::invalid(format!("{many} proposals are more than {MAX_PROPOSALS}")).field("proposals")),
+    }
+}
+
+fn check_one(proposal: &Value) -> Result<()> {
+    let needed: &[&str] = match proposal["kind"].as_str() {
+        Some("Entity") => &["proposal_id", "entity_id", "entity_type", "name"],
+        Some("Relation") => &["proposal_id", "relation_id", "rel_type", "source", "target"],
+        _ => return Err(Error::invalid("`kind` is neither `Entity` nor `Relation`")),
+    };
+    let missing = needed.iter().find(|it| proposal[**it].as_str().is_none_or(|it| it.trim().is_empty()));
+    if let Some(missing) = missing {
+        return Err(Error::invalid(format!("`{missing}` is missing")));
+    }
+    match proposal["confidence"].as_f64() {
+        Some(confidence) if (0.0..=1.0).contains(&confidence) => Ok(()),
+        _ => Err(Error::invalid("`confidence` is not between 0 and 1")),
+    }
+}
+
+/// Says whether something that was added can be taken: whole, new, between known ends, and resting on a text that was shown.
+fn check_added(
+    proposal: &Value,
+    ids: &BTreeSet<String>,
+    entities: &BTreeSet<&str>,
+    evidence: &BTreeMap<String, String>,
+) -> Result<()> {
+    check_one(proposal)?;
+    let id = proposal["proposal_id"].as_str().unwrap_or_default();
+    if ids.contains(id) {
+        return Err(Error::invalid(format!("`{id}` is there already")));
+    }
+    if proposal["kind"] == "Relation" {
+        let unknown =
+            ["source", "target"].iter().find(|it| !proposal[**it].as_str().is_some_and(|it| entities.contains(it)));
+        if let Some(end) = unknown {
+            return Err(Error::invalid(format!("its `{end}` is no entity of the file")));
+        }
+    }
+    let cited = proposal["evidence"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let shown = |it: &Value| it["chunk_id"].as_str().is_some_and(|it| evidence.contains_key(it));
+    match evidence.is_empty() || cited.iter().any(shown) {
+        true => Ok(()),
+        false => Err(Error::invalid("no text that was shown bears it out")),
+    }
+}
+
+/// What rules add: a relation between entities whose names stand in the same passage.
+pub(super) fn by_rules(proposals: &Value, evidence: Option<&BTreeMap<String, String>>, most: u32) -> PluginResponse {
+    let none = Vec::new();
+    let all = proposals["proposals"].as_array().unwrap_or(&none);
+    let text = |it: &Value, field: &str| it[field].as_str().unwrap_or_default().to_string();
+    let entities: Vec<(String, String)> =
+        all.iter().filter(|it| it["kind"] == "Entity").map(|it| (text(it, "entity_id"), text(it, "name"))).collect();
+    let known = |source: &str, target: &str| {
+        all.iter().any(|it| it["kind"] == "Relation" && it["source"] == source && it["target"] == target)
+    };
+    let mut added: Vec<Value> = Vec::new();
+    let mut said = BTreeSet::new();
+    for (chunk, passage) in evidence.into_iter().flatten() {
+        let here: Vec<&(String, String)> =
+            entities.iter().filter(|(_, name)| name.len() > 2 && passage.contains(name.as_str())).collect();
+        for (place, (source, first)) in here.iter().enumerate() {
+            for (target, second) in &here[place + 1..] {
+                if added.len() >= most as usize || known(source, target) || !said.insert((source, target)) {
+                    continue;
+                }
+                let id = format!("mentioned_with:{source}:{target}");
+                added.push(json!({
+                    "kind": "Relation", "proposal_id": id, "relation_id": id, "rel_type": "mentioned_with",
+                    "source": source, "target": target, "confidence": RULE_CONFIDENCE,
+                    "evidence": [{ "chunk_id": chunk }], "attributes": {}, "metadata": {},
+                    "public_rationale": format!("{first} and {second} stand in the same passage"),
+                }));
+            }
+        }
+    }
+    PluginResponse { added_proposals: added, ..PluginResponse::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::agent::stub::Stub;
+
+    fn entity(id: &str, name: &str) -> Value {
+        json!({ "kind": "Entity", "proposal_id": format!("p-{id}"), "entity_id": id, "entity_type": "Person", "name": name,
+                "confidence": 0.9, "evidence": [{ "chunk_id": "c1" }], "public_rationale": "", "metadata": {},
+                "attributes": {} })
+    }
+
+    fn file(proposals: Vec<Value>) -> Value {
+        json!({ "version": 1, "generated_at": "2026-01-01T00:00:00Z",
+                "source": { "source_type": "warehouse", "locator": "/w" }, "proposals": proposals })
+    }
+
+    fn chunks() -> BTreeMap<String, String> {
+        BTreeMap::from([("c1".to_string(), "Ada Quill met Bo Reed.".to_string())])
+    }
+
+    #[tokio::test]
+    async fn rules_relate_names_of_one_passage() {
+        let before = file(vec![entity("ada", "Ada Quill"), entity("bo", "Bo Reed"), entity("cy", "Cy Moor")]);
+        let after = augment(&Stub, None, before.clone(), chunks(), 2_000).await.unwrap();
+        assert_eq!((after.added, after.notes.len()), (1, 0), "{:?}", after.notes);
+        let added = &after.proposals["proposals"][3];
+        assert_eq!((&added["source"], &added["target"]), (&json!("ada"), &json!("bo")));
+        assert_eq!(added["metadata"]["proposed_by"], "mock");
+        check_proposals(&after.proposals).unwrap();
+        // Once more adds nothing.
+        assert_eq!(augment(&Stub, None, after.proposals, chunks(), 2_000).await.unwrap().added, 0);
+        assert_eq!(augment(&Stub, None, before, chunks(), 0).await.unwrap().added, 0);
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_left_out_with_the_reason() {
+        let relation = |id: &str, target: &str| {
+            json!({ "kind": "Relation", "proposal_id": id, "relation_id": id, "rel_type": "knows", "source": "ada",
+                    "target": target, "confidence": 0.5, "evidence": [{ "chunk_id": "c1" }] })
+        };
+        let mut unproven = entity("eve", "Eve");
+        unproven["evidence"] = json!([{ "chunk_id": "c9" }]);
+        let mut sure = entity("dan", "Dan");
+        sure["confidence"] = json!(7);
+        let response = PluginResponse {
+            added_proposals: vec![
+                entity("bo", "Bo"),
+                relation("r1", "bo"),
+                relation("r2", "nobody"),
+                entity("ada", "Ada"),
+                unproven,
+                sure,
+                json!({ "kind": "Poem" }),
+                json!(7),
+            ],
+            schema_hint_updates: vec![
+                SchemaHintUpdate { proposal_id: "p-ada".into(), schema_hint: "people".into() },
+                SchemaHintUpdate { proposal_id: "p-none".into(), schema_hint: "people".into() },
+            ],
+            ..PluginResponse::default()
+        };
+        let after = merge(file(vec![entity("ada", "Ada")]), response, &chunks(), 10, "m".into()).unwrap();
+        assert_eq!((after.added, after.routed), (2, 1));
+        assert_eq!(after.proposals["proposals"][0]["schema_hint"], "people");
+        for said in
+            ["`target` is no entity", "`p-ada` is there already", "bears it out", "confidence", "kind", "p-none"]
+        {
+            assert!(after.notes.iter().any(|it| it.contains(said)), "{said}: {:?}", after.notes);
+        }
+    }
+
+    #[test]
+    fn a_file_is_refused_with_the_place_of_its_fault() {
+        let mut nameless = entity("bo", "Bo");
+        nameless["name"] = Value::Null;
+        for (file, place) in [
+            (json!({ "version": 2, "proposals": [] }), "version"),
+            (json!({ "version": 1 }), "proposals"),
+            (file(vec![entity("ada", "Ada"), nameless]), "proposals[1]"),
+            (file(vec![entity("ada", "Ada"), entity("ada", "Ada")]), "proposals[1]"),
+            (json!([]), "version"),
+        ] {
+            let error = check_proposals(&file).unwrap_err();
+            assert_eq!(error.field.as_deref(), Some(place), "{error}");
+        }
+        check_proposals(&file(vec![])).unwrap();
+    }
+}

@@ -1,0 +1,122 @@
+//! Proposals that somebody decided to believe, as a graph that can be imported.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value, json};
+
+use crate::agent::augment::check_proposals;
+use crate::error::{Error, Result};
+
+/// Which proposals become part of a graph.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Promotion {
+    /// Those of at least this confidence.
+    pub min_confidence: f64,
+    /// Only these, by their `proposal_id`; empty is all.
+    pub only: Vec<String>,
+}
+
+/// Makes nodes and edges of the chosen proposals. A relation comes with its ends: without them it cannot be.
+///
+/// # Errors
+/// The file cannot be meant, a chosen proposal is not there, or an end of a chosen relation was not chosen.
+pub fn promote(file: &Value, promotion: &Promotion) -> Result<Value> {
+    check_proposals(file)?;
+    let all = file["proposals"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let id = |it: &Value| it["proposal_id"].as_str().unwrap_or_default().to_string();
+    if let Some(missing) = promotion.only.iter().find(|wanted| !all.iter().any(|it| id(it) == **wanted)) {
+        return Err(Error::not_found(format!("there is no proposal `{missing}`")));
+    }
+    let chosen = |it: &&Value| {
+        let wanted = promotion.only.is_empty() || promotion.only.contains(&id(it));
+        wanted && it["confidence"].as_f64().unwrap_or_default() >= promotion.min_confidence
+    };
+    let (mut nodes, mut edges, mut known) = (Vec::new(), Vec::new(), BTreeSet::new());
+    for it in all.iter().filter(chosen).filter(|it| it["kind"] == "Entity") {
+        if known.insert(it["entity_id"].as_str().unwrap_or_default()) {
+            nodes.push(node(it));
+        }
+    }
+    for it in all.iter().filter(chosen).filter(|it| it["kind"] == "Relation") {
+        let ends = ["source", "target"].map(|end| it[end].as_str().unwrap_or_default());
+        if let Some(end) = ends.iter().find(|end| !known.contains(**end)) {
+            // Below the confidence that was asked for: its relations fall with it.
+            if promotion.only.is_empty() {
+                continue;
+            }
+            return Err(Error::invalid(format!("`{}` needs `{end}`, which was not chosen", id(it))));
+        }
+        edges.push(edge(it));
+    }
+    Ok(json!({ "nodes": nodes, "edges": edges }))
+}
+
+fn node(it: &Value) -> Value {
+    let mut attributes = attributes(it);
+    if let Some(description) = it["description"].as_str() {
+        attributes.insert("description".into(), description.into());
+    }
+    json!({
+        "id": it["entity_id"], "type": it["entity_type"], "name": it["name"], "attributes": attributes,
+        "schema": it["schema_hint"].as_str().unwrap_or_default(),
+    })
+}
+
+fn edge(it: &Value) -> Value {
+    let mut edge = json!({
+        "source": it["source"], "target": it["target"], "type": it["rel_type"], "confidence": it["confidence"],
+        "attributes": attributes(it), "schema": it["schema_hint"].as_str().unwrap_or_default(),
+    });
+    if let Some(chunk) = it["evidence"][0]["chunk_id"].as_str() {
+        edge["evidence"] = json!({ "chunk_id": chunk });
+    }
+    edge
+}
+
+fn attributes(it: &Value) -> Map<String, Value> {
+    it["attributes"].as_object().cloned().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ErrorCode;
+
+    fn file() -> Value {
+        let entity = |id: &str, confidence: f64| {
+            json!({ "kind": "Entity", "proposal_id": format!("p-{id}"), "entity_id": id, "entity_type": "Person",
+                    "name": id, "confidence": confidence, "attributes": { "mail": "x" }, "description": "d" })
+        };
+        json!({ "version": 1, "proposals": [
+            entity("ada", 0.9), entity("bo", 0.4),
+            { "kind": "Relation", "proposal_id": "r", "relation_id": "r", "rel_type": "knows", "source": "ada",
+              "target": "bo", "confidence": 0.8, "evidence": [{ "chunk_id": "c1" }], "schema_hint": "people" },
+        ] })
+    }
+
+    #[test]
+    fn chosen_proposals_become_nodes_and_edges() {
+        let graph = promote(&file(), &Promotion::default()).unwrap();
+        assert_eq!(
+            graph["nodes"][0],
+            json!({ "id": "ada", "type": "Person", "name": "ada", "schema": "",
+                                              "attributes": { "mail": "x", "description": "d" } })
+        );
+        assert_eq!(
+            graph["edges"],
+            json!([{ "source": "ada", "target": "bo", "type": "knows", "confidence": 0.8,
+                                            "attributes": {}, "schema": "people", "evidence": { "chunk_id": "c1" } }])
+        );
+    }
+
+    #[test]
+    fn a_relation_does_not_come_without_its_ends() {
+        let sure = promote(&file(), &Promotion { min_confidence: 0.5, only: vec![] }).unwrap();
+        assert_eq!((sure["nodes"].as_array().unwrap().len(), sure["edges"].as_array().unwrap().len()), (1, 0));
+        let only =
+            |ids: &[&str]| Promotion { min_confidence: 0.0, only: ids.iter().map(|it| it.to_string()).collect() };
+        assert_eq!(promote(&file(), &only(&["r"])).unwrap_err().code, ErrorCode::InvalidArgument);
+        assert_eq!(promote(&file(), &only(&["p-eve"])).unwrap_err().code, ErrorCode::NotFound);
+        assert!(promote(&json!({ "version": 3 }), &Promotion::default()).is_err());
+    }
+}

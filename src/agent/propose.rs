@@ -1,0 +1,148 @@
+//! Proposals out of the text of files: what a heading, an address or a mail header plainly says. Nothing is believed yet.
+
+use std::collections::BTreeSet;
+use std::sync::LazyLock;
+
+use regex::Regex;
+use serde_json::{Value, json};
+
+use crate::model::{Block, BlockKind, Document};
+
+/// Mail addresses.
+static MAIL: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"[A-Za-z0-9._%+-]{1,64}@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){1,4}").expect("a constant")
+});
+/// Addresses of pages.
+static URL: LazyLock<Regex> = LazyLock::new(|| Regex::new(r#"https?://[^\s<>"'\])}|]{3,300}"#).expect("a constant"));
+
+/// How sure a plain fact of a file is.
+const PLAIN: f64 = 0.95;
+/// How sure a mention is.
+const MENTION: f64 = 0.8;
+
+/// Proposals of several files, each entity and relation once.
+#[derive(Debug, Default)]
+pub struct Proposer {
+    proposals: Vec<Value>,
+    known: BTreeSet<String>,
+}
+
+/// The text of a block by the id that proposals name it with: `<absolute path>#<number>`.
+pub fn chunk_text<'a>(document: &'a Document, chunk_id: &str) -> Option<&'a str> {
+    let number: usize = chunk_id.rsplit_once('#')?.1.parse().ok()?;
+    document.blocks.get(number).map(|it| it.text.as_str())
+}
+
+impl Proposer {
+    /// Reads one file.
+    pub fn read(&mut self, path: &str, document: &Document) {
+        let file = format!("document:{path}");
+        let name = document.title.clone().unwrap_or_else(|| path.rsplit('/').next().unwrap_or(path).to_string());
+        self.entity(&file, "Document", &name, json!({ "path": path }), &format!("{path}#0"), "", PLAIN);
+        for (number, block) in document.blocks.iter().enumerate() {
+            let chunk = format!("{path}#{number}");
+            self.block(&file, block, &chunk);
+        }
+    }
+
+    fn block(&mut self, file: &str, block: &Block, chunk: &str) {
+        let place = block.anchor.place();
+        if let BlockKind::Heading(level) = block.kind {
+            let section = format!("section:{chunk}");
+            self.entity(&section, "Section", block.text.trim(), json!({ "level": level }), chunk, &place, PLAIN);
+            self.relation("contains", file, &section, chunk, &place, PLAIN);
+        }
+        for found in MAIL.find_iter(&block.text) {
+            let mail = found.as_str().to_lowercase();
+            let person = format!("person:{mail}");
+            self.entity(&person, "Person", &mail, json!({ "mail": mail }), chunk, &place, MENTION);
+            self.relation("mentions", file, &person, chunk, &place, MENTION);
+        }
+        for found in URL.find_iter(&block.text) {
+            let url = found.as_str().trim_end_matches(['.', ',', ';', ':', '!', '?']);
+            let page = format!("url:{url}");
+            self.entity(&page, "Url", url, json!({ "url": url }), chunk, &place, PLAIN);
+            self.relation("links_to", file, &page, chunk, &place, PLAIN);
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the fields of a proposal, each once")]
+    fn entity(&mut self, id: &str, kind: &str, name: &str, attributes: Value, chunk: &str, place: &str, sure: f64) {
+        if name.is_empty() || !self.known.insert(id.to_string()) {
+            return;
+        }
+        self.proposals.push(json!({
+            "kind": "Entity", "proposal_id": id, "entity_id": id, "entity_type": kind, "name": name,
+            "attributes": attributes, "confidence": sure, "evidence": [{ "chunk_id": chunk, "locator": place }],
+            "public_rationale": format!("the file says so ({kind})"), "metadata": {},
+        }));
+    }
+
+    fn relation(&mut self, kind: &str, source: &str, target: &str, chunk: &str, place: &str, sure: f64) {
+        let id = format!("{kind}:{source}:{target}");
+        if !self.known.contains(target) || !self.known.insert(id.clone()) {
+            return;
+        }
+        self.proposals.push(json!({
+            "kind": "Relation", "proposal_id": id, "relation_id": id, "rel_type": kind, "source": source,
+            "target": target, "attributes": {}, "confidence": sure,
+            "evidence": [{ "chunk_id": chunk, "locator": place }],
+            "public_rationale": format!("the file says so ({kind})"), "metadata": {},
+        }));
+    }
+
+    /// The file of proposals. `generated_at` is RFC 3339.
+    pub fn file(self, generated_at: &str, locator: &str) -> Value {
+        json!({
+            "version": 1, "generated_at": generated_at,
+            "source": { "source_type": "vic_warehouse", "locator": locator }, "proposals": self.proposals,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::agent::check_proposals;
+    use crate::model::Anchor;
+
+    #[test]
+    fn a_file_proposes_what_it_plainly_says_each_thing_once() {
+        let block = |kind, text: &str| Block { kind, text: text.into(), anchor: Anchor::default() };
+        let document = Document {
+            title: Some("Bees".into()),
+            blocks: vec![
+                block(BlockKind::Heading(1), "Winter"),
+                block(BlockKind::Paragraph, "Ask Ada@Quill.example, or ada@quill.example. See https://bees.example/a."),
+            ],
+            ..Document::default()
+        };
+        let mut proposer = Proposer::default();
+        proposer.read("/w/bees.md", &document);
+        proposer.read("/w/bees.md", &document);
+        let file = proposer.file("2026-01-01T00:00:00Z", "/w");
+        check_proposals(&file).unwrap();
+        let told: Vec<(String, String)> = file["proposals"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|it| {
+                let kind = it["entity_type"].as_str().or(it["rel_type"].as_str()).unwrap();
+                (kind.to_string(), it["name"].as_str().unwrap_or_default().to_string())
+            })
+            .collect();
+        let expected = [
+            ("Document", "Bees"),
+            ("Section", "Winter"),
+            ("contains", ""),
+            ("Person", "ada@quill.example"),
+            ("mentions", ""),
+            ("Url", "https://bees.example/a"),
+            ("links_to", ""),
+        ];
+        assert_eq!(told, expected.map(|(a, b)| (a.to_string(), b.to_string())));
+        let chunk = file["proposals"][3]["evidence"][0]["chunk_id"].as_str().unwrap();
+        assert!(chunk_text(&document, chunk).unwrap().starts_with("Ask Ada"));
+        assert_eq!(chunk_text(&document, "/w/bees.md#9"), None);
+    }
+}

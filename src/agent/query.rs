@@ -1,0 +1,171 @@
+//! A question to a query, its rows, and an answer from the rows.
+
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use crate::agent::plain::plain;
+use crate::agent::reasoner::Reasoner;
+use crate::agent::tool_loop::SUMMARY;
+use crate::error::{Error, ErrorCode, Result};
+use crate::llm::RegisteredTools;
+use crate::llm::plugin::{PluginRequest, PluginResponse, PluginTask, SchemaHints};
+
+/// The tool that runs queries.
+const RUN: &str = "axql_run";
+/// Names of each kind that a reasoner is shown.
+const NAMES: usize = 200;
+
+/// A question as a query, with what that found.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Asked {
+    /// The question.
+    pub question: String,
+    /// The query that was run: `{"kind": "query_ir_v1" or "axql", ...}`.
+    pub query: Value,
+    /// Its `vars`, `rows` and `truncated`.
+    pub results: Value,
+    /// What is worth knowing.
+    pub notes: Vec<String>,
+    /// Who made the query.
+    pub model: String,
+}
+
+/// The same, with an answer in words.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Answered {
+    /// What was asked and found.
+    #[serde(flatten)]
+    pub asked: Asked,
+    /// The answer, as plain text.
+    pub answer: String,
+}
+
+/// Asks the reasoner for a query and runs it. A query that cannot be run is sent back once, with the reason.
+pub(super) async fn ask(
+    reasoner: &dyn Reasoner,
+    model: Option<String>,
+    tools: &RegisteredTools,
+    question: &str,
+) -> Result<Asked> {
+    if !tools.has(RUN) {
+        return Err(Error::new(ErrorCode::FailedPrecondition, "there is no graph to query")
+            .hint("`vic llm agent` searches the files instead"));
+    }
+    let schema = schema(tools).await;
+    let mut notes = Vec::new();
+    let mut asked_for = question.to_string();
+    for attempt in 1.. {
+        let task = PluginTask::ToQuery { question: asked_for.clone(), schema: schema.clone() };
+        let response = reasoner.think(&PluginRequest::new(model.clone(), task)).await?;
+        notes.extend(response.notes.iter().map(|it| plain(it)));
+        let (query, args) = chosen(response);
+        match tools.run(RUN, args).await {
+            Ok(results) => {
+                let results = published(&results);
+                return Ok(Asked { question: question.into(), query, results, notes, model: reasoner.name() });
+            }
+            Err(error) if attempt == 1 => {
+                notes.push(format!("the first query was wrong: {error}"));
+                asked_for = format!("{question}\n\n(This query was wrong: {query}: {error})");
+            }
+            Err(error) => {
+                let text = format!("{} gave no query that can be run: {error}", reasoner.name());
+                return Err(Error::new(ErrorCode::FailedPrecondition, text).hint("say it in other words"));
+            }
+        }
+    }
+    Err(Error::internal("no query was asked for"))
+}
+
+/// As [`ask`], and has the rows told in words.
+pub(super) async fn answer(
+    reasoner: &dyn Reasoner,
+    model: Option<String>,
+    tools: &RegisteredTools,
+    question: &str,
+) -> Result<Answered> {
+    let mut asked = ask(reasoner, model.clone(), tools, question).await?;
+    let (query, results) = (asked.query.clone(), asked.results.clone());
+    let task = PluginTask::Answer { question: question.into(), query, results };
+    let response = reasoner.think(&PluginRequest::new(model, task)).await?;
+    asked.notes.extend(response.notes.iter().map(|it| plain(it)));
+    Ok(Answered { asked, answer: plain(&response.answer.unwrap_or_default()) })
+}
+
+/// The query of a response, as the protocol tells it and as the tool takes it. The typed one is preferred.
+fn chosen(response: PluginResponse) -> (Value, Value) {
+    match (response.query_ir_v1, response.axql) {
+        (Some(ir), _) => (json!({ "kind": "query_ir_v1", "query_ir_v1": ir }), json!({ "query_ir_v1": ir })),
+        (None, axql) => {
+            let axql = axql.unwrap_or_default();
+            (json!({ "kind": "axql", "axql": axql }), json!({ "axql": axql }))
+        }
+    }
+}
+
+/// Rows as the protocol has them, whatever else the tool tells.
+fn published(results: &Value) -> Value {
+    let or = |name: &str, value: Value| results.get(name).cloned().unwrap_or(value);
+    json!({ "vars": or("vars", json!([])), "rows": or("rows", json!([])), "truncated": or("truncated", false.into()) })
+}
+
+/// What there is to ask for, as far as the tools tell.
+pub(super) async fn schema(tools: &RegisteredTools) -> SchemaHints {
+    match tools.has(SUMMARY) {
+        true => tools.run(SUMMARY, json!({})).await.map_or_else(|_| SchemaHints::default(), |it| hints(&it)),
+        false => SchemaHints::default(),
+    }
+}
+
+/// The names in a summary. Each kind is a list of names or of things with a name, or a map from names to numbers.
+pub(super) fn hints(summary: &Value) -> SchemaHints {
+    let inner = summary.get("schema").filter(|it| it.is_object()).unwrap_or(summary);
+    let list = |field: &str| names(inner.get(field).or_else(|| summary.get(field)));
+    SchemaHints {
+        types: list("types"),
+        relations: list("relations"),
+        schemas: list("schemas"),
+        relation_signatures: list("relation_signatures"),
+        relation_constraints: list("relation_constraints"),
+        contexts: list("contexts"),
+        times: list("times"),
+    }
+    .cut(NAMES)
+}
+
+fn names(value: Option<&Value>) -> Vec<String> {
+    let name = |it: &Value| match it {
+        Value::String(name) => Some(name.clone()),
+        Value::Object(map) => of_map(map),
+        _ => None,
+    };
+    match value {
+        Some(Value::Array(all)) => all.iter().filter_map(name).collect(),
+        Some(Value::Object(map)) => map.keys().cloned().collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn of_map(map: &Map<String, Value>) -> Option<String> {
+    ["name", "type", "relation"].iter().find_map(|it| map.get(*it)?.as_str()).map(String::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_names_of_a_summary_are_found_in_every_shape() {
+        let summary = json!({
+            "types": { "Node": 5, "File": 2 }, "relations": [{ "name": "rel_0", "edges": 3 }, "rel_1"],
+            "schema": { "schemas": ["S"] }, "times": 7,
+        });
+        let found = hints(&summary);
+        assert_eq!(
+            (found.types, found.relations, found.schemas),
+            (vec!["Node".to_string(), "File".into()], vec!["rel_0".to_string(), "rel_1".into()], vec!["S".to_string()],)
+        );
+        assert!(found.times.is_empty());
+        assert_eq!(hints(&json!([])), SchemaHints::default());
+    }
+}

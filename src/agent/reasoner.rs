@@ -1,0 +1,19 @@
+//! Whoever does the tasks of the plugin protocol.
+
+use async_trait::async_trait;
+
+use crate::error::Result;
+use crate::llm::plugin::{PluginRequest, PluginResponse};
+
+/// Does one task at a time. What it gives is a proposal, and is checked by whoever asked.
+#[async_trait]
+pub trait Reasoner: Send + Sync {
+    /// What it is called, for people and for the audit.
+    fn name(&self) -> String;
+
+    /// Does a task. The response answers it; whether it is right is another question.
+    ///
+    /// # Errors
+    /// The backend cannot be asked, or gives nothing that can be used.
+    async fn think(&self, request: &PluginRequest) -> Result<PluginResponse>;
+}

@@ -1,0 +1,229 @@
+//! A reasoner without a model: rules that say the same every time. It answers when no model is there, and when one fails.
+
+use std::collections::BTreeSet;
+
+use async_trait::async_trait;
+use serde_json::{Value, json};
+
+use crate::agent::augment;
+use crate::agent::evidence::{Evidence, Offered};
+use crate::agent::reasoner::Reasoner;
+use crate::error::Result;
+use crate::llm::plugin::{
+    FinalAnswer, PluginRequest, PluginResponse, PluginTask, SchemaHints, ToolInvocation, ToolOffer, TranscriptStep,
+};
+
+/// Rows of a query that nobody limited.
+const LIMIT: u32 = 20;
+/// Rows that an answer names.
+const TOLD_ROWS: usize = 10;
+/// Passages that an answer quotes.
+const TOLD_PASSAGES: usize = 3;
+/// Characters of a quoted passage.
+const PASSAGE_CHARS: usize = 300;
+/// The tool that finds passages.
+pub(super) const SEARCH: &str = "semantic_search";
+/// Words between a type and a name.
+const NAMING: [&str; 6] = ["named", "called", "name", "titled", "labelled", "labeled"];
+/// Words that carry no meaning in a question.
+const EMPTY: &[&str] = &[
+    "a", "all", "an", "and", "any", "are", "by", "can", "do", "does", "every", "find", "for", "from", "get", "give",
+    "have", "has", "how", "i", "in", "is", "it", "list", "me", "of", "on", "or", "show", "tell", "that", "the",
+    "there", "to", "was", "were", "what", "when", "where", "which", "who", "with",
+];
+
+/// The rules.
+pub(super) struct Stub;
+
+#[async_trait]
+impl Reasoner for Stub {
+    fn name(&self) -> String {
+        "mock".into()
+    }
+
+    async fn think(&self, request: &PluginRequest) -> Result<PluginResponse> {
+        Ok(match &request.task {
+            PluginTask::ToQuery { question, schema } => {
+                PluginResponse { query_ir_v1: Some(query(question, schema)), ..PluginResponse::default() }
+            }
+            PluginTask::Answer { results, .. } => {
+                PluginResponse { answer: Some(told(results)), ..PluginResponse::default() }
+            }
+            PluginTask::AugmentProposals { proposals, evidence_chunks, max_new_proposals } => {
+                augment::by_rules(proposals, evidence_chunks.as_ref(), *max_new_proposals)
+            }
+            PluginTask::ToolLoopStep { question, tools, transcript, .. } => step(question, tools, transcript),
+        })
+    }
+}
+
+/// `find Node named b` asks for a type and a name; a type alone for all of it; anything else for the words in names.
+fn query(question: &str, schema: &SchemaHints) -> Value {
+    let words: Vec<&str> = question.split_whitespace().map(bare).filter(|it| !it.is_empty()).collect();
+    let kind = words.iter().find_map(|word| schema.types.iter().find(|it| names_type(word, it)));
+    let naming = words.iter().position(|it| NAMING.contains(&it.to_lowercase().as_str()));
+    let name = naming.map(|at| words[at + 1..].join(" ")).filter(|it| !it.is_empty());
+    let mut atoms = Vec::new();
+    if let Some(kind) = kind {
+        atoms.push(json!({ "kind": "type", "term": "?x", "type": kind }));
+    }
+    if let Some(name) = &name {
+        atoms.push(json!({ "kind": "attr_eq", "term": "?x", "key": "name", "value": name }));
+    }
+    if atoms.is_empty() || name.is_none() && kind.is_some() {
+        let rest = content(&words, kind.map(String::as_str));
+        if !rest.is_empty() {
+            atoms.push(json!({ "kind": "attr_fts", "term": "?x", "key": "name", "query": rest.join(" ") }));
+        }
+    }
+    if atoms.is_empty() {
+        atoms.push(json!({ "kind": "attr_contains", "term": "?x", "key": "name", "needle": question.trim() }));
+    }
+    json!({ "version": 1, "select": ["?x"], "where": atoms, "limit": LIMIT })
+}
+
+/// A word without the marks around it.
+fn bare(word: &str) -> &str {
+    word.trim_matches(|it: char| !it.is_alphanumeric() && !matches!(it, '_' | '#' | '/'))
+}
+
+/// Says whether a word is a type, in any case, or several of it.
+fn names_type(word: &str, kind: &str) -> bool {
+    let (word, kind) = (word.to_lowercase(), kind.rsplit('.').next().unwrap_or(kind).to_lowercase());
+    word == kind || word.strip_suffix('s') == Some(&kind) || word.strip_suffix("es") == Some(&kind)
+}
+
+/// The words that carry meaning.
+fn content<'a>(words: &[&'a str], kind: Option<&str>) -> Vec<&'a str> {
+    let carries = |it: &&&str| {
+        let lower = it.to_lowercase();
+        !EMPTY.contains(&lower.as_str()) && !kind.is_some_and(|kind| names_type(it, kind))
+    };
+    words.iter().filter(carries).copied().collect()
+}
+
+/// The rows in words.
+fn told(results: &Value) -> String {
+    let rows = results["rows"].as_array().map(Vec::as_slice).unwrap_or_default();
+    if rows.is_empty() {
+        return "Nothing was found.".into();
+    }
+    let entity = |it: &Value| match (it["name"].as_str(), it["entity_type"].as_str(), &it["id"]) {
+        (Some(name), Some(kind), _) => format!("{name} ({kind})"),
+        (Some(name), None, _) => name.to_string(),
+        (None, Some(kind), id) => format!("{kind}#{id}"),
+        (None, None, _) => it.to_string(),
+    };
+    let row = |it: &Value| match it.as_object() {
+        Some(map) => map.iter().map(|(name, it)| format!("{name} = {}", entity(it))).collect::<Vec<_>>().join(", "),
+        None => it.to_string(),
+    };
+    let more = if results["truncated"] == true { " or more" } else { "" };
+    let mut lines = vec![format!("{}{more} {}:", rows.len(), if rows.len() == 1 { "row" } else { "rows" })];
+    lines.extend(rows.iter().take(TOLD_ROWS).map(row));
+    if rows.len() > TOLD_ROWS {
+        lines.push(format!("and {} more", rows.len() - TOLD_ROWS));
+    }
+    lines.join("\n")
+}
+
+/// Searches once, then quotes the best passages.
+fn step(question: &str, tools: &[ToolOffer], transcript: &[TranscriptStep]) -> PluginResponse {
+    let searched = transcript.iter().any(|it| it.tool == SEARCH);
+    if !searched && tools.iter().any(|it| it.name == SEARCH) {
+        let call = ToolInvocation { name: SEARCH.into(), args: json!({ "query": question }) };
+        return PluginResponse { tool_call: Some(call), ..PluginResponse::default() };
+    }
+    PluginResponse { final_answer: Some(quoted(question, transcript)), ..PluginResponse::default() }
+}
+
+/// The passages of a transcript that hold most of the question's words, quoted.
+pub(super) fn quoted(question: &str, transcript: &[TranscriptStep]) -> FinalAnswer {
+    let words: Vec<&str> = question.split_whitespace().map(bare).collect();
+    let words: BTreeSet<String> = content(&words, None).iter().map(|it| it.to_lowercase()).collect();
+    let offered = Offered::of(transcript);
+    let held = |it: &Evidence| {
+        let text = it.text.to_lowercase();
+        words.iter().filter(|word| text.contains(word.as_str())).count()
+    };
+    let mut best: Vec<(usize, &Evidence)> = offered.texts.iter().map(|it| (held(it), it)).collect();
+    // The order of the results decides among equals.
+    best.sort_by_key(|(held, _)| std::cmp::Reverse(*held));
+    best.retain(|(held, _)| *held > 0);
+    best.truncate(TOLD_PASSAGES);
+    if best.is_empty() {
+        return FinalAnswer { answer: "Nothing that was found answers this.".into(), ..FinalAnswer::default() };
+    }
+    let quote = |it: &Evidence| {
+        let text: Vec<&str> = it.text.split_whitespace().collect();
+        let text = text.join(" ");
+        let cut: String = text.chars().take(PASSAGE_CHARS).collect();
+        let mark = if cut.len() < text.len() { " …" } else { "" };
+        format!("\"{cut}{mark}\" ({})", it.id)
+    };
+    FinalAnswer {
+        answer: best.iter().map(|(_, it)| quote(it)).collect::<Vec<_>>().join("\n"),
+        citations: best.iter().map(|(_, it)| it.id.clone()).collect(),
+        queries: Vec::new(),
+        notes: vec!["quoted, not written by a model".into()],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(question: &str, atoms: Value) {
+        let schema = SchemaHints { types: vec!["Node".into(), "Proto.ProtoService".into()], ..SchemaHints::default() };
+        let query = query(question, &schema);
+        assert_eq!(query["where"], atoms, "{question}");
+        assert_eq!((&query["version"], &query["select"], &query["limit"]), (&json!(1), &json!(["?x"]), &json!(20)));
+    }
+
+    #[test]
+    fn the_example_of_the_document_becomes_its_query() {
+        let expected = json!([
+            { "kind": "type", "term": "?x", "type": "Node" },
+            { "kind": "attr_eq", "term": "?x", "key": "name", "value": "b" }
+        ]);
+        check("find nodes named b", expected.clone());
+        check("find Node named b", expected.clone());
+        check("Which node is called \"b\"?", expected);
+    }
+
+    #[test]
+    fn other_questions_ask_for_types_and_words() {
+        check("list all ProtoServices", json!([{ "kind": "type", "term": "?x", "type": "Proto.ProtoService" }]));
+        check(
+            "the winter notes",
+            json!([{ "kind": "attr_fts", "term": "?x", "key": "name", "query": "winter notes" }]),
+        );
+        check("?!", json!([{ "kind": "attr_contains", "term": "?x", "key": "name", "needle": "?!" }]));
+    }
+
+    #[test]
+    fn rows_are_told_in_words() {
+        let row = |name| json!({ "?x": { "id": 1, "entity_type": "Node", "name": name } });
+        let results = json!({ "vars": ["?x"], "rows": [row("a"), row("b")], "truncated": false });
+        assert_eq!(told(&results), "2 rows:\n?x = a (Node)\n?x = b (Node)");
+        assert_eq!(told(&json!({ "rows": [] })), "Nothing was found.");
+        assert_eq!(told(&json!({})), "Nothing was found.");
+    }
+
+    #[test]
+    fn a_search_comes_first_and_its_best_passages_are_quoted() {
+        let offer = ToolOffer { name: SEARCH.into(), description: String::new(), args_schema: json!({}) };
+        let question = "how heavy was the hive";
+        let first = step(question, std::slice::from_ref(&offer), &[]);
+        assert_eq!(first.tool_call.unwrap().args, json!({ "query": question }));
+        let hits = json!({ "hits": [
+            { "citation": "a.md, line 1", "text": "Honey is sweet." },
+            { "citation": "b.md, line 2", "text": "The hive  weighed\n31 kg." },
+        ] });
+        let transcript = [TranscriptStep { tool: SEARCH.into(), args: json!({}), result: hits }];
+        let answer = step(question, &[offer], &transcript).final_answer.unwrap();
+        assert_eq!(answer.answer, "\"The hive weighed 31 kg.\" (b.md, line 2)");
+        assert_eq!(answer.citations, ["b.md, line 2"]);
+        assert!(quoted("what is blue", &transcript).citations.is_empty());
+    }
+}

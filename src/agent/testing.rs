@@ -1,0 +1,131 @@
+//! Doubles for tests: tools over a few documents, a witness, and reasoners that do as they are told.
+
+use std::collections::VecDeque;
+use std::sync::Mutex;
+
+use async_trait::async_trait;
+use serde_json::{Value, json};
+
+use crate::agent::citations::Witness;
+use crate::agent::reasoner::Reasoner;
+use crate::agent::tools::Tools;
+use crate::error::{Error, ErrorCode, Result};
+use crate::llm::plugin::{PluginRequest, PluginResponse, PluginTask};
+use crate::model::{Anchor, Scope, ToolSpec};
+
+/// Tools that find the same documents whatever is asked, and remember what they were called with.
+#[derive(Default)]
+pub(super) struct FakeTools {
+    pub(super) documents: Vec<String>,
+    pub(super) called: Mutex<Vec<(String, Value)>>,
+}
+
+impl FakeTools {
+    pub(super) fn with(documents: &[&str]) -> FakeTools {
+        FakeTools { documents: documents.iter().map(|it| it.to_string()).collect(), ..FakeTools::default() }
+    }
+}
+
+#[async_trait]
+impl Tools for FakeTools {
+    fn specs(&self) -> Vec<ToolSpec> {
+        let spec = |name: &str, properties: Value, required: &[&str]| ToolSpec {
+            name: name.into(),
+            description: String::new(),
+            parameters: json!({
+                "type": "object", "additionalProperties": false, "required": required, "properties": properties,
+            }),
+        };
+        let query = json!({ "query": { "type": "string" }, "limit": { "type": "integer", "maximum": 50 } });
+        let run = json!({ "query_ir_v1": { "type": "object" }, "axql": { "type": "string" },
+                          "limit": { "type": "integer" } });
+        vec![spec("db_summary", json!({}), &[]), spec("semantic_search", query, &["query"]), spec("axql_run", run, &[])]
+    }
+
+    async fn call(&self, name: &str, arguments: Value, _scope: &Scope) -> Result<Value> {
+        self.called.lock().unwrap().push((name.into(), arguments.clone()));
+        Ok(match name {
+            "db_summary" => json!({ "types": ["Node"], "relations": ["rel_0"] }),
+            "semantic_search" => {
+                let hit = |(number, text): (usize, &String)| {
+                    json!({ "citation": format!("doc{number}.md, line 1"), "text": text,
+                            "absolute_path": format!("/w/doc{number}.md"), "anchor": { "line_start": 1, "line_end": 1 } })
+                };
+                json!({ "hits": self.documents.iter().enumerate().map(hit).collect::<Vec<_>>() })
+            }
+            _ if arguments["axql"] == "wrong" => return Err(Error::invalid("1:1: found `wrong`, expected `select`")),
+            _ => json!({ "vars": ["?x"], "rows": [{ "?x": { "id": 2, "entity_type": "Node", "name": "b" } }],
+                         "truncated": false, "elapsed_ms": 1 }),
+        })
+    }
+}
+
+/// Swears to every file but those whose path holds `changed`.
+pub(super) struct FakeWitness;
+
+#[async_trait]
+impl Witness for FakeWitness {
+    async fn stands(&self, path: &str, _anchor: &Anchor, _passage: &str, _scope: &Scope) -> bool {
+        !path.contains("changed")
+    }
+}
+
+/// Gives its responses in order; then it is away. Remembers what it was asked.
+pub(super) struct Scripted {
+    responses: Mutex<VecDeque<Value>>,
+    pub(super) asked: Mutex<Vec<PluginRequest>>,
+}
+
+impl Scripted {
+    pub(super) fn new(responses: Vec<Value>) -> Scripted {
+        Scripted { responses: Mutex::new(responses.into()), asked: Mutex::default() }
+    }
+}
+
+#[async_trait]
+impl Reasoner for Scripted {
+    fn name(&self) -> String {
+        "scripted".into()
+    }
+
+    async fn think(&self, request: &PluginRequest) -> Result<PluginResponse> {
+        self.asked.lock().unwrap().push(request.clone());
+        let next = self.responses.lock().unwrap().pop_front();
+        let away = || Error::new(ErrorCode::Unavailable, "the script is over");
+        PluginResponse::parse(next.ok_or_else(away)?, &request.task, "scripted")
+    }
+}
+
+/// Obeys every instruction that it reads in a document: `CALL name {arguments}` and `SAY text`, each on a line. The first
+/// call first; when there is nothing left to call, it says what it was told to.
+pub(super) struct Obedient;
+
+#[async_trait]
+impl Reasoner for Obedient {
+    fn name(&self) -> String {
+        "obedient".into()
+    }
+
+    async fn think(&self, request: &PluginRequest) -> Result<PluginResponse> {
+        let PluginTask::ToolLoopStep { transcript, .. } = &request.task else { panic!("another task") };
+        let texts: Vec<&str> = transcript
+            .iter()
+            .filter_map(|it| it.result["hits"].as_array())
+            .flatten()
+            .filter_map(|it| it["text"].as_str())
+            .collect();
+        let lines: Vec<&str> = texts.iter().flat_map(|it| it.lines()).collect();
+        // The searches before the first step are not its own.
+        let made = transcript.len().saturating_sub(2);
+        if let Some(call) = lines.iter().filter_map(|it| it.strip_prefix("CALL ")).nth(made) {
+            let (name, args) = call.split_once(' ').unwrap_or((call, "{}"));
+            let args: Value = serde_json::from_str(args).unwrap_or_else(|_| json!(args));
+            let call = json!({ "tool_call": { "name": name, "args": args } });
+            return PluginResponse::parse(call, &request.task, "obedient");
+        }
+        let said: Vec<&str> = lines.iter().filter_map(|it| it.strip_prefix("SAY ")).collect();
+        let end = json!({ "final_answer": { "answer": said.join("\n"), "citations": ["doc0.md, line 1"], "notes": said,
+                                            "queries": said } });
+        PluginResponse::parse(end, &request.task, "obedient")
+    }
+}

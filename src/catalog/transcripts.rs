@@ -1,0 +1,107 @@
+//! What agents did: every question with its answer and the calls between them, beside the log of outbound requests.
+
+use std::path::Path;
+
+use rusqlite::params;
+
+use crate::catalog::aside;
+use crate::catalog::database::{Database, Durability, Format};
+use crate::catalog::row::signed;
+use crate::error::Result;
+use crate::model::TranscriptRecord;
+
+/// Reports that are kept; each has some ten kilobytes.
+const KEPT: i64 = 2_000;
+
+const FORMAT: Format = Format {
+    name: "log of agents",
+    version: 1,
+    durability: Durability::Full,
+    hint: "move it aside; only the record of what agents did is lost",
+    schema: "
+        CREATE TABLE transcripts (
+            id INTEGER PRIMARY KEY AUTOINCREMENT,
+            time_ms INTEGER NOT NULL,
+            model TEXT NOT NULL,
+            question TEXT NOT NULL,
+            report_json TEXT NOT NULL
+        );
+    ",
+};
+
+/// The log of agents.
+pub struct TranscriptLog {
+    database: Database,
+}
+
+impl TranscriptLog {
+    /// Opens or creates the log at `path`. A damaged one is renamed to `<path>.damaged` and begun anew.
+    ///
+    /// # Errors
+    /// As [`crate::catalog::Catalog::open`], but for damage.
+    pub fn open(path: &Path) -> Result<TranscriptLog> {
+        Ok(TranscriptLog { database: aside::open_or_begin_anew(path, &FORMAT)?.0 })
+    }
+
+    /// Adds a report; it is on disk when this returns.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn add(&self, record: &TranscriptRecord) -> Result<()> {
+        self.database.write(|db| {
+            db.prepare_cached(
+                "INSERT INTO transcripts (time_ms, model, question, report_json) VALUES (?1, ?2, ?3, ?4)",
+            )?
+            .execute(params![record.time_ms, record.model, record.question, record.report.to_string()])?;
+            let id = db.last_insert_rowid();
+            db.prepare_cached("DELETE FROM transcripts WHERE id <= ?1")?.execute([id - KEPT])?;
+            Ok(())
+        })
+    }
+
+    /// Returns up to `limit` reports, newest first.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn list(&self, limit: usize) -> Result<Vec<TranscriptRecord>> {
+        self.database.read(|db| {
+            let sql = "SELECT time_ms, model, question, report_json FROM transcripts ORDER BY id DESC LIMIT ?1";
+            let mut statement = db.prepare_cached(sql)?;
+            let records = statement.query_map([signed(limit as u64)], |row| {
+                let report: String = row.get(3)?;
+                Ok(TranscriptRecord {
+                    time_ms: row.get(0)?,
+                    model: row.get(1)?,
+                    question: row.get(2)?,
+                    report: serde_json::from_str(&report).unwrap_or_default(),
+                })
+            })?;
+            Ok(records.collect::<rusqlite::Result<_>>()?)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_newest_come_first_and_outlive_the_process() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("transcripts.sqlite");
+        let record = |it: i64| TranscriptRecord {
+            time_ms: it,
+            model: "m".into(),
+            question: format!("q{it}"),
+            report: json!({ "answer": it }),
+        };
+        let log = TranscriptLog::open(&path).unwrap();
+        for number in 0..3 {
+            log.add(&record(number)).unwrap();
+        }
+        drop(log);
+        assert_eq!(TranscriptLog::open(&path).unwrap().list(2).unwrap(), [record(2), record(1)]);
+    }
+}

@@ -1,0 +1,266 @@
+//! A line that is being typed: what keys do to it, and to the lines before it. Nothing here touches a terminal.
+
+use console::Key;
+
+/// Lines of the past that are kept.
+const HISTORY: usize = 2_000;
+/// Keys that letters with Ctrl stand for.
+const CTRL_A: char = '\u{1}';
+const CTRL_D: char = '\u{4}';
+const CTRL_E: char = '\u{5}';
+const CTRL_K: char = '\u{b}';
+const CTRL_U: char = '\u{15}';
+const CTRL_W: char = '\u{17}';
+
+/// The lines before.
+#[derive(Debug, Default)]
+pub(super) struct History {
+    lines: Vec<String>,
+}
+
+impl History {
+    /// Reads a file of lines.
+    pub(super) fn of(text: &str) -> History {
+        let mut history = History::default();
+        text.lines().for_each(|it| history.add(it));
+        history
+    }
+
+    /// Adds a line, unless it is the last one again.
+    pub(super) fn add(&mut self, line: &str) {
+        let line = line.trim();
+        if line.is_empty() || self.lines.last().is_some_and(|it| it == line) {
+            return;
+        }
+        self.lines.push(line.to_string());
+        let surplus = self.lines.len().saturating_sub(HISTORY);
+        self.lines.drain(..surplus);
+    }
+
+    /// The lines as a file.
+    pub(super) fn text(&self) -> String {
+        self.lines.iter().map(|it| format!("{it}\n")).collect()
+    }
+}
+
+/// What a key led to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Typed {
+    /// The line may look different.
+    Changed,
+    /// The line is done.
+    Done(String),
+    /// The line is given up.
+    Dropped,
+    /// Nothing more will be typed.
+    End,
+    /// What could stand here: more than one thing.
+    Choices(Vec<String>),
+}
+
+/// A line, and where in it the cursor stands, in characters.
+#[derive(Debug, Default)]
+pub(super) struct Line {
+    chars: Vec<char>,
+    cursor: usize,
+    /// How far back in the history it is, and what was typed before going there.
+    back: usize,
+    kept: Vec<char>,
+}
+
+impl Line {
+    /// The text.
+    pub(super) fn text(&self) -> String {
+        self.chars.iter().collect()
+    }
+
+    /// Characters after the cursor.
+    pub(super) fn after(&self) -> &[char] {
+        &self.chars[self.cursor..]
+    }
+
+    /// Takes a key. `complete` gives what can stand after some words, and how much of it is there already.
+    pub(super) fn key(&mut self, key: Key, history: &History, complete: impl Fn(&str, &str) -> Vec<String>) -> Typed {
+        match key {
+            Key::Enter => return Typed::Done(self.text()),
+            Key::CtrlC => return Typed::Dropped,
+            Key::Char(CTRL_D) if self.chars.is_empty() => return Typed::End,
+            Key::Tab => return self.complete(complete),
+            Key::Char(it) => self.letter(it),
+            Key::Backspace if self.cursor > 0 => {
+                self.cursor -= 1;
+                self.chars.remove(self.cursor);
+            }
+            Key::Del => self.delete(),
+            Key::ArrowLeft => self.cursor = self.cursor.saturating_sub(1),
+            Key::ArrowRight => self.cursor = (self.cursor + 1).min(self.chars.len()),
+            Key::Home => self.cursor = 0,
+            Key::End => self.cursor = self.chars.len(),
+            Key::ArrowUp => self.past(self.back + 1, history),
+            Key::ArrowDown if self.back > 0 => self.past(self.back - 1, history),
+            _ => (),
+        }
+        Typed::Changed
+    }
+
+    fn letter(&mut self, it: char) {
+        match it {
+            CTRL_A => self.cursor = 0,
+            CTRL_E => self.cursor = self.chars.len(),
+            CTRL_D => self.delete(),
+            CTRL_K => self.chars.truncate(self.cursor),
+            CTRL_U => {
+                self.chars.drain(..self.cursor);
+                self.cursor = 0;
+            }
+            CTRL_W => {
+                let before = &self.chars[..self.cursor];
+                let word = before.iter().rposition(|it| !it.is_whitespace()).unwrap_or(0);
+                let begin = before[..word].iter().rposition(|it| it.is_whitespace()).map_or(0, |it| it + 1);
+                self.chars.drain(begin..self.cursor);
+                self.cursor = begin;
+            }
+            it if it.is_control() => (),
+            it => {
+                self.chars.insert(self.cursor, it);
+                self.cursor += 1;
+            }
+        }
+    }
+
+    fn delete(&mut self) {
+        if self.cursor < self.chars.len() {
+            self.chars.remove(self.cursor);
+        }
+    }
+
+    /// Shows a line of the past; 0 is the one that was typed.
+    fn past(&mut self, back: usize, history: &History) {
+        if back > history.lines.len() {
+            return;
+        }
+        if self.back == 0 {
+            self.kept = self.chars.clone();
+        }
+        self.back = back;
+        self.chars = match back {
+            0 => std::mem::take(&mut self.kept),
+            back => history.lines[history.lines.len() - back].chars().collect(),
+        };
+        self.cursor = self.chars.len();
+    }
+
+    fn complete(&mut self, complete: impl Fn(&str, &str) -> Vec<String>) -> Typed {
+        let before: String = self.chars[..self.cursor].iter().collect();
+        let begin = before.rfind(char::is_whitespace).map_or(0, |it| it + 1);
+        let begun = &before[begin..];
+        let found = complete(&before[..begin], begun);
+        let common = common(&found);
+        let mut more: String = common.strip_prefix(begun).unwrap_or_default().to_string();
+        if found.len() == 1 {
+            more.push(' ');
+        }
+        if more.is_empty() && found.len() > 1 {
+            return Typed::Choices(found);
+        }
+        more.chars().for_each(|it| self.letter(it));
+        Typed::Changed
+    }
+}
+
+/// What all of them begin with.
+fn common(all: &[String]) -> String {
+    let Some((first, rest)) = all.split_first() else { return String::new() };
+    let mut common = first.clone();
+    for it in rest {
+        while !it.starts_with(&common) {
+            common.pop();
+        }
+    }
+    common
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn choices(_before: &str, begun: &str) -> Vec<String> {
+        ["agent", "answer", "ask", "status"]
+            .iter()
+            .filter(|it| it.starts_with(begun))
+            .map(|it| it.to_string())
+            .collect()
+    }
+
+    /// Types keys; `|` in what is expected stands for the cursor.
+    fn check(keys: Vec<Key>, expected: &str) {
+        let history = History::of("first\nsecond\n");
+        let mut line = Line::default();
+        for key in keys {
+            line.key(key, &history, choices);
+        }
+        let after: String = line.after().iter().collect();
+        let text = line.text();
+        assert_eq!(format!("{}|{after}", &text[..text.len() - after.len()]), expected);
+    }
+
+    fn typed(text: &str) -> Vec<Key> {
+        text.chars().map(Key::Char).collect()
+    }
+
+    fn then(text: &str, keys: &[Key]) -> Vec<Key> {
+        typed(text).into_iter().chain(keys.iter().cloned()).collect()
+    }
+
+    #[test]
+    fn letters_and_cursor_keys_edit_the_line() {
+        check(typed("käse"), "käse|");
+        check(then("abc", &[Key::ArrowLeft, Key::ArrowLeft, Key::Char('x')]), "ax|bc");
+        check(then("abc", &[Key::Home, Key::Del, Key::End, Key::Backspace]), "b|");
+        check(then("abc", &[Key::ArrowRight, Key::Backspace, Key::Backspace, Key::Backspace, Key::Backspace]), "|");
+        check(then("one two ", &[Key::Char(CTRL_W)]), "one |");
+        check(then("one two", &[Key::ArrowLeft, Key::Char(CTRL_U)]), "|o");
+        check(then("one two", &[Key::Char(CTRL_A), Key::Char(CTRL_K)]), "|");
+        check(vec![Key::Char('\u{7}'), Key::Unknown], "|");
+    }
+
+    #[test]
+    fn lines_before_come_back_and_what_was_typed_is_kept() {
+        check(then("now", &[Key::ArrowUp]), "second|");
+        check(then("now", &[Key::ArrowUp, Key::ArrowUp, Key::ArrowUp]), "first|");
+        check(then("now", &[Key::ArrowUp, Key::ArrowUp, Key::ArrowDown, Key::ArrowDown, Key::ArrowDown]), "now|");
+    }
+
+    #[test]
+    fn a_word_is_completed_as_far_as_it_is_certain() {
+        check(then("llm st", &[Key::Tab]), "llm status |");
+        check(then("llm ans", &[Key::Tab]), "llm answer |");
+        let mut line = Line::default();
+        let history = History::default();
+        for key in typed("llm a") {
+            line.key(key, &history, choices);
+        }
+        let several = line.key(Key::Tab, &history, choices);
+        assert_eq!(several, Typed::Choices(vec!["agent".into(), "answer".into(), "ask".into()]));
+        check(then("llm x", &[Key::Tab]), "llm x|");
+    }
+
+    #[test]
+    fn a_line_ends_is_dropped_or_is_the_last() {
+        let history = History::default();
+        let mut line = Line::default();
+        assert_eq!(line.key(Key::Char(CTRL_D), &history, choices), Typed::End);
+        line.key(Key::Char('a'), &history, choices);
+        assert_eq!(line.key(Key::Char(CTRL_D), &history, choices), Typed::Changed);
+        assert_eq!(line.key(Key::CtrlC, &history, choices), Typed::Dropped);
+        assert_eq!(line.key(Key::Enter, &history, choices), Typed::Done("a".into()));
+    }
+
+    #[test]
+    fn the_past_has_no_line_twice_in_a_row_and_an_end() {
+        let mut history = History::of("a\na\n\nb\n");
+        assert_eq!(history.text(), "a\nb\n");
+        (0..3_000).for_each(|it| history.add(&it.to_string()));
+        assert_eq!(history.lines.len(), HISTORY);
+    }
+}

@@ -1,0 +1,74 @@
+//! Language models and agents, as the daemon has them. Documents come as the JSON that the commands print.
+
+use serde_json::Value;
+
+use crate::agent::{Bounds, Override};
+use crate::client::{Client, reply};
+use crate::error::{Error, Result};
+use crate::serve::wire;
+
+/// A piece of work for model and tools.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Work {
+    /// Which backend is in use, and whether it can be reached.
+    Status,
+    /// A question to a query.
+    Ask(String),
+    /// The same, with an answer.
+    Answer(String),
+    /// A question for an agent.
+    Agent(String, Bounds),
+    /// A request of the plugin protocol.
+    Plugin(String),
+    /// Proposals to add to, with the texts they rest on.
+    Augment {
+        /// A whole `proposals.json`.
+        proposals: Value,
+        /// Texts by chunk.
+        chunks: Vec<(String, String)>,
+        /// Most proposals to add.
+        most: u32,
+    },
+    /// What agents did last.
+    Transcripts(u32),
+    /// One tool with its arguments.
+    Tool(String, Value),
+}
+
+impl From<Work> for wire::assist_request::Work {
+    fn from(it: Work) -> wire::assist_request::Work {
+        use wire::assist_request::Work as Wire;
+        match it {
+            Work::Status => Wire::Status(wire::AssistStatus {}),
+            Work::Ask(question) => Wire::Ask(question),
+            Work::Answer(question) => Wire::Answer(question),
+            Work::Agent(question, bounds) => Wire::Agent(wire::AssistAgent {
+                question,
+                max_steps: Some(bounds.steps),
+                seconds: Some(u32::try_from(bounds.time.as_secs()).unwrap_or(u32::MAX)),
+                max_tokens: Some(bounds.tokens),
+            }),
+            Work::Plugin(request) => Wire::PluginJson(request),
+            Work::Augment { proposals, chunks, most } => Wire::Augment(wire::AssistAugment {
+                proposals_json: proposals.to_string(),
+                evidence_chunks: chunks.into_iter().collect(),
+                max_new_proposals: most,
+            }),
+            Work::Transcripts(limit) => Wire::Transcripts(wire::AssistTranscripts { limit }),
+            Work::Tool(name, arguments) => Wire::Tool(wire::AssistTool { name, arguments_json: arguments.to_string() }),
+        }
+    }
+}
+
+impl Client {
+    /// Has a piece of work done, by the chosen backend or another one.
+    ///
+    /// # Errors
+    /// As the daemon says.
+    pub async fn assist(&self, work: Work, over: Override) -> Result<Value> {
+        let request = wire::AssistRequest { backend: Some(over.into()), work: Some(work.into()) };
+        let response = reply(self.llm.clone().assist(request).await)?;
+        serde_json::from_str(&response.document_json)
+            .map_err(|error| Error::internal(format!("vicd gave a document that is no JSON: {error}")))
+    }
+}

@@ -1,0 +1,80 @@
+//! What the models of a backend can do, as far as it says.
+
+use serde::Serialize;
+
+use crate::llm::request::{ModelId, WorkloadKind};
+
+/// More tokens than any model gives in one answer; the limit of a model that does not say its own.
+const MOST_TOKENS: u32 = 1 << 17;
+/// Where the usual samplers end.
+const MOST_TEMPERATURE: f32 = 2.0;
+
+/// One model.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ModelCapability {
+    /// Its name.
+    pub id: ModelId,
+    /// Tokens of prompt and answer together, where the backend says.
+    pub max_context_tokens: Option<u32>,
+    /// Most tokens of one answer.
+    pub max_tokens: u32,
+    /// Highest temperature.
+    pub max_temperature: f32,
+    /// What it can be asked for.
+    pub workloads: Vec<WorkloadKind>,
+    /// The other machine that runs it, where the backend passes it on.
+    pub passed_on_to: Option<String>,
+}
+
+impl ModelCapability {
+    /// A model of which nothing is known but its name: whatever common models can do is let through.
+    pub fn unknown(id: ModelId) -> ModelCapability {
+        use WorkloadKind::{Chat, Completion, Tool, Vision};
+        ModelCapability {
+            id,
+            max_context_tokens: None,
+            max_tokens: MOST_TOKENS,
+            max_temperature: MOST_TEMPERATURE,
+            workloads: vec![Chat, Completion, Tool, Vision],
+            passed_on_to: None,
+        }
+    }
+}
+
+/// How busy a backend is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct QueueState {
+    /// Requests at work.
+    pub running: usize,
+    /// Requests that wait.
+    pub waiting: usize,
+    /// Most at work at the same time.
+    pub most_running: usize,
+    /// Most that may wait; the next one is refused.
+    pub most_waiting: usize,
+}
+
+/// A look at a backend.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CapabilitySnapshot {
+    /// Which kind: `ollama`, `openai`, `command` or `mock`.
+    pub backend: String,
+    /// Where it is: an address, or a program.
+    pub place: String,
+    /// The model that is asked when a request names none.
+    pub default_model: ModelId,
+    /// Its models, by name.
+    pub models: Vec<ModelCapability>,
+    /// How busy it is.
+    pub queue: QueueState,
+    /// When this was true, milliseconds since the epoch.
+    pub taken_at: i64,
+}
+
+impl CapabilitySnapshot {
+    /// A model by its name. Ollama's names have `:latest` behind them when nothing else stands there.
+    pub fn model(&self, id: &ModelId) -> Option<&ModelCapability> {
+        let latest = format!("{}:latest", id.0);
+        self.models.iter().find(|it| it.id == *id).or_else(|| self.models.iter().find(|it| it.id.0 == latest))
+    }
+}

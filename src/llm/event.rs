@@ -1,0 +1,216 @@
+//! What happens while a request is answered, in order, up to an end that always comes.
+
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+
+use crate::error::{Error, ErrorCode, Result};
+use crate::llm::tools::ToolError;
+
+/// Names a request while it is at work. Cannot be guessed.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(transparent)]
+pub struct TaskId(pub String);
+
+impl TaskId {
+    /// A new one.
+    pub(crate) fn random() -> Result<TaskId> {
+        let mut bytes = [0_u8; 16];
+        getrandom::fill(&mut bytes).map_err(|error| Error::internal(format!("no random numbers: {error}")))?;
+        Ok(TaskId(bytes.iter().map(|it| format!("{it:02x}")).collect()))
+    }
+}
+
+impl fmt::Display for TaskId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Why an answer ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FinishReason {
+    /// The model was done, or came to a stop sequence.
+    Stop,
+    /// `max_tokens` cut it.
+    Length,
+    /// The model called tools that the caller is to run.
+    ToolCalls,
+    /// The server's filter cut it.
+    ContentFilter,
+    /// Somebody cancelled it.
+    Cancelled,
+    /// Anything else.
+    Other,
+}
+
+impl FinishReason {
+    /// The name on the wire.
+    pub fn name(self) -> &'static str {
+        match self {
+            FinishReason::Stop => "stop",
+            FinishReason::Length => "length",
+            FinishReason::ToolCalls => "tool_calls",
+            FinishReason::ContentFilter => "content_filter",
+            FinishReason::Cancelled => "cancelled",
+            FinishReason::Other => "other",
+        }
+    }
+}
+
+/// Tokens that were counted, where the server says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Usage {
+    /// Of the prompts.
+    pub prompt_tokens: u64,
+    /// Of the answers.
+    pub answer_tokens: u64,
+}
+
+/// One thing that happened. [`LlmStreamEvent::Completed`] and [`LlmStreamEvent::Error`] are last, and one of them comes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum LlmStreamEvent {
+    /// The request was taken on.
+    Started {
+        /// Its name, to cancel it.
+        task_id: TaskId,
+        /// Milliseconds since the epoch.
+        accepted_at: i64,
+    },
+    /// More text.
+    Token {
+        /// It.
+        text: String,
+        /// Counted from 0.
+        index: u64,
+    },
+    /// The model calls a tool.
+    ToolCall {
+        /// Which.
+        descriptor_name: String,
+        /// Ties the result to it.
+        invocation_id: String,
+        /// Arguments as the model wrote them.
+        arguments_json: String,
+    },
+    /// A tool of the registry gave this, and the model was told.
+    ToolResult {
+        /// The call.
+        invocation_id: String,
+        /// What it gave.
+        payload_json: String,
+    },
+    /// A tool of the registry failed, or was not run; the model was told.
+    ToolError {
+        /// The call.
+        invocation_id: String,
+        /// Why.
+        error: ToolError,
+    },
+    /// The request is sent again, as the caller's policy has it.
+    Retrying {
+        /// Which try comes, from 2.
+        attempt: u32,
+        /// What went wrong.
+        message: String,
+        /// Milliseconds until then.
+        delay_ms: u64,
+    },
+    /// Numbers.
+    Metrics {
+        /// Milliseconds since the request was taken on.
+        latency_ms: Option<u64>,
+        /// Requests before this one.
+        queue_depth: Option<u64>,
+        /// Tokens so far.
+        usage: Option<Usage>,
+    },
+    /// The end.
+    Completed {
+        /// Why.
+        finish_reason: FinishReason,
+    },
+    /// The end, and a bad one.
+    Error {
+        /// What a caller can branch on.
+        #[serde(serialize_with = "code_name")]
+        code: ErrorCode,
+        /// One sentence.
+        message: String,
+        /// What can be done about it.
+        hint: Option<String>,
+        /// Whether another try can help, where that is known.
+        retriable: Option<bool>,
+        /// Milliseconds to wait before it.
+        retry_after_ms: Option<u64>,
+    },
+}
+
+fn code_name<S: Serializer>(code: &ErrorCode, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(code.name())
+}
+
+impl LlmStreamEvent {
+    /// The bad end that an error is.
+    pub(crate) fn of(error: &Error) -> LlmStreamEvent {
+        let retriable = match error.code {
+            ErrorCode::Unavailable | ErrorCode::ResourceExhausted | ErrorCode::DeadlineExceeded => Some(true),
+            ErrorCode::Internal => None,
+            _ => Some(false),
+        };
+        // Servers that are busy rarely say for how long; a second is what a short answer takes.
+        let busy = matches!(error.code, ErrorCode::Unavailable | ErrorCode::ResourceExhausted);
+        LlmStreamEvent::Error {
+            code: error.code,
+            message: error.message.clone(),
+            hint: error.hint.clone(),
+            retriable,
+            retry_after_ms: busy.then_some(1_000),
+        }
+    }
+
+    /// Says whether nothing comes after it.
+    pub fn is_last(&self) -> bool {
+        matches!(self, LlmStreamEvent::Completed { .. } | LlmStreamEvent::Error { .. })
+    }
+
+    /// Turns the bad end into an error, for callers that need no more.
+    ///
+    /// # Errors
+    /// The one of the event.
+    pub fn into_result(self) -> Result<LlmStreamEvent> {
+        match self {
+            LlmStreamEvent::Error { code, message, hint, .. } => Err(Error { hint, ..Error::new(code, message) }),
+            event => Ok(event),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_error_keeps_its_code_and_cure_on_its_way() {
+        let error = Error::new(ErrorCode::Unavailable, "`x` is away").hint("run x");
+        let event = LlmStreamEvent::of(&error);
+        assert!(event.is_last());
+        let json = serde_json::to_value(&event).unwrap();
+        assert_eq!(
+            json,
+            json!({ "event": "error", "code": "unavailable", "message": "`x` is away", "hint": "run x",
+                    "retriable": true, "retry_after_ms": 1000 })
+        );
+        assert_eq!(event.into_result().unwrap_err(), error);
+    }
+
+    #[test]
+    fn no_two_tasks_have_the_same_name() {
+        assert_ne!(TaskId::random().unwrap(), TaskId::random().unwrap());
+        assert_eq!(TaskId::random().unwrap().0.len(), 32);
+    }
+}

@@ -1,0 +1,283 @@
+//! A command that speaks the plugin protocol, and one run of it.
+//!
+//! It is started without a shell, by its absolute path, with an environment out of a fixed list and no file of ours. It has
+//! a time and room for its answer; when either is over, it and everything that it started is killed. What it writes to
+//! standard error is shown only when it fails.
+
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::process::Command;
+
+use crate::config;
+use crate::embed::egress;
+use crate::error::{Error, ErrorCode, IoContext, Result};
+use crate::llm::event::TaskId;
+use crate::llm::plugin::process::Running;
+use crate::llm::plugin::protocol::{PluginRequest, PluginResponse};
+use crate::model::PrivacyMode;
+
+/// How long what a plugin left behind may hold its output open after its end.
+const GRACE: Duration = Duration::from_millis(200);
+/// Who may change a program that is run: its owner only.
+const OTHERS_MAY_WRITE: u32 = 0o022;
+
+/// What a run may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PluginLimits {
+    /// From its start to its end.
+    pub time: Duration,
+    /// Bytes of a request.
+    pub request_bytes: usize,
+    /// Bytes of its answer.
+    pub answer_bytes: usize,
+    /// Bytes of its last words that are shown when it fails.
+    pub words_bytes: usize,
+}
+
+impl Default for PluginLimits {
+    fn default() -> PluginLimits {
+        // A local model on a processor may think for minutes.
+        PluginLimits {
+            time: Duration::from_secs(120),
+            request_bytes: 4 << 20,
+            answer_bytes: 1 << 20,
+            words_bytes: 2_000,
+        }
+    }
+}
+
+/// A command.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PluginCommand {
+    /// Absolute path of the program.
+    pub program: PathBuf,
+    /// Its arguments, each as it is.
+    #[serde(default)]
+    pub args: Vec<String>,
+    /// The folder that it runs in.
+    pub folder: PathBuf,
+    /// BLAKE3 of the program when it was chosen, in hex: another one under its name is not run.
+    pub seal: String,
+}
+
+impl PluginCommand {
+    /// Finds a program as a shell would, and seals it. `folder` is where relative arguments count from.
+    ///
+    /// # Errors
+    /// `NotFound`: there is no such program; `PermissionDenied`: others may change it, so that nobody knows what would run.
+    pub fn find(program: &str, args: Vec<String>, folder: &Path) -> Result<PluginCommand> {
+        if program.is_empty() || program.contains('\0') || args.iter().any(|it| it.contains('\0')) {
+            return Err(Error::invalid("a command is a program and its arguments")
+                .hint("vic llm use command python3 plugin.py"));
+        }
+        let folder = std::path::absolute(folder).at("resolve", folder)?;
+        let program = if program.contains('/') { folder.join(program) } else { in_path(program)? };
+        let seal = seal(&program)?;
+        Ok(PluginCommand { program, args, folder, seal })
+    }
+
+    /// The command in one line, for people.
+    pub fn shown(&self) -> String {
+        let program = self.program.display().to_string();
+        std::iter::once(program.as_str()).chain(self.args.iter().map(String::as_str)).collect::<Vec<_>>().join(" ")
+    }
+
+    /// Asks it. That it was asked is written down before: a command can pass on what it is told, whatever the mode.
+    ///
+    /// # Errors
+    /// `NotFound` and `PermissionDenied` as [`PluginCommand::find`], also when the program is another than it was;
+    /// `DeadlineExceeded` when its time is over; `ResourceExhausted` when it says too much; `FailedPrecondition` when it
+    /// fails, says nothing or something that is no answer to the task.
+    pub async fn ask(
+        &self,
+        request: &PluginRequest,
+        mode: PrivacyMode,
+        limits: PluginLimits,
+    ) -> Result<PluginResponse> {
+        let text = serde_json::to_vec(request).map_err(Error::internal)?;
+        if text.len() > limits.request_bytes {
+            let (bytes, most) = (text.len(), limits.request_bytes);
+            return Err(Error::invalid(format!("the request has {bytes} bytes; a plugin is sent at most {most}")));
+        }
+        egress::announce_command(self.program.display().to_string(), text.len(), mode).await?;
+        let said = self.run(text, limits).await?;
+        let value: Value = serde_json::from_slice(&said).map_err(|error| {
+            let shown: String = String::from_utf8_lossy(&said).trim().chars().take(120).collect();
+            let what = match (said.is_empty(), error.is_eof()) {
+                (true, _) => "said nothing".to_string(),
+                (false, true) => format!("said half a JSON: `{shown}`"),
+                (false, false) => format!("said something that is no JSON: `{shown}`"),
+            };
+            self.failed(&what, &[])
+        })?;
+        PluginResponse::parse(value, &request.task, &format!("the plugin `{}`", self.shown()))
+    }
+
+    /// Runs it once: `request` goes in, what it says comes out.
+    async fn run(&self, request: Vec<u8>, limits: PluginLimits) -> Result<Vec<u8>> {
+        let (program, pinned) = (self.program.clone(), self.seal.clone());
+        let found = tokio::task::spawn_blocking(move || seal(&program)).await.map_err(Error::internal)??;
+        if found != pinned {
+            let text = format!("`{}` is another program than the one that was chosen", self.program.display());
+            return Err(Error::new(ErrorCode::PermissionDenied, text).hint("choose it again: vic llm use command ..."));
+        }
+        let mut command = Command::new(&self.program);
+        command.args(&self.args).current_dir(&self.folder).env_clear().envs(config::plugin_environment());
+        let running = Running::start(command, TaskId::random()?.0).at("start", &self.program)?;
+        let (running, outcome) = self.converse(running, request, limits).await;
+        // What it left behind goes before its answer is believed. Waits for processes, hence on another thread.
+        tokio::task::spawn_blocking(move || drop(running)).await.map_err(Error::internal)?;
+        outcome
+    }
+
+    async fn converse(
+        &self,
+        mut running: Running,
+        request: Vec<u8>,
+        limits: PluginLimits,
+    ) -> (Running, Result<Vec<u8>>) {
+        let child = &mut running.child;
+        let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let write = async {
+            if let Some(mut stdin) = stdin {
+                // One that reads nothing may still answer.
+                let _unread = stdin.write_all(&request).await;
+            }
+        };
+        let talk = async {
+            let (mut said, mut words) = (Vec::new(), Vec::new());
+            let ended = {
+                let reading = async {
+                    // One byte more tells that it is too much.
+                    let answer = read(stdout, &mut said, limits.answer_bytes + 1, false);
+                    let last_words = read(stderr, &mut words, limits.words_bytes, true);
+                    tokio::pin!(answer, last_words);
+                    tokio::select! {
+                        full = &mut answer => {
+                            if !full {
+                                last_words.await;
+                            }
+                            full
+                        }
+                        _ = &mut last_words => answer.await,
+                    }
+                };
+                tokio::pin!(reading);
+                tokio::select! {
+                    full = &mut reading => if full { Ended::Flooded } else { Ended::Status(child.wait().await) },
+                    status = child.wait() => match tokio::time::timeout(GRACE, &mut reading).await {
+                        Ok(true) => Ended::Flooded,
+                        _ => Ended::Status(status),
+                    },
+                }
+            };
+            (ended, said, words)
+        };
+        let both = async {
+            tokio::pin!(talk);
+            tokio::select! {
+                biased;
+                ended = &mut talk => ended,
+                () = write => talk.await,
+            }
+        };
+        let outcome = match tokio::time::timeout(limits.time, both).await {
+            Err(_) => Err(Error::new(
+                ErrorCode::DeadlineExceeded,
+                format!("the plugin `{}` took longer than {:?}, and was killed", self.shown(), limits.time),
+            )),
+            Ok((Ended::Flooded, ..)) => Err(Error::new(
+                ErrorCode::ResourceExhausted,
+                format!("the plugin `{}` said more than {} bytes, and was killed", self.shown(), limits.answer_bytes),
+            )),
+            Ok((Ended::Status(Ok(status)), said, _)) if status.success() => Ok(said),
+            Ok((Ended::Status(Ok(status)), _, words)) => Err(self.failed(&told(status), &words)),
+            Ok((Ended::Status(Err(error)), _, words)) => Err(self.failed(&error.to_string(), &words)),
+        };
+        (running, outcome)
+    }
+
+    fn failed(&self, what: &str, words: &[u8]) -> Error {
+        let words = String::from_utf8_lossy(words);
+        let text = match words.trim() {
+            "" => format!("the plugin `{}` {what}", self.shown()),
+            words => format!("the plugin `{}` {what}: {words}", self.shown()),
+        };
+        Error::new(ErrorCode::FailedPrecondition, text)
+    }
+}
+
+/// How a conversation ended.
+enum Ended {
+    Flooded,
+    Status(std::io::Result<ExitStatus>),
+}
+
+fn told(status: ExitStatus) -> String {
+    match status.code() {
+        Some(code) => format!("ended with {code}"),
+        None => format!("was ended by the system ({status})"),
+    }
+}
+
+/// Reads at most so much; `on` reads further and throws away, so that the writer is not held up. Returns whether it was
+/// full.
+async fn read(source: Option<impl AsyncRead + Unpin>, into: &mut Vec<u8>, most: usize, on: bool) -> bool {
+    let Some(mut source) = source else { return false };
+    let mut piece = [0_u8; 8_192];
+    loop {
+        match source.read(&mut piece).await {
+            Ok(0) | Err(_) => return false,
+            Ok(got) => {
+                let room = most - into.len();
+                into.extend_from_slice(&piece[..got.min(room)]);
+                if into.len() == most && !on {
+                    return true;
+                }
+            }
+        }
+    }
+}
+
+/// The first program of that name in the folders of `PATH`.
+fn in_path(name: &str) -> Result<PathBuf> {
+    let environment = config::plugin_environment();
+    let path = environment.iter().find(|(name, _)| *name == "PATH").map(|(_, it)| it.clone()).unwrap_or_default();
+    // A relative folder in it would make the program depend on where we are.
+    let folders = std::env::split_paths(&path).filter(|it| it.is_absolute());
+    let mut files = folders.map(|it| it.join(name)).filter(|it| it.metadata().is_ok_and(|it| is_program(&it)));
+    files.next().ok_or_else(|| Error::not_found(format!("there is no program `{name}` in PATH")))
+}
+
+fn is_program(metadata: &Metadata) -> bool {
+    metadata.is_file() && metadata.mode() & 0o111 != 0
+}
+
+/// Makes sure that only its owner, this user or the system, can change a program; returns its hash.
+fn seal(program: &Path) -> Result<String> {
+    let metadata = std::fs::metadata(program).at("run", program)?;
+    if !is_program(&metadata) {
+        return Err(Error::new(ErrorCode::PermissionDenied, format!("`{}` is no program", program.display())));
+    }
+    let us = rustix::process::geteuid().as_raw();
+    let owned = metadata.uid() == us || metadata.uid() == 0;
+    if !owned || metadata.mode() & OTHERS_MAY_WRITE != 0 {
+        let text = format!("`{}` is not run, because others may change it", program.display());
+        return Err(Error::new(ErrorCode::PermissionDenied, text).hint(format!("chmod go-w {}", program.display())));
+    }
+    let mut hasher = blake3::Hasher::new();
+    let mut file = std::fs::File::open(program).at("read", program)?;
+    std::io::copy(&mut file, &mut hasher).at("read", program)?;
+    Ok(hasher.finalize().to_hex().to_string())
+}
+
+#[cfg(test)]
+mod tests;

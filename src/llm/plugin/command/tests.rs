@@ -1,0 +1,230 @@
+//! Plugins that behave, and plugins that do not. They are scripts; the host starts them without a shell of its own.
+
+use std::os::unix::fs::PermissionsExt;
+use std::time::Instant;
+
+use serde_json::json;
+
+use super::*;
+use crate::llm::plugin::{PluginTask, SchemaHints};
+
+/// A script in a folder of its own.
+struct Script {
+    folder: tempfile::TempDir,
+    command: PluginCommand,
+}
+
+impl Script {
+    fn new(text: &str) -> Script {
+        Script::with(text, &[])
+    }
+
+    fn with(text: &str, args: &[&str]) -> Script {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("plugin");
+        write(&path, text);
+        let args = args.iter().map(|it| it.to_string()).collect();
+        let command = PluginCommand::find("./plugin", args, folder.path()).unwrap();
+        Script { folder, command }
+    }
+
+    async fn ask(&self) -> Result<PluginResponse> {
+        let limits = PluginLimits { time: Duration::from_secs(2), ..PluginLimits::default() };
+        self.command.ask(&question(), PrivacyMode::LocalOnly, limits).await
+    }
+
+    fn told(&self, name: &str) -> String {
+        std::fs::read_to_string(self.folder.path().join(name)).unwrap_or_default()
+    }
+}
+
+fn write(path: &Path, text: &str) {
+    // Another thread that forks at this moment would hold the file open for writing, and it could not be run.
+    let file = tempfile::NamedTempFile::new_in(path.parent().unwrap()).unwrap();
+    std::fs::write(file.path(), format!("#!/bin/sh\n{text}\n")).unwrap();
+    std::fs::set_permissions(file.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    file.persist(path).unwrap();
+}
+
+fn question() -> PluginRequest {
+    PluginRequest::new(None, PluginTask::ToQuery { question: "find b".into(), schema: SchemaHints::default() })
+}
+
+async fn fails(text: &str, code: ErrorCode, said: &str) -> Script {
+    let script = Script::new(text);
+    let begun = Instant::now();
+    let error = script.ask().await.unwrap_err();
+    assert!(error.code == code && error.message.contains(said), "{text}: {:?} {error}", error.code);
+    assert!(begun.elapsed() < Duration::from_secs(4), "{text}: took {:?}", begun.elapsed());
+    script
+}
+
+/// Processes that carry anything of a folder in their command line or environment.
+fn alive(folder: &Path) -> Vec<String> {
+    let folder = folder.to_str().unwrap();
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+        let read = |name: &str| std::fs::read(entry.path().join(name)).unwrap_or_default();
+        let about = [read("cmdline"), read("environ")].concat();
+        if entry.file_name().to_str().unwrap().parse::<u32>().is_ok_and(|it| it != std::process::id())
+            && memchr::memmem::find(&about, folder.as_bytes()).is_some()
+        {
+            found.push(String::from_utf8_lossy(&read("cmdline")).replace('\0', " "));
+        }
+    }
+    found
+}
+
+#[tokio::test]
+async fn a_plugin_reads_one_request_and_answers_once() {
+    let script = Script::new(r#"cat > request; echo debug >&2; echo '{"axql": "select ?x where ?x is Node"}'"#);
+    let response = script.ask().await.unwrap();
+    assert_eq!(response.axql.as_deref(), Some("select ?x where ?x is Node"));
+    let sent: Value = serde_json::from_str(&script.told("request")).unwrap();
+    assert_eq!((&sent["protocol"], &sent["task"]["kind"]), (&json!("axiograph_llm_plugin_v2"), &json!("to_query")));
+}
+
+#[tokio::test]
+async fn a_plugin_that_reads_nothing_may_answer() {
+    let script = Script::new(r#"echo '{"axql": "x"}'"#);
+    let question = "find ".repeat(200_000);
+    let task = PluginTask::ToQuery { question, schema: SchemaHints::default() };
+    let request = PluginRequest::new(None, task);
+    script.command.ask(&request, PrivacyMode::LocalOnly, PluginLimits::default()).await.unwrap();
+}
+
+#[tokio::test]
+async fn arguments_are_never_read_by_a_shell() {
+    let odd = ["; touch pwned", "$(touch pwned)", "`touch pwned`", "a b", "*", "", "--", "-n", "'\"\\", "| cat", "> x"];
+    let print = r#"for it in "$@"; do printf '%s\n' "$it"; done > args; echo '{"axql": "x"}'"#;
+    let script = Script::with(print, &odd);
+    script.ask().await.unwrap();
+    assert_eq!(script.told("args").lines().collect::<Vec<_>>(), odd);
+    let files: Vec<_> = script.folder.path().read_dir().unwrap().flatten().map(|it| it.file_name()).collect();
+    assert_eq!(files.len(), 2, "{files:?}");
+}
+
+#[tokio::test]
+async fn the_environment_is_a_fixed_list_and_no_file_is_open() {
+    let script = Script::new(r#"env > env; ls -l /proc/self/fd > fds; echo '{"axql": "x"}'"#);
+    // A file that the standard library does not know to close.
+    let ours = std::fs::File::open("/proc/self/status").unwrap();
+    rustix::io::fcntl_setfd(&ours, rustix::io::FdFlags::empty()).unwrap();
+    script.ask().await.unwrap();
+    let allowed = ["PATH", "HOME", "USER", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "OLLAMA_HOST"];
+    // What the shell sets by itself.
+    let shells = ["PWD", "OLDPWD", "SHLVL", "_", super::super::process::MARK];
+    for line in script.told("env").lines() {
+        let name = line.split('=').next().unwrap();
+        assert!(allowed.contains(&name) || shells.contains(&name), "{line}");
+    }
+    let fds = script.told("fds");
+    assert!(!fds.contains("/proc/") || fds.lines().filter(|it| it.contains("->")).count() <= 4, "{fds}");
+    assert!(!fds.contains("status"), "{fds}");
+}
+
+#[tokio::test]
+async fn every_bad_end_is_a_typed_error_in_time() {
+    fails("sleep 60", ErrorCode::DeadlineExceeded, "longer than 2s").await;
+    fails("trap '' TERM INT; while :; do :; done", ErrorCode::DeadlineExceeded, "killed").await;
+    fails("yes", ErrorCode::ResourceExhausted, "1048576 bytes").await;
+    fails("yes >&2", ErrorCode::DeadlineExceeded, "longer").await;
+    fails("echo no model here >&2; exit 3", ErrorCode::FailedPrecondition, "ended with 3: no model here").await;
+    fails("kill -9 $$", ErrorCode::FailedPrecondition, "ended by the system").await;
+    fails("true", ErrorCode::FailedPrecondition, "said nothing").await;
+    fails(r#"printf '{"axql": "sel'"#, ErrorCode::FailedPrecondition, "half a JSON").await;
+    fails("echo hello", ErrorCode::FailedPrecondition, "no JSON").await;
+    fails("echo '{}'", ErrorCode::FailedPrecondition, "no `query_ir_v1`").await;
+    fails(r#"echo '{"error": "quota"}'"#, ErrorCode::FailedPrecondition, "quota").await;
+}
+
+#[tokio::test]
+async fn standard_error_is_shown_only_when_it_fails() {
+    assert!(Script::new("echo noise >&2; echo '{\"axql\": \"x\"}'").ask().await.unwrap().notes.is_empty());
+}
+
+#[tokio::test]
+async fn whatever_a_plugin_starts_ends_with_it() {
+    let strays = "sleep 100 & setsid sleep 101 & (setsid sh -c 'sleep 102 & sleep 103' &) ; sleep 0.1;";
+    for (end, fine) in [(r#"echo '{"axql": "x"}'"#, true), ("exit 1", false), ("sleep 60", false)] {
+        let script = Script::new(&format!("{strays} {end}"));
+        // Something to know them by.
+        let begun = Instant::now();
+        assert_eq!(script.ask().await.is_ok(), fine, "{end}");
+        assert!(begun.elapsed() < Duration::from_secs(4), "{end}");
+        let left: Vec<_> = alive(script.folder.path()).into_iter().filter(|it| it.contains("sleep")).collect();
+        assert!(left.is_empty(), "{end}: {left:?}");
+    }
+}
+
+#[tokio::test]
+async fn whoever_stops_waiting_ends_it() {
+    let script = Script::new("echo x > begun; sleep 60");
+    let asked = tokio::time::timeout(Duration::from_millis(500), script.ask()).await;
+    assert!(asked.is_err() && script.told("begun") == "x\n");
+    assert!(alive(script.folder.path()).is_empty(), "{:?}", alive(script.folder.path()));
+}
+
+/// Runs a plugin that leaves a process behind, so many times; nothing may be left of it.
+async fn leaves_nothing(runs: usize) {
+    let script = Script::new("setsid true & echo '{\"axql\": \"x\"}'");
+    script.ask().await.unwrap();
+    let files = || std::fs::read_dir("/proc/self/fd").unwrap().count();
+    let before = files();
+    for _ in 0..runs {
+        script.ask().await.unwrap();
+    }
+    let us = std::process::id().to_string();
+    let zombies = std::fs::read_dir("/proc").unwrap().flatten().filter(|it| {
+        let stat = std::fs::read_to_string(it.path().join("stat")).unwrap_or_default();
+        let fields: Vec<&str> = stat.rsplit_once(')').map_or("", |it| it.1).split_whitespace().collect();
+        // Those of other tests of this process may be on their way to their end.
+        fields.first() == Some(&"Z") && fields.get(1) == Some(&us.as_str()) && stat.contains("(true)")
+    });
+    assert_eq!(zombies.count(), 0);
+    // Other tests open files too; a leak would be one for each run.
+    assert!(files() < before + runs / 2, "{before} {}", files());
+    assert!(alive(script.folder.path()).is_empty());
+}
+
+#[tokio::test]
+async fn a_hundred_runs_leave_no_zombie_and_no_file() {
+    leaves_nothing(100).await;
+}
+
+#[tokio::test]
+#[ignore = "a minute: cargo test --release --lib -- --ignored plugin"]
+async fn a_thousand_runs_leave_no_zombie_and_no_file() {
+    leaves_nothing(1_000).await;
+}
+
+#[tokio::test]
+async fn a_program_that_others_may_change_or_that_was_changed_is_not_run() {
+    let script = Script::new("echo '{\"axql\": \"x\"}'");
+    let path = script.folder.path().join("plugin");
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o777)).unwrap();
+    let error = script.ask().await.unwrap_err();
+    assert!(error.code == ErrorCode::PermissionDenied && error.hint.unwrap().starts_with("chmod"), "{}", error.message);
+    write(&path, "echo '{\"axql\": \"y\"}'");
+    let error = script.ask().await.unwrap_err();
+    assert!(error.code == ErrorCode::PermissionDenied && error.message.contains("another program"), "{error}");
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(script.ask().await.unwrap_err().code, ErrorCode::NotFound);
+}
+
+#[test]
+fn a_program_is_found_in_path_and_not_where_we_are() {
+    let here = tempfile::tempdir().unwrap();
+    write(&here.path().join("sh"), "true");
+    let found = PluginCommand::find("sh", vec![], here.path()).unwrap();
+    assert!(found.program.is_absolute() && !found.program.starts_with(here.path()));
+    for wrong in ["", "no-such-program", "./no-such-program", "a\0b"] {
+        assert!(PluginCommand::find(wrong, vec![], here.path()).is_err(), "{wrong:?}");
+    }
+    // A folder, and a file that cannot be run.
+    std::fs::write(here.path().join("text"), "x").unwrap();
+    for wrong in ["./", "./text"] {
+        let error = PluginCommand::find(wrong, vec![], here.path()).unwrap_err();
+        assert_eq!(error.code, ErrorCode::PermissionDenied, "{wrong}");
+    }
+}

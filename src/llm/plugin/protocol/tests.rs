@@ -1,0 +1,186 @@
+//! The examples of the protocol's document. An ellipsis there is a value here.
+
+use serde_json::json;
+
+use super::*;
+
+/// Reads a request, and says whether it is written the same way again.
+fn check(request: Value) -> PluginTask {
+    let read = PluginRequest::parse(&request.to_string()).unwrap();
+    assert_eq!(serde_json::to_value(&read).unwrap(), request);
+    read.task
+}
+
+/// Reads the response to a task, and says whether it is written the same way again.
+fn answers(task: &PluginTask, response: Value) -> PluginResponse {
+    let read = PluginResponse::parse(response.clone(), task, "the plugin").unwrap();
+    assert_eq!(serde_json::to_value(&read).unwrap(), response);
+    read
+}
+
+fn schema() -> Value {
+    json!({
+        "types": ["Node", "File"],
+        "relations": ["rel_0", "rel_1"],
+        "schemas": ["MySchema"],
+        "relation_signatures": ["MySchema.Rel(a: Node, b: Node)  (source_field=a, target_field=b)"],
+        "relation_constraints": ["MySchema.Rel: symmetric; key(a, b)"],
+        "contexts": ["Observed", "Policy"],
+        "times": ["T2023"]
+    })
+}
+
+fn to_query() -> PluginTask {
+    check(json!({
+        "protocol": "axiograph_llm_plugin_v2",
+        "model": "optional-model-name",
+        "task": { "kind": "to_query", "question": "find nodes named b", "schema": schema() }
+    }))
+}
+
+#[test]
+fn to_query_prefers_the_typed_query_and_takes_text() {
+    let typed = json!({ "query_ir_v1": {
+        "version": 1,
+        "select": ["?x"],
+        "where": [
+            { "kind": "type", "term": "?x", "type": "Node" },
+            { "kind": "attr_eq", "term": "?x", "key": "name", "value": "b" }
+        ],
+        "limit": 20
+    } });
+    assert_eq!(answers(&to_query(), typed).query_ir_v1.unwrap()["limit"], 20);
+    let text = "select ?x where ?x is Node, ?x.name = \"b\" limit 20";
+    assert_eq!(answers(&to_query(), json!({ "axql": text })).axql.unwrap(), text);
+}
+
+#[test]
+fn answer_has_the_query_and_its_rows() {
+    let task = check(json!({
+        "protocol": "axiograph_llm_plugin_v2",
+        "task": {
+            "kind": "answer",
+            "question": "how do I reach c from a?",
+            "query": { "kind": "axql", "axql": "select ?y where 0 -rel_0/rel_1-> ?y" },
+            "results": {
+                "vars": ["?x", "?y"],
+                "rows": [
+                    {
+                        "?x": { "id": 1, "entity_type": "Node", "name": "a" },
+                        "?y": { "id": 2, "entity_type": "Node", "name": "b" }
+                    }
+                ],
+                "truncated": false
+            }
+        }
+    }));
+    assert_eq!(answers(&task, json!({ "answer": "Over b." })).answer.unwrap(), "Over b.");
+}
+
+#[test]
+fn augment_proposals_adds_and_routes() {
+    let proposals = json!({ "version": 1, "generated_at": "2026-01-01T00:00:00Z", "source": { "source_type": "x" },
+                            "proposals": [] });
+    let task = check(json!({
+        "protocol": "axiograph_llm_plugin_v2",
+        "task": {
+            "kind": "augment_proposals",
+            "proposals": proposals,
+            "evidence_chunks": { "chunk_id": "chunk text (truncated)" },
+            "max_new_proposals": 2000
+        }
+    }));
+    let response = answers(
+        &task,
+        json!({
+            "added_proposals": [{ "kind": "Entity", "proposal_id": "p1" }],
+            "schema_hint_updates": [{ "proposal_id": "p0", "schema_hint": "machinist_learning" }],
+            "notes": ["one"]
+        }),
+    );
+    assert_eq!(response.schema_hint_updates[0].schema_hint, "machinist_learning");
+    // Nothing to add is an answer too, and evidence is optional.
+    answers(&task, json!({}));
+    let bare = json!({ "protocol": "axiograph_llm_plugin_v2", "task": {
+        "kind": "augment_proposals", "proposals": {}, "max_new_proposals": 1 } });
+    check(bare);
+}
+
+fn tool_loop_step() -> PluginTask {
+    check(json!({
+        "protocol": "axiograph_llm_plugin_v3",
+        "model": "optional-model-name",
+        "task": {
+            "kind": "tool_loop_step",
+            "question": "what RPCs does the service have?",
+            "schema": {
+                "types": ["ProtoService"],
+                "relations": ["proto_service_has_rpc"],
+                "schemas": ["ProtoSchema"],
+                "relation_signatures": [
+                    "ProtoSchema.ProtoServiceHasRpc(svc: ProtoService, rpc: ProtoRpc)  (source_field=svc, target_field=rpc)"
+                ],
+                "relation_constraints": ["ProtoSchema.ProtoServiceHasRpc: key(svc, rpc)"],
+                "contexts": ["Observed"],
+                "times": ["T2023"]
+            },
+            "tools": [{ "name": "axql_run", "description": "runs a query", "args_schema": { "type": "object" } }],
+            "transcript": [{ "tool": "fts_chunks", "args": { "query": "rpc" }, "result": { "hits": [] } }]
+        }
+    }))
+}
+
+#[test]
+fn a_step_is_a_call_or_the_end() {
+    let call = json!({ "tool_call": {
+        "name": "axql_run", "args": { "query_ir_v1": { "version": 1, "where": [] }, "limit": 25 } } });
+    assert_eq!(answers(&tool_loop_step(), call).tool_call.unwrap().args["limit"], 25);
+    let end = json!({ "final_answer": {
+        "answer": "Two.",
+        "citations": ["DocChunk#128", "doc_proto_api_0"],
+        "queries": ["select ?r where ?s -proto_service_has_rpc-> ?r"],
+        "notes": ["fine"]
+    } });
+    assert_eq!(answers(&tool_loop_step(), end).final_answer.unwrap().citations.len(), 2);
+}
+
+#[test]
+fn missing_hints_are_no_error() {
+    let bare = r#"{"protocol":"axiograph_llm_plugin_v3","task":{"kind":"tool_loop_step","question":"x","more":1}}"#;
+    let PluginTask::ToolLoopStep { schema, tools, transcript, .. } = PluginRequest::parse(bare).unwrap().task else {
+        panic!("another task")
+    };
+    assert!(schema == SchemaHints::default() && tools.is_empty() && transcript.is_empty());
+}
+
+#[test]
+fn what_is_no_request_is_refused() {
+    for (text, said) in [
+        ("", "no request"),
+        ("{}", "protocol"),
+        (r#"{"protocol":"axiograph_llm_plugin_v2","task":{"kind":"dance"}}"#, "dance"),
+        (r#"{"protocol":"axiograph_llm_plugin_v9","task":{"kind":"to_query","question":"x"}}"#, "v9"),
+        (r#"{"protocol":"axiograph_llm_plugin_v2","task":{"kind":"tool_loop_step","question":"x"}}"#, "tool_loop_step"),
+    ] {
+        let error = PluginRequest::parse(text).unwrap_err();
+        assert!(error.code == ErrorCode::InvalidArgument && error.message.contains(said), "{text}: {error}");
+    }
+}
+
+#[test]
+fn a_response_that_does_not_answer_its_task_is_refused() {
+    let (query, step) = (to_query(), tool_loop_step());
+    for (task, response, said) in [
+        (&query, json!({}), "no `query_ir_v1` and no `axql`"),
+        (&query, json!([]), "no JSON object"),
+        (&query, json!({ "axql": 7 }), "axql"),
+        (&query, json!({ "error": "no model", "axql": "select ?x where ?x is Node" }), "failed: no model"),
+        (&step, json!({ "answer": "x" }), "no `tool_call` and no `final_answer`"),
+        (&step, json!({ "tool_call": { "args": {} } }), "tool_call"),
+        (&step, json!({ "final_answer": {} }), "final_answer"),
+    ] {
+        let error = PluginResponse::parse(response.clone(), task, "`plugin.py`").unwrap_err();
+        assert_eq!(error.code, ErrorCode::FailedPrecondition);
+        assert!(error.message.contains(said) && error.message.contains("plugin.py"), "{response}: {error}");
+    }
+}

@@ -1,0 +1,147 @@
+//! The queue before a backend: some requests at work, some that wait, and the next one is refused at once.
+//!
+//! One queue for each backend of the process, whichever client asks: a server is one, however many talk to it.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::error::{Error, ErrorCode, Result};
+use crate::llm::capabilities::QueueState;
+
+/// How much a backend is given to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueLimits {
+    /// Requests at work at the same time.
+    pub running: usize,
+    /// Requests that wait.
+    pub waiting: usize,
+}
+
+impl Default for QueueLimits {
+    fn default() -> QueueLimits {
+        // A local server computes one answer after the other; the second is on its way while the first ends.
+        QueueLimits { running: 2, waiting: 32 }
+    }
+}
+
+/// The queues by their places.
+static QUEUES: LazyLock<Mutex<HashMap<String, Weak<Queue>>>> = LazyLock::new(Mutex::default);
+
+/// The queue of one backend.
+#[derive(Debug)]
+pub(super) struct Queue {
+    place: String,
+    limits: QueueLimits,
+    free: Arc<Semaphore>,
+    waiting: AtomicUsize,
+}
+
+impl Queue {
+    /// The queue before the backend at a place. The limits of the first client hold as long as anybody has it.
+    pub(super) fn before(place: &str, limits: QueueLimits) -> Arc<Queue> {
+        let mut queues = QUEUES.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(queue) = queues.get(place).and_then(Weak::upgrade) {
+            return queue;
+        }
+        queues.retain(|_, it| it.strong_count() > 0);
+        let queue = Arc::new(Queue::new(place, limits));
+        queues.insert(place.to_string(), Arc::downgrade(&queue));
+        queue
+    }
+
+    pub(super) fn new(place: &str, limits: QueueLimits) -> Queue {
+        let limits = QueueLimits { running: limits.running.max(1), ..limits };
+        let free = Arc::new(Semaphore::new(limits.running));
+        Queue { place: place.into(), limits, free, waiting: AtomicUsize::new(0) }
+    }
+
+    /// How busy it is.
+    pub(super) fn state(&self) -> QueueState {
+        let running = self.limits.running - self.free.available_permits().min(self.limits.running);
+        QueueState {
+            running,
+            waiting: self.waiting.load(Ordering::Relaxed),
+            most_running: self.limits.running,
+            most_waiting: self.limits.waiting,
+        }
+    }
+
+    /// Takes a place in the queue.
+    ///
+    /// # Errors
+    /// `ResourceExhausted` at once when it is full.
+    pub(super) fn enter(self: &Arc<Queue>) -> Result<Place> {
+        // Whoever is served at once counts for the moment in between.
+        let most = self.limits.waiting + self.free.available_permits();
+        let longer = |now: usize| (now < most).then_some(now + 1);
+        let before = self.waiting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, longer);
+        match before {
+            Ok(before) => Ok(Place { queue: self.clone(), before, waits: true }),
+            Err(_) => {
+                let QueueLimits { running, waiting } = self.limits;
+                let text = format!("`{}` is busy: {running} requests are at work and {waiting} wait", self.place);
+                Err(Error::new(ErrorCode::ResourceExhausted, text).hint("try again in a second"))
+            }
+        }
+    }
+}
+
+/// A place in the queue; it is free again when this is dropped.
+#[derive(Debug)]
+pub(super) struct Place {
+    queue: Arc<Queue>,
+    /// How many waited before.
+    pub(super) before: usize,
+    waits: bool,
+}
+
+impl Place {
+    /// Waits for its turn.
+    pub(super) async fn turn(mut self) -> Result<OwnedSemaphorePermit> {
+        let permit = self.queue.free.clone().acquire_owned().await.map_err(Error::internal)?;
+        self.leave();
+        Ok(permit)
+    }
+
+    fn leave(&mut self) {
+        if std::mem::take(&mut self.waits) {
+            self.queue.waiting.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn beyond_its_limits_a_queue_refuses_at_once_and_recovers() {
+        let queue = Arc::new(Queue::new("x", QueueLimits { running: 1, waiting: 2 }));
+        let running = queue.enter().unwrap().turn().await.unwrap();
+        let waiting = [queue.enter().unwrap(), queue.enter().unwrap()];
+        assert_eq!((queue.state().running, queue.state().waiting), (1, 2));
+        let error = queue.enter().unwrap_err();
+        assert_eq!(error.code, ErrorCode::ResourceExhausted);
+        assert!(error.message.contains("`x` is busy") && error.hint.is_some());
+        drop((waiting, running));
+        assert_eq!((queue.state().running, queue.state().waiting), (0, 0));
+        let _turn = queue.enter().unwrap().turn().await.unwrap();
+    }
+
+    #[test]
+    fn the_same_place_has_the_same_queue() {
+        let limits = QueueLimits::default();
+        let first = Queue::before("ollama http://127.0.0.1:1", limits);
+        assert!(Arc::ptr_eq(&first, &Queue::before("ollama http://127.0.0.1:1", limits)));
+        assert!(!Arc::ptr_eq(&first, &Queue::before("ollama http://127.0.0.1:2", limits)));
+    }
+}

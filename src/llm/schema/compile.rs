@@ -1,0 +1,282 @@
+//! A JSON Schema to nodes.
+
+use std::collections::{BTreeMap, HashMap};
+
+use regex::Regex;
+use serde_json::{Map, Value};
+
+/// Nodes of a schema at most.
+const MAX_NODES: usize = 10_000;
+/// Keywords that say nothing of a value.
+const NOTES: [&str; 14] = [
+    "$schema",
+    "$id",
+    "$comment",
+    "$defs",
+    "definitions",
+    "title",
+    "description",
+    "default",
+    "examples",
+    "deprecated",
+    "readOnly",
+    "writeOnly",
+    "format",
+    "$anchor",
+];
+
+/// What a value can be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Type {
+    Null,
+    Boolean,
+    Object,
+    Array,
+    Number,
+    Integer,
+    String,
+}
+
+impl Type {
+    fn from_name(name: &str) -> Option<Type> {
+        Some(match name {
+            "null" => Type::Null,
+            "boolean" => Type::Boolean,
+            "object" => Type::Object,
+            "array" => Type::Array,
+            "number" => Type::Number,
+            "integer" => Type::Integer,
+            "string" => Type::String,
+            _ => return None,
+        })
+    }
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Type::Null => "null",
+            Type::Boolean => "boolean",
+            Type::Object => "object",
+            Type::Array => "array",
+            Type::Number => "number",
+            Type::Integer => "integer",
+            Type::String => "string",
+        }
+    }
+}
+
+/// A schema without its sub-schemas, which are places of other nodes. What is absent allows everything.
+#[derive(Debug, Default)]
+pub(super) struct Node {
+    /// Nothing is allowed.
+    pub(super) never: bool,
+    pub(super) types: Vec<Type>,
+    pub(super) allowed: Option<Vec<Value>>,
+    pub(super) minimum: Option<f64>,
+    pub(super) maximum: Option<f64>,
+    pub(super) above: Option<f64>,
+    pub(super) below: Option<f64>,
+    pub(super) multiple_of: Option<f64>,
+    pub(super) min_length: Option<usize>,
+    pub(super) max_length: Option<usize>,
+    pub(super) pattern: Option<Regex>,
+    pub(super) required: Vec<String>,
+    pub(super) properties: BTreeMap<String, usize>,
+    pub(super) patterns: Vec<(Regex, usize)>,
+    pub(super) other_properties: Option<usize>,
+    pub(super) names: Option<usize>,
+    pub(super) min_properties: Option<usize>,
+    pub(super) max_properties: Option<usize>,
+    pub(super) first_items: Vec<usize>,
+    pub(super) items: Option<usize>,
+    pub(super) contains: Option<usize>,
+    pub(super) min_items: Option<usize>,
+    pub(super) max_items: Option<usize>,
+    pub(super) unique: bool,
+    pub(super) all_of: Vec<usize>,
+    pub(super) any_of: Vec<usize>,
+    pub(super) one_of: Vec<usize>,
+    pub(super) not: Option<usize>,
+}
+
+/// A place in the schema and what is wrong there.
+pub(super) type Wrong = (String, String);
+
+/// Compiles a schema; returns its nodes and which of them is the whole.
+pub(super) fn compile(schema: &Value) -> Result<(Vec<Node>, usize), Wrong> {
+    let mut compiler = Compiler { whole: schema, nodes: Vec::new(), known: HashMap::new() };
+    let root = compiler.node("#", schema)?;
+    Ok((compiler.nodes, root))
+}
+
+struct Compiler<'a> {
+    whole: &'a Value,
+    nodes: Vec<Node>,
+    /// Nodes by their places, so that a schema may refer to itself.
+    known: HashMap<String, usize>,
+}
+
+impl<'a> Compiler<'a> {
+    fn node(&mut self, place: &str, schema: &'a Value) -> Result<usize, Wrong> {
+        if let Some(known) = self.known.get(place) {
+            return Ok(*known);
+        }
+        if self.nodes.len() >= MAX_NODES {
+            return Err((place.into(), "the schema is too large".into()));
+        }
+        let at = self.nodes.len();
+        self.nodes.push(Node::default());
+        self.known.insert(place.to_string(), at);
+        self.nodes[at] = match schema {
+            Value::Bool(allows) => Node { never: !allows, ..Node::default() },
+            Value::Object(map) => self.keywords(place, map)?,
+            _ => return Err((place.into(), "neither an object nor true or false".into())),
+        };
+        Ok(at)
+    }
+
+    fn keywords(&mut self, place: &str, map: &'a Map<String, Value>) -> Result<Node, Wrong> {
+        let mut node = Node::default();
+        for (keyword, value) in map {
+            let at = format!("{place}/{}", keyword.replace('~', "~0").replace('/', "~1"));
+            let taken = self.value_keyword(&mut node, keyword, value, &at)?
+                || self.object_keyword(&mut node, keyword, value, &at)?
+                || self.array_keyword(&mut node, keyword, value, &at)?
+                || self.combining_keyword(&mut node, keyword, value, &at)?
+                || NOTES.contains(&keyword.as_str());
+            if !taken {
+                return Err((at, format!("`{keyword}` is not understood")));
+            }
+        }
+        Ok(node)
+    }
+
+    fn value_keyword(&mut self, node: &mut Node, keyword: &str, value: &Value, at: &str) -> Result<bool, Wrong> {
+        match keyword {
+            "type" => node.types = types(value, at)?,
+            "enum" => node.allowed = Some(list(value, at)?.clone()),
+            "const" => node.allowed = Some(vec![value.clone()]),
+            "minimum" => node.minimum = Some(number(value, at)?),
+            "maximum" => node.maximum = Some(number(value, at)?),
+            "exclusiveMinimum" => node.above = Some(number(value, at)?),
+            "exclusiveMaximum" => node.below = Some(number(value, at)?),
+            "multipleOf" => match number(value, at)? {
+                step if step > 0.0 => node.multiple_of = Some(step),
+                _ => return Err((at.into(), "not above 0".into())),
+            },
+            "minLength" => node.min_length = Some(count(value, at)?),
+            "maxLength" => node.max_length = Some(count(value, at)?),
+            "pattern" => node.pattern = Some(pattern(value.as_str(), at)?),
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn object_keyword(&mut self, node: &mut Node, keyword: &str, value: &'a Value, at: &str) -> Result<bool, Wrong> {
+        match keyword {
+            "required" => {
+                let name = |it: &Value| it.as_str().map(String::from).ok_or_else(|| wrong(at, "not a list of names"));
+                node.required = list(value, at)?.iter().map(name).collect::<Result<_, _>>()?;
+            }
+            "properties" => {
+                for (name, it) in object(value, at)? {
+                    node.properties.insert(name.clone(), self.node(&format!("{at}/{}", escaped(name)), it)?);
+                }
+            }
+            "patternProperties" => {
+                for (name, it) in object(value, at)? {
+                    let names = pattern(Some(name), at)?;
+                    node.patterns.push((names, self.node(&format!("{at}/{}", escaped(name)), it)?));
+                }
+            }
+            "additionalProperties" => node.other_properties = Some(self.node(at, value)?),
+            "propertyNames" => node.names = Some(self.node(at, value)?),
+            "minProperties" => node.min_properties = Some(count(value, at)?),
+            "maxProperties" => node.max_properties = Some(count(value, at)?),
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn array_keyword(&mut self, node: &mut Node, keyword: &str, value: &'a Value, at: &str) -> Result<bool, Wrong> {
+        match keyword {
+            "items" => node.items = Some(self.node(at, value)?),
+            "prefixItems" => node.first_items = self.nodes_of(value, at)?,
+            "contains" => node.contains = Some(self.node(at, value)?),
+            "minItems" => node.min_items = Some(count(value, at)?),
+            "maxItems" => node.max_items = Some(count(value, at)?),
+            "uniqueItems" => node.unique = value.as_bool().ok_or_else(|| wrong(at, "neither true nor false"))?,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn combining_keyword(&mut self, node: &mut Node, keyword: &str, value: &'a Value, at: &str) -> Result<bool, Wrong> {
+        match keyword {
+            "allOf" => {
+                let all = self.nodes_of(value, at)?;
+                node.all_of.extend(all);
+            }
+            "anyOf" => node.any_of = self.nodes_of(value, at)?,
+            "oneOf" => node.one_of = self.nodes_of(value, at)?,
+            "not" => node.not = Some(self.node(at, value)?),
+            "$ref" => {
+                let target = value.as_str().ok_or_else(|| wrong(at, "no reference"))?;
+                let found = target.strip_prefix('#').and_then(|it| self.whole.pointer(it));
+                let found = found.ok_or_else(|| wrong(at, "refers to nothing within this schema"))?;
+                let referred = self.node(target, found)?;
+                node.all_of.push(referred);
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn nodes_of(&mut self, value: &'a Value, at: &str) -> Result<Vec<usize>, Wrong> {
+        let all = list(value, at)?;
+        if all.is_empty() {
+            return Err(wrong(at, "an empty list"));
+        }
+        all.iter().enumerate().map(|(number, it)| self.node(&format!("{at}/{number}"), it)).collect()
+    }
+}
+
+fn wrong(at: &str, what: &str) -> Wrong {
+    (at.into(), what.into())
+}
+
+fn escaped(name: &str) -> String {
+    name.replace('~', "~0").replace('/', "~1")
+}
+
+fn list<'a>(value: &'a Value, at: &str) -> Result<&'a Vec<Value>, Wrong> {
+    value.as_array().ok_or_else(|| wrong(at, "no list"))
+}
+
+fn object<'a>(value: &'a Value, at: &str) -> Result<&'a Map<String, Value>, Wrong> {
+    value.as_object().ok_or_else(|| wrong(at, "no object"))
+}
+
+fn number(value: &Value, at: &str) -> Result<f64, Wrong> {
+    value.as_f64().ok_or_else(|| wrong(at, "no number"))
+}
+
+fn count(value: &Value, at: &str) -> Result<usize, Wrong> {
+    let whole =
+        value.as_u64().or_else(|| value.as_f64().filter(|it| it.fract() == 0.0 && *it >= 0.0).map(|it| it as u64));
+    whole.and_then(|it| usize::try_from(it).ok()).ok_or_else(|| wrong(at, "no whole number from 0 on"))
+}
+
+fn pattern(text: Option<&str>, at: &str) -> Result<Regex, Wrong> {
+    let text = text.ok_or_else(|| wrong(at, "no pattern"))?;
+    Regex::new(text).map_err(|_| wrong(at, "a pattern that is not understood"))
+}
+
+fn types(value: &Value, at: &str) -> Result<Vec<Type>, Wrong> {
+    let names = match value {
+        Value::Array(all) => all.iter().collect(),
+        one => vec![one],
+    };
+    let known = |it: &Value| it.as_str().and_then(Type::from_name).ok_or_else(|| wrong(at, "no type"));
+    let types: Vec<Type> = names.into_iter().map(known).collect::<Result<_, _>>()?;
+    if types.is_empty() { Err(wrong(at, "no type")) } else { Ok(types) }
+}

@@ -1,0 +1,63 @@
+//! JSON Schemas, compiled: of the arguments of tools, and of answers.
+//!
+//! What is understood is what schemas of tools are made of: types, values, numbers, texts, objects, arrays, combinations,
+//! and references within the schema. A keyword that is not understood is refused by name when the schema is compiled, so
+//! that nothing is ever taken for checked that is not. References to other documents are refused too: nothing here reads a
+//! file or reaches out.
+
+mod check;
+mod compile;
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::error::{Error, ErrorCode, Result};
+use crate::llm::schema::compile::Node;
+
+/// Violations that are told at once.
+const TOLD: usize = 3;
+
+/// A schema that values can be held against. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Schema {
+    compiled: Arc<Compiled>,
+}
+
+/// The nodes of a schema; a reference is the place of another one.
+#[derive(Debug)]
+struct Compiled {
+    nodes: Vec<Node>,
+    root: usize,
+}
+
+impl Schema {
+    /// Compiles a schema.
+    ///
+    /// # Errors
+    /// `InvalidArgument` with the place of what is no schema, or not understood.
+    pub fn new(schema: &Value) -> Result<Schema> {
+        let (nodes, root) = compile::compile(schema).map_err(|(place, what)| {
+            Error::invalid(format!("it is no JSON Schema that can be checked: {place}: {what}"))
+        })?;
+        Ok(Schema { compiled: Arc::new(Compiled { nodes, root }) })
+    }
+
+    /// Holds a value against it.
+    ///
+    /// # Errors
+    /// `FailedPrecondition` with the first places that break it.
+    pub fn check(&self, value: &Value) -> Result<()> {
+        let mut told = check::check(&self.compiled.nodes, self.compiled.root, value);
+        if told.is_empty() {
+            return Ok(());
+        }
+        let more = told.len().saturating_sub(TOLD);
+        told.truncate(TOLD);
+        let more = if more > 0 { format!("; and {more} more") } else { String::new() };
+        Err(Error::new(ErrorCode::FailedPrecondition, told.join("; ") + &more))
+    }
+}
+
+#[cfg(test)]
+mod tests;

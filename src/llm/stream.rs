@@ -1,0 +1,107 @@
+//! A stream of events told as a story, and sealed as a proof.
+
+use std::time::Duration;
+
+use futures::StreamExt;
+use serde::Serialize;
+
+use crate::error::Result;
+use crate::llm::client::LlmStream;
+use crate::llm::event::{FinishReason, LlmStreamEvent, TaskId, Usage};
+
+/// What happened, for people.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Narration {
+    /// The whole text of the model.
+    pub text: String,
+    /// One line for everything that is no text, in order.
+    pub lines: Vec<String>,
+}
+
+/// What happened, to be kept: a chain of hashes over every event, so that none can be taken out or changed unseen.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ProofRecord {
+    /// The task, once it was taken on.
+    pub task_id: Option<TaskId>,
+    /// Number of events.
+    pub events: u64,
+    /// BLAKE3, in hex, of the last event's JSON and the hash of all before it.
+    pub seal: String,
+    /// Why it ended; None when it ended with an error.
+    pub finish_reason: Option<FinishReason>,
+    /// Tokens, where the server counts them.
+    pub usage: Usage,
+    /// From acceptance to the end.
+    pub latency: Option<Duration>,
+}
+
+/// Follows a stream to its end. `line` hears the story as it happens; a bad end is part of it.
+///
+/// # Errors
+/// The stream itself breaks, which is a defect of vic.
+pub async fn adapter(mut stream: LlmStream, mut line: impl FnMut(&str)) -> Result<(Narration, ProofRecord)> {
+    let mut narration = Narration::default();
+    let mut proof = ProofRecord {
+        task_id: None,
+        events: 0,
+        seal: String::new(),
+        finish_reason: None,
+        usage: Usage::default(),
+        latency: None,
+    };
+    while let Some(event) = stream.next().await {
+        let event = event?;
+        proof.seal_in(&event);
+        if let LlmStreamEvent::Token { text, .. } = &event {
+            narration.text.push_str(text);
+        } else if let Some(told) = told(&event) {
+            line(&told);
+            narration.lines.push(told);
+        }
+    }
+    Ok((narration, proof))
+}
+
+impl ProofRecord {
+    fn seal_in(&mut self, event: &LlmStreamEvent) {
+        self.events += 1;
+        self.seal = seal(&self.seal, event);
+        match event {
+            LlmStreamEvent::Started { task_id, .. } => self.task_id = Some(task_id.clone()),
+            LlmStreamEvent::Metrics { latency_ms, usage, .. } => {
+                self.latency = latency_ms.map(Duration::from_millis).or(self.latency);
+                self.usage = usage.unwrap_or(self.usage);
+            }
+            LlmStreamEvent::Completed { finish_reason } => self.finish_reason = Some(*finish_reason),
+            _ => (),
+        }
+    }
+}
+
+/// The seal after one more event.
+pub fn seal(before: &str, event: &LlmStreamEvent) -> String {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(before.as_bytes());
+    hasher.update(b"\n");
+    hasher.update(serde_json::to_string(event).unwrap_or_default().as_bytes());
+    hasher.finalize().to_hex().to_string()
+}
+
+/// An event in one line; None for what nobody wants to read.
+fn told(event: &LlmStreamEvent) -> Option<String> {
+    Some(match event {
+        LlmStreamEvent::Started { task_id, .. } => format!("task {task_id} was taken on"),
+        LlmStreamEvent::ToolCall { descriptor_name, arguments_json, .. } => {
+            format!("calls {descriptor_name} {arguments_json}")
+        }
+        LlmStreamEvent::ToolResult { payload_json, .. } => format!("got {} bytes", payload_json.len()),
+        LlmStreamEvent::ToolError { error, .. } => format!("the tool failed: {error}"),
+        LlmStreamEvent::Retrying { attempt, message, delay_ms } => {
+            format!("try {attempt} in {delay_ms} ms, because {message}")
+        }
+        LlmStreamEvent::Metrics { queue_depth: Some(depth @ 1..), .. } => format!("waits behind {depth} others"),
+        LlmStreamEvent::Completed { finish_reason } => format!("ended: {}", finish_reason.name()),
+        LlmStreamEvent::Error { message, .. } => format!("failed: {message}"),
+        LlmStreamEvent::Token { .. } | LlmStreamEvent::Metrics { .. } => return None,
+    })
+}

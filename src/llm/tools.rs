@@ -1,0 +1,267 @@
+//! Tools that the model may call: registered, frozen, then run only with arguments that meet their schema, in their time.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::error::{Error, Result};
+use crate::llm::schema::Schema;
+use crate::model::ToolSpec;
+
+/// The longest that a tool may take, unless it was registered with another time.
+const TIMEOUT: Duration = Duration::from_secs(30);
+/// Most bytes of a result: it goes into the model's context.
+const MAX_PAYLOAD: usize = 256 << 10;
+
+/// What a request carries of a tool.
+pub type ToolBinding = ToolSpec;
+
+type Handler = Arc<dyn Fn(Value) -> BoxFuture<'static, Result<Value>> + Send + Sync>;
+
+/// Why a call of a tool gave no result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolFault {
+    /// No tool has that name.
+    Unknown,
+    /// The arguments are no JSON, or break the schema; the tool was not run.
+    InvalidArguments,
+    /// It took too long.
+    Timeout,
+    /// Its result is too large.
+    TooLarge,
+    /// It failed.
+    Failed,
+}
+
+impl ToolFault {
+    /// The name on the wire.
+    pub fn name(self) -> &'static str {
+        match self {
+            ToolFault::Unknown => "unknown",
+            ToolFault::InvalidArguments => "invalid_arguments",
+            ToolFault::Timeout => "timeout",
+            ToolFault::TooLarge => "too_large",
+            ToolFault::Failed => "failed",
+        }
+    }
+}
+
+/// A call that gave no result. The model is told, and the caller; nothing is tried again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ToolError {
+    /// What a caller can branch on.
+    pub kind: ToolFault,
+    /// One sentence.
+    pub message: String,
+}
+
+impl ToolError {
+    pub(crate) fn new(kind: ToolFault, message: impl Into<String>) -> ToolError {
+        ToolError { kind, message: message.into() }
+    }
+
+    /// What the model is told.
+    pub fn payload(&self) -> Value {
+        json!({ "error": { "kind": self.kind, "message": self.message } })
+    }
+}
+
+impl fmt::Display for ToolError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for ToolError {}
+
+/// Begins a registry.
+pub fn registry() -> ToolRegistry {
+    ToolRegistry { tools: BTreeMap::new() }
+}
+
+/// Tools that are still being registered.
+#[must_use]
+pub struct ToolRegistry {
+    tools: BTreeMap<String, Tool>,
+}
+
+#[derive(Clone)]
+struct Tool {
+    spec: ToolSpec,
+    schema: Schema,
+    timeout: Duration,
+    handler: Handler,
+}
+
+impl ToolRegistry {
+    /// Adds a tool with the usual time.
+    ///
+    /// # Errors
+    /// As [`ToolRegistry::register_within`].
+    pub fn register<F>(self, spec: ToolSpec, handler: impl Fn(Value) -> F + Send + Sync + 'static) -> Result<Self>
+    where
+        F: Future<Output = Result<Value>> + Send + 'static,
+    {
+        self.register_within(TIMEOUT, spec, handler)
+    }
+
+    /// Adds a tool that may take so long.
+    ///
+    /// # Errors
+    /// `InvalidArgument`: the schema of its arguments is none, or there is a tool of that name.
+    pub fn register_within<F>(
+        mut self,
+        timeout: Duration,
+        spec: ToolSpec,
+        handler: impl Fn(Value) -> F + Send + Sync + 'static,
+    ) -> Result<Self>
+    where
+        F: Future<Output = Result<Value>> + Send + 'static,
+    {
+        let schema = Schema::new(&spec.parameters).map_err(|error| error.field(format!("tools.{}", spec.name)))?;
+        if self.tools.contains_key(&spec.name) {
+            return Err(Error::invalid(format!("there are two tools `{}`", spec.name)));
+        }
+        let handler: Handler = Arc::new(move |arguments| handler(arguments).boxed());
+        self.tools.insert(spec.name.clone(), Tool { spec, schema, timeout, handler });
+        Ok(self)
+    }
+
+    /// Ends the registration; what is in it does not change any more.
+    pub fn freeze(self) -> RegisteredTools {
+        RegisteredTools { tools: Arc::new(self.tools) }
+    }
+}
+
+/// A frozen registry. Cheap to clone.
+#[derive(Clone)]
+pub struct RegisteredTools {
+    tools: Arc<BTreeMap<String, Tool>>,
+}
+
+impl fmt::Debug for RegisteredTools {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.tools.keys()).finish()
+    }
+}
+
+impl RegisteredTools {
+    /// What a request carries to offer all of them.
+    pub fn bindings(&self) -> Vec<ToolBinding> {
+        self.tools.values().map(|it| it.spec.clone()).collect()
+    }
+
+    /// Says whether a tool is there.
+    pub fn has(&self, name: &str) -> bool {
+        self.tools.contains_key(name)
+    }
+
+    /// Runs a tool with arguments that a model wrote.
+    ///
+    /// # Errors
+    /// [`ToolError`]; with [`ToolFault::Unknown`] and [`ToolFault::InvalidArguments`] nothing was run.
+    pub async fn call(&self, name: &str, arguments_json: &str) -> Result<Value, ToolError> {
+        // Models write nothing where nothing is needed.
+        let text = if arguments_json.trim().is_empty() { "{}" } else { arguments_json };
+        let arguments = serde_json::from_str(text).map_err(|error| {
+            ToolError::new(ToolFault::InvalidArguments, format!("the arguments of `{name}` are no JSON: {error}"))
+        })?;
+        self.run(name, arguments).await
+    }
+
+    /// Runs a tool.
+    ///
+    /// # Errors
+    /// As [`RegisteredTools::call`].
+    pub async fn run(&self, name: &str, arguments: Value) -> Result<Value, ToolError> {
+        let tool = self.tools.get(name).ok_or_else(|| {
+            let known = self.tools.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
+            ToolError::new(ToolFault::Unknown, format!("there is no tool `{name}`; there are: {known}"))
+        })?;
+        tool.schema.check(&arguments).map_err(|error| {
+            ToolError::new(ToolFault::InvalidArguments, format!("the arguments of `{name}` are wrong: {error}"))
+        })?;
+        let work = (tool.handler)(arguments);
+        let outcome = tokio::time::timeout(tool.timeout, work)
+            .await
+            .map_err(|_| ToolError::new(ToolFault::Timeout, format!("`{name}` took longer than {:?}", tool.timeout)))?;
+        let payload = outcome.map_err(|error| ToolError::new(ToolFault::Failed, told(&error)))?;
+        match payload.to_string().len() {
+            0..=MAX_PAYLOAD => Ok(payload),
+            bytes => Err(ToolError::new(ToolFault::TooLarge, format!("`{name}` gave {bytes} bytes: ask for less"))),
+        }
+    }
+}
+
+/// The message with its cure: the model can act on both.
+fn told(error: &Error) -> String {
+    match &error.hint {
+        Some(hint) => format!("{} ({hint})", error.message),
+        None => error.message.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec(name: &str) -> ToolSpec {
+        let parameters = json!({
+            "type": "object", "additionalProperties": false, "required": ["query"],
+            "properties": { "query": { "type": "string" } },
+        });
+        ToolSpec { name: name.into(), description: "finds".into(), parameters }
+    }
+
+    fn tools() -> RegisteredTools {
+        let slow = |_| async {
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            Ok(json!(1))
+        };
+        registry()
+            .register(spec("find"), |arguments| async move { Ok(json!({ "found": arguments["query"] })) })
+            .and_then(|it| it.register_within(Duration::from_millis(20), spec("slow"), slow))
+            .and_then(|it| {
+                it.register(spec("broken"), |_| async { Err(Error::not_found("no index").hint("vic index")) })
+            })
+            .and_then(|it| it.register(spec("large"), |_| async { Ok(Value::from("x".repeat(MAX_PAYLOAD + 1))) }))
+            .unwrap()
+            .freeze()
+    }
+
+    #[tokio::test]
+    async fn a_tool_runs_with_arguments_that_meet_its_schema() {
+        assert_eq!(tools().call("find", r#"{"query":"bees"}"#).await.unwrap(), json!({ "found": "bees" }));
+        assert_eq!(tools().bindings().len(), 4);
+    }
+
+    #[tokio::test]
+    async fn what_goes_wrong_with_a_tool_is_told_apart() {
+        for (name, arguments, kind, said) in [
+            ("rm", "{}", ToolFault::Unknown, "broken, find, large, slow"),
+            ("find", "", ToolFault::InvalidArguments, "query"),
+            ("find", "{\"que", ToolFault::InvalidArguments, "no JSON"),
+            ("find", r#"{"query":"x","path":"/etc"}"#, ToolFault::InvalidArguments, "path"),
+            ("slow", r#"{"query":"x"}"#, ToolFault::Timeout, "20ms"),
+            ("broken", r#"{"query":"x"}"#, ToolFault::Failed, "no index (vic index)"),
+            ("large", r#"{"query":"x"}"#, ToolFault::TooLarge, "ask for less"),
+        ] {
+            let error = tools().call(name, arguments).await.unwrap_err();
+            assert!(error.kind == kind && error.message.contains(said), "{name} {arguments}: {error:?}");
+        }
+    }
+
+    #[test]
+    fn a_registry_takes_no_tool_twice_and_none_without_a_schema() {
+        let nothing = |_| async { Ok(Value::Null) };
+        assert!(registry().register(spec("a"), nothing).and_then(|it| it.register(spec("a"), nothing)).is_err());
+        assert!(registry().register(ToolSpec { parameters: json!({ "type": 1 }), ..spec("a") }, nothing).is_err());
+    }
+}

@@ -1,0 +1,104 @@
+//! An external command as a model: each round is one step of the plugin protocol.
+//!
+//! The protocol knows a question, tools and what came of them, and no conversation. The last message of the user is the
+//! question; what stands before it, and what the model is to be, goes with it as text.
+
+use async_trait::async_trait;
+use futures::StreamExt;
+use serde_json::Value;
+
+use crate::error::Result;
+use crate::llm::capabilities::ModelCapability;
+use crate::llm::event::{FinishReason, Usage};
+use crate::llm::plugin::{
+    PluginCommand, PluginLimits, PluginRequest, PluginTask, SchemaHints, ToolOffer, TranscriptStep,
+};
+use crate::llm::request::{LlmRequest, Message, Role, ToolCall, WorkloadKind};
+use crate::llm::transport::{Piece, PieceStream, Transport};
+use crate::model::PrivacyMode;
+
+/// A command.
+pub(super) struct Command {
+    command: PluginCommand,
+    model: String,
+}
+
+impl Command {
+    pub(super) fn new(command: PluginCommand, model: &str) -> Command {
+        Command { command, model: model.into() }
+    }
+}
+
+#[async_trait]
+impl Transport for Command {
+    fn backend(&self) -> &'static str {
+        "command"
+    }
+
+    fn place(&self) -> String {
+        self.command.shown()
+    }
+
+    fn model(&self) -> &str {
+        &self.model
+    }
+
+    async fn capabilities(&self, _mode: PrivacyMode) -> Result<Vec<ModelCapability>> {
+        // A plugin says nothing of its models; images have no place in its protocol.
+        let mut model = ModelCapability::unknown(self.model.as_str().into());
+        model.workloads = vec![WorkloadKind::Chat, WorkloadKind::Tool];
+        Ok(vec![model])
+    }
+
+    async fn stream(&self, request: LlmRequest) -> Result<PieceStream> {
+        let model = request.model.as_ref().map_or_else(|| self.model.clone(), |it| it.0.clone());
+        let asked = PluginRequest::new(Some(model), step(&request));
+        let limits = PluginLimits {
+            time: request.patience.overall,
+            answer_bytes: request.max_answer_bytes.max(1),
+            ..PluginLimits::default()
+        };
+        let response = self.command.ask(&asked, request.privacy_mode, limits).await?;
+        let mut pieces = Vec::new();
+        let finish = match (response.tool_call, response.final_answer) {
+            (Some(call), _) => {
+                let rounds = request.messages.iter().filter(|it| it.role == Role::Tool).count();
+                let id = format!("call-{}", rounds + 1);
+                pieces.push(Piece::Call(ToolCall { id, name: call.name, arguments_json: call.args.to_string() }));
+                FinishReason::ToolCalls
+            }
+            (None, end) => {
+                pieces.push(Piece::Text(end.unwrap_or_default().answer));
+                FinishReason::Stop
+            }
+        };
+        pieces.push(Piece::Done { finish, usage: Usage::default() });
+        Ok(futures::stream::iter(pieces.into_iter().map(Ok)).boxed())
+    }
+}
+
+fn step(request: &LlmRequest) -> PluginTask {
+    let last = request.messages.iter().rposition(|it| it.role == Role::User);
+    let said = |it: &&Message| it.role != Role::Tool && !it.content.is_empty();
+    let before = request.messages[..last.unwrap_or_default()].iter().filter(said).map(|it| it.content.as_str());
+    let asked = last.map_or("", |it| request.messages[it].content.as_str());
+    let parts: Vec<&str> =
+        std::iter::once(request.system.as_str()).chain(before).chain([asked]).filter(|it| !it.is_empty()).collect();
+    PluginTask::ToolLoopStep {
+        question: parts.join("\n\n"),
+        schema: SchemaHints::default(),
+        tools: request.tools.iter().map(ToolOffer::from).collect(),
+        transcript: transcript(&request.messages),
+    }
+}
+
+/// Calls with their results.
+fn transcript(messages: &[Message]) -> Vec<TranscriptStep> {
+    let calls = messages.iter().flat_map(|it| &it.tool_calls);
+    let json = |text: &str| serde_json::from_str(text).unwrap_or_else(|_| Value::from(text));
+    let result = |call: &ToolCall| {
+        let it = messages.iter().find(|it| it.answers.as_ref().is_some_and(|(id, _)| *id == call.id))?;
+        Some(TranscriptStep { tool: call.name.clone(), args: json(&call.arguments_json), result: json(&it.content) })
+    };
+    calls.filter_map(result).collect()
+}

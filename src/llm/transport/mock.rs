@@ -1,0 +1,122 @@
+//! Models that need no model: one that says the same every time, and, for tests, one that says what it is told to.
+
+use async_trait::async_trait;
+use futures::StreamExt;
+
+use crate::error::Result;
+use crate::llm::capabilities::ModelCapability;
+use crate::llm::event::{FinishReason, Usage};
+use crate::llm::request::{LlmRequest, Role};
+use crate::llm::transport::{Piece, PieceStream, Transport};
+use crate::model::PrivacyMode;
+
+/// Says back what the user said last, so that a program can be tried without a model.
+pub(super) struct Echo;
+
+#[async_trait]
+impl Transport for Echo {
+    fn backend(&self) -> &'static str {
+        "mock"
+    }
+
+    fn place(&self) -> String {
+        "this process".into()
+    }
+
+    fn model(&self) -> &str {
+        "mock"
+    }
+
+    async fn capabilities(&self, _mode: PrivacyMode) -> Result<Vec<ModelCapability>> {
+        Ok(vec![ModelCapability::unknown("mock".into())])
+    }
+
+    async fn stream(&self, request: LlmRequest) -> Result<PieceStream> {
+        let last = request.messages.iter().rfind(|it| it.role == Role::User).map_or("", |it| it.content.as_str());
+        let words: Vec<&str> = last.split_inclusive(' ').collect();
+        let kept = words.len().min(request.max_tokens as usize);
+        let finish = if kept < words.len() { FinishReason::Length } else { FinishReason::Stop };
+        let usage = Usage { prompt_tokens: words.len() as u64, answer_tokens: kept as u64 };
+        let mut pieces: Vec<Result<Piece>> = words[..kept].iter().map(|it| Ok(Piece::Text(it.to_string()))).collect();
+        pieces.push(Ok(Piece::Done { finish, usage }));
+        Ok(futures::stream::iter(pieces).boxed())
+    }
+}
+
+#[cfg(test)]
+pub(crate) use scripted::Mock;
+
+#[cfg(test)]
+mod scripted {
+    use std::collections::VecDeque;
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+    use crate::error::{Error, ErrorCode};
+    use crate::llm::{LlmClient, LlmClientConfig, TransportConfig, client};
+
+    /// Gives its answers in order; then it is away. Remembers what it was asked.
+    pub(crate) struct Mock {
+        answers: Mutex<VecDeque<Result<Vec<Piece>>>>,
+        asked: Mutex<Vec<LlmRequest>>,
+    }
+
+    impl Mock {
+        /// One that says these texts, each in two pieces, as a stream has them.
+        pub(crate) fn new(answers: Vec<Result<String>>) -> Arc<Mock> {
+            let in_two = |text: String| {
+                let (first, second) = text.split_at(text.floor_char_boundary(text.len() / 2));
+                let done = Piece::Done { finish: FinishReason::Stop, usage: Usage::default() };
+                vec![Piece::Text(first.into()), Piece::Text(second.into()), done]
+            };
+            Mock::in_pieces(answers.into_iter().map(|it| it.map(in_two)).collect())
+        }
+
+        /// One that says these pieces.
+        pub(crate) fn in_pieces(answers: Vec<Result<Vec<Piece>>>) -> Arc<Mock> {
+            Arc::new(Mock { answers: Mutex::new(answers.into()), asked: Mutex::new(Vec::new()) })
+        }
+
+        /// What it was asked so far.
+        pub(crate) fn asked(&self) -> Vec<LlmRequest> {
+            self.asked.lock().unwrap().clone()
+        }
+
+        /// A client of it.
+        pub(crate) fn client(self: &Arc<Mock>) -> LlmClient {
+            self.client_with(LlmClientConfig::default())
+        }
+
+        /// A client of it with other settings.
+        pub(crate) fn client_with(self: &Arc<Mock>, config: LlmClientConfig) -> LlmClient {
+            client(LlmClientConfig { transport: TransportConfig::Custom(self.clone()), ..config }).unwrap()
+        }
+    }
+
+    #[async_trait]
+    impl Transport for Mock {
+        fn backend(&self) -> &'static str {
+            "mock"
+        }
+
+        fn place(&self) -> String {
+            // Each has a queue of its own.
+            format!("{self:p}")
+        }
+
+        fn model(&self) -> &str {
+            "mock"
+        }
+
+        async fn capabilities(&self, _mode: PrivacyMode) -> Result<Vec<ModelCapability>> {
+            Ok(vec![ModelCapability { max_tokens: 4_096, ..ModelCapability::unknown("mock".into()) }])
+        }
+
+        async fn stream(&self, request: LlmRequest) -> Result<PieceStream> {
+            self.asked.lock().unwrap().push(request);
+            let away = || Err(Error::new(ErrorCode::Unavailable, "the mock has no more answers"));
+            let pieces = self.answers.lock().unwrap().pop_front().unwrap_or_else(away)?;
+            Ok(futures::stream::iter(pieces.into_iter().map(Ok)).boxed())
+        }
+    }
+}

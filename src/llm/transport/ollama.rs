@@ -1,0 +1,294 @@
+//! An Ollama server: `POST /api/chat`, one JSON object a line.
+
+use async_trait::async_trait;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use futures::StreamExt;
+use futures::stream::{self, TryStreamExt};
+use reqwest::StatusCode;
+use serde_json::{Value, json};
+use tokio::time::{Instant, timeout};
+
+use crate::config::{EmbedBackend, EmbedConfig};
+use crate::embed::egress::{self, AWAY, Outbound, Purpose};
+use crate::embed::remote::{self, Failure};
+use crate::error::{Error, ErrorCode, Result};
+use crate::llm::capabilities::ModelCapability;
+use crate::llm::event::{FinishReason, Usage};
+use crate::llm::request::{LlmRequest, Message, ModelId, Role, ToolCall, WorkloadKind};
+use crate::llm::transport::lines::{self, Lines};
+use crate::llm::transport::{Piece, PieceStream, Transport, offered};
+use crate::model::PrivacyMode;
+
+/// Keeps the model in the server's memory between questions.
+const KEEP_ALIVE: &str = "10m";
+/// Models whose abilities are asked for at the same time.
+const LOOKS_AT_ONCE: usize = 4;
+
+/// A model on an Ollama server.
+pub(super) struct Ollama {
+    base: String,
+    key: Option<String>,
+    model: String,
+}
+
+/// An answer as far as it has come.
+struct Reading {
+    lines: Lines,
+    /// Calls so far: the server gives them no names.
+    calls: usize,
+}
+
+impl Ollama {
+    pub(super) fn new(base: &str, key: Option<String>, model: &str) -> Ollama {
+        Ollama { base: base.into(), key, model: model.into() }
+    }
+
+    fn body(&self, request: &LlmRequest, model: &str) -> Value {
+        let mut messages = Vec::new();
+        if !request.system.is_empty() {
+            messages.push(json!({ "role": "system", "content": request.system }));
+        }
+        messages.extend(request.messages.iter().map(message));
+        if let Some(last) = messages.last_mut().filter(|_| !request.images.is_empty()) {
+            // Plain base64, without the prefix of a data address.
+            last["images"] = request.images.iter().map(|it| STANDARD.encode(it)).collect();
+        }
+        let mut options = json!({ "temperature": request.temperature, "num_predict": request.max_tokens });
+        if let Some(seed) = request.seed {
+            options["seed"] = seed.into();
+        }
+        if let Some(tokens) = request.context_tokens {
+            options["num_ctx"] = tokens.into();
+        }
+        if let Some(rules) = request.guardrails.as_ref().filter(|it| !it.stop.is_empty()) {
+            options["stop"] = rules.stop.clone().into();
+        }
+        let mut body = json!({
+            "model": model, "messages": messages, "stream": true, "keep_alive": KEEP_ALIVE, "options": options,
+            // Thoughts would use up the tokens of the answer.
+            "think": false,
+        });
+        if let Some(schema) = &request.schema {
+            body["format"] = schema.clone();
+        }
+        if !request.tools.is_empty() {
+            body["tools"] = request.tools.iter().map(offered).collect();
+        }
+        body
+    }
+
+    fn client(&self, mode: PrivacyMode) -> Result<Outbound> {
+        egress::client(&self.base, mode, Purpose::Reasoning, self.key.as_deref())
+    }
+
+    fn hint(&self, model: &str, error: Error) -> Error {
+        match error.code {
+            ErrorCode::NotFound => error.hint(format!("run `ollama pull {model}`")),
+            ErrorCode::Unavailable if error.hint.as_deref() == Some(AWAY) => {
+                error.hint("run `ollama serve`, or set VIC_OLLAMA_BASE_URL")
+            }
+            _ => error,
+        }
+    }
+
+    /// What the server says of one model.
+    async fn look(&self, client: &Outbound, name: String) -> Result<ModelCapability> {
+        let url = remote::endpoint(&self.base, "api/show");
+        let shown: Value = remote::post(client, &url, &json!({ "model": name })).await.map_err(inner)?;
+        let mut it = ModelCapability::unknown(ModelId(name));
+        let can = |what: &str| shown["capabilities"].as_array().is_some_and(|all| all.iter().any(|it| it == what));
+        if shown["capabilities"].is_array() {
+            let all = [
+                ("completion", WorkloadKind::Chat),
+                ("completion", WorkloadKind::Completion),
+                ("tools", WorkloadKind::Tool),
+                ("vision", WorkloadKind::Vision),
+            ];
+            it.workloads = all.into_iter().filter(|(what, _)| can(what)).map(|(_, kind)| kind).collect();
+        }
+        let length = shown["model_info"].as_object().into_iter().flatten();
+        let length = length.filter(|(key, _)| key.ends_with(".context_length")).find_map(|(_, it)| it.as_u64());
+        it.max_context_tokens = length.and_then(|it| u32::try_from(it).ok());
+        it.max_tokens = it.max_context_tokens.unwrap_or(it.max_tokens);
+        let place = ["remote_host", "remote_model"].iter().find_map(|key| shown[*key].as_str());
+        it.passed_on_to = place.filter(|it| !it.is_empty()).map(String::from);
+        Ok(it)
+    }
+}
+
+fn message(message: &Message) -> Value {
+    let role = match message.role {
+        Role::User => "user",
+        Role::Assistant => "assistant",
+        Role::Tool => "tool",
+    };
+    let mut sent = json!({ "role": role, "content": message.content });
+    if !message.tool_calls.is_empty() {
+        let call = |it: &ToolCall| {
+            // Here arguments are an object, not a text.
+            let arguments: Value = serde_json::from_str(&it.arguments_json).unwrap_or_else(|_| json!({}));
+            json!({ "function": { "name": it.name, "arguments": arguments } })
+        };
+        sent["tool_calls"] = message.tool_calls.iter().map(call).collect();
+    }
+    if let Some((_, name)) = &message.answers {
+        sent["tool_name"] = name.as_str().into();
+    }
+    sent
+}
+
+fn inner(failure: Failure) -> Error {
+    match failure {
+        Failure::Content(error) | Failure::Request(error) => error,
+    }
+}
+
+#[async_trait]
+impl Transport for Ollama {
+    fn backend(&self) -> &'static str {
+        "ollama"
+    }
+
+    fn place(&self) -> String {
+        self.base.clone()
+    }
+
+    fn model(&self) -> &str {
+        &self.model
+    }
+
+    async fn capabilities(&self, mode: PrivacyMode) -> Result<Vec<ModelCapability>> {
+        let client = self.client(mode)?;
+        let url = remote::endpoint(&self.base, "api/tags");
+        let away = |error| self.hint(&self.model, error);
+        // Somebody waits for the answer.
+        let sent = client.send(client.get(&url)).await.map_err(|error| away(error.at(&url)))?;
+        let status = sent.status();
+        let text = sent.text().await.unwrap_or_default();
+        if status != StatusCode::OK {
+            return Err(away(remote::refusal(&url, status, &text)));
+        }
+        let tags: Value = serde_json::from_str(&text).unwrap_or_default();
+        let tags = tags["models"].as_array().ok_or_else(|| {
+            Error::new(ErrorCode::FailedPrecondition, format!("`{url}` gave no usable answer"))
+                .hint("is it an Ollama server?")
+        })?;
+        let names: Vec<String> = tags.iter().filter_map(|it| it["name"].as_str().map(String::from)).collect();
+        let looks = stream::iter(names).map(|name| self.look(&client, name)).buffered(LOOKS_AT_ONCE);
+        looks.try_collect().await
+    }
+
+    async fn stream(&self, request: LlmRequest) -> Result<PieceStream> {
+        let patience = request.patience;
+        let deadline = Instant::now() + patience.overall;
+        let mode = request.privacy_mode;
+        let model = request.model.as_ref().map_or(self.model.as_str(), |it| it.0.as_str());
+        let client = self.client(mode)?;
+        let url = remote::endpoint(&self.base, "api/chat");
+        if !Purpose::Reasoning.may_leave(mode) {
+            // Once: somebody waits for the answer.
+            let show = timeout(patience.first, remote::passed_on(&client, &self.base, model, 1));
+            let shown = show.await.map_err(|_| lines::silence(&url, false))?;
+            match shown.map_err(|error| self.hint(model, error))? {
+                None => (),
+                Some(place) => return Err(remote::leaves(model, &place, mode)),
+            }
+        }
+        let sent = client.send(client.post(&url).timeout(patience.overall).json(&self.body(&request, model)));
+        let response = timeout(patience.first, sent).await.map_err(|_| lines::silence(&url, false))?;
+        let response = response.map_err(|error| self.hint(model, error.at(&url)))?;
+        let status = response.status();
+        let mut lines = Lines::new(response, url.clone(), &request, deadline);
+        if status != StatusCode::OK {
+            return Err(self.hint(model, remote::refusal(&url, status, &lines.rest().await?)));
+        }
+        let reading = Reading { lines, calls: 0 };
+        let steps = stream::unfold(Some(reading), |reading| async move {
+            let mut reading = reading?;
+            match reading.step().await {
+                Ok(pieces) => {
+                    let end = matches!(pieces.last(), Some(Piece::Done { .. }));
+                    let pieces = pieces.into_iter().map(Ok).collect::<Vec<_>>();
+                    Some((pieces, (!end).then_some(reading)))
+                }
+                Err(error) => Some((vec![Err(error)], None)),
+            }
+        });
+        Ok(steps.flat_map(stream::iter).boxed())
+    }
+
+    async fn embed(&self, texts: &[String], mode: PrivacyMode) -> Result<Vec<Vec<f32>>> {
+        let config = EmbedConfig {
+            backend: EmbedBackend::Ollama,
+            model: self.model.clone(),
+            threads: 0,
+            precision: String::new(),
+            ollama_url: self.base.clone(),
+            ollama_key: self.key.clone(),
+            openai_url: String::new(),
+            openai_key: None,
+        };
+        crate::embed::open_server(&config, mode).await?.embed_documents(texts).await
+    }
+}
+
+impl Reading {
+    /// Reads the next line.
+    async fn step(&mut self) -> Result<Vec<Piece>> {
+        let lines = &mut self.lines;
+        let Some(line) = lines.next().await? else { return Err(lines.cut()) };
+        if line.is_empty() {
+            return Ok(Vec::new());
+        }
+        let Ok(value) = serde_json::from_str::<Value>(&line) else {
+            // Half a line is what a server leaves that was killed.
+            return Err(if line.starts_with('{') && !line.ends_with('}') {
+                lines.cut()
+            } else {
+                lines.nonsense(&line)
+            });
+        };
+        if let Some(error) = value["error"].as_str() {
+            let text = format!("the model's answer broke off: {}", error.chars().take(300).collect::<String>());
+            return Err(Error::new(ErrorCode::FailedPrecondition, text));
+        }
+        if !value.is_object() || value.get("message").is_none() && value["done"] != true {
+            return Err(lines.nonsense(&line));
+        }
+        let mut pieces = Vec::new();
+        if let Some(text) = value["message"]["content"].as_str().filter(|it| !it.is_empty()) {
+            lines.count(text)?;
+            pieces.push(Piece::Text(text.to_string()));
+        }
+        for call in value["message"]["tool_calls"].as_array().into_iter().flatten() {
+            let function = &call["function"];
+            let Some(name) = function["name"].as_str() else { return Err(lines.nonsense(&line)) };
+            let arguments_json = match &function["arguments"] {
+                Value::Null => "{}".to_string(),
+                Value::String(text) => text.clone(),
+                object => object.to_string(),
+            };
+            lines.count(&arguments_json)?;
+            self.calls += 1;
+            let id = call["id"].as_str().map_or_else(|| format!("call-{}", self.calls), String::from);
+            pieces.push(Piece::Call(ToolCall { id, name: name.to_string(), arguments_json }));
+        }
+        if value["done"] == true {
+            pieces.push(done(&value, self.calls > 0));
+        }
+        Ok(pieces)
+    }
+}
+
+fn done(value: &Value, called: bool) -> Piece {
+    let finish = match value["done_reason"].as_str() {
+        None | Some("stop") if called => FinishReason::ToolCalls,
+        None | Some("stop") => FinishReason::Stop,
+        Some("length") => FinishReason::Length,
+        Some(_) => FinishReason::Other,
+    };
+    let count = |key: &str| value[key].as_u64().unwrap_or(0);
+    let usage = Usage { prompt_tokens: count("prompt_eval_count"), answer_tokens: count("eval_count") };
+    Piece::Done { finish, usage }
+}

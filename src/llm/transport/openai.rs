@@ -1,0 +1,315 @@
+//! An OpenAI-compatible server: `POST /v1/chat/completions`, server-sent events.
+
+use async_trait::async_trait;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use futures::StreamExt;
+use reqwest::StatusCode;
+use serde_json::{Value, json};
+use tokio::time::{Instant, timeout};
+
+use crate::config::{EmbedBackend, EmbedConfig};
+use crate::embed::egress::{self, AWAY, Purpose};
+use crate::embed::remote;
+use crate::error::{Error, ErrorCode, Result};
+use crate::llm::capabilities::ModelCapability;
+use crate::llm::event::{FinishReason, Usage};
+use crate::llm::request::{LlmRequest, Message, ModelId, Role, ToolCall};
+use crate::llm::transport::lines::{self, Lines};
+use crate::llm::transport::{Piece, PieceStream, Transport, offered};
+use crate::model::PrivacyMode;
+
+/// Most calls in one answer: a piece names its call by a number, and a large one is nonsense.
+const MAX_CALLS: usize = 64;
+
+/// A model on an OpenAI-compatible server.
+pub(super) struct OpenAi {
+    base: String,
+    key: Option<String>,
+    model: String,
+}
+
+/// An answer as far as it has come.
+struct Reading {
+    lines: Lines,
+    /// Servers that do not stream answer with one JSON object.
+    whole: bool,
+    finish: Option<FinishReason>,
+    usage: Usage,
+    /// Calls as far as their pieces have come.
+    calls: Vec<ToolCall>,
+}
+
+impl OpenAi {
+    pub(super) fn new(base: &str, key: Option<String>, model: &str) -> OpenAi {
+        // People give the address with and without the version.
+        let base = base.trim_end_matches('/');
+        OpenAi { base: base.strip_suffix("/v1").unwrap_or(base).into(), key, model: model.into() }
+    }
+
+    fn body(&self, request: &LlmRequest) -> Value {
+        let mut messages = Vec::new();
+        if !request.system.is_empty() {
+            messages.push(json!({ "role": "system", "content": request.system }));
+        }
+        messages.extend(request.messages.iter().map(message));
+        if let Some(last) = messages.last_mut().filter(|_| !request.images.is_empty()) {
+            let mut parts = vec![json!({ "type": "text", "text": last["content"] })];
+            parts.extend(
+                request.images.iter().map(|it| json!({ "type": "image_url", "image_url": { "url": data_url(it) } })),
+            );
+            last["content"] = parts.into();
+        }
+        let model = request.model.as_ref().map_or(self.model.as_str(), |it| it.0.as_str());
+        let mut body = json!({
+            "model": model, "messages": messages, "stream": true, "stream_options": { "include_usage": true },
+            "max_tokens": request.max_tokens, "temperature": request.temperature,
+        });
+        if let Some(seed) = request.seed {
+            body["seed"] = seed.into();
+        }
+        if let Some(rules) = request.guardrails.as_ref().filter(|it| !it.stop.is_empty()) {
+            body["stop"] = rules.stop.clone().into();
+        }
+        if let Some(schema) = &request.schema {
+            let named = json!({ "name": "answer", "strict": true, "schema": schema });
+            body["response_format"] = json!({ "type": "json_schema", "json_schema": named });
+        }
+        if !request.tools.is_empty() {
+            body["tools"] = request.tools.iter().map(offered).collect();
+        }
+        body
+    }
+}
+
+fn message(message: &Message) -> Value {
+    let role = match message.role {
+        Role::User => "user",
+        Role::Assistant => "assistant",
+        Role::Tool => "tool",
+    };
+    let mut sent = json!({ "role": role, "content": message.content });
+    if !message.tool_calls.is_empty() {
+        let call = |it: &ToolCall| {
+            let function = json!({ "name": it.name, "arguments": it.arguments_json });
+            json!({ "id": it.id, "type": "function", "function": function })
+        };
+        sent["tool_calls"] = message.tool_calls.iter().map(call).collect();
+    }
+    if let Some((id, _)) = &message.answers {
+        sent["tool_call_id"] = id.as_str().into();
+    }
+    sent
+}
+
+/// An image as an address that holds it, with the type that its first bytes say.
+fn data_url(image: &[u8]) -> String {
+    let kind = match image {
+        [0xff, 0xd8, ..] => "jpeg",
+        [b'G', b'I', b'F', ..] => "gif",
+        [b'R', b'I', b'F', b'F', ..] => "webp",
+        _ => "png",
+    };
+    format!("data:image/{kind};base64,{}", STANDARD.encode(image))
+}
+
+#[async_trait]
+impl Transport for OpenAi {
+    fn backend(&self) -> &'static str {
+        "openai"
+    }
+
+    fn place(&self) -> String {
+        self.base.clone()
+    }
+
+    fn model(&self) -> &str {
+        &self.model
+    }
+
+    async fn capabilities(&self, mode: PrivacyMode) -> Result<Vec<ModelCapability>> {
+        let client = egress::client(&self.base, mode, Purpose::Reasoning, self.key.as_deref())?;
+        let url = remote::endpoint(&self.base, "v1/models");
+        let sent = client.send(client.get(&url)).await.map_err(|error| hint(error.at(&url)))?;
+        let status = sent.status();
+        let text = sent.text().await.unwrap_or_default();
+        if status != StatusCode::OK {
+            return Err(remote::refusal(&url, status, &text));
+        }
+        let listed: Value = serde_json::from_str(&text).unwrap_or_default();
+        let models = listed["data"].as_array().ok_or_else(|| {
+            Error::new(ErrorCode::FailedPrecondition, format!("`{url}` gave no usable answer"))
+                .hint("is it an OpenAI-compatible server?")
+        })?;
+        let model = |it: &Value| {
+            let name = it["id"].as_str()?;
+            let mut model = ModelCapability::unknown(ModelId(name.into()));
+            // vLLM and llama.cpp say how long a context is, each in its own field.
+            let length = it["max_model_len"].as_u64().or(it["meta"]["n_ctx_train"].as_u64());
+            model.max_context_tokens = length.and_then(|it| u32::try_from(it).ok());
+            model.max_tokens = model.max_context_tokens.unwrap_or(model.max_tokens);
+            Some(model)
+        };
+        Ok(models.iter().filter_map(model).collect())
+    }
+
+    async fn stream(&self, request: LlmRequest) -> Result<PieceStream> {
+        let patience = request.patience;
+        let deadline = Instant::now() + patience.overall;
+        let client = egress::client(&self.base, request.privacy_mode, Purpose::Reasoning, self.key.as_deref())?;
+        let url = remote::endpoint(&self.base, "v1/chat/completions");
+        let sent = client.send(client.post(&url).timeout(patience.overall).json(&self.body(&request)));
+        let response = timeout(patience.first, sent).await.map_err(|_| lines::silence(&url, false))?;
+        let response = response.map_err(|error| hint(error.at(&url)))?;
+        let status = response.status();
+        let kind = response.headers().get(reqwest::header::CONTENT_TYPE).and_then(|it| it.to_str().ok());
+        let whole = kind.is_some_and(|it| it.starts_with("application/json"));
+        let mut lines = Lines::new(response, url.clone(), &request, deadline);
+        if status != StatusCode::OK {
+            return Err(remote::refusal(&url, status, &lines.rest().await?));
+        }
+        let reading = Reading { lines, whole, finish: None, usage: Usage::default(), calls: Vec::new() };
+        let steps = futures::stream::unfold(Some(reading), |reading| async move {
+            let mut reading = reading?;
+            match reading.step().await {
+                Ok(pieces) => {
+                    let end = matches!(pieces.last(), Some(Piece::Done { .. }));
+                    let pieces = pieces.into_iter().map(Ok).collect::<Vec<_>>();
+                    Some((pieces, (!end).then_some(reading)))
+                }
+                Err(error) => Some((vec![Err(error)], None)),
+            }
+        });
+        Ok(steps.flat_map(futures::stream::iter).boxed())
+    }
+
+    async fn embed(&self, texts: &[String], mode: PrivacyMode) -> Result<Vec<Vec<f32>>> {
+        let config = EmbedConfig {
+            backend: EmbedBackend::OpenAi,
+            model: self.model.clone(),
+            threads: 0,
+            precision: String::new(),
+            ollama_url: String::new(),
+            ollama_key: None,
+            openai_url: self.base.clone(),
+            openai_key: self.key.clone(),
+        };
+        crate::embed::open_server(&config, mode).await?.embed_documents(texts).await
+    }
+}
+
+impl Reading {
+    /// Reads the next line.
+    async fn step(&mut self) -> Result<Vec<Piece>> {
+        if self.whole {
+            let text = self.lines.rest().await?;
+            let mut pieces = self.piece(&text, "message")?;
+            pieces.extend(self.done()?);
+            return Ok(pieces);
+        }
+        // The end of the stream after the reason for it is as good as `[DONE]`, which not every server sends.
+        let Some(line) = self.lines.next().await? else { return self.done() };
+        if line.is_empty() || line.starts_with(':') || line.starts_with("event:") || line.starts_with("id:") {
+            return Ok(Vec::new());
+        }
+        match line.strip_prefix("data:").map(str::trim) {
+            Some("[DONE]") => self.done(),
+            Some(data) => self.piece(data, "delta"),
+            None => match line.strip_prefix("error:") {
+                Some(error) => Err(broke_off(&serde_json::from_str(error).unwrap_or_else(|_| error.into()))),
+                None => Err(self.lines.nonsense(&line)),
+            },
+        }
+    }
+
+    /// The calls, which are whole only now, and the end.
+    fn done(&mut self) -> Result<Vec<Piece>> {
+        let finish = self.finish.ok_or_else(|| self.lines.cut())?;
+        // Some servers say `stop` although they call.
+        let finish =
+            if finish == FinishReason::Stop && !self.calls.is_empty() { FinishReason::ToolCalls } else { finish };
+        if self.calls.iter().any(|it| it.name.is_empty()) {
+            return Err(self.lines.nonsense("a call without the name of a tool"));
+        }
+        let mut pieces: Vec<Piece> = std::mem::take(&mut self.calls).into_iter().map(Piece::Call).collect();
+        pieces.push(Piece::Done { finish, usage: self.usage });
+        Ok(pieces)
+    }
+
+    fn piece(&mut self, data: &str, holder: &str) -> Result<Vec<Piece>> {
+        let Ok(value) = serde_json::from_str::<Value>(data) else {
+            let half = data.starts_with('{') && !data.ends_with('}');
+            return Err(if half { self.lines.cut() } else { self.lines.nonsense(data) });
+        };
+        if let Some(error) = value.get("error").filter(|it| !it.is_null()) {
+            return Err(broke_off(error));
+        }
+        let Some(choices) = value["choices"].as_array() else { return Err(self.lines.nonsense(data)) };
+        if let Some(usage) = value["usage"].as_object() {
+            let count = |key: &str| usage.get(key).and_then(Value::as_u64).unwrap_or(0);
+            self.usage = Usage { prompt_tokens: count("prompt_tokens"), answer_tokens: count("completion_tokens") };
+        }
+        // The piece with the usage has no choices.
+        let Some(choice) = choices.first() else { return Ok(Vec::new()) };
+        if let Some(reason) = choice["finish_reason"].as_str() {
+            self.finish = Some(match reason {
+                "stop" => FinishReason::Stop,
+                "length" => FinishReason::Length,
+                "tool_calls" | "function_call" => FinishReason::ToolCalls,
+                "content_filter" => FinishReason::ContentFilter,
+                _ => FinishReason::Other,
+            });
+        }
+        for (place, call) in choice[holder]["tool_calls"].as_array().into_iter().flatten().enumerate() {
+            self.call(place, call)?;
+        }
+        match choice[holder]["content"].as_str().filter(|it| !it.is_empty()) {
+            None => Ok(Vec::new()),
+            Some(text) => {
+                self.lines.count(text)?;
+                Ok(vec![Piece::Text(text.to_string())])
+            }
+        }
+    }
+
+    /// Takes a piece of a call: its name comes with the first, its arguments in any number.
+    fn call(&mut self, place: usize, piece: &Value) -> Result<()> {
+        let index = piece["index"].as_u64().and_then(|it| usize::try_from(it).ok()).unwrap_or(place);
+        if index > self.calls.len() || index >= MAX_CALLS {
+            return Err(self.lines.nonsense("a call with a number out of order"));
+        }
+        if index == self.calls.len() {
+            let id = format!("call-{}", index + 1);
+            self.calls.push(ToolCall { id, name: String::new(), arguments_json: String::new() });
+        }
+        let arguments = match &piece["function"]["arguments"] {
+            Value::String(text) => text.clone(),
+            Value::Null => String::new(),
+            object => object.to_string(),
+        };
+        self.lines.count(&arguments)?;
+        let call = &mut self.calls[index];
+        call.arguments_json.push_str(&arguments);
+        if let Some(id) = piece["id"].as_str().filter(|it| !it.is_empty()) {
+            call.id = id.to_string();
+        }
+        if let Some(name) = piece["function"]["name"].as_str() {
+            call.name.push_str(name);
+        }
+        Ok(())
+    }
+}
+
+/// Says what to do when nobody is there.
+fn hint(error: Error) -> Error {
+    match error.hint.as_deref() {
+        Some(AWAY) => error.hint("start the server, or set VIC_OPENAI_BASE_URL"),
+        _ => error,
+    }
+}
+
+fn broke_off(error: &Value) -> Error {
+    let text = error["message"].as_str().or(error.as_str()).unwrap_or("no reason given");
+    let text: String = text.chars().take(300).collect();
+    Error::new(ErrorCode::FailedPrecondition, format!("the model's answer broke off: {text}"))
+}

@@ -1,0 +1,129 @@
+//! The gRPC adapter of language models: takes a request apart, calls the [`Assistant`] of the caller, converts the result.
+
+use futures::stream::{BoxStream, StreamExt};
+use serde::Serialize;
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+use tonic::{Request, Response, Status};
+
+use crate::agent::{AgentRequest, Assistant, Override};
+use crate::error::{Error, ErrorCode, Result};
+use crate::llm::{Cancelled, LlmStreamEvent, TaskId};
+use crate::serve::caller::Caller;
+use crate::serve::{Service, check, status, wire};
+
+/// Most reports of one look at the log of agents.
+const MAX_TRANSCRIPTS: u32 = 1_000;
+
+type Reply<T> = Result<Response<T>, Status>;
+type EventStream = BoxStream<'static, Result<wire::LlmEvent, Status>>;
+
+/// Serves each [`Caller`] over gRPC.
+pub(crate) struct Adapter {
+    /// Ends the streams, which would otherwise hold the shutdown up.
+    shutdown: CancellationToken,
+}
+
+impl Adapter {
+    pub(crate) fn new(shutdown: CancellationToken) -> Adapter {
+        Adapter { shutdown }
+    }
+
+    fn events(&self, assistant: &Assistant, request: wire::LlmRequest) -> Result<EventStream> {
+        let over = over(request.backend.clone())?;
+        let tools = request.use_vic_tools;
+        let events = assistant.stream(request.try_into()?, &over, tools)?;
+        let shutdown = self.shutdown.clone().cancelled_owned();
+        let ended = futures::stream::once(async move {
+            shutdown.await;
+            let gone = Error::new(ErrorCode::Unavailable, "vicd went before the answer was complete");
+            Ok(LlmStreamEvent::of(&gone))
+        });
+        // Whichever comes first; the end of either is the end.
+        let both =
+            futures::stream::select(events.map(Some).chain(futures::stream::once(async { None })), ended.map(Some));
+        let until_end = both.take_while(|it| std::future::ready(it.is_some())).filter_map(std::future::ready);
+        Ok(until_end.map(|it| it.map(Into::into).map_err(status::from_error)).boxed())
+    }
+}
+
+#[tonic::async_trait]
+impl wire::llm_server::Llm for Adapter {
+    type StreamStream = EventStream;
+
+    async fn get_capabilities(
+        &self,
+        request: Request<wire::GetCapabilitiesRequest>,
+    ) -> Reply<wire::CapabilitySnapshot> {
+        let (assistant, request) = taken(request)?;
+        reply(async { assistant.capabilities(&over(request.backend)?).await }.await)
+    }
+
+    async fn stream(&self, request: Request<wire::LlmRequest>) -> Reply<EventStream> {
+        let (assistant, request) = taken(request)?;
+        reply(self.events(&assistant, request))
+    }
+
+    async fn cancel(&self, request: Request<wire::CancelLlmRequest>) -> Reply<wire::CancelLlmResponse> {
+        let (assistant, request) = taken(request)?;
+        let ended = assistant.cancel(&TaskId(request.task_id)) == Cancelled::Ended;
+        reply(Ok(wire::CancelLlmResponse { ended }))
+    }
+
+    async fn assist(&self, request: Request<wire::AssistRequest>) -> Reply<wire::AssistResponse> {
+        let (assistant, request) = taken(request)?;
+        // A shutdown does not wait for a model.
+        let done = self.shutdown.run_until_cancelled(work(&assistant, request)).await;
+        let gone = || Err(Error::new(ErrorCode::Unavailable, "vicd went before the work was done"));
+        reply(done.unwrap_or_else(gone).map(|document_json| wire::AssistResponse { document_json }))
+    }
+}
+
+async fn work(assistant: &Assistant, request: wire::AssistRequest) -> Result<String> {
+    use wire::assist_request::Work;
+    let over = over(request.backend)?;
+    match request.work.ok_or_else(|| Error::invalid("the request names no work").field("work"))? {
+        Work::Status(_) => json(&assistant.status(&over).await?),
+        Work::Ask(question) => json(&assistant.ask(&question, &over).await?),
+        Work::Answer(question) => json(&assistant.answer(&question, &over).await?),
+        Work::Agent(agent) => json(&assistant.agent(&AgentRequest { over, ..agent.into() }).await?),
+        Work::PluginJson(request) => json(&assistant.plugin(&request, &over).await?),
+        Work::Augment(augment) => {
+            let proposals = parsed("proposals_json", &augment.proposals_json)?;
+            let chunks = augment.evidence_chunks.into_iter().collect();
+            json(&assistant.augment(proposals, chunks, augment.max_new_proposals, &over).await?)
+        }
+        Work::Transcripts(wanted) => {
+            let limit = check::bounded("limit", wanted.limit, 20, MAX_TRANSCRIPTS)?;
+            json(&assistant.transcripts(limit as usize).await?)
+        }
+        Work::Tool(tool) => {
+            let text = if tool.arguments_json.trim().is_empty() { "{}" } else { &tool.arguments_json };
+            json(&assistant.call(&tool.name, parsed("arguments_json", text)?).await?)
+        }
+    }
+}
+
+fn parsed(field: &str, text: &str) -> Result<Value> {
+    serde_json::from_str(text).map_err(|error| Error::invalid(format!("`{field}` is no JSON: {error}")).field(field))
+}
+
+fn json(document: &impl Serialize) -> Result<String> {
+    serde_json::to_string(document).map_err(Error::internal)
+}
+
+fn over(backend: Option<wire::LlmBackend>) -> Result<Override, Error> {
+    backend.map_or_else(|| Ok(Override::default()), TryInto::try_into)
+}
+
+/// What is asked, and the assistant as whoever asks may use it.
+fn taken<T>(request: Request<T>) -> Result<(Assistant, T), Status> {
+    let caller = request.extensions().get::<Caller>().map(Caller::service);
+    let service = caller.ok_or_else(|| Status::internal("a request without a caller"))?;
+    let assistant = Service::assistant(&*service).map_err(status::from_error)?;
+    Ok((assistant, request.into_inner()))
+}
+
+fn reply<A: Into<B>, B>(result: Result<A>) -> Reply<B> {
+    result.map(|it| Response::new(it.into())).map_err(status::from_error)
+}
