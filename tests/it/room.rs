@@ -155,7 +155,8 @@ fn edit(edits: u64) {
     let text = |number: u64| {
         let words = ["harbour", "ledger", "orchard", "granite", "violin", "lantern", "meadow", "copper"];
         let mut dice = Dice::new(number);
-        (0..400).map(|_| format!("{} ", words[dice.below(8) as usize])).collect::<String>() + &format!("heron{number}")
+        (0..1_200).map(|_| format!("{} ", words[dice.below(8) as usize])).collect::<String>()
+            + &format!("heron{number}")
     };
     for number in 0..100 {
         world.write(&format!("{number}.md"), text(number));
