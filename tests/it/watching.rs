@@ -176,7 +176,8 @@ fn a5_a_folder_that_moves_out_of_the_root_is_forgotten_with_its_watches() {
     caller.sync();
     assert_eq!(paths(&caller), on_disk(&world.files()));
     assert_eq!(caller.hits("\"verbena\"").len(), 0);
-    assert_eq!(caller.status().watch.folders, 1);
+    // The other half of the move, which never comes, is waited for.
+    assert!(caller.within(Duration::from_secs(5), |it| it.status().watch.folders == 1));
 }
 
 #[test]
