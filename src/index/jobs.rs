@@ -11,7 +11,7 @@ use crate::catalog::RequeueScope;
 use crate::error::{Error, ErrorCode, IoContext, Result};
 use crate::index::pipeline::Run;
 use crate::index::progress::Progress;
-use crate::index::{Inner, absolute, blocking, pictures, scan};
+use crate::index::{Inner, absolute, blocking, pictures, scan, syncing};
 use crate::model::{IndexRequest, JobSnapshot, JobState, OcrMode, Phase, Root};
 
 /// Part of a root that a job looks at; None is all of it.
@@ -153,6 +153,11 @@ async fn work(
         slow: Arc::default(),
     };
     inner.drain(&run).await?;
+    if request.max_files.is_none() {
+        // What the watcher saw first is part of what was asked for.
+        let urgent = inner.urgent.all();
+        cancel.run_until_cancelled(syncing::wait_for(inner, urgent)).await.unwrap_or(Ok(()))?;
+    }
     progress.enter(Phase::Finishing);
     inner.upkeep().await;
     Ok(())

@@ -101,6 +101,12 @@ impl Urgent {
         work(&|id| state.waiting.contains(&id) || state.under_way.contains(&id))
     }
 
+    /// Returns the files that are left to the runs of this module.
+    pub(crate) fn all(&self) -> Vec<FileId> {
+        let state = self.lock();
+        state.waiting.union(&state.under_way).copied().collect()
+    }
+
     /// Takes the files of one run out of the catalog, and notes the try. Those that the long run has begun stay with it.
     fn take(&self, catalog: &Catalog) -> Result<Vec<FileRecord>> {
         let mut state = self.lock();

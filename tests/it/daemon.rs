@@ -144,7 +144,9 @@ fn another_model_builds_beside_the_old_index_and_takes_over_when_complete() {
     });
     assert_eq!(world.json(&["status"])["chunks"], 50);
     assert_eq!(world.paths(&["almanac"]).len(), 10);
-    let tables = std::fs::read_dir(world.data().join("index")).unwrap();
-    let tables = tables.filter(|it| it.as_ref().unwrap().path().extension().is_some_and(|it| it == "lance"));
-    assert_eq!(tables.count(), 1, "the old table is gone");
+    // It goes when the new one has answered already.
+    world.until("the old table is gone", std::time::Duration::from_secs(10), |it| {
+        let tables = std::fs::read_dir(it.data().join("index")).unwrap();
+        tables.filter(|it| it.as_ref().unwrap().path().extension().is_some_and(|it| it == "lance")).count() == 1
+    });
 }
