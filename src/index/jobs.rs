@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -11,8 +11,11 @@ use crate::catalog::RequeueScope;
 use crate::error::{Error, ErrorCode, IoContext, Result};
 use crate::index::pipeline::Run;
 use crate::index::progress::Progress;
-use crate::index::{Inner, absolute, blocking, pictures, scan, syncing};
+use crate::index::{Inner, absolute, blocking, pictures, scan};
 use crate::model::{IndexRequest, JobSnapshot, JobState, OcrMode, Phase, Root};
+
+/// The longest that a job waits for files that overtook it.
+const OVERTAKING: Duration = Duration::from_secs(10);
 
 /// Part of a root that a job looks at; None is all of it.
 type Scope = (Root, Option<PathBuf>);
@@ -155,8 +158,14 @@ async fn work(
     inner.drain(&run).await?;
     if request.max_files.is_none() {
         // What the watcher saw first is part of what was asked for.
-        let urgent = inner.urgent.all();
-        cancel.run_until_cancelled(syncing::wait_for(inner, urgent)).await.unwrap_or(Ok(()))?;
+        let in_hand = inner.urgent.all();
+        let done = async {
+            while inner.urgent.all().iter().any(|it| in_hand.contains(it)) {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        // What is not finished there is left to a run that waits for this one: never wait for the files themselves.
+        let _late = tokio::time::timeout(OVERTAKING, cancel.run_until_cancelled(done)).await;
     }
     progress.enter(Phase::Finishing);
     inner.upkeep().await;

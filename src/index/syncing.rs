@@ -97,8 +97,7 @@ async fn bring_in(inner: &Arc<Inner>, path: Option<&str>) -> Result<u64> {
     Ok(files)
 }
 
-/// Waits until none of these files is pending.
-pub(crate) async fn wait_for(inner: &Inner, mut files: Vec<FileId>) -> Result<()> {
+async fn wait_for(inner: &Inner, mut files: Vec<FileId>) -> Result<()> {
     let mut pause = LOOKS.0;
     loop {
         let catalog = inner.catalog.clone();
