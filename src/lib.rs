@@ -46,18 +46,11 @@
 //!
 //! - No stage calls another: each takes values and gives values; the order lives in `index`.
 //! - Only `warehouse`, `extract`, `catalog`, `store` and the model files of `embed` read or write files of users and of
-//!   the index; `ask` reads a passage again, through `warehouse`.
-//! - Only `llm` starts programs of the user, each by its path, without a shell, alone, and with an end.
-//! - Only `embed` (remote backends and model downloads) and `llm` reach out, and every request passes [`embed::egress`],
-//!   which knows the privacy mode and keeps the audit log. `daemon` binds the listeners that `serve` is handed; `client` talks to them.
 //!   the index; `ask` reads a passage again, and `contract` the text of a file beside its reader, through `warehouse`.
 //! - Only `llm` starts programs of the user, each by its path, without a shell, alone, and with an end.
 //! - Only `embed` (remote backends and model downloads), `llm` and `contract` (pages that INGEST names) reach out, and every
 //!   request passes [`embed::egress`], which knows the privacy mode and keeps the audit log. `daemon` binds the listeners
 //!   that `serve` is handed; `client` talks to them.
-//!   the index; `ask` reads a passage again, and `contract` the text of a file beside its reader, through `warehouse`.
-//! - Only `embed` (remote backends and model downloads), `llm` and `contract` (pages that INGEST names) reach out, and every
-//!   request passes [`embed::egress`], which knows the privacy mode and keeps the audit log. `daemon` binds the listeners that `serve` is handed; `client` talks to them.
 //! - Whoever reads a file of unknown origin is jailed before the first byte of it: no file, no socket, no process.
 //! - A secret is never read where its name tells, and blacked out where its looks do.
 //! - A bad file is recorded data (a state and one [`model::Reason`]), never a failure of the pipeline.

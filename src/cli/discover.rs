@@ -1,5 +1,5 @@
 //! `vic discover`: entities and relations that files propose, what a model adds to them, and a graph of those that somebody
-//! believes. Every step is a file that can be looked at; nothing is written but the file that is named.
+//! believes. Every step is a file that can be looked at; nothing enters the graph but by the last one.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,11 +10,11 @@ use serde_json::Value;
 use crate::agent::{Promotion, Proposer, check_proposals, chunk_text, promote};
 use crate::cli::llm::OverArgs;
 use crate::cli::output::{Printer, note};
-use crate::cli::{text, values};
+use crate::cli::{graph, text, values};
 use crate::client::{Client, Work};
 use crate::config::Config;
 use crate::error::{Error, IoContext, Result};
-use crate::model::{Document, FileFilter, FileState};
+use crate::model::{Document, FileFilter, FileState, GraphFormat};
 
 /// Files asked for at once.
 const PAGE: u32 = 500;
@@ -56,13 +56,16 @@ enum Command {
         #[command(flatten)]
         over: OverArgs,
     },
-    /// Makes a graph of the proposals that are believed, for `vic graph import`
+    /// Takes the proposals that are believed into the graph; with --out, into a file instead
     Promote {
         /// The file of proposals
         proposals: PathBuf,
-        /// The file to write
+        /// The file to write, for `vic graph import`
         #[arg(long)]
-        out: PathBuf,
+        out: Option<PathBuf>,
+        /// What it is called in the graph, in place of what had that name; the file's name when absent
+        #[arg(long, conflicts_with = "out")]
+        name: Option<String>,
         /// Only those of at least this confidence, 0 to 1
         #[arg(long, default_value_t = 0.5)]
         min_confidence: f64,
@@ -91,8 +94,12 @@ pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> R
             let model = augmented["model"].as_str().unwrap_or_default();
             printer.line(&text::visible(&format!("{added} added, {routed} routed, by {model}")))
         }
-        Command::Promote { proposals, out, min_confidence, only } => {
+        Command::Promote { proposals, out, name, min_confidence, only } => {
             let graph = promote(&read(&proposals)?, &Promotion { min_confidence, only })?;
+            let Some(out) = out else {
+                let name = name.unwrap_or_else(|| graph::name_of(&proposals));
+                return graph::take_in(name, GraphFormat::Json, graph.to_string(), config, printer).await;
+            };
             write(&out, &graph)?;
             let count = |name: &str| graph[name].as_array().map_or(0, Vec::len) as u64;
             printer.line(&format!("{}, {}", text::plural(count("nodes"), "node"), text::plural(count("edges"), "edge")))

@@ -352,8 +352,22 @@ fn guess(text: &str) -> GraphFormat {
 
 async fn import(args: ImportArgs, config: &Config, printer: &mut Printer) -> Result<()> {
     let (format, text) = read(&args.file, args.form)?;
-    let stem = || args.file.file_stem().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default();
-    let name = args.name.unwrap_or_else(stem);
+    take_in(args.name.unwrap_or_else(|| name_of(&args.file)), format, text, config, printer).await
+}
+
+/// What a graph out of this file is called when nobody says so.
+pub(crate) fn name_of(file: &Path) -> String {
+    file.file_stem().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+/// Takes a graph into that of the daemon, and says what came in.
+pub(crate) async fn take_in(
+    name: String,
+    format: GraphFormat,
+    text: String,
+    config: &Config,
+    printer: &mut Printer,
+) -> Result<()> {
     let answer = ask(config, GraphRequest::Import(GraphImport { name, format, text })).await?;
     let replaced = if answer["replaced"] == true { ", in place of the former one" } else { "" };
     let name = visible(answer["name"].as_str().unwrap_or_default()).into_owned();

@@ -18,7 +18,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info};
 
-use crate::agent::{Assistant, SearchTools};
+use crate::agent::{Assistant, GraphTools};
 use crate::ask::Asker;
 use crate::catalog::{EvidenceCache, TranscriptLog};
 use crate::config::Config;
@@ -99,9 +99,9 @@ pub async fn run_until(config: Config, program: PathBuf, shutdown: CancellationT
     });
     let reads = Reads { catalog: catalog.clone(), index: index.clone(), asker: asker.clone(), pool: pool.clone() };
     let graph = GraphService::open(&config.graph_path(), Some(reads), shutdown.child_token())?;
-    let search = SearchTools::new(asker.clone());
     let transcripts = TranscriptLog::open(&config.transcripts_path())?;
-    let assistant = Assistant::new(&config, search.clone().shared(), Arc::new(search), Some(transcripts));
+    let (tools, witness) = (Arc::new(GraphTools(graph.clone())), Arc::new(asker.clone()));
+    let assistant = Assistant::new(&config, tools, witness, Some(transcripts));
     let facts = Facts {
         listen,
         data_dir: config.data_dir.clone(),

@@ -9,7 +9,6 @@
 
 mod answer;
 mod apply;
-mod arguments;
 mod automaton;
 pub mod axql;
 pub mod build;

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::error::{Error, ErrorCode, Result};
@@ -11,13 +12,13 @@ use crate::graph::text::Test;
 use crate::graph::view::View;
 use crate::graph::{GraphService, Reads};
 use crate::index::blocking;
-use crate::model::{AskRequest, ChunkId, FileFilter, FileId, FileRecord, Scope, StoredChunk};
+use crate::model::{Anchor, AskRequest, ChunkId, FileFilter, FileId, FileRecord, Scope, SearchHit, StoredChunk};
 use crate::store::{FileSet, KeywordQuery};
 
 /// Chunks that the keyword leg is asked for, to find those that hold every word.
 const DEPTH: usize = 2_000;
 /// Characters of a text in a list.
-const EXCERPT: usize = 600;
+const EXCERPT: usize = 1_000;
 
 fn reads(service: &GraphService) -> Result<&Reads> {
     service.shared.reads.as_ref().ok_or_else(|| {
@@ -89,15 +90,25 @@ fn shown(view: &View, stored: &StoredChunk, record: Option<&FileRecord>, most: u
     let cut = chunk.text.char_indices().nth(most).map(|it| it.0);
     let mut value = json!({
         "chunk_id": chunk.id.0,
-        "path": record.map(|it| it.absolute().display().to_string()),
-        "place": chunk.anchor.place(),
         "text": &chunk.text[..cut.unwrap_or(chunk.text.len())],
         "truncated": cut.is_some(),
     });
+    if let Some(record) = record {
+        let path = record.found.path.display().to_string();
+        cite(&mut value, &path, &record.absolute().display().to_string(), &chunk.anchor);
+    }
     if let Some(node) = node(view, stored) {
         value["chunk"] = json!(format!("Chunk#{}", view.snapshot.id(node)));
     }
     value
+}
+
+/// Adds what an answer can cite the passage by, and what finds it again: `notes/bees.md, lines 3-4`, the whole path, the place.
+fn cite(value: &mut Value, path: &str, absolute: &str, anchor: &Anchor) {
+    let place = anchor.place();
+    value["citation"] = if place.is_empty() { json!(path) } else { json!(format!("{path}, {place}")) };
+    value["path"] = json!(absolute);
+    value["anchor"] = json!(anchor);
 }
 
 /// One chunk with its text, by `Chunk#128`, by its number, or by its id in the index.
@@ -122,10 +133,15 @@ pub(crate) async fn semantic(service: &GraphService, query: &str, limit: u32) ->
     let asker = reads(service)?.asker.within(service.scope.clone());
     let request = AskRequest { query: query.into(), limit: Some(limit), ..AskRequest::default() };
     let response = asker.search(request).await?;
-    let hit = |hit: &crate::model::SearchHit| {
-        let text: String = hit.excerpt.chars().take(EXCERPT).collect();
-        let path = hit.metadata.get("absolute_path").cloned().unwrap_or_else(|| json!(hit.path));
-        json!({"path": path, "score": (hit.score * 1e3).round() / 1e3, "text": text, "reasoning": hit.reasoning})
-    };
-    Ok(json!({"hits": response.hits.iter().map(hit).collect::<Vec<_>>(), "warnings": response.warnings}))
+    let hits: Vec<Value> = response.hits.iter().map(hit).collect();
+    Ok(json!({"hits": hits, "warnings": response.warnings}))
+}
+
+fn hit(it: &SearchHit) -> Value {
+    let text: String = it.excerpt.chars().take(EXCERPT).collect();
+    let mut value = json!({"score": (it.score * 1e3).round() / 1e3, "text": text, "reasoning": it.reasoning});
+    let absolute = it.metadata.get("absolute_path").and_then(Value::as_str).unwrap_or(&it.path);
+    let anchor = it.metadata.get("anchor").and_then(|it| Anchor::deserialize(it).ok()).unwrap_or_default();
+    cite(&mut value, &it.path, absolute, &anchor);
+    value
 }

@@ -9,8 +9,9 @@ use std::sync::LazyLock;
 use serde_json::{Map, Value, json};
 
 use crate::error::{Error, Result};
-use crate::graph::{GraphService, arguments, describe, draw, graph_query, near, passages, propose, quality};
+use crate::graph::{GraphService, describe, draw, graph_query, near, passages, propose, quality};
 use crate::index::blocking;
+use crate::llm::Schema;
 use crate::model::{GraphExtent, GraphQuestion, GraphShape, Scope, ToolSpec};
 
 /// Largest result, as JSON: some ten thousand tokens.
@@ -19,8 +20,8 @@ const MOST_BYTES: usize = 48 << 10;
 const DRAWN: u32 = 100;
 
 /// The schema of each tool's arguments.
-static SCHEMAS: LazyLock<BTreeMap<String, Value>> =
-    LazyLock::new(|| specs().into_iter().map(|it| (it.name, it.parameters)).collect());
+static SCHEMAS: LazyLock<BTreeMap<String, Result<Schema>>> =
+    LazyLock::new(|| specs().into_iter().map(|it| (it.name, Schema::new(&it.parameters))).collect());
 
 /// Every tool, as a model is told of it.
 pub fn specs() -> Vec<ToolSpec> {
@@ -178,10 +179,11 @@ pub fn check(name: &str, args: &Value) -> Result<()> {
             None => error.hint(format!("tools: {}", SCHEMAS.keys().cloned().collect::<Vec<_>>().join(", "))),
         });
     };
-    let problems = arguments::problems(schema, args);
-    let Some(first) = problems.first() else { return Ok(()) };
-    let sentences: Vec<String> = problems.iter().take(5).map(|it| format!("`{}` {}", it.place, it.what)).collect();
-    Err(Error::invalid(format!("wrong arguments of `{name}`: {}", sentences.join("; "))).field(first.place.clone()))
+    let schema = schema.as_ref().map_err(|error| Error::internal(format!("the schema of `{name}`: {error}")))?;
+    schema.check(args).map_err(|error| {
+        let place = error.field.unwrap_or_default();
+        Error::invalid(format!("wrong arguments of `{name}`: {}", error.message)).field(place)
+    })
 }
 
 /// Calls a tool for a caller who may know of some files only.
@@ -329,7 +331,7 @@ mod tests {
         for spec in specs() {
             assert_eq!(spec.parameters["type"], "object", "{}", spec.name);
             assert!(!spec.description.is_empty() && knows(&spec.name));
-            assert_eq!(arguments::tests::unknown_word(&spec.parameters), None, "{}", spec.name);
+            assert!(SCHEMAS[&spec.name].is_ok(), "{}: {:?}", spec.name, SCHEMAS[&spec.name]);
         }
     }
 

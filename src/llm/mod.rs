@@ -42,7 +42,7 @@ pub use guardrails::{Guardrails, RetryPolicy};
 pub use proof::{ProofCollector, ProofEvent, ProofLog};
 pub use queue::QueueLimits;
 pub use request::{LlmRequest, LlmRequestBuilder, Message, ModelId, Patience, Prompt, Role, ToolCall, WorkloadKind};
-pub use schema::Schema;
+pub use schema::{Schema, Violation};
 pub use tools::{RegisteredTools, ToolError};
 pub use transport::{Piece, PieceStream, Transport, TransportConfig};
 

@@ -76,7 +76,7 @@ mod tests {
             ("{\"answer\": \"half a", "cut"),
             ("{}", "answer"),
             ("[]", "object"),
-            ("{\"answer\": 3}", "`/answer`"),
+            ("{\"answer\": 3}", "`answer`"),
         ] {
             let error = validate(text, &schema()).unwrap_err();
             assert_eq!(error.code, ErrorCode::FailedPrecondition);

@@ -210,6 +210,10 @@ fn files_propose_a_model_adds_and_what_is_believed_becomes_a_graph() {
     assert!(nodes.iter().any(|it| it["name"] == "Bees") && nodes.iter().all(|it| it["type"] != "Person"), "{nodes:?}");
     let (code, _) = world.fails(&["discover", "promote", &plugin(), "--out", &graph]);
     assert_eq!(code, 2);
+    let said = world.ok(&["discover", "promote", &augmented, "--name", "believed", "--min-confidence", "0.9"]);
+    assert!(said.starts_with("believed: "), "{said}");
+    let rows = world.json(&["graph", "query", "select ?x where name(\"Bees\") is Document, ?x is Document"]);
+    assert!(!rows["rows"].as_array().unwrap().is_empty(), "{rows:#}");
 }
 
 /// Where `models/clients.sh` installs what clients need.

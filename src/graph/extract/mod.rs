@@ -4,6 +4,7 @@
 //! edge names the chunk it was found in and how sure it is.
 
 mod code;
+mod derived;
 mod links;
 mod part;
 mod people;
@@ -20,7 +21,7 @@ use crate::model::{Document, FileKind, FileRecord, StoredChunk};
 pub(crate) use part::file_key;
 
 /// Version of what is made of a file: raise it with every change here, and every file is read again.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
 
 /// Relations of the warehouse.
 pub(crate) mod relation {
@@ -42,6 +43,8 @@ pub(crate) mod relation {
     pub(crate) const TAGGED: &str = "tagged";
     /// File to the first file of the same content.
     pub(crate) const DUPLICATE_OF: &str = "duplicate_of";
+    /// File to the file that it was made from.
+    pub(crate) const DERIVED_FROM: &str = "derived_from";
     /// Service to call.
     pub(crate) const HAS_RPC: &str = "has_rpc";
     /// Call to the message that it takes.
@@ -72,6 +75,9 @@ pub(crate) fn part(reading: &Reading<'_>) -> crate::model::GraphPart {
     let texts = maker.texts();
     let kind = reading.record.kind;
     let is_proto = reading.record.extension == "proto";
+    if let Some(first) = texts.first() {
+        derived::by_header(first, &mut maker);
+    }
     for text in &texts {
         if kind == FileKind::Code || is_proto {
             code::read(text, &mut maker);

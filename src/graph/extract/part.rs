@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::ops::Range;
 use std::path::{Component, Path, PathBuf};
 
-use crate::graph::extract::{Reading, Text, relation};
+use crate::graph::extract::{Reading, Text, derived, relation};
 use crate::model::{Anchor, FileId, GraphEdge, GraphEvidence, GraphNode, GraphPart, StoredChunk};
 
 /// Nodes, and edges, of one file at most: a list of a million links is no part of anybody's graph.
@@ -149,9 +149,10 @@ impl<'a> Maker<'a> {
             let key = self.key.clone();
             self.edge((&folder_key(parent), &key), relation::CONTAINS, 1.0, None);
         }
+        let evidence = self.reading.chunks.first().map(whole);
+        derived::by_name(self, &evidence);
         if let Some(hash) = record.hash.filter(|_| record.chunks > 0) {
             let alias = format!("hash:{hash}");
-            let evidence = self.reading.chunks.first().map(whole);
             self.alias(alias.clone());
             self.points(&alias, relation::DUPLICATE_OF, 1.0, evidence);
         }

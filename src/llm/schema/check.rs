@@ -1,5 +1,7 @@
 //! A value held against nodes.
 
+use std::fmt;
+
 use serde_json::{Map, Value};
 
 use crate::llm::schema::compile::{Node, Type};
@@ -11,8 +13,26 @@ const MOST: usize = 20;
 /// Characters of a value that a violation shows.
 const SHOWN: usize = 60;
 
-/// Says what breaks a schema, one sentence each; empty when nothing does.
-pub(super) fn check(nodes: &[Node], root: usize, value: &Value) -> Vec<String> {
+/// Something that breaks a schema.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// E.g. `relations[0].confidence`, also where that is missing or not known; empty for the whole value.
+    pub place: String,
+    /// What is said of it.
+    what: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.place.as_str() {
+            "" => write!(f, "the value {}", self.what),
+            place => write!(f, "`{place}` {}", self.what),
+        }
+    }
+}
+
+/// Says what breaks a schema; empty when nothing does.
+pub(super) fn check(nodes: &[Node], root: usize, value: &Value) -> Vec<Violation> {
     let mut checker = Checker { nodes, told: Vec::new(), depth: 0 };
     checker.node(root, value, "");
     checker.told
@@ -20,15 +40,14 @@ pub(super) fn check(nodes: &[Node], root: usize, value: &Value) -> Vec<String> {
 
 struct Checker<'a> {
     nodes: &'a [Node],
-    told: Vec<String>,
+    told: Vec<Violation>,
     depth: usize,
 }
 
 impl Checker<'_> {
     fn tell(&mut self, place: &str, what: impl Into<String>) {
         if self.told.len() < MOST {
-            let place = if place.is_empty() { "the value".to_string() } else { format!("`{place}`") };
-            self.told.push(format!("{place} {}", what.into()));
+            self.told.push(Violation { place: place.into(), what: what.into() });
         }
     }
 
@@ -97,12 +116,12 @@ impl Checker<'_> {
     fn object(&mut self, node: &Node, map: &Map<String, Value>, place: &str) {
         self.size(map.len(), node.min_properties, node.max_properties, "fields", place);
         for missing in node.required.iter().filter(|it| !map.contains_key(*it)) {
-            self.tell(place, format!("lacks `{missing}`"));
+            self.tell(&below(place, missing), "is missing");
         }
         for (name, value) in map {
-            let inner = format!("{place}/{name}");
+            let inner = below(place, name);
             if node.names.is_some_and(|it| !self.meets(it, &Value::from(name.as_str()))) {
-                self.tell(place, format!("has a field `{name}`, whose name is not allowed"));
+                self.tell(&inner, "has a name that is not allowed");
             }
             let mut known = false;
             if let Some(at) = node.properties.get(name) {
@@ -115,7 +134,7 @@ impl Checker<'_> {
             }
             if let Some(at) = node.other_properties.filter(|_| !known) {
                 match self.nodes[at].never {
-                    true => self.tell(place, format!("has a field `{name}`, which is not known")),
+                    true => self.tell(&inner, "is not known"),
                     false => self.node(at, value, &inner),
                 }
             }
@@ -126,7 +145,7 @@ impl Checker<'_> {
         self.size(items.len(), node.min_items, node.max_items, "items", place);
         for (number, value) in items.iter().enumerate() {
             if let Some(at) = node.first_items.get(number).copied().or(node.items) {
-                self.node(at, value, &format!("{place}/{number}"));
+                self.node(at, value, &format!("{place}[{number}]"));
             }
         }
         if node.contains.is_some_and(|at| !items.iter().any(|it| self.meets(at, it))) {
@@ -164,6 +183,10 @@ impl Checker<'_> {
             self.tell(place, "is of a kind that it must not be");
         }
     }
+}
+
+fn below(place: &str, name: &str) -> String {
+    if place.is_empty() { name.into() } else { format!("{place}.{name}") }
 }
 
 fn is(value: &Value, wanted: Type) -> bool {

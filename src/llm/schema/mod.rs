@@ -15,6 +15,8 @@ use serde_json::Value;
 use crate::error::{Error, ErrorCode, Result};
 use crate::llm::schema::compile::Node;
 
+pub use check::Violation;
+
 /// Violations that are told at once.
 const TOLD: usize = 3;
 
@@ -43,19 +45,24 @@ impl Schema {
         Ok(Schema { compiled: Arc::new(Compiled { nodes, root }) })
     }
 
+    /// Says what of a value breaks it, the first of them; empty when the value meets it.
+    pub fn violations(&self, value: &Value) -> Vec<Violation> {
+        check::check(&self.compiled.nodes, self.compiled.root, value)
+    }
+
     /// Holds a value against it.
     ///
     /// # Errors
-    /// `FailedPrecondition` with the first places that break it.
+    /// `FailedPrecondition` with the first places that break it; the field is the first of them.
     pub fn check(&self, value: &Value) -> Result<()> {
-        let mut told = check::check(&self.compiled.nodes, self.compiled.root, value);
-        if told.is_empty() {
-            return Ok(());
-        }
-        let more = told.len().saturating_sub(TOLD);
-        told.truncate(TOLD);
-        let more = if more > 0 { format!("; and {more} more") } else { String::new() };
-        Err(Error::new(ErrorCode::FailedPrecondition, told.join("; ") + &more))
+        let violations = self.violations(value);
+        let Some(first) = violations.first() else { return Ok(()) };
+        let told: Vec<String> = violations.iter().take(TOLD).map(ToString::to_string).collect();
+        let more = match violations.len().saturating_sub(TOLD) {
+            0 => String::new(),
+            more => format!("; and {more} more"),
+        };
+        Err(Error::new(ErrorCode::FailedPrecondition, told.join("; ") + &more).field(first.place.clone()))
     }
 }
 

@@ -1,0 +1,34 @@
+//! The tools of the graph as an agent calls them, and the witness that reads files again.
+
+use std::path::Path;
+
+use async_trait::async_trait;
+use serde_json::Value;
+
+use crate::agent::citations::Witness;
+use crate::agent::tools::Tools;
+use crate::ask::Asker;
+use crate::error::Result;
+use crate::graph::{GraphService, tools};
+use crate::model::{Anchor, Scope, ToolSpec};
+
+/// Every tool that MCP and gRPC have, too.
+pub struct GraphTools(pub GraphService);
+
+#[async_trait]
+impl Tools for GraphTools {
+    fn specs(&self) -> Vec<ToolSpec> {
+        tools::specs()
+    }
+
+    async fn call(&self, name: &str, arguments: Value, scope: &Scope) -> Result<Value> {
+        tools::call(&self.0, name, arguments, scope.clone()).await
+    }
+}
+
+#[async_trait]
+impl Witness for Asker {
+    async fn stands(&self, path: &str, anchor: &Anchor, passage: &str, scope: &Scope) -> bool {
+        self.within(scope.clone()).stands(Path::new(path), anchor, passage).await
+    }
+}
