@@ -269,6 +269,11 @@ impl Config {
         self.data_dir.join("graph.sqlite")
     }
 
+    /// The folder of pages that were fetched: the only one of the data directory that may be indexed.
+    pub fn pages_path(&self) -> PathBuf {
+        self.data_dir.join("pages")
+    }
+
     /// The SQLite file of outbound requests.
     pub fn audit_path(&self) -> PathBuf {
         self.data_dir.join("audit.sqlite")

@@ -27,10 +27,13 @@ const PAGE_TIME: Duration = Duration::from_secs(60);
 
 /// What one run brings in.
 struct Run {
+    /// What the index is to look at.
     paths: Vec<String>,
+    /// What belongs to the session.
+    places: Vec<String>,
     mode: String,
-    /// Of a second try: the session, and the places of the first.
-    again: Option<(i64, Vec<String>)>,
+    /// The session of which this is a second try.
+    again: Option<i64>,
     /// What could not be fetched.
     unfetched: Vec<(String, String)>,
 }
@@ -87,15 +90,22 @@ impl Contract {
             let strings = |name: &str| -> Vec<String> {
                 body[name].as_array().into_iter().flatten().filter_map(|it| it.as_str().map(String::from)).collect()
             };
-            let failed =
-                files.iter().filter(|it| !it.problem.is_empty() && it.file > 0).map(|it| it.path.clone()).collect();
-            let paths = self.absolute(failed, &files).await?;
+            let (pages, failed): (Vec<&SessionFile>, Vec<_>) =
+                files.iter().filter(|it| !it.problem.is_empty()).partition(|it| it.file < 0);
+            let mut paths = self.absolute(failed.into_iter().map(|it| it.path.clone()).collect(), &files).await?;
+            let pages: Vec<&str> = pages.into_iter().map(|it| it.path.as_str()).collect();
+            let (fetched, unfetched) = self.fetch_all(&pages).await?;
+            if !fetched.is_empty() {
+                paths.push(self.pages());
+            }
             let mode = body["mode"].as_str().unwrap_or("full").to_string();
-            return Ok(Run { paths, mode, again: Some((session, strings("paths"))), unfetched: Vec::new() });
+            let places = [strings("paths"), fetched].concat();
+            return Ok(Run { paths, places, mode, again: Some(session), unfetched });
         }
         if request.has("urls") {
-            let (folder, unfetched) = self.fetch_all(&request.texts("urls")).await?;
-            return Ok(Run { paths: vec![folder], mode, again: None, unfetched });
+            let (places, unfetched) = self.fetch_all(&request.texts("urls")).await?;
+            let paths = if places.is_empty() { Vec::new() } else { vec![self.pages()] };
+            return Ok(Run { paths, places, mode, again: None, unfetched });
         }
         let mut paths = Vec::new();
         for path in request.texts("paths") {
@@ -107,7 +117,7 @@ impl Contract {
                     .action("give an absolute path")
             })?);
         }
-        Ok(Run { paths, mode, again: None, unfetched: Vec::new() })
+        Ok(Run { places: paths.clone(), paths, mode, again: None, unfetched: Vec::new() })
     }
 
     /// The absolute paths of files of a session that are still known.
@@ -152,8 +162,7 @@ impl Contract {
     }
 
     async fn finish_run(&self, request: &Request, run: Run) -> Outcome<Done> {
-        let places = run.again.as_ref().map_or_else(|| run.paths.clone(), |it| it.1.clone());
-        let records = self.records_below(&places).await?;
+        let records = self.records_below(&run.places).await?;
         if run.mode == "full" {
             let ids = records.iter().filter(|it| it.state == FileState::Indexed).map(|it| it.id).collect::<Vec<_>>();
             self.read_all(&ids).await?;
@@ -167,9 +176,8 @@ impl Contract {
             modified_ns: 0,
             problem: problem.clone(),
         }));
-        let body = json!({"paths": places, "mode": run.mode}).to_string();
-        let (reader, owner, again, kept) =
-            (self.reader.clone(), self.owner(), run.again.as_ref().map(|it| it.0), files.clone());
+        let body = json!({"paths": run.places, "mode": run.mode}).to_string();
+        let (reader, owner, again, kept) = (self.reader.clone(), self.owner(), run.again, files.clone());
         let session = blocking(move || match again {
             Some(session) => reader.parts.book.update_session(session, &body, &kept).map(|()| session),
             None => reader.parts.book.add_session(&owner, &body, &kept),
@@ -233,19 +241,23 @@ impl Contract {
         Ok(path)
     }
 
-    /// Fetches pages into a folder beside the data directory; also returns what could not be fetched.
-    async fn fetch_all(&self, urls: &[&str]) -> Outcome<(String, Vec<(String, String)>)> {
-        let mut folder = self.reader.parts.folder.as_os_str().to_owned();
-        folder.push("-pages");
-        let folder = PathBuf::from(folder);
-        std::fs::create_dir_all(&folder).at("create", &folder)?;
-        let mut failed = Vec::new();
+    /// The folder of fetched pages, the only one of the data directory that may be indexed.
+    fn pages(&self) -> String {
+        self.reader.parts.pages.to_string_lossy().into_owned()
+    }
+
+    /// Fetches pages; returns the files, and what could not be fetched.
+    async fn fetch_all(&self, urls: &[&str]) -> Outcome<(Vec<String>, Vec<(String, String)>)> {
+        let folder = &self.reader.parts.pages;
+        std::fs::create_dir_all(folder).at("create", folder)?;
+        let (mut fetched, mut failed) = (Vec::new(), Vec::new());
         for url in urls {
-            if let Err(error) = fetch(url, self.reader.parts.privacy, &folder).await {
-                failed.push((url.to_string(), error.message));
+            match fetch(url, self.reader.parts.privacy, folder).await {
+                Ok(path) => fetched.push(path.to_string_lossy().into_owned()),
+                Err(error) => failed.push((url.to_string(), error.message)),
             }
         }
-        Ok((folder.to_string_lossy().into_owned(), failed))
+        Ok((fetched, failed))
     }
 }
 
@@ -266,7 +278,7 @@ fn session_file(record: &FileRecord) -> SessionFile {
 }
 
 /// Fetches one page: the same address always goes into the same file.
-async fn fetch(url: &str, privacy: PrivacyMode, folder: &Path) -> Result<()> {
+async fn fetch(url: &str, privacy: PrivacyMode, folder: &Path) -> Result<PathBuf> {
     let own = url.to_string();
     let outbound = blocking(move || egress::client(&own, privacy, Purpose::Page, None)).await?;
     let response = outbound.send(outbound.get(url).timeout(PAGE_TIME)).await.map_err(|error| error.at(url))?;
@@ -293,5 +305,5 @@ async fn fetch(url: &str, privacy: PrivacyMode, folder: &Path) -> Result<()> {
         bytes.extend_from_slice(&chunk);
     }
     let path = folder.join(format!("{}.{extension}", &blake3::hash(url.as_bytes()).to_hex()[..24]));
-    blocking(move || std::fs::write(&path, bytes).at("write", &path)).await
+    blocking(move || std::fs::write(&path, bytes).at("write", &path).map(|()| path)).await
 }

@@ -41,6 +41,8 @@ pub struct Parts {
     pub redaction: Redaction,
     /// Where fetched pages and lists of failures are written.
     pub folder: PathBuf,
+    /// Where pages go that were fetched.
+    pub pages: PathBuf,
 }
 
 /// Reads documents and remembers them.

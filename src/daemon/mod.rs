@@ -96,6 +96,7 @@ pub async fn run_until(config: Config, program: PathBuf, shutdown: CancellationT
         privacy: config.privacy_mode,
         redaction: config.limits.redaction,
         folder: config.data_dir.clone(),
+        pages: config.pages_path(),
     });
     let reads = Reads { catalog: catalog.clone(), index: index.clone(), asker: asker.clone(), pool: pool.clone() };
     let graph = GraphService::open(&config.graph_path(), Some(reads), shutdown.child_token())?;

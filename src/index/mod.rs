@@ -356,8 +356,9 @@ impl Inner {
     }
 
     async fn add_root(&self, path: &Path) -> Result<Root> {
-        let own = self.config.data_dir.canonicalize().unwrap_or_else(|_| self.config.data_dir.clone());
-        if path.canonicalize().is_ok_and(|it| it.starts_with(&own)) {
+        let canonical = |it: PathBuf| it.canonicalize().unwrap_or(it);
+        let (own, pages) = (canonical(self.config.data_dir.clone()), canonical(self.config.pages_path()));
+        if path.canonicalize().is_ok_and(|it| it.starts_with(&own) && !it.starts_with(&pages)) {
             return Err(Error::invalid(format!("`{}` is vic's own data", path.display())));
         }
         let (catalog, path) = (self.catalog.clone(), path.to_path_buf());

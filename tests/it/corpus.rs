@@ -1,11 +1,14 @@
 //! The contract over its faces: real files, a real daemon, and a restart in between.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::harness::World;
 use crate::http::{key, send};
+use crate::server::{Act, Server};
 
 /// A daemon with a folder of labelled documents that was ingested as session 1.
 fn ingested() -> World {
@@ -52,6 +55,35 @@ const QUESTIONS: &[&[&str]] = &[
     &["delta", "--baseline=1"],
     &["summarize", "timeline", "--field=published_at"],
 ];
+
+#[test]
+fn pages_are_fetched_into_a_session_of_their_own_and_failures_are_tried_again() {
+    let broken = Arc::new(AtomicBool::new(true));
+    let fails = broken.clone();
+    let server = Server::start(move |asked| match asked.path.as_str() {
+        "/late" if fails.load(Relaxed) => Act::json(503, &json!({})),
+        path => vec![
+            Act::Head(200, "text/html; charset=utf-8"),
+            Act::Send(format!("<h1>Tides</h1><p>The page {path} tells of tides.</p>")),
+        ],
+    });
+    let world = World::new().with("VIC_PRIVACY_MODE", "cloud_reasoning_ok").start();
+    let url = |path: &str| format!("--urls={}{path}", server.address);
+    let session = |made: &Value| {
+        let count = |field: &str| made["data"][field].as_i64().unwrap();
+        (count("session"), count("indexed"), count("failed"))
+    };
+    let first = corpus(&world, &["ingest", &url("/a"), &url("/late")]);
+    assert_eq!(session(&first), (1, 1, 1), "{first:#}");
+    assert_eq!(first["data"]["failures"][0]["path"], format!("{}/late", server.address));
+    // The pages of one run are not those of the next.
+    assert_eq!(session(&corpus(&world, &["ingest", &url("/b")])), (2, 1, 0));
+    broken.store(false, Relaxed);
+    let again = corpus(&world, &["ingest", "--session", "1", "--refetch-failed"]);
+    assert_eq!(session(&again), (1, 2, 0), "{again:#}");
+    assert!(world.ok(&["ask", "which page tells of tides?"]).contains("tells of tides"));
+    assert!(world.data().join("pages").is_dir(), "what vic writes lies in its data directory");
+}
 
 #[test]
 fn a_kill_between_two_verbs_changes_no_answer() {
