@@ -66,7 +66,7 @@ fn every_keyword_counts() {
     check(
         json!({ "patternProperties": { "^x_": { "type": "integer" } }, "additionalProperties": { "type": "string" } }),
         &[json!({ "x_a": 1, "b": "c" })],
-        &[(json!({ "x_a": "1" }), "/x_a"), (json!({ "b": 1 }), "/b")],
+        &[(json!({ "x_a": "1" }), "`x_a`"), (json!({ "b": 1 }), "`b`")],
     );
     check(json!({ "propertyNames": { "maxLength": 1 } }), &[json!({ "a": 1 })], &[(json!({ "ab": 1 }), "name")]);
     check(
@@ -75,8 +75,8 @@ fn every_keyword_counts() {
         &[json!(["a", 1, 2])],
         &[
             (json!([]), "at least 1"),
-            (json!([1]), "/0"),
-            (json!(["a", "b"]), "/1"),
+            (json!([1]), "`[0]`"),
+            (json!(["a", "b"]), "`[1]`"),
             (json!(["a", 1, 1.0]), "twice"),
             (json!(["a", 1, 2, 3]), "at most 3"),
         ],
