@@ -158,14 +158,7 @@ async fn work(
     inner.drain(&run).await?;
     if request.max_files.is_none() {
         // What the watcher saw first is part of what was asked for.
-        let in_hand = inner.urgent.all();
-        let done = async {
-            while inner.urgent.all().iter().any(|it| in_hand.contains(it)) {
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
-        };
-        // What is not finished there is left to a run that waits for this one: never wait for the files themselves.
-        let _late = tokio::time::timeout(OVERTAKING, cancel.run_until_cancelled(done)).await;
+        let _cancelled = cancel.run_until_cancelled(inner.urgent.settle(OVERTAKING)).await;
     }
     progress.enter(Phase::Finishing);
     inner.upkeep().await;

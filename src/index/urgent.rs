@@ -8,7 +8,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 use tracing::warn;
@@ -40,6 +40,9 @@ const FILES_A_RUN: usize = 64;
 
 /// Files of one change that are looked at: more are bulk in any case.
 pub(crate) const MOST_FILES: usize = ALLOWANCE as usize + 1;
+
+/// How often [`Urgent::settle`] looks.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// The files that wait, and those under way.
 pub(crate) struct Urgent {
@@ -101,10 +104,17 @@ impl Urgent {
         work(&|id| state.waiting.contains(&id) || state.under_way.contains(&id))
     }
 
-    /// Returns the files that are left to the runs of this module.
-    pub(crate) fn all(&self) -> Vec<FileId> {
-        let state = self.lock();
-        state.waiting.union(&state.under_way).copied().collect()
+    /// Waits until the files that are left to the runs of this module have been through one, at most so long. Not until
+    /// they are indexed: what a run cannot finish goes to the long one, which may be waiting here.
+    pub(crate) async fn settle(&self, most: Duration) {
+        let all = |state: &State| -> BTreeSet<FileId> { state.waiting.union(&state.under_way).copied().collect() };
+        let before = all(&self.lock());
+        let through = async {
+            while !all(&self.lock()).is_disjoint(&before) {
+                tokio::time::sleep(LOOK).await;
+            }
+        };
+        let _late = tokio::time::timeout(most, through).await;
     }
 
     /// Takes the files of one run out of the catalog, and notes the try. Those that the long run has begun stay with it.
@@ -197,8 +207,6 @@ async fn run(inner: &Arc<Inner>) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     /// Saves `files` of `bytes` each, `rounds` times with `pause` seconds between; gives how many could overtake.
@@ -238,5 +246,30 @@ mod tests {
         }
         assert!(urgent.lock().allowance > ALLOWANCE - 2.0);
         assert!(urgent.without(|is_taken| is_taken(7) && !is_taken(8)));
+    }
+
+    #[tokio::test]
+    async fn a_job_waits_for_the_runs_that_overtake_it_and_for_no_later_ones() {
+        const FOREVER: Duration = Duration::from_secs(600);
+        let urgent = Arc::new(Urgent::new());
+        urgent.settle(FOREVER).await;
+        urgent.insist(&[1, 2]);
+        urgent.lock().under_way.insert(1);
+        let waits = tokio::spawn({
+            let urgent = urgent.clone();
+            async move { urgent.settle(FOREVER).await }
+        });
+        tokio::time::sleep(LOOK).await;
+        urgent.insist(&[3]);
+        urgent.lock().waiting.clear();
+        tokio::time::sleep(LOOK * 3).await;
+        assert!(!waits.is_finished(), "a run has file 1 in hand");
+        // The run ends. Whether file 1 is indexed is no matter: the catalog is not asked.
+        urgent.done(&[1]);
+        urgent.insist(&[3]);
+        tokio::time::timeout(FOREVER / 60, waits).await.expect("the runs have ended").unwrap();
+        let began = Instant::now();
+        urgent.settle(LOOK).await;
+        assert!(began.elapsed() < FOREVER / 60, "a run that never ends is not waited for");
     }
 }

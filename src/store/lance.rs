@@ -164,16 +164,21 @@ impl LanceStore {
         self.chunks.fetch_sub(before.unwrap_or(0), Ordering::Relaxed);
     }
 
-    /// Deletes the rows of those of these files that have any. The caller holds the writer's lock.
+    /// Deletes the rows of those of these files that have any. They are forgotten, too, at once or together with what
+    /// replaces them: so a file that is written anew is found at every moment. The caller holds the writer's lock.
     async fn delete_rows(&self, files: &[FileId]) -> Result<bool> {
         let known: Vec<FileId> = self.known(files);
         if known.is_empty() {
             return Ok(false);
         }
         self.table.delete(&legs::of_files(&known)).await.on("delete from", &self.dir)?;
-        self.hot_mut().remove(&known);
-        known.into_iter().for_each(|it| self.set_rows(it, 0));
         Ok(true)
+    }
+
+    /// Forgets files whose rows were deleted.
+    fn forget(&self, files: &[FileId]) {
+        self.hot_mut().remove(files);
+        files.iter().for_each(|it| self.set_rows(*it, 0));
     }
 
     /// Deletes the rows of a file whose ordinals lie in the range; returns how many. The caller holds the writer's lock.
@@ -264,13 +269,19 @@ impl LanceStore {
             let parts = rows.get(from).into_iter().flatten();
             copied.extend(parts.map(|it| schema::with_file(it, *to)).collect::<Result<Vec<_>>>()?);
         }
-        self.delete_rows(&copies.iter().map(|it| it.1).collect::<Vec<_>>()).await?;
-        let Some(first) = copied.first() else { return Ok(()) };
+        let replaced: Vec<FileId> = copies.iter().map(|it| it.1).collect();
+        self.delete_rows(&replaced).await?;
+        let Some(first) = copied.first() else {
+            self.forget(&replaced);
+            return Ok(());
+        };
         let all = concat_batches(&first.schema(), &copied).map_err(Error::internal)?;
         self.add_rows(all.clone()).await?;
         let counts = self.counts(copies.iter().map(|it| it.0));
         copies.iter().zip(counts).for_each(|((_, to), count)| self.set_rows(*to, count));
-        self.hot_mut().add_rows(&all)
+        let mut hot = self.hot_mut();
+        hot.remove(&replaced);
+        hot.add_rows(&all)
     }
 
     /// Changes the table, one change at a time. A change that breaks off, with an error or because nobody waits for it
@@ -332,14 +343,14 @@ impl Store for LanceStore {
             if batch.num_rows() == 0 && !deleted {
                 return Ok(());
             }
-            let first = self.rows().is_empty();
+            let first = self.rows().keys().all(|it| ids.contains(it));
             self.add_rows(batch).await?;
             let mut counts = BTreeMap::<FileId, u64>::new();
             for file in &files {
                 *counts.entry(file.file_id).or_default() += file.chunks.len() as u64;
             }
             counts.into_iter().for_each(|(file_id, rows)| self.set_rows(file_id, rows));
-            files.iter().for_each(|it| self.hot_mut().add(it.file_id, &it.chunks));
+            self.hot_mut().replace(&files);
             self.index_words(first).await?;
             self.settle().await
         })
@@ -369,7 +380,14 @@ impl Store for LanceStore {
     }
 
     async fn delete(&self, files: &[FileId]) -> Result<()> {
-        self.change(async { if self.delete_rows(files).await? { self.settle().await } else { Ok(()) } }).await
+        self.change(async {
+            if !self.delete_rows(files).await? {
+                return Ok(());
+            }
+            self.forget(files);
+            self.settle().await
+        })
+        .await
     }
 
     async fn copy(&self, copies: &[(FileId, FileId)]) -> Result<Vec<u64>> {

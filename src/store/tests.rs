@@ -278,6 +278,27 @@ async fn another_model_has_another_table() {
     assert_eq!(keyword(&store, "number2", &FileSet::All).await, [2]);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_is_found_at_every_moment_while_it_is_written_anew() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Arc::new(open(dir.path()).await);
+    store.replace(many(3)).await.unwrap();
+    let writer = tokio::spawn({
+        let store = store.clone();
+        async move {
+            for round in 0..20 {
+                store.replace(vec![file(2, &[&format!("round {round}")])]).await.unwrap();
+            }
+        }
+    });
+    let mut asked = 0;
+    while !writer.is_finished() || asked == 0 {
+        assert_eq!(nearest(&store, &vector(2, 0.0), &only(&[2]), 3).await, [2], "after {asked} questions");
+        asked += 1;
+    }
+    writer.await.unwrap();
+}
+
 #[tokio::test]
 async fn questions_are_answered_while_rows_are_written() {
     let dir = tempfile::tempdir().unwrap();

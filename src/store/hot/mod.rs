@@ -12,7 +12,7 @@ use std::collections::HashSet;
 use arrow::array::RecordBatch;
 
 use crate::error::Result;
-use crate::model::{ChunkId, Embedded, FileId};
+use crate::model::{ChunkId, Embedded, FileChunks, FileId};
 use crate::store::schema;
 
 pub(super) use passages::Passages;
@@ -58,6 +58,12 @@ impl Hot {
             }
         }
         self.shed();
+    }
+
+    /// Puts these chunks in place of those that the files had.
+    pub(super) fn replace(&mut self, files: &[FileChunks]) {
+        self.remove(&files.iter().map(|it| it.file_id).collect::<Vec<_>>());
+        files.iter().for_each(|it| self.add(it.file_id, &it.chunks));
     }
 
     /// Adds rows of the table with all their columns.
