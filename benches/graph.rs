@@ -11,7 +11,7 @@
 
 mod measure;
 
-use measure::{Outcome, Times, number};
+use measure::{Outcome, Times, number, print};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use vic::graph::GraphService;
@@ -42,15 +42,12 @@ fn main() -> Outcome {
     let begun = std::time::Instant::now();
     let import = GraphImport { name: "bench".into(), format: GraphFormat::Json, text };
     runtime.block_on(service.request(GraphRequest::Import(import)))?;
-    println!("{}", json!({"imported_ms": begun.elapsed().as_millis(), "nodes": nodes, "edges": edges}));
+    print(&json!({"imported_ms": begun.elapsed().as_millis(), "nodes": nodes, "edges": edges}));
     let snapshot = runtime.block_on(service.snapshot())?;
-    println!(
-        "{}",
-        json!({
-            "snapshot_bytes_an_edge": snapshot.bytes() / edges.max(1),
-            "process_bytes_an_edge": resident().saturating_sub(before) / edges.max(1) as u64,
-        })
-    );
+    print(&json!({
+        "snapshot_bytes_an_edge": snapshot.bytes() / edges.max(1),
+        "process_bytes_an_edge": resident().saturating_sub(before) / edges.max(1) as u64,
+    }));
     let mut dice = Dice(7);
     let mut ask = |name: &str, mut request: Box<dyn FnMut(&mut Dice) -> GraphRequest>| -> Outcome {
         let mut times = Times::default();

@@ -1,6 +1,8 @@
 //! `vic corpus`: the verbs of the contract. Which words a verb takes, and what they hold, the registry says; the envelope is
 //! printed as it comes.
 
+use std::path::Path;
+
 use serde_json::{Map, Value};
 
 use crate::cli::output::Printer;
@@ -88,9 +90,21 @@ pub(crate) fn call(words: &[String]) -> Result<CorpusCall> {
         };
         let name = name.replace('-', "_");
         let field = field(&verb, request.get("form").and_then(Value::as_str), &name);
-        request.insert(name, typed(field, value)?);
+        add(&mut request, name, typed(field, value)?)?;
     }
     Ok(CorpusCall { verb, request })
+}
+
+/// A list may be given in several options; nothing else may be given twice.
+fn add(request: &mut Map<String, Value>, name: String, value: Value) -> Result<()> {
+    match (request.get_mut(&name), value) {
+        (None, value) => {
+            request.insert(name, value);
+        }
+        (Some(Value::Array(list)), Value::Array(more)) => list.extend(more),
+        (Some(_), _) => return Err(Error::invalid(format!("`--{}` is given twice", name.replace('_', "-")))),
+    }
+    Ok(())
 }
 
 /// The field of a name, as far as the registry knows it.
@@ -114,16 +128,26 @@ fn typed(field: Option<&Field>, value: Option<String>) -> Result<Value> {
         })?,
         Kind::Texts(_) | Kind::Files(_) => match json() {
             Some(list @ Value::Array(_)) => list,
-            _ => Value::Array(value.split(',').map(|it| item(field, it.trim())).collect::<Result<_>>()?),
+            _ => Value::Array(items(field, &value).map(|it| item(field, it.trim())).collect::<Result<_>>()?),
         },
         _ => Value::String(value),
     })
 }
 
+/// The items of a list with commas between; an address and a path may have commas of their own.
+fn items<'v>(field: &Field, value: &'v str) -> impl Iterator<Item = &'v str> {
+    let is_one = match field.name {
+        "paths" => Path::new(value).exists(),
+        "urls" => !value.split(',').all(|it| it.trim().starts_with("http")),
+        _ => false,
+    };
+    value.split(move |it| it == ',' && !is_one)
+}
+
 /// An item of a list; paths are made absolute, because the daemon works elsewhere.
 fn item(field: &Field, text: &str) -> Result<Value> {
     if field.name == "paths" {
-        return Ok(Value::String(values::absolute(std::path::Path::new(text))?));
+        return Ok(Value::String(values::absolute(Path::new(text))?));
     }
     Ok(match (field.kind, text.parse::<i64>()) {
         (Kind::Files(_), Ok(number)) => number.into(),
@@ -177,10 +201,23 @@ mod tests {
 
     #[test]
     fn what_is_no_field_or_no_object_is_said() {
-        for line in ["extract schema Code", "extract --filters=language"] {
+        for line in ["extract schema Code", "extract --filters=language", "query --filter=a --filter=b"] {
             let words: Vec<String> = line.split(' ').map(String::from).collect();
-            let _ = call(&words).map(|it| assert!(it.request.contains_key("form"), "{line}"));
+            assert!(call(&words).is_err(), "{line}");
         }
-        assert!(call(&["extract".into(), "--filters=language".into()]).is_err());
+    }
+
+    #[test]
+    fn lists_are_parted_at_commas_or_given_in_several_options() {
+        check(
+            "ingest --urls=http://e/a,http://e/b --urls=http://e/c?d=1,2",
+            "ingest",
+            json!({"urls": ["http://e/a", "http://e/b", "http://e/c?d=1,2"]}),
+        );
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("bread, salt");
+        std::fs::create_dir(&path).unwrap();
+        let made = call(&["ingest".into(), format!("--paths={}", path.display())]).unwrap();
+        assert_eq!(made.request["paths"], json!([path]));
     }
 }

@@ -80,7 +80,7 @@ fn since_moment(request: &Request, corpus: &Corpus, earlier: Option<&Earlier>, s
                 match earlier.file(paper.file) {
                     None if recent.iter().any(|it| it.file == paper.file) => added.push(entry(paper)),
                     Some(before) if before.hash != Some(paper.hash) => {
-                        modified.push(modified_entry(paper, before, earlier))
+                        modified.push(modified_entry(paper, before, earlier));
                     }
                     _ => {}
                 }
@@ -109,7 +109,7 @@ fn since_session(request: &Request, corpus: &Corpus, earlier: Option<&Earlier>) 
             match earlier.file(paper.file) {
                 None => added.push(entry(paper)),
                 Some(before) if before.hash != Some(paper.hash) => {
-                    modified.push(modified_entry(paper, before, earlier))
+                    modified.push(modified_entry(paper, before, earlier));
                 }
                 Some(_) => {}
             }

@@ -51,7 +51,7 @@ fn files(value: &Value, found: &mut BTreeSet<i64>) {
             for (name, inner) in map {
                 match inner {
                     Value::Array(list) if NAMES.contains(&name.as_str()) => {
-                        found.extend(list.iter().filter_map(Value::as_i64))
+                        found.extend(list.iter().filter_map(Value::as_i64));
                     }
                     Value::Number(number) if NAMES.contains(&name.as_str()) => found.extend(number.as_i64()),
                     _ => files(inner, found),

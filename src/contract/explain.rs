@@ -47,7 +47,7 @@ pub(crate) fn result(request: &Request, kept: Option<(Value, Value)>) -> Outcome
         ),
         Some("Table") => unclear(&envelope, &mut issues, "uneven_rows", "look at these tables in their file"),
         _ => {
-            unclear(&envelope, &mut issues, "ambiguous_pattern", "raise filters.min_confidence, or look at the places")
+            unclear(&envelope, &mut issues, "ambiguous_pattern", "raise filters.min_confidence, or look at the places");
         }
     }
     let mut actions: Vec<Value> =

@@ -249,8 +249,13 @@ fn vic_mcp_speaks_over_standard_input_and_output_and_ends_with_its_client() {
     let world = bees();
     let mut session = Session::start(&world);
     let tools = session.request("tools/list", json!({}));
-    let graph = vic::graph::tools::specs().len();
-    assert_eq!(tools["result"]["tools"].as_array().unwrap().len(), 6 + graph);
+    let names: Vec<&str> =
+        tools["result"]["tools"].as_array().unwrap().iter().map(|it| it["name"].as_str().unwrap()).collect();
+    let graph = vic::graph::tools::specs();
+    assert!(graph.iter().all(|it| names.contains(&it.name.as_str())), "{names:?}");
+    let verbs = names.iter().filter(|it| it.starts_with("corpus_")).count();
+    assert_eq!(names.len(), 6 + graph.len() + verbs, "{names:?}");
+    assert!(verbs >= 11, "{names:?}");
     let list = session.request("resources/list", json!({}));
     let uri = list["result"]["resources"][0]["uri"].as_str().unwrap().to_string();
     let read = session.request("resources/read", json!({"uri": uri}));

@@ -26,12 +26,13 @@ pub(crate) fn find(source: &Source) -> Vec<Object> {
             // The second piece of a cell is what the first one printed.
             continue;
         }
-        if own_language.is_none() && last.is_some_and(|it| goes_on(source, it, passage)) {
-            if let Some(object) = found.last_mut() {
-                append(object, passage, &place);
-                last = Some(passage);
-                continue;
-            }
+        if own_language.is_none()
+            && last.is_some_and(|it| goes_on(source, it, passage))
+            && let Some(object) = found.last_mut()
+        {
+            append(object, passage, &place);
+            last = Some(passage);
+            continue;
         }
         found.push(piece(source, at, place, own_language));
         last = Some(passage);
@@ -98,10 +99,11 @@ fn marked(source: &Source, snippet: &snippets::Snippet) -> Option<Object> {
         Some(stated) => (Some(stated), 0.97),
         None => (snippets::guess_language(text), 0.75),
     };
-    let before = source.passages.iter().filter(|it| {
+    let is_before = |it: &&Passage| {
         let bytes = source.bytes(it, &(0..it.text.len()));
         bytes.is_some_and(|bytes| bytes.start < snippet.outer.start)
-    });
-    let heading = before.filter(|it| matches!(it.role, Role::Heading(_))).last().map_or("", |it| it.text.as_str());
+    };
+    let mut headings = source.passages.iter().rev().filter(|it| matches!(it.role, Role::Heading(_)));
+    let heading = headings.find(is_before).map_or("", |it| it.text.as_str());
     Some(object(raw.place(&snippet.inner), confidence, language, &short(heading, CONTEXT), text))
 }

@@ -92,7 +92,7 @@ fn good_requests() -> Vec<Case> {
         for field in Verb::fields(form).filter(|it| !excluded(verb, it)) {
             match field.kind {
                 Kind::Choice(names) => {
-                    cases.extend(names.iter().map(|it| (verb.name, with(&base, field.name, json!(it)))))
+                    cases.extend(names.iter().map(|it| (verb.name, with(&base, field.name, json!(it)))));
                 }
                 Kind::Object(inner) => cases.extend(
                     inner
