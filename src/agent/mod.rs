@@ -4,7 +4,7 @@
 //! [`Assistant`] is the door: it knows which backend was chosen ([`Choice`]), what the caller may see, and the tools. A
 //! [`Reasoner`] does one task of the plugin protocol: a command, a language model behind [`crate::llm::LlmClient`], or the
 //! stub, which needs no model and says the same every time. [`tool_loop`] lets it take steps; [`citations`] checks what its
-//! answer rests on, [`plain`] makes plain text of it.
+//! answer rests on, [`plain()`] makes plain text of it.
 //!
 //! What a document says is data: no tool is called but those that are offered, with arguments that meet their schema; none
 //! of them writes or reaches out; and an answer has no active link and no image.

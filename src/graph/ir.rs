@@ -1,4 +1,4 @@
-//! `query_ir_v1`: a query as JSON. [`read`] and [`write`] are inverses on the core that AxQL becomes too.
+//! `query_ir_v1`: a query as JSON. [`read`] and [`write()`] are inverses on the core that AxQL becomes too.
 //!
 //! Read by hand rather than by derived types: a kind or a field that does not exist is named, with the one that was
 //! probably meant, and with the place in the JSON.
