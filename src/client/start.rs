@@ -42,8 +42,13 @@ pub(crate) async fn connect_or_start(config: &Config) -> Result<Client> {
             exited = child.try_wait().at("wait for", Path::new("vicd"))?;
         }
         match exited {
-            // Somebody else's daemon was faster: it holds the lock and will answer soon.
-            Some(status) if status.code() == Some(ErrorCode::Locked.exit_code().into()) => {}
+            Some(status) if status.code() == Some(ErrorCode::Locked.exit_code().into()) => {
+                // Who holds the lock was faster and will answer soon, or is about to end: then it is our turn again.
+                if daemon::holder(config).is_none() {
+                    child = spawn(config)?;
+                    exited = None;
+                }
+            }
             Some(status) => {
                 let code = status.code().and_then(|it| u8::try_from(it).ok());
                 return Err(last_words(config, log_start, code)

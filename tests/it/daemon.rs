@@ -1,5 +1,7 @@
 //! From a folder to an answer, as a user would go.
 
+use std::time::{Duration, Instant};
+
 use serde_json::Value;
 
 use crate::harness::{World, sample};
@@ -124,6 +126,25 @@ fn the_command_line_starts_the_daemon_when_none_runs() {
     assert_eq!(world.paths(&["lighthouse"]), ["a.txt"]);
     world.ok(&["daemon", "stop"]);
     assert_eq!(world.fails(&["daemon", "status"]).0, 4);
+}
+
+#[test]
+fn a_daemon_is_started_once_the_one_that_is_ending_has_let_go() {
+    let world = World::new();
+    world.ok(&["status"]);
+    world.ok(&["daemon", "stop"]);
+    // As a daemon that no longer listens, and still holds its directory.
+    let lock = std::fs::File::options().read(true).write(true).open(world.data().join("vicd.lock")).unwrap();
+    lock.lock().unwrap();
+    std::fs::write(world.data().join("vicd.lock"), format!("vicd, process {}\n", std::process::id())).unwrap();
+    let ending = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_secs(2));
+        drop(lock);
+    });
+    let begun = Instant::now();
+    world.ok(&["status"]);
+    assert!(begun.elapsed() < Duration::from_secs(25), "{:?}", begun.elapsed());
+    ending.join().unwrap();
 }
 
 #[test]
