@@ -13,7 +13,7 @@ mod ollama;
 pub(crate) mod onnx;
 mod openai;
 pub(crate) mod remote;
-mod tokens;
+pub(crate) mod tokens;
 
 #[cfg(test)]
 mod remote_tests;

@@ -11,12 +11,19 @@ use serde_json::Value;
 
 use crate::contract::corpus::{Corpus, Paper};
 use crate::contract::reading::Reading;
+use crate::embed::tokens::ModelTokenizer;
 use crate::extract::{Tools, extract_bytes, kind_of_name};
 use crate::model::{ContentHash, ExtractLimits, Redaction};
 
 /// The labelled documents.
 pub(super) fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/corpus")
+}
+
+/// The tokenizer of the default model, which `make test` fetches: the limits count its tokens.
+pub(super) fn tokenizer() -> ModelTokenizer {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("models/cache/all-MiniLM-L6-v2/tokenizer.json");
+    ModelTokenizer::open(&path, 256).expect("run `make models` first")
 }
 
 /// Reads a text as a file of that name.

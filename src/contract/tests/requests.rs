@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::contract::envelope::{ERROR_TOKENS, HELP_TOKENS, Ruler, refusal, tests::Words};
+use super::tokenizer;
+use crate::contract::envelope::{ERROR_TOKENS, HELP_TOKENS, Ruler, refusal};
 use crate::contract::refusal::Cause;
 use crate::contract::registry::{ANY_FILTERS, Field, Form, Kind, SCHEMAS, VERBS, Verb};
 use crate::contract::{help, spelled, validate};
@@ -219,6 +220,7 @@ fn none_of_two_hundred_good_requests_is_refused() {
 
 #[test]
 fn two_hundred_malformed_requests_are_refused_with_the_right_reason_in_few_words() {
+    let tokenizer = tokenizer();
     let cases = bad_requests();
     let mut wrong = Vec::new();
     for ((verb, request), cause) in &cases {
@@ -228,8 +230,8 @@ fn two_hundred_malformed_requests_are_refused_with_the_right_reason_in_few_words
                 if refused.cause != *cause || refused.message.is_empty() {
                     wrong.push(format!("{verb} {request}: {:?} is not {cause:?}", refused.cause));
                 }
-                let told = refusal(None, verb, &Value::Null, &refused, Ruler(&Words));
-                assert!(Ruler(&Words).count(&told["error"].to_string()) <= ERROR_TOKENS, "{}", told["error"]);
+                let told = refusal(None, verb, &Value::Null, &refused, Ruler(&tokenizer));
+                assert!(Ruler(&tokenizer).count(&told["error"].to_string()) <= ERROR_TOKENS, "{}", told["error"]);
             }
         }
     }
@@ -258,10 +260,11 @@ fn the_same_question_has_one_canonical_form() {
 
 #[test]
 fn every_help_text_is_short_and_its_request_is_accepted() {
-    assert!(Ruler(&Words).count(&help::text(None).unwrap()) <= HELP_TOKENS);
+    let tokenizer = tokenizer();
+    assert!(Ruler(&tokenizer).count(&help::text(None).unwrap()) <= HELP_TOKENS);
     for verb in VERBS {
         let text = help::text(Some(verb.name)).unwrap();
-        let tokens = Ruler(&Words).count(&text);
+        let tokens = Ruler(&tokenizer).count(&text);
         assert!(tokens <= HELP_TOKENS, "{} has {tokens}", verb.name);
         let request: Value = serde_json::from_str(verb.request).unwrap();
         assert!(validate::request(verb.name, map(&request)).is_ok(), "{}", verb.name);

@@ -4,10 +4,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::{corpus, labelled};
+use super::{corpus, labelled, tokenizer};
 use crate::contract::answer::Answer;
 use crate::contract::corpus::Corpus;
-use crate::contract::envelope::{self, PROSE_TOKENS, Ruler, tests::Words};
+use crate::contract::envelope::{self, PROSE_TOKENS, Ruler};
 use crate::contract::summarize::FORBIDDEN;
 use crate::contract::{run, select, validate};
 
@@ -115,14 +115,15 @@ fn every_verb_takes_less_than_two_seconds_on_fifty_documents() {
 
 #[test]
 fn prose_is_bounded_and_summaries_never_advise() {
+    let tokenizer = tokenizer();
     for corpus in [labelled(), self::corpus(ADVICE)] {
         for (verb, request) in every_form() {
             let told: Value = serde_json::from_str(&told(&corpus, verb, &request)).unwrap();
             let mut cut = told.clone();
-            envelope::limit_prose(&mut cut, Ruler(&Words));
+            envelope::limit_prose(&mut cut, Ruler(&tokenizer));
             let prose = format!("{}{}", cut["method"], cut["unknowns"]);
             // The JSON around the words counts here too, which only makes it more.
-            assert!(Ruler(&Words).count(&prose) <= PROSE_TOKENS * 2, "{verb} {request}");
+            assert!(Ruler(&tokenizer).count(&prose) <= PROSE_TOKENS * 2, "{verb} {request}");
             if verb == "SUMMARIZE" {
                 let data = told["data"].to_string().to_lowercase();
                 assert!(FORBIDDEN.iter().all(|it| !data.contains(it)), "{request}: {data}");
@@ -164,16 +165,17 @@ fn tasks() -> Vec<(&'static str, Value)> {
 
 #[test]
 fn an_answer_costs_a_tenth_of_the_documents_that_it_replaces() {
+    let tokenizer = tokenizer();
     let corpus = labelled();
     let text = |it: &crate::contract::corpus::Paper| {
-        it.reading.passages.iter().map(|it| Ruler(&Words).count(&it.text)).sum::<usize>()
+        it.reading.passages.iter().map(|it| Ruler(&tokenizer).count(&it.text)).sum::<usize>()
     };
     let documents: usize = corpus.papers.iter().map(text).sum();
     let tasks = tasks();
     assert_eq!(tasks.len(), 20);
     let mut dear = Vec::new();
     for (verb, request) in tasks {
-        let cost = Ruler(&Words).count(&told(&corpus, verb, &request));
+        let cost = Ruler(&tokenizer).count(&told(&corpus, verb, &request));
         println!("{cost} of {documents}: {verb} {request}");
         if cost * 10 > documents {
             dear.push(format!("{verb} {request}: {cost} of {documents}"));
