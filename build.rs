@@ -5,10 +5,15 @@ use std::path::PathBuf;
 
 use prost::Message;
 
-#[expect(clippy::disallowed_methods, reason = "cargo hands OUT_DIR over in the environment")]
+#[expect(clippy::disallowed_methods, reason = "cargo hands its settings over in the environment")]
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed=proto");
     println!("cargo:rerun-if-changed=build.rs");
+    // Kernels are worth nothing in a build that inlines nothing, and no other setting tells the code.
+    println!("cargo:rustc-check-cfg=cfg(unoptimised)");
+    if std::env::var_os("OPT_LEVEL").is_some_and(|it| it == "0") {
+        println!("cargo:rustc-cfg=unoptimised");
+    }
     let protos = ["vic/v1/vic.proto", "vic/v1/graph.proto", "vic/v1/llm.proto"];
     let descriptors = protox::compile(protos, ["proto"])?;
     let out_dir = PathBuf::from(std::env::var_os("OUT_DIR").ok_or("cargo did not set OUT_DIR")?);

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::cli::output::{Format, FormatArgs, Printer};
-use crate::config::{Config, EmbedBackend};
+use crate::config::{Config, EmbedBackend, EmbedEngine};
 use crate::embed::{self, BenchReport};
 use crate::error::{Error, IoContext, Result};
 
@@ -35,6 +35,9 @@ struct EmbedArgs {
     /// Precision of the in-process model
     #[arg(long, value_parser = ["int8", "fp32"])]
     precision: Option<String>,
+    /// What computes in process: vic's own encoder, ONNX Runtime, or whichever suits
+    #[arg(long, value_parser = ["auto", "own", "onnx"])]
+    engine: Option<String>,
     /// Texts embedded at the same time; 0 is one per core
     #[arg(long)]
     threads: Option<usize>,
@@ -67,6 +70,12 @@ fn with(args: &EmbedArgs, config: &Config) -> Config {
         Some("onnx") => config.embed.backend = EmbedBackend::Onnx,
         Some(_) | None => (),
     }
+    match args.engine.as_deref() {
+        Some("own") => config.embed.engine = EmbedEngine::Own,
+        Some("onnx") => config.embed.engine = EmbedEngine::Onnx,
+        Some("auto") => config.embed.engine = EmbedEngine::Auto,
+        Some(_) | None => (),
+    }
     let embed = &mut config.embed;
     embed.model = args.model.clone().unwrap_or(std::mem::take(&mut embed.model));
     embed.precision = args.precision.clone().unwrap_or(std::mem::take(&mut embed.precision));
@@ -95,7 +104,7 @@ fn table(report: &BenchReport) -> String {
     format!(
         "{:.0} tokens/s, {:.1} texts/s ({} texts, {} tokens, {:.1} s)\n\
          a batch of {}: median {:.1} ms, 99th percentile {:.1} ms; peak memory {:.0} MiB\n\
-         {} by {}, {}, {} threads\n\
+         {} by {}, {} ({}), {} threads\n\
          {}, {} cores, {} MiB, {}",
         report.tokens_per_second,
         report.texts_per_second,
@@ -109,6 +118,7 @@ fn table(report: &BenchReport) -> String {
         settings.model,
         settings.backend,
         settings.precision,
+        settings.engine,
         settings.threads,
         machine.cpu,
         machine.cores,

@@ -116,6 +116,29 @@ impl EmbedBackend {
     }
 }
 
+/// What computes in process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EmbedEngine {
+    /// vic's own encoder where it is fast and knows the model, else ONNX Runtime.
+    Auto,
+    /// vic's own encoder, slow or not.
+    Own,
+    /// ONNX Runtime.
+    Onnx,
+}
+
+impl EmbedEngine {
+    const ALL: [EmbedEngine; 3] = [EmbedEngine::Auto, EmbedEngine::Own, EmbedEngine::Onnx];
+
+    fn name(self) -> &'static str {
+        match self {
+            EmbedEngine::Auto => "auto",
+            EmbedEngine::Own => "own",
+            EmbedEngine::Onnx => "onnx",
+        }
+    }
+}
+
 /// Settings of the embedder.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EmbedConfig {
@@ -127,6 +150,8 @@ pub struct EmbedConfig {
     pub threads: usize,
     /// `VIC_EMBED_PRECISION`: `int8` or `fp32`.
     pub precision: String,
+    /// `VIC_EMBED_ENGINE`: `auto`, `own` or `onnx`.
+    pub engine: EmbedEngine,
     /// `VIC_OLLAMA_BASE_URL`.
     pub ollama_url: String,
     /// `VIC_OLLAMA_API_KEY`.
@@ -384,11 +409,16 @@ impl Settings<'_> {
                 Error::invalid(format!("unknown VIC_EMBED_PRECISION `{precision}`")).hint("use `int8` or `fp32`")
             );
         }
+        let typed = self.text("VIC_EMBED_ENGINE").unwrap_or_else(|| EmbedEngine::Auto.name().into());
+        let engine = EmbedEngine::ALL.into_iter().find(|it| it.name() == typed).ok_or_else(|| {
+            Error::invalid(format!("unknown VIC_EMBED_ENGINE `{typed}`")).hint("use `auto`, `own` or `onnx`")
+        })?;
         Ok(EmbedConfig {
             backend,
             model: model.unwrap_or_else(|| default.into()),
             threads: self.parse("VIC_EMBED_THREADS", 0)?,
             precision,
+            engine,
             ollama_url: self.text("VIC_OLLAMA_BASE_URL").unwrap_or_else(|| "http://127.0.0.1:11434".into()),
             ollama_key: self.text("VIC_OLLAMA_API_KEY"),
             openai_url: self.text("VIC_OPENAI_BASE_URL").unwrap_or_else(|| "http://127.0.0.1:8080".into()),
@@ -600,6 +630,15 @@ mod tests {
     #[test]
     fn vic_embed_backend_is_onnx_by_default() {
         assert_eq!(check(&[]).unwrap().embed.backend, EmbedBackend::Onnx);
+    }
+
+    #[test]
+    fn vic_embed_engine_is_auto_by_default_and_one_of_three() {
+        assert_eq!(check(&[]).unwrap().embed.engine, EmbedEngine::Auto);
+        for engine in EmbedEngine::ALL {
+            assert_eq!(check(&[("VIC_EMBED_ENGINE", engine.name())]).unwrap().embed.engine, engine);
+        }
+        assert!(check(&[("VIC_EMBED_ENGINE", "steam")]).unwrap_err().message.contains("steam"));
     }
 
     #[test]

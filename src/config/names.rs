@@ -43,6 +43,10 @@ pub const NAMES: &[(&str, &str)] = &[
     ("VIC_EMBED_MODEL", "model of models/catalog.toml (default all-MiniLM-L6-v2)"),
     ("VIC_EMBED_THREADS", "texts embedded at the same time in process (default 0: one per core)"),
     ("VIC_EMBED_PRECISION", "int8 (default) or fp32"),
+    (
+        "VIC_EMBED_ENGINE",
+        "what computes int8 in process: auto (default: vic's own encoder where it is fast, else ONNX Runtime), own or onnx",
+    ),
     ("VIC_OLLAMA_BASE_URL", "Ollama server (default http://127.0.0.1:11434)"),
     ("VIC_OLLAMA_EMBED_MODEL", "embedding model on it (default embeddinggemma)"),
     ("VIC_OLLAMA_API_KEY", "bearer key for it"),

@@ -52,6 +52,9 @@ pub struct Settings {
     pub model: String,
     /// `int8` or `fp32`; the server's own business for remote backends.
     pub precision: String,
+    /// What computes in process; `server` for remote backends.
+    #[serde(default)]
+    pub engine: String,
     /// Threads; 0 is one per core.
     pub threads: usize,
     /// Length of the vectors.
@@ -107,6 +110,7 @@ pub async fn bench(embedder: Arc<dyn Embedder>, config: &EmbedConfig, texts: &[S
             backend: format!("{:?}", config.backend).to_lowercase(),
             model: config.model.clone(),
             precision: config.precision.clone(),
+            engine: embedder.engine().to_string(),
             threads: config.threads,
             dimension: embedder.dimension(),
             batch,

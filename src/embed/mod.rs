@@ -1,10 +1,12 @@
 //! Texts to vectors.
 //!
-//! [`Embedder`] has three implementations: ONNX Runtime in process (the default), Ollama and OpenAI-compatible servers.
+//! [`Embedder`] has three implementations: in process (the default; by vic's own encoder or ONNX Runtime), Ollama and
+//! OpenAI-compatible servers.
 //! Nothing here knows of chunks or the store, and no file is touched but those of the models. [`open`] gives the embedder
 //! that the configuration asks for; [`models`] keeps the models on disk; [`egress`] is the gate for whatever is sent.
 
 mod bench;
+mod bert;
 pub mod egress;
 mod entry;
 mod fetch;
@@ -71,6 +73,11 @@ pub trait Embedder: Send + Sync {
 
     /// The model and backend as people call it, e.g. `all-MiniLM-L6-v2 (onnx)`.
     fn name(&self) -> &str;
+
+    /// What computes, where that can differ from machine to machine and shapes vectors and speed.
+    fn engine(&self) -> &str {
+        "server"
+    }
 
     /// The model's own tokenizer, to size chunks. Remote models give an approximation.
     fn token_counter(&self) -> Arc<dyn TokenCounter>;

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::config::{EmbedBackend, EmbedConfig};
+use crate::config::{EmbedBackend, EmbedConfig, EmbedEngine};
 use crate::embed::ollama::Ollama;
 use crate::embed::openai::OpenAi;
 use crate::embed::{Embedder, remote};
@@ -88,6 +88,7 @@ fn config(backend: EmbedBackend, url: &str) -> EmbedConfig {
         model: "m".into(),
         threads: 0,
         precision: "int8".into(),
+        engine: EmbedEngine::Auto,
         ollama_url: url.into(),
         ollama_key: Some("secret".into()),
         openai_url: url.into(),

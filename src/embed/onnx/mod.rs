@@ -1,13 +1,15 @@
-//! Embedding in this process, by ONNX Runtime.
+//! Embedding in this process, by vic's own encoder or by ONNX Runtime.
 //!
-//! A model comes as weights, for which [`graph`] writes the network, or as a ready-made `.onnx` file. Each thread has a
-//! session of its own and runs one text at a time: a text of some hundred tokens fills the processor's caches as it is,
-//! nothing is padded, and no text can shape the vector of another. Read [`encoder`] first.
+//! A model comes as weights or as a ready-made `.onnx` file. Weights are run by [`own`] where that can and is fast;
+//! otherwise [`graph`] writes the network for ONNX Runtime. Each thread has an encoder of its own and runs one text at a
+//! time: a text of some hundred tokens fills the processor's caches as it is, nothing is padded, and no text can shape the
+//! vector of another. Read [`encoder`] first.
 
 mod encoder;
 mod graph;
 mod lanes;
 mod lookup;
+mod own;
 mod pool;
 mod proto;
 pub(crate) mod runtime;
@@ -27,6 +29,7 @@ use crate::embed::onnx::encoder::Encoder;
 use crate::embed::onnx::graph::Precision;
 use crate::embed::onnx::lanes::{Lanes, Work};
 use crate::embed::onnx::lookup::Lookup;
+use crate::embed::onnx::own::OwnModel;
 use crate::embed::onnx::spec::{ModelSpec, Network};
 use crate::embed::onnx::weights::{BertConfig, Weights};
 use crate::embed::tokens::ModelTokenizer;
@@ -49,35 +52,82 @@ pub(crate) struct OnnxEmbedder {
     dimension: usize,
     fingerprint: String,
     name: String,
+    engine: String,
 }
 
 impl OnnxEmbedder {
-    /// Loads the model, one session for each thread.
+    /// Loads the model, one encoder for each thread.
     pub(crate) async fn open(store: ModelStore, config: EmbedConfig) -> Result<OnnxEmbedder> {
-        let (lanes, tokenizer, spec, fingerprint) = blocking(move || load(&store, &config)).await?;
-        let dimension = lanes.question("probe".into()).await?.len();
-        let name = format!("{} (onnx)", spec.name);
-        Ok(OnnxEmbedder { lanes, tokenizer, recipe: spec.recipe, dimension, fingerprint, name })
+        let mut model = blocking(move || load(&store, &config)).await?;
+        model.dimension = model.lanes.question("probe".into()).await?.len();
+        Ok(model)
     }
 }
 
-fn load(store: &ModelStore, config: &EmbedConfig) -> Result<(Lanes, Arc<ModelTokenizer>, ModelSpec, String)> {
+/// Loads all but the dimension, which the first vector tells.
+fn load(store: &ModelStore, config: &EmbedConfig) -> Result<OnnxEmbedder> {
     let precision = precision(&config.precision)?;
     let spec = ModelSpec::resolve(store, &config.model)?;
-    let environment = runtime::environment(&store.library("onnxruntime")?)?;
-    let file = spec.network.file(precision)?;
     let positions = spec.positions()?;
     let max_tokens = spec.recipe.max_tokens.unwrap_or(positions).min(positions);
     let tokenizer = Arc::new(ModelTokenizer::open(&spec.tokenizer, max_tokens)?);
     let lookup = open_lookup(&spec, precision, &tokenizer)?;
+    let threads = threads(config.threads);
+    let own = OwnModel::open(&spec, precision, config.engine)?.zip(lookup.clone());
+    let (lanes, engine, computation) = match own {
+        Some((model, lookup)) => {
+            let (engine, computation) = (model.name(), model.computation());
+            (own_lanes(threads, model, lookup, &spec, &tokenizer)?, engine, computation)
+        }
+        None => {
+            let computation = spec.network.computation(precision);
+            let lanes = runtime_lanes(threads, store, precision, lookup, &spec, &tokenizer)?;
+            (lanes, "onnxruntime".to_string(), computation)
+        }
+    };
+    Ok(OnnxEmbedder {
+        lanes,
+        tokenizer,
+        fingerprint: spec.fingerprint(&computation)?,
+        name: format!("{} (onnx)", spec.name),
+        recipe: spec.recipe,
+        dimension: 0,
+        engine,
+    })
+}
+
+/// Starts the threads of vic's own encoder.
+fn own_lanes(
+    threads: usize,
+    model: OwnModel,
+    lookup: Arc<Lookup>,
+    spec: &ModelSpec,
+    tokenizer: &Arc<ModelTokenizer>,
+) -> Result<Lanes> {
     let (recipe, words) = (spec.recipe.clone(), tokenizer.clone());
-    let make = move || -> Result<Work> {
+    Lanes::start(threads, move || -> Result<Work> {
+        let (mut encoder, words) = (model.encoder(lookup.clone(), &recipe), words.clone());
+        Ok(Box::new(move |text: &str| encoder.encode(&words.ids(text)?)))
+    })
+}
+
+/// Starts the threads of ONNX Runtime, a session for each.
+fn runtime_lanes(
+    threads: usize,
+    store: &ModelStore,
+    precision: Precision,
+    lookup: Option<Arc<Lookup>>,
+    spec: &ModelSpec,
+    tokenizer: &Arc<ModelTokenizer>,
+) -> Result<Lanes> {
+    let environment = runtime::environment(&store.library("onnxruntime")?)?;
+    let file = spec.network.file(precision)?;
+    let (recipe, words) = (spec.recipe.clone(), tokenizer.clone());
+    Lanes::start(threads, move || -> Result<Work> {
         let mut encoder = Encoder::open(environment, &file, lookup.clone(), &recipe)?;
         let words = words.clone();
         Ok(Box::new(move |text: &str| encoder.encode(&words.ids(text)?)))
-    };
-    let fingerprint = spec.fingerprint(precision)?;
-    Ok((Lanes::start(threads(config.threads), make)?, tokenizer, spec, fingerprint))
+    })
 }
 
 /// Writes the graph of a model that comes as weights, and reads it all once, so that the first start finds all in order.
@@ -154,6 +204,10 @@ impl Embedder for OnnxEmbedder {
 
     fn name(&self) -> &str {
         &self.name
+    }
+
+    fn engine(&self) -> &str {
+        &self.engine
     }
 
     fn token_counter(&self) -> Arc<dyn TokenCounter> {

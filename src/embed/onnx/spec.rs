@@ -137,23 +137,31 @@ impl ModelSpec {
         }
     }
 
-    /// Identifies the vectors of this model.
-    pub(crate) fn fingerprint(&self, precision: Precision) -> Result<String> {
-        let (network, computation) = match &self.network {
+    /// Identifies the vectors of this model when they are computed like that.
+    pub(crate) fn fingerprint(&self, computation: &str) -> Result<String> {
+        let network = match &self.network {
             Network::Weights { weights, checksum: Some(sum), .. } => {
                 let config = weights.with_file_name("config.json");
-                (format!("{sum}/{}", file_hash(&config).unwrap_or_default()), our_graph(precision))
+                format!("{sum}/{}", file_hash(&config).unwrap_or_default())
             }
-            Network::Weights { weights, .. } => (file_hash(weights)?, our_graph(precision)),
-            Network::Onnx(model) => (file_hash(model)?, "as it is".into()),
+            Network::Weights { weights, .. } => file_hash(weights)?,
+            Network::Onnx(model) => file_hash(model)?,
         };
         let recipe = serde_json::to_string(&self.recipe).map_err(Error::internal)?;
-        let parts = [network, computation, file_hash(&self.tokenizer)?, recipe];
+        let parts = [&network, computation, &file_hash(&self.tokenizer)?, &recipe];
         Ok(blake3::hash(parts.join("\0").as_bytes()).to_hex()[..32].to_string())
     }
 }
 
 impl Network {
+    /// Returns what shapes the numbers when ONNX Runtime computes them.
+    pub(crate) fn computation(&self, precision: Precision) -> String {
+        match self {
+            Network::Weights { .. } => our_graph(precision),
+            Network::Onnx(_) => "as it is".into(),
+        }
+    }
+
     /// Returns the file that the runtime loads; writes it when it is missing or of another version.
     pub(crate) fn file(&self, precision: Precision) -> Result<PathBuf> {
         let (config, weights, graphs, checksum) = match self {

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use super::*;
-use crate::config::EmbedBackend;
-use crate::embed::onnx::graph::tests::{TinyBert, write_tokenizer};
+use crate::config::{EmbedBackend, EmbedEngine};
+use crate::embed::onnx::graph::tests::{TinyBert, TinyShape, write_tokenizer};
 
 /// The environment is set once, before any test here loads the library.
 pub(super) fn without_telemetry() {
@@ -24,6 +24,7 @@ fn settings(model: &str, precision: &str) -> EmbedConfig {
         model: model.into(),
         threads: 2,
         precision: precision.into(),
+        engine: EmbedEngine::Auto,
         ollama_url: String::new(),
         ollama_key: None,
         openai_url: String::new(),
@@ -34,6 +35,11 @@ fn settings(model: &str, precision: &str) -> EmbedConfig {
 async fn open(dirs: Vec<PathBuf>, model: &str, precision: &str) -> Result<OnnxEmbedder> {
     without_telemetry();
     OnnxEmbedder::open(ModelStore::new(dirs), settings(model, precision)).await
+}
+
+async fn open_with(dirs: Vec<PathBuf>, model: &str, precision: &str, engine: EmbedEngine) -> Result<OnnxEmbedder> {
+    without_telemetry();
+    OnnxEmbedder::open(ModelStore::new(dirs), EmbedConfig { engine, ..settings(model, precision) }).await
 }
 
 async fn default_model(precision: &str) -> OnnxEmbedder {
@@ -80,6 +86,50 @@ async fn eight_bits_stay_close_to_floating_point() {
     assert!(mean >= 0.99, "{mean}");
 }
 
+/// The default model by vic's own encoder. It is slow where the processor lacks the instructions.
+async fn own_model() -> OnnxEmbedder {
+    open_with(vec![cache()], "all-MiniLM-L6-v2", "int8", EmbedEngine::Own).await.expect("run `make models` first")
+}
+
+/// Prose of every length: nothing, one token, and prefixes up to beyond the longest text that the model takes.
+fn prose() -> Vec<String> {
+    let words: Vec<&str> = include_str!("../../lib.rs").split_whitespace().filter(|it| *it != "//!").collect();
+    let passage = |count: usize| words[count % 97..].iter().take(count).copied().collect::<Vec<_>>().join(" ");
+    let mut texts = texts();
+    texts.extend([1, 2, 3, 5, 8, 12, 13, 14, 17, 23, 31, 47, 64, 100, 150, 220, 300, 600].map(passage));
+    texts
+}
+
+#[tokio::test]
+async fn the_own_encoder_is_close_to_floating_point_at_every_length() {
+    let (own, exact) = (own_model().await, default_model("fp32").await);
+    assert!(
+        own.engine().starts_with("own (") && exact.engine() == "onnxruntime",
+        "{} {}",
+        own.engine(),
+        exact.engine()
+    );
+    let texts = prose();
+    let (got, expect) = (own.embed_documents(&texts).await.unwrap(), exact.embed_documents(&texts).await.unwrap());
+    let cosines: Vec<f32> = got.iter().zip(&expect).map(|(a, b)| cosine(a, b)).collect();
+    let mean = cosines.iter().sum::<f32>() / cosines.len() as f32;
+    assert!(mean >= 0.995, "{mean}: {cosines:?}");
+    assert!(cosines.iter().all(|it| *it >= 0.985), "{cosines:?}");
+}
+
+#[tokio::test]
+async fn the_own_encoder_gives_the_same_bits_alone_in_a_batch_and_in_another_order() {
+    let model = own_model().await;
+    let texts = texts();
+    let batch = model.embed_documents(&texts).await.unwrap();
+    let reversed: Vec<String> = texts.iter().rev().cloned().collect();
+    let other = model.embed_documents(&reversed).await.unwrap();
+    for (at, text) in texts.iter().enumerate() {
+        assert_eq!(batch[at], model.embed_query(text).await.unwrap(), "{text:.40}");
+        assert_eq!(batch[at], other[texts.len() - 1 - at], "{text:.40}");
+    }
+}
+
 #[tokio::test]
 async fn the_default_model_tells_related_from_unrelated() {
     let model = default_model("int8").await;
@@ -120,10 +170,14 @@ async fn a_missing_model_names_the_command_that_fetches_it() {
 
 /// A folder with a tiny model, in a models directory with a catalog of its own.
 fn tiny_models(recipe: &str) -> tempfile::TempDir {
+    tiny_models_of(&TinyBert::random(7), recipe)
+}
+
+fn tiny_models_of(bert: &TinyBert, recipe: &str) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     let folder = dir.path().join("tiny");
     std::fs::create_dir(&folder).unwrap();
-    TinyBert::random(7).save(&folder);
+    bert.save(&folder);
     write_tokenizer(&folder);
     let catalog = format!(
         "[[model]]\nname = \"tiny\"\nkind = \"embedding\"\n{recipe}\n\
@@ -187,4 +241,58 @@ async fn the_graph_of_changed_weights_is_written_anew() {
     TinyBert::random(8).save(&dir.path().join("tiny"));
     let after = tiny(dir.path()).await.embed_query("w5").await.unwrap();
     assert!(cosine(&before, &after) < 0.9999);
+}
+
+/// A tiny model that the own encoder can run, with heads of that width.
+fn fitting(width: usize) -> TinyBert {
+    TinyBert::shaped(TinyShape { hidden: 2 * width, heads: 2, layers: 2, inner: 128 }, 5)
+}
+
+#[tokio::test]
+async fn the_own_encoder_runs_heads_of_either_width_as_onnx_runtime_does() {
+    for width in [32, 64] {
+        for recipe in ["pooling = \"mean\"", "pooling = \"cls\""] {
+            let dir = tiny_models_of(&fitting(width), recipe);
+            let dirs = || vec![dir.path().to_path_buf(), cache()];
+            let own = open_with(dirs(), "tiny", "int8", EmbedEngine::Own).await.unwrap();
+            let exact = open_with(dirs(), "tiny", "fp32", EmbedEngine::Auto).await.unwrap();
+            let runtime = open_with(dirs(), "tiny", "int8", EmbedEngine::Onnx).await.unwrap();
+            let prints = [own.fingerprint(), exact.fingerprint(), runtime.fingerprint()];
+            assert!(prints[0] != prints[1] && prints[1] != prints[2] && prints[0] != prints[2]);
+            for text in ["", "w5", "w5 w6 w7", &"w9 w8 w7 w6 w5 w4 w3 w2 w1 ".repeat(5), &"w1 ".repeat(200)] {
+                let (got, expect) = (own.embed_query(text).await.unwrap(), exact.embed_query(text).await.unwrap());
+                assert!(cosine(&got, &expect) > 0.99, "{width} {recipe} {text:.20}: {}", cosine(&got, &expect));
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_model_that_the_own_encoder_cannot_run_goes_to_onnx_runtime_or_is_refused() {
+    let dir = tiny_models("");
+    let dirs = || vec![dir.path().to_path_buf(), cache()];
+    let model = open_with(dirs(), "tiny", "int8", EmbedEngine::Auto).await.unwrap();
+    assert_eq!(model.engine(), "onnxruntime");
+    let error = open_with(dirs(), "tiny", "int8", EmbedEngine::Own).await.err().unwrap();
+    assert_eq!(error.code, ErrorCode::FailedPrecondition);
+    assert!(error.message.contains("32") && error.hint.is_some(), "{error}");
+    let error = open_with(vec![cache()], "all-MiniLM-L6-v2", "fp32", EmbedEngine::Own).await.err().unwrap();
+    assert!(error.message.contains("int8"), "{error}");
+}
+
+#[tokio::test]
+async fn the_own_encoder_can_be_turned_off() {
+    let model = open_with(vec![cache()], "all-MiniLM-L6-v2", "int8", EmbedEngine::Onnx).await.unwrap();
+    assert_eq!(model.engine(), "onnxruntime");
+}
+
+#[tokio::test]
+async fn weights_that_are_not_finite_are_refused_by_name() {
+    let mut bert = fitting(32);
+    bert.spoil("encoder.layer.1.output.dense.weight", f32::NAN);
+    let dir = tiny_models_of(&bert, "");
+    let error =
+        open_with(vec![dir.path().to_path_buf(), cache()], "tiny", "int8", EmbedEngine::Own).await.err().unwrap();
+    assert_eq!(error.code, ErrorCode::DataLoss);
+    assert!(error.message.contains("encoder.layer.1.output.dense.weight"), "{error}");
 }

@@ -157,7 +157,8 @@ impl Weights {
         self.tensors.get(&full).ok_or_else(|| self.broken(&format!("it lacks `{full}`")))
     }
 
-    fn broken(&self, text: &str) -> Error {
+    /// Says what is wrong with the file.
+    pub(crate) fn broken(&self, text: &str) -> Error {
         Error::new(ErrorCode::DataLoss, format!("`{}` holds no BERT model: {text}", self.path.display()))
     }
 }

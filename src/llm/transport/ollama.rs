@@ -9,7 +9,7 @@ use reqwest::StatusCode;
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout};
 
-use crate::config::{EmbedBackend, EmbedConfig};
+use crate::config::{EmbedBackend, EmbedConfig, EmbedEngine};
 use crate::embed::egress::{self, AWAY, Outbound, Purpose};
 use crate::embed::remote::{self, Failure};
 use crate::error::{Error, ErrorCode, Result};
@@ -224,6 +224,7 @@ impl Transport for Ollama {
             model: self.model.clone(),
             threads: 0,
             precision: String::new(),
+            engine: EmbedEngine::Auto,
             ollama_url: self.base.clone(),
             ollama_key: self.key.clone(),
             openai_url: String::new(),

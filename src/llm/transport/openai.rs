@@ -8,7 +8,7 @@ use reqwest::StatusCode;
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout};
 
-use crate::config::{EmbedBackend, EmbedConfig};
+use crate::config::{EmbedBackend, EmbedConfig, EmbedEngine};
 use crate::embed::egress::{self, AWAY, Purpose};
 use crate::embed::remote;
 use crate::error::{Error, ErrorCode, Result};
@@ -189,6 +189,7 @@ impl Transport for OpenAi {
             model: self.model.clone(),
             threads: 0,
             precision: String::new(),
+            engine: EmbedEngine::Auto,
             ollama_url: String::new(),
             ollama_key: None,
             openai_url: self.base.clone(),

@@ -15,22 +15,35 @@ use crate::embed::onnx::proto::INT64;
 use crate::embed::onnx::tests::{cache, without_telemetry};
 use crate::embed::onnx::{pool, runtime};
 
-const HIDDEN: usize = 32;
-const HEADS: usize = 4;
-const LAYERS: usize = 2;
-const INNER: usize = 64;
 const VOCABULARY: usize = 100;
 const POSITIONS: usize = 64;
 const EPSILON: f32 = 1e-12;
 
+/// The sizes of a [`TinyBert`].
+#[derive(Clone, Copy)]
+pub(in crate::embed::onnx) struct TinyShape {
+    pub(in crate::embed::onnx) hidden: usize,
+    pub(in crate::embed::onnx) heads: usize,
+    pub(in crate::embed::onnx) layers: usize,
+    pub(in crate::embed::onnx) inner: usize,
+}
+
+const TINY: TinyShape = TinyShape { hidden: 32, heads: 4, layers: 2, inner: 64 };
+
 /// A BERT of random weights, small enough for a plain forward pass.
 pub(in crate::embed::onnx) struct TinyBert {
+    shape: TinyShape,
     tensors: HashMap<String, (Vec<usize>, Vec<f32>)>,
 }
 
 impl TinyBert {
     pub(in crate::embed::onnx) fn random(seed: u64) -> TinyBert {
-        let mut bert = TinyBert { tensors: HashMap::new() };
+        TinyBert::shaped(TINY, seed)
+    }
+
+    pub(in crate::embed::onnx) fn shaped(shape: TinyShape, seed: u64) -> TinyBert {
+        let TinyShape { hidden, inner, .. } = shape;
+        let mut bert = TinyBert { shape, tensors: HashMap::new() };
         let mut state = seed;
         let mut add = |name: String, shape: &[usize], middle: f32, spread: f32| {
             let mut random = || {
@@ -41,18 +54,18 @@ impl TinyBert {
             bert.tensors.insert(name, (shape.to_vec(), numbers));
         };
         for (table, rows) in [("word", VOCABULARY), ("position", POSITIONS), ("token_type", 2)] {
-            add(format!("embeddings.{table}_embeddings.weight"), &[rows, HIDDEN], 0.0, 1.0);
+            add(format!("embeddings.{table}_embeddings.weight"), &[rows, hidden], 0.0, 1.0);
         }
         let mut norms = vec!["embeddings.LayerNorm".to_string()];
-        for layer in 0..LAYERS {
+        for layer in 0..shape.layers {
             let p = format!("encoder.layer.{layer}");
             for (name, outputs, inputs) in [
-                ("attention.self.query", HIDDEN, HIDDEN),
-                ("attention.self.key", HIDDEN, HIDDEN),
-                ("attention.self.value", HIDDEN, HIDDEN),
-                ("attention.output.dense", HIDDEN, HIDDEN),
-                ("intermediate.dense", INNER, HIDDEN),
-                ("output.dense", HIDDEN, INNER),
+                ("attention.self.query", hidden, hidden),
+                ("attention.self.key", hidden, hidden),
+                ("attention.self.value", hidden, hidden),
+                ("attention.output.dense", hidden, hidden),
+                ("intermediate.dense", inner, hidden),
+                ("output.dense", hidden, inner),
             ] {
                 add(format!("{p}.{name}.weight"), &[outputs, inputs], 0.0, 0.3);
                 add(format!("{p}.{name}.bias"), &[outputs], 0.0, 0.1);
@@ -60,10 +73,17 @@ impl TinyBert {
             norms.extend([format!("{p}.attention.output.LayerNorm"), format!("{p}.output.LayerNorm")]);
         }
         for norm in norms {
-            add(format!("{norm}.weight"), &[HIDDEN], 1.0, 0.2);
-            add(format!("{norm}.bias"), &[HIDDEN], 0.0, 0.1);
+            add(format!("{norm}.weight"), &[hidden], 1.0, 0.2);
+            add(format!("{norm}.bias"), &[hidden], 0.0, 0.1);
         }
         bert
+    }
+
+    /// Puts another number into a tensor.
+    pub(in crate::embed::onnx) fn spoil(&mut self, name: &str, number: f32) {
+        if let Some((_, numbers)) = self.tensors.get_mut(name) {
+            numbers[0] = number;
+        }
     }
 
     /// Writes `model.safetensors` and `config.json`.
@@ -79,7 +99,8 @@ impl TinyBert {
             bytes.iter().map(|(name, shape, bytes)| (name, TensorView::new(Dtype::F32, shape.clone(), bytes).unwrap()));
         safetensors::serialize_to_file(views, None, &folder.join("model.safetensors")).unwrap();
         let config = serde_json::json!({
-            "model_type": "bert", "hidden_size": HIDDEN, "num_hidden_layers": LAYERS, "num_attention_heads": HEADS,
+            "model_type": "bert", "hidden_size": self.shape.hidden,
+            "num_hidden_layers": self.shape.layers, "num_attention_heads": self.shape.heads,
             "max_position_embeddings": POSITIONS, "layer_norm_eps": EPSILON, "hidden_act": "gelu",
         });
         std::fs::write(folder.join("config.json"), config.to_string()).unwrap();
@@ -100,7 +121,7 @@ impl TinyBert {
             name: Some(name.into()),
             raw_data: Some(raw_data),
         };
-        let hidden = HIDDEN as i64;
+        let hidden = self.shape.hidden as i64;
         graph.initializer.extend([
             tensor(
                 "words",
@@ -138,7 +159,7 @@ impl TinyBert {
     }
 
     fn places(&self) -> Vec<f32> {
-        let segment = &self.numbers("embeddings.token_type_embeddings.weight")[..HIDDEN];
+        let segment = &self.numbers("embeddings.token_type_embeddings.weight")[..self.shape.hidden];
         let places = self.numbers("embeddings.position_embeddings.weight");
         places.iter().zip(segment.iter().cycle()).map(|(a, b)| a + b).collect()
     }
@@ -146,12 +167,13 @@ impl TinyBert {
     /// The forward pass, written down as the paper has it.
     fn forward(&self, ids: &[u32]) -> Vec<Vec<f32>> {
         let (words, places) = (self.numbers("embeddings.word_embeddings.weight"), self.places());
+        let hidden = self.shape.hidden;
         let row = |at: usize, id: u32| -> Vec<f32> {
-            (0..HIDDEN).map(|i| words[id as usize * HIDDEN + i] + places[at * HIDDEN + i]).collect()
+            (0..hidden).map(|i| words[id as usize * hidden + i] + places[at * hidden + i]).collect()
         };
         let mut flow: Vec<Vec<f32>> = ids.iter().enumerate().map(|(at, id)| row(at, *id)).collect();
         flow.iter_mut().for_each(|it| self.norm(it, "embeddings.LayerNorm"));
-        for layer in 0..LAYERS {
+        for layer in 0..self.shape.layers {
             let p = format!("encoder.layer.{layer}");
             let dense = |x: &[f32], name: &str| self.dense(x, &format!("{p}.{name}"));
             let context = self.attend(&flow, &format!("{p}.attention.self"));
@@ -169,9 +191,10 @@ impl TinyBert {
     fn attend(&self, flow: &[Vec<f32>], prefix: &str) -> Vec<Vec<f32>> {
         let [q, k, v] = ["query", "key", "value"]
             .map(|part| flow.iter().map(|x| self.dense(x, &format!("{prefix}.{part}"))).collect::<Vec<_>>());
-        let width = HIDDEN / HEADS;
-        let mut context = vec![vec![0.0; HIDDEN]; flow.len()];
-        for head in (0..HEADS).map(|it| it * width..(it + 1) * width) {
+        let (hidden, heads) = (self.shape.hidden, self.shape.heads);
+        let width = hidden / heads;
+        let mut context = vec![vec![0.0; hidden]; flow.len()];
+        for head in (0..heads).map(|it| it * width..(it + 1) * width) {
             for (at, context) in context.iter_mut().enumerate() {
                 let dot = |other: &Vec<f32>| -> f32 { head.clone().map(|i| q[at][i] * other[i]).sum() };
                 let mut scores: Vec<f32> = k.iter().map(|it| (dot(it) / (width as f32).sqrt()).exp()).collect();
@@ -258,7 +281,7 @@ fn check(precision: Precision, pooling: Pooling) -> f32 {
     let texts: [&[u32]; 4] = [&[2, 3], &[2, 50, 3], &[2, 9, 99, 42, 9, 3], &[7; POSITIONS]];
     let mut worst = 1f32;
     for ids in texts {
-        let expect = pool::pool(&bert.forward(ids).concat(), HIDDEN, &recipe).unwrap();
+        let expect = pool::pool(&bert.forward(ids).concat(), TINY.hidden, &recipe).unwrap();
         let got = encoder.encode(ids).unwrap();
         if precision == Precision::Fp32 {
             assert!(got.iter().zip(&expect).all(|(a, b)| (a - b).abs() < 1e-4), "{got:?}\n{expect:?}");

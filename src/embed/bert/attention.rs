@@ -1,0 +1,187 @@
+//! Self-attention over one text.
+//!
+//! Queries, keys and values are bytes with a step for each token and head. For a tile of queries and one head, all
+//! products with the keys are made, turned into shares, and multiplied with the values: nothing larger than a tile times
+//! the length of the text is ever in memory. The step of a value is part of the share that it gets, which keeps the shares
+//! exact where they matter: tokens that draw much attention and have little to say do not drown the others.
+
+use std::ops::Range;
+
+use crate::embed::bert::kernels::{
+    Coding, HeadRow, Kernels, Keys, LANES, Line, PANEL, Product, Rows, STEP, TILE, panel_lines, place,
+};
+use crate::embed::bert::linear::Linear;
+
+/// A query of nothing but what every query of bytes has too much in each number.
+const OFFSETS: [u8; MAX_WIDTH] = [128; MAX_WIDTH];
+
+/// Numbers of the widest head.
+pub(super) const MAX_WIDTH: usize = 64;
+
+/// A step this small stands for a value of zeros, which has none.
+const LEAST_STEP: f32 = 1e-12;
+
+/// The queries, keys and values of one text in one layer, and room to work.
+pub(super) struct Attention {
+    kernels: &'static dyn Kernels,
+    heads: usize,
+    /// Numbers of a head.
+    width: usize,
+    tokens: usize,
+    /// A row for each token.
+    queries: Vec<u8>,
+    /// For each token and head, what a step is worth in binary logarithms.
+    factors: Vec<f32>,
+    /// For each head, panels whose outputs are the tokens.
+    keys: Vec<Line>,
+    /// For each head, what belongs to the keys.
+    columns: Vec<Keys>,
+    /// A row for each token.
+    values: Vec<u8>,
+    /// For each head, panels whose inputs are the tokens.
+    woven: Vec<Line>,
+    key_row: Vec<u8>,
+    steps: Vec<f32>,
+    sums: Vec<i32>,
+    shares: Vec<u8>,
+}
+
+impl Attention {
+    pub(super) fn new(kernels: &'static dyn Kernels, heads: usize, width: usize) -> Attention {
+        Attention {
+            kernels,
+            heads,
+            width,
+            tokens: 0,
+            queries: Vec::new(),
+            factors: Vec::new(),
+            keys: Vec::new(),
+            columns: Vec::new(),
+            values: Vec::new(),
+            woven: Vec::new(),
+            key_row: vec![0; heads * width],
+            steps: vec![0.0; 3 * heads],
+            sums: Vec::new(),
+            shares: Vec::new(),
+        }
+    }
+
+    /// Makes room for a text. What an earlier text left is overwritten or, past the last token, gets no attention.
+    pub(super) fn fit(&mut self, tokens: usize) {
+        self.tokens = tokens;
+        let (hidden, across, down) = (self.heads * self.width, self.across(), self.down());
+        self.queries.resize(tokens * hidden, 0);
+        self.factors.resize(tokens * self.heads, 0.0);
+        self.keys.resize(self.heads * across / PANEL * panel_lines(self.width), Line::ZERO);
+        self.columns.clear();
+        self.columns.resize(self.heads * across / LANES, Keys::NONE);
+        self.values.resize(down * hidden, 0);
+        self.woven.resize(hidden / PANEL * panel_lines(down), Line::ZERO);
+        self.sums.resize(TILE * across, 0);
+        self.shares.resize(TILE * down, 0);
+    }
+
+    /// Keys in whole panels.
+    fn across(&self) -> usize {
+        self.tokens.next_multiple_of(PANEL)
+    }
+
+    /// Values in whole steps.
+    fn down(&self) -> usize {
+        self.tokens.next_multiple_of(STEP)
+    }
+
+    /// Takes the sums of one token out of the layer that makes queries, keys and values.
+    pub(super) fn take(&mut self, token: usize, sums: &[i32], layer: &Linear, coding: Coding) {
+        let (heads, width) = (self.heads, self.width);
+        let row = token * heads * width..(token + 1) * heads * width;
+        let parts = HeadRow {
+            queries: &mut self.queries[row.clone()],
+            keys: &mut self.key_row,
+            values: &mut self.values[row],
+            steps: &mut self.steps,
+        };
+        self.kernels.heads(Product { sums, outputs: layer.outputs(), codings: &[coding] }, width, parts);
+        let unit = std::f32::consts::LOG2_E / (width as f32).sqrt();
+        let (panels, groups) = (self.across() / PANEL, self.across() / LANES);
+        let lines = panel_lines(width);
+        for (head, key) in self.key_row.chunks_exact(width).enumerate() {
+            let panel = &mut self.keys[(head * panels + token / PANEL) * lines..][..lines];
+            for (four, bytes) in key.as_chunks::<4>().0.iter().enumerate() {
+                let (line, at) = place(four * 4, token % PANEL);
+                panel[line].0[at..at + 4].copy_from_slice(bytes);
+            }
+            let value_step = self.steps[2 * heads + head].max(LEAST_STEP);
+            let (column, lane) = (&mut self.columns[head * groups + token / LANES], token % LANES);
+            column.step[lane] = self.steps[heads + head];
+            column.lift[lane] = value_step.log2();
+            column.unlift[lane] = 1.0 / value_step;
+            self.factors[token * heads + head] = self.steps[head] * unit;
+        }
+    }
+
+    /// Prepares what needs all tokens.
+    pub(super) fn gather(&mut self) {
+        self.shift_keys();
+        let (hidden, down) = (self.heads * self.width, self.down());
+        let lines = panel_lines(down);
+        for four in 0..down / 4 {
+            let row = |at: usize| &self.values[(four * 4 + at) * hidden..][..hidden];
+            let rows = [row(0), row(1), row(2), row(3)];
+            for panel in 0..hidden / PANEL {
+                let rows = rows.map(|it| &it[panel * PANEL..(panel + 1) * PANEL]);
+                let at = panel * lines + four * PANEL / LANES;
+                self.kernels.weave(rows, &mut self.woven[at..at + PANEL / LANES]);
+            }
+        }
+    }
+
+    /// Finds what the offset of the queries adds to the products with each key: the products with a query of offsets.
+    fn shift_keys(&mut self) {
+        let rows = Rows { data: &OFFSETS, stride: 0, count: 1, depth: self.width };
+        let mut sums = [0; PANEL];
+        for (panel, columns) in self.keys.chunks_exact(panel_lines(self.width)).zip(self.columns.as_chunks_mut::<2>().0)
+        {
+            self.kernels.dot(rows, panel, &mut sums, PANEL);
+            for (column, sums) in columns.iter_mut().zip(sums.as_chunks().0) {
+                column.shift = *sums;
+            }
+        }
+    }
+
+    /// Writes what the tokens of a tile attend to, a row for each.
+    pub(super) fn context(&mut self, tile: Range<usize>, context: &mut [f32]) {
+        let (hidden, width, across, down) = (self.heads * self.width, self.width, self.across(), self.down());
+        for head in 0..self.heads {
+            let factors = self.share(tile.clone(), head);
+            let rows = Rows { data: &self.shares, stride: down, count: tile.len(), depth: down };
+            let panels = self.woven.chunks_exact(panel_lines(down)).enumerate();
+            for (panel, lines) in panels.skip(head * width / PANEL).take(width / PANEL) {
+                self.kernels.dot(rows, lines, &mut self.sums, across);
+                for (row, factor) in factors[..tile.len()].iter().enumerate() {
+                    let context = &mut context[row * hidden + panel * PANEL..][..PANEL];
+                    self.kernels.scale(&self.sums[row * across..][..PANEL], *factor, context);
+                }
+            }
+        }
+    }
+
+    /// Finds the shares of attention in one head of the tokens of a tile, and returns the factor of each.
+    fn share(&mut self, tile: Range<usize>, head: usize) -> [f32; TILE] {
+        let (hidden, width, across, down) = (self.heads * self.width, self.width, self.across(), self.down());
+        let queries = &self.queries[tile.start * hidden + head * width..];
+        let rows = Rows { data: queries, stride: hidden, count: tile.len(), depth: width };
+        let lines = panel_lines(width);
+        let keys = &self.keys[head * across / PANEL * lines..][..across / PANEL * lines];
+        for (panel, lines) in keys.chunks_exact(lines).enumerate() {
+            self.kernels.dot(rows, lines, &mut self.sums[panel * PANEL..], across);
+        }
+        let columns = &self.columns[head * across / LANES..][..down / LANES];
+        let mut factors = [0.0; TILE];
+        for (factor, token) in factors.iter_mut().zip(tile.clone()) {
+            *factor = self.factors[token * self.heads + head];
+        }
+        self.kernels.softmax(&mut self.sums, across, columns, &mut factors[..tile.len()], &mut self.shares);
+        factors
+    }
+}

@@ -1,0 +1,73 @@
+//! The kernels for processors with AVX-512 and its dot products of bytes (VNNI).
+//!
+//! Everything unsafe is here, in [`lanes`] and in [`dot`]; the rest is written with those. An [`Avx512`] exists only
+//! where the instructions do, so its methods may use them.
+
+mod dot;
+mod lanes;
+mod norm;
+mod rows;
+mod softmax;
+
+use super::{Coded, HeadRow, Kernels, Keys, Line, Normal, Product, Rows};
+
+/// Proof that the processor has the instructions.
+pub(super) struct Avx512(());
+
+static DETECTED: Avx512 = Avx512(());
+
+impl Avx512 {
+    /// Returns the kernels if this processor can run them.
+    pub(super) fn detect() -> Option<&'static dyn Kernels> {
+        let all = std::arch::is_x86_feature_detected!("avx512f")
+            && std::arch::is_x86_feature_detected!("avx512bw")
+            && std::arch::is_x86_feature_detected!("avx512dq")
+            && std::arch::is_x86_feature_detected!("avx512vl")
+            && std::arch::is_x86_feature_detected!("avx512vnni");
+        all.then_some(&DETECTED)
+    }
+}
+
+#[expect(unsafe_code, reason = "functions that need instructions which not every processor has")]
+// SAFETY, throughout: `self` exists, so the processor has the instructions.
+impl Kernels for Avx512 {
+    fn name(&self) -> &'static str {
+        "avx512-vnni"
+    }
+
+    fn dot(&self, rows: Rows<'_>, panel: &[Line], sums: &mut [i32], stride: usize) {
+        dot::dot(rows, panel, sums, stride);
+    }
+
+    fn norm(&self, normal: Normal<'_>, rows: &mut [f32], coded: Coded<'_>) {
+        unsafe { norm::norm(normal, rows, coded) }
+    }
+
+    fn add_norm(&self, product: Product<'_>, normal: Normal<'_>, rows: &mut [f32], coded: Coded<'_>) {
+        unsafe { norm::add_norm(product, normal, rows, coded) }
+    }
+
+    fn gelu(&self, product: Product<'_>, work: &mut [f32], coded: Coded<'_>) {
+        unsafe { rows::gelu(product, work, coded) }
+    }
+
+    fn heads(&self, product: Product<'_>, width: usize, row: HeadRow<'_>) {
+        unsafe { rows::heads(product, width, row) }
+    }
+
+    fn softmax(&self, sums: &mut [i32], stride: usize, keys: &[Keys], factors: &mut [f32], shares: &mut [u8]) {
+        unsafe { softmax::softmax(sums, stride, keys, factors, shares) }
+    }
+
+    fn scale(&self, sums: &[i32], factor: f32, row: &mut [f32]) {
+        unsafe { rows::scale(sums, factor, row) }
+    }
+
+    fn code(&self, rows: &[f32], coded: Coded<'_>) {
+        unsafe { rows::code(rows, coded) }
+    }
+
+    fn weave(&self, rows: [&[u8]; 4], lines: &mut [Line]) {
+        unsafe { rows::weave(rows, lines) }
+    }
+}

@@ -1,0 +1,69 @@
+//! A linear layer whose weights are bytes, laid out for [`Kernels::dot`].
+//!
+//! [`Kernels::dot`]: crate::embed::bert::kernels::Kernels::dot
+
+use crate::embed::bert::kernels::{LANES, Line, Outputs, PANEL, panel_lines, place};
+
+/// The largest weight in steps.
+const LARGEST: f32 = 127.0;
+
+/// `y = W x + b`, one step for all weights of an output.
+pub(super) struct Linear {
+    inputs: usize,
+    panels: Vec<Line>,
+    outputs: Vec<Outputs>,
+}
+
+impl Linear {
+    /// Rounds the weights of a layer, given output by output, as the files have them. The number of inputs is a multiple
+    /// of [`STEP`](crate::embed::bert::kernels::STEP), that of outputs one of [`PANEL`].
+    pub(super) fn new(weights: &[f32], bias: &[f32]) -> Linear {
+        let inputs = weights.len() / bias.len();
+        let lines = panel_lines(inputs);
+        let mut panels = vec![Line::ZERO; bias.len() / PANEL * lines];
+        let mut outputs =
+            vec![Outputs { step: [0.0; LANES], sum: [0.0; LANES], bias: [0.0; LANES] }; bias.len() / LANES];
+        for (output, (weights, bias)) in weights.chunks_exact(inputs).zip(bias).enumerate() {
+            let step = weights.iter().fold(0f32, |most, it| most.max(it.abs())) / LARGEST;
+            let inverse = if step > 0.0 { 1.0 / step } else { 0.0 };
+            let panel = &mut panels[output / PANEL * lines..][..lines];
+            let mut sum = 0i32;
+            for (input, weight) in weights.iter().enumerate() {
+                let steps = (weight * inverse).round_ties_even() as i8;
+                let (line, at) = place(input, output % PANEL);
+                panel[line].0[at] = steps.cast_unsigned();
+                sum += i32::from(steps);
+            }
+            let (group, lane) = (&mut outputs[output / LANES], output % LANES);
+            group.step[lane] = step;
+            group.sum[lane] = sum as f32 * step;
+            group.bias[lane] = *bias;
+        }
+        Linear { inputs, panels, outputs }
+    }
+
+    /// Length of a row that goes in.
+    pub(super) fn inputs(&self) -> usize {
+        self.inputs
+    }
+
+    /// Length of a row that comes out.
+    pub(super) fn width(&self) -> usize {
+        self.outputs.len() * LANES
+    }
+
+    /// The weights, panel by panel.
+    pub(super) fn panels(&self) -> impl Iterator<Item = &[Line]> {
+        self.panels.chunks_exact(panel_lines(self.inputs))
+    }
+
+    /// What makes numbers of the sums.
+    pub(super) fn outputs(&self) -> &[Outputs] {
+        &self.outputs
+    }
+
+    /// Bytes in memory.
+    pub(super) fn bytes(&self) -> usize {
+        size_of_val(self.panels.as_slice()) + size_of_val(self.outputs.as_slice())
+    }
+}

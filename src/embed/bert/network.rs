@@ -1,0 +1,117 @@
+//! The layers of an encoder, with weights of 8 bits.
+
+use crate::embed::bert::attention::MAX_WIDTH;
+use crate::embed::bert::kernels::{LANES, Norm, PANEL};
+use crate::embed::bert::linear::Linear;
+
+/// The encoder of one model, shared by all threads.
+pub(crate) struct Network {
+    pub(super) shape: Shape,
+    /// Follows the embeddings.
+    pub(super) first: Vec<Norm>,
+    pub(super) layers: Vec<Layer>,
+}
+
+/// The sizes of an encoder.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Shape {
+    pub(crate) hidden: usize,
+    pub(crate) inner: usize,
+    pub(crate) heads: usize,
+    pub(crate) layers: usize,
+    /// Keeps the normalisation from dividing by zero.
+    pub(crate) epsilon: f32,
+}
+
+/// One layer, in the order of the computation.
+pub(super) struct Layer {
+    /// Queries, keys and values.
+    pub(super) project: Linear,
+    /// Mixes the heads.
+    pub(super) mix: Linear,
+    pub(super) attended: Vec<Norm>,
+    pub(super) widen: Linear,
+    pub(super) narrow: Linear,
+    pub(super) done: Vec<Norm>,
+}
+
+impl Shape {
+    /// Says what keeps an encoder of this shape from running here.
+    pub(crate) fn obstacle(&self) -> Option<String> {
+        // Rows are worked on in registers, and heads in panels.
+        let whole = |size: usize| size > 0 && size.is_multiple_of(4 * LANES);
+        let width = self.hidden.checked_div(self.heads).unwrap_or(0);
+        if !whole(self.hidden) || !whole(self.inner) {
+            return Some(format!(
+                "layers of {} and {} numbers are no multiples of {}",
+                self.hidden,
+                self.inner,
+                4 * LANES
+            ));
+        }
+        if ![PANEL, MAX_WIDTH].contains(&width) || width * self.heads != self.hidden {
+            return Some(format!("heads of {width} numbers are neither {PANEL} nor {MAX_WIDTH} wide"));
+        }
+        None
+    }
+}
+
+impl Network {
+    /// Reads an encoder. `tensor` returns the numbers of a tensor by its name in BERT's files and its shape; the first
+    /// that it cannot return ends the reading.
+    pub(crate) fn read<E>(
+        shape: Shape,
+        mut tensor: impl FnMut(&str, &[usize]) -> Result<Vec<f32>, E>,
+    ) -> Result<Network, E> {
+        let first = norm("embeddings.LayerNorm", shape.hidden, &mut tensor)?;
+        let layers = (0..shape.layers).map(|layer| Layer::read(shape, layer, &mut tensor)).collect::<Result<_, E>>()?;
+        Ok(Network { shape, first, layers })
+    }
+
+    /// Bytes of the weights in memory.
+    pub(crate) fn bytes(&self) -> usize {
+        self.layers.iter().flat_map(|it| [&it.project, &it.mix, &it.widen, &it.narrow]).map(Linear::bytes).sum()
+    }
+}
+
+impl Layer {
+    fn read<E>(
+        shape: Shape,
+        layer: usize,
+        tensor: &mut impl FnMut(&str, &[usize]) -> Result<Vec<f32>, E>,
+    ) -> Result<Layer, E> {
+        let Shape { hidden, inner, .. } = shape;
+        let name = |part: &str| format!("encoder.layer.{layer}.{part}");
+        let (mut weights, mut bias) = (Vec::with_capacity(3 * hidden * hidden), Vec::with_capacity(3 * hidden));
+        for part in ["query", "key", "value"] {
+            weights.extend(tensor(&name(&format!("attention.self.{part}.weight")), &[hidden, hidden])?);
+            bias.extend(tensor(&name(&format!("attention.self.{part}.bias")), &[hidden])?);
+        }
+        let mut linear = |part: &str, outputs: usize, inputs: usize| {
+            let weights = tensor(&name(&format!("{part}.weight")), &[outputs, inputs])?;
+            Ok(Linear::new(&weights, &tensor(&name(&format!("{part}.bias")), &[outputs])?))
+        };
+        let mix = linear("attention.output.dense", hidden, hidden)?;
+        let widen = linear("intermediate.dense", inner, hidden)?;
+        let narrow = linear("output.dense", hidden, inner)?;
+        Ok(Layer {
+            project: Linear::new(&weights, &bias),
+            mix,
+            attended: norm(&name("attention.output.LayerNorm"), hidden, tensor)?,
+            widen,
+            narrow,
+            done: norm(&name("output.LayerNorm"), hidden, tensor)?,
+        })
+    }
+}
+
+fn norm<E>(
+    name: &str,
+    hidden: usize,
+    tensor: &mut impl FnMut(&str, &[usize]) -> Result<Vec<f32>, E>,
+) -> Result<Vec<Norm>, E> {
+    let scale = tensor(&format!("{name}.weight"), &[hidden])?;
+    let shift = tensor(&format!("{name}.bias"), &[hidden])?;
+    let groups = scale.as_chunks().0.iter().zip(shift.as_chunks().0);
+    Ok(groups.map(|(scale, shift)| Norm { scale: *scale, shift: *shift }).collect())
+}

@@ -1,0 +1,186 @@
+//! The forward pass: embeddings in, one vector for each token out.
+//!
+//! One text at a time. Within a layer, queries, keys and values are made for the whole text; everything after them is done
+//! for one block of tokens after the other, so that what passes between the products stays in the caches. The products
+//! of a block go panel by panel: a panel of weights serves all tiles of the block before the next is touched.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::embed::bert::Processor;
+use crate::embed::bert::attention::Attention;
+use crate::embed::bert::kernels::{Coded, Coding, Kernels, Norm, Normal, PANEL, Product, Rows, TILE};
+use crate::embed::bert::linear::Linear;
+use crate::embed::bert::network::{Layer, Network};
+
+/// Tiles of a block: their rows and a panel fit into the first cache, their sums into the second.
+const TILES: usize = 3;
+
+/// Room for one text on its way through a network. Each thread has its own.
+pub(crate) struct Pass {
+    network: Arc<Network>,
+    kernels: &'static dyn Kernels,
+    attention: Attention,
+    /// The text: a row of numbers for each token.
+    flow: Vec<f32>,
+    /// The same, as bytes.
+    coded: Vec<u8>,
+    codings: Vec<Coding>,
+    block: Block,
+}
+
+/// Room for what passes between the products of one block.
+struct Block {
+    kernels: &'static dyn Kernels,
+    sums: Vec<i32>,
+    context: Vec<f32>,
+    work: Vec<f32>,
+    coded: Vec<u8>,
+    codings: [Coding; TILES * TILE],
+}
+
+impl Pass {
+    pub(crate) fn new(network: Arc<Network>, Processor(kernels): Processor) -> Pass {
+        let shape = network.shape;
+        let (rows, widest) = (TILES * TILE, shape.inner.max(3 * shape.hidden));
+        Pass {
+            kernels,
+            attention: Attention::new(kernels, shape.heads, shape.hidden / shape.heads),
+            flow: Vec::new(),
+            coded: Vec::new(),
+            codings: Vec::new(),
+            block: Block {
+                kernels,
+                sums: vec![0; rows * widest],
+                context: vec![0.0; rows * shape.hidden],
+                work: vec![0.0; shape.inner],
+                coded: vec![0; rows * shape.inner.max(shape.hidden)],
+                codings: [Coding::default(); TILES * TILE],
+            },
+            network,
+        }
+    }
+
+    /// Runs a text through the network. `fill` puts the embeddings of its tokens into the buffer, row by row; returned are
+    /// the rows that come out.
+    pub(crate) fn run<E>(&mut self, fill: impl FnOnce(&mut Vec<f32>) -> Result<(), E>) -> Result<&[f32], E> {
+        fill(&mut self.flow)?;
+        let network = self.network.clone();
+        let hidden = network.shape.hidden;
+        let tokens = self.flow.len() / hidden;
+        if tokens == 0 {
+            return Ok(&self.flow);
+        }
+        self.coded.resize(tokens * hidden, 0);
+        self.codings.resize(tokens, Coding::default());
+        self.attention.fit(tokens);
+        let normal = Normal { groups: &network.first, epsilon: network.shape.epsilon };
+        let coded = Coded { bytes: &mut self.coded, codings: &mut self.codings };
+        self.kernels.norm(normal, &mut self.flow, coded);
+        let tiles = tiles(tokens);
+        for layer in &network.layers {
+            for tiles in tiles.chunks(TILES) {
+                self.project(layer, tiles);
+            }
+            self.attention.gather();
+            for tiles in tiles.chunks(TILES) {
+                self.attend(layer, tiles);
+                self.feed_forward(layer, tiles);
+            }
+        }
+        Ok(&self.flow)
+    }
+
+    /// Makes queries, keys and values of a block.
+    fn project(&mut self, layer: &Layer, tiles: &[Range<usize>]) {
+        let (layer, hidden) = (&layer.project, layer.project.inputs());
+        let tokens = span(tiles);
+        self.block.multiply(layer, &self.coded[tokens.start * hidden..tokens.end * hidden], tiles);
+        for (token, sums) in tokens.zip(self.block.sums.chunks_exact(layer.width())) {
+            self.attention.take(token, sums, layer, self.codings[token]);
+        }
+    }
+
+    /// Lets the tokens of a block attend to all, mixes what they find, adds it and normalises.
+    fn attend(&mut self, layer: &Layer, tiles: &[Range<usize>]) {
+        let (block, hidden, tokens) = (&mut self.block, layer.mix.width(), span(tiles));
+        for tile in tiles {
+            let rows = (tile.start - tokens.start) * hidden..(tile.end - tokens.start) * hidden;
+            self.attention.context(tile.clone(), &mut block.context[rows]);
+        }
+        let size = tokens.len() * hidden;
+        let coded = Coded { bytes: &mut block.coded[..size], codings: &mut block.codings[..tokens.len()] };
+        self.kernels.code(&block.context[..size], coded);
+        let coded = std::mem::take(&mut block.coded);
+        block.multiply(&layer.mix, &coded[..size], tiles);
+        block.coded = coded;
+        self.add_norm(&layer.mix, &layer.attended, tokens);
+    }
+
+    /// The two products of a layer that look at each token alone.
+    fn feed_forward(&mut self, layer: &Layer, tiles: &[Range<usize>]) {
+        let (block, tokens) = (&mut self.block, span(tiles));
+        let (hidden, inner) = (layer.widen.inputs(), layer.widen.width());
+        block.multiply(&layer.widen, &self.coded[tokens.start * hidden..tokens.end * hidden], tiles);
+        let size = tokens.len() * inner;
+        let (sums, codings) = (&block.sums[..size], &self.codings[tokens.clone()]);
+        let product = Product { sums, outputs: layer.widen.outputs(), codings };
+        let coded = Coded { bytes: &mut block.coded[..size], codings: &mut block.codings[..tokens.len()] };
+        self.kernels.gelu(product, &mut block.work, coded);
+        let coded = std::mem::take(&mut block.coded);
+        block.multiply(&layer.narrow, &coded[..size], tiles);
+        block.coded = coded;
+        self.add_norm(&layer.narrow, &layer.done, tokens);
+    }
+
+    /// Adds the product at hand to the tokens of a block, normalises and codes them.
+    fn add_norm(&mut self, layer: &Linear, groups: &[Norm], tokens: Range<usize>) {
+        let rows = tokens.start * layer.width()..tokens.end * layer.width();
+        let sums = &self.block.sums[..rows.len()];
+        let product = Product { sums, outputs: layer.outputs(), codings: &self.block.codings[..tokens.len()] };
+        let normal = Normal { groups, epsilon: self.network.shape.epsilon };
+        let coded = Coded { bytes: &mut self.coded[rows.clone()], codings: &mut self.codings[tokens] };
+        self.kernels.add_norm(product, normal, &mut self.flow[rows], coded);
+    }
+}
+
+impl Block {
+    /// Multiplies the rows of a block with the weights of a layer.
+    fn multiply(&mut self, layer: &Linear, rows: &[u8], tiles: &[Range<usize>]) {
+        let (depth, width, first) = (layer.inputs(), layer.width(), span(tiles).start);
+        for (panel, lines) in layer.panels().enumerate() {
+            for tile in tiles {
+                let start = tile.start - first;
+                let rows = Rows { data: &rows[start * depth..], stride: depth, count: tile.len(), depth };
+                self.kernels.dot(rows, lines, &mut self.sums[start * width + panel * PANEL..], width);
+            }
+        }
+    }
+}
+
+/// Cuts `tokens` into tiles that differ by one token at most: a small last one would cost nearly as much as a full one.
+fn tiles(tokens: usize) -> Vec<Range<usize>> {
+    let count = tokens.div_ceil(TILE);
+    (0..count).map(|at| at * tokens / count..(at + 1) * tokens / count).collect()
+}
+
+/// The tokens of a few tiles that follow each other.
+fn span(tiles: &[Range<usize>]) -> Range<usize> {
+    tiles.first().map_or(0, |it| it.start)..tiles.last().map_or(0, |it| it.end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tiles_cover_every_token_once_and_are_of_one_size() {
+        for tokens in 1..600 {
+            let tiles = tiles(tokens);
+            assert_eq!((span(&tiles), tiles.iter().map(Range::len).sum()), (0..tokens, tokens));
+            assert!(tiles.windows(2).all(|it| it[0].end == it[1].start));
+            let sizes = || tiles.iter().map(Range::len);
+            assert!(sizes().max() <= Some(TILE) && sizes().max().unwrap() - sizes().min().unwrap() <= 1);
+        }
+    }
+}

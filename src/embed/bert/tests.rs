@@ -1,0 +1,115 @@
+//! Whole networks of random weights, on every kind of processor that is at hand.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use super::kernels::tests::Random;
+use super::*;
+
+const SHAPES: [Shape; 3] = [
+    Shape { hidden: 64, inner: 128, heads: 2, layers: 2, epsilon: 1e-12 },
+    Shape { hidden: 128, inner: 64, heads: 2, layers: 2, epsilon: 1e-5 },
+    Shape { hidden: 192, inner: 320, heads: 6, layers: 3, epsilon: 1e-12 },
+];
+
+/// A network whose layers keep numbers about as large as they are.
+fn network(shape: Shape, seed: u64) -> Arc<Network> {
+    let mut random = Random::new(seed);
+    let tensor = |name: &str, size: &[usize]| {
+        let (middle, spread) = match size {
+            [_, inputs] => (0.0, 1.7 / (*inputs as f32).sqrt()),
+            _ if name.ends_with("LayerNorm.weight") => (1.0, 0.2),
+            _ => (0.0, 0.1),
+        };
+        Ok::<_, Infallible>((0..size.iter().product()).map(|_| middle + spread * random.number()).collect())
+    };
+    let Ok(network) = Network::read(shape, tensor);
+    Arc::new(network)
+}
+
+fn text(shape: Shape, tokens: usize, seed: u64) -> Vec<f32> {
+    let mut random = Random::new(seed);
+    (0..tokens * shape.hidden).map(|_| random.number()).collect()
+}
+
+fn run(pass: &mut Pass, text: &[f32]) -> Vec<f32> {
+    let Ok(rows) = pass.run::<Infallible>(|buffer| {
+        buffer.clear();
+        buffer.extend_from_slice(text);
+        Ok(())
+    });
+    rows.to_vec()
+}
+
+fn cosine(a: &[f32], b: &[f32]) -> f32 {
+    let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f32>();
+    dot(a, b) / (dot(a, a) * dot(b, b)).sqrt()
+}
+
+#[test]
+fn every_processor_gives_the_same_rows() {
+    let Some(fastest) = Processor::fastest() else {
+        println!("this processor has no kernels of its own");
+        return;
+    };
+    for shape in SHAPES {
+        let network = network(shape, 1);
+        let mut passes = [fastest, Processor::plain()].map(|it| Pass::new(network.clone(), it));
+        for tokens in [1, 2, 13, 14, 15, 16, 17, 31, 32, 33, 43, 97] {
+            let text = text(shape, tokens, tokens as u64);
+            let [fast, plain] = passes.each_mut().map(|it| run(it, &text));
+            assert_eq!(fast.len(), text.len());
+            let rows = fast.chunks_exact(shape.hidden).zip(plain.chunks_exact(shape.hidden));
+            let worst = rows.map(|(a, b)| cosine(a, b)).fold(1.0, f32::min);
+            assert!(worst > 0.999, "{shape:?} {tokens}: {worst}");
+        }
+    }
+}
+
+#[test]
+fn what_an_earlier_text_left_changes_no_bit() {
+    for processor in [Some(Processor::plain()), Processor::fastest()].into_iter().flatten() {
+        let shape = SHAPES[0];
+        let network = network(shape, 2);
+        let mut used = Pass::new(network.clone(), processor);
+        for tokens in [70, 3, 33, 1, 64, 15] {
+            let text = text(shape, tokens, tokens as u64);
+            let fresh = run(&mut Pass::new(network.clone(), processor), &text);
+            assert_eq!(run(&mut used, &text), fresh, "{tokens}");
+        }
+    }
+}
+
+#[test]
+fn no_text_at_all_gives_no_rows() {
+    let mut pass = Pass::new(network(SHAPES[0], 3), Processor::plain());
+    assert!(run(&mut pass, &[]).is_empty());
+}
+
+#[test]
+fn the_order_of_the_other_tokens_does_not_matter_to_attention() {
+    // Without positions, a token sees the others as a set: swapping two of them swaps their rows and leaves the rest.
+    let shape = SHAPES[1];
+    let mut pass = Pass::new(network(shape, 4), Processor::fastest().unwrap_or(Processor::plain()));
+    let mut text = text(shape, 40, 4);
+    let before = run(&mut pass, &text);
+    let (head, tail) = text.split_at_mut(20 * shape.hidden);
+    head[..shape.hidden].swap_with_slice(&mut tail[..shape.hidden]);
+    let after = run(&mut pass, &text);
+    let row = |rows: &[f32], at: usize| rows[at * shape.hidden..(at + 1) * shape.hidden].to_vec();
+    assert!(cosine(&row(&before, 0), &row(&after, 20)) > 0.9999);
+    assert!(cosine(&row(&before, 20), &row(&after, 0)) > 0.9999);
+    assert!(cosine(&row(&before, 33), &row(&after, 33)) > 0.9999);
+}
+
+#[test]
+fn a_shape_that_does_not_fit_is_refused_with_its_reason() {
+    assert!(SHAPES.iter().all(|it| it.obstacle().is_none()));
+    let refused = |shape: Shape, word: &str| assert!(shape.obstacle().is_some_and(|it| it.contains(word)), "{shape:?}");
+    refused(Shape { hidden: 312, ..SHAPES[0] }, "312");
+    refused(Shape { inner: 100, ..SHAPES[0] }, "100");
+    refused(Shape { inner: 0, ..SHAPES[0] }, "0");
+    refused(Shape { heads: 1, hidden: 128, ..SHAPES[0] }, "128");
+    refused(Shape { heads: 4, ..SHAPES[0] }, "16");
+    refused(Shape { heads: 0, ..SHAPES[0] }, "heads");
+}
