@@ -6,7 +6,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::client::Client;
@@ -42,13 +42,13 @@ pub(crate) async fn connect_or_start(config: &Config) -> Result<Client> {
             exited = child.try_wait().at("wait for", Path::new("vicd"))?;
         }
         match exited {
-            Some(status) if status.code() == Some(ErrorCode::Locked.exit_code().into()) => {
-                // Who holds the lock was faster and will answer soon, or is about to end: then it is our turn again.
-                if daemon::holder(config).is_none() {
-                    child = spawn(config)?;
-                    exited = None;
-                }
+            // Who held the lock was about to end: it is our turn again.
+            Some(status) if found_it_locked(status) && daemon::holder(config).is_none() => {
+                child = spawn(config)?;
+                exited = None;
             }
+            // Somebody else's daemon was faster, and will answer soon.
+            Some(status) if found_it_locked(status) => {}
             Some(status) => {
                 let code = status.code().and_then(|it| u8::try_from(it).ok());
                 return Err(last_words(config, log_start, code)
@@ -69,6 +69,11 @@ pub(crate) async fn connect_or_start(config: &Config) -> Result<Client> {
         }
         tokio::time::sleep(POLL).await;
     }
+}
+
+/// Says whether a daemon ended because another one has the data directory.
+fn found_it_locked(status: ExitStatus) -> bool {
+    status.code() == Some(ErrorCode::Locked.exit_code().into())
 }
 
 /// Connects to a daemon that not only listens but answers.
