@@ -23,6 +23,7 @@ fn settings(model: &str, precision: &str) -> EmbedConfig {
         backend: EmbedBackend::Onnx,
         model: model.into(),
         threads: 2,
+        batch: 0,
         precision: precision.into(),
         ollama_url: String::new(),
         ollama_key: None,

@@ -188,6 +188,7 @@ impl Transport for OpenAi {
             backend: EmbedBackend::OpenAi,
             model: self.model.clone(),
             threads: 0,
+            batch: 0,
             precision: String::new(),
             ollama_url: String::new(),
             ollama_key: None,
