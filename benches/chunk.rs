@@ -17,6 +17,8 @@ use vic::model::{ContentHash, Document, ExtractLimits};
 use measure::{Outcome, folder, measure, number};
 
 fn main() -> Outcome {
+    // Before any thread is there: without it no model is loaded.
+    vic::embed::disable_telemetry();
     let runs = number("runs", 7)?;
     let runtime = tokio::runtime::Runtime::new()?;
     let counter = runtime.block_on(embed::open(&Config::load()?))?.token_counter();

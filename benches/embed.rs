@@ -11,16 +11,19 @@ mod measure;
 use std::time::Instant;
 
 use serde_json::{Value, json};
+use vic::bench::Mix;
 use vic::config::Config;
 use vic::embed;
 
 use measure::{Outcome, Times, number};
 
 fn main() -> Outcome {
+    // Before any thread is there: without it no model is loaded.
+    vic::embed::disable_telemetry();
     let runs = number("runs", 5)?;
     let runtime = tokio::runtime::Runtime::new()?;
     let embedder = runtime.block_on(embed::open(&Config::load()?))?;
-    let texts = embed::sample_texts();
+    let texts = Mix::Mixed.texts();
     let texts = &texts[..number("texts", 256)?.clamp(1, texts.len())];
     let counter = embedder.token_counter();
     let tokens: usize = texts.iter().map(|it| counter.token_spans(it).len().min(counter.max_chunk_tokens())).sum();

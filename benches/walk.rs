@@ -8,26 +8,21 @@
 
 mod measure;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicBool;
 
 use vic::config::WalkConfig;
 use vic::warehouse::{Rules, walk};
 
-use measure::{Outcome, argument, measure, number};
-
-/// Folders of the generated tree, each with [`FILES`].
-const FOLDERS: usize = 400;
-/// Files of a folder of the generated tree.
-const FILES: usize = 50;
+use measure::{Outcome, argument, measure, number, tree};
 
 fn main() -> Outcome {
     let runs = number("runs", 7)?;
     let temporary = tempfile::tempdir()?;
     let folder = match argument("folder") {
         Some(folder) => PathBuf::from(folder),
-        None => generate(temporary.path())?,
+        None => tree(temporary.path(), 20_000)?,
     };
     let config =
         WalkConfig { ignore: Vec::new(), hidden: true, max_file_bytes: u64::MAX, watch: false, rescan_seconds: 0 };
@@ -48,15 +43,4 @@ fn main() -> Outcome {
         }
     }
     Ok(())
-}
-
-fn generate(root: &Path) -> Outcome<PathBuf> {
-    for folder in 0..FOLDERS {
-        let folder = root.join(format!("folder {}", folder / 20)).join(format!("{folder}"));
-        std::fs::create_dir_all(&folder)?;
-        for file in 0..FILES {
-            std::fs::write(folder.join(format!("file {file}.txt")), "")?;
-        }
-    }
-    Ok(root.to_path_buf())
 }

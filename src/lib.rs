@@ -22,7 +22,7 @@
 //! - [`error`]: one [`error::ErrorCode`] for gRPC, HTTP and exit codes.
 //! - [`config`]: environment and file to [`config::Config`]; the only reader of either.
 //! - [`model`]: the hand-over types `FoundFile -> FileRecord -> Document -> Chunk -> Embedded -> LegHit -> SearchHit`.
-//! - [`machine`]: priorities of threads, a share of the processors, mains or battery.
+//! - [`machine`]: what it is, priorities of threads, a share of the processors, mains or battery.
 //! - [`secrets`]: which files are secrets by name, and what in a text is a key, a token or a card number; pure.
 //! - [`warehouse`]: roots to [`model::FoundFile`]s and changes: walk, watch, ignore rules.
 //! - [`catalog`]: what is known of every file, in SQLite; one writer.
@@ -40,7 +40,9 @@
 //! - [`contract`]: a verb and a view to a typed result: the eleven verbs, their registry, validator and views.
 //! - [`serve`]: gRPC, HTTP and MCP over the services above.
 //! - [`daemon`]: configuration to a running process.
-//! - [`client`], [`cli`]: the typed gRPC client and the command line.
+//! - [`client`]: the typed gRPC client.
+//! - [`bench`](mod@bench): measures the stages and the daemon: speed, memory, and the share of what the processor can do.
+//! - [`cli`]: the command line.
 //!
 //! # Invariants
 //!
@@ -81,4 +83,5 @@ pub mod contract;
 pub mod serve;
 pub mod daemon;
 pub mod client;
+pub mod bench;
 pub mod cli;

@@ -5,7 +5,7 @@
 
 #![allow(dead_code, reason = "every bench includes this file and uses a part of it")]
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -29,6 +29,18 @@ pub(crate) fn number(name: &str, default: usize) -> Outcome<usize> {
 pub(crate) fn folder() -> PathBuf {
     let sample = || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/data"));
     argument("folder").map_or_else(sample, PathBuf::from)
+}
+
+/// Makes a tree of so many empty files, fifty a folder and twenty such folders side by side.
+pub(crate) fn tree(root: &Path, files: usize) -> Outcome<PathBuf> {
+    for file in 0..files {
+        let folder = root.join(format!("folder {}/{}", file / 1_000, file / 50));
+        if file % 50 == 0 {
+            std::fs::create_dir_all(&folder)?;
+        }
+        std::fs::write(folder.join(format!("file {}.txt", file % 50)), "")?;
+    }
+    Ok(root.to_path_buf())
 }
 
 /// Times, collected one by one.

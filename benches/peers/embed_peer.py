@@ -5,8 +5,8 @@ Fused fp32 graph (the one that vic writes as model.fp32.onnx, so that the operat
 tokenizers, batches of texts sorted by length and padded to the longest, two threads inside one session. Special tokens
 are not counted, as in `vic bench embed`.
 
-Usage: embed_peer.py MODEL_DIR TEXTS.jsonl [--batch 32] [--threads 2] [--length 512] [--rounds 1]
-Prints one JSON object.
+Usage: embed_peer.py MODEL_DIR TEXTS.jsonl [--precision int8] [--batch 32] [--threads 2] [--length 512] [--rounds 1]
+With `--precision int8` it runs vic's int8 graph instead. Prints one JSON object.
 """
 
 import argparse
@@ -79,6 +79,8 @@ def masked(path):
     for node in graph.node:
         if node.op_type == "Attention":
             node.input.append("mask")
+        elif node.op_type == "QAttention":
+            node.input[5] = "mask"
     return model.SerializeToString()
 
 
@@ -86,6 +88,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder")
     parser.add_argument("texts")
+    parser.add_argument("--precision", choices=["fp32", "int8"], default="fp32")
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--length", type=int, default=512)
@@ -94,7 +97,7 @@ def main():
     options = parser.parse_args()
     with open(options.texts, encoding="utf-8") as lines:
         texts = [json.loads(line)["text"] for line in lines]
-    graph = masked(os.path.join(options.folder, "model.fp32.onnx"))
+    graph = masked(os.path.join(options.folder, f"model.{options.precision}.onnx"))
     peer = Peer(options.folder, graph, options.threads, options.length)
     peer.embed(texts[:64], options.batch)
     best = None
@@ -112,7 +115,7 @@ def main():
         "tokens": tokens,
         "seconds": best,
         "peak_rss_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-        "settings": {"onnxruntime": ort.__version__, "precision": "fp32", "batch": options.batch,
+        "settings": {"onnxruntime": ort.__version__, "precision": options.precision, "batch": options.batch,
                      "threads": options.threads},
     }
     print(json.dumps(report))

@@ -42,6 +42,7 @@ fn line(setting: &Setting) -> String {
     let origin = match setting.origin {
         Origin::Environment => "environment",
         Origin::File => "config.toml",
+        Origin::Tuned => "tuned.toml",
         Origin::Default => "default",
     };
     let value = setting.value.as_deref().map_or("not set".into(), text::visible);

@@ -41,7 +41,8 @@ pub(crate) struct Args {
     output: FormatArgs,
 }
 
-fn ocr_mode(name: &str) -> Result<OcrMode, String> {
+/// Understands a mode by its name.
+pub(crate) fn ocr_mode(name: &str) -> Result<OcrMode, String> {
     OcrMode::from_name(name).ok_or_else(|| "use `auto`, `never` or `always`".to_string())
 }
 

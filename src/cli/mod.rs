@@ -2,7 +2,7 @@
 //!
 //! One file per subcommand, each with its arguments and one `run`; [`output`] is the only one that prints. Everything is
 //! asked of `vicd` through [`crate::client`], which starts it when none runs: no model and no store is ever opened here,
-//! so that a command starts in milliseconds.
+//! so that a command starts in milliseconds. `vic bench` is the exception: it measures, see [`crate::bench`](mod@crate::bench).
 
 use std::process::ExitCode;
 
@@ -217,6 +217,8 @@ mod tests {
             vec!["vic", "index", "--wait", "--no-wait"],
             vec!["vic", "pause", "--for", "soon"],
             vec!["vic", "sync", "--timeout", "0"],
+            vec!["vic", "bench", "embed", "--backend", "abacus"],
+            vec!["vic", "bench", "search", "--rate", "0", "--queries", "x"],
             vec!["vic", "nonsense"],
         ] {
             assert_eq!(Cli::try_parse_from(&line).unwrap_err().exit_code(), 2, "{line:?}");

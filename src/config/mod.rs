@@ -1,5 +1,5 @@
-//! Settings: environment over `config.toml` in the data directory over defaults. The only reader of the environment
-//! and of the home directory.
+//! Settings: environment over `config.toml` in the data directory over what was tuned for this machine over defaults. The
+//! only reader of the environment and of the home directory.
 //!
 //! The keys of `config.toml` are the names of the variables in lower case without `VIC_`: `VIC_PRIVACY_MODE` is
 //! `privacy_mode`. [`NAMES`] lists them all; an unknown key is refused by name.
@@ -9,6 +9,7 @@ mod foreign;
 mod names;
 mod show;
 mod source;
+mod tuned;
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -17,6 +18,7 @@ use std::path::{Path, PathBuf};
 pub use bridge::{AuthMode, BridgeConfig, TlsFiles};
 pub use names::NAMES;
 pub use show::{Origin, Setting, settings, template};
+pub use tuned::{remove_tuned, tuned_path, write_tuned};
 
 use crate::config::source::{Settings, read_file};
 use crate::error::{Error, IoContext, Result};
@@ -96,14 +98,21 @@ pub enum EmbedBackend {
 }
 
 impl EmbedBackend {
-    const ALL: [EmbedBackend; 3] = [EmbedBackend::Onnx, EmbedBackend::Ollama, EmbedBackend::OpenAi];
+    /// Every backend.
+    pub const ALL: [EmbedBackend; 3] = [EmbedBackend::Onnx, EmbedBackend::Ollama, EmbedBackend::OpenAi];
 
-    fn name(self) -> &'static str {
+    /// Returns the name, as in `VIC_EMBED_BACKEND`.
+    pub fn name(self) -> &'static str {
         match self {
             EmbedBackend::Onnx => "onnx",
             EmbedBackend::Ollama => "ollama",
             EmbedBackend::OpenAi => "openai",
         }
+    }
+
+    /// Returns the model when nothing is set.
+    pub fn default_model(self) -> &'static str {
+        self.model_variable().1
     }
 
     /// The variable that names its model, and the model when nothing is set.
@@ -128,9 +137,11 @@ pub enum EmbedEngine {
 }
 
 impl EmbedEngine {
-    const ALL: [EmbedEngine; 3] = [EmbedEngine::Auto, EmbedEngine::Own, EmbedEngine::Onnx];
+    /// Every one of them.
+    pub const ALL: [EmbedEngine; 3] = [EmbedEngine::Auto, EmbedEngine::Own, EmbedEngine::Onnx];
 
-    fn name(self) -> &'static str {
+    /// The name in settings.
+    pub fn name(self) -> &'static str {
         match self {
             EmbedEngine::Auto => "auto",
             EmbedEngine::Own => "own",
@@ -148,6 +159,8 @@ pub struct EmbedConfig {
     pub model: String,
     /// `VIC_EMBED_THREADS`: texts embedded at the same time in process, one thread each; 0 is one per core.
     pub threads: usize,
+    /// `VIC_EMBED_BATCH`: texts handed over in one call; 0 is what suits the backend.
+    pub batch: usize,
     /// `VIC_EMBED_PRECISION`: `int8` or `fp32`.
     pub precision: String,
     /// `VIC_EMBED_ENGINE`: `auto`, `own` or `onnx`.
@@ -235,7 +248,7 @@ impl Config {
             Some(dir) => absolute(Path::new(&dir))?,
             None => default_dir.clone(),
         };
-        let settings = Settings { lookup, file: read_file(&data_dir)? };
+        let settings = Settings { lookup, file: read_file(&data_dir)?, tuned: tuned::read_tuned(&data_dir)? };
         settings.config(data_dir, &default_dir)
     }
 
@@ -417,6 +430,7 @@ impl Settings<'_> {
             backend,
             model: model.unwrap_or_else(|| default.into()),
             threads: self.parse("VIC_EMBED_THREADS", 0)?,
+            batch: self.parse("VIC_EMBED_BATCH", 0)?,
             precision,
             engine,
             ollama_url: self.text("VIC_OLLAMA_BASE_URL").unwrap_or_else(|| "http://127.0.0.1:11434".into()),
@@ -566,6 +580,7 @@ mod tests {
             ("VIC_REDACT", "some"),
             ("VIC_L2_SECONDS", "0"),
             ("VIC_WORKERS", "-1"),
+            ("VIC_EMBED_BATCH", "many"),
             ("VIC_DISK_RESERVE_BYTES", "much"),
             ("VIC_VECTOR_BACKEND", "abacus"),
             ("VIC_VECTOR_BACKEND", "milvus"),

@@ -6,6 +6,7 @@ use std::path::Path;
 use serde::Serialize;
 
 use crate::config::source::{Settings, file_key, read_file};
+use crate::config::tuned::read_tuned;
 use crate::config::{Config, EmbedBackend, LlmBackend, NAMES, absolute, platform_data_dir};
 use crate::error::Result;
 
@@ -17,6 +18,8 @@ pub enum Origin {
     Environment,
     /// `config.toml` in the data directory.
     File,
+    /// `tuned.toml` in the data directory: what `vic bench embed --autotune` found best.
+    Tuned,
     /// Built in.
     Default,
 }
@@ -63,11 +66,12 @@ fn resolve(lookup: &dyn Fn(&str) -> Option<OsString>) -> Result<Vec<Setting>> {
         Some(dir) => absolute(Path::new(&dir))?,
         None => platform_data_dir(lookup),
     };
-    let given = Settings { lookup, file: read_file(&data_dir)? };
+    let given = Settings { lookup, file: read_file(&data_dir)?, tuned: read_tuned(&data_dir)? };
     let setting = |(name, description): &(&'static str, &'static str)| {
         let origin = match (lookup(name), given.file.contains_key(&file_key(name))) {
             (Some(_), _) => Origin::Environment,
             (None, true) => Origin::File,
+            (None, false) if given.tuned.contains_key(&file_key(name)) => Origin::Tuned,
             (None, false) => Origin::Default,
         };
         let typed = given.text(name);
@@ -110,6 +114,7 @@ fn effective(config: &Config, name: &str) -> Option<String> {
         "VIC_EMBED_BACKEND" => Some(embed.backend.name().into()),
         "VIC_EMBED_MODEL" => model_of(EmbedBackend::Onnx),
         "VIC_EMBED_THREADS" => Some(embed.threads.to_string()),
+        "VIC_EMBED_BATCH" => Some(embed.batch.to_string()),
         "VIC_EMBED_PRECISION" => Some(embed.precision.clone()),
         "VIC_EMBED_ENGINE" => Some(embed.engine.name().into()),
         "VIC_OLLAMA_BASE_URL" => Some(embed.ollama_url.clone()),
@@ -179,6 +184,8 @@ mod tests {
         let data_dir = ("VIC_DATA_DIR", dir.path().to_str().unwrap());
         assert_eq!(check(&[data_dir], "VIC_WORKERS"), (Some("7".into()), Origin::File));
         assert_eq!(check(&[data_dir], "VIC_WATCH"), (Some("0".into()), Origin::File));
+        crate::config::write_tuned(dir.path(), &[("VIC_EMBED_THREADS", 2)], "").unwrap();
+        assert_eq!(check(&[data_dir], "VIC_EMBED_THREADS"), (Some("2".into()), Origin::Tuned));
         let environment = [data_dir, ("VIC_WORKERS", "3")];
         assert_eq!(check(&environment, "VIC_WORKERS"), (Some("3".into()), Origin::Environment));
         assert_eq!(check(&[data_dir], "VIC_EXTRACT_SECONDS"), (Some("30".into()), Origin::Default));

@@ -1,4 +1,4 @@
-//! Where values come from: the environment first, then `config.toml`.
+//! Where values come from: the environment first, then `config.toml`, then `tuned.toml`.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -8,10 +8,12 @@ use std::str::FromStr;
 use crate::config::{NAMES, absolute};
 use crate::error::{Error, IoContext, Result};
 
-/// Looks a setting up: environment first, then the file.
+/// Looks a setting up: environment first, then the file, then what was tuned.
 pub(super) struct Settings<'a> {
     pub(super) lookup: &'a dyn Fn(&str) -> Option<OsString>,
     pub(super) file: BTreeMap<String, String>,
+    /// What was measured to be best on this machine.
+    pub(super) tuned: BTreeMap<String, String>,
 }
 
 impl Settings<'_> {
@@ -25,7 +27,7 @@ impl Settings<'_> {
     pub(super) fn text(&self, name: &str) -> Option<String> {
         match (self.lookup)(name) {
             Some(value) => Some(value.to_string_lossy().into_owned()),
-            None => self.file.get(&file_key(name)).cloned(),
+            None => self.file.get(&file_key(name)).or_else(|| self.tuned.get(&file_key(name))).cloned(),
         }
     }
 
@@ -55,21 +57,26 @@ pub(super) fn file_key(name: &str) -> String {
 }
 
 pub(super) fn read_file(data_dir: &Path) -> Result<BTreeMap<String, String>> {
-    let path = data_dir.join("config.toml");
-    let text = match std::fs::read_to_string(&path) {
+    let names: Vec<&str> = NAMES.iter().map(|(name, _)| *name).collect();
+    let cure = "the keys are the VIC_* variables in lower case without `VIC_`";
+    read_toml(&data_dir.join("config.toml"), &names, cure)
+}
+
+/// Reads a file of settings, of which only those `names` are known; empty when there is none.
+pub(super) fn read_toml(path: &Path, names: &[&str], cure: &str) -> Result<BTreeMap<String, String>> {
+    let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
         // The data directory itself may be no directory: whoever needs it says so better.
         Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => return Ok(BTreeMap::new()),
-        Err(error) => return Err(error).at("read", &path),
+        Err(error) => return Err(error).at("read", path),
     };
     let table: toml::Table =
         text.parse().map_err(|error| Error::invalid(format!("cannot understand `{}`: {error}", path.display())))?;
     let mut file = BTreeMap::new();
     for (key, value) in table {
-        if !NAMES.iter().any(|(name, _)| file_key(name) == key) {
-            return Err(Error::invalid(format!("unknown key `{key}` in `{}`", path.display()))
-                .hint("the keys are the VIC_* variables in lower case without `VIC_`"));
+        if !names.iter().any(|name| file_key(name) == key) {
+            return Err(Error::invalid(format!("unknown key `{key}` in `{}`", path.display())).hint(cure));
         }
         let value = match value {
             toml::Value::String(text) => text,

@@ -18,7 +18,8 @@ const TITLE: &str = "vic data directory, format ";
 const SIGNS: [&str; 2] = ["catalog.sqlite", "vicd.lock"];
 
 /// What may stand there before the first daemon: the command line, or a person, puts it there.
-const BEFORE: [&str; 7] = ["vicd.log", "config.toml", "llm.json", "models", "audit.sqlite", "lost+found", ".DS_Store"];
+const BEFORE: [&str; 8] =
+    ["vicd.log", "config.toml", "tuned.toml", "llm.json", "models", "audit.sqlite", "lost+found", ".DS_Store"];
 
 /// Makes sure that the directory is ours, or empty, and of no newer format. Writes nothing.
 ///
@@ -125,7 +126,7 @@ mod tests {
     #[test]
     fn an_empty_an_older_and_our_own_directory_are_taken() {
         check_with(&[]).unwrap();
-        check_with(&[("vicd.log", ""), ("config.toml", "")]).unwrap();
+        check_with(&[("vicd.log", ""), ("config.toml", ""), ("tuned.toml", "")]).unwrap();
         check_with(&[("catalog.sqlite", ""), ("notes.txt", "")]).unwrap();
         let dir = tempfile::tempdir().unwrap();
         check(&config(&dir.path().join("new"))).unwrap();

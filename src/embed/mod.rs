@@ -5,8 +5,8 @@
 //! Nothing here knows of chunks or the store, and no file is touched but those of the models. [`open`] gives the embedder
 //! that the configuration asks for; [`models`] keeps the models on disk; [`egress`] is the gate for whatever is sent.
 
-mod bench;
 mod bert;
+mod calls;
 pub mod egress;
 mod entry;
 mod fetch;
@@ -15,6 +15,7 @@ mod ollama;
 pub(crate) mod onnx;
 mod openai;
 pub(crate) mod remote;
+mod sample;
 pub(crate) mod tokens;
 
 #[cfg(test)]
@@ -22,9 +23,10 @@ mod remote_tests;
 
 use std::sync::Arc;
 
-pub use bench::{BenchReport, Machine, Settings, bench, sample_texts};
 pub use entry::{ModelEntry, ModelFile, ModelKind, Pooling, VectorRecipe};
 pub use onnx::disable_telemetry;
+pub(crate) use sample::Random;
+pub use sample::{sample_texts, sample_texts_of};
 
 use crate::config::{Config, EmbedBackend, EmbedConfig};
 use crate::error::Result;
@@ -67,6 +69,11 @@ pub trait Embedder: Send + Sync {
     /// Texts worth handing over in one call.
     fn batch_size(&self) -> usize;
 
+    /// Share of the positions computed so far that was padding, 0 to 1; none where the backend does not tell.
+    fn padding_waste(&self) -> Option<f64> {
+        None
+    }
+
     /// Identifies everything that shapes a vector: model, weights, precision, pooling, prefixes, dimension. Vectors of
     /// different fingerprints are never compared.
     fn fingerprint(&self) -> &str;
@@ -89,13 +96,14 @@ pub trait Embedder: Send + Sync {
 /// A model or library that is missing ([`crate::error::ErrorCode::NotFound`], with the command that fetches it), a server
 /// that cannot be reached, or a privacy mode that forbids it.
 pub async fn open(config: &Config) -> Result<Arc<dyn Embedder>> {
-    match config.embed.backend {
+    let embedder: Arc<dyn Embedder> = match config.embed.backend {
         EmbedBackend::Onnx => {
             let store = models::ModelStore::new(config.model_dirs.clone());
-            Ok(Arc::new(onnx::OnnxEmbedder::open(store, config.embed.clone()).await?))
+            Arc::new(onnx::OnnxEmbedder::open(store, config.embed.clone()).await?)
         }
-        EmbedBackend::Ollama | EmbedBackend::OpenAi => open_server(&config.embed, config.privacy_mode).await,
-    }
+        EmbedBackend::Ollama | EmbedBackend::OpenAi => open_server(&config.embed, config.privacy_mode).await?,
+    };
+    Ok(calls::in_calls_of(config.embed.batch, embedder))
 }
 
 /// Opens a model on a server: the OpenAI-compatible one, or else Ollama's.

@@ -87,6 +87,7 @@ fn config(backend: EmbedBackend, url: &str) -> EmbedConfig {
         backend,
         model: "m".into(),
         threads: 0,
+        batch: 0,
         precision: "int8".into(),
         engine: EmbedEngine::Auto,
         ollama_url: url.into(),

@@ -17,8 +17,6 @@ use crate::model::{Chunk, Embedded, FileId, FileRecord, Reason};
 const FILES_TOGETHER: usize = 32;
 /// Groups in the embedder at the same time: while one waits for its last text the next keeps the threads busy.
 const GROUPS_AT_ONCE: usize = 2;
-/// Texts handed to the embedder in one call at least, if there are as many: progress moves at this grain.
-const TEXTS_A_CALL: usize = 128;
 /// Texts of an urgent run that go before all others at most: more would hold up a job.
 const TEXTS_BEFORE_OTHERS: usize = 32;
 
@@ -132,8 +130,7 @@ pub(crate) async fn vectors_of(pipeline: &Pipeline, run: &Run, chunks: &[&Chunk]
             missing.push((*key, chunk));
         }
     }
-    let a_call = TEXTS_A_CALL.max(pipeline.embedder.batch_size());
-    for part in missing.chunks(a_call) {
+    for part in missing.chunks(pipeline.embedder.batch_size().max(1)) {
         tokio::select! {
             () = pipeline.gate.passed() => (),
             // What is in hand is finished.

@@ -1,13 +1,15 @@
 //! What vic asks of the machine on which it is not alone: its place in the queues for processor and disk, a share of the
-//! processors, and whether there is mains power.
+//! processors, and whether there is mains power. [`Machine`] says what kind of machine it is.
 //!
 //! Questions are served at the priority that the daemon was started with. Everything else steps back ([`step_back`]), and
 //! what only computes stands aside ([`stand_aside`]).
 
 mod budget;
+mod describe;
 mod power;
 mod priority;
 
 pub use budget::{Budget, budget, cap_processors};
+pub use describe::{Machine, NVIDIA_CARDS, gpus};
 pub use power::{POWER_SUPPLIES, on_battery};
 pub use priority::{Disk, stand_aside, step_back};

@@ -27,6 +27,7 @@ const LAYERS: &[&str] = &[
     "serve",
     "daemon",
     "client",
+    "bench",
     "cli",
 ];
 

@@ -10,6 +10,7 @@
 mod agents;
 mod asking;
 mod audit;
+mod bench;
 mod caller;
 mod contract;
 mod corpus;

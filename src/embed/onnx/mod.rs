@@ -198,6 +198,11 @@ impl Embedder for OnnxEmbedder {
         TEXTS_PER_CALL_AND_THREAD * self.lanes.threads()
     }
 
+    fn padding_waste(&self) -> Option<f64> {
+        // One text a run.
+        Some(0.0)
+    }
+
     fn fingerprint(&self) -> &str {
         &self.fingerprint
     }

@@ -23,6 +23,7 @@ fn settings(model: &str, precision: &str) -> EmbedConfig {
         backend: EmbedBackend::Onnx,
         model: model.into(),
         threads: 2,
+        batch: 0,
         precision: precision.into(),
         engine: EmbedEngine::Auto,
         ollama_url: String::new(),

@@ -223,6 +223,7 @@ impl Transport for Ollama {
             backend: EmbedBackend::Ollama,
             model: self.model.clone(),
             threads: 0,
+            batch: 0,
             precision: String::new(),
             engine: EmbedEngine::Auto,
             ollama_url: self.base.clone(),

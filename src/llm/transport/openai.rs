@@ -188,6 +188,7 @@ impl Transport for OpenAi {
             backend: EmbedBackend::OpenAi,
             model: self.model.clone(),
             threads: 0,
+            batch: 0,
             precision: String::new(),
             engine: EmbedEngine::Auto,
             ollama_url: String::new(),

@@ -1,0 +1,43 @@
+#!/usr/bin/env python3
+"""The peer of `vic bench extract`: the text of every page by pypdfium2, one process, no limits.
+
+Usage: pdf_peer.py [--runs N] FILE.pdf...
+Prints one JSON object. Files that cannot be opened count as no pages, as with vic.
+"""
+import argparse
+import json
+import time
+
+import pypdfium2
+
+
+def read(path):
+    pages = 0
+    try:
+        document = pypdfium2.PdfDocument(path)
+    except pypdfium2.PdfiumError:
+        return 0
+    with document:
+        for page in document:
+            text = page.get_textpage()
+            text.get_text_range()
+            text.close()
+            page.close()
+            pages += 1
+    return pages
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=1)
+    parser.add_argument("files", nargs="+")
+    options = parser.parse_args()
+    read(options.files[0])
+    start = time.perf_counter()
+    pages = sum(read(path) for _ in range(options.runs) for path in options.files)
+    seconds = time.perf_counter() - start
+    print(json.dumps({"pages": pages, "pages_per_second": pages / seconds, "seconds": seconds}))
+
+
+if __name__ == "__main__":
+    main()

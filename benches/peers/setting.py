@@ -1,0 +1,172 @@
+"""What every stage needs: the programs, the peers, the turns, and texts to work on."""
+import json
+import os
+import random
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+HOME = HERE.parent.parent
+
+
+class Missing(Exception):
+    """A peer that cannot be had, and why."""
+
+
+class Setting:
+    """Where everything is, and what came out so far."""
+
+    def __init__(self, scratch, rounds):
+        target = Path(os.environ.get("CARGO_TARGET_DIR") or HOME / "target")
+        self.scratch, self.rounds = scratch, rounds
+        self.vic = os.environ.get("VIC") or str(target / "release" / "vic")
+        self.models = Path(os.environ.get("MODELS") or os.environ.get("VIC_MODELS_DIR") or HOME / "models" / "cache")
+        self.peers = Path(os.environ.get("PEERS") or target / "peers")
+        self.ratios, self.missing = [], []
+        self.processors = same_processors(int(os.environ.get("PROCESSORS") or 2))
+        self.env = dict(
+            os.environ, VIC_DATA_DIR=str(scratch / "data"), VIC_MODELS_DIR=str(self.models), VIC_LISTEN="127.0.0.1:0",
+            ORT_DISABLE_TELEMETRY="1",
+        )
+        if not os.access(self.vic, os.X_OK):
+            sys.exit(f"there is no `{self.vic}`: build it with `make build`, or name one with VIC")
+
+    def stage(self, name, compare, inputs):
+        """Runs one stage. A peer that is missing, or a stage that fails, leaves a line and the others go on."""
+        print(f"{name} ...", file=sys.stderr, flush=True)
+        try:
+            compare(self, inputs)
+        except (Missing, subprocess.CalledProcessError, OSError) as error:
+            self.miss(f"{name}: {told(error)}")
+        finally:
+            subprocess.run([self.vic, "daemon", "stop"], env=self.env, capture_output=True)
+            shutil.rmtree(self.scratch / "data", ignore_errors=True)
+
+    def miss(self, line):
+        self.missing.append(f"not measured: {line}")
+
+    def wanted(self, get):
+        """What `get` gives, or None with a line that says why there is no such peer."""
+        try:
+            return get()
+        except (Missing, subprocess.CalledProcessError, OSError) as error:
+            self.miss(told(error))
+            return None
+
+    def by_turns(self, what, unit, vic, peers):
+        """Measures all sides in every round; `vic` and each of `peers` give a speed. Keeps the median of the rounds' ratios.
+        A peer that is None is left out; one that fails leaves a line."""
+        peers = {name: measure for name, measure in peers.items() if measure}
+        speeds = {name: [] for name in peers}
+        own = []
+        for _ in range(self.rounds):
+            own.append(vic())
+            for name in list(peers):
+                speed = self.wanted(peers[name])
+                if speed is None:
+                    del peers[name], speeds[name]
+                else:
+                    speeds[name].append(speed)
+        for name, measured in speeds.items():
+            self.ratios.append({
+                "what": what, "name": name, "unit": unit, "rounds": self.rounds, "processors": self.processors,
+                "vic": statistics.median(own), "peer": statistics.median(measured),
+                "ratio": statistics.median(a / b for a, b in zip(own, measured)),
+            })
+
+    def run(self, *command, **options):
+        """Runs a program to its end; gives what it prints."""
+        return subprocess.run(
+            [str(it) for it in command], env=self.env, check=True, capture_output=True, text=True, **options
+        ).stdout
+
+    def bench(self, *arguments):
+        """A report of `vic bench`."""
+        return json.loads(self.run(self.vic, "bench", *arguments, "--format", "json"))
+
+    def python(self, name, *packages):
+        """The interpreter of a virtual environment with these packages, made on the first use."""
+        folder = self.peers / name
+        interpreter, done = folder / "bin" / "python", folder / "packages"
+        wanted = "\n".join(packages)
+        if not done.exists() or done.read_text() != wanted:
+            self.run(sys.executable, "-m", "venv", folder)
+            try:
+                self.run(interpreter, "-m", "pip", "install", "--quiet", *packages)
+            except subprocess.CalledProcessError as error:
+                raise Missing(f"{' '.join(packages)}: {told(error)}") from error
+            done.write_text(wanted)
+        return interpreter
+
+    def program(self, names, debian, crate=None):
+        """A program of the PATH, else out of Debian, else built out of crates.io."""
+        def found():
+            own = self.peers / "bin"
+            return next((it for name in names for it in [shutil.which(name), shutil.which(name, path=own)] if it), None)
+
+        if not found() and os.geteuid() == 0 and shutil.which("apt-get"):
+            subprocess.run(["apt-get", "install", "-y", "-qq", debian], capture_output=True)
+        if not found() and crate and shutil.which("cargo"):
+            subprocess.run(["cargo", "install", "--locked", "--quiet", "--root", str(self.peers), crate],
+                           capture_output=True)
+        if not found():
+            raise Missing(f"{names[0]}: neither on the PATH nor to be had as Debian package `{debian}`")
+        return found()
+
+    def texts(self, inputs, count):
+        """Passages: the lines of the file that was named, or pieces of the sample warehouse. Gives the file."""
+        path = self.scratch / f"texts-{count}.jsonl"
+        if inputs:
+            lines = inputs[0].read_text(encoding="utf-8").splitlines()[:count]
+        else:
+            lines = [json.dumps({"text": it}) for it in passages(count)]
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        return path
+
+    def files(self, texts):
+        """The same passages as a folder of files."""
+        folder = self.scratch / "passages"
+        if not folder.exists():
+            folder.mkdir()
+            for number, line in enumerate(texts.read_text(encoding="utf-8").splitlines()):
+                (folder / f"{number:06}.md").write_text(json.loads(line)["text"], encoding="utf-8")
+        return folder
+
+
+def same_processors(count):
+    """Keeps this process and all that it starts on the same few processors, where the system can; gives how many."""
+    if not hasattr(os, "sched_setaffinity"):
+        return os.cpu_count()
+    allowed = sorted(os.sched_getaffinity(0))[:count]
+    os.sched_setaffinity(0, allowed)
+    return len(allowed)
+
+
+def passages(count):
+    """Passages of 40 to 240 words cut out of the sample warehouse, the same every time."""
+    kinds = {".md", ".org", ".tex", ".html", ".py"}
+    files = sorted(it for it in (HOME / "data").rglob("*") if it.suffix in kinds)
+    words = " ".join(it.read_text(encoding="utf-8") for it in files).split()
+    draw = random.Random(7)
+    for _ in range(count):
+        start = draw.randrange(len(words) - 240)
+        yield " ".join(words[start:start + draw.randint(40, 240)])
+
+
+def told(error):
+    """What went wrong, in one line."""
+    if isinstance(error, subprocess.CalledProcessError):
+        said = (error.stderr or error.stdout or "").strip().splitlines()
+        return f"{Path(error.cmd[0]).name} ended with {error.returncode}: {said[-1] if said else 'it said nothing'}"
+    return str(error)
+
+
+def seconds(work):
+    """How long something takes."""
+    begun = time.perf_counter()
+    work()
+    return time.perf_counter() - begun

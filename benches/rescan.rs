@@ -1,0 +1,36 @@
+//! The walk with the catalog: a first scan into an empty one, and another when nothing has changed.
+//!
+//! Corpus: `--folder DIR`, else as many empty files as `--files` says (20,000), made anew. `vic bench walk` measures the
+//! same over a folder of one's own; `benches/peers/run.py walk` puts `find` beside it.
+//!
+//! ```text
+//! cargo bench --profile release --bench rescan -- --files 100000
+//! ```
+
+mod measure;
+
+use std::path::PathBuf;
+
+use serde_json::json;
+use vic::bench::figures::{FILES, P50_MS, SECONDS_COLD, SECONDS_RESCAN};
+use vic::bench::walk;
+use vic::config::Config;
+
+use measure::{Outcome, argument, number, print, tree};
+
+fn main() -> Outcome {
+    let temporary = tempfile::tempdir()?;
+    let folder = match argument("folder") {
+        Some(folder) => PathBuf::from(folder),
+        None => tree(temporary.path(), number("files", 20_000)?)?,
+    };
+    let row = walk::measure(&Config::load()?, &folder, number("runs", 5)?)?;
+    let ms = |seconds: Option<f64>| seconds.map(|it| (it * 1e6).round() / 1e3);
+    let files = row.get(FILES);
+    for (what, median) in
+        [("walk", row.get(P50_MS)), ("cold scan", ms(row.get(SECONDS_COLD))), ("rescan", ms(row.get(SECONDS_RESCAN)))]
+    {
+        print(&json!({ "what": what, "median_ms": median, "files": files }));
+    }
+    Ok(())
+}

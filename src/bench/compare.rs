@@ -1,0 +1,194 @@
+//! This run against an earlier one: ratios of what both have.
+
+use std::path::Path;
+
+use serde_json::{Map, Value, json};
+
+use crate::bench::figures::{Better, FIGURES};
+use crate::bench::report::Report;
+use crate::error::{Error, IoContext, Result};
+
+/// A report that was written with `--format json`.
+#[derive(Clone, Debug)]
+pub struct Earlier {
+    name: String,
+    json: Value,
+}
+
+impl Earlier {
+    /// Reads it.
+    ///
+    /// # Errors
+    /// There is no such file, or it is no report.
+    pub fn read(path: &Path) -> Result<Earlier> {
+        let text = std::fs::read_to_string(path).at("read", path).map_err(|error| error.hint(HOW))?;
+        let wrong = || Error::invalid(format!("`{}` is no report of `vic bench`", path.display())).hint(HOW);
+        let json: Value = serde_json::from_str(&text).map_err(|_| wrong())?;
+        if !json["machine"].is_object() {
+            return Err(wrong());
+        }
+        Ok(Earlier { name: path.display().to_string(), json })
+    }
+
+    /// What was measured then.
+    fn rows(&self) -> Vec<&Value> {
+        match self.json["rows"].as_array() {
+            Some(rows) => rows.iter().collect(),
+            None => vec![&self.json],
+        }
+    }
+
+    /// Puts the ratios into the report: now divided by then, by row and figure. Rows belong together that have the same
+    /// label, or when there is one on either side.
+    ///
+    /// # Errors
+    /// The reports are of different things, or nothing was measured in both.
+    pub fn compare(&self, report: &mut Report) -> Result<()> {
+        if let Some(other) = self.json["bench"].as_str().filter(|it| *it != report.bench) {
+            return Err(Error::invalid(format!("`{}` is a report of `{other}`, not of `{}`", self.name, report.bench))
+                .hint("compare reports of the same command"));
+        }
+        let (then, mut rows, mut alone) = (self.rows(), Vec::new(), Vec::new());
+        for row in report.rows.iter().filter(|it| it.error.is_none()) {
+            let same = then.iter().find(|it| it["label"] == row.label.as_str());
+            let only = (then.len() == 1 && report.rows.len() == 1).then(|| &then[0]);
+            let Some(earlier) = same.or(only) else {
+                alone.push(row.label.clone());
+                continue;
+            };
+            let mut ratios = Map::new();
+            for figure in FIGURES.iter().filter(|it| it.better != Better::Neither) {
+                if let (Some(now), Some(then)) = (row.get(*figure), earlier[figure.key].as_f64())
+                    && then != 0.0
+                {
+                    ratios.insert(figure.key.into(), json!(now / then));
+                }
+            }
+            rows.push(json!({
+                "label": row.label, "ratios": ratios,
+                "settings_changed": changed(&Value::Object(row.settings.clone()), &earlier["settings"]),
+            }));
+        }
+        if rows.is_empty() {
+            return Err(Error::invalid(format!("`{}` has none of the rows of this run", self.name))
+                .hint("run it with the same options as then"));
+        }
+        let machine = json!(report.machine);
+        let machine_changed: Vec<String> =
+            changed(&machine, &self.json["machine"]).into_iter().filter(|it| it != "load").collect();
+        if !machine_changed.is_empty() {
+            report.warnings.push(format!(
+                "`{}` was taken on another machine ({} differ): ratios compare the machines too",
+                self.name,
+                machine_changed.join(", ")
+            ));
+        }
+        report.compared = Some(json!({
+            "with": self.name, "taken_at": self.json["taken_at"], "machine_changed": machine_changed, "rows": rows,
+            "only_in_this_run": alone,
+        }));
+        Ok(())
+    }
+}
+
+const HOW: &str = "write one with `vic bench ... --format json > FILE`";
+
+/// Names of what both sides have and is not the same.
+fn changed(now: &Value, then: &Value) -> Vec<String> {
+    let (Some(now), Some(then)) = (now.as_object(), then.as_object()) else { return Vec::new() };
+    now.iter().filter(|(key, value)| then.get(*key).is_some_and(|it| it != *value)).map(|it| it.0.clone()).collect()
+}
+
+/// Whether a ratio of that figure is a gain or a loss of more than three in a hundred: less is noise on a shared machine.
+pub fn judged(key: &str, ratio: f64) -> &'static str {
+    let Some(figure) = crate::bench::figures::figure(key) else { return "" };
+    let gain = if figure.better == Better::Less { 1.0 / ratio } else { ratio };
+    match gain {
+        it if it > 1.03 => "better",
+        it if it < 1.0 / 1.03 => "worse",
+        _ => "same",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::figures::TOKENS_PER_SECOND;
+    use crate::bench::report::tests::sample;
+
+    fn earlier(json: &Value) -> Result<Earlier> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("then.json");
+        std::fs::write(&path, json.to_string()).unwrap();
+        Earlier::read(&path)
+    }
+
+    #[test]
+    fn ratios_are_now_by_then_for_rows_of_the_same_label() {
+        let then = sample().to_json();
+        let mut now = sample();
+        now.rows[1].set(TOKENS_PER_SECOND, 30.0);
+        earlier(&then).unwrap().compare(&mut now).unwrap();
+        let compared = now.to_json()["compared"].clone();
+        assert_eq!(compared["rows"][0]["ratios"]["tokens_per_second"], 1.0);
+        assert_eq!(compared["rows"][1]["ratios"]["tokens_per_second"], 1.5);
+        assert_eq!(compared["machine_changed"], json!([]));
+        assert!(now.warnings.is_empty());
+    }
+
+    #[test]
+    fn another_machine_and_other_settings_are_said() {
+        let mut then = sample().to_json();
+        then["machine"]["cores"] = json!(1_000);
+        then["rows"][0]["settings"]["threads"] = json!(8);
+        let mut now = sample();
+        earlier(&then).unwrap().compare(&mut now).unwrap();
+        let compared = now.compared.clone().unwrap();
+        assert_eq!(compared["rows"][0]["settings_changed"], json!(["threads"]));
+        assert!(now.warnings[0].contains("cores differ"), "{:?}", now.warnings);
+    }
+
+    #[test]
+    fn a_report_without_rows_is_one_row() {
+        let mut then = sample().to_json();
+        then.as_object_mut().unwrap().remove("rows");
+        then["tokens_per_second"] = json!(5.0);
+        let mut now = sample();
+        now.rows.truncate(1);
+        earlier(&then).unwrap().compare(&mut now).unwrap();
+        assert_eq!(now.compared.unwrap()["rows"][0]["ratios"]["tokens_per_second"], 2.0);
+    }
+
+    #[test]
+    fn what_cannot_be_compared_is_an_error_with_a_cure() {
+        let mut other = sample().to_json();
+        other["bench"] = json!("walk");
+        let mut stranger = sample().to_json();
+        stranger["rows"][0]["label"] = json!("a");
+        stranger["rows"][1]["label"] = json!("b");
+        for then in [other, stranger] {
+            let error = earlier(&then).unwrap().compare(&mut sample()).unwrap_err();
+            assert!(error.hint.is_some(), "{error}");
+        }
+        for (text, code) in [("{}", 2), ("no json", 2)] {
+            let dir = tempfile::tempdir().unwrap();
+            std::fs::write(dir.path().join("x"), text).unwrap();
+            let error = Earlier::read(&dir.path().join("x")).unwrap_err();
+            assert!(error.code.exit_code() == code && error.hint.is_some(), "{error}");
+        }
+        assert!(Earlier::read(Path::new("/no/such/file")).unwrap_err().hint.is_some());
+    }
+
+    #[test]
+    fn less_time_is_better_and_more_speed_too() {
+        for (key, ratio, expected) in [
+            ("p50_ms", 0.5, "better"),
+            ("p50_ms", 2.0, "worse"),
+            ("tokens_per_second", 2.0, "better"),
+            ("tokens_per_second", 1.01, "same"),
+            ("peak_rss_mib", 1.2, "worse"),
+        ] {
+            assert_eq!(judged(key, ratio), expected, "{key} {ratio}");
+        }
+    }
+}

@@ -1,0 +1,272 @@
+//! Embedding: how many tokens a second, with what waste, and how near to what the processor can do.
+//!
+//! Texts go to the embedder in calls, as indexing hands them over: some at a time, the next call on its way while the last
+//! one computes. A row is one setting; what goes wrong with it (a missing model, a server that does not answer, too much
+//! memory) is the row's error, and the other rows are measured all the same.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures::{StreamExt, TryStreamExt};
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::bench::figures::{
+    BATCHES, PADDING_IF_SQUARE, PADDING_WASTE, PEAK_SHARE, SECONDS_READY, TEXTS, TEXTS_PER_SECOND, TOKENS,
+    TOKENS_PER_SECOND,
+};
+use crate::bench::peak::Peak;
+use crate::bench::report::Row;
+use crate::bench::times::Times;
+use crate::bench::usage::Usage;
+use crate::config::{Config, EmbedBackend};
+use crate::daemon::Memory;
+use crate::embed::models::ModelStore;
+use crate::embed::{self, Embedder};
+use crate::error::{Error, ErrorCode, Result};
+
+/// How many texts go into a call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Batch {
+    /// As many as the embedder asks for.
+    #[default]
+    Own,
+    /// So many.
+    Texts(usize),
+    /// As many as have so many tokens together, at least one.
+    Tokens(usize),
+}
+
+/// What a measurement may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// Longest time of one call.
+    pub call: Duration,
+    /// After so long no further call begins; what was measured counts.
+    pub whole: Option<Duration>,
+    /// Most resident memory of this process, in MiB.
+    pub memory_mib: Option<u64>,
+}
+
+impl Default for Bounds {
+    fn default() -> Bounds {
+        Bounds { call: Duration::from_secs(120), whole: None, memory_mib: None }
+    }
+}
+
+/// How texts are handed over.
+#[derive(Clone, Copy, Debug)]
+pub struct Manner {
+    /// Texts in a call.
+    pub batch: Batch,
+    /// Calls under way at the same time.
+    pub callers: usize,
+    /// What it may take.
+    pub bounds: Bounds,
+}
+
+/// Opens the embedder of this configuration, warms it up and measures it. Texts that are too long count as far as they are
+/// embedded.
+///
+/// # Errors
+/// There are no texts; the embedder cannot be opened or fails; a call takes longer than its bound
+/// ([`ErrorCode::DeadlineExceeded`]); more memory is taken than allowed ([`ErrorCode::ResourceExhausted`]).
+pub async fn measure(config: &Config, texts: &[String], manner: Manner, peak: Option<&Peak>) -> Result<Row> {
+    if texts.is_empty() {
+        return Err(Error::invalid("there are no texts to embed"));
+    }
+    let usage = Usage::start();
+    let opened = tokio::time::timeout(manner.bounds.call, embed::open(config)).await;
+    let embedder = opened.map_err(|_| slow("does not open", manner.bounds.call))??;
+    let ready = usage.seconds();
+    let lengths = lengths(&*embedder, texts);
+    let calls = calls(&lengths, manner.batch, embedder.batch_size());
+    call(&*embedder, &texts[calls[0].clone()], &manner.bounds).await?;
+    let mut row = run(&embedder, texts, &lengths, &calls, &manner).await?;
+    row.set(SECONDS_READY, ready);
+    describe(&mut row, config, &*embedder, &manner);
+    if let (Some(peak), Some(operations)) = (peak, operations_per_token(config)) {
+        row.setting("peak", json!(peak));
+        row.setting("operations_per_token", operations);
+        if let (Some(most), Some(speed)) = (peak.of(&config.embed.precision), row.get(TOKENS_PER_SECOND)) {
+            row.set(PEAK_SHARE, speed * operations / most);
+        }
+    }
+    Ok(row)
+}
+
+/// What this configuration is called in tables.
+pub fn label(config: &Config) -> String {
+    let embed = &config.embed;
+    match embed.backend {
+        EmbedBackend::Onnx => format!("{} {}", embed.model, embed.precision),
+        EmbedBackend::Ollama | EmbedBackend::OpenAi => format!("{} ({})", embed.model, embed.backend.name()),
+    }
+}
+
+async fn run(
+    embedder: &Arc<dyn Embedder>,
+    texts: &[String],
+    lengths: &[usize],
+    calls: &[std::ops::Range<usize>],
+    manner: &Manner,
+) -> Result<Row> {
+    let usage = Usage::start();
+    let within = || manner.bounds.whole.is_none_or(|most| usage.seconds() < most.as_secs_f64());
+    let begin = |at: &std::ops::Range<usize>| {
+        let at = at.clone();
+        async move {
+            let begun = Instant::now();
+            call(&**embedder, &texts[at.clone()], &manner.bounds).await?;
+            Ok::<_, Error>((begun.elapsed().as_secs_f64() * 1_000.0, at))
+        }
+    };
+    let under_way = futures::stream::iter(calls).take_while(|_| std::future::ready(within())).map(begin);
+    let done: Vec<(f64, std::ops::Range<usize>)> = under_way.buffered(manner.callers.max(1)).try_collect().await?;
+    let mut row = Row::default();
+    usage.fill(&mut row);
+    let seconds = usage.seconds();
+    let measured = || done.iter().map(|it| it.1.clone());
+    let tokens: usize = measured().map(|at| lengths[at].iter().sum::<usize>()).sum();
+    let square: usize = measured().map(|at| at.len() * lengths[at].iter().max().unwrap_or(&0)).sum();
+    let count: usize = measured().map(|at| at.len()).sum();
+    row.rate(TOKENS_PER_SECOND, tokens as f64, seconds);
+    row.rate(TEXTS_PER_SECOND, count as f64, seconds);
+    row.set(TOKENS, tokens as f64);
+    row.set(TEXTS, count as f64);
+    row.set(BATCHES, done.len() as f64);
+    row.set(PADDING_IF_SQUARE, 1.0 - tokens as f64 / square as f64);
+    if let Some(waste) = embedder.padding_waste() {
+        row.set(PADDING_WASTE, waste);
+    }
+    Times::new(done.into_iter().map(|it| it.0).collect()).fill(&mut row);
+    Ok(row)
+}
+
+/// One call, within its bounds.
+async fn call(embedder: &dyn Embedder, texts: &[String], bounds: &Bounds) -> Result<()> {
+    let vectors = tokio::time::timeout(bounds.call, embedder.embed_documents(texts))
+        .await
+        .map_err(|_| slow(&format!("does not embed {} texts", texts.len()), bounds.call))??;
+    if vectors.len() != texts.len() {
+        return Err(Error::internal(format!("{} texts gave {} vectors", texts.len(), vectors.len())));
+    }
+    let taken = Memory::of_this_process().rss_mib;
+    match bounds.memory_mib {
+        Some(most) if taken > most as f64 => Err(Error::new(
+            ErrorCode::ResourceExhausted,
+            format!("{taken:.0} MiB of memory are taken, and {most} MiB are allowed"),
+        )
+        .hint("fewer threads hold fewer copies of the model, int8 is smaller than fp32; or allow more")),
+        _ => Ok(()),
+    }
+}
+
+fn slow(what: &str, bound: Duration) -> Error {
+    Error::new(ErrorCode::DeadlineExceeded, format!("the backend {what} within {} s", bound.as_secs_f64()))
+        .hint("take fewer texts in a call with --batch, or more time with --timeout")
+}
+
+/// Tokens of each text, as many as are embedded of it.
+fn lengths(embedder: &dyn Embedder, texts: &[String]) -> Vec<usize> {
+    let counter = embedder.token_counter();
+    texts.iter().map(|it| counter.token_spans(it).len().min(counter.max_chunk_tokens())).collect()
+}
+
+/// Cuts the texts into calls, in their order.
+fn calls(lengths: &[usize], batch: Batch, own: usize) -> Vec<std::ops::Range<usize>> {
+    let texts = match batch {
+        Batch::Own => own,
+        Batch::Texts(texts) => texts,
+        Batch::Tokens(_) => usize::MAX,
+    };
+    let tokens = if let Batch::Tokens(tokens) = batch { tokens } else { usize::MAX };
+    let mut calls = Vec::new();
+    let (mut start, mut held) = (0, 0_usize);
+    for (at, length) in lengths.iter().enumerate() {
+        if at > start && (at - start >= texts.max(1) || held.saturating_add(*length) > tokens) {
+            calls.push(start..at);
+            (start, held) = (at, 0);
+        }
+        held += length;
+    }
+    calls.push(start..lengths.len());
+    calls
+}
+
+fn describe(row: &mut Row, config: &Config, embedder: &dyn Embedder, manner: &Manner) {
+    let embed = &config.embed;
+    row.label = label(config);
+    row.setting("backend", embed.backend.name());
+    row.setting("model", embed.model.clone());
+    row.setting("engine", embedder.engine());
+    if embed.backend == EmbedBackend::Onnx {
+        row.setting("precision", embed.precision.clone());
+        row.setting("threads", embed.threads);
+        row.setting("device", "cpu");
+    }
+    match manner.batch {
+        Batch::Tokens(tokens) => row.setting("batch_tokens", tokens),
+        Batch::Texts(texts) => row.setting("batch", texts),
+        Batch::Own => row.setting("batch", embedder.batch_size()),
+    }
+    row.setting("callers", manner.callers);
+    row.setting("dimension", embedder.dimension());
+    row.setting("fingerprint", embedder.fingerprint());
+}
+
+/// Operations that the linear layers take for one token; none for models whose shape is not in a file here. Attention comes
+/// on top: for a text of 256 tokens about a tenth more.
+fn operations_per_token(config: &Config) -> Option<f64> {
+    #[derive(Deserialize)]
+    struct Shape {
+        hidden_size: f64,
+        intermediate_size: f64,
+        num_hidden_layers: f64,
+    }
+    if config.embed.backend != EmbedBackend::Onnx {
+        return None;
+    }
+    let model = &config.embed.model;
+    let path = match ModelStore::new(config.model_dirs.clone()).locate(model, "config.json") {
+        Ok(path) => path,
+        Err(_) => Path::new(model).join("config.json"),
+    };
+    let shape: Shape = serde_json::from_str(&std::fs::read_to_string(path).ok()?).ok()?;
+    // Four products of attention, two of the feed-forward layer; a multiplication and an addition each.
+    let weights = 4.0 * shape.hidden_size * shape.hidden_size + 2.0 * shape.hidden_size * shape.intermediate_size;
+    Some(2.0 * weights * shape.num_hidden_layers)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_hold_so_many_texts_or_tokens_and_every_text_once() {
+        let lengths = [5, 5, 5, 100, 1];
+        let check = |batch, ends: &[usize]| {
+            let calls = calls(&lengths, batch, 4);
+            assert_eq!(calls.iter().map(|it| it.end).collect::<Vec<_>>(), ends, "{batch:?}");
+            assert_eq!(calls.into_iter().flatten().collect::<Vec<_>>(), [0, 1, 2, 3, 4], "{batch:?}");
+        };
+        check(Batch::Own, &[4, 5]);
+        check(Batch::Texts(2), &[2, 4, 5]);
+        check(Batch::Texts(0), &[1, 2, 3, 4, 5]);
+        check(Batch::Tokens(10), &[2, 3, 4, 5]);
+        check(Batch::Tokens(1_000), &[5]);
+    }
+
+    #[tokio::test]
+    async fn no_text_and_no_model_are_errors_with_a_word_on_what_is_missing() {
+        let dir = tempfile::tempdir().unwrap();
+        let lookup = |name: &str| (name == "VIC_DATA_DIR").then(|| dir.path().as_os_str().to_owned());
+        let mut config = Config::from_lookup(&lookup).unwrap();
+        let manner = Manner { batch: Batch::Own, callers: 1, bounds: Bounds::default() };
+        assert!(measure(&config, &[], manner, None).await.unwrap_err().message.contains("no texts"));
+        config.embed.model = "no-such-model".into();
+        let error = measure(&config, &["a".into()], manner, None).await.unwrap_err();
+        assert!(error.code == ErrorCode::NotFound && error.hint.is_some(), "{error}");
+    }
+}

@@ -1,0 +1,170 @@
+//! The figures that measurements give: one table of their keys, for JSON, tables, plots and comparisons. Keys are never
+//! renamed: programs read them.
+
+/// Which direction of a figure is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Better {
+    /// More is better.
+    More,
+    /// Less is better.
+    Less,
+    /// Neither: it says what was measured.
+    Neither,
+}
+
+/// A figure that a measurement may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Figure {
+    /// Its key in JSON.
+    pub key: &'static str,
+    /// What people read, short enough for a column.
+    pub title: &'static str,
+    /// Which direction is better.
+    pub better: Better,
+    /// Decimals that mean something.
+    pub decimals: usize,
+}
+
+macro_rules! figures {
+    ($($(#[$doc:meta])* $name:ident = $key:literal, $title:literal, $better:ident, $decimals:literal;)*) => {
+        $(
+            $(#[$doc])*
+            pub const $name: Figure =
+                Figure { key: $key, title: $title, better: Better::$better, decimals: $decimals };
+        )*
+
+        /// Every figure, in the order of tables.
+        pub const FIGURES: &[Figure] = &[$($name),*];
+    };
+}
+
+figures! {
+    /// Tokens embedded a second, special tokens not counted.
+    TOKENS_PER_SECOND = "tokens_per_second", "tokens/s", More, 0;
+    /// Texts (chunks) embedded a second.
+    TEXTS_PER_SECOND = "texts_per_second", "texts/s", More, 1;
+    /// Answers a second.
+    QUERIES_PER_SECOND = "queries_per_second", "queries/s", More, 1;
+    /// Files a second.
+    FILES_PER_SECOND = "files_per_second", "files/s", More, 1;
+    /// Pages a second.
+    PAGES_PER_SECOND = "pages_per_second", "pages/s", More, 1;
+    /// MiB of file content a second.
+    MIB_PER_SECOND = "mib_per_second", "MiB/s", More, 1;
+    /// Seconds of a first run, with nothing known.
+    SECONDS_COLD = "seconds_cold", "cold s", Less, 3;
+    /// Seconds of a run over what is known and unchanged.
+    SECONDS_RESCAN = "seconds_rescan", "rescan s", Less, 3;
+    /// Median time of one unit: a call, a file, a page, a question, a run; from the moment it was due.
+    P50_MS = "p50_ms", "p50 ms", Less, 2;
+    /// 90th percentile of the same.
+    P90_MS = "p90_ms", "p90 ms", Less, 2;
+    /// 99th percentile of the same.
+    P99_MS = "p99_ms", "p99 ms", Less, 2;
+    /// Longest of the same.
+    MAX_MS = "max_ms", "max ms", Less, 2;
+    /// Median time from sending to the answer, without the wait for a free client.
+    SERVICE_P50_MS = "service_p50_ms", "served p50", Less, 2;
+    /// 99th percentile of the same.
+    SERVICE_P99_MS = "service_p99_ms", "served p99", Less, 2;
+    /// Share of the matrix-multiply peak, measured in the same run, that the linear layers reach; 0 to 1.
+    PEAK_SHARE = "peak_share", "of peak", More, 3;
+    /// Share of the computed positions that was padding; 0 to 1.
+    PADDING_WASTE = "padding_waste", "padding", Less, 3;
+    /// Share of the positions that would be padding if every call were padded to its longest text; 0 to 1.
+    PADDING_IF_SQUARE = "padding_if_square", "if padded", Neither, 3;
+    /// Processors that were busy with it, on average; one is 100.
+    CPU_PERCENT = "cpu_percent", "CPU %", Neither, 0;
+    /// Largest resident memory while it was measured, in MiB.
+    PEAK_RSS_MIB = "peak_rss_mib", "peak MiB", Less, 0;
+    /// Seconds until the model or the daemon was ready.
+    SECONDS_READY = "seconds_ready", "ready s", Less, 2;
+    /// Seconds measured.
+    SECONDS = "seconds", "seconds", Neither, 1;
+    /// Texts measured.
+    TEXTS = "texts", "texts", Neither, 0;
+    /// Tokens measured.
+    TOKENS = "tokens", "tokens", Neither, 0;
+    /// Calls measured.
+    BATCHES = "batches", "batches", Neither, 0;
+    /// Files measured.
+    FILES = "files", "files", Neither, 0;
+    /// Pages measured.
+    PAGES = "pages", "pages", Neither, 0;
+    /// Chunks in the index.
+    CHUNKS = "chunks", "chunks", Neither, 0;
+    /// Files that could not be read.
+    UNREAD = "unread", "unread", Less, 0;
+    /// Questions that were due a second.
+    OFFERED_PER_SECOND = "offered_per_second", "offered/s", Neither, 1;
+    /// Questions that were due.
+    DUE = "due", "due", Neither, 0;
+    /// Questions that were answered.
+    ANSWERED = "answered", "answered", Neither, 0;
+    /// Questions that were answered with an error.
+    FAILED = "failed", "failed", Less, 0;
+    /// Questions that were due and not sent, because every client was waiting.
+    UNSENT = "unsent", "unsent", Less, 0;
+}
+
+/// The figure of that key.
+pub fn figure(key: &str) -> Option<&'static Figure> {
+    FIGURES.iter().find(|it| it.key == key)
+}
+
+impl Figure {
+    /// A value as people read it.
+    pub fn show(&self, value: f64) -> String {
+        if value.abs() >= 1e15 || !value.is_finite() {
+            return format!("{value}");
+        }
+        let text = format!("{value:.*}", self.decimals);
+        let (whole, rest) = text.split_once('.').unwrap_or((text.as_str(), ""));
+        let (sign, digits) = whole.strip_prefix('-').map_or(("", whole), |it| ("-", it));
+        let mut grouped = String::from(sign);
+        for (place, digit) in digits.chars().enumerate() {
+            if place > 0 && (digits.len() - place).is_multiple_of(3) {
+                grouped.push(',');
+            }
+            grouped.push(digit);
+        }
+        if rest.is_empty() { grouped } else { format!("{grouped}.{rest}") }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_distinct() {
+        let keys: std::collections::BTreeSet<&str> = FIGURES.iter().map(|it| it.key).collect();
+        assert_eq!(keys.len(), FIGURES.len());
+    }
+
+    #[test]
+    fn the_keys_that_programs_read_are_there() {
+        for key in [
+            "tokens_per_second",
+            "texts_per_second",
+            "p50_ms",
+            "p99_ms",
+            "queries_per_second",
+            "seconds_cold",
+            "seconds_rescan",
+            "pages_per_second",
+            "peak_rss_mib",
+        ] {
+            assert!(figure(key).is_some(), "{key}");
+        }
+    }
+
+    #[test]
+    fn values_read_like_this() {
+        assert_eq!(TOKENS_PER_SECOND.show(1_234_567.4), "1,234,567");
+        assert_eq!(P50_MS.show(1234.567), "1,234.57");
+        assert_eq!(PEAK_SHARE.show(0.4567), "0.457");
+        assert_eq!(FILES.show(-12.0), "-12");
+        assert_eq!(FILES.show(f64::INFINITY), "inf");
+    }
+}

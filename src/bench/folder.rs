@@ -1,0 +1,91 @@
+//! The files that a measurement is over, as the walk sees them.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+use crate::config::Config;
+use crate::error::{Error, ErrorCode, IoContext, Result};
+use crate::warehouse::{self, Rules};
+
+/// A folder with the files in it that may be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Folder {
+    /// Absolute, without symbolic links.
+    pub(super) root: PathBuf,
+    /// Paths below it, in order, with their sizes.
+    pub(super) files: Vec<(PathBuf, u64)>,
+}
+
+impl Folder {
+    /// Lists a folder, or takes a single file, and keeps the files that `wanted` takes.
+    ///
+    /// # Errors
+    /// There is no such path, it cannot be read, or no file is left: `what` says what was looked for.
+    pub(super) fn list(config: &Config, path: &Path, what: &str, wanted: impl Fn(&Path) -> bool) -> Result<Folder> {
+        let (root, only) = place(path)?;
+        let mut files = Vec::new();
+        let rules = Rules::new(&config.walk)?;
+        warehouse::walk(&root, &rules, only.as_deref(), &AtomicBool::new(false), |found| {
+            if found.skip.is_none() && wanted(&found.path) {
+                files.push((found.path, found.size));
+            }
+        })?;
+        if files.is_empty() {
+            return Err(Error::new(
+                ErrorCode::FailedPrecondition,
+                format!("there are no {what} in `{}`", path.display()),
+            )
+            .hint("name a folder that has some; hidden and ignored files are left out, as in `vic index`"));
+        }
+        files.sort_unstable();
+        Ok(Folder { root, files })
+    }
+
+    /// Sizes of all files together, in MiB.
+    pub(super) fn mib(&self) -> f64 {
+        self.files.iter().map(|it| it.1).sum::<u64>() as f64 / f64::from(1 << 20)
+    }
+}
+
+/// The folder to walk, and the one file in it when a file was named.
+fn place(path: &Path) -> Result<(PathBuf, Option<PathBuf>)> {
+    let cure = "name a folder or a file that is there";
+    let absolute = path.canonicalize().at("read", path).map_err(|error| match error.hint {
+        Some(_) => error,
+        None => error.hint(cure),
+    })?;
+    if absolute.is_dir() {
+        return Ok((absolute, None));
+    }
+    match (absolute.parent(), absolute.file_name()) {
+        (Some(folder), Some(name)) => Ok((folder.to_path_buf(), Some(PathBuf::from(name)))),
+        _ => Err(Error::invalid(format!("`{}` is neither a folder nor a file", path.display())).hint(cure)),
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// A configuration that keeps to a folder.
+    pub(crate) fn config(dir: &Path) -> Config {
+        Config::from_lookup(&|name| (name == "VIC_DATA_DIR").then(|| dir.as_os_str().to_owned())).unwrap()
+    }
+
+    #[test]
+    fn a_folder_gives_its_visible_files_and_a_file_itself() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["b.txt", "a.txt", ".hidden", "c.pdf"] {
+            std::fs::write(dir.path().join(name), "x").unwrap();
+        }
+        let is_text = |path: &Path| path.extension().is_some_and(|it| it == "txt");
+        let list = |path: &Path| Folder::list(&config(dir.path()), path, "texts", is_text);
+        let names = |folder: Folder| folder.files.into_iter().map(|it| it.0).collect::<Vec<_>>();
+        assert_eq!(names(list(dir.path()).unwrap()), [Path::new("a.txt"), Path::new("b.txt")]);
+        assert_eq!(names(list(&dir.path().join("b.txt")).unwrap()), [Path::new("b.txt")]);
+        for (path, code) in [("gone", ErrorCode::NotFound), ("c.pdf", ErrorCode::FailedPrecondition)] {
+            let error = list(&dir.path().join(path)).unwrap_err();
+            assert!(error.code == code && error.hint.is_some(), "{error}");
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! Indexing from nothing, and again, by a daemon of its own in a temporary data directory: the user's is never touched.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use futures::StreamExt;
+
+use crate::bench::figures::{
+    CHUNKS, FILES, FILES_PER_SECOND, PEAK_RSS_MIB, SECONDS_COLD, SECONDS_READY, SECONDS_RESCAN, TOKENS,
+    TOKENS_PER_SECOND, UNREAD,
+};
+use crate::bench::report::Row;
+use crate::bench::texts::Mix;
+use crate::client::{self, Client};
+use crate::config::{Config, tuned_path};
+use crate::error::{Error, ErrorCode, IoContext, Result};
+use crate::model::{IndexRequest, JobSnapshot, JobState};
+
+/// How long the daemon may take to answer.
+const START: Duration = Duration::from_secs(60);
+/// Pause between two looks at whether it does.
+const POLL: Duration = Duration::from_millis(20);
+/// Files that are made when no folder is named.
+const MADE_FILES: usize = 256;
+
+/// What is indexed.
+#[derive(Clone, Debug)]
+pub struct IndexPlan {
+    /// The folder; None makes one of generated texts.
+    pub path: Option<PathBuf>,
+    /// What else is asked of the job; its paths are left out.
+    pub request: IndexRequest,
+}
+
+/// Indexes the folder from nothing, then again.
+///
+/// # Errors
+/// There is no such folder, the daemon does not start, or the job fails.
+pub async fn measure(config: &Config, plan: &IndexPlan) -> Result<(Row, Vec<String>)> {
+    let made = tempfile::Builder::new().prefix("vic-bench-").tempdir().map_err(Error::internal)?;
+    let folder = match &plan.path {
+        Some(path) => path.canonicalize().at("read", path).map_err(|it| it.hint("name a folder that is there"))?,
+        None => make_files(made.path())?,
+    };
+    if !folder.is_dir() {
+        return Err(Error::invalid(format!("`{}` is no folder", folder.display())).hint("name a folder"));
+    }
+    let begun = Instant::now();
+    let daemon = Own::start(config).await?;
+    let ready = begun.elapsed().as_secs_f64();
+    let paths = vec![folder.to_str().ok_or_else(|| Error::invalid("the folder's path is not UTF-8"))?.to_string()];
+    let request = IndexRequest { paths, ..plan.request.clone() };
+    let (cold, job) = daemon.index(request.clone()).await?;
+    if job.files_found == 0 {
+        return Err(Error::new(ErrorCode::FailedPrecondition, format!("there are no files in `{}`", folder.display()))
+            .hint("name a folder that has some"));
+    }
+    let (again, _) = daemon.index(IndexRequest { full: false, ..request }).await?;
+    let status = daemon.client.status().await?;
+    let mut row = Row::new("index");
+    row.set(SECONDS_READY, ready);
+    row.set(SECONDS_COLD, cold);
+    row.set(SECONDS_RESCAN, again);
+    row.set(FILES, job.files_found as f64);
+    row.rate(FILES_PER_SECOND, job.files_found as f64, cold);
+    row.set(CHUNKS, status.chunks as f64);
+    let mut warnings = status.degraded;
+    if job.files_done >= status.coverage.indexed {
+        row.set(TOKENS, job.tokens_embedded as f64);
+        row.rate(TOKENS_PER_SECOND, job.tokens_embedded as f64, cold);
+    } else {
+        warnings
+            .push("some files were read before the job came to them: how many tokens there were is not known".into());
+    }
+    row.set(UNREAD, job.files_failed as f64);
+    row.set(PEAK_RSS_MIB, status.peak_rss_mib);
+    row.setting("path", plan.path.as_ref().map(|_| folder.to_string_lossy().into_owned()));
+    row.setting("embed_model", status.embed_model);
+    row.setting("precision", config.embed.precision.clone());
+    row.setting("metadata_only", plan.request.metadata_only);
+    row.setting("ocr", plan.request.ocr.name());
+    row.setting("store_bytes", status.store_bytes);
+    Ok((row, warnings))
+}
+
+/// A daemon that ends with the measurement.
+struct Own {
+    client: Client,
+    /// Goes before the folder that it writes to.
+    _child: Ending,
+    _data: tempfile::TempDir,
+}
+
+impl Own {
+    async fn start(config: &Config) -> Result<Own> {
+        let data = tempfile::Builder::new().prefix("vic-bench-").tempdir().map_err(Error::internal)?;
+        for file in [config.data_dir.join("config.toml"), tuned_path(&config.data_dir)] {
+            if let Some(name) = file.file_name().filter(|_| file.is_file()) {
+                std::fs::copy(&file, data.path().join(name)).at("copy", &file)?;
+            }
+        }
+        let mut config = config.clone();
+        config.data_dir = data.path().to_path_buf();
+        config.db_path = data.path().join("index");
+        config.job_db_path = data.path().join("vic_jobs.sqlite");
+        config.listen = ([127, 0, 0, 1], 0).into();
+        let log = config.log_path();
+        let output = std::fs::File::create(&log).at("create", &log)?;
+        let mut command = client::vicd_command(&config);
+        let program = PathBuf::from(command.get_program());
+        // What else is watched or verified would only disturb.
+        command.env("VIC_WATCH", "0").env("VIC_VERIFY_SECONDS", "0").current_dir(data.path());
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(output);
+        let child = command
+            .spawn()
+            .map_err(|error| Error::io("start", &program, &error).hint("install `vicd` beside `vic`"))?;
+        let mut child = Ending(child);
+        let client = child.connect(&config, &log).await?;
+        Ok(Own { client, _child: child, _data: data })
+    }
+
+    /// Runs a job to its end; gives its seconds and its last word.
+    async fn index(&self, request: IndexRequest) -> Result<(f64, JobSnapshot)> {
+        let begun = Instant::now();
+        let mut snapshots = std::pin::pin!(self.client.index(request).await?);
+        let mut last = None;
+        while let Some(snapshot) = snapshots.next().await {
+            last = Some(snapshot?);
+        }
+        let seconds = begun.elapsed().as_secs_f64();
+        match last {
+            Some(job) if job.state == JobState::Completed => Ok((seconds, job)),
+            Some(job) => Err(Error::internal(format!(
+                "the job ended as {}: {}",
+                job.state.name(),
+                job.error.unwrap_or_default()
+            ))),
+            None => Err(Error::internal("the job gave no word of itself")),
+        }
+    }
+}
+
+/// A process that ends when nobody holds it any more.
+struct Ending(Child);
+
+impl Ending {
+    async fn connect(&mut self, config: &Config, log: &Path) -> Result<Client> {
+        let begun = Instant::now();
+        loop {
+            if let Ok(client) = Client::connect(config).await
+                && client.status().await.is_ok()
+            {
+                return Ok(client);
+            }
+            let ended = self.0.try_wait().ok().flatten();
+            if ended.is_some() || begun.elapsed() > START {
+                let said = std::fs::read_to_string(log).unwrap_or_default();
+                let last = said.lines().rev().find(|it| !it.trim().is_empty()).unwrap_or("it said nothing").to_string();
+                return Err(Error::new(
+                    ErrorCode::Unavailable,
+                    format!("the daemon to measure with does not start: {last}"),
+                )
+                .hint("`vic daemon start` says whether the usual one does"));
+            }
+            tokio::time::sleep(POLL).await;
+        }
+    }
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        // It fails when it has ended already.
+        let _gone = self.0.kill();
+        let _gone = self.0.wait();
+    }
+}
+
+/// Writes generated texts as files, some hundred tokens each.
+fn make_files(folder: &Path) -> Result<PathBuf> {
+    let folder = folder.canonicalize().at("read", folder)?.join("files");
+    std::fs::create_dir(&folder).at("create", &folder)?;
+    for (number, text) in Mix::Mixed.texts().into_iter().take(MADE_FILES).enumerate() {
+        let path = folder.join(format!("note {number}.md"));
+        std::fs::write(&path, text).at("write", &path)?;
+    }
+    Ok(folder)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::folder::tests::config;
+
+    #[tokio::test]
+    async fn a_path_that_cannot_be_indexed_is_an_error_with_a_cure_before_a_daemon_starts() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("file"), "x").unwrap();
+        for name in ["gone", "file"] {
+            let plan = IndexPlan { path: Some(dir.path().join(name)), request: IndexRequest::default() };
+            let error = measure(&config(dir.path()), &plan).await.unwrap_err();
+            assert!(error.hint.is_some(), "{error}");
+        }
+    }
+
+    #[test]
+    fn made_files_are_there_and_the_same_every_time() {
+        let read = || {
+            let dir = tempfile::tempdir().unwrap();
+            let folder = make_files(dir.path()).unwrap();
+            assert_eq!(folder.read_dir().unwrap().count(), MADE_FILES);
+            std::fs::read_to_string(folder.join("note 7.md")).unwrap()
+        };
+        assert_eq!(read(), read());
+    }
+}

@@ -1,0 +1,196 @@
+//! Load on a server whose arrivals do not wait for its answers.
+//!
+//! Questions are due at moments that are fixed before the first is sent, at random distances as from people who know
+//! nothing of each other. A time runs from the moment a question was due, not from the moment a client was free to send
+//! it: a server that stands still for a second delays everybody who came in that second, and all of it counts. What was
+//! never sent counts as well, with the time that it waited.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::embed::Random;
+use crate::error::{Error, ErrorCode, Result};
+
+/// Errors that are kept word by word.
+const ERRORS_KEPT: usize = 3;
+
+/// What is offered.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Load {
+    /// Questions that are due a second, on average.
+    pub(super) rate: f64,
+    /// For how long.
+    pub(super) duration: Duration,
+    /// Clients, each of which waits for its answer before it takes the next question.
+    pub(super) clients: usize,
+    /// How long after the last question was due answers are waited for.
+    pub(super) patience: Duration,
+}
+
+/// What came of it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Outcome {
+    /// From due to answered, in milliseconds; for what was not sent or not answered, from due to the end.
+    pub(super) times: Vec<f64>,
+    /// From sent to answered, in milliseconds.
+    pub(super) service: Vec<f64>,
+    /// Questions that were due.
+    pub(super) due: usize,
+    /// Questions that were answered with an error, or not before the end.
+    pub(super) failed: usize,
+    /// Questions that no client was free to send.
+    pub(super) unsent: usize,
+    /// From the first question to the last answer, in seconds.
+    pub(super) seconds: f64,
+    /// The first errors.
+    pub(super) errors: Vec<Error>,
+}
+
+impl Outcome {
+    fn add(&mut self, other: Outcome) {
+        self.times.extend(other.times);
+        self.service.extend(other.service);
+        self.failed += other.failed;
+        self.errors.extend(other.errors);
+        self.errors.truncate(ERRORS_KEPT);
+    }
+}
+
+/// Offers the load; `ask` is handed the number of the client and that of the question.
+pub(super) async fn offer<Answer>(load: Load, ask: impl Fn(usize, usize) -> Answer + Clone + Send + 'static) -> Outcome
+where
+    Answer: Future<Output = Result<()>> + Send + 'static,
+{
+    let due = Arc::new(moments(load.rate, load.duration));
+    let next = Arc::new(AtomicUsize::new(0));
+    let begun = Instant::now();
+    let end = begun + due.last().copied().unwrap_or_default() + load.patience;
+    let mut tasks = tokio::task::JoinSet::new();
+    for client in 0..load.clients.max(1) {
+        let (due, next, ask) = (due.clone(), next.clone(), ask.clone());
+        tasks.spawn(async move {
+            let mut outcome = Outcome::default();
+            loop {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                let Some(after) = due.get(number) else { return outcome };
+                let moment = begun + *after;
+                tokio::time::sleep_until(moment).await;
+                if Instant::now() >= end {
+                    // Nobody was free for it: it stays unsent, and so does all that comes after it.
+                    return outcome;
+                }
+                one(ask(client, number), moment, end, &mut outcome).await;
+            }
+        });
+    }
+    let mut outcome = tasks.join_all().await.into_iter().fold(Outcome::default(), |mut all, it| {
+        all.add(it);
+        all
+    });
+    outcome.seconds = begun.elapsed().as_secs_f64();
+    outcome.due = due.len();
+    let taken = outcome.times.len();
+    outcome.unsent = due.len() - taken;
+    // In the order of their moments, the last ones are those that nobody took.
+    let waited = |after: &Duration| (end - (begun + *after)).as_secs_f64() * 1_000.0;
+    outcome.times.extend(due[taken..].iter().map(waited));
+    outcome
+}
+
+/// Sends one question and waits for its answer, at most until the end.
+async fn one(answer: impl Future<Output = Result<()>>, due: Instant, end: Instant, outcome: &mut Outcome) {
+    let sent = Instant::now();
+    let answered = tokio::time::timeout_at(end, answer).await.unwrap_or_else(|_| {
+        Err(Error::new(ErrorCode::DeadlineExceeded, "no answer before the end of the measurement"))
+    });
+    outcome.times.push(due.elapsed().as_secs_f64() * 1_000.0);
+    match answered {
+        Ok(()) => outcome.service.push(sent.elapsed().as_secs_f64() * 1_000.0),
+        Err(error) => {
+            outcome.failed += 1;
+            if outcome.errors.len() < ERRORS_KEPT {
+                outcome.errors.push(error);
+            }
+        }
+    }
+}
+
+/// The moments at which questions are due: at random distances, the same in every run.
+fn moments(rate: f64, duration: Duration) -> Vec<Duration> {
+    let mut random = Random::new(11);
+    let mut at = 0.0;
+    let mut all = Vec::new();
+    loop {
+        at -= random.unit().ln() / rate;
+        if at >= duration.as_secs_f64() {
+            return all;
+        }
+        all.push(Duration::from_secs_f64(at));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Fifty a second for a second.
+    fn load(clients: usize, patience_ms: u64) -> Load {
+        let patience = Duration::from_millis(patience_ms);
+        Load { rate: 50.0, duration: Duration::from_secs(1), clients, patience }
+    }
+
+    /// Offers it to a server that takes so long for each answer.
+    async fn served_in(milliseconds: u64, load: Load) -> Outcome {
+        offer(load, move |_, _| async move {
+            tokio::time::sleep(Duration::from_millis(milliseconds)).await;
+            Ok(())
+        })
+        .await
+    }
+
+    #[test]
+    fn as_many_are_due_as_the_rate_says() {
+        let all = moments(50.0, Duration::from_secs(100));
+        assert!((4_800..5_200).contains(&all.len()), "{}", all.len());
+        assert!(all.is_sorted());
+    }
+
+    #[tokio::test]
+    async fn a_server_that_keeps_up_is_asked_everything() {
+        let outcome = served_in(1, load(8, 20_000)).await;
+        assert_eq!((outcome.unsent, outcome.failed), (0, 0));
+        assert_eq!((outcome.times.len(), outcome.service.len()), (outcome.due, outcome.due));
+        assert!(outcome.due > 30, "{}", outcome.due);
+    }
+
+    #[tokio::test]
+    async fn the_wait_for_a_free_client_counts_and_so_does_what_was_never_sent() {
+        // One client at 200 ms an answer serves five a second; fifty are due.
+        let outcome = served_in(200, load(1, 100)).await;
+        assert!(outcome.unsent > outcome.due / 2, "{} of {}", outcome.unsent, outcome.due);
+        assert_eq!(outcome.times.len(), outcome.due);
+        // The third question of all waits for two answers, whatever else the machine does.
+        let waited = outcome.times.iter().filter(|it| **it > 300.0).count();
+        assert!(waited > outcome.due / 2, "{waited} of {} waited", outcome.due);
+    }
+
+    #[tokio::test]
+    async fn errors_are_counted_and_the_first_are_kept() {
+        let refused = |_: usize, number: usize| async move {
+            if number.is_multiple_of(2) { Err(Error::not_found(format!("no {number}"))) } else { Ok(()) }
+        };
+        let outcome = offer(load(4, 20_000), refused).await;
+        assert_eq!(outcome.failed, outcome.due.div_ceil(2));
+        assert_eq!(outcome.errors.len(), ERRORS_KEPT);
+    }
+
+    #[tokio::test]
+    async fn a_server_that_never_answers_does_not_hold_up_the_end() {
+        let outcome = served_in(3_600_000, load(4, 100)).await;
+        assert_eq!((outcome.failed, outcome.service.len()), (4, 0));
+        assert!(outcome.seconds < 60.0, "{}", outcome.seconds);
+    }
+}

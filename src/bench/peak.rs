@@ -1,0 +1,277 @@
+//! How fast this processor multiplies matrices, measured: the yardstick beside which an encoder's speed is told.
+//!
+//! What runs is the inner tile of a matrix product, 12 rows by two registers (6 with AVX2), over operands that lie in the
+//! first cache, one thread a core, all at the same time: sums stay in registers, and nothing is packed or written back. A
+//! whole matrix product comes close to it and cannot pass it. fp32 uses fused multiply-add; int8 multiplies bytes four by
+//! four into 32-bit sums (VNNI) and is left out where the processor cannot. Operations are counted as usual: a
+//! multiplication and an addition are two, and time is that of the processor, so that a peak is what the machine can do and
+//! not what others leave of it.
+
+use std::sync::Barrier;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+
+use crate::bench::times::Times;
+
+/// Depth of the tile: both operands together fit the first cache of every processor of the last ten years.
+const DEPTH: usize = 128;
+
+/// How long one round runs: much longer than a tick of the scheduler, by which processor time is counted.
+const ROUND: Duration = Duration::from_millis(300);
+
+/// Rounds, of which the median counts.
+const ROUNDS: usize = 5;
+
+/// Tiles between two looks at the clock.
+const TILES_A_LOOK: usize = 512;
+
+/// The peak of this machine with so many threads.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Peak {
+    /// Threads, one a core.
+    pub threads: usize,
+    /// Instructions of the fp32 tile.
+    pub fp32_by: &'static str,
+    /// Billion operations a second in fp32.
+    pub fp32_gflops: f64,
+    /// Instructions of the int8 tile; none where the processor has none.
+    pub int8_by: Option<&'static str>,
+    /// Billion operations a second in int8.
+    pub int8_gops: Option<f64>,
+}
+
+impl Peak {
+    /// Measures it; takes some three seconds.
+    pub fn measure(threads: usize) -> Peak {
+        let threads = threads.max(1);
+        let (fp32, int8) = (fp32(), int8());
+        Peak {
+            threads,
+            fp32_by: fp32.by,
+            fp32_gflops: speed(&fp32, threads, 0.5),
+            int8_by: int8.as_ref().map(|it| it.by),
+            int8_gops: int8.as_ref().map(|it| speed(it, threads, 0x0101_0101)),
+        }
+    }
+
+    /// The peak that a precision is measured by, in operations a second.
+    pub fn of(&self, precision: &str) -> Option<f64> {
+        match precision {
+            "fp32" => Some(self.fp32_gflops * 1e9),
+            "int8" => self.int8_gops.map(|it| it * 1e9),
+            _ => None,
+        }
+    }
+}
+
+/// A tile of a matrix product over elements of four bytes: a float, or four small integers.
+struct Tile<T> {
+    by: &'static str,
+    rows: usize,
+    columns: usize,
+    /// Operations for one element of each side.
+    operations: usize,
+    run: fn(&[T], &[T], &mut [T]),
+}
+
+impl<T> Tile<T> {
+    fn operations_of_all(&self) -> f64 {
+        (self.operations * self.rows * self.columns * DEPTH) as f64
+    }
+}
+
+/// Billion operations a second of all threads together.
+fn speed<T: Copy + Default + Send + Sync>(tile: &Tile<T>, threads: usize, value: T) -> f64 {
+    Times::new((0..ROUNDS).map(|_| round(tile, threads, value)).collect()).percentile(50) / 1e9
+}
+
+fn round<T: Copy + Default + Send + Sync>(tile: &Tile<T>, threads: usize, value: T) -> f64 {
+    let barrier = Barrier::new(threads);
+    let one = || {
+        let (left, right) = (vec![value; tile.rows * DEPTH], vec![value; tile.columns * DEPTH]);
+        let mut sums = vec![T::default(); tile.rows * tile.columns];
+        (tile.run)(&left, &right, &mut sums);
+        barrier.wait();
+        let (begun, computed, mut tiles) = (Instant::now(), thread_seconds(), 0_u64);
+        while begun.elapsed() < ROUND {
+            for _ in 0..TILES_A_LOOK {
+                (tile.run)(std::hint::black_box(&left), &right, &mut sums);
+            }
+            tiles += TILES_A_LOOK as u64;
+        }
+        std::hint::black_box(&sums);
+        let seconds = match (computed, thread_seconds()) {
+            (Some(before), Some(after)) if after > before => after - before,
+            _ => begun.elapsed().as_secs_f64(),
+        };
+        tiles as f64 * tile.operations_of_all() / seconds
+    };
+    std::thread::scope(|scope| {
+        let all: Vec<_> = (0..threads).map(|_| scope.spawn(one)).collect();
+        all.into_iter().map(|it| it.join().unwrap_or(0.0)).sum()
+    })
+}
+
+/// Processor seconds of the calling thread so far; none on systems that do not tell.
+fn thread_seconds() -> Option<f64> {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    text.split_whitespace().next()?.parse::<f64>().ok().map(|nanoseconds| nanoseconds / 1e9)
+}
+
+fn portable(left: &[f32], right: &[f32], sums: &mut [f32]) {
+    const ROWS: usize = 4;
+    const COLUMNS: usize = 8;
+    let mut tile = [[0.0_f32; COLUMNS]; ROWS];
+    for (left, right) in left.as_chunks::<ROWS>().0.iter().zip(right.as_chunks::<COLUMNS>().0) {
+        for (row, a) in tile.iter_mut().zip(left) {
+            row.iter_mut().zip(right).for_each(|(sum, b)| *sum += a * b);
+        }
+    }
+    sums.iter_mut().zip(tile.iter().flatten()).for_each(|(to, sum)| *to = *sum);
+}
+
+const PORTABLE: Tile<f32> = Tile { by: "portable", rows: 4, columns: 8, operations: 2, run: portable };
+
+#[cfg(not(target_arch = "x86_64"))]
+fn fp32() -> Tile<f32> {
+    PORTABLE
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn int8() -> Option<Tile<i32>> {
+    None
+}
+
+#[cfg(target_arch = "x86_64")]
+use x86::{fp32, int8};
+
+#[cfg(target_arch = "x86_64")]
+#[expect(unsafe_code, reason = "vector instructions have no safe loads and stores, and need a check at run time")]
+mod x86 {
+    use std::arch::is_x86_feature_detected;
+    use std::arch::x86_64::*;
+
+    use super::{PORTABLE, Tile};
+
+    /// Writes one tile: `$rows` rows by two registers of `$lanes` elements.
+    macro_rules! tile {
+        ($name:ident, $feature:literal, $element:ty, $rows:literal, $lanes:literal, $zero:ident, $load:ident, $store:ident,
+         $splat:ident, ($sum:ident, $a:ident, $b:ident) => $multiply_add:expr) => {
+            #[target_feature(enable = $feature)]
+            fn $name(left: &[$element], right: &[$element], sums: &mut [$element]) {
+                let mut tile = [[$zero(); 2]; $rows];
+                for (left, right) in left.as_chunks::<$rows>().0.iter().zip(right.as_chunks::<{ 2 * $lanes }>().0) {
+                    // SAFETY: the chunk holds two registers.
+                    let both = unsafe { [$load(right.as_ptr().cast()), $load(right.as_ptr().add($lanes).cast())] };
+                    for (pair, element) in tile.iter_mut().zip(left) {
+                        let $a = $splat(*element);
+                        for (total, $b) in pair.iter_mut().zip(both) {
+                            let $sum = *total;
+                            *total = $multiply_add;
+                        }
+                    }
+                }
+                for (to, row) in sums.as_chunks_mut::<{ 2 * $lanes }>().0.iter_mut().zip(tile) {
+                    // SAFETY: the chunk holds two registers.
+                    unsafe {
+                        $store(to.as_mut_ptr().cast(), row[0]);
+                        $store(to.as_mut_ptr().add($lanes).cast(), row[1]);
+                    }
+                }
+            }
+        };
+    }
+
+    tile!(fp32_512, "avx512f", f32, 12, 16, _mm512_setzero_ps, _mm512_loadu_ps, _mm512_storeu_ps, _mm512_set1_ps,
+        (sum, a, b) => _mm512_fmadd_ps(a, b, sum));
+    tile!(fp32_256, "avx2,fma", f32, 6, 8, _mm256_setzero_ps, _mm256_loadu_ps, _mm256_storeu_ps, _mm256_set1_ps,
+        (sum, a, b) => _mm256_fmadd_ps(a, b, sum));
+    tile!(int8_512, "avx512f,avx512vnni", i32, 12, 16, _mm512_setzero_si512, _mm512_loadu_si512, _mm512_storeu_si512,
+        _mm512_set1_epi32, (sum, a, b) => _mm512_dpbusd_epi32(sum, a, b));
+    tile!(int8_256, "avx2,avxvnni", i32, 6, 8, _mm256_setzero_si256, _mm256_loadu_si256, _mm256_storeu_si256,
+        _mm256_set1_epi32, (sum, a, b) => _mm256_dpbusd_avx_epi32(sum, a, b));
+
+    /// The widest tile that this processor runs.
+    pub(super) fn fp32() -> Tile<f32> {
+        if is_x86_feature_detected!("avx512f") {
+            // SAFETY: the processor has the instructions, here and below.
+            let run = |a: &[f32], b: &[f32], sums: &mut [f32]| unsafe { fp32_512(a, b, sums) };
+            return Tile { by: "avx512f", rows: 12, columns: 32, operations: 2, run };
+        }
+        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+            // SAFETY: as above.
+            let run = |a: &[f32], b: &[f32], sums: &mut [f32]| unsafe { fp32_256(a, b, sums) };
+            return Tile { by: "avx2", rows: 6, columns: 16, operations: 2, run };
+        }
+        PORTABLE
+    }
+
+    /// The widest tile of bytes that this processor runs.
+    pub(super) fn int8() -> Option<Tile<i32>> {
+        if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512vnni") {
+            // SAFETY: the processor has the instructions, here and below.
+            let run = |a: &[i32], b: &[i32], sums: &mut [i32]| unsafe { int8_512(a, b, sums) };
+            return Some(Tile { by: "avx512vnni", rows: 12, columns: 32, operations: 8, run });
+        }
+        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("avxvnni") {
+            // SAFETY: as above.
+            let run = |a: &[i32], b: &[i32], sums: &mut [i32]| unsafe { int8_256(a, b, sums) };
+            return Some(Tile { by: "avxvnni", rows: 6, columns: 16, operations: 8, run });
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs a tile over small numbers and gives it as rows of sums.
+    fn product<T: Copy + Default>(tile: &Tile<T>, left: impl Fn(usize) -> T, right: impl Fn(usize) -> T) -> Vec<T> {
+        let left: Vec<T> = (0..tile.rows * DEPTH).map(left).collect();
+        let right: Vec<T> = (0..tile.columns * DEPTH).map(right).collect();
+        let mut sums = vec![T::default(); tile.rows * tile.columns];
+        (tile.run)(&left, &right, &mut sums);
+        sums
+    }
+
+    #[test]
+    fn the_fp32_tile_is_a_matrix_product() {
+        for tile in [fp32(), PORTABLE] {
+            let (left, right) = (|at: usize| (at % 7) as f32 - 3.0, |at: usize| (at % 5) as f32 - 2.0);
+            let sums = product(&tile, left, right);
+            for row in 0..tile.rows {
+                for column in 0..tile.columns {
+                    let expected: f32 =
+                        (0..DEPTH).map(|k| left(k * tile.rows + row) * right(k * tile.columns + column)).sum();
+                    assert_eq!(sums[row * tile.columns + column], expected, "{} {row} {column}", tile.by);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_int8_tile_is_a_matrix_product_of_bytes() {
+        let Some(tile) = int8() else { return };
+        // Unsigned bytes on the left, signed ones on the right.
+        let bytes = |at: usize| [at % 7, at % 3, 1, at % 2].map(|it| it as u8);
+        let signed = |at: usize| [at as i32 % 5 - 2, 1, -1, at as i32 % 3].map(|it| it as i8 as u8);
+        let sums = product(&tile, |at| i32::from_le_bytes(bytes(at)), |at| i32::from_le_bytes(signed(at)));
+        for row in 0..tile.rows {
+            for column in 0..tile.columns {
+                let expected: i32 = (0..DEPTH)
+                    .flat_map(|k| bytes(k * tile.rows + row).into_iter().zip(signed(k * tile.columns + column)))
+                    .map(|(a, b)| i32::from(a) * i32::from(b as i8))
+                    .sum();
+                assert_eq!(sums[row * tile.columns + column], expected, "{row} {column}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_processor_without_int8_instructions_has_no_int8_peak() {
+        let peak = Peak { threads: 1, fp32_by: "portable", fp32_gflops: 10.0, int8_by: None, int8_gops: None };
+        assert_eq!((peak.of("fp32"), peak.of("int8")), (Some(1e10), None));
+    }
+}

@@ -1,0 +1,135 @@
+//! Plots as SVG, by hand: bars for rows and a histogram of times. Each is a string that stands in a page by itself.
+
+use std::fmt::Write;
+
+use crate::bench::times::Bar;
+
+/// Width of a plot in its own units; the page scales it.
+const WIDTH: f64 = 760.0;
+/// Height of a bar with its gap.
+const BAR: f64 = 26.0;
+/// Where bars begin: room for their names.
+const NAMES: f64 = 240.0;
+/// Room for the value behind the longest bar.
+const VALUES: f64 = 110.0;
+/// Height of a histogram, without its axis.
+const HISTOGRAM: f64 = 160.0;
+
+/// One bar.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Named {
+    /// What it is for.
+    pub(super) name: String,
+    /// How long it is.
+    pub(super) value: f64,
+    /// What stands behind it.
+    pub(super) shown: String,
+}
+
+/// Horizontal bars from zero, one a name.
+pub(super) fn bars(bars: &[Named]) -> String {
+    let longest = bars.iter().map(|it| it.value).fold(0.0, f64::max);
+    let mut svg = open(BAR * bars.len() as f64);
+    for (place, bar) in bars.iter().enumerate() {
+        let top = BAR * place as f64;
+        let length = if longest > 0.0 { (WIDTH - NAMES - VALUES) * (bar.value / longest).max(0.0) } else { 0.0 };
+        let middle = top + BAR * 0.62;
+        let _ = write!(
+            svg,
+            "<text x=\"{:.0}\" y=\"{middle:.1}\" text-anchor=\"end\">{}</text>\
+             <rect x=\"{NAMES:.0}\" y=\"{:.1}\" width=\"{length:.1}\" height=\"{:.1}\"/>\
+             <text x=\"{:.1}\" y=\"{middle:.1}\">{}</text>",
+            NAMES - 8.0,
+            escape(&shortened(&bar.name)),
+            top + 4.0,
+            BAR - 8.0,
+            NAMES + length + 6.0,
+            escape(&bar.shown),
+        );
+    }
+    svg + "</svg>"
+}
+
+/// A histogram over times on a logarithmic axis, with lines at the given times.
+pub(super) fn histogram(bars: &[Bar], marks: &[(&str, f64)]) -> String {
+    let mut svg = open(HISTOGRAM + 40.0);
+    let (Some(first), Some(last)) = (bars.first(), bars.last()) else { return svg + "</svg>" };
+    let (low, high) = ((first.to_ms * 0.8).ln(), (last.to_ms * 1.05).ln());
+    let across = |milliseconds: f64| 20.0 + (WIDTH - 40.0) * (milliseconds.max(1e-9).ln() - low) / (high - low);
+    let most = bars.iter().map(|it| it.count).max().unwrap_or(1) as f64;
+    for bar in bars {
+        // A bar reaches from the edge below it, a quarter of a doubling down.
+        let (left, right) = (across(bar.to_ms / 2_f64.powf(0.25)).max(0.0), across(bar.to_ms));
+        let height = HISTOGRAM * bar.count as f64 / most;
+        let _ = write!(
+            svg,
+            "<rect x=\"{left:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{height:.1}\">\
+             <title>up to {:.2} ms: {}</title></rect>",
+            HISTOGRAM + 16.0 - height,
+            (right - left - 1.0).max(0.5),
+            bar.to_ms,
+            bar.count,
+        );
+    }
+    for (name, at) in marks.iter().filter(|it| it.1 > 0.0) {
+        let x = across(*at);
+        let _ = write!(
+            svg,
+            "<line x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"14\" y2=\"{:.0}\"/>\
+             <text x=\"{x:.1}\" y=\"11\" text-anchor=\"middle\">{}</text>\
+             <text x=\"{x:.1}\" y=\"{:.0}\" text-anchor=\"middle\">{at:.1} ms</text>",
+            HISTOGRAM + 16.0,
+            escape(name),
+            HISTOGRAM + 32.0,
+        );
+    }
+    svg + "</svg>"
+}
+
+fn open(height: f64) -> String {
+    format!("<svg viewBox=\"0 0 {WIDTH:.0} {height:.0}\" role=\"img\">")
+}
+
+/// Names that would run out of their column lose their middle.
+fn shortened(name: &str) -> String {
+    const MOST: usize = 36;
+    let letters: Vec<char> = name.chars().collect();
+    if letters.len() <= MOST {
+        return name.to_string();
+    }
+    let half = MOST / 2;
+    letters[..half].iter().chain(&['…']).chain(&letters[letters.len() - half + 1..]).collect()
+}
+
+/// Makes a text harmless in a page.
+pub(super) fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_bar_fills_the_plot_and_the_others_are_in_proportion() {
+        let bar = |value: f64| Named { name: format!("<{value}>"), value, shown: "x".into() };
+        let svg = bars(&[bar(10.0), bar(5.0), bar(0.0)]);
+        assert!(svg.contains("width=\"410.0\"") && svg.contains("width=\"205.0\"") && svg.contains("width=\"0.0\""));
+        assert!(svg.contains("&lt;10&gt;") && !svg.contains("<10>"), "{svg}");
+    }
+
+    #[test]
+    fn a_histogram_has_a_rectangle_a_bar_and_none_outside_the_plot() {
+        let all = [Bar { to_ms: 1.0, count: 5 }, Bar { to_ms: 64.0, count: 1 }];
+        let svg = histogram(&all, &[("p50", 1.0)]);
+        assert_eq!(svg.matches("<rect").count(), 2);
+        assert!(!svg.contains("NaN") && !svg.contains("\"-"), "{svg}");
+        assert!(histogram(&[], &[]).ends_with("</svg>"));
+    }
+
+    #[test]
+    fn a_long_name_keeps_its_ends() {
+        let short = shortened(&"abcdefghij".repeat(6));
+        assert!(short.starts_with("abc") && short.ends_with("hij") && short.chars().count() <= 37, "{short}");
+    }
+}

@@ -1,0 +1,197 @@
+//! Reading files in the jailed worker processes, as indexing does: their text, or the text in their pictures.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use futures::StreamExt;
+
+use crate::bench::figures::{FILES, FILES_PER_SECOND, MIB_PER_SECOND, PAGES, PAGES_PER_SECOND, PEAK_RSS_MIB, UNREAD};
+use crate::bench::folder::Folder;
+use crate::bench::report::Row;
+use crate::bench::times::Times;
+use crate::bench::usage::Usage;
+use crate::client;
+use crate::config::Config;
+use crate::embed::models::ModelStore;
+use crate::error::{Error, ErrorCode, Result};
+use crate::extract::{self, PoolSettings, Purpose, SkillJob, Tools, WorkerPool};
+use crate::index::ocr_tools;
+use crate::model::{Document, ExtractFailure, ExtractLimits, FileKind, Reason};
+use crate::skills;
+use crate::warehouse::{OpenProblem, open_beneath};
+
+/// Seconds that one file of many pictures may take: the reader goes on where it stopped with the next call.
+const PICTURE_SECONDS: u32 = 120;
+
+/// Calls for one file at most.
+const MOST_CALLS: usize = 50;
+
+/// What a file came to.
+struct Done {
+    milliseconds: f64,
+    /// None when it could not be read.
+    pages: Option<u32>,
+}
+
+/// Reads the text of every file, by kinds of files and all together, as many at a time as `VIC_WORKERS` says.
+///
+/// # Errors
+/// There is no such path or no file in it; no worker can be started, or it cannot be jailed and must be.
+pub async fn extract(config: &Config, path: &Path, runs: usize) -> Result<(Vec<Row>, Vec<String>)> {
+    let folder = Folder::list(config, path, "files that vic reads", has_reader)?;
+    let pdfium = ModelStore::new(config.model_dirs.clone()).library("pdfium").ok();
+    let mut warnings = Vec::new();
+    if pdfium.is_none() {
+        warnings.push("pdfium is not there, PDFs are read by the weaker reader: `vic models pull pdfium`".to_string());
+    }
+    let pool = start(config, config.workers, config.limits.clone(), Tools { pdfium, ocr: None }).await?;
+    let mut by_kind: BTreeMap<String, Vec<(PathBuf, u64)>> = BTreeMap::new();
+    for file in &folder.files {
+        let extension = file.0.extension().unwrap_or_default().to_string_lossy().to_lowercase();
+        by_kind
+            .entry(if extension.is_empty() { "no extension".into() } else { format!(".{extension}") })
+            .or_default()
+            .push(file.clone());
+    }
+    let mut rows = vec![read(&pool, &folder, "all files", config.workers, runs, None).await?];
+    if by_kind.len() > 1 {
+        for (kind, files) in by_kind {
+            let part = Folder { root: folder.root.clone(), files };
+            rows.push(read(&pool, &part, &kind, config.workers, runs, None).await?);
+        }
+    }
+    Ok((rows, warnings.into_iter().chain(pool.problems()).collect()))
+}
+
+/// Reads the text in every picture and every page of a PDF, one file after the other: a page takes all processors.
+///
+/// # Errors
+/// As [`extract`]; the networks are not there ([`ErrorCode::NotFound`], with the command that fetches them).
+pub async fn ocr(config: &Config, path: &Path, runs: usize) -> Result<(Vec<Row>, Vec<String>)> {
+    let has_pictures = |path: &Path| {
+        let kind = path.extension().and_then(OsStr::to_str).map(|it| FileKind::of_extension(&it.to_lowercase()));
+        matches!(kind, Some(FileKind::Image | FileKind::Pdf))
+    };
+    let folder = Folder::list(config, path, "pictures and no PDFs", has_pictures)?;
+    let models = ModelStore::new(config.model_dirs.clone());
+    let tools = ocr_tools(&models)?;
+    let limits = skills::pool_settings(&models, &config.limits).limits;
+    let pool = start(config, 1, limits, tools.clone()).await?;
+    let row = read(&pool, &folder, "pictures", 1, runs, Some(&tools)).await?;
+    Ok((vec![row], pool.problems()))
+}
+
+fn has_reader(path: &Path) -> bool {
+    path.file_name().and_then(OsStr::to_str).is_some_and(extract::is_readable_name)
+}
+
+async fn start(config: &Config, workers: usize, limits: ExtractLimits, tools: Tools) -> Result<WorkerPool> {
+    let program = PathBuf::from(client::vicd_command(config).get_program());
+    // As for questions: those workers stand less far behind other programs than those that nobody waits for.
+    let pool = WorkerPool::new(program, PoolSettings { workers, limits, tools, skills: true });
+    pool.probe().await;
+    match pool.is_jailed() {
+        Some(_) => Ok(pool),
+        None => Err(Error::new(ErrorCode::FailedPrecondition, "no worker process can be started")
+            .hint("install `vicd` beside `vic`; files are read in its processes only")),
+    }
+}
+
+/// Reads all files `runs` times after one pass over the first of them, and gives the row.
+async fn read(
+    pool: &WorkerPool,
+    folder: &Folder,
+    label: &str,
+    workers: usize,
+    runs: usize,
+    pictures: Option<&Tools>,
+) -> Result<Row> {
+    let pass = async |files: &[(PathBuf, u64)]| -> Result<Vec<Done>> {
+        let one = |file: &(PathBuf, u64)| {
+            let path = file.0.clone();
+            async move { read_one(pool, &folder.root, &path, pictures).await }
+        };
+        let all: Vec<Result<Done>> =
+            futures::stream::iter(files).map(one).buffer_unordered(workers.max(1)).collect().await;
+        all.into_iter().collect()
+    };
+    pass(&folder.files[..folder.files.len().min(workers.max(1))]).await?;
+    let (runs, mut done) = (runs.max(1), Vec::new());
+    let usage = Usage::start();
+    for _ in 0..runs {
+        done.extend(pass(&folder.files).await?);
+    }
+    let seconds = usage.seconds() / runs as f64;
+    let mut row = Row::new(label);
+    row.set(crate::bench::figures::SECONDS, usage.seconds());
+    let pages = done.iter().filter_map(|it| it.pages).sum::<u32>() as f64 / runs as f64;
+    row.set(FILES, folder.files.len() as f64);
+    row.set(UNREAD, done.iter().filter(|it| it.pages.is_none()).count() as f64 / runs as f64);
+    row.rate(FILES_PER_SECOND, folder.files.len() as f64, seconds);
+    row.rate(MIB_PER_SECOND, folder.mib(), seconds);
+    if pages > 0.0 {
+        row.set(PAGES, pages);
+        row.rate(PAGES_PER_SECOND, pages, seconds);
+    }
+    // The files are read in other processes: theirs is the memory that counts.
+    row.set(PEAK_RSS_MIB, pool.peak_mib() as f64);
+    Times::new(done.iter().map(|it| it.milliseconds).collect()).fill(&mut row);
+    row.setting("path", folder.root.to_string_lossy());
+    row.setting("workers", workers);
+    row.setting("runs", runs);
+    row.setting("jailed", pool.is_jailed());
+    Ok(row)
+}
+
+async fn read_one(pool: &WorkerPool, root: &Path, path: &Path, pictures: Option<&Tools>) -> Result<Done> {
+    let begun = Instant::now();
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let document = match open_beneath(root, path) {
+        Ok(file) => match pictures {
+            None => pool.extract(file, &name).await.map(|document| document.pages.unwrap_or(0)),
+            Some(tools) => read_pictures(pool, &file, &name, tools).await,
+        },
+        Err(OpenProblem::Bad(failure)) => Err(failure),
+        Err(OpenProblem::Gone) => Err(ExtractFailure { reason: Reason::Empty, detail: "gone".into() }),
+    };
+    let pages = match document {
+        Ok(pages) => Some(pages),
+        Err(failure) if failure.reason == Reason::Io => {
+            return Err(Error::internal(format!("`{}`: {}", root.join(path).display(), failure.detail)));
+        }
+        Err(_) => None,
+    };
+    Ok(Done { milliseconds: begun.elapsed().as_secs_f64() * 1_000.0, pages })
+}
+
+/// Has every page read, however many calls that takes; gives how many there are.
+async fn read_pictures(
+    pool: &WorkerPool,
+    file: &std::fs::File,
+    name: &str,
+    tools: &Tools,
+) -> Result<u32, ExtractFailure> {
+    let (mut pages, mut left) = (None, usize::MAX);
+    let mut document = Document::default();
+    for _ in 0..MOST_CALLS {
+        let job = SkillJob {
+            skill: skills::OCR_IMAGE.into(),
+            pages: pages.take(),
+            seconds: PICTURE_SECONDS,
+            purpose: Purpose::EveryText,
+            tools: tools.clone(),
+        };
+        let file =
+            file.try_clone().map_err(|error| ExtractFailure { reason: Reason::Io, detail: error.to_string() })?;
+        document = pool.run_skill(file, name, job).await?;
+        let unread = document.pages_without_text.len();
+        if unread == 0 || unread >= left {
+            break;
+        }
+        left = unread;
+        pages = Some(document.pages_without_text.clone());
+    }
+    Ok(document.pages.unwrap_or(1))
+}

@@ -1,0 +1,211 @@
+//! What `vic bench` gives back: rows of figures with the settings they were measured under, and the machine.
+//!
+//! As JSON the figures of the main row stand at the top as well, so that a program that measured one thing finds
+//! `tokens_per_second` where it expects it; `rows` has all of them.
+
+use serde_json::{Map, Value, json};
+
+use crate::bench::figures::{Better, FIGURES, Figure};
+use crate::bench::times::Bar;
+use crate::error::Error;
+use crate::machine::Machine;
+
+/// One measurement.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Row {
+    /// What tells it from the other rows of the report; the same in every run of the same measurement.
+    pub label: String,
+    /// What it was measured under.
+    pub settings: Map<String, Value>,
+    /// Its figures by key.
+    figures: Map<String, Value>,
+    /// Times of the units, where there are many.
+    pub histogram_ms: Vec<Bar>,
+    /// Why there are no figures.
+    pub error: Option<Error>,
+}
+
+impl Row {
+    /// Makes an empty row.
+    pub fn new(label: impl Into<String>) -> Row {
+        Row { label: label.into(), ..Row::default() }
+    }
+
+    /// Makes a row that says why there is none.
+    pub fn failed(label: impl Into<String>, error: Error) -> Row {
+        Row { error: Some(error), ..Row::new(label) }
+    }
+
+    /// Sets a figure. What is no number (a division by nothing) is left out.
+    pub fn set(&mut self, figure: Figure, value: f64) {
+        if value.is_finite() {
+            self.figures.insert(figure.key.into(), json!(value));
+        }
+    }
+
+    /// Sets a rate: so many units in so many seconds.
+    pub fn rate(&mut self, figure: Figure, units: f64, seconds: f64) {
+        if seconds > 0.0 {
+            self.set(figure, units / seconds);
+        }
+    }
+
+    /// Returns a figure.
+    pub fn get(&self, figure: Figure) -> Option<f64> {
+        self.figures.get(figure.key).and_then(Value::as_f64)
+    }
+
+    /// Sets a setting.
+    pub fn setting(&mut self, name: &str, value: impl Into<Value>) {
+        self.settings.insert(name.into(), value.into());
+    }
+
+    fn fields(&self) -> Map<String, Value> {
+        let mut fields = Map::new();
+        for figure in FIGURES {
+            fields.extend(self.figures.get(figure.key).map(|it| (figure.key.to_string(), it.clone())));
+        }
+        fields.insert("settings".into(), Value::Object(self.settings.clone()));
+        if !self.histogram_ms.is_empty() {
+            fields.insert("histogram_ms".into(), json!(self.histogram_ms));
+        }
+        if let Some(error) = &self.error {
+            let told = json!({ "code": error.code.name(), "message": error.message, "hint": error.hint });
+            fields.insert("error".into(), told);
+        }
+        fields
+    }
+}
+
+/// All rows of one run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Report {
+    /// What was measured, e.g. `embed`.
+    pub bench: &'static str,
+    /// The figure by which one row is the best of them; None where they are not of the same kind.
+    pub by: Option<Figure>,
+    /// The measurements.
+    pub rows: Vec<Row>,
+    /// What the reader should know, one sentence each.
+    pub warnings: Vec<String>,
+    /// Where it was measured.
+    pub machine: Machine,
+    /// When, as RFC 3339.
+    pub taken_at: String,
+    /// The comparison with an earlier run.
+    pub compared: Option<Value>,
+}
+
+impl Report {
+    /// Makes a report of this machine and moment.
+    pub fn new(bench: &'static str, by: Option<Figure>) -> Report {
+        Report {
+            bench,
+            by,
+            rows: Vec::new(),
+            warnings: Vec::new(),
+            machine: Machine::here(),
+            taken_at: chrono::Utc::now().to_rfc3339_opts(chrono::SecondsFormat::Secs, true),
+            compared: None,
+        }
+    }
+
+    /// Returns the best row by [`Report::by`]; the first when there is no such figure.
+    pub fn main_row(&self) -> Option<&Row> {
+        let value = |row: &Row| self.by.and_then(|by| row.get(by));
+        let sign = if self.by.is_some_and(|it| it.better == Better::Less) { -1.0 } else { 1.0 };
+        let measured = self.rows.iter().filter_map(|row| Some((row, sign * value(row)?)));
+        let best = measured.reduce(|best, it| if it.1 > best.1 { it } else { best });
+        best.map(|it| it.0).or(self.rows.first())
+    }
+
+    /// Returns the error of a run of which nothing was measured.
+    pub fn failure(&self) -> Option<&Error> {
+        let errors: Vec<&Error> = self.rows.iter().filter_map(|it| it.error.as_ref()).collect();
+        if errors.len() == self.rows.len() { errors.first().copied() } else { None }
+    }
+
+    /// The report as JSON.
+    pub fn to_json(&self) -> Value {
+        let mut json = Map::new();
+        json.insert("bench".into(), self.bench.into());
+        json.extend(self.main_row().map(Row::fields).unwrap_or_default());
+        json.insert("machine".into(), json!(self.machine));
+        json.insert("vic".into(), env!("CARGO_PKG_VERSION").into());
+        json.insert("taken_at".into(), self.taken_at.clone().into());
+        json.insert("warnings".into(), json!(self.warnings));
+        let rows = self.rows.iter().map(|row| {
+            let mut fields = Map::new();
+            fields.insert("label".into(), row.label.clone().into());
+            fields.extend(row.fields());
+            Value::Object(fields)
+        });
+        json.insert("rows".into(), rows.collect());
+        json.extend(self.compared.clone().map(|it| ("compared".to_string(), it)));
+        Value::Object(json)
+    }
+
+    /// The figures that at least one row has, in the order of tables.
+    pub fn columns(&self) -> Vec<&'static Figure> {
+        FIGURES.iter().filter(|figure| self.rows.iter().any(|row| row.get(**figure).is_some())).collect()
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::bench::figures::{P50_MS, TOKENS_PER_SECOND};
+
+    /// A report of two rows.
+    pub(crate) fn sample() -> Report {
+        let mut report = Report::new("embed", Some(TOKENS_PER_SECOND));
+        for (label, speed) in [("slow", 10.0), ("fast", 20.0)] {
+            let mut row = Row::new(label);
+            row.set(TOKENS_PER_SECOND, speed);
+            row.set(P50_MS, 1_000.0 / speed);
+            row.setting("threads", 2);
+            report.rows.push(row);
+        }
+        report
+    }
+
+    #[test]
+    fn the_best_row_stands_at_the_top_and_all_rows_below() {
+        let json = sample().to_json();
+        assert_eq!((&json["tokens_per_second"], &json["p50_ms"]), (&json!(20.0), &json!(50.0)));
+        assert_eq!(json["rows"][0]["tokens_per_second"], 10.0);
+        assert_eq!(json["rows"][1]["label"], "fast");
+        assert_eq!(json["settings"]["threads"], 2);
+        assert!(json["machine"]["cores"].as_u64().is_some_and(|it| it > 0));
+    }
+
+    #[test]
+    fn the_keys_of_a_report_are_these() {
+        let json = sample().to_json();
+        let keys = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+        let top =
+            ["bench", "tokens_per_second", "p50_ms", "settings", "machine", "vic", "taken_at", "warnings", "rows"];
+        assert_eq!(keys(&json), top);
+        assert_eq!(keys(&json["rows"][0]), ["label", "tokens_per_second", "p50_ms", "settings"]);
+        let machine = ["cpu", "cores", "memory_mib", "os", "instructions", "gpus", "load"];
+        assert_eq!(keys(&json["machine"]), machine);
+    }
+
+    #[test]
+    fn a_row_that_failed_says_why_and_fails_the_run_only_when_it_is_all_there_is() {
+        let mut report = sample();
+        report.rows.push(Row::failed("gone", Error::not_found("no such model").hint("pull it")));
+        assert_eq!(report.failure(), None);
+        assert_eq!(report.to_json()["rows"][2]["error"]["hint"], "pull it");
+        report.rows.drain(..2);
+        assert_eq!(report.failure().unwrap().message, "no such model");
+    }
+
+    #[test]
+    fn what_is_no_number_is_left_out() {
+        let mut row = Row::new("x");
+        row.set(P50_MS, f64::NAN);
+        row.rate(TOKENS_PER_SECOND, 1.0, 0.0);
+        assert_eq!((row.get(P50_MS), row.get(TOKENS_PER_SECOND)), (None, None));
+    }
+}

@@ -1,0 +1,165 @@
+//! Questions to the running daemon, as any program asks them: over its Unix socket, one connection a client.
+
+use std::time::Duration;
+
+use crate::bench::figures::{
+    ANSWERED, CHUNKS, DUE, FAILED, OFFERED_PER_SECOND, PEAK_RSS_MIB, QUERIES_PER_SECOND, SECONDS, SERVICE_P50_MS,
+    SERVICE_P99_MS, UNSENT,
+};
+use crate::bench::load::{Load, Outcome, offer};
+use crate::bench::report::Row;
+use crate::bench::times::Times;
+use crate::client::Client;
+use crate::config::Config;
+use crate::error::{Error, ErrorCode, Result};
+use crate::model::AskRequest;
+
+/// Questions asked before anything is measured, one after the other: caches fill, and their median gives the rate when
+/// none is named.
+const WARM_UP: usize = 20;
+
+/// Share of what the clients could be served at most that is offered when no rate is named: a server that is asked as fast
+/// as it answers has queues that only grow.
+const USUAL_LOAD: f64 = 0.5;
+
+/// How long answers are waited for after the last question was due.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How questions are asked.
+#[derive(Clone, Debug)]
+pub struct SearchPlan {
+    /// The questions; asked over and over.
+    pub queries: Vec<String>,
+    /// Connections, each of which waits for its answer.
+    pub clients: usize,
+    /// Questions that are due a second; None is half of what one client after the other is served.
+    pub rate: Option<f64>,
+    /// For how long.
+    pub seconds: f64,
+    /// Most hits of an answer.
+    pub limit: u32,
+}
+
+/// Offers the questions to the daemon of this configuration and gives the row; what went wrong is in the warnings.
+///
+/// # Errors
+/// No daemon runs, nothing is indexed, or not one question was answered.
+pub async fn measure(config: &Config, plan: &SearchPlan) -> Result<(Row, Vec<String>)> {
+    let first = Client::connect(config).await?;
+    let status = first.status().await?;
+    if !status.index_ready || status.chunks == 0 {
+        return Err(Error::new(
+            ErrorCode::FailedPrecondition,
+            "nothing is indexed, so that there is nothing to search",
+        )
+        .hint("index a folder first: `vic index FOLDER`"));
+    }
+    let mut warnings = Vec::new();
+    if !status.running_jobs.is_empty() {
+        warnings.push("an index job runs beside the questions: `vic jobs list`".to_string());
+    }
+    let mut clients = vec![first];
+    for _ in 1..plan.clients.max(1) {
+        clients.push(Client::connect(config).await?);
+    }
+    let median = warm_up(&clients[0], plan).await?;
+    let rate = plan.rate.unwrap_or(USUAL_LOAD * 1_000.0 / median.max(0.1));
+    let load =
+        Load { rate, duration: Duration::from_secs_f64(plan.seconds), clients: clients.len(), patience: PATIENCE };
+    let (queries, limit, asked) = (plan.queries.clone(), plan.limit, clients.clone());
+    let outcome = offer(load, move |client, number| {
+        let (client, request) = (asked[client].clone(), request(&queries[number % queries.len()], limit));
+        async move { client.search(request).await.map(|_| ()) }
+    })
+    .await;
+    if outcome.service.is_empty() {
+        let why = outcome.errors.first().cloned();
+        return Err(why.unwrap_or_else(|| Error::invalid("no question was due").hint("take more --seconds or --rate")));
+    }
+    warnings.extend(complaints(&outcome));
+    let mut row = row(&outcome, plan, rate);
+    // The clients are not what is measured: the daemon's memory is.
+    let status = clients[0].status().await?;
+    row.set(PEAK_RSS_MIB, status.peak_rss_mib);
+    row.set(CHUNKS, status.chunks as f64);
+    row.setting("embed_model", status.embed_model);
+    Ok((row, warnings))
+}
+
+/// Asks one after the other, each question at most once; gives the median in milliseconds.
+async fn warm_up(client: &Client, plan: &SearchPlan) -> Result<f64> {
+    let mut times = Vec::new();
+    for query in plan.queries.iter().take(WARM_UP) {
+        let begun = std::time::Instant::now();
+        client.search(request(query, plan.limit)).await?;
+        times.push(begun.elapsed().as_secs_f64() * 1_000.0);
+    }
+    Ok(Times::new(times).percentile(50))
+}
+
+fn request(query: &str, limit: u32) -> AskRequest {
+    AskRequest { query: query.into(), limit: Some(limit), ..AskRequest::default() }
+}
+
+fn row(outcome: &Outcome, plan: &SearchPlan, rate: f64) -> Row {
+    let mut row = Row::new(format!("{} clients", plan.clients.max(1)));
+    let answered = outcome.service.len();
+    row.rate(QUERIES_PER_SECOND, answered as f64, outcome.seconds);
+    row.set(OFFERED_PER_SECOND, rate);
+    row.set(DUE, outcome.due as f64);
+    row.set(ANSWERED, answered as f64);
+    row.set(FAILED, outcome.failed as f64);
+    row.set(UNSENT, outcome.unsent as f64);
+    row.set(SECONDS, outcome.seconds);
+    Times::new(outcome.times.clone()).fill(&mut row);
+    let service = Times::new(outcome.service.clone());
+    row.set(SERVICE_P50_MS, service.percentile(50));
+    row.set(SERVICE_P99_MS, service.percentile(99));
+    row.setting("clients", plan.clients.max(1));
+    row.setting("queries", plan.queries.len());
+    row.setting("limit", plan.limit);
+    row.setting("seconds", plan.seconds);
+    row
+}
+
+/// What the figures do not say by themselves.
+fn complaints(outcome: &Outcome) -> Vec<String> {
+    let mut all = Vec::new();
+    if outcome.unsent > 0 {
+        all.push(format!(
+            "{} of {} questions were never sent, because every client was still waiting: more was offered than is served; \
+             they count with the time that they waited",
+            outcome.unsent, outcome.due
+        ));
+    }
+    if let Some(error) = outcome.errors.first() {
+        all.push(format!("{} questions failed, the first with: {error}", outcome.failed));
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::figures::P99_MS;
+
+    #[test]
+    fn a_row_tells_what_was_answered_and_what_was_not() {
+        let outcome = Outcome {
+            times: vec![10.0, 20.0, 900.0, 1_000.0],
+            service: vec![10.0, 11.0],
+            due: 4,
+            failed: 1,
+            unsent: 1,
+            seconds: 2.0,
+            errors: vec![Error::not_found("no such thing")],
+        };
+        let plan = SearchPlan { queries: vec!["x".into()], clients: 2, rate: None, seconds: 2.0, limit: 10 };
+        let row = row(&outcome, &plan, 2.0);
+        assert_eq!(row.get(QUERIES_PER_SECOND), Some(1.0));
+        assert_eq!((row.get(UNSENT), row.get(FAILED), row.get(ANSWERED)), (Some(1.0), Some(1.0), Some(2.0)));
+        assert_eq!((row.get(P99_MS), row.get(SERVICE_P99_MS)), (Some(1_000.0), Some(11.0)));
+        let said = complaints(&outcome).join("\n");
+        assert!(said.contains("1 of 4 questions were never sent") && said.contains("no such thing"), "{said}");
+    }
+}

@@ -1,0 +1,91 @@
+//! Texts and questions to measure with: out of a file, or made up.
+
+use std::path::Path;
+
+use crate::embed::sample_texts_of;
+use crate::error::{Error, IoContext, Result};
+
+/// How long made-up texts are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Mix {
+    /// 5 to 30 words: titles, questions, messages
+    Short,
+    /// 10 to 300 words, as chunks of documents are
+    #[default]
+    Mixed,
+    /// 250 to 300 words: passages of long papers
+    Long,
+}
+
+impl Mix {
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Mix::Short => "short",
+            Mix::Mixed => "mixed",
+            Mix::Long => "long",
+        }
+    }
+
+    fn words(self) -> std::ops::RangeInclusive<usize> {
+        match self {
+            Mix::Short => 5..=30,
+            Mix::Mixed => 10..=300,
+            Mix::Long => 250..=300,
+        }
+    }
+
+    /// Makes the texts, the same every time.
+    pub fn texts(self) -> Vec<String> {
+        sample_texts_of(self.words())
+    }
+}
+
+/// Reads one field of every line of a file of JSON lines: the first of `fields` that a line has. Empty lines are passed
+/// over.
+///
+/// # Errors
+/// The file cannot be read, a line is no JSON or has none of the fields, or there is no line.
+pub fn read_lines(path: &Path, fields: &[&str]) -> Result<Vec<String>> {
+    let names = fields.iter().map(|it| format!("`{it}`")).collect::<Vec<_>>().join(" or ");
+    let cure = format!("each line is a JSON object with {names}");
+    let content = std::fs::read_to_string(path).at("read", path).map_err(|error| match error.hint {
+        Some(_) => error,
+        None => error.hint(cure.clone()),
+    })?;
+    let wrong = |number: usize| {
+        Error::invalid(format!("line {number} of `{}` has no {names}", path.display())).hint(cure.clone())
+    };
+    let mut texts = Vec::new();
+    for (index, line) in content.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+        let value: serde_json::Value = serde_json::from_str(line).map_err(|_| wrong(index + 1))?;
+        let text = fields.iter().find_map(|field| value[*field].as_str()).ok_or_else(|| wrong(index + 1))?;
+        texts.push(text.to_string());
+    }
+    if texts.is_empty() {
+        return Err(Error::invalid(format!("`{}` holds no line", path.display())).hint(cure));
+    }
+    Ok(texts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_field_that_a_line_has_is_read_and_what_is_wrong_is_told_with_its_line() {
+        let dir = tempfile::tempdir().unwrap();
+        let check = |content: &str| {
+            let path = dir.path().join("x.jsonl");
+            std::fs::write(&path, content).unwrap();
+            read_lines(&path, &["query", "text"])
+        };
+        assert_eq!(check("{\"text\": \"a\"}\n\n{\"query\": \"b\", \"text\": \"c\"}\n").unwrap(), ["a", "b"]);
+        for (content, told) in [("", "no line"), ("{\"text\": \"a\"}\nx\n", "line 2"), ("{\"title\": \"a\"}", "line 1")]
+        {
+            let error = check(content).unwrap_err();
+            assert!(error.message.contains(told) && error.hint.is_some(), "{error}");
+        }
+        assert!(read_lines(&dir.path().join("gone"), &["text"]).unwrap_err().hint.is_some());
+    }
+}

@@ -1,0 +1,88 @@
+//! Times of many units of work: percentiles and a histogram.
+
+use serde::Serialize;
+
+use crate::bench::figures::{MAX_MS, P50_MS, P90_MS, P99_MS};
+use crate::bench::report::Row;
+
+/// Bars of a histogram a doubling of time: each is some 19 % wide.
+const BARS_A_DOUBLING: f64 = 4.0;
+
+/// Below this everything is one bar: no unit that is measured takes less.
+const SHORTEST_MS: f64 = 0.001;
+
+/// Times in milliseconds, or other measured numbers, every one of them kept: a bench has thousands, not millions.
+#[derive(Clone, Debug, Default)]
+pub struct Times {
+    sorted: Vec<f64>,
+}
+
+/// How many units took at most so long, and longer than the bar before.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Bar {
+    /// The longest time of the bar, in milliseconds.
+    pub to_ms: f64,
+    /// Units.
+    pub count: u64,
+}
+
+impl Times {
+    /// Takes times in milliseconds, in any order.
+    pub fn new(mut milliseconds: Vec<f64>) -> Times {
+        milliseconds.sort_by(f64::total_cmp);
+        Times { sorted: milliseconds }
+    }
+
+    /// The smallest time that at least `percent` of all do not exceed; 0 when there are none.
+    pub fn percentile(&self, percent: usize) -> f64 {
+        let rank = (self.sorted.len() * percent).div_ceil(100).max(1);
+        self.sorted.get(rank - 1).copied().unwrap_or(0.0)
+    }
+
+    /// Puts percentiles and histogram into a row; nothing when there are no times.
+    pub fn fill(&self, row: &mut Row) {
+        if self.sorted.is_empty() {
+            return;
+        }
+        for (figure, percent) in [(P50_MS, 50), (P90_MS, 90), (P99_MS, 99), (MAX_MS, 100)] {
+            row.set(figure, self.percentile(percent));
+        }
+        row.histogram_ms = self.histogram();
+    }
+
+    /// The bars that are not empty, shortest first. Their edges are the same in every run.
+    pub fn histogram(&self) -> Vec<Bar> {
+        let mut bars: Vec<Bar> = Vec::new();
+        for time in &self.sorted {
+            let step = ((time.max(SHORTEST_MS) / SHORTEST_MS).log2() * BARS_A_DOUBLING).ceil();
+            let to_ms = SHORTEST_MS * (step / BARS_A_DOUBLING).exp2();
+            match bars.last_mut() {
+                Some(last) if last.to_ms == to_ms => last.count += 1,
+                _ => bars.push(Bar { to_ms, count: 1 }),
+            }
+        }
+        bars
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_percentile_is_one_of_the_values() {
+        let times = Times::new(vec![3.0, 1.0, 4.0, 2.0]);
+        assert_eq!((times.percentile(50), times.percentile(99), times.percentile(100)), (2.0, 4.0, 4.0));
+        assert_eq!(Times::default().percentile(50), 0.0);
+    }
+
+    #[test]
+    fn every_time_is_in_one_bar_that_is_not_shorter() {
+        let times: Vec<f64> = (0..1_000).map(|it| f64::from(it) * 0.37).collect();
+        let bars = Times::new(times).histogram();
+        assert_eq!(bars.iter().map(|it| it.count).sum::<u64>(), 1_000);
+        assert!(bars.is_sorted_by(|a, b| a.to_ms < b.to_ms));
+        let last = bars.last().unwrap();
+        assert!(last.to_ms >= 999.0 * 0.37 && last.to_ms < 1.2 * 999.0 * 0.37, "{last:?}");
+    }
+}

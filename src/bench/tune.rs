@@ -1,0 +1,153 @@
+//! Finds the fastest setting of the embedder on this machine.
+//!
+//! Only what does not shape the vectors is tried: threads, and texts in a call. Model and precision stay as they are, for
+//! another one would mean another index. Settings are measured by turns, because a machine that others use is not equally
+//! fast at all times, and each is judged by the median of its turns.
+
+use std::time::Duration;
+
+use crate::bench::embed::{self, Batch, Bounds, Manner};
+use crate::bench::figures::TOKENS_PER_SECOND;
+use crate::bench::report::Row;
+use crate::config::{Config, EmbedBackend};
+use crate::error::Result;
+
+/// Turns of each setting.
+const TURNS: usize = 3;
+
+/// A setting that takes more of the machine must be faster by more than this.
+const WORTH: f64 = 1.03;
+
+/// Texts in a call that are tried when none are named.
+const BATCHES: [usize; 4] = [32, 64, 128, 256];
+
+/// A setting of the embedder, as far as it is tuned. The order is that of what it takes: less first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Tuned {
+    /// Threads; 0 where the backend has none of its own.
+    pub threads: usize,
+    /// Texts in a call.
+    pub batch: usize,
+}
+
+/// What is tried.
+#[derive(Clone, Debug)]
+pub struct Candidates {
+    /// Threads; empty for one, two, four and so on up to one a core.
+    pub threads: Vec<usize>,
+    /// Texts in a call; empty for 32 to 256.
+    pub batches: Vec<usize>,
+    /// Longest time of one measurement.
+    pub seconds: f64,
+    /// What it may take.
+    pub bounds: Bounds,
+}
+
+/// Measures the candidates: threads first, then texts in a call with the best number of them. `told` hears of each
+/// measurement. Gives the best setting, and one row for each with the medians.
+///
+/// # Errors
+/// As [`embed::measure`], at the first measurement that fails.
+pub async fn tune(
+    config: &Config,
+    texts: &[String],
+    candidates: &Candidates,
+    mut told: impl FnMut(&Row),
+) -> Result<(Tuned, Vec<Row>)> {
+    let own = config.embed.backend == EmbedBackend::Onnx;
+    let threads = match (own, candidates.threads.is_empty()) {
+        (false, _) => vec![0],
+        (true, true) => doublings(std::thread::available_parallelism().map_or(1, usize::from)),
+        (true, false) => candidates.threads.clone(),
+    };
+    let batches = if candidates.batches.is_empty() { BATCHES.to_vec() } else { candidates.batches.clone() };
+    let middle = batches[batches.len() / 2];
+    let first: Vec<Tuned> = threads.iter().map(|it| Tuned { threads: *it, batch: middle }).collect();
+    let mut rows = by_turns(config, texts, &first, candidates, &mut told).await?;
+    let best = pick(&speeds(&rows)).map_or(threads[0], |it| it.threads);
+    let second: Vec<Tuned> =
+        batches.iter().filter(|it| **it != middle).map(|it| Tuned { threads: best, batch: *it }).collect();
+    rows.extend(by_turns(config, texts, &second, candidates, &mut told).await?);
+    let with_best: Vec<(Tuned, f64)> = speeds(&rows).into_iter().filter(|it| it.0.threads == best).collect();
+    let found = pick(&with_best).unwrap_or(Tuned { threads: best, batch: middle });
+    Ok((found, rows.into_iter().map(|it| it.1).collect()))
+}
+
+/// Measures each setting [`TURNS`] times, one after the other, and gives the row of its median.
+async fn by_turns(
+    config: &Config,
+    texts: &[String],
+    settings: &[Tuned],
+    candidates: &Candidates,
+    told: &mut impl FnMut(&Row),
+) -> Result<Vec<(Tuned, Row)>> {
+    let mut turns: Vec<Vec<Row>> = vec![Vec::new(); settings.len()];
+    for _ in 0..TURNS {
+        for (setting, rows) in settings.iter().zip(&mut turns) {
+            let mut config = config.clone();
+            config.embed.threads = setting.threads;
+            let bounds = Bounds { whole: Some(Duration::from_secs_f64(candidates.seconds)), ..candidates.bounds };
+            let manner = Manner { batch: Batch::Texts(setting.batch), callers: CALLERS, bounds };
+            let mut row = embed::measure(&config, texts, manner, None).await?;
+            row.label = match setting.threads {
+                0 => format!("{} texts a call", setting.batch),
+                threads => format!("{threads} threads, {} texts a call", setting.batch),
+            };
+            told(&row);
+            rows.push(row);
+        }
+    }
+    let median = |mut rows: Vec<Row>| {
+        rows.sort_by(|a, b| speed(a).total_cmp(&speed(b)));
+        rows.swap_remove(rows.len() / 2)
+    };
+    Ok(settings.iter().copied().zip(turns.into_iter().map(median)).collect())
+}
+
+/// Calls under way at the same time: as indexing has them.
+pub const CALLERS: usize = 2;
+
+fn speed(row: &Row) -> f64 {
+    row.get(TOKENS_PER_SECOND).unwrap_or(0.0)
+}
+
+fn speeds(rows: &[(Tuned, Row)]) -> Vec<(Tuned, f64)> {
+    rows.iter().map(|(setting, row)| (*setting, speed(row))).collect()
+}
+
+/// The setting that takes least among those that are about as fast as the fastest.
+fn pick(measured: &[(Tuned, f64)]) -> Option<Tuned> {
+    let fastest = measured.iter().map(|it| it.1).fold(0.0, f64::max);
+    measured.iter().filter(|it| it.1 * WORTH >= fastest).map(|it| it.0).min()
+}
+
+/// One, two, four and so on, and the number itself.
+fn doublings(most: usize) -> Vec<usize> {
+    let mut all: Vec<usize> = std::iter::successors(Some(1), |it| Some(it * 2)).take_while(|it| *it < most).collect();
+    all.push(most.max(1));
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_least_among_the_fastest_is_picked() {
+        let setting = |threads, batch| Tuned { threads, batch };
+        let check = |measured: &[(Tuned, f64)], expected| assert_eq!(pick(measured), expected);
+        check(&[(setting(1, 64), 100.0), (setting(2, 64), 190.0)], Some(setting(2, 64)));
+        check(&[(setting(2, 64), 190.0), (setting(4, 64), 191.0)], Some(setting(2, 64)));
+        check(&[(setting(2, 256), 190.0), (setting(2, 64), 188.0)], Some(setting(2, 64)));
+        check(&[(setting(2, 256), 190.0), (setting(2, 64), 100.0)], Some(setting(2, 256)));
+        check(&[], None);
+    }
+
+    #[test]
+    fn threads_are_doubled_up_to_one_a_core() {
+        assert_eq!(doublings(1), [1]);
+        assert_eq!(doublings(2), [1, 2]);
+        assert_eq!(doublings(6), [1, 2, 4, 6]);
+        assert_eq!(doublings(8), [1, 2, 4, 8]);
+    }
+}

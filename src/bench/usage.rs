@@ -1,0 +1,93 @@
+//! What this process takes of the machine while something is measured.
+
+use std::time::Instant;
+
+use crate::bench::figures::{CPU_PERCENT, PEAK_RSS_MIB, SECONDS};
+use crate::bench::report::Row;
+use crate::daemon::Memory;
+
+/// The unit of processor times in `/proc`: the same on every Linux that a user program sees.
+const TICKS_PER_SECOND: f64 = 100.0;
+
+/// Shorter measurements say nothing of processor time, which is counted in hundredths of a second.
+const SHORTEST_SECONDS: f64 = 0.2;
+
+/// Counts from the moment it is made.
+#[derive(Debug)]
+pub(super) struct Usage {
+    begun: Instant,
+    cpu_before: Option<f64>,
+}
+
+impl Usage {
+    /// Begins to count. The highest memory so far is forgotten where the system allows it.
+    pub(super) fn start() -> Usage {
+        return_free_memory();
+        // 5 sets the high-water mark of this process back; refused on other systems and in some containers.
+        let _kept = std::fs::write("/proc/self/clear_refs", "5");
+        Usage { begun: Instant::now(), cpu_before: cpu_seconds() }
+    }
+
+    /// Seconds since the start.
+    pub(super) fn seconds(&self) -> f64 {
+        self.begun.elapsed().as_secs_f64()
+    }
+
+    /// Puts seconds, processor use and the highest memory into a row.
+    pub(super) fn fill(&self, row: &mut Row) {
+        let seconds = self.seconds();
+        row.set(SECONDS, seconds);
+        if let (Some(before), Some(now)) = (self.cpu_before, cpu_seconds())
+            && seconds >= SHORTEST_SECONDS
+        {
+            row.set(CPU_PERCENT, (now - before) / seconds * 100.0);
+        }
+        let peak = Memory::of_this_process().peak_mib;
+        if peak > 0.0 {
+            row.set(PEAK_RSS_MIB, peak);
+        }
+    }
+}
+
+/// Gives back what the models of earlier rows left behind, so that it does not count for the next one.
+fn return_free_memory() {
+    #[cfg(target_env = "gnu")]
+    #[expect(unsafe_code, reason = "the allocator has no safe interface")]
+    // SAFETY: it only gives unused pages back, under the allocator's own locks.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
+/// Processor seconds of all threads of this process so far, as user and as system.
+fn cpu_seconds() -> Option<f64> {
+    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
+    // The name before it may hold spaces.
+    let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();
+    let ticks: f64 = fields.get(11)?.parse::<f64>().ok()? + fields.get(12)?.parse::<f64>().ok()?;
+    Some(ticks / TICKS_PER_SECOND)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_thread_that_computes_is_about_one_processor_and_its_memory_counts() {
+        let usage = Usage::start();
+        let block = vec![1_u8; 64 << 20];
+        let mut sum = 0_u64;
+        while usage.begun.elapsed() < Duration::from_millis(600) {
+            sum = block.iter().step_by(4096).fold(sum, |sum, it| sum.wrapping_add(u64::from(*it)));
+        }
+        assert!(sum > 0);
+        let mut row = Row::new("x");
+        usage.fill(&mut row);
+        // Other tests of this process run beside it, so that there is no upper bound.
+        assert!(row.get(CPU_PERCENT).is_some_and(|it| it > 5.0), "{row:?}");
+        assert!(row.get(PEAK_RSS_MIB).is_some_and(|it| it > 64.0), "{row:?}");
+    }
+}

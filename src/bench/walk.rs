@@ -1,0 +1,112 @@
+//! Walking: the walk alone, and with the catalog: a first time, and again when nothing has changed.
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+
+use crate::bench::figures::{FILES, FILES_PER_SECOND, SECONDS_COLD, SECONDS_RESCAN};
+use crate::bench::report::Row;
+use crate::bench::times::Times;
+use crate::bench::usage::Usage;
+use crate::catalog::{Belief, Catalog};
+use crate::config::Config;
+use crate::error::{Error, ErrorCode, IoContext, Result};
+use crate::warehouse::{self, Rules};
+
+/// Walks a folder `runs` times after one to warm up, then takes it into a new catalog in a temporary folder as often, each
+/// time with a rescan. Speed and times are those of the walk alone, the seconds of a cold scan and a rescan have both.
+///
+/// # Errors
+/// There is no such folder, it is empty or cannot be read; the catalog cannot be written.
+pub fn measure(config: &Config, path: &Path, runs: usize) -> Result<Row> {
+    let root = path.canonicalize().at("read", path).map_err(|it| it.hint("name a folder that is there"))?;
+    if !root.is_dir() {
+        return Err(Error::invalid(format!("`{}` is no folder", path.display())).hint("name a folder"));
+    }
+    let (rules, runs) = (Rules::new(&config.walk)?, runs.max(1));
+    let files = walk(&root, &rules)?;
+    if files == 0 {
+        return Err(Error::new(ErrorCode::FailedPrecondition, format!("there are no files in `{}`", path.display()))
+            .hint("name a folder that has some; hidden and ignored files are left out, as in `vic index`"));
+    }
+    let (mut row, usage) = (Row::new("walk"), Usage::start());
+    let alone = times_of(runs, || walk(&root, &rules).map(|_| ()))?;
+    usage.fill(&mut row);
+    row.set(FILES, files as f64);
+    row.rate(FILES_PER_SECOND, files as f64, alone.percentile(50) / 1_000.0);
+    alone.fill(&mut row);
+    let (cold, again) = with_catalog(&root, &rules, runs)?;
+    row.set(SECONDS_COLD, cold);
+    row.set(SECONDS_RESCAN, again);
+    row.setting("path", root.to_string_lossy());
+    row.setting("runs", runs);
+    Ok(row)
+}
+
+/// Medians of a scan into an empty catalog, and of another when nothing has changed, in seconds.
+fn with_catalog(root: &Path, rules: &Rules, runs: usize) -> Result<(f64, f64)> {
+    let (mut cold, mut again) = (Vec::new(), Vec::new());
+    for _ in 0..runs {
+        let dir = tempfile::Builder::new().prefix("vic-bench-").tempdir().map_err(Error::internal)?;
+        let catalog = Catalog::open(&dir.path().join("catalog.sqlite"))?;
+        let id = catalog.add_root(root)?.id;
+        let scan = || {
+            let mut found = Vec::new();
+            let report = warehouse::walk(root, rules, None, &AtomicBool::new(false), |file| found.push(file))?;
+            catalog.apply_scan(id, None, found, &report.unreadable, report.complete, Belief::All).map(|_| ())
+        };
+        cold.push(times_of(1, scan)?.percentile(50) / 1_000.0);
+        again.push(times_of(1, scan)?.percentile(50) / 1_000.0);
+    }
+    let median = |seconds: Vec<f64>| Times::new(seconds).percentile(50);
+    Ok((median(cold), median(again)))
+}
+
+fn times_of(runs: usize, work: impl Fn() -> Result<()>) -> Result<Times> {
+    let mut times = Vec::with_capacity(runs);
+    for _ in 0..runs {
+        let begun = Instant::now();
+        work()?;
+        times.push(begun.elapsed().as_secs_f64() * 1_000.0);
+    }
+    Ok(Times::new(times))
+}
+
+fn walk(root: &Path, rules: &Rules) -> Result<u64> {
+    warehouse::walk(root, rules, None, &AtomicBool::new(false), |_| ()).map(|it| it.entries)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::folder::tests::config;
+
+    #[test]
+    fn a_walk_counts_every_file_and_times_a_cold_scan_and_a_rescan() {
+        let (dir, data) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        for number in 0..20 {
+            std::fs::write(dir.path().join(format!("{number}.txt")), "x").unwrap();
+        }
+        let row = measure(&config(data.path()), dir.path(), 2).unwrap();
+        assert_eq!(row.get(FILES), Some(20.0));
+        for figure in [FILES_PER_SECOND, SECONDS_COLD, SECONDS_RESCAN] {
+            assert!(row.get(figure).is_some_and(|it| it > 0.0), "{row:?}");
+        }
+        assert!(data.path().read_dir().unwrap().next().is_none(), "nothing is written to the user's data directory");
+    }
+
+    #[test]
+    fn no_folder_and_no_files_are_errors_with_a_cure() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("file"), "x").unwrap();
+        std::fs::create_dir(dir.path().join("empty")).unwrap();
+        for (path, code) in [
+            ("gone", ErrorCode::NotFound),
+            ("file", ErrorCode::InvalidArgument),
+            ("empty", ErrorCode::FailedPrecondition),
+        ] {
+            let error = measure(&config(dir.path()), &dir.path().join(path), 1).unwrap_err();
+            assert!(error.code == code && error.hint.is_some(), "{error}");
+        }
+    }
+}

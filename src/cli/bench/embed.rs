@@ -1,0 +1,357 @@
+//! `vic bench embed`: rows over every combination of the settings that are named, or the fastest of them, stored.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::bench::device::{self, Device};
+use crate::bench::embed::{Batch, Bounds, Manner, label, measure};
+use crate::bench::figures::TOKENS_PER_SECOND;
+use crate::bench::tune::{self, CALLERS, Candidates, Tuned};
+use crate::bench::{Mix, Peak, Report, Row, texts};
+use crate::cli::bench::output::{OutputArgs, print};
+use crate::cli::bench::search::above_zero;
+use crate::cli::output::{Printer, note};
+use crate::cli::values;
+use crate::config::{self, Config, EmbedBackend, EmbedConfig, EmbedEngine};
+use crate::daemon::directory;
+use crate::error::Result;
+
+/// Seconds of one measurement of `--autotune`.
+const TRIAL_SECONDS: f64 = 4.0;
+
+/// What to embed, and with what; without options, what the configuration says. An option with several values, separated
+/// by commas, gives a row for each.
+#[derive(Debug, clap::Args)]
+pub(crate) struct EmbedArgs {
+    /// Embeds the `text` of every line of this file; without it, generated passages
+    #[arg(long, value_name = "FILE.jsonl", conflicts_with = "mix")]
+    texts: Option<PathBuf>,
+    /// Lengths of the generated passages
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "mixed")]
+    mix: Vec<Mix>,
+    /// Backends: onnx, ollama or openai
+    #[arg(long, value_delimiter = ',', value_parser = backend)]
+    backend: Vec<EmbedBackend>,
+    /// Models
+    #[arg(long, value_delimiter = ',')]
+    model: Vec<String>,
+    /// Precisions of in-process models
+    #[arg(long, value_delimiter = ',', value_parser = ["int8", "fp32"])]
+    precision: Vec<String>,
+    /// What computes in process: auto, own (vic's own encoder) or onnx (ONNX Runtime)
+    #[arg(long, value_delimiter = ',', value_parser = engine)]
+    engine: Vec<EmbedEngine>,
+    /// Texts embedded at the same time in process; 0 is one per core
+    #[arg(long, value_delimiter = ',', value_name = "N")]
+    threads: Vec<usize>,
+    /// Texts in a call
+    #[arg(long, value_delimiter = ',', value_name = "N")]
+    batch: Vec<usize>,
+    /// Tokens in a call
+    #[arg(long, value_delimiter = ',', value_name = "N", conflicts_with = "batch")]
+    batch_tokens: Vec<usize>,
+    /// Calls under way at the same time; indexing has two
+    #[arg(long, value_delimiter = ',', value_name = "N")]
+    callers: Vec<usize>,
+    /// What in-process models run on
+    #[arg(long, value_enum, default_value_t)]
+    device: Device,
+    /// Measures the processor when the graphics card that was asked for cannot be used, and says so
+    #[arg(long)]
+    fallback: bool,
+    /// Longest time of one call, in seconds: a backend that is slower fails
+    #[arg(long, default_value = "120", value_name = "N", value_parser = above_zero)]
+    timeout: f64,
+    /// Ends a measurement after so many seconds, with what was done by then
+    #[arg(long, value_name = "N", value_parser = above_zero)]
+    seconds: Option<f64>,
+    /// Most memory that this process may take, e.g. 600M: a setting that takes more fails
+    #[arg(long, value_name = "SIZE", value_parser = values::size)]
+    max_memory: Option<u64>,
+    /// Leaves out the measurement of the processor's matrix-multiply peak
+    #[arg(long)]
+    no_peak: bool,
+    /// Finds the fastest threads and texts in a call for this machine and stores them in the data directory
+    #[arg(long, conflicts_with_all = ["untune", "batch_tokens", "callers", "compare"])]
+    autotune: bool,
+    /// Removes what --autotune stored
+    #[arg(long)]
+    untune: bool,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+fn backend(name: &str) -> Result<EmbedBackend, String> {
+    let found = EmbedBackend::ALL.into_iter().find(|it| it.name() == name);
+    found.ok_or_else(|| "use `onnx`, `ollama` or `openai`".to_string())
+}
+
+fn engine(name: &str) -> Result<EmbedEngine, String> {
+    let found = EmbedEngine::ALL.into_iter().find(|it| it.name() == name);
+    found.ok_or_else(|| "use `auto`, `own` or `onnx`".to_string())
+}
+
+/// Does what was asked.
+pub(crate) async fn run(args: &EmbedArgs, config: &Config, printer: &mut Printer) -> Result<()> {
+    if args.untune {
+        let done =
+            if config::remove_tuned(&config.data_dir)? { "the tuned setting is removed" } else { "nothing was tuned" };
+        return printer.line(done);
+    }
+    let earlier = args.output.earlier()?;
+    let mut report = Report::new("embed", Some(TOKENS_PER_SECOND));
+    for backend in args.backends(config) {
+        report.warnings.extend(device::choose(args.device, backend, args.fallback)?);
+    }
+    // Loud: before minutes of measuring, and again with the result.
+    report.warnings.iter().for_each(|it| note(&format!("warning: {it}")));
+    if args.autotune {
+        return autotune(args, config, report, printer).await;
+    }
+    let corpora = args.corpora()?;
+    let peak = (!args.no_peak && args.backends(config).contains(&EmbedBackend::Onnx))
+        .then(|| Peak::measure(std::thread::available_parallelism().map_or(1, usize::from)));
+    for setting in args.settings(config) {
+        for (mix, texts) in &corpora {
+            report.rows.push(one(&setting, *mix, texts, peak.as_ref()).await);
+        }
+    }
+    name(&mut report.rows, &args.varied());
+    print(report, &args.output, earlier.as_ref(), config, printer)
+}
+
+/// One combination.
+struct Setting {
+    config: Config,
+    manner: Manner,
+}
+
+async fn one(setting: &Setting, mix: Option<Mix>, texts: &[String], peak: Option<&Peak>) -> Row {
+    let measured = measure(&setting.config, texts, setting.manner, peak).await;
+    let mut row = measured.unwrap_or_else(|error| {
+        let mut row = Row::failed(label(&setting.config), error);
+        row.setting("threads", setting.config.embed.threads);
+        row
+    });
+    row.setting("mix", mix.map_or("file", Mix::name));
+    row
+}
+
+/// Adds the settings that differ between rows to their names.
+fn name(rows: &mut [Row], varied: &[&str]) {
+    for row in rows {
+        for key in varied {
+            if let Some(value) = row.settings.get(*key) {
+                let value = value.as_str().map_or_else(|| value.to_string(), String::from);
+                row.label.push_str(&format!(", {} {value}", key.replace('_', " ")));
+            }
+        }
+    }
+}
+
+impl EmbedArgs {
+    fn bounds(&self) -> Bounds {
+        Bounds {
+            call: Duration::from_secs_f64(self.timeout),
+            whole: self.seconds.map(Duration::from_secs_f64),
+            memory_mib: self.max_memory.map(|it| it >> 20),
+        }
+    }
+
+    fn backends(&self, config: &Config) -> Vec<EmbedBackend> {
+        if self.backend.is_empty() { vec![config.embed.backend] } else { self.backend.clone() }
+    }
+
+    /// The texts, with the mix that they are of.
+    fn corpora(&self) -> Result<Vec<(Option<Mix>, Vec<String>)>> {
+        match &self.texts {
+            Some(path) => Ok(vec![(None, texts::read_lines(path, &["text"])?)]),
+            None => Ok(self.mix.iter().map(|it| (Some(*it), it.texts())).collect()),
+        }
+    }
+
+    /// Every combination of what was named. What only in-process models know is not varied for servers.
+    fn settings(&self, config: &Config) -> Vec<Setting> {
+        let mut all = Vec::new();
+        for backend in self.backends(config) {
+            let usual = match backend == config.embed.backend {
+                true => config.embed.model.clone(),
+                false => backend.default_model().to_string(),
+            };
+            let mut configs = vec![config.clone()];
+            configs[0].embed.backend = backend;
+            configs = each(configs, or(&self.model, &usual), |embed, it| embed.model = it);
+            if backend == EmbedBackend::Onnx {
+                let own = &config.embed;
+                configs = each(configs, or(&self.precision, &own.precision), |embed, it| embed.precision = it);
+                configs = each(configs, or(&self.engine, &own.engine), |embed, it| embed.engine = it);
+                configs = each(configs, or(&self.threads, &own.threads), |embed, it| embed.threads = it);
+            }
+            for config in configs {
+                all.extend(self.manners().map(|manner| Setting { config: config.clone(), manner }));
+            }
+        }
+        all
+    }
+
+    fn manners(&self) -> impl Iterator<Item = Manner> + use<'_> {
+        let texts = self.batch.iter().map(|it| Batch::Texts(*it));
+        let mut batches: Vec<Batch> = texts.chain(self.batch_tokens.iter().map(|it| Batch::Tokens(*it))).collect();
+        if batches.is_empty() {
+            batches.push(Batch::Own);
+        }
+        let bounds = self.bounds();
+        let callers = or(&self.callers, &CALLERS);
+        batches
+            .into_iter()
+            .flat_map(move |batch| callers.clone().into_iter().map(move |callers| Manner { batch, callers, bounds }))
+    }
+
+    /// Names of the settings that have several values and are not in a row's name already.
+    fn varied(&self) -> Vec<&'static str> {
+        let all = [
+            ("mix", self.mix.len()),
+            ("engine", self.engine.len()),
+            ("threads", self.threads.len()),
+            ("batch", self.batch.len()),
+            ("batch_tokens", self.batch_tokens.len()),
+            ("callers", self.callers.len()),
+        ];
+        all.into_iter().filter(|it| it.1 > 1).map(|it| it.0).collect()
+    }
+}
+
+/// What was named, or else what is usual.
+/// Every configuration with every value.
+fn each<T: Clone>(configs: Vec<Config>, values: Vec<T>, set: impl Fn(&mut EmbedConfig, T)) -> Vec<Config> {
+    let mut all = Vec::with_capacity(configs.len() * values.len());
+    for config in configs {
+        for value in &values {
+            let mut config = config.clone();
+            set(&mut config.embed, value.clone());
+            all.push(config);
+        }
+    }
+    all
+}
+
+fn or<T: Clone>(named: &[T], usual: &T) -> Vec<T> {
+    if named.is_empty() { vec![usual.clone()] } else { named.to_vec() }
+}
+
+async fn autotune(args: &EmbedArgs, config: &Config, mut report: Report, printer: &mut Printer) -> Result<()> {
+    let Some(Setting { config: setting, .. }) = args.settings(config).into_iter().next() else { return Ok(()) };
+    let Some((mix, texts)) = args.corpora()?.into_iter().next() else { return Ok(()) };
+    let candidates = Candidates {
+        threads: args.threads.clone(),
+        batches: args.batch.clone(),
+        seconds: args.seconds.unwrap_or(TRIAL_SECONDS),
+        bounds: args.bounds(),
+    };
+    let told = |row: &Row| {
+        let speed = row.get(TOKENS_PER_SECOND).unwrap_or(0.0);
+        note(&format!("{}: {} tokens/s", row.label, TOKENS_PER_SECOND.show(speed)));
+    };
+    let (best, rows) = tune::tune(&setting, &texts, &candidates, told).await?;
+    report.rows = rows;
+    report.rows.iter_mut().for_each(|row| row.setting("mix", mix.map_or("file", Mix::name)));
+    report.warnings.extend(store(best, &setting, &report)?);
+    print(report, &args.output, None, config, printer)
+}
+
+/// Stores the setting; gives what the user should know of it.
+fn store(best: Tuned, config: &Config, report: &Report) -> Result<Vec<String>> {
+    let mut values = vec![("VIC_EMBED_BATCH", best.batch)];
+    if config.embed.backend == EmbedBackend::Onnx {
+        values.insert(0, ("VIC_EMBED_THREADS", best.threads));
+    }
+    let machine = &report.machine;
+    let remark = format!("{} on {}, {} cores, {}", label(config), machine.cpu, machine.cores, report.taken_at);
+    // The first thing of ours must not stand in a folder of something else.
+    directory::check(config)?;
+    config::write_tuned(&config.data_dir, &values, &remark)?;
+    let set: Vec<String> = values.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    note(&format!(
+        "stored in `{}`: {}; a daemon takes it at its next start, `vic bench embed --untune` undoes it",
+        config::tuned_path(&config.data_dir).display(),
+        set.join(" ")
+    ));
+    let over = config::settings()?.into_iter().filter(|it| {
+        let set_otherwise = matches!(it.origin, config::Origin::Environment | config::Origin::File);
+        set_otherwise && values.iter().any(|(name, _)| *name == it.name)
+    });
+    Ok(over
+        .map(|it| {
+            format!("{} is set to {} elsewhere and wins over what was stored", it.name, it.value.unwrap_or_default())
+        })
+        .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: EmbedArgs,
+    }
+
+    fn parse(line: &[&str]) -> EmbedArgs {
+        Line::try_parse_from([&["x"], line].concat()).unwrap().args
+    }
+
+    fn config() -> Config {
+        Config::from_lookup(&|name| (name == "VIC_DATA_DIR").then(|| "/d".into())).unwrap()
+    }
+
+    #[test]
+    fn several_values_make_every_combination_and_servers_know_no_threads() {
+        let check = |line: &[&str], expected: usize| {
+            assert_eq!(parse(line).settings(&config()).len(), expected, "{line:?}");
+        };
+        check(&[], 1);
+        check(&["--threads", "1,2", "--precision", "int8,fp32"], 4);
+        check(&["--engine", "own,onnx", "--threads", "1,2"], 4);
+        check(&["--threads", "1,2", "--batch", "32,64", "--callers", "1,4"], 8);
+        check(&["--backend", "ollama", "--threads", "1,2", "--precision", "int8,fp32"], 1);
+        check(&["--backend", "onnx,ollama", "--threads", "1,2"], 3);
+        check(&["--batch-tokens", "512,1024,2048"], 3);
+    }
+
+    #[test]
+    fn a_backend_that_is_not_configured_brings_its_own_model() {
+        let settings = parse(&["--backend", "ollama"]).settings(&config());
+        assert_eq!(settings[0].config.embed.model, EmbedBackend::Ollama.default_model());
+        let settings = parse(&["--backend", "ollama", "--model", "m"]).settings(&config());
+        assert_eq!(settings[0].config.embed.model, "m");
+    }
+
+    #[test]
+    fn rows_are_told_apart_by_what_varies() {
+        let args = parse(&["--threads", "1,2", "--batch", "64"]);
+        let mut row = Row::new("model int8");
+        row.setting("threads", 2);
+        row.setting("batch", 64);
+        let mut rows = [row];
+        name(&mut rows, &args.varied());
+        assert_eq!(rows[0].label, "model int8, threads 2");
+    }
+
+    #[test]
+    fn wrong_values_are_refused() {
+        for line in [
+            &["--backend", "abacus"][..],
+            &["--precision", "int4"],
+            &["--engine", "cuda"],
+            &["--timeout", "0"],
+            &["--batch", "8", "--batch-tokens", "8"],
+            &["--autotune", "--untune"],
+            &["--max-memory", "much"],
+        ] {
+            assert!(Line::try_parse_from([&["x"], line].concat()).is_err(), "{line:?}");
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Made-up texts, the same every time: for measurements and tests that need no corpus.
+
+use std::ops::RangeInclusive;
+
+/// Texts of a sample, about a minute's work for one slow core.
+const SAMPLE_TEXTS: usize = 512;
+
+/// Words of the texts: of the length and shape that prose has.
+const WORDS: &str = "the of and archive invoice quarterly report meeting engine temperature measured between paragraph \
+    section results were compared with earlier observations which suggests that pressure along surface increases near \
+    boundary layer 2024 contract delivery address customer shall not exceed figure table shows method proposed in this \
+    paper we describe a system for indexing local documents without network access";
+
+/// Returns a mix of texts of 10 to 300 words.
+pub fn sample_texts() -> Vec<String> {
+    sample_texts_of(10..=300)
+}
+
+/// Returns texts of so many words.
+pub fn sample_texts_of(words: RangeInclusive<usize>) -> Vec<String> {
+    let vocabulary: Vec<&str> = WORDS.split_whitespace().collect();
+    let mut random = Random::new(7);
+    let (least, most) = words.into_inner();
+    let text = |_| {
+        let count = least + random.below(most - least + 1);
+        let picked: Vec<&str> = (0..count).map(|_| vocabulary[random.below(vocabulary.len())]).collect();
+        picked.join(" ")
+    };
+    (0..SAMPLE_TEXTS).map(text).collect()
+}
+
+/// Numbers that look random and are the same every time.
+#[derive(Clone, Debug)]
+pub(crate) struct Random(u64);
+
+impl Random {
+    /// Begins the sequence of this seed.
+    pub(crate) fn new(seed: u64) -> Random {
+        Random(seed)
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 >> 33
+    }
+
+    /// A number below `limit`.
+    pub(crate) fn below(&mut self, limit: usize) -> usize {
+        self.next() as usize % limit
+    }
+
+    /// A number above 0 and at most 1.
+    pub(crate) fn unit(&mut self) -> f64 {
+        (self.next() + 1) as f64 / (1_u64 << 31) as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sample_is_the_same_every_time_and_as_long_as_asked() {
+        assert_eq!(sample_texts(), sample_texts());
+        for (least, most) in [(5, 30), (10, 300), (250, 300)] {
+            let texts = sample_texts_of(least..=most);
+            let lengths: Vec<usize> = texts.iter().map(|it| it.split(' ').count()).collect();
+            let (shortest, longest) = (*lengths.iter().min().unwrap(), *lengths.iter().max().unwrap());
+            assert!((least..least + 10).contains(&shortest) && (most - 10..=most).contains(&longest), "{least} {most}");
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! What kind of machine this is, as far as it matters for a measurement.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+/// Where the driver of NVIDIA's graphics cards tells of them.
+pub const NVIDIA_CARDS: &str = "/proc/driver/nvidia/gpus";
+
+/// A machine, as far as it matters for a measurement.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Machine {
+    /// Model of the processor.
+    pub cpu: String,
+    /// Cores that this process may use.
+    pub cores: usize,
+    /// Memory in MiB.
+    pub memory_mib: u64,
+    /// Operating system and architecture.
+    pub os: String,
+    /// Instructions of the processor that multiply many numbers at once, e.g. `avx512vnni`.
+    pub instructions: Vec<String>,
+    /// Graphics cards that CUDA could use.
+    pub gpus: Vec<String>,
+    /// Processes that wanted a processor over the last minute, of all programs: a busy machine measures low.
+    pub load: Option<f64>,
+}
+
+impl Machine {
+    /// Looks at this machine. What the system does not tell is left empty.
+    pub fn here() -> Machine {
+        let cpu = line_of("/proc/cpuinfo", "model name").map(|it| it.trim_start_matches([':', ' ', '\t']).to_string());
+        Machine {
+            cpu: cpu.unwrap_or_else(|| "unknown".into()),
+            cores: std::thread::available_parallelism().map_or(1, usize::from),
+            memory_mib: memory_kib() / 1024,
+            os: format!("{}-{}", std::env::consts::OS, std::env::consts::ARCH),
+            instructions: instructions(),
+            gpus: gpus(Path::new(NVIDIA_CARDS)),
+            load: load(),
+        }
+    }
+}
+
+/// Names the graphics cards that the driver tells of in this folder.
+pub fn gpus(cards: &Path) -> Vec<String> {
+    let Ok(entries) = cards.read_dir() else { return Vec::new() };
+    let model = |folder: &Path| {
+        let text = std::fs::read_to_string(folder.join("information")).ok()?;
+        text.lines().find_map(|line| line.strip_prefix("Model:")).map(|it| it.trim().to_string())
+    };
+    entries.flatten().map(|it| model(&it.path()).unwrap_or_else(|| "unknown".into())).collect()
+}
+
+#[cfg(target_arch = "x86_64")]
+fn instructions() -> Vec<String> {
+    let all = [
+        ("avx2", std::is_x86_feature_detected!("avx2")),
+        ("fma", std::is_x86_feature_detected!("fma")),
+        ("avxvnni", std::is_x86_feature_detected!("avxvnni")),
+        ("avx512f", std::is_x86_feature_detected!("avx512f")),
+        ("avx512vnni", std::is_x86_feature_detected!("avx512vnni")),
+        ("avx512bf16", std::is_x86_feature_detected!("avx512bf16")),
+    ];
+    all.iter().filter(|it| it.1).map(|it| it.0.to_string()).collect()
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn instructions() -> Vec<String> {
+    Vec::new()
+}
+
+fn memory_kib() -> u64 {
+    let line = line_of("/proc/meminfo", "MemTotal:").unwrap_or_default();
+    line.split_whitespace().next().and_then(|it| it.parse().ok()).unwrap_or(0)
+}
+
+fn load() -> Option<f64> {
+    std::fs::read_to_string("/proc/loadavg").ok()?.split_whitespace().next()?.parse().ok()
+}
+
+/// Returns the rest of the line that begins with `key`; other systems have no such files.
+fn line_of(path: &str, key: &str) -> Option<String> {
+    let text = std::fs::read_to_string(path).ok()?;
+    text.lines().find_map(|line| line.strip_prefix(key)).map(|it| it.trim().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_machine_has_a_processor_and_a_name_for_it() {
+        let machine = Machine::here();
+        assert!(machine.cores > 0 && !machine.cpu.is_empty() && machine.os.contains('-'), "{machine:?}");
+    }
+
+    #[test]
+    fn a_graphics_card_is_named_as_its_driver_names_it() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(gpus(dir.path()).is_empty());
+        assert!(gpus(&dir.path().join("gone")).is_empty());
+        std::fs::create_dir(dir.path().join("0000:01:00.0")).unwrap();
+        std::fs::write(dir.path().join("0000:01:00.0/information"), "Model: \t\t Some Card 9\nIRQ: 1\n").unwrap();
+        assert_eq!(gpus(dir.path()), ["Some Card 9"]);
+    }
+}

@@ -1,0 +1,204 @@
+//! `vic bench`, as people and programs call it.
+
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use crate::harness::{World, sample};
+use crate::server::{Act, Server};
+
+/// Writes lines of JSON into the world's folder of files; gives the path.
+fn lines(world: &World, name: &str, lines: &[Value]) -> PathBuf {
+    let text: Vec<String> = lines.iter().map(Value::to_string).collect();
+    let path = world.files().parent().unwrap().join(name);
+    std::fs::write(&path, text.join("\n")).unwrap();
+    path
+}
+
+fn texts(world: &World) -> PathBuf {
+    let words = "the keeper of the lighthouse trims the lamp at dusk and writes the weather into the book";
+    let all: Vec<Value> = (1..=48).map(|it| json!({ "text": format!("{it} {}", &words[..it + 20]) })).collect();
+    lines(world, "texts.jsonl", &all)
+}
+
+fn number(value: &Value, key: &str) -> f64 {
+    value[key].as_f64().unwrap_or_else(|| panic!("no {key} in {value}"))
+}
+
+#[test]
+fn embedding_gives_the_keys_that_programs_read_at_the_top_and_a_row_a_setting() {
+    let world = World::new();
+    let texts = texts(&world);
+    let report = world.json(&["bench", "embed", "--texts", texts.to_str().unwrap(), "--batch", "8,16"]);
+    for key in ["tokens_per_second", "texts_per_second", "p50_ms", "p99_ms", "peak_rss_mib", "peak_share", "batches"] {
+        assert!(number(&report, key) > 0.0, "{key}");
+    }
+    assert_eq!((&report["settings"]["precision"], &report["settings"]["mix"]), (&json!("int8"), &json!("file")));
+    assert_eq!(report["settings"]["operations_per_token"], 21_233_664.0);
+    assert!(number(&report["settings"]["peak"], "fp32_gflops") > 0.0);
+    assert!(number(&report["machine"], "cores") >= 1.0);
+    let rows = report["rows"].as_array().unwrap();
+    let of = |key: &str| rows.iter().map(|it| it[key].clone()).collect::<Vec<_>>();
+    assert_eq!(of("batches"), [6.0, 3.0]);
+    assert_eq!(of("texts"), [48.0, 48.0]);
+    assert!(rows[0]["label"].as_str().unwrap().ends_with("batch 8"), "{}", rows[0]["label"]);
+}
+
+#[test]
+fn a_run_is_compared_with_an_earlier_one_and_becomes_a_page() {
+    let world = World::new();
+    let texts = texts(&world);
+    let bench = ["bench", "embed", "--texts", texts.to_str().unwrap(), "--no-peak", "--batch", "4,8"];
+    let earlier = lines(&world, "earlier.json", &[world.json(&bench)]);
+    let page = world.files().join("page.html");
+    let with = [&bench[..], &["--compare", earlier.to_str().unwrap(), "--html", page.to_str().unwrap()]].concat();
+    let now = world.json(&with);
+    let ratio = number(&now["compared"]["rows"][0]["ratios"], "tokens_per_second");
+    let then: Value = serde_json::from_str(&std::fs::read_to_string(earlier).unwrap()).unwrap();
+    let speed = |report: &Value| number(&report["rows"][0], "tokens_per_second");
+    let expected = speed(&now) / speed(&then);
+    assert!((ratio - expected).abs() < 1e-9, "{ratio} is not {expected}");
+    let page = std::fs::read_to_string(page).unwrap();
+    assert!(page.starts_with("<!doctype html>") && page.contains("<svg"));
+    assert!(!page.contains("http") && !page.contains("<script"), "the page loads something");
+}
+
+#[test]
+fn the_fastest_setting_is_stored_seen_and_undone() {
+    let world = World::new();
+    let texts = texts(&world);
+    let origin = |world: &World, name: &str| {
+        let settings = world.json(&["config", "show"]);
+        let found = settings.as_array().unwrap().iter().find(|it| it["name"] == name).unwrap().clone();
+        (found["value"].clone(), found["origin"].clone())
+    };
+    let tune = ["bench", "embed", "--autotune", "--seconds", "1", "--texts", texts.to_str().unwrap()];
+    let report = world.json(&[&tune[..], &["--threads", "1", "--batch", "16"]].concat());
+    assert_eq!(report["rows"].as_array().unwrap().len(), 1);
+    assert_eq!(origin(&world, "VIC_EMBED_THREADS"), (json!("1"), json!("tuned")));
+    assert_eq!(origin(&world, "VIC_EMBED_BATCH"), (json!("16"), json!("tuned")));
+    let plain = world.json(&["bench", "embed", "--texts", texts.to_str().unwrap(), "--no-peak"]);
+    assert_eq!((&plain["settings"]["threads"], &plain["settings"]["batch"]), (&json!(1), &json!(16)));
+    world.ok(&["bench", "embed", "--untune"]);
+    assert_eq!(origin(&world, "VIC_EMBED_THREADS"), (json!("0"), json!("default")));
+}
+
+#[test]
+fn what_cannot_be_measured_is_an_error_with_a_cure() {
+    let world = World::new();
+    let texts = texts(&world);
+    let texts = texts.to_str().unwrap();
+    let empty = lines(&world, "empty.jsonl", &[]);
+    let empty = empty.to_str().unwrap();
+    std::fs::create_dir(world.files().join("nothing")).unwrap();
+    let nothing = world.files().join("nothing");
+    let nothing = nothing.to_str().unwrap();
+    for (line, code) in [
+        (vec!["embed", "--texts", "/no/such/file"], 3),
+        (vec!["embed", "--texts", empty], 2),
+        (vec!["embed", "--texts", texts, "--model", "no-such-model"], 3),
+        (vec!["embed", "--texts", texts, "--device", "cuda"], 6),
+        (vec!["embed", "--texts", texts, "--max-memory", "1M"], 8),
+        (vec!["embed", "--texts", texts, "--compare", "/no/such/file"], 3),
+        (vec!["walk", "/no/such/folder"], 3),
+        (vec!["walk", nothing], 6),
+        (vec!["extract", nothing], 6),
+        (vec!["ocr", nothing], 6),
+        (vec!["index", "/no/such/folder"], 3),
+        (vec!["index", nothing], 6),
+        (vec!["search", "--queries", "/no/such/file"], 3),
+        (vec!["search", "--queries", texts], 4),
+    ] {
+        let (exit, said) = world.fails(&[&["bench"], &line[..]].concat());
+        assert_eq!(exit, code, "{line:?}: {said}");
+        assert!(said.contains("hint: "), "{line:?}: {said}");
+    }
+}
+
+#[test]
+fn a_card_that_is_not_there_is_stood_in_for_loudly_when_that_is_allowed() {
+    let world = World::new();
+    let texts = texts(&world);
+    let line = ["bench", "embed", "--texts", texts.to_str().unwrap(), "--no-peak", "--device", "cuda", "--fallback"];
+    let output = world.vic(&[&line[..], &["--format", "json"]].concat());
+    assert!(output.status.success());
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("warning: a graphics card was asked for"), "{said}");
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["settings"]["device"], "cpu");
+    assert!(report["warnings"][0].as_str().unwrap().contains("on the processor instead"));
+}
+
+#[test]
+fn a_backend_that_is_not_there_or_too_slow_fails_its_row_and_the_others_are_measured() {
+    let slow = Server::start(|_| vec![Act::Wait(std::time::Duration::from_secs(600))]);
+    let world =
+        World::new().with("VIC_OLLAMA_BASE_URL", &slow.address).with("VIC_OPENAI_BASE_URL", "http://127.0.0.1:9");
+    let texts = texts(&world);
+    let line = ["bench", "embed", "--texts", texts.to_str().unwrap(), "--no-peak"];
+    let report = world.json(&[&line[..], &["--backend", "onnx,openai"]].concat());
+    assert!(number(&report, "tokens_per_second") > 0.0);
+    let rows = report["rows"].as_array().unwrap();
+    assert!(rows[0]["error"].is_null(), "{report}");
+    assert!(rows[1]["error"]["message"].as_str().unwrap().contains("127.0.0.1:9"), "{report}");
+    let (exit, said) = world.fails(&[&line[..], &["--backend", "ollama", "--timeout", "5"]].concat());
+    assert!(exit == 9 && said.contains("hint: "), "{said}");
+}
+
+#[test]
+fn stages_are_measured_over_the_sample() {
+    let world = World::new();
+    let sample = sample();
+    let walk = world.json(&["bench", "walk", sample.to_str().unwrap(), "--runs", "2"]);
+    for key in ["files_per_second", "seconds_cold", "seconds_rescan", "p50_ms"] {
+        assert!(number(&walk, key) > 0.0, "{key}");
+    }
+    let extract = world.json(&["bench", "extract", sample.to_str().unwrap()]);
+    assert!(number(&extract, "pages_per_second") > 0.0 && number(&extract, "peak_rss_mib") > 0.0);
+    assert_eq!(extract["rows"][0]["label"], "all files");
+    assert_eq!(extract["settings"]["jailed"], true);
+    let kinds: f64 = extract["rows"].as_array().unwrap()[1..].iter().map(|it| number(it, "files")).sum();
+    assert_eq!(kinds, number(&extract, "files"));
+    assert!(!world.data().exists(), "nothing is written to the data directory");
+}
+
+#[test]
+fn indexing_is_measured_with_a_daemon_of_its_own() {
+    let world = World::new();
+    world.write("a.md", "The keeper of the lighthouse trims the lamp.");
+    world.write("b.md", "The spare key hangs behind the door.");
+    let report = world.json(&["bench", "index", world.files().to_str().unwrap()]);
+    assert_eq!(number(&report, "files"), 2.0);
+    for key in ["seconds_cold", "seconds_rescan", "files_per_second", "peak_rss_mib", "chunks"] {
+        assert!(number(&report, key) > 0.0, "{key}");
+    }
+    // What was just found may be read by a run that overtakes the job, which then has no count of its own.
+    let counted = report["tokens_per_second"].as_f64().is_some_and(|it| it > 0.0);
+    assert!(counted || report["warnings"].to_string().contains("before the job came to them"), "{report}");
+    assert!(!world.data().exists(), "nothing is written to the data directory");
+}
+
+#[test]
+fn questions_are_offered_at_a_rate_and_what_could_not_be_sent_is_counted() {
+    let world = World::new().with("VIC_WATCH", "0").start();
+    world.write("a.md", "The keeper of the lighthouse trims the lamp.");
+    let queries = lines(&world, "q.jsonl", &[json!({ "query": "who trims the lamp?" }), json!({ "text": "key" })]);
+    let line = ["bench", "search", "--queries", queries.to_str().unwrap()];
+    let (exit, said) = world.fails(&line);
+    assert!(exit == 6 && said.contains("vic index"), "{said}");
+    world.index();
+    let calm = world.json(&[&line[..], &["--clients", "2", "--rate", "5", "--seconds", "2"]].concat());
+    assert_eq!((number(&calm, "unsent"), number(&calm, "failed")), (0.0, 0.0));
+    assert_eq!(number(&calm, "answered"), number(&calm, "due"));
+    assert!(number(&calm, "queries_per_second") > 0.0 && number(&calm, "p99_ms") >= number(&calm, "service_p50_ms"));
+    let flood = [&line[..], &["--clients", "1", "--rate", "20000", "--seconds", "3", "--format", "json"]].concat();
+    let output = world.vic(&flood);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("were never sent"), "{said}");
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(
+        number(&report, "unsent") + number(&report, "answered") + number(&report, "failed"),
+        number(&report, "due")
+    );
+    assert!(number(&report, "p99_ms") > 5_000.0, "the wait of what was never sent counts: {report}");
+}
