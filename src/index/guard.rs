@@ -132,7 +132,9 @@ impl Guard {
                 let poll = Duration::from_secs(if root.available { inner.config.background.poll_seconds } else { 0 });
                 let due = post.walked.is_none_or(|(at, took)| at.elapsed() >= poll.max(took * REST));
                 let is_late = !root.available || !inner.watching.tells_all(root.id);
-                let is_time = is_news || replaced || (is_late && due);
+                // The folder went and came back between two looks: it is the one that was seen before, and unwatched.
+                let is_unseen = inner.watching.has_lost_sight(root.id);
+                let is_time = is_news || replaced || is_unseen || (is_late && due);
                 if !is_time {
                     return Ok(());
                 }

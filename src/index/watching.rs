@@ -145,6 +145,11 @@ impl Watching {
         self.watcher().is_some_and(|it| it.tells_all(id))
     }
 
+    /// Says whether the folder of a root went away, and its watch with it.
+    pub(crate) fn has_lost_sight(&self, id: RootId) -> bool {
+        self.watcher().is_some_and(|it| it.has_lost_sight(id))
+    }
+
     /// Waits until all that has happened so far is in the catalog, as far as events tell of it. Returns false when there is
     /// no watcher that could say so.
     pub(crate) async fn reach(&self) -> bool {
@@ -384,6 +389,22 @@ mod tests {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         assert!(!waiting.await.unwrap());
+    }
+
+    #[test]
+    fn a_root_that_went_and_came_back_has_lost_sight_until_it_is_watched_again() {
+        let (_dir, root, watching, mut changes) = watching();
+        let aside = root.path.with_extension("aside");
+        assert!(!watching.has_lost_sight(root.id));
+        std::fs::rename(&root.path, &aside).unwrap();
+        std::fs::rename(&aside, &root.path).unwrap();
+        let end = Instant::now() + Duration::from_secs(4);
+        while !watching.has_lost_sight(root.id) && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert!(watching.has_lost_sight(root.id) && !watching.tells_all(root.id));
+        assert_eq!(watching.ensure(&root), None);
+        assert!(!watching.has_lost_sight(root.id) && sees(&root, "a.txt", &mut changes));
     }
 
     #[test]

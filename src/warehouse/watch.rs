@@ -180,6 +180,11 @@ impl Watcher {
         self.shared.states().get(&root_id).is_some_and(|it| it.whole && !it.remote)
     }
 
+    /// Says whether the watch of a root has ended with its folder, so that only whoever watches it again is told more.
+    pub fn has_lost_sight(&self, root_id: RootId) -> bool {
+        self.shared.states().get(&root_id).is_some_and(|it| !it.whole && it.problem.is_none())
+    }
+
     /// Returns what is wrong with a watched root, e.g. more folders than the watch limit, or events that were lost.
     pub fn problem(&self, root_id: RootId) -> Option<WatchProblem> {
         let states = self.shared.states();
