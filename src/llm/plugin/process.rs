@@ -59,15 +59,26 @@ impl Running {
                 let _gone = kill_process(*pid, Signal::KILL);
             }
             reap(&table);
-            if living.is_empty() {
+            if living.is_empty() && !self.leaves(&table) {
                 return;
             }
             if begun.elapsed() > LAST_ROUNDS {
-                tracing::warn!("{} processes of a plugin outlive it", living.len());
+                if !living.is_empty() {
+                    tracing::warn!("{} processes of a plugin outlive it", living.len());
+                }
                 return;
             }
             std::thread::sleep(Duration::from_millis(2));
         }
+    }
+
+    /// Says whether something of it is just ending, and will be ours to reap in a moment: it is dead, and not handed to
+    /// us yet, or it has let go of its memory, and the mark with it.
+    fn leaves(&self, table: &BTreeMap<i32, Process>) -> bool {
+        let us = i32::try_from(std::process::id()).unwrap_or_default();
+        let is_bare = |pid: i32| std::fs::read(format!("/proc/{pid}/environ")).is_ok_and(|it| it.is_empty());
+        self.own(table).any(|it| it.dead && it.parent != us)
+            || strays(table).iter().any(|it| !it.dead && is_bare(it.pid))
     }
 
     /// Whatever is in its session, carries the mark, or descends from such a process.
@@ -99,13 +110,18 @@ fn waited_for() -> MutexGuard<'static, BTreeSet<i32>> {
     WAITED_FOR.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Takes leave of dead strays: children of ours in another session that nobody waits for.
-fn reap(table: &BTreeMap<i32, Process>) {
+/// Children of ours in another session that nobody waits for: orphans of plugins.
+fn strays(table: &BTreeMap<i32, Process>) -> Vec<&Process> {
     let us = i32::try_from(std::process::id()).unwrap_or_default();
     let our_session = rustix::process::getsid(None).map_or(0, |it| it.as_raw_nonzero().get());
     let waited_for = waited_for();
-    let strays = table.values().filter(|it| it.dead && it.parent == us && it.session != our_session);
-    for pid in strays.filter(|it| !waited_for.contains(&it.pid)).filter_map(|it| Pid::from_raw(it.pid)) {
+    let is_stray = |it: &&Process| it.parent == us && it.session != our_session && !waited_for.contains(&it.pid);
+    table.values().filter(is_stray).collect()
+}
+
+/// Takes leave of the dead among them.
+fn reap(table: &BTreeMap<i32, Process>) {
+    for pid in strays(table).iter().filter(|it| it.dead).filter_map(|it| Pid::from_raw(it.pid)) {
         let _gone = waitpid(Some(pid), WaitOptions::NOHANG);
     }
 }
