@@ -7,6 +7,7 @@ use crate::agent::plain::plain;
 use crate::agent::reasoner::Reasoner;
 use crate::agent::tool_loop::SUMMARY;
 use crate::error::{Error, ErrorCode, Result};
+use crate::graph;
 use crate::llm::RegisteredTools;
 use crate::llm::plugin::{PluginRequest, PluginResponse, PluginTask, SchemaHints};
 
@@ -20,7 +21,7 @@ const NAMES: usize = 200;
 pub struct Asked {
     /// The question.
     pub question: String,
-    /// The query that was run: `{"kind": "query_ir_v1" or "axql", ...}`.
+    /// The query that was run: `{"kind": "axql", "axql": ...}`, with `query_ir_v1` if it was written so.
     pub query: Value,
     /// Its `vars`, `rows` and `truncated`.
     pub results: Value,
@@ -92,15 +93,16 @@ pub(super) async fn answer(
     Ok(Answered { asked, answer: plain(&response.answer.unwrap_or_default()) })
 }
 
-/// The query of a response, as the protocol tells it and as the tool takes it. The typed one is preferred.
+/// The query of a response, as the protocol tells it, which is AxQL always, and as the tool takes it. The typed one is
+/// preferred, and stands beside its text.
 fn chosen(response: PluginResponse) -> (Value, Value) {
-    match (response.query_ir_v1, response.axql) {
-        (Some(ir), _) => (json!({ "kind": "query_ir_v1", "query_ir_v1": ir }), json!({ "query_ir_v1": ir })),
-        (None, axql) => {
-            let axql = axql.unwrap_or_default();
-            (json!({ "kind": "axql", "axql": axql }), json!({ "axql": axql }))
-        }
-    }
+    let Some(ir) = response.query_ir_v1 else {
+        let axql = response.axql.unwrap_or_default();
+        return (json!({ "kind": "axql", "axql": axql }), json!({ "axql": axql }));
+    };
+    // One that cannot be read is refused by the tool, with its place.
+    let axql = graph::ir::read(&ir).map_or_else(|_| response.axql.unwrap_or_default(), |it| it.to_string());
+    (json!({ "kind": "axql", "axql": axql, "query_ir_v1": ir }), json!({ "query_ir_v1": ir }))
 }
 
 /// Rows as the protocol has them, whatever else the tool tells.

@@ -224,7 +224,10 @@ async fn a_question_becomes_a_query_its_rows_and_an_answer() {
     let ir = json!({ "version": 1, "select": ["?x"], "where": [{ "kind": "type", "term": "?x", "type": "Node" }] });
     let scripted = Scripted::new(vec![json!({ "query_ir_v1": ir }), json!({ "answer": "It is [b](http://e)." })]);
     let answered = query::answer(&scripted, Some("m".into()), &tools, "which node?").await.unwrap();
-    assert_eq!(answered.asked.query, json!({ "kind": "query_ir_v1", "query_ir_v1": ir }));
+    assert_eq!(
+        answered.asked.query,
+        json!({ "kind": "axql", "axql": "select ?x where ?x is Node", "query_ir_v1": ir })
+    );
     let rows = json!([{ "?x": { "id": 2, "entity_type": "Node", "name": "b" } }]);
     assert_eq!(answered.asked.results, json!({ "vars": ["?x"], "rows": rows, "truncated": false }));
     assert_eq!(answered.answer, "It is [b] (http[:]//e).");

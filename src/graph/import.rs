@@ -341,7 +341,7 @@ fn confidence(stated: Option<f32>) -> Result<f32> {
 }
 
 /// Attributes as texts; what has parts is refused.
-fn attributes(map: &BTreeMap<String, Value>) -> Result<Vec<(String, String)>> {
+pub(super) fn attributes(map: &BTreeMap<String, Value>) -> Result<Vec<(String, String)>> {
     let text = |(key, value): (&String, &Value)| match value {
         Value::String(text) => Ok((key.clone(), text.clone())),
         Value::Number(_) | Value::Bool(_) => Ok((key.clone(), value.to_string())),

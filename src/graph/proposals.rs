@@ -3,10 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
 use crate::error::{Error, Result};
+use crate::graph::import;
 use crate::model::{GraphEdge, GraphEvidence, GraphNode, GraphPart};
 
 /// The version that is read and written.
@@ -87,7 +89,7 @@ pub enum What {
         /// Its name.
         name: String,
         /// Its attributes.
-        #[serde(default)]
+        #[serde(default, deserialize_with = "texts")]
         attributes: BTreeMap<String, String>,
         /// What it is, for people.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -104,9 +106,15 @@ pub enum What {
         /// Where it ends.
         target: String,
         /// Its attributes.
-        #[serde(default)]
+        #[serde(default, deserialize_with = "texts")]
         attributes: BTreeMap<String, String>,
     },
+}
+
+/// Attributes as texts: models write numbers and truth values as such.
+fn texts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, String>, D::Error> {
+    let map = BTreeMap::deserialize(deserializer)?;
+    import::attributes(&map).map(|it| it.into_iter().collect()).map_err(|error| D::Error::custom(error.message))
 }
 
 /// Reads the file.

@@ -14,7 +14,8 @@ def respond(request):
         atom = {"kind": "attr_contains", "term": "?x", "key": "name", "needle": task["question"].split()[-1]}
         return {"query_ir_v1": {"version": 1, "select": ["?x"], "where": [atom], "limit": 20}}
     if kind == "answer":
-        return {"answer": f"{len(task['results']['rows'])} rows"}
+        assert task["query"]["kind"] == "axql", task["query"]
+        return {"answer": f"{len(task['results']['rows'])} rows of {task['query']['axql']}"}
     if kind == "augment_proposals":
         known = [it["proposal_id"] for it in task["proposals"]["proposals"]]
         updates = [{"proposal_id": it, "schema_hint": "warehouse"} for it in known[:1]]

@@ -186,6 +186,9 @@ fn files_propose_a_model_adds_and_what_is_believed_becomes_a_graph() {
     let (proposed, augmented, graph) = (file("proposals.json"), file("augmented.json"), file("graph.json"));
     let read = |path: &str| -> Value { serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap() };
     world.ok(&["discover", "proposals", "--out", &proposed]);
+    let imported = world.ok(&["graph", "import", &proposed, "--name", "proposed"]);
+    assert!(imported.starts_with("proposed: "), "{imported}");
+    world.ok(&["graph", "forget", "proposed"]);
     let proposals = read(&proposed);
     assert_eq!((&proposals["version"], &proposals["source"]["source_type"]), (&json!(1), &json!("vic_warehouse")));
     let names: Vec<_> =
