@@ -1,6 +1,6 @@
 //! The configured embedder: tokens a second in large calls, and the time of one question.
 //!
-//! Corpus: generated passages of mixed length. `benches/peers/embed.sh` measures the same beside a peer.
+//! Corpus: generated passages of mixed length. `benches/peers/run.py embed` measures the same beside a peer.
 //!
 //! ```text
 //! VIC_EMBED_PRECISION=fp32 cargo bench --profile release --bench embed
