@@ -68,7 +68,7 @@ pub async fn extract(config: &Config, path: &Path, runs: usize) -> Result<(Vec<R
 /// Reads the text in every picture and every page of a PDF, one file after the other: a page takes all processors.
 ///
 /// # Errors
-/// As [`extract`]; the networks are not there ([`ErrorCode::NotFound`], with the command that fetches them).
+/// As [`extract()`]; the networks are not there ([`ErrorCode::NotFound`], with the command that fetches them).
 pub async fn ocr(config: &Config, path: &Path, runs: usize) -> Result<(Vec<Row>, Vec<String>)> {
     let has_pictures = |path: &Path| {
         let kind = path.extension().and_then(OsStr::to_str).map(|it| FileKind::of_extension(&it.to_lowercase()));

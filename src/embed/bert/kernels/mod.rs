@@ -1,7 +1,7 @@
 //! The arithmetic of the encoder: products of 8 bit integers, and what stands between them.
 //!
 //! Each kernel works on one row (one token) or, for [`Kernels::dot`], on a tile of rows, and what it makes of a row
-//! depends on that row alone. [`plain`] says in simple Rust what each one computes; [`avx512`] does the same with the
+//! depends on that row alone. [`mod@plain`] says in simple Rust what each one computes; [`avx512`] does the same with the
 //! widest instructions there are. Nothing here knows of models or files.
 
 #[cfg(target_arch = "x86_64")]
