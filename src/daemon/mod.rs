@@ -109,7 +109,7 @@ pub async fn run_until(config: Config, program: PathBuf, shutdown: CancellationT
         privacy: config.privacy_mode,
         auth_enabled: access.auth_enabled(),
         warnings: access.warnings().to_vec(),
-        memory_caps: memory_caps(&pool, &skill_pool, embedder.dimension()),
+        memory_caps: memory_caps(&pool, &skill_pool),
     };
     let daemon = Arc::new(Daemon {
         facts,
@@ -184,8 +184,8 @@ fn worker_pools(config: &Config, program: PathBuf, models: &ModelStore) -> (Arc<
 }
 
 /// What each part may hold in memory at most.
-fn memory_caps(pool: &WorkerPool, skills: &WorkerPool, dimension: usize) -> Vec<MemoryCap> {
-    let mut caps = crate::store::memory_caps(dimension);
+fn memory_caps(pool: &WorkerPool, skills: &WorkerPool) -> Vec<MemoryCap> {
+    let mut caps = crate::store::memory_caps();
     caps.extend(crate::index::memory_caps());
     caps.push(pool.memory_cap("processes that read files"));
     caps.push(skills.memory_cap("processes that read pictures and pages"));

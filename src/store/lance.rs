@@ -15,7 +15,7 @@ use lancedb::query::{ExecutableQuery, QueryBase, Select};
 use crate::error::{Error, Result};
 use crate::model::{ChunkId, FileChunks, FileId, LegHit, MemoryCap, StoredChunk};
 use crate::store::failure::StoreContext;
-use crate::store::hot::{HOT_ROWS, HOT_TEXT_BYTES, Hot};
+use crate::store::hot::{HOT_TEXT_BYTES, HOT_VECTOR_BYTES, Hot};
 use crate::store::opening::{self, INDEX_CACHE_BYTES, METADATA_CACHE_BYTES, Opened, Place, connect};
 use crate::store::synced::Synced;
 use crate::store::{FileSet, KeywordQuery, Store, StoreStats, legs, manifests, schema, sync, upkeep};
@@ -26,13 +26,13 @@ const FINGERPRINT_DIGITS: usize = 12;
 /// Rows that are copied in one commit: some 8 MB.
 const COPIED_ROWS: u64 = 4_000;
 
-/// What the store may hold in memory at most, with vectors of this length.
-pub fn memory_caps(dimension: usize) -> Vec<MemoryCap> {
+/// What the store may hold in memory at most.
+pub fn memory_caps() -> Vec<MemoryCap> {
     let cap = |part: &str, bytes: usize| MemoryCap { part: part.into(), mib: bytes.div_ceil(1 << 20) as u64 };
     vec![
         cap("opened indexes of the store", INDEX_CACHE_BYTES),
         cap("page tables of the store", METADATA_CACHE_BYTES),
-        cap("vectors that are searched in memory", HOT_ROWS * dimension),
+        cap("vectors that are searched in memory", HOT_VECTOR_BYTES),
         cap("passages that are shown from memory", HOT_TEXT_BYTES),
         MemoryCap { part: "building the keyword index".into(), mib: upkeep::KEYWORD_MEMORY_MIB },
     ]

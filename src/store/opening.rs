@@ -16,7 +16,7 @@ use lancedb::{Connection, ObjectStoreRegistry, Session, Table};
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::FileId;
 use crate::store::failure::{StoreContext, as_damage};
-use crate::store::hot::{HOT_ROWS, Hot};
+use crate::store::hot::Hot;
 use crate::store::manifests::{self, Manifest};
 use crate::store::synced::Synced;
 use crate::store::{schema, sync, upkeep};
@@ -143,10 +143,8 @@ pub(super) async fn read(place: &Place) -> Result<Opened> {
 /// Counts the rows of each file, and reads the vectors if they fit.
 pub(super) async fn contents(table: &Table, place: &Place) -> Result<(BTreeMap<FileId, u64>, Hot)> {
     let rows = count_rows(table, &place.dir).await?;
-    let hot = match rows.values().sum::<u64>() {
-        many if many > HOT_ROWS as u64 => Hot::default(),
-        _ => load(table, place).await?,
-    };
+    let hot = Hot::new(rows.values().sum(), place.dimension);
+    let hot = if hot.vectors().is_some() { load(table, place, hot).await? } else { hot };
     Ok((rows, hot))
 }
 
@@ -158,7 +156,7 @@ async fn create(place: &Place, synced: &Synced) -> Result<Opened> {
     let table = table.on("create", &place.dir)?;
     sync::sync(&place.dir).await?;
     note(&table, place, synced).await?;
-    let (rows, hot) = (BTreeMap::new(), Hot::new(place.dimension));
+    let (rows, hot) = (BTreeMap::new(), Hot::new(0, place.dimension));
     Ok(Opened { table, rows, hot, set_aside: Vec::new(), has_lost: false })
 }
 
@@ -172,11 +170,10 @@ pub(super) async fn connect(dir: &Path) -> Result<Connection> {
     lancedb::connect(uri).session(session).execute().await.on("open", dir)
 }
 
-/// Reads a table that is not large once.
-async fn load(table: &Table, place: &Place) -> Result<Hot> {
-    let query = table.query().select(Select::All);
+/// Reads once what is kept of a table.
+async fn load(table: &Table, place: &Place, mut hot: Hot) -> Result<Hot> {
+    let query = table.query().select(hot.columns());
     let mut stream = query.execute().await.map_err(as_damage).on("read", &place.dir)?;
-    let mut hot = Hot::new(place.dimension);
     while let Some(batch) = stream.try_next().await.map_err(as_damage).on("read", &place.dir)? {
         hot.add_rows(&batch)?;
     }

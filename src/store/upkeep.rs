@@ -14,6 +14,7 @@ use lancedb::{DistanceType, Table};
 
 use crate::error::Result;
 use crate::store::failure::{self, StoreContext};
+use crate::store::hot::hot_rows;
 use crate::store::lance::LanceStore;
 
 /// Memory of building the keyword index, in MiB. The library's default is 2 GiB for each core.
@@ -28,9 +29,6 @@ const MERGED_SEGMENTS: usize = 5;
 /// Rows from which a filter by file is looked up rather than scanned. With it, a filter that leaves five files takes 2 to
 /// 5 ms in either leg at 120,000 and at 300,000 chunks.
 const FILE_INDEX_ROWS: usize = 20_000;
-
-/// Rows from which vectors are searched by an approximate index. Below, every vector is compared, which is exact.
-const VECTOR_INDEX_ROWS: usize = crate::store::hot::HOT_ROWS;
 
 /// Vectors of one partition of the approximate index when it is made. As the table grows, the library splits partitions
 /// that have become too large.
@@ -171,7 +169,7 @@ async fn index(table: &Table, dimension: usize) -> lancedb::Result<()> {
     if rows > FILE_INDEX_ROWS && !indices.iter().any(|it| covers(it, "file_id")) {
         table.create_index(&["file_id"], Index::BTree(BTreeIndexBuilder::default())).execute().await?;
     }
-    if rows > VECTOR_INDEX_ROWS && !indices.iter().any(|it| covers(it, "vector")) {
+    if rows > hot_rows(dimension) && !indices.iter().any(|it| covers(it, "vector")) {
         table.create_index(&["vector"], vector_index(rows, dimension)).execute().await?;
     }
     for index in indices.iter().filter(|it| it.num_unindexed_rows != Some(0)) {

@@ -4,12 +4,15 @@
 //! pages. At 20,000 rows a scan of the vectors took ten times as long as comparing them, and the passages of the best files
 //! a third of the time of a question.
 
+mod best;
 mod passages;
+mod sketch;
 mod vectors;
 
 use std::collections::HashSet;
 
 use arrow::array::RecordBatch;
+use lancedb::query::Select;
 
 use crate::error::Result;
 use crate::model::{ChunkId, Embedded, FileChunks, FileId};
@@ -18,8 +21,9 @@ use crate::store::schema;
 pub(super) use passages::Passages;
 pub(super) use vectors::Vectors;
 
-/// Vectors that are kept: at 384 numbers of a byte, 38 MB. Above, the table's own index takes over.
-pub(super) const HOT_ROWS: usize = 100_000;
+/// Bytes that vectors may take with all that belongs to them: 1.3 million of 384 numbers. Above, the table's own index
+/// takes over.
+pub(super) const HOT_VECTOR_BYTES: usize = 704 << 20;
 
 /// Bytes of passages that are kept. Above, the table is read.
 pub(super) const HOT_TEXT_BYTES: usize = 32 << 20;
@@ -32,9 +36,19 @@ pub(super) struct Hot {
 }
 
 impl Hot {
-    /// Begins with an empty table of vectors of this length. The default keeps nothing.
-    pub(super) fn new(dimension: usize) -> Hot {
-        Hot { vectors: Some(Vectors::new(dimension)), passages: Some(Passages::default()) }
+    /// Begins empty, for a table of so many rows, with vectors of this length. The default keeps nothing.
+    pub(super) fn new(rows: u64, dimension: usize) -> Hot {
+        let vectors = rows <= hot_rows(dimension) as u64;
+        let passages = rows * passages::OVERHEAD as u64 <= HOT_TEXT_BYTES as u64;
+        Hot { vectors: vectors.then(|| Vectors::new(dimension)), passages: passages.then(Passages::default) }
+    }
+
+    /// The columns that are kept.
+    pub(super) fn columns(&self) -> Select {
+        match (&self.vectors, &self.passages) {
+            (_, Some(_)) => Select::All,
+            _ => Select::columns(&["chunk_id", "file_id", "vector"]),
+        }
     }
 
     /// The vectors, if there are not too many.
@@ -66,7 +80,7 @@ impl Hot {
         files.iter().for_each(|it| self.add(it.file_id, &it.chunks));
     }
 
-    /// Adds rows of the table with all their columns.
+    /// Adds rows of the table, with [`Hot::columns`] at least.
     ///
     /// # Errors
     /// A column holds what vic never writes.
@@ -107,7 +121,12 @@ impl Hot {
 
     /// Lets go of what has become too large.
     fn shed(&mut self) {
-        self.vectors.take_if(|it| it.len() > HOT_ROWS);
+        self.vectors.take_if(|it| it.len() > hot_rows(it.dimension()));
         self.passages.take_if(|it| it.bytes() > HOT_TEXT_BYTES);
     }
+}
+
+/// Number of vectors of this length that are kept.
+pub(super) fn hot_rows(dimension: usize) -> usize {
+    HOT_VECTOR_BYTES / vectors::row_bytes(dimension)
 }

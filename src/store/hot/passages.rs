@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use crate::model::{Chunk, ChunkId, FileId, StoredChunk};
 
 /// Bytes of a chunk beside its text: ids, anchor, headings and what the allocator adds.
-const OVERHEAD: usize = 400;
+pub(super) const OVERHEAD: usize = 400;
 
 /// The chunks of all files of a table.
 #[derive(Debug, Default)]
