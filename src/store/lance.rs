@@ -15,7 +15,7 @@ use lancedb::query::{ExecutableQuery, QueryBase, Select};
 use crate::error::{Error, Result};
 use crate::model::{ChunkId, FileChunks, FileId, LegHit, MemoryCap, StoredChunk};
 use crate::store::failure::StoreContext;
-use crate::store::hot::{HOT_TEXT_BYTES, HOT_VECTOR_BYTES, Hot};
+use crate::store::hot::{HOT_VECTOR_BYTES, Hot};
 use crate::store::opening::{self, INDEX_CACHE_BYTES, METADATA_CACHE_BYTES, Opened, Place, connect};
 use crate::store::synced::Synced;
 use crate::store::{FileSet, KeywordQuery, Store, StoreStats, legs, manifests, schema, sync, upkeep};
@@ -33,7 +33,6 @@ pub fn memory_caps() -> Vec<MemoryCap> {
         cap("opened indexes of the store", INDEX_CACHE_BYTES),
         cap("page tables of the store", METADATA_CACHE_BYTES),
         cap("vectors that are searched in memory", HOT_VECTOR_BYTES),
-        cap("passages that are shown from memory", HOT_TEXT_BYTES),
         MemoryCap { part: "building the keyword index".into(), mib: upkeep::KEYWORD_MEMORY_MIB },
     ]
 }
@@ -418,8 +417,8 @@ impl Store for LanceStore {
     }
 
     async fn chunks(&self, ids: &[(FileId, ChunkId)]) -> Result<Vec<StoredChunk>> {
-        if let Some(passages) = self.hot().passages() {
-            return Ok(passages.get(ids));
+        if let Some(Ok(found)) = self.hot().passages().map(|it| it.get(ids)) {
+            return Ok(found);
         }
         let batches = legs::rows(self, ids, &schema::CHUNK_COLUMNS).await?;
         let mut chunks = Vec::with_capacity(ids.len());

@@ -143,7 +143,7 @@ pub(super) async fn read(place: &Place) -> Result<Opened> {
 /// Counts the rows of each file, and reads the vectors if they fit.
 pub(super) async fn contents(table: &Table, place: &Place) -> Result<(BTreeMap<FileId, u64>, Hot)> {
     let rows = count_rows(table, &place.dir).await?;
-    let hot = Hot::new(rows.values().sum(), place.dimension);
+    let hot = Hot::new(&place.dir, rows.values().sum(), place.dimension);
     let hot = if hot.vectors().is_some() { load(table, place, hot).await? } else { hot };
     Ok((rows, hot))
 }
@@ -156,7 +156,7 @@ async fn create(place: &Place, synced: &Synced) -> Result<Opened> {
     let table = table.on("create", &place.dir)?;
     sync::sync(&place.dir).await?;
     note(&table, place, synced).await?;
-    let (rows, hot) = (BTreeMap::new(), Hot::new(0, place.dimension));
+    let (rows, hot) = (BTreeMap::new(), Hot::new(&place.dir, 0, place.dimension));
     Ok(Opened { table, rows, hot, set_aside: Vec::new(), has_lost: false })
 }
 

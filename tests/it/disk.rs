@@ -113,8 +113,9 @@ impl Disk {
 /// Turns calls into events.
 struct Reader {
     folder: PathBuf,
-    /// Where the next byte goes, by descriptor. None at the end, whatever is there.
-    places: HashMap<u32, Option<u64>>,
+    /// Where the next byte goes, by descriptor and file. None at the end, whatever is there. By the file, too: a call that
+    /// opens one is written down when it begins, and may get the number of a descriptor that is still in use then.
+    places: HashMap<(u32, PathBuf), Option<u64>>,
     events: Vec<Event>,
 }
 
@@ -135,7 +136,7 @@ impl Reader {
             "open" | "openat" | "creat" => {
                 let Some(path) = paths().pop() else { return Vec::new() };
                 let has = |flag: &str| arguments.contains(flag);
-                self.places.insert(result as u32, if has("O_APPEND") { None } else { Some(0) });
+                self.places.insert((result as u32, path.clone()), if has("O_APPEND") { None } else { Some(0) });
                 let mut events = if has("O_CREAT") { vec![What::Create(path.clone())] } else { Vec::new() };
                 if has("O_TRUNC") {
                     events.push(What::Truncate(path, 0));
@@ -165,14 +166,15 @@ impl Reader {
             "fsync" | "fdatasync" => vec![What::Sync(path)],
             "ftruncate" => vec![What::Truncate(path, last())],
             "lseek" => {
-                self.places.insert(descriptor, Some(result as u64));
+                self.places.insert((descriptor, path), Some(result as u64));
                 Vec::new()
             }
             "write" | "writev" | "pwrite64" | "pwritev" => {
                 let mut bytes: Vec<u8> = quoted(arguments).into_iter().flatten().collect();
                 bytes.truncate(result as usize);
                 assert_eq!(bytes.len() as i64, result, "{call} is not whole in the trace");
-                let at = if call.starts_with('p') { Some(last()) } else { self.advance(descriptor, result as u64) };
+                let at =
+                    if call.starts_with('p') { Some(last()) } else { self.advance(descriptor, &path, result as u64) };
                 vec![What::Write(path, at.unwrap_or(u64::MAX), bytes)]
             }
             "close" => Vec::new(),
@@ -180,8 +182,8 @@ impl Reader {
         }
     }
 
-    fn advance(&mut self, descriptor: u32, by: u64) -> Option<u64> {
-        let place = self.places.entry(descriptor).or_insert(Some(0));
+    fn advance(&mut self, descriptor: u32, path: &Path, by: u64) -> Option<u64> {
+        let place = self.places.entry((descriptor, path.to_owned())).or_insert(Some(0));
         let before = *place;
         *place = before.map(|it| it + by);
         before

@@ -62,6 +62,8 @@ pub(crate) struct Rest {
     pub(crate) records: BTreeMap<PathBuf, FileRecord>,
     /// The words of each file in the store, and its rows.
     pub(crate) words: BTreeMap<FileId, (Vec<String>, u64)>,
+    /// What the store found damaged when it was opened.
+    damaged: Vec<PathBuf>,
 }
 
 impl Oracle {
@@ -180,7 +182,12 @@ impl Oracle {
             Ok(rest) => rest,
             Err(error) => return vec![format!("cannot be opened: {error}")],
         };
-        self.promises(at).filter_map(|(path, version)| rest.problem(path, version)).collect()
+        let mut wrong: Vec<String> =
+            self.promises(at).filter_map(|(path, version)| rest.problem(path, version)).collect();
+        if !wrong.is_empty() {
+            wrong.push(format!("the store set aside {:?}", rest.damaged));
+        }
+        wrong
     }
 
     /// Waits until the daemon has everything, and checks that its index is the folder: every file once, nothing else.
@@ -235,6 +242,7 @@ impl Rest {
         let (records, _) = catalog.search(&FileFilter::default(), usize::MAX, 0)?;
         let records = records.into_iter().map(|it| (it.found.path.clone(), it)).collect();
         let mut words = BTreeMap::<FileId, (Vec<String>, u64)>::new();
+        let mut damaged = Vec::new();
         // Nothing was ever stored before the first table was remembered.
         if let Some(fingerprint) = catalog.meta_get("serving_fingerprint")? {
             let dimension = catalog.meta_get("serving_dimension")?.unwrap().parse().unwrap();
@@ -247,8 +255,9 @@ impl Rest {
                 true
             };
             store.scan(&FileSet::All, &mut each).await?;
+            damaged = store.set_aside().to_vec();
         }
-        Ok(Rest { records, words })
+        Ok(Rest { records, words, damaged })
     }
 
     /// What is wrong with a file whose version was acknowledged.
@@ -267,7 +276,11 @@ impl Rest {
         }
         let (words, rows) = self.words.get(&record.id).cloned().unwrap_or_default();
         let is_whole = rows == u64::from(record.chunks) && words == [version.token.clone()];
-        (!is_whole)
-            .then(|| format!("{shown}: {rows} rows with {words:?} for {} chunks with {}", record.chunks, version.token))
+        (!is_whole).then(|| {
+            format!(
+                "{shown}, {:?}: {rows} rows with {words:?} for {} chunks with {}",
+                record.state, record.chunks, version.token
+            )
+        })
     }
 }

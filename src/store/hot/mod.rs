@@ -1,4 +1,4 @@
-//! What is kept in memory of a table that is not large: [`vectors`] for the vector leg, [`passages`] for what is shown.
+//! What is kept at hand of a table that is not large: [`vectors`] for the vector leg, [`passages`] for what is shown.
 //!
 //! Each query of the table itself costs milliseconds, however few rows it reads: the plan, the tasks, the decoding of whole
 //! pages. At 20,000 rows a scan of the vectors took ten times as long as comparing them, and the passages of the best files
@@ -10,6 +10,8 @@ mod sketch;
 mod vectors;
 
 use std::collections::HashSet;
+use std::io;
+use std::path::Path;
 
 use arrow::array::RecordBatch;
 use lancedb::query::Select;
@@ -25,10 +27,13 @@ pub(super) use vectors::Vectors;
 /// takes over.
 pub(super) const HOT_VECTOR_BYTES: usize = 704 << 20;
 
-/// Bytes of passages that are kept. Above, the table is read.
-pub(super) const HOT_TEXT_BYTES: usize = 32 << 20;
+/// Bytes of passages that are kept at hand. Above, the table is read.
+pub(super) const HOT_TEXT_BYTES: u64 = 256 << 20;
 
-/// The part of a table that is in memory. Either part is there in full or not at all.
+/// Bytes of a passage at least: ids, anchor and a few words.
+const PASSAGE_BYTES: u64 = 200;
+
+/// The part of a table that is at hand. Either part is there in full or not at all.
 #[derive(Debug, Default)]
 pub(super) struct Hot {
     vectors: Option<Vectors>,
@@ -36,11 +41,17 @@ pub(super) struct Hot {
 }
 
 impl Hot {
-    /// Begins empty, for a table of so many rows, with vectors of this length. The default keeps nothing.
-    pub(super) fn new(rows: u64, dimension: usize) -> Hot {
-        let vectors = rows <= hot_rows(dimension) as u64;
-        let passages = rows * passages::OVERHEAD as u64 <= HOT_TEXT_BYTES as u64;
-        Hot { vectors: vectors.then(|| Vectors::new(dimension)), passages: passages.then(Passages::default) }
+    /// Begins empty, for a table in this folder with so many rows, with vectors of this length. The default keeps nothing.
+    pub(super) fn new(dir: &Path, rows: u64, dimension: usize) -> Hot {
+        let vectors = (rows <= hot_rows(dimension) as u64).then(|| Vectors::new(dimension));
+        let mut hot = Hot { vectors, passages: None };
+        if rows * PASSAGE_BYTES <= HOT_TEXT_BYTES {
+            match Passages::new(dir) {
+                Ok(passages) => hot.passages = Some(passages),
+                Err(error) => without_passages(&error),
+            }
+        }
+        hot
     }
 
     /// The columns that are kept.
@@ -67,9 +78,7 @@ impl Hot {
             if let Some(vectors) = &mut self.vectors {
                 vectors.push(file_id, it.chunk.id.clone(), &it.vector);
             }
-            if let Some(passages) = &mut self.passages {
-                passages.add(file_id, it.chunk.clone());
-            }
+            self.keep(|passages| passages.add(file_id, &it.chunk));
         }
         self.shed();
     }
@@ -90,10 +99,9 @@ impl Hot {
                 vectors.push(row.file_id, row.chunk_id, &vector);
             }
         }
-        if let Some(passages) = &mut self.passages {
-            for it in schema::stored_chunks(batch)? {
-                passages.add(it.file_id, it.chunk);
-            }
+        if self.passages.is_some() {
+            let chunks = schema::stored_chunks(batch)?;
+            self.keep(|passages| chunks.iter().try_for_each(|it| passages.add(it.file_id, &it.chunk)));
         }
         self.shed();
         Ok(())
@@ -104,9 +112,7 @@ impl Hot {
         if let Some(vectors) = &mut self.vectors {
             vectors.remove(files);
         }
-        if let Some(passages) = &mut self.passages {
-            passages.remove(files);
-        }
+        self.keep(|passages| passages.remove(files));
     }
 
     /// Drops these chunks of a file.
@@ -114,8 +120,14 @@ impl Hot {
         if let Some(vectors) = &mut self.vectors {
             vectors.remove_chunks(file_id, chunks);
         }
-        if let Some(passages) = &mut self.passages {
-            passages.remove_chunks(file_id, chunks);
+        self.keep(|passages| passages.remove_chunks(file_id, chunks));
+    }
+
+    /// Changes the passages. The table has them too: when the disk refuses, it is read instead.
+    fn keep(&mut self, change: impl FnOnce(&mut Passages) -> io::Result<()>) {
+        if let Some(Err(error)) = self.passages.as_mut().map(change) {
+            without_passages(&error);
+            self.passages = None;
         }
     }
 
@@ -129,4 +141,8 @@ impl Hot {
 /// Number of vectors of this length that are kept.
 pub(super) fn hot_rows(dimension: usize) -> usize {
     HOT_VECTOR_BYTES / vectors::row_bytes(dimension)
+}
+
+fn without_passages(error: &io::Error) {
+    tracing::warn!(%error, "passages are not kept at hand; questions take longer");
 }
