@@ -16,6 +16,7 @@ use crate::agent::citations::Witness;
 use crate::agent::limits::Bounds;
 use crate::agent::query::{self, Answered, Asked};
 use crate::agent::reasoner::Reasoner;
+use crate::agent::room;
 use crate::agent::stub::Stub;
 use crate::agent::tool_loop::{self, AgentReport, ToolLoop};
 use crate::agent::tools::{self, Tools};
@@ -213,7 +214,10 @@ impl Assistant {
             }
             let reasoner = self.reasoner_of(&choice, PluginLimits::default().time)?;
             let _place = self.place()?;
-            reasoner.think(&request).await
+            let (request, cuts) = room::fitted(&*reasoner, request).await?;
+            let mut response = reasoner.think(&request).await?;
+            response.notes.extend(cuts.into_iter().map(String::from));
+            Ok(response)
         };
         Ok(answered.await.unwrap_or_else(|error: Error| PluginResponse::failed(&error)))
     }
@@ -346,9 +350,13 @@ impl Assistant {
             (BackendKind::OpenAi, _) => TransportConfig::openai(config, &model),
             (BackendKind::Mock | BackendKind::Command, _) => TransportConfig::Mock,
         };
-        let redaction = config.limits.redaction;
-        let made =
-            client(LlmClientConfig { transport, redaction, tool_registry: tools, ..LlmClientConfig::default() })?;
+        let made = client(LlmClientConfig {
+            transport,
+            redaction: config.limits.redaction,
+            context_tokens: config.llm.context_tokens,
+            tool_registry: tools,
+            ..LlmClientConfig::default()
+        })?;
         if clients.len() >= MAX_CLIENTS {
             // Requests at work go on; they only lose their names.
             clients.clear();

@@ -3,9 +3,13 @@
 use async_trait::async_trait;
 
 use crate::agent::reasoner::Reasoner;
+use crate::agent::room::Room;
 use crate::error::Result;
 use crate::llm::plugin::{PluginCommand, PluginLimits, PluginRequest, PluginResponse};
 use crate::model::PrivacyMode;
+
+/// Bytes of a request around its task.
+const ENVELOPE_BYTES: usize = 256;
 
 /// A plugin.
 pub(super) struct ByCommand {
@@ -18,6 +22,12 @@ pub(super) struct ByCommand {
 impl Reasoner for ByCommand {
     fn name(&self) -> String {
         self.command.shown()
+    }
+
+    async fn room(&self, request: &PluginRequest) -> Room {
+        // Name of the protocol and of the model stand around the task.
+        let around = ENVELOPE_BYTES + request.model.as_ref().map_or(0, String::len) * 2;
+        Room::Bytes(self.limits.request_bytes.saturating_sub(around))
     }
 
     async fn think(&self, request: &PluginRequest) -> Result<PluginResponse> {

@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 
 use crate::agent::plain::plain;
 use crate::agent::reasoner::Reasoner;
+use crate::agent::room;
 use crate::agent::tool_loop::SUMMARY;
 use crate::error::{Error, ErrorCode, Result};
 use crate::graph;
@@ -57,8 +58,7 @@ pub(super) async fn ask(
     let mut asked_for = question.to_string();
     for attempt in 1.. {
         let task = PluginTask::ToQuery { question: asked_for.clone(), schema: schema.clone() };
-        let response = reasoner.think(&PluginRequest::new(model.clone(), task)).await?;
-        notes.extend(response.notes.iter().map(|it| plain(it)));
+        let response = think(reasoner, model.clone(), task, &mut notes).await?;
         let (query, args) = chosen(response);
         match tools.run(RUN, args).await {
             Ok(results) => {
@@ -88,9 +88,22 @@ pub(super) async fn answer(
     let mut asked = ask(reasoner, model.clone(), tools, question).await?;
     let (query, results) = (asked.query.clone(), asked.results.clone());
     let task = PluginTask::Answer { question: question.into(), query, results };
-    let response = reasoner.think(&PluginRequest::new(model, task)).await?;
-    asked.notes.extend(response.notes.iter().map(|it| plain(it)));
+    let response = think(reasoner, model, task, &mut asked.notes).await?;
     Ok(Answered { asked, answer: plain(&response.answer.unwrap_or_default()) })
+}
+
+/// Has as much of a task done as the reasoner has room for; what it notes, and what was left out, is noted.
+async fn think(
+    reasoner: &dyn Reasoner,
+    model: Option<String>,
+    task: PluginTask,
+    notes: &mut Vec<String>,
+) -> Result<PluginResponse> {
+    let (request, cuts) = room::fitted(reasoner, PluginRequest::new(model, task)).await?;
+    let response = reasoner.think(&request).await?;
+    notes.extend(cuts.into_iter().map(String::from));
+    notes.extend(response.notes.iter().map(|it| plain(it)));
+    Ok(response)
 }
 
 /// The query of a response, as the protocol tells it, which is AxQL always, and as the tool takes it. The typed one is

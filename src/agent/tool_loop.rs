@@ -15,11 +15,12 @@ use crate::agent::limits::{self, Bounds};
 use crate::agent::plain::plain;
 use crate::agent::query::hints;
 use crate::agent::reasoner::Reasoner;
+use crate::agent::room;
 use crate::agent::stub;
 use crate::error::{Error, Result};
 use crate::llm::RegisteredTools;
 use crate::llm::plugin::{
-    FinalAnswer, PluginRequest, PluginResponse, SchemaHints, ToolInvocation, ToolOffer, TranscriptStep,
+    FinalAnswer, PluginRequest, PluginResponse, PluginTask, SchemaHints, ToolInvocation, ToolOffer, TranscriptStep,
 };
 use crate::llm::tools::{ToolError, ToolFault};
 use crate::model::Scope;
@@ -175,10 +176,7 @@ impl ToolLoop<'_> {
 
     async fn step(&self, state: &mut State) -> Next {
         state.steps += 1;
-        let task = limits::step(&state.question, &state.hints, &state.offers, &state.transcript);
-        let request = PluginRequest::new(self.model.clone(), task);
-        state.tokens += limits::tokens(&request);
-        let response = match self.reasoner.think(&request).await {
+        let response = match self.think(state).await {
             Ok(response) => response,
             Err(error) => {
                 state.notes.push(format!("step {}: {}", state.steps, told(&error)));
@@ -192,6 +190,22 @@ impl ToolLoop<'_> {
             PluginResponse { tool_call: Some(call), .. } => self.obey(state, call).await,
             _ => Next::End(Ending::Failed),
         }
+    }
+
+    /// Asks for the next step, with as much of the transcript as there is room for.
+    async fn think(&self, state: &mut State) -> Result<PluginResponse> {
+        let task = PluginTask::ToolLoopStep {
+            question: state.question.clone(),
+            schema: state.hints.clone(),
+            tools: state.offers.clone(),
+            transcript: state.transcript.clone(),
+        };
+        let (request, cuts) = room::fitted(self.reasoner, PluginRequest::new(self.model.clone(), task)).await?;
+        state.tokens += limits::tokens(&request);
+        // The same is missing in many steps, and said once.
+        let new: Vec<String> = cuts.into_iter().map(String::from).filter(|it| !state.notes.contains(it)).collect();
+        state.notes.extend(new);
+        self.reasoner.think(&request).await
     }
 
     /// Runs a call, if it is one that may be made and was not made already.

@@ -13,6 +13,7 @@ mod tuned;
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 pub use bridge::{AuthMode, BridgeConfig, TlsFiles};
@@ -26,6 +27,12 @@ use crate::model::{ExtractLimits, JailMode, OcrMode, PrivacyMode, Redaction};
 
 /// Longest time for looking into files: whoever waits longer has forgotten the question.
 const MAX_L2_SECONDS: u32 = 3_600;
+
+/// Context that a model can be given: less holds no question with its tools, more no model has.
+const CONTEXT_TOKENS: RangeInclusive<u32> = 1_024..=2_097_152;
+
+/// Longest time for one piece of work of a model.
+const MAX_LLM_SECONDS: u32 = 3_600;
 
 /// Every setting, resolved. Cheap to clone, never changes while the daemon runs.
 #[derive(Clone, Debug, PartialEq)]
@@ -197,6 +204,10 @@ pub struct LlmConfig {
     pub vision_model: String,
     /// `VIC_L2_MAX_IMAGE_BYTES`: larger images are not shown to a model.
     pub max_image_bytes: u64,
+    /// `VIC_LLM_CONTEXT_TOKENS`: most tokens of context, prompt and answer together, that a model is asked with.
+    pub context_tokens: u32,
+    /// `VIC_LLM_MAX_SECONDS`: most seconds that one piece of work of a model may take.
+    pub max_seconds: u32,
 }
 
 /// Settings of walk and watch.
@@ -378,7 +389,7 @@ impl Settings<'_> {
             },
             synthetic_jsonl: self.path("VIC_SYNTHETIC_JSONL")?,
             ocr: self.one_of("VIC_OCR", OcrMode::from_name, "`auto`, `never` or `always`")?,
-            l2_seconds: self.l2_seconds()?,
+            l2_seconds: self.bounded("VIC_L2_SECONDS", 20, 1..=MAX_L2_SECONDS)?,
             disk_reserve_bytes: match self.text("VIC_DISK_RESERVE_BYTES") {
                 None => None,
                 Some(_) => Some(self.parse("VIC_DISK_RESERVE_BYTES", 0)?),
@@ -469,7 +480,9 @@ impl Settings<'_> {
             }
         };
         let max_image_bytes = self.parse("VIC_L2_MAX_IMAGE_BYTES", 12 << 20)?;
-        Ok(LlmConfig { backend, model, vision_model, max_image_bytes })
+        let context_tokens = self.bounded("VIC_LLM_CONTEXT_TOKENS", 16_384, CONTEXT_TOKENS)?;
+        let max_seconds = self.bounded("VIC_LLM_MAX_SECONDS", MAX_LLM_SECONDS, 1..=MAX_LLM_SECONDS)?;
+        Ok(LlmConfig { backend, model, vision_model, max_image_bytes, context_tokens, max_seconds })
     }
 
     fn walk(&self) -> Result<WalkConfig> {
@@ -505,13 +518,6 @@ impl Settings<'_> {
         dirs.push(Path::new(env!("CARGO_MANIFEST_DIR")).join("models/cache"));
         dirs.dedup();
         Ok(dirs)
-    }
-
-    fn l2_seconds(&self) -> Result<u32> {
-        match self.parse("VIC_L2_SECONDS", 20)? {
-            seconds @ 1..=MAX_L2_SECONDS => Ok(seconds),
-            other => Err(Error::invalid(format!("VIC_L2_SECONDS `{other}` is not between 1 and {MAX_L2_SECONDS}"))),
-        }
     }
 
     fn log_level(&self) -> String {
@@ -579,6 +585,8 @@ mod tests {
             ("VIC_JAIL", "open"),
             ("VIC_REDACT", "some"),
             ("VIC_L2_SECONDS", "0"),
+            ("VIC_LLM_CONTEXT_TOKENS", "1000"),
+            ("VIC_LLM_MAX_SECONDS", "3601"),
             ("VIC_WORKERS", "-1"),
             ("VIC_EMBED_BATCH", "many"),
             ("VIC_DISK_RESERVE_BYTES", "much"),

@@ -68,6 +68,11 @@ pub const NAMES: &[(&str, &str)] = &[
     ("VIC_L2_MAX_IMAGE_BYTES", "larger images are not shown to a vision model (default 12582912)"),
     ("VIC_L2_SECONDS", "seconds that looking into files may take for one question (default 20)"),
     (
+        "VIC_LLM_CONTEXT_TOKENS",
+        "most tokens of context, prompt and answer together, that a language model is asked with (default 16384)",
+    ),
+    ("VIC_LLM_MAX_SECONDS", "most seconds that one piece of work of a language model may take (default 3600)"),
+    (
         "VIC_SYNTHETIC_JSONL",
         "file that vic synthetic-plans writes (default training/synthetic_plans.jsonl if ./training exists)",
     ),

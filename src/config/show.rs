@@ -130,6 +130,8 @@ fn effective(config: &Config, name: &str) -> Option<String> {
             .into(),
         ),
         "VIC_L2_MAX_IMAGE_BYTES" => Some(config.llm.max_image_bytes.to_string()),
+        "VIC_LLM_CONTEXT_TOKENS" => Some(config.llm.context_tokens.to_string()),
+        "VIC_LLM_MAX_SECONDS" => Some(config.llm.max_seconds.to_string()),
         "VIC_SYNTHETIC_JSONL" => config.synthetic_jsonl.as_deref().and_then(path),
         "VIC_JAIL" => Some(config.limits.jail.name().into()),
         "VIC_REDACT" => Some(config.limits.redaction.name().into()),

@@ -61,6 +61,15 @@ pub(crate) async fn post<T: DeserializeOwned>(
     exchange(client, client.post(url).json(body), url, TRIES).await
 }
 
+/// As [`post`], for whoever waits for the answer: a busy server is not asked again.
+pub(crate) async fn post_once<T: DeserializeOwned>(
+    client: &Outbound,
+    url: &str,
+    body: &serde_json::Value,
+) -> Result<T, Failure> {
+    exchange(client, client.post(url).json(body), url, 1).await
+}
+
 /// Reads JSON, as patiently as [`post`].
 pub(crate) async fn get<T: DeserializeOwned>(client: &Outbound, url: &str) -> Result<T, Failure> {
     exchange(client, client.get(url), url, TRIES).await

@@ -92,10 +92,10 @@ impl Ollama {
         }
     }
 
-    /// What the server says of one model.
-    async fn look(&self, client: &Outbound, name: String) -> Result<ModelCapability> {
+    /// What the server says of one model. Asked once: somebody waits for the answer.
+    async fn shown(&self, client: &Outbound, name: String) -> Result<ModelCapability> {
         let url = remote::endpoint(&self.base, "api/show");
-        let shown: Value = remote::post(client, &url, &json!({ "model": name })).await.map_err(inner)?;
+        let shown: Value = remote::post_once(client, &url, &json!({ "model": name })).await.map_err(inner)?;
         let mut it = ModelCapability::unknown(ModelId(name));
         let can = |what: &str| shown["capabilities"].as_array().is_some_and(|all| all.iter().any(|it| it == what));
         if shown["capabilities"].is_array() {
@@ -175,8 +175,12 @@ impl Transport for Ollama {
                 .hint("is it an Ollama server?")
         })?;
         let names: Vec<String> = tags.iter().filter_map(|it| it["name"].as_str().map(String::from)).collect();
-        let looks = stream::iter(names).map(|name| self.look(&client, name)).buffered(LOOKS_AT_ONCE);
+        let looks = stream::iter(names).map(|name| self.shown(&client, name)).buffered(LOOKS_AT_ONCE);
         looks.try_collect().await
+    }
+
+    async fn look(&self, model: &ModelId, mode: PrivacyMode) -> Result<ModelCapability> {
+        self.shown(&self.client(mode)?, model.0.clone()).await
     }
 
     async fn stream(&self, request: LlmRequest) -> Result<PieceStream> {

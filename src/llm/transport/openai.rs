@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, timeout};
 
 use crate::config::{EmbedBackend, EmbedConfig, EmbedEngine};
-use crate::embed::egress::{self, AWAY, Purpose};
+use crate::embed::egress::{self, AWAY, Outbound, Purpose};
 use crate::embed::remote;
 use crate::error::{Error, ErrorCode, Result};
 use crate::llm::capabilities::ModelCapability;
@@ -45,6 +45,13 @@ impl OpenAi {
         // People give the address with and without the version.
         let base = base.trim_end_matches('/');
         OpenAi { base: base.strip_suffix("/v1").unwrap_or(base).into(), key, model: model.into() }
+    }
+
+    /// The context that a llama.cpp server gives each request; None where there is no such server.
+    async fn started_with(&self, client: &Outbound) -> Option<u64> {
+        let response = client.send(client.get(&remote::endpoint(&self.base, "props"))).await.ok()?;
+        let props: Value = response.json().await.ok()?;
+        props["default_generation_settings"]["n_ctx"].as_u64()
     }
 
     fn body(&self, request: &LlmRequest) -> Value {
@@ -141,11 +148,16 @@ impl Transport for OpenAi {
             Error::new(ErrorCode::FailedPrecondition, format!("`{url}` gave no usable answer"))
                 .hint("is it an OpenAI-compatible server?")
         })?;
+        // llama.cpp says here what a model was trained for; what it was started with, it says elsewhere.
+        let is_llama = models.iter().any(|it| it["meta"]["n_ctx_train"].is_u64() && !it["meta"]["n_ctx"].is_u64());
+        let started_with = if is_llama { self.started_with(&client).await } else { None };
         let model = |it: &Value| {
             let name = it["id"].as_str()?;
             let mut model = ModelCapability::unknown(ModelId(name.into()));
+            let length = |it: &Value| it.as_u64();
             // vLLM and llama.cpp say how long a context is, each in its own field.
-            let length = it["max_model_len"].as_u64().or(it["meta"]["n_ctx_train"].as_u64());
+            let said = [length(&it["max_model_len"]), length(&it["meta"]["n_ctx"]), started_with];
+            let length = said.into_iter().flatten().min().or(length(&it["meta"]["n_ctx_train"]));
             model.max_context_tokens = length.and_then(|it| u32::try_from(it).ok());
             model.max_tokens = model.max_context_tokens.unwrap_or(model.max_tokens);
             Some(model)

@@ -401,3 +401,21 @@ async fn the_abilities_of_models_are_asked_for_and_hold() {
     assert_eq!(fails(&openai, request()).await.field.as_deref(), Some("max_tokens"));
     assert!(server.asked.lock().unwrap().iter().all(|it| !it.0.contains("chat")));
 }
+
+#[tokio::test]
+async fn the_context_that_a_llama_server_was_started_with_counts() {
+    let server = Server::start(|path, _| match path {
+        "/v1/models" => answer(200, "application/json", r#"{"data":[{"id":"m","meta":{"n_ctx_train":131072}}]}"#),
+        "/props" => answer(200, "application/json", r#"{"default_generation_settings":{"n_ctx":4096}}"#),
+        _ => answer(500, "text/plain", "not asked for"),
+    })
+    .await;
+    let limits = server.openai().limits(None, PrivacyMode::LocalOnly).await;
+    assert_eq!(limits.context_tokens, 4_096);
+    let ollama = Server::start(|path, _| match path {
+        "/api/show" => answer(200, "application/json", r#"{"model_info":{"x.context_length":2048}}"#),
+        _ => answer(500, "text/plain", "not asked for"),
+    })
+    .await;
+    assert_eq!(ollama.ollama().limits(None, PrivacyMode::LocalOnly).await.context_tokens, 2_048);
+}
