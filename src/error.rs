@@ -70,6 +70,11 @@ impl ErrorCode {
         }
     }
 
+    /// Returns the code of that name.
+    pub fn from_name(name: &str) -> Option<ErrorCode> {
+        ErrorCode::ALL.into_iter().find(|it| it.name() == name)
+    }
+
     /// Returns the gRPC status code.
     pub fn grpc_code(self) -> tonic::Code {
         match self {
@@ -218,6 +223,7 @@ mod tests {
     fn every_code_survives_the_wire() {
         for code in ErrorCode::ALL {
             assert_eq!(ErrorCode::from_grpc(code.grpc_code()), code);
+            assert_eq!(ErrorCode::from_name(code.name()), Some(code));
         }
     }
 

@@ -13,7 +13,7 @@ use crate::agent::by_command::ByCommand;
 use crate::agent::by_model::ByModel;
 use crate::agent::choice::{BackendKind, Choice, Override};
 use crate::agent::citations::Witness;
-use crate::agent::limits::Bounds;
+use crate::agent::limits::{self, Allowed, Bounds};
 use crate::agent::query::{self, Answered, Asked};
 use crate::agent::reasoner::Reasoner;
 use crate::agent::room;
@@ -159,9 +159,13 @@ impl Assistant {
     /// The backend fails, or no query of it can be run.
     pub async fn ask(&self, question: &str, over: &Override) -> Result<Asked> {
         check_question(question)?;
-        let (reasoner, model) = self.reasoner(over, PluginLimits::default().time)?;
+        let allowed = self.allowed(over.time, limits::QUESTION_TIME)?;
+        let (reasoner, model) = self.reasoner(over, allowed.time)?;
         let _place = self.place()?;
-        query::ask(&*reasoner, model, &tools::registered(&self.shared.tools, &self.scope)?, question).await
+        let tools = tools::registered(&self.shared.tools, &self.scope)?;
+        let mut asked = allowed.wait(query::ask(&*reasoner, model, &tools, question)).await?;
+        asked.notes.extend(allowed.note);
+        Ok(asked)
     }
 
     /// As [`Assistant::ask`], and has the rows told in words.
@@ -170,9 +174,13 @@ impl Assistant {
     /// As [`Assistant::ask`].
     pub async fn answer(&self, question: &str, over: &Override) -> Result<Answered> {
         check_question(question)?;
-        let (reasoner, model) = self.reasoner(over, PluginLimits::default().time)?;
+        let allowed = self.allowed(over.time, limits::QUESTION_TIME)?;
+        let (reasoner, model) = self.reasoner(over, allowed.time)?;
         let _place = self.place()?;
-        query::answer(&*reasoner, model, &tools::registered(&self.shared.tools, &self.scope)?, question).await
+        let tools = tools::registered(&self.shared.tools, &self.scope)?;
+        let mut answered = allowed.wait(query::answer(&*reasoner, model, &tools, question)).await?;
+        answered.asked.notes.extend(allowed.note);
+        Ok(answered)
     }
 
     /// Lets the reasoner call tools until it answers. The report is written down before it is given.
@@ -184,6 +192,8 @@ impl Assistant {
         check_question(&request.question)?;
         let bounds = request.bounds.unwrap_or_default();
         check_bounds(&bounds)?;
+        let allowed = self.allowed(Some(bounds.time), bounds.time)?;
+        let bounds = Bounds { time: allowed.time, ..bounds };
         let (reasoner, model) = self.reasoner(&request.over, bounds.time)?;
         let registered = tools::registered(&self.shared.tools, &self.scope)?;
         let _place = self.place()?;
@@ -195,7 +205,8 @@ impl Assistant {
             scope: &self.scope,
             bounds,
         };
-        let report = steps.run(request.question.trim()).await;
+        let mut report = steps.run(request.question.trim()).await;
+        report.notes.extend(allowed.note);
         self.keep(&report).await?;
         Ok(report)
     }
@@ -212,11 +223,17 @@ impl Assistant {
                 // A plugin that is its own host would never come to an end.
                 choice = Choice { backend: BackendKind::Mock, model: None, command: None };
             }
-            let reasoner = self.reasoner_of(&choice, PluginLimits::default().time)?;
+            let allowed = self.allowed(over.time, PluginLimits::of(&request.task).time)?;
+            let reasoner = self.reasoner_of(&choice, allowed.time)?;
             let _place = self.place()?;
-            let (request, cuts) = room::fitted(&*reasoner, request).await?;
-            let mut response = reasoner.think(&request).await?;
-            response.notes.extend(cuts.into_iter().map(String::from));
+            let think = async {
+                let (request, cuts) = room::fitted(&*reasoner, request).await?;
+                let mut response = reasoner.think(&request).await?;
+                response.notes.extend(cuts.into_iter().map(String::from));
+                Ok(response)
+            };
+            let mut response = allowed.wait(think).await?;
+            response.notes.extend(allowed.note);
             Ok(response)
         };
         Ok(answered.await.unwrap_or_else(|error: Error| PluginResponse::failed(&error)))
@@ -233,9 +250,12 @@ impl Assistant {
         most: u32,
         over: &Override,
     ) -> Result<Augmented> {
-        let (reasoner, model) = self.reasoner(over, PluginLimits::default().time)?;
+        let allowed = self.allowed(over.time, limits::PROPOSALS_TIME)?;
+        let (reasoner, model) = self.reasoner(over, allowed.time)?;
         let _place = self.place()?;
-        augment::augment(&*reasoner, model, proposals, chunks, most).await
+        let mut augmented = allowed.wait(augment::augment(&*reasoner, model, proposals, chunks, most)).await?;
+        augmented.notes.extend(allowed.note);
+        Ok(augmented)
     }
 
     /// Calls one tool, with checked arguments.
@@ -271,6 +291,7 @@ impl Assistant {
     /// As [`LlmClient::enqueue`].
     pub fn stream(&self, mut request: LlmRequest, over: &Override, tools: bool) -> Result<LlmStream> {
         request.privacy_mode = request.privacy_mode.stricter(self.mode());
+        request.patience.overall = request.patience.overall.min(self.most_time());
         let choice = self.choice(over)?;
         if !tools {
             return self.client(&choice)?.ask(request);
@@ -303,6 +324,14 @@ impl Assistant {
         self.shared.config.privacy_mode
     }
 
+    fn most_time(&self) -> Duration {
+        Duration::from_secs(self.shared.config.llm.max_seconds.into())
+    }
+
+    fn allowed(&self, wanted: Option<Duration>, usual: Duration) -> Result<Allowed> {
+        Allowed::of(wanted, usual, self.most_time())
+    }
+
     fn choice(&self, over: &Override) -> Result<Choice> {
         if over.command.is_some() && !self.may_run {
             return Err(Error::new(ErrorCode::PermissionDenied, "a command can be named only on this machine")
@@ -321,8 +350,7 @@ impl Assistant {
         Ok(match (choice.backend, &choice.command) {
             (BackendKind::Mock, _) => Box::new(Stub),
             (BackendKind::Command, Some(command)) => {
-                let limits = PluginLimits { time, ..PluginLimits::default() };
-                Box::new(ByCommand { command: command.clone(), mode: self.mode(), limits })
+                Box::new(ByCommand { command: command.clone(), mode: self.mode(), time })
             }
             _ => Box::new(ByModel { client: self.client(choice)?, mode: self.mode(), time }),
         })

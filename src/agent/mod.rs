@@ -45,5 +45,5 @@ pub use propose::{Proposer, chunk_text};
 pub use query::{Answered, Asked};
 pub use reasoner::Reasoner;
 pub use room::Room;
-pub use tool_loop::{AgentReport, Ending};
+pub use tool_loop::{AgentReport, Ending, Problem};
 pub use tools::Tools;

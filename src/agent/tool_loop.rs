@@ -17,7 +17,7 @@ use crate::agent::query::hints;
 use crate::agent::reasoner::Reasoner;
 use crate::agent::room;
 use crate::agent::stub;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorCode, Result};
 use crate::llm::RegisteredTools;
 use crate::llm::plugin::{
     FinalAnswer, PluginRequest, PluginResponse, PluginTask, SchemaHints, ToolInvocation, ToolOffer, TranscriptStep,
@@ -54,6 +54,17 @@ pub enum Ending {
     Failed,
 }
 
+/// Why a reasoner failed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Problem {
+    /// The name of its [`ErrorCode`].
+    pub code: &'static str,
+    /// One sentence.
+    pub message: String,
+    /// What can be done about it.
+    pub hint: Option<String>,
+}
+
 /// What an agent did.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct AgentReport {
@@ -69,6 +80,8 @@ pub struct AgentReport {
     pub notes: Vec<String>,
     /// How it ended.
     pub ended: Ending,
+    /// What went wrong, when it ended with [`Ending::Failed`].
+    pub error: Option<Problem>,
     /// Who reasoned.
     pub model: String,
     /// Steps of the reasoner.
@@ -102,6 +115,7 @@ struct State {
     tokens: u64,
     failures: u32,
     sent_back: bool,
+    error: Option<Problem>,
     begun: Instant,
 }
 
@@ -128,6 +142,7 @@ impl ToolLoop<'_> {
             tokens: 0,
             failures: 0,
             sent_back: false,
+            error: None,
             begun: Instant::now(),
         };
         let end = match tokio::time::timeout(self.bounds.time, self.steps(&mut state)).await {
@@ -179,7 +194,8 @@ impl ToolLoop<'_> {
         let response = match self.think(state).await {
             Ok(response) => response,
             Err(error) => {
-                state.notes.push(format!("step {}: {}", state.steps, told(&error)));
+                state.notes.push(format!("step {}: {}", state.steps, plain(&told(&error))));
+                state.error = Some(Problem { code: error.code.name(), message: error.message, hint: error.hint });
                 return Next::End(Ending::Failed);
             }
         };
@@ -188,7 +204,11 @@ impl ToolLoop<'_> {
         match response {
             PluginResponse { final_answer: Some(answer), .. } => self.judge(state, answer).await,
             PluginResponse { tool_call: Some(call), .. } => self.obey(state, call).await,
-            _ => Next::End(Ending::Failed),
+            _ => {
+                let (code, message) = (ErrorCode::FailedPrecondition.name(), "the model took no step".to_string());
+                state.error = Some(Problem { code, message, hint: None });
+                Next::End(Ending::Failed)
+            }
         }
     }
 
@@ -287,6 +307,7 @@ impl ToolLoop<'_> {
             queries: answer.queries.iter().map(|it| plain(it)).collect(),
             notes,
             ended,
+            error: state.error,
             model: self.reasoner.name(),
             steps: state.steps,
             tokens: state.tokens,

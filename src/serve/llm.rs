@@ -1,5 +1,7 @@
 //! The gRPC adapter of language models: takes a request apart, calls the [`Assistant`] of the caller, converts the result.
 
+use std::time::Duration;
+
 use futures::stream::{BoxStream, StreamExt};
 use serde::Serialize;
 use serde_json::Value;
@@ -81,12 +83,17 @@ impl wire::llm_server::Llm for Adapter {
 
 async fn work(assistant: &Assistant, request: wire::AssistRequest) -> Result<String> {
     use wire::assist_request::Work;
-    let over = over(request.backend)?;
+    let time = request.timeout_seconds.map(|it| Duration::from_secs(it.into()));
+    let over = Override { time, ..over(request.backend)? };
     match request.work.ok_or_else(|| Error::invalid("the request names no work").field("work"))? {
         Work::Status(_) => json(&assistant.status(&over).await?),
         Work::Ask(question) => json(&assistant.ask(&question, &over).await?),
         Work::Answer(question) => json(&assistant.answer(&question, &over).await?),
-        Work::Agent(agent) => json(&assistant.agent(&AgentRequest { over, ..agent.into() }).await?),
+        Work::Agent(agent) => {
+            let seconds = agent.seconds.or(request.timeout_seconds);
+            let agent = wire::AssistAgent { seconds, ..agent };
+            json(&assistant.agent(&AgentRequest { over, ..agent.into() }).await?)
+        }
         Work::PluginJson(request) => json(&assistant.plugin(&request, &over).await?),
         Work::Augment(augment) => {
             let proposals = parsed("proposals_json", &augment.proposals_json)?;
