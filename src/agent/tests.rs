@@ -74,6 +74,38 @@ async fn an_answer_that_cites_nothing_is_sent_back_once_and_then_not_shown() {
 }
 
 #[tokio::test]
+async fn that_nothing_was_found_is_an_ending_and_nothing_is_made_up() {
+    let nothing = "Nothing that was found answers this.";
+    // The tools found nothing, whatever the model says.
+    for said in ["It was blue.", "", nothing] {
+        let report =
+            agent(&Scripted::new(vec![end(said, &[])]), Arc::new(FakeTools::default()), Bounds::default()).await;
+        assert_eq!((report.ended, report.answer.as_str(), report.steps), (Ending::NothingFound, nothing, 1), "{said}");
+        assert!(report.citations.is_empty());
+    }
+    let made_up = Scripted::new(vec![end("It was blue.", &["made up"])]);
+    let report = agent(&made_up, Arc::new(FakeTools::default()), Bounds::default()).await;
+    assert_eq!((report.ended, report.answer.as_str()), (Ending::NothingFound, nothing));
+    // Something was found, and the model says that it is no answer.
+    let report = agent(&Scripted::new(vec![end("", &[])]), hive(), Bounds::default()).await;
+    assert_eq!(report.ended, Ending::NothingFound);
+    assert_eq!(serde_json::to_value(report.ended).unwrap(), "nothing_found");
+}
+
+#[tokio::test]
+async fn what_was_cut_of_a_step_is_said_once() {
+    let long = "The hive weighed 31 kg. ".repeat(600);
+    let tools = Arc::new(FakeTools::with(&[&long]));
+    let again = |it: usize| call("semantic_search", json!({ "query": format!("x{it}") }));
+    let steps = vec![again(1), again(2), end("31 kg.", &["doc0.md, line 1"])];
+    let report = agent(&Scripted::new(steps), tools, Bounds::default()).await;
+    assert_eq!(report.ended, Ending::Answered);
+    assert_eq!(report.notes.iter().filter(|it| it.contains("shown cut")).count(), 1, "{:?}", report.notes);
+    // The report has the whole of it.
+    assert_eq!(report.transcript[1].result["hits"][0]["text"], long.as_str());
+}
+
+#[tokio::test]
 async fn a_citation_of_a_file_that_has_changed_does_not_stand() {
     struct Changed(FakeTools);
     #[async_trait::async_trait]

@@ -2,7 +2,8 @@
 //!
 //! Before the first step vic itself looks at the whole (`db_summary`) and searches for the question (`semantic_search`). An
 //! answer has to cite what tools gave; one that does not is sent back once. When there is no answer in the end, the best
-//! passages that were found are quoted instead, and the report says why.
+//! passages that were found are quoted instead, and the report says why. That nothing was found is an ending of its own:
+//! then nothing is said but that.
 
 use std::time::Instant;
 
@@ -40,6 +41,8 @@ const REPEATS: usize = 2;
 pub enum Ending {
     /// The reasoner answered, and the answer stands on what it cites.
     Answered,
+    /// The tools found nothing, or nothing that answers the question.
+    NothingFound,
     /// It answered without a citation that stands.
     Uncited,
     /// Too many steps.
@@ -265,9 +268,12 @@ impl ToolLoop<'_> {
             let is = if fallen == 1 { "citation was" } else { "citations were" };
             state.notes.push(format!("{fallen} {is} left out: no result has it, or its file has changed"));
         }
-        let nothing_to_cite = offered.texts.is_empty() && answer.citations.is_empty();
-        if !cited.is_empty() || nothing_to_cite {
+        if !cited.is_empty() {
             return Next::Answer(answer, cited);
+        }
+        // What it says without anything to say it from is its own invention.
+        if stub::is_nothing(&answer) || found_nothing(&state.transcript) {
+            return Next::End(Ending::NothingFound);
         }
         if std::mem::replace(&mut state.sent_back, true) {
             return Next::End(Ending::Uncited);
@@ -281,6 +287,9 @@ impl ToolLoop<'_> {
 
     /// The best passages instead of an answer.
     async fn without_answer(&self, mut state: State, ending: Ending) -> AgentReport {
+        if ending == Ending::NothingFound {
+            return self.report(state, stub::nothing(), Vec::new(), ending);
+        }
         let quoted = stub::quoted(&state.question, &state.transcript);
         let offered = Offered::of(&state.transcript);
         let (cited, _) = citations::check(&quoted.citations, &offered, self.witness, self.scope).await;
@@ -290,7 +299,7 @@ impl ToolLoop<'_> {
             Ending::Tokens => format!("no answer within {} tokens", self.bounds.tokens),
             Ending::Stuck => "the model came no further".to_string(),
             Ending::Uncited => "the model's answer cited nothing that was found, and is not shown".to_string(),
-            Ending::Answered | Ending::Failed => "the model failed".to_string(),
+            Ending::Answered | Ending::NothingFound | Ending::Failed => "the model failed".to_string(),
         };
         state.notes.push(why);
         self.report(state, quoted, cited, ending)
@@ -315,6 +324,12 @@ impl ToolLoop<'_> {
             transcript: state.transcript,
         }
     }
+}
+
+/// Says whether no tool gave anything that could be cited. What there is at all is no finding.
+fn found_nothing(transcript: &[TranscriptStep]) -> bool {
+    let found: Vec<TranscriptStep> = transcript.iter().filter(|it| it.tool != SUMMARY).cloned().collect();
+    Offered::of(&found).is_empty()
 }
 
 fn refusal(name: &str, error: &ToolError, refused: bool) -> String {
