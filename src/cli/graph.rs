@@ -116,7 +116,7 @@ struct VizArgs {
 enum FileFormat {
     /// Nodes, edges, facts, schemas
     Json,
-    /// Lines of the form `A -io-> B`
+    /// Lines of the form `A -io-> B`, and nodes as `Name.TYPE.001` or in quotes
     Text,
     /// proposals.json
     Proposals,
@@ -138,7 +138,7 @@ struct ImportArgs {
 enum Handed {
     /// Nodes, edges, schemas
     Json,
-    /// Lines of the form `A -io-> B`
+    /// Lines of the form `A -io-> B`, and nodes as `Name.TYPE.001` or in quotes
     Text,
 }
 

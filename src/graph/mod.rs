@@ -20,9 +20,9 @@ mod extract;
 mod follow;
 mod graph_query;
 mod import;
+mod intake;
 mod io_chain;
 pub mod ir;
-mod lines;
 mod near;
 mod passages;
 mod plan;
@@ -230,7 +230,7 @@ impl GraphService {
         let called = name.clone();
         let parts = blocking(move || match format {
             GraphFormat::Json => import::read(&called, &text),
-            GraphFormat::Text => Ok(import::cut(lines::read(&text)?)),
+            GraphFormat::Text => Ok(import::cut(intake::read(&text)?)),
             GraphFormat::Proposals => Ok(import::cut(proposals::read(&text)?)),
         })
         .await?;
@@ -249,7 +249,10 @@ impl GraphService {
         let _changing = self.shared.changing.lock().await;
         let dropped = self.shared.sources_of(name).await?;
         if dropped.is_empty() {
-            return Err(Error::not_found(format!("there is no import `{name}`")).hint("`vic graph stats` lists them"));
+            let names = self.shared.imports().await?;
+            let hint = near::did_you_mean(name, names.iter().map(String::as_str));
+            let hint = hint.unwrap_or_else(|| "`vic graph stats` lists them".into());
+            return Err(Error::not_found(format!("there is no import `{name}`")).hint(hint));
         }
         self.shared.change(dropped, Vec::new()).await?;
         Ok(json!({"name": name, "forgotten": true}))
@@ -330,6 +333,17 @@ impl Shared {
         blocking(move || {
             let sources = shared.store.sources()?;
             Ok(sources.into_iter().map(|it| it.name).filter(|it| it.starts_with(&prefix)).collect())
+        })
+        .await
+    }
+
+    /// Names of the imports.
+    async fn imports(self: &Arc<Shared>) -> Result<Vec<String>> {
+        let shared = self.clone();
+        blocking(move || {
+            let sources = shared.store.sources()?;
+            let name = |it: GraphSource| Some(it.name.strip_prefix(IMPORT)?.rsplit_once('#')?.0.to_string());
+            Ok(sources.into_iter().filter_map(name).collect())
         })
         .await
     }
