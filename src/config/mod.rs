@@ -7,6 +7,7 @@
 mod bridge;
 mod foreign;
 mod names;
+mod ollama;
 mod show;
 mod source;
 mod tuned;
@@ -30,6 +31,9 @@ const MAX_L2_SECONDS: u32 = 3_600;
 
 /// Context that a model can be given: less holds no question with its tools, more no model has.
 const CONTEXT_TOKENS: RangeInclusive<u32> = 1_024..=2_097_152;
+
+/// Ollama's own variable, see [`ollama`].
+const OLLAMA_HOST: &str = "OLLAMA_HOST";
 
 /// Longest time for one piece of work of a model.
 const MAX_LLM_SECONDS: u32 = 3_600;
@@ -78,6 +82,8 @@ pub struct Config {
     /// `VIC_DISK_RESERVE_BYTES`: free space of the data directory's disk below which nothing is indexed; None is the larger
     /// of 1 GiB and 2 % of the disk.
     pub disk_reserve_bytes: Option<u64>,
+    /// `VIC_SERVERS_CA`: PEM file of certificates that are trusted for servers, beside those of the system.
+    pub servers_ca: Option<PathBuf>,
     /// Variables of other programs that would have text sent elsewhere, or watched, if vic heeded them. It does not.
     pub foreign: Vec<&'static str>,
 }
@@ -346,8 +352,7 @@ impl Config {
 
 /// The variables that a plugin inherits, and no others: enough to find programs, its home and the language. Keys that stand
 /// in the environment of vic stay there.
-const PLUGIN_VARIABLES: [&str; 9] =
-    ["PATH", "HOME", "USER", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "OLLAMA_HOST"];
+const PLUGIN_VARIABLES: [&str; 9] = ["PATH", "HOME", "USER", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", OLLAMA_HOST];
 
 /// The environment of a plugin: what of [`PLUGIN_VARIABLES`] this process has.
 pub fn plugin_environment() -> Vec<(&'static str, OsString)> {
@@ -394,6 +399,7 @@ impl Settings<'_> {
                 None => None,
                 Some(_) => Some(self.parse("VIC_DISK_RESERVE_BYTES", 0)?),
             },
+            servers_ca: self.path("VIC_SERVERS_CA")?,
             foreign: foreign::set(self.lookup),
             data_dir,
             db_path,
@@ -444,11 +450,16 @@ impl Settings<'_> {
             batch: self.parse("VIC_EMBED_BATCH", 0)?,
             precision,
             engine,
-            ollama_url: self.text("VIC_OLLAMA_BASE_URL").unwrap_or_else(|| "http://127.0.0.1:11434".into()),
+            ollama_url: self.text("VIC_OLLAMA_BASE_URL").unwrap_or_else(|| self.ollama_address()),
             ollama_key: self.text("VIC_OLLAMA_API_KEY"),
             openai_url: self.text("VIC_OPENAI_BASE_URL").unwrap_or_else(|| "http://127.0.0.1:8080".into()),
             openai_key: self.text("VIC_OPENAI_API_KEY"),
         })
+    }
+
+    /// Where Ollama's own variable says that it is, and where it is without one.
+    fn ollama_address(&self) -> String {
+        ollama::address(&(self.lookup)(OLLAMA_HOST).unwrap_or_default().to_string_lossy())
     }
 
     fn llm(&self) -> Result<LlmConfig> {
@@ -638,6 +649,18 @@ mod tests {
     #[test]
     fn vic_ollama_base_url_is_this_machine_by_default() {
         assert_eq!(check(&[]).unwrap().embed.ollama_url, "http://127.0.0.1:11434");
+    }
+
+    #[test]
+    fn ollama_host_is_heeded_below_every_setting_of_vic() {
+        let url = |variables: &[(&str, &str)]| check(variables).unwrap().embed.ollama_url;
+        assert_eq!(url(&[("OLLAMA_HOST", "10.0.0.7")]), "http://10.0.0.7:11434");
+        let both = [("OLLAMA_HOST", "10.0.0.7"), ("VIC_OLLAMA_BASE_URL", "http://127.0.0.1:9")];
+        assert_eq!(url(&both), "http://127.0.0.1:9");
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("config.toml"), "ollama_base_url = \"http://127.0.0.1:8\"\n").unwrap();
+        let data_dir = ("VIC_DATA_DIR", dir.path().to_str().unwrap());
+        assert_eq!(url(&[data_dir, ("OLLAMA_HOST", "10.0.0.7")]), "http://127.0.0.1:8");
     }
 
     #[test]
