@@ -56,7 +56,7 @@ pub(crate) fn refused(view: &View, part: &GraphPart) -> Vec<Value> {
             .into_iter()
             .find(|it| !own.contains(it.as_str()) && view.snapshot.keyed(it).is_none());
         let why = match unknown {
-            Some(id) => Some(("unknown", unknown(view, id, refused.len() < MOST_HINTS))),
+            Some(id) => Some(("unknown", no_node(view, id, refused.len() < MOST_HINTS))),
             None if edge.relation == IO => io.problem(edge),
             None => None,
         };
@@ -72,7 +72,7 @@ pub(crate) fn refused(view: &View, part: &GraphPart) -> Vec<Value> {
 }
 
 /// That there is no such node, and which was probably meant.
-fn unknown(view: &View, id: &str, is_hinted: bool) -> String {
+fn no_node(view: &View, id: &str, is_hinted: bool) -> String {
     let keys = || view.nodes().map(|it| view.snapshot.key(it));
     match is_hinted.then(|| near::did_you_mean(id, keys())).flatten() {
         Some(hint) => format!("there is no node `{id}`: {hint}"),

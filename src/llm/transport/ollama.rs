@@ -164,10 +164,10 @@ impl Transport for Ollama {
         let away = |error| self.hint(&self.model, error);
         // Somebody waits for the answer.
         let sent = client.send(client.get(&url)).await.map_err(|error| away(error.at(&url)))?;
-        let status = sent.status();
+        let (status, headers) = (sent.status(), sent.headers().clone());
         let text = sent.text().await.unwrap_or_default();
         if status != StatusCode::OK {
-            return Err(away(remote::refusal(&url, status, &text)));
+            return Err(away(remote::refusal(&url, status, &headers, &text)));
         }
         let tags: Value = serde_json::from_str(&text).unwrap_or_default();
         let tags = tags["models"].as_array().ok_or_else(|| {
@@ -202,10 +202,10 @@ impl Transport for Ollama {
         let sent = client.send(client.post(&url).timeout(patience.overall).json(&self.body(&request, model)));
         let response = timeout(patience.first, sent).await.map_err(|_| lines::silence(&url, false))?;
         let response = response.map_err(|error| self.hint(model, error.at(&url)))?;
-        let status = response.status();
+        let (status, headers) = (response.status(), response.headers().clone());
         let mut lines = Lines::new(response, url.clone(), &request, deadline);
         if status != StatusCode::OK {
-            return Err(self.hint(model, remote::refusal(&url, status, &lines.rest().await?)));
+            return Err(self.hint(model, remote::refusal(&url, status, &headers, &lines.rest().await?)));
         }
         let reading = Reading { lines, calls: 0 };
         let steps = stream::unfold(Some(reading), |reading| async move {
@@ -257,7 +257,7 @@ impl Reading {
         };
         if let Some(error) = value["error"].as_str() {
             let text = format!("the model's answer broke off: {}", error.chars().take(300).collect::<String>());
-            return Err(Error::new(ErrorCode::FailedPrecondition, text));
+            return Err(Error::new(ErrorCode::FailedPrecondition, text).retry_after(remote::wait_in(&value)));
         }
         if !value.is_object() || value.get("message").is_none() && value["done"] != true {
             return Err(lines.nonsense(&line));

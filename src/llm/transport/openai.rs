@@ -138,10 +138,10 @@ impl Transport for OpenAi {
         let client = egress::client(&self.base, mode, Purpose::Reasoning, self.key.as_deref())?;
         let url = remote::endpoint(&self.base, "v1/models");
         let sent = client.send(client.get(&url)).await.map_err(|error| hint(error.at(&url)))?;
-        let status = sent.status();
+        let (status, headers) = (sent.status(), sent.headers().clone());
         let text = sent.text().await.unwrap_or_default();
         if status != StatusCode::OK {
-            return Err(remote::refusal(&url, status, &text));
+            return Err(remote::refusal(&url, status, &headers, &text));
         }
         let listed: Value = serde_json::from_str(&text).unwrap_or_default();
         let models = listed["data"].as_array().ok_or_else(|| {
@@ -173,12 +173,12 @@ impl Transport for OpenAi {
         let sent = client.send(client.post(&url).timeout(patience.overall).json(&self.body(&request)));
         let response = timeout(patience.first, sent).await.map_err(|_| lines::silence(&url, false))?;
         let response = response.map_err(|error| hint(error.at(&url)))?;
-        let status = response.status();
-        let kind = response.headers().get(reqwest::header::CONTENT_TYPE).and_then(|it| it.to_str().ok());
+        let (status, headers) = (response.status(), response.headers().clone());
+        let kind = headers.get(reqwest::header::CONTENT_TYPE).and_then(|it| it.to_str().ok());
         let whole = kind.is_some_and(|it| it.starts_with("application/json"));
         let mut lines = Lines::new(response, url.clone(), &request, deadline);
         if status != StatusCode::OK {
-            return Err(remote::refusal(&url, status, &lines.rest().await?));
+            return Err(remote::refusal(&url, status, &headers, &lines.rest().await?));
         }
         let reading = Reading { lines, whole, finish: None, usage: Usage::default(), calls: Vec::new() };
         let steps = futures::stream::unfold(Some(reading), |reading| async move {
@@ -326,4 +326,5 @@ fn broke_off(error: &Value) -> Error {
     let text = error["message"].as_str().or(error.as_str()).unwrap_or("no reason given");
     let text: String = text.chars().take(300).collect();
     Error::new(ErrorCode::FailedPrecondition, format!("the model's answer broke off: {text}"))
+        .retry_after(remote::wait_in(error))
 }

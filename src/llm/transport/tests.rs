@@ -419,3 +419,30 @@ async fn the_context_that_a_llama_server_was_started_with_counts() {
     .await;
     assert_eq!(ollama.ollama().limits(None, PrivacyMode::LocalOnly).await.context_tokens, 2_048);
 }
+
+#[tokio::test]
+async fn a_busy_server_says_when_to_come_back() {
+    let busy = r#"{"error":"busy"}"#;
+    for (kind, body, wait) in [
+        ("application/json", busy, None),
+        ("application/json\r\nretry-after: 7", busy, Some(7_000)),
+        ("application/json\r\nretry-after: 0.25", busy, Some(250)),
+        ("application/json\r\nretry-after-ms: 1500\r\nretry-after: 9", busy, Some(1_500)),
+        ("application/json\r\nretry-after: Wed, 21 Oct 2015 07:28:00 GMT", busy, Some(0)),
+        ("application/json\r\nretry-after: soon", busy, None),
+        ("application/json\r\nretry-after: -3", busy, None),
+        ("application/json", r#"{"error":{"message":"busy","retry_after_ms":40}}"#, Some(40)),
+        ("application/json", r#"{"error":"busy","retry_after_ms":41}"#, Some(41)),
+        ("application/json\r\nretry-after: 99999999", busy, Some(86_400_000)),
+    ] {
+        let server = Server::start(local(answer(503, kind, body))).await;
+        for model in [server.ollama(), server.openai()] {
+            let error = fails(&model, request()).await;
+            let told = error.retry_after.map(|it| it.as_millis());
+            assert_eq!((error.code, told), (ErrorCode::Unavailable, wait), "{} {kind} {body}", model.backend());
+        }
+    }
+    let broken = sse(&[r#"data: {"error":{"message":"slow down","retry_after_ms":300}}"#]);
+    let server = Server::start(move |_, _| broken.clone()).await;
+    assert_eq!(fails(&server.openai(), request()).await.retry_after, Some(Duration::from_millis(300)));
+}
