@@ -1,5 +1,6 @@
 //! The door to language models and agents, for whoever asks the daemon.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -25,10 +26,11 @@ use crate::config::Config;
 use crate::error::{Error, ErrorCode, Result};
 use crate::llm::plugin::{PluginLimits, PluginRequest, PluginResponse};
 use crate::llm::{
-    Cancelled, CapabilitySnapshot, LlmClient, LlmClientConfig, LlmRequest, LlmStream, RegisteredTools, TaskId,
-    TransportConfig, client,
+    Cancelled, CapabilitySnapshot, LlmClient, LlmClientConfig, LlmRequest, LlmStream, ModelId, ModelLimits,
+    RegisteredTools, TaskId, TransportConfig, client,
 };
-use crate::model::{PrivacyMode, Scope, TranscriptRecord};
+use crate::model::{AgentRun, PrivacyMode, Redaction, Scope, TranscriptRecord};
+use crate::secrets::Censor;
 
 /// Agents and tasks at work at the same time; a model computes one answer after the other anyway.
 const MAX_AT_WORK: usize = 4;
@@ -36,6 +38,10 @@ const MAX_AT_WORK: usize = 4;
 const MAX_CLIENTS: usize = 32;
 /// Bytes of a question.
 const MAX_QUESTION: usize = 32 << 10;
+
+/// What is to be said of a command, whatever the privacy mode: vic cannot know what it does.
+const UNCONFINED: &str = "the command is not confined: it runs as you, can read your files and reach the network, also in \
+mode local_only; `vic audit` lists what it was sent";
 
 /// What an agent is asked.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -65,6 +71,10 @@ pub struct LlmStatus {
     pub problem: Option<String>,
     /// What its models can do.
     pub capabilities: Option<CapabilitySnapshot>,
+    /// What a question to the model may take; None for what is no model.
+    pub limits: Option<ModelLimits>,
+    /// What whoever uses it should know.
+    pub notes: Vec<String>,
     /// The tools that an agent may call.
     pub tools: Vec<String>,
 }
@@ -141,7 +151,17 @@ impl Assistant {
             Err(error) => Some(with_hint(error)),
             Ok(_) => None,
         };
+        let limits = match choice.backend {
+            BackendKind::Ollama | BackendKind::OpenAi if missing.is_none() => {
+                let model = ModelId(model.clone());
+                Some(self.client(&choice)?.limits(Some(&model), self.mode()).await)
+            }
+            _ => None,
+        };
+        let notes = if choice.backend == BackendKind::Command { vec![UNCONFINED.to_string()] } else { Vec::new() };
         Ok(LlmStatus {
+            limits,
+            notes,
             backend: choice.backend.name(),
             model,
             command: choice.command.as_ref().map(|it| it.shown()),
@@ -320,6 +340,14 @@ impl Assistant {
         crate::index::blocking(move || shared.transcripts.as_ref().map_or(Ok(Vec::new()), |it| it.list(limit))).await
     }
 
+    /// The same in one line each.
+    ///
+    /// # Errors
+    /// As [`Assistant::transcripts`].
+    pub async fn runs(&self, limit: usize) -> Result<Vec<AgentRun>> {
+        Ok(self.transcripts(limit).await?.into_iter().map(AgentRun::from).collect())
+    }
+
     fn mode(&self) -> PrivacyMode {
         self.shared.config.privacy_mode
     }
@@ -406,14 +434,32 @@ impl Assistant {
 
     async fn keep(&self, report: &AgentReport) -> Result<()> {
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        // Questions hold what files must not: a key that somebody typed stays no longer than it is needed.
+        let redaction = self.shared.config.limits.redaction;
+        let mut kept = serde_json::to_value(report).unwrap_or_else(|_| json!(null));
+        black_out(&mut kept, redaction);
         let record = TranscriptRecord {
             time_ms: i64::try_from(since.as_millis()).unwrap_or(i64::MAX),
             model: report.model.clone(),
-            question: report.question.clone(),
-            report: serde_json::to_value(report).unwrap_or_else(|_| json!(null)),
+            question: Censor::new(redaction).clean(&report.question).into_owned(),
+            report: kept,
         };
         let shared = self.shared.clone();
         crate::index::blocking(move || shared.transcripts.as_ref().map_or(Ok(()), |it| it.add(&record))).await
+    }
+}
+
+/// Blacks keys and tokens out in every text of a document.
+fn black_out(document: &mut Value, redaction: Redaction) {
+    match document {
+        Value::String(text) => {
+            if let Cow::Owned(clean) = Censor::new(redaction).clean(text) {
+                *text = clean;
+            }
+        }
+        Value::Array(all) => all.iter_mut().for_each(|it| black_out(it, redaction)),
+        Value::Object(map) => map.values_mut().for_each(|it| black_out(it, redaction)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => (),
     }
 }
 

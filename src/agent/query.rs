@@ -62,6 +62,8 @@ pub(super) async fn ask(
         let (query, args) = chosen(response);
         match tools.run(RUN, args).await {
             Ok(results) => {
+                let told = results["notes"].as_array().into_iter().flatten().filter_map(Value::as_str);
+                notes.extend(told.map(plain));
                 let results = published(&results);
                 return Ok(Asked { question: question.into(), query, results, notes, model: reasoner.name() });
             }

@@ -309,6 +309,31 @@ async fn without_a_model_the_stub_answers_and_the_report_is_kept() {
 }
 
 #[tokio::test]
+async fn what_is_kept_of_a_question_has_no_key_in_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let (assistant, _) = assistant(dir.path());
+    let question = "who made AKIAIOSFODNN7EXAMPLE for the hive".to_string();
+    assistant.agent(&AgentRequest { question, ..AgentRequest::default() }).await.unwrap();
+    assert_eq!(assistant.runs(5).await.unwrap_err().code, ErrorCode::PermissionDenied);
+    let owner = assistant.for_right(true, false);
+    let run = owner.runs(5).await.unwrap().remove(0);
+    assert!(run.question.contains("[redacted]") && run.ended == "answered" && run.steps > 0, "{run:?}");
+    let kept = serde_json::to_string(&owner.transcripts(5).await.unwrap()).unwrap();
+    assert!(!kept.contains("AKIA"), "{kept}");
+}
+
+#[tokio::test]
+async fn a_command_is_said_to_be_unconfined_whatever_the_mode() {
+    let dir = tempfile::tempdir().unwrap();
+    let (assistant, _) = assistant(dir.path());
+    let line = CommandLine { program: "true".into(), args: vec![], folder: "/".into() };
+    let over = Override { command: Some(line), ..Override::default() };
+    let status = assistant.for_right(true, true).status(&over).await.unwrap();
+    assert!(status.notes[0].contains("not confined") && status.privacy_mode == "local_only", "{status:?}");
+    assert!(assistant.status(&Override::default()).await.unwrap().notes.is_empty());
+}
+
+#[tokio::test]
 async fn only_this_user_on_this_machine_names_a_program() {
     let dir = tempfile::tempdir().unwrap();
     let (assistant, _) = assistant(dir.path());

@@ -345,8 +345,12 @@ fn told_status(it: &Value) -> String {
     if !models.is_empty() {
         let _ = writeln!(out, "models: {}", text::visible(&models.join(", ")));
     }
+    if let Some(tokens) = it["limits"]["context_tokens"].as_u64() {
+        let _ = writeln!(out, "context: {tokens} tokens");
+    }
     let tools: Vec<&str> = list(it, "tools").iter().filter_map(Value::as_str).collect();
     let _ = writeln!(out, "tools: {}", text::visible(&tools.join(", ")));
+    notes(&mut out, it);
     out
 }
 
@@ -422,7 +426,7 @@ fn told_transcripts(it: &Value) -> String {
         let time = record["time_ms"].as_i64().and_then(chrono::DateTime::<chrono::Utc>::from_timestamp_millis);
         let time = time.map(|it| it.to_rfc3339_opts(chrono::SecondsFormat::Secs, true)).unwrap_or_default();
         let ended = field(&record["report"], "ended");
-        let line = format!("{time}  {ended:<8}  {}  ({})", field(record, "question"), field(record, "model"));
+        let line = format!("{time}  {ended:<13}  {}  ({})", field(record, "question"), field(record, "model"));
         let _ = writeln!(out, "{}", text::visible(&line));
     }
     out

@@ -31,6 +31,8 @@ pub enum Work {
     },
     /// What agents did last.
     Transcripts(u32),
+    /// The same in one line each.
+    Runs(u32),
     /// One tool with its arguments.
     Tool(String, Value),
 }
@@ -54,7 +56,8 @@ impl From<Work> for wire::assist_request::Work {
                 evidence_chunks: chunks.into_iter().collect(),
                 max_new_proposals: most,
             }),
-            Work::Transcripts(limit) => Wire::Transcripts(wire::AssistTranscripts { limit }),
+            Work::Transcripts(limit) => Wire::Transcripts(wire::AssistTranscripts { limit, brief: false }),
+            Work::Runs(limit) => Wire::Transcripts(wire::AssistTranscripts { limit, brief: true }),
             Work::Tool(name, arguments) => Wire::Tool(wire::AssistTool { name, arguments_json: arguments.to_string() }),
         }
     }

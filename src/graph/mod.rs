@@ -171,14 +171,18 @@ impl GraphService {
     pub async fn query(&self, question: &GraphQuestion) -> Result<Value> {
         let query = answer::read(question)?;
         let view = self.view().await?;
-        let texts = self.texts(&view, &query).await?;
+        let (texts, cut) = self.texts(&view, &query).await?;
         let (elaborate, explain) = (question.elaborate, question.explain);
         let mut value = blocking(move || match elaborate {
             true => answer::elaborated(&view, &query),
             false => answer::rows(view, &query, &texts, explain),
         })
         .await?;
-        if let Some(note) = self.note() {
+        if !elaborate && !cut.is_empty() {
+            value["truncated"] = json!(true);
+        }
+        let cut = if elaborate { Vec::new() } else { cut };
+        for note in cut.into_iter().chain(self.note()) {
             match value.get_mut("notes").and_then(Value::as_array_mut) {
                 Some(notes) => notes.push(json!(note)),
                 None => value["notes"] = json!([note]),
@@ -187,13 +191,15 @@ impl GraphService {
         Ok(value)
     }
 
-    async fn texts(&self, view: &View, query: &axql::Query) -> Result<Texts> {
-        let mut texts = Texts::new();
+    /// The entities of the texts that a query asks the index for, and what is to be said of those that were cut.
+    async fn texts(&self, view: &View, query: &axql::Query) -> Result<(Texts, Vec<String>)> {
+        let (mut texts, mut cut) = (Texts::new(), Vec::new());
         for words in answer::texts_of(query) {
-            let nodes = passages::nodes(self, view, &words).await?;
+            let (nodes, note) = passages::nodes(self, view, &words).await?;
+            cut.extend(note);
             texts.insert(words, nodes);
         }
-        Ok(texts)
+        Ok((texts, cut))
     }
 
     /// The snapshot that answers at this moment.

@@ -16,6 +16,8 @@ use crate::serve::{Service, check, status, wire};
 
 /// Most reports of one look at the log of agents.
 const MAX_TRANSCRIPTS: u32 = 1_000;
+/// The same in one line each.
+const MAX_RUNS: u32 = 10_000;
 
 type Reply<T> = Result<Response<T>, Status>;
 type EventStream = BoxStream<'static, Result<wire::LlmEvent, Status>>;
@@ -101,8 +103,12 @@ async fn work(assistant: &Assistant, request: wire::AssistRequest) -> Result<Str
             json(&assistant.augment(proposals, chunks, augment.max_new_proposals, &over).await?)
         }
         Work::Transcripts(wanted) => {
-            let limit = check::bounded("limit", wanted.limit, 20, MAX_TRANSCRIPTS)?;
-            json(&assistant.transcripts(limit as usize).await?)
+            let most = if wanted.brief { MAX_RUNS } else { MAX_TRANSCRIPTS };
+            let limit = check::bounded("limit", wanted.limit, 20, most)? as usize;
+            match wanted.brief {
+                true => json(&assistant.runs(limit).await?),
+                false => json(&assistant.transcripts(limit).await?),
+            }
         }
         Work::Tool(tool) => {
             let text = if tool.arguments_json.trim().is_empty() { "{}" } else { &tool.arguments_json };

@@ -54,6 +54,10 @@ fn without_a_model_an_agent_quotes_and_cites_and_is_remembered() {
     let cited = &report["citations"][0];
     assert!(cited["path"].as_str().unwrap().ends_with("bees.md") && cited["checked"] == "file", "{report:#}");
     assert_eq!(report["transcript"].as_array().unwrap().iter().filter(|it| it["tool"] == "semantic_search").count(), 1);
+    let runs = world.json(&["audit", "--agents"]);
+    assert_eq!((&runs[0]["question"], &runs[0]["ended"]), (&json!(QUESTION), &json!("answered")), "{runs:#}");
+    assert!(runs[0]["steps"].as_u64() >= Some(1) && runs[0].get("report").is_none());
+    assert!(world.ok(&["audit", "--agents"]).contains(QUESTION));
     let kept = world.json(&["llm", "transcripts"]);
     assert_eq!((&kept[0]["question"], &kept[0]["report"]["answer"]), (&json!(QUESTION), &report["answer"]));
     // A passage whose file has changed bears nothing out.
