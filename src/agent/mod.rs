@@ -16,6 +16,7 @@ mod by_model;
 mod choice;
 mod citations;
 mod evidence;
+mod guest;
 mod limits;
 mod over_graph;
 mod plain;

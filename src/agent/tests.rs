@@ -268,6 +268,41 @@ async fn a_question_becomes_a_query_its_rows_and_an_answer() {
 }
 
 #[tokio::test]
+async fn a_plugin_that_is_to_tell_rows_may_search_first_and_nothing_else() {
+    let fake = hive();
+    let shared: Arc<dyn Tools> = fake.clone();
+    let tools = registered(&shared, &Scope::All).unwrap();
+    let query = json!({ "axql": "select ?x where ?x is Node" });
+    let scripted = Scripted::new(vec![
+        query.clone(),
+        call("semantic_search", json!({ "query": "hive" })),
+        call("shell", json!({ "cmd": "x" })),
+        end("31 kg, see [x](http://e).", &[]),
+    ]);
+    let answered = query::answer(&scripted, None, &tools, "how heavy?").await.unwrap();
+    assert_eq!(answered.answer, "31 kg, see [x] (http[:]//e).");
+    for said in ["searched with 'semantic_search'", "'shell' was not run"] {
+        assert!(answered.asked.notes.iter().any(|it| it.contains(said)), "{:?}", answered.asked.notes);
+    }
+    let called: Vec<String> = fake.called.lock().unwrap().iter().map(|it| it.0.clone()).collect();
+    assert_eq!(called, ["db_summary", "axql_run", "db_summary", "semantic_search"]);
+    // It was asked on with the rows and what it found.
+    let asked = serde_json::to_value(&scripted.asked.lock().unwrap()[2]).unwrap();
+    assert_eq!(
+        (&asked["protocol"], &asked["task"]["kind"]),
+        (&json!("axiograph_llm_plugin_v3"), &json!("tool_loop_step"))
+    );
+    let told: Vec<_> = asked["task"]["transcript"].as_array().unwrap().iter().map(|it| it["tool"].clone()).collect();
+    assert_eq!(told, ["axql_run", "semantic_search"]);
+    // One that never answers is left.
+    let again = |it: usize| call("semantic_search", json!({ "query": format!("x{it}") }));
+    let endless = Scripted::new(std::iter::once(query).chain((0..50).map(again)).collect());
+    let error = query::answer(&endless, None, &tools, "how heavy?").await.unwrap_err();
+    assert_eq!(error.code, ErrorCode::ResourceExhausted);
+    assert!(endless.asked.lock().unwrap().len() < 15);
+}
+
+#[tokio::test]
 async fn a_query_that_cannot_be_run_is_sent_back_once() {
     let shared: Arc<dyn Tools> = hive();
     let tools = registered(&shared, &Scope::All).unwrap();

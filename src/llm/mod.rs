@@ -24,7 +24,7 @@ mod guardrails;
 pub mod plugin;
 mod proof;
 mod queue;
-mod request;
+pub mod request;
 pub mod response;
 mod run;
 mod schema;
