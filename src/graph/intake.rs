@@ -30,11 +30,9 @@ pub(crate) fn read(text: &str) -> Result<GraphPart> {
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
-        let read = match ARROW.is_match(line) || line.contains("->") {
-            true => wire(line).map(|it| it.to_vec()),
-            false => alone(line).map(|it| vec![it]),
-        };
-        let ids = read.ok_or_else(|| wrong(number, line))?;
+        // First what stands alone: quotes may hold an arrow.
+        let ids = alone(line).map(|it| vec![it]).or_else(|| wire(line).map(|it| it.to_vec()));
+        let ids = ids.ok_or_else(|| wrong(number, line))?;
         if let [source, relation, target] = ids.as_slice() {
             part.edges.push(edge(source, relation, target));
         }
