@@ -49,10 +49,7 @@ pub(crate) fn read(text: &str) -> Result<GraphPart> {
 /// Source, relation and target of a line.
 fn wire(line: &str) -> Option<[String; 3]> {
     let (source, rest) = match line.starts_with('"') {
-        true => {
-            let (source, rest) = quoted(line)?;
-            (source, rest)
-        }
+        true => quoted(line)?,
         false => {
             let arrow = ARROW.find(line)?;
             (line[..arrow.start()].trim().to_string(), &line[arrow.start()..])
