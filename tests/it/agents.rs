@@ -95,6 +95,18 @@ fn a_plugin_is_chosen_remembered_and_overridden_once() {
 }
 
 #[test]
+fn a_plugin_that_is_to_tell_rows_may_search_the_files_first() {
+    let world = bees();
+    let once = ["llm", "answer", QUESTION, "--command", "python3", "--arg", &plugin()];
+    assert!(world.json(&once)["answer"].as_str().unwrap().contains("rows of select"));
+    let told = world.json(&[&once[..], &["--arg", "--search"]].concat());
+    assert!(told["answer"].as_str().unwrap().contains("weighed 31 kg in March"), "{told:#}");
+    assert!(told["notes"].to_string().contains("fts_chunks"), "{told:#}");
+    let status = world.ok(&["llm", "status", "--command", "python3", "--arg", &plugin()]);
+    assert!(status.contains("local_only") && status.contains("note: the command is not confined"), "{status}");
+}
+
+#[test]
 fn vic_is_a_plugin_that_reads_one_request_and_writes_one_response() {
     let world = bees();
     let request = json!({ "protocol": "axiograph_llm_plugin_v3", "task": {
