@@ -5,6 +5,7 @@
 
 use std::fmt;
 use std::path::Path;
+use std::time::Duration;
 
 /// A result whose error is [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -68,6 +69,11 @@ impl ErrorCode {
             ErrorCode::DataLoss => "data_loss",
             ErrorCode::Internal => "internal",
         }
+    }
+
+    /// Returns the code of that name.
+    pub fn from_name(name: &str) -> Option<ErrorCode> {
+        ErrorCode::ALL.into_iter().find(|it| it.name() == name)
     }
 
     /// Returns the gRPC status code.
@@ -137,12 +143,14 @@ pub struct Error {
     pub hint: Option<String>,
     /// The field of the request that is wrong, e.g. `filters.min_size`.
     pub field: Option<String>,
+    /// When another try makes sense, where whoever refused has said so.
+    pub retry_after: Option<Duration>,
 }
 
 impl Error {
     /// Makes an error without a hint.
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Error {
-        Error { code, message: message.into(), hint: None, field: None }
+        Error { code, message: message.into(), hint: None, field: None, retry_after: None }
     }
 
     /// Makes an [`ErrorCode::InvalidArgument`].
@@ -171,6 +179,13 @@ impl Error {
     #[must_use]
     pub fn field(mut self, field: impl Into<String>) -> Error {
         self.field = Some(field.into());
+        self
+    }
+
+    /// Says when another try makes sense.
+    #[must_use]
+    pub fn retry_after(mut self, wait: impl Into<Option<Duration>>) -> Error {
+        self.retry_after = wait.into();
         self
     }
 
@@ -218,6 +233,7 @@ mod tests {
     fn every_code_survives_the_wire() {
         for code in ErrorCode::ALL {
             assert_eq!(ErrorCode::from_grpc(code.grpc_code()), code);
+            assert_eq!(ErrorCode::from_name(code.name()), Some(code));
         }
     }
 

@@ -1,5 +1,6 @@
 //! The door to language models and agents, for whoever asks the daemon.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -13,9 +14,10 @@ use crate::agent::by_command::ByCommand;
 use crate::agent::by_model::ByModel;
 use crate::agent::choice::{BackendKind, Choice, Override};
 use crate::agent::citations::Witness;
-use crate::agent::limits::Bounds;
+use crate::agent::limits::{self, Allowed, Bounds};
 use crate::agent::query::{self, Answered, Asked};
 use crate::agent::reasoner::Reasoner;
+use crate::agent::room;
 use crate::agent::stub::Stub;
 use crate::agent::tool_loop::{self, AgentReport, ToolLoop};
 use crate::agent::tools::{self, Tools};
@@ -24,10 +26,11 @@ use crate::config::Config;
 use crate::error::{Error, ErrorCode, Result};
 use crate::llm::plugin::{PluginLimits, PluginRequest, PluginResponse};
 use crate::llm::{
-    Cancelled, CapabilitySnapshot, LlmClient, LlmClientConfig, LlmRequest, LlmStream, RegisteredTools, TaskId,
-    TransportConfig, client,
+    Cancelled, CapabilitySnapshot, LlmClient, LlmClientConfig, LlmRequest, LlmStream, ModelId, ModelLimits,
+    RegisteredTools, TaskId, TransportConfig, client,
 };
-use crate::model::{PrivacyMode, Scope, TranscriptRecord};
+use crate::model::{AgentRun, PrivacyMode, Redaction, Scope, TranscriptRecord};
+use crate::secrets::Censor;
 
 /// Agents and tasks at work at the same time; a model computes one answer after the other anyway.
 const MAX_AT_WORK: usize = 4;
@@ -35,6 +38,10 @@ const MAX_AT_WORK: usize = 4;
 const MAX_CLIENTS: usize = 32;
 /// Bytes of a question.
 const MAX_QUESTION: usize = 32 << 10;
+
+/// What is to be said of a command, whatever the privacy mode: vic cannot know what it does.
+const UNCONFINED: &str = "the command is not confined: it runs as you, can read your files and reach the network, also in \
+mode local_only; `vic audit` lists what it was sent";
 
 /// What an agent is asked.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -64,6 +71,10 @@ pub struct LlmStatus {
     pub problem: Option<String>,
     /// What its models can do.
     pub capabilities: Option<CapabilitySnapshot>,
+    /// What a question to the model may take; None for what is no model.
+    pub limits: Option<ModelLimits>,
+    /// What whoever uses it should know.
+    pub notes: Vec<String>,
     /// The tools that an agent may call.
     pub tools: Vec<String>,
 }
@@ -140,7 +151,17 @@ impl Assistant {
             Err(error) => Some(with_hint(error)),
             Ok(_) => None,
         };
+        let limits = match choice.backend {
+            BackendKind::Ollama | BackendKind::OpenAi if missing.is_none() => {
+                let model = ModelId(model.clone());
+                Some(self.client(&choice)?.limits(Some(&model), self.mode()).await)
+            }
+            _ => None,
+        };
+        let notes = if choice.backend == BackendKind::Command { vec![UNCONFINED.to_string()] } else { Vec::new() };
         Ok(LlmStatus {
+            limits,
+            notes,
             backend: choice.backend.name(),
             model,
             command: choice.command.as_ref().map(|it| it.shown()),
@@ -158,9 +179,13 @@ impl Assistant {
     /// The backend fails, or no query of it can be run.
     pub async fn ask(&self, question: &str, over: &Override) -> Result<Asked> {
         check_question(question)?;
-        let (reasoner, model) = self.reasoner(over, PluginLimits::default().time)?;
+        let allowed = self.allowed(over.time, limits::QUESTION_TIME)?;
+        let (reasoner, model) = self.reasoner(over, allowed.time)?;
         let _place = self.place()?;
-        query::ask(&*reasoner, model, &tools::registered(&self.shared.tools, &self.scope)?, question).await
+        let tools = tools::registered(&self.shared.tools, &self.scope)?;
+        let mut asked = allowed.wait(query::ask(&*reasoner, model, &tools, question)).await?;
+        asked.notes.extend(allowed.note);
+        Ok(asked)
     }
 
     /// As [`Assistant::ask`], and has the rows told in words.
@@ -169,9 +194,13 @@ impl Assistant {
     /// As [`Assistant::ask`].
     pub async fn answer(&self, question: &str, over: &Override) -> Result<Answered> {
         check_question(question)?;
-        let (reasoner, model) = self.reasoner(over, PluginLimits::default().time)?;
+        let allowed = self.allowed(over.time, limits::QUESTION_TIME)?;
+        let (reasoner, model) = self.reasoner(over, allowed.time)?;
         let _place = self.place()?;
-        query::answer(&*reasoner, model, &tools::registered(&self.shared.tools, &self.scope)?, question).await
+        let tools = tools::registered(&self.shared.tools, &self.scope)?;
+        let mut answered = allowed.wait(query::answer(&*reasoner, model, &tools, question)).await?;
+        answered.asked.notes.extend(allowed.note);
+        Ok(answered)
     }
 
     /// Lets the reasoner call tools until it answers. The report is written down before it is given.
@@ -183,6 +212,8 @@ impl Assistant {
         check_question(&request.question)?;
         let bounds = request.bounds.unwrap_or_default();
         check_bounds(&bounds)?;
+        let allowed = self.allowed(Some(bounds.time), bounds.time)?;
+        let bounds = Bounds { time: allowed.time, ..bounds };
         let (reasoner, model) = self.reasoner(&request.over, bounds.time)?;
         let registered = tools::registered(&self.shared.tools, &self.scope)?;
         let _place = self.place()?;
@@ -194,7 +225,8 @@ impl Assistant {
             scope: &self.scope,
             bounds,
         };
-        let report = steps.run(request.question.trim()).await;
+        let mut report = steps.run(request.question.trim()).await;
+        report.notes.extend(allowed.note);
         self.keep(&report).await?;
         Ok(report)
     }
@@ -211,9 +243,18 @@ impl Assistant {
                 // A plugin that is its own host would never come to an end.
                 choice = Choice { backend: BackendKind::Mock, model: None, command: None };
             }
-            let reasoner = self.reasoner_of(&choice, PluginLimits::default().time)?;
+            let allowed = self.allowed(over.time, PluginLimits::of(&request.task).time)?;
+            let reasoner = self.reasoner_of(&choice, allowed.time)?;
             let _place = self.place()?;
-            reasoner.think(&request).await
+            let think = async {
+                let (request, cuts) = room::fitted(&*reasoner, request).await?;
+                let mut response = reasoner.think(&request).await?;
+                response.notes.extend(cuts.into_iter().map(String::from));
+                Ok(response)
+            };
+            let mut response = allowed.wait(think).await?;
+            response.notes.extend(allowed.note);
+            Ok(response)
         };
         Ok(answered.await.unwrap_or_else(|error: Error| PluginResponse::failed(&error)))
     }
@@ -229,9 +270,12 @@ impl Assistant {
         most: u32,
         over: &Override,
     ) -> Result<Augmented> {
-        let (reasoner, model) = self.reasoner(over, PluginLimits::default().time)?;
+        let allowed = self.allowed(over.time, limits::PROPOSALS_TIME)?;
+        let (reasoner, model) = self.reasoner(over, allowed.time)?;
         let _place = self.place()?;
-        augment::augment(&*reasoner, model, proposals, chunks, most).await
+        let mut augmented = allowed.wait(augment::augment(&*reasoner, model, proposals, chunks, most)).await?;
+        augmented.notes.extend(allowed.note);
+        Ok(augmented)
     }
 
     /// Calls one tool, with checked arguments.
@@ -267,6 +311,7 @@ impl Assistant {
     /// As [`LlmClient::enqueue`].
     pub fn stream(&self, mut request: LlmRequest, over: &Override, tools: bool) -> Result<LlmStream> {
         request.privacy_mode = request.privacy_mode.stricter(self.mode());
+        request.patience.overall = request.patience.overall.min(self.most_time());
         let choice = self.choice(over)?;
         if !tools {
             return self.client(&choice)?.ask(request);
@@ -295,8 +340,24 @@ impl Assistant {
         crate::index::blocking(move || shared.transcripts.as_ref().map_or(Ok(Vec::new()), |it| it.list(limit))).await
     }
 
+    /// The same in one line each.
+    ///
+    /// # Errors
+    /// As [`Assistant::transcripts`].
+    pub async fn runs(&self, limit: usize) -> Result<Vec<AgentRun>> {
+        Ok(self.transcripts(limit).await?.into_iter().map(AgentRun::from).collect())
+    }
+
     fn mode(&self) -> PrivacyMode {
         self.shared.config.privacy_mode
+    }
+
+    fn most_time(&self) -> Duration {
+        Duration::from_secs(self.shared.config.llm.max_seconds.into())
+    }
+
+    fn allowed(&self, wanted: Option<Duration>, usual: Duration) -> Result<Allowed> {
+        Allowed::of(wanted, usual, self.most_time())
     }
 
     fn choice(&self, over: &Override) -> Result<Choice> {
@@ -317,8 +378,7 @@ impl Assistant {
         Ok(match (choice.backend, &choice.command) {
             (BackendKind::Mock, _) => Box::new(Stub),
             (BackendKind::Command, Some(command)) => {
-                let limits = PluginLimits { time, ..PluginLimits::default() };
-                Box::new(ByCommand { command: command.clone(), mode: self.mode(), limits })
+                Box::new(ByCommand { command: command.clone(), mode: self.mode(), time })
             }
             _ => Box::new(ByModel { client: self.client(choice)?, mode: self.mode(), time }),
         })
@@ -346,9 +406,13 @@ impl Assistant {
             (BackendKind::OpenAi, _) => TransportConfig::openai(config, &model),
             (BackendKind::Mock | BackendKind::Command, _) => TransportConfig::Mock,
         };
-        let redaction = config.limits.redaction;
-        let made =
-            client(LlmClientConfig { transport, redaction, tool_registry: tools, ..LlmClientConfig::default() })?;
+        let made = client(LlmClientConfig {
+            transport,
+            redaction: config.limits.redaction,
+            context_tokens: config.llm.context_tokens,
+            tool_registry: tools,
+            ..LlmClientConfig::default()
+        })?;
         if clients.len() >= MAX_CLIENTS {
             // Requests at work go on; they only lose their names.
             clients.clear();
@@ -370,14 +434,32 @@ impl Assistant {
 
     async fn keep(&self, report: &AgentReport) -> Result<()> {
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        // Questions hold what files must not: a key that somebody typed stays no longer than it is needed.
+        let redaction = self.shared.config.limits.redaction;
+        let mut kept = serde_json::to_value(report).unwrap_or_else(|_| json!(null));
+        black_out(&mut kept, redaction);
         let record = TranscriptRecord {
             time_ms: i64::try_from(since.as_millis()).unwrap_or(i64::MAX),
             model: report.model.clone(),
-            question: report.question.clone(),
-            report: serde_json::to_value(report).unwrap_or_else(|_| json!(null)),
+            question: Censor::new(redaction).clean(&report.question).into_owned(),
+            report: kept,
         };
         let shared = self.shared.clone();
         crate::index::blocking(move || shared.transcripts.as_ref().map_or(Ok(()), |it| it.add(&record))).await
+    }
+}
+
+/// Blacks keys and tokens out in every text of a document.
+fn black_out(document: &mut Value, redaction: Redaction) {
+    match document {
+        Value::String(text) => {
+            if let Cow::Owned(clean) = Censor::new(redaction).clean(text) {
+                *text = clean;
+            }
+        }
+        Value::Array(all) => all.iter_mut().for_each(|it| black_out(it, redaction)),
+        Value::Object(map) => map.values_mut().for_each(|it| black_out(it, redaction)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => (),
     }
 }
 

@@ -6,7 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+use crate::agent::plain::plain;
 use crate::agent::reasoner::Reasoner;
+use crate::agent::room;
 use crate::error::{Error, Result};
 use crate::llm::plugin::{PluginRequest, PluginResponse, PluginTask, SchemaHintUpdate};
 
@@ -43,27 +45,45 @@ pub(super) async fn augment(
     most: u32,
 ) -> Result<Augmented> {
     check_proposals(&proposals)?;
-    let evidence = bounded(chunks);
+    let mut notes = Vec::new();
+    let evidence = bounded(chunks, &mut notes);
     let task = PluginTask::AugmentProposals {
         proposals: proposals.clone(),
-        evidence_chunks: (!evidence.is_empty()).then(|| evidence.clone()),
+        evidence_chunks: (!evidence.is_empty()).then_some(evidence),
         max_new_proposals: most,
     };
-    let response = reasoner.think(&PluginRequest::new(model, task)).await?;
-    merge(proposals, response, &evidence, most, reasoner.name())
+    let (request, cuts) = room::fitted(reasoner, PluginRequest::new(model, task)).await?;
+    let mut response = reasoner.think(&request).await?;
+    notes.extend(cuts.into_iter().map(String::from));
+    notes.extend(response.notes.iter().map(|it| plain(it)));
+    response.notes = notes;
+    // What was not shown bears nothing out.
+    let shown = match request.task {
+        PluginTask::AugmentProposals { evidence_chunks, .. } => evidence_chunks.unwrap_or_default(),
+        PluginTask::ToQuery { .. } | PluginTask::Answer { .. } | PluginTask::ToolLoopStep { .. } => BTreeMap::new(),
+    };
+    merge(proposals, response, &shown, most, reasoner.name())
 }
 
 /// Texts as far as they go to a reasoner.
-fn bounded(chunks: BTreeMap<String, String>) -> BTreeMap<String, String> {
+fn bounded(chunks: BTreeMap<String, String>, notes: &mut Vec<String>) -> BTreeMap<String, String> {
     let mut left = EVIDENCE_BYTES;
     let mut kept = BTreeMap::new();
+    let (all, mut cut) = (chunks.len(), 0);
     for (id, mut text) in chunks {
+        cut += usize::from(text.len() > CHUNK_BYTES);
         text.truncate(text.floor_char_boundary(CHUNK_BYTES));
         if text.len() > left {
             break;
         }
         left -= text.len();
         kept.insert(id, text);
+    }
+    if cut > 0 {
+        notes.push(format!("of long texts of the evidence the first {CHUNK_BYTES} bytes were shown"));
+    }
+    if kept.len() < all {
+        notes.push(format!("{} of {all} texts of the evidence were shown", kept.len()));
     }
     kept
 }

@@ -7,19 +7,22 @@ use async_trait::async_trait;
 
 use crate::agent::prompts;
 use crate::agent::reasoner::Reasoner;
+use crate::agent::room::{self, Room};
 use crate::error::{Error, Result};
 use crate::llm::plugin::{PluginRequest, PluginResponse, PluginTask};
-use crate::llm::{FinishReason, LlmClient, LlmRequest, Message, ModelId, Patience, Role, response};
+use crate::llm::{FinishReason, LlmClient, LlmRequest, Message, ModelId, ModelLimits, Patience, Role, response};
 use crate::model::PrivacyMode;
 
 /// Tokens of an answer: a query or a step takes some hundred.
 const MAX_TOKENS: u32 = 1_024;
 /// Tokens of an answer that holds proposals.
 const PROPOSAL_TOKENS: u32 = 8_192;
-/// Tokens of context that a step with its transcript takes.
-const CONTEXT_TOKENS: u32 = 16_384;
 /// Tries of one task.
 const ATTEMPTS: usize = 2;
+/// Characters of an answer that is sent back, and of the reason.
+const SENT_BACK_CHARS: usize = 300;
+/// Tokens that are kept free for that, and for what the server puts around messages.
+const SPARE_TOKENS: usize = 500;
 
 /// A language model.
 pub(super) struct ByModel {
@@ -29,22 +32,36 @@ pub(super) struct ByModel {
 }
 
 impl ByModel {
-    fn request(&self, request: &PluginRequest) -> Result<LlmRequest> {
+    async fn limits(&self, request: &PluginRequest) -> ModelLimits {
+        self.client.limits(request.model.clone().map(ModelId).as_ref(), self.mode).await
+    }
+
+    fn request(&self, request: &PluginRequest, limits: ModelLimits) -> Result<LlmRequest> {
         let task = serde_json::to_string(&request.task).map_err(Error::internal)?;
-        let max_tokens = match request.task {
-            PluginTask::AugmentProposals { .. } => PROPOSAL_TOKENS,
-            _ => MAX_TOKENS,
-        };
         let patience = Patience { overall: self.time, ..Patience::default() };
         Ok(LlmRequest {
             model: request.model.clone().map(ModelId),
             schema: Some(prompts::schema(&request.task)),
-            max_tokens,
-            context_tokens: Some(CONTEXT_TOKENS),
+            max_tokens: answer_tokens(&request.task, limits),
+            context_tokens: Some(limits.context_tokens),
             patience,
             ..LlmRequest::new(self.mode, &prompts::system(&request.task), &task)
         })
     }
+}
+
+/// What of the context is the answer's: what the task needs, and at most a quarter.
+fn answer_tokens(task: &PluginTask, limits: ModelLimits) -> u32 {
+    let wanted = match task {
+        PluginTask::AugmentProposals { .. } => PROPOSAL_TOKENS,
+        PluginTask::ToQuery { .. } | PluginTask::Answer { .. } | PluginTask::ToolLoopStep { .. } => MAX_TOKENS,
+    };
+    wanted.min(limits.answer_tokens).min(limits.context_tokens / 4).max(1)
+}
+
+/// The beginning of a text.
+fn beginning(text: &str) -> &str {
+    text.char_indices().nth(SENT_BACK_CHARS).map_or(text, |(end, _)| &text[..end])
 }
 
 #[async_trait]
@@ -53,12 +70,24 @@ impl Reasoner for ByModel {
         format!("{} ({})", self.client.name(), self.client.backend())
     }
 
+    async fn room(&self, request: &PluginRequest) -> Room {
+        let limits = self.limits(request).await;
+        let taken = answer_tokens(&request.task, limits) as usize
+            + room::tokens(&prompts::system(&request.task))
+            + SPARE_TOKENS;
+        Room::Tokens((limits.context_tokens as usize).saturating_sub(taken))
+    }
+
     async fn think(&self, request: &PluginRequest) -> Result<PluginResponse> {
-        let mut asked = self.request(request)?;
+        let limits = self.limits(request).await;
+        let asked = self.request(request, limits)?;
         let who = format!("model `{}`", self.client.name());
+        let mut again = Vec::new();
         let mut problem = None;
         for _attempt in 0..ATTEMPTS {
-            let answer = self.client.complete(asked.clone()).await?;
+            let mut messages = asked.messages.clone();
+            messages.append(&mut again);
+            let answer = self.client.complete(LlmRequest { messages, ..asked.clone() }).await?;
             let read = match answer.finish {
                 FinishReason::Length => Err(Error::invalid(format!("{who} was cut before the end of its answer"))),
                 _ => response::json(&answer.text).and_then(|it| PluginResponse::parse(it, &request.task, &who)),
@@ -66,14 +95,53 @@ impl Reasoner for ByModel {
             match read {
                 Ok(response) => return Ok(response),
                 Err(error) => {
-                    asked.messages.push(Message::new(Role::Assistant, answer.text));
-                    let again =
-                        format!("That cannot be used: {}. Answer with the corrected JSON object only.", error.message);
-                    asked.messages.push(Message::new(Role::User, again));
+                    let why = format!(
+                        "That cannot be used: {}. Answer with the corrected JSON object only.",
+                        beginning(&error.message)
+                    );
+                    // Whole it could fill the context.
+                    let said = Message::new(Role::Assistant, beginning(&answer.text));
+                    again = vec![said, Message::new(Role::User, why)];
                     problem = Some(error);
                 }
             }
         }
         Err(problem.unwrap_or_else(|| Error::internal("a model was not asked")).hint("try another model"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::agent::room::fitted;
+    use crate::llm::{LlmClientConfig, Mock};
+
+    /// A model with this context.
+    fn model(mock: &std::sync::Arc<Mock>, context_tokens: u32) -> ByModel {
+        let client = mock.client_with(LlmClientConfig { context_tokens, ..LlmClientConfig::default() });
+        ByModel { client, mode: PrivacyMode::LocalOnly, time: Duration::from_secs(9) }
+    }
+
+    #[tokio::test]
+    async fn nothing_is_sent_that_the_context_does_not_hold() {
+        let rows: Vec<_> = (0..2_000).map(|it| json!({ "?x": { "id": it, "name": format!("node {it}") } })).collect();
+        let results = json!({ "vars": ["?x"], "rows": rows, "truncated": false });
+        let task = PluginTask::Answer { question: "who?".into(), query: json!({}), results };
+        for context in [1_500, 4_000, 16_384] {
+            let mock = Mock::new(vec![Ok("no".repeat(20_000)), Ok(r#"{"answer": "Ada"}"#.into())]);
+            let reasoner = model(&mock, context);
+            let (request, cuts) = fitted(&reasoner, PluginRequest::new(None, task.clone())).await.unwrap();
+            assert_eq!(reasoner.think(&request).await.unwrap().answer.as_deref(), Some("Ada"));
+            assert!(!cuts.is_empty(), "{context}");
+            for asked in mock.asked() {
+                let texts = asked.messages.iter().map(|it| &it.content).chain([&asked.system]);
+                let sent: usize = texts.map(|it| room::tokens(it)).sum();
+                assert!(asked.context_tokens.is_some_and(|it| it <= context));
+                assert!(sent + asked.max_tokens as usize <= context as usize, "{context}: {sent}");
+            }
+            assert_eq!(mock.asked().len(), 2, "an answer that cannot be used is sent back once");
+        }
     }
 }

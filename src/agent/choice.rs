@@ -4,6 +4,7 @@ use std::fs::DirBuilder;
 use std::io::Write;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -84,6 +85,8 @@ pub struct Override {
     pub model: Option<String>,
     /// A command; alone it means [`BackendKind::Command`].
     pub command: Option<CommandLine>,
+    /// Another time than is usual for the work.
+    pub time: Option<Duration>,
 }
 
 impl Choice {

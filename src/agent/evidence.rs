@@ -48,6 +48,11 @@ impl Offered {
         offered
     }
 
+    /// Says whether there is nothing to cite.
+    pub(super) fn is_empty(&self) -> bool {
+        self.by_name.is_empty()
+    }
+
     /// What a citation names.
     pub(super) fn get(&self, citation: &str) -> Option<&Evidence> {
         self.by_name.get(citation.trim())

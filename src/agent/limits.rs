@@ -1,19 +1,14 @@
-//! How much an agent may take, and how much of it a step is shown.
+//! How much an agent may take.
 
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use crate::error::{Error, ErrorCode, Result};
 
-use crate::llm::plugin::{PluginTask, SchemaHints, ToolOffer, TranscriptStep};
+/// Usual time of a question to a query and its answer: a local model on a processor may think for minutes.
+pub(super) const QUESTION_TIME: Duration = Duration::from_secs(180);
+/// Usual time of a file of proposals, which is read as a whole.
+pub(super) const PROPOSALS_TIME: Duration = Duration::from_secs(600);
 
-/// Bytes of one result that a step is shown.
-const RESULT_BYTES: usize = 6_000;
-/// Bytes of an older result, when all together are too many.
-const OLD_RESULT_BYTES: usize = 600;
-/// Bytes of all results that a step is shown.
-const TRANSCRIPT_BYTES: usize = 32_000;
-/// Names of each kind that a step is shown.
-const NAMES: usize = 60;
 /// Bytes of a token, as a rule of thumb.
 const BYTES_A_TOKEN: usize = 4;
 
@@ -30,7 +25,7 @@ pub struct Bounds {
 
 impl Default for Bounds {
     fn default() -> Bounds {
-        Bounds { steps: 12, time: Duration::from_secs(180), tokens: 120_000 }
+        Bounds { steps: 12, time: QUESTION_TIME, tokens: 120_000 }
     }
 }
 
@@ -39,62 +34,39 @@ pub(super) fn tokens(value: &impl serde::Serialize) -> u64 {
     serde_json::to_string(value).map_or(0, |it| (it.len() / BYTES_A_TOKEN) as u64)
 }
 
-/// The next step, as large as it may be: the newest results nearly whole, older ones only so much.
-pub(super) fn step(
-    question: &str,
-    schema: &SchemaHints,
-    tools: &[ToolOffer],
-    transcript: &[TranscriptStep],
-) -> PluginTask {
-    let mut left = TRANSCRIPT_BYTES;
-    let mut shown: Vec<TranscriptStep> = Vec::with_capacity(transcript.len());
-    for it in transcript.iter().rev() {
-        let most = if left > RESULT_BYTES { RESULT_BYTES } else { OLD_RESULT_BYTES };
-        let result = cut(&it.result, most);
-        left = left.saturating_sub(result.to_string().len());
-        shown.push(TranscriptStep { result, ..it.clone() });
-    }
-    shown.reverse();
-    PluginTask::ToolLoopStep {
-        question: question.into(),
-        schema: schema.clone().cut(NAMES),
-        tools: tools.to_vec(),
-        transcript: shown,
-    }
+/// The time of a piece of work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Allowed {
+    /// For all of it.
+    pub(super) time: Duration,
+    /// That it is less than was asked for.
+    pub(super) note: Option<String>,
 }
 
-/// A result of at most so many bytes. Lists lose their end, and what is still too large becomes its beginning as text; both
-/// say so.
-pub(super) fn cut(result: &Value, most: usize) -> Value {
-    let whole = result.to_string();
-    if whole.len() <= most {
-        return result.clone();
+impl Allowed {
+    /// What was asked for, else what is usual, and never more than `most`.
+    ///
+    /// # Errors
+    /// `InvalidArgument`: no time is no answer.
+    pub(super) fn of(wanted: Option<Duration>, usual: Duration, most: Duration) -> Result<Allowed> {
+        let wanted = wanted.unwrap_or(usual);
+        if wanted.is_zero() {
+            return Err(Error::invalid("`timeout_seconds` is 0").field("timeout_seconds"));
+        }
+        let note = (wanted > most).then(|| format!("{most:?} instead of {wanted:?}: VIC_LLM_MAX_SECONDS has no more"));
+        Ok(Allowed { time: wanted.min(most), note })
     }
-    if let Some(shorter) = shorter(result, most) {
-        return shorter;
-    }
-    let end = whole.floor_char_boundary(most);
-    json!({ "truncated": true, "bytes": whole.len(), "beginning": &whole[..end] })
-}
 
-/// The same object with shorter lists, if that is enough.
-fn shorter(result: &Value, most: usize) -> Option<Value> {
-    let map = result.as_object()?;
-    let longest = map.iter().filter_map(|(_, it)| Some(it.as_array()?.len())).max()?;
-    let mut kept = longest;
-    while kept > 1 {
-        kept = kept * 2 / 3;
-        let mut fewer = map.clone();
-        for list in fewer.values_mut().filter_map(Value::as_array_mut) {
-            list.truncate(kept);
-        }
-        fewer.insert("truncated".into(), true.into());
-        let fewer = Value::Object(fewer);
-        if fewer.to_string().len() <= most {
-            return Some(fewer);
-        }
+    /// Waits for work, and no longer.
+    ///
+    /// # Errors
+    /// `DeadlineExceeded`, and as the work.
+    pub(super) async fn wait<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
+        tokio::time::timeout(self.time, work).await.unwrap_or_else(|_| {
+            let text = format!("there was no answer within {:?}", self.time);
+            Err(Error::new(ErrorCode::DeadlineExceeded, text).hint("allow more with --seconds, or take a faster model"))
+        })
     }
-    None
 }
 
 #[cfg(test)]
@@ -102,25 +74,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_result_that_is_cut_says_so_and_fits() {
-        let hits: Vec<Value> = (0..50).map(|it| json!({ "id": it, "text": "x".repeat(100) })).collect();
-        let short = cut(&json!({ "hits": hits }), 1_000);
-        assert!(short.to_string().len() <= 1_000 && short["truncated"] == true, "{short}");
-        assert!(short["hits"].as_array().unwrap().len() > 3);
-        let text = cut(&json!({ "text": "ä".repeat(5_000) }), 1_000);
-        assert!(text["truncated"] == true && text["beginning"].as_str().unwrap().len() <= 1_000);
-        assert_eq!(cut(&json!({ "a": 1 }), 100), json!({ "a": 1 }));
+    fn work_has_the_time_that_was_asked_for_up_to_what_is_allowed() {
+        let seconds = Duration::from_secs;
+        for (wanted, time, is_less) in [(None, 180, false), (Some(20), 20, false), (Some(900), 300, true)] {
+            let allowed = Allowed::of(wanted.map(seconds), QUESTION_TIME, seconds(300)).unwrap();
+            assert_eq!((allowed.time, allowed.note.is_some()), (seconds(time), is_less), "{wanted:?}");
+        }
+        let error = Allowed::of(Some(Duration::ZERO), QUESTION_TIME, seconds(300)).unwrap_err();
+        assert_eq!(error.field.as_deref(), Some("timeout_seconds"));
     }
 
-    #[test]
-    fn a_long_transcript_is_shown_with_its_newest_results() {
-        let result = |it: usize| json!({ "text": format!("{it} {}", "x".repeat(5_000)) });
-        let step_of = |it| TranscriptStep { tool: "t".into(), args: json!({}), result: result(it) };
-        let transcript: Vec<_> = (0..40).map(step_of).collect();
-        let task = step("q", &SchemaHints::default(), &[], &transcript);
-        assert!(tokens(&task) < 20_000, "{}", tokens(&task));
-        let PluginTask::ToolLoopStep { transcript: shown, .. } = task else { panic!("another task") };
-        assert_eq!((shown.len(), &shown[39].result), (40, &result(39)));
-        assert_eq!(shown[0].result["truncated"], true);
+    #[tokio::test]
+    async fn work_that_takes_longer_is_left_with_a_typed_error() {
+        let allowed = Allowed { time: Duration::from_millis(10), note: None };
+        let error = allowed.wait(std::future::pending::<Result<()>>()).await.unwrap_err();
+        assert!(error.code == ErrorCode::DeadlineExceeded && error.hint.is_some(), "{error}");
+        assert_eq!(allowed.wait(async { Ok(7) }).await.unwrap(), 7);
     }
 }

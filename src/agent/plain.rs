@@ -1,65 +1,93 @@
 //! Plain text of whatever a model wrote: nothing in it loads, links or looks like markup that does.
 //!
 //! An answer is shown by terminals and apps that make links of addresses and pictures of markup. A text that a document
-//! slipped in could so send what it knows to its author's server. The words stay; what makes them active is broken up.
+//! slipped in could so send what it knows to its author's server. The words stay; what makes them active is broken up, for
+//! Markdown, for HTML and for terminals, and also where an app looks for addresses in what it has already rendered. Names
+//! of hosts alone stay: `notes.md` is one.
 
-/// Schemes that do something when they are followed, beside those with `//`.
-const SCHEMES: [&str; 8] = ["javascript:", "vbscript:", "data:", "file:", "mailto:", "tel:", "blob:", "about:"];
+use std::sync::LazyLock;
+
+use regex::{Captures, Regex};
+
+/// What is before the slashes of an address; a backslash means nothing to who reads Markdown, and a slash to some browsers.
+static SLASHES: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\\*:([\\/]{2,})").expect("a constant"));
+/// Schemes that do something when they are followed, beside those with slashes. Before a blank it is a word like any other.
+static SCHEMES: LazyLock<Regex> = LazyLock::new(|| {
+    let all = "javascript|vbscript|data|file|mailto|tel|sms|xmpp|blob|about|magnet|view-source|vscode|intent";
+    Regex::new(&format!(r"(?i)({all})\\*:")).expect("a constant")
+});
+/// Addresses that begin as such.
+static WWW: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"(?i)(www)\\*\.").expect("a constant"));
+/// Mail addresses, which are links where they stand alone.
+static MAIL: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"([\w.+-])\\*@").expect("a constant"));
+/// Characters by name or number, which would become markup again in what shows HTML.
+static ENTITY: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"&(#|(?:lt|gt|amp|quot)\b|[A-Za-z][A-Za-z0-9]{1,31};)").expect("a constant"));
+/// `<` before anything that could be a tag, an address or a mention.
+static TAG: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"<([\p{Alphabetic}/!?@#])").expect("a constant"));
+/// Pairs of which Markdown and wikis make pictures, links, definitions and notes.
+const PAIRS: [[char; 2]; 6] = [['!', '['], [']', '('], [']', '['], [']', ':'], ['[', '['], ['!', '(']];
 
 /// Makes plain text.
 pub fn plain(text: &str) -> String {
-    let text: String = text.chars().filter(|it| !is_hidden(*it)).collect();
-    let text = text.replace("![", "[").replace("](", "] (").replace("][", "] [").replace("]:", "] :");
-    let text = text.replace("://", "[:]//").replace("`", "'");
-    let text = without_tags(&text);
-    without_words(&text)
+    let text = seen(text);
+    // A mark of code would hide from one reader what it shows to another.
+    let text = text.replace('`', "'");
+    let text = ENTITY.replace_all(&text, "& $1");
+    let text = TAG.replace_all(&text, "\u{2039}$1");
+    let text = SLASHES.replace_all(&text, |it: &Captures<'_>| format!("[:]{}", &it[1]));
+    let text = broken(&SCHEMES, &text, "[:]");
+    let text = broken(&WWW, &text, "[.]");
+    let text = broken(&MAIL, &text, "[@]");
+    // Last: what was put in may stand before a parenthesis.
+    apart(&text)
 }
 
-/// Controls but for line breaks and tabs, and what is not seen but read.
+/// Puts a mark for the last character of each match that does something: before a blank it is a sign like any other.
+fn broken(what: &Regex, text: &str, mark: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 16);
+    let mut from = 0;
+    for found in what.captures_iter(text) {
+        let Some(whole) = found.get(0) else { continue };
+        if text[whole.end()..].starts_with(|it: char| !it.is_whitespace()) {
+            out.push_str(&text[from..whole.start()]);
+            out.push_str(&found[1]);
+            out.push_str(mark);
+            from = whole.end();
+        }
+    }
+    out.push_str(&text[from..]);
+    out
+}
+
+/// What is seen of a text: without controls but for line breaks and tabs, and without what is read and not seen.
+fn seen(text: &str) -> String {
+    let breaks = |it: char| matches!(it, '\r' | '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}');
+    let text = text.replace("\r\n", "\n");
+    text.chars().map(|it| if breaks(it) { '\n' } else { it }).filter(|it| !is_hidden(*it)).collect()
+}
+
+/// Controls, marks that turn the direction of writing, and characters without a width, in which a message can be hidden.
 fn is_hidden(it: char) -> bool {
     let control = it.is_control() && it != '\n' && it != '\t';
-    let unseen = matches!(it, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
-        | '\u{e0000}'..='\u{e007f}');
+    let unseen = matches!(it, '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
+        | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+        | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff9}'..='\u{fffb}'
+        | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}');
     control || unseen
 }
 
-/// `<` before anything that could be a tag becomes a mark that is none.
-fn without_tags(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut rest = text.chars().peekable();
-    while let Some(it) = rest.next() {
-        let tag = it == '<' && rest.peek().is_some_and(|next| next.is_alphabetic() || matches!(next, '/' | '!' | '?'));
-        out.push(if tag { '\u{2039}' } else { it });
-    }
-    // Entities would become tags again in what shows HTML.
-    out.replace("&lt", "& lt").replace("&#", "& #")
-}
-
-/// Breaks up schemes without `//`, and addresses that begin with `www.`.
-fn without_words(text: &str) -> String {
-    let mut out = text.to_string();
-    for scheme in SCHEMES {
-        out = replaced(&out, scheme, |found| format!("{}[:]", &found[..found.len() - 1]));
-    }
-    replaced(&out, "www.", |found| format!("{}[.]", &found[..3]))
-}
-
-/// Replaces a word of ASCII in any case.
-fn replaced(text: &str, word: &str, with: impl Fn(&str) -> String) -> String {
-    let lower = text.to_ascii_lowercase();
-    let mut out = String::with_capacity(text.len());
-    let mut from = 0;
-    for (at, _) in lower.match_indices(word) {
-        let end = at + word.len();
-        // Before a blank it is a word like any other.
-        if !text[end..].starts_with(|it: char| !it.is_whitespace()) {
-            continue;
+/// Puts a blank between the two of each pair.
+fn apart(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + text.len() / 16);
+    let mut before = None;
+    for it in text.chars() {
+        if before.is_some_and(|before| PAIRS.contains(&[before, it])) {
+            out.push(' ');
         }
-        out.push_str(&text[from..at]);
-        out.push_str(&with(&text[at..end]));
-        from = end;
+        out.push(it);
+        before = Some(it);
     }
-    out.push_str(&text[from..]);
     out
 }
 
@@ -68,31 +96,78 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_stay_and_nothing_is_active() {
-        for (text, expected) in [
-            ("The hive weighed 31 kg [1].", "The hive weighed 31 kg [1]."),
-            ("1 < 2, a <- b", "1 < 2, a <- b"),
-            ("![x](https://evil.example/?q=1)", "[x] (https[:]//evil.example/?q=1)"),
-            ("[click](javascript:alert(1))", "[click] (javascript[:]alert(1))"),
-            ("[a][b]\n[b]: http://e", "[a] [b]\n[b] : http[:]//e"),
-            ("<img src=x>", "\u{2039}img src=x>"),
-            ("</a><!-- x -->", "\u{2039}/a>\u{2039}!-- x -->"),
-            ("<https://e>", "\u{2039}https[:]//e>"),
-            ("see WWW.evil.example", "see WWW[.]evil.example"),
-            ("JavaScript:x Data:y", "JavaScript[:]x Data[:]y"),
-            ("the data: 3, a file: none", "the data: 3, a file: none"),
-            ("java\u{200b}script:x", "javascript[:]x"),
-            ("\u{1b}]8;;http://e\u{7}x", "]8;;http[:]//ex"),
-            ("&lt;img&gt; &#60;b", "& lt;img&gt; & #60;b"),
+    fn words_stay() {
+        for text in [
+            "The hive weighed 31 kg [1].",
+            "1 < 2, a <- b, a <= b",
+            "the data: 3, a file: none, 12:30, src/a.rs:7",
+            "AT&T, R&D & co; notes.md, a/b/c.txt, C:\\notes\\bees.md",
+            "plain ä 漢 עברית, 50 % (half) * 2_000 ~ x",
+            "first\n\tsecond",
         ] {
-            assert_eq!(plain(text), expected, "{text}");
+            assert_eq!(plain(text), text);
         }
     }
 
     #[test]
-    fn what_is_plain_stays_the_same() {
-        for text in ["![x](https://e) www.e <b> data:x", "plain ä 漢"] {
-            assert_eq!(plain(&plain(text)), plain(text));
+    fn nothing_is_active() {
+        for (text, expected) in [
+            // Links and pictures, inline and by reference, also of several kinds in one.
+            ("![x](https://evil.example/?q=1)", "! [x] (https[:]//evil.example/?q=1)"),
+            ("!![x](u)", "!! [x] (u)"),
+            ("[click](javascript:alert(1))", "[click] (javascript[:]alert(1))"),
+            ("[a][b]\n[b]: http://e", "[a] [b]\n[b] : http[:]//e"),
+            ("![][r]\n[r]:/p", "! [] [r]\n[r] :/p"),
+            ("[[note]] ![[note]]", "[ [note]] ! [ [note]]"),
+            ("[^1]: see", "[^1] : see"),
+            ("[x]\u{200b}(http://e)", "[x] (http[:]//e)"),
+            // Breaking a scheme must not make a link of its own.
+            ("javascript:(x) www.(//e) data:[a](b)", "javascript[:] (x) www[.] (//e) data[:] [a] (b)"),
+            // HTML.
+            ("<img src=x>", "\u{2039}img src=x>"),
+            ("</a><!-- x -->", "\u{2039}/a>\u{2039}!-- x -->"),
+            ("<\u{0}script>x", "\u{2039}script>x"),
+            ("<<b>", "<\u{2039}b>"),
+            ("&lt;img&gt; &#60;b &lt b &colon; &amp;lt;", "& lt;img& gt; & #60;b & lt b & colon; & amp;lt;"),
+            // Addresses that need no markup.
+            ("<https://e>", "\u{2039}https[:]//e>"),
+            ("see WWW.evil.example", "see WWW[.]evil.example"),
+            ("JavaScript:x Data:y MAILTO:z xmpp:a", "JavaScript[:]x Data[:]y MAILTO[:]z xmpp[:]a"),
+            ("https\\://e http:\\/\\/e http:\\\\e", "https[:]//e http[:]\\/\\/e http[:]\\\\e"),
+            ("ask ada@quill.example, <ada@quill.example>", "ask ada[@]quill.example, \u{2039}ada[@]quill.example>"),
+            ("<@U1> <#c|general>", "\u{2039}@U1> \u{2039}#c|general>"),
+            ("www\\.evil.example ada\\@e.example", "www[.]evil.example ada[@]e.example"),
+            // Terminals.
+            ("\u{1b}]8;;http://e\u{7}x\u{1b}]8;;\u{7}", "]8;;http[:]//ex]8;;"),
+            ("\u{1b}[2J\u{9b}31mred", "[2J31mred"),
+            ("a\rb\r\nc\u{2028}d\u{8}", "a\nb\nc\nd"),
+            // What is not seen, or turns the direction of writing.
+            ("java\u{200b}script:x java\u{ad}script:x", "javascript[:]x javascript[:]x"),
+            ("\u{202e}gpj.exe\u{202c} \u{2066}x\u{2069} \u{61c}y", "gpj.exe x y"),
+            ("a\u{e0041}\u{e0100}\u{fe0f}b", "ab"),
+            ("`http://e`", "'http[:]//e'"),
+        ] {
+            assert_eq!(plain(text), expected, "{text}");
+            assert_eq!(plain(expected), expected, "what is plain stays the same");
+        }
+    }
+
+    #[test]
+    fn no_mixture_of_marks_is_active() {
+        let marks = ["!", "[", "]", "(", ")", ":", "/", "\\", "<", "a", "www.", "data:", "&", "#", ";", "@", ".", " "];
+        // Every sequence of five would take long; a fixed walk through them finds the same.
+        let mut state: u64 = 7;
+        for _ in 0..20_000 {
+            let mut text = String::new();
+            for _ in 0..12 {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                text.push_str(marks[(state >> 33) as usize % marks.len()]);
+            }
+            let made = plain(&text);
+            for active in ["![", "](", "][", "]:", "[[", "://", "<a", "</", "&#", "a@a"] {
+                assert!(!made.contains(active), "{text:?} became {made:?}, which has `{active}`");
+            }
+            assert_eq!(plain(&made), made, "{text:?}");
         }
     }
 }

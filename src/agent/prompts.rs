@@ -33,8 +33,8 @@ and for an entity entity_id, entity_type, name, attributes as {}; for a relation
 const STEP: &str = "Answer `question` step by step with `tools`. `transcript` holds the calls made so far and their results. \
 Give either `tool_call` with the name of a tool and its args, or, when the results answer the question or nothing more can be \
 found, `final_answer`: `answer` in at most six short sentences of plain text without links and markup, `citations` with the \
-ids of results that the answer rests on (at least one, copied exactly), `queries` that were run, `notes`. Do not repeat a \
-call. Say nothing that no result bears out.";
+ids of results that the answer rests on (at least one, copied exactly), `queries` that were run, `notes`. If nothing that was \
+found answers it, give an empty `answer` and no `citations`. Do not repeat a call. Say nothing that no result bears out.";
 
 /// What a model is to be for a task.
 pub(super) fn system(task: &PluginTask) -> String {

@@ -3,8 +3,10 @@
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+use crate::agent::guest::Guest;
 use crate::agent::plain::plain;
 use crate::agent::reasoner::Reasoner;
+use crate::agent::room;
 use crate::agent::tool_loop::SUMMARY;
 use crate::error::{Error, ErrorCode, Result};
 use crate::graph;
@@ -12,7 +14,7 @@ use crate::llm::RegisteredTools;
 use crate::llm::plugin::{PluginRequest, PluginResponse, PluginTask, SchemaHints};
 
 /// The tool that runs queries.
-const RUN: &str = "axql_run";
+pub(super) const RUN: &str = "axql_run";
 /// Names of each kind that a reasoner is shown.
 const NAMES: usize = 200;
 
@@ -41,6 +43,29 @@ pub struct Answered {
     pub answer: String,
 }
 
+/// A reasoner at one piece of work, and what is to be said of it.
+pub(super) struct Thinker<'a> {
+    pub(super) reasoner: &'a dyn Reasoner,
+    pub(super) model: Option<String>,
+    pub(super) notes: &'a mut Vec<String>,
+}
+
+impl Thinker<'_> {
+    /// Has as much of a task done as the reasoner has room for; what it notes, and what was left out, is noted.
+    pub(super) async fn think(&mut self, task: PluginTask) -> Result<PluginResponse> {
+        let (request, cuts) = room::fitted(self.reasoner, PluginRequest::new(self.model.clone(), task)).await?;
+        let response = self.reasoner.think(&request).await?;
+        let told = cuts.into_iter().map(String::from).chain(response.notes.iter().map(|it| plain(it)));
+        for note in told {
+            // The same may be said of several tasks.
+            if !self.notes.contains(&note) {
+                self.notes.push(note);
+            }
+        }
+        Ok(response)
+    }
+}
+
 /// Asks the reasoner for a query and runs it. A query that cannot be run is sent back once, with the reason.
 pub(super) async fn ask(
     reasoner: &dyn Reasoner,
@@ -48,29 +73,40 @@ pub(super) async fn ask(
     tools: &RegisteredTools,
     question: &str,
 ) -> Result<Asked> {
+    let schema = schema(tools).await;
+    let mut notes = Vec::new();
+    let thinker = Thinker { reasoner, model, notes: &mut notes };
+    let (query, results) = found(thinker, tools, question, &schema).await?;
+    Ok(Asked { question: question.into(), query, results, notes, model: reasoner.name() })
+}
+
+/// A query for a question, and what it finds.
+async fn found(
+    mut thinker: Thinker<'_>,
+    tools: &RegisteredTools,
+    question: &str,
+    schema: &SchemaHints,
+) -> Result<(Value, Value)> {
     if !tools.has(RUN) {
         return Err(Error::new(ErrorCode::FailedPrecondition, "there is no graph to query")
             .hint("`vic llm agent` searches the files instead"));
     }
-    let schema = schema(tools).await;
-    let mut notes = Vec::new();
     let mut asked_for = question.to_string();
     for attempt in 1.. {
         let task = PluginTask::ToQuery { question: asked_for.clone(), schema: schema.clone() };
-        let response = reasoner.think(&PluginRequest::new(model.clone(), task)).await?;
-        notes.extend(response.notes.iter().map(|it| plain(it)));
-        let (query, args) = chosen(response);
+        let (query, args) = chosen(thinker.think(task).await?);
         match tools.run(RUN, args).await {
             Ok(results) => {
-                let results = published(&results);
-                return Ok(Asked { question: question.into(), query, results, notes, model: reasoner.name() });
+                let told = results["notes"].as_array().into_iter().flatten().filter_map(Value::as_str);
+                thinker.notes.extend(told.map(plain));
+                return Ok((query, published(&results)));
             }
             Err(error) if attempt == 1 => {
-                notes.push(format!("the first query was wrong: {error}"));
+                thinker.notes.push(plain(&format!("the first query was wrong: {error}")));
                 asked_for = format!("{question}\n\n(This query was wrong: {query}: {error})");
             }
             Err(error) => {
-                let text = format!("{} gave no query that can be run: {error}", reasoner.name());
+                let text = format!("{} gave no query that can be run: {error}", thinker.reasoner.name());
                 return Err(Error::new(ErrorCode::FailedPrecondition, text).hint("say it in other words"));
             }
         }
@@ -78,7 +114,7 @@ pub(super) async fn ask(
     Err(Error::internal("no query was asked for"))
 }
 
-/// As [`ask`], and has the rows told in words.
+/// As [`ask`], and has the rows told in words. Whoever tells them may look further first, see [`Guest`].
 pub(super) async fn answer(
     reasoner: &dyn Reasoner,
     model: Option<String>,
@@ -88,9 +124,12 @@ pub(super) async fn answer(
     let mut asked = ask(reasoner, model.clone(), tools, question).await?;
     let (query, results) = (asked.query.clone(), asked.results.clone());
     let task = PluginTask::Answer { question: question.into(), query, results };
-    let response = reasoner.think(&PluginRequest::new(model, task)).await?;
-    asked.notes.extend(response.notes.iter().map(|it| plain(it)));
-    Ok(Answered { asked, answer: plain(&response.answer.unwrap_or_default()) })
+    let mut thinker = Thinker { reasoner, model, notes: &mut asked.notes };
+    let response = thinker.think(task).await?;
+    let schema = if response.tool_call.is_some() { schema(tools).await } else { SchemaHints::default() };
+    let guest = Guest { tools, question, schema: &schema };
+    let answer = guest.served(&mut thinker, response, &asked.query, &asked.results).await?;
+    Ok(Answered { asked, answer })
 }
 
 /// The query of a response, as the protocol tells it, which is AxQL always, and as the tool takes it. The typed one is

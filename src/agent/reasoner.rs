@@ -2,6 +2,7 @@
 
 use async_trait::async_trait;
 
+use crate::agent::room::Room;
 use crate::error::Result;
 use crate::llm::plugin::{PluginRequest, PluginResponse};
 
@@ -10,6 +11,11 @@ use crate::llm::plugin::{PluginRequest, PluginResponse};
 pub trait Reasoner: Send + Sync {
     /// What it is called, for people and for the audit.
     fn name(&self) -> String;
+
+    /// How much of a request it takes; whoever asks cuts the task to that, see [`Room`].
+    async fn room(&self, _request: &PluginRequest) -> Room {
+        Room::Whole
+    }
 
     /// Does a task. The response answers it; whether it is right is another question.
     ///

@@ -23,6 +23,8 @@ const TOLD_PASSAGES: usize = 3;
 const PASSAGE_CHARS: usize = 300;
 /// The tool that finds passages.
 pub(super) const SEARCH: &str = "semantic_search";
+/// What is said when nothing answers the question.
+const NOTHING: &str = "Nothing that was found answers this.";
 /// Words between a type and a name.
 const NAMING: [&str; 6] = ["named", "called", "name", "titled", "labelled", "labeled"];
 /// Words that carry no meaning in a question.
@@ -137,6 +139,17 @@ fn step(question: &str, tools: &[ToolOffer], transcript: &[TranscriptStep]) -> P
     PluginResponse { final_answer: Some(quoted(question, transcript)), ..PluginResponse::default() }
 }
 
+/// That nothing answers the question.
+pub(super) fn nothing() -> FinalAnswer {
+    FinalAnswer { answer: NOTHING.into(), ..FinalAnswer::default() }
+}
+
+/// Says whether an answer is that there is none: it rests on nothing, and says so or says nothing.
+pub(super) fn is_nothing(answer: &FinalAnswer) -> bool {
+    let said = answer.answer.trim();
+    answer.citations.is_empty() && (said.is_empty() || said == NOTHING)
+}
+
 /// The passages of a transcript that hold most of the question's words, quoted.
 pub(super) fn quoted(question: &str, transcript: &[TranscriptStep]) -> FinalAnswer {
     let words: Vec<&str> = question.split_whitespace().map(bare).collect();
@@ -152,7 +165,7 @@ pub(super) fn quoted(question: &str, transcript: &[TranscriptStep]) -> FinalAnsw
     best.retain(|(held, _)| *held > 0);
     best.truncate(TOLD_PASSAGES);
     if best.is_empty() {
-        return FinalAnswer { answer: "Nothing that was found answers this.".into(), ..FinalAnswer::default() };
+        return nothing();
     }
     let quote = |it: &Evidence| {
         let text: Vec<&str> = it.text.split_whitespace().collect();

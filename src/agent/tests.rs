@@ -74,6 +74,38 @@ async fn an_answer_that_cites_nothing_is_sent_back_once_and_then_not_shown() {
 }
 
 #[tokio::test]
+async fn that_nothing_was_found_is_an_ending_and_nothing_is_made_up() {
+    let nothing = "Nothing that was found answers this.";
+    // The tools found nothing, whatever the model says.
+    for said in ["It was blue.", "", nothing] {
+        let report =
+            agent(&Scripted::new(vec![end(said, &[])]), Arc::new(FakeTools::default()), Bounds::default()).await;
+        assert_eq!((report.ended, report.answer.as_str(), report.steps), (Ending::NothingFound, nothing, 1), "{said}");
+        assert!(report.citations.is_empty());
+    }
+    let made_up = Scripted::new(vec![end("It was blue.", &["made up"])]);
+    let report = agent(&made_up, Arc::new(FakeTools::default()), Bounds::default()).await;
+    assert_eq!((report.ended, report.answer.as_str()), (Ending::NothingFound, nothing));
+    // Something was found, and the model says that it is no answer.
+    let report = agent(&Scripted::new(vec![end("", &[])]), hive(), Bounds::default()).await;
+    assert_eq!(report.ended, Ending::NothingFound);
+    assert_eq!(serde_json::to_value(report.ended).unwrap(), "nothing_found");
+}
+
+#[tokio::test]
+async fn what_was_cut_of_a_step_is_said_once() {
+    let long = "The hive weighed 31 kg. ".repeat(600);
+    let tools = Arc::new(FakeTools::with(&[&long]));
+    let again = |it: usize| call("semantic_search", json!({ "query": format!("x{it}") }));
+    let steps = vec![again(1), again(2), end("31 kg.", &["doc0.md, line 1"])];
+    let report = agent(&Scripted::new(steps), tools, Bounds::default()).await;
+    assert_eq!(report.ended, Ending::Answered);
+    assert_eq!(report.notes.iter().filter(|it| it.contains("shown cut")).count(), 1, "{:?}", report.notes);
+    // The report has the whole of it.
+    assert_eq!(report.transcript[1].result["hits"][0]["text"], long.as_str());
+}
+
+#[tokio::test]
 async fn a_citation_of_a_file_that_has_changed_does_not_stand() {
     struct Changed(FakeTools);
     #[async_trait::async_trait]
@@ -236,6 +268,41 @@ async fn a_question_becomes_a_query_its_rows_and_an_answer() {
 }
 
 #[tokio::test]
+async fn a_plugin_that_is_to_tell_rows_may_search_first_and_nothing_else() {
+    let fake = hive();
+    let shared: Arc<dyn Tools> = fake.clone();
+    let tools = registered(&shared, &Scope::All).unwrap();
+    let query = json!({ "axql": "select ?x where ?x is Node" });
+    let scripted = Scripted::new(vec![
+        query.clone(),
+        call("semantic_search", json!({ "query": "hive" })),
+        call("shell", json!({ "cmd": "x" })),
+        end("31 kg, see [x](http://e).", &[]),
+    ]);
+    let answered = query::answer(&scripted, None, &tools, "how heavy?").await.unwrap();
+    assert_eq!(answered.answer, "31 kg, see [x] (http[:]//e).");
+    for said in ["searched with 'semantic_search'", "'shell' was not run"] {
+        assert!(answered.asked.notes.iter().any(|it| it.contains(said)), "{:?}", answered.asked.notes);
+    }
+    let called: Vec<String> = fake.called.lock().unwrap().iter().map(|it| it.0.clone()).collect();
+    assert_eq!(called, ["db_summary", "axql_run", "db_summary", "semantic_search"]);
+    // It was asked on with the rows and what it found.
+    let asked = serde_json::to_value(&scripted.asked.lock().unwrap()[2]).unwrap();
+    assert_eq!(
+        (&asked["protocol"], &asked["task"]["kind"]),
+        (&json!("axiograph_llm_plugin_v3"), &json!("tool_loop_step"))
+    );
+    let told: Vec<_> = asked["task"]["transcript"].as_array().unwrap().iter().map(|it| it["tool"].clone()).collect();
+    assert_eq!(told, ["axql_run", "semantic_search"]);
+    // One that never answers is left.
+    let again = |it: usize| call("semantic_search", json!({ "query": format!("x{it}") }));
+    let endless = Scripted::new(std::iter::once(query).chain((0..50).map(again)).collect());
+    let error = query::answer(&endless, None, &tools, "how heavy?").await.unwrap_err();
+    assert_eq!(error.code, ErrorCode::ResourceExhausted);
+    assert!(endless.asked.lock().unwrap().len() < 15);
+}
+
+#[tokio::test]
 async fn a_query_that_cannot_be_run_is_sent_back_once() {
     let shared: Arc<dyn Tools> = hive();
     let tools = registered(&shared, &Scope::All).unwrap();
@@ -274,6 +341,31 @@ async fn without_a_model_the_stub_answers_and_the_report_is_kept() {
     let none = Bounds { steps: 0, ..Bounds::default() };
     let error = assistant.agent(&AgentRequest { bounds: Some(none), ..request }).await.unwrap_err();
     assert_eq!(error.field.as_deref(), Some("max_steps"));
+}
+
+#[tokio::test]
+async fn what_is_kept_of_a_question_has_no_key_in_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let (assistant, _) = assistant(dir.path());
+    let question = "who made AKIAIOSFODNN7EXAMPLE for the hive".to_string();
+    assistant.agent(&AgentRequest { question, ..AgentRequest::default() }).await.unwrap();
+    assert_eq!(assistant.runs(5).await.unwrap_err().code, ErrorCode::PermissionDenied);
+    let owner = assistant.for_right(true, false);
+    let run = owner.runs(5).await.unwrap().remove(0);
+    assert!(run.question.contains("[redacted]") && run.ended == "answered" && run.steps > 0, "{run:?}");
+    let kept = serde_json::to_string(&owner.transcripts(5).await.unwrap()).unwrap();
+    assert!(!kept.contains("AKIA"), "{kept}");
+}
+
+#[tokio::test]
+async fn a_command_is_said_to_be_unconfined_whatever_the_mode() {
+    let dir = tempfile::tempdir().unwrap();
+    let (assistant, _) = assistant(dir.path());
+    let line = CommandLine { program: "true".into(), args: vec![], folder: "/".into() };
+    let over = Override { command: Some(line), ..Override::default() };
+    let status = assistant.for_right(true, true).status(&over).await.unwrap();
+    assert!(status.notes[0].contains("not confined") && status.privacy_mode == "local_only", "{status:?}");
+    assert!(assistant.status(&Override::default()).await.unwrap().notes.is_empty());
 }
 
 #[tokio::test]

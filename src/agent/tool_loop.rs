@@ -2,7 +2,8 @@
 //!
 //! Before the first step vic itself looks at the whole (`db_summary`) and searches for the question (`semantic_search`). An
 //! answer has to cite what tools gave; one that does not is sent back once. When there is no answer in the end, the best
-//! passages that were found are quoted instead, and the report says why.
+//! passages that were found are quoted instead, and the report says why. That nothing was found is an ending of its own:
+//! then nothing is said but that.
 
 use std::time::Instant;
 
@@ -15,11 +16,12 @@ use crate::agent::limits::{self, Bounds};
 use crate::agent::plain::plain;
 use crate::agent::query::hints;
 use crate::agent::reasoner::Reasoner;
+use crate::agent::room;
 use crate::agent::stub;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorCode, Result};
 use crate::llm::RegisteredTools;
 use crate::llm::plugin::{
-    FinalAnswer, PluginRequest, PluginResponse, SchemaHints, ToolInvocation, ToolOffer, TranscriptStep,
+    FinalAnswer, PluginRequest, PluginResponse, PluginTask, SchemaHints, ToolInvocation, ToolOffer, TranscriptStep,
 };
 use crate::llm::tools::{ToolError, ToolFault};
 use crate::model::Scope;
@@ -39,6 +41,8 @@ const REPEATS: usize = 2;
 pub enum Ending {
     /// The reasoner answered, and the answer stands on what it cites.
     Answered,
+    /// The tools found nothing, or nothing that answers the question.
+    NothingFound,
     /// It answered without a citation that stands.
     Uncited,
     /// Too many steps.
@@ -51,6 +55,17 @@ pub enum Ending {
     Stuck,
     /// The reasoner failed.
     Failed,
+}
+
+/// Why a reasoner failed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Problem {
+    /// The name of its [`ErrorCode`].
+    pub code: &'static str,
+    /// One sentence.
+    pub message: String,
+    /// What can be done about it.
+    pub hint: Option<String>,
 }
 
 /// What an agent did.
@@ -68,6 +83,8 @@ pub struct AgentReport {
     pub notes: Vec<String>,
     /// How it ended.
     pub ended: Ending,
+    /// What went wrong, when it ended with [`Ending::Failed`].
+    pub error: Option<Problem>,
     /// Who reasoned.
     pub model: String,
     /// Steps of the reasoner.
@@ -101,6 +118,7 @@ struct State {
     tokens: u64,
     failures: u32,
     sent_back: bool,
+    error: Option<Problem>,
     begun: Instant,
 }
 
@@ -127,6 +145,7 @@ impl ToolLoop<'_> {
             tokens: 0,
             failures: 0,
             sent_back: false,
+            error: None,
             begun: Instant::now(),
         };
         let end = match tokio::time::timeout(self.bounds.time, self.steps(&mut state)).await {
@@ -175,13 +194,11 @@ impl ToolLoop<'_> {
 
     async fn step(&self, state: &mut State) -> Next {
         state.steps += 1;
-        let task = limits::step(&state.question, &state.hints, &state.offers, &state.transcript);
-        let request = PluginRequest::new(self.model.clone(), task);
-        state.tokens += limits::tokens(&request);
-        let response = match self.reasoner.think(&request).await {
+        let response = match self.think(state).await {
             Ok(response) => response,
             Err(error) => {
-                state.notes.push(format!("step {}: {}", state.steps, told(&error)));
+                state.notes.push(format!("step {}: {}", state.steps, plain(&told(&error))));
+                state.error = Some(Problem { code: error.code.name(), message: error.message, hint: error.hint });
                 return Next::End(Ending::Failed);
             }
         };
@@ -190,8 +207,28 @@ impl ToolLoop<'_> {
         match response {
             PluginResponse { final_answer: Some(answer), .. } => self.judge(state, answer).await,
             PluginResponse { tool_call: Some(call), .. } => self.obey(state, call).await,
-            _ => Next::End(Ending::Failed),
+            _ => {
+                let (code, message) = (ErrorCode::FailedPrecondition.name(), "the model took no step".to_string());
+                state.error = Some(Problem { code, message, hint: None });
+                Next::End(Ending::Failed)
+            }
         }
+    }
+
+    /// Asks for the next step, with as much of the transcript as there is room for.
+    async fn think(&self, state: &mut State) -> Result<PluginResponse> {
+        let task = PluginTask::ToolLoopStep {
+            question: state.question.clone(),
+            schema: state.hints.clone(),
+            tools: state.offers.clone(),
+            transcript: state.transcript.clone(),
+        };
+        let (request, cuts) = room::fitted(self.reasoner, PluginRequest::new(self.model.clone(), task)).await?;
+        state.tokens += limits::tokens(&request);
+        // The same is missing in many steps, and said once.
+        let new: Vec<String> = cuts.into_iter().map(String::from).filter(|it| !state.notes.contains(it)).collect();
+        state.notes.extend(new);
+        self.reasoner.think(&request).await
     }
 
     /// Runs a call, if it is one that may be made and was not made already.
@@ -231,9 +268,12 @@ impl ToolLoop<'_> {
             let is = if fallen == 1 { "citation was" } else { "citations were" };
             state.notes.push(format!("{fallen} {is} left out: no result has it, or its file has changed"));
         }
-        let nothing_to_cite = offered.texts.is_empty() && answer.citations.is_empty();
-        if !cited.is_empty() || nothing_to_cite {
+        if !cited.is_empty() {
             return Next::Answer(answer, cited);
+        }
+        // What it says without anything to say it from is its own invention.
+        if stub::is_nothing(&answer) || found_nothing(&state.transcript) {
+            return Next::End(Ending::NothingFound);
         }
         if std::mem::replace(&mut state.sent_back, true) {
             return Next::End(Ending::Uncited);
@@ -247,6 +287,9 @@ impl ToolLoop<'_> {
 
     /// The best passages instead of an answer.
     async fn without_answer(&self, mut state: State, ending: Ending) -> AgentReport {
+        if ending == Ending::NothingFound {
+            return self.report(state, stub::nothing(), Vec::new(), ending);
+        }
         let quoted = stub::quoted(&state.question, &state.transcript);
         let offered = Offered::of(&state.transcript);
         let (cited, _) = citations::check(&quoted.citations, &offered, self.witness, self.scope).await;
@@ -256,7 +299,7 @@ impl ToolLoop<'_> {
             Ending::Tokens => format!("no answer within {} tokens", self.bounds.tokens),
             Ending::Stuck => "the model came no further".to_string(),
             Ending::Uncited => "the model's answer cited nothing that was found, and is not shown".to_string(),
-            Ending::Answered | Ending::Failed => "the model failed".to_string(),
+            Ending::Answered | Ending::NothingFound | Ending::Failed => "the model failed".to_string(),
         };
         state.notes.push(why);
         self.report(state, quoted, cited, ending)
@@ -273,6 +316,7 @@ impl ToolLoop<'_> {
             queries: answer.queries.iter().map(|it| plain(it)).collect(),
             notes,
             ended,
+            error: state.error,
             model: self.reasoner.name(),
             steps: state.steps,
             tokens: state.tokens,
@@ -280,6 +324,12 @@ impl ToolLoop<'_> {
             transcript: state.transcript,
         }
     }
+}
+
+/// Says whether no tool gave anything that could be cited. What there is at all is no finding.
+fn found_nothing(transcript: &[TranscriptStep]) -> bool {
+    let found: Vec<TranscriptStep> = transcript.iter().filter(|it| it.tool != SUMMARY).cloned().collect();
+    Offered::of(&found).is_empty()
 }
 
 fn refusal(name: &str, error: &ToolError, refused: bool) -> String {

@@ -8,7 +8,7 @@ use chrono::{SecondsFormat, Utc};
 use serde_json::Value;
 
 use crate::agent::{Promotion, Proposer, check_proposals, chunk_text, promote};
-use crate::cli::llm::OverArgs;
+use crate::cli::llm::{OverArgs, TimeArgs};
 use crate::cli::output::{Printer, note};
 use crate::cli::{graph, text, values};
 use crate::client::{Client, Work};
@@ -55,6 +55,8 @@ enum Command {
         max_new_proposals: u32,
         #[command(flatten)]
         over: OverArgs,
+        #[command(flatten)]
+        time: TimeArgs,
     },
     /// Takes the proposals that are believed into the graph; with --out, into a file instead
     Promote {
@@ -79,13 +81,13 @@ enum Command {
 pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
     match args.command {
         Command::Proposals { root, max_files, out } => propose(root.as_deref(), max_files, &out, config, printer).await,
-        Command::Augment { proposals, out, max_new_proposals, over } => {
+        Command::Augment { proposals, out, max_new_proposals, over, time } => {
             let file = read(&proposals)?;
             check_proposals(&file)?;
             let client = Client::connect_or_start(config).await?;
             let chunks = evidence(&client, &file).await;
             let work = Work::Augment { proposals: file, chunks, most: max_new_proposals };
-            let augmented = client.assist(work, over.over()?).await?;
+            let augmented = client.assist(work, over.over(time)?).await?;
             write(&out, &augmented["proposals"])?;
             for left_out in augmented["notes"].as_array().into_iter().flatten().filter_map(Value::as_str) {
                 note(left_out);

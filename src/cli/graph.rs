@@ -116,7 +116,7 @@ struct VizArgs {
 enum FileFormat {
     /// Nodes, edges, facts, schemas
     Json,
-    /// Lines of the form `A -io-> B`
+    /// Lines of the form `A -io-> B`, and nodes as `Name.TYPE.001` or in quotes
     Text,
     /// proposals.json
     Proposals,
@@ -138,7 +138,7 @@ struct ImportArgs {
 enum Handed {
     /// Nodes, edges, schemas
     Json,
-    /// Lines of the form `A -io-> B`
+    /// Lines of the form `A -io-> B`, and nodes as `Name.TYPE.001` or in quotes
     Text,
 }
 
@@ -299,13 +299,13 @@ fn described(answer: &Value) -> String {
     for (key, value) in answer["attributes"].as_object().into_iter().flatten() {
         text.push_str(&format!("{key}: {}\n", value.as_str().unwrap_or_default()));
     }
-    for edge in answer["out"].as_array().into_iter().flatten() {
-        let relation = edge["relation"].as_str().unwrap_or_default();
-        text.push_str(&format!("-{relation}-> {}  {}\n", entity(&edge["entity"]), edge["confidence"]));
-    }
-    for edge in answer["in"].as_array().into_iter().flatten() {
-        let relation = edge["relation"].as_str().unwrap_or_default();
-        text.push_str(&format!("<-{relation}- {}  {}\n", entity(&edge["entity"]), edge["confidence"]));
+    for (side, before, behind) in [("out", "-", "->"), ("in", "<-", "-")] {
+        for edge in answer[side].as_array().into_iter().flatten() {
+            let relation = edge["relation"].as_str().unwrap_or_default();
+            let place = edge["evidence"]["citation"].as_str().map(|it| format!("  ({it})")).unwrap_or_default();
+            let (end, sure) = (entity(&edge["entity"]), &edge["confidence"]);
+            text.push_str(&format!("{before}{relation}{behind} {end}  {sure}{place}\n"));
+        }
     }
     if answer["truncated"] == true {
         text.push_str(&format!("({} edges leave it, {} reach it)\n", answer["out_count"], answer["in_count"]));

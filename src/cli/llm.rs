@@ -14,7 +14,17 @@ use crate::cli::text;
 use crate::client::{Client, Work};
 use crate::config::Config;
 use crate::daemon::directory;
-use crate::error::{Error, IoContext, Result};
+use crate::error::{Error, ErrorCode, IoContext, Result};
+
+/// How an agent ends, for `--help`.
+const ENDINGS: &str = "\
+Exit codes:
+  0  answered, or nothing was found
+  4  the backend is away (other failures of it end with their own code)
+  6  no citation of the answer stands, or the model came no further
+  8  the steps or the tokens are used up
+  9  the time is used up
+What was found is printed in any case.";
 
 /// Largest request of a host that vic is a plugin of.
 const MAX_PLUGIN_REQUEST: u64 = 32 << 20;
@@ -50,6 +60,7 @@ enum Command {
     /// The same, and tells the rows in words
     Answer(Question),
     /// Lets the model search and query step by step until it answers
+    #[command(after_help = ENDINGS)]
     Agent(AgentArgs),
     /// Lists what agents did, newest first
     Transcripts {
@@ -113,6 +124,20 @@ pub(crate) struct OverArgs {
     args: Vec<String>,
 }
 
+/// How long somebody is willing to wait.
+#[derive(Clone, Copy, Debug, Default, clap::Args)]
+pub(crate) struct TimeArgs {
+    /// Seconds for everything; 180 when absent, 600 for proposals, never more than VIC_LLM_MAX_SECONDS
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=3_600))]
+    seconds: Option<u64>,
+}
+
+impl TimeArgs {
+    fn time(self) -> Option<Duration> {
+        self.seconds.map(Duration::from_secs)
+    }
+}
+
 /// [`BackendKind`] as an argument.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Backend {
@@ -134,6 +159,8 @@ struct Question {
     #[command(flatten)]
     over: OverArgs,
     #[command(flatten)]
+    time: TimeArgs,
+    #[command(flatten)]
     output: FormatArgs,
 }
 
@@ -147,9 +174,6 @@ struct AgentArgs {
     /// Most steps of the model
     #[arg(long, default_value_t = Bounds::default().steps, value_parser = clap::value_parser!(u32).range(1..=100))]
     max_steps: u32,
-    /// Seconds for everything
-    #[arg(long, default_value_t = Bounds::default().time.as_secs(), value_parser = clap::value_parser!(u64).range(1..=3_600))]
-    seconds: u64,
     /// Most tokens sent and received
     #[arg(long, default_value_t = Bounds::default().tokens, value_parser = clap::value_parser!(u64).range(1..))]
     max_tokens: u64,
@@ -157,7 +181,7 @@ struct AgentArgs {
 
 impl OverArgs {
     /// The same for the daemon.
-    pub(crate) fn over(self) -> Result<Override> {
+    pub(crate) fn over(self, time: TimeArgs) -> Result<Override> {
         let backend = self.backend.map(|it| match it {
             Backend::Mock => BackendKind::Mock,
             Backend::Ollama => BackendKind::Ollama,
@@ -165,7 +189,7 @@ impl OverArgs {
             Backend::Command => BackendKind::Command,
         });
         let command = self.command.map(|program| line(program, self.args)).transpose()?;
-        Ok(Override { backend, model: self.model, command })
+        Ok(Override { backend, model: self.model, command, time: time.time() })
     }
 }
 
@@ -179,30 +203,30 @@ fn line(program: String, args: Vec<String>) -> Result<CommandLine> {
 pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
     match args.command {
         Command::Status { over, output } => {
-            let status = assist(config, Work::Status, over).await?;
+            let status = assist(config, Work::Status, over, TimeArgs::default()).await?;
             show(printer, output, &status, told_status)
         }
         Command::Use { backend } => choose(used(backend)?, config, printer),
         Command::Model { name } => choose(Override { model: Some(name), ..Override::default() }, config, printer),
         Command::Ask(it) => {
-            let found = assist(config, Work::Ask(it.question.join(" ")), it.over).await?;
+            let found = assist(config, Work::Ask(it.question.join(" ")), it.over, it.time).await?;
             show(printer, it.output, &found, told_rows)
         }
         Command::Answer(it) => {
-            let found = assist(config, Work::Answer(it.question.join(" ")), it.over).await?;
+            let found = assist(config, Work::Answer(it.question.join(" ")), it.over, it.time).await?;
             show(printer, it.output, &found, told_answer)
         }
         Command::Agent(it) => agent(it, config, printer).await,
         Command::Transcripts { limit, output } => {
-            let all = assist(config, Work::Transcripts(limit), OverArgs::default()).await?;
+            let all = assist(config, Work::Transcripts(limit), OverArgs::default(), TimeArgs::default()).await?;
             show(printer, output, &all, told_transcripts)
         }
         Command::Plugin { over } => plugin(over, config, printer).await,
     }
 }
 
-async fn assist(config: &Config, work: Work, over: OverArgs) -> Result<Value> {
-    let over = over.over()?;
+async fn assist(config: &Config, work: Work, over: OverArgs, time: TimeArgs) -> Result<Value> {
+    let over = over.over(time)?;
     Client::connect_or_start(config).await?.assist(work, over).await
 }
 
@@ -214,7 +238,7 @@ fn show(printer: &mut Printer, output: FormatArgs, it: &Value, told: fn(&Value) 
 }
 
 fn used(backend: Use) -> Result<Override> {
-    let kind = |backend, model| Override { backend: Some(backend), model, command: None };
+    let kind = |backend, model| Override { backend: Some(backend), model, ..Override::default() };
     Ok(match backend {
         Use::Mock => kind(BackendKind::Mock, None),
         Use::Ollama { model } => kind(BackendKind::Ollama, model),
@@ -249,13 +273,14 @@ fn choose(over: Override, config: &Config, printer: &mut Printer) -> Result<()> 
 }
 
 async fn agent(it: AgentArgs, config: &Config, printer: &mut Printer) -> Result<()> {
-    let bounds = Bounds { steps: it.max_steps, time: Duration::from_secs(it.seconds), tokens: it.max_tokens };
-    let Question { question, over, output } = it.question;
-    let mut report = assist(config, Work::Agent(question.join(" "), bounds), over).await?;
+    let Question { question, over, time, output } = it.question;
+    let usual = Bounds::default();
+    let bounds = Bounds { steps: it.max_steps, time: time.time().unwrap_or(usual.time), tokens: it.max_tokens };
+    let mut report = assist(config, Work::Agent(question.join(" "), bounds), over, time).await?;
     match output.format {
         Format::Human => {
             let trace = if it.trace { told_trace(&report) } else { String::new() };
-            printer.raw(&(trace + &told_report(&report)))
+            printer.raw(&(trace + &told_report(&report)))?;
         }
         Format::Json => {
             if !it.trace
@@ -263,9 +288,31 @@ async fn agent(it: AgentArgs, config: &Config, printer: &mut Printer) -> Result<
             {
                 map.shift_remove("transcript");
             }
-            printer.json(&report)
+            printer.json(&report)?;
         }
     }
+    // The report is the result in any case; the code says how it ended.
+    printer.flush()?;
+    unanswered(&report).map_or(Ok(()), Err)
+}
+
+/// The error that a report without an answer is, see [`ENDINGS`].
+fn unanswered(report: &Value) -> Option<Error> {
+    let ended = field(report, "ended");
+    let (code, hint) = match ended {
+        "answered" | "nothing_found" => return None,
+        "uncited" | "stuck" => (ErrorCode::FailedPrecondition, "another model may do better: --model"),
+        "steps" => (ErrorCode::ResourceExhausted, "allow more: --max-steps"),
+        "tokens" => (ErrorCode::ResourceExhausted, "allow more: --max-tokens"),
+        "time" => (ErrorCode::DeadlineExceeded, "allow more: --seconds"),
+        _ => {
+            let problem = &report["error"];
+            let code = ErrorCode::from_name(field(problem, "code")).unwrap_or(ErrorCode::Internal);
+            let error = Error::new(code, field(problem, "message"));
+            return Some(problem["hint"].as_str().map_or(error.clone(), |it| error.hint(it)));
+        }
+    };
+    Some(Error::new(code, format!("the agent ended without an answer: {ended}")).hint(hint))
 }
 
 /// One request, one response; a failure is a response too, so that the host can tell it.
@@ -273,7 +320,7 @@ async fn plugin(over: OverArgs, config: &Config, printer: &mut Printer) -> Resul
     let mut request = String::new();
     let read = std::io::stdin().lock().take(MAX_PLUGIN_REQUEST).read_to_string(&mut request);
     read.map_err(|error| Error::invalid(format!("cannot read the request: {error}")))?;
-    let response = assist(config, Work::Plugin(request), over).await;
+    let response = assist(config, Work::Plugin(request), over, TimeArgs::default()).await;
     let response = response.unwrap_or_else(|error| serde_json::json!({ "error": error.message }));
     printer.line(&text::visible_json(&response.to_string()))
 }
@@ -298,8 +345,12 @@ fn told_status(it: &Value) -> String {
     if !models.is_empty() {
         let _ = writeln!(out, "models: {}", text::visible(&models.join(", ")));
     }
+    if let Some(tokens) = it["limits"]["context_tokens"].as_u64() {
+        let _ = writeln!(out, "context: {tokens} tokens");
+    }
     let tools: Vec<&str> = list(it, "tools").iter().filter_map(Value::as_str).collect();
     let _ = writeln!(out, "tools: {}", text::visible(&tools.join(", ")));
+    notes(&mut out, it);
     out
 }
 
@@ -375,7 +426,7 @@ fn told_transcripts(it: &Value) -> String {
         let time = record["time_ms"].as_i64().and_then(chrono::DateTime::<chrono::Utc>::from_timestamp_millis);
         let time = time.map(|it| it.to_rfc3339_opts(chrono::SecondsFormat::Secs, true)).unwrap_or_default();
         let ended = field(&record["report"], "ended");
-        let line = format!("{time}  {ended:<8}  {}  ({})", field(record, "question"), field(record, "model"));
+        let line = format!("{time}  {ended:<13}  {}  ({})", field(record, "question"), field(record, "model"));
         let _ = writeln!(out, "{}", text::visible(&line));
     }
     out
@@ -409,6 +460,25 @@ answered, 2 steps, 1.5 s (m (ollama))
 ";
         assert_eq!(told_report(&report), expected);
         assert_eq!(told_trace(&report), "> semantic_search {\"query\":\"hive\"}\n  {\"hits\":[]}\n");
+    }
+
+    #[test]
+    fn every_ending_has_its_code() {
+        for (ended, code) in [
+            ("answered", None),
+            ("nothing_found", None),
+            ("uncited", Some(6)),
+            ("stuck", Some(6)),
+            ("steps", Some(8)),
+            ("tokens", Some(8)),
+            ("time", Some(9)),
+            ("failed", Some(4)),
+        ] {
+            let report = json!({ "ended": ended, "error": { "code": "unavailable", "message": "x", "hint": "run x" } });
+            let error = unanswered(&report);
+            assert_eq!(error.as_ref().map(|it| it.code.exit_code()), code, "{ended}");
+            assert!(error.is_none_or(|it| it.hint.is_some()), "{ended}");
+        }
     }
 
     #[test]

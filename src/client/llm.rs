@@ -31,6 +31,8 @@ pub enum Work {
     },
     /// What agents did last.
     Transcripts(u32),
+    /// The same in one line each.
+    Runs(u32),
     /// One tool with its arguments.
     Tool(String, Value),
 }
@@ -54,7 +56,8 @@ impl From<Work> for wire::assist_request::Work {
                 evidence_chunks: chunks.into_iter().collect(),
                 max_new_proposals: most,
             }),
-            Work::Transcripts(limit) => Wire::Transcripts(wire::AssistTranscripts { limit }),
+            Work::Transcripts(limit) => Wire::Transcripts(wire::AssistTranscripts { limit, brief: false }),
+            Work::Runs(limit) => Wire::Transcripts(wire::AssistTranscripts { limit, brief: true }),
             Work::Tool(name, arguments) => Wire::Tool(wire::AssistTool { name, arguments_json: arguments.to_string() }),
         }
     }
@@ -66,7 +69,9 @@ impl Client {
     /// # Errors
     /// As the daemon says.
     pub async fn assist(&self, work: Work, over: Override) -> Result<Value> {
-        let request = wire::AssistRequest { backend: Some(over.into()), work: Some(work.into()) };
+        // A part of a second is a second: none would be no time at all.
+        let timeout_seconds = over.time.map(|it| u32::try_from(it.as_millis().div_ceil(1_000)).unwrap_or(u32::MAX));
+        let request = wire::AssistRequest { backend: Some(over.into()), work: Some(work.into()), timeout_seconds };
         let response = reply(self.llm.clone().assist(request).await)?;
         serde_json::from_str(&response.document_json)
             .map_err(|error| Error::internal(format!("vicd gave a document that is no JSON: {error}")))

@@ -7,12 +7,14 @@
 mod bridge;
 mod foreign;
 mod names;
+mod ollama;
 mod show;
 mod source;
 mod tuned;
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 pub use bridge::{AuthMode, BridgeConfig, TlsFiles};
@@ -26,6 +28,15 @@ use crate::model::{ExtractLimits, JailMode, OcrMode, PrivacyMode, Redaction};
 
 /// Longest time for looking into files: whoever waits longer has forgotten the question.
 const MAX_L2_SECONDS: u32 = 3_600;
+
+/// Context that a model can be given: less holds no question with its tools, more no model has.
+const CONTEXT_TOKENS: RangeInclusive<u32> = 1_024..=2_097_152;
+
+/// Ollama's own variable, see [`ollama`].
+const OLLAMA_HOST: &str = "OLLAMA_HOST";
+
+/// Longest time for one piece of work of a model.
+const MAX_LLM_SECONDS: u32 = 3_600;
 
 /// Every setting, resolved. Cheap to clone, never changes while the daemon runs.
 #[derive(Clone, Debug, PartialEq)]
@@ -71,6 +82,8 @@ pub struct Config {
     /// `VIC_DISK_RESERVE_BYTES`: free space of the data directory's disk below which nothing is indexed; None is the larger
     /// of 1 GiB and 2 % of the disk.
     pub disk_reserve_bytes: Option<u64>,
+    /// `VIC_SERVERS_CA`: PEM file of certificates that are trusted for servers, beside those of the system.
+    pub servers_ca: Option<PathBuf>,
     /// Variables of other programs that would have text sent elsewhere, or watched, if vic heeded them. It does not.
     pub foreign: Vec<&'static str>,
 }
@@ -197,6 +210,10 @@ pub struct LlmConfig {
     pub vision_model: String,
     /// `VIC_L2_MAX_IMAGE_BYTES`: larger images are not shown to a model.
     pub max_image_bytes: u64,
+    /// `VIC_LLM_CONTEXT_TOKENS`: most tokens of context, prompt and answer together, that a model is asked with.
+    pub context_tokens: u32,
+    /// `VIC_LLM_MAX_SECONDS`: most seconds that one piece of work of a model may take.
+    pub max_seconds: u32,
 }
 
 /// Settings of walk and watch.
@@ -335,8 +352,7 @@ impl Config {
 
 /// The variables that a plugin inherits, and no others: enough to find programs, its home and the language. Keys that stand
 /// in the environment of vic stay there.
-const PLUGIN_VARIABLES: [&str; 9] =
-    ["PATH", "HOME", "USER", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "OLLAMA_HOST"];
+const PLUGIN_VARIABLES: [&str; 9] = ["PATH", "HOME", "USER", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", OLLAMA_HOST];
 
 /// The environment of a plugin: what of [`PLUGIN_VARIABLES`] this process has.
 pub fn plugin_environment() -> Vec<(&'static str, OsString)> {
@@ -378,11 +394,12 @@ impl Settings<'_> {
             },
             synthetic_jsonl: self.path("VIC_SYNTHETIC_JSONL")?,
             ocr: self.one_of("VIC_OCR", OcrMode::from_name, "`auto`, `never` or `always`")?,
-            l2_seconds: self.l2_seconds()?,
+            l2_seconds: self.bounded("VIC_L2_SECONDS", 20, 1..=MAX_L2_SECONDS)?,
             disk_reserve_bytes: match self.text("VIC_DISK_RESERVE_BYTES") {
                 None => None,
                 Some(_) => Some(self.parse("VIC_DISK_RESERVE_BYTES", 0)?),
             },
+            servers_ca: self.path("VIC_SERVERS_CA")?,
             foreign: foreign::set(self.lookup),
             data_dir,
             db_path,
@@ -433,11 +450,16 @@ impl Settings<'_> {
             batch: self.parse("VIC_EMBED_BATCH", 0)?,
             precision,
             engine,
-            ollama_url: self.text("VIC_OLLAMA_BASE_URL").unwrap_or_else(|| "http://127.0.0.1:11434".into()),
+            ollama_url: self.text("VIC_OLLAMA_BASE_URL").unwrap_or_else(|| self.ollama_address()),
             ollama_key: self.text("VIC_OLLAMA_API_KEY"),
             openai_url: self.text("VIC_OPENAI_BASE_URL").unwrap_or_else(|| "http://127.0.0.1:8080".into()),
             openai_key: self.text("VIC_OPENAI_API_KEY"),
         })
+    }
+
+    /// Where Ollama's own variable says that it is, and where it is without one.
+    fn ollama_address(&self) -> String {
+        ollama::address(&(self.lookup)(OLLAMA_HOST).unwrap_or_default().to_string_lossy())
     }
 
     fn llm(&self) -> Result<LlmConfig> {
@@ -469,7 +491,9 @@ impl Settings<'_> {
             }
         };
         let max_image_bytes = self.parse("VIC_L2_MAX_IMAGE_BYTES", 12 << 20)?;
-        Ok(LlmConfig { backend, model, vision_model, max_image_bytes })
+        let context_tokens = self.bounded("VIC_LLM_CONTEXT_TOKENS", 16_384, CONTEXT_TOKENS)?;
+        let max_seconds = self.bounded("VIC_LLM_MAX_SECONDS", MAX_LLM_SECONDS, 1..=MAX_LLM_SECONDS)?;
+        Ok(LlmConfig { backend, model, vision_model, max_image_bytes, context_tokens, max_seconds })
     }
 
     fn walk(&self) -> Result<WalkConfig> {
@@ -505,13 +529,6 @@ impl Settings<'_> {
         dirs.push(Path::new(env!("CARGO_MANIFEST_DIR")).join("models/cache"));
         dirs.dedup();
         Ok(dirs)
-    }
-
-    fn l2_seconds(&self) -> Result<u32> {
-        match self.parse("VIC_L2_SECONDS", 20)? {
-            seconds @ 1..=MAX_L2_SECONDS => Ok(seconds),
-            other => Err(Error::invalid(format!("VIC_L2_SECONDS `{other}` is not between 1 and {MAX_L2_SECONDS}"))),
-        }
     }
 
     fn log_level(&self) -> String {
@@ -579,6 +596,8 @@ mod tests {
             ("VIC_JAIL", "open"),
             ("VIC_REDACT", "some"),
             ("VIC_L2_SECONDS", "0"),
+            ("VIC_LLM_CONTEXT_TOKENS", "1000"),
+            ("VIC_LLM_MAX_SECONDS", "3601"),
             ("VIC_WORKERS", "-1"),
             ("VIC_EMBED_BATCH", "many"),
             ("VIC_DISK_RESERVE_BYTES", "much"),
@@ -630,6 +649,18 @@ mod tests {
     #[test]
     fn vic_ollama_base_url_is_this_machine_by_default() {
         assert_eq!(check(&[]).unwrap().embed.ollama_url, "http://127.0.0.1:11434");
+    }
+
+    #[test]
+    fn ollama_host_is_heeded_below_every_setting_of_vic() {
+        let url = |variables: &[(&str, &str)]| check(variables).unwrap().embed.ollama_url;
+        assert_eq!(url(&[("OLLAMA_HOST", "10.0.0.7")]), "http://10.0.0.7:11434");
+        let both = [("OLLAMA_HOST", "10.0.0.7"), ("VIC_OLLAMA_BASE_URL", "http://127.0.0.1:9")];
+        assert_eq!(url(&both), "http://127.0.0.1:9");
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("config.toml"), "ollama_base_url = \"http://127.0.0.1:8\"\n").unwrap();
+        let data_dir = ("VIC_DATA_DIR", dir.path().to_str().unwrap());
+        assert_eq!(url(&[data_dir, ("OLLAMA_HOST", "10.0.0.7")]), "http://127.0.0.1:8");
     }
 
     #[test]

@@ -48,12 +48,13 @@ pub const NAMES: &[(&str, &str)] = &[
         "VIC_EMBED_ENGINE",
         "what computes int8 in process: auto (default: vic's own encoder where it is fast, else ONNX Runtime), own or onnx",
     ),
-    ("VIC_OLLAMA_BASE_URL", "Ollama server (default http://127.0.0.1:11434)"),
+    ("VIC_OLLAMA_BASE_URL", "Ollama server (default: OLLAMA_HOST as Ollama reads it, else http://127.0.0.1:11434)"),
     ("VIC_OLLAMA_EMBED_MODEL", "embedding model on it (default embeddinggemma)"),
     ("VIC_OLLAMA_API_KEY", "bearer key for it"),
     ("VIC_OPENAI_BASE_URL", "OpenAI-compatible server (default http://127.0.0.1:8080)"),
     ("VIC_OPENAI_EMBED_MODEL", "embedding model on it (default text-embedding-3-small)"),
     ("VIC_OPENAI_API_KEY", "bearer key for it"),
+    ("VIC_SERVERS_CA", "PEM file of certificates that are trusted for these servers, beside those of the system"),
     (
         "VIC_LIBRARIAN_BACKEND",
         "who plans questions and writes answers: stub (default: rules, no model), ollama or openai",
@@ -67,6 +68,11 @@ pub const NAMES: &[(&str, &str)] = &[
     ("VIC_OPENAI_VISION_MODEL", "vision model on it (default VIC_OPENAI_MODEL)"),
     ("VIC_L2_MAX_IMAGE_BYTES", "larger images are not shown to a vision model (default 12582912)"),
     ("VIC_L2_SECONDS", "seconds that looking into files may take for one question (default 20)"),
+    (
+        "VIC_LLM_CONTEXT_TOKENS",
+        "most tokens of context, prompt and answer together, that a language model is asked with (default 16384)",
+    ),
+    ("VIC_LLM_MAX_SECONDS", "most seconds that one piece of work of a language model may take (default 3600)"),
     (
         "VIC_SYNTHETIC_JSONL",
         "file that vic synthetic-plans writes (default training/synthetic_plans.jsonl if ./training exists)",

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::config::source::{Settings, file_key, read_file};
 use crate::config::tuned::read_tuned;
-use crate::config::{Config, EmbedBackend, LlmBackend, NAMES, absolute, platform_data_dir};
+use crate::config::{Config, EmbedBackend, LlmBackend, NAMES, OLLAMA_HOST, absolute, platform_data_dir};
 use crate::error::Result;
 
 /// Where a value came from.
@@ -72,6 +72,7 @@ fn resolve(lookup: &dyn Fn(&str) -> Option<OsString>) -> Result<Vec<Setting>> {
             (Some(_), _) => Origin::Environment,
             (None, true) => Origin::File,
             (None, false) if given.tuned.contains_key(&file_key(name)) => Origin::Tuned,
+            (None, false) if *name == "VIC_OLLAMA_BASE_URL" && lookup(OLLAMA_HOST).is_some() => Origin::Environment,
             (None, false) => Origin::Default,
         };
         let typed = given.text(name);
@@ -121,6 +122,7 @@ fn effective(config: &Config, name: &str) -> Option<String> {
         "VIC_OLLAMA_EMBED_MODEL" => model_of(EmbedBackend::Ollama),
         "VIC_OPENAI_BASE_URL" => Some(embed.openai_url.clone()),
         "VIC_OPENAI_EMBED_MODEL" => model_of(EmbedBackend::OpenAi),
+        "VIC_SERVERS_CA" => config.servers_ca.as_deref().and_then(path),
         "VIC_LIBRARIAN_BACKEND" => Some(
             match config.llm.backend {
                 LlmBackend::Stub => "stub",
@@ -130,6 +132,8 @@ fn effective(config: &Config, name: &str) -> Option<String> {
             .into(),
         ),
         "VIC_L2_MAX_IMAGE_BYTES" => Some(config.llm.max_image_bytes.to_string()),
+        "VIC_LLM_CONTEXT_TOKENS" => Some(config.llm.context_tokens.to_string()),
+        "VIC_LLM_MAX_SECONDS" => Some(config.llm.max_seconds.to_string()),
         "VIC_SYNTHETIC_JSONL" => config.synthetic_jsonl.as_deref().and_then(path),
         "VIC_JAIL" => Some(config.limits.jail.name().into()),
         "VIC_REDACT" => Some(config.limits.redaction.name().into()),

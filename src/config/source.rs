@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -39,6 +40,18 @@ impl Settings<'_> {
     pub(super) fn parse<T: FromStr>(&self, name: &str, default: T) -> Result<T> {
         let Some(text) = self.text(name) else { return Ok(default) };
         text.parse().map_err(|_| Error::invalid(format!("cannot understand {name} `{text}`")))
+    }
+
+    /// A number within bounds.
+    pub(super) fn bounded(&self, name: &str, default: u32, bounds: RangeInclusive<u32>) -> Result<u32> {
+        let value = self.parse(name, default)?;
+        match bounds.contains(&value) {
+            true => Ok(value),
+            false => {
+                let (least, most) = (bounds.start(), bounds.end());
+                Err(Error::invalid(format!("{name} `{value}` is not between {least} and {most}")))
+            }
+        }
     }
 
     pub(super) fn flag(&self, name: &str, default: bool) -> Result<bool> {

@@ -9,19 +9,23 @@
 //! request is written to it before it goes out; what cannot be written does not go out.
 
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::Path;
 use std::sync::OnceLock;
 use std::time::{Duration, SystemTime};
 
-use reqwest::Url;
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use reqwest::redirect::Policy;
+use reqwest::{Certificate, Url};
 
 use crate::catalog::AuditLog;
-use crate::error::{Error, ErrorCode, Result};
+use crate::error::{Error, ErrorCode, IoContext, Result};
 use crate::model::{AuditRecord, PrivacyMode};
 
 /// The log of this process. One for all, because there is one gate.
 static LOG: OnceLock<AuditLog> = OnceLock::new();
+
+/// Certificates that servers are trusted by beside those of the system.
+static TRUSTED: OnceLock<Vec<Certificate>> = OnceLock::new();
 
 /// Reaching a server takes no longer than this, or it is away.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -85,6 +89,37 @@ impl Purpose {
 pub fn keep_log(log: AuditLog) {
     // A second log would hide half of the requests from whoever reads the first.
     let _second = LOG.set(log);
+}
+
+/// Trusts the certificates of a PEM file, beside those of the system, whenever a server embeds or reasons; neither downloads
+/// nor pages of the web. The first call of a process decides.
+///
+/// # Errors
+/// The file cannot be read, or `InvalidArgument`: it holds no certificate.
+pub(crate) fn trust(path: &Path) -> Result<()> {
+    let _second = TRUSTED.set(certificates(path)?);
+    Ok(())
+}
+
+fn certificates(path: &Path) -> Result<Vec<Certificate>> {
+    let wrong = |what: String| {
+        Error::invalid(format!("`{}` {what}", path.display()))
+            .hint("VIC_SERVERS_CA names a PEM file with the certificates of who signs your servers'")
+    };
+    let pem = std::fs::read(path).at("read", path)?;
+    let found =
+        Certificate::from_pem_bundle(&pem).map_err(|error| wrong(format!("is no PEM file: {}", cause(&error))))?;
+    if found.is_empty() {
+        return Err(wrong("holds no certificate".into()));
+    }
+    // One that nothing can be checked with is found here, and not with the first request.
+    let tried = trusting(reqwest::Client::builder(), &found).build();
+    tried.map_err(|error| wrong(format!("holds a certificate that cannot be used: {}", cause(&error))))?;
+    Ok(found)
+}
+
+fn trusting(builder: reqwest::ClientBuilder, certificates: &[Certificate]) -> reqwest::ClientBuilder {
+    certificates.iter().cloned().fold(builder, reqwest::ClientBuilder::add_root_certificate)
 }
 
 /// Writes one line into the log, if there is one.
@@ -182,6 +217,20 @@ pub fn check(url: &str, mode: PrivacyMode, purpose: Purpose) -> Result<()> {
 /// Makes a client for one server. It connects to the addresses that were checked and no others: no proxy, no redirect,
 /// and no second look at the name.
 pub(crate) fn client(url: &str, mode: PrivacyMode, purpose: Purpose, key: Option<&str>) -> Result<Outbound> {
+    let trusted = match purpose {
+        Purpose::Embedding | Purpose::Reasoning => TRUSTED.get().map(Vec::as_slice).unwrap_or_default(),
+        Purpose::Download | Purpose::Page => &[],
+    };
+    client_trusting(url, mode, purpose, key, trusted)
+}
+
+fn client_trusting(
+    url: &str,
+    mode: PrivacyMode,
+    purpose: Purpose,
+    key: Option<&str>,
+    trusted: &[Certificate],
+) -> Result<Outbound> {
     let url = parse(url)?;
     let addresses = addresses(&url, mode, purpose)?;
     let mut headers = HeaderMap::new();
@@ -192,7 +241,7 @@ pub(crate) fn client(url: &str, mode: PrivacyMode, purpose: Purpose, key: Option
         headers.insert(AUTHORIZATION, value);
     }
     let host = url.host_str().unwrap_or_default();
-    let client = reqwest::Client::builder()
+    let client = trusting(reqwest::Client::builder(), trusted)
         .no_proxy()
         .redirect(Policy::none())
         .resolve_to_addrs(host, &addresses)
@@ -384,5 +433,88 @@ mod tests {
         }
         assert!(client("https://192.0.2.7", PrivacyMode::LocalOnly, Purpose::Reasoning, None).is_err());
         assert_eq!(logged("https://192.0.2.7"), [(0, false)]);
+    }
+
+    /// For `localhost` and 127.0.0.1, signed by itself, until 2120.
+    const CERTIFICATE: &str = "\
+-----BEGIN CERTIFICATE-----
+MIIBZDCCAQqgAwIBAgIBATAKBggqhkjOPQQDAjAUMRIwEAYDVQQDDAlsb2NhbGhv
+c3QwIBcNMjAwMTAxMDAwMDAwWhgPMjEyMDAxMDEwMDAwMDBaMBQxEjAQBgNVBAMM
+CWxvY2FsaG9zdDBZMBMGByqGSM49AgEGCCqGSM49AwEHA0IABFGMJeciKjFuN7lH
+yYPyLe6LGT6he374AqgKeq0eR97HTXIy2f3FjbOXS7gpyg1iaO1oSNkzeLSDxNlO
+ih0/o7ajSzBJMBoGA1UdEQQTMBGCCWxvY2FsaG9zdIcEfwAAATAMBgNVHRMBAf8E
+AjAAMB0GA1UdDgQWBBQlcXi/piUr38Q2Wu/EN02J39U9zzAKBggqhkjOPQQDAgNI
+ADBFAiEAlhPtvnzoNVUoCC5LEnhD3Y/fwMNAU9WL1ETbti9BcV4CIEay1Hq0KNm+
+i4Na+6o8nw/Ptp2VaTmyr28kxrFrs4xQ
+-----END CERTIFICATE-----
+";
+
+    /// Its private key, which protects nothing but this test.
+    const PRIVATE: &str = "\
+-----BEGIN PRIVATE KEY-----
+MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQg0p7Wr2XZrHmEoERj
+5dDIr1Kyyv7DglEQIPWnbKItY2ShRANCAARRjCXnIioxbje5R8mD8i3uixk+oXt+
++AKoCnqtHkfex01yMtn9xY2zl0u4KcoNYmjtaEjZM3i0g8TZToodP6O2
+-----END PRIVATE KEY-----
+";
+
+    /// A server that shows the certificate; gives its address.
+    async fn with_certificate() -> String {
+        use tokio::io::{AsyncReadExt, AsyncWriteExt};
+        use tokio_rustls::rustls::ServerConfig;
+        use tokio_rustls::rustls::crypto::ring;
+        use tokio_rustls::rustls::pki_types::pem::PemObject;
+        use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+        let config = ServerConfig::builder_with_provider(std::sync::Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(
+                vec![CertificateDer::from_pem_slice(CERTIFICATE.as_bytes()).unwrap()],
+                PrivateKeyDer::from_pem_slice(PRIVATE.as_bytes()).unwrap(),
+            )
+            .unwrap();
+        let acceptor = tokio_rustls::TlsAcceptor::from(std::sync::Arc::new(config));
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = format!("https://localhost:{}", listener.local_addr().unwrap().port());
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                // One that does not trust us goes away.
+                let Ok(mut stream) = acceptor.accept(stream).await else { continue };
+                let _request = stream.read(&mut [0; 4_096]).await;
+                let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+                let _gone = stream.write_all(answer).await;
+                let _gone = stream.shutdown().await;
+            }
+        });
+        address
+    }
+
+    #[tokio::test]
+    async fn a_server_is_trusted_by_a_certificate_of_the_users() {
+        let dir = tempfile::tempdir().unwrap();
+        let pem = dir.path().join("ca.pem");
+        std::fs::write(&pem, CERTIFICATE).unwrap();
+        let url = with_certificate().await;
+        let mode = PrivacyMode::LocalOnly;
+        for (trusted, is_trusted) in [(vec![], false), (certificates(&pem).unwrap(), true)] {
+            let outbound = client_trusting(&url, mode, Purpose::Reasoning, None, &trusted).unwrap();
+            let answer = outbound.send(outbound.get(&url)).await;
+            assert_eq!(answer.is_ok(), is_trusted, "{:?}", answer.err());
+        }
+    }
+
+    #[test]
+    fn a_file_without_a_certificate_is_refused_by_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let pem = dir.path().join("ca.pem");
+        let damaged = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+        for text in ["", "hello", PRIVATE, damaged, "-----BEGIN CERTIFICATE-----\n!\n-----END CERTIFICATE-----\n"] {
+            std::fs::write(&pem, text).unwrap();
+            let error = certificates(&pem).unwrap_err();
+            assert_eq!(error.code, ErrorCode::InvalidArgument, "{text}: {error}");
+            assert!(error.message.contains("ca.pem") && error.hint.unwrap().contains("VIC_SERVERS_CA"));
+        }
+        assert_eq!(certificates(&dir.path().join("none")).unwrap_err().code, ErrorCode::NotFound);
     }
 }

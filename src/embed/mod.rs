@@ -96,6 +96,10 @@ pub trait Embedder: Send + Sync {
 /// A model or library that is missing ([`crate::error::ErrorCode::NotFound`], with the command that fetches it), a server
 /// that cannot be reached, or a privacy mode that forbids it.
 pub async fn open(config: &Config) -> Result<Arc<dyn Embedder>> {
+    // Also for language models: every process that asks a server has opened its embedder first.
+    if let Some(path) = &config.servers_ca {
+        egress::trust(path)?;
+    }
     let embedder: Arc<dyn Embedder> = match config.embed.backend {
         EmbedBackend::Onnx => {
             let store = models::ModelStore::new(config.model_dirs.clone());

@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use futures::stream::{self, StreamExt, TryStreamExt};
+use reqwest::header::HeaderMap;
 use reqwest::{RequestBuilder, StatusCode};
 use serde::de::DeserializeOwned;
 
@@ -32,6 +33,9 @@ pub(crate) const MAX_TOKENS: usize = 512;
 
 /// How often a request is sent at most when the server is busy and nobody waits.
 pub(crate) const TRIES: u32 = 5;
+
+/// A server that asks for more is as good as away.
+const LONGEST_WAIT: Duration = Duration::from_secs(24 * 3_600);
 
 /// Wait before the first repetition; it doubles each time.
 const FIRST_WAIT: Duration = Duration::from_millis(250);
@@ -61,6 +65,15 @@ pub(crate) async fn post<T: DeserializeOwned>(
     exchange(client, client.post(url).json(body), url, TRIES).await
 }
 
+/// As [`post`], for whoever waits for the answer: a busy server is not asked again.
+pub(crate) async fn post_once<T: DeserializeOwned>(
+    client: &Outbound,
+    url: &str,
+    body: &serde_json::Value,
+) -> Result<T, Failure> {
+    exchange(client, client.post(url).json(body), url, 1).await
+}
+
 /// Reads JSON, as patiently as [`post`].
 pub(crate) async fn get<T: DeserializeOwned>(client: &Outbound, url: &str) -> Result<T, Failure> {
     exchange(client, client.get(url), url, TRIES).await
@@ -84,8 +97,8 @@ async fn exchange<T: DeserializeOwned>(
                 });
             }
             Ok(response) => {
-                let status = response.status();
-                let failure = explain(url, status, &response.text().await.unwrap_or_default());
+                let (status, headers) = (response.status(), response.headers().clone());
+                let failure = explain(url, status, &headers, &response.text().await.unwrap_or_default());
                 match failure {
                     Failure::Request(error) if is_busy(status) => (true, error),
                     other => return Err(other),
@@ -107,15 +120,21 @@ fn is_busy(status: StatusCode) -> bool {
 }
 
 /// Says whether an answer that is no success is about the content or about the request.
-fn explain(url: &str, status: StatusCode, body: &str) -> Failure {
-    let error = refusal(url, status, body);
+fn explain(url: &str, status: StatusCode, headers: &HeaderMap, body: &str) -> Failure {
+    let error = refusal(url, status, headers, body);
     if error.code == ErrorCode::FailedPrecondition { Failure::Content(error) } else { Failure::Request(error) }
 }
 
-/// Turns an answer that is no success into an error; the message is the server's own. What the server cannot do with
-/// this content is a [`ErrorCode::FailedPrecondition`].
-pub(crate) fn refusal(url: &str, status: StatusCode, body: &str) -> Error {
-    let text = format!("`{url}` answered {}: {}", status.as_u16(), error_text(body));
+/// Turns an answer that is no success into an error; the message is the server's own, and so is the wait before another
+/// try. What the server cannot do with this content is a [`ErrorCode::FailedPrecondition`].
+pub(crate) fn refusal(url: &str, status: StatusCode, headers: &HeaderMap, body: &str) -> Error {
+    let body = serde_json::from_str(body).unwrap_or_else(|_| serde_json::Value::from(body));
+    let wait = wait_in_headers(headers).or_else(|| wait_in(&body));
+    coded(url, status, &error_text(&body)).retry_after(wait)
+}
+
+fn coded(url: &str, status: StatusCode, said: &str) -> Error {
+    let text = format!("`{url}` answered {}: {said}", status.as_u16());
     match status {
         StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED => {
             Error::not_found(text).hint("install the model on the server, or choose another one")
@@ -156,12 +175,36 @@ pub(crate) fn leaves(model: &str, place: &str, mode: PrivacyMode) -> Error {
     .hint("choose a model that runs on this machine")
 }
 
+/// The wait that headers ask for: in milliseconds, in seconds, or up to a date.
+fn wait_in_headers(headers: &HeaderMap) -> Option<Duration> {
+    let text = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
+    if let Some(wait) = text("retry-after-ms").and_then(|it| it.parse().ok()) {
+        return Some(Duration::from_millis(wait).min(LONGEST_WAIT));
+    }
+    let asked = text("retry-after")?;
+    let wait = match asked.parse::<f64>() {
+        Ok(seconds) => Duration::try_from_secs_f64(seconds).ok()?,
+        Err(_) => {
+            let until = chrono::DateTime::parse_from_rfc2822(asked).ok()?;
+            // One that has passed is no wait.
+            until.signed_duration_since(chrono::Utc::now()).to_std().unwrap_or_default()
+        }
+    };
+    Some(wait.min(LONGEST_WAIT))
+}
+
+/// The wait that the JSON of an error asks for.
+pub(crate) fn wait_in(body: &serde_json::Value) -> Option<Duration> {
+    let wait = [&body["retry_after_ms"], &body["error"]["retry_after_ms"]].into_iter().find_map(|it| it.as_u64())?;
+    Some(Duration::from_millis(wait).min(LONGEST_WAIT))
+}
+
 /// Both servers put their message into `error`: as a text, or as an object with a `message`.
-fn error_text(body: &str) -> String {
-    let json: serde_json::Value = serde_json::from_str(body).unwrap_or_default();
-    let error = &json["error"];
-    let text = error.as_str().or_else(|| error["message"].as_str()).unwrap_or(body).trim();
-    text.chars().take(300).collect()
+fn error_text(body: &serde_json::Value) -> String {
+    let error = &body["error"];
+    let said = error.as_str().or_else(|| error["message"].as_str()).or_else(|| body.as_str());
+    let text = said.map_or_else(|| body.to_string(), String::from);
+    text.trim().chars().take(300).collect()
 }
 
 /// Embeds any number of texts, each cut at what `tokens` says a text may have; gives the vectors in the order of the

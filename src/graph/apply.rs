@@ -8,9 +8,11 @@ use serde_json::{Value, json};
 use crate::error::{Error, Result};
 use crate::graph::io_chain::IO;
 use crate::graph::view::View;
-use crate::graph::{import, lines};
+use crate::graph::{import, intake, near};
 use crate::model::{GraphChange, GraphEdge, GraphFormat, GraphPart};
 
+/// Refusals that say which node was probably meant: each looks at all of them.
+const MOST_HINTS: usize = 20;
 /// Edges of one change.
 const MOST_EDGES: usize = 10_000;
 
@@ -20,7 +22,7 @@ const MOST_EDGES: usize = 10_000;
 /// The text is not of its form; it is too large.
 pub(crate) fn read(name: &str, change: &GraphChange) -> Result<GraphPart> {
     let part = match change.format {
-        GraphFormat::Text => lines::read(&change.text)?,
+        GraphFormat::Text => intake::read(&change.text)?,
         GraphFormat::Json => {
             let mut whole = GraphPart::default();
             for part in import::read(name, &change.text)? {
@@ -54,7 +56,7 @@ pub(crate) fn refused(view: &View, part: &GraphPart) -> Vec<Value> {
             .into_iter()
             .find(|it| !own.contains(it.as_str()) && view.snapshot.keyed(it).is_none());
         let why = match unknown {
-            Some(id) => Some(("unknown", format!("there is no node `{id}`"))),
+            Some(id) => Some(("unknown", no_node(view, id, refused.len() < MOST_HINTS))),
             None if edge.relation == IO => io.problem(edge),
             None => None,
         };
@@ -67,6 +69,15 @@ pub(crate) fn refused(view: &View, part: &GraphPart) -> Vec<Value> {
         }
     }
     refused
+}
+
+/// That there is no such node, and which was probably meant.
+fn no_node(view: &View, id: &str, is_hinted: bool) -> String {
+    let keys = || view.nodes().map(|it| view.snapshot.key(it));
+    match is_hinted.then(|| near::did_you_mean(id, keys())).flatten() {
+        Some(hint) => format!("there is no node `{id}`: {hint}"),
+        None => format!("there is no node `{id}`"),
+    }
 }
 
 /// The io edges of the graph and of the change so far, by key.

@@ -1,5 +1,7 @@
 //! Semantic ids of the form `Name.TYPE.001`, and the types behind their short codes.
 
+use crate::graph::near;
+
 /// Short codes with the types they stand for; of the other names of a type the first is told.
 const CODES: [(&str, &[&str]); 10] = [
     ("AC", &["ACTOR"]),
@@ -31,6 +33,26 @@ pub(crate) fn read(id: &str) -> (&str, &str) {
 
 fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|it| it.is_ascii_digit())
+}
+
+/// Says whether a text is a semantic id, and not a sentence with dots in it.
+pub(crate) fn is_id(text: &str) -> bool {
+    let is_code = |it: &str| !it.is_empty() && it.len() <= 8 && it.bytes().all(|it| it.is_ascii_uppercase());
+    let code = text.split('.').nth(1).unwrap_or_default();
+    read(text).1 != PLAIN && is_code(code) && !text.contains(char::is_whitespace)
+}
+
+/// The id that was probably meant: the same with a code that there is.
+pub(crate) fn near(text: &str) -> Option<String> {
+    let parts: Vec<&str> = text.split('.').collect();
+    let &[name, code, number] = parts.as_slice() else { return None };
+    if name.is_empty() || text.contains(char::is_whitespace) || !is_number(number) {
+        return None;
+    }
+    let all = CODES.iter().flat_map(|(code, names)| std::iter::once(code).chain(*names).map(move |it| (*it, *code)));
+    let meant = near::nearest(code, all.clone().map(|(it, _)| it))?;
+    let (_, code) = all.into_iter().find(|(it, _)| *it == meant)?;
+    Some(format!("{name}.{code}.{number}"))
 }
 
 /// Says whether a type, as it is in the graph, is the one that was asked for, by code or any of its names.

@@ -7,9 +7,9 @@ use serde_json::{Map, Value, json};
 
 use crate::error::{Error, Result};
 use crate::graph::ir::decimal;
-use crate::graph::near;
 use crate::graph::snapshot::{EdgeIx, Ix};
 use crate::graph::view::View;
+use crate::graph::{intake, near};
 use crate::model::GraphExtent;
 
 /// Hops from where it begins, when the request does not say.
@@ -161,18 +161,18 @@ fn edge(view: &View, extent: &Extent, edge: EdgeIx) -> Value {
 /// One edge a line; entities without an edge stand alone.
 pub(crate) fn lines(view: &View, extent: &Extent) -> String {
     let snapshot = &view.snapshot;
-    let one_line = |text: &str| text.replace(['\n', '\r'], " ");
     let mut text = String::new();
     let mut alone: BTreeSet<Ix> = extent.nodes.iter().copied().collect();
     for edge in &extent.edges {
         let (source, target) = (snapshot.source(*edge), snapshot.target(*edge));
         alone.remove(&source);
         alone.remove(&target);
-        let (from, to) = (one_line(snapshot.key(source)), one_line(snapshot.key(target)));
-        let _ = writeln!(text, "{from} -{}-> {to}", one_line(snapshot.relation_name(*edge)));
+        let ends = [source, target].map(|it| intake::written(snapshot.key(it), false));
+        let relation = intake::written_relation(snapshot.relation_name(*edge));
+        let _ = writeln!(text, "{} -{relation}-> {}", ends[0], ends[1]);
     }
     for node in alone {
-        let _ = writeln!(text, "{}", one_line(snapshot.key(node)));
+        let _ = writeln!(text, "{}", intake::written(snapshot.key(node), true));
     }
     text
 }

@@ -20,9 +20,9 @@ mod extract;
 mod follow;
 mod graph_query;
 mod import;
+mod intake;
 mod io_chain;
 pub mod ir;
-mod lines;
 mod near;
 mod passages;
 mod plan;
@@ -171,14 +171,18 @@ impl GraphService {
     pub async fn query(&self, question: &GraphQuestion) -> Result<Value> {
         let query = answer::read(question)?;
         let view = self.view().await?;
-        let texts = self.texts(&view, &query).await?;
+        let (texts, cut) = self.texts(&view, &query).await?;
         let (elaborate, explain) = (question.elaborate, question.explain);
         let mut value = blocking(move || match elaborate {
             true => answer::elaborated(&view, &query),
             false => answer::rows(view, &query, &texts, explain),
         })
         .await?;
-        if let Some(note) = self.note() {
+        if !elaborate && !cut.is_empty() {
+            value["truncated"] = json!(true);
+        }
+        let cut = if elaborate { Vec::new() } else { cut };
+        for note in cut.into_iter().chain(self.note()) {
             match value.get_mut("notes").and_then(Value::as_array_mut) {
                 Some(notes) => notes.push(json!(note)),
                 None => value["notes"] = json!([note]),
@@ -187,13 +191,15 @@ impl GraphService {
         Ok(value)
     }
 
-    async fn texts(&self, view: &View, query: &axql::Query) -> Result<Texts> {
-        let mut texts = Texts::new();
+    /// The entities of the texts that a query asks the index for, and what is to be said of those that were cut.
+    async fn texts(&self, view: &View, query: &axql::Query) -> Result<(Texts, Vec<String>)> {
+        let (mut texts, mut cut) = (Texts::new(), Vec::new());
         for words in answer::texts_of(query) {
-            let nodes = passages::nodes(self, view, &words).await?;
+            let (nodes, note) = passages::nodes(self, view, &words).await?;
+            cut.extend(note);
             texts.insert(words, nodes);
         }
-        Ok(texts)
+        Ok((texts, cut))
     }
 
     /// The snapshot that answers at this moment.
@@ -230,7 +236,7 @@ impl GraphService {
         let called = name.clone();
         let parts = blocking(move || match format {
             GraphFormat::Json => import::read(&called, &text),
-            GraphFormat::Text => Ok(import::cut(lines::read(&text)?)),
+            GraphFormat::Text => Ok(import::cut(intake::read(&text)?)),
             GraphFormat::Proposals => Ok(import::cut(proposals::read(&text)?)),
         })
         .await?;
@@ -249,7 +255,10 @@ impl GraphService {
         let _changing = self.shared.changing.lock().await;
         let dropped = self.shared.sources_of(name).await?;
         if dropped.is_empty() {
-            return Err(Error::not_found(format!("there is no import `{name}`")).hint("`vic graph stats` lists them"));
+            let names = self.shared.imports().await?;
+            let hint = near::did_you_mean(name, names.iter().map(String::as_str));
+            let hint = hint.unwrap_or_else(|| "`vic graph stats` lists them".into());
+            return Err(Error::not_found(format!("there is no import `{name}`")).hint(hint));
         }
         self.shared.change(dropped, Vec::new()).await?;
         Ok(json!({"name": name, "forgotten": true}))
@@ -330,6 +339,17 @@ impl Shared {
         blocking(move || {
             let sources = shared.store.sources()?;
             Ok(sources.into_iter().map(|it| it.name).filter(|it| it.starts_with(&prefix)).collect())
+        })
+        .await
+    }
+
+    /// Names of the imports.
+    async fn imports(self: &Arc<Shared>) -> Result<Vec<String>> {
+        let shared = self.clone();
+        blocking(move || {
+            let sources = shared.store.sources()?;
+            let name = |it: GraphSource| Some(it.name.strip_prefix(IMPORT)?.rsplit_once('#')?.0.to_string());
+            Ok(sources.into_iter().filter_map(name).collect())
         })
         .await
     }

@@ -19,6 +19,10 @@ use crate::store::{FileSet, KeywordQuery};
 const DEPTH: usize = 2_000;
 /// Characters of a text in a list.
 const EXCERPT: usize = 1_000;
+/// Chunks of the evidence of an entity's edges whose places are told.
+const MOST_EVIDENCE: usize = 20;
+/// Characters of each that are quoted.
+const QUOTE: usize = 300;
 
 fn reads(service: &GraphService) -> Result<&Reads> {
     service.shared.reads.as_ref().ok_or_else(|| {
@@ -34,8 +38,9 @@ async fn files(reads: &Reads, scope: &Scope) -> Result<FileSet> {
     Ok(FileSet::Only(Arc::new(blocking(move || catalog.select(&filter)).await?)))
 }
 
-/// The best chunks that hold every one of these words, best first.
-async fn search(service: &GraphService, words: &str, scope: &Scope, limit: usize) -> Result<Vec<StoredChunk>> {
+/// The best chunks that hold every one of these words, best first, and whether there may be more of them than were looked
+/// at.
+async fn search(service: &GraphService, words: &str, scope: &Scope, limit: usize) -> Result<(Vec<StoredChunk>, bool)> {
     let reads = reads(service)?;
     let store = reads.index.serving().store;
     let query = KeywordQuery { text: words.into() };
@@ -47,19 +52,20 @@ async fn search(service: &GraphService, words: &str, scope: &Scope, limit: usize
     }
     let test = Test::words(words);
     let held = ids.iter().filter_map(|id| found.remove(id)).filter(|it| test.passes(&it.chunk.text));
-    Ok(held.take(limit).collect())
+    Ok((held.take(limit).collect(), ids.len() >= DEPTH))
 }
 
-/// Entities of the chunks that hold every one of these words.
-pub(crate) async fn nodes(service: &GraphService, view: &View, words: &str) -> Result<Vec<Ix>> {
+/// Entities of the chunks that hold every one of these words, and what is to be said when there may be more.
+pub(crate) async fn nodes(service: &GraphService, view: &View, words: &str) -> Result<(Vec<Ix>, Option<String>)> {
     if service.shared.reads.is_none() {
-        return Ok(Vec::new());
+        return Ok((Vec::new(), None));
     }
-    let found = search(service, words, &service.scope, DEPTH).await?;
+    let (found, is_cut) = search(service, words, &service.scope, DEPTH).await?;
     let mut nodes: Vec<Ix> = found.iter().filter_map(|it| node(view, it)).collect();
     nodes.sort_unstable();
     nodes.dedup();
-    Ok(nodes)
+    let note = is_cut.then(|| format!("`{words}`: only the best {DEPTH} chunks were looked at; name rarer words too"));
+    Ok((nodes, note))
 }
 
 fn node(view: &View, stored: &StoredChunk) -> Option<Ix> {
@@ -69,8 +75,8 @@ fn node(view: &View, stored: &StoredChunk) -> Option<Ix> {
 
 /// Chunks by words, as a tool gives them.
 pub(crate) async fn listed(service: &GraphService, view: &View, words: &str, limit: usize) -> Result<Value> {
-    let mut found = search(service, words, &service.scope, limit + 1).await?;
-    let truncated = found.len() > limit;
+    let (mut found, is_cut) = search(service, words, &service.scope, limit + 1).await?;
+    let truncated = is_cut || found.len() > limit;
     found.truncate(limit);
     let records = records(reads(service)?, found.iter().map(|it| it.file_id)).await?;
     let hits: Vec<Value> = found.iter().map(|it| shown(view, it, records.get(&it.file_id), EXCERPT)).collect();
@@ -118,14 +124,55 @@ pub(crate) async fn text(service: &GraphService, view: &View, named: &str, most:
     let digits = named.rsplit_once('#').map_or(named, |it| it.1);
     let by_number = digits.parse().ok().and_then(|it| view.snapshot.by_id(it)).filter(|it| view.sees(*it));
     let node = by_number.or_else(|| view.with_exactly("chunk_id", named).first().copied()).ok_or_else(unknown)?;
-    let key = view.snapshot.key(node).strip_prefix("chunk:").and_then(|it| it.split_once('#'));
-    let file: FileId = key.and_then(|it| it.0.parse().ok()).ok_or_else(unknown)?;
-    let id = view.values(node, "chunk_id").next().map(|it| ChunkId(it.into())).ok_or_else(unknown)?;
+    let (file, id) = stored_as(view, node).ok_or_else(unknown)?;
     let reads = reads(service)?;
     let found = reads.index.serving().store.chunks(&[(file, id)]).await?;
     let stored = found.first().ok_or_else(unknown)?;
     let records = records(reads, std::iter::once(file)).await?;
     Ok(shown(view, stored, records.get(&file), most))
+}
+
+/// What the chunk of an entity is in the store.
+fn stored_as(view: &View, node: Ix) -> Option<(FileId, ChunkId)> {
+    let (file, _) = view.snapshot.key(node).strip_prefix("chunk:")?.split_once('#')?;
+    Some((file.parse().ok()?, ChunkId(view.values(node, "chunk_id").next()?.into())))
+}
+
+/// Adds to the evidence of an entity's edges in which file it stands and where, and once for each chunk what stands there,
+/// so that an answer can cite it and whoever reads that can look. Of many chunks the first ones.
+pub(crate) async fn bear_out(service: &GraphService, view: &View, entity: &mut Value) -> Result<()> {
+    let Some(reads) = service.shared.reads.as_ref() else { return Ok(()) };
+    let mut chunks: Vec<(FileId, ChunkId)> = Vec::new();
+    for side in ["out", "in"] {
+        let edges = entity[side].as_array().into_iter().flatten();
+        for named in edges.filter_map(|it| it["evidence"]["chunk_id"].as_str()) {
+            let is_known = chunks.len() == MOST_EVIDENCE || chunks.iter().any(|(_, it)| it.0 == named);
+            let node = || view.with_exactly("chunk_id", named).into_iter().find(|it| view.sees(*it));
+            if !is_known && let Some(stored) = node().and_then(|it| stored_as(view, it)) {
+                chunks.push(stored);
+            }
+        }
+    }
+    if chunks.is_empty() {
+        return Ok(());
+    }
+    let found = reads.index.serving().store.chunks(&chunks).await?;
+    let records = records(reads, found.iter().map(|it| it.file_id)).await?;
+    let mut unquoted: HashMap<&str, &StoredChunk> = found.iter().map(|it| (it.chunk.id.0.as_str(), it)).collect();
+    let all = unquoted.clone();
+    for side in ["out", "in"] {
+        for edge in entity[side].as_array_mut().into_iter().flatten() {
+            let Some(evidence) = edge.get_mut("evidence") else { continue };
+            let Some(stored) = evidence["chunk_id"].as_str().and_then(|it| all.get(it)) else { continue };
+            let Some(record) = records.get(&stored.file_id) else { continue };
+            let path = record.found.path.display().to_string();
+            cite(evidence, &path, &record.absolute().display().to_string(), &stored.chunk.anchor);
+            if unquoted.remove(stored.chunk.id.0.as_str()).is_some() {
+                evidence["text"] = json!(stored.chunk.text.chars().take(QUOTE).collect::<String>());
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Semantic search over the files.

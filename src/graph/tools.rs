@@ -213,6 +213,12 @@ async fn run(service: &GraphService, name: &str, args: Value) -> Result<Value> {
         }
         _ => (),
     }
+    if name == "describe_entity" {
+        let (seen, named) = (view.clone(), text("entity"));
+        let mut entity = blocking(move || describe::entity(&seen, &named)).await?;
+        passages::bear_out(service, &view, &mut entity).await?;
+        return Ok(entity);
+    }
     let (tool, note) = (name.to_string(), service.note());
     blocking(move || {
         let text = |key: &str| args[key].as_str().unwrap_or_default();
@@ -228,7 +234,6 @@ async fn run(service: &GraphService, name: &str, args: Value) -> Result<Value> {
                 let limit = args["limit"].as_u64().unwrap_or(20) as usize;
                 Ok(describe::lookup(&view, text("name"), args["type"].as_str(), limit))
             }
-            "describe_entity" => describe::entity(&view, text("entity")),
             "lookup_type" => describe::type_of(&view, text("name")),
             "lookup_relation" => describe::relation(&view, text("name")),
             "viz_render" => rendered(&view, &args),

@@ -41,6 +41,31 @@ impl ModelCapability {
     }
 }
 
+impl ModelCapability {
+    /// The one of that name. Ollama's names have `:latest` behind them when nothing else stands there.
+    pub(super) fn named<'a>(models: &'a [ModelCapability], id: &ModelId) -> Option<&'a ModelCapability> {
+        let latest = format!("{}:latest", id.0);
+        models.iter().find(|it| it.id == *id).or_else(|| models.iter().find(|it| it.id.0 == latest))
+    }
+}
+
+/// What one request to a model may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct ModelLimits {
+    /// Tokens of prompt and answer together.
+    pub context_tokens: u32,
+    /// Most tokens of the answer among them.
+    pub answer_tokens: u32,
+}
+
+impl ModelLimits {
+    /// The limits of a model that is given at most `configured` tokens of context, whatever it could take.
+    pub(super) fn of(model: &ModelCapability, configured: u32) -> ModelLimits {
+        let context_tokens = model.max_context_tokens.map_or(configured, |it| it.min(configured));
+        ModelLimits { context_tokens, answer_tokens: model.max_tokens.min(context_tokens) }
+    }
+}
+
 /// How busy a backend is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct QueueState {
@@ -72,9 +97,8 @@ pub struct CapabilitySnapshot {
 }
 
 impl CapabilitySnapshot {
-    /// A model by its name. Ollama's names have `:latest` behind them when nothing else stands there.
+    /// A model by its name, with or without Ollama's `:latest`.
     pub fn model(&self, id: &ModelId) -> Option<&ModelCapability> {
-        let latest = format!("{}:latest", id.0);
-        self.models.iter().find(|it| it.id == *id).or_else(|| self.models.iter().find(|it| it.id.0 == latest))
+        ModelCapability::named(&self.models, id)
     }
 }

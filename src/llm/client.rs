@@ -2,13 +2,14 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use futures::stream::{self, BoxStream, StreamExt};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::error::{Error, ErrorCode, Result};
-use crate::llm::capabilities::{CapabilitySnapshot, ModelCapability};
+use crate::llm::capabilities::{CapabilitySnapshot, ModelCapability, ModelLimits};
 use crate::llm::clock::{Clock, SystemClock};
 use crate::llm::discreet;
 use crate::llm::event::{FinishReason, LlmStreamEvent, TaskId, Usage};
@@ -23,6 +24,10 @@ use crate::model::{PrivacyMode, Redaction};
 
 /// Events that wait for a slow reader; then the model waits too.
 const EVENTS: usize = 64;
+/// Context of a model when the configuration says nothing: what agents need, and what a small machine can give.
+const CONTEXT_TOKENS: u32 = 16_384;
+/// Longest wait for what a backend says of a model; the request itself is more patient.
+const LOOK_TIME: Duration = Duration::from_secs(10);
 
 /// Events of a request, in order; the last is [`LlmStreamEvent::Completed`] or [`LlmStreamEvent::Error`]. Dropping it ends
 /// the request.
@@ -47,6 +52,8 @@ pub struct LlmClientConfig {
     pub redaction: Redaction,
     /// How much the backend is given to do.
     pub queue: QueueLimits,
+    /// Most tokens of context, prompt and answer together; a model that has less gets less.
+    pub context_tokens: u32,
 }
 
 impl Default for LlmClientConfig {
@@ -60,6 +67,7 @@ impl Default for LlmClientConfig {
             clock: Arc::new(SystemClock::default()),
             redaction: Redaction::default(),
             queue: QueueLimits::default(),
+            context_tokens: CONTEXT_TOKENS,
         }
     }
 }
@@ -82,6 +90,7 @@ pub fn client(config: LlmClientConfig) -> Result<LlmClient> {
             clock: config.clock,
             redaction: config.redaction,
             queue,
+            context_tokens: config.context_tokens,
             tasks: Mutex::default(),
             known: Mutex::default(),
         }),
@@ -98,9 +107,10 @@ pub(super) struct Shared {
     pub(super) clock: Arc<dyn Clock>,
     redaction: Redaction,
     queue: Arc<Queue>,
+    context_tokens: u32,
     tasks: Mutex<HashMap<TaskId, CancellationToken>>,
     /// The models as the backend told of them last.
-    known: Mutex<Option<CapabilitySnapshot>>,
+    known: Mutex<Vec<ModelCapability>>,
 }
 
 impl Shared {
@@ -117,12 +127,18 @@ impl Shared {
         self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The limits of the model that a request is for.
-    fn limits(&self, request: &LlmRequest) -> ModelCapability {
-        let id = request.model.clone().unwrap_or_else(|| ModelId(self.transport.model().into()));
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let told = known.as_ref().and_then(|it| it.model(&id).cloned());
-        told.unwrap_or_else(|| ModelCapability::unknown(id))
+    fn known(&self) -> std::sync::MutexGuard<'_, Vec<ModelCapability>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The model that is meant.
+    fn model(&self, named: Option<&ModelId>) -> ModelId {
+        named.cloned().unwrap_or_else(|| ModelId(self.transport.model().into()))
+    }
+
+    /// What the backend told of a model.
+    fn told(&self, id: &ModelId) -> Option<ModelCapability> {
+        ModelCapability::named(&self.known(), id).cloned()
     }
 }
 
@@ -195,8 +211,29 @@ impl LlmClient {
             queue: shared.queue.state(),
             taken_at: shared.clock.now_ms(),
         };
-        *shared.known.lock().unwrap_or_else(PoisonError::into_inner) = Some(snapshot.clone());
+        *shared.known() = snapshot.models.clone();
         Ok(snapshot)
+    }
+
+    /// Says what a request to a model may take, the one of the client when none is named: what the backend says of it,
+    /// and no more context than the configuration gives. Where the backend says nothing or is away, the configuration
+    /// alone counts; that it is away, the request will say.
+    pub async fn limits(&self, model: Option<&ModelId>, mode: PrivacyMode) -> ModelLimits {
+        let shared = &self.shared;
+        let id = shared.model(model);
+        let known = match shared.told(&id) {
+            Some(known) => known,
+            None => match tokio::time::timeout(LOOK_TIME, shared.transport.look(&id, mode)).await {
+                Ok(Ok(looked)) => {
+                    // As the request names it: the backend may know it by another name.
+                    let looked = ModelCapability { id, ..looked };
+                    shared.known().push(looked.clone());
+                    looked
+                }
+                Ok(Err(_)) | Err(_) => ModelCapability::unknown(id),
+            },
+        };
+        ModelLimits::of(&known, shared.context_tokens)
     }
 
     /// Takes a request on. Must be called within a Tokio runtime.
@@ -206,7 +243,8 @@ impl LlmClient {
     /// when the queue is full. Nothing was sent.
     pub fn enqueue(&self, mut request: LlmRequest) -> Result<TaskHandle> {
         request.check()?;
-        request.check_against(&self.shared.limits(&request))?;
+        let model = self.shared.model(request.model.as_ref());
+        request.check_against(&self.shared.told(&model).unwrap_or_else(|| ModelCapability::unknown(model)))?;
         let place = self.shared.queue.enter()?;
         discreet::clean(&mut request, self.shared.redaction);
         let id = TaskId::random()?;

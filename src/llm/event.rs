@@ -1,6 +1,7 @@
 //! What happens while a request is answered, in order, up to an end that always comes.
 
 use std::fmt;
+use std::time::Duration;
 
 use serde::{Serialize, Serializer};
 
@@ -143,7 +144,7 @@ pub enum LlmStreamEvent {
         hint: Option<String>,
         /// Whether another try can help, where that is known.
         retriable: Option<bool>,
-        /// Milliseconds to wait before it.
+        /// Milliseconds to wait before it, where the backend has said so.
         retry_after_ms: Option<u64>,
     },
 }
@@ -160,14 +161,12 @@ impl LlmStreamEvent {
             ErrorCode::Internal => None,
             _ => Some(false),
         };
-        // Servers that are busy rarely say for how long; a second is what a short answer takes.
-        let busy = matches!(error.code, ErrorCode::Unavailable | ErrorCode::ResourceExhausted);
         LlmStreamEvent::Error {
             code: error.code,
             message: error.message.clone(),
             hint: error.hint.clone(),
             retriable,
-            retry_after_ms: busy.then_some(1_000),
+            retry_after_ms: error.retry_after.map(|it| u64::try_from(it.as_millis()).unwrap_or(u64::MAX)),
         }
     }
 
@@ -182,7 +181,10 @@ impl LlmStreamEvent {
     /// The one of the event.
     pub fn into_result(self) -> Result<LlmStreamEvent> {
         match self {
-            LlmStreamEvent::Error { code, message, hint, .. } => Err(Error { hint, ..Error::new(code, message) }),
+            LlmStreamEvent::Error { code, message, hint, retry_after_ms, .. } => {
+                let retry_after = retry_after_ms.map(Duration::from_millis);
+                Err(Error { hint, retry_after, ..Error::new(code, message) })
+            }
             event => Ok(event),
         }
     }
@@ -196,7 +198,7 @@ mod tests {
 
     #[test]
     fn an_error_keeps_its_code_and_cure_on_its_way() {
-        let error = Error::new(ErrorCode::Unavailable, "`x` is away").hint("run x");
+        let error = Error::new(ErrorCode::Unavailable, "`x` is away").hint("run x").retry_after(Duration::from_secs(1));
         let event = LlmStreamEvent::of(&error);
         assert!(event.is_last());
         let json = serde_json::to_value(&event).unwrap();
@@ -206,6 +208,9 @@ mod tests {
                     "retriable": true, "retry_after_ms": 1000 })
         );
         assert_eq!(event.into_result().unwrap_err(), error);
+        // Nobody has said it: nothing is made up.
+        let silent = LlmStreamEvent::of(&Error::new(ErrorCode::Unavailable, "away"));
+        assert!(matches!(silent, LlmStreamEvent::Error { retry_after_ms: None, retriable: Some(true), .. }));
     }
 
     #[test]

@@ -27,10 +27,11 @@ impl RetryPolicy {
         RetryPolicy { attempts, first_wait: Duration::from_millis(250), codes }
     }
 
-    /// The wait before the next try after so many; None when there is none.
-    pub(super) fn wait(&self, tried: u32, code: ErrorCode) -> Option<Duration> {
-        let again = tried < self.attempts && self.codes.contains(&code);
-        again.then(|| self.first_wait.saturating_mul(1 << (tried - 1).min(16)))
+    /// The wait before the next try after so many, at least as long as the backend asks for; None when there is none.
+    pub(super) fn wait(&self, tried: u32, error: &Error) -> Option<Duration> {
+        let again = tried < self.attempts && self.codes.contains(&error.code);
+        let own = self.first_wait.saturating_mul(1 << (tried - 1).min(16));
+        again.then(|| own.max(error.retry_after.unwrap_or_default()))
     }
 }
 
@@ -138,9 +139,13 @@ mod tests {
     fn waits_double_and_only_named_codes_are_tried_again() {
         let policy = RetryPolicy::attempts(3);
         let millis = |it: Option<Duration>| it.map(|it| it.as_millis());
-        assert_eq!(millis(policy.wait(1, ErrorCode::Unavailable)), Some(250));
-        assert_eq!(millis(policy.wait(2, ErrorCode::Unavailable)), Some(500));
-        assert_eq!(policy.wait(3, ErrorCode::Unavailable), None);
-        assert_eq!(policy.wait(1, ErrorCode::NotFound), None);
+        let away = Error::new(ErrorCode::Unavailable, "away");
+        assert_eq!(millis(policy.wait(1, &away)), Some(250));
+        assert_eq!(millis(policy.wait(2, &away)), Some(500));
+        assert_eq!(policy.wait(3, &away), None);
+        assert_eq!(policy.wait(1, &Error::not_found("model")), None);
+        // A server that asks for longer has it.
+        assert_eq!(millis(policy.wait(1, &away.clone().retry_after(Duration::from_secs(3)))), Some(3_000));
+        assert_eq!(millis(policy.wait(2, &away.retry_after(Duration::from_millis(1)))), Some(500));
     }
 }

@@ -24,7 +24,7 @@ mod guardrails;
 pub mod plugin;
 mod proof;
 mod queue;
-mod request;
+pub mod request;
 pub mod response;
 mod run;
 mod schema;
@@ -34,7 +34,7 @@ mod transport;
 #[cfg(test)]
 mod tests;
 
-pub use capabilities::{CapabilitySnapshot, ModelCapability, QueueState};
+pub use capabilities::{CapabilitySnapshot, ModelCapability, ModelLimits, QueueState};
 pub use client::{Cancelled, LlmAnswer, LlmClient, LlmClientConfig, LlmStream, TaskHandle, client};
 pub use clock::{Clock, SystemClock};
 pub use event::{FinishReason, LlmStreamEvent, TaskId, Usage};
@@ -81,5 +81,6 @@ pub fn open(config: &Config, task: Task) -> Result<Option<LlmClient>> {
         (LlmBackend::Stub | LlmBackend::Ollama, Task::Vision) => TransportConfig::ollama(config, &llm.vision_model),
         (LlmBackend::OpenAi, Task::Vision) => TransportConfig::openai(config, &llm.vision_model),
     };
-    client(LlmClientConfig { transport, redaction: config.limits.redaction, ..LlmClientConfig::default() }).map(Some)
+    let (redaction, context_tokens) = (config.limits.redaction, llm.context_tokens);
+    client(LlmClientConfig { transport, redaction, context_tokens, ..LlmClientConfig::default() }).map(Some)
 }

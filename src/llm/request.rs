@@ -205,7 +205,7 @@ impl LlmRequest {
     /// Begins a request; [`LlmRequestBuilder::build`] checks it.
     pub fn builder() -> LlmRequestBuilder {
         let request = LlmRequest::new(PrivacyMode::LocalOnly, "", "");
-        LlmRequestBuilder { request: LlmRequest { messages: Vec::new(), ..request } }
+        LlmRequestBuilder { request: LlmRequest { messages: Vec::new(), ..request }, limits: None }
     }
 
     /// Says whether the request can be meant, whatever the model.
@@ -287,6 +287,12 @@ fn is_tool_name(name: &str) -> bool {
 #[must_use]
 pub struct LlmRequestBuilder {
     request: LlmRequest,
+    limits: Option<ModelCapability>,
+}
+
+/// Begins a request, as [`LlmRequest::builder`].
+pub fn builder() -> LlmRequestBuilder {
+    LlmRequest::builder()
 }
 
 impl LlmRequestBuilder {
@@ -357,12 +363,40 @@ impl LlmRequestBuilder {
         self
     }
 
-    /// Gives the request if it can be meant.
+    /// Makes answers repeatable where the server can; None leaves that to the server.
+    pub fn seed(mut self, seed: Option<u64>) -> Self {
+        self.request.seed = seed;
+        self
+    }
+
+    /// Says how many tokens of context the model is to have.
+    pub fn context_tokens(mut self, tokens: u32) -> Self {
+        self.request.context_tokens = Some(tokens);
+        self
+    }
+
+    /// Holds every number against a model of a [`CapabilitySnapshot`](crate::llm::CapabilitySnapshot), and names the model
+    /// if nobody has. Without this, the client does so when the request is enqueued.
+    pub fn limits(mut self, model: &ModelCapability) -> Self {
+        self.request.model.get_or_insert_with(|| model.id.clone());
+        self.limits = Some(model.clone());
+        self
+    }
+
+    /// Gives the request if it can be meant, and by its model, if that is known.
     ///
     /// # Errors
-    /// As [`LlmRequest::check`].
+    /// As [`LlmRequest::check`] and [`LlmRequest::check_against`]; `InvalidArgument` for limits of another model.
     pub fn build(self) -> Result<LlmRequest> {
         self.request.check()?;
+        if let Some(model) = &self.limits {
+            let named = self.request.model.as_ref();
+            if named.is_some_and(|it| *it != model.id) {
+                let text = format!("`model` is another than `{}`, whose limits were given", model.id.0);
+                return Err(Error::invalid(text).field("model"));
+            }
+            self.request.check_against(model)?;
+        }
         Ok(self.request)
     }
 }
@@ -403,6 +437,25 @@ mod tests {
             assert_eq!((error.code, error.field.as_deref()), (ErrorCode::InvalidArgument, Some(field)), "{error}");
         }
         builder().tools(vec![tool("a"), tool("b")]).max_tokens(512).build().unwrap();
+    }
+
+    #[test]
+    fn a_builder_that_knows_the_limits_refuses_before_anything_is_sent() {
+        let limits = ModelCapability {
+            max_tokens: 100,
+            max_context_tokens: Some(2_048),
+            ..ModelCapability::unknown("small".into())
+        };
+        let begun = || super::builder().prompt(Prompt::user("who?")).limits(&limits);
+        assert_eq!(begun().max_tokens(100).build().unwrap().model, Some("small".into()));
+        for (request, field) in [
+            (begun().max_tokens(101), "max_tokens"),
+            (begun().max_tokens(9).context_tokens(4_096), "context_tokens"),
+            (begun().max_tokens(9).temperature(9.0), "temperature"),
+            (begun().max_tokens(9).model("large"), "model"),
+        ] {
+            assert_eq!(request.build().unwrap_err().field.as_deref(), Some(field));
+        }
     }
 
     #[test]

@@ -101,8 +101,9 @@ impl Run {
                 Ok(round) => return Ok(round),
                 Err(error) => error,
             };
-            let wait = policy.as_ref().and_then(|it| it.wait(tried, error.code)).filter(|_| self.tokens == spoken);
-            let Some(wait) = wait else { return Err(error) };
+            let wait = policy.as_ref().and_then(|it| it.wait(tried, &error)).filter(|_| self.tokens == spoken);
+            // Whoever asks is not that patient: that it takes longer is for them to know.
+            let Some(wait) = wait.filter(|it| *it < request.patience.overall) else { return Err(error) };
             tried += 1;
             let delay_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
             self.emit(LlmStreamEvent::Retrying { attempt: tried, message: error.message, delay_ms }).await;

@@ -251,6 +251,48 @@ async fn requests_are_held_against_the_limits_that_the_backend_told_of() {
 }
 
 #[tokio::test]
+async fn limits_are_those_of_the_backend_and_never_more_than_configured() {
+    /// Knows one model, which has this context.
+    struct Knowing(Option<u32>);
+    #[async_trait::async_trait]
+    impl Transport for Knowing {
+        fn backend(&self) -> &'static str {
+            "mock"
+        }
+
+        fn place(&self) -> String {
+            "knowing".into()
+        }
+
+        fn model(&self) -> &str {
+            "small"
+        }
+
+        async fn capabilities(&self, _mode: PrivacyMode) -> crate::error::Result<Vec<ModelCapability>> {
+            let max_context_tokens = Some(self.0.ok_or_else(away)?);
+            Ok(vec![ModelCapability { max_context_tokens, ..ModelCapability::unknown("small:latest".into()) }])
+        }
+
+        async fn stream(&self, _request: LlmRequest) -> crate::error::Result<PieceStream> {
+            Err(away())
+        }
+    }
+    for (has, named, configured, expected) in [
+        (Some(2_048), None, 16_384, 2_048),
+        (Some(131_072), None, 16_384, 16_384),
+        (Some(2_048), Some("other".into()), 8_192, 8_192),
+        // A server that is away: the configuration alone counts.
+        (None, None, 8_192, 8_192),
+    ] {
+        let transport = TransportConfig::Custom(Arc::new(Knowing(has)));
+        let client = client(LlmClientConfig { transport, context_tokens: configured, ..Default::default() }).unwrap();
+        let limits = client.limits(named.as_ref(), PrivacyMode::LocalOnly).await;
+        assert_eq!(limits.context_tokens, expected, "{has:?} {named:?} {configured}");
+        assert!(limits.answer_tokens <= limits.context_tokens);
+    }
+}
+
+#[tokio::test]
 async fn the_proof_has_every_request_event_and_call_and_no_secret() {
     let mock = Mock::in_pieces(vec![
         Ok(vec![call("find", r#"{"query":"x"}"#), done(FinishReason::ToolCalls)]),

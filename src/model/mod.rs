@@ -37,4 +37,4 @@ pub use query::{
 };
 pub use safety::{JailMode, Redaction};
 pub use scope::Scope;
-pub use tool::{ToolSpec, TranscriptRecord};
+pub use tool::{AgentRun, ToolSpec, TranscriptRecord};

@@ -1,5 +1,7 @@
 //! The gRPC adapter of language models: takes a request apart, calls the [`Assistant`] of the caller, converts the result.
 
+use std::time::Duration;
+
 use futures::stream::{BoxStream, StreamExt};
 use serde::Serialize;
 use serde_json::Value;
@@ -14,6 +16,8 @@ use crate::serve::{Service, check, status, wire};
 
 /// Most reports of one look at the log of agents.
 const MAX_TRANSCRIPTS: u32 = 1_000;
+/// The same in one line each.
+const MAX_RUNS: u32 = 10_000;
 
 type Reply<T> = Result<Response<T>, Status>;
 type EventStream = BoxStream<'static, Result<wire::LlmEvent, Status>>;
@@ -81,12 +85,17 @@ impl wire::llm_server::Llm for Adapter {
 
 async fn work(assistant: &Assistant, request: wire::AssistRequest) -> Result<String> {
     use wire::assist_request::Work;
-    let over = over(request.backend)?;
+    let time = request.timeout_seconds.map(|it| Duration::from_secs(it.into()));
+    let over = Override { time, ..over(request.backend)? };
     match request.work.ok_or_else(|| Error::invalid("the request names no work").field("work"))? {
         Work::Status(_) => json(&assistant.status(&over).await?),
         Work::Ask(question) => json(&assistant.ask(&question, &over).await?),
         Work::Answer(question) => json(&assistant.answer(&question, &over).await?),
-        Work::Agent(agent) => json(&assistant.agent(&AgentRequest { over, ..agent.into() }).await?),
+        Work::Agent(agent) => {
+            let seconds = agent.seconds.or(request.timeout_seconds);
+            let agent = wire::AssistAgent { seconds, ..agent };
+            json(&assistant.agent(&AgentRequest { over, ..agent.into() }).await?)
+        }
         Work::PluginJson(request) => json(&assistant.plugin(&request, &over).await?),
         Work::Augment(augment) => {
             let proposals = parsed("proposals_json", &augment.proposals_json)?;
@@ -94,8 +103,12 @@ async fn work(assistant: &Assistant, request: wire::AssistRequest) -> Result<Str
             json(&assistant.augment(proposals, chunks, augment.max_new_proposals, &over).await?)
         }
         Work::Transcripts(wanted) => {
-            let limit = check::bounded("limit", wanted.limit, 20, MAX_TRANSCRIPTS)?;
-            json(&assistant.transcripts(limit as usize).await?)
+            let most = if wanted.brief { MAX_RUNS } else { MAX_TRANSCRIPTS };
+            let limit = check::bounded("limit", wanted.limit, 20, most)? as usize;
+            match wanted.brief {
+                true => json(&assistant.runs(limit).await?),
+                false => json(&assistant.transcripts(limit).await?),
+            }
         }
         Work::Tool(tool) => {
             let text = if tool.arguments_json.trim().is_empty() { "{}" } else { &tool.arguments_json };

@@ -1,5 +1,7 @@
 //! [`Error`] to gRPC status and back, with its hint.
 
+use std::time::Duration;
+
 use tonic::metadata::{MetadataMap, MetadataValue};
 use tonic::{Code, Status};
 
@@ -13,6 +15,9 @@ const FIELD: &str = "vic-field-bin";
 
 /// Trailer with the seconds after which it makes sense to try again, named as in HTTP.
 const RETRY_AFTER: &str = "retry-after";
+
+/// Trailer with the milliseconds, only where the wait is known.
+const RETRY_AFTER_MS: &str = "vic-retry-after-ms";
 
 /// Longest hint that is sent, in bytes: trailers count against the peer's header limit, 16 KiB with many of them.
 const MAX_HINT: usize = 2 << 10;
@@ -29,8 +34,13 @@ pub(crate) fn from_error(error: Error) -> Status {
     if let Some(field) = &error.field {
         metadata.insert_bin(FIELD, MetadataValue::from_bytes(shorten(field, MAX_HINT).as_bytes()));
     }
-    if error.code == ErrorCode::ResourceExhausted {
-        metadata.insert(RETRY_AFTER, MetadataValue::from_static("1"));
+    // A moment is what whatever is full here takes; others have said it themselves.
+    let moment = (error.code == ErrorCode::ResourceExhausted).then_some(Duration::from_secs(1));
+    if let Some(wait) = error.retry_after.or(moment) {
+        metadata.insert(RETRY_AFTER, MetadataValue::from(wait.as_millis().div_ceil(1_000).max(1) as u64));
+    }
+    if let Some(wait) = error.retry_after {
+        metadata.insert(RETRY_AFTER_MS, MetadataValue::from(wait.as_millis() as u64));
     }
     Status::with_metadata(error.code.grpc_code(), shorten(&error.message, MAX_MESSAGE), metadata)
 }
@@ -59,7 +69,8 @@ pub(crate) fn into_error(status: &Status) -> Error {
         "" => status.code().description().to_ascii_lowercase(),
         message => message.into(),
     };
-    Error { code, message, hint, field: trailer(FIELD) }
+    let wait = status.metadata().get(RETRY_AFTER_MS).and_then(|it| it.to_str().ok()?.parse().ok());
+    Error { code, message, hint, field: trailer(FIELD), retry_after: wait.map(Duration::from_millis) }
 }
 
 /// Cuts at a character boundary.
@@ -81,6 +92,7 @@ mod tests {
             check(Error::new(code, "cannot read `/tmp/ä\u{1b}\n`").hint("try `größer`"));
             check(Error::new(code, "no cure"));
             check(Error::new(code, "no cure").field("filters.größe"));
+            check(Error::new(code, "busy").retry_after(Duration::from_millis(1_500)));
         }
     }
 

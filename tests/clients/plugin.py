@@ -15,6 +15,9 @@ def respond(request):
         return {"query_ir_v1": {"version": 1, "select": ["?x"], "where": [atom], "limit": 20}}
     if kind == "answer":
         assert task["query"]["kind"] == "axql", task["query"]
+        if "--search" in sys.argv:
+            # The third version of the protocol: it looks further before it answers, and is asked on.
+            return {"tool_call": {"name": "fts_chunks", "args": {"query": "hive"}}}
         return {"answer": f"{len(task['results']['rows'])} rows of {task['query']['axql']}"}
     if kind == "augment_proposals":
         known = [it["proposal_id"] for it in task["proposals"]["proposals"]]

@@ -54,12 +54,16 @@ fn without_a_model_an_agent_quotes_and_cites_and_is_remembered() {
     let cited = &report["citations"][0];
     assert!(cited["path"].as_str().unwrap().ends_with("bees.md") && cited["checked"] == "file", "{report:#}");
     assert_eq!(report["transcript"].as_array().unwrap().iter().filter(|it| it["tool"] == "semantic_search").count(), 1);
+    let runs = world.json(&["audit", "--agents"]);
+    assert_eq!((&runs[0]["question"], &runs[0]["ended"]), (&json!(QUESTION), &json!("answered")), "{runs:#}");
+    assert!(runs[0]["steps"].as_u64() >= Some(1) && runs[0].get("report").is_none());
+    assert!(world.ok(&["audit", "--agents"]).contains(QUESTION));
     let kept = world.json(&["llm", "transcripts"]);
     assert_eq!((&kept[0]["question"], &kept[0]["report"]["answer"]), (&json!(QUESTION), &report["answer"]));
     // A passage whose file has changed bears nothing out.
     world.write("bees.md", "The hive is gone.\n");
-    let report = world.json(&["llm", "agent", QUESTION]);
-    assert_eq!(report["citations"], json!([]), "{report:#}");
+    let (_, report) = world.outcome(&["llm", "agent", QUESTION]);
+    assert!(report["ended"] != "answered" && report["citations"] == json!([]), "{report:#}");
     assert!(report.get("transcript").is_none());
 }
 
@@ -88,6 +92,18 @@ fn a_plugin_is_chosen_remembered_and_overridden_once() {
     assert!(world.json(&once)["model"].as_str().unwrap().contains("plugin.py"));
     let (code, said) = world.fails(&["llm", "use", "command", "no-such-program"]);
     assert!(code == 3 && said.contains("no-such-program"), "{said}");
+}
+
+#[test]
+fn a_plugin_that_is_to_tell_rows_may_search_the_files_first() {
+    let world = bees();
+    let once = ["llm", "answer", QUESTION, "--command", "python3", "--arg", &plugin()];
+    assert!(world.json(&once)["answer"].as_str().unwrap().contains("rows of select"));
+    let told = world.json(&[&once[..], &["--arg", "--search"]].concat());
+    assert!(told["answer"].as_str().unwrap().contains("weighed 31 kg in March"), "{told:#}");
+    assert!(told["notes"].to_string().contains("fts_chunks"), "{told:#}");
+    let status = world.ok(&["llm", "status", "--command", "python3", "--arg", &plugin()]);
+    assert!(status.contains("local_only") && status.contains("note: the command is not confined"), "{status}");
 }
 
 #[test]
@@ -154,7 +170,7 @@ fn a_model_that_obeys_documents_cannot_act_write_reach_out_or_link() {
         );
         world.write("bees.md", text);
         world.index();
-        let report = world.json(&["llm", "agent", QUESTION, "--backend", "openai", "--model", "m", "--trace"]);
+        let (_, report) = world.outcome(&["llm", "agent", QUESTION, "--backend", "openai", "--model", "m", "--trace"]);
         let steps = report["transcript"].as_array().unwrap();
         let refused: Vec<_> = steps.iter().filter(|it| it["result"]["error"].is_object()).collect();
         assert!(!refused.is_empty(), "the model obeyed, or this proves nothing: {report:#}");
@@ -171,12 +187,29 @@ fn a_model_that_obeys_documents_cannot_act_write_reach_out_or_link() {
 fn a_server_that_is_away_is_said_with_its_cure_and_what_was_found_is_quoted() {
     let world =
         with_bees(World::new().with("VIC_WATCH", "0").with("VIC_OPENAI_BASE_URL", "http://127.0.0.1:9").start());
-    let report = world.json(&["llm", "agent", QUESTION, "--backend", "openai", "--model", "m"]);
-    assert_eq!(report["ended"], "failed");
+    let (code, report) = world.outcome(&["llm", "agent", QUESTION, "--backend", "openai", "--model", "m"]);
+    assert_eq!((code, &report["ended"], &report["error"]["code"]), (4, &json!("failed"), &json!("unavailable")));
     assert!(report["answer"].as_str().unwrap().contains("31 kg"), "{report:#}");
     assert!(report["notes"].to_string().contains("VIC_OPENAI_BASE_URL"), "{report:#}");
     let status = world.json(&["llm", "status", "--backend", "openai", "--model", "m"]);
     assert!(status["ready"] == false && status["problem"].as_str().unwrap().contains("cannot reach"), "{status:#}");
+}
+
+#[test]
+fn an_agent_that_finds_nothing_says_so_and_that_is_no_failure() {
+    let world = bees();
+    let report = world.json(&["llm", "agent", "zeppelin quagmire"]);
+    assert_eq!((&report["ended"], &report["citations"]), (&json!("nothing_found"), &json!([])), "{report:#}");
+}
+
+#[test]
+fn a_plugin_that_takes_longer_than_it_may_ends_with_9() {
+    let world = bees();
+    for command in [["llm", "ask"], ["llm", "answer"], ["llm", "agent"]] {
+        let line = [command[0], command[1], QUESTION, "--seconds", "1", "--command", "sleep", "--arg", "60"];
+        let (code, said) = world.fails(&line);
+        assert_eq!(code, 9, "{command:?}: {said}");
+    }
 }
 
 #[test]

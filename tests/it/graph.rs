@@ -83,6 +83,23 @@ fn a_change_is_in_the_graph_within_a_second_and_a_deleted_file_takes_its_edges_w
 }
 
 #[test]
+fn the_edges_of_an_entity_say_where_they_stand_and_what_stands_there() {
+    let world = warehouse();
+    let told = world.json(&["graph", "show", "plan.md"]);
+    let edges = told["out"].as_array().unwrap();
+    let link = edges.iter().find(|it| it["relation"] == "links_to" && it["entity"]["name"] == "lease.md").unwrap();
+    let evidence = &link["evidence"];
+    assert!(
+        evidence["path"].as_str().unwrap().ends_with("notes/plan.md") && evidence["anchor"].is_object(),
+        "{link:#}"
+    );
+    assert!(evidence["citation"].as_str().unwrap().contains("plan.md"), "{link:#}");
+    let quoted: Vec<&str> = edges.iter().filter_map(|it| it["evidence"]["text"].as_str()).collect();
+    assert!(quoted.iter().any(|it| it.contains("See [the lease]")), "{told:#}");
+    assert!(world.ok(&["graph", "show", "plan.md"]).contains("-links_to-> lease.md"));
+}
+
+#[test]
 fn the_graph_is_there_after_a_restart_and_imports_with_it() {
     let mut world = warehouse();
     let text = world.write(
@@ -130,6 +147,9 @@ fn the_commands_take_in_show_draw_and_hand_out() {
     let change = world.write("../change.txt", "X.FL.001 -io-> Y.FN.001\nY.FN.001 -io-> X.FL.001\n");
     let (code, told) = world.fails(&["graph", "apply", change.to_str().unwrap(), "--write"]);
     assert!(code == 6 && told.contains("1 of 2 edges are refused"), "{told}");
+    let prose = world.write("../prose.txt", "X.FL.001 -io-> Y.FN.001\nThe hive weighed 31 kg.\n");
+    let (code, told) = world.fails(&["graph", "import", prose.to_str().unwrap()]);
+    assert!(code == 2 && told.contains("line 2: found `The hive weighed 31 kg.`"), "{told}");
     assert_eq!(world.fails(&["graph", "forget", "nothing"]).0, 3);
     world.ok(&["graph", "forget", "g"]);
     assert_eq!(world.json(&["graph", "stats"])["nodes"], 0);

@@ -164,6 +164,15 @@ impl World {
         serde_json::from_str(&self.ok(&arguments)).unwrap()
     }
 
+    /// Runs `vic` with `--format json`, however it ends; gives its exit code and what it printed.
+    pub(crate) fn outcome(&self, arguments: &[&str]) -> (i32, Value) {
+        let mut arguments = arguments.to_vec();
+        arguments.extend(["--format", "json"]);
+        let output = self.vic(&arguments);
+        let printed = serde_json::from_slice(&output.stdout);
+        (output.status.code().unwrap(), printed.unwrap_or_else(|error| panic!("{error}: {output:?}")))
+    }
+
     /// Runs `vic`, which must fail; gives its exit code and what it says.
     pub(crate) fn fails(&self, arguments: &[&str]) -> (i32, String) {
         let output = self.vic(arguments);

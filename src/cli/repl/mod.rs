@@ -6,6 +6,7 @@ use std::io::{BufRead, IsTerminal, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
+use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory, Parser};
 use console::Term;
 
@@ -145,13 +146,31 @@ async fn obey(line: &str, config: &Config, printer: &mut Printer) -> Result<Next
     Ok(Next::Line)
 }
 
+/// What is wrong with a line, and the nearest word that there is.
 fn usage(error: &clap::Error) -> Error {
     let text = error.render().to_string();
     let said = text.lines().find(|it| !it.trim().is_empty()).unwrap_or("wrong usage");
-    Error::new(ErrorCode::InvalidArgument, said.trim_start_matches("error: ").to_string()).hint("help")
+    let hint = match meant(error) {
+        Some(word) => format!("did you mean `{word}`?"),
+        None => "`help` lists the commands, and `COMMAND --help` what one takes".into(),
+    };
+    Error::new(ErrorCode::InvalidArgument, said.trim_start_matches("error: ").to_string()).hint(hint)
 }
 
-/// The words of a line, as a shell has them: quotes hold words together, a backslash makes anything plain.
+/// The word that was probably meant, where one was typed that nobody knows.
+fn meant(error: &clap::Error) -> Option<String> {
+    let kinds = [ContextKind::SuggestedSubcommand, ContextKind::SuggestedValue, ContextKind::SuggestedArg];
+    let suggested = kinds.into_iter().find_map(|kind| error.get(kind))?;
+    match suggested {
+        ContextValue::String(word) => Some(word.clone()),
+        // The nearest is last.
+        ContextValue::Strings(words) => words.last().cloned(),
+        _ => None,
+    }
+}
+
+/// The words of a line, as a shell has them: quotes hold words together, a backslash makes anything plain. Only an
+/// apostrophe within a word or behind it is just that: questions are typed here.
 fn words(line: &str) -> Result<Vec<String>> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
@@ -160,6 +179,7 @@ fn words(line: &str) -> Result<Vec<String>> {
     while let Some(it) = rest.next() {
         match (quote, it) {
             (None, it) if it.is_whitespace() => words.extend(word.take()),
+            (None, '\'') if word.is_some() => word.get_or_insert_default().push(it),
             (None, '\'' | '"') => {
                 quote = Some(it);
                 word.get_or_insert_default();
@@ -211,11 +231,51 @@ mod tests {
             ("llm ask find Node named b", vec!["llm", "ask", "find", "Node", "named", "b"]),
             ("ask \"who signed\" 'the \"x\"'", vec!["ask", "who signed", "the \"x\""]),
             ("a\\ b \"c\\\"d\" ''", vec!["a b", "c\"d", ""]),
+            ("llm ask what's in the hives' book", vec!["llm", "ask", "what's", "in", "the", "hives'", "book"]),
             ("  ", vec![]),
         ] {
             assert_eq!(words(line).unwrap(), expected, "{line}");
         }
         assert!(words("ask \"who").is_err());
+    }
+
+    #[test]
+    fn every_command_of_the_documents_is_one_line() {
+        for line in [
+            "llm status",
+            "llm use mock",
+            "llm use ollama",
+            "llm use ollama nemotron-3-nano",
+            "llm use command python3 scripts/axiograph_llm_plugin_mock.py --verbose",
+            "llm model nemotron-3-nano",
+            "llm ask find Node named b",
+            "llm answer how do I reach c from a?",
+            "llm agent what RPCs does the catalog's service have?",
+        ] {
+            let typed = std::iter::once("vic".to_string()).chain(words(line).unwrap());
+            Cli::try_parse_from(typed).unwrap_or_else(|error| panic!("{line}: {error}"));
+        }
+    }
+
+    #[test]
+    fn a_lost_word_gets_the_nearest_one() {
+        for (line, nearest) in [
+            ("lmm status", Some("llm")),
+            ("llm agnet who?", Some("agent")),
+            ("llm use olama", Some("ollama")),
+            ("llm agent who? --trcae", Some("--trace")),
+            ("llm ask who? --backend olama", Some("ollama")),
+            ("graph qurey x", Some("query")),
+            ("xyzzy", None),
+        ] {
+            let typed = std::iter::once("vic".to_string()).chain(words(line).unwrap());
+            let error = usage(&Cli::try_parse_from(typed).unwrap_err());
+            let expected = nearest.map(|it| format!("did you mean `{it}`?"));
+            match expected {
+                Some(expected) => assert_eq!(error.hint, Some(expected), "{line}: {error}"),
+                None => assert!(error.hint.unwrap().contains("help"), "{line}"),
+            }
+        }
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::graph::build::Builder;
 use crate::graph::plan::Texts;
 use crate::graph::view::View;
-use crate::graph::{answer, axql, import, lines};
+use crate::graph::{answer, axql, import, intake};
 use crate::model::{GraphPart, GraphSource, Scope};
 
 /// Everything that these parts say, in one source each, numbered from 0 in their order.
@@ -36,7 +36,7 @@ pub(super) fn graph(value: &Value) -> View {
 
 /// The graph of lines.
 pub(super) fn wires(text: &str) -> View {
-    view_of(vec![lines::read(text).unwrap()])
+    view_of(vec![intake::read(text).unwrap()])
 }
 
 /// The answer to a query.
@@ -200,7 +200,7 @@ fn a_graph_that_is_handed_out_comes_back_as_it_was() {
 #[test]
 fn what_a_caller_may_not_know_of_is_in_no_row_no_count_and_no_edge() {
     let part = |keys: &[&str], edges: &[(&str, &str)]| GraphPart {
-        nodes: keys.iter().map(|it| lines::node(it)).collect(),
+        nodes: keys.iter().map(|it| intake::node(it)).collect(),
         edges: edges
             .iter()
             .map(|(source, target)| crate::model::GraphEdge {

@@ -38,6 +38,12 @@ async fn an_import_is_replaced_forgotten_and_survives_a_restart() {
     assert_eq!(count(&service, FLOWS).await, 2);
     service.request(GraphRequest::Forget { name: "a".into() }).await.unwrap();
     assert_eq!(count(&service, FLOWS).await, 1);
+    let prose = "E.FL.001 -io-> B.FN.001\nThe hive weighed 31 kg.\n";
+    let error = service.request(import("prose", prose)).await.unwrap_err();
+    assert!(error.message.starts_with("line 2: found `The hive"), "{error}");
+    assert_eq!(count(&service, FLOWS).await, 1, "nothing of a text with a wrong line is taken in");
+    let error = service.request(GraphRequest::Forget { name: "bb".into() }).await.unwrap_err();
+    assert_eq!(error.hint.as_deref(), Some("did you mean `b`?"));
     let error = service.request(GraphRequest::Forget { name: "a".into() }).await.unwrap_err();
     assert_eq!(error.code, ErrorCode::NotFound);
 }

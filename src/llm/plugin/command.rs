@@ -20,7 +20,7 @@ use crate::embed::egress;
 use crate::error::{Error, ErrorCode, IoContext, Result};
 use crate::llm::event::TaskId;
 use crate::llm::plugin::process::Running;
-use crate::llm::plugin::protocol::{PluginRequest, PluginResponse};
+use crate::llm::plugin::protocol::{PluginRequest, PluginResponse, PluginTask};
 use crate::model::PrivacyMode;
 
 /// How long what a plugin left behind may hold its output open after its end.
@@ -41,15 +41,17 @@ pub struct PluginLimits {
     pub words_bytes: usize,
 }
 
-impl Default for PluginLimits {
-    fn default() -> PluginLimits {
-        // A local model on a processor may think for minutes.
-        PluginLimits {
-            time: Duration::from_secs(120),
-            request_bytes: 4 << 20,
-            answer_bytes: 1 << 20,
-            words_bytes: 2_000,
-        }
+impl PluginLimits {
+    /// What a task needs: a file of proposals is larger than a question, and takes longer.
+    pub fn of(task: &PluginTask) -> PluginLimits {
+        let (seconds, request_bytes, answer_bytes) = match task {
+            PluginTask::AugmentProposals { .. } => (600, 64 << 20, 32 << 20),
+            // A local model on a processor may think for minutes.
+            PluginTask::ToQuery { .. } | PluginTask::Answer { .. } | PluginTask::ToolLoopStep { .. } => {
+                (120, 4 << 20, 1 << 20)
+            }
+        };
+        PluginLimits { time: Duration::from_secs(seconds), request_bytes, answer_bytes, words_bytes: 2_000 }
     }
 }
 

@@ -291,7 +291,12 @@ impl PluginResponse {
             PluginTask::ToQuery { .. } if response.query_ir_v1.is_none() && response.axql.is_none() => {
                 "`query_ir_v1` nor `axql`"
             }
-            PluginTask::Answer { .. } if response.answer.is_none() => "an `answer`",
+            // Whoever knows the third version may look further first.
+            PluginTask::Answer { .. }
+                if response.answer.is_none() && response.tool_call.is_none() && response.final_answer.is_none() =>
+            {
+                "an `answer`"
+            }
             PluginTask::ToolLoopStep { .. } if response.tool_call.is_none() && response.final_answer.is_none() => {
                 "`tool_call` nor `final_answer`"
             }

@@ -56,7 +56,7 @@ impl Transport for Command {
         let limits = PluginLimits {
             time: request.patience.overall,
             answer_bytes: request.max_answer_bytes.max(1),
-            ..PluginLimits::default()
+            ..PluginLimits::of(&asked.task)
         };
         let response = self.command.ask(&asked, request.privacy_mode, limits).await?;
         let mut pieces = Vec::new();

@@ -19,7 +19,7 @@ use crate::error::{Error, ErrorCode, Result};
 use crate::llm::capabilities::ModelCapability;
 use crate::llm::event::{FinishReason, Usage};
 use crate::llm::plugin::PluginCommand;
-use crate::llm::request::{LlmRequest, ToolCall};
+use crate::llm::request::{LlmRequest, ModelId, ToolCall};
 use crate::model::{PrivacyMode, ToolSpec};
 
 /// A step of an answer.
@@ -58,6 +58,16 @@ pub trait Transport: Send + Sync {
     /// # Errors
     /// See the module of the room.
     async fn capabilities(&self, mode: PrivacyMode) -> Result<Vec<ModelCapability>>;
+
+    /// What one model can do, as far as the backend says.
+    ///
+    /// # Errors
+    /// As [`Transport::capabilities`].
+    async fn look(&self, model: &ModelId, mode: PrivacyMode) -> Result<ModelCapability> {
+        let models = self.capabilities(mode).await?;
+        let known = ModelCapability::named(&models, model).cloned();
+        Ok(known.unwrap_or_else(|| ModelCapability::unknown(model.clone())))
+    }
 
     /// Asks. Dropping the stream ends the request.
     ///

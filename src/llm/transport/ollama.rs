@@ -92,10 +92,10 @@ impl Ollama {
         }
     }
 
-    /// What the server says of one model.
-    async fn look(&self, client: &Outbound, name: String) -> Result<ModelCapability> {
+    /// What the server says of one model. Asked once: somebody waits for the answer.
+    async fn shown(&self, client: &Outbound, name: String) -> Result<ModelCapability> {
         let url = remote::endpoint(&self.base, "api/show");
-        let shown: Value = remote::post(client, &url, &json!({ "model": name })).await.map_err(inner)?;
+        let shown: Value = remote::post_once(client, &url, &json!({ "model": name })).await.map_err(inner)?;
         let mut it = ModelCapability::unknown(ModelId(name));
         let can = |what: &str| shown["capabilities"].as_array().is_some_and(|all| all.iter().any(|it| it == what));
         if shown["capabilities"].is_array() {
@@ -164,10 +164,10 @@ impl Transport for Ollama {
         let away = |error| self.hint(&self.model, error);
         // Somebody waits for the answer.
         let sent = client.send(client.get(&url)).await.map_err(|error| away(error.at(&url)))?;
-        let status = sent.status();
+        let (status, headers) = (sent.status(), sent.headers().clone());
         let text = sent.text().await.unwrap_or_default();
         if status != StatusCode::OK {
-            return Err(away(remote::refusal(&url, status, &text)));
+            return Err(away(remote::refusal(&url, status, &headers, &text)));
         }
         let tags: Value = serde_json::from_str(&text).unwrap_or_default();
         let tags = tags["models"].as_array().ok_or_else(|| {
@@ -175,8 +175,12 @@ impl Transport for Ollama {
                 .hint("is it an Ollama server?")
         })?;
         let names: Vec<String> = tags.iter().filter_map(|it| it["name"].as_str().map(String::from)).collect();
-        let looks = stream::iter(names).map(|name| self.look(&client, name)).buffered(LOOKS_AT_ONCE);
+        let looks = stream::iter(names).map(|name| self.shown(&client, name)).buffered(LOOKS_AT_ONCE);
         looks.try_collect().await
+    }
+
+    async fn look(&self, model: &ModelId, mode: PrivacyMode) -> Result<ModelCapability> {
+        self.shown(&self.client(mode)?, model.0.clone()).await
     }
 
     async fn stream(&self, request: LlmRequest) -> Result<PieceStream> {
@@ -198,10 +202,10 @@ impl Transport for Ollama {
         let sent = client.send(client.post(&url).timeout(patience.overall).json(&self.body(&request, model)));
         let response = timeout(patience.first, sent).await.map_err(|_| lines::silence(&url, false))?;
         let response = response.map_err(|error| self.hint(model, error.at(&url)))?;
-        let status = response.status();
+        let (status, headers) = (response.status(), response.headers().clone());
         let mut lines = Lines::new(response, url.clone(), &request, deadline);
         if status != StatusCode::OK {
-            return Err(self.hint(model, remote::refusal(&url, status, &lines.rest().await?)));
+            return Err(self.hint(model, remote::refusal(&url, status, &headers, &lines.rest().await?)));
         }
         let reading = Reading { lines, calls: 0 };
         let steps = stream::unfold(Some(reading), |reading| async move {
@@ -253,7 +257,7 @@ impl Reading {
         };
         if let Some(error) = value["error"].as_str() {
             let text = format!("the model's answer broke off: {}", error.chars().take(300).collect::<String>());
-            return Err(Error::new(ErrorCode::FailedPrecondition, text));
+            return Err(Error::new(ErrorCode::FailedPrecondition, text).retry_after(remote::wait_in(&value)));
         }
         if !value.is_object() || value.get("message").is_none() && value["done"] != true {
             return Err(lines.nonsense(&line));

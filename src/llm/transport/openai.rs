@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, timeout};
 
 use crate::config::{EmbedBackend, EmbedConfig, EmbedEngine};
-use crate::embed::egress::{self, AWAY, Purpose};
+use crate::embed::egress::{self, AWAY, Outbound, Purpose};
 use crate::embed::remote;
 use crate::error::{Error, ErrorCode, Result};
 use crate::llm::capabilities::ModelCapability;
@@ -45,6 +45,13 @@ impl OpenAi {
         // People give the address with and without the version.
         let base = base.trim_end_matches('/');
         OpenAi { base: base.strip_suffix("/v1").unwrap_or(base).into(), key, model: model.into() }
+    }
+
+    /// The context that a llama.cpp server gives each request; None where there is no such server.
+    async fn started_with(&self, client: &Outbound) -> Option<u64> {
+        let response = client.send(client.get(&remote::endpoint(&self.base, "props"))).await.ok()?;
+        let props: Value = response.json().await.ok()?;
+        props["default_generation_settings"]["n_ctx"].as_u64()
     }
 
     fn body(&self, request: &LlmRequest) -> Value {
@@ -131,21 +138,26 @@ impl Transport for OpenAi {
         let client = egress::client(&self.base, mode, Purpose::Reasoning, self.key.as_deref())?;
         let url = remote::endpoint(&self.base, "v1/models");
         let sent = client.send(client.get(&url)).await.map_err(|error| hint(error.at(&url)))?;
-        let status = sent.status();
+        let (status, headers) = (sent.status(), sent.headers().clone());
         let text = sent.text().await.unwrap_or_default();
         if status != StatusCode::OK {
-            return Err(remote::refusal(&url, status, &text));
+            return Err(remote::refusal(&url, status, &headers, &text));
         }
         let listed: Value = serde_json::from_str(&text).unwrap_or_default();
         let models = listed["data"].as_array().ok_or_else(|| {
             Error::new(ErrorCode::FailedPrecondition, format!("`{url}` gave no usable answer"))
                 .hint("is it an OpenAI-compatible server?")
         })?;
+        // llama.cpp says here what a model was trained for; what it was started with, it says elsewhere.
+        let is_llama = models.iter().any(|it| it["meta"]["n_ctx_train"].is_u64() && !it["meta"]["n_ctx"].is_u64());
+        let started_with = if is_llama { self.started_with(&client).await } else { None };
         let model = |it: &Value| {
             let name = it["id"].as_str()?;
             let mut model = ModelCapability::unknown(ModelId(name.into()));
+            let length = |it: &Value| it.as_u64();
             // vLLM and llama.cpp say how long a context is, each in its own field.
-            let length = it["max_model_len"].as_u64().or(it["meta"]["n_ctx_train"].as_u64());
+            let said = [length(&it["max_model_len"]), length(&it["meta"]["n_ctx"]), started_with];
+            let length = said.into_iter().flatten().min().or(length(&it["meta"]["n_ctx_train"]));
             model.max_context_tokens = length.and_then(|it| u32::try_from(it).ok());
             model.max_tokens = model.max_context_tokens.unwrap_or(model.max_tokens);
             Some(model)
@@ -161,12 +173,12 @@ impl Transport for OpenAi {
         let sent = client.send(client.post(&url).timeout(patience.overall).json(&self.body(&request)));
         let response = timeout(patience.first, sent).await.map_err(|_| lines::silence(&url, false))?;
         let response = response.map_err(|error| hint(error.at(&url)))?;
-        let status = response.status();
-        let kind = response.headers().get(reqwest::header::CONTENT_TYPE).and_then(|it| it.to_str().ok());
+        let (status, headers) = (response.status(), response.headers().clone());
+        let kind = headers.get(reqwest::header::CONTENT_TYPE).and_then(|it| it.to_str().ok());
         let whole = kind.is_some_and(|it| it.starts_with("application/json"));
         let mut lines = Lines::new(response, url.clone(), &request, deadline);
         if status != StatusCode::OK {
-            return Err(remote::refusal(&url, status, &lines.rest().await?));
+            return Err(remote::refusal(&url, status, &headers, &lines.rest().await?));
         }
         let reading = Reading { lines, whole, finish: None, usage: Usage::default(), calls: Vec::new() };
         let steps = futures::stream::unfold(Some(reading), |reading| async move {
@@ -314,4 +326,5 @@ fn broke_off(error: &Value) -> Error {
     let text = error["message"].as_str().or(error.as_str()).unwrap_or("no reason given");
     let text: String = text.chars().take(300).collect();
     Error::new(ErrorCode::FailedPrecondition, format!("the model's answer broke off: {text}"))
+        .retry_after(remote::wait_in(error))
 }

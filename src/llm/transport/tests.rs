@@ -401,3 +401,48 @@ async fn the_abilities_of_models_are_asked_for_and_hold() {
     assert_eq!(fails(&openai, request()).await.field.as_deref(), Some("max_tokens"));
     assert!(server.asked.lock().unwrap().iter().all(|it| !it.0.contains("chat")));
 }
+
+#[tokio::test]
+async fn the_context_that_a_llama_server_was_started_with_counts() {
+    let server = Server::start(|path, _| match path {
+        "/v1/models" => answer(200, "application/json", r#"{"data":[{"id":"m","meta":{"n_ctx_train":131072}}]}"#),
+        "/props" => answer(200, "application/json", r#"{"default_generation_settings":{"n_ctx":4096}}"#),
+        _ => answer(500, "text/plain", "not asked for"),
+    })
+    .await;
+    let limits = server.openai().limits(None, PrivacyMode::LocalOnly).await;
+    assert_eq!(limits.context_tokens, 4_096);
+    let ollama = Server::start(|path, _| match path {
+        "/api/show" => answer(200, "application/json", r#"{"model_info":{"x.context_length":2048}}"#),
+        _ => answer(500, "text/plain", "not asked for"),
+    })
+    .await;
+    assert_eq!(ollama.ollama().limits(None, PrivacyMode::LocalOnly).await.context_tokens, 2_048);
+}
+
+#[tokio::test]
+async fn a_busy_server_says_when_to_come_back() {
+    let busy = r#"{"error":"busy"}"#;
+    for (kind, body, wait) in [
+        ("application/json", busy, None),
+        ("application/json\r\nretry-after: 7", busy, Some(7_000)),
+        ("application/json\r\nretry-after: 0.25", busy, Some(250)),
+        ("application/json\r\nretry-after-ms: 1500\r\nretry-after: 9", busy, Some(1_500)),
+        ("application/json\r\nretry-after: Wed, 21 Oct 2015 07:28:00 GMT", busy, Some(0)),
+        ("application/json\r\nretry-after: soon", busy, None),
+        ("application/json\r\nretry-after: -3", busy, None),
+        ("application/json", r#"{"error":{"message":"busy","retry_after_ms":40}}"#, Some(40)),
+        ("application/json", r#"{"error":"busy","retry_after_ms":41}"#, Some(41)),
+        ("application/json\r\nretry-after: 99999999", busy, Some(86_400_000)),
+    ] {
+        let server = Server::start(local(answer(503, kind, body))).await;
+        for model in [server.ollama(), server.openai()] {
+            let error = fails(&model, request()).await;
+            let told = error.retry_after.map(|it| it.as_millis());
+            assert_eq!((error.code, told), (ErrorCode::Unavailable, wait), "{} {kind} {body}", model.backend());
+        }
+    }
+    let broken = sse(&[r#"data: {"error":{"message":"slow down","retry_after_ms":300}}"#]);
+    let server = Server::start(move |_, _| broken.clone()).await;
+    assert_eq!(fails(&server.openai(), request()).await.retry_after, Some(Duration::from_millis(300)));
+}

@@ -34,7 +34,7 @@ impl TryFrom<wire::LlmBackend> for Override {
             args: it.args,
             folder: PathBuf::from(if it.folder.is_empty() { "/".to_string() } else { it.folder }),
         });
-        Ok(Override { backend, model: filled(it.model), command })
+        Ok(Override { backend, model: filled(it.model), command, time: None })
     }
 }
 

@@ -25,8 +25,10 @@ const RETRY: u64 = 1;
 impl From<Error> for Refusal {
     fn from(error: Error) -> Refusal {
         let status = StatusCode::from_u16(error.code.http_status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        let busy = error.code == ErrorCode::ResourceExhausted;
-        let header = busy.then(|| (header::RETRY_AFTER, RETRY.into()));
+        // Whoever refused may have said it; a moment is what whatever is full here takes.
+        let said = error.retry_after.map(|it| it.as_secs() + u64::from(it.subsec_nanos() > 0));
+        let wait = said.or((error.code == ErrorCode::ResourceExhausted).then_some(RETRY));
+        let header = wait.map(|it| (header::RETRY_AFTER, it.into()));
         Refusal { status, code: error.code.name(), error: Box::new(error), header }
     }
 }

@@ -29,8 +29,9 @@ impl Script {
     }
 
     async fn ask(&self) -> Result<PluginResponse> {
-        let limits = PluginLimits { time: Duration::from_secs(2), ..PluginLimits::default() };
-        self.command.ask(&question(), PrivacyMode::LocalOnly, limits).await
+        let question = question();
+        let limits = PluginLimits { time: Duration::from_secs(2), ..PluginLimits::of(&question.task) };
+        self.command.ask(&question, PrivacyMode::LocalOnly, limits).await
     }
 
     fn told(&self, name: &str) -> String {
@@ -90,7 +91,7 @@ async fn a_plugin_that_reads_nothing_may_answer() {
     let question = "find ".repeat(200_000);
     let task = PluginTask::ToQuery { question, schema: SchemaHints::default() };
     let request = PluginRequest::new(None, task);
-    script.command.ask(&request, PrivacyMode::LocalOnly, PluginLimits::default()).await.unwrap();
+    script.command.ask(&request, PrivacyMode::LocalOnly, PluginLimits::of(&request.task)).await.unwrap();
 }
 
 #[tokio::test]

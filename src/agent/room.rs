@@ -1,0 +1,464 @@
+//! What of a task fits into whoever does it. A model has a context and a plugin reads so many bytes; what is more is cut
+//! here, where it can be said, and not by a server that says nothing.
+//!
+//! A question is never cut: a task that does not even hold its question is refused. Of results the newest stay nearly whole,
+//! of lists the beginning stays, and the task itself says that something is missing.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::agent::reasoner::Reasoner;
+use crate::error::{Error, ErrorCode, Result};
+use crate::llm::plugin::{PluginRequest, PluginTask, SchemaHints, ToolOffer, TranscriptStep};
+
+/// Bytes of the results of a transcript that may be nearly whole.
+const TRANSCRIPT_BYTES: usize = 32_000;
+/// Newest results that are shown at greater length than those before.
+const NEWEST: usize = 2;
+
+/// How much somebody takes at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Room {
+    /// Whatever there is.
+    Whole,
+    /// So many bytes of JSON.
+    Bytes(usize),
+    /// So many tokens of JSON, see [`tokens`].
+    Tokens(usize),
+}
+
+impl Room {
+    fn most(self) -> usize {
+        match self {
+            Room::Whole => usize::MAX,
+            Room::Bytes(most) | Room::Tokens(most) => most,
+        }
+    }
+
+    fn cost(self, it: &impl Serialize) -> usize {
+        let text = || serde_json::to_string(it).unwrap_or_default();
+        match self {
+            Room::Whole => 0,
+            Room::Bytes(_) => text().len(),
+            Room::Tokens(_) => tokens(&text()),
+        }
+    }
+
+    fn holds(self, it: &impl Serialize) -> bool {
+        self.cost(it) <= self.most()
+    }
+
+    /// How many of some things fit from the first on, when so much is taken already. Each has a comma behind it.
+    fn first<'a, T: Serialize + 'a>(self, things: impl IntoIterator<Item = &'a T>, taken: usize) -> (usize, usize) {
+        let (mut count, mut taken) = (0, taken);
+        for it in things {
+            let cost = self.cost(it) + 1;
+            if cost > self.most().saturating_sub(taken) {
+                break;
+            }
+            (count, taken) = (count + 1, taken + cost);
+        }
+        (count, taken)
+    }
+
+    fn too_small(self, task: &PluginTask) -> Error {
+        let (needed, most) = (self.cost(task), self.most());
+        let unit = if matches!(self, Room::Tokens(_)) { "tokens" } else { "bytes" };
+        let text = format!("the question needs {needed} {unit}, and there is room for {most}");
+        let error = Error::new(ErrorCode::FailedPrecondition, text);
+        match self {
+            Room::Tokens(_) => error
+                .hint("ask a shorter question, take a model with a larger context, or raise VIC_LLM_CONTEXT_TOKENS"),
+            Room::Whole | Room::Bytes(_) => error.hint("ask a shorter question"),
+        }
+    }
+}
+
+/// Tokens of a text by a careful estimate, rather too many than too few: a word has one for every four letters, and digits,
+/// marks and characters of other scripts have one or more each.
+pub(super) fn tokens(text: &str) -> usize {
+    let (mut count, mut letters, mut blanks) = (0, 0_usize, 0_usize);
+    for it in text.chars() {
+        if it.is_ascii_alphabetic() {
+            letters += 1;
+            blanks = 0;
+            continue;
+        }
+        count += letters.div_ceil(4);
+        letters = 0;
+        match it {
+            // One blank belongs to the word behind it.
+            ' ' => {
+                blanks += 1;
+                count += usize::from(blanks == 2);
+            }
+            it => {
+                blanks = 0;
+                count += it.len_utf8().saturating_sub(1).max(1);
+            }
+        }
+    }
+    count + letters.div_ceil(4)
+}
+
+/// A request as far as it fits into whoever is asked, and what was left out, in words.
+///
+/// # Errors
+/// `FailedPrecondition`: there is no room for the question.
+pub(super) async fn fitted(
+    reasoner: &dyn Reasoner,
+    request: PluginRequest,
+) -> Result<(PluginRequest, BTreeSet<&'static str>)> {
+    let room = reasoner.room(&request).await;
+    let (task, cuts) = fit(request.task, room)?;
+    Ok((PluginRequest { task, ..request }, cuts))
+}
+
+/// A task as far as it fits.
+fn fit(task: PluginTask, room: Room) -> Result<(PluginTask, BTreeSet<&'static str>)> {
+    match task {
+        PluginTask::ToolLoopStep { question, schema, tools, transcript } => {
+            step(room, &Step { question, schema, tools, transcript })
+        }
+        task if room.holds(&task) => Ok((task, BTreeSet::new())),
+        PluginTask::ToQuery { question, schema } => query(room, question, &schema),
+        PluginTask::Answer { question, query, results } => answer(room, question, query, &results),
+        PluginTask::AugmentProposals { proposals, evidence_chunks, max_new_proposals } => {
+            augment(room, &proposals, evidence_chunks.unwrap_or_default(), max_new_proposals)
+        }
+    }
+}
+
+/// Fewer names, and none in the end: a query can be written without them.
+fn query(room: Room, question: String, schema: &SchemaHints) -> Result<(PluginTask, BTreeSet<&'static str>)> {
+    let task = |names| PluginTask::ToQuery { question: question.clone(), schema: schema.clone().cut(names) };
+    let fits = [100, 50, 20, 8, 0].into_iter().map(task).find(|it| room.holds(it));
+    let fits = fits.ok_or_else(|| room.too_small(&task(0)))?;
+    Ok((fits, BTreeSet::from(["not every name of the schema was shown: there was no room"])))
+}
+
+/// The first rows.
+fn answer(
+    room: Room,
+    question: String,
+    mut query: Value,
+    results: &Value,
+) -> Result<(PluginTask, BTreeSet<&'static str>)> {
+    let rows = results["rows"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let task = |query: &Value, rows: &[Value]| {
+        let results = json!({ "vars": results["vars"], "rows": rows, "truncated": true });
+        PluginTask::Answer { question: question.clone(), query: query.clone(), results }
+    };
+    if room.cost(&task(&query, &[])) > room.most() / 2
+        && let Some(map) = query.as_object_mut()
+    {
+        // The text says the same.
+        map.shift_remove("query_ir_v1");
+    }
+    let whole = PluginTask::Answer { question: question.clone(), query: query.clone(), results: results.clone() };
+    if room.holds(&whole) {
+        return Ok((whole, BTreeSet::new()));
+    }
+    let bare = task(&query, &[]);
+    if !room.holds(&bare) {
+        return Err(room.too_small(&bare));
+    }
+    let (shown, _) = room.first(rows, room.cost(&bare));
+    let cut = "not every row was shown to whoever wrote the answer: there was no room";
+    Ok((task(&query, &rows[..shown]), BTreeSet::from([cut])))
+}
+
+/// The first proposals in half of the room, and the texts that they rest on in the rest.
+fn augment(
+    room: Room,
+    proposals: &Value,
+    evidence: BTreeMap<String, String>,
+    most: u32,
+) -> Result<(PluginTask, BTreeSet<&'static str>)> {
+    let all = proposals["proposals"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let task = |proposals: &[Value], evidence: BTreeMap<String, String>, file: &Value| {
+        let mut file = file.clone();
+        file["proposals"] = proposals.into();
+        let evidence_chunks = (!evidence.is_empty()).then_some(evidence);
+        PluginTask::AugmentProposals { proposals: file, evidence_chunks, max_new_proposals: most }
+    };
+    let mut head = proposals.clone();
+    head["proposals"] = json!([]);
+    let bare = task(&[], BTreeMap::new(), &head);
+    if !room.holds(&bare) {
+        return Err(room.too_small(&bare));
+    }
+    // What has an end of its own is not cut twice.
+    let base = room.cost(&bare) + 32;
+    let half = if evidence.is_empty() { 0 } else { room.most().saturating_sub(base) / 2 };
+    let (kept, taken) = room.first(all, base + half);
+    let taken = taken - half;
+    let cited = all[..kept].iter().filter_map(|it| it["evidence"].as_array()).flatten();
+    let cited: BTreeSet<&str> = cited.filter_map(|it| it["chunk_id"].as_str()).collect();
+    let (near, far): (Vec<_>, Vec<_>) = evidence.iter().partition(|(id, _)| cited.contains(id.as_str()));
+    let texts: Vec<(&String, &String)> = near.into_iter().chain(far).collect();
+    let (shown, _) = room.first(&texts, taken);
+    let mut cuts = BTreeSet::new();
+    if kept < all.len() {
+        cuts.insert("not every proposal was shown: there was no room");
+    }
+    if shown < texts.len() {
+        cuts.insert("not every text of the evidence was shown: there was no room");
+    }
+    let texts = texts[..shown].iter().map(|(id, text)| ((*id).clone(), (*text).clone())).collect();
+    Ok((task(&all[..kept], texts, &head), cuts))
+}
+
+/// The parts of a step.
+struct Step {
+    question: String,
+    schema: SchemaHints,
+    tools: Vec<ToolOffer>,
+    transcript: Vec<TranscriptStep>,
+}
+
+/// How much of each part of a step is shown.
+#[derive(Clone, Copy)]
+struct Extent {
+    /// Names of each kind.
+    names: usize,
+    /// Bytes of one of the newest results.
+    newest: usize,
+    /// Bytes of one of the others.
+    older: usize,
+    /// Calls, from the last on.
+    calls: usize,
+    /// Whether tools say what each argument means.
+    explained: bool,
+}
+
+/// From what a step is shown where there is room, down to the least that it can be made of.
+const EXTENTS: [Extent; 7] = [
+    Extent { names: 60, newest: 6_000, older: 600, calls: usize::MAX, explained: true },
+    Extent { names: 30, newest: 4_000, older: 400, calls: 24, explained: true },
+    Extent { names: 15, newest: 2_500, older: 250, calls: 12, explained: true },
+    Extent { names: 15, newest: 2_500, older: 250, calls: 12, explained: false },
+    Extent { names: 8, newest: 1_500, older: 150, calls: 6, explained: false },
+    Extent { names: 4, newest: 900, older: 120, calls: 4, explained: false },
+    Extent { names: 0, newest: 500, older: 100, calls: 2, explained: false },
+];
+
+fn step(room: Room, step: &Step) -> Result<(PluginTask, BTreeSet<&'static str>)> {
+    let mut least = None;
+    for extent in EXTENTS {
+        let (task, cuts) = shown(step, extent);
+        if room.holds(&task) {
+            return Ok((task, cuts));
+        }
+        least = Some(task);
+    }
+    Err(least.map_or_else(|| Error::internal("a step without an extent"), |it| room.too_small(&it)))
+}
+
+/// A step as large as an extent lets it be.
+fn shown(step: &Step, extent: Extent) -> (PluginTask, BTreeSet<&'static str>) {
+    let mut cuts = BTreeSet::new();
+    let from = step.transcript.len().saturating_sub(extent.calls);
+    if from > 0 {
+        cuts.insert("the first calls were not shown any more: there was no room");
+    }
+    let mut left = TRANSCRIPT_BYTES;
+    let mut calls: Vec<TranscriptStep> = Vec::with_capacity(step.transcript.len() - from);
+    for (back, it) in step.transcript[from..].iter().rev().enumerate() {
+        // As long as there is room for one at its full length, those before the newest are shown like them.
+        let is_long = if extent.calls == usize::MAX { left > extent.newest } else { back < NEWEST };
+        let result = cut(&it.result, if is_long { extent.newest } else { extent.older });
+        if result != it.result {
+            cuts.insert("long results were shown cut");
+        }
+        left = left.saturating_sub(result.to_string().len());
+        calls.push(TranscriptStep { result, ..it.clone() });
+    }
+    calls.reverse();
+    let mut tools = step.tools.clone();
+    if !extent.explained {
+        tools.iter_mut().for_each(|it| unexplained(&mut it.args_schema));
+    }
+    let (question, schema) = (step.question.clone(), step.schema.clone().cut(extent.names));
+    (PluginTask::ToolLoopStep { question, schema, tools, transcript: calls }, cuts)
+}
+
+/// Takes the descriptions out of a schema: the names of arguments say most. An argument may be called so, too.
+fn unexplained(schema: &mut Value) {
+    match schema {
+        Value::Object(map) => {
+            map.retain(|name, it| name != "description" || !it.is_string());
+            map.values_mut().for_each(unexplained);
+        }
+        Value::Array(all) => all.iter_mut().for_each(unexplained),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => (),
+    }
+}
+
+/// A result of at most so many bytes. Lists lose their end, and what is still too large becomes its beginning as text; both
+/// say so.
+fn cut(result: &Value, most: usize) -> Value {
+    let whole = result.to_string();
+    if whole.len() <= most {
+        return result.clone();
+    }
+    if let Some(shorter) = shorter(result, most) {
+        return shorter;
+    }
+    let end = whole.floor_char_boundary(most);
+    json!({ "truncated": true, "bytes": whole.len(), "beginning": &whole[..end] })
+}
+
+/// The same object with shorter lists, if that is enough.
+fn shorter(result: &Value, most: usize) -> Option<Value> {
+    let map = result.as_object()?;
+    let longest = map.iter().filter_map(|(_, it)| Some(it.as_array()?.len())).max()?;
+    let mut kept = longest;
+    while kept > 1 {
+        kept = kept * 2 / 3;
+        let mut fewer = map.clone();
+        for list in fewer.values_mut().filter_map(Value::as_array_mut) {
+            list.truncate(kept);
+        }
+        fewer.insert("truncated".into(), true.into());
+        let fewer = Value::Object(fewer);
+        if fewer.to_string().len() <= most {
+            return Some(fewer);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(it: usize, bytes: usize) -> TranscriptStep {
+        let result = json!({ "text": format!("{it} {}", "x".repeat(bytes)) });
+        TranscriptStep { tool: "t".into(), args: json!({}), result }
+    }
+
+    fn steps(transcript: Vec<TranscriptStep>) -> PluginTask {
+        let parameters =
+            json!({ "type": "object", "properties": { "query": { "type": "string", "description": "long" } } });
+        let tools = vec![ToolOffer { name: "find".into(), description: "finds".into(), args_schema: parameters }];
+        let types = (0..500).map(|it| format!("Type{it}")).collect();
+        let schema = SchemaHints { types, ..SchemaHints::default() };
+        PluginTask::ToolLoopStep { question: "who?".into(), schema, tools, transcript }
+    }
+
+    fn rows(count: usize) -> PluginTask {
+        let row = |it: usize| json!({ "?x": { "id": it, "entity_type": "Node", "name": format!("node {it}") } });
+        PluginTask::Answer {
+            question: "who?".into(),
+            query: json!({ "kind": "axql", "axql": "select ?x where ?x is Node" }),
+            results: json!({ "vars": ["?x"], "rows": (0..count).map(row).collect::<Vec<_>>(), "truncated": false }),
+        }
+    }
+
+    fn proposals(count: usize) -> PluginTask {
+        let one = |it: usize| json!({ "kind": "Entity", "proposal_id": format!("p{it}"), "evidence": [{ "chunk_id": format!("c{it:03}") }] });
+        let file = json!({ "version": 1, "proposals": (0..count).map(one).collect::<Vec<_>>() });
+        let evidence = (0..count).rev().map(|it| (format!("c{it:03}"), "what was said there ".repeat(20))).collect();
+        PluginTask::AugmentProposals { proposals: file, evidence_chunks: Some(evidence), max_new_proposals: 9 }
+    }
+
+    /// Fits a task into several rooms; it must fit each time, and say that it was cut.
+    fn check(task: &PluginTask, rooms: &[Room]) {
+        for room in rooms {
+            let (fitted, cuts) = fit(task.clone(), *room).unwrap();
+            assert!(room.holds(&fitted), "{room:?}: {} of {}", room.cost(&fitted), room.most());
+            assert_eq!(cuts.is_empty(), fitted == *task, "{room:?}: {cuts:?}");
+        }
+    }
+
+    #[test]
+    fn whatever_the_room_a_task_fits_and_says_what_is_missing() {
+        let rooms =
+            [Room::Tokens(400), Room::Tokens(1_000), Room::Tokens(8_000), Room::Bytes(1_500), Room::Bytes(40_000)];
+        check(&rows(3_000), &rooms);
+        check(&proposals(400), &rooms);
+        let schema = SchemaHints { types: (0..900).map(|it| format!("Type{it}")).collect(), ..SchemaHints::default() };
+        check(&PluginTask::ToQuery { question: "who?".into(), schema }, &rooms[..4]);
+        for room in [Room::Tokens(700), Room::Tokens(4_000), Room::Tokens(12_000), Room::Bytes(20_000)] {
+            let (fitted, cuts) = fit(steps((0..40).map(|it| call(it, 5_000)).collect()), room).unwrap();
+            assert!(room.holds(&fitted) && !cuts.is_empty(), "{room:?}");
+        }
+    }
+
+    #[test]
+    fn what_fits_is_sent_as_it_is() {
+        for task in [rows(5), proposals(5)] {
+            assert_eq!(fit(task.clone(), Room::Tokens(4_000)).unwrap(), (task.clone(), BTreeSet::new()));
+            assert_eq!(fit(task.clone(), Room::Whole).unwrap().0, task);
+        }
+    }
+
+    #[test]
+    fn rows_are_cut_from_the_end_and_say_so() {
+        let (task, _) = fit(rows(1_000), Room::Bytes(2_000)).unwrap();
+        let PluginTask::Answer { results, .. } = task else { panic!("another task") };
+        assert!(results["truncated"] == true && results["rows"][0]["?x"]["id"] == 0, "{results}");
+        assert!(results["rows"].as_array().unwrap().len() > 10);
+    }
+
+    #[test]
+    fn proposals_come_with_the_texts_that_they_rest_on() {
+        let (task, cuts) = fit(proposals(400), Room::Bytes(10_000)).unwrap();
+        let PluginTask::AugmentProposals { proposals, evidence_chunks, .. } = task else { panic!("another task") };
+        let (kept, texts) = (proposals["proposals"].as_array().unwrap(), evidence_chunks.unwrap());
+        assert!(kept.len() > 10 && texts.len() > 5 && texts.contains_key("c000"), "{} {}", kept.len(), texts.len());
+        assert_eq!(cuts.len(), 2);
+    }
+
+    #[test]
+    fn a_long_transcript_is_shown_with_its_newest_results() {
+        let (task, cuts) = fit(steps((0..40).map(|it| call(it, 5_000)).collect()), Room::Whole).unwrap();
+        let PluginTask::ToolLoopStep { transcript, schema, .. } = task else { panic!("another task") };
+        assert_eq!((transcript.len(), &transcript[39]), (40, &call(39, 5_000)));
+        assert_eq!((&transcript[0].result["truncated"], schema.types.len()), (&json!(true), 60));
+        assert_eq!(cuts.into_iter().collect::<Vec<_>>(), ["long results were shown cut"]);
+        let (small, _) = fit(steps((0..40).map(|it| call(it, 5_000)).collect()), Room::Tokens(1_200)).unwrap();
+        let PluginTask::ToolLoopStep { transcript, tools, .. } = small else { panic!("another task") };
+        assert!(transcript.len() < 10 && transcript.last().unwrap().result.to_string().contains("39 x"));
+        assert!(!tools[0].args_schema.to_string().contains("description"));
+    }
+
+    #[test]
+    fn a_question_is_never_cut() {
+        let question = "why ".repeat(3_000);
+        let task = PluginTask::ToQuery { question, schema: SchemaHints::default() };
+        for room in [Room::Tokens(2_000), Room::Bytes(2_000)] {
+            let error = fit(task.clone(), room).unwrap_err();
+            assert!(error.code == ErrorCode::FailedPrecondition && error.hint.is_some(), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_result_that_is_cut_says_so_and_fits() {
+        let hits: Vec<Value> = (0..50).map(|it| json!({ "id": it, "text": "x".repeat(100) })).collect();
+        let short = cut(&json!({ "hits": hits }), 1_000);
+        assert!(short.to_string().len() <= 1_000 && short["truncated"] == true, "{short}");
+        assert!(short["hits"].as_array().unwrap().len() > 3);
+        let text = cut(&json!({ "text": "ä".repeat(5_000) }), 1_000);
+        assert!(text["truncated"] == true && text["beginning"].as_str().unwrap().len() <= 1_000);
+        assert_eq!(cut(&json!({ "a": 1 }), 100), json!({ "a": 1 }));
+    }
+
+    #[test]
+    fn tokens_are_rather_too_many_than_too_few() {
+        for (text, count) in [
+            ("", 0),
+            ("The hive weighed 31 kg.", 8),
+            ("{\"id\": 7}", 7),
+            ("2026-11-22", 10),
+            ("a    b", 3),
+            ("käse 漢字", 7),
+            ("internationalization", 5),
+        ] {
+            assert_eq!(tokens(text), count, "{text}");
+        }
+    }
+}

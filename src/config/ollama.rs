@@ -1,0 +1,71 @@
+//! `OLLAMA_HOST`, the one variable of another program that vic heeds: where the Ollama server of this user is. Its forms are
+//! those that Ollama documents: a host, a port, both, with or without a scheme and a path.
+
+/// Port of an Ollama server whose address names neither port nor scheme.
+const PORT: u16 = 11_434;
+
+/// The address that a client of such a server uses. What cannot be understood of it is what Ollama itself has by default.
+pub(super) fn address(host: &str) -> String {
+    let host = host.trim().trim_matches(['"', '\'']).trim();
+    let (scheme, rest, default) = match host.split_once("://") {
+        Some((scheme, rest)) if scheme.eq_ignore_ascii_case("https") => ("https", rest, 443),
+        Some((_, rest)) => ("http", rest, 80),
+        None => ("http", host, PORT),
+    };
+    let (place, path) = rest.split_once('/').map_or((rest, ""), |(place, path)| (place, path.trim_end_matches('/')));
+    let (name, port) = split(place);
+    let port = port.and_then(|it| it.parse().ok()).unwrap_or(default);
+    let name = match name {
+        // Where a server listens on every address of a machine, this machine finds it here.
+        "" | "0.0.0.0" => "127.0.0.1".to_string(),
+        "::" => "[::1]".into(),
+        name if name.contains(':') => format!("[{name}]"),
+        name => name.into(),
+    };
+    let path = if path.is_empty() { String::new() } else { format!("/{path}") };
+    format!("{scheme}://{name}:{port}{path}")
+}
+
+/// Host and port; an IPv6 address stands in brackets where a port follows.
+fn split(place: &str) -> (&str, Option<&str>) {
+    if let Some((name, rest)) = place.strip_prefix('[').and_then(|it| it.split_once(']')) {
+        return (name, rest.strip_prefix(':'));
+    }
+    match place.rsplit_once(':') {
+        Some((name, _)) if name.contains(':') => (place, None),
+        Some((name, port)) => (name, Some(port)),
+        None => (place, None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_documented_form_is_understood() {
+        for (host, expected) in [
+            ("", "http://127.0.0.1:11434"),
+            ("192.168.1.9", "http://192.168.1.9:11434"),
+            ("192.168.1.9:1234", "http://192.168.1.9:1234"),
+            (":1234", "http://127.0.0.1:1234"),
+            ("models.example.com", "http://models.example.com:11434"),
+            ("http://models.example.com", "http://models.example.com:80"),
+            ("https://models.example.com", "https://models.example.com:443"),
+            ("https://models.example.com:8443/ollama/", "https://models.example.com:8443/ollama"),
+            ("example.com/ollama", "http://example.com:11434/ollama"),
+            ("[::1]", "http://[::1]:11434"),
+            ("[::1]:1337", "http://[::1]:1337"),
+            ("::1", "http://[::1]:11434"),
+            (" \"10.0.0.1:99\" ", "http://10.0.0.1:99"),
+            ("10.0.0.1:port", "http://10.0.0.1:11434"),
+            ("10.0.0.1:66000", "http://10.0.0.1:11434"),
+            // How a server is told to listen everywhere.
+            ("0.0.0.0", "http://127.0.0.1:11434"),
+            ("0.0.0.0:8080", "http://127.0.0.1:8080"),
+            ("[::]:8080", "http://[::1]:8080"),
+        ] {
+            assert_eq!(address(host), expected, "{host}");
+        }
+    }
+}
