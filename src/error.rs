@@ -70,6 +70,11 @@ impl ErrorCode {
         }
     }
 
+    /// The code of that name.
+    pub fn from_name(name: &str) -> Option<ErrorCode> {
+        ErrorCode::ALL.into_iter().find(|it| it.name() == name)
+    }
+
     /// Returns the gRPC status code.
     pub fn grpc_code(self) -> tonic::Code {
         match self {

@@ -199,6 +199,19 @@ impl LlmClient {
         Ok(snapshot)
     }
 
+    /// Holds a request against what the backend says of its model, and gives the limits of that model. Nothing of the
+    /// request is sent.
+    ///
+    /// # Errors
+    /// `InvalidArgument` as [`LlmClient::enqueue`] would say it; the backend cannot be asked.
+    pub async fn validate(&self, request: &LlmRequest) -> Result<ModelCapability> {
+        request.check()?;
+        self.capabilities(request.privacy_mode).await?;
+        let limits = self.shared.limits(request);
+        request.check_against(&limits)?;
+        Ok(limits)
+    }
+
     /// Takes a request on. Must be called within a Tokio runtime.
     ///
     /// # Errors
@@ -296,11 +309,12 @@ impl LlmClient {
         Ok(answer)
     }
 
-    /// Turns texts into vectors by a model of the backend, where it can.
+    /// Turns texts into vectors by a model of the backend, where it can. Keys in them are blacked out as in every request.
     ///
     /// # Errors
     /// `FailedPrecondition` where it cannot, and as the backend says.
     pub async fn embed(&self, texts: &[String], mode: PrivacyMode) -> Result<Vec<Vec<f32>>> {
-        self.shared.transport.embed(texts, mode).await
+        let texts: Vec<String> = texts.iter().map(|it| self.shared.censored(it)).collect();
+        self.shared.transport.embed(&texts, mode).await
     }
 }

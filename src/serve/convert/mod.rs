@@ -15,6 +15,9 @@ use crate::serve::wire;
 mod ask;
 mod corpus;
 mod llm;
+mod llm_events;
+
+pub(crate) use llm::{embedding, privacy_mode};
 
 /// Both directions for messages whose fields have the same names and types on both sides.
 macro_rules! mirror {
