@@ -118,12 +118,7 @@ impl Ollama {
 }
 
 fn message(message: &Message) -> Value {
-    let role = match message.role {
-        Role::User => "user",
-        Role::Assistant => "assistant",
-        Role::Tool => "tool",
-    };
-    let mut sent = json!({ "role": role, "content": message.content });
+    let mut sent = json!({ "role": message.role.name(), "content": message.content });
     if !message.tool_calls.is_empty() {
         let call = |it: &ToolCall| {
             // Here arguments are an object, not a text.

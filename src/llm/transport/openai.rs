@@ -83,12 +83,7 @@ impl OpenAi {
 }
 
 fn message(message: &Message) -> Value {
-    let role = match message.role {
-        Role::User => "user",
-        Role::Assistant => "assistant",
-        Role::Tool => "tool",
-    };
-    let mut sent = json!({ "role": role, "content": message.content });
+    let mut sent = json!({ "role": message.role.name(), "content": message.content });
     if !message.tool_calls.is_empty() {
         let call = |it: &ToolCall| {
             let function = json!({ "name": it.name, "arguments": it.arguments_json });

@@ -560,4 +560,6 @@ fn missing(field: &str) -> Error {
 }
 
 #[cfg(test)]
+mod llm_tests;
+#[cfg(test)]
 mod tests;
