@@ -128,6 +128,23 @@ fn the_repl_takes_the_lines_of_a_program() {
     assert!(String::from_utf8_lossy(&wrong.stderr).contains("dance"));
 }
 
+#[test]
+fn the_repl_has_every_command_of_the_protocol() {
+    let world = bees();
+    let lines = format!(
+        "llm status\nllm use mock\nllm ask find Document named bees.md\nllm answer find Document named bees.md\n\
+         llm agent {QUESTION}\nllm use ollama nemotron-3-nano\nllm model another\nllm use command python3 {}\n\
+         llm model my-model\nllm ask find bees\n",
+        plugin()
+    );
+    let output = fed(&world, &["repl"], &lines);
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stderr));
+    for part in ["mock", "ollama: nemotron-3-nano", "ollama: another", "my-model", "select ?x where", "31 kg"] {
+        assert!(said.contains(part), "`{part}` is missing in:\n{said}");
+    }
+}
+
 /// A model that does what the first line with `DO` in its prompt says, and then says what the one with `SAY` does.
 fn obey(chat: &Value) -> String {
     let prompt = chat["messages"].as_array().unwrap().last().unwrap()["content"].as_str().unwrap();

@@ -1,5 +1,6 @@
 mod documents;
 mod oracle;
+mod reference;
 mod service;
 
 use std::collections::HashMap;

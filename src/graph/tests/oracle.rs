@@ -441,8 +441,6 @@ fn expected(scene: &Scene, query: &Query) -> Vec<Vec<u64>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
-
     #[test]
     fn rows_are_those_of_every_binding_that_holds(scene in scene(), query in query()) {
         // In any of its forms it is the same query.

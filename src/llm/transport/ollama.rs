@@ -15,7 +15,7 @@ use crate::embed::remote::{self, Failure};
 use crate::error::{Error, ErrorCode, Result};
 use crate::llm::capabilities::ModelCapability;
 use crate::llm::event::{FinishReason, Usage};
-use crate::llm::request::{LlmRequest, Message, ModelId, Role, ToolCall, WorkloadKind};
+use crate::llm::request::{LlmRequest, Message, ModelId, ToolCall, WorkloadKind};
 use crate::llm::transport::lines::{self, Lines};
 use crate::llm::transport::{Piece, PieceStream, Transport, offered};
 use crate::model::PrivacyMode;

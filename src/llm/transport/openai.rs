@@ -14,7 +14,7 @@ use crate::embed::remote;
 use crate::error::{Error, ErrorCode, Result};
 use crate::llm::capabilities::ModelCapability;
 use crate::llm::event::{FinishReason, Usage};
-use crate::llm::request::{LlmRequest, Message, ModelId, Role, ToolCall};
+use crate::llm::request::{LlmRequest, Message, ModelId, ToolCall};
 use crate::llm::transport::lines::{self, Lines};
 use crate::llm::transport::{Piece, PieceStream, Transport, offered};
 use crate::model::PrivacyMode;
