@@ -1,4 +1,5 @@
 mod documents;
+mod incremental;
 mod oracle;
 mod reference;
 mod service;
