@@ -26,8 +26,8 @@ use crate::config::Config;
 use crate::error::{Error, ErrorCode, Result};
 use crate::llm::plugin::{PluginLimits, PluginRequest, PluginResponse};
 use crate::llm::{
-    Cancelled, CapabilitySnapshot, LlmClient, LlmClientConfig, LlmRequest, LlmStream, ModelId, ModelLimits,
-    RegisteredTools, TaskId, TransportConfig, client,
+    Cancelled, CapabilitySnapshot, LlmClient, LlmClientConfig, LlmRequest, LlmStream, ModelCapability, ModelId,
+    ModelLimits, RegisteredTools, TaskId, TransportConfig, client,
 };
 use crate::model::{AgentRun, PrivacyMode, Redaction, Scope, TranscriptRecord};
 use crate::secrets::Censor;
@@ -36,6 +36,8 @@ use crate::secrets::Censor;
 const MAX_AT_WORK: usize = 4;
 /// Clients that are kept; each is a backend with a model.
 const MAX_CLIENTS: usize = 32;
+/// Most texts of one call of [`Assistant::embed`], as the contract has it.
+const MAX_TEXTS: usize = 2_048;
 /// Bytes of a question.
 const MAX_QUESTION: usize = 32 << 10;
 
@@ -303,6 +305,30 @@ impl Assistant {
     /// The backend cannot be asked.
     pub async fn capabilities(&self, over: &Override) -> Result<CapabilitySnapshot> {
         self.client(&self.choice(over)?)?.capabilities(self.mode()).await
+    }
+
+    /// Holds a request against what its model can do, and sends nothing of it.
+    ///
+    /// # Errors
+    /// What [`Assistant::stream`] would refuse; the backend cannot be asked.
+    pub async fn validate(&self, mut request: LlmRequest, over: &Override, tools: bool) -> Result<ModelCapability> {
+        request.privacy_mode = request.privacy_mode.stricter(self.mode());
+        if tools {
+            request.tools.extend(tools::registered(&self.shared.tools, &self.scope)?.bindings());
+        }
+        self.client(&self.choice(over)?)?.validate(&request).await
+    }
+
+    /// Turns texts into vectors by a model of the backend.
+    ///
+    /// # Errors
+    /// There are too many texts, or none; the backend does not embed, or fails.
+    pub async fn embed(&self, texts: &[String], mode: PrivacyMode, over: &Override) -> Result<Vec<Vec<f32>>> {
+        if !(1..=MAX_TEXTS).contains(&texts.len()) {
+            let text = format!("`texts` has {}; 1 to {MAX_TEXTS} can be embedded at once", texts.len());
+            return Err(Error::invalid(text).field("texts"));
+        }
+        self.client(&self.choice(over)?)?.embed(texts, mode.stricter(self.mode())).await
     }
 
     /// Asks a model, and gives its events. With `tools` it may call those of vic, which are run as for whoever asks.

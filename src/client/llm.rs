@@ -1,11 +1,14 @@
 //! Language models and agents, as the daemon has them. Documents come as the JSON that the commands print.
 
+use futures::stream::{Stream, StreamExt};
 use serde_json::Value;
 
 use crate::agent::{Bounds, Override};
-use crate::client::{Client, reply};
+use crate::client::{Client, call_error, reply};
 use crate::error::{Error, Result};
-use crate::serve::wire;
+use crate::llm::{LlmRequest, LlmStreamEvent, ModelCapability};
+use crate::model::PrivacyMode;
+use crate::serve::{embedding, wire};
 
 /// A piece of work for model and tools.
 #[derive(Clone, Debug, PartialEq)]
@@ -76,4 +79,44 @@ impl Client {
         serde_json::from_str(&response.document_json)
             .map_err(|error| Error::internal(format!("vicd gave a document that is no JSON: {error}")))
     }
+
+    /// Asks a model, by the chosen backend or another one, and follows its events; the last is `Completed` or `Error`.
+    /// With `tools` it may call those of vic, which the daemon runs. Dropping the stream ends the request.
+    ///
+    /// # Errors
+    /// As the daemon says, at once or as an item.
+    pub async fn llm_stream(
+        &self,
+        request: LlmRequest,
+        over: Override,
+        tools: bool,
+    ) -> Result<impl Stream<Item = Result<LlmStreamEvent>> + Send + use<>> {
+        let stream = reply(self.llm.clone().stream(asked(request, over, tools)).await)?;
+        Ok(stream.map(|item| item.map_err(|status| call_error(&status))?.try_into()))
+    }
+
+    /// Holds a request against what its model can do, which it gives; nothing of the request is sent.
+    ///
+    /// # Errors
+    /// What [`Client::llm_stream`] would refuse.
+    pub async fn llm_validate(&self, request: LlmRequest, over: Override, tools: bool) -> Result<ModelCapability> {
+        reply(self.llm.clone().validate(asked(request, over, tools)).await)?.try_into()
+    }
+
+    /// Turns texts into vectors by a model of a backend; [`Client::embed`] does it by the model of the index.
+    ///
+    /// # Errors
+    /// `FailedPrecondition` where the backend does not embed, and as the daemon says.
+    pub async fn llm_embed(&self, texts: Vec<String>, mode: PrivacyMode, over: Override) -> Result<Vec<Vec<f32>>> {
+        let request = embedding(texts, mode, over);
+        let response = reply(self.llm.clone().embed(request).await)?;
+        Ok(response.vectors.into_iter().map(|it| it.values).collect())
+    }
+}
+
+/// A request for the wire. A model that the backend names goes before the one of the request.
+fn asked(request: LlmRequest, over: Override, use_vic_tools: bool) -> wire::LlmRequest {
+    let model = over.model.clone().or_else(|| request.model.as_ref().map(|it| it.0.clone()));
+    let backend = Some(Override { model, ..over }.into());
+    wire::LlmRequest { backend, use_vic_tools, ..request.into() }
 }

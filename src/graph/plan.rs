@@ -100,12 +100,19 @@ impl Compiler<'_> {
 
     fn atom(&mut self, atom: &Atom) -> Result<()> {
         match atom {
-            Atom::Type { term, type_name } => self.type_of(term, type_name),
+            Atom::Type { term, type_name } => {
+                let slot = self.slot(term)?;
+                self.type_of(slot, type_name)
+            }
             Atom::Edge { left, path, right } => {
                 let (left, right) = (self.slot(left)?, self.slot(right)?);
                 self.path(left, path, right)
             }
-            Atom::Equals { term, key, value } => self.equals(term, key, value),
+            Atom::Equals { term, key, value } => {
+                let slot = self.slot(term)?;
+                self.equals(slot, key, value);
+                Ok(())
+            }
             Atom::Contains { term, key, needle } => self.test(term, key, Test::contains(needle)),
             Atom::Fts { term, key, query } if key == TEXT => {
                 let slot = self.slot(term)?;
@@ -115,21 +122,36 @@ impl Compiler<'_> {
             }
             Atom::Fts { term, key, query } => self.test(term, key, Test::words(query)),
             Atom::Fuzzy { term, key, needle, max_distance } => self.test(term, key, Test::near(needle, *max_distance)),
-            Atom::HasOut { term, relations } => self.has_out(term, relations),
-            Atom::Attributes { term, pairs } => pairs.iter().try_for_each(|(key, value)| self.equals(term, key, value)),
+            Atom::HasOut { term, relations } => {
+                let slot = self.slot(term)?;
+                self.has_out(slot, relations)
+            }
+            Atom::Attributes { term, pairs } => self.shape(term, None, &[], pairs),
             Atom::Shape { term, type_name, relations, attributes } => {
-                type_name.iter().try_for_each(|it| self.type_of(term, it))?;
-                if !relations.is_empty() {
-                    self.has_out(term, relations)?;
-                }
-                attributes.iter().try_for_each(|(key, value)| self.equals(term, key, value))
+                self.shape(term, type_name.as_deref(), relations, attributes)
             }
             Atom::Fact { fact, relation, fields } => self.fact(fact.as_ref(), relation, fields),
         }
     }
 
-    fn type_of(&mut self, term: &Term, name: &str) -> Result<()> {
+    /// One entity that has all of these: each `_` is an entity of its own, so that the term is looked up only once.
+    fn shape(
+        &mut self,
+        term: &Term,
+        type_name: Option<&str>,
+        relations: &[String],
+        attributes: &[(String, String)],
+    ) -> Result<()> {
         let slot = self.slot(term)?;
+        type_name.into_iter().try_for_each(|it| self.type_of(slot, it))?;
+        if !relations.is_empty() {
+            self.has_out(slot, relations)?;
+        }
+        attributes.iter().for_each(|(key, value)| self.equals(slot, key, value));
+        Ok(())
+    }
+
+    fn type_of(&mut self, slot: Slot, name: &str) -> Result<()> {
         let labels = self.labels(name)?;
         self.steps.push(Step::Labels(slot, labels, false));
         Ok(())
@@ -176,10 +198,8 @@ impl Compiler<'_> {
         }
     }
 
-    fn equals(&mut self, term: &Term, key: &str, value: &str) -> Result<()> {
-        let slot = self.slot(term)?;
+    fn equals(&mut self, slot: Slot, key: &str, value: &str) {
         self.steps.push(Step::Among(slot, self.view.with_exactly(key, value)));
-        Ok(())
     }
 
     fn test(&mut self, term: &Term, key: &str, test: Test) -> Result<()> {
@@ -188,8 +208,7 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    fn has_out(&mut self, term: &Term, relations: &[String]) -> Result<()> {
-        let slot = self.slot(term)?;
+    fn has_out(&mut self, slot: Slot, relations: &[String]) -> Result<()> {
         let relations = relations.iter().map(|it| self.relations(it)).collect::<Result<_>>()?;
         self.steps.push(Step::HasOut(slot, relations));
         Ok(())

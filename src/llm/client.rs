@@ -236,6 +236,25 @@ impl LlmClient {
         ModelLimits::of(&known, shared.context_tokens)
     }
 
+    /// Holds a request against what the backend says of its model, and gives the limits of that model. Nothing of the
+    /// request is sent.
+    ///
+    /// # Errors
+    /// `InvalidArgument` as [`LlmClient::enqueue`] would say it; the backend cannot be asked.
+    pub async fn validate(&self, request: &LlmRequest) -> Result<ModelCapability> {
+        request.check()?;
+        self.capabilities(request.privacy_mode).await?;
+        let known = self.known(request);
+        request.check_against(&known)?;
+        Ok(known)
+    }
+
+    /// What was heard so far of the model of a request.
+    fn known(&self, request: &LlmRequest) -> ModelCapability {
+        let model = self.shared.model(request.model.as_ref());
+        self.shared.told(&model).unwrap_or_else(|| ModelCapability::unknown(model))
+    }
+
     /// Takes a request on. Must be called within a Tokio runtime.
     ///
     /// # Errors
@@ -243,8 +262,7 @@ impl LlmClient {
     /// when the queue is full. Nothing was sent.
     pub fn enqueue(&self, mut request: LlmRequest) -> Result<TaskHandle> {
         request.check()?;
-        let model = self.shared.model(request.model.as_ref());
-        request.check_against(&self.shared.told(&model).unwrap_or_else(|| ModelCapability::unknown(model)))?;
+        request.check_against(&self.known(&request))?;
         let place = self.shared.queue.enter()?;
         discreet::clean(&mut request, self.shared.redaction);
         let id = TaskId::random()?;
@@ -334,11 +352,12 @@ impl LlmClient {
         Ok(answer)
     }
 
-    /// Turns texts into vectors by a model of the backend, where it can.
+    /// Turns texts into vectors by a model of the backend, where it can. Keys in them are blacked out as in every request.
     ///
     /// # Errors
     /// `FailedPrecondition` where it cannot, and as the backend says.
     pub async fn embed(&self, texts: &[String], mode: PrivacyMode) -> Result<Vec<Vec<f32>>> {
-        self.shared.transport.embed(texts, mode).await
+        let texts: Vec<String> = texts.iter().map(|it| self.shared.censored(it)).collect();
+        self.shared.transport.embed(&texts, mode).await
     }
 }

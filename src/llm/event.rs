@@ -58,6 +58,12 @@ impl FinishReason {
             FinishReason::Other => "other",
         }
     }
+
+    /// The one of that name.
+    pub fn from_name(name: &str) -> Option<FinishReason> {
+        use FinishReason::{Cancelled, ContentFilter, Length, Other, Stop, ToolCalls};
+        [Stop, Length, ToolCalls, ContentFilter, Cancelled, Other].into_iter().find(|it| it.name() == name)
+    }
 }
 
 /// Tokens that were counted, where the server says.

@@ -45,6 +45,24 @@ pub enum WorkloadKind {
     Vision,
 }
 
+impl WorkloadKind {
+    /// The name on the wire.
+    pub fn name(self) -> &'static str {
+        match self {
+            WorkloadKind::Chat => "chat",
+            WorkloadKind::Completion => "completion",
+            WorkloadKind::Tool => "tool",
+            WorkloadKind::Vision => "vision",
+        }
+    }
+
+    /// The one of that name.
+    pub fn from_name(name: &str) -> Option<WorkloadKind> {
+        use WorkloadKind::{Chat, Completion, Tool, Vision};
+        [Chat, Completion, Tool, Vision].into_iter().find(|it| it.name() == name)
+    }
+}
+
 /// Who said something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -55,6 +73,22 @@ pub enum Role {
     Assistant,
     /// A tool that the model called.
     Tool,
+}
+
+impl Role {
+    /// The name on the wire.
+    pub fn name(self) -> &'static str {
+        match self {
+            Role::User => "user",
+            Role::Assistant => "assistant",
+            Role::Tool => "tool",
+        }
+    }
+
+    /// The one of that name.
+    pub fn from_name(name: &str) -> Option<Role> {
+        [Role::User, Role::Assistant, Role::Tool].into_iter().find(|it| it.name() == name)
+    }
 }
 
 /// A call of a tool, as the model made it.
@@ -271,7 +305,7 @@ impl LlmRequest {
         match workloads.into_iter().flatten().find(needs) {
             Some(WorkloadKind::Tool) => wrong("tools", format!("are given; `{name}` calls none")),
             Some(WorkloadKind::Vision) => wrong("attachments", format!("are given; `{name}` sees no images")),
-            Some(other) => wrong("workload", format!("is {other:?}; `{name}` does not do that")),
+            Some(other) => wrong("workload", format!("is `{}`; `{name}` does not do that", other.name())),
             None => Ok(()),
         }
     }

@@ -19,7 +19,7 @@ pub struct Narration {
 }
 
 /// What happened, to be kept: a chain of hashes over every event, so that none can be taken out or changed unseen.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ProofRecord {
     /// The task, once it was taken on.
     pub task_id: Option<TaskId>,
@@ -41,17 +41,10 @@ pub struct ProofRecord {
 /// The stream itself breaks, which is a defect of vic.
 pub async fn adapter(mut stream: LlmStream, mut line: impl FnMut(&str)) -> Result<(Narration, ProofRecord)> {
     let mut narration = Narration::default();
-    let mut proof = ProofRecord {
-        task_id: None,
-        events: 0,
-        seal: String::new(),
-        finish_reason: None,
-        usage: Usage::default(),
-        latency: None,
-    };
+    let mut proof = ProofRecord::default();
     while let Some(event) = stream.next().await {
         let event = event?;
-        proof.seal_in(&event);
+        proof.add(&event);
         if let LlmStreamEvent::Token { text, .. } = &event {
             narration.text.push_str(text);
         } else if let Some(told) = told(&event) {
@@ -63,7 +56,8 @@ pub async fn adapter(mut stream: LlmStream, mut line: impl FnMut(&str)) -> Resul
 }
 
 impl ProofRecord {
-    fn seal_in(&mut self, event: &LlmStreamEvent) {
+    /// Takes in the next event.
+    pub fn add(&mut self, event: &LlmStreamEvent) {
         self.events += 1;
         self.seal = seal(&self.seal, event);
         match event {

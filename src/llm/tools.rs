@@ -51,6 +51,12 @@ impl ToolFault {
             ToolFault::Failed => "failed",
         }
     }
+
+    /// The one of that name.
+    pub fn from_name(name: &str) -> Option<ToolFault> {
+        use ToolFault::{Failed, InvalidArguments, Timeout, TooLarge, Unknown};
+        [Unknown, InvalidArguments, Timeout, TooLarge, Failed].into_iter().find(|it| it.name() == name)
+    }
 }
 
 /// A call that gave no result. The model is told, and the caller; nothing is tried again.

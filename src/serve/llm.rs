@@ -10,9 +10,10 @@ use tonic::{Request, Response, Status};
 
 use crate::agent::{AgentRequest, Assistant, Override};
 use crate::error::{Error, ErrorCode, Result};
+use crate::llm::stream::ProofRecord;
 use crate::llm::{Cancelled, LlmStreamEvent, TaskId};
 use crate::serve::caller::Caller;
-use crate::serve::{Service, check, status, wire};
+use crate::serve::{Service, check, convert, status, wire};
 
 /// Most reports of one look at the log of agents.
 const MAX_TRANSCRIPTS: u32 = 1_000;
@@ -36,6 +37,7 @@ impl Adapter {
     fn events(&self, assistant: &Assistant, request: wire::LlmRequest) -> Result<EventStream> {
         let over = over(request.backend.clone())?;
         let tools = request.use_vic_tools;
+        let mut proof = request.with_proof.then(ProofRecord::default);
         let events = assistant.stream(request.try_into()?, &over, tools)?;
         let shutdown = self.shutdown.clone().cancelled_owned();
         let ended = futures::stream::once(async move {
@@ -47,7 +49,14 @@ impl Adapter {
         let both =
             futures::stream::select(events.map(Some).chain(futures::stream::once(async { None })), ended.map(Some));
         let until_end = both.take_while(|it| std::future::ready(it.is_some())).filter_map(std::future::ready);
-        Ok(until_end.map(|it| it.map(Into::into).map_err(status::from_error)).boxed())
+        let mut sent = move |event: LlmStreamEvent| {
+            let Some(proof) = &mut proof else { return event.into() };
+            proof.add(&event);
+            let is_last = event.is_last();
+            let event = wire::LlmEvent::from(event);
+            if is_last { event.with_proof(proof.clone()) } else { event }
+        };
+        Ok(until_end.map(move |it| it.map(&mut sent).map_err(status::from_error)).boxed())
     }
 }
 
@@ -66,6 +75,26 @@ impl wire::llm_server::Llm for Adapter {
     async fn stream(&self, request: Request<wire::LlmRequest>) -> Reply<EventStream> {
         let (assistant, request) = taken(request)?;
         reply(self.events(&assistant, request))
+    }
+
+    async fn validate(&self, request: Request<wire::LlmRequest>) -> Reply<wire::ModelCapability> {
+        let (assistant, request) = taken(request)?;
+        let validated = async {
+            let (over, tools) = (over(request.backend.clone())?, request.use_vic_tools);
+            assistant.validate(request.try_into()?, &over, tools).await
+        };
+        reply(validated.await)
+    }
+
+    async fn embed(&self, request: Request<wire::LlmEmbedRequest>) -> Reply<wire::LlmEmbedResponse> {
+        let (assistant, request) = taken(request)?;
+        let vectors = async {
+            let mode = convert::privacy_mode(request.privacy_mode)?;
+            assistant.embed(&request.texts, mode, &over(request.backend)?).await
+        };
+        let vector = |values: Vec<f32>| wire::LlmVector { values };
+        let response = |it: Vec<_>| wire::LlmEmbedResponse { vectors: it.into_iter().map(vector).collect() };
+        reply(vectors.await.map(response))
     }
 
     async fn cancel(&self, request: Request<wire::CancelLlmRequest>) -> Reply<wire::CancelLlmResponse> {

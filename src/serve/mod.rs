@@ -58,7 +58,7 @@ pub(crate) mod wire;
 pub(crate) mod fake;
 
 pub use access::Access;
-pub(crate) use convert::{into_all, try_into_all};
+pub(crate) use convert::{embedding, into_all, try_into_all};
 
 /// Largest request, in bytes: 2048 texts of 2 KiB. tonic's own default, written down because it is a promise.
 pub(crate) const MAX_REQUEST: usize = 4 << 20;

@@ -4,10 +4,13 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use serde_json::Value;
 use vic::client::Client;
 use vic::config::Config;
 use vic::error::Result;
-use vic::model::{AskRequest, FileFilter, FileRecord, SearchHit, Status, SyncReport, SyncRequest};
+use vic::model::{
+    AskRequest, FileFilter, FileRecord, GraphQuestion, GraphRequest, SearchHit, Status, SyncReport, SyncRequest,
+};
 
 use crate::harness::World;
 
@@ -54,6 +57,13 @@ impl Caller {
     pub(crate) fn hits(&self, query: &str) -> Vec<SearchHit> {
         let request = AskRequest { query: query.into(), limit: Some(50), ..AskRequest::default() };
         self.runtime.block_on(self.client.search(request)).unwrap().hits
+    }
+
+    /// The rows of a query of the graph.
+    pub(crate) fn graph_rows(&self, axql: &str) -> Vec<Value> {
+        let question = GraphQuestion { axql: Some(axql.into()), ..GraphQuestion::default() };
+        let answer = self.runtime.block_on(self.client.graph(GraphRequest::Query(question))).unwrap();
+        answer["rows"].as_array().unwrap().clone()
     }
 
     /// Waits until everything so far is searchable.

@@ -3,8 +3,13 @@
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+use vic::graph::GraphService;
+use vic::model::{GraphFormat, GraphImport, GraphRequest};
 
+use crate::caller::Caller;
 use crate::harness::World;
+use crate::torture::{Dice, figure, size};
 
 /// A lease, two notes that lead to it and to each other, a letter and its answer, code, and a copy.
 fn warehouse() -> World {
@@ -153,4 +158,71 @@ fn the_commands_take_in_show_draw_and_hand_out() {
     assert_eq!(world.fails(&["graph", "forget", "nothing"]).0, 3);
     world.ok(&["graph", "forget", "g"]);
     assert_eq!(world.json(&["graph", "stats"])["nodes"], 0);
+}
+
+/// The median and the 95th percentile of times, in words.
+fn spread(mut times: Vec<Duration>) -> String {
+    times.sort_unstable();
+    format!("median {:.0?}, p95 {:.0?}", times[times.len() / 2], times[times.len() * 95 / 100])
+}
+
+/// Saves notes again and again; each time its new link has to come into the graph, and the old one to go.
+fn follow_again_and_again(rounds: usize) {
+    let world = warehouse();
+    for number in 0..200 {
+        world.write(&format!("notes/other/{number}.md"), format!("# Note {number}\n\nSee [[plan]]. #tag{number}\n"));
+    }
+    let caller = Caller::new(&world);
+    caller.sync();
+    let leads =
+        |number: usize| format!("select ?y where name(\"moving.md\") -links_to-> ?y, ?y.name = \"{number}.md\"");
+    let held = |number: usize| !caller.graph_rows(&leads(number)).is_empty();
+    world.write("notes/moving.md", "[[0]]\n");
+    assert!(caller.within(Duration::from_secs(60), |_| held(0)), "the first link is in the graph");
+    let mut times = Vec::with_capacity(rounds);
+    for number in 1..=rounds {
+        let (target, before) = (number % 200, (number - 1) % 200);
+        let saved = Instant::now();
+        world.write("notes/moving.md", format!("# Moving\n\nIn round {number} see [[{target}]].\n"));
+        assert!(caller.within(Duration::from_secs(60), |_| held(target)), "round {number}");
+        times.push(saved.elapsed());
+        assert!(!held(before), "the old link is gone when the new one is there: round {number}");
+    }
+    figure("graph follows a saved file", format!("{rounds} saves, {}", spread(times)));
+}
+
+#[test]
+fn a_link_that_is_changed_takes_the_place_of_the_old_one() {
+    follow_again_and_again(3);
+}
+
+#[test]
+#[ignore = "a minute: see tests/it/torture.rs"]
+fn torture_graph_follows() {
+    follow_again_and_again(usize::try_from(size("VIC_TORTURE_SAVES", 100)).unwrap());
+}
+
+#[test]
+#[ignore = "minutes: see tests/it/torture.rs"]
+fn torture_graph_rebuild() {
+    // What a change of one small part costs while there are so many edges: the snapshot is built whole.
+    let edges = size("VIC_TORTURE_EDGES", 1_000_000);
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let service = GraphService::open(&dir.path().join("graph.sqlite"), None, CancellationToken::new()).unwrap();
+    let import = |name: &str, text: String| {
+        let import = GraphImport { name: name.into(), format: GraphFormat::Text, text };
+        runtime.block_on(service.request(GraphRequest::Import(import))).unwrap();
+    };
+    let mut dice = Dice::new(1);
+    let nodes = edges / 5 + 1;
+    let mut line = || format!("n{} -r{}-> n{}\n", dice.below(nodes), dice.below(20), dice.below(nodes));
+    import("most", (0..edges).map(|_| line()).collect());
+    let mut times = Vec::new();
+    for number in 0..10 {
+        let begun = Instant::now();
+        import("few", format!("n1 -changes-> n{number}"));
+        times.push(begun.elapsed());
+    }
+    figure("a change of a graph is shown", format!("{edges} edges, {}", spread(times)));
 }

@@ -1,5 +1,6 @@
 //! An OpenAI-compatible server: `POST /v1/chat/completions` as server-sent events, pictures as addresses that hold them,
-//! errors as `{"error": {"message", "type", "code"}}`.
+//! errors as `{"error": {"message", "type", "code"}}`; `GET /v1/models`, and `POST /v1/embeddings` with the lengths of
+//! the texts.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -36,6 +37,11 @@ fn answer(models: &[&str], asked: &Asked, says: &dyn Fn(&Value) -> String) -> Ve
                 chat(model, &says(&asked.body))
             }
         }
+        ("GET", "/v1/models") => {
+            let model = |it: &&str| json!({ "id": it, "object": "model", "max_model_len": 4096 });
+            Act::json(200, &json!({ "object": "list", "data": models.iter().map(model).collect::<Vec<_>>() }))
+        }
+        ("POST", "/v1/embeddings") => embeddings(&asked.body),
         _ => error(404, "not_found_error", "File Not Found"),
     }
 }
@@ -53,19 +59,43 @@ fn picture(url: &str) -> Option<Vec<u8>> {
     (image::guess_format(&bytes).ok()?.to_mime_type() == kind).then_some(bytes)
 }
 
+fn embeddings(body: &Value) -> Vec<Act> {
+    let texts = body["input"].as_array().into_iter().flatten().zip(0..);
+    let vector = |(text, index): (&Value, usize)| {
+        let length = text.as_str().unwrap_or_default().len();
+        json!({ "object": "embedding", "index": index, "embedding": [length, 3, 4] })
+    };
+    let data: Vec<Value> = texts.map(vector).collect();
+    Act::json(200, &json!({ "object": "list", "data": data, "model": body["model"], "usage": { "total_tokens": 1 } }))
+}
+
+/// What `says` gives to have the model call a tool.
+pub(crate) fn call(tool: &str, arguments: &Value) -> String {
+    format!("{CALL}{tool}{CALL}{arguments}")
+}
+
+/// Marks a call.
+const CALL: char = '\u{1}';
+
 fn chat(model: &str, text: &str) -> Vec<Act> {
-    let event = |choices: Value| {
+    let event = |delta: Value, finish: Option<&str>| {
+        let choices = json!([{ "index": 0, "delta": delta, "finish_reason": finish }]);
         let piece = json!({ "id": "chat-1", "object": "chat.completion.chunk", "created": 1, "model": model,
                             "choices": choices });
         Act::Send(format!("data: {piece}\n\n"))
     };
-    let (first, rest) = text.split_at(text.floor_char_boundary(text.len() / 2));
-    vec![
-        Act::Head(200, "text/event-stream"),
-        event(json!([{ "index": 0, "delta": { "role": "assistant", "content": null }, "finish_reason": null }])),
-        event(json!([{ "index": 0, "delta": { "content": first }, "finish_reason": null }])),
-        event(json!([{ "index": 0, "delta": { "content": rest }, "finish_reason": null }])),
-        event(json!([{ "index": 0, "delta": {}, "finish_reason": "stop" }])),
-        Act::Send("data: [DONE]\n\n".into()),
-    ]
+    let said = match text.strip_prefix(CALL).and_then(|it| it.split_once(CALL)) {
+        Some((name, arguments)) => {
+            let function = json!({ "name": name, "arguments": arguments });
+            let calls = json!([{ "index": 0, "id": "call-1", "type": "function", "function": function }]);
+            vec![event(json!({ "tool_calls": calls }), None), event(json!({}), Some("tool_calls"))]
+        }
+        None => {
+            let (first, rest) = text.split_at(text.floor_char_boundary(text.len() / 2));
+            let piece = |text: &str| event(json!({ "content": text }), None);
+            vec![piece(first), piece(rest), event(json!({}), Some("stop"))]
+        }
+    };
+    let begin = vec![Act::Head(200, "text/event-stream"), event(json!({ "role": "assistant", "content": null }), None)];
+    [begin, said, vec![Act::Send("data: [DONE]\n\n".into())]].concat()
 }

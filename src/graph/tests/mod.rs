@@ -1,5 +1,7 @@
 mod documents;
+mod incremental;
 mod oracle;
+mod reference;
 mod service;
 
 use std::collections::HashMap;
@@ -86,6 +88,10 @@ fn atoms_mean_what_the_reference_says() {
         ("select ?x where has(?x, works_for, knows)", vec!["Ada"]),
         ("select ?x where attrs(?x, name=\"Bob\", city=\"Cinder Bay\")", vec!["Bob"]),
         ("select ?x where ?x { is Person, knows, name=\"Carol\" }", vec!["Carol"]),
+        ("select ?x where ?x is Robot, _ { is Person, works_for, name=\"Ada\" }", vec!["ada"]),
+        ("select ?x where ?x is Robot, _ { is Organization, works_for }", vec![]),
+        ("select ?x where ?x is Robot, _ { is Person, works_for, name=\"Bob\" }", vec![]),
+        ("select ?x where ?x is Robot, attrs(_, name=\"Ada\", city=\"Cinder Bay\")", vec![]),
         ("select ?y where 0 -knows/knows-> ?y", vec!["Carol"]),
         ("select ?y where Ada -knows-> ?y", vec!["Bob"]),
         ("select ?y where ada -knows-> ?y", vec![]),

@@ -15,7 +15,7 @@ use crate::embed::remote::{self, Failure};
 use crate::error::{Error, ErrorCode, Result};
 use crate::llm::capabilities::ModelCapability;
 use crate::llm::event::{FinishReason, Usage};
-use crate::llm::request::{LlmRequest, Message, ModelId, Role, ToolCall, WorkloadKind};
+use crate::llm::request::{LlmRequest, Message, ModelId, ToolCall, WorkloadKind};
 use crate::llm::transport::lines::{self, Lines};
 use crate::llm::transport::{Piece, PieceStream, Transport, offered};
 use crate::model::PrivacyMode;
@@ -118,12 +118,7 @@ impl Ollama {
 }
 
 fn message(message: &Message) -> Value {
-    let role = match message.role {
-        Role::User => "user",
-        Role::Assistant => "assistant",
-        Role::Tool => "tool",
-    };
-    let mut sent = json!({ "role": role, "content": message.content });
+    let mut sent = json!({ "role": message.role.name(), "content": message.content });
     if !message.tool_calls.is_empty() {
         let call = |it: &ToolCall| {
             // Here arguments are an object, not a text.

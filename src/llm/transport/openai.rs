@@ -14,7 +14,7 @@ use crate::embed::remote;
 use crate::error::{Error, ErrorCode, Result};
 use crate::llm::capabilities::ModelCapability;
 use crate::llm::event::{FinishReason, Usage};
-use crate::llm::request::{LlmRequest, Message, ModelId, Role, ToolCall};
+use crate::llm::request::{LlmRequest, Message, ModelId, ToolCall};
 use crate::llm::transport::lines::{self, Lines};
 use crate::llm::transport::{Piece, PieceStream, Transport, offered};
 use crate::model::PrivacyMode;
@@ -90,12 +90,7 @@ impl OpenAi {
 }
 
 fn message(message: &Message) -> Value {
-    let role = match message.role {
-        Role::User => "user",
-        Role::Assistant => "assistant",
-        Role::Tool => "tool",
-    };
-    let mut sent = json!({ "role": role, "content": message.content });
+    let mut sent = json!({ "role": message.role.name(), "content": message.content });
     if !message.tool_calls.is_empty() {
         let call = |it: &ToolCall| {
             let function = json!({ "name": it.name, "arguments": it.arguments_json });

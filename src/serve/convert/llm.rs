@@ -1,4 +1,4 @@
-//! Language models on the wire.
+//! What language models are asked, on the wire. What they say is in [`super::llm_events`].
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,12 +8,13 @@ use serde_json::Value;
 use super::{WireEnum, wire};
 use crate::agent::{AgentRequest, BackendKind, Bounds, CommandLine, Override};
 use crate::error::{Error, Result};
-use crate::llm::{
-    CapabilitySnapshot, Guardrails, LlmRequest, LlmStreamEvent, Message, ModelCapability, Patience, RetryPolicy, Role,
-    ToolCall, Usage, WorkloadKind,
-};
+use crate::llm::{Guardrails, LlmRequest, Message, Patience, RetryPolicy, Role, ToolCall, WorkloadKind};
 use crate::model::{PrivacyMode, ToolSpec};
 
+/// The cure of an unknown workload.
+const WORKLOADS: &str = "use `chat`, `completion`, `tool` or `vision`";
+/// The cure of an unknown role.
+const ROLES: &str = "use `user`, `assistant` or `tool`";
 /// The longest that a caller can have somebody wait.
 const MAX_SECONDS: u32 = 3_600;
 
@@ -66,49 +67,21 @@ impl From<wire::AssistAgent> for AgentRequest {
     }
 }
 
-impl From<CapabilitySnapshot> for wire::CapabilitySnapshot {
-    fn from(it: CapabilitySnapshot) -> wire::CapabilitySnapshot {
-        let small = |it: usize| u32::try_from(it).unwrap_or(u32::MAX);
-        wire::CapabilitySnapshot {
-            backend: it.backend,
-            place: it.place,
-            default_model: it.default_model.0,
-            models: it.models.into_iter().map(Into::into).collect(),
-            running: small(it.queue.running),
-            waiting: small(it.queue.waiting),
-            taken_at_ms: it.taken_at,
-        }
-    }
-}
-
-impl From<ModelCapability> for wire::ModelCapability {
-    fn from(it: ModelCapability) -> wire::ModelCapability {
-        let workload = |it: &WorkloadKind| match it {
-            WorkloadKind::Chat => "chat".to_string(),
-            WorkloadKind::Completion => "completion".into(),
-            WorkloadKind::Tool => "tool".into(),
-            WorkloadKind::Vision => "vision".into(),
-        };
-        wire::ModelCapability {
-            id: it.id.0,
-            max_context_tokens: it.max_context_tokens,
-            max_tokens: it.max_tokens,
-            max_temperature: it.max_temperature,
-            workloads: it.workloads.iter().map(workload).collect(),
-            passed_on_to: it.passed_on_to,
-        }
-    }
-}
-
 impl TryFrom<wire::LlmRequest> for LlmRequest {
     type Error = Error;
 
     fn try_from(it: wire::LlmRequest) -> Result<LlmRequest> {
-        let mode = WireEnum::decode(it.privacy_mode)?;
-        // Without a word of it the daemon's own mode holds, which is laid over this one.
-        let usual = LlmRequest::new(mode.unwrap_or(PrivacyMode::CloudEmbeddingOk), &it.system, "");
-        let mut guardrails = Guardrails { stop: it.stop, ..Guardrails::default() };
-        guardrails.retry = it.attempts.map(RetryPolicy::attempts);
+        let usual = LlmRequest::new(privacy_mode(it.privacy_mode)?, &it.system, "");
+        let rules = Guardrails::default();
+        let guardrails = Guardrails {
+            stop: it.stop,
+            retry: it.attempts.map(RetryPolicy::attempts),
+            max_tool_rounds: it.max_tool_rounds.unwrap_or(rules.max_tool_rounds),
+        };
+        let workload = match it.workload.as_str() {
+            "" => WorkloadKind::default(),
+            name => WorkloadKind::from_name(name).ok_or_else(|| unknown("workload", name, WORKLOADS))?,
+        };
         let patience = match it.timeout_seconds {
             None => Patience::default(),
             Some(seconds @ 1..=MAX_SECONDS) => {
@@ -124,6 +97,8 @@ impl TryFrom<wire::LlmRequest> for LlmRequest {
             text => Some(json("schema_json", text)?),
         };
         Ok(LlmRequest {
+            workload,
+            context_tokens: it.context_tokens,
             messages: it.messages.into_iter().map(TryInto::try_into).collect::<Result<_>>()?,
             images: it.images,
             schema,
@@ -139,8 +114,71 @@ impl TryFrom<wire::LlmRequest> for LlmRequest {
     }
 }
 
+/// What may leave the machine. Without a word of it the daemon's own mode holds, which is laid over this one.
+pub(crate) fn privacy_mode(number: i32) -> Result<PrivacyMode> {
+    Ok(WireEnum::decode(number)?.unwrap_or(PrivacyMode::CloudEmbeddingOk))
+}
+
+/// Texts for a model that embeds.
+pub(crate) fn embedding(texts: Vec<String>, mode: PrivacyMode, over: Override) -> wire::LlmEmbedRequest {
+    wire::LlmEmbedRequest { backend: Some(over.into()), texts, privacy_mode: mode.encode() }
+}
+
+fn unknown(field: &str, name: &str, hint: &str) -> Error {
+    let what = field.rsplit('.').next().unwrap_or(field);
+    let text = format!("unknown {what} `{}`", name.chars().take(40).collect::<String>());
+    Error::invalid(text).field(field).hint(hint)
+}
+
 fn json(field: &str, text: &str) -> Result<Value> {
     serde_json::from_str(text).map_err(|error| Error::invalid(format!("`{field}` is no JSON: {error}")).field(field))
+}
+
+impl From<LlmRequest> for wire::LlmRequest {
+    fn from(it: LlmRequest) -> wire::LlmRequest {
+        let Guardrails { stop, retry, max_tool_rounds } = it.guardrails.unwrap_or_default();
+        wire::LlmRequest {
+            backend: it.model.map(|model| wire::LlmBackend { model: model.0, ..wire::LlmBackend::default() }),
+            system: it.system,
+            messages: it.messages.into_iter().map(Into::into).collect(),
+            images: it.images,
+            max_tokens: Some(it.max_tokens),
+            temperature: Some(it.temperature),
+            seed: it.seed,
+            schema_json: it.schema.map(|schema| schema.to_string()).unwrap_or_default(),
+            tools: it.tools.into_iter().map(Into::into).collect(),
+            stop,
+            metadata: it.metadata.into_iter().collect(),
+            timeout_seconds: Some(u32::try_from(it.patience.overall.as_secs()).unwrap_or(u32::MAX)),
+            privacy_mode: it.privacy_mode.encode(),
+            attempts: retry.map(|policy| policy.attempts),
+            use_vic_tools: false,
+            workload: it.workload.name().into(),
+            max_tool_rounds: Some(max_tool_rounds),
+            context_tokens: it.context_tokens,
+            with_proof: false,
+        }
+    }
+}
+
+impl From<ToolSpec> for wire::LlmTool {
+    fn from(it: ToolSpec) -> wire::LlmTool {
+        wire::LlmTool { name: it.name, description: it.description, parameters_json: it.parameters.to_string() }
+    }
+}
+
+impl From<Message> for wire::LlmMessage {
+    fn from(it: Message) -> wire::LlmMessage {
+        let (tool_call_id, tool_name) = it.answers.unwrap_or_default();
+        let call = |it: ToolCall| wire::LlmToolCall { id: it.id, name: it.name, arguments_json: it.arguments_json };
+        wire::LlmMessage {
+            role: it.role.name().into(),
+            content: it.content,
+            tool_calls: it.tool_calls.into_iter().map(call).collect(),
+            tool_call_id,
+            tool_name,
+        }
+    }
 }
 
 impl TryFrom<wire::LlmTool> for ToolSpec {
@@ -156,60 +194,12 @@ impl TryFrom<wire::LlmMessage> for Message {
     type Error = Error;
 
     fn try_from(it: wire::LlmMessage) -> Result<Message> {
-        let role = match it.role.as_str() {
-            "user" => Role::User,
-            "assistant" => Role::Assistant,
-            "tool" => Role::Tool,
-            other => {
-                let text = format!("unknown role `{}`", other.chars().take(40).collect::<String>());
-                return Err(Error::invalid(text).field("messages.role").hint("use `user`, `assistant` or `tool`"));
-            }
-        };
+        let role = Role::from_name(&it.role).ok_or_else(|| unknown("messages.role", &it.role, ROLES))?;
         let call = |it: wire::LlmToolCall| ToolCall { id: it.id, name: it.name, arguments_json: it.arguments_json };
         Ok(Message {
             tool_calls: it.tool_calls.into_iter().map(call).collect(),
             answers: (!it.tool_call_id.is_empty()).then_some((it.tool_call_id, it.tool_name)),
             ..Message::new(role, it.content)
         })
-    }
-}
-
-impl From<LlmStreamEvent> for wire::LlmEvent {
-    fn from(it: LlmStreamEvent) -> wire::LlmEvent {
-        use wire::llm_event::Event;
-        let event = match it {
-            LlmStreamEvent::Started { task_id, accepted_at } => {
-                Event::Started(wire::LlmStarted { task_id: task_id.0, accepted_at_ms: accepted_at })
-            }
-            LlmStreamEvent::Token { text, index } => Event::Token(wire::LlmToken { text, index }),
-            LlmStreamEvent::ToolCall { descriptor_name, invocation_id, arguments_json } => {
-                Event::ToolCall(wire::LlmToolCall { id: invocation_id, name: descriptor_name, arguments_json })
-            }
-            LlmStreamEvent::ToolResult { invocation_id, payload_json } => {
-                Event::ToolResult(wire::LlmToolResult { id: invocation_id, payload_json })
-            }
-            LlmStreamEvent::ToolError { invocation_id, error } => Event::ToolError(wire::LlmToolError {
-                id: invocation_id,
-                kind: error.kind.name().into(),
-                message: error.message,
-            }),
-            LlmStreamEvent::Retrying { attempt, message, delay_ms } => {
-                Event::Retrying(wire::LlmRetrying { attempt, message, delay_ms })
-            }
-            LlmStreamEvent::Metrics { latency_ms, queue_depth, usage } => Event::Metrics(wire::LlmMetrics {
-                latency_ms,
-                queue_depth,
-                prompt_tokens: usage.map(|Usage { prompt_tokens, .. }| prompt_tokens),
-                answer_tokens: usage.map(|Usage { answer_tokens, .. }| answer_tokens),
-            }),
-            LlmStreamEvent::Completed { finish_reason } => {
-                Event::Completed(wire::LlmCompleted { finish_reason: finish_reason.name().into() })
-            }
-            LlmStreamEvent::Error { code, message, hint, retriable, retry_after_ms } => {
-                let hint = hint.unwrap_or_default();
-                Event::Error(wire::LlmError { code: code.name().into(), message, hint, retriable, retry_after_ms })
-            }
-        };
-        wire::LlmEvent { event: Some(event) }
     }
 }

@@ -15,6 +15,9 @@ use crate::serve::wire;
 mod ask;
 mod corpus;
 mod llm;
+mod llm_events;
+
+pub(crate) use llm::{embedding, privacy_mode};
 
 /// Both directions for messages whose fields have the same names and types on both sides.
 macro_rules! mirror {
@@ -556,5 +559,7 @@ fn missing(field: &str) -> Error {
     Error::invalid(format!("`{field}` is missing"))
 }
 
+#[cfg(test)]
+mod llm_tests;
 #[cfg(test)]
 mod tests;

@@ -10,7 +10,7 @@ use crate::model::*;
 use crate::serve::fake;
 
 /// Sends a value through its encoded form and expects it back.
-fn check<M, W>(value: M)
+pub(super) fn check<M, W>(value: M)
 where
     M: Clone + PartialEq + Debug + Into<W> + TryFrom<W>,
     M::Error: Debug,
@@ -33,7 +33,7 @@ fn number() -> impl Strategy<Value = f64> {
     prop::num::f64::NORMAL | prop::num::f64::ZERO
 }
 
-fn privacy() -> impl Strategy<Value = PrivacyMode> {
+pub(super) fn privacy() -> impl Strategy<Value = PrivacyMode> {
     prop::sample::select(vec![PrivacyMode::LocalOnly, PrivacyMode::CloudReasoningOk, PrivacyMode::CloudEmbeddingOk])
 }
 

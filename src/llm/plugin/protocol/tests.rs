@@ -145,6 +145,29 @@ fn a_step_is_a_call_or_the_end() {
 }
 
 #[test]
+fn a_response_may_have_every_field_at_once_and_an_error_goes_before_all() {
+    let mut response = json!({
+        "query_ir_v1": { "version": 1, "select": ["?x"], "where": [{ "kind": "type", "term": "?x", "type": "Node" }], "limit": 20 },
+        "axql": "select ?x where ?x is Node",
+        "answer": "a",
+        "added_proposals": [{ "kind": "Entity", "proposal_id": "p1" }],
+        "schema_hint_updates": [{ "proposal_id": "p0", "schema_hint": "machinist_learning" }],
+        "notes": ["one"]
+    });
+    answers(&to_query(), response.clone());
+    response["error"] = json!("no model is loaded");
+    let error = PluginResponse::parse(response, &to_query(), "the plugin").unwrap_err();
+    assert!(error.message.contains("no model is loaded"), "{error}");
+    // What the protocol does not have is not read, and not written again.
+    let more = json!({ "answer": "a", "tool_call": null, "confidence": 0.5 });
+    let PluginResponse { tool_call: None, axql: Some(_), .. } =
+        PluginResponse::parse(json!({ "axql": "x", "more": more }), &to_query(), "the plugin").unwrap()
+    else {
+        panic!("another response")
+    };
+}
+
+#[test]
 fn missing_hints_are_no_error() {
     let bare = r#"{"protocol":"axiograph_llm_plugin_v3","task":{"kind":"tool_loop_step","question":"x","more":1}}"#;
     let PluginTask::ToolLoopStep { schema, tools, transcript, .. } = PluginRequest::parse(bare).unwrap().task else {

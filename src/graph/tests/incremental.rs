@@ -1,0 +1,100 @@
+//! After any number of changes the graph is what the last ones said, and what it would be if it were built anew.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+use tokio_util::sync::CancellationToken;
+
+use crate::graph::view::View;
+use crate::graph::{GraphService, describe, export, graph_query};
+use crate::model::{GraphExtent, GraphFormat, GraphImport, GraphRequest, Scope};
+
+/// Source, relation, target.
+type Line = (u8, u8, u8);
+
+#[derive(Clone, Debug)]
+enum Change {
+    /// An import is new, or replaces the one of its name.
+    Import(u8, Vec<Line>),
+    /// An import is forgotten, if it is there.
+    Forget(u8),
+    /// The service ends and begins again.
+    Restart,
+}
+
+fn change() -> impl Strategy<Value = Change> {
+    let lines = prop::collection::vec((0u8..6, 0u8..3, 0u8..6), 1..6);
+    prop_oneof![
+        5 => (0u8..4, lines).prop_map(|(name, lines)| Change::Import(name, lines)),
+        2 => (0u8..4).prop_map(Change::Forget),
+        1 => Just(Change::Restart),
+    ]
+}
+
+fn written(lines: &[Line]) -> Vec<String> {
+    lines.iter().map(|(source, relation, target)| format!("n{source} -r{relation}-> n{target}")).collect()
+}
+
+fn open(path: &Path) -> GraphService {
+    GraphService::open(path, None, CancellationToken::new()).unwrap()
+}
+
+fn view(runtime: &Runtime, service: &GraphService) -> View {
+    View::new(runtime.block_on(service.snapshot()).unwrap(), &Scope::All)
+}
+
+/// All that a snapshot says.
+fn whole(view: &View) -> Value {
+    let extent = export::extent(view, &GraphExtent::default(), 1_000).unwrap();
+    json!({"graph": export::json(view, &extent), "summary": describe::summary(view)})
+}
+
+/// Its edges as lines, sorted.
+fn lines(view: &View) -> Vec<String> {
+    let edges = graph_query::run(view, json!({"queryType": "edges"})).unwrap()["edges"].clone();
+    let text = |edge: &Value, field: &str| edge[field].as_str().unwrap().to_string();
+    let line = |it: &Value| format!("{} -{}-> {}", text(it, "source"), text(it, "type"), text(it, "target"));
+    let mut lines: Vec<String> = edges.as_array().unwrap().iter().map(line).collect();
+    lines.sort_unstable();
+    lines
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_graph_after_many_changes_is_that_of_its_last_state(changes in prop::collection::vec(change(), 1..10)) {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("graph.sqlite");
+        let mut service = open(&path);
+        let mut stated: BTreeMap<u8, Vec<String>> = BTreeMap::new();
+        for change in changes {
+            match change {
+                Change::Import(name, lines) => {
+                    let text = written(&lines).join("\n");
+                    let import = GraphImport { name: format!("i{name}"), format: GraphFormat::Text, text };
+                    runtime.block_on(service.request(GraphRequest::Import(import))).unwrap();
+                    stated.insert(name, written(&lines));
+                }
+                Change::Forget(name) => {
+                    let forgotten = runtime.block_on(service.request(GraphRequest::Forget { name: format!("i{name}") }));
+                    prop_assert_eq!(forgotten.is_ok(), stated.remove(&name).is_some());
+                }
+                Change::Restart => {
+                    drop(service);
+                    service = open(&path);
+                }
+            }
+            let mut expected: Vec<String> = stated.values().flatten().cloned().collect();
+            expected.sort_unstable();
+            prop_assert_eq!(lines(&view(&runtime, &service)), expected);
+        }
+        let before = whole(&view(&runtime, &service));
+        drop(service);
+        prop_assert_eq!(whole(&view(&runtime, &open(&path))), before, "built anew it is the same");
+    }
+}

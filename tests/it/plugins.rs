@@ -1,0 +1,163 @@
+//! Plugins run by a real daemon, again and again: whatever they do, nothing of them is left, nothing of the daemon is in
+//! them, and a bad end is a typed error.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use vic::agent::{Bounds, CommandLine, Override};
+use vic::client::{Client, Work};
+use vic::error::{Error, ErrorCode};
+
+use crate::harness::World;
+use crate::torture::{figure, size};
+
+/// What the daemon knows and a plugin must not.
+const SECRETS: [(&str, &str); 3] =
+    [("VIC_OPENAI_API_KEY", "s3cr3t-key"), ("GITHUB_TOKEN", "hunter2"), ("AWS_SECRET_ACCESS_KEY", "abc/def+ghi")];
+
+/// One script for everything a plugin can do. It writes down what it was started with.
+const SCRIPT: &str = r#"#!/bin/sh
+env > "$0.env"
+ls -l /proc/self/fd > "$0.files"
+good='{"axql": "select ?x where ?x is Node"}'
+case $1 in
+  good) echo "$good" ;;
+  strays) sleep 1000 & setsid sleep 1000 & (setsid sh -c 'sleep 1000 & sleep 1000' &); echo "$good" ;;
+  hang) trap '' TERM; while :; do sleep 1000; done ;;
+  flood) yes ;;
+  die) kill -9 $$ ;;
+  half) printf '{"axql": "sel' ;;
+  empty) echo '{}' ;;
+  other) echo '{"protocol": "other_v1", "reply": "hello"}' ;;
+esac
+"#;
+
+const KINDS: [&str; 8] = ["good", "flood", "die", "half", "empty", "other", "strays", "hang"];
+
+/// What a plugin that hangs is given.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+struct Plugins {
+    world: World,
+    folder: TempDir,
+    client: Client,
+    runtime: tokio::runtime::Runtime,
+}
+
+impl Plugins {
+    fn new() -> Plugins {
+        let world = SECRETS
+            .into_iter()
+            .fold(World::new().with("VIC_WATCH", "0"), |world, (name, value)| world.with(name, value));
+        let world = world.start();
+        let folder = tempfile::tempdir().unwrap();
+        let script = folder.path().join("plugin");
+        std::fs::write(&script, SCRIPT).unwrap();
+        std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let client = runtime.block_on(Client::connect(&world.config())).unwrap();
+        Plugins { world, folder, client, runtime }
+    }
+
+    /// Runs one kind; gives how it ended.
+    fn run(&self, kind: &str) -> Result<Value, Error> {
+        let command =
+            CommandLine { program: "./plugin".into(), args: vec![kind.into()], folder: self.folder.path().into() };
+        let over = Override { command: Some(command), ..Override::default() };
+        let question = "find nodes".to_string();
+        let work = match kind {
+            "hang" => Work::Agent(question, Bounds { time: PATIENCE, ..Bounds::default() }),
+            _ => Work::Ask(question),
+        };
+        self.runtime.block_on(self.client.assist(work, over))
+    }
+
+    fn check(&self, kind: &str) {
+        let ended = self.run(kind);
+        let expected = match kind {
+            "good" | "strays" => {
+                assert_eq!(ended.unwrap()["results"]["rows"], json!([]));
+                return;
+            }
+            "hang" => {
+                let ended = ended.unwrap();
+                assert!(ended["ended"] == "time" || ended["ended"] == "failed", "{ended:#}");
+                return;
+            }
+            "flood" => ErrorCode::ResourceExhausted,
+            _ => ErrorCode::FailedPrecondition,
+        };
+        let error = ended.unwrap_err();
+        assert_eq!(error.code, expected, "{kind}: {error}");
+    }
+
+    /// What it was started with holds nothing of the daemon's.
+    fn check_secrecy(&self) {
+        let told = |name: &str| std::fs::read_to_string(self.folder.path().join(name)).unwrap();
+        let (environment, files) = (told("plugin.env"), told("plugin.files"));
+        for (name, value) in SECRETS {
+            assert!(!environment.contains(name) && !environment.contains(value), "{environment}");
+        }
+        assert!(environment.contains("PATH=") && !environment.contains("VIC_DATA_DIR"), "{environment}");
+        // Three, and the one that `ls` reads the folder by.
+        assert!(files.lines().filter(|it| it.contains("->")).count() <= 4, "{files}");
+    }
+
+    fn open_files(&self) -> usize {
+        std::fs::read_dir(format!("/proc/{}/fd", self.world.pid())).unwrap().count()
+    }
+
+    /// Dead children of the daemon, and living processes that were started in the plugins' folder.
+    fn left(&self) -> Vec<String> {
+        let daemon = self.world.pid().to_string();
+        let of = |path: &Path| {
+            let read = |name: &str| std::fs::read(path.join(name)).unwrap_or_default();
+            let stat = String::from_utf8_lossy(&read("stat")).into_owned();
+            let fields: Vec<&str> = stat.rsplit_once(')').map_or("", |it| it.1).split_whitespace().collect();
+            let is_zombie = fields.first() == Some(&"Z") && fields.get(1) == Some(&daemon.as_str());
+            let about = String::from_utf8_lossy(&[read("cmdline"), read("environ")].concat()).replace('\0', " ");
+            let is_ours = about.contains(self.folder.path().to_str().unwrap());
+            (is_zombie || is_ours).then_some(format!("{stat}{about}"))
+        };
+        let processes = std::fs::read_dir("/proc").unwrap().flatten();
+        let numbered = processes.filter(|it| it.file_name().to_string_lossy().parse::<u32>().is_ok());
+        numbered.filter_map(|it| of(&it.path())).collect()
+    }
+}
+
+/// Runs every kind in turn, and looks at what is left.
+fn run_again_and_again(runs: u64) {
+    let plugins = Plugins::new();
+    // What the daemon opens once, it opens now.
+    KINDS.iter().for_each(|kind| plugins.check(kind));
+    let before = plugins.open_files();
+    let (mut longest, begun) = (Duration::ZERO, Instant::now());
+    for number in 0..runs {
+        let kind = KINDS[number as usize % KINDS.len()];
+        let started = Instant::now();
+        plugins.check(kind);
+        if kind == "hang" {
+            longest = longest.max(started.elapsed());
+        }
+        plugins.check_secrecy();
+    }
+    plugins.world.until("nothing is left of any plugin", Duration::from_secs(20), |_| plugins.left().is_empty());
+    plugins.world.until("no file is open that was not", Duration::from_secs(20), |_| plugins.open_files() <= before);
+    figure("plugin runs without a zombie, a secret or an open file", runs);
+    figure("longest run of a plugin that hangs and is given 2 s", format!("{longest:.1?}"));
+    figure("a plugin run on average", format!("{:.0?}", begun.elapsed() / u32::try_from(runs).unwrap()));
+}
+
+#[test]
+fn plugins_leave_nothing_behind_and_are_told_nothing() {
+    run_again_and_again(30);
+}
+
+#[test]
+#[ignore = "minutes: see tests/it/torture.rs"]
+fn torture_plugins() {
+    run_again_and_again(size("VIC_TORTURE_PLUGINS", 1_000));
+}
