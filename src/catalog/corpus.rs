@@ -387,11 +387,12 @@ mod tests {
         set("UPDATE results SET bytes = 600 << 20 WHERE id = 'r-2'");
         book.put_result("", "r-4", &result("r-4")).unwrap();
         assert_eq!(kept(&book), ["r-1"], "all together take too much");
-        set("UPDATE sqlite_sequence SET seq = 9000 WHERE name = 'results'");
-        for number in 0..KEPT_RESULTS {
-            book.put_result("", &format!("n-{number}"), &result("n")).unwrap();
-        }
-        assert!(kept(&book).is_empty() && book.result("", "n-0").unwrap().is_some(), "the last ones stay");
+        set("WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 2000) \
+             INSERT INTO results (owner, id, request, bytes, created_ms, envelope, documents) \
+             SELECT '', 'n-' || i, '{}', 1, unixepoch() * 1000, x'', x'' FROM n");
+        book.put_result("", "n-2001", &result("n")).unwrap();
+        assert!(kept(&book).is_empty(), "two thousand are newer");
+        assert_eq!((book.result("", "n-1").unwrap(), book.result("", "n-2").unwrap().is_some()), (None, true));
         let large = result(&" ".repeat(MOST_BYTES as usize + 1));
         assert!(!book.put_result("", "r-1", &large).unwrap(), "it could not be read again");
     }
