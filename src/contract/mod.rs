@@ -47,6 +47,7 @@ mod validate;
 mod view;
 mod views;
 mod warnings;
+mod watch;
 mod words;
 #[cfg(test)]
 mod tests;
