@@ -251,6 +251,7 @@ impl Contract {
             Some(earlier) => {
                 Some(self.recall(earlier, &corpus, request.text("only") == Some("new-contradictions")).await?)
             }
+            None if request.verb.name == "EXPLAIN_FAILURE" => None,
             None => select::refuse_empty(&corpus).map(|()| None)?,
         };
         let (id, coverage, view) =

@@ -42,7 +42,7 @@ pub(super) fn paper(file: i64, name: &str, bytes: &[u8]) -> Paper {
 }
 
 /// Some documents as a view.
-pub(super) fn corpus(files: &[(&str, &str)]) -> Corpus {
+pub(in crate::contract) fn corpus(files: &[(&str, &str)]) -> Corpus {
     let papers = (1..).zip(files).map(|(number, (name, text))| paper(number, name, text.as_bytes())).collect();
     Corpus { view: Value::Null, papers, ..Corpus::default() }
 }
