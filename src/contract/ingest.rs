@@ -289,7 +289,7 @@ impl Contract {
         let coverage = if files.is_empty() { 0.0 } else { indexed as f64 / files.len() as f64 };
         let id = result_id(&request.canonical(), &answer.data.to_string());
         let view = json!({"type": "session", "session": session});
-        Ok(Done::Answer { id, view, coverage, answer: Box::new(answer) })
+        Ok(Done::Answer { id, view, coverage, documents: String::new(), answer: Box::new(answer) })
     }
 
     /// Writes the failures of a session into their file; without failures there is none.

@@ -8,7 +8,6 @@ use serde_json::Value;
 use crate::catalog::{Catalog, Cell, Column, SievedRow};
 use crate::contract::answer::{Answer, Unknown};
 use crate::contract::corpus::{Corpus, PAST_TEXT_GONE, Paper, Unread};
-use crate::contract::dates;
 use crate::contract::delta::Earlier;
 use crate::contract::facts::Facts;
 use crate::contract::filter::{Datum, Filter, Known, Origin, Type};

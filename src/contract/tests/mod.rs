@@ -1,6 +1,9 @@
 //! The contract as a whole: what it refuses, what it finds in labelled documents, and what its answers cost.
 
+mod delta;
+mod explain;
 mod labelled;
+mod past;
 mod requests;
 mod verbs;
 
