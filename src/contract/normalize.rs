@@ -65,6 +65,11 @@ fn evidence(answer: &mut Answer, corpus: &Corpus, seen: &Seen) {
     }
 }
 
+/// Documents in the order of their view.
+fn in_order(corpus: &Corpus, files: &BTreeSet<FileId>) -> Vec<FileId> {
+    corpus.papers.iter().map(|it| it.file).filter(|it| files.contains(it)).collect()
+}
+
 /// All ways in which one concept is written: other case, number, hyphens, and its abbreviation in parentheses.
 fn one_concept(corpus: &Corpus, concept: &str) -> Made {
     let wanted: Vec<String> = words::words(concept).map(|it| words::stem(it.1)).collect();
@@ -156,7 +161,7 @@ fn all_dates(corpus: &Corpus) -> Made {
     let certain = seen.values().map(|it| it.0).sum::<u64>() as f64;
     answer.confidence = if certain == 0.0 { 0.0 } else { certain / (certain + unclear.len() as f64) };
     if !unclear.is_empty() {
-        let files: Vec<FileId> = unclear.iter().map(|it| it.1).collect::<BTreeSet<_>>().into_iter().collect();
+        let files = in_order(corpus, &unclear.iter().map(|it| it.1).collect());
         let first = unclear.iter().next().map(|it| it.0.clone()).unwrap_or_default();
         let detail = format!("day and month could be swapped, e.g. {first}");
         answer.unknown(Unknown::new("ambiguous_date", unclear.len()).files(&files).detail(detail));
@@ -193,7 +198,7 @@ fn versions(corpus: &Corpus, package: Option<&str>) -> Made {
     let mut answer = Answer::new("a package name with a version behind it, as semantic versions; missing parts are 0");
     answer.confidence = if seen.is_empty() { 0.0 } else { 0.9 };
     if !odd.is_empty() {
-        let files: Vec<FileId> = odd.into_iter().collect();
+        let files = in_order(corpus, &odd);
         answer.unknown(Unknown::new("unreadable_version", files.len()).files(&files));
     }
     evidence(&mut answer, corpus, &seen);
@@ -289,7 +294,7 @@ fn code(request: &Request, corpus: &Corpus) -> Made {
         }
     }
     if !unstyled.is_empty() {
-        let files: Vec<FileId> = unstyled.into_iter().collect();
+        let files = in_order(corpus, &unstyled);
         let detail = "the style is one of another language: plain was applied";
         answer.unknown(Unknown::new("style_not_applied", files.len()).files(&files).detail(detail));
     }

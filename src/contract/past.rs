@@ -53,11 +53,6 @@ impl Past {
         let facts = files.iter().map(|it| serde_json::from_str(it.facts.as_deref()?).ok()).collect();
         Past { session, metadata_only: body["mode"] == "minimal", places: places.collect(), files, facts }
     }
-
-    /// The mode that it was ingested in.
-    pub(crate) fn mode(&self) -> &'static str {
-        if self.metadata_only { "minimal" } else { "full" }
-    }
 }
 
 /// A document that a result was made of.

@@ -195,7 +195,11 @@ const INGEST: Verb = Verb {
         &[
             field("paths", Kind::Texts(1_000), "absolute paths of folders and files"),
             field("urls", Kind::Texts(1_000), "pages, through the egress gate"),
-            field("mode", Kind::Choice(&["minimal", "full"]), "full (default) keeps the content too, for later deltas"),
+            field(
+                "mode",
+                Kind::Choice(&["minimal", "full"]),
+                "full (default) keeps texts too; minimal keeps metadata only",
+            ),
             field("refetch_failed", Kind::Flag, "tries the failures of the session again"),
         ],
     )],

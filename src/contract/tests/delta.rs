@@ -51,10 +51,10 @@ fn after() -> Corpus {
     let mut now = corpus(&[
         BEFORE[0],
         ("b.md", "# Tin\n\nYou should not store the gauge indoors in winter.\n\n## More\n\nIt rusts.\n"),
-        ("x", ""),
+        ("x.md", "Not there."),
         ("d.md", "# New\n\nA new one.\n"),
     ]);
-    now.papers.retain(|it| it.path != "x");
+    now.papers.retain(|it| it.path != "x.md");
     now
 }
 
@@ -87,14 +87,14 @@ fn an_emptied_view_is_all_removed_and_a_moved_file_is_named() {
 fn new_contradictions_are_those_that_did_not_stand_there_before() {
     let (now, earlier) = (after(), session(BEFORE));
     let only = json!({"baseline": 4, "only": "new-contradictions"});
-    let told = data(only.clone(), &now, &earlier);
-    assert_eq!((&told["count"], &told["undecided"]), (&json!(1), &json!(0)), "{told:#}");
-    let sides = [&told["new_contradictions"][0]["a"]["file"], &told["new_contradictions"][0]["b"]["file"]];
+    let found = data(only.clone(), &now, &earlier);
+    assert_eq!((&found["count"], &found["undecided"]), (&json!(1), &json!(0)), "{found:#}");
+    let sides = [&found["new_contradictions"][0]["a"]["file"], &found["new_contradictions"][0]["b"]["file"]];
     assert_eq!(sides, [&json!(1), &json!(2)]);
     let same: Vec<(&str, &str)> =
         vec![BEFORE[0], ("b.md", "# Tin\n\nYou should not store the gauge indoors in winter.\n")];
-    let told = data(only.clone(), &corpus(&same), &session(&same));
-    assert_eq!(told["count"], 0, "it stood there before: {told:#}");
+    let found = data(only.clone(), &corpus(&same), &session(&same));
+    assert_eq!(found["count"], 0, "it stood there before: {found:#}");
     let mut lost = session(BEFORE);
     lost.readings.remove(&2);
     let answer =
