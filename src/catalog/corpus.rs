@@ -265,17 +265,7 @@ impl CorpusBook {
             let sql = "INSERT INTO readings (key, body) VALUES (?1, ?2) \
                        ON CONFLICT (key) DO UPDATE SET body = excluded.body";
             db.prepare_cached(sql)?.execute(params![key, packed])?;
-            Ok(())
-        })?;
-        self.drop_spare_readings(KEPT_READINGS)
-    }
-
-    /// Drops readings that no session holds but for the newest.
-    pub(super) fn drop_spare_readings(&self, kept: i64) -> Result<()> {
-        self.database.write(|db| {
-            let old = "DELETE FROM readings WHERE held = 0 AND number <= (SELECT max(number) FROM readings) - ?1";
-            db.prepare_cached(old)?.execute([kept])?;
-            Ok(())
+            drop_spare_readings(db, KEPT_READINGS)
         })
     }
 
@@ -305,6 +295,13 @@ impl CorpusBook {
             Ok(rows.collect::<rusqlite::Result<_>>()?)
         })
     }
+}
+
+/// Drops readings that no session holds but for the newest.
+pub(super) fn drop_spare_readings(db: &Transaction<'_>, kept: i64) -> Result<(), Failed> {
+    let old = "DELETE FROM readings WHERE held = 0 AND number <= (SELECT max(number) FROM readings) - ?1";
+    db.prepare_cached(old)?.execute([kept])?;
+    Ok(())
 }
 
 /// Results go when there are too many of them, when they are too old, and when all of them take too much.

@@ -288,6 +288,7 @@ fn session_file(row: &Row<'_>) -> rusqlite::Result<SessionFile> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::catalog::corpus::drop_spare_readings;
 
     fn file(number: FileId) -> SessionFile {
         let key = format!("k{number}");
@@ -316,7 +317,7 @@ mod tests {
         let one = book.add_session("", "{}", &[file(1), file(2)]).unwrap();
         let other = book.add_session("", "{}", &[file(2)]).unwrap();
         let left = |book: &CorpusBook| -> Vec<bool> {
-            book.drop_spare_readings(0).unwrap();
+            book.database.write(|db| drop_spare_readings(db, 0)).unwrap();
             ["k0", "k1", "k2"].iter().map(|it| book.reading(it).unwrap().is_some()).collect()
         };
         assert_eq!(left(&book), [false, true, true]);
@@ -334,10 +335,10 @@ mod tests {
         let first = book(dir.path());
         first.hold_readings(&["k1".into(), "k2".into()]).unwrap();
         first.add_session("", "{}", &[file(1)]).unwrap();
-        first.drop_spare_readings(0).unwrap();
+        first.database.write(|db| drop_spare_readings(db, 0)).unwrap();
         drop(first);
         let book = CorpusBook::open(&dir.path().join("corpus.sqlite")).unwrap();
-        book.drop_spare_readings(0).unwrap();
+        book.database.write(|db| drop_spare_readings(db, 0)).unwrap();
         assert_eq!((book.reading("k1").unwrap(), book.reading("k2").unwrap()), (Some("k1".into()), None));
     }
 

@@ -25,6 +25,8 @@ pub(crate) struct Earlier {
     pub(crate) name: String,
     /// The files that could be read then.
     pub(crate) files: BTreeMap<FileId, SessionFile>,
+    /// Whether their metadata are known as a session knows them: then a view can be asked which of them belonged to it.
+    pub(crate) has_metadata: bool,
     /// Whether texts were kept at all.
     pub(crate) keeps_text: bool,
     /// Texts of then, as far as they are needed.
@@ -38,6 +40,7 @@ impl Earlier {
         Earlier {
             name: format!("session {}", past.session),
             files: files.collect(),
+            has_metadata: true,
             keeps_text: !past.metadata_only,
             readings: BTreeMap::new(),
         }
@@ -45,7 +48,7 @@ impl Earlier {
 
     /// A result as a baseline, with the documents that it was made of.
     pub(crate) fn result(id: &str, files: BTreeMap<FileId, SessionFile>) -> Earlier {
-        Earlier { name: format!("result {id}"), files, keeps_text: true, readings: BTreeMap::new() }
+        Earlier { name: format!("result {id}"), files, keeps_text: true, ..Earlier::default() }
     }
 
     /// The earlier state as a view that was read.
@@ -165,6 +168,10 @@ fn note_lost(answer: &mut Answer, modified: &[Value]) {
 }
 
 fn finish(request: &Request, corpus: &Corpus, mut answer: Answer, lists: [Vec<Value>; 3]) -> Answer {
+    if corpus.total() == 0 {
+        // That nothing is left is all there is to know.
+        answer.coverage = Some(1.0);
+    }
     let names = ["added", "removed", "modified"];
     let only = request.text("only");
     let counts: Vec<usize> = lists.iter().map(Vec::len).collect();

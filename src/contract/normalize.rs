@@ -174,9 +174,14 @@ fn all_dates(corpus: &Corpus) -> Made {
 /// `package 1.2`, `package==1.2.3`, `package v1`, `python3.11`, `py311`.
 fn versions(corpus: &Corpus, package: Option<&str>) -> Made {
     static ANY: LazyLock<[Regex; 2]> = LazyLock::new(|| {
-        [version_pattern(r"[A-Za-z][A-Za-z0-9_.+-]*[A-Za-z0-9]|R", r"\s+"), version_pattern(GLUED, "")]
+        [
+            version_pattern(r"[A-Za-z][A-Za-z0-9_.+-]*[A-Za-z0-9]|R", &format!(r"{MARKS}|\s+")),
+            version_pattern(GLUED, ""),
+        ]
     });
-    let own = package.map(|it| [version_pattern(&regex::escape(it), r"\s*"), Regex::new("$^").expect("a constant")]);
+    let own = package.map(|it| {
+        [version_pattern(&regex::escape(it), &format!(r"{MARKS}|\s*")), Regex::new("$^").expect("a constant")]
+    });
     let patterns = own.as_ref().unwrap_or(&ANY);
     let mut found = Versions::default();
     for paper in &corpus.papers {
@@ -235,10 +240,13 @@ const GLUED: &str = "python|pypy|node|go|java|php|ruby|perl|lua|gcc|clang";
 /// Tags of Python's packages: `py311`, `cp312`.
 static TAG: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\b(?:py|cp)([23])(\d{1,2})\b").expect("a constant"));
 
-/// A name and a version, parted by an operator, a hyphen, `v` or what `blank` says.
-fn version_pattern(name: &str, blank: &str) -> Regex {
+/// What stands between a name and a version beside blanks: an operator or a hyphen.
+const MARKS: &str = r"\s*[=~^<>]=?=?\s*|\s*-\s*";
+
+/// A name and a version, with what may stand between them.
+fn version_pattern(name: &str, between: &str) -> Regex {
     let pattern = format!(
-        r"(?i)\b({name})(?:\s+version)?(?:\s*[=~^<>]=?=?\s*|{blank}|\s*-\s*)v?(\d+(?:\.\d+){{0,2}}(?:[-+.]?(?:a|b|rc|alpha|beta|dev|post)[.-]?\d*)?)\b"
+        r"(?i)\b({name})(?:\s+version)?(?:{between})v?(\d+(?:\.\d+){{0,2}}(?:[-+.]?(?:a|b|rc|alpha|beta|dev|post)[.-]?\d*)?)\b"
     );
     Regex::new(&pattern).unwrap_or_else(|_| Regex::new("$^").expect("a constant"))
 }

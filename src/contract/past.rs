@@ -180,7 +180,7 @@ impl Contract {
             Some(id) => self.baseline_result(request, id).await?,
             None => self.baseline_session(request).await?,
         };
-        if let Some(earlier) = &mut earlier {
+        if let Some(earlier) = earlier.as_mut().filter(|it| it.has_metadata) {
             earlier.files.retain(|_, it| selection.held(it));
         }
         if let Some(watched) = request.fields.get("watch") {

@@ -22,7 +22,7 @@ use crate::index::blocking;
 use crate::model::{ContentHash, FileId};
 
 /// Matches whose state is remembered, so that DELTA can compare with the result.
-const MOST_REMEMBERED: usize = 2_000;
+const MOST_REMEMBERED: usize = 1_000;
 
 /// What a sieve found.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -107,7 +107,7 @@ impl Contract {
             let remembered = if found.ids.len() <= MOST_REMEMBERED { &found.ids[..] } else { &[] };
             let (page, all) = match &selection.past {
                 Some(past) => (of_session(past, &page), of_session(past, remembered)),
-                None => (of_catalog(&reader, &facts, &page)?, of_catalog(&reader, &facts, remembered)?),
+                None => (of_catalog(&reader, &facts, &page)?, of_catalog(&reader, &HashMap::new(), remembered)?),
             };
             let documents = if found.ids.len() <= MOST_REMEMBERED { past::remembered(&all) } else { String::new() };
             Ok((found, page, documents))

@@ -97,9 +97,7 @@ fn new_contradictions_are_those_that_did_not_stand_there_before() {
     assert_eq!(found["count"], 0, "it stood there before: {found:#}");
     let mut lost = session(BEFORE);
     lost.readings.remove(&2);
-    let answer =
-        super::super::run(&validate::request("DELTA", only.as_object().unwrap().clone()).unwrap(), &now, Some(&lost));
-    let answer = answer.unwrap();
+    let answer = told(only, &now, &lost).unwrap();
     assert_eq!((&answer.data["count"], &answer.data["undecided"]), (&json!(0), &json!(1)), "{:#}", answer.data);
     assert_eq!(answer.unknowns[0].value()["files"], json!([2]));
 }
