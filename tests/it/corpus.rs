@@ -54,6 +54,13 @@ const QUESTIONS: &[&[&str]] = &[
     &["query", "--filter=reference_count>=3 AND NOT extension=tex"],
     &["delta", "--baseline=1"],
     &["summarize", "timeline", "--field=published_at"],
+    &["summarize", "comparison-matrix", "--items=gauges.md,bees.txt", "--schema=title,word_count", "--format=csv"],
+    &["normalize", "versions", "--format=yaml"],
+    &["compare", "contradictions", "--field=best-practice"],
+    &["detect", "anomalies", "--constraints={\"field\":\"word_count\"}"],
+    &["trace", "authority", "--format=csv"],
+    &["score", "coverage", "--topic=frost", "--format=yaml"],
+    &["explain-failure", "--url-id=gauges.md"],
 ];
 
 #[test]
