@@ -16,6 +16,7 @@ const KEPT: i64 = 100_000;
 const FORMAT: Format = Format {
     name: "audit log",
     version: 1,
+    upgrades: &[],
     // A record that a power loss could take back would be no proof.
     durability: Durability::Full,
     hint: "move it aside; only the record of outbound requests is lost",

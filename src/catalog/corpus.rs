@@ -1,4 +1,5 @@
-//! What the contract keeps: views, sessions, results, jobs, and what was read out of documents, by content.
+//! What the contract keeps: views, results, jobs, and what was read out of documents, by content; its sessions are in
+//! `session`.
 //!
 //! Each row of a caller carries whose it is, so that a key that opens some folders sees nothing of what others asked. What
 //! was read out of documents is a cache: it is bounded, and the oldest goes first.
@@ -13,22 +14,57 @@ use rusqlite::{OptionalExtension, Row, Transaction, params};
 
 use crate::catalog::aside;
 use crate::catalog::database::{Database, Durability, Failed, Format};
-use crate::catalog::row::{now_ns, signed};
+use crate::catalog::row::now_ns;
 use crate::error::{Error, Result};
-use crate::model::{ContentHash, FileId};
+use crate::model::ContentHash;
 
 /// Results that are kept, of all callers; older ones are dropped.
-const KEPT_RESULTS: u32 = 2_000;
+const KEPT_RESULTS: i64 = 2_000;
 
-/// Documents whose readings are kept; some 4 KiB each when packed.
-const KEPT_READINGS: u32 = 50_000;
+/// How long a result is kept.
+const KEPT_MS: i64 = 90 * 24 * 60 * 60 * 1_000;
+
+/// What all results may take, packed.
+const KEPT_BYTES: i64 = 512 << 20;
+
+/// Documents whose readings are kept beside those that a session holds; some 4 KiB each when packed.
+const KEPT_READINGS: i64 = 50_000;
 
 /// A packed value that unpacks to more is damaged.
 const MOST_BYTES: u64 = 64 << 20;
 
+/// Sessions keep metadata and hold their texts, results what they were made of. What older ones lack is not made up.
+const TO_2: &str = "
+    CREATE TABLE session_metadata (
+        session INTEGER NOT NULL, file INTEGER NOT NULL, root TEXT NOT NULL, path TEXT NOT NULL, hash BLOB,
+        size INTEGER NOT NULL, modified_ns INTEGER NOT NULL, extension TEXT NOT NULL, kind TEXT NOT NULL,
+        media_type TEXT NOT NULL, state TEXT NOT NULL, owner TEXT NOT NULL, chunks INTEGER NOT NULL,
+        problem TEXT NOT NULL, facts TEXT, reading TEXT, PRIMARY KEY (session, file)
+    ) WITHOUT ROWID;
+    CREATE INDEX session_metadata_reading ON session_metadata (reading) WHERE reading IS NOT NULL;
+    INSERT INTO session_metadata
+        SELECT session, file, '', path, hash, size, modified_ns, '', '', '',
+               CASE problem WHEN '' THEN 'indexed' ELSE 'failed' END, '', 0, problem, NULL, NULL
+        FROM session_files;
+    DROP TABLE session_files;
+    CREATE TABLE new_results (
+        number INTEGER PRIMARY KEY AUTOINCREMENT, owner TEXT NOT NULL, id TEXT NOT NULL, request TEXT NOT NULL,
+        bytes INTEGER NOT NULL, created_ms INTEGER NOT NULL, envelope BLOB NOT NULL, documents BLOB NOT NULL,
+        UNIQUE (owner, id)
+    );
+    INSERT INTO new_results
+        SELECT number, owner, id, request, length(envelope), unixepoch() * 1000, envelope, x'' FROM results;
+    DROP TABLE results;
+    ALTER TABLE new_results RENAME TO results;
+    CREATE INDEX results_bounds ON results (number, created_ms, bytes);
+    ALTER TABLE readings ADD COLUMN held INTEGER NOT NULL DEFAULT 0;
+    CREATE INDEX readings_held ON readings (held, number);
+";
+
 const FORMAT: Format = Format {
     name: "book of views and results",
-    version: 1,
+    version: 2,
+    upgrades: &[TO_2],
     durability: Durability::Full,
     hint: "move it aside; views, sessions and results of the contract are lost, files and index are not",
     schema: "
@@ -45,24 +81,38 @@ const FORMAT: Format = Format {
             body TEXT NOT NULL,
             created_ms INTEGER NOT NULL
         );
-        CREATE TABLE session_files (
+        CREATE TABLE session_metadata (
             session INTEGER NOT NULL,
             file INTEGER NOT NULL,
+            root TEXT NOT NULL,
             path TEXT NOT NULL,
             hash BLOB,
             size INTEGER NOT NULL,
             modified_ns INTEGER NOT NULL,
-            problem TEXT NOT NULL DEFAULT '',
+            extension TEXT NOT NULL,
+            kind TEXT NOT NULL,
+            media_type TEXT NOT NULL,
+            state TEXT NOT NULL,
+            owner TEXT NOT NULL,
+            chunks INTEGER NOT NULL,
+            problem TEXT NOT NULL,
+            facts TEXT,
+            reading TEXT,
             PRIMARY KEY (session, file)
         ) WITHOUT ROWID;
+        CREATE INDEX session_metadata_reading ON session_metadata (reading) WHERE reading IS NOT NULL;
         CREATE TABLE results (
             number INTEGER PRIMARY KEY AUTOINCREMENT,
             owner TEXT NOT NULL,
             id TEXT NOT NULL,
             request TEXT NOT NULL,
+            bytes INTEGER NOT NULL,
+            created_ms INTEGER NOT NULL,
             envelope BLOB NOT NULL,
+            documents BLOB NOT NULL,
             UNIQUE (owner, id)
         );
+        CREATE INDEX results_bounds ON results (number, created_ms, bytes);
         CREATE TABLE jobs (
             number INTEGER PRIMARY KEY AUTOINCREMENT,
             id TEXT NOT NULL UNIQUE,
@@ -73,8 +123,10 @@ const FORMAT: Format = Format {
         CREATE TABLE readings (
             number INTEGER PRIMARY KEY AUTOINCREMENT,
             key TEXT NOT NULL UNIQUE,
+            held INTEGER NOT NULL DEFAULT 0,
             body BLOB NOT NULL
         );
+        CREATE INDEX readings_held ON readings (held, number);
         CREATE TABLE facts (
             hash BLOB PRIMARY KEY,
             body TEXT NOT NULL
@@ -82,21 +134,15 @@ const FORMAT: Format = Format {
     ",
 };
 
-/// One file as a session saw it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SessionFile {
-    /// Its number in the catalog; negative where it never got one.
-    pub file: FileId,
-    /// Its path.
-    pub path: String,
-    /// Its content then, where it was read.
-    pub hash: Option<ContentHash>,
-    /// Its size then.
-    pub size: u64,
-    /// Its last change then, nanoseconds since the epoch.
-    pub modified_ns: i64,
-    /// Why it is not in the view; empty when it is.
-    pub problem: String,
+/// A result of the contract.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BookedResult {
+    /// The question, as JSON.
+    pub request: String,
+    /// The answer, as JSON.
+    pub envelope: String,
+    /// The documents that it was made of, as JSON; empty where that is not known.
+    pub documents: String,
 }
 
 /// A job of the contract.
@@ -112,7 +158,7 @@ pub struct BookedJob {
 
 /// The book. Every method blocks for a moment.
 pub struct CorpusBook {
-    database: Database,
+    pub(super) database: Database,
 }
 
 impl CorpusBook {
@@ -127,6 +173,7 @@ impl CorpusBook {
             db.execute("UPDATE jobs SET state = 'failed', body = '{}' WHERE state = 'running'", [])?;
             Ok(())
         })?;
+        book.release_unfinished()?;
         Ok(book)
     }
 
@@ -154,77 +201,40 @@ impl CorpusBook {
         })
     }
 
-    /// Keeps a session with its files and returns its number.
-    pub fn add_session(&self, owner: &str, body: &str, files: &[SessionFile]) -> Result<i64> {
+    /// How long results are kept, for whoever looks for one that is gone.
+    pub const RESULTS_KEPT: &str = "the last 2,000 results are kept, for 90 days, up to 512 MiB";
+
+    /// Keeps a result, over the one of the same id; false when it is too large to be kept.
+    pub fn put_result(&self, owner: &str, id: &str, result: &BookedResult) -> Result<bool> {
+        if [&result.envelope, &result.documents].iter().any(|it| it.len() as u64 > MOST_BYTES) {
+            return Ok(false);
+        }
+        let (envelope, documents) = (pack(&result.envelope)?, pack(&result.documents)?);
+        let bytes = (result.request.len() + envelope.len() + documents.len()) as i64;
         self.database.write(|db| {
-            let sql = "INSERT INTO sessions (owner, body, created_ms) VALUES (?1, ?2, ?3)";
-            db.prepare_cached(sql)?.execute(params![owner, body, now_ns() / 1_000_000])?;
-            let session = db.last_insert_rowid();
-            put_files(db, session, files)?;
-            Ok(session)
-        })
-    }
-
-    /// Replaces what is said of some files of a session, and its body: a second try is part of the same run.
-    pub fn update_session(&self, session: i64, body: &str, files: &[SessionFile]) -> Result<()> {
-        self.database.write(|db| {
-            db.prepare_cached("UPDATE sessions SET body = ?2 WHERE id = ?1")?.execute(params![session, body])?;
-            db.prepare_cached("DELETE FROM session_files WHERE session = ?1")?.execute([session])?;
-            put_files(db, session, files)
-        })
-    }
-
-    /// Returns the body and the moment of a session of an owner.
-    pub fn session(&self, owner: &str, session: i64) -> Result<Option<(String, i64)>> {
-        self.database.read(|db| {
-            let mut statement =
-                db.prepare_cached("SELECT body, created_ms FROM sessions WHERE owner = ?1 AND id = ?2")?;
-            Ok(statement.query_row(params![owner, session], |row| Ok((row.get(0)?, row.get(1)?))).optional()?)
-        })
-    }
-
-    /// Returns the numbers of the sessions of an owner, newest last.
-    pub fn sessions(&self, owner: &str) -> Result<Vec<i64>> {
-        self.database.read(|db| {
-            let mut statement = db.prepare_cached("SELECT id FROM sessions WHERE owner = ?1 ORDER BY id")?;
-            let rows = statement.query_map([owner], |row| row.get(0))?;
-            Ok(rows.collect::<rusqlite::Result<_>>()?)
-        })
-    }
-
-    /// Returns the files of a session by number.
-    pub fn session_files(&self, session: i64) -> Result<Vec<SessionFile>> {
-        self.database.read(|db| {
-            let sql = "SELECT file, path, hash, size, modified_ns, problem FROM session_files \
-                       WHERE session = ?1 ORDER BY file";
-            let mut statement = db.prepare_cached(sql)?;
-            let rows = statement.query_map([session], session_file)?;
-            Ok(rows.collect::<rusqlite::Result<_>>()?)
-        })
-    }
-
-    /// Keeps a result, over the one of the same id.
-    pub fn put_result(&self, owner: &str, id: &str, request: &str, envelope: &str) -> Result<()> {
-        let packed = pack(envelope)?;
-        self.database.write(|db| {
-            let sql = "INSERT INTO results (owner, id, request, envelope) VALUES (?1, ?2, ?3, ?4) \
-                       ON CONFLICT (owner, id) DO UPDATE SET envelope = excluded.envelope";
-            db.prepare_cached(sql)?.execute(params![owner, id, request, packed])?;
-            let old = "DELETE FROM results WHERE number <= (SELECT max(number) FROM results) - ?1";
-            db.prepare_cached(old)?.execute([KEPT_RESULTS])?;
-            Ok(())
-        })
-    }
-
-    /// Returns the request and the envelope of a result of an owner.
-    pub fn result(&self, owner: &str, id: &str) -> Result<Option<(String, String)>> {
-        let found = self.database.read(|db| {
-            let mut statement =
-                db.prepare_cached("SELECT request, envelope FROM results WHERE owner = ?1 AND id = ?2")?;
-            let row = |row: &Row<'_>| Ok((row.get::<_, String>(0)?, row.get::<_, Vec<u8>>(1)?));
-            Ok(statement.query_row([owner, id], row).optional()?)
+            let sql = "INSERT OR REPLACE INTO results (owner, id, request, bytes, created_ms, envelope, documents) \
+                       VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+            let now = now_ns() / 1_000_000;
+            db.prepare_cached(sql)?.execute(params![owner, id, result.request, bytes, now, envelope, documents])?;
+            drop_old_results(db, now)
         })?;
-        found.map(|(request, packed)| Ok((request, unpack(&packed)?))).transpose()
+        Ok(true)
+    }
+
+    /// Returns a result of an owner.
+    pub fn result(&self, owner: &str, id: &str) -> Result<Option<BookedResult>> {
+        let found = self.database.read(|db| {
+            let mut statement = db.prepare_cached(
+                "SELECT request, envelope, documents FROM results WHERE owner = ?1 AND id = ?2 AND created_ms >= ?3",
+            )?;
+            let row = |row: &Row<'_>| Ok((row.get(0)?, row.get::<_, Vec<u8>>(1)?, row.get::<_, Vec<u8>>(2)?));
+            Ok(statement.query_row(params![owner, id, now_ns() / 1_000_000 - KEPT_MS], row).optional()?)
+        })?;
+        found
+            .map(|(request, envelope, documents)| {
+                Ok(BookedResult { request, envelope: unpack(&envelope)?, documents: unpack(&documents)? })
+            })
+            .transpose()
     }
 
     /// Keeps what is known of a job.
@@ -252,11 +262,10 @@ impl CorpusBook {
     pub fn put_reading(&self, key: &str, body: &str) -> Result<()> {
         let packed = pack(body)?;
         self.database.write(|db| {
-            let sql = "INSERT OR REPLACE INTO readings (key, body) VALUES (?1, ?2)";
+            let sql = "INSERT INTO readings (key, body) VALUES (?1, ?2) \
+                       ON CONFLICT (key) DO UPDATE SET body = excluded.body";
             db.prepare_cached(sql)?.execute(params![key, packed])?;
-            let old = "DELETE FROM readings WHERE number <= (SELECT max(number) FROM readings) - ?1";
-            db.prepare_cached(old)?.execute([KEPT_READINGS])?;
-            Ok(())
+            drop_spare_readings(db, KEPT_READINGS)
         })
     }
 
@@ -288,27 +297,21 @@ impl CorpusBook {
     }
 }
 
-fn put_files(db: &Transaction<'_>, session: i64, files: &[SessionFile]) -> Result<(), Failed> {
-    let sql = "INSERT OR REPLACE INTO session_files (session, file, path, hash, size, modified_ns, problem) \
-               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
-    let mut statement = db.prepare_cached(sql)?;
-    for file in files {
-        let hash = file.hash.map(|it| it.0);
-        let size = signed(file.size);
-        statement.execute(params![session, file.file, file.path, hash, size, file.modified_ns, file.problem])?;
-    }
+/// Drops readings that no session holds but for the newest.
+pub(super) fn drop_spare_readings(db: &Transaction<'_>, kept: i64) -> Result<(), Failed> {
+    let old = "DELETE FROM readings WHERE held = 0 AND number <= (SELECT max(number) FROM readings) - ?1";
+    db.prepare_cached(old)?.execute([kept])?;
     Ok(())
 }
 
-fn session_file(row: &Row<'_>) -> rusqlite::Result<SessionFile> {
-    Ok(SessionFile {
-        file: row.get(0)?,
-        path: row.get(1)?,
-        hash: row.get::<_, Option<[u8; 32]>>(2)?.map(ContentHash),
-        size: row.get::<_, i64>(3)?.cast_unsigned(),
-        modified_ns: row.get(4)?,
-        problem: row.get(5)?,
-    })
+/// Results go when there are too many of them, when they are too old, and when all of them take too much.
+fn drop_old_results(db: &Transaction<'_>, now_ms: i64) -> Result<(), Failed> {
+    let beyond = "DELETE FROM results WHERE number IN (SELECT number FROM (SELECT number, created_ms, \
+                  row_number() OVER newer AS count, sum(bytes) OVER newer AS bytes \
+                  FROM results WINDOW newer AS (ORDER BY number DESC)) \
+                  WHERE count > ?1 OR bytes > ?2 OR created_ms < ?3)";
+    db.prepare_cached(beyond)?.execute([KEPT_RESULTS, KEPT_BYTES, now_ms - KEPT_MS])?;
+    Ok(())
 }
 
 fn pack(text: &str) -> Result<Vec<u8>> {
@@ -325,18 +328,12 @@ fn unpack(packed: &[u8]) -> Result<String> {
 
 #[cfg(test)]
 mod tests {
+    use rusqlite::Connection;
+
     use super::*;
 
-    fn file(number: FileId) -> SessionFile {
-        let hash = Some(ContentHash([number as u8; 32]));
-        SessionFile {
-            file: number,
-            path: format!("/w/{number}"),
-            hash,
-            size: 3,
-            modified_ns: 4,
-            problem: String::new(),
-        }
+    fn result(envelope: &str) -> BookedResult {
+        BookedResult { request: "{}".into(), envelope: envelope.into(), documents: "[]".into() }
     }
 
     #[test]
@@ -347,13 +344,12 @@ mod tests {
         assert!(book.add_view("", "papers", "{}").unwrap());
         assert!(!book.add_view("", "papers", "{\"other\": 1}").unwrap(), "a name is taken once");
         assert!(book.add_view("/w/a", "papers", "[]").unwrap());
-        let session = book.add_session("", "{}", &[file(1), file(2)]).unwrap();
-        book.put_result("", "r-1", "{}", "{\"data\": 1}").unwrap();
+        let session = book.add_session("", "{}", &[]).unwrap();
+        assert!(book.put_result("", "r-1", &result("{\"data\": 1}")).unwrap());
         drop(book);
         let book = CorpusBook::open(&path).unwrap();
         assert_eq!(book.views("").unwrap(), [("papers".to_string(), "{}".to_string())]);
-        assert_eq!(book.session_files(session).unwrap(), [file(1), file(2)]);
-        assert_eq!(book.result("", "r-1").unwrap().unwrap().1, "{\"data\": 1}");
+        assert_eq!(book.result("", "r-1").unwrap(), Some(result("{\"data\": 1}")));
         assert_eq!(book.result("/w/a", "r-1").unwrap(), None);
         assert_eq!(book.session("/w/a", session).unwrap(), None);
         assert!(book.remove_view("", "papers").unwrap() && !book.remove_view("", "papers").unwrap());
@@ -367,5 +363,69 @@ mod tests {
         CorpusBook::open(&path).unwrap().put_job("", &job).unwrap();
         let state = CorpusBook::open(&path).unwrap().job("", "j").unwrap().unwrap().state;
         assert_eq!(state, "failed");
+    }
+
+    #[test]
+    fn results_are_bounded_by_number_age_and_size() {
+        let dir = tempfile::tempdir().unwrap();
+        let book = CorpusBook::open(&dir.path().join("corpus.sqlite")).unwrap();
+        let kept = |book: &CorpusBook| -> Vec<String> {
+            let ids = ["r-1", "r-2", "r-3"].into_iter();
+            ids.filter(|it| book.result("", it).unwrap().is_some()).map(String::from).collect()
+        };
+        let set = |sql: &str| book.database.write(|db| Ok(db.execute(sql, []).map(drop)?)).unwrap();
+        for id in ["r-1", "r-2", "r-3"] {
+            book.put_result("", id, &result(id)).unwrap();
+        }
+        book.put_result("", "r-1", &result("asked again")).unwrap();
+        assert_eq!(kept(&book), ["r-1", "r-2", "r-3"]);
+        set("UPDATE results SET created_ms = 0 WHERE id = 'r-3'");
+        assert_eq!(kept(&book), ["r-1", "r-2"], "what is too old is gone before it is dropped");
+        set("UPDATE results SET bytes = 600 << 20 WHERE id = 'r-2'");
+        book.put_result("", "r-4", &result("r-4")).unwrap();
+        assert_eq!(kept(&book), ["r-1"], "all together take too much");
+        set("WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 2000) \
+             INSERT INTO results (owner, id, request, bytes, created_ms, envelope, documents) \
+             SELECT '', 'n-' || i, '{}', 1, unixepoch() * 1000, x'', x'' FROM n");
+        book.put_result("", "n-2001", &result("n")).unwrap();
+        assert!(kept(&book).is_empty(), "two thousand are newer");
+        assert_eq!((book.result("", "n-1").unwrap(), book.result("", "n-2").unwrap().is_some()), (None, true));
+        let large = result(&" ".repeat(MOST_BYTES as usize + 1));
+        assert!(!book.put_result("", "r-1", &large).unwrap(), "it could not be read again");
+    }
+
+    #[test]
+    fn the_book_of_an_older_vic_keeps_its_sessions_and_results() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("corpus.sqlite");
+        let old = Connection::open(&path).unwrap();
+        old.execute_batch(
+            "CREATE TABLE views (owner TEXT NOT NULL, name TEXT NOT NULL, body TEXT NOT NULL, created_ms INTEGER NOT NULL,
+                 PRIMARY KEY (owner, name)) WITHOUT ROWID;
+             CREATE TABLE sessions (id INTEGER PRIMARY KEY AUTOINCREMENT, owner TEXT NOT NULL, body TEXT NOT NULL,
+                 created_ms INTEGER NOT NULL);
+             CREATE TABLE session_files (session INTEGER NOT NULL, file INTEGER NOT NULL, path TEXT NOT NULL, hash BLOB,
+                 size INTEGER NOT NULL, modified_ns INTEGER NOT NULL, problem TEXT NOT NULL DEFAULT '',
+                 PRIMARY KEY (session, file)) WITHOUT ROWID;
+             CREATE TABLE results (number INTEGER PRIMARY KEY AUTOINCREMENT, owner TEXT NOT NULL, id TEXT NOT NULL,
+                 request TEXT NOT NULL, envelope BLOB NOT NULL, UNIQUE (owner, id));
+             CREATE TABLE jobs (number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, owner TEXT NOT NULL,
+                 state TEXT NOT NULL, body TEXT NOT NULL);
+             CREATE TABLE readings (number INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT NOT NULL UNIQUE, body BLOB NOT NULL);
+             CREATE TABLE facts (hash BLOB PRIMARY KEY, body TEXT NOT NULL) WITHOUT ROWID;
+             INSERT INTO sessions VALUES (3, '', '{}', 5);
+             INSERT INTO session_files VALUES (3, 8, 'a.md', NULL, 2, 4, ''), (3, 9, 'b.md', NULL, 2, 4, 'io');",
+        )
+        .unwrap();
+        let envelope = pack("{\"data\": 1}").unwrap();
+        old.execute("INSERT INTO results (owner, id, request, envelope) VALUES ('', 'r-1', '{}', ?1)", [envelope])
+            .unwrap();
+        old.pragma_update(None, "user_version", 1).unwrap();
+        drop(old);
+        let book = CorpusBook::open(&path).unwrap();
+        let files = book.session_files(3).unwrap();
+        let told: Vec<(&str, &str)> = files.iter().map(|it| (it.path.as_str(), it.problem.as_str())).collect();
+        assert_eq!(told, [("a.md", ""), ("b.md", "io")]);
+        assert_eq!(book.result("", "r-1").unwrap().unwrap().envelope, "{\"data\": 1}");
     }
 }

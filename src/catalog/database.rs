@@ -31,8 +31,10 @@ pub(super) enum Durability {
 pub(super) struct Format {
     /// What it is, for messages.
     pub(super) name: &'static str,
-    /// Written as `user_version`. Raise it with every change of `schema`, and migrate in `Database::open`.
+    /// Written as `user_version`. Raise it with every change of `schema`, and add an upgrade.
     pub(super) version: i64,
+    /// Statements that bring an older file one version further: the first from 1 to 2.
+    pub(super) upgrades: &'static [&'static str],
     /// Durability of commits.
     pub(super) durability: Durability,
     /// What the user can do when it is damaged.
@@ -222,9 +224,12 @@ fn prepare(path: &Path, format: &Format) -> Result<Connection, Failure> {
     db.pragma_update(None, "temp_store", "MEMORY")?;
     db.pragma_update(None, "cache_size", -32 * 1024)?;
     db.set_prepared_statement_cache_capacity(STATEMENTS);
-    if version == 0 {
+    if version < format.version {
         let transaction = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        transaction.execute_batch(format.schema)?;
+        match usize::try_from(version - 1) {
+            Ok(done) => format.upgrades.iter().skip(done).try_for_each(|it| transaction.execute_batch(it))?,
+            Err(_) => transaction.execute_batch(format.schema)?,
+        }
         transaction.pragma_update(None, "user_version", format.version)?;
         transaction.commit()?;
     }
@@ -263,10 +268,31 @@ mod tests {
     const FORMAT: Format = Format {
         name: "test",
         version: 3,
+        upgrades: &["ALTER TABLE t ADD COLUMN y INTEGER NOT NULL DEFAULT 7", "UPDATE t SET y = y + 1"],
         durability: Durability::Full,
         hint: "move it aside",
-        schema: "CREATE TABLE t (x INTEGER NOT NULL)",
+        schema: "CREATE TABLE t (x INTEGER NOT NULL, y INTEGER NOT NULL DEFAULT 7)",
     };
+
+    #[test]
+    fn an_older_format_goes_through_the_upgrades_that_it_lacks_and_only_once() {
+        for (version, made, expected) in [
+            (1, "CREATE TABLE t (x INTEGER NOT NULL); INSERT INTO t VALUES (1)", 8),
+            (2, "CREATE TABLE t (x INTEGER NOT NULL, y INTEGER NOT NULL DEFAULT 7); INSERT INTO t VALUES (1, 4)", 5),
+        ] {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("db");
+            let old = Connection::open(&path).unwrap();
+            old.execute_batch(made).unwrap();
+            old.pragma_update(None, "user_version", version).unwrap();
+            drop(old);
+            for _ in 0..2 {
+                let db = Database::open(&path, &FORMAT).unwrap();
+                let y: i64 = db.read(|tx| Ok(tx.query_row("SELECT y FROM t", [], |row| row.get(0))?)).unwrap();
+                assert_eq!(y, expected, "from {version}");
+            }
+        }
+    }
 
     #[test]
     fn a_newer_format_is_refused_before_any_write() {
@@ -299,7 +325,7 @@ mod tests {
         let db = Database::open(&dir.path().join("deep/er/db"), &FORMAT).unwrap();
         let write = |fail: bool| {
             db.write(|tx| {
-                tx.execute("INSERT INTO t VALUES (1)", [])?;
+                tx.execute("INSERT INTO t (x) VALUES (1)", [])?;
                 if fail { Err(Error::invalid("stop").into()) } else { Ok(()) }
             })
         };

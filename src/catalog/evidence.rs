@@ -28,6 +28,7 @@ const MOST_DOCUMENT_BYTES: u64 = 64 << 20;
 const FORMAT: Format = Format {
     name: "evidence cache",
     version: 1,
+    upgrades: &[],
     durability: Durability::Normal,
     hint: "delete it; only time is lost",
     schema: "

@@ -20,6 +20,7 @@ const MOST_ENTITIES: i64 = u32::MAX as i64;
 const FORMAT: Format = Format {
     name: "graph",
     version: 1,
+    upgrades: &[],
     durability: Durability::Full,
     hint: "move it aside; what files say is made again, imports have to be imported again",
     schema: "

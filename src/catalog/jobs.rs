@@ -16,6 +16,7 @@ const KEPT: u32 = 1_000;
 const FORMAT: Format = Format {
     name: "job list",
     version: 1,
+    upgrades: &[],
     durability: Durability::Normal,
     hint: "move it aside; only the history of jobs is lost",
     schema: "

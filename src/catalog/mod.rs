@@ -23,6 +23,7 @@ mod rescue;
 mod root;
 mod row;
 mod scan;
+mod session;
 mod sieve;
 mod transcripts;
 mod vectors;
@@ -33,7 +34,7 @@ use std::sync::Arc;
 use rusqlite::OptionalExtension;
 
 pub use audit::AuditLog;
-pub use corpus::{BookedJob, CorpusBook, SessionFile};
+pub use corpus::{BookedJob, BookedResult, CorpusBook};
 pub use database::check_database;
 pub use evidence::{EvidenceCache, EvidenceKey};
 pub use graph::{FileVersion, GraphStore};
@@ -43,6 +44,7 @@ pub use query::{READ_BY_OCR, WITHOUT_TEXT_LAYER};
 pub use rescue::Rescue;
 pub(crate) use row::fold;
 pub use scan::{Belief, ScanOutcome};
+pub use session::SessionFile;
 pub use sieve::{Cell, Column, SievedRow};
 pub use transcripts::TranscriptLog;
 pub use vectors::{Key as VectorKey, VectorCache};
@@ -62,6 +64,7 @@ const CHECKED_BYTES: u64 = 64 << 20;
 const FORMAT: Format = Format {
     name: "catalog",
     version: 1,
+    upgrades: &[],
     durability: Durability::Full,
     hint: "move it aside; it is rebuilt from the files themselves",
     schema: "

@@ -64,7 +64,8 @@ pub(super) fn state_name(state: FileState) -> &'static str {
     }
 }
 
-fn state(name: &str) -> FileState {
+/// Reads a state by [`state_name`].
+pub(super) fn state(name: &str) -> FileState {
     [FileState::Indexed, FileState::Skipped, FileState::Failed]
         .into_iter()
         .find(|it| state_name(*it) == name)

@@ -16,6 +16,7 @@ const KEPT: i64 = 2_000;
 const FORMAT: Format = Format {
     name: "log of agents",
     version: 1,
+    upgrades: &[],
     durability: Durability::Full,
     hint: "move it aside; only the record of what agents did is lost",
     schema: "

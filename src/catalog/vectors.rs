@@ -19,6 +19,7 @@ const PRUNE_SHARE: u64 = 20;
 const FORMAT: Format = Format {
     name: "vector cache",
     version: 1,
+    upgrades: &[],
     durability: Durability::Normal,
     hint: "delete it; only time is lost",
     schema: "

@@ -120,7 +120,7 @@ fn typed(field: Option<&Field>, value: Option<String>) -> Result<Value> {
     let Some(field) = field else { return Ok(Value::String(value)) };
     let json = || serde_json::from_str::<Value>(&value).ok();
     Ok(match field.kind {
-        Kind::Flag | Kind::Whole(..) | Kind::Number(..) => json().unwrap_or(Value::String(value)),
+        Kind::Flag | Kind::Whole(..) | Kind::Number(..) | Kind::Baseline => json().unwrap_or(Value::String(value)),
         Kind::Object(_) | Kind::SchemaFilters => json().ok_or_else(|| {
             let known: Vec<&str> = ANY_FILTERS.iter().map(|it| it.name).collect();
             Error::invalid(format!("`--{}` is no JSON object", field.name.replace('_', "-")))
@@ -197,6 +197,8 @@ mod tests {
         check("ingest --session 4 --refetch-failed", "ingest", json!({"session": 4, "refetch_failed": true}));
         check("extract --async --limit=ten", "extract", json!({"async": true, "limit": "ten"}));
         check("job j-1", "job", json!({"id": "j-1"}));
+        check("delta --baseline=4", "delta", json!({"baseline": 4}));
+        check("delta --baseline r-41c0", "delta", json!({"baseline": "r-41c0"}));
     }
 
     #[test]

@@ -28,10 +28,14 @@ enum Action {
         /// Its name
         name: String,
     },
-    /// Forgets a view; its documents stay
+    /// Forgets a view, or a session with the texts that it keeps; files stay
     Delete {
         /// Its name
-        name: String,
+        #[arg(required_unless_present = "session", conflicts_with = "session")]
+        name: Option<String>,
+        /// The number of a session
+        #[arg(long)]
+        session: Option<i64>,
     },
 }
 
@@ -49,7 +53,7 @@ struct Create {
     /// The files of an ingest run
     #[arg(long)]
     session: Option<i64>,
-    /// Only files changed since
+    /// Only files changed since a date, or for e.g. `30 days`
     #[arg(long)]
     since: Option<String>,
     /// Follows the index: new files that fit belong to it
@@ -68,7 +72,10 @@ fn request(action: Action) -> Map<String, Value> {
     let (name, fields) = match action {
         Action::List => ("list", vec![]),
         Action::Show { name } => ("show", vec![("name", Value::from(name))]),
-        Action::Delete { name } => ("delete", vec![("name", Value::from(name))]),
+        Action::Delete { name, session } => {
+            let given = [("name", Value::from(name)), ("session", Value::from(session))];
+            ("delete", given.into_iter().filter(|it| !it.1.is_null()).collect())
+        }
         Action::Create(Create { name, filter, files, session, since, auto_update }) => {
             let files: Option<Value> = (!files.is_empty()).then(|| files.into());
             let fields = vec![

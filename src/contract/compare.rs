@@ -1,6 +1,8 @@
 //! COMPARE: every difference, with counts, and no word on who is right.
 
-use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Map, Value, json};
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 
 use crate::contract::answer::{Answer, Unknown, mean, rounded};
@@ -8,7 +10,7 @@ use crate::contract::claims::{self, files};
 use crate::contract::corpus::{Corpus, Paper};
 use crate::contract::pros_cons;
 use crate::contract::reading::{Kept, Part};
-use crate::contract::refusal::Outcome;
+use crate::contract::refusal::{Cause, Outcome, Refusal};
 use crate::contract::validate::Request;
 use crate::contract::words::short;
 
@@ -28,29 +30,77 @@ pub(crate) fn run(request: &Request, corpus: &Corpus) -> Outcome<Answer> {
 fn versions(request: &Request, corpus: &Corpus) -> Outcome<Answer> {
     let one = corpus.paper(&request.fields["doc_a"], "doc_a")?;
     let other = corpus.paper(&request.fields["doc_b"], "doc_b")?;
+    if one.file == other.file {
+        return Err(Refusal::new(Cause::OutOfRange, "`doc_a` and `doc_b` are the same document")
+            .field("doc_b")
+            .action("name two documents"));
+    }
     let changes = changes(&one.reading.passages, &other.reading.passages);
-    let mut answer = Answer::new("Patience diff over passages, sections by heading");
+    let mut answer = Answer::new("Patience diff over passages, sections by heading, objects by their fields");
     let count = |op: &str| changes.iter().filter(|it| it["op"] == op).count();
     let counts = (count("added"), count("removed"), count("modified"));
     answer.evidence(one, 1);
     answer.evidence(other, 1);
     let schemas: Vec<Value> =
         crate::contract::registry::SCHEMA_NAMES.iter().filter_map(|it| objects(one, other, it)).collect();
-    let same = one.reading.passages == other.reading.passages;
+    let (sections, parts) = (sections(one, other, &changes), by_part(&changes));
+    let same_text = changes.is_empty();
     let page = answer.page(request, changes);
     answer.data = json!({
-        "doc_a": one.file, "doc_b": other.file, "identical": same,
+        "doc_a": one.file, "doc_b": other.file, "identical": one.hash == other.hash, "same_text": same_text,
         "added": counts.0, "removed": counts.1, "modified": counts.2,
-        "objects": schemas, "changes": page,
+        "sections": sections, "parts": parts, "objects": schemas, "changes": page,
     });
     Ok(answer)
 }
 
-/// How many objects of a schema each has, where that differs.
+/// The sections that only one side has, and those of both in which something differs.
+fn sections(one: &Paper, other: &Paper, changes: &[Value]) -> Value {
+    let headings = |it: &Paper| it.reading.headings().map(|it| short(&it.text, SHOWN)).collect::<BTreeSet<String>>();
+    let (old, new) = (headings(one), headings(other));
+    let touched: BTreeSet<&str> =
+        changes.iter().filter(|it| it["part"] != "heading").filter_map(|it| it["section"].as_str()).collect();
+    let changed = old.intersection(&new).filter(|it| touched.contains(it.as_str()));
+    json!({
+        "added": new.difference(&old).collect::<Vec<_>>(),
+        "removed": old.difference(&new).collect::<Vec<_>>(),
+        "changed": changed.collect::<Vec<_>>(),
+    })
+}
+
+/// How many differences there are of each part: headings, text, items, tables, code.
+fn by_part(changes: &[Value]) -> Value {
+    let mut counts: BTreeMap<&str, BTreeMap<&str, usize>> = BTreeMap::new();
+    for change in changes {
+        let (part, op) = (change["part"].as_str().unwrap_or_default(), change["op"].as_str().unwrap_or_default());
+        *counts.entry(part).or_default().entry(op).or_default() += 1;
+    }
+    json!(counts)
+}
+
+/// The objects of a schema that only one side has, where there are any: equal ones stand for each other, wherever they are.
 fn objects(one: &Paper, other: &Paper, schema: &str) -> Option<Value> {
-    let count = |paper: &Paper| paper.reading.objects.get(schema).map_or(0, Vec::len);
-    let (a, b) = (count(one), count(other));
-    (a != b).then(|| json!({"schema": schema, "doc_a": a, "doc_b": b}))
+    let listed = |paper: &Paper| -> Vec<String> {
+        let objects = paper.reading.objects.get(schema).into_iter().flatten();
+        objects.map(|it| Value::Object(without_place(&it.fields)).to_string()).collect()
+    };
+    let (old, mut new) = (listed(one), listed(other));
+    let (a, b) = (old.len(), new.len());
+    let mut removed = 0;
+    for object in old {
+        match new.iter().position(|it| *it == object) {
+            Some(at) => drop(new.swap_remove(at)),
+            None => removed += 1,
+        }
+    }
+    let differs = removed > 0 || !new.is_empty();
+    differs.then(|| json!({"schema": schema, "doc_a": a, "doc_b": b, "added": new.len(), "removed": removed}))
+}
+
+/// The fields of an object that say what it is, not where it stands.
+fn without_place(fields: &Map<String, Value>) -> Map<String, Value> {
+    const PLACES: [&str; 4] = ["line_numbers", "context", "source_context", "index"];
+    fields.iter().filter(|it| !PLACES.contains(&it.0.as_str())).map(|it| (it.0.clone(), it.1.clone())).collect()
 }
 
 /// Every passage that is only on one side or reads otherwise.
@@ -85,7 +135,6 @@ fn replaced(old: &[Kept], new: &[Kept]) -> Vec<Value> {
 }
 
 fn change(op: &str, before: Option<&Kept>, after: Option<&Kept>) -> Value {
-    let side = |it: &Kept| json!({"lines": it.place.lines, "page": it.place.page, "text": short(&it.text, SHOWN)});
     let one = after.or(before);
     let part = one.map_or("text", |it| match it.part {
         Part::Heading => "heading",
@@ -95,6 +144,11 @@ fn change(op: &str, before: Option<&Kept>, after: Option<&Kept>) -> Value {
         Part::Code => "code",
         Part::Facts => "facts",
     });
+    let from = match (before, after) {
+        (Some(before), Some(after)) => first_difference(&before.text, &after.text),
+        _ => 0,
+    };
+    let side = |it: &Kept| json!({"lines": it.place.lines, "page": it.place.page, "text": around(&it.text, from)});
     let mut shown = json!({"op": op, "part": part, "section": one.map_or("", |it| it.section.as_str())});
     if let Some(before) = before {
         shown["a"] = side(before);
@@ -103,6 +157,20 @@ fn change(op: &str, before: Option<&Kept>, after: Option<&Kept>) -> Value {
         shown["b"] = side(after);
     }
     shown
+}
+
+/// The characters that two texts begin with alike.
+fn first_difference(one: &str, other: &str) -> usize {
+    one.chars().zip(other.chars()).take_while(|it| it.0 == it.1).count()
+}
+
+/// The beginning of a text, or the part of a long one that holds its first difference.
+fn around(text: &str, from: usize) -> String {
+    if from < SHOWN * 3 / 4 {
+        return short(text, SHOWN);
+    }
+    let part: String = text.chars().skip(from - SHOWN / 4).collect();
+    format!("… {}", short(&part, SHOWN - 2))
 }
 
 fn consensus(request: &Request, corpus: &Corpus) -> Answer {

@@ -1,12 +1,17 @@
-//! A view that was read: what the verbs work on. Everything here is in memory, and in a fixed order.
+//! A view that was read: what the verbs work on. Everything here is in memory, and in the order of paths, which does not
+//! depend on which file came first.
 
 use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::contract::names;
 use crate::contract::reading::Reading;
 use crate::contract::refusal::{Cause, Outcome, Refusal};
 use crate::model::{ContentHash, FileId};
+
+/// Why a document of a session is not read: it has changed since, and its text of then is not kept.
+pub(crate) const PAST_TEXT_GONE: &str = "past_text_gone";
 
 /// One document of a view.
 #[derive(Clone, Debug)]
@@ -25,24 +30,26 @@ pub(crate) struct Paper {
 pub(crate) struct Unread {
     pub(crate) file: FileId,
     pub(crate) path: String,
-    /// Why, as the catalog names it, or `gone`.
+    /// Why, as the catalog names it, or `gone`, or [`PAST_TEXT_GONE`].
     pub(crate) reason: String,
 }
 
-/// A view with its documents by number.
+/// A view with its documents by path.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Corpus {
     /// The view as the envelope names it.
     pub(crate) view: Value,
     pub(crate) papers: Vec<Paper>,
     pub(crate) unread: Vec<Unread>,
-    /// Documents of a session that have changed or gone and are shown as they were.
-    pub(crate) kept: Vec<FileId>,
-    /// Documents of a session that have changed, and of which nothing older is left.
-    pub(crate) changed: Vec<FileId>,
 }
 
 impl Corpus {
+    /// Brings documents into their order.
+    pub(crate) fn sort(&mut self) {
+        self.papers.sort_by(|a, b| a.path.cmp(&b.path).then(a.file.cmp(&b.file)));
+        self.unread.sort_by(|a, b| a.path.cmp(&b.path).then(a.file.cmp(&b.file)));
+    }
+
     /// Documents of the view, read or not.
     pub(crate) fn total(&self) -> usize {
         self.papers.len() + self.unread.len()
@@ -57,58 +64,22 @@ impl Corpus {
     }
 
     /// The document of a number, or of a path or the end of one.
+    ///
+    /// # Errors
+    /// As [`names::find`]; one that could not be read is told with its reason.
     pub(crate) fn paper(&self, given: &Value, field: &str) -> Outcome<&Paper> {
-        let found: Vec<&Paper> = match given {
-            Value::Number(number) => self.papers.iter().filter(|it| Some(it.file) == number.as_i64()).collect(),
-            Value::String(text) => self.named(text),
-            _ => Vec::new(),
-        };
-        match found.as_slice() {
-            [one] => Ok(one),
-            [] => Err(self.missing(given, field)),
-            several => {
-                let numbers: Vec<String> = several.iter().map(|it| it.file.to_string()).take(10).collect();
-                Err(Refusal::new(Cause::Ambiguous, format!("`{field}` fits {} documents: which?", several.len()))
+        let unread = self.unread.iter().map(|it| (it.file, it.path.as_str()));
+        let known: Vec<(FileId, &str)> =
+            self.papers.iter().map(|it| (it.file, it.path.as_str())).chain(unread).collect();
+        let file = names::find(&known, given, field)?;
+        match (self.papers.iter().find(|it| it.file == file), self.unread.iter().find(|it| it.file == file)) {
+            (Some(paper), _) => Ok(paper),
+            (None, Some(unread)) => {
+                Err(Refusal::new(Cause::UnknownFile, format!("document {file} could not be read: {}", unread.reason))
                     .field(field)
-                    .action(format!("give one of the numbers {}", numbers.join(", "))))
+                    .action(format!("EXPLAIN_FAILURE url_id={file}")))
             }
-        }
-    }
-
-    fn named(&self, text: &str) -> Vec<&Paper> {
-        if let Ok(number) = text.parse::<FileId>() {
-            return self.papers.iter().filter(|it| it.file == number).collect();
-        }
-        let exact: Vec<&Paper> = self.papers.iter().filter(|it| it.path == text).collect();
-        if !exact.is_empty() {
-            return exact;
-        }
-        let ends = |it: &&Paper| {
-            let (long, short) =
-                if it.path.len() >= text.len() { (it.path.as_str(), text) } else { (text, it.path.as_str()) };
-            long.ends_with(short) && long[..long.len() - short.len()].ends_with('/')
-        };
-        self.papers.iter().filter(ends).collect()
-    }
-
-    fn missing(&self, given: &Value, field: &str) -> Refusal {
-        let shown = given.as_str().map_or_else(|| given.to_string(), str::to_string);
-        if let Some(unread) = self.unread.iter().find(|it| it.path == shown || it.file.to_string() == shown) {
-            return Refusal::new(
-                Cause::UnknownFile,
-                format!("document {} could not be read: {}", unread.file, unread.reason),
-            )
-            .field(field)
-            .action(format!("EXPLAIN_FAILURE url_id={}", unread.file));
-        }
-        let paths: Vec<&str> = self.papers.iter().map(|it| it.path.as_str()).collect();
-        let refusal = Refusal::new(
-            Cause::UnknownFile,
-            format!("the view holds no document `{}`", crate::contract::words::short(&shown, 60)),
-        );
-        match crate::contract::refusal::nearest(&shown, &paths) {
-            Some(near) => refusal.field(field).action(format!("did you mean `{near}`?")),
-            None => refusal.field(field).action("QUERY lists the documents of a view"),
+            (None, None) => Err(Refusal::new(Cause::UnknownFile, format!("there is no document {file}")).field(field)),
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::LazyLock;
 
-use chrono::{DateTime, NaiveDate, NaiveDateTime, Utc};
+use chrono::{DateTime, Months, NaiveDate, NaiveDateTime, TimeDelta, Utc};
 use regex::{Captures, Regex};
 
 /// A date as it stands in a text.
@@ -27,6 +27,7 @@ static PATTERN: LazyLock<Regex> = LazyLock::new(|| {
         r"(?P<dots>\b\d{1,2}\.\s?\d{1,2}\.\s?\d{4}\b)",
         r"(?P<slashes>\b\d{1,2}/\d{1,2}/\d{4}\b)",
         &format!(r"(?P<my>\b{month}\s+\d{{4}}\b)"),
+        r"(?P<month>\b(?:19|20)\d{2}-\d{2}\b)",
     ]
     .join("|");
     Regex::new(&format!("(?i){pattern}")).expect("the pattern is a constant")
@@ -51,7 +52,23 @@ fn iso(found: &Captures<'_>) -> Option<Option<String>> {
         Some(Some(date.format("%Y-%m-%d").to_string()))
     };
     if let Some(text) = found.name("moment") {
-        return Some(Some(text.as_str().replacen(' ', "T", 1)));
+        let text = text.as_str().replacen(' ', "T", 1);
+        // The day and the time are checked; how exact they are and where they hold stays as it is written.
+        NaiveDate::parse_from_str(&text[..10], "%Y-%m-%d").ok()?;
+        let time = &text[11..];
+        let part = |range: Range<usize>| time.get(range).map_or(Some(0), |it| it.parse::<u32>().ok());
+        let second = if time.as_bytes().get(5) == Some(&b':') { part(6..8)? } else { 0 };
+        return (part(0..2)? < 24 && part(3..5)? < 60 && second <= 60).then_some(Some(text));
+    }
+    if let Some(text) = found.name("month") {
+        let (year, month) = (text.as_str().get(..4)?, text.as_str().get(5..)?);
+        let (first, second): (u32, u32) = (year.get(2..)?.parse().ok()?, month.parse().ok()?);
+        return match second {
+            // From one year to a later one, or a month: it could be either.
+            1..=12 if second > first => Some(None),
+            1..=12 => Some(Some(text.as_str().to_string())),
+            _ => None,
+        };
     }
     if let Some(text) = found.name("iso") {
         let parts = numbers(text.as_str());
@@ -107,6 +124,34 @@ pub(crate) fn moment(text: &str) -> Option<i64> {
     date.and_hms_opt(0, 0, 0)?.and_utc().timestamp_nanos_opt()
 }
 
+/// Returns the moment of a date, or of a duration such as `30d`, `2 weeks` or `6 months ago` before `now_ns`. Months and
+/// years are those of the calendar.
+pub(crate) fn since(text: &str, now_ns: i64) -> Option<i64> {
+    if let Some(moment) = moment(text) {
+        return Some(moment);
+    }
+    static DURATION: LazyLock<Regex> = LazyLock::new(|| {
+        Regex::new(r"(?i)^\s*(\d{1,5})\s*(h|hours?|d|days?|w|weeks?|months?|y|years?)(?:\s+ago)?\s*$")
+            .expect("a constant")
+    });
+    let found = DURATION.captures(text)?;
+    let count: u32 = found[1].parse().ok()?;
+    let now = DateTime::<Utc>::from_timestamp_nanos(now_ns);
+    let then = match found[2].to_lowercase().as_bytes() {
+        [b'h', ..] => now.checked_sub_signed(TimeDelta::hours(count.into())),
+        [b'd', ..] => now.checked_sub_signed(TimeDelta::days(count.into())),
+        [b'w', ..] => now.checked_sub_signed(TimeDelta::weeks(count.into())),
+        [b'm', ..] => now.checked_sub_months(Months::new(count)),
+        _ => now.checked_sub_months(Months::new(count.checked_mul(12)?)),
+    };
+    then?.timestamp_nanos_opt()
+}
+
+/// Returns a moment in nanoseconds as it is written out, UTC, to the second.
+pub(crate) fn written(nanoseconds: i64) -> String {
+    DateTime::<Utc>::from_timestamp_nanos(nanoseconds).format("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
 /// Returns the day of a moment in nanoseconds, UTC.
 pub(crate) fn day_of(nanoseconds: i64) -> String {
     DateTime::<Utc>::from_timestamp_nanos(nanoseconds).format("%Y-%m-%d").to_string()
@@ -141,6 +186,7 @@ mod tests {
             assert_eq!(find(text).last().unwrap().iso.as_deref(), Some("2024-03-12"), "{text}");
         }
         check("March 2024", &[Some("2024-03")]);
+        check("in 2024-03 and in 2024-03-12", &[Some("2024-03"), Some("2024-03-12")]);
         check("2024-03-12T10:00:00Z", &[Some("2024-03-12T10:00:00Z")]);
     }
 
@@ -149,6 +195,9 @@ mod tests {
         check("03/04/2024", &[None]);
         check("2024-13-45 and 31 February 2024", &[]);
         check("version 1.2.3 of 10.0.0.1", &[]);
+        check("the season 2010-11 and 2010-13", &[None]);
+        check("2024-13-45 10:00, 2024-02-30T10:00 and 2024-02-28T25:00", &[]);
+        check("2024-02-28 10:61 and 2024-02-28T23:59:60Z", &[Some("2024-02-28T23:59:60Z")]);
     }
 
     #[test]
@@ -159,5 +208,23 @@ mod tests {
         assert_eq!(moment("yesterday"), None);
         assert_eq!(days_between(0, 86_400_000_000_000 * 3), 3);
         assert_eq!(day_of(86_400_000_000_000), "1970-01-02");
+    }
+
+    #[test]
+    fn a_duration_is_counted_back_and_a_date_is_none() {
+        let now = moment("2024-03-31T12:00:00").unwrap();
+        for (text, expected) in [
+            ("30d", "2024-03-01T12:00:00Z"),
+            ("1 week", "2024-03-24T12:00:00Z"),
+            ("12 hours ago", "2024-03-31T00:00:00Z"),
+            ("1 month", "2024-02-29T12:00:00Z"),
+            ("2y", "2022-03-31T12:00:00Z"),
+            ("2024-01-01", "2024-01-01T00:00:00Z"),
+        ] {
+            assert_eq!(since(text, now).map(written).as_deref(), Some(expected), "{text}");
+        }
+        for text in ["yesterday", "d", "-3d", "3 parsecs", "99999y"] {
+            assert_eq!(since(text, now), None, "{text}");
+        }
     }
 }

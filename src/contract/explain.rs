@@ -1,164 +1,368 @@
 //! EXPLAIN_FAILURE: why a result is thin, as issues with something to do about each.
+//!
+//! What is suggested is written as `VERB {request}`, ready to be asked, and passes the validator before it is suggested.
+//! What only a person can do (to save a file without its password) is a recommendation.
 
-use serde_json::{Value, json};
+use std::collections::BTreeSet;
 
+use serde_json::{Map, Value, json};
+
+use crate::catalog::BookedResult;
 use crate::contract::answer::Answer;
-use crate::contract::corpus::Corpus;
+use crate::contract::corpus::{Corpus, PAST_TEXT_GONE, Unread};
+use crate::contract::parsed;
 use crate::contract::refusal::{Cause, Outcome, Refusal};
-use crate::contract::validate::Request;
+use crate::contract::validate::{self, Request};
+use crate::model::FileId;
 
 /// Objects below are not clear.
 const CLEAR: f64 = 0.8;
+
+/// Documents of an issue that an own question is suggested for.
+const ASKED: usize = 3;
 
 /// The id of the result that is asked about.
 pub(crate) fn result_id(request: &Request) -> Option<&str> {
     ["id", "extraction_id", "detection_id"].into_iter().find_map(|it| request.text(it))
 }
 
-/// Explains a result: its request and its envelope.
-pub(crate) fn result(request: &Request, kept: Option<(Value, Value)>) -> Outcome<Answer> {
-    let id = result_id(request).unwrap_or_default();
-    let Some((asked, envelope)) = kept else {
-        let refusal = Refusal::new(
-            Cause::UnknownResult,
-            format!("there is no result `{}`", crate::contract::words::short(id, 40)),
-        );
-        return Err(refusal.field("id").action("give the `id` of an envelope"));
+/// A result that is explained.
+struct Explained<'k> {
+    verb: &'k str,
+    /// The fields of its question, with its form.
+    asked: Map<String, Value>,
+    envelope: &'k Value,
+    issues: Vec<Value>,
+    actions: Vec<String>,
+}
+
+impl Explained<'_> {
+    /// Suggests a request, if it is one that would be accepted.
+    fn suggest(&mut self, verb: &str, fields: Value) {
+        let Some(action) = action(verb, fields) else { return };
+        if !self.actions.contains(&action) {
+            self.actions.push(action);
+        }
+    }
+
+    /// Suggests the same question with other fields; null takes a field away.
+    fn suggest_again(&mut self, changes: &[(&str, Value)]) {
+        let mut fields = self.asked.clone();
+        for (name, value) in changes {
+            match value {
+                Value::Null => fields.shift_remove(*name),
+                value => fields.insert(name.to_string(), value.clone()),
+            };
+        }
+        if fields != self.asked {
+            self.suggest(self.verb, Value::Object(fields));
+        }
+    }
+
+    /// The view of the question, as fields.
+    fn view(&self) -> Map<String, Value> {
+        let fields =
+            ["view", "session"].into_iter().filter_map(|it| Some((it.to_string(), self.asked.get(it)?.clone())));
+        fields.collect()
+    }
+
+    /// Suggests a question about the same view.
+    fn suggest_beside(&mut self, verb: &str, fields: Value) {
+        let mut all = fields.as_object().cloned().unwrap_or_default();
+        all.extend(self.view());
+        self.suggest(verb, Value::Object(all));
+    }
+
+    fn issue(&mut self, issue: Value) {
+        self.issues.push(issue);
+    }
+}
+
+/// A request as it is suggested; none when the validator would refuse it.
+fn action(verb: &str, fields: Value) -> Option<String> {
+    let Value::Object(fields) = fields else { return None };
+    let is_valid = match verb {
+        "HELP" | "VIEW" => true,
+        verb => validate::request(verb, fields.clone()).is_ok(),
     };
+    is_valid.then(|| format!("{verb} {}", Value::Object(fields)))
+}
+
+/// Explains a result.
+pub(crate) fn result(request: &Request, booked: &BookedResult) -> Outcome<Answer> {
+    let id = result_id(request).unwrap_or_default();
+    let (asked, envelope) = (parsed(&booked.request)?, parsed(&booked.envelope)?);
     let verb = envelope["verb"].as_str().unwrap_or_default();
-    let implied = [("extraction_id", "EXTRACT"), ("detection_id", "DETECT")]
-        .into_iter()
-        .find(|it| request.has(it.0))
-        .map(|it| it.1);
+    let implied = [("extraction_id", "EXTRACT"), ("detection_id", "DETECT")];
+    let implied = implied.into_iter().find(|it| request.has(it.0)).map(|it| it.1);
     if let Some(wanted) = request.text("verb").or(implied).filter(|it| *it != verb) {
         return Err(Refusal::new(Cause::Ambiguous, format!("`{id}` is a result of {verb}, not of {wanted}"))
             .field("verb")
             .action(format!("set `verb` to {verb}, or give another id")));
     }
-    let mut issues = Vec::new();
-    refused(&envelope, &mut issues);
-    unknowns(&envelope, &mut issues);
-    match asked["fields"]["schema"].as_str() {
-        Some("Code") => unclear(
-            &envelope,
-            &mut issues,
-            "ambiguous_language_detection",
-            "name languages on code fences, or filter by language",
-        ),
-        Some("Table") => unclear(&envelope, &mut issues, "uneven_rows", "look at these tables in their file"),
-        _ => {
-            unclear(&envelope, &mut issues, "ambiguous_pattern", "raise filters.min_confidence, or look at the places");
-        }
+    let mut fields = asked["fields"].as_object().cloned().unwrap_or_default();
+    if let Some(form) = asked["form"].as_str().filter(|it| !it.is_empty()) {
+        fields.insert("form".into(), form.into());
     }
-    let mut actions: Vec<Value> =
-        issues.iter().map(|it| it["recommendation"].clone()).filter(|it| !it.is_null()).collect();
-    actions.dedup();
-    let mut answer = Answer::new("read off the kept result");
+    let mut explained = Explained { verb, asked: fields, envelope: &envelope, issues: Vec::new(), actions: Vec::new() };
+    refused(&mut explained);
+    nothing_found(&mut explained);
+    unknowns(&mut explained);
+    unclear(&mut explained);
+    let Explained { issues, actions, .. } = explained;
+    let mut answer = Answer::new("read off the kept result; each suggestion passed the validator");
     answer.coverage = Some(1.0);
     answer.data = json!({
         "verb": verb.to_lowercase(),
         "target": asked["fields"]["schema"].as_str().or(asked["form"].as_str()).unwrap_or_default(),
         "result": id, "confidence": envelope["confidence"], "coverage": envelope["coverage"],
-        "fixable": !actions.is_empty(), "issues": issues, "suggested_actions": actions,
+        "fixable": is_fixable(&issues, &actions), "issues": issues, "suggested_actions": actions,
     });
     Ok(answer)
 }
 
-fn refused(envelope: &Value, issues: &mut Vec<Value>) {
-    let error = &envelope["error"];
-    if !error.is_null() {
-        let action = error["suggested_actions"][0].clone();
-        issues.push(
-            json!({"type": "refused", "reason": error["type"], "field": error["field"], "recommendation": action}),
-        );
+fn is_fixable(issues: &[Value], actions: &[String]) -> bool {
+    !actions.is_empty() || issues.iter().any(|it| !it["recommendation"].is_null())
+}
+
+fn refused(explained: &mut Explained<'_>) {
+    let error = explained.envelope["error"].clone();
+    if error.is_null() {
+        return;
     }
-    if envelope["data"]["count"] == 0 {
-        issues.push(json!({"type": "nothing_found", "recommendation": "widen the view or the filters"}));
+    explained.issue(json!({
+        "type": "refused", "reason": error["type"], "field": error["field"], "message": error["message"],
+        "recommendation": error["suggested_actions"][0],
+    }));
+    let field = error["field"].as_str().unwrap_or_default();
+    let meant = error["suggested_actions"][0].as_str().and_then(|it| it.strip_prefix("did you mean `"));
+    let meant = meant.and_then(|it| it.strip_suffix("`?")).map(Value::from);
+    match (error["type"].as_str().unwrap_or_default(), meant) {
+        ("unknown_verb", Some(verb)) => {
+            let fields = Value::Object(explained.asked.clone());
+            explained.suggest(verb.as_str().unwrap_or_default(), fields);
+        }
+        ("unknown_field", Some(name)) => {
+            let value = explained.asked.get(field).cloned().unwrap_or_default();
+            explained.suggest_again(&[(field, Value::Null), (name.as_str().unwrap_or_default(), value)]);
+        }
+        (_, Some(value)) => explained.suggest_again(&[(field, value)]),
+        ("unknown_field" | "out_of_range" | "type_error" | "ambiguous_request", None) => {
+            explained.suggest_again(&[(field, Value::Null)]);
+        }
+        ("too_many_documents", None) => explained.suggest_again(&[("async", Value::Bool(true))]),
+        ("empty_view" | "vanished_folder" | "unknown_view" | "unknown_session" | "metadata_only", None) => {
+            explained.suggest_again(&[("view", Value::Null), ("session", Value::Null)]);
+            explained.suggest("VIEW", json!({"action": "list"}));
+        }
+        ("unknown_file", None) => explained.suggest_beside("QUERY", json!({"filter": "size>=0"})),
+        _ => {}
+    }
+    let verb = Some(explained.verb).filter(|it| crate::contract::registry::verb(it).is_some());
+    explained.suggest("HELP", verb.map_or(json!({}), |it| json!({"verb": it})));
+}
+
+/// The condition on metadata that holds for documents with objects of a schema.
+fn has_objects(schema: &str) -> Option<&'static str> {
+    Some(match schema {
+        "Code" => "code_count>0",
+        "Definition" => "definition_count>0",
+        "Table" => "table_count>0",
+        "Quote" => "quote_count>0",
+        "Methodology" => "has_methodology",
+        "Citation" => "citation_count>0",
+        "Reference" => "reference_count>0",
+        _ => return None,
+    })
+}
+
+/// Lists that are empty although they could hold something.
+fn nothing_found(explained: &mut Explained<'_>) {
+    const COUNTS: [&str; 8] =
+        ["count", "originals", "edge_count", "reached", "consensus_points", "disagreements", "approaches", "files"];
+    let data = &explained.envelope["data"];
+    let Some(name) = COUNTS.into_iter().find(|it| data[*it] == 0) else { return };
+    explained.issue(json!({
+        "type": "nothing_found", "counted": name, "missing_from": of_view(explained.envelope),
+        "recommendation": "widen the view or the conditions",
+    }));
+    explained.suggest_again(&[("filters", Value::Null)]);
+    explained.suggest_again(&[("constraints", Value::Null)]);
+    explained.suggest_again(&[("view", Value::Null), ("session", Value::Null)]);
+    let schema = explained.asked.get("schema").and_then(Value::as_str).and_then(has_objects);
+    if let Some(filter) = schema {
+        explained.suggest_beside("QUERY", json!({"filter": filter}));
     }
 }
 
-fn unknowns(envelope: &Value, issues: &mut Vec<Value>) {
-    for unknown in envelope["unknowns"].as_array().into_iter().flatten() {
+/// The documents that an envelope names as evidence.
+fn of_view(envelope: &Value) -> Vec<Value> {
+    let evidence = envelope["evidence"].as_array().into_iter().flatten();
+    evidence.filter_map(|it| it.get("file").cloned()).collect()
+}
+
+/// What an unknown means for whoever asked, and what a person can do.
+fn meaning(kind: &str) -> (&'static str, &'static str) {
+    match kind {
+        "no_objects" => ("incomplete_coverage", "these documents state no such object"),
+        "unreadable_document" => ("unreadable_document", "mend the files as their own explanation says"),
+        PAST_TEXT_GONE => ("missing_data", "the text of then is not kept; INGEST again for a session that keeps it"),
+        "more_objects" => ("cut_list", "ask again with offset"),
+        "ambiguous_date" => ("ambiguous_pattern", "state dates as ISO 8601 in the documents"),
+        "unreadable_version" => ("ambiguous_pattern", "state versions as numbers with dots in the documents"),
+        "no_statement" => ("missing_data", "name another field, or a smaller view"),
+        "no_date" | "date_of_last_change_used" => ("missing_data", "state a date in the documents"),
+        "earlier_content_not_kept" | "new_or_old_contradictions" => {
+            ("missing_data", "INGEST in mode full before the next change")
+        }
+        "added_or_modified_and_removals" => ("missing_data", "INGEST makes a session that later changes show against"),
+        "no_value" => ("missing_data", "these documents do not have the field"),
+        "metadata_only" => ("missing_data", "INGEST the same paths with mode full"),
+        "vanished_folder" => ("unreadable_document", "bring the folder back"),
+        "result_not_kept" => ("cut_list", "ask for less at a time with limit"),
+        "low_confidence_objects" => ("ambiguous_pattern", "look at these objects at their place"),
+        "no_expectation" => ("missing_data", "say what is expected"),
+        "topic_not_found" => ("incomplete_coverage", "these documents do not treat the topic in these words"),
+        "in_groups_too_small" => ("incomplete_coverage", "take a smaller min_size"),
+        "one_sided_approach" => ("incomplete_coverage", "the documents name one side only"),
+        "works_outside_the_view" => ("incomplete_coverage", "INGEST the cited works, where there are files of them"),
+        "withheld_wording" => ("withheld", "read the sources at their place"),
+        _ => ("gap", "see the unknowns of the result"),
+    }
+}
+
+fn unknowns(explained: &mut Explained<'_>) {
+    let all = explained.envelope["unknowns"].as_array().cloned().unwrap_or_default();
+    for unknown in all {
         let kind = unknown["type"].as_str().unwrap_or_default();
-        let (name, recommendation) = match kind {
-            "no_objects" => {
-                ("incomplete_coverage", "check content_type with QUERY; these documents state no such object")
-            }
-            "unreadable_document" => {
-                ("unreadable_document", "EXPLAIN_FAILURE url_id of each; INGEST session refetch_failed")
-            }
-            "more_objects" => ("cut_list", "ask again with offset"),
-            "ambiguous_date" => ("ambiguous_pattern", "state dates as ISO 8601 in the documents"),
-            "no_statement" => ("missing_data", "name another field, or a smaller view"),
-            "no_date" | "date_of_last_change_used" => ("missing_data", "state a date in the documents"),
-            "changed_since_session" => ("stale_session", "INGEST again, or use the current view"),
-            "earlier_content_not_kept" => ("missing_data", "INGEST with mode full before the next change"),
-            _ => ("gap", "see the unknowns of the result"),
-        };
-        issues.push(json!({
+        let (name, recommendation) = meaning(kind);
+        explained.issue(json!({
             "type": name, "unknown": kind, "count": unknown["count"], "missing_from": unknown["files"],
             "reason": unknown["detail"], "recommendation": recommendation,
         }));
+        let files: Vec<FileId> = unknown["files"].as_array().into_iter().flatten().filter_map(Value::as_i64).collect();
+        suggest_for(explained, kind, &files);
     }
 }
 
-/// Objects that are not clear, by their place in the list.
-fn unclear(envelope: &Value, issues: &mut Vec<Value>, kind: &str, recommendation: &str) {
-    let objects = envelope["data"]["objects"].as_array().into_iter().flatten().enumerate();
-    let low: Vec<usize> =
-        objects.filter(|it| it.1["confidence"].as_f64().is_some_and(|it| it < CLEAR)).map(|it| it.0).collect();
-    if !low.is_empty() {
-        issues.push(json!({"type": kind, "affected_blocks": low, "recommendation": recommendation}));
+fn suggest_for(explained: &mut Explained<'_>, kind: &str, files: &[FileId]) {
+    match kind {
+        "more_objects" | "result_not_kept" => next_page(explained, kind),
+        "unreadable_document" | PAST_TEXT_GONE | "no_objects" => {
+            for file in files.iter().take(ASKED) {
+                explained.suggest_beside("EXPLAIN_FAILURE", json!({"url_id": file}));
+            }
+            let session = explained.asked.get("session").cloned().or_else(|| {
+                let made = &explained.envelope["data"]["session"];
+                made.is_i64().then(|| made.clone())
+            });
+            if let (Some(session), "unreadable_document") = (session, kind) {
+                explained.suggest("INGEST", json!({"session": session, "refetch_failed": true}));
+            }
+            let schema = explained.asked.get("schema").and_then(Value::as_str).and_then(has_objects);
+            if let (Some(filter), "no_objects") = (schema, kind) {
+                explained.suggest_beside("QUERY", json!({"filter": filter}));
+            }
+        }
+        "no_date" | "date_of_last_change_used" => {
+            explained.suggest_beside("SUMMARIZE", json!({"form": "timeline", "field": "modified"}));
+        }
+        "no_statement" => {
+            for field in ["recommendation", "best-practice", "conclusion"] {
+                explained.suggest_again(&[("field", json!(field))]);
+            }
+        }
+        "in_groups_too_small" => explained.suggest_again(&[("constraints", Value::Null)]),
+        "no_expectation" => {
+            explained
+                .suggest_again(&[("constraints", json!({"expected_topics": ["introduction", "methods", "results"]}))]);
+        }
+        _ => {}
     }
+}
+
+/// The rest of a list that was cut, or a smaller part of one that was too long.
+fn next_page(explained: &mut Explained<'_>, kind: &str) {
+    let of = |name: &str| explained.asked.get(name).and_then(Value::as_i64);
+    let (limit, offset) = (of("limit").unwrap_or(100), of("offset").unwrap_or(0));
+    match kind {
+        "more_objects" => explained.suggest_again(&[("offset", json!(offset + limit))]),
+        _ => explained.suggest_again(&[("limit", json!((limit / 10).max(1)))]),
+    }
+}
+
+/// Objects that are not clear, by their place in the list and with their documents.
+fn unclear(explained: &mut Explained<'_>) {
+    let (kind, recommendation) = match explained.asked.get("schema").and_then(Value::as_str) {
+        Some("Code") => ("ambiguous_language_detection", "name languages on code fences, or filter by language"),
+        Some("Table") => ("uneven_rows", "look at these tables in their file"),
+        _ => ("ambiguous_pattern", "raise filters.min_confidence, or look at the places"),
+    };
+    let objects = explained.envelope["data"]["objects"].as_array().into_iter().flatten().enumerate();
+    let low: Vec<(usize, Value)> = objects
+        .filter(|it| it.1["confidence"].as_f64().is_some_and(|it| it < CLEAR))
+        .map(|it| (it.0, it.1["file"].clone()))
+        .collect();
+    if low.is_empty() {
+        return;
+    }
+    let files: BTreeSet<i64> = low.iter().filter_map(|it| it.1.as_i64()).collect();
+    let blocks: Vec<usize> = low.iter().map(|it| it.0).collect();
+    explained.issue(json!({
+        "type": kind, "affected_blocks": blocks, "files": files, "recommendation": recommendation,
+    }));
+    let mut filters = explained.asked.get("filters").and_then(Value::as_object).cloned().unwrap_or_default();
+    filters.insert("min_confidence".into(), json!(CLEAR));
+    explained.suggest_again(&[("filters", Value::Object(filters))]);
 }
 
 /// Explains one document of a view.
 pub(crate) fn document(request: &Request, corpus: &Corpus) -> Outcome<Answer> {
-    let given = &request.fields["url_id"];
-    let shown = given.as_str().map_or_else(|| given.to_string(), str::to_string);
     let mut answer = Answer::new("the state of the file, and what its reader reported");
-    let unread = corpus
-        .unread
-        .iter()
-        .find(|it| it.file.to_string() == shown || it.path == shown || it.path.ends_with(&format!("/{shown}")));
-    let mut issues = Vec::new();
-    let (file, path) = match unread {
-        Some(unread) => {
-            issues.push(json!({"type": "not_read", "reason": unread.reason, "recommendation": cure(&unread.reason)}));
-            (unread.file, unread.path.clone())
+    let view: Map<String, Value> = ["view", "session"]
+        .into_iter()
+        .filter_map(|it| Some((it.to_string(), request.fields.get(it)?.clone())))
+        .collect();
+    let (mut issues, mut actions) = (Vec::new(), Vec::new());
+    let (file, path) = match corpus.unread.first().filter(|_| corpus.papers.is_empty()) {
+        Some(Unread { file, path, reason }) => {
+            issues.push(json!({
+                "type": "not_read", "file": file, "reason": reason, "recommendation": cure(reason),
+            }));
+            let again = view.get("session").map(|it| json!({"session": it, "refetch_failed": true}));
+            actions.extend(again.filter(|_| reason != PAST_TEXT_GONE).and_then(|it| action("INGEST", it)));
+            (*file, path.clone())
         }
         None => {
-            let paper = corpus.paper(given, "url_id")?;
+            let paper = corpus.paper(&request.fields["url_id"], "url_id")?;
             answer.evidence(paper, 1);
+            let problems = paper.reading.problems.iter();
             issues.extend(
-                paper
-                    .reading
-                    .problems
-                    .iter()
-                    .map(|it| json!({"type": "reader_problem", "reason": it, "recommendation": null})),
+                problems.map(
+                    |it| json!({"type": "reader_problem", "file": paper.file, "reason": it, "recommendation": null}),
+                ),
             );
             let empty: Vec<&String> =
                 paper.reading.objects.iter().filter(|it| it.1.is_empty()).map(|it| it.0).collect();
             if !empty.is_empty() {
-                issues.push(json!({"type": "no_objects", "schemas": empty, "recommendation": null}));
+                issues
+                    .push(json!({"type": "no_objects", "file": paper.file, "schemas": empty, "recommendation": null}));
             }
             if paper.reading.facts.published_at.is_none() {
-                issues.push(json!({"type": "no_date", "recommendation": "state a date in the document"}));
-            }
-            if corpus.changed.contains(&paper.file) {
-                issues
-                    .push(json!({"type": "stale_session", "recommendation": "INGEST again, or use the current view"}));
+                issues.push(json!({
+                    "type": "no_date", "file": paper.file, "recommendation": "state a date in the document",
+                }));
+                let mut fields = view.clone();
+                fields.extend([("form".to_string(), json!("timeline")), ("field".to_string(), json!("modified"))]);
+                actions.extend(action("SUMMARIZE", Value::Object(fields)));
             }
             (paper.file, paper.path.clone())
         }
     };
-    let mut actions: Vec<Value> =
-        issues.iter().map(|it| it["recommendation"].clone()).filter(|it| !it.is_null()).collect();
-    actions.dedup();
-    answer.coverage = Some(if unread.is_some() { 0.0 } else { 1.0 });
-    answer.confidence = 1.0;
+    let is_read = !corpus.papers.is_empty();
+    answer.coverage = Some(if is_read { 1.0 } else { 0.0 });
     answer.data = json!({
-        "file": file, "path": path, "read": unread.is_none(), "fixable": !actions.is_empty(),
+        "file": file, "path": path, "read": is_read, "fixable": is_fixable(&issues, &actions),
         "issues": issues, "suggested_actions": actions,
     });
     Ok(answer)
@@ -174,6 +378,7 @@ fn cure(reason: &str) -> &'static str {
         "permission_denied" | "io" => "let vic read it",
         "unsupported_type" => "convert it to a format that vic reads",
         "gone" => "put it back, or INGEST again",
+        PAST_TEXT_GONE => "the text of the session is not kept; INGEST again for a session that keeps it",
         "pending" => "wait for the index, or `vic sync`",
         "secret" => "it is a secret and is never read",
         _ => "read it with `vic read`",

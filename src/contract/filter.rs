@@ -1,9 +1,11 @@
 //! Boolean filters over metadata: `content_type=academic AND (year>=2020 OR NOT has_abstract)`.
 //!
-//! A comparison with what a document does not have is false. Conditions about meaning are refused, and told apart from
+//! A comparison with what a document does not have is neither true nor false, and neither is its negation (Kleene's logic):
+//! such a document does not match, and is counted as undecided. Conditions about meaning are refused, and told apart from
 //! slips of the pen.
 
 use globset::{GlobBuilder, GlobMatcher};
+use serde_json::{Value, json};
 
 use crate::catalog::Column;
 use crate::contract::dates;
@@ -124,6 +126,18 @@ pub(crate) enum Datum {
     Moment(i64),
 }
 
+impl Datum {
+    /// As an answer shows it: a moment as its day.
+    pub(crate) fn value(&self) -> Value {
+        match self {
+            Datum::Text(text) => json!(text),
+            Datum::Number(number) => json!(*number as i64),
+            Datum::Flag(flag) => json!(flag),
+            Datum::Moment(moment) => json!(dates::day_of(*moment)),
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Operator {
     Equal,
@@ -198,20 +212,21 @@ impl Filter {
         &self.fields
     }
 
-    /// Says whether a document matches.
-    pub(crate) fn matches(&self, value: &dyn Fn(&'static Known) -> Option<Datum>) -> bool {
-        matches(&self.root, value)
+    /// Says whether a document matches; none when a missing value leaves that open.
+    pub(crate) fn evaluate(&self, value: &dyn Fn(&'static Known) -> Option<Datum>) -> Option<bool> {
+        evaluate(&self.root, value)
     }
 }
 
+/// Also of names such as `argues_against`.
 fn is_semantic(word: &str) -> bool {
-    SEMANTIC.contains(&word.to_lowercase().as_str())
+    word.to_lowercase().split('_').any(|it| SEMANTIC.contains(&it))
 }
 
 fn meaning() -> Refusal {
     Refusal::new(Cause::SemanticFilter, "a filter knows metadata only; conditions about meaning are reserved for 2.0")
         .field("filter")
-        .action("filter by metadata, then use EXTRACT or DETECT")
+        .action("filter by metadata, e.g. title=*tides*, then use EXTRACT or COMPARE on the view")
         .action("for meaning use `vic ask`")
 }
 
@@ -221,13 +236,26 @@ fn wrong(message: impl Into<String>) -> Refusal {
         .action("write e.g. content_type=academic AND (year>=2020 OR NOT has_abstract)")
 }
 
-fn matches(node: &Node, value: &dyn Fn(&'static Known) -> Option<Datum>) -> bool {
+fn evaluate(node: &Node, value: &dyn Fn(&'static Known) -> Option<Datum>) -> Option<bool> {
     match node {
-        Node::All(nodes) => nodes.iter().all(|it| matches(it, value)),
-        Node::Any(nodes) => nodes.iter().any(|it| matches(it, value)),
-        Node::Not(inner) => !matches(inner, value),
-        Node::Compare { field, operator, wanted } => value(field).is_some_and(|it| compare(&it, *operator, wanted)),
+        Node::All(nodes) => decided(nodes, value, false),
+        Node::Any(nodes) => decided(nodes, value, true),
+        Node::Not(inner) => evaluate(inner, value).map(|it| !it),
+        Node::Compare { field, operator, wanted } => value(field).map(|it| compare(&it, *operator, wanted)),
     }
+}
+
+/// One node that is `decisive` decides; else all of them have to be known.
+fn decided(nodes: &[Node], value: &dyn Fn(&'static Known) -> Option<Datum>, decisive: bool) -> Option<bool> {
+    let mut is_open = false;
+    for node in nodes {
+        match evaluate(node, value) {
+            Some(it) if it == decisive => return Some(decisive),
+            Some(_) => {}
+            None => is_open = true,
+        }
+    }
+    (!is_open).then_some(!decisive)
 }
 
 fn compare(value: &Datum, operator: Operator, wanted: &Wanted) -> bool {
@@ -406,7 +434,10 @@ fn wanted(field: &Known, operator: Operator, value: &str) -> Outcome<Wanted> {
             return glob.map(|it| Wanted::Glob(it.compile_matcher())).map_err(|error| wrong(error.to_string()));
         }
         Type::Text => Datum::Text(value.to_string()),
-        Type::Number => Datum::Number(value.parse().map_err(|_| mistyped("a number"))?),
+        Type::Number => {
+            let number = value.parse().ok().filter(|it: &f64| it.is_finite());
+            Datum::Number(number.ok_or_else(|| mistyped("a number"))?)
+        }
         Type::Moment => Datum::Moment(dates::moment(value).ok_or_else(|| mistyped("a date such as 2024-01-31"))?),
         Type::Flag => match value.to_lowercase().as_str() {
             "true" | "yes" | "1" => Datum::Flag(true),
@@ -421,7 +452,7 @@ fn wanted(field: &Known, operator: Operator, value: &str) -> Outcome<Wanted> {
 mod tests {
     use super::*;
 
-    fn holds(filter: &str) -> bool {
+    fn holds(filter: &str) -> Option<bool> {
         let value = |field: &'static Known| match field.name {
             "content_type" => Some(Datum::Text("academic".into())),
             "domain_type" => Some(Datum::Text(".edu".into())),
@@ -432,20 +463,18 @@ mod tests {
             "modified" => Some(Datum::Moment(dates::moment("2024-06-01").unwrap())),
             _ => None,
         };
-        Filter::parse(filter).unwrap().matches(&value)
+        Filter::parse(filter).unwrap().evaluate(&value)
     }
 
     #[test]
     fn filters_are_evaluated_exactly() {
         for (filter, expected) in [
             ("has_abstract AND citations>50", true),
-            ("has_abstract AND citations>50 AND year>=2020", false),
-            ("has_abstract AND NOT year>=2020", true),
             ("content_type=academic AND has_code_examples", false),
             ("content_type=Academic AND NOT has_code_examples", true),
             ("domain_type=.edu AND word_count>5000", false),
             ("domain_type=.edu AND word_count>=5000", true),
-            ("year=2020 OR citations!=51 OR (citations<52 AND citations<=51)", true),
+            ("citations!=51 OR (citations<52 AND citations<=51)", true),
             ("NOT (content_type=academic OR has_abstract)", false),
             ("content_type=acad*", true),
             ("content_type!=acad*", false),
@@ -453,6 +482,23 @@ mod tests {
             ("modified>=2024-06-01 AND modified<2024-06-02", true),
             ("content_type=\"academic\" and citations == 51", true),
             ("NOT NOT has_abstract", true),
+        ] {
+            assert_eq!(holds(filter), Some(expected), "{filter}");
+        }
+    }
+
+    #[test]
+    fn what_is_missing_leaves_open_what_depends_on_it_and_nothing_else() {
+        for (filter, expected) in [
+            ("year>=2020", None),
+            ("NOT year>=2020", None),
+            ("year!=2020", None),
+            ("has_abstract AND NOT year>=2020", None),
+            ("has_code_examples AND year>=2020", Some(false)),
+            ("has_abstract OR year>=2020", Some(true)),
+            ("has_code_examples OR year>=2020", None),
+            ("NOT (has_abstract OR year>=2020)", Some(false)),
+            ("year=2020 OR citations!=51 OR (citations<52 AND citations<=51)", Some(true)),
         ] {
             assert_eq!(holds(filter), expected, "{filter}");
         }
@@ -477,6 +523,11 @@ mod tests {
             ("text argues against regulation", Cause::SemanticFilter),
             ("introduces transformers", Cause::SemanticFilter),
             ("content ~ transformers", Cause::SemanticFilter),
+            ("argues_against=tax", Cause::SemanticFilter),
+            ("similar_to(\"x\")", Cause::SemanticFilter),
+            ("has_abstract>3", Cause::TypeError),
+            ("year>=abc", Cause::TypeError),
+            ("year>=NaN", Cause::TypeError),
             (&"(".repeat(200), Cause::InvalidFilter),
         ] {
             assert_eq!(Filter::parse(filter).unwrap_err().cause, cause, "{filter}");

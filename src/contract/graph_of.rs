@@ -128,7 +128,8 @@ impl<'c> Targets<'c> {
         let fits =
             |it: &&&Paper| it.path.to_lowercase().ends_with(wanted) || !wanted.contains('/') || !wanted.contains('.');
         let mut fitting: Vec<&&Paper> = named.iter().filter(fits).collect();
-        fitting.sort_by_key(|it| (it.path.rsplit_once('/').map_or("", |it| it.0) != folder, it.file));
+        // The own folder first, then the order of the view.
+        fitting.sort_by_key(|it| it.path.rsplit_once('/').map_or("", |it| it.0) != folder);
         fitting.first().map(|it| it.file)
     }
 

@@ -1,12 +1,16 @@
 //! INGEST: folders, files and pages come in through the index, and a session remembers what there was.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::catalog::SessionFile;
 use crate::contract::answer::{Answer, Unknown};
+use crate::contract::past::{Past, remove_if_there};
+use crate::contract::reader;
 use crate::contract::refusal::{Cause, Outcome, Refusal};
 use crate::contract::validate::Request;
 use crate::contract::words::short;
@@ -27,13 +31,16 @@ const PAGE_TIME: Duration = Duration::from_secs(60);
 
 /// What one run brings in.
 struct Run {
-    /// What the index is to look at.
+    /// Files and folders that the index is to look at.
     paths: Vec<String>,
+    /// Whether it is to look at the folder of fetched pages too.
+    pages: bool,
     /// What belongs to the session.
     places: Vec<String>,
-    mode: String,
+    /// Whether texts are left out.
+    minimal: bool,
     /// The session of which this is a second try.
-    again: Option<i64>,
+    again: Option<Arc<Past>>,
     /// What could not be fetched.
     unfetched: Vec<(String, String)>,
 }
@@ -46,18 +53,20 @@ impl Contract {
             return Ok(Done::Later(0));
         }
         let run = self.run(request).await?;
-        let job = self.start(&run).await?;
-        match self.wait(&job, Some(SYNCHRONOUS as u64)).await? {
-            None => Ok(Done::Later(SYNCHRONOUS + 1)),
-            Some(_) => self.finish_run(request, run).await,
+        for job in self.start(&run).await? {
+            if self.wait(&job, Some(SYNCHRONOUS as u64)).await?.is_none() {
+                return Ok(Done::Later(SYNCHRONOUS + 1));
+            }
         }
+        self.finish_run(request, run).await
     }
 
     /// As [`Contract::ingest`], in a job. What the index has read already it does not read again.
     pub(crate) async fn ingest_at_leisure(&self, request: &Request) -> Outcome<Done> {
         let run = self.run(request).await?;
-        let job = self.start(&run).await?;
-        self.wait(&job, None).await?;
+        for job in self.start(&run).await? {
+            self.wait(&job, None).await?;
+        }
         self.finish_run(request, run).await
     }
 
@@ -83,62 +92,69 @@ impl Contract {
     }
 
     async fn run(&self, request: &Request) -> Outcome<Run> {
-        let mode = request.text("mode").unwrap_or("full").to_string();
+        let minimal = request.text("mode") == Some("minimal");
         if let Some(session) = request.whole("session") {
-            let (body, files) = self.session_files(session).await?;
-            let body: Value = serde_json::from_str(&body).unwrap_or_default();
-            let strings = |name: &str| -> Vec<String> {
-                body[name].as_array().into_iter().flatten().filter_map(|it| it.as_str().map(String::from)).collect()
-            };
-            let (pages, failed): (Vec<&SessionFile>, Vec<_>) =
-                files.iter().filter(|it| !it.problem.is_empty()).partition(|it| it.file < 0);
-            let mut paths = self.absolute(failed.into_iter().map(|it| it.path.clone()).collect(), &files).await?;
-            let pages: Vec<&str> = pages.into_iter().map(|it| it.path.as_str()).collect();
-            let (fetched, unfetched) = self.fetch_all(&pages).await?;
-            if !fetched.is_empty() {
-                paths.push(self.pages());
-            }
-            let mode = body["mode"].as_str().unwrap_or("full").to_string();
-            let places = [strings("paths"), fetched].concat();
-            return Ok(Run { paths, places, mode, again: Some(session), unfetched });
+            return self.second_try(self.past(session).await?).await;
         }
         if request.has("urls") {
-            let (places, unfetched) = self.fetch_all(&request.texts("urls")).await?;
-            let paths = if places.is_empty() { Vec::new() } else { vec![self.pages()] };
-            return Ok(Run { paths, places, mode, again: None, unfetched });
+            let mut urls = request.texts("urls");
+            let mut seen = BTreeSet::new();
+            urls.retain(|it| seen.insert(*it));
+            let (places, unfetched) = self.fetch_all(&urls).await?;
+            return Ok(Run { paths: Vec::new(), pages: !places.is_empty(), places, minimal, again: None, unfetched });
         }
         let mut paths = Vec::new();
         for path in request.texts("paths") {
             let found = Path::new(path).canonicalize().ok().filter(|it| self.scope.covers(it));
             let found = found.and_then(|it| it.into_os_string().into_string().ok());
-            paths.push(found.ok_or_else(|| {
+            let found = found.ok_or_else(|| {
                 Refusal::new(Cause::UnknownFile, format!("there is no `{}`", short(path, 80)))
                     .field("paths")
                     .action("give an absolute path")
-            })?);
+            })?;
+            if !paths.contains(&found) {
+                paths.push(found);
+            }
         }
-        Ok(Run { places: paths.clone(), paths, mode, again: None, unfetched: Vec::new() })
+        Ok(Run { places: paths.clone(), paths, pages: false, minimal, again: None, unfetched: Vec::new() })
     }
 
-    /// The absolute paths of files of a session that are still known.
-    async fn absolute(&self, paths: Vec<String>, files: &[SessionFile]) -> Outcome<Vec<String>> {
-        let ids: Vec<FileId> = files.iter().filter(|it| paths.contains(&it.path)).map(|it| it.file).collect();
-        let reader = self.reader.clone();
-        let records = blocking(move || reader.parts.catalog.records(&ids)).await?;
-        Ok(records.iter().filter_map(|it| it.absolute().into_os_string().into_string().ok()).collect())
+    /// Only what failed: files that are there again or still, and pages that were not fetched.
+    async fn second_try(&self, past: Arc<Past>) -> Outcome<Run> {
+        let (pages, failed): (Vec<&SessionFile>, Vec<_>) = failures(&past).partition(|it| it.file < 0);
+        let (reader, numbers) = (self.reader.clone(), failed.iter().map(|it| it.file).collect::<Vec<_>>());
+        let records = blocking(move || reader.parts.catalog.records(&numbers)).await?;
+        let now = records.iter().map(FileRecord::absolute);
+        let then = failed.iter().filter(|it| !it.root.is_empty()).map(|it| Path::new(&it.root).join(&it.path));
+        let there: BTreeSet<PathBuf> = now.chain(then).filter(|it| it.exists()).collect();
+        let paths = there.into_iter().filter_map(|it| it.into_os_string().into_string().ok()).collect::<Vec<_>>();
+        let pages: Vec<&str> = pages.into_iter().map(|it| it.path.as_str()).collect();
+        let (fetched, unfetched) = self.fetch_all(&pages).await?;
+        let (minimal, places) = (past.metadata_only, [paths.clone(), fetched.clone()].concat());
+        Ok(Run { paths, pages: !fetched.is_empty(), places, minimal, again: Some(past), unfetched })
     }
 
-    async fn start(&self, run: &Run) -> Outcome<Option<JobSnapshot>> {
-        if run.paths.is_empty() {
-            return Ok(None);
+    /// Starts the jobs of a run. Pages lie in one folder: those of other runs are not read again.
+    async fn start(&self, run: &Run) -> Outcome<Vec<JobSnapshot>> {
+        let request = |paths: Vec<String>, full: bool| IndexRequest {
+            paths,
+            full: full && !run.minimal,
+            metadata_only: run.minimal,
+            ..IndexRequest::default()
+        };
+        let mut jobs = Vec::new();
+        if !run.paths.is_empty() {
+            let request = request(run.paths.clone(), run.again.is_some());
+            jobs.push(self.reader.parts.index.start_job(request).await?);
         }
-        let request = IndexRequest { paths: run.paths.clone(), full: run.again.is_some(), ..IndexRequest::default() };
-        Ok(Some(self.reader.parts.index.start_job(request).await?))
+        if run.pages {
+            jobs.push(self.reader.parts.index.start_job(request(vec![self.pages()], false)).await?);
+        }
+        Ok(jobs)
     }
 
     /// Waits for a job of the index; none when it turns out to be larger than that.
-    async fn wait(&self, job: &Option<JobSnapshot>, most: Option<u64>) -> Outcome<Option<()>> {
-        let Some(job) = job else { return Ok(Some(())) };
+    async fn wait(&self, job: &JobSnapshot, most: Option<u64>) -> Outcome<Option<()>> {
         let mut watched = self.reader.parts.index.watch_job(&job.job_id)?;
         loop {
             let now = watched.borrow_and_update().clone();
@@ -163,27 +179,74 @@ impl Contract {
 
     async fn finish_run(&self, request: &Request, run: Run) -> Outcome<Done> {
         let records = self.records_below(&run.places).await?;
-        if run.mode == "full" {
-            let ids = records.iter().filter(|it| it.state == FileState::Indexed).map(|it| it.id).collect::<Vec<_>>();
-            self.read_all(&ids).await?;
+        let mut files: Vec<SessionFile> = records.iter().map(SessionFile::new).collect();
+        if run.minimal {
+            // Nothing was to be read.
+            files.iter_mut().filter(|it| it.state == FileState::Pending).for_each(|it| it.problem.clear());
+        } else {
+            self.keep_texts(&mut files).await?;
         }
-        let mut files: Vec<SessionFile> = records.iter().map(session_file).collect();
-        files.extend((1..).zip(&run.unfetched).map(|(at, (url, problem))| SessionFile {
-            file: -at,
-            path: url.clone(),
-            hash: None,
-            size: 0,
-            modified_ns: 0,
-            problem: problem.clone(),
-        }));
-        let body = json!({"paths": run.places, "mode": run.mode}).to_string();
-        let (reader, owner, again, kept) = (self.reader.clone(), self.owner(), run.again, files.clone());
-        let session = blocking(move || match again {
-            Some(session) => reader.parts.book.update_session(session, &body, &kept).map(|()| session),
-            None => reader.parts.book.add_session(&owner, &body, &kept),
-        });
-        let session = session.await?;
+        let pages = run.unfetched.iter().map(|(url, problem)| (url.clone(), problem.clone()));
+        let (session, files) = match &run.again {
+            None => {
+                files.extend((1..).zip(pages).map(|(at, (url, problem))| SessionFile::page(-at, url, problem)));
+                (self.add_session(&run, files.clone()).await?, files)
+            }
+            Some(past) => self.amend(past, files, pages.collect()).await?,
+        };
         self.told(request, session, &run, &files).await
+    }
+
+    /// Reads the texts of files for their session, which holds them from then on.
+    async fn keep_texts(&self, files: &mut [SessionFile]) -> Outcome<()> {
+        for some in files.chunks_mut(SYNCHRONOUS) {
+            let ids: Vec<FileId> = some.iter().filter(|it| it.problem.is_empty()).map(|it| it.file).collect();
+            self.read_all(&ids).await?;
+            let reader = self.reader.clone();
+            let keys = some.iter().map(|it| Some(reader::key(it.hash?, &it.extension))).collect::<Vec<_>>();
+            let found = blocking(move || {
+                let held: Vec<String> = keys.iter().flatten().cloned().collect();
+                reader.parts.book.hold_readings(&held)?;
+                let kept = |key: String| reader.kept(&key).map(|it| (key, it));
+                Ok(keys.into_iter().map(|it| it.and_then(kept)).collect::<Vec<_>>())
+            });
+            for (file, kept) in some.iter_mut().zip(found.await?) {
+                let Some((key, reading)) = kept.filter(|_| file.problem.is_empty()) else { continue };
+                file.facts = serde_json::to_string(&reading.facts).ok();
+                file.reading = Some(key);
+            }
+        }
+        Ok(())
+    }
+
+    async fn add_session(&self, run: &Run, files: Vec<SessionFile>) -> Outcome<i64> {
+        let mode = if run.minimal { "minimal" } else { "full" };
+        let body = json!({"paths": run.places, "mode": mode}).to_string();
+        let (reader, owner) = (self.reader.clone(), self.owner());
+        Ok(blocking(move || reader.parts.book.add_session(&owner, &body, &files)).await?)
+    }
+
+    /// Puts what a second try read into the place of what had failed; everything else stays as it was.
+    async fn amend(
+        &self,
+        past: &Past,
+        read: Vec<SessionFile>,
+        unfetched: Vec<(String, String)>,
+    ) -> Outcome<(i64, Vec<SessionFile>)> {
+        let failed: Vec<&SessionFile> = failures(past).collect();
+        let tried = |it: &&SessionFile| failed.iter().any(|old| old.file == it.file || same_place(old, it));
+        let read: Vec<SessionFile> =
+            read.iter().filter(|it| tried(it) || is_page(it, &self.pages())).cloned().collect();
+        let fetched = |it: &SessionFile| it.file < 0 && !unfetched.iter().any(|page| page.0 == it.path);
+        let replaced = |it: &SessionFile| read.iter().any(|new| new.file == it.file || same_place(it, new));
+        let gone: Vec<FileId> = failed.iter().filter(|it| fetched(it) || replaced(it)).map(|it| it.file).collect();
+        let (reader, session) = (self.reader.clone(), past.session);
+        let files = blocking(move || {
+            reader.parts.book.amend_session(session, &gone, &read)?;
+            reader.forget_past(session);
+            reader.parts.book.session_files(session)
+        });
+        Ok((session, files.await?))
     }
 
     async fn records_below(&self, places: &[String]) -> Outcome<Vec<FileRecord>> {
@@ -204,41 +267,53 @@ impl Contract {
 
     async fn told(&self, request: &Request, session: i64, run: &Run, files: &[SessionFile]) -> Outcome<Done> {
         let failures: Vec<&SessionFile> = files.iter().filter(|it| !it.problem.is_empty()).collect();
-        let written = if failures.is_empty() { None } else { Some(self.write_failures(session, &failures).await?) };
+        let written = self.write_failures(session, &failures).await?;
         let mut answer = Answer::new("indexed in place, deduplicated by content");
-        answer.parameter("mode", run.mode.as_str());
+        answer.parameter("mode", if run.minimal { "minimal" } else { "full" });
         if !failures.is_empty() {
-            answer.unknown(Unknown::new("unreadable_document", failures.len()).detail("named in the failures file"));
+            let files: Vec<FileId> = failures.iter().map(|it| it.file).filter(|it| *it >= 0).collect();
+            let detail = "named in the failures file";
+            answer.unknown(Unknown::new("unreadable_document", failures.len()).files(&files).detail(detail));
         }
-        let contents: std::collections::BTreeSet<_> = files.iter().filter_map(|it| it.hash).collect();
+        let hashed = files.iter().filter(|it| it.hash.is_some()).count();
+        let contents: BTreeSet<_> = files.iter().filter_map(|it| it.hash).collect();
         let indexed = files.len() - failures.len();
         let bytes: u64 = files.iter().map(|it| it.size).sum();
         let named: Vec<Value> =
             failures.iter().take(NAMED).map(|it| json!({"path": it.path, "reason": it.problem})).collect();
         answer.data = json!({
             "session": session, "files": files.len(), "indexed": indexed, "failed": failures.len(),
-            "distinct_contents": contents.len(), "bytes": bytes, "failures": named,
+            "distinct_contents": contents.len(), "duplicates": hashed - contents.len(), "bytes": bytes, "failures": named,
             "failures_file": written.filter(|_| self.scope.is_all()).map(|it| it.to_string_lossy().into_owned()),
         });
         let coverage = if files.is_empty() { 0.0 } else { indexed as f64 / files.len() as f64 };
         let id = result_id(&request.canonical(), &answer.data.to_string());
         let view = json!({"type": "session", "session": session});
-        Ok(Done::Answer { id, view, coverage, answer: Box::new(answer) })
+        Ok(Done::Answer { id, view, coverage, documents: String::new(), answer: Box::new(answer) })
     }
 
-    async fn write_failures(&self, session: i64, failures: &[&SessionFile]) -> Outcome<PathBuf> {
+    /// Writes the failures of a session into their file; without failures there is none.
+    async fn write_failures(&self, session: i64, failures: &[&SessionFile]) -> Outcome<Option<PathBuf>> {
+        let path = self.failures_file(session);
         let list: Vec<Value> = failures.iter().map(|it| json!({"path": it.path, "reason": it.problem})).collect();
         let text = serde_yaml_ng::to_string(&json!({"session": session, "failed": list}))
             .map_err(|error| Refusal::from(Error::internal(error)))?;
-        let path = self.reader.parts.folder.join("sessions").join(format!("failed-{session}.yaml"));
-        let own = path.clone();
+        let (own, is_needed) = (path.clone(), !failures.is_empty());
         let written = blocking(move || {
+            if !is_needed {
+                return remove_if_there(&own);
+            }
             let folder = own.parent().unwrap_or(Path::new("."));
             std::fs::create_dir_all(folder).at("create", folder)?;
             std::fs::write(&own, text).at("write", &own)
         });
         written.await?;
-        Ok(path)
+        Ok(is_needed.then_some(path))
+    }
+
+    /// Where the failures of a session are listed.
+    pub(crate) fn failures_file(&self, session: i64) -> PathBuf {
+        self.reader.parts.folder.join("sessions").join(format!("failed-{session}.yaml"))
     }
 
     /// The folder of fetched pages, the only one of the data directory that may be indexed.
@@ -261,20 +336,18 @@ impl Contract {
     }
 }
 
-fn session_file(record: &FileRecord) -> SessionFile {
-    let problem = match record.state {
-        FileState::Indexed => String::new(),
-        FileState::Pending => "pending".into(),
-        FileState::Skipped | FileState::Failed => record.reason.map_or_else(|| "io".into(), |it| it.name().to_string()),
-    };
-    SessionFile {
-        file: record.id,
-        path: record.found.path.to_string_lossy().into_owned(),
-        hash: record.hash,
-        size: record.found.size,
-        modified_ns: record.found.modified_ns,
-        problem,
-    }
+/// What failed in a session. What was skipped on purpose did not.
+fn failures(past: &Past) -> impl Iterator<Item = &SessionFile> {
+    past.files.iter().filter(|it| !it.problem.is_empty() && it.state != FileState::Skipped)
+}
+
+fn same_place(one: &SessionFile, other: &SessionFile) -> bool {
+    !one.root.is_empty() && (&one.root, &one.path) == (&other.root, &other.path)
+}
+
+/// Whether a file lies in the folder of fetched pages.
+fn is_page(file: &SessionFile, pages: &str) -> bool {
+    Path::new(&file.root).join(&file.path).starts_with(pages)
 }
 
 /// Fetches one page: the same address always goes into the same file.

@@ -24,7 +24,9 @@ mod filter;
 mod graph_of;
 pub mod help;
 mod ingest;
+mod names;
 mod normalize;
+mod past;
 mod place;
 mod pros_cons;
 mod query;
@@ -45,6 +47,7 @@ mod validate;
 mod view;
 mod views;
 mod warnings;
+mod watch;
 mod words;
 #[cfg(test)]
 mod tests;
@@ -54,8 +57,8 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 use tokio::sync::Semaphore;
 
-use crate::catalog::BookedJob;
-use crate::contract::answer::Answer;
+use crate::catalog::{BookedJob, BookedResult};
+use crate::contract::answer::{Answer, Unknown};
 use crate::contract::corpus::Corpus;
 use crate::contract::delta::Earlier;
 use crate::contract::envelope::Ruler;
@@ -86,8 +89,9 @@ pub struct Contract {
 
 /// What a verb came to.
 pub(crate) enum Done {
-    /// An answer, the id of its question, its view and the share of documents that were read.
-    Answer { id: String, view: Value, coverage: f64, answer: Box<Answer> },
+    /// An answer, the id of its question, its view, the share of documents that were read, and the documents that it was
+    /// made of as the book keeps them.
+    Answer { id: String, view: Value, coverage: f64, documents: String, answer: Box<Answer> },
     /// It takes longer: documents that are to be worked on.
     Later(usize),
 }
@@ -151,8 +155,8 @@ impl Contract {
             Err(refusal) => return self.keep_refusal(id, verb, &asked, refusal).await,
         };
         match self.answer(&request, request.flag("async")).await {
-            Ok(Done::Answer { id, view, coverage, answer }) => {
-                self.keep(&request, &id, &view, coverage, &answer).await.map(|it| (it, None, false))
+            Ok(Done::Answer { id, view, coverage, documents, answer }) => {
+                self.keep(&request, &id, (&view, coverage), documents, &answer).await.map(|it| (it, None, false))
             }
             Ok(Done::Later(documents)) => self.later(request, documents).await,
             Err(refusal) => self.keep_refusal(id, verb, &asked, refusal).await,
@@ -161,29 +165,42 @@ impl Contract {
 
     async fn keep_refusal(&self, id: String, verb: &str, asked: &Value, refusal: Refusal) -> Result<Made> {
         let envelope = self.refused(Some(&id), verb, &refusal);
-        self.book(id, asked.to_string(), envelope.to_string()).await?;
+        let result = BookedResult { request: asked.to_string(), envelope: envelope.to_string(), ..Default::default() };
+        self.book(id, result).await?;
         Ok((envelope, Some(refusal.code), false))
     }
 
-    async fn book(&self, id: String, request: String, envelope: String) -> Result<()> {
+    async fn book(&self, id: String, result: BookedResult) -> Result<bool> {
         let (reader, owner) = (self.reader.clone(), self.owner());
-        blocking(move || reader.parts.book.put_result(&owner, &id, &request, &envelope)).await
+        blocking(move || reader.parts.book.put_result(&owner, &id, &result)).await
     }
 
-    /// Wraps an answer and keeps it.
-    async fn keep(&self, request: &Request, id: &str, view: &Value, coverage: f64, answer: &Answer) -> Result<Value> {
+    /// Wraps an answer and keeps it with the documents that it was made of.
+    async fn keep(
+        &self,
+        request: &Request,
+        id: &str,
+        (view, coverage): (&Value, f64),
+        documents: String,
+        answer: &Answer,
+    ) -> Result<Value> {
         let mut envelope = envelope::answer(id, request.verb.name, request.form.name, view, coverage, answer);
         let counter = self.reader.parts.embedder.token_counter();
         let verbose = request.flag("verbose");
-        let (id, asked) = (id.to_string(), request.canonical().to_string());
-        let envelope = blocking(move || {
+        let (id, request) = (id.to_string(), request.canonical().to_string());
+        let mut envelope = blocking(move || {
             if !verbose {
                 envelope::limit_prose(&mut envelope, Ruler(&*counter));
             }
             Ok(envelope)
         })
         .await?;
-        self.book(id, asked, envelope.to_string()).await?;
+        if !self.book(id, BookedResult { request, envelope: envelope.to_string(), documents }).await?
+            && let Some(unknowns) = envelope["unknowns"].as_array_mut()
+        {
+            let told = Unknown::new("result_not_kept", 1).detail("it is too large to be asked about by its id");
+            unknowns.push(told.value());
+        }
         Ok(envelope)
     }
 
@@ -194,13 +211,14 @@ impl Contract {
             "QUERY" => return self.query(request, patient).await,
             "EXPLAIN_FAILURE" if explain::result_id(request).is_some() => {
                 let id = explain::result_id(request).unwrap_or_default();
-                let kept = self.result(id).await?;
-                return Ok(about_result(request, explain::result(request, kept)?));
+                let booked = self.booked(id).await?.ok_or_else(|| past::no_result(id, "id"))?;
+                return Ok(about_result(request, explain::result(request, &booked)?));
             }
             "SCORE" if request.form.name == "confidence" => {
-                let kept = self.result(request.text("extraction").unwrap_or_default()).await?;
-                let answer = score::run(request, &Corpus::default(), kept.as_ref().map(|it| &it.1))?;
-                return Ok(about_result(request, answer));
+                let id = request.text("extraction").unwrap_or_default();
+                let booked = self.booked(id).await?.ok_or_else(|| past::no_result(id, "extraction"))?;
+                let envelope = parsed(&booked.envelope)?;
+                return Ok(about_result(request, score::run(request, &Corpus::default(), Some(&envelope))?));
             }
             _ => {}
         }
@@ -212,22 +230,33 @@ impl Contract {
 
     /// Reads the view and has the verb work on it.
     async fn work(&self, request: &Request, size: Size) -> Outcome<Done> {
-        let (selection, earlier) = match request.verb.name {
+        let (mut selection, earlier) = match request.verb.name {
             "DELTA" => self.baseline(request).await?,
             _ => (self.selection(request).await?, None),
         };
+        past::refuse_without_text(request, &selection)?;
+        self.narrow(request, &mut selection).await?;
         let unknown = self.unknown(&selection, &selection.filters).await?;
-        if size == Size::WhileWaiting && unknown.len() > SYNCHRONOUS {
-            return if unknown.len() > UNASKED { Err(too_many(unknown.len())) } else { Ok(Done::Later(unknown.len())) };
+        if let Some(later) = later_than(size, unknown.len())? {
+            return Ok(later);
         }
         self.read_all(&unknown).await?;
         let ids = self.select(&selection).await?;
-        if size == Size::WhileWaiting && ids.len() > SYNCHRONOUS {
-            return if ids.len() > UNASKED { Err(too_many(ids.len())) } else { Ok(Done::Later(ids.len())) };
+        if let Some(later) = later_than(size, ids.len())? {
+            return Ok(later);
         }
-        let corpus = self.load(&selection, ids).await?;
+        let corpus = self.load(&selection, &ids).await?;
+        let earlier = match earlier {
+            // Whatever was there before may be gone: that is what DELTA tells.
+            Some(earlier) => {
+                Some(self.recall(earlier, &corpus, request.text("only") == Some("new-contradictions")).await?)
+            }
+            None if request.verb.name == "EXPLAIN_FAILURE" => None,
+            None => select::refuse_empty(&corpus).map(|()| None)?,
+        };
         let (id, coverage, view) =
             (select::id(request, &corpus, earlier.as_ref()), corpus.coverage(), corpus.view.clone());
+        let documents = past::remembered_corpus(&corpus);
         let request = request.clone();
         let answer = tokio::task::spawn_blocking(move || {
             let mut answer = run(&request, &corpus, earlier.as_ref())?;
@@ -237,16 +266,7 @@ impl Contract {
         let answer = answer
             .await
             .map_err(|_| Refusal::from(Error::internal("a verb panicked; the log of vicd says where")))??;
-        Ok(Done::Answer { id, view, coverage, answer: Box::new(answer) })
-    }
-
-    /// A result that is kept: its request and its envelope.
-    async fn result(&self, id: &str) -> Outcome<Option<(Value, Value)>> {
-        let (reader, owner, id) = (self.reader.clone(), self.owner(), id.to_string());
-        let found = blocking(move || reader.parts.book.result(&owner, &id)).await?;
-        let parse =
-            |text: &str| serde_json::from_str::<Value>(text).map_err(|error| Refusal::from(Error::internal(error)));
-        found.map(|(request, envelope)| Ok((parse(&request)?, parse(&envelope)?))).transpose()
+        Ok(Done::Answer { id, view, coverage, documents, answer: Box::new(answer) })
     }
 
     /// Goes on in a job.
@@ -274,8 +294,9 @@ impl Contract {
             _ => self.work(&request, Size::AtLeisure).await,
         };
         let outcome = match done {
-            Ok(Done::Answer { id, view, coverage, answer }) => {
-                self.keep(&request, &id, &view, coverage, &answer).await.map(|_| ("completed", json!({"result": id})))
+            Ok(Done::Answer { id, view, coverage, documents, answer }) => {
+                let kept = self.keep(&request, &id, (&view, coverage), documents, &answer).await;
+                kept.map(|_| ("completed", json!({"result": id})))
             }
             Ok(Done::Later(_)) => Err(Error::internal("a job that was put off")),
             Err(refusal) => Ok(("failed", json!({"error": refusal.value()}))),
@@ -317,7 +338,27 @@ fn run(request: &Request, corpus: &Corpus, earlier: Option<&Earlier>) -> Outcome
 
 fn about_result(request: &Request, answer: Answer) -> Done {
     let id = result_id(&request.canonical(), &answer.data.to_string());
-    Done::Answer { id, view: Value::Null, coverage: 1.0, answer: Box::new(answer) }
+    Done::Answer { id, view: Value::Null, coverage: 1.0, documents: String::new(), answer: Box::new(answer) }
+}
+
+/// Whether so many documents are for a job, when somebody waits.
+fn later_than(size: Size, documents: usize) -> Outcome<Option<Done>> {
+    match documents {
+        _ if size == Size::AtLeisure => Ok(None),
+        many if many > UNASKED => Err(too_many(many)),
+        many if many > SYNCHRONOUS => Ok(Some(Done::Later(many))),
+        _ => Ok(None),
+    }
+}
+
+/// What the book keeps as JSON.
+fn parsed(text: &str) -> Outcome<Value> {
+    serde_json::from_str(text).map_err(|error| Refusal::from(Error::internal(error)))
+}
+
+/// Nanoseconds since the epoch; only what follows the clock by its nature asks for it.
+fn now_ns() -> i64 {
+    chrono::Utc::now().timestamp_nanos_opt().unwrap_or(i64::MAX)
 }
 
 fn too_many(documents: usize) -> Refusal {

@@ -65,6 +65,11 @@ fn evidence(answer: &mut Answer, corpus: &Corpus, seen: &Seen) {
     }
 }
 
+/// Documents in the order of their view.
+fn in_order(corpus: &Corpus, files: &BTreeSet<FileId>) -> Vec<FileId> {
+    corpus.papers.iter().map(|it| it.file).filter(|it| files.contains(it)).collect()
+}
+
 /// All ways in which one concept is written: other case, number, hyphens, and its abbreviation in parentheses.
 fn one_concept(corpus: &Corpus, concept: &str) -> Made {
     let wanted: Vec<String> = words::words(concept).map(|it| words::stem(it.1)).collect();
@@ -156,7 +161,7 @@ fn all_dates(corpus: &Corpus) -> Made {
     let certain = seen.values().map(|it| it.0).sum::<u64>() as f64;
     answer.confidence = if certain == 0.0 { 0.0 } else { certain / (certain + unclear.len() as f64) };
     if !unclear.is_empty() {
-        let files: Vec<FileId> = unclear.iter().map(|it| it.1).collect::<BTreeSet<_>>().into_iter().collect();
+        let files = in_order(corpus, &unclear.iter().map(|it| it.1).collect());
         let first = unclear.iter().next().map(|it| it.0.clone()).unwrap_or_default();
         let detail = format!("day and month could be swapped, e.g. {first}");
         answer.unknown(Unknown::new("ambiguous_date", unclear.len()).files(&files).detail(detail));
@@ -166,35 +171,39 @@ fn all_dates(corpus: &Corpus) -> Made {
     Made { answer, mapping }
 }
 
-/// `package 1.2`, `package==1.2.3`, `package v1`.
+/// `package 1.2`, `package==1.2.3`, `package v1`, `python3.11`, `py311`.
 fn versions(corpus: &Corpus, package: Option<&str>) -> Made {
-    static ANY: LazyLock<Regex> = LazyLock::new(|| version_pattern(r"[A-Za-z][A-Za-z0-9_.+-]*[A-Za-z0-9]|R"));
-    let own = package.map(|it| version_pattern(&regex::escape(it)));
-    let pattern = own.as_ref().unwrap_or(&ANY);
-    let (mut seen, mut forms, mut odd) = (Seen::new(), BTreeMap::new(), BTreeSet::new());
+    static ANY: LazyLock<[Regex; 2]> = LazyLock::new(|| {
+        [
+            version_pattern(r"[A-Za-z][A-Za-z0-9_.+-]*[A-Za-z0-9]|R", &format!(r"{MARKS}|\s+")),
+            version_pattern(GLUED, ""),
+        ]
+    });
+    let own = package.map(|it| {
+        [version_pattern(&regex::escape(it), &format!(r"{MARKS}|\s*")), Regex::new("$^").expect("a constant")]
+    });
+    let patterns = own.as_ref().unwrap_or(&ANY);
+    let mut found = Versions::default();
     for paper in &corpus.papers {
         for passage in &paper.reading.passages {
-            for found in pattern.captures_iter(&passage.text) {
-                if package.is_none() && !found[3].contains('.') {
+            for captures in patterns.iter().flat_map(|it| it.captures_iter(&passage.text)) {
+                if package.is_none() && !captures[2].contains('.') {
                     continue;
                 }
-                match canonical_version(&found[3]) {
-                    Some(version) => {
-                        let original = words::short(&found[0], 80);
-                        note(&mut seen, &original, paper.file);
-                        forms.insert(original, format!("{} {version}", found[1].to_lowercase()));
-                    }
-                    None => {
-                        odd.insert(paper.file);
-                    }
+                found.note(&captures[0], &captures[1], &captures[2], paper.file);
+            }
+            if package.is_none_or(|it| it.eq_ignore_ascii_case("python")) {
+                for tag in TAG.captures_iter(&passage.text) {
+                    found.note(&tag[0], "python", &format!("{}.{}", &tag[1], &tag[2]), paper.file);
                 }
             }
         }
     }
+    let Versions { seen, forms, odd } = found;
     let mut answer = Answer::new("a package name with a version behind it, as semantic versions; missing parts are 0");
     answer.confidence = if seen.is_empty() { 0.0 } else { 0.9 };
     if !odd.is_empty() {
-        let files: Vec<FileId> = odd.into_iter().collect();
+        let files = in_order(corpus, &odd);
         answer.unknown(Unknown::new("unreadable_version", files.len()).files(&files));
     }
     evidence(&mut answer, corpus, &seen);
@@ -202,9 +211,42 @@ fn versions(corpus: &Corpus, package: Option<&str>) -> Made {
     Made { answer, mapping }
 }
 
-fn version_pattern(name: &str) -> Regex {
+/// Versions with what they are written as, and the documents with some that are none.
+#[derive(Default)]
+struct Versions {
+    seen: Seen,
+    forms: BTreeMap<String, String>,
+    odd: BTreeSet<FileId>,
+}
+
+impl Versions {
+    fn note(&mut self, written: &str, package: &str, version: &str, file: FileId) {
+        match canonical_version(version) {
+            Some(version) => {
+                let original = words::short(written, 80);
+                note(&mut self.seen, &original, file);
+                self.forms.insert(original, format!("{} {version}", package.to_lowercase()));
+            }
+            None => {
+                self.odd.insert(file);
+            }
+        }
+    }
+}
+
+/// Languages and compilers whose version is written behind the name without a blank.
+const GLUED: &str = "python|pypy|node|go|java|php|ruby|perl|lua|gcc|clang";
+
+/// Tags of Python's packages: `py311`, `cp312`.
+static TAG: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\b(?:py|cp)([23])(\d{1,2})\b").expect("a constant"));
+
+/// What stands between a name and a version beside blanks: an operator or a hyphen.
+const MARKS: &str = r"\s*[=~^<>]=?=?\s*|\s*-\s*";
+
+/// A name and a version, with what may stand between them.
+fn version_pattern(name: &str, between: &str) -> Regex {
     let pattern = format!(
-        r"(?i)\b({name})(?:\s+version)?(\s*[=~^<>]=?=?\s*|\s+|\s*-\s*)v?(\d+(?:\.\d+){{0,2}}(?:[-+.]?(?:a|b|rc|alpha|beta|dev|post)[.-]?\d*)?)\b"
+        r"(?i)\b({name})(?:\s+version)?(?:{between})v?(\d+(?:\.\d+){{0,2}}(?:[-+.]?(?:a|b|rc|alpha|beta|dev|post)[.-]?\d*)?)\b"
     );
     Regex::new(&pattern).unwrap_or_else(|_| Regex::new("$^").expect("a constant"))
 }
@@ -231,17 +273,21 @@ fn code(request: &Request, corpus: &Corpus) -> Made {
         }
         _ => "line ends, tabs and blank lines; other languages than the one asked for are left out",
     });
-    let mut mapping = Vec::new();
+    answer.parameter("style", style);
+    let (mut mapping, mut unstyled) = (Vec::new(), BTreeSet::new());
     for paper in &corpus.papers {
         let all = paper.reading.objects.get("Code").map(Vec::as_slice).unwrap_or_default();
         let own: Vec<_> =
             all.iter().filter(|it| wanted.as_ref().is_none_or(|wanted| it.text("language") == wanted)).collect();
         answer.evidence(paper, own.len());
         for object in own {
-            let canonical = match (style, object.text("language")) {
-                ("black", "python") => tidy::black(object.text("text")),
-                _ => tidy::plain(object.text("text")),
+            let (applied, canonical) = match (style, object.text("language")) {
+                ("black", "python") => ("black", tidy::black(object.text("text"))),
+                _ => ("plain", tidy::plain(object.text("text"))),
             };
+            if applied != style {
+                unstyled.insert(paper.file);
+            }
             let hash = &blake3::hash(canonical.as_bytes()).to_hex()[..12];
             let mut row = json!({"file": paper.file});
             if let Some(fields) = row.as_object_mut() {
@@ -249,10 +295,16 @@ fn code(request: &Request, corpus: &Corpus) -> Made {
             }
             row["original"] = json!(object.text("text"));
             row["canonical"] = json!(canonical);
+            row["style"] = json!(applied);
             row["group"] = json!(hash);
             row["changed"] = json!(canonical != object.text("text"));
             mapping.push(row);
         }
+    }
+    if !unstyled.is_empty() {
+        let files = in_order(corpus, &unstyled);
+        let detail = "the style is one of another language: plain was applied";
+        answer.unknown(Unknown::new("style_not_applied", files.len()).files(&files).detail(detail));
     }
     answer.confidence = if mapping.is_empty() { 0.0 } else { 0.95 };
     Made { answer, mapping }
@@ -260,7 +312,33 @@ fn code(request: &Request, corpus: &Corpus) -> Made {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+    use serde_json::Map;
+
     use super::*;
+    use crate::contract::tests::corpus;
+    use crate::contract::validate;
+
+    /// The mapping of a text as pairs.
+    fn mapping(text: &str, request: Value) -> Vec<(String, String)> {
+        let Value::Object(fields) = request else { panic!("an object") };
+        let request = validate::request("NORMALIZE", Map::from_iter(fields)).unwrap();
+        let answer = run(&request, &corpus(&[("a.txt", text)])).unwrap();
+        let text = |it: &Value| it.as_str().unwrap().to_string();
+        let rows = answer.data["mapping"].as_array().unwrap().iter();
+        rows.map(|it| (text(&it["original"]), text(&it["canonical"]))).collect()
+    }
+
+    fn check_idempotent(text: &str, request: Value) {
+        let once = mapping(text, request.clone());
+        let canonical: Vec<&str> = once.iter().map(|it| it.1.as_str()).collect();
+        let again = mapping(&canonical.join(" ; "), request);
+        for (original, canonical) in &again {
+            assert_eq!(original, canonical, "of {once:?}");
+        }
+        let found: BTreeSet<&str> = again.iter().map(|it| it.0.as_str()).collect();
+        assert_eq!(found, canonical.into_iter().collect(), "nothing is lost on the way");
+    }
 
     #[test]
     fn versions_become_semantic_ones_and_stay_so() {
@@ -273,6 +351,82 @@ mod tests {
         ] {
             assert_eq!(canonical_version(text).as_deref(), Some(canonical), "{text}");
             assert_eq!(canonical_version(canonical).as_deref(), Some(canonical), "{text} again");
+        }
+    }
+
+    #[test]
+    fn one_version_of_python_is_one_however_it_is_written() {
+        let text = "python3.11 ; Python 3.11.0 ; py311 ; cp311 ; python==3.11 ; Python version 3.11 ; python-3.11";
+        for request in [json!({"form": "versions", "package": "python"}), json!({"form": "versions"})] {
+            let found = mapping(text, request.clone());
+            assert_eq!(found.len(), 7, "{found:?}");
+            assert!(found.iter().all(|it| it.1 == "python 3.11.0"), "{found:?}");
+        }
+        assert!(mapping("numpy 1.24 and sha256.1", json!({"form": "versions", "package": "python"})).is_empty());
+    }
+
+    #[test]
+    fn the_style_that_was_applied_is_said_of_each_piece_of_code() {
+        let text = "# T\n\n```python\nx=1\n```\n\n```rust\nlet x=1;\n```\n";
+        let fields = json!({"form": "code", "style": "black"}).as_object().unwrap().clone();
+        let request = validate::request("NORMALIZE", fields).unwrap();
+        let answer = run(&request, &corpus(&[("a.md", text)])).unwrap();
+        let rows = answer.data["mapping"].as_array().unwrap();
+        let told: Vec<(&Value, &Value)> = rows.iter().map(|it| (&it["style"], &it["canonical"])).collect();
+        assert_eq!(told, [(&json!("black"), &json!("x = 1")), (&json!("plain"), &json!("let x=1;"))]);
+        assert_eq!((&answer.parameters["style"], answer.unknowns.len()), (&json!("black"), 1));
+    }
+
+    const MONTHS: [&str; 4] = ["January", "Mar.", "may", "Sept"];
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn canonical_dates_stay_as_they_are(
+            dates in prop::collection::vec((1_930_i32..2_080, 1_u32..13, 1_u32..29, 0_usize..8, 0_usize..4), 1..6)
+        ) {
+            let written = dates.iter().map(|(year, month, day, form, name)| match form {
+                0 => format!("{year}-{month:02}-{day:02}"),
+                1 => format!("{day}.{month}.{year}"),
+                2 => format!("{month}/{day}/{year}"),
+                3 => format!("{day} {} {year}", MONTHS[*name]),
+                4 => format!("{} {day}, {year}", MONTHS[*name]),
+                5 => format!("{} {year}", MONTHS[*name]),
+                6 => format!("{year}-{month:02}-{day:02} 10:{day:02}"),
+                _ => format!("{year}/{month}/{day}"),
+            });
+            let text = written.collect::<Vec<_>>().join(" ; ");
+            let once = mapping(&text, json!({"form": "dates"}));
+            // A month of a year before 2012 could be a span of years when it is written as numbers.
+            let clear = once.iter().filter(|it| it.1.len() > 7 || it.1.as_str() >= "2012");
+            for (_, canonical) in clear {
+                prop_assert_eq!(mapping(canonical, json!({"form": "dates"})), [(canonical.clone(), canonical.clone())]);
+            }
+        }
+
+        #[test]
+        fn canonical_versions_stay_as_they_are(
+            parts in prop::collection::vec(("(numpy|Torch|python|go)", "( |==|-| v)", "[1-9][0-9]?(\\.[0-9]{1,2}){1,2}(rc[1-9])?"), 1..5)
+        ) {
+            let text = parts.iter().map(|it| format!("{}{}{}", it.0, it.1, it.2)).collect::<Vec<_>>().join(" ; ");
+            check_idempotent(&text, json!({"form": "versions"}));
+        }
+
+        #[test]
+        fn tidied_code_stays_as_it_is(lines in prop::collection::vec(
+            "(    |\t|  )?(x=1|def f\\(a,b\\):|class C:|# 'a',b|y = 'z'|return x,y|@d|import os|s = \"a,b\"|t\\[1,2\\]=3)?[ \t]{0,2}", 0..12
+        )) {
+            let code = lines.join("\n");
+            for tidy in [tidy::plain, tidy::black] {
+                let once = tidy(&code);
+                prop_assert_eq!(tidy(&once), once);
+            }
+        }
+
+        #[test]
+        fn canonical_names_stay_as_they_are(names in prop::collection::vec("(Klara|Clara|Anna) (Novak|Nowak|Novák|Stone)", 1..6)) {
+            check_idempotent(&names.iter().map(|it| format!("so said {it}")).collect::<Vec<_>>().join(", "), json!({"form": "entities"}));
         }
     }
 }

@@ -1,26 +1,63 @@
 //! QUERY: exact boolean filters over metadata. The catalog is asked for the columns that the filter names and for nothing
 //! else; only a filter over facts has documents read that nobody has read before.
 
+use std::collections::{BTreeSet, HashMap};
+use std::path::Path;
+
 use serde_json::{Map, Value, json};
 
-use crate::catalog::Column;
+use crate::catalog::{Catalog, SessionFile};
 use crate::contract::answer::{Answer, Unknown};
-use crate::contract::dates;
-use crate::contract::filter::{Datum, Filter, Origin};
+use crate::contract::facts::Facts;
+use crate::contract::filter::Filter;
+use crate::contract::past::{self, Past};
+use crate::contract::reader::Reader;
 use crate::contract::refusal::{Cause, Outcome, Refusal};
 use crate::contract::select::{self, Sight, columns};
 use crate::contract::validate::Request;
+use crate::contract::view::Selection;
 use crate::contract::{Contract, Done, SYNCHRONOUS, UNASKED, result_id, too_many};
+use crate::error::Result;
 use crate::index::blocking;
-use crate::model::{FileId, FileRecord};
+use crate::model::{ContentHash, FileId};
+
+/// Matches whose state is remembered, so that DELTA can compare with the result.
+const MOST_REMEMBERED: usize = 1_000;
 
 /// What a sieve found.
-struct Found {
-    ids: Vec<FileId>,
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Found {
+    pub(crate) ids: Vec<FileId>,
     /// Files of the view.
-    seen: usize,
-    /// Files of it that lack one of the fields.
-    lacking: usize,
+    pub(crate) seen: usize,
+    /// Files of which nobody can say whether they match: a value is missing.
+    pub(crate) open: Vec<FileId>,
+}
+
+/// Evaluates a filter over a selection.
+pub(crate) fn sift(
+    catalog: &Catalog,
+    facts: &HashMap<ContentHash, Facts>,
+    selection: &Selection,
+    filter: &Filter,
+) -> Result<Found> {
+    let mut filters = selection.filters.clone();
+    filters.push(filter.clone());
+    let wanted = columns(&filters);
+    let (mut seen, mut open) = (0, Vec::new());
+    let ids = select::sieve(catalog, facts, selection, &wanted, |sight| {
+        // A page that could not be fetched has no metadata.
+        if sight.row.id < 0 {
+            return false;
+        }
+        seen += 1;
+        let holds = filter.evaluate(&|field| sight.datum(field));
+        if holds.is_none() {
+            open.push(sight.row.id);
+        }
+        holds == Some(true)
+    })?;
+    Ok(Found { ids, seen, open })
 }
 
 impl Contract {
@@ -60,93 +97,95 @@ impl Contract {
     async fn sift(&self, request: &Request) -> Outcome<Done> {
         let selection = self.selection(request).await?;
         let filter = Filter::parse(request.text("filter").unwrap_or_default())?;
-        let view = selection.shown.clone();
+        let (view, past) = (selection.shown.clone(), selection.past.clone());
         let (reader, own) = (self.reader.clone(), filter.clone());
         let (most, offset) = request.page();
         let found = blocking(move || {
             let facts = reader.facts()?;
-            let mut filters = selection.filters.clone();
-            filters.push(own.clone());
-            let wanted = columns(&filters);
-            let (mut seen, mut lacking) = (0, 0);
-            let ids = reader.parts.catalog.sieve(&selection.base, &wanted, |row| {
-                if !select::selects(&selection, row, &wanted, &facts) {
-                    return false;
-                }
-                seen += 1;
-                let mut sight = Sight { row, columns: &wanted, facts: None };
-                sight.facts = sight.hash().and_then(|it| facts.get(&it));
-                lacking += usize::from(own.fields().iter().any(|it| sight.datum(it).is_none()));
-                own.matches(&|field| sight.datum(field))
-            })?;
-            let page: Vec<FileId> = ids.iter().skip(offset).take(most).copied().collect();
-            let records = reader.parts.catalog.records(&page)?;
-            let shown =
-                records.iter().map(|it| shown(it, &own, it.hash.and_then(|it| facts.get(&it)))).collect::<Vec<_>>();
-            Ok((Found { ids, seen, lacking }, shown))
+            let found = sift(&reader.parts.catalog, &facts, &selection, &own)?;
+            let page: Vec<FileId> = found.ids.iter().skip(offset).take(most).copied().collect();
+            let remembered = if found.ids.len() <= MOST_REMEMBERED { &found.ids[..] } else { &[] };
+            let (page, all) = match &selection.past {
+                Some(past) => (of_session(past, &page), of_session(past, remembered)),
+                None => (of_catalog(&reader, &facts, &page)?, of_catalog(&reader, &HashMap::new(), remembered)?),
+            };
+            let documents = if found.ids.len() <= MOST_REMEMBERED { past::remembered(&all) } else { String::new() };
+            Ok((found, page, documents))
         });
-        let (found, shown) = found.await?;
+        let (found, page, documents) = found.await?;
         if found.seen == 0 {
             return Err(Refusal::new(Cause::EmptyView, "the view holds no document")
                 .field("view")
                 .action("INGEST documents first"));
         }
-        Ok(answered(request, view, &found, shown))
+        let mut answer = answered(request, &filter, &found, &page);
+        match &past {
+            Some(past) => answer.unknowns.extend(past::no_facts(past).filter(|_| !found.open.is_empty())),
+            None => note_vanished(&mut answer, &page).await?,
+        }
+        let id = result_id(&request.canonical(), &format!("{:?} {}", found.ids, answer.data));
+        Ok(Done::Answer { id, view, coverage: 1.0, documents, answer: Box::new(answer) })
     }
 }
 
-fn answered(request: &Request, view: Value, found: &Found, shown: Vec<Value>) -> Done {
-    let mut answer = Answer::new("exact boolean evaluation; a comparison with a missing value is false");
+/// Files as their session knew them.
+fn of_session(past: &Past, ids: &[FileId]) -> Vec<SessionFile> {
+    let at = |id: &FileId| past.files.binary_search_by_key(id, |it| it.file).ok();
+    ids.iter().filter_map(at).map(|at| past.files[at].clone()).collect()
+}
+
+/// Files as the catalog knows them, with what was counted in them.
+fn of_catalog(reader: &Reader, facts: &HashMap<ContentHash, Facts>, ids: &[FileId]) -> Result<Vec<SessionFile>> {
+    let facts = |hash: Option<ContentHash>| serde_json::to_string(facts.get(&hash?)?).ok();
+    let records = reader.parts.catalog.records(ids)?;
+    Ok(records.iter().map(|it| SessionFile { facts: facts(it.hash), ..SessionFile::new(it) }).collect())
+}
+
+/// Says which roots of a page are gone. One look at each root, none at the files.
+async fn note_vanished(answer: &mut Answer, page: &[SessionFile]) -> Outcome<()> {
+    let roots: BTreeSet<String> = page.iter().map(|it| it.root.clone()).collect();
+    let look = move || Ok(roots.into_iter().filter(|it| !Path::new(it).exists()).collect::<BTreeSet<String>>());
+    let gone = blocking(look).await?;
+    let files: Vec<FileId> = page.iter().filter(|it| gone.contains(&it.root)).map(|it| it.file).collect();
+    if !files.is_empty() && files.len() == page.len() {
+        return Err(select::vanished());
+    }
+    if !files.is_empty() {
+        let roots = gone.into_iter().collect::<Vec<_>>().join(", ");
+        answer.unknown(Unknown::new("vanished_folder", files.len()).files(&files).detail(roots));
+    }
+    Ok(())
+}
+
+fn answered(request: &Request, filter: &Filter, found: &Found, page: &[SessionFile]) -> Answer {
+    let mut answer = Answer::new(
+        "exact boolean evaluation of three values: what depends on a missing value is neither true nor false",
+    );
     let (most, offset) = request.page();
-    let left = found.ids.len().saturating_sub(offset + shown.len());
+    let left = found.ids.len().saturating_sub(offset + page.len());
     if left > 0 {
         answer.unknown(Unknown::new("more_objects", left).detail(format!("go on at offset {}", offset + most)));
     }
-    if found.lacking > 0 {
-        answer.unknown(Unknown::new("no_value", found.lacking).detail("documents without one of the fields"));
+    if !found.open.is_empty() {
+        let fields: Vec<&str> = filter.fields().iter().map(|it| it.name).collect();
+        let detail = format!("neither matched nor not: no value of one of {}", fields.join(", "));
+        answer.unknown(Unknown::new("no_value", found.open.len()).files(&found.open).detail(detail));
     }
-    answer.coverage = Some((found.seen - found.lacking) as f64 / found.seen as f64);
+    answer.coverage = Some((found.seen - found.open.len()) as f64 / found.seen as f64);
+    let shown: Vec<Value> = page.iter().map(|it| shown(it, filter)).collect();
     answer.data = json!({"count": found.ids.len(), "documents_in_view": found.seen, "documents": shown});
-    let state = format!("{:?} {}", found.ids, answer.data);
-    let id = result_id(&request.canonical(), &state);
-    Done::Answer { id, view, coverage: 1.0, answer: Box::new(answer) }
+    answer
 }
 
 /// A document with the fields that the filter asked about.
-fn shown(record: &FileRecord, filter: &Filter, facts: Option<&crate::contract::facts::Facts>) -> Value {
-    let mut row = Map::from_iter([
-        ("file".to_string(), json!(record.id)),
-        ("path".to_string(), json!(record.found.path.to_string_lossy())),
-    ]);
+fn shown(file: &SessionFile, filter: &Filter) -> Value {
+    let facts = file.facts.as_deref().and_then(|it| serde_json::from_str::<Facts>(it).ok());
+    let mut shown = Map::from_iter([("file".to_string(), json!(file.file)), ("path".to_string(), json!(file.path))]);
     for field in filter.fields() {
-        let value = match field.origin {
-            Origin::Fact(name) => match facts.and_then(|it| it.datum(name)) {
-                Some(Datum::Text(text)) => json!(text),
-                Some(Datum::Number(number)) => json!(number as i64),
-                Some(Datum::Flag(flag)) => json!(flag),
-                Some(Datum::Moment(moment)) => json!(dates::day_of(moment)),
-                None => Value::Null,
-            },
-            Origin::Catalog(column) => of_record(record, column),
-        };
-        row.insert(field.name.into(), value);
+        let columns = select::columns(std::slice::from_ref(filter));
+        let row = file.row(&columns);
+        let sight = Sight { row: &row, columns: &columns, facts: facts.as_ref() };
+        shown.insert(field.name.into(), sight.datum(field).map_or(Value::Null, |it| it.value()));
     }
-    Value::Object(row)
-}
-
-fn of_record(record: &FileRecord, column: Column) -> Value {
-    match column {
-        Column::Path => json!(record.found.path.to_string_lossy()),
-        Column::Name => json!(record.found.path.file_name().map(|it| it.to_string_lossy())),
-        Column::Extension => json!(record.extension),
-        Column::Size => json!(record.found.size),
-        Column::Modified => json!(dates::day_of(record.found.modified_ns)),
-        Column::Kind => json!(record.kind),
-        Column::MediaType => json!(record.media_type),
-        Column::State => json!(record.state),
-        Column::Reason => json!(record.reason),
-        Column::Owner => json!(record.owner),
-        Column::Chunks => json!(record.chunks),
-        Column::Hash => Value::Null,
-    }
+    Value::Object(shown)
 }

@@ -1,6 +1,6 @@
 //! Files to readings: through the jailed worker, once for each content, and kept.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::catalog::{Catalog, CorpusBook};
 use crate::contract::facts::Facts;
+use crate::contract::past::Past;
 use crate::contract::reading::{READER, Reading};
 use crate::embed::Embedder;
 use crate::error::Result;
@@ -19,6 +20,9 @@ use crate::warehouse::{self, OpenProblem, open_beneath};
 
 /// Readings that stay in memory; each takes some times its text.
 const IN_MEMORY: usize = 256;
+
+/// Sessions that stay in memory, each with its rows.
+const PASTS: usize = 4;
 
 /// Text files up to this size are looked at beside their reader, for the exact places of what it found.
 const MOST_RAW: u64 = 4 << 20;
@@ -50,6 +54,8 @@ pub(crate) struct Reader {
     pub(crate) parts: Parts,
     memory: Mutex<HashMap<String, Arc<Reading>>>,
     facts: Mutex<Option<Arc<HashMap<ContentHash, Facts>>>>,
+    /// The sessions that were asked about last; they do not change.
+    pasts: Mutex<Vec<Arc<Past>>>,
 }
 
 /// A file that was read.
@@ -65,8 +71,15 @@ struct Opened {
     raw: Option<String>,
 }
 
-fn key(hash: ContentHash, extension: &str) -> String {
+/// The key of the reading of a content: it depends on the extension too, and on the version of the reader.
+pub(crate) fn key(hash: ContentHash, extension: &str) -> String {
     format!("{hash}-{extension}-{READER}")
+}
+
+/// The extension that a path is read by.
+pub(crate) fn extension(path: &str) -> String {
+    let extension = std::path::Path::new(path).extension();
+    extension.map(|it| it.to_string_lossy().to_lowercase()).unwrap_or_default()
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -75,19 +88,38 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Reader {
     pub(crate) fn new(parts: Parts) -> Reader {
-        Reader { parts, memory: Mutex::default(), facts: Mutex::default() }
+        Reader { parts, memory: Mutex::default(), facts: Mutex::default(), pasts: Mutex::default() }
     }
 
-    /// Returns what is kept of a content, if anything is.
-    pub(crate) fn kept(&self, hash: ContentHash, extension: &str) -> Option<Arc<Reading>> {
-        let key = key(hash, extension);
-        if let Some(found) = lock(&self.memory).get(&key) {
+    /// Returns what is kept under a [`key`], if anything is.
+    pub(crate) fn kept(&self, key: &str) -> Option<Arc<Reading>> {
+        if let Some(found) = lock(&self.memory).get(key) {
             return Some(found.clone());
         }
-        let text = self.parts.book.reading(&key).ok().flatten()?;
+        let text = self.parts.book.reading(key).ok().flatten()?;
         let reading = Arc::new(serde_json::from_str::<Reading>(&text).ok()?);
-        self.remember(key, &reading);
+        self.remember(key.to_string(), &reading);
         Some(reading)
+    }
+
+    /// Returns a session of an owner.
+    pub(crate) fn past(&self, owner: &str, session: i64) -> Result<Option<Arc<Past>>> {
+        let Some((body, _)) = self.parts.book.session(owner, session)? else { return Ok(None) };
+        if let Some(past) = lock(&self.pasts).iter().find(|it| it.session == session) {
+            return Ok(Some(past.clone()));
+        }
+        let past = Arc::new(Past::new(session, &body, self.parts.book.session_files(session)?));
+        let mut pasts = lock(&self.pasts);
+        if pasts.len() >= PASTS {
+            pasts.remove(0);
+        }
+        pasts.push(past.clone());
+        Ok(Some(past))
+    }
+
+    /// Forgets what is in memory of a session that was amended or removed.
+    pub(crate) fn forget_past(&self, session: i64) {
+        lock(&self.pasts).retain(|it| it.session != session);
     }
 
     fn remember(&self, key: String, reading: &Arc<Reading>) {
@@ -163,7 +195,7 @@ impl Reader {
             Some(hash) => hash,
             None => warehouse::hash(&file).map_err(|_| "io".to_string())?,
         };
-        if let Some(reading) = self.kept(hash, &record.extension) {
+        if let Some(reading) = self.kept(&key(hash, &record.extension)) {
             return Ok(Ready::Kept(Read1 { hash, reading }));
         }
         let raw = is_text(record).then(|| raw(&file, now.len())).flatten();
@@ -199,6 +231,3 @@ fn raw(file: &File, length: u64) -> Option<String> {
     file.seek(SeekFrom::Start(0)).ok()?;
     String::from_utf8(bytes).ok()
 }
-
-/// Readings by their hash, for an earlier state.
-pub(crate) type ByHash = BTreeMap<ContentHash, Arc<Reading>>;

@@ -27,6 +27,7 @@ pub(crate) enum Cause {
     SemanticFilter,
     EmptyView,
     VanishedFolder,
+    MetadataOnly,
     TooManyDocuments,
     AlreadyExists,
     Forbidden,
@@ -54,6 +55,7 @@ impl Cause {
             Cause::SemanticFilter => "semantic_filter",
             Cause::EmptyView => "empty_view",
             Cause::VanishedFolder => "vanished_folder",
+            Cause::MetadataOnly => "metadata_only",
             Cause::TooManyDocuments => "too_many_documents",
             Cause::AlreadyExists => "already_exists",
             Cause::Forbidden => "forbidden",
@@ -69,7 +71,9 @@ impl Cause {
             | Cause::UnknownFile
             | Cause::UnknownResult
             | Cause::VanishedFolder => ErrorCode::NotFound,
-            Cause::EmptyView | Cause::TooManyDocuments | Cause::AlreadyExists => ErrorCode::FailedPrecondition,
+            Cause::EmptyView | Cause::MetadataOnly | Cause::TooManyDocuments | Cause::AlreadyExists => {
+                ErrorCode::FailedPrecondition
+            }
             Cause::Forbidden => ErrorCode::PermissionDenied,
             Cause::Unavailable => ErrorCode::Unavailable,
             Cause::Internal => ErrorCode::Internal,

@@ -23,6 +23,8 @@ pub enum Kind {
     Filter,
     /// A file of the view: its number, or its path or the end of it.
     File,
+    /// A state to compare with: the number of a session, or the id of a result.
+    Baseline,
     /// At most so many texts.
     Texts(usize),
     /// At most so many files.
@@ -193,7 +195,11 @@ const INGEST: Verb = Verb {
         &[
             field("paths", Kind::Texts(1_000), "absolute paths of folders and files"),
             field("urls", Kind::Texts(1_000), "pages, through the egress gate"),
-            field("mode", Kind::Choice(&["minimal", "full"]), "full (default) keeps the content too, for later deltas"),
+            field(
+                "mode",
+                Kind::Choice(&["minimal", "full"]),
+                "full (default) keeps texts too; minimal keeps metadata only",
+            ),
             field("refetch_failed", Kind::Flag, "tries the failures of the session again"),
         ],
     )],
@@ -415,18 +421,14 @@ const DELTA: Verb = Verb {
         "added, removed, modified",
         &[
             field("since", Kind::Moment, "files changed at or after this moment"),
-            field("baseline", Kind::Whole(1, i64::MAX), "a session to compare with"),
+            field("baseline", Kind::Baseline, "the number of a session or the id of a result to compare with"),
             field(
                 "only",
                 Kind::Choice(&["added", "removed", "modified", "new-contradictions"]),
                 "with baseline: this alone",
             ),
             field("watch", Kind::File, "one file"),
-            field(
-                "field",
-                Kind::Choice(&["content", "headings", "size", "modified", "tables", "code", "references"]),
-                "with watch: content when absent",
-            ),
+            field("field", WORD, "with watch: content (default), headings, tables, size, title, or any other field"),
         ],
     )],
     request: r#"{"baseline":4}"#,

@@ -52,6 +52,7 @@ fn one(field: &Field) -> Value {
         Kind::Moment => json!({"type": "string", "description": "ISO 8601"}),
         Kind::Filter => json!({"type": "string", "minLength": 1, "maxLength": 2000}),
         Kind::File => file(),
+        Kind::Baseline => json!({"type": ["integer", "string"], "minimum": 1, "pattern": "^r-"}),
         Kind::Texts(most) => {
             json!({"type": "array", "items": {"type": "string", "minLength": 1}, "minItems": 1, "maxItems": most})
         }

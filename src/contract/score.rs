@@ -30,12 +30,13 @@ pub(crate) fn run(request: &Request, corpus: &Corpus, earlier: Option<&Value>) -
 fn scored(request: &Request, mut answer: Answer, corpus: &Corpus, scores: Vec<(f64, Value)>) -> Answer {
     let values: Vec<f64> = scores.iter().map(|it| it.0).collect();
     let row = |(paper, (score, reasons)): (&Paper, (f64, Value))| {
-        (rounded(score), paper.file, json!({"file": paper.file, "score": rounded(score), "reasons": reasons}))
+        (rounded(score), json!({"file": paper.file, "score": rounded(score), "reasons": reasons}))
     };
     let mut rows: Vec<_> = corpus.papers.iter().zip(scores).map(row).collect();
-    rows.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+    // Equal ones stay in the order of the view.
+    rows.sort_by(|a, b| b.0.total_cmp(&a.0));
     corpus.papers.iter().for_each(|it| answer.evidence(it, 1));
-    let page = answer.page(request, rows.into_iter().map(|it| it.2).collect());
+    let page = answer.page(request, rows.into_iter().map(|it| it.1).collect());
     answer.data = json!({"scores": page, "distribution": distribution(values)});
     answer
 }

@@ -1,27 +1,28 @@
 //! From a view to documents that were read.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use futures::{StreamExt, stream};
+use serde_json::Value;
 
-use crate::catalog::{Cell, Column, SessionFile, SievedRow};
+use crate::catalog::{Catalog, Cell, Column, SievedRow};
 use crate::contract::answer::{Answer, Unknown};
-use crate::contract::corpus::{Corpus, Paper, Unread};
-use crate::contract::dates;
+use crate::contract::corpus::{Corpus, PAST_TEXT_GONE, Paper, Unread};
 use crate::contract::delta::Earlier;
 use crate::contract::facts::Facts;
 use crate::contract::filter::{Datum, Filter, Known, Origin, Type};
-use crate::contract::reader::ByHash;
+use crate::contract::names;
 use crate::contract::refusal::{Cause, Outcome, Refusal};
 use crate::contract::result_id;
 use crate::contract::validate::Request;
 use crate::contract::view::{Named, Selection, View, named};
 use crate::contract::{Contract, SYNCHRONOUS};
+use crate::error::Result as Tried;
 use crate::index::blocking;
 use crate::model::{ContentHash, FileId, FileRecord, FileState};
 
 /// Files that are read at the same time.
-const AT_ONCE: usize = 4;
+pub(crate) const AT_ONCE: usize = 4;
 
 /// How much may be worked on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,40 +75,53 @@ pub(crate) fn columns(filters: &[Filter]) -> Vec<Column> {
     columns
 }
 
+/// Returns the files of a selection that `keep` keeps, by number: those that the catalog knows now, or those of a session
+/// as they were. Only the columns that are wanted are read, and no file is touched.
+pub(crate) fn sieve(
+    catalog: &Catalog,
+    facts: &HashMap<ContentHash, Facts>,
+    selection: &Selection,
+    wanted: &[Column],
+    mut keep: impl FnMut(&Sight<'_>) -> bool,
+) -> Tried<Vec<FileId>> {
+    let Some(past) = &selection.past else {
+        return catalog.sieve(&selection.base, wanted, |row| {
+            let mut sight = Sight { row, columns: wanted, facts: None };
+            sight.facts = sight.hash().and_then(|it| facts.get(&it));
+            selection.holds(&sight) && keep(&sight)
+        });
+    };
+    let mut kept = Vec::new();
+    for (file, own) in past.files.iter().zip(&past.facts) {
+        let row = file.row(wanted);
+        let sight = Sight { row: &row, columns: wanted, facts: own.as_ref() };
+        if selection.holds(&sight) && keep(&sight) {
+            kept.push(file.file);
+        }
+    }
+    Ok(kept)
+}
+
 impl Contract {
     /// What a request's view comes to.
     pub(crate) async fn selection(&self, request: &Request) -> Outcome<Selection> {
         match named(request) {
             Named::Warehouse => Ok(Selection::all(&self.scope)),
             Named::Session(session) => self.session_selection(session).await,
-            Named::View(name) => match self.saved(name).await? {
-                View::Session { session } => self.session_selection(session).await,
-                view => Selection::saved(&self.scope, name, &view),
-            },
+            Named::View(name) => self.view_selection(name, &self.saved(name).await?).await,
         }
     }
 
-    pub(crate) async fn session_selection(&self, session: i64) -> Outcome<Selection> {
-        let (_, files) = self.session_files(session).await?;
-        let files = files.into_iter().filter(|it| it.problem.is_empty()).collect();
-        Ok(Selection::session(&self.scope, session, files))
+    /// What a saved view comes to.
+    pub(crate) async fn view_selection(&self, name: &str, view: &View) -> Outcome<Selection> {
+        match view {
+            View::Session { session } => self.session_selection(*session).await,
+            view => Selection::saved(&self.scope, name, view, crate::contract::now_ns()),
+        }
     }
 
-    /// The body and the files of a session of the caller.
-    pub(crate) async fn session_files(&self, session: i64) -> Outcome<(String, Vec<SessionFile>)> {
-        let (reader, owner) = (self.reader.clone(), self.owner());
-        let found = blocking(move || match reader.parts.book.session(&owner, session)? {
-            Some((body, _)) => Ok(Ok((body, reader.parts.book.session_files(session)?))),
-            None => Ok(Err(reader.parts.book.sessions(&owner)?)),
-        });
-        found.await?.map_err(|known| {
-            let refusal =
-                Refusal::new(Cause::UnknownSession, format!("there is no session {session}")).field("session");
-            match known.last() {
-                Some(last) => refusal.action(format!("the last session is {last}")),
-                None => refusal.action("INGEST makes one"),
-            }
-        })
+    async fn session_selection(&self, session: i64) -> Outcome<Selection> {
+        Ok(Selection::session(&self.scope, self.past(session).await?))
     }
 
     /// The files of a selection, by number. Their facts are as far as they are known.
@@ -120,19 +134,50 @@ impl Contract {
                 wanted.push(Column::State);
             }
             let state = wanted.iter().position(|it| *it == Column::State).unwrap_or(0);
-            reader.parts.catalog.sieve(&selection.base, &wanted, |row| {
-                let named = selection.files.is_some();
-                let worth = named || row.cells[state] != Cell::Text("skipped".into());
-                worth && selects(&selection, row, &wanted, &facts)
+            sieve(&reader.parts.catalog, &facts, &selection, &wanted, |sight| {
+                selection.is_explicit || sight.row.cells[state] != Cell::Text("skipped".into())
             })
         });
         Ok(selected.await?)
     }
 
-    /// The files of a selection whose facts its filters need and nobody knows.
+    /// The paths of a selection by number, of skipped files too; of a set also those that the catalog no longer knows.
+    pub(crate) async fn paths(&self, selection: &Selection) -> Outcome<Vec<(FileId, String)>> {
+        let (reader, selection) = (self.reader.clone(), selection.clone());
+        let found = blocking(move || {
+            let facts = reader.facts()?;
+            let mut wanted = columns(&selection.filters);
+            wanted.retain(|it| *it != Column::Path);
+            wanted.push(Column::Path);
+            let mut known: BTreeMap<FileId, String> = selection.named.iter().cloned().collect();
+            sieve(&reader.parts.catalog, &facts, &selection, &wanted, |sight| {
+                if let Some(Cell::Text(path)) = sight.row.cells.last() {
+                    known.insert(sight.row.id, path.clone());
+                }
+                false
+            })?;
+            Ok(known.into_iter().collect())
+        });
+        Ok(found.await?)
+    }
+
+    /// Leaves only the documents that a request names, where it is about nothing else: the others need not be read.
+    pub(crate) async fn narrow(&self, request: &Request, selection: &mut Selection) -> Outcome<()> {
+        let given = named_documents(request);
+        if given.is_empty() {
+            return Ok(());
+        }
+        let known = self.paths(selection).await?;
+        let known: Vec<(FileId, &str)> = known.iter().map(|it| (it.0, it.1.as_str())).collect();
+        let files = given.into_iter().map(|(field, it)| names::find(&known, it, field)).collect::<Outcome<Vec<_>>>()?;
+        selection.only(files);
+        Ok(())
+    }
+
+    /// The files of a selection whose facts its filters need and nobody knows. Of a session nothing is read any more.
     pub(crate) async fn unknown(&self, selection: &Selection, filters: &[Filter]) -> Outcome<Vec<FileId>> {
         let needs = |it: &Filter| it.fields().iter().any(|it| matches!(it.origin, Origin::Fact(_)));
-        if !filters.iter().any(needs) {
+        if !filters.iter().any(needs) || selection.past.is_some() {
             return Ok(Vec::new());
         }
         let selection = Selection { filters: Vec::new(), ..selection.clone() };
@@ -140,13 +185,9 @@ impl Contract {
         let found = blocking(move || {
             let facts = reader.facts()?;
             let wanted = [Column::State, Column::Hash];
-            reader.parts.catalog.sieve(&selection.base, &wanted, |row| {
-                let known = match &row.cells[1] {
-                    Cell::Hash(hash) => facts.contains_key(hash),
-                    _ => true,
-                };
-                let is_indexed = row.cells[0] == Cell::Text("indexed".into());
-                !known && is_indexed && selects(&selection, row, &wanted, &facts)
+            sieve(&reader.parts.catalog, &facts, &selection, &wanted, |sight| {
+                let is_known = sight.facts.is_some() || sight.hash().is_none();
+                !is_known && sight.row.cells[0] == Cell::Text("indexed".into())
             })
         });
         Ok(found.await?)
@@ -164,71 +205,35 @@ impl Contract {
     }
 
     /// Reads the files of a selection.
-    pub(crate) async fn load(&self, selection: &Selection, ids: Vec<FileId>) -> Outcome<Corpus> {
-        let (reader, wanted) = (self.reader.clone(), ids.clone());
-        let records = blocking(move || reader.parts.catalog.records(&wanted)).await?;
-        let mut corpus = Corpus { view: selection.shown.clone(), ..Corpus::default() };
-        let before: HashMap<FileId, &SessionFile> =
-            selection.session.iter().flat_map(|it| &it.1).map(|it| (it.file, it)).collect();
-        let mut current = Vec::new();
-        for record in records {
-            let was = before.get(&record.id);
-            match was.and_then(|it| self.as_it_was(it)) {
-                Some(paper) => {
-                    if was.is_some_and(|it| it.hash != record.hash) {
-                        corpus.kept.push(paper.file);
-                    }
-                    corpus.papers.push(paper);
-                }
-                None => current.push(record),
-            }
-        }
-        let gone = before.values().filter(|it| !ids.contains(&it.file));
-        for file in gone {
-            match self.as_it_was(file) {
-                Some(paper) => {
-                    corpus.kept.push(paper.file);
-                    corpus.papers.push(paper);
-                }
-                None => corpus.unread.push(Unread { file: file.file, path: file.path.clone(), reason: "gone".into() }),
-            }
-        }
-        let read =
-            stream::iter(current).map(|record| self.read_one(record)).buffered(AT_ONCE).collect::<Vec<_>>().await;
-        for outcome in read {
-            match outcome {
-                Ok(paper) => {
-                    if before.get(&paper.file).is_some_and(|it| it.hash != Some(paper.hash)) {
-                        corpus.changed.push(paper.file);
-                    }
-                    corpus.papers.push(paper);
-                }
-                Err(unread) => corpus.unread.push(unread),
-            }
-        }
-        corpus.papers.sort_by_key(|it| it.file);
-        corpus.unread.sort_by_key(|it| it.file);
-        corpus.kept.sort_unstable();
-        refuse_empty(&corpus)?;
+    pub(crate) async fn load(&self, selection: &Selection, ids: &[FileId]) -> Outcome<Corpus> {
+        let mut corpus = match &selection.past {
+            Some(past) => self.load_past(past, ids).await?,
+            None => self.load_now(selection, ids).await?,
+        };
+        corpus.view = selection.shown.clone();
+        corpus.sort();
         Ok(corpus)
     }
 
-    /// A file of a session as it was then, if what was read is kept.
-    fn as_it_was(&self, file: &SessionFile) -> Option<Paper> {
-        let extension = file.path.rsplit('.').next().unwrap_or_default().to_lowercase();
-        let hash = file.hash?;
-        let reading = self.reader.kept(hash, &extension)?;
-        Some(Paper {
-            file: file.file,
-            path: file.path.clone(),
-            modified_ns: file.modified_ns,
-            size: file.size,
-            hash,
-            reading,
-        })
+    async fn load_now(&self, selection: &Selection, ids: &[FileId]) -> Outcome<Corpus> {
+        let (reader, wanted) = (self.reader.clone(), ids.to_vec());
+        let records = blocking(move || reader.parts.catalog.records(&wanted)).await?;
+        let mut corpus = Corpus::default();
+        let known: HashSet<FileId> = records.iter().map(|it| it.id).collect();
+        let gone = selection.named.iter().filter(|it| !known.contains(&it.0));
+        corpus.unread.extend(gone.map(|it| Unread { file: it.0, path: it.1.clone(), reason: "gone".into() }));
+        let read =
+            stream::iter(records).map(|record| self.read_one(record)).buffered(AT_ONCE).collect::<Vec<_>>().await;
+        for outcome in read {
+            match outcome {
+                Ok(paper) => corpus.papers.push(paper),
+                Err(unread) => corpus.unread.push(unread),
+            }
+        }
+        Ok(corpus)
     }
 
-    async fn read_one(&self, record: FileRecord) -> Result<Paper, Unread> {
+    pub(crate) async fn read_one(&self, record: FileRecord) -> Result<Paper, Unread> {
         let path = record.found.path.to_string_lossy().into_owned();
         let unread = |reason: String| Unread { file: record.id, path: path.clone(), reason };
         let not_now = match record.state {
@@ -251,85 +256,44 @@ impl Contract {
             Err(reason) => Err(unread(reason)),
         }
     }
-
-    /// What DELTA compares: the files of now, and the earlier state.
-    pub(crate) async fn baseline(&self, request: &Request) -> Outcome<(Selection, Option<Earlier>)> {
-        let selection = self.selection(request).await?;
-        let session = match (request.whole("baseline"), request.text("since").and_then(dates::moment)) {
-            (Some(session), _) => Some(session),
-            (None, Some(since)) => self.last_session(Some(since / 1_000_000)).await?,
-            (None, None) => self.last_session(None).await?,
-        };
-        let Some(session) = session else { return Ok((selection, None)) };
-        let (body, files) = self.session_files(session).await?;
-        let mut readings = ByHash::new();
-        for file in &files {
-            if let Some(paper) = self.as_it_was(file) {
-                readings.insert(paper.hash, paper.reading);
-            }
-        }
-        let is_whole = matches!(named(request), Named::Warehouse) && !request.has("watch");
-        let selection = if is_whole { self.same_places(&body, selection) } else { selection };
-        Ok((selection, Some(Earlier { session, files, readings })))
-    }
-
-    /// The files that lie now where a session looked.
-    fn same_places(&self, body: &str, selection: Selection) -> Selection {
-        let body: serde_json::Value = serde_json::from_str(body).unwrap_or_default();
-        let paths: Vec<&str> = body["paths"].as_array().into_iter().flatten().filter_map(|it| it.as_str()).collect();
-        match paths.as_slice() {
-            [one] => Selection { shown: selection.shown, ..Selection::under(&self.scope, (*one).into()) },
-            _ => selection,
-        }
-    }
-
-    /// The last session of the caller, or the last one before a moment.
-    async fn last_session(&self, before_ms: Option<i64>) -> Outcome<Option<i64>> {
-        let (reader, owner) = (self.reader.clone(), self.owner());
-        let found = blocking(move || {
-            for session in reader.parts.book.sessions(&owner)?.into_iter().rev() {
-                let created = reader.parts.book.session(&owner, session)?.map_or(0, |it| it.1);
-                if before_ms.is_none_or(|it| created <= it) {
-                    return Ok(Some(session));
-                }
-            }
-            Ok(None)
-        });
-        Ok(found.await?)
-    }
 }
 
-/// Says whether a row belongs to a selection.
-pub(crate) fn selects(
-    selection: &Selection,
-    row: &SievedRow,
-    columns: &[Column],
-    facts: &HashMap<ContentHash, Facts>,
-) -> bool {
-    if selection.files.as_ref().is_some_and(|it| !it.contains(&row.id)) || selection.upto.is_some_and(|it| row.id > it)
-    {
-        return false;
-    }
-    if selection.filters.is_empty() {
-        return true;
-    }
-    let mut sight = Sight { row, columns, facts: None };
-    sight.facts = sight.hash().and_then(|it| facts.get(&it));
-    selection.filters.iter().all(|filter| filter.matches(&|field| sight.datum(field)))
+/// The documents that a request names when its answer depends on no other, with the field that names each.
+fn named_documents(request: &Request) -> Vec<(&'static str, &Value)> {
+    let fields: &[&'static str] = match (request.verb.name, request.form.name) {
+        ("COMPARE", "versions") => &["doc_a", "doc_b"],
+        ("SUMMARIZE", "comparison-matrix") => &["items"],
+        ("EXPLAIN_FAILURE", _) => &["url_id"],
+        ("EXTRACT", _) => return request.inner("filters", "file").map(|it| ("filters.file", it)).into_iter().collect(),
+        _ => &[],
+    };
+    let given = fields.iter().filter_map(|it| Some((*it, request.fields.get(*it)?)));
+    given
+        .flat_map(|(field, value)| match value {
+            Value::Array(list) => list.iter().map(|it| (field, it)).collect(),
+            one => vec![(field, one)],
+        })
+        .collect()
 }
 
-fn refuse_empty(corpus: &Corpus) -> Outcome<()> {
+/// A view without documents, and one of a folder that is gone.
+pub(crate) fn refuse_empty(corpus: &Corpus) -> Outcome<()> {
     if corpus.total() == 0 {
         return Err(Refusal::new(Cause::EmptyView, "the view holds no document")
             .field("view")
             .action("INGEST documents, or look at the view with `view show`"));
     }
     if corpus.papers.is_empty() && corpus.unread.iter().all(|it| it.reason == "gone") {
-        return Err(Refusal::new(Cause::VanishedFolder, "the files of the view are gone")
-            .field("view")
-            .action("bring the folder back, or INGEST it where it lies now"));
+        return Err(vanished());
     }
     Ok(())
+}
+
+/// Says that what a view was about lies there no more.
+pub(crate) fn vanished() -> Refusal {
+    Refusal::new(Cause::VanishedFolder, "the files of the view are gone")
+        .field("view")
+        .action("bring the folder back, or INGEST it where it lies now")
 }
 
 /// The id of a question on a view: the same for the same contents.
@@ -342,24 +306,19 @@ pub(crate) fn id(request: &Request, corpus: &Corpus, earlier: Option<&Earlier>) 
         state.push_str(&format!("{} {}\n", unread.file, unread.reason));
     }
     if let Some(earlier) = earlier {
-        state.push_str(&format!("session {}\n", earlier.session));
+        state.push_str(&format!("{}\n", earlier.name));
     }
     result_id(&request.canonical(), &state)
 }
 
-/// Says of every answer what was not read, and what was not read as it is now.
+/// Says of every answer what was not read.
 pub(crate) fn note_unread(answer: &mut Answer, corpus: &Corpus) {
     let mut reasons: BTreeMap<&str, Vec<FileId>> = BTreeMap::new();
     for unread in &corpus.unread {
         reasons.entry(&unread.reason).or_default().push(unread.file);
     }
     for (reason, files) in reasons {
-        answer.unknown(Unknown::new("unreadable_document", files.len()).files(&files).detail(reason));
-    }
-    if !corpus.changed.is_empty() {
-        answer.unknown(Unknown::new("changed_since_session", corpus.changed.len()).files(&corpus.changed));
-    }
-    if !corpus.kept.is_empty() {
-        answer.unknown(Unknown::new("shown_as_in_session", corpus.kept.len()).files(&corpus.kept));
+        let kind = if reason == PAST_TEXT_GONE { PAST_TEXT_GONE } else { "unreadable_document" };
+        answer.unknown(Unknown::new(kind, files.len()).files(&files).detail(reason));
     }
 }

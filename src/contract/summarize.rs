@@ -8,7 +8,7 @@ use crate::contract::answer::{Answer, Unknown, mean, rounded};
 use crate::contract::claims::{self, Statement, files};
 use crate::contract::corpus::{Corpus, Paper};
 use crate::contract::dates;
-use crate::contract::filter::{self, Datum};
+use crate::contract::filter;
 use crate::contract::pros_cons::{self, Approach};
 use crate::contract::reading::{Part, key_of};
 use crate::contract::refusal::{Cause, Outcome, Refusal};
@@ -280,10 +280,7 @@ fn cell(paper: &Paper, column: &str) -> Value {
     }
     let fact = filter::known(column).and_then(|it| paper.reading.facts.datum(it.name));
     match fact {
-        Some(Datum::Text(text)) => json!(text),
-        Some(Datum::Number(number)) => json!(number as i64),
-        Some(Datum::Flag(flag)) => json!(flag),
-        Some(Datum::Moment(moment)) => json!(dates::day_of(moment)),
+        Some(fact) => fact.value(),
         None => paper.reading.stated.get(&key_of(column)).map_or(Value::Null, |it| json!(it.0)),
     }
 }

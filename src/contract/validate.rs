@@ -102,6 +102,7 @@ fn checked_value(field: &Field, path: &str, value: Value) -> Outcome<Value> {
         }
         Kind::Filter => text(path, value, 2_000),
         Kind::File => file(path, value),
+        Kind::Baseline => baseline(path, value),
         Kind::Texts(most) => list(path, value, most, |path, it| text(path, it, 4_096)),
         Kind::Files(most) => list(path, value, most, file),
         Kind::Object(fields) => object(path, value, fields),
@@ -148,6 +149,14 @@ fn file(path: &str, value: Value) -> Outcome<Value> {
         Value::Number(number) if number.as_i64().is_some_and(|it| it >= 0) => Ok(value),
         Value::String(text) if !text.trim().is_empty() => Ok(value),
         _ => Err(mistyped(path, "the number or the path of a file")),
+    }
+}
+
+fn baseline(path: &str, value: Value) -> Outcome<Value> {
+    match &value {
+        Value::Number(number) if number.as_i64().is_some() => whole(path, &value, 1, i64::MAX),
+        Value::String(text) if text.starts_with("r-") => self::text(path, value, 100),
+        _ => Err(mistyped(path, "the number of a session or the id of a result")),
     }
 }
 

@@ -3,14 +3,18 @@
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::catalog::SessionFile;
 use crate::contract::dates;
+use crate::contract::facts::Facts;
 use crate::contract::filter::Filter;
+use crate::contract::past::Past;
 use crate::contract::refusal::{Cause, Outcome, Refusal};
+use crate::contract::select::{self, Sight};
 use crate::contract::validate::Request;
 use crate::model::{FileFilter, FileId, Scope};
 
@@ -28,8 +32,12 @@ pub(crate) enum View {
         /// The last file that was known.
         upto: FileId,
     },
-    /// These files.
-    Set { files: Vec<FileId> },
+    /// These files, with the paths that they had: one that vanishes can still be named.
+    Set {
+        files: Vec<FileId>,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        paths: Vec<String>,
+    },
     /// A filter over all files, now.
     Evolving {
         filter: String,
@@ -45,10 +53,14 @@ pub(crate) struct Selection {
     pub(crate) shown: Value,
     pub(crate) base: FileFilter,
     pub(crate) files: Option<BTreeSet<FileId>>,
+    /// Whether the files are named one by one: then a skipped one is told instead of left out.
+    pub(crate) is_explicit: bool,
+    /// Files that belong to it even when the catalog no longer knows them, with their paths.
+    pub(crate) named: Vec<(FileId, String)>,
     pub(crate) upto: Option<FileId>,
     pub(crate) filters: Vec<Filter>,
-    /// Of a session: its number and its files.
-    pub(crate) session: Option<(i64, Vec<SessionFile>)>,
+    /// The session that answers instead of the catalog.
+    pub(crate) past: Option<Arc<Past>>,
 }
 
 impl Selection {
@@ -68,23 +80,22 @@ impl Selection {
         selection
     }
 
-    /// The files of a session.
-    pub(crate) fn session(scope: &Scope, session: i64, files: Vec<SessionFile>) -> Selection {
-        Selection {
-            shown: json!({"type": "session", "session": session}),
-            files: Some(files.iter().map(|it| it.file).collect()),
-            session: Some((session, files)),
-            ..Selection::all(scope)
-        }
+    /// The files of a session, as it was.
+    pub(crate) fn session(scope: &Scope, past: Arc<Past>) -> Selection {
+        let shown = json!({"type": "session", "session": past.session});
+        Selection { shown, past: Some(past), ..Selection::all(scope) }
     }
 
-    /// The files of a saved view that is no session.
-    pub(crate) fn saved(scope: &Scope, name: &str, view: &View) -> Outcome<Selection> {
+    /// The files of a saved view that is no session. Durations of an evolving view are counted back from `now_ns`.
+    pub(crate) fn saved(scope: &Scope, name: &str, view: &View, now_ns: i64) -> Outcome<Selection> {
         let mut selection = Selection::all(scope);
         let (kind, filter, since) = match view {
             View::Session { .. } => ("session", None, None),
-            View::Set { files } => {
+            View::Set { files, paths } => {
                 selection.files = Some(files.iter().copied().collect());
+                selection.is_explicit = true;
+                let path = |at: usize| paths.get(at).cloned().unwrap_or_default();
+                selection.named = files.iter().enumerate().map(|(at, file)| (*file, path(at))).collect();
                 ("set", None, None)
             }
             View::Query { filter, since, upto } => {
@@ -94,9 +105,45 @@ impl Selection {
             View::Evolving { filter, since } => ("evolving", Some(filter), since.as_deref()),
         };
         selection.filters.extend(filter.map(|it| Filter::parse(it)).transpose()?);
-        selection.base.modified_after_ns = since.and_then(dates::moment);
+        selection.base.modified_after_ns = since.and_then(|it| dates::since(it, now_ns));
         selection.shown = json!({"type": kind, "name": name});
         Ok(selection)
+    }
+
+    /// Leaves only these files.
+    pub(crate) fn only(&mut self, files: impl IntoIterator<Item = FileId>) {
+        let files: BTreeSet<FileId> = files.into_iter().collect();
+        self.named.retain(|it| files.contains(&it.0));
+        self.files = Some(files);
+        self.is_explicit = true;
+    }
+
+    /// Adds the condition of a QUERY.
+    pub(crate) fn add_filter(&mut self, request: &Request) -> Outcome<()> {
+        let filter = request.text("filter").filter(|_| request.verb.name == "QUERY");
+        self.filters.extend(filter.map(Filter::parse).transpose()?);
+        Ok(())
+    }
+
+    /// Says whether a row belongs to it. A condition that cannot be decided does not hold.
+    pub(crate) fn holds(&self, sight: &Sight<'_>) -> bool {
+        self.files.as_ref().is_none_or(|it| it.contains(&sight.row.id)) && self.fits(sight)
+    }
+
+    /// Says whether a file of an earlier session belonged to it then: by what the session knows of it.
+    pub(crate) fn held(&self, file: &SessionFile) -> bool {
+        let columns = select::columns(&self.filters);
+        let facts = file.facts.as_deref().and_then(|it| serde_json::from_str::<Facts>(it).ok());
+        let row = file.row(&columns);
+        let is_listed = !self.is_explicit || self.files.as_ref().is_none_or(|it| it.contains(&file.file));
+        let is_young = self.base.modified_after_ns.is_none_or(|it| file.modified_ns >= it);
+        let sight = Sight { row: &row, columns: &columns, facts: facts.as_ref() };
+        file.problem.is_empty() && is_listed && is_young && self.fits(&sight)
+    }
+
+    fn fits(&self, sight: &Sight<'_>) -> bool {
+        self.upto.is_none_or(|it| sight.row.id <= it)
+            && self.filters.iter().all(|it| it.evaluate(&|field| sight.datum(field)) == Some(true))
     }
 }
 
@@ -120,10 +167,15 @@ pub(crate) fn named(request: &Request) -> Named<'_> {
 /// What is asked about views.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Asked {
-    Create { name: String, view: Draft },
+    Create {
+        name: String,
+        view: Draft,
+    },
     List,
     Show(String),
     Delete(String),
+    /// Forgets a session with its texts.
+    DeleteSession(i64),
 }
 
 /// A view that is to be: files are not looked up yet.
@@ -164,8 +216,18 @@ pub(crate) fn asked(given: &Map<String, Value>) -> Outcome<Asked> {
     match text("action")?.as_deref() {
         Some("list") => Ok(Asked::List),
         Some("show") => Ok(Asked::Show(name()?)),
-        Some("delete") => Ok(Asked::Delete(name()?)),
-        Some("create") => Ok(Asked::Create { name: name()?, view: draft(&fields, text("filter")?, text("since")?)? }),
+        Some("delete") => match (fields.get("name"), fields.get("session")) {
+            (None, Some(session)) => session_number(session).map(Asked::DeleteSession),
+            (Some(_), Some(_)) => Err(Refusal::new(Cause::Ambiguous, "a view or a session: which is to be deleted?")
+                .field("session")
+                .action("leave out `name` or `session`")),
+            (_, None) => Ok(Asked::Delete(name()?)),
+        },
+        Some("create") => {
+            let name = name()?;
+            check_name(&name)?;
+            Ok(Asked::Create { name, view: draft(&fields, text("filter")?, text("since")?)? })
+        }
         Some(other) => {
             Err(Refusal::unknown(Cause::UnknownForm, "action", other, &["create", "list", "show", "delete"])
                 .field("action"))
@@ -174,6 +236,22 @@ pub(crate) fn asked(given: &Map<String, Value>) -> Outcome<Asked> {
             .field("action")
             .action("set `action` to create, list, show or delete")),
     }
+}
+
+/// A name that can be typed, shown and told apart: no blanks at its ends, no signs that a shell or a path reads.
+fn check_name(name: &str) -> Outcome<()> {
+    let is_plain = |it: char| it.is_alphanumeric() || matches!(it, ' ' | '-' | '_' | '.');
+    if name.starts_with(char::is_alphanumeric) && !name.ends_with(' ') && name.chars().all(is_plain) {
+        return Ok(());
+    }
+    Err(Refusal::new(Cause::OutOfRange, "the name of a view begins with a letter or digit and is plain")
+        .field("name")
+        .action("use letters, digits, spaces, `-`, `_` and `.`"))
+}
+
+fn session_number(given: &Value) -> Outcome<i64> {
+    let refusal = || Refusal::new(Cause::TypeError, "`session` is no number").field("session");
+    given.as_i64().filter(|it| *it > 0).ok_or_else(refusal)
 }
 
 fn draft(fields: &Map<String, Value>, filter: Option<String>, since: Option<String>) -> Outcome<Draft> {
@@ -186,10 +264,13 @@ fn draft(fields: &Map<String, Value>, filter: Option<String>, since: Option<Stri
             .field("filter")
             .action("give exactly one of them"));
     }
-    if let Some(since) = since.as_deref().filter(|it| dates::moment(it).is_none()) {
-        return Err(Refusal::new(Cause::TypeError, format!("`{since}` is no date"))
+    if let Some(since) = since.as_deref().filter(|it| dates::since(it, 0).is_none()) {
+        return Err(Refusal::new(Cause::TypeError, format!("`{since}` is no date and no duration"))
             .field("since")
-            .action("write e.g. 2024-01-31"));
+            .action("write e.g. 2024-01-31, or 30 days"));
+    }
+    if since.is_some() && filter.is_none() {
+        return Err(Refusal::new(Cause::MissingField, "`since` needs `filter`").field("filter"));
     }
     if let Some(filter) = filter {
         Filter::parse(&filter)?;
@@ -203,10 +284,7 @@ fn draft(fields: &Map<String, Value>, filter: Option<String>, since: Option<Stri
         return Ok(Draft::Filter { filter, since, follows });
     }
     if let Some(session) = session {
-        let number = session.as_i64().filter(|it| *it > 0);
-        return number
-            .map(Draft::Session)
-            .ok_or_else(|| Refusal::new(Cause::TypeError, "`session` is no number").field("session"));
+        return session_number(session).map(Draft::Session);
     }
     match files {
         Some(Value::Array(files)) if !files.is_empty() && files.len() <= 10_000 => Ok(Draft::Set(files.clone())),
@@ -250,5 +328,32 @@ mod tests {
         check(json!({"filter": "has_abstract", "since": "soon"}), Err(Cause::TypeError));
         check(json!({"files": []}), Err(Cause::TypeError));
         check(json!({"colour": 1}), Err(Cause::UnknownField));
+        check(json!({"filter": "has_abstract", "since": "30 days"}), Ok(filter(Some("30 days"), false)));
+        check(json!({"files": [1], "since": "30 days"}), Err(Cause::MissingField));
+    }
+
+    #[test]
+    fn a_name_is_plain_and_what_is_deleted_is_named_once() {
+        let request = |it: Value| asked(it.as_object().unwrap()).map_err(|it| it.cause);
+        for (name, is_plain) in [
+            ("recent docs", true),
+            ("high-quality_papers.2", true),
+            ("Übersicht", true),
+            ("../up", false),
+            ("a/b", false),
+            (" a", false),
+            ("a ", false),
+            ("-a", false),
+            ("a;b", false),
+            ("a\u{7}", false),
+            (&"x".repeat(101), false),
+        ] {
+            let made = request(json!({"action": "create", "name": name, "session": 1}));
+            assert_eq!(made.is_ok(), is_plain, "{name}: {made:?}");
+        }
+        assert_eq!(request(json!({"action": "delete", "session": 3})), Ok(Asked::DeleteSession(3)));
+        assert_eq!(request(json!({"action": "delete", "session": "3"})), Err(Cause::TypeError));
+        assert_eq!(request(json!({"action": "delete", "session": 3, "name": "a"})), Err(Cause::Ambiguous));
+        assert_eq!(request(json!({"action": "delete"})), Err(Cause::MissingField));
     }
 }

@@ -1,5 +1,7 @@
 //! What there is beside the verbs: views, jobs, kept results, help and schemas.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde_json::{Map, Value, json};
 
 use crate::contract::answer::Answer;
@@ -7,7 +9,7 @@ use crate::contract::envelope::{HELP_TOKENS, Ruler};
 use crate::contract::refusal::{Cause, Outcome, Refusal};
 use crate::contract::registry::{self, NAMES, VERBS};
 use crate::contract::view::{Asked, Draft, View};
-use crate::contract::{Contract, Made, SYNCHRONOUS, envelope, help, schema, view};
+use crate::contract::{Contract, Made, SYNCHRONOUS, dates, envelope, help, names, now_ns, parsed, past, schema, view};
 use crate::error::{Error, Result};
 use crate::index::blocking;
 use crate::model::FileId;
@@ -57,16 +59,18 @@ impl Contract {
             }
             Asked::Show(name) => {
                 let view = self.saved(&name).await?;
-                let selection = match view {
-                    View::Session { session } => self.session_selection(session).await?,
-                    _ => view::Selection::saved(&self.scope, &name, &view)?,
-                };
+                let selection = self.view_selection(&name, &view).await?;
                 let unknown = self.unknown(&selection, &selection.filters).await?;
                 self.read_all(&unknown[..unknown.len().min(SYNCHRONOUS)]).await?;
                 let ids = self.select(&selection).await?;
                 let mut shown = with_name(&name, &view);
                 shown["not_yet_read"] = json!(unknown.len().saturating_sub(SYNCHRONOUS));
                 shown["documents"] = json!(ids.len());
+                let gone: Vec<&(FileId, String)> = selection.named.iter().filter(|it| !ids.contains(&it.0)).collect();
+                if !gone.is_empty() {
+                    let gone = gone.into_iter().map(|(file, path)| json!({"file": file, "path": path}));
+                    shown["vanished"] = gone.collect();
+                }
                 shown["files"] = json!(ids.iter().take(SHOWN).collect::<Vec<_>>());
                 Ok(shown)
             }
@@ -76,6 +80,7 @@ impl Contract {
                 blocking(move || reader.parts.book.remove_view(&owner, &own)).await?;
                 Ok(json!({"deleted": name}))
             }
+            Asked::DeleteSession(session) => self.delete_session(session).await,
             Asked::Create { name, view } => self.create(name, view).await,
         }
     }
@@ -83,13 +88,19 @@ impl Contract {
     async fn create(&self, name: String, draft: Draft) -> Outcome<Value> {
         let view = match draft {
             Draft::Session(session) => {
-                self.session_selection(session).await?;
+                self.past(session).await?;
                 View::Session { session }
             }
-            Draft::Set(files) => View::Set { files: self.found(&files).await? },
+            Draft::Set(files) => {
+                let found = self.found(&files).await?;
+                let (files, paths) = found.into_iter().unzip();
+                View::Set { files, paths }
+            }
             Draft::Filter { filter, since, follows: true } => View::Evolving { filter, since },
             Draft::Filter { filter, since, follows: false } => {
                 let ids = self.select(&view::Selection::all(&crate::model::Scope::All)).await?;
+                // The moment stays where it is: only what follows the index follows the clock.
+                let since = since.and_then(|it| dates::since(&it, now_ns())).map(dates::written);
                 View::Query { filter, since, upto: ids.last().copied().unwrap_or(0) }
             }
         };
@@ -103,52 +114,18 @@ impl Contract {
         Ok(with_name(&name, &view))
     }
 
-    /// The numbers of files that are named by number, by path, or by the end of one.
-    async fn found(&self, files: &[Value]) -> Outcome<Vec<FileId>> {
-        let (reader, scope) = (self.reader.clone(), self.scope.clone());
-        let filter = crate::model::FileFilter { within: scope, ..Default::default() };
-        let known = blocking(move || {
-            let mut known = Vec::new();
-            reader.parts.catalog.sieve(&filter, &[crate::catalog::Column::Path], |row| {
-                if let crate::catalog::Cell::Text(path) = &row.cells[0] {
-                    known.push((row.id, path.clone()));
-                }
-                false
-            })?;
-            Ok(known)
-        })
-        .await?;
-        let mut ids = Vec::new();
-        for file in files {
-            let wanted = file.as_str().map_or_else(|| file.to_string(), str::to_string);
-            let fits = |it: &&(FileId, String)| {
-                it.0.to_string() == wanted
-                    || it.1 == wanted
-                    || it.1.ends_with(&format!("/{wanted}"))
-                    || wanted.ends_with(&format!("/{}", it.1))
-            };
-            let found: Vec<FileId> = known.iter().filter(fits).map(|it| it.0).collect();
-            match found.as_slice() {
-                [one] => ids.push(*one),
-                [] => {
-                    return Err(Refusal::new(Cause::UnknownFile, format!("there is no file `{wanted}`"))
-                        .field("files")
-                        .action("QUERY lists files with their numbers"));
-                }
-                several => {
-                    let numbers: Vec<String> = several.iter().take(10).map(FileId::to_string).collect();
-                    return Err(Refusal::new(
-                        Cause::Ambiguous,
-                        format!("`{wanted}` fits {} files: which?", several.len()),
-                    )
-                    .field("files")
-                    .action(format!("give one of the numbers {}", numbers.join(", "))));
-                }
-            }
-        }
-        ids.sort_unstable();
-        ids.dedup();
-        Ok(ids)
+    /// Files that are named by number, by path, or by the end of one, with their paths.
+    async fn found(&self, files: &[Value]) -> Outcome<BTreeMap<FileId, String>> {
+        let known = self.paths(&view::Selection::all(&self.scope)).await?;
+        let names: Vec<(FileId, &str)> = known.iter().map(|it| (it.0, it.1.as_str())).collect();
+        let ids = files.iter().map(|it| names::find(&names, it, "files")).collect::<Outcome<BTreeSet<FileId>>>()?;
+        Ok(known.into_iter().filter(|it| ids.contains(&it.0)).collect())
+    }
+
+    /// The name of a view that is made of a session.
+    pub(crate) async fn view_of_session(&self, wanted: i64) -> Outcome<Option<String>> {
+        let is_made = |view: &View| matches!(view, View::Session { session } if *session == wanted);
+        Ok(self.all_views().await?.into_iter().find(|it| is_made(&it.1)).map(|it| it.0))
     }
 
     async fn all_views(&self) -> Outcome<Vec<(String, View)>> {
@@ -196,13 +173,8 @@ impl Contract {
     async fn kept(&self, given: &Map<String, Value>) -> Outcome<Value> {
         one_of(given, &["id", "format"])?;
         let id = text(given, "id")?.ok_or_else(|| Refusal::new(Cause::MissingField, "which result?").field("id"))?;
-        let found = self.result(id).await?;
-        found.map(|it| it.1).ok_or_else(|| {
-            let shown = crate::contract::words::short(id, 40);
-            Refusal::new(Cause::UnknownResult, format!("there is no result `{shown}`"))
-                .field("id")
-                .action("give the `id` of an envelope")
-        })
+        let booked = self.booked(id).await?.ok_or_else(|| past::no_result(id, "id"))?;
+        parsed(&booked.envelope)
     }
 }
 

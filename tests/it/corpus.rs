@@ -54,6 +54,13 @@ const QUESTIONS: &[&[&str]] = &[
     &["query", "--filter=reference_count>=3 AND NOT extension=tex"],
     &["delta", "--baseline=1"],
     &["summarize", "timeline", "--field=published_at"],
+    &["summarize", "comparison-matrix", "--items=gauges.md,bees.txt", "--schema=title,word_count", "--format=csv"],
+    &["normalize", "versions", "--format=yaml"],
+    &["compare", "contradictions", "--field=best-practice"],
+    &["detect", "anomalies", "--constraints={\"field\":\"word_count\"}"],
+    &["trace", "authority", "--format=csv"],
+    &["score", "coverage", "--topic=frost", "--format=yaml"],
+    &["explain-failure", "--url-id=gauges.md"],
 ];
 
 #[test]
@@ -102,30 +109,102 @@ fn a_kill_between_two_verbs_changes_no_answer() {
     assert_eq!(world.ok(&["corpus", "result", &id]).trim_end(), before[0].trim_end(), "a result is kept as it was");
     let why = corpus(&world, &["explain-failure", "--verb=extract", "--extraction-id", &id]);
     assert_eq!((&why["data"]["verb"], &why["data"]["target"]), (&json!("extract"), &json!("Code")), "{why}");
+    for action in why["data"]["suggested_actions"].as_array().unwrap() {
+        let (verb, request) = action.as_str().unwrap().split_once(' ').unwrap();
+        let (status, told) = post(&world, &key(&world), &verb.to_lowercase(), &serde_json::from_str(request).unwrap());
+        assert_eq!(status, 200, "{action}: {told}");
+    }
     let score = corpus(&world, &["score", "confidence", "--extraction", &id]);
     assert_eq!(score["data"]["extraction"], id.as_str());
 }
 
 #[test]
 fn a_session_stays_as_it_was_and_delta_says_what_changed() {
-    let world = ingested();
-    let before = world.ok(&["corpus", "extract", "--session", "1", "--schema=Quote"]);
+    let mut world = ingested();
+    let questions: [&[&str]; 5] = [
+        &["extract", "--session", "1", "--schema=Quote"],
+        &["query", "--session", "1", "--filter=size>0 AND word_count>5"],
+        &["trace", "citations", "--session", "1"],
+        &["score", "freshness", "--session", "1", "--format=csv"],
+        &["summarize", "timeline", "--session", "1", "--field=modified", "--format=yaml"],
+    ];
+    let ask = |world: &World| questions.map(|it| world.ok(&[&["corpus"], it].concat()));
+    let before = ask(&world);
+    let result = corpus(&world, &["extract", "--schema=Quote"])["id"].as_str().unwrap().to_string();
     world.write("gauges.md", "# Tide gauges in salt water\n\nNothing is left.\n");
     std::fs::remove_file(world.files().join("bees.txt")).unwrap();
+    std::fs::rename(world.files().join("paint.tex"), world.files().join("moved.tex")).unwrap();
     world.write("new.md", "# New\n\nA new one.\n");
     world.ok(&["sync"]);
-    let after: Value =
-        serde_json::from_str(&world.ok(&["corpus", "extract", "--session", "1", "--schema=Quote"])).unwrap();
-    let before: Value = serde_json::from_str(&before).unwrap();
-    assert_eq!(before["data"], after["data"]);
-    assert_eq!(after["unknowns"].as_array().unwrap().last().unwrap()["type"], "shown_as_in_session");
-    let delta = corpus(&world, &["delta", "--baseline=1"]);
-    assert_eq!(delta["data"]["counts"], json!({"added": 1, "removed": 1, "modified": 1}), "{delta}");
+    assert_eq!(before, ask(&world), "changed, deleted and moved files change no answer of a session");
+    world.kill();
+    world.spawn();
+    assert_eq!(before, ask(&world), "nor does a restart");
+    for baseline in ["1", result.as_str()] {
+        let delta = corpus(&world, &["delta", "--baseline", baseline]);
+        let counts = &delta["data"]["counts"];
+        assert_eq!((&counts["added"], &counts["removed"]), (&json!(1), &json!(1)), "{baseline}: {delta}");
+        let modified = delta["data"]["modified"].as_array().unwrap();
+        let changed = modified.iter().find(|it| it["path"] == "gauges.md").unwrap();
+        assert!(changed["changes"].as_u64().unwrap() > 1, "{baseline}: {delta}");
+        assert!(modified.iter().any(|it| it["moved_from"] == "paint.tex"), "{baseline}: {delta}");
+        assert_eq!(delta, corpus(&world, &["delta", "--baseline", baseline]));
+    }
     let watched = corpus(&world, &["delta", "--watch=gauges.md", "--field=headings"]);
     assert!(
         watched["data"]["changed"] == true && !watched["data"]["removed"].as_array().unwrap().is_empty(),
         "{watched}"
     );
+    let watched = corpus(&world, &["delta", "--watch=bees.txt", "--baseline=1"]);
+    assert_eq!((&watched["data"]["vanished"], &watched["data"]["changed"]), (&json!(true), &json!(true)), "{watched}");
+}
+
+#[test]
+fn a_session_that_is_deleted_is_gone_and_a_view_of_it_keeps_it() {
+    let world = ingested();
+    world.ok(&["view", "create", "--name=first", "--session=1"]);
+    let (code, told) = refused(&world, &["view", "delete", "--session=1"]);
+    assert!(code != 0 && told["error"]["message"].as_str().unwrap().contains("first"), "{told}");
+    world.ok(&["view", "delete", "first"]);
+    world.ok(&["view", "delete", "--session=1"]);
+    let (_, told) = refused(&world, &["corpus", "extract", "--session=1", "--schema=Code"]);
+    assert_eq!(told["error"]["type"], "unknown_session", "{told}");
+}
+
+#[test]
+fn a_minimal_session_knows_metadata_and_says_that_it_has_no_texts() {
+    let world = World::new().start();
+    world.write("a.md", "# A\n\nOne two three.\n");
+    world.write("b.md", "# A\n\nOne two three.\n");
+    let made = corpus(&world, &["ingest", "--paths", world.files().to_str().unwrap(), "--mode=minimal"]);
+    assert_eq!((&made["data"]["files"], &made["data"]["failed"]), (&json!(2), &json!(0)), "{made}");
+    let queried = corpus(&world, &["query", "--session=1", "--filter=extension=md AND size>0"]);
+    assert_eq!(queried["data"]["count"], 2, "{queried}");
+    let open = corpus(&world, &["query", "--session=1", "--filter=word_count>0"]);
+    let kinds: Vec<&str> = open["unknowns"].as_array().unwrap().iter().map(|it| it["type"].as_str().unwrap()).collect();
+    assert_eq!((&open["data"]["count"], kinds), (&json!(0), vec!["no_value", "metadata_only"]), "{open}");
+    let (_, told) = refused(&world, &["corpus", "extract", "--session=1", "--schema=Code"]);
+    assert_eq!(told["error"]["type"], "metadata_only", "{told}");
+    let made = corpus(&world, &["ingest", "--paths", world.files().to_str().unwrap()]);
+    assert_eq!((&made["data"]["indexed"], &made["data"]["duplicates"]), (&json!(2), &json!(1)), "{made}");
+}
+
+#[test]
+fn only_what_failed_is_read_again() {
+    let world = World::new().start();
+    world.write("good.md", "# Good\n\nAs it was.\n");
+    let bad = world.write("bad.pdf", "%PDF-1.7 this is none");
+    let made = corpus(&world, &["ingest", "--paths", world.files().to_str().unwrap()]);
+    let list = made["data"]["failures_file"].as_str().unwrap().to_string();
+    assert!(made["data"]["failed"] == 1 && std::fs::read_to_string(&list).unwrap().contains("bad.pdf"), "{made}");
+    world.write("good.md", "# Good\n\nAnother text.\n");
+    std::fs::copy(crate::harness::sample().join("Contracts/nda-northreach-polytechnic.pdf"), &bad).unwrap();
+    let quotes = |world: &World| world.ok(&["corpus", "query", "--session=1", "--filter=name=good.md AND size>0"]);
+    let before = quotes(&world);
+    let again = corpus(&world, &["ingest", "--session=1", "--refetch-failed"]);
+    assert_eq!((&again["data"]["session"], &again["data"]["files"]), (&json!(1), &json!(2)), "{again}");
+    assert_eq!(before, quotes(&world), "what had been read stays as it was");
+    assert_eq!((&again["data"]["failed"], std::path::Path::new(&list).exists()), (&json!(0), false), "{again}");
 }
 
 #[test]
@@ -136,6 +215,7 @@ fn views_select_what_they_say() {
     create(&["--name=living", "--filter=extension=md", "--auto-update"]);
     create(&["--name=pair", "--files=gauges.md,bees.txt"]);
     create(&["--name=first", "--session=1"]);
+    create(&["--name=recent", "--filter=extension=md", "--since=30 days", "--auto-update"]);
     world.write("later.md", "# Later\n\nOne more.\n");
     world.ok(&["sync"]);
     let count = |name: &str| {
@@ -144,7 +224,18 @@ fn views_select_what_they_say() {
     };
     assert_eq!((count("saved"), count("living"), count("pair"), count("first")), (1, 2, 2, 7));
     let listed: Value = serde_json::from_str(&world.ok(&["view", "list"])).unwrap();
-    assert_eq!(listed["data"]["count"], 4);
+    assert_eq!((&listed["data"]["count"], count("recent")), (&json!(5), 2));
+    std::fs::remove_file(world.files().join("bees.txt")).unwrap();
+    world.ok(&["sync"]);
+    let shown: Value = serde_json::from_str(&world.ok(&["view", "show", "pair"])).unwrap();
+    assert_eq!(shown["data"]["vanished"][0]["path"], "bees.txt", "{shown}");
+    let told = corpus(&world, &["extract", "--view=pair", "--schema=Quote"]);
+    assert_eq!(
+        (&told["coverage"], &told["unknowns"].as_array().unwrap().last().unwrap()["detail"]),
+        (&json!(0.5), &json!("gone"))
+    );
+    let (_, told) = refused(&world, &["view", "create", "--name=../up", "--filter=size>1"]);
+    assert_eq!(told["error"]["type"], "out_of_range", "{told}");
     world.ok(&["view", "delete", "pair"]);
     let (code, told) = refused(&world, &["corpus", "extract", "--view=pair", "--schema=Code"]);
     assert_eq!((code, &told["error"]["type"]), (3, &json!("unknown_view")), "{told}");
@@ -177,6 +268,8 @@ fn what_cannot_be_done_is_refused_with_what_to_do() {
     world.ok(&["view", "create", "--name=folder", "--filter=size>0"]);
     std::fs::rename(world.files(), world.files().with_file_name("elsewhere")).unwrap();
     let (_, told) = refused(&world, &["corpus", "extract", "--view=folder", "--schema=Code"]);
+    assert!(["vanished_folder", "empty_view"].contains(&told["error"]["type"].as_str().unwrap()), "{told}");
+    let (_, told) = refused(&world, &["corpus", "query", "--view=folder", "--filter=size>0"]);
     assert!(["vanished_folder", "empty_view"].contains(&told["error"]["type"].as_str().unwrap()), "{told}");
 }
 

@@ -1,6 +1,9 @@
 //! The contract as a whole: what it refuses, what it finds in labelled documents, and what its answers cost.
 
+mod delta;
+mod explain;
 mod labelled;
+mod past;
 mod requests;
 mod verbs;
 
@@ -42,7 +45,7 @@ pub(super) fn paper(file: i64, name: &str, bytes: &[u8]) -> Paper {
 }
 
 /// Some documents as a view.
-pub(super) fn corpus(files: &[(&str, &str)]) -> Corpus {
+pub(in crate::contract) fn corpus(files: &[(&str, &str)]) -> Corpus {
     let papers = (1..).zip(files).map(|(number, (name, text))| paper(number, name, text.as_bytes())).collect();
     Corpus { view: Value::Null, papers, ..Corpus::default() }
 }

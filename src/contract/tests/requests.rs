@@ -39,6 +39,7 @@ fn good(kind: Kind) -> Value {
         Kind::Moment => json!("2024-01-31"),
         Kind::Filter => json!("size>3 AND NOT extension=pdf"),
         Kind::File => json!(3),
+        Kind::Baseline => json!("r-41c0ffee0badcafe"),
         Kind::Texts(_) => json!(["word count"]),
         Kind::Files(_) => json!([1, "a.md"]),
         Kind::Object(_) | Kind::SchemaFilters => json!({}),
@@ -50,7 +51,7 @@ fn mistyped(kind: Kind) -> Value {
     match kind {
         Kind::Flag | Kind::Whole(..) | Kind::Number(..) | Kind::Object(_) | Kind::SchemaFilters => json!("seven"),
         Kind::Texts(_) | Kind::Files(_) => json!("not a list"),
-        Kind::File => json!(1.5),
+        Kind::File | Kind::Baseline => json!(1.5),
         _ => json!(7),
     }
 }
@@ -121,6 +122,8 @@ fn good_requests() -> Vec<Case> {
         ("delta", json!({"baseline": 2, "only": "new-contradictions"})),
         ("delta", json!({"baseline": 2, "only": "new_contradictions"})),
         ("delta", json!({"watch": 2, "field": "content"})),
+        ("delta", json!({"watch": 2, "field": "word_count"})),
+        ("delta", json!({"baseline": "r-41c0ffee0badcafe", "only": "added"})),
         ("compare", json!({"form": "Consensus", "field": "recommendation", "threshold": 1})),
         ("detect", json!({"form": "clusters", "objective": "group by topical similarity", "constraints": {"max_clusters": 5}})),
         ("detect", json!({"form": "warnings", "objective": "flag cautionary language", "constraints": {"min_strength": "high"}})),
@@ -173,6 +176,8 @@ fn bad_requests() -> Vec<(Case, Cause)> {
         (("delta", json!({"since": "2024-01-01", "only": "added"})), Cause::MissingField),
         (("delta", json!({"since": "2024-01-01", "field": "content"})), Cause::MissingField),
         (("delta", json!({"since": "yesterday"})), Cause::TypeError),
+        (("delta", json!({"baseline": "last"})), Cause::TypeError),
+        (("delta", json!({"baseline": 0})), Cause::OutOfRange),
         (("ingest", json!({})), Cause::MissingField),
         (("ingest", json!({"paths": ["/w"], "urls": ["https://example.org"]})), Cause::Ambiguous),
         (("ingest", json!({"paths": ["/w"], "refetch_failed": true})), Cause::MissingField),

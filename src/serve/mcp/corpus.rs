@@ -19,7 +19,8 @@ const PREFIX: &str = "vic://corpus/help";
 const BESIDE: [(&str, &str); 3] = [
     (
         "VIEW",
-        "Creates, lists, shows and deletes views of documents: `action`, `name`, and one of filter, files, session",
+        "Creates, lists, shows and deletes views of documents: `action`, `name`, and one of filter, files, session; \
+         `delete` with session forgets a session",
     ),
     ("JOB", "Says where a job of the contract stands, by `id`"),
     ("RESULT", "Returns an earlier answer of the contract exactly as it was, by `id`"),

@@ -1,0 +1,375 @@
+//! Sessions of the book: what an ingest run saw, as it was, whatever becomes of the files.
+//!
+//! A session keeps a row of metadata for each file, and holds the readings of their texts: those are no cache as long as a
+//! session needs them. Removing the session releases them.
+
+use rusqlite::{OptionalExtension, Row, Transaction, params};
+
+use crate::catalog::corpus::CorpusBook;
+use crate::catalog::database::Failed;
+use crate::catalog::row::{now_ns, signed, state, state_name};
+use crate::catalog::sieve::{Cell, Column, SievedRow};
+use crate::error::Result;
+use crate::model::{ContentHash, FileId, FileKind, FileRecord, FileState};
+
+/// A reading that goes when there are too many.
+const SPARE: i64 = 0;
+
+/// A reading that a session holds.
+const HELD: i64 = 1;
+
+/// A reading of a session that is not written yet; after a crash it is spare again.
+const BEING_HELD: i64 = 2;
+
+/// One file as a session saw it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionFile {
+    /// Its number in the catalog; negative where it never got one.
+    pub file: FileId,
+    /// The absolute path of its root; empty for what has none.
+    pub root: String,
+    /// Its path below its root.
+    pub path: String,
+    /// Its content then, where it was read.
+    pub hash: Option<ContentHash>,
+    /// Its size then.
+    pub size: u64,
+    /// Its last change then, nanoseconds since the epoch.
+    pub modified_ns: i64,
+    /// Lowercase extension without the dot.
+    pub extension: String,
+    /// Broad kind.
+    pub kind: FileKind,
+    /// Media type; empty where the content was not read.
+    pub media_type: String,
+    /// Where it stood.
+    pub state: FileState,
+    /// Its owner.
+    pub owner: String,
+    /// Number of its chunks.
+    pub chunks: u32,
+    /// Why it could not be read; empty when it could.
+    pub problem: String,
+    /// What was counted in it, as JSON; none where its text was not read for the session.
+    pub facts: Option<String>,
+    /// The key of the reading that the session holds.
+    pub reading: Option<String>,
+}
+
+impl SessionFile {
+    /// What the catalog knows of a file now.
+    pub fn new(record: &FileRecord) -> SessionFile {
+        let problem = match record.state {
+            FileState::Indexed => String::new(),
+            FileState::Pending => "pending".into(),
+            FileState::Skipped | FileState::Failed => record.reason.map_or("io", |it| it.name()).into(),
+        };
+        SessionFile {
+            file: record.id,
+            root: record.root.to_string_lossy().into_owned(),
+            path: record.found.path.to_string_lossy().into_owned(),
+            hash: record.hash,
+            size: record.found.size,
+            modified_ns: record.found.modified_ns,
+            extension: record.extension.clone(),
+            kind: record.kind,
+            media_type: record.media_type.clone(),
+            state: record.state,
+            owner: record.owner.clone(),
+            chunks: record.chunks,
+            problem,
+            facts: None,
+            reading: None,
+        }
+    }
+
+    /// A page that could not be fetched, under a number of its own.
+    pub fn page(file: FileId, address: String, problem: String) -> SessionFile {
+        SessionFile {
+            file,
+            root: String::new(),
+            path: address,
+            hash: None,
+            size: 0,
+            modified_ns: 0,
+            extension: String::new(),
+            kind: FileKind::Web,
+            media_type: String::new(),
+            state: FileState::Failed,
+            owner: String::new(),
+            chunks: 0,
+            problem,
+            facts: None,
+            reading: None,
+        }
+    }
+
+    /// The cells that a condition looks at, as the catalog would have given them then.
+    pub fn row(&self, columns: &[Column]) -> SievedRow {
+        SievedRow { id: self.file, cells: columns.iter().map(|it| self.cell(*it)).collect() }
+    }
+
+    fn cell(&self, column: Column) -> Cell {
+        let text = |text: &str| if text.is_empty() { Cell::Absent } else { Cell::Text(text.into()) };
+        match column {
+            Column::Path => text(&self.path),
+            Column::Name => text(&crate::catalog::row::search_name(self.path.as_ref())),
+            Column::Extension => Cell::Text(self.extension.clone()),
+            Column::Size => Cell::Number(signed(self.size)),
+            Column::Modified => Cell::Number(self.modified_ns),
+            Column::Kind => text(self.kind.name()),
+            Column::MediaType => Cell::Text(self.media_type.clone()),
+            Column::State => text(state_name(self.state)),
+            Column::Reason if matches!(self.state, FileState::Skipped | FileState::Failed) => text(&self.problem),
+            Column::Reason => Cell::Absent,
+            Column::Owner => text(&self.owner),
+            Column::Chunks => Cell::Number(self.chunks.into()),
+            Column::Hash => self.hash.map_or(Cell::Absent, Cell::Hash),
+        }
+    }
+}
+
+impl CorpusBook {
+    /// Keeps a session with its files and returns its number.
+    pub fn add_session(&self, owner: &str, body: &str, files: &[SessionFile]) -> Result<i64> {
+        self.database.write(|db| {
+            let sql = "INSERT INTO sessions (owner, body, created_ms) VALUES (?1, ?2, ?3)";
+            db.prepare_cached(sql)?.execute(params![owner, body, now_ns() / 1_000_000])?;
+            let session = db.last_insert_rowid();
+            put_files(db, session, files)?;
+            Ok(session)
+        })
+    }
+
+    /// Replaces what is said of some files of a session by what a second try found; all others stay as they were.
+    pub fn amend_session(&self, session: i64, gone: &[FileId], files: &[SessionFile]) -> Result<()> {
+        self.database.write(|db| {
+            let mut statement =
+                db.prepare_cached("DELETE FROM session_metadata WHERE session = ?1 AND file = ?2 AND problem != ''")?;
+            for file in gone {
+                statement.execute([session, *file])?;
+            }
+            put_files(db, session, files)
+        })
+    }
+
+    /// Forgets a session of an owner and releases the readings that no other one holds; false when there is none.
+    pub fn remove_session(&self, owner: &str, session: i64) -> Result<bool> {
+        self.database.write(|db| {
+            let found = db
+                .prepare_cached("DELETE FROM sessions WHERE owner = ?1 AND id = ?2")?
+                .execute(params![owner, session])?;
+            if found == 0 {
+                return Ok(false);
+            }
+            let release = "UPDATE readings SET held = ?2 WHERE key IN \
+                           (SELECT reading FROM session_metadata WHERE session = ?1 AND reading IS NOT NULL) \
+                           AND key NOT IN (SELECT reading FROM session_metadata \
+                           WHERE session != ?1 AND reading IS NOT NULL)";
+            db.prepare_cached(release)?.execute([session, SPARE])?;
+            db.prepare_cached("DELETE FROM session_metadata WHERE session = ?1")?.execute([session])?;
+            Ok(true)
+        })
+    }
+
+    /// Returns the body and the moment of a session of an owner.
+    pub fn session(&self, owner: &str, session: i64) -> Result<Option<(String, i64)>> {
+        self.database.read(|db| {
+            let mut statement =
+                db.prepare_cached("SELECT body, created_ms FROM sessions WHERE owner = ?1 AND id = ?2")?;
+            Ok(statement.query_row(params![owner, session], |row| Ok((row.get(0)?, row.get(1)?))).optional()?)
+        })
+    }
+
+    /// Returns the numbers of the sessions of an owner, newest last.
+    pub fn sessions(&self, owner: &str) -> Result<Vec<i64>> {
+        self.database.read(|db| {
+            let mut statement = db.prepare_cached("SELECT id FROM sessions WHERE owner = ?1 ORDER BY id")?;
+            let rows = statement.query_map([owner], |row| row.get(0))?;
+            Ok(rows.collect::<rusqlite::Result<_>>()?)
+        })
+    }
+
+    /// Returns the newest session of an owner that was made at or before a moment and, where a file is named, that read it.
+    pub fn last_session(&self, owner: &str, at_ms: Option<i64>, file: Option<FileId>) -> Result<Option<i64>> {
+        self.database.read(|db| {
+            let sql = "SELECT max(id) FROM sessions WHERE owner = ?1 AND created_ms <= ?2 AND (?3 IS NULL OR EXISTS \
+                       (SELECT 1 FROM session_metadata WHERE session = id AND file = ?3 AND problem = ''))";
+            let mut statement = db.prepare_cached(sql)?;
+            Ok(statement.query_row(params![owner, at_ms.unwrap_or(i64::MAX), file], |row| row.get(0))?)
+        })
+    }
+
+    /// Returns the files of a session by number.
+    pub fn session_files(&self, session: i64) -> Result<Vec<SessionFile>> {
+        self.database.read(|db| {
+            let sql = "SELECT file, root, path, hash, size, modified_ns, extension, kind, media_type, state, owner, \
+                       chunks, problem, facts, reading FROM session_metadata WHERE session = ?1 ORDER BY file";
+            let mut statement = db.prepare_cached(sql)?;
+            let rows = statement.query_map([session], session_file)?;
+            Ok(rows.collect::<rusqlite::Result<_>>()?)
+        })
+    }
+
+    /// Keeps readings from going before the session that needs them is written.
+    pub fn hold_readings(&self, keys: &[String]) -> Result<()> {
+        self.database.write(|db| {
+            let mut statement = db.prepare_cached("UPDATE readings SET held = ?2 WHERE key = ?1 AND held = ?3")?;
+            for key in keys {
+                statement.execute(params![key, BEING_HELD, SPARE])?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Releases what a session that was never written had held.
+    pub(super) fn release_unfinished(&self) -> Result<()> {
+        self.database.write(|db| {
+            db.execute("UPDATE readings SET held = ?1 WHERE held = ?2", [SPARE, BEING_HELD])?;
+            Ok(())
+        })
+    }
+}
+
+fn put_files(db: &Transaction<'_>, session: i64, files: &[SessionFile]) -> Result<(), Failed> {
+    let sql = "INSERT OR REPLACE INTO session_metadata (session, file, root, path, hash, size, modified_ns, extension, \
+               kind, media_type, state, owner, chunks, problem, facts, reading) \
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)";
+    let mut statement = db.prepare_cached(sql)?;
+    let mut hold = db.prepare_cached("UPDATE readings SET held = ?2 WHERE key = ?1")?;
+    for it in files {
+        let (hash, size) = (it.hash.map(|it| it.0), signed(it.size));
+        let (kind, state) = (it.kind.name(), state_name(it.state));
+        statement.execute(params![
+            session,
+            it.file,
+            it.root,
+            it.path,
+            hash,
+            size,
+            it.modified_ns,
+            it.extension,
+            kind,
+            it.media_type,
+            state,
+            it.owner,
+            it.chunks,
+            it.problem,
+            it.facts,
+            it.reading
+        ])?;
+        if let Some(key) = &it.reading {
+            hold.execute(params![key, HELD])?;
+        }
+    }
+    Ok(())
+}
+
+fn session_file(row: &Row<'_>) -> rusqlite::Result<SessionFile> {
+    Ok(SessionFile {
+        file: row.get(0)?,
+        root: row.get(1)?,
+        path: row.get(2)?,
+        hash: row.get::<_, Option<[u8; 32]>>(3)?.map(ContentHash),
+        size: row.get::<_, i64>(4)?.cast_unsigned(),
+        modified_ns: row.get(5)?,
+        extension: row.get(6)?,
+        kind: FileKind::from_name(row.get_ref(7)?.as_str()?),
+        media_type: row.get(8)?,
+        state: state(row.get_ref(9)?.as_str()?),
+        owner: row.get(10)?,
+        chunks: row.get(11)?,
+        problem: row.get(12)?,
+        facts: row.get(13)?,
+        reading: row.get(14)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::corpus::drop_spare_readings;
+
+    fn file(number: FileId) -> SessionFile {
+        let key = format!("k{number}");
+        SessionFile {
+            hash: Some(ContentHash([number as u8; 32])),
+            state: FileState::Indexed,
+            facts: Some("{}".into()),
+            reading: Some(key),
+            ..SessionFile::page(number, format!("w/{number}.md"), String::new())
+        }
+    }
+
+    /// A book with two readings, and one of nobody's before them.
+    fn book(dir: &std::path::Path) -> CorpusBook {
+        let book = CorpusBook::open(&dir.join("corpus.sqlite")).unwrap();
+        for key in ["k0", "k1", "k2"] {
+            book.put_reading(key, key).unwrap();
+        }
+        book
+    }
+
+    #[test]
+    fn a_session_holds_its_readings_and_releases_them_when_the_last_one_goes() {
+        let dir = tempfile::tempdir().unwrap();
+        let book = book(dir.path());
+        let one = book.add_session("", "{}", &[file(1), file(2)]).unwrap();
+        let other = book.add_session("", "{}", &[file(2)]).unwrap();
+        let left = |book: &CorpusBook| -> Vec<bool> {
+            book.database.write(|db| drop_spare_readings(db, 0)).unwrap();
+            ["k0", "k1", "k2"].iter().map(|it| book.reading(it).unwrap().is_some()).collect()
+        };
+        assert_eq!(left(&book), [false, true, true]);
+        assert!(!book.remove_session("/w/a", one).unwrap(), "it belongs to somebody else");
+        assert!(book.remove_session("", one).unwrap());
+        assert_eq!(left(&book), [false, false, true]);
+        assert!(book.session_files(one).unwrap().is_empty());
+        assert!(book.remove_session("", other).unwrap() && !book.remove_session("", other).unwrap());
+        assert_eq!(left(&book), [false, false, false]);
+    }
+
+    #[test]
+    fn what_a_crash_left_held_is_spare_after_the_next_start() {
+        let dir = tempfile::tempdir().unwrap();
+        let first = book(dir.path());
+        first.hold_readings(&["k1".into(), "k2".into()]).unwrap();
+        first.add_session("", "{}", &[file(1)]).unwrap();
+        first.database.write(|db| drop_spare_readings(db, 0)).unwrap();
+        drop(first);
+        let book = CorpusBook::open(&dir.path().join("corpus.sqlite")).unwrap();
+        book.database.write(|db| drop_spare_readings(db, 0)).unwrap();
+        assert_eq!((book.reading("k1").unwrap(), book.reading("k2").unwrap()), (Some("k1".into()), None));
+    }
+
+    #[test]
+    fn a_second_try_replaces_failures_and_nothing_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let book = book(dir.path());
+        let failed = SessionFile::page(3, "w/3.md".into(), "io".into());
+        let session = book.add_session("", "{}", &[file(1), failed]).unwrap();
+        // The file came back under another number, and somebody took the first one for a failure.
+        book.amend_session(session, &[3, 1], &[file(4)]).unwrap();
+        assert_eq!(book.session_files(session).unwrap(), [file(1), file(4)]);
+    }
+
+    #[test]
+    fn the_last_session_is_the_one_before_the_moment_that_read_the_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let book = book(dir.path());
+        let first = book.add_session("", "{}", &[file(1)]).unwrap();
+        let second = book.add_session("", "{}", &[file(2)]).unwrap();
+        assert_eq!(book.last_session("", None, None).unwrap(), Some(second));
+        assert_eq!(book.last_session("", None, Some(1)).unwrap(), Some(first));
+        assert_eq!(book.last_session("", Some(0), None).unwrap(), None);
+        assert_eq!(book.last_session("/w/a", None, None).unwrap(), None);
+    }
+
+    #[test]
+    fn the_cells_of_a_file_are_those_of_its_time() {
+        let file = SessionFile { size: 7, extension: "md".into(), owner: "ann".into(), ..file(1) };
+        let row = file.row(&[Column::Name, Column::Extension, Column::Size, Column::State, Column::Reason]);
+        let text = |it: &str| Cell::Text(it.into());
+        assert_eq!(row.cells, [text("1.md"), text("md"), Cell::Number(7), text("indexed"), Cell::Absent]);
+    }
+}

@@ -1,0 +1,395 @@
+//! States of before: sessions as they were, and what DELTA compares with.
+//!
+//! A session answers from its own rows and from the readings that it holds. Where a reading is gone, the file is read
+//! again only if its content is still the one of the session; a newer text never stands in for an older one.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use futures::{StreamExt, stream};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::catalog::{BookedResult, CorpusBook, SessionFile};
+use crate::contract::Contract;
+use crate::contract::answer::Unknown;
+use crate::contract::corpus::{Corpus, PAST_TEXT_GONE, Paper, Unread};
+use crate::contract::dates;
+use crate::contract::delta::Earlier;
+use crate::contract::facts::Facts;
+use crate::contract::names;
+use crate::contract::reader::{self, Reader};
+use crate::contract::refusal::{Cause, Outcome, Refusal};
+use crate::contract::select::AT_ONCE;
+use crate::contract::validate::{self, Request};
+use crate::contract::view::{Named, Selection, named};
+use crate::error::Result;
+use crate::index::blocking;
+use crate::model::{ContentHash, FileFilter, FileId, FileKind, FileState};
+
+/// Documents of a result that are remembered; one of more is no baseline.
+pub(crate) const MOST_DOCUMENTS: usize = 10_000;
+
+/// A session as it was.
+#[derive(Clone, Debug)]
+pub(crate) struct Past {
+    pub(crate) session: i64,
+    /// Whether texts were left out: the mode `minimal`.
+    pub(crate) metadata_only: bool,
+    /// The absolute paths that were ingested.
+    pub(crate) places: Vec<String>,
+    /// By number.
+    pub(crate) files: Vec<SessionFile>,
+    /// What was counted in each of them.
+    pub(crate) facts: Vec<Option<Facts>>,
+}
+
+impl Past {
+    /// Makes a session of its body and its files.
+    pub(crate) fn new(session: i64, body: &str, files: Vec<SessionFile>) -> Past {
+        let body: Value = serde_json::from_str(body).unwrap_or_default();
+        let places = body["paths"].as_array().into_iter().flatten().filter_map(|it| it.as_str().map(String::from));
+        let facts = files.iter().map(|it| serde_json::from_str(it.facts.as_deref()?).ok()).collect();
+        Past { session, metadata_only: body["mode"] == "minimal", places: places.collect(), files, facts }
+    }
+}
+
+/// A document that a result was made of.
+#[derive(Debug, Serialize, Deserialize)]
+struct Remembered {
+    file: FileId,
+    path: String,
+    hash: Option<String>,
+    size: u64,
+    modified_ns: i64,
+}
+
+impl Remembered {
+    fn new(file: &SessionFile) -> Remembered {
+        let hash = file.hash.map(|it| it.to_string());
+        Remembered { file: file.file, path: file.path.clone(), hash, size: file.size, modified_ns: file.modified_ns }
+    }
+
+    fn into_file(self) -> SessionFile {
+        let hash = self.hash.and_then(|it| blake3::Hash::from_hex(it).ok()).map(|it| ContentHash(*it.as_bytes()));
+        let extension = reader::extension(&self.path);
+        SessionFile {
+            hash,
+            size: self.size,
+            modified_ns: self.modified_ns,
+            state: FileState::Indexed,
+            kind: FileKind::of_extension(&extension),
+            reading: hash.map(|it| reader::key(it, &extension)),
+            extension,
+            ..SessionFile::page(self.file, self.path, String::new())
+        }
+    }
+}
+
+/// The documents of a result as the book keeps them; empty for too many.
+pub(crate) fn remembered(files: &[SessionFile]) -> String {
+    if files.len() > MOST_DOCUMENTS {
+        return String::new();
+    }
+    serde_json::to_string(&files.iter().map(Remembered::new).collect::<Vec<_>>()).unwrap_or_default()
+}
+
+/// As [`remembered`], of a view that was read.
+pub(crate) fn remembered_corpus(corpus: &Corpus) -> String {
+    remembered(&corpus.papers.iter().map(as_file).collect::<Vec<_>>())
+}
+
+fn as_file(paper: &Paper) -> SessionFile {
+    SessionFile {
+        hash: Some(paper.hash),
+        size: paper.size,
+        modified_ns: paper.modified_ns,
+        ..SessionFile::page(paper.file, paper.path.clone(), String::new())
+    }
+}
+
+/// A document of a session with its reading of then.
+fn paper(file: &SessionFile, reading: Arc<crate::contract::reading::Reading>) -> Option<Paper> {
+    Some(Paper {
+        file: file.file,
+        path: file.path.clone(),
+        modified_ns: file.modified_ns,
+        size: file.size,
+        hash: file.hash?,
+        reading,
+    })
+}
+
+impl Reader {
+    /// The reading that a session or a result had of a file, if it is kept.
+    fn reading_then(&self, file: &SessionFile) -> Option<Arc<crate::contract::reading::Reading>> {
+        self.kept(file.reading.as_deref()?)
+    }
+}
+
+impl Contract {
+    /// A session of the caller.
+    pub(crate) async fn past(&self, session: i64) -> Outcome<Arc<Past>> {
+        let (reader, owner) = (self.reader.clone(), self.owner());
+        let found = blocking(move || match reader.past(&owner, session)? {
+            Some(past) => Ok(Ok(past)),
+            None => Ok(Err(reader.parts.book.sessions(&owner)?)),
+        });
+        found.await?.map_err(|known| {
+            let refusal =
+                Refusal::new(Cause::UnknownSession, format!("there is no session {session}")).field("session");
+            match known.last() {
+                Some(last) => refusal.action(format!("the last session is {last}")),
+                None => refusal.action("INGEST makes one"),
+            }
+        })
+    }
+
+    /// The documents of a session, as it was.
+    pub(crate) async fn load_past(&self, past: &Arc<Past>, ids: &[FileId]) -> Outcome<Corpus> {
+        let (reader, own, wanted) = (self.reader.clone(), past.clone(), ids.to_vec());
+        let (mut corpus, lacking) = blocking(move || Ok(recalled(&reader, &own, &wanted))).await?;
+        let (reader, numbers) = (self.reader.clone(), lacking.iter().map(|it| it.file).collect::<Vec<_>>());
+        let records = blocking(move || reader.parts.catalog.records(&numbers)).await?;
+        let mut same = Vec::new();
+        for file in lacking {
+            let now = records.iter().find(|it| it.id == file.file && it.hash.is_some() && it.hash == file.hash);
+            match now {
+                Some(record) => same.push((file, record.clone())),
+                None => corpus.unread.push(gone(&file)),
+            }
+        }
+        let read = stream::iter(same).map(async |(file, record)| {
+            let read = self.read_one(record).await.ok().filter(|it| Some(it.hash) == file.hash);
+            read.and_then(|it| paper(&file, it.reading)).ok_or_else(|| gone(&file))
+        });
+        for outcome in read.buffered(AT_ONCE).collect::<Vec<_>>().await {
+            match outcome {
+                Ok(paper) => corpus.papers.push(paper),
+                Err(unread) => corpus.unread.push(unread),
+            }
+        }
+        Ok(corpus)
+    }
+
+    /// What DELTA compares: the files of now, and the earlier state.
+    pub(crate) async fn baseline(&self, request: &Request) -> Outcome<(Selection, Option<Earlier>)> {
+        let result = request.text("baseline").filter(|it| it.starts_with("r-"));
+        let (mut selection, mut earlier) = match result {
+            Some(id) => self.baseline_result(request, id).await?,
+            None => self.baseline_session(request).await?,
+        };
+        if let Some(earlier) = earlier.as_mut().filter(|it| it.has_metadata) {
+            earlier.files.retain(|_, it| selection.held(it));
+        }
+        if let Some(watched) = request.fields.get("watch") {
+            let now = self.paths(&selection).await?;
+            let then = earlier.iter().flat_map(|it| it.files.values()).map(|it| (it.file, it.path.clone()));
+            let known: BTreeMap<FileId, String> = then.chain(now).collect();
+            let known: Vec<(FileId, &str)> = known.iter().map(|it| (*it.0, it.1.as_str())).collect();
+            let file = names::find(&known, watched, "watch")?;
+            selection.only([file]);
+            if let Some(earlier) = &mut earlier {
+                earlier.files.retain(|it, _| *it == file);
+            }
+        }
+        Ok((selection, earlier))
+    }
+
+    async fn baseline_session(&self, request: &Request) -> Outcome<(Selection, Option<Earlier>)> {
+        let selection = self.selection(request).await?;
+        let session = match (request.whole("baseline"), request.text("since").and_then(dates::moment)) {
+            (Some(session), _) => Some(session),
+            (None, Some(since)) => self.last_session(Some(since / 1_000_000), None).await?,
+            (None, None) => {
+                let known = self.paths(&selection).await?;
+                let known: Vec<(FileId, &str)> = known.iter().map(|it| (it.0, it.1.as_str())).collect();
+                let found = request.fields.get("watch").map(|it| names::fitting(&known, it)).unwrap_or_default();
+                let file = if let [one] = found.as_slice() { Some(*one) } else { None };
+                self.last_session(None, file).await?
+            }
+        };
+        let Some(session) = session else { return Ok((selection, None)) };
+        let past = self.past(session).await?;
+        let is_whole = matches!(named(request), Named::Warehouse) && !request.has("watch");
+        let selection = if is_whole { self.same_places(&past, selection).await? } else { selection };
+        Ok((selection, Some(Earlier::session(&past))))
+    }
+
+    async fn baseline_result(&self, request: &Request, id: &str) -> Outcome<(Selection, Option<Earlier>)> {
+        let unfit = |why: &str| {
+            let refusal = Refusal::new(Cause::UnknownResult, format!("`{id}` is no baseline: {why}"));
+            refusal.field("baseline").action("INGEST makes a session, which is a baseline for any number of documents")
+        };
+        let booked = self.booked(id).await?.ok_or_else(|| no_result(id, "baseline"))?;
+        let envelope: Value = serde_json::from_str(&booked.envelope).unwrap_or_default();
+        if let Some(session) = envelope["data"]["session"].as_i64().filter(|_| envelope["verb"] == "INGEST") {
+            let past = self.past(session).await?;
+            let selection = self.selection(request).await?;
+            let is_whole = matches!(named(request), Named::Warehouse);
+            let selection = if is_whole { self.same_places(&past, selection).await? } else { selection };
+            return Ok((selection, Some(Earlier::session(&past))));
+        }
+        let documents: Vec<Remembered> =
+            serde_json::from_str(&booked.documents).map_err(|_| unfit("it names no documents, or too many"))?;
+        let files = documents.into_iter().map(Remembered::into_file);
+        let earlier = Earlier::result(id, files.map(|it| (it.file, it)).collect());
+        let selection = match named(request) {
+            Named::Warehouse => {
+                let asked = asked_before(&booked).ok_or_else(|| unfit("its question is not known any more"))?;
+                self.selection_again(&asked).await?
+            }
+            _ => self.selection(request).await?,
+        };
+        Ok((selection, Some(earlier)))
+    }
+
+    /// The documents that a question of before is about now. A session does not change, so its places are looked at.
+    async fn selection_again(&self, asked: &Request) -> Outcome<Selection> {
+        let mut selection = self.selection(asked).await?;
+        if let Some(past) = selection.past.clone() {
+            selection = self.same_places(&past, Selection::all(&self.scope)).await?;
+        }
+        selection.add_filter(asked)?;
+        self.narrow(asked, &mut selection).await.or_else(|it| match it.cause {
+            // What it named may be gone: that is a difference, no mistake.
+            Cause::UnknownFile => Ok(()),
+            _ => Err(it),
+        })?;
+        Ok(selection)
+    }
+
+    /// The files that lie now where a session looked.
+    async fn same_places(&self, past: &Past, selection: Selection) -> Outcome<Selection> {
+        if let [one] = past.places.as_slice() {
+            return Ok(Selection { shown: selection.shown, ..Selection::under(&self.scope, one.into()) });
+        }
+        let (reader, scope, places) = (self.reader.clone(), self.scope.clone(), past.places.clone());
+        let ids = blocking(move || {
+            let mut ids = BTreeSet::new();
+            for place in places {
+                let filter =
+                    FileFilter { under: Some(PathBuf::from(place)), within: scope.clone(), ..FileFilter::default() };
+                ids.extend(reader.parts.catalog.select(&filter)?);
+            }
+            Ok(ids)
+        });
+        Ok(Selection { files: Some(ids.await?), ..selection })
+    }
+
+    /// The last session of the caller, or the last one before a moment, or the last one that read a file.
+    async fn last_session(&self, before_ms: Option<i64>, file: Option<FileId>) -> Outcome<Option<i64>> {
+        let (reader, owner) = (self.reader.clone(), self.owner());
+        Ok(blocking(move || reader.parts.book.last_session(&owner, before_ms, file)).await?)
+    }
+
+    /// Finds the earlier texts that a comparison needs: of all files, or of those that changed or went.
+    pub(crate) async fn recall(&self, mut earlier: Earlier, corpus: &Corpus, all: bool) -> Outcome<Earlier> {
+        if !earlier.keeps_text {
+            return Ok(earlier);
+        }
+        let now: BTreeMap<FileId, ContentHash> = corpus.papers.iter().map(|it| (it.file, it.hash)).collect();
+        let reader = self.reader.clone();
+        let recalled = blocking(move || {
+            let needed = |it: &&SessionFile| all || it.hash.as_ref() != now.get(&it.file);
+            let texts = earlier.files.values().filter(needed);
+            earlier.readings = texts.filter_map(|it| Some((it.file, reader.reading_then(it)?))).collect();
+            Ok(earlier)
+        });
+        Ok(recalled.await?)
+    }
+
+    /// A result as the book keeps it.
+    pub(crate) async fn booked(&self, id: &str) -> Outcome<Option<BookedResult>> {
+        let (reader, owner, id) = (self.reader.clone(), self.owner(), id.to_string());
+        Ok(blocking(move || reader.parts.book.result(&owner, &id)).await?)
+    }
+
+    /// Forgets a session with its texts and its list of failures; a view that is made of it keeps it.
+    pub(crate) async fn delete_session(&self, session: i64) -> Outcome<Value> {
+        self.past(session).await?;
+        if let Some(name) = self.view_of_session(session).await? {
+            let message = format!("the view `{name}` is made of session {session}");
+            return Err(Refusal::new(Cause::Ambiguous, message).field("session").action("delete the view first"));
+        }
+        let (reader, owner) = (self.reader.clone(), self.owner());
+        let list = self.failures_file(session);
+        blocking(move || {
+            reader.forget_past(session);
+            reader.parts.book.remove_session(&owner, session)?;
+            remove_if_there(&list)
+        })
+        .await?;
+        Ok(json!({"deleted_session": session}))
+    }
+}
+
+/// Removes a file; one that is not there is removed already.
+pub(crate) fn remove_if_there(path: &Path) -> Result<()> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(crate::error::Error::io("remove", path, &error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A result that is not there, and how long results stay.
+pub(crate) fn no_result(id: &str, field: &str) -> Refusal {
+    let shown = crate::contract::words::short(id, 40);
+    Refusal::new(Cause::UnknownResult, format!("there is no result `{shown}`"))
+        .field(field)
+        .action("give the `id` of an envelope")
+        .action(format!("ask again: {}", CorpusBook::RESULTS_KEPT))
+}
+
+/// The request of a kept result.
+pub(crate) fn asked_before(booked: &BookedResult) -> Option<Request> {
+    let asked: Value = serde_json::from_str(&booked.request).ok()?;
+    let mut fields = asked["fields"].as_object()?.clone();
+    if let Some(form) = asked["form"].as_str().filter(|it| !it.is_empty()) {
+        fields.insert("form".into(), form.into());
+    }
+    validate::request(asked["verb"].as_str()?, fields).ok()
+}
+
+/// The documents of a session whose readings are there, and the files whose are not.
+fn recalled(reader: &Reader, past: &Past, ids: &[FileId]) -> (Corpus, Vec<SessionFile>) {
+    let wanted: BTreeSet<&FileId> = ids.iter().collect();
+    let (mut corpus, mut lacking) = (Corpus::default(), Vec::new());
+    for file in past.files.iter().filter(|it| wanted.contains(&it.file)) {
+        if !file.problem.is_empty() {
+            let (path, reason) = (file.path.clone(), file.problem.clone());
+            corpus.unread.push(Unread { file: file.file, path, reason });
+            continue;
+        }
+        match reader.reading_then(file).and_then(|it| paper(file, it)) {
+            Some(paper) => corpus.papers.push(paper),
+            None => lacking.push(file.clone()),
+        }
+    }
+    (corpus, lacking)
+}
+
+fn gone(file: &SessionFile) -> Unread {
+    Unread { file: file.file, path: file.path.clone(), reason: PAST_TEXT_GONE.into() }
+}
+
+/// Says of a session in mode `minimal` that a verb about texts has nothing to work on.
+pub(crate) fn refuse_without_text(request: &Request, selection: &Selection) -> Outcome<()> {
+    let Some(past) = selection.past.as_ref().filter(|it| it.metadata_only) else { return Ok(()) };
+    if ["QUERY", "DELTA", "EXPLAIN_FAILURE"].contains(&request.verb.name) {
+        return Ok(());
+    }
+    Err(Refusal::new(Cause::MetadataOnly, format!("session {} holds metadata, no texts", past.session))
+        .field("session")
+        .action("INGEST the same paths with mode full")
+        .action("or leave out `session`: the warehouse has the texts of now"))
+}
+
+/// What is said of a session without facts that are asked for.
+pub(crate) fn no_facts(past: &Past) -> Option<Unknown> {
+    let detail = "the session was ingested in mode minimal: what is counted in texts is not known";
+    past.metadata_only.then(|| Unknown::new("metadata_only", past.files.len()).detail(detail))
+}

@@ -1,0 +1,133 @@
+//! EXPLAIN_FAILURE: issues name documents and what is missing, and every suggestion is a request that is accepted.
+
+use serde_json::{Value, json};
+
+use super::verbs::{ADVICE, every_form};
+use super::{corpus, labelled};
+use crate::catalog::BookedResult;
+use crate::contract::corpus::{Corpus, Unread};
+use crate::contract::envelope::tests::Words;
+use crate::contract::envelope::{self, Ruler};
+use crate::contract::refusal::Refusal;
+use crate::contract::view;
+use crate::contract::{explain, run, select, validate};
+
+/// A question and its answer, as the book keeps them.
+fn booked(corpus: &Corpus, verb: &str, request: &Value) -> BookedResult {
+    let fields = request.as_object().unwrap().clone();
+    let kept = |asked: Value, envelope: Value| BookedResult {
+        request: asked.to_string(),
+        envelope: envelope.to_string(),
+        ..BookedResult::default()
+    };
+    let refused = |refusal: &Refusal| {
+        let told = envelope::refusal(Some("r-1"), verb, &Value::Null, refusal, Ruler(&Words));
+        kept(json!({"verb": verb, "fields": request}), told)
+    };
+    let checked = match validate::request(verb, fields) {
+        Ok(checked) => checked,
+        Err(refusal) => return refused(&refusal),
+    };
+    match run(&checked, corpus, None) {
+        Err(refusal) => refused(&refusal),
+        Ok(mut answer) => {
+            select::note_unread(&mut answer, corpus);
+            let told = envelope::answer("r-1", verb, checked.form.name, &corpus.view, corpus.coverage(), &answer);
+            kept(checked.canonical(), told)
+        }
+    }
+}
+
+fn explained(booked: &BookedResult) -> Value {
+    let request = validate::request("EXPLAIN_FAILURE", json!({"id": "r-1"}).as_object().unwrap().clone()).unwrap();
+    explain::result(&request, booked).unwrap().data
+}
+
+/// Fails unless every suggestion is a request that is accepted; returns them.
+fn accepted(told: &Value) -> Vec<String> {
+    let actions: Vec<String> = serde_json::from_value(told["suggested_actions"].clone()).unwrap();
+    for action in &actions {
+        let (verb, fields) = action.split_once(' ').unwrap();
+        let fields: Value = serde_json::from_str(fields).unwrap();
+        let fields = fields.as_object().unwrap().clone();
+        match verb {
+            "HELP" => assert!(crate::contract::help::text(fields.get("verb").and_then(Value::as_str)).is_ok()),
+            "VIEW" => assert!(view::asked(&fields).is_ok(), "{action}"),
+            verb => assert!(validate::request(verb, fields).is_ok(), "{action}"),
+        }
+    }
+    actions
+}
+
+#[test]
+fn every_answer_of_every_verb_is_explained_with_requests_that_are_accepted() {
+    let mut damaged = corpus(ADVICE);
+    damaged.unread.push(Unread { file: 9, path: "z.pdf".into(), reason: "damaged".into() });
+    let empty = corpus(&[("a.txt", "Nothing."), ("b.txt", "Nothing either.")]);
+    for corpus in [labelled(), damaged, empty] {
+        for (verb, request) in every_form() {
+            let told = explained(&booked(&corpus, verb, &request));
+            accepted(&told);
+            let issues = told["issues"].as_array().unwrap();
+            for issue in issues {
+                assert!(issue["type"].is_string() && !issue["recommendation"].is_null(), "{verb} {request}: {issue}");
+            }
+            let unread = issues.iter().find(|it| it["type"] == "unreadable_document");
+            if !corpus.unread.is_empty() {
+                assert_eq!(unread.unwrap()["missing_from"], json!([9]), "{verb} {request}: {told}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_was_found_too_little_of_is_asked_for_again_in_a_way_that_finds_more() {
+    let corpus = corpus(&[("a.md", "# T\n\n```python\nx = 1\n```\n"), ("b.md", "# U\n\nText.\n")]);
+    let request = json!({"schema": "Code", "session": 3, "filters": {"language": "cobol"}});
+    let told = explained(&booked(&corpus, "EXTRACT", &request));
+    let actions = accepted(&told);
+    for expected in [
+        r#"EXTRACT {"schema":"Code","session":3}"#,
+        r#"QUERY {"filter":"code_count>0","session":3}"#,
+        r#"EXPLAIN_FAILURE {"url_id":2,"session":3}"#,
+    ] {
+        assert!(actions.iter().any(|it| it == expected), "{expected} is not among {actions:#?}");
+    }
+    assert!(told["fixable"] == true && told["target"] == "Code", "{told}");
+    let many: String = (0..150).map(|it| format!("```python\nx = {it}\n```\n\n")).collect();
+    let told = explained(&booked(&super::corpus(&[("a.md", &many)]), "EXTRACT", &json!({"schema": "Code"})));
+    let next = r#"EXTRACT {"schema":"Code","offset":100}"#.to_string();
+    assert!(accepted(&told).contains(&next), "{told:#}");
+}
+
+#[test]
+fn a_refused_request_is_suggested_as_it_was_meant() {
+    let corpus = corpus(ADVICE);
+    for (verb, request, expected) in [
+        ("EXTRACT", json!({"schema": "Tabel"}), r#"EXTRACT {"schema":"Table"}"#),
+        ("EXTRCT", json!({"schema": "Table"}), r#"EXTRACT {"schema":"Table"}"#),
+        ("EXTRACT", json!({"schema": "Table", "limitt": 3}), r#"EXTRACT {"schema":"Table","limit":3}"#),
+        ("COMPARE", json!({"form": "concensus", "field": "x"}), r#"COMPARE {"form":"consensus","field":"x"}"#),
+        ("TRACE", json!({"form": "influence", "source": "none.md"}), r#"QUERY {"filter":"size>=0"}"#),
+        ("QUERY", json!({"filter": "size>big"}), r#"HELP {"verb":"QUERY"}"#),
+    ] {
+        let told = explained(&booked(&corpus, verb, &request));
+        assert_eq!(told["issues"][0]["type"], "refused", "{told}");
+        assert!(accepted(&told).iter().any(|it| it == expected), "{expected} is not in {told:#}");
+    }
+}
+
+#[test]
+fn a_file_is_explained_whether_it_could_be_read_or_not() {
+    let asked = |corpus: &Corpus, request: Value| {
+        let request = validate::request("EXPLAIN_FAILURE", request.as_object().unwrap().clone()).unwrap();
+        explain::document(&request, corpus).unwrap().data
+    };
+    let told = asked(&corpus(&[("a.txt", "Nothing.")]), json!({"url_id": 1}));
+    assert_eq!((&told["read"], &told["path"]), (&json!(true), &json!("a.txt")));
+    assert_eq!(accepted(&told), [r#"SUMMARIZE {"form":"timeline","field":"modified"}"#]);
+    let unread = Unread { file: 9, path: "z.pdf".into(), reason: "encrypted".into() };
+    let told = asked(&Corpus { unread: vec![unread], ..Corpus::default() }, json!({"url_id": 9, "session": 4}));
+    assert_eq!((&told["read"], &told["issues"][0]["reason"]), (&json!(false), &json!("encrypted")));
+    assert_eq!(accepted(&told), [r#"INGEST {"session":4,"refetch_failed":true}"#]);
+}

@@ -1,0 +1,238 @@
+//! DELTA of one field of one file: of its text a diff, of what it holds lists, of everything else the value then and now.
+
+use serde_json::{Value, json};
+use similar::TextDiff;
+
+use crate::catalog::{Column, SessionFile};
+use crate::contract::answer::{Answer, Unknown};
+use crate::contract::corpus::{Corpus, Paper};
+use crate::contract::delta::{Earlier, differs};
+use crate::contract::facts::Facts;
+use crate::contract::filter::{self, Known, Origin};
+use crate::contract::reader::extension;
+use crate::contract::reading::{Reading, key_of};
+use crate::contract::refusal::{Cause, Outcome, Refusal, nearest};
+use crate::contract::select::Sight;
+use crate::contract::validate::Request;
+use crate::model::{FileKind, FileState};
+
+/// What can be watched beside the metadata: the text, and what it holds.
+pub(crate) const PARTS: [&str; 9] =
+    ["content", "headings", "tables", "code", "references", "quotes", "definitions", "citations", "links"];
+
+/// Lines around a difference that a text diff shows.
+const AROUND: usize = 1;
+
+/// A document then or now: its row, its facts and its text, as far as they are known.
+struct State<'s> {
+    file: &'s SessionFile,
+    facts: Option<Facts>,
+    reading: Option<&'s Reading>,
+}
+
+/// The field of a watch as it is looked up.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Watched<'r> {
+    /// One of [`PARTS`].
+    Part(&'static str),
+    /// A field that filters know.
+    Metadata(&'static Known),
+    /// What documents state as `key: value`.
+    Stated(&'r str),
+}
+
+/// Looks a field up; one that is neither a part nor metadata is what documents state.
+pub(crate) fn watched(name: &str) -> Watched<'_> {
+    match PARTS.iter().find(|it| it.eq_ignore_ascii_case(name)) {
+        Some(part) => Watched::Part(part),
+        None => filter::known(name).map_or(Watched::Stated(name), Watched::Metadata),
+    }
+}
+
+/// One field of one file, then and now.
+pub(crate) fn run(request: &Request, corpus: &Corpus, earlier: Option<&Earlier>) -> Outcome<Answer> {
+    let name = request.text("field").unwrap_or("content");
+    let field = watched(name);
+    let before = earlier.and_then(|it| it.files.values().next());
+    let paper = corpus.papers.first();
+    let (Some(earlier), Some(before)) = (earlier, before) else {
+        return Err(Refusal::new(Cause::UnknownSession, "no session knows an earlier state of the file")
+            .field("watch")
+            .action("INGEST the file; DELTA then compares with that session"));
+    };
+    let mut answer = Answer::new("one field of a file against the baseline, or the last session that read it");
+    answer.parameter("baseline", earlier.name.as_str());
+    let own = paper.map(as_file);
+    let then = State {
+        file: before,
+        facts: facts_then(before, earlier),
+        reading: earlier.readings.get(&before.file).map(|it| &**it),
+    };
+    let same_text = paper.is_some_and(|it| !differs(it, before));
+    let now = own.as_ref().zip(paper).map(|(file, paper)| State {
+        file,
+        facts: Some(paper.reading.facts.clone()),
+        reading: Some(&paper.reading),
+    });
+    if let Some(paper) = paper {
+        answer.evidence(paper, 1);
+    }
+    if let (Watched::Stated(key), Some(paper)) = (field, paper) {
+        refuse_unknown_key(key, paper, then.reading)?;
+    }
+    let mut data = json!({"file": before.file, "path": before.path, "field": name, "vanished": paper.is_none()});
+    match field {
+        Watched::Part(part) => {
+            watch_part(request, &mut answer, &mut data, part, [Some(&then), now.as_ref()], same_text)
+        }
+        Watched::Metadata(known) => {
+            let is_text = matches!(known.origin, Origin::Fact(_));
+            let then = if is_text && same_text && then.facts.is_none() { now.as_ref() } else { Some(&then) };
+            old_and_new(
+                &mut answer,
+                &mut data,
+                then.map(|it| metadata(it, known)),
+                now.as_ref().map(|it| metadata(it, known)),
+            );
+        }
+        Watched::Stated(key) => {
+            let value =
+                |it: &State<'_>| it.reading.map(|it| it.stated.get(&key_of(key)).map_or(Value::Null, |it| json!(it.0)));
+            let then = if same_text { now.as_ref() } else { Some(&then) };
+            old_and_new(&mut answer, &mut data, then.map(value), now.as_ref().map(value));
+        }
+    }
+    if paper.is_none() {
+        data["changed"] = json!(true);
+    }
+    answer.coverage = Some(1.0);
+    answer.data = data;
+    Ok(answer)
+}
+
+/// A key that neither state has is a slip of the pen.
+fn refuse_unknown_key(key: &str, paper: &Paper, then: Option<&Reading>) -> Outcome<()> {
+    let stated = paper.reading.stated.keys().chain(then.into_iter().flat_map(|it| it.stated.keys()));
+    let mut names: Vec<&str> = stated.map(String::as_str).collect();
+    if names.contains(&key_of(key).as_str()) {
+        return Ok(());
+    }
+    names.extend(PARTS);
+    names.extend(filter::FIELDS.iter().map(|it| it.name));
+    names.sort_unstable();
+    names.dedup();
+    let refusal = match nearest(key, &names) {
+        Some(near) => Refusal::new(Cause::UnknownField, format!("the file has no field `{key}`"))
+            .action(format!("did you mean `{near}`?")),
+        None => Refusal::new(Cause::UnknownField, format!("the file has no field `{key}`"))
+            .action(format!("watch one of {}", PARTS.join(", ")))
+            .action("or metadata such as size, title, word_count, or a key that the file states"),
+    };
+    Err(refusal.field("field"))
+}
+
+fn as_file(paper: &Paper) -> SessionFile {
+    let extension = extension(&paper.path);
+    SessionFile {
+        hash: Some(paper.hash),
+        size: paper.size,
+        modified_ns: paper.modified_ns,
+        kind: FileKind::of_extension(&extension),
+        extension,
+        state: FileState::Indexed,
+        ..SessionFile::page(paper.file, paper.path.clone(), String::new())
+    }
+}
+
+fn facts_then(file: &SessionFile, earlier: &Earlier) -> Option<Facts> {
+    let kept = file.facts.as_deref().and_then(|it| serde_json::from_str(it).ok());
+    kept.or_else(|| earlier.readings.get(&file.file).map(|it| it.facts.clone()))
+}
+
+/// The value of a field of the metadata; none where nobody knows.
+fn metadata(state: &State<'_>, known: &'static Known) -> Option<Value> {
+    let columns: [Column; 1] = match known.origin {
+        Origin::Catalog(column) => [column],
+        Origin::Fact(_) => [Column::Hash],
+    };
+    let row = state.file.row(&columns);
+    let sight = Sight { row: &row, columns: &columns, facts: state.facts.as_ref() };
+    let is_known = matches!(known.origin, Origin::Catalog(_)) || state.facts.is_some();
+    is_known.then(|| sight.datum(known).map_or(Value::Null, |it| it.value()))
+}
+
+/// Shows a value before and after. The outer none is a file that is not there, the inner one what nobody knows.
+fn old_and_new(answer: &mut Answer, data: &mut Value, before: Option<Option<Value>>, after: Option<Option<Value>>) {
+    data["before"] = before.clone().flatten().unwrap_or_default();
+    data["after"] = after.clone().flatten().unwrap_or_default();
+    match (before.flatten(), after) {
+        (Some(before), Some(Some(after))) => data["changed"] = json!(before != after),
+        (Some(_), None) => {}
+        _ => {
+            data["changed"] = Value::Null;
+            lost(answer, data);
+        }
+    }
+}
+
+fn lost(answer: &mut Answer, data: &Value) {
+    let file = data["file"].as_i64().unwrap_or_default();
+    answer.unknown(Unknown::new("earlier_content_not_kept", 1).files(&[file]).detail("sessions in mode full keep it"));
+    answer.confidence = 0.5;
+}
+
+/// A part of a text: of the content the diff, of lists what came and what went.
+fn watch_part(
+    request: &Request,
+    answer: &mut Answer,
+    data: &mut Value,
+    part: &'static str,
+    [then, now]: [Option<&State<'_>>; 2],
+    same_text: bool,
+) {
+    data["changed"] = json!(!same_text);
+    if same_text {
+        return;
+    }
+    let (Some(old), new) = (then.and_then(|it| it.reading), now.and_then(|it| it.reading)) else {
+        return lost(answer, data);
+    };
+    if part == "content" {
+        let lines = diff(&text_of(Some(old)), &text_of(new));
+        let count = |sign: char| lines.iter().filter(|it| it.starts_with(sign)).count();
+        (data["lines_added"], data["lines_removed"]) = (json!(count('+')), json!(count('-')));
+        data["diff"] = Value::Array(answer.page(request, lines.into_iter().map(Value::from).collect()));
+        return;
+    }
+    let (old, new) = (listed(old, part), new.map(|it| listed(it, part)).unwrap_or_default());
+    data["changed"] = json!(old != new);
+    data["added"] = json!(new.iter().filter(|it| !old.contains(it)).collect::<Vec<_>>());
+    data["removed"] = json!(old.iter().filter(|it| !new.contains(it)).collect::<Vec<_>>());
+}
+
+fn text_of(reading: Option<&Reading>) -> String {
+    let passages = reading.into_iter().flat_map(|it| &it.passages);
+    passages.map(|it| format!("{}\n", it.text.trim_end())).collect()
+}
+
+/// The lines of a text diff with a little around each difference; `@@` parts places that are not neighbours.
+fn diff(old: &str, new: &str) -> Vec<String> {
+    let diff = TextDiff::from_lines(old, new);
+    let unified = diff.unified_diff().context_radius(AROUND).to_string();
+    unified.lines().map(String::from).collect()
+}
+
+fn listed(reading: &Reading, part: &str) -> Vec<String> {
+    let schema = match part {
+        "headings" => return reading.headings().map(|it| it.text.clone()).collect(),
+        "links" => return reading.links.iter().map(|it| it.target.clone()).collect(),
+        "tables" => "Table",
+        "code" => "Code",
+        "quotes" => "Quote",
+        "definitions" => "Definition",
+        "citations" => "Citation",
+        _ => "Reference",
+    };
+    let shown = |it: &crate::contract::extract::Object| Value::Object(it.fields.clone()).to_string();
+    reading.objects.get(schema).into_iter().flatten().map(shown).collect()
+}
