@@ -27,6 +27,7 @@ mod ingest;
 mod normalize;
 mod place;
 mod pros_cons;
+mod prose;
 mod query;
 mod reader;
 mod reading;
@@ -36,6 +37,7 @@ mod render;
 pub mod schema;
 mod score;
 mod select;
+mod shapes;
 mod snippets;
 mod source;
 mod summarize;
@@ -58,7 +60,7 @@ use crate::catalog::BookedJob;
 use crate::contract::answer::Answer;
 use crate::contract::corpus::Corpus;
 use crate::contract::delta::Earlier;
-use crate::contract::envelope::Ruler;
+use crate::contract::prose::Ruler;
 use crate::contract::reader::Reader;
 use crate::contract::refusal::{Cause, Outcome, Refusal};
 use crate::contract::select::Size;
@@ -143,6 +145,11 @@ impl Contract {
         envelope::refusal(id, verb, &Value::Null, refusal, Ruler(&*counter))
     }
 
+    /// What a refusal says, in few words.
+    fn short(&self, refusal: &Refusal) -> Value {
+        prose::short_error(refusal, Ruler(&*self.reader.parts.embedder.token_counter()))
+    }
+
     async fn verb(&self, verb: &str, given: Map<String, Value>) -> Result<Made> {
         let asked = json!({"verb": verb, "fields": given});
         let id = result_id(&asked, "");
@@ -174,11 +181,11 @@ impl Contract {
     async fn keep(&self, request: &Request, id: &str, view: &Value, coverage: f64, answer: &Answer) -> Result<Value> {
         let mut envelope = envelope::answer(id, request.verb.name, request.form.name, view, coverage, answer);
         let counter = self.reader.parts.embedder.token_counter();
-        let verbose = request.flag("verbose");
+        let (verbose, offset) = (request.flag("verbose"), request.page().1);
         let (id, asked) = (id.to_string(), request.canonical().to_string());
         let envelope = blocking(move || {
             if !verbose {
-                envelope::limit_prose(&mut envelope, Ruler(&*counter));
+                prose::limit(&mut envelope, offset, Ruler(&*counter));
             }
             Ok(envelope)
         })
@@ -278,9 +285,10 @@ impl Contract {
                 self.keep(&request, &id, &view, coverage, &answer).await.map(|_| ("completed", json!({"result": id})))
             }
             Ok(Done::Later(_)) => Err(Error::internal("a job that was put off")),
-            Err(refusal) => Ok(("failed", json!({"error": refusal.value()}))),
+            Err(refusal) => Ok(("failed", json!({"error": self.short(&refusal)}))),
         };
-        let (state, body) = outcome.unwrap_or_else(|error| ("failed", json!({"error": Refusal::from(error).value()})));
+        let (state, body) =
+            outcome.unwrap_or_else(|error| ("failed", json!({"error": self.short(&Refusal::from(error))})));
         job.state = state.into();
         job.body = body.to_string();
         let (reader, owner) = (self.reader.clone(), self.owner());

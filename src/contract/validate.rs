@@ -318,9 +318,9 @@ impl Request {
     }
 
     /// The request as it is kept and hashed: the same for the same question, however it was written. How the answer is
-    /// printed and whether it is waited for are no part of the question.
+    /// printed and whether it is waited for are no part of the question; whether its prose is cut is.
     pub(crate) fn canonical(&self) -> Value {
-        let asks = |it: &(&String, &Value)| !["format", "verbose", "async"].contains(&it.0.as_str());
+        let asks = |it: &(&String, &Value)| !["format", "async"].contains(&it.0.as_str()) && *it.1 != Value::Bool(false);
         let fields: Map<String, Value> =
             self.fields.iter().filter(asks).map(|it| (it.0.clone(), it.1.clone())).collect();
         serde_json::json!({"verb": self.verb.name, "form": self.form.name, "fields": fields})
