@@ -5,8 +5,6 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value, json};
 
 use crate::contract::answer::{Answer, rounded};
-use crate::contract::prose::{self, Ruler};
-use crate::contract::refusal::Refusal;
 use crate::contract::registry::CONTRACT_VERSION;
 
 /// The evidence for what an answer shows: a file that is only on another page of a list needs no pointer here. An answer
@@ -72,8 +70,8 @@ pub(crate) fn answer(id: &str, verb: &str, form: &str, view: &Value, coverage: f
     })
 }
 
-/// Wraps a refusal.
-pub(crate) fn refusal(id: Option<&str>, verb: &str, view: &Value, refusal: &Refusal, ruler: Ruler<'_>) -> Value {
+/// Wraps the error of a refusal.
+pub(crate) fn refusal(id: Option<&str>, verb: &str, view: &Value, error: Value) -> Value {
     json!({
         "contract_version": CONTRACT_VERSION,
         "id": id,
@@ -86,6 +84,6 @@ pub(crate) fn refusal(id: Option<&str>, verb: &str, view: &Value, refusal: &Refu
         "unknowns": [],
         "method": null,
         "evidence": [],
-        "error": prose::short_error(refusal, ruler),
+        "error": error,
     })
 }

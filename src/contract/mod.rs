@@ -141,8 +141,7 @@ impl Contract {
     }
 
     fn refused(&self, id: Option<&str>, verb: &str, refusal: &Refusal) -> Value {
-        let counter = self.reader.parts.embedder.token_counter();
-        envelope::refusal(id, verb, &Value::Null, refusal, Ruler(&*counter))
+        envelope::refusal(id, verb, &Value::Null, self.short(refusal))
     }
 
     /// What a refusal says, in few words.

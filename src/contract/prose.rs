@@ -149,9 +149,8 @@ pub(crate) fn limit(envelope: &mut Value, offset: usize, ruler: Ruler<'_>) {
 
 /// The method and the unknowns: details go, from the last one on, then the ends of long texts.
 fn limit_around(envelope: &mut Value, exempt: Exempt, ruler: Ruler<'_>) {
-    let around = |envelope: &Value| {
-        tokens(&envelope["method"], exempt, ruler) + tokens(&envelope["unknowns"], exempt, ruler)
-    };
+    let around =
+        |envelope: &Value| tokens(&envelope["method"], exempt, ruler) + tokens(&envelope["unknowns"], exempt, ruler);
     let mut left = envelope["unknowns"].as_array().map_or(0, Vec::len);
     while left > 0 && around(envelope) > AROUND {
         left -= 1;

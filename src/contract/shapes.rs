@@ -203,8 +203,7 @@ fn compare(form: &str) -> Value {
             ("contradictions", list(record(contradiction()))),
         ]),
         _ => {
-            let approach =
-                record([("approach", text()), ("pros", list(statement())), ("cons", list(statement()))]);
+            let approach = record([("approach", text()), ("pros", list(statement())), ("cons", list(statement()))]);
             record([("approaches", count()), ("pros", count()), ("cons", count()), ("list", list(approach))])
         }
     }
@@ -213,12 +212,8 @@ fn compare(form: &str) -> Value {
 fn detect(form: &str) -> Value {
     match form {
         "clusters" => {
-            let cluster = record([
-                ("label", list(text())),
-                ("size", count()),
-                ("files", files()),
-                ("confidence", share()),
-            ]);
+            let cluster =
+                record([("label", list(text())), ("size", count()), ("files", files()), ("confidence", share())]);
             record([("count", count()), ("clusters", list(cluster))])
         }
         "warnings" => {
@@ -271,9 +266,7 @@ fn trace(form: &str) -> Value {
             ("nodes", node(&[("distance", count())])),
             ("edges", edges),
         ]),
-        _ => {
-            record([("nodes", node(&[("days_after_baseline", whole()), ("stale", flag())])), ("edges", edges)])
-        }
+        _ => record([("nodes", node(&[("days_after_baseline", whole()), ("stale", flag())])), ("edges", edges)]),
     }
 }
 
@@ -285,9 +278,7 @@ fn distribution() -> Value {
 fn score(form: &str) -> Value {
     let reasons = match form {
         "authority" => record([("cited_by", number())]),
-        "freshness" => {
-            record([("date", text()), ("age_days", count()), ("from", one_of(&["stated", "last change"]))])
-        }
+        "freshness" => record([("date", text()), ("age_days", count()), ("from", one_of(&["stated", "last change"]))]),
         "coverage" => record([("matched_words", count()), ("mentions", count()), ("headings", count())]),
         _ => {
             let reasons = record([("objects", count()), ("below_0.8", count()), ("unknowns", count())]);
@@ -353,18 +344,9 @@ fn delta() -> Value {
 fn summarize(form: &str) -> Value {
     match form {
         "coverage" => {
-            let row = record([
-                ("file", whole()),
-                ("mentions", count()),
-                ("sections", list(shown())),
-                ("score", share()),
-            ]);
-            record([
-                ("topic?", text()),
-                ("documents_covering", count()),
-                ("documents", count()),
-                ("rows", list(row)),
-            ])
+            let row =
+                record([("file", whole()), ("mentions", count()), ("sections", list(shown())), ("score", share())]);
+            record([("topic?", text()), ("documents_covering", count()), ("documents", count()), ("rows", list(row))])
         }
         "decision-inputs" => decision_inputs(),
         "timeline" => {
@@ -412,16 +394,10 @@ fn explain() -> Value {
         ("affected_blocks?", list(count())),
         ("recommendation?", text()),
     ]);
-    let both = || {
-        [("fixable", flag()), ("issues", list(issue.clone())), ("suggested_actions", list(text()))].into_iter()
-    };
-    let of_result = [
-        ("verb", text()),
-        ("target", text()),
-        ("result", text()),
-        ("confidence", share()),
-        ("coverage", share()),
-    ];
+    let both =
+        || [("fixable", flag()), ("issues", list(issue.clone())), ("suggested_actions", list(text()))].into_iter();
+    let of_result =
+        [("verb", text()), ("target", text()), ("result", text()), ("confidence", share()), ("coverage", share())];
     let of_document = [("file", whole()), ("path", text()), ("read", flag())];
     json!({"oneOf": [record(of_result.into_iter().chain(both())), record(of_document.into_iter().chain(both()))]})
 }
@@ -440,9 +416,7 @@ fn view(form: &str) -> Value {
         .into_iter()
     };
     match form {
-        "list" => {
-            record([("count", count()), ("views", list(record(named()))), ("sessions", list(whole()))])
-        }
+        "list" => record([("count", count()), ("views", list(record(named()))), ("sessions", list(whole()))]),
         "show" => record(named().chain([("not_yet_read", count()), ("documents", count())])),
         "delete" => record([("deleted", text())]),
         _ => record(named()),

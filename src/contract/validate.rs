@@ -60,14 +60,10 @@ fn form_of(verb: &'static Verb, given: Option<Value>) -> Outcome<&'static Form> 
                 .field("form")
                 .action(format!("set `form` to one of: {}", names.join(", ")))),
         },
-        Some(Value::String(name)) => {
-            let folded = name.replace('_', "-");
-            let found = verb.forms.iter().find(|it| !it.name.is_empty() && it.name.eq_ignore_ascii_case(&folded));
-            found.ok_or_else(|| {
-                let what = format!("form of {}", verb.name);
-                Refusal::unknown(Cause::UnknownForm, &what, &name, &names).field("form")
-            })
-        }
+        Some(Value::String(name)) => registry::form_of(verb, &name).ok_or_else(|| {
+            let what = format!("form of {}", verb.name);
+            Refusal::unknown(Cause::UnknownForm, &what, &name, &names).field("form")
+        }),
         Some(_) => Err(Refusal::new(Cause::TypeError, "`form` is no text").field("form")),
     }
 }
@@ -320,7 +316,8 @@ impl Request {
     /// The request as it is kept and hashed: the same for the same question, however it was written. How the answer is
     /// printed and whether it is waited for are no part of the question; whether its prose is cut is.
     pub(crate) fn canonical(&self) -> Value {
-        let asks = |it: &(&String, &Value)| !["format", "async"].contains(&it.0.as_str()) && *it.1 != Value::Bool(false);
+        let asks =
+            |it: &(&String, &Value)| !["format", "async"].contains(&it.0.as_str()) && *it.1 != Value::Bool(false);
         let fields: Map<String, Value> =
             self.fields.iter().filter(asks).map(|it| (it.0.clone(), it.1.clone())).collect();
         serde_json::json!({"verb": self.verb.name, "form": self.form.name, "fields": fields})

@@ -3,9 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use crate::contract::answer::Answer;
-use crate::contract::envelope::{HELP_TOKENS, Ruler};
+use crate::contract::prose::{HELP_TOKENS, Ruler};
 use crate::contract::refusal::{Cause, Outcome, Refusal};
-use crate::contract::registry::{self, NAMES, VERBS};
 use crate::contract::view::{Asked, Draft, View};
 use crate::contract::{Contract, Made, SYNCHRONOUS, envelope, help, schema, view};
 use crate::error::{Error, Result};
@@ -41,8 +40,8 @@ impl Contract {
     }
 
     fn help(&self, given: &Map<String, Value>) -> Outcome<Value> {
-        one_of(given, &["verb", "format"])?;
-        let text = help::about(text(given, "verb")?)?;
+        one_of(given, &["verb", "form", "format"])?;
+        let text = help::about(text(given, "verb")?, text(given, "form")?)?;
         let counter = self.reader.parts.embedder.token_counter();
         Ok(json!({"help": Ruler(&*counter).cut(&text, HELP_TOKENS)}))
     }
@@ -232,11 +231,7 @@ fn text<'g>(given: &'g Map<String, Value>, name: &str) -> Outcome<Option<&'g str
 fn schemas(given: &Map<String, Value>) -> Outcome<Value> {
     one_of(given, &["verb", "format"])?;
     match text(given, "verb")? {
-        None => Ok(Value::Array(VERBS.iter().map(schema::of).collect())),
-        Some(name) => {
-            let verb = registry::verb(name)
-                .ok_or_else(|| Refusal::unknown(Cause::UnknownVerb, "verb", name, NAMES).field("verb"))?;
-            Ok(schema::of(verb))
-        }
+        None => Ok(Value::Array(schema::all())),
+        Some(name) => help::known(name).map(schema::of),
     }
 }

@@ -45,7 +45,11 @@ pub const BESIDE: &[Verb] = &[
         when: "to get an earlier answer again, exactly as it was",
         never: "it does not ask anew",
         refuses: "an id that was never given",
-        forms: &[form("", "gives an earlier answer", &[ID, field("format", Kind::Choice(super::FORMATS), "as of the verb")])],
+        forms: &[form(
+            "",
+            "gives an earlier answer",
+            &[ID, field("format", Kind::Choice(super::FORMATS), "as of the verb")],
+        )],
     },
     Verb {
         name: "HELP",
@@ -55,7 +59,11 @@ pub const BESIDE: &[Verb] = &[
         forms: &[form(
             "",
             "helps",
-            &[field("verb", WORD, "a verb, or `fields` for the fields of QUERY"), field("form", TEXT, "a form of it"), FORMAT],
+            &[
+                field("verb", WORD, "a verb, or `fields` for the fields of QUERY"),
+                field("form", TEXT, "a form of it"),
+                FORMAT,
+            ],
         )],
     },
     Verb {
@@ -63,6 +71,10 @@ pub const BESIDE: &[Verb] = &[
         when: "to check requests and answers by program",
         never: "it checks nothing itself",
         refuses: "a verb that does not exist",
-        forms: &[form("", "gives JSON Schemas of request and response", &[field("verb", WORD, "all when absent"), FORMAT])],
+        forms: &[form(
+            "",
+            "gives JSON Schemas of request and response",
+            &[field("verb", WORD, "all when absent"), FORMAT],
+        )],
     },
 ];

@@ -101,12 +101,7 @@ pub const EXAMPLES: &[Example] = &[
         r#"{"nodes":[{"id":"f1","date":"2023-04-12"}],"edges":[{"from":"f2","to":"f1","kind":"link"}]}"#,
     ),
     example("TRACE", "authority", "{}", r#"{"nodes":[{"file":1,"cited_by":1}],"edges":[{"from":"f2","to":"f1"}]}"#),
-    example(
-        "TRACE",
-        "influence",
-        r#"{"source":1}"#,
-        r#"{"source":1,"reached":1,"nodes":[{"file":2,"distance":1}]}"#,
-    ),
+    example("TRACE", "influence", r#"{"source":1}"#, r#"{"source":1,"reached":1,"nodes":[{"file":2,"distance":1}]}"#),
     example(
         "TRACE",
         "freshness",

@@ -12,9 +12,7 @@ mod verbs;
 pub use beside::BESIDE;
 pub use examples::EXAMPLES;
 pub use objects::{SCHEMA_NAMES, SCHEMAS};
-use verbs::{
-    COMPARE, DELTA, DETECT, EXPLAIN_FAILURE, EXTRACT, INGEST, NORMALIZE, QUERY, SCORE, SUMMARIZE, TRACE,
-};
+use verbs::{COMPARE, DELTA, DETECT, EXPLAIN_FAILURE, EXTRACT, INGEST, NORMALIZE, QUERY, SCORE, SUMMARIZE, TRACE};
 
 /// The version of the contract. Names, request fields and response fields change only with it.
 pub const CONTRACT_VERSION: &str = "1.0";
@@ -179,6 +177,21 @@ impl Verb {
 /// The example of a form.
 pub fn example(verb: &Verb, form: &Form) -> Option<&'static Example> {
     EXAMPLES.iter().find(|it| it.verb == verb.name && it.form == form.name)
+}
+
+/// The request of an example with its form, as one writes it.
+pub fn request_of(example: &Example) -> String {
+    match (example.form, example.request.strip_prefix('{').unwrap_or_default()) {
+        ("", _) => example.request.to_string(),
+        (form, "}") => format!(r#"{{"form":"{form}"}}"#),
+        (form, rest) => format!(r#"{{"form":"{form}",{rest}"#),
+    }
+}
+
+/// Returns the form of a verb by its name in any case, `-` and `_` alike.
+pub fn form_of(verb: &'static Verb, name: &str) -> Option<&'static Form> {
+    let folded = name.trim().replace('_', "-");
+    verb.forms.iter().find(|it| !it.name.is_empty() && it.name.eq_ignore_ascii_case(&folded))
 }
 
 /// Returns what is beside the verbs by its name in any case.

@@ -57,4 +57,3 @@ pub const SCHEMAS: &[ObjectSchema] = &[
 
 /// The names of [`SCHEMAS`], in their order.
 pub const SCHEMA_NAMES: &[&str] = &["Code", "Definition", "Table", "Quote", "Methodology", "Citation", "Reference"];
-

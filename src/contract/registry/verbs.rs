@@ -278,4 +278,3 @@ pub(super) const EXPLAIN_FAILURE: Verb = Verb {
         ],
     )],
 };
-
