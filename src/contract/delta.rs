@@ -226,8 +226,11 @@ fn watch(request: &Request, paper: &Paper, earlier: Option<&Earlier>) -> Outcome
         }
         (_, Some(old)) => {
             let (old, new) = (listed(old, field), listed(&paper.reading, field));
-            data["added"] = json!(new.iter().filter(|it| !old.contains(it)).collect::<Vec<_>>());
-            data["removed"] = json!(old.iter().filter(|it| !new.contains(it)).collect::<Vec<_>>());
+            let only = |one: &[String], other: &[String]| {
+                one.iter().filter(|it| !other.contains(it)).map(|it| json!(it)).collect::<Vec<_>>()
+            };
+            data["added"] = Value::Array(answer.page(request, only(&new, &old)));
+            data["removed"] = Value::Array(answer.page(request, only(&old, &new)));
         }
         (_, None) if !changed => {}
         (_, None) => {

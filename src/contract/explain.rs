@@ -55,11 +55,13 @@ pub(crate) fn result(request: &Request, kept: Option<(Value, Value)>) -> Outcome
     actions.dedup();
     let mut answer = Answer::new("read off the kept result");
     answer.coverage = Some(1.0);
+    let fixable = !actions.is_empty();
+    let issues = answer.page(request, issues);
     answer.data = json!({
         "verb": verb.to_lowercase(),
         "target": asked["fields"]["schema"].as_str().or(asked["form"].as_str()).unwrap_or_default(),
         "result": id, "confidence": envelope["confidence"], "coverage": envelope["coverage"],
-        "fixable": !actions.is_empty(), "issues": issues, "suggested_actions": actions,
+        "fixable": fixable, "issues": issues, "suggested_actions": actions,
     });
     Ok(answer)
 }
@@ -157,6 +159,7 @@ pub(crate) fn document(request: &Request, corpus: &Corpus) -> Outcome<Answer> {
     actions.dedup();
     answer.coverage = Some(if unread.is_some() { 0.0 } else { 1.0 });
     answer.confidence = 1.0;
+    let issues = answer.page(request, issues);
     answer.data = json!({
         "file": file, "path": path, "read": unread.is_none(), "fixable": !actions.is_empty(),
         "issues": issues, "suggested_actions": actions,

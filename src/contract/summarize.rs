@@ -97,20 +97,8 @@ fn decision_inputs(request: &Request, corpus: &Corpus) -> Answer {
         pros_cons::find(corpus).into_iter().filter(|it| fits(it, question, corpus)).collect();
     let mut options: BTreeSet<String> = approaches.iter().map(|it| it.name.clone()).collect();
     options.extend(table_options(corpus, question));
-    let side = |points: &dyn Fn(&Approach) -> Vec<Value>| {
-        let of = |option: &String| {
-            (
-                option.clone(),
-                json!(approaches.iter().filter(|it| it.name == *option).flat_map(points).collect::<Vec<_>>()),
-            )
-        };
-        Value::Object(options.iter().map(of).collect())
-    };
-    let pros = side(&|it| it.pros.iter().map(pros_cons::Point::value).collect());
-    let cons = side(&|it| it.cons.iter().map(pros_cons::Point::value).collect());
     let (agreed, disputed) = statements(corpus, question, &options);
-    let bare: Vec<&String> =
-        options.iter().filter(|it| pros[it.as_str()] == json!([]) && cons[it.as_str()] == json!([])).collect();
+    let bare: Vec<&String> = options.iter().filter(|it| approaches.iter().all(|own| own.name != **it)).collect();
     let mut unknowns: Vec<Value> = bare.iter().map(|it| json!({"type": "no_evidence", "option": it})).collect();
     if options.is_empty() {
         unknowns
@@ -124,6 +112,16 @@ fn decision_inputs(request: &Request, corpus: &Corpus) -> Answer {
         .map(|it| if it.pros.is_empty() || it.cons.is_empty() { 0.6 } else { 0.85 })
         .collect::<Vec<_>>();
     answer.confidence = rounded(mean(&sided));
+    let mut side = |points: &dyn Fn(&Approach) -> Vec<Value>| {
+        let mut of = |option: &String| {
+            let all = approaches.iter().filter(|it| it.name == *option).flat_map(points).collect();
+            (option.clone(), Value::Array(answer.page(request, all)))
+        };
+        Value::Object(options.iter().map(&mut of).collect())
+    };
+    let pros = side(&|it| it.pros.iter().map(pros_cons::Point::value).collect());
+    let cons = side(&|it| it.cons.iter().map(pros_cons::Point::value).collect());
+    let (agreed, disputed) = (answer.page(request, agreed), answer.page(request, disputed));
     answer.data = json!({
         "question": question, "options": options, "evidence_for": pros, "evidence_against": cons,
         "disagreements": disputed, "consensus_points": agreed, "unknowns": unknowns,
@@ -247,7 +245,7 @@ fn matrix(request: &Request, corpus: &Corpus) -> Outcome<Answer> {
     let (mut rows, mut known) = (Vec::new(), 0);
     let mut unknown: BTreeMap<String, Vec<i64>> = BTreeMap::new();
     for paper in &papers {
-        let mut row = Map::from_iter([("file".to_string(), json!(paper.file))]);
+        let mut row = vec![json!(paper.file)];
         for column in &columns {
             let value = cell(paper, column);
             if value.is_null() {
@@ -255,10 +253,10 @@ fn matrix(request: &Request, corpus: &Corpus) -> Outcome<Answer> {
             } else {
                 known += 1;
             }
-            row.insert(column.to_string(), value);
+            row.push(value);
         }
         answer.evidence(paper, 1);
-        rows.push(Value::Object(row));
+        rows.push(Value::Array(row));
     }
     for (column, files) in unknown {
         answer.unknown(Unknown::new("no_value", files.len()).files(&files).detail(column));
@@ -267,6 +265,7 @@ fn matrix(request: &Request, corpus: &Corpus) -> Outcome<Answer> {
     answer.coverage = Some(f64::from(known) / cells);
     answer.confidence = if known == 0 { 0.0 } else { 0.9 };
     let rows = answer.page(request, rows);
+    let columns: Vec<&str> = std::iter::once("file").chain(columns).collect();
     answer.data = json!({"columns": columns, "rows": rows});
     Ok(answer)
 }

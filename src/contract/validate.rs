@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use crate::contract::filter::Filter;
 use crate::contract::refusal::{Cause, Outcome, Refusal};
 use crate::contract::registry::{self, ANY_FILTERS, Field, Form, Kind, NAMES, SCHEMA_NAMES, Verb};
-use crate::contract::{dates, detect};
+use crate::contract::{dates, detect, render};
 
 /// A request that passed: every field is known and of its kind.
 #[derive(Clone, Debug)]
@@ -179,6 +179,9 @@ fn object(path: &str, value: Value, fields: &[Field]) -> Outcome<Value> {
 fn related(request: &Request) -> Outcome<()> {
     if request.has("view") && request.has("session") {
         return Err(either("view", "session"));
+    }
+    if request.text("format") == Some("csv") && !render::has_table(request.verb.name, request.form.name) {
+        return Err(render::no_table(&called(request.verb, request.form)));
     }
     match request.verb.name {
         "INGEST" => ingest(request),

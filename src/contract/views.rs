@@ -17,6 +17,9 @@ const SHOWN: usize = 100;
 impl Contract {
     /// Answers what is no verb.
     pub(crate) async fn beside(&self, name: &str, given: &Map<String, Value>) -> Result<Made> {
+        if let Err(refusal) = known_format(name, given) {
+            return Ok((self.refused(None, name, &refusal), Some(refusal.code), false));
+        }
         let done = match name {
             "VIEW" => self.views(given).await,
             "JOB" => self.job(given).await,
@@ -202,6 +205,18 @@ impl Contract {
                 .field("id")
                 .action("give the `id` of an envelope")
         })
+    }
+}
+
+/// What is beside the verbs has no tables; a kept result may have one.
+fn known_format(name: &str, given: &Map<String, Value>) -> Outcome<()> {
+    const FORMATS: [&str; 3] = ["json", "yaml", "csv"];
+    let known = if name == "RESULT" { &FORMATS[..] } else { &FORMATS[..2] };
+    match text(given, "format")? {
+        Some(format) if !known.contains(&format.to_lowercase().as_str()) => {
+            Err(Refusal::unknown(Cause::OutOfRange, "format", format, known).field("format"))
+        }
+        _ => Ok(()),
     }
 }
 

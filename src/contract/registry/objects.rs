@@ -1,6 +1,6 @@
 //! The schemas of EXTRACT: the fields of their objects, and what these can be filtered by.
 
-use super::{ANY_FILTERS, Field, Kind, ObjectSchema, WORD, field};
+use super::{Kind, ObjectSchema, WORD, field};
 
 /// The schemas of EXTRACT.
 pub const SCHEMAS: &[ObjectSchema] = &[

@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use super::{corpus, labelled, tokenizer};
 use crate::contract::answer::Answer;
 use crate::contract::corpus::Corpus;
-use crate::contract::envelope::{self, PROSE_TOKENS, Ruler};
+use crate::contract::envelope;
+use crate::contract::prose::{self, PROSE_TOKENS, Ruler};
 use crate::contract::summarize::FORBIDDEN;
 use crate::contract::{run, select, validate};
 
@@ -23,7 +24,7 @@ fn told(corpus: &Corpus, verb: &str, request: &Value) -> String {
     envelope::answer(&id, verb, request.form.name, &corpus.view, corpus.coverage(), &answer).to_string()
 }
 
-const ADVICE: &[(&str, &str)] = &[
+pub(super) const ADVICE: &[(&str, &str)] = &[
     (
         "a.md",
         "# Sailcloth\n\n## Pros\n\n- light to carry\n- dries in an hour\n\n## Cons\n\n- tears at the seams\n\nYou should store the gauge indoors in winter.\n\n[next](b.md)\n",
@@ -39,7 +40,7 @@ const ADVICE: &[(&str, &str)] = &[
 ];
 
 /// Every form with a request that fits the labelled documents.
-fn every_form() -> Vec<(&'static str, Value)> {
+pub(super) fn every_form() -> Vec<(&'static str, Value)> {
     vec![
         ("EXTRACT", json!({"schema": "Code", "filters": {"language": "python"}})),
         ("EXTRACT", json!({"schema": "Table"})),
@@ -120,10 +121,8 @@ fn prose_is_bounded_and_summaries_never_advise() {
         for (verb, request) in every_form() {
             let told: Value = serde_json::from_str(&told(&corpus, verb, &request)).unwrap();
             let mut cut = told.clone();
-            envelope::limit_prose(&mut cut, Ruler(&tokenizer));
-            let prose = format!("{}{}", cut["method"], cut["unknowns"]);
-            // The JSON around the words counts here too, which only makes it more.
-            assert!(Ruler(&tokenizer).count(&prose) <= PROSE_TOKENS * 2, "{verb} {request}");
+            prose::limit(&mut cut, 0, Ruler(&tokenizer));
+            assert!(prose::of_envelope(&cut, Ruler(&tokenizer)) <= PROSE_TOKENS, "{verb} {request}");
             if verb == "SUMMARIZE" {
                 let data = told["data"].to_string().to_lowercase();
                 assert!(FORBIDDEN.iter().all(|it| !data.contains(it)), "{request}: {data}");
