@@ -238,6 +238,7 @@ impl Contract {
         let answer = tokio::task::spawn_blocking(move || {
             let mut answer = run(&request, &corpus, earlier.as_ref())?;
             select::note_unread(&mut answer, &corpus);
+            validate::wording(request.verb, &answer)?;
             Ok::<_, Refusal>(answer)
         });
         let answer = answer

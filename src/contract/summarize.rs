@@ -29,12 +29,27 @@ pub(crate) fn run(request: &Request, corpus: &Corpus) -> Outcome<Answer> {
     };
     let mut withheld = 0;
     without_advice(&mut answer.data, &mut withheld);
+    // What was asked is echoed there.
+    answer.parameters.retain(|_, it| !it.as_str().is_some_and(is_advice));
     if withheld > 0 {
         answer.unknown(
             Unknown::new("withheld_wording", withheld).detail("the sources advise there; read them at their place"),
         );
     }
     Ok(answer)
+}
+
+/// The first text of an answer that has forbidden wording. Paths are names, whatever words they are made of.
+pub(crate) fn advice_in(value: &Value) -> Option<&str> {
+    match value {
+        Value::String(text) => is_advice(text).then_some(text),
+        Value::Array(list) => list.iter().find_map(advice_in),
+        Value::Object(map) => {
+            let key = map.keys().find(|it| is_advice(it)).map(String::as_str);
+            key.or_else(|| map.iter().filter(|it| it.0 != "path").find_map(|it| advice_in(it.1)))
+        }
+        _ => None,
+    }
 }
 
 fn is_advice(text: &str) -> bool {

@@ -3,10 +3,11 @@
 
 use serde_json::{Map, Value};
 
+use crate::contract::answer::Answer;
 use crate::contract::filter::Filter;
 use crate::contract::refusal::{Cause, Outcome, Refusal};
 use crate::contract::registry::{self, ANY_FILTERS, Field, Form, Kind, NAMES, SCHEMA_NAMES, Verb};
-use crate::contract::{dates, detect, render};
+use crate::contract::{dates, detect, render, summarize};
 
 /// A request that passed: every field is known and of its kind.
 #[derive(Clone, Debug)]
@@ -45,6 +46,20 @@ pub(crate) fn request(verb: &str, mut given: Map<String, Value>) -> Outcome<Requ
     related(&request)?;
     filters(&request)?;
     Ok(request)
+}
+
+/// Checks what an answer says: a summary with forbidden wording is never given.
+pub(crate) fn wording(verb: &Verb, answer: &Answer) -> Outcome<()> {
+    if verb.name != "SUMMARIZE" {
+        return Ok(());
+    }
+    let around = answer.unknowns.iter().map(|it| it.value()).chain([Value::Object(answer.parameters.clone())]);
+    if summarize::advice_in(&answer.data).is_none() && around.into_iter().all(|it| summarize::advice_in(&it).is_none())
+    {
+        return Ok(());
+    }
+    Err(Refusal::new(Cause::Internal, "the summary would have advised, and is withheld")
+        .action("EXTRACT and COMPARE give the sources word by word"))
 }
 
 fn called(verb: &Verb, form: &Form) -> String {
@@ -187,7 +202,9 @@ fn related(request: &Request) -> Outcome<()> {
         "INGEST" => ingest(request),
         "DELTA" => delta(request),
         "EXPLAIN_FAILURE" => explain(request),
-        "COMPARE" if request.form.name == "versions" && request.fields["doc_a"] == request.fields["doc_b"] => {
+        "COMPARE"
+            if request.form.name == "versions" && same_file(&request.fields["doc_a"], &request.fields["doc_b"]) =>
+        {
             let refusal = Refusal::new(Cause::OutOfRange, "`doc_a` and `doc_b` are the same document");
             Err(refusal.field("doc_b").action("name two documents"))
         }
@@ -199,12 +216,22 @@ fn related(request: &Request) -> Outcome<()> {
     }
 }
 
+/// A number is the same file as the text of it.
+fn same_file(one: &Value, other: &Value) -> bool {
+    let text = |it: &Value| it.as_str().map_or_else(|| it.to_string(), |it| it.trim().to_string());
+    text(one) == text(other)
+}
+
 fn either(one: &str, other: &str) -> Refusal {
     let refusal = Refusal::new(Cause::Ambiguous, format!("both `{one}` and `{other}` are given: which?"));
     refusal.field(other).action(format!("leave out `{one}` or `{other}`"))
 }
 
 fn ingest(request: &Request) -> Outcome<()> {
+    let is_address = |it: &str| ["http://", "https://"].iter().any(|scheme| it.to_lowercase().starts_with(scheme));
+    if let Some(at) = request.texts("urls").iter().position(|it| !is_address(it)) {
+        return Err(mistyped(&format!("urls[{at}]"), "an address with http:// or https://"));
+    }
     let sources: Vec<&str> = ["paths", "urls", "session"].into_iter().filter(|it| request.has(it)).collect();
     match sources.as_slice() {
         [] => Err(Refusal::new(Cause::MissingField, "INGEST needs `paths`, `urls` or `session`")

@@ -112,7 +112,7 @@ pub const EXAMPLES: &[Example] = &[
         "SCORE",
         "authority",
         "{}",
-        r#"{"scores":[{"file":1,"score":1.0,"reasons":{"cited_by":1}}],"distribution":{"count":3}}"#,
+        r#"{"scores":[{"file":1,"score":1.0,"reasons":{"cited_by":1.0}}],"distribution":{"count":3}}"#,
     ),
     example(
         "SCORE",
@@ -142,7 +142,7 @@ pub const EXAMPLES: &[Example] = &[
         "DELTA",
         "",
         r#"{"baseline":1}"#,
-        r#"{"counts":{"added":0,"removed":0,"modified":1},"modified":[{"file":3,"sections":["Radar"],"changes":1}]}"#,
+        r#"{"counts":{"added":0,"removed":0,"modified":1},"modified":[{"file":3,"sections":["Storing","Drawer"],"changes":2}]}"#,
     ),
     example(
         "SUMMARIZE",
@@ -171,7 +171,7 @@ pub const EXAMPLES: &[Example] = &[
     example(
         "EXPLAIN_FAILURE",
         "",
-        r#"{"verb":"extract","extraction_id":"r-41c0ffee0badcafe"}"#,
+        r#"{"verb":"EXTRACT","extraction_id":"r-41c0ffee0badcafe"}"#,
         r#"{"verb":"extract","target":"Code","issues":[{"type":"incomplete_coverage","missing_from":[2,3]}],"fixable":true}"#,
     ),
 ];

@@ -244,6 +244,49 @@ fn two_hundred_malformed_requests_are_refused_with_the_right_reason_in_few_words
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 
+/// A line of `tests/data/requests/refused.txt`: verb, request, type of the refusal, and the field that it names.
+fn written_down() -> Vec<(&'static str, Value, &'static str, &'static str)> {
+    let lines = include_str!("../../../tests/data/requests/refused.txt").lines().filter(|it| !it.starts_with('#'));
+    let parse = |line: &'static str| {
+        let (verb, rest) = line.split_once(' ').unwrap();
+        let (rest, field) = rest.rsplit_once(' ').unwrap();
+        let (request, cause) = rest.rsplit_once(' ').unwrap();
+        (verb, serde_json::from_str(request).unwrap_or_else(|it| panic!("{line}: {it}")), cause, field)
+    };
+    lines.map(parse).collect()
+}
+
+#[test]
+fn malformed_requests_that_have_nothing_in_common_are_refused_for_what_is_wrong_with_them() {
+    let cases = written_down();
+    let mut wrong = Vec::new();
+    for (verb, request, cause, field) in &cases {
+        match validate::request(verb, map(request)) {
+            Ok(_) => wrong.push(format!("{verb} {request}: accepted")),
+            Err(refused) => {
+                let told = refused.value();
+                let right = told["type"] == *cause && told["field"].as_str().unwrap_or("-") == *field;
+                if !right || told["suggested_actions"][0].as_str().is_none_or(str::is_empty) {
+                    wrong.push(format!("{verb} {request}: not {cause} {field}: {told}"));
+                }
+            }
+        }
+    }
+    let different: std::collections::BTreeSet<String> = cases.iter().map(|it| format!("{} {}", it.0, it.1)).collect();
+    assert!(different.len() == cases.len() && cases.len() >= 200, "{} of {}", different.len(), cases.len());
+    let forms: std::collections::BTreeSet<(&str, &str)> =
+        cases.iter().map(|it| (it.0, it.1["form"].as_str().unwrap_or_default())).collect();
+    for (verb, form) in all_forms() {
+        assert!(
+            forms.iter().any(|it| it.0.eq_ignore_ascii_case(verb.name) && it.1 == form.name),
+            "{} {}",
+            verb.name,
+            form.name
+        );
+    }
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
 #[test]
 fn a_slip_is_answered_with_the_nearest_name() {
     let refused = validate::request("extrct", Map::new()).unwrap_err();
