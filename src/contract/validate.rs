@@ -157,7 +157,12 @@ fn choice(path: &str, value: &Value, known: &'static [&'static str]) -> Outcome<
 fn file(path: &str, value: Value) -> Outcome<Value> {
     match &value {
         Value::Number(number) if number.as_i64().is_some_and(|it| it >= 0) => Ok(value),
-        Value::String(text) if !text.trim().is_empty() => Ok(value),
+        // A number is one in whatever way it is written: a command line has texts only.
+        Value::String(text) => match text.trim().parse::<u32>() {
+            Ok(number) => Ok(number.into()),
+            Err(_) if !text.trim().is_empty() => Ok(value),
+            Err(_) => Err(mistyped(path, "the number or the path of a file")),
+        },
         _ => Err(mistyped(path, "the number or the path of a file")),
     }
 }
@@ -202,9 +207,7 @@ fn related(request: &Request) -> Outcome<()> {
         "INGEST" => ingest(request),
         "DELTA" => delta(request),
         "EXPLAIN_FAILURE" => explain(request),
-        "COMPARE"
-            if request.form.name == "versions" && same_file(&request.fields["doc_a"], &request.fields["doc_b"]) =>
-        {
+        "COMPARE" if request.form.name == "versions" && request.fields["doc_a"] == request.fields["doc_b"] => {
             let refusal = Refusal::new(Cause::OutOfRange, "`doc_a` and `doc_b` are the same document");
             Err(refusal.field("doc_b").action("name two documents"))
         }
@@ -214,12 +217,6 @@ fn related(request: &Request) -> Outcome<()> {
         }
         _ => Ok(()),
     }
-}
-
-/// A number is the same file as the text of it.
-fn same_file(one: &Value, other: &Value) -> bool {
-    let text = |it: &Value| it.as_str().map_or_else(|| it.to_string(), |it| it.trim().to_string());
-    text(one) == text(other)
 }
 
 fn either(one: &str, other: &str) -> Refusal {

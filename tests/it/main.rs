@@ -40,6 +40,7 @@ mod owner;
 mod politeness;
 mod power;
 mod privacy;
+mod published;
 mod robustness;
 mod room;
 mod sample;
