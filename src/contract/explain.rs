@@ -90,6 +90,7 @@ fn unknowns(envelope: &Value, issues: &mut Vec<Value>) {
                 ("unreadable_document", "EXPLAIN_FAILURE url_id of each; INGEST session refetch_failed")
             }
             "more_objects" => ("cut_list", "ask again with offset"),
+            "cut_text" => ("cut_text", "ask again with verbose"),
             "ambiguous_date" => ("ambiguous_pattern", "state dates as ISO 8601 in the documents"),
             "no_statement" => ("missing_data", "name another field, or a smaller view"),
             "no_date" | "date_of_last_change_used" => ("missing_data", "state a date in the documents"),

@@ -77,6 +77,9 @@ const SYNCHRONOUS: usize = 100;
 /// Documents that are worked on without having been asked to take the time.
 const UNASKED: usize = 5_000;
 
+/// Characters of a verb that is refused; none has so many.
+const LONGEST_VERB: usize = 40;
+
 /// The contract, for somebody. Cheap to clone.
 #[derive(Clone)]
 pub struct Contract {
@@ -141,7 +144,7 @@ impl Contract {
     }
 
     fn refused(&self, id: Option<&str>, verb: &str, refusal: &Refusal) -> Value {
-        envelope::refusal(id, verb, &Value::Null, self.short(refusal))
+        envelope::refusal(id, &words::short(verb, LONGEST_VERB), &Value::Null, self.short(refusal))
     }
 
     /// What a refusal says, in few words.

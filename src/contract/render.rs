@@ -64,7 +64,12 @@ fn csv(envelope: &Value) -> Outcome<String> {
         let rows = rows.iter().map(|it| it.as_array().into_iter().flatten().map(cell).collect());
         return Ok(format!("{comment}{}", written(std::iter::once(columns.iter().map(cell).collect()).chain(rows))?));
     }
-    let lists: Vec<(&String, &Vec<Value>)> = all.into_iter().filter(|it| it.1.iter().any(Value::is_object)).collect();
+    let holds = |kind: fn(&Value) -> bool| all.iter().filter(move |it| it.1.iter().any(kind)).copied().collect();
+    let mut lists: Vec<(&String, &Vec<Value>)> = holds(Value::is_object);
+    if lists.is_empty() && verb == "DELTA" {
+        // What came to a file and what went from it are texts.
+        lists = holds(Value::is_string);
+    }
     Ok(format!("{comment}{}", listed(&lists)?))
 }
 
@@ -83,8 +88,11 @@ fn listed(lists: &[(&String, &Vec<Value>)]) -> Outcome<String> {
     let known: BTreeSet<&str> = objects().flat_map(|it| it.keys()).map(String::as_str).collect();
     let mut seen: BTreeSet<&str> = BTreeSet::new();
     let own = objects().flat_map(|it| it.keys()).map(String::as_str).filter(|it| !FIRST.contains(it));
-    let columns: Vec<&str> =
+    let mut columns: Vec<&str> =
         FIRST.into_iter().filter(|it| known.contains(it)).chain(own.filter(|it| seen.insert(it))).collect();
+    if columns.is_empty() && !lists.is_empty() {
+        columns.push("text");
+    }
     let several = lists.len() > 1;
     let row = |name: &str, values: Vec<String>| {
         several.then(|| name.to_string()).into_iter().chain(values).collect::<Vec<String>>()
@@ -98,7 +106,7 @@ fn listed(lists: &[(&String, &Vec<Value>)]) -> Outcome<String> {
 
 /// A cell of a column; lines as `first-last`.
 fn placed(object: &Value, column: &str) -> String {
-    let value = &object[column];
+    let value = if object.is_object() { &object[column] } else { object };
     match (column, &value[0], &value[1]) {
         ("lines" | "bytes", Value::Number(first), Value::Number(last)) => format!("{first}-{last}"),
         _ => cell(value),
@@ -177,6 +185,8 @@ mod tests {
             ),
             "file,year\n1,2020\n2,\n",
         );
+        let watched = json!({"file": 1, "added": ["One, two"], "removed": ["Three"]});
+        check(&told("DELTA", None, watched), "list,text\nadded,\"One, two\"\nremoved,Three\n");
         check(&told("EXTRACT", None, json!({"schema": "Quote", "count": 0, "objects": []})), "");
     }
 

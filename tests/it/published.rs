@@ -199,6 +199,8 @@ fn a_refusal_is_its_envelope_and_nothing_else() {
         let output = world.vic(&words.iter().map(String::as_str).collect::<Vec<_>>());
         assert_eq!(output.status.code(), Some(exit), "{words:?}");
     }
+    let told = over_grpc(&world, &"extract".repeat(600), &Map::new());
+    assert!(told.contains("unknown_verb") && told.len() < 1_000, "{told}");
     for words in [["corpus", "help", "extrct"], ["corpus", "extrct", "--help"], ["corpus", "schema", "extrct"]] {
         let output = world.vic(&words);
         let told: Value = serde_json::from_slice(&output.stdout).unwrap();

@@ -11,7 +11,7 @@ use crate::contract::corpus::Corpus;
 use crate::contract::delta::Earlier;
 use crate::contract::prose::{self, PROSE_TOKENS, Ruler};
 use crate::contract::registry::{self, BESIDE, EXAMPLES, Example, VERBS};
-use crate::contract::{envelope, explain, run, schema, score, select, validate};
+use crate::contract::{envelope, explain, render, run, schema, score, select, validate};
 
 /// A schema by its address.
 fn known(address: &str) -> Value {
@@ -78,12 +78,24 @@ fn told(corpus: &Corpus, verb: &str, request: &Value) -> Value {
     let tokenizer = tokenizer();
     let mut told =
         envelope::answer(&id, request.verb.name, request.form.name, &corpus.view, corpus.coverage(), &answer);
+    faces(&told, &request);
     if !request.flag("verbose") {
         prose::limit(&mut told, request.page().1, Ruler(&tokenizer));
         let prose = prose::of_envelope(&told, Ruler(&tokenizer));
         assert!(prose <= PROSE_TOKENS, "{prose} tokens of prose: {told:#}");
     }
     told
+}
+
+/// What is said in YAML is the same, and a table is CSV whose first line says what it is worth.
+fn faces(told: &Value, request: &validate::Request) {
+    let (_, yaml) = render::render(told, Some("yaml")).unwrap();
+    assert_eq!(serde_yaml_ng::from_str::<Value>(&yaml).unwrap(), *told);
+    let csv = render::render(told, Some("csv"));
+    match render::has_table(request.verb.name, request.form.name) {
+        true => assert!(csv.unwrap().1.starts_with(&format!("# id={}, ", told["id"].as_str().unwrap())), "{told}"),
+        false => assert_eq!(csv.unwrap_err().field.as_deref(), Some("format"), "{told}"),
+    }
 }
 
 /// The request and the envelope of the example of EXTRACT.
