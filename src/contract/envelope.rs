@@ -5,15 +5,20 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value, json};
 
 use crate::contract::answer::{Answer, rounded};
+use crate::contract::prose::{self, Ruler};
 use crate::contract::registry::CONTRACT_VERSION;
 
-/// The evidence for what an answer shows: a file that is only on another page of a list needs no pointer here. An answer
-/// that shows no files keeps all of it.
-fn shown_evidence(answer: &Answer) -> Vec<Value> {
+/// Makes an answer as short as it can be: its prose within the limit, unless all of it is wanted, and evidence only for what
+/// is shown. A file that is on another page of a list needs no pointer here; an answer that shows no files keeps all.
+pub(crate) fn finish(envelope: &mut Value, verbose: bool, offset: usize, ruler: Ruler<'_>) {
+    if !verbose {
+        prose::limit(envelope, offset, ruler);
+    }
     let mut shown = BTreeSet::new();
-    files(&answer.data, &mut shown);
-    let is_shown = |it: &&Value| shown.is_empty() || it["file"].as_i64().is_some_and(|it| shown.contains(&it));
-    answer.evidence.iter().filter(is_shown).cloned().collect()
+    files(&envelope["data"], &mut shown);
+    if let (false, Some(evidence)) = (shown.is_empty(), envelope["evidence"].as_array_mut()) {
+        evidence.retain(|it| it["file"].as_i64().is_some_and(|it| shown.contains(&it)));
+    }
 }
 
 /// The numbers of the files that a value names.
@@ -21,6 +26,10 @@ fn files(value: &Value, found: &mut BTreeSet<i64>) {
     const NAMES: [&str; 6] = ["file", "files", "doc_a", "doc_b", "source", "missing_from"];
     match value {
         Value::Object(map) => {
+            if map.get("columns").is_some_and(|it| it[0] == "file") {
+                let rows = map.get("rows").and_then(Value::as_array).into_iter().flatten();
+                found.extend(rows.filter_map(|it| it[0].as_i64()));
+            }
             for (name, inner) in map {
                 match inner {
                     Value::Array(list) if NAMES.contains(&name.as_str()) => {
@@ -65,7 +74,7 @@ pub(crate) fn answer(id: &str, verb: &str, form: &str, view: &Value, coverage: f
         "coverage": rounded(answer.coverage.unwrap_or(coverage)),
         "unknowns": answer.unknowns.iter().map(|it| it.value()).collect::<Vec<_>>(),
         "method": method,
-        "evidence": shown_evidence(answer),
+        "evidence": answer.evidence,
         "error": null,
     })
 }

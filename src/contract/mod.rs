@@ -186,9 +186,7 @@ impl Contract {
         let (verbose, offset) = (request.flag("verbose"), request.page().1);
         let (id, asked) = (id.to_string(), request.canonical().to_string());
         let envelope = blocking(move || {
-            if !verbose {
-                prose::limit(&mut envelope, offset, Ruler(&*counter));
-            }
+            envelope::finish(&mut envelope, verbose, offset, Ruler(&*counter));
             Ok(envelope)
         })
         .await?;

@@ -97,20 +97,6 @@ fn ask(world: &World, verb: &str, request: &Value) -> Value {
     serde_json::from_str(&grpc).unwrap()
 }
 
-/// Says what of an example is not in an answer.
-fn lacking(example: &Value, answer: &Value) -> Option<String> {
-    match (example, answer) {
-        (Value::Object(part), Value::Object(whole)) => part.iter().find_map(|(name, it)| match whole.get(name) {
-            Some(found) => Some(format!(".{name}{}", lacking(it, found)?)),
-            None => Some(format!(".{name} is not there")),
-        }),
-        (Value::Array(part), Value::Array(whole)) if part.iter().all(Value::is_object) => {
-            part.iter().find(|it| whole.iter().all(|found| lacking(it, found).is_some())).map(|it| format!(": no {it}"))
-        }
-        (one, other) => (one != other).then(|| format!(" is {other}, not {one}")),
-    }
-}
-
 #[test]
 fn every_example_is_what_happens_with_the_same_bytes_on_every_face() {
     let (world, ingested) = examples();
@@ -124,7 +110,7 @@ fn every_example_is_what_happens_with_the_same_bytes_on_every_face() {
         };
         check(&answered, example.verb, "response");
         let expected: Value = serde_json::from_str(example.response).unwrap();
-        let why = lacking(&expected, &answered["data"]);
+        let why = conforms::lacking(&expected, &answered["data"]);
         assert_eq!(why, None, "{} {}: {:#}", example.verb, example.form, answered["data"]);
         if example.verb == "EXTRACT" {
             id = answered["id"].as_str().unwrap().to_string();

@@ -1,5 +1,5 @@
 //! Whether a value fits a JSON Schema, for the part of the draft that the published schemas use. A keyword that is not known
-//! here is a failure of the test, so that no schema is believed without being looked at.
+//! here is a failure of the test, so that no schema is believed without being looked at. Also whether an example holds.
 
 use serde_json::Value;
 
@@ -80,5 +80,19 @@ fn is(value: &Value, kind: &str) -> bool {
         "array" => value.is_array(),
         "object" => value.is_object(),
         other => panic!("the type `{other}` is not known to the test"),
+    }
+}
+
+/// Says what of an example is not in an answer.
+pub(crate) fn lacking(example: &Value, answer: &Value) -> Option<String> {
+    match (example, answer) {
+        (Value::Object(part), Value::Object(whole)) => part.iter().find_map(|(name, it)| match whole.get(name) {
+            Some(found) => Some(format!(".{name}{}", lacking(it, found)?)),
+            None => Some(format!(".{name} is not there")),
+        }),
+        (Value::Array(part), Value::Array(whole)) if part.iter().all(Value::is_object) => {
+            part.iter().find(|it| whole.iter().all(|found| lacking(it, found).is_some())).map(|it| format!(": no {it}"))
+        }
+        (one, other) => (one != other).then(|| format!(" is {other}, not {one}")),
     }
 }

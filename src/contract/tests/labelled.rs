@@ -108,6 +108,8 @@ fn objects_are_found_as_the_labels_say_with_exact_lines_and_bytes() {
         let (own_precision, own_recall) =
             (it.right as f64 / it.found.max(1) as f64, it.right as f64 / it.expected.max(1) as f64);
         println!("{schema}: precision {own_precision:.3}, recall {own_recall:.3} of {}", it.expected);
+        it.spurious.iter().for_each(|it| println!("  spurious {it}"));
+        it.missed.iter().for_each(|it| println!("  missed {it}"));
         if own_precision < precision || own_recall < recall || !it.wrong_place.is_empty() || it.expected < 20 {
             let first = |list: &[String]| list.iter().take(6).cloned().collect::<Vec<_>>().join("\n    ");
             failed.push(format!(

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-use super::conforms::misfit;
+use super::conforms::{lacking, misfit};
 use super::{corpus, labelled, paper, tokenizer};
 use crate::catalog::SessionFile;
 use crate::contract::corpus::Corpus;
@@ -79,8 +79,8 @@ fn told(corpus: &Corpus, verb: &str, request: &Value) -> Value {
     let mut told =
         envelope::answer(&id, request.verb.name, request.form.name, &corpus.view, corpus.coverage(), &answer);
     faces(&told, &request);
+    envelope::finish(&mut told, request.flag("verbose"), request.page().1, Ruler(&tokenizer));
     if !request.flag("verbose") {
-        prose::limit(&mut told, request.page().1, Ruler(&tokenizer));
         let prose = prose::of_envelope(&told, Ruler(&tokenizer));
         assert!(prose <= PROSE_TOKENS, "{prose} tokens of prose: {told:#}");
     }
@@ -104,20 +104,6 @@ fn extracted(corpus: &Corpus) -> (Value, Value) {
     let fields: Value = serde_json::from_str(example.request).unwrap();
     let told = told(corpus, "EXTRACT", &fields);
     (json!({"verb": "EXTRACT", "form": "", "fields": fields}), told)
-}
-
-/// Says what of an example is not in an answer.
-fn lacking(example: &Value, answer: &Value) -> Option<String> {
-    match (example, answer) {
-        (Value::Object(part), Value::Object(whole)) => part.iter().find_map(|(name, it)| match whole.get(name) {
-            Some(found) => Some(format!(".{name}{}", lacking(it, found)?)),
-            None => Some(format!(".{name} is not there")),
-        }),
-        (Value::Array(part), Value::Array(whole)) if part.iter().all(Value::is_object) => {
-            part.iter().find(|it| whole.iter().all(|found| lacking(it, found).is_some())).map(|it| format!(": no {it}"))
-        }
-        (one, other) => (one != other).then(|| format!(" is {other}, not {one}")),
-    }
 }
 
 fn fields(example: &Example) -> Value {

@@ -264,7 +264,7 @@ fn an_answer_costs_a_tenth_of_the_documents_that_it_replaces() {
     let mut dear = Vec::new();
     for (corpus, verb, request, documents) in tasks {
         let mut answer: Value = serde_json::from_str(&told(corpus, verb, &request)).unwrap();
-        prose::limit(&mut answer, 0, ruler);
+        envelope::finish(&mut answer, false, 0, ruler);
         let cost = ruler.count(&answer.to_string());
         println!("{cost} of {documents}: {verb} {request}");
         if cost * 10 > documents {
