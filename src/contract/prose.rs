@@ -88,7 +88,34 @@ fn tokens(value: &Value, exempt: Exempt, ruler: Ruler<'_>) -> usize {
     }
 }
 
+/// Takes the tokens of all prose in a value from what is left; says whether it is enough. Long lists are not counted to
+/// their end.
+fn fits(value: &Value, left: &mut usize, exempt: Exempt, ruler: Ruler<'_>) -> bool {
+    match value {
+        Value::String(text) if is_prose(text) => match left.checked_sub(ruler.count(text)) {
+            Some(rest) => {
+                *left = rest;
+                true
+            }
+            None => false,
+        },
+        Value::Array(list) => list.iter().all(|it| fits(it, left, exempt, ruler)),
+        Value::Object(map) => map.iter().filter(|it| !exempt.has(it.0)).all(|it| fits(it.1, left, exempt, ruler)),
+        _ => true,
+    }
+}
+
+fn has_prose(value: &Value, exempt: Exempt) -> bool {
+    match value {
+        Value::String(text) => is_prose(text),
+        Value::Array(list) => list.iter().any(|it| has_prose(it, exempt)),
+        Value::Object(map) => map.iter().any(|it| !exempt.has(it.0) && has_prose(it.1, exempt)),
+        _ => false,
+    }
+}
+
 /// Tokens of all prose of an answer.
+#[cfg(test)]
 pub(crate) fn of_envelope(envelope: &Value, ruler: Ruler<'_>) -> usize {
     let exempt = Exempt::of(envelope);
     ["data", "method", "unknowns"].iter().map(|it| tokens(&envelope[it], exempt, ruler)).sum()
@@ -115,13 +142,13 @@ fn cap(value: &mut Value, most: usize, exempt: Exempt, ruler: Ruler<'_>) -> usiz
 
 /// Keeps the prose of an answer below [`PROSE_TOKENS`]. `offset` is that of the request: the lists go on behind it.
 pub(crate) fn limit(envelope: &mut Value, offset: usize, ruler: Ruler<'_>) {
-    if of_envelope(envelope, ruler) <= PROSE_TOKENS {
+    let (exempt, mut left) = (Exempt::of(envelope), PROSE_TOKENS);
+    if ["method", "unknowns", "data"].iter().all(|it| fits(&envelope[it], &mut left, exempt, ruler)) {
         return;
     }
-    let exempt = Exempt::of(envelope);
     limit_around(envelope, exempt, ruler);
     let around = tokens(&envelope["method"], exempt, ruler) + tokens(&envelope["unknowns"], exempt, ruler);
-    let mut lists = lists(&mut envelope["data"], exempt, ruler);
+    let mut lists = lists(&mut envelope["data"], exempt);
     let longest = lists.iter().map(|it| it.1.len()).max().unwrap_or(0);
     let rest = envelope["data"].clone();
     let mut fitted = Fitted::default();
@@ -170,7 +197,7 @@ fn limit_around(envelope: &mut Value, exempt: Exempt, ruler: Ruler<'_>) {
 type List = (String, Vec<Value>);
 
 /// Takes the lists with prose out of some data: those at the top, and those of each option.
-fn lists(data: &mut Value, exempt: Exempt, ruler: Ruler<'_>) -> Vec<List> {
+fn lists(data: &mut Value, exempt: Exempt) -> Vec<List> {
     let mut pointers = Vec::new();
     for (name, value) in data.as_object().into_iter().flatten() {
         let escaped = |it: &str| it.replace('~', "~0").replace('/', "~1");
@@ -184,7 +211,7 @@ fn lists(data: &mut Value, exempt: Exempt, ruler: Ruler<'_>) -> Vec<List> {
     }
     let mut found = Vec::new();
     for pointer in pointers {
-        let Some(list) = data.pointer_mut(&pointer).filter(|it| tokens(it, exempt, ruler) > 0) else { continue };
+        let Some(list) = data.pointer_mut(&pointer).filter(|it| has_prose(it, exempt)) else { continue };
         if let Value::Array(items) = std::mem::replace(list, json!([])) {
             found.push((pointer, items));
         }
