@@ -9,15 +9,18 @@ use crate::contract::prose::{self, Ruler};
 use crate::contract::registry::CONTRACT_VERSION;
 
 /// Makes an answer as short as it can be: its prose within the limit, unless all of it is wanted, and evidence only for what
-/// is shown. A file that is on another page of a list needs no pointer here; an answer that shows no files keeps all.
+/// is shown. A file that is on another page of a list needs no pointer here, nor one that the data names with its path; an
+/// answer that shows no files keeps all.
 pub(crate) fn finish(envelope: &mut Value, verbose: bool, offset: usize, ruler: Ruler<'_>) {
     if !verbose {
         prose::limit(envelope, offset, ruler);
     }
     let mut shown = BTreeSet::new();
     files(&envelope["data"], &mut shown);
+    let mut named = BTreeSet::new();
+    with_path(&envelope["data"], &mut named);
     if let (false, Some(evidence)) = (shown.is_empty(), envelope["evidence"].as_array_mut()) {
-        evidence.retain(|it| it["file"].as_i64().is_some_and(|it| shown.contains(&it)));
+        evidence.retain(|it| it["file"].as_i64().is_some_and(|it| shown.contains(&it) && !named.contains(&it)));
     }
 }
 
@@ -26,10 +29,7 @@ fn files(value: &Value, found: &mut BTreeSet<i64>) {
     const NAMES: [&str; 6] = ["file", "files", "doc_a", "doc_b", "source", "missing_from"];
     match value {
         Value::Object(map) => {
-            if map.get("columns").is_some_and(|it| it[0] == "file") {
-                let rows = map.get("rows").and_then(Value::as_array).into_iter().flatten();
-                found.extend(rows.filter_map(|it| it[0].as_i64()));
-            }
+            found.extend(of_rows(map));
             for (name, inner) in map {
                 match inner {
                     Value::Array(list) if NAMES.contains(&name.as_str()) => {
@@ -43,6 +43,26 @@ fn files(value: &Value, found: &mut BTreeSet<i64>) {
         Value::Array(list) => list.iter().for_each(|it| files(it, found)),
         _ => {}
     }
+}
+
+/// The numbers of the files that a value names with their paths.
+fn with_path(value: &Value, found: &mut BTreeSet<i64>) {
+    match value {
+        Value::Object(map) => {
+            found.extend(of_rows(map));
+            found.extend(map.get("path").and(map.get("file")).and_then(Value::as_i64));
+            map.values().for_each(|it| with_path(it, found));
+        }
+        Value::Array(list) => list.iter().for_each(|it| with_path(it, found)),
+        _ => {}
+    }
+}
+
+/// The numbers of the files of a matrix, whose first columns are file and path.
+fn of_rows(data: &Map<String, Value>) -> Vec<i64> {
+    let is_matrix = data.get("columns").is_some_and(|it| it[0] == "file");
+    let rows = data.get("rows").filter(|_| is_matrix).and_then(Value::as_array).into_iter().flatten();
+    rows.filter_map(|it| it[0].as_i64()).collect()
 }
 
 /// Leaves out what is not there: a field without a value costs as much as one with a value. Cells of lists keep their place.

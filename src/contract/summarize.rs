@@ -248,7 +248,8 @@ fn mentioned(paper: &Paper) -> Vec<(String, Value)> {
 
 /// Documents by fields: facts by their names, anything else by what documents state as `key: value`.
 fn matrix(request: &Request, corpus: &Corpus) -> Outcome<Answer> {
-    let columns = request.texts("schema");
+    // Every row has these two anyway.
+    let columns: Vec<&str> = request.texts("schema").into_iter().filter(|it| !["file", "path"].contains(it)).collect();
     if let Some(advice) = columns.iter().find(|it| is_advice(it)) {
         return Err(Refusal::new(Cause::OutOfRange, format!("`{advice}` is no field of a summary"))
             .field("schema")
@@ -258,13 +259,13 @@ fn matrix(request: &Request, corpus: &Corpus) -> Outcome<Answer> {
     let papers = items.iter().map(|it| corpus.paper(it, "items")).collect::<Outcome<Vec<&Paper>>>()?;
     let mut answer = Answer::new("facts by name, other fields by what a document states as `key: value`");
     let (mut rows, mut known) = (Vec::new(), 0);
-    let mut unknown: BTreeMap<String, Vec<i64>> = BTreeMap::new();
+    let mut unknown: BTreeMap<String, usize> = BTreeMap::new();
     for paper in &papers {
-        let mut row = vec![json!(paper.file)];
+        let mut row = vec![json!(paper.file), json!(paper.path)];
         for column in &columns {
             let value = cell(paper, column);
             if value.is_null() {
-                unknown.entry(column.to_string()).or_default().push(paper.file);
+                *unknown.entry(column.to_string()).or_default() += 1;
             } else {
                 known += 1;
             }
@@ -273,14 +274,15 @@ fn matrix(request: &Request, corpus: &Corpus) -> Outcome<Answer> {
         answer.evidence(paper, 1);
         rows.push(Value::Array(row));
     }
-    for (column, files) in unknown {
-        answer.unknown(Unknown::new("no_value", files.len()).files(&files).detail(column));
+    for (column, count) in unknown {
+        // The cells without a value are seen in the rows.
+        answer.unknown(Unknown::new("no_value", count).detail(column));
     }
     let cells = (papers.len() * columns.len()).max(1) as f64;
     answer.coverage = Some(f64::from(known) / cells);
     answer.confidence = if known == 0 { 0.0 } else { 0.9 };
     let rows = answer.page(request, rows);
-    let columns: Vec<&str> = std::iter::once("file").chain(columns).collect();
+    let columns: Vec<&str> = ["file", "path"].into_iter().chain(columns).collect();
     answer.data = json!({"columns": columns, "rows": rows});
     Ok(answer)
 }
@@ -289,7 +291,6 @@ fn cell(paper: &Paper, column: &str) -> Value {
     match column {
         "size" => return json!(paper.size),
         "modified" => return json!(dates::day_of(paper.modified_ns)),
-        "path" => return json!(paper.path),
         _ => {}
     }
     let fact = filter::known(column).and_then(|it| paper.reading.facts.datum(it.name));

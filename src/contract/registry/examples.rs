@@ -165,8 +165,8 @@ pub const EXAMPLES: &[Example] = &[
     example(
         "SUMMARIZE",
         "comparison-matrix",
-        r#"{"items":[1,2],"schema":["year","table_count"]}"#,
-        r#"{"columns":["file","year","table_count"],"rows":[[1,2023,1],[2,2024,0]]}"#,
+        r#"{"items":[1,2],"schema":["year"]}"#,
+        r#"{"columns":["file","path","year"],"rows":[[1,"gauges-2023.md",2023],[2,"gauges-2024.md",2024]]}"#,
     ),
     example(
         "EXPLAIN_FAILURE",
