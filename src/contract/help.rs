@@ -15,7 +15,7 @@ use crate::error::ErrorCode;
 const OVERVIEW: &str = "Eleven verbs over views of documents. Every answer is an envelope: data, confidence, coverage, unknowns, method, evidence, error.";
 
 /// The topic beside the verbs.
-pub const FIELDS_TOPIC: &str = "fields";
+const FIELDS_TOPIC: &str = "fields";
 
 /// The help on a verb and one of its forms, on `fields`, or on all verbs.
 ///

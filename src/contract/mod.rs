@@ -5,6 +5,8 @@
 //! in memory and in a fixed order (one file each), and the answer goes into the [`envelope`]. The same request on the same
 //! view gives the same bytes: ids are hashes, lists are sorted, nothing depends on the clock.
 //!
+//! `shapes` and `schema` publish what may be asked and answered; `prose` keeps answers, errors and help short.
+//!
 //! Objects are found by `extract`, with exact places from `place`; statements by `claims`; dates by `dates`. Nothing here
 //! interprets or asks a model.
 

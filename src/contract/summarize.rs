@@ -278,9 +278,9 @@ fn matrix(request: &Request, corpus: &Corpus) -> Outcome<Answer> {
         // The cells without a value are seen in the rows.
         answer.unknown(Unknown::new("no_value", count).detail(column));
     }
-    let cells = (papers.len() * columns.len()).max(1) as f64;
-    answer.coverage = Some(f64::from(known) / cells);
-    answer.confidence = if known == 0 { 0.0 } else { 0.9 };
+    let cells = papers.len() * columns.len();
+    answer.coverage = Some(if cells == 0 { 1.0 } else { f64::from(known) / cells as f64 });
+    answer.confidence = if known == 0 && cells > 0 { 0.0 } else { 0.9 };
     let rows = answer.page(request, rows);
     let columns: Vec<&str> = ["file", "path"].into_iter().chain(columns).collect();
     answer.data = json!({"columns": columns, "rows": rows});
