@@ -253,10 +253,12 @@ impl Fitted {
             let mut row: Vec<Option<Value>> = lists.iter().map(|it| it.1.get(taken).cloned()).collect();
             let own: usize = row.iter_mut().flatten().map(|it| cap(it, most, exempt, ruler)).sum();
             let cost: usize = row.iter().flatten().map(|it| tokens(it, exempt, ruler)).sum();
-            if cost > left {
+            // A page without any object would be asked for again and again.
+            let is_last_way = taken == 0 && most == CAPS[CAPS.len() - 1];
+            if cost > left && !is_last_way {
                 break;
             }
-            left -= cost;
+            left = left.saturating_sub(cost);
             cut += own;
             taken += 1;
             shown.iter_mut().zip(row).for_each(|(shown, it)| shown.extend(it));
