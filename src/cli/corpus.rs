@@ -10,7 +10,7 @@ use crate::cli::text::visible_json;
 use crate::cli::values;
 use crate::client::Client;
 use crate::config::Config;
-use crate::contract::registry::{self, ANY_FILTERS, Field, Kind, NAMES, VERBS, Verb};
+use crate::contract::registry::{self, Field, Kind, Verb};
 use crate::contract::{help, schema};
 use crate::error::{Error, Result};
 use crate::model::{CorpusCall, CorpusReply};
@@ -19,8 +19,8 @@ use crate::model::{CorpusCall, CorpusReply};
 #[derive(Debug, clap::Args)]
 #[command(disable_help_flag = true)]
 pub(crate) struct Args {
-    /// A verb, its form, and its fields as `--name=value` or `--name value`; also `help [VERB]`, `schema [VERB]`, `job ID`
-    /// and `result ID`
+    /// A verb, its form, and its fields as `--name=value` or `--name value`; also `help [VERB [FORM]]`, `help fields`,
+    /// `schema [VERB]`, `job ID` and `result ID`
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "VERB")]
     words: Vec<String>,
 }
@@ -28,27 +28,37 @@ pub(crate) struct Args {
 impl Args {
     /// Says whether the answer is known here.
     pub(crate) fn needs_no_daemon(&self) -> bool {
-        matches!(self.words[0].as_str(), "help" | "--help" | "-h" | "schema")
+        matches!(self.words[0].as_str(), "help" | "schema") || self.asks_for_help()
+    }
+
+    fn asks_for_help(&self) -> bool {
+        self.words.iter().any(|it| matches!(it.as_str(), "--help" | "-h"))
     }
 }
 
 /// Prints help or schemas.
 pub(crate) fn tell(args: &Args, printer: &mut Printer) -> Result<()> {
-    let verb = args.words.get(1).map(String::as_str);
-    if args.words[0] != "schema" {
-        return printer.line(&help::text(verb).map_err(unknown)?);
-    }
-    match verb {
-        None => printer.json(&VERBS.iter().map(schema::of).collect::<Vec<_>>()),
-        Some(name) => {
-            let verb = registry::verb(name).ok_or_else(|| unknown(format!("there is no verb `{name}`")))?;
-            printer.json(&schema::of(verb))
+    let (first, rest) = (args.words[0].as_str(), &args.words[1..]);
+    let name = |at: usize| rest.get(at).map(String::as_str).filter(|it| !it.starts_with('-'));
+    let told = match first {
+        "help" => help::text(name(0), name(1)),
+        "--help" | "-h" => help::text(None, None),
+        "schema" if !args.asks_for_help() => {
+            let Some(wanted) = name(0) else { return printer.json(&schema::all()) };
+            match schema::named(wanted) {
+                Some(schema) => return printer.json(&schema),
+                None => help::text(Some(wanted), None),
+            }
+        }
+        verb => help::text(Some(verb), name(0)),
+    };
+    match told {
+        Ok(text) => printer.line(&text),
+        Err((code, envelope)) => {
+            printer.refused = Some(code);
+            printer.line(&visible_json(&envelope.to_string()))
         }
     }
-}
-
-fn unknown(message: String) -> Error {
-    Error::invalid(message).hint(format!("the verbs are {}", NAMES.join(", ").to_lowercase()))
 }
 
 /// Asks, and prints the envelope.
@@ -58,19 +68,11 @@ pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> R
     print(&reply, printer)
 }
 
-/// Prints a reply as it is; a refusal is the error of the command too.
+/// Prints a reply as it is. A refusal is an answer like any other; beside it there is only the exit code.
 pub(crate) fn print(reply: &CorpusReply, printer: &mut Printer) -> Result<()> {
+    printer.refused = reply.refused;
     let text = if printer.terminal { visible_json(&reply.text) } else { reply.text.as_str().into() };
-    printer.line(text.trim_end_matches('\n'))?;
-    let Some(code) = reply.refused else { return Ok(()) };
-    let envelope: Value = serde_json::from_str(&reply.text).unwrap_or_default();
-    let error = &envelope["error"];
-    let message = error["message"].as_str().unwrap_or("the request was refused");
-    let mut told = Error::new(code, format!("{}: {message}", error["type"].as_str().unwrap_or("refused")));
-    if let Some(action) = error["suggested_actions"][0].as_str() {
-        told = told.hint(action);
-    }
-    Err(told)
+    printer.line(text.trim_end_matches('\n'))
 }
 
 /// Words to a call: the values take the type that the registry gives their field.
@@ -120,12 +122,12 @@ fn typed(field: Option<&Field>, value: Option<String>) -> Result<Value> {
     let Some(field) = field else { return Ok(Value::String(value)) };
     let json = || serde_json::from_str::<Value>(&value).ok();
     Ok(match field.kind {
-        Kind::Flag | Kind::Whole(..) | Kind::Number(..) | Kind::Baseline => json().unwrap_or(Value::String(value)),
-        Kind::Object(_) | Kind::SchemaFilters => json().ok_or_else(|| {
-            let known: Vec<&str> = ANY_FILTERS.iter().map(|it| it.name).collect();
-            Error::invalid(format!("`--{}` is no JSON object", field.name.replace('_', "-")))
-                .hint(format!("write e.g. '{{\"{}\": ...}}'", known[0]))
-        })?,
+        Kind::Flag
+        | Kind::Whole(..)
+        | Kind::Number(..)
+        | Kind::Baseline
+        | Kind::Object(_)
+        | Kind::SchemaFilters => json().unwrap_or(Value::String(value)),
         Kind::Texts(_) | Kind::Files(_) => match json() {
             Some(list @ Value::Array(_)) => list,
             _ => Value::Array(items(field, &value).map(|it| item(field, it.trim())).collect::<Result<_>>()?),
@@ -196,6 +198,7 @@ mod tests {
         );
         check("ingest --session 4 --refetch-failed", "ingest", json!({"session": 4, "refetch_failed": true}));
         check("extract --async --limit=ten", "extract", json!({"async": true, "limit": "ten"}));
+        check("extract --filters=language", "extract", json!({"filters": "language"}));
         check("job j-1", "job", json!({"id": "j-1"}));
         check("delta --baseline=4", "delta", json!({"baseline": 4}));
         check("delta --baseline r-41c0", "delta", json!({"baseline": "r-41c0"}));
@@ -203,7 +206,7 @@ mod tests {
 
     #[test]
     fn what_is_no_field_or_no_object_is_said() {
-        for line in ["extract schema Code", "extract --filters=language", "query --filter=a --filter=b"] {
+        for line in ["extract schema Code", "query --filter=a --filter=b"] {
             let words: Vec<String> = line.split(' ').map(String::from).collect();
             assert!(call(&words).is_err(), "{line}");
         }

@@ -131,7 +131,7 @@ pub fn main() -> ExitCode {
     let mut printer = Printer::stdout();
     let done = run(cli.command, &mut printer).and_then(|()| printer.flush());
     match done {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(()) => printer.refused.map_or(ExitCode::SUCCESS, |it| ExitCode::from(it.exit_code())),
         Err(error) => {
             // What was printed so far belongs before the error.
             let _ = printer.flush();

@@ -9,7 +9,7 @@ use clap::ValueEnum;
 use serde::Serialize;
 
 use crate::cli::text::{visible, visible_json};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorCode, Result};
 
 /// How results are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -36,6 +36,8 @@ pub(crate) struct Printer {
     /// Whether it may be coloured: a terminal, and NO_COLOR does not object.
     pub(crate) styled: bool,
     closed: bool,
+    /// What was printed is a refusal of this kind: it says everything itself, and the exit code tells it to scripts.
+    pub(crate) refused: Option<ErrorCode>,
 }
 
 impl Printer {
@@ -44,7 +46,7 @@ impl Printer {
         let stdout = io::stdout();
         let terminal = stdout.is_terminal();
         let styled = terminal && anstream::AutoStream::choice(&stdout) != anstream::ColorChoice::Never;
-        Printer { sink: Box::new(BufWriter::new(stdout)), terminal, styled, closed: false }
+        Printer { sink: Box::new(BufWriter::new(stdout)), terminal, styled, closed: false, refused: None }
     }
 
     /// Prints a text as it is. The caller has made it safe.
@@ -126,7 +128,8 @@ mod tests {
 
     #[test]
     fn a_broken_pipe_is_quiet() {
-        let mut printer = Printer { sink: Box::new(Pipe(3)), terminal: false, styled: false, closed: false };
+        let mut printer =
+            Printer { sink: Box::new(Pipe(3)), terminal: false, styled: false, closed: false, refused: None };
         printer.line("one").unwrap();
         assert!(printer.closed());
         printer.line("two").unwrap();

@@ -112,11 +112,13 @@ pub(crate) fn result(request: &Request, booked: &BookedResult) -> Outcome<Answer
     let Explained { issues, actions, .. } = explained;
     let mut answer = Answer::new("read off the kept result; each suggestion passed the validator");
     answer.coverage = Some(1.0);
+    let fixable = is_fixable(&issues, &actions);
+    let issues = answer.page(request, issues);
     answer.data = json!({
         "verb": verb.to_lowercase(),
         "target": asked["fields"]["schema"].as_str().or(asked["form"].as_str()).unwrap_or_default(),
         "result": id, "confidence": envelope["confidence"], "coverage": envelope["coverage"],
-        "fixable": is_fixable(&issues, &actions), "issues": issues, "suggested_actions": actions,
+        "fixable": fixable, "issues": issues, "suggested_actions": actions,
     });
     Ok(answer)
 }
@@ -208,6 +210,7 @@ fn meaning(kind: &str) -> (&'static str, &'static str) {
         "unreadable_document" => ("unreadable_document", "mend the files as their own explanation says"),
         PAST_TEXT_GONE => ("missing_data", "the text of then is not kept; INGEST again for a session that keeps it"),
         "more_objects" => ("cut_list", "ask again with offset"),
+        "cut_text" => ("cut_text", "ask again with offset, or with verbose"),
         "ambiguous_date" => ("ambiguous_pattern", "state dates as ISO 8601 in the documents"),
         "unreadable_version" => ("ambiguous_pattern", "state versions as numbers with dots in the documents"),
         "no_statement" => ("missing_data", "name another field, or a smaller view"),
@@ -361,8 +364,11 @@ pub(crate) fn document(request: &Request, corpus: &Corpus) -> Outcome<Answer> {
     };
     let is_read = !corpus.papers.is_empty();
     answer.coverage = Some(if is_read { 1.0 } else { 0.0 });
+    answer.confidence = 1.0;
+    let fixable = is_fixable(&issues, &actions);
+    let issues = answer.page(request, issues);
     answer.data = json!({
-        "file": file, "path": path, "read": is_read, "fixable": is_fixable(&issues, &actions),
+        "file": file, "path": path, "read": is_read, "fixable": fixable,
         "issues": issues, "suggested_actions": actions,
     });
     Ok(answer)

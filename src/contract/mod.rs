@@ -5,6 +5,8 @@
 //! in memory and in a fixed order (one file each), and the answer goes into the [`envelope`]. The same request on the same
 //! view gives the same bytes: ids are hashes, lists are sorted, nothing depends on the clock.
 //!
+//! `shapes` and `schema` publish what may be asked and answered; `prose` keeps answers, errors and help short.
+//!
 //! Objects are found by `extract`, with exact places from `place`; statements by `claims`; dates by `dates`. Nothing here
 //! interprets or asks a model.
 
@@ -29,6 +31,7 @@ mod normalize;
 mod past;
 mod place;
 mod pros_cons;
+mod prose;
 mod query;
 mod reader;
 mod reading;
@@ -38,6 +41,7 @@ mod render;
 pub mod schema;
 mod score;
 mod select;
+mod shapes;
 mod snippets;
 mod source;
 mod summarize;
@@ -61,7 +65,7 @@ use crate::catalog::{BookedJob, BookedResult};
 use crate::contract::answer::{Answer, Unknown};
 use crate::contract::corpus::Corpus;
 use crate::contract::delta::Earlier;
-use crate::contract::envelope::Ruler;
+use crate::contract::prose::Ruler;
 use crate::contract::reader::Reader;
 use crate::contract::refusal::{Cause, Outcome, Refusal};
 use crate::contract::select::Size;
@@ -77,6 +81,9 @@ const SYNCHRONOUS: usize = 100;
 
 /// Documents that are worked on without having been asked to take the time.
 const UNASKED: usize = 5_000;
+
+/// Characters of a verb that is refused; none has so many.
+const LONGEST_VERB: usize = 40;
 
 /// The contract, for somebody. Cheap to clone.
 #[derive(Clone)]
@@ -143,8 +150,12 @@ impl Contract {
     }
 
     fn refused(&self, id: Option<&str>, verb: &str, refusal: &Refusal) -> Value {
-        let counter = self.reader.parts.embedder.token_counter();
-        envelope::refusal(id, verb, &Value::Null, refusal, Ruler(&*counter))
+        envelope::refusal(id, &words::short(verb, LONGEST_VERB), &Value::Null, self.short(refusal))
+    }
+
+    /// What a refusal says, in few words.
+    fn short(&self, refusal: &Refusal) -> Value {
+        prose::short_error(refusal, Ruler(&*self.reader.parts.embedder.token_counter()))
     }
 
     async fn verb(&self, verb: &str, given: Map<String, Value>) -> Result<Made> {
@@ -186,12 +197,10 @@ impl Contract {
     ) -> Result<Value> {
         let mut envelope = envelope::answer(id, request.verb.name, request.form.name, view, coverage, answer);
         let counter = self.reader.parts.embedder.token_counter();
-        let verbose = request.flag("verbose");
+        let (verbose, offset) = (request.flag("verbose"), request.page().1);
         let (id, request) = (id.to_string(), request.canonical().to_string());
         let mut envelope = blocking(move || {
-            if !verbose {
-                envelope::limit_prose(&mut envelope, Ruler(&*counter));
-            }
+            envelope::finish(&mut envelope, verbose, offset, Ruler(&*counter));
             Ok(envelope)
         })
         .await?;
@@ -261,6 +270,7 @@ impl Contract {
         let answer = tokio::task::spawn_blocking(move || {
             let mut answer = run(&request, &corpus, earlier.as_ref())?;
             select::note_unread(&mut answer, &corpus);
+            validate::wording(request.verb, &answer)?;
             Ok::<_, Refusal>(answer)
         });
         let answer = answer
@@ -299,9 +309,10 @@ impl Contract {
                 kept.map(|_| ("completed", json!({"result": id})))
             }
             Ok(Done::Later(_)) => Err(Error::internal("a job that was put off")),
-            Err(refusal) => Ok(("failed", json!({"error": refusal.value()}))),
+            Err(refusal) => Ok(("failed", json!({"error": self.short(&refusal)}))),
         };
-        let (state, body) = outcome.unwrap_or_else(|error| ("failed", json!({"error": Refusal::from(error).value()})));
+        let (state, body) =
+            outcome.unwrap_or_else(|error| ("failed", json!({"error": self.short(&Refusal::from(error))})));
         job.state = state.into();
         job.body = body.to_string();
         let (reader, owner) = (self.reader.clone(), self.owner());

@@ -113,8 +113,8 @@ fn names(corpus: &Corpus) -> Made {
     let mut seen = Seen::new();
     for paper in &corpus.papers {
         for passage in paper.reading.prose() {
-            for found in NAME.find_iter(&passage.text) {
-                note(&mut seen, found.as_str(), paper.file);
+            for found in NAME.find_iter(&passage.text).filter_map(|it| bare_name(it.as_str())) {
+                note(&mut seen, found, paper.file);
             }
         }
     }
@@ -137,6 +137,23 @@ fn names(corpus: &Corpus) -> Made {
     evidence(&mut answer, corpus, &seen);
     let mapping = seen.iter().map(|(name, entry)| row(name, mapped[name], entry)).collect();
     Made { answer, mapping }
+}
+
+/// A name without the words that only stand before it: how somebody is addressed, and how a sentence begins. A name of one
+/// word is none here.
+fn bare_name(text: &str) -> Option<&str> {
+    const BEFORE: [&str; 9] = ["dear", "hello", "hi", "thanks", "thank", "regards", "yours", "sincerely", "cheers"];
+    const FAREWELL: [&str; 5] = ["regards", "wishes", "sincerely", "thanks", "greetings"];
+    let mut rest = text;
+    while let Some((first, more)) = rest.split_once(' ') {
+        let first = first.to_lowercase();
+        if !BEFORE.contains(&first.as_str()) && !words::is_stop_word(&first) {
+            break;
+        }
+        rest = more;
+    }
+    let last = rest.rsplit(' ').next().unwrap_or_default().to_lowercase();
+    (rest.contains(' ') && !FAREWELL.contains(&last.as_str())).then_some(rest)
 }
 
 fn all_dates(corpus: &Corpus) -> Made {
@@ -338,6 +355,21 @@ mod tests {
         }
         let found: BTreeSet<&str> = again.iter().map(|it| it.0.as_str()).collect();
         assert_eq!(found, canonical.into_iter().collect(), "nothing is lost on the way");
+    }
+
+    #[test]
+    fn how_somebody_is_addressed_is_no_part_of_a_name() {
+        for (text, name) in [
+            ("Dear Ada", None),
+            ("Dear Ada Stone", Some("Ada Stone")),
+            ("The North Pier", Some("North Pier")),
+            ("When Klara Novak", Some("Klara Novak")),
+            ("Kind Regards", None),
+            ("Yours Sincerely", None),
+            ("Ada Stone", Some("Ada Stone")),
+        ] {
+            assert_eq!(bare_name(text), name, "{text}");
+        }
     }
 
     #[test]

@@ -36,6 +36,31 @@ pub(crate) enum Cause {
 }
 
 impl Cause {
+    /// All of them.
+    pub(crate) const ALL: [Cause; 21] = [
+        Cause::UnknownVerb,
+        Cause::UnknownForm,
+        Cause::UnknownField,
+        Cause::UnknownSchema,
+        Cause::UnknownView,
+        Cause::UnknownSession,
+        Cause::UnknownFile,
+        Cause::UnknownResult,
+        Cause::MissingField,
+        Cause::TypeError,
+        Cause::OutOfRange,
+        Cause::Ambiguous,
+        Cause::InvalidFilter,
+        Cause::SemanticFilter,
+        Cause::EmptyView,
+        Cause::VanishedFolder,
+        Cause::TooManyDocuments,
+        Cause::AlreadyExists,
+        Cause::Forbidden,
+        Cause::Unavailable,
+        Cause::Internal,
+    ];
+
     /// Its name in the envelope.
     pub(crate) fn name(self) -> &'static str {
         match self {

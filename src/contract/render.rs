@@ -1,4 +1,8 @@
 //! Envelopes as JSON and YAML, tables as CSV.
+//!
+//! The first line of CSV is a comment with the id, the confidence and the coverage of the answer, and where it goes on. Then
+//! come rows with `file`, `page` and `lines` first, where the objects have them. An answer with several lists has the name
+//! of the list before that. Tables of documents come as they stand, one after the other, each with its own head.
 
 use std::collections::BTreeSet;
 
@@ -9,11 +13,27 @@ use crate::contract::refusal::{Cause, Outcome, Refusal};
 /// A rendered answer and its media type.
 pub(crate) type Rendered = (&'static str, String);
 
-/// Renders an envelope. CSV is for answers that hold a table; an error is always JSON.
+/// Columns that come first.
+const FIRST: [&str; 3] = ["file", "page", "lines"];
+
+/// Answers without a table, as verb and form.
+const NO_TABLE: [(&str, &str); 2] = [("SCORE", "confidence"), ("SUMMARIZE", "decision-inputs")];
+
+/// Says whether the answers of a form hold a table.
+pub(crate) fn has_table(verb: &str, form: &str) -> bool {
+    !NO_TABLE.contains(&(verb, form))
+}
+
+/// Why there is no CSV.
+pub(crate) fn no_table(what: &str) -> Refusal {
+    Refusal::new(Cause::OutOfRange, format!("{what} gives no table")).field("format").action("use json or yaml")
+}
+
+/// Renders an envelope. CSV is for answers that hold a table; a refusal and the word of a job are always JSON.
 pub(crate) fn render(envelope: &Value, format: Option<&str>) -> Outcome<Rendered> {
-    let internal = |error: &dyn std::fmt::Display| Refusal::new(Cause::Internal, error.to_string());
+    let is_answer = envelope["error"].is_null() && envelope["data"]["job_id"].is_null();
     match format {
-        Some("csv") if envelope["error"].is_null() => Ok(("text/csv", csv(envelope)?)),
+        Some("csv") if is_answer => Ok(("text/csv", csv(envelope)?)),
         Some("yaml") => {
             let text = serde_yaml_ng::to_string(envelope).map_err(|error| internal(&error))?;
             Ok(("application/yaml", text))
@@ -22,39 +42,84 @@ pub(crate) fn render(envelope: &Value, format: Option<&str>) -> Outcome<Rendered
     }
 }
 
+fn internal(error: &dyn std::fmt::Display) -> Refusal {
+    Refusal::new(Cause::Internal, error.to_string())
+}
+
 fn csv(envelope: &Value) -> Outcome<String> {
     let data = &envelope["data"];
+    let (verb, form) = (envelope["verb"].as_str().unwrap_or_default(), envelope["form"].as_str().unwrap_or_default());
+    let all: Vec<(&String, &Vec<Value>)> =
+        data.as_object().into_iter().flatten().filter_map(|it| Some((it.0, it.1.as_array()?))).collect();
+    if !has_table(verb, form) || all.is_empty() {
+        return Err(no_table(if verb.is_empty() { "the answer" } else { verb }));
+    }
+    let comment = comment(envelope);
     if data["schema"] == "Table" {
         let tables = data["objects"].as_array().into_iter().flatten();
         let tables: Vec<String> = tables.map(table).collect::<Outcome<_>>()?;
-        return Ok(tables.join("\n"));
+        return Ok(format!("{comment}{}", tables.join("\n")));
     }
-    let list = data
-        .as_object()
-        .and_then(|it| it.values().filter_map(Value::as_array).find(|it| it.iter().any(Value::is_object)));
-    let Some(rows) = list else {
-        return Err(Refusal::new(Cause::OutOfRange, "the answer holds no table")
-            .field("format")
-            .action("use json or yaml"));
-    };
-    let mut seen = BTreeSet::new();
-    let columns: Vec<&String> = rows
-        .iter()
-        .filter_map(Value::as_object)
-        .flat_map(|it| it.keys())
-        .filter(|it| seen.insert(it.as_str()))
-        .collect();
-    let head = columns.iter().map(|it| it.to_string()).collect::<Vec<_>>();
-    written(
-        std::iter::once(head).chain(rows.iter().map(|row| columns.iter().map(|it| cell(&row[it.as_str()])).collect())),
-    )
+    if let (Some(columns), Some(rows)) = (data["columns"].as_array(), data["rows"].as_array()) {
+        let rows = rows.iter().map(|it| it.as_array().into_iter().flatten().map(cell).collect());
+        return Ok(format!("{comment}{}", written(std::iter::once(columns.iter().map(cell).collect()).chain(rows))?));
+    }
+    let holds = |kind: fn(&Value) -> bool| all.iter().filter(move |it| it.1.iter().any(kind)).copied().collect();
+    let mut lists: Vec<(&String, &Vec<Value>)> = holds(Value::is_object);
+    if lists.is_empty() && verb == "DELTA" {
+        // What came to a file and what went from it are texts.
+        lists = holds(Value::is_string);
+    }
+    Ok(format!("{comment}{}", listed(&lists)?))
 }
 
-/// One table as it stands in its document.
+/// `# id=r-1, confidence=0.9, coverage=1.0, go on at offset 100`.
+fn comment(envelope: &Value) -> String {
+    let fields = ["id", "confidence", "coverage"].map(|it| format!("{it}={}", cell(&envelope[it])));
+    let unknowns = envelope["unknowns"].as_array().into_iter().flatten();
+    let more = unknowns.filter(|it| it["type"] == "more_objects").find_map(|it| it["detail"].as_str());
+    let told: Vec<&str> = fields.iter().map(String::as_str).chain(more).collect();
+    format!("# {}\n", told.join(", "))
+}
+
+/// Lists of objects under one head.
+fn listed(lists: &[(&String, &Vec<Value>)]) -> Outcome<String> {
+    let objects = || lists.iter().flat_map(|it| it.1).filter_map(Value::as_object);
+    let known: BTreeSet<&str> = objects().flat_map(|it| it.keys()).map(String::as_str).collect();
+    let mut seen: BTreeSet<&str> = BTreeSet::new();
+    let own = objects().flat_map(|it| it.keys()).map(String::as_str).filter(|it| !FIRST.contains(it));
+    let mut columns: Vec<&str> =
+        FIRST.into_iter().filter(|it| known.contains(it)).chain(own.filter(|it| seen.insert(it))).collect();
+    if columns.is_empty() && !lists.is_empty() {
+        columns.push("text");
+    }
+    let several = lists.len() > 1;
+    let row = |name: &str, values: Vec<String>| {
+        several.then(|| name.to_string()).into_iter().chain(values).collect::<Vec<String>>()
+    };
+    let head = row("list", columns.iter().map(|it| it.to_string()).collect());
+    let rows = lists.iter().flat_map(|(name, list)| {
+        list.iter().map(|object| row(name, columns.iter().map(|it| placed(object, it)).collect()))
+    });
+    written(std::iter::once(head).filter(|it| !it.is_empty()).chain(rows))
+}
+
+/// A cell of a column; lines as `first-last`.
+fn placed(object: &Value, column: &str) -> String {
+    let value = if object.is_object() { &object[column] } else { object };
+    match (column, &value[0], &value[1]) {
+        ("lines" | "bytes", Value::Number(first), Value::Number(last)) => format!("{first}-{last}"),
+        _ => cell(value),
+    }
+}
+
+/// One table as it stands in its document, with its place before each row.
 fn table(object: &Value) -> Outcome<String> {
     let cells = |row: &Value| row.as_array().into_iter().flatten().map(cell).collect::<Vec<_>>();
-    let head = Some(cells(&object["headers"])).filter(|it| !it.is_empty());
-    written(head.into_iter().chain(object["rows"].as_array().into_iter().flatten().map(cells)))
+    let place: Vec<String> = FIRST.iter().map(|it| placed(object, it)).collect();
+    let head: Vec<String> = FIRST.iter().map(|it| it.to_string()).chain(cells(&object["headers"])).collect();
+    let rows = object["rows"].as_array().into_iter().flatten();
+    written(std::iter::once(head).chain(rows.map(|it| place.iter().cloned().chain(cells(it)).collect())))
 }
 
 fn cell(value: &Value) -> String {
@@ -66,7 +131,6 @@ fn cell(value: &Value) -> String {
 }
 
 fn written(rows: impl Iterator<Item = Vec<String>>) -> Outcome<String> {
-    let internal = |error: &dyn std::fmt::Display| Refusal::new(Cause::Internal, error.to_string());
     let mut writer = ::csv::WriterBuilder::new().flexible(true).from_writer(Vec::new());
     for row in rows {
         // A spreadsheet would run what begins like a formula.
@@ -82,14 +146,64 @@ mod tests {
     use super::*;
     use serde_json::json;
 
+    fn told(verb: &str, form: Option<&str>, data: Value) -> Value {
+        json!({"id": "r-1", "verb": verb, "form": form, "confidence": 0.9, "coverage": 1.0, "error": null,
+            "unknowns": [{"type": "more_objects", "count": 3, "detail": "go on at offset 1"}], "data": data})
+    }
+
+    fn check(envelope: &Value, rows: &str) {
+        let expected = format!("# id=r-1, confidence=0.9, coverage=1.0, go on at offset 1\n{rows}");
+        assert_eq!(render(envelope, Some("csv")).unwrap(), ("text/csv", expected));
+    }
+
     #[test]
-    fn tables_become_csv_as_they_stand_and_lists_with_their_columns() {
-        let table = json!({"error": null, "data": {"schema": "Table", "objects": [{"headers": ["a", "b"], "rows": [["1", "x, y"]]}]}});
-        assert_eq!(render(&table, Some("csv")).unwrap().1, "a,b\n1,\"x, y\"\n");
-        let list = json!({"error": null, "data": {"count": 1, "list": [{"file": 3, "lines": [1, 2], "text": "=1+1"}]}});
-        assert_eq!(render(&list, Some("csv")).unwrap().1, "file,lines,text\n3,\"[1,2]\",'=1+1\n");
-        let none = json!({"error": null, "data": {"count": 1}});
-        assert_eq!(render(&none, Some("csv")).unwrap_err().cause, Cause::OutOfRange);
-        assert!(render(&none, Some("yaml")).unwrap().1.contains("count: 1"));
+    fn tables_become_csv_as_they_stand_with_their_place() {
+        let tables = json!([
+            {"file": 7, "page": 2, "headers": ["a", "b"], "rows": [["1", "x, y"]]},
+            {"file": 8, "lines": [3, 5], "headers": [], "rows": [["1"], ["2"]]},
+        ]);
+        check(
+            &told("EXTRACT", None, json!({"schema": "Table", "objects": tables})),
+            "file,page,lines,a,b\n7,2,,1,\"x, y\"\n\nfile,page,lines\n8,,3-5,1\n8,,3-5,2\n",
+        );
+    }
+
+    #[test]
+    fn lists_become_csv_with_file_page_and_lines_first() {
+        let list = json!([{"text": "=1+1", "lines": [1, 2], "file": 3}, {"file": 4, "page": 9, "more": true}]);
+        check(
+            &told("DETECT", Some("warnings"), json!({"count": 1, "warnings": list})),
+            "file,page,lines,text,more\n3,,1-2,'=1+1,\n4,9,,,true\n",
+        );
+        let two = json!({"added": [{"file": 1}], "removed": [], "modified": [{"file": 2, "changes": 3}]});
+        check(&told("DELTA", None, two), "list,file,changes\nadded,1,\nmodified,2,3\n");
+        check(
+            &told(
+                "SUMMARIZE",
+                Some("comparison-matrix"),
+                json!({"columns": ["file", "year"], "rows": [[1, 2020], [2, null]]}),
+            ),
+            "file,year\n1,2020\n2,\n",
+        );
+        let watched = json!({"file": 1, "added": ["One, two"], "removed": ["Three"]});
+        check(&told("DELTA", None, watched), "list,text\nadded,\"One, two\"\nremoved,Three\n");
+        check(&told("EXTRACT", None, json!({"schema": "Quote", "count": 0, "objects": []})), "");
+    }
+
+    #[test]
+    fn what_is_no_table_is_refused_and_a_job_is_told_as_json() {
+        let inputs = told("SUMMARIZE", Some("decision-inputs"), json!({"options": ["a"]}));
+        assert_eq!(render(&inputs, Some("csv")).unwrap_err().cause, Cause::OutOfRange);
+        assert_eq!(render(&told("INGEST", None, json!({"job_id": "j-1"})), Some("csv")).unwrap().0, "application/json");
+    }
+
+    #[test]
+    fn yaml_says_the_same_as_json() {
+        let odd =
+            json!({"a": "yes", "b": "1.0", "c": "# no comment", "d": "two\nlines: here\n", "e": ["- x", ""], "f": 1.0});
+        let envelope = told("EXTRACT", None, odd);
+        let (media_type, text) = render(&envelope, Some("yaml")).unwrap();
+        assert_eq!(media_type, "application/yaml");
+        assert_eq!(serde_yaml_ng::from_str::<Value>(&text).unwrap(), envelope);
     }
 }

@@ -1,20 +1,66 @@
-//! JSON Schemas of every request and response, made of the registry.
+//! JSON Schemas of every request and response, made of the registry and of `shapes`. Each has an address of its own, so that
+//! one may speak of another.
 
 use serde_json::{Map, Value, json};
 
-use crate::contract::registry::{ANY_FILTERS, CONTRACT_VERSION, Field, Form, Kind, SCHEMAS, Verb};
+use crate::contract::registry::{
+    ANY_FILTERS, BESIDE, CONTRACT_VERSION, Field, Form, Kind, SCHEMAS, VERBS, Verb, beside, verb,
+};
+use crate::contract::shapes;
 
 const DRAFT: &str = "https://json-schema.org/draft/2020-12/schema";
 
+/// Where schemas are found, as resources too.
+pub const ADDRESS: &str = "vic://corpus/schema";
+
+/// The schemas of everything: the verbs, and what is beside them.
+pub fn all() -> Vec<Value> {
+    VERBS.iter().chain(BESIDE).map(of).collect()
+}
+
+/// The schemas of a verb or of what is beside them, by name.
+pub fn named(name: &str) -> Option<Value> {
+    verb(name).or_else(|| beside(name)).map(of)
+}
+
 /// The schemas of a verb: of its request, one alternative for each form, and of its response.
 pub fn of(verb: &'static Verb) -> Value {
-    let forms: Vec<Value> = verb.forms.iter().map(form).collect();
-    let mut request = json!({"$schema": DRAFT, "title": format!("{} request", verb.name)});
+    json!({
+        "verb": verb.name, "contract_version": CONTRACT_VERSION, "request": request(verb), "response": response(verb),
+    })
+}
+
+/// The address of a schema of a verb.
+fn address(verb: &Verb, which: &str) -> String {
+    format!("{ADDRESS}/{}/{which}", verb.name.to_lowercase())
+}
+
+fn titled(verb: &Verb, which: &str) -> Value {
+    json!({"$schema": DRAFT, "$id": address(verb, which), "title": format!("{} {which}", verb.name)})
+}
+
+/// The field that names a form.
+fn names_form(verb: &Verb) -> &'static str {
+    if verb.name == "VIEW" { "action" } else { "form" }
+}
+
+fn is_beside(verb: &Verb) -> bool {
+    BESIDE.iter().any(|it| it.name == verb.name)
+}
+
+/// The fields that a form takes.
+fn fields(verb: &Verb, form: &'static Form) -> Vec<&'static Field> {
+    if is_beside(verb) { form.fields.iter().collect() } else { Verb::fields(form).collect() }
+}
+
+fn request(verb: &'static Verb) -> Value {
+    let forms: Vec<Value> = verb.forms.iter().map(|it| form(verb, it)).collect();
+    let mut request = titled(verb, "request");
     match forms.as_slice() {
         [only] => merge(&mut request, only),
         _ => request["oneOf"] = Value::Array(forms),
     }
-    json!({"verb": verb.name, "contract_version": CONTRACT_VERSION, "request": request, "response": response(verb)})
+    request
 }
 
 fn merge(target: &mut Value, from: &Value) {
@@ -23,14 +69,14 @@ fn merge(target: &mut Value, from: &Value) {
     }
 }
 
-fn form(form: &'static Form) -> Value {
+fn form(verb: &Verb, form: &'static Form) -> Value {
     let mut properties = Map::new();
     let mut required: Vec<&str> = Vec::new();
     if !form.name.is_empty() {
-        properties.insert("form".into(), json!({"const": form.name, "description": form.about}));
-        required.push("form");
+        properties.insert(names_form(verb).into(), json!({"const": form.name, "description": form.about}));
+        required.push(names_form(verb));
     }
-    for field in Verb::fields(form) {
+    for field in fields(verb, form) {
         properties.insert(field.name.into(), one(field));
     }
     required.extend(form.fields.iter().filter(|it| it.required).map(|it| it.name));
@@ -49,7 +95,7 @@ fn one(field: &Field) -> Value {
         Kind::Whole(low, high) => json!({"type": "integer", "minimum": low, "maximum": high}),
         Kind::Number(low, high) => json!({"type": "number", "minimum": low, "maximum": high}),
         Kind::Choice(names) => json!({"enum": names}),
-        Kind::Moment => json!({"type": "string", "description": "ISO 8601"}),
+        Kind::Moment => json!({"type": "string", "minLength": 4}),
         Kind::Filter => json!({"type": "string", "minLength": 1, "maxLength": 2000}),
         Kind::File => file(),
         Kind::Baseline => json!({"type": ["integer", "string"], "minimum": 1, "pattern": "^r-"}),
@@ -68,69 +114,81 @@ fn one(field: &Field) -> Value {
             json!({"anyOf": filters.collect::<Vec<_>>()})
         }
     };
-    schema["description"] = json!(field.about);
+    let about = if field.kind == Kind::Moment { format!("{}; ISO 8601", field.about) } else { field.about.to_string() };
+    schema["description"] = json!(about);
     schema
 }
 
+/// The number of a file, or its path or the end of it.
 fn file() -> Value {
-    json!({"type": ["integer", "string"]})
+    json!({"type": ["integer", "string"], "minimum": 0, "minLength": 1})
 }
 
-/// The envelope; of EXTRACT with its objects.
-fn response(verb: &Verb) -> Value {
-    let data = if verb.name == "EXTRACT" {
-        json!({"oneOf": SCHEMAS.iter().map(objects).collect::<Vec<_>>()})
-    } else {
-        json!({"type": ["object", "null"]})
+/// The envelope: an answer of one of the forms, a job that goes on, or a refusal. RESULT gives the answer of another verb.
+fn response(verb: &'static Verb) -> Value {
+    let mut schema = titled(verb, "response");
+    let refused = json!({"title": "refused", "properties": {"data": {"type": "null"}, "error": shapes::error()}});
+    if verb.name == "RESULT" {
+        let kept = VERBS.iter().map(|it| json!({"$ref": address(it, "response")}));
+        let mut own = envelope(verb);
+        own["oneOf"] = json!([refused]);
+        schema["anyOf"] = kept.chain([own]).collect();
+        return schema;
+    }
+    let mut outcomes: Vec<Value> = verb.forms.iter().map(|it| answered(verb, it)).collect();
+    if !is_beside(verb) {
+        let given = json!({"data": shapes::later(), "error": {"type": "null"}});
+        outcomes.push(json!({"title": "goes on in a job", "properties": given}));
+    }
+    outcomes.push(refused);
+    merge(&mut schema, &envelope(verb));
+    schema["oneOf"] = Value::Array(outcomes);
+    schema
+}
+
+fn answered(verb: &Verb, form: &Form) -> Value {
+    let name = if form.name.is_empty() || verb.name == "VIEW" { Value::Null } else { json!(form.name) };
+    let given = json!({"form": {"const": name}, "data": shapes::of(verb.name, form.name), "error": {"type": "null"}});
+    json!({"title": if form.name.is_empty() { "answered" } else { form.name }, "properties": given})
+}
+
+/// What every envelope holds.
+fn envelope(verb: &Verb) -> Value {
+    let some_text = || json!({"type": ["string", "null"]});
+    let forms: Vec<Value> = match verb.forms {
+        [_] => Vec::new(),
+        several if verb.name != "VIEW" => several.iter().map(|it| json!(it.name)).collect(),
+        _ => Vec::new(),
     };
-    let data = if verb.name == "SUMMARIZE" { with_decision_inputs() } else { data };
-    let share = json!({"type": "number", "minimum": 0, "maximum": 1});
-    let text = json!({"type": ["string", "null"]});
-    let properties = json!({
-        "contract_version": {"const": CONTRACT_VERSION},
-        "id": text, "verb": {"const": verb.name}, "form": text, "view": {"type": ["object", "null"]},
-        "data": data, "confidence": share, "coverage": share,
-        "unknowns": {"type": "array", "items": {"type": "object", "required": ["type", "count"]}},
-        "method": {"type": ["object", "null"]},
-        "evidence": {"type": "array", "items": {"type": "object", "required": ["file", "path"]}},
-        "error": {"oneOf": [{"type": "null"}, {
-            "type": "object",
-            "required": ["type", "message", "field", "suggested_actions"],
-            "properties": {"type": {"type": "string"}, "message": {"type": "string"}, "field": text,
-                "suggested_actions": {"type": "array", "items": {"type": "string"}}},
-        }]},
-    });
-    let required: Vec<&String> = properties.as_object().map(|it| it.keys().collect()).unwrap_or_default();
-    json!({
-        "$schema": DRAFT, "title": format!("{} response", verb.name), "type": "object",
-        "required": required, "properties": properties, "additionalProperties": false,
-    })
-}
-
-fn objects(schema: &crate::contract::registry::ObjectSchema) -> Value {
-    let mut properties = Map::from_iter([
-        ("file".to_string(), json!({"type": "integer"})),
-        ("page".to_string(), json!({"type": "integer"})),
-        ("lines".to_string(), json!({"type": "array", "items": {"type": "integer"}})),
-        ("bytes".to_string(), json!({"type": "array", "items": {"type": "integer"}})),
-        ("part".to_string(), json!({"type": "string"})),
-        ("confidence".to_string(), json!({"type": "number", "minimum": 0, "maximum": 1})),
+    let form: Vec<Value> = forms.into_iter().chain([Value::Null]).collect();
+    let view = shapes::record([
+        ("type", json!({"enum": ["warehouse", "session", "query", "set", "evolving"]})),
+        ("name?", shapes::text()),
+        ("session?", shapes::whole()),
     ]);
-    properties.extend(schema.fields.iter().map(|it| (it.0.to_string(), json!({"type": [it.1, "null"]}))));
-    let mut required: Vec<&str> = vec!["file", "confidence"];
-    required.extend(schema.fields.iter().map(|it| it.0));
-    let object =
-        json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false});
-    json!({
-        "type": "object", "required": ["schema", "count", "objects"],
-        "properties": {"schema": {"const": schema.name}, "count": {"type": "integer"}, "objects": {"type": "array", "items": object}},
-    })
-}
-
-fn with_decision_inputs() -> Value {
-    json!({"anyOf": [
-        {"type": "object", "required": ["options", "evidence_for", "evidence_against", "disagreements", "consensus_points",
-            "unknowns", "coverage", "confidence"]},
-        {"type": ["object", "null"]},
-    ]})
+    let unknown = shapes::record([
+        ("type", shapes::text()),
+        ("count", shapes::count()),
+        ("files?", shapes::list(shapes::whole())),
+        ("detail?", shapes::text()),
+    ]);
+    let pointer = shapes::record([("file", shapes::whole()), ("path", shapes::text()), ("count?", shapes::count())]);
+    let method = json!({
+        "type": ["object", "null"], "required": ["name"], "properties": {"name": {"type": "string"}},
+        "additionalProperties": {"type": ["string", "number", "boolean"]},
+    });
+    shapes::record([
+        ("contract_version", json!({"const": CONTRACT_VERSION})),
+        ("id", some_text()),
+        ("verb", json!({"const": verb.name})),
+        ("form", json!({"enum": form})),
+        ("view", json!({"anyOf": [{"type": "null"}, view]})),
+        ("data", json!({})),
+        ("confidence", shapes::share()),
+        ("coverage", shapes::share()),
+        ("unknowns", shapes::list(unknown)),
+        ("method", method),
+        ("evidence", shapes::list(pointer)),
+        ("error", json!({"type": ["object", "null"]})),
+    ])
 }

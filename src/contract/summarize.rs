@@ -29,12 +29,27 @@ pub(crate) fn run(request: &Request, corpus: &Corpus) -> Outcome<Answer> {
     };
     let mut withheld = 0;
     without_advice(&mut answer.data, &mut withheld);
+    // What was asked is echoed there.
+    answer.parameters.retain(|_, it| !it.as_str().is_some_and(is_advice));
     if withheld > 0 {
         answer.unknown(
             Unknown::new("withheld_wording", withheld).detail("the sources advise there; read them at their place"),
         );
     }
     Ok(answer)
+}
+
+/// The first text of an answer that has forbidden wording. Paths are names, whatever words they are made of.
+pub(crate) fn advice_in(value: &Value) -> Option<&str> {
+    match value {
+        Value::String(text) => is_advice(text).then_some(text),
+        Value::Array(list) => list.iter().find_map(advice_in),
+        Value::Object(map) => {
+            let key = map.keys().find(|it| is_advice(it)).map(String::as_str);
+            key.or_else(|| map.iter().filter(|it| it.0 != "path").find_map(|it| advice_in(it.1)))
+        }
+        _ => None,
+    }
 }
 
 fn is_advice(text: &str) -> bool {
@@ -97,20 +112,8 @@ fn decision_inputs(request: &Request, corpus: &Corpus) -> Answer {
         pros_cons::find(corpus).into_iter().filter(|it| fits(it, question, corpus)).collect();
     let mut options: BTreeSet<String> = approaches.iter().map(|it| it.name.clone()).collect();
     options.extend(table_options(corpus, question));
-    let side = |points: &dyn Fn(&Approach) -> Vec<Value>| {
-        let of = |option: &String| {
-            (
-                option.clone(),
-                json!(approaches.iter().filter(|it| it.name == *option).flat_map(points).collect::<Vec<_>>()),
-            )
-        };
-        Value::Object(options.iter().map(of).collect())
-    };
-    let pros = side(&|it| it.pros.iter().map(pros_cons::Point::value).collect());
-    let cons = side(&|it| it.cons.iter().map(pros_cons::Point::value).collect());
     let (agreed, disputed) = statements(corpus, question, &options);
-    let bare: Vec<&String> =
-        options.iter().filter(|it| pros[it.as_str()] == json!([]) && cons[it.as_str()] == json!([])).collect();
+    let bare: Vec<&String> = options.iter().filter(|it| approaches.iter().all(|own| own.name != **it)).collect();
     let mut unknowns: Vec<Value> = bare.iter().map(|it| json!({"type": "no_evidence", "option": it})).collect();
     if options.is_empty() {
         unknowns
@@ -124,6 +127,16 @@ fn decision_inputs(request: &Request, corpus: &Corpus) -> Answer {
         .map(|it| if it.pros.is_empty() || it.cons.is_empty() { 0.6 } else { 0.85 })
         .collect::<Vec<_>>();
     answer.confidence = rounded(mean(&sided));
+    let mut side = |points: &dyn Fn(&Approach) -> Vec<Value>| {
+        let mut of = |option: &String| {
+            let all = approaches.iter().filter(|it| it.name == *option).flat_map(points).collect();
+            (option.clone(), Value::Array(answer.page(request, all)))
+        };
+        Value::Object(options.iter().map(&mut of).collect())
+    };
+    let pros = side(&|it| it.pros.iter().map(pros_cons::Point::value).collect());
+    let cons = side(&|it| it.cons.iter().map(pros_cons::Point::value).collect());
+    let (agreed, disputed) = (answer.page(request, agreed), answer.page(request, disputed));
     answer.data = json!({
         "question": question, "options": options, "evidence_for": pros, "evidence_against": cons,
         "disagreements": disputed, "consensus_points": agreed, "unknowns": unknowns,
@@ -235,7 +248,8 @@ fn mentioned(paper: &Paper) -> Vec<(String, Value)> {
 
 /// Documents by fields: facts by their names, anything else by what documents state as `key: value`.
 fn matrix(request: &Request, corpus: &Corpus) -> Outcome<Answer> {
-    let columns = request.texts("schema");
+    // Every row has these two anyway.
+    let columns: Vec<&str> = request.texts("schema").into_iter().filter(|it| !["file", "path"].contains(it)).collect();
     if let Some(advice) = columns.iter().find(|it| is_advice(it)) {
         return Err(Refusal::new(Cause::OutOfRange, format!("`{advice}` is no field of a summary"))
             .field("schema")
@@ -245,28 +259,30 @@ fn matrix(request: &Request, corpus: &Corpus) -> Outcome<Answer> {
     let papers = items.iter().map(|it| corpus.paper(it, "items")).collect::<Outcome<Vec<&Paper>>>()?;
     let mut answer = Answer::new("facts by name, other fields by what a document states as `key: value`");
     let (mut rows, mut known) = (Vec::new(), 0);
-    let mut unknown: BTreeMap<String, Vec<i64>> = BTreeMap::new();
+    let mut unknown: BTreeMap<String, usize> = BTreeMap::new();
     for paper in &papers {
-        let mut row = Map::from_iter([("file".to_string(), json!(paper.file))]);
+        let mut row = vec![json!(paper.file), json!(paper.path)];
         for column in &columns {
             let value = cell(paper, column);
             if value.is_null() {
-                unknown.entry(column.to_string()).or_default().push(paper.file);
+                *unknown.entry(column.to_string()).or_default() += 1;
             } else {
                 known += 1;
             }
-            row.insert(column.to_string(), value);
+            row.push(value);
         }
         answer.evidence(paper, 1);
-        rows.push(Value::Object(row));
+        rows.push(Value::Array(row));
     }
-    for (column, files) in unknown {
-        answer.unknown(Unknown::new("no_value", files.len()).files(&files).detail(column));
+    for (column, count) in unknown {
+        // The cells without a value are seen in the rows.
+        answer.unknown(Unknown::new("no_value", count).detail(column));
     }
-    let cells = (papers.len() * columns.len()).max(1) as f64;
-    answer.coverage = Some(f64::from(known) / cells);
-    answer.confidence = if known == 0 { 0.0 } else { 0.9 };
+    let cells = papers.len() * columns.len();
+    answer.coverage = Some(if cells == 0 { 1.0 } else { f64::from(known) / cells as f64 });
+    answer.confidence = if known == 0 && cells > 0 { 0.0 } else { 0.9 };
     let rows = answer.page(request, rows);
+    let columns: Vec<&str> = ["file", "path"].into_iter().chain(columns).collect();
     answer.data = json!({"columns": columns, "rows": rows});
     Ok(answer)
 }
@@ -275,7 +291,6 @@ fn cell(paper: &Paper, column: &str) -> Value {
     match column {
         "size" => return json!(paper.size),
         "modified" => return json!(dates::day_of(paper.modified_ns)),
-        "path" => return json!(paper.path),
         _ => {}
     }
     let fact = filter::known(column).and_then(|it| paper.reading.facts.datum(it.name));

@@ -43,6 +43,7 @@ fn citations(request: &Request, corpus: &Corpus, edges: &[Edge]) -> Answer {
     let nodes: Vec<Value> = corpus.papers.iter().map(node).chain(outside).collect();
     let inside = edges.iter().filter(|it| matches!(it.to, Node::Document(_))).count();
     answer.confidence = if edges.is_empty() { 0.0 } else { 0.9 };
+    let nodes = answer.page(request, nodes);
     let shown = answer.page(request, edges.iter().map(Edge::value).collect());
     answer.data = json!({"edge_count": edges.len(), "inside_view": inside, "nodes": nodes, "edges": shown});
     answer

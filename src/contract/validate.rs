@@ -3,10 +3,11 @@
 
 use serde_json::{Map, Value};
 
+use crate::contract::answer::Answer;
 use crate::contract::filter::Filter;
 use crate::contract::refusal::{Cause, Outcome, Refusal};
 use crate::contract::registry::{self, ANY_FILTERS, Field, Form, Kind, NAMES, SCHEMA_NAMES, Verb};
-use crate::contract::{dates, detect};
+use crate::contract::{dates, detect, render, summarize};
 
 /// A request that passed: every field is known and of its kind.
 #[derive(Clone, Debug)]
@@ -47,6 +48,20 @@ pub(crate) fn request(verb: &str, mut given: Map<String, Value>) -> Outcome<Requ
     Ok(request)
 }
 
+/// Checks what an answer says: a summary with forbidden wording is never given.
+pub(crate) fn wording(verb: &Verb, answer: &Answer) -> Outcome<()> {
+    if verb.name != "SUMMARIZE" {
+        return Ok(());
+    }
+    let around = answer.unknowns.iter().map(|it| it.value()).chain([Value::Object(answer.parameters.clone())]);
+    if summarize::advice_in(&answer.data).is_none() && around.into_iter().all(|it| summarize::advice_in(&it).is_none())
+    {
+        return Ok(());
+    }
+    Err(Refusal::new(Cause::Internal, "the summary would have advised, and is withheld")
+        .action("EXTRACT and COMPARE give the sources word by word"))
+}
+
 fn called(verb: &Verb, form: &Form) -> String {
     if form.name.is_empty() { verb.name.to_string() } else { format!("{} {}", verb.name, form.name) }
 }
@@ -60,14 +75,10 @@ fn form_of(verb: &'static Verb, given: Option<Value>) -> Outcome<&'static Form> 
                 .field("form")
                 .action(format!("set `form` to one of: {}", names.join(", ")))),
         },
-        Some(Value::String(name)) => {
-            let folded = name.replace('_', "-");
-            let found = verb.forms.iter().find(|it| !it.name.is_empty() && it.name.eq_ignore_ascii_case(&folded));
-            found.ok_or_else(|| {
-                let what = format!("form of {}", verb.name);
-                Refusal::unknown(Cause::UnknownForm, &what, &name, &names).field("form")
-            })
-        }
+        Some(Value::String(name)) => registry::form_of(verb, &name).ok_or_else(|| {
+            let what = format!("form of {}", verb.name);
+            Refusal::unknown(Cause::UnknownForm, &what, &name, &names).field("form")
+        }),
         Some(_) => Err(Refusal::new(Cause::TypeError, "`form` is no text").field("form")),
     }
 }
@@ -147,7 +158,12 @@ fn choice(path: &str, value: &Value, known: &'static [&'static str]) -> Outcome<
 fn file(path: &str, value: Value) -> Outcome<Value> {
     match &value {
         Value::Number(number) if number.as_i64().is_some_and(|it| it >= 0) => Ok(value),
-        Value::String(text) if !text.trim().is_empty() => Ok(value),
+        // A number is one in whatever way it is written: a command line has texts only.
+        Value::String(text) => match text.trim().parse::<u32>() {
+            Ok(number) => Ok(number.into()),
+            Err(_) if !text.trim().is_empty() => Ok(value),
+            Err(_) => Err(mistyped(path, "the number or the path of a file")),
+        },
         _ => Err(mistyped(path, "the number or the path of a file")),
     }
 }
@@ -193,6 +209,9 @@ fn related(request: &Request) -> Outcome<()> {
     if request.has("view") && request.has("session") {
         return Err(either("view", "session"));
     }
+    if request.text("format") == Some("csv") && !render::has_table(request.verb.name, request.form.name) {
+        return Err(render::no_table(&called(request.verb, request.form)));
+    }
     match request.verb.name {
         "INGEST" => ingest(request),
         "DELTA" => delta(request),
@@ -215,6 +234,10 @@ fn either(one: &str, other: &str) -> Refusal {
 }
 
 fn ingest(request: &Request) -> Outcome<()> {
+    let is_address = |it: &str| ["http://", "https://"].iter().any(|scheme| it.to_lowercase().starts_with(scheme));
+    if let Some(at) = request.texts("urls").iter().position(|it| !is_address(it)) {
+        return Err(mistyped(&format!("urls[{at}]"), "an address with http:// or https://"));
+    }
     let sources: Vec<&str> = ["paths", "urls", "session"].into_iter().filter(|it| request.has(it)).collect();
     match sources.as_slice() {
         [] => Err(Refusal::new(Cause::MissingField, "INGEST needs `paths`, `urls` or `session`")
@@ -327,9 +350,10 @@ impl Request {
     }
 
     /// The request as it is kept and hashed: the same for the same question, however it was written. How the answer is
-    /// printed and whether it is waited for are no part of the question.
+    /// printed and whether it is waited for are no part of the question; whether its prose is cut is.
     pub(crate) fn canonical(&self) -> Value {
-        let asks = |it: &(&String, &Value)| !["format", "verbose", "async"].contains(&it.0.as_str());
+        let asks =
+            |it: &(&String, &Value)| !["format", "async"].contains(&it.0.as_str()) && *it.1 != Value::Bool(false);
         let fields: Map<String, Value> =
             self.fields.iter().filter(asks).map(|it| (it.0.clone(), it.1.clone())).collect();
         serde_json::json!({"verb": self.verb.name, "form": self.form.name, "fields": fields})

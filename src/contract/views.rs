@@ -5,9 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Map, Value, json};
 
 use crate::contract::answer::Answer;
-use crate::contract::envelope::{HELP_TOKENS, Ruler};
+use crate::contract::prose::{HELP_TOKENS, Ruler};
 use crate::contract::refusal::{Cause, Outcome, Refusal};
-use crate::contract::registry::{self, NAMES, VERBS};
 use crate::contract::view::{Asked, Draft, View};
 use crate::contract::{Contract, Made, SYNCHRONOUS, dates, envelope, help, names, now_ns, parsed, past, schema, view};
 use crate::error::{Error, Result};
@@ -20,6 +19,9 @@ const SHOWN: usize = 100;
 impl Contract {
     /// Answers what is no verb.
     pub(crate) async fn beside(&self, name: &str, given: &Map<String, Value>) -> Result<Made> {
+        if let Err(refusal) = known_format(name, given) {
+            return Ok((self.refused(None, name, &refusal), Some(refusal.code), false));
+        }
         let done = match name {
             "VIEW" => self.views(given).await,
             "JOB" => self.job(given).await,
@@ -43,8 +45,8 @@ impl Contract {
     }
 
     fn help(&self, given: &Map<String, Value>) -> Outcome<Value> {
-        one_of(given, &["verb", "format"])?;
-        let text = help::about(text(given, "verb")?)?;
+        one_of(given, &["verb", "form", "format"])?;
+        let text = help::about(text(given, "verb")?, text(given, "form")?)?;
         let counter = self.reader.parts.embedder.token_counter();
         Ok(json!({"help": Ruler(&*counter).cut(&text, HELP_TOKENS)}))
     }
@@ -178,6 +180,18 @@ impl Contract {
     }
 }
 
+/// What is beside the verbs has no tables; a kept result may have one.
+fn known_format(name: &str, given: &Map<String, Value>) -> Outcome<()> {
+    const FORMATS: [&str; 3] = ["json", "yaml", "csv"];
+    let known = if name == "RESULT" { &FORMATS[..] } else { &FORMATS[..2] };
+    match text(given, "format")? {
+        Some(format) if !known.contains(&format.to_lowercase().as_str()) => {
+            Err(Refusal::unknown(Cause::OutOfRange, "format", format, known).field("format"))
+        }
+        _ => Ok(()),
+    }
+}
+
 fn with_name(name: &str, view: &View) -> Value {
     let mut shown = json!({"name": name});
     if let (Some(shown), Ok(Value::Object(own))) = (shown.as_object_mut(), serde_json::to_value(view)) {
@@ -204,11 +218,7 @@ fn text<'g>(given: &'g Map<String, Value>, name: &str) -> Outcome<Option<&'g str
 fn schemas(given: &Map<String, Value>) -> Outcome<Value> {
     one_of(given, &["verb", "format"])?;
     match text(given, "verb")? {
-        None => Ok(Value::Array(VERBS.iter().map(schema::of).collect())),
-        Some(name) => {
-            let verb = registry::verb(name)
-                .ok_or_else(|| Refusal::unknown(Cause::UnknownVerb, "verb", name, NAMES).field("verb"))?;
-            Ok(schema::of(verb))
-        }
+        None => Ok(Value::Array(schema::all())),
+        Some(name) => help::known(name).map(schema::of),
     }
 }

@@ -42,6 +42,7 @@ mod plugins;
 mod politeness;
 mod power;
 mod privacy;
+mod published;
 mod robustness;
 mod room;
 mod sample;

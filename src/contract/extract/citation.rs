@@ -21,6 +21,9 @@ const AUTHORS: &str =
 
 static NUMBERS: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"\[(\d{1,3}(?:\s*[,;–-]\s*\d{1,3})*)\]").expect("a constant"));
+/// `[1]–[3]`.
+static SPAN: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"\[(\d{1,3})\]\s?[–-]\s?\[(\d{1,3})\]").expect("a constant"));
 static AUTHOR_YEAR: LazyLock<Regex> = LazyLock::new(|| {
     let one = format!(r"(?:see |e\.g\.,? |cf\. )?{AUTHORS},? (?:1[6-9]|20)\d\d[a-z]?(?:, pp?\. ?\d+(?:[–-]\d+)?)?");
     Regex::new(&format!(r"\({one}(?:; {one})*\)")).expect("a constant")
@@ -90,9 +93,19 @@ type Mark = (Range<usize>, Option<u32>, f64);
 
 fn marks(text: &str) -> Vec<Mark> {
     let mut found: Vec<Mark> = Vec::new();
+    let mut spans: Vec<Range<usize>> = Vec::new();
+    for span in SPAN.captures_iter(text) {
+        let range = span.get(0).map_or(0..0, |it| it.range());
+        let named = numbers(&format!("{}-{}", &span[1], &span[2]));
+        if !named.is_empty() && !is_index(text, &range) {
+            found.extend(named.into_iter().map(|it| (range.clone(), Some(it), 0.95)));
+            spans.push(range);
+        }
+    }
     for mark in NUMBERS.captures_iter(text) {
         let range = mark.get(0).map_or(0..0, |it| it.range());
-        if !is_index(text, &range) {
+        let in_span = spans.iter().any(|it| it.contains(&range.start));
+        if !in_span && !is_index(text, &range) {
             found.extend(numbers(&mark[1]).into_iter().map(|it| (range.clone(), Some(it), 0.95)));
         }
     }

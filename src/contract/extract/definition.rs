@@ -7,7 +7,7 @@ use regex::Regex;
 use serde_json::json;
 
 use crate::contract::extract::{Object, is_reference_heading};
-use crate::contract::source::{Passage, Source};
+use crate::contract::source::{Passage, Role, Source};
 use crate::contract::words::{sentences, short};
 
 /// A term has no more words.
@@ -58,6 +58,20 @@ static ENTRY: LazyLock<Regex> = LazyLock::new(|| {
         .expect("a constant")
 });
 
+/// `Term` on a line and `: text` on the next, as Markdown has it.
+static LISTED: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"(?m)^([^\n:|>#]{2,60})\n[ \t]{0,3}[:~][ \t]+([^\n]+(?:\n[ \t]+[^\n]+)*)").expect("a constant")
+});
+/// `\item[Term] text`.
+static ITEM: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"\\item\[([^\]\n]{2,60})\]:?\s*([^\\]+)").expect("a constant"));
+/// Heads of tables whose rows define.
+static TERM_COLUMN: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"(?i)^(?:term|word|abbreviation|acronym|concept)s?$").expect("a constant"));
+static MEANING_COLUMN: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"(?i)^(?:meaning|definition|explanation|stands for|what it means)s?$").expect("a constant")
+});
+
 /// A pattern over one sentence: group `t` is the term, group `d` what it means.
 static SENTENCES: LazyLock<Vec<(Regex, f64)>> = LazyLock::new(|| {
     let term = r"(?P<t>[\p{L}\d][\p{L}\d’'/+() -]{1,60}?)";
@@ -72,6 +86,7 @@ static SENTENCES: LazyLock<Vec<(Regex, f64)>> = LazyLock::new(|| {
             0.93,
         ),
         (format!(r"{article}(?:{marked}|{term})(?: \([^)]*\))? (?:refers to|denotes|stands for|is short for|is the (?:term|name|word) for) (?P<d>.+)$"), 0.92),
+        (format!(r"^(?:{marked}|{term})\s*:=\s*(?P<d>.+)$"), 0.93),
         (format!(r"(?:^|[,:] )(?:[Ww]e|I) (?:define|call) (?:an? |the )?(?:{marked}|{term}) (?:as|to be) (?P<d>.+)$"), 0.95),
         (format!(r"^By (?:an? |the )?(?:{marked}|{term}),? (?:we|I) mean (?P<d>.+)$"), 0.95),
         (format!(r"^(?:The term|The word) (?:{marked}|{term}) (?:means|describes|covers) (?P<d>.+)$"), 0.95),
@@ -97,13 +112,20 @@ pub(crate) fn find(source: &Source) -> Vec<Object> {
     let mut found = Vec::new();
     for (at, passage) in source.passages.iter().enumerate() {
         let heading = source.heading(passage);
+        if passage.role == Role::Table {
+            found.extend(tabled(source, passage));
+        }
         if !passage.is_prose() || is_reference_heading(heading) {
             continue;
         }
         if let Some(object) = listed(source, at) {
             found.push(object);
+        } else if LISTED.is_match(&passage.text) {
+            found.extend(entries(source, passage, &LISTED));
+        } else if passage.text.contains("\\begin{description}") {
+            found.extend(entries(source, passage, &ITEM));
         } else if GLOSSARY.is_match(heading.trim()) {
-            found.extend(entries(source, passage));
+            found.extend(entries(source, passage, &ENTRY));
         } else {
             found.extend(stated(source, passage));
         }
@@ -133,10 +155,31 @@ fn fields(term: &str, text: &str, context: &str) -> serde_json::Value {
     json!({"term": short(term, 80), "definition_text": short(text, 600), "source_context": short(context, 120)})
 }
 
-fn entries(source: &Source, passage: &Passage) -> Vec<Object> {
+/// The rows of a glossary that is a table.
+fn tabled(source: &Source, passage: &Passage) -> Vec<Object> {
+    let heading = source.heading(passage);
+    let mut lines = passage.text.lines();
+    let Some((first, second)) = lines.next().and_then(|it| it.split_once(" | ")) else { return Vec::new() };
+    let is_head = TERM_COLUMN.is_match(first.trim()) && MEANING_COLUMN.is_match(second.trim());
+    if !is_head && !(GLOSSARY.is_match(heading.trim()) && !second.contains(" | ")) {
+        return Vec::new();
+    }
+    let object = |line: &str| {
+        let (term, text) = line.split_once(" | ")?;
+        let start = line.as_ptr() as usize - passage.text.as_ptr() as usize;
+        let place = source.place(passage, &(start..start + line.len()));
+        (is_term(term) && !text.trim().is_empty()).then(|| Object::new(place, 0.95, fields(term, text, heading)))
+    };
+    lines.filter_map(object).collect()
+}
+
+/// Entries of which group 1 of a pattern is the term, and group 2 what it means.
+fn entries(source: &Source, passage: &Passage, pattern: &Regex) -> Vec<Object> {
     let object = |found: regex::Captures<'_>| {
         let (term, text) = (found.get(1)?, found.get(2)?);
-        let range = term.start()..text.end();
+        // A list of TeX has its mark before the term, and the next line behind the text.
+        let start = if found[0].starts_with('\\') { found.get(0)?.start() } else { term.start() };
+        let range = start..text.start() + text.as_str().trim_end().len();
         let object = || {
             Object::new(
                 source.place(passage, &range),
@@ -146,7 +189,7 @@ fn entries(source: &Source, passage: &Passage) -> Vec<Object> {
         };
         is_term(term.as_str()).then(object)
     };
-    ENTRY.captures_iter(&passage.text).filter_map(object).collect()
+    pattern.captures_iter(&passage.text).filter_map(object).collect()
 }
 
 fn stated(source: &Source, passage: &Passage) -> Vec<Object> {

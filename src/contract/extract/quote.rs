@@ -14,11 +14,13 @@ use crate::contract::words::{sentences, short, words};
 /// Fewer words in quotation marks are a name or a word held at arm's length.
 const FEWEST_WORDS: usize = 5;
 
-const NAME: &str = r"(?:[A-Z][\p{L}’'.-]*|van|von|de|der|of)(?: (?:[A-Z][\p{L}’'.-]*|van|von|de|der|of)){0,4}";
-const SAID: &str = "said|says|wrote|writes|noted|notes|argued|argues|explained|explains|asked|replied|added|remarked|put it|told us|warned|recalled|observed";
+const NAME: &str = r"(?:\p{Lu}[\p{L}’'.-]*|van|von|de|der|of)(?: (?:\p{Lu}[\p{L}’'.-]*|van|von|de|der|of)){0,4}";
+const SAID: &str = "said|says|wrote|writes|noted|notes|argued|argues|explained|explains|asked|replied|added|remarked|put it|told us|warned|recalled|observed|sagte|schrieb|meinte|erklärte|fragte|a dit|disait|écrit|a écrit";
 
 static INLINE: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r#"“([^”“]{10,1500})”|"([^"]{10,1500})"|«([^»]{10,1500})»|``([^`]{10,1500}?)''"#).expect("a constant")
+    // English, straight, German low and high, French, German pointing inwards, TeX.
+    Regex::new(r#"“([^”“]{10,1500})”|"([^"]{10,1500})"|„([^„“”]{10,1500})[“”]|«([^«»]{10,1500})»|»(\S[^«»]{9,1500})«|``([^`]{10,1500}?)''"#)
+        .expect("a constant")
 });
 static AFTER: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(&format!(
@@ -27,7 +29,7 @@ static AFTER: LazyLock<Regex> = LazyLock::new(|| {
     .expect("a constant")
 });
 static BEFORE: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(&format!(r"(?:({NAME})(?:,[^,]{{1,60}},)?\s+(?:{SAID})|(?:[Aa]ccording to|[Ii]n the words of|[Aa]s) ({NAME})(?:\s+(?:{SAID}))?)\s*[,:]?\s*$"))
+    Regex::new(&format!(r"(?:({NAME})(?:,[^,]{{1,60}},)?\s+(?:{SAID})(?: \p{{Ll}}+)?|(?:[Aa]ccording to|[Ii]n the words of|[Aa]s) ({NAME})(?:\s+(?:{SAID}))?)\s*[,:]?\s*$"))
         .expect("a constant")
 });
 static SIGNED: LazyLock<Regex> =
@@ -107,14 +109,18 @@ fn inline(source: &Source, passage: &Passage) -> Vec<Object> {
         let all = found.get(0)?;
         let inner = (1..found.len()).find_map(|it| found.get(it))?;
         let starts_well = text[..all.start()].chars().next_back().is_none_or(|it| !it.is_alphanumeric() && it != '=');
-        if words(inner.as_str()).count() < FEWEST_WORDS || !starts_well || inner.as_str().contains("://") {
+        let in_code = text[..all.start()].matches('`').count() % 2 == 1 && !all.as_str().starts_with('`');
+        if words(inner.as_str()).count() < FEWEST_WORDS || !starts_well || in_code || inner.as_str().contains("://") {
             return None;
         }
+        // French marks stand off from what they enclose.
+        let leading = inner.as_str().len() - inner.as_str().trim_start().len();
+        let part = inner.start() + leading..inner.start() + inner.as_str().trim_end().len();
         let author = AFTER.captures(&text[all.end()..]).or_else(|| BEFORE.captures(&text[..all.start()]));
         let author = author.and_then(|it| named(&it));
         let confidence = if author.is_some() { 0.93 } else { 0.8 };
         let context = sentence_with(text, &all.range());
-        self::object(source.place(passage, &inner.range()), inner.as_str(), author, &context, confidence)
+        self::object(source.place(passage, &part), inner.as_str(), author, &context, confidence)
     };
     INLINE.captures_iter(text).filter_map(object).collect()
 }

@@ -14,7 +14,8 @@ static HEADING: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?i)^(?:\d+(?:\.\d+)*\.?\s+)?(?:references|bibliography|works cited|literature(?: cited)?|sources|cited works|reference list)\s*:?$")
         .expect("a constant")
 });
-static DOI: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\b(10\.\d{4,9}/[^\s,;\x22<>{}]+)").expect("a constant"));
+/// Old ones hold brackets, angles and semicolons; [`doi_of`] takes the end of the sentence off.
+static DOI: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\b(10\.\d{4,9}/[^\s\x22{}]+)").expect("a constant"));
 static ARXIV: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?i)arxiv(?:\.org/(?:abs|pdf)/|[:\s])\s*(\d{4}\.\d{4,5}(?:v\d+)?|[a-z-]+/\d{7})").expect("a constant")
 });
@@ -96,6 +97,26 @@ fn unnumbered(source: &Source, passage: &Passage, position: &mut usize) -> Optio
     )
 }
 
+/// The DOI in a text, without what only closes the sentence or the bracket around it.
+fn doi_of(text: &str) -> Option<String> {
+    let found = DOI.captures(text)?;
+    let mut doi = found.get(1)?.as_str();
+    while let Some(last) = doi.chars().next_back() {
+        let opening = match last {
+            '.' | ',' | ';' | ':' | '*' | '_' => None,
+            ')' => Some('('),
+            ']' => Some('['),
+            '>' => Some('<'),
+            _ => break,
+        };
+        if opening.is_some_and(|it| doi.matches(it).count() >= doi.matches(last).count()) {
+            break;
+        }
+        doi = &doi[..doi.len() - last.len_utf8()];
+    }
+    Some(doi.to_string())
+}
+
 fn object(
     source: &Source,
     passage: &Passage,
@@ -108,8 +129,25 @@ fn object(
     if full_text.is_empty() {
         return None;
     }
-    let doi = DOI.captures(&full_text).map(|it| it[1].trim_end_matches(['.', ')']).to_string());
+    let doi = doi_of(&full_text);
     let arxiv_id = ARXIV.captures(&full_text).map(|it| it[1].to_string());
     let fields = json!({"index": index, "full_text": full_text, "doi": doi, "arxiv_id": arxiv_id});
     Some(Object::new(source.place(passage, &range), confidence, fields))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_doi_keeps_its_own_brackets_and_no_others() {
+        for (text, doi) in [
+            ("(doi:10.5555/ice.2018).", "10.5555/ice.2018"),
+            ("doi:10.5555/(A)1(2014)17:15<66::B>3.0.CO;2-2", "10.5555/(A)1(2014)17:15<66::B>3.0.CO;2-2"),
+            ("<https://doi.org/10.5555/a_b>,", "10.5555/a_b"),
+            ("[10.5555/x(y)], p. 3", "10.5555/x(y)"),
+        ] {
+            assert_eq!(doi_of(text).as_deref(), Some(doi), "{text}");
+        }
+    }
 }

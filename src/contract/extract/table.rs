@@ -41,12 +41,12 @@ pub(crate) fn find(source: &Source) -> Vec<Object> {
 
 /// A table that the format states; returns the passage after it.
 fn stated(source: &Source, first: usize, found: &mut Vec<Object>) -> usize {
-    let mut rows = rows(&source.passages[first].text);
+    let mut rows = stated_rows(source, &source.passages[first]);
     let mut place = source.whole(&source.passages[first]);
     let mut next = first + 1;
     let mut count = rows.len();
     while let Some(passage) = source.passages.get(next).filter(|it| it.role == Role::Table && count + 1 >= FULL_BLOCK) {
-        let more = self::rows(&passage.text);
+        let more = stated_rows(source, passage);
         count = more.len();
         rows.extend(more);
         place = place.with(&source.whole(passage));
@@ -57,8 +57,16 @@ fn stated(source: &Source, first: usize, found: &mut Vec<Object>) -> usize {
     next
 }
 
-fn rows(text: &str) -> Vec<Vec<String>> {
-    text.lines().map(|line| line.split(" | ").map(|it| it.trim().to_string()).collect()).collect()
+/// The rows of a table. Those of Markdown are read in the file: its reader joins cells by bars, also those with a bar in
+/// them.
+fn stated_rows(source: &Source, passage: &Passage) -> Vec<Vec<String>> {
+    if matches!(source.extension.as_str(), "md" | "markdown" | "mdx" | "qmd" | "rmd")
+        && let (Some(raw), Some(bytes)) = (&source.raw, source.bytes(passage, &(0..passage.text.len())))
+        && let Some(text) = raw.text.get(bytes)
+    {
+        return text.lines().filter(|it| !is_rule(it.trim())).map(cells).collect();
+    }
+    passage.text.lines().map(|line| line.split(" | ").map(|it| it.trim().to_string()).collect()).collect()
 }
 
 /// The first row is the head of the table unless it holds numbers.
@@ -132,19 +140,34 @@ fn is_rule(line: &str) -> bool {
     line.contains("--") && line.chars().all(|it| matches!(it, '-' | '+' | '|' | ':' | '=' | ' '))
 }
 
+/// The cells of a row with bars between; a bar behind a backslash is a letter.
 fn cells(line: &str) -> Vec<String> {
+    let line = line.trim();
     let line = line.strip_prefix('|').unwrap_or(line);
-    let line = line.strip_suffix('|').unwrap_or(line);
-    line.split('|').map(|it| it.trim().to_string()).collect()
+    let (mut cells, mut cell, mut letters) = (Vec::new(), String::new(), line.chars().peekable());
+    while let Some(letter) = letters.next() {
+        match letter {
+            '\\' if letters.peek() == Some(&'|') => cell.extend(letters.next()),
+            '|' => cells.push(std::mem::take(&mut cell)),
+            letter => cell.push(letter),
+        }
+    }
+    if !cell.trim().is_empty() || !line.ends_with('|') {
+        cells.push(cell);
+    }
+    cells.iter().map(|it| it.trim().to_string()).collect()
 }
 
 /// Rows of `a & b \\`.
 fn tabular(body: &str) -> Vec<Vec<String>> {
     const RULES: [&str; 5] = ["\\hline", "\\toprule", "\\midrule", "\\bottomrule", "\\endhead"];
+    // A letter that stands in no table, for an ampersand that parts no cells.
+    const AMPERSAND: &str = "\u{e000}";
+    let plain = |it: &str| it.trim().replace("\\%", "%").replace(AMPERSAND, "&");
     let row = |row: &str| {
         let row = RULES.iter().fold(row.to_string(), |row, rule| row.replace(rule, ""));
         let row = row.trim().to_string();
-        (!row.is_empty()).then(|| row.split('&').map(|it| it.trim().replace("\\%", "%")).collect::<Vec<String>>())
+        (!row.is_empty()).then(|| row.replace("\\&", AMPERSAND).split('&').map(plain).collect::<Vec<String>>())
     };
     body.split("\\\\").filter_map(row).collect()
 }

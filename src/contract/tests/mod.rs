@@ -4,6 +4,9 @@ mod delta;
 mod explain;
 mod labelled;
 mod past;
+mod conforms;
+mod labelled;
+mod published;
 mod requests;
 mod verbs;
 
@@ -33,7 +36,8 @@ pub(super) fn tokenizer() -> ModelTokenizer {
 pub(super) fn reading(name: &str, bytes: &[u8]) -> Reading {
     let document = extract_bytes(bytes, name, &ExtractLimits::default(), &Tools::default()).unwrap();
     let extension = name.rsplit('.').next().unwrap().to_string();
-    let raw = String::from_utf8(bytes.to_vec()).ok().filter(|_| extension != "docx");
+    let raw =
+        String::from_utf8(bytes.to_vec()).ok().filter(|_| !["docx", "xlsx", "epub", "pdf"].contains(&&*extension));
     Reading::of(&extension, kind_of_name(name), document, raw, Redaction::default())
 }
 

@@ -7,24 +7,13 @@ use rmcp::model::{
 };
 use serde_json::{Value, json};
 
-use crate::contract::registry::{VERBS, Verb};
+use crate::contract::registry::{BESIDE, VERBS, Verb};
 use crate::contract::{help, schema};
 use crate::error::{Error, Result};
 use crate::model::CorpusCall;
 use crate::serve::mcp::Backend;
 
-const PREFIX: &str = "vic://corpus/help";
-
-/// What is beside the verbs, with what it is for.
-const BESIDE: [(&str, &str); 3] = [
-    (
-        "VIEW",
-        "Creates, lists, shows and deletes views of documents: `action`, `name`, and one of filter, files, session; \
-         `delete` with session forgets a session",
-    ),
-    ("JOB", "Says where a job of the contract stands, by `id`"),
-    ("RESULT", "Returns an earlier answer of the contract exactly as it was, by `id`"),
-];
+const HELP: &str = "vic://corpus/help";
 
 fn tool_name(verb: &str) -> String {
     format!("corpus_{}", verb.to_lowercase())
@@ -39,10 +28,10 @@ pub(crate) fn tools() -> Vec<Tool> {
             ToolAnnotations::new().read_only(reads).destructive(false).idempotent(true).open_world(!reads),
         )
     });
-    let beside = BESIDE.iter().map(|(name, about)| {
-        let any = json!({"type": "object"});
-        made(name, about.to_string(), any)
-            .with_annotations(ToolAnnotations::new().read_only(*name != "VIEW").open_world(false))
+    let beside = BESIDE.iter().map(|verb| {
+        let about = format!("Use it {}. It does not: {}", verb.when, verb.never);
+        made(verb.name, about, input(verb))
+            .with_annotations(ToolAnnotations::new().read_only(verb.name != "VIEW").open_world(false))
     });
     verbs.chain(beside).collect()
 }
@@ -57,24 +46,28 @@ fn made(verb: &str, about: String, input: Value) -> Tool {
 
 /// The fields of a verb. Of one with several forms, those of all: clients want one object, and the validator says the rest.
 fn input(verb: &'static Verb) -> Value {
-    let request = schema::of(verb)["request"].take();
+    let mut request = schema::of(verb)["request"].take();
+    if let Some(request) = request.as_object_mut() {
+        request.retain(|name, _| !name.starts_with('$'));
+    }
     let Some(forms) = request["oneOf"].as_array() else { return request };
     let mut properties = serde_json::Map::new();
+    let chosen = if verb.name == "VIEW" { "action" } else { "form" };
     for form in forms {
         for (name, field) in form["properties"].as_object().into_iter().flatten() {
-            if name != "form" {
+            if name != chosen {
                 properties.entry(name.clone()).or_insert_with(|| field.clone());
             }
         }
     }
     let names: Vec<&str> = verb.forms.iter().map(|it| it.name).collect();
-    properties.insert("form".into(), json!({"enum": names}));
-    json!({"type": "object", "properties": properties, "required": ["form"], "additionalProperties": false})
+    properties.insert(chosen.into(), json!({"enum": names}));
+    json!({"type": "object", "properties": properties, "required": [chosen], "additionalProperties": false})
 }
 
 /// Calls one of [`tools`]; none when the name is no name of them.
 pub(crate) async fn call(backend: &dyn Backend, name: &str, arguments: &JsonObject) -> Option<Result<CallToolResult>> {
-    let known = VERBS.iter().map(|it| it.name).chain(BESIDE.iter().map(|it| it.0));
+    let known = VERBS.iter().chain(BESIDE).map(|it| it.name);
     let verb = known.into_iter().find(|it| tool_name(it) == name)?;
     let call = CorpusCall { verb: verb.into(), request: arguments.clone() };
     let reply = match backend.corpus(call).await {
@@ -86,23 +79,48 @@ pub(crate) async fn call(backend: &dyn Backend, name: &str, arguments: &JsonObje
     Some(Ok(if reply.refused.is_some() { CallToolResult::error(content) } else { CallToolResult::success(content) }))
 }
 
-/// The help as resources: on all verbs, and on each.
+/// The help and the schemas as resources: on all verbs, on each with its forms, and on the fields of QUERY.
 pub(crate) fn resources() -> Vec<Resource> {
-    let all = Resource::new(PREFIX, "The contract: its verbs").with_mime_type("text/plain");
-    let each = VERBS.iter().map(|it| {
-        Resource::new(format!("{PREFIX}/{}", it.name.to_lowercase()), format!("The contract: {}", it.name))
-            .with_mime_type("text/plain")
-    });
-    std::iter::once(all).chain(each).collect()
+    let text = |path: &str, about: &str| Resource::new(format!("{HELP}{path}"), about).with_mime_type("text/plain");
+    let mut all = vec![text("", "The contract: its verbs"), text("/fields", "The contract: fields of QUERY")];
+    for verb in VERBS.iter().chain(BESIDE) {
+        let path = format!("/{}", verb.name.to_lowercase());
+        all.push(text(&path, &format!("The contract: {}", verb.name)));
+        for form in verb.forms.iter().filter(|it| !it.name.is_empty()) {
+            all.push(text(&format!("{path}/{}", form.name), &format!("The contract: {} {}", verb.name, form.name)));
+        }
+        for which in ["request", "response"] {
+            let name = format!("The contract: schema of the {which} of {}", verb.name);
+            let schema = Resource::new(format!("{}{path}/{which}", schema::ADDRESS), name);
+            all.push(schema.with_mime_type("application/schema+json"));
+        }
+    }
+    all
 }
 
-/// Reads one of [`resources`]; none when the address is none of them.
+/// Reads one of [`resources`]; none when the address is none of the contract.
 pub(crate) fn read(uri: &str) -> Option<Result<ReadResourceResult>> {
-    let rest = uri.strip_prefix(PREFIX)?;
-    let verb = rest.strip_prefix('/');
-    if verb.is_none() && !rest.is_empty() {
+    let (rest, is_help) = match (uri.strip_prefix(HELP), uri.strip_prefix(schema::ADDRESS)) {
+        (Some(rest), _) => (rest, true),
+        (None, Some(rest)) => (rest, false),
+        (None, None) => return None,
+    };
+    let mut parts = rest.split('/');
+    if parts.next() != Some("") {
         return None;
     }
-    let text = help::text(verb).map_err(|message| Error::not_found(message).field("uri"));
+    let (verb, part) = (parts.next(), parts.next());
+    let text = if is_help {
+        help::text(verb, part).map_err(|it| it.1["error"]["message"].as_str().unwrap_or_default().to_string())
+    } else {
+        one_schema(verb, part)
+    };
+    let text = text.map_err(|message| Error::not_found(message).field("uri"));
     Some(text.map(|it| ReadResourceResult::new(vec![ResourceContents::text(it, uri)])))
+}
+
+fn one_schema(verb: Option<&str>, which: Option<&str>) -> std::result::Result<String, String> {
+    let found = verb.and_then(schema::named).map(|it| it[which.unwrap_or_default()].clone());
+    let found = found.filter(Value::is_object);
+    found.map(|it| it.to_string()).ok_or_else(|| "there is no such schema; the list of resources names all".into())
 }

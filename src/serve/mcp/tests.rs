@@ -63,7 +63,7 @@ async fn every_tool_has_schemas_and_says_whether_it_only_reads() {
     let (own, more) = names.split_at(6);
     assert_eq!(own, ["ask", "search", "files", "read", "index", "status"]);
     let (corpus, graph): (Vec<&str>, Vec<&str>) = more.iter().partition(|it| it.starts_with("corpus_"));
-    assert_eq!(corpus.len(), 14, "eleven verbs, views, jobs and results: {corpus:?}");
+    assert_eq!(corpus.len(), 16, "eleven verbs, views, jobs, results, help and schemas: {corpus:?}");
     assert_eq!(graph, crate::graph::tools::specs().iter().map(|it| it.name.as_str()).collect::<Vec<_>>());
     for tool in tools {
         let name = tool["name"].as_str().unwrap();
@@ -171,4 +171,14 @@ async fn the_verbs_of_the_contract_are_tools_and_their_help_is_a_resource() {
     let read = session.request("resources/read", json!({"uri": "vic://corpus/help/extract"})).await;
     assert!(read["result"]["contents"][0]["text"].as_str().unwrap().starts_with("EXTRACT: use it"), "{read}");
     assert!(session.request("resources/read", json!({"uri": "vic://corpus/help/search"})).await["error"].is_object());
+    for (uri, holds) in [
+        ("vic://corpus/help/compare/versions", "every difference between two documents"),
+        ("vic://corpus/help/fields", "word_count"),
+        ("vic://corpus/schema/extract/response", "vic://corpus/schema/extract/response"),
+    ] {
+        assert!(list["result"]["resources"].as_array().unwrap().iter().any(|it| it["uri"] == uri), "{uri}");
+        let read = session.request("resources/read", json!({"uri": uri})).await;
+        let text = read["result"]["contents"][0]["text"].as_str().unwrap();
+        assert!(text.contains(holds), "{uri}: {text}");
+    }
 }

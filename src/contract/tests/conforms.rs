@@ -1,0 +1,98 @@
+//! Whether a value fits a JSON Schema, for the part of the draft that the published schemas use. A keyword that is not known
+//! here is a failure of the test, so that no schema is believed without being looked at. Also whether an example holds.
+
+use serde_json::Value;
+
+/// Finds schemas by their address.
+pub(crate) type Known<'k> = &'k dyn Fn(&str) -> Value;
+
+const SAYS_NOTHING: [&str; 4] = ["$schema", "$id", "title", "description"];
+
+/// Why a value does not fit, or nothing.
+pub(crate) fn misfit(value: &Value, schema: &Value, known: Known<'_>) -> Option<String> {
+    let rules = schema.as_object().unwrap_or_else(|| panic!("no schema: {schema}"));
+    let failed = rules.iter().find_map(|(name, rule)| broken(value, schema, (name, rule), known));
+    failed.map(|it| it.chars().take(2_000).collect())
+}
+
+fn broken(value: &Value, schema: &Value, (name, rule): (&String, &Value), known: Known<'_>) -> Option<String> {
+    let number = || value.as_f64().zip(rule.as_f64());
+    let length = |count: usize, fits: fn(u64, u64) -> bool| fits(count as u64, rule.as_u64().unwrap());
+    let fits = match name.as_str() {
+        name if SAYS_NOTHING.contains(&name) => true,
+        "type" => types(rule).any(|it| is(value, it)),
+        "const" => value == rule,
+        "enum" => rule.as_array().unwrap().contains(value),
+        "minimum" => number().is_none_or(|it| it.0 >= it.1),
+        "maximum" => number().is_none_or(|it| it.0 <= it.1),
+        "minLength" => value.as_str().is_none_or(|it| length(it.chars().count(), |a, b| a >= b)),
+        "maxLength" => value.as_str().is_none_or(|it| length(it.chars().count(), |a, b| a <= b)),
+        "minItems" => value.as_array().is_none_or(|it| length(it.len(), |a, b| a >= b)),
+        "maxItems" => value.as_array().is_none_or(|it| length(it.len(), |a, b| a <= b)),
+        "required" => {
+            let has = |it: &Value| value.get(it.as_str().unwrap()).is_some();
+            !value.is_object() || rule.as_array().unwrap().iter().all(has)
+        }
+        "items" => return value.as_array()?.iter().find_map(|it| misfit(it, rule, known)),
+        "properties" => {
+            let inner = rule.as_object().unwrap().iter();
+            let found = inner.filter_map(|(name, rule)| Some((name, value.get(name)?, rule)));
+            return found.filter_map(|(name, it, rule)| Some(format!(".{name}{}", misfit(it, rule, known)?))).next();
+        }
+        "additionalProperties" => return additional(value, schema, rule, known),
+        "$ref" => return misfit(value, &known(rule.as_str().unwrap()), known),
+        "anyOf" | "oneOf" => return chosen(value, name, rule, known),
+        other => panic!("the schema keyword `{other}` is not known to the test"),
+    };
+    (!fits).then(|| format!(" is not {name} {rule}: {value}"))
+}
+
+fn chosen(value: &Value, name: &str, rule: &Value, known: Known<'_>) -> Option<String> {
+    let misfits: Vec<Option<String>> = rule.as_array().unwrap().iter().map(|it| misfit(value, it, known)).collect();
+    let fitting = misfits.iter().filter(|it| it.is_none()).count();
+    let fits = if name == "oneOf" { fitting == 1 } else { fitting > 0 };
+    let why: Vec<String> = misfits.into_iter().flatten().collect();
+    (!fits).then(|| format!(" fits {fitting} of {name}: {}", why.join(" / ")))
+}
+
+fn additional(value: &Value, schema: &Value, rule: &Value, known: Known<'_>) -> Option<String> {
+    let more = value.as_object()?.iter().filter(|it| schema["properties"].get(it.0).is_none());
+    more.filter_map(|(name, it)| match rule {
+        Value::Bool(true) => None,
+        Value::Bool(false) => Some(format!(" may not have `{name}`")),
+        rule => Some(format!(".{name}{}", misfit(it, rule, known)?)),
+    })
+    .next()
+}
+
+fn types(rule: &Value) -> impl Iterator<Item = &str> {
+    let many = rule.as_array().into_iter().flatten().filter_map(Value::as_str);
+    rule.as_str().into_iter().chain(many)
+}
+
+fn is(value: &Value, kind: &str) -> bool {
+    match kind {
+        "null" => value.is_null(),
+        "boolean" => value.is_boolean(),
+        "integer" => value.is_i64() || value.is_u64(),
+        "number" => value.is_number(),
+        "string" => value.is_string(),
+        "array" => value.is_array(),
+        "object" => value.is_object(),
+        other => panic!("the type `{other}` is not known to the test"),
+    }
+}
+
+/// Says what of an example is not in an answer.
+pub(crate) fn lacking(example: &Value, answer: &Value) -> Option<String> {
+    match (example, answer) {
+        (Value::Object(part), Value::Object(whole)) => part.iter().find_map(|(name, it)| match whole.get(name) {
+            Some(found) => Some(format!(".{name}{}", lacking(it, found)?)),
+            None => Some(format!(".{name} is not there")),
+        }),
+        (Value::Array(part), Value::Array(whole)) if part.iter().all(Value::is_object) => {
+            part.iter().find(|it| whole.iter().all(|found| lacking(it, found).is_some())).map(|it| format!(": no {it}"))
+        }
+        (one, other) => (one != other).then(|| format!(" is {other}, not {one}")),
+    }
+}

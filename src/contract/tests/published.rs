@@ -1,0 +1,203 @@
+//! The published schemas hold for what is asked and answered, and the examples of the help are what happens.
+
+use std::path::Path;
+
+use serde_json::{Map, Value, json};
+
+use super::conforms::{lacking, misfit};
+use super::{corpus, labelled, paper, tokenizer};
+use crate::catalog::SessionFile;
+use crate::contract::corpus::Corpus;
+use crate::contract::delta::Earlier;
+use crate::contract::prose::{self, PROSE_TOKENS, Ruler};
+use crate::contract::registry::{self, BESIDE, EXAMPLES, Example, VERBS};
+use crate::contract::{envelope, explain, render, run, schema, score, select, validate};
+
+/// A schema by its address.
+fn known(address: &str) -> Value {
+    let path = address.strip_prefix(schema::ADDRESS).unwrap_or_else(|| panic!("{address} is none of ours"));
+    let (name, which) = path.trim_start_matches('/').split_once('/').unwrap();
+    schema::named(name).unwrap_or_else(|| panic!("nothing is published at {address}"))[which].clone()
+}
+
+fn check(value: &Value, verb: &str, which: &str) {
+    let address = format!("{}/{}/{which}", schema::ADDRESS, verb.to_lowercase());
+    assert_eq!(known(&address)["$id"], address.as_str());
+    if let Some(why) = misfit(value, &known(&address), &known) {
+        panic!("{verb} {which}{why}\n{value:#}");
+    }
+}
+
+fn map(value: &Value) -> Map<String, Value> {
+    value.as_object().unwrap().clone()
+}
+
+/// The documents of the examples, numbered by name.
+fn examples() -> Corpus {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/examples");
+    let mut names: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|it| it.unwrap().path()).collect();
+    names.sort();
+    let read = |(number, path): (i64, &std::path::PathBuf)| {
+        paper(number, path.file_name().unwrap().to_str().unwrap(), &std::fs::read(path).unwrap())
+    };
+    Corpus { view: json!({"type": "warehouse"}), papers: (1..).zip(&names).map(read).collect(), ..Corpus::default() }
+}
+
+/// The state of the examples before the last one was changed.
+fn earlier(corpus: &Corpus) -> Earlier {
+    let mut before = corpus.clone();
+    before.papers[2] = paper(3, "storing.md", b"# Storing\n\n## Drawer\n\nThe drawer is damp.\n");
+    let file = |it: &crate::contract::corpus::Paper| SessionFile {
+        file: it.file,
+        path: it.path.clone(),
+        hash: Some(it.hash),
+        size: it.size,
+        modified_ns: it.modified_ns,
+        problem: String::new(),
+    };
+    Earlier {
+        session: 1,
+        files: before.papers.iter().map(file).collect(),
+        readings: before.papers.iter().map(|it| (it.hash, it.reading.clone())).collect(),
+    }
+}
+
+/// The envelope of a request that needs documents only.
+fn told(corpus: &Corpus, verb: &str, request: &Value) -> Value {
+    let request = validate::request(verb, map(request)).unwrap_or_else(|it| panic!("{verb} {request}: {it:?}"));
+    let before = (request.verb.name == "DELTA").then(|| earlier(corpus));
+    let answer = match (request.verb.name, request.form.name) {
+        ("SCORE", "confidence") => score::run(&request, corpus, Some(&extracted(corpus).1)),
+        ("EXPLAIN_FAILURE", _) if explain::result_id(&request).is_some() => {
+            explain::result(&request, Some(extracted(corpus)))
+        }
+        _ => run(&request, corpus, before.as_ref()),
+    };
+    let answer = answer.unwrap_or_else(|it| panic!("{verb}: {it:?}"));
+    let id = select::id(&request, corpus, before.as_ref());
+    let tokenizer = tokenizer();
+    let mut told =
+        envelope::answer(&id, request.verb.name, request.form.name, &corpus.view, corpus.coverage(), &answer);
+    faces(&told, &request);
+    envelope::finish(&mut told, request.flag("verbose"), request.page().1, Ruler(&tokenizer));
+    if !request.flag("verbose") {
+        let prose = prose::of_envelope(&told, Ruler(&tokenizer));
+        assert!(prose <= PROSE_TOKENS, "{prose} tokens of prose: {told:#}");
+    }
+    told
+}
+
+/// What is said in YAML is the same, and a table is CSV whose first line says what it is worth.
+fn faces(told: &Value, request: &validate::Request) {
+    let (_, yaml) = render::render(told, Some("yaml")).unwrap();
+    assert_eq!(serde_yaml_ng::from_str::<Value>(&yaml).unwrap(), *told);
+    let csv = render::render(told, Some("csv"));
+    match render::has_table(request.verb.name, request.form.name) {
+        true => assert!(csv.unwrap().1.starts_with(&format!("# id={}, ", told["id"].as_str().unwrap())), "{told}"),
+        false => assert_eq!(csv.unwrap_err().field.as_deref(), Some("format"), "{told}"),
+    }
+}
+
+/// The request and the envelope of the example of EXTRACT.
+fn extracted(corpus: &Corpus) -> (Value, Value) {
+    let example = EXAMPLES.iter().find(|it| it.verb == "EXTRACT").unwrap();
+    let fields: Value = serde_json::from_str(example.request).unwrap();
+    let told = told(corpus, "EXTRACT", &fields);
+    (json!({"verb": "EXTRACT", "form": "", "fields": fields}), told)
+}
+
+fn fields(example: &Example) -> Value {
+    serde_json::from_str(&registry::request_of(example)).unwrap()
+}
+
+#[test]
+fn every_example_of_the_help_is_what_happens() {
+    let corpus = examples();
+    let mut wrong = Vec::new();
+    // INGEST and QUERY need a daemon: its tests carry them out.
+    for example in EXAMPLES.iter().filter(|it| !["INGEST", "QUERY"].contains(&it.verb)) {
+        let told = told(&corpus, example.verb, &fields(example));
+        let expected: Value = serde_json::from_str(example.response).unwrap();
+        if let Some(why) = lacking(&expected, &told["data"]) {
+            wrong.push(format!("{} {}: data{why}\n  {}", example.verb, example.form, told["data"]));
+        }
+    }
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn every_request_of_the_help_fits_its_published_schema() {
+    for example in EXAMPLES {
+        let request = fields(example);
+        assert!(validate::request(example.verb, map(&request)).is_ok(), "{request}");
+        check(&request, example.verb, "request");
+    }
+}
+
+#[test]
+fn what_the_validator_takes_fits_the_published_schema_and_the_other_way_round() {
+    let good = super::requests::good_requests();
+    for (verb, request) in &good {
+        let taken = validate::request(verb, map(request)).unwrap();
+        let mut plain = taken.fields.clone();
+        if !taken.form.name.is_empty() {
+            plain.insert("form".into(), taken.form.name.into());
+        }
+        check(&Value::Object(plain), taken.verb.name, "request");
+    }
+    for ((verb, request), cause) in super::requests::bad_requests() {
+        let Some(verb) = registry::verb(verb) else { continue };
+        let fits = misfit(&request, &schema::of(verb)["request"], &known).is_none();
+        // What depends on two fields or has a grammar of its own, a schema cannot say.
+        let name = cause.name();
+        let is_shape = ["unknown_form", "unknown_schema"].contains(&name) || (name == "missing_field" && !fits);
+        assert!(!is_shape || !fits, "{} {request} fits the schema, and is refused for {name}", verb.name);
+    }
+}
+
+#[test]
+fn every_answer_fits_its_published_schema() {
+    let (labelled, advice) = (labelled(), corpus(super::verbs::ADVICE));
+    for mut corpus in [labelled, advice, examples()] {
+        corpus.view = json!({"type": "warehouse"});
+        for (verb, mut request) in super::verbs::every_form() {
+            check(&told(&corpus, verb, &request), verb, "response");
+            request["verbose"] = json!(true);
+            check(&told(&corpus, verb, &request), verb, "response");
+        }
+        for schema in registry::SCHEMA_NAMES {
+            check(&told(&corpus, "EXTRACT", &json!({"schema": schema})), "EXTRACT", "response");
+        }
+    }
+    for example in EXAMPLES.iter().filter(|it| !["INGEST", "QUERY"].contains(&it.verb)) {
+        check(&told(&examples(), example.verb, &fields(example)), example.verb, "response");
+    }
+}
+
+#[test]
+fn every_refusal_fits_the_published_schema_of_its_verb() {
+    let tokenizer = tokenizer();
+    for ((verb, request), _) in super::requests::bad_requests() {
+        let Some(verb) = registry::verb(verb) else { continue };
+        let refused = validate::request(verb.name, map(&request)).unwrap_err();
+        let error = prose::short_error(&refused, Ruler(&tokenizer));
+        check(&envelope::refusal(Some("r-1"), verb.name, &Value::Null, error), verb.name, "response");
+    }
+}
+
+#[test]
+fn everything_has_a_schema_of_its_request_and_of_its_response() {
+    let all = schema::all();
+    assert_eq!(all.len(), VERBS.len() + BESIDE.len());
+    for one in &all {
+        for which in ["request", "response"] {
+            assert_eq!(known(one[which]["$id"].as_str().unwrap()), one[which], "{}", one["verb"]);
+        }
+    }
+    // An answer of another shape does not fit.
+    let mut told = told(&examples(), "EXTRACT", &json!({"schema": "Code"}));
+    assert!(misfit(&told, &known("vic://corpus/schema/extract/response"), &known).is_none());
+    assert!(misfit(&told, &known("vic://corpus/schema/result/response"), &known).is_none());
+    told["data"]["objects"][0]["colour"] = json!("red");
+    assert!(misfit(&told, &known("vic://corpus/schema/extract/response"), &known).is_some());
+}
