@@ -98,6 +98,7 @@ fn kind(field: &Field) -> String {
         Kind::Moment => "ISO 8601".into(),
         Kind::Filter => "filter".into(),
         Kind::File => "number or path".into(),
+        Kind::Baseline => "number or id".into(),
         Kind::Texts(_) => "texts".into(),
         Kind::Files(_) => "numbers or paths".into(),
         Kind::Object(fields) => fields.iter().map(|it| it.name).collect::<Vec<_>>().join(", "),

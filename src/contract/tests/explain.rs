@@ -6,11 +6,10 @@ use super::verbs::{ADVICE, every_form};
 use super::{corpus, labelled};
 use crate::catalog::BookedResult;
 use crate::contract::corpus::{Corpus, Unread};
-use crate::contract::envelope::tests::Words;
-use crate::contract::envelope::{self, Ruler};
+use crate::contract::envelope;
 use crate::contract::refusal::Refusal;
 use crate::contract::view;
-use crate::contract::{explain, run, select, validate};
+use crate::contract::{explain, help, run, select, validate};
 
 /// A question and its answer, as the book keeps them.
 fn booked(corpus: &Corpus, verb: &str, request: &Value) -> BookedResult {
@@ -21,7 +20,7 @@ fn booked(corpus: &Corpus, verb: &str, request: &Value) -> BookedResult {
         ..BookedResult::default()
     };
     let refused = |refusal: &Refusal| {
-        let told = envelope::refusal(Some("r-1"), verb, &Value::Null, refusal, Ruler(&Words));
+        let told = envelope::refusal(Some("r-1"), verb, &Value::Null, refusal.value());
         kept(json!({"verb": verb, "fields": request}), told)
     };
     let checked = match validate::request(verb, fields) {
@@ -51,7 +50,7 @@ fn accepted(told: &Value) -> Vec<String> {
         let fields: Value = serde_json::from_str(fields).unwrap();
         let fields = fields.as_object().unwrap().clone();
         match verb {
-            "HELP" => assert!(crate::contract::help::text(fields.get("verb").and_then(Value::as_str)).is_ok()),
+            "HELP" => assert!(help::text(fields.get("verb").and_then(Value::as_str), None).is_ok()),
             "VIEW" => assert!(view::asked(&fields).is_ok(), "{action}"),
             verb => assert!(validate::request(verb, fields).is_ok(), "{action}"),
         }

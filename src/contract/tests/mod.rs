@@ -5,7 +5,6 @@ mod explain;
 mod labelled;
 mod past;
 mod conforms;
-mod labelled;
 mod published;
 mod requests;
 mod verbs;

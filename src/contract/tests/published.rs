@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::conforms::{lacking, misfit};
 use super::{corpus, labelled, paper, tokenizer};
-use crate::catalog::SessionFile;
+use crate::catalog::{BookedResult, SessionFile};
 use crate::contract::corpus::Corpus;
 use crate::contract::delta::Earlier;
 use crate::contract::prose::{self, PROSE_TOKENS, Ruler};
@@ -48,17 +48,18 @@ fn earlier(corpus: &Corpus) -> Earlier {
     let mut before = corpus.clone();
     before.papers[2] = paper(3, "storing.md", b"# Storing\n\n## Drawer\n\nThe drawer is damp.\n");
     let file = |it: &crate::contract::corpus::Paper| SessionFile {
-        file: it.file,
-        path: it.path.clone(),
         hash: Some(it.hash),
         size: it.size,
         modified_ns: it.modified_ns,
-        problem: String::new(),
+        facts: serde_json::to_string(&it.reading.facts).ok(),
+        ..SessionFile::page(it.file, it.path.clone(), String::new())
     };
     Earlier {
-        session: 1,
-        files: before.papers.iter().map(file).collect(),
-        readings: before.papers.iter().map(|it| (it.hash, it.reading.clone())).collect(),
+        name: "session 1".into(),
+        keeps_text: true,
+        files: before.papers.iter().map(|it| (it.file, file(it))).collect(),
+        readings: before.papers.iter().map(|it| (it.file, it.reading.clone())).collect(),
+        ..Earlier::default()
     }
 }
 
@@ -67,9 +68,9 @@ fn told(corpus: &Corpus, verb: &str, request: &Value) -> Value {
     let request = validate::request(verb, map(request)).unwrap_or_else(|it| panic!("{verb} {request}: {it:?}"));
     let before = (request.verb.name == "DELTA").then(|| earlier(corpus));
     let answer = match (request.verb.name, request.form.name) {
-        ("SCORE", "confidence") => score::run(&request, corpus, Some(&extracted(corpus).1)),
+        ("SCORE", "confidence") => score::run(&request, corpus, Some(&serde_json::from_str(&extracted(corpus).envelope).unwrap())),
         ("EXPLAIN_FAILURE", _) if explain::result_id(&request).is_some() => {
-            explain::result(&request, Some(extracted(corpus)))
+            explain::result(&request, &extracted(corpus))
         }
         _ => run(&request, corpus, before.as_ref()),
     };
@@ -98,12 +99,13 @@ fn faces(told: &Value, request: &validate::Request) {
     }
 }
 
-/// The request and the envelope of the example of EXTRACT.
-fn extracted(corpus: &Corpus) -> (Value, Value) {
+/// The example of EXTRACT, as the book keeps it.
+fn extracted(corpus: &Corpus) -> BookedResult {
     let example = EXAMPLES.iter().find(|it| it.verb == "EXTRACT").unwrap();
     let fields: Value = serde_json::from_str(example.request).unwrap();
     let told = told(corpus, "EXTRACT", &fields);
-    (json!({"verb": "EXTRACT", "form": "", "fields": fields}), told)
+    let request = json!({"verb": "EXTRACT", "form": "", "fields": fields});
+    BookedResult { request: request.to_string(), envelope: told.to_string(), documents: String::new() }
 }
 
 fn fields(example: &Example) -> Value {
