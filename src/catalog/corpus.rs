@@ -321,6 +321,10 @@ fn pack(text: &str) -> Result<Vec<u8>> {
 }
 
 fn unpack(packed: &[u8]) -> Result<String> {
+    if packed.is_empty() {
+        // What an older vic did not keep.
+        return Ok(String::new());
+    }
     let mut text = String::new();
     DeflateDecoder::new(packed).take(MOST_BYTES).read_to_string(&mut text).map_err(Error::internal)?;
     Ok(text)

@@ -261,12 +261,18 @@ fn decided(nodes: &[Node], value: &dyn Fn(&'static Known) -> Option<Datum>, deci
 fn compare(value: &Datum, operator: Operator, wanted: &Wanted) -> bool {
     match (value, wanted) {
         (Datum::Text(text), Wanted::Glob(glob)) => glob.is_match(text) == (operator == Operator::Equal),
-        (Datum::Text(a), Wanted::Is(Datum::Text(b))) => operator.holds(a.to_lowercase().cmp(&b.to_lowercase())),
+        (Datum::Text(a), Wanted::Is(Datum::Text(b))) => same_text(a, b) == (operator == Operator::Equal),
         (Datum::Number(a), Wanted::Is(Datum::Number(b))) => operator.holds(a.total_cmp(b)),
         (Datum::Moment(a), Wanted::Is(Datum::Moment(b))) => operator.holds(a.cmp(b)),
         (Datum::Flag(a), Wanted::Is(Datum::Flag(b))) => operator.holds(a.cmp(b)),
         _ => false,
     }
+}
+
+/// Texts are the same in any case. Nothing is copied for what is ASCII: there may be many rows.
+fn same_text(one: &str, other: &str) -> bool {
+    one.eq_ignore_ascii_case(other)
+        || !(one.is_ascii() && other.is_ascii()) && one.to_lowercase() == other.to_lowercase()
 }
 
 #[derive(Clone, Debug, PartialEq)]

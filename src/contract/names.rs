@@ -88,6 +88,6 @@ mod tests {
 
     #[test]
     fn a_slip_is_answered_with_the_nearest_path() {
-        assert_eq!(find(KNOWN, &json!("x/b.md"), "doc").unwrap_err().actions, ["did you mean `x/a.md`?"]);
+        assert_eq!(find(KNOWN, &json!("x/c.md"), "doc").unwrap_err().actions, ["did you mean `x/a.md`?"]);
     }
 }

@@ -119,8 +119,11 @@ fn name_files(value: &mut Value, paths: &BTreeMap<i64, &str>) {
     let node = |text: &str| text.strip_prefix('f')?.parse::<i64>().ok().and_then(|it| paths.get(&it).copied());
     match value {
         Value::Object(map) => {
+            // Of objects of a schema these are counts.
+            let counts = map.contains_key("schema");
             for (name, inner) in map {
                 match inner {
+                    Value::Number(_) if counts => {}
                     Value::Number(number) if NAMES.contains(&name.as_str()) => {
                         *inner = json!(paths[&number.as_i64().unwrap()]);
                     }
