@@ -122,12 +122,9 @@ fn typed(field: Option<&Field>, value: Option<String>) -> Result<Value> {
     let Some(field) = field else { return Ok(Value::String(value)) };
     let json = || serde_json::from_str::<Value>(&value).ok();
     Ok(match field.kind {
-        Kind::Flag
-        | Kind::Whole(..)
-        | Kind::Number(..)
-        | Kind::Baseline
-        | Kind::Object(_)
-        | Kind::SchemaFilters => json().unwrap_or(Value::String(value)),
+        Kind::Flag | Kind::Whole(..) | Kind::Number(..) | Kind::Baseline | Kind::Object(_) | Kind::SchemaFilters => {
+            json().unwrap_or(Value::String(value))
+        }
         Kind::Texts(_) | Kind::Files(_) => match json() {
             Some(list @ Value::Array(_)) => list,
             _ => Value::Array(items(field, &value).map(|it| item(field, it.trim())).collect::<Result<_>>()?),

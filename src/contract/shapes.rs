@@ -146,7 +146,13 @@ fn objects(schema: &ObjectSchema) -> Value {
 
 fn normalize(form: &str) -> Value {
     let row = match form {
-        "code" => placed([("original", text()), ("canonical", text()), ("group", text()), ("changed", flag())]),
+        "code" => placed([
+            ("original", text()),
+            ("canonical", text()),
+            ("style", one_of(&["plain", "black"])),
+            ("group", text()),
+            ("changed", flag()),
+        ]),
         _ => record([("original", text()), ("canonical", text()), ("count", count()), ("files", files())]),
     };
     record([("originals", count()), ("canonical_forms", count()), ("mapping", list(row))])
@@ -169,15 +175,21 @@ fn contradiction() -> [(&'static str, Value); 3] {
 }
 
 fn compare(form: &str) -> Value {
+    let operations = || ["added?", "removed?", "modified?"].into_iter();
+    let objects = [("schema", text())].into_iter();
+    let objects = objects.chain(["doc_a", "doc_b", "added", "removed"].map(|it| (it, count())));
     match form {
         "versions" => record([
             ("doc_a", whole()),
             ("doc_b", whole()),
             ("identical", flag()),
+            ("same_text", flag()),
             ("added", count()),
             ("removed", count()),
             ("modified", count()),
-            ("objects", list(record([("schema", text()), ("doc_a", count()), ("doc_b", count())]))),
+            ("sections", record([("added", list(text())), ("removed", list(text())), ("changed", list(text()))])),
+            ("parts", json!({"type": "object", "additionalProperties": record(operations().map(|it| (it, count())))})),
+            ("objects", list(record(objects))),
             ("changes", list(change())),
         ]),
         "consensus" => {
@@ -317,28 +329,43 @@ fn query() -> Value {
 
 fn delta() -> Value {
     let named = || [("file", whole()), ("path", text())];
-    let modified = named().into_iter().chain([("sections?", list(text())), ("changes?", count())]);
+    let added = named().into_iter().chain([("same_content_as_removed?", text())]);
+    let modified = named().into_iter().chain([
+        ("moved_from?", text()),
+        ("size?", list(count())),
+        ("sections?", list(text())),
+        ("changes?", count()),
+    ]);
     let counts = record([("added", count()), ("removed", count()), ("modified", count())]);
     let lists = [
         ("counts", counts),
-        ("added?", list(record(named()))),
+        ("added?", list(record(added))),
         ("removed?", list(record(named()))),
         ("modified?", list(record(modified))),
     ];
-    let contradictions = record([("field", text())].into_iter().chain(contradiction()));
-    let value = || json!({"type": ["string", "integer"]});
-    let watched = [
+    let contradictions = list(record([("field", text())].into_iter().chain(contradiction())));
+    let new =
+        [("count", count()), ("resolved", count()), ("undecided", count()), ("new_contradictions", contradictions)];
+    json!({"oneOf": [record(lists), record(new), watched()]})
+}
+
+/// One field of one file, then and now.
+fn watched() -> Value {
+    let value = || json!({"type": ["string", "number", "boolean", "null"]});
+    record([
         ("file", whole()),
+        ("path", text()),
         ("field", text()),
-        ("changed", flag()),
+        ("vanished", flag()),
+        ("changed", json!({"type": ["boolean", "null"]})),
         ("before?", value()),
         ("after?", value()),
-        ("changes?", list(change())),
+        ("lines_added?", count()),
+        ("lines_removed?", count()),
+        ("diff?", list(text())),
         ("added?", list(text())),
         ("removed?", list(text())),
-    ];
-    let new = record([("count", count()), ("new_contradictions", list(contradictions))]);
-    json!({"oneOf": [record(lists), new, record(watched)]})
+    ])
 }
 
 fn summarize(form: &str) -> Value {
@@ -388,7 +415,11 @@ fn explain() -> Value {
         ("unknown?", text()),
         ("count?", count()),
         ("reason?", text()),
+        ("message?", text()),
+        ("counted?", text()),
         ("field?", text()),
+        ("file?", whole()),
+        ("files?", files()),
         ("schemas?", list(text())),
         ("missing_from?", files()),
         ("affected_blocks?", list(count())),
@@ -417,7 +448,10 @@ fn view(form: &str) -> Value {
     };
     match form {
         "list" => record([("count", count()), ("views", list(record(named()))), ("sessions", list(whole()))]),
-        "show" => record(named().chain([("not_yet_read", count()), ("documents", count())])),
+        "show" => {
+            let vanished = list(record([("file", whole()), ("path", text())]));
+            record(named().chain([("not_yet_read", count()), ("documents", count()), ("vanished?", vanished)]))
+        }
         "delete" => record([("deleted", text())]),
         _ => record(named()),
     }

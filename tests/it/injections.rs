@@ -212,7 +212,7 @@ fn two_hundred_documents_that_give_orders_cause_no_act_no_write_and_no_link() {
     world.index();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let client = runtime.block_on(Client::connect(&world.config())).unwrap();
-    let over = Override { backend: Some(BackendKind::OpenAi), model: Some("m".into()), command: None };
+    let over = Override { backend: Some(BackendKind::OpenAi), model: Some("m".into()), command: None, time: None };
     let ask = |number: usize| {
         now.store(number, Ordering::SeqCst);
         let question = format!("how heavy was the hive{number}");

@@ -142,7 +142,7 @@ pub const EXAMPLES: &[Example] = &[
         "DELTA",
         "",
         r#"{"baseline":1}"#,
-        r#"{"counts":{"added":0,"removed":0,"modified":1},"modified":[{"file":3,"sections":["Storing","Drawer"],"changes":2}]}"#,
+        r#"{"counts":{"added":0,"removed":0,"modified":1},"modified":[{"file":3,"sections":["Drawer","Storing"],"changes":2}]}"#,
     ),
     example(
         "SUMMARIZE",

@@ -25,6 +25,7 @@ fn broken(value: &Value, schema: &Value, (name, rule): (&String, &Value), known:
         "enum" => rule.as_array().unwrap().contains(value),
         "minimum" => number().is_none_or(|it| it.0 >= it.1),
         "maximum" => number().is_none_or(|it| it.0 <= it.1),
+        "pattern" => value.as_str().is_none_or(|it| regex::Regex::new(rule.as_str().unwrap()).unwrap().is_match(it)),
         "minLength" => value.as_str().is_none_or(|it| length(it.chars().count(), |a, b| a >= b)),
         "maxLength" => value.as_str().is_none_or(|it| length(it.chars().count(), |a, b| a <= b)),
         "minItems" => value.as_array().is_none_or(|it| length(it.len(), |a, b| a >= b)),

@@ -68,7 +68,9 @@ fn told(corpus: &Corpus, verb: &str, request: &Value) -> Value {
     let request = validate::request(verb, map(request)).unwrap_or_else(|it| panic!("{verb} {request}: {it:?}"));
     let before = (request.verb.name == "DELTA").then(|| earlier(corpus));
     let answer = match (request.verb.name, request.form.name) {
-        ("SCORE", "confidence") => score::run(&request, corpus, Some(&serde_json::from_str(&extracted(corpus).envelope).unwrap())),
+        ("SCORE", "confidence") => {
+            score::run(&request, corpus, Some(&serde_json::from_str(&extracted(corpus).envelope).unwrap()))
+        }
         ("EXPLAIN_FAILURE", _) if explain::result_id(&request).is_some() => {
             explain::result(&request, &extracted(corpus))
         }

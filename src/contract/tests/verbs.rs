@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::{corpus, labelled, tokenizer};
 use crate::contract::answer::Answer;
@@ -119,6 +119,7 @@ fn name_files(value: &mut Value, paths: &BTreeMap<i64, &str>) {
     let node = |text: &str| text.strip_prefix('f')?.parse::<i64>().ok().and_then(|it| paths.get(&it).copied());
     match value {
         Value::Object(map) => {
+            name_rows(map, paths);
             // Of objects of a schema these are counts.
             let counts = map.contains_key("schema");
             for (name, inner) in map {
@@ -141,6 +142,15 @@ fn name_files(value: &mut Value, paths: &BTreeMap<i64, &str>) {
         }
         Value::Array(list) => list.iter_mut().for_each(|it| name_files(it, paths)),
         _ => {}
+    }
+}
+
+/// The same for the rows of a table that begin with the number of a file.
+fn name_rows(map: &mut Map<String, Value>, paths: &BTreeMap<i64, &str>) {
+    if map.get("columns").is_some_and(|it| it[0] == "file") {
+        for row in map.get_mut("rows").and_then(Value::as_array_mut).into_iter().flatten() {
+            row[0] = json!(paths[&row[0].as_i64().unwrap()]);
+        }
     }
 }
 
