@@ -277,15 +277,20 @@ async fn every_bad_ending_of_openai_is_a_typed_error() {
 
 #[tokio::test]
 async fn slow_tokens_are_no_silence_until_the_overall_limit() {
-    let mut acts = vec![Act::Head(200, "application/x-ndjson")];
-    for _ in 0..8 {
-        acts.extend([Act::Wait(150), Act::Send(format!("{}\n", text("x")))]);
-    }
-    acts.push(Act::Send(format!("{}\n", done("stop"))));
-    let server = Server::start(local(acts)).await;
+    let slowly = |tokens: usize| {
+        let mut acts = vec![Act::Head(200, "application/x-ndjson")];
+        for _ in 0..tokens {
+            acts.extend([Act::Wait(150), Act::Send(format!("{}\n", text("x")))]);
+        }
+        acts.push(Act::Send(format!("{}\n", done("stop"))));
+        local(acts)
+    };
+    let server = Server::start(slowly(8)).await;
     assert_eq!(server.ollama().complete(request()).await.unwrap().text, "xxxxxxxx");
+    // Long enough for a busy machine to begin, far too short for the end.
+    let server = Server::start(slowly(400)).await;
     let mut short = request();
-    short.patience.overall = Duration::from_millis(600);
+    short.patience.overall = Duration::from_secs(3);
     assert_eq!(fails(&server.ollama(), short).await.code, ErrorCode::DeadlineExceeded);
 }
 
