@@ -249,11 +249,7 @@ fn weigher(chat: &Value) -> String {
 
 /// A daemon whose chosen model is on a server.
 fn with_server(server: &crate::server::Server) -> World {
-    let world = World::new()
-        .with("VIC_WATCH", "0")
-        .with("VIC_OPENAI_BASE_URL", &server.address)
-        .with("VIC_OPENAI_EMBED_MODEL", "m")
-        .start();
+    let world = World::new().with("VIC_WATCH", "0").with("VIC_OPENAI_BASE_URL", &server.address).start();
     world.ok(&["llm", "use", "openai"]);
     world.ok(&["llm", "model", "m"]);
     world
