@@ -1,5 +1,5 @@
-//! Language models and agents on a real daemon: the stub, a plugin, a server that is away, the repl, proposals, and clients in
-//! other languages. A model that obeys documents is in `injections`.
+//! Language models and agents on a real daemon: the stub, a plugin, a server that is away, the repl, proposals, and
+//! clients in other languages. A model that obeys documents is in `injections`.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
