@@ -53,7 +53,7 @@ fn calls(trap: &str) -> Vec<(String, Value)> {
         call("graph_query", json!({ "queryType": "apply" })),
         call("", json!({})),
         call("viz_render", json!({ "around": ["x"], "out": "../../../pwned.html" })),
-        call(&"a".repeat(10_000), json!({})),
+        call(&"a".repeat(100), json!({})),
         call("propose_relation_proposals", json!({ "relations": [], "promote": true })),
         call("vic_index", json!({ "path": "/" })),
         call("axql_run", json!({ "query_ir_v1": "drop" })),
