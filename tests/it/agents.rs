@@ -1,5 +1,5 @@
-//! Language models and agents on a real daemon: the stub, a plugin, a server that is away, the repl, proposals, and clients in
-//! other languages. A model that obeys documents is in `injections`.
+//! Language models and agents on a real daemon: the stub, a plugin, a server that is away, the repl, proposals, and
+//! clients in other languages. A model that obeys documents is in `injections`.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -282,11 +282,7 @@ fn weigher(chat: &Value) -> String {
 
 /// A daemon whose chosen model is on a server.
 fn with_server(server: &crate::server::Server) -> World {
-    let world = World::new()
-        .with("VIC_WATCH", "0")
-        .with("VIC_OPENAI_BASE_URL", &server.address)
-        .with("VIC_OPENAI_EMBED_MODEL", "m")
-        .start();
+    let world = World::new().with("VIC_WATCH", "0").with("VIC_OPENAI_BASE_URL", &server.address).start();
     world.ok(&["llm", "use", "openai"]);
     world.ok(&["llm", "model", "m"]);
     world

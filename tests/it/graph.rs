@@ -170,20 +170,23 @@ fn spread(mut times: Vec<Duration>) -> String {
 fn follow_again_and_again(rounds: usize) {
     let world = warehouse();
     for number in 0..200 {
-        world.write(&format!("notes/other/{number}.md"), format!("# Note {number}\n\nSee [[plan]]. #tag{number}\n"));
+        world.write(
+            &format!("notes/other/note-{number}.md"),
+            format!("# Note {number}\n\nSee [[plan]]. #tag{number}\n"),
+        );
     }
     let caller = Caller::new(&world);
     caller.sync();
     let leads =
-        |number: usize| format!("select ?y where name(\"moving.md\") -links_to-> ?y, ?y.name = \"{number}.md\"");
+        |number: usize| format!("select ?y where name(\"moving.md\") -links_to-> ?y, ?y.name = \"note-{number}.md\"");
     let held = |number: usize| !caller.graph_rows(&leads(number)).is_empty();
-    world.write("notes/moving.md", "[[0]]\n");
+    world.write("notes/moving.md", "[[note-0]]\n");
     assert!(caller.within(Duration::from_secs(60), |_| held(0)), "the first link is in the graph");
     let mut times = Vec::with_capacity(rounds);
     for number in 1..=rounds {
         let (target, before) = (number % 200, (number - 1) % 200);
         let saved = Instant::now();
-        world.write("notes/moving.md", format!("# Moving\n\nIn round {number} see [[{target}]].\n"));
+        world.write("notes/moving.md", format!("# Moving\n\nIn round {number} see [[note-{target}]].\n"));
         assert!(caller.within(Duration::from_secs(60), |_| held(target)), "round {number}");
         times.push(saved.elapsed());
         assert!(!held(before), "the old link is gone when the new one is there: round {number}");

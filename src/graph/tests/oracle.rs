@@ -60,7 +60,10 @@ impl Scene {
             }
             json!({"id": number, "type": self.type_of(number), "name": self.name(number), "attributes": attributes})
         };
-        let edge = |(source, relation, target, sure): &(u32, u8, u32, bool)| json!({"source": source, "target": target, "type": format!("r{relation}"), "confidence": confidence(*sure)});
+        let edge = |(source, relation, target, sure): &(u32, u8, u32, bool)| {
+            let (relation, sure) = (format!("r{relation}"), confidence(*sure));
+            json!({"source": source, "target": target, "type": relation, "confidence": sure})
+        };
         let fact = |(f, g, context, sure): &Fact| {
             let contexts: Vec<&str> = context.iter().map(|it| CONTEXTS[*it]).collect();
             let fields = json!({"f": f, "g": g});
