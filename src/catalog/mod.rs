@@ -43,7 +43,7 @@ pub use mark::{EvidenceMark, IndexedMark, MAX_TRIES, ReasonMark, RequeueScope};
 pub use query::{READ_BY_OCR, WITHOUT_TEXT_LAYER};
 pub use rescue::Rescue;
 pub(crate) use row::fold;
-pub use scan::{Belief, ScanOutcome};
+pub use scan::{Belief, Look, ScanOutcome, Walked};
 pub use session::SessionFile;
 pub use sieve::{Cell, Column, SievedRow};
 pub use transcripts::TranscriptLog;

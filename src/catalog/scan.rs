@@ -54,46 +54,80 @@ pub enum Belief<'a> {
     Careful(&'a dyn Fn(&Path, u64) -> bool),
 }
 
+/// What a walk found of a root, or of the part `within` it (relative).
+pub struct Walked<'w> {
+    /// The root.
+    pub root: RootId,
+    /// The part of it that was walked; all of it when absent or empty.
+    pub within: Option<&'w Path>,
+    /// What is there.
+    pub found: Vec<FoundFile>,
+    /// Folders that could not be looked into.
+    pub unreadable: &'w [PathBuf],
+    /// Whether it was walked to the end.
+    pub complete: bool,
+}
+
+/// How often it was looked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Look {
+    /// Once: an indexed file that is not there may just be moving.
+    First,
+    /// Again, because something was not there the first time.
+    Second,
+}
+
 impl Catalog {
-    /// Brings the rows of a root, or of the part `within` it (relative), in line with what a walk found there.
-    ///
-    /// Rows that were not found are removed only when the walk was `complete`, not at or below `unreadable`, and as far as
-    /// `belief` goes: of the others the root's problem tells.
+    /// [`Catalog::apply_walk`] of somebody who has looked twice, or at what does not move.
     ///
     /// # Errors
-    /// [`crate::error::ErrorCode::NotFound`] when the root was removed.
+    /// As there.
     pub fn apply_scan(
         &self,
-        root_id: RootId,
+        root: RootId,
         within: Option<&Path>,
-        mut found: Vec<FoundFile>,
+        found: Vec<FoundFile>,
         unreadable: &[PathBuf],
         complete: bool,
         belief: Belief<'_>,
     ) -> Result<ScanOutcome> {
+        let walked = Walked { root, within, found, unreadable, complete };
+        Ok(self.apply_walk(walked, belief, Look::Second)?.unwrap_or_default())
+    }
+
+    /// Brings the rows of a root, or of a part of it, in line with what a walk found there. None, and nothing is changed,
+    /// when the walk of a folder would lose an indexed file at the first look.
+    ///
+    /// Rows that were not found are removed only when the walk was complete, not at or below what was unreadable, and as far
+    /// as `belief` goes: of the others the root's problem tells.
+    ///
+    /// # Errors
+    /// [`crate::error::ErrorCode::NotFound`] when the root was removed.
+    pub fn apply_walk(&self, walked: Walked<'_>, belief: Belief<'_>, look: Look) -> Result<Option<ScanOutcome>> {
+        let Walked { root: root_id, within, mut found, unreadable, complete } = walked;
         // A folder that changes while it is listed can give a name twice; the second would look like a new file.
         found.sort_unstable_by(|a, b| bytes(&a.path).cmp(bytes(&b.path)));
         found.dedup_by(|a, b| a.path == b.path);
         self.database.write(|db| {
             root_by_id(db, root_id)?;
-            let mut known = load(db, root_id, within.unwrap_or(Path::new("")))?;
-            let whole_root = within.is_none_or(|it| it.as_os_str().is_empty());
+            let place = within.unwrap_or(Path::new(""));
+            let known = load(db, root_id, place)?;
+            let whole_root = place.as_os_str().is_empty();
             let all = known.len();
             if whole_root && complete && found.is_empty() && all > 0 && matches!(belief, Belief::Careful(_)) {
                 set_state(db, root_id, false, EMPTY_ROOT)?;
-                return Ok(ScanOutcome::default());
+                return Ok(Some(ScanOutcome::default()));
             }
-            let mut outcome = ScanOutcome { found: found.len() as u64, ..ScanOutcome::default() };
-            let mut new = Vec::new();
-            for file in found {
-                match known.remove(bytes(&file.path)) {
-                    Some(row) => update(db, &row, &file, &mut outcome)?,
-                    None => new.push(file),
-                }
-            }
-            let mut vanished: Vec<Known> = known.into_values().collect();
+            let (there, new, mut vanished) = compare(known, found);
             let hidden = |it: &Known| unreadable.iter().any(|folder| it.path.starts_with(folder));
             vanished.retain(|it| complete && !hidden(it));
+            if look == Look::First && may_be_moving(&vanished, &new, place) {
+                return Ok(None);
+            }
+            let mut outcome = ScanOutcome { found: (there.len() + new.len()) as u64, ..ScanOutcome::default() };
+            for (row, file) in &there {
+                update(db, row, file, &mut outcome)?;
+            }
             for file in unmoved(db, root_id, new, &mut vanished, &mut outcome)? {
                 insert(db, root_id, &file, &mut outcome)?;
             }
@@ -107,7 +141,7 @@ impl Catalog {
                 None if whole_root && complete => set_state(db, root_id, true, "")?,
                 None => (),
             }
-            Ok(outcome)
+            Ok(Some(outcome))
         })
     }
 
@@ -244,6 +278,27 @@ fn load(db: &Transaction<'_>, root_id: RootId, path: &Path) -> rusqlite::Result<
     ))?;
     let rows = statement.query_map(params![root_id, bytes(path), start, end], Known::read)?;
     rows.map(|row| row.map(|it| (bytes(&it.path).to_vec(), it))).collect()
+}
+
+/// Known rows with what was found at their paths, what is new, and the rows of which nothing was found.
+type Compared = (Vec<(Known, FoundFile)>, Vec<FoundFile>, Vec<Known>);
+
+fn compare(mut known: HashMap<Vec<u8>, Known>, found: Vec<FoundFile>) -> Compared {
+    let (mut there, mut new) = (Vec::with_capacity(known.len()), Vec::new());
+    for file in found {
+        match known.remove(bytes(&file.path)) {
+            Some(row) => there.push((row, file)),
+            None => new.push(file),
+        }
+    }
+    (there, new, known.into_values().collect())
+}
+
+/// Says whether a file that is not there may have been on its way from one folder to another while both were listed. A
+/// single file was looked for at its place, and there is no more to see.
+fn may_be_moving(vanished: &[Known], new: &[FoundFile], place: &Path) -> bool {
+    let inodes: HashSet<i64> = new.iter().map(|it| signed(it.inode)).collect();
+    vanished.iter().any(|it| it.is_indexed && it.path != place && !inodes.contains(&it.inode))
 }
 
 /// Takes out of `new` and `vanished` what has moved, and returns the rest of `new`.

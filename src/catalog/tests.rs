@@ -178,6 +178,27 @@ fn a_new_extension_or_a_secret_name_is_judged_anew() {
 }
 
 #[test]
+fn a_file_that_moves_while_its_root_is_walked_keeps_its_number_and_state() {
+    let scene = Scene::indexed(&["a/one.md", "b/two.md"]);
+    let before = scene.record("b/two.md");
+    let look = |found: Vec<FoundFile>, look| {
+        let walked = Walked { root: scene.root.id, within: None, found, unreadable: &[], complete: true };
+        scene.catalog.apply_walk(walked, CAREFUL, look).unwrap()
+    };
+    // Its new folder was listed before it came, its old one after it had gone.
+    let mut missed = scene.walk(None);
+    missed.retain(|it| it.path != Path::new("b/two.md"));
+    fs::rename(scene.path("b/two.md"), scene.path("a/two.md")).unwrap();
+    assert_eq!(look(missed.clone(), Look::First), None);
+    assert_eq!(scene.record("b/two.md"), before, "nothing was changed");
+    assert_eq!(look(scene.walk(None), Look::First), Some(outcome(0, 0, 1, 1, 0)));
+    assert_eq!((scene.id("a/two.md"), scene.state("a/two.md")), (before.unwrap().id, FileState::Indexed));
+    fs::remove_file(scene.path("a/two.md")).unwrap();
+    assert_eq!(look(scene.walk(None), Look::First), None);
+    assert_eq!(look(scene.walk(None), Look::Second), Some(outcome(0, 0, 1, 0, 1)));
+}
+
+#[test]
 fn a_hard_link_is_no_rename() {
     let scene = Scene::indexed(&["a.txt"]);
     fs::hard_link(scene.path("a.txt"), scene.path("b.txt")).unwrap();

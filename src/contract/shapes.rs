@@ -126,6 +126,7 @@ fn ingest() -> Value {
         ("indexed", count()),
         ("failed", count()),
         ("distinct_contents", count()),
+        ("duplicates", count()),
         ("bytes", count()),
         ("failures", list(record([("path", text()), ("reason", text())]))),
         ("failures_file?", text()),
@@ -443,6 +444,7 @@ fn view(form: &str) -> Value {
             ("upto?", whole()),
             ("session?", whole()),
             ("files?", files()),
+            ("paths?", list(text())),
         ]
         .into_iter()
     };

@@ -29,6 +29,7 @@ mod verifying;
 mod watching;
 
 use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -328,10 +329,40 @@ impl Inner {
         cancel: &CancellationToken,
     ) -> Result<(ScanOutcome, Vec<WalkProblem>)> {
         let _scanning = self.scanning.lock().await;
+        self.scan_alone(root, within, accept_losses, cancel).await
+    }
+
+    /// As [`Inner::scan_and_believe`], for whoever holds `scanning`.
+    async fn scan_alone(
+        &self,
+        root: &Root,
+        within: Option<PathBuf>,
+        accept_losses: bool,
+        cancel: &CancellationToken,
+    ) -> Result<(ScanOutcome, Vec<WalkProblem>)> {
         let place = within.clone().unwrap_or_default();
         let (outcome, problems) = scan::scan(&self.catalog, &self.rules, root, within, accept_losses, cancel).await?;
         self.unseen().replace(root.id, &place, &problems);
         Ok((outcome, problems))
+    }
+
+    /// Follows a move that the watcher saw, and looks at both places. Not while a walk is on its way: what it saw before the
+    /// move would be taken for the truth after it, and the file for one that is gone and one that is new.
+    async fn rename(&self, root: &Root, from: &Path, to: &Path) -> Result<()> {
+        let _scanning = self.scanning.lock().await;
+        let (catalog, root_of, source, target) = (self.catalog.clone(), root.clone(), from.to_owned(), to.to_owned());
+        blocking(move || {
+            let on_disk = |path: &Path| {
+                let found = root_of.path.join(path).symlink_metadata().ok()?;
+                Some((found.dev(), found.ino()))
+            };
+            catalog.rename_tree(root_of.id, &source, &target, &on_disk)
+        })
+        .await?;
+        for place in [from, to] {
+            self.scan_alone(root, Some(place.to_owned()), false, &self.shutdown).await?;
+        }
+        Ok(())
     }
 
     /// Has the work that a full disk broke off taken up again later.

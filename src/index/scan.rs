@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio_util::sync::CancellationToken;
 
-use crate::catalog::{Belief, Catalog, ScanOutcome};
+use crate::catalog::{Belief, Catalog, Look, ScanOutcome, Walked};
 use crate::error::{Error, ErrorCode, Result};
 use crate::index::blocking;
 use crate::index::tables::Table;
@@ -48,25 +48,43 @@ async fn walk_and_apply(
     stop: Arc<AtomicBool>,
 ) -> Result<(ScanOutcome, Vec<WalkProblem>)> {
     blocking(move || {
-        let mut found = Vec::new();
-        match warehouse::walk(&root.path, &rules, within.as_deref(), &stop, |file| found.push(file)) {
-            Ok(report) => {
-                if stop.load(Ordering::Relaxed) {
-                    return Err(Error::new(ErrorCode::Cancelled, "the scan was cancelled"));
-                }
-                let is_away = |path: &Path, device: u64| is_away(&root.path, path, device);
-                let belief = if accept_losses { Belief::All } else { Belief::Careful(&is_away) };
-                let (within, unreadable) = (within.as_deref(), &report.unreadable);
-                let outcome = catalog.apply_scan(root.id, within, found, unreadable, report.complete, belief)?;
-                Ok((outcome, report.problems))
-            }
-            Err(error) => {
-                catalog.set_root_state(root.id, false, &error.message)?;
-                Err(error)
-            }
-        }
+        let first = look(&catalog, &rules, &root, within.as_deref(), accept_losses, &stop, Look::First)?;
+        // What moved while it was looked for may have been at its new place too early and at the old one too late.
+        let done = match first {
+            Some(done) => Some(done),
+            None => look(&catalog, &rules, &root, within.as_deref(), accept_losses, &stop, Look::Second)?,
+        };
+        done.ok_or_else(|| Error::internal("a second look decides"))
     })
     .await
+}
+
+/// Walks and applies what it found. None when that would lose files at the first look.
+fn look(
+    catalog: &Catalog,
+    rules: &Rules,
+    root: &Root,
+    within: Option<&Path>,
+    accept_losses: bool,
+    stop: &AtomicBool,
+    look: Look,
+) -> Result<Option<(ScanOutcome, Vec<WalkProblem>)>> {
+    let mut found = Vec::new();
+    let report = match warehouse::walk(&root.path, rules, within, stop, |file| found.push(file)) {
+        Ok(report) => report,
+        Err(error) => {
+            catalog.set_root_state(root.id, false, &error.message)?;
+            return Err(error);
+        }
+    };
+    if stop.load(Ordering::Relaxed) {
+        return Err(Error::new(ErrorCode::Cancelled, "the scan was cancelled"));
+    }
+    let is_away = |path: &Path, device: u64| is_away(&root.path, path, device);
+    let belief = if accept_losses { Belief::All } else { Belief::Careful(&is_away) };
+    let walked = Walked { root: root.id, within, found, unreadable: &report.unreadable, complete: report.complete };
+    let outcome = catalog.apply_walk(walked, belief, look)?;
+    Ok(outcome.map(|it| (it, report.problems)))
 }
 
 /// Says whether the file system that held a file which is gone is not mounted now: the nearest folder above it that is

@@ -3,8 +3,7 @@
 //! Watching is a help, not the truth: events get lost by design. Whatever it misses, the next scan finds.
 
 use std::collections::HashSet;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -274,17 +273,7 @@ async fn apply_one(inner: &Arc<Inner>, root: &Root, change: ChangeKind) -> Resul
             hurry(inner, root, path).await
         }
         ChangeKind::Renamed { from, to } => {
-            let (catalog, root_of, source, target) = (inner.catalog.clone(), root.clone(), from.clone(), to.clone());
-            blocking(move || {
-                let on_disk = |path: &Path| {
-                    let found = root_of.path.join(path).symlink_metadata().ok()?;
-                    Some((found.dev(), found.ino()))
-                };
-                catalog.rename_tree(root_of.id, &source, &target, &on_disk)
-            })
-            .await?;
-            inner.scan(root, Some(from), &inner.shutdown).await?;
-            inner.scan(root, Some(to.clone()), &inner.shutdown).await?;
+            inner.rename(root, &from, &to).await?;
             hurry(inner, root, to).await
         }
         ChangeKind::Rescan => look_everywhere(inner, root).await,
