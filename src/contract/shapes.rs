@@ -454,7 +454,7 @@ fn view(form: &str) -> Value {
             let vanished = list(record([("file", whole()), ("path", text())]));
             record(named().chain([("not_yet_read", count()), ("documents", count()), ("vanished?", vanished)]))
         }
-        "delete" => record([("deleted", text())]),
+        "delete" => record([("deleted?", text()), ("deleted_session?", whole())]),
         _ => record(named()),
     }
 }

@@ -307,8 +307,8 @@ fn a_program_in_rust_does_the_same_with_the_typed_client() {
         let weigh = ToolSpec { name: "weigh".into(), description: "weighs".into(), parameters };
         let request = LlmRequest { tools: vec![weigh], ..LlmRequest::new(PrivacyMode::LocalOnly, "", QUESTION) };
         let limits = client.llm_validate(request.clone(), Override::default(), false).await.unwrap();
-        assert_eq!((limits.id.0.as_str(), limits.max_tokens), ("m", 4_096));
-        let long = LlmRequest { max_tokens: 4_097, ..request.clone() };
+        assert_eq!((limits.id.0.as_str(), limits.max_tokens), ("m", 32_768));
+        let long = LlmRequest { max_tokens: 32_769, ..request.clone() };
         let error = client.llm_validate(long, Override::default(), false).await.unwrap_err();
         assert_eq!((error.code, error.field.as_deref()), (ErrorCode::InvalidArgument, Some("max_tokens")), "{error}");
         assert!(server.asked("/v1/chat/completions").is_empty(), "nothing of a request that is only looked at is sent");

@@ -96,8 +96,8 @@ fn citations(trap: &str) -> Vec<Vec<String>> {
         vec!["../../../etc/passwd, line 1".into()],
         vec!["/etc/shadow, lines 1-3".into(), "file:///etc/passwd".into()],
         vec![trap.to_string(), format!("[1]({trap})")],
-        vec!["hive0.md, line 999999".into(), "hive\u{200b}0.md, line 1".into()],
-        vec!["\u{202e}1 enil ,dm.0evih".into()],
+        vec!["hive998.md, line 999999".into(), "hive\u{200b}998.md, line 1".into()],
+        vec!["\u{202e}1 enil ,dm.899evih".into()],
         vec![],
     ]
     .to_vec()

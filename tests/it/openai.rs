@@ -38,7 +38,7 @@ fn answer(models: &[&str], asked: &Asked, says: &dyn Fn(&Value) -> String) -> Ve
             }
         }
         ("GET", "/v1/models") => {
-            let model = |it: &&str| json!({ "id": it, "object": "model", "max_model_len": 4096 });
+            let model = |it: &&str| json!({ "id": it, "object": "model", "max_model_len": 32768 });
             Act::json(200, &json!({ "object": "list", "data": models.iter().map(model).collect::<Vec<_>>() }))
         }
         ("POST", "/v1/embeddings") => embeddings(&asked.body),
