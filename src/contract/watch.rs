@@ -83,7 +83,7 @@ pub(crate) fn run(request: &Request, corpus: &Corpus, earlier: Option<&Earlier>)
     let mut data = json!({"file": before.file, "path": before.path, "field": name, "vanished": paper.is_none()});
     match field {
         Watched::Part(part) => {
-            watch_part(request, &mut answer, &mut data, part, [Some(&then), now.as_ref()], same_text)
+            watch_part(request, &mut answer, &mut data, part, [Some(&then), now.as_ref()], same_text);
         }
         Watched::Metadata(known) => {
             let is_text = matches!(known.origin, Origin::Fact(_));

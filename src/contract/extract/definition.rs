@@ -161,7 +161,8 @@ fn tabled(source: &Source, passage: &Passage) -> Vec<Object> {
     let mut lines = passage.text.lines();
     let Some((first, second)) = lines.next().and_then(|it| it.split_once(" | ")) else { return Vec::new() };
     let is_head = TERM_COLUMN.is_match(first.trim()) && MEANING_COLUMN.is_match(second.trim());
-    if !is_head && !(GLOSSARY.is_match(heading.trim()) && !second.contains(" | ")) {
+    let is_glossary = GLOSSARY.is_match(heading.trim()) && !second.contains(" | ");
+    if !is_head && !is_glossary {
         return Vec::new();
     }
     let object = |line: &str| {

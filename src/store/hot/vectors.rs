@@ -413,8 +413,8 @@ mod tests {
         let some: Vec<FileId> = (0..COMPARED_ROWS as FileId).filter(|it| it % 5 > 1).collect();
         for files in [FileSet::All, only(&some)] {
             let may = |row: usize| match &files {
-                FileSet::All => (row / 3) % 7 != 0,
-                FileSet::Only(ids) => (row / 3) % 7 != 0 && ids.binary_search(&(row as FileId / 3)).is_ok(),
+                FileSet::All => !(row / 3).is_multiple_of(7),
+                FileSet::Only(ids) => !(row / 3).is_multiple_of(7) && ids.binary_search(&(row as FileId / 3)).is_ok(),
             };
             let mut found = 0;
             for question in vectors.iter().step_by(2_003) {
