@@ -45,7 +45,8 @@ impl Hot {
     pub(super) fn new(dir: &Path, rows: u64, dimension: usize) -> Hot {
         let vectors = (rows <= hot_rows(dimension) as u64).then(|| Vectors::new(dimension));
         let mut hot = Hot { vectors, passages: None };
-        if rows * PASSAGE_BYTES <= HOT_TEXT_BYTES {
+        // A table whose vectors do not fit is not read at all: without its passages, none must seem to be there.
+        if hot.vectors.is_some() && rows * PASSAGE_BYTES <= HOT_TEXT_BYTES {
             match Passages::new(dir) {
                 Ok(passages) => hot.passages = Some(passages),
                 Err(error) => without_passages(&error),
