@@ -147,3 +147,17 @@ pub(super) fn hot_rows(dimension: usize) -> usize {
 fn without_passages(error: &io::Error) {
     tracing::warn!(%error, "passages are not kept at hand; questions take longer");
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_that_is_not_read_has_nothing_at_hand() {
+        let dir = tempfile::tempdir().unwrap();
+        let rows = hot_rows(768) as u64;
+        let kept = |rows| Hot::new(dir.path(), rows, 768);
+        assert!(kept(rows).vectors().is_some() && kept(rows).passages().is_some());
+        assert!(kept(rows + 1).vectors().is_none() && kept(rows + 1).passages().is_none());
+    }
+}
