@@ -279,8 +279,15 @@ impl Asker {
             }
             false => self.index.coverage(&self.scope).await?.pending,
         };
-        let warning = format!("{pending} files are not indexed yet; `vic status` shows the progress");
-        Ok(if pending > 0 { vec![warning] } else { Vec::new() })
+        let mut warnings = Vec::new();
+        if pending > 0 {
+            warnings.push(format!("{pending} files are not indexed yet; `vic status` shows the progress"));
+        }
+        let catalog = self.catalog.clone();
+        if self.scope.is_all() && crate::index::blocking(move || catalog.any_awaiting()).await? {
+            warnings.push("some files are found by their words alone so far; `vic status` shows the progress".into());
+        }
+        Ok(warnings)
     }
 
     async fn stats(

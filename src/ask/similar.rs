@@ -28,8 +28,8 @@ impl Asker {
         let served = self.index.serving();
         let vectors = served.store.file_vectors(record.id).await?;
         let Some(mean) = mean(&vectors) else {
-            return Err(Error::new(ErrorCode::FailedPrecondition, format!("`{name}` has no passages in the index"))
-                .hint("`vic files` says in which state it is"));
+            let message = format!("the vectors of `{name}` are still to come: it is found by its words alone so far");
+            return Err(Error::new(ErrorCode::FailedPrecondition, message).hint("`vic status` shows the progress"));
         };
         let depth = retrieve::LEG_DEPTH.max(limit * 3);
         let near = self.nearest(&served, &mean, &files, depth, limit).await?;

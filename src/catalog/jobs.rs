@@ -136,6 +136,7 @@ mod tests {
             files_removed: 5,
             chunks_written: 6,
             chunks_embedded: 7,
+            chunks_awaiting: 9,
             tokens_embedded: 8,
             tokens_per_second: 9.5,
             eta_seconds: Some(1.5),

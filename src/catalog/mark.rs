@@ -33,6 +33,8 @@ pub struct IndexedMark {
     pub chunks: u32,
     /// What is worth knowing, e.g. that a limit cut it short; empty when there is nothing.
     pub detail: String,
+    /// Number of its chunks that have no vector yet.
+    pub awaiting: u32,
 }
 
 /// A file that was skipped or failed.
@@ -154,7 +156,7 @@ impl Catalog {
     /// time is no longer what was read, or that was removed, stays as it is. Returns how many were marked.
     pub fn mark_indexed(&self, marks: &[IndexedMark]) -> Result<u64> {
         let sql = "UPDATE files SET state = 'indexed', reason = NULL, detail = ?4, hash = ?5, kind = ?6, \
-                   media_type = ?7, chunks = ?8 \
+                   media_type = ?7, chunks = ?8, awaiting = ?9 \
                    WHERE id = ?1 AND size = ?2 AND modified_ns = ?3 AND skip IS NULL AND deleted_ns IS NULL";
         self.database.write(|db| {
             let mut statement = db.prepare_cached(sql)?;
@@ -170,7 +172,8 @@ impl Catalog {
                     it.hash.0,
                     kind,
                     it.media_type,
-                    it.chunks
+                    it.chunks,
+                    it.awaiting
                 ])?;
             }
             Ok(marked as u64)

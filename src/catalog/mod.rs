@@ -9,6 +9,7 @@
 
 mod aside;
 mod audit;
+mod awaiting;
 mod corpus;
 mod database;
 mod evidence;
@@ -56,15 +57,23 @@ use crate::error::Result;
 /// A catalog up to this size, of some 150,000 files, is checked at every start: that takes 0.1 s.
 const CHECKED_BYTES: u64 = 64 << 20;
 
+/// Chunks that wait for their vectors.
+const TO_2: &str = "
+    ALTER TABLE files ADD COLUMN awaiting INTEGER NOT NULL DEFAULT 0;
+    CREATE INDEX files_awaiting ON files (root_id, awaiting) WHERE deleted_ns IS NULL AND state = 'indexed' AND awaiting > 0;
+";
+
 /// `path` is the bytes below the root; `name` its last component, lower case and NFC, for searching; `skip` what the walk
 /// said, apart from `reason`, so that a walk only undoes what a walk did. States and reasons are names, for `sqlite3`.
 /// A deleted row stays as a tombstone until the store has let go of its chunks. Identifiers are never used twice.
 /// The index on `name` alone is what a word search reads: some 40 bytes a file, 0.1 s for a million, without the
 /// triple-sized trigram index that every insert would pay for, and good for words of one or two letters too.
+///
+/// `awaiting` is the number of a file's chunks that have no vector yet.
 const FORMAT: Format = Format {
     name: "catalog",
-    version: 1,
-    upgrades: &[],
+    version: 2,
+    upgrades: &[TO_2],
     durability: Durability::Full,
     hint: "move it aside; it is rebuilt from the files themselves",
     schema: "
@@ -98,7 +107,8 @@ const FORMAT: Format = Format {
             hash BLOB,
             chunks INTEGER NOT NULL DEFAULT 0,
             tries INTEGER NOT NULL DEFAULT 0,
-            deleted_ns INTEGER
+            deleted_ns INTEGER,
+            awaiting INTEGER NOT NULL DEFAULT 0
         );
         CREATE UNIQUE INDEX files_path ON files (root_id, path) WHERE deleted_ns IS NULL;
         CREATE INDEX files_state ON files (root_id, state, reason) WHERE deleted_ns IS NULL;
@@ -110,6 +120,7 @@ const FORMAT: Format = Format {
         CREATE INDEX files_extension ON files (extension) WHERE deleted_ns IS NULL;
         CREATE INDEX files_name ON files (name) WHERE deleted_ns IS NULL;
         CREATE INDEX files_deleted ON files (deleted_ns) WHERE deleted_ns IS NOT NULL;
+        CREATE INDEX files_awaiting ON files (root_id, awaiting) WHERE deleted_ns IS NULL AND state = 'indexed' AND awaiting > 0;
     ",
 };
 

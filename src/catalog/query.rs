@@ -6,6 +6,7 @@ use rusqlite::types::Value;
 use rusqlite::{OptionalExtension, Rows, Transaction, params, params_from_iter};
 
 use crate::catalog::Catalog;
+use crate::catalog::awaiting::AWAITING;
 use crate::catalog::database::Failed;
 use crate::catalog::filter::{Condition, in_states, place, within};
 use crate::catalog::root::roots;
@@ -174,7 +175,13 @@ impl Catalog {
     pub fn coverage(&self, root: Option<RootId>) -> Result<Coverage> {
         let sql = "SELECT state, reason, count(*) FROM files WHERE deleted_ns IS NULL AND (?1 IS NULL OR root_id = ?1) \
                    GROUP BY root_id, state, reason";
-        self.database.read(|db| Ok(summed(db.prepare_cached(sql)?.query([root])?)?))
+        let awaiting = format!("SELECT count(*) FROM files WHERE {AWAITING} AND (?1 IS NULL OR root_id = ?1)");
+        self.database.read(|db| {
+            let mut coverage = summed(db.prepare_cached(sql)?.query([root])?)?;
+            let awaiting: i64 = db.prepare_cached(&awaiting)?.query_row([root], |row| row.get(0))?;
+            coverage.awaiting_vectors = awaiting.cast_unsigned();
+            Ok(coverage)
+        })
     }
 
     /// Counts the files of a scope by state and reason.
@@ -187,7 +194,11 @@ impl Catalog {
             let sql = format!(
                 "SELECT state, reason, count(*) FROM files WHERE deleted_ns IS NULL AND {place} GROUP BY state, reason"
             );
-            Ok(summed(db.prepare_cached(&sql)?.query(params_from_iter(&values))?)?)
+            let mut coverage = summed(db.prepare_cached(&sql)?.query(params_from_iter(&values))?)?;
+            let sql = format!("SELECT count(*) FROM files WHERE {AWAITING} AND {place}");
+            let awaiting: i64 = db.prepare_cached(&sql)?.query_row(params_from_iter(&values), |row| row.get(0))?;
+            coverage.awaiting_vectors = awaiting.cast_unsigned();
+            Ok(coverage)
         })
     }
 

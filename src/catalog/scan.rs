@@ -146,7 +146,7 @@ impl Catalog {
     }
 
     /// Moves a file, or a folder with all below it, under the same numbers; returns how many files. What `to` held is
-    /// removed, but for indexed files that are there now, as `on_disk` says (device and inode of a path below the root):
+    /// removed, but for files that are found by now and there, as `on_disk` says (device and inode of a path below the root):
     /// whoever looked before heard of the move, and saw more than those who did. A file whose extension changes is read
     /// again, and one that could not be read at its old place is tried.
     pub fn rename_tree(
@@ -163,7 +163,7 @@ impl Catalog {
                 let is_there = || on_disk(&row.path) == Some((row.device.cast_unsigned(), row.inode.cast_unsigned()));
                 if moving.contains_key(&path) {
                     continue;
-                } else if row.is_indexed && is_there() {
+                } else if row.answers() && is_there() {
                     standing.insert(row.path);
                 } else {
                     bury(db, row.id)?;
@@ -232,6 +232,11 @@ impl Known {
             chunks: row.get(8)?,
             is_indexed: row.get(9)?,
         })
+    }
+
+    /// Says whether there is something to lose: also of a file that is pending what was read of it before is found.
+    fn answers(&self) -> bool {
+        self.is_indexed || self.chunks > 0
     }
 
     fn change(&self, found: &FoundFile) -> Change {

@@ -74,6 +74,15 @@ impl Scene {
         self.catalog.mark_indexed(&pending.iter().map(mark).collect::<Vec<_>>()).unwrap()
     }
 
+    /// Hears of a move that happened some time ago.
+    fn hear_of_move(&self, from: &str, to: &str) {
+        let on_disk = |path: &Path| {
+            let found = self.path(path.to_str()?).symlink_metadata().ok()?;
+            Some((found.dev(), found.ino()))
+        };
+        self.catalog.rename_tree(self.root.id, Path::new(from), Path::new(to), &on_disk).unwrap();
+    }
+
     fn record(&self, relative: &str) -> Option<FileRecord> {
         self.catalog.record_by_path(&self.path(relative)).unwrap()
     }
@@ -97,6 +106,7 @@ impl Scene {
 fn mark(record: &FileRecord) -> IndexedMark {
     let hash = fs::read(record.absolute()).map(|it| *blake3::hash(&it).as_bytes()).unwrap_or_default();
     IndexedMark {
+        awaiting: 0,
         id: record.id,
         size: record.found.size,
         modified_ns: record.found.modified_ns,
@@ -242,12 +252,22 @@ fn a_file_read_at_its_new_place_stays_when_the_move_is_heard_of_later() {
     scene.scan_within(Some("b.txt"));
     assert_eq!(scene.index(), 1);
     let read = scene.record("b.txt").unwrap();
-    let on_disk = |path: &Path| {
-        let found = scene.path(path.to_str()?).symlink_metadata().ok()?;
-        Some((found.dev(), found.ino()))
-    };
-    scene.catalog.rename_tree(scene.root.id, Path::new("a.txt"), Path::new("b.txt"), &on_disk).unwrap();
+    scene.hear_of_move("a.txt", "b.txt");
     assert_eq!((scene.record("b.txt"), scene.record("a.txt")), (Some(read), None));
+}
+
+#[test]
+fn what_is_found_at_the_new_place_stays_found_also_while_it_is_read_again() {
+    let scene = Scene::new(&["a.txt"]);
+    scene.scan();
+    fs::rename(scene.path("a.txt"), scene.path("b.txt")).unwrap();
+    scene.write("b.txt", "moved and saved at once");
+    scene.scan_within(Some("b.txt"));
+    let read = scene.record("b.txt").unwrap();
+    scene.catalog.mark_indexed(&[mark(&read)]).unwrap();
+    scene.catalog.requeue(&RequeueScope::Ids(vec![read.id])).unwrap();
+    scene.hear_of_move("a.txt", "b.txt");
+    assert_eq!((scene.id("b.txt"), scene.record("a.txt")), (read.id, None));
 }
 
 #[test]

@@ -76,6 +76,13 @@ fn line(job: &JobSnapshot) -> String {
             let (done, total) = (text::count(job.files_done), text::count(job.files_total));
             format!("indexing: {done}/{total} files, {}", detail(job))
         }
+        Phase::Vectors => {
+            let left = format!(
+                "every file is found by its words; vectors: {} to go",
+                text::plural(job.chunks_awaiting, "chunk")
+            );
+            [vec![left], pace(job)].concat().join(", ")
+        }
         Phase::Finishing => format!("finishing: {} written", text::plural(job.chunks_written, "chunk")),
         Phase::Done => "done".into(),
     }
@@ -86,13 +93,19 @@ fn detail(job: &JobSnapshot) -> String {
     if job.files_failed > 0 {
         parts.push(format!("{} failed", text::count(job.files_failed)));
     }
+    parts.extend(pace(job));
+    parts.join(", ")
+}
+
+fn pace(job: &JobSnapshot) -> Vec<String> {
+    let mut parts = Vec::new();
     if job.tokens_per_second >= 1.0 {
         parts.push(format!("{} tokens/s", text::count(job.tokens_per_second as u64)));
     }
     if let Some(seconds) = job.eta_seconds {
         parts.push(format!("{} left", text::duration(seconds)));
     }
-    parts.join(", ")
+    parts
 }
 
 #[cfg(test)]
@@ -105,6 +118,9 @@ mod tests {
     fn a_line_says_how_far_and_how_long() {
         let job = fake::job(JobState::Running, 4);
         assert_eq!(line(&job), "indexing: 4/10 files, 40 chunks, 1 failed, 2,000 tokens/s, 1m 05s left");
+        let vectors = JobSnapshot { phase: Phase::Vectors, chunks_awaiting: 1_200, ..job.clone() };
+        let said = "every file is found by its words; vectors: 1,200 chunks to go, 2,000 tokens/s, 1m 05s left";
+        assert_eq!(line(&vectors), said);
         assert_eq!(line(&JobSnapshot { phase: Phase::Scanning, ..job }), "scanning: 12 files found");
     }
 

@@ -127,6 +127,10 @@ pub(crate) fn coverage(it: &Coverage) -> String {
         text::count(it.failed),
         text::count(it.pending),
     );
+    if it.awaiting_vectors > 0 {
+        let files = text::count(it.awaiting_vectors);
+        out.push_str(&format!("        indexed: {files} found by words so far, their vectors are to follow\n"));
+    }
     for (state, name) in [(FileState::Skipped, "skipped"), (FileState::Failed, "failed")] {
         let mut reasons: Vec<(&String, &u64)> = it
             .reasons
@@ -159,6 +163,7 @@ root:   /w
 index:  ready, 1,234 chunks
 store:  12 versions, 3 fragments, 40 chunks not in the keyword index yet, 7.0 GiB free on its disk, now compacting
 files:  12 found = 8 indexed + 2 skipped + 1 failed + 1 pending
+        indexed: 3 found by words so far, their vectors are to follow
         skipped: 2 too_large
         failed: 1 damaged
 watch:  7 folders, 2 not watched, 1 root walked every few seconds instead, events lost 1 time, heartbeat 2.5 s ago

@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError};
 use tracing::{info, warn};
 
 use crate::error::Result;
-use crate::index::pipeline::Run;
+use crate::index::pipeline::{Pass, Pipeline, Run};
 use crate::index::{Inner, blocking, scan};
 use crate::model::Phase;
 
@@ -19,14 +19,17 @@ impl Inner {
         self.forgive_if_interrupted().await?;
         let pipeline = self.pipeline();
         for _ in 0..LOOKS_FOR_MOVED {
-            let outcome = pipeline.run(run).await;
+            let catalog = self.catalog.clone();
+            let pending = blocking(move || catalog.pending_count(None)).await?;
+            let outcome = pipeline.run(&Run { pass: pipeline.first_pass(pending), ..run.clone() }).await;
             self.settle_tries(run, outcome).await?;
             if !self.look_for_moved(run).await? {
                 break;
             }
         }
+        scan::bury(&self.catalog, &pipeline.table).await?;
+        self.bring_in_vectors(&pipeline, run).await?;
         let table = pipeline.table;
-        scan::bury(&self.catalog, &table).await?;
         if self.tables.is_switching() {
             let catalog = self.catalog.clone();
             if blocking(move || catalog.pending_count(None)).await? == 0 {
@@ -35,6 +38,24 @@ impl Inner {
                 self.tables.switch().await?;
                 info!("the new model's index is complete and answers from now on");
             }
+        }
+        Ok(())
+    }
+
+    /// Embeds what is found by its words so far, until there is none of it left; what a broken off run left, too.
+    async fn bring_in_vectors(&self, pipeline: &Pipeline, run: &Run) -> Result<()> {
+        let run = Run { pass: Pass::Vectors, ..run.clone() };
+        let mut before = u64::MAX;
+        while !run.cancel.is_cancelled() {
+            let catalog = self.catalog.clone();
+            let awaiting = blocking(move || catalog.awaiting_chunks()).await?;
+            // A round that brought nothing in is the last: what is left has changed meanwhile, and has a run of its own.
+            if awaiting == 0 || awaiting >= before {
+                break;
+            }
+            before = awaiting;
+            run.progress.begin_vectors(awaiting);
+            pipeline.run_vectors(&run).await?;
         }
         Ok(())
     }
@@ -96,7 +117,8 @@ impl Inner {
 
     async fn drain_pending(&self) -> Result<()> {
         let catalog = self.catalog.clone();
-        if self.shutdown.is_cancelled() || blocking(move || catalog.pending_count(None)).await? == 0 {
+        let is_done = move || Ok(catalog.pending_count(None)? + catalog.awaiting_chunks()? == 0);
+        if self.shutdown.is_cancelled() || blocking(is_done).await? {
             return Ok(());
         }
         self.drain(&Run { ocr: self.config.ocr, ..Run::quiet(self.shutdown.clone()) }).await

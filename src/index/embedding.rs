@@ -1,4 +1,4 @@
-//! Third stage: vectors, from the cache or from the embedder.
+//! Third stage: vectors, from the cache or from the embedder; in the pass of the words of what is known already alone.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use crate::catalog::{VectorCache, VectorKey};
 use crate::error::{ErrorCode, Result};
 use crate::index::blocking;
-use crate::index::pipeline::{Pipeline, Run};
+use crate::index::pipeline::{Pass, Pipeline, Run};
 use crate::index::reading::{Facts, Outcome, ReadFile};
 use crate::model::{Chunk, Embedded, FileId, FileRecord, Reason};
 
@@ -60,14 +60,7 @@ pub(crate) async fn embed(
 }
 
 async fn embed_group(pipeline: &Pipeline, run: &Run, group: Vec<ReadFile>) -> Result<Vec<Ready>> {
-    let texts: Vec<&Chunk> = group
-        .iter()
-        .filter_map(|file| match &file.outcome {
-            Outcome::Chunks(_, chunks) => Some(chunks),
-            Outcome::SameAs(..) | Outcome::Without(..) => None,
-        })
-        .flatten()
-        .collect();
+    let texts: Vec<&Chunk> = group.iter().filter(|it| !waits(pipeline, run, it)).flat_map(chunks).collect();
     let vectors = match vectors_of(pipeline, run, &texts).await {
         Ok(vectors) => vectors,
         // The backend refuses some text for what it is: find whose, so that the others go on.
@@ -84,7 +77,24 @@ async fn embed_group(pipeline: &Pipeline, run: &Run, group: Vec<ReadFile>) -> Re
         Err(error) => return Err(error),
     };
     let mut vectors = vectors.into_iter();
-    Ok(group.into_iter().map(|file| with_vectors(file, &mut vectors)).collect())
+    let with = |file| match waits(pipeline, run, &file) {
+        true => with_vectors(file, &mut std::iter::repeat_with(Vec::new)),
+        false => with_vectors(file, &mut vectors),
+    };
+    Ok(group.into_iter().map(with).collect())
+}
+
+/// Says whether a file is to be found by its words alone for now. One that is in the index already, with its vectors, is
+/// not: it would be found worse than before.
+fn waits(pipeline: &Pipeline, run: &Run, file: &ReadFile) -> bool {
+    run.pass == Pass::Words && !pipeline.table.knows(file.record.id)
+}
+
+fn chunks(file: &ReadFile) -> &[Chunk] {
+    match &file.outcome {
+        Outcome::Chunks(_, chunks) => chunks,
+        Outcome::SameAs(..) | Outcome::Without(..) => &[],
+    }
 }
 
 /// Gives each chunk its vector; `vectors` holds those of all chunks of the group, in order.

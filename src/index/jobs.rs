@@ -9,7 +9,7 @@ use tracing::{info, warn};
 
 use crate::catalog::RequeueScope;
 use crate::error::{Error, ErrorCode, IoContext, Result};
-use crate::index::pipeline::Run;
+use crate::index::pipeline::{Pass, Run};
 use crate::index::progress::Progress;
 use crate::index::{Inner, absolute, blocking, pictures, scan};
 use crate::model::{IndexRequest, JobSnapshot, JobState, OcrMode, Phase, Root};
@@ -49,6 +49,7 @@ pub(crate) fn unnamed() -> JobSnapshot {
         files_removed: 0,
         chunks_written: 0,
         chunks_embedded: 0,
+        chunks_awaiting: 0,
         tokens_embedded: 0,
         tokens_per_second: 0.0,
         eta_seconds: None,
@@ -139,13 +140,14 @@ async fn work(
     }
     scan::bury(&inner.catalog, &inner.tables.writing()).await?;
     let catalog = inner.catalog.clone();
-    let pending = blocking(move || catalog.pending_count(None)).await?;
-    if request.metadata_only || (pending == 0 && !inner.tables.is_switching()) {
+    let (pending, awaiting) = blocking(move || Ok((catalog.pending_count(None)?, catalog.awaiting_chunks()?))).await?;
+    if request.metadata_only || (pending + awaiting == 0 && !inner.tables.is_switching()) {
         return Ok(());
     }
     progress.update(|job| job.files_total = pending.min(job.request.max_files.unwrap_or(u64::MAX)));
     progress.enter(Phase::Indexing);
     let run = Run {
+        pass: Pass::Whole,
         full: request.full,
         urgent: false,
         max_files: request.max_files,

@@ -27,6 +27,7 @@ mod upkeep;
 mod urgent;
 mod verifying;
 mod watching;
+mod words;
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;

@@ -6,6 +6,9 @@
 //!            files    extract, chunk  the embedder    commit    files
 //! ```
 //!
+//! Many new files go through it twice, so that all of them can be found by their words long before the last is embedded:
+//! first past the embedder, then out of the store instead of from their places (`words`).
+//!
 //! Each stage owns the receiving end of a bounded queue and the sending end of the next, so a slow stage slows the ones
 //! before it and nothing piles up. When a stage fails, its queue closes and the others end; whatever was not marked stays
 //! pending in the catalog.
@@ -24,12 +27,12 @@ use crate::extract::WorkerPool;
 use crate::index::gate::Gate;
 use crate::index::pictures::Pictures;
 use crate::index::progress::Progress;
-use crate::index::reading::TextBudget;
+use crate::index::reading::{ReadFile, TextBudget};
 use crate::index::slow::Slow;
 use crate::index::space::Space;
 use crate::index::tables::Table;
 use crate::index::urgent::{LANES, Urgent};
-use crate::index::{embedding, feeding, reading, storing};
+use crate::index::{embedding, feeding, reading, storing, words};
 use crate::model::{FileRecord, MemoryCap, OcrMode, RootId};
 
 /// Files handed to the readers ahead of time: enough that a reader never waits for the catalog.
@@ -80,9 +83,22 @@ pub(crate) struct Pipeline {
     pub(crate) pictures: Arc<Pictures>,
 }
 
+/// What a run makes of its files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pass {
+    /// All that is pending, with its vectors.
+    Whole,
+    /// All that is pending; what the index knows nothing of yet, by its words alone.
+    Words,
+    /// The vectors of what is found by its words so far.
+    Vectors,
+}
+
 /// How far one run goes.
 #[derive(Clone)]
 pub(crate) struct Run {
+    /// What it makes of its files.
+    pub(crate) pass: Pass,
     /// Embeds again what the cache knows.
     pub(crate) full: bool,
     /// Goes before other runs where it can.
@@ -111,6 +127,7 @@ impl Run {
     pub(crate) fn quiet(cancel: CancellationToken) -> Run {
         let progress = Arc::new(Progress::new(crate::index::jobs::unnamed()));
         Run {
+            pass: Pass::Whole,
             full: false,
             urgent: false,
             max_files: None,
@@ -129,9 +146,23 @@ impl Pipeline {
     /// # Errors
     /// The catalog, the embedder or the store cannot go on. A bad file is never one.
     pub(crate) async fn run(&self, run: &Run) -> Result<()> {
-        let (to_read, reading) = mpsc::channel(FILES_AHEAD);
+        let (to_read, queued) = mpsc::channel(FILES_AHEAD);
         let budget = TextBudget::new(TEXT_IN_FLIGHT_KIB);
-        self.stages(run, budget, feeding::feed(self, run, to_read), reading).await
+        let (to_embed, embedding) = mpsc::channel(DOCUMENTS_AHEAD);
+        let read = reading::read(self, run, budget, queued, to_embed);
+        self.stages(run, feeding::feed(self, run, to_read), read, embedding).await
+    }
+
+    /// Brings in the vectors of every file that is found by its words so far, and returns when there is none left.
+    ///
+    /// # Errors
+    /// As [`Pipeline::run`].
+    pub(crate) async fn run_vectors(&self, run: &Run) -> Result<()> {
+        let (to_read, queued) = mpsc::channel(FILES_AHEAD);
+        let budget = TextBudget::new(TEXT_IN_FLIGHT_KIB);
+        let (to_embed, embedding) = mpsc::channel(DOCUMENTS_AHEAD);
+        let read = words::read(self, run, budget, queued, to_embed);
+        self.stages(run, words::feed(self, run, to_read), read, embedding).await
     }
 
     /// Brings these files into the store, whose tries are noted already.
@@ -139,23 +170,24 @@ impl Pipeline {
     /// # Errors
     /// As [`Pipeline::run`].
     pub(crate) async fn run_these(&self, run: &Run, files: Vec<FileRecord>) -> Result<()> {
-        let (to_read, reading) = mpsc::channel(FILES_AHEAD);
+        let (to_read, queued) = mpsc::channel(FILES_AHEAD);
         let budget = TextBudget::new(URGENT_TEXT_IN_FLIGHT_KIB);
-        self.stages(run, budget, feeding::feed_these(files, to_read), reading).await
+        let (to_embed, embedding) = mpsc::channel(DOCUMENTS_AHEAD);
+        let read = reading::read(self, run, budget, queued, to_embed);
+        self.stages(run, feeding::feed_these(files, to_read), read, embedding).await
     }
 
     async fn stages(
         &self,
         run: &Run,
-        budget: TextBudget,
         feed: impl Future<Output = Result<()>>,
-        reading: mpsc::Receiver<FileRecord>,
+        read: impl Future<Output = Result<()>>,
+        embedding: mpsc::Receiver<ReadFile>,
     ) -> Result<()> {
-        let (to_embed, embedding) = mpsc::channel(DOCUMENTS_AHEAD);
         let (to_store, storing) = mpsc::channel(BATCHES_AHEAD);
         tokio::try_join!(
             feed,
-            reading::read(self, run, budget, reading, to_embed),
+            read,
             embedding::embed(self, run, embedding, to_store),
             storing::store(self, run, storing),
         )?;

@@ -30,8 +30,12 @@ pub(crate) struct Progress {
 struct State {
     /// Files sent into the pipeline.
     expected: u64,
-    /// When indexing began.
+    /// Of these, those that came out of it.
+    through: u64,
+    /// When the present phase began.
     begun: Option<Instant>,
+    /// Chunks that waited for their vectors then.
+    awaiting: u64,
     /// Tokens embedded until then, over the last [`RATE_SPAN`].
     recent: VecDeque<(Instant, u64)>,
 }
@@ -75,6 +79,11 @@ impl Progress {
         self.update(|job| job.files_total = job.files_total.max(expected));
     }
 
+    /// Counts files that go into the pipeline a second time.
+    pub(crate) fn send_again(&self, files: u64) {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).expected += files;
+    }
+
     /// Counts files that left the pipeline without being marked.
     pub(crate) fn take_back(&self, files: u64) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -86,8 +95,8 @@ impl Progress {
 
     /// Returns how many files are in the pipeline.
     pub(crate) fn under_way(&self) -> u64 {
-        let done = self.snapshot.borrow().files_done;
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).expected.saturating_sub(done)
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.expected.saturating_sub(state.through)
     }
 
     /// Counts embedded chunks.
@@ -111,18 +120,37 @@ impl Progress {
             if let Some(last) = failures.last() {
                 job.last_error = Some(last.clone());
             }
-            let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-            job.eta_seconds = state.eta(job);
+            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            state.through += files;
+            job.eta_seconds = state.eta(job.files_done, job.files_total);
+        });
+    }
+
+    /// Begins with the vectors of so many chunks that are found by their words so far.
+    pub(crate) fn begin_vectors(&self, chunks: u64) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        (state.begun, state.awaiting) = (Some(Instant::now()), chunks);
+        drop(state);
+        self.update(|job| {
+            (job.phase, job.chunks_awaiting, job.eta_seconds) = (Phase::Vectors, chunks, None);
+        });
+    }
+
+    /// Counts files, and chunks of theirs, that have their vectors now.
+    pub(crate) fn add_vectors(&self, files: u64, chunks: u64) {
+        self.snapshot.send_modify(|job| {
+            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            state.through += files;
+            job.chunks_awaiting = job.chunks_awaiting.saturating_sub(chunks);
+            job.eta_seconds = state.eta(state.awaiting - job.chunks_awaiting, state.awaiting);
         });
     }
 
     /// Waits until every file that went in is marked.
     pub(crate) async fn drained(&self) {
         let mut watch = self.snapshot.subscribe();
-        let all_done =
-            |job: &JobSnapshot| job.files_done >= self.state.lock().unwrap_or_else(PoisonError::into_inner).expected;
         // The sender lives as long as `self`, so waiting cannot fail.
-        watch.wait_for(all_done).await.ok();
+        watch.wait_for(|_| self.under_way() == 0).await.ok();
     }
 }
 
@@ -141,10 +169,9 @@ impl State {
         if seconds > 0.0 { (tokens - before) as f64 / seconds } else { 0.0 }
     }
 
-    /// Seconds to the end if the files to come take as long as those done.
-    fn eta(&self, job: &JobSnapshot) -> Option<f64> {
+    /// Seconds to the end if what is to come takes as long as what is done.
+    fn eta(&self, done: u64, total: u64) -> Option<f64> {
         let elapsed = self.begun?.elapsed().as_secs_f64();
-        let left = job.files_total.saturating_sub(job.files_done);
-        (job.files_done > 0).then(|| elapsed / job.files_done as f64 * left as f64)
+        (done > 0).then(|| elapsed / done as f64 * total.saturating_sub(done) as f64)
     }
 }

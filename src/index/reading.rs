@@ -62,7 +62,7 @@ impl TextBudget {
     }
 
     /// Takes this file's share. A file beyond the whole budget takes all of it and goes alone.
-    async fn reserve(&self, chunks: &[Chunk]) -> OwnedSemaphorePermit {
+    pub(crate) async fn reserve(&self, chunks: &[Chunk]) -> OwnedSemaphorePermit {
         let kib = chunks.iter().map(|it| it.text.len()).sum::<usize>() / 1024 + 1;
         let kib = kib.min(self.kib) as u32;
         Arc::clone(&self.permits).acquire_many_owned(kib).await.expect("the budget is never closed")

@@ -10,7 +10,7 @@ use crate::catalog::{Catalog, IndexedMark, ReasonMark, RequeueScope};
 use crate::error::{Error, Result};
 use crate::index::blocking;
 use crate::index::embedding::{Done, Ready};
-use crate::index::pipeline::{Pipeline, Run};
+use crate::index::pipeline::{Pass, Pipeline, Run};
 use crate::index::reading::Facts;
 use crate::model::{FileChunks, FileId, FileRecord, FileState, Reason};
 
@@ -81,7 +81,7 @@ impl Batch {
         }
         let committing = pipeline.committing.lock().await;
         let files = self.files.len() as u64;
-        let wanted = wanted(self.files, pipeline).await?;
+        let wanted = wanted(self.files, run.pass, pipeline).await?;
         let mut parts = Parts::default();
         // Their shares of the memory budget are given back when all is on disk.
         let _permits: Vec<_> = wanted.into_iter().filter_map(|it| parts.push(it)).collect();
@@ -93,7 +93,10 @@ impl Batch {
         pipeline.table.clear(&emptied).await?;
         let (chunks, failures) = (parts.chunks as u64, std::mem::take(&mut parts.failures));
         parts.mark(pipeline, &replaced).await?;
-        run.progress.add_done(files, chunks, &failures);
+        match run.pass {
+            Pass::Vectors => run.progress.add_vectors(files, chunks),
+            Pass::Whole | Pass::Words => run.progress.add_done(files, chunks, &failures),
+        }
         drop(committing);
         // Bringing indexes up to date takes room; where there is little, they wait like everything else.
         if pipeline.space.check().is_ok() {
@@ -105,7 +108,7 @@ impl Batch {
 
 /// Keeps the files that the catalog still waits for as they were read. Others have changed or gone since, or an urgent
 /// run was quicker: to store what was read then would put the old over the new.
-async fn wanted(files: Vec<Ready>, pipeline: &Pipeline) -> Result<Vec<Ready>> {
+async fn wanted(files: Vec<Ready>, pass: Pass, pipeline: &Pipeline) -> Result<Vec<Ready>> {
     let catalog = pipeline.catalog.clone();
     let originals =
         files.iter().filter_map(|it| if let Done::SameAs(_, from) = it.outcome { Some(from) } else { None });
@@ -115,7 +118,9 @@ async fn wanted(files: Vec<Ready>, pipeline: &Pipeline) -> Result<Vec<Ready>> {
         let mut again = Vec::new();
         let mut wanted = Vec::with_capacity(files.len());
         for file in files {
-            let Some(present) = now.get(&file.record.id).filter(|it| is_as_read(&file.record, it)) else { continue };
+            let Some(present) = now.get(&file.record.id).filter(|it| is_as_read(pass, &file.record, it)) else {
+                continue;
+            };
             if holds(&file, present, &now) {
                 wanted.push(file);
             } else {
@@ -129,11 +134,15 @@ async fn wanted(files: Vec<Ready>, pipeline: &Pipeline) -> Result<Vec<Ready>> {
 }
 
 /// Whatever makes a file pending anew takes its tries back: also a change that left size and time as they were.
-fn is_as_read(read: &FileRecord, present: &FileRecord) -> bool {
-    present.state == FileState::Pending
-        && present.tries > 0
-        && present.found.size == read.found.size
-        && present.found.modified_ns == read.found.modified_ns
+fn is_as_read(pass: Pass, read: &FileRecord, present: &FileRecord) -> bool {
+    let state = match pass {
+        Pass::Whole | Pass::Words => present.state == FileState::Pending && present.tries > 0,
+        // Evidence may have come beside it.
+        Pass::Vectors => {
+            present.state == FileState::Indexed && (present.hash, present.chunks) == (read.hash, read.chunks)
+        }
+    };
+    state && present.found.size == read.found.size && present.found.modified_ns == read.found.modified_ns
 }
 
 /// Says whether what was made of a file is still true of its place and of the file that it is a copy of.
@@ -171,7 +180,9 @@ impl Parts {
         match file.outcome {
             Done::Embedded(facts, chunks) => {
                 self.chunks += chunks.len();
-                self.marks.push(indexed(record, facts, chunks.len() as u32));
+                let awaiting = chunks.iter().filter(|it| it.vector.is_empty()).count() as u32;
+                let mark = indexed(record, facts, chunks.len() as u32);
+                self.marks.push(IndexedMark { awaiting, ..mark });
                 self.files.push(FileChunks { file_id: record.id, chunks });
             }
             Done::SameAs(facts, from) => self.copies.push((from, indexed(record, facts, 0))),
@@ -190,17 +201,23 @@ impl Parts {
         let copies = std::mem::take(&mut self.copies);
         let pairs: Vec<(FileId, FileId)> = copies.iter().map(|(from, mark)| (*from, mark.id)).collect();
         let counts = pipeline.table.copy(&pairs).await?;
-        let mut lost = Vec::new();
-        for ((from, mark), chunks) in copies.into_iter().zip(counts) {
-            self.chunks += chunks as usize;
-            match u32::try_from(chunks).unwrap_or(u32::MAX) {
-                // The store has lost the original: both are read for themselves.
-                0 => lost.extend([from, mark.id]),
-                chunks => self.marks.push(IndexedMark { chunks, ..mark }),
-            }
-        }
+        self.chunks += counts.iter().sum::<u64>() as usize;
         let catalog = pipeline.catalog.clone();
-        blocking(move || catalog.requeue(&RequeueScope::Ids(lost)).map(drop)).await
+        let marks = blocking(move || {
+            let (mut lost, mut marks) = (Vec::new(), Vec::new());
+            for ((from, mark), chunks) in copies.into_iter().zip(counts) {
+                match u32::try_from(chunks).unwrap_or(u32::MAX) {
+                    // The store has lost the original: both are read for themselves.
+                    0 => lost.extend([from, mark.id]),
+                    chunks => marks.push(IndexedMark { chunks, awaiting: catalog.awaiting_of(from)?, ..mark }),
+                }
+            }
+            catalog.requeue(&RequeueScope::Ids(lost))?;
+            Ok(marks)
+        })
+        .await?;
+        self.marks.extend(marks);
+        Ok(())
     }
 
     /// Marks the files, and takes those out of the store again that were deleted meanwhile.
@@ -246,6 +263,7 @@ fn indexed(record: &FileRecord, facts: Facts, chunks: u32) -> IndexedMark {
         media_type: facts.media_type,
         chunks,
         detail: facts.detail,
+        awaiting: 0,
     }
 }
 

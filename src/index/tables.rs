@@ -10,7 +10,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use crate::catalog::{Catalog, RequeueScope};
 use crate::embed::Embedder;
 use crate::error::Result;
-use crate::model::{ChunkId, FileChunks, FileId};
+use crate::model::{ChunkId, FileChunks, FileId, StoredChunk};
 use crate::store::{LanceStore, Store, StoreStats};
 
 /// Rows outside the keyword index that a job may leave to its next commit: scanned in some ten milliseconds.
@@ -204,6 +204,23 @@ impl Table {
             return Ok(Vec::new());
         }
         self.target.copy(copies).await
+    }
+
+    /// Says whether chunks may be there for a while without their vectors. Not while another model's table answers: this one
+    /// is to be whole when it takes over. Nor in one that is too large for memory, whose approximate index is made of what
+    /// vectors there are.
+    pub(crate) fn may_wait_for_vectors(&self) -> bool {
+        self.old.is_none() && self.target.compares_in_memory()
+    }
+
+    /// Says whether the table has chunks of a file.
+    pub(crate) fn knows(&self, file: FileId) -> bool {
+        self.target.has(file)
+    }
+
+    /// Returns all chunks of these files, in no order.
+    pub(crate) async fn chunks_of(&self, files: Vec<FileId>) -> Result<Vec<StoredChunk>> {
+        self.target.chunks_of(files).await
     }
 
     /// Deletes the chunks of these files everywhere.

@@ -71,7 +71,8 @@ impl Chunk {
 pub struct Embedded {
     /// The chunk.
     pub chunk: Chunk,
-    /// Its vector: as long as the embedder's dimension, L2 norm 1.
+    /// Its vector: as long as the embedder's dimension, L2 norm 1. Empty while it waits for one: until then the chunk is found by
+    /// its words alone.
     pub vector: Vec<f32>,
 }
 

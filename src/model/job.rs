@@ -104,8 +104,10 @@ pub enum Phase {
     Waiting,
     /// Walks the roots.
     Scanning,
-    /// Reads, chunks, embeds and stores.
+    /// Reads, chunks, embeds and stores; of many new files the words alone.
     Indexing,
+    /// Embeds what is found by its words so far.
+    Vectors,
     /// Brings the indexes of the store up to date.
     Finishing,
     /// Ended.
@@ -119,6 +121,7 @@ impl Phase {
             Phase::Waiting => "waiting",
             Phase::Scanning => "scanning",
             Phase::Indexing => "indexing",
+            Phase::Vectors => "vectors",
             Phase::Finishing => "finishing",
             Phase::Done => "done",
         }
@@ -156,6 +159,9 @@ pub struct JobSnapshot {
     pub chunks_written: u64,
     /// Chunks that had to be embedded; the rest came from the cache.
     pub chunks_embedded: u64,
+    /// Chunks that are found by their words so far, and wait for their vectors; known once every file is read.
+    #[serde(default)]
+    pub chunks_awaiting: u64,
     /// Tokens embedded.
     pub tokens_embedded: u64,
     /// Tokens embedded a second, over the last few seconds.
@@ -184,6 +190,9 @@ pub struct Coverage {
     pub failed: u64,
     /// Files still to read.
     pub pending: u64,
+    /// Of the indexed ones, those that are found by their words so far: the vectors of their chunks are to follow.
+    #[serde(default)]
+    pub awaiting_vectors: u64,
     /// Number of files by reason.
     pub reasons: std::collections::BTreeMap<String, u64>,
 }

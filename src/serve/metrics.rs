@@ -132,6 +132,8 @@ impl Page {
         let it = &status.coverage;
         let states = [("indexed", it.indexed), ("skipped", it.skipped), ("failed", it.failed), ("pending", it.pending)];
         self.metric("files", "gauge", "Files by state.", states.map(|(state, files)| (label("state", state), files)));
+        let help = "Indexed files that are found by their words so far, their vectors to follow.";
+        self.gauge("files_awaiting_vectors", help, it.awaiting_vectors);
         let reasons = it.reasons.iter().map(|(reason, files)| (label("reason", reason), *files));
         self.metric("files_left_out", "gauge", "Skipped and failed files by reason.", reasons);
         self.gauge("roots", "Folders that are indexed.", status.roots.len());

@@ -15,7 +15,7 @@ use lancedb::query::{ExecutableQuery, QueryBase, Select};
 use crate::error::{Error, Result};
 use crate::model::{ChunkId, FileChunks, FileId, LegHit, MemoryCap, StoredChunk};
 use crate::store::failure::StoreContext;
-use crate::store::hot::{HOT_VECTOR_BYTES, Hot};
+use crate::store::hot::{Addresses, HOT_VECTOR_BYTES, Hot};
 use crate::store::opening::{self, INDEX_CACHE_BYTES, METADATA_CACHE_BYTES, Opened, Place, connect};
 use crate::store::synced::Synced;
 use crate::store::{FileSet, KeywordQuery, Store, StoreStats, legs, manifests, schema, sync, upkeep};
@@ -147,6 +147,34 @@ impl LanceStore {
         self.rows().clone()
     }
 
+    /// Says whether there are chunks of a file.
+    pub fn has(&self, file: FileId) -> bool {
+        self.rows().contains_key(&file)
+    }
+
+    /// Says whether all vectors are in memory, where those that are still to come are simply not there.
+    pub fn compares_in_memory(&self) -> bool {
+        self.hot().vectors().is_some()
+    }
+
+    /// Returns all chunks of these files, in no order.
+    ///
+    /// # Errors
+    /// The table cannot be read.
+    pub async fn chunks_of(&self, mut files: Vec<FileId>) -> Result<Vec<StoredChunk>> {
+        if let Some(Ok(found)) = self.hot().passages().map(|it| it.of_files(&files)) {
+            return Ok(found);
+        }
+        let mut found = Vec::new();
+        let mut take = |it| {
+            found.push(it);
+            true
+        };
+        files.sort_unstable();
+        legs::scan(self, &FileSet::Only(files.into()), &mut take).await?;
+        Ok(found)
+    }
+
     /// Number of rows of each file, held in memory so that no question has to count.
     pub(super) fn rows(&self) -> RwLockReadGuard<'_, BTreeMap<FileId, u64>> {
         // The map is replaced key by key: a panic elsewhere leaves nothing half done.
@@ -215,8 +243,23 @@ impl LanceStore {
         self.is_uncertain.store(true, Ordering::Relaxed);
     }
 
-    fn hot_mut(&self) -> RwLockWriteGuard<'_, Hot> {
+    pub(super) fn hot_mut(&self) -> RwLockWriteGuard<'_, Hot> {
         self.hot.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Learns where all rows lie: after a job, or when compaction has moved them.
+    pub(super) async fn learn_addresses(&self) -> Result<()> {
+        if self.hot().addresses().is_none() {
+            return Ok(());
+        }
+        let query = self.table.query().select(Select::columns(&["chunk_id", "file_id"])).with_row_id();
+        let mut stream = query.execute().await.on("read", &self.dir)?;
+        let mut addresses = Addresses::default();
+        while let Some(batch) = stream.try_next().await.on("read", &self.dir)? {
+            addresses.learn(&batch)?;
+        }
+        self.hot_mut().move_to(addresses);
+        Ok(())
     }
 
     fn known(&self, files: &[FileId]) -> Vec<FileId> {
@@ -450,7 +493,7 @@ impl Store for LanceStore {
     async fn file_vectors(&self, file: FileId) -> Result<Vec<Vec<f32>>> {
         let mut vectors = Vec::new();
         for batch in self.rows_of(&[file]).await? {
-            vectors.extend(schema::vectors(&batch)?);
+            vectors.extend(schema::vectors(&batch)?.into_iter().filter(|it| !schema::awaits(it)));
         }
         Ok(vectors)
     }

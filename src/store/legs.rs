@@ -120,14 +120,39 @@ async fn matching(
         return Ok(Vec::new());
     }
     let words = MatchQuery::new(text.to_owned()).with_column(Some("text".to_owned())).with_operator(operator);
-    let columns = Select::columns(&["chunk_id", "file_id", "_score"]);
     let mut search = store.table.query().full_text_search(FullTextSearchQuery::new_query(words.into()));
-    search = search.limit(limit).select(columns);
+    search = search.limit(limit).with_row_id();
     if let Some(filter) = filter {
         search = search.only_if_expr(filter);
     }
-    let batches = collect(search.execute().await, "search", &store.dir).await?;
+    if store.hot().addresses().is_some() {
+        let found = search.clone().select(Select::columns(&["_score"])).execute().await;
+        let batches = collect(found, "search", &store.dir).await?;
+        if let Some(ids) = known_ids(store, &batches) {
+            return scored(&batches, ids);
+        }
+    }
+    let found = search.select(Select::columns(&["chunk_id", "file_id", "_score"])).execute().await;
+    let batches = collect(found, "search", &store.dir).await?;
+    store.hot_mut().learn(&batches)?;
     best_first(&batches, "_score", |score| score)
+}
+
+/// The chunks of all rows of these batches, if all their addresses are known.
+fn known_ids(store: &LanceStore, batches: &[RecordBatch]) -> Option<Vec<Vec<LegHit>>> {
+    let hot = store.hot();
+    batches.iter().map(|it| hot.addresses()?.ids(it)).collect()
+}
+
+/// Gives chunks the scores of their rows, and sorts them.
+fn scored(batches: &[RecordBatch], ids: Vec<Vec<LegHit>>) -> Result<Vec<LegHit>> {
+    let mut hits = Vec::new();
+    for (batch, mut part) in batches.iter().zip(ids) {
+        schema::score(&mut part, batch, "_score", |score| score)?;
+        hits.append(&mut part);
+    }
+    sort(&mut hits);
+    Ok(hits)
 }
 
 /// Returns the `limit` nearest chunks by cosine.
@@ -218,7 +243,8 @@ async fn stored_vectors(store: &LanceStore, ids: &[(FileId, ChunkId)]) -> Result
     let mut found = Vec::with_capacity(ids.len());
     for batch in &rows(store, ids, &["chunk_id", "file_id", "vector"]).await? {
         let vectors = schema::vectors(batch)?;
-        found.extend(schema::ids(batch)?.into_iter().map(|it| (it.file_id, it.chunk_id)).zip(vectors));
+        let rows = schema::ids(batch)?.into_iter().map(|it| (it.file_id, it.chunk_id)).zip(vectors);
+        found.extend(rows.filter(|(_, it)| !schema::awaits(it)));
     }
     keep_asked(&mut found, ids, |it| (it.0.0, &it.0.1));
     Ok(found)
@@ -307,12 +333,18 @@ fn best_first(batches: &[RecordBatch], column: &str, score: fn(f32) -> f32) -> R
     for batch in batches {
         hits.extend(schema::hits(batch, column, score)?);
     }
-    // Equal scores in the order of their ids, so that the same question has the same answer.
+    // The distance to a vector of zeros, of a chunk that waits for its own, is none.
+    hits.retain(|it| !it.score.is_nan());
+    sort(&mut hits);
+    Ok(hits)
+}
+
+/// Best first, equal scores in the order of their ids, so that the same question has the same answer.
+fn sort(hits: &mut [LegHit]) {
     hits.sort_by(|a, b| {
         let by_score = b.score.total_cmp(&a.score);
         by_score.then_with(|| (a.file_id, &a.chunk_id).cmp(&(b.file_id, &b.chunk_id)))
     });
-    Ok(hits)
 }
 
 fn cosine(a: &[f32], b: &[f32]) -> f32 {

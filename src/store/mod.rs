@@ -63,7 +63,8 @@ pub struct StoreStats {
 /// A table of chunks of one model. One writer at a time; readers are never blocked.
 #[async_trait::async_trait]
 pub trait Store: Send + Sync {
-    /// Replaces all chunks of these files, and has them on disk (synced) when it returns.
+    /// Replaces all chunks of these files, and has them on disk (synced) when it returns. Chunks without a vector are found by
+    /// their words alone.
     async fn replace(&self, files: Vec<FileChunks>) -> Result<()>;
 
     /// Replaces the chunks of this file whose ordinals lie in that range, leaves its others, and has them on disk when it
@@ -89,7 +90,7 @@ pub trait Store: Send + Sync {
     /// Returns the cosine similarity of `vector` to each of these chunks, in any order; missing ones are left out.
     async fn similarities(&self, vector: &[f32], ids: &[(FileId, ChunkId)]) -> Result<Vec<LegHit>>;
 
-    /// Returns the vectors of these chunks, of norm 1, in any order; missing ones are left out.
+    /// Returns the vectors of these chunks, of norm 1, in any order; missing ones, and those that wait for one, are left out.
     async fn vectors(&self, ids: &[(FileId, ChunkId)]) -> Result<Vec<((FileId, ChunkId), Vec<f32>)>>;
 
     /// Returns those of the files that have a chunk with all of these words, by their stems; stop words do not count. Sorted.
@@ -98,7 +99,7 @@ pub trait Store: Send + Sync {
     /// Hands over every chunk of these files, file by file in no order, until `each` returns false.
     async fn scan(&self, files: &FileSet, each: &mut (dyn FnMut(StoredChunk) -> bool + Send)) -> Result<()>;
 
-    /// Returns the vectors of all chunks of a file, in no order.
+    /// Returns the vectors of those chunks of a file that have one, in no order.
     async fn file_vectors(&self, file: FileId) -> Result<Vec<Vec<f32>>>;
 
     /// Returns the ids of all files that have chunks, sorted: for the reconcile at start.

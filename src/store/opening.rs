@@ -172,7 +172,7 @@ pub(super) async fn connect(dir: &Path) -> Result<Connection> {
 
 /// Reads once what is kept of a table.
 async fn load(table: &Table, place: &Place, mut hot: Hot) -> Result<Hot> {
-    let query = table.query().select(hot.columns());
+    let query = table.query().select(hot.columns()).with_row_id();
     let mut stream = query.execute().await.map_err(as_damage).on("read", &place.dir)?;
     while let Some(batch) = stream.try_next().await.map_err(as_damage).on("read", &place.dir)? {
         hot.add_rows(&batch)?;

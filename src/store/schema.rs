@@ -36,11 +36,13 @@ pub(super) fn schema(dimension: usize) -> SchemaRef {
 
 /// Makes one batch of the chunks of all these files.
 ///
+/// The vector of a chunk that waits for its own is all zeros.
+///
 /// # Errors
 /// A vector is not as long as the table's.
 pub(super) fn batch(files: &[FileChunks], dimension: usize) -> Result<RecordBatch> {
     let rows: Vec<_> = files.iter().flat_map(|file| file.chunks.iter().map(|it| (file.file_id, it))).collect();
-    if let Some((file_id, wrong)) = rows.iter().find(|(_, it)| it.vector.len() != dimension) {
+    if let Some((file_id, wrong)) = rows.iter().find(|(_, it)| ![0, dimension].contains(&it.vector.len())) {
         let found = wrong.vector.len();
         return Err(Error::internal(format!("a vector of file {file_id} has {found} numbers, not {dimension}")));
     }
@@ -53,7 +55,9 @@ pub(super) fn batch(files: &[FileChunks], dimension: usize) -> Result<RecordBatc
     let DataType::FixedSizeList(item, size) = schema(dimension).field(9).data_type().clone() else {
         return Err(Error::internal("the last column is the vector"));
     };
-    let values = Float32Array::from_iter_values(rows.iter().flat_map(|(_, it)| it.vector.iter().copied()));
+    let zeros = vec![0.0; dimension];
+    let vectors = rows.iter().map(|(_, it)| if it.vector.is_empty() { &zeros } else { &it.vector });
+    let values = Float32Array::from_iter_values(vectors.flatten().copied());
     let vectors = FixedSizeListArray::try_new(item, size, Arc::new(values), None).map_err(Error::internal)?;
     let columns: Vec<ArrayRef> = vec![
         Arc::new(StringArray::from_iter_values(chunks().map(|it| &it.id.0))),
@@ -112,6 +116,11 @@ pub(super) fn vectors(batch: &RecordBatch) -> Result<Vec<Vec<f32>>> {
     (0..batch.num_rows()).map(row).collect()
 }
 
+/// Says whether this is the vector of a chunk that waits for its own.
+pub(super) fn awaits(vector: &[f32]) -> bool {
+    vector.iter().all(|it| *it == 0.0)
+}
+
 /// Reads the ids of a batch as hits that have no score yet.
 pub(super) fn ids(batch: &RecordBatch) -> Result<Vec<LegHit>> {
     let (ids, files) = (strings(batch, "chunk_id")?, file_ids(batch)?);
@@ -123,12 +132,18 @@ pub(super) fn ids(batch: &RecordBatch) -> Result<Vec<LegHit>> {
 /// Reads the hits of a leg whose score is in this column.
 pub(super) fn hits(batch: &RecordBatch, column: &str, score: fn(f32) -> f32) -> Result<Vec<LegHit>> {
     let mut hits = ids(batch)?;
+    self::score(&mut hits, batch, column, score)?;
+    Ok(hits)
+}
+
+/// Gives the hits of the rows of a batch the scores that stand in this column.
+pub(super) fn score(hits: &mut [LegHit], batch: &RecordBatch, column: &str, score: fn(f32) -> f32) -> Result<()> {
     let scores = batch.column_by_name(column).and_then(|it| it.as_primitive_opt::<Float32Type>());
     let scores = scores.ok_or_else(|| damaged(column))?;
     for (hit, found) in hits.iter_mut().zip(scores.values()) {
         hit.score = score(*found);
     }
-    Ok(hits)
+    Ok(())
 }
 
 /// Returns the column of file ids.

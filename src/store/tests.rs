@@ -469,3 +469,59 @@ async fn a_file_without_chunks_can_get_a_part_and_replacing_the_file_drops_it() 
     assert_eq!(keyword(&store, "skill", &FileSet::All).await, [0; 0]);
     assert_eq!(store.chunk_count(), 1);
 }
+
+#[tokio::test]
+async fn a_chunk_without_a_vector_is_found_by_its_words_until_it_has_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path()).await;
+    let whole = file(1, &["apple"]);
+    let mut waiting = whole.clone();
+    waiting.chunks[0].vector.clear();
+    store.replace(vec![waiting, file(2, &["banana"])]).await.unwrap();
+    let id = [(1, whole.chunks[0].chunk.id.clone())];
+    let asked = vector(1, 0.0);
+    for store in [store, open(dir.path()).await] {
+        for in_memory in [true, false] {
+            if !in_memory {
+                store.drop_hot();
+            }
+            assert_eq!(keyword(&store, "apple", &FileSet::All).await, [1]);
+            assert_eq!(nearest(&store, &asked, &FileSet::All, 5).await, [2], "in memory: {in_memory}");
+            assert_eq!(store.similarities(&asked, &id).await.unwrap(), []);
+            assert_eq!(store.vectors(&id).await.unwrap(), []);
+            assert_eq!(store.file_vectors(1).await.unwrap(), [[0.0; 0]; 0]);
+            assert_eq!(store.chunks_of(vec![1]).await.unwrap()[0].chunk, whole.chunks[0].chunk);
+        }
+    }
+    let store = open(dir.path()).await;
+    store.replace(vec![whole]).await.unwrap();
+    assert_eq!(nearest(&store, &asked, &FileSet::All, 5).await, [1, 2]);
+    assert_eq!(store.file_vectors(1).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn the_keyword_leg_finds_the_same_wherever_the_rows_have_moved_to() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path()).await;
+    let check = async |what: &str| {
+        let found = store.keyword_leg(&words("common"), &FileSet::All, 1_000).await.unwrap();
+        let again = store.keyword_leg(&words("common"), &FileSet::All, 1_000).await.unwrap();
+        let table = open(dir.path()).await;
+        table.drop_hot();
+        let plain = table.keyword_leg(&words("common"), &FileSet::All, 1_000).await.unwrap();
+        assert!((&found, &again) == (&plain, &plain), "{what}");
+        found.len()
+    };
+    store.replace(many(60)).await.unwrap();
+    assert_eq!(check("new rows").await, 60);
+    for id in 1..40 {
+        store.replace(vec![file(id, &["common", "more of the common"])]).await.unwrap();
+    }
+    assert_eq!(check("rows written anew").await, 99);
+    store.delete(&[50, 51]).await.unwrap();
+    store.copy(&[(1, 70)]).await.unwrap();
+    assert_eq!(check("rows deleted and copied").await, 99);
+    store.upkeep().await.unwrap();
+    assert!(store.stats().await.unwrap().fragments <= 2, "compacted");
+    assert_eq!(check("rows moved").await, 99);
+}

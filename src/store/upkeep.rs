@@ -109,6 +109,7 @@ pub(super) async fn run(store: &LanceStore) -> Result<()> {
         index(table, store.dimension).await.on("index the words of", &store.dir)?;
         store.doing("compacting");
         compact(table).await.on("compact", &store.dir)?;
+        store.learn_addresses().await?;
     }
     prune_only(store).await
 }

@@ -58,3 +58,4 @@ mod torture;
 mod trace;
 mod vision;
 mod watching;
+mod words;

@@ -21,7 +21,8 @@ fn error(status: u16, kind: &str, message: impl Into<String>) -> Vec<Act> {
     Act::json(status, &json!({ "error": { "message": message.into(), "type": kind, "code": status } }))
 }
 
-fn answer(models: &[&str], asked: &Asked, says: &dyn Fn(&Value) -> String) -> Vec<Act> {
+/// What a server with these models answers.
+pub(crate) fn answer(models: &[&str], asked: &Asked, says: &dyn Fn(&Value) -> String) -> Vec<Act> {
     let model = asked.body["model"].as_str().unwrap_or_default();
     match (asked.method.as_str(), asked.path.as_str()) {
         ("POST", "/v1/chat/completions") if !models.contains(&model) => {

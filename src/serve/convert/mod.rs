@@ -43,7 +43,7 @@ mirror! {
         pipeline, warehouse_root, db_path, latency_ms, embed_model, chunk_rows_indexed, unique_paths_in_index,
         l1_candidates_merged, hits_returned, hits_by_tier, filesystem_files_seen,
     }
-    Coverage { found, indexed, skipped, failed, pending, reasons }
+    Coverage { found, indexed, skipped, failed, pending, awaiting_vectors, reasons }
     Region { left, top, right, bottom }
     SyncRequest { path, timeout_seconds }
     SyncReport { files, waited_ms }
@@ -92,7 +92,7 @@ wire_enum! {
     PrivacyMode("privacy_mode") { LocalOnly, CloudReasoningOk, CloudEmbeddingOk }
     JobState("state") { Queued, Running, Completed, Failed, Cancelled }
     OcrMode("ocr") { Auto, Never, Always }
-    Phase("phase") { Waiting, Scanning, Indexing, Finishing, Done }
+    Phase("phase") { Waiting, Scanning, Indexing, Vectors, Finishing, Done }
     PauseReason("reason") { Asked, Battery }
     FileState("state") { Pending, Indexed, Skipped, Failed }
     FileKind("kind") {
@@ -177,6 +177,7 @@ impl From<model::JobSnapshot> for wire::JobSnapshot {
             files_removed: it.files_removed,
             chunks_written: it.chunks_written,
             chunks_embedded: it.chunks_embedded,
+            chunks_awaiting: it.chunks_awaiting,
             tokens_embedded: it.tokens_embedded,
             tokens_per_second: it.tokens_per_second,
             eta_seconds: it.eta_seconds,
@@ -206,6 +207,7 @@ impl TryFrom<wire::JobSnapshot> for model::JobSnapshot {
             files_removed: it.files_removed,
             chunks_written: it.chunks_written,
             chunks_embedded: it.chunks_embedded,
+            chunks_awaiting: it.chunks_awaiting,
             tokens_embedded: it.tokens_embedded,
             tokens_per_second: it.tokens_per_second,
             eta_seconds: it.eta_seconds,

@@ -110,13 +110,13 @@ prop_compose! {
             JobState::Queued, JobState::Running, JobState::Completed, JobState::Failed, JobState::Cancelled,
         ]),
         phase in prop::sample::select(vec![
-            Phase::Waiting, Phase::Scanning, Phase::Indexing, Phase::Finishing, Phase::Done,
+            Phase::Waiting, Phase::Scanning, Phase::Indexing, Phase::Vectors, Phase::Finishing, Phase::Done,
         ]),
         request in (
             texts(), any::<bool>(), any::<bool>(), of(any::<u64>()), prop::sample::select(&OcrMode::ALL[..]), any::<bool>(),
         ),
         times in (any::<i64>(), of(any::<i64>()), of(any::<i64>())),
-        files in any::<[u64; 5]>(), work in any::<[u64; 3]>(), tokens_per_second in number(), eta_seconds in of(number()),
+        files in any::<[u64; 5]>(), work in any::<[u64; 4]>(), tokens_per_second in number(), eta_seconds in of(number()),
         last_error in of(".{0,8}"), error in of(".{0,8}"), error_exit_code in of(any::<u32>()),
     ) -> JobSnapshot {
         let (paths, full, metadata_only, max_files, ocr, accept_losses) = request;
@@ -125,6 +125,7 @@ prop_compose! {
             created_ms: times.0, started_ms: times.1, finished_ms: times.2,
             files_found: files[0], files_total: files[1], files_done: files[2], files_failed: files[3],
             files_removed: files[4], chunks_written: work[0], chunks_embedded: work[1], tokens_embedded: work[2],
+            chunks_awaiting: work[3],
             tokens_per_second, eta_seconds, last_error, error, error_exit_code,
         }
     }
@@ -172,7 +173,7 @@ prop_compose! {
     fn status()(
         texts in (".{0,8}", ".{0,8}", ".{0,8}", ".{0,8}"), small in any::<[u32; 2]>(), large in any::<[u64; 3]>(),
         memory in (number(), number()), privacy_mode in privacy(), index_ready in any::<bool>(),
-        roots in prop::collection::vec(root(), 0..3), counted in any::<[u64; 5]>(), reasons in counts(),
+        roots in prop::collection::vec(root(), 0..3), counted in any::<[u64; 6]>(), reasons in counts(),
         running_jobs in prop::collection::vec(job(), 0..2), degraded in texts(), auth_enabled in any::<bool>(),
         upkeep in (".{0,8}", any::<[u64; 4]>()),
         background in (of(pause()), watch(), prop::collection::vec(memory_cap(), 0..3)),
@@ -183,7 +184,7 @@ prop_compose! {
             chunks: large[1], store_bytes: large[2], roots,
             coverage: Coverage {
                 found: counted[0], indexed: counted[1], skipped: counted[2], failed: counted[3], pending: counted[4],
-                reasons,
+                awaiting_vectors: counted[5], reasons,
             },
             running_jobs, degraded, auth_enabled, paused: background.0, watch: background.1, memory_caps: background.2,
             upkeep: Upkeep {

@@ -4,6 +4,7 @@
 //! pages. At 20,000 rows a scan of the vectors took ten times as long as comparing them, and the passages of the best files
 //! a third of the time of a question.
 
+mod addresses;
 mod best;
 mod passages;
 mod sketch;
@@ -20,6 +21,7 @@ use crate::error::Result;
 use crate::model::{ChunkId, Embedded, FileChunks, FileId};
 use crate::store::schema;
 
+pub(super) use addresses::Addresses;
 pub(super) use passages::Passages;
 pub(super) use vectors::Vectors;
 
@@ -38,13 +40,16 @@ const PASSAGE_BYTES: u64 = 200;
 pub(super) struct Hot {
     vectors: Option<Vectors>,
     passages: Option<Passages>,
+    /// As far as they are known; none of a table that is too large.
+    addresses: Option<Addresses>,
 }
 
 impl Hot {
     /// Begins empty, for a table in this folder with so many rows, with vectors of this length. The default keeps nothing.
     pub(super) fn new(dir: &Path, rows: u64, dimension: usize) -> Hot {
         let vectors = (rows <= hot_rows(dimension) as u64).then(|| Vectors::new(dimension));
-        let mut hot = Hot { vectors, passages: None };
+        let addresses = vectors.is_some().then(Addresses::default);
+        let mut hot = Hot { vectors, passages: None, addresses };
         // A table whose vectors do not fit is not read at all: without its passages, none must seem to be there.
         if hot.vectors.is_some() && rows * PASSAGE_BYTES <= HOT_TEXT_BYTES {
             match Passages::new(dir) {
@@ -71,6 +76,26 @@ impl Hot {
     /// The passages, if they are not too large.
     pub(super) fn passages(&self) -> Option<&Passages> {
         self.passages.as_ref()
+    }
+
+    /// Where the rows of the table lie.
+    pub(super) fn addresses(&self) -> Option<&Addresses> {
+        self.addresses.as_ref()
+    }
+
+    /// Learns where rows lie, from batches with ids and addresses.
+    ///
+    /// # Errors
+    /// A column holds what vic never writes.
+    pub(super) fn learn(&mut self, batches: &[RecordBatch]) -> Result<()> {
+        self.addresses.iter_mut().try_for_each(|it| batches.iter().try_for_each(|batch| it.learn(batch)))
+    }
+
+    /// Forgets the addresses that were known, and knows these.
+    pub(super) fn move_to(&mut self, addresses: Addresses) {
+        if self.addresses.is_some() {
+            self.addresses = Some(addresses);
+        }
     }
 
     /// Adds the chunks of a file.
@@ -100,6 +125,7 @@ impl Hot {
                 vectors.push(row.file_id, row.chunk_id, &vector);
             }
         }
+        self.learn(std::slice::from_ref(batch))?;
         if self.passages.is_some() {
             let chunks = schema::stored_chunks(batch)?;
             self.keep(|passages| chunks.iter().try_for_each(|it| passages.add(it.file_id, &it.chunk)));
@@ -134,7 +160,9 @@ impl Hot {
 
     /// Lets go of what has become too large.
     fn shed(&mut self) {
-        self.vectors.take_if(|it| it.len() > hot_rows(it.dimension()));
+        if self.vectors.take_if(|it| it.len() > hot_rows(it.dimension())).is_some() {
+            self.addresses = None;
+        }
         self.passages.take_if(|it| it.bytes() > HOT_TEXT_BYTES);
     }
 }

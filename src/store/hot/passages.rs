@@ -114,6 +114,12 @@ impl Passages {
         Ok(found)
     }
 
+    /// Returns all chunks of these files, in no order.
+    pub(in crate::store) fn of_files(&self, files: &[FileId]) -> io::Result<Vec<StoredChunk>> {
+        let slots = files.iter().flat_map(|it| self.files.get(it).into_iter().flatten().map(move |slot| (*it, slot)));
+        slots.map(|(file_id, slot)| Ok(StoredChunk { file_id, chunk: decode(&self.read(slot)?)? })).collect()
+    }
+
     fn read(&self, slot: &Slot) -> io::Result<Vec<u8>> {
         let mut bytes = vec![0; slot.length as usize];
         self.file.read_exact_at(&mut bytes, slot.at)?;

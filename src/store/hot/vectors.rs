@@ -7,9 +7,10 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::model::{ChunkId, FileId, LegHit};
-use crate::store::FileSet;
+use crate::store::hot::addresses::ROW_BYTES;
 use crate::store::hot::best::Best;
 use crate::store::hot::sketch::Sketch;
+use crate::store::{FileSet, schema};
 
 /// Steps from 0 to the largest number of a row.
 const ROW_STEPS: f32 = 127.0;
@@ -17,8 +18,8 @@ const ROW_STEPS: f32 = 127.0;
 /// The same of a question. Finer, at no cost; products of 16,000 numbers still fit into 32 bits.
 const QUERY_STEPS: f32 = 1_023.0;
 
-/// Bytes of a row beside its numbers and signs: ids, places, steps, and what the allocator adds.
-const OVERHEAD: usize = 128;
+/// Bytes of a row beside its numbers and signs: ids, places, steps, its address, and what the allocator adds.
+const OVERHEAD: usize = 112 + ROW_BYTES;
 
 /// Returns what a vector of this length takes, in bytes.
 pub(in crate::store) fn row_bytes(dimension: usize) -> usize {
@@ -80,8 +81,11 @@ impl Vectors {
         self.rows.len()
     }
 
-    /// Adds one vector.
+    /// Adds one vector; an empty one, or one of zeros, is that of a chunk which waits for its own, and is left out.
     pub(in crate::store) fn push(&mut self, file_id: FileId, chunk_id: ChunkId, vector: &[f32]) {
+        if schema::awaits(vector) {
+            return;
+        }
         debug_assert_eq!(vector.len(), self.dimension);
         let step = step(vector, ROW_STEPS);
         self.places.entry(file_id).or_default().push(self.rows.len() as u32);

@@ -1,0 +1,44 @@
+//! Files whose words are in the index, and whose vectors are not yet.
+
+use rusqlite::params;
+
+use crate::catalog::Catalog;
+use crate::error::Result;
+use crate::model::FileId;
+
+/// What such a file is, in the words of the index on them.
+pub(super) const AWAITING: &str = "deleted_ns IS NULL AND state = 'indexed' AND awaiting > 0";
+
+impl Catalog {
+    /// Returns these files in the order in which they are worth embedding: those that were modified since `recent_ns`
+    /// before the others, and small ones before large ones.
+    pub fn awaiting(&self, recent_ns: i64) -> Result<Vec<FileId>> {
+        let sql = format!("SELECT id FROM files WHERE {AWAITING} ORDER BY modified_ns < ?1, size, id");
+        self.database.read(|db| {
+            let mut statement = db.prepare_cached(&sql)?;
+            let ids = statement.query_map([recent_ns], |row| row.get(0))?;
+            Ok(ids.collect::<rusqlite::Result<_>>()?)
+        })
+    }
+
+    /// Says whether there is any such file.
+    pub fn any_awaiting(&self) -> Result<bool> {
+        let sql = format!("SELECT EXISTS (SELECT 1 FROM files WHERE {AWAITING})");
+        self.database.read(|db| Ok(db.prepare_cached(&sql)?.query_row([], |row| row.get(0))?))
+    }
+
+    /// Counts the chunks that have no vector yet.
+    pub fn awaiting_chunks(&self) -> Result<u64> {
+        let sql = format!("SELECT coalesce(sum(awaiting), 0) FROM files WHERE {AWAITING}");
+        self.database.read(|db| {
+            let chunks: i64 = db.prepare_cached(&sql)?.query_row([], |row| row.get(0))?;
+            Ok(chunks.cast_unsigned())
+        })
+    }
+
+    /// Returns how many chunks of a file have no vector yet.
+    pub fn awaiting_of(&self, id: FileId) -> Result<u32> {
+        let sql = format!("SELECT coalesce(max(awaiting), 0) FROM files WHERE id = ?1 AND {AWAITING}");
+        self.database.read(|db| Ok(db.prepare_cached(&sql)?.query_row(params![id], |row| row.get(0))?))
+    }
+}

@@ -1,0 +1,128 @@
+//! The second pass over new files: what is found by its words so far gets its vectors.
+//!
+//! Extraction outruns the embedder by far. When many new files come at once they are read first and found by their words at
+//! once; then their chunks come back out of the store, those of recent and small files first, go through the embedder, and
+//! take the place of what they were.
+
+use std::collections::HashMap;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use futures::StreamExt;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+
+use crate::error::Result;
+use crate::index::blocking;
+use crate::index::pipeline::{Pass, Pipeline, Run};
+use crate::index::reading::{Facts, Outcome, ReadFile, TextBudget};
+use crate::model::{Chunk, FileId, FileRecord, FileState};
+
+/// Pending files from which on words come first. Fewer are embedded in seconds, and would only be written twice.
+const WORTH_TWO_PASSES: u64 = 400;
+
+/// Files that were modified so lately get their vectors before all others.
+const RECENT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+
+/// Files whose chunks are read together.
+const FILES_TOGETHER: usize = 64;
+
+/// Chunks that are read together at most, unless one file has more.
+const CHUNKS_TOGETHER: u32 = 1_000;
+
+impl Pipeline {
+    /// Says which pass is the first for so many pending files.
+    pub(crate) fn first_pass(&self, pending: u64) -> Pass {
+        if pending >= WORTH_TWO_PASSES && self.table.may_wait_for_vectors() { Pass::Words } else { Pass::Whole }
+    }
+}
+
+/// First stage: files that wait for their vectors. Those that wait again when all have been sent, or that were left out, are
+/// for another round; whoever calls sees to it.
+pub(crate) async fn feed(pipeline: &Pipeline, run: &Run, to_read: mpsc::Sender<FileRecord>) -> Result<()> {
+    let recent = SystemTime::now().checked_sub(RECENT).and_then(|it| it.duration_since(UNIX_EPOCH).ok());
+    let recent_ns = recent.map_or(0, |it| it.as_nanos() as i64);
+    let catalog = pipeline.catalog.clone();
+    let files = blocking(move || catalog.awaiting(recent_ns)).await?;
+    for part in files.chunks(FILES_TOGETHER) {
+        if run.cancel.is_cancelled() {
+            break;
+        }
+        pipeline.space.check()?;
+        let (catalog, ids) = (pipeline.catalog.clone(), part.to_vec());
+        let mut records = blocking(move || catalog.records(&ids)).await?;
+        records.retain(|it| it.state == FileState::Indexed);
+        run.progress.send_again(records.len() as u64);
+        for record in records {
+            if to_read.send(record).await.is_err() {
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Second stage: their chunks, out of the store.
+pub(crate) async fn read(
+    pipeline: &Pipeline,
+    run: &Run,
+    text_budget: TextBudget,
+    files: mpsc::Receiver<FileRecord>,
+    to_embed: mpsc::Sender<ReadFile>,
+) -> Result<()> {
+    let mut groups =
+        ReceiverStream::new(files).take_until(Box::pin(run.cancel.cancelled())).ready_chunks(FILES_TOGETHER);
+    while let Some(group) = groups.next().await {
+        for part in parts(group) {
+            for file in read_part(pipeline, run, &text_budget, part).await? {
+                if to_embed.send(file).await.is_err() {
+                    return Ok(());
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Cuts a group where its chunks become too many to be read at once.
+fn parts(group: Vec<FileRecord>) -> Vec<Vec<FileRecord>> {
+    let mut parts: Vec<Vec<FileRecord>> = Vec::new();
+    let mut chunks = u32::MAX;
+    for record in group {
+        chunks = chunks.saturating_add(record.chunks);
+        match parts.last_mut() {
+            Some(part) if chunks <= CHUNKS_TOGETHER => part.push(record),
+            _ => {
+                chunks = record.chunks;
+                parts.push(vec![record]);
+            }
+        }
+    }
+    parts
+}
+
+async fn read_part(
+    pipeline: &Pipeline,
+    run: &Run,
+    budget: &TextBudget,
+    part: Vec<FileRecord>,
+) -> Result<Vec<ReadFile>> {
+    let mut chunks = HashMap::<FileId, Vec<Chunk>>::new();
+    for it in pipeline.table.chunks_of(part.iter().map(|it| it.id).collect()).await? {
+        chunks.entry(it.file_id).or_default().push(it.chunk);
+    }
+    let mut read = Vec::with_capacity(part.len());
+    for record in part {
+        let (mut chunks, hash) = (chunks.remove(&record.id).unwrap_or_default(), record.hash);
+        chunks.sort_by_key(|it| it.ordinal);
+        // It has changed since, or evidence was added: then it comes again in the next round.
+        let Some(hash) = hash.filter(|_| !chunks.is_empty() && chunks.len() == record.chunks as usize) else {
+            run.progress.take_back(1);
+            continue;
+        };
+        let (kind, media_type, detail) = (record.kind, record.media_type.clone(), record.detail.clone());
+        let permit = Some(budget.reserve(&chunks).await);
+        let outcome = Outcome::Chunks(Facts { hash, kind, media_type, detail }, chunks);
+        read.push(ReadFile { record, outcome, permit });
+    }
+    Ok(read)
+}

@@ -1,0 +1,72 @@
+//! Which chunk lies at which address of the table.
+//!
+//! The keyword index knows rows by their addresses. To ask the table for the ids at two hundred of them takes as long as the
+//! search itself. What lies at an address never changes: a row that is written anew, or moved by compaction, has a new one.
+
+use std::collections::HashMap;
+
+use arrow::array::{AsArray, RecordBatch};
+use arrow::datatypes::UInt64Type;
+
+use crate::error::Result;
+use crate::model::{ChunkId, FileId, LegHit};
+use crate::store::schema;
+
+/// The column of addresses.
+const ADDRESS: &str = "_rowid";
+
+/// What one row takes, in bytes.
+pub(in crate::store) const ROW_BYTES: usize = size_of::<Slot>();
+
+/// The chunks at the addresses that are known.
+#[derive(Debug, Default)]
+pub(in crate::store) struct Addresses {
+    /// By fragment, then by the row's place in it.
+    fragments: HashMap<u32, Vec<Option<Slot>>>,
+}
+
+/// A chunk: its file, and the bytes of its id.
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    file_id: FileId,
+    chunk_id: u128,
+}
+
+impl Addresses {
+    /// Learns the rows of a batch with ids and addresses; one without addresses teaches nothing.
+    pub(in crate::store) fn learn(&mut self, batch: &RecordBatch) -> Result<()> {
+        let Some(addresses) = addresses(batch) else { return Ok(()) };
+        for (address, row) in addresses.iter().zip(schema::ids(batch)?) {
+            // What is no such id is asked of the table each time.
+            let Some(chunk_id) = number(&row.chunk_id) else { continue };
+            let (fragment, place) = ((address >> 32) as u32, (address & u64::from(u32::MAX)) as usize);
+            let rows = self.fragments.entry(fragment).or_default();
+            if rows.len() <= place {
+                rows.resize(place + 1, None);
+            }
+            rows[place] = Some(Slot { file_id: row.file_id, chunk_id });
+        }
+        Ok(())
+    }
+
+    /// Returns the chunks at the addresses of a batch, without scores; None when one of them is not known.
+    pub(in crate::store) fn ids(&self, batch: &RecordBatch) -> Option<Vec<LegHit>> {
+        let at = |address: &u64| {
+            let rows = self.fragments.get(&((address >> 32) as u32))?;
+            let Slot { file_id, chunk_id } = (*rows.get((address & u64::from(u32::MAX)) as usize)?)?;
+            Some(LegHit { file_id, chunk_id: ChunkId(format!("{chunk_id:032x}")), score: 0.0 })
+        };
+        addresses(batch)?.iter().map(at).collect()
+    }
+}
+
+fn addresses(batch: &RecordBatch) -> Option<&[u64]> {
+    let column = batch.column_by_name(ADDRESS)?.as_primitive_opt::<UInt64Type>()?;
+    Some(column.values())
+}
+
+/// The bytes of an id, if it is 32 lower-case digits.
+fn number(id: &ChunkId) -> Option<u128> {
+    let is_plain = id.0.len() == 32 && id.0.bytes().all(|it| it.is_ascii_digit() || (b'a'..=b'f').contains(&it));
+    is_plain.then(|| u128::from_str_radix(&id.0, 16).ok()).flatten()
+}
