@@ -272,19 +272,21 @@ impl Asker {
     }
 
     async fn pending_warning(&self) -> Result<Vec<String>> {
-        let pending = match self.scope.is_all() {
+        let (pending, awaiting) = match self.scope.is_all() {
             true => {
                 let catalog = self.catalog.clone();
-                crate::index::blocking(move || catalog.pending_count(None)).await?
+                crate::index::blocking(move || Ok((catalog.pending_count(None)?, catalog.any_awaiting()?))).await?
             }
-            false => self.index.coverage(&self.scope).await?.pending,
+            false => {
+                let coverage = self.index.coverage(&self.scope).await?;
+                (coverage.pending, coverage.awaiting_vectors > 0)
+            }
         };
         let mut warnings = Vec::new();
         if pending > 0 {
             warnings.push(format!("{pending} files are not indexed yet; `vic status` shows the progress"));
         }
-        let catalog = self.catalog.clone();
-        if self.scope.is_all() && crate::index::blocking(move || catalog.any_awaiting()).await? {
+        if awaiting {
             warnings.push("some files are found by their words alone so far; `vic status` shows the progress".into());
         }
         Ok(warnings)

@@ -90,6 +90,8 @@ impl Index {
         let catalog = inner.catalog.clone();
         blocking(move || renewal::retry_with_new_readers(&catalog)).await?;
         inner.background.spawn(watching::follow(inner.clone(), changes));
+        let table = inner.tables.writing();
+        inner.background.spawn(async move { table.warm().await });
         inner.go_on();
         Ok(Index { inner, _background: Arc::new(background) })
     }

@@ -262,6 +262,14 @@ impl Table {
         }
     }
 
+    /// Reads what every question needs into memory.
+    pub(crate) async fn warm(&self) {
+        let answers = self.old.as_ref().unwrap_or(&self.target);
+        if let Err(error) = answers.warm().await {
+            tracing::warn!(%error, "the first questions will be slow");
+        }
+    }
+
     /// Drops old versions of the table.
     pub(crate) async fn prune(&self) -> Result<()> {
         self.target.prune().await

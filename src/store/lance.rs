@@ -345,8 +345,24 @@ impl LanceStore {
 
     /// Has everything so far on disk, and counts it as done.
     pub(super) async fn settle(&self) -> Result<()> {
+        if opening::is_noted(&self.table, &self.place, &self.synced).await? {
+            return Ok(());
+        }
         sync::sync(&self.dir).await?;
         opening::note(&self.table, &self.place, &self.synced).await
+    }
+
+    /// Reads the keyword index into memory, so that no question waits for the disk; not one that would not fit.
+    ///
+    /// # Errors
+    /// The index cannot be read.
+    pub async fn warm(&self) -> Result<()> {
+        let bytes = sync::bytes_below(&self.place.table_dir().join("_indices")).await?;
+        // In memory it takes some twice as much.
+        if bytes * 2 <= INDEX_CACHE_BYTES as u64 {
+            upkeep::warm(&self.table).await.on("read the index of", &self.dir)?;
+        }
+        Ok(())
     }
 
     /// Drops old versions, and does nothing else of upkeep: it needs hardly any room.

@@ -21,8 +21,9 @@ use crate::store::manifests::{self, Manifest};
 use crate::store::synced::Synced;
 use crate::store::{schema, sync, upkeep};
 
-/// Bytes of opened indexes kept in memory. The library's default is 6 GiB; the keyword index of 100,000 chunks fits here.
-pub(super) const INDEX_CACHE_BYTES: usize = 64 << 20;
+/// Bytes of opened indexes kept in memory. The library's default is 6 GiB; the keyword index of a million short chunks fits
+/// here.
+pub(super) const INDEX_CACHE_BYTES: usize = 192 << 20;
 
 /// Bytes of manifests and page tables kept in memory. The library's default is 1 GiB.
 pub(super) const METADATA_CACHE_BYTES: usize = 32 << 20;
@@ -84,6 +85,14 @@ pub(super) async fn open(place: &Place, synced: &Synced) -> Result<Opened> {
         note(&opened.table, place, synced).await?;
     }
     Ok(opened)
+}
+
+/// Says whether the table as it stands is noted to be on disk.
+pub(super) async fn is_noted(table: &Table, place: &Place, synced: &Synced) -> Result<bool> {
+    let version = table.version().await.on("read", &place.dir)?;
+    let synced = synced.clone();
+    let noted = tokio::task::spawn_blocking(move || synced.read()).await.map_err(Error::internal)??;
+    Ok(noted == Some(version))
 }
 
 /// Notes that the table as it stands is on disk. The caller has synced it.
