@@ -1,3 +1,4 @@
+mod awaiting;
 mod coverage;
 
 use std::ffi::OsStr;
