@@ -212,9 +212,10 @@ impl Oracle {
             let extra: Vec<_> = found.2.difference(&expected).collect();
             assert!(
                 begun.elapsed() < Duration::from_secs(60),
-                "{:?} and {} chunks for {files} files; missing {missing:?}, extra {extra:?}\n{}",
+                "{:?} and {} chunks for {files} files; missing {missing:?}, extra {extra:?}; {}\n{}",
                 found.0,
                 found.1,
+                world.json(&["status"])["coverage"]["reasons"],
                 world.log()
             );
             std::thread::sleep(Duration::from_millis(100));
