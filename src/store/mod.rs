@@ -18,6 +18,7 @@ mod damage_tests;
 #[cfg(test)]
 mod tests;
 mod upkeep;
+mod writing;
 
 pub use inspect::Inspection;
 pub use lance::{LanceStore, memory_caps};
