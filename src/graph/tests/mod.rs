@@ -26,7 +26,7 @@ pub(super) fn view_of(parts: Vec<GraphPart>) -> View {
     let mut builder = Builder::default();
     for (number, part) in parts.into_iter().enumerate() {
         let source = GraphSource { name: format!("import:t#{number}"), ..GraphSource::default() };
-        builder.add(&source, part, |key| numbers.get(key).copied()).unwrap();
+        builder.add(number as i64, &source, part, |key| numbers.get(key).copied()).unwrap();
     }
     View::new(Arc::new(builder.build()), &Scope::All)
 }
@@ -222,10 +222,10 @@ fn what_a_caller_may_not_know_of_is_in_no_row_no_count_and_no_edge() {
     let mut builder = Builder::default();
     let number = |key: &str| Some(key.bytes().map(u32::from).sum());
     let source = |path: &str| GraphSource { name: format!("file:{path}"), path: path.into(), ..GraphSource::default() };
-    builder.add(&source("/w/a/x"), part(&["x", "shared"], &[("x", "shared"), ("x", "y")]), number).unwrap();
-    builder.add(&source("/w/b/y"), part(&["y", "shared"], &[("y", "shared"), ("y", "x")]), number).unwrap();
+    builder.add(1, &source("/w/a/x"), part(&["x", "shared"], &[("x", "shared"), ("x", "y")]), number).unwrap();
+    builder.add(2, &source("/w/b/y"), part(&["y", "shared"], &[("y", "shared"), ("y", "x")]), number).unwrap();
     builder
-        .add(&GraphSource { name: "import:i#0".into(), ..GraphSource::default() }, part(&["z"], &[]), number)
+        .add(3, &GraphSource { name: "import:i#0".into(), ..GraphSource::default() }, part(&["z"], &[]), number)
         .unwrap();
     let snapshot = Arc::new(builder.build());
     let view = |scope: &Scope| View::new(snapshot.clone(), scope);
