@@ -101,3 +101,48 @@ impl Origin {
         self.path.as_deref()?.parent()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::graph::build::Builder;
+    use crate::model::{GraphEdge, GraphNode, GraphPart, GraphSource};
+
+    /// The files that a file links to by the name that some others have.
+    fn check(from: &str, named: &[&str], expected: &[&str]) {
+        let mut builder = Builder::default();
+        for (path, number) in named.iter().chain([&from]).zip(0..) {
+            let node = GraphNode { key: format!("file:{number}"), name: (*path).into(), ..GraphNode::default() };
+            let mut part = GraphPart::default();
+            match *path == from {
+                true => part.edges.push(GraphEdge {
+                    source: node.key.clone(),
+                    target: "stem:/w:1".into(),
+                    relation: "links_to".into(),
+                    ..GraphEdge::default()
+                }),
+                false => part.aliases.push(("stem:/w:1".into(), node.key.clone())),
+            }
+            part.nodes.push(node);
+            let source = GraphSource { name: format!("file:{number}"), path: (*path).into(), version: String::new() };
+            builder.add(number, &source, part, |_| Some(number as u32)).unwrap();
+        }
+        let snapshot = builder.build();
+        let targets: Vec<&str> = (0..snapshot.edges() as u32).map(|it| snapshot.name(snapshot.target(it))).collect();
+        assert_eq!(targets, expected, "{from} {named:?}");
+    }
+
+    #[test]
+    fn a_name_leads_to_the_nearest_file_of_it() {
+        check("/w/a/b/n.md", &["/w/1.md", "/w/a/1.md", "/w/a/b/1.md", "/w/a/b/c/1.md"], &["/w/a/b/1.md"]);
+        check("/w/a/b/n.md", &["/w/a/1.pdf", "/w/x/y/1.md"], &["/w/a/1.pdf"]);
+        check("/w/a/b/n.md", &["/w/x/y/1.md", "/w/a/b/c/1.md", "/w/1.md"], &["/w/a/b/c/1.md"]);
+        check("/w/n.md", &["/w/z/1.md", "/w/b/1.md", "/w/a/c/1.md"], &["/w/b/1.md"]);
+        check("/w/n.md", &[], &[]);
+    }
+
+    #[test]
+    fn of_files_as_near_a_note_comes_first_and_then_the_first_by_path() {
+        check("/w/n.md", &["/w/1.csv", "/w/1.md", "/w/1.jpg"], &["/w/1.md"]);
+        check("/w/n.md", &["/w/1.pdf", "/w/1.csv"], &["/w/1.csv"]);
+    }
+}

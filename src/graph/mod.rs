@@ -171,22 +171,12 @@ impl GraphService {
         let view = self.view().await?;
         let (texts, cut) = self.texts(&view, &query).await?;
         let (elaborate, explain) = (question.elaborate, question.explain);
-        let mut value = blocking(move || match elaborate {
+        let value = blocking(move || match elaborate {
             true => answer::elaborated(&view, &query),
             false => answer::rows(view, &query, &texts, explain),
         })
         .await?;
-        if !elaborate && !cut.is_empty() {
-            value["truncated"] = json!(true);
-        }
-        let cut = if elaborate { Vec::new() } else { cut };
-        for note in cut.into_iter().chain(self.note()) {
-            match value.get_mut("notes").and_then(Value::as_array_mut) {
-                Some(notes) => notes.push(json!(note)),
-                None => value["notes"] = json!([note]),
-            }
-        }
-        Ok(value)
+        Ok(noted(value, if elaborate { Vec::new() } else { cut }, self.note()))
     }
 
     /// The entities of the texts that a query asks the index for, and what is to be said of those that were cut.
@@ -297,6 +287,20 @@ impl Shared {
         })
         .await
     }
+}
+
+/// An answer that says what was cut of it, and what else there is to say.
+fn noted(mut value: Value, cut: Vec<String>, note: Option<String>) -> Value {
+    if !cut.is_empty() {
+        value["truncated"] = json!(true);
+    }
+    for note in cut.into_iter().chain(note) {
+        match value.get_mut("notes").and_then(Value::as_array_mut) {
+            Some(notes) => notes.push(json!(note)),
+            None => value["notes"] = json!([note]),
+        }
+    }
+    value
 }
 
 fn draw(view: &View, shape: GraphShape, request: &crate::model::GraphExtent) -> Result<Value> {

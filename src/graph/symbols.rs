@@ -35,9 +35,7 @@ impl Symbols {
 
     /// Bytes on the heap.
     pub(crate) fn bytes(&self) -> usize {
-        self.text.capacity()
-            + self.ends.capacity() * size_of::<usize>()
-            + self.sorted.capacity() * size_of::<Symbol>()
+        self.text.capacity() + self.ends.capacity() * size_of::<usize>() + self.sorted.capacity() * size_of::<Symbol>()
     }
 }
 

@@ -172,9 +172,12 @@ impl Weaver {
         let (first, node) = (collected.holders.len(), self.next.ids.len() as Ix);
         let label = |it: u16| self.labels[it as usize];
         if let Some(known) = known {
-            let kept = self.old.holders.of(known).iter().filter_map(|it| {
-                Some(Holder { origin: self.origin(it.origin)?, label: label(it.label), ..*it })
-            });
+            let kept = self
+                .old
+                .holders
+                .of(known)
+                .iter()
+                .filter_map(|it| Some(Holder { origin: self.origin(it.origin)?, label: label(it.label), ..*it }));
             collected.holders.extend(kept);
         }
         if !group.is_empty() {
@@ -204,13 +207,7 @@ impl Weaver {
     }
 
     /// The attributes of an entity, in the order of their texts.
-    fn attributes(
-        &self,
-        known: Option<Ix>,
-        group: &[Entity],
-        pairs: &[(Symbol, Symbol)],
-        collected: &mut Collected,
-    ) {
+    fn attributes(&self, known: Option<Ix>, group: &[Entity], pairs: &[(Symbol, Symbol)], collected: &mut Collected) {
         let first = collected.attributes.len();
         if let Some(known) = known {
             let rows = self.old.attributes.of(known).iter();
@@ -272,8 +269,7 @@ impl Weaver {
         open.sort_by_key(|it| (it.origin, it.place));
         open.shrink_to_fit();
         self.next.open = open;
-        let order =
-            |it: &Edge| (it.source, it.said.relation, it.target, it.said.origin, it.said.place);
+        let order = |it: &Edge| (it.source, it.said.relation, it.target, it.said.origin, it.said.place);
         new.sort_unstable_by_key(order);
         self.join(&old, new, order);
     }

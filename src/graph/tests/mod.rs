@@ -3,6 +3,7 @@ mod incremental;
 mod oracle;
 mod reference;
 mod service;
+mod woven;
 
 use std::collections::HashMap;
 use std::sync::Arc;
