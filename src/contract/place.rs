@@ -5,7 +5,7 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::model::{Anchor, Block};
+use crate::model::{Anchor, Block, BlockKind};
 
 /// Where an object stands. Lines are 1-based and inclusive; bytes are 0-based, the second one past the end.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -206,6 +206,8 @@ pub(crate) struct Spot {
     letters: Option<Range<usize>>,
     /// Letters at the beginning of the block that its reader wrote there: the number of an item.
     written: usize,
+    /// Whether only its ends were found: its reader wrote some of its text twice.
+    ends_only: bool,
 }
 
 impl<'r> Finder<'r> {
@@ -226,6 +228,10 @@ impl<'r> Finder<'r> {
             None if written > 0 && bare.starts_with(". ") => (raw.find(bare, from), written),
             found => (found, 0),
         };
+        let ends =
+            if letters.is_none() && block.kind == BlockKind::Table { corners(raw, &block.text, from) } else { None };
+        let ends_only = ends.is_some();
+        let letters = letters.or(ends);
         // A letter that was mistaken does not lead all that follow astray: they begin where the last one was found.
         let near = |it: &Range<usize>| block.anchor.byte_end.is_none_or(|end| it.end <= raw.letter_at(end as usize));
         let letters = letters.filter(near);
@@ -233,8 +239,16 @@ impl<'r> Finder<'r> {
             Some(found) => self.cursor = found.end,
             None => self.misses += 1,
         }
-        Spot { letters, written, ..spot }
+        Spot { letters, written, ends_only, ..spot }
     }
+}
+
+/// From the first cell of a table to its last: a cell over two columns is written twice, and stands there once.
+fn corners(raw: &Raw, table: &str, from: usize) -> Option<Range<usize>> {
+    let mut cells = table.lines().flat_map(|it| it.split(" | ")).filter(|it| it.contains(char::is_alphanumeric));
+    let first = raw.find(cells.next()?, from)?;
+    let last = raw.find(cells.last()?, first.end)?;
+    Some(first.start..last.end)
 }
 
 impl Spot {
@@ -249,6 +263,9 @@ impl Spot {
             return Some(start as usize..end as usize);
         }
         let letters = self.letters.as_ref()?;
+        if self.ends_only {
+            return raw.filter(|_| *part == (0..text.len()))?.bytes(letters, text);
+        }
         let count = |text: &str| text.chars().filter(|it| it.is_alphanumeric()).map(char::len_utf8).sum::<usize>();
         let at = |byte: usize| letters.start + count(&text[..byte]).saturating_sub(self.written);
         let start = if self.written > part.start { self.written.min(part.end) } else { part.start };
@@ -287,7 +304,6 @@ fn named_part(anchor: &Anchor) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::BlockKind;
 
     fn block(text: &str) -> Block {
         Block { kind: BlockKind::Paragraph, text: text.into(), anchor: Anchor::default() }

@@ -211,7 +211,9 @@ fn named(text: &str) -> Vec<Mark> {
 
 /// A case that is referred to with `See` is not called so, and a group that a remark follows ends before it.
 fn without_lead(text: &str, range: Range<usize>) -> Range<usize> {
-    let lead = ["See also ", "See ", "In ", "Compare ", "But see ", "Cf. "].iter().find(|it| text[range.clone()].starts_with(**it));
+    let lead = ["See also ", "See ", "In ", "Compare ", "But see ", "Cf. "]
+        .iter()
+        .find(|it| text[range.clone()].starts_with(**it));
     let end = range.end - usize::from(text[range.clone()].ends_with(';'));
     range.start + lead.map_or(0, |it| it.len())..end
 }
@@ -231,7 +233,8 @@ fn is_index(text: &str, range: &Range<usize>) -> bool {
     let word = word.trim_start_matches(['(', '"', '“']).trim_end_matches(['.', ',', ';', ':', '”', '"']);
     let short = !ends_sentence && word.chars().count() <= 2;
     let variable = !word.is_empty() && (word.contains(['_', '(', '=', '.']) || short);
-    let link = matches!(after, Some('(' | ':')) || after == Some('[') && !NUMBERS.is_match(next_bracket(&text[range.end..]));
+    let link =
+        matches!(after, Some('(' | ':')) || after == Some('[') && !NUMBERS.is_match(next_bracket(&text[range.end..]));
     link || before.ends_with('!') || in_code || variable || before.is_empty()
 }
 

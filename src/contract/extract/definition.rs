@@ -235,7 +235,8 @@ fn in_glossary_directive(source: &Source, passage: &Passage) -> bool {
     let before = || {
         let bytes = source.bytes(passage, &(0..passage.text.len()))?;
         let above = source.raw.as_ref()?.text.get(..bytes.start)?;
-        let directive = above.lines().rev().take(MOST_ABOVE).find(|it| !it.is_empty() && !it.starts_with([' ', '\t']))?;
+        let directive =
+            above.lines().rev().take(MOST_ABOVE).find(|it| !it.is_empty() && !it.starts_with([' ', '\t']))?;
         Some(directive.starts_with(".. glossary::"))
     };
     matches!(source.extension.as_str(), "rst" | "rest") && before() == Some(true)

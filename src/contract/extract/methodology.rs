@@ -83,7 +83,8 @@ static WORKED: LazyLock<Regex> = LazyLock::new(|| {
 
 /// A table, figure or listing of TeX, or its beginning.
 static FLOAT: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r"^\\(?:begin|end)\{(?:table|figure|lstlisting|verbatim|minted|tabular|document)\*?\}").expect("a constant")
+    Regex::new(r"^\\(?:begin|end)\{(?:table|figure|lstlisting|verbatim|minted|tabular|document)\*?\}")
+        .expect("a constant")
 });
 
 /// Finds the sections on method of a document.
@@ -127,9 +128,10 @@ fn tools(text: &str) -> Vec<String> {
     let known = TOOLS
         .iter()
         .filter_map(|it| Some((text.match_indices(it).find(|at| is_word(at.0, it.len()))?.0, it.to_string())));
-    let named = [&*NAMED, &*WORKED].into_iter().flat_map(|it| it.captures_iter(text)).filter_map(|it| {
-        it.iter().skip(1).flatten().next().map(|it| (it.start(), it.as_str().to_string()))
-    });
+    let named = [&*NAMED, &*WORKED]
+        .into_iter()
+        .flat_map(|it| it.captures_iter(text))
+        .filter_map(|it| it.iter().skip(1).flatten().next().map(|it| (it.start(), it.as_str().to_string())));
     let mut found: Vec<(usize, String)> = known.chain(named).collect();
     found.sort();
     let mut tools: Vec<String> = Vec::new();

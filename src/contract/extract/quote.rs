@@ -129,7 +129,8 @@ fn signature(text: &str) -> Option<(String, usize)> {
 
 fn named(found: &regex::Captures<'_>) -> Option<String> {
     let name = (1..found.len()).find_map(|it| found.get(it))?.as_str();
-    let name = ["As ", "But ", "And ", "When ", "Then ", "Later "].iter().find_map(|it| name.strip_prefix(it)).unwrap_or(name);
+    let name =
+        ["As ", "But ", "And ", "When ", "Then ", "Later "].iter().find_map(|it| name.strip_prefix(it)).unwrap_or(name);
     Some(name.trim_end_matches(['.', ',']).to_string())
 }
 
@@ -139,7 +140,8 @@ fn inline(source: &Source, passage: &Passage) -> Vec<Object> {
     let object = |found: regex::Captures<'_>| {
         let all = found.get(0)?;
         let inner = (1..found.len()).find_map(|it| found.get(it))?;
-        let starts_well = text[..all.start()].chars().next_back().is_none_or(|it| !it.is_alphanumeric() && !"=\\".contains(it));
+        let starts_well =
+            text[..all.start()].chars().next_back().is_none_or(|it| !it.is_alphanumeric() && !"=\\".contains(it));
         let in_code = text[..all.start()].matches('`').count() % 2 == 1 && !all.as_str().starts_with('`');
         let author = AFTER.captures(&text[all.end()..]).or_else(|| BEFORE.captures(&text[..all.start()]));
         let author = author.and_then(|it| named(&it));

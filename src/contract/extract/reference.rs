@@ -36,7 +36,8 @@ static ENTRY: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?m)^(?:(?:van|von|de|der|den|del|di|da|du|la|le|ten|ter) ){0,3}\p{Lu}[\p{L}’'-]+,? (?:\p{Lu}\.|\p{Lu}{1,3}[,.]|\p{Lu}\p{Ll}+[ .,])")
         .expect("a constant")
 });
-static YEAR: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\b(?:1[6-9]|20)\d\d[a-z]?\b|\(n\.d\.\)").expect("a constant"));
+static YEAR: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"\b(?:1[6-9]|20)\d\d[a-z]?\b|\(n\.d\.\)").expect("a constant"));
 
 /// Says whether a heading stands above references.
 pub(crate) fn is_reference_heading(heading: &str) -> bool {
