@@ -290,13 +290,13 @@ impl Contract {
             let detail = "named in the failures file";
             answer.unknown(Unknown::new("unreadable_document", failures.len()).files(&files).detail(detail));
         }
+        let unread = files.iter().filter(|it| it.problem.is_empty() && it.state == FileState::Pending).count();
         if unread > 0 {
             let detail = "mode minimal reads no texts: they are read by INGEST with mode full";
             answer.unknown(Unknown::new("metadata_only", unread).detail(detail));
         }
         let hashed = files.iter().filter(|it| it.hash.is_some()).count();
         let contents: BTreeSet<_> = files.iter().filter_map(|it| it.hash).collect();
-        let unread = files.iter().filter(|it| it.problem.is_empty() && it.state == FileState::Pending).count();
         let indexed = files.len() - failures.len() - unread;
         let bytes: u64 = files.iter().map(|it| it.size).sum();
         let named: Vec<Value> =
@@ -306,7 +306,9 @@ impl Contract {
             "distinct_contents": contents.len(), "duplicates": hashed - contents.len(), "bytes": bytes, "failures": named,
             "failures_file": written.filter(|_| self.scope.is_all()).map(|it| it.to_string_lossy().into_owned()),
         });
-        let coverage = if files.is_empty() { 0.0 } else { indexed as f64 / files.len() as f64 };
+        // Of what was to be known: in mode minimal that is no text.
+        let known = indexed + unread;
+        let coverage = if files.is_empty() { 0.0 } else { known as f64 / files.len() as f64 };
         let id = result_id(&request.canonical(), &answer.data.to_string());
         let view = json!({"type": "session", "session": session});
         Ok(Done::Answer { id, view, coverage, documents: String::new(), answer: Box::new(answer) })
