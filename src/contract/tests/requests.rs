@@ -188,6 +188,7 @@ pub(super) fn bad_requests() -> Vec<(Case, Cause)> {
 fn wrong_names() -> Vec<(Case, Cause)> {
     vec![
         (("search", json!({})), Cause::UnknownVerb),
+        (("ingest", json!({"form": "docs", "paths": ["/w"]})), Cause::UnknownForm),
         (("extrac", json!({"schema": "Code"})), Cause::UnknownVerb),
         (("", json!({})), Cause::UnknownVerb),
         (("extract", json!({"schema": "Picture"})), Cause::UnknownSchema),

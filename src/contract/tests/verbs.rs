@@ -524,3 +524,17 @@ fn an_ambiguous_or_unknown_document_is_asked_back() {
         assert_eq!(run(&request, &corpus, None).unwrap_err().cause.name(), cause, "{given}");
     }
 }
+
+#[test]
+fn a_language_goes_by_each_of_its_names() {
+    let corpus = corpus(&[("a.md", "# A\n\n```bash\nls -l\n```\n")]);
+    for name in ["bash", "sh", "Shell"] {
+        let found = ask(&corpus, "EXTRACT", json!({"schema": "Code", "filters": {"language": name}}));
+        assert_eq!(found.data["count"], 1, "{name}");
+    }
+}
+
+#[test]
+fn no_number_is_less_than_nothing() {
+    assert_eq!(json!(crate::contract::answer::rounded(-0.0001)).to_string(), "0.0");
+}
