@@ -243,12 +243,38 @@ impl<'r> Finder<'r> {
     }
 }
 
-/// From the first cell of a table to its last: a cell over two columns is written twice, and stands there once.
-fn corners(raw: &Raw, table: &str, from: usize) -> Option<Range<usize>> {
-    let mut cells = table.lines().flat_map(|it| it.split(" | ")).filter(|it| it.contains(char::is_alphanumeric));
-    let first = raw.find(cells.next()?, from)?;
-    let last = raw.find(cells.last()?, first.end)?;
-    Some(first.start..last.end)
+/// Places that are tried as the first cell of a table.
+const MOST_TRIES: usize = 50;
+
+/// From the first cell of a table to its last: a cell over two columns or rows is written twice, and stands there once.
+fn corners(raw: &Raw, table: &str, mut from: usize) -> Option<Range<usize>> {
+    let letters = |it: &str| it.chars().filter(|it| it.is_alphanumeric()).collect::<String>();
+    let rows: Vec<Vec<String>> = table.lines().map(|it| it.split(" | ").map(letters).collect()).collect();
+    let first = rows.iter().flatten().find(|it| !it.is_empty())?;
+    for _ in 0..MOST_TRIES {
+        let start = raw.find(first, from)?.start;
+        if let Some(end) = cells_at(&raw.letters, &rows, start) {
+            return Some(start..end);
+        }
+        from = start + raw.letters[start..].chars().next()?.len_utf8();
+    }
+    None
+}
+
+/// Where the cells end that stand one behind the other from a position; one that repeats its neighbour may be missing.
+fn cells_at(letters: &str, rows: &[Vec<String>], mut at: usize) -> Option<usize> {
+    for (number, row) in rows.iter().enumerate() {
+        for (column, cell) in row.iter().enumerate() {
+            let above = number.checked_sub(1).and_then(|it| rows[it].get(column));
+            let before = column.checked_sub(1).and_then(|it| row.get(it));
+            if letters[at..].starts_with(cell.as_str()) {
+                at += cell.len();
+            } else if above != Some(cell) && before != Some(cell) {
+                return None;
+            }
+        }
+    }
+    Some(at)
 }
 
 impl Spot {
@@ -339,6 +365,17 @@ mod tests {
         let spot = Finder::new(Some(&raw)).next(&Block { anchor, ..block("first [1]") });
         let place = spot.place(Some(&raw), "first [1]", &(6..9));
         assert_eq!((place.lines, place.bytes), (Some((2, 2)), Some((11, 14))));
+    }
+
+    #[test]
+    fn a_table_with_cells_over_several_columns_and_rows_is_found_whole() {
+        let html = "<p>One a b.</p><table><tr><td rowspan=2>a</td><td colspan=2>b</td></tr><tr><td>c</td><td>d</td></tr></table>";
+        let raw = Raw::new(html.into(), Markup::Tags);
+        let table = Block { kind: BlockKind::Table, ..block("a | b | b\na | c | d") };
+        let spot = Finder::new(Some(&raw)).next(&table);
+        let bytes = spot.bytes(Some(&raw), &table.text, &(0..table.text.len())).unwrap();
+        assert_eq!(&html[bytes], "a</td><td colspan=2>b</td></tr><tr><td>c</td><td>d");
+        assert_eq!(spot.bytes(Some(&raw), &table.text, &(0..1)), None, "a part of it is not looked for");
     }
 
     #[test]

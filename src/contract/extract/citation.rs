@@ -197,14 +197,14 @@ fn named(text: &str) -> Vec<Mark> {
         (&*NEUTRAL, 0.93),
         (&*STATUTE, 0.95),
     ];
-    let is_named = |it: &regex::Match<'_>| {
-        let first = it.as_str().trim_start_matches('(').split([' ', ',']).next().unwrap_or_default();
+    let is_named = |it: &Range<usize>| {
+        let first = text[it.clone()].trim_start_matches('(').split([' ', ',']).next().unwrap_or_default();
         !MONTHS.contains(&first)
     };
     let mut found = Vec::new();
     for (pattern, confidence) in patterns {
-        let marks = pattern.find_iter(text).filter(is_named);
-        found.extend(marks.map(|it| (without_lead(text, it.range()), None, confidence)));
+        let marks = pattern.find_iter(text).map(|it| without_lead(text, it.range())).filter(is_named);
+        found.extend(marks.map(|it| (it, None, confidence)));
     }
     found
 }

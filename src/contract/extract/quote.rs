@@ -27,7 +27,7 @@ static INLINE: LazyLock<Regex> = LazyLock::new(|| {
 });
 static AFTER: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(&format!(
-        r"^[,.]?\s*(?:(?:{SAID})\s+({NAME})|(?:—|–|--)\s*({NAME})|\(({NAME})(?:,[^)]*)?\)|({NAME})\s+(?:{SAID}))"
+        r"^[,.]?\s*(?:(?:{SAID})\s+({NAME})|(?:—|–|--)\s*({NAME})|\(({NAME})(?:,[^)]*)?\)|(?:as\s+)?({NAME})\s+(?:{SAID}))"
     ))
     .expect("a constant")
 });
@@ -143,9 +143,12 @@ fn inline(source: &Source, passage: &Passage) -> Vec<Object> {
         let starts_well =
             text[..all.start()].chars().next_back().is_none_or(|it| !it.is_alphanumeric() && !"=\\".contains(it));
         let in_code = text[..all.start()].matches('`').count() % 2 == 1 && !all.as_str().starts_with('`');
-        let author = AFTER.captures(&text[all.end()..]).or_else(|| BEFORE.captures(&text[..all.start()]));
-        let author = author.and_then(|it| named(&it));
-        let fewest = if author.is_some() { FEWEST_ATTRIBUTED } else { FEWEST_WORDS };
+        let after = AFTER.captures(&text[all.end()..]);
+        let before = BEFORE.captures(&text[..all.start()]).filter(|_| after.is_none());
+        // A name in parentheses can be of something else.
+        let is_said = before.is_some() || after.as_ref().is_some_and(|it| it.get(1).or(it.get(4)).is_some());
+        let author = after.or(before).and_then(|it| named(&it));
+        let fewest = if is_said { FEWEST_ATTRIBUTED } else { FEWEST_WORDS };
         if words(inner.as_str()).count() < fewest || !starts_well || in_code || inner.as_str().contains("://") {
             return None;
         }
