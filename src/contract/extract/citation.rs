@@ -73,6 +73,11 @@ static STATUTE: LazyLock<Regex> = LazyLock::new(|| {
         .expect("a constant")
 });
 
+/// What none of the three goes without.
+static LAW: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"\sv\.?\s|\[(?:1[6-9]|20)\d\d\]|U\.?\s?S\.?\s?C|C\.?\s?F\.?\s?R").expect("a constant")
+});
+
 fn authors() -> String {
     format!(r"{NAME}(?:(?:,\s+{NAME})*,?\s+(?:and|&|und)\s+{NAME}|\s+et\s+al\.?)?")
 }
@@ -189,20 +194,16 @@ fn numbered(text: &str) -> Vec<Mark> {
 
 /// Authors with a year, keys, and what lawyers refer to.
 fn named(text: &str) -> Vec<Mark> {
-    let patterns = [
-        (&*AUTHOR_YEAR, 0.95),
-        (&*NARRATIVE, 0.9),
-        (&*KEYS, 0.99),
-        (&*CASE, 0.93),
-        (&*NEUTRAL, 0.93),
-        (&*STATUTE, 0.95),
-    ];
+    let common = [(&*AUTHOR_YEAR, 0.95), (&*NARRATIVE, 0.9), (&*KEYS, 0.99)];
+    let law = [(&*CASE, 0.93), (&*NEUTRAL, 0.93), (&*STATUTE, 0.95)];
+    // The patterns of lawyers are long: they look at paragraphs that can hold what they find.
+    let law = law.into_iter().filter(|_| LAW.is_match(text));
     let is_named = |it: &Range<usize>| {
         let first = text[it.clone()].trim_start_matches('(').split([' ', ',']).next().unwrap_or_default();
         !MONTHS.contains(&first)
     };
     let mut found = Vec::new();
-    for (pattern, confidence) in patterns {
+    for (pattern, confidence) in common.into_iter().chain(law) {
         let marks = pattern.find_iter(text).map(|it| without_lead(text, it.range())).filter(is_named);
         found.extend(marks.map(|it| (it, None, confidence)));
     }
