@@ -156,12 +156,13 @@ fn underlined(text: &str) -> Vec<Mark> {
 
 type Mark = (Range<usize>, Option<u32>, f64);
 
-/// The marks of a paragraph. Numbers beyond the last reference are an interval or a list.
+/// The marks of a paragraph. A pair such as `[10, 20]` that goes beyond the last reference is an interval.
 fn marks(text: &str, last: Option<u32>) -> Vec<Mark> {
     let mut found = numbered(text);
     if let Some(last) = last {
         let beyond: Vec<usize> = found.iter().filter(|it| it.1 > Some(last)).map(|it| it.0.start).collect();
-        found.retain(|it| !beyond.contains(&it.0.start));
+        let is_pair = |it: &Range<usize>| text[it.clone()].split(',').count() == 2;
+        found.retain(|it| !(is_pair(&it.0) && beyond.contains(&it.0.start)));
     }
     found.extend(named(text));
     for mark in FOOTNOTE.captures_iter(text) {

@@ -13,6 +13,9 @@ use crate::contract::words::{sentences, short};
 /// A term has no more words.
 const MOST_WORDS: usize = 6;
 
+/// Confidence of what says itself that it defines.
+const CLEAR: f64 = 0.8;
+
 /// Lines that are looked at for the directive above.
 const MOST_ABOVE: usize = 1_000;
 
@@ -217,7 +220,8 @@ fn marked(source: &Source, passage: &Passage) -> Option<Object> {
         }
     }
     let fields = fields(term.as_str(), text.as_str(), source.heading(passage));
-    is_term(term.as_str()).then(|| Object::new(source.whole(passage), 0.9, fields))
+    let range = term.start()..text.start() + text.as_str().trim_end().len();
+    is_term(term.as_str()).then(|| Object::new(source.place(passage, &range), 0.9, fields))
 }
 
 /// What TeX calls a definition.
@@ -291,6 +295,10 @@ fn stated(source: &Source, passage: &Passage) -> Vec<Object> {
         let defined =
             SENTENCES.iter().find_map(|(pattern, confidence)| Some((pattern.captures(sentence)?, *confidence)));
         let Some((parts, confidence)) = defined else { continue };
+        if passage.quoted && confidence < CLEAR {
+            // A saying: `A bore is a man who ...`.
+            continue;
+        }
         let term = parts.name("t").or(parts.name("u")).map_or("", |it| it.as_str().trim());
         let text = parts.name("d").or(parts.name("e")).map_or("", |it| it.as_str().trim_end_matches(['.', ';']));
         if is_term(term) && text.split_whitespace().count() >= 3 {
