@@ -140,6 +140,7 @@ fn same_text(one: &str, other: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::contract::refusal::Cause;
 
     fn holds(filter: &str) -> Option<bool> {
         let value = |field: &'static Known| match field.name {
