@@ -216,8 +216,10 @@ fn without_lead(text: &str, range: Range<usize>) -> Range<usize> {
     let lead = ["See also ", "See ", "In ", "Compare ", "But see ", "Cf. "]
         .iter()
         .find(|it| text[range.clone()].starts_with(**it));
-    let end = range.end - usize::from(text[range.clone()].ends_with(';'));
-    range.start + lead.map_or(0, |it| it.len())..end
+    if text[range.clone()].ends_with(';') {
+        return range.start + 1..range.end - 1;
+    }
+    range.start + lead.map_or(0, |it| it.len())..range.end
 }
 
 /// `row[1]`, `[1](link)`, `[1]: link` and the numbers of a list are no citations.
@@ -235,8 +237,10 @@ fn is_index(text: &str, range: &Range<usize>) -> bool {
     let word = word.trim_start_matches(['(', '"', '“']).trim_end_matches(['.', ',', ';', ':', '”', '"']);
     let short = !ends_sentence && word.chars().count() <= 2;
     let variable = !word.is_empty() && (word.contains(['_', '(', '=', '.']) || short);
-    let link =
-        matches!(after, Some('(' | ':')) || after == Some('[') && !NUMBERS.is_match(next_bracket(&text[range.end..]));
+    let next = next_bracket(&text[range.end..]);
+    // `[2][3]` are two, and `[2][citation needed]` is one with a remark.
+    let remark = NUMBERS.is_match(next) || next.contains(char::is_whitespace);
+    let link = matches!(after, Some('(' | ':')) || after == Some('[') && !remark;
     link || before.ends_with('!') || in_code || variable || before.is_empty()
 }
 

@@ -1,6 +1,5 @@
 //! Definitions: sentences that say that they define, marked terms, glossaries and definition lists.
 
-use std::ops::Range;
 use std::sync::LazyLock;
 
 use regex::Regex;
@@ -288,10 +287,17 @@ fn entries(source: &Source, passage: &Passage, pattern: &Regex) -> Vec<Object> {
     pattern.captures_iter(&passage.text).filter_map(object).collect()
 }
 
+/// A sentence without the numbers of notes behind it.
+fn uncited(sentence: &str) -> &str {
+    static NOTES: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"(?:\[[\d, –-]+\])+$").expect("a constant"));
+    NOTES.find(sentence).map_or(sentence, |it| &sentence[..it.start()])
+}
+
 fn stated(source: &Source, passage: &Passage) -> Vec<Object> {
     let mut found = Vec::new();
     for range in sentences(&passage.text) {
-        let sentence = &passage.text[range.clone()];
+        let sentence = uncited(&passage.text[range.clone()]);
+        let range = range.start..range.start + sentence.len();
         let defined =
             SENTENCES.iter().find_map(|(pattern, confidence)| Some((pattern.captures(sentence)?, *confidence)));
         let Some((parts, confidence)) = defined else { continue };
@@ -302,12 +308,8 @@ fn stated(source: &Source, passage: &Passage) -> Vec<Object> {
         let term = parts.name("t").or(parts.name("u")).map_or("", |it| it.as_str().trim());
         let text = parts.name("d").or(parts.name("e")).map_or("", |it| it.as_str().trim_end_matches(['.', ';']));
         if is_term(term) && text.split_whitespace().count() >= 3 {
-            let place: Range<usize> = range.clone();
-            found.push(Object::new(
-                source.place(passage, &place),
-                confidence,
-                fields(term, text, source.heading(passage)),
-            ));
+            let fields = fields(term, text, source.heading(passage));
+            found.push(Object::new(source.place(passage, &range), confidence, fields));
         }
     }
     found

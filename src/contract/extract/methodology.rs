@@ -18,7 +18,20 @@ static HEADING: LazyLock<Regex> = LazyLock::new(|| {
 
 /// Words by which an approach is known; the first with most of them is meant.
 const APPROACHES: &[(&str, &[&str])] = &[
-    ("experimental", &["experiment", "randomi", "control group", "treatment", "trial", "tested", "laborator"]),
+    (
+        "experimental",
+        &[
+            "experiment",
+            "randomi",
+            "randomly assigned",
+            "randomly allocated",
+            "control group",
+            "treatment",
+            "trial",
+            "tested",
+            "laborator",
+        ],
+    ),
     ("survey", &["survey", "questionnaire", "respondent"]),
     ("interview", &["interview", "focus group"]),
     ("simulation", &["simulat", "monte carlo", "model run", "numerical model"]),
