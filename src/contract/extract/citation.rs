@@ -183,10 +183,17 @@ fn numbered(text: &str) -> Vec<Mark> {
             spans.push(range);
         }
     }
+    // `[5][7]` are two of a kind; `[text][7]` is a link.
+    let mut before: Option<(usize, bool)> = None;
     for mark in NUMBERS.captures_iter(text) {
         let range = mark.get(0).map_or(0..0, |it| it.range());
         let in_span = spans.iter().any(|it| it.contains(&range.start));
-        if !in_span && !is_index(text, &range) {
+        let is_index = match before {
+            Some((end, is_index)) if end == range.start => is_index || leads(text, range.end),
+            _ => is_index(text, &range),
+        };
+        before = Some((range.end, is_index));
+        if !in_span && !is_index {
             found.extend(numbers(&mark[1]).into_iter().map(|it| (range.clone(), Some(it), 0.95)));
         }
     }
@@ -225,23 +232,26 @@ fn without_lead(text: &str, range: Range<usize>) -> Range<usize> {
 /// `row[1]`, `[1](link)`, `[1]: link` and the numbers of a list are no citations.
 fn is_index(text: &str, range: &Range<usize>) -> bool {
     let before = &text[..range.start];
-    let after = text[range.end..].chars().next();
     let in_code = before.matches('`').count() % 2 == 1;
-    if before.ends_with(']') {
-        // `[5][7]` are two of a kind; `[text][7]` is a link.
-        let open = before.rfind('[').unwrap_or(0);
-        return !NUMBERS.is_match(&before[open..]) || is_index(text, &(open..before.len()));
-    }
     let word = before.rsplit(|it: char| it.is_whitespace()).next().unwrap_or_default();
     let ends_sentence = word.ends_with(['.', ',', ';', ':', '”', '"']) && word.chars().count() > 2;
     let word = word.trim_start_matches(['(', '"', '“']).trim_end_matches(['.', ',', ';', ':', '”', '"']);
     let short = !ends_sentence && word.chars().count() <= 2;
     let variable = !word.is_empty() && (word.contains(['_', '(', '=', '.']) || short);
-    let next = next_bracket(&text[range.end..]);
-    // `[2][3]` are two, and `[2][citation needed]` is one with a remark.
-    let remark = NUMBERS.is_match(next) || next.contains(char::is_whitespace);
-    let link = matches!(after, Some('(' | ':')) || after == Some('[') && !remark;
-    link || before.ends_with('!') || in_code || variable || before.is_empty()
+    leads(text, range.end) || before.ends_with(['!', ']']) || in_code || variable || before.is_empty()
+}
+
+/// Says whether what stands behind brackets makes a link of them: `(` and `:` do, and `[name]`, but neither `[3]` nor
+/// `[citation needed]`.
+fn leads(text: &str, end: usize) -> bool {
+    match text[end..].chars().next() {
+        Some('(' | ':') => true,
+        Some('[') => {
+            let next = next_bracket(&text[end..]);
+            !NUMBERS.is_match(next) && !next.contains(char::is_whitespace)
+        }
+        _ => false,
+    }
 }
 
 /// What stands in brackets at the beginning of a text.
