@@ -1,5 +1,6 @@
 //! Definitions: sentences that say that they define, marked terms, glossaries and definition lists.
 
+use std::ops::Range;
 use std::sync::LazyLock;
 
 use regex::Regex;
@@ -14,6 +15,10 @@ const MOST_WORDS: usize = 6;
 
 /// Confidence of what says itself that it defines.
 const CLEAR: f64 = 0.8;
+
+/// `(a) ` at the beginning of a line.
+static CLAUSE: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"(?m)^[ \t]*\((?:\p{Ll}{1,4}|\d{1,2})\)[ \t]+").expect("a constant"));
 
 /// Lines that are looked at for the directive above.
 const MOST_ABOVE: usize = 1_000;
@@ -93,6 +98,9 @@ static ITEM: LazyLock<Regex> =
 static DIRECTED: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?m)^ *([^\s.:|>#-][^\n:|>#]{1,60})\n {4,}([^\s][^\n]*(?:\n {4,}[^\n]+)*)").expect("a constant")
 });
+/// A term of reStructuredText with all that follows set in.
+static HANGING: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"\A([^\n:|>#]{2,60})\n[ \t]+([^\s][^\n]*(?:\n[ \t]+[^\n]+)*)\z").expect("a constant"));
 /// `**Term**: the ...`, `*Term* — a ...` outside of a glossary: only what begins as a definition does.
 static MARKED: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"^(?:\*\*|__|\*|_)([^\n:*`_—–]{2,60}?):?(?:\*\*|__|\*|_)\s*(?::|—|–|-)?\s+((?:[Aa]n?|[Tt]he|[Aa]ny|[Oo]ne)\s[^\n]+(?:\n[^\n]+)*)$")
@@ -178,6 +186,8 @@ pub(crate) fn find(source: &Source) -> Vec<Object> {
             found.extend(entries(source, passage, &ITEM));
         } else if in_glossary_directive(source, passage) {
             found.extend(entries(source, passage, &DIRECTED));
+        } else if is_hanging(source, passage) {
+            found.extend(entries(source, passage, &HANGING));
         } else {
             let stated = stated(source, passage);
             let is_glossary = GLOSSARY.is_match(heading.trim());
@@ -231,6 +241,20 @@ fn environment(source: &Source, passage: &Passage) -> Option<Object> {
     let term = found.get(1).or_else(emphasised)?.as_str().to_lowercase();
     let fields = fields(&term, text.as_str(), source.heading(passage));
     is_term(&term).then(|| Object::new(source.place(passage, &text.range()), 0.95, fields))
+}
+
+/// Says whether a passage can be a term of reStructuredText: a line at the margin that ends no sentence.
+fn is_hanging(source: &Source, passage: &Passage) -> bool {
+    let first = passage.text.lines().next().unwrap_or_default();
+    let at_margin = || {
+        let bytes = source.bytes(passage, &(0..passage.text.len()))?;
+        Some(bytes.start == 0 || source.raw.as_ref()?.text[..bytes.start].ends_with('\n'))
+    };
+    matches!(source.extension.as_str(), "rst" | "rest")
+        && !first.ends_with(['.', ':', ',', ';', '?', '!', '='])
+        && first.starts_with(|it: char| it.is_alphabetic() || it == '`' || it == '*')
+        && HANGING.is_match(&passage.text)
+        && at_margin() == Some(true)
 }
 
 /// Says whether a passage is set in below `.. glossary::`.
@@ -287,6 +311,19 @@ fn entries(source: &Source, passage: &Passage, pattern: &Regex) -> Vec<Object> {
     pattern.captures_iter(&passage.text).filter_map(object).collect()
 }
 
+/// The parts of a sentence that stand on lines of their own behind `(a)`, without that, as laws have them.
+fn clauses(text: &str, sentence: Range<usize>) -> Vec<Range<usize>> {
+    let mut parts = Vec::new();
+    let mut start = sentence.start;
+    for mark in CLAUSE.find_iter(&text[sentence.clone()]) {
+        parts.push(start..sentence.start + mark.start());
+        start = sentence.start + mark.end();
+    }
+    parts.push(start..sentence.end);
+    let trimmed = |it: Range<usize>| it.start..it.start + text[it].trim_end().len();
+    parts.into_iter().map(trimmed).filter(|it| !it.is_empty()).collect()
+}
+
 /// A sentence without the numbers of notes behind it.
 fn uncited(sentence: &str) -> &str {
     static NOTES: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"(?:\[[\d, –-]+\])+$").expect("a constant"));
@@ -295,7 +332,7 @@ fn uncited(sentence: &str) -> &str {
 
 fn stated(source: &Source, passage: &Passage) -> Vec<Object> {
     let mut found = Vec::new();
-    for range in sentences(&passage.text) {
+    for range in sentences(&passage.text).into_iter().flat_map(|it| clauses(&passage.text, it)) {
         let sentence = uncited(&passage.text[range.clone()]);
         let range = range.start..range.start + sentence.len();
         let defined =
@@ -306,7 +343,8 @@ fn stated(source: &Source, passage: &Passage) -> Vec<Object> {
             continue;
         }
         let term = parts.name("t").or(parts.name("u")).map_or("", |it| it.as_str().trim());
-        let text = parts.name("d").or(parts.name("e")).map_or("", |it| it.as_str().trim_end_matches(['.', ';']));
+        let text = parts.name("d").or(parts.name("e")).map_or("", |it| it.as_str());
+        let text = text.trim_end_matches(" and").trim_end_matches(" or").trim_end_matches(['.', ';', ',']);
         if is_term(term) && text.split_whitespace().count() >= 3 {
             let fields = fields(term, text, source.heading(passage));
             found.push(Object::new(source.place(passage, &range), confidence, fields));
