@@ -13,7 +13,7 @@ use crate::contract::prose::{self, PROSE_TOKENS, Ruler};
 use crate::contract::summarize::FORBIDDEN;
 use crate::contract::{render, run, select, validate};
 
-fn ask(corpus: &Corpus, verb: &str, request: Value) -> Answer {
+pub(super) fn ask(corpus: &Corpus, verb: &str, request: Value) -> Answer {
     let request = validate::request(verb, request.as_object().unwrap().clone()).unwrap();
     run(&request, corpus, None).unwrap()
 }
@@ -526,34 +526,6 @@ fn an_ambiguous_or_unknown_document_is_asked_back() {
 }
 
 #[test]
-fn a_language_goes_by_each_of_its_names() {
-    let corpus = corpus(&[("a.md", "# A\n\n```bash\nls -l\n```\n")]);
-    for name in ["bash", "sh", "Shell"] {
-        let found = ask(&corpus, "EXTRACT", json!({"schema": "Code", "filters": {"language": name}}));
-        assert_eq!(found.data["count"], 1, "{name}");
-    }
-}
-
-#[test]
 fn no_number_is_less_than_nothing() {
     assert_eq!(json!(crate::contract::answer::rounded(-0.0001)).to_string(), "0.0");
-}
-
-#[test]
-fn laws_define_in_clauses_and_restructured_text_in_hanging_lines() {
-    let law =
-        "In this order:\n   (a) \"Quay\" means the eastern wall; and\n   (b) \"Vessel\" includes a raft of logs.\n";
-    let lines = "Peak\n   The largest load of a day.\n\nText\n\n   goes on\n   set in\n\n* an item\n  of two lines\n";
-    let corpus = corpus(&[("a.txt", law), ("b.rst", lines)]);
-    let found = ask(&corpus, "EXTRACT", json!({"schema": "Definition"}));
-    let objects = found.data["objects"].as_array().unwrap();
-    let told: Vec<Value> = objects.iter().map(|it| json!([it["term"], it["definition_text"], it["lines"]])).collect();
-    assert_eq!(
-        told,
-        [
-            json!(["Quay", "the eastern wall", [2, 2]]),
-            json!(["Vessel", "a raft of logs", [3, 3]]),
-            json!(["Peak", "The largest load of a day.", [1, 2]]),
-        ]
-    );
 }
