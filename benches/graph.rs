@@ -1,8 +1,8 @@
 //! Questions to graphs of given sizes: `graph_query`, and AxQL of a type, an attribute and a path of two hops.
 //!
 //! Corpus: `--nodes N` entities of ten types in Zipf proportions with `--edges M` edges of twenty relations between them,
-//! made with a fixed seed; every edge with evidence. Prints the 99th percentile of each kind of question, and the bytes an
-//! edge of the snapshot and of the process.
+//! made with a fixed seed; every edge with evidence. Prints the 99th percentile of each kind of question, how long it takes
+//! until a change of one source among all of them is shown, and the bytes an edge of the snapshot and of the process.
 //!
 //! ```text
 //! cargo bench --profile release --bench graph
@@ -19,6 +19,9 @@ use vic::model::{GraphFormat, GraphImport, GraphQuestion, GraphRequest};
 
 /// Questions of each kind.
 const RUNS: usize = 500;
+
+/// Changes of one source.
+const CHANGES: usize = 30;
 
 /// xorshift: the same graph each time.
 struct Dice(u64);
@@ -49,6 +52,13 @@ fn main() -> Outcome {
         "process_bytes_an_edge": resident().saturating_sub(before) / edges.max(1) as u64,
     }));
     let mut dice = Dice(7);
+    let mut times = Times::default();
+    for number in 0..CHANGES {
+        let text = lines(number, nodes, &mut dice);
+        let import = GraphImport { name: "note".into(), format: GraphFormat::Text, text };
+        times.time(|| runtime.block_on(service.request(GraphRequest::Import(import))))?;
+    }
+    times.report("a change of one source", 1.0, "changes", json!({}));
     let mut ask = |name: &str, mut request: Box<dyn FnMut(&mut Dice) -> GraphRequest>| -> Outcome {
         let mut times = Times::default();
         for _ in 0..RUNS {
@@ -122,6 +132,11 @@ fn query(axql: String) -> GraphRequest {
 
 fn key(node: usize) -> String {
     format!("node-{node}.FL.001")
+}
+
+/// A source of some edges to the graph and to what it brings along itself.
+fn lines(number: usize, nodes: usize, dice: &mut Dice) -> String {
+    (0..20).map(|it| format!("{} -r{it}-> note-{number}-{it}\n", key(dice.below(nodes)))).collect()
 }
 
 /// Low numbers come more often.

@@ -7,10 +7,12 @@ use async_trait::async_trait;
 
 use crate::agent::prompts;
 use crate::agent::reasoner::Reasoner;
-use crate::agent::room::{self, Room};
+use crate::agent::room::Room;
 use crate::error::{Error, Result};
 use crate::llm::plugin::{PluginRequest, PluginResponse, PluginTask};
-use crate::llm::{FinishReason, LlmClient, LlmRequest, Message, ModelId, ModelLimits, Patience, Role, response};
+use crate::llm::{
+    FinishReason, LlmClient, LlmRequest, Message, ModelId, ModelLimits, Patience, Role, estimated_tokens, response,
+};
 use crate::model::PrivacyMode;
 
 /// Tokens of an answer: a query or a step takes some hundred.
@@ -73,7 +75,7 @@ impl Reasoner for ByModel {
     async fn room(&self, request: &PluginRequest) -> Room {
         let limits = self.limits(request).await;
         let taken = answer_tokens(&request.task, limits) as usize
-            + room::tokens(&prompts::system(&request.task))
+            + estimated_tokens(&prompts::system(&request.task))
             + SPARE_TOKENS;
         Room::Tokens((limits.context_tokens as usize).saturating_sub(taken))
     }
@@ -137,7 +139,7 @@ mod tests {
             assert!(!cuts.is_empty(), "{context}");
             for asked in mock.asked() {
                 let texts = asked.messages.iter().map(|it| &it.content).chain([&asked.system]);
-                let sent: usize = texts.map(|it| room::tokens(it)).sum();
+                let sent: usize = texts.map(|it| estimated_tokens(it)).sum();
                 assert!(asked.context_tokens.is_some_and(|it| it <= context));
                 assert!(sent + asked.max_tokens as usize <= context as usize, "{context}: {sent}");
             }

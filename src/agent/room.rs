@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use crate::agent::reasoner::Reasoner;
 use crate::error::{Error, ErrorCode, Result};
+use crate::llm::estimated_tokens;
 use crate::llm::plugin::{PluginRequest, PluginTask, SchemaHints, ToolOffer, TranscriptStep};
 
 /// Bytes of the results of a transcript that may be nearly whole.
@@ -25,7 +26,7 @@ pub enum Room {
     Whole,
     /// So many bytes of JSON.
     Bytes(usize),
-    /// So many tokens of JSON, see [`tokens`].
+    /// So many tokens of JSON, see [`estimated_tokens`].
     Tokens(usize),
 }
 
@@ -42,7 +43,7 @@ impl Room {
         match self {
             Room::Whole => 0,
             Room::Bytes(_) => text().len(),
-            Room::Tokens(_) => tokens(&text()),
+            Room::Tokens(_) => estimated_tokens(&text()),
         }
     }
 
@@ -74,33 +75,6 @@ impl Room {
             Room::Whole | Room::Bytes(_) => error.hint("ask a shorter question"),
         }
     }
-}
-
-/// Tokens of a text by a careful estimate, rather too many than too few: a word has one for every four letters, and digits,
-/// marks and characters of other scripts have one or more each.
-pub(super) fn tokens(text: &str) -> usize {
-    let (mut count, mut letters, mut blanks) = (0, 0_usize, 0_usize);
-    for it in text.chars() {
-        if it.is_ascii_alphabetic() {
-            letters += 1;
-            blanks = 0;
-            continue;
-        }
-        count += letters.div_ceil(4);
-        letters = 0;
-        match it {
-            // One blank belongs to the word behind it.
-            ' ' => {
-                blanks += 1;
-                count += usize::from(blanks == 2);
-            }
-            it => {
-                blanks = 0;
-                count += it.len_utf8().saturating_sub(1).max(1);
-            }
-        }
-    }
-    count + letters.div_ceil(4)
 }
 
 /// A request as far as it fits into whoever is asked, and what was left out, in words.
@@ -445,20 +419,5 @@ mod tests {
         let text = cut(&json!({ "text": "ä".repeat(5_000) }), 1_000);
         assert!(text["truncated"] == true && text["beginning"].as_str().unwrap().len() <= 1_000);
         assert_eq!(cut(&json!({ "a": 1 }), 100), json!({ "a": 1 }));
-    }
-
-    #[test]
-    fn tokens_are_rather_too_many_than_too_few() {
-        for (text, count) in [
-            ("", 0),
-            ("The hive weighed 31 kg.", 8),
-            ("{\"id\": 7}", 7),
-            ("2026-11-22", 10),
-            ("a    b", 3),
-            ("käse 漢字", 7),
-            ("internationalization", 5),
-        ] {
-            assert_eq!(tokens(text), count, "{text}");
-        }
     }
 }

@@ -7,23 +7,23 @@
 use std::collections::HashSet;
 
 use futures::StreamExt;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::ask::events::Events;
 use crate::ask::hit::{Evidence, Found};
 use crate::ask::{Question, citation, phrase};
 use crate::error::{Error, ErrorCode, Result};
-use crate::llm::{FinishReason, LlmClient, LlmRequest, LlmStreamEvent};
+use crate::llm::{FinishReason, LlmClient, LlmRequest, LlmStreamEvent, estimated_tokens};
 use crate::model::{AskEvent, FileRecord, PrivacyMode};
 
 /// Passages that the model is shown.
 const PASSAGES: usize = 6;
 /// Bytes of each: six of them and the answer fit a context of 4,096 tokens.
 const PASSAGE_BYTES: usize = 1_500;
-/// Tokens of context that takes.
-const CONTEXT_TOKENS: u32 = 4_096;
 /// Tokens of the answer.
 const ANSWER_TOKENS: u32 = 400;
+/// Tokens that are kept free for what the server puts around messages.
+const SPARE_TOKENS: usize = 200;
 /// Words from which on quotation marks are taken for a quotation.
 const QUOTED_WORDS: usize = 4;
 /// What the model is to say when the passages do not answer.
@@ -64,20 +64,16 @@ pub(super) async fn generate(
     hits: &[Found],
     events: &Events,
 ) -> Result<Generated> {
-    let passages = passages(hits);
-    let shown: Vec<_> = passages
-        .iter()
-        .map(|it| {
-            let body = it.evidence.chunk.body();
-            json!({ "number": it.number, "place": it.place, "text": &body[..body.floor_char_boundary(PASSAGE_BYTES)] })
-        })
-        .collect();
-    let message = json!({ "question": question.plan.raw_user_text, "passages": shown }).to_string();
-    let request = LlmRequest {
-        max_tokens: ANSWER_TOKENS,
-        context_tokens: Some(CONTEXT_TOKENS),
-        ..LlmRequest::new(mode, SYSTEM, &message)
-    };
+    let limits = llm.limits(None, mode).await;
+    let max_tokens = ANSWER_TOKENS.min(limits.answer_tokens).min(limits.context_tokens / 4).max(1);
+    let taken = estimated_tokens(SYSTEM) + max_tokens as usize + SPARE_TOKENS;
+    let room = (limits.context_tokens as usize).saturating_sub(taken);
+    let mut passages = passages(hits);
+    let mut shown: Vec<Value> = passages.iter().map(Passage::shown).collect();
+    let message = message(&question.plan.raw_user_text, &mut shown, room)?;
+    passages.truncate(shown.len());
+    let context_tokens = Some(limits.context_tokens);
+    let request = LlmRequest { max_tokens, context_tokens, ..LlmRequest::new(mode, SYSTEM, &message) };
     let mut text = String::new();
     let outcome = match follow(llm, request, &mut text, events).await {
         Ok(finish) => judge(&text, finish == FinishReason::Length, &passages),
@@ -88,6 +84,35 @@ pub(super) async fn generate(
         events.send(AskEvent::Text("\n\n".into())).await;
     }
     outcome
+}
+
+impl Passage<'_> {
+    /// As the model sees it.
+    fn shown(&self) -> Value {
+        let body = self.evidence.chunk.body();
+        json!({ "number": self.number, "place": self.place, "text": &body[..body.floor_char_boundary(PASSAGE_BYTES)] })
+    }
+}
+
+/// What the model is told. Passages that there is no room for, in tokens, are taken away from the end, as the last is the
+/// least.
+///
+/// # Errors
+/// `FailedPrecondition`: there is room for none.
+fn message(question: &str, passages: &mut Vec<Value>, room: usize) -> Result<String> {
+    loop {
+        let message = json!({ "question": question, "passages": passages }).to_string();
+        let needed = estimated_tokens(&message);
+        if needed <= room {
+            return Ok(message);
+        }
+        if passages.len() < 2 {
+            let text = format!("the question and a passage need {needed} tokens, and there is room for {room}");
+            let hint = "ask a shorter question, take a model with a larger context, or raise VIC_LLM_CONTEXT_TOKENS";
+            return Err(Error::new(ErrorCode::FailedPrecondition, text).hint(hint));
+        }
+        passages.pop();
+    }
 }
 
 /// Hands every piece on as it comes, and keeps it. Returns why the answer ended.
@@ -235,5 +260,19 @@ mod tests {
     #[test]
     fn long_quotations_are_looked_up_and_short_ones_are_emphasis() {
         assert_eq!(quotations("He said \u{201c}the key is with Oswin\u{201d} and \"yes\".").len(), 1);
+    }
+
+    #[test]
+    fn as_many_passages_are_shown_as_the_context_holds() {
+        let all: Vec<Value> = (1..=6).map(|it| json!({ "number": it, "text": "word ".repeat(100) })).collect();
+        let shown = |room: usize| {
+            let mut passages = all.clone();
+            let message = message("how heavy was the hive", &mut passages, room)?;
+            assert!(estimated_tokens(&message) <= room);
+            Ok::<_, Error>(passages.len())
+        };
+        assert_eq!((shown(10_000).unwrap(), shown(400).unwrap()), (6, 3));
+        let error = shown(50).unwrap_err();
+        assert!(error.message.contains("there is room for 50") && error.hint.is_some(), "{error}");
     }
 }

@@ -36,6 +36,17 @@ const FORMAT: Format = Format {
     ",
 };
 
+/// What came of a replacement.
+#[derive(Debug, Default)]
+pub struct Replaced {
+    /// Numbers of the sources that were dropped.
+    pub dropped: Vec<i64>,
+    /// Numbers of the sources that were stored, in the order in which they were given.
+    pub stored: Vec<i64>,
+    /// Numbers of their entities by key.
+    pub entities: HashMap<String, u32>,
+}
+
 /// See the module.
 pub struct GraphStore {
     database: Database,
@@ -77,29 +88,37 @@ impl GraphStore {
     }
 
     /// Drops sources and replaces others, all of it or nothing; new entities get their numbers.
-    pub fn replace(&self, dropped: &[String], parts: &[(GraphSource, GraphPart)]) -> Result<()> {
+    pub fn replace(&self, dropped: &[String], parts: &[(GraphSource, GraphPart)]) -> Result<Replaced> {
         self.database.write(|db| {
+            let mut replaced = Replaced::default();
             for name in dropped {
-                db.prepare_cached("DELETE FROM sources WHERE name = ?1")?.execute([name])?;
+                let mut statement = db.prepare_cached("DELETE FROM sources WHERE name = ?1 RETURNING id")?;
+                let gone = statement.query_map([name], |row| row.get(0))?.collect::<rusqlite::Result<Vec<i64>>>()?;
+                replaced.dropped.extend(gone);
             }
             let mut numbers = Numbers::load(db)?;
             for (source, part) in parts {
                 let blob = serde_json::to_vec(part).map_err(Error::internal)?;
                 let sql = "INSERT INTO sources (name, path, version, part) VALUES (?1, ?2, ?3, ?4) \
-                           ON CONFLICT (name) DO UPDATE SET path = ?2, version = ?3, part = ?4";
-                db.prepare_cached(sql)?.execute(params![source.name, source.path, source.version, blob])?;
+                           ON CONFLICT (name) DO UPDATE SET path = ?2, version = ?3, part = ?4 RETURNING id";
+                let mut statement = db.prepare_cached(sql)?;
+                let values = params![source.name, source.path, source.version, blob];
+                replaced.stored.push(statement.query_row(values, |row| row.get(0))?);
                 for node in &part.nodes {
-                    numbers.give(db, &node.key, node.id)?;
+                    let number = numbers.give(db, &node.key, node.id)?;
+                    replaced.entities.insert(node.key.clone(), number);
                 }
             }
-            numbers.keep(db)
+            numbers.keep(db)?;
+            Ok(replaced)
         })
     }
 
-    /// Hands over every source with what it says, in the order in which they came.
-    pub fn each(&self, mut take: impl FnMut(GraphSource, GraphPart) -> Result<()>) -> Result<()> {
+    /// Hands over every source with its number and what it says, in the order of their numbers, which is that in which they
+    /// came. One that is replaced keeps its number, one that is dropped never gets it again.
+    pub fn each(&self, mut take: impl FnMut(i64, GraphSource, GraphPart) -> Result<()>) -> Result<()> {
         self.database.read(|db| {
-            let mut statement = db.prepare_cached("SELECT name, path, version, part FROM sources ORDER BY id")?;
+            let mut statement = db.prepare_cached("SELECT name, path, version, part, id FROM sources ORDER BY id")?;
             let mut rows = statement.query([])?;
             while let Some(row) = rows.next()? {
                 let source = GraphSource { name: row.get(0)?, path: row.get(1)?, version: row.get(2)? };
@@ -108,7 +127,7 @@ impl GraphStore {
                     let message = format!("what `{}` says in the graph cannot be read: {error}", source.name);
                     Error::new(ErrorCode::DataLoss, message).hint(FORMAT.hint)
                 })?;
-                take(source, part)?;
+                take(row.get(4)?, source, part)?;
             }
             Ok(())
         })
@@ -191,11 +210,11 @@ impl Numbers {
         Ok(Numbers { next: next.and_then(|it| it.parse().ok()).unwrap_or(0) })
     }
 
-    /// Gives a new entity the number it wants, if that was never given, else the next.
-    fn give(&mut self, db: &Transaction<'_>, key: &str, wanted: Option<u32>) -> Result<(), Failed> {
-        let known = db.prepare_cached("SELECT 1 FROM entities WHERE key = ?1")?.exists([key])?;
-        if known {
-            return Ok(());
+    /// Returns the number of an entity. Gives a new one the number it wants, if that was never given, else the next.
+    fn give(&mut self, db: &Transaction<'_>, key: &str, wanted: Option<u32>) -> Result<u32, Failed> {
+        let mut statement = db.prepare_cached("SELECT id FROM entities WHERE key = ?1")?;
+        if let Some(known) = statement.query_row([key], |row| row.get(0)).optional()? {
+            return Ok(known);
         }
         let id = wanted.map(i64::from).filter(|it| *it >= self.next).unwrap_or(self.next);
         if id > MOST_ENTITIES {
@@ -204,7 +223,7 @@ impl Numbers {
         }
         db.prepare_cached("INSERT INTO entities (id, key) VALUES (?1, ?2)")?.execute(params![id, key])?;
         self.next = id + 1;
-        Ok(())
+        Ok(id as u32)
     }
 
     fn keep(&self, db: &Transaction<'_>) -> Result<(), Failed> {
@@ -248,12 +267,13 @@ mod tests {
         let path = dir.path().join("g.sqlite");
         let store = GraphStore::open(&path).unwrap();
         store.replace(&[], &[(source("a"), part(&[("x", None)])), (source("b"), part(&[("y", None)]))]).unwrap();
-        store.replace(&["b".into()], &[(source("a"), part(&[("z", None)]))]).unwrap();
+        let replaced = store.replace(&["b".into()], &[(source("a"), part(&[("z", None)]))]).unwrap();
+        assert_eq!((replaced.dropped, replaced.stored, replaced.entities["z"]), (vec![2], vec![1], 2));
         drop(store);
         let mut seen = Vec::new();
         let store = GraphStore::open(&path).unwrap();
         store
-            .each(|source, part| {
+            .each(|_, source, part| {
                 seen.push((source.name, part.nodes[0].key.clone()));
                 Ok(())
             })

@@ -38,7 +38,7 @@ pub use audit::AuditLog;
 pub use corpus::{BookedJob, BookedResult, CorpusBook};
 pub use database::check_database;
 pub use evidence::{EvidenceCache, EvidenceKey};
-pub use graph::{FileVersion, GraphStore};
+pub use graph::{FileVersion, GraphStore, Replaced};
 pub use jobs::Jobs;
 pub use mark::{EvidenceMark, IndexedMark, MAX_TRIES, ReasonMark, RequeueScope};
 pub use query::{READ_BY_OCR, WITHOUT_TEXT_LAYER};

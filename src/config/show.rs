@@ -88,11 +88,20 @@ fn resolve(lookup: &dyn Fn(&str) -> Option<OsString>) -> Result<Vec<Setting>> {
 
 /// The value that holds, as it would be typed; none for variables that have no value of their own.
 fn effective(config: &Config, name: &str) -> Option<String> {
-    let path = |path: &Path| Some(path.to_string_lossy().into_owned());
-    let flag = |on: bool| Some(if on { "1" } else { "0" }.to_string());
-    let (embed, walk, bridge, vectors) = (&config.embed, &config.walk, &config.bridge, &config.vectors);
-    let background = &config.background;
-    let model_of = |backend: EmbedBackend| (embed.backend == backend).then(|| embed.model.clone());
+    of_places(config, name).or_else(|| of_models(config, name)).or_else(|| of_work(config, name))
+}
+
+fn path(path: &Path) -> Option<String> {
+    Some(path.to_string_lossy().into_owned())
+}
+
+fn flag(on: bool) -> Option<String> {
+    Some(if on { "1" } else { "0" }.to_string())
+}
+
+/// Where things lie, and where vic is asked.
+fn of_places(config: &Config, name: &str) -> Option<String> {
+    let bridge = &config.bridge;
     match name {
         "VIC_DATA_DIR" => path(&config.data_dir),
         "VIC_DB_PATH" => path(&config.db_path),
@@ -109,6 +118,15 @@ fn effective(config: &Config, name: &str) -> Option<String> {
         "VIC_PRIVACY_MODE" => Some(config.privacy_mode.name().into()),
         "VIC_LOG_LEVEL" => Some(config.log_level.clone()),
         "VIC_MODELS_DIR" => config.model_dirs.first().and_then(|dir| path(dir)),
+        _ => None,
+    }
+}
+
+/// Vectors, embedding and language models.
+fn of_models(config: &Config, name: &str) -> Option<String> {
+    let (embed, vectors) = (&config.embed, &config.vectors);
+    let model_of = |backend: EmbedBackend| (embed.backend == backend).then(|| embed.model.clone());
+    match name {
         "VIC_VECTOR_BACKEND" => Some(vectors.backend.clone()),
         "VIC_MILVUS_URI" => Some(vectors.milvus_uri.clone()),
         "VIC_MILVUS_COLLECTION" => Some(vectors.milvus_collection.clone()),
@@ -134,6 +152,14 @@ fn effective(config: &Config, name: &str) -> Option<String> {
         "VIC_L2_MAX_IMAGE_BYTES" => Some(config.llm.max_image_bytes.to_string()),
         "VIC_LLM_CONTEXT_TOKENS" => Some(config.llm.context_tokens.to_string()),
         "VIC_LLM_MAX_SECONDS" => Some(config.llm.max_seconds.to_string()),
+        _ => None,
+    }
+}
+
+/// How files are found and read.
+fn of_work(config: &Config, name: &str) -> Option<String> {
+    let (walk, background) = (&config.walk, &config.background);
+    match name {
         "VIC_SYNTHETIC_JSONL" => config.synthetic_jsonl.as_deref().and_then(path),
         "VIC_JAIL" => Some(config.limits.jail.name().into()),
         "VIC_REDACT" => Some(config.limits.redaction.name().into()),

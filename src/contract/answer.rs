@@ -114,7 +114,8 @@ impl Answer {
 
 /// A score with three digits: more of them say nothing.
 pub(crate) fn rounded(value: f64) -> f64 {
-    (value * 1000.0).round() / 1000.0
+    // Nothing is a little less than nothing.
+    (value * 1000.0).round() / 1000.0 + 0.0
 }
 
 /// The mean of some numbers; 0 of none.

@@ -122,11 +122,11 @@ fn clusters(request: &Request, corpus: &Corpus) -> Outcome<Answer> {
         answer.unknown(Unknown::new("in_groups_too_small", small));
     }
     let kept: Vec<&cluster::Group> = groups.iter().filter(|it| it.members.len() >= least).collect();
-    answer.confidence = rounded(mean(&kept.iter().map(|it| it.cohesion).collect::<Vec<_>>()));
+    answer.confidence = rounded(mean(&kept.iter().map(|it| it.cohesion.max(0.0)).collect::<Vec<_>>()));
     corpus.papers.iter().for_each(|it| answer.evidence(it, 1));
     let shown = |it: &&cluster::Group| {
         let files: Vec<FileId> = it.members.iter().map(|at| corpus.papers[*at].file).collect();
-        json!({"label": it.label, "size": files.len(), "files": files, "confidence": rounded(it.cohesion)})
+        json!({"label": it.label, "size": files.len(), "files": files, "confidence": rounded(it.cohesion.max(0.0))})
     };
     let list: Vec<Value> = kept.iter().map(shown).collect();
     answer.data = json!({"count": list.len(), "clusters": list});

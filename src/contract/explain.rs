@@ -109,6 +109,11 @@ pub(crate) fn result(request: &Request, booked: &BookedResult) -> Outcome<Answer
     nothing_found(&mut explained);
     unknowns(&mut explained);
     unclear(&mut explained);
+    if asked["cut"] == true {
+        let kept = format!("of the {} bytes of the request only the beginning was kept", asked["bytes"]);
+        explained.issue(json!({"type": "request_cut", "reason": kept}));
+        explained.actions.retain(|it| it.starts_with("HELP"));
+    }
     let Explained { issues, actions, .. } = explained;
     let mut answer = Answer::new("read off the kept result; each suggestion passed the validator");
     answer.coverage = Some(1.0);

@@ -29,6 +29,12 @@ const NAMED: usize = 20;
 /// How long a page may take.
 const PAGE_TIME: Duration = Duration::from_secs(60);
 
+/// A run on its way: what was fetched, and the jobs of the index that are under way.
+pub(crate) struct Going {
+    run: Run,
+    jobs: Vec<JobSnapshot>,
+}
+
 /// What one run brings in.
 struct Run {
     /// Files and folders that the index is to look at.
@@ -52,22 +58,31 @@ impl Contract {
         if patient {
             return Ok(Done::Later(0));
         }
-        let run = self.run(request).await?;
-        for job in self.start(&run).await? {
-            if self.wait(&job, Some(SYNCHRONOUS as u64)).await?.is_none() {
-                return Ok(Done::Later(SYNCHRONOUS + 1));
+        let going = self.set_out(request).await?;
+        for job in &going.jobs {
+            if self.wait(job, Some(SYNCHRONOUS as u64)).await?.is_none() {
+                return Ok(Done::Ingesting(Box::new(going)));
             }
         }
-        self.finish_run(request, run).await
+        self.finish_run(request, going.run).await
     }
 
-    /// As [`Contract::ingest`], in a job. What the index has read already it does not read again.
-    pub(crate) async fn ingest_at_leisure(&self, request: &Request) -> Outcome<Done> {
-        let run = self.run(request).await?;
-        for job in self.start(&run).await? {
-            self.wait(&job, None).await?;
+    /// As [`Contract::ingest`], in a job, from where it was left when somebody waited: no page is fetched twice.
+    pub(crate) async fn ingest_at_leisure(&self, request: &Request, going: Option<Going>) -> Outcome<Done> {
+        let going = match going {
+            Some(going) => going,
+            None => self.set_out(request).await?,
+        };
+        for job in &going.jobs {
+            self.wait(job, None).await?;
         }
-        self.finish_run(request, run).await
+        self.finish_run(request, going.run).await
+    }
+
+    async fn set_out(&self, request: &Request) -> Outcome<Going> {
+        let run = self.run(request).await?;
+        let jobs = self.start(&run).await?;
+        Ok(Going { run, jobs })
     }
 
     fn refuse_pages(&self, request: &Request) -> Outcome<()> {
@@ -275,18 +290,25 @@ impl Contract {
             let detail = "named in the failures file";
             answer.unknown(Unknown::new("unreadable_document", failures.len()).files(&files).detail(detail));
         }
+        let unread = files.iter().filter(|it| it.problem.is_empty() && it.state == FileState::Pending).count();
+        if unread > 0 {
+            let detail = "mode minimal reads no texts: they are read by INGEST with mode full";
+            answer.unknown(Unknown::new("metadata_only", unread).detail(detail));
+        }
         let hashed = files.iter().filter(|it| it.hash.is_some()).count();
         let contents: BTreeSet<_> = files.iter().filter_map(|it| it.hash).collect();
-        let indexed = files.len() - failures.len();
+        let indexed = files.len() - failures.len() - unread;
         let bytes: u64 = files.iter().map(|it| it.size).sum();
         let named: Vec<Value> =
             failures.iter().take(NAMED).map(|it| json!({"path": it.path, "reason": it.problem})).collect();
         answer.data = json!({
-            "session": session, "files": files.len(), "indexed": indexed, "failed": failures.len(),
+            "session": session, "files": files.len(), "indexed": indexed, "unread": unread, "failed": failures.len(),
             "distinct_contents": contents.len(), "duplicates": hashed - contents.len(), "bytes": bytes, "failures": named,
             "failures_file": written.filter(|_| self.scope.is_all()).map(|it| it.to_string_lossy().into_owned()),
         });
-        let coverage = if files.is_empty() { 0.0 } else { indexed as f64 / files.len() as f64 };
+        // Of what was to be known: in mode minimal that is no text.
+        let known = indexed + unread;
+        let coverage = if files.is_empty() { 0.0 } else { known as f64 / files.len() as f64 };
         let id = result_id(&request.canonical(), &answer.data.to_string());
         let view = json!({"type": "session", "session": session});
         Ok(Done::Answer { id, view, coverage, documents: String::new(), answer: Box::new(answer) })

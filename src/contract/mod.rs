@@ -82,6 +82,9 @@ const SYNCHRONOUS: usize = 100;
 /// Documents that are worked on without having been asked to take the time.
 const UNASKED: usize = 5_000;
 
+/// Bytes that are kept of a request that no verb takes.
+const MOST_REFUSED: usize = 4 << 10;
+
 /// Characters of a verb that is refused; none has so many.
 const LONGEST_VERB: usize = 40;
 
@@ -101,6 +104,8 @@ pub(crate) enum Done {
     Answer { id: String, view: Value, coverage: f64, documents: String, answer: Box<Answer> },
     /// It takes longer: documents that are to be worked on.
     Later(usize),
+    /// It takes longer, and has begun.
+    Ingesting(Box<ingest::Going>),
 }
 
 impl Contract {
@@ -169,14 +174,15 @@ impl Contract {
             Ok(Done::Answer { id, view, coverage, documents, answer }) => {
                 self.keep(&request, &id, (&view, coverage), documents, &answer).await.map(|it| (it, None, false))
             }
-            Ok(Done::Later(documents)) => self.later(request, documents).await,
+            Ok(Done::Later(documents)) => self.later(request, documents, None).await,
+            Ok(Done::Ingesting(going)) => self.later(request, SYNCHRONOUS + 1, Some(*going)).await,
             Err(refusal) => self.keep_refusal(id, verb, &asked, refusal).await,
         }
     }
 
     async fn keep_refusal(&self, id: String, verb: &str, asked: &Value, refusal: Refusal) -> Result<Made> {
         let envelope = self.refused(Some(&id), verb, &refusal);
-        let result = BookedResult { request: asked.to_string(), envelope: envelope.to_string(), ..Default::default() };
+        let result = BookedResult { request: bounded(asked), envelope: envelope.to_string(), ..Default::default() };
         self.book(id, result).await?;
         Ok((envelope, Some(refusal.code), false))
     }
@@ -280,7 +286,7 @@ impl Contract {
     }
 
     /// Goes on in a job.
-    async fn later(&self, request: Request, documents: usize) -> Result<Made> {
+    async fn later(&self, request: Request, documents: usize, going: Option<ingest::Going>) -> Result<Made> {
         let job = BookedJob { id: format!("j-{:016x}", random()?), state: "running".into(), body: "{}".into() };
         let (reader, owner, first) = (self.reader.clone(), self.owner(), job.clone());
         blocking(move || reader.parts.book.put_job(&owner, &first)).await?;
@@ -292,14 +298,14 @@ impl Contract {
         tokio::spawn(async move {
             // Its place in the queue; the semaphore is never closed.
             let _turn = contract.turn.clone().acquire_owned().await;
-            contract.finish(request, job).await;
+            contract.finish(request, job, going).await;
         });
         Ok((envelope, None, true))
     }
 
-    async fn finish(&self, request: Request, mut job: BookedJob) {
+    async fn finish(&self, request: Request, mut job: BookedJob, going: Option<ingest::Going>) {
         let done = match request.verb.name {
-            "INGEST" => self.ingest_at_leisure(&request).await,
+            "INGEST" => self.ingest_at_leisure(&request, going).await,
             "QUERY" => self.query_at_leisure(&request).await,
             _ => self.work(&request, Size::AtLeisure).await,
         };
@@ -308,7 +314,7 @@ impl Contract {
                 let kept = self.keep(&request, &id, (&view, coverage), documents, &answer).await;
                 kept.map(|_| ("completed", json!({"result": id})))
             }
-            Ok(Done::Later(_)) => Err(Error::internal("a job that was put off")),
+            Ok(Done::Later(_) | Done::Ingesting(_)) => Err(Error::internal("a job that was put off")),
             Err(refusal) => Ok(("failed", json!({"error": self.short(&refusal)}))),
         };
         let (state, body) =
@@ -384,6 +390,17 @@ fn result_id(request: &Value, state: &str) -> String {
     let mut hasher = blake3::Hasher::new();
     hasher.update(request.to_string().as_bytes()).update(&[0]).update(state.as_bytes());
     format!("r-{}", &hasher.finalize().to_hex()[..16])
+}
+
+/// A request as the book keeps it when it is refused: of a long one the beginning, and that it was cut.
+fn bounded(asked: &Value) -> String {
+    let text = asked.to_string();
+    if text.len() <= MOST_REFUSED {
+        return text;
+    }
+    let verb = asked["verb"].as_str().map(|it| words::short(it, LONGEST_VERB));
+    let beginning = &text[..text.floor_char_boundary(MOST_REFUSED)];
+    json!({"verb": verb, "cut": true, "bytes": text.len(), "beginning": beginning}).to_string()
 }
 
 fn random() -> Result<u64> {

@@ -5,7 +5,7 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::model::{Anchor, Block};
+use crate::model::{Anchor, Block, BlockKind};
 
 /// Where an object stands. Lines are 1-based and inclusive; bytes are 0-based, the second one past the end.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -206,6 +206,8 @@ pub(crate) struct Spot {
     letters: Option<Range<usize>>,
     /// Letters at the beginning of the block that its reader wrote there: the number of an item.
     written: usize,
+    /// Whether only its ends were found: its reader wrote some of its text twice.
+    ends_only: bool,
 }
 
 impl<'r> Finder<'r> {
@@ -226,6 +228,10 @@ impl<'r> Finder<'r> {
             None if written > 0 && bare.starts_with(". ") => (raw.find(bare, from), written),
             found => (found, 0),
         };
+        let ends =
+            if letters.is_none() && block.kind == BlockKind::Table { corners(raw, &block.text, from) } else { None };
+        let ends_only = ends.is_some();
+        let letters = letters.or(ends);
         // A letter that was mistaken does not lead all that follow astray: they begin where the last one was found.
         let near = |it: &Range<usize>| block.anchor.byte_end.is_none_or(|end| it.end <= raw.letter_at(end as usize));
         let letters = letters.filter(near);
@@ -233,8 +239,42 @@ impl<'r> Finder<'r> {
             Some(found) => self.cursor = found.end,
             None => self.misses += 1,
         }
-        Spot { letters, written, ..spot }
+        Spot { letters, written, ends_only, ..spot }
     }
+}
+
+/// Places that are tried as the first cell of a table.
+const MOST_TRIES: usize = 50;
+
+/// From the first cell of a table to its last: a cell over two columns or rows is written twice, and stands there once.
+fn corners(raw: &Raw, table: &str, mut from: usize) -> Option<Range<usize>> {
+    let letters = |it: &str| it.chars().filter(|it| it.is_alphanumeric()).collect::<String>();
+    let rows: Vec<Vec<String>> = table.lines().map(|it| it.split(" | ").map(letters).collect()).collect();
+    let first = rows.iter().flatten().find(|it| !it.is_empty())?;
+    for _ in 0..MOST_TRIES {
+        let start = raw.find(first, from)?.start;
+        if let Some(end) = cells_at(&raw.letters, &rows, start) {
+            return Some(start..end);
+        }
+        from = start + raw.letters[start..].chars().next()?.len_utf8();
+    }
+    None
+}
+
+/// Where the cells end that stand one behind the other from a position; one that repeats its neighbour may be missing.
+fn cells_at(letters: &str, rows: &[Vec<String>], mut at: usize) -> Option<usize> {
+    for (number, row) in rows.iter().enumerate() {
+        for (column, cell) in row.iter().enumerate() {
+            let above = number.checked_sub(1).and_then(|it| rows[it].get(column));
+            let before = column.checked_sub(1).and_then(|it| row.get(it));
+            if letters[at..].starts_with(cell.as_str()) {
+                at += cell.len();
+            } else if above != Some(cell) && before != Some(cell) {
+                return None;
+            }
+        }
+    }
+    Some(at)
 }
 
 impl Spot {
@@ -249,6 +289,9 @@ impl Spot {
             return Some(start as usize..end as usize);
         }
         let letters = self.letters.as_ref()?;
+        if self.ends_only {
+            return raw.filter(|_| *part == (0..text.len()))?.bytes(letters, text);
+        }
         let count = |text: &str| text.chars().filter(|it| it.is_alphanumeric()).map(char::len_utf8).sum::<usize>();
         let at = |byte: usize| letters.start + count(&text[..byte]).saturating_sub(self.written);
         let start = if self.written > part.start { self.written.min(part.end) } else { part.start };
@@ -287,7 +330,6 @@ fn named_part(anchor: &Anchor) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::BlockKind;
 
     fn block(text: &str) -> Block {
         Block { kind: BlockKind::Paragraph, text: text.into(), anchor: Anchor::default() }
@@ -323,6 +365,17 @@ mod tests {
         let spot = Finder::new(Some(&raw)).next(&Block { anchor, ..block("first [1]") });
         let place = spot.place(Some(&raw), "first [1]", &(6..9));
         assert_eq!((place.lines, place.bytes), (Some((2, 2)), Some((11, 14))));
+    }
+
+    #[test]
+    fn a_table_with_cells_over_several_columns_and_rows_is_found_whole() {
+        let html = "<p>One a b.</p><table><tr><td rowspan=2>a</td><td colspan=2>b</td></tr><tr><td>c</td><td>d</td></tr></table>";
+        let raw = Raw::new(html.into(), Markup::Tags);
+        let table = Block { kind: BlockKind::Table, ..block("a | b | b\na | c | d") };
+        let spot = Finder::new(Some(&raw)).next(&table);
+        let bytes = spot.bytes(Some(&raw), &table.text, &(0..table.text.len())).unwrap();
+        assert_eq!(&html[bytes], "a</td><td colspan=2>b</td></tr><tr><td>c</td><td>d");
+        assert_eq!(spot.bytes(Some(&raw), &table.text, &(0..1)), None, "a part of it is not looked for");
     }
 
     #[test]

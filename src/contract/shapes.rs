@@ -124,6 +124,7 @@ fn ingest() -> Value {
         ("session", whole()),
         ("files", count()),
         ("indexed", count()),
+        ("unread", count()),
         ("failed", count()),
         ("distinct_contents", count()),
         ("duplicates", count()),

@@ -35,6 +35,8 @@ static TEX: LazyLock<Regex> = LazyLock::new(|| {
 static ORG: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?i)^\s*#\+begin_(?:src|example)\s*([\w+#-]*)"));
 static FENCE: LazyLock<Regex> = LazyLock::new(|| pattern(r"^\s*(?:>\s*)?```\s*([\w+#-]*)\s*$"));
 static RST: LazyLock<Regex> = LazyLock::new(|| pattern(r"^\s*\.\.\s+(?:code-block|code|sourcecode)::\s*([\w+#-]*)"));
+/// A paragraph that ends with two colons: what is set in below stands as it is.
+static LITERAL: LazyLock<Regex> = LazyLock::new(|| pattern(r"^(?:[^.\s].*)?::$"));
 static ADOC: LazyLock<Regex> = LazyLock::new(|| pattern(r"^\[source(?:,\s*([\w+#-]+))?[^\]]*\]\s*$"));
 
 fn pattern(text: &str) -> Regex {
@@ -104,22 +106,27 @@ fn indented(text: &str) -> Vec<Snippet> {
     let mut found = Vec::new();
     let mut at = 0;
     while at < lines.len() {
-        let Some(open) = RST.captures(text[lines[at].clone()].trim_end()) else {
+        let line = text[lines[at].clone()].trim_end();
+        let directive = RST.captures(line);
+        if directive.is_none() && !LITERAL.is_match(line) {
             at += 1;
             continue;
-        };
+        }
         let is_body = |line: &Range<usize>| {
             let line = &text[line.clone()];
             line.trim().is_empty() || line.starts_with([' ', '\t'])
         };
         let is_start = |line: &Range<usize>| {
             let line = text[line.clone()].trim();
-            !line.is_empty() && !line.starts_with(':')
+            !line.is_empty() && (directive.is_none() || !line.starts_with(':'))
         };
         let end = lines[at + 1..].iter().position(|it| !is_body(it)).map_or(lines.len(), |it| at + 1 + it);
         if let Some(first) = lines[at + 1..end].iter().position(is_start).map(|it| at + 1 + it) {
             let inner = lines[first].start..lines[end - 1].end;
-            found.extend(snippet(text, inner, lines[at].start..lines[end - 1].end, language(&open)));
+            // The sentence before two colons stays prose.
+            let from = if directive.is_some() { at } else { first };
+            let outer = lines[from].start..lines[end - 1].end;
+            found.extend(snippet(text, inner, outer, directive.as_ref().and_then(language)));
         }
         at = end.max(at + 1);
     }
@@ -220,6 +227,8 @@ mod tests {
             "rst",
             &[("   x = 1\n\n   y = 2", Some("python"))],
         );
+        check("Run it::\n\n   ls\n   pwd\n\nProse ends here.\n", "rst", &[("   ls\n   pwd", None)]);
+        check(".. note::\n\n   prose\n", "rst", &[]);
         check("[source,go]\n----\nfunc a() {}\n----\n", "adoc", &[("func a() {}", Some("go"))]);
         check("no code here", "txt", &[]);
     }

@@ -62,7 +62,7 @@ pub(crate) struct Source {
 
 /// Headings that plain text has without saying so.
 static PLAIN_HEADING: LazyLock<Regex> = LazyLock::new(|| {
-    let names = "abstract|introduction|background|methods?|methodology|materials and methods|approach|procedure|experimental setup|study design|data collection|results|discussion|conclusions?|references|bibliography|works cited|literature|sources|glossary|definitions|terms|pros|cons|advantages|disadvantages";
+    let names = "abstract|introduction|background|methods?|methodology|materials and methods|approach|procedure|experimental setup|study design|data collection|participants and (?:procedures?|methods?|design)|(?:patients|subjects) and methods?|results|discussion|conclusions?|references|bibliography|works cited|literature|sources|glossary|definitions|definition of terms|terms|pros|cons|advantages|disadvantages";
     Regex::new(&format!(r"(?i)^(?:\d+(?:\.\d+)*\.?\s+)?(?:{names})\s*:?$")).expect("the pattern is a constant")
 });
 

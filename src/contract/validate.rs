@@ -7,6 +7,7 @@ use crate::contract::answer::Answer;
 use crate::contract::filter::Filter;
 use crate::contract::refusal::{Cause, Outcome, Refusal};
 use crate::contract::registry::{self, ANY_FILTERS, Field, Form, Kind, NAMES, SCHEMA_NAMES, Verb};
+use crate::contract::words::short;
 use crate::contract::{dates, detect, render, summarize};
 
 /// A request that passed: every field is known and of its kind.
@@ -75,6 +76,14 @@ fn form_of(verb: &'static Verb, given: Option<Value>) -> Outcome<&'static Form> 
                 .field("form")
                 .action(format!("set `form` to one of: {}", names.join(", ")))),
         },
+        Some(Value::String(name)) if names.is_empty() => {
+            let refusal = Refusal::new(
+                Cause::UnknownForm,
+                format!("{} has no forms: what is `{}`?", verb.name, short(&name, 40)),
+            );
+            let example = registry::example(verb, &verb.forms[0]).map(|it| it.request).unwrap_or_default();
+            Err(refusal.field("form").action(format!("give it as a field, as in {example}")))
+        }
         Some(Value::String(name)) => registry::form_of(verb, &name).ok_or_else(|| {
             let what = format!("form of {}", verb.name);
             Refusal::unknown(Cause::UnknownForm, &what, &name, &names).field("form")

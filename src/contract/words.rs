@@ -80,9 +80,16 @@ pub(crate) fn sentences(text: &str) -> Vec<Range<usize>> {
     found
 }
 
-/// Bytes of the quotation marks and brackets that close behind a sentence.
+/// Bytes of the quotation marks and brackets that close behind a sentence, and of the numbers of notes there.
 fn closing(rest: &str) -> usize {
-    rest.len() - rest.trim_start_matches(['"', '”', '’', ')', ']', '*', '_']).len()
+    let mut left = rest.trim_start_matches(['"', '”', '’', ')', ']', '*', '_']);
+    while let Some((number, after)) = left.strip_prefix('[').and_then(|it| it.split_once(']')) {
+        if number.is_empty() || !number.chars().all(|it| it.is_ascii_digit() || matches!(it, ',' | ' ' | '-' | '–')) {
+            break;
+        }
+        left = after;
+    }
+    rest.len() - left.len()
 }
 
 fn ends_sentence(text: &str, at: usize, after: usize) -> bool {
@@ -150,6 +157,13 @@ mod tests {
             found,
             ["Smith et al. (2019) found 3.5 m, cf. Fig. 2.", "J. Moor agreed!", "\"Did he?\"", "He did."]
         );
+    }
+
+    #[test]
+    fn the_number_of_a_note_stays_with_the_sentence_before_it() {
+        let text = "Ice moves.[1] It melts.[2][3] It is gone.[sic] Then rain.";
+        let found: Vec<&str> = sentences(text).into_iter().map(|it| &text[it]).collect();
+        assert_eq!(found, ["Ice moves.[1]", "It melts.[2][3]", "It is gone.[sic] Then rain."]);
     }
 
     #[test]

@@ -126,8 +126,9 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     });
     match (grammar, tree) {
         (Some(grammar), Some(tree)) => {
-            let mut cut = Cut { source: &source, grammar: &grammar, sink };
+            let mut cut = Cut { source: &source, grammar: &grammar, sink, last: None };
             cut.children(tree.root_node(), 0..source.text.len(), "", 0);
+            cut.flush();
         }
         _ => text::paragraphs(&source, BlockKind::Code, sink),
     }
@@ -152,6 +153,8 @@ struct Cut<'a> {
     source: &'a Source<'a>,
     grammar: &'a Grammar,
     sink: &'a mut Sink,
+    /// The last block, held back: the bracket that closes its container goes with it.
+    last: Option<(Range<usize>, String)>,
 }
 
 impl Cut<'_> {
@@ -290,16 +293,26 @@ impl Cut<'_> {
         if tail.is_empty() || tail.starts_with("//") || tail.starts_with('#') { byte + line.len() } else { byte }
     }
 
-    /// Adds what lies between symbols, unless it is only brackets.
+    /// Adds what lies between symbols; brackets alone belong to the block that they close.
     fn rest(&mut self, range: Range<usize>, owner: &str) {
-        if self.source.text[range.clone()].contains(char::is_alphanumeric) {
+        let text = &self.source.text[range.clone()];
+        if text.contains(char::is_alphanumeric) {
             self.push(range, owner);
+        } else if let (Some((last, _)), false) = (&mut self.last, text.trim().is_empty()) {
+            last.end = last.end.max(range.start + text.trim_end().len());
         }
     }
 
     fn push(&mut self, range: Range<usize>, symbol: &str) {
-        let symbol = (!symbol.is_empty()).then_some(symbol);
-        self.source.push_symbol(self.sink, BlockKind::Code, range, symbol);
+        self.flush();
+        self.last = Some((range, symbol.to_string()));
+    }
+
+    fn flush(&mut self) {
+        if let Some((range, symbol)) = self.last.take() {
+            let symbol = (!symbol.is_empty()).then_some(symbol.as_str());
+            self.source.push_symbol(self.sink, BlockKind::Code, range, symbol);
+        }
     }
 }
 
@@ -344,6 +357,17 @@ mod tests {
                 ("impl Drop for Parser::drop", "impl Drop for Parser {"),
             ],
         );
+    }
+
+    #[test]
+    fn the_bracket_that_closes_a_container_goes_with_its_last_symbol() {
+        let code = "mod a {\n    impl B {\n        fn one() {}\n\n        fn two() {}\n    }\n}\n\nfn c() {}\n";
+        let mut sink = Sink::new(ExtractLimits::default());
+        read(Input { bytes: code.as_bytes(), name: "a.rs" }, &mut sink).unwrap();
+        let blocks = sink.finish().blocks;
+        let texts: Vec<&str> = blocks.iter().map(|it| it.text.as_str()).collect();
+        assert!(texts[1].ends_with("fn two() {}\n    }\n}"), "{texts:?}");
+        assert_eq!((texts.len(), blocks[1].anchor.line_end), (3, Some(7)));
     }
 
     #[test]

@@ -19,12 +19,51 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
 pub(crate) fn read_source(source: &Source<'_>, sink: &mut Sink) {
     let lines: Vec<Line<'_>> = source.lines().collect();
     let mut at = front_matter(source, &lines, sink);
+    // Column from which the text of the list item above goes on; code in it is indented further than that.
+    let mut item = 0;
     while at < lines.len() && !sink.is_full() {
-        at = block(source, &lines, at, sink);
+        let line = lines[at].text;
+        let indent = columns(line);
+        if let Some(text) = list_item(line).filter(|_| indent < item + CODE_INDENT) {
+            let digits = text.starts_with(|it: char| it.is_ascii_digit());
+            item = columns(line) + if digits { 3 } else { 2 };
+        } else if opens_body(line) {
+            item = CODE_INDENT;
+        } else if !line.trim().is_empty() && indent < item.min(2) {
+            item = 0;
+        }
+        at = if !line.trim().is_empty() && indent >= item + CODE_INDENT {
+            indented(source, &lines, at, item + CODE_INDENT, sink)
+        } else {
+            block(source, &lines, at, sink)
+        };
     }
     if at < lines.len() {
         sink.truncate();
     }
+}
+
+/// Columns by which a block is set in to be code.
+const CODE_INDENT: usize = 4;
+
+/// Columns of white space before the text of a line; a tab goes to the next fourth column.
+fn columns(line: &str) -> usize {
+    let white = line.chars().take_while(|it| matches!(it, ' ' | '\t'));
+    white.fold(0, |column, it| if it == '\t' { (column / 4 + 1) * 4 } else { column + 1 })
+}
+
+/// Says whether a line begins a footnote, a definition or a box, whose text goes on set in by four columns.
+fn opens_body(line: &str) -> bool {
+    line.starts_with("[^") && line.contains("]:") || [": ", ":\t", "!!! ", "??? "].iter().any(|it| line.starts_with(it))
+}
+
+/// Adds code that is set in, with the blank lines inside it, and returns the line after it.
+fn indented(source: &Source<'_>, lines: &[Line<'_>], at: usize, indent: usize, sink: &mut Sink) -> usize {
+    let is_code = |line: &Line<'_>| line.text.trim().is_empty() || columns(line.text) >= indent;
+    let end = lines[at..].iter().position(|it| !is_code(it)).map_or(lines.len(), |it| at + it);
+    let last = lines[at..end].iter().rposition(|it| !it.text.trim().is_empty()).map_or(at, |it| at + it);
+    source.push(sink, BlockKind::Code, lines[at].start..lines[last].end());
+    end
 }
 
 /// Reads the block that starts at line `at` and returns the line after it.
@@ -267,6 +306,34 @@ mod tests {
             &[(BlockKind::Code, "# not a heading\n```\n\n    indented"), (BlockKind::Paragraph, "after")],
         );
         check("```\nunclosed", &[(BlockKind::Code, "unclosed")]);
+    }
+
+    #[test]
+    fn what_is_set_in_by_four_columns_is_code_unless_it_goes_on_with_a_paragraph_or_an_item() {
+        check(
+            "Set it:\n\n    gate 40\n\n    lock\n\nText\n    goes on\n\n\ttab\n",
+            &[
+                (BlockKind::Paragraph, "Set it:"),
+                (BlockKind::Code, "    gate 40\n\n    lock"),
+                (BlockKind::Paragraph, "Text\n    goes on"),
+                (BlockKind::Code, "\ttab"),
+            ],
+        );
+        check(
+            "- item\n\n    its second paragraph\n\n      code\n- next\n    - inner\n\n      of inner\n",
+            &[
+                (BlockKind::ListItem, "item"),
+                (BlockKind::Paragraph, "its second paragraph"),
+                (BlockKind::Code, "      code"),
+                (BlockKind::ListItem, "next"),
+                (BlockKind::ListItem, "inner"),
+                (BlockKind::Paragraph, "of inner"),
+            ],
+        );
+        check(
+            "[^1]: a note\n\n    goes on\n",
+            &[(BlockKind::Paragraph, "[^1]: a note"), (BlockKind::Paragraph, "goes on")],
+        );
     }
 
     #[test]

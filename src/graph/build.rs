@@ -1,42 +1,79 @@
-//! Parts to a [`Snapshot`], in one pass over the parts: texts are interned as they come, ends of edges are looked up when
-//! all is there.
+//! Parts to a [`Snapshot`]: the first one out of all parts, the next one out of the present one and the parts that changed.
+//!
+//! There is one way for both, as the first one is the next after an empty one. What the sources that are gone or changed said
+//! is left out, what they say now is added; everything else is copied in order, without a look at the parts that it came
+//! from. So that a snapshot is the same whichever way it came about,
+//!
+//! - sources are in the order of their numbers in the store, entities in that of their own, types and relations in that of
+//!   what they are called, and edges of the same ends and relation in that of their sources, then of their places there;
+//! - an entity keeps what each of its sources says of it, because the first one counts and may go;
+//! - an edge keeps the names of its ends where they are not the keys of what they led to, and one that lacks an end is kept
+//!   aside. Names lead elsewhere only when an entity of that key, or an alias of that name, or an entity of such an alias,
+//!   came or went: the edges that have one of these names are looked up again, and no others;
+//! - schemas are kept with their sources, because the first of a name counts.
+//!
+//! Numbers of strings are the one thing that differs, and nothing that is seen may depend on their order. Strings are only
+//! ever added; [`Snapshot::is_worn`] says when so many are of nobody any more that it is better made from all parts again.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use crate::error::{Error, ErrorCode, Result};
-use crate::graph::schema::Schema;
-use crate::graph::snapshot::{EdgeIx, Found, Ix, Label, Origin, Rows, Snapshot};
+use crate::graph::snapshot::{Alias, Found, Label, Named, Origin, Snapshot, Statement};
 use crate::graph::symbols::{Symbol, SymbolBuilder};
 use crate::model::{GraphEdge, GraphNode, GraphPart, GraphSchema, GraphSource};
 
 /// Types, and relations, are counted in 16 bits.
 const MOST_LABELS: usize = u16::MAX as usize;
 
-/// Collects parts.
+/// Collects changes of a snapshot.
 #[derive(Default)]
 pub struct Builder {
-    symbols: SymbolBuilder,
-    schemas: Vec<GraphSchema>,
-    origins: Vec<Origin>,
-    labels: Labels,
-    relations: Labels,
-    nodes: Vec<RawNode>,
-    /// Place in `nodes` by key.
-    known: HashMap<Symbol, u32>,
-    holders: Vec<(u32, u32)>,
-    attributes: Vec<(u32, (Symbol, Symbol, u32))>,
-    /// Alias to keys.
-    aliases: HashMap<Symbol, Vec<Symbol>>,
-    edges: Vec<RawEdge>,
+    pub(super) old: Arc<Snapshot>,
+    pub(super) symbols: SymbolBuilder,
+    pub(super) labels: Labels,
+    pub(super) relations: Labels,
+    pub(super) said: Said,
 }
 
+/// What the changed sources say now. Origins are places in `origins`.
 #[derive(Default)]
-struct Labels {
-    all: Vec<Label>,
+pub(super) struct Said {
+    /// Sources that do not say any more what they said.
+    pub(super) gone: HashSet<i64>,
+    pub(super) origins: Vec<Arc<Origin>>,
+    pub(super) schemas: Vec<(u32, Arc<GraphSchema>)>,
+    pub(super) entities: Vec<Entity>,
+    /// Attributes of entities, each's beside each other.
+    pub(super) attributes: Vec<(Symbol, Symbol)>,
+    pub(super) aliases: Vec<Alias>,
+    pub(super) edges: Vec<Statement>,
+}
+
+/// An entity as a source states it.
+pub(super) struct Entity {
+    pub(super) id: u32,
+    pub(super) origin: u32,
+    pub(super) key: Symbol,
+    pub(super) name: Symbol,
+    pub(super) label: u16,
+    pub(super) fact: bool,
+    /// Its attributes, as a range of all.
+    pub(super) attributes: (usize, usize),
+}
+
+/// Labels by number: those of the old snapshot, then new ones.
+#[derive(Default)]
+pub(super) struct Labels {
+    pub(super) all: Vec<Label>,
     numbers: HashMap<Label, u16>,
 }
 
 impl Labels {
+    fn on(known: &[Label]) -> Labels {
+        Labels { all: known.to_vec(), numbers: known.iter().copied().zip(0..).collect() }
+    }
+
     fn add(&mut self, label: Label) -> Result<u16> {
         if let Some(number) = self.numbers.get(&label) {
             return Ok(*number);
@@ -52,46 +89,53 @@ impl Labels {
     }
 }
 
-struct RawNode {
-    id: u32,
-    key: Symbol,
-    name: Symbol,
-    label: u16,
-    fact: bool,
-}
-
-struct RawEdge {
-    source: Symbol,
-    target: Symbol,
-    relation: u16,
-    confidence: f32,
-    origin: u32,
-    evidence: Option<Found>,
-    fact: Option<Symbol>,
-    attributes: Box<[(Symbol, Symbol)]>,
-}
-
 impl Builder {
-    /// Adds what a source says. `id` gives the public number of a key.
+    /// Begins with what a snapshot says.
+    pub fn on(old: Arc<Snapshot>) -> Builder {
+        Builder {
+            symbols: SymbolBuilder::on(&old.symbols),
+            labels: Labels::on(&old.labels),
+            relations: Labels::on(&old.relations),
+            said: Said::default(),
+            old,
+        }
+    }
+
+    /// Leaves out what a source says.
+    pub fn leave_out(&mut self, number: i64) {
+        self.said.gone.insert(number);
+    }
+
+    /// Adds what a source says, instead of what it said. Sources come in the order of their numbers; `id` gives the public
+    /// number of a key.
     ///
     /// # Errors
     /// There are too many types or relations.
-    pub fn add(&mut self, source: &GraphSource, part: GraphPart, id: impl Fn(&str) -> Option<u32>) -> Result<()> {
-        let origin = self.origins.len() as u32;
+    pub fn add(
+        &mut self,
+        number: i64,
+        source: &GraphSource,
+        part: GraphPart,
+        id: impl Fn(&str) -> Option<u32>,
+    ) -> Result<()> {
+        self.leave_out(number);
+        let origin = self.said.origins.len() as u32;
         let path = (!source.path.is_empty()).then(|| source.path.clone().into());
-        self.origins.push(Origin { name: source.name.clone(), path });
+        self.said.origins.push(Arc::new(Origin { number, name: source.name.clone(), path }));
         for node in part.nodes {
             // Every key got a number when its part was stored.
             if let Some(id) = id(&node.key) {
-                self.node(node, id, origin)?;
+                self.entity(&node, id, origin)?;
             }
         }
-        for (alias, key) in part.aliases {
-            let (alias, key) = (self.symbols.add(&alias), self.symbols.add(&key));
-            self.aliases.entry(alias).or_default().push(key);
+        for (alias, key) in &part.aliases {
+            let alias = Alias { alias: self.symbols.add(alias), key: self.symbols.add(key), origin };
+            self.said.aliases.push(alias);
         }
-        part.edges.into_iter().try_for_each(|edge| self.edge(edge, origin))?;
-        self.schemas.extend(part.schemas);
+        for (edge, place) in part.edges.iter().zip(0..) {
+            self.edge(edge, origin, place)?;
+        }
+        self.said.schemas.extend(part.schemas.into_iter().map(|it| (origin, Arc::new(it))));
         Ok(())
     }
 
@@ -99,168 +143,39 @@ impl Builder {
         Label { schema: self.symbols.add(schema), name: self.symbols.add(name) }
     }
 
-    fn node(&mut self, node: GraphNode, id: u32, origin: u32) -> Result<()> {
-        let key = self.symbols.add(&node.key);
-        let place = match self.known.get(&key) {
-            Some(place) => *place,
-            None => {
-                let label = self.label(&node.schema, &node.entity_type);
-                let (label, name) = (self.labels.add(label)?, self.symbols.add(&node.name));
-                let place = self.nodes.len() as u32;
-                self.nodes.push(RawNode { id, key, name, label, fact: node.fact });
-                self.known.insert(key, place);
-                place
-            }
-        };
-        self.holders.push((place, origin));
+    fn entity(&mut self, node: &GraphNode, id: u32, origin: u32) -> Result<()> {
+        let label = self.label(&node.schema, &node.entity_type);
+        let begin = self.said.attributes.len();
         for (key, value) in &node.attributes {
-            let pair = (self.symbols.add(key), self.symbols.add(value), origin);
-            self.attributes.push((place, pair));
+            let pair = (self.symbols.add(key), self.symbols.add(value));
+            self.said.attributes.push(pair);
         }
-        Ok(())
-    }
-
-    fn edge(&mut self, edge: GraphEdge, origin: u32) -> Result<()> {
-        let label = self.label(&edge.schema, &edge.relation);
-        let relation = self.relations.add(label)?;
-        let attributes = edge.attributes.iter().map(|(key, value)| (self.symbols.add(key), self.symbols.add(value)));
-        let attributes = attributes.collect();
-        let evidence =
-            edge.evidence.map(|it| Found { chunk: self.symbols.add(&it.chunk_id), start: it.start, end: it.end });
-        self.edges.push(RawEdge {
-            source: self.symbols.add(&edge.source),
-            target: self.symbols.add(&edge.target),
-            relation,
-            confidence: edge.confidence,
+        self.said.entities.push(Entity {
+            id,
             origin,
-            evidence,
-            fact: edge.fact.as_deref().map(|it| self.symbols.add(it)),
-            attributes,
+            key: self.symbols.add(&node.key),
+            name: self.symbols.add(&node.name),
+            label: self.labels.add(label)?,
+            fact: node.fact,
+            attributes: (begin, self.said.attributes.len()),
         });
         Ok(())
     }
 
-    /// Ends the collection: sorts, looks up, indexes. Edges without an end are left out.
-    pub fn build(self) -> Snapshot {
-        let Builder { symbols, schemas, origins, labels, relations, nodes, known, holders, attributes, aliases, edges } =
-            self;
-        let (order, place) = order_of(&nodes);
-        let mut snapshot = Snapshot {
-            symbols: symbols.build(),
-            schema: Schema::new(schemas),
-            origins,
-            labels: labels.all,
-            relations: relations.all,
-            ids: order.iter().map(|it| nodes[*it as usize].id).collect(),
-            keys: order.iter().map(|it| nodes[*it as usize].key).collect(),
-            names: order.iter().map(|it| nodes[*it as usize].name).collect(),
-            label_of: order.iter().map(|it| nodes[*it as usize].label).collect(),
-            facts: order.iter().map(|it| nodes[*it as usize].fact).collect(),
-            ..Snapshot::default()
+    fn edge(&mut self, edge: &GraphEdge, origin: u32, place: u32) -> Result<()> {
+        let label = self.label(&edge.schema, &edge.relation);
+        let relation = self.relations.add(label)?;
+        let attributes = edge.attributes.iter().map(|(key, value)| (self.symbols.add(key), self.symbols.add(value)));
+        let attributes = attributes.collect();
+        let evidence = edge.evidence.as_ref();
+        let evidence = evidence.map(|it| Found { chunk: self.symbols.add(&it.chunk_id), start: it.start, end: it.end });
+        let named = Named {
+            source: self.symbols.add(&edge.source),
+            target: self.symbols.add(&edge.target),
+            fact: edge.fact.as_deref().map(|it| self.symbols.add(it)),
         };
-        drop(nodes);
-        snapshot.index_nodes(placed(holders, &place), placed(attributes, &place));
-        let ends = Ends { known, place, aliases, ids: &snapshot.ids };
-        let resolved = ends.resolve(edges);
-        snapshot.index_edges(resolved);
-        snapshot
-    }
-}
-
-/// Places of the collected entities in the order of their numbers, and the way back.
-fn order_of(nodes: &[RawNode]) -> (Vec<u32>, Vec<Ix>) {
-    let mut order: Vec<u32> = (0..nodes.len() as u32).collect();
-    order.sort_unstable_by_key(|it| nodes[*it as usize].id);
-    let mut place = vec![0; nodes.len()];
-    for (ix, raw) in order.iter().enumerate() {
-        place[*raw as usize] = ix as Ix;
-    }
-    (order, place)
-}
-
-fn placed<T: Ord>(rows: Vec<(u32, T)>, place: &[Ix]) -> Vec<(Ix, T)> {
-    let mut rows: Vec<(Ix, T)> = rows.into_iter().map(|(raw, value)| (place[raw as usize], value)).collect();
-    rows.sort_unstable();
-    rows.dedup();
-    rows
-}
-
-/// Looks up the ends of edges.
-struct Ends<'a> {
-    known: HashMap<Symbol, u32>,
-    place: Vec<Ix>,
-    aliases: HashMap<Symbol, Vec<Symbol>>,
-    ids: &'a [u32],
-}
-
-impl Ends<'_> {
-    fn entity(&self, key: Symbol) -> Option<Ix> {
-        self.known.get(&key).map(|raw| self.place[*raw as usize])
-    }
-
-    /// The entity of a key, else the first that has it as an alias.
-    fn find(&self, key: Symbol) -> Option<Ix> {
-        let by_alias = || {
-            let found = self.aliases.get(&key)?.iter().filter_map(|it| self.entity(*it));
-            found.min_by_key(|it| self.ids[*it as usize])
-        };
-        self.entity(key).or_else(by_alias)
-    }
-
-    fn resolve(&self, edges: Vec<RawEdge>) -> Vec<(Ix, Ix, Option<Ix>, RawEdge)> {
-        let ends = |edge: RawEdge| {
-            let (source, target) = (self.find(edge.source)?, self.find(edge.target)?);
-            // A file that shares its content or its name with nobody else is its own alias.
-            let loops = source == target && self.entity(edge.target).is_none();
-            let fact = edge.fact.and_then(|it| self.find(it));
-            (!loops).then_some((source, target, fact, edge))
-        };
-        edges.into_iter().filter_map(ends).collect()
-    }
-}
-
-impl Snapshot {
-    fn index_nodes(&mut self, holders: Vec<(Ix, u32)>, attributes: Vec<(Ix, (Symbol, Symbol, u32))>) {
-        let nodes = self.ids.len();
-        self.holders = Rows::new(nodes, holders);
-        self.by_attribute = attributes.iter().map(|(node, (key, value, _))| (*key, *value, *node)).collect();
-        self.by_attribute.sort_unstable();
-        self.by_attribute.dedup();
-        self.attributes = Rows::new(nodes, attributes);
-        let mut by_label: Vec<(u32, Ix)> =
-            self.label_of.iter().zip(0..).map(|(label, node)| (u32::from(*label), node)).collect();
-        by_label.sort_unstable();
-        self.by_label = Rows::new(self.labels.len(), by_label);
-        let sorted_by = |symbols: &[Symbol]| {
-            let mut order: Vec<Ix> = (0..nodes as Ix).collect();
-            order.sort_by_key(|it| symbols[*it as usize]);
-            order
-        };
-        self.by_name = sorted_by(&self.names);
-        self.by_key = sorted_by(&self.keys);
-    }
-
-    fn index_edges(&mut self, mut edges: Vec<(Ix, Ix, Option<Ix>, RawEdge)>) {
-        edges.sort_by_key(|(source, target, _, edge)| (*source, edge.relation, *target, edge.origin));
-        let nodes = self.ids.len();
-        self.outgoing = Rows::new(nodes, edges.iter().map(|(source, target, ..)| (*source, *target)));
-        self.sources = edges.iter().map(|it| it.0).collect();
-        self.relation_of = edges.iter().map(|it| it.3.relation).collect();
-        self.confidences = edges.iter().map(|it| it.3.confidence).collect();
-        self.origin_of = edges.iter().map(|it| it.3.origin).collect();
-        for (number, (_, _, fact, edge)) in (0..).zip(&edges) {
-            self.evidence.extend(edge.evidence.map(|it| (number, it)));
-            self.derived.extend(fact.map(|it| (number, it)));
-            self.edge_attributes.extend(edge.attributes.iter().map(|(key, value)| (number, *key, *value)));
-        }
-        drop(edges);
-        self.evidence.shrink_to_fit();
-        let mut order: Vec<EdgeIx> = (0..self.sources.len() as EdgeIx).collect();
-        order.sort_by_key(|it| (self.target(*it), self.relation_of[*it as usize]));
-        self.incoming = Rows::new(nodes, order.iter().map(|it| (self.target(*it), *it)));
-        order.sort_unstable();
-        order.sort_by_key(|it| self.relation_of[*it as usize]);
-        let by_relation = order.iter().map(|it| (u32::from(self.relation_of[*it as usize]), *it));
-        self.by_relation = Rows::new(self.relations.len(), by_relation);
+        let confidence = edge.confidence;
+        self.said.edges.push(Statement { named, relation, confidence, origin, place, evidence, attributes });
+        Ok(())
     }
 }

@@ -153,8 +153,7 @@ async fn write(
     gone.iter().for_each(|it| drop(known.remove(it)));
     let new = parts.iter().map(|(it, _)| (it.name.clone(), (it.path.clone(), it.version.clone())));
     known.extend(new);
-    let shared = shared.clone();
-    blocking(move || shared.store.replace(&gone, &parts)).await
+    shared.in_turn(move |mut turn| turn.store(&gone, parts)).await
 }
 
 /// Compares the files of the catalog with the sources of the graph.

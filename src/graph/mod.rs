@@ -15,6 +15,7 @@ pub mod build;
 mod codes;
 mod describe;
 mod elaborate;
+mod ends;
 mod export;
 mod extract;
 mod follow;
@@ -31,6 +32,7 @@ mod propose;
 mod quality;
 mod run;
 mod schema;
+mod show;
 pub mod snapshot;
 mod symbols;
 #[cfg(test)]
@@ -39,11 +41,11 @@ mod text;
 pub mod tools;
 mod view;
 mod viz;
+mod weave;
 
-use std::collections::HashSet;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, RwLock};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -54,12 +56,11 @@ use crate::ask::Asker;
 use crate::catalog::{Catalog, GraphStore};
 use crate::error::{Error, Result};
 use crate::extract::WorkerPool;
-use crate::graph::build::Builder;
 use crate::graph::plan::Texts;
 use crate::graph::view::View;
 use crate::index::{Index, blocking};
 use crate::model::{
-    GraphChange, GraphFormat, GraphImport, GraphPart, GraphQuestion, GraphRequest, GraphShape, GraphSource, Scope,
+    GraphChange, GraphFormat, GraphImport, GraphQuestion, GraphRequest, GraphShape, GraphSource, Scope,
 };
 
 pub use snapshot::Snapshot;
@@ -101,8 +102,8 @@ pub(crate) struct Shared {
     reads: Option<Reads>,
     snapshot: RwLock<Arc<Snapshot>>,
     loaded: OnceCell<()>,
-    /// Held by whoever changes what is stored, until the snapshot shows it.
-    changing: tokio::sync::Mutex<()>,
+    /// Held by whoever changes what is stored, or what is shown.
+    waiting: Mutex<Option<show::Waiting>>,
     /// Whether the index is followed.
     following: AtomicBool,
     /// Files that are not in the graph yet, as far as the follower has looked.
@@ -111,8 +112,6 @@ pub(crate) struct Shared {
     ready: watch::Sender<bool>,
     /// Whether somebody has waited for that in vain.
     tired: AtomicBool,
-    /// Held by whoever builds a snapshot: an older one must not be shown over a newer one.
-    publishing: tokio::sync::Mutex<()>,
     shutdown: CancellationToken,
 }
 
@@ -127,12 +126,11 @@ impl GraphService {
             reads,
             snapshot: RwLock::default(),
             loaded: OnceCell::new(),
-            changing: tokio::sync::Mutex::default(),
+            waiting: Mutex::default(),
             following: AtomicBool::new(false),
             behind: watch::Sender::new(0),
             ready: watch::Sender::new(false),
             tired: AtomicBool::new(false),
-            publishing: tokio::sync::Mutex::default(),
             shutdown,
         });
         if shared.reads.is_some() && shared.store.meta_get(follow::WANTED)?.is_some() {
@@ -173,22 +171,12 @@ impl GraphService {
         let view = self.view().await?;
         let (texts, cut) = self.texts(&view, &query).await?;
         let (elaborate, explain) = (question.elaborate, question.explain);
-        let mut value = blocking(move || match elaborate {
+        let value = blocking(move || match elaborate {
             true => answer::elaborated(&view, &query),
             false => answer::rows(view, &query, &texts, explain),
         })
         .await?;
-        if !elaborate && !cut.is_empty() {
-            value["truncated"] = json!(true);
-        }
-        let cut = if elaborate { Vec::new() } else { cut };
-        for note in cut.into_iter().chain(self.note()) {
-            match value.get_mut("notes").and_then(Value::as_array_mut) {
-                Some(notes) => notes.push(json!(note)),
-                None => value["notes"] = json!([note]),
-            }
-        }
-        Ok(value)
+        Ok(noted(value, if elaborate { Vec::new() } else { cut }, self.note()))
     }
 
     /// The entities of the texts that a query asks the index for, and what is to be said of those that were cut.
@@ -242,61 +230,42 @@ impl GraphService {
         .await?;
         let (nodes, edges): (usize, usize) =
             (parts.iter().map(|it| it.nodes.len()).sum(), parts.iter().map(|it| it.edges.len()).sum());
-        let _changing = self.shared.changing.lock().await;
-        let dropped = self.shared.sources_of(&name).await?;
-        let replaced = !dropped.is_empty();
-        let source = |number: usize| GraphSource { name: format!("{IMPORT}{name}#{number}"), ..GraphSource::default() };
-        let parts = parts.into_iter().enumerate().map(|(number, part)| (source(number), part)).collect();
-        self.shared.change(dropped, parts).await?;
+        let called = name.clone();
+        let replaced = self.shared.in_turn(move |mut turn| turn.import(&called, parts)).await?;
         Ok(json!({"name": name, "nodes": nodes, "edges": edges, "replaced": replaced}))
     }
 
     async fn forget(&self, name: &str) -> Result<Value> {
-        let _changing = self.shared.changing.lock().await;
-        let dropped = self.shared.sources_of(name).await?;
-        if dropped.is_empty() {
+        let called = name.to_string();
+        if !self.shared.in_turn(move |mut turn| turn.import(&called, Vec::new())).await? {
             let names = self.shared.imports().await?;
             let hint = near::did_you_mean(name, names.iter().map(String::as_str));
             let hint = hint.unwrap_or_else(|| "`vic graph stats` lists them".into());
             return Err(Error::not_found(format!("there is no import `{name}`")).hint(hint));
         }
-        self.shared.change(dropped, Vec::new()).await?;
         Ok(json!({"name": name, "forgotten": true}))
     }
 
     async fn apply(&self, change: GraphChange) -> Result<Value> {
-        // Between the look and the change nobody else may make one.
         self.view().await?;
-        let _changing = self.shared.changing.lock().await;
-        let view = View::new(self.shared.current(), &self.scope);
-        let write = change.write;
-        let (part, refused) = blocking(move || {
+        let scope = self.scope.clone();
+        // Between the look and the change nobody else may make one.
+        let looked = self.shared.in_turn(move |mut turn| {
             let part = apply::read(CHANGES, &change)?;
-            let refused = apply::refused(&view, &part);
-            Ok((part, refused))
-        })
-        .await?;
-        let edges = part.edges.len();
-        let applied = write && refused.is_empty();
-        if applied {
-            let number = self.shared.sources_of(CHANGES).await?.len();
-            let source = GraphSource { name: format!("{IMPORT}{CHANGES}#{number}"), ..GraphSource::default() };
-            self.shared.change(Vec::new(), vec![(source, part)]).await?;
-        }
+            let refused = apply::refused(&View::new(turn.current(), &scope), &part);
+            let edges = part.edges.len();
+            let applied = change.write && refused.is_empty();
+            if applied {
+                turn.add(CHANGES, part)?;
+            }
+            Ok((applied, edges, refused))
+        });
+        let (applied, edges, refused) = looked.await?;
         Ok(json!({"applied": applied, "edges": edges, "refused": refused}))
     }
 }
 
 impl Shared {
-    fn current(&self) -> Arc<Snapshot> {
-        self.snapshot.read().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// Builds the first snapshot, once.
-    async fn load(self: &Arc<Shared>) -> Result<()> {
-        self.loaded.get_or_try_init(|| self.publish()).await.map(|_| ())
-    }
-
     /// Whoever asks while the graph is built for the first time waits a while for it, but only one does so in vain.
     async fn wait_until_ready(&self) {
         if self.tired.load(Ordering::Relaxed) {
@@ -306,41 +275,6 @@ impl Shared {
         if tokio::time::timeout(PATIENCE, ready.wait_for(|it| *it)).await.is_err() {
             self.tired.store(true, Ordering::Relaxed);
         }
-    }
-
-    /// Builds a snapshot of what is stored, and shows it from now on.
-    async fn publish(self: &Arc<Shared>) -> Result<()> {
-        let _publishing = self.publishing.lock().await;
-        let shared = self.clone();
-        blocking(move || {
-            let snapshot = Arc::new(shared.build()?);
-            *shared.snapshot.write().unwrap_or_else(PoisonError::into_inner) = snapshot;
-            Ok(())
-        })
-        .await
-    }
-
-    fn build(&self) -> Result<Snapshot> {
-        let numbers = self.store.numbers()?;
-        let mut builder = Builder::default();
-        self.store.each(|source, part| builder.add(&source, part, |key| numbers.get(key).copied()))?;
-        let snapshot = builder.build();
-        // Some that nobody states any more are cheaper than a look for them each time.
-        if numbers.len() > snapshot.nodes() + snapshot.nodes() / 4 + 1_000 {
-            let stated: HashSet<u32> = snapshot.ids.iter().copied().collect();
-            self.store.forget(&stated)?;
-        }
-        Ok(snapshot)
-    }
-
-    /// Names of the stored parts of an import.
-    async fn sources_of(self: &Arc<Shared>, name: &str) -> Result<Vec<String>> {
-        let (shared, prefix) = (self.clone(), format!("{IMPORT}{name}#"));
-        blocking(move || {
-            let sources = shared.store.sources()?;
-            Ok(sources.into_iter().map(|it| it.name).filter(|it| it.starts_with(&prefix)).collect())
-        })
-        .await
     }
 
     /// Names of the imports.
@@ -353,13 +287,20 @@ impl Shared {
         })
         .await
     }
+}
 
-    /// Changes what is stored, and shows it.
-    async fn change(self: &Arc<Shared>, dropped: Vec<String>, parts: Vec<(GraphSource, GraphPart)>) -> Result<()> {
-        let shared = self.clone();
-        blocking(move || shared.store.replace(&dropped, &parts)).await?;
-        self.publish().await
+/// An answer that says what was cut of it, and what else there is to say.
+fn noted(mut value: Value, cut: Vec<String>, note: Option<String>) -> Value {
+    if !cut.is_empty() {
+        value["truncated"] = json!(true);
     }
+    for note in cut.into_iter().chain(note) {
+        match value.get_mut("notes").and_then(Value::as_array_mut) {
+            Some(notes) => notes.push(json!(note)),
+            None => value["notes"] = json!([note]),
+        }
+    }
+    value
 }
 
 fn draw(view: &View, shape: GraphShape, request: &crate::model::GraphExtent) -> Result<Value> {

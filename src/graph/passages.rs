@@ -46,13 +46,17 @@ async fn search(service: &GraphService, words: &str, scope: &Scope, limit: usize
     let query = KeywordQuery { text: words.into() };
     let hits = store.keyword_leg(&query, &files(reads, scope).await?, DEPTH).await?;
     let ids: Vec<(FileId, ChunkId)> = hits.iter().map(|it| (it.file_id, it.chunk_id.clone())).collect();
-    let mut found: HashMap<(FileId, ChunkId), StoredChunk> = HashMap::new();
-    for stored in store.chunks(&ids).await? {
-        found.insert((stored.file_id, stored.chunk.id.clone()), stored);
-    }
+    let chunks = store.chunks(&ids).await?;
+    Ok(held(&ids, chunks, words, limit))
+}
+
+/// Of the chunks that were found, best first, those that hold every word, and whether there may be more than were found.
+fn held(ids: &[(FileId, ChunkId)], chunks: Vec<StoredChunk>, words: &str, limit: usize) -> (Vec<StoredChunk>, bool) {
+    let chunks = chunks.into_iter().map(|it| ((it.file_id, it.chunk.id.clone()), it));
+    let mut found: HashMap<(FileId, ChunkId), StoredChunk> = chunks.collect();
     let test = Test::words(words);
     let held = ids.iter().filter_map(|id| found.remove(id)).filter(|it| test.passes(&it.chunk.text));
-    Ok((held.take(limit).collect(), ids.len() >= DEPTH))
+    (held.take(limit).collect(), ids.len() >= DEPTH)
 }
 
 /// Entities of the chunks that hold every one of these words, and what is to be said when there may be more.
@@ -60,12 +64,16 @@ pub(crate) async fn nodes(service: &GraphService, view: &View, words: &str) -> R
     if service.shared.reads.is_none() {
         return Ok((Vec::new(), None));
     }
-    let (found, is_cut) = search(service, words, &service.scope, DEPTH).await?;
+    let found = search(service, words, &service.scope, DEPTH).await?;
+    Ok(entities(view, words, found))
+}
+
+fn entities(view: &View, words: &str, (found, is_cut): (Vec<StoredChunk>, bool)) -> (Vec<Ix>, Option<String>) {
     let mut nodes: Vec<Ix> = found.iter().filter_map(|it| node(view, it)).collect();
     nodes.sort_unstable();
     nodes.dedup();
     let note = is_cut.then(|| format!("`{words}`: only the best {DEPTH} chunks were looked at; name rarer words too"));
-    Ok((nodes, note))
+    (nodes, note)
 }
 
 fn node(view: &View, stored: &StoredChunk) -> Option<Ix> {
@@ -191,4 +199,43 @@ fn hit(it: &SearchHit) -> Value {
     let anchor = it.metadata.get("anchor").and_then(|it| Anchor::deserialize(it).ok()).unwrap_or_default();
     cite(&mut value, &it.path, absolute, &anchor);
     value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::tests::graph;
+    use crate::graph::{answer, axql, noted};
+    use crate::model::{Chunk, Tier};
+
+    /// The answer to a query for the passages with `honey`, when the index has so many, of which the first is such one.
+    fn check(hits: usize) -> Value {
+        let view = graph(&json!({"nodes": [{"id": 0, "key": "chunk:1#0", "type": "Chunk", "name": "bees.md#0"}]}));
+        let ids: Vec<(FileId, ChunkId)> = (0..hits).map(|it| (1, ChunkId(format!("c{it}")))).collect();
+        let chunk = Chunk {
+            id: ChunkId("c0".into()),
+            ordinal: 0,
+            text: "Honey of May".into(),
+            body_start: 0,
+            anchor: Anchor::default(),
+            heading_path: Vec::new(),
+            tokens: 3,
+            tier: Tier::L1,
+        };
+        let chunks = vec![StoredChunk { file_id: 1, chunk }];
+        let (nodes, note) = entities(&view, "honey", held(&ids, chunks, "honey", DEPTH));
+        let query = axql::parse("select ?x where fts(?x, \"text\", \"honey\")").unwrap();
+        let value = answer::rows(view, &query, &[("honey".to_string(), nodes)].into(), false).unwrap();
+        noted(value, note.into_iter().collect(), None)
+    }
+
+    #[test]
+    fn an_answer_says_when_the_index_has_more_passages_than_were_looked_at() {
+        let row = json!([{"?x": {"id": 0, "entity_type": "Chunk", "name": "bees.md#0"}}]);
+        let whole = check(DEPTH - 1);
+        assert_eq!((&whole["rows"], &whole["truncated"], &whole["notes"]), (&row, &json!(false), &Value::Null));
+        let cut = check(DEPTH);
+        assert_eq!((&cut["rows"], &cut["truncated"]), (&row, &json!(true)));
+        assert!(cut["notes"][0].as_str().unwrap().contains("only the best 2000 chunks"), "{cut}");
+    }
 }

@@ -1,19 +1,20 @@
 //! What types and relations mean, where a schema says so.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use crate::model::{GraphRelation, GraphSchema};
 
 /// The schemas of a snapshot.
 #[derive(Debug, Default)]
 pub(crate) struct Schema {
-    schemas: Vec<GraphSchema>,
+    schemas: Vec<Arc<GraphSchema>>,
 }
 
 impl Schema {
     /// Takes schemas together; of two of one name the first counts.
-    pub(crate) fn new(schemas: impl IntoIterator<Item = GraphSchema>) -> Schema {
-        let mut kept: Vec<GraphSchema> = Vec::new();
+    pub(crate) fn new(schemas: impl IntoIterator<Item = Arc<GraphSchema>>) -> Schema {
+        let mut kept: Vec<Arc<GraphSchema>> = Vec::new();
         for schema in schemas {
             if !kept.iter().any(|it| it.name == schema.name) {
                 kept.push(schema);
@@ -28,13 +29,13 @@ impl Schema {
     }
 
     /// All of them.
-    pub(crate) fn all(&self) -> &[GraphSchema] {
+    pub(crate) fn all(&self) -> &[Arc<GraphSchema>] {
         &self.schemas
     }
 
     /// Returns the schema and bare name of every type that a name means: the one of `S.T`, those of all schemas of `T`.
     pub(crate) fn types<'a>(&'a self, name: &'a str) -> Vec<(&'a str, &'a str)> {
-        let within = |schema: &'a GraphSchema| {
+        let within = |schema: &'a Arc<GraphSchema>| {
             let bare = bare(schema, name);
             schema
                 .types
@@ -47,7 +48,7 @@ impl Schema {
 
     /// Returns every relation that a name means, with its schema.
     pub(crate) fn relations<'a>(&'a self, name: &'a str) -> Vec<(&'a str, &'a GraphRelation)> {
-        let within = |schema: &'a GraphSchema| {
+        let within = |schema: &'a Arc<GraphSchema>| {
             let bare = bare(schema, name);
             schema.relations.iter().filter(move |it| it.name == bare).map(move |it| (schema.name.as_str(), it))
         };
@@ -90,12 +91,12 @@ mod tests {
     use super::*;
     use crate::model::GraphType;
 
-    fn schema(name: &str, types: &[(&str, &[&str])]) -> GraphSchema {
+    fn schema(name: &str, types: &[(&str, &[&str])]) -> Arc<GraphSchema> {
         let made = |(name, above): &(&str, &[&str])| GraphType {
             name: (*name).into(),
             supertypes: above.iter().map(|it| (*it).to_string()).collect(),
         };
-        GraphSchema { name: name.into(), types: types.iter().map(made).collect(), relations: Vec::new() }
+        Arc::new(GraphSchema { name: name.into(), types: types.iter().map(made).collect(), relations: Vec::new() })
     }
 
     #[test]

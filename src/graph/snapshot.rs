@@ -1,20 +1,25 @@
 //! The graph at one moment: immutable, compact, shared by all who ask.
 //!
 //! Entities and edges are numbers; texts are interned. Edges lie sorted by source, relation and target (CSR), with a second
-//! order by target, and a list for each relation, so that either end, or the relation alone, finds them. Some 26 bytes an
-//! edge beside its evidence. [`super::build::Builder`] makes it.
+//! order by target, and a list for each relation, so that either end, or the relation alone, finds them. Some 30 bytes an
+//! edge beside its evidence. [`super::build::Builder`] makes it, and makes the next one out of it; what that needs of what
+//! the sources said is kept here too, although no question asks for it.
 
 use std::ops::Range;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use crate::graph::schema::Schema;
 use crate::graph::symbols::{Symbol, Symbols};
-use crate::model::Scope;
+use crate::model::{GraphSchema, Scope};
 
 /// An entity's place in the arrays. Its public number is [`Snapshot::id`].
 pub(crate) type Ix = u32;
 /// An edge's place in the arrays.
 pub(crate) type EdgeIx = u32;
+
+/// Strings of nobody that are no matter.
+const WORN: usize = 10_000;
 
 /// The name of a type or a relation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -31,18 +36,22 @@ pub(crate) struct Rows<T> {
 }
 
 impl<T: Copy> Rows<T> {
-    /// Makes rows for so many items out of values that are sorted by item.
-    pub(crate) fn new(items: usize, sorted: impl IntoIterator<Item = (u32, T)>) -> Rows<T> {
-        let mut rows = Rows { starts: vec![0; items + 1], values: Vec::new() };
-        for (item, value) in sorted {
-            rows.starts[item as usize + 1] += 1;
-            rows.values.push(value);
+    /// Makes rows for so many items out of values whose items, beside them, are sorted.
+    pub(crate) fn sorted(items: usize, of: &[u32], values: Vec<T>) -> Rows<T> {
+        Rows { starts: starts(items, of.iter().copied()), values }
+    }
+
+    /// Makes rows for so many items out of values in any order, which they keep within their row.
+    pub(crate) fn grouped(items: usize, values: impl Iterator<Item = T> + Clone, of: impl Fn(T) -> u32) -> Rows<T> {
+        let starts = starts(items, values.clone().map(&of));
+        let mut next = starts.clone();
+        let mut placed: Vec<T> = values.clone().collect();
+        for value in values {
+            let at = &mut next[of(value) as usize];
+            placed[*at as usize] = value;
+            *at += 1;
         }
-        for at in 0..items {
-            rows.starts[at + 1] += rows.starts[at];
-        }
-        rows.values.shrink_to_fit();
-        rows
+        Rows { starts, values: placed }
     }
 
     pub(crate) fn range(&self, item: u32) -> Range<usize> {
@@ -58,6 +67,16 @@ impl<T: Copy> Rows<T> {
     }
 }
 
+/// Where the row of each item begins, and where the last one ends.
+fn starts(items: usize, of: impl Iterator<Item = u32>) -> Vec<u32> {
+    let mut starts = vec![0; items + 1];
+    of.for_each(|item| starts[item as usize + 1] += 1);
+    for at in 0..items {
+        starts[at + 1] += starts[at];
+    }
+    starts
+}
+
 /// Where an edge was found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Found {
@@ -67,11 +86,51 @@ pub(crate) struct Found {
 }
 
 /// A source: its name, and the path that decides who may know of it.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Origin {
+    /// Its number in the store, by which origins are sorted.
+    pub(crate) number: i64,
     pub(crate) name: String,
     /// None for imports, which are the owner's.
     pub(crate) path: Option<PathBuf>,
+}
+
+/// What one source says an entity is; the first of its sources counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Holder {
+    pub(crate) origin: u32,
+    pub(crate) name: Symbol,
+    pub(crate) label: u16,
+    pub(crate) fact: bool,
+}
+
+/// Another name of an entity, as edges may have it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Alias {
+    pub(crate) alias: Symbol,
+    pub(crate) key: Symbol,
+    pub(crate) origin: u32,
+}
+
+/// The ends of an edge as its source names them: by keys or aliases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Named {
+    pub(crate) source: Symbol,
+    pub(crate) target: Symbol,
+    pub(crate) fact: Option<Symbol>,
+}
+
+/// An edge as a source states it.
+#[derive(Clone, Debug)]
+pub(crate) struct Statement {
+    pub(crate) named: Named,
+    pub(crate) relation: u16,
+    pub(crate) confidence: f32,
+    pub(crate) origin: u32,
+    /// Its place among the edges of its source.
+    pub(crate) place: u32,
+    pub(crate) evidence: Option<Found>,
+    pub(crate) attributes: Box<[(Symbol, Symbol)]>,
 }
 
 /// See the module.
@@ -79,7 +138,8 @@ pub(crate) struct Origin {
 pub struct Snapshot {
     pub(super) symbols: Symbols,
     pub(super) schema: Schema,
-    pub(super) origins: Vec<Origin>,
+    pub(super) origins: Vec<Arc<Origin>>,
+    // Sorted by what they are called.
     pub(super) labels: Vec<Label>,
     pub(super) relations: Vec<Label>,
     // Entities.
@@ -88,7 +148,7 @@ pub struct Snapshot {
     pub(super) names: Vec<Symbol>,
     pub(super) label_of: Vec<u16>,
     pub(super) facts: Vec<bool>,
-    pub(super) holders: Rows<u32>,
+    pub(super) holders: Rows<Holder>,
     pub(super) attributes: Rows<(Symbol, Symbol, u32)>,
     // Indexes of entities.
     pub(super) by_label: Rows<Ix>,
@@ -107,6 +167,14 @@ pub struct Snapshot {
     pub(super) evidence: Vec<(EdgeIx, Found)>,
     pub(super) edge_attributes: Vec<(EdgeIx, Symbol, Symbol)>,
     pub(super) derived: Vec<(EdgeIx, Ix)>,
+    // What the next snapshot is made of, beside all this.
+    pub(super) schemas: Vec<(u32, Arc<GraphSchema>)>,
+    pub(super) aliases: Vec<Alias>,
+    pub(super) places: Vec<u32>,
+    /// Of the edges with an end that is not named by its key.
+    pub(super) named: Vec<(EdgeIx, Named)>,
+    /// Edges that lack an end, by origin and place.
+    pub(super) open: Vec<Statement>,
 }
 
 impl Snapshot {
@@ -124,16 +192,40 @@ impl Snapshot {
     pub fn bytes(&self) -> usize {
         let words = self.ids.capacity() + self.keys.capacity() + self.names.capacity() + self.by_name.capacity();
         let words = words + self.by_key.capacity() + self.sources.capacity() + self.origin_of.capacity();
+        let words = words + self.places.capacity();
         let halves = self.label_of.capacity() + self.relation_of.capacity();
         let rows = self.holders.bytes() + self.attributes.bytes() + self.by_label.bytes() + self.outgoing.bytes();
         let rows = rows + self.incoming.bytes() + self.by_relation.bytes();
         let few = self.evidence.capacity() * size_of::<(EdgeIx, Found)>()
             + self.edge_attributes.capacity() * size_of::<(EdgeIx, Symbol, Symbol)>()
             + self.derived.capacity() * size_of::<(EdgeIx, Ix)>()
-            + self.by_attribute.capacity() * size_of::<(Symbol, Symbol, Ix)>();
+            + self.by_attribute.capacity() * size_of::<(Symbol, Symbol, Ix)>()
+            + self.aliases.capacity() * size_of::<Alias>()
+            + self.named.capacity() * size_of::<(EdgeIx, Named)>()
+            + self.open.capacity() * size_of::<Statement>();
         let origins: usize = self.origins.iter().map(|it| size_of::<Origin>() + it.name.len() * 2).sum();
         let confidences = self.confidences.capacity() * size_of::<f32>();
         words * 4 + halves * 2 + self.facts.capacity() + rows + few + origins + confidences + self.symbols.bytes()
+    }
+
+    /// Says whether more strings are of nobody any more than of somebody, and they are many.
+    pub(super) fn is_worn(&self) -> bool {
+        let mut is_used = vec![false; self.symbols.len()];
+        let mut mark = |it: Symbol| is_used[it as usize] = true;
+        self.labels.iter().chain(&self.relations).flat_map(|it| [it.schema, it.name]).for_each(&mut mark);
+        self.keys.iter().copied().for_each(&mut mark);
+        self.holders.values.iter().for_each(|it| mark(it.name));
+        self.attributes.values.iter().flat_map(|it| [it.0, it.1]).for_each(&mut mark);
+        self.aliases.iter().flat_map(|it| [it.alias, it.key]).for_each(&mut mark);
+        self.evidence.iter().for_each(|it| mark(it.1.chunk));
+        self.edge_attributes.iter().flat_map(|it| [it.1, it.2]).for_each(&mut mark);
+        let said = self.open.iter();
+        said.clone().flat_map(|it| &it.attributes).flat_map(|it| [it.0, it.1]).for_each(&mut mark);
+        said.clone().filter_map(|it| it.evidence).for_each(|it| mark(it.chunk));
+        let named = self.named.iter().map(|it| it.1).chain(said.map(|it| it.named));
+        named.flat_map(|it| [Some(it.source), Some(it.target), it.fact]).flatten().for_each(&mut mark);
+        let used = is_used.into_iter().filter(|it| *it).count();
+        self.symbols.len() > used * 2 + WORN
     }
 
     pub(crate) fn id(&self, node: Ix) -> u32 {
@@ -288,7 +380,7 @@ impl Snapshot {
 
     /// Says for each origin whether a caller of this scope may know of it; none when all may be known.
     pub(crate) fn open_to(&self, scope: &Scope) -> Option<Vec<bool>> {
-        let covered = |it: &Origin| it.path.as_deref().is_some_and(|path| scope.covers(path));
+        let covered = |it: &Arc<Origin>| it.path.as_deref().is_some_and(|path| scope.covers(path));
         (!scope.is_all()).then(|| self.origins.iter().map(covered).collect())
     }
 }

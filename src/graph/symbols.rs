@@ -5,12 +5,12 @@ use std::collections::HashMap;
 /// The number of a string.
 pub(crate) type Symbol = u32;
 
-/// Strings that do not change any more: some 8 bytes each beside their text.
-#[derive(Debug, Default)]
+/// Strings that do not change any more: some 12 bytes each beside their text.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Symbols {
     text: String,
-    /// Where each ends.
-    ends: Vec<u32>,
+    /// Where each ends. The texts of a large warehouse are more than 4 GiB.
+    ends: Vec<usize>,
     /// Their numbers in the order of their texts.
     sorted: Vec<Symbol>,
 }
@@ -19,8 +19,8 @@ impl Symbols {
     /// Returns a string.
     pub(crate) fn get(&self, symbol: Symbol) -> &str {
         let index = symbol as usize;
-        let start = if index == 0 { 0 } else { self.ends[index - 1] as usize };
-        &self.text[start..self.ends[index] as usize]
+        let start = if index == 0 { 0 } else { self.ends[index - 1] };
+        &self.text[start..self.ends[index]]
     }
 
     /// Returns the number of a string that is there.
@@ -28,28 +28,42 @@ impl Symbols {
         self.sorted.binary_search_by(|it| self.get(*it).cmp(text)).ok().map(|at| self.sorted[at])
     }
 
+    /// Number of strings.
+    pub(crate) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
     /// Bytes on the heap.
     pub(crate) fn bytes(&self) -> usize {
-        self.text.capacity() + (self.ends.capacity() + self.sorted.capacity()) * size_of::<u32>()
+        self.text.capacity() + self.ends.capacity() * size_of::<usize>() + self.sorted.capacity() * size_of::<Symbol>()
     }
 }
 
 /// Strings that are being collected.
 #[derive(Debug, Default)]
 pub(crate) struct SymbolBuilder {
-    numbers: HashMap<Box<str>, Symbol>,
+    /// Those that were there before, then new ones; only the former are in `sorted`.
     symbols: Symbols,
+    /// Those that were added or looked up.
+    numbers: HashMap<Box<str>, Symbol>,
 }
 
 impl SymbolBuilder {
+    /// Begins with strings that are there: they keep their numbers.
+    pub(crate) fn on(symbols: &Symbols) -> SymbolBuilder {
+        SymbolBuilder { symbols: symbols.clone(), numbers: HashMap::new() }
+    }
+
     /// Returns the number of a string, new or known.
     pub(crate) fn add(&mut self, text: &str) -> Symbol {
         if let Some(number) = self.numbers.get(text) {
             return *number;
         }
-        let number = self.symbols.ends.len() as Symbol;
-        self.symbols.text.push_str(text);
-        self.symbols.ends.push(self.symbols.text.len() as u32);
+        let number = self.symbols.find(text).unwrap_or_else(|| {
+            self.symbols.text.push_str(text);
+            self.symbols.ends.push(self.symbols.text.len());
+            (self.symbols.ends.len() - 1) as Symbol
+        });
         self.numbers.insert(text.into(), number);
         number
     }
@@ -58,8 +72,18 @@ impl SymbolBuilder {
     pub(crate) fn build(self) -> Symbols {
         let mut symbols = self.symbols;
         drop(self.numbers);
-        let mut sorted: Vec<Symbol> = (0..symbols.ends.len() as Symbol).collect();
-        sorted.sort_unstable_by(|one, other| symbols.get(*one).cmp(symbols.get(*other)));
+        let mut new: Vec<Symbol> = (symbols.sorted.len() as Symbol..symbols.ends.len() as Symbol).collect();
+        new.sort_unstable_by(|one, other| symbols.get(*one).cmp(symbols.get(*other)));
+        let mut sorted = Vec::with_capacity(symbols.ends.len());
+        let mut rest = symbols.sorted.as_slice();
+        for symbol in new {
+            // Few among many: their places are looked for, and what lies between is copied.
+            let (before, after) = rest.split_at(rest.partition_point(|it| symbols.get(*it) < symbols.get(symbol)));
+            sorted.extend_from_slice(before);
+            sorted.push(symbol);
+            rest = after;
+        }
+        sorted.extend_from_slice(rest);
         symbols.sorted = sorted;
         symbols.text.shrink_to_fit();
         symbols.ends.shrink_to_fit();
@@ -80,5 +104,18 @@ mod tests {
         assert_eq!((symbols.get(0), symbols.get(1), symbols.get(2)), ("b", "", "a"));
         assert_eq!((symbols.find("a"), symbols.find("b"), symbols.find("")), (Some(2), Some(0), Some(1)));
         assert_eq!(symbols.find("c"), None);
+    }
+
+    #[test]
+    fn strings_that_are_added_later_are_found_among_those_before() {
+        let mut builder = SymbolBuilder::default();
+        assert_eq!(["m", "c", "x"].map(|it| builder.add(it)), [0, 1, 2]);
+        let before = builder.build();
+        let mut builder = SymbolBuilder::on(&before);
+        assert_eq!(["z", "c", "a", "n", "a"].map(|it| builder.add(it)), [3, 1, 4, 5, 4]);
+        let symbols = builder.build();
+        let all = ["a", "c", "m", "n", "x", "z"];
+        assert_eq!(all.map(|it| symbols.find(it)), [4, 1, 0, 5, 2, 3].map(Some));
+        assert_eq!((symbols.len(), symbols.get(5)), (6, "n"));
     }
 }

@@ -54,7 +54,7 @@ impl View {
 
     /// Says whether an entity can be seen.
     pub(crate) fn sees(&self, node: Ix) -> bool {
-        let stated = || self.snapshot.holders.of(node).iter().any(|it| self.opens(*it));
+        let stated = || self.snapshot.holders.of(node).iter().any(|it| self.opens(it.origin));
         let holds = self.closed_facts.as_ref().is_none_or(|closed| !closed[node as usize]);
         holds && (self.open.is_none() || stated())
     }

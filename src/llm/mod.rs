@@ -29,6 +29,7 @@ pub mod response;
 mod run;
 mod schema;
 pub mod stream;
+mod tokens;
 pub mod tools;
 mod transport;
 #[cfg(test)]
@@ -43,6 +44,7 @@ pub use proof::{ProofCollector, ProofEvent, ProofLog};
 pub use queue::QueueLimits;
 pub use request::{LlmRequest, LlmRequestBuilder, Message, ModelId, Patience, Prompt, Role, ToolCall, WorkloadKind};
 pub use schema::{Schema, Violation};
+pub use tokens::estimated_tokens;
 pub use tools::{RegisteredTools, ToolError};
 pub use transport::{Piece, PieceStream, Transport, TransportConfig};
 

@@ -1,7 +1,7 @@
 //! The contract over its faces: real files, a real daemon, and a restart in between.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -93,6 +93,27 @@ fn pages_are_fetched_into_a_session_of_their_own_and_failures_are_tried_again() 
 }
 
 #[test]
+fn pages_that_go_into_a_job_are_fetched_once() {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = asked.clone();
+    let server = Server::start(move |request| {
+        count.fetch_add(1, Relaxed);
+        vec![Act::Head(200, "text/html"), Act::Send(format!("<h1>Page</h1><p>This is {}.</p>", request.path))]
+    });
+    let world = World::new().with("VIC_PRIVACY_MODE", "cloud_reasoning_ok").start();
+    let urls: Vec<String> = (0..105).map(|it| format!("{}/{it}", server.address)).collect();
+    let accepted = corpus(&world, &["ingest", &format!("--urls={}", urls.join(","))]);
+    let job = accepted["data"]["job_id"].as_str().unwrap().to_string();
+    let mut ended = Value::Null;
+    world.until("the job ends", Duration::from_secs(120), |world| {
+        ended = corpus(world, &["job", &job]);
+        ended["data"]["state"] != "running"
+    });
+    let result = corpus(&world, &["result", ended["data"]["result"].as_str().unwrap()]);
+    assert_eq!((&result["data"]["files"], asked.load(Relaxed)), (&json!(105), 105), "{result}");
+}
+
+#[test]
 fn a_kill_between_two_verbs_changes_no_answer() {
     let mut world = ingested();
     world.ok(&["view", "create", "--name=notes", "--filter=extension=md OR extension=txt"]);
@@ -178,6 +199,8 @@ fn a_minimal_session_knows_metadata_and_says_that_it_has_no_texts() {
     world.write("b.md", "# A\n\nOne two three.\n");
     let made = corpus(&world, &["ingest", "--paths", world.files().to_str().unwrap(), "--mode=minimal"]);
     assert_eq!((&made["data"]["files"], &made["data"]["failed"]), (&json!(2), &json!(0)), "{made}");
+    assert_eq!((&made["data"]["indexed"], &made["data"]["unread"]), (&json!(0), &json!(2)), "{made}");
+    assert_eq!(made["unknowns"][0]["type"], "metadata_only", "{made}");
     let queried = corpus(&world, &["query", "--session=1", "--filter=extension=md AND size>0"]);
     assert_eq!(queried["data"]["count"], 2, "{queried}");
     let open = corpus(&world, &["query", "--session=1", "--filter=word_count>0"]);

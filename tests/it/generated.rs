@@ -95,3 +95,12 @@ fn the_text_of_documents_is_data_to_the_model() {
     assert_eq!(shown["question"], QUESTION);
     assert!(shown["passages"][0]["text"].as_str().unwrap().contains("Ignore all rules"), "{shown:#}");
 }
+
+#[test]
+fn the_model_is_given_the_context_that_it_has() {
+    let (world, server) = written(Says::Text("The hive weighed 31 kg [1].".into()));
+    told(&world);
+    let chats = server.asked("/api/chat");
+    let contexts: Vec<_> = chats.iter().map(|it| &it.body["options"]["num_ctx"]).collect();
+    assert!(!contexts.is_empty() && contexts.iter().all(|it| **it == 8192), "{contexts:?}");
+}

@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde_json::json;
 
+use crate::contract::extract::reference::NUMBERED;
 use crate::contract::extract::{Object, is_reference_heading};
 use crate::contract::source::{Passage, Source};
 use crate::contract::words::{sentences, short};
@@ -16,20 +17,32 @@ const WIDEST_RANGE: u32 = 30;
 /// Citations of one paragraph; more of them are a list of numbers.
 const MOST_MARKS: usize = 200;
 
-const AUTHORS: &str =
-    r"[\p{Lu}][\p{L}’'-]+(?:(?:, [\p{Lu}][\p{L}’'-]+)*,? (?:and|&|und) [\p{Lu}][\p{L}’'-]+| et al\.?)?";
+/// A family name, with the small words that stand before some.
+const NAME: &str = r"(?:(?:van|von|de|der|den|del|della|di|da|du|la|le|ten|ter)\s+){0,3}\p{Lu}[\p{L}’'-]+";
 
-static NUMBERS: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new(r"\[(\d{1,3}(?:\s*[,;–-]\s*\d{1,3})*)\]").expect("a constant"));
+const YEAR: &str = r"(?:(?:1[6-9]|20)\d\d[a-z]?|n\.d\.|in press|forthcoming)";
+
+/// A party of a case, or the name of a ship that stands for it.
+const PARTY: &str = r"(?:\p{Lu}[\p{L}’'.&-]*|&)(?:,?\s+(?:\p{Lu}[\p{L}’'.&-]*|&|of|the|for|and|de)){0,6}";
+
+static NUMBERS: LazyLock<Regex> = LazyLock::new(|| {
+    let place = r"(?:,\s*(?:pp?|sec|sect|section|ch|chap|chapter|fig|table|thm|theorem|eq)s?\.?\s?[\dA-Z][\d.–-]*)?";
+    Regex::new(&format!(r"\[(\d{{1,3}}(?:\s*[,;–-]\s*\d{{1,3}})*){}\]", place.replace("(?:,", "(?i:,")))
+        .expect("a constant")
+});
 /// `[1]–[3]`.
 static SPAN: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"\[(\d{1,3})\]\s?[–-]\s?\[(\d{1,3})\]").expect("a constant"));
 static AUTHOR_YEAR: LazyLock<Regex> = LazyLock::new(|| {
-    let one = format!(r"(?:see |e\.g\.,? |cf\. )?{AUTHORS},? (?:1[6-9]|20)\d\d[a-z]?(?:, pp?\. ?\d+(?:[–-]\d+)?)?");
-    Regex::new(&format!(r"\({one}(?:; {one})*\)")).expect("a constant")
+    let lead = r"(?:(?:but )?[Ss]ee(?: also)? |e\.g\.,? |cf\. |for example,? )?";
+    let authors = authors();
+    let one =
+        format!(r"{lead}{authors},?\s+{YEAR}(?:,\s+(?:1[6-9]|20)\d\d[a-z])*(?:, pp?\.\s?\d+(?:[–-]\d+)?|:\s?\d+)?");
+    // A remark may follow: `(Porter 1996; but see Hanson (2001))`.
+    Regex::new(&format!(r"\({one}(?:;\s+{one})*(?:\)|;)")).expect("a constant")
 });
 static NARRATIVE: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new(&format!(r"{AUTHORS} \((?:1[6-9]|20)\d\d[a-z]?\)")).expect("a constant"));
+    LazyLock::new(|| Regex::new(&format!(r"{}\s+\({YEAR}\)", authors())).expect("a constant"));
 static KEYS: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(
         r"\\(?:cite|citep|citet|autocite|parencite|textcite)\*?(?:\[[^\]]*\])*\{[^}]+\}|\[@[\w:.-]+(?:; ?@[\w:.-]+)*\]",
@@ -37,6 +50,37 @@ static KEYS: LazyLock<Regex> = LazyLock::new(|| {
     .expect("a constant")
 });
 static FOOTNOTE: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\[\^([\w-]+)\]").expect("a constant"));
+/// `[Pugh2014]_`, `[#note]_` and `[1]_` of reStructuredText.
+static UNDERLINED: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"\[(#?[\w.:+-]+|#|\*)\]_(?:\b|$|\W)").expect("a constant"));
+/// `A v. B, 217 N.Y. 382 (1916)`.
+static CASE: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(&format!(
+        r"{PARTY}\s+v\.?\s+{PARTY},\s+\d{{1,4}}\s+\p{{Lu}}[\p{{L}}.]*(?:\s?[\p{{Lu}}\d][\p{{L}}\d.]*){{0,3}}\s+\d{{1,5}}(?:,\s+\d{{1,5}})*(?:\s+\([^()]{{0,30}}\d{{4}}\))?"
+    ))
+    .expect("a constant")
+});
+/// `A v B [2001] EWCA Civ 12`, `[1983] 1 AC 736`.
+static NEUTRAL: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(&format!(
+        r"(?:{PARTY}\s+v\.?\s+{PARTY},?\s+)?\[(?:1[6-9]|20)\d\d\]\s+(?:\d{{1,2}}\s+)?\p{{Lu}}{{2,}}\w*(?:\s+\p{{Lu}}\p{{Ll}}+)?\s+\d{{1,5}}\b"
+    ))
+    .expect("a constant")
+});
+/// `15 U.S.C. § 2064`, `29 C.F.R. § 1926.1053(b)`.
+static STATUTE: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"\b\d{1,3}\s+(?:U\.\s?S\.\s?C\.|USC|C\.\s?F\.\s?R\.|CFR)(?:\s+§{1,2}|\s+[Ss]ec\.)?\s*\d[\w-]*(?:\.\d[\w-]*)*(?:\(\w{1,4}\))*")
+        .expect("a constant")
+});
+
+/// What none of the three goes without.
+static LAW: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"\sv\.?\s|\[(?:1[6-9]|20)\d\d\]|U\.?\s?S\.?\s?C|C\.?\s?F\.?\s?R").expect("a constant")
+});
+
+fn authors() -> String {
+    format!(r"{NAME}(?:(?:,\s+{NAME})*,?\s+(?:and|&|und)\s+{NAME}|\s+et\s+al\.?)?")
+}
 
 const MONTHS: &[&str] = &[
     "January",
@@ -67,11 +111,16 @@ const MONTHS: &[&str] = &[
 /// Finds the citations of a document, outside of its references.
 pub(crate) fn find(source: &Source) -> Vec<Object> {
     let mut found = Vec::new();
+    let last = last_number(source);
     for passage in source.prose().filter(|it| !is_reference_heading(source.heading(it))) {
         if is_note(&passage.text) {
             continue;
         }
-        let mut marks = marks(&passage.text);
+        let mut marks = marks(&passage.text, last);
+        if matches!(source.extension.as_str(), "rst" | "rest") {
+            marks.retain(|it| !passage.text[it.0.end..].starts_with('_'));
+            marks.extend(underlined(&passage.text));
+        }
         marks.sort_by_key(|it| (it.0.start, it.1));
         marks.truncate(MOST_MARKS);
         found.extend(marks.into_iter().map(|(range, number, confidence)| {
@@ -85,13 +134,45 @@ pub(crate) fn find(source: &Source) -> Vec<Object> {
 
 /// The text of a note or of a reference is no citation of it.
 fn is_note(text: &str) -> bool {
-    static NOTE: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"^\[\^?[\w-]+\]:?\s|^\\bibitem").expect("a constant"));
+    static NOTE: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(r"^\[\^?[\w-]+\]:?\s|^\\bibitem|^\.\. \[").expect("a constant"));
     NOTE.is_match(text)
+}
+
+/// The highest number of the references, where they have numbers. Notes are not counted: a text can have both.
+fn last_number(source: &Source) -> Option<u32> {
+    let entries = source.passages.iter().filter(|it| is_reference_heading(source.heading(it)));
+    let number = |found: regex::Captures<'_>| found.iter().skip(1).flatten().next()?.as_str().parse().ok();
+    entries.flat_map(|it| NUMBERED.captures_iter(&it.text)).filter_map(number).max()
+}
+
+fn underlined(text: &str) -> Vec<Mark> {
+    let mark = |found: regex::Captures<'_>| {
+        let inner = found.get(1)?.range();
+        Some((inner.start - 1..inner.end + 2, found[1].trim_start_matches('#').parse().ok(), 0.97))
+    };
+    UNDERLINED.captures_iter(text).filter_map(mark).collect()
 }
 
 type Mark = (Range<usize>, Option<u32>, f64);
 
-fn marks(text: &str) -> Vec<Mark> {
+/// The marks of a paragraph. A pair such as `[10, 20]` that goes beyond the last reference is an interval.
+fn marks(text: &str, last: Option<u32>) -> Vec<Mark> {
+    let mut found = numbered(text);
+    if let Some(last) = last {
+        let beyond: Vec<usize> = found.iter().filter(|it| it.1 > Some(last)).map(|it| it.0.start).collect();
+        let is_pair = |it: &Range<usize>| text[it.clone()].split(',').count() == 2;
+        found.retain(|it| !(is_pair(&it.0) && beyond.contains(&it.0.start)));
+    }
+    found.extend(named(text));
+    for mark in FOOTNOTE.captures_iter(text) {
+        found.push((mark.get(0).map_or(0..0, |it| it.range()), mark[1].parse().ok(), 0.97));
+    }
+    found
+}
+
+/// `[3]`, `[2, 5-7]` and `[1]–[3]`, each with every number that it names.
+fn numbered(text: &str) -> Vec<Mark> {
     let mut found: Vec<Mark> = Vec::new();
     let mut spans: Vec<Range<usize>> = Vec::new();
     for span in SPAN.captures_iter(text) {
@@ -102,38 +183,80 @@ fn marks(text: &str) -> Vec<Mark> {
             spans.push(range);
         }
     }
+    // `[5][7]` are two of a kind; `[text][7]` is a link.
+    let mut before: Option<(usize, bool)> = None;
     for mark in NUMBERS.captures_iter(text) {
         let range = mark.get(0).map_or(0..0, |it| it.range());
         let in_span = spans.iter().any(|it| it.contains(&range.start));
-        if !in_span && !is_index(text, &range) {
+        let is_index = match before {
+            Some((end, is_index)) if end == range.start => is_index || leads(text, range.end),
+            _ => is_index(text, &range),
+        };
+        before = Some((range.end, is_index));
+        if !in_span && !is_index {
             found.extend(numbers(&mark[1]).into_iter().map(|it| (range.clone(), Some(it), 0.95)));
         }
-    }
-    for (pattern, confidence) in [(&*AUTHOR_YEAR, 0.95), (&*NARRATIVE, 0.9), (&*KEYS, 0.99)] {
-        let named = pattern.find_iter(text).filter(|it| {
-            let first = it.as_str().trim_start_matches('(').split([' ', ',']).next().unwrap_or_default();
-            !MONTHS.contains(&first)
-        });
-        found.extend(named.map(|it| (it.range(), None, confidence)));
-    }
-    for mark in FOOTNOTE.captures_iter(text) {
-        found.push((mark.get(0).map_or(0..0, |it| it.range()), mark[1].parse().ok(), 0.97));
     }
     found
 }
 
+/// Authors with a year, keys, and what lawyers refer to.
+fn named(text: &str) -> Vec<Mark> {
+    let common = [(&*AUTHOR_YEAR, 0.95), (&*NARRATIVE, 0.9), (&*KEYS, 0.99)];
+    let law = [(&*CASE, 0.93), (&*NEUTRAL, 0.93), (&*STATUTE, 0.95)];
+    // The patterns of lawyers are long: they look at paragraphs that can hold what they find.
+    let law = law.into_iter().filter(|_| LAW.is_match(text));
+    let is_named = |it: &Range<usize>| {
+        let first = text[it.clone()].trim_start_matches('(').split([' ', ',']).next().unwrap_or_default();
+        !MONTHS.contains(&first)
+    };
+    let mut found = Vec::new();
+    for (pattern, confidence) in common.into_iter().chain(law) {
+        let marks = pattern.find_iter(text).map(|it| without_lead(text, it.range())).filter(is_named);
+        found.extend(marks.map(|it| (it, None, confidence)));
+    }
+    found
+}
+
+/// A case that is referred to with `See` is not called so, and a group that a remark follows ends before it.
+fn without_lead(text: &str, range: Range<usize>) -> Range<usize> {
+    let lead = ["See also ", "See ", "In ", "Compare ", "But see ", "Cf. "]
+        .iter()
+        .find(|it| text[range.clone()].starts_with(**it));
+    if text[range.clone()].ends_with(';') {
+        return range.start + 1..range.end - 1;
+    }
+    range.start + lead.map_or(0, |it| it.len())..range.end
+}
+
 /// `row[1]`, `[1](link)`, `[1]: link` and the numbers of a list are no citations.
 fn is_index(text: &str, range: &Range<usize>) -> bool {
-    let before = text[..range.start].chars().next_back();
-    let after = text[range.end..].chars().next();
-    let in_code = text[..range.start].matches('`').count() % 2 == 1;
-    let word = text[..range.start].rsplit(|it: char| it.is_whitespace()).next().unwrap_or_default();
-    let variable = !word.is_empty() && (word.contains(['_', '(', '=', '.']) || word.chars().count() <= 2);
-    matches!(after, Some('(' | ':' | '['))
-        || matches!(before, Some('!' | ']'))
-        || in_code
-        || variable
-        || before.is_none()
+    let before = &text[..range.start];
+    let in_code = before.matches('`').count() % 2 == 1;
+    let word = before.rsplit(|it: char| it.is_whitespace()).next().unwrap_or_default();
+    let ends_sentence = word.ends_with(['.', ',', ';', ':', '”', '"']) && word.chars().count() > 2;
+    let word = word.trim_start_matches(['(', '"', '“']).trim_end_matches(['.', ',', ';', ':', '”', '"']);
+    let short = !ends_sentence && word.chars().count() <= 2;
+    let variable = !word.is_empty() && (word.contains(['_', '(', '=', '.']) || short);
+    leads(text, range.end) || before.ends_with(['!', ']']) || in_code || variable || before.is_empty()
+}
+
+/// Says whether what stands behind brackets makes a link of them: `(` and `:` do, and `[name]`, but neither `[3]` nor
+/// `[citation needed]`.
+fn leads(text: &str, end: usize) -> bool {
+    match text[end..].chars().next() {
+        Some('(' | ':') => true,
+        Some('[') => {
+            let next = next_bracket(&text[end..]);
+            !NUMBERS.is_match(next) && !next.contains(char::is_whitespace)
+        }
+        _ => false,
+    }
+}
+
+/// What stands in brackets at the beginning of a text.
+fn next_bracket(text: &str) -> &str {
+    text.find(']').map_or("", |it| &text[..=it])
 }
 
 /// The numbers of `3, 5-7`.
@@ -142,8 +265,9 @@ fn numbers(text: &str) -> Vec<u32> {
     for part in text.split([',', ';']) {
         let ends: Vec<u32> = part.split(['-', '–']).filter_map(|it| it.trim().parse().ok()).collect();
         match ends.as_slice() {
-            // Counting from 0 is the habit of programs.
-            [one] if *one > 0 => found.push(*one),
+            // Counting from 0 is the habit of programs, and intervals begin there.
+            [0] | [0, _] => return Vec::new(),
+            [one] => found.push(*one),
             [first, last] if first < last && last - first <= WIDEST_RANGE => found.extend(*first..=*last),
             _ => {}
         }

@@ -11,6 +11,9 @@ use crate::contract::words::short;
 /// Characters of the heading or sentence above a piece of code.
 const CONTEXT: usize = 120;
 
+/// The format in which every line of code is a paragraph of its own.
+const LINE_BY_LINE: &str = "docx";
+
 /// Finds the code of a document.
 pub(crate) fn find(source: &Source) -> Vec<Object> {
     let own_language = snippets::language_of_extension(&source.extension);
@@ -30,7 +33,8 @@ pub(crate) fn find(source: &Source) -> Vec<Object> {
             && last.is_some_and(|it| goes_on(source, it, passage))
             && let Some(object) = found.last_mut()
         {
-            append(object, passage, &place);
+            let between = if source.extension == LINE_BY_LINE { "\n" } else { "\n\n" };
+            append(object, between, passage, &place);
             last = Some(passage);
             continue;
         }
@@ -44,6 +48,9 @@ pub(crate) fn find(source: &Source) -> Vec<Object> {
 
 /// Long code comes in pieces with nothing but white space between them.
 fn goes_on(source: &Source, before: &Passage, after: &Passage) -> bool {
+    if source.extension == LINE_BY_LINE {
+        return true;
+    }
     let bytes = |it: &Passage| source.bytes(it, &(0..it.text.len()));
     match (bytes(before), bytes(after), &source.raw) {
         (Some(before), Some(after), Some(raw)) if before.end <= after.start => {
@@ -53,8 +60,8 @@ fn goes_on(source: &Source, before: &Passage, after: &Passage) -> bool {
     }
 }
 
-fn append(object: &mut Object, passage: &Passage, place: &Place) {
-    let text = format!("{}\n\n{}", object.text("text"), passage.text);
+fn append(object: &mut Object, between: &str, passage: &Passage, place: &Place) {
+    let text = format!("{}{between}{}", object.text("text"), passage.text);
     object.place = object.place.with(place);
     object.fields.insert("text".into(), text.into());
     object.fields.insert("line_numbers".into(), json!(object.place.lines.map(|it| [it.0, it.1])));

@@ -13,6 +13,16 @@ use crate::contract::words::{sentences, short};
 /// A term has no more words.
 const MOST_WORDS: usize = 6;
 
+/// Confidence of what says itself that it defines.
+const CLEAR: f64 = 0.8;
+
+/// `(a) ` at the beginning of a line.
+static CLAUSE: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"(?m)^[ \t]*\((?:\p{Ll}{1,4}|\d{1,2})\)[ \t]+").expect("a constant"));
+
+/// Lines that are looked at for the directive above.
+const MOST_ABOVE: usize = 1_000;
+
 /// What stands for something else, or opens a remark.
 const NO_TERMS: &[&str] = &[
     "it",
@@ -44,12 +54,31 @@ const NO_TERMS: &[&str] = &[
     "here",
     "such",
     "caution",
+    "problem",
+    "question",
+    "reason",
+    "result",
+    "difference",
+    "advantage",
+    "disadvantage",
+    "drawback",
+    "default",
+    "step",
+    "figure",
+    "table",
+    "summary",
+    "abstract",
+    "answer",
+    "description",
+    "returns",
+    "purpose",
+    "goal",
     "author",
     "status",
 ];
 
 static GLOSSARY: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r"(?i)^(?:\d+(?:\.\d+)*\.?\s+)?(?:glossary|definitions|terms|terminology|nomenclature|abbreviations|terms and definitions|definition of terms)\s*:?$")
+    Regex::new(r"(?i)^(?:\d+(?:\.\d+)*\.?\s+)?(?:glossary|definitions|terms|terminology|nomenclature|abbreviations|interpretation|terms and definitions|definition of terms|glossary of .{1,60})\s*:?$")
         .expect("a constant")
 });
 /// `**Term**: text`, `Term - text`, `Term: text`.
@@ -65,6 +94,28 @@ static LISTED: LazyLock<Regex> = LazyLock::new(|| {
 /// `\item[Term] text`.
 static ITEM: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"\\item\[([^\]\n]{2,60})\]:?\s*([^\\]+)").expect("a constant"));
+/// A term of `.. glossary::`, with its text set in further.
+static DIRECTED: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"(?m)^ *([^\s.:|>#-][^\n:|>#]{1,60})\n {4,}([^\s][^\n]*(?:\n {4,}[^\n]+)*)").expect("a constant")
+});
+/// A term of reStructuredText with all that follows set in.
+static HANGING: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"\A([^\n:|>#]{2,60})\n[ \t]+([^\s][^\n]*(?:\n[ \t]+[^\n]+)*)\z").expect("a constant"));
+/// `**Term**: the ...`, `*Term* — a ...` outside of a glossary: only what begins as a definition does.
+static MARKED: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"^(?:\*\*|__|\*|_)([^\n:*`_—–]{2,60}?):?(?:\*\*|__|\*|_)\s*(?::|—|–|-)?\s+((?:[Aa]n?|[Tt]he|[Aa]ny|[Oo]ne)\s[^\n]+(?:\n[^\n]+)*)$")
+        .expect("a constant")
+});
+/// The same of a web page, whose readers keep no marks: the tag is looked up.
+static TAGGED: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"(?s)^([^\n:—–]{2,60}?)\s*(?::|—|–)\s+((?:[Aa]n?|[Tt]he|[Aa]ny|[Oo]ne)\s.+)$").expect("a constant")
+});
+static ENVIRONMENT: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"(?s)\\begin\{definition\}(?:\[([^\]]{2,60})\])?\s*(?:\\label\{[^}]*\}\s*)?(.*?)\s*\\end\{definition\}")
+        .expect("a constant")
+});
+static EMPHASIS: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"\\(?:emph|textbf|textit)\{([^}]{2,60})\}").expect("a constant"));
 /// Heads of tables whose rows define.
 static TERM_COLUMN: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"(?i)^(?:term|word|abbreviation|acronym|concept)s?$").expect("a constant"));
@@ -86,6 +137,14 @@ static SENTENCES: LazyLock<Vec<(Regex, f64)>> = LazyLock::new(|| {
             0.93,
         ),
         (format!(r"{article}(?:{marked}|{term})(?: \([^)]*\))? (?:refers to|denotes|stands for|is short for|is the (?:term|name|word) for) (?P<d>.+)$"), 0.92),
+        // `A glacier is a body of ice that moves`: a kind, and what sets it apart.
+        (
+            String::from(
+                r"^(?:In (?:this|our) \w+, )?[Aa]n? (?P<t>[\p{L}\d’'-]+(?: [\p{Ll}\d’'-]+){0,3}?)(?: \([^)]*\))? is (?P<d>(?:an?|the|any) .*?\b(?:that|which|who|whose|where|in which|for which|on which|by which|with which|used (?:to|for|as)|consisting of|made of)\b.+)$",
+            ),
+            0.75,
+        ),
+        (format!(r"^{marked}(?:,[^,]{{3,60}},)? (?:means|includes|has the meaning) (?P<d>.+)$"), 0.93),
         (format!(r"^(?:{marked}|{term})\s*:=\s*(?P<d>.+)$"), 0.93),
         (format!(r"(?:^|[,:] )(?:[Ww]e|I) (?:define|call) (?:an? |the )?(?:{marked}|{term}) (?:as|to be) (?P<d>.+)$"), 0.95),
         (format!(r"^By (?:an? |the )?(?:{marked}|{term}),? (?:we|I) mean (?P<d>.+)$"), 0.95),
@@ -118,16 +177,22 @@ pub(crate) fn find(source: &Source) -> Vec<Object> {
         if !passage.is_prose() || is_reference_heading(heading) {
             continue;
         }
-        if let Some(object) = listed(source, at) {
+        let whole = listed(source, at).or_else(|| marked(source, passage)).or_else(|| environment(source, passage));
+        if let Some(object) = whole {
             found.push(object);
         } else if LISTED.is_match(&passage.text) {
             found.extend(entries(source, passage, &LISTED));
         } else if passage.text.contains("\\begin{description}") {
             found.extend(entries(source, passage, &ITEM));
-        } else if GLOSSARY.is_match(heading.trim()) {
-            found.extend(entries(source, passage, &ENTRY));
+        } else if in_glossary_directive(source, passage) {
+            found.extend(entries(source, passage, &DIRECTED));
+        } else if is_hanging(source, passage) {
+            found.extend(entries(source, passage, &HANGING));
         } else {
-            found.extend(stated(source, passage));
+            let stated = stated(source, passage);
+            let is_glossary = GLOSSARY.is_match(heading.trim());
+            let entries = if is_glossary { entries(source, passage, &ENTRY) } else { Vec::new() };
+            found.extend(if entries.is_empty() || entries.len() < stated.len() { stated } else { entries });
         }
     }
     found
@@ -149,6 +214,59 @@ fn listed(source: &Source, at: usize) -> Option<Object> {
     let place = source.whole(term).with(&source.whole(text));
     let fields = fields(&term.text, &text.text, source.heading(term));
     is_pair.then(|| Object::new(place, 0.96, fields))
+}
+
+/// A paragraph or item that begins with a term in bold or italics.
+fn marked(source: &Source, passage: &Passage) -> Option<Object> {
+    let is_page = matches!(source.extension.as_str(), "html" | "htm" | "xhtml");
+    let found = if is_page { TAGGED.captures(&passage.text)? } else { MARKED.captures(&passage.text)? };
+    let (term, text) = (found.get(1)?, found.get(2)?);
+    if is_page {
+        let bytes = source.bytes(passage, &term.range())?;
+        let before = source.raw.as_ref()?.text[..bytes.start].trim_end();
+        if !["<strong>", "<b>", "<em>", "<i>", "<dfn>"].iter().any(|it| before.ends_with(it)) {
+            return None;
+        }
+    }
+    let fields = fields(term.as_str(), text.as_str(), source.heading(passage));
+    let range = term.start()..text.start() + text.as_str().trim_end().len();
+    is_term(term.as_str()).then(|| Object::new(source.place(passage, &range), 0.9, fields))
+}
+
+/// What TeX calls a definition.
+fn environment(source: &Source, passage: &Passage) -> Option<Object> {
+    let found = ENVIRONMENT.captures(&passage.text)?;
+    let text = found.get(2)?;
+    let emphasised = || EMPHASIS.captures(text.as_str()).and_then(|it| it.get(1));
+    let term = found.get(1).or_else(emphasised)?.as_str().to_lowercase();
+    let fields = fields(&term, text.as_str(), source.heading(passage));
+    is_term(&term).then(|| Object::new(source.place(passage, &text.range()), 0.95, fields))
+}
+
+/// Says whether a passage can be a term of reStructuredText: a line at the margin that ends no sentence.
+fn is_hanging(source: &Source, passage: &Passage) -> bool {
+    let first = passage.text.lines().next().unwrap_or_default();
+    let at_margin = || {
+        let bytes = source.bytes(passage, &(0..passage.text.len()))?;
+        Some(bytes.start == 0 || source.raw.as_ref()?.text[..bytes.start].ends_with('\n'))
+    };
+    matches!(source.extension.as_str(), "rst" | "rest")
+        && !first.ends_with(['.', ':', ',', ';', '?', '!', '='])
+        && first.starts_with(|it: char| it.is_alphabetic() || it == '`' || it == '*')
+        && HANGING.is_match(&passage.text)
+        && at_margin() == Some(true)
+}
+
+/// Says whether a passage is set in below `.. glossary::`.
+fn in_glossary_directive(source: &Source, passage: &Passage) -> bool {
+    let before = || {
+        let bytes = source.bytes(passage, &(0..passage.text.len()))?;
+        let above = source.raw.as_ref()?.text.get(..bytes.start)?;
+        let directive =
+            above.lines().rev().take(MOST_ABOVE).find(|it| !it.is_empty() && !it.starts_with([' ', '\t']))?;
+        Some(directive.starts_with(".. glossary::"))
+    };
+    matches!(source.extension.as_str(), "rst" | "rest") && before() == Some(true)
 }
 
 fn fields(term: &str, text: &str, context: &str) -> serde_json::Value {
@@ -193,22 +311,43 @@ fn entries(source: &Source, passage: &Passage, pattern: &Regex) -> Vec<Object> {
     pattern.captures_iter(&passage.text).filter_map(object).collect()
 }
 
+/// The parts of a sentence that stand on lines of their own behind `(a)`, without that, as laws have them.
+fn clauses(text: &str, sentence: Range<usize>) -> Vec<Range<usize>> {
+    let mut parts = Vec::new();
+    let mut start = sentence.start;
+    for mark in CLAUSE.find_iter(&text[sentence.clone()]) {
+        parts.push(start..sentence.start + mark.start());
+        start = sentence.start + mark.end();
+    }
+    parts.push(start..sentence.end);
+    let trimmed = |it: Range<usize>| it.start..it.start + text[it].trim_end().len();
+    parts.into_iter().map(trimmed).filter(|it| !it.is_empty()).collect()
+}
+
+/// A sentence without the numbers of notes behind it.
+fn uncited(sentence: &str) -> &str {
+    static NOTES: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"(?:\[[\d, –-]+\])+$").expect("a constant"));
+    NOTES.find(sentence).map_or(sentence, |it| &sentence[..it.start()])
+}
+
 fn stated(source: &Source, passage: &Passage) -> Vec<Object> {
     let mut found = Vec::new();
-    for range in sentences(&passage.text) {
-        let sentence = &passage.text[range.clone()];
+    for range in sentences(&passage.text).into_iter().flat_map(|it| clauses(&passage.text, it)) {
+        let sentence = uncited(&passage.text[range.clone()]);
+        let range = range.start..range.start + sentence.len();
         let defined =
             SENTENCES.iter().find_map(|(pattern, confidence)| Some((pattern.captures(sentence)?, *confidence)));
         let Some((parts, confidence)) = defined else { continue };
+        if passage.quoted && confidence < CLEAR {
+            // A saying: `A bore is a man who ...`.
+            continue;
+        }
         let term = parts.name("t").or(parts.name("u")).map_or("", |it| it.as_str().trim());
-        let text = parts.name("d").or(parts.name("e")).map_or("", |it| it.as_str().trim_end_matches(['.', ';']));
+        let text = parts.name("d").or(parts.name("e")).map_or("", |it| it.as_str());
+        let text = text.trim_end_matches(" and").trim_end_matches(" or").trim_end_matches(['.', ';', ',']);
         if is_term(term) && text.split_whitespace().count() >= 3 {
-            let place: Range<usize> = range.clone();
-            found.push(Object::new(
-                source.place(passage, &place),
-                confidence,
-                fields(term, text, source.heading(passage)),
-            ));
+            let fields = fields(term, text, source.heading(passage));
+            found.push(Object::new(source.place(passage, &range), confidence, fields));
         }
     }
     found

@@ -6,19 +6,32 @@ use regex::Regex;
 use serde_json::json;
 
 use crate::contract::extract::Object;
-use crate::contract::source::{Role, Source};
+use crate::contract::source::{Passage, Role, Source};
 
 /// Characters of a section that are kept.
 const SECTION: usize = 3_000;
 
 static HEADING: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r"(?i)^(?:\d+(?:\.\d+)*\.?\s+)?(?:our |the )?(?:methods?|methodology|methodik|materials? and methods?|methods? and materials?|research methods?|research design|study design|experimental (?:setup|design|procedure)|data collection(?: and analysis)?|procedure|approach and methods?|how (?:we|it was) (?:measured|tested|did it))\s*:?$")
+    Regex::new(r"(?i)^(?:\d+(?:\.\d+)*\.?\s+)?(?:our approach|(?:our |the )?(?:methods?|methodology|methodik|materials? and methods?|methods? and materials?|research methods?|research design|study design|experimental (?:setup|design|procedure)|data collection(?: and analysis)?|procedure|approach and methods?|(?:participants?|subjects?|patients?|sample|data|design) and (?:methods?|procedures?|design)|methods? and (?:data|procedures?|design)|how (?:we|it was) (?:measured|tested|did it)))\s*:?$")
         .expect("a constant")
 });
 
 /// Words by which an approach is known; the first with most of them is meant.
 const APPROACHES: &[(&str, &[&str])] = &[
-    ("experimental", &["experiment", "randomi", "control group", "treatment", "trial", "tested", "laborator"]),
+    (
+        "experimental",
+        &[
+            "experiment",
+            "randomi",
+            "randomly assigned",
+            "randomly allocated",
+            "control group",
+            "treatment",
+            "trial",
+            "tested",
+            "laborator",
+        ],
+    ),
     ("survey", &["survey", "questionnaire", "respondent"]),
     ("interview", &["interview", "focus group"]),
     ("simulation", &["simulat", "monte carlo", "model run", "numerical model"]),
@@ -72,7 +85,18 @@ const TOOLS: &[&str] = &[
 
 /// `using the Foo Bar`, `with a Foo-12`.
 static NAMED: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r"(?:using|with|by means of|on|in) (?:an? |the )?(?:[A-Z][a-z]+ )?([A-Z][\w-]*\d[\w-]*|[A-Z][a-z]+[A-Z]\w*|R(?: \d[\d.]*)?)(?:[ ,.;)]|$)")
+    Regex::new(r"(?:using|with|by means of|on|in) (?:an? |the )?(?:[A-Z][a-z]+ )?([A-Z][\w-]*\d[\w-]*|[A-Z][a-z]+[A-Z]\w*|R)(?:[ ,.;)]|$)")
+        .expect("a constant")
+});
+/// `analysed in Foo`, `built with Foo Bar`, `the foo package`.
+static WORKED: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"(?:analy[sz]ed|performed|implemented|built|written|coded|computed|fitted|modell?ed|simulated|estimated|calculated|processed|measured|done|run)\s+(?:\w+\s+){0,3}?(?:in|with|using)\s+([A-Z][A-Za-z]+)(?:[ \n]\d|[,.;)]|\s+(?:and|on|to|for|with|by)\b|$)|\bthe\s+([A-Za-z][\w.-]*\d|[a-z][\w.-]*)\s+(?:package|library)\b")
+        .expect("a constant")
+});
+
+/// A table, figure or listing of TeX, or its beginning.
+static FLOAT: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"^\\(?:begin|end)\{(?:table|figure|lstlisting|verbatim|minted|tabular|document)\*?\}")
         .expect("a constant")
 });
 
@@ -91,9 +115,11 @@ pub(crate) fn find(source: &Source) -> Vec<Object> {
 fn section(source: &Source, heading: usize, level: u8) -> Option<Object> {
     let below = source.passages[heading + 1..].iter();
     let body: Vec<_> = below.take_while(|it| !matches!(it.role, Role::Heading(other) if other <= level)).collect();
-    let texts: Vec<&str> = body.iter().filter(|it| it.role != Role::Code).map(|it| it.text.as_str()).collect();
+    let body: Vec<_> = body.into_iter().take_while(|it| !it.text.starts_with("\\begin{thebibliography}")).collect();
+    let is_told = |it: &&&Passage| it.role != Role::Code && !FLOAT.is_match(&it.text);
+    let texts: Vec<&str> = body.iter().filter(is_told).map(|it| it.text.as_str()).collect();
     let text = texts.join("\n\n");
-    let (first, last) = (body.first()?, body.last()?);
+    let (first, last) = (body.first()?, body.iter().rfind(is_told).or(body.last())?);
     let cut = text.char_indices().nth(SECTION).map_or(text.len(), |it| it.0);
     let fields = json!({"section_text": text[..cut], "approach": approach(&text), "tools_mentioned": tools(&text)});
     let place = source.whole(first).with(&source.whole(last));
@@ -115,7 +141,10 @@ fn tools(text: &str) -> Vec<String> {
     let known = TOOLS
         .iter()
         .filter_map(|it| Some((text.match_indices(it).find(|at| is_word(at.0, it.len()))?.0, it.to_string())));
-    let named = NAMED.captures_iter(text).filter_map(|it| it.get(1).map(|it| (it.start(), it.as_str().to_string())));
+    let named = [&*NAMED, &*WORKED]
+        .into_iter()
+        .flat_map(|it| it.captures_iter(text))
+        .filter_map(|it| it.iter().skip(1).flatten().next().map(|it| (it.start(), it.as_str().to_string())));
     let mut found: Vec<(usize, String)> = known.chain(named).collect();
     found.sort();
     let mut tools: Vec<String> = Vec::new();

@@ -19,6 +19,7 @@ use crate::contract::corpus::{Corpus, Paper};
 use crate::contract::place::Place;
 use crate::contract::refusal::Outcome;
 use crate::contract::registry::{self, ObjectSchema};
+use crate::contract::snippets::canonical_language;
 use crate::contract::source::Source;
 use crate::contract::validate::Request;
 use crate::model::Redaction;
@@ -148,7 +149,8 @@ impl<'r> Wanted<'r> {
         let any = |field: &str| self.text(name).is_none_or(|it| listed(object, field, &it));
         let least = |count: i64| self.whole(name).is_none_or(|it| count >= it);
         match name {
-            "language" | "doi" | "arxiv_id" | "approach" => same(name),
+            "language" => self.text(name).is_none_or(|it| object.text(name) == canonical_language(&it)),
+            "doi" | "arxiv_id" | "approach" => same(name),
             "term" | "author" => part(name),
             "min_lines" => least(object.text("text").lines().count() as i64),
             "min_rows" => least(length("rows")),

@@ -14,8 +14,11 @@ use crate::contract::words::{sentences, short, words};
 /// Fewer words in quotation marks are a name or a word held at arm's length.
 const FEWEST_WORDS: usize = 5;
 
+/// The same where it is said whose words they are.
+const FEWEST_ATTRIBUTED: usize = 3;
+
 const NAME: &str = r"(?:\p{Lu}[\p{L}’'.-]*|van|von|de|der|of)(?: (?:\p{Lu}[\p{L}’'.-]*|van|von|de|der|of)){0,4}";
-const SAID: &str = "said|says|wrote|writes|noted|notes|argued|argues|explained|explains|asked|replied|added|remarked|put it|told us|warned|recalled|observed|sagte|schrieb|meinte|erklärte|fragte|a dit|disait|écrit|a écrit";
+const SAID: &str = "said|says|wrote|writes|noted|notes|argued|argues|explained|explains|asked|replied|added|remarked|put it|told us|warned|recalled|observed|testified|stated|declared|claimed|insisted|concluded|reported|sagte|schrieb|meinte|erklärte|fragte|a dit|disait|écrit|a écrit";
 
 static INLINE: LazyLock<Regex> = LazyLock::new(|| {
     // English, straight, German low and high, French, German pointing inwards, TeX.
@@ -24,7 +27,7 @@ static INLINE: LazyLock<Regex> = LazyLock::new(|| {
 });
 static AFTER: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(&format!(
-        r"^[,.]?\s*(?:(?:{SAID})\s+({NAME})|(?:—|–|--)\s*({NAME})|\(({NAME})(?:,[^)]*)?\)|({NAME})\s+(?:{SAID}))"
+        r"^[,.]?\s*(?:(?:{SAID})\s+({NAME})|(?:—|–|--)\s*({NAME})|\(({NAME})(?:,[^)]*)?\)|(?:as\s+)?({NAME})\s+(?:{SAID}))"
     ))
     .expect("a constant")
 });
@@ -40,6 +43,15 @@ static TEX_QUOTE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?s)\\begin\{(?:quote|quotation)\}\s*(.*?)\s*\\end\{(?:quote|quotation)\}").expect("a constant")
 });
 
+/// A box that is drawn as a quotation: `[!NOTE]`, `**Note**`.
+static REMARK: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"(?i)^(?:\[!\w+\]|(?:\*\*|__)?(?:note|warning|tip|caution|important|info|danger|hint|attention)(?:\*\*|__)?\s*(?::|\n))")
+        .expect("a constant")
+});
+/// `.. epigraph::` and its like, with what is set in below.
+static DIRECTIVE: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"^\.\. (?:epigraph|pull-quote|highlights)::\s*$").expect("a constant"));
+
 /// Finds the quotes of a document.
 pub(crate) fn find(source: &Source) -> Vec<Object> {
     let mut found = Vec::new();
@@ -50,6 +62,10 @@ pub(crate) fn find(source: &Source) -> Vec<Object> {
         let lines_quoted = passage.text.lines().all(|it| it.trim_start().starts_with('>'));
         if passage.quoted || lines_quoted {
             found.extend(block(source, at));
+        } else if at.checked_sub(1).is_some_and(|it| DIRECTIVE.is_match(&source.passages[it].text)) {
+            found.extend(block(source, at));
+        } else if let Some(object) = answered(source, passage) {
+            found.push(object);
         } else if let Some(tex) = TEX_QUOTE.captures(&passage.text) {
             let text = tex.get(1).map_or(0..0, |it| it.range());
             found.extend(object(source.place(passage, &text), &tex[1], None, source.heading(passage), 0.96));
@@ -65,6 +81,9 @@ fn block(source: &Source, at: usize) -> Option<Object> {
     let passage = &source.passages[at];
     let bare: Vec<&str> = passage.text.lines().map(|it| it.trim_start().trim_start_matches(['>', ' '])).collect();
     let bare = bare.join("\n");
+    if REMARK.is_match(&bare) {
+        return None;
+    }
     if let (Some(before), true) =
         (at.checked_sub(1).map(|it| &source.passages[it]), signature(&bare).is_some_and(|it| it.1 == 0))
         && before.quoted
@@ -88,6 +107,17 @@ fn block(source: &Source, at: usize) -> Option<Object> {
     object(source.whole(passage), &text, author, context, 0.96)
 }
 
+/// `Ann wrote:` with the lines that she wrote at once below it, as mails have it.
+fn answered(source: &Source, passage: &Passage) -> Option<Object> {
+    let text = &passage.text;
+    let start = text.find("\n>")? + 1;
+    let named = WROTE.captures(&text[..start]).and_then(|it| named(&it))?;
+    let length: usize = text[start..].split_inclusive('\n').take_while(|it| it.starts_with('>')).map(str::len).sum();
+    let range = start..start + text[start..start + length].trim_end().len();
+    let bare: Vec<&str> = text[range.clone()].lines().map(|it| it.trim_start_matches(['>', ' '])).collect();
+    object(source.place(passage, &range), &bare.join("\n"), Some(named), source.heading(passage), 0.95)
+}
+
 /// The name that a text is signed with, and the length of what stands before it.
 fn signature(text: &str) -> Option<(String, usize)> {
     let found = SIGNED.captures(text)?;
@@ -99,6 +129,8 @@ fn signature(text: &str) -> Option<(String, usize)> {
 
 fn named(found: &regex::Captures<'_>) -> Option<String> {
     let name = (1..found.len()).find_map(|it| found.get(it))?.as_str();
+    let name =
+        ["As ", "But ", "And ", "When ", "Then ", "Later "].iter().find_map(|it| name.strip_prefix(it)).unwrap_or(name);
     Some(name.trim_end_matches(['.', ',']).to_string())
 }
 
@@ -108,16 +140,21 @@ fn inline(source: &Source, passage: &Passage) -> Vec<Object> {
     let object = |found: regex::Captures<'_>| {
         let all = found.get(0)?;
         let inner = (1..found.len()).find_map(|it| found.get(it))?;
-        let starts_well = text[..all.start()].chars().next_back().is_none_or(|it| !it.is_alphanumeric() && it != '=');
+        let starts_well =
+            text[..all.start()].chars().next_back().is_none_or(|it| !it.is_alphanumeric() && !"=\\".contains(it));
         let in_code = text[..all.start()].matches('`').count() % 2 == 1 && !all.as_str().starts_with('`');
-        if words(inner.as_str()).count() < FEWEST_WORDS || !starts_well || in_code || inner.as_str().contains("://") {
+        let after = AFTER.captures(&text[all.end()..]);
+        let before = BEFORE.captures(&text[..all.start()]).filter(|_| after.is_none());
+        // A name in parentheses can be of something else.
+        let is_said = before.is_some() || after.as_ref().is_some_and(|it| it.get(1).or(it.get(4)).is_some());
+        let author = after.or(before).and_then(|it| named(&it));
+        let fewest = if is_said { FEWEST_ATTRIBUTED } else { FEWEST_WORDS };
+        if words(inner.as_str()).count() < fewest || !starts_well || in_code || inner.as_str().contains("://") {
             return None;
         }
         // French marks stand off from what they enclose.
         let leading = inner.as_str().len() - inner.as_str().trim_start().len();
         let part = inner.start() + leading..inner.start() + inner.as_str().trim_end().len();
-        let author = AFTER.captures(&text[all.end()..]).or_else(|| BEFORE.captures(&text[..all.start()]));
-        let author = author.and_then(|it| named(&it));
         let confidence = if author.is_some() { 0.93 } else { 0.8 };
         let context = sentence_with(text, &all.range());
         self::object(source.place(passage, &part), inner.as_str(), author, &context, confidence)

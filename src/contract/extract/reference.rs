@@ -20,7 +20,7 @@ static ARXIV: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?i)arxiv(?:\.org/(?:abs|pdf)/|[:\s])\s*(\d{4}\.\d{4,5}(?:v\d+)?|[a-z-]+/\d{7})").expect("a constant")
 });
 /// `[3] `, `3. `, `3) ` at the beginning of a line.
-static NUMBERED: LazyLock<Regex> =
+pub(super) static NUMBERED: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"(?m)^[ \t]*(?:\[(\w[\w:.+-]*)\]|(\d{1,3})[.)])[ \t]+").expect("a constant"));
 static BIBITEM: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"\\bibitem(?:\[[^\]]*\])?\{([^}]+)\}").expect("a constant"));
@@ -28,7 +28,16 @@ static BIBTEX: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"(?m)^\s*@(\w+)\s*\{\s*([^,\s]+)\s*,").expect("a constant"));
 /// `[^3]: text` and `[3]: address`.
 static NOTE: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"(?m)^[ \t]*\[(\^?[\w-]+)\]:[ \t]+").expect("a constant"));
-static YEAR: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\b(?:1[6-9]|20)\d\d\b").expect("a constant"));
+/// `.. [3] text` of reStructuredText.
+static DIRECTIVE: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"(?m)^[ \t]*\.\. \[(#?[\w.:+-]+)\][ \t]+").expect("a constant"));
+/// A line on which an entry without a number begins: `Name, A.` or `van der Name, Anna`.
+static ENTRY: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"(?m)^(?:(?:van|von|de|der|den|del|di|da|du|la|le|ten|ter) ){0,3}\p{Lu}[\p{L}’'-]+,? (?:\p{Lu}\.|\p{Lu}{1,3}[,.]|\p{Lu}\p{Ll}+[ .,])")
+        .expect("a constant")
+});
+static YEAR: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"\b(?:1[6-9]|20)\d\d[a-z]?\b|\(n\.d\.\)").expect("a constant"));
 
 /// Says whether a heading stands above references.
 pub(crate) fn is_reference_heading(heading: &str) -> bool {
@@ -48,6 +57,8 @@ pub(crate) fn find(source: &Source) -> Vec<Object> {
             found.extend(entries(source, passage, &BIBITEM));
         } else if BIBTEX.is_match(text) {
             found.extend(entries(source, passage, &BIBTEX));
+        } else if DIRECTIVE.is_match(text) {
+            found.extend(entries(source, passage, &DIRECTIVE));
         } else if NOTE.is_match(text) {
             found.extend(entries(source, passage, &NOTE));
         } else if is_reference_heading(source.heading(passage)) {
@@ -74,27 +85,36 @@ fn entries(source: &Source, passage: &Passage, mark: &Regex) -> Vec<Object> {
         let body = text[range.end..end].split("\\end{thebibliography}").next().unwrap_or_default();
         let whole = range.start + leading..range.end + body.trim_end().len();
         let shown = if std::ptr::eq(mark, &*BIBTEX) { &text[whole.clone()] } else { body };
-        let index = index.trim_start_matches('^');
+        let index = index.trim_start_matches(['^', '#']);
         found.extend(object(source, passage, whole, index, shown, 0.96));
     }
     found
 }
 
-fn unnumbered(source: &Source, passage: &Passage, position: &mut usize) -> Option<Object> {
+/// Entries without a number, one or several to a passage: a new one begins on a line that begins with a name, where more
+/// than one line does and each is followed by a year.
+fn unnumbered(source: &Source, passage: &Passage, position: &mut usize) -> Vec<Object> {
     let text = &passage.text;
-    let is_entry = YEAR.is_match(text) || DOI.is_match(text) || ARXIV.is_match(text) || passage.role == Role::Item;
-    if !is_entry {
-        return None;
+    let is_entry = |it: &str| YEAR.is_match(it) || DOI.is_match(it) || ARXIV.is_match(it);
+    let mut starts = vec![0];
+    for start in ENTRY.find_iter(text).map(|it| it.start()).filter(|it| *it > 0) {
+        let before = starts.last().map_or(0, |it| *it);
+        if is_entry(&text[before..start]) && is_entry(&text[start..]) {
+            starts.push(start);
+        }
     }
-    *position += 1;
-    object(
-        source,
-        passage,
-        0..text.len(),
-        &position.to_string(),
-        text,
-        if passage.role == Role::Item { 0.93 } else { 0.85 },
-    )
+    let mut found = Vec::new();
+    for (at, start) in starts.iter().enumerate() {
+        let end = starts.get(at + 1).map_or(text.len(), |it| *it);
+        let body = text[*start..end].trim_end();
+        if !is_entry(body) && passage.role != Role::Item {
+            continue;
+        }
+        *position += 1;
+        let confidence = if passage.role == Role::Item { 0.93 } else { 0.85 };
+        found.extend(object(source, passage, *start..start + body.len(), &position.to_string(), body, confidence));
+    }
+    found
 }
 
 /// The DOI in a text, without what only closes the sentence or the bracket around it.

@@ -53,8 +53,19 @@ fn stated(source: &Source, first: usize, found: &mut Vec<Object>) -> usize {
         next += 1;
     }
     let caption = caption(source, first, next);
+    let place = element(source, &place).unwrap_or(place);
     found.extend(object(place, rows, caption, 0.96));
     next
+}
+
+/// The place of the element of a web page that a table is.
+fn element(source: &Source, place: &Place) -> Option<Place> {
+    let raw = source.raw.as_ref().filter(|_| matches!(source.extension.as_str(), "html" | "htm" | "xhtml"))?;
+    let (start, end) = place.bytes?;
+    let (before, after) = (raw.text.get(..start as usize)?, raw.text.get(end as usize..)?);
+    let open = before.rfind("<table").or_else(|| before.rfind("<TABLE"))?;
+    let close = after.find("</table>").or_else(|| after.find("</TABLE>"))? + "</table>".len();
+    Some(Place { part: place.part.clone(), ..raw.place(&(open..end as usize + close)) })
 }
 
 /// The rows of a table. Those of Markdown are read in the file: its reader joins cells by bars, also those with a bar in
@@ -66,7 +77,9 @@ fn stated_rows(source: &Source, passage: &Passage) -> Vec<Vec<String>> {
     {
         return text.lines().filter(|it| !is_rule(it.trim())).map(cells).collect();
     }
-    passage.text.lines().map(|line| line.split(" | ").map(|it| it.trim().to_string()).collect()).collect()
+    // Empty cells at the ends of a line have lost their space.
+    let row = |line: &str| format!(" {line} ").split(" | ").map(|it| it.trim().to_string()).collect();
+    passage.text.lines().map(row).collect()
 }
 
 /// The first row is the head of the table unless it holds numbers.
@@ -113,6 +126,9 @@ fn written(source: &Source, at: usize) -> Option<Object> {
         let end = passage.text[range.end..].find('}').map_or(range.end, |it| range.end + it + 1);
         return object(source.place(passage, &(range.start..end)), rows, caption, 0.93);
     }
+    if let Some(found) = aligned(source, at) {
+        return Some(found);
+    }
     let lines: Vec<&str> = passage.text.lines().map(str::trim).collect();
     let first = lines.iter().position(|it| is_bar_row(it))?;
     let length = lines[first..].iter().position(|it| !is_bar_row(it)).unwrap_or(lines.len() - first);
@@ -128,6 +144,62 @@ fn written(source: &Source, at: usize) -> Option<Object> {
     object(source.place(passage, &(start..end)), rows, caption, 0.88)
 }
 
+/// A table whose columns are what stands below each other, with a line of dashes or equal signs under its head.
+fn aligned(source: &Source, at: usize) -> Option<Object> {
+    let passage = &source.passages[at];
+    let lines: Vec<&str> = passage.text.lines().collect();
+    let rule = lines.iter().position(|it| columns(it).is_some())?;
+    let starts = columns(lines[rule])?;
+    let row = |line: &&str| aligned_cells(line, &starts);
+    let second = lines[rule + 1..].iter().position(|it| columns(it).is_some()).map(|it| rule + 1 + it);
+    // Of reStructuredText a line stands above the head too, and one behind the rows.
+    let (first, body) = match second {
+        Some(second) if lines[rule].starts_with('=') => (rule, second + 1),
+        _ => (rule.checked_sub(1)?, rule + 1),
+    };
+    let head = if first == rule { &lines[rule + 1..body - 1] } else { &lines[first..rule] };
+    let mut rows: Vec<Vec<String>> = head.iter().filter_map(row).collect();
+    let below: Vec<Vec<String>> = lines[body..].iter().map_while(row).collect();
+    let closed = lines.get(body + below.len()).is_some_and(|it| columns(it).is_some());
+    let last = body + below.len() - usize::from(!closed);
+    rows.extend(below);
+    if rows.len() < 2 || head.is_empty() {
+        return None;
+    }
+    let range = offset(passage, lines[first])..offset(passage, lines[last]) + lines[last].trim_end().len();
+    let own = (first > 0 && CAPTION.is_match(lines[0].trim())).then(|| short(&lines[..first].join(" "), 300));
+    let caption = own.or_else(|| caption(source, at, at + 1));
+    object(source.place(passage, &range), rows, caption, 0.85)
+}
+
+/// Where the columns begin that a line of dashes draws.
+fn columns(line: &str) -> Option<Vec<usize>> {
+    let line = line.trim_end();
+    let mark = line.trim_start().chars().next().filter(|it| matches!(it, '-' | '='))?;
+    if !line.chars().all(|it| it == mark || it == ' ') {
+        return None;
+    }
+    let starts_group = |at: &usize| !line[*at..].starts_with(' ') && (*at == 0 || line[..*at].ends_with(' '));
+    let starts: Vec<usize> = (0..line.len()).filter(starts_group).collect();
+    let wide = line.split(' ').all(|it| it.is_empty() || it.len() > 1);
+    (starts.len() > 1 && wide).then_some(starts)
+}
+
+/// The cells of a line, where nothing crosses from one column into the next.
+fn aligned_cells(line: &str, starts: &[usize]) -> Option<Vec<String>> {
+    let letters: Vec<char> = line.trim_end().chars().collect();
+    let crosses = |it: &usize| *it > 0 && letters.get(*it - 1).is_some_and(|it| *it != ' ');
+    if letters.is_empty() || columns(line).is_some() || starts.iter().any(crosses) {
+        return None;
+    }
+    let ends = starts.iter().skip(1).copied().chain([letters.len()]);
+    let cell = |(start, end): (usize, usize)| {
+        let end = end.min(letters.len());
+        letters[start.min(end)..end].iter().collect::<String>().trim().to_string()
+    };
+    Some(starts.iter().copied().zip(ends).map(cell).collect())
+}
+
 fn offset(passage: &Passage, line: &str) -> usize {
     line.as_ptr() as usize - passage.text.as_ptr() as usize
 }
@@ -137,7 +209,8 @@ fn is_bar_row(line: &str) -> bool {
 }
 
 fn is_rule(line: &str) -> bool {
-    line.contains("--") && line.chars().all(|it| matches!(it, '-' | '+' | '|' | ':' | '=' | ' '))
+    (line.contains("--") || line.contains("=="))
+        && line.chars().all(|it| matches!(it, '-' | '+' | '|' | ':' | '=' | ' '))
 }
 
 /// The cells of a row with bars between; a bar behind a backslash is a letter.

@@ -9,7 +9,7 @@ use crate::contract::corpus::{Corpus, Unread};
 use crate::contract::envelope;
 use crate::contract::refusal::Refusal;
 use crate::contract::view;
-use crate::contract::{explain, help, run, select, validate};
+use crate::contract::{bounded, explain, help, run, select, validate};
 
 /// A question and its answer, as the book keeps them.
 fn booked(corpus: &Corpus, verb: &str, request: &Value) -> BookedResult {
@@ -129,4 +129,16 @@ fn a_file_is_explained_whether_it_could_be_read_or_not() {
     let told = asked(&Corpus { unread: vec![unread], ..Corpus::default() }, json!({"url_id": 9, "session": 4}));
     assert_eq!((&told["read"], &told["issues"][0]["reason"]), (&json!(false), &json!("encrypted")));
     assert_eq!(accepted(&told), [r#"INGEST {"session":4,"refetch_failed":true}"#]);
+}
+
+#[test]
+fn of_a_long_request_that_was_refused_the_beginning_is_kept_and_that_it_was_cut() {
+    let request = json!({"schema": "Code", "colour": "red ".repeat(100_000)});
+    let mut kept = booked(&corpus(ADVICE), "EXTRACT", &request);
+    kept.request = bounded(&json!({"verb": "EXTRACT", "fields": request}));
+    assert!(kept.request.len() < 10_000, "{}", kept.request.len());
+    let told = explained(&kept).to_string();
+    assert!(told.contains("request_cut") && told.contains("unknown_field"), "{told}");
+    let small = json!({"verb": "EXTRACT", "fields": {"colour": "red"}});
+    assert_eq!(bounded(&small), small.to_string());
 }

@@ -125,8 +125,9 @@ fn objects_are_found_as_the_labels_say_with_exact_lines_and_bytes() {
 fn the_labelled_set_has_many_documents_in_every_kind_of_format() {
     let papers = labelled().papers;
     let formats: std::collections::BTreeSet<&str> = papers.iter().filter_map(|it| it.path.rsplit('.').next()).collect();
-    assert!(papers.len() >= 75, "{}", papers.len());
-    for format in ["md", "html", "txt", "tex", "py", "rs", "csv", "xlsx", "docx", "pdf", "eml", "ipynb", "epub"] {
+    assert!(papers.len() >= 90, "{}", papers.len());
+    for format in ["md", "html", "txt", "tex", "rst", "py", "rs", "csv", "xlsx", "docx", "pdf", "eml", "ipynb", "epub"]
+    {
         assert!(formats.contains(format), "{format} is not among {formats:?}");
     }
 }

@@ -2,6 +2,7 @@
 
 mod delta;
 mod explain;
+mod extracted;
 mod labelled;
 mod past;
 mod conforms;

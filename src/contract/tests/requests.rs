@@ -115,7 +115,13 @@ pub(super) fn good_requests() -> Vec<Case> {
             ));
         }
     }
-    cases.extend([
+    cases.extend(spelled_out());
+    cases
+}
+
+/// Requests as people write them.
+fn spelled_out() -> Vec<Case> {
+    vec![
         ("Explain-Failure", json!({"verb": "extract", "extraction-id": "r-1"})),
         ("explain_failure", json!({"session": 3, "url_id": 4})),
         ("ingest", json!({"session": 3, "refetch_failed": true})),
@@ -126,17 +132,31 @@ pub(super) fn good_requests() -> Vec<Case> {
         ("delta", json!({"watch": 2, "field": "word_count"})),
         ("delta", json!({"baseline": "r-41c0ffee0badcafe", "only": "added"})),
         ("compare", json!({"form": "Consensus", "field": "recommendation", "threshold": 1})),
-        ("detect", json!({"form": "clusters", "objective": "group by topical similarity", "constraints": {"max_clusters": 5}})),
-        ("detect", json!({"form": "warnings", "objective": "flag cautionary language", "constraints": {"min_strength": "high"}})),
-        ("detect", json!({"form": "gaps", "objective": "find missing expected content", "constraints": {"expected_topics": ["intro"]}})),
-        ("detect", json!({"form": "anomalies", "objective": "outlier detection", "constraints": {"field": "citation_count"}})),
-        ("detect", json!({"form": "trends", "objective": "temporal pattern analysis", "constraints": {"field": "recommendation"}})),
+        (
+            "detect",
+            json!({"form": "clusters", "objective": "group by topical similarity", "constraints": {"max_clusters": 5}}),
+        ),
+        (
+            "detect",
+            json!({"form": "warnings", "objective": "flag cautionary language", "constraints": {"min_strength": "high"}}),
+        ),
+        (
+            "detect",
+            json!({"form": "gaps", "objective": "find missing expected content", "constraints": {"expected_topics": ["intro"]}}),
+        ),
+        (
+            "detect",
+            json!({"form": "anomalies", "objective": "outlier detection", "constraints": {"field": "citation_count"}}),
+        ),
+        (
+            "detect",
+            json!({"form": "trends", "objective": "temporal pattern analysis", "constraints": {"field": "recommendation"}}),
+        ),
         ("query", json!({"filter": "has_abstract AND citations>50 AND year>=2020"})),
         ("query", json!({"filter": "content_type=academic AND has_code_examples"})),
         ("query", json!({"filter": "domain_type=.edu AND word_count>5000"})),
         ("summarize", json!({"form": "comparison_matrix", "items": [1, 5], "schema": ["year"], "view": null})),
-    ]);
-    cases
+    ]
 }
 
 pub(super) fn bad_requests() -> Vec<(Case, Cause)> {
@@ -158,29 +178,38 @@ pub(super) fn bad_requests() -> Vec<(Case, Cause)> {
             }
         }
     }
-    cases.extend([
+    cases.extend(wrong_names());
+    cases.extend(wrong_together());
+    cases.extend(wrong_values());
+    cases
+}
+
+/// Verbs, forms, schemas and fields that there are not.
+fn wrong_names() -> Vec<(Case, Cause)> {
+    vec![
         (("search", json!({})), Cause::UnknownVerb),
+        (("ingest", json!({"form": "docs", "paths": ["/w"]})), Cause::UnknownForm),
         (("extrac", json!({"schema": "Code"})), Cause::UnknownVerb),
         (("", json!({})), Cause::UnknownVerb),
         (("extract", json!({"schema": "Picture"})), Cause::UnknownSchema),
         (("extract", json!({"schema": "Code", "filters": {"min_words": 3}})), Cause::UnknownField),
-        (("extract", json!({"schema": "Quote", "filters": {"min_words": "ten"}})), Cause::TypeError),
-        (("extract", json!({"schema": "Quote", "filters": {"min_words": 0}})), Cause::OutOfRange),
-        (("extract", json!({"schema": "Code", "view": "v", "session": 1})), Cause::Ambiguous),
-        (("extract", json!({"schema": "Code", "format": "xml"})), Cause::OutOfRange),
-        (("compare", json!({"field": "x"})), Cause::Ambiguous),
-        (("score", json!({"form": "confidence", "extraction": "r-1", "format": "csv"})), Cause::OutOfRange),
-        (("summarize", json!({"form": "decision-inputs", "question": "x", "format": "csv"})), Cause::OutOfRange),
-        (("compare", json!({"form": "versions", "doc_a": 3, "doc_b": 3})), Cause::OutOfRange),
-        (("compare", json!({"form": "consensus", "field": "x", "threshold": 1.5})), Cause::OutOfRange),
         (("compare", json!({"form": "consensus", "field": "x", "doc_a": 3})), Cause::UnknownField),
+        (("query", json!({"filter": "sise>3"})), Cause::UnknownField),
+        (("detect", json!({"form": "clusters", "constraints": {"max_cluster": 3}})), Cause::UnknownField),
+        (("detect", json!({"form": "anomalies", "constraints": {"field": "colour"}})), Cause::UnknownField),
+        (("summarize", json!({"form": "decision-brief", "question": "x"})), Cause::UnknownForm),
+    ]
+}
+
+/// Too much at once, and too little.
+fn wrong_together() -> Vec<(Case, Cause)> {
+    vec![
+        (("extract", json!({"schema": "Code", "view": "v", "session": 1})), Cause::Ambiguous),
+        (("compare", json!({"field": "x"})), Cause::Ambiguous),
         (("delta", json!({})), Cause::Ambiguous),
         (("delta", json!({"since": "2024-01-01", "baseline": 3})), Cause::Ambiguous),
         (("delta", json!({"since": "2024-01-01", "only": "added"})), Cause::MissingField),
         (("delta", json!({"since": "2024-01-01", "field": "content"})), Cause::MissingField),
-        (("delta", json!({"since": "yesterday"})), Cause::TypeError),
-        (("delta", json!({"baseline": "last"})), Cause::TypeError),
-        (("delta", json!({"baseline": 0})), Cause::OutOfRange),
         (("ingest", json!({})), Cause::MissingField),
         (("ingest", json!({"paths": ["/w"], "urls": ["https://example.org"]})), Cause::Ambiguous),
         (("ingest", json!({"paths": ["/w"], "refetch_failed": true})), Cause::MissingField),
@@ -189,24 +218,35 @@ pub(super) fn bad_requests() -> Vec<(Case, Cause)> {
         (("explain_failure", json!({})), Cause::MissingField),
         (("explain_failure", json!({"id": "a", "extraction_id": "b"})), Cause::Ambiguous),
         (("explain_failure", json!({"verb": "detect", "extraction_id": "b"})), Cause::Ambiguous),
+        (("query", json!({"filter": " "})), Cause::MissingField),
+        (("detect", json!({"form": "clusters", "objective": "find outliers"})), Cause::Ambiguous),
+        (("score", json!({"form": "coverage"})), Cause::MissingField),
+    ]
+}
+
+/// Values of another type, outside of what is allowed, or that cannot be read.
+fn wrong_values() -> Vec<(Case, Cause)> {
+    vec![
+        (("extract", json!({"schema": "Quote", "filters": {"min_words": "ten"}})), Cause::TypeError),
+        (("extract", json!({"schema": "Quote", "filters": {"min_words": 0}})), Cause::OutOfRange),
+        (("extract", json!({"schema": "Code", "format": "xml"})), Cause::OutOfRange),
+        (("score", json!({"form": "confidence", "extraction": "r-1", "format": "csv"})), Cause::OutOfRange),
+        (("summarize", json!({"form": "decision-inputs", "question": "x", "format": "csv"})), Cause::OutOfRange),
+        (("compare", json!({"form": "versions", "doc_a": 3, "doc_b": 3})), Cause::OutOfRange),
+        (("compare", json!({"form": "consensus", "field": "x", "threshold": 1.5})), Cause::OutOfRange),
+        (("delta", json!({"since": "yesterday"})), Cause::TypeError),
+        (("delta", json!({"baseline": "last"})), Cause::TypeError),
+        (("delta", json!({"baseline": 0})), Cause::OutOfRange),
         (("query", json!({"filter": "text argues against tax"})), Cause::SemanticFilter),
         (("query", json!({"filter": "size>big"})), Cause::TypeError),
         (("query", json!({"filter": "(size>3"})), Cause::InvalidFilter),
-        (("query", json!({"filter": "sise>3"})), Cause::UnknownField),
-        (("query", json!({"filter": " "})), Cause::MissingField),
-        (("detect", json!({"form": "clusters", "objective": "find outliers"})), Cause::Ambiguous),
-        (("detect", json!({"form": "clusters", "constraints": {"max_cluster": 3}})), Cause::UnknownField),
         (("detect", json!({"form": "clusters", "constraints": {"max_clusters": 0}})), Cause::OutOfRange),
-        (("detect", json!({"form": "anomalies", "constraints": {"field": "colour"}})), Cause::UnknownField),
         (("detect", json!({"form": "anomalies", "constraints": {"field": "title"}})), Cause::TypeError),
         (("detect", json!({"form": "gaps", "constraints": {"expected_topics": "intro"}})), Cause::TypeError),
         (("normalize", json!({"form": "entities", "concept": "--"})), Cause::OutOfRange),
         (("normalize", json!({"form": "code", "style": "ugly"})), Cause::OutOfRange),
         (("trace", json!({"form": 3})), Cause::TypeError),
-        (("score", json!({"form": "coverage"})), Cause::MissingField),
-        (("summarize", json!({"form": "decision-brief", "question": "x"})), Cause::UnknownForm),
-    ]);
-    cases
+    ]
 }
 
 fn map(value: &Value) -> Map<String, Value> {

@@ -13,7 +13,7 @@ use crate::contract::prose::{self, PROSE_TOKENS, Ruler};
 use crate::contract::summarize::FORBIDDEN;
 use crate::contract::{render, run, select, validate};
 
-fn ask(corpus: &Corpus, verb: &str, request: Value) -> Answer {
+pub(super) fn ask(corpus: &Corpus, verb: &str, request: Value) -> Answer {
     let request = validate::request(verb, request.as_object().unwrap().clone()).unwrap();
     run(&request, corpus, None).unwrap()
 }
@@ -523,4 +523,9 @@ fn an_ambiguous_or_unknown_document_is_asked_back() {
         let request = validate::request("TRACE", request.as_object().unwrap().clone()).unwrap();
         assert_eq!(run(&request, &corpus, None).unwrap_err().cause.name(), cause, "{given}");
     }
+}
+
+#[test]
+fn no_number_is_less_than_nothing() {
+    assert_eq!(json!(crate::contract::answer::rounded(-0.0001)).to_string(), "0.0");
 }

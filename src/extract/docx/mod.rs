@@ -151,6 +151,7 @@ impl Walker<'_, '_> {
                 self.push(BlockKind::Heading(level), &one_line(&text), None);
             }
             Role { list: Some(_), .. } => self.push(BlockKind::ListItem, &text, None),
+            Role { code: true, .. } => self.push(BlockKind::Code, &text, None),
             _ => self.push(BlockKind::Paragraph, &text, None),
         }
         self.attached(inline)
@@ -164,7 +165,7 @@ impl Walker<'_, '_> {
             Some(level) => (level < 10).then_some(level.min(6)),
             None => role.heading,
         };
-        Role { heading, list: list_place(properties).or(role.list.into()).place() }
+        Role { heading, list: list_place(properties).or(role.list.into()).place(), ..role }
     }
 
     /// Adds what hangs on a paragraph, after it.

@@ -11,9 +11,23 @@ use crate::extract::xml_tree::Node;
 pub(super) struct Role {
     /// Heading level, 1 to 6.
     pub(super) heading: Option<u8>,
+    /// Whether they are code.
+    pub(super) code: bool,
     /// The list its paragraphs are in.
     pub(super) list: Option<ListPlace>,
 }
+
+/// Names of styles for code, of Word and of the programs that write for it.
+const CODE: &[&str] = &[
+    "source code",
+    "code",
+    "code block",
+    "html preformatted",
+    "preformatted text",
+    "macro text",
+    "listing",
+    "verbatim",
+];
 
 #[derive(Debug, Default)]
 struct Style {
@@ -59,6 +73,7 @@ impl Styles {
             let Some(style) = next.and_then(|id| self.by_id.get(id)) else { break };
             heading = heading.or(style.outline).or_else(|| heading_by_name(&style.name));
             list = list.or(style.list);
+            role.code |= CODE.contains(&style.name.as_str());
             next = style.based_on.as_deref();
         }
         if self.by_id.is_empty() {

@@ -3,7 +3,7 @@ use crate::extract::package::tests::{run, shown, zipped};
 use crate::model::{Document, ExtractLimits, Reason};
 
 const STYLES: &str = r#"<w:styles><w:style w:styleId="H2"><w:name w:val="heading 2"/></w:style>
-    <w:style w:styleId="L"><w:name w:val="List Bullet"/><w:pPr><w:numPr><w:numId w:val="1"/></w:numPr></w:pPr></w:style></w:styles>"#;
+    <w:style w:styleId="C"><w:name w:val="Source Code"/></w:style><w:style w:styleId="L"><w:name w:val="List Bullet"/><w:pPr><w:numPr><w:numId w:val="1"/></w:numPr></w:pPr></w:style></w:styles>"#;
 
 const NUMBERING: &str = r#"<w:numbering><w:abstractNum w:abstractNumId="0"><w:lvl w:ilvl="0"><w:start w:val="1"/>
     <w:numFmt w:val="decimal"/><w:lvlText w:val="%1)"/></w:lvl></w:abstractNum><w:num w:numId="4"><w:abstractNumId w:val="0"/></w:num>
@@ -45,7 +45,7 @@ fn check(body: &str, blocks: &str) {
 }
 
 fn p(properties: &str, text: &str) -> String {
-    format!("<w:p><w:pPr>{properties}</w:pPr><w:r><w:t>{text}</w:t></w:r></w:p>")
+    format!("<w:p><w:pPr>{properties}</w:pPr><w:r><w:t xml:space=\"preserve\">{text}</w:t></w:r></w:p>")
 }
 
 #[test]
@@ -55,9 +55,10 @@ fn headings_and_list_items_are_known_by_style_or_setting() {
         p(r#"<w:outlineLvl w:val="0"/>"#, "Top"),
         p(r#"<w:pStyle w:val="H2"/><w:outlineLvl w:val="9"/>"#, "text"),
         p(r#"<w:pStyle w:val="L"/>"#, "item"),
+        p(r#"<w:pStyle w:val="C"/>"#, "  x = 1"),
         p(r#"<w:pStyle w:val="L"/><w:numPr><w:numId w:val="0"/></w:numPr>"#, "none"),
     ];
-    check(&body.concat(), "2 Head\n1 Top\np text\n- item\np none");
+    check(&body.concat(), "2 Head\n1 Top\np text\n- item\nc   x = 1\np none");
 }
 
 #[test]

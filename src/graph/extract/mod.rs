@@ -18,7 +18,7 @@ use std::path::Path;
 use crate::graph::extract::part::{Finding, Maker};
 use crate::model::{Document, FileKind, FileRecord, StoredChunk};
 
-pub(crate) use part::file_key;
+pub(crate) use part::{file_key, is_name};
 
 /// Version of what is made of a file: raise it with every change here, and every file is read again.
 pub(crate) const VERSION: u32 = 2;

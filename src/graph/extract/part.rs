@@ -9,6 +9,8 @@ use crate::model::{Anchor, FileId, GraphEdge, GraphEvidence, GraphNode, GraphPar
 
 /// Nodes, and edges, of one file at most: a list of a million links is no part of anybody's graph.
 const MOST: usize = 20_000;
+/// Begins the aliases of files by name.
+const STEM: &str = "stem:";
 /// Longest name that is kept.
 const MOST_NAME: usize = 200;
 
@@ -32,7 +34,12 @@ pub(super) fn path_alias(path: &Path) -> String {
 
 /// The alias of files of a name in a root, as wiki links have it.
 pub(super) fn stem_alias(root: &Path, stem: &str) -> String {
-    format!("stem:{}:{}", root.display(), stem.trim().to_lowercase())
+    format!("{STEM}{}:{}", root.display(), stem.trim().to_lowercase())
+}
+
+/// Says whether an alias is the name of files, of which the nearest is meant.
+pub(crate) fn is_name(alias: &str) -> bool {
+    alias.starts_with(STEM)
 }
 
 /// A node that more than one file may state.

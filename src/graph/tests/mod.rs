@@ -3,6 +3,7 @@ mod incremental;
 mod oracle;
 mod reference;
 mod service;
+mod woven;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -26,7 +27,7 @@ pub(super) fn view_of(parts: Vec<GraphPart>) -> View {
     let mut builder = Builder::default();
     for (number, part) in parts.into_iter().enumerate() {
         let source = GraphSource { name: format!("import:t#{number}"), ..GraphSource::default() };
-        builder.add(&source, part, |key| numbers.get(key).copied()).unwrap();
+        builder.add(number as i64, &source, part, |key| numbers.get(key).copied()).unwrap();
     }
     View::new(Arc::new(builder.build()), &Scope::All)
 }
@@ -122,6 +123,19 @@ fn an_answer_has_the_form_of_the_protocol_and_says_when_there_is_more() {
         ]})
     );
     assert_eq!(answered(&people(), "select ?x where ?x is Person limit 3").unwrap()["truncated"], false);
+}
+
+#[test]
+fn a_name_that_the_graph_does_not_have_is_said() {
+    let notes = |text: &str| answered(&people(), text).unwrap()["notes"].clone();
+    assert_eq!(notes("select ?x where ?x is Persn"), json!(["the graph has no type `Persn`; did you mean `Person`?"]));
+    assert_eq!(
+        notes("select ?x where ?x { is Invoice, kows } or ?x -kows+-> _"),
+        json!(["the graph has no type `Invoice`", "the graph has no relation `kows`; did you mean `knows`?"])
+    );
+    assert_eq!(notes("select ?x where ?x is Robot, ?x -knows-> _"), Value::Null, "no rows, and every name is known");
+    let error = answered(&people(), "select ?x where ?x is Person in Hearsay").unwrap_err();
+    assert_eq!(error.hint.as_deref(), Some("no fact of the graph has a context; leave `in` out"));
 }
 
 fn census() -> View {
@@ -222,10 +236,10 @@ fn what_a_caller_may_not_know_of_is_in_no_row_no_count_and_no_edge() {
     let mut builder = Builder::default();
     let number = |key: &str| Some(key.bytes().map(u32::from).sum());
     let source = |path: &str| GraphSource { name: format!("file:{path}"), path: path.into(), ..GraphSource::default() };
-    builder.add(&source("/w/a/x"), part(&["x", "shared"], &[("x", "shared"), ("x", "y")]), number).unwrap();
-    builder.add(&source("/w/b/y"), part(&["y", "shared"], &[("y", "shared"), ("y", "x")]), number).unwrap();
+    builder.add(1, &source("/w/a/x"), part(&["x", "shared"], &[("x", "shared"), ("x", "y")]), number).unwrap();
+    builder.add(2, &source("/w/b/y"), part(&["y", "shared"], &[("y", "shared"), ("y", "x")]), number).unwrap();
     builder
-        .add(&GraphSource { name: "import:i#0".into(), ..GraphSource::default() }, part(&["z"], &[]), number)
+        .add(3, &GraphSource { name: "import:i#0".into(), ..GraphSource::default() }, part(&["z"], &[]), number)
         .unwrap();
     let snapshot = Arc::new(builder.build());
     let view = |scope: &Scope| View::new(snapshot.clone(), scope);

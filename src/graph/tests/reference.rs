@@ -30,6 +30,11 @@ fn example() -> View {
     }))
 }
 
+/// Names in the rows of a query of one atom in its JSON form.
+fn atom_names(view: &View, atom: &Value) -> Vec<String> {
+    ir_names(view, &json!({"version": 1, "select": ["?x"], "where": [atom]}))
+}
+
 /// Names in the rows of a query in its JSON form.
 fn ir_names(view: &View, value: &Value) -> Vec<String> {
     let query = ir::read(value).unwrap_or_else(|error| panic!("{value}: {error}"));
@@ -125,7 +130,7 @@ fn every_kind_of_the_typed_query_means_what_its_text_means() {
     for (atom, text, rows) in kinds {
         let text = format!("select ?x where {text}");
         assert_eq!(names(&view, &text), rows, "{text}");
-        assert_eq!(ir_names(&view, &json!({"version": 1, "select": ["?x"], "where": [atom]})), rows, "{atom}");
+        assert_eq!(atom_names(&view, &atom), rows, "{atom}");
         assert_eq!(ir_names(&view, &json!({"version": 1, "select_vars": ["?x"], "where_atoms": [atom]})), rows);
         let twice = json!({"version": 1, "select": ["?x"], "disjuncts": [[atom], [atom]], "limit": 200});
         assert_eq!(ir_names(&view, &twice), rows, "each row once");
@@ -142,11 +147,11 @@ fn every_form_of_a_term_names_its_entity() {
         json!({"kind": "entity", "key": "name", "value": "a"}),
     ] {
         let atom = json!({"kind": "edge", "left": term, "path": "rel_0", "right": {"kind": "var", "name": "?x"}});
-        assert_eq!(ir_names(&view, &json!({"version": 1, "select": ["?x"], "where": [atom]})), ["b"], "{term}");
+        assert_eq!(atom_names(&view, &atom), ["b"], "{term}");
     }
     for anything in [json!("_"), json!({"kind": "wildcard"})] {
         let atom = json!({"kind": "edge", "left": anything, "path": "rel_1", "right": "?x"});
-        assert_eq!(ir_names(&view, &json!({"version": 1, "select": ["?x"], "where": [atom]})), ["c", "node_42"]);
+        assert_eq!(atom_names(&view, &atom), ["c", "node_42"]);
     }
     for text in ["a", "0", "name(\"a\")", "entity(\"name\", \"a\")"] {
         assert_eq!(names(&view, &format!("select ?x where {text} -rel_0-> ?x")), ["b"], "{text}");

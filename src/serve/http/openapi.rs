@@ -8,7 +8,8 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
-use crate::contract::registry::NAMES;
+use crate::contract::registry::{BESIDE, VERBS, Verb};
+use crate::contract::schema;
 use crate::model::{
     AskRequest, AskResponse, FilePage, FilesRequest, GrepRequest, GrepResponse, IndexStart, JobReport, PauseRequest,
     PauseState, ReadRequest, Reading, SimilarRequest, Status, SyncReport, SyncRequest,
@@ -41,17 +42,78 @@ fn of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Value {
     generator.subschema_for::<T>().to_value()
 }
 
-/// What every verb takes; each has a schema of its own.
+/// Any of the requests of the contract; each verb has a path of its own too.
 fn corpus_request(_: &mut SchemaGenerator) -> Value {
-    json!({"type": "object"})
+    json!({"anyOf": verbs().map(|it| corpus_part(it.name, "request")).collect::<Vec<_>>()})
 }
 
-/// The envelope.
+/// Any of its envelopes.
 fn corpus_response(_: &mut SchemaGenerator) -> Value {
-    json!({
-        "type": "object",
-        "required": ["contract_version", "verb", "data", "confidence", "coverage", "unknowns", "method", "evidence", "error"],
-    })
+    json!({"anyOf": verbs().map(|it| corpus_part(it.name, "response")).collect::<Vec<_>>()})
+}
+
+fn verbs() -> impl Iterator<Item = &'static Verb> {
+    VERBS.iter().chain(BESIDE)
+}
+
+/// A verb as it stands in a path.
+fn in_path(verb: &str) -> String {
+    verb.to_lowercase().replace('_', "-")
+}
+
+/// The name of a schema of a verb among the parts of this document.
+fn part_name(verb: &str, which: &str) -> String {
+    format!("Corpus.{}.{which}", in_path(verb))
+}
+
+fn corpus_part(verb: &str, which: &str) -> Value {
+    json!({"$ref": format!("#/components/schemas/{}", part_name(verb, which))})
+}
+
+/// The published schemas of the contract as parts of this document: what they say of each other is said of its parts.
+fn corpus_schemas() -> Map<String, Value> {
+    let mut parts = Map::new();
+    for verb in verbs() {
+        let mut published = schema::of(verb);
+        for which in ["request", "response"] {
+            let mut part = published[which].take();
+            settle(&mut part);
+            parts.insert(part_name(verb.name, which), part);
+        }
+    }
+    parts
+}
+
+fn settle(value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            map.remove("$id");
+            map.remove("$schema");
+            let elsewhere = map.get("$ref").and_then(Value::as_str).and_then(|it| it.strip_prefix(schema::ADDRESS));
+            if let Some((verb, which)) = elsewhere.and_then(|it| it.strip_prefix('/')?.split_once('/')) {
+                let reference = corpus_part(verb, which)["$ref"].take();
+                map.insert("$ref".into(), reference);
+            }
+            map.values_mut().for_each(settle);
+        }
+        Value::Array(list) => list.iter_mut().for_each(settle),
+        _ => (),
+    }
+}
+
+/// The path of one verb.
+fn tell_verb(verb: &Verb) -> Value {
+    let answer = content(corpus_part(verb.name, "response"));
+    let told = |text: &str| json!({"description": text, "content": answer});
+    json!({"post": {
+        "operationId": format!("v1_corpus_{}", verb.name.to_lowercase()),
+        "summary": format!("{}: use it {}", verb.name, verb.when),
+        "requestBody": {"required": true, "content": content(corpus_part(verb.name, "request"))},
+        "responses": {
+            "200": told("Done"), "202": told("The work goes on in a job"), "default": told("Why it was refused"),
+        },
+        "security": [{"key": []}],
+    }})
 }
 
 const fn operation(method: &'static str, path: &'static str, summary: &'static str) -> Operation {
@@ -169,7 +231,11 @@ fn build() -> Value {
         let path = paths.entry(operation.path).or_insert_with(|| json!({}));
         path[operation.method] = told;
     }
-    let schemas = generator.take_definitions(true);
+    for verb in verbs() {
+        paths.insert(format!("/v1/corpus/{}", in_path(verb.name)), tell_verb(verb));
+    }
+    let mut schemas = generator.take_definitions(true);
+    schemas.extend(corpus_schemas());
     json!({
         "openapi": "3.1.0",
         "info": {
@@ -212,10 +278,8 @@ fn tell(operation: &Operation, generator: &mut SchemaGenerator) -> Value {
         told["parameters"] = json!([{"name": "job_id", "in": "query", "required": true, "schema": {"type": "string"}}]);
     }
     if operation.verb {
-        let verbs: Vec<String> = NAMES.iter().map(|it| it.to_lowercase().replace('_', "-")).collect();
-        let all = verbs.iter().map(String::as_str).chain(["view", "job", "result", "help", "schema"]);
-        told["parameters"] =
-            json!([{"name": "verb", "in": "path", "required": true, "schema": {"enum": all.collect::<Vec<_>>()}}]);
+        let all: Vec<String> = verbs().map(|it| in_path(it.name)).collect();
+        told["parameters"] = json!([{"name": "verb", "in": "path", "required": true, "schema": {"enum": all}}]);
     }
     if !is_open(operation.path) {
         told["security"] = json!([{"key": []}]);
@@ -251,6 +315,7 @@ fn refusal() -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::contract::registry::NAMES;
 
     /// Every `$ref` of a value.
     fn references(value: &Value, found: &mut Vec<String>) {
@@ -285,7 +350,20 @@ mod tests {
             .collect();
         names.sort_unstable();
         names.dedup();
-        assert_eq!(names.len(), OPERATIONS.len());
+        assert_eq!(names.len(), OPERATIONS.len() + verbs().count());
+    }
+
+    #[test]
+    fn every_verb_has_a_path_with_its_own_request_and_answer() {
+        for name in NAMES {
+            let post = &DOCUMENT["paths"][format!("/v1/corpus/{}", in_path(name))]["post"];
+            for content in [&post["requestBody"], &post["responses"]["200"]] {
+                let reference = content["content"]["application/json"]["schema"]["$ref"].as_str().unwrap();
+                assert!(DOCUMENT.pointer(&reference[1..]).is_some(), "{name}: {reference}");
+            }
+        }
+        let extract = &DOCUMENT["components"]["schemas"]["Corpus.extract.request"];
+        assert!(extract["properties"]["schema"]["enum"].to_string().contains("Methodology"), "{extract}");
     }
 
     #[test]

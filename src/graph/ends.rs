@@ -1,0 +1,148 @@
+//! The ends of edges: entities by their keys, or by the aliases that edges name them by.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use crate::graph::extract::is_name;
+use crate::graph::snapshot::{Alias, Ix, Origin, Snapshot, Statement};
+use crate::graph::symbols::Symbol;
+
+/// Looks up ends in a snapshot that has its entities and aliases.
+pub(super) struct Ends<'a> {
+    snapshot: &'a Snapshot,
+    /// By symbol.
+    keyed: Vec<Option<Ix>>,
+    /// The first entity of an alias, as far as it was asked for.
+    first: HashMap<Symbol, Option<Ix>>,
+    /// The files of a name, as far as they were asked for.
+    named: HashMap<Symbol, Nearest<'a>>,
+}
+
+/// How near a file lies beneath a folder: depth, whether it is no note, path, entity.
+type Rank<'a> = (usize, bool, &'a Path, Ix);
+
+/// The nearest file beneath each folder.
+type Nearest<'a> = HashMap<&'a Path, Rank<'a>>;
+
+impl<'a> Ends<'a> {
+    pub(super) fn new(snapshot: &'a Snapshot) -> Ends<'a> {
+        let mut keyed = vec![None; snapshot.symbols.len()];
+        for (key, node) in snapshot.keys.iter().zip(0..) {
+            keyed[*key as usize] = Some(node);
+        }
+        Ends { snapshot, keyed, first: HashMap::new(), named: HashMap::new() }
+    }
+
+    /// The source, the target and the fact of an edge; none when it lacks an end.
+    pub(super) fn resolve(&mut self, said: &Statement) -> Option<(Ix, Ix, Option<Ix>)> {
+        let (source, target) = (self.find(said.named.source, said)?, self.find(said.named.target, said)?);
+        // A file that shares its content or its name with nobody else is its own alias.
+        let loops = source == target && self.keyed[said.named.target as usize].is_none();
+        (!loops).then(|| (source, target, said.named.fact.and_then(|it| self.find(it, said))))
+    }
+
+    /// The entity of a key. Else of those that have it as an alias the first, or of the files of a name the nearest.
+    fn find(&mut self, key: Symbol, said: &Statement) -> Option<Ix> {
+        if let Some(node) = self.keyed[key as usize] {
+            return Some(node);
+        }
+        let snapshot = self.snapshot;
+        let from = snapshot.origins[said.origin as usize].folder();
+        match from.filter(|_| is_name(snapshot.symbols.get(key))) {
+            Some(folder) => self.nearest(key, folder),
+            None => self.first(key),
+        }
+    }
+
+    fn first(&mut self, alias: Symbol) -> Option<Ix> {
+        if let Some(found) = self.first.get(&alias) {
+            return *found;
+        }
+        let found = aliased(self.snapshot, alias).iter().filter_map(|it| self.keyed[it.key as usize]).min();
+        self.first.insert(alias, found);
+        found
+    }
+
+    /// The file with the fewest folders between it and a folder; a note before others, then the first by path.
+    fn nearest(&mut self, alias: Symbol, folder: &Path) -> Option<Ix> {
+        let (snapshot, keyed) = (self.snapshot, &self.keyed);
+        let beneath = self.named.entry(alias).or_insert_with(|| {
+            let mut beneath = Nearest::new();
+            for it in aliased(snapshot, alias) {
+                let path = snapshot.origins[it.origin as usize].path.as_deref();
+                let (Some(path), Some(node)) = (path, keyed[it.key as usize]) else { continue };
+                let is_note = path.extension().is_some_and(|it| it == "md" || it == "markdown");
+                let rank = (path.components().count(), !is_note, path, node);
+                for above in path.ancestors().skip(1) {
+                    beneath.entry(above).and_modify(|it| *it = rank.min(*it)).or_insert(rank);
+                }
+            }
+            beneath
+        });
+        // Seen from each folder above, what lies beneath is as far as the way up and down again.
+        let depth = folder.components().count();
+        let ways = folder.ancestors().filter_map(|above| {
+            let (below, other, path, node) = *beneath.get(above)?;
+            let top = above.components().count();
+            Some(((depth - top) + (below - top), other, path, node))
+        });
+        ways.min().map(|it| it.3)
+    }
+}
+
+fn aliased(snapshot: &Snapshot, alias: Symbol) -> &[Alias] {
+    let start = snapshot.aliases.partition_point(|it| it.alias < alias);
+    let count = snapshot.aliases[start..].partition_point(|it| it.alias == alias);
+    &snapshot.aliases[start..start + count]
+}
+
+impl Origin {
+    fn folder(&self) -> Option<&Path> {
+        self.path.as_deref()?.parent()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::graph::build::Builder;
+    use crate::model::{GraphEdge, GraphNode, GraphPart, GraphSource};
+
+    /// The files that a file links to by the name that some others have.
+    fn check(from: &str, named: &[&str], expected: &[&str]) {
+        let mut builder = Builder::default();
+        for (path, number) in named.iter().chain([&from]).zip(0..) {
+            let node = GraphNode { key: format!("file:{number}"), name: (*path).into(), ..GraphNode::default() };
+            let mut part = GraphPart::default();
+            match *path == from {
+                true => part.edges.push(GraphEdge {
+                    source: node.key.clone(),
+                    target: "stem:/w:1".into(),
+                    relation: "links_to".into(),
+                    ..GraphEdge::default()
+                }),
+                false => part.aliases.push(("stem:/w:1".into(), node.key.clone())),
+            }
+            part.nodes.push(node);
+            let source = GraphSource { name: format!("file:{number}"), path: (*path).into(), version: String::new() };
+            builder.add(number, &source, part, |_| Some(number as u32)).unwrap();
+        }
+        let snapshot = builder.build();
+        let targets: Vec<&str> = (0..snapshot.edges() as u32).map(|it| snapshot.name(snapshot.target(it))).collect();
+        assert_eq!(targets, expected, "{from} {named:?}");
+    }
+
+    #[test]
+    fn a_name_leads_to_the_nearest_file_of_it() {
+        check("/w/a/b/n.md", &["/w/1.md", "/w/a/1.md", "/w/a/b/1.md", "/w/a/b/c/1.md"], &["/w/a/b/1.md"]);
+        check("/w/a/b/n.md", &["/w/a/1.pdf", "/w/x/y/1.md"], &["/w/a/1.pdf"]);
+        check("/w/a/b/n.md", &["/w/x/y/1.md", "/w/a/b/c/1.md", "/w/1.md"], &["/w/a/b/c/1.md"]);
+        check("/w/n.md", &["/w/z/1.md", "/w/b/1.md", "/w/a/c/1.md"], &["/w/b/1.md"]);
+        check("/w/n.md", &[], &[]);
+    }
+
+    #[test]
+    fn of_files_as_near_a_note_comes_first_and_then_the_first_by_path() {
+        check("/w/n.md", &["/w/1.csv", "/w/1.md", "/w/1.jpg"], &["/w/1.md"]);
+        check("/w/n.md", &["/w/1.pdf", "/w/1.csv"], &["/w/1.csv"]);
+    }
+}

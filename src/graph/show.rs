@@ -1,0 +1,167 @@
+//! From what is stored to what is shown: whoever changes the one or makes the other holds the lock, so that nothing is
+//! missed and no older snapshot is shown over a newer one.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::{Arc, MutexGuard, PoisonError};
+
+use crate::catalog::Replaced;
+use crate::error::Result;
+use crate::graph::build::Builder;
+use crate::graph::{IMPORT, Shared, Snapshot};
+use crate::index::blocking;
+use crate::model::{GraphPart, GraphSource};
+
+/// Edges that wait to be shown at most, beside an eighth of those that are: what waits is held as it was read.
+const MOST_WAITING: usize = 50_000;
+
+/// What was stored since the snapshot was made, by the number of the source: what it says now, none when it is gone.
+#[derive(Default)]
+pub(super) struct Waiting {
+    sources: BTreeMap<i64, Option<(GraphSource, GraphPart)>>,
+    entities: HashMap<String, u32>,
+    edges: usize,
+}
+
+impl Waiting {
+    fn note(&mut self, replaced: Replaced, parts: Vec<(GraphSource, GraphPart)>) {
+        self.edges += parts.iter().map(|(_, part)| part.edges.len()).sum::<usize>();
+        self.entities.extend(replaced.entities);
+        self.sources.extend(replaced.dropped.into_iter().map(|number| (number, None)));
+        self.sources.extend(replaced.stored.into_iter().zip(parts.into_iter().map(Some)));
+    }
+
+    /// The snapshot after this one.
+    fn woven_into(self, snapshot: Arc<Snapshot>) -> Result<Snapshot> {
+        let mut builder = Builder::on(snapshot);
+        for (number, said) in self.sources {
+            match said {
+                Some((source, part)) => {
+                    builder.add(number, &source, part, |key| self.entities.get(key).copied())?;
+                }
+                None => builder.leave_out(number),
+            }
+        }
+        Ok(builder.build())
+    }
+}
+
+/// The right to change what is stored and what is shown.
+pub(super) struct Turn<'a> {
+    shared: &'a Shared,
+    /// None when the snapshot has to be made from all that is stored.
+    waiting: MutexGuard<'a, Option<Waiting>>,
+}
+
+impl Shared {
+    /// The snapshot that answers now.
+    pub(super) fn current(&self) -> Arc<Snapshot> {
+        self.snapshot.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Makes the first snapshot, once.
+    pub(super) async fn load(self: &Arc<Shared>) -> Result<()> {
+        self.loaded.get_or_try_init(|| self.publish()).await.map(|_| ())
+    }
+
+    /// Shows what is stored.
+    pub(super) async fn publish(self: &Arc<Shared>) -> Result<()> {
+        self.in_turn(|mut turn| turn.show()).await
+    }
+
+    /// Does something that nobody else may do meanwhile. It is done to its end, even when nobody waits for it any more.
+    pub(super) async fn in_turn<T: Send + 'static>(
+        self: &Arc<Shared>,
+        work: impl FnOnce(Turn<'_>) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let shared = self.clone();
+        blocking(move || {
+            let waiting = shared.waiting.lock().unwrap_or_else(|poisoned| {
+                // Whoever panicked may have stored something.
+                shared.waiting.clear_poison();
+                let mut waiting = poisoned.into_inner();
+                *waiting = None;
+                waiting
+            });
+            work(Turn { shared: &shared, waiting })
+        })
+        .await
+    }
+}
+
+impl Turn<'_> {
+    /// Changes what is stored, to be shown later.
+    pub(super) fn store(&mut self, dropped: &[String], parts: Vec<(GraphSource, GraphPart)>) -> Result<()> {
+        let replaced = self.shared.store.replace(dropped, &parts)?;
+        let Some(waiting) = self.waiting.as_mut() else { return Ok(()) };
+        waiting.note(replaced, parts);
+        match waiting.edges > MOST_WAITING + self.shared.current().edges() / 8 {
+            true => self.show(),
+            false => Ok(()),
+        }
+    }
+
+    /// Replaces what was stored of an import, and shows it. Returns whether there was anything.
+    pub(super) fn import(&mut self, name: &str, parts: Vec<GraphPart>) -> Result<bool> {
+        let dropped = self.parts_of(name)?;
+        let source = |number: usize| GraphSource { name: format!("{IMPORT}{name}#{number}"), ..GraphSource::default() };
+        let parts = parts.into_iter().enumerate().map(|(number, part)| (source(number), part)).collect();
+        self.store(&dropped, parts)?;
+        self.show()?;
+        Ok(!dropped.is_empty())
+    }
+
+    /// Adds to what is stored of an import, and shows it.
+    pub(super) fn add(&mut self, name: &str, part: GraphPart) -> Result<()> {
+        let number = self.parts_of(name)?.len();
+        let source = GraphSource { name: format!("{IMPORT}{name}#{number}"), ..GraphSource::default() };
+        self.store(&[], vec![(source, part)])?;
+        self.show()
+    }
+
+    /// The snapshot that answers now.
+    pub(super) fn current(&self) -> Arc<Snapshot> {
+        self.shared.current()
+    }
+
+    /// Names of the stored parts of an import.
+    fn parts_of(&self, name: &str) -> Result<Vec<String>> {
+        let prefix = format!("{IMPORT}{name}#");
+        let names = self.shared.store.sources()?.into_iter().map(|it| it.name);
+        Ok(names.filter(|it| it.starts_with(&prefix)).collect())
+    }
+
+    /// Shows what is stored.
+    pub(super) fn show(&mut self) -> Result<()> {
+        // What goes wrong from here on leaves nothing waiting, and the next one is made from all that is stored.
+        let woven = match self.waiting.take() {
+            Some(waiting) if waiting.sources.is_empty() => {
+                *self.waiting = Some(waiting);
+                return Ok(());
+            }
+            Some(waiting) => waiting.woven_into(self.current()).ok().filter(|it| !it.is_worn()),
+            None => None,
+        };
+        let snapshot = match woven {
+            Some(snapshot) => snapshot,
+            None => self.built()?,
+        };
+        *self.shared.snapshot.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(snapshot);
+        *self.waiting = Some(Waiting::default());
+        Ok(())
+    }
+
+    /// A snapshot of all that is stored.
+    fn built(&self) -> Result<Snapshot> {
+        let store = &self.shared.store;
+        let entities = store.numbers()?;
+        let mut builder = Builder::default();
+        store.each(|number, source, part| builder.add(number, &source, part, |key| entities.get(key).copied()))?;
+        let snapshot = builder.build();
+        // Some that nobody states any more are cheaper than a look for them each time.
+        if entities.len() > snapshot.nodes() + snapshot.nodes() / 4 + 1_000 {
+            let stated: HashSet<u32> = snapshot.ids.iter().copied().collect();
+            store.forget(&stated)?;
+        }
+        Ok(snapshot)
+    }
+}
