@@ -81,9 +81,12 @@ pub fn run_worker(skills: &'static [SkillHandler]) -> io::Result<()> {
     let baseline = restrict(&setup, &mut status)?;
     drop(status);
     let open = files_locked.and_then(|()| jail::lock_calls()).err();
-    (&socket).write_all(&protocol::encode(&Hello { open: open.clone() })?)?;
     let station = Station { setup, skills, baseline: Some(baseline), jailed: open.is_none() };
-    let jobs = move || serve(&socket, &station);
+    let jobs = move || {
+        // Only now: whoever has said it can take a file, and what happens from then on is the file's doing.
+        (&socket).write_all(&protocol::encode(&Hello { open })?)?;
+        serve(&socket, &station)
+    };
     let thread = std::thread::Builder::new().name("extract".to_string()).stack_size(STACK_BYTES).spawn(jobs)?;
     thread.join().map_err(|_| io::Error::other("the thread of the worker panicked"))?
 }
