@@ -188,7 +188,7 @@ pub(crate) struct Pulse {
 }
 
 impl Pulse {
-    /// Whoever speaks here is no stranger.
+    /// Notes that whoever speaks here is no stranger.
     pub(crate) fn make_known(&self) {
         self.known.store(true, Ordering::Relaxed);
     }
