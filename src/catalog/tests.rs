@@ -187,15 +187,14 @@ fn many_places_are_brought_in_line_by_one_commit() {
     let commits = scene.catalog.commits();
     let before = *commits.borrow();
     let places = ["a.md", "b.md", "c.md", "d", "new.md"].map(Path::new);
-    let walked = |place: &Path| Walked {
+    let walks = places.iter().map(|place| Walked {
         root: scene.root.id,
         within: Some(place),
         found: scene.walk(place.to_str()),
         unreadable: &[],
         complete: true,
-    };
-    let outcomes =
-        scene.catalog.apply_walks(places.iter().map(|it| walked(it)).collect(), CAREFUL, Look::First).unwrap();
+    });
+    let outcomes = scene.catalog.apply_walks(walks.collect(), CAREFUL, Look::First).unwrap();
     let expected =
         [(0, 0, 0, 0, 1), (0, 1, 0, 0, 0), (0, 0, 1, 0, 0)].map(|it| Some(outcome(it.0, it.1, it.2, it.3, it.4)));
     assert_eq!(outcomes[..3], expected);
