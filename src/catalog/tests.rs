@@ -184,7 +184,7 @@ fn many_places_are_brought_in_line_by_one_commit() {
     scene.write("b.md", "another");
     scene.write("new.md", "new");
     fs::remove_dir_all(scene.path("d")).unwrap();
-    let commits = scene.catalog.commits();
+    let commits = scene.catalog.changes();
     let before = *commits.borrow();
     let places = ["a.md", "b.md", "c.md", "d", "new.md"].map(Path::new);
     let walks = places.iter().map(|place| Walked {
