@@ -29,9 +29,9 @@ pub(super) fn begin_anew_if_damaged<T>(path: &Path, open: impl Fn() -> Result<T>
     }
 }
 
-/// Renames a database, with what SQLite keeps beside it, to the first of `<path>.damaged`, `<path>.damaged-2` and so on
+/// Renames a file, with what SQLite keeps beside it if it is a database, to the first of `<path>.damaged`, `<path>.damaged-2` and so on
 /// that is free; returns that name.
-fn put_aside(path: &Path) -> Result<PathBuf> {
+pub(super) fn put_aside(path: &Path) -> Result<PathBuf> {
     let named = |number: u32| match number {
         1 => with(path, ".damaged"),
         more => with(path, &format!(".damaged-{more}")),
