@@ -42,13 +42,17 @@ async fn that_workers_do_not_start_is_said_until_one_does() {
 /// What a script says that is ready to be given a file.
 const HELLO: &str = r"printf '\002\000\000\000{}' >&0";
 
-/// A pool whose workers are a script with the socket as its descriptor 0.
-fn scripted(folder: &Path, script: &str) -> WorkerPool {
+/// A worker that is a script with the socket as its descriptor 0.
+fn program(folder: &Path, script: &str) -> PathBuf {
     use std::os::unix::fs::PermissionsExt;
     let program = folder.join("worker");
     std::fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
-    pool(program.to_str().unwrap())
+    program
+}
+
+fn scripted(folder: &Path, script: &str) -> WorkerPool {
+    pool(program(folder, script).to_str().unwrap())
 }
 
 /// Checks what becomes of a file whose reader says that it is ready and then does this.
@@ -109,7 +113,8 @@ async fn a_worker_that_its_jail_killed_is_counted() {
 #[tokio::test]
 async fn a_skill_that_hangs_is_killed_at_the_time_limit_of_its_job() {
     let settings = PoolSettings { workers: 1, limits: ExtractLimits::default(), tools: Tools::default(), skills: true };
-    let pool = WorkerPool::new("/usr/bin/yes".into(), settings);
+    let folder = tempfile::tempdir().unwrap();
+    let pool = WorkerPool::new(program(folder.path(), &format!("{HELLO}\nsleep 60")), settings);
     let job = SkillJob { skill: "any".to_string(), seconds: 1, ..SkillJob::default() };
     let begun = Instant::now();
     let failed = pool.run_skill(tempfile::tempfile().unwrap(), "a.pdf", job).await.unwrap_err();
