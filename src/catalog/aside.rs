@@ -14,8 +14,9 @@ const BESIDE: [&str; 2] = ["-wal", "-shm"];
 /// # Errors
 /// Whatever is no damage: permissions, another program's file, a newer format, a full disk.
 pub(super) fn open_or_begin_anew(path: &Path, format: &Format) -> Result<Database> {
-    let (database, set_aside) = begin_anew_if_damaged(path, || Database::open(path, format))?;
-    Ok(Database { set_aside, ..database })
+    let (mut database, set_aside) = begin_anew_if_damaged(path, || Database::open(path, format))?;
+    database.set_aside = set_aside;
+    Ok(database)
 }
 
 /// As [`open_or_begin_anew`], for whoever does more to open it. Also returns the new name of the damaged one.
