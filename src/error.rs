@@ -199,6 +199,8 @@ impl Error {
                 .hint(format!("check the permissions of `{}`", path.display())),
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Error::new(ErrorCode::ResourceExhausted, message)
                 .hint("free some disk space, or point VIC_DATA_DIR at a larger disk"),
+            ErrorKind::ReadOnlyFilesystem => Error::new(ErrorCode::PermissionDenied, message)
+                .hint("point VIC_DATA_DIR at a disk that can be written to"),
             ErrorKind::TimedOut => Error::new(ErrorCode::DeadlineExceeded, message),
             _ => Error::new(ErrorCode::Internal, message),
         }
@@ -257,6 +259,13 @@ mod tests {
     fn a_full_disk_is_told_apart_and_has_a_cure() {
         let error = Error::io("write", Path::new("/x"), &std::io::Error::from(std::io::ErrorKind::StorageFull));
         assert_eq!(error.code, ErrorCode::ResourceExhausted);
+        assert!(error.hint.is_some());
+    }
+
+    #[test]
+    fn a_disk_that_cannot_be_written_to_is_no_defect_of_ours() {
+        let error = Error::io("write", Path::new("/x"), &std::io::Error::from_raw_os_error(libc::EROFS));
+        assert_eq!(error.code, ErrorCode::PermissionDenied);
         assert!(error.hint.is_some());
     }
 }

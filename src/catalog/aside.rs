@@ -9,15 +9,17 @@ use crate::error::{ErrorCode, IoContext, Result};
 /// What SQLite keeps beside a database.
 const BESIDE: [&str; 2] = ["-wal", "-shm"];
 
-/// Opens a database; a damaged one is put aside and begun anew. Also returns the new name of the damaged one.
+/// Opens a database; a damaged one is put aside and begun anew, which the new one knows.
 ///
 /// # Errors
 /// Whatever is no damage: permissions, another program's file, a newer format, a full disk.
-pub(super) fn open_or_begin_anew(path: &Path, format: &Format) -> Result<(Database, Option<PathBuf>)> {
-    begin_anew_if_damaged(path, || Database::open(path, format))
+pub(super) fn open_or_begin_anew(path: &Path, format: &Format) -> Result<Database> {
+    let (mut database, set_aside) = begin_anew_if_damaged(path, || Database::open(path, format))?;
+    database.set_aside = set_aside;
+    Ok(database)
 }
 
-/// As [`open_or_begin_anew`], for whoever does more to open it.
+/// As [`open_or_begin_anew`], for whoever does more to open it. Also returns the new name of the damaged one.
 pub(super) fn begin_anew_if_damaged<T>(path: &Path, open: impl Fn() -> Result<T>) -> Result<(T, Option<PathBuf>)> {
     match open() {
         Err(error) if error.code == ErrorCode::DataLoss => {
@@ -29,9 +31,9 @@ pub(super) fn begin_anew_if_damaged<T>(path: &Path, open: impl Fn() -> Result<T>
     }
 }
 
-/// Renames a database, with what SQLite keeps beside it, to the first of `<path>.damaged`, `<path>.damaged-2` and so on
+/// Renames a file, with what SQLite keeps beside it if it is a database, to the first of `<path>.damaged`, `<path>.damaged-2` and so on
 /// that is free; returns that name.
-fn put_aside(path: &Path) -> Result<PathBuf> {
+pub(super) fn put_aside(path: &Path) -> Result<PathBuf> {
     let named = |number: u32| match number {
         1 => with(path, ".damaged"),
         more => with(path, &format!(".damaged-{more}")),

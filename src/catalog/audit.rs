@@ -44,7 +44,12 @@ impl AuditLog {
     /// # Errors
     /// As [`crate::catalog::Catalog::open`], but for damage.
     pub fn open(path: &Path) -> Result<AuditLog> {
-        Ok(AuditLog { database: aside::open_or_begin_anew(path, &FORMAT)?.0 })
+        Ok(AuditLog { database: aside::open_or_begin_anew(path, &FORMAT)? })
+    }
+
+    /// Returns where the damaged one is kept whose place this took when it was opened.
+    pub fn set_aside(&self) -> Option<&Path> {
+        self.database.set_aside.as_deref()
     }
 
     /// Adds a record; it is on disk when this returns.

@@ -168,13 +168,18 @@ impl CorpusBook {
     /// # Errors
     /// As [`crate::catalog::Catalog::open`], but for damage.
     pub fn open(path: &Path) -> Result<CorpusBook> {
-        let book = CorpusBook { database: aside::open_or_begin_anew(path, &FORMAT)?.0 };
+        let book = CorpusBook { database: aside::open_or_begin_anew(path, &FORMAT)? };
         book.database.write(|db| {
             db.execute("UPDATE jobs SET state = 'failed', body = '{}' WHERE state = 'running'", [])?;
             Ok(())
         })?;
         book.release_unfinished()?;
         Ok(book)
+    }
+
+    /// Returns where the damaged one is kept whose place this took when it was opened.
+    pub fn set_aside(&self) -> Option<&Path> {
+        self.database.set_aside.as_deref()
     }
 
     /// Keeps a view; false when there is one of that name.

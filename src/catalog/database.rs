@@ -51,6 +51,8 @@ pub(super) struct Database {
     readers: Mutex<Vec<Connection>>,
     /// How many commits there were since it was opened.
     commits: watch::Sender<u64>,
+    /// Where the damaged one is kept whose place this took when it was opened.
+    pub(super) set_aside: Option<PathBuf>,
 }
 
 impl Database {
@@ -78,7 +80,8 @@ impl Database {
             .hint("use the newer vic, or another VIC_DATA_DIR"),
         })?;
         let (writer, readers) = (Mutex::new(writer), Mutex::default());
-        Ok(Database { path: path.into(), hint: format.hint, writer, readers, commits: watch::Sender::new(0) })
+        let commits = watch::Sender::new(0);
+        Ok(Database { path: path.into(), hint: format.hint, writer, readers, commits, set_aside: None })
     }
 
     /// Tells of every commit of this process.

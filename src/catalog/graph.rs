@@ -58,7 +58,12 @@ impl GraphStore {
     /// # Errors
     /// As [`crate::catalog::Catalog::open`], but for damage.
     pub fn open(path: &Path) -> Result<GraphStore> {
-        Ok(GraphStore { database: aside::open_or_begin_anew(path, &FORMAT)?.0 })
+        Ok(GraphStore { database: aside::open_or_begin_anew(path, &FORMAT)? })
+    }
+
+    /// Returns where the damaged one is kept whose place this took when it was opened.
+    pub fn set_aside(&self) -> Option<&Path> {
+        self.database.set_aside.as_deref()
     }
 
     /// Returns the value that was last set for `key`.

@@ -41,7 +41,7 @@ impl Jobs {
     /// # Errors
     /// As [`crate::catalog::Catalog::open`], but for damage.
     pub fn open(path: &Path) -> Result<Jobs> {
-        Ok(Jobs { database: aside::open_or_begin_anew(path, &FORMAT)?.0 })
+        Ok(Jobs { database: aside::open_or_begin_anew(path, &FORMAT)? })
     }
 
     /// Stores a job as it is now, over what was stored of it.

@@ -40,9 +40,10 @@ impl Catalog {
         })?;
         let listed = read_list(&list)?;
         let roots = match (listed, &set_aside) {
-            (Some(roots), _) => roots,
-            (None, Some(damaged)) => salvage(damaged),
-            (None, None) => Vec::new(),
+            (Some(roots), _) if !roots.is_empty() => roots,
+            // An empty list may be what is left of one.
+            (_, Some(damaged)) => salvage(damaged),
+            (_, None) => Vec::new(),
         };
         catalog.add_lost_roots(&roots, set_aside.is_some())?;
         catalog.keep_list_of_roots()?;
@@ -91,6 +92,12 @@ fn read_list(path: &Path) -> Result<Option<Vec<PathBuf>>> {
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        // It only stands in for the catalog: without it, the catalog says what the roots are.
+        Err(error) if error.kind() == std::io::ErrorKind::InvalidData => {
+            let aside = aside::put_aside(path)?;
+            tracing::warn!("cannot understand `{}`; it is kept as `{}`", path.display(), aside.display());
+            return Ok(None);
+        }
         Err(error) => return Err(error).at("read", path),
     };
     let decode = |line: &str| {
@@ -161,13 +168,31 @@ mod tests {
     }
 
     #[test]
+    fn without_a_list_that_can_be_read_the_roots_are_those_of_the_catalog() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("catalog.sqlite");
+        let root = dir.path().join("root");
+        std::fs::create_dir(&root).unwrap();
+        Catalog::open_or_rescue(&path).unwrap().0.add_root(&root).unwrap();
+        let listed = std::fs::read(list_path(&path)).unwrap();
+        for garbage in [&b"\xff\xfe/garbage"[..], b"", b"no path"] {
+            std::fs::write(list_path(&path), garbage).unwrap();
+            let (catalog, _) = Catalog::open_or_rescue(&path).unwrap();
+            assert_eq!(catalog.roots().unwrap().into_iter().map(|it| it.path).collect::<Vec<_>>(), [root.clone()]);
+            assert_eq!(std::fs::read(list_path(&path)).unwrap(), listed);
+        }
+        assert_eq!(std::fs::read(dir.path().join("roots.txt.damaged")).unwrap(), b"\xff\xfe/garbage");
+    }
+
+    #[test]
     fn a_page_of_garbage_inside_is_found_at_start_and_the_roots_are_read_without_the_list() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("catalog.sqlite");
         let root = dir.path().join("root");
         std::fs::create_dir(&root).unwrap();
         Catalog::open(&path).unwrap().add_root(&root).unwrap();
-        std::fs::remove_file(list_path(&path)).unwrap();
+        // Emptied, as a file is that was cut.
+        std::fs::write(list_path(&path), "").unwrap();
         let db = Connection::open(&path).unwrap();
         let page: i64 =
             db.query_row("SELECT rootpage FROM sqlite_master WHERE name = 'files'", [], |it| it.get(0)).unwrap();

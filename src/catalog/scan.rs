@@ -104,45 +104,21 @@ impl Catalog {
     /// # Errors
     /// [`crate::error::ErrorCode::NotFound`] when the root was removed.
     pub fn apply_walk(&self, walked: Walked<'_>, belief: Belief<'_>, look: Look) -> Result<Option<ScanOutcome>> {
-        let Walked { root: root_id, within, mut found, unreadable, complete } = walked;
-        // A folder that changes while it is listed can give a name twice; the second would look like a new file.
-        found.sort_unstable_by(|a, b| bytes(&a.path).cmp(bytes(&b.path)));
-        found.dedup_by(|a, b| a.path == b.path);
-        self.database.write(|db| {
-            root_by_id(db, root_id)?;
-            let place = within.unwrap_or(Path::new(""));
-            let known = load(db, root_id, place)?;
-            let whole_root = place.as_os_str().is_empty();
-            let all = known.len();
-            if whole_root && complete && found.is_empty() && all > 0 && matches!(belief, Belief::Careful(_)) {
-                set_state(db, root_id, false, EMPTY_ROOT)?;
-                return Ok(Some(ScanOutcome::default()));
-            }
-            let (there, new, mut vanished) = compare(known, found);
-            let hidden = |it: &Known| unreadable.iter().any(|folder| it.path.starts_with(folder));
-            vanished.retain(|it| complete && !hidden(it));
-            if look == Look::First && may_be_moving(&vanished, &new, place) {
-                return Ok(None);
-            }
-            let mut outcome = ScanOutcome { found: (there.len() + new.len()) as u64, ..ScanOutcome::default() };
-            for (row, file) in &there {
-                update(db, row, file, &mut outcome)?;
-            }
-            for file in unmoved(db, root_id, new, &mut vanished, &mut outcome)? {
-                insert(db, root_id, &file, &mut outcome)?;
-            }
-            let kept = keep_doubtful(&mut vanished, whole_root.then_some(all), belief);
-            for row in vanished {
-                bury(db, row.id)?;
-                outcome.removed += 1;
-            }
-            match kept {
-                Some((available, problem)) => set_state(db, root_id, available, &problem)?,
-                None if whole_root && complete => set_state(db, root_id, true, "")?,
-                None => (),
-            }
-            Ok(Some(outcome))
-        })
+        Ok(self.apply_walks(vec![walked], belief, look)?.pop().flatten())
+    }
+
+    /// [`Catalog::apply_walk`] of many places, one after the other, in one commit: a commit costs many times what a place
+    /// does.
+    ///
+    /// # Errors
+    /// As there; then nothing is changed at any of them.
+    pub fn apply_walks(
+        &self,
+        walks: Vec<Walked<'_>>,
+        belief: Belief<'_>,
+        look: Look,
+    ) -> Result<Vec<Option<ScanOutcome>>> {
+        self.database.write(|db| walks.into_iter().map(|it| apply(db, it, belief, look)).collect())
     }
 
     /// Moves a file, or a folder with all below it, under the same numbers; returns how many files. What `to` held is
@@ -199,6 +175,51 @@ impl Catalog {
             Ok(())
         })
     }
+}
+
+fn apply(
+    db: &Transaction<'_>,
+    walked: Walked<'_>,
+    belief: Belief<'_>,
+    look: Look,
+) -> Result<Option<ScanOutcome>, Failed> {
+    let Walked { root: root_id, within, mut found, unreadable, complete } = walked;
+    // A folder that changes while it is listed can give a name twice; the second would look like a new file.
+    found.sort_unstable_by(|a, b| bytes(&a.path).cmp(bytes(&b.path)));
+    found.dedup_by(|a, b| a.path == b.path);
+    root_by_id(db, root_id)?;
+    let place = within.unwrap_or(Path::new(""));
+    let known = load(db, root_id, place)?;
+    let whole_root = place.as_os_str().is_empty();
+    let all = known.len();
+    if whole_root && complete && found.is_empty() && all > 0 && matches!(belief, Belief::Careful(_)) {
+        set_state(db, root_id, false, EMPTY_ROOT)?;
+        return Ok(Some(ScanOutcome::default()));
+    }
+    let (there, new, mut vanished) = compare(known, found);
+    let hidden = |it: &Known| unreadable.iter().any(|folder| it.path.starts_with(folder));
+    vanished.retain(|it| complete && !hidden(it));
+    if look == Look::First && may_be_moving(&vanished, &new, place) {
+        return Ok(None);
+    }
+    let mut outcome = ScanOutcome { found: (there.len() + new.len()) as u64, ..ScanOutcome::default() };
+    for (row, file) in &there {
+        update(db, row, file, &mut outcome)?;
+    }
+    for file in unmoved(db, root_id, new, &mut vanished, &mut outcome)? {
+        insert(db, root_id, &file, &mut outcome)?;
+    }
+    let kept = keep_doubtful(&mut vanished, whole_root.then_some(all), belief);
+    for row in vanished {
+        bury(db, row.id)?;
+        outcome.removed += 1;
+    }
+    match kept {
+        Some((available, problem)) => set_state(db, root_id, available, &problem)?,
+        None if whole_root && complete => set_state(db, root_id, true, "")?,
+        None => (),
+    }
+    Ok(Some(outcome))
 }
 
 /// The part of a row that decides whether a file changed.

@@ -189,6 +189,32 @@ fn a_new_extension_or_a_secret_name_is_judged_anew() {
 }
 
 #[test]
+fn many_places_are_brought_in_line_by_one_commit() {
+    let scene = Scene::indexed(&["a.md", "b.md", "c.md", "d/e.md"]);
+    fs::remove_file(scene.path("a.md")).unwrap();
+    scene.write("b.md", "another");
+    scene.write("new.md", "new");
+    fs::remove_dir_all(scene.path("d")).unwrap();
+    let commits = scene.catalog.changes();
+    let before = *commits.borrow();
+    let places = ["a.md", "b.md", "c.md", "d", "new.md"].map(Path::new);
+    let walks = places.iter().map(|place| Walked {
+        root: scene.root.id,
+        within: Some(place),
+        found: scene.walk(place.to_str()),
+        unreadable: &[],
+        complete: true,
+    });
+    let outcomes = scene.catalog.apply_walks(walks.collect(), CAREFUL, Look::First).unwrap();
+    let expected =
+        [(0, 0, 0, 0, 1), (0, 1, 0, 0, 0), (0, 0, 1, 0, 0)].map(|it| Some(outcome(it.0, it.1, it.2, it.3, it.4)));
+    assert_eq!(outcomes[..3], expected);
+    // What is gone with its folder may be moving: it is for a second look to say.
+    assert_eq!(outcomes[3..], [None, Some(outcome(1, 0, 0, 0, 0))]);
+    assert_eq!(*commits.borrow(), before + 1);
+}
+
+#[test]
 fn a_file_that_moves_while_its_root_is_walked_keeps_its_number_and_state() {
     let scene = Scene::indexed(&["a/one.md", "b/two.md"]);
     let before = scene.record("b/two.md");

@@ -41,7 +41,12 @@ impl TranscriptLog {
     /// # Errors
     /// As [`crate::catalog::Catalog::open`], but for damage.
     pub fn open(path: &Path) -> Result<TranscriptLog> {
-        Ok(TranscriptLog { database: aside::open_or_begin_anew(path, &FORMAT)?.0 })
+        Ok(TranscriptLog { database: aside::open_or_begin_anew(path, &FORMAT)? })
+    }
+
+    /// Returns where the damaged one is kept whose place this took when it was opened.
+    pub fn set_aside(&self) -> Option<&Path> {
+        self.database.set_aside.as_deref()
     }
 
     /// Adds a report; it is on disk when this returns.

@@ -100,6 +100,9 @@ pub fn vicd_command(config: &Config) -> Command {
     if let Some(root) = &config.warehouse_root {
         command.env("VIC_WAREHOUSE_ROOT", root);
     }
+    if let Some(certificates) = &config.servers_ca {
+        command.env("VIC_SERVERS_CA", certificates);
+    }
     if let Some(files) = &config.bridge.tls {
         command.env("VIC_BRIDGE_TLS_CERT", &files.certificate).env("VIC_BRIDGE_TLS_KEY", &files.key);
     }
@@ -196,6 +199,26 @@ pub(crate) fn connect_error(config: &Config, error: &(dyn std::error::Error + 's
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_path_that_was_typed_in_another_folder_reaches_the_daemon_as_it_was_meant() {
+        const PATHS: [&str; 8] = [
+            "VIC_DATA_DIR",
+            "VIC_DB_PATH",
+            "VIC_JOB_DB_PATH",
+            "VIC_MODELS_DIR",
+            "VIC_WAREHOUSE_ROOT",
+            "VIC_BRIDGE_TLS_CERT",
+            "VIC_BRIDGE_TLS_KEY",
+            "VIC_SERVERS_CA",
+        ];
+        let config = Config::from_lookup(&|name| PATHS.contains(&name).then(|| "some/where".into())).unwrap();
+        let command = vicd_command(&config);
+        for name in PATHS {
+            let handed = command.get_envs().find(|it| it.0 == name).and_then(|it| it.1).map(Path::new);
+            assert!(handed.is_some_and(|it| it.is_absolute() && it.ends_with("some/where")), "{name}: {handed:?}");
+        }
+    }
 
     #[test]
     fn the_last_line_of_this_start_is_found() {

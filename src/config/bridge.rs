@@ -128,7 +128,8 @@ mod tests {
 
     fn check(variables: &[(&str, &str)]) -> Result<BridgeConfig> {
         let variables: BTreeMap<&str, &str> = variables.iter().copied().collect();
-        Config::from_lookup(&|name| variables.get(name).map(OsString::from)).map(|it| it.bridge)
+        let home = |name: &str| (name == "HOME").then(|| "/home/anna".into());
+        Config::from_lookup(&|name| variables.get(name).map(OsString::from).or_else(|| home(name))).map(|it| it.bridge)
     }
 
     #[test]

@@ -261,12 +261,17 @@ impl Config {
     /// Names the variable or key whose value is wrong.
     pub fn from_lookup(lookup: &dyn Fn(&str) -> Option<OsString>) -> Result<Config> {
         let default_dir = platform_data_dir(lookup);
-        let data_dir = match lookup("VIC_DATA_DIR") {
-            Some(dir) => absolute(Path::new(&dir))?,
-            None => default_dir.clone(),
+        let data_dir = match (lookup("VIC_DATA_DIR"), &default_dir) {
+            (Some(dir), _) => absolute(Path::new(&dir))?,
+            (None, Some(dir)) => dir.clone(),
+            // A folder that every user may write to is no place for it, nor one that depends on where a command is run.
+            (None, None) => {
+                return Err(Error::invalid("HOME is not set to an absolute path, so there is no place for vic's data")
+                    .hint("set HOME, or VIC_DATA_DIR to a folder for vic's data"));
+            }
         };
         let settings = Settings { lookup, file: read_file(&data_dir)?, tuned: tuned::read_tuned(&data_dir)? };
-        settings.config(data_dir, &default_dir)
+        settings.config(data_dir, default_dir.as_deref())
     }
 
     /// The daemon's Unix socket.
@@ -361,7 +366,7 @@ pub fn plugin_environment() -> Vec<(&'static str, OsString)> {
 }
 
 impl Settings<'_> {
-    fn config(&self, data_dir: PathBuf, default_dir: &Path) -> Result<Config> {
+    fn config(&self, data_dir: PathBuf, default_dir: Option<&Path>) -> Result<Config> {
         let db_path = self.path("VIC_DB_PATH")?.unwrap_or_else(|| data_dir.join("index"));
         let job_db_path = match self.path("VIC_JOB_DB_PATH")? {
             Some(path) => path,
@@ -523,9 +528,9 @@ impl Settings<'_> {
 
     /// The data directory's models first; then the default directory's, so that daemons side by side share one download;
     /// then the checkout that this program was built in, so that a fresh build runs without a download.
-    fn model_dirs(&self, data_dir: &Path, default_dir: &Path) -> Result<Vec<PathBuf>> {
+    fn model_dirs(&self, data_dir: &Path, default_dir: Option<&Path>) -> Result<Vec<PathBuf>> {
         let mut dirs = vec![self.path("VIC_MODELS_DIR")?.unwrap_or_else(|| data_dir.join("models"))];
-        dirs.push(default_dir.join("models"));
+        dirs.extend(default_dir.map(|it| it.join("models")));
         dirs.push(Path::new(env!("CARGO_MANIFEST_DIR")).join("models/cache"));
         dirs.dedup();
         Ok(dirs)
@@ -540,12 +545,14 @@ impl Settings<'_> {
     }
 }
 
-fn platform_data_dir(lookup: &dyn Fn(&str) -> Option<OsString>) -> PathBuf {
-    if let Some(dir) = lookup("XDG_DATA_HOME") {
-        return PathBuf::from(dir).join("vic");
+/// None when the environment does not say where a user keeps data. Relative paths say nothing.
+fn platform_data_dir(lookup: &dyn Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    let folder = |name| lookup(name).map(PathBuf::from).filter(|it| it.is_absolute());
+    if let Some(dir) = folder("XDG_DATA_HOME") {
+        return Some(dir.join("vic"));
     }
-    let home = lookup("HOME").map(PathBuf::from).unwrap_or_else(std::env::temp_dir);
-    if cfg!(target_os = "macos") { home.join("Library/Application Support/vic") } else { home.join(".local/share/vic") }
+    let below = if cfg!(target_os = "macos") { "Library/Application Support/vic" } else { ".local/share/vic" };
+    Some(folder("HOME")?.join(below))
 }
 
 fn absolute(path: &Path) -> Result<PathBuf> {
@@ -565,7 +572,20 @@ mod tests {
     fn check(variables: &[(&str, &str)]) -> Result<Config> {
         let variables: BTreeMap<String, String> =
             variables.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
-        Config::from_lookup(&|name| variables.get(name).map(OsString::from))
+        let home = |name: &str| (name == "HOME").then(|| "/home/anna".into());
+        Config::from_lookup(&|name| variables.get(name).map(OsString::from).or_else(|| home(name)))
+    }
+
+    #[test]
+    fn without_a_home_the_data_directory_has_to_be_named() {
+        for home in ["", "home", "../anna"] {
+            let error = check(&[("HOME", home)]).unwrap_err();
+            assert!(error.hint.is_some_and(|it| it.contains("VIC_DATA_DIR")), "{home}");
+            check(&[("HOME", home), ("VIC_DATA_DIR", "/d")]).unwrap();
+        }
+        let data_dir = |variables: &[(&str, &str)]| check(variables).unwrap().data_dir;
+        assert_eq!(data_dir(&[("XDG_DATA_HOME", "/share")]), Path::new("/share/vic"));
+        assert_eq!(data_dir(&[("XDG_DATA_HOME", "share")]), data_dir(&[]));
     }
 
     #[test]

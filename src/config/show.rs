@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::config::source::{Settings, file_key, read_file};
 use crate::config::tuned::read_tuned;
-use crate::config::{Config, EmbedBackend, LlmBackend, NAMES, OLLAMA_HOST, absolute, platform_data_dir};
+use crate::config::{Config, EmbedBackend, LlmBackend, NAMES, OLLAMA_HOST};
 use crate::error::Result;
 
 /// Where a value came from.
@@ -62,11 +62,7 @@ pub fn template() -> String {
 
 fn resolve(lookup: &dyn Fn(&str) -> Option<OsString>) -> Result<Vec<Setting>> {
     let config = Config::from_lookup(lookup)?;
-    let data_dir = match lookup("VIC_DATA_DIR") {
-        Some(dir) => absolute(Path::new(&dir))?,
-        None => platform_data_dir(lookup),
-    };
-    let given = Settings { lookup, file: read_file(&data_dir)?, tuned: read_tuned(&data_dir)? };
+    let given = Settings { lookup, file: read_file(&config.data_dir)?, tuned: read_tuned(&config.data_dir)? };
     let setting = |(name, description): &(&'static str, &'static str)| {
         let origin = match (lookup(name), given.file.contains_key(&file_key(name))) {
             (Some(_), _) => Origin::Environment,

@@ -85,6 +85,8 @@ pub async fn run_until(config: Config, program: PathBuf, shutdown: CancellationT
     };
     let index = Index::open(parts, shutdown.child_token()).await?;
     stores::report(rescue, &index);
+    stores::report_loss(&index, "sessions, views and results of `vic corpus`", book.set_aside());
+    stores::report_loss(&index, "the log of what left the machine", audit.set_aside());
     let skills = skills(&config, skill_pool.clone(), evidence, models)?;
     let asker = Asker::new(&config, catalog.clone(), index.clone(), skills)?;
     let contract = Contract::new(contract::Parts {
@@ -101,6 +103,8 @@ pub async fn run_until(config: Config, program: PathBuf, shutdown: CancellationT
     let reads = Reads { catalog: catalog.clone(), index: index.clone(), asker: asker.clone(), pool: pool.clone() };
     let graph = GraphService::open(&config.graph_path(), Some(reads), shutdown.child_token())?;
     let transcripts = TranscriptLog::open(&config.transcripts_path())?;
+    stores::report_loss(&index, "graphs that were imported", graph.set_aside());
+    stores::report_loss(&index, "the log of agents", transcripts.set_aside());
     let (tools, witness) = (Arc::new(GraphTools(graph.clone())), Arc::new(asker.clone()));
     let assistant = Assistant::new(&config, tools, witness, Some(transcripts));
     let facts = Facts {

@@ -71,7 +71,7 @@ mod tests {
     fn check(variables: &[(&str, &str)]) -> Result<()> {
         let lookup = |wanted: &str| {
             let found = variables.iter().rfind(|(name, _)| *name == wanted);
-            found.map(|(_, value)| OsString::from(value))
+            found.map(|(_, value)| OsString::from(value)).or_else(|| (wanted == "VIC_DATA_DIR").then(|| "/d".into()))
         };
         super::check(&Config::from_lookup(&lookup)?)
     }
@@ -97,7 +97,12 @@ mod tests {
 
     #[test]
     fn proxies_and_collectors_are_known_by_name_and_are_no_reason_not_to_start() {
-        let set = [("HTTPS_PROXY", "http://192.0.2.3"), ("SENTRY_DSN", "https://x@192.0.2.4/1"), ("LANG", "C")];
+        let set = [
+            ("VIC_DATA_DIR", "/d"),
+            ("HTTPS_PROXY", "http://192.0.2.3"),
+            ("SENTRY_DSN", "https://x@192.0.2.4/1"),
+            ("LANG", "C"),
+        ];
         let lookup = |wanted: &str| set.iter().find(|it| it.0 == wanted).map(|it| OsString::from(it.1));
         let config = Config::from_lookup(&lookup).unwrap();
         assert_eq!(config.foreign, ["HTTPS_PROXY", "SENTRY_DSN"]);

@@ -1,5 +1,6 @@
 //! The databases of a data directory, and what opening them found.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use tracing::warn;
@@ -38,11 +39,13 @@ impl Stores {
             // A full disk, say. They are ended at the next start.
             warn!(%error, "cannot end the jobs of the last run");
         }
+        // Whichever is opened first finds the damage.
+        let audit = Arc::new(AuditLog::open(&config.audit_path())?);
         egress::keep_log(AuditLog::open(&config.audit_path())?);
         Ok(Stores {
             catalog,
             jobs,
-            audit: Arc::new(AuditLog::open(&config.audit_path())?),
+            audit,
             evidence: Arc::new(EvidenceCache::open(&config.evidence_path(), EVIDENCE_BYTES)?),
             book: CorpusBook::open(&config.corpus_path())?,
             rescue,
@@ -57,5 +60,15 @@ pub(super) fn report(rescue: Option<Rescue>, index: &Index) {
         let sentence =
             format!("the catalog was damaged: the files of its {roots} roots are read again, it is kept as `{kept}`");
         index.note_damage("catalog", sentence);
+    }
+}
+
+/// Has the index tell of a database that was damaged, whose content no file gives again.
+pub(super) fn report_loss(index: &Index, what: &str, set_aside: Option<&Path>) {
+    if let Some(kept) = set_aside {
+        index.note_damage(
+            what,
+            format!("{what}: damaged, and begun anew; what there was is kept as `{}`", kept.display()),
+        );
     }
 }

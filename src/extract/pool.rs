@@ -70,6 +70,8 @@ pub struct WorkerPool {
 struct Known {
     /// What the last worker that was started said; none before the first.
     hello: Option<Hello>,
+    /// Why the last worker that was to be started did not; none when it did.
+    unstartable: Option<String>,
     /// Workers that the jail killed for what they tried.
     killed: u64,
     /// Most memory that a worker ever held, in bytes.
@@ -112,17 +114,8 @@ impl WorkerPool {
 
     /// Starts a worker and lets it go again, to learn whether workers can be jailed here before there is a file to read.
     pub async fn probe(&self) {
-        let hello = async {
-            let mut worker = self.start(self.setup.clone()).await?;
-            worker.hello().await
-        };
-        let patience = Duration::from_secs(self.setup.limits.seconds.into());
-        match tokio::time::timeout(patience, hello).await {
-            Ok(Ok(hello)) => self.note(hello),
-            // The first file will say it again, with its name.
-            Ok(Err(problem)) => warn!("no worker can be started: {problem}"),
-            Err(_) => warn!("a worker took longer than {patience:?} to start"),
-        }
+        // What stands in the way is noted, and the first file will meet it again.
+        self.start(self.setup.clone()).await.ok();
     }
 
     /// Says whether the workers are in a jail; none before the first was started.
@@ -150,7 +143,13 @@ impl WorkerPool {
                 known.killed
             )
         });
-        open.into_iter().chain(killed).collect()
+        let unstartable = known.unstartable.as_ref().map(|why| {
+            format!(
+                "no file can be read, because the processes that read files do not start: {why}; see the limits of \
+                     vicd on processes, open files and memory (ulimit); `vic index` tries the files again"
+            )
+        });
+        open.into_iter().chain(killed).chain(unstartable).collect()
     }
 
     /// Returns the most memory that a worker of this pool has held, in MiB.
@@ -215,10 +214,7 @@ impl WorkerPool {
                 Ok(reply) => return reply,
             }
         }
-        let worker = self
-            .start(setup)
-            .await
-            .map_err(|error| failure(Reason::Io, format!("cannot start `{}`: {error}", self.program.display())))?;
+        let worker = self.start(setup).await?;
         match self.run(worker, &file, &job).await {
             Err(Fault::Died(failed) | Fault::Stalled(failed)) => Err(failed),
             Ok(reply) => reply,
@@ -263,9 +259,38 @@ impl WorkerPool {
         self.idle().retain(|it| it.rested.elapsed() < Duration::from_secs(REST_SECONDS));
     }
 
-    async fn start(&self, setup: Setup) -> io::Result<Worker> {
-        let nursery = self.nursery.get_or_try_init(|| async { Nursery::open() }).await?;
-        Worker::start(nursery, &self.program, setup).await
+    /// Starts a worker and waits until it is ready for files. No file is to blame when that fails, but the machine or the
+    /// installation.
+    async fn start(&self, setup: Setup) -> Result<Worker, ExtractFailure> {
+        match self.start_ready(setup).await {
+            Ok((worker, hello)) => {
+                self.known().unstartable = None;
+                self.note(hello);
+                Ok(worker)
+            }
+            Err(why) => {
+                let why = format!("cannot start `{} worker`: {why}", self.program.display());
+                if self.known().unstartable.replace(why.clone()).is_none() {
+                    warn!("{why}");
+                }
+                Err(failure(Reason::Io, why))
+            }
+        }
+    }
+
+    async fn start_ready(&self, setup: Setup) -> Result<(Worker, Hello), String> {
+        let born = async {
+            let nursery = self.nursery.get_or_try_init(|| async { Nursery::open() }).await?;
+            Worker::start(nursery, &self.program, setup).await
+        };
+        let mut worker = born.await.map_err(|error| error.to_string())?;
+        let patience = Duration::from_secs(self.setup.limits.seconds.into());
+        match tokio::time::timeout(patience, worker.hello()).await {
+            Ok(Ok(hello)) => Ok((worker, hello)),
+            Ok(Err(problem)) => Err(worker.bury(&problem).await.0.detail),
+            // Dropping the worker kills it.
+            Err(_) => Err(format!("it is not ready after {} s", patience.as_secs())),
+        }
     }
 
     /// Runs a job, and lays the worker to rest if it is still good.
@@ -275,13 +300,7 @@ impl WorkerPool {
             Task::Skill(skill) => skill.seconds,
         };
         let most = protocol::most_reply_bytes(&self.setup.limits);
-        let asked = async {
-            if worker.jobs == 0 {
-                self.note(worker.hello().await?);
-            }
-            worker.ask(file, job, most).await
-        };
-        match tokio::time::timeout(Duration::from_secs(seconds.into()), asked).await {
+        match tokio::time::timeout(Duration::from_secs(seconds.into()), worker.ask(file, job, most)).await {
             Ok(Ok(reply)) => {
                 let peak = worker.memory("VmHWM:");
                 let mut known = self.known();

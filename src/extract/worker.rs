@@ -9,7 +9,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
 
-use rustix::process::{Resource, Rlimit, setrlimit};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::extract::protocol::{self, Hello, Job, MOST_REQUEST_BYTES, PREFIX, Reply, Setup, SkillJob, Task};
 use crate::extract::{Tools, descriptor, dispatch, extract_bytes, failure, jail, panics, pdf};
@@ -81,9 +81,12 @@ pub fn run_worker(skills: &'static [SkillHandler]) -> io::Result<()> {
     let baseline = restrict(&setup, &mut status)?;
     drop(status);
     let open = files_locked.and_then(|()| jail::lock_calls()).err();
-    (&socket).write_all(&protocol::encode(&Hello { open: open.clone() })?)?;
     let station = Station { setup, skills, baseline: Some(baseline), jailed: open.is_none() };
-    let jobs = move || serve(&socket, &station);
+    let jobs = move || {
+        // Only now: whoever has said it can take a file, and what happens from then on is the file's doing.
+        (&socket).write_all(&protocol::encode(&Hello { open })?)?;
+        serve(&socket, &station)
+    };
     let thread = std::thread::Builder::new().name("extract".to_string()).stack_size(STACK_BYTES).spawn(jobs)?;
     thread.join().map_err(|_| io::Error::other("the thread of the worker panicked"))?
 }
@@ -101,7 +104,7 @@ struct Station {
 /// the bytes of memory that do not count.
 fn restrict(setup: &Setup, status: &mut File) -> io::Result<u64> {
     let limits = &setup.limits;
-    let limit = |resource, most: u64| setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) });
+    let limit = |resource, most: u64| bound(resource, most, most);
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
     let mut text = String::new();
     status.rewind()?;
@@ -137,7 +140,13 @@ fn grant_memory(size: u64, task: &Task, station: &Station) -> io::Result<()> {
             size.saturating_mul(MEMORY_PER_BYTE).saturating_add(LEAST_MEMORY_BYTES).min(most)
         }
     };
-    setrlimit(Resource::Data, Rlimit { current: Some(baseline + granted), maximum: Some(baseline + most) })?;
+    bound(Resource::Data, baseline + granted, baseline + most)
+}
+
+/// Sets a limit, and how far it may be raised later; neither beyond what this process may have anyway.
+fn bound(resource: Resource, now: u64, most: u64) -> io::Result<()> {
+    let given = getrlimit(resource).maximum.unwrap_or(u64::MAX);
+    setrlimit(resource, Rlimit { current: Some(now.min(given)), maximum: Some(most.min(given)) })?;
     Ok(())
 }
 

@@ -139,6 +139,11 @@ impl GraphService {
         Ok(GraphService { shared, scope: Scope::All })
     }
 
+    /// Returns where the damaged graph is kept whose place this one took when it was opened.
+    pub fn set_aside(&self) -> Option<&Path> {
+        self.shared.store.set_aside()
+    }
+
     /// The same for a caller who may know of some files only. Imports are the owner's.
     pub fn within(&self, scope: Scope) -> GraphService {
         GraphService { scope, ..self.clone() }

@@ -11,7 +11,7 @@ use crate::catalog::RequeueScope;
 use crate::error::{Error, ErrorCode, IoContext, Result};
 use crate::index::pipeline::{Pass, Run};
 use crate::index::progress::Progress;
-use crate::index::{Inner, absolute, blocking, pictures, scan};
+use crate::index::{Inner, absolute, blocking, pictures, renewal, scan};
 use crate::model::{IndexRequest, JobSnapshot, JobState, OcrMode, Phase, Root};
 
 /// The longest that a job waits for files that overtook it.
@@ -140,7 +140,13 @@ async fn work(
     }
     scan::bury(&inner.catalog, &inner.tables.writing()).await?;
     let catalog = inner.catalog.clone();
-    let (pending, awaiting) = blocking(move || Ok((catalog.pending_count(None)?, catalog.awaiting_chunks()?))).await?;
+    let (pending, awaiting) = blocking(move || {
+        if !request.metadata_only {
+            renewal::retry_what_the_machine_refused(&catalog)?;
+        }
+        Ok((catalog.pending_count(None)?, catalog.awaiting_chunks()?))
+    })
+    .await?;
     if request.metadata_only || (pending + awaiting == 0 && !inner.tables.is_switching()) {
         return Ok(());
     }

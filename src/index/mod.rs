@@ -333,6 +333,15 @@ impl Inner {
         self.scan_alone(root, within, accept_losses, cancel).await
     }
 
+    /// As [`Inner::scan`], for many places of a root at once.
+    async fn scan_places(&self, root: &Root, places: Vec<PathBuf>) -> Result<()> {
+        let _scanning = self.scanning.lock().await;
+        let seen = scan::scan_places(&self.catalog, &self.rules, root, places, &self.shutdown).await?;
+        let mut unseen = self.unseen();
+        seen.iter().for_each(|(place, problems)| unseen.replace(root.id, place, problems));
+        Ok(())
+    }
+
     /// As [`Inner::scan_and_believe`], for whoever holds `scanning`.
     async fn scan_alone(
         &self,

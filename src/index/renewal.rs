@@ -1,5 +1,6 @@
 //! Files that failed are left alone until they change; or until what failed on them has changed: the readers, with
-//! another version of vic, or the jail that they need.
+//! another version of vic, or the jail that they need. Where the machine failed, nothing tells that it is well again:
+//! each job tries.
 
 use std::sync::Arc;
 
@@ -25,6 +26,15 @@ pub(crate) fn retry_with_new_readers(catalog: &Catalog) -> Result<()> {
         info!(files = again, "files that failed are tried again, because the readers are new");
     }
     catalog.meta_set(READERS, extract::READERS)
+}
+
+/// Queues what failed for no fault of its content: too many open files, a share that was away for a moment, a disk that
+/// could not read, rights that a group or a folder above gives.
+pub(crate) fn retry_what_the_machine_refused(catalog: &Catalog) -> Result<()> {
+    for reason in [Reason::Io, Reason::PermissionDenied] {
+        catalog.requeue(&RequeueScope::Failed(Some(reason)))?;
+    }
+    Ok(())
 }
 
 /// Finds out whether readers can be jailed here, and queues what waited for that.
@@ -60,17 +70,17 @@ mod tests {
         let never = std::sync::atomic::AtomicBool::new(false);
         walk(&root.path, &Rules::new(&config).unwrap(), None, &never, |it| found.push(it)).unwrap();
         catalog.apply_scan(root.id, None, found, &[], true, Belief::All).unwrap();
-        fail(&catalog);
+        fail(&catalog, Reason::WorkerCrash);
         catalog
     }
 
-    fn fail(catalog: &Catalog) {
+    fn fail(catalog: &Catalog, reason: Reason) {
         let file = catalog.next_pending(0, 1).unwrap().remove(0);
         let mark = ReasonMark {
             id: file.id,
             size: file.found.size,
             modified_ns: file.found.modified_ns,
-            reason: Reason::WorkerCrash,
+            reason,
             detail: String::new(),
             hash: None,
             kind: FileKind::Pdf,
@@ -87,9 +97,25 @@ mod tests {
         catalog.meta_set(READERS, "older").unwrap();
         retry_with_new_readers(&catalog).unwrap();
         assert_eq!(pending(), 1);
-        fail(&catalog);
+        fail(&catalog, Reason::WorkerCrash);
         retry_with_new_readers(&catalog).unwrap();
         assert_eq!(pending(), 0, "the same readers would fail again");
+    }
+
+    #[test]
+    fn what_the_machine_refused_is_tried_again_and_what_is_wrong_with_the_file_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let catalog = catalog(folder.path());
+        let pending_after = || {
+            retry_what_the_machine_refused(&catalog).unwrap();
+            catalog.pending_count(None).unwrap()
+        };
+        assert_eq!(pending_after(), 0);
+        for reason in [Reason::Io, Reason::PermissionDenied] {
+            catalog.requeue(&RequeueScope::All).unwrap();
+            fail(&catalog, reason);
+            assert_eq!(pending_after(), 1, "{reason:?}");
+        }
     }
 
     #[test]

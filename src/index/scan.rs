@@ -11,8 +11,8 @@ use crate::catalog::{Belief, Catalog, Look, ScanOutcome, Walked};
 use crate::error::{Error, ErrorCode, Result};
 use crate::index::blocking;
 use crate::index::tables::Table;
-use crate::model::{Root, RootId};
-use crate::warehouse::{self, Rules, WalkProblem};
+use crate::model::{FoundFile, Root, RootId};
+use crate::warehouse::{self, Rules, WalkProblem, WalkReport};
 
 /// Files deleted from the store in one commit.
 const DELETE_BATCH: usize = 5_000;
@@ -69,6 +69,21 @@ fn look(
     stop: &AtomicBool,
     look: Look,
 ) -> Result<Option<(ScanOutcome, Vec<WalkProblem>)>> {
+    let (found, report) = walk(catalog, rules, root, within, stop)?;
+    let is_away = |path: &Path, device: u64| is_away(&root.path, path, device);
+    let belief = if accept_losses { Belief::All } else { Belief::Careful(&is_away) };
+    let walked = Walked { root: root.id, within, found, unreadable: &report.unreadable, complete: report.complete };
+    let outcome = catalog.apply_walk(walked, belief, look)?;
+    Ok(outcome.map(|it| (it, report.problems)))
+}
+
+fn walk(
+    catalog: &Catalog,
+    rules: &Rules,
+    root: &Root,
+    within: Option<&Path>,
+    stop: &AtomicBool,
+) -> Result<(Vec<FoundFile>, WalkReport)> {
     let mut found = Vec::new();
     let report = match warehouse::walk(&root.path, rules, within, stop, |file| found.push(file)) {
         Ok(report) => report,
@@ -80,11 +95,62 @@ fn look(
     if stop.load(Ordering::Relaxed) {
         return Err(Error::new(ErrorCode::Cancelled, "the scan was cancelled"));
     }
+    Ok((found, report))
+}
+
+/// Compares many places of a root with the catalog, all by one commit. Returns what could not be seen at each.
+pub(crate) async fn scan_places(
+    catalog: &Catalog,
+    rules: &Rules,
+    root: &Root,
+    places: Vec<PathBuf>,
+    cancel: &CancellationToken,
+) -> Result<Vec<(PathBuf, Vec<WalkProblem>)>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let (catalog, rules, root, flag) = (catalog.clone(), rules.clone(), root.clone(), stop.clone());
+    let looking = blocking(move || look_at(&catalog, &rules, &root, places, &flag));
+    tokio::pin!(looking);
+    tokio::select! {
+        outcome = &mut looking => outcome,
+        () = cancel.cancelled() => {
+            stop.store(true, Ordering::Relaxed);
+            looking.await
+        }
+    }
+}
+
+fn look_at(
+    catalog: &Catalog,
+    rules: &Rules,
+    root: &Root,
+    places: Vec<PathBuf>,
+    stop: &AtomicBool,
+) -> Result<Vec<(PathBuf, Vec<WalkProblem>)>> {
+    let mut reports = Vec::with_capacity(places.len());
+    let mut all_found = Vec::with_capacity(places.len());
+    for place in &places {
+        let (found, report) = walk(catalog, rules, root, Some(place), stop)?;
+        all_found.push(found);
+        reports.push(report);
+    }
+    let walks = places.iter().zip(all_found).zip(&reports).map(|((place, found), report)| Walked {
+        root: root.id,
+        within: Some(place),
+        found,
+        unreadable: &report.unreadable,
+        complete: report.complete,
+    });
     let is_away = |path: &Path, device: u64| is_away(&root.path, path, device);
-    let belief = if accept_losses { Belief::All } else { Belief::Careful(&is_away) };
-    let walked = Walked { root: root.id, within, found, unreadable: &report.unreadable, complete: report.complete };
-    let outcome = catalog.apply_walk(walked, belief, look)?;
-    Ok(outcome.map(|it| (it, report.problems)))
+    let outcomes = catalog.apply_walks(walks.collect(), Belief::Careful(&is_away), Look::First)?;
+    let mut seen = Vec::with_capacity(places.len());
+    for ((place, report), outcome) in places.into_iter().zip(reports).zip(outcomes) {
+        let problems = match outcome {
+            Some(_) => report.problems,
+            None => look(catalog, rules, root, Some(&place), false, stop, Look::Second)?.map_or(Vec::new(), |it| it.1),
+        };
+        seen.push((place, problems));
+    }
+    Ok(seen)
 }
 
 /// Says whether the file system that held a file which is gone is not mounted now: the nearest folder above it that is

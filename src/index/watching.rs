@@ -20,6 +20,10 @@ use crate::warehouse::{Batch, Change, ChangeKind, Rules, Watcher};
 /// Batches of changes waiting to be applied. When it is full the watcher folds what it has into one rescan.
 const CHANGES_AHEAD: usize = 256;
 
+/// Places that are looked at for one commit of the catalog: enough that ten thousand deletions take seconds, few enough
+/// that what was seen at the first is still true when the last was seen.
+const PLACES_AT_ONCE: usize = 256;
+
 /// The part whose problem is that changes could not be applied: most often their root went away.
 pub(crate) const CHANGES: &str = "changes";
 
@@ -239,23 +243,69 @@ async fn apply(inner: &Arc<Inner>, batch: Vec<Change>) -> Result<()> {
         let Some(root) = roots.iter().find(|it| it.id == root_id) else { continue };
         let rescan = changes.contains(&ChangeKind::Rescan);
         let changes = if rescan { vec![ChangeKind::Rescan] } else { changes };
-        for change in changes {
-            outcome = outcome.and(apply_one(inner, root, change).await);
+        for step in steps(changes) {
+            outcome = outcome.and(take(inner, root, step).await);
         }
     }
     inner.buried.notify_one();
     outcome
 }
 
-/// Lets what is pending at a place overtake, or leaves it to the long run when that is more than single files.
-async fn hurry(inner: &Inner, root: &Root, path: PathBuf) -> Result<()> {
+/// What is done at once.
+#[derive(Debug, PartialEq, Eq)]
+enum Step {
+    Look(Vec<PathBuf>),
+    Rename { from: PathBuf, to: PathBuf },
+    Rescan,
+}
+
+/// Puts places that follow each other together.
+fn steps(changes: Vec<ChangeKind>) -> Vec<Step> {
+    let mut steps = Vec::new();
+    for change in changes {
+        match (change, steps.last_mut()) {
+            (ChangeKind::Touched(path) | ChangeKind::Removed(path), Some(Step::Look(places)))
+                if places.len() < PLACES_AT_ONCE =>
+            {
+                places.push(path);
+            }
+            (ChangeKind::Touched(path) | ChangeKind::Removed(path), _) => steps.push(Step::Look(vec![path])),
+            (ChangeKind::Renamed { from, to }, _) => steps.push(Step::Rename { from, to }),
+            (ChangeKind::Rescan, _) => steps.push(Step::Rescan),
+        }
+    }
+    steps
+}
+
+/// Looks at the places where something happened as a walk would: one set of rules for both ways in, and the walk knows
+/// when a missing file means a root that is away. For a single file that costs one `lstat`.
+async fn take(inner: &Arc<Inner>, root: &Root, step: Step) -> Result<()> {
+    match step {
+        Step::Look(places) => {
+            inner.scan_places(root, places.clone()).await?;
+            hurry(inner, root, places).await
+        }
+        Step::Rename { from, to } => {
+            inner.rename(root, &from, &to).await?;
+            hurry(inner, root, vec![to]).await
+        }
+        Step::Rescan => look_everywhere(inner, root).await,
+    }
+}
+
+/// Lets what is pending at these places overtake, or leaves it to the long run where that is more than single files.
+async fn hurry(inner: &Inner, root: &Root, places: Vec<PathBuf>) -> Result<()> {
     let (catalog, urgent, id) = (inner.catalog.clone(), inner.urgent.clone(), root.id);
     // While another model's index is built, the old one answers, and what changed is not added to it.
     let may_overtake = !inner.tables.is_switching();
     let all = blocking(move || {
-        let files = catalog.untried(id, &path, MOST_FILES)?;
-        let single = may_overtake && files.len() < MOST_FILES;
-        Ok(files.is_empty() || (single && urgent.admit(&files)))
+        let mut all = true;
+        for place in places {
+            let files = catalog.untried(id, &place, MOST_FILES)?;
+            let single = may_overtake && files.len() < MOST_FILES;
+            all &= files.is_empty() || (single && urgent.admit(&files));
+        }
+        Ok(all)
     })
     .await?;
     if !all {
@@ -264,29 +314,13 @@ async fn hurry(inner: &Inner, root: &Root, path: PathBuf) -> Result<()> {
     Ok(())
 }
 
-/// Looks at the place where something happened as a walk would: one set of rules for both ways in, and the walk knows
-/// when a missing file means a root that is away. For a single file that costs one `lstat`.
-async fn apply_one(inner: &Arc<Inner>, root: &Root, change: ChangeKind) -> Result<()> {
-    match change {
-        ChangeKind::Touched(path) | ChangeKind::Removed(path) => {
-            inner.scan(root, Some(path.clone()), &inner.shutdown).await?;
-            hurry(inner, root, path).await
-        }
-        ChangeKind::Renamed { from, to } => {
-            inner.rename(root, &from, &to).await?;
-            hurry(inner, root, to).await
-        }
-        ChangeKind::Rescan => look_everywhere(inner, root).await,
-    }
-}
-
 /// Walks a root and brings in what is different.
 pub(crate) async fn look_everywhere(inner: &Inner, root: &Root) -> Result<()> {
     inner.scan(root, None, &inner.shutdown).await?;
     inner.watching.made_up(root.id);
     inner.note(CHANGES, None);
     inner.buried.notify_one();
-    hurry(inner, root, PathBuf::new()).await
+    hurry(inner, root, vec![PathBuf::new()]).await
 }
 
 /// Groups changes by root, in order, without repeats that follow each other.
@@ -378,6 +412,19 @@ mod tests {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         assert!(!waiting.await.unwrap());
+    }
+
+    #[test]
+    fn places_are_looked_at_together_but_not_across_a_rename() {
+        let touched = |name: &str| ChangeKind::Touched(name.into());
+        let rename = || ChangeKind::Renamed { from: "a".into(), to: "b".into() };
+        let look = |names: &[&str]| Step::Look(names.iter().map(PathBuf::from).collect());
+        let changes = vec![touched("a"), ChangeKind::Removed("b".into()), rename(), touched("b"), ChangeKind::Rescan];
+        let expected =
+            [look(&["a", "b"]), Step::Rename { from: "a".into(), to: "b".into() }, look(&["b"]), Step::Rescan];
+        assert_eq!(steps(changes), expected);
+        let many = steps((0..10_000).map(|it| touched(&it.to_string())).collect());
+        assert_eq!(many.len(), 10_000_usize.div_ceil(PLACES_AT_ONCE));
     }
 
     #[test]

@@ -2,8 +2,9 @@
 //! a certificate. No connection holds the daemon up: one that asks nothing is cut, and at the end each has as long as its
 //! requests at work.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use axum::Router;
@@ -14,7 +15,7 @@ use hyper_util::server::conn::auto;
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Notify;
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tower::limit::ConcurrencyLimitLayer;
@@ -40,7 +41,8 @@ const KEEPALIVE: Duration = Duration::from_secs(30);
 /// How long it may take to say so.
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Connections at the same time; more wait to be taken. Far below the limit of open files.
+/// Connections at the same time. One more takes the place of a stranger, or waits to be taken where there is none. Far
+/// below the limit of open files.
 const MAX_CONNECTIONS: usize = 2_048;
 
 /// How long TLS, and the headers of a request, may take, and how long an HTTP/1.1 connection may be idle.
@@ -58,15 +60,25 @@ pub(crate) struct Port {
 
 /// Serves until the shutdown, then until the last connection has ended.
 pub(crate) async fn serve(listener: Listener, port: Port) {
+    serve_at_most(MAX_CONNECTIONS, listener, port).await;
+}
+
+async fn serve_at_most(most: usize, listener: Listener, port: Port) {
     let port = Arc::new(port);
     let mut connections = JoinSet::new();
+    let mut strangers = Strangers::default();
     loop {
-        let full = connections.len() >= MAX_CONNECTIONS;
+        let full = connections.len() >= most;
+        if full {
+            strangers.cut_one();
+        }
         tokio::select! {
             () = port.shutdown.cancelled() => break,
             Some(_) = connections.join_next() => (),
             (socket, peer) = listener.accept(), if !full => {
-                connections.spawn(connection(socket, peer, port.clone()));
+                let pulse = Arc::new(Pulse::default());
+                let handle = connections.spawn(connection(socket, peer, port.clone(), pulse.clone()));
+                strangers.add(handle, pulse, most);
             }
         }
     }
@@ -74,14 +86,40 @@ pub(crate) async fn serve(listener: Listener, port: Port) {
     while connections.join_next().await.is_some() {}
 }
 
-async fn connection(socket: Socket, peer: Peer, port: Arc<Port>) {
+/// Connections that may not have shown a key yet, in the order in which they came. Without a key anybody could take every
+/// place for good: by not reading the answers, or by being silent in HTTP/2.
+#[derive(Default)]
+struct Strangers(VecDeque<(AbortHandle, Arc<Pulse>)>);
+
+impl Strangers {
+    fn add(&mut self, handle: AbortHandle, pulse: Arc<Pulse>, most: usize) {
+        if self.0.len() >= 2 * most {
+            self.0.retain(|(handle, pulse)| !handle.is_finished() && !pulse.is_known());
+        }
+        self.0.push_back((handle, pulse));
+    }
+
+    /// Cuts the one that has been there longest.
+    fn cut_one(&mut self) {
+        while let Some((handle, pulse)) = self.0.pop_front() {
+            if !handle.is_finished() && !pulse.is_known() {
+                return handle.abort();
+            }
+        }
+    }
+}
+
+async fn connection(socket: Socket, peer: Peer, port: Arc<Port>, pulse: Arc<Pulse>) {
     match (socket, &port.tls) {
-        (Socket::Unix(stream), _) => speak(stream, peer, &port, None).await,
-        (Socket::Tcp(stream), None) => speak(stream, peer, &port, Some(HEADER_TIME)).await,
+        (Socket::Unix(stream), _) => {
+            pulse.make_known();
+            speak(stream, peer, &port, pulse, None).await;
+        }
+        (Socket::Tcp(stream), None) => speak(stream, peer, &port, pulse, Some(HEADER_TIME)).await,
         (Socket::Tcp(stream), Some(tls)) => {
             let handshake = tokio::time::timeout(HEADER_TIME, tls.accept(stream));
             match port.shutdown.run_until_cancelled(handshake).await {
-                Some(Ok(Ok(stream))) => speak(stream, peer, &port, Some(HEADER_TIME)).await,
+                Some(Ok(Ok(stream))) => speak(stream, peer, &port, pulse, Some(HEADER_TIME)).await,
                 Some(Ok(Err(error))) => tracing::debug!(%error, "a client does not speak TLS as we do"),
                 Some(Err(_)) | None => (),
             }
@@ -91,16 +129,16 @@ async fn connection(socket: Socket, peer: Peer, port: Arc<Port>) {
 
 /// Speaks with one client until it goes, or until its requests at work have ended after the shutdown. One that has sent no
 /// request after `patience` is cut, whatever it has begun to send.
-async fn speak<S>(stream: S, peer: Peer, port: &Port, patience: Option<Duration>)
+async fn speak<S>(stream: S, peer: Peer, port: &Port, pulse: Arc<Pulse>, patience: Option<Duration>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let pulse = Arc::new(Pulse::default());
     let service = ServiceBuilder::new().layer(ConcurrencyLimitLayer::new(MAX_CONCURRENT)).service(tower::service_fn({
         let (pulse, router) = (pulse.clone(), port.router.clone());
         move |mut request: Request<Incoming>| {
             let (beat, router) = (Beat::new(&pulse), router.clone());
             request.extensions_mut().insert(peer);
+            request.extensions_mut().insert(pulse.clone());
             async move {
                 let _beat = beat;
                 router.oneshot(request.map(axum::body::Body::new)).await
@@ -140,15 +178,25 @@ fn builder() -> auto::Builder<TokioExecutor> {
     builder
 }
 
-/// How many requests a connection has had, and how many of them are at work.
+/// How many requests a connection has had, how many of them are at work, and whether one of them was let in by a key.
 #[derive(Default)]
-struct Pulse {
+pub(crate) struct Pulse {
+    known: AtomicBool,
     begun: AtomicUsize,
     at_work: AtomicUsize,
     changed: Notify,
 }
 
 impl Pulse {
+    /// Notes that whoever speaks here is no stranger.
+    pub(crate) fn make_known(&self) {
+        self.known.store(true, Ordering::Relaxed);
+    }
+
+    fn is_known(&self) -> bool {
+        self.known.load(Ordering::Relaxed)
+    }
+
     /// Returns when no request has come for so long after the connection.
     async fn missing(&self, patience: Option<Duration>) {
         if let Some(patience) = patience {
@@ -188,5 +236,57 @@ impl Drop for Beat {
     fn drop(&mut self) {
         self.0.at_work.fetch_sub(1, Ordering::Release);
         self.0.changed.notify_waiters();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::Extension;
+    use axum::routing::get;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    /// A port with so many places, where whoever asks for `/key` is no stranger.
+    async fn port(most: usize) -> (std::net::SocketAddr, CancellationToken) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (address, shutdown) = (listener.local_addr().unwrap(), CancellationToken::new());
+        let key = |Extension(pulse): Extension<Arc<Pulse>>| async move { pulse.make_known() };
+        let router = Router::new().route("/key", get(key)).route("/", get(|| async {}));
+        let port = Port { router, tls: None, shutdown: shutdown.clone() };
+        tokio::spawn(serve_at_most(most, Listener::Tcp { listener, remote: false }, port));
+        (address, shutdown)
+    }
+
+    /// Sends a request; says whether there is an answer.
+    async fn asks(stream: &mut TcpStream, path: &str) -> bool {
+        let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n");
+        let mut answer = [0; 12];
+        stream.write_all(request.as_bytes()).await.is_ok()
+            && stream.read_exact(&mut answer).await.is_ok()
+            && answer == *b"HTTP/1.1 200"
+    }
+
+    #[tokio::test]
+    async fn strangers_give_way_to_who_comes_and_who_has_shown_a_key_stays() {
+        let (address, shutdown) = port(3).await;
+        let mut friend = TcpStream::connect(address).await.unwrap();
+        assert!(asks(&mut friend, "/key").await);
+        let mut strangers = Vec::new();
+        for _ in 0..20 {
+            let mut stranger = TcpStream::connect(address).await.unwrap();
+            assert!(asks(&mut stranger, "/").await, "there is a place for each");
+            strangers.push(stranger);
+        }
+        let mut rest = Vec::new();
+        // Its answer may still be there; after it comes the end.
+        let _reset = strangers[0].read_to_end(&mut rest).await;
+        drop(strangers.split_off(1));
+        assert!(TcpStream::connect(address).await.is_ok());
+        let mut rest = [0; 256];
+        let _headers = friend.read(&mut rest).await.unwrap();
+        assert!(asks(&mut friend, "/").await);
+        shutdown.cancel();
     }
 }

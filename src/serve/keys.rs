@@ -105,7 +105,8 @@ pub(crate) fn own_key(path: &Path) -> Result<String> {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).at("protect", path)?;
         tracing::warn!("others could read the key file; it is protected again, but who read it has the key");
     }
-    let key = std::fs::read_to_string(path).at("read", path)?.trim().to_string();
+    let bytes = std::fs::read(path).at("read", path)?;
+    let key = String::from_utf8_lossy(&bytes).trim().to_string();
     if key.len() < MIN_KEY_CHARS || !key.chars().all(|it| it.is_ascii_graphic()) {
         return Err(Error::new(ErrorCode::FailedPrecondition, format!("`{}` holds no key", path.display()))
             .hint("move it aside; another key is made at the next start"));
@@ -250,10 +251,11 @@ mod tests {
     #[test]
     fn a_file_without_a_key_and_a_link_are_refused_with_the_path() {
         let dir = tempfile::tempdir().unwrap();
-        let (empty, link) = (dir.path().join("empty"), dir.path().join("link"));
+        let [empty, garbage, link] = ["empty", "garbage", "link"].map(|it| dir.path().join(it));
         std::fs::write(&empty, "\n").unwrap();
+        std::fs::write(&garbage, [0xff; 64]).unwrap();
         std::os::unix::fs::symlink(dir.path().join("elsewhere"), &link).unwrap();
-        for path in [empty, link] {
+        for path in [empty, garbage, link] {
             let error = own_key(&path).unwrap_err();
             assert!(error.message.contains(path.to_str().unwrap()) && error.hint.is_some(), "{error}");
         }

@@ -89,7 +89,7 @@ fn newest_manifest(data: &Path) -> PathBuf {
 
 /// Damage that a start repairs, and the word by which `vic status` or the log tells of it; empty where nothing is lost
 /// that anybody would miss.
-const REPAIRED: [(&str, &str, Damage); 16] = [
+const REPAIRED: [(&str, &str, Damage); 20] = [
     ("an empty manifest", "index was damaged", |data| overwrite(newest_manifest(data), "")),
     ("a manifest of 8 bytes", "index was damaged", |data| overwrite(newest_manifest(data), "12345678")),
     ("a manifest of garbage", "index was damaged", |data| garbage(newest_manifest(data))),
@@ -115,7 +115,11 @@ const REPAIRED: [(&str, &str, Damage); 16] = [
     ("half a write-ahead log", "", |data| cut_in_half(data.join("catalog.sqlite-wal"))),
     ("no shared memory of the log", "", |data| std::fs::remove_file(data.join("catalog.sqlite-shm")).unwrap()),
     ("a list of jobs of garbage", "vic_jobs.sqlite.damaged", |data| garbage_database(data, "vic_jobs.sqlite")),
-    ("an audit log of garbage", "audit.sqlite.damaged", |data| garbage_database(data, "audit.sqlite")),
+    ("sessions of garbage", "sessions, views and results", |data| garbage_database(data, "corpus.sqlite")),
+    ("a graph of garbage", "graphs that were imported", |data| garbage_database(data, "graph.sqlite")),
+    ("transcripts of garbage", "the log of agents", |data| garbage_database(data, "transcripts.sqlite")),
+    ("a list of roots of garbage", "roots.txt.damaged", |data| overwrite(data.join("roots.txt"), [0xff; 64])),
+    ("an audit log of garbage", "what left the machine", |data| garbage_database(data, "audit.sqlite")),
     ("vectors of garbage", "vectors.sqlite.damaged", |data| garbage_database(data, "vectors.sqlite")),
     ("evidence of garbage", "evidence.sqlite.damaged", |data| garbage_database(data, "evidence.sqlite")),
 ];

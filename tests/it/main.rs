@@ -52,6 +52,7 @@ mod secrecy;
 mod server;
 mod shutdown;
 mod skills;
+mod soak;
 mod socket;
 mod tls;
 mod torture;

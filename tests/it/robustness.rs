@@ -139,6 +139,30 @@ fn a_worker_killed_while_idle_costs_nothing() {
 }
 
 #[test]
+fn files_for_which_no_reader_could_be_started_are_read_by_the_next_job() {
+    let programs = tempfile::tempdir().unwrap();
+    let (program, aside) = (programs.path().join("vicd"), programs.path().join("aside"));
+    std::fs::copy(env!("CARGO_BIN_EXE_vicd"), &program).unwrap();
+    let mut world = World::new();
+    world.begin(&["sh".into(), "-c".into(), format!("exec {}", program.display())]);
+    world.until("the daemon answers", std::time::Duration::from_secs(60), |it| {
+        it.data().join("listen").exists() && it.vic(&["status"]).status.success()
+    });
+    std::fs::rename(&program, &aside).unwrap();
+    world.write("a.md", "The heron stands in the reeds.");
+    world.index();
+    let status = world.json(&["status"]);
+    assert_eq!(status["coverage"]["reasons"], serde_json::json!({"io": 1}), "{status:#}");
+    let said = status["degraded"].to_string();
+    assert!(said.contains("do not start") && said.contains("vic index"), "{said}");
+    std::fs::rename(&aside, &program).unwrap();
+    world.index();
+    let status = world.json(&["status"]);
+    assert_eq!(status["coverage"]["indexed"], 1, "{status:#}");
+    assert_eq!(status["degraded"].as_array().map_or(0, Vec::len), 0, "{status:#}");
+}
+
+#[test]
 fn workers_end_with_their_daemon_even_when_it_is_killed() {
     let mut world = World::new().start();
     world.write("a.md", "The only note.");

@@ -6,7 +6,7 @@ fn pool(program: &str) -> WorkerPool {
     WorkerPool::new(program.into(), settings)
 }
 
-async fn check(program: &str, expected: Reason) {
+async fn check(program: &str, expected: Reason) -> WorkerPool {
     let file = tempfile::tempfile().unwrap();
     let pool = pool(program);
     // Twice: a fault must not use up a permit.
@@ -14,32 +14,51 @@ async fn check(program: &str, expected: Reason) {
         let failed = pool.extract(file.try_clone().unwrap(), "a.txt").await.unwrap_err();
         assert_eq!(failed.reason, expected, "{}", failed.detail);
     }
+    pool
 }
 
 #[tokio::test]
-async fn a_worker_that_exits_is_a_crash_and_the_pool_goes_on() {
-    check("/bin/false", Reason::WorkerCrash).await;
-}
-
-#[tokio::test]
-async fn a_worker_that_cannot_start_is_told_with_its_program() {
-    check("/nonexistent/vicd", Reason::Io).await;
-}
-
-#[tokio::test]
-async fn a_worker_that_says_nothing_is_killed_at_the_time_limit() {
+async fn a_worker_that_never_gets_ready_is_no_fault_of_the_file_and_is_told_with_its_program() {
     // `yes worker` writes to nowhere for ever.
-    check("/usr/bin/yes", Reason::Timeout).await;
+    for program in ["/bin/false", "/nonexistent/vicd", "/usr/bin/yes"] {
+        let pool = check(program, Reason::Io).await;
+        assert!(pool.problems()[0].contains(program), "{:?}", pool.problems());
+    }
 }
 
-/// Checks what becomes of a file whose reader is a script with the socket as its descriptor 0.
-async fn check_script(script: &str, expected: Reason) -> WorkerPool {
-    use std::os::unix::fs::PermissionsExt;
+#[tokio::test]
+async fn that_workers_do_not_start_is_said_until_one_does() {
     let folder = tempfile::tempdir().unwrap();
-    let program = folder.path().join("worker");
+    let flag = folder.path().join("fails");
+    std::fs::write(&flag, "").unwrap();
+    let pool = scripted(folder.path(), &format!("[ -e {} ] && exit 1\n{HELLO}\nread line", flag.display()));
+    pool.probe().await;
+    assert_eq!(pool.problems().len(), 1, "{:?}", pool.problems());
+    std::fs::remove_file(flag).unwrap();
+    pool.probe().await;
+    assert_eq!(pool.problems(), Vec::<String>::new());
+}
+
+/// What a script says that is ready to be given a file.
+const HELLO: &str = r"printf '\002\000\000\000{}' >&0";
+
+/// A worker that is a script with the socket as its descriptor 0.
+fn program(folder: &Path, script: &str) -> PathBuf {
+    use std::os::unix::fs::PermissionsExt;
+    let program = folder.join("worker");
     std::fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
-    let pool = pool(program.to_str().unwrap());
+    program
+}
+
+fn scripted(folder: &Path, script: &str) -> WorkerPool {
+    pool(program(folder, script).to_str().unwrap())
+}
+
+/// Checks what becomes of a file whose reader says that it is ready and then does this.
+async fn check_script(script: &str, expected: Reason) -> WorkerPool {
+    let folder = tempfile::tempdir().unwrap();
+    let pool = scripted(folder.path(), &format!("{HELLO}\n{script}"));
     let failed = pool.extract(tempfile::tempfile().unwrap(), "a.txt").await.unwrap_err();
     assert_eq!(failed.reason, expected, "{script}: {}", failed.detail);
     pool
@@ -50,7 +69,7 @@ async fn a_worker_that_talks_nonsense_is_a_crash() {
     for script in [
         r"printf '\377\377\377\377' >&0; sleep 9",
         r"printf '\005\000\000\000hello' >&0; sleep 9",
-        r"printf '\002\000\000\000{}\002\000\000\000{}' >&0; sleep 9",
+        r"printf '\002\000\000\000{}' >&0; sleep 9",
         r"printf '\005\000' >&0",
         "exit 0",
         "kill -SEGV $$",
@@ -94,7 +113,8 @@ async fn a_worker_that_its_jail_killed_is_counted() {
 #[tokio::test]
 async fn a_skill_that_hangs_is_killed_at_the_time_limit_of_its_job() {
     let settings = PoolSettings { workers: 1, limits: ExtractLimits::default(), tools: Tools::default(), skills: true };
-    let pool = WorkerPool::new("/usr/bin/yes".into(), settings);
+    let folder = tempfile::tempdir().unwrap();
+    let pool = WorkerPool::new(program(folder.path(), &format!("{HELLO}\nsleep 60")), settings);
     let job = SkillJob { skill: "any".to_string(), seconds: 1, ..SkillJob::default() };
     let begun = Instant::now();
     let failed = pool.run_skill(tempfile::tempfile().unwrap(), "a.pdf", job).await.unwrap_err();

@@ -1,6 +1,7 @@
 //! What every request of the TCP port has to pass, in this order: host and origin (403), the key (401), the rate (429), the
 //! kind of its body (415). Nothing of the body is read before. Who has passed is the [`Caller`] of the request.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use axum::extract::{Request, State};
@@ -10,6 +11,7 @@ use axum::response::{IntoResponse, Response};
 
 use crate::error::{Error, ErrorCode};
 use crate::serve::caller::Caller;
+use crate::serve::connection::Pulse;
 use crate::serve::guard;
 use crate::serve::http::refusal::Refusal;
 use crate::serve::http::{Bridge, Shared, is_grpc};
@@ -23,6 +25,9 @@ pub(crate) async fn gate(State(bridge): Shared, mut request: Request, next: Next
     match check(&bridge, &request) {
         Ok(caller) => {
             if let Some(caller) = caller {
+                if let Some(pulse) = request.extensions().get::<Arc<Pulse>>() {
+                    pulse.make_known();
+                }
                 request.extensions_mut().insert(caller);
             }
             next.run(request).await

@@ -36,3 +36,18 @@ async fn read(pool: &WorkerPool, name: &str, bytes: &[u8]) -> Result<Document, E
     file.write_all(bytes).unwrap();
     pool.extract(file, name).await
 }
+
+#[tokio::test]
+async fn a_worker_makes_do_with_less_than_it_would_take() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("vicd");
+    // Less processor time and fewer addresses than the worker's own limits.
+    let script = format!("#!/bin/sh\nulimit -t 600\nulimit -v 1200000\nexec {} \"$@\"\n", worker().display());
+    std::fs::write(&program, script).unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let pool = pool(&program, ExtractLimits::default());
+    let document = read(&pool, "a.txt", b"The heron stands in the reeds.").await.unwrap();
+    assert_eq!(document.text(), "The heron stands in the reeds.");
+    assert_eq!(pool.problems(), Vec::<String>::new());
+}

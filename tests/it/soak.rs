@@ -1,0 +1,94 @@
+//! Hours of small work: a save every second, a question now and then. Nothing may grow that does not have to.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use crate::caller::Caller;
+use crate::harness::World;
+use crate::torture::{figure, size};
+
+/// Files that are saved in turn.
+const FILES: u64 = 200;
+
+/// Seconds between two looks at the daemon.
+const LOOK: u64 = 10;
+
+/// The daemon at one moment.
+struct Look {
+    at: Duration,
+    mib: f64,
+    descriptors: usize,
+    versions: u64,
+}
+
+fn look(world: &World, caller: &Caller, at: Duration) -> Look {
+    let process = format!("/proc/{}", world.pid());
+    let status = fs::read_to_string(format!("{process}/status")).unwrap();
+    let resident = status.lines().find_map(|it| it.strip_prefix("VmRSS:")).unwrap();
+    let kib: f64 = resident.trim().trim_end_matches(" kB").parse().unwrap();
+    let told = caller.status();
+    assert_eq!((told.watch.folders, told.watch.missing), (1, 0), "one folder, one watch");
+    Look {
+        at,
+        mib: kib / 1024.0,
+        descriptors: fs::read_dir(format!("{process}/fd")).unwrap().count(),
+        versions: told.upkeep.versions,
+    }
+}
+
+/// The middle one of some numbers.
+fn median(numbers: impl Iterator<Item = f64>) -> f64 {
+    let mut numbers: Vec<f64> = numbers.collect();
+    numbers.sort_by(f64::total_cmp);
+    numbers[numbers.len() / 2]
+}
+
+/// How much more a number is in an hour, by a straight line through what was seen.
+fn an_hour(looks: &[Look], number: impl Fn(&Look) -> f64) -> f64 {
+    let count = looks.len() as f64;
+    let hours = |it: &Look| it.at.as_secs_f64() / 3_600.0;
+    let (x, y) = (looks.iter().map(hours).sum::<f64>() / count, looks.iter().map(&number).sum::<f64>() / count);
+    let slope = looks.iter().map(|it| (hours(it) - x) * (number(it) - y)).sum::<f64>();
+    slope / looks.iter().map(|it| (hours(it) - x).powi(2)).sum::<f64>()
+}
+
+/// An hour; the first half is the beginning, of which nothing is asked but to be over.
+#[test]
+#[ignore = "takes an hour: see `make torture`"]
+fn torture_soak() {
+    let time = Duration::from_secs(size("VIC_TORTURE_SOAK_SECONDS", 3_600));
+    let world = World::new().start();
+    let save = |second: u64| {
+        world.write(&format!("{}.md", second % FILES), format!("Entry {second} of the log: the word is heron{second}."))
+    };
+    (0..FILES).for_each(|it| drop(save(it)));
+    world.index();
+    let caller = Caller::new(&world);
+    let (begun, mut looks, mut last) = (Instant::now(), Vec::new(), FILES);
+    while begun.elapsed() < time {
+        last += 1;
+        save(last);
+        if last % 5 == 0 {
+            assert!(!caller.hits("the word of the log").is_empty());
+        }
+        if last % LOOK == 0 {
+            looks.push(look(&world, &caller, begun.elapsed()));
+        }
+        std::thread::sleep(Duration::from_secs(last - FILES).saturating_sub(begun.elapsed()));
+    }
+    caller.sync();
+    assert_eq!(caller.hits(&format!("heron{last}"))[0].path, format!("{}.md", last % FILES));
+    let later = looks.split_off(looks.len() / 2);
+    assert!(later.len() >= 4, "{time:?} are too short to tell anything");
+    let (first, second) = later.split_at(later.len() / 2);
+    let grown = |number: &dyn Fn(&Look) -> f64| median(second.iter().map(number)) - median(first.iter().map(number));
+    let (mib, descriptors) = (grown(&|it| it.mib), grown(&|it| it.descriptors as f64));
+    let versions = later.iter().map(|it| it.versions).max().unwrap_or(0);
+    figure("saves, one a second", last - FILES);
+    figure("memory, MiB more in an hour", format!("{:.1}", an_hour(&later, |it| it.mib)));
+    figure("descriptors, more in the last quarter than in the third", descriptors);
+    figure("versions of the table at most", versions);
+    // The promise is a slope after the first hour of a day; in half an hour, what comes and goes is as large as that.
+    assert!(mib <= 16.0 && descriptors.abs() <= 5.0, "{mib} MiB, {descriptors} descriptors more");
+    assert!(versions <= 100, "{versions} versions");
+}
