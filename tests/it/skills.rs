@@ -1,6 +1,7 @@
 //! Skills from the worker to the index: the library as the daemon wires it, with the daemon's own worker processes.
 
 use std::ffi::OsString;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -240,7 +241,11 @@ async fn a_file_over_which_the_reader_dies_is_left_alone_after_two_questions() {
     house.job(OcrMode::Never, false).await;
     let models = ModelStore::new(vec![PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("models/cache")]);
     let settings = vic::skills::pool_settings(&models, &vic::model::ExtractLimits::default());
-    let pool = Arc::new(WorkerPool::new("/bin/false".into(), settings));
+    // It says that it is ready for a file, and dies of the first.
+    let program = house.dir.path().join("dies");
+    std::fs::write(&program, "#!/bin/sh\nprintf '\\002\\000\\000\\000{}' >&0\n").unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let pool = Arc::new(WorkerPool::new(program, settings));
     let receipt = house.record("piano-receipt.png");
     let mut said = Vec::new();
     for _question in 0..3 {
