@@ -60,7 +60,7 @@ use crate::graph::plan::Texts;
 use crate::graph::view::View;
 use crate::index::{Index, blocking};
 use crate::model::{
-    GraphChange, GraphFormat, GraphImport, GraphPart, GraphQuestion, GraphRequest, GraphShape, GraphSource, Scope,
+    GraphChange, GraphFormat, GraphImport, GraphQuestion, GraphRequest, GraphShape, GraphSource, Scope,
 };
 
 pub use snapshot::Snapshot;

@@ -96,7 +96,7 @@ pub(crate) struct Origin {
 }
 
 /// What one source says an entity is; the first of its sources counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Holder {
     pub(crate) origin: u32,
     pub(crate) name: Symbol,
