@@ -109,7 +109,7 @@ mod tests {
     #[test]
     fn strings_that_are_added_later_are_found_among_those_before() {
         let mut builder = SymbolBuilder::default();
-        ["m", "c", "x"].map(|it| builder.add(it));
+        assert_eq!(["m", "c", "x"].map(|it| builder.add(it)), [0, 1, 2]);
         let before = builder.build();
         let mut builder = SymbolBuilder::on(&before);
         assert_eq!(["z", "c", "a", "n", "a"].map(|it| builder.add(it)), [3, 1, 4, 5, 4]);

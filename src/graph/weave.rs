@@ -41,9 +41,13 @@ impl Builder {
         let symbols = symbols.build();
         let (all, kept, new) = origins(&old, &said.gone, std::mem::take(&mut said.origins));
         said.renumber(&new);
+        said.entities.sort_by_key(|it| (it.id, it.origin));
+        // What a source says of an entity a second time does not count.
+        let first = said.entities.chunk_by(|one, other| (one.id, one.origin) == (other.id, other.origin));
+        let stated = first.map(|it| it[0].label);
         let lives = |origin: u32| kept[origin as usize] != GONE;
         let holders = old.holders.values.iter().filter(|it| lives(it.origin)).map(|it| it.label);
-        let (label_names, labels) = in_order(labels, holders.chain(said.entities.iter().map(|it| it.label)), &symbols);
+        let (label_names, labels) = in_order(labels, holders.chain(stated), &symbols);
         let joined = old.relation_of.iter().zip(&old.origin_of).filter(|it| lives(*it.1)).map(|it| *it.0);
         let open = old.open.iter().filter(|it| lives(it.origin)).map(|it| it.relation);
         let used = joined.chain(open).chain(said.edges.iter().map(|it| it.relation));
@@ -54,7 +58,7 @@ impl Builder {
         let touched = vec![false; next.symbols.len()];
         let mut weaver = Weaver { old, origins: kept, labels, relations, places, touched, next };
         weaver.schemas(std::mem::take(&mut said.schemas));
-        weaver.entities(&mut said.entities, &said.attributes);
+        weaver.entities(&said.entities, &said.attributes);
         weaver.aliases(&said.aliases);
         weaver.edges(said.edges);
         weaver.next
@@ -147,8 +151,8 @@ impl Weaver {
         self.next.schemas = all;
     }
 
-    fn entities(&mut self, said: &mut [Entity], attributes: &[(Symbol, Symbol)]) {
-        said.sort_by_key(|it| (it.id, it.origin));
+    /// Takes what is said of entities by number, and of each by origin.
+    fn entities(&mut self, said: &[Entity], attributes: &[(Symbol, Symbol)]) {
         let mut groups = said.chunk_by(|one, other| one.id == other.id).peekable();
         let mut collected = Collected::default();
         let old = self.old.clone();
