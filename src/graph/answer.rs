@@ -9,7 +9,7 @@ use crate::graph::ir;
 use crate::graph::near;
 use crate::graph::plan::{TEXT, Texts};
 use crate::graph::run;
-use crate::graph::snapshot::Ix;
+use crate::graph::snapshot::{Ix, Label};
 use crate::graph::view::View;
 use crate::graph::{axql, schema};
 use crate::model::{GraphQuestion, IN_CONTEXT};
@@ -46,6 +46,7 @@ pub(crate) fn texts_of(query: &Query) -> Vec<String> {
 pub(crate) fn rows(view: View, query: &Query, texts: &Texts, explain: bool) -> Result<Value> {
     let query = elaborate::elaborate(&view.snapshot, query)?;
     let contexts = contexts(&view, &query)?;
+    let mut notes = unknown(&view, &query);
     let view = view.at_least(query.min_confidence);
     let view = if contexts.is_empty() { view } else { view.in_contexts(&contexts) };
     let answer = run::run(&view, &query, texts)?;
@@ -57,14 +58,53 @@ pub(crate) fn rows(view: View, query: &Query, texts: &Texts, explain: bool) -> R
     let rows: Vec<Value> = answer.rows.iter().map(row).collect();
     let mut value = json!({"vars": vars, "rows": rows, "truncated": answer.truncated});
     if answer.exhausted {
-        let note = "the search was given up because it looked at too many edges; make the query narrower";
-        value["notes"] = json!([note]);
+        notes.push("the search was given up because it looked at too many edges; make the query narrower".into());
+    }
+    if !notes.is_empty() {
+        value["notes"] = json!(notes);
     }
     if explain {
         value["plan"] = json!(answer.plans);
         value["axql"] = json!(query.to_string());
     }
     Ok(value)
+}
+
+/// What is to be said of types and relations that the graph does not have. With a schema they are errors; without one a
+/// query may come before its data. Nothing is said to a caller who may not know all that there is.
+fn unknown(view: &View, query: &Query) -> Vec<String> {
+    let snapshot = &view.snapshot;
+    if !view.is_whole() || !snapshot.schema.is_empty() {
+        return Vec::new();
+    }
+    let (mut types, mut relations): (Vec<&str>, Vec<&str>) = (Vec::new(), Vec::new());
+    for atom in query.disjuncts.iter().flatten() {
+        match atom {
+            Atom::Type { type_name, .. } => types.push(type_name),
+            Atom::Edge { path, .. } => relations.extend(path.labels()),
+            Atom::HasOut { relations: names, .. } => relations.extend(names.iter().map(String::as_str)),
+            Atom::Shape { type_name, relations: names, .. } => {
+                types.extend(type_name.as_deref());
+                relations.extend(names.iter().map(String::as_str));
+            }
+            Atom::Fact { relation, .. } => relations.push(relation),
+            _ => (),
+        }
+    }
+    types.retain(|it| snapshot.labels_of(it).is_empty());
+    // Facts without two ends have the type of their relation, and no edge of it.
+    relations.retain(|it| snapshot.relations_of(it).is_empty() && snapshot.labels_of(it).is_empty());
+    let told = |what: &str, mut names: Vec<&str>, known: &[Label]| {
+        names.sort_unstable();
+        names.dedup();
+        let known: Vec<String> = known.iter().map(|it| snapshot.written(*it)).collect();
+        let one = |name: &str| match near::nearest(name, known.iter().map(String::as_str)) {
+            Some(meant) => format!("the graph has no {what} `{name}`; did you mean `{meant}`?"),
+            None => format!("the graph has no {what} `{name}`"),
+        };
+        names.into_iter().map(one).collect::<Vec<String>>()
+    };
+    [told("type", types, &snapshot.labels), told("relation", relations, &snapshot.relations)].concat()
 }
 
 /// An entity as it stands in a row.

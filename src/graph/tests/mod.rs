@@ -125,6 +125,17 @@ fn an_answer_has_the_form_of_the_protocol_and_says_when_there_is_more() {
     assert_eq!(answered(&people(), "select ?x where ?x is Person limit 3").unwrap()["truncated"], false);
 }
 
+#[test]
+fn a_name_that_the_graph_does_not_have_is_said() {
+    let notes = |text: &str| answered(&people(), text).unwrap()["notes"].clone();
+    assert_eq!(notes("select ?x where ?x is Persn"), json!(["the graph has no type `Persn`; did you mean `Person`?"]));
+    assert_eq!(
+        notes("select ?x where ?x { is Invoice, kows } or ?x -kows+-> _"),
+        json!(["the graph has no type `Invoice`", "the graph has no relation `kows`; did you mean `knows`?"])
+    );
+    assert_eq!(notes("select ?x where ?x is Robot, ?x -knows-> _"), Value::Null, "no rows, and every name is known");
+}
+
 fn census() -> View {
     let field = |name: &str| json!({"name": name, "type": "Person"});
     graph(&json!({
