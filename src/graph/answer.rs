@@ -123,6 +123,7 @@ fn contexts(view: &View, query: &Query) -> Result<Vec<Ix>> {
             let error = error.field("query");
             return Err(match near::did_you_mean(name, known.iter().map(String::as_str)) {
                 Some(hint) => error.hint(hint),
+                None if known.is_empty() => error.hint("no fact of the graph has a context; leave `in` out"),
                 None => error.hint(format!("contexts: {}", known.join(", "))),
             });
         }

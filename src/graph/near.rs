@@ -3,10 +3,12 @@
 /// Candidates that are looked at: more take longer than an error is worth.
 const MOST_CANDIDATES: usize = 50_000;
 
-/// Returns the candidate with the fewest edits to `name`, if those are few: a third of its characters, case aside.
+/// Returns the candidate with the fewest edits to `name`, if those are few: a third of its characters, case aside. Nothing is
+/// near to a name of which no character would be left.
 pub(crate) fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let wanted = name.to_lowercase();
-    let most = (wanted.chars().count() / 3).max(1);
+    let length = wanted.chars().count();
+    let most = (length / 3).max(1);
     let distance = |candidate: &str| {
         let candidate = candidate.to_lowercase();
         // The last part of a qualified name counts too: `Parnt` is near to `Fam.Parent`.
@@ -18,7 +20,7 @@ pub(crate) fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a s
         .take(MOST_CANDIDATES)
         .filter(|it| it.len().abs_diff(name.len()) <= most * 4 || it.contains('.'))
         .map(|it| (distance(it), it.len(), it))
-        .filter(|(edits, ..)| *edits <= most)
+        .filter(|(edits, ..)| *edits <= most && *edits < length)
         .min()
         .map(|(.., it)| it)
 }
@@ -39,5 +41,6 @@ mod tests {
         assert_eq!(nearest("organisation", names), Some("Organization"));
         assert_eq!(nearest("Parnt", names), Some("Fam.Parent"));
         assert_eq!(nearest("Invoice", names), None);
+        assert_eq!((nearest("", ["x", "stdio.h"]), nearest("y", ["x", "stdio.h"])), (None, None));
     }
 }

@@ -134,6 +134,8 @@ fn a_name_that_the_graph_does_not_have_is_said() {
         json!(["the graph has no type `Invoice`", "the graph has no relation `kows`; did you mean `knows`?"])
     );
     assert_eq!(notes("select ?x where ?x is Robot, ?x -knows-> _"), Value::Null, "no rows, and every name is known");
+    let error = answered(&people(), "select ?x where ?x is Person in Hearsay").unwrap_err();
+    assert_eq!(error.hint.as_deref(), Some("no fact of the graph has a context; leave `in` out"));
 }
 
 fn census() -> View {
