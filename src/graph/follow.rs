@@ -135,7 +135,7 @@ async fn stored(shared: &Arc<Shared>) -> Result<Known> {
             shared.store.meta_set(WANTED, "1")?;
         }
         let own = |it: &GraphSource| it.name.starts_with("file:") || it.name.starts_with("folder:");
-        let sources = shared.sources()?.into_iter().filter(own);
+        let sources = shared.store.sources()?.into_iter().filter(own);
         Ok(sources.map(|it| (it.name, (it.path, it.version))).collect())
     })
     .await

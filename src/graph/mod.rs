@@ -281,7 +281,7 @@ impl Shared {
     async fn imports(self: &Arc<Shared>) -> Result<Vec<String>> {
         let shared = self.clone();
         blocking(move || {
-            let sources = shared.sources()?;
+            let sources = shared.store.sources()?;
             let name = |it: GraphSource| Some(it.name.strip_prefix(IMPORT)?.rsplit_once('#')?.0.to_string());
             Ok(sources.into_iter().filter_map(name).collect())
         })

@@ -86,11 +86,6 @@ impl Shared {
         })
         .await
     }
-
-    /// Every source that is stored, without what it says.
-    pub(super) fn sources(&self) -> Result<Vec<GraphSource>> {
-        self.store.sources()
-    }
 }
 
 impl Turn<'_> {
@@ -131,7 +126,7 @@ impl Turn<'_> {
     /// Names of the stored parts of an import.
     fn parts_of(&self, name: &str) -> Result<Vec<String>> {
         let prefix = format!("{IMPORT}{name}#");
-        let names = self.shared.sources()?.into_iter().map(|it| it.name);
+        let names = self.shared.store.sources()?.into_iter().map(|it| it.name);
         Ok(names.filter(|it| it.starts_with(&prefix)).collect())
     }
 

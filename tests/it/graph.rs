@@ -207,8 +207,8 @@ fn torture_graph_follows() {
 
 #[test]
 #[ignore = "minutes: see tests/it/torture.rs"]
-fn torture_graph_rebuild() {
-    // What a change of one small part costs while there are so many edges: the snapshot is built whole.
+fn torture_graph_change() {
+    // What a change of one small part costs while there are so many edges.
     let edges = size("VIC_TORTURE_EDGES", 1_000_000);
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let dir = tempfile::tempdir().unwrap();

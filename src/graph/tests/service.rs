@@ -3,9 +3,9 @@
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use crate::error::ErrorCode;
-use crate::graph::GraphService;
-use crate::model::{GraphChange, GraphFormat, GraphImport, GraphQuestion, GraphRequest, Scope};
+use crate::error::{ErrorCode, Result};
+use crate::graph::{GraphService, intake};
+use crate::model::{GraphChange, GraphFormat, GraphImport, GraphQuestion, GraphRequest, GraphSource, Scope};
 
 fn open(dir: &tempfile::TempDir) -> GraphService {
     GraphService::open(&dir.path().join("graph.sqlite"), None, CancellationToken::new()).unwrap()
@@ -66,6 +66,22 @@ async fn a_change_is_made_whole_or_not_at_all_and_only_when_told() {
     assert_eq!(count(&service, FLOWS).await, 2);
     let answer = service.request(apply(good, true)).await.unwrap();
     assert_eq!(answer["refused"][0]["issue"], "duplicate");
+}
+
+#[tokio::test]
+async fn what_was_stored_before_a_panic_is_shown_with_the_next_change() {
+    let dir = tempfile::tempdir().unwrap();
+    let service = open(&dir);
+    service.request(import("a", "A.FL.001 -io-> B.FN.001")).await.unwrap();
+    let broken = service.shared.in_turn(|mut turn| -> Result<()> {
+        let source = GraphSource { name: "import:b#0".into(), ..GraphSource::default() };
+        turn.store(&[], vec![(source, intake::read("C.FL.001 -io-> B.FN.001")?)])?;
+        panic!("in the middle of a change")
+    });
+    assert_eq!(broken.await.unwrap_err().code, ErrorCode::Internal);
+    assert_eq!(count(&service, FLOWS).await, 1);
+    service.request(import("d", "D.FL.001 -io-> B.FN.001")).await.unwrap();
+    assert_eq!(count(&service, FLOWS).await, 3);
 }
 
 #[tokio::test]
