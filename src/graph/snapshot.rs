@@ -37,7 +37,8 @@ pub(crate) struct Rows<T> {
 
 impl<T: Copy> Rows<T> {
     /// Makes rows for so many items out of values whose items, beside them, are sorted.
-    pub(crate) fn sorted(items: usize, of: &[u32], values: Vec<T>) -> Rows<T> {
+    pub(crate) fn sorted(items: usize, of: &[u32], mut values: Vec<T>) -> Rows<T> {
+        values.shrink_to_fit();
         Rows { starts: starts(items, of.iter().copied()), values }
     }
 

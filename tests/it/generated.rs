@@ -97,10 +97,10 @@ fn the_text_of_documents_is_data_to_the_model() {
 }
 
 #[test]
-fn the_model_is_given_the_context_that_it_has() {
+fn a_summary_is_asked_for_with_the_context_that_its_model_has() {
     let (world, server) = written(Says::Text("The hive weighed 31 kg [1].".into()));
     told(&world);
     let chats = server.asked("/api/chat");
-    let contexts: Vec<_> = chats.iter().map(|it| &it.body["options"]["num_ctx"]).collect();
-    assert!(!contexts.is_empty() && contexts.iter().all(|it| **it == 8192), "{contexts:?}");
+    let writing = chats.iter().rfind(|it| it.body["format"].is_null()).unwrap();
+    assert_eq!(writing.body["options"]["num_ctx"], 8192);
 }

@@ -73,6 +73,7 @@ async fn what_was_stored_before_a_panic_is_shown_with_the_next_change() {
     let dir = tempfile::tempdir().unwrap();
     let service = open(&dir);
     service.request(import("a", "A.FL.001 -io-> B.FN.001")).await.unwrap();
+    assert_eq!(count(&service, FLOWS).await, 1);
     let broken = service.shared.in_turn(|mut turn| -> Result<()> {
         let source = GraphSource { name: "import:b#0".into(), ..GraphSource::default() };
         turn.store(&[], vec![(source, intake::read("C.FL.001 -io-> B.FN.001")?)])?;

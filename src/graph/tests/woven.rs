@@ -26,7 +26,7 @@ type Change = Vec<(usize, Option<GraphPart>)>;
 
 impl Stored {
     /// Makes a change, and says which sources it was about.
-    fn change(&mut self, change: &Change) -> Vec<i64> {
+    fn change(&mut self, change: &[(usize, Option<GraphPart>)]) -> Vec<i64> {
         let mut about = Vec::new();
         for (which, part) in change {
             let known = self.sources.keys().nth(*which).copied();
@@ -284,7 +284,7 @@ fn strings_of_nobody_wear_a_snapshot_out() {
     let worn = (0..4).map(|round| {
         let keys: Vec<String> = (0..6_000).map(|it| format!("{round} {it}")).collect();
         let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
-        let about = stored.change(&vec![(0, Some(said(&keys, &[], &[])))]);
+        let about = stored.change(&[(0, Some(said(&keys, &[], &[])))]);
         let mut builder = Builder::on(snapshot.clone());
         about.iter().for_each(|it| stored.add(*it, &mut builder));
         snapshot = Arc::new(builder.build());
