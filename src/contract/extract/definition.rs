@@ -253,6 +253,7 @@ fn is_hanging(source: &Source, passage: &Passage) -> bool {
     matches!(source.extension.as_str(), "rst" | "rest")
         && !first.ends_with(['.', ':', ',', ';', '?', '!', '='])
         && first.starts_with(|it: char| it.is_alphabetic() || it == '`' || it == '*')
+        && !first.starts_with("* ")
         && HANGING.is_match(&passage.text)
         && at_margin() == Some(true)
 }
