@@ -1,7 +1,5 @@
 //! Files whose words are in the index, and whose vectors are not yet.
 
-use rusqlite::params;
-
 use crate::catalog::Catalog;
 use crate::error::Result;
 use crate::model::FileId;
@@ -36,9 +34,9 @@ impl Catalog {
         })
     }
 
-    /// Returns how many chunks of a file have no vector yet.
+    /// Returns how many chunks of a file have no vector yet, also of one that is to be read again.
     pub fn awaiting_of(&self, id: FileId) -> Result<u32> {
-        let sql = format!("SELECT coalesce(max(awaiting), 0) FROM files WHERE id = ?1 AND {AWAITING}");
-        self.database.read(|db| Ok(db.prepare_cached(&sql)?.query_row(params![id], |row| row.get(0))?))
+        let sql = "SELECT coalesce(max(awaiting), 0) FROM files WHERE id = ?1";
+        self.database.read(|db| Ok(db.prepare_cached(sql)?.query_row([id], |row| row.get(0))?))
     }
 }

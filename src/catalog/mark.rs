@@ -134,6 +134,17 @@ impl Catalog {
         Ok(files)
     }
 
+    /// Returns up to `limit` files that are pending and were not tried yet, in no order.
+    pub fn all_untried(&self, limit: usize) -> Result<Vec<FileId>> {
+        let sql = "SELECT id FROM files INDEXED BY files_pending \
+                   WHERE deleted_ns IS NULL AND state = 'pending' AND tries = 0 LIMIT ?1";
+        self.database.read(|db| {
+            let mut statement = db.prepare_cached(sql)?;
+            let ids = statement.query_map([signed(limit as u64)], |row| row.get(0))?;
+            Ok(ids.collect::<rusqlite::Result<_>>()?)
+        })
+    }
+
     /// Returns number and bytes of up to `limit` files at or below a path of a root that are pending and were not tried
     /// yet, in no order.
     pub fn untried(&self, root_id: RootId, path: &Path, limit: usize) -> Result<Vec<(FileId, u64)>> {
@@ -180,11 +191,27 @@ impl Catalog {
         })
     }
 
+    /// Notes that every chunk of these files (with this hash, and so many chunks) has its vector; call it only once the store
+    /// has them on disk. A file that is to be read again, or holds something else, stays as it is. Returns how many were
+    /// marked.
+    pub fn mark_vectors(&self, marks: &[IndexedMark]) -> Result<u64> {
+        let sql = "UPDATE files SET awaiting = 0 \
+                   WHERE id = ?1 AND hash = ?2 AND chunks = ?3 AND state = 'indexed' AND deleted_ns IS NULL";
+        self.database.write(|db| {
+            let mut statement = db.prepare_cached(sql)?;
+            let mut marked = 0;
+            for it in marks {
+                marked += statement.execute(params![it.id, it.hash.0, it.chunks])?;
+            }
+            Ok(marked as u64)
+        })
+    }
+
     /// Marks files as skipped or failed, under the same condition as [`Catalog::mark_indexed`]. They count as having no
     /// chunks, so the store must hold none of theirs. Returns how many were marked.
     pub fn mark_reason(&self, marks: &[ReasonMark]) -> Result<u64> {
         let sql = "UPDATE files SET state = ?4, reason = ?5, detail = ?6, hash = ?7, kind = ?8, media_type = ?9, \
-                   chunks = 0 WHERE id = ?1 AND size = ?2 AND modified_ns = ?3 AND skip IS NULL AND deleted_ns IS NULL";
+                   chunks = 0, awaiting = 0 WHERE id = ?1 AND size = ?2 AND modified_ns = ?3 AND skip IS NULL AND deleted_ns IS NULL";
         self.database.write(|db| {
             let mut statement = db.prepare_cached(sql)?;
             let mut marked = 0;

@@ -136,22 +136,22 @@ impl Catalog {
             let moving = load(db, root_id, from)?;
             let mut standing = HashSet::new();
             for (path, row) in load(db, root_id, to)? {
+                let moves_here = moving.get(bytes(&moved(&row.path, to, from)));
                 let is_there = || on_disk(&row.path) == Some((row.device.cast_unsigned(), row.inode.cast_unsigned()));
                 if moving.contains_key(&path) {
                     continue;
-                } else if row.answers() && is_there() {
+                } else if row.answers_rather_than(moves_here) && is_there() {
                     standing.insert(row.path);
                 } else {
                     bury(db, row.id)?;
                 }
             }
-            let moved = moving.len() as u64;
+            let files = moving.len() as u64;
             for row in moving.into_values() {
-                let rest = row.path.strip_prefix(from).unwrap_or(Path::new(""));
-                let path = if rest.as_os_str().is_empty() { to.to_path_buf() } else { to.join(rest) };
+                let path = moved(&row.path, from, to);
                 if standing.contains(&path) { bury(db, row.id)? } else { rename(db, &row, &path)? }
             }
-            Ok(moved)
+            Ok(files)
         })
     }
 
@@ -255,9 +255,10 @@ impl Known {
         })
     }
 
-    /// Says whether there is something to lose: also of a file that is pending what was read of it before is found.
-    fn answers(&self) -> bool {
-        self.is_indexed || self.chunks > 0
+    /// Says whether there is something to lose, and more than by losing the row that would take its place: also of a file
+    /// that is pending, what was read of it before is found.
+    fn answers_rather_than(&self, other: Option<&Known>) -> bool {
+        self.is_indexed || (self.chunks > 0 && other.is_none_or(|it| !it.is_indexed && it.chunks == 0))
     }
 
     fn change(&self, found: &FoundFile) -> Change {
@@ -292,6 +293,14 @@ enum Change {
     Metadata,
     /// Perhaps.
     Content,
+}
+
+/// Where a path at or below `from` lies when that has moved.
+fn moved(path: &Path, from: &Path, to: &Path) -> PathBuf {
+    match path.strip_prefix(from) {
+        Ok(rest) if !rest.as_os_str().is_empty() => to.join(rest),
+        _ => to.to_path_buf(),
+    }
 }
 
 /// Loads the file at a path and all files below it.

@@ -298,6 +298,17 @@ fn what_is_found_at_the_new_place_stays_found_also_while_it_is_read_again() {
 }
 
 #[test]
+fn a_file_that_moves_over_another_takes_its_place_although_that_was_looked_at_first() {
+    let scene = Scene::indexed(&["new.txt", "old.txt"]);
+    let id = scene.id("new.txt");
+    fs::rename(scene.path("new.txt"), scene.path("old.txt")).unwrap();
+    scene.scan_within(Some("old.txt"));
+    assert_eq!(scene.state("old.txt"), FileState::Pending, "what was read of it is another text");
+    scene.hear_of_move("new.txt", "old.txt");
+    assert_eq!((scene.id("old.txt"), scene.state("old.txt")), (id, FileState::Indexed));
+}
+
+#[test]
 fn a_file_that_could_not_be_read_at_its_old_place_is_tried_at_the_new_one() {
     let scene = Scene::new(&["a.txt", "b.txt"]);
     scene.scan();

@@ -12,23 +12,30 @@ use crate::model::Phase;
 
 /// Runs of one drain at most, each after a walk for files that were gone: a folder that moves all the time must not hold it.
 const LOOKS_FOR_MOVED: usize = 3;
+/// More files than there are.
+const EVERY: usize = 1 << 40;
 
 impl Inner {
     /// Runs the whole pipeline over everything pending. One at a time.
     pub(crate) async fn drain(&self, run: &Run) -> Result<()> {
         self.forgive_if_interrupted().await?;
         let pipeline = self.pipeline();
-        for _ in 0..LOOKS_FOR_MOVED {
-            let catalog = self.catalog.clone();
-            let pending = blocking(move || catalog.pending_count(None)).await?;
-            let outcome = pipeline.run(&Run { pass: pipeline.first_pass(pending), ..run.clone() }).await;
-            self.settle_tries(run, outcome).await?;
-            if !self.look_for_moved(run).await? {
+        loop {
+            for _ in 0..LOOKS_FOR_MOVED {
+                let catalog = self.catalog.clone();
+                let pending = blocking(move || catalog.pending_count(None)).await?;
+                let outcome = pipeline.run(&Run { pass: pipeline.first_pass(run, pending), ..run.clone() }).await;
+                self.settle_tries(run, outcome).await?;
+                if !self.look_for_moved(run).await? {
+                    break;
+                }
+            }
+            scan::bury(&self.catalog, &pipeline.table).await?;
+            if self.bring_in_vectors(&pipeline, run).await? {
                 break;
             }
+            run.progress.enter(Phase::Indexing);
         }
-        scan::bury(&self.catalog, &pipeline.table).await?;
-        self.bring_in_vectors(&pipeline, run).await?;
         let table = pipeline.table;
         if self.tables.is_switching() {
             let catalog = self.catalog.clone();
@@ -42,9 +49,11 @@ impl Inner {
         Ok(())
     }
 
-    /// Embeds what is found by its words so far, until there is none of it left; what a broken off run left, too.
-    async fn bring_in_vectors(&self, pipeline: &Pipeline, run: &Run) -> Result<()> {
+    /// Embeds what is found by its words so far, until there is none of it left; what a broken off run left, too. Returns
+    /// false when files came meanwhile that nobody can find yet: those go first.
+    async fn bring_in_vectors(&self, pipeline: &Pipeline, run: &Run) -> Result<bool> {
         let run = Run { pass: Pass::Vectors, ..run.clone() };
+        let left = pipeline.unread(EVERY).await?;
         let mut before = u64::MAX;
         while !run.cancel.is_cancelled() {
             let catalog = self.catalog.clone();
@@ -55,9 +64,15 @@ impl Inner {
             }
             before = awaiting;
             run.progress.begin_vectors(awaiting);
-            pipeline.run_vectors(&run).await?;
+            pipeline.run_vectors(&run, left).await?;
+            if run.max_files.is_some() {
+                break;
+            }
+            if pipeline.unread(left).await? > left {
+                return Ok(false);
+            }
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Walks the roots in which files were gone from their places when they were to be read: they have moved, and the

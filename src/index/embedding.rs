@@ -60,7 +60,10 @@ pub(crate) async fn embed(
 }
 
 async fn embed_group(pipeline: &Pipeline, run: &Run, group: Vec<ReadFile>) -> Result<Vec<Ready>> {
-    let texts: Vec<&Chunk> = group.iter().filter(|it| !waits(pipeline, run, it)).flat_map(chunks).collect();
+    // Asked once: what the index knows changes while the texts are embedded.
+    let waiting: Vec<bool> = group.iter().map(|it| waits(pipeline, run, it)).collect();
+    let texts = group.iter().zip(&waiting).filter(|(_, waits)| !**waits).flat_map(|(file, _)| chunks(file));
+    let texts: Vec<&Chunk> = texts.collect();
     let vectors = match vectors_of(pipeline, run, &texts).await {
         Ok(vectors) => vectors,
         // The backend refuses some text for what it is: find whose, so that the others go on.
@@ -77,17 +80,17 @@ async fn embed_group(pipeline: &Pipeline, run: &Run, group: Vec<ReadFile>) -> Re
         Err(error) => return Err(error),
     };
     let mut vectors = vectors.into_iter();
-    let with = |file| match waits(pipeline, run, &file) {
+    let with = |(file, waits)| match waits {
         true => with_vectors(file, &mut std::iter::repeat_with(Vec::new)),
         false => with_vectors(file, &mut vectors),
     };
-    Ok(group.into_iter().map(with).collect())
+    Ok(group.into_iter().zip(waiting).map(with).collect())
 }
 
 /// Says whether a file is to be found by its words alone for now. One that is in the index already, with its vectors, is
 /// not: it would be found worse than before.
 fn waits(pipeline: &Pipeline, run: &Run, file: &ReadFile) -> bool {
-    run.pass == Pass::Words && !pipeline.table.knows(file.record.id)
+    run.pass == Pass::Words && pipeline.table.may_wait_for_vectors() && !pipeline.table.knows(file.record.id)
 }
 
 fn chunks(file: &ReadFile) -> &[Chunk] {

@@ -89,6 +89,15 @@ impl Inner {
             // It was deleted meanwhile, and its burial may have come before our rows.
             table.clear(&[id]).await?;
         }
+        if blocking({
+            let catalog = self.catalog.clone();
+            move || catalog.any_awaiting()
+        })
+        .await?
+        {
+            // A file that was to get its vectors at this moment was left out.
+            self.changed.notify_one();
+        }
         // A change seen meanwhile makes it pending: its old rows answer until it is read, ours with them.
         Ok(marked)
     }

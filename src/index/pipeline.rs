@@ -153,16 +153,17 @@ impl Pipeline {
         self.stages(run, feeding::feed(self, run, to_read), read, embedding).await
     }
 
-    /// Brings in the vectors of every file that is found by its words so far, and returns when there is none left.
+    /// Brings in the vectors of the files that are found by their words so far, and returns when there is none left, or when
+    /// more than `left` files are to be read.
     ///
     /// # Errors
     /// As [`Pipeline::run`].
-    pub(crate) async fn run_vectors(&self, run: &Run) -> Result<()> {
+    pub(crate) async fn run_vectors(&self, run: &Run, left: usize) -> Result<()> {
         let (to_read, queued) = mpsc::channel(FILES_AHEAD);
         let budget = TextBudget::new(TEXT_IN_FLIGHT_KIB);
         let (to_embed, embedding) = mpsc::channel(DOCUMENTS_AHEAD);
         let read = words::read(self, run, budget, queued, to_embed);
-        self.stages(run, words::feed(self, run, to_read), read, embedding).await
+        self.stages(run, words::feed(self, run, left, to_read), read, embedding).await
     }
 
     /// Brings these files into the store, whose tries are noted already.

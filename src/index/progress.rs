@@ -137,8 +137,12 @@ impl Progress {
     }
 
     /// Counts files, and chunks of theirs, that have their vectors now.
-    pub(crate) fn add_vectors(&self, files: u64, chunks: u64) {
+    pub(crate) fn add_vectors(&self, files: u64, chunks: u64, failures: &[String]) {
         self.snapshot.send_modify(|job| {
+            job.files_failed += failures.len() as u64;
+            if let Some(last) = failures.last() {
+                job.last_error = Some(last.clone());
+            }
             let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
             state.through += files;
             job.chunks_awaiting = job.chunks_awaiting.saturating_sub(chunks);

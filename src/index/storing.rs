@@ -81,8 +81,8 @@ impl Batch {
         }
         let committing = pipeline.committing.lock().await;
         let files = self.files.len() as u64;
-        let wanted = wanted(self.files, run.pass, pipeline).await?;
-        let mut parts = Parts::default();
+        let (wanted, awaiting) = wanted(self.files, run.pass, pipeline).await?;
+        let mut parts = Parts { awaiting, ..Parts::default() };
         // Their shares of the memory budget are given back when all is on disk.
         let _permits: Vec<_> = wanted.into_iter().filter_map(|it| parts.push(it)).collect();
         let emptied: Vec<FileId> = parts.reasons.iter().map(|it| it.id).collect();
@@ -92,9 +92,9 @@ impl Batch {
         parts.copy(pipeline).await?;
         pipeline.table.clear(&emptied).await?;
         let (chunks, failures) = (parts.chunks as u64, std::mem::take(&mut parts.failures));
-        parts.mark(pipeline, &replaced).await?;
+        parts.mark(run.pass, pipeline, &replaced).await?;
         match run.pass {
-            Pass::Vectors => run.progress.add_vectors(files, chunks),
+            Pass::Vectors => run.progress.add_vectors(files, chunks, &failures),
             Pass::Whole | Pass::Words => run.progress.add_done(files, chunks, &failures),
         }
         drop(committing);
@@ -107,8 +107,9 @@ impl Batch {
 }
 
 /// Keeps the files that the catalog still waits for as they were read. Others have changed or gone since, or an urgent
-/// run was quicker: to store what was read then would put the old over the new.
-async fn wanted(files: Vec<Ready>, pass: Pass, pipeline: &Pipeline) -> Result<Vec<Ready>> {
+/// run was quicker: to store what was read then would put the old over the new. Also returns how many chunks of each file
+/// that is to be copied wait for their vectors: only commits change that, and this is one.
+async fn wanted(files: Vec<Ready>, pass: Pass, pipeline: &Pipeline) -> Result<(Vec<Ready>, HashMap<FileId, u32>)> {
     let catalog = pipeline.catalog.clone();
     let originals =
         files.iter().filter_map(|it| if let Done::SameAs(_, from) = it.outcome { Some(from) } else { None });
@@ -117,18 +118,22 @@ async fn wanted(files: Vec<Ready>, pass: Pass, pipeline: &Pipeline) -> Result<Ve
         let now: HashMap<FileId, FileRecord> = catalog.records(&ids)?.into_iter().map(|it| (it.id, it)).collect();
         let mut again = Vec::new();
         let mut wanted = Vec::with_capacity(files.len());
+        let mut awaiting = HashMap::new();
         for file in files {
             let Some(present) = now.get(&file.record.id).filter(|it| is_as_read(pass, &file.record, it)) else {
                 continue;
             };
             if holds(&file, present, &now) {
+                if let Done::SameAs(_, from) = file.outcome {
+                    awaiting.insert(from, catalog.awaiting_of(from)?);
+                }
                 wanted.push(file);
             } else {
                 again.push(present.id);
             }
         }
         catalog.requeue(&RequeueScope::Ids(again))?;
-        Ok(wanted)
+        Ok((wanted, awaiting))
     })
     .await
 }
@@ -165,6 +170,8 @@ fn holds(file: &Ready, present: &FileRecord, now: &HashMap<FileId, FileRecord>) 
 struct Parts {
     files: Vec<FileChunks>,
     copies: Vec<(FileId, IndexedMark)>,
+    /// Chunks without a vector of those that are copied.
+    awaiting: HashMap<FileId, u32>,
     marks: Vec<IndexedMark>,
     reasons: Vec<ReasonMark>,
     /// Where those with reasons were looked for.
@@ -202,33 +209,32 @@ impl Parts {
         let pairs: Vec<(FileId, FileId)> = copies.iter().map(|(from, mark)| (*from, mark.id)).collect();
         let counts = pipeline.table.copy(&pairs).await?;
         self.chunks += counts.iter().sum::<u64>() as usize;
-        let catalog = pipeline.catalog.clone();
-        let marks = blocking(move || {
-            let (mut lost, mut marks) = (Vec::new(), Vec::new());
-            for ((from, mark), chunks) in copies.into_iter().zip(counts) {
-                match u32::try_from(chunks).unwrap_or(u32::MAX) {
-                    // The store has lost the original: both are read for themselves.
-                    0 => lost.extend([from, mark.id]),
-                    chunks => marks.push(IndexedMark { chunks, awaiting: catalog.awaiting_of(from)?, ..mark }),
-                }
+        let mut lost = Vec::new();
+        for ((from, mark), chunks) in copies.into_iter().zip(counts) {
+            let awaiting = self.awaiting.get(&from).copied().unwrap_or(0);
+            match u32::try_from(chunks).unwrap_or(u32::MAX) {
+                // The store has lost the original: both are read for themselves.
+                0 => lost.extend([from, mark.id]),
+                chunks => self.marks.push(IndexedMark { chunks, awaiting, ..mark }),
             }
-            catalog.requeue(&RequeueScope::Ids(lost))?;
-            Ok(marks)
-        })
-        .await?;
-        self.marks.extend(marks);
-        Ok(())
+        }
+        let catalog = pipeline.catalog.clone();
+        blocking(move || catalog.requeue(&RequeueScope::Ids(lost)).map(drop)).await
     }
 
     /// Marks the files, and takes those out of the store again that were deleted meanwhile.
-    async fn mark(self, pipeline: &Pipeline, replaced: &[FileId]) -> Result<()> {
+    async fn mark(self, pass: Pass, pipeline: &Pipeline, replaced: &[FileId]) -> Result<()> {
         let catalog = pipeline.catalog.clone();
         let (marks, reasons, places) = (self.marks, self.reasons, self.places);
         let expected = marks.len();
         let marked = blocking(move || {
             catalog.mark_reason(&reasons)?;
             requeue_moved(&catalog, &places)?;
-            catalog.mark_indexed(&marks)
+            match pass {
+                Pass::Whole | Pass::Words => catalog.mark_indexed(&marks),
+                // It may be known by now that a file has to be read again, and that stays.
+                Pass::Vectors => catalog.mark_vectors(&marks),
+            }
         })
         .await?;
         if marked < expected as u64 {

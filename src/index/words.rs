@@ -15,6 +15,7 @@ use crate::error::Result;
 use crate::index::blocking;
 use crate::index::pipeline::{Pass, Pipeline, Run};
 use crate::index::reading::{Facts, Outcome, ReadFile, TextBudget};
+use crate::index::urgent::MOST_FILES;
 use crate::model::{Chunk, FileId, FileRecord, FileState};
 
 /// Pending files from which on words come first. Fewer are embedded in seconds, and would only be written twice.
@@ -31,20 +32,35 @@ const CHUNKS_TOGETHER: u32 = 1_000;
 
 impl Pipeline {
     /// Says which pass is the first for so many pending files.
-    pub(crate) fn first_pass(&self, pending: u64) -> Pass {
-        if pending >= WORTH_TWO_PASSES && self.table.may_wait_for_vectors() { Pass::Words } else { Pass::Whole }
+    pub(crate) fn first_pass(&self, run: &Run, pending: u64) -> Pass {
+        if pending.min(run.max_files.unwrap_or(u64::MAX)) >= WORTH_TWO_PASSES && self.table.may_wait_for_vectors() {
+            Pass::Words
+        } else {
+            Pass::Whole
+        }
     }
 }
 
-/// First stage: files that wait for their vectors. Those that wait again when all have been sent, or that were left out, are
-/// for another round; whoever calls sees to it.
-pub(crate) async fn feed(pipeline: &Pipeline, run: &Run, to_read: mpsc::Sender<FileRecord>) -> Result<()> {
+impl Pipeline {
+    /// Counts the files that are to be read and that no urgent run takes, up to one more than `most`.
+    pub(crate) async fn unread(&self, most: usize) -> Result<usize> {
+        let (catalog, urgent) = (self.catalog.clone(), self.urgent.clone());
+        let untried = blocking(move || catalog.all_untried(most + MOST_FILES)).await?;
+        Ok(urgent.without(|is_urgent| untried.iter().filter(|it| !is_urgent(**it)).count()).min(most + 1))
+    }
+}
+
+/// First stage: files that wait for their vectors, until files come that nobody can find yet: more than the `left` that
+/// cannot be read anyway. Those that wait again when all have been sent, or that were left out, are for another round;
+/// whoever calls sees to it.
+pub(crate) async fn feed(pipeline: &Pipeline, run: &Run, left: usize, to_read: mpsc::Sender<FileRecord>) -> Result<()> {
     let recent = SystemTime::now().checked_sub(RECENT).and_then(|it| it.duration_since(UNIX_EPOCH).ok());
     let recent_ns = recent.map_or(0, |it| it.as_nanos() as i64);
     let catalog = pipeline.catalog.clone();
-    let files = blocking(move || catalog.awaiting(recent_ns)).await?;
+    let mut files = blocking(move || catalog.awaiting(recent_ns)).await?;
+    files.truncate(run.max_files.map_or(usize::MAX, |it| it as usize));
     for part in files.chunks(FILES_TOGETHER) {
-        if run.cancel.is_cancelled() {
+        if run.cancel.is_cancelled() || pipeline.unread(left).await? > left {
             break;
         }
         pipeline.space.check()?;

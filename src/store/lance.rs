@@ -15,7 +15,7 @@ use lancedb::query::{ExecutableQuery, QueryBase, Select};
 use crate::error::{Error, Result};
 use crate::model::{ChunkId, FileChunks, FileId, LegHit, MemoryCap, StoredChunk};
 use crate::store::failure::StoreContext;
-use crate::store::hot::{Addresses, HOT_VECTOR_BYTES, Hot};
+use crate::store::hot::{Addresses, HOT_VECTOR_BYTES, Hot, hot_rows};
 use crate::store::opening::{self, INDEX_CACHE_BYTES, METADATA_CACHE_BYTES, Opened, Place, connect};
 use crate::store::synced::Synced;
 use crate::store::{FileSet, KeywordQuery, Store, StoreStats, legs, manifests, schema, sync, upkeep};
@@ -149,9 +149,9 @@ impl LanceStore {
         self.rows().contains_key(&file)
     }
 
-    /// Says whether all vectors are in memory, where those that are still to come are simply not there.
+    /// Says whether all vectors are in memory, where those that are still to come are simply not there, and will be.
     pub fn compares_in_memory(&self) -> bool {
-        self.hot().vectors().is_some()
+        self.hot().vectors().is_some() && self.chunk_count() < hot_rows(self.dimension) as u64
     }
 
     /// Returns all chunks of these files, in no order.

@@ -110,11 +110,15 @@ pub(super) async fn run(store: &LanceStore) -> Result<()> {
     let table = &store.table;
     if table.count_rows(None).await.on("read", &store.dir)? > 0 {
         store.doing("bringing its indexes up to date");
-        index(table, store.dimension).await.on("index the words of", &store.dir)?;
+        // Before that, chunks may wait for their vectors: the approximate index is made of what vectors there are.
+        let is_large = store.hot().vectors().is_none();
+        index(table, store.dimension, is_large).await.on("index the words of", &store.dir)?;
         store.doing("compacting");
         compact(table).await.on("compact", &store.dir)?;
-        store.learn_addresses().await?;
-        store.warm().await?;
+        // Both only make questions faster.
+        if let Err(error) = async { store.learn_addresses().await.and(store.warm().await) }.await {
+            tracing::warn!(%error, "questions take longer");
+        }
     }
     prune_only(store).await
 }
@@ -176,14 +180,14 @@ async fn probe(table: &Table, index: &IndexConfig) -> lancedb::Result<()> {
     Ok(())
 }
 
-async fn index(table: &Table, dimension: usize) -> lancedb::Result<()> {
+async fn index(table: &Table, dimension: usize, is_large: bool) -> lancedb::Result<()> {
     ensure_keyword_index(table).await?;
     let rows = table.count_rows(None).await?;
     let indices = table.list_indices().await?;
     if rows > FILE_INDEX_ROWS && !indices.iter().any(|it| covers(it, "file_id")) {
         table.create_index(&["file_id"], Index::BTree(BTreeIndexBuilder::default())).execute().await?;
     }
-    if rows > hot_rows(dimension) && !indices.iter().any(|it| covers(it, "vector")) {
+    if is_large && rows > hot_rows(dimension) && !indices.iter().any(|it| covers(it, "vector")) {
         table.create_index(&["vector"], vector_index(rows, dimension)).execute().await?;
     }
     for index in indices {

@@ -12,14 +12,30 @@ use crate::server::Server;
 /// More than are embedded at once.
 const FILES: usize = 450;
 
-/// A server that embeds no file before it is told to.
-fn busy_server(free: Arc<AtomicBool>) -> Server {
+/// A server that waits before it embeds files.
+fn busy_server(wait: impl Fn() + Send + Sync + 'static) -> Server {
     Server::start(move |asked| {
-        while asked.body["input"].to_string().contains("harbour log") && !free.load(Ordering::Relaxed) {
-            std::thread::sleep(Duration::from_millis(20));
+        if asked.body["input"].to_string().contains("harbour log") {
+            wait();
         }
         openai::answer(&["any"], asked, &|_| String::new())
     })
+}
+
+fn world(server: &Server) -> World {
+    let world = World::new()
+        .with("VIC_EMBED_BACKEND", "openai")
+        .with("VIC_OPENAI_BASE_URL", &server.address)
+        .with("VIC_OPENAI_EMBED_MODEL", "any");
+    let world = world.start();
+    write(&world, "", FILES);
+    world
+}
+
+fn write(world: &World, folder: &str, files: usize) {
+    for number in 0..files {
+        world.write(&format!("{folder}{number}.md"), format!("Entry {folder}number{number} of the harbour log."));
+    }
 }
 
 /// Indexed, pending and without vectors.
@@ -31,16 +47,13 @@ fn counts(caller: &Caller) -> (u64, u64, u64) {
 #[test]
 fn many_new_files_are_found_by_their_words_while_the_model_is_busy_and_a_restart_forgets_none() {
     let free = Arc::new(AtomicBool::new(false));
-    let server = busy_server(free.clone());
-    let mut world = World::new()
-        .with("VIC_EMBED_BACKEND", "openai")
-        .with("VIC_OPENAI_BASE_URL", &server.address)
-        .with("VIC_OPENAI_EMBED_MODEL", "any")
-        .with("VIC_WATCH", "0")
-        .start();
-    for number in 0..FILES {
-        world.write(&format!("{number}.md"), format!("Entry number{number} of the harbour log."));
-    }
+    let open = free.clone();
+    let server = busy_server(move || {
+        while !open.load(Ordering::Relaxed) {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    });
+    let mut world = world(&server);
     world.ok(&["index", "--no-wait", world.files().to_str().unwrap()]);
     let (all, caller) = (FILES as u64, Caller::new(&world));
     let by_words = (all, 0, all);
@@ -60,4 +73,20 @@ fn many_new_files_are_found_by_their_words_while_the_model_is_busy_and_a_restart
     assert_eq!(caller.status().chunks, all);
     world.ok(&["similar", world.files().join("417.md").to_str().unwrap()]);
     assert_eq!(world.json(&["ask", "number417"])["warnings"].as_array().map(Vec::len), Some(0));
+}
+
+#[test]
+fn what_comes_while_vectors_are_made_is_found_before_all_of_them_are() {
+    let server = busy_server(|| std::thread::sleep(Duration::from_millis(1_000)));
+    let world = world(&server);
+    world.ok(&["index", "--no-wait", world.files().to_str().unwrap()]);
+    let (all, caller) = (FILES as u64, Caller::new(&world));
+    assert!(caller.within(Duration::from_secs(90), |it| it.status().coverage.indexed == all), "{:?}", counts(&caller));
+    // More than may overtake.
+    write(&world, "late/", 100);
+    let late = || counts(&caller).0 == all + 100;
+    world.until("the late files are indexed", Duration::from_secs(90), |_| late());
+    assert!(counts(&caller).2 > 0, "{:?}", counts(&caller));
+    world.until("all have vectors", Duration::from_secs(120), |_| counts(&caller) == (all + 100, 0, 0));
+    assert_eq!(caller.status().chunks, all + 100);
 }

@@ -47,3 +47,18 @@ fn a_file_waits_for_its_vectors_until_it_has_them_or_is_read_again() {
     assert_eq!(scene.catalog.awaiting(0).unwrap(), [0; 0]);
     assert_eq!(scene.catalog.coverage(None).unwrap().awaiting_vectors, 0);
 }
+
+#[test]
+fn vectors_of_a_file_that_is_to_be_read_again_do_not_say_that_it_was() {
+    let scene = Scene::new(&["a", "b", "c"]);
+    scene.scan();
+    ["a", "b", "c"].iter().for_each(|it| mark_awaiting(&scene, it, 9));
+    let made = |file| IndexedMark { chunks: 9, ..mark(&scene.record(file).unwrap()) };
+    let marks = [made("a"), made("b"), IndexedMark { chunks: 8, ..made("c") }];
+    scene.catalog.requeue(&RequeueScope::Ids(vec![scene.id("b")])).unwrap();
+    assert_eq!(scene.catalog.mark_vectors(&marks).unwrap(), 1);
+    assert_eq!((scene.state("a"), scene.state("b")), (FileState::Indexed, FileState::Pending));
+    assert_eq!(scene.catalog.awaiting(0).unwrap(), [scene.id("c")], "evidence came beside it");
+    assert_eq!(scene.catalog.awaiting_of(scene.id("b")).unwrap(), 9, "a copy of it waits as it does");
+    assert_eq!(scene.catalog.all_untried(9).unwrap(), [scene.id("b")]);
+}

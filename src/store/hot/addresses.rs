@@ -16,7 +16,7 @@ use crate::store::schema;
 const ADDRESS: &str = "_rowid";
 
 /// What one row takes, in bytes.
-pub(in crate::store) const ROW_BYTES: usize = size_of::<Slot>();
+pub(in crate::store) const ROW_BYTES: usize = size_of::<Option<Slot>>();
 
 /// The chunks at the addresses that are known.
 #[derive(Debug, Default)]
@@ -29,7 +29,7 @@ pub(in crate::store) struct Addresses {
 #[derive(Clone, Copy, Debug)]
 struct Slot {
     file_id: FileId,
-    chunk_id: u128,
+    chunk_id: [u8; 16],
 }
 
 impl Addresses {
@@ -54,7 +54,8 @@ impl Addresses {
         let at = |address: &u64| {
             let rows = self.fragments.get(&((address >> 32) as u32))?;
             let Slot { file_id, chunk_id } = (*rows.get((address & u64::from(u32::MAX)) as usize)?)?;
-            Some(LegHit { file_id, chunk_id: ChunkId(format!("{chunk_id:032x}")), score: 0.0 })
+            let chunk_id = ChunkId(format!("{:032x}", u128::from_be_bytes(chunk_id)));
+            Some(LegHit { file_id, chunk_id, score: 0.0 })
         };
         addresses(batch)?.iter().map(at).collect()
     }
@@ -66,7 +67,7 @@ fn addresses(batch: &RecordBatch) -> Option<&[u64]> {
 }
 
 /// The bytes of an id, if it is 32 lower-case digits.
-fn number(id: &ChunkId) -> Option<u128> {
+fn number(id: &ChunkId) -> Option<[u8; 16]> {
     let is_plain = id.0.len() == 32 && id.0.bytes().all(|it| it.is_ascii_digit() || (b'a'..=b'f').contains(&it));
-    is_plain.then(|| u128::from_str_radix(&id.0, 16).ok()).flatten()
+    is_plain.then(|| u128::from_str_radix(&id.0, 16).ok()).flatten().map(u128::to_be_bytes)
 }
