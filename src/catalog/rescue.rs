@@ -178,7 +178,8 @@ mod tests {
         for garbage in [&b"\xff\xfe/garbage"[..], b"", b"no path"] {
             std::fs::write(list_path(&path), garbage).unwrap();
             let (catalog, _) = Catalog::open_or_rescue(&path).unwrap();
-            assert_eq!(catalog.roots().unwrap().into_iter().map(|it| it.path).collect::<Vec<_>>(), [root.clone()]);
+            let roots: Vec<_> = catalog.roots().unwrap().into_iter().map(|it| it.path).collect();
+            assert_eq!(roots, std::slice::from_ref(&root));
             assert_eq!(std::fs::read(list_path(&path)).unwrap(), listed);
         }
         assert_eq!(std::fs::read(dir.path().join("roots.txt.damaged")).unwrap(), b"\xff\xfe/garbage");

@@ -10,6 +10,7 @@ mod socket;
 mod stores;
 mod view;
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -107,16 +108,8 @@ pub async fn run_until(config: Config, program: PathBuf, shutdown: CancellationT
     stores::report_loss(&index, "the log of agents", transcripts.set_aside());
     let (tools, witness) = (Arc::new(GraphTools(graph.clone())), Arc::new(asker.clone()));
     let assistant = Assistant::new(&config, tools, witness, Some(transcripts));
-    let facts = Facts {
-        listen,
-        data_dir: config.data_dir.clone(),
-        privacy: config.privacy_mode,
-        auth_enabled: access.auth_enabled(),
-        warnings: access.warnings().to_vec(),
-        memory_caps: memory_caps(&pool, &skill_pool),
-    };
     let daemon = Arc::new(Daemon {
-        facts,
+        facts: facts(&config, listen, &access, memory_caps(&pool, &skill_pool)),
         scope: Scope::All,
         catalog: catalog.clone(),
         index,
@@ -139,6 +132,17 @@ pub async fn run_until(config: Config, program: PathBuf, shutdown: CancellationT
     address.remove();
     info!("vicd has ended");
     outcome
+}
+
+fn facts(config: &Config, listen: SocketAddr, access: &Access, memory_caps: Vec<MemoryCap>) -> Facts {
+    Facts {
+        listen,
+        data_dir: config.data_dir.clone(),
+        privacy: config.privacy_mode,
+        auth_enabled: access.auth_enabled(),
+        warnings: access.warnings().to_vec(),
+        memory_caps,
+    }
 }
 
 /// Takes the data directory for this process, or refuses it.

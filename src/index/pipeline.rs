@@ -159,7 +159,7 @@ impl Pipeline {
     /// # Errors
     /// As [`Pipeline::run`].
     pub(crate) async fn run_vectors(&self, run: &Run, left: usize) -> Result<()> {
-        let (to_read, queued) = mpsc::channel(FILES_AHEAD);
+        let (to_read, queued) = mpsc::channel(words::FILES_TOGETHER);
         let budget = TextBudget::new(TEXT_IN_FLIGHT_KIB);
         let (to_embed, embedding) = mpsc::channel(DOCUMENTS_AHEAD);
         let read = words::read(self, run, budget, queued, to_embed);

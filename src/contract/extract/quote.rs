@@ -59,10 +59,9 @@ pub(crate) fn find(source: &Source) -> Vec<Object> {
         if !passage.is_prose() {
             continue;
         }
-        let lines_quoted = passage.text.lines().all(|it| it.trim_start().starts_with('>'));
-        if passage.quoted || lines_quoted {
-            found.extend(block(source, at));
-        } else if at.checked_sub(1).is_some_and(|it| DIRECTIVE.is_match(&source.passages[it].text)) {
+        let lines_quoted = || passage.text.lines().all(|it| it.trim_start().starts_with('>'));
+        let directed = || at.checked_sub(1).is_some_and(|it| DIRECTIVE.is_match(&source.passages[it].text));
+        if passage.quoted || lines_quoted() || directed() {
             found.extend(block(source, at));
         } else if let Some(object) = answered(source, passage) {
             found.push(object);
