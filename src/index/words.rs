@@ -24,11 +24,12 @@ const WORTH_TWO_PASSES: u64 = 400;
 /// Files that were modified so lately get their vectors before all others.
 const RECENT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
-/// Files whose chunks are read together: where the table has to be asked, it takes as long for one as for a thousand.
-pub(crate) const FILES_TOGETHER: usize = 2_048;
+/// Files whose chunks are read together: where the table has to be asked, it takes as long for one as for a thousand. So many
+/// are under way when others come that nobody can find yet.
+pub(crate) const FILES_TOGETHER: usize = 1_024;
 
 /// Chunks that are read together at most, unless one file has more.
-const CHUNKS_TOGETHER: u32 = 4_000;
+const CHUNKS_TOGETHER: u32 = 1_000;
 
 impl Pipeline {
     /// Says which pass is the first for so many pending files.

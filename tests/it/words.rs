@@ -22,13 +22,13 @@ fn busy_server(wait: impl Fn() + Send + Sync + 'static) -> Server {
     })
 }
 
-fn world(server: &Server) -> World {
+fn world(server: &Server, files: usize) -> World {
     let world = World::new()
         .with("VIC_EMBED_BACKEND", "openai")
         .with("VIC_OPENAI_BASE_URL", &server.address)
         .with("VIC_OPENAI_EMBED_MODEL", "any");
     let world = world.start();
-    write(&world, "", FILES);
+    write(&world, "", files);
     world
 }
 
@@ -53,7 +53,7 @@ fn many_new_files_are_found_by_their_words_while_the_model_is_busy_and_a_restart
             std::thread::sleep(Duration::from_millis(20));
         }
     });
-    let mut world = world(&server);
+    let mut world = world(&server, FILES);
     world.ok(&["index", "--no-wait", world.files().to_str().unwrap()]);
     let (all, caller) = (FILES as u64, Caller::new(&world));
     let by_words = (all, 0, all);
@@ -77,8 +77,10 @@ fn many_new_files_are_found_by_their_words_while_the_model_is_busy_and_a_restart
 
 #[test]
 fn what_comes_while_vectors_are_made_is_found_before_all_of_them_are() {
-    let server = busy_server(|| std::thread::sleep(Duration::from_millis(1_000)));
-    let world = world(&server);
+    // More than are under way at once.
+    const FILES: usize = 4_000;
+    let server = busy_server(|| std::thread::sleep(Duration::from_millis(300)));
+    let world = world(&server, FILES);
     world.ok(&["index", "--no-wait", world.files().to_str().unwrap()]);
     let (all, caller) = (FILES as u64, Caller::new(&world));
     assert!(caller.within(Duration::from_secs(90), |it| it.status().coverage.indexed == all), "{:?}", counts(&caller));
