@@ -215,7 +215,7 @@ impl Oracle {
                 "{:?} and {} chunks for {files} files; missing {missing:?}, extra {extra:?}; {}\n{}",
                 found.0,
                 found.1,
-                world.json(&["status"])["coverage"]["reasons"],
+                world.json(&["files", "--state", "failed"]),
                 world.log()
             );
             std::thread::sleep(Duration::from_millis(100));
