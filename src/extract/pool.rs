@@ -32,6 +32,8 @@ const LAST_WORDS_BYTES: u64 = 4 << 10;
 const FOREIGN_EXCEPTION: &str = "cannot catch foreign exceptions";
 /// A worker that closed its socket is dead or about to be.
 const DEATH_SECONDS: u64 = 2;
+/// A worker gets so long to be ready, however short the limit of a file is: on a busy machine a process starts slowly.
+const READY_SECONDS: u64 = 8;
 
 /// A worker at rest for so long gives its memory back: models take hundreds of MiB.
 const REST_SECONDS: u64 = 300;
@@ -284,7 +286,7 @@ impl WorkerPool {
             Worker::start(nursery, &self.program, setup).await
         };
         let mut worker = born.await.map_err(|error| error.to_string())?;
-        let patience = Duration::from_secs(self.setup.limits.seconds.into());
+        let patience = Duration::from_secs(u64::from(self.setup.limits.seconds).max(READY_SECONDS));
         match tokio::time::timeout(patience, worker.hello()).await {
             Ok(Ok(hello)) => Ok((worker, hello)),
             Ok(Err(problem)) => Err(worker.bury(&problem).await.0.detail),

@@ -40,9 +40,7 @@ impl Pipeline {
             Pass::Whole
         }
     }
-}
 
-impl Pipeline {
     /// Counts the files that are to be read and that no urgent run takes, up to one more than `most`.
     pub(crate) async fn unread(&self, most: usize) -> Result<usize> {
         let (catalog, urgent) = (self.catalog.clone(), self.urgent.clone());

@@ -19,11 +19,20 @@ async fn check(program: &str, expected: Reason) -> WorkerPool {
 
 #[tokio::test]
 async fn a_worker_that_never_gets_ready_is_no_fault_of_the_file_and_is_told_with_its_program() {
-    // `yes worker` writes to nowhere for ever.
-    for program in ["/bin/false", "/nonexistent/vicd", "/usr/bin/yes"] {
+    let folder = tempfile::tempdir().unwrap();
+    let silent = program(folder.path(), "sleep 99");
+    for program in ["/bin/false", "/nonexistent/vicd", silent.to_str().unwrap()] {
         let pool = check(program, Reason::Io).await;
         assert!(pool.problems()[0].contains(program), "{:?}", pool.problems());
     }
+}
+
+#[tokio::test]
+async fn a_worker_may_take_longer_to_be_ready_than_a_file_may_take() {
+    let folder = tempfile::tempdir().unwrap();
+    let pool = scripted(folder.path(), &format!("sleep 2\n{HELLO}\nread line"));
+    pool.probe().await;
+    assert_eq!(pool.problems(), Vec::<String>::new());
 }
 
 #[tokio::test]
