@@ -132,6 +132,10 @@ impl ErrorCode {
     }
 }
 
+/// What to do about a disk that answers with an error.
+pub(crate) const DISK_REFUSES: &str =
+    "nothing was changed: the disk could not be read or written, see `dmesg` and look after it; then start vic again";
+
 /// A failed request: one lowercase sentence with the path or value in backticks, and where possible the cure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
@@ -202,6 +206,9 @@ impl Error {
             ErrorKind::ReadOnlyFilesystem => Error::new(ErrorCode::PermissionDenied, message)
                 .hint("point VIC_DATA_DIR at a disk that can be written to"),
             ErrorKind::TimedOut => Error::new(ErrorCode::DeadlineExceeded, message),
+            _ if error.raw_os_error() == Some(libc::EIO) => {
+                Error::new(ErrorCode::Unavailable, message).hint(DISK_REFUSES)
+            }
             _ => Error::new(ErrorCode::Internal, message),
         }
     }
@@ -263,9 +270,11 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_that_cannot_be_written_to_is_no_defect_of_ours() {
-        let error = Error::io("write", Path::new("/x"), &std::io::Error::from_raw_os_error(libc::EROFS));
-        assert_eq!(error.code, ErrorCode::PermissionDenied);
-        assert!(error.hint.is_some());
+    fn a_disk_that_cannot_be_written_to_or_does_not_answer_is_no_defect_of_ours() {
+        for (number, code) in [(libc::EROFS, ErrorCode::PermissionDenied), (libc::EIO, ErrorCode::Unavailable)] {
+            let error = Error::io("write", Path::new("/x"), &std::io::Error::from_raw_os_error(number));
+            assert_eq!(error.code, code);
+            assert!(error.hint.is_some());
+        }
     }
 }

@@ -1,12 +1,10 @@
 //! The door to language models and agents, for whoever asks the daemon.
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::sync::Semaphore;
 
 use crate::agent::augment::{self, Augmented};
@@ -26,11 +24,10 @@ use crate::config::Config;
 use crate::error::{Error, ErrorCode, Result};
 use crate::llm::plugin::{PluginLimits, PluginRequest, PluginResponse};
 use crate::llm::{
-    Cancelled, CapabilitySnapshot, LlmClient, LlmClientConfig, LlmRequest, LlmStream, ModelCapability, ModelId,
-    ModelLimits, RegisteredTools, TaskId, TransportConfig, client,
+    Cancelled, CapabilitySnapshot, LlmClient, LlmClientConfig, LlmRequest, LlmStream, ModelCapability, RegisteredTools,
+    TaskId, TransportConfig, client,
 };
-use crate::model::{AgentRun, PrivacyMode, Redaction, Scope, TranscriptRecord};
-use crate::secrets::Censor;
+use crate::model::{PrivacyMode, Scope};
 
 /// Agents and tasks at work at the same time; a model computes one answer after the other anyway.
 const MAX_AT_WORK: usize = 4;
@@ -40,10 +37,6 @@ const MAX_CLIENTS: usize = 32;
 const MAX_TEXTS: usize = 2_048;
 /// Bytes of a question.
 const MAX_QUESTION: usize = 32 << 10;
-
-/// What is to be said of a command, whatever the privacy mode: vic cannot know what it does.
-const UNCONFINED: &str = "the command is not confined: it runs as you, can read your files and reach the network, also in \
-mode local_only; `vic audit` lists what it was sent";
 
 /// What an agent is asked.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -56,47 +49,22 @@ pub struct AgentRequest {
     pub bounds: Option<Bounds>,
 }
 
-/// The backend that is in use, and whether it can be reached.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct LlmStatus {
-    /// Its kind.
-    pub backend: &'static str,
-    /// The model.
-    pub model: String,
-    /// The command, where it is one.
-    pub command: Option<String>,
-    /// What may leave the machine.
-    pub privacy_mode: &'static str,
-    /// Whether it answers.
-    pub ready: bool,
-    /// Why it does not, with the cure.
-    pub problem: Option<String>,
-    /// What its models can do.
-    pub capabilities: Option<CapabilitySnapshot>,
-    /// What a question to the model may take; None for what is no model.
-    pub limits: Option<ModelLimits>,
-    /// What whoever uses it should know.
-    pub notes: Vec<String>,
-    /// The tools that an agent may call.
-    pub tools: Vec<String>,
-}
-
 /// Cheap to clone; what it sees depends on who asks.
 #[derive(Clone)]
 pub struct Assistant {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
     scope: Scope,
     /// Whether whoever asks may see what others asked.
-    owns: bool,
+    pub(super) owns: bool,
     /// Whether whoever asks may name a program to run: only this user, on this machine.
     may_run: bool,
 }
 
-struct Shared {
-    config: Config,
-    tools: Arc<dyn Tools>,
+pub(super) struct Shared {
+    pub(super) config: Config,
+    pub(super) tools: Arc<dyn Tools>,
     witness: Arc<dyn Witness>,
-    transcripts: Option<TranscriptLog>,
+    pub(super) transcripts: Option<TranscriptLog>,
     places: Semaphore,
     clients: Mutex<HashMap<String, LlmClient>>,
 }
@@ -130,49 +98,6 @@ impl Assistant {
     #[must_use]
     pub fn for_right(&self, owns: bool, may_run: bool) -> Assistant {
         Assistant { owns, may_run, ..self.clone() }
-    }
-
-    /// Says which backend is in use and whether it can be reached.
-    ///
-    /// # Errors
-    /// The choice cannot be understood.
-    pub async fn status(&self, over: &Override) -> Result<LlmStatus> {
-        let choice = self.choice(over)?;
-        let looked = match choice.backend {
-            BackendKind::Command => Ok(None),
-            _ => match self.client(&choice) {
-                Ok(client) => client.capabilities(self.mode()).await.map(Some),
-                Err(error) => Err(error),
-            },
-        };
-        let model = choice.model_name(&self.shared.config);
-        let missing = match &looked {
-            Ok(Some(it)) if choice.backend != BackendKind::Mock && it.model(&model.as_str().into()).is_none() => {
-                Some(format!("the server has no model `{model}`"))
-            }
-            Err(error) => Some(with_hint(error)),
-            Ok(_) => None,
-        };
-        let limits = match choice.backend {
-            BackendKind::Ollama | BackendKind::OpenAi if missing.is_none() => {
-                let model = ModelId(model.clone());
-                Some(self.client(&choice)?.limits(Some(&model), self.mode()).await)
-            }
-            _ => None,
-        };
-        let notes = if choice.backend == BackendKind::Command { vec![UNCONFINED.to_string()] } else { Vec::new() };
-        Ok(LlmStatus {
-            limits,
-            notes,
-            backend: choice.backend.name(),
-            model,
-            command: choice.command.as_ref().map(|it| it.shown()),
-            privacy_mode: self.mode().name(),
-            ready: missing.is_none(),
-            problem: missing,
-            capabilities: looked.ok().flatten(),
-            tools: self.shared.tools.specs().into_iter().map(|it| it.name).collect(),
-        })
     }
 
     /// Turns a question into a query and runs it.
@@ -354,27 +279,7 @@ impl Assistant {
         if ended { Cancelled::Ended } else { Cancelled::NotRunning }
     }
 
-    /// What agents did last, newest first; for the owner only.
-    ///
-    /// # Errors
-    /// `PermissionDenied` for others; the log cannot be read.
-    pub async fn transcripts(&self, limit: usize) -> Result<Vec<TranscriptRecord>> {
-        if !self.owns {
-            return Err(Error::new(ErrorCode::PermissionDenied, "only the owner's key may do this"));
-        }
-        let shared = self.shared.clone();
-        crate::index::blocking(move || shared.transcripts.as_ref().map_or(Ok(Vec::new()), |it| it.list(limit))).await
-    }
-
-    /// The same in one line each.
-    ///
-    /// # Errors
-    /// As [`Assistant::transcripts`].
-    pub async fn runs(&self, limit: usize) -> Result<Vec<AgentRun>> {
-        Ok(self.transcripts(limit).await?.into_iter().map(AgentRun::from).collect())
-    }
-
-    fn mode(&self) -> PrivacyMode {
+    pub(super) fn mode(&self) -> PrivacyMode {
         self.shared.config.privacy_mode
     }
 
@@ -386,7 +291,7 @@ impl Assistant {
         Allowed::of(wanted, usual, self.most_time())
     }
 
-    fn choice(&self, over: &Override) -> Result<Choice> {
+    pub(super) fn choice(&self, over: &Override) -> Result<Choice> {
         if over.command.is_some() && !self.may_run {
             return Err(Error::new(ErrorCode::PermissionDenied, "a command can be named only on this machine")
                 .hint("vic llm use command ..., typed by whoever runs the daemon"));
@@ -411,7 +316,7 @@ impl Assistant {
     }
 
     /// The client of a choice; the same one for the same choice, so that a request can be cancelled by its name.
-    fn client(&self, choice: &Choice) -> Result<LlmClient> {
+    pub(super) fn client(&self, choice: &Choice) -> Result<LlmClient> {
         self.client_with(choice, None)
     }
 
@@ -457,36 +362,6 @@ impl Assistant {
             Error::new(ErrorCode::ResourceExhausted, text).hint("try again when one of them has ended")
         })
     }
-
-    async fn keep(&self, report: &AgentReport) -> Result<()> {
-        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        // Questions hold what files must not: a key that somebody typed stays no longer than it is needed.
-        let redaction = self.shared.config.limits.redaction;
-        let mut kept = serde_json::to_value(report).unwrap_or_else(|_| json!(null));
-        black_out(&mut kept, redaction);
-        let record = TranscriptRecord {
-            time_ms: i64::try_from(since.as_millis()).unwrap_or(i64::MAX),
-            model: report.model.clone(),
-            question: Censor::new(redaction).clean(&report.question).into_owned(),
-            report: kept,
-        };
-        let shared = self.shared.clone();
-        crate::index::blocking(move || shared.transcripts.as_ref().map_or(Ok(()), |it| it.add(&record))).await
-    }
-}
-
-/// Blacks keys and tokens out in every text of a document.
-fn black_out(document: &mut Value, redaction: Redaction) {
-    match document {
-        Value::String(text) => {
-            if let Cow::Owned(clean) = Censor::new(redaction).clean(text) {
-                *text = clean;
-            }
-        }
-        Value::Array(all) => all.iter_mut().for_each(|it| black_out(it, redaction)),
-        Value::Object(map) => map.values_mut().for_each(|it| black_out(it, redaction)),
-        Value::Null | Value::Bool(_) | Value::Number(_) => (),
-    }
 }
 
 fn check_question(question: &str) -> Result<()> {
@@ -506,12 +381,5 @@ fn check_bounds(bounds: &Bounds) -> Result<()> {
         }
         Bounds { tokens: 0, .. } => wrong("max_tokens", "is 0"),
         Bounds { .. } => Ok(()),
-    }
-}
-
-fn with_hint(error: &Error) -> String {
-    match &error.hint {
-        Some(hint) => format!("{} ({hint})", error.message),
-        None => error.message.clone(),
     }
 }

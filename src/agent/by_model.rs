@@ -45,7 +45,6 @@ impl ByModel {
             model: request.model.clone().map(ModelId),
             schema: Some(prompts::schema(&request.task)),
             max_tokens: answer_tokens(&request.task, limits),
-            context_tokens: Some(limits.context_tokens),
             patience,
             ..LlmRequest::new(self.mode, &prompts::system(&request.task), &task)
         })

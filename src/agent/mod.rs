@@ -25,7 +25,9 @@ mod prompts;
 mod propose;
 mod query;
 mod reasoner;
+mod record;
 mod room;
+mod status;
 mod stub;
 mod tool_loop;
 mod tools;
@@ -34,7 +36,7 @@ mod testing;
 #[cfg(test)]
 mod tests;
 
-pub use assistant::{AgentRequest, Assistant, LlmStatus};
+pub use assistant::{AgentRequest, Assistant};
 pub use augment::{Augmented, check_proposals};
 pub use choice::{BackendKind, Choice, CommandLine, Override};
 pub use citations::{Cited, Witness};
@@ -46,5 +48,6 @@ pub use propose::{Proposer, chunk_text};
 pub use query::{Answered, Asked};
 pub use reasoner::Reasoner;
 pub use room::Room;
+pub use status::LlmStatus;
 pub use tool_loop::{AgentReport, Ending, Problem};
 pub use tools::Tools;

@@ -369,6 +369,32 @@ async fn a_command_is_said_to_be_unconfined_whatever_the_mode() {
 }
 
 #[tokio::test]
+async fn a_command_that_cannot_be_run_is_not_ready_and_the_status_says_why() {
+    let dir = tempfile::tempdir().unwrap();
+    let (assistant, config) = assistant(dir.path());
+    let script = dir.path().join("plugin.sh");
+    std::fs::write(&script, "echo '{}'").unwrap();
+    let line = CommandLine { program: "sh".into(), args: vec!["plugin.sh".into()], folder: dir.path().into() };
+    let over = Override { command: Some(line), ..Override::default() };
+    let choice = Choice::configured(&config).with(&over).unwrap();
+    choice.save(&config).unwrap();
+    let status = assistant.status(&Override::default()).await.unwrap();
+    assert!(status.ready && status.problem.is_none(), "{status:?}");
+    std::fs::remove_file(script).unwrap();
+    let mut changed = choice.clone();
+    changed.command.as_mut().unwrap().seal = "0".repeat(64);
+    let mut moved = choice.clone();
+    moved.command.as_mut().unwrap().folder = dir.path().join("gone");
+    for (choice, said) in [(choice, "plugin.sh"), (changed, "another program"), (moved, "gone")] {
+        choice.save(&config).unwrap();
+        let status = assistant.status(&Override::default()).await.unwrap();
+        let problem = status.problem.unwrap_or_default();
+        assert!(!status.ready && problem.contains(said), "{said}: {problem}");
+        assert!(problem.contains("vic llm use command"), "the cure: {problem}");
+    }
+}
+
+#[tokio::test]
 async fn only_this_user_on_this_machine_names_a_program() {
     let dir = tempfile::tempdir().unwrap();
     let (assistant, _) = assistant(dir.path());

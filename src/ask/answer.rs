@@ -68,7 +68,7 @@ impl Asker {
             }
         };
         if let Some(text) = &summary {
-            events.send(AskEvent::Text(text.clone())).await;
+            events.send(|| AskEvent::Text(text.clone())).await;
         }
         Ok(summary)
     }

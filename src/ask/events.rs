@@ -18,10 +18,10 @@ impl Events {
         Events(None)
     }
 
-    /// Sends one step. Whoever has gone away misses it.
-    pub(crate) async fn send(&self, event: AskEvent) {
+    /// Sends one step, which is made only if somebody watches. Whoever has gone away misses it.
+    pub(crate) async fn send(&self, event: impl FnOnce() -> AskEvent) {
         if let Some(sender) = &self.0 {
-            let _gone = sender.send(Ok(event)).await;
+            let _gone = sender.send(Ok(event())).await;
         }
     }
 }

@@ -15,9 +15,18 @@ const FUNCTION_WORDS: &[&str] = &[
     "to", "was", "we", "were", "what", "when", "where", "which", "who", "why", "will", "with", "you",
 ];
 
+/// Bytes of the longest of them.
+const LONGEST_FUNCTION_WORD: usize = 5;
+
+/// Shorter words have no ending.
+const SHORTEST_INFLECTED: usize = 4;
+
+/// `s`, `ed`, `ing`: longer endings make another word.
+const LONGEST_ENDING: usize = 3;
+
 /// Says whether a word in lower case says nothing about where a passage matches.
 pub(super) fn is_function_word(word: &str) -> bool {
-    FUNCTION_WORDS.binary_search(&word).is_ok()
+    word.len() <= LONGEST_FUNCTION_WORD && FUNCTION_WORDS.binary_search(&word).is_ok()
 }
 
 /// The content words of a question, lower case, without repeats, in order.
@@ -33,21 +42,31 @@ pub(crate) fn content_words(question: &str) -> Vec<String> {
 /// short ending, so that `contract` is found in `contracts`.
 pub(crate) fn words_present<'a>(words: &'a [String], text: &str) -> Vec<&'a str> {
     let text = text.to_lowercase();
-    let mut missing: Vec<&str> = words.iter().map(String::as_str).collect();
-    for present in text.unicode_words() {
-        missing.retain(|word| !same_word(word, present));
-        if missing.is_empty() {
-            break;
+    // To tell words apart takes much longer than to look for bytes, and most passages hold few of the words.
+    let may_stand = |word: &&str| memchr::memmem::find(text.as_bytes(), beginning(word).as_bytes()).is_some();
+    let possible: Vec<&str> = words.iter().map(String::as_str).filter(may_stand).collect();
+    let mut missing = possible.clone();
+    if !missing.is_empty() {
+        for present in text.unicode_words() {
+            missing.retain(|word| !same_word(word, present));
+            if missing.is_empty() {
+                break;
+            }
         }
     }
-    words.iter().map(String::as_str).filter(|it| !missing.contains(it)).collect()
+    possible.into_iter().filter(|it| !missing.contains(it)).collect()
 }
 
 fn same_word(wanted: &str, present: &str) -> bool {
-    /// `s`, `ed`, `ing`: longer endings make another word.
-    const LONGEST_ENDING: usize = 3;
     let (short, long) = if wanted.len() <= present.len() { (wanted, present) } else { (present, wanted) };
-    short == long || (short.len() >= 4 && long.len() - short.len() <= LONGEST_ENDING && long.starts_with(short))
+    let is_inflected = || short.len() >= SHORTEST_INFLECTED && long.len() - short.len() <= LONGEST_ENDING;
+    short == long || (is_inflected() && long.starts_with(short))
+}
+
+/// What stands in every text that holds this word, with whatever ending.
+fn beginning(word: &str) -> &str {
+    let least = word.len().saturating_sub(LONGEST_ENDING).max(SHORTEST_INFLECTED);
+    &word[..word.floor_char_boundary(least)]
 }
 
 /// Returns the sentences of `text` as byte ranges; lines end sentences too.
@@ -132,6 +151,7 @@ mod tests {
     #[test]
     fn every_function_word_is_found() {
         assert!(FUNCTION_WORDS.iter().all(|it| is_function_word(it)));
+        assert!(!is_function_word("whichever") && !is_function_word("pump"));
     }
 
     #[test]
@@ -145,5 +165,28 @@ mod tests {
     fn an_inflected_word_is_the_same_word() {
         let words = content_words("contract signature");
         assert_eq!(words_present(&words, "Both contracts bear a sign."), ["contract"]);
+    }
+
+    #[test]
+    fn a_word_stands_where_any_word_of_the_text_is_the_same_and_nowhere_else() {
+        let text = "It's the Größen of contracted übers, i.e. sign; a designer. Weg";
+        for word in [
+            "contracts",
+            "contract",
+            "contracting",
+            "größe",
+            "größen",
+            "über",
+            "übersee",
+            "sign",
+            "its",
+            "weg",
+            "wegen",
+        ] {
+            let words = [word.to_string()];
+            let stands = text.to_lowercase().unicode_words().any(|present| same_word(word, present));
+            assert_eq!(!words_present(&words, text).is_empty(), stands, "{word}");
+        }
+        assert!(words_present(&["sign".into(), "resign".into()], "a designer").is_empty());
     }
 }

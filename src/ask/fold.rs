@@ -1,7 +1,8 @@
 //! Copies and near-copies among the best files: the best one stands for them, the others follow after everything else, so
 //! that a folder of versions does not fill the answer, and nothing is lost where there is room.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 use crate::ask::fuse::Fused;
 use crate::ask::phrase;
@@ -23,7 +24,7 @@ pub(super) fn demote_copies(
     if files.len() <= limit {
         return;
     }
-    let mut kept: Vec<(Fused, HashSet<u64>)> = Vec::with_capacity(files.len());
+    let mut kept: Vec<(Fused, Vec<u64>)> = Vec::with_capacity(files.len());
     let mut copies = Vec::new();
     for file in files.drain(..) {
         let text = chunks.get(&(file.file_id, file.chunk_id.clone())).map_or("", |it| it.chunk.body());
@@ -39,21 +40,34 @@ pub(super) fn demote_copies(
     files.extend(kept.into_iter().map(|(file, _)| file).chain(copies));
 }
 
-fn shingles(text: &str) -> HashSet<u64> {
-    use std::hash::{DefaultHasher, Hash, Hasher};
+/// Hashes of the shingles of a text, each once, sorted.
+fn shingles(text: &str) -> Vec<u64> {
     let plain = phrase::plain(text);
-    let words: Vec<&str> = phrase::split(&plain).collect();
-    let hash = |run: &[&str]| {
+    let hash = |word: &str| {
         let mut hasher = DefaultHasher::new();
-        run.hash(&mut hasher);
+        word.hash(&mut hasher);
         hasher.finish()
     };
-    words.windows(SHINGLE).map(hash).collect()
+    let words: Vec<u64> = phrase::split(&plain).map(hash).collect();
+    // An odd number, so that the order of the words counts and nothing is lost.
+    let together = |all: u64, word: &u64| all.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29) ^ word;
+    let mut shingles: Vec<u64> = words.windows(SHINGLE).map(|it| it.iter().fold(0, together)).collect();
+    shingles.sort_unstable();
+    shingles.dedup();
+    shingles
 }
 
-fn is_same(a: &HashSet<u64>, b: &HashSet<u64>) -> bool {
-    let common = a.intersection(b).count();
-    common > 0 && common as f64 >= SAME * (a.len() + b.len() - common) as f64
+/// Says whether enough is common to both. Of most pairs a few shingles tell that it cannot be.
+fn is_same(a: &[u64], b: &[u64]) -> bool {
+    let enough = |common: usize| common > 0 && common as f64 >= SAME * (a.len() + b.len() - common) as f64;
+    let (mut i, mut j, mut common) = (0, 0, 0);
+    while enough(common + (a.len() - i).min(b.len() - j)) {
+        let (Some(x), Some(y)) = (a.get(i), b.get(j)) else { return true };
+        common += usize::from(x == y);
+        i += usize::from(x <= y);
+        j += usize::from(y <= x);
+    }
+    false
 }
 
 #[cfg(test)]
@@ -62,6 +76,24 @@ mod tests {
 
     fn check(a: &str, b: &str) -> bool {
         is_same(&shingles(a), &shingles(b))
+    }
+
+    #[test]
+    fn pairs_are_the_same_from_a_share_of_common_shingles_on() {
+        let numbers = |range: std::ops::Range<u64>| range.collect::<Vec<_>>();
+        for (a, b, same) in [
+            (numbers(0..100), numbers(0..100), true),
+            (numbers(0..85), numbers(0..100), true),
+            (numbers(0..84), numbers(0..100), false),
+            (numbers(8..100), numbers(0..92), false),
+            (numbers(8..108), numbers(0..100), true),
+            (numbers(9..109), numbers(0..100), false),
+            (numbers(0..1), numbers(1..2), false),
+            (numbers(0..0), numbers(0..0), false),
+        ] {
+            assert_eq!(is_same(&a, &b), same, "{a:?} and {b:?}");
+            assert_eq!(is_same(&b, &a), same, "{b:?} and {a:?}");
+        }
     }
 
     #[test]

@@ -72,8 +72,7 @@ pub(super) async fn generate(
     let mut shown: Vec<Value> = passages.iter().map(Passage::shown).collect();
     let message = message(&question.plan.raw_user_text, &mut shown, room)?;
     passages.truncate(shown.len());
-    let context_tokens = Some(limits.context_tokens);
-    let request = LlmRequest { max_tokens, context_tokens, ..LlmRequest::new(mode, SYSTEM, &message) };
+    let request = LlmRequest { max_tokens, ..LlmRequest::new(mode, SYSTEM, &message) };
     let mut text = String::new();
     let outcome = match follow(llm, request, &mut text, events).await {
         Ok(finish) => judge(&text, finish == FinishReason::Length, &passages),
@@ -81,7 +80,7 @@ pub(super) async fn generate(
     };
     if outcome.is_err() && !text.is_empty() {
         // What comes instead begins anew.
-        events.send(AskEvent::Text("\n\n".into())).await;
+        events.send(|| AskEvent::Text("\n\n".into())).await;
     }
     outcome
 }
@@ -123,7 +122,7 @@ async fn follow(llm: &LlmClient, request: LlmRequest, text: &mut String, events:
         match event?.into_result()? {
             LlmStreamEvent::Token { text: piece, .. } => {
                 text.push_str(&piece);
-                events.send(AskEvent::Text(piece)).await;
+                events.send(|| AskEvent::Text(piece)).await;
             }
             LlmStreamEvent::Completed { finish_reason } => end = finish_reason,
             _ => (),

@@ -9,6 +9,7 @@ use std::io::{Read, Seek, SeekFrom};
 
 use regex::{Regex, RegexBuilder};
 
+use crate::ask::around::Folder;
 use crate::ask::citation::Standing;
 use crate::ask::{Asker, citation, hit};
 use crate::error::{Error, Result};
@@ -36,8 +37,9 @@ impl Asker {
             other => return Err(Error::invalid(format!("limit {other} is not between 1 and {MAX_LIMIT}"))),
         };
         let regex = compile(&request)?;
-        let root = self.root(request.warehouse_root.as_deref()).await?;
-        let files = self.allowed(&self.filter(&request.filters, root.as_deref())?).await?;
+        let folder = self.folder(request.warehouse_root.as_deref());
+        let around = self.around(folder.as_ref()).await?;
+        let files = self.allowed(&self.filter(&request.filters, folder.as_ref().map(Folder::path))?).await?;
         let served = self.index.serving();
         let mut raw: Vec<(FileId, Chunk)> = Vec::new();
         let mut lines = 0;
@@ -67,7 +69,7 @@ impl Asker {
         .await?;
         let truncated = matches.len() > limit;
         matches.truncate(limit);
-        Ok(GrepResponse { matches, files_searched, truncated, warnings: self.pending_warning().await? })
+        Ok(GrepResponse { matches, files_searched, truncated, warnings: around.warnings })
     }
 }
 

@@ -2,9 +2,10 @@
 //! and a look at every file before it is shown.
 //!
 //! [`Asker::ask`] has the order of the steps. `retrieve` finds, `deep` looks deeper, [`fuse`] has the formula of the score, `present` makes hits of
-//! what was found, `answer` the summary, `citation` the check against the file as it is now.
+//! what was found, `answer` the summary, `citation` the check against the file as it is now, `around` what is said beside.
 
 mod answer;
+mod around;
 mod citation;
 mod deep;
 mod events;
@@ -27,6 +28,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
+use crate::ask::around::Folder;
 use crate::ask::events::Events;
 use crate::ask::hit::Found;
 use crate::ask::terms::Terms;
@@ -37,8 +39,8 @@ use crate::index::{Index, Served};
 use crate::librarian::Librarian;
 use crate::llm::{self, LlmClient, Task};
 use crate::model::{
-    Anchor, AskEvent, AskRequest, AskResponse, FileFilter, L0Filters, PrivacyMode, QueryPlan, ResponseStats, Root,
-    Scope, SearchHit,
+    Anchor, AskEvent, AskRequest, AskResponse, FileFilter, L0Filters, PrivacyMode, QueryPlan, ResponseStats, Scope,
+    SearchHit,
 };
 use crate::skills::Skills;
 use crate::store::FileSet;
@@ -166,20 +168,15 @@ impl Asker {
 
     async fn run(&self, request: AskRequest, summarize: bool, events: &Events) -> Result<AskResponse> {
         let begun = Instant::now();
-        let root = self.root(request.warehouse_root.as_deref()).await?;
-        let question = self.plan(request, root.as_deref()).await?;
-        events.send(AskEvent::Plan(Box::new(question.plan.clone()))).await;
+        let folder = self.folder(request.warehouse_root.as_deref());
         let served = self.index.serving();
-        let mut outcome = if question.is_listing() {
-            self.list(&question).await?
-        } else if served.store.chunk_count() == 0 {
-            self.by_name(&question).await?
-        } else {
-            self.find(&served, &question).await?
-        };
-        events.send(AskEvent::Hits(outcome.shown())).await;
+        let first = self.first(&served, request, folder.as_ref().map(Folder::path));
+        // Nobody is told of a plan or a hit before it is known that the folder may be asked.
+        let (around, (question, mut outcome)) = tokio::try_join!(self.around(folder.as_ref()), first)?;
+        events.send(|| AskEvent::Plan(Box::new(question.plan.clone()))).await;
+        events.send(|| AskEvent::Hits(outcome.shown())).await;
         if !question.is_listing() && self.deepen(&served, &question, &mut outcome).await? {
-            events.send(AskEvent::Hits(outcome.shown())).await;
+            events.send(|| AskEvent::Hits(outcome.shown())).await;
         }
         let answer_summary = match summarize {
             true => self.summary(&question, &mut outcome, events).await?,
@@ -187,12 +184,25 @@ impl Asker {
         };
         let mut warnings = question.warnings;
         warnings.append(&mut outcome.warnings);
-        warnings.extend(self.pending_warning().await?);
+        warnings.extend(around.warnings);
         let hits: Vec<SearchHit> = outcome.hits.into_iter().map(|it| it.hit).collect();
-        let mut stats = self.stats(&served, root.as_deref(), &hits, outcome.merged).await?;
+        let mut stats = self.stats(&served, around.folders, &hits, outcome.merged).await?;
         stats.latency_ms = Some(begun.elapsed().as_secs_f64() * 1e3);
         let plan = question.plan;
         Ok(AskResponse { query_plan: plan, hits, answer_summary, warnings, stats: Some(stats) })
+    }
+
+    /// Reads the question, and finds what the index has at once.
+    async fn first(&self, served: &Served, request: AskRequest, root: Option<&Path>) -> Result<(Question, Outcome)> {
+        let question = self.plan(request, root).await?;
+        let outcome = if question.is_listing() {
+            self.list(&question).await?
+        } else if served.store.chunk_count() == 0 {
+            self.by_name(&question).await?
+        } else {
+            self.find(served, &question).await?
+        };
+        Ok((question, outcome))
     }
 
     /// The caller's plan, or the librarian's.
@@ -235,27 +245,6 @@ impl Asker {
         }
     }
 
-    /// The folder that is asked: the request's, else the configured one, else all. It lies in a root, or holds some.
-    async fn root(&self, wanted: Option<&str>) -> Result<Option<PathBuf>> {
-        let configured = || self.default_root.clone().filter(|it| self.scope.touches(it));
-        let Some(named) = wanted.map(PathBuf::from).or_else(configured) else { return Ok(None) };
-        // A root on a disk that is not mounted can still be asked.
-        let path = named.canonicalize().unwrap_or_else(|_| named.clone());
-        let roots = self.roots().await?;
-        let none_yet = roots.is_empty() && self.scope.is_all();
-        if none_yet || roots.iter().any(|it| path.starts_with(&it.path) || it.path.starts_with(&path)) {
-            return Ok(Some(path));
-        }
-        // As it was named: where a link leads is not for everybody.
-        Err(Error::not_found(format!("`{}` lies in no root", named.display()))
-            .hint("`vic roots` lists them, `vic index PATH` adds one"))
-    }
-
-    /// The roots as whoever asks may see them.
-    async fn roots(&self) -> Result<Vec<Root>> {
-        Ok(self.scope.roots(self.index.roots().await?))
-    }
-
     /// What a file must meet: the filters, the folder that is asked, and the scope.
     fn filter(&self, filters: &L0Filters, root: Option<&Path>) -> Result<FileFilter> {
         Ok(FileFilter { within: self.scope.clone(), ..filter::resolve(filters, root)? })
@@ -267,45 +256,17 @@ impl Asker {
             return Ok(FileSet::All);
         }
         let (catalog, filter) = (self.catalog.clone(), filter.clone());
-        let ids = crate::index::blocking(move || catalog.select(&filter)).await?;
-        Ok(FileSet::Only(Arc::new(ids)))
-    }
-
-    async fn pending_warning(&self) -> Result<Vec<String>> {
-        let (pending, awaiting) = match self.scope.is_all() {
-            true => {
-                let catalog = self.catalog.clone();
-                crate::index::blocking(move || Ok((catalog.pending_count(None)?, catalog.any_awaiting()?))).await?
-            }
-            false => {
-                let coverage = self.index.coverage(&self.scope).await?;
-                (coverage.pending, coverage.awaiting_vectors > 0)
-            }
-        };
-        let mut warnings = Vec::new();
-        if pending > 0 {
-            warnings.push(format!("{pending} files are not indexed yet; `vic status` shows the progress"));
-        }
-        if awaiting {
-            warnings.push("some files are found by their words alone so far; `vic status` shows the progress".into());
-        }
-        Ok(warnings)
+        let ids = crate::index::blocking(move || catalog.select_part(&filter)).await?;
+        Ok(ids.map_or(FileSet::All, |it| FileSet::Only(Arc::new(it))))
     }
 
     async fn stats(
         &self,
         served: &Served,
-        root: Option<&Path>,
+        warehouse_root: String,
         hits: &[SearchHit],
         merged: usize,
     ) -> Result<ResponseStats> {
-        let warehouse_root = match root {
-            Some(root) => root.display().to_string(),
-            None => {
-                let roots = self.roots().await?;
-                roots.iter().map(|it| it.path.display().to_string()).collect::<Vec<_>>().join(":")
-            }
-        };
         let mut hits_by_tier = BTreeMap::new();
         for hit in hits {
             *hits_by_tier.entry(hit.tier.clone()).or_insert(0) += 1;

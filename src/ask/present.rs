@@ -43,13 +43,13 @@ impl Asker {
     ) -> Result<Vec<Found>> {
         let mut top: Vec<Fused> = fused.into_iter().take(compared(question.limit)).collect();
         let wanted: Vec<(FileId, ChunkId)> = top.iter().flat_map(passages).collect();
-        let (catalog, ids) = (self.catalog.clone(), top.iter().map(|it| it.file_id).collect::<Vec<_>>());
-        let (chunks, records) =
-            tokio::try_join!(served.store.chunks(&wanted), crate::index::blocking(move || catalog.records(&ids)))?;
-        let chunks: Passages = chunks.into_iter().map(|it| ((it.file_id, it.chunk.id.clone()), it)).collect();
-        let records: HashMap<FileId, FileRecord> = records.into_iter().map(|it| (it.id, it)).collect();
-        let question = question.clone();
+        let chunks = served.store.chunks(&wanted).await?;
+        let (catalog, question) = (self.catalog.clone(), question.clone());
+        // The records too: a call of their own would be one more hand-over between threads.
         let looked = crate::index::blocking(move || {
+            let ids: Vec<FileId> = top.iter().map(|it| it.file_id).collect();
+            let records = catalog.records(&ids)?.into_iter().map(|it| (it.id, it)).collect();
+            let chunks = chunks.into_iter().map(|it| ((it.file_id, it.chunk.id.clone()), it)).collect();
             compare(&question, &mut top, &records, &chunks);
             if question.plan.requires_l2 {
                 prefer_evidence(&question, &mut top, &records, &chunks);

@@ -66,7 +66,8 @@ impl Asker {
                     let hits = self.nearest(served, &vector, files, depth, question.limit).await?;
                     Ok::<_, Error>((vector, hits))
                 };
-                let (keyword, vector_result) = tokio::join!(keyword_leg, vector_leg);
+                // The first is polled first: the question is with the model's threads while this one plans the keyword leg.
+                let (vector_result, keyword) = tokio::join!(vector_leg, keyword_leg);
                 let keyword = keyword?;
                 match vector_result {
                     Ok((asked, vector)) => {

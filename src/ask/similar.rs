@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
+use crate::ask::around::Folder;
 use crate::ask::fuse::{self, Weights};
 use crate::ask::{Asker, Question, retrieve};
 use crate::error::{Error, ErrorCode, Result};
@@ -23,8 +24,10 @@ impl Asker {
         let limit = super::limit(request.limit)?;
         let record = self.indexed(Path::new(&request.path)).await?;
         let name = record.found.path.display().to_string();
-        let root = self.root(request.warehouse_root.as_deref()).await?;
-        let files = self.others(&self.filter(&request.filters, root.as_deref())?, &record).await?;
+        let folder = self.folder(request.warehouse_root.as_deref());
+        let around = self.around(folder.as_ref()).await?;
+        let filter = self.filter(&request.filters, folder.as_ref().map(Folder::path))?;
+        let files = self.others(&filter, &record).await?;
         let served = self.index.serving();
         let vectors = served.store.file_vectors(record.id).await?;
         let Some(mean) = mean(&vectors) else {
@@ -42,7 +45,7 @@ impl Asker {
             AskRequest { query: request.path.clone(), filters: request.filters.clone(), ..AskRequest::default() },
         );
         let merged = fused.len();
-        let mut warnings = self.pending_warning().await?;
+        let mut warnings = around.warnings;
         let question = Question {
             plan: plan.clone(),
             privacy: self.privacy,
@@ -59,7 +62,7 @@ impl Asker {
         for hit in &mut hits {
             hit.reasoning = format!("similarity {:.2} to the mean of the passages of `{name}`", hit.score);
         }
-        let mut stats = self.stats(&served, root.as_deref(), &hits, merged).await?;
+        let mut stats = self.stats(&served, around.folders, &hits, merged).await?;
         stats.latency_ms = Some(begun.elapsed().as_secs_f64() * 1e3);
         Ok(AskResponse { query_plan: plan, hits, answer_summary: None, warnings, stats: Some(stats) })
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use rusqlite::{Connection, ErrorCode as Sqlite, OpenFlags, Transaction, TransactionBehavior};
 use tokio::sync::watch;
 
-use crate::error::{Error, ErrorCode, Result};
+use crate::error::{DISK_REFUSES, Error, ErrorCode, Result};
 
 /// Idle readers that are kept: as many questions as are usually asked at a time.
 const IDLE_READERS: usize = 4;
@@ -143,7 +143,8 @@ impl Database {
         Ok(reader)
     }
 
-    fn explain(&self, error: Failed) -> Error {
+    /// An error of the database in words.
+    pub(super) fn explain(&self, error: Failed) -> Error {
         match error {
             Failed::Sqlite(error) => explain(&error, &self.path, self.hint),
             Failed::Other(error) => error,
@@ -245,6 +246,8 @@ fn explain(error: &rusqlite::Error, path: &Path, hint: &str) -> Error {
         Some(Sqlite::DiskFull | Sqlite::OutOfMemory) => ErrorCode::ResourceExhausted,
         Some(Sqlite::DatabaseBusy | Sqlite::DatabaseLocked) => ErrorCode::Locked,
         Some(Sqlite::ReadOnly | Sqlite::PermissionDenied | Sqlite::CannotOpen) => ErrorCode::PermissionDenied,
+        // What cannot be read now is not damaged: it must not be put aside.
+        Some(Sqlite::SystemIoFailure) => ErrorCode::Unavailable,
         _ => ErrorCode::Internal,
     };
     let message = format!("cannot use `{}`: {error}", path.display());
@@ -255,6 +258,7 @@ fn explain(error: &rusqlite::Error, path: &Path, hint: &str) -> Error {
         ErrorCode::PermissionDenied => {
             Error::new(code, message).hint(format!("check the permissions of `{}`", path.display()))
         }
+        ErrorCode::Unavailable => Error::new(code, message).hint(DISK_REFUSES),
         _ => Error::new(code, message),
     }
 }

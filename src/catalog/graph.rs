@@ -6,7 +6,7 @@
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
-use rusqlite::{OptionalExtension, Transaction, params};
+use rusqlite::{OptionalExtension, Row, Transaction, params};
 
 use crate::catalog::database::{Database, Durability, Failed, Format};
 use crate::catalog::row::path_of;
@@ -94,6 +94,15 @@ impl GraphStore {
 
     /// Drops sources and replaces others, all of it or nothing; new entities get their numbers.
     pub fn replace(&self, dropped: &[String], parts: &[(GraphSource, GraphPart)]) -> Result<Replaced> {
+        self.replace_with(dropped, |put| parts.iter().try_for_each(|(source, part)| put(source, part)))
+    }
+
+    /// The same with parts that are made meanwhile, one after the other; nothing is done when `fill` fails.
+    pub fn replace_with(
+        &self,
+        dropped: &[String],
+        fill: impl FnOnce(&mut dyn FnMut(&GraphSource, &GraphPart) -> Result<()>) -> Result<()>,
+    ) -> Result<Replaced> {
         self.database.write(|db| {
             let mut replaced = Replaced::default();
             for name in dropped {
@@ -102,18 +111,9 @@ impl GraphStore {
                 replaced.dropped.extend(gone);
             }
             let mut numbers = Numbers::load(db)?;
-            for (source, part) in parts {
-                let blob = serde_json::to_vec(part).map_err(Error::internal)?;
-                let sql = "INSERT INTO sources (name, path, version, part) VALUES (?1, ?2, ?3, ?4) \
-                           ON CONFLICT (name) DO UPDATE SET path = ?2, version = ?3, part = ?4 RETURNING id";
-                let mut statement = db.prepare_cached(sql)?;
-                let values = params![source.name, source.path, source.version, blob];
-                replaced.stored.push(statement.query_row(values, |row| row.get(0))?);
-                for node in &part.nodes {
-                    let number = numbers.give(db, &node.key, node.id)?;
-                    replaced.entities.insert(node.key.clone(), number);
-                }
-            }
+            fill(&mut |source, part| {
+                put(db, source, part, &mut numbers, &mut replaced).map_err(|error| self.database.explain(error))
+            })?;
             numbers.keep(db)?;
             Ok(replaced)
         })
@@ -126,15 +126,19 @@ impl GraphStore {
             let mut statement = db.prepare_cached("SELECT name, path, version, part, id FROM sources ORDER BY id")?;
             let mut rows = statement.query([])?;
             while let Some(row) = rows.next()? {
-                let source = GraphSource { name: row.get(0)?, path: row.get(1)?, version: row.get(2)? };
-                let blob = row.get_ref(3)?.as_blob().map_err(rusqlite::Error::from)?;
-                let part = serde_json::from_slice(blob).map_err(|error| {
-                    let message = format!("what `{}` says in the graph cannot be read: {error}", source.name);
-                    Error::new(ErrorCode::DataLoss, message).hint(FORMAT.hint)
-                })?;
+                let (source, part) = said(row)?;
                 take(row.get(4)?, source, part)?;
             }
             Ok(())
+        })
+    }
+
+    /// Returns the source of a number, and what it says.
+    pub fn source(&self, number: i64) -> Result<Option<(GraphSource, GraphPart)>> {
+        self.database.read(|db| {
+            let mut statement = db.prepare_cached("SELECT name, path, version, part FROM sources WHERE id = ?1")?;
+            let mut rows = statement.query([number])?;
+            rows.next()?.map(said).transpose()
         })
     }
 
@@ -159,6 +163,38 @@ impl GraphStore {
             Ok(forgotten as u64)
         })
     }
+}
+
+/// Stores what a source says, and numbers its entities.
+fn put(
+    db: &Transaction<'_>,
+    source: &GraphSource,
+    part: &GraphPart,
+    numbers: &mut Numbers,
+    replaced: &mut Replaced,
+) -> Result<(), Failed> {
+    let blob = serde_json::to_vec(part).map_err(Error::internal)?;
+    let sql = "INSERT INTO sources (name, path, version, part) VALUES (?1, ?2, ?3, ?4) \
+               ON CONFLICT (name) DO UPDATE SET path = ?2, version = ?3, part = ?4 RETURNING id";
+    let mut statement = db.prepare_cached(sql)?;
+    let values = params![source.name, source.path, source.version, blob];
+    replaced.stored.push(statement.query_row(values, |row| row.get(0))?);
+    for node in &part.nodes {
+        let number = numbers.give(db, &node.key, node.id)?;
+        replaced.entities.insert(node.key.clone(), number);
+    }
+    Ok(())
+}
+
+/// A source and what it says: name, path, version, part.
+fn said(row: &Row<'_>) -> Result<(GraphSource, GraphPart), Failed> {
+    let source = GraphSource { name: row.get(0)?, path: row.get(1)?, version: row.get(2)? };
+    let blob = row.get_ref(3)?.as_blob().map_err(rusqlite::Error::from)?;
+    let part = serde_json::from_slice(blob).map_err(|error| {
+        let message = format!("what `{}` says in the graph cannot be read: {error}", source.name);
+        Error::new(ErrorCode::DataLoss, message).hint(FORMAT.hint)
+    })?;
+    Ok((source, part))
 }
 
 /// What the graph has to know of a file to see that it changed.

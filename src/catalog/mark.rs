@@ -11,8 +11,10 @@ use crate::catalog::row::{RECORD, below, bytes, record, signed, state_name};
 use crate::error::Result;
 use crate::model::{ContentHash, FileId, FileKind, FileRecord, FileState, Reason, RootId};
 
-/// Tries that a file gets. One that was begun twice and never ended has taken the process with it both times.
-pub const MAX_TRIES: u32 = 2;
+/// Tries that a file gets. One that was begun so often and never ended was in hand each time vic ended unexpectedly. Once
+/// proves nothing, nor does twice: vic may have been killed, or the power may have failed. A file that takes the machine
+/// with it gets here all the same.
+pub const MAX_TRIES: u32 = 5;
 
 /// A file whose chunks are in the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -111,7 +113,7 @@ impl Catalog {
         }
         self.database.write(|db| {
             let sql = format!("UPDATE files SET state = 'failed', reason = ?2, detail = ?3 WHERE {condition}");
-            let detail = format!("tried {MAX_TRIES} times, and vic ended unexpectedly each time");
+            let detail = format!("vic ended unexpectedly {MAX_TRIES} times while it was being read");
             db.execute(&sql, params![MAX_TRIES, Reason::WorkerCrash.name(), detail])?;
             Ok(())
         })

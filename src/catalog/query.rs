@@ -28,6 +28,22 @@ impl Catalog {
         self.database.read(|db| self.matching(db, filter, "id"))
     }
 
+    /// Returns the files that match, sorted by number; none when every file does because all roots lie in the folder that is
+    /// asked for, so that a million files need not be listed for that.
+    ///
+    /// # Errors
+    /// As [`Catalog::select`].
+    pub fn select_part(&self, filter: &FileFilter) -> Result<Option<Vec<FileId>>> {
+        self.database.read(|db| {
+            if let Some(folder) = filter.folder_alone()
+                && roots(db)?.iter().all(|it| it.path.starts_with(folder))
+            {
+                return Ok(None);
+            }
+            Ok(Some(self.matching(db, filter, "id")?))
+        })
+    }
+
     /// Returns one page of the files that match, newest first, and the number of all that match.
     ///
     /// # Errors

@@ -257,9 +257,12 @@ fn union(first: Anchor, last: &Anchor) -> Anchor {
         // Facts about the file have no page; what follows them has.
         (None, to) => to.filter(|_| first.page.is_none()),
     };
+    // A quotation that a passage begins with is not what all of it is.
+    let part = first.part.filter(|it| !it.ends_with("quote") || last.part.as_ref() == Some(it));
     Anchor {
         page: first.page.or(last.page),
         region,
+        part,
         line_end: last.line_end.max(first.line_end),
         byte_start: bytes.0,
         byte_end: bytes.1,
@@ -286,5 +289,19 @@ fn clip(counter: &dyn TokenCounter, line: &str, tokens: usize) -> String {
     match counter.token_spans(line).get(tokens) {
         Some((start, _)) => line[..*start].trim_end().to_owned(),
         None => line.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_passage_is_a_quotation_only_from_its_beginning_to_its_end() {
+        let anchor = |part: Option<&str>| Anchor { part: part.map(str::to_string), ..Anchor::default() };
+        let part = |first, last| union(anchor(first), &anchor(last)).part;
+        assert_eq!(part(Some("quote"), Some("quote")).as_deref(), Some("quote"));
+        assert_eq!(part(Some("quote"), None), None);
+        assert_eq!(part(Some("body"), Some("attachment: a.txt")).as_deref(), Some("body"));
     }
 }

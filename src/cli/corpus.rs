@@ -19,8 +19,8 @@ use crate::model::{CorpusCall, CorpusReply};
 #[derive(Debug, clap::Args)]
 #[command(disable_help_flag = true)]
 pub(crate) struct Args {
-    /// A verb, its form, and its fields as `--name=value` or `--name value`; also `help [VERB [FORM]]`, `help fields`,
-    /// `schema [VERB]`, `job ID` and `result ID`
+    /// A verb, its form, and its fields as `--name=value` or `--name value`; `ingest PATH...`; also `help [VERB [FORM]]`,
+    /// `help fields`, `schema [VERB]`, `job ID` and `result ID`
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "VERB")]
     words: Vec<String>,
 }
@@ -80,7 +80,13 @@ pub(crate) fn call(words: &[String]) -> Result<CorpusCall> {
     let verb = words[0].clone();
     let mut request = Map::new();
     let mut rest = words[1..].iter().peekable();
-    if let Some(word) = rest.next_if(|it| !it.starts_with("--")) {
+    if registry::verb(&verb).is_some_and(|it| it.name == "INGEST") {
+        // It has no forms: what stands there is what is to be brought in.
+        let paths: Vec<Value> = typed_paths(std::iter::from_fn(|| rest.next_if(|it| !it.starts_with("--"))))?;
+        if !paths.is_empty() {
+            request.insert("paths".into(), paths.into());
+        }
+    } else if let Some(word) = rest.next_if(|it| !it.starts_with("--")) {
         let name = if matches!(verb.as_str(), "job" | "result") { "id" } else { "form" };
         request.insert(name.into(), word.as_str().into());
     }
@@ -126,6 +132,7 @@ fn typed(field: Option<&Field>, value: Option<String>) -> Result<Value> {
             json().unwrap_or(Value::String(value))
         }
         Kind::Texts(_) | Kind::Files(_) => match json() {
+            Some(Value::Array(list)) if field.name == "paths" => Value::Array(resolved(list)?),
             Some(list @ Value::Array(_)) => list,
             _ => Value::Array(items(field, &value).map(|it| item(field, it.trim())).collect::<Result<_>>()?),
         },
@@ -143,10 +150,28 @@ fn items<'v>(field: &Field, value: &'v str) -> impl Iterator<Item = &'v str> {
     value.split(move |it| it == ',' && !is_one)
 }
 
-/// An item of a list; paths are made absolute, because the daemon works elsewhere.
+/// Paths as they were typed, made absolute, because the daemon works elsewhere.
+fn typed_paths<'w>(words: impl Iterator<Item = &'w String>) -> Result<Vec<Value>> {
+    words.map(|it| path(it)).collect()
+}
+
+/// The same of a list of JSON. What is no text goes as it is.
+fn resolved(list: Vec<Value>) -> Result<Vec<Value>> {
+    list.into_iter().map(|it| it.as_str().map(path).transpose().map(|found| found.unwrap_or(it.clone()))).collect()
+}
+
+fn path(text: &str) -> Result<Value> {
+    if text.trim().is_empty() {
+        // The working directory would be a surprise.
+        return Ok(Value::String(text.into()));
+    }
+    Ok(Value::String(values::absolute(Path::new(text))?))
+}
+
+/// An item of a list.
 fn item(field: &Field, text: &str) -> Result<Value> {
     if field.name == "paths" {
-        return Ok(Value::String(values::absolute(Path::new(text))?));
+        return path(text);
     }
     Ok(match (field.kind, text.parse::<i64>()) {
         (Kind::Files(_), Ok(number)) => number.into(),
@@ -221,5 +246,17 @@ mod tests {
         std::fs::create_dir(&path).unwrap();
         let made = call(&["ingest".into(), format!("--paths={}", path.display())]).unwrap();
         assert_eq!(made.request["paths"], json!([path]));
+    }
+
+    #[test]
+    fn paths_are_typed_behind_ingest_and_hold_where_they_are_typed() {
+        let here = std::env::current_dir().unwrap().canonicalize().unwrap();
+        let src = here.join("src");
+        check("ingest src", "ingest", json!({"paths": [src]}));
+        check("INGEST src . --mode=minimal", "INGEST", json!({"paths": [src, here], "mode": "minimal"}));
+        check("ingest --paths src", "ingest", json!({"paths": [src]}));
+        check(r#"ingest --paths=["src","."]"#, "ingest", json!({"paths": [src, here]}));
+        check("ingest src --paths=.", "ingest", json!({"paths": [src, here]}));
+        check(r#"ingest --paths=[1,""]"#, "ingest", json!({"paths": [1, ""]}));
     }
 }

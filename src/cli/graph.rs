@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Subcommand, ValueEnum};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
 use crate::cli::output::{Format, FormatArgs, Printer, note};
@@ -11,6 +13,7 @@ use crate::client::Client;
 use crate::config::Config;
 use crate::error::{Error, ErrorCode, IoContext, Result};
 use crate::model::{GraphChange, GraphExtent, GraphFormat, GraphImport, GraphQuestion, GraphRequest, GraphShape};
+use crate::serve::graph::check_size;
 
 /// Arguments of `vic graph`.
 #[derive(Debug, clap::Args)]
@@ -331,6 +334,9 @@ async fn hand_out(shape: GraphShape, args: ExtentArgs, config: &Config, printer:
 }
 
 fn read(path: &Path, form: Option<FileFormat>) -> Result<(GraphFormat, String)> {
+    // Before it is read: it may be larger than memory.
+    let bytes = std::fs::metadata(path).at("read", path)?.len();
+    check_size(bytes, &format!("`{}`", path.display()))?;
     let text = std::fs::read_to_string(path).at("read", path)?;
     let format = match form {
         Some(FileFormat::Json) => GraphFormat::Json,
@@ -346,8 +352,14 @@ fn guess(text: &str) -> GraphFormat {
     if !text.trim_start().starts_with('{') {
         return GraphFormat::Text;
     }
-    let value: Value = serde_json::from_str(text).unwrap_or_default();
-    if value.get("proposals").is_some() { GraphFormat::Proposals } else { GraphFormat::Json }
+    // All else is skipped, and never held.
+    #[derive(Default, Deserialize)]
+    struct Lists {
+        proposals: Option<IgnoredAny>,
+    }
+    // What is wrong with it the daemon says, with the place.
+    let lists: Lists = serde_json::from_str(text).unwrap_or_default();
+    if lists.proposals.is_some() { GraphFormat::Proposals } else { GraphFormat::Json }
 }
 
 async fn import(args: ImportArgs, config: &Config, printer: &mut Printer) -> Result<()> {
@@ -410,6 +422,18 @@ mod tests {
         assert_eq!(guess("A -io-> B"), GraphFormat::Text);
         assert_eq!(guess(" {\"nodes\": []}"), GraphFormat::Json);
         assert_eq!(guess("{\"version\": 1, \"proposals\": []}"), GraphFormat::Proposals);
+    }
+
+    #[test]
+    fn a_file_that_no_message_holds_is_refused_before_it_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("large.json");
+        // Nothing is in it, and it takes no room on the disk.
+        std::fs::File::create(&path).unwrap().set_len(1 << 40).unwrap();
+        let error = read(&path, None).unwrap_err();
+        assert_eq!(error.code, ErrorCode::ResourceExhausted);
+        assert!(error.message.contains("large.json` has 1099511627776 bytes"), "{error}");
+        assert!(error.hint.unwrap().starts_with("split it"));
     }
 
     #[test]

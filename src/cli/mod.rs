@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::config::Config;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorCode, Result};
 
 mod ask;
 mod audit;
@@ -127,7 +127,11 @@ enum Command {
 
 /// Runs the command line of this process and returns its exit code: see [`crate::error::ErrorCode::exit_code`].
 pub fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(said) => return explain(&said),
+    };
+    crate::client::tell_waits(output::note);
     let mut printer = Printer::stdout();
     let done = run(cli.command, &mut printer).and_then(|()| printer.flush());
     match done {
@@ -138,6 +142,20 @@ pub fn main() -> ExitCode {
             output::report(&error);
             ExitCode::from(error.code.exit_code())
         }
+    }
+}
+
+/// Prints the help, the version, or what is wrong with the arguments.
+fn explain(said: &clap::Error) -> ExitCode {
+    let code = ExitCode::from(u8::try_from(said.exit_code()).unwrap_or(ErrorCode::InvalidArgument.exit_code()));
+    match said.print() {
+        Err(error) if !said.use_stderr() && error.kind() != std::io::ErrorKind::BrokenPipe => {
+            let error = output::unwritten(&error);
+            output::report(&error);
+            ExitCode::from(error.code.exit_code())
+        }
+        // That nobody reads it is no reason to fail.
+        _ => code,
     }
 }
 

@@ -84,14 +84,29 @@ impl Printer {
                 self.closed = true;
                 Ok(())
             }
-            written => written.map_err(|error| Error::internal(format!("cannot write the result: {error}"))),
+            written => written.map_err(|error| unwritten(&error)),
         }
     }
 }
 
+/// Says that the result could not be written, as of `/dev/full` or a disk that is.
+pub(crate) fn unwritten(error: &io::Error) -> Error {
+    let code = match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ErrorCode::ResourceExhausted,
+        _ => ErrorCode::Internal,
+    };
+    Error::new(code, format!("cannot write the result to standard output: {error}"))
+        .hint("look at where it is sent to: the disk behind it may be full")
+}
+
 /// Prints an error and its cure.
 pub(crate) fn report(error: &Error) {
-    note(&format!("error: {}", error.message));
+    report_at("error", error);
+}
+
+/// Prints an error with where it was made, and its cure.
+pub(crate) fn report_at(place: &str, error: &Error) {
+    note(&format!("{place}: {}", error.message));
     if let Some(hint) = &error.hint {
         note(&format!("hint: {hint}"));
     }

@@ -25,8 +25,9 @@ pub(crate) fn visible_json(json: &str) -> Cow<'_, str> {
     let mut safe = String::with_capacity(json.len() + 16);
     for it in json.chars() {
         if is_unsafe(it) && it != '\n' {
-            // All of them lie in the first plane, so that one escape is enough.
-            let _ = write!(safe, "\\u{:04x}", u32::from(it));
+            for unit in it.encode_utf16(&mut [0; 2]) {
+                let _ = write!(safe, "\\u{unit:04x}");
+            }
         } else {
             safe.push(it);
         }
@@ -49,10 +50,12 @@ fn escape(text: &str, keep: fn(char) -> bool) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
-/// C0, DEL and C1 controls, line and paragraph separators, and the marks that turn the direction of writing.
+/// C0, DEL and C1 controls, line and paragraph separators, the marks that turn the direction of writing, and tags, which
+/// write whole sentences that nobody sees.
 fn is_unsafe(it: char) -> bool {
     it.is_control()
         || matches!(it, '\u{200e}' | '\u{200f}' | '\u{061c}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+        || matches!(it, '\u{e0000}'..='\u{e007f}')
 }
 
 /// Wraps at white space, every line indented, made safe, at most `max_lines` long. Longer words stand out.

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::client::{Client, reply};
 use crate::error::{Error, Result};
-use crate::model::GraphRequest;
+use crate::model::{GraphChange, GraphImport, GraphRequest};
 use crate::serve::{graph, wire};
 
 impl Client {
@@ -13,6 +13,10 @@ impl Client {
     /// # Errors
     /// As the daemon says.
     pub async fn graph(&self, request: GraphRequest) -> Result<Value> {
+        if let GraphRequest::Import(GraphImport { text, .. }) | GraphRequest::Apply(GraphChange { text, .. }) = &request
+        {
+            graph::check_size(text.len() as u64, "the graph")?;
+        }
         let mut stub = self.graph.clone();
         let answer = match request {
             GraphRequest::Tool { name, args } => {

@@ -28,7 +28,7 @@ mod tools;
 mod tests;
 
 pub use llm::Work;
-pub use start::vicd_command;
+pub use start::{tell_waits, vicd_command};
 
 /// The version of this client.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -82,8 +82,8 @@ impl Client {
     /// Connects, and starts a daemon first when none runs.
     ///
     /// # Errors
-    /// As [`Client::connect`]; `Unavailable` with the last line of the log when the daemon does not come up within 30
-    /// seconds.
+    /// As [`Client::connect`]; `Unavailable` with the last lines of the log when the daemon ends, or does not come up
+    /// within five minutes.
     pub async fn connect_or_start(config: &Config) -> Result<Client> {
         start::connect_or_start(config).await
     }

@@ -7,6 +7,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use crate::client::Client;
@@ -14,60 +15,145 @@ use crate::config::Config;
 use crate::daemon::{self, directory};
 use crate::error::{Error, ErrorCode, IoContext, Result};
 
-/// How long a daemon may take to answer: it loads a model and heals the store first.
-const START_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long a daemon that lives may take to answer: it loads a model, heals the store and loads the index first, which
+/// takes minutes for millions of chunks on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(5 * 60);
+
+/// The user is told what is waited for after so long.
+const TELL_AFTER: Duration = Duration::from_secs(3);
 
 /// Pause between two looks at the socket: short, because the user waits.
 const POLL: Duration = Duration::from_millis(20);
 
-/// How much of the log is read to find its last line.
+/// How much of the log is read to find its last lines.
 const LOG_TAIL: u64 = 8 << 10;
+
+/// Lines of the log that an error shows.
+const LOG_LINES: usize = 5;
+
+/// Who is told what this process waits for; nobody unless somebody asked.
+static LISTENER: OnceLock<fn(&str)> = OnceLock::new();
+
+/// Has what is waited for told, once for each start that takes long.
+pub fn tell_waits(listener: fn(&str)) {
+    // Whoever asked first is told.
+    let _second = LISTENER.set(listener);
+}
 
 /// See [`Client::connect_or_start`].
 pub(crate) async fn connect_or_start(config: &Config) -> Result<Client> {
-    match Client::connect(config).await {
-        Err(error) if error.code == ErrorCode::Unavailable => {}
-        connected => return connected,
+    let client = match Client::connect(config).await {
+        Err(error) if error.code == ErrorCode::Unavailable => None,
+        connected => Some(connected?),
+    };
+    match client {
+        // It names its address when it is ready to answer.
+        Some(client) if config.address_path().exists() => Ok(client),
+        begun => Start::new(config, begun.is_some())?.wait().await,
     }
-    let log_start = std::fs::metadata(config.log_path()).map_or(0, |log| log.len());
-    let mut child = spawn(config)?;
-    let deadline = Instant::now() + START_TIMEOUT;
-    let mut exited = None;
-    loop {
-        match answering(config).await {
-            Err(error) if error.code == ErrorCode::Unavailable => {}
-            answered => return answered,
-        }
-        if exited.is_none() {
-            exited = child.try_wait().at("wait for", Path::new("vicd"))?;
-        }
-        match exited {
-            // Who held the lock was about to end: it is our turn again.
-            Some(status) if found_it_locked(status) && daemon::holder(config).is_none() => {
-                child = spawn(config)?;
-                exited = None;
+}
+
+/// A daemon that is about to answer.
+struct Start<'a> {
+    config: &'a Config,
+    begun: Instant,
+    /// Where the log of this start begins.
+    log_start: u64,
+    /// Whether the user knows what is waited for.
+    told: bool,
+    /// The daemon that was started here; none where somebody else had started one.
+    child: Option<Child>,
+    /// How that ended.
+    exited: Option<ExitStatus>,
+}
+
+impl<'a> Start<'a> {
+    /// Starts a daemon, unless one is starting.
+    fn new(config: &'a Config, starting: bool) -> Result<Start<'a>> {
+        let log_start = std::fs::metadata(config.log_path()).map_or(0, |log| log.len());
+        let child = if starting { None } else { Some(spawn(config)?) };
+        Ok(Start { config, begun: Instant::now(), log_start, told: false, child, exited: None })
+    }
+
+    /// Waits for an answer as long as there is a daemon that may give one.
+    async fn wait(mut self) -> Result<Client> {
+        let config = self.config;
+        loop {
+            let mut answer = std::pin::pin!(answering(config));
+            let answered = loop {
+                tokio::select! {
+                    answered = &mut answer => break answered,
+                    () = tokio::time::sleep(POLL) => self.look()?,
+                }
+            };
+            match answered {
+                Err(error) if error.code == ErrorCode::Unavailable => {}
+                answered => return answered,
             }
-            // Somebody else's daemon was faster, and will answer soon.
-            Some(status) if found_it_locked(status) => {}
+            if self.child.is_none() {
+                // The one that was starting has ended: it is our turn.
+                self.child = Some(spawn(config)?);
+            }
+            self.look()?;
+            tokio::time::sleep(POLL).await;
+        }
+    }
+
+    /// Looks at the process, and says why there is nothing to wait for any more.
+    fn look(&mut self) -> Result<()> {
+        if self.exited.is_none()
+            && let Some(child) = &mut self.child
+        {
+            self.exited = child.try_wait().at("wait for", Path::new("vicd"))?;
+        }
+        match self.exited {
+            Some(status) if found_it_locked(status) => self.look_at_other()?,
             Some(status) => {
                 let code = status.code().and_then(|it| u8::try_from(it).ok());
-                return Err(last_words(config, log_start, code)
-                    .unwrap_or_else(|| failed(config, log_start, &format!("vicd ended with {status}"))));
+                return Err(last_words(self.config, self.log_start, code)
+                    .unwrap_or_else(|| failed(self.config, self.log_start, &format!("vicd ended with {status}"))));
             }
             None => {}
         }
-        if let (Some(_), Some(pid)) = (exited, daemon::holder(config))
-            && !config.socket_path().exists()
-            && Instant::now() > deadline
-        {
+        if self.begun.elapsed() > PATIENCE {
+            let problem = format!("vicd does not answer after {} minutes", PATIENCE.as_secs() / 60);
+            return Err(failed(self.config, self.log_start, &problem));
+        }
+        self.tell();
+        Ok(())
+    }
+
+    /// Looks at somebody else's daemon, which was faster and will answer soon.
+    fn look_at_other(&mut self) -> Result<()> {
+        let Some(pid) = daemon::holder(self.config) else {
+            // Who held the lock was about to end: it is our turn again.
+            self.child = Some(spawn(self.config)?);
+            self.exited = None;
+            return Ok(());
+        };
+        // One that is only starting has not named its address yet.
+        let ready = self.config.address_path().exists();
+        if ready && !self.config.socket_path().exists() && self.begun.elapsed() > TELL_AFTER {
             return Err(Error::new(ErrorCode::Unavailable, format!("vicd (pid {pid}) runs, but its socket is gone"))
                 .hint("`vic daemon stop`, then try again"));
         }
-        if Instant::now() > deadline {
-            let problem = format!("vicd does not answer after {} seconds", START_TIMEOUT.as_secs());
-            return Err(failed(config, log_start, &problem));
+        Ok(())
+    }
+
+    /// Says what is waited for, once, when it takes long.
+    fn tell(&mut self) {
+        if self.told || self.begun.elapsed() < TELL_AFTER {
+            return;
         }
-        tokio::time::sleep(POLL).await;
+        self.told = true;
+        let Some(listener) = LISTENER.get() else { return };
+        let own = self.child.as_ref().filter(|_| self.exited.is_none()).map(Child::id);
+        let process =
+            own.or_else(|| daemon::holder(self.config)).map(|pid| format!(" (pid {pid})")).unwrap_or_default();
+        listener(&format!(
+            "waiting for vicd{process}, which opens the index; a large one takes some minutes; it writes to `{}`",
+            self.config.log_path().display()
+        ));
     }
 }
 
@@ -79,10 +165,7 @@ fn found_it_locked(status: ExitStatus) -> bool {
 /// Connects to a daemon that not only listens but answers.
 async fn answering(config: &Config) -> Result<Client> {
     let client = Client::connect(config).await?;
-    match tokio::time::timeout(START_TIMEOUT, client.status()).await {
-        Ok(answer) => answer.map(|_| client),
-        Err(_) => Err(Error::new(ErrorCode::Unavailable, "vicd listens but does not answer")),
-    }
+    client.status().await.map(|_| client)
 }
 
 /// Returns the command that runs the daemon of that configuration: `vicd` beside this program, else the one in `PATH`.
@@ -150,20 +233,21 @@ fn last_words(config: &Config, log_start: u64, exit_code: Option<u8>) -> Option<
     Some(if hint.is_empty() { error } else { error.hint(hint.trim()) })
 }
 
-/// Says what the last line of the log says.
+/// Says what the last lines of the log say.
 fn failed(config: &Config, log_start: u64, problem: &str) -> Error {
     let log_path = config.log_path();
-    let message = match last_line(&log_path, log_start) {
-        Ok(Some(line)) => format!("{problem}: {line}"),
-        Ok(None) | Err(_) => problem.to_string(),
+    let message = match last_lines(&log_path, log_start) {
+        Ok(lines) if !lines.is_empty() => format!("{problem}: {lines}"),
+        Ok(_) | Err(_) => problem.to_string(),
     };
     Error::new(ErrorCode::Unavailable, message).hint(format!("see `{}`", log_path.display()))
 }
 
-/// Returns the last line that was written after `start`.
-fn last_line(path: &Path, start: u64) -> io::Result<Option<String>> {
+/// Returns the last lines that were written after `start`.
+fn last_lines(path: &Path, start: u64) -> io::Result<String> {
     let text = tail(path, start)?;
-    Ok(text.lines().rev().map(str::trim).find(|line| !line.is_empty()).map(String::from))
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    Ok(lines[lines.len().saturating_sub(LOG_LINES)..].join(" | "))
 }
 
 /// Returns the end of what was written after `start`.
@@ -221,12 +305,55 @@ mod tests {
     }
 
     #[test]
-    fn the_last_line_of_this_start_is_found() {
+    fn the_last_lines_of_this_start_are_found() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("log");
         std::fs::write(&path, "old error\nnew error\n\n").unwrap();
-        assert_eq!(last_line(&path, 0).unwrap().as_deref(), Some("new error"));
-        assert_eq!(last_line(&path, 10).unwrap().as_deref(), Some("new error"));
-        assert_eq!(last_line(&path, 21).unwrap(), None);
+        assert_eq!(last_lines(&path, 0).unwrap(), "old error | new error");
+        assert_eq!(last_lines(&path, 10).unwrap(), "new error");
+        assert_eq!(last_lines(&path, 21).unwrap(), "");
+        std::fs::write(&path, "1\n2\n3\n4\n5\n6\n").unwrap();
+        assert_eq!(last_lines(&path, 0).unwrap(), "2 | 3 | 4 | 5 | 6");
+    }
+
+    /// A start of so many seconds ago, of a process that runs this script.
+    fn started<'a>(config: &'a Config, seconds: u64, script: &str) -> Start<'a> {
+        let log = File::options().create(true).append(true).open(config.log_path()).unwrap();
+        let child = Command::new("sh").args(["-c", script]).stderr(log).spawn().unwrap();
+        let begun = Instant::now().checked_sub(Duration::from_secs(seconds)).unwrap();
+        Start { config, begun, log_start: 0, told: false, child: Some(child), exited: None }
+    }
+
+    fn data_directory(dir: &Path) -> Config {
+        Config::from_lookup(&|name| (name == "VIC_DATA_DIR").then(|| dir.into())).unwrap()
+    }
+
+    #[test]
+    fn a_daemon_that_lives_is_waited_for_up_to_five_minutes() {
+        let dir = tempfile::tempdir().unwrap();
+        let config = data_directory(dir.path());
+        for (seconds, waits) in [(0, true), (31, true), (295, true), (301, false)] {
+            let mut start = started(&config, seconds, "exec sleep 60");
+            assert_eq!(start.look().is_ok(), waits, "after {seconds} s");
+            assert_eq!(start.told, waits && seconds > 3, "after {seconds} s");
+            start.child.as_mut().unwrap().kill().unwrap();
+            start.child.as_mut().unwrap().wait().unwrap();
+        }
+    }
+
+    #[test]
+    fn a_daemon_that_is_killed_while_it_starts_is_reported_with_what_it_said() {
+        let dir = tempfile::tempdir().unwrap();
+        let config = data_directory(dir.path());
+        let mut start = started(&config, 0, "echo loading the model >&2; echo loading the index >&2; kill -9 $$");
+        let begun = Instant::now();
+        let error = loop {
+            match start.look() {
+                Ok(()) => assert!(begun.elapsed() < Duration::from_secs(10), "it has ended"),
+                Err(error) => break error,
+            }
+        };
+        assert!(error.message.contains("signal: 9"), "{error}");
+        assert!(error.message.contains("loading the model | loading the index"), "{error}");
     }
 }

@@ -8,13 +8,14 @@ mod bridge;
 mod foreign;
 mod names;
 mod ollama;
+mod places;
+mod resolve;
 mod show;
 mod source;
 mod tuned;
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
-use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 pub use bridge::{AuthMode, BridgeConfig, TlsFiles};
@@ -22,21 +23,13 @@ pub use names::NAMES;
 pub use show::{Origin, Setting, settings, template};
 pub use tuned::{remove_tuned, tuned_path, write_tuned};
 
+use crate::config::places::{absolute, platform_data_dir};
 use crate::config::source::{Settings, read_file};
-use crate::error::{Error, IoContext, Result};
-use crate::model::{ExtractLimits, JailMode, OcrMode, PrivacyMode, Redaction};
-
-/// Longest time for looking into files: whoever waits longer has forgotten the question.
-const MAX_L2_SECONDS: u32 = 3_600;
-
-/// Context that a model can be given: less holds no question with its tools, more no model has.
-const CONTEXT_TOKENS: RangeInclusive<u32> = 1_024..=2_097_152;
+use crate::error::{Error, Result};
+use crate::model::{ExtractLimits, OcrMode, PrivacyMode};
 
 /// Ollama's own variable, see [`ollama`].
 const OLLAMA_HOST: &str = "OLLAMA_HOST";
-
-/// Longest time for one piece of work of a model.
-const MAX_LLM_SECONDS: u32 = 3_600;
 
 /// Every setting, resolved. Cheap to clone, never changes while the daemon runs.
 #[derive(Clone, Debug, PartialEq)]
@@ -186,6 +179,9 @@ pub struct EmbedConfig {
     pub openai_url: String,
     /// `VIC_OPENAI_API_KEY`.
     pub openai_key: Option<String>,
+    /// Tokens of context that an Ollama server must give the model. None leaves it to the server, of which every default
+    /// holds a passage of the index.
+    pub context_tokens: Option<u32>,
 }
 
 /// Who plans questions and writes answers.
@@ -273,86 +269,6 @@ impl Config {
         let settings = Settings { lookup, file: read_file(&data_dir)?, tuned: tuned::read_tuned(&data_dir)? };
         settings.config(data_dir, default_dir.as_deref())
     }
-
-    /// The daemon's Unix socket.
-    pub fn socket_path(&self) -> PathBuf {
-        self.data_dir.join("vicd.sock")
-    }
-
-    /// The lock whose holder owns the data directory; its text names the owner.
-    pub fn lock_path(&self) -> PathBuf {
-        self.data_dir.join("vicd.lock")
-    }
-
-    /// The file that holds the TCP address as bound.
-    pub fn address_path(&self) -> PathBuf {
-        self.data_dir.join("listen")
-    }
-
-    /// The file that says which format the data directory has.
-    pub fn format_path(&self) -> PathBuf {
-        self.data_dir.join("format")
-    }
-
-    /// The file with the key that programs on the TCP port must show.
-    pub fn key_path(&self) -> PathBuf {
-        self.data_dir.join("key")
-    }
-
-    /// The table of further keys, each for some folders only.
-    pub fn keys_path(&self) -> PathBuf {
-        self.data_dir.join("keys.json")
-    }
-
-    /// The SQLite file of the catalog.
-    pub fn catalog_path(&self) -> PathBuf {
-        self.data_dir.join("catalog.sqlite")
-    }
-
-    /// The SQLite file of vectors by text.
-    pub fn vector_cache_path(&self) -> PathBuf {
-        self.data_dir.join("vectors.sqlite")
-    }
-
-    /// The SQLite file of what skills found.
-    pub fn evidence_path(&self) -> PathBuf {
-        self.data_dir.join("evidence.sqlite")
-    }
-
-    /// Views, sessions and results of the contract.
-    pub fn corpus_path(&self) -> PathBuf {
-        self.data_dir.join("corpus.sqlite")
-    }
-
-    /// The SQLite file of the graph.
-    pub fn graph_path(&self) -> PathBuf {
-        self.data_dir.join("graph.sqlite")
-    }
-
-    /// The folder of pages that were fetched: the only one of the data directory that may be indexed.
-    pub fn pages_path(&self) -> PathBuf {
-        self.data_dir.join("pages")
-    }
-
-    /// The SQLite file of outbound requests.
-    pub fn audit_path(&self) -> PathBuf {
-        self.data_dir.join("audit.sqlite")
-    }
-
-    /// The choice of a backend for the `llm` commands.
-    pub fn llm_choice_path(&self) -> PathBuf {
-        self.data_dir.join("llm.json")
-    }
-
-    /// The SQLite file of what agents did.
-    pub fn transcripts_path(&self) -> PathBuf {
-        self.data_dir.join("transcripts.sqlite")
-    }
-
-    /// The daemon's log.
-    pub fn log_path(&self) -> PathBuf {
-        self.data_dir.join("vicd.log")
-    }
 }
 
 /// The variables that a plugin inherits, and no others: enough to find programs, its home and the language. Keys that stand
@@ -363,204 +279,6 @@ const PLUGIN_VARIABLES: [&str; 9] = ["PATH", "HOME", "USER", "LANG", "LC_ALL", "
 pub fn plugin_environment() -> Vec<(&'static str, OsString)> {
     #[expect(clippy::disallowed_methods, reason = "this module is the one reader of the environment")]
     PLUGIN_VARIABLES.into_iter().filter_map(|name| Some((name, std::env::var_os(name)?))).collect()
-}
-
-impl Settings<'_> {
-    fn config(&self, data_dir: PathBuf, default_dir: Option<&Path>) -> Result<Config> {
-        let db_path = self.path("VIC_DB_PATH")?.unwrap_or_else(|| data_dir.join("index"));
-        let job_db_path = match self.path("VIC_JOB_DB_PATH")? {
-            Some(path) => path,
-            None => db_path.parent().unwrap_or(&data_dir).join("vic_jobs.sqlite"),
-        };
-        let defaults = ExtractLimits::default();
-        Ok(Config {
-            bridge: self.bridge()?,
-            vectors: self.vectors(&db_path)?,
-            listen: self.parse("VIC_LISTEN", SocketAddr::from(([127, 0, 0, 1], 8765)))?,
-            warehouse_root: self.path("VIC_WAREHOUSE_ROOT")?,
-            privacy_mode: self.one_of(
-                "VIC_PRIVACY_MODE",
-                PrivacyMode::from_name,
-                "`local_only`, `cloud_reasoning_ok` or `cloud_embedding_ok`",
-            )?,
-            log_level: self.log_level(),
-            model_dirs: self.model_dirs(&data_dir, default_dir)?,
-            embed: self.embed()?,
-            llm: self.llm()?,
-            walk: self.walk()?,
-            background: self.background()?,
-            workers: self.parse("VIC_WORKERS", cores())?.max(1),
-            limits: ExtractLimits {
-                seconds: self.parse("VIC_EXTRACT_SECONDS", defaults.seconds)?,
-                memory_mib: self.parse("VIC_EXTRACT_MEMORY_MIB", defaults.memory_mib)?,
-                jail: self.one_of("VIC_JAIL", JailMode::from_name, "`required` or `optional`")?,
-                redaction: self.one_of("VIC_REDACT", Redaction::from_name, "`none`, `keys` or `all`")?,
-                ..defaults
-            },
-            synthetic_jsonl: self.path("VIC_SYNTHETIC_JSONL")?,
-            ocr: self.one_of("VIC_OCR", OcrMode::from_name, "`auto`, `never` or `always`")?,
-            l2_seconds: self.bounded("VIC_L2_SECONDS", 20, 1..=MAX_L2_SECONDS)?,
-            disk_reserve_bytes: match self.text("VIC_DISK_RESERVE_BYTES") {
-                None => None,
-                Some(_) => Some(self.parse("VIC_DISK_RESERVE_BYTES", 0)?),
-            },
-            servers_ca: self.path("VIC_SERVERS_CA")?,
-            foreign: foreign::set(self.lookup),
-            data_dir,
-            db_path,
-            job_db_path,
-        })
-    }
-
-    fn vectors(&self, db_path: &Path) -> Result<VectorConfig> {
-        let backend = self.text("VIC_VECTOR_BACKEND").unwrap_or_else(|| "lance".into());
-        match backend.as_str() {
-            "lance" => (),
-            "milvus" => {
-                return Err(Error::invalid("VIC_VECTOR_BACKEND `milvus` is not built yet").hint("use `lance`"));
-            }
-            other => {
-                return Err(Error::invalid(format!("unknown VIC_VECTOR_BACKEND `{other}`")).hint("use `lance`"));
-            }
-        }
-        let file = || db_path.join("milvus_lite.db").to_string_lossy().into_owned();
-        Ok(VectorConfig {
-            backend,
-            milvus_uri: self.text("VIC_MILVUS_URI").unwrap_or_else(file),
-            milvus_collection: self.text("VIC_MILVUS_COLLECTION").unwrap_or_else(|| "vic_chunks".into()),
-        })
-    }
-
-    fn embed(&self) -> Result<EmbedConfig> {
-        let typed = self.text("VIC_EMBED_BACKEND").unwrap_or_else(|| EmbedBackend::Onnx.name().into());
-        let backend = EmbedBackend::ALL.into_iter().find(|it| it.name() == typed).ok_or_else(|| {
-            Error::invalid(format!("unknown VIC_EMBED_BACKEND `{typed}`")).hint("use `onnx`, `ollama` or `openai`")
-        })?;
-        let (variable, default) = backend.model_variable();
-        let model = self.text(variable).or_else(|| self.text("VIC_EMBED_MODEL"));
-        let precision = self.text("VIC_EMBED_PRECISION").unwrap_or_else(|| "int8".into());
-        if !matches!(precision.as_str(), "int8" | "fp32") {
-            return Err(
-                Error::invalid(format!("unknown VIC_EMBED_PRECISION `{precision}`")).hint("use `int8` or `fp32`")
-            );
-        }
-        let typed = self.text("VIC_EMBED_ENGINE").unwrap_or_else(|| EmbedEngine::Auto.name().into());
-        let engine = EmbedEngine::ALL.into_iter().find(|it| it.name() == typed).ok_or_else(|| {
-            Error::invalid(format!("unknown VIC_EMBED_ENGINE `{typed}`")).hint("use `auto`, `own` or `onnx`")
-        })?;
-        Ok(EmbedConfig {
-            backend,
-            model: model.unwrap_or_else(|| default.into()),
-            threads: self.parse("VIC_EMBED_THREADS", 0)?,
-            batch: self.parse("VIC_EMBED_BATCH", 0)?,
-            precision,
-            engine,
-            ollama_url: self.text("VIC_OLLAMA_BASE_URL").unwrap_or_else(|| self.ollama_address()),
-            ollama_key: self.text("VIC_OLLAMA_API_KEY"),
-            openai_url: self.text("VIC_OPENAI_BASE_URL").unwrap_or_else(|| "http://127.0.0.1:8080".into()),
-            openai_key: self.text("VIC_OPENAI_API_KEY"),
-        })
-    }
-
-    /// Where Ollama's own variable says that it is, and where it is without one.
-    fn ollama_address(&self) -> String {
-        ollama::address(&(self.lookup)(OLLAMA_HOST).unwrap_or_default().to_string_lossy())
-    }
-
-    fn llm(&self) -> Result<LlmConfig> {
-        let backend = match self.text("VIC_LIBRARIAN_BACKEND").as_deref() {
-            None | Some("stub") => LlmBackend::Stub,
-            Some("ollama") => LlmBackend::Ollama,
-            Some("openai") => LlmBackend::OpenAi,
-            Some(other) => {
-                return Err(Error::invalid(format!("unknown VIC_LIBRARIAN_BACKEND `{other}`"))
-                    .hint("use `stub`, `ollama` or `openai`"));
-            }
-        };
-        let required = |name: &str, value: &str, hint: &str| {
-            self.text(name).ok_or_else(|| {
-                Error::invalid(format!("{name} is not set, and VIC_LIBRARIAN_BACKEND is `{value}`")).hint(hint)
-            })
-        };
-        let model = match backend {
-            LlmBackend::Stub => String::new(),
-            LlmBackend::Ollama => {
-                required("VIC_OLLAMA_MODEL", "ollama", "`ollama list` shows the models of the server")?
-            }
-            LlmBackend::OpenAi => required("VIC_OPENAI_MODEL", "openai", "name a model that the server has")?,
-        };
-        let vision_model = match backend {
-            LlmBackend::OpenAi => self.text("VIC_OPENAI_VISION_MODEL").unwrap_or_else(|| model.clone()),
-            LlmBackend::Stub | LlmBackend::Ollama => {
-                self.text("VIC_OLLAMA_VISION_MODEL").unwrap_or_else(|| "glm-ocr:q8_0".into())
-            }
-        };
-        let max_image_bytes = self.parse("VIC_L2_MAX_IMAGE_BYTES", 12 << 20)?;
-        let context_tokens = self.bounded("VIC_LLM_CONTEXT_TOKENS", 16_384, CONTEXT_TOKENS)?;
-        let max_seconds = self.bounded("VIC_LLM_MAX_SECONDS", MAX_LLM_SECONDS, 1..=MAX_LLM_SECONDS)?;
-        Ok(LlmConfig { backend, model, vision_model, max_image_bytes, context_tokens, max_seconds })
-    }
-
-    fn walk(&self) -> Result<WalkConfig> {
-        let ignore = self.text("VIC_IGNORE").unwrap_or_default();
-        Ok(WalkConfig {
-            ignore: ignore.split(',').map(str::trim).filter(|it| !it.is_empty()).map(String::from).collect(),
-            hidden: self.flag("VIC_INCLUDE_HIDDEN", false)?,
-            max_file_bytes: self.parse("VIC_MAX_FILE_BYTES", 256 << 20)?,
-            watch: self.flag("VIC_WATCH", true)?,
-            rescan_seconds: self.parse("VIC_RESCAN_SECONDS", 3600)?,
-        })
-    }
-
-    fn background(&self) -> Result<BackgroundConfig> {
-        let cpu_percent = self.parse("VIC_CPU_PERCENT", 100)?;
-        if !(1..=100).contains(&cpu_percent) {
-            return Err(Error::invalid(format!("VIC_CPU_PERCENT `{cpu_percent}` is not between 1 and 100"))
-                .hint("use `vic pause` to stop indexing for a while"));
-        }
-        Ok(BackgroundConfig {
-            poll_seconds: self.parse("VIC_POLL_SECONDS", 30)?.max(1),
-            verify_seconds: self.parse("VIC_VERIFY_SECONDS", 24 * 3600)?,
-            cpu_percent,
-            pause_on_battery: self.flag("VIC_PAUSE_ON_BATTERY", false)?,
-        })
-    }
-
-    /// The data directory's models first; then the default directory's, so that daemons side by side share one download;
-    /// then the checkout that this program was built in, so that a fresh build runs without a download.
-    fn model_dirs(&self, data_dir: &Path, default_dir: Option<&Path>) -> Result<Vec<PathBuf>> {
-        let mut dirs = vec![self.path("VIC_MODELS_DIR")?.unwrap_or_else(|| data_dir.join("models"))];
-        dirs.extend(default_dir.map(|it| it.join("models")));
-        dirs.push(Path::new(env!("CARGO_MANIFEST_DIR")).join("models/cache"));
-        dirs.dedup();
-        Ok(dirs)
-    }
-
-    fn log_level(&self) -> String {
-        match self.text("VIC_LOG_LEVEL") {
-            None => "info".into(),
-            Some(level) if level.eq_ignore_ascii_case("warning") => "warn".into(),
-            Some(level) => level.to_ascii_lowercase(),
-        }
-    }
-}
-
-/// None when the environment does not say where a user keeps data. Relative paths say nothing.
-fn platform_data_dir(lookup: &dyn Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
-    let folder = |name| lookup(name).map(PathBuf::from).filter(|it| it.is_absolute());
-    if let Some(dir) = folder("XDG_DATA_HOME") {
-        return Some(dir.join("vic"));
-    }
-    let below = if cfg!(target_os = "macos") { "Library/Application Support/vic" } else { ".local/share/vic" };
-    Some(folder("HOME")?.join(below))
-}
-
-fn absolute(path: &Path) -> Result<PathBuf> {
-    std::path::absolute(path).at("resolve", path)
-}
-
-fn cores() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 #[cfg(test)]

@@ -56,8 +56,11 @@ pub(crate) fn fits(request: &Request) -> Outcome<()> {
         }
     }
     let field = request.inner("constraints", "field").and_then(Value::as_str);
-    if let ("anomalies", Some(field)) = (request.form.name, field) {
-        numeric(field)?;
+    match (request.form.name, field) {
+        ("anomalies", Some(field)) => drop(numeric(field)?),
+        // Any other name is that of a kind of statement.
+        ("trends", Some(field)) if filter::known(field).is_some() => drop(numeric(field)?),
+        _ => {}
     }
     Ok(())
 }
@@ -315,8 +318,16 @@ fn trends(request: &Request, corpus: &Corpus) -> Outcome<Answer> {
         })
         .collect();
     let values: Vec<f64> = series.iter().map(|it| it.1).collect();
+    let is_silent = number.is_none() && !values.is_empty() && values.iter().all(|it| *it == 0.0);
+    if is_silent {
+        answer.unknown(Unknown::new("no_statement", corpus.papers.len()).detail(field));
+    }
     let (slope, agreement) = (slope(&values), kendall(&values));
-    answer.confidence = if values.len() < 3 { 0.2 } else { rounded(agreement.abs()) };
+    answer.confidence = match values.len() {
+        _ if is_silent => 0.0,
+        0..3 => 0.2,
+        _ => rounded(agreement.abs()),
+    };
     answer.coverage = Some((corpus.papers.len() - undated.len()) as f64 / corpus.total().max(1) as f64);
     let direction = if values.len() < 2 || agreement.abs() < 0.2 {
         "none"

@@ -219,7 +219,9 @@ fn meaning(kind: &str) -> (&'static str, &'static str) {
         "ambiguous_date" => ("ambiguous_pattern", "state dates as ISO 8601 in the documents"),
         "unreadable_version" => ("ambiguous_pattern", "state versions as numbers with dots in the documents"),
         "no_statement" => ("missing_data", "name another field, or a smaller view"),
-        "no_date" | "date_of_last_change_used" => ("missing_data", "state a date in the documents"),
+        "no_date" | "date_of_last_change_used" => {
+            ("missing_data", "label the dates of the documents, e.g. `Published: 2024-01-31`")
+        }
         "earlier_content_not_kept" | "new_or_old_contradictions" => {
             ("missing_data", "INGEST in mode full before the next change")
         }
@@ -249,13 +251,19 @@ fn unknowns(explained: &mut Explained<'_>) {
             "reason": unknown["detail"], "recommendation": recommendation,
         }));
         let files: Vec<FileId> = unknown["files"].as_array().into_iter().flatten().filter_map(Value::as_i64).collect();
-        suggest_for(explained, kind, &files);
+        match kind {
+            "more_objects" => next_page(explained, unknown["detail"].as_str().unwrap_or_default()),
+            kind => suggest_for(explained, kind, &files),
+        }
     }
 }
 
 fn suggest_for(explained: &mut Explained<'_>, kind: &str, files: &[FileId]) {
     match kind {
-        "more_objects" | "result_not_kept" => next_page(explained, kind),
+        "result_not_kept" => {
+            let limit = explained.asked.get("limit").and_then(Value::as_i64).unwrap_or(100);
+            explained.suggest_again(&[("limit", json!((limit / 10).max(1)))]);
+        }
         "unreadable_document" | PAST_TEXT_GONE | "no_objects" => {
             for file in files.iter().take(ASKED) {
                 explained.suggest_beside("EXPLAIN_FAILURE", json!({"url_id": file}));
@@ -289,13 +297,11 @@ fn suggest_for(explained: &mut Explained<'_>, kind: &str, files: &[FileId]) {
     }
 }
 
-/// The rest of a list that was cut, or a smaller part of one that was too long.
-fn next_page(explained: &mut Explained<'_>, kind: &str) {
-    let of = |name: &str| explained.asked.get(name).and_then(Value::as_i64);
-    let (limit, offset) = (of("limit").unwrap_or(100), of("offset").unwrap_or(0));
-    match kind {
-        "more_objects" => explained.suggest_again(&[("offset", json!(offset + limit))]),
-        _ => explained.suggest_again(&[("limit", json!((limit / 10).max(1)))]),
+/// The rest of a list that was cut, from where the answer says that it goes on: prose can end a page before its limit.
+fn next_page(explained: &mut Explained<'_>, detail: &str) {
+    let offset = detail.rsplit(' ').next().and_then(|it| it.parse::<i64>().ok());
+    if let Some(offset) = offset {
+        explained.suggest_again(&[("offset", json!(offset))]);
     }
 }
 
@@ -358,7 +364,7 @@ pub(crate) fn document(request: &Request, corpus: &Corpus) -> Outcome<Answer> {
             }
             if paper.reading.facts.published_at.is_none() {
                 issues.push(json!({
-                    "type": "no_date", "file": paper.file, "recommendation": "state a date in the document",
+                    "type": "no_date", "file": paper.file, "recommendation": "state its date with a label, e.g. `Published: 2024-01-31`",
                 }));
                 let mut fields = view.clone();
                 fields.extend([("form".to_string(), json!("timeline")), ("field".to_string(), json!("modified"))]);

@@ -10,17 +10,17 @@ use crate::contract::dates;
 use crate::contract::extract::Objects;
 use crate::contract::filter::Datum;
 use crate::contract::place::Place;
-use crate::contract::reading::{Kept, Part};
+use crate::contract::published;
+use crate::contract::reading::{Kept, Part, READER};
 use crate::contract::source::Source;
 use crate::model::FileKind;
-
-/// Characters at the beginning of a document in which a date is taken for its own.
-const HEAD: usize = 600;
 
 /// The facts. Names are those that filters use.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Facts {
+    /// The version of what found them: older ones are found anew.
+    pub(crate) reader: u32,
     pub(crate) content_type: String,
     pub(crate) title: Option<String>,
     pub(crate) author: Option<String>,
@@ -95,10 +95,11 @@ pub(crate) fn of(given: &Given<'_>) -> Facts {
     let stated = |keys: &[&str]| keys.iter().find_map(|it| given.stated.get(*it)).map(|it| it.0.clone());
     let words = given.passages.iter().map(|it| it.text.split_whitespace().count() as u64).sum();
     let mut facts = Facts {
+        reader: READER,
         content_type: String::new(),
         title: stated(&["title", "subject"]).or_else(|| given.source.title.clone()),
         author: stated(&["author", "authors", "creator", "from", "by"]),
-        published_at: published(given),
+        published_at: published::of(given.source, given.passages),
         domain_type: domain(given),
         word_count: words,
         page_count: given.pages.map(u64::from),
@@ -146,28 +147,6 @@ fn content_type(given: &Given<'_>, facts: &Facts) -> &'static str {
             _ => "notes",
         }
     }
-}
-
-/// The date that a document states as its own, or else the first one near its beginning.
-fn published(given: &Given<'_>) -> Option<String> {
-    const KEYS: [&str; 8] =
-        ["date", "published", "published_at", "publication_date", "sent", "created", "updated", "year"];
-    let stated = KEYS.iter().find_map(|it| given.stated.get(*it)).map(|it| it.0.as_str());
-    let year = |text: &str| (text.len() == 4 && text.bytes().all(|it| it.is_ascii_digit())).then(|| text.to_string());
-    if let Some(found) = stated.and_then(|it| year(it).or_else(|| dates::find(it).into_iter().find_map(|it| it.iso))) {
-        return Some(found);
-    }
-    let mut seen = 0;
-    for passage in given.passages {
-        if seen > HEAD {
-            break;
-        }
-        seen += passage.text.len();
-        if let Some(iso) = dates::find(&passage.text).into_iter().find_map(|it| it.iso) {
-            return Some(iso);
-        }
-    }
-    None
 }
 
 /// The end of the host that a page came from.

@@ -65,8 +65,10 @@ pub(crate) fn edges(corpus: &Corpus) -> Vec<Edge> {
     let mut edges = Vec::new();
     for paper in &corpus.papers {
         for link in &paper.reading.links {
-            let to = match targets.linked(paper, &link.target) {
-                Some(file) => (Node::Document(file), "link"),
+            let work = doi(&link.target).map(|it| targets.work(&it));
+            let to = match work.or_else(|| targets.linked(paper, &link.target).map(Node::Document)) {
+                Some(to @ Node::Document(_)) => (to, "link"),
+                Some(to) => (to, "web"),
                 None if link.target.starts_with("http") => (Node::Work(short(&link.target, 100)), "web"),
                 None => continue,
             };
@@ -133,6 +135,12 @@ impl<'c> Targets<'c> {
         fitting.first().map(|it| it.file)
     }
 
+    /// The document or the work of a DOI.
+    fn work(&self, doi: &str) -> Node {
+        let doi = doi.to_lowercase();
+        self.by_doi.get(&doi).map_or_else(|| Node::Work(format!("doi:{doi}")), |it| Node::Document(*it))
+    }
+
     /// The document or the work that an entry names.
     fn referenced(&self, from: &Paper, text: &str, doi: &str, arxiv: &str) -> Node {
         if let Some(file) = self.by_doi.get(&doi.to_lowercase()).filter(|_| !doi.is_empty()) {
@@ -147,6 +155,15 @@ impl<'c> Targets<'c> {
             None => Node::Work(short(text, 60).to_lowercase()),
         }
     }
+}
+
+/// The DOI that an address leads to: a work is the same whoever links to it and whoever lists it.
+fn doi(address: &str) -> Option<String> {
+    let rest = address.strip_prefix("https://").or_else(|| address.strip_prefix("http://"))?;
+    let rest = rest.trim_start_matches("www.").trim_start_matches("dx.").strip_prefix("doi.org/")?;
+    let rest = rest.split(['?', '#']).next()?;
+    let doi = percent_encoding::percent_decode_str(rest).decode_utf8().ok()?.replace("&amp;", "&");
+    doi.starts_with("10.").then_some(doi)
 }
 
 fn letters(text: &str) -> String {

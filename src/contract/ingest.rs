@@ -120,7 +120,9 @@ impl Contract {
         }
         let mut paths = Vec::new();
         for path in request.texts("paths") {
-            let found = Path::new(path).canonicalize().ok().filter(|it| self.scope.covers(it));
+            // What is relative would hold where the daemon happens to work.
+            let given = Some(Path::new(path)).filter(|it| it.is_absolute());
+            let found = given.and_then(|it| it.canonicalize().ok()).filter(|it| self.scope.covers(it));
             let found = found.and_then(|it| it.into_os_string().into_string().ok());
             let found = found.ok_or_else(|| {
                 Refusal::new(Cause::UnknownFile, format!("there is no `{}`", short(path, 80)))
@@ -299,10 +301,14 @@ impl Contract {
         let contents: BTreeSet<_> = files.iter().filter_map(|it| it.hash).collect();
         let indexed = files.len() - failures.len() - unread;
         let bytes: u64 = files.iter().map(|it| it.size).sum();
+        let folder = self.pages();
+        let (unfetched, fetched): (Vec<_>, Vec<_>) =
+            files.iter().filter(|it| it.file < 0 || is_page(it, &folder)).partition(|it| it.file < 0);
         let named: Vec<Value> =
             failures.iter().take(NAMED).map(|it| json!({"path": it.path, "reason": it.problem})).collect();
         answer.data = json!({
             "session": session, "files": files.len(), "indexed": indexed, "unread": unread, "failed": failures.len(),
+            "pages": {"fetched": fetched.len(), "failed": unfetched.len()},
             "distinct_contents": contents.len(), "duplicates": hashed - contents.len(), "bytes": bytes, "failures": named,
             "failures_file": written.filter(|_| self.scope.is_all()).map(|it| it.to_string_lossy().into_owned()),
         });

@@ -32,6 +32,7 @@ mod past;
 mod place;
 mod pros_cons;
 mod prose;
+mod published;
 mod query;
 mod reader;
 mod reading;

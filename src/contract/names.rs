@@ -16,7 +16,7 @@ pub(crate) fn fitting(known: &[(FileId, &str)], given: &Value) -> Vec<FileId> {
         Value::Number(number) => {
             return known.iter().filter(|it| number.as_i64() == Some(it.0)).map(|it| it.0).collect();
         }
-        Value::String(text) => text.as_str(),
+        Value::String(text) => text.trim_start_matches("./"),
         _ => return Vec::new(),
     };
     let exact: Vec<FileId> = known.iter().filter(|it| it.1 == text).map(|it| it.0).collect();
@@ -77,6 +77,7 @@ mod tests {
         check(json!(2), Ok(2));
         check(json!("2"), Ok(2));
         check(json!("x/a.md"), Ok(1));
+        check(json!("./x/a.md"), Ok(1));
         check(json!("/home/ann/x/a.md"), Ok(1));
         check(json!("README"), Ok(5));
         check(json!("3"), Ok(4));

@@ -177,7 +177,10 @@ impl Reader {
             return Ok(known.clone());
         }
         let rows = self.parts.book.facts()?;
-        let known = rows.into_iter().filter_map(|(hash, text)| Some((hash, serde_json::from_str(&text).ok()?)));
+        let known = rows.into_iter().filter_map(|(hash, text)| {
+            let facts = serde_json::from_str::<Facts>(&text).ok()?;
+            (facts.reader == READER).then_some((hash, facts))
+        });
         let known = Arc::new(known.collect::<HashMap<ContentHash, Facts>>());
         *facts = Some(known.clone());
         Ok(known)

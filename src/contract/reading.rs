@@ -15,7 +15,7 @@ use crate::model::{Document, FileKind, Redaction};
 use crate::secrets::Censor;
 
 /// Raise it with every change of what is read: older readings are made anew.
-pub(crate) const READER: u32 = 3;
+pub(crate) const READER: u32 = 4;
 
 /// Text that is kept of one document.
 const MOST_TEXT: usize = 1 << 20;

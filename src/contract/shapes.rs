@@ -126,6 +126,7 @@ fn ingest() -> Value {
         ("indexed", count()),
         ("unread", count()),
         ("failed", count()),
+        ("pages", record([("fetched", count()), ("failed", count())])),
         ("distinct_contents", count()),
         ("duplicates", count()),
         ("bytes", count()),

@@ -7,7 +7,7 @@ use regex::Regex;
 
 use crate::contract::place::{Finder, Markup, Place, Raw, Spot};
 use crate::contract::snippets;
-use crate::model::{BlockKind, Document};
+use crate::model::{Anchor, Block, BlockKind, Document};
 
 /// What a passage is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +45,12 @@ impl Passage {
         matches!(self.role, Role::Prose | Role::Item) && self.text.len() <= MOST_PROSE
     }
 }
+
+/// Tags that open a paragraph, one within the other.
+const MOST_TAGS: usize = 4;
+
+/// Bytes of a tag; one with an address in it is long.
+const LONGEST_TAG: usize = 2_000;
 
 /// Bytes of a paragraph.
 const MOST_PROSE: usize = 16 << 10;
@@ -86,13 +92,21 @@ impl Source {
         if raw.is_some() {
             finder = Finder::new(raw.as_ref());
         }
-        for block in document.blocks {
+        let page = raw.as_ref().filter(|it| extension == "eml" && it.text.contains("<table"));
+        let page = page.map(|it| Raw::new(it.text.clone(), Markup::Tags));
+        let mut page_at = 0;
+        for mut block in document.blocks {
+            if let Some(page) =
+                page.as_ref().filter(|_| block.kind == BlockKind::Table && block.anchor.member.is_none())
+            {
+                page_at = place_in_page(page, &mut block, page_at);
+            }
             let spot = finder.next(&block);
             let role = role(block.kind, extension, block.anchor.symbol.is_some());
             let mut passage = Passage {
                 role,
                 heading: None,
-                quoted: false,
+                quoted: block.anchor.part.as_deref().is_some_and(is_quote_part),
                 language: None,
                 symbol: block.anchor.symbol,
                 block: block.text.clone(),
@@ -102,7 +116,7 @@ impl Source {
             };
             let bytes = passage.spot.bytes(raw.as_ref(), &passage.block, &(0..passage.block.len()));
             if let (Some(bytes), Some(raw)) = (&bytes, &raw) {
-                passage.quoted = is_quoted(raw, bytes, extension, &quotes);
+                passage.quoted |= is_quoted(raw, bytes, extension, &quotes);
                 if role == Role::Code {
                     passage.language = kernel.clone().or_else(|| stated_language(raw, bytes, extension));
                 }
@@ -170,6 +184,42 @@ impl Source {
         passage.spot.bytes(self.raw.as_ref(), &passage.block, &part)
     }
 
+    /// Says whether it is a web page.
+    pub(crate) fn is_page(&self) -> bool {
+        matches!(self.extension.as_str(), "html" | "htm" | "xhtml")
+    }
+
+    /// The bytes of a passage with the tags around it: those that open it, and those behind its last word.
+    pub(crate) fn markup_around(&self, passage: &Passage) -> Option<Range<usize>> {
+        let bytes = self.bytes(passage, &(0..passage.text.len()))?;
+        let text = &self.raw.as_ref()?.text;
+        let (mut start, mut end) = (bytes.start, bytes.end);
+        for _ in 0..MOST_TAGS {
+            let before = text[..start].trim_end();
+            let open = before.ends_with('>').then(|| before.rfind('<')).flatten();
+            match open.filter(|it| before.len() - it <= LONGEST_TAG) {
+                Some(open) if !before[open..].starts_with("</") => start = open,
+                _ => break,
+            }
+        }
+        for _ in 0..MOST_TAGS {
+            let after = text[end..].trim_start();
+            let begin = text.len() - after.len();
+            let close = after.starts_with('<').then(|| after.find('>')).flatten().filter(|it| *it <= LONGEST_TAG);
+            match close {
+                Some(close) if !ends_block(after) => end = begin + close + 1,
+                _ => break,
+            }
+        }
+        Some(start..end)
+    }
+
+    /// Where some words stand in a passage that stand at these bytes of the file.
+    pub(crate) fn words_at(&self, passage: &Passage, words: &str, bytes: &Range<usize>) -> Option<Range<usize>> {
+        let mut found = passage.text.match_indices(words).map(|it| it.0..it.0 + words.len());
+        found.find(|it| !it.is_empty() && self.bytes(passage, it).is_some_and(|it| bytes.contains(&it.start)))
+    }
+
     /// Passages that read as sentences. One that is longer than any paragraph was made by a machine; looking into it would
     /// cost the square of its length.
     pub(crate) fn prose(&self) -> impl Iterator<Item = &Passage> {
@@ -189,6 +239,49 @@ fn role(kind: BlockKind, extension: &str, has_symbol: bool) -> Role {
     }
 }
 
+/// Says whether a tag ends a paragraph, or begins another one.
+fn ends_block(tag: &str) -> bool {
+    const BLOCKS: &[&str] = &[
+        "p",
+        "li",
+        "div",
+        "dd",
+        "dt",
+        "dl",
+        "ul",
+        "ol",
+        "td",
+        "th",
+        "tr",
+        "table",
+        "section",
+        "article",
+        "main",
+        "aside",
+        "header",
+        "footer",
+        "nav",
+        "blockquote",
+        "pre",
+        "body",
+        "h1",
+        "h2",
+        "h3",
+        "h4",
+        "h5",
+        "h6",
+    ];
+    let name: String = tag[1..].trim_start_matches('/').chars().take_while(char::is_ascii_alphanumeric).collect();
+    BLOCKS.contains(&name.to_ascii_lowercase().as_str())
+}
+
+/// The text between tags, on one line.
+pub(crate) fn plain(html: &str) -> String {
+    static TAG: LazyLock<Regex> = LazyLock::new(|| Regex::new("<[^>]*>").expect("a constant"));
+    let text = TAG.replace_all(html, "").replace("&amp;", "&").replace("&nbsp;", " ").replace("&#39;", "'");
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 /// The bytes between `<blockquote>` and `</blockquote>`, outermost ones.
 fn blockquotes(html: &str) -> Vec<Range<usize>> {
     let lower = html.to_ascii_lowercase();
@@ -200,6 +293,25 @@ fn blockquotes(html: &str) -> Vec<Range<usize>> {
         at = end;
     }
     found
+}
+
+/// Gives a table of a mail its place in the page that the mail holds, at or behind a byte, and returns where it ends. A page
+/// that is encoded has no such places.
+fn place_in_page(page: &Raw, block: &mut Block, from: usize) -> usize {
+    let Some(start) = page.text[from..].find("<table").map(|it| from + it) else { return from };
+    let anchor = Anchor { byte_start: Some(start as u64), ..Anchor::default() };
+    let looked_for = Block { anchor, ..block.clone() };
+    let spot = Finder::new(Some(page)).next(&looked_for);
+    let Some(bytes) = spot.bytes(Some(page), &block.text, &(0..block.text.len())) else { return from };
+    let place = page.place(&bytes);
+    (block.anchor.line_start, block.anchor.line_end) = place.lines.unzip();
+    (block.anchor.byte_start, block.anchor.byte_end) = place.bytes.unzip();
+    bytes.end
+}
+
+/// Says whether the part of a file is what its reader calls a quotation.
+fn is_quote_part(part: &str) -> bool {
+    part.rsplit(", ").next() == Some("quote")
 }
 
 fn is_quoted(raw: &Raw, bytes: &Range<usize>, extension: &str, quotes: &[Range<usize>]) -> bool {

@@ -194,7 +194,7 @@ fn timeline(request: &Request, corpus: &Corpus) -> Answer {
     let mut answer = Answer::new(match field {
         "mentioned" => "every date in the text with its sentence",
         "modified" => "the last change of each file",
-        _ => "the date that each document states, or the first one near its beginning",
+        _ => "the date that each document states as its own",
     });
     let (mut events, mut undated) = (Vec::new(), Vec::new());
     for paper in &corpus.papers {

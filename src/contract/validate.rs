@@ -43,9 +43,11 @@ pub(crate) fn request(verb: &str, mut given: Map<String, Value>) -> Outcome<Requ
         let refusal = Refusal::new(Cause::MissingField, format!("{} needs `{}`", called(verb, form), missing.name));
         return Err(refusal.field(missing.name).action(format!("add `{}`: {}", missing.name, missing.about)));
     }
-    let request = Request { verb, form, fields: checked };
+    let mut request = Request { verb, form, fields: checked };
     related(&request)?;
-    filters(&request)?;
+    if let Some(filters) = filters(&request)? {
+        request.fields.insert("filters".into(), filters);
+    }
     Ok(request)
 }
 
@@ -208,7 +210,10 @@ fn object(path: &str, value: Value, fields: &[Field]) -> Outcome<Value> {
         let field = field.ok_or_else(|| {
             Refusal::unknown(Cause::UnknownField, &format!("field in `{path}`"), &name, &names).field(full.as_str())
         })?;
-        checked.insert(field.name.to_string(), checked_value(field, &full, value)?);
+        let value = checked_value(field, &full, value)?;
+        if checked.insert(field.name.to_string(), value).is_some() {
+            return Err(Refusal::new(Cause::Ambiguous, format!("`{full}` is given twice")).field(full));
+        }
     }
     Ok(Value::Object(checked))
 }
@@ -308,18 +313,19 @@ fn explain(request: &Request) -> Outcome<()> {
     }
 }
 
-/// What has a grammar of its own, and the filters of EXTRACT, which its schema decides.
-fn filters(request: &Request) -> Outcome<()> {
+/// Checks what has a grammar of its own, and the filters of EXTRACT, which its schema decides; those are returned as the
+/// registry names them.
+fn filters(request: &Request) -> Outcome<Option<Value>> {
     if request.verb.name == "QUERY" {
         Filter::parse(request.text("filter").unwrap_or_default())?;
     }
     let (Some(schema), Some(given)) =
         (request.text("schema").and_then(registry::schema), request.fields.get("filters"))
     else {
-        return Ok(());
+        return Ok(None);
     };
     let fields: Vec<Field> = schema.filters.iter().chain(ANY_FILTERS).copied().collect();
-    object("filters", given.clone(), &fields).map(|_| ())
+    object("filters", given.clone(), &fields).map(Some)
 }
 
 impl Request {

@@ -213,7 +213,9 @@ pub(crate) fn asked(given: &Map<String, Value>) -> Outcome<Asked> {
             Err(Refusal::new(Cause::OutOfRange, "the name is too long or not plain").field("name"))
         }
     };
-    match text("action")?.as_deref() {
+    let action = text("action")?;
+    no_more_than(action.as_deref(), &fields)?;
+    match action.as_deref() {
         Some("list") => Ok(Asked::List),
         Some("show") => Ok(Asked::Show(name()?)),
         Some("delete") => match (fields.get("name"), fields.get("session")) {
@@ -238,6 +240,24 @@ pub(crate) fn asked(given: &Map<String, Value>) -> Outcome<Asked> {
     }
 }
 
+/// Only a view that is made has more than a name; what says nothing to an action is not passed over in silence.
+fn no_more_than(action: Option<&str>, fields: &Map<String, Value>) -> Outcome<()> {
+    let known: &[&str] = match action {
+        Some("list") => &["action", "format"],
+        Some("show") => &["action", "format", "name"],
+        Some("delete") => &["action", "format", "name", "session"],
+        _ => return Ok(()),
+    };
+    let mut given = fields.iter().filter(|it| !it.1.is_null()).map(|it| it.0.as_str());
+    match given.find(|it| !known.contains(it)) {
+        Some(name) => {
+            let what = format!("field of `view {}`", action.unwrap_or_default());
+            Err(Refusal::unknown(Cause::UnknownField, &what, name, known).field(name))
+        }
+        None => Ok(()),
+    }
+}
+
 /// A name that can be typed, shown and told apart: no blanks at its ends, no signs that a shell or a path reads.
 fn check_name(name: &str) -> Outcome<()> {
     let is_plain = |it: char| it.is_alphanumeric() || matches!(it, ' ' | '-' | '_' | '.');
@@ -255,6 +275,9 @@ fn session_number(given: &Value) -> Outcome<i64> {
 }
 
 fn draft(fields: &Map<String, Value>, filter: Option<String>, since: Option<String>) -> Outcome<Draft> {
+    if fields.contains_key("files") && fields.contains_key("urls") {
+        return Err(Refusal::new(Cause::Ambiguous, "both `files` and `urls` are given: which?").field("urls"));
+    }
     let files = fields.get("files").or(fields.get("urls"));
     let session = fields.get("session");
     let given = [filter.is_some(), files.is_some(), session.is_some()].into_iter().filter(|it| *it).count();
@@ -282,6 +305,9 @@ fn draft(fields: &Map<String, Value>, filter: Option<String>, since: Option<Stri
             }
         };
         return Ok(Draft::Filter { filter, since, follows });
+    }
+    if fields.get("auto_update").is_some_and(|it| !it.is_null() && *it != Value::Bool(false)) {
+        return Err(Refusal::new(Cause::MissingField, "`auto_update` needs `filter`").field("filter"));
     }
     if let Some(session) = session {
         return session_number(session).map(Draft::Session);
@@ -330,6 +356,8 @@ mod tests {
         check(json!({"colour": 1}), Err(Cause::UnknownField));
         check(json!({"filter": "has_abstract", "since": "30 days"}), Ok(filter(Some("30 days"), false)));
         check(json!({"files": [1], "since": "30 days"}), Err(Cause::MissingField));
+        check(json!({"files": [1], "auto_update": true}), Err(Cause::MissingField));
+        check(json!({"files": [1], "urls": [1]}), Err(Cause::Ambiguous));
     }
 
     #[test]
@@ -355,5 +383,11 @@ mod tests {
         assert_eq!(request(json!({"action": "delete", "session": "3"})), Err(Cause::TypeError));
         assert_eq!(request(json!({"action": "delete", "session": 3, "name": "a"})), Err(Cause::Ambiguous));
         assert_eq!(request(json!({"action": "delete"})), Err(Cause::MissingField));
+        for (extra, value) in [("filter", json!("has_abstract")), ("files", json!([1])), ("auto_update", json!(true))] {
+            for action in ["list", "show", "delete"] {
+                let given = json!({"action": action, "name": "a", extra: value});
+                assert_eq!(request(given), Err(Cause::UnknownField), "{action} {extra}");
+            }
+        }
     }
 }

@@ -87,7 +87,8 @@ pub(crate) fn run(request: &Request, corpus: &Corpus, earlier: Option<&Earlier>)
         }
         Watched::Metadata(known) => {
             let is_text = matches!(known.origin, Origin::Fact(_));
-            let then = if is_text && same_text && then.facts.is_none() { now.as_ref() } else { Some(&then) };
+            // What is counted in a text does not change with who counts.
+            let then = if is_text && same_text { now.as_ref() } else { Some(&then) };
             old_and_new(
                 &mut answer,
                 &mut data,

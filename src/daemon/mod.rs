@@ -62,6 +62,7 @@ pub async fn run(config: Config, program: PathBuf) -> Result<()> {
 /// As [`run`].
 pub async fn run_until(config: Config, program: PathBuf, shutdown: CancellationToken) -> Result<()> {
     let _lock = own_directory(&config)?;
+    socket::forget_address(&config.address_path())?;
     socket::make_room(&config.socket_path()).await?;
     let access = Access::open(&config)?;
     privacy::check(&config)?;

@@ -76,6 +76,14 @@ pub(crate) async fn make_room(path: &Path) -> Result<()> {
     std::fs::remove_file(path).at("remove", path)
 }
 
+/// Takes the TCP address away that a killed daemon left: where one is named, a daemon is ready to answer.
+pub(crate) fn forget_address(path: &Path) -> Result<()> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error).at("remove", path),
+        _ => Ok(()),
+    }
+}
+
 /// Writes the TCP address into its file.
 pub(crate) fn write_address(path: &Path, address: &str) -> Result<OwnFile> {
     // Another file each time, so that an earlier daemon does not take it for its own.

@@ -371,6 +371,11 @@ mod tests {
                 "http://localhost.example.com",
                 "http://127.0.0.1@example.com/",
                 "http://10.0.0.1#127.0.0.1",
+                // The server of a cloud that tells its machines their secrets, by its three names.
+                "http://169.254.169.254/latest/meta-data",
+                "http://2852039166/",
+                "http://0xa9fea9fe/",
+                "http://[::ffff:169.254.169.254]/",
             ] {
                 assert_eq!(code(url, mode), Some(ErrorCode::PermissionDenied), "{url}");
             }

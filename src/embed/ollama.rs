@@ -33,6 +33,8 @@ struct OllamaWire {
     client: Outbound,
     base: String,
     model: String,
+    /// Tokens of context that it is to have.
+    context: Option<u32>,
 }
 
 #[derive(Deserialize)]
@@ -58,7 +60,8 @@ impl Ollama {
     /// the digest of its weights.
     pub(crate) async fn open(config: &EmbedConfig, mode: PrivacyMode) -> Result<Ollama> {
         let client = egress::client(&config.ollama_url, mode, Purpose::Embedding, config.ollama_key.as_deref())?;
-        let wire = OllamaWire { client, base: config.ollama_url.clone(), model: config.model.clone() };
+        let (base, model) = (config.ollama_url.clone(), config.model.clone());
+        let wire = OllamaWire { client, base, model, context: config.context_tokens };
         wire.check_local(mode).await?;
         let tokens = Arc::new(Estimate::new(remote::MAX_TOKENS));
         let probe = remote::embed_all(&wire, &["probe".to_string()], tokens.as_ref()).await?;
@@ -113,7 +116,10 @@ impl OllamaWire {
 impl Wire for OllamaWire {
     async fn request(&self, texts: &[String]) -> Result<Vec<Vector>, Failure> {
         let url = remote::endpoint(&self.base, "api/embed");
-        let body = json!({ "model": self.model, "input": texts, "truncate": true, "keep_alive": KEEP_ALIVE });
+        let mut body = json!({ "model": self.model, "input": texts, "truncate": true, "keep_alive": KEEP_ALIVE });
+        if let Some(tokens) = self.context {
+            body["options"] = json!({ "num_ctx": tokens });
+        }
         match remote::post::<EmbedAnswer>(&self.client, &url, &body).await {
             Ok(answer) => {
                 let number = |it: Option<f32>| it.unwrap_or(f32::NAN);

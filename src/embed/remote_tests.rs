@@ -94,6 +94,7 @@ fn config(backend: EmbedBackend, url: &str) -> EmbedConfig {
         ollama_key: Some("secret".into()),
         openai_url: url.into(),
         openai_key: Some("secret".into()),
+        context_tokens: None,
     }
 }
 

@@ -19,12 +19,12 @@ const FIELDS: [(&str, Tag); 8] = [
     ("taken", Tag::DateTimeOriginal),
 ];
 
+/// What may be unfolded of an image before its size is known: its profile of colours, for one.
+const BESIDE_BYTES: u64 = 16 << 20;
+
 /// Reads an image. One without words gives no blocks.
 pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
-    let dimensions = image::ImageReader::new(Cursor::new(input.bytes))
-        .with_guessed_format()
-        .ok()
-        .and_then(|reader| reader.format().map(|_| reader.into_dimensions()));
+    let dimensions = dimensions(input.bytes);
     let most = sink.limits().pixels;
     if let Some(Ok((width, height))) = dimensions
         && u64::from(width) * u64::from(height) > most
@@ -48,6 +48,16 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     }
     sink.push(BlockKind::Metadata, &lines.join("\n"), Anchor::default());
     Ok(())
+}
+
+/// Reads how wide and how high an image is; None for what is none.
+fn dimensions(bytes: &[u8]) -> Option<image::ImageResult<(u32, u32)>> {
+    let mut reader = image::ImageReader::new(Cursor::new(bytes)).with_guessed_format().ok()?;
+    reader.format()?;
+    let mut limits = image::Limits::no_limits();
+    limits.max_alloc = Some(BESIDE_BYTES);
+    reader.limits(limits);
+    Some(reader.into_dimensions())
 }
 
 /// Returns a field as text, without padding and control characters.
@@ -144,6 +154,18 @@ mod tests {
         let failed = extract(&bytes).unwrap_err();
         assert_eq!(failed.reason, Reason::TooLarge);
         assert!(failed.detail.contains("50000 x 50000"), "{}", failed.detail);
+    }
+
+    #[test]
+    fn an_image_larger_than_what_may_be_unfolded_before_its_size_is_known_is_read() {
+        use image::ImageFormat::{Bmp, Gif, Jpeg, Png, Tiff, WebP};
+        let large = image::RgbImage::new(3_000, 2_500);
+        assert!(large.len() as u64 > BESIDE_BYTES);
+        for format in [Bmp, Gif, Jpeg, Png, Tiff, WebP] {
+            let mut bytes = Cursor::new(Vec::new());
+            large.write_to(&mut bytes, format).unwrap();
+            assert!(extract(bytes.get_ref()).is_ok(), "{format:?}");
+        }
     }
 
     #[test]

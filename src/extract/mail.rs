@@ -78,10 +78,47 @@ fn read_message(message: &Message<'_>, sink: &mut Sink, read_member: ReadMember<
             _ => {}
         }
     }
+    tables(message, sink);
     sink.label_part(mark, "body");
     for part in message.attachments() {
         attachment(part, sink, read_member);
     }
+}
+
+/// Adds the tables of a body that is there as a page and as text: the text has their words at best.
+fn tables(message: &Message<'_>, sink: &mut Sink) {
+    let body = |id: &u32| message.part(*id).map(|part| &part.body);
+    let text = |it: &PartType<'_>| if let PartType::Text(text) = it { Some(text.to_string()) } else { None };
+    let texts: Vec<String> = message.text_body.iter().filter_map(|it| text(body(it)?)).collect();
+    for id in message.html_body.iter().filter(|it| !message.text_body.contains(it)) {
+        let Some(PartType::Html(page)) = body(id) else { continue };
+        if !page.contains("<table") && !page.contains("<TABLE") {
+            continue;
+        }
+        let mut aside = Sink::new(sink.limits().clone());
+        html::read_text(page, &mut aside);
+        for block in aside.finish().blocks {
+            if block.kind == BlockKind::Table && is_data(&block.text) && !is_written(&block.text, &texts) {
+                sink.push(BlockKind::Table, &block.text, Anchor::default());
+            }
+        }
+    }
+}
+
+/// Says whether a table holds data. Letters are laid out with tables too, of one column or of long texts.
+fn is_data(rows: &str) -> bool {
+    const LONGEST_CELL: usize = 200;
+    let width = |row: &str| format!(" {row} ").matches(" | ").count() + 1;
+    let even = rows.lines().all(|it| Some(width(it)) == rows.lines().next().map(width));
+    let short = rows.split(" | ").all(|it| it.len() <= LONGEST_CELL);
+    rows.lines().count() > 1 && rows.lines().next().map(width) > Some(1) && even && short
+}
+
+/// Says whether one of the texts has a table too, with bars between its cells.
+fn is_written(rows: &str, texts: &[String]) -> bool {
+    let plain = |row: &str| row.trim().trim_matches('|').split('|').map(str::trim).collect::<Vec<_>>().join("|");
+    let lines: std::collections::HashSet<String> = texts.iter().flat_map(|it| it.lines()).map(plain).collect();
+    rows.lines().all(|it| lines.contains(&plain(it)))
 }
 
 fn headers(message: &Message<'_>, sink: &mut Sink) {
@@ -192,6 +229,22 @@ mod tests {
         let document = extract(ATTACHED);
         assert_eq!(document.title.as_deref(), Some("Grüße"));
         assert_eq!(document.blocks[2].anchor.member.as_deref(), Some("n.txt"));
+    }
+
+    #[test]
+    fn a_table_of_the_page_is_read_beside_the_text_and_a_layout_is_not() {
+        let mail = |text: &str, page: &str| {
+            format!(
+                "Subject: s\nMIME-Version: 1.0\nContent-Type: multipart/alternative; boundary=b\n\n--b\nContent-Type: text/plain\n\n{text}\n--b\nContent-Type: text/html\n\n{page}\n--b--\n"
+            )
+        };
+        let page = "<p>See it.</p><table><tr><th>Site<th>Level<tr><td>Pier<td>4.1</table>";
+        let table = ("body", "Site | Level\nPier | 4.1");
+        check(&mail("See it.", page), &[("body", "Subject: s"), ("body", "See it."), table]);
+        let written = "| Site | Level |\n| Pier | 4.1 |";
+        check(&mail(written, page), &[("body", "Subject: s"), ("body", written)]);
+        let layout = "<table><tr><td>Dear Ann,<tr><td>all is well.</table>";
+        check(&mail("Dear Ann", layout), &[("body", "Subject: s"), ("body", "Dear Ann")]);
     }
 
     #[test]

@@ -1,8 +1,9 @@
-//! reStructuredText, Org, AsciiDoc and TeX: headings are recognised, everything else is paragraphs.
+//! reStructuredText, Org, AsciiDoc and TeX: headings are recognised, and tables that reStructuredText writes as directives;
+//! everything else is paragraphs.
 
 use crate::extract::encoding::decode;
 use crate::extract::source::{Line, Source};
-use crate::extract::{Input, ReadResult, Sink};
+use crate::extract::{Input, ReadResult, Sink, directive};
 use crate::model::BlockKind;
 
 /// How headings are written.
@@ -48,6 +49,13 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
         let ends = found.is_some() || lines[at].text.trim().is_empty();
         if let Some(start) = paragraph.take_if(|_| ends) {
             source.push(sink, BlockKind::Paragraph, lines[start].start..lines[at - 1].end());
+        }
+        if dialect == Dialect::Rst
+            && paragraph.is_none()
+            && let Some(next) = directive::table(&source, &lines, at, sink)
+        {
+            at = next;
+            continue;
         }
         if let Some(found) = found {
             if found.level == 1 {

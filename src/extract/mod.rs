@@ -18,6 +18,7 @@ mod detect;
 mod dispatch;
 mod text;
 mod markdown;
+mod directive;
 mod markup;
 mod shallow;
 mod html;

@@ -1,37 +1,27 @@
 //! The parent's side of extraction: a bounded number of worker processes, each replaced when it dies, stalls or grows.
+//!
+//! A file fails for what its own reader did. When somebody else ended or stopped that reader (a person, a supervisor, the
+//! system for want of memory), the file is read once more, with no other reader beside it.
+
+mod process;
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::net::UnixStream as StdStream;
-use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::sync::{Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal};
-use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
-use tokio::net::UnixStream;
 use tokio::process::{Child, Command};
 use tokio::runtime::Handle;
-use tokio::sync::{OnceCell, Semaphore, oneshot};
+use tokio::sync::{AcquireError, OnceCell, Semaphore, oneshot};
 use tracing::{error, warn};
 
 use crate::extract::jail::escape::ESCAPES;
-use crate::extract::protocol::{self, Hello, Job, MOST_REQUEST_BYTES, PREFIX, Reply, Setup, SkillJob, Task};
-use crate::extract::worker::status_bytes;
-use crate::extract::{Tools, descriptor, failure};
+use crate::extract::pool::process::{Cause, Death, Worker};
+use crate::extract::protocol::{self, Hello, Job, Reply, Setup, SkillJob, Task};
+use crate::extract::{Tools, failure};
 use crate::model::{Document, ExtractFailure, ExtractLimits, JailMode, MemoryCap, Reason};
 
-/// Native libraries leak a little with every file.
-const JOBS_PER_WORKER: u32 = 1_000;
-/// Kept of what a dying worker says on its standard error.
-const LAST_WORDS_BYTES: u64 = 4 << 10;
-/// Said when an exception of C++ reaches Rust; the PDF library throws none but for want of memory.
-const FOREIGN_EXCEPTION: &str = "cannot catch foreign exceptions";
-/// A worker that closed its socket is dead or about to be.
-const DEATH_SECONDS: u64 = 2;
 /// A worker gets so long to be ready, however short the limit of a file is: on a busy machine a process starts slowly.
 const READY_SECONDS: u64 = 8;
 
@@ -91,10 +81,22 @@ pub struct EscapeAttempt {
 
 /// Why a worker gave no reply.
 enum Fault {
-    /// It is to be replaced; the file may not be to blame.
+    /// It died of the file, or of what an earlier one left behind.
     Died(ExtractFailure),
+    /// Somebody else ended it, or stopped it until the time was over.
+    Taken(ExtractFailure),
     /// The file took too long.
     Stalled(ExtractFailure),
+    /// None could be started.
+    Unstarted(ExtractFailure),
+}
+
+impl Fault {
+    fn failed(self) -> ExtractFailure {
+        match self {
+            Fault::Died(it) | Fault::Taken(it) | Fault::Stalled(it) | Fault::Unstarted(it) => it,
+        }
+    }
 }
 
 impl WorkerPool {
@@ -199,28 +201,39 @@ impl WorkerPool {
         self.work(file, name, Task::Skill(job)).await
     }
 
-    async fn work(&self, file: File, name: &str, task: Task) -> Result<Document, ExtractFailure> {
-        let _permit = self.permits.acquire().await.map_err(|_| failure(Reason::Io, "the pool is closed"))?;
+    async fn work(&self, file: File, name: &str, task: Task) -> Reply {
         let setup = self.setup_for(&task);
         let job = Job { name: name.chars().take(1_000).collect(), task };
+        match self.try_beside_others(&file, &job, &setup).await {
+            Err(Fault::Taken(_)) => self.try_alone(&file, &job, setup).await.map_err(Fault::failed)?,
+            outcome => outcome.map_err(Fault::failed)?,
+        }
+    }
+
+    async fn try_beside_others(&self, file: &File, job: &Job, setup: &Setup) -> Result<Reply, Fault> {
+        let _permit = self.permits.acquire().await.map_err(closed)?;
         let rested = {
             let mut idle = self.idle();
             // One with other libraries cannot load these any more: its jail is shut.
             idle.iter().rposition(|it| it.tools == setup.tools).map(|place| idle.remove(place))
         };
         if let Some(worker) = rested {
-            match self.run(worker, &file, &job).await {
+            match self.run(worker, file, job).await {
                 // What an earlier file left behind may have killed it: one more try, in a worker of its own.
                 Err(Fault::Died(_)) => {}
-                Err(Fault::Stalled(failed)) => return Err(failed),
-                Ok(reply) => return reply,
+                outcome => return outcome,
             }
         }
-        let worker = self.start(setup).await?;
-        match self.run(worker, &file, &job).await {
-            Err(Fault::Died(failed) | Fault::Stalled(failed)) => Err(failed),
-            Ok(reply) => reply,
-        }
+        self.run(self.start(setup.clone()).await?, file, job).await
+    }
+
+    /// Where memory is short, the system ends the largest process; without others beside it, the file shows what it takes.
+    async fn try_alone(&self, file: &File, job: &Job, setup: Setup) -> Result<Reply, Fault> {
+        let all = u32::try_from(self.processes).unwrap_or(u32::MAX);
+        let _permits = self.permits.acquire_many(all).await.map_err(closed)?;
+        // Those at rest hold memory too.
+        self.idle().clear();
+        self.run(self.start(setup).await?, file, job).await
     }
 
     /// A skill comes with the libraries and models that are there now.
@@ -263,35 +276,36 @@ impl WorkerPool {
 
     /// Starts a worker and waits until it is ready for files. No file is to blame when that fails, but the machine or the
     /// installation.
-    async fn start(&self, setup: Setup) -> Result<Worker, ExtractFailure> {
-        match self.start_ready(setup).await {
+    async fn start(&self, setup: Setup) -> Result<Worker, Fault> {
+        let (why, taken) = match self.start_ready(setup).await {
             Ok((worker, hello)) => {
                 self.known().unstartable = None;
                 self.note(hello);
-                Ok(worker)
+                return Ok(worker);
             }
-            Err(why) => {
-                let why = format!("cannot start `{} worker`: {why}", self.program.display());
-                if self.known().unstartable.replace(why.clone()).is_none() {
-                    warn!("{why}");
-                }
-                Err(failure(Reason::Io, why))
-            }
+            Err(death) => (death.failed.detail, death.cause == Cause::Outside),
+        };
+        let why = format!("cannot start `{} worker`: {why}", self.program.display());
+        if self.known().unstartable.replace(why.clone()).is_none() {
+            warn!("{why}");
         }
+        let failed = failure(Reason::Io, why);
+        Err(if taken { Fault::Taken(failed) } else { Fault::Unstarted(failed) })
     }
 
-    async fn start_ready(&self, setup: Setup) -> Result<(Worker, Hello), String> {
+    async fn start_ready(&self, setup: Setup) -> Result<(Worker, Hello), Death> {
         let born = async {
             let nursery = self.nursery.get_or_try_init(|| async { Nursery::open() }).await?;
             Worker::start(nursery, &self.program, setup).await
         };
-        let mut worker = born.await.map_err(|error| error.to_string())?;
+        let unborn = |why: String| Death { failed: failure(Reason::Io, why), cause: Cause::Own };
+        let mut worker = born.await.map_err(|error| unborn(error.to_string()))?;
         let patience = Duration::from_secs(u64::from(self.setup.limits.seconds).max(READY_SECONDS));
         match tokio::time::timeout(patience, worker.hello()).await {
             Ok(Ok(hello)) => Ok((worker, hello)),
-            Ok(Err(problem)) => Err(worker.bury(&problem).await.0.detail),
+            Ok(Err(problem)) => Err(worker.bury(&problem).await),
             // Dropping the worker kills it.
-            Err(_) => Err(format!("it is not ready after {} s", patience.as_secs())),
+            Err(_) => Err(unborn(format!("it is not ready after {} s", patience.as_secs()))),
         }
     }
 
@@ -314,18 +328,36 @@ impl WorkerPool {
                 }
                 Ok(reply)
             }
-            Ok(Err(problem)) => {
-                let (failed, by_jail) = worker.bury(&problem).await;
-                if by_jail {
-                    self.known().killed += 1;
-                    error!("the jail killed a reader of files for what it tried");
-                }
-                Err(Fault::Died(failed))
+            Ok(Err(problem)) => Err(self.mourn(worker.bury(&problem).await)),
+            Err(_) => {
+                let took = format!("took longer than {seconds} s");
+                // Dropping the worker kills it.
+                Err(match worker.is_stopped() {
+                    true => {
+                        Fault::Taken(failure(Reason::Timeout, format!("{took}: its reader was stopped by SIGSTOP")))
+                    }
+                    false => Fault::Stalled(failure(Reason::Timeout, took)),
+                })
             }
-            // Dropping the worker kills it.
-            Err(_) => Err(Fault::Stalled(failure(Reason::Timeout, format!("took longer than {seconds} s")))),
         }
     }
+
+    /// Notes what a worker died of.
+    fn mourn(&self, death: Death) -> Fault {
+        match death.cause {
+            Cause::Own => Fault::Died(death.failed),
+            Cause::Outside => Fault::Taken(death.failed),
+            Cause::Jail => {
+                self.known().killed += 1;
+                error!("the jail killed a reader of files for what it tried");
+                Fault::Died(death.failed)
+            }
+        }
+    }
+}
+
+fn closed(_: AcquireError) -> Fault {
+    Fault::Unstarted(failure(Reason::Io, "the pool is closed"))
 }
 
 /// A thread that starts processes and lives as long as its pool. The kernel kills a worker when the thread that started
@@ -360,121 +392,6 @@ impl Nursery {
         self.births.send(Birth { command, runtime: Handle::current(), reply }).map_err(|_| gone())?;
         answer.await.map_err(|_| gone())?
     }
-}
-
-/// A running process and the socket to it.
-#[derive(Debug)]
-struct Worker {
-    child: Child,
-    socket: UnixStream,
-    /// What it could load before it was jailed.
-    tools: Tools,
-    jobs: u32,
-    /// Since when it has nothing to do.
-    rested: Instant,
-}
-
-impl Worker {
-    async fn start(nursery: &Nursery, program: &Path, setup: Setup) -> io::Result<Worker> {
-        let (here, there) = StdStream::pair()?;
-        here.set_nonblocking(true)?;
-        let mut command = Command::new(program);
-        command.arg("worker").env_clear().current_dir("/");
-        command.stdin(Stdio::from(OwnedFd::from(there))).stdout(Stdio::null()).stderr(Stdio::piped());
-        // With whatever it starts, should it get out of its jail or have none.
-        command.process_group(0).kill_on_drop(true);
-        let child = nursery.spawn(command).await?;
-        let mut socket = UnixStream::from_std(here)?;
-        // One that is already dead shows it when it is asked.
-        socket.write_all(&protocol::encode(&setup)?).await.ok();
-        Ok(Worker { child, socket, tools: setup.tools, jobs: 0, rested: Instant::now() })
-    }
-
-    /// Reads what it says first.
-    async fn hello(&mut self) -> io::Result<Hello> {
-        protocol::decode(&self.frame(MOST_REQUEST_BYTES).await?)
-    }
-
-    /// The group of the process; None once it is known to have ended.
-    fn group(&self) -> Option<Pid> {
-        self.child.id().and_then(|it| Pid::from_raw(i32::try_from(it).ok()?))
-    }
-
-    async fn frame(&mut self, most: usize) -> io::Result<Vec<u8>> {
-        let mut prefix = [0; PREFIX];
-        self.socket.read_exact(&mut prefix).await?;
-        let mut content = vec![0; protocol::length(prefix, most)?];
-        self.socket.read_exact(&mut content).await?;
-        Ok(content)
-    }
-
-    async fn ask(&mut self, file: &File, job: &Job, most: usize) -> io::Result<Reply> {
-        self.jobs += 1;
-        let frame = protocol::encode(job)?;
-        let sent = loop {
-            self.socket.writable().await?;
-            let send = || descriptor::send(self.socket.as_fd(), &frame, file);
-            match self.socket.try_io(Interest::WRITABLE, send) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                outcome => break outcome?,
-            }
-        };
-        self.socket.write_all(&frame[sent..]).await?;
-        protocol::decode(&self.frame(most).await?)
-    }
-
-    /// Says whether it is time for a new one: after many jobs, or when it holds half the memory it may.
-    fn is_worn_out(&self, limits: &ExtractLimits) -> bool {
-        self.jobs >= JOBS_PER_WORKER || self.memory("VmRSS:") > u64::from(limits.memory_mib) << 19
-    }
-
-    /// Returns a size out of `/proc/<process>/status`, in bytes; 0 when it is gone.
-    fn memory(&self, key: &str) -> u64 {
-        let status = self.child.id().map(|id| std::fs::read_to_string(format!("/proc/{id}/status")));
-        status.and_then(|it| status_bytes(&it.ok()?, key)).unwrap_or(0)
-    }
-
-    /// Finds out what a worker died of, and whether it was the jail that killed it.
-    async fn bury(mut self, error: &io::Error) -> (ExtractFailure, bool) {
-        let patience = Duration::from_secs(DEATH_SECONDS);
-        let group = self.group();
-        let status = tokio::time::timeout(patience, self.child.wait()).await;
-        group.into_iter().for_each(kill_group);
-        let mut words = Vec::new();
-        if let Some(stderr) = self.child.stderr.take() {
-            let mut stderr = stderr.take(LAST_WORDS_BYTES);
-            tokio::time::timeout(patience, stderr.read_to_end(&mut words)).await.ok();
-        }
-        let words = String::from_utf8_lossy(&words);
-        // The PDF library aborts without a word when it gets no memory; nothing else that aborts is silent.
-        let aborted = matches!(&status, Ok(Ok(status)) if status.signal() == Some(libc::SIGABRT));
-        let signs = ["memory allocation of", "failed to allocate", FOREIGN_EXCEPTION];
-        if signs.iter().any(|it| words.contains(it)) || (aborted && words.is_empty()) {
-            return (failure(Reason::OutOfMemory, "needed more memory than the limit"), false);
-        }
-        if words.contains("overflowed its stack") {
-            return (failure(Reason::TooDeep, "nested deeper than the stack of its reader"), false);
-        }
-        if matches!(&status, Ok(Ok(status)) if status.signal() == Some(libc::SIGSYS)) {
-            return (failure(Reason::WorkerCrash, "its reader tried to leave its jail, and was killed"), true);
-        }
-        let end = match status {
-            Ok(Ok(status)) => status.to_string(),
-            _ => error.to_string(),
-        };
-        (failure(Reason::WorkerCrash, format!("its reader died: {end}")), false)
-    }
-}
-
-impl Drop for Worker {
-    fn drop(&mut self) {
-        self.group().into_iter().for_each(kill_group);
-    }
-}
-
-fn kill_group(group: Pid) {
-    // It fails when nobody is left in it.
-    let _gone = rustix::process::kill_process_group(group, Signal::KILL);
 }
 
 #[cfg(test)]

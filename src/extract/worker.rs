@@ -31,6 +31,8 @@ const LEAST_MEMORY_BYTES: u64 = 416 << 20;
 const MEMORY_PER_BYTE: u64 = 4;
 /// Jobs may take this many times the time limit of one, all together: a backstop should nobody watch the clock.
 const CPU_TIMES: u64 = 200;
+/// Seconds of processor time between being told that they are used up and being killed.
+const CPU_GRACE: u64 = 5;
 
 /// A skill as the worker knows it: a name and what to do with the bytes of a file.
 #[derive(Clone, Copy, Debug)]
@@ -119,7 +121,9 @@ fn restrict(setup: &Setup, status: &mut File) -> io::Result<u64> {
     limit(Resource::Core, 0)?;
     limit(Resource::Nofile, MOST_DESCRIPTORS)?;
     limit(Resource::Fsize, 0)?;
-    limit(Resource::Cpu, u64::from(limits.seconds) * CPU_TIMES)?;
+    let processor = u64::from(limits.seconds) * CPU_TIMES;
+    // At the first of the two the system says why, at the second it kills as anybody might.
+    bound(Resource::Cpu, processor, processor + CPU_GRACE)?;
     if setup.for_questions {
         // Failing to be nice is no reason not to work.
         rustix::process::nice(QUESTION_NICENESS).ok();

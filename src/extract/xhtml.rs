@@ -12,7 +12,7 @@ use crate::model::{Anchor, BlockKind};
 pub(crate) fn read_text(xml: &str, anchor: &Anchor, sink: &mut Sink) -> ReadResult {
     let tree = Tree::parse(xml);
     let top = tree.top();
-    let mut walker = Walker { sink, anchor, text: String::new(), kind: BlockKind::Paragraph };
+    let mut walker = Walker { sink, anchor, text: String::new(), kind: BlockKind::Paragraph, quoted: false };
     walker.children(top.find("body").unwrap_or(top));
     walker.flush();
     check_flaw(tree.flaw.as_ref(), anchor.part.as_deref().unwrap_or("page"), sink)
@@ -24,6 +24,8 @@ struct Walker<'s> {
     /// Running text of the block that is being read.
     text: String,
     kind: BlockKind,
+    /// Whether it is set apart as somebody's words.
+    quoted: bool,
 }
 
 impl Walker<'_> {
@@ -54,13 +56,19 @@ impl Walker<'_> {
                 self.sink.push(BlockKind::Code, &node.text(), self.anchor.clone());
             }
             "table" => self.table(node),
+            "blockquote" => {
+                self.flush();
+                let outer = std::mem::replace(&mut self.quoted, true);
+                self.block(node, self.kind);
+                self.quoted = outer;
+            }
             "img" | "image" => {
                 let alt = node.attr("alt").filter(|it| it.contains(' ') || !it.contains('.')).unwrap_or_default();
                 self.running(&format!(" {alt} "));
             }
             "p" | "div" | "section" | "article" | "aside" | "nav" | "header" | "footer" | "main" | "figure"
-            | "figcaption" | "blockquote" | "ul" | "ol" | "dl" | "dt" | "dd" | "hr" | "address" | "caption"
-            | "details" | "summary" | "center" | "form" | "title" => self.block(node, self.kind),
+            | "figcaption" | "ul" | "ol" | "dl" | "dt" | "dd" | "hr" | "address" | "caption" | "details"
+            | "summary" | "center" | "form" | "title" => self.block(node, self.kind),
             _ => self.children(node),
         }
     }
@@ -93,7 +101,11 @@ impl Walker<'_> {
     fn flush(&mut self) {
         let text = std::mem::take(&mut self.text);
         let text = if matches!(self.kind, BlockKind::Heading(_)) { one_line(&text) } else { text };
-        self.sink.push(self.kind, &text, self.anchor.clone());
+        let mut anchor = self.anchor.clone();
+        if self.quoted {
+            anchor.part = Some(anchor.part.map_or_else(|| "quote".into(), |it| format!("{it}, quote")));
+        }
+        self.sink.push(self.kind, &text, anchor);
     }
 
     fn table(&mut self, table: Node<'_>) {
@@ -160,6 +172,19 @@ mod tests {
             "2 A b\np loose\np textbold more / line\n- one\n- two",
         );
         check("<pre>  a\n    b</pre><script>no</script>", "c   a /     b");
+    }
+
+    #[test]
+    fn what_is_set_apart_as_a_quotation_is_a_part_of_its_own() {
+        let mut sink = Sink::new(ExtractLimits::default());
+        let anchor = Anchor { part: Some("chapter 2".into()), ..Anchor::default() };
+        let page = "<html><body>before<blockquote><p>one</p>two</blockquote><p>after</p></body></html>";
+        read_text(page, &anchor, &mut sink).unwrap();
+        let document = sink.finish();
+        let parts: Vec<_> =
+            document.blocks.iter().map(|it| (it.text.as_str(), it.anchor.part.as_deref().unwrap())).collect();
+        let quote = "chapter 2, quote";
+        assert_eq!(parts, [("before", "chapter 2"), ("one", quote), ("two", quote), ("after", "chapter 2")]);
     }
 
     #[test]

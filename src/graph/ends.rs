@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use crate::graph::extract::is_name;
+use crate::graph::extract::{Lies, WITHIN, is_name, lies};
 use crate::graph::snapshot::{Alias, Ix, Origin, Snapshot, Statement};
 use crate::graph::symbols::Symbol;
 
@@ -14,8 +14,8 @@ pub(super) struct Ends<'a> {
     keyed: Vec<Option<Ix>>,
     /// The first entity of an alias, as far as it was asked for.
     first: HashMap<Symbol, Option<Ix>>,
-    /// The files of a name, as far as they were asked for.
-    named: HashMap<Symbol, Nearest<'a>>,
+    /// The files of a name, and of that name within some folders, as far as they were asked for.
+    named: HashMap<(Symbol, Option<Symbol>), Nearest<'a>>,
 }
 
 /// How near a file lies beneath a folder: depth, whether it is no note, path, entity.
@@ -49,7 +49,7 @@ impl<'a> Ends<'a> {
         let snapshot = self.snapshot;
         let from = snapshot.origins[said.origin as usize].folder();
         match from.filter(|_| is_name(snapshot.symbols.get(key))) {
-            Some(folder) => self.nearest(key, folder),
+            Some(folder) => self.nearest(key, within(snapshot, said), folder),
             None => self.first(key),
         }
     }
@@ -64,13 +64,11 @@ impl<'a> Ends<'a> {
     }
 
     /// The file with the fewest folders between it and a folder; a note before others, then the first by path.
-    fn nearest(&mut self, alias: Symbol, folder: &Path) -> Option<Ix> {
+    fn nearest(&mut self, alias: Symbol, within: Option<Symbol>, folder: &Path) -> Option<Ix> {
         let (snapshot, keyed) = (self.snapshot, &self.keyed);
-        let beneath = self.named.entry(alias).or_insert_with(|| {
+        let beneath = self.named.entry((alias, within)).or_insert_with(|| {
             let mut beneath = Nearest::new();
-            for it in aliased(snapshot, alias) {
-                let path = snapshot.origins[it.origin as usize].path.as_deref();
-                let (Some(path), Some(node)) = (path, keyed[it.key as usize]) else { continue };
+            for (path, node) in files(snapshot, keyed, alias, within) {
                 let is_note = path.extension().is_some_and(|it| it == "md" || it == "markdown");
                 let rank = (path.components().count(), !is_note, path, node);
                 for above in path.ancestors().skip(1) {
@@ -88,6 +86,29 @@ impl<'a> Ends<'a> {
         });
         ways.min().map(|it| it.3)
     }
+}
+
+/// The folders that a name was written with.
+fn within(snapshot: &Snapshot, said: &Statement) -> Option<Symbol> {
+    said.attributes.iter().find(|it| snapshot.symbols.get(it.0) == WITHIN).map(|it| it.1)
+}
+
+/// The files of a name. Of those within some folders the ones that lie in them from the root on, if there are such.
+fn files<'a>(
+    snapshot: &'a Snapshot,
+    keyed: &[Option<Ix>],
+    alias: Symbol,
+    within: Option<Symbol>,
+) -> Vec<(&'a Path, Ix)> {
+    let all = aliased(snapshot, alias).iter().filter_map(|it| {
+        let path = snapshot.origins[it.origin as usize].path.as_deref()?;
+        Some((path, keyed[it.key as usize]?))
+    });
+    let Some(within) = within else { return all.collect() };
+    let (alias, folders) = (snapshot.symbols.get(alias), snapshot.symbols.get(within));
+    let near: Vec<_> = all.map(|it| (lies(alias, it.0, folders), it)).filter(|it| it.0 != Lies::Elsewhere).collect();
+    let is_exact = near.iter().any(|it| it.0 == Lies::Exactly);
+    near.into_iter().filter(|it| !is_exact || it.0 == Lies::Exactly).map(|it| it.1).collect()
 }
 
 fn aliased(snapshot: &Snapshot, alias: Symbol) -> &[Alias] {
@@ -109,6 +130,11 @@ mod tests {
 
     /// The files that a file links to by the name that some others have.
     fn check(from: &str, named: &[&str], expected: &[&str]) {
+        check_within("", from, named, expected);
+    }
+
+    /// The same for a link that names folders too.
+    fn check_within(folders: &str, from: &str, named: &[&str], expected: &[&str]) {
         let mut builder = Builder::default();
         for (path, number) in named.iter().chain([&from]).zip(0..) {
             let node = GraphNode { key: format!("file:{number}"), name: (*path).into(), ..GraphNode::default() };
@@ -118,6 +144,10 @@ mod tests {
                     source: node.key.clone(),
                     target: "stem:/w:1".into(),
                     relation: "links_to".into(),
+                    attributes: vec![("within".into(), folders.into())]
+                        .into_iter()
+                        .filter(|_| !folders.is_empty())
+                        .collect(),
                     ..GraphEdge::default()
                 }),
                 false => part.aliases.push(("stem:/w:1".into(), node.key.clone())),
@@ -144,5 +174,18 @@ mod tests {
     fn of_files_as_near_a_note_comes_first_and_then_the_first_by_path() {
         check("/w/n.md", &["/w/1.csv", "/w/1.md", "/w/1.jpg"], &["/w/1.md"]);
         check("/w/n.md", &["/w/1.pdf", "/w/1.csv"], &["/w/1.csv"]);
+    }
+
+    #[test]
+    fn folders_before_a_name_choose_among_the_files_of_it() {
+        let files = ["/w/a/1.md", "/w/b/1.md", "/w/x/b/1.md", "/w/1.md"];
+        check_within("a", "/w/b/n.md", &files, &["/w/a/1.md"]);
+        check_within("x/b", "/w/b/n.md", &files, &["/w/x/b/1.md"]);
+        check_within("X/B", "/w/b/n.md", &files, &["/w/x/b/1.md"]);
+        check_within("c", "/w/b/n.md", &files, &[]);
+        check_within("xb", "/w/b/n.md", &["/w/x/b/1.md"], &[]);
+        // From the root on before others that are nearer, then the nearest.
+        check_within("b", "/w/x/n.md", &files, &["/w/b/1.md"]);
+        check_within("b", "/w/y/n.md", &["/w/x/b/1.md", "/w/y/b/1.md"], &["/w/y/b/1.md"]);
     }
 }

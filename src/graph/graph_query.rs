@@ -45,6 +45,27 @@ struct Filters {
     fchain_id: Option<String>,
 }
 
+impl Filters {
+    /// Refuses a filter with nothing in it: a model that leaves a blank would be told that there is nothing, and build on it.
+    fn check(&self) -> Result<()> {
+        let all = [
+            ("sourceType", &self.source_type),
+            ("targetType", &self.target_type),
+            ("edgeType", &self.edge_type),
+            ("nodeType", &self.node_type),
+            ("semanticId", &self.semantic_id),
+            ("targetId", &self.target_id),
+            ("fchainId", &self.fchain_id),
+        ];
+        match all.iter().find(|(_, held)| held.as_ref().is_some_and(|it| it.trim().is_empty())) {
+            Some((name, _)) => Err(Error::invalid(format!("the filter `{name}` is empty"))
+                .hint("leave it out, or say what it is to find")
+                .field(format!("filters.{name}"))),
+            None => Ok(()),
+        }
+    }
+}
+
 /// The schema of the arguments, as the tool is published.
 pub(crate) fn schema() -> Value {
     json!({
@@ -86,6 +107,7 @@ pub(crate) fn run(view: &View, args: Value) -> Result<Value> {
         let place = error.path().to_string();
         Error::invalid(format!("{}", error.inner())).field(place)
     })?;
+    filters.check()?;
     match query_type {
         QueryType::Edges => Ok(edges(view, &filters)),
         QueryType::Nodes => Ok(nodes(view, &filters)),

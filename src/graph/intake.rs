@@ -12,6 +12,7 @@ use regex::Regex;
 
 use crate::error::{Error, Result};
 use crate::graph::codes;
+use crate::graph::import::{PART_ITEMS, TakePart};
 use crate::model::{GraphEdge, GraphNode, GraphPart};
 
 /// The arrow between two ids, with its relation.
@@ -21,8 +22,22 @@ static ARROW: LazyLock<Regex> =
 /// Reads lines.
 ///
 /// # Errors
-/// `InvalidArgument` naming the line, and what was expected there.
+/// As [`each`].
 pub(crate) fn read(text: &str) -> Result<GraphPart> {
+    let mut whole = GraphPart::default();
+    each(text, &mut |part| {
+        whole.nodes.extend(part.nodes);
+        whole.edges.extend(part.edges);
+        Ok(())
+    })?;
+    Ok(whole)
+}
+
+/// Reads lines, in parts of bounded size. What was handed over before an error is no graph.
+///
+/// # Errors
+/// `InvalidArgument` naming the line, and what was expected there; what `take` says.
+pub(crate) fn each(text: &str, take: TakePart<'_>) -> Result<()> {
     let mut part = GraphPart::default();
     let mut known = BTreeSet::new();
     for (number, line) in (1..).zip(text.lines()) {
@@ -42,8 +57,11 @@ pub(crate) fn read(text: &str) -> Result<GraphPart> {
                 part.nodes.push(node(&id));
             }
         }
+        if part.edges.len().max(part.nodes.len()) >= PART_ITEMS {
+            take(std::mem::take(&mut part))?;
+        }
     }
-    Ok(part)
+    take(part)
 }
 
 /// Source, relation and target of a line.

@@ -227,22 +227,21 @@ impl GraphService {
             return Err(Error::invalid(format!("`{name}` cannot be the name of an import")).field("name"));
         }
         let called = name.clone();
-        let parts = blocking(move || match format {
-            GraphFormat::Json => import::read(&called, &text),
-            GraphFormat::Text => Ok(import::cut(intake::read(&text)?)),
-            GraphFormat::Proposals => Ok(import::cut(proposals::read(&text)?)),
-        })
-        .await?;
-        let (nodes, edges): (usize, usize) =
-            (parts.iter().map(|it| it.nodes.len()).sum(), parts.iter().map(|it| it.edges.len()).sum());
+        // Read while it is stored: a large graph is not held as a whole beside its text.
+        let fill = move |take: import::TakePart<'_>| match format {
+            GraphFormat::Json => import::each(&called, &text, take),
+            GraphFormat::Text => intake::each(&text, take),
+            GraphFormat::Proposals => import::cut(proposals::read(&text)?, take),
+        };
         let called = name.clone();
-        let replaced = self.shared.in_turn(move |mut turn| turn.import(&called, parts)).await?;
+        let taken = self.shared.in_turn(move |mut turn| turn.import(&called, fill)).await?;
+        let show::Taken { replaced, nodes, edges } = taken;
         Ok(json!({"name": name, "nodes": nodes, "edges": edges, "replaced": replaced}))
     }
 
     async fn forget(&self, name: &str) -> Result<Value> {
         let called = name.to_string();
-        if !self.shared.in_turn(move |mut turn| turn.import(&called, Vec::new())).await? {
+        if !self.shared.in_turn(move |mut turn| turn.forget(&called)).await? {
             let names = self.shared.imports().await?;
             let hint = near::did_you_mean(name, names.iter().map(String::as_str));
             let hint = hint.unwrap_or_else(|| "`vic graph stats` lists them".into());

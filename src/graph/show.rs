@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, MutexGuard, PoisonError};
 
-use crate::catalog::Replaced;
+use crate::catalog::{GraphStore, Replaced};
 use crate::error::Result;
 use crate::graph::build::Builder;
 use crate::graph::{IMPORT, Shared, Snapshot};
@@ -14,35 +14,60 @@ use crate::model::{GraphPart, GraphSource};
 /// Edges that wait to be shown at most, beside an eighth of those that are: what waits is held as it was read.
 const MOST_WAITING: usize = 50_000;
 
-/// What was stored since the snapshot was made, by the number of the source: what it says now, none when it is gone.
+/// What was stored since the snapshot was made, by the number of the source.
 #[derive(Default)]
 pub(super) struct Waiting {
-    sources: BTreeMap<i64, Option<(GraphSource, GraphPart)>>,
+    sources: BTreeMap<i64, Said>,
     entities: HashMap<String, u32>,
     edges: usize,
 }
 
+/// What a source says now.
+enum Said {
+    /// Nothing any more.
+    Nothing,
+    /// This.
+    This(GraphSource, GraphPart),
+    /// What is stored: read again when it is needed, because all parts of a large import at once take more than their
+    /// snapshot.
+    Stored,
+}
+
 impl Waiting {
+    /// Notes what was stored; `parts` are what the sources say, or none where they are to be read again.
     fn note(&mut self, replaced: Replaced, parts: Vec<(GraphSource, GraphPart)>) {
         self.edges += parts.iter().map(|(_, part)| part.edges.len()).sum::<usize>();
         self.entities.extend(replaced.entities);
-        self.sources.extend(replaced.dropped.into_iter().map(|number| (number, None)));
-        self.sources.extend(replaced.stored.into_iter().zip(parts.into_iter().map(Some)));
+        self.sources.extend(replaced.dropped.into_iter().map(|number| (number, Said::Nothing)));
+        let said = parts.into_iter().map(|(source, part)| Said::This(source, part));
+        self.sources.extend(replaced.stored.into_iter().zip(said.chain(std::iter::repeat_with(|| Said::Stored))));
     }
 
     /// The snapshot after this one.
-    fn woven_into(self, snapshot: Arc<Snapshot>) -> Result<Snapshot> {
+    fn woven_into(self, snapshot: Arc<Snapshot>, store: &GraphStore) -> Result<Snapshot> {
         let mut builder = Builder::on(snapshot);
+        let id = |key: &str| self.entities.get(key).copied();
         for (number, said) in self.sources {
+            let said = match said {
+                Said::Nothing => None,
+                Said::This(source, part) => Some((source, part)),
+                Said::Stored => store.source(number)?,
+            };
             match said {
-                Some((source, part)) => {
-                    builder.add(number, &source, part, |key| self.entities.get(key).copied())?;
-                }
+                Some((source, part)) => builder.add(number, &source, part, id)?,
                 None => builder.leave_out(number),
             }
         }
         Ok(builder.build())
     }
+}
+
+/// What came of an import.
+pub(super) struct Taken {
+    /// Whether there was one of that name.
+    pub(super) replaced: bool,
+    pub(super) nodes: usize,
+    pub(super) edges: usize,
 }
 
 /// The right to change what is stored and what is shown.
@@ -100,12 +125,34 @@ impl Turn<'_> {
         }
     }
 
-    /// Replaces what was stored of an import, and shows it. Returns whether there was anything.
-    pub(super) fn import(&mut self, name: &str, parts: Vec<GraphPart>) -> Result<bool> {
+    /// Replaces what was stored of an import by the parts that `fill` hands over, and shows it.
+    pub(super) fn import(
+        &mut self,
+        name: &str,
+        fill: impl FnOnce(&mut dyn FnMut(GraphPart) -> Result<()>) -> Result<()>,
+    ) -> Result<Taken> {
         let dropped = self.parts_of(name)?;
-        let source = |number: usize| GraphSource { name: format!("{IMPORT}{name}#{number}"), ..GraphSource::default() };
-        let parts = parts.into_iter().enumerate().map(|(number, part)| (source(number), part)).collect();
-        self.store(&dropped, parts)?;
+        let (mut nodes, mut edges) = (0, 0);
+        let replaced = self.shared.store.replace_with(&dropped, |put| {
+            let mut number = 0;
+            fill(&mut |part| {
+                (nodes, edges) = (nodes + part.nodes.len(), edges + part.edges.len());
+                put(&part_of(name, number), &part)?;
+                number += 1;
+                Ok(())
+            })
+        })?;
+        if let Some(waiting) = self.waiting.as_mut() {
+            waiting.note(replaced, Vec::new());
+        }
+        self.show()?;
+        Ok(Taken { replaced: !dropped.is_empty(), nodes, edges })
+    }
+
+    /// Drops what was stored of an import, and shows it. Returns whether there was anything.
+    pub(super) fn forget(&mut self, name: &str) -> Result<bool> {
+        let dropped = self.parts_of(name)?;
+        self.store(&dropped, Vec::new())?;
         self.show()?;
         Ok(!dropped.is_empty())
     }
@@ -113,8 +160,7 @@ impl Turn<'_> {
     /// Adds to what is stored of an import, and shows it.
     pub(super) fn add(&mut self, name: &str, part: GraphPart) -> Result<()> {
         let number = self.parts_of(name)?.len();
-        let source = GraphSource { name: format!("{IMPORT}{name}#{number}"), ..GraphSource::default() };
-        self.store(&[], vec![(source, part)])?;
+        self.store(&[], vec![(part_of(name, number), part)])?;
         self.show()
     }
 
@@ -138,7 +184,7 @@ impl Turn<'_> {
                 *self.waiting = Some(waiting);
                 return Ok(());
             }
-            Some(waiting) => waiting.woven_into(self.current()).ok().filter(|it| !it.is_worn()),
+            Some(waiting) => waiting.woven_into(self.current(), &self.shared.store).ok().filter(|it| !it.is_worn()),
             None => None,
         };
         let snapshot = match woven {
@@ -164,4 +210,9 @@ impl Turn<'_> {
         }
         Ok(snapshot)
     }
+}
+
+/// The source of a part of an import.
+fn part_of(name: &str, number: usize) -> GraphSource {
+    GraphSource { name: format!("{IMPORT}{name}#{number}"), ..GraphSource::default() }
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use crate::catalog::{EvidenceCache, EvidenceMark};
 use crate::chunk::Chunker;
 use crate::error::{Error, Result};
-use crate::index::pipeline::{Pipeline, Run};
+use crate::index::pipeline::{Pipeline, Run, files_at_once};
 use crate::index::{Index, Inner, blocking, embedding};
 use crate::model::{
     Chunk, ChunkId, ContentHash, Document, Embedded, FileChunks, FileId, FileRecord, FileState, Reason, SKILLS,
@@ -121,7 +121,7 @@ impl Inner {
             chunker: self.chunker.clone(),
             embedder: self.embedder.clone(),
             table: self.tables.writing(),
-            readers: self.config.workers,
+            readers: files_at_once(self.config.workers),
             evidence: self.evidence.clone(),
             pictures: self.pictures.clone(),
             urgent: self.urgent.clone(),

@@ -13,19 +13,19 @@ const FEED_BATCH: usize = 64;
 /// Sends pending files in the order of their ids until a whole round finds none.
 ///
 /// A try is noted before the file is read. A file found pending with a try behind it was under way when the daemon
-/// died, and may be why: such files go one at a time, so that the next crash, if any, condemns only the culprit. Files
-/// that are likely to use up their time go when no others are left.
+/// died, and may be why: such files go when no others are left, and one at a time, so that the next crash, if any,
+/// condemns only the culprit. Files that are likely to use up their time go last too.
 pub(crate) async fn feed(pipeline: &Pipeline, run: &Run, to_read: mpsc::Sender<FileRecord>) -> Result<()> {
     let mut left = run.max_files.unwrap_or(u64::MAX);
     let mut after = 0;
     let mut sent_this_round = false;
-    run.slow.begin_round();
+    run.waiting.begin_round();
     while left > 0 && !run.cancel.is_cancelled() {
         // What is under way is finished: the reserve has room for it.
         pipeline.space.check()?;
         let (batch, last) = next_batch(pipeline, run, after, left.min(FEED_BATCH as u64) as usize).await?;
         let Some(last) = last else {
-            if !sent_this_round && !run.slow.take_turn() {
+            if !sent_this_round && !run.waiting.take_turn() {
                 break;
             }
             // Files that changed while the round was under way have small ids again. Those of this round must be
@@ -36,7 +36,7 @@ pub(crate) async fn feed(pipeline: &Pipeline, run: &Run, to_read: mpsc::Sender<F
                 break;
             }
             (after, sent_this_round) = (0, false);
-            run.slow.begin_round();
+            run.waiting.begin_round();
             continue;
         };
         after = last;
@@ -81,13 +81,13 @@ async fn next_batch(
     after: FileId,
     limit: usize,
 ) -> Result<(Vec<FileRecord>, Option<FileId>)> {
-    let (catalog, urgent, slow) = (pipeline.catalog.clone(), pipeline.urgent.clone(), run.slow.clone());
+    let (catalog, urgent, waiting) = (pipeline.catalog.clone(), pipeline.urgent.clone(), run.waiting.clone());
     blocking(move || {
         urgent.without(|is_urgent| {
             let mut batch = catalog.next_pending(after, limit)?;
             debug_assert!(batch.iter().all(|it| it.state == FileState::Pending));
             let mut last = batch.last().map(|it| it.id);
-            batch.retain(|it| !is_urgent(it.id) && !slow.puts_off(it));
+            batch.retain(|it| !is_urgent(it.id) && !waiting.puts_off(it));
             if let Some(first_suspect) = batch.iter().position(|it| it.tries > 0) {
                 batch.truncate(first_suspect.max(1));
                 last = batch.last().map(|it| it.id);

@@ -161,7 +161,7 @@ async fn work(
         ocr: request.ocr,
         progress: progress.clone(),
         gone: Arc::default(),
-        slow: Arc::default(),
+        waiting: Arc::default(),
     };
     inner.drain(&run).await?;
     if request.max_files.is_none() {

@@ -18,7 +18,6 @@ mod reading;
 mod reconcile;
 mod renewal;
 mod scan;
-mod slow;
 mod space;
 mod storing;
 mod syncing;
@@ -26,6 +25,7 @@ mod tables;
 mod upkeep;
 mod urgent;
 mod verifying;
+mod waiting;
 mod watching;
 mod words;
 

@@ -28,12 +28,16 @@ use crate::index::gate::Gate;
 use crate::index::pictures::Pictures;
 use crate::index::progress::Progress;
 use crate::index::reading::{ReadFile, TextBudget};
-use crate::index::slow::Slow;
 use crate::index::space::Space;
 use crate::index::tables::Table;
 use crate::index::urgent::{LANES, Urgent};
+use crate::index::waiting::Waiting;
 use crate::index::{embedding, feeding, reading, storing, words};
+use crate::machine;
 use crate::model::{FileRecord, MemoryCap, OcrMode, RootId};
+
+/// Files under way for each worker: while it reads one, others are opened, looked up and chunked.
+const FILES_A_WORKER: usize = 3;
 
 /// Files handed to the readers ahead of time: enough that a reader never waits for the catalog.
 const FILES_AHEAD: usize = 64;
@@ -83,6 +87,12 @@ pub(crate) struct Pipeline {
     pub(crate) pictures: Arc<Pictures>,
 }
 
+/// Files that so many workers have under way. On a share of the processors a file pays for all its time, so that none may
+/// spend it waiting for a worker.
+pub(crate) fn files_at_once(workers: usize) -> usize {
+    if machine::budget().is_limited() { workers } else { workers * FILES_A_WORKER }
+}
+
 /// What a run makes of its files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pass {
@@ -114,7 +124,7 @@ pub(crate) struct Run {
     /// Roots in which files were not at their place any more. They stay pending: only a walk can tell where they are.
     pub(crate) gone: Arc<Mutex<BTreeSet<RootId>>>,
     /// Files that wait until the others are read.
-    pub(crate) slow: Arc<Slow>,
+    pub(crate) waiting: Arc<Waiting>,
 }
 
 impl Run {
@@ -135,7 +145,7 @@ impl Run {
             ocr: OcrMode::Never,
             progress,
             gone: Arc::default(),
-            slow: Arc::default(),
+            waiting: Arc::default(),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
+use std::path::Path;
 use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
@@ -9,7 +10,7 @@ use futures::StreamExt;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
 
-use crate::catalog::{RequeueScope, WITHOUT_TEXT_LAYER};
+use crate::catalog::{Catalog, RequeueScope, WITHOUT_TEXT_LAYER};
 use crate::error::Result;
 use crate::extract;
 use crate::index::pictures::{self, Known};
@@ -94,7 +95,7 @@ pub(crate) async fn read(
 /// Returns none for a file that is gone from its place.
 async fn read_one(pipeline: &Pipeline, run: &Run, budget: &TextBudget, record: FileRecord) -> Result<Option<ReadFile>> {
     // The readers may have learnt that it is slow while it stood in the queue.
-    if !run.urgent && run.slow.puts_off(&record) {
+    if !run.urgent && run.waiting.puts_off(&record) {
         return leave_pending(pipeline, run, &record).await;
     }
     tokio::select! {
@@ -127,43 +128,28 @@ async fn leave_pending(pipeline: &Pipeline, run: &Run, record: &FileRecord) -> R
 }
 
 async fn read_content(pipeline: &Pipeline, run: &Run, record: &FileRecord) -> Result<Option<Outcome>> {
-    let (file, hash) = match open(record).await? {
-        Ok(opened) => opened,
-        Err(OpenProblem::Gone) => return Ok(None),
-        Err(OpenProblem::Bad(failure)) => return Ok(Some(Outcome::Without(None, failure.reason, failure.detail))),
-    };
-    read_open(pipeline, run, record, file, hash).await.map(Some)
+    match open(pipeline, run, record).await? {
+        Ok(opened) => read_open(pipeline, run, record, opened).await.map(Some),
+        Err(OpenProblem::Gone) => Ok(None),
+        Err(OpenProblem::Bad(failure)) => Ok(Some(Outcome::Without(None, failure.reason, failure.detail))),
+    }
 }
 
-async fn read_open(
-    pipeline: &Pipeline,
-    run: &Run,
-    record: &FileRecord,
-    file: File,
-    hash: ContentHash,
-) -> Result<Outcome> {
+async fn read_open(pipeline: &Pipeline, run: &Run, record: &FileRecord, opened: Opened) -> Result<Outcome> {
+    let Opened { file, hash, same } = opened;
     let name = record.found.path.file_name().map(OsStr::to_string_lossy).unwrap_or_default();
     let mut facts =
         Facts { hash, kind: extract::kind_of_name(&name), media_type: String::new(), detail: String::new() };
-    if !run.full {
-        let catalog = pipeline.catalog.clone();
-        let same = move || match catalog.same_content(hash)? {
-            Some(id) => Ok(catalog.records(&[id])?.pop()),
-            None => Ok(None),
-        };
-        // Another extension may mean another reader.
-        let extension = record.extension.clone();
-        if let Some(known) = blocking(same).await?.filter(|it| it.extension == extension) {
-            facts.kind = known.kind;
-            facts.media_type = known.media_type;
-            facts.detail = known.detail;
-            return Ok(Outcome::SameAs(facts, known.id));
-        }
+    if let Some(known) = same {
+        facts.kind = known.kind;
+        facts.media_type = known.media_type;
+        facts.detail = known.detail;
+        return Ok(Outcome::SameAs(facts, known.id));
     }
     let mut document = match pipeline.pool.extract(file, &name).await {
         Ok(document) => document,
         Err(failure) => {
-            run.slow.note(record, &failure);
+            run.waiting.note(record, &failure);
             return Ok(Outcome::Without(Some(facts), failure.reason, failure.detail));
         }
     };
@@ -206,19 +192,44 @@ async fn add_pictures(
     }
 }
 
-/// Opens the file below its root and hashes it through the same descriptor that the worker will read.
-async fn open(record: &FileRecord) -> Result<Result<(File, ContentHash), OpenProblem>> {
-    let (root, path) = (record.root.clone(), record.found.path.clone());
+/// A file, and an indexed one with the same content, if there is any.
+struct Opened {
+    file: File,
+    hash: ContentHash,
+    same: Option<FileRecord>,
+}
+
+/// Opens the file below its root, hashes it through the same descriptor that the worker will read, and looks its content
+/// up: all of it in one go on another thread, because for a small file the ways there and back take longer than the work.
+async fn open(pipeline: &Pipeline, run: &Run, record: &FileRecord) -> Result<Result<Opened, OpenProblem>> {
+    let (root, path, extension) = (record.root.clone(), record.found.path.clone(), record.extension.clone());
+    let known = (!run.full).then(|| pipeline.catalog.clone());
     blocking(move || {
-        Ok(warehouse::open_beneath(&root, &path).and_then(|file| {
-            let unreadable = |error: std::io::Error| {
-                OpenProblem::Bad(ExtractFailure { reason: Reason::Io, detail: error.to_string() })
-            };
-            let hash = warehouse::hash(&file).map_err(unreadable)?;
-            Ok((file, hash))
-        }))
+        let (file, hash) = match open_and_hash(&root, &path) {
+            Ok(opened) => opened,
+            Err(problem) => return Ok(Err(problem)),
+        };
+        let same = match known {
+            Some(catalog) => same_content(&catalog, hash, &extension)?,
+            None => None,
+        };
+        Ok(Ok(Opened { file, hash, same }))
     })
     .await
+}
+
+fn open_and_hash(root: &Path, path: &Path) -> Result<(File, ContentHash), OpenProblem> {
+    let file = warehouse::open_beneath(root, path)?;
+    let unreadable =
+        |error: std::io::Error| OpenProblem::Bad(ExtractFailure { reason: Reason::Io, detail: error.to_string() });
+    let hash = warehouse::hash(&file).map_err(unreadable)?;
+    Ok((file, hash))
+}
+
+/// Returns an indexed file with this content and this extension: another may mean another reader.
+fn same_content(catalog: &Catalog, hash: ContentHash, extension: &str) -> Result<Option<FileRecord>> {
+    let Some(id) = catalog.same_content(hash)? else { return Ok(None) };
+    Ok(catalog.records(&[id])?.pop().filter(|it| it.extension == extension))
 }
 
 /// Says in one sentence what of the document was cut, could not be read or waits for OCR.

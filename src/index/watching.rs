@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::{mpsc, oneshot};
 use tracing::warn;
@@ -30,6 +30,12 @@ pub(crate) const CHANGES: &str = "changes";
 /// Heartbeats in a row that may get lost before the watcher counts as dead. They are some seconds apart.
 const LOST_BEATS: u32 = 4;
 
+/// Lost heartbeats in a row that are told of.
+const TOLD_BEATS: u32 = 2;
+
+/// A watcher that says itself that it is dead is replaced at once, but not more often: every root is walked each time.
+const REPLACED_EVERY: Duration = Duration::from_secs(60);
+
 /// The watcher, if watching is on. Its methods may block while folders are listed.
 pub(crate) struct Watching {
     enabled: bool,
@@ -39,6 +45,8 @@ pub(crate) struct Watching {
     watched: Mutex<HashSet<RootId>>,
     heart: Mutex<Heart>,
     restarts: AtomicU64,
+    /// When the last one was replaced.
+    replaced: Mutex<Option<Instant>>,
 }
 
 #[derive(Default)]
@@ -62,6 +70,7 @@ impl Watching {
             watched: Mutex::default(),
             heart: Mutex::default(),
             restarts: AtomicU64::new(0),
+            replaced: Mutex::default(),
         };
         if enabled {
             watching.begin();
@@ -99,11 +108,15 @@ impl Watching {
             heart.lost = if work == heart.work { heart.lost + 1 } else { 0 };
             heart.work = work;
             watcher.beat();
-            if heart.lost <= LOST_BEATS {
+            let failure = watcher.failure();
+            let is_soon = lock(&self.replaced).is_some_and(|it| it.elapsed() < REPLACED_EVERY);
+            if heart.lost <= LOST_BEATS && (failure.is_none() || is_soon) {
                 return false;
             }
-            warn!("the watcher does not answer any more: it is replaced, and every root is walked");
+            let why = failure.unwrap_or_else(|| "it does not answer any more".into());
+            warn!("the watcher is replaced, and every root is walked: {why}");
             self.restarts.fetch_add(1, Ordering::Relaxed);
+            *lock(&self.replaced) = Some(Instant::now());
             drop(heart);
             *lock(&self.watcher) = None;
         }
@@ -145,7 +158,7 @@ impl Watching {
 
     /// Says whether events tell of every change of a root.
     pub(crate) fn tells_all(&self, id: RootId) -> bool {
-        self.watcher().is_some_and(|it| it.tells_all(id))
+        self.watcher().is_some_and(|it| it.failure().is_none() && it.tells_all(id))
     }
 
     /// Says whether the folder of a root went away, and its watch with it.
@@ -168,6 +181,7 @@ impl Watching {
     pub(crate) fn problems(&self) -> Vec<String> {
         let mut problems = Vec::from_iter(lock(&self.heart).problem.clone());
         if let Some(watcher) = self.watcher() {
+            problems.extend(self.explain_death(&watcher));
             let watched: Vec<RootId> = lock(&self.watched).iter().copied().collect();
             problems.extend(watched.into_iter().filter_map(|id| watcher.problem(id)).map(|it| it.0));
         }
@@ -175,6 +189,17 @@ impl Watching {
         problems.sort_unstable();
         problems.dedup();
         problems
+    }
+
+    /// Says why a watcher tells of nothing any more.
+    fn explain_death(&self, watcher: &Watcher) -> Option<String> {
+        let silent = lock(&self.heart).lost >= TOLD_BEATS;
+        let age = watcher.pulse_age().as_secs();
+        let why = watcher.failure().or_else(|| silent.then(|| format!("it has not answered for {age} s")))?;
+        Some(format!(
+            "changes of files are not seen as they happen, the watcher is dead: {why}; another takes its place within a \
+             minute, and every root is walked to make up for it; if it goes on, restart the daemon"
+        ))
     }
 
     /// Returns how it stands.
@@ -344,8 +369,6 @@ fn by_root(batch: Vec<Change>) -> Vec<(RootId, Vec<ChangeKind>)> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Instant;
-
     use super::*;
     use crate::warehouse::Rules;
 
@@ -397,6 +420,29 @@ mod tests {
         assert_eq!(watching.ensure(&root), None);
         assert!(sees(&root, "c.txt", &mut changes));
         assert!(watching.report(&[root]).heartbeat_seconds.is_some());
+    }
+
+    #[test]
+    fn a_watcher_whose_thread_ended_is_said_at_once_and_replaced_at_the_next_look_but_not_again_and_again() {
+        let (_dir, root, watching, mut changes) = watching();
+        let dies = || {
+            watching.watcher().unwrap().die();
+            let begun = Instant::now();
+            while watching.problems().is_empty() {
+                assert!(begun.elapsed() < Duration::from_secs(4), "nobody says so");
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        };
+        assert_eq!(watching.problems(), Vec::<String>::new());
+        dies();
+        assert!(watching.problems()[0].contains("the watching thread has ended"), "{:?}", watching.problems());
+        assert!(!watching.tells_all(root.id), "it is walked instead");
+        assert!(watching.tend(), "there is another at once");
+        assert_eq!(watching.ensure(&root), None);
+        assert_eq!((watching.problems(), watching.tells_all(root.id)), (Vec::new(), true));
+        assert!(sees(&root, "a.txt", &mut changes));
+        dies();
+        assert!(!watching.tend(), "not twice in a minute, unless it is silent for long");
     }
 
     #[tokio::test]

@@ -131,6 +131,36 @@ impl Shared {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// See [`LlmClient::limits`].
+    async fn limits(&self, model: Option<&ModelId>, mode: PrivacyMode, patience: Duration) -> ModelLimits {
+        let id = self.model(model);
+        let known = match self.told(&id) {
+            Some(known) => known,
+            None => match tokio::time::timeout(patience, self.transport.look(&id, mode)).await {
+                Ok(Ok(looked)) => {
+                    // As the request names it: the backend may know it by another name.
+                    let looked = ModelCapability { id, ..looked };
+                    self.known().push(looked.clone());
+                    looked
+                }
+                Ok(Err(_)) | Err(_) => ModelCapability::unknown(id),
+            },
+        };
+        ModelLimits::of(&known, self.context_tokens)
+    }
+
+    /// Gives a request the context of its model where it says nothing of it. The one place where that is done: a server that
+    /// is told of another context with every request loads its model anew each time, and one that is told nothing has too
+    /// little and cuts the beginning away without a word.
+    pub(super) async fn give_context(&self, request: &mut LlmRequest) {
+        if request.context_tokens.is_some() || !self.transport.takes_context() {
+            return;
+        }
+        let patience = LOOK_TIME.min(request.patience.first);
+        let limits = self.limits(request.model.as_ref(), request.privacy_mode, patience).await;
+        request.context_tokens = Some(limits.context_tokens);
+    }
+
     /// The model that is meant.
     fn model(&self, named: Option<&ModelId>) -> ModelId {
         named.cloned().unwrap_or_else(|| ModelId(self.transport.model().into()))
@@ -219,21 +249,7 @@ impl LlmClient {
     /// and no more context than the configuration gives. Where the backend says nothing or is away, the configuration
     /// alone counts; that it is away, the request will say.
     pub async fn limits(&self, model: Option<&ModelId>, mode: PrivacyMode) -> ModelLimits {
-        let shared = &self.shared;
-        let id = shared.model(model);
-        let known = match shared.told(&id) {
-            Some(known) => known,
-            None => match tokio::time::timeout(LOOK_TIME, shared.transport.look(&id, mode)).await {
-                Ok(Ok(looked)) => {
-                    // As the request names it: the backend may know it by another name.
-                    let looked = ModelCapability { id, ..looked };
-                    shared.known().push(looked.clone());
-                    looked
-                }
-                Ok(Err(_)) | Err(_) => ModelCapability::unknown(id),
-            },
-        };
-        ModelLimits::of(&known, shared.context_tokens)
+        self.shared.limits(model, mode, LOOK_TIME).await
     }
 
     /// Holds a request against what the backend says of its model, and gives the limits of that model. Nothing of the
@@ -357,7 +373,12 @@ impl LlmClient {
     /// # Errors
     /// `FailedPrecondition` where it cannot, and as the backend says.
     pub async fn embed(&self, texts: &[String], mode: PrivacyMode) -> Result<Vec<Vec<f32>>> {
-        let texts: Vec<String> = texts.iter().map(|it| self.shared.censored(it)).collect();
-        self.shared.transport.embed(&texts, mode).await
+        let shared = &self.shared;
+        let texts: Vec<String> = texts.iter().map(|it| shared.censored(it)).collect();
+        let context = match shared.transport.takes_context() {
+            true => Some(shared.limits(None, mode, LOOK_TIME).await.context_tokens),
+            false => None,
+        };
+        shared.transport.embed(&texts, context, mode).await
     }
 }

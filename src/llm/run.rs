@@ -64,6 +64,7 @@ impl Run {
         let _turn = tokio::time::timeout(request.patience.overall, place.turn()).await.map_err(|_| {
             Error::new(ErrorCode::DeadlineExceeded, "the model was busy with other requests for too long")
         })??;
+        self.shared.give_context(&mut request).await;
         let rules = request.guardrails.clone().unwrap_or_else(|| self.shared.guardrails.clone());
         for _round in 0..=rules.max_tool_rounds {
             let round = self.tries(&request, &rules).await?;

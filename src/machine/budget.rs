@@ -31,6 +31,11 @@ impl Budget {
         Budget { rate, state: Mutex::new(State { left: 0.0, refilled: Instant::now() }) }
     }
 
+    /// Whether there is a limit.
+    pub fn is_limited(&self) -> bool {
+        self.rate.is_some()
+    }
+
     /// Pays for work that was done, and returns how long to rest before the next.
     pub fn spend(&self, worked: Duration) -> Duration {
         self.spend_at(Instant::now(), worked)

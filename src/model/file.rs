@@ -1,7 +1,7 @@
 //! What is known of a file without reading its content: L0.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -321,6 +321,12 @@ impl FileFilter {
     /// Says whether every file matches.
     pub fn is_empty(&self) -> bool {
         *self == FileFilter::default()
+    }
+
+    /// Returns the folder, if nothing but that is asked of a file, and the scope is everything.
+    pub fn folder_alone(&self) -> Option<&Path> {
+        let rest = FileFilter { under: None, ..self.clone() };
+        self.under.as_deref().filter(|_| rest.is_empty())
     }
 
     /// Says whether nothing is asked of a file but that it lies in the scope.

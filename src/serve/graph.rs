@@ -3,14 +3,31 @@
 use serde_json::Value;
 use tonic::{Request, Response, Status};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorCode, Result};
 use crate::graph::tools;
 use crate::model::{GraphChange, GraphExtent, GraphFormat, GraphImport, GraphQuestion, GraphRequest, GraphShape};
 use crate::serve::grpc::taken;
 use crate::serve::{status, wire};
 
-/// Largest request, in bytes: a graph of some 300,000 edges as JSON.
+/// Largest request, in bytes: a graph of a million edges as JSON, when they say little more than their ends.
 pub(crate) const MAX_GRAPH: usize = 64 << 20;
+/// What of it is not the graph: its name, and what the message itself takes.
+const AROUND_GRAPH: usize = 64 << 10;
+
+/// Makes sure that a graph of so many bytes, out of `place`, can be sent at all.
+///
+/// # Errors
+/// `ResourceExhausted`, with what to do instead.
+pub(crate) fn check_size(bytes: u64, place: &str) -> Result<()> {
+    let most = (MAX_GRAPH - AROUND_GRAPH) as u64;
+    if bytes <= most {
+        return Ok(());
+    }
+    let text = format!("{place} has {bytes} bytes; a graph is taken in by at most {most} bytes at a time");
+    Err(Error::new(ErrorCode::ResourceExhausted, text).hint(
+        "split it, and import each part with a --name of its own: an edge may name the nodes of another part by their keys",
+    ))
+}
 
 /// Serves the graph of each caller over gRPC.
 pub(crate) struct GraphAdapter;

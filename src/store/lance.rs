@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use arrow::array::RecordBatch;
 use futures::TryStreamExt;
+use lance_core::cache::CacheBackend;
 use lancedb::Table;
 use lancedb::query::{ExecutableQuery, QueryBase, Select};
 
@@ -16,7 +17,8 @@ use crate::error::{Error, Result};
 use crate::model::{ChunkId, FileChunks, FileId, LegHit, MemoryCap, StoredChunk};
 use crate::store::failure::StoreContext;
 use crate::store::hot::{Addresses, HOT_VECTOR_BYTES, Hot, hot_rows};
-use crate::store::opening::{self, INDEX_CACHE_BYTES, METADATA_CACHE_BYTES, Opened, Place, connect};
+use crate::store::opening::{self, INDEX_CACHE_BYTES, METADATA_CACHE_BYTES, Opened, Place, connect, index_cache};
+use crate::store::readings::Readings;
 use crate::store::synced::Synced;
 use crate::store::{FileSet, KeywordQuery, Store, StoreStats, legs, manifests, schema, sync, upkeep};
 
@@ -39,6 +41,10 @@ pub fn memory_caps() -> Vec<MemoryCap> {
 /// Every write goes through one lock, because concurrent commits of the same rows can duplicate them; readers take none.
 pub struct LanceStore {
     pub(super) table: Table,
+    /// What the library keeps of its opened indexes, those that were replaced among them: see [`LanceStore::forget_indexes`].
+    pub(super) index_cache: Arc<dyn CacheBackend>,
+    /// Reads under way, whose version has to stay.
+    pub(super) readings: Readings,
     pub(super) dir: PathBuf,
     pub(super) place: Place,
     pub(super) dimension: usize,
@@ -74,12 +80,14 @@ impl LanceStore {
         sync::prepare(dir)?;
         let place = Place { dir: dir.to_owned(), name: table_name(fingerprint), dimension };
         let synced = Synced::of(&place.table_dir());
-        let Opened { table, rows, hot, set_aside, has_lost } = opening::open(&place, &synced).await?;
+        let Opened { table, index_cache, rows, hot, set_aside, has_lost } = opening::open(&place, &synced).await?;
         for it in &set_aside {
             tracing::warn!("the index was damaged: what could not be read is kept as `{}`", it.display());
         }
         Ok(LanceStore {
             table,
+            index_cache,
+            readings: Readings::default(),
             dir: dir.to_owned(),
             place,
             dimension,
@@ -122,7 +130,7 @@ impl LanceStore {
     /// The directory is no index or cannot be read.
     pub async fn tables(dir: &Path) -> Result<Vec<String>> {
         sync::prepare(dir)?;
-        connect(dir).await?.table_names().execute().await.on("list", dir)
+        connect(dir, index_cache()).await?.table_names().execute().await.on("list", dir)
     }
 
     /// Returns the name of the table of this model.
@@ -135,7 +143,7 @@ impl LanceStore {
     /// # Errors
     /// There is no such table, or it cannot be removed.
     pub async fn drop_table(dir: &Path, name: &str) -> Result<()> {
-        connect(dir).await?.drop_table(name, &[]).await.on("drop a table of", dir)?;
+        connect(dir, index_cache()).await?.drop_table(name, &[]).await.on("drop a table of", dir)?;
         Synced::of(&dir.join(format!("{name}.lance"))).remove()
     }
 
@@ -159,6 +167,7 @@ impl LanceStore {
     /// # Errors
     /// The table cannot be read.
     pub async fn chunks_of(&self, mut files: Vec<FileId>) -> Result<Vec<StoredChunk>> {
+        let _reading = self.readings.begin();
         if let Some(Ok(found)) = self.hot().passages().map(|it| it.of_files(&files)) {
             return Ok(found);
         }
@@ -228,6 +237,12 @@ impl LanceStore {
         opening::note(&self.table, &self.place, &self.synced).await
     }
 
+    /// Has the library forget the indexes that it opened. It keeps one that was replaced until others need the room, with its
+    /// memory and its open files: after an hour of changes hundreds of them.
+    pub(super) async fn forget_indexes(&self) {
+        self.index_cache.clear().await;
+    }
+
     /// Reads the keyword index into memory, so that no question waits for the disk; not one that would not fit.
     ///
     /// # Errors
@@ -286,14 +301,17 @@ impl Store for LanceStore {
     }
 
     async fn vector_leg(&self, vector: &[f32], files: &FileSet, limit: usize) -> Result<Vec<LegHit>> {
+        let _reading = self.readings.begin();
         legs::vector(self, vector, files, limit).await
     }
 
     async fn keyword_leg(&self, query: &KeywordQuery, files: &FileSet, limit: usize) -> Result<Vec<LegHit>> {
+        let _reading = self.readings.begin();
         legs::keyword(self, query, files, limit).await
     }
 
     async fn chunks(&self, ids: &[(FileId, ChunkId)]) -> Result<Vec<StoredChunk>> {
+        let _reading = self.readings.begin();
         if let Some(Ok(found)) = self.hot().passages().map(|it| it.get(ids)) {
             return Ok(found);
         }
@@ -307,27 +325,32 @@ impl Store for LanceStore {
     }
 
     async fn similarities(&self, vector: &[f32], ids: &[(FileId, ChunkId)]) -> Result<Vec<LegHit>> {
+        let _reading = self.readings.begin();
         legs::similarities(self, vector, ids).await
     }
 
     async fn vectors(&self, ids: &[(FileId, ChunkId)]) -> Result<Vec<((FileId, ChunkId), Vec<f32>)>> {
+        let _reading = self.readings.begin();
         legs::vectors(self, ids).await
     }
 
     async fn files_with(&self, words: &str, files: &FileSet) -> Result<Vec<FileId>> {
+        let _reading = self.readings.begin();
         let hits = legs::all_words(self, words, files).await?;
         let files: std::collections::BTreeSet<FileId> = hits.into_iter().map(|it| it.file_id).collect();
         Ok(files.into_iter().collect())
     }
 
     async fn scan(&self, files: &FileSet, each: &mut (dyn FnMut(StoredChunk) -> bool + Send)) -> Result<()> {
+        let _reading = self.readings.begin();
         legs::scan(self, files, each).await
     }
 
     async fn file_vectors(&self, file: FileId) -> Result<Vec<Vec<f32>>> {
+        let _reading = self.readings.begin();
         let mut vectors = Vec::new();
         for batch in self.rows_of(&[file]).await? {
-            vectors.extend(schema::vectors(&batch)?.into_iter().filter(|it| !schema::awaits(it)));
+            vectors.extend(schema::vectors(&batch)?.filter(|it| !schema::awaits(it)).map(<[f32]>::to_vec));
         }
         Ok(vectors)
     }
@@ -347,6 +370,7 @@ impl Store for LanceStore {
     }
 
     async fn stats(&self) -> Result<StoreStats> {
+        let _reading = self.readings.begin();
         let fragments = self.table.stats().await.on("read", &self.dir)?.fragment_stats.num_fragments;
         let upkeep = self.upkeep.lock().unwrap_or_else(PoisonError::into_inner).clone();
         Ok(StoreStats {

@@ -242,9 +242,8 @@ pub(super) async fn vectors(
 async fn stored_vectors(store: &LanceStore, ids: &[(FileId, ChunkId)]) -> Result<Vec<((FileId, ChunkId), Vec<f32>)>> {
     let mut found = Vec::with_capacity(ids.len());
     for batch in &rows(store, ids, &["chunk_id", "file_id", "vector"]).await? {
-        let vectors = schema::vectors(batch)?;
-        let rows = schema::ids(batch)?.into_iter().map(|it| (it.file_id, it.chunk_id)).zip(vectors);
-        found.extend(rows.filter(|(_, it)| !schema::awaits(it)));
+        let rows = schema::keys(batch)?.zip(schema::vectors(batch)?).filter(|(_, it)| !schema::awaits(it));
+        found.extend(rows.map(|((file_id, id), it)| ((file_id, ChunkId(id.to_owned())), it.to_vec())));
     }
     keep_asked(&mut found, ids, |it| (it.0.0, &it.0.1));
     Ok(found)

@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use futures::TryStreamExt;
+use lance_core::cache::{CacheBackend, QuickCacheBackend, QuickCacheShardPolicy};
+use lancedb::database::listing::OPT_NEW_TABLE_STORAGE_VERSION;
 use lancedb::query::{ExecutableQuery, QueryBase, Select};
 use lancedb::{Connection, ObjectStoreRegistry, Session, Table};
 
@@ -27,6 +29,10 @@ pub(super) const INDEX_CACHE_BYTES: usize = 192 << 20;
 
 /// Bytes of manifests and page tables kept in memory. The library's default is 1 GiB.
 pub(super) const METADATA_CACHE_BYTES: usize = 32 << 20;
+
+/// Format of the files of a new table; an older one keeps its own. In 2.2, the library's default, a page whose rows are all
+/// alike is unfolded whole for every row that is read of it.
+const FILE_VERSION: &str = "2.1";
 
 /// Where a table lies, and what it holds.
 #[derive(Clone, Debug)]
@@ -46,6 +52,8 @@ impl Place {
 /// A table, and what is kept of it in memory.
 pub(super) struct Opened {
     pub(super) table: Table,
+    /// What the library keeps of its opened indexes.
+    pub(super) index_cache: Arc<dyn CacheBackend>,
     pub(super) rows: BTreeMap<FileId, u64>,
     pub(super) hot: Hot,
     /// What was damaged and is called otherwise now.
@@ -135,7 +143,8 @@ async fn newest_whole(place: &Place) -> Result<Option<Opened>> {
 /// Reads the table as it stands. Every file of it is opened by that, and the columns that are kept in memory are decoded.
 pub(super) async fn read(place: &Place) -> Result<Opened> {
     // A session of its own: another one may remember versions that are set aside by now.
-    let table = connect(&place.dir).await?.open_table(&place.name).execute().await;
+    let index_cache = index_cache();
+    let table = connect(&place.dir, index_cache.clone()).await?.open_table(&place.name).execute().await;
     let table = table.map_err(as_damage).on("open", &place.dir)?;
     let found = table.schema().await.map_err(as_damage).on("open", &place.dir)?;
     if found.fields() != schema::schema(place.dimension).fields() {
@@ -146,13 +155,14 @@ pub(super) async fn read(place: &Place) -> Result<Opened> {
             )));
     }
     let (rows, hot) = contents(&table, place).await?;
-    Ok(Opened { table, rows, hot, set_aside: Vec::new(), has_lost: false })
+    Ok(Opened { table, index_cache, rows, hot, set_aside: Vec::new(), has_lost: false })
 }
 
 /// Counts the rows of each file, and reads the vectors if they fit.
 pub(super) async fn contents(table: &Table, place: &Place) -> Result<(BTreeMap<FileId, u64>, Hot)> {
     let rows = count_rows(table, &place.dir).await?;
-    let hot = Hot::new(&place.dir, rows.values().sum(), place.dimension);
+    let mut hot = Hot::new(&place.dir, rows.values().sum(), place.dimension);
+    hot.filling(rows.values().sum());
     let hot = if hot.vectors().is_some() { load(table, place, hot).await? } else { hot };
     Ok((rows, hot))
 }
@@ -161,21 +171,29 @@ async fn create(place: &Place, synced: &Synced) -> Result<Opened> {
     // A number that is left of a table of that name would let a new one look as if it had lost something.
     synced.remove()?;
     let schema = schema::schema(place.dimension);
-    let table = connect(&place.dir).await?.create_empty_table(&place.name, schema).execute().await;
+    let index_cache = index_cache();
+    let connection = connect(&place.dir, index_cache.clone()).await?;
+    let table = connection.create_empty_table(&place.name, schema);
+    let table = table.storage_option(OPT_NEW_TABLE_STORAGE_VERSION, FILE_VERSION).execute().await;
     let table = table.on("create", &place.dir)?;
     sync::sync(&place.dir).await?;
     note(&table, place, synced).await?;
     let (rows, hot) = (BTreeMap::new(), Hot::new(&place.dir, 0, place.dimension));
-    Ok(Opened { table, rows, hot, set_aside: Vec::new(), has_lost: false })
+    Ok(Opened { table, index_cache, rows, hot, set_aside: Vec::new(), has_lost: false })
 }
 
-pub(super) async fn connect(dir: &Path) -> Result<Connection> {
+/// A cache of opened indexes, as the library makes one of its own. One shard: an index of that size has to fit in.
+pub(super) fn index_cache() -> Arc<dyn CacheBackend> {
+    Arc::new(QuickCacheBackend::with_shard_policy(INDEX_CACHE_BYTES, QuickCacheShardPolicy::Single))
+}
+
+pub(super) async fn connect(dir: &Path, index_cache: Arc<dyn CacheBackend>) -> Result<Connection> {
     let Some(uri) = dir.to_str() else {
         return Err(Error::invalid(format!("the path `{}` is no valid Unicode", dir.display()))
             .hint("point VIC_DB_PATH at another directory"));
     };
     let registry = Arc::new(ObjectStoreRegistry::default());
-    let session = Arc::new(Session::new(INDEX_CACHE_BYTES, METADATA_CACHE_BYTES, registry));
+    let session = Arc::new(Session::with_index_cache_backend(index_cache, METADATA_CACHE_BYTES, registry));
     lancedb::connect(uri).session(session).execute().await.on("open", dir)
 }
 
@@ -186,6 +204,7 @@ async fn load(table: &Table, place: &Place, mut hot: Hot) -> Result<Hot> {
     while let Some(batch) = stream.try_next().await.map_err(as_damage).on("read", &place.dir)? {
         hot.add_rows(&batch)?;
     }
+    hot.filled();
     Ok(hot)
 }
 

@@ -74,46 +74,75 @@ pub(super) fn batch(files: &[FileChunks], dimension: usize) -> Result<RecordBatc
     RecordBatch::try_new(schema(dimension), columns).map_err(Error::internal)
 }
 
-/// Reads the rows of a batch with [`CHUNK_COLUMNS`].
-pub(super) fn stored_chunks(batch: &RecordBatch) -> Result<Vec<StoredChunk>> {
+/// A chunk as its columns have it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Columns<'a> {
+    pub(super) id: &'a str,
+    pub(super) ordinal: u32,
+    pub(super) text: &'a str,
+    pub(super) body_start: u32,
+    /// JSON.
+    pub(super) anchor: &'a str,
+    /// JSON.
+    pub(super) heading_path: &'a str,
+    pub(super) tokens: u32,
+    pub(super) tier: &'a str,
+}
+
+impl Columns<'_> {
+    /// Reads the chunk.
+    pub(super) fn chunk(&self) -> Result<Chunk> {
+        if !self.text.is_char_boundary(self.body_start as usize) {
+            return Err(damaged("body_start"));
+        }
+        Ok(Chunk {
+            id: ChunkId(self.id.to_owned()),
+            ordinal: self.ordinal,
+            text: self.text.to_owned(),
+            body_start: self.body_start,
+            anchor: serde_json::from_str::<Anchor>(self.anchor).map_err(|_| damaged("anchor"))?,
+            heading_path: serde_json::from_str(self.heading_path).map_err(|_| damaged("heading_path"))?,
+            tokens: self.tokens,
+            tier: tier(self.tier)?,
+        })
+    }
+}
+
+/// Returns the rows of a batch with [`CHUNK_COLUMNS`], each with its file, as they stand there.
+pub(super) fn columns(batch: &RecordBatch) -> Result<impl Iterator<Item = (FileId, Columns<'_>)>> {
     let (ids, files) = (strings(batch, "chunk_id")?, file_ids(batch)?);
     let (texts, anchors) = (strings(batch, "text")?, strings(batch, "anchor")?);
     let (paths, tiers) = (strings(batch, "heading_path")?, strings(batch, "tier")?);
     let (ordinals, starts) = (numbers(batch, "ordinal")?, numbers(batch, "body_start")?);
     let tokens = numbers(batch, "tokens")?;
-    let row = |row: usize| -> Result<StoredChunk> {
-        let text = texts.value(row).to_owned();
-        let body_start = starts.value(row);
-        if !text.is_char_boundary(body_start as usize) {
-            return Err(damaged("body_start"));
-        }
-        Ok(StoredChunk {
-            file_id: files.value(row),
-            chunk: Chunk {
-                id: ChunkId(ids.value(row).to_owned()),
-                ordinal: ordinals.value(row),
-                text,
-                body_start,
-                anchor: serde_json::from_str::<Anchor>(anchors.value(row)).map_err(|_| damaged("anchor"))?,
-                heading_path: serde_json::from_str(paths.value(row)).map_err(|_| damaged("heading_path"))?,
-                tokens: tokens.value(row),
-                tier: tier(tiers.value(row))?,
-            },
-        })
+    let row = move |row: usize| {
+        let columns = Columns {
+            id: ids.value(row),
+            ordinal: ordinals.value(row),
+            text: texts.value(row),
+            body_start: starts.value(row),
+            anchor: anchors.value(row),
+            heading_path: paths.value(row),
+            tokens: tokens.value(row),
+            tier: tiers.value(row),
+        };
+        (files.value(row), columns)
     };
-    (0..batch.num_rows()).map(row).collect()
+    Ok((0..batch.num_rows()).map(row))
 }
 
-/// Reads the vectors of a batch, one a row.
-pub(super) fn vectors(batch: &RecordBatch) -> Result<Vec<Vec<f32>>> {
+/// Reads the rows of a batch with [`CHUNK_COLUMNS`].
+pub(super) fn stored_chunks(batch: &RecordBatch) -> Result<Vec<StoredChunk>> {
+    columns(batch)?.map(|(file_id, columns)| Ok(StoredChunk { file_id, chunk: columns.chunk()? })).collect()
+}
+
+/// Returns the vectors of a batch, one a row.
+pub(super) fn vectors(batch: &RecordBatch) -> Result<impl Iterator<Item = &[f32]>> {
     let column = batch.column_by_name("vector").ok_or_else(|| damaged("vector"))?;
     let list = column.as_fixed_size_list_opt().ok_or_else(|| damaged("vector"))?;
-    let row = |row: usize| {
-        let values = list.value(row);
-        let values = values.as_primitive_opt::<Float32Type>().ok_or_else(|| damaged("vector"))?;
-        Ok(values.values().to_vec())
-    };
-    (0..batch.num_rows()).map(row).collect()
+    let numbers = list.values().as_primitive_opt::<Float32Type>().ok_or_else(|| damaged("vector"))?.values();
+    let length = list.value_length() as usize;
+    Ok((0..batch.num_rows()).map(move |row| &numbers[list.value_offset(row) as usize..][..length]))
 }
 
 /// Says whether this is the vector of a chunk that waits for its own.
@@ -121,12 +150,16 @@ pub(super) fn awaits(vector: &[f32]) -> bool {
     vector.iter().all(|it| *it == 0.0)
 }
 
+/// Returns the file and the id of each row of a batch.
+pub(super) fn keys(batch: &RecordBatch) -> Result<impl Iterator<Item = (FileId, &str)>> {
+    let (ids, files) = (strings(batch, "chunk_id")?, file_ids(batch)?);
+    Ok((0..batch.num_rows()).map(move |row| (files.value(row), ids.value(row))))
+}
+
 /// Reads the ids of a batch as hits that have no score yet.
 pub(super) fn ids(batch: &RecordBatch) -> Result<Vec<LegHit>> {
-    let (ids, files) = (strings(batch, "chunk_id")?, file_ids(batch)?);
-    let row =
-        |row: usize| LegHit { chunk_id: ChunkId(ids.value(row).to_owned()), file_id: files.value(row), score: 0.0 };
-    Ok((0..batch.num_rows()).map(row).collect())
+    let hit = |(file_id, id): (FileId, &str)| LegHit { chunk_id: ChunkId(id.to_owned()), file_id, score: 0.0 };
+    Ok(keys(batch)?.map(hit).collect())
 }
 
 /// Reads the hits of a leg whose score is in this column.

@@ -4,6 +4,7 @@
 //! queries fail in the past. Pruning comes when all of that is on disk: a power loss that keeps the deletions and loses
 //! what was to take their place would leave no version that is whole.
 
+use chrono::{DateTime, Utc};
 use futures::TryStreamExt;
 use lancedb::index::scalar::{BTreeIndexBuilder, FtsIndexBuilder, FullTextSearchQuery};
 use lancedb::index::vector::IvfPqIndexBuilder;
@@ -59,14 +60,15 @@ const FRAGMENT_ROWS: usize = 200_000;
 /// Rows read at once while compacting; whole batches are in memory.
 const COMPACT_BATCH_ROWS: usize = 1_024;
 
-/// Seconds that old versions are kept: longer than any question takes.
-const KEEP_SECONDS: i64 = 300;
+/// Time for which the last [`KEEP_VERSIONS`] are kept, and what a read under way may need: longer than any question takes.
+const KEEP: Duration = Duration::seconds(300);
 
-/// Versions from which on older ones go sooner: a folder in which something is saved all the time makes thousands an hour.
+/// Versions that are kept for that time. What is older goes as soon as nothing reads it: a folder in which something is saved
+/// all the time makes thousands an hour.
 const KEEP_VERSIONS: usize = 10;
 
-/// Even then they are kept for so many seconds: longer than a question takes unless it reads every passage.
-const KEEP_SECONDS_AT_LEAST: i64 = 20;
+/// A read may begin with a version that was the newest so long ago: a version bears the time at which its commit began.
+const COMMIT_LASTS: Duration = Duration::seconds(1);
 
 /// Makes the keyword index when there is none: English stems and stop words, lower case, without accents.
 pub(super) async fn ensure_keyword_index(table: &Table) -> lancedb::Result<()> {
@@ -112,7 +114,9 @@ pub(super) async fn run(store: &LanceStore) -> Result<()> {
         store.doing("bringing its indexes up to date");
         // Before that, chunks may wait for their vectors: the approximate index is made of what vectors there are.
         let is_large = store.hot().vectors().is_none();
-        index(table, store.dimension, is_large).await.on("index the words of", &store.dir)?;
+        if index(table, store.dimension, is_large).await.on("index the words of", &store.dir)? {
+            store.forget_indexes().await;
+        }
         store.doing("compacting");
         compact(table).await.on("compact", &store.dir)?;
         // Both only make questions faster.
@@ -127,7 +131,7 @@ pub(super) async fn run(store: &LanceStore) -> Result<()> {
 pub(super) async fn prune_only(store: &LanceStore) -> Result<()> {
     store.settle().await?;
     store.doing("pruning old versions");
-    prune(&store.table).await.on("prune", &store.dir)
+    prune(store).await.on("prune", &store.dir)
 }
 
 /// Reads the keyword index into the library's cache.
@@ -180,10 +184,12 @@ async fn probe(table: &Table, index: &IndexConfig) -> lancedb::Result<()> {
     Ok(())
 }
 
-async fn index(table: &Table, dimension: usize, is_large: bool) -> lancedb::Result<()> {
+/// Makes indexes and merges their parts; says whether others took the place of any.
+async fn index(table: &Table, dimension: usize, is_large: bool) -> lancedb::Result<bool> {
     ensure_keyword_index(table).await?;
     let rows = table.count_rows(None).await?;
     let indices = table.list_indices().await?;
+    let mut replaced = false;
     if rows > FILE_INDEX_ROWS && !indices.iter().any(|it| covers(it, "file_id")) {
         table.create_index(&["file_id"], Index::BTree(BTreeIndexBuilder::default())).execute().await?;
     }
@@ -200,8 +206,9 @@ async fn index(table: &Table, dimension: usize, is_large: bool) -> lancedb::Resu
             _ => OptimizeOptions::append(),
         };
         table.optimize(OptimizeAction::Index(options.index_names(vec![index.name.clone()]))).await?;
+        replaced = true;
     }
-    Ok(())
+    Ok(replaced)
 }
 
 /// Product quantisation: an eighth of the numbers a byte each, so that a million vectors of 384 take 48 MB.
@@ -235,17 +242,86 @@ async fn compact(table: &Table) -> lancedb::Result<()> {
     Ok(())
 }
 
-async fn prune(table: &Table) -> lancedb::Result<()> {
-    let made: Vec<_> = table.list_versions().await?.into_iter().map(|it| it.timestamp).collect();
-    let oldest_kept = made.len().checked_sub(KEEP_VERSIONS).filter(|it| *it > 0).and_then(|it| made.get(it));
-    let age = oldest_kept.map_or(KEEP_SECONDS, |it| (chrono::Utc::now() - *it).num_seconds());
-    let older_than = Some(Duration::seconds(age.clamp(KEEP_SECONDS_AT_LEAST, KEEP_SECONDS)));
-    let action =
-        OptimizeAction::Prune { older_than, delete_unverified: Some(false), error_if_tagged_old_versions: None };
-    table.optimize(action).await?;
+async fn prune(store: &LanceStore) -> lancedb::Result<()> {
+    let made: Vec<_> = store.table.list_versions().await?.into_iter().map(|it| it.timestamp).collect();
+    if let Some(first) = first_kept(&made, store.readings.oldest(), Utc::now()) {
+        store.table.optimize_prune_before(first, Some(false), None).await?;
+    }
     Ok(())
+}
+
+/// Returns the time of the first version to keep, of those made at these times, oldest first, while the oldest read began
+/// at `reading`.
+fn first_kept(made: &[DateTime<Utc>], reading: DateTime<Utc>, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
+    let last_ones = made.len().checked_sub(KEEP_VERSIONS).and_then(|it| made.get(it));
+    let until = last_ones.map_or(now - KEEP, |it| (*it).min(reading - COMMIT_LASTS).max(now - KEEP));
+    // That one was the newest until the next, and may be read.
+    made.iter().rfind(|it| **it <= until).copied()
 }
 
 fn covers(index: &IndexConfig, column: &str) -> bool {
     index.columns.iter().any(|it| it == column)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::tests::{file, keyword, open};
+    use crate::store::{FileSet, Store};
+
+    /// Versions made every second of the last `seconds`; the second from which on they are kept, while the oldest read began
+    /// `reading` seconds ago.
+    fn kept_of(seconds: i64, reading: i64) -> Option<i64> {
+        let now = Utc::now();
+        let made: Vec<_> = (1..=seconds).rev().map(|it| now - Duration::seconds(it)).collect();
+        first_kept(&made, now - Duration::seconds(reading), now).map(|it| (now - it).num_seconds())
+    }
+
+    #[test]
+    fn the_last_versions_and_those_that_are_read_are_kept() {
+        assert_eq!(kept_of(100, 0), Some(10), "the last ten");
+        assert_eq!(kept_of(100, 20), Some(21), "the one that was the newest when the read began");
+        assert_eq!(kept_of(1_000, 900), Some(300), "no read takes so long");
+        assert_eq!(kept_of(9, 0), None, "few, and all of them young");
+    }
+
+    #[test]
+    fn few_versions_go_when_they_are_old() {
+        let now = Utc::now();
+        let made: Vec<_> = [900, 800, 700].map(|it| now - Duration::seconds(it)).into();
+        assert_eq!(first_kept(&made, now, now), Some(made[2]));
+        assert_eq!(first_kept(&[], now, now), None);
+    }
+
+    #[tokio::test]
+    async fn an_index_that_was_replaced_is_forgotten() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = open(dir.path()).await;
+        let mut kept = Vec::new();
+        for _ in 0..6 {
+            store.replace(vec![file(1, &["words that are looked for"])]).await.unwrap();
+            store.upkeep().await.unwrap();
+            assert_eq!(keyword(&store, "words", &FileSet::All).await, [1]);
+            kept.push(store.index_cache.num_entries().await);
+        }
+        // The first was made, the others were merged.
+        assert!(kept[5] <= kept[1], "{kept:?}");
+    }
+
+    #[tokio::test]
+    async fn versions_go_as_soon_as_nothing_reads_them() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = open(dir.path()).await;
+        let reading = store.readings.begin();
+        for round in 0..20 {
+            store.replace(vec![file(1, &[&format!("text of round {round}")])]).await.unwrap();
+        }
+        tokio::time::sleep(COMMIT_LASTS.to_std().unwrap() + std::time::Duration::from_millis(200)).await;
+        store.prune().await.unwrap();
+        assert!(store.version_count().unwrap() >= 20, "a read may need any of them");
+        drop(reading);
+        store.prune().await.unwrap();
+        assert_eq!(store.version_count().unwrap(), KEEP_VERSIONS as u64);
+        assert_eq!(keyword(&store, "round", &FileSet::All).await, [1]);
+    }
 }

@@ -32,6 +32,9 @@ pub struct WalkReport {
     pub unreadable: Vec<PathBuf>,
 }
 
+/// Characters that are shown of a path that is too long to be opened.
+const SHOWN: usize = 200;
+
 /// What went wrong at one place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WalkProblem {
@@ -240,11 +243,25 @@ pub(crate) fn folders(root: &Path, rules: &Rules, within: &Path, mut each: impl 
 }
 
 fn explain(root: &Path, relative: &Path, error: &io::Error) -> String {
+    if error.raw_os_error() == Some(libc::ENAMETOOLONG) {
+        return explain_length(&root.join(relative));
+    }
     let sentence = format!("cannot read `{}`: {error}", root.join(relative).display());
     if error.kind() == io::ErrorKind::PermissionDenied {
         return format!("{sentence}; let vic read it (chmod), or leave it out with a line in .vicignore");
     }
     sentence
+}
+
+/// Names the begin of a path that has more bytes than anybody wants to read.
+fn explain_length(path: &Path) -> String {
+    let text = path.to_string_lossy();
+    let begin: String = text.chars().take(SHOWN).collect();
+    format!(
+        "nothing below `{begin}`... can be opened or watched where its path has more than {} bytes; move or rename folders \
+         on the way, or leave it out with a line in .vicignore; all else is indexed and watched",
+        libc::PATH_MAX - 1
+    )
 }
 
 fn path_of(error: &ignore::Error) -> Option<&Path> {

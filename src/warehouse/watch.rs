@@ -109,6 +109,8 @@ struct Shared {
     counts: Mutex<WatchCounts>,
     pulse: Pulse,
     closed: AtomicBool,
+    /// Why no more events come; none as long as they do.
+    failure: Mutex<Option<String>>,
 }
 
 /// How it stands with a root.
@@ -146,7 +148,11 @@ impl Watcher {
         let (queue, events, reader) = (kernel.clone(), messages.clone(), shared.clone());
         spawn("vic-events", move || read(&queue, &events, &reader))?;
         let (engine, handed_on) = (Engine::new(kernel, rules, shared.clone()), backlog.clone());
-        spawn("vic-watch", move || engine.run(&inbox, &handed_on, beats))?;
+        let last = Last(shared.clone());
+        spawn("vic-watch", move || {
+            let _last = last;
+            engine.run(&inbox, &handed_on, beats);
+        })?;
         Ok(Watcher { messages, shared, backlog })
     }
 
@@ -222,6 +228,11 @@ impl Watcher {
         self.shared.pulse.age()
     }
 
+    /// Returns why no more events come, where that is known at once.
+    pub fn failure(&self) -> Option<String> {
+        self.shared.failure().clone()
+    }
+
     /// Ends the watching thread, as a defect would.
     #[cfg(test)]
     pub(crate) fn die(&self) {
@@ -249,7 +260,24 @@ impl Drop for Watcher {
 
 impl Shared {
     fn new(pulse: Pulse) -> Shared {
-        Shared { states: Mutex::default(), counts: Mutex::default(), pulse, closed: AtomicBool::new(false) }
+        Shared {
+            states: Mutex::default(),
+            counts: Mutex::default(),
+            pulse,
+            closed: AtomicBool::new(false),
+            failure: Mutex::default(),
+        }
+    }
+
+    /// Notes why no more events come; whatever happened first is the cause.
+    fn fail(&self, why: &str) {
+        if !self.closed.load(Ordering::Relaxed) {
+            self.failure().get_or_insert_with(|| why.to_string());
+        }
+    }
+
+    fn failure(&self) -> MutexGuard<'_, Option<String>> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A poisoned lock only means that a thread panicked: the states themselves are whole.
@@ -259,6 +287,15 @@ impl Shared {
 
     fn counts(&self) -> MutexGuard<'_, WatchCounts> {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Dropped when the watching thread ends, in whatever way.
+struct Last(Arc<Shared>);
+
+impl Drop for Last {
+    fn drop(&mut self) {
+        self.0.fail("the watching thread has ended");
     }
 }
 
@@ -273,6 +310,7 @@ fn read(kernel: &Inotify, messages: &SyncSender<Message>, shared: &Shared) {
         kernel.read(|event| !shared.closed.load(Ordering::Relaxed) && messages.send(Message::Event(event)).is_ok());
     if let Err(error) = outcome {
         tracing::warn!("the queue of file events cannot be read: {error}");
+        shared.fail(&format!("the queue of file events cannot be read: {error}"));
     }
 }
 

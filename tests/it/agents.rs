@@ -139,9 +139,25 @@ fn the_repl_takes_the_lines_of_a_program() {
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(said.starts_with("mock: mock\n") && said.contains("31 kg") && said.contains("\"hits\""), "{said}");
-    let wrong = fed(&world, &["repl"], "llm dance\n");
-    assert_eq!(wrong.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&wrong.stderr).contains("dance"));
+}
+
+#[test]
+fn the_repl_goes_on_after_a_wrong_line_and_ends_with_its_code() {
+    let world = bees();
+    // 2 is the usage of the first, 3 what is not found by the second.
+    let lines = "# a remark\nllm dance\n\ngraph show no-such-thing\nllm use mock\nask \"open\nllm status\n";
+    let output = fed(&world, &["repl"], lines);
+    let (said, wrong) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(2), "{said}\n{wrong}");
+    assert!(said.starts_with("mock: mock\nmock: mock, ready"), "the lines after it are done: {said}");
+    let told: Vec<&str> = wrong.lines().filter(|it| it.starts_with("line ")).collect();
+    assert_eq!(told.len(), 3, "{wrong}");
+    for (told, begin) in told.iter().zip(["line 2: ", "line 4: ", "line 6: a quote is open"]) {
+        assert!(told.starts_with(begin), "{wrong}");
+    }
+    assert!(told[0].contains("dance") && told[1].contains("no-such-thing") && wrong.contains("hint: "), "{wrong}");
+    let output = fed(&world, &["repl"], "graph show no-such-thing\nllm dance\n");
+    assert_eq!(output.status.code(), Some(3), "the first error counts");
 }
 
 #[test]

@@ -17,7 +17,7 @@ fn ingested() -> World {
     for name in ["gauges.md", "bread.html", "bees.txt", "paint.tex", "wool.docx", "choir.eml", "backup.ipynb"] {
         world.write(name, std::fs::read(labelled.join(name)).unwrap());
     }
-    let made = corpus(&world, &["ingest", "--paths", world.files().to_str().unwrap()]);
+    let made = corpus(&world, &["ingest", world.files().to_str().unwrap()]);
     assert_eq!((&made["data"]["session"], &made["data"]["indexed"]), (&json!(1), &json!(7)), "{made}");
     world
 }
@@ -83,11 +83,13 @@ fn pages_are_fetched_into_a_session_of_their_own_and_failures_are_tried_again() 
     let first = corpus(&world, &["ingest", &url("/a"), &url("/late")]);
     assert_eq!(session(&first), (1, 1, 1), "{first:#}");
     assert_eq!(first["data"]["failures"][0]["path"], format!("{}/late", server.address));
+    assert_eq!(first["data"]["pages"], json!({"fetched": 1, "failed": 1}), "{first:#}");
     // The pages of one run are not those of the next.
     assert_eq!(session(&corpus(&world, &["ingest", &url("/b")])), (2, 1, 0));
     broken.store(false, Relaxed);
     let again = corpus(&world, &["ingest", "--session", "1", "--refetch-failed"]);
     assert_eq!(session(&again), (1, 2, 0), "{again:#}");
+    assert_eq!(again["data"]["pages"], json!({"fetched": 2, "failed": 0}), "{again:#}");
     assert!(world.ok(&["ask", "which page tells of tides?"]).contains("tells of tides"));
     assert!(world.data().join("pages").is_dir(), "what vic writes lies in its data directory");
 }

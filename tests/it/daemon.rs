@@ -1,5 +1,6 @@
 //! From a folder to an answer, as a user would go.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -145,6 +146,49 @@ fn a_daemon_is_started_once_the_one_that_is_ending_has_let_go() {
     world.ok(&["status"]);
     assert!(begun.elapsed() < Duration::from_secs(25), "{:?}", begun.elapsed());
     ending.join().unwrap();
+}
+
+/// A folder with `vic` and, in the place of the daemon beside it, a script.
+fn programs(script: &str) -> tempfile::TempDir {
+    use std::os::unix::fs::PermissionsExt;
+    // Beside the programs, so that a link can be made: they are large.
+    let folder = tempfile::tempdir_in(Path::new(env!("CARGO_BIN_EXE_vic")).parent().unwrap()).unwrap();
+    std::fs::hard_link(env!("CARGO_BIN_EXE_vic"), folder.path().join("vic")).unwrap();
+    let daemon = folder.path().join("vicd");
+    std::fs::write(&daemon, format!("#!/bin/sh\n{script}\n")).unwrap();
+    std::fs::set_permissions(&daemon, std::fs::Permissions::from_mode(0o755)).unwrap();
+    folder
+}
+
+#[test]
+fn a_daemon_that_takes_its_time_is_waited_for_and_the_user_is_told_once() {
+    let programs = programs(&format!("sleep 5\nexec {} \"$@\"", env!("CARGO_BIN_EXE_vicd")));
+    let vic = programs.path().join("vic");
+    let world = World::new();
+    let output = world.run(vic.to_str().unwrap(), &["daemon", "start"]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{said}");
+    assert_eq!(said.matches("waiting for vicd").count(), 1, "{said}");
+    assert!(said.contains("vicd.log"), "{said}");
+    let again = world.vic(&["status"]);
+    assert!(again.status.success() && again.stderr.is_empty(), "{again:?}");
+    world.ok(&["daemon", "stop"]);
+}
+
+#[test]
+fn a_daemon_that_ends_while_it_starts_is_reported_at_once_with_the_last_lines_of_its_log() {
+    let programs = programs("for i in 1 2 3 4 5 6 7; do echo line $i >&2; done; kill -KILL $$");
+    let vic = programs.path().join("vic");
+    let world = World::new();
+    for command in [&["daemon", "start"][..], &["ask", "anything"]] {
+        let begun = Instant::now();
+        let output = world.run(vic.to_str().unwrap(), command);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(4), "{said}");
+        assert!(said.contains("SIGKILL") && said.contains("line 3") && said.contains("line 7"), "{said}");
+        assert!(!said.contains("line 2"), "{said}");
+        assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    }
 }
 
 #[test]

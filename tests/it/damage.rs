@@ -9,7 +9,7 @@ use crate::harness::World;
 const FILES: usize = 5;
 
 /// A daemon that was killed after it had indexed some files, so that everything lies as a crash leaves it.
-fn origin() -> World {
+pub(crate) fn origin() -> World {
     let mut world = World::new().start();
     for number in 0..FILES {
         world
@@ -21,14 +21,14 @@ fn origin() -> World {
 }
 
 /// Another world with a copy of the data of the first one. Its roots are those of the first.
-fn copy_of(origin: &World) -> World {
+pub(crate) fn copy_of(origin: &World) -> World {
     let world = World::new();
     assert!(Command::new("cp").args(["-a", "--"]).args([origin.data(), world.data()]).status().unwrap().success());
     world
 }
 
 /// Everything that is in the index after the start.
-fn check_all_is_read(world: &World, what: &str) {
+pub(crate) fn check_all_is_read(world: &World, what: &str) {
     world.until(&format!("all is there again after {what}"), Duration::from_secs(60), |it| {
         let status = it.json(&["status"]);
         let all = FILES as u64;
@@ -41,7 +41,7 @@ fn check_all_is_read(world: &World, what: &str) {
 }
 
 /// Starts the daemon, which must refuse; gives what it says.
-fn refusal(world: &World) -> (Option<i32>, String) {
+pub(crate) fn refusal(world: &World) -> (Option<i32>, String) {
     let Output { status, stderr, .. } = world.command(env!("CARGO_BIN_EXE_vicd")).output().unwrap();
     (status.code(), String::from_utf8_lossy(&stderr).into_owned())
 }
@@ -54,7 +54,7 @@ fn files_below(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// Files of the table whose path holds that, oldest first.
-fn table_files(data: &Path, part: &str) -> Vec<PathBuf> {
+pub(crate) fn table_files(data: &Path, part: &str) -> Vec<PathBuf> {
     files_below(&data.join("index")).into_iter().filter(|it| it.to_string_lossy().contains(part)).collect()
 }
 
@@ -83,7 +83,7 @@ fn cut_in_half(path: PathBuf) {
     overwrite(path, &content[..content.len() / 2]);
 }
 
-fn newest_manifest(data: &Path) -> PathBuf {
+pub(crate) fn newest_manifest(data: &Path) -> PathBuf {
     table_files(data, ".manifest").pop().unwrap()
 }
 
@@ -177,12 +177,12 @@ fn a_directory_of_a_newer_vic_or_of_something_else_is_refused_before_anything_is
     }
 }
 
-fn snapshot(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+pub(crate) fn snapshot(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let mut files: Vec<_> =
         files_below(folder).into_iter().map(|it| (it.clone(), std::fs::read(it).unwrap())).collect();
-    // What SQLite keeps beside a database goes when the database is closed in order.
+    // What SQLite keeps beside a database goes when the database is closed in order, the address of a dead daemon at a start.
     let matters = |path: &Path| {
-        !["vicd.log", "vicd.lock", "-wal", "-shm"].iter().any(|end| path.to_string_lossy().ends_with(end))
+        !["vicd.log", "vicd.lock", "/listen", "-wal", "-shm"].iter().any(|end| path.to_string_lossy().ends_with(end))
     };
     files.retain(|(path, _)| matters(path));
     files.sort();

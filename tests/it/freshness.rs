@@ -1,5 +1,6 @@
 //! What changes on disk shows in the results.
 
+use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use crate::harness::World;
@@ -222,6 +223,26 @@ fn what_an_ignore_file_names_later_is_in_no_answer_and_comes_back_without_it() {
     world.until("it is found again", FRESH * 2, |it| {
         it.paths(&["cellar key barometer"]).first().is_some_and(|path| path == "diary.md")
     });
+}
+
+#[test]
+fn what_may_not_be_read_any_more_is_in_no_answer_and_comes_back_when_it_may() {
+    // Root reads everything, unless that right is taken from it.
+    let launcher = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"].map(String::from).to_vec();
+    let is_root = rustix::process::geteuid().is_root();
+    let world = World::new().under(if is_root { launcher } else { Vec::new() }).start();
+    let diary = world.write("diary.md", "The cellar key hangs behind the barometer.");
+    world.write("plain.md", "The observatory opens on Fridays.");
+    world.index();
+    let is_found = |it: &World| it.paths(&["cellar key barometer"]).contains(&"diary.md".to_string());
+    assert!(is_found(&world));
+    std::fs::set_permissions(&diary, std::fs::Permissions::from_mode(0o000)).unwrap();
+    world.until("it is not found any more", FRESH, |it| !is_found(it));
+    assert!(!world.ok(&["grep", "barometer"]).contains("cellar"));
+    let reasons = |it: &World| it.json(&["status"])["coverage"]["reasons"]["permission_denied"].as_u64();
+    world.until("the status says why", FRESH, |it| reasons(it) == Some(1));
+    std::fs::set_permissions(&diary, std::fs::Permissions::from_mode(0o600)).unwrap();
+    world.until("it is found again", FRESH * 2, is_found);
 }
 
 #[test]

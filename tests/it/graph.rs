@@ -229,3 +229,52 @@ fn torture_graph_change() {
     }
     figure("a change of a graph is shown", format!("{edges} edges, {}", spread(times)));
 }
+
+/// The most memory that the daemon has had, in bytes.
+fn peak(world: &World) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", world.pid())).unwrap();
+    let line = status.lines().find_map(|it| it.strip_prefix("VmHWM:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
+}
+
+/// Takes a graph of so many edges in; gives the memory that it took beyond what the daemon had before, in bytes.
+fn taken_in(edges: u64) -> u64 {
+    let world = World::new().with("VIC_WATCH", "0").start();
+    let mut dice = Dice::new(1);
+    let nodes = edges / 5 + 1;
+    let mut text = String::from("{\"edges\": [");
+    for number in 0..edges {
+        let comma = if number == 0 { "" } else { "," };
+        let (source, target, relation) = (dice.below(nodes), dice.below(nodes), dice.below(20));
+        text.push_str(&format!("{comma}{{\"source\":{source},\"target\":{target},\"type\":\"r{relation}\"}}"));
+    }
+    text.push_str("], \"nodes\": [");
+    for number in 0..nodes {
+        let comma = if number == 0 { "" } else { "," };
+        text.push_str(&format!("{comma}{{\"id\":{number},\"name\":\"n{number}\"}}"));
+    }
+    text.push_str("]}");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("large.json");
+    std::fs::write(&file, text).unwrap();
+    world.ok(&["graph", "stats"]);
+    let before = peak(&world);
+    let told = world.ok(&["graph", "import", file.to_str().unwrap()]);
+    assert!(told.starts_with(&format!("large: {nodes} entities, {edges} edges")), "{told}");
+    peak(&world) - before
+}
+
+#[test]
+fn a_graph_is_taken_in_without_being_held_twice() {
+    let (edges, mebibyte) = (200_000, 1 << 20);
+    let taken = taken_in(edges);
+    assert!(taken < 160 * mebibyte, "{} bytes an edge", taken / edges);
+}
+
+#[test]
+#[ignore = "a minute: see tests/it/torture.rs"]
+fn torture_graph_import() {
+    let edges = size("VIC_TORTURE_EDGES", 1_000_000);
+    let taken = taken_in(edges);
+    figure("memory for a graph that is taken in", format!("{edges} edges, {} MiB", taken >> 20));
+}

@@ -129,7 +129,12 @@ impl World {
 
     /// Runs `vic` with these arguments.
     pub(crate) fn vic(&self, arguments: &[&str]) -> Output {
-        let mut command = self.command(env!("CARGO_BIN_EXE_vic"));
+        self.run(env!("CARGO_BIN_EXE_vic"), arguments)
+    }
+
+    /// Runs a program that stands for `vic` with these arguments.
+    pub(crate) fn run(&self, program: &str, arguments: &[&str]) -> Output {
+        let mut command = self.command(program);
         // Into files: whoever follows a daemon that the command started holds the command's own pipes open.
         let mut into = [tempfile::tempfile().unwrap(), tempfile::tempfile().unwrap()];
         command.args(arguments).stdin(Stdio::null());

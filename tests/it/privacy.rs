@@ -206,3 +206,31 @@ fn servers_elsewhere_are_refused_in_local_only_all_at_once() {
     assert_eq!(started.status.code(), Some(7), "{said}");
     assert!(said.contains("192.0.2.1") && said.contains("192.0.2.2"), "{said}");
 }
+
+/// Starts a daemon that is to embed with a server of this name, where the machine knows these names; gives its exit code
+/// and what it says. None where it went on, and after some seconds was stopped.
+fn start_where(hosts: &str, server: &str) -> (Option<i32>, String) {
+    let world = World::new();
+    let names = world.write("hosts", hosts);
+    let script = "mount --bind \"$0\" /etc/hosts && exec timeout -s KILL 5 \"$@\"";
+    let mut command = Command::new("unshare");
+    command.args(["-rm", "sh", "-c", script]).arg(names).arg(env!("CARGO_BIN_EXE_vicd"));
+    command.env("VIC_DATA_DIR", world.data()).env("VIC_LISTEN", "127.0.0.1:0");
+    command.env("VIC_EMBED_BACKEND", "ollama").env("VIC_OLLAMA_BASE_URL", format!("http://{server}:9"));
+    let ended = command.output().unwrap();
+    (ended.status.code(), String::from_utf8_lossy(&ended.stderr).into_owned())
+}
+
+#[test]
+fn a_name_with_one_address_here_and_another_elsewhere_is_elsewhere() {
+    if !Command::new("unshare").args(["-rm", "true"]).output().is_ok_and(|it| it.status.success()) {
+        println!("skipped: nothing can be mounted here");
+        return;
+    }
+    let two = "127.0.0.1 localhost two.localhost\n2001:db8::1 two.localhost\n";
+    let (code, said) = start_where(two, "two.localhost");
+    assert!(code == Some(7) && said.contains("forbids sending text to `two.localhost`"), "{code:?}: {said}");
+    let here = "127.0.0.1 localhost two.localhost\n::1 two.localhost\n";
+    let (code, said) = start_where(here, "two.localhost");
+    assert!(code != Some(7) && !said.contains("forbids"), "{code:?}: {said}");
+}

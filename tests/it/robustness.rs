@@ -139,6 +139,91 @@ fn a_worker_killed_while_idle_costs_nothing() {
 }
 
 #[test]
+fn readers_that_somebody_kills_cost_no_file() {
+    let world = World::new().start();
+    for number in 0..200 {
+        let rows: String = (0..40).map(|it| format!("<tr><td>{it}<td>heron {number}</tr>")).collect();
+        world.write(&format!("{number}.html"), format!("<table>{rows}</table>"));
+    }
+    world.ok(&["index", "--no-wait", world.files().to_str().unwrap()]);
+    let mut killed = 0;
+    for _ in 0..5 {
+        std::thread::sleep(std::time::Duration::from_millis(400));
+        for worker in workers(world.pid()) {
+            killed += u32::from(Command::new("kill").args(["-KILL", &worker.to_string()]).status().unwrap().success());
+        }
+    }
+    assert!(killed > 0, "this shows nothing");
+    world.until("all is indexed", std::time::Duration::from_secs(120), |it| {
+        let coverage = it.json(&["status"])["coverage"].clone();
+        assert_eq!(coverage["failed"], 0, "{coverage}");
+        coverage["indexed"] == 200
+    });
+}
+
+/// The most tries that were noted of a file that waits.
+fn tries(world: &World) -> u32 {
+    let catalog = rusqlite::Connection::open(world.data().join("catalog.sqlite")).unwrap();
+    catalog.busy_timeout(std::time::Duration::from_secs(10)).unwrap();
+    let sql = "SELECT coalesce(max(tries), 0) FROM files WHERE state = 'pending'";
+    catalog.query_row(sql, [], |row| row.get(0)).unwrap()
+}
+
+#[test]
+fn a_file_is_condemned_only_when_five_daemons_have_died_with_it_in_hand() {
+    let mut world = World::new().start();
+    let paragraphs: String = (0..6_000)
+        .map(|it| format!("Paragraph {it}: of herons, pike, reeds and the weather of that day.\n\n"))
+        .collect();
+    world.write("long.md", paragraphs);
+    world.ok(&["index", "--no-wait", world.files().to_str().unwrap()]);
+    for deaths in 1..=5 {
+        world.until("it is in hand again", std::time::Duration::from_secs(60), |it| tries(it) == deaths);
+        let coverage = world.json(&["status"])["coverage"].clone();
+        assert_eq!((&coverage["pending"], &coverage["failed"]), (&1.into(), &0.into()), "{coverage}");
+        world.kill();
+        world.spawn();
+    }
+    world.until("it is left alone", std::time::Duration::from_secs(60), |it| {
+        it.json(&["status"])["coverage"]["reasons"] == serde_json::json!({"worker_crash": 1})
+    });
+    world.kill();
+    world.spawn();
+    assert_eq!(tries(&world), 0, "it is not tried any more");
+    let listed = world.json(&["files", "long"]);
+    assert!(listed.to_string().contains("ended unexpectedly 5 times"), "{listed}");
+}
+
+#[test]
+fn a_result_that_cannot_be_written_is_one_sentence_and_an_exit_code() {
+    let world = World::new().start();
+    world.write("a.md", "A note about herons.");
+    world.index();
+    let commands: [&[&str]; 12] = [
+        &["--help"],
+        &["--version"],
+        &["ask", "herons"],
+        &["ask", "herons", "--format", "json"],
+        &["status"],
+        &["files"],
+        &["grep", "heron"],
+        &["jobs"],
+        &["config", "template"],
+        &["schema", "ask_response"],
+        &["completions", "bash"],
+        &["corpus", "help"],
+    ];
+    for arguments in commands {
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let output = world.command(env!("CARGO_BIN_EXE_vic")).args(arguments).stdout(full).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(8), "vic {arguments:?}: {said}");
+        assert!(said.starts_with("error: cannot write the result") && said.contains("hint: "), "{arguments:?}: {said}");
+        assert!(!said.contains("panicked"), "vic {arguments:?}: {said}");
+    }
+}
+
+#[test]
 fn files_for_which_no_reader_could_be_started_are_read_by_the_next_job() {
     let programs = tempfile::tempdir().unwrap();
     let (program, aside) = (programs.path().join("vicd"), programs.path().join("aside"));

@@ -1,7 +1,13 @@
 //! The Unix socket and the data directory belong to one user, and to one daemon.
 
+use std::io::{Read, Write};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::time::Duration;
+
+use rustix::process::{Uid, geteuid};
+use rustix::thread::set_thread_res_uid;
 
 use crate::harness::World;
 use crate::http::key;
@@ -54,6 +60,40 @@ fn a_stale_socket_and_a_link_in_its_place_are_replaced() {
     world.spawn();
     assert!(socket.symlink_metadata().unwrap().file_type().is_socket());
     assert_eq!(std::fs::read_to_string(target).unwrap(), "kept");
+}
+
+/// What comes back over the socket for the first words of HTTP/2, asked by this user.
+fn answer_to(user: Uid, socket: &Path) -> Vec<u8> {
+    let socket = socket.to_owned();
+    // Of this thread alone: the others stay who they are.
+    let ask = move || {
+        set_thread_res_uid(user, user, user).unwrap();
+        let mut stream = UnixStream::connect(socket).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        // It may be closed by now.
+        let _ = stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0");
+        let mut answer = vec![0; 64];
+        let length = stream.read(&mut answer).unwrap_or(0);
+        answer.truncate(length);
+        answer
+    };
+    std::thread::spawn(ask).join().unwrap()
+}
+
+#[test]
+fn another_user_gets_no_word_out_of_the_socket_even_where_its_folder_is_open_to_all() {
+    if !geteuid().is_root() {
+        println!("skipped: only root can be another user");
+        return;
+    }
+    let world = World::new().start();
+    let socket = world.data().join("vicd.sock");
+    for path in [world.data().parent().unwrap(), &world.data(), &socket] {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o777)).unwrap();
+    }
+    assert!(!answer_to(geteuid(), &socket).is_empty());
+    assert_eq!(answer_to(Uid::from_raw(65_534), &socket), b"");
+    assert!(world.log().contains("refused a connection of another user"), "{}", world.log());
 }
 
 #[test]

@@ -5,30 +5,29 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
-use vic::error::ErrorCode;
-use vic::model::{ContentHash, FileState, Reason, Status};
+use vic::model::{ContentHash, FileState, Status};
 
 use crate::caller::Caller;
 use crate::harness::World;
 use crate::torture::{figure, size};
+use crate::trace::Trace;
 
 /// What a change may take on a machine that is busy with other tests; on an idle one it is a second.
-const SOON: Duration = Duration::from_secs(8);
+pub(crate) const SOON: Duration = Duration::from_secs(8);
 
 /// A root that is away has to be noticed within this time.
-const NOTICED: Duration = Duration::from_secs(10);
+pub(crate) const NOTICED: Duration = Duration::from_secs(10);
 
 /// A daemon with these files indexed.
-fn world(files: &[&str]) -> (World, Caller) {
+pub(crate) fn world(files: &[&str]) -> (World, Caller) {
     opened(World::new(), files)
 }
 
-fn opened(mut world: World, files: &[&str]) -> (World, Caller) {
+pub(crate) fn opened(mut world: World, files: &[&str]) -> (World, Caller) {
     files.iter().for_each(|it| drop(world.write(it, format!("The text of {it}."))));
     world.spawn();
     world.index();
@@ -36,25 +35,25 @@ fn opened(mut world: World, files: &[&str]) -> (World, Caller) {
     (world, caller)
 }
 
-fn signal(world: &World, name: &str) {
+pub(crate) fn signal(world: &World, name: &str) {
     assert!(Command::new("kill").args([name, &world.pid().to_string()]).status().unwrap().success());
 }
 
-fn paths(caller: &Caller) -> BTreeSet<PathBuf> {
+pub(crate) fn paths(caller: &Caller) -> BTreeSet<PathBuf> {
     caller.files().into_keys().collect()
 }
 
 /// Every file below the root, as a fresh walk sees it.
-fn on_disk(root: &Path) -> BTreeSet<PathBuf> {
+pub(crate) fn on_disk(root: &Path) -> BTreeSet<PathBuf> {
     let walk = walkdir::WalkDir::new(root).into_iter().map(Result::unwrap).filter(|it| !it.file_type().is_dir());
     walk.map(|it| it.path().strip_prefix(root).unwrap().to_path_buf()).collect()
 }
 
-fn is_degraded(status: &Status, word: &str) -> bool {
+pub(crate) fn is_degraded(status: &Status, word: &str) -> bool {
     status.degraded.iter().any(|it| it.contains(word))
 }
 
-fn hash(text: &str) -> Option<ContentHash> {
+pub(crate) fn hash(text: &str) -> Option<ContentHash> {
     Some(ContentHash(*blake3::hash(text.as_bytes()).as_bytes()))
 }
 
@@ -160,7 +159,7 @@ fn a4_a_renamed_folder_of_thousands_keeps_every_file_as_it_is() {
 }
 
 /// Number of commits of the table.
-fn versions(world: &World) -> usize {
+pub(crate) fn versions(world: &World) -> usize {
     let tables = fs::read_dir(world.data().join("index")).unwrap().map(|it| it.unwrap().path().join("_versions"));
     tables.filter_map(|it| fs::read_dir(it).ok()).map(Iterator::count).sum()
 }
@@ -240,76 +239,6 @@ fn a7_a_file_that_grows_all_the_time_is_read_now_and_then_and_in_the_end_as_it_i
 }
 
 #[test]
-fn a8_links_are_never_followed_and_a_hard_link_is_a_file_of_the_root() {
-    let (world, caller) = world(&["real.md", "d/inner.md"]);
-    let outside = world.files().with_file_name("outside.md");
-    fs::write(&outside, "Outside: a secret called zinnia.").unwrap();
-    let path = |name: &str| world.files().join(name);
-    symlink(path("d"), path("d/loop")).unwrap();
-    symlink("/", path("everything")).unwrap();
-    symlink("/proc/self/fd", path("descriptors")).unwrap();
-    symlink(&outside, path("linked.md")).unwrap();
-    caller.sync();
-    let files = caller.files();
-    for link in ["d/loop", "everything", "descriptors", "linked.md"] {
-        assert_eq!(files[Path::new(link)].reason, Some(Reason::Symlink), "{link}");
-    }
-    assert_eq!((files.len(), caller.hits("\"zinnia\"").len()), (6, 0));
-    fs::hard_link(&outside, path("hard.md")).unwrap();
-    caller.sync();
-    assert_eq!(caller.hits("\"zinnia\"")[0].path, "hard.md", "whoever links a file into the root means it");
-}
-
-#[test]
-fn a10_what_is_no_ordinary_file_is_known_by_name_and_holds_nothing_up() {
-    let (world, caller) = world(&["a.md"]);
-    let path = |name: &str| world.files().join(name);
-    assert!(Command::new("mkfifo").arg(path("pipe.md")).status().unwrap().success());
-    let _socket = std::os::unix::net::UnixListener::bind(path("socket.md")).unwrap();
-    fs::File::create(path("sparse.md")).unwrap().set_len(1 << 40).unwrap();
-    world.write("b.md", "Beside them: columbine.");
-    caller.sync();
-    let files = caller.files();
-    let reason = |name: &str| files[Path::new(name)].reason;
-    assert_eq!(reason("pipe.md"), Some(Reason::NotRegular));
-    assert_eq!(reason("socket.md"), Some(Reason::NotRegular));
-    assert_eq!(reason("sparse.md"), Some(Reason::Sparse));
-    assert_eq!(caller.hits("columbine")[0].path, "b.md");
-}
-
-#[test]
-fn a11_odd_names_are_indexed_and_none_is_taken_for_another() {
-    use std::os::unix::ffi::OsStrExt;
-    let (world, caller) = world(&["a.md"]);
-    let long = format!("{}.md", "l".repeat(252));
-    let names: Vec<&[u8]> = vec![
-        b"new\nline.md",
-        long.as_bytes(),
-        b"-rf.md",
-        "right\u{202e}dm.md".as_bytes(),
-        "caf\u{e9}.md".as_bytes(),
-        "cafe\u{301}.md".as_bytes(),
-        b"foo#1.md",
-        b"foo.md#1",
-        b"bad-\xff-utf8.md",
-        b"quote'\"`$(x).md",
-        b" leading and trailing .md ",
-    ];
-    for (number, name) in names.iter().enumerate() {
-        fs::write(world.files().join(std::ffi::OsStr::from_bytes(name)), format!("Number {number} is odd.")).unwrap();
-    }
-    caller.sync();
-    let files = caller.files();
-    assert_eq!(files.keys().cloned().collect::<BTreeSet<_>>(), on_disk(&world.files()));
-    for (number, name) in names.iter().enumerate() {
-        let record = &files[Path::new(std::ffi::OsStr::from_bytes(name))];
-        assert_eq!(record.hash, hash(&format!("Number {number} is odd.")), "{}", record.found.path.display());
-    }
-    let shown = world.ok(&["files"]);
-    assert!(!shown.contains('\u{202e}') && !shown.contains("new\nline"), "{shown}");
-}
-
-#[test]
 fn a12_a_root_that_goes_away_or_is_emptied_loses_nothing_and_comes_back_as_it_was() {
     let names: Vec<String> = (0..30).map(|it| format!("{}/{it}.md", it % 3)).collect();
     let (world, caller) = world(&names.iter().map(String::as_str).collect::<Vec<_>>());
@@ -382,64 +311,6 @@ fn a12_what_is_really_gone_goes_when_the_user_says_so() {
 }
 
 #[test]
-fn a13_dates_of_the_past_and_the_future_hide_nothing_and_cost_nothing() {
-    let (world, caller) = world(&["a.md", "b.md", "c.md"]);
-    let before = caller.files();
-    let year = Duration::from_secs(365 * 24 * 3_600);
-    let date = |path: &Path, moment| fs::File::options().write(true).open(path).unwrap().set_modified(moment).unwrap();
-    let outside = world.files().with_file_name("old.md");
-    fs::write(&outside, "Written long ago: speedwell.").unwrap();
-    date(&outside, SystemTime::UNIX_EPOCH + year);
-    fs::rename(&outside, world.files().join("old.md")).unwrap();
-    let future = world.write("future.md", "Dated far ahead: larkspur.");
-    date(&future, SystemTime::UNIX_EPOCH + 131 * year);
-    // A clock that went back a year.
-    date(&world.files().join("b.md"), SystemTime::now() - year);
-    caller.sync();
-    assert_eq!((&*caller.hits("speedwell")[0].path, &*caller.hits("larkspur")[0].path), ("old.md", "future.md"));
-    fs::write(&future, "Changed under a date of the past: foxglove.").unwrap();
-    date(&future, SystemTime::UNIX_EPOCH + 2 * year);
-    caller.sync();
-    assert_eq!(caller.hits("foxglove")[0].path, "future.md");
-    let after = caller.files();
-    for name in ["a.md", "b.md", "c.md"] {
-        let (before, after) = (&before[Path::new(name)], &after[Path::new(name)]);
-        assert_eq!((before.id, before.hash, after.state), (after.id, after.hash, FileState::Indexed), "{name}");
-    }
-}
-
-#[test]
-fn a13_new_content_under_the_same_size_and_times_is_found_by_reading_every_file_again() {
-    let (mut world, caller) = world(&["a.md", "b.md"]);
-    let path = world.files().join("a.md");
-    let modified = path.metadata().unwrap().modified().unwrap();
-    drop(caller);
-    assert!(world.terminate());
-    let text = "The ibis of a.md.";
-    assert_eq!(text.len(), "The text of a.md.".len());
-    fs::write(&path, text).unwrap();
-    fs::File::options().write(true).open(&path).unwrap().set_modified(modified).unwrap();
-    forget_status_change(&world, &path);
-    let mut world = world.with("VIC_VERIFY_SECONDS", "2");
-    world.spawn();
-    let caller = Caller::new(&world);
-    assert!(caller.within(NOTICED + SOON, |it| it.files()[Path::new("a.md")].hash == hash(text)));
-    caller.sync();
-    assert_eq!(caller.hits("ibis")[0].path, "a.md");
-}
-
-/// Makes the catalog believe that it knows the file as it is now, as where the disk keeps no times of its own.
-fn forget_status_change(world: &World, path: &Path) {
-    use std::os::unix::fs::MetadataExt;
-    let metadata = path.metadata().unwrap();
-    let changed_ns = metadata.ctime() * 1_000_000_000 + metadata.ctime_nsec();
-    let catalog = rusqlite::Connection::open(world.data().join("catalog.sqlite")).unwrap();
-    let name = path.file_name().unwrap().as_encoded_bytes();
-    let changed = catalog.execute("UPDATE files SET changed_ns = ?1 WHERE path = ?2", (changed_ns, name)).unwrap();
-    assert_eq!(changed, 1);
-}
-
-#[test]
 fn a14_a_deep_tree_is_walked_and_watched_to_its_end() {
     let (world, caller) = world(&["a.md"]);
     let mut deep = PathBuf::new();
@@ -451,6 +322,70 @@ fn a14_a_deep_tree_is_walked_and_watched_to_its_end() {
     caller.sync();
     assert_eq!(caller.hits("\"bergamot\"").len(), 1);
     assert_eq!(caller.status().watch.folders, 301);
+}
+
+#[test]
+fn what_lies_beyond_the_longest_path_is_named_and_the_rest_of_its_root_is_watched_as_ever() {
+    use rustix::fs::{Mode, OFlags, mkdirat, openat};
+    let (mut world, caller) = world(&["a.md"]);
+    let name = "n".repeat(250);
+    let mut folder = openat(rustix::fs::CWD, world.files(), OFlags::DIRECTORY, Mode::empty()).unwrap();
+    for _ in 0..18 {
+        mkdirat(&folder, &name, Mode::RWXU).unwrap();
+        folder = openat(&folder, &name, OFlags::DIRECTORY, Mode::empty()).unwrap();
+    }
+    let check = |world: &World, caller: &Caller, when: &str| {
+        assert!(caller.within(SOON, |it| is_degraded(&it.status(), "more than 4095 bytes")), "{when}");
+        let status = caller.status();
+        assert!(status.degraded.iter().all(|it| it.len() < 800), "{when}: {:?}", status.degraded);
+        assert_eq!(status.watch.polled, Vec::<String>::new(), "{when}");
+        // Deep, and not too deep.
+        let path = world.files().join(&name).join(&name).join(format!("{when}.md"));
+        fs::write(&path, format!("Seen as it happens: hellebore {when}.")).unwrap();
+        assert!(caller.within(SOON, |it| it.hits(&format!("\"hellebore {when}\"")).len() == 1), "{when}");
+    };
+    check(&world, &caller, "made");
+    drop(caller);
+    assert!(world.terminate());
+    world.spawn();
+    check(&world, &Caller::new(&world), "started");
+}
+
+/// The thread of the daemon that takes events off the kernel's queue.
+fn thread_of_events(world: &World) -> String {
+    let tasks = fs::read_dir(format!("/proc/{}/task", world.pid())).unwrap().map(|it| it.unwrap().path());
+    let of_events = |it: &PathBuf| fs::read_to_string(it.join("comm")).is_ok_and(|name| name.trim() == "vic-events");
+    tasks.filter(of_events).map(|it| it.file_name().unwrap().to_string_lossy().into_owned()).next().unwrap()
+}
+
+#[test]
+fn a_watcher_that_dies_is_said_and_replaced_and_what_it_missed_is_found() {
+    if !Trace::is_possible() {
+        println!("skipped: strace is missing, or may not trace here");
+        return;
+    }
+    let (world, caller) = world(&["a.md", "deep/b.md"]);
+    let thread = thread_of_events(&world);
+    // From now on, reading the queue of events fails.
+    let strace = ["-q", "-p", &thread, "-e", "trace=read", "-e", "inject=read:error=EBADF", "-o", "/dev/null"];
+    let mut strace = Command::new("strace").args(strace).spawn().unwrap();
+    let dead = Path::new("/proc").join(world.pid().to_string()).join("task").join(&thread);
+    assert!(caller.within(Duration::from_secs(10), |_| !dead.exists()), "the thread ends");
+    world.write("deep/missed.md", "Written while nobody watched: saxifrage.");
+    let mut was_degraded = false;
+    let healed = caller.within(Duration::from_secs(60), |it| {
+        let status = it.status();
+        was_degraded |= is_degraded(&status, "the watcher is dead: the queue of file events cannot be read");
+        status.watch.restarts == 1 && status.degraded.is_empty() && status.watch.folders == 2
+    });
+    strace.kill().ok();
+    strace.wait().unwrap();
+    assert!(healed, "{:?}", caller.status());
+    assert!(was_degraded, "it was said");
+    assert!(caller.within(SOON, |it| it.hits("saxifrage").first().is_some_and(|hit| hit.path == "deep/missed.md")));
+    assert_eq!(caller.status().watch.polled, Vec::<String>::new());
+    world.write("deep/after.md", "The new one watches: bergamot.");
+    assert!(caller.within(SOON, |it| it.hits("bergamot").first().is_some_and(|hit| hit.path == "deep/after.md")));
 }
 
 /// `VIC_TORTURE_FILES` tiny files in one folder, created while questions are asked.
@@ -490,69 +425,4 @@ fn torture_a14_many_tiny_files_while_asking() {
     figure("memory before those files, and at its peak", format!("{before:.0} MiB, {peak:.0} MiB"));
     caller.try_sync(3_600).unwrap();
     assert_eq!(caller.status().coverage.found, count + 1);
-}
-
-#[test]
-fn a_deleted_file_is_in_no_answer_from_the_moment_of_its_deletion() {
-    let rounds = size("VIC_TORTURE_DELETIONS", 20);
-    let (world, caller) = world(&["kept.md"]);
-    for round in 0..rounds {
-        let word = format!("zebrawood{}", char::from(b'a' + (round % 26) as u8));
-        let (gone, kept) =
-            (world.write("gone.md", format!("Here {word}.")), world.write("new.md", format!("And {word}.")));
-        caller.sync();
-        assert_eq!(caller.hits(&format!("\"{word}\"")).len(), 2, "round {round}");
-        fs::remove_file(gone).unwrap();
-        for look in 0..5 {
-            let found: Vec<String> = caller.hits(&format!("\"{word}\"")).into_iter().map(|it| it.path).collect();
-            assert_eq!(found, ["new.md"], "round {round}, look {look}");
-        }
-        fs::remove_file(kept).unwrap();
-        caller.sync();
-        assert_eq!(caller.hits(&format!("\"{word}\"")).len(), 0, "round {round}");
-    }
-}
-
-#[test]
-fn a_sync_lets_a_program_read_what_it_wrote() {
-    let (world, caller) = world(&["a.md"]);
-    let mut waits = Vec::new();
-    for round in 0..40 {
-        let name = format!("{}/{}.md", round % 3, round % 8);
-        world.write(&name, format!("Round {round} of writing and reading."));
-        let begun = Instant::now();
-        caller.sync();
-        waits.push(begun.elapsed());
-        let found = caller.hits(&format!("\"round {round} of\""));
-        assert!(found.iter().any(|it| it.path == name), "round {round}: {found:?}");
-    }
-    waits.sort_unstable();
-    println!("sync: p50 {:.2?}, p95 {:.2?}", waits[20], waits[38]);
-    assert!(waits[38] < SOON, "{waits:?}");
-}
-
-#[test]
-fn a_sync_waits_no_longer_than_it_is_told_and_says_what_stands_in_the_way() {
-    let (world, caller) = world(&["a.md"]);
-    world.ok(&["pause"]);
-    world.write("b.md", "Not read while indexing pauses.");
-    let error = caller.try_sync(5).unwrap_err();
-    assert_eq!(error.code, ErrorCode::FailedPrecondition);
-    assert!(error.hint.unwrap().contains("vic resume"));
-    world.ok(&["resume"]);
-    assert!(world.ok(&["sync"]).contains("everything is searchable"));
-    let inside = world.json(&["sync", world.files().join("b.md").to_str().unwrap()]);
-    assert_eq!(inside["files"], 0, "{inside}");
-    let (code, said) = world.fails(&["sync", "/no/such/folder"]);
-    assert!(code == 3 && said.contains("lies in no root"), "{said}");
-}
-
-#[test]
-fn without_watching_a_sync_walks() {
-    let (world, caller) = opened(World::new().with("VIC_WATCH", "0"), &["a.md"]);
-    world.write("b.md", "Found by walking: hellebore.");
-    caller.sync();
-    assert_eq!(caller.hits("hellebore")[0].path, "b.md");
-    assert!(!caller.status().watch.watching);
-    assert_eq!(caller.status().degraded, Vec::<String>::new(), "it was switched off, and is no problem");
 }

@@ -32,16 +32,42 @@ pub(crate) async fn run(_args: Args, config: &Config, printer: &mut Printer) -> 
     }
 }
 
-/// Lines of a program: no prompt, and the first that fails ends it.
+/// Lines of a program: no prompt. One that fails is told by its number and the next is done; the first failure is that of all.
 async fn piped(config: &Config, printer: &mut Printer) -> Result<()> {
-    for line in std::io::stdin().lock().lines() {
-        let line = line.map_err(|error| Error::invalid(format!("cannot read the next line: {error}")))?;
-        if obey(&line, config, printer).await? == Next::End {
-            break;
-        }
+    let mut failed = None;
+    for number in 1.. {
+        // Locked for one line only: a command may read what follows.
+        let line = next_line(&mut std::io::stdin().lock());
+        let done = match line {
+            Ok(None) => break,
+            Ok(Some(line)) => obey(&line, config, printer).await,
+            Err(error) if error.code == ErrorCode::InvalidArgument => Err(error),
+            // Nothing more will come.
+            Err(error) => return Err(error),
+        };
+        // What was printed so far belongs before the error.
         printer.flush()?;
+        match done {
+            Ok(Next::End) => break,
+            Ok(Next::Line) => failed = failed.or(printer.refused.take()),
+            Err(error) => {
+                failed = failed.or(Some(error.code));
+                output::report_at(&format!("line {number}"), &error);
+            }
+        }
     }
+    printer.refused = failed;
     Ok(())
+}
+
+/// Reads a line; none when there are no more.
+fn next_line(input: &mut impl BufRead) -> Result<Option<String>> {
+    let mut line = Vec::new();
+    let read = input.read_until(b'\n', &mut line);
+    match read.map_err(|error| Error::internal(format!("cannot read the next line: {error}")))? {
+        0 => Ok(None),
+        _ => String::from_utf8(line).map(Some).map_err(|_| Error::invalid("the line is not UTF-8")),
+    }
 }
 
 /// Lines of a person.
@@ -58,7 +84,8 @@ async fn edited(config: &Config, printer: &mut Printer) -> Result<()> {
         history.add(&line);
         match obey(&line, config, printer).await {
             Ok(Next::End) => break,
-            Ok(Next::Line) => (),
+            // Whoever typed it has seen it; the end of the session is no failure.
+            Ok(Next::Line) => printer.refused = None,
             Err(error) => {
                 printer.flush()?;
                 output::report(&error);

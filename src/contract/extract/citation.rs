@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde_json::json;
 
+use crate::contract::extract::linked::{self, overlap};
 use crate::contract::extract::reference::NUMBERED;
 use crate::contract::extract::{Object, is_reference_heading};
 use crate::contract::source::{Passage, Source};
@@ -16,6 +17,9 @@ const WIDEST_RANGE: u32 = 30;
 
 /// Citations of one paragraph; more of them are a list of numbers.
 const MOST_MARKS: usize = 200;
+
+/// Words around the links to works in a paragraph that says something about them.
+const FEWEST_AROUND: usize = 4;
 
 /// A family name, with the small words that stand before some.
 const NAME: &str = r"(?:(?:van|von|de|der|den|del|della|di|da|du|la|le|ten|ter)\s+){0,3}\p{Lu}[\p{L}’'-]+";
@@ -121,15 +125,29 @@ pub(crate) fn find(source: &Source) -> Vec<Object> {
             marks.retain(|it| !passage.text[it.0.end..].starts_with('_'));
             marks.extend(underlined(&passage.text));
         }
+        let works = works(source, passage);
+        let is_new = |it: &Range<usize>| !marks.iter().any(|mark| overlap(&mark.0, it));
+        let added: Vec<Mark> = works.iter().filter(|it| is_new(&it.0)).map(|it| (it.0.clone(), None, 0.95)).collect();
+        marks.extend(added);
         marks.sort_by_key(|it| (it.0.start, it.1));
         marks.truncate(MOST_MARKS);
         found.extend(marks.into_iter().map(|(range, number, confidence)| {
             let text = &passage.text[range.clone()];
-            let fields = json!({"number": number, "text": text, "context": context(passage, &range)});
+            let doi = works.iter().find(|it| overlap(&it.0, &range)).map(|it| &it.1);
+            let fields = json!({"number": number, "text": text, "context": context(passage, &range), "doi": doi});
             Object::new(source.place(passage, &range), confidence, fields)
         }));
     }
     found
+}
+
+/// Links to works by their DOI. A paragraph that is nothing else says what its own document is called.
+fn works(source: &Source, passage: &Passage) -> Vec<(Range<usize>, String)> {
+    let found = linked::find(source, passage);
+    if found.is_empty() || linked::words_around(&passage.text, &found) < FEWEST_AROUND {
+        return Vec::new();
+    }
+    found.into_iter().filter_map(|it| Some((it.words?, it.doi))).collect()
 }
 
 /// The text of a note or of a reference is no citation of it.

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde_json::json;
 
-use crate::contract::extract::{Object, is_reference_heading};
+use crate::contract::extract::{Object, is_reference_heading, term};
 use crate::contract::source::{Passage, Role, Source};
 use crate::contract::words::{sentences, short};
 
@@ -177,7 +177,15 @@ pub(crate) fn find(source: &Source) -> Vec<Object> {
         if !passage.is_prose() || is_reference_heading(heading) {
             continue;
         }
-        let whole = listed(source, at).or_else(|| marked(source, passage)).or_else(|| environment(source, passage));
+        let listed = term::listed(source, at);
+        let named = if listed.is_none() { term::named(source, passage) } else { Vec::new() };
+        if !named.is_empty() {
+            let is_new = |it: &Object| !named.iter().any(|other| share(other.place.bytes, it.place.bytes));
+            found.extend(stated(source, passage).into_iter().filter(is_new));
+            found.extend(named);
+            continue;
+        }
+        let whole = listed.or_else(|| marked(source, passage)).or_else(|| environment(source, passage));
         if let Some(object) = whole {
             found.push(object);
         } else if LISTED.is_match(&passage.text) {
@@ -198,27 +206,14 @@ pub(crate) fn find(source: &Source) -> Vec<Object> {
     found
 }
 
-/// `<dt>` and the `<dd>` behind it.
-fn listed(source: &Source, at: usize) -> Option<Object> {
-    let tag = |passage: &Passage| {
-        let bytes = source.bytes(passage, &(0..passage.text.len()))?;
-        let before = &source.raw.as_ref()?.text[..bytes.start];
-        let open = before.rfind("<d")?;
-        before.get(open..open + 3).map(str::to_lowercase)
-    };
-    let (term, text) = (&source.passages[at], source.passages.get(at + 1)?);
-    if !matches!(source.extension.as_str(), "html" | "htm" | "xhtml") {
-        return None;
-    }
-    let is_pair = tag(term)? == "<dt" && tag(text)? == "<dd";
-    let place = source.whole(term).with(&source.whole(text));
-    let fields = fields(&term.text, &text.text, source.heading(term));
-    is_pair.then(|| Object::new(place, 0.96, fields))
+/// Says whether two places share some bytes.
+fn share(one: Option<(u64, u64)>, other: Option<(u64, u64)>) -> bool {
+    one.zip(other).is_some_and(|(one, other)| one.0 < other.1 && other.0 < one.1)
 }
 
 /// A paragraph or item that begins with a term in bold or italics.
 fn marked(source: &Source, passage: &Passage) -> Option<Object> {
-    let is_page = matches!(source.extension.as_str(), "html" | "htm" | "xhtml");
+    let is_page = source.is_page();
     let found = if is_page { TAGGED.captures(&passage.text)? } else { MARKED.captures(&passage.text)? };
     let (term, text) = (found.get(1)?, found.get(2)?);
     if is_page {
@@ -270,7 +265,8 @@ fn in_glossary_directive(source: &Source, passage: &Passage) -> bool {
     matches!(source.extension.as_str(), "rst" | "rest") && before() == Some(true)
 }
 
-fn fields(term: &str, text: &str, context: &str) -> serde_json::Value {
+/// The fields of the schema.
+pub(super) fn fields(term: &str, text: &str, context: &str) -> serde_json::Value {
     json!({"term": short(term, 80), "definition_text": short(text, 600), "source_context": short(context, 120)})
 }
 
@@ -354,7 +350,8 @@ fn stated(source: &Source, passage: &Passage) -> Vec<Object> {
     found
 }
 
-fn is_term(term: &str) -> bool {
+/// Says whether a text can be a term.
+pub(super) fn is_term(term: &str) -> bool {
     let lower = term.trim().to_lowercase();
     let words = lower.split_whitespace().count();
     (1..=MOST_WORDS).contains(&words)

@@ -4,10 +4,12 @@
 mod citation;
 mod code;
 mod definition;
+mod linked;
 mod methodology;
 mod quote;
 mod reference;
 mod table;
+mod term;
 
 use std::collections::BTreeMap;
 
@@ -154,7 +156,7 @@ impl<'r> Wanted<'r> {
             "term" | "author" => part(name),
             "min_lines" => least(object.text("text").lines().count() as i64),
             "min_rows" => least(length("rows")),
-            "min_columns" => least(length("headers")),
+            "min_columns" => least(columns(object)),
             "header" => any("headers"),
             "tool" => any("tools_mentioned"),
             "min_words" => least(object.fields.get("word_count").and_then(Value::as_i64).unwrap_or(0)),
@@ -165,6 +167,13 @@ impl<'r> Wanted<'r> {
             _ => true,
         }
     }
+}
+
+/// Columns of a table, which need not have a head.
+fn columns(object: &Object) -> i64 {
+    let width = |it: &Value| it.as_array().map_or(0, Vec::len) as i64;
+    let rows = object.fields.get("rows").and_then(Value::as_array).into_iter().flatten();
+    rows.map(width).chain(object.fields.get("headers").map(width)).max().unwrap_or(0)
 }
 
 fn holds(object: &Object, text: &str) -> bool {

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::contract::extract::{Object, is_reference_heading};
 use crate::contract::place::Place;
-use crate::contract::source::{Passage, Role, Source};
+use crate::contract::source::{Passage, Role, Source, plain};
 use crate::contract::words::{sentences, short, words};
 
 /// Fewer words in quotation marks are a name or a word held at arm's length.
@@ -42,6 +42,9 @@ static WROTE: LazyLock<Regex> =
 static TEX_QUOTE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?s)\\begin\{(?:quote|quotation)\}\s*(.*?)\s*\\end\{(?:quote|quotation)\}").expect("a constant")
 });
+
+static TAGGED: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"(?is)<q\b[^>]*>(.{1,1500}?)</q\s*>").expect("a constant"));
 
 /// A box that is drawn as a quotation: `[!NOTE]`, `**Note**`.
 static REMARK: LazyLock<Regex> = LazyLock::new(|| {
@@ -133,7 +136,7 @@ fn named(found: &regex::Captures<'_>) -> Option<String> {
     Some(name.trim_end_matches(['.', ',']).to_string())
 }
 
-/// What stands between quotation marks in running text.
+/// What stands between quotation marks in running text, or between the tags that a page has for it.
 fn inline(source: &Source, passage: &Passage) -> Vec<Object> {
     let text = &passage.text;
     let object = |found: regex::Captures<'_>| {
@@ -142,23 +145,48 @@ fn inline(source: &Source, passage: &Passage) -> Vec<Object> {
         let starts_well =
             text[..all.start()].chars().next_back().is_none_or(|it| !it.is_alphanumeric() && !"=\\".contains(it));
         let in_code = text[..all.start()].matches('`').count() % 2 == 1 && !all.as_str().starts_with('`');
-        let after = AFTER.captures(&text[all.end()..]);
-        let before = BEFORE.captures(&text[..all.start()]).filter(|_| after.is_none());
-        // A name in parentheses can be of something else.
-        let is_said = before.is_some() || after.as_ref().is_some_and(|it| it.get(1).or(it.get(4)).is_some());
-        let author = after.or(before).and_then(|it| named(&it));
-        let fewest = if is_said { FEWEST_ATTRIBUTED } else { FEWEST_WORDS };
-        if words(inner.as_str()).count() < fewest || !starts_well || in_code || inner.as_str().contains("://") {
+        if !starts_well || in_code {
             return None;
         }
         // French marks stand off from what they enclose.
         let leading = inner.as_str().len() - inner.as_str().trim_start().len();
         let part = inner.start() + leading..inner.start() + inner.as_str().trim_end().len();
-        let confidence = if author.is_some() { 0.93 } else { 0.8 };
-        let context = sentence_with(text, &all.range());
-        self::object(source.place(passage, &part), inner.as_str(), author, &context, confidence)
+        said(source, passage, &all.range(), &part)
     };
-    INLINE.captures_iter(text).filter_map(object).collect()
+    let mut found: Vec<Object> = INLINE.captures_iter(text).filter_map(object).collect();
+    if source.is_page() {
+        found.extend(tagged(source, passage));
+    }
+    found
+}
+
+/// What a page has between `<q>` and `</q>`. Where there are quotation marks too they have been seen.
+fn tagged(source: &Source, passage: &Passage) -> Vec<Object> {
+    let Some((raw, bytes)) = source.raw.as_ref().zip(source.markup_around(passage)) else { return Vec::new() };
+    let object = |found: regex::Captures<'_>| {
+        let inner = found.get(1)?;
+        let words = plain(inner.as_str());
+        let part = source.words_at(passage, &words, &(bytes.start + inner.start()..bytes.start + inner.end()))?;
+        let is_marked = words.starts_with(|it: char| "“\"„«»".contains(it));
+        said(source, passage, &part, &part).filter(|_| !is_marked)
+    };
+    TAGGED.captures_iter(&raw.text[bytes.clone()]).filter_map(object).collect()
+}
+
+/// A quotation in running text: its words, and with its marks.
+fn said(source: &Source, passage: &Passage, all: &Range<usize>, part: &Range<usize>) -> Option<Object> {
+    let (text, inner) = (&passage.text, &passage.text[part.clone()]);
+    let after = AFTER.captures(&text[all.end..]);
+    let before = BEFORE.captures(&text[..all.start]).filter(|_| after.is_none());
+    // A name in parentheses can be of something else.
+    let is_said = before.is_some() || after.as_ref().is_some_and(|it| it.get(1).or(it.get(4)).is_some());
+    let author = after.or(before).and_then(|it| named(&it));
+    let fewest = if is_said { FEWEST_ATTRIBUTED } else { FEWEST_WORDS };
+    if words(inner).count() < fewest || inner.contains("://") {
+        return None;
+    }
+    let confidence = if author.is_some() { 0.93 } else { 0.8 };
+    object(source.place(passage, part), inner, author, &sentence_with(text, all), confidence)
 }
 
 fn sentence_with(text: &str, part: &Range<usize>) -> String {

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde_json::json;
 
-use crate::contract::extract::Object;
+use crate::contract::extract::{Object, linked};
 use crate::contract::source::{Passage, Role, Source};
 use crate::contract::words::short;
 
@@ -117,8 +117,17 @@ fn unnumbered(source: &Source, passage: &Passage, position: &mut usize) -> Vec<O
     found
 }
 
+/// The DOI that a link in an entry leads to, where its text does not tell.
+fn linked_doi(source: &Source, passage: &Passage, range: &Range<usize>) -> Option<String> {
+    let is_inside = |it: &linked::Linked| match &it.words {
+        Some(words) => linked::overlap(words, range),
+        None => range.end == passage.text.len(),
+    };
+    linked::find(source, passage).into_iter().find(is_inside).map(|it| it.doi)
+}
+
 /// The DOI in a text, without what only closes the sentence or the bracket around it.
-fn doi_of(text: &str) -> Option<String> {
+pub(super) fn doi_of(text: &str) -> Option<String> {
     let found = DOI.captures(text)?;
     let mut doi = found.get(1)?.as_str();
     while let Some(last) = doi.chars().next_back() {
@@ -149,7 +158,7 @@ fn object(
     if full_text.is_empty() {
         return None;
     }
-    let doi = doi_of(&full_text);
+    let doi = doi_of(&full_text).or_else(|| linked_doi(source, passage, &range));
     let arxiv_id = ARXIV.captures(&full_text).map(|it| it[1].to_string());
     let fields = json!({"index": index, "full_text": full_text, "doi": doi, "arxiv_id": arxiv_id});
     Some(Object::new(source.place(passage, &range), confidence, fields))

@@ -58,9 +58,9 @@ fn stated(source: &Source, first: usize, found: &mut Vec<Object>) -> usize {
     next
 }
 
-/// The place of the element of a web page that a table is.
+/// The place of the element of a web page that a table is, also of one in a mail.
 fn element(source: &Source, place: &Place) -> Option<Place> {
-    let raw = source.raw.as_ref().filter(|_| matches!(source.extension.as_str(), "html" | "htm" | "xhtml"))?;
+    let raw = source.raw.as_ref().filter(|_| source.is_page() || source.extension == "eml")?;
     let (start, end) = place.bytes?;
     let (before, after) = (raw.text.get(..start as usize)?, raw.text.get(end as usize..)?);
     let open = before.rfind("<table").or_else(|| before.rfind("<TABLE"))?;
@@ -110,6 +110,9 @@ fn is_caption(source: &Source, passage: &Passage) -> bool {
     let tagged = || {
         let bytes = source.bytes(passage, &(0..passage.text.len()))?;
         let before = source.raw.as_ref()?.text[..bytes.start].trim_end();
+        if matches!(source.extension.as_str(), "rst" | "rest") {
+            return Some([".. list-table::", ".. csv-table::"].iter().any(|it| before.ends_with(it)));
+        }
         let tag = &before[before.rfind('<')?..];
         Some(tag.starts_with("<caption") && tag.ends_with('>'))
     };

@@ -41,7 +41,7 @@ pub const SCHEMAS: &[ObjectSchema] = &[
     },
     ObjectSchema {
         name: "Citation",
-        fields: &[("number", "integer?"), ("text", "string"), ("context", "string")],
+        fields: &[("number", "integer?"), ("text", "string"), ("context", "string"), ("doi", "string?")],
         filters: &[field("number", Kind::Whole(0, 1_000_000), "only of this number")],
     },
     ObjectSchema {

@@ -97,6 +97,11 @@ fn what_was_found_too_little_of_is_asked_for_again_in_a_way_that_finds_more() {
     let told = explained(&booked(&super::corpus(&[("a.md", &many)]), "EXTRACT", &json!({"schema": "Code"})));
     let next = r#"EXTRACT {"schema":"Code","offset":100}"#.to_string();
     assert!(accepted(&told).contains(&next), "{told:#}");
+    // Prose ends a page before its limit: it goes on where the answer says.
+    let mut kept = booked(&super::corpus(&[("a.md", &many)]), "EXTRACT", &json!({"schema": "Code"}));
+    kept.envelope = kept.envelope.replace("go on at offset 100", "go on at offset 7");
+    let next = r#"EXTRACT {"schema":"Code","offset":7}"#.to_string();
+    assert!(accepted(&explained(&kept)).contains(&next), "{}", kept.envelope);
 }
 
 #[test]

@@ -32,3 +32,39 @@ fn laws_define_in_clauses_and_restructured_text_in_hanging_lines() {
         ]
     );
 }
+
+#[test]
+fn a_filter_holds_however_its_name_is_joined_and_columns_are_counted_without_a_head() {
+    let corpus = corpus(&[
+        ("a.md", "> One two three four five six.\n\n> One two three four five six seven eight nine.\n"),
+        ("b.csv", "1,2,3\n4,5,6\n"),
+    ]);
+    for name in ["min_words", "min-words"] {
+        let found = ask(&corpus, "EXTRACT", json!({"schema": "Quote", "filters": {name: 8}}));
+        assert_eq!(found.data["count"], 1, "{name}");
+    }
+    for (least, count) in [(3, 1), (4, 0)] {
+        let found = ask(&corpus, "EXTRACT", json!({"schema": "Table", "filters": {"min_columns": least}}));
+        assert_eq!(found.data["count"], count, "{least}");
+    }
+    let twice = json!({"schema": "Quote", "filters": {"min_words": 8, "min-words": 2}});
+    let refused = crate::contract::validate::request("EXTRACT", twice.as_object().unwrap().clone()).unwrap_err();
+    assert_eq!(refused.cause.name(), "ambiguous_request");
+}
+
+#[test]
+fn a_citation_that_is_a_link_names_its_work_and_the_graph_knows_it_as_the_same() {
+    let page =
+        "<p>It was measured by <a href=\"https://doi.org/10.5555/X.1?s=2\">the county in spring</a> with care.</p>";
+    let note = "It was said by [the county](https://doi.org/10.5555/x.1) at length in spring.\n\nDOI: https://doi.org/10.5555/own\n";
+    let list = "# T\n\n## References\n\n1. Stone, M. (2020). On it. doi:10.5555/x.1\n";
+    let corpus = corpus(&[("a.html", page), ("b.md", note), ("c.md", list)]);
+    let found = ask(&corpus, "EXTRACT", json!({"schema": "Citation"}));
+    let objects = found.data["objects"].as_array().unwrap();
+    let told: Vec<Value> = objects.iter().map(|it| json!([it["file"], it["text"], it["doi"]])).collect();
+    assert_eq!(told, [json!([1, "the county in spring", "10.5555/X.1"]), json!([2, "the county", "10.5555/x.1"])]);
+    let graph = ask(&corpus, "TRACE", json!({"form": "citations"}));
+    let works = graph.data["nodes"].as_array().unwrap().iter().filter(|it| it["id"] == "w:doi:10.5555/x.1").count();
+    let edges = graph.data["edges"].as_array().unwrap().iter().filter(|it| it["to"] == "w:doi:10.5555/x.1").count();
+    assert_eq!((works, edges), (1, 3), "{:#}", graph.data);
+}

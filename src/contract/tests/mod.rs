@@ -1,13 +1,15 @@
 //! The contract as a whole: what it refuses, what it finds in labelled documents, and what its answers cost.
 
+mod conforms;
 mod delta;
 mod explain;
 mod extracted;
+mod found;
 mod labelled;
 mod past;
-mod conforms;
 mod published;
 mod requests;
+mod said;
 mod verbs;
 
 use std::path::{Path, PathBuf};

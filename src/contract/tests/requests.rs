@@ -242,6 +242,8 @@ fn wrong_values() -> Vec<(Case, Cause)> {
         (("query", json!({"filter": "(size>3"})), Cause::InvalidFilter),
         (("detect", json!({"form": "clusters", "constraints": {"max_clusters": 0}})), Cause::OutOfRange),
         (("detect", json!({"form": "anomalies", "constraints": {"field": "title"}})), Cause::TypeError),
+        (("detect", json!({"form": "trends", "constraints": {"field": "title"}})), Cause::TypeError),
+        (("detect", json!({"form": "trends", "constraints": {"field": "chunks"}})), Cause::TypeError),
         (("detect", json!({"form": "gaps", "constraints": {"expected_topics": "intro"}})), Cause::TypeError),
         (("normalize", json!({"form": "entities", "concept": "--"})), Cause::OutOfRange),
         (("normalize", json!({"form": "code", "style": "ugly"})), Cause::OutOfRange),

@@ -30,6 +30,7 @@ fn settings(model: &str, precision: &str) -> EmbedConfig {
         ollama_key: None,
         openai_url: String::new(),
         openai_key: None,
+        context_tokens: None,
     }
 }
 

@@ -152,7 +152,7 @@ impl Walker<'_, '_> {
             }
             Role { list: Some(_), .. } => self.push(BlockKind::ListItem, &text, None),
             Role { code: true, .. } => self.push(BlockKind::Code, &text, None),
-            _ => self.push(BlockKind::Paragraph, &text, None),
+            _ => self.push(BlockKind::Paragraph, &text, role.quote.then_some("quote")),
         }
         self.attached(inline)
     }

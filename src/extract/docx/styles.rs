@@ -13,6 +13,8 @@ pub(super) struct Role {
     pub(super) heading: Option<u8>,
     /// Whether they are code.
     pub(super) code: bool,
+    /// Whether they are somebody's words.
+    pub(super) quote: bool,
     /// The list its paragraphs are in.
     pub(super) list: Option<ListPlace>,
 }
@@ -27,6 +29,45 @@ const CODE: &[&str] = &[
     "macro text",
     "listing",
     "verbatim",
+];
+
+/// Names of styles for quotations. Word writes the names of its own in English, and their ids in the language of whoever
+/// wrote; other programs write the names of theirs.
+const QUOTES: &[&str] = &[
+    "quote",
+    "intense quote",
+    "block quote",
+    "blockquote",
+    "block quotation",
+    "block text",
+    "quotation",
+    "quotations",
+    "epigraph",
+    "zitat",
+    "intensives zitat",
+    "citation",
+    "citation intense",
+    "cita",
+    "cita destacada",
+    "citazione",
+    "citazione intensa",
+    "citaat",
+    "duidelijk citaat",
+    "citação",
+    "citação intensa",
+    "citat",
+    "starkt citat",
+    "stærkt citat",
+    "sitat",
+    "sterkt sitat",
+    "lainaus",
+    "erottuva lainaus",
+    "cytat",
+    "cytat intensywny",
+    "citát",
+    "výrazný citát",
+    "цитата",
+    "выделенная цитата",
 ];
 
 #[derive(Debug, Default)]
@@ -74,10 +115,14 @@ impl Styles {
             heading = heading.or(style.outline).or_else(|| heading_by_name(&style.name));
             list = list.or(style.list);
             role.code |= CODE.contains(&style.name.as_str());
+            role.quote |= QUOTES.contains(&style.name.as_str());
             next = style.based_on.as_deref();
         }
         if self.by_id.is_empty() {
-            heading = heading_by_name(&id.to_lowercase());
+            let id = id.to_lowercase();
+            heading = heading_by_name(&id);
+            // An id is the name without its spaces.
+            role.quote = QUOTES.iter().any(|it| it.replace(' ', "") == id);
         }
         role.heading = heading.filter(|it| *it < 10).map(|it| it.min(6));
         role.list = list.place();
@@ -155,5 +200,21 @@ mod tests {
         check(styles, "e", None, false);
         check(styles, "f", Some(6), true);
         check(styles, "missing", None, false);
+    }
+
+    #[test]
+    fn quotations_are_known_by_the_name_of_their_style_whatever_its_id() {
+        let styles = r#"<w:styles>
+            <w:style w:styleId="Zitat"><w:name w:val="Quote"/></w:style>
+            <w:style w:styleId="IntensivesZitat"><w:name w:val="Intense Quote"/></w:style>
+            <w:style w:styleId="P7"><w:name w:val="Quotations"/></w:style>
+            <w:style w:styleId="mine"><w:name w:val="My own"/><w:basedOn w:val="Zitat"/></w:style>
+            <w:style w:styleId="Quote"><w:name w:val="Price quote"/></w:style></w:styles>"#;
+        let tree = Tree::parse(styles);
+        let styles = Styles::read(tree.top());
+        let quoted = ["Zitat", "IntensivesZitat", "P7", "mine", "Quote"].map(|it| styles.role(it).quote);
+        assert_eq!(quoted, [true, true, true, true, false]);
+        // Without styles the id is all there is.
+        assert_eq!(["IntenseQuote", "Zitat", "Normal"].map(|it| Styles::default().role(it).quote), [true, true, false]);
     }
 }

@@ -92,7 +92,7 @@ fn body(top: Node<'_>, sink: &mut Sink) {
     if pages > 0 {
         sink.document().pages = Some(pages as u32);
     }
-    Walker { sink, page: 0, part: None, kind: BlockKind::Paragraph }.blocks(body);
+    Walker { sink, page: 0, part: None, kind: BlockKind::Paragraph, quotations: quotations(top) }.blocks(body);
 }
 
 struct Walker<'s> {
@@ -102,6 +102,21 @@ struct Walker<'s> {
     part: Option<&'static str>,
     /// Kind of a paragraph here: in a list they are items, in the title of a slide headings.
     kind: BlockKind,
+    /// Styles of quotations.
+    quotations: HashSet<String>,
+}
+
+/// The styles of quotations: their names are English whatever the language, and a paragraph can have one of its own that is
+/// made of one of them.
+fn quotations(top: Node<'_>) -> HashSet<String> {
+    const NAMES: [&str; 4] = ["Quotations", "Quote", "Intense_20_Quote", "Block_20_Text"];
+    let mut found = HashSet::from(NAMES.map(String::from));
+    for style in top.descendants().filter(|it| it.name() == "style") {
+        if style.attr("parent-style-name").is_some_and(|it| found.contains(&it)) {
+            found.extend(style.attr("name"));
+        }
+    }
+    found
 }
 
 impl Walker<'_> {
@@ -128,6 +143,11 @@ impl Walker<'_> {
             }
             "p" if node.attr("style-name").is_some_and(|it| it == "Title") => {
                 self.paragraph(node, BlockKind::Heading(1));
+            }
+            "p" if node.attr("style-name").is_some_and(|it| self.quotations.contains(&it)) => {
+                let outer = self.part.replace("quote");
+                self.paragraph(node, self.kind);
+                self.part = outer;
             }
             "p" => self.paragraph(node, self.kind),
             "list" => self.within(node, self.part, BlockKind::ListItem),
@@ -331,7 +351,7 @@ fn embedded(package: &mut Package<'_>, sink: &mut Sink) -> ReadResult {
         let tree = Tree::parse(&xml);
         let top = tree.top();
         let part = Some("object");
-        let mut walker = Walker { sink, page: 0, part, kind: BlockKind::Paragraph };
+        let mut walker = Walker { sink, page: 0, part, kind: BlockKind::Paragraph, quotations: HashSet::new() };
         match top.find("body").or_else(|| top.child("math")) {
             Some(math) if math.name() == "math" => {
                 let text = |it: Node<'_>| matches!(it.name(), "mi" | "mn" | "mo" | "mtext").then(|| it.text());

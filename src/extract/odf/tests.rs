@@ -30,6 +30,17 @@ fn notes_comments_and_frames_follow_their_paragraph() {
 }
 
 #[test]
+fn quotations_are_known_by_their_style_or_the_one_it_is_made_of() {
+    let content = "<d><office:automatic-styles><style:style style:name=\"P1\" style:parent-style-name=\"Quotations\"/>\
+        </office:automatic-styles><office:body><office:text><text:p text:style-name=\"P1\">one</text:p>\
+        <text:p text:style-name=\"Quotations\">two</text:p><text:p text:style-name=\"P2\">three</text:p></office:text>\
+        </office:body></d>";
+    let document = run(read, &zipped(&[("content.xml", content)]));
+    let parts: Vec<_> = document.blocks.iter().map(|it| it.anchor.part.as_deref()).collect();
+    assert_eq!(parts, [Some("quote"), Some("quote"), None]);
+}
+
+#[test]
 fn tables_keep_rows_and_bound_what_repeats() {
     check(
         "<office:text><table:table><table:table-header-rows><table:table-row><table:table-cell><text:p>a</text:p>\

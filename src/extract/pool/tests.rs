@@ -130,3 +130,77 @@ async fn a_skill_that_hangs_is_killed_at_the_time_limit_of_its_job() {
     assert_eq!(failed.reason, Reason::Timeout);
     assert!(begun.elapsed() < Duration::from_secs(10), "the pool's own limit is longer");
 }
+
+/// What a script answers: that the file needs a password.
+const ANSWER: &str = r#"printf '\064\000\000\000{"Err":{"reason":"encrypted","detail":"a password"}}' >&0; sleep 9"#;
+
+/// Checks what becomes of a file whose reader does this when it is started for the first time, and answers from then on;
+/// or does it every time.
+async fn check_twice(what: &str, always: bool, expected: Reason) -> (String, usize) {
+    let folder = tempfile::tempdir().unwrap();
+    let starts = folder.path().join("starts");
+    let first = if always { String::new() } else { format!("[ $(wc -l < {}) = 1 ] && ", starts.display()) };
+    let script = format!("echo >> {}\n{HELLO}\n{first}{what}\n{ANSWER}", starts.display());
+    let pool = scripted(folder.path(), &script);
+    let failed = pool.extract(tempfile::tempfile().unwrap(), "a.txt").await.unwrap_err();
+    assert_eq!(failed.reason, expected, "{what}: {}", failed.detail);
+    (failed.detail, std::fs::read_to_string(starts).unwrap().lines().count())
+}
+
+#[tokio::test]
+async fn a_file_whose_reader_somebody_ends_or_stops_is_read_once_more() {
+    for signal in ["KILL", "TERM", "STOP"] {
+        let (_, starts) = check_twice(&format!("kill -{signal} $$"), false, Reason::Encrypted).await;
+        assert_eq!(starts, 2, "{signal}");
+    }
+}
+
+#[tokio::test]
+async fn a_file_whose_reader_is_ended_or_stopped_again_fails_and_the_signal_is_named() {
+    for (signal, reason) in [("KILL", Reason::WorkerCrash), ("TERM", Reason::WorkerCrash), ("STOP", Reason::Timeout)] {
+        let (detail, starts) = check_twice(&format!("kill -{signal} $$"), true, reason).await;
+        assert!(detail.contains(&format!("SIG{signal}")), "{detail}");
+        assert_eq!(starts, 2, "{signal}");
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_ends_its_own_reader_fails_at_once() {
+    for (signal, reason) in [
+        ("SEGV", Reason::WorkerCrash),
+        ("SYS", Reason::WorkerCrash),
+        ("XCPU", Reason::WorkerCrash),
+        ("ABRT", Reason::OutOfMemory),
+    ] {
+        let (detail, starts) = check_twice(&format!("kill -{signal} $$"), true, reason).await;
+        assert_eq!(starts, 1, "{signal}: {detail}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_read_once_more_is_read_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("log");
+    // The name of the file comes in the second frame; the first is about the reader.
+    let script = format!(
+        "frame() {{ dd bs=9999 count=1 <&0 2>/dev/null | tr -d '\\000'; }}\n\
+         frame > /dev/null\n{HELLO}\n\
+         case \"$(frame)\" in *slow*) echo slow begins >> {log}; sleep 2; echo slow ends >> {log}; {ANSWER} ;; esac\n\
+         echo small begins >> {log}\n\
+         [ $(grep -c small {log}) = 1 ] && kill -KILL $$\n{ANSWER}",
+        log = log.display()
+    );
+    let limits = ExtractLimits { seconds: 20, ..ExtractLimits::default() };
+    let settings = PoolSettings { workers: 2, limits, tools: Tools::default(), skills: false };
+    let pool = WorkerPool::new(program(folder.path(), &script), settings);
+    let read = |name: &'static str| pool.extract(tempfile::tempfile().unwrap(), name);
+    let (slow, small) = tokio::join!(read("slow.txt"), async {
+        while !log.exists() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        read("small.txt").await
+    });
+    assert_eq!([slow, small].map(|it| it.unwrap_err().reason), [Reason::Encrypted; 2]);
+    let lines = std::fs::read_to_string(log).unwrap();
+    assert_eq!(lines.lines().collect::<Vec<_>>(), ["slow begins", "small begins", "slow ends", "small begins"]);
+}

@@ -89,15 +89,27 @@ pub(super) fn stated(document: &Document, maker: &mut Maker<'_>) {
     }
 }
 
-/// A page by its name: `[[Page]]`, `[[folder/Page#heading]]`.
+/// A page by its name, or by folders and name: `[[Page]]`, `[[folder/Page#heading]]`. One that begins at the root or beside
+/// the file is a path: `[[/folder/Page]]`, `[[../Page]]`.
 fn wiki(page: &str, evidence: Finding, maker: &mut Maker<'_>) {
-    let page = page.split('#').next().unwrap_or_default().trim();
-    let stem = page.rsplit('/').next().unwrap_or_default();
-    let stem = stem.strip_suffix(".md").unwrap_or(stem);
-    if !stem.is_empty() {
-        let alias = stem_alias(&maker.reading.record.root, stem);
-        maker.points(&alias, relation::LINKS_TO, 0.9, evidence);
+    // Within a table the bar before a label has a backslash before it.
+    let page = page.split('#').next().unwrap_or_default().trim().trim_end_matches('\\').trim_end();
+    let page = page.strip_suffix(".md").unwrap_or(page);
+    let (folder, name) = page.rsplit_once('/').unwrap_or(("", page));
+    let name = name.trim();
+    if name.is_empty() {
+        return;
     }
+    if page.starts_with('/') || page.starts_with("./") || page.starts_with("../") {
+        let path = if name.contains('.') { page.to_string() } else { format!("{page}.md") };
+        if let Some(alias) = maker.beside(&path) {
+            maker.points(&alias, relation::LINKS_TO, 0.9, evidence);
+        }
+        return;
+    }
+    let folders: Vec<&str> = folder.split('/').map(str::trim).filter(|it| !it.is_empty()).collect();
+    let alias = stem_alias(&maker.reading.record.root, name);
+    maker.points_within(&alias, &folders.join("/"), evidence);
 }
 
 /// A file, a page of the web, or a person.

@@ -18,10 +18,10 @@ use std::path::Path;
 use crate::graph::extract::part::{Finding, Maker};
 use crate::model::{Document, FileKind, FileRecord, StoredChunk};
 
-pub(crate) use part::{file_key, is_name};
+pub(crate) use part::{Lies, WITHIN, file_key, is_name, lies};
 
 /// Version of what is made of a file: raise it with every change here, and every file is read again.
-pub(crate) const VERSION: u32 = 2;
+pub(crate) const VERSION: u32 = 3;
 
 /// Relations of the warehouse.
 pub(crate) mod relation {

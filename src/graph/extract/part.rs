@@ -11,6 +11,8 @@ use crate::model::{Anchor, FileId, GraphEdge, GraphEvidence, GraphNode, GraphPar
 const MOST: usize = 20_000;
 /// Begins the aliases of files by name.
 const STEM: &str = "stem:";
+/// Attribute of an edge to files of a name: the folders that were named before it, of which the last ones are meant.
+pub(crate) const WITHIN: &str = "within";
 /// Longest name that is kept.
 const MOST_NAME: usize = 200;
 
@@ -40,6 +42,31 @@ pub(super) fn stem_alias(root: &Path, stem: &str) -> String {
 /// Says whether an alias is the name of files, of which the nearest is meant.
 pub(crate) fn is_name(alias: &str) -> bool {
     alias.starts_with(STEM)
+}
+
+/// How a file of a name lies to the folders that were named before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lies {
+    /// In other folders.
+    Elsewhere,
+    /// In folders that end like them.
+    Within,
+    /// In them, from the root on.
+    Exactly,
+}
+
+/// Says how a file that has an alias by its name lies to folders, which are relative to some folder above. Case never
+/// counts, as it does not in names.
+pub(crate) fn lies(alias: &str, path: &Path, folders: &str) -> Lies {
+    let lower = |it: Option<&Path>| it.map(|it| it.to_string_lossy().to_lowercase()).unwrap_or_default();
+    let (parent, wanted) = (lower(path.parent()), format!("/{}", folders.to_lowercase()));
+    let Some(above) = parent.strip_suffix(&wanted) else { return Lies::Elsewhere };
+    let stem = path.file_stem().map(|it| it.to_string_lossy().trim().to_lowercase()).unwrap_or_default();
+    let root = alias.strip_prefix(STEM).and_then(|it| it.strip_suffix(&stem)).and_then(|it| it.strip_suffix(':'));
+    match root.is_some_and(|it| it.to_lowercase() == above) {
+        true => Lies::Exactly,
+        false => Lies::Within,
+    }
 }
 
 /// A node that more than one file may state.
@@ -89,17 +116,17 @@ impl<'a> Maker<'a> {
 
     /// Adds an edge; the first of its relation between two ends counts.
     pub(super) fn edge(&mut self, ends: (&str, &str), relation: &str, confidence: f32, evidence: Finding) {
-        let (source, target) = ends;
-        let is_new = || (relation.to_string(), source.to_string(), target.to_string());
+        let (source, target) = (ends.0.to_string(), ends.1.to_string());
+        let relation = relation.to_string();
+        self.add(GraphEdge { relation, source, target, confidence, evidence, ..GraphEdge::default() });
+    }
+
+    fn add(&mut self, edge: GraphEdge) {
+        // The same name in other folders is another end.
+        let within = edge.attributes.first().map(|it| it.1.clone()).unwrap_or_default();
+        let is_new = || (edge.relation.clone(), edge.source.clone(), format!("{}\0{within}", edge.target));
         if self.part.edges.len() < MOST && self.joined.insert(is_new()) {
-            self.part.edges.push(GraphEdge {
-                relation: relation.into(),
-                source: source.into(),
-                target: target.into(),
-                confidence,
-                evidence,
-                ..GraphEdge::default()
-            });
+            self.part.edges.push(edge);
         }
     }
 
@@ -114,6 +141,20 @@ impl<'a> Maker<'a> {
     pub(super) fn points(&mut self, alias: &str, relation: &str, confidence: f32, evidence: Finding) {
         let source = self.key.clone();
         self.edge((&source, alias), relation, confidence, evidence);
+    }
+
+    /// Adds a link from the file to whatever has this name and lies in these folders, now or later.
+    pub(super) fn points_within(&mut self, alias: &str, folders: &str, evidence: Finding) {
+        let attributes = (!folders.is_empty()).then(|| (WITHIN.to_string(), folders.to_string()));
+        self.add(GraphEdge {
+            relation: relation::LINKS_TO.into(),
+            source: self.key.clone(),
+            target: alias.into(),
+            confidence: 0.9,
+            evidence,
+            attributes: attributes.into_iter().collect(),
+            ..GraphEdge::default()
+        });
     }
 
     pub(super) fn alias(&mut self, alias: String) {

@@ -104,6 +104,28 @@ fn a_note_says_where_it_leads_what_it_cites_and_whom_it_names() {
 }
 
 #[test]
+fn a_wiki_link_names_a_page_folders_before_it_or_a_path() {
+    let text = "[[Page]] [[legal/Page]] ![[Legal / deeds/Page.md#Notice|the page]] [[legal/Page|again]] [[/legal/Page#x]] \
+                [[../Page]] [[./plan.pdf]] [[legal/]] [[#here]]\n\n| a |\n|---|\n| [[b/Tab\\|label]] |\n";
+    let part = part("notes/n.md", FileKind::Markup, text);
+    let links = part.edges.iter().filter(|it| it.relation == "links_to");
+    let links: Vec<(&str, &str)> =
+        links.map(|it| (it.target.as_str(), it.attributes.first().map_or("", |it| it.1.as_str()))).collect();
+    assert_eq!(
+        links,
+        [
+            ("stem:/w:page", ""),
+            ("stem:/w:page", "legal"),
+            ("stem:/w:page", "Legal/deeds"),
+            ("path:/w/legal/Page.md", ""),
+            ("path:/w/Page.md", ""),
+            ("path:/w/notes/plan.pdf", ""),
+            ("stem:/w:tab", "b"),
+        ]
+    );
+}
+
+#[test]
 fn every_edge_has_a_confidence_and_whatever_was_found_in_a_text_its_chunk() {
     let part = part("a.md", FileKind::Markup, "# Plan\n\nSee [b](b.md) and mail x@y.org");
     for edge in &part.edges {

@@ -123,6 +123,28 @@ fn what_a_query_needs_is_named_and_a_wrong_id_has_a_near_one() {
 }
 
 #[test]
+fn a_filter_with_nothing_in_it_is_refused_by_its_name() {
+    for (query, name, others) in [
+        ("io_chain", "fchainId", json!({})),
+        ("check_edge", "semanticId", json!({"targetId": "SubmitPRD.FN.001"})),
+        ("check_edge", "targetId", json!({"semanticId": "ReviewFeedback.FL.001"})),
+        ("edges", "targetId", json!({})),
+        ("edges", "sourceType", json!({})),
+        ("nodes", "semanticId", json!({})),
+        ("nodes", "nodeType", json!({})),
+    ] {
+        for empty in ["", "  "] {
+            let mut filters = others.clone();
+            filters[name] = json!(empty);
+            let error = graph_query::run(&review(), json!({"queryType": query, "filters": filters})).unwrap_err();
+            assert_eq!(error.code, ErrorCode::InvalidArgument, "{query} {name}: {error}");
+            assert_eq!(error.message, format!("the filter `{name}` is empty"), "{query}");
+            assert_eq!(error.field, Some(format!("filters.{name}")), "{query}");
+        }
+    }
+}
+
+#[test]
 fn a_change_is_refused_edge_by_edge_with_the_reason() {
     let refused = |text: &str| -> Vec<(String, String)> {
         let change = GraphChange { format: GraphFormat::Text, text: text.into(), write: false };

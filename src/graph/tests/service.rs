@@ -49,6 +49,31 @@ async fn an_import_is_replaced_forgotten_and_survives_a_restart() {
 }
 
 #[tokio::test]
+async fn an_import_that_is_wrong_near_its_end_changes_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let service = open(&dir);
+    service.request(import("a", "A.FL.001 -io-> B.FN.001")).await.unwrap();
+    let good: String = (0..30_000).map(|it| format!("N{it}.FL.001 -io-> B.FN.001\n")).collect();
+    let edge = |it: usize| json!({"source": format!("N{it}.FL.001"), "target": "B", "type": "io"});
+    let mut wrong: Vec<_> = (0..30_000).map(edge).collect();
+    wrong.push(json!({"source": "N.FL.001", "target": "", "type": "io"}));
+    for text in [format!("{good}The hive weighed 31 kg.\n"), json!({"edges": wrong}).to_string()] {
+        let error = service.request(import("a", &text)).await.unwrap_err();
+        assert!(error.message.contains("line 30001") || error.message.contains("edges[30000].target"), "{error}");
+        assert_eq!(count(&service, FLOWS).await, 1, "{error}");
+    }
+    drop(service);
+    let service = open(&dir);
+    assert_eq!(count(&service, FLOWS).await, 1);
+    let answer = service.request(import("a", &good)).await.unwrap();
+    assert_eq!(answer, json!({"name": "a", "nodes": 30_001, "edges": 30_000, "replaced": true}));
+    drop(service);
+    let edges = json!({"queryType": "edges"});
+    let count = GraphRequest::Tool { name: "graph_query".into(), args: edges };
+    assert_eq!(open(&dir).request(count).await.unwrap()["count"], 30_000, "all its parts are there after a restart");
+}
+
+#[tokio::test]
 async fn a_change_is_made_whole_or_not_at_all_and_only_when_told() {
     let dir = tempfile::tempdir().unwrap();
     let service = open(&dir);

@@ -5,11 +5,13 @@
 //! standard error is shown only when it fails.
 
 use std::fs::Metadata;
+use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::Duration;
 
+use rustix::fs::{Access, access};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
@@ -27,6 +29,12 @@ use crate::model::PrivacyMode;
 const GRACE: Duration = Duration::from_millis(200);
 /// Who may change a program that is run: its owner only.
 const OTHERS_MAY_WRITE: u32 = 0o022;
+
+/// Programs whose first argument, when it is no option, is a file that they run.
+const RUN_SCRIPTS: [&str; 10] = ["python", "pypy", "bash", "sh", "dash", "zsh", "perl", "ruby", "Rscript", "lua"];
+
+/// The longest first line of a script that the system reads.
+const FIRST_LINE: u64 = 256;
 
 /// What a run may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,6 +100,57 @@ impl PluginCommand {
         std::iter::once(program.as_str()).chain(self.args.iter().map(String::as_str)).collect::<Vec<_>>().join(" ")
     }
 
+    /// Looks whether it can be run as it was chosen: its folder, the program, its seal, and the script where the program is
+    /// one that runs scripts. Nothing is run, and nothing else of it is known before it is.
+    ///
+    /// # Errors
+    /// As [`PluginCommand::ask`] would say it, with the cure; for a script `NotFound` and `PermissionDenied`.
+    pub async fn check(&self) -> Result<()> {
+        let command = self.clone();
+        tokio::task::spawn_blocking(move || {
+            command.check_folder()?;
+            command.check_seal()?;
+            check_interpreter(&command.program)?;
+            script(&command.program, &command.args).map_or(Ok(()), |it| check_script(&command.folder.join(it)))
+        })
+        .await
+        .map_err(Error::internal)?
+    }
+
+    fn check_folder(&self) -> Result<()> {
+        let folder = &self.folder;
+        let cure = "choose it again in a folder that is there: vic llm use command ...";
+        match std::fs::metadata(folder) {
+            Ok(it) if !it.is_dir() => {
+                let text = format!("the plugin runs in `{}`, which is no folder", folder.display());
+                Err(Error::new(ErrorCode::FailedPrecondition, text).hint(cure))
+            }
+            Ok(_) => access(folder, Access::EXEC_OK).map_err(|_| {
+                let text = format!("the plugin runs in `{}`, which may not be entered", folder.display());
+                Error::new(ErrorCode::PermissionDenied, text).hint(format!("chmod u+x {}", folder.display()))
+            }),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                let text = format!("the folder `{}`, in which the plugin runs, is not there", folder.display());
+                Err(Error::not_found(text).hint(cure))
+            }
+            Err(error) => Err(error).at("look at", folder),
+        }
+    }
+
+    /// Makes sure that the program is the one that was chosen.
+    fn check_seal(&self) -> Result<()> {
+        let cure = "choose it again: vic llm use command ...";
+        let found = seal(&self.program).map_err(|error| match error.code {
+            ErrorCode::NotFound => error.hint(cure),
+            _ => error,
+        })?;
+        if found == self.seal {
+            return Ok(());
+        }
+        let text = format!("`{}` is another program than the one that was chosen", self.program.display());
+        Err(Error::new(ErrorCode::PermissionDenied, text).hint(cure))
+    }
+
     /// Asks it. That it was asked is written down before: a command can pass on what it is told, whatever the mode.
     ///
     /// # Errors
@@ -125,12 +184,9 @@ impl PluginCommand {
 
     /// Runs it once: `request` goes in, what it says comes out.
     async fn run(&self, request: Vec<u8>, limits: PluginLimits) -> Result<Vec<u8>> {
-        let (program, pinned) = (self.program.clone(), self.seal.clone());
-        let found = tokio::task::spawn_blocking(move || seal(&program)).await.map_err(Error::internal)??;
-        if found != pinned {
-            let text = format!("`{}` is another program than the one that was chosen", self.program.display());
-            return Err(Error::new(ErrorCode::PermissionDenied, text).hint("choose it again: vic llm use command ..."));
-        }
+        let chosen = self.clone();
+        let looked = tokio::task::spawn_blocking(move || chosen.check_folder().and_then(|()| chosen.check_seal()));
+        looked.await.map_err(Error::internal)??;
         let mut command = Command::new(&self.program);
         command.args(&self.args).current_dir(&self.folder).env_clear().envs(config::plugin_environment());
         let running = Running::start(command, TaskId::random()?.0).at("start", &self.program)?;
@@ -261,6 +317,54 @@ fn in_path(name: &str) -> Result<PathBuf> {
 
 fn is_program(metadata: &Metadata) -> bool {
     metadata.is_file() && metadata.mode() & 0o111 != 0
+}
+
+/// The script that a program is to run, where it is known that its first argument is one. An option before it may be
+/// anything, a module or the script itself in words, and is not guessed at.
+fn script<'a>(program: &Path, args: &'a [String]) -> Option<&'a str> {
+    let name = program.file_name()?.to_str()?;
+    // `python3.12` is `python` as well.
+    let bare = name.trim_end_matches(|it: char| it.is_ascii_digit() || it == '.');
+    let first = args.first().map(String::as_str).filter(|it| !it.is_empty() && !it.starts_with('-'))?;
+    RUN_SCRIPTS.contains(&bare).then_some(first)
+}
+
+/// Makes sure that what the first line of a script names is there; without it the system only says that the script is not.
+fn check_interpreter(program: &Path) -> Result<()> {
+    let mut begin = Vec::new();
+    let read = std::fs::File::open(program).and_then(|it| it.take(FIRST_LINE).read_to_end(&mut begin));
+    read.at("read", program)?;
+    let line = begin.split(|it| *it == b'\n').next().unwrap_or_default();
+    let Some(line) = line.strip_prefix(b"#!") else { return Ok(()) };
+    let line = String::from_utf8_lossy(line);
+    let mut words = line.split_whitespace();
+    let Some(interpreter) = words.next() else { return Ok(()) };
+    let named = match words.next() {
+        // What `env` looks for, it looks for as we do.
+        Some(name) if interpreter.ends_with("/env") && !name.starts_with('-') => in_path(name).err().map(|_| name),
+        _ => (!Path::new(interpreter).exists()).then_some(interpreter),
+    };
+    match named {
+        None => Ok(()),
+        Some(missing) => {
+            let text = format!("`{}` is a script for `{missing}`, which is not there", program.display());
+            Err(Error::not_found(text).hint(format!("install {missing}, or name another in its first line")))
+        }
+    }
+}
+
+fn check_script(script: &Path) -> Result<()> {
+    let cure = "name it by its path, from the folder where you type: vic llm use command ...";
+    match std::fs::metadata(script) {
+        Ok(_) => access(script, Access::READ_OK).map_err(|_| {
+            let text = format!("the script `{}` of the plugin may not be read", script.display());
+            Error::new(ErrorCode::PermissionDenied, text).hint(format!("chmod u+r {}", script.display()))
+        }),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            Err(Error::not_found(format!("there is no script `{}` for the plugin to run", script.display())).hint(cure))
+        }
+        Err(error) => Err(error).at("look at", script),
+    }
 }
 
 /// Makes sure that only its owner, this user or the system, can change a program; returns its hash.

@@ -51,6 +51,7 @@ impl Running {
         if let Some(group) = Pid::from_raw(self.pid) {
             let _gone = kill_process_group(group, Signal::KILL);
         }
+        let mut is_over = false;
         loop {
             let table = processes();
             let living: Vec<Pid> =
@@ -59,7 +60,9 @@ impl Running {
                 let _gone = kill_process(*pid, Signal::KILL);
             }
             reap(&table);
-            if living.is_empty() && !self.leaves(&table) {
+            // The table is not of one moment: what changes hands while it is read is in the next.
+            let was_over = std::mem::replace(&mut is_over, living.is_empty() && !self.leaves(&table));
+            if was_over && is_over {
                 return;
             }
             if begun.elapsed() > LAST_ROUNDS {

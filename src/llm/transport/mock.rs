@@ -112,6 +112,10 @@ mod scripted {
             Ok(vec![ModelCapability { max_tokens: 4_096, ..ModelCapability::unknown("mock".into()) }])
         }
 
+        fn takes_context(&self) -> bool {
+            true
+        }
+
         async fn stream(&self, request: LlmRequest) -> Result<PieceStream> {
             self.asked.lock().unwrap().push(request);
             let away = || Err(Error::new(ErrorCode::Unavailable, "the mock has no more answers"));

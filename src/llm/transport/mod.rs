@@ -69,17 +69,22 @@ pub trait Transport: Send + Sync {
         Ok(known.unwrap_or_else(|| ModelCapability::unknown(model.clone())))
     }
 
+    /// Whether a request says how much context its model is to have. Where it does not, the server knows.
+    fn takes_context(&self) -> bool {
+        false
+    }
+
     /// Asks. Dropping the stream ends the request.
     ///
     /// # Errors
     /// See the module of the room; the stream itself can end with the same errors.
     async fn stream(&self, request: LlmRequest) -> Result<PieceStream>;
 
-    /// Turns texts into vectors.
+    /// Turns texts into vectors, with so much context where it [takes](Transport::takes_context) one.
     ///
     /// # Errors
     /// `FailedPrecondition` where that cannot be asked for.
-    async fn embed(&self, _texts: &[String], _mode: PrivacyMode) -> Result<Vec<Vec<f32>>> {
+    async fn embed(&self, _texts: &[String], _context: Option<u32>, _mode: PrivacyMode) -> Result<Vec<Vec<f32>>> {
         Err(Error::new(ErrorCode::FailedPrecondition, format!("the backend `{}` does not embed", self.backend())))
     }
 }

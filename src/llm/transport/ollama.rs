@@ -178,6 +178,10 @@ impl Transport for Ollama {
         self.shown(&self.client(mode)?, model.0.clone()).await
     }
 
+    fn takes_context(&self) -> bool {
+        true
+    }
+
     async fn stream(&self, request: LlmRequest) -> Result<PieceStream> {
         let patience = request.patience;
         let deadline = Instant::now() + patience.overall;
@@ -217,7 +221,7 @@ impl Transport for Ollama {
         Ok(steps.flat_map(stream::iter).boxed())
     }
 
-    async fn embed(&self, texts: &[String], mode: PrivacyMode) -> Result<Vec<Vec<f32>>> {
+    async fn embed(&self, texts: &[String], context: Option<u32>, mode: PrivacyMode) -> Result<Vec<Vec<f32>>> {
         let config = EmbedConfig {
             backend: EmbedBackend::Ollama,
             model: self.model.clone(),
@@ -229,6 +233,7 @@ impl Transport for Ollama {
             ollama_key: self.key.clone(),
             openai_url: String::new(),
             openai_key: None,
+            context_tokens: context,
         };
         crate::embed::open_server(&config, mode).await?.embed_documents(texts).await
     }

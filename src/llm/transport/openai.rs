@@ -190,7 +190,7 @@ impl Transport for OpenAi {
         Ok(steps.flat_map(futures::stream::iter).boxed())
     }
 
-    async fn embed(&self, texts: &[String], mode: PrivacyMode) -> Result<Vec<Vec<f32>>> {
+    async fn embed(&self, texts: &[String], _context: Option<u32>, mode: PrivacyMode) -> Result<Vec<Vec<f32>>> {
         let config = EmbedConfig {
             backend: EmbedBackend::OpenAi,
             model: self.model.clone(),
@@ -202,6 +202,7 @@ impl Transport for OpenAi {
             ollama_key: None,
             openai_url: self.base.clone(),
             openai_key: self.key.clone(),
+            context_tokens: None,
         };
         crate::embed::open_server(&config, mode).await?.embed_documents(texts).await
     }

@@ -157,6 +157,28 @@ async fn ollama_streams_text_and_says_why_it_ended() {
 }
 
 #[tokio::test]
+async fn every_request_to_ollama_gives_the_model_the_same_context() {
+    let server = Server::start(|path, _| match path {
+        "/api/tags" => answer(200, "application/json", r#"{"models":[{"name":"m:latest","digest":"d"}]}"#),
+        "/api/show" => answer(200, "application/json", r#"{"model_info":{"x.context_length":8192}}"#),
+        "/api/embed" => answer(200, "application/json", r#"{"embeddings":[[1.0,0.0]]}"#),
+        _ => ndjson(&[text("Ada"), done("stop")]),
+    })
+    .await;
+    let ollama = server.ollama();
+    for workload in [WorkloadKind::Chat, WorkloadKind::Completion, WorkloadKind::Vision] {
+        ollama.complete(LlmRequest { workload, ..request() }).await.unwrap();
+    }
+    ollama.complete(with_tool()).await.unwrap();
+    ollama.embed(&["a hive".into()], PrivacyMode::LocalOnly).await.unwrap();
+    let asked = server.asked.lock().unwrap();
+    let bodies: Vec<&Value> =
+        asked.iter().filter(|it| matches!(it.0.as_str(), "/api/chat" | "/api/embed")).map(|it| &it.1).collect();
+    assert!(bodies.len() >= 5, "{bodies:?}");
+    assert!(bodies.iter().all(|it| it["options"]["num_ctx"] == 8192), "{bodies:?}");
+}
+
+#[tokio::test]
 async fn openai_streams_text_and_says_why_it_ended() {
     let server = Server::start(|_, _| {
         sse(&[

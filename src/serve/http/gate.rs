@@ -48,6 +48,10 @@ fn check(bridge: &Bridge, request: &Request) -> Result<Option<Caller>, (Refused,
     }
     let caller = caller(bridge, request, peer)?;
     let path = request.uri().path();
+    // Where no key is asked for, everybody is the owner and nobody has shown it.
+    if is_open(path) && (caller.is_none() || bridge.keys.is_none()) {
+        limit_strangers(bridge, peer)?;
+    }
     if path.starts_with("/v1/")
         && let Err(wait) = bridge.window.admit(peer.address, Instant::now())
     {
@@ -83,6 +87,12 @@ fn caller(bridge: &Bridge, request: &Request, peer: Peer) -> Result<Option<Calle
         true => Ok(None),
         false => Err((Refused::Key, Refusal::key())),
     }
+}
+
+/// Admits what is open to all only so often: it costs little, but whoever shows no key is to cost nothing.
+fn limit_strangers(bridge: &Bridge, peer: Peer) -> Result<(), (Refused, Refusal)> {
+    let admitted = bridge.strangers.admit(peer.address, Instant::now());
+    admitted.map_err(|wait| (Refused::Rate, Refusal::strangers(bridge.strangers.rate(), wait)))
 }
 
 /// The paths that tell nothing of the files: whether the daemon lives, and how to talk to it.

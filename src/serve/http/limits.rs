@@ -1,8 +1,10 @@
-//! How many requests one address may send in any 60 seconds.
+//! How many requests one address may send: in any 60 seconds, and at a time.
 //!
-//! A true sliding window: the moment of every admitted request is kept for 60 seconds, so there is no boundary at which
+//! For what costs something a true sliding window: the moment of every admitted request is kept for 60 seconds, so there is no boundary at which
 //! twice the limit gets through. Refused requests do not count, so that whoever waits as told is admitted. Memory is
 //! bounded by what can be admitted in 60 seconds, and by [`MAX_CLIENTS`].
+//!
+//! For what everybody may ask, a [`Bucket`]: far more than any monitor asks for, and no more than costs nothing.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, Ipv6Addr};
@@ -61,6 +63,49 @@ impl SlidingWindow {
                 Ok(())
             }
         }
+    }
+}
+
+/// Admits so many requests of each address a second, and so many more that were saved up.
+pub(crate) struct Bucket {
+    /// Between two requests at the full rate.
+    interval: Duration,
+    /// What is saved up at most.
+    burst: Duration,
+    rate: u32,
+    /// When the requests of an address that were admitted so far would all have been due at the full rate.
+    clients: Mutex<HashMap<IpAddr, Instant>>,
+}
+
+impl Bucket {
+    /// Admits `rate` requests a second, and `burst` at once.
+    pub(crate) fn new(rate: u32, burst: u32) -> Bucket {
+        let interval = Duration::from_secs(1) / rate.max(1);
+        Bucket { interval, burst: interval * burst.saturating_sub(1), rate, clients: Mutex::default() }
+    }
+
+    /// Requests a second.
+    pub(crate) fn rate(&self) -> u32 {
+        self.rate
+    }
+
+    /// Counts a request, or says how long to wait until one is admitted.
+    pub(crate) fn admit(&self, peer: IpAddr, now: Instant) -> Result<(), Duration> {
+        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        let client = client(peer);
+        let due = clients.get(&client).map_or(now, |it| now.max(*it));
+        let wait = (due - now).saturating_sub(self.burst);
+        if !wait.is_zero() {
+            return Err(wait);
+        }
+        if !clients.contains_key(&client) && clients.len() >= MAX_CLIENTS {
+            // Who has saved up everything is as good as new.
+            clients.retain(|_, due| *due > now);
+            let idlest = clients.iter().min_by_key(|(_, due)| **due).map(|(client, _)| *client);
+            idlest.filter(|_| clients.len() >= MAX_CLIENTS).map(|it| clients.remove(&it));
+        }
+        clients.insert(client, due + self.interval);
+        Ok(())
     }
 }
 
@@ -146,7 +191,33 @@ mod tests {
     }
 
     #[test]
+    fn a_bucket_admits_a_burst_and_then_its_rate() {
+        let (bucket, begin) = (Bucket::new(50, 100), Instant::now());
+        let admitted = |seconds: f64| {
+            let now = begin + Duration::from_secs_f64(seconds);
+            (0..500).filter(|_| bucket.admit(HERE, now).is_ok()).count()
+        };
+        assert_eq!([0.0, 0.01, 1.01, 60.0].map(admitted), [100, 0, 50, 100]);
+        let now = begin + Duration::from_secs(60);
+        let wait = bucket.admit(HERE, now).unwrap_err();
+        assert!(wait <= Duration::from_millis(20), "{wait:?}");
+        assert!(bucket.admit(HERE, now + wait).is_ok());
+        assert!(bucket.admit("192.0.2.1".parse().unwrap(), now).is_ok(), "another address has its own");
+    }
+
+    #[test]
+    fn who_asks_at_a_steady_pace_is_never_refused() {
+        let (bucket, begin) = (Bucket::new(50, 100), Instant::now());
+        assert!((0..100_000).all(|it| bucket.admit(HERE, begin + Duration::from_millis(20 * it)).is_ok()));
+    }
+
+    #[test]
     fn many_addresses_take_no_more_memory_than_some() {
+        let bucket = Bucket::new(50, 100);
+        for number in 0..3 * MAX_CLIENTS as u32 {
+            bucket.admit(IpAddr::V4(number.into()), Instant::now()).unwrap();
+        }
+        assert!(bucket.clients.lock().unwrap().len() <= MAX_CLIENTS);
         let (window, now) = (SlidingWindow::new(5), Instant::now());
         for number in 0..3 * MAX_CLIENTS as u32 {
             window.admit(IpAddr::V4(number.into()), now).unwrap();

@@ -56,6 +56,8 @@ pub(crate) struct Bridge {
     window: limits::SlidingWindow,
     /// Wrong keys by address.
     guesses: limits::SlidingWindow,
+    /// What is asked for without a key, by address.
+    strangers: limits::Bucket,
     max_body: usize,
     /// How long a body may take.
     body_time: Duration,
@@ -66,6 +68,11 @@ pub(crate) struct Bridge {
 
 /// Wrong keys of one address in any 60 seconds; more are told to wait.
 const MAX_GUESSES: u32 = 30;
+
+/// Requests of one address a second to what is open to all; what was not used is saved up, so that several monitors that
+/// start together behind one address do not get into each other's way.
+const STRANGERS_A_SECOND: u32 = 50;
+const STRANGERS_AT_ONCE: u32 = 100;
 
 /// How long the message of a gRPC call may take.
 const MESSAGE_TIME: Duration = Duration::from_secs(15);
@@ -91,6 +98,7 @@ impl Bridge {
             names: Names::new(port, config.bridge.hosts.clone()),
             window: limits::SlidingWindow::new(config.bridge.rate_limit_per_min),
             guesses: limits::SlidingWindow::new(MAX_GUESSES),
+            strangers: limits::Bucket::new(STRANGERS_A_SECOND, STRANGERS_AT_ONCE),
             max_body: config.bridge.max_body_bytes,
             body_time: body::BODY_TIME,
             db_path: config.db_path.clone(),

@@ -53,6 +53,12 @@ impl Refusal {
         Refusal::wait(message, wait, "VIC_BRIDGE_RATE_LIMIT_PER_MIN sets the limit")
     }
 
+    /// 429: too many requests of one address to what is open to all.
+    pub(crate) fn strangers(rate: u32, wait: Duration) -> Refusal {
+        let message = format!("more than {rate} requests in a second without a key");
+        Refusal::wait(message, wait, "once a second is enough; with a key there is no such limit")
+    }
+
     /// 429: too many wrong keys of one address.
     pub(crate) fn guesses(wait: Duration) -> Refusal {
         Refusal::wait("too many wrong keys".into(), wait, "`vic bridge` says where the right one lies")

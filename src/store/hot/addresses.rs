@@ -9,7 +9,8 @@ use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::UInt64Type;
 
 use crate::error::Result;
-use crate::model::{ChunkId, FileId, LegHit};
+use crate::model::{FileId, LegHit};
+use crate::store::hot::id;
 use crate::store::schema;
 
 /// The column of addresses.
@@ -36,15 +37,15 @@ impl Addresses {
     /// Learns the rows of a batch with ids and addresses; one without addresses teaches nothing.
     pub(in crate::store) fn learn(&mut self, batch: &RecordBatch) -> Result<()> {
         let Some(addresses) = addresses(batch) else { return Ok(()) };
-        for (address, row) in addresses.iter().zip(schema::ids(batch)?) {
+        for (address, (file_id, id)) in addresses.iter().zip(schema::keys(batch)?) {
             // What is no such id is asked of the table each time.
-            let Some(chunk_id) = number(&row.chunk_id) else { continue };
+            let Some(chunk_id) = id::number(id) else { continue };
             let (fragment, place) = ((address >> 32) as u32, (address & u64::from(u32::MAX)) as usize);
             let rows = self.fragments.entry(fragment).or_default();
             if rows.len() <= place {
                 rows.resize(place + 1, None);
             }
-            rows[place] = Some(Slot { file_id: row.file_id, chunk_id });
+            rows[place] = Some(Slot { file_id, chunk_id });
         }
         Ok(())
     }
@@ -54,8 +55,7 @@ impl Addresses {
         let at = |address: &u64| {
             let rows = self.fragments.get(&((address >> 32) as u32))?;
             let Slot { file_id, chunk_id } = (*rows.get((address & u64::from(u32::MAX)) as usize)?)?;
-            let chunk_id = ChunkId(format!("{:032x}", u128::from_be_bytes(chunk_id)));
-            Some(LegHit { file_id, chunk_id, score: 0.0 })
+            Some(LegHit { file_id, chunk_id: id::chunk_id(chunk_id), score: 0.0 })
         };
         addresses(batch)?.iter().map(at).collect()
     }
@@ -64,10 +64,4 @@ impl Addresses {
 fn addresses(batch: &RecordBatch) -> Option<&[u64]> {
     let column = batch.column_by_name(ADDRESS)?.as_primitive_opt::<UInt64Type>()?;
     Some(column.values())
-}
-
-/// The bytes of an id, if it is 32 lower-case digits.
-fn number(id: &ChunkId) -> Option<[u8; 16]> {
-    let is_plain = id.0.len() == 32 && id.0.bytes().all(|it| it.is_ascii_digit() || (b'a'..=b'f').contains(&it));
-    is_plain.then(|| u128::from_str_radix(&id.0, 16).ok()).flatten().map(u128::to_be_bytes)
 }

@@ -6,7 +6,11 @@
 
 mod addresses;
 mod best;
+mod id;
+mod pages;
+mod parts;
 mod passages;
+mod products;
 mod sketch;
 mod vectors;
 
@@ -29,8 +33,9 @@ pub(super) use vectors::Vectors;
 /// takes over.
 pub(super) const HOT_VECTOR_BYTES: usize = 704 << 20;
 
-/// Bytes of passages that are kept at hand. Above, the table is read.
-pub(super) const HOT_TEXT_BYTES: u64 = 256 << 20;
+/// Bytes of passages that are kept at hand: a million short ones. Above, the table is read. They lie in a file, so that they
+/// take no memory but what the system has to spare; what tells where they lie takes 16 to 75 bytes each.
+pub(super) const HOT_TEXT_BYTES: u64 = 768 << 20;
 
 /// Bytes of a passage at least: ids, anchor and a few words.
 const PASSAGE_BYTES: u64 = 200;
@@ -102,7 +107,7 @@ impl Hot {
     pub(super) fn add(&mut self, file_id: FileId, chunks: &[Embedded]) {
         for it in chunks {
             if let Some(vectors) = &mut self.vectors {
-                vectors.push(file_id, it.chunk.id.clone(), &it.vector);
+                vectors.push(file_id, &it.chunk.id.0, &it.vector);
             }
             self.keep(|passages| passages.add(file_id, &it.chunk));
         }
@@ -115,20 +120,34 @@ impl Hot {
         files.iter().for_each(|it| self.add(it.file_id, &it.chunks));
     }
 
+    /// Expects so many rows, until [`Hot::filled`].
+    pub(super) fn filling(&mut self, rows: u64) {
+        if let Some(vectors) = &mut self.vectors {
+            vectors.filling(usize::try_from(rows).unwrap_or_default());
+        }
+    }
+
+    /// All rows that were expected are there.
+    pub(super) fn filled(&mut self) {
+        if let Some(vectors) = &mut self.vectors {
+            vectors.filled();
+        }
+    }
+
     /// Adds rows of the table, with [`Hot::columns`] at least.
     ///
     /// # Errors
     /// A column holds what vic never writes.
     pub(super) fn add_rows(&mut self, batch: &RecordBatch) -> Result<()> {
         if let Some(vectors) = &mut self.vectors {
-            for (row, vector) in schema::ids(batch)?.into_iter().zip(schema::vectors(batch)?) {
-                vectors.push(row.file_id, row.chunk_id, &vector);
+            for ((file_id, id), vector) in schema::keys(batch)?.zip(schema::vectors(batch)?) {
+                vectors.push(file_id, id, vector);
             }
         }
         self.learn(std::slice::from_ref(batch))?;
         if self.passages.is_some() {
-            let chunks = schema::stored_chunks(batch)?;
-            self.keep(|passages| chunks.iter().try_for_each(|it| passages.add(it.file_id, &it.chunk)));
+            let chunks = schema::columns(batch)?;
+            self.keep(|passages| passages.add_all(chunks));
         }
         self.shed();
         Ok(())

@@ -9,12 +9,16 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
 
-use crate::model::{Anchor, Chunk, ChunkId, FileId, StoredChunk, Tier};
+use crate::model::{Chunk, ChunkId, FileId, StoredChunk};
+use crate::store::schema::Columns;
 
 /// The file is written anew without what was removed when it is larger than this, and more than half of it is.
 const WORTH_WRITING_ANEW: u64 = 16 << 20;
+
+/// Bytes that are written in one call while a table is read.
+const WRITTEN_AT_ONCE: usize = 1 << 20;
 
 /// The chunks of all files of a table.
 #[derive(Debug)]
@@ -25,28 +29,17 @@ pub(in crate::store) struct Passages {
     end: u64,
     /// Bytes of those that were not removed.
     live: u64,
-    files: HashMap<FileId, Vec<Slot>>,
+    /// Many a file has a single one: that takes no room of its own.
+    files: HashMap<FileId, SmallVec<[Slot; 1]>>,
 }
 
-/// Where a chunk lies.
+/// Where a chunk lies. There may be a million.
 #[derive(Clone, Copy, Debug)]
 struct Slot {
     /// Hash of its id.
     id: u64,
-    at: u64,
+    at: u32,
     length: u32,
-}
-
-/// All of a chunk but its text, which follows it on the next line.
-#[derive(Serialize, Deserialize)]
-struct Head {
-    id: ChunkId,
-    ordinal: u32,
-    body_start: u32,
-    anchor: Anchor,
-    heading_path: Vec<String>,
-    tokens: u32,
-    tier: Tier,
 }
 
 impl Passages {
@@ -66,15 +59,46 @@ impl Passages {
 
     /// Adds a chunk.
     pub(in crate::store) fn add(&mut self, file_id: FileId, chunk: &Chunk) -> io::Result<()> {
-        self.append(file_id, &chunk.id, &encode(chunk)?)
+        let (anchor, heading_path) =
+            (serde_json::to_string(&chunk.anchor)?, serde_json::to_string(&chunk.heading_path)?);
+        let columns = Columns {
+            id: &chunk.id.0,
+            ordinal: chunk.ordinal,
+            text: &chunk.text,
+            body_start: chunk.body_start,
+            anchor: &anchor,
+            heading_path: &heading_path,
+            tokens: chunk.tokens,
+            tier: chunk.tier.name(),
+        };
+        self.add_all(std::iter::once((file_id, columns)))
     }
 
-    fn append(&mut self, file_id: FileId, chunk_id: &ChunkId, bytes: &[u8]) -> io::Result<()> {
+    /// Adds chunks as the table has them.
+    pub(in crate::store) fn add_all<'a>(
+        &mut self,
+        chunks: impl Iterator<Item = (FileId, Columns<'a>)>,
+    ) -> io::Result<()> {
+        let mut bytes = Vec::new();
+        for (file_id, columns) in chunks {
+            let start = bytes.len();
+            encode(&columns, &mut bytes)?;
+            let at = short(self.end + start as u64)?;
+            let slot = Slot { id: hash(columns.id), at, length: short((bytes.len() - start) as u64)? };
+            self.files.entry(file_id).or_default().push(slot);
+            if bytes.len() >= WRITTEN_AT_ONCE {
+                self.write(&mut bytes)?;
+            }
+        }
+        self.write(&mut bytes)
+    }
+
+    /// Puts these bytes at the end.
+    fn write(&mut self, bytes: &mut Vec<u8>) -> io::Result<()> {
         self.file.write_all_at(bytes, self.end)?;
-        let length = u32::try_from(bytes.len()).map_err(io::Error::other)?;
-        self.files.entry(file_id).or_default().push(Slot { id: hash(chunk_id), at: self.end, length });
-        self.end += u64::from(length);
-        self.live += u64::from(length);
+        self.end += bytes.len() as u64;
+        self.live += bytes.len() as u64;
+        bytes.clear();
         Ok(())
     }
 
@@ -88,12 +112,14 @@ impl Passages {
 
     /// Drops these chunks of a file.
     pub(in crate::store) fn remove_chunks(&mut self, file_id: FileId, gone: &HashSet<ChunkId>) -> io::Result<()> {
-        let gone: HashSet<u64> = gone.iter().map(hash).collect();
-        let slots = self.files.remove(&file_id).unwrap_or_default();
-        let (removed, kept): (Vec<Slot>, Vec<Slot>) = slots.into_iter().partition(|it| gone.contains(&it.id));
-        self.live -= removed.iter().map(|it| u64::from(it.length)).sum::<u64>();
-        if !kept.is_empty() {
-            self.files.insert(file_id, kept);
+        let gone: HashSet<u64> = gone.iter().map(|it| hash(&it.0)).collect();
+        if let Some(slots) = self.files.get_mut(&file_id) {
+            let removed = slots.iter().filter(|it| gone.contains(&it.id));
+            self.live -= removed.map(|it| u64::from(it.length)).sum::<u64>();
+            slots.retain(|it| !gone.contains(&it.id));
+            if slots.is_empty() {
+                self.files.remove(&file_id);
+            }
         }
         self.write_anew_if_sparse()
     }
@@ -102,7 +128,7 @@ impl Passages {
     pub(in crate::store) fn get(&self, ids: &[(FileId, ChunkId)]) -> io::Result<Vec<StoredChunk>> {
         let mut found = Vec::with_capacity(ids.len());
         for (file_id, chunk_id) in ids {
-            let (slots, id) = (self.files.get(file_id), hash(chunk_id));
+            let (slots, id) = (self.files.get(file_id), hash(&chunk_id.0));
             for slot in slots.into_iter().flatten().filter(|it| it.id == id) {
                 let chunk = decode(&self.read(slot)?)?;
                 if chunk.id == *chunk_id {
@@ -122,7 +148,7 @@ impl Passages {
 
     fn read(&self, slot: &Slot) -> io::Result<Vec<u8>> {
         let mut bytes = vec![0; slot.length as usize];
-        self.file.read_exact_at(&mut bytes, slot.at)?;
+        self.file.read_exact_at(&mut bytes, u64::from(slot.at))?;
         Ok(bytes)
     }
 
@@ -135,7 +161,7 @@ impl Passages {
         let mut files = self.files.clone();
         for slot in files.values_mut().flatten() {
             file.write_all_at(&self.read(slot)?, end)?;
-            slot.at = end;
+            slot.at = short(end)?;
             end += u64::from(slot.length);
         }
         *self = Passages { dir: std::mem::take(&mut self.dir), file, end, live: end, files };
@@ -143,38 +169,53 @@ impl Passages {
     }
 }
 
-fn hash(id: &ChunkId) -> u64 {
+fn hash(id: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     id.hash(&mut hasher);
     hasher.finish()
 }
 
-fn encode(chunk: &Chunk) -> io::Result<Vec<u8>> {
-    let head = Head {
-        id: chunk.id.clone(),
-        ordinal: chunk.ordinal,
-        body_start: chunk.body_start,
-        anchor: chunk.anchor.clone(),
-        heading_path: chunk.heading_path.clone(),
-        tokens: chunk.tokens,
-        tier: chunk.tier,
-    };
-    let mut bytes = serde_json::to_vec(&head)?;
-    bytes.push(b'\n');
-    bytes.extend_from_slice(chunk.text.as_bytes());
-    Ok(bytes)
+/// A place or a length in the file. What is larger than that is let go of long before.
+fn short(number: u64) -> io::Result<u32> {
+    u32::try_from(number).map_err(io::Error::other)
 }
 
-fn decode(bytes: &[u8]) -> io::Result<Chunk> {
-    let end = bytes.iter().position(|it| *it == b'\n').ok_or(io::ErrorKind::InvalidData)?;
-    let Head { id, ordinal, body_start, anchor, heading_path, tokens, tier } = serde_json::from_slice(&bytes[..end])?;
-    let text = String::from_utf8(bytes[end + 1..].to_vec()).map_err(io::Error::other)?;
-    Ok(Chunk { id, ordinal, text, body_start, anchor, heading_path, tokens, tier })
+/// Puts the columns of a chunk behind each other: three numbers, the lengths of four texts, these, and the text of the chunk.
+fn encode(columns: &Columns<'_>, bytes: &mut Vec<u8>) -> io::Result<()> {
+    let Columns { id, ordinal, text, body_start, anchor, heading_path, tokens, tier } = *columns;
+    let texts = [id, anchor, heading_path, tier];
+    for number in [ordinal, body_start, tokens] {
+        bytes.extend_from_slice(&number.to_le_bytes());
+    }
+    for it in texts {
+        bytes.extend_from_slice(&short(it.len() as u64)?.to_le_bytes());
+    }
+    texts.iter().chain([&text]).for_each(|it| bytes.extend_from_slice(it.as_bytes()));
+    Ok(())
+}
+
+fn decode(mut bytes: &[u8]) -> io::Result<Chunk> {
+    let mut numbers = [0; 7];
+    for number in &mut numbers {
+        let (four, rest) = bytes.split_first_chunk().ok_or(io::ErrorKind::InvalidData)?;
+        (*number, bytes) = (u32::from_le_bytes(*four), rest);
+    }
+    let [ordinal, body_start, tokens, lengths @ ..] = numbers;
+    let mut texts = [""; 4];
+    for (it, length) in texts.iter_mut().zip(lengths) {
+        let (one, rest) = bytes.split_at_checked(length as usize).ok_or(io::ErrorKind::InvalidData)?;
+        (*it, bytes) = (str::from_utf8(one).map_err(io::Error::other)?, rest);
+    }
+    let [id, anchor, heading_path, tier] = texts;
+    let text = str::from_utf8(bytes).map_err(io::Error::other)?;
+    let columns = Columns { id, ordinal, text, body_start, anchor, heading_path, tokens, tier };
+    columns.chunk().map_err(io::Error::other)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::{Anchor, Tier};
 
     fn chunk(name: &str, text: &str) -> Chunk {
         Chunk {
@@ -202,6 +243,12 @@ mod tests {
         let found = passages.get(&ids(&[(5, "a"), (5, "b"), (6, "a")])).unwrap();
         assert_eq!(found, [StoredChunk { file_id: 5, chunk }]);
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "the file has a name");
+    }
+
+    #[test]
+    fn a_place_takes_sixteen_bytes_and_that_of_a_single_chunk_no_room_of_its_own() {
+        assert_eq!(size_of::<Slot>(), 16);
+        assert_eq!(size_of::<SmallVec<[Slot; 1]>>(), 24);
     }
 
     #[test]

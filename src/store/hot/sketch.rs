@@ -8,6 +8,10 @@
 //!
 //! Rows lie in blocks of eight, the same word of all eight side by side: so the compiler counts for eight rows at once.
 
+use std::ops::Range;
+
+use crate::store::hot::pages::prefer_large;
+
 /// Rows of a block.
 const BLOCK: usize = 8;
 
@@ -19,6 +23,9 @@ const PLANES: usize = 4;
 
 /// The highest number of [`PLANES`] bits.
 const QUERY_STEPS: f32 = ((1 << PLANES) - 1) as f32;
+
+/// Numbers that are looked at at once when a row is added.
+const LANES: usize = 16;
 
 /// Signs of rows, and what turns a count of them into an estimate. Places behind the last row are zero.
 #[derive(Debug)]
@@ -55,8 +62,17 @@ impl Sketch {
         Sketch { mean, words, rows: 0, signs: Vec::new(), factors: Vec::new(), positive: Vec::new() }
     }
 
+    /// Makes room for so many rows.
+    pub(super) fn make_room(&mut self, rows: usize) {
+        let blocks = rows.div_ceil(BLOCK);
+        self.signs.reserve_exact(blocks * self.words);
+        self.factors.reserve_exact(blocks);
+        self.positive.reserve_exact(blocks);
+        prefer_large(&self.signs);
+    }
+
     /// Adds a row.
-    pub(super) fn push(&mut self, vector: impl Iterator<Item = f32>) {
+    pub(super) fn push(&mut self, vector: &[f32]) {
         let (block, at) = (self.rows / BLOCK, self.rows % BLOCK);
         if at == 0 {
             self.signs.resize(self.signs.len() + self.words, [0; BLOCK]);
@@ -64,18 +80,9 @@ impl Sketch {
             self.positive.push([0.0; BLOCK]);
         }
         let signs = &mut self.signs[block * self.words..];
-        let (mut squares, mut sizes, mut positive) = (0.0, 0.0, 0.0);
-        for (place, (number, mean)) in vector.zip(&self.mean).enumerate() {
-            let rest = number - mean;
-            squares += rest * rest;
-            sizes += rest.abs();
-            if rest > 0.0 {
-                signs[place / WORD][at] |= 1 << (place % WORD);
-                positive += 1.0;
-            }
-        }
+        let Sums { squares, sizes, positive } = signed(vector, &self.mean, |word, bits| signs[word][at] = bits);
         self.factors[block][at] = if sizes > 0.0 { squares / sizes } else { 0.0 };
-        self.positive[block][at] = positive;
+        self.positive[block][at] = positive as f32;
         self.rows += 1;
     }
 
@@ -96,8 +103,14 @@ impl Sketch {
         self.positive.truncate(blocks);
     }
 
-    /// Hands over every row with its estimated cosine, less what is the same for all.
-    pub(super) fn estimate(&self, query: &[f32], each: impl FnMut(u32, f32)) {
+    /// Number of blocks.
+    pub(super) fn blocks(&self) -> usize {
+        self.factors.len()
+    }
+
+    /// Hands over the estimated cosines of the rows of these blocks, less what is the same for all: block by block, with
+    /// the number of the first row.
+    pub(super) fn estimate(&self, query: &[f32], blocks: Range<usize>, each: impl FnMut(u32, &[f32])) {
         let asked = Asked::of(query, self.words);
         #[cfg(target_arch = "x86_64")]
         #[expect(unsafe_code, reason = "the compiler cannot know what the processor it runs on has")]
@@ -105,14 +118,14 @@ impl Sketch {
             use std::arch::is_x86_feature_detected as has;
             if has!("avx512dq") && has!("avx512vpopcntdq") {
                 // SAFETY: the processor has what the function was compiled for.
-                return unsafe { estimate_avx512(self, &asked, each) };
+                return unsafe { estimate_avx512(self, &asked, blocks, each) };
             }
             if has!("avx2") && has!("popcnt") {
                 // SAFETY: as above.
-                return unsafe { estimate_avx2(self, &asked, each) };
+                return unsafe { estimate_avx2(self, &asked, blocks, each) };
             }
         }
-        estimate_blocks(self, &asked, each);
+        estimate_blocks(self, &asked, blocks, each);
     }
 }
 
@@ -123,10 +136,11 @@ impl Asked {
         let step = if high > low { (high - low) / QUERY_STEPS } else { 1.0 };
         let mut asked = Asked { planes: vec![[0; PLANES]; words], step, low, sum: 0.0 };
         for (place, number) in query.iter().enumerate() {
-            let steps = ((number - low) / step).round().clamp(0.0, QUERY_STEPS);
-            asked.sum += low + step * steps;
+            // Half a step up, and cut off behind the point: no number is negative here.
+            let steps = ((number - low) / step + 0.5).min(QUERY_STEPS) as u64;
+            asked.sum += low + step * steps as f32;
             for (bit, plane) in asked.planes[place / WORD].iter_mut().enumerate() {
-                *plane |= (steps as u64 >> bit & 1) << (place % WORD);
+                *plane |= (steps >> bit & 1) << (place % WORD);
             }
         }
         asked
@@ -135,21 +149,22 @@ impl Asked {
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512dq,avx512vpopcntdq")]
-fn estimate_avx512(sketch: &Sketch, asked: &Asked, each: impl FnMut(u32, f32)) {
-    estimate_blocks(sketch, asked, each);
+fn estimate_avx512(sketch: &Sketch, asked: &Asked, blocks: Range<usize>, each: impl FnMut(u32, &[f32])) {
+    estimate_blocks(sketch, asked, blocks, each);
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,popcnt")]
-fn estimate_avx2(sketch: &Sketch, asked: &Asked, each: impl FnMut(u32, f32)) {
-    estimate_blocks(sketch, asked, each);
+fn estimate_avx2(sketch: &Sketch, asked: &Asked, blocks: Range<usize>, each: impl FnMut(u32, &[f32])) {
+    estimate_blocks(sketch, asked, blocks, each);
 }
 
 /// Plain code, which the compiler makes vectors of: it is inlined, so that each caller has it in its own registers.
 #[inline(always)]
-fn estimate_blocks(sketch: &Sketch, asked: &Asked, mut each: impl FnMut(u32, f32)) {
-    let facts = sketch.factors.iter().zip(&sketch.positive);
-    for (block, (signs, (factors, positive))) in sketch.signs.chunks_exact(sketch.words).zip(facts).enumerate() {
+fn estimate_blocks(sketch: &Sketch, asked: &Asked, blocks: Range<usize>, mut each: impl FnMut(u32, &[f32])) {
+    let facts = sketch.factors[blocks.clone()].iter().zip(&sketch.positive[blocks.clone()]);
+    let signs = sketch.signs[blocks.start * sketch.words..blocks.end * sketch.words].chunks_exact(sketch.words);
+    for (block, (signs, (factors, positive))) in blocks.zip(signs.zip(facts)) {
         let mut steps = [0u64; BLOCK];
         for (signs, planes) in signs.iter().zip(&asked.planes) {
             for (steps, signs) in steps.iter_mut().zip(signs) {
@@ -164,9 +179,76 @@ fn estimate_blocks(sketch: &Sketch, asked: &Asked, mut each: impl FnMut(u32, f32
             estimates[at] = (2.0 * above - asked.sum) * factors[at];
         }
         let first = block * BLOCK;
-        let rows = BLOCK.min(sketch.rows - first);
-        (first as u32..).zip(&estimates[..rows]).for_each(|(row, estimate)| each(row, *estimate));
+        each(first as u32, &estimates[..BLOCK.min(sketch.rows - first)]);
     }
+}
+
+/// What the numbers of a row come to, less the mean.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Sums {
+    squares: f32,
+    sizes: f32,
+    /// How many are positive.
+    positive: u32,
+}
+
+/// Hands over the signs of a row less the mean, word by word, and sums up.
+fn signed(row: &[f32], mean: &[f32], each: impl FnMut(usize, u64)) -> Sums {
+    #[cfg(target_arch = "x86_64")]
+    #[expect(unsafe_code, reason = "the compiler cannot know what the processor it runs on has")]
+    {
+        use std::arch::is_x86_feature_detected as has;
+        if has!("avx2") && has!("popcnt") {
+            // SAFETY: the processor has what the function was compiled for.
+            return unsafe { signed_avx2(row, mean, each) };
+        }
+    }
+    signed_words(row, mean, each)
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,popcnt")]
+fn signed_avx2(row: &[f32], mean: &[f32], each: impl FnMut(usize, u64)) -> Sums {
+    signed_words(row, mean, each)
+}
+
+/// Plain code as above. Sums are kept apart lane by lane: numbers of one sum cannot be added at once.
+#[inline(always)]
+fn signed_words(row: &[f32], mean: &[f32], mut each: impl FnMut(usize, u64)) -> Sums {
+    let (mut squares, mut sizes, mut positive) = ([0.0f32; LANES], [0.0f32; LANES], 0);
+    for (word, (row, mean)) in row.chunks(WORD).zip(mean.chunks(WORD)).enumerate() {
+        let mut above = [0u8; WORD];
+        let lanes = row.chunks_exact(LANES).zip(mean.chunks_exact(LANES)).zip(above.chunks_exact_mut(LANES));
+        for ((row, mean), above) in lanes {
+            for lane in 0..LANES {
+                let rest = row[lane] - mean[lane];
+                squares[lane] += rest * rest;
+                sizes[lane] += rest.abs();
+                above[lane] = u8::from(rest > 0.0);
+            }
+        }
+        for at in row.len() / LANES * LANES..row.len() {
+            let rest = row[at] - mean[at];
+            squares[0] += rest * rest;
+            sizes[0] += rest.abs();
+            above[at] = u8::from(rest > 0.0);
+        }
+        let bits = bits(&above);
+        positive += bits.count_ones();
+        each(word, bits);
+    }
+    Sums { squares: squares.iter().sum(), sizes: sizes.iter().sum(), positive }
+}
+
+/// One bit for each byte that is 1; the others are 0.
+#[inline(always)]
+fn bits(bytes: &[u8; WORD]) -> u64 {
+    // Moves the lowest bit of byte `n` to bit `56 + n`; no two of all these products share a bit.
+    const GATHER: u64 = 0x0102_0408_1020_4080;
+    bytes.as_chunks::<8>().0.iter().rev().fold(0, |bits, eight| {
+        let gathered = u64::from_le_bytes(*eight).wrapping_mul(GATHER) >> 56;
+        bits << 8 | gathered
+    })
 }
 
 #[cfg(test)]
@@ -193,16 +275,20 @@ mod tests {
     fn sketch(vectors: &[Vec<f32>]) -> Sketch {
         let mean = |place: usize| vectors.iter().map(|it| it[place]).sum::<f32>() / vectors.len() as f32;
         let mut sketch = Sketch::new((0..vectors[0].len()).map(mean).collect());
-        vectors.iter().for_each(|it| sketch.push(it.iter().copied()));
+        vectors.iter().for_each(|it| sketch.push(it));
         sketch
     }
 
     fn estimates(sketch: &Sketch, query: &[f32]) -> Vec<f32> {
         let mut estimates = Vec::new();
-        sketch.estimate(query, |row, estimate| {
-            assert_eq!(row as usize, estimates.len());
-            estimates.push(estimate);
-        });
+        // In two parts, as two threads would.
+        let cut = sketch.blocks() / 2;
+        for part in [0..cut, cut..sketch.blocks()] {
+            sketch.estimate(query, part, |first, some| {
+                assert_eq!(first as usize, estimates.len());
+                estimates.extend_from_slice(some);
+            });
+        }
         estimates
     }
 
@@ -231,8 +317,33 @@ mod tests {
         let vectors = vectors(77, 384);
         let sketch = sketch(&vectors);
         let mut plain = Vec::new();
-        estimate_blocks(&sketch, &Asked::of(&vectors[5], sketch.words), |_, it| plain.push(it));
+        let asked = Asked::of(&vectors[5], sketch.words);
+        estimate_blocks(&sketch, &asked, 0..sketch.blocks(), |_, some| plain.extend_from_slice(some));
         assert_eq!(estimates(&sketch, &vectors[5]), plain);
+    }
+
+    #[test]
+    fn a_row_has_the_signs_and_sums_of_its_numbers_however_it_is_read() {
+        for dimension in [384, 100, 7] {
+            let vectors = vectors(3, dimension);
+            let (row, mean) = (&vectors[0], &vectors[1]);
+            let rest: Vec<f32> = row.iter().zip(mean).map(|(a, b)| a - b).collect();
+            let mut plain = Vec::new();
+            let sums = signed_words(row, mean, |_, bits| plain.push(bits));
+            for (place, rest) in rest.iter().enumerate() {
+                assert_eq!(
+                    plain[place / WORD] >> (place % WORD) & 1 == 1,
+                    *rest > 0.0,
+                    "number {place} of {dimension}"
+                );
+            }
+            assert_eq!(sums.positive as usize, rest.iter().filter(|it| **it > 0.0).count());
+            assert!((sums.squares - dot(&rest, &rest)).abs() < 1e-4, "{sums:?}");
+            assert!((sums.sizes - rest.iter().map(|it| it.abs()).sum::<f32>()).abs() < 1e-4, "{sums:?}");
+            let mut wide = Vec::new();
+            assert_eq!(signed(row, mean, |_, bits| wide.push(bits)), sums);
+            assert_eq!(wide, plain);
+        }
     }
 
     #[test]
@@ -244,7 +355,7 @@ mod tests {
             left.swap_remove(row);
         }
         let mut anew = Sketch::new(sketch.mean.clone());
-        left.iter().for_each(|it| anew.push(it.iter().copied()));
+        left.iter().for_each(|it| anew.push(it));
         assert_eq!(estimates(&sketch, &left[9]), estimates(&anew, &left[9]));
         assert_eq!(sketch.signs, anew.signs);
     }

@@ -6,9 +6,15 @@
 
 use std::collections::{HashMap, HashSet};
 
+use smallvec::SmallVec;
+
 use crate::model::{ChunkId, FileId, LegHit};
 use crate::store::hot::addresses::ROW_BYTES;
 use crate::store::hot::best::Best;
+use crate::store::hot::id::Id;
+use crate::store::hot::pages::prefer_large;
+use crate::store::hot::parts::in_parts;
+use crate::store::hot::products::{multiply, rounded, step};
 use crate::store::hot::sketch::Sketch;
 use crate::store::{FileSet, schema};
 
@@ -18,7 +24,7 @@ const ROW_STEPS: f32 = 127.0;
 /// The same of a question. Finer, at no cost; products of 16,000 numbers still fit into 32 bits.
 const QUERY_STEPS: f32 = 1_023.0;
 
-/// Bytes of a row beside its numbers and signs: ids, places, steps, its address, and what the allocator adds.
+/// Bytes of a row beside its numbers and signs: ids, places, steps, its address, and what the tables have to spare.
 const OVERHEAD: usize = 112 + ROW_BYTES;
 
 /// Returns what a vector of this length takes, in bytes.
@@ -40,17 +46,26 @@ const FEWEST_COMPARED: usize = 4_000;
 /// Rows compared for each hit that is asked for, at least.
 const COMPARED_A_HIT: usize = 20;
 
+/// Blocks of the sketch that are worth a thread of their own: half a millisecond.
+const BLOCKS_A_PART: usize = 1 << 14;
+
+/// Rows to compare that are worth a thread of their own.
+const ROWS_A_PART: usize = 4_096;
+
+/// Rows of a file whose places take no room of their own. Most files have no more.
+const FEW: usize = 4;
+
 /// Vectors of norm 1, rounded.
 #[derive(Debug)]
 pub(in crate::store) struct Vectors {
     dimension: usize,
-    rows: Vec<(FileId, ChunkId)>,
+    rows: Vec<(FileId, Id)>,
     /// `dimension` numbers a row.
     numbers: Vec<i8>,
     /// What one step is worth in each row.
     steps: Vec<f32>,
     /// Which rows a file has.
-    places: HashMap<FileId, Vec<u32>>,
+    places: HashMap<FileId, SmallVec<[u32; FEW]>>,
     /// Of all rows, once there are more than are compared.
     sketch: Option<Sketch>,
     /// Rows from which the sketch is made anew, around the mean of then.
@@ -81,42 +96,76 @@ impl Vectors {
         self.rows.len()
     }
 
+    /// Makes room for so many vectors, and waits with the sketch until [`Vectors::filled`].
+    pub(in crate::store) fn filling(&mut self, rows: usize) {
+        self.rows.reserve_exact(rows);
+        self.numbers.reserve_exact(rows * self.dimension);
+        prefer_large(&self.numbers);
+        self.steps.reserve_exact(rows);
+        (self.sketch, self.sketched_anew_at) = (None, usize::MAX);
+    }
+
+    /// Sketches what was added since [`Vectors::filling`], all at once.
+    pub(in crate::store) fn filled(&mut self) {
+        if self.rows.len() > COMPARED_ROWS {
+            self.sketch_anew();
+        } else {
+            self.sketched_anew_at = COMPARED_ROWS + 1;
+        }
+    }
+
     /// Adds one vector; an empty one, or one of zeros, is that of a chunk which waits for its own, and is left out.
-    pub(in crate::store) fn push(&mut self, file_id: FileId, chunk_id: ChunkId, vector: &[f32]) {
+    pub(in crate::store) fn push(&mut self, file_id: FileId, chunk_id: &str, vector: &[f32]) {
         if schema::awaits(vector) {
             return;
         }
         debug_assert_eq!(vector.len(), self.dimension);
         let step = step(vector, ROW_STEPS);
         self.places.entry(file_id).or_default().push(self.rows.len() as u32);
-        self.rows.push((file_id, chunk_id));
-        self.numbers.extend(vector.iter().map(|it| (it / step).round() as i8));
+        self.rows.push((file_id, Id::of(chunk_id)));
+        let room = self.numbers.capacity();
+        self.numbers.extend(vector.iter().map(|it| rounded(it / step) as i8));
+        if self.numbers.capacity() != room {
+            prefer_large(&self.numbers);
+        }
         self.steps.push(step);
         if self.rows.len() == self.sketched_anew_at {
-            self.sketched_anew_at *= 2;
-            self.sketch = Some(self.sketched());
+            self.sketch_anew();
         } else if let Some(mut sketch) = self.sketch.take() {
-            sketch.push(self.row(self.rows.len() - 1));
+            sketch.push(&self.row(self.rows.len() - 1));
             self.sketch = Some(sketch);
         }
     }
 
-    /// A sketch of all rows, around their mean.
-    fn sketched(&self) -> Sketch {
+    /// Sketches all rows, around their mean. When there are twice as many it is done again.
+    fn sketch_anew(&mut self) {
         let mut mean = vec![0.0; self.dimension];
-        for row in 0..self.rows.len() {
-            mean.iter_mut().zip(self.row(row)).for_each(|(mean, number)| *mean += number);
+        let mut row = mean.clone();
+        for number in 0..self.rows.len() {
+            self.read(number, &mut row);
+            mean.iter_mut().zip(&row).for_each(|(mean, number)| *mean += number);
         }
         mean.iter_mut().for_each(|it| *it /= self.rows.len() as f32);
         let mut sketch = Sketch::new(mean);
-        (0..self.rows.len()).for_each(|row| sketch.push(self.row(row)));
-        sketch
+        sketch.make_room(self.rows.len());
+        for number in 0..self.rows.len() {
+            self.read(number, &mut row);
+            sketch.push(&row);
+        }
+        (self.sketch, self.sketched_anew_at) = (Some(sketch), self.rows.len() * 2);
     }
 
     /// The numbers of a row.
-    fn row(&self, row: usize) -> impl Iterator<Item = f32> + '_ {
-        let step = self.steps[row];
-        self.numbers[row * self.dimension..][..self.dimension].iter().map(move |it| f32::from(*it) * step)
+    fn row(&self, row: usize) -> Vec<f32> {
+        let mut numbers = vec![0.0; self.dimension];
+        self.read(row, &mut numbers);
+        numbers
+    }
+
+    /// Puts the numbers of a row there.
+    fn read(&self, row: usize, numbers: &mut [f32]) {
+        let (kept, step) = (&self.numbers[row * self.dimension..][..self.dimension], self.steps[row]);
+        numbers.iter_mut().zip(kept).for_each(|(number, kept)| *number = f32::from(*kept) * step);
     }
 
     /// Drops the vectors of these files.
@@ -130,6 +179,7 @@ impl Vectors {
 
     /// Drops these vectors of a file.
     pub(in crate::store) fn remove_chunks(&mut self, file_id: FileId, chunks: &HashSet<ChunkId>) {
+        let chunks: HashSet<Id> = chunks.iter().map(|it| Id::of(&it.0)).collect();
         let is_gone = |row: &u32| chunks.contains(&self.rows[*row as usize].1);
         let mut gone: Vec<u32> = self.places_of(file_id).iter().copied().filter(is_gone).collect();
         // The last first: whatever takes the place of a row that goes is then one that stays.
@@ -162,46 +212,61 @@ impl Vectors {
     }
 
     fn places_of(&self, file_id: FileId) -> &[u32] {
-        self.places.get(&file_id).map_or(&[], Vec::as_slice)
+        self.places.get(&file_id).map_or(&[], SmallVec::as_slice)
     }
 
     /// Returns the `limit` rows of these files nearest to `vector`, best first.
     pub(in crate::store) fn nearest(&self, vector: &[f32], files: &FileSet, limit: usize) -> Vec<LegHit> {
-        let rows: Vec<u32> = match files {
-            FileSet::All => (0..self.rows.len() as u32).collect(),
-            FileSet::Only(files) => files.iter().flat_map(|it| self.places_of(*it)).copied().collect(),
-        };
-        let rows = self.promising(vector, rows, limit);
-        let mut scored = self.scored(vector, &rows);
-        // Equal scores in the order of their ids, so that the same question has the same answer.
-        let best_first = |a: &(f32, u32), b: &(f32, u32)| {
-            b.0.total_cmp(&a.0).then_with(|| self.rows[a.1 as usize].cmp(&self.rows[b.1 as usize]))
-        };
+        let mut scored = self.scored(vector, &self.promising(vector, files, limit));
+        // By their scores alone first: the ids of most rows need not be looked at.
         if scored.len() > limit && limit > 0 {
-            scored.select_nth_unstable_by(limit - 1, best_first);
+            let (_, &mut (worst, _), _) = scored.select_nth_unstable_by(limit - 1, |a, b| b.0.total_cmp(&a.0));
+            scored.retain(|it| it.0.total_cmp(&worst).is_ge());
         }
+        // Equal scores in the order of their ids, so that the same question has the same answer.
+        scored.sort_unstable_by(|a, b| {
+            b.0.total_cmp(&a.0).then_with(|| self.rows[a.1 as usize].cmp(&self.rows[b.1 as usize]))
+        });
         scored.truncate(limit);
-        scored.sort_unstable_by(best_first);
         scored.into_iter().map(|it| self.hit(it)).collect()
     }
 
-    /// Returns those of these rows that are worth comparing, if they are many.
-    fn promising(&self, vector: &[f32], rows: Vec<u32>, limit: usize) -> Vec<u32> {
-        let Some(sketch) = self.sketch.as_ref().filter(|_| rows.len() > COMPARED_ROWS) else { return rows };
-        let compared = (rows.len() / COMPARED_PART).clamp(FEWEST_COMPARED, COMPARED_ROWS);
-        let mut best = Best::new(compared.max(limit * COMPARED_A_HIT));
-        if rows.len() == self.rows.len() {
-            sketch.estimate(vector, |row, estimate| best.push(estimate, row));
-        } else {
-            let mut asked = vec![false; self.rows.len()];
-            rows.iter().for_each(|it| asked[*it as usize] = true);
-            sketch.estimate(vector, |row, estimate| {
-                if asked[row as usize] {
-                    best.push(estimate, row);
-                }
-            });
-        }
-        best.into_rows()
+    /// Returns those rows of these files that are worth comparing: the most promising, if they are many.
+    fn promising(&self, vector: &[f32], files: &FileSet, limit: usize) -> Vec<u32> {
+        let some: Option<Vec<u32>> = match files {
+            FileSet::All => None,
+            FileSet::Only(files) => Some(files.iter().flat_map(|it| self.places_of(*it)).copied().collect()),
+        };
+        let count = some.as_ref().map_or(self.rows.len(), Vec::len);
+        let Some(sketch) = self.sketch.as_ref().filter(|_| count > COMPARED_ROWS) else {
+            return some.unwrap_or_else(|| (0..self.rows.len() as u32).collect());
+        };
+        let most = (count / COMPARED_PART).clamp(FEWEST_COMPARED, COMPARED_ROWS).max(limit * COMPARED_A_HIT);
+        let asked = some.filter(|it| it.len() < self.rows.len()).map(|it| self.marked(&it));
+        let parts = in_parts(sketch.blocks(), BLOCKS_A_PART, |blocks| {
+            let mut best = Best::new(most);
+            match &asked {
+                None => sketch.estimate(vector, blocks, |first, estimates| best.push_all(first, estimates)),
+                Some(asked) => sketch.estimate(vector, blocks, |first, estimates| {
+                    let asked = &asked[first as usize..][..estimates.len()];
+                    let rows = (first..).zip(estimates).zip(asked).filter(|it| *it.1);
+                    rows.for_each(|((row, estimate), _)| best.push(*estimate, row));
+                }),
+            }
+            best
+        });
+        let whole = parts.into_iter().reduce(|mut best, part| {
+            best.absorb(part);
+            best
+        });
+        whole.map(Best::into_rows).unwrap_or_default()
+    }
+
+    /// Marks these rows among all.
+    fn marked(&self, rows: &[u32]) -> Vec<bool> {
+        let mut marked = vec![false; self.rows.len()];
+        rows.iter().for_each(|it| marked[*it as usize] = true);
+        marked
     }
 
     /// Returns the cosines of these rows; missing ones are left out.
@@ -211,74 +276,37 @@ impl Vectors {
 
     /// Returns the vectors of these rows; missing ones are left out.
     pub(in crate::store) fn vectors(&self, ids: &[(FileId, ChunkId)]) -> Vec<((FileId, ChunkId), Vec<f32>)> {
-        let asked = self.asked(ids).into_iter().map(|it| it as usize);
-        asked.map(|row| (self.rows[row].clone(), self.row(row).collect())).collect()
+        let vector = |row: u32| {
+            let (file_id, id) = &self.rows[row as usize];
+            ((*file_id, id.chunk_id()), self.row(row as usize))
+        };
+        self.asked(ids).into_iter().map(vector).collect()
     }
 
     fn asked(&self, ids: &[(FileId, ChunkId)]) -> Vec<u32> {
         let row = |(file_id, chunk_id): &(FileId, ChunkId)| {
-            self.places_of(*file_id).iter().copied().find(|row| self.rows[*row as usize].1 == *chunk_id)
+            let id = Id::of(&chunk_id.0);
+            self.places_of(*file_id).iter().copied().find(|row| self.rows[*row as usize].1 == id)
         };
         ids.iter().filter_map(row).collect()
     }
 
     fn scored(&self, vector: &[f32], rows: &[u32]) -> Vec<(f32, u32)> {
         let query_step = step(vector, QUERY_STEPS);
-        let query: Vec<i16> = vector.iter().map(|it| (it / query_step).round() as i16).collect();
-        let mut products = vec![0; rows.len()];
-        multiply(&self.numbers, rows, &query, &mut products);
+        let query: Vec<i16> = vector.iter().map(|it| rounded(it / query_step) as i16).collect();
         let score = |(product, row): (i32, &u32)| (product as f32 * query_step * self.steps[*row as usize], *row);
-        products.into_iter().zip(rows).map(score).collect()
+        let parts = in_parts(rows.len(), ROWS_A_PART, |part| {
+            let rows = &rows[part];
+            let mut products = vec![0; rows.len()];
+            multiply(&self.numbers, rows, &query, &mut products);
+            products.into_iter().zip(rows).map(score).collect::<Vec<_>>()
+        });
+        parts.concat()
     }
 
     fn hit(&self, (score, row): (f32, u32)) -> LegHit {
-        let (file_id, chunk_id) = &self.rows[row as usize];
-        LegHit { chunk_id: chunk_id.clone(), file_id: *file_id, score }
-    }
-}
-
-/// Returns the size of one of `steps` steps to the largest number.
-fn step(vector: &[f32], steps: f32) -> f32 {
-    let largest = vector.iter().fold(0.0f32, |largest, it| largest.max(it.abs()));
-    if largest > 0.0 { largest / steps } else { 1.0 }
-}
-
-/// Multiplies these rows with a question, with the widest registers that this processor has.
-fn multiply(numbers: &[i8], rows: &[u32], query: &[i16], products: &mut [i32]) {
-    #[cfg(target_arch = "x86_64")]
-    #[expect(unsafe_code, reason = "the compiler cannot know what the processor it runs on has")]
-    {
-        use std::arch::is_x86_feature_detected as has;
-        if has!("avx512bw") && has!("avx512vnni") {
-            // SAFETY: the processor has what the function was compiled for.
-            return unsafe { multiply_avx512(numbers, rows, query, products) };
-        }
-        if has!("avx2") {
-            // SAFETY: as above.
-            return unsafe { multiply_avx2(numbers, rows, query, products) };
-        }
-    }
-    multiply_rows(numbers, rows, query, products);
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512bw,avx512vnni")]
-fn multiply_avx512(numbers: &[i8], rows: &[u32], query: &[i16], products: &mut [i32]) {
-    multiply_rows(numbers, rows, query, products);
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2")]
-fn multiply_avx2(numbers: &[i8], rows: &[u32], query: &[i16], products: &mut [i32]) {
-    multiply_rows(numbers, rows, query, products);
-}
-
-/// Plain code, which the compiler makes vectors of: it is inlined, so that each caller has it in its own registers.
-#[inline(always)]
-fn multiply_rows(numbers: &[i8], rows: &[u32], query: &[i16], products: &mut [i32]) {
-    for (row, product) in rows.iter().zip(products) {
-        let numbers = &numbers[*row as usize * query.len()..][..query.len()];
-        *product = numbers.iter().zip(query).map(|(a, b)| i32::from(*a) * i32::from(*b)).sum();
+        let (file_id, id) = &self.rows[row as usize];
+        LegHit { chunk_id: id.chunk_id(), file_id: *file_id, score }
     }
 }
 
@@ -292,7 +320,7 @@ mod tests {
         let mut hot = Vectors::new(2);
         for (file_id, vector) in [(1, [1.0, 0.0]), (2, [0.6, 0.8]), (3, [0.0, 1.0]), (3, [0.8, 0.6])] {
             let name = format!("{file_id}-{}", hot.rows.len());
-            hot.push(file_id, ChunkId(name), &vector);
+            hot.push(file_id, &name, &vector);
         }
         hot
     }
@@ -303,6 +331,15 @@ mod tests {
 
     fn files(hits: &[LegHit]) -> Vec<FileId> {
         hits.iter().map(|it| it.file_id).collect()
+    }
+
+    #[test]
+    fn of_equally_near_ones_those_with_the_lowest_ids_are_given() {
+        let mut hot = Vectors::new(2);
+        for file_id in [5, 3, 9, 1, 7] {
+            hot.push(file_id, "same", &[0.6, 0.8]);
+        }
+        assert_eq!(files(&hot.nearest(&[1.0, 0.0], &FileSet::All, 3)), [1, 3, 5]);
     }
 
     #[test]
@@ -369,7 +406,7 @@ mod tests {
                 let mut vector: Vec<f32> = (0..16).map(|_| random(2_000) as f32 / 1e3 - 1.0).collect();
                 let norm = dot(&vector, &vector).sqrt();
                 vector.iter_mut().for_each(|it| *it /= norm);
-                hot.push(file_id, ChunkId(round.to_string()), &vector);
+                hot.push(file_id, &round.to_string(), &vector);
                 truth.push((file_id, ChunkId(round.to_string()), vector));
             }
         }
@@ -388,7 +425,7 @@ mod tests {
     }
 
     /// Many rows in clusters, three a file, of which every seventh file is removed again.
-    fn many() -> (Vectors, Vec<Vec<f32>>) {
+    fn many(at_once: bool) -> (Vectors, Vec<Vec<f32>>) {
         const DIMENSION: usize = 128;
         let mut seed = 3u64;
         let mut random = move || {
@@ -398,22 +435,46 @@ mod tests {
         let topics: Vec<Vec<f32>> = (0..900).map(|_| (0..DIMENSION).map(|_| random()).collect()).collect();
         let mut hot = Vectors::new(DIMENSION);
         let mut vectors = Vec::new();
+        if at_once {
+            hot.filling(3 * COMPARED_ROWS);
+        }
         for row in 0..3 * COMPARED_ROWS {
             let topic = &topics[row * 31 % topics.len()];
             let vector: Vec<f32> = topic.iter().map(|it| it + 0.4 + random()).collect();
             let norm = dot(&vector, &vector).sqrt();
             let vector: Vec<f32> = vector.iter().map(|it| it / norm).collect();
-            hot.push(row as FileId / 3, ChunkId(row.to_string()), &vector);
+            hot.push(row as FileId / 3, &row.to_string(), &vector);
             vectors.push(vector);
+        }
+        if at_once {
+            assert!(hot.sketch.is_none(), "it is made again and again while the table is read");
+            hot.filled();
         }
         hot.remove(&(0..COMPARED_ROWS as FileId).step_by(7).collect::<Vec<_>>());
         (hot, vectors)
     }
 
     #[test]
-    fn among_many_rows_the_nearest_are_found_with_and_without_a_filter() {
-        let (hot, vectors) = many();
+    fn a_few_rows_that_were_added_at_once_are_sketched_when_there_are_many() {
+        let mut hot = Vectors::new(1);
+        hot.filling(2);
+        hot.push(1, "a", &[1.0]);
+        hot.filled();
+        assert!(hot.sketch.is_none());
+        (0..COMPARED_ROWS).for_each(|it| hot.push(2, &it.to_string(), &[1.0]));
         assert!(hot.sketch.is_some());
+    }
+
+    #[test]
+    fn among_many_rows_the_nearest_are_found_with_and_without_a_filter() {
+        for at_once in [false, true] {
+            let (hot, vectors) = many(at_once);
+            assert!(hot.sketch.is_some());
+            nearest_are_found(&hot, &vectors);
+        }
+    }
+
+    fn nearest_are_found(hot: &Vectors, vectors: &[Vec<f32>]) {
         let some: Vec<FileId> = (0..COMPARED_ROWS as FileId).filter(|it| it % 5 > 1).collect();
         for files in [FileSet::All, only(&some)] {
             let may = |row: usize| match &files {

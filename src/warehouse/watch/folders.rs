@@ -121,9 +121,10 @@ impl<K: Kernel> Folders<K> {
         self.missing.contains_key(folder)
     }
 
-    /// Says whether everything of a root is watched that was seen of it.
+    /// Says whether everything of a root is watched that was seen of it. What no path leads to does not count: to walk the
+    /// root again would not show more of it.
     pub(super) fn is_whole(&self, root: &Path) -> bool {
-        below(&self.missing, root).next().is_none()
+        below(&self.missing, root).all(|(_, it)| *it == Refusal::Beyond)
     }
 
     /// Returns the number of folders of all roots that are watched, and of those that cannot be.
@@ -146,7 +147,7 @@ impl<K: Kernel> Folders<K> {
         let root_denied = self.missing.get(root) == Some(&Refusal::Denied);
         let failed = missing().find_map(|(path, it)| match it {
             Refusal::Failed(error) => Some((path.as_path(), error.as_str())),
-            Refusal::Denied | Refusal::Limit | Refusal::Gone => None,
+            Refusal::Denied | Refusal::Limit | Refusal::Beyond | Refusal::Gone => None,
         });
         let failed = failed.or(root_denied.then_some((root, "permission denied")));
         if let Some((path, error)) = failed {

@@ -43,6 +43,8 @@ pub(super) enum Refusal {
     Denied,
     /// The limit of watches is reached.
     Limit,
+    /// Its path is longer than the system takes: neither can anything in it be opened.
+    Beyond,
     /// Anything else.
     Failed(String),
 }
@@ -117,6 +119,7 @@ impl Kernel for Inotify {
             Errno::NOENT | Errno::NOTDIR | Errno::LOOP => Refusal::Gone,
             Errno::ACCESS | Errno::PERM => Refusal::Denied,
             Errno::NOSPC => Refusal::Limit,
+            Errno::NAMETOOLONG => Refusal::Beyond,
             other => Refusal::Failed(io::Error::from(other).to_string()),
         })
     }

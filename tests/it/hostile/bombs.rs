@@ -3,12 +3,13 @@
 use std::io::{Cursor, Write};
 use std::time::{Duration, Instant};
 
+use flate2::Compression;
 use flate2::write::GzEncoder;
-use flate2::{Compression, Crc};
 use vic::extract::WorkerPool;
 use vic::model::{Document, ExtractFailure, ExtractLimits, Reason};
 use zip::write::SimpleFileOptions;
 
+use super::pictures::pictures;
 use super::{pool, read, worker};
 use crate::harness::World;
 
@@ -17,14 +18,14 @@ const SOON: Duration = Duration::from_secs(8);
 /// Memory of a worker, whatever it is given.
 const MOST_MIB: u64 = 512;
 
-struct Bomb {
+pub(super) struct Bomb {
     name: &'static str,
     bytes: Vec<u8>,
     /// Reasons it may be refused for; none when it must be read, whole or in part.
     refused: &'static [Reason],
 }
 
-fn bomb(name: &'static str, bytes: Vec<u8>, refused: &'static [Reason]) -> Bomb {
+pub(super) fn bomb(name: &'static str, bytes: Vec<u8>, refused: &'static [Reason]) -> Bomb {
     Bomb { name, bytes, refused }
 }
 
@@ -42,7 +43,7 @@ fn container(parts: &[(&str, &str)], (large, head, fill, mib): (&str, &str, &str
     writer.finish().unwrap().into_inner()
 }
 
-fn docx(body: &str) -> Vec<u8> {
+pub(super) fn docx(body: &str) -> Vec<u8> {
     container(&[("[Content_Types].xml", TYPES), ("_rels/.rels", ROOT)], ("word/document.xml", body, " ", 0))
 }
 
@@ -161,23 +162,8 @@ fn matryoshka() -> Vec<u8> {
     inner
 }
 
-/// A PNG whose header promises a square of pixels.
-fn png(side: u32) -> Vec<u8> {
-    let chunk = |kind: &[u8; 4], data: &[u8]| {
-        let mut crc = Crc::new();
-        crc.update(kind);
-        crc.update(data);
-        [&(data.len() as u32).to_be_bytes(), kind.as_slice(), data, &crc.sum().to_be_bytes()].concat()
-    };
-    let header = [&side.to_be_bytes()[..], &side.to_be_bytes(), &[8, 6, 0, 0, 0]].concat();
-    let mut rows = flate2::write::ZlibEncoder::new(Vec::new(), Compression::best());
-    (0..300).for_each(|_| rows.write_all(&[0; 1 << 20]).unwrap());
-    let rows = rows.finish().unwrap();
-    [b"\x89PNG\r\n\x1a\n".to_vec(), chunk(b"IHDR", &header), chunk(b"IDAT", &rows), chunk(b"IEND", b"")].concat()
-}
-
 /// A PDF of these objects, with a trailer.
-fn pdf(objects: &[&str], trailer: &str) -> Vec<u8> {
+pub(super) fn pdf(objects: &[&str], trailer: &str) -> Vec<u8> {
     let mut bytes = b"%PDF-1.5\n".to_vec();
     let mut places = Vec::new();
     for (number, object) in (1..).zip(objects) {
@@ -200,6 +186,21 @@ fn documents() -> Vec<Bomb> {
     let pages = "<</Type/Pages/Count 1/Kids[3 0 R]>>";
     let bad =
         &[Reason::Damaged, Reason::NoText, Reason::Timeout, Reason::OutOfMemory, Reason::WorkerCrash, Reason::TooDeep];
+    let many = format!("<</Type/Pages/Count 1000000/Kids[{}]>>", "3 0 R ".repeat(1_000_000));
+    let inline = "<</Length 40>>stream\nBI /W 60000 /H 60000 /BPC 8 ID xxxxxxxx EI\nendstream";
+    let widths = b"%PDF-1.5\n1 0 obj\n<</Type/XRef/Size 9/W[2147483647 2147483647 2147483647]/Root 1 0 R/Length 3>>stream\nabc\nendstream\nendobj\nstartxref\n9\n%%EOF".to_vec();
+    // Nothing of it is run, fetched or opened: it is read as the one page that it has.
+    let script = [
+        "<</Type/Catalog/Pages 2 0 R/OpenAction 5 0 R/Names<</EmbeddedFiles<</Names[(a)6 0 R]>>>>>>",
+        pages,
+        "<</Type/Page/Parent 2 0 R/MediaBox[0 0 9 9]/Contents 4 0 R/Annots[<</Type/Annot/Subtype/Link/Rect[0 0 9 9]/A<</S/GoToR/F(http://127.0.0.1:9/x.pdf)/D[0/Fit]>>>>]>>",
+        "<</Length 0>>stream\n\nendstream",
+        "<</S/JavaScript/JS(app.launchURL\\('http://127.0.0.1:9/'\\))/Next<</S/Launch/F(/bin/sh)>>>>",
+        "<</Type/Filespec/F(/etc/passwd)>>",
+    ];
+    let lock = "<</Filter/Standard/V 1/R 2/P -4/O<0000000000000000000000000000000000000000000000000000000000000000>\
+        /U<1111111111111111111111111111111111111111111111111111111111111111>>>";
+    let locked = &[Reason::Encrypted];
     let arrays = format!("<</Length 300000>>stream\n{}\nendstream", "[".repeat(300_000));
     vec![
         bomb("loop.pdf", pdf(&[root, pages, page, "<<>>"], "/Size 5/Prev START"), bad),
@@ -208,7 +209,11 @@ fn documents() -> Vec<Bomb> {
         bomb("count.pdf", pdf(&[root, "<</Type/Pages/Count 2147483647/Kids[3 0 R]>>", page, "<<>>"], "/Size 5"), bad),
         bomb("arrays.pdf", pdf(&[root, pages, page, &arrays], "/Size 5"), bad),
         bomb("dicts.pdf", pdf(&[root, pages, &"<</A".repeat(100_000)], "/Size 4"), bad),
-        bomb("square.png", png(50_000), &[Reason::TooLarge]),
+        bomb("million.pdf", pdf(&[root, &many, page, "<<>>"], "/Size 5"), bad),
+        bomb("inline.pdf", pdf(&[root, pages, page, inline], "/Size 5"), bad),
+        bomb("widths.pdf", widths, bad),
+        bomb("script.pdf", pdf(&script, "/Size 7"), &[]),
+        bomb("locked.pdf", pdf(&[root, pages, page, "<<>>", lock], "/Size 6/Encrypt 5 0 R/ID[<00><00>]"), locked),
     ]
 }
 
@@ -226,7 +231,7 @@ fn is_contained(bomb: &Bomb, outcome: &Result<Document, ExtractFailure>) -> bool
 }
 
 fn bombs() -> Vec<Bomb> {
-    [office(), nested(), packed(), documents()].into_iter().flatten().collect()
+    [office(), nested(), packed(), pictures(), documents()].into_iter().flatten().collect()
 }
 
 #[tokio::test]

@@ -1,9 +1,12 @@
 //! Files and programs that mean harm: what readers are given here, nobody sends by accident.
 
 mod bombs;
+mod entities;
 mod escape;
 mod mutants;
+mod odd;
 mod outside;
+mod pictures;
 mod secrets;
 mod slow;
 

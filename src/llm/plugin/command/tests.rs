@@ -161,8 +161,15 @@ async fn whatever_a_plugin_starts_ends_with_it() {
 #[tokio::test]
 async fn whoever_stops_waiting_ends_it() {
     let script = Script::new("echo x > begun; sleep 60");
-    let asked = tokio::time::timeout(Duration::from_millis(500), script.ask()).await;
-    assert!(asked.is_err() && script.told("begun") == "x\n");
+    let begins = async {
+        while script.told("begun") != "x\n" {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::select! {
+        it = script.ask() => panic!("{it:?}"),
+        () = begins => {}
+    }
     assert!(alive(script.folder.path()).is_empty(), "{:?}", alive(script.folder.path()));
 }
 
@@ -170,8 +177,13 @@ async fn whoever_stops_waiting_ends_it() {
 async fn leaves_nothing(runs: usize) {
     let script = Script::new("setsid true & echo '{\"axql\": \"x\"}'");
     script.ask().await.unwrap();
-    let files = || std::fs::read_dir("/proc/self/fd").unwrap().count();
-    let before = files();
+    let pipes = || {
+        let open = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
+        open.filter_map(|it| std::fs::read_link(it.path()).ok())
+            .filter(|it| it.to_string_lossy().starts_with("pipe:"))
+            .count()
+    };
+    let before = pipes();
     for _ in 0..runs {
         script.ask().await.unwrap();
     }
@@ -183,8 +195,8 @@ async fn leaves_nothing(runs: usize) {
         fields.first() == Some(&"Z") && fields.get(1) == Some(&us.as_str()) && stat.contains("(true)")
     });
     assert_eq!(zombies.count(), 0);
-    // Other tests open files too; a leak would be one for each run.
-    assert!(files() < before + runs / 2, "{before} {}", files());
+    // Other tests start programs too; a leak would be one for each run.
+    assert!(pipes() < before + runs / 2, "{before} {}", pipes());
     assert!(alive(script.folder.path()).is_empty());
 }
 
@@ -227,5 +239,52 @@ fn a_program_is_found_in_path_and_not_where_we_are() {
     for wrong in ["./", "./text"] {
         let error = PluginCommand::find(wrong, vec![], here.path()).unwrap_err();
         assert_eq!(error.code, ErrorCode::PermissionDenied, "{wrong}");
+    }
+}
+
+#[tokio::test]
+async fn what_would_stop_a_run_is_seen_before_it_with_its_cure() {
+    let good = Script::new("echo '{}'");
+    good.command.check().await.unwrap();
+    let refused = async |command: &PluginCommand, code: ErrorCode, said: &str| {
+        let error = command.check().await.unwrap_err();
+        assert!(error.code == code && error.message.contains(said) && error.hint.is_some(), "{said}: {error:?}");
+    };
+    let elsewhere = PluginCommand { folder: good.folder.path().join("gone"), ..good.command.clone() };
+    refused(&elsewhere, ErrorCode::NotFound, "gone`, in which the plugin runs, is not there").await;
+    let file = PluginCommand { folder: good.command.program.clone(), ..good.command.clone() };
+    refused(&file, ErrorCode::FailedPrecondition, "is no folder").await;
+    // A run says the same of the folder, and not that the program is missing.
+    let error = file.ask(&question(), PrivacyMode::LocalOnly, PluginLimits::of(&question().task)).await.unwrap_err();
+    assert!(error.message.contains("is no folder"), "{error}");
+    write(&good.command.program, "echo '{\"axql\": \"\"}'");
+    refused(&good.command, ErrorCode::PermissionDenied, "another program than the one that was chosen").await;
+    std::fs::remove_file(&good.command.program).unwrap();
+    refused(&good.command, ErrorCode::NotFound, "plugin").await;
+}
+
+#[tokio::test]
+async fn the_script_of_an_interpreter_is_looked_for_and_nothing_that_only_may_be_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let check = async |args: &[&str]| {
+        let args = args.iter().map(|it| it.to_string()).collect();
+        PluginCommand::find("sh", args, folder.path()).unwrap().check().await
+    };
+    let error = check(&["plugin.sh"]).await.unwrap_err();
+    assert!(error.code == ErrorCode::NotFound && error.message.contains("plugin.sh"), "{error}");
+    assert!(error.hint.unwrap().contains("vic llm use command"));
+    for fine in [&["-c", "no-such-file"][..], &["-s"], &[]] {
+        check(fine).await.unwrap();
+    }
+    std::fs::write(folder.path().join("plugin.sh"), "echo '{}'").unwrap();
+    check(&["plugin.sh", "no-such-file"]).await.unwrap();
+    let odd = folder.path().join("odd");
+    for (line, missing) in
+        [("#!/no/such/shell -x", "/no/such/shell"), ("#!/usr/bin/env no-such-shell", "no-such-shell")]
+    {
+        std::fs::write(&odd, format!("{line}\n")).unwrap();
+        std::fs::set_permissions(&odd, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let error = PluginCommand::find("./odd", Vec::new(), folder.path()).unwrap().check().await.unwrap_err();
+        assert!(error.message.contains(&format!("a script for `{missing}`")) && error.hint.is_some(), "{error}");
     }
 }

@@ -1,5 +1,8 @@
 //! What a model is asked, and the builder that makes only requests that can be meant.
 
+mod builder;
+mod message;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -11,6 +14,9 @@ use crate::llm::capabilities::ModelCapability;
 use crate::llm::guardrails::Guardrails;
 use crate::llm::schema::Schema;
 use crate::model::{PrivacyMode, ToolSpec};
+
+pub use builder::{LlmRequestBuilder, builder};
+pub use message::{Message, Prompt, Role, ToolCall};
 
 /// Most bytes of an answer, unless the request says otherwise: far more than any summary or plan.
 const MAX_ANSWER_BYTES: usize = 256 << 10;
@@ -63,101 +69,6 @@ impl WorkloadKind {
     }
 }
 
-/// Who said something.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Role {
-    /// The program, on behalf of the user.
-    User,
-    /// The model.
-    Assistant,
-    /// A tool that the model called.
-    Tool,
-}
-
-impl Role {
-    /// The name on the wire.
-    pub fn name(self) -> &'static str {
-        match self {
-            Role::User => "user",
-            Role::Assistant => "assistant",
-            Role::Tool => "tool",
-        }
-    }
-
-    /// The one of that name.
-    pub fn from_name(name: &str) -> Option<Role> {
-        [Role::User, Role::Assistant, Role::Tool].into_iter().find(|it| it.name() == name)
-    }
-}
-
-/// A call of a tool, as the model made it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ToolCall {
-    /// Ties the result to the call.
-    pub id: String,
-    /// Which tool.
-    pub name: String,
-    /// Its arguments, as the model wrote them; not checked yet.
-    pub arguments_json: String,
-}
-
-/// Something that was said.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Message {
-    /// By whom.
-    pub role: Role,
-    /// What. Text of documents is marked as data by the caller.
-    pub content: String,
-    /// Tools that the model called with it.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub tool_calls: Vec<ToolCall>,
-    /// Of a tool's result: the id of the call, and the tool's name.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub answers: Option<(String, String)>,
-}
-
-impl Message {
-    /// A plain message.
-    pub fn new(role: Role, content: impl Into<String>) -> Message {
-        Message { role, content: content.into(), tool_calls: Vec::new(), answers: None }
-    }
-
-    /// What the model said, with its calls.
-    pub fn with_calls(content: String, tool_calls: Vec<ToolCall>) -> Message {
-        Message { tool_calls, ..Message::new(Role::Assistant, content) }
-    }
-
-    /// The result of a call.
-    pub fn result(call: &ToolCall, content: String) -> Message {
-        Message { answers: Some((call.id.clone(), call.name.clone())), ..Message::new(Role::Tool, content) }
-    }
-}
-
-/// A prompt: what the model is to be, the conversation, and images that belong to its last message.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Prompt {
-    /// What the model is to be; may be empty.
-    pub system: String,
-    /// The conversation, oldest first.
-    pub messages: Vec<Message>,
-    /// Encoded images (PNG, JPEG, WebP, GIF).
-    pub attachments: Vec<Vec<u8>>,
-}
-
-impl Prompt {
-    /// A prompt with one message of the user.
-    pub fn user(content: impl Into<String>) -> Prompt {
-        Prompt { messages: vec![Message::new(Role::User, content)], ..Prompt::default() }
-    }
-
-    /// The same with what the model is to be.
-    #[must_use]
-    pub fn system(self, system: impl Into<String>) -> Prompt {
-        Prompt { system: system.into(), ..self }
-    }
-}
-
 /// How long to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patience {
@@ -201,7 +112,8 @@ pub struct LlmRequest {
     pub temperature: f32,
     /// Makes answers repeatable where the server can.
     pub seed: Option<u64>,
-    /// Tokens of context that an Ollama server must give the model; its default may cut a long prompt.
+    /// Tokens of context that an Ollama server must give the model. None is what the model has and the client allows, see
+    /// [`crate::llm::LlmClient::limits`].
     pub context_tokens: Option<u32>,
     /// Most bytes of the answer.
     pub max_answer_bytes: usize,
@@ -314,125 +226,6 @@ impl LlmRequest {
 fn is_tool_name(name: &str) -> bool {
     let allowed = |it: char| it.is_ascii_alphanumeric() || matches!(it, '_' | '-');
     !name.is_empty() && name.len() <= MAX_TOOL_NAME && name.chars().all(allowed)
-}
-
-/// Makes a request step by step.
-#[derive(Clone, Debug)]
-#[must_use]
-pub struct LlmRequestBuilder {
-    request: LlmRequest,
-    limits: Option<ModelCapability>,
-}
-
-/// Begins a request, as [`LlmRequest::builder`].
-pub fn builder() -> LlmRequestBuilder {
-    LlmRequest::builder()
-}
-
-impl LlmRequestBuilder {
-    /// Names the model.
-    pub fn model(mut self, model: impl Into<ModelId>) -> Self {
-        self.request.model = Some(model.into());
-        self
-    }
-
-    /// Says what kind of work it is.
-    pub fn workload(mut self, workload: WorkloadKind) -> Self {
-        self.request.workload = workload;
-        self
-    }
-
-    /// Gives the prompt.
-    pub fn prompt(mut self, prompt: Prompt) -> Self {
-        let Prompt { system, messages, attachments } = prompt;
-        self.request = LlmRequest { system, messages, images: attachments, ..self.request };
-        self
-    }
-
-    /// Limits the tokens of the answer.
-    pub fn max_tokens(mut self, tokens: u32) -> Self {
-        self.request.max_tokens = tokens;
-        self
-    }
-
-    /// Sets the temperature.
-    pub fn temperature(mut self, temperature: f32) -> Self {
-        self.request.temperature = temperature;
-        self
-    }
-
-    /// Adds a tag for the proof.
-    pub fn metadata(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
-        self.request.metadata.insert(key.into(), value.into());
-        self
-    }
-
-    /// Offers tools, e.g. those of [`RegisteredTools::bindings`](crate::llm::RegisteredTools::bindings).
-    pub fn tools(mut self, tools: Vec<ToolSpec>) -> Self {
-        self.request.tools = tools;
-        self
-    }
-
-    /// Asks for an answer of this JSON Schema.
-    pub fn input_schema(mut self, schema: Value) -> Self {
-        self.request.schema = Some(schema);
-        self
-    }
-
-    /// Sets policies of its own.
-    pub fn guardrails(mut self, guardrails: Guardrails) -> Self {
-        self.request.guardrails = Some(guardrails);
-        self
-    }
-
-    /// Says what may leave the machine; without it nothing may.
-    pub fn privacy_mode(mut self, mode: PrivacyMode) -> Self {
-        self.request.privacy_mode = mode;
-        self
-    }
-
-    /// Says how long to wait.
-    pub fn patience(mut self, patience: Patience) -> Self {
-        self.request.patience = patience;
-        self
-    }
-
-    /// Makes answers repeatable where the server can; None leaves that to the server.
-    pub fn seed(mut self, seed: Option<u64>) -> Self {
-        self.request.seed = seed;
-        self
-    }
-
-    /// Says how many tokens of context the model is to have.
-    pub fn context_tokens(mut self, tokens: u32) -> Self {
-        self.request.context_tokens = Some(tokens);
-        self
-    }
-
-    /// Holds every number against a model of a [`CapabilitySnapshot`](crate::llm::CapabilitySnapshot), and names the model
-    /// if nobody has. Without this, the client does so when the request is enqueued.
-    pub fn limits(mut self, model: &ModelCapability) -> Self {
-        self.request.model.get_or_insert_with(|| model.id.clone());
-        self.limits = Some(model.clone());
-        self
-    }
-
-    /// Gives the request if it can be meant, and by its model, if that is known.
-    ///
-    /// # Errors
-    /// As [`LlmRequest::check`] and [`LlmRequest::check_against`]; `InvalidArgument` for limits of another model.
-    pub fn build(self) -> Result<LlmRequest> {
-        self.request.check()?;
-        if let Some(model) = &self.limits {
-            let named = self.request.model.as_ref();
-            if named.is_some_and(|it| *it != model.id) {
-                let text = format!("`model` is another than `{}`, whose limits were given", model.id.0);
-                return Err(Error::invalid(text).field("model"));
-            }
-            self.request.check_against(model)?;
-        }
-        Ok(self.request)
-    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,65 @@
+//! What agents did: written down before they answer, and shown to the owner.
+
+use std::borrow::Cow;
+use std::time::SystemTime;
+
+use serde_json::{Value, json};
+
+use crate::agent::assistant::Assistant;
+use crate::agent::tool_loop::AgentReport;
+use crate::error::{Error, ErrorCode, Result};
+use crate::model::{AgentRun, Redaction, TranscriptRecord};
+use crate::secrets::Censor;
+
+impl Assistant {
+    /// What agents did last, newest first; for the owner only.
+    ///
+    /// # Errors
+    /// `PermissionDenied` for others; the log cannot be read.
+    pub async fn transcripts(&self, limit: usize) -> Result<Vec<TranscriptRecord>> {
+        if !self.owns {
+            return Err(Error::new(ErrorCode::PermissionDenied, "only the owner's key may do this"));
+        }
+        let shared = self.shared.clone();
+        crate::index::blocking(move || shared.transcripts.as_ref().map_or(Ok(Vec::new()), |it| it.list(limit))).await
+    }
+
+    /// The same in one line each.
+    ///
+    /// # Errors
+    /// As [`Assistant::transcripts`].
+    pub async fn runs(&self, limit: usize) -> Result<Vec<AgentRun>> {
+        Ok(self.transcripts(limit).await?.into_iter().map(AgentRun::from).collect())
+    }
+
+    /// Writes a report down.
+    pub(super) async fn keep(&self, report: &AgentReport) -> Result<()> {
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        // Questions hold what files must not: a key that somebody typed stays no longer than it is needed.
+        let redaction = self.shared.config.limits.redaction;
+        let mut kept = serde_json::to_value(report).unwrap_or_else(|_| json!(null));
+        black_out(&mut kept, redaction);
+        let record = TranscriptRecord {
+            time_ms: i64::try_from(since.as_millis()).unwrap_or(i64::MAX),
+            model: report.model.clone(),
+            question: Censor::new(redaction).clean(&report.question).into_owned(),
+            report: kept,
+        };
+        let shared = self.shared.clone();
+        crate::index::blocking(move || shared.transcripts.as_ref().map_or(Ok(()), |it| it.add(&record))).await
+    }
+}
+
+/// Blacks keys and tokens out in every text of a document.
+fn black_out(document: &mut Value, redaction: Redaction) {
+    match document {
+        Value::String(text) => {
+            if let Cow::Owned(clean) = Censor::new(redaction).clean(text) {
+                *text = clean;
+            }
+        }
+        Value::Array(all) => all.iter_mut().for_each(|it| black_out(it, redaction)),
+        Value::Object(map) => map.values_mut().for_each(|it| black_out(it, redaction)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => (),
+    }
+}

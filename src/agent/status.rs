@@ -1,0 +1,101 @@
+//! Which backend is in use, and whether it can do what it is for.
+
+use serde::Serialize;
+
+use crate::agent::assistant::Assistant;
+use crate::agent::choice::{BackendKind, Choice, Override};
+use crate::error::{Error, Result};
+use crate::llm::{CapabilitySnapshot, ModelId, ModelLimits};
+
+/// What is to be said of a command, whatever the privacy mode: vic cannot know what it does.
+const UNCONFINED: &str = "the command is not confined: it runs as you, can read your files and reach the network, also in \
+mode local_only; `vic audit` lists what it was sent";
+
+/// The backend that is in use, and whether it can be reached.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LlmStatus {
+    /// Its kind.
+    pub backend: &'static str,
+    /// The model.
+    pub model: String,
+    /// The command, where it is one.
+    pub command: Option<String>,
+    /// What may leave the machine.
+    pub privacy_mode: &'static str,
+    /// Whether it answers.
+    pub ready: bool,
+    /// Why it does not, with the cure.
+    pub problem: Option<String>,
+    /// What its models can do.
+    pub capabilities: Option<CapabilitySnapshot>,
+    /// What a question to the model may take; None for what is no model.
+    pub limits: Option<ModelLimits>,
+    /// What whoever uses it should know.
+    pub notes: Vec<String>,
+    /// The tools that an agent may call.
+    pub tools: Vec<String>,
+}
+
+impl Assistant {
+    /// Says which backend is in use and whether it can be reached.
+    ///
+    /// # Errors
+    /// The choice cannot be understood.
+    pub async fn status(&self, over: &Override) -> Result<LlmStatus> {
+        let choice = self.choice(over)?;
+        let looked = match (choice.backend, &choice.command) {
+            (BackendKind::Command, Some(command)) => command.check().await.map(|()| None),
+            _ => match self.client(&choice) {
+                Ok(client) => client.capabilities(self.mode()).await.map(Some),
+                Err(error) => Err(error),
+            },
+        };
+        let model = choice.model_name(&self.shared.config);
+        let missing = missing(&choice, &model, &looked);
+        let limits = match choice.backend {
+            BackendKind::Ollama | BackendKind::OpenAi if missing.is_none() => {
+                let model = ModelId(model.clone());
+                Some(self.client(&choice)?.limits(Some(&model), self.mode()).await)
+            }
+            _ => None,
+        };
+        let notes = if choice.backend == BackendKind::Command { vec![UNCONFINED.to_string()] } else { Vec::new() };
+        Ok(LlmStatus {
+            limits,
+            notes,
+            backend: choice.backend.name(),
+            model,
+            command: choice.command.as_ref().map(|it| it.shown()),
+            privacy_mode: self.mode().name(),
+            ready: missing.is_none(),
+            problem: missing,
+            capabilities: looked.ok().flatten(),
+            tools: self.shared.tools.specs().into_iter().map(|it| it.name).collect(),
+        })
+    }
+}
+
+/// What keeps a backend from answering, with the cure.
+fn missing(choice: &Choice, model: &str, looked: &Result<Option<CapabilitySnapshot>>) -> Option<String> {
+    let snapshot = match looked {
+        Err(error) => return Some(with_hint(error)),
+        Ok(snapshot) => snapshot.as_ref()?,
+    };
+    if choice.backend == BackendKind::Mock || snapshot.model(&model.into()).is_some() {
+        return None;
+    }
+    let cure = match choice.backend {
+        BackendKind::Ollama => format!("run `ollama pull {model}`, or choose another with `vic llm model`"),
+        BackendKind::OpenAi | BackendKind::Command | BackendKind::Mock => {
+            "choose one that it has with `vic llm model`".into()
+        }
+    };
+    Some(format!("the server has no model `{model}` ({cure})"))
+}
+
+fn with_hint(error: &Error) -> String {
+    match &error.hint {
+        Some(hint) => format!("{} ({hint})", error.message),
+        None => error.message.clone(),
+    }
+}

@@ -1,0 +1,251 @@
+//! The rows of files that a walk or an event changes.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use rusqlite::{Row, Transaction, params};
+
+use crate::catalog::database::Failed;
+use crate::catalog::row::{below, bytes, extension, now_ns, path_of, reason, search_name, signed};
+use crate::catalog::scan::ScanOutcome;
+use crate::model::{FileId, FileKind, FoundFile, Reason, RootId};
+
+/// A status-change time that is not known: a rename changed it, and the next look tells the new one.
+const UNKNOWN: i64 = 0;
+
+/// The part of a row that decides whether a file changed.
+pub(super) struct Known {
+    pub(super) id: FileId,
+    pub(super) path: PathBuf,
+    pub(super) size: i64,
+    pub(super) modified_ns: i64,
+    pub(super) changed_ns: i64,
+    pub(super) inode: i64,
+    pub(super) device: i64,
+    pub(super) skip: Option<Reason>,
+    pub(super) chunks: u32,
+    pub(super) is_indexed: bool,
+}
+
+const KNOWN: &str = "f.id, f.path, f.size, f.modified_ns, f.changed_ns, f.inode, f.device, f.skip, f.chunks, \
+                     f.state = 'indexed'";
+
+impl Known {
+    fn read(row: &Row<'_>) -> rusqlite::Result<Known> {
+        Ok(Known {
+            id: row.get(0)?,
+            path: path_of(row.get(1)?),
+            size: row.get(2)?,
+            modified_ns: row.get(3)?,
+            changed_ns: row.get(4)?,
+            inode: row.get(5)?,
+            device: row.get(6)?,
+            skip: reason(row, 7)?,
+            chunks: row.get(8)?,
+            is_indexed: row.get(9)?,
+        })
+    }
+
+    /// Says whether there is something to lose, and more than by losing the row that would take its place: also of a file
+    /// that is pending, what was read of it before is found.
+    pub(super) fn answers_rather_than(&self, other: Option<&Known>) -> bool {
+        self.is_indexed || (self.chunks > 0 && other.is_none_or(|it| !it.is_indexed && it.chunks == 0))
+    }
+
+    fn change(&self, found: &FoundFile) -> Change {
+        // The device is left out: its number can differ after every mount.
+        let same = self.size == signed(found.size)
+            && self.modified_ns == found.modified_ns
+            && self.inode == signed(found.inode)
+            && self.skip == found.skip;
+        if !same {
+            Change::Content
+        } else if self.changed_ns == found.changed_ns {
+            Change::Nothing
+        } else if self.changed_ns == UNKNOWN || found.skip.is_some() {
+            Change::Metadata
+        } else {
+            Change::Content
+        }
+    }
+
+    pub(super) fn is_moved_to(&self, found: &FoundFile) -> bool {
+        self.inode == signed(found.inode)
+            && self.device == signed(found.device)
+            && self.size == signed(found.size)
+            && self.modified_ns == found.modified_ns
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Change {
+    Nothing,
+    /// Other permissions or owner, say; there is nothing to read again.
+    Metadata,
+    /// Perhaps.
+    Content,
+}
+
+/// Loads the file at a path and all files below it.
+pub(super) fn load(db: &Transaction<'_>, root_id: RootId, path: &Path) -> rusqlite::Result<HashMap<Vec<u8>, Known>> {
+    let (start, end) = below(path);
+    // Each branch says `deleted_ns IS NULL` for itself: only so may it use the partial index on paths.
+    let mut statement = db.prepare_cached(&format!(
+        "SELECT {KNOWN} FROM files f WHERE (f.deleted_ns IS NULL AND f.root_id = ?1 AND f.path = ?2) \
+         OR (f.deleted_ns IS NULL AND f.root_id = ?1 AND f.path >= ?3 AND f.path < ?4)"
+    ))?;
+    let rows = statement.query_map(params![root_id, bytes(path), start, end], Known::read)?;
+    rows.map(|row| row.map(|it| (bytes(&it.path).to_vec(), it))).collect()
+}
+
+pub(super) fn update(
+    db: &Transaction<'_>,
+    row: &Known,
+    file: &FoundFile,
+    outcome: &mut ScanOutcome,
+) -> Result<(), Failed> {
+    match row.change(file) {
+        Change::Nothing => {
+            // Its number may be another after every mount, and has to be known to tell a mount that is away.
+            if row.device != signed(file.device) {
+                write_found(db, row.id, file)?;
+            }
+            outcome.unchanged += 1;
+        }
+        Change::Metadata => {
+            write_found(db, row.id, file)?;
+            outcome.unchanged += 1;
+        }
+        Change::Content => {
+            reopen(db, row, file)?;
+            outcome.changed += 1;
+        }
+    }
+    Ok(())
+}
+
+/// Gives a row its new place, and the content a new look only when the walk's verdict or the extension says so.
+pub(super) fn move_to(
+    db: &Transaction<'_>,
+    row: &Known,
+    root_id: RootId,
+    file: &FoundFile,
+    outcome: &mut ScanOutcome,
+) -> Result<(), Failed> {
+    db.prepare_cached("UPDATE files SET root_id = ?2 WHERE id = ?1")?.execute([row.id, root_id])?;
+    rename(db, row, &file.path)?;
+    if row.skip == file.skip {
+        write_found(db, row.id, file)?;
+    } else {
+        reopen(db, row, file)?;
+    }
+    outcome.renamed += 1;
+    Ok(())
+}
+
+pub(super) fn rename(db: &Transaction<'_>, row: &Known, path: &Path) -> rusqlite::Result<()> {
+    let ending = extension(path);
+    let is_other_type = ending != extension(&row.path);
+    db.prepare_cached("UPDATE files SET path = ?2, name = ?3, extension = ?4, changed_ns = ?5 WHERE id = ?1")?
+        .execute(params![row.id, bytes(path), search_name(path), ending, UNKNOWN])?;
+    // It may have been looked for at its old place just after it had moved.
+    db.prepare_cached(
+        "UPDATE files SET state = 'pending', reason = NULL, detail = '', tries = 0 \
+         WHERE id = ?1 AND state = 'failed' AND reason = ?2",
+    )?
+    .execute(params![row.id, Reason::Io.name()])?;
+    if is_other_type && row.skip.is_none() {
+        let kind = FileKind::of_extension(&ending).name();
+        db.prepare_cached(
+            "UPDATE files SET kind = ?2, state = 'pending', reason = NULL, detail = '', tries = 0, hash = NULL \
+             WHERE id = ?1",
+        )?
+        .execute(params![row.id, kind])?;
+    }
+    Ok(())
+}
+
+/// Makes a file pending, or skipped by the walk's verdict.
+fn reopen(db: &Transaction<'_>, row: &Known, file: &FoundFile) -> Result<(), Failed> {
+    if file.skip.is_some() && row.chunks > 0 {
+        // Its chunks have to leave the store, and a tombstone is how the store hears of that.
+        bury(db, row.id)?;
+        let root_id = db.query_row("SELECT root_id FROM files WHERE id = ?1", [row.id], |row| row.get(0))?;
+        return Ok(insert(db, root_id, file, &mut ScanOutcome::default())?);
+    }
+    write_found(db, row.id, file)?;
+    let (state, reason) = verdict(file);
+    db.prepare_cached("UPDATE files SET state = ?2, reason = ?3, detail = '', tries = 0 WHERE id = ?1")?
+        .execute(params![row.id, state, reason])?;
+    Ok(())
+}
+
+fn write_found(db: &Transaction<'_>, id: FileId, file: &FoundFile) -> rusqlite::Result<()> {
+    db.prepare_cached(
+        "UPDATE files SET size = ?2, modified_ns = ?3, changed_ns = ?4, created_ns = ?5, inode = ?6, device = ?7, \
+         mode = ?8, uid = ?9, skip = ?10 WHERE id = ?1",
+    )?
+    .execute(params![
+        id,
+        signed(file.size),
+        file.modified_ns,
+        file.changed_ns,
+        file.created_ns,
+        signed(file.inode),
+        signed(file.device),
+        file.mode,
+        file.uid,
+        file.skip.map(Reason::name),
+    ])?;
+    Ok(())
+}
+
+pub(super) fn insert(
+    db: &Transaction<'_>,
+    root_id: RootId,
+    file: &FoundFile,
+    outcome: &mut ScanOutcome,
+) -> rusqlite::Result<()> {
+    let (state, reason) = verdict(file);
+    let ending = extension(&file.path);
+    // A path that was given twice is one file.
+    let inserted = db
+        .prepare_cached(
+            "INSERT OR IGNORE INTO files (root_id, path, name, extension, size, modified_ns, changed_ns, created_ns, \
+             inode, device, mode, uid, skip, state, reason, kind) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
+        )?
+        .execute(params![
+            root_id,
+            bytes(&file.path),
+            search_name(&file.path),
+            ending,
+            signed(file.size),
+            file.modified_ns,
+            file.changed_ns,
+            file.created_ns,
+            signed(file.inode),
+            signed(file.device),
+            file.mode,
+            file.uid,
+            file.skip.map(Reason::name),
+            state,
+            reason,
+            FileKind::of_extension(&ending).name(),
+        ])?;
+    outcome.added += inserted as u64;
+    Ok(())
+}
+
+/// State and reason of a file that was not read yet.
+fn verdict(file: &FoundFile) -> (&'static str, Option<&'static str>) {
+    match file.skip {
+        Some(reason) => ("skipped", Some(reason.name())),
+        None => ("pending", None),
+    }
+}
+
+pub(super) fn bury(db: &Transaction<'_>, id: FileId) -> rusqlite::Result<()> {
+    db.prepare_cached("UPDATE files SET deleted_ns = ?2 WHERE id = ?1")?.execute([id, now_ns()])?;
+    Ok(())
+}

@@ -1,0 +1,136 @@
+//! What moves: files keep their number and their state.
+
+use super::*;
+
+#[test]
+fn a_renamed_file_keeps_its_number_and_state() {
+    let scene = Scene::indexed(&["a.txt", "b.txt"]);
+    let id = scene.id("a.txt");
+    fs::create_dir(scene.path("sub")).unwrap();
+    fs::rename(scene.path("a.txt"), scene.path("sub/new name.txt")).unwrap();
+    assert_eq!(scene.scan(), outcome(0, 0, 1, 1, 0));
+    let record = scene.record("sub/new name.txt").unwrap();
+    assert_eq!((record.id, record.state), (id, FileState::Indexed));
+    assert_eq!(scene.scan(), outcome(0, 0, 2, 0, 0));
+    assert_eq!(scene.names(&FileFilter { name_words: vec!["NEW".into()], ..FileFilter::default() }).len(), 1);
+}
+
+#[test]
+fn a_file_that_moves_while_its_root_is_walked_keeps_its_number_and_state() {
+    let scene = Scene::indexed(&["a/one.md", "b/two.md"]);
+    let before = scene.record("b/two.md");
+    let look = |found: Vec<FoundFile>, look| {
+        let walked = Walked { root: scene.root.id, within: None, found, unreadable: &[], complete: true };
+        scene.catalog.apply_walk(walked, CAREFUL, look).unwrap()
+    };
+    // Its new folder was listed before it came, its old one after it had gone.
+    let mut missed = scene.walk(None);
+    missed.retain(|it| it.path != Path::new("b/two.md"));
+    fs::rename(scene.path("b/two.md"), scene.path("a/two.md")).unwrap();
+    assert_eq!(look(missed.clone(), Look::First), None);
+    assert_eq!(scene.record("b/two.md"), before, "nothing was changed");
+    assert_eq!(look(scene.walk(None), Look::First), Some(outcome(0, 0, 1, 1, 0)));
+    assert_eq!((scene.id("a/two.md"), scene.state("a/two.md")), (before.unwrap().id, FileState::Indexed));
+    fs::remove_file(scene.path("a/two.md")).unwrap();
+    assert_eq!(look(scene.walk(None), Look::First), None);
+    assert_eq!(look(scene.walk(None), Look::Second), Some(outcome(0, 0, 1, 0, 1)));
+}
+
+#[test]
+fn a_hard_link_is_no_rename() {
+    let scene = Scene::indexed(&["a.txt"]);
+    fs::hard_link(scene.path("a.txt"), scene.path("b.txt")).unwrap();
+    assert_eq!(scene.scan_within(Some("b.txt")), outcome(1, 0, 0, 0, 0));
+    assert!(scene.record("a.txt").is_some() && scene.record("b.txt").is_some());
+    fs::remove_file(scene.path("a.txt")).unwrap();
+    assert_eq!(scene.scan().removed, 1);
+}
+
+#[test]
+fn a_renamed_folder_of_many_files_keeps_them_all() {
+    let files: Vec<String> = (0..500).map(|it| format!("old/{}/{it}.txt", it % 7)).collect();
+    let scene = Scene::indexed(&files.iter().map(String::as_str).collect::<Vec<_>>());
+    let ids = scene.catalog.select(&FileFilter::default()).unwrap();
+    fs::rename(scene.path("old"), scene.path("new")).unwrap();
+    assert_eq!(scene.catalog.rename_tree(scene.root.id, Path::new("old"), Path::new("new"), &|_| None).unwrap(), 500);
+    assert_eq!(scene.catalog.select(&FileFilter::default()).unwrap(), ids);
+    assert_eq!(scene.scan_within(Some("new")), outcome(0, 0, 500, 0, 0));
+    fs::rename(scene.path("new"), scene.path("newer")).unwrap();
+    assert_eq!(scene.scan(), outcome(0, 0, 0, 500, 0));
+    assert_eq!(scene.catalog.select(&FileFilter::default()).unwrap(), ids);
+    assert_eq!(scene.index(), 0);
+}
+
+#[test]
+fn a_file_renamed_by_event_replaces_what_was_there_and_is_not_read_again() {
+    let scene = Scene::indexed(&["a.txt", "b.txt"]);
+    let (id, old) = (scene.id("a.txt"), scene.id("b.txt"));
+    fs::rename(scene.path("a.txt"), scene.path("b.txt")).unwrap();
+    assert_eq!(scene.catalog.rename_tree(scene.root.id, Path::new("a.txt"), Path::new("b.txt"), &|_| None).unwrap(), 1);
+    assert_eq!((scene.id("b.txt"), scene.record("a.txt")), (id, None));
+    assert_eq!(scene.catalog.tombstones(10).unwrap(), [old]);
+    assert_eq!(scene.scan(), outcome(0, 0, 1, 0, 0));
+}
+
+#[test]
+fn a_file_read_at_its_new_place_stays_when_the_move_is_heard_of_later() {
+    let scene = Scene::indexed(&["a.txt"]);
+    scene.write("a.txt", "saved and moved at once");
+    fs::rename(scene.path("a.txt"), scene.path("b.txt")).unwrap();
+    scene.scan_within(Some("b.txt"));
+    assert_eq!(scene.index(), 1);
+    let read = scene.record("b.txt").unwrap();
+    scene.hear_of_move("a.txt", "b.txt");
+    assert_eq!((scene.record("b.txt"), scene.record("a.txt")), (Some(read), None));
+}
+
+#[test]
+fn what_is_found_at_the_new_place_stays_found_also_while_it_is_read_again() {
+    let scene = Scene::new(&["a.txt"]);
+    scene.scan();
+    fs::rename(scene.path("a.txt"), scene.path("b.txt")).unwrap();
+    scene.write("b.txt", "moved and saved at once");
+    scene.scan_within(Some("b.txt"));
+    let read = scene.record("b.txt").unwrap();
+    scene.catalog.mark_indexed(&[mark(&read)]).unwrap();
+    scene.catalog.requeue(&RequeueScope::Ids(vec![read.id])).unwrap();
+    scene.hear_of_move("a.txt", "b.txt");
+    assert_eq!((scene.id("b.txt"), scene.record("a.txt")), (read.id, None));
+}
+
+#[test]
+fn a_file_that_moves_over_another_takes_its_place_although_that_was_looked_at_first() {
+    let scene = Scene::indexed(&["new.txt", "old.txt"]);
+    let id = scene.id("new.txt");
+    fs::rename(scene.path("new.txt"), scene.path("old.txt")).unwrap();
+    scene.scan_within(Some("old.txt"));
+    assert_eq!(scene.state("old.txt"), FileState::Pending, "what was read of it is another text");
+    scene.hear_of_move("new.txt", "old.txt");
+    assert_eq!((scene.id("old.txt"), scene.state("old.txt")), (id, FileState::Indexed));
+}
+
+#[test]
+fn a_file_that_could_not_be_read_at_its_old_place_is_tried_at_the_new_one() {
+    let scene = Scene::new(&["a.txt", "b.txt"]);
+    scene.scan();
+    for (file, reason) in [("a.txt", Reason::Io), ("b.txt", Reason::WorkerCrash)] {
+        let it = scene.record(file).unwrap();
+        let mark = ReasonMark {
+            id: it.id,
+            size: it.found.size,
+            modified_ns: it.found.modified_ns,
+            reason,
+            detail: "it was gone when it was to be read".into(),
+            hash: None,
+            kind: it.kind,
+            media_type: String::new(),
+        };
+        scene.catalog.mark_reason(&[mark]).unwrap();
+        fs::create_dir_all(scene.path("d")).unwrap();
+        let to = format!("d/{file}");
+        fs::rename(scene.path(file), scene.path(&to)).unwrap();
+        scene.catalog.rename_tree(scene.root.id, Path::new(file), Path::new(&to), &|_| None).unwrap();
+        scene.scan();
+    }
+    assert_eq!((scene.state("d/a.txt"), scene.state("d/b.txt")), (FileState::Pending, FileState::Failed));
+}

@@ -1,0 +1,89 @@
+//! What is gone, and what only seems to be.
+
+use super::*;
+
+#[test]
+fn a_removed_folder_takes_its_files_and_no_neighbour() {
+    let scene = Scene::indexed(&["d/a.txt", "d/e/b.txt", "d.txt", "d-2/c.txt", "d0"]);
+    fs::remove_dir_all(scene.path("d")).unwrap();
+    assert_eq!(scene.scan_within(Some("d")), outcome(0, 0, 0, 0, 2));
+    assert_eq!(scene.scan_within(Some("gone")), outcome(0, 0, 0, 0, 0));
+    assert_eq!(scene.names(&FileFilter::default()), ["d-2/c.txt", "d.txt", "d0"]);
+    fs::remove_dir_all(scene.path("d-2")).unwrap();
+    assert_eq!(scene.scan_within(Some("d-2")), outcome(0, 0, 0, 0, 1));
+    assert_eq!(scene.names(&FileFilter::default()), ["d.txt", "d0"]);
+}
+
+#[test]
+fn nothing_is_removed_where_the_walk_did_not_look() {
+    let scene = Scene::indexed(&["a.txt", "locked/b.txt", "locked/deep/c.txt", "locked-not/d.txt"]);
+    let found = || scene.walk(Some("a.txt"));
+    let locked = [PathBuf::from("locked")];
+    let root = scene.root.id;
+    assert_eq!(scene.catalog.apply_scan(root, None, found(), &locked, false, CAREFUL).unwrap().removed, 0);
+    assert_eq!(scene.catalog.apply_scan(root, None, found(), &locked, true, CAREFUL).unwrap().removed, 1);
+    assert_eq!(scene.names(&FileFilter::default()), ["a.txt", "locked/b.txt", "locked/deep/c.txt"]);
+    assert_eq!(scene.scan(), outcome(1, 0, 3, 0, 0));
+}
+
+#[test]
+fn a_root_that_is_suddenly_empty_loses_nothing_and_says_so() {
+    let scene = Scene::indexed(&["a.txt"]);
+    fs::rename(scene.path("a.txt"), scene.dir.path().join("aside")).unwrap();
+    assert_eq!(scene.scan(), ScanOutcome::default());
+    let root = scene.catalog.roots().unwrap().remove(0);
+    assert!(!root.available && root.problem.contains("empty"), "{root:?}");
+    assert_eq!(scene.state("a.txt"), FileState::Indexed);
+    fs::rename(scene.dir.path().join("aside"), scene.path("a.txt")).unwrap();
+    scene.scan();
+    let root = scene.catalog.roots().unwrap().remove(0);
+    assert!(root.available && root.problem.is_empty());
+}
+
+#[test]
+fn more_than_half_of_a_root_that_is_gone_at_once_stays_until_it_is_back_or_the_user_says_so() {
+    let names: Vec<String> = (0..24).map(|it| format!("{}/{it}.txt", it % 3)).collect();
+    let scene = Scene::indexed(&names.iter().map(String::as_str).collect::<Vec<_>>());
+    let count = || scene.catalog.coverage(None).unwrap().indexed;
+    let root = || scene.catalog.roots().unwrap().remove(0);
+    for folder in ["0", "1"] {
+        fs::rename(scene.path(folder), scene.dir.path().join(folder)).unwrap();
+    }
+    assert_eq!((scene.scan().removed, count()), (0, 24));
+    assert!(!root().available, "{:?}", root());
+    for part in ["16 files", "more than half", "--accept-losses"] {
+        assert!(root().problem.contains(part), "{:?}", root());
+    }
+    fs::rename(scene.dir.path().join("0"), scene.path("0")).unwrap();
+    assert_eq!(scene.scan().removed, 8, "a third of the root is believed");
+    assert!(root().available && root().problem.is_empty(), "{:?}", root());
+    fs::remove_dir_all(scene.path("0")).unwrap();
+    fs::remove_dir_all(scene.path("2")).unwrap();
+    assert_eq!(scene.scan().removed, 0);
+    let removed = scene.catalog.apply_scan(scene.root.id, None, Vec::new(), &[], true, Belief::All).unwrap().removed;
+    assert_eq!((removed, count(), root().available), (16, 0, true));
+}
+
+#[test]
+fn a_folder_whose_end_was_seen_is_believed_whatever_its_share() {
+    let names: Vec<String> = (0..30).map(|it| format!("d/{it}.txt")).chain(["a.txt".into()]).collect();
+    let scene = Scene::indexed(&names.iter().map(String::as_str).collect::<Vec<_>>());
+    fs::remove_dir_all(scene.path("d")).unwrap();
+    assert_eq!(scene.scan_within(Some("d")).removed, 30);
+}
+
+#[test]
+fn files_of_a_file_system_that_is_not_mounted_stay() {
+    let scene = Scene::indexed(&["a.txt", "m/b.txt", "m/c.txt", "d.txt"]);
+    fs::remove_dir_all(scene.path("m")).unwrap();
+    fs::remove_file(scene.path("d.txt")).unwrap();
+    let away: Belief<'_> = Belief::Careful(&|path, _| path.starts_with("m"));
+    let found = scene.walk(None);
+    let outcome = scene.catalog.apply_scan(scene.root.id, None, found, &[], true, away).unwrap();
+    assert_eq!(outcome.removed, 1);
+    assert_eq!(scene.names(&FileFilter::default()), ["a.txt", "m/b.txt", "m/c.txt"]);
+    let root = scene.catalog.roots().unwrap().remove(0);
+    assert!(root.available && root.problem.contains("2 files") && root.problem.contains("not mounted"), "{root:?}");
+    assert_eq!(scene.scan().removed, 2);
+    assert_eq!(scene.catalog.roots().unwrap().remove(0).problem, "");
+}

@@ -1,0 +1,233 @@
+//! A graph file as it is written, gone through from its beginning to its end as often as there are things to take out of it.
+//!
+//! A file of a million edges is never held as anything but its text: of each kind one item is made at a time, and what the
+//! others say is only skipped. A pass more costs less than the memory of all edges at once.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::Value;
+
+use crate::error::{Error, Result};
+use crate::model::GraphSchema;
+
+/// How a node is named.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+pub(super) enum Id {
+    Number(u32),
+    Text(String),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Node {
+    pub(super) id: Option<Id>,
+    pub(super) key: Option<String>,
+    #[serde(alias = "entity_type")]
+    pub(super) r#type: Option<String>,
+    #[serde(default)]
+    pub(super) schema: String,
+    pub(super) name: Option<String>,
+    #[serde(default)]
+    pub(super) attributes: BTreeMap<String, Value>,
+    #[serde(default)]
+    pub(super) fact: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Edge {
+    pub(super) source: Id,
+    pub(super) target: Id,
+    #[serde(alias = "relation")]
+    pub(super) r#type: String,
+    #[serde(default)]
+    pub(super) schema: String,
+    pub(super) confidence: Option<f32>,
+    #[serde(default)]
+    pub(super) attributes: BTreeMap<String, Value>,
+    pub(super) evidence: Option<Evidence>,
+    /// The fact that it was derived from.
+    pub(super) fact: Option<Id>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Evidence {
+    pub(super) chunk_id: String,
+    #[serde(default)]
+    pub(super) start: u32,
+    #[serde(default)]
+    pub(super) end: u32,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Fact {
+    pub(super) id: Option<Id>,
+    pub(super) relation: String,
+    #[serde(default)]
+    pub(super) schema: String,
+    pub(super) fields: serde_json::Map<String, Value>,
+    #[serde(default)]
+    pub(super) contexts: Vec<String>,
+    #[serde(default)]
+    pub(super) times: Vec<String>,
+    pub(super) confidence: Option<f32>,
+}
+
+/// What comes first, because all else names it.
+#[derive(Default)]
+pub(super) struct Head {
+    pub(super) nodes: Vec<Node>,
+    pub(super) schemas: Vec<GraphSchema>,
+    /// Whether there is a list of edges, and one of facts.
+    pub(super) has_edges: bool,
+    pub(super) has_facts: bool,
+}
+
+/// Is given an item with its number; says whether there should be more.
+type Take<'a, T> = &'a mut dyn FnMut(usize, T) -> bool;
+
+/// Reads nodes and schemas, and makes sure that the rest is JSON.
+pub(super) fn head(text: &str) -> Result<Head> {
+    let mut head = Head::default();
+    go_through(text, Pass::Head(&mut head))?;
+    Ok(head)
+}
+
+/// Hands over every edge, until one is refused.
+pub(super) fn edges(text: &str, mut take: impl FnMut(usize, Edge) -> Result<()>) -> Result<()> {
+    let mut taken = Ok(());
+    let mut keep = |number, edge| {
+        taken = take(number, edge);
+        taken.is_ok()
+    };
+    let read = go_through(text, Pass::Edges(&mut keep));
+    taken.and(read)
+}
+
+/// Hands over every fact, until one is refused.
+pub(super) fn facts(text: &str, mut take: impl FnMut(usize, Fact) -> Result<()>) -> Result<()> {
+    let mut taken = Ok(());
+    let mut keep = |number, fact| {
+        taken = take(number, fact);
+        taken.is_ok()
+    };
+    let read = go_through(text, Pass::Facts(&mut keep));
+    taken.and(read)
+}
+
+fn go_through(text: &str, pass: Pass<'_>) -> Result<()> {
+    let mut json = serde_json::Deserializer::from_str(text);
+    let mut track = serde_path_to_error::Track::new();
+    let read = pass.deserialize(serde_path_to_error::Deserializer::new(&mut json, &mut track));
+    read.and_then(|()| json.end()).map_err(|error| match track.path().to_string() {
+        place if place == "." => Error::invalid(format!("the graph cannot be read: {error}")),
+        place => Error::invalid(format!("`{place}` of the graph cannot be read: {error}")).field(place),
+    })
+}
+
+/// The lists of a file.
+#[derive(Clone, Copy, Deserialize, PartialEq, Eq)]
+#[serde(field_identifier, rename_all = "lowercase")]
+enum List {
+    Nodes,
+    Edges,
+    Facts,
+    Schemas,
+}
+
+impl List {
+    fn name(self) -> &'static str {
+        match self {
+            List::Nodes => "nodes",
+            List::Edges => "edges",
+            List::Facts => "facts",
+            List::Schemas => "schemas",
+        }
+    }
+}
+
+/// What one way through the file takes.
+enum Pass<'a> {
+    Head(&'a mut Head),
+    Edges(Take<'a, Edge>),
+    Facts(Take<'a, Fact>),
+}
+
+impl<'de> DeserializeSeed<'de> for Pass<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Pass<'_> {
+    type Value = ();
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("an object of `nodes`, `edges`, `facts` and `schemas`")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<(), A::Error> {
+        let mut seen = Vec::new();
+        while let Some(list) = map.next_key::<List>()? {
+            if seen.contains(&list) {
+                return Err(A::Error::duplicate_field(list.name()));
+            }
+            seen.push(list);
+            match (list, &mut self) {
+                (List::Nodes, Pass::Head(head)) => head.nodes = map.next_value()?,
+                (List::Schemas, Pass::Head(head)) => head.schemas = map.next_value()?,
+                (List::Edges, Pass::Edges(take)) => map.next_value_seed(Each { take: &mut **take })?,
+                (List::Facts, Pass::Facts(take)) => map.next_value_seed(Each { take: &mut **take })?,
+                (list, pass) => {
+                    if let Pass::Head(head) = pass {
+                        head.has_edges |= list == List::Edges;
+                        head.has_facts |= list == List::Facts;
+                    }
+                    map.next_value::<IgnoredAny>()?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The items of a list, one at a time.
+struct Each<'a, T> {
+    take: Take<'a, T>,
+}
+
+impl<'de, T: Deserialize<'de>> DeserializeSeed<'de> for Each<'_, T> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_seq(self)
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for Each<'_, T> {
+    type Value = ();
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a list")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
+        let mut number = 0;
+        while let Some(item) = list.next_element()? {
+            if !(self.take)(number, item) {
+                // Whoever refused it knows better why.
+                return Err(A::Error::custom("refused"));
+            }
+            number += 1;
+        }
+        Ok(())
+    }
+}

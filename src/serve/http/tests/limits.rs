@@ -1,0 +1,180 @@
+//! Keys, hosts and bounds of requests.
+
+use super::*;
+
+#[tokio::test]
+async fn where_no_key_is_asked_for_none_is_needed_and_none_is_looked_at() {
+    let key = [("authorization", "Bearer old")];
+    assert_eq!(bed(&[]).await.send(request("GET", "/v1/status", &key, Body::empty())).await.status, 200);
+    assert_eq!(bed(&[]).await.get("/v1/status").await.status, 200);
+}
+
+#[tokio::test]
+async fn with_vic_bridge_api_key_v1_and_mcp_ask_for_it_and_health_does_not() {
+    let bed = bed(&[("VIC_BRIDGE_API_KEY", "s3cret")]).await;
+    for path in ["/v1/status", "/v1/nowhere", "/mcp"] {
+        let answered = bed.get(path).await;
+        assert_eq!(
+            (answered.status, answered.json()["error"]["code"].clone()),
+            (401, json!("unauthenticated")),
+            "{path}"
+        );
+        assert_eq!(answered.headers["www-authenticate"], "Bearer");
+    }
+    for path in ["/health", "/", "/openapi.json"] {
+        assert_eq!(bed.get(path).await.status, 200, "{path}");
+    }
+    assert_eq!(bed.get("/health").await.json()["auth_enabled"], true);
+    for (key, status) in [("Bearer s3cret", 200), ("Bearer wrong", 401), ("s3cret", 401), ("Basic s3cret", 401)] {
+        let answered = bed.send(request("GET", "/v1/status", &[("authorization", key)], Body::empty())).await;
+        assert_eq!(answered.status, status, "{key}");
+    }
+}
+
+#[tokio::test]
+async fn with_vic_bridge_api_key_grpc_over_tcp_asks_for_it_too() {
+    let bed = bed(&[("VIC_BRIDGE_API_KEY", "s3cret")]).await;
+    for (key, code) in [(None, Some("16")), (Some("Bearer wrong"), Some("16")), (Some("Bearer s3cret"), None)] {
+        let mut headers = vec![("content-type", "application/grpc"), ("te", "trailers")];
+        headers.extend(key.map(|it| ("authorization", it)));
+        // An empty message: no compression, length 0.
+        let message = Body::from(vec![0u8; 5]);
+        let response =
+            bed.router.clone().oneshot(request("POST", "/vic.v1.Vic/GetStatus", &headers, message)).await.unwrap();
+        let found = response.headers().get("grpc-status").and_then(|it| it.to_str().ok());
+        assert_eq!((response.status().as_u16(), found), (200, code), "{key:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_wrong_host_is_403_before_the_key_is_looked_at() {
+    let bed = bed(&[("VIC_BRIDGE_API_KEY", "s3cret"), ("VIC_BRIDGE_RATE_LIMIT_PER_MIN", "1")]).await;
+    let origin = [("origin", "http://localhost:8765")];
+    for headers in [&[("host", "evil.example")][..], &origin[..]] {
+        for path in ["/", "/health", "/v1/status", "/mcp", "/nowhere"] {
+            let answered = bed.send(request("GET", path, headers, Body::empty())).await;
+            assert_eq!((answered.status, answered.json()["error"]["code"].clone()), (403, json!("permission_denied")));
+        }
+    }
+    // Neither refusal was counted.
+    let key = [("authorization", "Bearer s3cret")];
+    assert_eq!(bed.get("/v1/status").await.status, 401);
+    assert_eq!(bed.send(request("GET", "/v1/status", &key, Body::empty())).await.status, 200);
+    assert_eq!(bed.send(request("GET", "/v1/status", &key, Body::empty())).await.status, 429);
+}
+
+#[tokio::test]
+async fn more_than_the_rate_limit_is_429_with_retry_after_on_v1_only() {
+    let bed = bed(&[("VIC_BRIDGE_RATE_LIMIT_PER_MIN", "3")]).await;
+    for _ in 0..3 {
+        assert_eq!(bed.get("/v1/status").await.status, 200);
+    }
+    let answered = bed.get("/v1/status").await;
+    assert_eq!((answered.status, answered.json()["error"]["code"].clone()), (429, json!("resource_exhausted")));
+    let wait: u64 = answered.headers["retry-after"].to_str().unwrap().parse().unwrap();
+    assert!((1..=60).contains(&wait), "{wait}");
+    for path in ["/health", "/", "/openapi.json"] {
+        assert_eq!(bed.get(path).await.status, 200, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_open_to_all_is_429_with_retry_after_beyond_a_burst_and_not_with_the_key() {
+    let bed = bed(&[("VIC_BRIDGE_API_KEY", "s3cret")]).await;
+    let mut refused = None;
+    for path in ["/health", "/", "/openapi.json"].iter().cycle().take(1_000) {
+        let answered = bed.get(path).await;
+        if answered.status != 200 {
+            refused = Some(answered);
+            break;
+        }
+    }
+    let refused = refused.expect("a thousand requests at once are too many");
+    assert_eq!((refused.status, refused.json()["error"]["code"].clone()), (429, json!("resource_exhausted")));
+    assert_eq!(refused.headers["retry-after"], "1");
+    let key = [("authorization", "Bearer s3cret")];
+    for _ in 0..200 {
+        assert_eq!(bed.send(request("GET", "/health", &key, Body::empty())).await.status, 200);
+    }
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(bed.get("/health").await.status, 200, "after the time that was named");
+}
+
+#[tokio::test]
+async fn a_monitor_that_asks_ten_times_a_second_is_never_refused() {
+    let bed = bed(&[("VIC_BRIDGE_API_KEY", "s3cret")]).await;
+    for _ in 0..30 {
+        assert_eq!(bed.get("/health").await.status, 200);
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+#[tokio::test]
+async fn the_rate_limit_is_120_by_default_and_0_is_none() {
+    for (variables, expected) in [(vec![], 120), (vec![("VIC_BRIDGE_RATE_LIMIT_PER_MIN", "0")], 150)] {
+        let bed = bed(&variables).await;
+        let mut admitted = 0;
+        for _ in 0..150 {
+            admitted += u32::from(bed.get("/v1/index/status?job_id=job-1").await.status == 200);
+        }
+        assert_eq!(admitted, expected);
+    }
+}
+
+/// A question that is so many bytes long.
+fn question_of(bytes: usize) -> String {
+    let question = r#"{"query": "x"}"#;
+    format!("{question}{}", " ".repeat(bytes - question.len()))
+}
+
+#[tokio::test]
+async fn body_of_exactly_the_limit_passes() {
+    assert_eq!(bed(&[]).await.post("/v1/ask", question_of(2_097_152)).await.status, 200);
+}
+
+#[tokio::test]
+async fn body_of_one_byte_too_many_is_413() {
+    let answered = bed(&[]).await.post("/v1/ask", question_of(2_097_153)).await;
+    assert_eq!((answered.status, answered.json()["error"]["code"].clone()), (413, json!("payload_too_large")));
+}
+
+#[tokio::test]
+async fn a_body_in_pieces_has_the_same_limit() {
+    let bed = bed(&[("VIC_BRIDGE_MAX_BODY_BYTES", "100")]).await;
+    for (bytes, status) in [(100, 200), (101, 413), (5_000, 413)] {
+        let text = question_of(bytes);
+        let pieces: Vec<Result<Vec<u8>, std::io::Error>> =
+            text.as_bytes().chunks(30).map(|it| Ok(it.to_vec())).collect();
+        let body = Body::from_stream(futures::stream::iter(pieces));
+        assert_eq!(bed.post("/v1/ask", body).await.status, status, "{bytes}");
+    }
+}
+
+#[tokio::test]
+async fn a_body_that_does_not_come_in_time_is_408_and_a_slow_one_passes() {
+    let bed = bed_with(&[], |bridge| {
+        assert_eq!(bridge.body_time, Duration::from_secs(15));
+        bridge.body_time = Duration::from_secs(1);
+    })
+    .await;
+    let piece = |text: &'static str, milliseconds: u64| {
+        futures::stream::once(async move {
+            tokio::time::sleep(Duration::from_millis(milliseconds)).await;
+            Ok::<_, std::io::Error>(text)
+        })
+    };
+    for (last, status, code) in [(100, 200, json!(null)), (5_000, 408, json!("request_timeout"))] {
+        let body = piece("{\"query\":", 100).chain(piece(" \"x\"", 100)).chain(piece("}", last));
+        let answered = bed.post("/v1/ask", Body::from_stream(body)).await;
+        assert_eq!((answered.status, &answered.json()["error"]["code"]), (status, &code), "{}", answered.text);
+    }
+    assert_eq!(bed.post("/mcp", Body::from_stream(piece("{", 5_000))).await.status, 408);
+}
+
+#[tokio::test]
+async fn vic_bridge_max_body_bytes_holds_for_every_path_with_a_body() {
+    let bed = bed(&[("VIC_BRIDGE_MAX_BODY_BYTES", "20")]).await;
+    for path in ["/v1/ask", "/v1/search", "/v1/similar", "/v1/grep", "/v1/files", "/v1/read", "/v1/index/start"] {
+        assert_eq!(bed.post(path, question_of(21)).await.status, 413, "{path}");
+    }
+}

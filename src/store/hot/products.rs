@@ -1,0 +1,77 @@
+//! Vectors of small whole numbers: made, and multiplied with many others.
+
+/// Returns the nearest whole number, without the call that the library makes of it where the processor may be an old one.
+#[inline(always)]
+pub(super) fn rounded(number: f32) -> i32 {
+    (number + 0.5f32.copysign(number)) as i32
+}
+
+/// Returns the size of one of `steps` steps to the largest number.
+pub(super) fn step(vector: &[f32], steps: f32) -> f32 {
+    let largest = vector.iter().fold(0.0f32, |largest, it| largest.max(it.abs()));
+    if largest > 0.0 { largest / steps } else { 1.0 }
+}
+
+/// Multiplies these rows with a question, with the widest registers that this processor has.
+pub(super) fn multiply(numbers: &[i8], rows: &[u32], query: &[i16], products: &mut [i32]) {
+    #[cfg(target_arch = "x86_64")]
+    #[expect(unsafe_code, reason = "the compiler cannot know what the processor it runs on has")]
+    {
+        use std::arch::is_x86_feature_detected as has;
+        if has!("avx512bw") && has!("avx512vnni") {
+            // SAFETY: the processor has what the function was compiled for.
+            return unsafe { multiply_avx512(numbers, rows, query, products) };
+        }
+        if has!("avx2") {
+            // SAFETY: as above.
+            return unsafe { multiply_avx2(numbers, rows, query, products) };
+        }
+    }
+    multiply_rows(numbers, rows, query, products);
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512bw,avx512vnni")]
+fn multiply_avx512(numbers: &[i8], rows: &[u32], query: &[i16], products: &mut [i32]) {
+    multiply_rows(numbers, rows, query, products);
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+fn multiply_avx2(numbers: &[i8], rows: &[u32], query: &[i16], products: &mut [i32]) {
+    multiply_rows(numbers, rows, query, products);
+}
+
+/// Plain code, which the compiler makes vectors of: it is inlined, so that each caller has it in its own registers.
+#[inline(always)]
+fn multiply_rows(numbers: &[i8], rows: &[u32], query: &[i16], products: &mut [i32]) {
+    for (row, product) in rows.iter().zip(products) {
+        let numbers = &numbers[*row as usize * query.len()..][..query.len()];
+        *product = numbers.iter().zip(query).map(|(a, b)| i32::from(*a) * i32::from(*b)).sum();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_rounded_to_the_nearest_and_halves_away_from_zero() {
+        for (number, whole) in [(0.0, 0), (0.4, 0), (0.5, 1), (-0.5, -1), (126.6, 127), (-127.0, -127), (-1.4, -1)] {
+            assert_eq!(rounded(number), whole, "{number}");
+        }
+    }
+
+    #[test]
+    fn every_way_of_multiplying_gives_the_same() {
+        let numbers: Vec<i8> = (0..5 * 77).map(|it| (it * 29 % 255 - 127) as i8).collect();
+        let query: Vec<i16> = (0..77).map(|it| it * 397 % 2_047 - 1_023).collect();
+        let rows = [4, 0, 3];
+        let (mut wide, mut plain) = ([0; 3], [0; 3]);
+        multiply(&numbers, &rows, &query, &mut wide);
+        multiply_rows(&numbers, &rows, &query, &mut plain);
+        assert_eq!(wide, plain);
+        let first: i32 = numbers[4 * 77..].iter().zip(&query).map(|(a, b)| i32::from(*a) * i32::from(*b)).sum();
+        assert_eq!(plain[0], first);
+    }
+}

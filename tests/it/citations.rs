@@ -1,0 +1,102 @@
+//! Every passage that is shown stands in its file, or is said to be old, while files change and go under the questions.
+
+use std::collections::HashMap;
+use std::fs;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use crate::caller::Caller;
+use crate::harness::World;
+use crate::torture::{figure, size};
+
+/// Files that are written and deleted by turns.
+const FILES: u64 = 8;
+
+/// Rounds after which all has to be up to date.
+const SETTLED: u64 = 20;
+
+/// The files as they are on disk: the round in which each was written.
+type Present = HashMap<String, u64>;
+
+/// Sets its flag when it goes, also when the test goes wrong: others wait for that.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Asks all the time; returns how often, and what was shown of files that were gone before the question.
+fn ask_on(world: &World, gone: &Mutex<HashMap<String, Instant>>, over: &AtomicBool) -> (u64, Vec<String>) {
+    let caller = Caller::new(world);
+    let (mut asked, mut wrong) = (0, Vec::new());
+    while !over.load(Ordering::Relaxed) {
+        let begun = Instant::now();
+        for hit in caller.hits("amaranth") {
+            if gone.lock().unwrap().get(&hit.path).is_some_and(|at| *at < begun) {
+                wrong.push(format!("`{}` was deleted before question {asked}", hit.path));
+            }
+        }
+        asked += 1;
+    }
+    (asked, wrong)
+}
+
+/// Compares what is shown now with the files; counts those that are said to be old.
+fn look(caller: &Caller, present: &Present, round: u64, wrong: &mut Vec<String>) -> u64 {
+    let mut old = 0;
+    for hit in caller.hits("amaranth") {
+        let Some(written) = present.get(&hit.path) else {
+            wrong.push(format!("round {round}: `{}` is deleted", hit.path));
+            continue;
+        };
+        let vouched = ["verified", "unchanged"].iter().any(|it| hit.metadata["citation"] == **it);
+        old += u64::from(!vouched);
+        if vouched && !hit.excerpt.contains(&format!("Round {written}:")) {
+            wrong.push(format!("round {round}: `{}` holds round {written}, shown is: {}", hit.path, hit.excerpt));
+        }
+    }
+    old
+}
+
+#[test]
+fn through_two_hundred_edits_and_deletions_no_answer_shows_what_is_not_on_disk() {
+    let rounds = size("VIC_TORTURE_CITATIONS", 200);
+    let world = World::new().start();
+    world.index();
+    let (gone, over) = (Mutex::new(HashMap::new()), AtomicBool::new(false));
+    let (mut wrong, mut old, mut present) = (Vec::new(), 0, Present::new());
+    let (asked, seen) = std::thread::scope(|scope| {
+        let asking = scope.spawn(|| ask_on(&world, &gone, &over));
+        let end = Over(&over);
+        let caller = Caller::new(&world);
+        for round in 0..rounds {
+            let name = format!("{}.md", round * 5 % FILES);
+            if round % 3 == 2 && present.remove(&name).is_some() {
+                fs::remove_file(world.files().join(&name)).unwrap();
+                gone.lock().unwrap().insert(name, Instant::now());
+            } else {
+                gone.lock().unwrap().remove(&name);
+                world.write(&name, format!("Round {round}: amaranth grows at the wall of {name}."));
+                present.insert(name, round);
+            }
+            old += look(&caller, &present, round, &mut wrong);
+            if round % SETTLED == SETTLED - 1 {
+                caller.sync();
+                assert_eq!(look(&caller, &present, round, &mut wrong), 0, "round {round}: nothing is old after a sync");
+                assert_eq!(caller.hits("amaranth").len(), present.len(), "round {round}");
+            }
+        }
+        drop(end);
+        asking.join().unwrap()
+    });
+    wrong.extend(seen);
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(asked > rounds / 4, "{asked} questions show nothing");
+    figure(
+        "edits and deletions under questions",
+        format!("{rounds} rounds, {asked} questions beside them, 0 wrong passages, {old} said to be old"),
+    );
+}

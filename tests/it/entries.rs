@@ -1,0 +1,142 @@
+//! What lies in a folder besides ordinary files with ordinary names and dates.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, SystemTime};
+
+use vic::model::{FileState, Reason};
+
+use crate::caller::Caller;
+use crate::harness::World;
+use crate::watching::{NOTICED, SOON, hash, on_disk, world};
+
+#[test]
+fn a8_links_are_never_followed_and_a_hard_link_is_a_file_of_the_root() {
+    let (world, caller) = world(&["real.md", "d/inner.md"]);
+    let outside = world.files().with_file_name("outside.md");
+    fs::write(&outside, "Outside: a secret called zinnia.").unwrap();
+    let path = |name: &str| world.files().join(name);
+    symlink(path("d"), path("d/loop")).unwrap();
+    symlink("/", path("everything")).unwrap();
+    symlink("/proc/self/fd", path("descriptors")).unwrap();
+    symlink(&outside, path("linked.md")).unwrap();
+    caller.sync();
+    let files = caller.files();
+    for link in ["d/loop", "everything", "descriptors", "linked.md"] {
+        assert_eq!(files[Path::new(link)].reason, Some(Reason::Symlink), "{link}");
+    }
+    assert_eq!((files.len(), caller.hits("\"zinnia\"").len()), (6, 0));
+    fs::hard_link(&outside, path("hard.md")).unwrap();
+    caller.sync();
+    assert_eq!(caller.hits("\"zinnia\"")[0].path, "hard.md", "whoever links a file into the root means it");
+}
+
+#[test]
+fn a10_what_is_no_ordinary_file_is_known_by_name_and_holds_nothing_up() {
+    let (world, caller) = world(&["a.md"]);
+    let path = |name: &str| world.files().join(name);
+    assert!(Command::new("mkfifo").arg(path("pipe.md")).status().unwrap().success());
+    let _socket = std::os::unix::net::UnixListener::bind(path("socket.md")).unwrap();
+    fs::File::create(path("sparse.md")).unwrap().set_len(1 << 40).unwrap();
+    world.write("b.md", "Beside them: columbine.");
+    caller.sync();
+    let files = caller.files();
+    let reason = |name: &str| files[Path::new(name)].reason;
+    assert_eq!(reason("pipe.md"), Some(Reason::NotRegular));
+    assert_eq!(reason("socket.md"), Some(Reason::NotRegular));
+    assert_eq!(reason("sparse.md"), Some(Reason::Sparse));
+    assert_eq!(caller.hits("columbine")[0].path, "b.md");
+}
+
+#[test]
+fn a11_odd_names_are_indexed_and_none_is_taken_for_another() {
+    use std::os::unix::ffi::OsStrExt;
+    let (world, caller) = world(&["a.md"]);
+    let long = format!("{}.md", "l".repeat(252));
+    let names: Vec<&[u8]> = vec![
+        b"new\nline.md",
+        long.as_bytes(),
+        b"-rf.md",
+        "right\u{202e}dm.md".as_bytes(),
+        "caf\u{e9}.md".as_bytes(),
+        "cafe\u{301}.md".as_bytes(),
+        b"foo#1.md",
+        b"foo.md#1",
+        b"bad-\xff-utf8.md",
+        b"quote'\"`$(x).md",
+        b" leading and trailing .md ",
+    ];
+    for (number, name) in names.iter().enumerate() {
+        fs::write(world.files().join(std::ffi::OsStr::from_bytes(name)), format!("Number {number} is odd.")).unwrap();
+    }
+    caller.sync();
+    let files = caller.files();
+    assert_eq!(files.keys().cloned().collect::<BTreeSet<_>>(), on_disk(&world.files()));
+    for (number, name) in names.iter().enumerate() {
+        let record = &files[Path::new(std::ffi::OsStr::from_bytes(name))];
+        assert_eq!(record.hash, hash(&format!("Number {number} is odd.")), "{}", record.found.path.display());
+    }
+    let shown = world.ok(&["files"]);
+    assert!(!shown.contains('\u{202e}') && !shown.contains("new\nline"), "{shown}");
+}
+
+#[test]
+fn a13_dates_of_the_past_and_the_future_hide_nothing_and_cost_nothing() {
+    let (world, caller) = world(&["a.md", "b.md", "c.md"]);
+    let before = caller.files();
+    let year = Duration::from_secs(365 * 24 * 3_600);
+    let date = |path: &Path, moment| fs::File::options().write(true).open(path).unwrap().set_modified(moment).unwrap();
+    let outside = world.files().with_file_name("old.md");
+    fs::write(&outside, "Written long ago: speedwell.").unwrap();
+    date(&outside, SystemTime::UNIX_EPOCH + year);
+    fs::rename(&outside, world.files().join("old.md")).unwrap();
+    let future = world.write("future.md", "Dated far ahead: larkspur.");
+    date(&future, SystemTime::UNIX_EPOCH + 131 * year);
+    // A clock that went back a year.
+    date(&world.files().join("b.md"), SystemTime::now() - year);
+    caller.sync();
+    assert_eq!((&*caller.hits("speedwell")[0].path, &*caller.hits("larkspur")[0].path), ("old.md", "future.md"));
+    fs::write(&future, "Changed under a date of the past: foxglove.").unwrap();
+    date(&future, SystemTime::UNIX_EPOCH + 2 * year);
+    caller.sync();
+    assert_eq!(caller.hits("foxglove")[0].path, "future.md");
+    let after = caller.files();
+    for name in ["a.md", "b.md", "c.md"] {
+        let (before, after) = (&before[Path::new(name)], &after[Path::new(name)]);
+        assert_eq!((before.id, before.hash, after.state), (after.id, after.hash, FileState::Indexed), "{name}");
+    }
+}
+
+#[test]
+fn a13_new_content_under_the_same_size_and_times_is_found_by_reading_every_file_again() {
+    let (mut world, caller) = world(&["a.md", "b.md"]);
+    let path = world.files().join("a.md");
+    let modified = path.metadata().unwrap().modified().unwrap();
+    drop(caller);
+    assert!(world.terminate());
+    let text = "The ibis of a.md.";
+    assert_eq!(text.len(), "The text of a.md.".len());
+    fs::write(&path, text).unwrap();
+    fs::File::options().write(true).open(&path).unwrap().set_modified(modified).unwrap();
+    forget_status_change(&world, &path);
+    let mut world = world.with("VIC_VERIFY_SECONDS", "2");
+    world.spawn();
+    let caller = Caller::new(&world);
+    assert!(caller.within(NOTICED + SOON, |it| it.files()[Path::new("a.md")].hash == hash(text)));
+    caller.sync();
+    assert_eq!(caller.hits("ibis")[0].path, "a.md");
+}
+
+/// Makes the catalog believe that it knows the file as it is now, as where the disk keeps no times of its own.
+fn forget_status_change(world: &World, path: &Path) {
+    use std::os::unix::fs::MetadataExt;
+    let metadata = path.metadata().unwrap();
+    let changed_ns = metadata.ctime() * 1_000_000_000 + metadata.ctime_nsec();
+    let catalog = rusqlite::Connection::open(world.data().join("catalog.sqlite")).unwrap();
+    let name = path.file_name().unwrap().as_encoded_bytes();
+    let changed = catalog.execute("UPDATE files SET changed_ns = ?1 WHERE path = ?2", (changed_ns, name)).unwrap();
+    assert_eq!(changed, 1);
+}

@@ -1,0 +1,116 @@
+//! Files that are not what they are called, hold next to nothing, or would take over whatever shows them.
+
+use std::time::{Duration, Instant};
+
+use vic::model::{ExtractLimits, Reason};
+
+use super::{pool, read, worker};
+use crate::harness::World;
+
+/// What becomes of a file.
+enum Becomes {
+    /// Its text holds this.
+    Text(&'static str),
+    /// It holds no text.
+    Nothing,
+    /// It may be refused for these, and has no text else.
+    Refused(&'static [Reason]),
+}
+
+fn utf16(text: &str) -> Vec<u8> {
+    text.encode_utf16().flat_map(u16::to_le_bytes).collect()
+}
+
+/// A page for a browser, a zip for whoever looks at the end, a PDF for whoever looks for its mark.
+fn polyglot() -> Vec<u8> {
+    let mut zip = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
+    zip.start_file("inside.txt", zip::write::SimpleFileOptions::default()).unwrap();
+    std::io::Write::write_all(&mut zip, b"inside").unwrap();
+    let zip = zip.finish().unwrap().into_inner();
+    [b"%PDF-1.4\n<html><body><p>A page about herons.</p></body></html>\n".to_vec(), zip].concat()
+}
+
+fn odd() -> Vec<(&'static str, Vec<u8>, Becomes)> {
+    use Becomes::{Nothing, Refused, Text};
+    const NONE: &[Reason] = &[Reason::NoText, Reason::Damaged, Reason::Empty, Reason::UnsupportedType];
+    let program = std::fs::read("/bin/sh").unwrap();
+    let line = "one line of herons ".repeat(4 << 20 >> 4);
+    vec![
+        ("empty.txt", Vec::new(), Nothing),
+        ("empty.pdf", Vec::new(), Refused(NONE)),
+        ("empty.docx", Vec::new(), Refused(NONE)),
+        ("one.txt", b"x".to_vec(), Text("x")),
+        ("mark.txt", b"\xef\xbb\xbf".to_vec(), Nothing),
+        ("marked.txt", b"\xef\xbb\xbfherons".to_vec(), Text("herons")),
+        ("wide.txt", utf16("The heron stands in the reeds and waits."), Text("heron stands")),
+        ("half.txt", b"herons \xf0\x9f\xa6".to_vec(), Text("herons")),
+        ("line.txt", line.into_bytes(), Text("one line of herons")),
+        ("page.pdf", b"<html><body><p>A page about herons.</p></body></html>".to_vec(), Text("herons")),
+        ("words.docx", b"These are only words about herons.".to_vec(), Text("herons")),
+        ("picture.txt", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0".to_vec(), Refused(NONE)),
+        ("program.txt", program, Refused(NONE)),
+        ("polyglot.pdf", polyglot(), Refused(NONE)),
+        ("polyglot.zip", polyglot(), Refused(NONE)),
+        ("polyglot.html", polyglot(), Refused(NONE)),
+    ]
+}
+
+#[tokio::test]
+async fn a_file_is_read_for_what_it_holds_whatever_it_is_called() {
+    let pool = pool(worker(), ExtractLimits::default());
+    let mut wrong = Vec::new();
+    for (name, bytes, becomes) in odd() {
+        let begun = Instant::now();
+        let outcome = read(&pool, name, &bytes).await.map(|it| it.text());
+        let took = begun.elapsed();
+        let is_right = match (&outcome, becomes) {
+            (Ok(text), Becomes::Text(part)) => text.contains(part) && !text.contains(['\0', '\u{feff}']),
+            (Ok(text), Becomes::Nothing) => text.is_empty(),
+            // What a file of many kinds is read as is a matter of taste; what of it is shown must stand in it.
+            (Ok(text), Becomes::Refused(_)) => {
+                !text.contains('\0')
+                    && text.split_whitespace().all(|word| bytes.windows(word.len()).any(|it| it == word.as_bytes()))
+            }
+            (Err(failed), Becomes::Refused(reasons)) => reasons.contains(&failed.reason),
+            (Err(failed), Becomes::Nothing) => [Reason::NoText, Reason::Empty].contains(&failed.reason),
+            (Err(_), Becomes::Text(_)) => false,
+        };
+        if !is_right || took > Duration::from_secs(8) {
+            wrong.push(format!("{name}: {outcome:.200?} in {took:?}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// What a terminal, a bidirectional text or a model would obey, and nobody sees.
+const ORDERS: [char; 6] = ['\u{1b}', '\u{7}', '\u{9b}', '\u{202e}', '\u{2066}', '\u{e0041}'];
+
+#[test]
+fn what_a_terminal_would_obey_is_made_visible_wherever_text_and_names_are_shown() {
+    let world = World::new().start();
+    let orders: String = ORDERS.iter().collect();
+    let text = format!("The heron {orders}[2J stands {orders}]0;owned{orders} in the reeds.");
+    let name = format!("heron{orders}[31m.md");
+    let path = world.write(&name, &text);
+    world.index();
+    let path = path.display().to_string();
+    for arguments in [
+        &["ask", "heron reeds"][..],
+        &["ask", "heron reeds", "--format", "json"],
+        &["grep", "reeds"],
+        &["files"],
+        &["files", "--format", "json"],
+        &["read", &path, "--format", "json"],
+        &["status"],
+        &["corpus", "ingest", &path],
+    ] {
+        let output = world.vic(arguments);
+        let said = [output.stdout, output.stderr].map(|it| String::from_utf8(it).unwrap()).concat();
+        let obeyed: Vec<char> = ORDERS.into_iter().filter(|it| said.contains(*it)).collect();
+        assert!(obeyed.is_empty(), "vic {arguments:?}: {obeyed:?} in {said:?}");
+    }
+    assert!(!world.log().contains(ORDERS), "{:?}", world.log());
+    // As data it is kept as it is.
+    let answer = world.json(&["read", &path]);
+    assert!(answer.to_string().contains("[2J stands"), "{answer:#}");
+}

@@ -1,0 +1,75 @@
+//! What was changed is in the answers, and what is gone is not: at once where a program waits for it.
+
+use std::fs;
+use std::time::Instant;
+
+use vic::error::ErrorCode;
+
+use crate::harness::World;
+use crate::torture::size;
+use crate::watching::{SOON, opened, world};
+
+#[test]
+fn a_deleted_file_is_in_no_answer_from_the_moment_of_its_deletion() {
+    let rounds = size("VIC_TORTURE_DELETIONS", 20);
+    let (world, caller) = world(&["kept.md"]);
+    for round in 0..rounds {
+        let word = format!("zebrawood{}", char::from(b'a' + (round % 26) as u8));
+        let (gone, kept) =
+            (world.write("gone.md", format!("Here {word}.")), world.write("new.md", format!("And {word}.")));
+        caller.sync();
+        assert_eq!(caller.hits(&format!("\"{word}\"")).len(), 2, "round {round}");
+        fs::remove_file(gone).unwrap();
+        for look in 0..5 {
+            let found: Vec<String> = caller.hits(&format!("\"{word}\"")).into_iter().map(|it| it.path).collect();
+            assert_eq!(found, ["new.md"], "round {round}, look {look}");
+        }
+        fs::remove_file(kept).unwrap();
+        caller.sync();
+        assert_eq!(caller.hits(&format!("\"{word}\"")).len(), 0, "round {round}");
+    }
+}
+
+#[test]
+fn a_sync_lets_a_program_read_what_it_wrote() {
+    let (world, caller) = world(&["a.md"]);
+    let mut waits = Vec::new();
+    for round in 0..40 {
+        let name = format!("{}/{}.md", round % 3, round % 8);
+        world.write(&name, format!("Round {round} of writing and reading."));
+        let begun = Instant::now();
+        caller.sync();
+        waits.push(begun.elapsed());
+        let found = caller.hits(&format!("\"round {round} of\""));
+        assert!(found.iter().any(|it| it.path == name), "round {round}: {found:?}");
+    }
+    waits.sort_unstable();
+    println!("sync: p50 {:.2?}, p95 {:.2?}", waits[20], waits[38]);
+    assert!(waits[38] < SOON, "{waits:?}");
+}
+
+#[test]
+fn a_sync_waits_no_longer_than_it_is_told_and_says_what_stands_in_the_way() {
+    let (world, caller) = world(&["a.md"]);
+    world.ok(&["pause"]);
+    world.write("b.md", "Not read while indexing pauses.");
+    let error = caller.try_sync(5).unwrap_err();
+    assert_eq!(error.code, ErrorCode::FailedPrecondition);
+    assert!(error.hint.unwrap().contains("vic resume"));
+    world.ok(&["resume"]);
+    assert!(world.ok(&["sync"]).contains("everything is searchable"));
+    let inside = world.json(&["sync", world.files().join("b.md").to_str().unwrap()]);
+    assert_eq!(inside["files"], 0, "{inside}");
+    let (code, said) = world.fails(&["sync", "/no/such/folder"]);
+    assert!(code == 3 && said.contains("lies in no root"), "{said}");
+}
+
+#[test]
+fn without_watching_a_sync_walks() {
+    let (world, caller) = opened(World::new().with("VIC_WATCH", "0"), &["a.md"]);
+    world.write("b.md", "Found by walking: hellebore.");
+    caller.sync();
+    assert_eq!(caller.hits("hellebore")[0].path, "b.md");
+    assert!(!caller.status().watch.watching);
+    assert_eq!(caller.status().degraded, Vec::<String>::new(), "it was switched off, and is no problem");
+}

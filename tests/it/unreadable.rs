@@ -1,0 +1,179 @@
+//! A disk that answers with errors: the path and the cure are named, nothing is taken for damage, nothing is put aside or
+//! deleted, and all is there again when the disk is.
+//!
+//! The errors are put into system calls on the one file by `strace`.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::damage::{check_all_is_read, copy_of, newest_manifest, origin, refusal, snapshot, table_files};
+use crate::harness::World;
+use crate::trace::Trace;
+
+/// Calls that read.
+const READING: &str = "read,pread64,readv,preadv,preadv2";
+
+/// Calls by which something is brought to the disk.
+const SYNCING: &str = "fsync,fdatasync,syncfs";
+
+/// Arguments of `strace` that let these calls on a file, or all of them, fail.
+fn failing(calls: &str, file: Option<&Path>) -> Vec<String> {
+    let (trace, inject) = (format!("trace={calls}"), format!("inject={calls}:error=EIO"));
+    let mut words: Vec<String> = ["-f", "-q", "-e", &trace, "-e", &inject, "-o", "/dev/null"].map(String::from).into();
+    if let Some(file) = file {
+        words.extend(["-P".to_string(), file.display().to_string()]);
+    }
+    words
+}
+
+/// Checks that every file is there as it was, and no other; a database may have taken up its own log.
+fn check_all_is_kept(before: &[(PathBuf, Vec<u8>)], after: &[(PathBuf, Vec<u8>)], file: &Path) {
+    let names = |files: &[(PathBuf, Vec<u8>)]| files.iter().map(|it| it.0.clone()).collect::<Vec<_>>();
+    assert_eq!(names(before), names(after), "{}", file.display());
+    for ((path, was), (_, is)) in before.iter().zip(after) {
+        let is_database = path.extension().is_some_and(|it| it == "sqlite");
+        assert!(was == is || (is_database && is.len() >= was.len()), "{}: {} differs", file.display(), path.display());
+    }
+}
+
+/// A file of a data directory.
+type Find = fn(&Path) -> PathBuf;
+
+/// Files that a start has to read, and what must be said of each.
+const NEEDED: [(&str, Find); 4] = [
+    ("catalog.sqlite", |data| data.join("catalog.sqlite")),
+    ("index", newest_manifest),
+    ("index", |data| table_files(data, ".lance/data/").remove(0)),
+    ("roots.txt", |data| data.join("roots.txt")),
+];
+
+#[test]
+fn a_start_that_cannot_read_a_file_says_so_and_changes_nothing() {
+    if !Trace::is_possible() {
+        println!("skipped: strace is missing, or may not trace here");
+        return;
+    }
+    let origin = origin();
+    for (named, find) in NEEDED {
+        let mut world = copy_of(&origin);
+        let file = find(&world.data());
+        let before = snapshot(&world.data());
+        let strace = ["strace".to_string(), "-D".into()].into_iter().chain(failing(READING, Some(&file))).collect();
+        world = world.under(strace);
+        let said: Vec<String> = (0..2)
+            .map(|_| {
+                let (code, said) = refusal(&world);
+                assert_eq!(code, Some(4), "{}: {said}", file.display());
+                assert!(said.contains(named) && said.contains("hint: nothing was changed"), "{said}");
+                said.lines().filter(|it| it.starts_with("error:")).collect()
+            })
+            .collect();
+        assert_eq!(said[0], said[1], "the same at every start");
+        check_all_is_kept(&before, &snapshot(&world.data()), &file);
+        let mut world = world.under(Vec::new());
+        world.spawn();
+        check_all_is_read(&world, named);
+    }
+}
+
+#[test]
+fn a_directory_that_cannot_be_written_to_is_named_at_every_start_and_stays_as_it_is() {
+    let origin = origin();
+    let world = copy_of(&origin);
+    let data = world.data().display().to_string();
+    let script = "mount --bind \"$0\" \"$0\" && mount -o remount,ro,bind \"$0\" && exec \"$@\"";
+    let launcher = ["unshare", "-rm", "sh", "-c", script, data.as_str()].map(String::from).to_vec();
+    if !Command::new("unshare").args(&launcher[1..]).arg("true").output().is_ok_and(|it| it.status.success()) {
+        println!("skipped: nothing can be mounted here");
+        return;
+    }
+    let before = snapshot(&world.data());
+    let world = world.under(launcher);
+    for _ in 0..2 {
+        let (code, said) = refusal(&world);
+        assert!(code == Some(7) && said.contains(&data) && said.contains("hint: "), "{code:?}: {said}");
+    }
+    assert_eq!(snapshot(&world.data()), before);
+}
+
+/// Lets calls of a running daemon fail from now on.
+fn attach(world: &World, calls: &str, file: Option<&Path>) -> Child {
+    let mut command = Command::new("strace");
+    command.args(["-p", &world.pid().to_string()]).args(failing(calls, file));
+    let strace = command.stderr(Stdio::null()).spawn().unwrap();
+    let begun = Instant::now();
+    let is_traced = || {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", world.pid())).unwrap();
+        !status.contains("TracerPid:\t0\n")
+    };
+    while !is_traced() {
+        assert!(begun.elapsed() < Duration::from_secs(10), "strace does not attach");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    // The other threads follow.
+    std::thread::sleep(Duration::from_millis(300));
+    strace
+}
+
+fn detach(mut strace: Child) {
+    assert!(Command::new("kill").args(["-INT", &strace.id().to_string()]).status().unwrap().success());
+    strace.wait().unwrap();
+}
+
+#[test]
+fn a_commit_that_the_disk_refuses_is_no_commit_and_is_made_up_for() {
+    if !Trace::is_possible() {
+        println!("skipped: strace is missing, or may not trace here");
+        return;
+    }
+    let mut world = World::new().start();
+    world.write("a.md", "Written to a good disk: speedwell.");
+    world.index();
+    let strace = attach(&world, SYNCING, None);
+    world.write("b.md", "Written to a bad disk: larkspur.");
+    let job = world.vic(&["index", world.files().to_str().unwrap()]);
+    let said = [job.stdout, job.stderr].map(|it| String::from_utf8_lossy(&it).into_owned()).concat();
+    assert!(!job.status.success(), "{said}");
+    assert!(["Input/output error", "disk I/O error"].iter().any(|it| said.contains(it)), "{said}");
+    let status = world.json(&["status"]);
+    assert!(status["coverage"]["indexed"].as_u64() <= Some(1), "{status:#}");
+    assert_eq!(world.paths(&["speedwell"]).first().map(String::as_str), Some("a.md"), "what there is answers");
+    detach(strace);
+    world.index();
+    for (word, name) in [("speedwell", "a.md"), ("larkspur", "b.md")] {
+        assert_eq!(world.paths(&[word]).first().map(String::as_str), Some(name));
+    }
+    let aside = walkdir::WalkDir::new(world.data()).into_iter().flatten();
+    let aside: Vec<PathBuf> =
+        aside.map(|it| it.into_path()).filter(|it| it.to_string_lossy().contains("damaged")).collect();
+    assert!(aside.is_empty(), "{aside:?}");
+    world.kill();
+    world.spawn();
+    assert_eq!(world.json(&["status"])["coverage"]["indexed"], 2);
+}
+
+#[test]
+fn a_question_that_cannot_read_the_table_says_so_and_the_next_one_is_answered() {
+    if !Trace::is_possible() {
+        println!("skipped: strace is missing, or may not trace here");
+        return;
+    }
+    let mut world = origin();
+    world.spawn();
+    let index = world.data().join("index");
+    let before = table_files(&world.data(), ".lance/").len();
+    let strace = attach(&world, READING, Some(&table_files(&world.data(), ".lance/data/").remove(0)));
+    for question in [&["ask", "heron3"][..], &["grep", "heron3"], &["similar"]] {
+        let file = world.files().join("3.md").display().to_string();
+        let question = if question == ["similar"] { vec!["similar", &file] } else { question.to_vec() };
+        let output = world.vic(&question);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let is_told = said.contains(index.to_str().unwrap()) && said.contains("hint: ");
+        assert!(output.status.success() || is_told, "{question:?}: {said}");
+    }
+    detach(strace);
+    assert!(world.ended().is_none(), "{}", world.log());
+    check_all_is_read(&world, "the disk answered again");
+    assert!(table_files(&world.data(), ".lance/").len() >= before);
+}
