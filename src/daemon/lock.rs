@@ -1,8 +1,9 @@
 //! One daemon per data directory.
 
 use std::fs::{File, TryLockError};
-use std::io::{Read, Seek, Write};
-use std::path::Path;
+use std::io::{ErrorKind, Read, Seek, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::config::Config;
 use crate::error::{Error, ErrorCode, IoContext, Result};
@@ -11,6 +12,31 @@ use crate::error::{Error, ErrorCode, IoContext, Result};
 #[derive(Debug)]
 pub(crate) struct DataLock {
     _file: File,
+    directory: File,
+    path: PathBuf,
+}
+
+/// How often a daemon looks whether its data directory is still there.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+
+impl DataLock {
+    /// Waits until the data directory is gone or another lies in its place, which this process does not hold: nobody would
+    /// find this daemon any more, and what it writes nobody would read. Returns that as an error.
+    pub(crate) async fn lost(&self) -> Error {
+        while self.is_in_place() {
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+        Error::new(ErrorCode::DataLoss, format!("the data directory `{}` has gone; vicd ends", self.path.display()))
+            .hint("put it back if it was moved, or start vicd again: it makes a new one")
+    }
+
+    /// Where the path cannot be looked at, it may be the same.
+    fn is_in_place(&self) -> bool {
+        match self.path.metadata() {
+            Ok(found) => self.directory.metadata().map_or(true, |held| identity(&held) == identity(&found)),
+            Err(error) => error.kind() != ErrorKind::NotFound,
+        }
+    }
 }
 
 /// Takes the lock and writes our process number into it.
@@ -19,6 +45,7 @@ pub(crate) struct DataLock {
 /// [`ErrorCode::Locked`], naming the owner.
 pub(crate) fn take(config: &Config) -> Result<DataLock> {
     let path = config.lock_path();
+    let directory = File::open(&config.data_dir).at("open", &config.data_dir)?;
     let mut file = File::options().create(true).read(true).write(true).truncate(false).open(&path).at("open", &path)?;
     match file.try_lock() {
         Ok(()) if is_at(&file, &path) => (),
@@ -46,17 +73,21 @@ pub(crate) fn take(config: &Config) -> Result<DataLock> {
     if let Err(error) = write(&mut file) {
         tracing::warn!("cannot write `{}`: {error}", path.display());
     }
-    Ok(DataLock { _file: file })
+    Ok(DataLock { _file: file, directory, path: config.data_dir.clone() })
 }
 
 /// What stands before the process number.
 const OWNER: &str = "vicd, process ";
 
 fn is_at(file: &File, path: &Path) -> bool {
+    let (held, found) = (file.metadata(), path.symlink_metadata());
+    held.is_ok_and(|held| found.is_ok_and(|found| identity(&found) == identity(&held)))
+}
+
+/// Device and inode. They are not given to another file while this one is held open.
+fn identity(of: &std::fs::Metadata) -> (u64, u64) {
     use std::os::unix::fs::MetadataExt;
-    let identity = |it: std::fs::Metadata| (it.dev(), it.ino());
-    let (held, found) = (file.metadata().map(identity), path.symlink_metadata().map(identity));
-    held.is_ok_and(|held| found.is_ok_and(|found| found == held))
+    (of.dev(), of.ino())
 }
 
 /// Returns the number of the process that holds the data directory, if one does: also of one whose socket is gone.
@@ -84,6 +115,26 @@ mod tests {
         assert!(error.message.contains(&format!("process {}", std::process::id())), "{error}");
         drop(first);
         take(&config).unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_directory_that_was_moved_away_is_lost_and_so_is_one_that_was_made_anew() {
+        for anew in [false, true] {
+            let dir = tempfile::tempdir().unwrap();
+            let data_dir = dir.path().join("data");
+            std::fs::create_dir(&data_dir).unwrap();
+            let config =
+                Config::from_lookup(&|name| (name == "VIC_DATA_DIR").then(|| data_dir.clone().into())).unwrap();
+            let lock = take(&config).unwrap();
+            std::fs::remove_file(config.lock_path()).unwrap();
+            assert!(lock.is_in_place(), "the file of the lock is not the directory");
+            std::fs::rename(&data_dir, dir.path().join("aside")).unwrap();
+            if anew {
+                std::fs::create_dir(&data_dir).unwrap();
+            }
+            let error = tokio::time::timeout(2 * LOOK_EVERY, lock.lost()).await.unwrap();
+            assert!(error.message.contains(data_dir.to_str().unwrap()), "{error}");
+        }
     }
 
     #[test]

@@ -26,6 +26,7 @@ use crate::config::Config;
 use crate::contract::{self, Contract};
 use crate::daemon::lock::DataLock;
 use crate::daemon::stores::Stores;
+use crate::embed::Embedder;
 use crate::embed::models::ModelStore;
 use crate::error::{Error, ErrorCode, IoContext, Result};
 use crate::extract::{PoolSettings, Tools, WorkerPool};
@@ -61,20 +62,44 @@ pub async fn run(config: Config, program: PathBuf) -> Result<()> {
 /// # Errors
 /// As [`run`].
 pub async fn run_until(config: Config, program: PathBuf, shutdown: CancellationToken) -> Result<()> {
-    let _lock = own_directory(&config)?;
+    let lock = own_directory(&config)?;
     socket::forget_address(&config.address_path())?;
     socket::make_room(&config.socket_path()).await?;
     let access = Access::open(&config)?;
     privacy::check(&config)?;
     process::raise_file_limit();
-    let Stores { catalog, jobs, audit, evidence, book, rescue } = Stores::open(&config)?;
+    let stores = Stores::open(&config)?;
+    let catalog = stores.catalog.clone();
     let embedder = crate::embed::open(&config).await?;
-    let models = ModelStore::new(config.model_dirs.clone());
     machine::cap_processors(config.background.cpu_percent);
-    let (pool, skill_pool) = worker_pools(&config, program, &models);
     let (listeners, socket) = bind(&config).await?;
     let listen = listeners.tcp.local_addr().at("bind", &config.address_path())?;
     process::private_dir(&config.db_path)?;
+    let facts = facts(&config, listen, &access);
+    let daemon = Arc::new(assemble(&config, program, stores, embedder, facts, shutdown).await?);
+    let address = socket::write_address(&config.address_path(), &listen.to_string())?;
+    debug!(listen = %config.listen, index = %config.db_path.display(), privacy = config.privacy_mode.name(), "settings");
+    info!(pid = std::process::id(), tcp = %listen, data = %config.data_dir.display(), "vicd is ready");
+    let outcome = serve_to_the_end(daemon, listeners, access, &config, &lock).await;
+    let cleared = catalog.clear_tries();
+    socket.remove();
+    address.remove();
+    info!("vicd has ended");
+    outcome.and(cleared)
+}
+
+/// Opens every part on what is stored, and gives it the others that it asks.
+async fn assemble(
+    config: &Config,
+    program: PathBuf,
+    stores: Stores,
+    embedder: Arc<dyn Embedder>,
+    facts: Facts,
+    shutdown: CancellationToken,
+) -> Result<Daemon> {
+    let Stores { catalog, jobs, audit, evidence, book, rescue } = stores;
+    let models = ModelStore::new(config.model_dirs.clone());
+    let (pool, skill_pool) = worker_pools(config, program, &models);
     let parts = Parts {
         config: config.clone(),
         catalog: catalog.clone(),
@@ -89,8 +114,8 @@ pub async fn run_until(config: Config, program: PathBuf, shutdown: CancellationT
     stores::report(rescue, &index);
     stores::report_loss(&index, "sessions, views and results of `vic corpus`", book.set_aside());
     stores::report_loss(&index, "the log of what left the machine", audit.set_aside());
-    let skills = skills(&config, skill_pool.clone(), evidence, models)?;
-    let asker = Asker::new(&config, catalog.clone(), index.clone(), skills)?;
+    let facts = Facts { memory_caps: memory_caps(&pool, &skill_pool), ..facts };
+    let asker = Asker::new(config, catalog.clone(), index.clone(), skills(config, skill_pool, evidence, models)?)?;
     let contract = Contract::new(contract::Parts {
         catalog: catalog.clone(),
         index: index.clone(),
@@ -103,16 +128,12 @@ pub async fn run_until(config: Config, program: PathBuf, shutdown: CancellationT
         pages: config.pages_path(),
     });
     let reads = Reads { catalog: catalog.clone(), index: index.clone(), asker: asker.clone(), pool: pool.clone() };
-    let graph = GraphService::open(&config.graph_path(), Some(reads), shutdown.child_token())?;
-    let transcripts = TranscriptLog::open(&config.transcripts_path())?;
-    stores::report_loss(&index, "graphs that were imported", graph.set_aside());
-    stores::report_loss(&index, "the log of agents", transcripts.set_aside());
-    let (tools, witness) = (Arc::new(GraphTools(graph.clone())), Arc::new(asker.clone()));
-    let assistant = Assistant::new(&config, tools, witness, Some(transcripts));
-    let daemon = Arc::new(Daemon {
-        facts: facts(&config, listen, &access, memory_caps(&pool, &skill_pool)),
-        scope: Scope::All,
-        catalog: catalog.clone(),
+    let (graph, assistant) = graph_and_assistant(config, reads, shutdown.child_token())?;
+    let (scope, started) = (Scope::All, Instant::now());
+    Ok(Daemon {
+        facts,
+        scope,
+        catalog,
         index,
         asker,
         contract,
@@ -122,27 +143,29 @@ pub async fn run_until(config: Config, program: PathBuf, shutdown: CancellationT
         pool,
         audit,
         shutdown,
-        started: Instant::now(),
-    });
-    let address = socket::write_address(&config.address_path(), &listen.to_string())?;
-    debug!(listen = %config.listen, index = %config.db_path.display(), privacy = config.privacy_mode.name(), "settings");
-    info!(pid = std::process::id(), tcp = %listen, data = %config.data_dir.display(), "vicd is ready");
-    let outcome = serve_to_the_end(daemon, listeners, access, &config).await;
-    catalog.clear_tries()?;
-    socket.remove();
-    address.remove();
-    info!("vicd has ended");
-    outcome
+        started,
+    })
 }
 
-fn facts(config: &Config, listen: SocketAddr, access: &Access, memory_caps: Vec<MemoryCap>) -> Facts {
+/// The graph of the warehouse, and the assistant that asks it.
+fn graph_and_assistant(config: &Config, reads: Reads, end: CancellationToken) -> Result<(GraphService, Assistant)> {
+    let (index, witness) = (reads.index.clone(), Arc::new(reads.asker.clone()));
+    let graph = GraphService::open(&config.graph_path(), Some(reads), end)?;
+    let transcripts = TranscriptLog::open(&config.transcripts_path())?;
+    stores::report_loss(&index, "graphs that were imported", graph.set_aside());
+    stores::report_loss(&index, "the log of agents", transcripts.set_aside());
+    let assistant = Assistant::new(config, Arc::new(GraphTools(graph.clone())), witness, Some(transcripts));
+    Ok((graph, assistant))
+}
+
+fn facts(config: &Config, listen: SocketAddr, access: &Access) -> Facts {
     Facts {
         listen,
         data_dir: config.data_dir.clone(),
         privacy: config.privacy_mode,
         auth_enabled: access.auth_enabled(),
         warnings: access.warnings().to_vec(),
-        memory_caps,
+        memory_caps: Vec::new(),
     }
 }
 
@@ -157,7 +180,13 @@ fn own_directory(config: &Config) -> Result<DataLock> {
 }
 
 /// Serves until the shutdown, and lets the commit that is under way end.
-async fn serve_to_the_end(daemon: Arc<Daemon>, listeners: Listeners, access: Access, config: &Config) -> Result<()> {
+async fn serve_to_the_end(
+    daemon: Arc<Daemon>,
+    listeners: Listeners,
+    access: Access,
+    config: &Config,
+    lock: &DataLock,
+) -> Result<()> {
     let (index, shutdown) = (daemon.index.clone(), daemon.shutdown.clone());
     let served = async {
         let outcome = serve::run(daemon, listeners, access, config, shutdown.clone()).await;
@@ -168,8 +197,17 @@ async fn serve_to_the_end(daemon: Arc<Daemon>, listeners: Listeners, access: Acc
         shutdown.cancelled().await;
         index.settle(SETTLE).await;
     };
-    let (outcome, ()) = tokio::join!(served, settled);
-    outcome
+    let held = async {
+        tokio::select! {
+            () = shutdown.cancelled() => Ok(()),
+            lost = lock.lost() => {
+                shutdown.cancel();
+                Err(lost)
+            }
+        }
+    };
+    let (outcome, held, ()) = tokio::join!(served, held, settled);
+    held.and(outcome)
 }
 
 /// What looks deeper into files, with the model for pictures if there is one.

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Duration;
 
 use vic::model::{Anchor, Chunk, ChunkId, Embedded, FileChunks, FileId, Tier};
 use vic::store::{FileSet, LanceStore, Store};
 
+use crate::harness::World;
 use crate::torture::{Dice, figure, size};
 
 const DIMENSION: usize = 8;
@@ -147,4 +149,38 @@ fn torture_mix_of_changes() {
     for seed in 1..=size("VIC_TORTURE_SEEDS", 20) {
         mix(size("VIC_TORTURE_CHANGES", 1_000), seed);
     }
+}
+
+/// More rows than a query may scan for long. Nothing but a start takes them in when nothing else changes.
+const LEFT_OUTSIDE: u64 = 2_050;
+
+#[test]
+fn rows_that_an_earlier_run_left_outside_the_keyword_index_are_taken_in_after_a_start() {
+    let mut world = World::new().start();
+    (0..LEFT_OUTSIDE).for_each(|it| drop(world.write(&format!("{}/{it}.md", it % 20), format!("Berth {it}."))));
+    world.index();
+    let outside = |world: &World| world.json(&["status"])["upkeep"]["unindexed_chunks"].as_u64().unwrap();
+    assert_eq!(outside(&world), 0);
+    assert!(world.terminate());
+    let config = world.config();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let embedder = vic::embed::open(&config).await.unwrap();
+        let (fingerprint, dimension) = (embedder.fingerprint(), embedder.dimension());
+        let store = LanceStore::open(&config.db_path, fingerprint, dimension).await.unwrap();
+        let mut files = Vec::new();
+        let mut each = |stored: vic::model::StoredChunk| {
+            let vector = (0..dimension).map(|axis| if axis == 0 { 1.0 } else { 0.0 }).collect();
+            let chunks = vec![Embedded { chunk: stored.chunk, vector }];
+            files.push(FileChunks { file_id: stored.file_id, chunks });
+            true
+        };
+        store.scan(&FileSet::All, &mut each).await.unwrap();
+        store.replace(files).await.unwrap();
+        assert_eq!(store.stats().await.unwrap().unindexed_rows, LEFT_OUTSIDE);
+    });
+    world.spawn();
+    world.until("they are in the index", Duration::from_secs(60), |it| outside(it) == 0);
+    assert_eq!(world.json(&["status"])["chunks"], LEFT_OUTSIDE, "none of them was written anew");
+    assert_eq!(world.paths(&["berth 1234"])[0], "14/1234.md");
 }

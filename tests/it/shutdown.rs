@@ -51,6 +51,31 @@ fn endless(world: &World) -> TcpStream {
 }
 
 #[test]
+fn a_daemon_whose_data_directory_is_taken_away_ends_and_says_so() {
+    let mut world = World::new().start();
+    world.write("a.md", "A lantern for the quay.");
+    world.index();
+    let aside = world.data().with_extension("aside");
+    std::fs::rename(world.data(), &aside).unwrap();
+    let begun = Instant::now();
+    let status = loop {
+        if let Some(status) = world.ended() {
+            break status;
+        }
+        assert!(begun.elapsed() < BUSY_MACHINE * ALWAYS, "it goes on\n{}", world.log());
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    let said = format!("the data directory `{}` has gone", world.data().display());
+    assert!(!status.success() && world.log().contains(&said), "{status}\n{}", world.log());
+    // Put back, it is as it was.
+    std::fs::remove_dir_all(world.data()).ok();
+    std::fs::rename(&aside, world.data()).unwrap();
+    world.kill();
+    world.spawn();
+    assert_eq!(world.paths(&["lantern"]), ["a.md"]);
+}
+
+#[test]
 fn an_idle_daemon_ends_within_a_second_however_many_connections_are_open() {
     let mut world = World::new().start();
     let kept = sent(&world, b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n");

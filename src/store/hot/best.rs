@@ -5,15 +5,23 @@
 pub(super) struct Best {
     limit: usize,
     /// At most twice the limit, in no order.
-    rows: Vec<(f32, u32)>,
+    rows: Vec<Rank>,
     /// No row up to here is among the best.
     floor: f32,
 }
 
+/// A number and its row in one: whole numbers are compared without a branch, and the better is the larger.
+type Rank = u64;
+
 impl Best {
-    /// Keeps this many rows.
-    pub(super) fn new(limit: usize) -> Best {
-        Best { limit, rows: Vec::with_capacity(2 * limit), floor: f32::NEG_INFINITY }
+    /// Keeps this many rows with numbers above `floor`.
+    pub(super) fn above(floor: f32, limit: usize) -> Best {
+        Best { limit, rows: Vec::with_capacity(2 * limit), floor }
+    }
+
+    /// Number of rows that are kept.
+    pub(super) fn len(&self) -> usize {
+        self.rows.len().min(self.limit)
     }
 
     /// Shows it a row, each after those before it. Most are not among the best, and cost one comparison.
@@ -39,15 +47,17 @@ impl Best {
         self.cut();
     }
 
-    /// Ends with the rows, in no order.
+    /// Ends with the rows, in ascending order.
     pub(super) fn into_rows(mut self) -> Vec<u32> {
         self.cut();
-        self.rows.into_iter().map(|it| it.1).collect()
+        let mut rows: Vec<u32> = self.rows.into_iter().map(row_of).collect();
+        rows.sort_unstable();
+        rows
     }
 
     #[inline(never)]
     fn keep(&mut self, number: f32, row: u32) {
-        self.rows.push((number, row));
+        self.rows.push(rank(number, row));
         if self.rows.len() >= 2 * self.limit {
             self.cut();
         }
@@ -55,12 +65,28 @@ impl Best {
 
     fn cut(&mut self) {
         if self.limit > 0 && self.rows.len() > self.limit {
-            // Rows before those behind them, so that it does not matter who has seen which.
-            let order = |a: &(f32, u32), b: &(f32, u32)| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1));
-            self.floor = self.rows.select_nth_unstable_by(self.limit - 1, order).1.0;
+            let (_, last, _) = self.rows.select_nth_unstable_by(self.limit - 1, |a, b| b.cmp(a));
+            self.floor = number_of(*last);
         }
         self.rows.truncate(self.limit);
     }
+}
+
+/// Orders as [`f32::total_cmp`] does, and of equal numbers the first row highest, so that it does not matter who has seen
+/// which.
+fn rank(number: f32, row: u32) -> Rank {
+    let bits = number.to_bits();
+    let ordered = if bits >> 31 == 0 { bits | 1 << 31 } else { !bits };
+    u64::from(ordered) << 32 | u64::from(!row)
+}
+
+fn row_of(rank: Rank) -> u32 {
+    !(rank as u32)
+}
+
+fn number_of(rank: Rank) -> f32 {
+    let ordered = (rank >> 32) as u32;
+    f32::from_bits(if ordered >> 31 == 1 { ordered & !(1 << 31) } else { !ordered })
 }
 
 #[cfg(test)]
@@ -70,11 +96,9 @@ mod tests {
     #[test]
     fn the_best_are_kept_in_whatever_order_they_come() {
         for step in [1, 7, 37, 99] {
-            let mut best = Best::new(5);
+            let mut best = Best::above(f32::NEG_INFINITY, 5);
             (0..100).map(|it| it * step % 100).for_each(|it| best.push(it as f32, it));
-            let mut rows = best.into_rows();
-            rows.sort_unstable();
-            assert_eq!(rows, [95, 96, 97, 98, 99], "step {step}");
+            assert_eq!(best.into_rows(), [95, 96, 97, 98, 99], "step {step}");
         }
     }
 
@@ -82,35 +106,47 @@ mod tests {
     fn the_best_of_parts_are_the_best_of_all_and_of_equal_ones_the_first() {
         let numbers: Vec<f32> = (0..200u32).map(|it| (it * 37 % 11) as f32).collect();
         let of = |rows: std::ops::Range<usize>| {
-            let mut best = Best::new(25);
+            let mut best = Best::above(f32::NEG_INFINITY, 25);
             numbers[rows.clone()]
                 .chunks(8)
                 .zip((rows.start..).step_by(8))
                 .for_each(|(it, at)| best.push_all(at as u32, it));
             best
         };
-        let sorted = |best: Best| {
-            let mut rows = best.into_rows();
-            rows.sort_unstable();
-            rows
-        };
         let mut truth: Vec<u32> = (0..200).collect();
         truth.sort_by(|a, b| numbers[*b as usize].total_cmp(&numbers[*a as usize]));
         truth.truncate(25);
         truth.sort_unstable();
-        assert_eq!(sorted(of(0..200)), truth);
+        assert_eq!(of(0..200).into_rows(), truth);
         for cut in [8, 64, 136] {
             let mut best = of(0..cut);
             best.absorb(of(cut..200));
-            assert_eq!(sorted(best), truth, "cut at {cut}");
+            assert_eq!(best.into_rows(), truth, "cut at {cut}");
         }
     }
 
     #[test]
+    fn a_rank_orders_as_numbers_do_and_the_first_row_comes_first() {
+        let numbers = [f32::NEG_INFINITY, -2.5, -0.0, 0.0, 1e-40, 0.3, f32::INFINITY];
+        let ranks: Vec<Rank> = numbers.iter().map(|it| rank(*it, 7)).collect();
+        assert!(ranks.is_sorted());
+        assert!(numbers.iter().zip(&ranks).all(|(number, rank)| number.to_bits() == number_of(*rank).to_bits()));
+        assert!(rank(0.3, 6) > rank(0.3, 7));
+        assert_eq!([0, 7, u32::MAX].map(|it| row_of(rank(-1.0, it))), [0, 7, u32::MAX]);
+    }
+
+    #[test]
+    fn rows_up_to_the_floor_are_not_kept() {
+        let mut best = Best::above(2.0, 5);
+        best.push_all(0, &[1.0, 3.0, 2.0, 2.5]);
+        assert_eq!((best.len(), best.into_rows()), (2, vec![1, 3]));
+    }
+
+    #[test]
     fn fewer_than_asked_for_are_all_kept_and_none_when_none_are() {
-        let mut best = Best::new(5);
+        let mut best = Best::above(f32::NEG_INFINITY, 5);
         best.push(1.0, 3);
         assert_eq!(best.into_rows(), [3]);
-        assert!(Best::new(5).into_rows().is_empty());
+        assert!(Best::above(f32::NEG_INFINITY, 5).into_rows().is_empty());
     }
 }

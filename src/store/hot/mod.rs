@@ -10,7 +10,9 @@ mod id;
 mod pages;
 mod parts;
 mod passages;
+mod prefetch;
 mod products;
+mod search;
 mod sketch;
 mod vectors;
 

@@ -10,11 +10,11 @@ use smallvec::SmallVec;
 
 use crate::model::{ChunkId, FileId, LegHit};
 use crate::store::hot::addresses::ROW_BYTES;
-use crate::store::hot::best::Best;
 use crate::store::hot::id::Id;
 use crate::store::hot::pages::prefer_large;
 use crate::store::hot::parts::in_parts;
 use crate::store::hot::products::{multiply, rounded, step};
+use crate::store::hot::search::Search;
 use crate::store::hot::sketch::Sketch;
 use crate::store::{FileSet, schema};
 
@@ -45,9 +45,6 @@ const FEWEST_COMPARED: usize = 4_000;
 
 /// Rows compared for each hit that is asked for, at least.
 const COMPARED_A_HIT: usize = 20;
-
-/// Blocks of the sketch that are worth a thread of their own: half a millisecond.
-const BLOCKS_A_PART: usize = 1 << 14;
 
 /// Rows to compare that are worth a thread of their own.
 const ROWS_A_PART: usize = 4_096;
@@ -242,24 +239,8 @@ impl Vectors {
             return some.unwrap_or_else(|| (0..self.rows.len() as u32).collect());
         };
         let most = (count / COMPARED_PART).clamp(FEWEST_COMPARED, COMPARED_ROWS).max(limit * COMPARED_A_HIT);
-        let asked = some.filter(|it| it.len() < self.rows.len()).map(|it| self.marked(&it));
-        let parts = in_parts(sketch.blocks(), BLOCKS_A_PART, |blocks| {
-            let mut best = Best::new(most);
-            match &asked {
-                None => sketch.estimate(vector, blocks, |first, estimates| best.push_all(first, estimates)),
-                Some(asked) => sketch.estimate(vector, blocks, |first, estimates| {
-                    let asked = &asked[first as usize..][..estimates.len()];
-                    let rows = (first..).zip(estimates).zip(asked).filter(|it| *it.1);
-                    rows.for_each(|((row, estimate), _)| best.push(*estimate, row));
-                }),
-            }
-            best
-        });
-        let whole = parts.into_iter().reduce(|mut best, part| {
-            best.absorb(part);
-            best
-        });
-        whole.map(Best::into_rows).unwrap_or_default()
+        let marked = some.filter(|it| it.len() < self.rows.len()).map(|it| self.marked(&it));
+        Search { sketch, asked: sketch.ask(vector), marked, count }.best(most)
     }
 
     /// Marks these rows among all.

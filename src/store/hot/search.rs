@@ -1,0 +1,127 @@
+//! The most promising of many rows, by their sketches.
+
+use std::ops::Range;
+
+use crate::store::hot::best::Best;
+use crate::store::hot::parts::in_parts;
+use crate::store::hot::sketch::{Asked, Sketch};
+
+/// Blocks of the sketch that are worth a thread of their own: half a millisecond.
+const BLOCKS_A_PART: usize = 1 << 14;
+
+/// Blocks that are looked at first, spread over all, to see which estimates are high.
+const SAMPLED_BLOCKS: usize = 1_024;
+
+/// How many times as many rows as are wanted are to lie above the floor that the sample gives.
+const SLACK: usize = 2;
+
+/// A question to a sketch.
+pub(super) struct Search<'a> {
+    pub(super) sketch: &'a Sketch,
+    pub(super) asked: Asked,
+    /// Which rows may be found; all, where there is no filter.
+    pub(super) marked: Option<Vec<bool>>,
+    /// How many rows may be found.
+    pub(super) count: usize,
+}
+
+impl Search<'_> {
+    /// Returns the `most` rows with the highest estimates, or all if there are fewer, in ascending order.
+    pub(super) fn best(&self, most: usize) -> Vec<u32> {
+        let best = self.above(self.likely_floor(most), most);
+        // The sample may have been a bad one.
+        let is_short = best.len() < most.min(self.count);
+        if is_short { self.above(f32::NEG_INFINITY, most) } else { best }.into_rows()
+    }
+
+    /// Looks at all rows, and keeps the best of those above the floor.
+    fn above(&self, floor: f32, most: usize) -> Best {
+        let parts = in_parts(self.sketch.blocks(), BLOCKS_A_PART, |blocks| {
+            let mut best = Best::above(floor, most);
+            match &self.marked {
+                None => self.sketch.estimate(&self.asked, blocks, |first, estimates| best.push_all(first, estimates)),
+                Some(_) => self.each_marked(blocks, |row, estimate| best.push(estimate, row)),
+            }
+            best
+        });
+        let whole = parts.into_iter().reduce(|mut best, part| {
+            best.absorb(part);
+            best
+        });
+        whole.unwrap_or_else(|| Best::above(floor, most))
+    }
+
+    /// Returns a floor that most likely `most` rows lie above, and not many more: to keep and sort out what is not wanted
+    /// takes as long as to count. Of equal rows, and of few, it may be anything.
+    fn likely_floor(&self, most: usize) -> f32 {
+        let mut sample = Vec::with_capacity(self.sketch.blocks().min(2 * SAMPLED_BLOCKS) * 8);
+        let step = (self.sketch.blocks() / SAMPLED_BLOCKS).max(1);
+        for block in (0..self.sketch.blocks()).step_by(step) {
+            self.each_marked(block..block + 1, |_, estimate| sample.push(estimate));
+        }
+        let above = SLACK * most * sample.len() / self.count.max(1);
+        if above >= sample.len() {
+            return f32::NEG_INFINITY;
+        }
+        *sample.select_nth_unstable_by(above, |a, b| b.total_cmp(a)).1
+    }
+
+    /// Hands over the rows of these blocks that may be found, with their estimates.
+    fn each_marked(&self, blocks: Range<usize>, mut each: impl FnMut(u32, f32)) {
+        self.sketch.estimate(&self.asked, blocks, |first, estimates| {
+            for (row, estimate) in (first..).zip(estimates) {
+                if self.marked.as_ref().is_none_or(|it| it[row as usize]) {
+                    each(row, *estimate);
+                }
+            }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The rows with the highest estimates, found without a floor.
+    fn plain(search: &Search, most: usize) -> Vec<u32> {
+        search.above(f32::NEG_INFINITY, most).into_rows()
+    }
+
+    /// Rows whose estimates are what `number` says, for a question along the first axis.
+    fn check(rows: usize, marked: Option<fn(usize) -> bool>, most: usize, number: impl Fn(usize) -> f32) {
+        let mut sketch = Sketch::new(vec![0.0; 64]);
+        for row in 0..rows {
+            let mut vector = vec![0.25; 64];
+            vector[0] = number(row);
+            sketch.push(&vector);
+        }
+        let mut query = vec![0.0; 64];
+        query[0] = 1.0;
+        let marked = marked.map(|may| (0..rows).map(may).collect::<Vec<bool>>());
+        let count = marked.as_ref().map_or(rows, |it| it.iter().filter(|it| **it).count());
+        let search = Search { sketch: &sketch, asked: sketch.ask(&query), marked, count };
+        let best = search.best(most);
+        assert_eq!(best.len(), most.min(count));
+        assert_eq!(best, plain(&search, most), "{rows} rows, {most} of {count}");
+    }
+
+    #[test]
+    fn the_best_rows_are_the_same_with_and_without_a_sample() {
+        let scattered = |row: usize| ((row * 7_919) % 10_007) as f32 / 1e4;
+        for most in [1, 100, 4_000, 40_000] {
+            check(30_000, None, most, scattered);
+            check(30_000, Some(|row| row % 3 == 0), most, scattered);
+            check(30_000, Some(|row| row > 29_900), most, scattered);
+        }
+    }
+
+    #[test]
+    fn a_sample_that_misleads_costs_a_second_look_and_no_row() {
+        // Every block that is looked at first is full of the best rows, and there are no others.
+        let blocks = 30_000 / 8;
+        let step = blocks / SAMPLED_BLOCKS;
+        check(30_000, None, 20_000, |row| if row / 8 % step == 0 { 2.0 + row as f32 * 1e-5 } else { 0.5 });
+        // All are equal.
+        check(30_000, None, 100, |_| 0.5);
+    }
+}
