@@ -17,7 +17,7 @@ from pathlib import Path
 from quality import Vic, read_jsonl
 
 QUESTIONS = 400
-SAVES = 20
+SAVES = 40
 STARTS = 3
 
 
@@ -77,15 +77,16 @@ def questions(vic, words):
 
 
 def saves(vic, folder):
-    """Seconds from saving a file until a question finds it."""
+    """Seconds from saving a file that is there already until a question finds what is new in it."""
     took = []
     for number in range(SAVES):
         mark = f"heronmark{number}x{int(time.time())}"
         begun = time.time()
-        Path(folder, f"saved{number}.txt").write_text(f"The word is {mark}.\n")
-        while not any(f"saved{number}.txt" in path for path in vic.ask(mark, 1)):
+        path = Path(folder, "000", f"{number}.txt")
+        path.write_text(path.read_text() + f"The word is {mark}.\n")
+        while not any(f"000/{number}.txt" in path for path in vic.ask(mark, 1)):
             if time.time() - begun > 60:
-                sys.exit(f"`saved{number}.txt` was not found within a minute")
+                sys.exit(f"`{path}` was not found within a minute")
         took.append(time.time() - begun)
         time.sleep(0.5)
     return took

@@ -2,7 +2,7 @@
 """The peer of `vic bench search`: LanceDB and tantivy in Python over the same passages.
 
 Usage: query_peer.py build TABLES MODEL_DIR TEXTS.jsonl
-       query_peer.py hybrid|vectors|tantivy TABLES MODEL_DIR QUERIES.jsonl
+       query_peer.py hybrid|vectors|hnsw|tantivy TABLES MODEL_DIR QUERIES.jsonl
 Prints one JSON object with the median time of a question, after one round to warm up.
 """
 import json
@@ -16,7 +16,7 @@ os.environ["ORT_DISABLE_TELEMETRY"] = "1"
 
 import lancedb
 import tantivy
-from lancedb.index import FTS
+from lancedb.index import FTS, HnswSq
 
 from embed_peer import Peer, masked
 
@@ -38,6 +38,7 @@ def build(tables, model, path):
     database = lancedb.connect(tables / "lance")
     rows = [{"id": at, "text": text, "vector": vector} for at, (text, vector) in enumerate(zip(texts, vectors))]
     database.create_table("passages", rows, mode="overwrite").create_index("text", config=FTS())
+    database.create_table("neighbours", rows, mode="overwrite").create_index("vector", config=HnswSq(distance_type="cosine"))
     schema = tantivy.SchemaBuilder().add_integer_field("id", stored=True).add_text_field("text").build()
     (tables / "tantivy").mkdir(parents=True, exist_ok=True)
     writer = tantivy.Index(schema, path=str(tables / "tantivy")).writer()
@@ -67,12 +68,13 @@ def asker(kind, tables, model, queries):
             return searcher.search(index.parse_query(words, ["text"]), LIMIT).hits
 
         return ask
-    table, own = lancedb.connect(tables / "lance").open_table("passages"), encoder(model)
+    name = "neighbours" if kind == "hnsw" else "passages"
+    table, own = lancedb.connect(tables / "lance").open_table(name), encoder(model)
 
     def ids(search, score):
         return [it["id"] for it in search.select(["id", score]).limit(100).to_list()]
 
-    if kind == "vectors":
+    if kind in ("vectors", "hnsw"):
         known = {query: own.embed([query], 1)[0][0] for query in queries}
         return lambda query: ids(table.search(known[query]), "_distance")
 

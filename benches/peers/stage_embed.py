@@ -18,8 +18,8 @@ def compare(setting, inputs):
     plain = setting.wanted(lambda: setting.python("embed", *ONNXRUNTIME))
     fast = setting.wanted(lambda: setting.python("fastembed", *FASTEMBED))
 
-    def vic():
-        return setting.bench("embed", "--texts", texts, "--no-peak")["tokens_per_second"]
+    def vic(*more):
+        return lambda: setting.bench("embed", "--texts", texts, "--no-peak", *more)["tokens_per_second"]
 
     def peer(interpreter, program, *more):
         def measure():
@@ -31,8 +31,15 @@ def compare(setting, inputs):
 
         return interpreter and measure
 
-    setting.by_turns("embedding, default precision", "tokens/s", vic, {
+    setting.by_turns("embedding, default precision", "tokens/s", vic(), {
         "onnxruntime in Python, fused fp32 graph, sorted by length": peer(plain, "embed_peer.py"),
         "the same with vic's int8 graph": peer(plain, "embed_peer.py", "--precision", "int8"),
         "fastembed, fp32, the same weights": peer(fast, "fastembed_peer.py"),
+    })
+    setting.by_turns("embedding, int8 graph in ONNX Runtime, so that only the pipeline differs", "tokens/s",
+                     vic("--engine", "onnx", "--precision", "int8"), {
+        "onnxruntime in Python, the same graph": peer(plain, "embed_peer.py", "--precision", "int8"),
+    })
+    setting.by_turns("embedding, four calls at a time", "tokens/s", vic("--callers", 4), {
+        "vic, one call at a time": vic("--callers", 1),
     })

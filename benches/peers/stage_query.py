@@ -1,5 +1,6 @@
 """Questions: median time of a hybrid search through vic's daemon by gRPC, embedding included, against LanceDB's Python
-client with the same vectors (embedding, flat vector search and full text) and tantivy (full text only)."""
+client with the same vectors (embedding, flat vector search and full text; vectors alone, flat and with HNSW-SQ) and tantivy
+(full text only). Of a file that was named all lines are taken."""
 import json
 import random
 
@@ -11,7 +12,7 @@ PACKAGES = ["lancedb==0.40.0", "tantivy==0.27.0", "onnxruntime==1.31.1", "numpy"
 
 
 def compare(setting, inputs):
-    texts = setting.texts(inputs, TEXTS)
+    texts = setting.texts(inputs, None if inputs else TEXTS)
     queries = setting.scratch / "queries.jsonl"
     draw = random.Random(3)
     lines = texts.read_text(encoding="utf-8").splitlines()
@@ -39,5 +40,6 @@ def compare(setting, inputs):
     setting.by_turns(f"hybrid question over {len(lines):,} passages, by gRPC", "per s of median", vic, {
         "LanceDB in Python, embedding, flat vectors and full text": peer("hybrid"),
         "LanceDB in Python, flat vectors only, no embedding": peer("vectors"),
+        "LanceDB in Python, HNSW-SQ vectors only, no embedding": peer("hnsw"),
         "tantivy in Python, full text only": peer("tantivy"),
     })

@@ -195,12 +195,19 @@ fn calls(lengths: &[usize], batch: Batch, own: usize) -> Vec<std::ops::Range<usi
     calls
 }
 
-fn describe(row: &mut Row, config: &Config, embedder: &dyn Embedder, manner: &Manner) {
+/// A row for settings that could not be measured, which says why, and what they were.
+pub fn failed(config: &Config, manner: &Manner, error: Error) -> Row {
+    let mut row = Row::failed(label(config), error);
+    row.setting("engine", config.embed.engine.name());
+    asked(&mut row, config, manner);
+    row
+}
+
+/// What was asked for.
+fn asked(row: &mut Row, config: &Config, manner: &Manner) {
     let embed = &config.embed;
-    row.label = label(config);
     row.setting("backend", embed.backend.name());
     row.setting("model", embed.model.clone());
-    row.setting("engine", embedder.engine());
     if embed.backend == EmbedBackend::Onnx {
         row.setting("precision", embed.precision.clone());
         row.setting("threads", embed.threads);
@@ -209,9 +216,18 @@ fn describe(row: &mut Row, config: &Config, embedder: &dyn Embedder, manner: &Ma
     match manner.batch {
         Batch::Tokens(tokens) => row.setting("batch_tokens", tokens),
         Batch::Texts(texts) => row.setting("batch", texts),
-        Batch::Own => row.setting("batch", embedder.batch_size()),
+        Batch::Own => (),
     }
     row.setting("callers", manner.callers);
+}
+
+fn describe(row: &mut Row, config: &Config, embedder: &dyn Embedder, manner: &Manner) {
+    row.label = label(config);
+    asked(row, config, manner);
+    row.setting("engine", embedder.engine());
+    if manner.batch == Batch::Own {
+        row.setting("batch", embedder.batch_size());
+    }
     row.setting("dimension", embedder.dimension());
     row.setting("fingerprint", embedder.fingerprint());
 }

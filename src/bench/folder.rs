@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use crate::config::Config;
 use crate::error::{Error, ErrorCode, IoContext, Result};
-use crate::warehouse::{self, Rules};
+use crate::warehouse::{self, Rules, WalkReport};
 
 /// A folder with the files in it that may be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,6 +14,8 @@ pub(super) struct Folder {
     pub(super) root: PathBuf,
     /// Paths below it, in order, with their sizes.
     pub(super) files: Vec<(PathBuf, u64)>,
+    /// What could not be looked at, one sentence each.
+    pub(super) problems: Vec<String>,
 }
 
 impl Folder {
@@ -25,7 +27,7 @@ impl Folder {
         let (root, only) = place(path)?;
         let mut files = Vec::new();
         let rules = Rules::new(&config.walk)?;
-        warehouse::walk(&root, &rules, only.as_deref(), &AtomicBool::new(false), |found| {
+        let walked = warehouse::walk(&root, &rules, only.as_deref(), &AtomicBool::new(false), |found| {
             if found.skip.is_none() && wanted(&found.path) {
                 files.push((found.path, found.size));
             }
@@ -38,13 +40,18 @@ impl Folder {
             .hint("name a folder that has some; hidden and ignored files are left out, as in `vic index`"));
         }
         files.sort_unstable();
-        Ok(Folder { root, files })
+        Ok(Folder { root, files, problems: sentences(walked) })
     }
 
     /// Sizes of all files together, in MiB.
     pub(super) fn mib(&self) -> f64 {
         self.files.iter().map(|it| it.1).sum::<u64>() as f64 / f64::from(1 << 20)
     }
+}
+
+/// What went wrong on a walk: the figures are of the rest.
+pub(super) fn sentences(walked: WalkReport) -> Vec<String> {
+    walked.problems.into_iter().map(|it| it.sentence).collect()
 }
 
 /// The folder to walk, and the one file in it when a file was named.
@@ -66,6 +73,7 @@ fn place(path: &Path) -> Result<(PathBuf, Option<PathBuf>)> {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
+    use crate::warehouse::WalkProblem;
 
     /// A configuration that keeps to a folder.
     pub(crate) fn config(dir: &Path) -> Config {
@@ -87,5 +95,12 @@ pub(super) mod tests {
             let error = list(&dir.path().join(path)).unwrap_err();
             assert!(error.code == code && error.hint.is_some(), "{error}");
         }
+    }
+
+    #[test]
+    fn what_could_not_be_looked_at_is_told() {
+        let problem = WalkProblem { path: "locked".into(), sentence: "cannot read `/w/locked`".into() };
+        let walked = WalkReport { problems: vec![problem], ..WalkReport::default() };
+        assert_eq!(sentences(walked), ["cannot read `/w/locked`"]);
     }
 }

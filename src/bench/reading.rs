@@ -58,11 +58,11 @@ pub async fn extract(config: &Config, path: &Path, runs: usize) -> Result<(Vec<R
     let mut rows = vec![read(&pool, &folder, "all files", config.workers, runs, None).await?];
     if by_kind.len() > 1 {
         for (kind, files) in by_kind {
-            let part = Folder { root: folder.root.clone(), files };
+            let part = Folder { root: folder.root.clone(), files, problems: Vec::new() };
             rows.push(read(&pool, &part, &kind, config.workers, runs, None).await?);
         }
     }
-    Ok((rows, warnings.into_iter().chain(pool.problems()).collect()))
+    Ok((rows, warnings.into_iter().chain(pool.problems()).chain(folder.problems).collect()))
 }
 
 /// Reads the text in every picture and every page of a PDF, one file after the other: a page takes all processors.
@@ -80,7 +80,7 @@ pub async fn ocr(config: &Config, path: &Path, runs: usize) -> Result<(Vec<Row>,
     let limits = skills::pool_settings(&models, &config.limits).limits;
     let pool = start(config, 1, limits, tools.clone()).await?;
     let row = read(&pool, &folder, "pictures", 1, runs, Some(&tools)).await?;
-    Ok((vec![row], pool.problems()))
+    Ok((vec![row], pool.problems().into_iter().chain(folder.problems).collect()))
 }
 
 fn has_reader(path: &Path) -> bool {

@@ -1,5 +1,7 @@
 //! Questions to the running daemon, as any program asks them: over its Unix socket, one connection a client.
 
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::bench::figures::{
@@ -67,9 +69,17 @@ pub async fn measure(config: &Config, plan: &SearchPlan) -> Result<(Row, Vec<Str
     let load =
         Load { rate, duration: Duration::from_secs_f64(plan.seconds), clients: clients.len(), patience: PATIENCE };
     let (queries, limit, asked) = (plan.queries.clone(), plan.limit, clients.clone());
+    let said: Arc<Mutex<BTreeMap<String, u64>>> = Arc::default();
+    let heard = said.clone();
     let outcome = offer(load, move |client, number| {
         let (client, request) = (asked[client].clone(), request(&queries[number % queries.len()], limit));
-        async move { client.search(request).await.map(|_| ()) }
+        let heard = heard.clone();
+        async move {
+            let answer = client.search(request).await?;
+            let mut heard = heard.lock().unwrap_or_else(PoisonError::into_inner);
+            answer.warnings.into_iter().for_each(|it| *heard.entry(it).or_default() += 1);
+            Ok(())
+        }
     })
     .await;
     if outcome.service.is_empty() {
@@ -77,6 +87,8 @@ pub async fn measure(config: &Config, plan: &SearchPlan) -> Result<(Row, Vec<Str
         return Err(why.unwrap_or_else(|| Error::invalid("no question was due").hint("take more --seconds or --rate")));
     }
     warnings.extend(complaints(&outcome));
+    let said = std::mem::take(&mut *said.lock().unwrap_or_else(PoisonError::into_inner));
+    warnings.extend(reservations(said));
     let mut row = row(&outcome, plan, rate);
     // The clients are not what is measured: the daemon's memory is.
     let status = clients[0].status().await?;
@@ -122,6 +134,16 @@ fn row(outcome: &Outcome, plan: &SearchPlan, rate: f64) -> Row {
     row
 }
 
+/// Kinds of warnings that are told.
+const WARNINGS_TOLD: usize = 5;
+
+/// What the answers warned of, most often first: an answer by words alone is sooner there than one by words and meaning.
+fn reservations(said: BTreeMap<String, u64>) -> Vec<String> {
+    let mut said: Vec<(String, u64)> = said.into_iter().collect();
+    said.sort_by_key(|it| std::cmp::Reverse(it.1));
+    said.into_iter().take(WARNINGS_TOLD).map(|(warning, count)| format!("{count} answers warn: {warning}")).collect()
+}
+
 /// What the figures do not say by themselves.
 fn complaints(outcome: &Outcome) -> Vec<String> {
     let mut all = Vec::new();
@@ -161,5 +183,12 @@ mod tests {
         assert_eq!((row.get(P99_MS), row.get(SERVICE_P99_MS)), (Some(1_000.0), Some(11.0)));
         let said = complaints(&outcome).join("\n");
         assert!(said.contains("1 of 4 questions were never sent") && said.contains("no such thing"), "{said}");
+    }
+
+    #[test]
+    fn what_answers_warn_of_is_told_with_how_many_did() {
+        let said = [("vectors are to follow", 3), ("answered by keywords alone", 40)];
+        let told = reservations(said.into_iter().map(|(it, count)| (it.to_string(), count)).collect());
+        assert_eq!(told, ["40 answers warn: answered by keywords alone", "3 answers warn: vectors are to follow"]);
     }
 }

@@ -47,7 +47,7 @@ pub struct Candidates {
 /// measurement. Gives the best setting, and one row for each with the medians.
 ///
 /// # Errors
-/// As [`embed::measure`], at the first measurement that fails.
+/// As [`embed::measure`], when every setting fails. One that fails is left out, and its row says why.
 pub async fn tune(
     config: &Config,
     texts: &[String],
@@ -88,7 +88,8 @@ async fn by_turns(
             config.embed.threads = setting.threads;
             let bounds = Bounds { whole: Some(Duration::from_secs_f64(candidates.seconds)), ..candidates.bounds };
             let manner = Manner { batch: Batch::Texts(setting.batch), callers: CALLERS, bounds };
-            let mut row = embed::measure(&config, texts, manner, None).await?;
+            let measured = embed::measure(&config, texts, manner, None).await;
+            let mut row = measured.unwrap_or_else(|error| embed::failed(&config, &manner, error));
             row.label = match setting.threads {
                 0 => format!("{} texts a call", setting.batch),
                 threads => format!("{threads} threads, {} texts a call", setting.batch),
@@ -99,9 +100,15 @@ async fn by_turns(
     }
     let median = |mut rows: Vec<Row>| {
         rows.sort_by(|a, b| speed(a).total_cmp(&speed(b)));
-        rows.swap_remove(rows.len() / 2)
+        // One failure is enough: what runs out of memory now and then is no setting to store.
+        let failed = rows.iter().position(|it| it.error.is_some());
+        rows.swap_remove(failed.unwrap_or(rows.len() / 2))
     };
-    Ok(settings.iter().copied().zip(turns.into_iter().map(median)).collect())
+    let rows: Vec<(Tuned, Row)> = settings.iter().copied().zip(turns.into_iter().map(median)).collect();
+    match rows.iter().find_map(|it| it.1.error.clone()) {
+        Some(error) if rows.iter().all(|it| it.1.error.is_some()) => Err(error),
+        _ => Ok(rows),
+    }
 }
 
 /// Calls under way at the same time: as indexing has them.
@@ -112,7 +119,7 @@ fn speed(row: &Row) -> f64 {
 }
 
 fn speeds(rows: &[(Tuned, Row)]) -> Vec<(Tuned, f64)> {
-    rows.iter().map(|(setting, row)| (*setting, speed(row))).collect()
+    rows.iter().filter(|it| it.1.error.is_none()).map(|(setting, row)| (*setting, speed(row))).collect()
 }
 
 /// The setting that takes least among those that are about as fast as the fastest.

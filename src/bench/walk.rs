@@ -5,26 +5,29 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use crate::bench::figures::{FILES, FILES_PER_SECOND, SECONDS_COLD, SECONDS_RESCAN};
+use crate::bench::folder::sentences;
 use crate::bench::report::Row;
 use crate::bench::times::Times;
 use crate::bench::usage::Usage;
 use crate::catalog::{Belief, Catalog};
 use crate::config::Config;
 use crate::error::{Error, ErrorCode, IoContext, Result};
-use crate::warehouse::{self, Rules};
+use crate::warehouse::{self, Rules, WalkReport};
 
 /// Walks a folder `runs` times after one to warm up, then takes it into a new catalog in a temporary folder as often, each
-/// time with a rescan. Speed and times are those of the walk alone, the seconds of a cold scan and a rescan have both.
+/// time with a rescan. Speed and times are those of the walk alone, the seconds of a cold scan and a rescan have both. The
+/// warnings tell what could not be looked at.
 ///
 /// # Errors
 /// There is no such folder, it is empty or cannot be read; the catalog cannot be written.
-pub fn measure(config: &Config, path: &Path, runs: usize) -> Result<Row> {
+pub fn measure(config: &Config, path: &Path, runs: usize) -> Result<(Row, Vec<String>)> {
     let root = path.canonicalize().at("read", path).map_err(|it| it.hint("name a folder that is there"))?;
     if !root.is_dir() {
         return Err(Error::invalid(format!("`{}` is no folder", path.display())).hint("name a folder"));
     }
     let (rules, runs) = (Rules::new(&config.walk)?, runs.max(1));
-    let files = walk(&root, &rules)?;
+    let first = walk(&root, &rules)?;
+    let files = first.entries;
     if files == 0 {
         return Err(Error::new(ErrorCode::FailedPrecondition, format!("there are no files in `{}`", path.display()))
             .hint("name a folder that has some; hidden and ignored files are left out, as in `vic index`"));
@@ -40,7 +43,7 @@ pub fn measure(config: &Config, path: &Path, runs: usize) -> Result<Row> {
     row.set(SECONDS_RESCAN, again);
     row.setting("path", root.to_string_lossy());
     row.setting("runs", runs);
-    Ok(row)
+    Ok((row, sentences(first)))
 }
 
 /// Medians of a scan into an empty catalog, and of another when nothing has changed, in seconds.
@@ -72,8 +75,8 @@ fn times_of(runs: usize, work: impl Fn() -> Result<()>) -> Result<Times> {
     Ok(Times::new(times))
 }
 
-fn walk(root: &Path, rules: &Rules) -> Result<u64> {
-    warehouse::walk(root, rules, None, &AtomicBool::new(false), |_| ()).map(|it| it.entries)
+fn walk(root: &Path, rules: &Rules) -> Result<WalkReport> {
+    warehouse::walk(root, rules, None, &AtomicBool::new(false), |_| ())
 }
 
 #[cfg(test)]
@@ -87,7 +90,8 @@ mod tests {
         for number in 0..20 {
             std::fs::write(dir.path().join(format!("{number}.txt")), "x").unwrap();
         }
-        let row = measure(&config(data.path()), dir.path(), 2).unwrap();
+        let (row, warnings) = measure(&config(data.path()), dir.path(), 2).unwrap();
+        assert_eq!(warnings, Vec::<String>::new());
         assert_eq!(row.get(FILES), Some(20.0));
         for figure in [FILES_PER_SECOND, SECONDS_COLD, SECONDS_RESCAN] {
             assert!(row.get(figure).is_some_and(|it| it > 0.0), "{row:?}");

@@ -41,7 +41,7 @@ pub const NAMES: &[(&str, &str)] = &[
     ("VIC_MILVUS_COLLECTION", "Milvus collection, once that is built (default vic_chunks)"),
     ("VIC_EMBED_BACKEND", "onnx (default), ollama or openai"),
     ("VIC_EMBED_MODEL", "model of models/catalog.toml (default all-MiniLM-L6-v2)"),
-    ("VIC_EMBED_THREADS", "texts embedded at the same time in process (default 0: one per core)"),
+    ("VIC_EMBED_THREADS", "texts embedded at the same time in process (default 0: one per core, at most eight)"),
     ("VIC_EMBED_BATCH", "texts handed to the embedder in one call (default 0: what suits the backend)"),
     ("VIC_EMBED_PRECISION", "int8 (default) or fp32"),
     (

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, info};
+use tracing::{debug, info, warn};
 
 use crate::agent::{Assistant, GraphTools};
 use crate::ask::Asker;
@@ -68,6 +68,7 @@ pub async fn run_until(config: Config, program: PathBuf, shutdown: CancellationT
     let access = Access::open(&config)?;
     privacy::check(&config)?;
     process::raise_file_limit();
+    process::leave_no_core();
     let stores = Stores::open(&config)?;
     let catalog = stores.catalog.clone();
     let embedder = crate::embed::open(&config).await?;
@@ -81,11 +82,13 @@ pub async fn run_until(config: Config, program: PathBuf, shutdown: CancellationT
     debug!(listen = %config.listen, index = %config.db_path.display(), privacy = config.privacy_mode.name(), "settings");
     info!(pid = std::process::id(), tcp = %listen, data = %config.data_dir.display(), "vicd is ready");
     let outcome = serve_to_the_end(daemon, listeners, access, &config, &lock).await;
-    let cleared = catalog.clear_tries();
+    if let Err(error) = catalog.clear_tries() {
+        warn!(%error, "the next start may take the files that were being read for the cause of this end");
+    }
     socket.remove();
     address.remove();
     info!("vicd has ended");
-    outcome.and(cleared)
+    outcome
 }
 
 /// Opens every part on what is stored, and gives it the others that it asks.

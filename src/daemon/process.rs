@@ -127,6 +127,15 @@ pub(crate) fn raise_file_limit() {
     }
 }
 
+/// Leaves no image of the memory on disk when the process dies: there is text of documents in it, and the key.
+pub(crate) fn leave_no_core() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let maximum = getrlimit(Resource::Core).maximum;
+    if let Err(error) = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum }) {
+        tracing::warn!("core files cannot be switched off: {error}");
+    }
+}
+
 /// Makes the allocator give freed memory back to the system at once. A question reads some MiB of columns on whichever
 /// thread is free; kept for reuse, as is usual, that adds up to hundreds of MiB on the threads of a daemon at rest.
 /// Call it before there is a second thread.

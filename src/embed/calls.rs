@@ -61,6 +61,10 @@ impl Embedder for InCallsOf {
         self.embedder.name()
     }
 
+    fn engine(&self) -> &str {
+        self.embedder.engine()
+    }
+
     fn token_counter(&self) -> Arc<dyn TokenCounter> {
         self.embedder.token_counter()
     }

@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::{Arc, PoisonError};
 use std::time::Instant;
@@ -136,7 +137,7 @@ async fn read_content(pipeline: &Pipeline, run: &Run, record: &FileRecord) -> Re
 }
 
 async fn read_open(pipeline: &Pipeline, run: &Run, record: &FileRecord, opened: Opened) -> Result<Outcome> {
-    let Opened { file, hash, same } = opened;
+    let Opened { file, stamp, hash, same } = opened;
     let name = record.found.path.file_name().map(OsStr::to_string_lossy).unwrap_or_default();
     let mut facts =
         Facts { hash, kind: extract::kind_of_name(&name), media_type: String::new(), detail: String::new() };
@@ -146,7 +147,13 @@ async fn read_open(pipeline: &Pipeline, run: &Run, record: &FileRecord, opened: 
         facts.detail = known.detail;
         return Ok(Outcome::SameAs(facts, known.id));
     }
-    let mut document = match pipeline.pool.extract(file, &name).await {
+    let kept = file.try_clone();
+    let extracted = pipeline.pool.extract(file, &name).await;
+    if !kept.is_ok_and(|it| stamp == Stamp::of(&it)) {
+        facts.hash = of_no_content(hash, record.id);
+    }
+    let hash = facts.hash;
+    let mut document = match extracted {
         Ok(document) => document,
         Err(failure) => {
             run.waiting.note(record, &failure);
@@ -195,6 +202,8 @@ async fn add_pictures(
 /// A file, and an indexed one with the same content, if there is any.
 struct Opened {
     file: File,
+    /// How it was before it was hashed.
+    stamp: Option<Stamp>,
     hash: ContentHash,
     same: Option<FileRecord>,
 }
@@ -205,7 +214,7 @@ async fn open(pipeline: &Pipeline, run: &Run, record: &FileRecord) -> Result<Res
     let (root, path, extension) = (record.root.clone(), record.found.path.clone(), record.extension.clone());
     let known = (!run.full).then(|| pipeline.catalog.clone());
     blocking(move || {
-        let (file, hash) = match open_and_hash(&root, &path) {
+        let (file, stamp, hash) = match open_and_hash(&root, &path) {
             Ok(opened) => opened,
             Err(problem) => return Ok(Err(problem)),
         };
@@ -213,17 +222,40 @@ async fn open(pipeline: &Pipeline, run: &Run, record: &FileRecord) -> Result<Res
             Some(catalog) => same_content(&catalog, hash, &extension)?,
             None => None,
         };
-        Ok(Ok(Opened { file, hash, same }))
+        Ok(Ok(Opened { file, stamp, hash, same }))
     })
     .await
 }
 
-fn open_and_hash(root: &Path, path: &Path) -> Result<(File, ContentHash), OpenProblem> {
+/// What is different after a write. A new name or new rights are none, and change the third time alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stamp {
+    size: u64,
+    modified: (i64, i64),
+}
+
+impl Stamp {
+    /// Returns none where the file system does not say.
+    fn of(file: &File) -> Option<Stamp> {
+        let found = file.metadata().ok()?;
+        Some(Stamp { size: found.len(), modified: (found.mtime(), found.mtime_nsec()) })
+    }
+}
+
+/// The hash of a file that was written to while it was read: its text is of no content that has ever been there as a whole,
+/// so that no copy takes it over and no comparison finds it right. The write itself has the file read again.
+fn of_no_content(hash: ContentHash, id: FileId) -> ContentHash {
+    let told = [hash.0.as_slice(), &id.to_le_bytes(), b"written to while it was read"].concat();
+    ContentHash(*blake3::hash(&told).as_bytes())
+}
+
+fn open_and_hash(root: &Path, path: &Path) -> Result<(File, Option<Stamp>, ContentHash), OpenProblem> {
     let file = warehouse::open_beneath(root, path)?;
+    let stamp = Stamp::of(&file);
     let unreadable =
         |error: std::io::Error| OpenProblem::Bad(ExtractFailure { reason: Reason::Io, detail: error.to_string() });
     let hash = warehouse::hash(&file).map_err(unreadable)?;
-    Ok((file, hash))
+    Ok((file, stamp, hash))
 }
 
 /// Returns an indexed file with this content and this extension: another may mean another reader.
@@ -243,4 +275,30 @@ fn describe(document: &Document) -> Option<String> {
     }
     parts.extend(document.problems.first().cloned());
     (!parts.is_empty()).then(|| parts.join("; "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_write_changes_the_stamp_of_an_open_file_and_a_new_name_does_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.txt");
+        std::fs::write(&path, "before").unwrap();
+        let file = File::open(&path).unwrap();
+        let stamp = Stamp::of(&file);
+        let moved = dir.path().join("b.txt");
+        std::fs::rename(&path, &moved).unwrap();
+        assert!(stamp.is_some() && Stamp::of(&file) == stamp);
+        std::fs::write(&moved, "after, and longer").unwrap();
+        assert_ne!(Stamp::of(&file), stamp);
+    }
+
+    #[test]
+    fn what_was_written_to_while_it_was_read_has_the_hash_of_nothing_else() {
+        let hash = ContentHash([7; 32]);
+        assert_eq!(of_no_content(hash, 1), of_no_content(hash, 1));
+        assert!(of_no_content(hash, 1) != of_no_content(hash, 2) && of_no_content(hash, 1) != hash);
+    }
 }

@@ -68,10 +68,11 @@ pub(crate) fn methods() -> Vec<String> {
     for (service, proto) in [
         ("Vic", include_str!("../../proto/vic/v1/vic.proto")),
         ("Graph", include_str!("../../proto/vic/v1/graph.proto")),
+        ("Llm", include_str!("../../proto/vic/v1/llm.proto")),
     ] {
         let names = proto.lines().filter_map(|line| line.trim().strip_prefix("rpc ")?.split('(').next());
         methods.extend(names.map(|it| format!("/vic.v1.{service}/{it}")));
     }
-    assert!(methods.len() > 15, "{methods:?}");
+    assert!(methods.len() > 20, "{methods:?}");
     methods
 }

@@ -167,7 +167,7 @@ fn storms_of_frames_end_their_connection_and_nothing_else() {
         println!("{what}: health p99 {p99:?}");
         assert!(p99 < SOON, "{what}: {p99:?}");
         let _gone = stream.shutdown(std::net::Shutdown::Write);
-        reading.join().unwrap();
+        assert!(reading.join().unwrap(), "{what}: the connection is kept");
     }
     println!("after {:?}", begun.elapsed());
     assert_eq!(get(&world, "/health").status, 200);

@@ -237,7 +237,9 @@ fn who_shows_no_key_learns_nothing_that_depends_on_the_files() {
     }
     let health = send(&world, "GET", "/health", &anonymous, "").json();
     assert_eq!((&health["status"], &health["index_ready"]), (&json!("ok"), &json!(true)));
-    for field in ["chunk_rows_indexed", "warehouse_root_indexed", "db_path", "files_indexed", "files_pending"] {
+    let told =
+        ["chunk_rows_indexed", "warehouse_root_indexed", "db_path", "files_indexed", "files_pending", "problems"];
+    for field in told {
         assert_eq!(health[field], json!(null), "{field}");
         assert_ne!(send(&world, "GET", "/health", &[], "").json()[field], json!(null), "{field} with the key");
     }
@@ -294,5 +296,7 @@ fn without_keys_the_status_says_so() {
     assert!(!world.data().join("key").exists());
     let degraded = world.json(&["status"])["degraded"].to_string();
     assert!(degraded.contains("VIC_BRIDGE_AUTH"), "{degraded}");
+    let health = send(&world, "GET", "/health", &[], "").json();
+    assert!(health["degraded"] == true && health["problems"].to_string().contains("VIC_BRIDGE_AUTH"), "{health}");
     assert_eq!(send(&world, "GET", "/v1/status", &[("host", "evil.example")], "").status, 403);
 }

@@ -146,6 +146,7 @@ fn blind(team: &Team, key: &str, own: &str) -> Vec<(String, String)> {
             "CallGraphTool" => h2::text(1, "db_summary"),
             "QueryGraph" => h2::text(1, "select ?x ?y where ?x -contains|links_to|mentions-> ?y"),
             "DrawGraph" => vec![8, 1],
+            "Assist" => h2::text(4, "who keeps the ladder of the orchard?"),
             _ => Vec::new(),
         };
         let called = team.grpc(key, &method, &message);

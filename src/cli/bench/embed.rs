@@ -1,10 +1,11 @@
 //! `vic bench embed`: rows over every combination of the settings that are named, or the fastest of them, stored.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::bench::device::{self, Device};
-use crate::bench::embed::{Batch, Bounds, Manner, label, measure};
+use crate::bench::embed::{Batch, Bounds, Manner, failed, label, measure};
 use crate::bench::figures::TOKENS_PER_SECOND;
 use crate::bench::tune::{self, CALLERS, Candidates, Tuned};
 use crate::bench::{Mix, Peak, Report, Row, texts};
@@ -14,7 +15,8 @@ use crate::cli::output::{Printer, note};
 use crate::cli::values;
 use crate::config::{self, Config, EmbedBackend, EmbedConfig, EmbedEngine};
 use crate::daemon::directory;
-use crate::error::Result;
+use crate::embed;
+use crate::error::{Error, Result};
 
 /// Seconds of one measurement of `--autotune`.
 const TRIAL_SECONDS: f64 = 4.0;
@@ -41,7 +43,7 @@ pub(crate) struct EmbedArgs {
     /// What computes in process: auto, own (vic's own encoder) or onnx (ONNX Runtime)
     #[arg(long, value_delimiter = ',', value_parser = engine)]
     engine: Vec<EmbedEngine>,
-    /// Texts embedded at the same time in process; 0 is one per core
+    /// Texts embedded at the same time in process; 0 is one per core, at most eight
     #[arg(long, value_delimiter = ',', value_name = "N")]
     threads: Vec<usize>,
     /// Texts in a call
@@ -109,11 +111,14 @@ pub(crate) async fn run(args: &EmbedArgs, config: &Config, printer: &mut Printer
         return autotune(args, config, report, printer).await;
     }
     let corpora = args.corpora()?;
-    let peak = (!args.no_peak && args.backends(config).contains(&EmbedBackend::Onnx))
-        .then(|| Peak::measure(std::thread::available_parallelism().map_or(1, usize::from)));
+    // What so many threads can do at most, by their number.
+    let mut peaks: BTreeMap<usize, Peak> = BTreeMap::new();
     for setting in args.settings(config) {
+        let threads = embed::onnx::threads(setting.config.embed.threads);
+        let has_peak = !args.no_peak && setting.config.embed.backend == EmbedBackend::Onnx;
+        let peak = has_peak.then(|| &*peaks.entry(threads).or_insert_with(|| Peak::measure(threads)));
         for (mix, texts) in &corpora {
-            report.rows.push(one(&setting, *mix, texts, peak.as_ref()).await);
+            report.rows.push(one(&setting, *mix, texts, peak).await);
         }
     }
     name(&mut report.rows, &args.varied());
@@ -128,11 +133,7 @@ struct Setting {
 
 async fn one(setting: &Setting, mix: Option<Mix>, texts: &[String], peak: Option<&Peak>) -> Row {
     let measured = measure(&setting.config, texts, setting.manner, peak).await;
-    let mut row = measured.unwrap_or_else(|error| {
-        let mut row = Row::failed(label(&setting.config), error);
-        row.setting("threads", setting.config.embed.threads);
-        row
-    });
+    let mut row = measured.unwrap_or_else(|error| failed(&setting.config, &setting.manner, error));
     row.setting("mix", mix.map_or("file", Mix::name));
     row
 }
@@ -150,6 +151,24 @@ fn name(rows: &mut [Row], varied: &[&str]) {
 }
 
 impl EmbedArgs {
+    /// One setting is stored, for one model.
+    fn is_one_thing_to_tune(&self) -> Result<()> {
+        let named = [
+            ("--backend", self.backend.len()),
+            ("--model", self.model.len()),
+            ("--precision", self.precision.len()),
+            ("--engine", self.engine.len()),
+            ("--mix", self.mix.len()),
+        ];
+        match named.into_iter().find(|it| it.1 > 1) {
+            Some((option, count)) => {
+                Err(Error::invalid(format!("--autotune takes one value of {option}, not {count}"))
+                    .hint("only threads and texts in a call are tuned: name one, or measure without --autotune"))
+            }
+            None => Ok(()),
+        }
+    }
+
     fn bounds(&self) -> Bounds {
         Bounds {
             call: Duration::from_secs_f64(self.timeout),
@@ -221,7 +240,6 @@ impl EmbedArgs {
     }
 }
 
-/// What was named, or else what is usual.
 /// Every configuration with every value.
 fn each<T: Clone>(configs: Vec<Config>, values: Vec<T>, set: impl Fn(&mut EmbedConfig, T)) -> Vec<Config> {
     let mut all = Vec::with_capacity(configs.len() * values.len());
@@ -235,11 +253,13 @@ fn each<T: Clone>(configs: Vec<Config>, values: Vec<T>, set: impl Fn(&mut EmbedC
     all
 }
 
+/// What was named, or else what is usual.
 fn or<T: Clone>(named: &[T], usual: &T) -> Vec<T> {
     if named.is_empty() { vec![usual.clone()] } else { named.to_vec() }
 }
 
 async fn autotune(args: &EmbedArgs, config: &Config, mut report: Report, printer: &mut Printer) -> Result<()> {
+    args.is_one_thing_to_tune()?;
     let Some(Setting { config: setting, .. }) = args.settings(config).into_iter().next() else { return Ok(()) };
     let Some((mix, texts)) = args.corpora()?.into_iter().next() else { return Ok(()) };
     let candidates = Candidates {
@@ -338,6 +358,15 @@ mod tests {
         let mut rows = [row];
         name(&mut rows, &args.varied());
         assert_eq!(rows[0].label, "model int8, threads 2");
+    }
+
+    #[test]
+    fn one_thing_is_tuned() {
+        assert!(parse(&["--autotune", "--threads", "1,2", "--batch", "32,64"]).is_one_thing_to_tune().is_ok());
+        for option in ["--backend=onnx,ollama", "--precision=int8,fp32", "--engine=own,onnx", "--mix=short,long"] {
+            let error = parse(&["--autotune", option]).is_one_thing_to_tune().unwrap_err();
+            assert!(error.message.contains(option.split('=').next().unwrap()), "{error}");
+        }
     }
 
     #[test]

@@ -61,7 +61,8 @@ pub(crate) struct IndexArgs {
 pub(crate) fn walk(args: &WalkArgs, config: &Config, printer: &mut Printer) -> Result<()> {
     let earlier = args.output.earlier()?;
     let mut report = Report::new("walk", FIRST);
-    report.rows = vec![bench::walk::measure(config, &args.path, args.runs)?];
+    let (row, warnings) = bench::walk::measure(config, &args.path, args.runs)?;
+    (report.rows, report.warnings) = (vec![row], warnings);
     print(report, &args.output, earlier.as_ref(), config, printer)
 }
 

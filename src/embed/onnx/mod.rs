@@ -143,7 +143,8 @@ fn precision(name: &str) -> Result<Precision> {
         .ok_or_else(|| Error::invalid(format!("unknown precision `{name}`")).hint("use `int8` or `fp32`"))
 }
 
-fn threads(setting: usize) -> usize {
+/// How many texts are embedded at the same time when the setting says so; 0 is one per core, within reason.
+pub(crate) fn threads(setting: usize) -> usize {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     if setting == 0 { cores.min(MAX_DEFAULT_THREADS) } else { setting }
 }

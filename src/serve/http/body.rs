@@ -48,7 +48,7 @@ pub(crate) async fn parse_or_default<T: DeserializeOwned + Default>(
     bridge: &Bridge,
     request: Request,
 ) -> Result<T, Refusal> {
-    let bytes = read(request, bridge.max_body).await?;
+    let bytes = in_time(bridge, request).await?;
     if bytes.is_empty() {
         return Ok(T::default());
     }

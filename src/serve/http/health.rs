@@ -14,8 +14,12 @@ use crate::serve::keys::Grant;
 /// The state of the daemon as everybody may know it, without a key.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Health {
-    /// `ok`.
+    /// `ok`: the daemon lives.
     status: &'static str,
+    /// Whether a part of it is not well.
+    degraded: bool,
+    /// Which, why, and the cure; null without the key.
+    problems: Option<Vec<String>>,
     /// Version of vic.
     version: String,
     /// Whether `/v1/*`, `/mcp` and gRPC over TCP ask for a key.
@@ -56,6 +60,8 @@ pub(crate) async fn health(State(bridge): Shared, caller: Option<Known>) -> Repl
         StatusCode::OK,
         &Health {
             status: "ok",
+            degraded: !status.degraded.is_empty(),
+            problems: asker.as_ref().map(|_| status.degraded),
             version: status.version,
             auth_enabled: bridge.keys.is_some(),
             index_ready: status.index_ready,

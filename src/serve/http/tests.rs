@@ -109,6 +109,8 @@ macro_rules! fields {
 
 fields! {
     health_has_status: health("status") => "ok",
+    health_has_degraded: health("degraded") => true,
+    health_has_problems: health("problems") => ["watching is off: raise fs.inotify.max_user_watches"],
     health_has_version: health("version") => env!("CARGO_PKG_VERSION"),
     health_has_auth_enabled: health("auth_enabled") => false,
     health_has_index_ready: health("index_ready") => true,

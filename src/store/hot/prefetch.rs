@@ -13,7 +13,8 @@ const CACHE_LINE: usize = 64;
 pub(super) fn prefetch<T>(items: &[T]) {
     #[cfg(target_arch = "x86_64")]
     #[expect(unsafe_code, reason = "the intrinsic takes a pointer")]
-    for offset in (0..size_of_val(items)).step_by(CACHE_LINE) {
+    // From the start, and once more at the end: the first line may be cut.
+    for offset in (0..size_of_val(items)).step_by(CACHE_LINE).chain(size_of_val(items).checked_sub(1)) {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         // SAFETY: it only hints, and the address lies within the slice.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(items.as_ptr().cast::<i8>().wrapping_add(offset)) };

@@ -168,13 +168,16 @@ async fn a_body_that_does_not_come_in_time_is_408_and_a_slow_one_passes() {
         let answered = bed.post("/v1/ask", Body::from_stream(body)).await;
         assert_eq!((answered.status, &answered.json()["error"]["code"]), (status, &code), "{}", answered.text);
     }
-    assert_eq!(bed.post("/mcp", Body::from_stream(piece("{", 5_000))).await.status, 408);
+    for path in ["/mcp", "/v1/search", "/v1/sync", "/v1/pause", "/v1/corpus/query", "/v1/index/start"] {
+        assert_eq!(bed.post(path, Body::from_stream(piece("{", 5_000))).await.status, 408, "{path}");
+    }
 }
 
 #[tokio::test]
 async fn vic_bridge_max_body_bytes_holds_for_every_path_with_a_body() {
     let bed = bed(&[("VIC_BRIDGE_MAX_BODY_BYTES", "20")]).await;
-    for path in ["/v1/ask", "/v1/search", "/v1/similar", "/v1/grep", "/v1/files", "/v1/read", "/v1/index/start"] {
+    let paths = ["/v1/ask", "/v1/search", "/v1/similar", "/v1/grep", "/v1/files", "/v1/read", "/v1/index/start"];
+    for path in paths.into_iter().chain(["/v1/sync", "/v1/pause", "/v1/corpus/query"]) {
         assert_eq!(bed.post(path, question_of(21)).await.status, 413, "{path}");
     }
 }
