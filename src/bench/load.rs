@@ -3,7 +3,8 @@
 //! Questions are due at moments that are fixed before the first is sent, at random distances as from people who know
 //! nothing of each other. A time runs from the moment a question was due, not from the moment a client was free to send
 //! it: a server that stands still for a second delays everybody who came in that second, and all of it counts. What was
-//! never sent counts as well, with the time that it waited.
+//! never sent counts as well, with the time that it waited. Only the clock's own lateness does not count, a millisecond or
+//! two by which a free client wakes late.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -33,7 +34,7 @@ pub(super) struct Load {
 /// What came of it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Outcome {
-    /// From due to answered, in milliseconds; for what was not sent or not answered, from due to the end.
+    /// From due to answered, in milliseconds, less the lateness of our own clock; for what was not sent or not answered, from due to the end.
     pub(super) times: Vec<f64>,
     /// From sent to answered, in milliseconds.
     pub(super) service: Vec<f64>,
@@ -77,12 +78,14 @@ where
                 let number = next.fetch_add(1, Ordering::Relaxed);
                 let Some(after) = due.get(number) else { return outcome };
                 let moment = begun + *after;
+                let was_free = Instant::now() < moment;
                 tokio::time::sleep_until(moment).await;
-                if Instant::now() >= end {
+                let now = Instant::now();
+                if now >= end {
                     // Nobody was free for it: it stays unsent, and so does all that comes after it.
                     return outcome;
                 }
-                one(ask(client, number), moment, end, &mut outcome).await;
+                one(ask(client, number), if was_free { now } else { moment }, end, &mut outcome).await;
             }
         });
     }
