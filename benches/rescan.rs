@@ -24,7 +24,8 @@ fn main() -> Outcome {
         Some(folder) => PathBuf::from(folder),
         None => tree(temporary.path(), number("files", 20_000)?)?,
     };
-    let row = walk::measure(&Config::load()?, &folder, number("runs", 5)?)?;
+    let (row, warnings) = walk::measure(&Config::load()?, &folder, number("runs", 5)?)?;
+    warnings.iter().for_each(|it| print(&json!({ "warning": it })));
     let ms = |seconds: Option<f64>| seconds.map(|it| (it * 1e6).round() / 1e3);
     let files = row.get(FILES);
     for (what, median) in

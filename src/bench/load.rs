@@ -34,7 +34,8 @@ pub(super) struct Load {
 /// What came of it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Outcome {
-    /// From due to answered, in milliseconds, less the lateness of our own clock; for what was not sent or not answered, from due to the end.
+    /// From due to answered, in milliseconds, less the lateness of our own clock; for what was not sent or not answered,
+    /// from due to the end.
     pub(super) times: Vec<f64>,
     /// From sent to answered, in milliseconds.
     pub(super) service: Vec<f64>,

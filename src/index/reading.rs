@@ -95,8 +95,10 @@ pub(crate) async fn read(
 
 /// Returns none for a file that is gone from its place.
 async fn read_one(pipeline: &Pipeline, run: &Run, budget: &TextBudget, record: FileRecord) -> Result<Option<ReadFile>> {
-    // The readers may have learnt that it is slow while it stood in the queue.
-    if !run.urgent && run.waiting.puts_off(&record) {
+    // The readers may have learnt that it is slow while it stood in the queue. What overtakes is not tried a second time,
+    // and of a slow kind the rest is left to the long run.
+    let waits = if run.urgent { run.waiting.is_slow(&record) } else { run.waiting.puts_off(&record) };
+    if waits {
         return leave_pending(pipeline, run, &record).await;
     }
     tokio::select! {

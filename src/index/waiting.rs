@@ -45,10 +45,14 @@ impl Waiting {
         self.puts_off_rank(file.tries, &kind(file))
     }
 
+    /// Says whether files of its kind have run out of time in this run.
+    pub(crate) fn is_slow(&self, file: &FileRecord) -> bool {
+        self.state().is_slow(&kind(file))
+    }
+
     fn puts_off_rank(&self, tries: u32, kind: &Kind) -> bool {
         let mut state = self.state();
-        let is_slow = state.timeouts.get(kind).is_some_and(|it| *it >= BAD_LUCK);
-        let rank = tries.max(is_slow.into());
+        let rank = tries.max(state.is_slow(kind).into());
         let wait = rank > state.turn;
         if wait {
             state.put_off = Some(state.put_off.map_or(rank, |it| it.min(rank)));
@@ -78,6 +82,12 @@ impl Waiting {
     /// Counts and flags, whole at every moment.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn is_slow(&self, kind: &Kind) -> bool {
+        self.timeouts.get(kind).is_some_and(|it| *it >= BAD_LUCK)
     }
 }
 

@@ -127,7 +127,7 @@ mod tests {
         let scattered = |row: usize| ((row * 7_919) % 10_007) as f32 / 1e4;
         for most in [100, 4_000, 40_000] {
             check(30_003, None, most, Sample::Leads, scattered);
-            check(30_003, Some(|row| row % 3 == 0), most, Sample::Leads, scattered);
+            check(30_003, Some(|row| row.is_multiple_of(3)), most, Sample::Leads, scattered);
             check(30_003, Some(|row| row > 29_900), most, Sample::Leads, scattered);
         }
     }
@@ -137,7 +137,7 @@ mod tests {
         // Every block that is looked at first is full of the best rows, and there are no others.
         let blocks = 30_000 / 8;
         let step = blocks / SAMPLED_BLOCKS;
-        let few = |row: usize| if row / 8 % step == 0 { 2.0 + row as f32 * 1e-5 } else { 0.5 };
+        let few = |row: usize| if (row / 8).is_multiple_of(step) { 2.0 + row as f32 * 1e-5 } else { 0.5 };
         check(30_000, None, 11_000, Sample::Misleads, few);
         // All are equal, and none lies above.
         check(30_000, None, 100, Sample::Misleads, |_| 0.5);
