@@ -166,9 +166,9 @@ async fn work(
     inner.drain(&run).await?;
     if request.max_files.is_none() {
         // What the watcher saw first is part of what was asked for, and so is what those runs put off.
-        let _cancelled = cancel.run_until_cancelled(inner.urgent.settle(OVERTAKING)).await;
+        let settled = cancel.run_until_cancelled(inner.urgent.settle(OVERTAKING)).await;
         let catalog = inner.catalog.clone();
-        if !cancel.is_cancelled() && blocking(move || catalog.pending_count(None)).await? > 0 {
+        if settled == Some(true) && blocking(move || catalog.pending_count(None)).await? > 0 {
             inner.drain(&run).await?;
         }
     }

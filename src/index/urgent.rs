@@ -105,8 +105,9 @@ impl Urgent {
     }
 
     /// Waits until the files that are left to the runs of this module have been through one, at most so long. Not until
-    /// they are indexed: what a run cannot finish goes to the long one, which may be waiting here.
-    pub(crate) async fn settle(&self, most: Duration) {
+    /// they are indexed: what a run cannot finish goes to the long one, which may be waiting here. Returns whether there were
+    /// any.
+    pub(crate) async fn settle(&self, most: Duration) -> bool {
         let all = |state: &State| -> BTreeSet<FileId> { state.waiting.union(&state.under_way).copied().collect() };
         let before = all(&self.lock());
         let through = async {
@@ -115,6 +116,7 @@ impl Urgent {
             }
         };
         let _late = tokio::time::timeout(most, through).await;
+        !before.is_empty()
     }
 
     /// Takes the files of one run out of the catalog, and notes the try. Those that the long run has begun stay with it.
