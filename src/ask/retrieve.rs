@@ -3,6 +3,8 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use tokio::task::JoinSet;
+
 use crate::ask::fuse::{self, Fused, Weights};
 use crate::ask::hit::{self, Found};
 use crate::ask::{Asker, Outcome, Question, answer, present, terms};
@@ -55,8 +57,7 @@ impl Asker {
     async fn legs(&self, served: &Served, question: &Question, files: &FileSet) -> Result<Legs> {
         let depth = LEG_DEPTH.max(question.limit * 3);
         let text = question.text().unwrap_or_default();
-        let keywords = KeywordQuery { text: text.to_string() };
-        let keyword_leg = served.store.keyword_leg(&keywords, files, depth);
+        let keyword_leg = keyword_leg(served, text, files, depth);
         let mut warnings = Vec::new();
         let mut query = None;
         let (keyword, vector, extra) = match &served.embedder {
@@ -66,7 +67,6 @@ impl Asker {
                     let hits = self.nearest(served, &vector, files, depth, question.limit).await?;
                     Ok::<_, Error>((vector, hits))
                 };
-                // The first is polled first: the question is with the model's threads while this one plans the keyword leg.
                 let (vector_result, keyword) = tokio::join!(vector_leg, keyword_leg);
                 let keyword = keyword?;
                 match vector_result {
@@ -185,6 +185,24 @@ impl Asker {
             hit::from_name(question, record, &held, score)
         };
         Ok(records.iter().map(hit).collect())
+    }
+}
+
+/// Starts the keyword leg in a task of its own: the vector leg compares millions of rows without a pause, and would keep what
+/// waits in the same task from going on. Who drops the future ends the leg.
+fn keyword_leg(
+    served: &Served,
+    text: &str,
+    files: &FileSet,
+    depth: usize,
+) -> impl Future<Output = Result<Vec<LegHit>>> + use<> {
+    let (store, files) = (served.store.clone(), files.clone());
+    let keywords = KeywordQuery { text: text.to_string() };
+    let mut task = JoinSet::new();
+    task.spawn(async move { store.keyword_leg(&keywords, &files, depth).await });
+    async move {
+        let done = task.join_next().await.ok_or_else(|| Error::internal("the keyword leg did not start"))?;
+        done.map_err(Error::internal)?
     }
 }
 

@@ -190,9 +190,24 @@ impl ModelStore {
             }
         }
         if entry.kind == ModelKind::Embedding {
-            progress(Progress { file: "preparing the graph".into(), done: 0, total: None });
-            let store = self.clone();
-            blocking(move || onnx::prepare(&store, &entry)).await?;
+            self.prepare(entry, &progress).await?;
+        }
+        Ok(())
+    }
+
+    /// Writes the graph of a model, and compares it with the model in floating point.
+    async fn prepare(&self, entry: ModelEntry, progress: &(impl Fn(Progress) + Send + Sync)) -> Result<()> {
+        let say = |step: String| progress(Progress { file: step, done: 0, total: None });
+        say("preparing the graph".into());
+        let (store, prepared) = (self.clone(), entry.clone());
+        blocking(move || onnx::prepare(&store, &prepared)).await?;
+        if let Err(error) = self.library("onnxruntime") {
+            say(format!("not compared with floating point: {error}"));
+            return Ok(());
+        }
+        let store = self.clone();
+        if let Some(cosine) = blocking(move || onnx::closeness(&store, &entry)).await? {
+            say(format!("in eight bits as in floating point: mean cosine {cosine:.4}"));
         }
         Ok(())
     }

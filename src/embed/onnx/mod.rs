@@ -12,14 +12,17 @@ mod lookup;
 mod own;
 mod pool;
 mod proto;
+mod rounding;
 pub(crate) mod runtime;
 mod spec;
 mod weights;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 
+pub(crate) use rounding::closeness;
 pub use runtime::disable_telemetry;
 
 use crate::config::EmbedConfig;
@@ -68,21 +71,19 @@ impl OnnxEmbedder {
 fn load(store: &ModelStore, config: &EmbedConfig) -> Result<OnnxEmbedder> {
     let precision = precision(&config.precision)?;
     let spec = ModelSpec::resolve(store, &config.model)?;
-    let positions = spec.positions()?;
-    let max_tokens = spec.recipe.max_tokens.unwrap_or(positions).min(positions);
-    let tokenizer = Arc::new(ModelTokenizer::open(&spec.tokenizer, max_tokens)?);
+    let tokenizer = open_tokenizer(&spec)?;
     let lookup = open_lookup(&spec, precision, &tokenizer)?;
     let threads = threads(config.threads);
     let own = OwnModel::open(&spec, precision, config.engine)?.zip(lookup.clone());
     let (lanes, engine, computation) = match own {
         Some((model, lookup)) => {
             let (engine, computation) = (model.name(), model.computation());
-            (own_lanes(threads, model, lookup, &spec, &tokenizer)?, engine, computation)
+            (Lanes::start(threads, own_work(model, lookup, &spec, &tokenizer))?, engine, computation)
         }
         None => {
             let computation = spec.network.computation(precision);
-            let lanes = runtime_lanes(threads, store, precision, lookup, &spec, &tokenizer)?;
-            (lanes, "onnxruntime".to_string(), computation)
+            let work = runtime_work(store, spec.network.file(precision)?, lookup, &spec, &tokenizer)?;
+            (Lanes::start(threads, work)?, "onnxruntime".to_string(), computation)
         }
     };
     Ok(OnnxEmbedder {
@@ -96,34 +97,31 @@ fn load(store: &ModelStore, config: &EmbedConfig) -> Result<OnnxEmbedder> {
     })
 }
 
-/// Starts the threads of vic's own encoder.
-fn own_lanes(
-    threads: usize,
+/// Makes encoders of vic's own.
+fn own_work(
     model: OwnModel,
     lookup: Arc<Lookup>,
     spec: &ModelSpec,
     tokenizer: &Arc<ModelTokenizer>,
-) -> Result<Lanes> {
+) -> impl Fn() -> Result<Work> + Send + Sync + 'static {
     let (recipe, words) = (spec.recipe.clone(), tokenizer.clone());
-    Lanes::start(threads, move || -> Result<Work> {
+    move || {
         let (mut encoder, words) = (model.encoder(lookup.clone(), &recipe), words.clone());
         Ok(Box::new(move |text: &str| encoder.encode(&words.ids(text)?)))
-    })
+    }
 }
 
-/// Starts the threads of ONNX Runtime, a session for each.
-fn runtime_lanes(
-    threads: usize,
+/// Makes encoders of ONNX Runtime, each with a session of its own.
+fn runtime_work(
     store: &ModelStore,
-    precision: Precision,
+    file: PathBuf,
     lookup: Option<Arc<Lookup>>,
     spec: &ModelSpec,
     tokenizer: &Arc<ModelTokenizer>,
-) -> Result<Lanes> {
+) -> Result<impl Fn() -> Result<Work> + Send + Sync + 'static> {
     let environment = runtime::environment(&store.library("onnxruntime")?)?;
-    let file = spec.network.file(precision)?;
     let (recipe, words) = (spec.recipe.clone(), tokenizer.clone());
-    Lanes::start(threads, move || -> Result<Work> {
+    Ok(move || -> Result<Work> {
         let mut encoder = Encoder::open(environment, &file, lookup.clone(), &recipe)?;
         let words = words.clone();
         Ok(Box::new(move |text: &str| encoder.encode(&words.ids(text)?)))
@@ -147,6 +145,12 @@ fn precision(name: &str) -> Result<Precision> {
 pub(crate) fn threads(setting: usize) -> usize {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     if setting == 0 { cores.min(MAX_DEFAULT_THREADS) } else { setting }
+}
+
+fn open_tokenizer(spec: &ModelSpec) -> Result<Arc<ModelTokenizer>> {
+    let positions = spec.positions()?;
+    let max_tokens = spec.recipe.max_tokens.unwrap_or(positions).min(positions);
+    Ok(Arc::new(ModelTokenizer::open(&spec.tokenizer, max_tokens)?))
 }
 
 fn open_lookup(spec: &ModelSpec, precision: Precision, tokenizer: &ModelTokenizer) -> Result<Option<Arc<Lookup>>> {

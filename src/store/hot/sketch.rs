@@ -79,7 +79,11 @@ impl Sketch {
     pub(super) fn push(&mut self, vector: &[f32]) {
         let (block, at) = (self.rows / BLOCK, self.rows % BLOCK);
         if at == 0 {
+            let room = self.signs.capacity();
             self.signs.resize(self.signs.len() + self.words, [0; BLOCK]);
+            if self.signs.capacity() != room {
+                prefer_large(&self.signs);
+            }
             self.factors.push([0.0; BLOCK]);
             self.positive.push([0.0; BLOCK]);
         }

@@ -1,0 +1,108 @@
+//! Whether a model in eight bits still says what it says in floating point: looked at once, when it is fetched.
+
+use crate::config::EmbedEngine;
+use crate::embed::Vector;
+use crate::embed::entry::ModelEntry;
+use crate::embed::models::ModelStore;
+use crate::embed::onnx::graph::Precision;
+use crate::embed::onnx::lanes::Work;
+use crate::embed::onnx::own::OwnModel;
+use crate::embed::onnx::spec::{ModelSpec, Network};
+use crate::embed::onnx::{open_lookup, open_tokenizer, own_work, runtime_work};
+use crate::embed::sample_texts;
+use crate::error::{Error, ErrorCode, IoContext, Result};
+
+/// Texts that are compared, of 10 to 300 words.
+const TEXTS: usize = 24;
+
+/// The mean cosine at least, by vic's own encoder: it has a step for each token, and MiniLM comes to 0.998.
+const LEAST_BY_OWN: f32 = 0.995;
+
+/// The same by ONNX Runtime, which has one step for a whole text: MiniLM comes to 0.9947 there, and finds the same.
+const LEAST_BY_RUNTIME: f32 = 0.99;
+
+/// Returns the mean cosine between the vectors in eight bits and those in floating point, by whatever runs the model on this
+/// machine. None for a ready-made network, which nobody rounded here. Takes seconds.
+///
+/// # Errors
+/// [`ErrorCode::FailedPrecondition`] when they are too far apart; the files are broken; ONNX Runtime is missing.
+pub(crate) fn closeness(store: &ModelStore, entry: &ModelEntry) -> Result<Option<f32>> {
+    let spec = ModelSpec::of_entry(store, entry)?;
+    let Network::Weights { config, weights, checksum, .. } = &spec.network else { return Ok(None) };
+    let tokenizer = open_tokenizer(&spec)?;
+    let lookup = |precision| open_lookup(&spec, precision, &tokenizer);
+    let own = OwnModel::open(&spec, Precision::Int8, EmbedEngine::Auto)?.zip(lookup(Precision::Int8)?);
+    let least = if own.is_some() { LEAST_BY_OWN } else { LEAST_BY_RUNTIME };
+    let rounded = match own {
+        Some((model, lookup)) => own_work(model, lookup, &spec, &tokenizer)()?,
+        None => {
+            let file = spec.network.file(Precision::Int8)?;
+            runtime_work(store, file, lookup(Precision::Int8)?, &spec, &tokenizer)?()?
+        }
+    };
+    // The graph in floating point is four times as large, and needed once.
+    let folder = tempfile::tempdir_in(store.first()).at("create a folder in", store.first())?;
+    let (config, weights, checksum) = (config.clone(), weights.clone(), checksum.clone());
+    let network = Network::Weights { config, weights, graphs: vec![folder.path().into()], checksum };
+    let file = network.file(Precision::Fp32)?;
+    let exact = runtime_work(store, file, lookup(Precision::Fp32)?, &spec, &tokenizer)?()?;
+    check(&spec.name, mean_cosine(rounded, exact)?, least).map(Some)
+}
+
+fn check(model: &str, cosine: f32, least: f32) -> Result<f32> {
+    // Not a number is no match either.
+    if cosine >= least {
+        return Ok(cosine);
+    }
+    Err(Error::new(
+        ErrorCode::FailedPrecondition,
+        format!(
+            "`{model}` in eight bits is not what it is in floating point: mean cosine {cosine:.4}, at least {least}"
+        ),
+    )
+    .hint("set VIC_EMBED_PRECISION to `fp32`, or use another model"))
+}
+
+fn mean_cosine(mut rounded: Work, mut exact: Work) -> Result<f32> {
+    let texts = sample_texts();
+    let cosine = |text: &String| Ok(dot(&rounded(text)?, &exact(text)?));
+    let cosines = texts.iter().take(TEXTS).map(cosine).collect::<Result<Vec<f32>>>()?;
+    Ok(cosines.iter().sum::<f32>() / cosines.len() as f32)
+}
+
+fn dot(a: &Vector, b: &Vector) -> f32 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::embed::onnx::tests::{cache, without_telemetry};
+
+    #[test]
+    fn the_default_model_is_close_to_floating_point_and_leaves_no_second_graph() {
+        without_telemetry();
+        let store = ModelStore::new(vec![cache()]);
+        let before = std::fs::read_dir(cache()).unwrap().count();
+        let cosine = closeness(&store, &store.entry("all-MiniLM-L6-v2").unwrap()).unwrap();
+        assert!(cosine.is_some_and(|it| (LEAST_BY_RUNTIME..1.001).contains(&it)), "{cosine:?}");
+        assert_eq!(std::fs::read_dir(cache()).unwrap().count(), before);
+    }
+
+    #[test]
+    fn a_model_that_does_not_bear_rounding_is_refused_with_the_cure() {
+        for cosine in [0.98, f32::NAN] {
+            let error = check("m", cosine, LEAST_BY_OWN).unwrap_err();
+            assert_eq!(error.code, ErrorCode::FailedPrecondition);
+            assert!(error.hint.unwrap().contains("fp32"), "{}", error.message);
+        }
+        assert_eq!(check("m", 0.996, LEAST_BY_OWN).unwrap(), 0.996);
+    }
+
+    #[test]
+    fn the_mean_is_that_of_the_cosines() {
+        let work = |numbers: [f32; 2]| -> Work { Box::new(move |_: &str| Ok(numbers.to_vec())) };
+        let cosine = mean_cosine(work([0.6, 0.8]), work([1.0, 0.0])).unwrap();
+        assert!((cosine - 0.6).abs() < 1e-6, "{cosine}");
+    }
+}
