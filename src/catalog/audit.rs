@@ -5,7 +5,7 @@ use std::path::Path;
 use rusqlite::params;
 
 use crate::catalog::aside;
-use crate::catalog::database::{Database, Durability, Format};
+use crate::catalog::database::{ADDED_TO_KIB, Database, Durability, Format};
 use crate::catalog::row::signed;
 use crate::error::Result;
 use crate::model::{AuditRecord, PrivacyMode};
@@ -19,6 +19,7 @@ const FORMAT: Format = Format {
     upgrades: &[],
     // A record that a power loss could take back would be no proof.
     durability: Durability::Full,
+    cache_kib: ADDED_TO_KIB,
     hint: "move it aside; only the record of outbound requests is lost",
     schema: "
         CREATE TABLE requests (

@@ -13,7 +13,7 @@ use flate2::write::DeflateEncoder;
 use rusqlite::{OptionalExtension, Row, Transaction, params};
 
 use crate::catalog::aside;
-use crate::catalog::database::{Database, Durability, Failed, Format};
+use crate::catalog::database::{Database, Durability, Failed, Format, LOOKED_UP_KIB};
 use crate::catalog::row::now_ns;
 use crate::error::{Error, Result};
 use crate::model::ContentHash;
@@ -66,6 +66,7 @@ const FORMAT: Format = Format {
     version: 2,
     upgrades: &[TO_2],
     durability: Durability::Full,
+    cache_kib: LOOKED_UP_KIB,
     hint: "move it aside; views, sessions and results of the contract are lost, files and index are not",
     schema: "
         CREATE TABLE views (

@@ -14,7 +14,7 @@ use flate2::write::DeflateEncoder;
 use rusqlite::{OptionalExtension, params};
 
 use crate::catalog::aside;
-use crate::catalog::database::{Database, Durability, Format};
+use crate::catalog::database::{ADDED_TO_KIB, Database, Durability, Format};
 use crate::catalog::row::signed;
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::{ContentHash, Document};
@@ -30,6 +30,7 @@ const FORMAT: Format = Format {
     version: 1,
     upgrades: &[],
     durability: Durability::Normal,
+    cache_kib: ADDED_TO_KIB,
     hint: "delete it; only time is lost",
     schema: "
         CREATE TABLE evidence (

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::{OptionalExtension, Row, Transaction, params};
 
-use crate::catalog::database::{Database, Durability, Failed, Format};
+use crate::catalog::database::{Database, Durability, Failed, Format, LOOKED_UP_KIB};
 use crate::catalog::row::path_of;
 use crate::catalog::{Catalog, aside};
 use crate::error::{Error, ErrorCode, Result};
@@ -22,6 +22,7 @@ const FORMAT: Format = Format {
     version: 1,
     upgrades: &[],
     durability: Durability::Full,
+    cache_kib: LOOKED_UP_KIB,
     hint: "move it aside; what files say is made again, imports have to be imported again",
     schema: "
         CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;

@@ -5,7 +5,7 @@ use std::path::Path;
 use rusqlite::{OptionalExtension, Transaction, params};
 
 use crate::catalog::aside;
-use crate::catalog::database::{Database, Durability, Failed, Format};
+use crate::catalog::database::{ADDED_TO_KIB, Database, Durability, Failed, Format};
 use crate::catalog::row::{now_ns, signed};
 use crate::error::{Error, Result};
 use crate::model::{JobSnapshot, JobState, Phase};
@@ -18,6 +18,7 @@ const FORMAT: Format = Format {
     version: 1,
     upgrades: &[],
     durability: Durability::Normal,
+    cache_kib: ADDED_TO_KIB,
     hint: "move it aside; only the history of jobs is lost",
     schema: "
         CREATE TABLE jobs (

@@ -50,7 +50,7 @@ pub use sieve::{Cell, Column, SievedRow};
 pub use transcripts::TranscriptLog;
 pub use vectors::{Key as VectorKey, VectorCache};
 
-use crate::catalog::database::{Database, Durability, Format};
+use crate::catalog::database::{Database, Durability, Format, LOOKED_UP_KIB};
 use crate::catalog::owners::Owners;
 use crate::error::Result;
 
@@ -75,6 +75,7 @@ const FORMAT: Format = Format {
     version: 2,
     upgrades: &[TO_2],
     durability: Durability::Full,
+    cache_kib: LOOKED_UP_KIB,
     hint: "move it aside; it is rebuilt from the files themselves",
     schema: "
         CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;

@@ -5,7 +5,7 @@ use std::path::Path;
 use rusqlite::params;
 
 use crate::catalog::aside;
-use crate::catalog::database::{Database, Durability, Format};
+use crate::catalog::database::{ADDED_TO_KIB, Database, Durability, Format};
 use crate::catalog::row::signed;
 use crate::error::Result;
 use crate::model::TranscriptRecord;
@@ -18,6 +18,7 @@ const FORMAT: Format = Format {
     version: 1,
     upgrades: &[],
     durability: Durability::Full,
+    cache_kib: ADDED_TO_KIB,
     hint: "move it aside; only the record of what agents did is lost",
     schema: "
         CREATE TABLE transcripts (

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rusqlite::{OptionalExtension, params};
 
 use crate::catalog::aside;
-use crate::catalog::database::{Database, Durability, Format};
+use crate::catalog::database::{ADDED_TO_KIB, Database, Durability, Format};
 use crate::catalog::row::signed;
 use crate::error::Result;
 
@@ -21,6 +21,7 @@ const FORMAT: Format = Format {
     version: 1,
     upgrades: &[],
     durability: Durability::Normal,
+    cache_kib: ADDED_TO_KIB,
     hint: "delete it; only time is lost",
     schema: "
         CREATE TABLE vectors (id INTEGER PRIMARY KEY, key BLOB NOT NULL UNIQUE, vector BLOB NOT NULL);
@@ -147,6 +148,18 @@ mod tests {
         assert!((90..=100).contains(&count), "{count}");
         assert!(known[249].is_some() && known[0].is_none());
         assert!(known[..250 - count].iter().all(Option::is_none));
+    }
+
+    #[test]
+    fn vectors_that_were_written_do_not_stay_in_memory() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = VectorCache::open(&dir.path().join("v.sqlite"), 10_000).unwrap();
+        let vector = [0.5; 384];
+        for batch in 0..80 {
+            cache.put(&Vec::from_iter((0..100).map(|it| (key(batch * 100 + it), vector.as_slice()))));
+        }
+        let kept = cache.database.kept_kib();
+        assert!((1..=4 << 10).contains(&kept), "{kept} KiB of 12 MiB");
     }
 
     #[test]

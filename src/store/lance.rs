@@ -5,11 +5,10 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use arrow::array::RecordBatch;
 use futures::TryStreamExt;
-use lance_core::cache::CacheBackend;
 use lancedb::Table;
 use lancedb::query::{ExecutableQuery, QueryBase, Select};
 
@@ -17,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::model::{ChunkId, FileChunks, FileId, LegHit, MemoryCap, StoredChunk};
 use crate::store::failure::StoreContext;
 use crate::store::hot::{Addresses, HOT_VECTOR_BYTES, Hot, hot_rows};
-use crate::store::opening::{self, INDEX_CACHE_BYTES, METADATA_CACHE_BYTES, Opened, Place, connect, index_cache};
+use crate::store::opening::{self, Cached, INDEX_CACHE_BYTES, METADATA_CACHE_BYTES, Opened, Place, connect};
 use crate::store::readings::Readings;
 use crate::store::synced::Synced;
 use crate::store::{FileSet, KeywordQuery, Store, StoreStats, legs, manifests, schema, sync, upkeep};
@@ -41,8 +40,8 @@ pub fn memory_caps() -> Vec<MemoryCap> {
 /// Every write goes through one lock, because concurrent commits of the same rows can duplicate them; readers take none.
 pub struct LanceStore {
     pub(super) table: Table,
-    /// What the library keeps of its opened indexes, those that were replaced among them: see [`LanceStore::forget_indexes`].
-    pub(super) index_cache: Arc<dyn CacheBackend>,
+    /// Also of what was replaced: see [`LanceStore::forget_replaced`].
+    pub(super) cached: Cached,
     /// Reads under way, whose version has to stay.
     pub(super) readings: Readings,
     pub(super) dir: PathBuf,
@@ -80,13 +79,13 @@ impl LanceStore {
         sync::prepare(dir)?;
         let place = Place { dir: dir.to_owned(), name: table_name(fingerprint), dimension };
         let synced = Synced::of(&place.table_dir());
-        let Opened { table, index_cache, rows, hot, set_aside, has_lost } = opening::open(&place, &synced).await?;
+        let Opened { table, cached, rows, hot, set_aside, has_lost } = opening::open(&place, &synced).await?;
         for it in &set_aside {
             tracing::warn!("the index was damaged: what could not be read is kept as `{}`", it.display());
         }
         Ok(LanceStore {
             table,
-            index_cache,
+            cached,
             readings: Readings::default(),
             dir: dir.to_owned(),
             place,
@@ -130,7 +129,7 @@ impl LanceStore {
     /// The directory is no index or cannot be read.
     pub async fn tables(dir: &Path) -> Result<Vec<String>> {
         sync::prepare(dir)?;
-        connect(dir, index_cache()).await?.table_names().execute().await.on("list", dir)
+        connect(dir, &Cached::new()).await?.table_names().execute().await.on("list", dir)
     }
 
     /// Returns the name of the table of this model.
@@ -143,7 +142,7 @@ impl LanceStore {
     /// # Errors
     /// There is no such table, or it cannot be removed.
     pub async fn drop_table(dir: &Path, name: &str) -> Result<()> {
-        connect(dir, index_cache()).await?.drop_table(name, &[]).await.on("drop a table of", dir)?;
+        connect(dir, &Cached::new()).await?.drop_table(name, &[]).await.on("drop a table of", dir)?;
         Synced::of(&dir.join(format!("{name}.lance"))).remove()
     }
 
@@ -237,10 +236,11 @@ impl LanceStore {
         opening::note(&self.table, &self.place, &self.synced).await
     }
 
-    /// Has the library forget the indexes that it opened. It keeps one that was replaced until others need the room, with its
-    /// memory and its open files: after an hour of changes hundreds of them.
-    pub(super) async fn forget_indexes(&self) {
-        self.index_cache.clear().await;
+    /// Has the library forget the indexes, manifests and files that it opened. It keeps one that was replaced until others
+    /// need the room, with its memory and its open files: after an hour of changes hundreds of indexes, and of manifests
+    /// and page tables of files as many as there is room for, none of which is ever read again.
+    pub(super) async fn forget_replaced(&self) {
+        self.cached.clear().await;
     }
 
     /// Reads the keyword index into memory, so that no question waits for the disk; not one that would not fit.

@@ -49,11 +49,37 @@ impl Place {
     }
 }
 
+/// What the library keeps in memory of a table.
+#[derive(Clone)]
+pub(super) struct Cached {
+    /// Opened indexes.
+    pub(super) indexes: Arc<dyn CacheBackend>,
+    /// Has manifests and page tables, and knows the indexes.
+    pub(super) session: Arc<Session>,
+}
+
+impl Cached {
+    /// Nothing so far.
+    pub(super) fn new() -> Cached {
+        // As the library makes one of its own, in one shard: an index of that size has to fit in.
+        let indexes = QuickCacheBackend::with_shard_policy(INDEX_CACHE_BYTES, QuickCacheShardPolicy::Single);
+        let indexes: Arc<dyn CacheBackend> = Arc::new(indexes);
+        let registry = Arc::new(ObjectStoreRegistry::default());
+        let session = Session::with_index_cache_backend(indexes.clone(), METADATA_CACHE_BYTES, registry);
+        Cached { indexes, session: Arc::new(session) }
+    }
+
+    /// Forgets all of it; what is still needed is read again.
+    pub(super) async fn clear(&self) {
+        self.indexes.clear().await;
+        self.session.file_metadata_cache().clear().await;
+    }
+}
+
 /// A table, and what is kept of it in memory.
 pub(super) struct Opened {
     pub(super) table: Table,
-    /// What the library keeps of its opened indexes.
-    pub(super) index_cache: Arc<dyn CacheBackend>,
+    pub(super) cached: Cached,
     pub(super) rows: BTreeMap<FileId, u64>,
     pub(super) hot: Hot,
     /// What was damaged and is called otherwise now.
@@ -143,8 +169,8 @@ async fn newest_whole(place: &Place) -> Result<Option<Opened>> {
 /// Reads the table as it stands. Every file of it is opened by that, and the columns that are kept in memory are decoded.
 pub(super) async fn read(place: &Place) -> Result<Opened> {
     // A session of its own: another one may remember versions that are set aside by now.
-    let index_cache = index_cache();
-    let table = connect(&place.dir, index_cache.clone()).await?.open_table(&place.name).execute().await;
+    let cached = Cached::new();
+    let table = connect(&place.dir, &cached).await?.open_table(&place.name).execute().await;
     let table = table.map_err(as_damage).on("open", &place.dir)?;
     let found = table.schema().await.map_err(as_damage).on("open", &place.dir)?;
     if found.fields() != schema::schema(place.dimension).fields() {
@@ -155,7 +181,7 @@ pub(super) async fn read(place: &Place) -> Result<Opened> {
             )));
     }
     let (rows, hot) = contents(&table, place).await?;
-    Ok(Opened { table, index_cache, rows, hot, set_aside: Vec::new(), has_lost: false })
+    Ok(Opened { table, cached, rows, hot, set_aside: Vec::new(), has_lost: false })
 }
 
 /// Counts the rows of each file, and reads the vectors if they fit.
@@ -171,30 +197,23 @@ async fn create(place: &Place, synced: &Synced) -> Result<Opened> {
     // A number that is left of a table of that name would let a new one look as if it had lost something.
     synced.remove()?;
     let schema = schema::schema(place.dimension);
-    let index_cache = index_cache();
-    let connection = connect(&place.dir, index_cache.clone()).await?;
+    let cached = Cached::new();
+    let connection = connect(&place.dir, &cached).await?;
     let table = connection.create_empty_table(&place.name, schema);
     let table = table.storage_option(OPT_NEW_TABLE_STORAGE_VERSION, FILE_VERSION).execute().await;
     let table = table.on("create", &place.dir)?;
     sync::sync(&place.dir).await?;
     note(&table, place, synced).await?;
     let (rows, hot) = (BTreeMap::new(), Hot::new(&place.dir, 0, place.dimension));
-    Ok(Opened { table, index_cache, rows, hot, set_aside: Vec::new(), has_lost: false })
+    Ok(Opened { table, cached, rows, hot, set_aside: Vec::new(), has_lost: false })
 }
 
-/// A cache of opened indexes, as the library makes one of its own. One shard: an index of that size has to fit in.
-pub(super) fn index_cache() -> Arc<dyn CacheBackend> {
-    Arc::new(QuickCacheBackend::with_shard_policy(INDEX_CACHE_BYTES, QuickCacheShardPolicy::Single))
-}
-
-pub(super) async fn connect(dir: &Path, index_cache: Arc<dyn CacheBackend>) -> Result<Connection> {
+pub(super) async fn connect(dir: &Path, cached: &Cached) -> Result<Connection> {
     let Some(uri) = dir.to_str() else {
         return Err(Error::invalid(format!("the path `{}` is no valid Unicode", dir.display()))
             .hint("point VIC_DB_PATH at another directory"));
     };
-    let registry = Arc::new(ObjectStoreRegistry::default());
-    let session = Arc::new(Session::with_index_cache_backend(index_cache, METADATA_CACHE_BYTES, registry));
-    lancedb::connect(uri).session(session).execute().await.on("open", dir)
+    lancedb::connect(uri).session(cached.session.clone()).execute().await.on("open", dir)
 }
 
 /// Reads once what is kept of a table.

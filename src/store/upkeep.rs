@@ -115,7 +115,7 @@ pub(super) async fn run(store: &LanceStore) -> Result<()> {
         // Before that, chunks may wait for their vectors: the approximate index is made of what vectors there are.
         let is_large = store.hot().vectors().is_none();
         if index(table, store.dimension, is_large).await.on("index the words of", &store.dir)? {
-            store.forget_indexes().await;
+            store.forget_replaced().await;
         }
         store.doing("compacting");
         compact(table).await.on("compact", &store.dir)?;
@@ -302,10 +302,24 @@ mod tests {
             store.replace(vec![file(1, &["words that are looked for"])]).await.unwrap();
             store.upkeep().await.unwrap();
             assert_eq!(keyword(&store, "words", &FileSet::All).await, [1]);
-            kept.push(store.index_cache.num_entries().await);
+            kept.push(store.cached.indexes.num_entries().await);
         }
         // The first was made, the others were merged.
         assert!(kept[5] <= kept[1], "{kept:?}");
+    }
+
+    #[tokio::test]
+    async fn manifests_and_files_that_were_replaced_are_forgotten() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = open(dir.path()).await;
+        for round in 0..20 {
+            store.replace(vec![file(1, &[&format!("text of round {round}")])]).await.unwrap();
+        }
+        let before = store.cached.session.metadata_cache_stats().await.num_entries;
+        store.upkeep().await.unwrap();
+        assert_eq!(keyword(&store, "round", &FileSet::All).await, [1]);
+        let after = store.cached.session.metadata_cache_stats().await.num_entries;
+        assert!(after * 2 < before, "{after} of {before} are left");
     }
 
     #[tokio::test]
