@@ -36,6 +36,7 @@ test: tools build models ## Runs every test
 # that begin with TORTURE; `make torture TORTURE=kill` runs those with that word. Sizes: see tests/it/torture.rs. Hostile
 # files come last, 10,000 mutated ones among them, through the real workers; with a word they are left out.
 .PHONY: torture
+torture: export VIC_TESTS_MUST_PROVE := 1
 torture: tools build models ## Runs the long tests (hours), hostile files among them, and prints a table of their figures
 	@models/tools.sh --tests
 	@set -o pipefail; source models/tools.env && log=$$(mktemp) && \

@@ -5,9 +5,9 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::harness::World;
+use crate::means;
 use crate::oracle::Oracle;
 use crate::torture::{figure, size};
-use crate::trace::Trace;
 
 /// Longest pause between two changes.
 const PAUSE_MS: u64 = 120;
@@ -100,8 +100,7 @@ fn torture_kill_at_any_moment() {
 
 /// Has the daemon killed by each of these system calls, at each of these numbers of it.
 fn kill_at_calls(calls: &[&str], numbers: std::ops::RangeInclusive<u64>) {
-    if !Trace::is_possible() {
-        println!("skipped: strace is missing, or may not trace here");
+    if !means::can_trace() {
         return;
     }
     let (mut world, mut oracle) = scene(3);

@@ -31,6 +31,7 @@ mod kills;
 mod layers;
 mod llama;
 mod load;
+mod means;
 mod mix;
 mod models;
 mod ollama;

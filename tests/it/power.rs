@@ -5,17 +5,16 @@ use std::time::Duration;
 use crate::disk::{self, Disk, Loss};
 use crate::harness::World;
 use crate::kills::change_for;
+use crate::means;
 use crate::oracle::Oracle;
 use crate::torture::{Dice, figure, size};
-use crate::trace::Trace;
 
 /// What may be lost, by turns.
 const LOSSES: [Loss; 5] = [Loss::All, Loss::Bytes, Loss::Some, Loss::AllButDeletions, Loss::Some];
 
 /// Traces a run of so many seconds, and opens so many disks that it may have left; so many of them with a daemon.
 fn lose_power(seconds: u64, images: u64, daemons: u64, seed: u64) {
-    if !Trace::is_possible() {
-        println!("skipped: strace is missing, or may not trace here");
+    if !means::can_trace() {
         return;
     }
     let calls = tempfile::tempdir().unwrap();

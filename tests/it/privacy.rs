@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use crate::harness::{World, sample};
 use crate::sample::Sampler;
 use crate::trace::{Allowed, Trace};
-use crate::{sample as sampling, trace};
+use crate::{means, sample as sampling, trace};
 
 /// A contract without a text layer, in the sample.
 const SCAN: &str = "idr-contract-scan.pdf";
@@ -64,9 +64,7 @@ fn check_nothing_is_left(world: &World, temporary: &TempDir) {
 
 #[test]
 fn a_whole_run_writes_nothing_outside_its_data_directory_and_opens_no_socket_to_anywhere() {
-    if !Trace::is_possible() {
-        // The test below still looks as well as it can.
-        println!("skipped: strace is missing, or may not trace here");
+    if !means::can_trace() {
         return;
     }
     let (world, temporary) = quiet_world();
@@ -118,8 +116,7 @@ fn culprit(launcher: &[String], folder: &Path) -> Child {
 
 #[test]
 fn what_must_not_be_is_seen_in_a_trace() {
-    if !Trace::is_possible() {
-        println!("skipped: strace is missing, or may not trace here");
+    if !means::can_trace() {
         return;
     }
     let (calls, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -144,8 +141,7 @@ fn what_must_not_be_is_seen_in_samples() {
 
 #[test]
 fn a_daemon_that_may_reach_out_is_seen_to_do_so() {
-    if !Trace::is_possible() {
-        println!("skipped: strace is missing, or may not trace here");
+    if !means::can_trace() {
         return;
     }
     let calls = tempfile::tempdir().unwrap();
@@ -223,8 +219,7 @@ fn start_where(hosts: &str, server: &str) -> (Option<i32>, String) {
 
 #[test]
 fn a_name_with_one_address_here_and_another_elsewhere_is_elsewhere() {
-    if !Command::new("unshare").args(["-rm", "true"]).output().is_ok_and(|it| it.status.success()) {
-        println!("skipped: nothing can be mounted here");
+    if !means::can_unshare(&["-rm"]) {
         return;
     }
     let two = "127.0.0.1 localhost two.localhost\n2001:db8::1 two.localhost\n";

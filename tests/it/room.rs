@@ -6,6 +6,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::harness::World;
+use crate::means;
 use crate::torture::{Dice, figure, size};
 
 /// Indexing goes on within this time after there is room again.
@@ -20,10 +21,7 @@ const RESERVE_MIB: u64 = 16;
 /// Runs a test of this file, which is ignored otherwise, where it may mount a small disk.
 fn alone(test: &str) {
     let own = std::env::current_exe().unwrap();
-    let mut command = Command::new("unshare");
-    let is_possible = command.args(["-rm", "mount", "-t", "tmpfs", "tmpfs", "/mnt"]).output();
-    if !is_possible.is_ok_and(|it| it.status.success()) {
-        println!("skipped: no small disk can be mounted here");
+    if !means::can_unshare(&["-rm", "sh", "-c", "mount -t tmpfs tmpfs /mnt && exec \"$@\"", "sh"]) {
         return;
     }
     let mut command = Command::new("unshare");

