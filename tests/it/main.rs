@@ -12,6 +12,7 @@ mod asking;
 mod audit;
 mod bench;
 mod caller;
+mod cases;
 mod citations;
 mod contract;
 mod corpus;

@@ -13,7 +13,7 @@ use crate::torture::{Dice, figure, size};
 const GOES_ON: Duration = Duration::from_secs(30);
 
 /// Versions that a folder in which something is saved all the time may have at any moment.
-const MOST_VERSIONS: u64 = 100;
+pub(crate) const MOST_VERSIONS: u64 = 100;
 
 /// What the disk has to stay free of us, in MiB.
 const RESERVE_MIB: u64 = 16;

@@ -178,14 +178,16 @@ fn bombs() -> Vec<Bomb> {
 async fn bombs_are_refused_soon_and_within_bounds_of_memory() {
     let mut wrong = Vec::new();
     for bomb in bombs() {
-        let pool = pool(worker(), ExtractLimits { seconds: 20, ..ExtractLimits::default() });
+        let pool = pool(worker(), ExtractLimits::default());
         let begun = Instant::now();
         let outcome = read(&pool, bomb.name, &bomb.bytes).await;
         let (took, peak) = (begun.elapsed(), pool.peak_mib());
         let came =
             outcome.as_ref().map_or_else(|it| it.reason.name().to_string(), |it| format!("{} bytes", it.text().len()));
         println!("{:16} {:>9} bytes  {:>6} ms  {peak:>4} MiB  {came}", bomb.name, bomb.bytes.len(), took.as_millis());
-        if !is_contained(&bomb, &outcome) || took > SOON || peak > MOST_MIB {
+        // What is read has all the time that a file has.
+        let is_late = outcome.is_err() && took > SOON;
+        if !is_contained(&bomb, &outcome) || is_late || peak > MOST_MIB {
             wrong.push(format!("{}: {outcome:.300?} in {took:?}, {peak} MiB", bomb.name));
         }
         still_reads(&pool).await;
@@ -215,12 +217,14 @@ fn bombs_cost_the_daemon_and_the_good_files_nothing_and_are_not_tried_again() {
     assert_eq!((of("found"), 0), (of("indexed") + of("skipped") + of("failed"), of("pending")), "{status:#}");
     assert_eq!(status["pid"].as_u64(), Some(daemon.into()));
     assert!(world.paths(&["lighthouse", "--limit", "20"]).len() >= 20);
-    // Another run, and another daemon, leave alone what failed.
+    // Other runs, and other daemons, leave alone what failed.
+    for _ in 0..5 {
+        world.index();
+        assert!(world.terminate());
+        world.spawn();
+    }
     world.index();
-    assert!(world.terminate());
-    world.spawn();
-    world.index();
-    for job in world.json(&["jobs"]).as_array().unwrap().iter().take(2) {
+    for job in world.json(&["jobs"]).as_array().unwrap().iter().take(10) {
         assert_eq!(job["files_done"], 0, "{job:#}");
     }
 }
