@@ -365,10 +365,13 @@ fn after_random_operations_and_a_sync_the_index_is_what_is_on_disk() {
 fn torture_random_operations() {
     let (first, seeds) = (size("VIC_TORTURE_SEED", 1), size("VIC_TORTURE_SEEDS", 20));
     let operations = size("VIC_TORTURE_OPERATIONS", 10_000);
+    let mut all = Vec::new();
     for seed in first..first + seeds {
         let waits = work(seed, operations.div_ceil(100) as usize, 100);
         let found = format!("index == disk, sync p50 {:.2?}", percentile(&waits, 50));
         figure(&format!("{operations} random operations, seed {seed}"), found);
-        soon("a sync after a hundred of them (p95)", percentile(&waits, 95), SYNCED);
+        all.extend(waits);
     }
+    // When all of them are done: a slow machine is no reason to leave any out.
+    soon("a sync after a hundred of them (p95)", percentile(&all, 95), SYNCED);
 }

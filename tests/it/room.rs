@@ -5,9 +5,10 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use crate::caller::Caller;
 use crate::harness::World;
 use crate::means;
-use crate::torture::{Dice, figure, size};
+use crate::torture::{Dice, Promises, figure, percentile, size};
 
 /// Indexing goes on within this time after there is room again.
 const GOES_ON: Duration = Duration::from_secs(30);
@@ -164,6 +165,16 @@ fn edit(edits: u64, times: u64, patience: Duration) {
     }
     world.index();
     let index = world.data().join("index");
+    let caller = Caller::new(&world);
+    let asked = || {
+        let ask = |number: u64| {
+            let begun = Instant::now();
+            assert!(!caller.hits(&format!("harbour lantern {number}")).is_empty());
+            begun.elapsed()
+        };
+        percentile(&(0..60).map(ask).collect::<Vec<_>>(), 95)
+    };
+    let before = asked();
     let (live, begun) = (bytes_below(&index), Instant::now());
     let (mut most_versions, mut most_bytes) = (0, 0);
     for number in 0..edits {
@@ -183,15 +194,15 @@ fn edit(edits: u64, times: u64, patience: Duration) {
     });
     let (bytes, took) = (bytes_below(&index), begun.elapsed());
     assert_eq!(world.json(&["status"])["coverage"]["indexed"], 100);
-    assert!(most_versions <= MOST_VERSIONS, "{most_versions}");
-    figure(
-        "one file saved again and again",
-        format!(
-            "{edits} saves in {took:.0?}, at most {most_versions} versions and {:.1} times the live data, {:.1} times at the end",
-            most_bytes as f64 / live as f64,
-            bytes as f64 / live as f64
-        ),
-    );
+    let of_live = |bytes: u64| bytes as f64 / live as f64;
+    figure("one file saved again and again", format!("{edits} saves in {took:.0?}"));
+    figure("index at most, times the live data", format!("{:.1}", of_live(most_bytes)));
+    let mut promises = Promises::default();
+    promises.at_most("index at the end, times the live data", of_live(bytes), times as f64, times as f64);
+    promises.at_most("versions of the table at most", most_versions, MOST_VERSIONS, MOST_VERSIONS);
+    let most = before.mul_f64(1.6) + Duration::from_millis(10);
+    promises.at_most(&format!("ask p95 after it ({before:.1?} before)"), asked(), before.mul_f64(1.2), most);
+    promises.check();
 }
 
 #[test]

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::harness::World;
 use crate::http::{connect, key_line, post};
-use crate::torture::{Dice, at_most, figure, percentile, size, soon};
+use crate::torture::{Dice, Promises, figure, percentile, size};
 
 /// The longest that the daemon may take.
 const ALWAYS: Duration = Duration::from_secs(10);
@@ -175,9 +175,10 @@ fn torture_shutdown() {
         .collect();
     figure("SIGTERM with every kind of stream open", format!("{runs} ends, {:.1?} (p50)", percentile(&took, 50)));
     // No more than this on any machine: what hangs hangs for longer.
-    at_most("the longest of them", percentile(&took, 100), ALWAYS, ALWAYS);
+    let mut promises = Promises::default();
+    promises.at_most("the longest of them", percentile(&took, 100), ALWAYS, ALWAYS);
     let again: Vec<Duration> = (0..10).map(|_| end_twice(&mut world)).collect();
-    soon("the second signal, the longest of 10", percentile(&again, 100), AT_ONCE);
+    promises.soon("the second signal, the longest of 10", percentile(&again, 100), AT_ONCE);
     world.index();
     let idle = (0..10).map(|_| {
         let took = end(&mut world);
@@ -185,7 +186,8 @@ fn torture_shutdown() {
         world.index();
         took
     });
-    soon("SIGTERM at rest, the longest of 10", idle.max().unwrap(), IDLE);
+    promises.soon("SIGTERM at rest, the longest of 10", idle.max().unwrap(), IDLE);
+    promises.check();
     assert_eq!(world.json(&["status"])["coverage"]["indexed"], 300);
 }
 

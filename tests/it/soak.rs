@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::caller::Caller;
 use crate::harness::World;
 use crate::room::MOST_VERSIONS;
-use crate::torture::{at_most, figure, size};
+use crate::torture::{Promises, figure, size};
 
 /// Files that are saved in turn.
 const FILES: u64 = 200;
@@ -91,8 +91,10 @@ fn torture_soak() {
     figure("saves, one a second", last - FILES);
     // The promise is a slope after the first hour of a day; in half an hour, what comes and goes is larger than that.
     let most = if time >= DAY_BEGUN { 3.0 } else { 32.0 };
-    at_most("memory, MiB more in an hour", an_hour(&later, |it| it.mib), 1.0, most);
-    at_most("memory, MiB more in the last quarter than in the third", mib, 1.0, 16.0);
-    at_most("descriptors, more or fewer in the last quarter than in the third", descriptors.abs(), 5.0, 5.0);
-    at_most("versions of the table at most", versions, MOST_VERSIONS, MOST_VERSIONS);
+    let mut promises = Promises::default();
+    promises.at_most("memory, MiB more in an hour", an_hour(&later, |it| it.mib), 1.0, most);
+    promises.at_most("memory, MiB more in the last quarter than in the third", mib, 1.0, 16.0);
+    promises.at_most("descriptors, more or fewer in the last quarter than in the third", descriptors.abs(), 5.0, 5.0);
+    promises.at_most("versions of the table at most", versions, MOST_VERSIONS, MOST_VERSIONS);
+    promises.check();
 }

@@ -1,7 +1,7 @@
 //! What the long tests share: their sizes, their dice and their table.
 //!
-//! A long test is `#[ignore]`d, has a name that begins with `torture_`, and prints what it found with [`figure`], or with
-//! [`at_most`] where a number is promised; `make torture` runs them all and shows the lines as a table. Whatever runs in CI
+//! A long test is `#[ignore]`d, has a name that begins with `torture_`, and prints what it found with [`figure`], or as
+//! [`Promises`] where a number is promised; `make torture` runs them all and shows the lines as a table. Whatever runs in CI
 //! runs the same code with smaller numbers.
 
 use std::collections::BTreeSet;
@@ -19,14 +19,41 @@ pub(crate) fn figure(what: &str, found: impl std::fmt::Display) {
     println!("\nTORTURE\t{what}\t{found}");
 }
 
-/// Prints one line of the table with what is promised, and fails above the bound. Both are the same where the number is a
-/// count or a size; times get more, because the machine has others to serve.
-pub(crate) fn at_most<T: PartialOrd + Debug>(what: &str, found: T, promised: T, bound: T) {
-    figure(what, format!("{found:.1?} (promised {promised:.1?}, fails above {bound:.1?})"));
-    assert!(found <= bound, "{what}: {found:?}, and at most {bound:?} is borne with");
+/// What is promised of several numbers: each has its line, and only then those that are above their bounds fail the test.
+#[derive(Default)]
+pub(crate) struct Promises {
+    broken: Vec<String>,
 }
 
-/// As [`at_most`], for times: they may take three times as long as is promised.
+impl Promises {
+    /// Prints one line of the table with what is promised, and notes whether it is above the bound. Both are the same where
+    /// the number is a count or a size; times get more, because the machine has others to serve.
+    pub(crate) fn at_most<T: PartialOrd + Debug>(&mut self, what: &str, found: T, promised: T, bound: T) {
+        figure(what, format!("{found:.1?} (promised {promised:.1?}, fails above {bound:.1?})"));
+        if found > bound {
+            self.broken.push(format!("{what}: {found:?}, and at most {bound:?} is borne with"));
+        }
+    }
+
+    /// As [`Promises::at_most`], for times: they may take three times as long as is promised.
+    pub(crate) fn soon(&mut self, what: &str, found: Duration, promised: Duration) {
+        self.at_most(what, found, promised, 3 * promised);
+    }
+
+    /// Fails where one is broken.
+    pub(crate) fn check(self) {
+        assert!(self.broken.is_empty(), "{}", self.broken.join("\n"));
+    }
+}
+
+/// Prints and checks one number; see [`Promises::at_most`].
+pub(crate) fn at_most<T: PartialOrd + Debug>(what: &str, found: T, promised: T, bound: T) {
+    let mut promises = Promises::default();
+    promises.at_most(what, found, promised, bound);
+    promises.check();
+}
+
+/// Prints and checks one time; see [`Promises::soon`].
 pub(crate) fn soon(what: &str, found: Duration, promised: Duration) {
     at_most(what, found, promised, 3 * promised);
 }

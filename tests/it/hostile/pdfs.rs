@@ -4,9 +4,10 @@ use std::io::Write;
 
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
-use vic::model::Reason;
+use vic::model::{ExtractLimits, Reason};
 
 use super::bombs::{Bomb, bomb};
+use super::{pool, read, worker};
 
 const ROOT: &str = "<</Type/Catalog/Pages 2 0 R>>";
 const PAGES: &str = "<</Type/Pages/Count 1/Kids[3 0 R]>>";
@@ -77,11 +78,11 @@ fn unfolding(filters: &str, rounds: usize, head: &str, (fill, mib): (&str, usize
     [start.as_bytes(), &packed, b"\nendstream"].concat()
 }
 
-/// Pages that all draw the same letters, so many MiB of them, which are a few kilobytes of the file.
-fn written(pages: &str, mib: usize) -> Vec<u8> {
+/// A page that draws so many MiB of letters, which are a few kilobytes of the file.
+fn written(mib: usize) -> Vec<u8> {
     let line = format!("({}) Tj T*\n", "heron ".repeat(14));
     let content = unfolding("/FlateDecode", 1, "BT /F 1 Tf 1 TL 9 790 Td\n", (&line, mib));
-    pdf(&[ROOT.as_bytes(), pages.as_bytes(), WRITTEN.as_bytes(), &content], "/Size 5")
+    pdf(&[ROOT.as_bytes(), PAGES.as_bytes(), WRITTEN.as_bytes(), &content], "/Size 5")
 }
 
 fn large() -> Vec<Bomb> {
@@ -94,9 +95,8 @@ fn large() -> Vec<Bomb> {
         bomb("million.pdf", pdf(&[ROOT, &many, PAGE, "<<>>"], "/Size 5"), BAD),
         Bomb::cut("written-million.pdf", pdf(&[ROOT, &many, WRITTEN, WORDS], "/Size 5")),
         // The text of one page is in memory before any of it is kept: a page that does not fit there is refused.
-        Bomb::holding("glyphs.pdf", written(PAGES, 1), "heron heron"),
-        Bomb::cut("pages-of-glyphs.pdf", written(&many, 1)),
-        bomb("more-glyphs.pdf", written(PAGES, 100), BAD),
+        Bomb::holding("glyphs.pdf", written(1), "heron heron"),
+        bomb("more-glyphs.pdf", written(100), BAD),
         bomb("blanks.pdf", blanks("/FlateDecode", 1), BAD),
         bomb("twice-packed.pdf", blanks("/FlateDecode/FlateDecode", 2), BAD),
     ]
@@ -140,4 +140,15 @@ pub(super) fn pdf_that_reaches(place: &str) -> Vec<u8> {
     );
     let inside = "<</Type/EmbeddedFile/Length 4>>stream\nMZ\0\0\nendstream";
     pdf(&[root, PAGES, &page, WORDS, &script, &attached, &picture, inside], "/Size 9")
+}
+
+#[tokio::test]
+async fn a_pdf_of_endless_text_is_cut_at_the_limit_of_text_and_says_so() {
+    let pool = pool(worker(), ExtractLimits { text_bytes: 100_000, ..ExtractLimits::default() });
+    let many = format!("<</Type/Pages/Count 1000000/Kids[{}]>>", "3 0 R ".repeat(1_000_000));
+    let content = format!("BT /F 1 Tf 1 TL 9 790 Td\n{} ET", "(heron heron heron) Tj T*\n".repeat(1_000));
+    let content = format!("<</Length {}>>stream\n{content}\nendstream", content.len());
+    let document = read(&pool, "a.pdf", &pdf(&[ROOT, &many, WRITTEN, &content], "/Size 5")).await.unwrap();
+    assert!(document.truncated && document.pages == Some(1_000_000), "{:?}", document.pages);
+    assert!((100_000..200_000).contains(&document.text().len()), "{} bytes", document.text().len());
 }
