@@ -1,7 +1,6 @@
 //! Changes that are hard to see: lost events, limits, roots that go away, editors at work, odd names and dates.
 //!
-//! The letters are those of the list of adversarial cases for walking and watching. Cases that wait for something: A9 (a
-//! folder swapped for a link during the walk) is tested with the files that open beneath a root.
+//! The letters are those of the adversarial cases in `tests/CASES.md`.
 
 use std::collections::BTreeSet;
 use std::fs;
