@@ -36,6 +36,7 @@ test: tools build models ## Runs every test
 # that begin with TORTURE; `make torture TORTURE=kill` runs those with that word. Sizes: see tests/it/torture.rs. Hostile
 # files come last, 10,000 mutated ones among them, through the real workers; with a word they are left out.
 .PHONY: torture
+torture: export VIC_TESTS_MUST_PROVE := 1
 torture: tools build models ## Runs the long tests (hours), hostile files among them, and prints a table of their figures
 	@models/tools.sh --tests
 	@set -o pipefail; source models/tools.env && log=$$(mktemp) && \
@@ -45,9 +46,9 @@ torture: tools build models ## Runs the long tests (hours), hostile files among 
 	  exit $$ended
 
 .PHONY: fuzz
-fuzz: build models ## Mutates files (FOLDER=data) and questions for every reader; N=20000 SEED=1
+fuzz: build models ## Mutates files (FOLDER=data), questions, queries, graphs and requests for every reader; N=20000 SEED=1
 	@source models/tools.env && VIC_MUTANTS=$(or $(N),20000) VIC_SEED=$(or $(SEED),1) VIC_MUTANTS_FROM=$(abspath $(FOLDER)) \
-	  cargo test --release --test it hostile::mutants -- --nocapture
+	  cargo test --release --test it -- --nocapture hostile::mutants hostile::queries hostile::requests
 
 .PHONY: test-models
 test-models: tools build models ## Runs the tests against a real language model server, which it builds first

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Finds what the build needs beside Rust: a C compiler and the protobuf compiler with its includes. What is missing is
 # installed by apt where we may, the protobuf compiler otherwise fetched by pip; what is still missing is named with the
-# command to type. Leaves models/tools.env for the Makefile to source. With --tests also strace, without which one test
-# looks less closely, and the libraries of the example clients.
+# command to type. Leaves models/tools.env for the Makefile to source. With --tests also the programs that tests watch vic
+# with (see tests/it/means.rs for what may be missing), and the libraries of the example clients.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 env_file=$here/tools.env
@@ -28,8 +28,18 @@ command -v cc >/dev/null || apt_install build-essential \
 
 [ "${1:-}" = --tests ] && "$here/clients.sh"
 
-if [ "${1:-}" = --tests ] && ! command -v strace >/dev/null && ! apt_install strace; then
-  printf 'strace is missing: privacy is tested by samples only\nhint: sudo apt-get install strace\n' >&2
+# A program of the tests, and the package that has it.
+need() {
+  command -v "$1" >/dev/null || apt_install "$2" \
+    || printf '%s is missing: tests that need it fail\nhint: sudo apt-get install %s\n' "$1" "$2" >&2
+}
+
+if [ "${1:-}" = --tests ]; then
+  need strace strace
+  need ip iproute2
+  need pgrep procps
+  need unshare util-linux
+  need column bsdextrautils
 fi
 
 has_includes() { [ -f "$1/google/protobuf/empty.proto" ]; }

@@ -206,6 +206,8 @@ impl Error {
             ErrorKind::ReadOnlyFilesystem => Error::new(ErrorCode::PermissionDenied, message)
                 .hint("point VIC_DATA_DIR at a disk that can be written to"),
             ErrorKind::TimedOut => Error::new(ErrorCode::DeadlineExceeded, message),
+            ErrorKind::ArgumentListTooLong => Error::new(ErrorCode::InvalidArgument, message)
+                .hint("the system takes arguments of 128 KiB each; let the program read a file"),
             _ if error.raw_os_error() == Some(libc::EIO) => {
                 Error::new(ErrorCode::Unavailable, message).hint(DISK_REFUSES)
             }

@@ -15,6 +15,7 @@ use vic::llm::{FinishReason, LlmRequest};
 use vic::model::{PrivacyMode, ToolSpec};
 
 use crate::harness::World;
+use crate::means;
 use crate::openai;
 
 const QUESTION: &str = "how heavy was the hive";
@@ -255,8 +256,7 @@ fn libraries() -> PathBuf {
 
 /// Runs a client; it must say what every client says.
 fn speaks(world: &World, program: &str, script: &str, variable: &str, libraries: &Path) {
-    if !libraries.exists() {
-        println!("skipped: `{}` is missing, models/clients.sh installs it", libraries.display());
+    if !means::can_run_clients(libraries.exists()) {
         return;
     }
     let read = |name: &str| std::fs::read_to_string(world.data().join(name)).unwrap().trim().to_string();

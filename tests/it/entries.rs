@@ -11,6 +11,7 @@ use vic::model::{FileState, Reason};
 
 use crate::caller::Caller;
 use crate::harness::World;
+use crate::means;
 use crate::watching::{NOTICED, SOON, hash, on_disk, world};
 
 #[test]
@@ -48,6 +49,24 @@ fn a10_what_is_no_ordinary_file_is_known_by_name_and_holds_nothing_up() {
     assert_eq!(reason("pipe.md"), Some(Reason::NotRegular));
     assert_eq!(reason("socket.md"), Some(Reason::NotRegular));
     assert_eq!(reason("sparse.md"), Some(Reason::Sparse));
+    assert_eq!(caller.hits("columbine")[0].path, "b.md");
+}
+
+#[test]
+fn a10_a_device_in_the_place_of_a_file_is_passed_over() {
+    let mut world = World::new();
+    let (place, script) = (world.write("endless.md", ""), "mount --bind /dev/zero \"$0\" && exec \"$@\"");
+    let words = ["-rm", "sh", "-c", script, place.to_str().unwrap()];
+    if !means::can_unshare(&words) {
+        return;
+    }
+    // A namespace for each: the daemon's is the one that counts.
+    world.begin(&[&["unshare"], &words[..]].concat().iter().map(|it| it.to_string()).collect::<Vec<_>>());
+    world.write("b.md", "Beside it: columbine.");
+    world.until("the daemon answers", Duration::from_secs(60), |it| it.vic(&["status"]).status.success());
+    world.index();
+    let caller = Caller::new(&world);
+    assert_eq!(caller.files()[Path::new("endless.md")].reason, Some(Reason::NotRegular));
     assert_eq!(caller.hits("columbine")[0].path, "b.md");
 }
 

@@ -8,8 +8,9 @@ use tempfile::TempDir;
 
 use crate::harness::{World, sample};
 use crate::sample::Sampler;
+use crate::server::Server;
 use crate::trace::{Allowed, Trace};
-use crate::{sample as sampling, trace};
+use crate::{means, openai, sample as sampling, trace};
 
 /// A contract without a text layer, in the sample.
 const SCAN: &str = "idr-contract-scan.pdf";
@@ -64,9 +65,7 @@ fn check_nothing_is_left(world: &World, temporary: &TempDir) {
 
 #[test]
 fn a_whole_run_writes_nothing_outside_its_data_directory_and_opens_no_socket_to_anywhere() {
-    if !Trace::is_possible() {
-        // The test below still looks as well as it can.
-        println!("skipped: strace is missing, or may not trace here");
+    if !means::can_trace() {
         return;
     }
     let (world, temporary) = quiet_world();
@@ -118,8 +117,7 @@ fn culprit(launcher: &[String], folder: &Path) -> Child {
 
 #[test]
 fn what_must_not_be_is_seen_in_a_trace() {
-    if !Trace::is_possible() {
-        println!("skipped: strace is missing, or may not trace here");
+    if !means::can_trace() {
         return;
     }
     let (calls, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -144,8 +142,7 @@ fn what_must_not_be_is_seen_in_samples() {
 
 #[test]
 fn a_daemon_that_may_reach_out_is_seen_to_do_so() {
-    if !Trace::is_possible() {
-        println!("skipped: strace is missing, or may not trace here");
+    if !means::can_trace() {
         return;
     }
     let calls = tempfile::tempdir().unwrap();
@@ -207,6 +204,59 @@ fn servers_elsewhere_are_refused_in_local_only_all_at_once() {
     assert!(said.contains("192.0.2.1") && said.contains("192.0.2.2"), "{said}");
 }
 
+#[test]
+fn proxies_and_collectors_of_the_environment_are_named_and_get_nothing() {
+    let trap = Server::start(|_| vec![]);
+    let server = openai::start(&["m"], |_| "The heron stands [1].".into());
+    let mut world = World::new().with("VIC_LIBRARIAN_BACKEND", "openai").with("VIC_OPENAI_MODEL", "m");
+    world = world.with("VIC_OPENAI_BASE_URL", &server.address);
+    let set = [
+        "HTTP_PROXY",
+        "http_proxy",
+        "HTTPS_PROXY",
+        "ALL_PROXY",
+        "OTEL_EXPORTER_OTLP_ENDPOINT",
+        "HF_ENDPOINT",
+        "SENTRY_DSN",
+    ];
+    world = set.iter().fold(world, |world, name| world.with(name, &trap.address));
+    let world = world.with("RES_OPTIONS", "use-vc").with("VIC_WATCH", "0").start();
+    world.write("a.md", "The heron stands in the reeds.");
+    world.index();
+    world.ok(&["ask", "where does the heron stand?"]);
+    assert!(!server.asked("/v1/chat/completions").is_empty(), "the server of this machine is asked, and directly");
+    assert_eq!(trap.all(), 0, "whoever stands in between is not");
+    for name in ["HTTP_PROXY", "ALL_PROXY", "OTEL_EXPORTER_OTLP_ENDPOINT", "SENTRY_DSN"] {
+        assert!(world.log().contains(name), "{name}: {}", world.log());
+    }
+}
+
+#[test]
+fn a_model_that_is_not_there_is_an_error_with_its_command_and_nobody_is_asked_for_it() {
+    if !means::can_trace() {
+        return;
+    }
+    let (calls, models, server) =
+        (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), Server::start(|_| vec![]));
+    let entry = format!(
+        "[[model]]\nname = \"absent\"\nkind = \"embedding\"\nlicence = \"none\"\ndimension = 3\npooling = \"mean\"\nnormalize = true\n\
+         max_tokens = 9\n[[model.files]]\nname = \"model.onnx\"\nsources = [\"{}/model.onnx\"]\n",
+        server.address
+    );
+    std::fs::write(models.path().join("catalog.toml"), entry).unwrap();
+    let trace = Trace::new(calls.path());
+    let world = World::new().with("VIC_MODELS_DIR", models.path().to_str().unwrap()).with("VIC_EMBED_MODEL", "absent");
+    let world = world.under(trace.launcher());
+    let ended = world.command(env!("CARGO_BIN_EXE_vicd")).output().unwrap();
+    let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert!(ended.status.code() == Some(3) && said.contains("vic models pull absent"), "{:?}: {said}", ended.status);
+    let lines = trace.finished();
+    let sockets: Vec<_> =
+        lines.iter().filter(|it| it.starts_with("socket(AF_INET") || it.starts_with("connect(")).collect();
+    assert!(sockets.is_empty() && !lines.is_empty(), "{sockets:?}");
+    assert_eq!(server.all(), 0);
+}
+
 /// Starts a daemon that is to embed with a server of this name, where the machine knows these names; gives its exit code
 /// and what it says. None where it went on, and after some seconds was stopped.
 fn start_where(hosts: &str, server: &str) -> (Option<i32>, String) {
@@ -223,8 +273,7 @@ fn start_where(hosts: &str, server: &str) -> (Option<i32>, String) {
 
 #[test]
 fn a_name_with_one_address_here_and_another_elsewhere_is_elsewhere() {
-    if !Command::new("unshare").args(["-rm", "true"]).output().is_ok_and(|it| it.status.success()) {
-        println!("skipped: nothing can be mounted here");
+    if !means::can_unshare(&["-rm"]) {
         return;
     }
     let two = "127.0.0.1 localhost two.localhost\n2001:db8::1 two.localhost\n";

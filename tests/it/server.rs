@@ -66,6 +66,11 @@ impl Server {
     pub(crate) fn asked(&self, path: &str) -> Vec<Asked> {
         self.asked.lock().unwrap().iter().filter(|it| it.path == path).cloned().collect()
     }
+
+    /// How much was asked at all.
+    pub(crate) fn all(&self) -> usize {
+        self.asked.lock().unwrap().len()
+    }
 }
 
 fn serve(stream: TcpStream, part: &Part, log: &Mutex<Vec<Asked>>) -> std::io::Result<()> {

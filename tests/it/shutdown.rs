@@ -9,13 +9,16 @@ use serde_json::json;
 
 use crate::harness::World;
 use crate::http::{connect, key_line, post};
-use crate::torture::{Dice, figure, size};
+use crate::torture::{Dice, Promises, figure, percentile, size};
 
 /// The longest that the daemon may take.
 const ALWAYS: Duration = Duration::from_secs(10);
 
 /// Where others keep the machine busy everything takes longer; what hangs takes longer still.
 const BUSY_MACHINE: u32 = 3;
+
+/// The longest that the second signal may take.
+const AT_ONCE: Duration = Duration::from_millis(200);
 
 /// The longest that an idle daemon may take.
 const IDLE: Duration = Duration::from_secs(1);
@@ -160,7 +163,7 @@ fn open_streams_a_running_job_and_an_unfinished_request_hold_nothing_up() {
 fn torture_shutdown() {
     let (mut world, mut dice) = (busy(), Dice::new(16));
     let runs = size("VIC_TORTURE_SHUTDOWNS", 50);
-    let mut took: Vec<Duration> = (0..runs)
+    let took: Vec<Duration> = (0..runs)
         .map(|_| {
             let streams = Streams::open(&world);
             std::thread::sleep(Duration::from_millis(dice.below(3_000)));
@@ -170,21 +173,27 @@ fn torture_shutdown() {
             took
         })
         .collect();
-    took.sort();
-    let (median, longest) = (took[took.len() / 2], took[took.len() - 1]);
-    figure(
-        "SIGTERM with every kind of stream open",
-        format!("{runs} ends, {median:.1?} at the median, {longest:.1?} at most"),
-    );
-    assert!(longest < ALWAYS, "{took:?}");
+    figure("SIGTERM with every kind of stream open", format!("{runs} ends, {:.1?} (p50)", percentile(&took, 50)));
+    // No more than this on any machine: what hangs hangs for longer.
+    let mut promises = Promises::default();
+    promises.at_most("the longest of them", percentile(&took, 100), ALWAYS, ALWAYS);
+    let again: Vec<Duration> = (0..10).map(|_| end_twice(&mut world)).collect();
+    promises.soon("the second signal, the longest of 10", percentile(&again, 100), AT_ONCE);
     world.index();
+    let idle = (0..10).map(|_| {
+        let took = end(&mut world);
+        world.spawn();
+        world.index();
+        took
+    });
+    promises.soon("SIGTERM at rest, the longest of 10", idle.max().unwrap(), IDLE);
+    promises.check();
     assert_eq!(world.json(&["status"])["coverage"]["indexed"], 300);
 }
 
-#[test]
-fn the_second_signal_ends_it_at_once() {
-    let mut world = World::new().start();
-    let _endless = endless(&world);
+/// How long the daemon takes to end after a second SIGTERM while it waits for a request, and starts the next one.
+fn end_twice(world: &mut World) -> Duration {
+    let _endless = endless(world);
     let mut daemon = world.release();
     terminate(&daemon);
     std::thread::sleep(Duration::from_millis(500));
@@ -192,7 +201,14 @@ fn the_second_signal_ends_it_at_once() {
     let begun = Instant::now();
     terminate(&daemon);
     assert!(daemon.wait().unwrap().success());
-    println!("second signal: {:?}", begun.elapsed());
-    assert!(begun.elapsed() < IDLE * BUSY_MACHINE, "{:?}", begun.elapsed());
+    let took = begun.elapsed();
     world.spawn();
+    took
+}
+
+#[test]
+fn the_second_signal_ends_it_at_once() {
+    let took = end_twice(&mut World::new().start());
+    println!("second signal: {took:?}");
+    assert!(took < AT_ONCE * BUSY_MACHINE, "{took:?}");
 }

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::means;
+
 /// Calls that are written down: all of the network, and all that make, change or remove files by name.
 const CALLS: &str = "trace=%network,open,openat,openat2,creat,mkdir,mkdirat,mknod,mknodat,rename,renameat,renameat2,\
     link,linkat,symlink,symlinkat,unlink,unlinkat,rmdir,truncate";
@@ -42,8 +44,7 @@ impl Trace {
         // The tracer steps aside: the traced program stays the child that was started.
         let strace = ["strace", "-D", "-ff", "-q", "-y", "--seccomp-bpf", "-e", CALLS, "-o", &prefix];
         let alone = ["unshare", "-rn", "sh", "-c", "ip link set lo up && exec \"$@\"", "sh"];
-        let can_be_alone = Command::new(alone[0]).args(&alone[1..]).arg("true").stderr(Stdio::null()).status();
-        let alone = if can_be_alone.is_ok_and(|it| it.success()) { &alone[..] } else { &[] };
+        let alone = if means::can_unshare(&alone[1..]) { &alone[..] } else { &[] };
         alone.iter().chain(&strace).map(|it| (*it).to_owned()).collect()
     }
 

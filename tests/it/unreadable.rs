@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::damage::{check_all_is_read, copy_of, newest_manifest, origin, refusal, snapshot, table_files};
 use crate::harness::World;
-use crate::trace::Trace;
+use crate::means;
 
 /// Calls that read.
 const READING: &str = "read,pread64,readv,preadv,preadv2";
@@ -50,8 +50,7 @@ const NEEDED: [(&str, Find); 4] = [
 
 #[test]
 fn a_start_that_cannot_read_a_file_says_so_and_changes_nothing() {
-    if !Trace::is_possible() {
-        println!("skipped: strace is missing, or may not trace here");
+    if !means::can_trace() {
         return;
     }
     let origin = origin();
@@ -84,8 +83,7 @@ fn a_directory_that_cannot_be_written_to_is_named_at_every_start_and_stays_as_it
     let data = world.data().display().to_string();
     let script = "mount --bind \"$0\" \"$0\" && mount -o remount,ro,bind \"$0\" && exec \"$@\"";
     let launcher = ["unshare", "-rm", "sh", "-c", script, data.as_str()].map(String::from).to_vec();
-    if !Command::new("unshare").args(&launcher[1..]).arg("true").output().is_ok_and(|it| it.status.success()) {
-        println!("skipped: nothing can be mounted here");
+    if !means::can_unshare(&["-rm", "sh", "-c", script, data.as_str()]) {
         return;
     }
     let before = snapshot(&world.data());
@@ -123,8 +121,7 @@ fn detach(mut strace: Child) {
 
 #[test]
 fn a_commit_that_the_disk_refuses_is_no_commit_and_is_made_up_for() {
-    if !Trace::is_possible() {
-        println!("skipped: strace is missing, or may not trace here");
+    if !means::can_trace() {
         return;
     }
     let mut world = World::new().start();
@@ -155,8 +152,7 @@ fn a_commit_that_the_disk_refuses_is_no_commit_and_is_made_up_for() {
 
 #[test]
 fn a_question_that_cannot_read_the_table_says_so_and_the_next_one_is_answered() {
-    if !Trace::is_possible() {
-        println!("skipped: strace is missing, or may not trace here");
+    if !means::can_trace() {
         return;
     }
     let mut world = origin();

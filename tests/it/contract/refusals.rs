@@ -91,6 +91,25 @@ fn wrong_types() {
 }
 
 #[test]
+fn numbers_out_of_bounds_deep_values_and_fields_that_stand_twice() {
+    let world = super::bees();
+    let deep = format!("{{\"query\": \"x\", \"filters\": {}1{}}}", "{\"a\":".repeat(100_000), "}".repeat(100_000));
+    for (body, field) in [
+        (r#"{"query": "x", "limit": 1000000000}"#, json!("limit")),
+        (r#"{"query": "x", "limit": 0}"#, json!("limit")),
+        (r#"{"query": "x", "limit": -1}"#, json!("limit")),
+        (r#"{"query": "x", "limit": 1e400}"#, json!("limit")),
+        (r#"{"query": "x", "limit": NaN}"#, json!("limit")),
+        (r#"{"query": "x", "query": "y"}"#, json!("query")),
+        (&deep, json!("filters.a")),
+    ] {
+        assert_eq!(over_http(&world, "/v1/ask", body), (400, json!("invalid_argument"), field), "{body:.60}");
+    }
+    let long = json!({"query": "x".repeat(1 << 20)}).to_string();
+    assert_eq!(over_http(&world, "/v1/ask", &long), (400, json!("invalid_argument"), json!("query")));
+}
+
+#[test]
 fn a_body_of_2_mib_and_one_byte() {
     let world = super::bees();
     let body = format!("{{\"query\": \"x\"}}{}", " ".repeat((2 << 20) + 1 - 14));

@@ -4,7 +4,8 @@ use std::net::TcpListener;
 
 use vic::model::ExtractLimits;
 
-use super::bombs::{docx, pdf};
+use super::bombs::docx;
+use super::pdfs::{pdf, pdf_that_reaches};
 use super::pictures::jpeg;
 use super::{pool, read, worker};
 
@@ -47,7 +48,10 @@ fn pdf_with(key: &str, xml: &str) -> Vec<u8> {
     let root = format!("<</Type/Catalog/Pages 2 0 R{named}>>");
     let stream = format!("<</Type/Metadata/Subtype/XML/Length {}>>stream\n{xml}\nendstream", xml.len());
     let page = "<</Type/Page/Parent 2 0 R/MediaBox[0 0 9 9]/Contents 4 0 R>>";
-    pdf(&[&root, "<</Type/Pages/Count 1/Kids[3 0 R]>>", page, "<</Length 0>>stream\n\nendstream", &stream], "/Size 6")
+    pdf(
+        &[root.as_str(), "<</Type/Pages/Count 1/Kids[3 0 R]>>", page, "<</Length 0>>stream\n\nendstream", &stream],
+        "/Size 6",
+    )
 }
 
 /// One document of every format that holds XML, or is it.
@@ -73,7 +77,10 @@ async fn no_entity_link_or_form_of_a_document_reads_a_file_or_reaches_a_server()
     let places = [format!("file://{}", file.display()), format!("http://{}/canary", server.local_addr().unwrap())];
     let pool = pool(worker(), ExtractLimits::default());
     for place in &places {
-        for (name, bytes) in documents(&|name, body| xml(name, place, body).replace("PLACE", place)) {
+        let reaching = [("reaching.pdf", pdf_that_reaches(place))];
+        for (name, bytes) in
+            documents(&|name, body| xml(name, place, body).replace("PLACE", place)).into_iter().chain(reaching)
+        {
             let text = read(&pool, name, &bytes).await.map(|it| it.text()).unwrap_or_default();
             assert!(!text.contains(CANARY), "{name} of {place}: {text}");
         }

@@ -9,7 +9,7 @@ use vic::model::{ExtractLimits, JailMode, Reason};
 
 use super::{models, pool, read, worker};
 use crate::harness::World;
-use crate::trace::Trace;
+use crate::means;
 
 /// A file that is none of the worker's business, with another beside it.
 fn victim() -> (tempfile::TempDir, PathBuf) {
@@ -70,8 +70,7 @@ fn without_call(folder: &Path, call: &str) -> PathBuf {
 
 #[tokio::test]
 async fn without_landlock_or_seccomp_only_plain_text_is_read() {
-    if !Trace::is_possible() {
-        println!("cannot prove it here: strace is missing, or may not trace");
+    if !means::can_trace() {
         return;
     }
     for (call, named) in [("landlock_create_ruleset", "Landlock"), ("seccomp", "seccomp")] {
@@ -91,8 +90,7 @@ async fn without_landlock_or_seccomp_only_plain_text_is_read() {
 
 #[tokio::test]
 async fn without_a_jail_the_ways_out_are_open() {
-    if !Trace::is_possible() {
-        println!("cannot prove it here: strace is missing, or may not trace");
+    if !means::can_trace() {
         return;
     }
     let (folder, path) = victim();
@@ -106,8 +104,7 @@ async fn without_a_jail_the_ways_out_are_open() {
 
 #[test]
 fn the_status_says_that_readers_are_not_jailed_and_what_to_do() {
-    if !Trace::is_possible() {
-        println!("cannot prove it here: strace is missing, or may not trace");
+    if !means::can_trace() {
         return;
     }
     let call = "landlock_create_ruleset";

@@ -1,12 +1,17 @@
 //! Files and programs that mean harm: what readers are given here, nobody sends by accident.
 
+mod archives;
 mod bombs;
+mod dropped;
 mod entities;
 mod escape;
 mod mutants;
 mod odd;
 mod outside;
+mod pdfs;
 mod pictures;
+mod queries;
+mod requests;
 mod secrets;
 mod slow;
 

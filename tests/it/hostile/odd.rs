@@ -1,9 +1,11 @@
 //! Files that are not what they are called, hold next to nothing, or would take over whatever shows them.
 
+use std::io::Write;
 use std::time::{Duration, Instant};
 
 use vic::model::{ExtractLimits, Reason};
 
+use super::bombs::MOST_MIB;
 use super::{pool, read, worker};
 use crate::harness::World;
 
@@ -25,7 +27,7 @@ fn utf16(text: &str) -> Vec<u8> {
 fn polyglot() -> Vec<u8> {
     let mut zip = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
     zip.start_file("inside.txt", zip::write::SimpleFileOptions::default()).unwrap();
-    std::io::Write::write_all(&mut zip, b"inside").unwrap();
+    zip.write_all(b"inside").unwrap();
     let zip = zip.finish().unwrap().into_inner();
     [b"%PDF-1.4\n<html><body><p>A page about herons.</p></body></html>\n".to_vec(), zip].concat()
 }
@@ -43,6 +45,11 @@ fn odd() -> Vec<(&'static str, Vec<u8>, Becomes)> {
         ("mark.txt", b"\xef\xbb\xbf".to_vec(), Nothing),
         ("marked.txt", b"\xef\xbb\xbfherons".to_vec(), Text("herons")),
         ("wide.txt", utf16("The heron stands in the reeds and waits."), Text("heron stands")),
+        (
+            "wide-reversed.txt",
+            utf16("The heron stands in the reeds.").chunks(2).flat_map(|it| [it[1], it[0]]).collect(),
+            Text("heron"),
+        ),
         ("half.txt", b"herons \xf0\x9f\xa6".to_vec(), Text("herons")),
         ("line.txt", line.into_bytes(), Text("one line of herons")),
         ("page.pdf", b"<html><body><p>A page about herons.</p></body></html>".to_vec(), Text("herons")),
@@ -80,6 +87,28 @@ async fn a_file_is_read_for_what_it_holds_whatever_it_is_called() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// A file of one line, of so many MiB.
+fn line(mib: usize) -> std::fs::File {
+    let (mut file, block) = (tempfile::tempfile().unwrap(), "herons ".repeat((1 << 20) / 7 + 1));
+    (0..mib).for_each(|_| file.write_all(&block.as_bytes()[..1 << 20]).unwrap());
+    file
+}
+
+#[tokio::test]
+async fn a_line_without_an_end_is_read_to_the_limit_of_text_and_beyond_that_of_files_not_at_all() {
+    let pool = pool(worker(), ExtractLimits::default());
+    for name in ["line.txt", "line.json", "line.csv", "line.md", "line.html"] {
+        let document = pool.extract(line(100), name).await;
+        let is_cut =
+            |it: &vic::model::Document| it.truncated && it.text().len() <= 11 << 20 && it.text().contains("herons");
+        // A page is parsed whole or not at all.
+        assert!(document.as_ref().is_ok_and(is_cut) || name == "line.html", "{name}: {:.300?}", document);
+        assert!(pool.peak_mib() <= MOST_MIB, "{name}: {} MiB", pool.peak_mib());
+    }
+    assert_eq!(pool.extract(line(1 << 10), "line.txt").await.unwrap_err().reason, Reason::TooLarge);
+    assert_eq!(read(&pool, "good.txt", b"words").await.unwrap().text(), "words");
 }
 
 /// What a terminal, a bidirectional text or a model would obey, and nobody sees.

@@ -1,0 +1,173 @@
+//! Archives that lie about their sizes, share their bytes, or hold each other: what counts is what really comes out of
+//! them, in all of the tree.
+
+use std::io::{Cursor, Write};
+
+use flate2::write::{DeflateEncoder, GzEncoder};
+use flate2::{Compression, Crc};
+use vic::model::Reason;
+use zip::write::SimpleFileOptions;
+
+use super::bombs::{Bomb, bomb, container};
+
+const LIMIT: &[Reason] = &[Reason::DecompressionLimit];
+const DAMAGED: &[Reason] = &[Reason::Damaged];
+const EITHER: &[Reason] = &[Reason::DecompressionLimit, Reason::Damaged];
+
+pub(super) fn archives() -> Vec<Bomb> {
+    let zeros = deflated(&[0], 300 << 20);
+    let noise = stored(&vec![0; 5 << 20]);
+    let wide = |name: &str, inner: &[u8], count: usize| zipped(&vec![(name, inner); count]);
+    let bottom = container(&[], ("zeros.bin", "", "\0", 20));
+    let deep =
+        |depth: usize| (1..depth).fold(zipped(&[("a.txt", b"The heron.")]), |inner, _| zipped(&[("a.zip", &inner)]));
+    vec![
+        bomb("zeros.gz", gzipped(&vec![b'0'; 1 << 20], 1_024), LIMIT),
+        bomb("tenfold.gz", (0..10).fold(gzipped(b"The heron.", 1), |inner, _| gzipped(&inner, 1)), &[Reason::TooDeep]),
+        // What a header says is neither a bound on what comes nor a reason to make room for it.
+        bomb("says-little.zip", Part { unpacked: 10, ..zeros.clone() }.alone(), EITHER),
+        bomb("says-nothing.zip", Part { unpacked: 0, packed: 0, ..zeros.clone() }.alone(), EITHER),
+        bomb("says-packed.zip", Part { packed: 0x7fff_ffff, ..zeros.clone() }.alone(), EITHER),
+        bomb("says-much.zip", Part { unpacked: 0xffff_fff0, ..stored(b"The heron.") }.alone(), DAMAGED),
+        bomb("says-much-64.zip", Part { wide: Some((1 << 62, 10)), ..stored(b"The heron.") }.alone(), DAMAGED),
+        bomb("says-little-64.zip", Part { wide: Some((10, zeros.data.len() as u64)), ..zeros.clone() }.alone(), EITHER),
+        bomb("elsewhere-64.zip", Part { wide: Some((10, u64::MAX)), ..zeros }.alone(), EITHER),
+        bomb("countless-64.zip", stored(b"The heron.").with_end_64(1 << 40, 0), EITHER),
+        bomb("far-away-64.zip", stored(b"The heron.").with_end_64(1, 1 << 60), DAMAGED),
+        bomb("long.tar", tar_that_says(1 << 60), DAMAGED),
+        // Five hundred entries are one and the same.
+        Bomb::cut("overlap.zip", deflated(b"word ", 60 << 20).again_and_again(500)),
+        Bomb::cut("overlap-noise.zip", noise.again_and_again(500)),
+        Bomb::cut("countless.zip", stored(b"The heron.").again_and_again(65_000)),
+        // Archives in archives.
+        bomb("wide.zip", wide("a.zip", &wide("b.zip", &bottom, 20), 20), LIMIT),
+        bomb("matryoshka.zip", matryoshka(), &[Reason::TooDeep, Reason::DecompressionLimit]),
+        Bomb::holding("three.zip", deep(3), "The heron."),
+        bomb("four.zip", deep(4), &[Reason::TooDeep]),
+    ]
+}
+
+/// Zips in zips, five deep and sixteen wide, half a gigabyte in each of the last.
+fn matryoshka() -> Vec<u8> {
+    let bottom = container(&[], ("zeros.txt", "", "0", 512));
+    (0..5).fold(bottom, |inner, _| zipped(&vec![("a.zip", inner.as_slice()); 16]))
+}
+
+fn zipped(parts: &[(&str, &[u8])]) -> Vec<u8> {
+    let mut writer = zip::ZipWriter::new(Cursor::new(Vec::new()));
+    for (number, (name, bytes)) in parts.iter().enumerate() {
+        writer.start_file(format!("{number}/{name}"), SimpleFileOptions::default()).unwrap();
+        writer.write_all(bytes).unwrap();
+    }
+    writer.finish().unwrap().into_inner()
+}
+
+fn gzipped(block: &[u8], times: usize) -> Vec<u8> {
+    let mut writer = GzEncoder::new(Vec::new(), Compression::fast());
+    (0..times).for_each(|_| writer.write_all(block).unwrap());
+    writer.finish().unwrap()
+}
+
+/// The header of one file of so many bytes, and some bytes.
+fn tar_that_says(size: u64) -> Vec<u8> {
+    let mut header = tar::Header::new_ustar();
+    header.set_path("a.txt").unwrap();
+    header.set_entry_type(tar::EntryType::Regular);
+    header.set_size(size);
+    header.set_cksum();
+    [header.as_bytes().as_slice(), &[b'x'; 1_024]].concat()
+}
+
+/// An entry of a zip as it is, and as it says it is.
+#[derive(Clone)]
+struct Part {
+    data: Vec<u8>,
+    method: u16,
+    crc: u32,
+    packed: u32,
+    unpacked: u32,
+    /// Sizes, unpacked and packed, that take the place of the two above.
+    wide: Option<(u64, u64)>,
+}
+
+fn stored(bytes: &[u8]) -> Part {
+    let mut crc = Crc::new();
+    crc.update(bytes);
+    let size = bytes.len() as u32;
+    Part { data: bytes.to_vec(), method: 0, crc: crc.sum(), packed: size, unpacked: size, wide: None }
+}
+
+/// So many bytes of a pattern.
+fn deflated(pattern: &[u8], length: usize) -> Part {
+    let block = pattern.repeat((1 << 20) / pattern.len());
+    let (mut writer, mut crc) = (DeflateEncoder::new(Vec::new(), Compression::fast()), Crc::new());
+    for _ in 0..length / block.len() {
+        writer.write_all(&block).unwrap();
+        crc.update(&block);
+    }
+    let data = writer.finish().unwrap();
+    let packed = data.len() as u32;
+    Part { data, method: 8, crc: crc.sum(), packed, unpacked: crc.amount(), wide: None }
+}
+
+/// The name of the entry with this number; all are equally long.
+fn name(number: u16) -> Vec<u8> {
+    format!("{number:05}.txt").into_bytes()
+}
+
+impl Part {
+    fn sizes(&self) -> (u32, u32, Vec<u8>) {
+        match self.wide {
+            None => (self.packed, self.unpacked, Vec::new()),
+            Some((unpacked, packed)) => {
+                let extra =
+                    [&1u16.to_le_bytes()[..], &16u16.to_le_bytes(), &unpacked.to_le_bytes(), &packed.to_le_bytes()];
+                (u32::MAX, u32::MAX, extra.concat())
+            }
+        }
+    }
+
+    /// What local header and central record have in common, from the flags to the name's length.
+    fn common(&self) -> Vec<u8> {
+        let (packed, unpacked, extra) = self.sizes();
+        let numbers = [self.crc, packed, unpacked].map(u32::to_le_bytes).concat();
+        let lengths = [name(0).len() as u16, extra.len() as u16].map(u16::to_le_bytes).concat();
+        [&[0, 0][..], &self.method.to_le_bytes(), &[0, 0, 0x21, 0], &numbers, &lengths].concat()
+    }
+
+    fn local(&self) -> Vec<u8> {
+        [b"PK\x03\x04\x2d\0", self.common().as_slice(), &name(0), &self.sizes().2, &self.data].concat()
+    }
+
+    fn record(&self, number: u16) -> Vec<u8> {
+        [b"PK\x01\x02\x2d\0\x2d\0", self.common().as_slice(), &[0; 14], &name(number), &self.sizes().2].concat()
+    }
+
+    fn alone(&self) -> Vec<u8> {
+        self.again_and_again(1)
+    }
+
+    /// A zip of so many entries that are all this one.
+    fn again_and_again(&self, count: u16) -> Vec<u8> {
+        let local = self.local();
+        // Two of one name would be one.
+        let directory = (0..count).map(|number| self.record(number)).collect::<Vec<_>>().concat();
+        let end = end(count, directory.len() as u32, local.len() as u32);
+        [local, directory, end].concat()
+    }
+
+    /// A zip whose wide end says that there are so many entries, and lies at its place or so far from it.
+    fn with_end_64(&self, entries: u64, off: u64) -> Vec<u8> {
+        let (local, record) = (self.local(), self.record(0));
+        let at = (local.len() + record.len()) as u64;
+        let numbers = [entries, entries, record.len() as u64, local.len() as u64].map(u64::to_le_bytes).concat();
+        let wide = [b"PK\x06\x06", &44u64.to_le_bytes()[..], &[0x2d, 0, 0x2d, 0], &[0; 8], &numbers].concat();
+        let locator = [b"PK\x06\x07\0\0\0\0", &at.saturating_add(off).to_le_bytes()[..], &1u32.to_le_bytes()].concat();
+        [local, record, wide, locator, end(u16::MAX, u32::MAX, u32::MAX)].concat()
+    }
+}
+
+fn end(count: u16, size: u32, place: u32) -> Vec<u8> {
+    let counts = [0, 0, count, count].map(u16::to_le_bytes).concat();
+    [b"PK\x05\x06", counts.as_slice(), &size.to_le_bytes(), &place.to_le_bytes(), &[0, 0]].concat()
+}

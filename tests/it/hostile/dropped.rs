@@ -1,0 +1,59 @@
+//! Mutated files that are dropped into a folder under a running daemon: it counts every one, finds every good neighbour,
+//! and goes on.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use super::mutants::{FEW, mutant, originals, seed, setting};
+use crate::caller::Caller;
+use crate::harness::World;
+
+/// A good file comes with so many mutants.
+const TO_ONE_GOOD: u64 = 10;
+
+/// What so many files may take on a machine that has others to serve.
+fn patience(files: u64) -> Duration {
+    Duration::from_secs(120) + Duration::from_millis(500) * files as u32
+}
+
+#[test]
+fn mutants_in_a_folder_cost_the_daemon_and_their_neighbours_nothing() {
+    let count = setting("VIC_MUTANTS", FEW);
+    // Reading the text in pictures takes its time, and skills have a pool of their own.
+    let mut world = World::new().with("VIC_OCR", "never").start();
+    let begun = Instant::now();
+    let (pid, caller, originals) = (world.pid(), Caller::new(&world), originals());
+    world.index();
+    let mut good = BTreeSet::new();
+    for number in 0..count {
+        let mut dice = seed(number);
+        let path = dice.pick(&originals);
+        let name = path.file_name().unwrap().to_string_lossy();
+        world.write(&format!("{}/{number}-{name}", number % 100), mutant(&std::fs::read(path).unwrap(), &mut dice));
+        if number % TO_ONE_GOOD == 0 {
+            let path = format!("{}/good{number}.md", number % 100);
+            world.write(&path, format!("The word of this neighbour is kingfisher{number}."));
+            good.insert((path, format!("kingfisher{number}")));
+        }
+    }
+    let found = count + good.len() as u64;
+    // The status adds up whenever it is asked for: that is checked by whoever asks.
+    let all = |it: &Caller| {
+        let coverage = it.status().coverage;
+        coverage.found == found && coverage.pending == 0
+    };
+    assert!(caller.within(patience(found), all), "{:?}\n{}", caller.status(), world.log());
+    let coverage = caller.status().coverage;
+    println!("{count} mutants and {} good files in {:.0?}: {coverage:?}", good.len(), begun.elapsed());
+    let deaths = ["worker_crash", "timeout"].map(|it| coverage.reasons.get(it).copied().unwrap_or(0));
+    assert!(deaths.iter().sum::<u64>() * 100 <= count, "more than one in a hundred costs a worker: {coverage:?}");
+    let missing: Vec<&String> = good
+        .iter()
+        .filter(|(path, word)| !caller.hits(word).iter().any(|it| it.path == *path))
+        .map(|it| &it.0)
+        .collect();
+    assert!(missing.is_empty(), "{missing:?}");
+    assert!(world.ended().is_none(), "{}", world.log());
+    assert_eq!(caller.status().pid, pid);
+    assert!(!world.log().contains("panicked"), "{}", world.log());
+}
