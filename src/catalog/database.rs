@@ -243,7 +243,8 @@ fn prepare(path: &Path, format: &Format) -> Result<Connection, Failure> {
 fn explain(error: &rusqlite::Error, path: &Path, hint: &str) -> Error {
     let code = match error.sqlite_error_code() {
         Some(Sqlite::NotADatabase | Sqlite::DatabaseCorrupt) => ErrorCode::DataLoss,
-        Some(Sqlite::DiskFull | Sqlite::OutOfMemory) => ErrorCode::ResourceExhausted,
+        Some(Sqlite::DiskFull) => ErrorCode::StorageFull,
+        Some(Sqlite::OutOfMemory) => ErrorCode::ResourceExhausted,
         Some(Sqlite::DatabaseBusy | Sqlite::DatabaseLocked) => ErrorCode::Locked,
         Some(Sqlite::ReadOnly | Sqlite::PermissionDenied | Sqlite::CannotOpen) => ErrorCode::PermissionDenied,
         // What cannot be read now is not damaged: it must not be put aside.
@@ -253,7 +254,8 @@ fn explain(error: &rusqlite::Error, path: &Path, hint: &str) -> Error {
     let message = format!("cannot use `{}`: {error}", path.display());
     match code {
         ErrorCode::DataLoss => Error::new(code, message).hint(hint),
-        ErrorCode::ResourceExhausted => Error::new(code, message).hint("free some disk space"),
+        ErrorCode::StorageFull => Error::new(code, message).hint("free some disk space"),
+        ErrorCode::ResourceExhausted => Error::new(code, message).hint("end some programs: there is no memory left"),
         ErrorCode::Locked => Error::new(code, message).hint("another program holds it; end that one"),
         ErrorCode::PermissionDenied => {
             Error::new(code, message).hint(format!("check the permissions of `{}`", path.display()))
