@@ -34,9 +34,10 @@ use std::sync::Arc;
 
 use rusqlite::OptionalExtension;
 
+pub use aside::put_database_aside;
 pub use audit::AuditLog;
 pub use corpus::{BookedJob, BookedResult, CorpusBook};
-pub use database::check_database;
+pub use database::{check_database, flush_database};
 pub use evidence::{EvidenceCache, EvidenceKey};
 pub use graph::{FileVersion, GraphStore, Replaced};
 pub use jobs::Jobs;
