@@ -88,7 +88,7 @@ impl Index {
         inner.note_damaged_tables();
         inner.reconcile_store().await?;
         let catalog = inner.catalog.clone();
-        blocking(move || renewal::retry_with_new_readers(&catalog)).await?;
+        blocking(move || renewal::settle_old_failures(&catalog)).await?;
         inner.background.spawn(watching::follow(inner.clone(), changes));
         let table = inner.tables.writing();
         inner.background.spawn(async move { table.warm().await });
