@@ -176,6 +176,24 @@ pub fn check_database(path: &Path) -> Result<()> {
     }
 }
 
+/// Puts all of the log of a database in use into its file, and makes the log empty: what was deleted is in neither then.
+/// While somebody reads, as much of that as is possible. One that is missing is left so.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn flush_database(path: &Path) -> Result<()> {
+    if !path.exists() {
+        return Ok(());
+    }
+    let flush = || -> rusqlite::Result<()> {
+        let db =
+            Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+        db.busy_timeout(BUSY)?;
+        db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
+    };
+    flush().map_err(|error| explain(&error, path, "run `vic doctor`"))
+}
+
 /// What can go wrong inside a transaction.
 pub(super) enum Failed {
     /// In SQLite; gets its path later.
@@ -226,6 +244,8 @@ fn prepare(path: &Path, format: &Format) -> Result<Connection, Failure> {
     db.pragma_update(None, "synchronous", sync)?;
     db.pragma_update(None, "journal_size_limit", 64 << 20)?;
     db.pragma_update(None, "temp_store", "MEMORY")?;
+    // What is deleted is overwritten: it may be what somebody wanted out.
+    db.pragma_update(None, "secure_delete", true)?;
     db.pragma_update(None, "cache_size", -32 * 1024)?;
     db.set_prepared_statement_cache_capacity(STATEMENTS);
     if version < format.version {

@@ -17,6 +17,7 @@ mod progress;
 mod reading;
 mod reconcile;
 mod renewal;
+mod purge;
 mod scan;
 mod space;
 mod storing;

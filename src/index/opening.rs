@@ -164,6 +164,7 @@ impl Inner {
         self.background.spawn(renewal::look_at_jail(self.clone()));
         self.background.spawn(space::follow(self.clone()));
         self.background.spawn(self.clone().keep_small());
+        self.background.spawn(self.clone().purge_when_asked());
         self.background.spawn(pictures::follow(self.clone()));
         self.background.spawn(self.clone().drain_when_told());
         self.background.spawn(self.clone().bury_when_told());
