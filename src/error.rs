@@ -24,8 +24,10 @@ pub enum ErrorCode {
     FailedPrecondition,
     /// The operating system or the privacy mode forbids it.
     PermissionDenied,
-    /// Disk, memory or a queue is full; trying again later can help.
+    /// Memory, a quota or a queue is full; trying again later can help.
     ResourceExhausted,
+    /// The disk is full, or has less room than is to stay free: somebody has to make room.
+    StorageFull,
     /// The daemon or a backend cannot be reached; trying again can help.
     Unavailable,
     /// The caller, or a signal, stopped it.
@@ -40,13 +42,14 @@ pub enum ErrorCode {
 
 impl ErrorCode {
     /// Every code, in the order of [`ErrorCode::exit_code`]'s table in the README.
-    pub const ALL: [ErrorCode; 11] = [
+    pub const ALL: [ErrorCode; 12] = [
         ErrorCode::InvalidArgument,
         ErrorCode::NotFound,
         ErrorCode::Locked,
         ErrorCode::FailedPrecondition,
         ErrorCode::PermissionDenied,
         ErrorCode::ResourceExhausted,
+        ErrorCode::StorageFull,
         ErrorCode::Unavailable,
         ErrorCode::Cancelled,
         ErrorCode::DeadlineExceeded,
@@ -63,6 +66,7 @@ impl ErrorCode {
             ErrorCode::FailedPrecondition => "failed_precondition",
             ErrorCode::PermissionDenied => "permission_denied",
             ErrorCode::ResourceExhausted => "resource_exhausted",
+            ErrorCode::StorageFull => "storage_full",
             ErrorCode::Unavailable => "unavailable",
             ErrorCode::Cancelled => "cancelled",
             ErrorCode::DeadlineExceeded => "deadline_exceeded",
@@ -84,7 +88,7 @@ impl ErrorCode {
             ErrorCode::Locked => tonic::Code::Aborted,
             ErrorCode::FailedPrecondition => tonic::Code::FailedPrecondition,
             ErrorCode::PermissionDenied => tonic::Code::PermissionDenied,
-            ErrorCode::ResourceExhausted => tonic::Code::ResourceExhausted,
+            ErrorCode::ResourceExhausted | ErrorCode::StorageFull => tonic::Code::ResourceExhausted,
             ErrorCode::Unavailable => tonic::Code::Unavailable,
             ErrorCode::Cancelled => tonic::Code::Cancelled,
             ErrorCode::DeadlineExceeded => tonic::Code::DeadlineExceeded,
@@ -93,7 +97,7 @@ impl ErrorCode {
         }
     }
 
-    /// Returns the code whose [`ErrorCode::grpc_code`] this is; unknown codes are [`ErrorCode::Internal`].
+    /// Returns the first code whose [`ErrorCode::grpc_code`] this is; unknown codes are [`ErrorCode::Internal`].
     pub fn from_grpc(code: tonic::Code) -> ErrorCode {
         ErrorCode::ALL.into_iter().find(|it| it.grpc_code() == code).unwrap_or(ErrorCode::Internal)
     }
@@ -111,6 +115,7 @@ impl ErrorCode {
             ErrorCode::DataLoss | ErrorCode::Internal => 500,
             ErrorCode::Unavailable => 503,
             ErrorCode::DeadlineExceeded => 504,
+            ErrorCode::StorageFull => 507,
         }
     }
 
@@ -124,7 +129,7 @@ impl ErrorCode {
             ErrorCode::Locked => 5,
             ErrorCode::FailedPrecondition => 6,
             ErrorCode::PermissionDenied => 7,
-            ErrorCode::ResourceExhausted => 8,
+            ErrorCode::ResourceExhausted | ErrorCode::StorageFull => 8,
             ErrorCode::DeadlineExceeded => 9,
             ErrorCode::DataLoss => 10,
             ErrorCode::Cancelled => 130,
@@ -201,7 +206,7 @@ impl Error {
             ErrorKind::NotFound => Error::new(ErrorCode::NotFound, message),
             ErrorKind::PermissionDenied => Error::new(ErrorCode::PermissionDenied, message)
                 .hint(format!("check the permissions of `{}`", path.display())),
-            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Error::new(ErrorCode::ResourceExhausted, message)
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Error::new(ErrorCode::StorageFull, message)
                 .hint("free some disk space, or point VIC_DATA_DIR at a larger disk"),
             ErrorKind::ReadOnlyFilesystem => Error::new(ErrorCode::PermissionDenied, message)
                 .hint("point VIC_DATA_DIR at a disk that can be written to"),
@@ -243,7 +248,9 @@ mod tests {
     #[test]
     fn every_code_survives_the_wire() {
         for code in ErrorCode::ALL {
-            assert_eq!(ErrorCode::from_grpc(code.grpc_code()), code);
+            // gRPC has one code for all that is full.
+            let told = if code == ErrorCode::StorageFull { ErrorCode::ResourceExhausted } else { code };
+            assert_eq!(ErrorCode::from_grpc(code.grpc_code()), told);
             assert_eq!(ErrorCode::from_name(code.name()), Some(code));
         }
     }
@@ -260,14 +267,16 @@ mod tests {
         let mut codes: Vec<u8> = ErrorCode::ALL.iter().map(|it| it.exit_code()).collect();
         codes.sort_unstable();
         codes.dedup();
-        assert_eq!(codes.len(), ErrorCode::ALL.len());
+        // To a command line, what is full is full.
+        assert_eq!(codes.len(), ErrorCode::ALL.len() - 1);
+        assert_eq!(ErrorCode::StorageFull.exit_code(), ErrorCode::ResourceExhausted.exit_code());
         assert!(!codes.contains(&0));
     }
 
     #[test]
     fn a_full_disk_is_told_apart_and_has_a_cure() {
         let error = Error::io("write", Path::new("/x"), &std::io::Error::from(std::io::ErrorKind::StorageFull));
-        assert_eq!(error.code, ErrorCode::ResourceExhausted);
+        assert_eq!(error.code, ErrorCode::StorageFull);
         assert!(error.hint.is_some());
     }
 

@@ -6,10 +6,15 @@ use crate::agent::assistant::Assistant;
 use crate::agent::choice::{BackendKind, Choice, Override};
 use crate::error::{Error, Result};
 use crate::llm::{CapabilitySnapshot, ModelId, ModelLimits};
+use crate::model::PrivacyMode;
 
-/// What is to be said of a command, whatever the privacy mode: vic cannot know what it does.
-const UNCONFINED: &str = "the command is not confined: it runs as you, can read your files and reach the network, also in \
-mode local_only; `vic audit` lists what it was sent";
+/// What is to be said of a command in mode `local_only`.
+const OFFLINE: &str = "the command has no network, also not to this machine; else it runs as you, and can read and write \
+your files; `vic audit` lists what it was sent";
+
+/// What is to be said of it in the other modes: vic cannot know what it does.
+const UNCONFINED: &str = "the command is not confined: it runs as you, can read your files and reach the network; `vic \
+audit` lists what it was sent";
 
 /// The backend that is in use, and whether it can be reached.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -44,7 +49,7 @@ impl Assistant {
     pub async fn status(&self, over: &Override) -> Result<LlmStatus> {
         let choice = self.choice(over)?;
         let looked = match (choice.backend, &choice.command) {
-            (BackendKind::Command, Some(command)) => command.check().await.map(|()| None),
+            (BackendKind::Command, Some(command)) => command.check(self.mode()).await.map(|()| None),
             _ => match self.client(&choice) {
                 Ok(client) => client.capabilities(self.mode()).await.map(Some),
                 Err(error) => Err(error),
@@ -59,7 +64,11 @@ impl Assistant {
             }
             _ => None,
         };
-        let notes = if choice.backend == BackendKind::Command { vec![UNCONFINED.to_string()] } else { Vec::new() };
+        let notes = match (choice.backend, self.mode()) {
+            (BackendKind::Command, PrivacyMode::LocalOnly) => vec![OFFLINE.to_string()],
+            (BackendKind::Command, _) => vec![UNCONFINED.to_string()],
+            _ => Vec::new(),
+        };
         Ok(LlmStatus {
             limits,
             notes,

@@ -358,13 +358,13 @@ async fn what_is_kept_of_a_question_has_no_key_in_it() {
 }
 
 #[tokio::test]
-async fn a_command_is_said_to_be_unconfined_whatever_the_mode() {
+async fn what_a_command_may_reach_is_said_with_the_mode() {
     let dir = tempfile::tempdir().unwrap();
     let (assistant, _) = assistant(dir.path());
     let line = CommandLine { program: "true".into(), args: vec![], folder: "/".into() };
     let over = Override { command: Some(line), ..Override::default() };
     let status = assistant.for_right(true, true).status(&over).await.unwrap();
-    assert!(status.notes[0].contains("not confined") && status.privacy_mode == "local_only", "{status:?}");
+    assert!(status.notes[0].contains("has no network") && status.privacy_mode == "local_only", "{status:?}");
     assert!(assistant.status(&Override::default()).await.unwrap().notes.is_empty());
 }
 

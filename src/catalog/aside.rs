@@ -53,6 +53,14 @@ pub(super) fn put_aside(path: &Path) -> Result<PathBuf> {
     Ok(aside)
 }
 
+/// Renames a damaged database, with what SQLite keeps beside it, to a name that is free; whoever opens it next begins anew.
+///
+/// # Errors
+/// It cannot be renamed.
+pub fn put_database_aside(path: &Path) -> Result<()> {
+    put_aside(path).map(drop)
+}
+
 fn with(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);

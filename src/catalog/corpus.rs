@@ -169,7 +169,13 @@ impl CorpusBook {
     /// # Errors
     /// As [`crate::catalog::Catalog::open`], but for damage.
     pub fn open(path: &Path) -> Result<CorpusBook> {
-        let book = CorpusBook { database: aside::open_or_begin_anew(path, &FORMAT)? };
+        let (mut book, set_aside) = aside::begin_anew_if_damaged(path, || CorpusBook::try_open(path))?;
+        book.database.set_aside = set_aside;
+        Ok(book)
+    }
+
+    fn try_open(path: &Path) -> Result<CorpusBook> {
+        let book = CorpusBook { database: Database::open(path, &FORMAT)? };
         book.database.write(|db| {
             db.execute("UPDATE jobs SET state = 'failed', body = '{}' WHERE state = 'running'", [])?;
             Ok(())

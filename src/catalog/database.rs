@@ -201,6 +201,24 @@ pub fn check_database(path: &Path) -> Result<()> {
     }
 }
 
+/// Puts all of the log of a database in use into its file, and makes the log empty: what was deleted is in neither then.
+/// While somebody reads, as much of that as is possible. One that is missing is left so.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn flush_database(path: &Path) -> Result<()> {
+    if !path.exists() {
+        return Ok(());
+    }
+    let flush = || -> rusqlite::Result<()> {
+        let db =
+            Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+        db.busy_timeout(BUSY)?;
+        db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
+    };
+    flush().map_err(|error| explain(&error, path, "run `vic doctor`"))
+}
+
 /// What can go wrong inside a transaction.
 pub(super) enum Failed {
     /// In SQLite; gets its path later.
@@ -251,6 +269,8 @@ fn prepare(path: &Path, format: &Format) -> Result<Connection, Failure> {
     db.pragma_update(None, "synchronous", sync)?;
     db.pragma_update(None, "journal_size_limit", 64 << 20)?;
     db.pragma_update(None, "temp_store", "MEMORY")?;
+    // What is deleted is overwritten: it may be what somebody wanted out.
+    db.pragma_update(None, "secure_delete", true)?;
     // Below zero it is KiB, above it would be pages.
     db.pragma_update(None, "cache_size", -i64::from(format.cache_kib))?;
     db.set_prepared_statement_cache_capacity(STATEMENTS);
@@ -269,7 +289,8 @@ fn prepare(path: &Path, format: &Format) -> Result<Connection, Failure> {
 fn explain(error: &rusqlite::Error, path: &Path, hint: &str) -> Error {
     let code = match error.sqlite_error_code() {
         Some(Sqlite::NotADatabase | Sqlite::DatabaseCorrupt) => ErrorCode::DataLoss,
-        Some(Sqlite::DiskFull | Sqlite::OutOfMemory) => ErrorCode::ResourceExhausted,
+        Some(Sqlite::DiskFull) => ErrorCode::StorageFull,
+        Some(Sqlite::OutOfMemory) => ErrorCode::ResourceExhausted,
         Some(Sqlite::DatabaseBusy | Sqlite::DatabaseLocked) => ErrorCode::Locked,
         Some(Sqlite::ReadOnly | Sqlite::PermissionDenied | Sqlite::CannotOpen) => ErrorCode::PermissionDenied,
         // What cannot be read now is not damaged: it must not be put aside.
@@ -279,7 +300,8 @@ fn explain(error: &rusqlite::Error, path: &Path, hint: &str) -> Error {
     let message = format!("cannot use `{}`: {error}", path.display());
     match code {
         ErrorCode::DataLoss => Error::new(code, message).hint(hint),
-        ErrorCode::ResourceExhausted => Error::new(code, message).hint("free some disk space"),
+        ErrorCode::StorageFull => Error::new(code, message).hint("free some disk space"),
+        ErrorCode::ResourceExhausted => Error::new(code, message).hint("end some programs: there is no memory left"),
         ErrorCode::Locked => Error::new(code, message).hint("another program holds it; end that one"),
         ErrorCode::PermissionDenied => {
             Error::new(code, message).hint(format!("check the permissions of `{}`", path.display()))

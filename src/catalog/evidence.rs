@@ -4,6 +4,7 @@
 //! A cache, and treated as one like the vectors: commits are not synced, a damaged file is put aside, the oldest goes when
 //! there is too much, and no error of it ever stops the work; the skill runs once more then.
 
+use std::collections::HashSet;
 use std::io::{Read, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -110,6 +111,37 @@ impl EvidenceCache {
         });
         let rows = lucky(found).unwrap_or_default();
         rows.into_iter().filter_map(|(skill, bytes)| Some((skill, decode(&bytes)?))).collect()
+    }
+
+    /// Returns the contents of which anything is known.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn hashes(&self) -> Result<HashSet<ContentHash>> {
+        self.database.read(|db| {
+            let mut statement = db.prepare_cached("SELECT DISTINCT hash FROM evidence")?;
+            let hashes = statement.query_map([], |row| Ok(ContentHash(row.get(0)?)))?;
+            Ok(hashes.collect::<rusqlite::Result<_>>()?)
+        })
+    }
+
+    /// Forgets what is known of these contents.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn forget(&self, hashes: &HashSet<ContentHash>) -> Result<()> {
+        if hashes.is_empty() {
+            return Ok(());
+        }
+        self.database.write(|db| {
+            for hash in hashes {
+                db.prepare_cached("DELETE FROM evidence WHERE hash = ?1")?.execute([hash.0])?;
+            }
+            let sql = "SELECT coalesce(sum(length(document)), 0) FROM evidence";
+            let bytes = db.prepare_cached(sql)?.query_row([], |row| row.get::<_, i64>(0))?.cast_unsigned();
+            self.bytes.store(bytes, Ordering::Relaxed);
+            Ok(())
+        })
     }
 
     /// Keeps what a skill found; drops the oldest when there is too much.

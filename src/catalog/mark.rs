@@ -16,6 +16,10 @@ use crate::model::{ContentHash, FileId, FileKind, FileRecord, FileState, Reason,
 /// with it gets here all the same.
 pub const MAX_TRIES: u32 = 5;
 
+/// Strikes that a file gets: times that its reader died of it, or was at it for longer than files take. They are counted
+/// at once, so that neither a restart nor a kill in the middle gives it more.
+pub const MAX_STRIKES: u32 = 2;
+
 /// A file whose chunks are in the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexedMark {
@@ -119,6 +123,29 @@ impl Catalog {
         })
     }
 
+    /// Notes on disk that readers of a pending file died of it, or one is at it for suspiciously long, so many times more.
+    /// What becomes of the file in the end takes that back.
+    pub fn strike(&self, id: FileId, times: u32) -> Result<()> {
+        self.database.write(|db| {
+            let sql = "UPDATE files SET strikes = strikes + ?2 WHERE id = ?1 AND state = 'pending'";
+            db.prepare_cached(sql)?.execute(params![id, times])?;
+            Ok(())
+        })
+    }
+
+    /// Fails the files that have their strikes and no end, because vic ended first: call it once at the start, before
+    /// anything is read. They are left alone until they or the readers change. Returns how many.
+    pub fn fail_struck(&self) -> Result<u64> {
+        self.database.write(|db| {
+            let detail = format!(
+                "its reader died of it or was at it for long {MAX_STRIKES} times, and vic ended before that was settled"
+            );
+            let sql = "UPDATE files SET state = 'failed', reason = ?2, detail = ?3 \
+                       WHERE deleted_ns IS NULL AND state = 'pending' AND strikes > 0 AND strikes >= ?1";
+            Ok(db.execute(sql, params![MAX_STRIKES, Reason::WorkerCrash.name(), detail])? as u64)
+        })
+    }
+
     /// Counts a try for each file. On disk when it returns, so that a file that ends the process is known by its tries.
     pub fn begin_try(&self, ids: &[FileId]) -> Result<()> {
         if ids.is_empty() {
@@ -169,7 +196,7 @@ impl Catalog {
     /// time is no longer what was read, or that was removed, stays as it is. Returns how many were marked.
     pub fn mark_indexed(&self, marks: &[IndexedMark]) -> Result<u64> {
         let sql = "UPDATE files SET state = 'indexed', reason = NULL, detail = ?4, hash = ?5, kind = ?6, \
-                   media_type = ?7, chunks = ?8, awaiting = ?9 \
+                   media_type = ?7, chunks = ?8, awaiting = ?9, strikes = 0 \
                    WHERE id = ?1 AND size = ?2 AND modified_ns = ?3 AND skip IS NULL AND deleted_ns IS NULL";
         self.database.write(|db| {
             let mut statement = db.prepare_cached(sql)?;
@@ -213,7 +240,7 @@ impl Catalog {
     /// chunks, so the store must hold none of theirs. Returns how many were marked.
     pub fn mark_reason(&self, marks: &[ReasonMark]) -> Result<u64> {
         let sql = "UPDATE files SET state = ?4, reason = ?5, detail = ?6, hash = ?7, kind = ?8, media_type = ?9, \
-                   chunks = 0, awaiting = 0 WHERE id = ?1 AND size = ?2 AND modified_ns = ?3 AND skip IS NULL AND deleted_ns IS NULL";
+                   chunks = 0, awaiting = 0, strikes = 0 WHERE id = ?1 AND size = ?2 AND modified_ns = ?3 AND skip IS NULL AND deleted_ns IS NULL";
         self.database.write(|db| {
             let mut statement = db.prepare_cached(sql)?;
             let mut marked = 0;
@@ -247,7 +274,7 @@ impl Catalog {
     }
 
     /// Makes files pending again, with no tries and no hash, so that they are really read. What the walk skips stays
-    /// skipped. Returns how many.
+    /// skipped, and what failed for its strikes has none any more. Returns how many.
     pub fn requeue(&self, scope: &RequeueScope) -> Result<u64> {
         if matches!(scope, RequeueScope::Ids(ids) if ids.is_empty()) {
             return Ok(0);
@@ -292,7 +319,8 @@ fn begin_try(db: &Transaction<'_>, ids: &[FileId]) -> Result<(), Failed> {
 
 fn requeue(db: &Transaction<'_>, condition: &str, values: &[rusqlite::types::Value]) -> Result<u64, Failed> {
     let sql = format!(
-        "UPDATE files SET state = 'pending', reason = NULL, detail = '', tries = 0, hash = NULL \
+        "UPDATE files SET state = 'pending', reason = NULL, detail = '', tries = 0, hash = NULL, \
+         strikes = CASE state WHEN 'pending' THEN strikes ELSE 0 END \
          WHERE deleted_ns IS NULL AND skip IS NULL AND {condition}"
     );
     Ok(db.prepare_cached(&sql)?.execute(rusqlite::params_from_iter(values))? as u64)

@@ -34,13 +34,14 @@ use std::sync::Arc;
 
 use rusqlite::OptionalExtension;
 
+pub use aside::put_database_aside;
 pub use audit::AuditLog;
 pub use corpus::{BookedJob, BookedResult, CorpusBook};
-pub use database::check_database;
+pub use database::{check_database, flush_database};
 pub use evidence::{EvidenceCache, EvidenceKey};
 pub use graph::{FileVersion, GraphStore, Replaced};
 pub use jobs::Jobs;
-pub use mark::{EvidenceMark, IndexedMark, MAX_TRIES, ReasonMark, RequeueScope};
+pub use mark::{EvidenceMark, IndexedMark, MAX_STRIKES, MAX_TRIES, ReasonMark, RequeueScope};
 pub use query::{READ_BY_OCR, WITHOUT_TEXT_LAYER};
 pub use rescue::Rescue;
 pub(crate) use row::fold;
@@ -63,17 +64,24 @@ const TO_2: &str = "
     CREATE INDEX files_awaiting ON files (root_id, awaiting) WHERE deleted_ns IS NULL AND state = 'indexed' AND awaiting > 0;
 ";
 
+/// Bad ends of a pending file's readers.
+const TO_3: &str = "
+    ALTER TABLE files ADD COLUMN strikes INTEGER NOT NULL DEFAULT 0;
+    CREATE INDEX files_struck ON files (strikes) WHERE deleted_ns IS NULL AND state = 'pending' AND strikes > 0;
+";
+
 /// `path` is the bytes below the root; `name` its last component, lower case and NFC, for searching; `skip` what the walk
 /// said, apart from `reason`, so that a walk only undoes what a walk did. States and reasons are names, for `sqlite3`.
 /// A deleted row stays as a tombstone until the store has let go of its chunks. Identifiers are never used twice.
 /// The index on `name` alone is what a word search reads: some 40 bytes a file, 0.1 s for a million, without the
 /// triple-sized trigram index that every insert would pay for, and good for words of one or two letters too.
 ///
-/// `awaiting` is the number of a file's chunks that have no vector yet.
+/// `awaiting` is the number of a file's chunks that have no vector yet; `strikes` how often a reader of a file that is still
+/// pending died of it or was at it for long.
 const FORMAT: Format = Format {
     name: "catalog",
-    version: 2,
-    upgrades: &[TO_2],
+    version: 3,
+    upgrades: &[TO_2, TO_3],
     durability: Durability::Full,
     cache_kib: LOOKED_UP_KIB,
     hint: "move it aside; it is rebuilt from the files themselves",
@@ -109,7 +117,8 @@ const FORMAT: Format = Format {
             chunks INTEGER NOT NULL DEFAULT 0,
             tries INTEGER NOT NULL DEFAULT 0,
             deleted_ns INTEGER,
-            awaiting INTEGER NOT NULL DEFAULT 0
+            awaiting INTEGER NOT NULL DEFAULT 0,
+            strikes INTEGER NOT NULL DEFAULT 0
         );
         CREATE UNIQUE INDEX files_path ON files (root_id, path) WHERE deleted_ns IS NULL;
         CREATE INDEX files_state ON files (root_id, state, reason) WHERE deleted_ns IS NULL;
@@ -122,6 +131,7 @@ const FORMAT: Format = Format {
         CREATE INDEX files_name ON files (name) WHERE deleted_ns IS NULL;
         CREATE INDEX files_deleted ON files (deleted_ns) WHERE deleted_ns IS NOT NULL;
         CREATE INDEX files_awaiting ON files (root_id, awaiting) WHERE deleted_ns IS NULL AND state = 'indexed' AND awaiting > 0;
+        CREATE INDEX files_struck ON files (strikes) WHERE deleted_ns IS NULL AND state = 'pending' AND strikes > 0;
     ",
 };
 

@@ -10,15 +10,15 @@ mod rows;
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
-use rusqlite::{Transaction, params};
+use rusqlite::{OptionalExtension, Transaction, params};
 
 use crate::catalog::Catalog;
 use crate::catalog::database::Failed;
 use crate::catalog::root::root_by_id;
-use crate::catalog::row::{bytes, signed};
+use crate::catalog::row::{bytes, path_of, signed};
 use crate::catalog::scan::rows::{Known, bury, insert, load, move_to, rename, update};
 use crate::error::Result;
-use crate::model::{FileId, FoundFile, RootId};
+use crate::model::{ContentHash, FileId, FoundFile, RootId};
 
 /// Said of a root that was not empty before and is now: most often a volume that is not mounted.
 const EMPTY_ROOT: &str = "the folder is empty now, but was not before: nothing was removed from the index; mount the \
@@ -153,6 +153,47 @@ impl Catalog {
             }
             Ok(files)
         })
+    }
+
+    /// Says whether one of these removed files with chunks is left out rather than deleted: its root was removed, or it is
+    /// there, as `exists` says of its absolute path, and no file in its place is to be indexed.
+    pub fn are_left_out(&self, removed: &[FileId], exists: &dyn Fn(&Path) -> bool) -> Result<bool> {
+        self.database.read(|db| {
+            let sql = "SELECT r.path, f.path, EXISTS (SELECT 1 FROM files g WHERE g.root_id = f.root_id \
+                       AND g.path = f.path AND g.deleted_ns IS NULL AND g.skip IS NULL) \
+                       FROM files f LEFT JOIN roots r ON r.id = f.root_id WHERE f.id = ?1 AND f.chunks > 0";
+            let mut statement = db.prepare_cached(sql)?;
+            for id in removed {
+                let found = statement
+                    .query_row([id], |row| {
+                        Ok((row.get::<_, Option<Vec<u8>>>(0)?, row.get::<_, Vec<u8>>(1)?, row.get::<_, bool>(2)?))
+                    })
+                    .optional()?;
+                let is_left_out = match found {
+                    Some((Some(root), path, is_replaced)) => !is_replaced && exists(&path_of(root).join(path_of(path))),
+                    Some((None, ..)) => true,
+                    None => false,
+                };
+                if is_left_out {
+                    return Ok(true);
+                }
+            }
+            Ok(false)
+        })
+    }
+
+    /// Returns those of these hashes that are the content of no file.
+    pub fn without_file(&self, mut hashes: HashSet<ContentHash>) -> Result<HashSet<ContentHash>> {
+        self.database.read(|db| {
+            let mut statement =
+                db.prepare_cached("SELECT hash FROM files WHERE deleted_ns IS NULL AND hash NOT NULL")?;
+            let mut rows = statement.query([])?;
+            while let Some(row) = rows.next()? {
+                hashes.remove(&ContentHash(row.get(0)?));
+            }
+            Ok(())
+        })?;
+        Ok(hashes)
     }
 
     /// Returns up to `limit` removed files whose chunks the store may still hold.

@@ -294,6 +294,40 @@ fn a_file_that_ends_the_process_five_times_fails_and_is_tried_again_when_it_chan
 }
 
 #[test]
+fn a_file_over_which_readers_died_or_hung_twice_is_not_read_again_after_a_restart_until_it_changes() {
+    let scene = Scene::new(&["hangs.pdf", "good.txt", "slow.pdf"]);
+    scene.scan();
+    let (hangs, slow) = (scene.id("hangs.pdf"), scene.id("slow.pdf"));
+    let restart = || {
+        // In order, which forgives what was under way, and by a put off, which is none of the file's doing.
+        scene.catalog.clear_tries().unwrap();
+        scene.catalog.requeue(&RequeueScope::Ids(vec![hangs, slow])).unwrap();
+        scene.catalog.fail_struck().unwrap()
+    };
+    for id in [hangs, slow] {
+        scene.catalog.strike(id, 1).unwrap();
+    }
+    assert_eq!((restart(), scene.catalog.next_pending(0, 10).unwrap().len()), (0, 3), "once may be bad luck");
+    // One that is done in the end was only slow.
+    scene.catalog.strike(slow, 1).unwrap();
+    scene.catalog.mark_indexed(&[mark(&scene.record("slow.pdf").unwrap())]).unwrap();
+    scene.catalog.requeue(&RequeueScope::Ids(vec![slow])).unwrap();
+    scene.catalog.strike(hangs, 1).unwrap();
+    assert_eq!(restart(), 1);
+    let record = scene.record("hangs.pdf").unwrap();
+    assert_eq!((record.state, record.reason), (FileState::Failed, Some(Reason::WorkerCrash)));
+    assert_eq!(scene.catalog.next_pending(0, 10).unwrap().len(), 2);
+    // New readers, or a change of the file, give it all its tries again.
+    scene.catalog.requeue(&RequeueScope::Failed(None)).unwrap();
+    assert_eq!((restart(), scene.state("hangs.pdf")), (0, FileState::Pending));
+    scene.catalog.strike(hangs, 2).unwrap();
+    assert_eq!(restart(), 1);
+    scene.write("hangs.pdf", "an antidote");
+    scene.scan();
+    assert_eq!((restart(), scene.state("hangs.pdf")), (0, FileState::Pending));
+}
+
+#[test]
 fn pending_files_come_page_by_page() {
     let scene = Scene::new(&["a", "b", "c", "d", "e"]);
     scene.scan();

@@ -92,7 +92,7 @@ impl Printer {
 /// Says that the result could not be written, as of `/dev/full` or a disk that is.
 pub(crate) fn unwritten(error: &io::Error) -> Error {
     let code = match error.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ErrorCode::ResourceExhausted,
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ErrorCode::StorageFull,
         _ => ErrorCode::Internal,
     };
     Error::new(code, format!("cannot write the result to standard output: {error}"))

@@ -79,7 +79,7 @@ pub const NAMES: &[(&str, &str)] = &[
     ),
     ("VIC_WORKERS", "extraction processes (default: one per core)"),
     ("VIC_EXTRACT_SECONDS", "time limit of one extraction (default 30)"),
-    ("VIC_EXTRACT_MEMORY_MIB", "memory limit of one extraction (default 1024)"),
+    ("VIC_EXTRACT_MEMORY_MIB", "memory limit of one extraction, resident (default 512)"),
     (
         "VIC_JAIL",
         "required (default), or optional: documents are read even where the worker processes cannot be jailed",

@@ -6,7 +6,9 @@
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use crate::catalog::{self, AuditLog, Catalog, CorpusBook, EvidenceCache, GraphStore, Jobs, RequeueScope, VectorCache};
+use crate::catalog::{
+    self, AuditLog, Catalog, CorpusBook, EvidenceCache, GraphStore, Jobs, RequeueScope, TranscriptLog, VectorCache,
+};
 use crate::config::{Config, EmbedBackend};
 use crate::daemon::{directory, lock};
 use crate::embed::models::ModelStore;
@@ -105,7 +107,7 @@ impl Doctor<'_> {
     fn databases(&mut self) {
         let config = self.config;
         type Open = fn(&Path) -> Result<()>;
-        let databases: [(&str, PathBuf, Open); 7] = [
+        let databases: [(&str, PathBuf, Open); 8] = [
             ("catalog", config.catalog_path(), |it| Catalog::open_or_rescue(it).map(drop)),
             ("jobs", config.job_db_path.clone(), |it| Jobs::open(it).map(drop)),
             ("audit log", config.audit_path(), |it| AuditLog::open(it).map(drop)),
@@ -113,6 +115,7 @@ impl Doctor<'_> {
             ("evidence", config.evidence_path(), |it| EvidenceCache::open(it, u64::MAX).map(drop)),
             ("views and results", config.corpus_path(), |it| CorpusBook::open(it).map(drop)),
             ("graph", config.graph_path(), |it| GraphStore::open(it).map(drop)),
+            ("log of agents", config.transcripts_path(), |it| TranscriptLog::open(it).map(drop)),
         ];
         for (name, path, open) in databases {
             match catalog::check_database(&path) {
@@ -120,6 +123,11 @@ impl Doctor<'_> {
                 Err(problem) if problem.code == ErrorCode::DataLoss => {
                     self.mend(name, problem, || {
                         open(&path)?;
+                        // Opening sees damage to the begin of a file alone.
+                        if catalog::check_database(&path).is_err_and(|it| it.code == ErrorCode::DataLoss) {
+                            catalog::put_database_aside(&path)?;
+                            open(&path)?;
+                        }
                         Ok(format!("begun anew; the damaged one is kept beside `{}`", path.display()))
                     });
                 }
@@ -306,3 +314,6 @@ impl Doctor<'_> {
         self.checks.push(Check { name: name.into(), health, finding, cure });
     }
 }
+
+#[cfg(test)]
+mod tests;

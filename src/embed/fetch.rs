@@ -107,7 +107,7 @@ impl Fetcher {
             Err(error) => Err(error),
         };
         if let Err(error) = direct {
-            if error.code == ErrorCode::ResourceExhausted {
+            if error.code == ErrorCode::StorageFull {
                 return Err(error);
             }
             tracing::debug!(%error, wheel = wheel.file, "asking pip instead");

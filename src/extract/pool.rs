@@ -1,7 +1,7 @@
 //! The parent's side of extraction: a bounded number of worker processes, each replaced when it dies, stalls or grows.
 //!
 //! A file fails for what its own reader did. When somebody else ended or stopped that reader (a person, a supervisor, the
-//! system for want of memory), the file is read once more, with no other reader beside it.
+//! system for want of memory), the file is read once more, with no other reader beside it. No file is read a third time.
 
 mod process;
 
@@ -24,6 +24,10 @@ use crate::model::{Document, ExtractFailure, ExtractLimits, JailMode, MemoryCap,
 
 /// A worker gets so long to be ready, however short the limit of a file is: on a busy machine a process starts slowly.
 const READY_SECONDS: u64 = 8;
+
+/// How often the memory of a worker at work is looked at. Its own limits hold in between; this is for what they do not
+/// count.
+const LOOK_AT_MEMORY: Duration = Duration::from_millis(100);
 
 /// A worker at rest for so long gives its memory back: models take hundreds of MiB.
 const REST_SECONDS: u64 = 300;
@@ -77,6 +81,14 @@ pub struct EscapeAttempt {
     pub name: &'static str,
     /// What barred it; none when it was open.
     pub barred: Option<String>,
+}
+
+/// What a worker is to do.
+struct Order<'a> {
+    file: &'a File,
+    job: &'a Job,
+    /// Told whenever a worker begins.
+    begun: &'a (dyn Fn() + Send + Sync),
 }
 
 /// Why a worker gave no reply.
@@ -170,7 +182,7 @@ impl WorkerPool {
         for escape in ESCAPES {
             let file = File::open("/dev/null").map_err(|error| failure(Reason::Io, error.to_string()))?;
             let task = Task::Escape { name: escape.name.to_string(), path: path.to_owned() };
-            let barred = match self.work(file, "escape", task).await {
+            let barred = match self.work(file, "escape", task, &|| ()).await {
                 Ok(document) => document.blocks.into_iter().next().map(|it| it.text),
                 Err(failed) if failed.reason == Reason::WorkerCrash => Some(failed.detail),
                 Err(failed) => return Err(failed),
@@ -188,7 +200,26 @@ impl WorkerPool {
     /// Every failure is the file's, to be recorded with it, save [`Reason::Io`] when no worker can be started. A document
     /// without blocks is a file that holds no text, see [`crate::extract::extract_bytes`].
     pub async fn extract(&self, file: File, name: &str) -> Result<Document, ExtractFailure> {
-        self.work(file, name, Task::Extract).await
+        self.work(file, name, Task::Extract, &|| ()).await
+    }
+
+    /// As [`WorkerPool::extract`]; `begun` is called whenever a worker is given the file, at most twice.
+    ///
+    /// # Errors
+    ///
+    /// As [`WorkerPool::extract`].
+    pub async fn extract_told(
+        &self,
+        file: File,
+        name: &str,
+        begun: &(dyn Fn() + Send + Sync),
+    ) -> Result<Document, ExtractFailure> {
+        self.work(file, name, Task::Extract, begun).await
+    }
+
+    /// How long a worker may take for a file.
+    pub fn time_limit(&self) -> Duration {
+        Duration::from_secs(self.setup.limits.seconds.into())
     }
 
     /// Runs a skill over an open file, as [`WorkerPool::extract`] does, under the time limit of the job instead of the
@@ -198,19 +229,20 @@ impl WorkerPool {
     ///
     /// As [`WorkerPool::extract`].
     pub async fn run_skill(&self, file: File, name: &str, job: SkillJob) -> Result<Document, ExtractFailure> {
-        self.work(file, name, Task::Skill(job)).await
+        self.work(file, name, Task::Skill(job), &|| ()).await
     }
 
-    async fn work(&self, file: File, name: &str, task: Task) -> Reply {
+    async fn work(&self, file: File, name: &str, task: Task, begun: &(dyn Fn() + Send + Sync)) -> Reply {
         let setup = self.setup_for(&task);
         let job = Job { name: name.chars().take(1_000).collect(), task };
-        match self.try_beside_others(&file, &job, &setup).await {
-            Err(Fault::Taken(_)) => self.try_alone(&file, &job, setup).await.map_err(Fault::failed)?,
+        let order = Order { file: &file, job: &job, begun };
+        match self.try_beside_others(&order, &setup).await {
+            Err(Fault::Taken(_)) => self.try_alone(&order, setup).await.map_err(Fault::failed)?,
             outcome => outcome.map_err(Fault::failed)?,
         }
     }
 
-    async fn try_beside_others(&self, file: &File, job: &Job, setup: &Setup) -> Result<Reply, Fault> {
+    async fn try_beside_others(&self, order: &Order<'_>, setup: &Setup) -> Result<Reply, Fault> {
         let _permit = self.permits.acquire().await.map_err(closed)?;
         let rested = {
             let mut idle = self.idle();
@@ -218,22 +250,26 @@ impl WorkerPool {
             idle.iter().rposition(|it| it.tools == setup.tools).map(|place| idle.remove(place))
         };
         if let Some(worker) = rested {
-            match self.run(worker, file, job).await {
-                // What an earlier file left behind may have killed it: one more try, in a worker of its own.
-                Err(Fault::Died(_)) => {}
+            match self.run(worker, order).await {
+                // What an earlier file left behind may have killed it: one more try, in a worker of its own. That is the
+                // last one, whoever ends it.
+                Err(Fault::Died(_)) => {
+                    let last = self.run(self.start(setup.clone()).await?, order).await;
+                    return last.map_err(|fault| Fault::Died(fault.failed()));
+                }
                 outcome => return outcome,
             }
         }
-        self.run(self.start(setup.clone()).await?, file, job).await
+        self.run(self.start(setup.clone()).await?, order).await
     }
 
     /// Where memory is short, the system ends the largest process; without others beside it, the file shows what it takes.
-    async fn try_alone(&self, file: &File, job: &Job, setup: Setup) -> Result<Reply, Fault> {
+    async fn try_alone(&self, order: &Order<'_>, setup: Setup) -> Result<Reply, Fault> {
         let all = u32::try_from(self.processes).unwrap_or(u32::MAX);
         let _permits = self.permits.acquire_many(all).await.map_err(closed)?;
         // Those at rest hold memory too.
         self.idle().clear();
-        self.run(self.start(setup).await?, file, job).await
+        self.run(self.start(setup).await?, order).await
     }
 
     /// A skill comes with the libraries and models that are there now.
@@ -298,7 +334,7 @@ impl WorkerPool {
             let nursery = self.nursery.get_or_try_init(|| async { Nursery::open() }).await?;
             Worker::start(nursery, &self.program, setup).await
         };
-        let unborn = |why: String| Death { failed: failure(Reason::Io, why), cause: Cause::Own };
+        let unborn = |why: String| Death { failed: failure(Reason::Io, why), cause: Cause::Own, peak: None };
         let mut worker = born.await.map_err(|error| unborn(error.to_string()))?;
         let patience = Duration::from_secs(u64::from(self.setup.limits.seconds).max(READY_SECONDS));
         match tokio::time::timeout(patience, worker.hello()).await {
@@ -310,18 +346,24 @@ impl WorkerPool {
     }
 
     /// Runs a job, and lays the worker to rest if it is still good.
-    async fn run(&self, mut worker: Worker, file: &File, job: &Job) -> Result<Reply, Fault> {
+    async fn run(&self, mut worker: Worker, order: &Order<'_>) -> Result<Reply, Fault> {
+        let Order { file, job, begun } = order;
+        begun();
         let seconds = match &job.task {
             Task::Extract | Task::Escape { .. } => self.setup.limits.seconds,
             Task::Skill(skill) => skill.seconds,
         };
         let most = protocol::most_reply_bytes(&self.setup.limits);
-        match tokio::time::timeout(Duration::from_secs(seconds.into()), worker.ask(file, job, most)).await {
+        let process = worker.id();
+        let asked = tokio::time::timeout(Duration::from_secs(seconds.into()), worker.ask(file, job, most));
+        let outcome = tokio::select! {
+            biased;
+            it = asked => it,
+            held = self.outgrown(process) => return Err(self.grown(held)),
+        };
+        match outcome {
             Ok(Ok(reply)) => {
-                let peak = worker.memory("VmHWM:");
-                let mut known = self.known();
-                known.peak = known.peak.max(peak);
-                drop(known);
+                self.note_peak(worker.memory("VmHWM:"));
                 if !worker.is_worn_out(&self.setup.limits) {
                     worker.rested = Instant::now();
                     self.idle().push(worker);
@@ -330,6 +372,7 @@ impl WorkerPool {
             }
             Ok(Err(problem)) => Err(self.mourn(worker.bury(&problem).await)),
             Err(_) => {
+                self.note_peak(worker.memory("VmHWM:"));
                 let took = format!("took longer than {seconds} s");
                 // Dropping the worker kills it.
                 Err(match worker.is_stopped() {
@@ -342,8 +385,34 @@ impl WorkerPool {
         }
     }
 
+    /// Watches the memory of a process at work, and returns what it holds when that is more than it may.
+    async fn outgrown(&self, process: Option<u32>) -> u64 {
+        // Models do not count, and nobody knows here what they take: those that have them are bounded by themselves alone.
+        let most = if self.setup.for_questions { u64::MAX } else { u64::from(self.setup.limits.memory_mib) << 20 };
+        loop {
+            tokio::time::sleep(LOOK_AT_MEMORY).await;
+            let Some((held, peak)) = process.and_then(process::resident) else { continue };
+            self.note_peak(peak);
+            if held > most {
+                return held;
+            }
+        }
+    }
+
+    /// The worker is dropped, and thereby killed.
+    fn grown(&self, held: u64) -> Fault {
+        let (held, most) = (held >> 20, self.setup.limits.memory_mib);
+        Fault::Died(failure(Reason::OutOfMemory, format!("held {held} MiB of memory, and may hold {most}")))
+    }
+
+    fn note_peak(&self, peak: u64) {
+        let mut known = self.known();
+        known.peak = known.peak.max(peak);
+    }
+
     /// Notes what a worker died of.
     fn mourn(&self, death: Death) -> Fault {
+        self.note_peak(death.peak.unwrap_or(0));
         match death.cause {
             Cause::Own => Fault::Died(death.failed),
             Cause::Outside => Fault::Taken(death.failed),

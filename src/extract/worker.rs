@@ -24,11 +24,15 @@ const STACK_BYTES: usize = 64 << 20;
 const QUESTION_NICENESS: i32 = 5;
 /// The socket, the standard streams, one file, and some that libraries open for a moment.
 const MOST_DESCRIPTORS: u64 = 32;
-/// What any file may take, before its own size counts: the text of a document, its tree and the parts it is inflated
-/// from, as far as the other limits let them grow.
-const LEAST_MEMORY_BYTES: u64 = 416 << 20;
-/// A reader may hold a file in so many copies and forms.
+/// What a file of up to [`SMALL_FILE_BYTES`] may take: the text of a document, its tree and the parts it is inflated from.
+/// Honest files of that size, with 50 MiB of XML or a million cells in them, take less.
+const LEAST_MEMORY_BYTES: u64 = 256 << 20;
+/// See [`LEAST_MEMORY_BYTES`].
+const SMALL_FILE_BYTES: u64 = 10 << 20;
+/// A reader may hold what a file has beyond that in so many copies and forms.
 const MEMORY_PER_BYTE: u64 = 4;
+/// Pages of the program and its libraries that are resident only once a reader has come by; they are counted in advance.
+const PROGRAM_BYTES: u64 = 48 << 20;
 /// Jobs may take this many times the time limit of one, all together: a backstop should nobody watch the clock.
 const CPU_TIMES: u64 = 200;
 /// Seconds of processor time between being told that they are used up and being killed.
@@ -80,10 +84,10 @@ pub fn run_worker(skills: &'static [SkillHandler]) -> io::Result<()> {
     // Libraries have to be open before there are too few descriptors, calls and bytes of memory to load them.
     pdf::load(&setup.tools);
     skills.iter().for_each(|skill| (skill.prepare)(&setup.tools));
-    let baseline = restrict(&setup, &mut status)?;
+    let memory = restrict(&setup, &mut status)?;
     drop(status);
     let open = files_locked.and_then(|()| jail::lock_calls()).err();
-    let station = Station { setup, skills, baseline: Some(baseline), jailed: open.is_none() };
+    let station = Station { setup, skills, memory: Some(memory), jailed: open.is_none() };
     let jobs = move || {
         // Only now: whoever has said it can take a file, and what happens from then on is the file's doing.
         (&socket).write_all(&protocol::encode(&Hello { open })?)?;
@@ -97,14 +101,23 @@ pub fn run_worker(skills: &'static [SkillHandler]) -> io::Result<()> {
 struct Station {
     setup: Setup,
     skills: &'static [SkillHandler],
-    /// Memory that it held before its first file; none where no limit depends on it.
-    baseline: Option<u64>,
+    /// None where no limit depends on it.
+    memory: Option<Memory>,
     jailed: bool,
 }
 
+/// Bytes of memory that a worker can write to.
+#[derive(Clone, Copy, Debug)]
+struct Memory {
+    /// Had before its first file; do not count.
+    data: u64,
+    /// May come to that, so that it stays within its limit of resident memory.
+    most: u64,
+}
+
 /// Limits this process: memory, descriptors, time; no files written, no core dumps; gone when the daemon is. Returns
-/// the bytes of memory that do not count.
-fn restrict(setup: &Setup, status: &mut File) -> io::Result<u64> {
+/// the memory that it may have.
+fn restrict(setup: &Setup, status: &mut File) -> io::Result<Memory> {
     let limits = &setup.limits;
     let limit = |resource, most: u64| bound(resource, most, most);
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
@@ -112,12 +125,17 @@ fn restrict(setup: &Setup, status: &mut File) -> io::Result<u64> {
     status.rewind()?;
     status.read_to_string(&mut text)?;
     let size = |key| status_bytes(&text, key).unwrap_or(0);
-    // What is mapped already (the program, the PDF library, the allocator's reserve) does not count.
-    let memory = (u64::from(limits.memory_mib) << 20) + STACK_BYTES as u64;
-    limit(Resource::As, size("VmSize:") + memory)?;
-    // Addresses are not memory: this is what can really be written to.
-    let baseline = size("VmData:") + STACK_BYTES as u64;
-    limit(Resource::Data, baseline + (u64::from(limits.memory_mib) << 20))?;
+    let memory = u64::from(limits.memory_mib) << 20;
+    // Addresses are not memory. What is mapped already (the program, the PDF library, the allocator's reserve) does not
+    // count, and allocators ask for more than they use.
+    limit(Resource::As, size("VmSize:") + 2 * memory + STACK_BYTES as u64)?;
+    // This is what can really be written to, and thereby become resident.
+    let data = size("VmData:") + STACK_BYTES as u64;
+    let most = match setup.for_questions {
+        true => memory,
+        false => memory.saturating_sub(size("VmRSS:") + PROGRAM_BYTES),
+    };
+    limit(Resource::Data, data + most)?;
     limit(Resource::Core, 0)?;
     limit(Resource::Nofile, MOST_DESCRIPTORS)?;
     limit(Resource::Fsize, 0)?;
@@ -130,21 +148,21 @@ fn restrict(setup: &Setup, status: &mut File) -> io::Result<u64> {
     } else {
         machine::step_back(Disk::Idle);
     }
-    Ok(baseline)
+    Ok(Memory { data, most })
 }
 
 /// Gives a job memory by the size of its file, at most what the worker may have at all. A skill has all of that: what
 /// models take does not depend on the file.
 fn grant_memory(size: u64, task: &Task, station: &Station) -> io::Result<()> {
-    let Some(baseline) = station.baseline else { return Ok(()) };
-    let most = u64::from(station.setup.limits.memory_mib) << 20;
+    let Some(Memory { data, most }) = station.memory else { return Ok(()) };
     let granted = match task {
         Task::Skill(_) => most,
         Task::Extract | Task::Escape { .. } => {
-            size.saturating_mul(MEMORY_PER_BYTE).saturating_add(LEAST_MEMORY_BYTES).min(most)
+            let beyond = size.saturating_sub(SMALL_FILE_BYTES).saturating_mul(MEMORY_PER_BYTE);
+            beyond.saturating_add(LEAST_MEMORY_BYTES).min(most)
         }
     };
-    bound(Resource::Data, baseline + granted, baseline + most)
+    bound(Resource::Data, data + granted, data + most)
 }
 
 /// Sets a limit, and how far it may be raised later; neither beyond what this process may have anyway.
@@ -254,7 +272,7 @@ mod tests {
     /// A worker that is this process: without limits on memory, and taken to be jailed.
     fn station(skills: &'static [SkillHandler]) -> Station {
         let setup = Setup { limits: ExtractLimits::default(), tools: Tools::default(), for_questions: false };
-        Station { setup, skills, baseline: None, jailed: true }
+        Station { setup, skills, memory: None, jailed: true }
     }
 
     #[test]

@@ -17,6 +17,7 @@ mod progress;
 mod reading;
 mod reconcile;
 mod renewal;
+mod purge;
 mod scan;
 mod space;
 mod storing;
@@ -125,8 +126,9 @@ impl Index {
     /// Begins a job and returns at once. Folders that lie in no root become roots.
     ///
     /// # Errors
-    /// A path does not exist or cannot be read.
+    /// A path does not exist or cannot be read; [`crate::error::ErrorCode::StorageFull`]: there is no room to index.
     pub async fn start_job(&self, request: IndexRequest) -> Result<JobSnapshot> {
+        self.inner.space.admit()?;
         jobs::start(&self.inner, request).await
     }
 

@@ -88,7 +88,7 @@ impl Index {
         inner.note_damaged_tables();
         inner.reconcile_store().await?;
         let catalog = inner.catalog.clone();
-        blocking(move || renewal::retry_with_new_readers(&catalog)).await?;
+        blocking(move || renewal::settle_old_failures(&catalog)).await?;
         inner.background.spawn(watching::follow(inner.clone(), changes));
         let table = inner.tables.writing();
         inner.background.spawn(async move { table.warm().await });
@@ -164,6 +164,7 @@ impl Inner {
         self.background.spawn(renewal::look_at_jail(self.clone()));
         self.background.spawn(space::follow(self.clone()));
         self.background.spawn(self.clone().keep_small());
+        self.background.spawn(self.clone().purge_when_asked());
         self.background.spawn(pictures::follow(self.clone()));
         self.background.spawn(self.clone().drain_when_told());
         self.background.spawn(self.clone().bury_when_told());

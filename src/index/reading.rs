@@ -4,11 +4,12 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use futures::StreamExt;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
 
 use crate::catalog::{Catalog, RequeueScope, WITHOUT_TEXT_LAYER};
@@ -20,6 +21,9 @@ use crate::index::{blocking, evidence};
 use crate::machine;
 use crate::model::{Chunk, ContentHash, Document, ExtractFailure, FileId, FileKind, FileRecord, OcrMode, Reason};
 use crate::warehouse::{self, OpenProblem};
+
+/// A reader that is at a file for so long may never end: nearly all files take less than a tenth of it.
+const SUSPICIOUS: Duration = Duration::from_secs(5);
 
 /// What was learnt of a file by reading it.
 #[derive(Clone, Debug)]
@@ -150,7 +154,7 @@ async fn read_open(pipeline: &Pipeline, run: &Run, record: &FileRecord, opened: 
         return Ok(Outcome::SameAs(facts, known.id));
     }
     let kept = file.try_clone();
-    let extracted = pipeline.pool.extract(file, &name).await;
+    let extracted = extract(pipeline, record.id, file, &name).await?;
     if !kept.is_ok_and(|it| stamp == Stamp::of(&it)) {
         facts.hash = of_no_content(hash, record.id);
     }
@@ -178,6 +182,41 @@ async fn read_open(pipeline: &Pipeline, run: &Run, record: &FileRecord, opened: 
         return Ok(Outcome::Without(Some(facts), Reason::NoText, detail));
     }
     Ok(Outcome::Chunks(facts, chunks))
+}
+
+/// Has a worker read it. That it died of it, or is at it for longer than files take, is on disk before anything else: should
+/// vic end meanwhile, by whatever hand, the file has used up one of its tries all the same.
+async fn extract(pipeline: &Pipeline, id: FileId, file: File, name: &str) -> Result<Result<Document, ExtractFailure>> {
+    let (begins, runs) = (Notify::new(), AtomicU32::new(0));
+    let begun = || {
+        runs.fetch_add(1, Ordering::Relaxed);
+        begins.notify_one();
+    };
+    let strike = |times: u32| {
+        let catalog = pipeline.catalog.clone();
+        blocking(move || catalog.strike(id, times))
+    };
+    let read = pipeline.pool.extract_told(file, name, &begun);
+    let lasts = async {
+        begins.notified().await;
+        tokio::time::sleep(SUSPICIOUS.min(pipeline.pool.time_limit() / 2)).await;
+    };
+    tokio::pin!(read);
+    let mut struck = 0;
+    let extracted = tokio::select! {
+        biased;
+        it = &mut read => it,
+        () = lasts => {
+            struck = runs.load(Ordering::Relaxed);
+            strike(struck).await?;
+            read.await
+        }
+    };
+    let runs = runs.load(Ordering::Relaxed);
+    if extracted.as_ref().is_err_and(|it| it.reason.ends_its_reader()) && runs > struck {
+        strike(runs - struck).await?;
+    }
+    Ok(extracted)
 }
 
 /// Adds the text of pictures where it is known, and has it read later where it is not. Returns what was added.

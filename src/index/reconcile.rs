@@ -29,7 +29,7 @@ impl Inner {
         }
         match table.clear(&orphans).await {
             // A full disk is no reason not to answer: the next start clears them.
-            Err(error) if error.code == ErrorCode::ResourceExhausted => {
+            Err(error) if error.code == ErrorCode::StorageFull => {
                 self.space.note(&error);
                 Ok(())
             }

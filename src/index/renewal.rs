@@ -15,8 +15,17 @@ use crate::model::Reason;
 /// Key in the catalog of the readers that read last.
 const READERS: &str = "readers";
 
+/// Settles what the last run left: files that it was killed over too often fail, then new readers may try what failed.
+pub(crate) fn settle_old_failures(catalog: &Catalog) -> Result<()> {
+    let struck = catalog.fail_struck()?;
+    if struck > 0 {
+        warn!(files = struck, "files whose readers died or hung when vic ended are left alone until they change");
+    }
+    retry_with_new_readers(catalog)
+}
+
 /// Queues what earlier readers failed on, once for each version of the readers.
-pub(crate) fn retry_with_new_readers(catalog: &Catalog) -> Result<()> {
+fn retry_with_new_readers(catalog: &Catalog) -> Result<()> {
     let last = catalog.meta_get(READERS)?;
     if last.as_deref() == Some(extract::READERS) {
         return Ok(());

@@ -9,8 +9,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::catalog::{Belief, Catalog, Look, ScanOutcome, Walked};
 use crate::error::{Error, ErrorCode, Result};
-use crate::index::blocking;
 use crate::index::tables::Table;
+use crate::index::{blocking, purge};
 use crate::model::{FoundFile, Root, RootId};
 use crate::warehouse::{self, Rules, WalkProblem, WalkReport};
 
@@ -200,7 +200,15 @@ pub(crate) async fn bury(catalog: &Catalog, table: &Table) -> Result<u64> {
     let mut buried = 0;
     loop {
         let reader = catalog.clone();
-        let dead = blocking(move || reader.tombstones(DELETE_BATCH)).await?;
+        let dead = blocking(move || {
+            let dead = reader.tombstones(DELETE_BATCH)?;
+            // Before the rows go: what is to leave the disk is not forgotten over a crash.
+            if reader.are_left_out(&dead, &|path| path.symlink_metadata().is_ok())? {
+                purge::ask(&reader)?;
+            }
+            Ok(dead)
+        })
+        .await?;
         if dead.is_empty() {
             return Ok(buried);
         }

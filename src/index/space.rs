@@ -41,7 +41,7 @@ impl Space {
     /// Makes sure that there is room to index.
     ///
     /// # Errors
-    /// [`ErrorCode::ResourceExhausted`] when there is not.
+    /// [`ErrorCode::StorageFull`] when there is not.
     pub(crate) fn check(&self) -> Result<()> {
         let outcome = self.places.iter().try_for_each(|it| self.check_place(it));
         if outcome.is_err() {
@@ -50,9 +50,22 @@ impl Space {
         outcome
     }
 
+    /// Makes sure that there is room for what somebody asks for now; a refusal leaves nothing behind.
+    ///
+    /// # Errors
+    /// As [`Space::check`].
+    pub(crate) fn admit(&self) -> Result<()> {
+        self.check().map_err(|error| {
+            error.hint(
+                "free some disk space, or set VIC_DISK_RESERVE_BYTES to less, and ask again; what changes in folders that \
+                 are watched is indexed by itself then",
+            )
+        })
+    }
+
     /// Notes that a write failed for want of room, if that is why it failed.
     pub(crate) fn note(&self, error: &Error) {
-        if error.code == ErrorCode::ResourceExhausted {
+        if error.code == ErrorCode::StorageFull {
             self.was_full.store(true, Ordering::Relaxed);
             self.waits.store(true, Ordering::Relaxed);
         }
@@ -68,7 +81,7 @@ impl Space {
         }
         let mib = |bytes: u64| bytes >> 20;
         Err(Error::new(
-            ErrorCode::ResourceExhausted,
+            ErrorCode::StorageFull,
             format!(
                 "the disk of `{}` has {} MiB free and {} MiB are to stay free: indexing waits, questions are answered",
                 place.display(),
@@ -119,7 +132,7 @@ fn look(inner: &Arc<Inner>) {
                 inner.buried.notify_one();
             }
         }
-        Err(error) if error.code == ErrorCode::ResourceExhausted => {
+        Err(error) if error.code == ErrorCode::StorageFull => {
             let cure = error.hint.unwrap_or_default();
             inner.note("disk", Some(format!("{}; {cure}", error.message)));
         }
@@ -138,7 +151,7 @@ mod tests {
         space(0).check().unwrap();
         let full = space(u64::MAX);
         let error = full.check().unwrap_err();
-        assert_eq!(error.code, ErrorCode::ResourceExhausted);
+        assert_eq!(error.code, ErrorCode::StorageFull);
         assert!(error.message.contains(dir.path().to_str().unwrap()), "{error}");
         assert!(error.hint.unwrap().contains("VIC_DISK_RESERVE_BYTES"));
         assert!(full.waits.load(Ordering::Relaxed));

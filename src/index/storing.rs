@@ -8,10 +8,10 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use crate::catalog::{Catalog, IndexedMark, ReasonMark, RequeueScope};
 use crate::error::{Error, Result};
-use crate::index::blocking;
 use crate::index::embedding::{Done, Ready};
 use crate::index::pipeline::{Pass, Pipeline, Run};
 use crate::index::reading::Facts;
+use crate::index::{blocking, purge};
 use crate::model::{FileChunks, FileId, FileRecord, FileState, Reason};
 
 /// Chunks that make a commit. Every commit is a new version and a new fragment of the table: too small ones rot it.
@@ -176,6 +176,8 @@ struct Parts {
     reasons: Vec<ReasonMark>,
     /// Where those with reasons were looked for.
     places: Vec<(FileId, PathBuf)>,
+    /// Whether one of them may not be read any more, and was read before.
+    is_withdrawn: bool,
     /// Names of files that failed, for the progress.
     failures: Vec<String>,
     chunks: usize,
@@ -197,6 +199,7 @@ impl Parts {
                 if reason.state() == FileState::Failed {
                     self.failures.push(format!("{}: {}", record.found.path.display(), reason.name()));
                 }
+                self.is_withdrawn |= reason == Reason::PermissionDenied && record.chunks > 0;
                 self.places.push((record.id, record.found.path.clone()));
                 self.reasons.push(without(record, facts, reason, detail));
             }
@@ -226,8 +229,12 @@ impl Parts {
     async fn mark(self, pass: Pass, pipeline: &Pipeline, replaced: &[FileId]) -> Result<()> {
         let catalog = pipeline.catalog.clone();
         let (marks, reasons, places) = (self.marks, self.reasons, self.places);
+        let is_withdrawn = self.is_withdrawn;
         let expected = marks.len();
         let marked = blocking(move || {
+            if is_withdrawn {
+                purge::ask(&catalog)?;
+            }
             catalog.mark_reason(&reasons)?;
             requeue_moved(&catalog, &places)?;
             match pass {

@@ -274,6 +274,24 @@ impl Table {
         }
     }
 
+    /// Rewrites whatever holds deleted rows, in either table; returns for each the version before which all are to go.
+    pub(crate) async fn purge(&self) -> Result<Vec<(Arc<LanceStore>, u64)>> {
+        let mut versions = Vec::new();
+        for store in self.old.iter().chain([&self.target]) {
+            versions.push((store.clone(), store.purge().await?));
+        }
+        Ok(versions)
+    }
+
+    /// Drops the versions before these that nobody reads; says whether all are gone.
+    pub(crate) async fn prune_before(&self, versions: &[(Arc<LanceStore>, u64)]) -> Result<bool> {
+        let mut are_gone = true;
+        for (store, version) in versions {
+            are_gone &= store.prune_before(*version).await?;
+        }
+        Ok(are_gone)
+    }
+
     /// Drops old versions of the table.
     pub(crate) async fn prune(&self) -> Result<()> {
         self.target.prune().await

@@ -163,7 +163,10 @@ impl LlmStreamEvent {
     /// The bad end that an error is.
     pub(crate) fn of(error: &Error) -> LlmStreamEvent {
         let retriable = match error.code {
-            ErrorCode::Unavailable | ErrorCode::ResourceExhausted | ErrorCode::DeadlineExceeded => Some(true),
+            ErrorCode::Unavailable
+            | ErrorCode::ResourceExhausted
+            | ErrorCode::StorageFull
+            | ErrorCode::DeadlineExceeded => Some(true),
             ErrorCode::Internal => None,
             _ => Some(false),
         };

@@ -201,7 +201,7 @@ pub struct ExtractFailure {
 pub struct ExtractLimits {
     /// Wall-clock seconds before the worker is killed.
     pub seconds: u32,
-    /// Address space of the worker in MiB.
+    /// Resident memory of the worker in MiB; of one for skills, beyond what its models take.
     pub memory_mib: u32,
     /// Bytes of text kept; the rest sets [`Document::truncated`].
     pub text_bytes: u64,
@@ -234,7 +234,7 @@ impl Default for ExtractLimits {
     fn default() -> ExtractLimits {
         ExtractLimits {
             seconds: 30,
-            memory_mib: 1024,
+            memory_mib: 512,
             text_bytes: 10 << 20,
             inflated_bytes: 256 << 20,
             entry_bytes: 64 << 20,

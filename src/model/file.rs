@@ -193,6 +193,11 @@ impl Reason {
         Reason::EmbedFailed,
     ];
 
+    /// Says whether a file that failed for this has ended the process that read it, or had it ended.
+    pub fn ends_its_reader(self) -> bool {
+        matches!(self, Reason::WorkerCrash | Reason::OutOfMemory | Reason::TooDeep | Reason::Timeout)
+    }
+
     /// Returns the state that goes with this reason: [`FileState::Skipped`] or [`FileState::Failed`].
     pub fn state(self) -> FileState {
         match self {

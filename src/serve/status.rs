@@ -13,6 +13,9 @@ const HINT: &str = "vic-hint-bin";
 /// Trailer with the name of the field that is wrong. Binary for the same reason.
 const FIELD: &str = "vic-field-bin";
 
+/// Trailer with the name of the code, where that of gRPC stands for several.
+const CODE: &str = "vic-code";
+
 /// Trailer with the seconds after which it makes sense to try again, named as in HTTP.
 const RETRY_AFTER: &str = "retry-after";
 
@@ -34,6 +37,9 @@ pub(crate) fn from_error(error: Error) -> Status {
     if let Some(field) = &error.field {
         metadata.insert_bin(FIELD, MetadataValue::from_bytes(shorten(field, MAX_HINT).as_bytes()));
     }
+    if ErrorCode::from_grpc(error.code.grpc_code()) != error.code {
+        metadata.insert(CODE, MetadataValue::from_static(error.code.name()));
+    }
     // A moment is what whatever is full here takes; others have said it themselves.
     let moment = (error.code == ErrorCode::ResourceExhausted).then_some(Duration::from_secs(1));
     if let Some(wait) = error.retry_after.or(moment) {
@@ -52,7 +58,10 @@ pub(crate) fn into_error(status: &Status) -> Error {
         Code::OutOfRange => ErrorCode::InvalidArgument,
         Code::Unimplemented => ErrorCode::FailedPrecondition,
         Code::Unauthenticated => ErrorCode::PermissionDenied,
-        code => ErrorCode::from_grpc(code),
+        code => {
+            let named = status.metadata().get(CODE).and_then(|it| ErrorCode::from_name(it.to_str().ok()?));
+            named.filter(|it| it.grpc_code() == code).unwrap_or_else(|| ErrorCode::from_grpc(code))
+        }
     };
     let trailer = |name: &str| {
         let bytes = status.metadata().get_bin(name)?.to_bytes().ok()?;

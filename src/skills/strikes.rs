@@ -27,7 +27,7 @@ pub(super) fn of(cache: &EvidenceCache, key: &EvidenceKey) -> Vec<String> {
 pub(super) fn add(cache: &EvidenceCache, key: &EvidenceKey, failure: &ExtractFailure, seconds: u32) {
     let is_bad = match failure.reason {
         Reason::Timeout => seconds >= FAIR_SECONDS,
-        reason => matches!(reason, Reason::WorkerCrash | Reason::OutOfMemory | Reason::TooDeep),
+        reason => reason.ends_its_reader(),
     };
     if is_bad {
         let mut problems = of(cache, key);

@@ -32,7 +32,7 @@ fn explain(error: &lancedb::Error, action: &str, dir: &Path) -> Error {
     let dir = dir.display();
     let message = format!("cannot {action} the index in `{dir}`: {}", first_line(error));
     match code(error, matches!(error, lancedb::Error::TableCorrupted { .. })) {
-        ErrorCode::ResourceExhausted => Error::new(ErrorCode::ResourceExhausted, message)
+        ErrorCode::StorageFull => Error::new(ErrorCode::StorageFull, message)
             .hint("free some disk space, or point VIC_DB_PATH at a larger disk"),
         ErrorCode::DataLoss => Error::new(ErrorCode::DataLoss, message)
             .hint(format!("stop the daemon, move `{dir}` away, then run `vic index --full`")),
@@ -77,7 +77,7 @@ fn code(error: &lancedb::Error, damaged: bool) -> ErrorCode {
 fn os_code(number: i32) -> Option<ErrorCode> {
     match number {
         libc::ENOENT | libc::ENOTDIR | libc::EISDIR => None,
-        libc::ENOSPC | libc::EDQUOT => Some(ErrorCode::ResourceExhausted),
+        libc::ENOSPC | libc::EDQUOT => Some(ErrorCode::StorageFull),
         libc::EACCES | libc::EPERM | libc::EROFS => Some(ErrorCode::PermissionDenied),
         _ => Some(ErrorCode::Unavailable),
     }
@@ -92,7 +92,7 @@ fn code_of_text(text: &str, damaged: bool) -> ErrorCode {
     if let Some(code) = number.and_then(|it| it.parse().ok()).and_then(os_code) {
         code
     } else if has(&["no space left", "disk quota exceeded"]) {
-        ErrorCode::ResourceExhausted
+        ErrorCode::StorageFull
     } else if has(&["permission denied"]) {
         ErrorCode::PermissionDenied
     } else if damaged
@@ -126,7 +126,7 @@ mod tests {
             assert_eq!(error.hint.is_some(), code != ErrorCode::Internal);
             assert!(error.message.contains("`/x`"));
         };
-        check("io: No space left on device (os error 28)", ErrorCode::ResourceExhausted);
+        check("io: No space left on device (os error 28)", ErrorCode::StorageFull);
         check("file is corrupt", ErrorCode::DataLoss);
         check("Permission denied (os error 13)", ErrorCode::PermissionDenied);
         check("the manifest was not found (os error 2)", ErrorCode::DataLoss);

@@ -266,7 +266,7 @@ impl LanceStore {
         done
     }
 
-    fn upkeep_ended(&self, done: &Result<()>) {
+    pub(super) fn upkeep_ended(&self, done: &Result<()>) {
         let mut state = self.upkeep.lock().unwrap_or_else(PoisonError::into_inner);
         *state = Upkeep { now: None, error: done.as_ref().err().map(Error::to_string) };
     }

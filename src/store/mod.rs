@@ -10,6 +10,7 @@ mod lance;
 mod legs;
 mod manifests;
 mod opening;
+mod purge;
 mod readings;
 mod schema;
 mod sync;

@@ -68,13 +68,18 @@ const KEEP: Duration = Duration::seconds(300);
 const KEEP_VERSIONS: usize = 10;
 
 /// A read may begin with a version that was the newest so long ago: a version bears the time at which its commit began.
-const COMMIT_LASTS: Duration = Duration::seconds(1);
+pub(super) const COMMIT_LASTS: Duration = Duration::seconds(1);
 
 /// Makes the keyword index when there is none: English stems and stop words, lower case, without accents.
 pub(super) async fn ensure_keyword_index(table: &Table) -> lancedb::Result<()> {
     if table.list_indices().await?.iter().any(|it| covers(it, "text")) {
         return Ok(());
     }
+    make_keyword_index(table).await
+}
+
+/// Makes it, in place of the one that there may be.
+pub(super) async fn make_keyword_index(table: &Table) -> lancedb::Result<()> {
     let words = FtsIndexBuilder::default()
         .base_tokenizer("simple".to_owned())
         .stem(true)
@@ -230,12 +235,23 @@ async fn compact(table: &Table) -> lancedb::Result<()> {
     if stats.fragment_stats.num_small_fragments <= MAX_SMALL_FRAGMENTS && !deleted {
         return Ok(());
     }
+    rewrite(table, CompactionOptions::default().materialize_deletions_threshold).await
+}
+
+/// Rewrites every fragment in which a row was deleted.
+pub(super) async fn compact_deleted(table: &Table) -> lancedb::Result<()> {
+    rewrite(table, 0.0).await
+}
+
+/// Puts small fragments together, and rewrites those of which a larger part was deleted.
+async fn rewrite(table: &Table, deleted_part: f32) -> lancedb::Result<()> {
     let options = CompactionOptions {
         target_rows_per_fragment: FRAGMENT_ROWS,
         num_threads: Some(1),
         batch_size: Some(COMPACT_BATCH_ROWS),
         // A bound on what one compaction reads would not split a larger task but leave it undone, for ever.
         max_source_fragments: None,
+        materialize_deletions_threshold: deleted_part,
         ..CompactionOptions::default()
     };
     table.optimize(OptimizeAction::Compact { options, remap_options: None }).await?;

@@ -111,7 +111,7 @@ fn a_plugin_that_is_to_tell_rows_may_search_the_files_first() {
     assert!(told["answer"].as_str().unwrap().contains("weighed 31 kg in March"), "{told:#}");
     assert!(told["notes"].to_string().contains("fts_chunks"), "{told:#}");
     let status = world.ok(&["llm", "status", "--command", "python3", "--arg", &plugin()]);
-    assert!(status.contains("local_only") && status.contains("note: the command is not confined"), "{status}");
+    assert!(status.contains("local_only") && status.contains("note: the command has no network"), "{status}");
 }
 
 #[test]

@@ -47,6 +47,7 @@ mod politeness;
 mod power;
 mod privacy;
 mod published;
+mod purge;
 mod robustness;
 mod room;
 mod sample;

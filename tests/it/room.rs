@@ -5,8 +5,11 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use serde_json::json;
+
 use crate::caller::Caller;
 use crate::harness::World;
+use crate::http;
 use crate::means;
 use crate::torture::{Dice, at_most, figure, percentile, size};
 
@@ -96,7 +99,13 @@ fn inside_at_the_reserve() {
         it.json(&["status"])["degraded"].to_string().contains("are to stay free")
     });
     assert!(answers(&world, "heron7", "7.md"), "questions are answered");
-    assert_eq!(world.json(&["status"])["coverage"]["pending"], 1);
+    let refused = http::post(&world, "/v1/index/start", &json!({}));
+    let error = &refused.json()["error"];
+    assert_eq!((refused.status, &error["code"]), (507, &json!("storage_full")), "{}", refused.body);
+    assert!(error["message"].to_string().contains("MiB free"), "{error}");
+    assert!(error["hint"].to_string().contains("VIC_DISK_RESERVE_BYTES"), "{error}");
+    assert_eq!(refused.header("retry-after"), None, "waiting frees no disk");
+    world.until("the new file waits", Duration::from_secs(10), |it| it.json(&["status"])["coverage"]["pending"] == 1);
     std::fs::remove_file(ballast).unwrap();
     let took = waits_for_all(&world, 21, "indexing goes on");
     assert!(answers(&world, "quince jelly", "new.md"));

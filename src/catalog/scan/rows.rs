@@ -157,7 +157,7 @@ pub(super) fn rename(db: &Transaction<'_>, row: &Known, path: &Path) -> rusqlite
     if is_other_type && row.skip.is_none() {
         let kind = FileKind::of_extension(&ending).name();
         db.prepare_cached(
-            "UPDATE files SET kind = ?2, state = 'pending', reason = NULL, detail = '', tries = 0, hash = NULL \
+            "UPDATE files SET kind = ?2, state = 'pending', reason = NULL, detail = '', tries = 0, strikes = 0, hash = NULL \
              WHERE id = ?1",
         )?
         .execute(params![row.id, kind])?;
@@ -175,7 +175,7 @@ fn reopen(db: &Transaction<'_>, row: &Known, file: &FoundFile) -> Result<(), Fai
     }
     write_found(db, row.id, file)?;
     let (state, reason) = verdict(file);
-    db.prepare_cached("UPDATE files SET state = ?2, reason = ?3, detail = '', tries = 0 WHERE id = ?1")?
+    db.prepare_cached("UPDATE files SET state = ?2, reason = ?3, detail = '', tries = 0, strikes = 0 WHERE id = ?1")?
         .execute(params![row.id, state, reason])?;
     Ok(())
 }

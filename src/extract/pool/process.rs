@@ -35,6 +35,8 @@ pub(super) struct Death {
     /// What its file failed of.
     pub(super) failed: ExtractFailure,
     pub(super) cause: Cause,
+    /// Most memory that it ever held, in bytes, where that can be told.
+    pub(super) peak: Option<u64>,
 }
 
 /// Who ended a worker.
@@ -53,6 +55,9 @@ pub(super) enum Cause {
 pub(super) struct Worker {
     child: Child,
     socket: UnixStream,
+    /// Most memory that we had held when it was started, in bytes: the system counts that as the child's until it holds
+    /// more, because for a moment they shared it.
+    shared: u64,
     /// What it could load before it was jailed.
     pub(super) tools: Tools,
     jobs: u32,
@@ -69,11 +74,12 @@ impl Worker {
         command.stdin(Stdio::from(OwnedFd::from(there))).stdout(Stdio::null()).stderr(Stdio::piped());
         // With whatever it starts, should it get out of its jail or have none.
         command.process_group(0).kill_on_drop(true);
+        let shared = status_of("self").and_then(|it| status_bytes(&it, "VmHWM:")).unwrap_or(u64::MAX);
         let child = nursery.spawn(command).await?;
         let mut socket = UnixStream::from_std(here)?;
         // One that is already dead shows it when it is asked.
         socket.write_all(&protocol::encode(&setup)?).await.ok();
-        Ok(Worker { child, socket, tools: setup.tools, jobs: 0, rested: Instant::now() })
+        Ok(Worker { child, socket, shared, tools: setup.tools, jobs: 0, rested: Instant::now() })
     }
 
     /// Reads what it says first.
@@ -119,6 +125,11 @@ impl Worker {
         self.status().and_then(|it| status_bytes(&it, key)).unwrap_or(0)
     }
 
+    /// Returns the process, for whoever looks at it while it works.
+    pub(super) fn id(&self) -> Option<u32> {
+        self.child.id()
+    }
+
     /// Says whether somebody has stopped it.
     pub(super) fn is_stopped(&self) -> bool {
         let status = self.status().unwrap_or_default();
@@ -127,28 +138,88 @@ impl Worker {
 
     /// What `/proc` tells of it; none when it is gone.
     fn status(&self) -> Option<String> {
-        std::fs::read_to_string(format!("/proc/{}/status", self.child.id()?)).ok()
+        status_of(&self.child.id()?.to_string())
     }
 
     /// Finds out what a worker died of.
     pub(super) async fn bury(mut self, error: &io::Error) -> Death {
         let patience = Duration::from_secs(DEATH_SECONDS);
         let group = self.group();
-        let status = tokio::time::timeout(patience, self.child.wait()).await;
+        let peak = match group {
+            Some(pid) => peak_at_end(pid, patience).await,
+            None => Some(0),
+        };
+        // One that has not ended by now only talks nonsense, and is ended here.
+        let status = match peak {
+            Some(_) => tokio::time::timeout(patience, self.child.wait()).await.ok(),
+            None => None,
+        };
+        let peak = peak.filter(|it| *it > self.shared);
         group.into_iter().for_each(kill_group);
         let mut words = Vec::new();
         if let Some(stderr) = self.child.stderr.take() {
             let mut stderr = stderr.take(LAST_WORDS_BYTES);
             tokio::time::timeout(patience, stderr.read_to_end(&mut words)).await.ok();
         }
-        let status = status.ok().and_then(io::Result::ok);
-        death(status, &String::from_utf8_lossy(&words), error)
+        let status = status.and_then(io::Result::ok);
+        Death { peak, ..death(status, &String::from_utf8_lossy(&words), error) }
     }
+}
+
+/// What `/proc` tells of a process, by its number or as `self`; none when it is gone.
+fn status_of(process: &str) -> Option<String> {
+    std::fs::read_to_string(format!("/proc/{process}/status")).ok()
+}
+
+/// Returns what a process holds and the most that it ever held, in bytes; none when it is gone.
+pub(super) fn resident(process: u32) -> Option<(u64, u64)> {
+    let status = status_of(&process.to_string())?;
+    Some((status_bytes(&status, "VmRSS:")?, status_bytes(&status, "VmHWM:")?))
+}
+
+/// Waits for the end of a child, leaves it to be reaped by whoever owns it, and returns the most memory that it ever held,
+/// in bytes: once it is dead, `/proc` does not tell that any more. None when it does not end.
+async fn peak_at_end(child: Pid, patience: Duration) -> Option<u64> {
+    const LOOK: Duration = Duration::from_millis(2);
+    let begun = Instant::now();
+    loop {
+        match peak_of_the_dead(child) {
+            Ok(Some(peak)) => return Some(peak),
+            Ok(None) if begun.elapsed() < patience => tokio::time::sleep(LOOK).await,
+            Ok(None) => return None,
+            // It is no child any more.
+            Err(_) => return Some(0),
+        }
+    }
+}
+
+/// Returns none while it lives.
+#[expect(unsafe_code, reason = "no library in use tells what a child used before it is reaped")]
+fn peak_of_the_dead(child: Pid) -> io::Result<Option<u64>> {
+    // SAFETY: both are plain data, for which zeros are valid.
+    let (mut information, mut usage): (libc::siginfo_t, libc::rusage) = unsafe { std::mem::zeroed() };
+    // SAFETY: the kernel writes to these two only, and both live until it returns.
+    let answer = unsafe {
+        libc::syscall(
+            libc::SYS_waitid,
+            libc::P_PID,
+            child.as_raw_nonzero().get(),
+            &raw mut information,
+            libc::WEXITED | libc::WNOHANG | libc::WNOWAIT,
+            &raw mut usage,
+        )
+    };
+    if answer != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // The number of a child that has not ended is 0.
+    let has_ended = information.si_signo == libc::SIGCHLD;
+    Ok(has_ended.then(|| u64::try_from(usage.ru_maxrss).unwrap_or(0) << 10))
 }
 
 /// Tells what a worker died of by how it ended, where that is known, and what it said; `error` is how its socket failed.
 fn death(status: Option<ExitStatus>, words: &str, error: &io::Error) -> Death {
-    let of = |cause, reason, detail: &str| Death { failed: failure(reason, detail), cause };
+    let of = |cause, reason, detail: &str| Death { failed: failure(reason, detail), cause, peak: None };
     let signal = status.and_then(|it| it.signal());
     // The PDF library aborts without a word when it gets no memory; nothing else that aborts is silent.
     let aborted = signal == Some(libc::SIGABRT);

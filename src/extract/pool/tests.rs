@@ -177,6 +177,78 @@ async fn a_file_that_ends_its_own_reader_fails_at_once() {
     }
 }
 
+/// Has a reader take memory in its own program, then do that.
+async fn peak_of(end: &str, reason: Reason, memory_mib: u32) -> (u64, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let grow = format!("import os, signal, time\nheld = bytearray(400 << 20)\ntime.sleep(0.3)\n{end}");
+    let script = format!("{HELLO}\nexec python3 -c '{grow}'");
+    let limits = ExtractLimits { seconds: 20, memory_mib, ..ExtractLimits::default() };
+    let settings = PoolSettings { workers: 1, limits, tools: Tools::default(), skills: false };
+    let pool = WorkerPool::new(program(folder.path(), &script), settings);
+    let failed = pool.extract(tempfile::tempfile().unwrap(), "a.txt").await.unwrap_err();
+    assert_eq!(failed.reason, reason, "{end}: {}", failed.detail);
+    (pool.peak_mib(), failed.detail)
+}
+
+#[tokio::test]
+async fn the_memory_of_a_reader_that_dies_is_known_as_well() {
+    for end in ["os.kill(os.getpid(), signal.SIGSEGV)", "os._exit(3)"] {
+        let (peak, _) = peak_of(end, Reason::WorkerCrash, 2_048).await;
+        assert!((400..2_000).contains(&peak), "{end}: {peak} MiB");
+    }
+}
+
+#[tokio::test]
+async fn what_a_reader_holds_in_its_last_moment_is_known_when_it_is_more_than_this_process_ever_held() {
+    // Too short for a look while it works.
+    let folder = tempfile::tempdir().unwrap();
+    let script = format!("{HELLO}\nexec python3 -c 'import os\nheld = bytearray(1 << 30)\nos.abort()'");
+    let limits = ExtractLimits { seconds: 60, memory_mib: 4 << 10, ..ExtractLimits::default() };
+    let settings = PoolSettings { workers: 1, limits, tools: Tools::default(), skills: false };
+    let pool = WorkerPool::new(program(folder.path(), &script), settings);
+    let begun = Instant::now();
+    pool.extract(tempfile::tempfile().unwrap(), "a.txt").await.unwrap_err();
+    let ours = process::resident(std::process::id()).unwrap().1 >> 20;
+    assert!(pool.peak_mib() >= 1_024 || ours >= 1_024, "{} MiB after {:?}", pool.peak_mib(), begun.elapsed());
+}
+
+#[tokio::test]
+async fn a_reader_that_holds_more_than_it_may_is_ended_and_the_reason_names_both() {
+    let (peak, detail) = peak_of("time.sleep(60)", Reason::OutOfMemory, 200).await;
+    assert!(peak > 200 && detail.contains("may hold 200"), "{peak} {detail}");
+}
+
+#[tokio::test]
+async fn no_file_is_read_a_third_time_whoever_ended_its_readers() {
+    let folder = tempfile::tempdir().unwrap();
+    let starts = folder.path().join("starts");
+    let answer = ANSWER.trim_end_matches("; sleep 9");
+    // The first reader reads a file, then dies of the next one; somebody ends the second; a third one would answer.
+    let script = format!(
+        "frame() {{ dd bs=9999 count=1 <&0 >/dev/null 2>&1; }}\n\
+         echo >> {starts}\nframe\n{HELLO}\nframe\n\
+         case $(wc -l < {starts}) in\n\
+         1) {answer}; frame; kill -SEGV $$ ;;\n\
+         2) kill -KILL $$ ;;\n\
+         *) {ANSWER} ;;\n\
+         esac",
+        starts = starts.display()
+    );
+    let limits = ExtractLimits { seconds: 5, ..ExtractLimits::default() };
+    let settings = PoolSettings { workers: 1, limits, tools: Tools::default(), skills: false };
+    let pool = WorkerPool::new(program(folder.path(), &script), settings);
+    let begun = std::sync::atomic::AtomicU32::new(0);
+    let count = || {
+        begun.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    };
+    for (expected, tries) in [(Reason::Encrypted, 1), (Reason::WorkerCrash, 3)] {
+        let failed = pool.extract_told(tempfile::tempfile().unwrap(), "a.txt", &count).await.unwrap_err();
+        assert_eq!(failed.reason, expected, "{}", failed.detail);
+        assert_eq!(begun.load(std::sync::atomic::Ordering::Relaxed), tries, "{}", failed.detail);
+    }
+    assert_eq!(std::fs::read_to_string(starts).unwrap().lines().count(), 2);
+}
+
 #[tokio::test]
 async fn what_is_read_once_more_is_read_alone() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,12 +1,10 @@
 //! A command that speaks the plugin protocol, and one run of it.
 //!
-//! It is started without a shell, by its absolute path, with an environment out of a fixed list and no file of ours. It has
-//! a time and room for its answer; when either is over, it and everything that it started is killed. What it writes to
-//! standard error is shown only when it fails.
+//! It is started without a shell, by its absolute path, with an environment out of a fixed list and no file of ours, and in
+//! mode `local_only` without a network. It has a time and room for its answer; when either is over, it and everything that
+//! it started is killed. What it writes to standard error is shown only when it fails.
 
-use std::fs::Metadata;
 use std::io::Read;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::Duration;
@@ -21,17 +19,14 @@ use crate::config;
 use crate::embed::egress;
 use crate::error::{Error, ErrorCode, IoContext, Result};
 use crate::llm::event::TaskId;
+use crate::llm::plugin::offline;
 use crate::llm::plugin::process::Running;
 use crate::llm::plugin::protocol::{PluginRequest, PluginResponse, PluginTask};
+use crate::llm::plugin::seal::{self, SealedFile, is_program};
 use crate::model::PrivacyMode;
 
 /// How long what a plugin left behind may hold its output open after its end.
 const GRACE: Duration = Duration::from_millis(200);
-/// Who may change a program that is run: its owner only.
-const OTHERS_MAY_WRITE: u32 = 0o022;
-
-/// Programs whose first argument, when it is no option, is a file that they run.
-const RUN_SCRIPTS: [&str; 10] = ["python", "pypy", "bash", "sh", "dash", "zsh", "perl", "ruby", "Rscript", "lua"];
 
 /// The longest first line of a script that the system reads.
 const FIRST_LINE: u64 = 256;
@@ -76,13 +71,17 @@ pub struct PluginCommand {
     pub folder: PathBuf,
     /// BLAKE3 of the program when it was chosen, in hex: another one under its name is not run.
     pub seal: String,
+    /// Its script, and the files that its arguments name by their whole path, sealed likewise.
+    #[serde(default)]
+    pub files: Vec<SealedFile>,
 }
 
 impl PluginCommand {
     /// Finds a program as a shell would, and seals it. `folder` is where relative arguments count from.
     ///
     /// # Errors
-    /// `NotFound`: there is no such program; `PermissionDenied`: others may change it, so that nobody knows what would run.
+    /// `NotFound`: there is no such program; `PermissionDenied`: others may change it or a file that it is given, or that is
+    /// a link, so that nobody knows what would run.
     pub fn find(program: &str, args: Vec<String>, folder: &Path) -> Result<PluginCommand> {
         if program.is_empty() || program.contains('\0') || args.iter().any(|it| it.contains('\0')) {
             return Err(Error::invalid("a command is a program and its arguments")
@@ -90,8 +89,9 @@ impl PluginCommand {
         }
         let folder = std::path::absolute(folder).at("resolve", folder)?;
         let program = if program.contains('/') { folder.join(program) } else { in_path(program)? };
-        let seal = seal(&program)?;
-        Ok(PluginCommand { program, args, folder, seal })
+        let seal = seal::seal_program(&program)?;
+        let files = SealedFile::all(&program, &args, &folder)?;
+        Ok(PluginCommand { program, args, folder, seal, files })
     }
 
     /// The command in one line, for people.
@@ -100,18 +100,20 @@ impl PluginCommand {
         std::iter::once(program.as_str()).chain(self.args.iter().map(String::as_str)).collect::<Vec<_>>().join(" ")
     }
 
-    /// Looks whether it can be run as it was chosen: its folder, the program, its seal, and the script where the program is
-    /// one that runs scripts. Nothing is run, and nothing else of it is known before it is.
+    /// Looks whether it can be run as it was chosen: its folder, the program and its files with their seals, and whether it
+    /// can be kept off the network where the mode asks for that. Nothing is run, and nothing else of it is known before it
+    /// is.
     ///
     /// # Errors
     /// As [`PluginCommand::ask`] would say it, with the cure; for a script `NotFound` and `PermissionDenied`.
-    pub async fn check(&self) -> Result<()> {
+    pub async fn check(&self, mode: PrivacyMode) -> Result<()> {
         let command = self.clone();
         tokio::task::spawn_blocking(move || {
             command.check_folder()?;
-            command.check_seal()?;
+            command.check_program()?;
             check_interpreter(&command.program)?;
-            script(&command.program, &command.args).map_or(Ok(()), |it| check_script(&command.folder.join(it)))
+            command.check_files()?;
+            if mode == PrivacyMode::LocalOnly { offline::check() } else { Ok(()) }
         })
         .await
         .map_err(Error::internal)?
@@ -138,25 +140,31 @@ impl PluginCommand {
     }
 
     /// Makes sure that the program is the one that was chosen.
-    fn check_seal(&self) -> Result<()> {
-        let cure = "choose it again: vic llm use command ...";
-        let found = seal(&self.program).map_err(|error| match error.code {
-            ErrorCode::NotFound => error.hint(cure),
-            _ => error,
-        })?;
-        if found == self.seal {
-            return Ok(());
+    fn check_program(&self) -> Result<()> {
+        seal::same(&self.program, "program", &self.seal, seal::seal_program(&self.program))
+    }
+
+    /// Makes sure that its script is there and was sealed, and that every sealed file is the one that was chosen.
+    fn check_files(&self) -> Result<()> {
+        if let Some(script) = seal::script(&self.program, &self.args, &self.folder) {
+            let script = self.folder.join(script);
+            check_script(&script)?;
+            if !self.files.iter().any(|it| it.is_of(&script)) {
+                let text = format!("the script `{}` was not there when the plugin was chosen", script.display());
+                let cure = "choose it again: vic llm use command ...";
+                return Err(Error::new(ErrorCode::PermissionDenied, text).hint(cure));
+            }
         }
-        let text = format!("`{}` is another program than the one that was chosen", self.program.display());
-        Err(Error::new(ErrorCode::PermissionDenied, text).hint(cure))
+        self.files.iter().try_for_each(SealedFile::check)
     }
 
     /// Asks it. That it was asked is written down before: a command can pass on what it is told, whatever the mode.
     ///
     /// # Errors
-    /// `NotFound` and `PermissionDenied` as [`PluginCommand::find`], also when the program is another than it was;
-    /// `DeadlineExceeded` when its time is over; `ResourceExhausted` when it says too much; `FailedPrecondition` when it
-    /// fails, says nothing or something that is no answer to the task.
+    /// `NotFound` and `PermissionDenied` as [`PluginCommand::find`], also when the program or a file of it is another than
+    /// it was; `DeadlineExceeded` when its time is over; `ResourceExhausted` when it says too much; `FailedPrecondition`
+    /// when it fails, says nothing or something that is no answer to the task, or cannot be kept off the network in mode
+    /// `local_only`.
     pub async fn ask(
         &self,
         request: &PluginRequest,
@@ -169,7 +177,7 @@ impl PluginCommand {
             return Err(Error::invalid(format!("the request has {bytes} bytes; a plugin is sent at most {most}")));
         }
         egress::announce_command(self.program.display().to_string(), text.len(), mode).await?;
-        let said = self.run(text, limits).await?;
+        let said = self.run(text, limits, mode).await.map_err(|error| without_network(error, mode))?;
         let value: Value = serde_json::from_slice(&said).map_err(|error| {
             let shown: String = String::from_utf8_lossy(&said).trim().chars().take(120).collect();
             let what = match (said.is_empty(), error.is_eof()) {
@@ -183,13 +191,18 @@ impl PluginCommand {
     }
 
     /// Runs it once: `request` goes in, what it says comes out.
-    async fn run(&self, request: Vec<u8>, limits: PluginLimits) -> Result<Vec<u8>> {
+    async fn run(&self, request: Vec<u8>, limits: PluginLimits, mode: PrivacyMode) -> Result<Vec<u8>> {
         let chosen = self.clone();
-        let looked = tokio::task::spawn_blocking(move || chosen.check_folder().and_then(|()| chosen.check_seal()));
-        looked.await.map_err(Error::internal)??;
+        let look =
+            move || chosen.check_folder().and_then(|()| chosen.check_program()).and_then(|()| chosen.check_files());
+        tokio::task::spawn_blocking(look).await.map_err(Error::internal)??;
         let mut command = Command::new(&self.program);
         command.args(&self.args).current_dir(&self.folder).env_clear().envs(config::plugin_environment());
-        let running = Running::start(command, TaskId::random()?.0).at("start", &self.program)?;
+        if mode == PrivacyMode::LocalOnly {
+            offline::confine(&mut command)?;
+        }
+        let running = Running::start(command, TaskId::random()?.0)
+            .map_err(|it| offline::refused(&it).unwrap_or_else(|| Error::io("start", &self.program, &it)))?;
         let (running, outcome) = self.converse(running, request, limits).await;
         // What it left behind goes before its answer is believed. Waits for processes, hence on another thread.
         tokio::task::spawn_blocking(move || drop(running)).await.map_err(Error::internal)?;
@@ -273,6 +286,17 @@ impl PluginCommand {
     }
 }
 
+/// A plugin that fails may have wanted what it does not get.
+fn without_network(error: Error, mode: PrivacyMode) -> Error {
+    if mode != PrivacyMode::LocalOnly || error.code != ErrorCode::FailedPrecondition || error.hint.is_some() {
+        return error;
+    }
+    error.hint(
+        "in mode local_only a plugin has no network, also not to this machine; a model server here is asked by `vic llm \
+         use ollama` or `openai`",
+    )
+}
+
 /// How a conversation ended.
 enum Ended {
     Flooded,
@@ -315,20 +339,6 @@ fn in_path(name: &str) -> Result<PathBuf> {
     files.next().ok_or_else(|| Error::not_found(format!("there is no program `{name}` in PATH")))
 }
 
-fn is_program(metadata: &Metadata) -> bool {
-    metadata.is_file() && metadata.mode() & 0o111 != 0
-}
-
-/// The script that a program is to run, where it is known that its first argument is one. An option before it may be
-/// anything, a module or the script itself in words, and is not guessed at.
-fn script<'a>(program: &Path, args: &'a [String]) -> Option<&'a str> {
-    let name = program.file_name()?.to_str()?;
-    // `python3.12` is `python` as well.
-    let bare = name.trim_end_matches(|it: char| it.is_ascii_digit() || it == '.');
-    let first = args.first().map(String::as_str).filter(|it| !it.is_empty() && !it.starts_with('-'))?;
-    RUN_SCRIPTS.contains(&bare).then_some(first)
-}
-
 /// Makes sure that what the first line of a script names is there; without it the system only says that the script is not.
 fn check_interpreter(program: &Path) -> Result<()> {
     let mut begin = Vec::new();
@@ -365,24 +375,6 @@ fn check_script(script: &Path) -> Result<()> {
         }
         Err(error) => Err(error).at("look at", script),
     }
-}
-
-/// Makes sure that only its owner, this user or the system, can change a program; returns its hash.
-fn seal(program: &Path) -> Result<String> {
-    let metadata = std::fs::metadata(program).at("run", program)?;
-    if !is_program(&metadata) {
-        return Err(Error::new(ErrorCode::PermissionDenied, format!("`{}` is no program", program.display())));
-    }
-    let us = rustix::process::geteuid().as_raw();
-    let owned = metadata.uid() == us || metadata.uid() == 0;
-    if !owned || metadata.mode() & OTHERS_MAY_WRITE != 0 {
-        let text = format!("`{}` is not run, because others may change it", program.display());
-        return Err(Error::new(ErrorCode::PermissionDenied, text).hint(format!("chmod go-w {}", program.display())));
-    }
-    let mut hasher = blake3::Hasher::new();
-    let mut file = std::fs::File::open(program).at("read", program)?;
-    std::io::copy(&mut file, &mut hasher).at("read", program)?;
-    Ok(hasher.finalize().to_hex().to_string())
 }
 
 #[cfg(test)]

@@ -5,11 +5,14 @@
 //! what it says is a proposal, which whoever asked checks.
 
 mod command;
+mod offline;
 mod process;
 mod protocol;
+mod seal;
 
 pub use command::{PluginCommand, PluginLimits};
 pub use protocol::{
     FinalAnswer, PluginRequest, PluginResponse, PluginTask, SchemaHintUpdate, SchemaHints, ToolInvocation, ToolOffer,
     TranscriptStep, V2, V3,
 };
+pub use seal::SealedFile;

@@ -249,7 +249,10 @@ fn build() -> Value {
         "components": {
             "schemas": schemas,
             "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
-            "responses": {"Refused": {"description": "Why it was refused or failed", "content": content(refusal())}},
+            "responses": {
+                "Refused": {"description": "Why it was refused or failed", "content": content(refusal())},
+                "Full": {"description": "The disk is full, or at its reserve", "content": content(refusal())},
+            },
         },
     })
 }
@@ -268,6 +271,9 @@ fn tell(operation: &Operation, generator: &mut SchemaGenerator) -> Value {
     }
     let mut responses = Map::from_iter([(status.to_string(), json!({"description": "Done", "content": content}))]);
     responses.insert("default".into(), json!({"$ref": "#/components/responses/Refused"}));
+    if operation.path == "/v1/index/start" {
+        responses.insert("507".into(), json!({"$ref": "#/components/responses/Full"}));
+    }
     let name: String = operation.path.split('/').filter(|it| !it.is_empty()).collect::<Vec<_>>().join("_");
     let name = if name.is_empty() { "root".to_string() } else { name.replace('.', "_").replace(['{', '}'], "") };
     let mut told = json!({"operationId": name, "summary": operation.summary, "responses": responses});

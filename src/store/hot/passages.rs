@@ -104,9 +104,8 @@ impl Passages {
 
     /// Drops the chunks of these files.
     pub(in crate::store) fn remove(&mut self, files: &[FileId]) -> io::Result<()> {
-        for slots in files.iter().filter_map(|it| self.files.remove(it)) {
-            self.live -= slots.iter().map(|it| u64::from(it.length)).sum::<u64>();
-        }
+        let removed: Vec<Slot> = files.iter().filter_map(|it| self.files.remove(it)).flatten().collect();
+        self.wipe(&removed)?;
         self.write_anew_if_sparse()
     }
 
@@ -114,14 +113,29 @@ impl Passages {
     pub(in crate::store) fn remove_chunks(&mut self, file_id: FileId, gone: &HashSet<ChunkId>) -> io::Result<()> {
         let gone: HashSet<u64> = gone.iter().map(|it| hash(&it.0)).collect();
         if let Some(slots) = self.files.get_mut(&file_id) {
-            let removed = slots.iter().filter(|it| gone.contains(&it.id));
-            self.live -= removed.map(|it| u64::from(it.length)).sum::<u64>();
+            let removed: Vec<Slot> = slots.iter().filter(|it| gone.contains(&it.id)).copied().collect();
             slots.retain(|it| !gone.contains(&it.id));
             if slots.is_empty() {
                 self.files.remove(&file_id);
             }
+            self.wipe(&removed)?;
         }
         self.write_anew_if_sparse()
+    }
+
+    /// Overwrites what was removed: it may be what somebody wanted out.
+    fn wipe(&mut self, removed: &[Slot]) -> io::Result<()> {
+        const ZEROS: [u8; 4 << 10] = [0; 4 << 10];
+        for slot in removed {
+            let (mut at, end) = (u64::from(slot.at), u64::from(slot.at) + u64::from(slot.length));
+            while at < end {
+                let length = (end - at).min(ZEROS.len() as u64);
+                self.file.write_all_at(&ZEROS[..length as usize], at)?;
+                at += length;
+            }
+            self.live -= u64::from(slot.length);
+        }
+        Ok(())
     }
 
     /// Returns these chunks; missing ones are left out.

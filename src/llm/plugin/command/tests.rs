@@ -245,9 +245,9 @@ fn a_program_is_found_in_path_and_not_where_we_are() {
 #[tokio::test]
 async fn what_would_stop_a_run_is_seen_before_it_with_its_cure() {
     let good = Script::new("echo '{}'");
-    good.command.check().await.unwrap();
+    good.command.check(PrivacyMode::LocalOnly).await.unwrap();
     let refused = async |command: &PluginCommand, code: ErrorCode, said: &str| {
-        let error = command.check().await.unwrap_err();
+        let error = command.check(PrivacyMode::LocalOnly).await.unwrap_err();
         assert!(error.code == code && error.message.contains(said) && error.hint.is_some(), "{said}: {error:?}");
     };
     let elsewhere = PluginCommand { folder: good.folder.path().join("gone"), ..good.command.clone() };
@@ -268,7 +268,7 @@ async fn the_script_of_an_interpreter_is_looked_for_and_nothing_that_only_may_be
     let folder = tempfile::tempdir().unwrap();
     let check = async |args: &[&str]| {
         let args = args.iter().map(|it| it.to_string()).collect();
-        PluginCommand::find("sh", args, folder.path()).unwrap().check().await
+        PluginCommand::find("sh", args, folder.path()).unwrap().check(PrivacyMode::LocalOnly).await
     };
     let error = check(&["plugin.sh"]).await.unwrap_err();
     assert!(error.code == ErrorCode::NotFound && error.message.contains("plugin.sh"), "{error}");
@@ -284,7 +284,86 @@ async fn the_script_of_an_interpreter_is_looked_for_and_nothing_that_only_may_be
     {
         std::fs::write(&odd, format!("{line}\n")).unwrap();
         std::fs::set_permissions(&odd, std::fs::Permissions::from_mode(0o755)).unwrap();
-        let error = PluginCommand::find("./odd", Vec::new(), folder.path()).unwrap().check().await.unwrap_err();
+        let error = PluginCommand::find("./odd", Vec::new(), folder.path())
+            .unwrap()
+            .check(PrivacyMode::LocalOnly)
+            .await
+            .unwrap_err();
         assert!(error.message.contains(&format!("a script for `{missing}`")) && error.hint.is_some(), "{error}");
     }
+}
+
+/// A script that an interpreter is given, by each way to name it, and what may become of it.
+#[tokio::test]
+async fn the_script_of_an_interpreter_and_files_named_by_their_path_are_sealed_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let path = |name: &str| at(name).to_str().unwrap().to_string();
+    let fresh = |name: &str| {
+        std::fs::remove_file(at(name)).ok();
+        std::fs::write(at(name), "echo '{\"axql\": \"x\"}'").unwrap();
+    };
+    std::fs::write(at("main.sh"), "echo '{\"axql\": \"x\"}'").unwrap();
+    let option = format!("--rules={}", path("extra"));
+    let (extra, script) = (path("extra"), path("script"));
+    let ways: [(&[&str], &str); 5] = [
+        (&["script"], "script"),
+        (&["-e", "-u", &script], "script"),
+        (&["-u", "script"], "script"),
+        (&["main.sh", &extra], "extra"),
+        (&["main.sh", &option], "extra"),
+    ];
+    for (args, name) in ways {
+        fresh(name);
+        let args = args.iter().map(|it| it.to_string()).collect();
+        let command = PluginCommand::find("sh", args, folder.path()).unwrap();
+        let refused = async |said: &str| {
+            let question = question();
+            let asked = command.ask(&question, PrivacyMode::LocalOnly, PluginLimits::of(&question.task)).await;
+            for error in [asked.unwrap_err(), command.check(PrivacyMode::LocalOnly).await.unwrap_err()] {
+                assert!(error.message.contains(said) && error.hint.is_some(), "{said} {name}: {error:?}");
+            }
+        };
+        command.check(PrivacyMode::LocalOnly).await.unwrap();
+        std::fs::set_permissions(at(name), std::fs::Permissions::from_mode(0o666)).unwrap();
+        refused("others may change it").await;
+        std::fs::rename(at(name), at("moved")).unwrap();
+        std::fs::set_permissions(at("moved"), std::fs::Permissions::from_mode(0o644)).unwrap();
+        std::os::unix::fs::symlink(at("moved"), at(name)).unwrap();
+        refused("is a link").await;
+        std::fs::remove_file(at(name)).unwrap();
+        refused(name).await;
+        std::fs::write(at(name), "echo '{\"axql\": \"y\"}'").unwrap();
+        refused("another file than the one that was chosen").await;
+        fresh(name);
+        command.check(PrivacyMode::LocalOnly).await.unwrap();
+    }
+}
+
+#[test]
+fn a_link_or_a_file_that_others_may_change_is_not_chosen() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = folder.path().join("script");
+    std::fs::write(&script, "echo").unwrap();
+    std::os::unix::fs::symlink(&script, folder.path().join("link")).unwrap();
+    let find = |name: &str| PluginCommand::find("sh", vec![name.into()], folder.path());
+    find("script").unwrap();
+    let error = find("link").unwrap_err();
+    assert!(error.hint.unwrap().contains("script"), "{}", error.message);
+    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o602)).unwrap();
+    assert_eq!(find("script").unwrap_err().code, ErrorCode::PermissionDenied);
+}
+
+#[tokio::test]
+async fn a_file_that_is_too_large_to_hash_is_known_by_its_size_and_times() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = folder.path().join("model");
+    let file = std::fs::File::create(&model).unwrap();
+    file.set_len(65 << 20).unwrap();
+    std::fs::write(folder.path().join("script"), "echo").unwrap();
+    let args = vec!["script".to_string(), model.to_str().unwrap().to_string()];
+    let command = PluginCommand::find("sh", args, folder.path()).unwrap();
+    command.check(PrivacyMode::LocalOnly).await.unwrap();
+    std::os::unix::fs::FileExt::write_at(&file, b"x", 40 << 20).unwrap();
+    assert!(command.check(PrivacyMode::LocalOnly).await.unwrap_err().message.contains("another file"));
 }

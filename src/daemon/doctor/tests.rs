@@ -1,0 +1,44 @@
+//! Databases that are damaged deep inside, where opening does not look.
+
+use super::*;
+
+#[tokio::test]
+async fn every_database_is_looked_at_and_one_that_is_damaged_deep_inside_is_begun_anew() {
+    let dir = tempfile::tempdir().unwrap();
+    let config =
+        Config::from_lookup(&|name| (name == "VIC_DATA_DIR").then(|| dir.path().as_os_str().to_owned())).unwrap();
+    std::fs::write(config.format_path(), format!("vic data directory, format {}\n", directory::FORMAT)).unwrap();
+    let open_all = || {
+        Catalog::open_or_rescue(&config.catalog_path()).unwrap();
+        Jobs::open(&config.job_db_path).unwrap();
+        AuditLog::open(&config.audit_path()).unwrap();
+        VectorCache::open(&config.vector_cache_path(), 9).unwrap();
+        EvidenceCache::open(&config.evidence_path(), 9).unwrap();
+        CorpusBook::open(&config.corpus_path()).unwrap();
+        GraphStore::open(&config.graph_path()).unwrap();
+        TranscriptLog::open(&config.transcripts_path()).unwrap();
+    };
+    std::fs::create_dir_all(config.job_db_path.parent().unwrap()).unwrap();
+    open_all();
+    let entries = walkdir::WalkDir::new(dir.path()).into_iter().flatten().map(walkdir::DirEntry::into_path);
+    let databases: Vec<PathBuf> = entries.filter(|it| it.extension().is_some_and(|it| it == "sqlite")).collect();
+    assert_eq!(databases.len(), 8, "{databases:?}");
+    for path in &databases {
+        // The first page, which says what it is, is whole.
+        let mut content = std::fs::read(path).unwrap();
+        content[4096..].fill(0xA5);
+        std::fs::write(path, content).unwrap();
+    }
+    let problems = doctor(&config, false).await.unwrap().checks;
+    for path in &databases {
+        let named = format!("`{}`", path.display());
+        let is_told = |it: &Check| it.health == Health::Problem && it.finding.contains(&named);
+        assert!(problems.iter().any(is_told), "{named}: {problems:?}");
+    }
+    doctor(&config, true).await.unwrap();
+    for path in &databases {
+        catalog::check_database(path).unwrap();
+        assert!(PathBuf::from(format!("{}.damaged", path.display())).exists(), "{} is kept", path.display());
+    }
+    open_all();
+}

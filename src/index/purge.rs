@@ -1,0 +1,98 @@
+//! Text that the user wants out: of files that a new rule leaves out or that may not be read any more, and of roots that
+//! were removed. It is in no answer from the moment that is known; here it leaves the disk, within a minute.
+//!
+//! What is merely deleted or edited goes with the next upkeep: rewriting the table for every file would cost more than all
+//! of indexing.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::catalog::{self, Catalog};
+use crate::error::Result;
+use crate::index::jobs::now_ms;
+use crate::index::{Inner, blocking};
+
+/// Where the catalog keeps that something is to go, so that a restart does not forget: when that was last said, in
+/// milliseconds since the epoch. Empty when it is done.
+const KEY: &str = "purge_asked_ms";
+/// How often somebody looks: one read of one row.
+const LOOK: Duration = Duration::from_secs(1);
+/// More of the same is usually seen within this time, and goes in one go.
+const QUIET_MS: i64 = 5_000;
+/// But nothing waits longer than this for more.
+const AT_MOST: Duration = Duration::from_secs(20);
+/// After one that took long, so many times as long is rested: a large table is rewritten for a small part of the time.
+const REST: u32 = 10;
+
+/// Has what was deleted so far leave the disk soon. On disk when it returns.
+pub(crate) fn ask(catalog: &Catalog) -> Result<()> {
+    catalog.meta_set(KEY, &now_ms().to_string())
+}
+
+impl Inner {
+    /// Purges when that was asked for, for as long as the daemon lives.
+    pub(crate) async fn purge_when_asked(self: Arc<Inner>) {
+        let (mut seen, mut rests_until) = (None, Instant::now());
+        loop {
+            tokio::select! {
+                () = tokio::time::sleep(LOOK) => (),
+                () = self.shutdown.cancelled() => return,
+            }
+            let Some(asked) = self.purge_asked().await else {
+                seen = None;
+                continue;
+            };
+            let since: Instant = *seen.get_or_insert_with(Instant::now);
+            let is_quiet = now_ms() - asked.parse().unwrap_or(0) >= QUIET_MS;
+            if !(is_quiet || since.elapsed() > AT_MOST) || Instant::now() < rests_until {
+                continue;
+            }
+            let begun = Instant::now();
+            let outcome = self.purge(&asked).await;
+            self.note_full(&outcome);
+            let problem = outcome.err().map(|error| format!("cannot take out what is left out: {}", error.message));
+            self.note("purge", problem);
+            rests_until = Instant::now() + begun.elapsed() * REST;
+            seen = None;
+        }
+    }
+
+    async fn purge_asked(&self) -> Option<String> {
+        let catalog = self.catalog.clone();
+        let asked = blocking(move || catalog.meta_get(KEY)).await;
+        asked.ok().flatten().filter(|it| !it.is_empty())
+    }
+
+    async fn purge(&self, asked: &str) -> Result<()> {
+        self.space.check()?;
+        let table = self.tables.writing();
+        let versions = table.purge().await?;
+        // A read that lasts may need an old version until it ends.
+        while !table.prune_before(&versions).await? {
+            tokio::select! {
+                () = tokio::time::sleep(LOOK) => (),
+                // The next start begins anew.
+                () = self.shutdown.cancelled() => return Ok(()),
+            }
+        }
+        let (catalog, evidence, databases) = (self.catalog.clone(), self.evidence.clone(), self.databases());
+        let asked = asked.to_string();
+        blocking(move || {
+            let orphans = catalog.without_file(evidence.hashes()?)?;
+            evidence.forget(&orphans)?;
+            // Changes since the last look have their turn.
+            if catalog.meta_get(KEY)?.as_deref() == Some(&asked) {
+                catalog.meta_set(KEY, "")?;
+            }
+            databases.iter().try_for_each(|it| catalog::flush_database(it))
+        })
+        .await
+    }
+
+    /// Those that hold text of files, or the names of some.
+    fn databases(&self) -> Vec<PathBuf> {
+        let config = &self.config;
+        vec![config.catalog_path(), config.evidence_path(), config.graph_path()]
+    }
+}

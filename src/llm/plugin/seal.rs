@@ -1,0 +1,154 @@
+//! What a command is made of, known again: the program, its script and the files that its arguments name by their whole
+//! path are hashed when the command is chosen. Others under the same names are not run, nor are files that other users may
+//! change, nor links, which can lead elsewhere tomorrow. A program may be one: that is how systems name their versions.
+
+use std::fs::{File, Metadata};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, ErrorCode, IoContext, Result};
+
+/// Who may change what is run: its owner only.
+const OTHERS_MAY_WRITE: u32 = 0o022;
+
+/// A file beyond this size, as of a model, is known by its place on the disk, size and times: hashing it would take
+/// seconds of every run. What writes to it changes those.
+const HASHED_BYTES: u64 = 64 << 20;
+
+/// Programs that run the file that they are given.
+const RUN_SCRIPTS: [&str; 13] =
+    ["python", "pypy", "bash", "sh", "dash", "zsh", "perl", "ruby", "Rscript", "lua", "node", "nodejs", "php"];
+
+/// A file that a command names, as it was when the command was chosen.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SealedFile {
+    /// Absolute path.
+    path: PathBuf,
+    /// BLAKE3 of its content, in hex.
+    seal: String,
+}
+
+impl SealedFile {
+    /// Every file that a command names in its arguments: its script, and what it names by the whole path. `folder` is
+    /// where the command runs.
+    ///
+    /// # Errors
+    /// As [`seal_file`].
+    pub(super) fn all(program: &Path, args: &[String], folder: &Path) -> Result<Vec<SealedFile>> {
+        let named = args.iter().map(|it| Path::new(value(it))).filter(|it| it.is_absolute()).map(Path::to_owned);
+        let script = script(program, args, folder).map(|it| folder.join(it));
+        let mut paths: Vec<PathBuf> = named.chain(script).filter(|it| it.is_file()).collect();
+        paths.sort();
+        paths.dedup();
+        let sealed = |path: PathBuf| seal_file(&path).map(|seal| SealedFile { path, seal });
+        paths.into_iter().map(sealed).collect()
+    }
+
+    pub(super) fn is_of(&self, path: &Path) -> bool {
+        self.path == path
+    }
+
+    /// Makes sure that it is the one that was sealed.
+    ///
+    /// # Errors
+    /// As [`seal_file`]; `PermissionDenied` where it is another.
+    pub(super) fn check(&self) -> Result<()> {
+        same(&self.path, "file", &self.seal, seal_file(&self.path))
+    }
+}
+
+/// Makes sure that what stands under a name now is what was sealed under it.
+pub(super) fn same(path: &Path, kind: &str, sealed: &str, found: Result<String>) -> Result<()> {
+    let cure = "choose it again: vic llm use command ...";
+    let found = found.map_err(|error| match error.code {
+        ErrorCode::NotFound => error.hint(cure),
+        _ => error,
+    })?;
+    if found == sealed {
+        return Ok(());
+    }
+    let text = format!("`{}` is another {kind} than the one that was chosen", path.display());
+    Err(Error::new(ErrorCode::PermissionDenied, text).hint(cure))
+}
+
+/// What an argument says: itself, or what an option is set to.
+fn value(argument: &str) -> &str {
+    match argument.split_once('=') {
+        Some((option, value)) if option.starts_with('-') => value,
+        _ => argument,
+    }
+}
+
+/// The script that a program is to run, where it is known to be one that runs scripts: its first argument, or after
+/// options, which may take arguments themselves, the first one that is a file.
+pub(super) fn script<'a>(program: &Path, args: &'a [String], folder: &Path) -> Option<&'a str> {
+    let name = program.file_name()?.to_str()?;
+    // `python3.12` is `python` as well.
+    let bare = name.trim_end_matches(|it: char| it.is_ascii_digit() || it == '.');
+    if !RUN_SCRIPTS.contains(&bare) {
+        return None;
+    }
+    let is_option = |it: &str| it.is_empty() || it.starts_with('-');
+    let first = args.first().map(String::as_str)?;
+    if !is_option(first) {
+        return Some(first);
+    }
+    args.iter().map(String::as_str).filter(|it| !is_option(it)).find(|it| folder.join(it).is_file())
+}
+
+/// Says whether a file is one that can be run.
+pub(super) fn is_program(metadata: &Metadata) -> bool {
+    metadata.is_file() && metadata.mode() & 0o111 != 0
+}
+
+/// Makes sure that only its owner, this user or the system, can change a program; returns its hash.
+///
+/// # Errors
+/// `NotFound`; `PermissionDenied`: it is no program, or others may change it.
+pub(super) fn seal_program(program: &Path) -> Result<String> {
+    let metadata = std::fs::metadata(program).at("run", program)?;
+    if !is_program(&metadata) {
+        return Err(Error::new(ErrorCode::PermissionDenied, format!("`{}` is no program", program.display())));
+    }
+    seal(program, &metadata)
+}
+
+/// As [`seal_program`], for a file that a program is given.
+///
+/// # Errors
+/// `NotFound`; `PermissionDenied`: it is a link or no file, or others may change it.
+fn seal_file(path: &Path) -> Result<String> {
+    let metadata = std::fs::symlink_metadata(path).at("look at", path)?;
+    if metadata.is_symlink() {
+        let leads = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let text = format!("`{}` is not run, because it is a link, which may lead elsewhere tomorrow", path.display());
+        return Err(Error::new(ErrorCode::PermissionDenied, text).hint(format!("name the file: {}", leads.display())));
+    }
+    if !metadata.is_file() {
+        return Err(Error::new(ErrorCode::PermissionDenied, format!("`{}` is no file", path.display())));
+    }
+    seal(path, &metadata)
+}
+
+fn seal(path: &Path, metadata: &Metadata) -> Result<String> {
+    let us = rustix::process::geteuid().as_raw();
+    let owned = metadata.uid() == us || metadata.uid() == 0;
+    if !owned || metadata.mode() & OTHERS_MAY_WRITE != 0 {
+        let text = format!("`{}` is not run, because others may change it", path.display());
+        return Err(Error::new(ErrorCode::PermissionDenied, text).hint(format!("chmod go-w {}", path.display())));
+    }
+    let mut hasher = blake3::Hasher::new();
+    if metadata.len() > HASHED_BYTES {
+        let (changed, moved) = (metadata.mtime_nsec(), metadata.ctime_nsec());
+        let stamp = [metadata.mtime(), changed, metadata.ctime(), moved].map(i64::to_le_bytes);
+        let place = [metadata.dev(), metadata.ino(), metadata.len()].map(u64::to_le_bytes);
+        hasher.update(place.as_flattened()).update(stamp.as_flattened());
+    } else {
+        let mut file = File::open(path).at("read", path)?;
+        std::io::copy(&mut file, &mut hasher).at("read", path)?;
+    }
+    Ok(hasher.finalize().to_hex().to_string())
+}
