@@ -24,6 +24,7 @@ async fn every_database_is_looked_at_and_one_that_is_damaged_deep_inside_is_begu
     let databases: Vec<PathBuf> = entries.filter(|it| it.extension().is_some_and(|it| it == "sqlite")).collect();
     assert_eq!(databases.len(), 8, "{databases:?}");
     for path in &databases {
+        catalog::flush_database(path).unwrap();
         // The first page, which says what it is, is whole.
         let mut content = std::fs::read(path).unwrap();
         content[4096..].fill(0xA5);
