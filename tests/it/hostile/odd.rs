@@ -104,7 +104,7 @@ async fn a_line_without_an_end_is_read_to_the_limit_of_text_and_beyond_that_of_f
         let is_cut =
             |it: &vic::model::Document| it.truncated && it.text().len() <= 11 << 20 && it.text().contains("herons");
         // A page is parsed whole or not at all.
-        assert!(document.as_ref().is_ok_and(is_cut) || name == "line.html", "{name}: {:.300?}", document);
+        assert!(document.as_ref().is_ok_and(is_cut) || name == "line.html", "{name}: {document:.300?}");
         assert!(pool.peak_mib() <= MOST_MIB, "{name}: {} MiB", pool.peak_mib());
     }
     assert_eq!(pool.extract(line(1 << 10), "line.txt").await.unwrap_err().reason, Reason::TooLarge);
