@@ -136,8 +136,8 @@ pub(crate) fn leave_no_core() {
     }
 }
 
-/// Makes the system's allocator, which the libraries in C use, give freed memory back at once: kept for reuse, as is usual,
-/// it adds up on the threads of a daemon at rest. Call it before there is a second thread.
+/// Makes the system's allocator, which workers and libraries in C use, give freed memory back at once: kept for reuse, as is
+/// usual, it adds up on the threads of a daemon at rest. Call it before there is a second thread.
 pub fn return_memory_early() {
     /// Allocations from this size on are mapped, and unmapped when freed.
     const MAPPED_FROM: libc::c_int = 256 << 10;
