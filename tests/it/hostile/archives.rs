@@ -5,10 +5,12 @@ use std::io::{Cursor, Write};
 
 use flate2::write::{DeflateEncoder, GzEncoder};
 use flate2::{Compression, Crc};
-use vic::model::Reason;
+use vic::model::{ExtractLimits, Reason};
 use zip::write::SimpleFileOptions;
 
 use super::bombs::{Bomb, bomb, container};
+use super::{pool, read, worker};
+use crate::torture::Dice;
 
 const LIMIT: &[Reason] = &[Reason::DecompressionLimit];
 const DAMAGED: &[Reason] = &[Reason::Damaged];
@@ -46,6 +48,20 @@ pub(super) fn archives() -> Vec<Bomb> {
         Bomb::holding("three.zip", deep(3), "The heron."),
         bomb("four.zip", deep(4), &[Reason::TooDeep]),
     ]
+}
+
+#[tokio::test]
+async fn an_honest_archive_may_inflate_to_as_much_as_its_reader_can_hold() {
+    // Words in no order: 150 MiB of them take a fifth of that, and more than a small file's room.
+    let mut dice = Dice::new(5);
+    let mut text = Vec::with_capacity(150 << 20);
+    while text.len() < 150 << 20 {
+        let word = dice.below(1_000).to_string();
+        text.extend_from_slice(format!("heron{word}{}", if dice.below(9) == 0 { "\n" } else { " " }).as_bytes());
+    }
+    let pool = pool(worker(), ExtractLimits::default());
+    let document = read(&pool, "log.txt.gz", &gzipped(&text, 1)).await.unwrap();
+    assert!(document.truncated && document.text().starts_with("heron"), "{} bytes", document.text().len());
 }
 
 /// Zips in zips, five deep and sixteen wide, half a gigabyte in each of the last.
