@@ -17,6 +17,10 @@ class Missing(Exception):
     """A peer that cannot be had, and why."""
 
 
+# What may go wrong with a peer: it is not there, fails, or answers something else than was expected.
+FAILURES = (Missing, subprocess.CalledProcessError, OSError, KeyError, ValueError)
+
+
 class Setting:
     """Where everything is, and what came out so far."""
 
@@ -40,7 +44,7 @@ class Setting:
         print(f"{name} ...", file=sys.stderr, flush=True)
         try:
             compare(self, inputs)
-        except (Missing, subprocess.CalledProcessError, OSError) as error:
+        except FAILURES as error:
             self.miss(f"{name}: {told(error)}")
         finally:
             subprocess.run([self.vic, "daemon", "stop"], env=self.env, capture_output=True)
@@ -53,7 +57,7 @@ class Setting:
         """What `get` gives, or None with a line that says why there is no such peer."""
         try:
             return get()
-        except (Missing, subprocess.CalledProcessError, OSError) as error:
+        except FAILURES as error:
             self.miss(told(error))
             return None
 
@@ -162,7 +166,7 @@ def told(error):
     if isinstance(error, subprocess.CalledProcessError):
         said = (error.stderr or error.stdout or "").strip().splitlines()
         return f"{Path(error.cmd[0]).name} ended with {error.returncode}: {said[-1] if said else 'it said nothing'}"
-    return str(error)
+    return f"its answer has no {error}" if isinstance(error, KeyError) else str(error)
 
 
 def seconds(work):

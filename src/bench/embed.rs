@@ -89,7 +89,8 @@ pub async fn measure(config: &Config, texts: &[String], manner: Manner, peak: Op
     if let (Some(peak), Some(operations)) = (peak, operations_per_token(config)) {
         row.setting("peak", json!(peak));
         row.setting("operations_per_token", operations);
-        if let (Some(most), Some(speed)) = (peak.of(&config.embed.precision), row.get(TOKENS_PER_SECOND)) {
+        let most = embedder.precision().and_then(|it| peak.of(it));
+        if let (Some(most), Some(speed)) = (most, row.get(TOKENS_PER_SECOND)) {
             row.set(PEAK_SHARE, speed * operations / most);
         }
     }
@@ -224,6 +225,10 @@ fn asked(row: &mut Row, config: &Config, manner: &Manner) {
 fn describe(row: &mut Row, config: &Config, embedder: &dyn Embedder, manner: &Manner) {
     row.label = label(config);
     asked(row, config, manner);
+    if let Some(precision) = embedder.precision().filter(|it| *it != config.embed.precision) {
+        row.label = format!("{} {precision}", config.embed.model);
+        row.setting("precision", precision);
+    }
     row.setting("engine", embedder.engine());
     if manner.batch == Batch::Own {
         row.setting("batch", embedder.batch_size());

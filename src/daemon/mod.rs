@@ -69,6 +69,7 @@ pub async fn run_until(config: Config, program: PathBuf, shutdown: CancellationT
     privacy::check(&config)?;
     process::raise_file_limit();
     process::leave_no_core();
+    crate::store::start_pool().await;
     let stores = Stores::open(&config)?;
     let catalog = stores.catalog.clone();
     let embedder = crate::embed::open(&config).await?;

@@ -65,6 +65,10 @@ impl Embedder for InCallsOf {
         self.embedder.engine()
     }
 
+    fn precision(&self) -> Option<&str> {
+        self.embedder.precision()
+    }
+
     fn token_counter(&self) -> Arc<dyn TokenCounter> {
         self.embedder.token_counter()
     }

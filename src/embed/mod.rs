@@ -86,6 +86,12 @@ pub trait Embedder: Send + Sync {
         "server"
     }
 
+    /// In what precision it computes: `int8`, `fp32`, or `as it is` for a network that came ready-made, whatever is asked for.
+    /// None where that is not ours to know.
+    fn precision(&self) -> Option<&str> {
+        None
+    }
+
     /// The model's own tokenizer, to size chunks. Remote models give an approximation.
     fn token_counter(&self) -> Arc<dyn TokenCounter>;
 }

@@ -2,9 +2,8 @@
 //! taken on is answered soon.
 
 use std::future::Future;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
@@ -12,8 +11,12 @@ use crate::error::{Error, ErrorCode, Result};
 use crate::model::AskEvent;
 use crate::serve::metrics::{Metrics, Refused};
 
-/// Requests that wait for a place.
+/// Requests that wait for a place, when many come at once.
 const MAX_WAITING: usize = 16;
+
+/// How long a flood lasts after the last request was refused. While it does, no more wait than there are places: a longer
+/// queue would never become shorter, no more would be answered with it, and all would be answered later.
+const FLOOD: Duration = Duration::from_secs(1);
 
 /// The longest that one waits.
 const MAX_WAIT: Duration = Duration::from_secs(10);
@@ -96,13 +99,20 @@ impl Desk {
 pub(crate) struct Places {
     free: Arc<Semaphore>,
     all: usize,
-    waiting: AtomicUsize,
+    queue: Mutex<Queue>,
     patience: Duration,
+}
+
+/// Who waits, and since when there are too many.
+#[derive(Default)]
+struct Queue {
+    waiting: usize,
+    refused: Option<Instant>,
 }
 
 impl Places {
     fn new(places: usize, patience: Duration) -> Places {
-        Places { free: Arc::new(Semaphore::new(places)), all: places, waiting: AtomicUsize::new(0), patience }
+        Places { free: Arc::new(Semaphore::new(places)), all: places, queue: Mutex::default(), patience }
     }
 
     /// How many are taken.
@@ -112,18 +122,34 @@ impl Places {
 
     /// How many wait.
     pub(crate) fn waiting(&self) -> usize {
-        self.waiting.load(Ordering::Relaxed)
+        self.with_queue(|it| it.waiting)
     }
 
     async fn enter(&self) -> Result<OwnedSemaphorePermit> {
         if let Ok(place) = self.free.clone().try_acquire_owned() {
             return Ok(place);
         }
-        let _queued = Queued::new(&self.waiting).ok_or_else(|| self.busy())?;
+        let _queued = self.queue_up(Instant::now()).ok_or_else(|| self.busy())?;
         match tokio::time::timeout(self.patience, self.free.clone().acquire_owned()).await {
             Ok(place) => place.map_err(Error::internal),
             Err(_) => Err(self.busy()),
         }
+    }
+
+    fn queue_up(&self, now: Instant) -> Option<Queued<'_>> {
+        self.with_queue(|queue| {
+            let flood = queue.refused.is_some_and(|it| now.duration_since(it) < FLOOD);
+            if queue.waiting >= if flood { self.all.min(MAX_WAITING) } else { MAX_WAITING } {
+                queue.refused = Some(now);
+                return None;
+            }
+            queue.waiting += 1;
+            Some(Queued(self))
+        })
+    }
+
+    fn with_queue<T>(&self, work: impl FnOnce(&mut Queue) -> T) -> T {
+        work(&mut self.queue.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn busy(&self) -> Error {
@@ -134,25 +160,17 @@ impl Places {
 }
 
 /// A place in the queue.
-struct Queued<'a>(&'a AtomicUsize);
-
-impl Queued<'_> {
-    fn new(waiting: &AtomicUsize) -> Option<Queued<'_>> {
-        let longer = |now: usize| (now < MAX_WAITING).then_some(now + 1);
-        waiting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, longer).ok().map(|_| Queued(waiting))
-    }
-}
+struct Queued<'a>(&'a Places);
 
 impl Drop for Queued<'_> {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        self.0.with_queue(|queue| queue.waiting -= 1);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Instant;
 
     /// So many questions that do not end, started.
     async fn fill(desk: &Arc<Desk>, questions: usize) -> Vec<tokio::task::JoinHandle<Result<()>>> {
@@ -195,6 +213,22 @@ mod tests {
         assert_eq!(places.enter().await.unwrap_err().code, ErrorCode::ResourceExhausted);
         assert!(begun.elapsed() >= Duration::from_millis(50));
         assert_eq!(places.waiting(), 0);
+    }
+
+    #[tokio::test]
+    async fn in_a_flood_no_more_wait_than_there_are_places_and_when_it_is_over_as_many_as_before() {
+        let places = Places::new(2, MAX_WAIT);
+        let begun = Instant::now();
+        let mut queue: Vec<_> = (0..MAX_WAITING).map(|_| places.queue_up(begun).unwrap()).collect();
+        assert!(places.queue_up(begun).is_none(), "the queue is full, and a flood begins");
+        queue.truncate(2);
+        let soon = begun + FLOOD / 2;
+        assert!(places.queue_up(soon).is_none(), "as many wait as there are places");
+        queue.pop();
+        queue.push(places.queue_up(soon).expect("one of them went on"));
+        let later = soon + FLOOD;
+        queue.extend((2..MAX_WAITING).map(|_| places.queue_up(later).expect("a second without a refusal")));
+        assert_eq!(places.waiting(), MAX_WAITING);
     }
 
     #[tokio::test]

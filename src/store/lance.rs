@@ -4,8 +4,9 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::{Duration, Instant};
 
 use arrow::array::RecordBatch;
 use futures::TryStreamExt;
@@ -23,6 +24,9 @@ use crate::store::{FileSet, KeywordQuery, Store, StoreStats, legs, manifests, sc
 
 /// Hex digits of a model's fingerprint in the name of its table.
 const FINGERPRINT_DIGITS: usize = 12;
+
+/// How long after a question somebody is taken to ask on.
+const ATTENDED: Duration = Duration::from_secs(30);
 
 /// What the store may hold in memory at most.
 pub fn memory_caps() -> Vec<MemoryCap> {
@@ -53,6 +57,10 @@ pub struct LanceStore {
     pub(super) chunks: AtomicU64,
     pub(super) hot: RwLock<Hot>,
     pub(super) synced: Synced,
+    /// Parts by which the keyword index has grown since it was last brought in order.
+    pub(super) parts: AtomicU32,
+    /// When somebody asked last.
+    asked: Mutex<Option<Instant>>,
     /// Whether a write broke off: then nobody knows which of its commits there are.
     pub(super) is_uncertain: AtomicBool,
     has_lost: AtomicBool,
@@ -95,6 +103,8 @@ impl LanceStore {
             rows: RwLock::new(rows),
             hot: RwLock::new(hot),
             synced,
+            parts: AtomicU32::new(0),
+            asked: Mutex::default(),
             is_uncertain: AtomicBool::new(false),
             has_lost: AtomicBool::new(has_lost),
             set_aside,
@@ -212,7 +222,7 @@ impl LanceStore {
         collect(query.execute().await, "read", &self.dir).await
     }
 
-    /// Learns where all rows lie: after a job, or when compaction has moved them.
+    /// Learns where all rows lie, when compaction has moved them.
     pub(super) async fn learn_addresses(&self) -> Result<()> {
         if self.hot().addresses().is_none() {
             return Ok(());
@@ -254,6 +264,22 @@ impl LanceStore {
             upkeep::warm(&self.table).await.on("read the index of", &self.dir)?;
         }
         Ok(())
+    }
+
+    /// Says whether somebody asks these days: a question within the last half a minute.
+    pub fn is_asked(&self) -> bool {
+        let asked = *self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        asked.is_some_and(|it| it.elapsed() < ATTENDED)
+    }
+
+    /// Has the keyword index cover all rows, and does nothing else of upkeep: for whoever asks while a job goes on.
+    ///
+    /// # Errors
+    /// The directory cannot be read or written.
+    pub async fn cover_words(&self) -> Result<()> {
+        let done = self.change(upkeep::cover(self)).await;
+        self.upkeep_ended(&done);
+        done
     }
 
     /// Drops old versions, and does nothing else of upkeep: it needs hardly any room.
@@ -307,6 +333,7 @@ impl Store for LanceStore {
 
     async fn keyword_leg(&self, query: &KeywordQuery, files: &FileSet, limit: usize) -> Result<Vec<LegHit>> {
         let _reading = self.readings.begin();
+        *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
         legs::keyword(self, query, files, limit).await
     }
 

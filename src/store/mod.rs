@@ -3,6 +3,7 @@
 //! Nothing here fuses legs, knows files by path, or decides what is stale: that is `ask` and `index`.
 //! [`LanceStore`] is the implementation; start reading at [`Store`].
 
+mod computing;
 mod failure;
 mod hot;
 mod inspect;
@@ -22,6 +23,7 @@ mod tests;
 mod upkeep;
 mod writing;
 
+pub use computing::{size_pool, start_pool};
 pub use inspect::Inspection;
 pub use lance::{LanceStore, memory_caps};
 

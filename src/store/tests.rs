@@ -8,7 +8,7 @@ use futures::TryStreamExt;
 use lancedb::DistanceType;
 use lancedb::index::Index;
 use lancedb::index::vector::IvfPqIndexBuilder;
-use lancedb::query::{ExecutableQuery, QueryBase};
+use lancedb::query::{ExecutableQuery, QueryBase, Select};
 
 use super::*;
 use crate::error::ErrorCode;
@@ -101,6 +101,35 @@ async fn a_chunk_comes_back_as_it_was() {
     let chunk = stored.chunks[1].chunk.clone();
     let found = store.chunks(&[(4, chunk.id.clone()), (5, chunk.id.clone())]).await.unwrap();
     assert_eq!(found, [StoredChunk { file_id: 4, chunk }]);
+}
+
+/// Asserts that it is known of every row where it lies.
+async fn check_addresses(store: &LanceStore) {
+    let rows = store.table.query().select(Select::columns(&["chunk_id", "file_id"])).with_row_id();
+    let batches: Vec<RecordBatch> = rows.execute().await.unwrap().try_collect().await.unwrap();
+    assert!(!batches.is_empty());
+    for batch in &batches {
+        assert_eq!(store.hot().addresses().unwrap().ids(batch).as_ref(), schema::ids(batch).ok().as_ref());
+    }
+}
+
+#[tokio::test]
+async fn where_a_row_lies_is_known_when_it_is_added_when_it_was_moved_and_when_the_table_is_opened_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path()).await;
+    store.replace(many(50)).await.unwrap();
+    store.replace(vec![file(7, &["written anew", "in two parts"]), file(60, &["new"])]).await.unwrap();
+    store.copy(&[(7, 61), (8, 62)]).await.unwrap();
+    check_addresses(&store).await;
+    for id in 100..140 {
+        store.replace(vec![file(id, &["one of many small fragments"])]).await.unwrap();
+    }
+    let fragments = store.stats().await.unwrap().fragments;
+    store.upkeep().await.unwrap();
+    assert!(store.stats().await.unwrap().fragments < fragments, "compacted");
+    check_addresses(&store).await;
+    drop(store);
+    check_addresses(&open(dir.path()).await).await;
 }
 
 #[tokio::test]

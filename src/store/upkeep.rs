@@ -4,6 +4,8 @@
 //! queries fail in the past. Pruning comes when all of that is on disk: a power loss that keeps the deletions and loses
 //! what was to take their place would leave no version that is whole.
 
+use std::sync::atomic::Ordering;
+
 use chrono::{DateTime, Utc};
 use futures::TryStreamExt;
 use lancedb::index::scalar::{BTreeIndexBuilder, FtsIndexBuilder, FullTextSearchQuery};
@@ -21,11 +23,9 @@ use crate::store::lance::LanceStore;
 /// Memory of building the keyword index, in MiB. The library's default is 2 GiB for each core.
 pub(super) const KEYWORD_MEMORY_MIB: u64 = 256;
 
-/// Parts of an index that are searched one after the other; when there are more, the newest are merged.
+/// Parts of an index that are searched one after the other; when there are as many, all but the first are merged: it is the
+/// largest, and a small change is to cost little.
 const MAX_SEGMENTS: u32 = 6;
-
-/// Newest parts merged at once: the old, large ones stay as they are, so that a small change costs little.
-const MERGED_SEGMENTS: usize = 5;
 
 /// Rows up to which all parts are merged whenever there is more than one: that takes seconds, and every word of every
 /// question is looked up in each part.
@@ -117,19 +117,42 @@ pub(super) async fn run(store: &LanceStore) -> Result<()> {
     let table = &store.table;
     if table.count_rows(None).await.on("read", &store.dir)? > 0 {
         store.doing("bringing its indexes up to date");
+        store.parts.store(0, Ordering::Relaxed);
         // Before that, chunks may wait for their vectors: the approximate index is made of what vectors there are.
         let is_large = store.hot().vectors().is_none();
         if index(table, store.dimension, is_large).await.on("index the words of", &store.dir)? {
             store.forget_replaced().await;
         }
         store.doing("compacting");
-        compact(table).await.on("compact", &store.dir)?;
+        let moved = compact(table).await.on("compact", &store.dir)?;
+        let learned = async { if moved { store.learn_addresses().await } else { Ok(()) } };
         // Both only make questions faster.
-        if let Err(error) = async { store.learn_addresses().await.and(store.warm().await) }.await {
+        if let Err(error) = async { learned.await.and(store.warm().await) }.await {
             tracing::warn!(%error, "questions take longer");
         }
     }
     prune_only(store).await
+}
+
+/// Has the keyword index cover what is new, and does nothing else. The caller holds the writer's lock.
+pub(super) async fn cover(store: &LanceStore) -> Result<()> {
+    let indices = store.table.list_indices().await.on("read", &store.dir)?;
+    let Some(words) = indices.into_iter().find(|it| covers(it, "text")) else { return Ok(()) };
+    store.doing("indexing the words of what is new");
+    let options = match merged_with(store.parts.fetch_add(1, Ordering::Relaxed) + 1) {
+        0 => OptimizeOptions::append(),
+        parts => OptimizeOptions::merge(parts),
+    };
+    let action = OptimizeAction::Index(options.index_names(vec![words.name]));
+    store.table.optimize(action).await.on("index the words of", &store.dir)?;
+    store.settle().await
+}
+
+/// How many of the newest parts become one with the next, the `number`th. As in a counter to base 4, where a full digit takes
+/// those after it along: no more than three parts of each size are left, and a row is written as often as there are sizes.
+fn merged_with(number: u32) -> usize {
+    let full_digits = number.trailing_zeros() / 2;
+    3 * full_digits as usize
 }
 
 /// Drops old versions, once the newest is on disk. The caller holds the writer's lock.
@@ -206,8 +229,8 @@ async fn index(table: &Table, dimension: usize, is_large: bool) -> lancedb::Resu
         let options = match (index.num_unindexed_rows, segments) {
             (Some(0), 1) => continue,
             _ if rows <= MERGED_WHOLE_ROWS => OptimizeOptions::merge(segments as usize),
+            _ if segments >= MAX_SEGMENTS => OptimizeOptions::merge(segments as usize - 1),
             (Some(0), _) => continue,
-            _ if segments >= MAX_SEGMENTS => OptimizeOptions::merge(MERGED_SEGMENTS),
             _ => OptimizeOptions::append(),
         };
         table.optimize(OptimizeAction::Index(options.index_names(vec![index.name.clone()]))).await?;
@@ -229,13 +252,15 @@ fn vector_index(rows: usize, dimension: usize) -> Index {
     }
 }
 
-async fn compact(table: &Table) -> lancedb::Result<()> {
+/// Compacts when it is worth while; says whether it did.
+async fn compact(table: &Table) -> lancedb::Result<bool> {
     let stats = table.stats().await?;
     let deleted = stats.num_deleted_rows.unwrap_or(0) * DELETED_PART > stats.num_rows;
     if stats.fragment_stats.num_small_fragments <= MAX_SMALL_FRAGMENTS && !deleted {
-        return Ok(());
+        return Ok(false);
     }
-    rewrite(table, CompactionOptions::default().materialize_deletions_threshold).await
+    rewrite(table, CompactionOptions::default().materialize_deletions_threshold).await?;
+    Ok(true)
 }
 
 /// Rewrites every fragment in which a row was deleted.

@@ -169,9 +169,19 @@ impl LanceStore {
     async fn add_rows(&self, batch: RecordBatch) -> Result<()> {
         if batch.num_rows() > 0 {
             // One fragment a commit: more would only have to be compacted again.
-            self.table.add(batch).write_parallelism(1).execute().await.on("write", &self.dir)?;
+            self.table.add(batch.clone()).write_parallelism(1).execute().await.on("write", &self.dir)?;
+            self.learn_added(&batch).await?;
         }
         Ok(())
+    }
+
+    /// Learns where rows lie that were just added: in the newest fragment, in their order.
+    async fn learn_added(&self, batch: &RecordBatch) -> Result<()> {
+        let Some(dataset) = self.table.dataset() else { return Ok(()) };
+        let dataset = dataset.get().await.on("read", &self.dir)?;
+        let newest = dataset.manifest().fragments.iter().max_by_key(|it| it.id);
+        let Some(fragment) = newest.filter(|it| it.physical_rows == Some(batch.num_rows())) else { return Ok(()) };
+        self.hot_mut().learn_fragment(fragment.id as u32, batch)
     }
 
     /// Makes sure that there is a keyword index, once there are rows.

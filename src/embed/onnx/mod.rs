@@ -56,6 +56,7 @@ pub(crate) struct OnnxEmbedder {
     fingerprint: String,
     name: String,
     engine: String,
+    precision: &'static str,
 }
 
 impl OnnxEmbedder {
@@ -94,6 +95,7 @@ fn load(store: &ModelStore, config: &EmbedConfig) -> Result<OnnxEmbedder> {
         recipe: spec.recipe,
         dimension: 0,
         engine,
+        precision: spec.network.precision(precision),
     })
 }
 
@@ -218,6 +220,10 @@ impl Embedder for OnnxEmbedder {
 
     fn engine(&self) -> &str {
         &self.engine
+    }
+
+    fn precision(&self) -> Option<&str> {
+        Some(self.precision)
     }
 
     fn token_counter(&self) -> Arc<dyn TokenCounter> {

@@ -21,6 +21,9 @@ const POOLING_FILE: &str = "1_Pooling/config.json";
 /// Names of ready-made networks in a folder, best first.
 const NETWORKS: [&str; 4] = ["model.onnx", "onnx/model.onnx", "model_quantized.onnx", "onnx/model_quantized.onnx"];
 
+/// The precision of a network that is taken as it comes.
+const READY_MADE: &str = "as it is";
+
 /// Positions of a model that does not say.
 const USUAL_POSITIONS: usize = 512;
 
@@ -154,11 +157,19 @@ impl ModelSpec {
 }
 
 impl Network {
+    /// The precision in which it computes when this one is asked for.
+    pub(crate) fn precision(&self, asked: Precision) -> &'static str {
+        match self {
+            Network::Weights { .. } => asked.name(),
+            Network::Onnx(_) => READY_MADE,
+        }
+    }
+
     /// Returns what shapes the numbers when ONNX Runtime computes them.
     pub(crate) fn computation(&self, precision: Precision) -> String {
         match self {
             Network::Weights { .. } => our_graph(precision),
-            Network::Onnx(_) => "as it is".into(),
+            Network::Onnx(_) => READY_MADE.into(),
         }
     }
 

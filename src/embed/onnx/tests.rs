@@ -224,13 +224,16 @@ async fn a_truncated_vector_is_the_head_of_the_whole_one_and_normalised() {
 #[tokio::test]
 async fn a_ready_made_network_at_a_path_gives_what_our_own_graph_gives() {
     let dir = tiny_models("");
-    let own = tiny(dir.path()).await.embed_query("w5 w6 w7").await.unwrap();
+    let tiny = tiny(dir.path()).await;
+    assert_ne!(tiny.precision(), Some("as it is"));
+    let own = tiny.embed_query("w5 w6 w7").await.unwrap();
     let folder = tempfile::tempdir().unwrap();
     TinyBert::random(7).save_ready_made(folder.path());
     write_tokenizer(folder.path());
     for path in [folder.path().to_path_buf(), folder.path().join("model.onnx")] {
         let model = open(vec![cache()], path.to_str().unwrap(), "int8").await.unwrap();
         assert!(cosine(&own, &model.embed_query("w5 w6 w7").await.unwrap()) > 0.9999);
+        assert_eq!(model.precision(), Some("as it is"), "whatever was asked for");
     }
     let error = open(vec![cache()], "/nowhere/model.onnx", "int8").await.err().unwrap();
     assert_eq!(error.code, ErrorCode::NotFound);

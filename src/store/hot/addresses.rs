@@ -37,17 +37,26 @@ impl Addresses {
     /// Learns the rows of a batch with ids and addresses; one without addresses teaches nothing.
     pub(in crate::store) fn learn(&mut self, batch: &RecordBatch) -> Result<()> {
         let Some(addresses) = addresses(batch) else { return Ok(()) };
-        for (address, (file_id, id)) in addresses.iter().zip(schema::keys(batch)?) {
-            // What is no such id is asked of the table each time.
-            let Some(chunk_id) = id::number(id) else { continue };
-            let (fragment, place) = ((address >> 32) as u32, (address & u64::from(u32::MAX)) as usize);
-            let rows = self.fragments.entry(fragment).or_default();
-            if rows.len() <= place {
-                rows.resize(place + 1, None);
-            }
-            rows[place] = Some(Slot { file_id, chunk_id });
+        for (address, key) in addresses.iter().zip(schema::keys(batch)?) {
+            self.note((address >> 32) as u32, (address & u64::from(u32::MAX)) as usize, key);
         }
         Ok(())
+    }
+
+    /// Learns the rows of a batch that make up a fragment.
+    pub(in crate::store) fn learn_fragment(&mut self, fragment: u32, batch: &RecordBatch) -> Result<()> {
+        schema::keys(batch)?.enumerate().for_each(|(place, key)| self.note(fragment, place, key));
+        Ok(())
+    }
+
+    fn note(&mut self, fragment: u32, place: usize, (file_id, id): (FileId, &str)) {
+        // What is no such id is asked of the table each time.
+        let Some(chunk_id) = id::number(id) else { return };
+        let rows = self.fragments.entry(fragment).or_default();
+        if rows.len() <= place {
+            rows.resize(place + 1, None);
+        }
+        rows[place] = Some(Slot { file_id, chunk_id });
     }
 
     /// Returns the chunks at the addresses of a batch, without scores; None when one of them is not known.

@@ -4,7 +4,7 @@
 #[derive(Debug)]
 pub(super) struct Best {
     limit: usize,
-    /// At most twice the limit, in no order.
+    /// Less than twice the limit, in no order.
     rows: Vec<Rank>,
     /// No row up to here is among the best.
     floor: f32,
@@ -16,7 +16,7 @@ type Rank = u64;
 impl Best {
     /// Keeps this many rows with numbers above `floor`.
     pub(super) fn above(floor: f32, limit: usize) -> Best {
-        Best { limit, rows: Vec::with_capacity(2 * limit), floor }
+        Best { limit, rows: Vec::new(), floor }
     }
 
     /// Number of rows that are kept.
@@ -44,7 +44,7 @@ impl Best {
     /// Takes in what another has kept of other rows.
     pub(super) fn absorb(&mut self, other: Best) {
         self.rows.extend(other.rows);
-        self.cut();
+        self.cut_if_many();
     }
 
     /// Ends with the rows, in ascending order.
@@ -58,6 +58,11 @@ impl Best {
     #[inline(never)]
     fn keep(&mut self, number: f32, row: u32) {
         self.rows.push(rank(number, row));
+        self.cut_if_many();
+    }
+
+    /// Seldom: to sort out takes as long as to look at all that is kept.
+    fn cut_if_many(&mut self) {
         if self.rows.len() >= 2 * self.limit {
             self.cut();
         }

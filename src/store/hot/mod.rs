@@ -98,6 +98,14 @@ impl Hot {
         self.addresses.iter_mut().try_for_each(|it| batches.iter().try_for_each(|batch| it.learn(batch)))
     }
 
+    /// Learns where the rows of a batch lie that make up a fragment.
+    ///
+    /// # Errors
+    /// A column holds what vic never writes.
+    pub(super) fn learn_fragment(&mut self, fragment: u32, batch: &RecordBatch) -> Result<()> {
+        self.addresses.iter_mut().try_for_each(|it| it.learn_fragment(fragment, batch))
+    }
+
     /// Forgets the addresses that were known, and knows these.
     pub(super) fn move_to(&mut self, addresses: Addresses) {
         if self.addresses.is_some() {
