@@ -17,7 +17,7 @@ mod progress;
 mod reading;
 mod reconcile;
 mod renewal;
-mod purge;
+pub(crate) mod purge;
 mod scan;
 mod space;
 mod storing;

@@ -31,6 +31,42 @@ fn until_gone(world: &World, word: &str) -> Duration {
     }
 }
 
+/// Names that a secret gives the graph: of a person and of a tag.
+const NAMES: i64 = 2;
+
+/// A daemon with a log of 120 entries, so that names fill some pages, and a folder each for two secrets.
+fn warehouse(world: World, secrets: [(&str, &str); 2]) -> World {
+    let world = world.start();
+    for number in 0..120 {
+        let next = (number + 1) % 120;
+        let text =
+            format!("# Entry {number}\n\nThe harbour log tells of heron{number}. #log{number} See [[{next}]].\n");
+        world.write(&format!("{number}.md"), text);
+    }
+    for (path, word) in secrets {
+        let text = format!("---\nauthor: {word} Tarrant\n---\n# About {word}\n\nIt stands in [[{word}]]. #{word}\n");
+        world.write(path, text);
+    }
+    world.index();
+    world
+}
+
+/// How many names of the graph hold this word.
+fn names_with(world: &World, word: &str) -> i64 {
+    let graph = rusqlite::Connection::open(world.data().join("graph.sqlite")).unwrap();
+    graph.busy_timeout(Duration::from_secs(10)).unwrap();
+    let sql = "SELECT count(*) FROM entities WHERE instr(lower(key), ?1) > 0";
+    graph.query_row(sql, [word], |row| row.get(0)).unwrap()
+}
+
+/// Has the graph made, in which both words are names.
+fn make_graph(world: &World, words: [&str; 2]) {
+    world.until("the graph has the names", Duration::from_secs(60), |it| {
+        it.ok(&["graph", "stats"]);
+        words.iter().all(|word| names_with(it, word) == NAMES)
+    });
+}
+
 #[test]
 fn text_of_what_is_left_out_from_now_on_is_gone_from_the_disk_within_a_minute() {
     let world = World::new().start();
@@ -52,5 +88,23 @@ fn text_of_what_is_left_out_from_now_on_is_gone_from_the_disk_within_a_minute() 
     figure(
         "text that a rule leaves out, gone from the disk",
         format!("{ruled:.0?} later; of a removed root {removed:.0?}"),
+    );
+}
+
+#[test]
+fn names_that_only_what_is_left_out_gave_the_graph_are_gone_from_the_disk_with_its_text() {
+    let (ruled, removed) = ("qzyxvahogwk", "wjqzyxbevuk");
+    let world = warehouse(World::new(), [("private/diary.md", ruled), ("letters/letter.md", removed)]);
+    make_graph(&world, [ruled, removed]);
+    world.write(".vicignore", "private/\n");
+    let of_rule = until_gone(&world, ruled);
+    assert!(names_with(&world, removed) == NAMES && names_with(&world, "log7") >= 1, "what is not left out stays");
+    let tagged = world.ok(&["graph", "query", &format!("select ?x where ?x -tagged-> name(\"{removed}\")")]);
+    assert!(tagged.contains("letter.md"), "{tagged}");
+    world.ok(&["roots", "remove", world.files().to_str().unwrap()]);
+    let of_root = until_gone(&world, removed);
+    figure(
+        "names in the graph",
+        format!("of what a rule leaves out gone {of_rule:.0?} later, of a root {of_root:.0?}"),
     );
 }
