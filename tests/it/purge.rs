@@ -108,3 +108,22 @@ fn names_that_only_what_is_left_out_gave_the_graph_are_gone_from_the_disk_with_i
         format!("of what a rule leaves out gone {of_rule:.0?} later, of a root {of_root:.0?}"),
     );
 }
+
+#[test]
+fn text_of_what_may_not_be_read_any_more_is_gone_from_the_disk_within_a_minute() {
+    use std::os::unix::fs::PermissionsExt;
+    let (withdrawn, open) = ("qzyxvahogwk", "wjqzyxbevuk");
+    let world = World::new().bound_by_rights();
+    let world = warehouse(world, [("private/diary.md", withdrawn), ("letters/letter.md", open)]);
+    make_graph(&world, [withdrawn, open]);
+    assert!(holders(&world, withdrawn).len() >= 2, "the test could not fail");
+    let diary = world.files().join("private/diary.md");
+    std::fs::set_permissions(&diary, std::fs::Permissions::from_mode(0o000)).unwrap();
+    let took = until_gone(&world, withdrawn);
+    let status = world.json(&["status"]);
+    assert_eq!(status["coverage"]["reasons"]["permission_denied"], 1, "{status:#}");
+    assert_eq!(status["degraded"].as_array().map(Vec::len), Some(0), "{status:#}");
+    assert!(!holders(&world, open).is_empty() && names_with(&world, open) == NAMES, "what may be read stays");
+    assert_eq!(world.paths(&[open]).first().map(String::as_str), Some("letters/letter.md"));
+    figure("text that may not be read any more, gone from the disk", format!("{took:.0?} later"));
+}
