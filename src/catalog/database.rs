@@ -145,6 +145,11 @@ impl Database {
         Err(Error::new(ErrorCode::DataLoss, message).hint(self.hint))
     }
 
+    /// As [`flush_database`].
+    pub(super) fn flush(&self) -> Result<()> {
+        flush_database(&self.path)
+    }
+
     fn reader(&self) -> rusqlite::Result<Connection> {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let reader = Connection::open_with_flags(&self.path, flags)?;

@@ -152,6 +152,11 @@ impl GraphStore {
         })
     }
 
+    /// Sees to it that what was deleted so far is in no byte on the disk.
+    pub fn flush(&self) -> Result<()> {
+        self.database.flush()
+    }
+
     /// Forgets entities that no source states any more. Their numbers are not given again.
     pub fn forget(&self, stated: &HashSet<u32>) -> Result<u64> {
         self.database.write(|db| {

@@ -124,12 +124,12 @@ impl Catalog {
     }
 
     /// Notes on disk that readers of a pending file died of it, or one is at it for suspiciously long, so many times more.
-    /// What becomes of the file in the end takes that back.
-    pub fn strike(&self, id: FileId, times: u32) -> Result<()> {
+    /// What becomes of the file in the end takes that back. Returns how often that was, in all runs of vic.
+    pub fn strike(&self, id: FileId, times: u32) -> Result<u32> {
         self.database.write(|db| {
-            let sql = "UPDATE files SET strikes = strikes + ?2 WHERE id = ?1 AND state = 'pending'";
-            db.prepare_cached(sql)?.execute(params![id, times])?;
-            Ok(())
+            let sql = "UPDATE files SET strikes = strikes + ?2 WHERE id = ?1 AND state = 'pending' RETURNING strikes";
+            let strikes = db.prepare_cached(sql)?.query_row(params![id, times], |row| row.get(0)).optional()?;
+            Ok(strikes.unwrap_or(0))
         })
     }
 

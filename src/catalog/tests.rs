@@ -305,14 +305,14 @@ fn a_file_over_which_readers_died_or_hung_twice_is_not_read_again_after_a_restar
         scene.catalog.fail_struck().unwrap()
     };
     for id in [hangs, slow] {
-        scene.catalog.strike(id, 1).unwrap();
+        assert_eq!(scene.catalog.strike(id, 1).unwrap(), 1);
     }
     assert_eq!((restart(), scene.catalog.next_pending(0, 10).unwrap().len()), (0, 3), "once may be bad luck");
     // One that is done in the end was only slow.
     scene.catalog.strike(slow, 1).unwrap();
     scene.catalog.mark_indexed(&[mark(&scene.record("slow.pdf").unwrap())]).unwrap();
     scene.catalog.requeue(&RequeueScope::Ids(vec![slow])).unwrap();
-    scene.catalog.strike(hangs, 1).unwrap();
+    assert_eq!(scene.catalog.strike(hangs, 1).unwrap(), 2, "before a restart and after it");
     assert_eq!(restart(), 1);
     let record = scene.record("hangs.pdf").unwrap();
     assert_eq!((record.state, record.reason), (FileState::Failed, Some(Reason::WorkerCrash)));

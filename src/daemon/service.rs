@@ -146,7 +146,10 @@ impl Service for Daemon {
         if self.scope.is_all() {
             degraded.extend(self.facts.warnings.iter().cloned());
             degraded.extend(self.index.degraded());
-            degraded.extend(store.upkeep_error.map(|error| format!("upkeep of the index failed: {error}")));
+            let told = store.upkeep_error.map(|error| format!("upkeep of the index failed: {error}"));
+            // The index may have told it, with its cure.
+            let is_new = |it: &String| !degraded.iter().any(|known: &String| known.starts_with(it));
+            degraded.extend(told.filter(is_new).into_iter().collect::<Vec<_>>());
         }
         degraded.extend(roots.iter().filter(|it| !it.problem.is_empty()).map(|it| it.problem.clone()));
         let status = Status {

@@ -63,6 +63,6 @@ pub(crate) use sink::{Input, ReadResult, Sink, failure};
 
 pub use dispatch::{OcrTools, Tools, extract_bytes};
 pub use formats::{is_readable_name, kind_of_media_type, kind_of_name};
-pub use pool::{EscapeAttempt, PoolSettings, WorkerPool};
+pub use pool::{EscapeAttempt, PoolSettings, Witness, WorkerPool};
 pub use protocol::{Purpose, SkillJob};
 pub use worker::{SkillHandler, SkillInput, run_worker};

@@ -4,6 +4,7 @@
 //! system for want of memory), the file is read once more, with no other reader beside it. No file is read a third time.
 
 mod process;
+mod witness;
 
 use std::fs::File;
 use std::io;
@@ -18,9 +19,12 @@ use tracing::{error, warn};
 
 use crate::extract::jail::escape::ESCAPES;
 use crate::extract::pool::process::{Cause, Death, Worker};
+use crate::extract::pool::witness::Nobody;
 use crate::extract::protocol::{self, Hello, Job, Reply, Setup, SkillJob, Task};
 use crate::extract::{Tools, failure};
 use crate::model::{Document, ExtractFailure, ExtractLimits, JailMode, MemoryCap, Reason};
+
+pub use crate::extract::pool::witness::Witness;
 
 /// A worker gets so long to be ready, however short the limit of a file is: on a busy machine a process starts slowly.
 const READY_SECONDS: u64 = 8;
@@ -87,8 +91,7 @@ pub struct EscapeAttempt {
 struct Order<'a> {
     file: &'a File,
     job: &'a Job,
-    /// Told whenever a worker begins.
-    begun: &'a (dyn Fn() + Send + Sync),
+    witness: &'a dyn Witness,
 }
 
 /// Why a worker gave no reply.
@@ -182,7 +185,7 @@ impl WorkerPool {
         for escape in ESCAPES {
             let file = File::open("/dev/null").map_err(|error| failure(Reason::Io, error.to_string()))?;
             let task = Task::Escape { name: escape.name.to_string(), path: path.to_owned() };
-            let barred = match self.work(file, "escape", task, &|| ()).await {
+            let barred = match self.work(file, "escape", task, &Nobody).await {
                 Ok(document) => document.blocks.into_iter().next().map(|it| it.text),
                 Err(failed) if failed.reason == Reason::WorkerCrash => Some(failed.detail),
                 Err(failed) => return Err(failed),
@@ -200,10 +203,10 @@ impl WorkerPool {
     /// Every failure is the file's, to be recorded with it, save [`Reason::Io`] when no worker can be started. A document
     /// without blocks is a file that holds no text, see [`crate::extract::extract_bytes`].
     pub async fn extract(&self, file: File, name: &str) -> Result<Document, ExtractFailure> {
-        self.work(file, name, Task::Extract, &|| ()).await
+        self.work(file, name, Task::Extract, &Nobody).await
     }
 
-    /// As [`WorkerPool::extract`]; `begun` is called whenever a worker is given the file, at most twice.
+    /// As [`WorkerPool::extract`], with somebody who counts the workers that are given the file: two at most.
     ///
     /// # Errors
     ///
@@ -212,9 +215,9 @@ impl WorkerPool {
         &self,
         file: File,
         name: &str,
-        begun: &(dyn Fn() + Send + Sync),
+        witness: &dyn Witness,
     ) -> Result<Document, ExtractFailure> {
-        self.work(file, name, Task::Extract, begun).await
+        self.work(file, name, Task::Extract, witness).await
     }
 
     /// How long a worker may take for a file.
@@ -229,17 +232,17 @@ impl WorkerPool {
     ///
     /// As [`WorkerPool::extract`].
     pub async fn run_skill(&self, file: File, name: &str, job: SkillJob) -> Result<Document, ExtractFailure> {
-        self.work(file, name, Task::Skill(job), &|| ()).await
+        self.work(file, name, Task::Skill(job), &Nobody).await
     }
 
-    async fn work(&self, file: File, name: &str, task: Task, begun: &(dyn Fn() + Send + Sync)) -> Reply {
+    async fn work(&self, file: File, name: &str, task: Task, witness: &dyn Witness) -> Reply {
         let setup = self.setup_for(&task);
         let job = Job { name: name.chars().take(1_000).collect(), task };
-        let order = Order { file: &file, job: &job, begun };
-        match self.try_beside_others(&order, &setup).await {
-            Err(Fault::Taken(_)) => self.try_alone(&order, setup).await.map_err(Fault::failed)?,
-            outcome => outcome.map_err(Fault::failed)?,
-        }
+        let order = Order { file: &file, job: &job, witness };
+        let outcome = self.try_beside_others(&order, &setup).await;
+        let is_taken = matches!(outcome, Err(Fault::Taken(_)));
+        let outcome = if is_taken && witness.may_again().await { self.try_alone(&order, setup).await } else { outcome };
+        outcome.map_err(Fault::failed)?
     }
 
     async fn try_beside_others(&self, order: &Order<'_>, setup: &Setup) -> Result<Reply, Fault> {
@@ -253,7 +256,10 @@ impl WorkerPool {
             match self.run(worker, order).await {
                 // What an earlier file left behind may have killed it: one more try, in a worker of its own. That is the
                 // last one, whoever ends it.
-                Err(Fault::Died(_)) => {
+                Err(Fault::Died(failed)) => {
+                    if !order.witness.may_again().await {
+                        return Err(Fault::Died(failed));
+                    }
                     let last = self.run(self.start(setup.clone()).await?, order).await;
                     return last.map_err(|fault| Fault::Died(fault.failed()));
                 }
@@ -347,8 +353,8 @@ impl WorkerPool {
 
     /// Runs a job, and lays the worker to rest if it is still good.
     async fn run(&self, mut worker: Worker, order: &Order<'_>) -> Result<Reply, Fault> {
-        let Order { file, job, begun } = order;
-        begun();
+        let Order { file, job, witness } = order;
+        witness.begins();
         let seconds = match &job.task {
             Task::Extract | Task::Escape { .. } => self.setup.limits.seconds,
             Task::Skill(skill) => skill.seconds,

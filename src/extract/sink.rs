@@ -2,12 +2,23 @@
 
 use std::io::Read;
 
+use crate::extract::worker::{LEAST_MEMORY_BYTES, MEMORY_PER_BYTE, SMALL_FILE_BYTES};
 use crate::model::{Anchor, Block, BlockKind, Document, ExtractFailure, ExtractLimits, Link, LinkKind, Reason};
 
 /// Links of one file that are noted.
 const MOST_LINKS: usize = 5_000;
 /// Longest target, and longest text, of a link.
 const MOST_LINK_BYTES: usize = 1_000;
+
+/// What a compressed stream may come to where the file is small; it is in memory in one piece.
+const MOST_STREAM_BYTES: u64 = 192 << 20;
+/// The most by which a buffer grows at once.
+const LARGEST_STEP: usize = 16 << 20;
+/// What is larger may come to so much more for each byte beyond a small file, and the file itself is in memory too: see
+/// [`MEMORY_PER_BYTE`].
+const STREAM_PER_BYTE: u64 = MEMORY_PER_BYTE - 1;
+// The file and the stream fit into what a worker takes for a small file.
+const _: () = assert!(SMALL_FILE_BYTES + MOST_STREAM_BYTES + LARGEST_STEP as u64 <= LEAST_MEMORY_BYTES);
 
 /// The result of a reader: it fails only when nothing sensible can be read any more.
 pub(crate) type ReadResult<T = ()> = std::result::Result<T, ExtractFailure>;
@@ -166,17 +177,18 @@ impl Sink {
     /// Reads one compressed member or part to its end, counting what really comes out rather than what a header
     /// promises. `compressed` is its size in the file.
     pub(crate) fn inflate_entry(&mut self, reader: impl Read, compressed: u64) -> ReadResult<Vec<u8>> {
-        self.read_within(reader, self.limits.entry_bytes.min(self.most_by_ratio(compressed)))
+        self.read_within(reader, self.limits.entry_bytes, self.most_by_ratio(compressed))
     }
 
-    /// Reads a compressed stream that may hold a whole archive: as [`Sink::inflate_entry`], without its limit on size.
+    /// Reads a compressed stream that may hold a whole archive: as [`Sink::inflate_entry`], but as much as memory has room for.
     pub(crate) fn inflate_stream(&mut self, reader: impl Read, compressed: u64) -> ReadResult<Vec<u8>> {
-        self.read_within(reader, self.most_by_ratio(compressed))
+        let beyond = compressed.saturating_sub(SMALL_FILE_BYTES).saturating_mul(STREAM_PER_BYTE);
+        self.read_within(reader, MOST_STREAM_BYTES.saturating_add(beyond), self.most_by_ratio(compressed))
     }
 
     /// Reads a stream that is not compressed, out of a container: it counts, but cannot be larger than the file.
     pub(crate) fn copy(&mut self, reader: impl Read) -> ReadResult<Vec<u8>> {
-        self.read_within(reader, u64::MAX)
+        self.read_within(reader, u64::MAX, u64::MAX)
     }
 
     fn most_by_ratio(&self, compressed: u64) -> u64 {
@@ -185,17 +197,17 @@ impl Sink {
         compressed.saturating_mul(self.limits.ratio).max(RATIO_FROM)
     }
 
-    fn read_within(&mut self, reader: impl Read, most: u64) -> ReadResult<Vec<u8>> {
+    fn read_within(&mut self, reader: impl Read, by_size: u64, by_ratio: u64) -> ReadResult<Vec<u8>> {
         let left = self.inflatable();
-        let most = most.min(left);
+        let most = by_size.min(by_ratio).min(left);
         let mut bytes = Vec::new();
         let read = read_in_steps(reader.take(most.saturating_add(1)), &mut bytes);
         self.inflated_bytes += bytes.len() as u64;
         if bytes.len() as u64 > most {
-            let detail = match (most == left, most == self.limits.entry_bytes) {
+            let detail = match (most == left, most == by_ratio) {
                 (true, _) => format!("inflates to more than {} MiB", self.limits.inflated_bytes >> 20),
-                (false, true) => format!("a part inflates to more than {} MiB", most >> 20),
-                (false, false) => format!("a part inflates to more than {} times its size", self.limits.ratio),
+                (false, true) => format!("a part inflates to more than {} times its size", self.limits.ratio),
+                (false, false) => format!("a part inflates to more than {} MiB", most >> 20),
             };
             return Err(failure(Reason::DecompressionLimit, detail));
         }
@@ -251,9 +263,8 @@ impl Sink {
 /// Reads to the end with little room to spare: a buffer that doubles takes twice the memory that the limit is about.
 fn read_in_steps(mut reader: impl Read, bytes: &mut Vec<u8>) -> std::io::Result<()> {
     const SMALLEST: usize = 64 << 10;
-    const LARGEST: usize = 16 << 20;
     loop {
-        let step = bytes.len().clamp(SMALLEST, LARGEST);
+        let step = bytes.len().clamp(SMALLEST, LARGEST_STEP);
         bytes.reserve_exact(step);
         if reader.by_ref().take(step as u64).read_to_end(bytes)? < step {
             return Ok(());
@@ -313,6 +324,23 @@ mod tests {
         let failed = sink.inflate_entry(zeros((64 << 20) + 1), 64 << 20).unwrap_err();
         assert!(failed.detail.contains("64 MiB"), "{}", failed.detail);
         assert!(sink.inflate_stream(zeros(65 << 20), 65 << 20).is_ok(), "an archive may be larger than a part");
+    }
+
+    #[test]
+    fn a_stream_may_be_as_large_as_the_memory_that_its_file_is_given() {
+        let inflated = |bytes: u64, compressed: u64| {
+            sink(ExtractLimits::default()).inflate_stream(std::io::repeat(0).take(bytes), compressed)
+        };
+        assert!(inflated(192 << 20, 10 << 20).is_ok());
+        for compressed in [5 << 20, 10 << 20] {
+            let failed = inflated((192 << 20) + 1, compressed).unwrap_err();
+            assert_eq!(failed.reason, Reason::DecompressionLimit);
+            assert!(failed.detail.contains("192 MiB"), "{}", failed.detail);
+        }
+        assert!(inflated(222 << 20, 20 << 20).is_ok(), "a larger file has more memory");
+        assert!(inflated((222 << 20) + 1, 20 << 20).unwrap_err().detail.contains("222 MiB"));
+        let failed = inflated((256 << 20) + 1, 100 << 20).unwrap_err();
+        assert!(failed.detail.contains("256 MiB"), "{}", failed.detail);
     }
 
     #[test]

@@ -27,11 +27,11 @@ const MOST_DESCRIPTORS: u64 = 32;
 /// What a file of up to [`SMALL_FILE_BYTES`] may take: the text of a document, its tree and the parts it is inflated from.
 /// Honest files of that size, with 50 MiB of XML or a million cells in them, take less. With what libraries and code take on
 /// the way the process grows by 256 MiB at most.
-const LEAST_MEMORY_BYTES: u64 = 240 << 20;
+pub(crate) const LEAST_MEMORY_BYTES: u64 = 240 << 20;
 /// See [`LEAST_MEMORY_BYTES`].
-const SMALL_FILE_BYTES: u64 = 10 << 20;
+pub(crate) const SMALL_FILE_BYTES: u64 = 10 << 20;
 /// A reader may hold what a file has beyond that in so many copies and forms.
-const MEMORY_PER_BYTE: u64 = 4;
+pub(crate) const MEMORY_PER_BYTE: u64 = 4;
 /// Pages of the program and its libraries that are resident only once a reader has come by; they are counted in advance.
 const PROGRAM_BYTES: u64 = 48 << 20;
 /// Jobs may take this many times the time limit of one, all together: a backstop should nobody watch the clock.

@@ -13,7 +13,7 @@ use crate::catalog::FileVersion;
 use crate::error::Result;
 use crate::graph::extract::{self, Reading};
 use crate::graph::{Reads, Shared};
-use crate::index::blocking;
+use crate::index::{blocking, purge};
 use crate::machine;
 use crate::model::{Document, FileId, FileRecord, FileState, GraphPart, GraphSource, StoredChunk};
 use crate::store::FileSet;
@@ -82,36 +82,45 @@ struct Work {
 }
 
 async fn catch_up(shared: &Arc<Shared>, reads: &Reads, known: &mut Option<Known>) -> Result<()> {
-    let mut present = match known.take() {
+    let before = match known.take() {
         Some(known) => known,
         None => stored(shared).await?,
     };
-    let (catalog, before) = (reads.catalog.clone(), present);
-    let (work, before) = blocking(move || {
-        let versions = catalog.versions()?;
-        Ok((compare(versions, &before), before))
+    let catalog = reads.catalog.clone();
+    let (purge, work, mut present) = blocking(move || {
+        // Before the files: what it was about is none of them then.
+        let purge = purge::last(&catalog)?;
+        Ok((purge, compare(catalog.versions()?, &before), before))
     })
     .await?;
-    present = before;
     if work.changed.is_empty() && work.gone.is_empty() && work.folders.is_empty() {
         shared.load().await?;
-        shared.behind.send_replace(0);
-        shared.ready.send_replace(true);
-        *known = Some(present);
+    } else if !bring_in(shared, reads, work, &mut present).await? {
         return Ok(());
     }
+    shared.behind.send_replace(0);
+    shared.ready.send_replace(true);
+    if let Some(purge) = purge {
+        shared.in_turn(move |mut turn| turn.follow_purge(&purge)).await?;
+    }
+    *known = Some(present);
+    Ok(())
+}
+
+/// Does the work, and shows what came of it; false when the end of the daemon comes first.
+async fn bring_in(shared: &Arc<Shared>, reads: &Reads, work: Work, present: &mut Known) -> Result<bool> {
     shared.behind.send_replace(work.changed.len());
     let folders = work.folders.iter().map(|(path, root)| (folder_source(path, root), extract::folder(path, root)));
-    write(shared, &mut present, work.gone, folders.collect()).await?;
+    write(shared, present, work.gone, folders.collect()).await?;
     let mut shown = Instant::now();
     let all = work.changed.len();
     for (number, batch) in work.changed.chunks(BATCH).enumerate() {
         if shared.shutdown.is_cancelled() {
-            return Ok(());
+            return Ok(false);
         }
         let begun = Instant::now();
         let parts = read(reads, batch).await?;
-        write(shared, &mut present, Vec::new(), parts).await?;
+        write(shared, present, Vec::new(), parts).await?;
         if shown.elapsed() > SHOW_AFTER {
             shared.publish().await?;
             shown = Instant::now();
@@ -122,10 +131,7 @@ async fn catch_up(shared: &Arc<Shared>, reads: &Reads, known: &mut Option<Known>
         tokio::time::sleep(if busy { begun.elapsed() * SHARE } else { machine::budget().spend(begun.elapsed()) }).await;
     }
     shared.publish().await?;
-    shared.behind.send_replace(0);
-    shared.ready.send_replace(true);
-    *known = Some(present);
-    Ok(())
+    Ok(true)
 }
 
 async fn stored(shared: &Arc<Shared>) -> Result<Known> {

@@ -14,6 +14,9 @@ use crate::model::{GraphPart, GraphSource};
 /// Edges that wait to be shown at most, beside an eighth of those that are: what waits is held as it was read.
 const MOST_WAITING: usize = 50_000;
 
+/// In the graph's table of settings: the last purge of the index that was followed.
+const PURGE: &str = "purge";
+
 /// What was stored since the snapshot was made, by the number of the source.
 #[derive(Default)]
 pub(super) struct Waiting {
@@ -194,6 +197,20 @@ impl Turn<'_> {
         *self.shared.snapshot.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(snapshot);
         *self.waiting = Some(Waiting::default());
         Ok(())
+    }
+
+    /// Forgets the names that nothing states any more, once for each purge of the index; then they are not on the disk
+    /// either.
+    pub(super) fn follow_purge(&mut self, purge: &str) -> Result<()> {
+        if self.shared.store.meta_get(PURGE)?.as_deref() == Some(purge) {
+            return Ok(());
+        }
+        self.show()?;
+        let stated: HashSet<u32> = self.current().ids.iter().copied().collect();
+        let store = &self.shared.store;
+        store.forget(&stated)?;
+        store.flush()?;
+        store.meta_set(PURGE, purge)
     }
 
     /// A snapshot of all that is stored.

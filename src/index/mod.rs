@@ -17,7 +17,7 @@ mod progress;
 mod reading;
 mod reconcile;
 mod renewal;
-mod purge;
+pub(crate) mod purge;
 mod scan;
 mod space;
 mod storing;
@@ -35,7 +35,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
@@ -115,6 +115,8 @@ pub(crate) struct Inner {
     interrupted: AtomicBool,
     /// Jobs that have not ended.
     running: Mutex<BTreeMap<String, (Arc<Progress>, CancellationToken)>>,
+    /// When an upkeep that was not done may be tried again.
+    upkeep_owed: Mutex<Option<Instant>>,
     /// What is not as it should be, by part.
     degraded: Mutex<BTreeMap<String, String>>,
     /// What the walks could not see.

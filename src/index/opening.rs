@@ -143,6 +143,7 @@ impl Inner {
             scanning: tokio::sync::Mutex::new(()),
             interrupted: AtomicBool::new(false),
             running: Mutex::default(),
+            upkeep_owed: Mutex::default(),
             degraded: Mutex::default(),
             unseen: Mutex::default(),
             shutdown,

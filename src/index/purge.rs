@@ -11,11 +11,15 @@ use std::time::{Duration, Instant};
 use crate::catalog::{self, Catalog};
 use crate::error::Result;
 use crate::index::jobs::now_ms;
+use crate::index::upkeep::told;
 use crate::index::{Inner, blocking};
 
 /// Where the catalog keeps that something is to go, so that a restart does not forget: when that was last said, in
 /// milliseconds since the epoch. Empty when it is done.
 const KEY: &str = "purge_asked_ms";
+/// Where the catalog keeps for which asking the last one was done: the graph, which keeps names out of the texts, has that to
+/// follow.
+const DONE: &str = "purge_done_ms";
 /// How often somebody looks: one read of one row.
 const LOOK: Duration = Duration::from_secs(1);
 /// More of the same is usually seen within this time, and goes in one go.
@@ -28,6 +32,11 @@ const REST: u32 = 10;
 /// Has what was deleted so far leave the disk soon. On disk when it returns.
 pub(crate) fn ask(catalog: &Catalog) -> Result<()> {
     catalog.meta_set(KEY, &now_ms().to_string())
+}
+
+/// Returns which asking the last purge was for; none before the first. What it was about was gone from the catalog by then.
+pub(crate) fn last(catalog: &Catalog) -> Result<Option<String>> {
+    catalog.meta_get(DONE)
 }
 
 impl Inner {
@@ -51,8 +60,7 @@ impl Inner {
             let begun = Instant::now();
             let outcome = self.purge(&asked).await;
             self.note_full(&outcome);
-            let problem = outcome.err().map(|error| format!("cannot take out what is left out: {}", error.message));
-            self.note("purge", problem);
+            self.note("purge", outcome.err().map(|error| told("cannot take out what is left out", error)));
             rests_until = Instant::now() + begun.elapsed() * REST;
             seen = None;
         }
@@ -81,6 +89,7 @@ impl Inner {
         blocking(move || {
             let orphans = catalog.without_file(evidence.hashes()?)?;
             evidence.forget(&orphans)?;
+            catalog.meta_set(DONE, &asked)?;
             // Changes since the last look have their turn.
             if catalog.meta_get(KEY)?.as_deref() == Some(&asked) {
                 catalog.meta_set(KEY, "")?;
@@ -90,9 +99,8 @@ impl Inner {
         .await
     }
 
-    /// Those that hold text of files, or the names of some.
-    fn databases(&self) -> Vec<PathBuf> {
-        let config = &self.config;
-        vec![config.catalog_path(), config.evidence_path(), config.graph_path()]
+    /// Those that hold text of files, or the names of some. The graph sees to its own when it has followed.
+    fn databases(&self) -> [PathBuf; 2] {
+        [self.config.catalog_path(), self.config.evidence_path()]
     }
 }

@@ -5,16 +5,16 @@ use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use futures::StreamExt;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
 
-use crate::catalog::{Catalog, RequeueScope, WITHOUT_TEXT_LAYER};
-use crate::error::Result;
-use crate::extract;
+use crate::catalog::{Catalog, MAX_STRIKES, RequeueScope, WITHOUT_TEXT_LAYER};
+use crate::error::{Error, Result};
+use crate::extract::{self, Witness};
 use crate::index::pictures::{self, Known};
 use crate::index::pipeline::{Pipeline, Run};
 use crate::index::{blocking, evidence};
@@ -184,39 +184,78 @@ async fn read_open(pipeline: &Pipeline, run: &Run, record: &FileRecord, opened: 
     Ok(Outcome::Chunks(facts, chunks))
 }
 
-/// Has a worker read it. That it died of it, or is at it for longer than files take, is on disk before anything else: should
+/// Has a worker read it. That one died of it, or is at it for longer than files take, is on disk before anything else: should
 /// vic end meanwhile, by whatever hand, the file has used up one of its tries all the same.
 async fn extract(pipeline: &Pipeline, id: FileId, file: File, name: &str) -> Result<Result<Document, ExtractFailure>> {
-    let (begins, runs) = (Notify::new(), AtomicU32::new(0));
-    let begun = || {
-        runs.fetch_add(1, Ordering::Relaxed);
-        begins.notify_one();
-    };
-    let strike = |times: u32| {
-        let catalog = pipeline.catalog.clone();
-        blocking(move || catalog.strike(id, times))
-    };
-    let read = pipeline.pool.extract_told(file, name, &begun);
-    let lasts = async {
-        begins.notified().await;
-        tokio::time::sleep(SUSPICIOUS.min(pipeline.pool.time_limit() / 2)).await;
-    };
+    let tries = Tries::new(&pipeline.catalog, id);
+    let patience = SUSPICIOUS.min(pipeline.pool.time_limit() / 2);
+    let read = pipeline.pool.extract_told(file, name, &tries);
     tokio::pin!(read);
-    let mut struck = 0;
-    let extracted = tokio::select! {
-        biased;
-        it = &mut read => it,
-        () = lasts => {
-            struck = runs.load(Ordering::Relaxed);
-            strike(struck).await?;
-            read.await
+    let extracted = loop {
+        let lasts = async {
+            tries.begins.notified().await;
+            tokio::time::sleep(patience).await;
+        };
+        tokio::select! {
+            biased;
+            it = &mut read => break it,
+            () = lasts => {
+                tries.strike().await?;
+            }
         }
     };
-    let runs = runs.load(Ordering::Relaxed);
-    if extracted.as_ref().is_err_and(|it| it.reason.ends_its_reader()) && runs > struck {
-        strike(runs - struck).await?;
+    if let Some(problem) = tries.problem.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        return Err(problem);
+    }
+    if extracted.as_ref().is_err_and(|it| it.reason.ends_its_reader()) {
+        tries.strike().await?;
     }
     Ok(extracted)
+}
+
+/// The readers that were given a file, and what is on disk of them.
+struct Tries {
+    catalog: Catalog,
+    id: FileId,
+    begins: Notify,
+    runs: AtomicU32,
+    /// Those that are noted.
+    struck: AtomicU32,
+    /// Why one could not be noted.
+    problem: Mutex<Option<Error>>,
+}
+
+impl Tries {
+    fn new(catalog: &Catalog, id: FileId) -> Tries {
+        let (runs, struck) = (AtomicU32::new(0), AtomicU32::new(0));
+        Tries { catalog: catalog.clone(), id, begins: Notify::new(), runs, struck, problem: Mutex::default() }
+    }
+
+    /// Notes every reader so far, and returns how many there were of the file in all runs of vic.
+    async fn strike(&self) -> Result<u32> {
+        let runs = self.runs.load(Ordering::Relaxed);
+        let times = runs - self.struck.swap(runs, Ordering::Relaxed);
+        let (catalog, id) = (self.catalog.clone(), self.id);
+        blocking(move || catalog.strike(id, times)).await
+    }
+}
+
+#[async_trait::async_trait]
+impl Witness for Tries {
+    fn begins(&self) {
+        self.runs.fetch_add(1, Ordering::Relaxed);
+        self.begins.notify_one();
+    }
+
+    async fn may_again(&self) -> bool {
+        match self.strike().await {
+            Ok(strikes) => strikes < MAX_STRIKES,
+            Err(problem) => {
+                *self.problem.lock().unwrap_or_else(PoisonError::into_inner) = Some(problem);
+                false
+            }
+        }
+    }
 }
 
 /// Adds the text of pictures where it is known, and has it read later where it is not. Returns what was added.

@@ -126,7 +126,6 @@ fn look(inner: &Arc<Inner>) {
                 inner.note("watch", None);
                 inner.note(CHANGES, None);
                 inner.note("bury", None);
-                inner.note("upkeep", None);
                 inner.urgent.wake();
                 inner.changed.notify_one();
                 inner.buried.notify_one();

@@ -1,8 +1,9 @@
 //! When the table is brought in order: after jobs, after many single changes, and when old versions have aged.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
 
+use crate::error::Error;
 use crate::index::Inner;
 
 /// Rows outside the keyword index that a query still scans in a few milliseconds.
@@ -17,6 +18,11 @@ const QUIET_VERSIONS: u64 = 20;
 const LOOK_AT_VERSIONS: Duration = Duration::from_secs(1);
 /// Looks without a change until even the last old versions are old enough to go: six minutes.
 const LOOKS_TO_THE_LAST: u32 = 360;
+/// An upkeep that failed is made up for after so many times as long as it took: one that fails again and again, because it
+/// wants more room than there is, takes a small part of the time.
+const REST: u32 = 10;
+/// And after this at least.
+const LEAST_REST: Duration = Duration::from_secs(5);
 
 impl Inner {
     /// Upkeep rewrites data: after single files it waits until enough has gathered.
@@ -31,15 +37,35 @@ impl Inner {
     }
 
     /// Brings the table in order, and notes whether that worked. Where there is little room, nothing is rewritten, but what
-    /// is old goes.
+    /// is old goes. What was not done is made up for.
     pub(crate) async fn upkeep(&self) {
         let table = self.tables.writing();
-        let outcome = match self.space.check() {
+        let (room, begun) = (self.space.check(), Instant::now());
+        let outcome = match room {
             Ok(()) => table.upkeep().await,
             Err(_) => table.prune().await,
         };
+        let is_done = room.is_ok() && outcome.is_ok();
+        let rest = LEAST_REST.max(begun.elapsed() * REST);
+        *self.owed() = (!is_done).then(|| Instant::now() + rest);
         self.note_full(&outcome);
-        self.note("upkeep", outcome.err().map(|error| format!("upkeep of the index failed: {}", error.message)));
+        self.note("upkeep", outcome.err().map(|error| told("upkeep of the index failed", error)));
+    }
+
+    /// Makes up for an upkeep that failed, once there is room. Not beside a job, which ends with one.
+    async fn make_up_for_upkeep(&self) {
+        let is_time = self.owed().is_some_and(|it| Instant::now() >= it);
+        if is_time
+            && self.space.check().is_ok()
+            && let Ok(_engine) = self.engine.try_lock()
+        {
+            self.upkeep().await;
+        }
+    }
+
+    /// When the upkeep that was not done may be tried again; none when all is done.
+    fn owed(&self) -> std::sync::MutexGuard<'_, Option<Instant>> {
+        self.upkeep_owed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Old versions are pruned when they are many, or old enough, which may be when nothing changes any more. Looks at the
@@ -60,15 +86,23 @@ impl Inner {
                 let _engine = self.engine.lock().await;
                 self.upkeep_if_due().await;
             }
+            self.make_up_for_upkeep().await;
             // What a long read holds is not looked through again and again.
             let are_many = versions > MANY_VERSIONS.max(left + left / 2);
             let are_quiet = quiet_looks == 1 && versions > QUIET_VERSIONS;
             if are_many || are_quiet || (quiet_looks == LOOKS_TO_THE_LAST && versions > 1) {
                 let outcome = table.prune().await;
-                self.note("upkeep", outcome.err().map(|error| format!("cannot prune the index: {}", error.message)));
+                self.note_full(&outcome);
+                self.note("prune", outcome.err().map(|error| told("cannot prune the index", error)));
                 left = table.version_count().unwrap_or(0);
                 before = left;
             }
         }
     }
+}
+
+/// What went wrong, with its cause and its cure.
+pub(super) fn told(what: &str, error: Error) -> String {
+    let cure = error.hint.map(|it| format!("; {it}")).unwrap_or_default();
+    format!("{what}: {}{cure}", error.message)
 }

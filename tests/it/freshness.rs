@@ -227,10 +227,7 @@ fn what_an_ignore_file_names_later_is_in_no_answer_and_comes_back_without_it() {
 
 #[test]
 fn what_may_not_be_read_any_more_is_in_no_answer_and_comes_back_when_it_may() {
-    // Root reads everything, unless that right is taken from it.
-    let launcher = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"].map(String::from).to_vec();
-    let is_root = rustix::process::geteuid().is_root();
-    let world = World::new().under(if is_root { launcher } else { Vec::new() }).start();
+    let world = World::new().bound_by_rights().start();
     let diary = world.write("diary.md", "The cellar key hangs behind the barometer.");
     world.write("plain.md", "The observatory opens on Fridays.");
     world.index();

@@ -59,6 +59,7 @@ mod shutdown;
 mod skills;
 mod soak;
 mod socket;
+mod strikes;
 mod syncing;
 mod tls;
 mod torture;

@@ -31,6 +31,42 @@ fn until_gone(world: &World, word: &str) -> Duration {
     }
 }
 
+/// Names that a secret gives the graph: of a person and of a tag.
+const NAMES: i64 = 2;
+
+/// A daemon with a log of 120 entries, so that names fill some pages, and a folder each for two secrets.
+fn warehouse(world: World, secrets: [(&str, &str); 2]) -> World {
+    let world = world.start();
+    for number in 0..120 {
+        let next = (number + 1) % 120;
+        let text =
+            format!("# Entry {number}\n\nThe harbour log tells of heron{number}. #log{number} See [[{next}]].\n");
+        world.write(&format!("{number}.md"), text);
+    }
+    for (path, word) in secrets {
+        let text = format!("---\nauthor: {word} Tarrant\n---\n# About {word}\n\nIt stands in [[{word}]]. #{word}\n");
+        world.write(path, text);
+    }
+    world.index();
+    world
+}
+
+/// How many names of the graph hold this word.
+fn names_with(world: &World, word: &str) -> i64 {
+    let graph = rusqlite::Connection::open(world.data().join("graph.sqlite")).unwrap();
+    graph.busy_timeout(Duration::from_secs(10)).unwrap();
+    let sql = "SELECT count(*) FROM entities WHERE instr(lower(key), ?1) > 0";
+    graph.query_row(sql, [word], |row| row.get(0)).unwrap()
+}
+
+/// Has the graph made, in which both words are names.
+fn make_graph(world: &World, words: [&str; 2]) {
+    world.until("the graph has the names", Duration::from_secs(60), |it| {
+        it.ok(&["graph", "stats"]);
+        words.iter().all(|word| names_with(it, word) == NAMES)
+    });
+}
+
 #[test]
 fn text_of_what_is_left_out_from_now_on_is_gone_from_the_disk_within_a_minute() {
     let world = World::new().start();
@@ -53,4 +89,41 @@ fn text_of_what_is_left_out_from_now_on_is_gone_from_the_disk_within_a_minute() 
         "text that a rule leaves out, gone from the disk",
         format!("{ruled:.0?} later; of a removed root {removed:.0?}"),
     );
+}
+
+#[test]
+fn names_that_only_what_is_left_out_gave_the_graph_are_gone_from_the_disk_with_its_text() {
+    let (ruled, removed) = ("qzyxvahogwk", "wjqzyxbevuk");
+    let world = warehouse(World::new(), [("private/diary.md", ruled), ("letters/letter.md", removed)]);
+    make_graph(&world, [ruled, removed]);
+    world.write(".vicignore", "private/\n");
+    let of_rule = until_gone(&world, ruled);
+    assert!(names_with(&world, removed) == NAMES && names_with(&world, "log7") >= 1, "what is not left out stays");
+    let tagged = world.ok(&["graph", "query", &format!("select ?x where ?x -tagged-> name(\"{removed}\")")]);
+    assert!(tagged.contains("letter.md"), "{tagged}");
+    world.ok(&["roots", "remove", world.files().to_str().unwrap()]);
+    let of_root = until_gone(&world, removed);
+    figure(
+        "names in the graph",
+        format!("of what a rule leaves out gone {of_rule:.0?} later, of a root {of_root:.0?}"),
+    );
+}
+
+#[test]
+fn text_of_what_may_not_be_read_any_more_is_gone_from_the_disk_within_a_minute() {
+    use std::os::unix::fs::PermissionsExt;
+    let (withdrawn, open) = ("qzyxvahogwk", "wjqzyxbevuk");
+    let world = World::new().bound_by_rights();
+    let world = warehouse(world, [("private/diary.md", withdrawn), ("letters/letter.md", open)]);
+    make_graph(&world, [withdrawn, open]);
+    assert!(holders(&world, withdrawn).len() >= 2, "the test could not fail");
+    let diary = world.files().join("private/diary.md");
+    std::fs::set_permissions(&diary, std::fs::Permissions::from_mode(0o000)).unwrap();
+    let took = until_gone(&world, withdrawn);
+    let status = world.json(&["status"]);
+    assert_eq!(status["coverage"]["reasons"]["permission_denied"], 1, "{status:#}");
+    assert_eq!(status["degraded"].as_array().map(Vec::len), Some(0), "{status:#}");
+    assert!(!holders(&world, open).is_empty() && names_with(&world, open) == NAMES, "what may be read stays");
+    assert_eq!(world.paths(&[open]).first().map(String::as_str), Some("letters/letter.md"));
+    figure("text that may not be read any more, gone from the disk", format!("{took:.0?} later"));
 }

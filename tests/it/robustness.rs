@@ -112,7 +112,7 @@ fn a_missing_model_names_the_command_that_fetches_it() {
 }
 
 /// Process numbers of the daemon's extraction workers.
-fn workers(daemon: u32) -> Vec<u32> {
+pub(crate) fn workers(daemon: u32) -> Vec<u32> {
     let output = Command::new("pgrep").args(["-P", &daemon.to_string()]).output().unwrap();
     String::from_utf8_lossy(&output.stdout).lines().map(|line| line.parse().unwrap()).collect()
 }

@@ -22,6 +22,13 @@ pub(crate) const MOST_VERSIONS: u64 = 100;
 /// What the disk has to stay free of us, in MiB.
 const RESERVE_MIB: u64 = 16;
 
+/// Files of which so many go that the table is worth rewriting: more than a fifth.
+const ENTRIES: u64 = 900;
+const GONE: u64 = 300;
+
+/// Bytes that are free when upkeep begins: enough for the words' index of the files that are left, and not for their vectors.
+const LEFT_FOR_UPKEEP: u64 = 480 << 10;
+
 /// Runs a test of this file, which is ignored otherwise, where it may mount a small disk.
 fn alone(test: &str) {
     let own = std::env::current_exe().unwrap();
@@ -52,17 +59,19 @@ fn on_a_small_disk(reserve_mib: u64) -> World {
     world
 }
 
-/// Fills the disk until so many MiB are free.
-fn fill(data: &Path, free_mib: u64) -> std::path::PathBuf {
+/// Bytes that are free.
+fn free(data: &Path) -> u64 {
+    let stat = rustix::fs::statvfs(data).unwrap();
+    stat.f_bavail * stat.f_frsize
+}
+
+/// Fills the disk until so many bytes are free.
+fn fill(data: &Path, left: u64) -> std::path::PathBuf {
     let path = data.join("ballast");
     let mut file = std::fs::File::create(&path).unwrap();
-    let free = || {
-        let stat = rustix::fs::statvfs(data).unwrap();
-        stat.f_bavail * stat.f_frsize
-    };
     // In pages at last, so that not even a page is left when none is to be.
     for block in [vec![7u8; 1 << 20], vec![7u8; 4 << 10]] {
-        while free() >= (free_mib << 20) + block.len() as u64 && file.write_all(&block).is_ok() {}
+        while free(data) >= left + block.len() as u64 && file.write_all(&block).is_ok() {}
     }
     path
 }
@@ -91,7 +100,7 @@ fn indexing_stops_at_the_reserve_and_goes_on_when_there_is_room_again() {
 fn inside_at_the_reserve() {
     let world = on_a_small_disk(RESERVE_MIB);
     let pid = world.pid();
-    let ballast = fill(&world.data(), RESERVE_MIB - 4);
+    let ballast = fill(&world.data(), (RESERVE_MIB - 4) << 20);
     world.write("new.md", "A recipe for quince jelly.");
     let (code, said) = world.fails(&["index", world.files().to_str().unwrap()]);
     assert!(code == 8 && said.contains("MiB free") && said.contains("VIC_DISK_RESERVE_BYTES"), "{code}: {said}");
@@ -152,6 +161,63 @@ fn inside_without_a_byte() {
     waits_for_all(&world, files + 1, "all is there after a restart");
     assert_eq!(world.json(&["status"])["chunks"], files + 1);
     figure("disk without a byte", "3 rounds and a kill, 0 ends, 0 lost, questions answered all the time");
+}
+
+/// A daemon with data on a small disk, whose next upkeep compacts the table.
+fn with_a_table_to_rewrite() -> World {
+    let world = on_a_small_disk(0);
+    for number in 20..ENTRIES {
+        world.write(&format!("{number}.md"), format!("Entry {number} of the harbour log: heron{number}."));
+    }
+    world.index();
+    for number in 0..GONE {
+        std::fs::remove_file(world.files().join(format!("{number}.md"))).unwrap();
+    }
+    world.until("the deleted are gone", GOES_ON, |it| it.json(&["status"])["chunks"] == ENTRIES - GONE);
+    world
+}
+
+#[test]
+fn a_disk_that_fills_up_in_the_middle_of_upkeep_loses_nothing_and_upkeep_is_made_up_for() {
+    alone("room::inside_of_upkeep");
+}
+
+#[test]
+#[ignore = "runs inside the test above"]
+fn inside_of_upkeep() {
+    let mut world = with_a_table_to_rewrite();
+    let ballast = fill(&world.data(), LEFT_FOR_UPKEEP);
+    world.write("new.md", "A recipe for quince jelly.");
+    world.index();
+    let status = world.json(&["status"]);
+    let degraded = status["degraded"].as_array().unwrap();
+    let told: Vec<String> = degraded.iter().map(|it| it.to_string()).filter(|it| it.contains("upkeep")).collect();
+    let parts = ["cannot compact the index", "No space left", "free some disk space"];
+    assert!(told.len() == 1 && parts.iter().all(|it| told[0].contains(it)), "{degraded:?}");
+    let all_is_there = |world: &World| {
+        assert_eq!(world.json(&["status"])["chunks"], ENTRIES - GONE + 1);
+        assert!(answers(world, "quince jelly", "new.md"));
+        for number in (GONE..ENTRIES).step_by(97) {
+            assert!(answers(world, &format!("heron{number}"), &format!("{number}.md")), "{number}");
+        }
+    };
+    all_is_there(&world);
+    assert!(world.ended().is_none());
+    std::fs::remove_file(ballast).unwrap();
+    let begun = Instant::now();
+    world.until("upkeep is made up for", GOES_ON, |it| {
+        let status = it.json(&["status"]);
+        status["upkeep"]["fragments"] == 1 && status["degraded"].as_array().is_some_and(Vec::is_empty)
+    });
+    let took = begun.elapsed();
+    all_is_there(&world);
+    world.kill();
+    world.spawn();
+    all_is_there(&world);
+    figure(
+        "disk that fills up in upkeep",
+        format!("0 lost, questions answered, made up for {took:.1?} after there is room"),
+    );
 }
 
 /// Bytes of all files below a folder.

@@ -218,6 +218,57 @@ async fn a_reader_that_holds_more_than_it_may_is_ended_and_the_reason_names_both
     assert!(peak > 200 && detail.contains("may hold 200"), "{peak} {detail}");
 }
 
+/// Counts the readers of a file, and says whether there may be more than one.
+struct Count {
+    begun: std::sync::atomic::AtomicU32,
+    may_again: bool,
+}
+
+impl Count {
+    fn new(may_again: bool) -> Count {
+        Count { begun: Default::default(), may_again }
+    }
+
+    fn begun(&self) -> u32 {
+        self.begun.load(std::sync::atomic::Ordering::Relaxed)
+    }
+}
+
+#[async_trait::async_trait]
+impl Witness for Count {
+    fn begins(&self) {
+        self.begun.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    }
+
+    async fn may_again(&self) -> bool {
+        self.may_again
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_has_used_up_its_tries_is_given_to_no_other_reader() {
+    for end in ["SEGV", "KILL"] {
+        let folder = tempfile::tempdir().unwrap();
+        let starts = folder.path().join("starts");
+        let answer = ANSWER.trim_end_matches("; sleep 9");
+        // The first reader reads a file, then ends over the next one; a second one would answer.
+        let script = format!(
+            "frame() {{ dd bs=9999 count=1 <&0 >/dev/null 2>&1; }}\n\
+             echo >> {starts}\nframe\n{HELLO}\nframe\n\
+             if [ $(wc -l < {starts}) = 1 ]; then {answer}; frame; kill -{end} $$; else {ANSWER}; fi",
+            starts = starts.display()
+        );
+        let limits = ExtractLimits { seconds: 5, ..ExtractLimits::default() };
+        let settings = PoolSettings { workers: 1, limits, tools: Tools::default(), skills: false };
+        let pool = WorkerPool::new(program(folder.path(), &script), settings);
+        pool.extract(tempfile::tempfile().unwrap(), "a.txt").await.unwrap_err();
+        let count = Count::new(false);
+        let failed = pool.extract_told(tempfile::tempfile().unwrap(), "b.txt", &count).await.unwrap_err();
+        assert_eq!((failed.reason, count.begun()), (Reason::WorkerCrash, 1), "{end}: {}", failed.detail);
+        assert_eq!(std::fs::read_to_string(starts).unwrap().lines().count(), 1, "{end}");
+    }
+}
+
 #[tokio::test]
 async fn no_file_is_read_a_third_time_whoever_ended_its_readers() {
     let folder = tempfile::tempdir().unwrap();
@@ -237,14 +288,11 @@ async fn no_file_is_read_a_third_time_whoever_ended_its_readers() {
     let limits = ExtractLimits { seconds: 5, ..ExtractLimits::default() };
     let settings = PoolSettings { workers: 1, limits, tools: Tools::default(), skills: false };
     let pool = WorkerPool::new(program(folder.path(), &script), settings);
-    let begun = std::sync::atomic::AtomicU32::new(0);
-    let count = || {
-        begun.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-    };
+    let count = Count::new(true);
     for (expected, tries) in [(Reason::Encrypted, 1), (Reason::WorkerCrash, 3)] {
         let failed = pool.extract_told(tempfile::tempfile().unwrap(), "a.txt", &count).await.unwrap_err();
         assert_eq!(failed.reason, expected, "{}", failed.detail);
-        assert_eq!(begun.load(std::sync::atomic::Ordering::Relaxed), tries, "{}", failed.detail);
+        assert_eq!(count.begun(), tries, "{}", failed.detail);
     }
     assert_eq!(std::fs::read_to_string(starts).unwrap().lines().count(), 2);
 }
