@@ -252,6 +252,34 @@ async fn a_reopened_store_has_everything() {
 }
 
 #[tokio::test]
+async fn words_that_are_covered_part_by_part_are_all_found_and_upkeep_makes_one_part_of_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path()).await;
+    store.replace(many(5)).await.unwrap();
+    assert!(!store.is_asked());
+    for id in 10..30 {
+        store.replace(vec![file(id, &[&format!("common number{id}")]), file(1, &["common first"])]).await.unwrap();
+        store.cover_words().await.unwrap();
+        assert_eq!(store.stats().await.unwrap().unindexed_rows, 0);
+    }
+    assert!(parts(&store).await > 1);
+    for id in 10..30 {
+        assert_eq!(keyword(&store, &format!("number{id}"), &FileSet::All).await, [id]);
+    }
+    assert_eq!(keyword(&store, "first", &FileSet::All).await, [1], "what was replaced is not found");
+    assert!(store.is_asked());
+    store.upkeep().await.unwrap();
+    assert_eq!(parts(&store).await, 1);
+    assert_eq!(keyword(&store, "number29", &FileSet::All).await, [29]);
+}
+
+/// Number of parts of the keyword index.
+async fn parts(store: &LanceStore) -> u32 {
+    let indices = store.table.list_indices().await.unwrap();
+    indices.iter().find(|it| it.columns == ["text"]).unwrap().num_segments.unwrap()
+}
+
+#[tokio::test]
 async fn upkeep_again_and_again_keeps_every_row() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path()).await;

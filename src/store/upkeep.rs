@@ -319,6 +319,19 @@ mod tests {
     }
 
     #[test]
+    fn of_parts_that_come_one_by_one_few_of_each_size_stay_and_each_is_written_seldom() {
+        let (mut sizes, mut written) = (vec![1_000_000], 0);
+        for number in 1..=1_000 {
+            let kept = sizes.len() - merged_with(number);
+            let merged = 1 + sizes.drain(kept..).sum::<u32>();
+            written += merged;
+            sizes.push(merged);
+            assert!(sizes.len() <= 1 + 3 * 5 && sizes[0] == 1_000_000, "after {number}: {sizes:?}");
+        }
+        assert!(written <= 6 * 1_000, "{written}");
+    }
+
+    #[test]
     fn the_last_versions_and_those_that_are_read_are_kept() {
         assert_eq!(kept_of(100, 0), Some(10), "the last ten");
         assert_eq!(kept_of(100, 20), Some(21), "the one that was the newest when the read began");

@@ -165,5 +165,5 @@ fn torture_overload_of_a_model_that_takes_its_time() {
 #[ignore = "measures, and needs the machine for itself: make torture"]
 fn torture_overload_of_the_processors() {
     let world = World::new().with("VIC_BRIDGE_RATE_LIMIT_PER_MIN", "0").start();
-    flood(&world, &Borne { time: 3, missing: 3.0 });
+    flood(&world, &Borne { time: 3, missing: 4.0 });
 }
