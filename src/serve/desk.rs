@@ -103,10 +103,11 @@ pub(crate) struct Places {
     patience: Duration,
 }
 
-/// Who waits, and since when there are too many.
+/// Who waits.
 #[derive(Default)]
 struct Queue {
     waiting: usize,
+    /// When one was refused last: there were too many.
     refused: Option<Instant>,
 }
 
