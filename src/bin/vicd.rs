@@ -22,7 +22,7 @@ const REST: Duration = Duration::from_millis(500);
 fn main() -> ExitCode {
     // Before any thread is there: ONNX Runtime looks at the environment when it is loaded.
     vic::embed::disable_telemetry();
-    vic::store::size_pool();
+    vic::store::bound_library();
     vic::daemon::return_memory_early();
     let argument = std::env::args().nth(1);
     let outcome =

@@ -17,6 +17,7 @@ mod filter;
 mod graph;
 mod jobs;
 mod mark;
+mod names;
 mod owners;
 mod query;
 mod reconcile;
@@ -52,6 +53,7 @@ pub use transcripts::TranscriptLog;
 pub use vectors::{Key as VectorKey, VectorCache};
 
 use crate::catalog::database::{Database, Durability, Format, LOOKED_UP_KIB};
+use crate::catalog::names::Names;
 use crate::catalog::owners::Owners;
 use crate::error::Result;
 
@@ -144,6 +146,7 @@ pub struct Catalog {
     path: Arc<Path>,
     database: Arc<Database>,
     owners: Arc<Owners>,
+    names: Arc<Names>,
 }
 
 impl Catalog {
@@ -154,7 +157,7 @@ impl Catalog {
     /// [`crate::error::ErrorCode::DataLoss`] when it is no database or damaged.
     pub fn open(path: &Path) -> Result<Catalog> {
         let database = Arc::new(Database::open(path, &FORMAT)?);
-        Ok(Catalog { path: path.into(), database, owners: Arc::new(Owners::load()) })
+        Ok(Catalog { path: path.into(), database, owners: Arc::new(Owners::load()), names: Arc::default() })
     }
 
     /// Looks for damage, as far as that takes no longer than a moment.

@@ -19,6 +19,9 @@ pub const READ_BY_OCR: &str = "read by OCR";
 /// In the detail of a file with pages that show pictures only.
 pub const WITHOUT_TEXT_LAYER: &str = "without a text layer";
 
+/// Files that are looked at because of their names: more hold a word only when it says nothing, as `img` of pictures.
+const MOST_NAMED: usize = 10_000;
+
 impl Catalog {
     /// Returns the files that match, sorted by number.
     ///
@@ -57,7 +60,7 @@ impl Catalog {
     }
 
     /// Returns up to `limit` files of these states that match and whose names hold at least half of these words, those with
-    /// most words first. No states are all states.
+    /// most words first. No states are all states. Of many thousands with the same words the newest count.
     ///
     /// # Errors
     /// As [`Catalog::select`].
@@ -71,17 +74,21 @@ impl Catalog {
         if words.is_empty() {
             return Ok(Vec::new());
         }
+        let words: Vec<String> = words.iter().map(|it| fold(it)).collect();
         self.database.read(|db| {
+            let candidates = serde_json::to_string(&self.names.holding(db, &words, MOST_NAMED)?).unwrap_or_default();
             let condition = Condition::new(db, filter, &self.owners)?;
             let held = vec!["(instr(name, ?) > 0)"; words.len()].join(" + ");
             let states = if states.is_empty() { "1".into() } else { in_states(states) };
+            // The candidates come first: there are few, and any index leads to more rows.
             let sql = format!(
-                "SELECT id, path, root_id, {held} AS held FROM files \
+                "WITH candidates (number) AS MATERIALIZED (SELECT value FROM json_each(?)) \
+                 SELECT id, path, root_id, {held} AS held FROM candidates CROSS JOIN files ON id = number \
                  WHERE held * 2 >= {} AND {} AND {states} ORDER BY held DESC, path, id",
                 words.len(),
                 condition.sql
             );
-            let words = words.iter().map(|it| Value::from(fold(it)));
+            let words = std::iter::once(candidates).chain(words.iter().cloned()).map(Value::from);
             let mut statement = db.prepare_cached(&sql)?;
             let mut rows = statement.query(params_from_iter(words.chain(condition.values.iter().cloned())))?;
             let mut ids = Vec::new();
@@ -94,6 +101,14 @@ impl Catalog {
             }
             self.load_records(db, &ids)
         })
+    }
+
+    /// Reads all names into memory, so that no question waits for that.
+    ///
+    /// # Errors
+    /// Those of SQLite.
+    pub fn learn_names(&self) -> Result<()> {
+        self.database.read(|db| Ok(self.names.holding(db, &[], 0).map(drop)?))
     }
 
     /// Returns these files in this order; unknown and removed ones are left out.

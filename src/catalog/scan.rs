@@ -15,7 +15,7 @@ use rusqlite::{OptionalExtension, Transaction, params};
 use crate::catalog::Catalog;
 use crate::catalog::database::Failed;
 use crate::catalog::root::root_by_id;
-use crate::catalog::row::{bytes, path_of, signed};
+use crate::catalog::row::{bytes, path_of, search_name, signed};
 use crate::catalog::scan::rows::{Known, bury, insert, load, move_to, rename, update};
 use crate::error::Result;
 use crate::model::{ContentHash, FileId, FoundFile, RootId};
@@ -118,7 +118,12 @@ impl Catalog {
         belief: Belief<'_>,
         look: Look,
     ) -> Result<Vec<Option<ScanOutcome>>> {
-        self.database.write(|db| walks.into_iter().map(|it| apply(db, it, belief, look)).collect())
+        let outcomes: Vec<Option<ScanOutcome>> =
+            self.database.write(|db| walks.into_iter().map(|it| apply(db, it, belief, look)).collect())?;
+        if outcomes.iter().flatten().any(|it| it.renamed > 0) {
+            self.names.forget();
+        }
+        Ok(outcomes)
     }
 
     /// Moves a file, or a folder with all below it, under the same numbers; returns how many files. What `to` held is
@@ -132,7 +137,7 @@ impl Catalog {
         to: &Path,
         on_disk: &dyn Fn(&Path) -> Option<(u64, u64)>,
     ) -> Result<u64> {
-        self.database.write(|db| {
+        let renamed = self.database.write(|db| {
             let moving = load(db, root_id, from)?;
             let mut standing = HashSet::new();
             for (path, row) in load(db, root_id, to)? {
@@ -146,13 +151,22 @@ impl Catalog {
                     bury(db, row.id)?;
                 }
             }
-            let files = moving.len() as u64;
+            let mut renamed = Vec::with_capacity(moving.len());
             for row in moving.into_values() {
                 let path = moved(&row.path, from, to);
-                if standing.contains(&path) { bury(db, row.id)? } else { rename(db, &row, &path)? }
+                if standing.contains(&path) {
+                    bury(db, row.id)?
+                } else {
+                    rename(db, &row, &path)?
+                }
+                renamed.push((row.id, path));
             }
-            Ok(files)
-        })
+            Ok(renamed)
+        })?;
+        // All below a folder are called as they were.
+        let alone = renamed.iter().filter(|it| it.1 == to);
+        self.names.renamed(alone.map(|(file, path)| (*file, search_name(path))));
+        Ok(renamed.len() as u64)
     }
 
     /// Says whether one of these removed files with chunks is left out rather than deleted: its root was removed, or it is

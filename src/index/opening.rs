@@ -91,7 +91,13 @@ impl Index {
         blocking(move || renewal::settle_old_failures(&catalog)).await?;
         inner.background.spawn(watching::follow(inner.clone(), changes));
         let table = inner.tables.writing();
-        inner.background.spawn(async move { table.warm().await });
+        let names = inner.catalog.clone();
+        inner.background.spawn(async move {
+            table.warm().await;
+            if let Err(error) = blocking(move || names.learn_names()).await {
+                tracing::warn!(%error, "the first questions will be slow");
+            }
+        });
         inner.go_on();
         Ok(Index { inner, _background: Arc::new(background) })
     }

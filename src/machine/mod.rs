@@ -2,14 +2,16 @@
 //! processors, and whether there is mains power. [`Machine`] says what kind of machine it is.
 //!
 //! Questions are served at the priority that the daemon was started with. Everything else steps back ([`step_back`]), and
-//! what only computes stands aside ([`stand_aside`]).
+//! what only computes stands aside ([`stand_aside`]). The [`Session`] as a whole is behind while nobody waits for an answer.
 
 mod budget;
 mod describe;
 mod power;
 mod priority;
+mod session;
 
 pub use budget::{Budget, budget, cap_processors};
 pub use describe::{Machine, NVIDIA_CARDS, gpus};
 pub use power::{POWER_SUPPLIES, on_battery};
 pub use priority::{Disk, stand_aside, step_back};
+pub use session::{Ahead, Session};

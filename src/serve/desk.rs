@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use crate::error::{Error, ErrorCode, Result};
+use crate::machine::{Ahead, Session};
 use crate::model::AskEvent;
 use crate::serve::metrics::{Metrics, Refused};
 
@@ -31,13 +32,21 @@ pub(crate) struct Desk {
     /// What reads a file or embeds texts for somebody.
     pub(crate) readings: Places,
     pub(crate) metrics: Metrics,
+    /// Ahead of others while a place is taken.
+    pub(crate) session: Arc<Session>,
+}
+
+/// A place that somebody has.
+struct Place {
+    _permit: OwnedSemaphorePermit,
+    _ahead: Ahead,
 }
 
 impl Desk {
     /// A desk with so many places of each kind.
     pub(crate) fn new(places: usize) -> Desk {
         let kind = || Places::new(places, MAX_WAIT);
-        Desk { questions: kind(), readings: kind(), metrics: Metrics::default() }
+        Desk { questions: kind(), readings: kind(), metrics: Metrics::default(), session: Arc::new(Session::own()) }
     }
 
     /// Answers a question when there is a place for it.
@@ -90,8 +99,9 @@ impl Desk {
         Ok(receiver)
     }
 
-    async fn place(&self, places: &Places) -> Result<OwnedSemaphorePermit> {
-        places.enter().await.inspect_err(|_| self.metrics.refused(Refused::Busy))
+    async fn place(&self, places: &Places) -> Result<Place> {
+        let permit = places.enter().await.inspect_err(|_| self.metrics.refused(Refused::Busy))?;
+        Ok(Place { _permit: permit, _ahead: self.session.come_forward() })
     }
 }
 

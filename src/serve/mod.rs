@@ -187,6 +187,8 @@ pub async fn run(
 ) -> Result<()> {
     let places = std::thread::available_parallelism().map_or(MIN_PLACES, |it| it.get().max(MIN_PLACES));
     let desk = Arc::new(Desk::new(places));
+    let session = desk.session.clone();
+    tokio::spawn(async move { session.keep().await });
     let routes = routes(shutdown.clone()).await?;
     let owner = Caller::new(&service, &desk, Grant::local());
     let unix = Port { router: local_router(routes.clone(), owner), tls: None, shutdown: shutdown.clone() };

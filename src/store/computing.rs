@@ -1,4 +1,4 @@
-//! The threads on which the library computes.
+//! The threads on which the library computes, and the memory that it takes to index words.
 //!
 //! It has one pool of them for the whole process: the search of the keyword index for a question runs there, and so does
 //! what commits and upkeep compute. A thread is started when there is more to do than threads at rest, has the priority of
@@ -13,8 +13,10 @@ use std::time::{Duration, Instant};
 use futures::future::join_all;
 use lance_core::utils::tokio::{get_num_compute_intensive_cpus, spawn_cpu};
 
-/// How many the pool has, of the library.
-const VARIABLE: &str = "LANCE_CPU_THREADS";
+use crate::store::upkeep::KEYWORD_MEMORY_MIB;
+
+/// How many threads the pool has.
+const THREADS: &str = "LANCE_CPU_THREADS";
 
 /// Threads on a small machine. The library takes a single one there, and a question would wait until upkeep has computed what
 /// it is at.
@@ -23,19 +25,28 @@ const ON_SMALL_MACHINES: usize = 2;
 /// Cores up to which a machine is small.
 const SMALL_MACHINE: usize = 3;
 
+/// How many threads of the pool index words at once: one stays for questions.
+const WORD_WORKERS: &str = "LANCE_FTS_NUM_SHARDS";
+
+/// The memory of each, in MiB. What a keyword index was made with counts no more when it is brought up to date: then these
+/// two do, and the library takes 2 GiB for half of the cores.
+const WORD_MEMORY: &str = "LANCE_FTS_PARTITION_SIZE";
+
 /// The longest that is waited for threads that the system may refuse.
 const START: Duration = Duration::from_secs(1);
 
-/// Sets how many threads there are to be, unless the user has. Call it first thing in `main`, before there is any other
-/// thread.
-#[expect(clippy::disallowed_methods, reason = "the variable of a foreign library")]
-pub fn size_pool() {
+/// Bounds what the library takes of the machine, where the user has not. Call it first thing in `main`, before there is any
+/// other thread.
+#[expect(clippy::disallowed_methods, reason = "variables of a foreign library")]
+pub fn bound_library() {
     let is_small = std::thread::available_parallelism().is_ok_and(|it| it.get() <= SMALL_MACHINE);
-    if is_small && std::env::var_os(VARIABLE).is_none() {
+    let threads = is_small.then_some((THREADS, ON_SMALL_MACHINES as u64));
+    let bounds = threads.into_iter().chain([(WORD_WORKERS, 1), (WORD_MEMORY, KEYWORD_MEMORY_MIB)]);
+    for (name, value) in bounds.filter(|it| std::env::var_os(it.0).is_none()) {
         #[expect(unsafe_code, reason = "called before there is a second thread that could read the environment")]
         // SAFETY: by this function's contract no other thread runs yet.
         unsafe {
-            std::env::set_var(VARIABLE, ON_SMALL_MACHINES.to_string());
+            std::env::set_var(name, value.to_string());
         }
     }
 }

@@ -23,7 +23,7 @@ mod tests;
 mod upkeep;
 mod writing;
 
-pub use computing::{size_pool, start_pool};
+pub use computing::{bound_library, start_pool};
 pub use inspect::Inspection;
 pub use lance::{LanceStore, memory_caps};
 

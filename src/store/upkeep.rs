@@ -60,6 +60,10 @@ const FRAGMENT_ROWS: usize = 200_000;
 /// Rows read at once while compacting; whole batches are in memory.
 const COMPACT_BATCH_ROWS: usize = 1_024;
 
+/// Bytes that compaction reads ahead: more than a batch, which would never come otherwise. The library's default is 2 GiB, that
+/// is the whole of what is compacted: 130 MiB at 200,000 chunks.
+const COMPACT_READ_AHEAD: u64 = 32 << 20;
+
 /// Time for which the last [`KEEP_VERSIONS`] are kept, and what a read under way may need: longer than any question takes.
 const KEEP: Duration = Duration::seconds(300);
 
@@ -274,6 +278,7 @@ async fn rewrite(table: &Table, deleted_part: f32) -> lancedb::Result<()> {
         target_rows_per_fragment: FRAGMENT_ROWS,
         num_threads: Some(1),
         batch_size: Some(COMPACT_BATCH_ROWS),
+        io_buffer_size: Some(COMPACT_READ_AHEAD),
         // A bound on what one compaction reads would not split a larger task but leave it undone, for ever.
         max_source_fragments: None,
         materialize_deletions_threshold: deleted_part,

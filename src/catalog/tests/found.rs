@@ -25,6 +25,42 @@ fn files_are_found_by_the_words_of_their_names_those_with_most_first() {
 }
 
 #[test]
+fn names_are_those_of_now_whatever_was_new_renamed_or_removed_since_they_were_read() {
+    let scene = Scene::indexed(&["heron.md", "old/pike.md", "old/perch.md"]);
+    let check = |word: &str, expected: &[&str]| {
+        let found = scene.catalog.named(&FileFilter::default(), &[], &[word.into()], 9).unwrap();
+        let names: Vec<_> = found.iter().map(|it| it.found.path.to_str().unwrap()).collect();
+        assert_eq!(names, expected, "{word:?}");
+    };
+    check("heron", &["heron.md"]);
+    // New, as a walk finds it.
+    scene.write("heron 2.md", "new");
+    scene.scan();
+    check("heron", &["heron 2.md", "heron.md"]);
+    // Renamed, as the watcher hears of it: a file, and a folder.
+    let rename = |from: &str, to: &str| {
+        fs::rename(scene.path(from), scene.path(to)).unwrap();
+        scene.catalog.rename_tree(scene.root.id, Path::new(from), Path::new(to), &|_| None).unwrap();
+    };
+    rename("heron.md", "bittern.md");
+    check("heron", &["heron 2.md"]);
+    check("bittern", &["bittern.md"]);
+    rename("old", "new");
+    check("pike", &["new/pike.md"]);
+    // Renamed, as a walk finds it.
+    fs::rename(scene.path("new/perch.md"), scene.path("new/tench.md")).unwrap();
+    scene.scan();
+    check("perch", &[]);
+    check("tench", &["new/tench.md"]);
+    fs::remove_file(scene.path("heron 2.md")).unwrap();
+    scene.scan();
+    check("heron", &[]);
+    // Parts of two names are no name.
+    check("md2", &[]);
+    check("mdb", &[]);
+}
+
+#[test]
 fn what_lies_outside_a_scope_is_neither_found_nor_counted() {
     let scene = Scene::indexed(&["notes/budget.md", "notes/deep/plan.md", "img.png"]);
     let check = |filter: FileFilter, expected: &[&str]| assert_eq!(scene.names(&filter), expected, "{filter:?}");
