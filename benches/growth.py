@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """What vic costs as it grows: time, memory and disk by the number of chunks.
 
-  growth.py COLLECTION [SIZE...]   for each size (1,000, 10,000 and 100,000 when none is named) so many files of 10 to 14
+  growth.py COLLECTION [SIZE...] [--unread N]
+                                   for each size (1,000, 10,000 and 100,000 when none is named) so many files of 10 to 14
                                    words, drawn at random as often as they stand in corpus.jsonl of a BEIR-style folder: one
-                                   chunk each. Prints a table: until all can be found by words, until all have vectors, disk
-                                   and memory, a question through gRPC and by the command, from saving a file to finding it,
-                                   and from starting the daemon to its first answer.
+                                   chunk each, and N files beside them that nobody reads. Prints a table: until all can be
+                                   found by words, until all have vectors, disk and memory, a question through gRPC and by
+                                   the command, from saving a file to finding it, and from starting the daemon to its first
+                                   answer.
 
 Needs `vic` and `vicd` on the PATH. Works in folders of its own, which it removes. A million files take an hour or more.
 """
@@ -41,6 +43,14 @@ def write(folder, words, files):
         if number % 1000 == 0:
             place.mkdir(parents=True)
         (place / f"{number}.txt").write_text(words.draw(10 + number % 5).capitalize() + ".\n")
+
+
+def write_unread(folder, files):
+    for number in range(files):
+        place = Path(folder, "unread", f"{number // 1000:03}")
+        if number % 1000 == 0:
+            place.mkdir(parents=True)
+        (place / f"IMG_{number}.bin").write_bytes(bytes(range(16)))
 
 
 def index(vic, folder):
@@ -122,10 +132,14 @@ def show(row):
 
 
 def main(collection, *sizes):
+    unread = 0
+    if "--unread" in sizes:
+        *sizes, _, unread = sizes
     words = Words(collection)
     for size in [int(it) for it in sizes] or [1_000, 10_000, 100_000]:
         with tempfile.TemporaryDirectory(prefix="vic-growth-") as folder, Vic() as vic:
             write(folder, words, size)
+            write_unread(folder, int(unread))
             by_words, whole = index(vic, folder)
             show({"found by words s": by_words, "with vectors s": whole} | measure(vic, folder, words))
 

@@ -1,7 +1,7 @@
 //! The names of all files, in memory, for finding those that hold a word.
 //!
-//! Where nothing that was read speaks of a question, names are all there is, and SQLite takes half a microsecond for each: with
-//! 200,000 pictures that nobody reads a question took 100 ms. Here the same takes less than one.
+//! Where nothing that was read speaks of a question, names are all there is, and SQLite takes half a microsecond for each:
+//! beside 200,000 files that nobody reads a question took 101 ms at the median, and takes 4 with this.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -22,6 +22,9 @@ pub const WITHOUT_TEXT_LAYER: &str = "without a text layer";
 /// Files that are looked at because of their names: more hold a word only when it says nothing, as `img` of pictures.
 const MOST_NAMED: usize = 10_000;
 
+/// Files of the states that are asked for, up to which all of them are looked at rather than the names of all files.
+const FEW: u64 = 2_000;
+
 impl Catalog {
     /// Returns the files that match, sorted by number.
     ///
@@ -75,19 +78,24 @@ impl Catalog {
             return Ok(Vec::new());
         }
         let words: Vec<String> = words.iter().map(|it| fold(it)).collect();
+        let are_few = !states.is_empty() && self.are_few(states)?;
         self.database.read(|db| {
-            let candidates = serde_json::to_string(&self.names.holding(db, &words, MOST_NAMED)?).unwrap_or_default();
+            let (from, candidates) = match are_few {
+                true => ("files", Vec::new()),
+                // The candidates come first: there are few, and any index leads to more rows.
+                false => ("candidates CROSS JOIN files ON id = number", self.names.holding(db, &words, MOST_NAMED)?),
+            };
             let condition = Condition::new(db, filter, &self.owners)?;
             let held = vec!["(instr(name, ?) > 0)"; words.len()].join(" + ");
             let states = if states.is_empty() { "1".into() } else { in_states(states) };
-            // The candidates come first: there are few, and any index leads to more rows.
             let sql = format!(
                 "WITH candidates (number) AS MATERIALIZED (SELECT value FROM json_each(?)) \
-                 SELECT id, path, root_id, {held} AS held FROM candidates CROSS JOIN files ON id = number \
+                 SELECT id, path, root_id, {held} AS held FROM {from} \
                  WHERE held * 2 >= {} AND {} AND {states} ORDER BY held DESC, path, id",
                 words.len(),
                 condition.sql
             );
+            let candidates = serde_json::to_string(&candidates).unwrap_or_default();
             let words = std::iter::once(candidates).chain(words.iter().cloned()).map(Value::from);
             let mut statement = db.prepare_cached(&sql)?;
             let mut rows = statement.query(params_from_iter(words.chain(condition.values.iter().cloned())))?;
@@ -101,6 +109,14 @@ impl Catalog {
             }
             self.load_records(db, &ids)
         })
+    }
+
+    fn are_few(&self, states: &[FileState]) -> Result<bool> {
+        let states = in_states(states);
+        let sql = format!("SELECT count(*) FROM (SELECT 1 FROM files WHERE deleted_ns IS NULL AND {states} LIMIT ?1)");
+        let found: i64 =
+            self.database.read(|db| Ok(db.prepare_cached(&sql)?.query_row([signed(FEW + 1)], |row| row.get(0))?))?;
+        Ok(found <= signed(FEW))
     }
 
     /// Reads all names into memory, so that no question waits for that.

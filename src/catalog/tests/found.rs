@@ -61,6 +61,21 @@ fn names_are_those_of_now_whatever_was_new_renamed_or_removed_since_they_were_re
 }
 
 #[test]
+fn a_name_is_found_among_thousands_of_files_without_text_and_only_there() {
+    let scene = Scene::indexed(&["heron.md"]);
+    (0..2_100).for_each(|it| scene.write(&format!("IMG_{it}.png"), "a picture"));
+    scene.write("heron.png", "a picture");
+    scene.scan();
+    let found = |states: &[FileState], word: &str| {
+        let found = scene.catalog.named(&FileFilter::default(), states, &[word.into()], 3).unwrap();
+        found.into_iter().map(|it| it.found.path.to_str().unwrap().to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(found(&[FileState::Pending], "heron"), ["heron.png"]);
+    assert_eq!(found(&[FileState::Indexed], "heron"), ["heron.md"]);
+    assert_eq!(found(&[FileState::Pending], "img"), ["IMG_0.png", "IMG_1.png", "IMG_10.png"]);
+}
+
+#[test]
 fn what_lies_outside_a_scope_is_neither_found_nor_counted() {
     let scene = Scene::indexed(&["notes/budget.md", "notes/deep/plan.md", "img.png"]);
     let check = |filter: FileFilter, expected: &[&str]| assert_eq!(scene.names(&filter), expected, "{filter:?}");
