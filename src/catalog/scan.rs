@@ -155,9 +155,9 @@ impl Catalog {
             for row in moving.into_values() {
                 let path = moved(&row.path, from, to);
                 if standing.contains(&path) {
-                    bury(db, row.id)?
+                    bury(db, row.id)?;
                 } else {
-                    rename(db, &row, &path)?
+                    rename(db, &row, &path)?;
                 }
                 renamed.push((row.id, path));
             }
