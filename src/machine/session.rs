@@ -5,7 +5,7 @@
 //! threads step back, it would take half of each core from what is typed in a terminal. So the session as a whole stays
 //! behind, and comes forward for as long as somebody waits for an answer.
 
-use std::io;
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -107,7 +107,10 @@ impl Session {
     }
 
     fn is_taken(&self, behind: bool) -> bool {
-        let written = self.file.as_ref().map(|it| std::fs::write(it, if behind { BEHIND } else { AHEAD }));
+        // Nothing is made where there is no such file: only what the kernel put there is written to.
+        let open = |path: &PathBuf| std::fs::OpenOptions::new().write(true).truncate(true).open(path);
+        let place = if behind { BEHIND } else { AHEAD };
+        let written = self.file.as_ref().map(|it| open(it)?.write_all(place.as_bytes()));
         // Any other error would come back each time: to be impolite is no reason not to work.
         !matches!(written, Some(Err(error)) if error.kind() == io::ErrorKind::WouldBlock)
     }
@@ -141,6 +144,7 @@ mod tests {
     async fn a_session_is_behind_unless_somebody_waits_or_has_just_had_an_answer() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("autogroup");
+        std::fs::write(&file, "").unwrap();
         let session = Arc::new(Session::with(Some(file.clone())));
         let place = || std::fs::read_to_string(&file).unwrap_or_default();
         let keeper = session.clone();
