@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use futures::future::join_all;
 use lance_core::utils::tokio::{get_num_compute_intensive_cpus, spawn_cpu};
 
+use crate::store::hot::start_threads;
 use crate::store::upkeep::KEYWORD_MEMORY_MIB;
 
 /// How many threads the pool has.
@@ -51,8 +52,9 @@ pub fn bound_library() {
     }
 }
 
-/// Starts all threads of the pool with the priority of the thread that calls.
+/// Starts all threads of the pool, and those that search in vectors, with the priority of the thread that calls.
 pub async fn start_pool() {
+    start_threads();
     let (threads, met) = (get_num_compute_intensive_cpus(), Arc::new(AtomicUsize::new(0)));
     let until = Instant::now() + START;
     let meet = |_| {

@@ -10,6 +10,9 @@ pub(super) struct Best {
     floor: f32,
 }
 
+/// Numbers that are compared at once.
+const FEW: usize = 8;
+
 /// A number and its row in one: whole numbers are compared without a branch, and the better is the larger.
 type Rank = u64;
 
@@ -35,9 +38,11 @@ impl Best {
     /// Shows it a few rows from `first` on. Mostly none is among the best, and all together cost one comparison.
     #[inline(always)]
     pub(super) fn push_all(&mut self, first: u32, numbers: &[f32]) {
-        let floor = self.floor;
-        if numbers.iter().fold(false, |any, it| any | (*it > floor)) {
-            (first..).zip(numbers).for_each(|(row, number)| self.push(*number, row));
+        for (first, numbers) in (first..).step_by(FEW).zip(numbers.chunks(FEW)) {
+            let floor = self.floor;
+            if numbers.iter().fold(false, |any, it| any | (*it > floor)) {
+                (first..).zip(numbers).for_each(|(row, number)| self.push(*number, row));
+            }
         }
     }
 
@@ -50,9 +55,7 @@ impl Best {
     /// Ends with the rows, in ascending order.
     pub(super) fn into_rows(mut self) -> Vec<u32> {
         self.cut();
-        let mut rows: Vec<u32> = self.rows.into_iter().map(row_of).collect();
-        rows.sort_unstable();
-        rows
+        self.rows.into_iter().map(row_of).collect()
     }
 
     #[inline(never)]
@@ -70,8 +73,10 @@ impl Best {
 
     fn cut(&mut self) {
         if self.limit > 0 && self.rows.len() > self.limit {
-            let (_, last, _) = self.rows.select_nth_unstable_by(self.limit - 1, |a, b| b.cmp(a));
+            let mut ranks = self.rows.clone();
+            let (_, last, _) = ranks.select_nth_unstable_by(self.limit - 1, |a, b| b.cmp(a));
             self.floor = number_of(*last);
+            self.rows.retain(|it| *it >= *last);
         }
         self.rows.truncate(self.limit);
     }

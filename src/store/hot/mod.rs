@@ -28,6 +28,7 @@ use crate::model::{ChunkId, Embedded, FileChunks, FileId};
 use crate::store::schema;
 
 pub(super) use addresses::Addresses;
+pub(super) use parts::start_threads;
 pub(super) use passages::Passages;
 pub(super) use vectors::Vectors;
 

@@ -13,11 +13,14 @@ const CACHE_LINE: usize = 64;
 pub(super) fn prefetch<T>(items: &[T]) {
     #[cfg(target_arch = "x86_64")]
     #[expect(unsafe_code, reason = "the intrinsic takes a pointer")]
-    // From the start, and once more at the end: the first line may be cut.
-    for offset in (0..size_of_val(items)).step_by(CACHE_LINE).chain(size_of_val(items).checked_sub(1)) {
+    {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: it only hints, and the address lies within the slice.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(items.as_ptr().cast::<i8>().wrapping_add(offset)) };
+        let (start, size) = (items.as_ptr().cast::<i8>(), size_of_val(items));
+        // One line more than fit: the first may be cut.
+        for line in 0..=size / CACHE_LINE {
+            // SAFETY: it only hints, at most at what follows the slice, and reads nothing.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(start.wrapping_add(line * CACHE_LINE)) };
+        }
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = items;

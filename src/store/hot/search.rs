@@ -8,14 +8,14 @@ use crate::store::hot::best::Best;
 use crate::store::hot::parts::in_parts;
 use crate::store::hot::sketch::{Asked, Sketch};
 
-/// Blocks of the sketch that are worth a thread of their own: half a millisecond.
-const BLOCKS_A_PART: usize = 1 << 14;
+/// Blocks of the sketch that are looked at in one go: a tenth of a millisecond.
+const BLOCKS_A_PART: usize = 1 << 12;
 
 /// Blocks that are looked at first, spread over all, to see which estimates are high.
 const SAMPLED_BLOCKS: usize = 1_024;
 
-/// How many times as many rows as are wanted are to lie above the floor that the sample gives.
-const SLACK: usize = 2;
+/// How many times as many rows as are wanted are to lie above the floor that the sample gives, in halves.
+const SLACK_HALVES: usize = 3;
 
 /// A question to a sketch.
 pub(super) struct Search<'a> {
@@ -63,7 +63,7 @@ impl Search<'_> {
         for block in (0..self.sketch.blocks()).step_by(step) {
             self.each_marked(block..block + 1, |_, estimate| sample.push(estimate));
         }
-        let above = SLACK * most * sample.len() / self.count.max(1);
+        let above = SLACK_HALVES * most * sample.len() / (2 * self.count).max(1);
         if above >= sample.len() {
             return f32::NEG_INFINITY;
         }

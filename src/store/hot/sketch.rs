@@ -28,6 +28,9 @@ const QUERY_STEPS: f32 = ((1 << PLANES) - 1) as f32;
 /// Blocks that are asked of memory before their turn.
 const AHEAD: usize = 16;
 
+/// Blocks whose rows are estimated at once: all of it stays in the nearest cache.
+const RUN: usize = 32;
+
 /// Numbers that are looked at at once when a row is added.
 const LANES: usize = 16;
 
@@ -172,34 +175,42 @@ fn estimate_avx2(sketch: &Sketch, asked: &Asked, blocks: Range<usize>, each: imp
 }
 
 /// Plain code, which the compiler makes vectors of: it is inlined, so that each caller has it in its own registers. Where it
-/// knows how many words a row has, it counts in half the time.
+/// knows how many words a row has, it counts in half the time. First some blocks are counted, then all of them estimated:
+/// from one to the other takes as long for one block as for two.
 #[inline(always)]
 fn estimate_blocks(sketch: &Sketch, asked: &Asked, blocks: Range<usize>, mut each: impl FnMut(u32, &[f32])) {
-    let facts = sketch.factors[blocks.clone()].iter().zip(&sketch.positive[blocks.clone()]);
-    let signs = sketch.signs[blocks.start * sketch.words..blocks.end * sketch.words].chunks_exact(sketch.words);
-    for (block, (signs, (factors, positive))) in blocks.zip(signs.zip(facts)) {
-        let ahead = (block + AHEAD) * sketch.words;
-        prefetch(sketch.signs.get(ahead..ahead + sketch.words).unwrap_or_default());
-        let steps = match sketch.words {
-            6 => count_words::<6>(signs, &asked.planes),
-            12 => count_words::<12>(signs, &asked.planes),
-            16 => count_words::<16>(signs, &asked.planes),
-            _ => count(signs, &asked.planes),
-        };
-        let mut estimates = [0.0; BLOCK];
-        for at in 0..BLOCK {
-            // The sum of the question's numbers where the sign is positive, twice, less the sum of all.
-            let above = asked.low * positive[at] + asked.step * (steps[at] as i32 as f32);
-            estimates[at] = (2.0 * above - asked.sum) * factors[at];
+    for start in blocks.clone().step_by(RUN) {
+        let run = start..(start + RUN).min(blocks.end);
+        let mut steps = [[0; BLOCK]; RUN];
+        match sketch.words {
+            6 => count_run::<6>(sketch, asked, run.clone(), &mut steps),
+            12 => count_run::<12>(sketch, asked, run.clone(), &mut steps),
+            16 => count_run::<16>(sketch, asked, run.clone(), &mut steps),
+            _ => count_run::<0>(sketch, asked, run.clone(), &mut steps),
         }
-        let first = block * BLOCK;
-        each(first as u32, &estimates[..BLOCK.min(sketch.rows - first)]);
+        let facts = sketch.factors[run.clone()].as_flattened().iter().zip(sketch.positive[run.clone()].as_flattened());
+        let mut estimates = [0.0; RUN * BLOCK];
+        for ((estimate, steps), (factor, positive)) in estimates.iter_mut().zip(steps.as_flattened()).zip(facts) {
+            // The sum of the question's numbers where the sign is positive, twice, less the sum of all.
+            let above = asked.low * positive + asked.step * (*steps as i32 as f32);
+            *estimate = (2.0 * above - asked.sum) * factor;
+        }
+        let rows = run.start * BLOCK..sketch.rows.min(run.end * BLOCK);
+        each(rows.start as u32, &estimates[..rows.len()]);
     }
 }
 
+/// Sums up the question's steps of the rows of these blocks, which have so many words, or as many as it says if 0.
 #[inline(always)]
-fn count_words<const WORDS: usize>(signs: &[[u64; BLOCK]], planes: &[[u64; PLANES]]) -> [u64; BLOCK] {
-    count(&signs[..WORDS], &planes[..WORDS])
+fn count_run<const WORDS: usize>(sketch: &Sketch, asked: &Asked, run: Range<usize>, steps: &mut [[u64; BLOCK]; RUN]) {
+    let words = if WORDS > 0 { WORDS } else { sketch.words };
+    let signs = sketch.signs[run.start * words..run.end * words].chunks_exact(words);
+    let planes = &asked.planes[..words];
+    for ((block, signs), steps) in run.zip(signs).zip(steps) {
+        let ahead = (block + AHEAD) * words;
+        prefetch(sketch.signs.get(ahead..ahead + words).unwrap_or_default());
+        *steps = count(&signs[..words], planes);
+    }
 }
 
 /// Sums up the question's steps where a row's sign is positive, row by row.
