@@ -69,8 +69,7 @@ audit: ## Checks the dependencies against the list of known holes (needs the net
 
 .PHONY: bench
 bench: build models ## Measures every stage, and vic beside its peers, on this machine
-	@source models/tools.env && cargo bench --profile release --bench '*'
-	@benches/peers/run.py
+	@source models/tools.env && cargo bench --profile release --bench '*'; ended=$$?; benches/peers/run.py && exit $$ended
 
 .PHONY: models
 models: build ## Fetches the model and the runtime libraries that are missing

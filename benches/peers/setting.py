@@ -18,7 +18,7 @@ class Missing(Exception):
 
 
 # What may go wrong with a peer: it is not there, fails, or answers something else than was expected.
-FAILURES = (Missing, subprocess.CalledProcessError, OSError, KeyError, ValueError)
+FAILURES = (Missing, subprocess.CalledProcessError, OSError, LookupError, ValueError, ZeroDivisionError)
 
 
 class Setting:

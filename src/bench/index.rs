@@ -13,7 +13,7 @@ use crate::bench::figures::{
 use crate::bench::report::Row;
 use crate::bench::texts::Mix;
 use crate::client::{self, Client};
-use crate::config::{Config, tuned_path};
+use crate::config::{Config, EmbedBackend, tuned_path};
 use crate::error::{Error, ErrorCode, IoContext, Result};
 use crate::model::{IndexRequest, JobSnapshot, JobState};
 
@@ -77,7 +77,9 @@ pub async fn measure(config: &Config, plan: &IndexPlan) -> Result<(Row, Vec<Stri
     row.set(PEAK_RSS_MIB, status.peak_rss_mib);
     row.setting("path", plan.path.as_ref().map(|_| folder.to_string_lossy().into_owned()));
     row.setting("embed_model", status.embed_model);
-    row.setting("precision", config.embed.precision.clone());
+    if config.embed.backend == EmbedBackend::Onnx {
+        row.setting("precision", config.embed.precision.clone());
+    }
     row.setting("metadata_only", plan.request.metadata_only);
     row.setting("ocr", plan.request.ocr.name());
     row.setting("store_bytes", status.store_bytes);

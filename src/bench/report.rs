@@ -43,6 +43,11 @@ impl Row {
         }
     }
 
+    /// Drops a figure.
+    pub fn forget(&mut self, figure: Figure) {
+        self.figures.shift_remove(figure.key);
+    }
+
     /// Sets a rate: so many units in so many seconds.
     pub fn rate(&mut self, figure: Figure, units: f64, seconds: f64) {
         if seconds > 0.0 {

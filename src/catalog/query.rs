@@ -273,6 +273,19 @@ impl Catalog {
         })
     }
 
+    /// Counts the files that are still to be read, and their bytes.
+    pub fn pending_size(&self) -> Result<(u64, u64)> {
+        let sql = format!(
+            "SELECT count(*), coalesce(sum(size), 0) FROM files WHERE deleted_ns IS NULL AND {}",
+            in_states(&[FileState::Pending])
+        );
+        self.database.read(|db| {
+            let row = |row: &rusqlite::Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?));
+            let (files, bytes) = db.prepare_cached(&sql)?.query_row([], row)?;
+            Ok((files.cast_unsigned(), bytes.cast_unsigned()))
+        })
+    }
+
     fn matching(&self, db: &Transaction<'_>, filter: &FileFilter, order: &str) -> Result<Vec<FileId>, Failed> {
         let condition = Condition::new(db, filter, &self.owners)?;
         // Paths are only read where a glob needs them: without them, an index often has all that is asked.

@@ -156,6 +156,9 @@ impl EmbedEngine {
     }
 }
 
+/// Most threads that embed: more than the largest machines have cores. Each holds a copy of the model.
+pub const MAX_EMBED_THREADS: u32 = 1_024;
+
 /// Settings of the embedder.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EmbedConfig {

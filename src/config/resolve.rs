@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use crate::config::source::Settings;
 use crate::config::{
-    BackgroundConfig, Config, EmbedBackend, EmbedConfig, EmbedEngine, LlmBackend, LlmConfig, OLLAMA_HOST, VectorConfig,
-    WalkConfig, foreign, ollama,
+    BackgroundConfig, Config, EmbedBackend, EmbedConfig, EmbedEngine, LlmBackend, LlmConfig, MAX_EMBED_THREADS,
+    OLLAMA_HOST, VectorConfig, WalkConfig, foreign, ollama,
 };
 use crate::error::{Error, Result};
 use crate::model::{ExtractLimits, JailMode, OcrMode, PrivacyMode, Redaction};
@@ -108,7 +108,7 @@ impl Settings<'_> {
         Ok(EmbedConfig {
             backend,
             model: model.unwrap_or_else(|| default.into()),
-            threads: self.parse("VIC_EMBED_THREADS", 0)?,
+            threads: self.bounded("VIC_EMBED_THREADS", 0, 0..=MAX_EMBED_THREADS)? as usize,
             batch: self.parse("VIC_EMBED_BATCH", 0)?,
             precision,
             engine,

@@ -22,9 +22,8 @@ impl Inner {
         let pipeline = self.pipeline();
         loop {
             for _ in 0..LOOKS_FOR_MOVED {
-                let catalog = self.catalog.clone();
-                let pending = blocking(move || catalog.pending_count(None)).await?;
-                let outcome = pipeline.run(&Run { pass: pipeline.first_pass(run, pending), ..run.clone() }).await;
+                let pass = pipeline.first_pass(run).await?;
+                let outcome = pipeline.run(&Run { pass, ..run.clone() }).await;
                 self.settle_tries(run, outcome).await?;
                 if !self.look_for_moved(run).await? {
                     break;

@@ -1,5 +1,7 @@
 //! First stage: pending files out of the catalog.
 
+use std::cmp::Reverse;
+
 use tokio::sync::mpsc;
 
 use crate::error::Result;
@@ -10,7 +12,7 @@ use crate::model::{FileId, FileRecord, FileState};
 /// Files taken from the catalog, and noted there as tried, in one transaction.
 const FEED_BATCH: usize = 64;
 
-/// Sends pending files in the order of their ids until a whole round finds none.
+/// Sends pending files in the order of their ids, of each batch the large ones first, until a whole round finds none.
 ///
 /// A try is noted before the file is read. A file found pending with a try behind it was under way when the daemon
 /// died, and may be why: such files go when no others are left, and one at a time, so that the next crash, if any,
@@ -94,6 +96,8 @@ async fn next_batch(
             }
             let ids: Vec<FileId> = batch.iter().map(|it| it.id).collect();
             catalog.begin_try(&ids)?;
+            // Whoever is free takes the next: a large one that came last would have one reader alone, and the others idle.
+            batch.sort_by_key(|it| Reverse(it.found.size));
             Ok((batch, last))
         })
     })

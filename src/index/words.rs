@@ -21,6 +21,9 @@ use crate::model::{Chunk, FileId, FileRecord, FileState};
 /// Pending files from which on words come first. Fewer are embedded in seconds, and would only be written twice.
 const WORTH_TWO_PASSES: u64 = 400;
 
+/// Bytes of pending files from which on words come first, however few they are: a minute of embedding, if they are text.
+const BYTES_WORTH_TWO_PASSES: u64 = 8 << 20;
+
 /// Files that were modified so lately get their vectors before all others.
 const RECENT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
@@ -32,13 +35,18 @@ pub(crate) const FILES_TOGETHER: usize = 1_024;
 const CHUNKS_TOGETHER: u32 = 1_000;
 
 impl Pipeline {
-    /// Says which pass is the first for so many pending files.
-    pub(crate) fn first_pass(&self, run: &Run, pending: u64) -> Pass {
-        if pending.min(run.max_files.unwrap_or(u64::MAX)) >= WORTH_TWO_PASSES && self.table.may_wait_for_vectors() {
-            Pass::Words
-        } else {
-            Pass::Whole
+    /// Says which pass is the first for what is pending.
+    pub(crate) async fn first_pass(&self, run: &Run) -> Result<Pass> {
+        if !self.table.may_wait_for_vectors() {
+            return Ok(Pass::Whole);
         }
+        let catalog = self.catalog.clone();
+        let (files, bytes) = blocking(move || catalog.pending_size()).await?;
+        let is_much = match run.max_files {
+            Some(most) => files.min(most) >= WORTH_TWO_PASSES,
+            None => files >= WORTH_TWO_PASSES || bytes >= BYTES_WORTH_TWO_PASSES,
+        };
+        Ok(if is_much { Pass::Words } else { Pass::Whole })
     }
 
     /// Counts the files that are to be read and that no urgent run takes, up to one more than `most`.

@@ -76,6 +76,26 @@ fn many_new_files_are_found_by_their_words_while_the_model_is_busy_and_a_restart
 }
 
 #[test]
+fn a_few_large_files_are_found_by_their_words_too_before_they_are_embedded() {
+    let free = Arc::new(AtomicBool::new(false));
+    let open = free.clone();
+    let server = busy_server(move || {
+        while !open.load(Ordering::Relaxed) {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    });
+    let world = world(&server, 0);
+    let filler = "Nothing else of note is in this entry of the harbour log.\n".repeat(60_000);
+    (0..3).for_each(|it| drop(world.write(&format!("{it}.md"), format!("Entry number{it}.\n{filler}"))));
+    world.ok(&["index", "--no-wait", world.files().to_str().unwrap()]);
+    let caller = Caller::new(&world);
+    let by_words = |it: &Caller| matches!(counts(it), (3, 0, 1..));
+    let found = caller.within(Duration::from_secs(90), by_words);
+    free.store(true, Ordering::Relaxed);
+    assert!(found, "{:?}", counts(&caller));
+}
+
+#[test]
 fn what_comes_while_vectors_are_made_is_found_before_all_of_them_are() {
     // More than are under way at once.
     const FILES: usize = 4_000;

@@ -13,13 +13,17 @@ use crate::cli::bench::output::{OutputArgs, print};
 use crate::cli::bench::search::above_zero;
 use crate::cli::output::{Printer, note};
 use crate::cli::values;
-use crate::config::{self, Config, EmbedBackend, EmbedConfig, EmbedEngine};
+use crate::config::{self, Config, EmbedBackend, EmbedConfig, EmbedEngine, MAX_EMBED_THREADS};
 use crate::daemon::directory;
 use crate::embed;
 use crate::error::{Error, Result};
 
 /// Seconds of one measurement of `--autotune`.
 const TRIAL_SECONDS: f64 = 4.0;
+
+/// Servers do not show their tokenizers.
+const ESTIMATED: &str = "the tokens of servers are an estimate, of four letters each: compare texts/s with other rows, and \
+                         their memory and processors are not measured";
 
 /// What to embed, and with what; without options, what the configuration says. An option with several values, separated
 /// by commas, gives a row for each.
@@ -44,7 +48,7 @@ pub(crate) struct EmbedArgs {
     #[arg(long, value_delimiter = ',', value_parser = engine)]
     engine: Vec<EmbedEngine>,
     /// Texts embedded at the same time in process; 0 is one per core, at most eight
-    #[arg(long, value_delimiter = ',', value_name = "N")]
+    #[arg(long, value_delimiter = ',', value_name = "N", value_parser = threads)]
     threads: Vec<usize>,
     /// Texts in a call
     #[arg(long, value_delimiter = ',', value_name = "N")]
@@ -67,7 +71,7 @@ pub(crate) struct EmbedArgs {
     /// Ends a measurement after so many seconds, with what was done by then
     #[arg(long, value_name = "N", value_parser = above_zero)]
     seconds: Option<f64>,
-    /// Most memory that this process may take, e.g. 600M: a setting that takes more fails
+    /// Most memory that this process may have taken after a call, e.g. 600M: a setting that took more fails
     #[arg(long, value_name = "SIZE", value_parser = values::size)]
     max_memory: Option<u64>,
     /// Leaves out the measurement of the processor's matrix-multiply peak
@@ -93,6 +97,11 @@ fn engine(name: &str) -> Result<EmbedEngine, String> {
     found.ok_or_else(|| "use `auto`, `own` or `onnx`".to_string())
 }
 
+fn threads(count: &str) -> Result<usize, String> {
+    let found = count.parse().ok().filter(|it| *it <= MAX_EMBED_THREADS);
+    found.map(|it| it as usize).ok_or_else(|| format!("use a number from 0 to {MAX_EMBED_THREADS}"))
+}
+
 /// Does what was asked.
 pub(crate) async fn run(args: &EmbedArgs, config: &Config, printer: &mut Printer) -> Result<()> {
     if args.untune {
@@ -104,6 +113,9 @@ pub(crate) async fn run(args: &EmbedArgs, config: &Config, printer: &mut Printer
     let mut report = Report::new("embed", Some(TOKENS_PER_SECOND));
     for backend in args.backends(config) {
         report.warnings.extend(device::choose(args.device, backend, args.fallback)?);
+    }
+    if args.backends(config).iter().any(|it| *it != EmbedBackend::Onnx) {
+        report.warnings.push(ESTIMATED.into());
     }
     // Loud: before minutes of measuring, and again with the result.
     report.warnings.iter().for_each(|it| note(&format!("warning: {it}")));
@@ -173,7 +185,7 @@ impl EmbedArgs {
         Bounds {
             call: Duration::from_secs_f64(self.timeout),
             whole: self.seconds.map(Duration::from_secs_f64),
-            memory_mib: self.max_memory.map(|it| it >> 20),
+            memory_mib: self.max_memory.map(|it| it as f64 / f64::from(1 << 20)),
         }
     }
 

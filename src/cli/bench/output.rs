@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 use crate::bench::compare::judged;
-use crate::bench::figures::Better;
+use crate::bench::figures::{Better, CPU_PERCENT};
 use crate::bench::{Earlier, Report, html};
 use crate::cli::output::{Format, FormatArgs, Printer, note};
 use crate::cli::text::visible;
@@ -84,7 +84,7 @@ fn table(report: &Report) -> String {
     let mut columns = report.columns();
     if report.rows.len() > ROWS_AS_COLUMNS {
         // A line has room for what is good or bad, not for how much was measured.
-        columns.retain(|it| it.better != Better::Neither);
+        columns.retain(|it| it.better != Better::Neither || it.key == CPU_PERCENT.key);
     }
     let mut lines: Vec<Vec<String>> =
         vec![std::iter::once(String::new()).chain(columns.iter().map(|it| it.title.to_string())).collect()];

@@ -72,6 +72,7 @@ impl OnnxEmbedder {
 fn load(store: &ModelStore, config: &EmbedConfig) -> Result<OnnxEmbedder> {
     let precision = precision(&config.precision)?;
     let spec = ModelSpec::resolve(store, &config.model)?;
+    rounding::heed(&spec.network, precision)?;
     let tokenizer = open_tokenizer(&spec)?;
     let lookup = open_lookup(&spec, precision, &tokenizer)?;
     let threads = threads(config.threads);

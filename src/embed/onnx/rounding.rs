@@ -1,4 +1,7 @@
-//! Whether a model in eight bits still says what it says in floating point: looked at once, when it is fetched.
+//! Whether a model in eight bits still says what it says in floating point: looked at once, when it is fetched, and noted
+//! beside the graph if it does not.
+
+use std::fs::{read_to_string, remove_file};
 
 use crate::config::EmbedEngine;
 use crate::embed::Vector;
@@ -11,6 +14,9 @@ use crate::embed::onnx::spec::{ModelSpec, Network};
 use crate::embed::onnx::{open_lookup, open_tokenizer, own_work, runtime_work};
 use crate::embed::sample_texts;
 use crate::error::{Error, ErrorCode, IoContext, Result};
+
+/// The file that says why a model was refused: what identifies it, and the sentence.
+const REFUSED: &str = "model.int8.refused";
 
 /// Texts that are compared, of 10 to 300 words.
 const TEXTS: usize = 24;
@@ -46,7 +52,29 @@ pub(crate) fn closeness(store: &ModelStore, entry: &ModelEntry) -> Result<Option
     let network = Network::Weights { config, weights, graphs: vec![folder.path().into()], checksum };
     let file = network.file(Precision::Fp32)?;
     let exact = runtime_work(store, file, lookup(Precision::Fp32)?, &spec, &tokenizer)?()?;
-    check(&spec.name, mean_cosine(rounded, exact)?, least).map(Some)
+    let checked = check(&spec.name, mean_cosine(rounded, exact)?, least);
+    note(&spec.network, &checked)?;
+    checked.map(Some)
+}
+
+/// Refuses in eight bits what was too far from floating point when it was fetched.
+pub(crate) fn heed(network: &Network, precision: Precision) -> Result<()> {
+    let noted = network.places(REFUSED).filter(|_| precision == Precision::Int8).find_map(|it| read_to_string(it).ok());
+    match noted.as_deref().and_then(|it| it.split_once('\n')) {
+        Some((identity, why)) if identity == network.identity(precision)? => Err(refusal(why.to_string())),
+        _ => Ok(()),
+    }
+}
+
+/// Has [`heed`] know what came out.
+pub(super) fn note(network: &Network, checked: &Result<f32>) -> Result<()> {
+    match checked {
+        Ok(_) => network.places(REFUSED).filter(|it| it.exists()).try_for_each(|it| remove_file(&it).at("remove", &it)),
+        Err(error) => {
+            let text = format!("{}\n{}", network.identity(Precision::Int8)?, error.message);
+            network.put(REFUSED, text.as_bytes()).map(drop)
+        }
+    }
 }
 
 fn check(model: &str, cosine: f32, least: f32) -> Result<f32> {
@@ -54,13 +82,13 @@ fn check(model: &str, cosine: f32, least: f32) -> Result<f32> {
     if cosine >= least {
         return Ok(cosine);
     }
-    Err(Error::new(
-        ErrorCode::FailedPrecondition,
-        format!(
-            "`{model}` in eight bits is not what it is in floating point: mean cosine {cosine:.4}, at least {least}"
-        ),
-    )
-    .hint("set VIC_EMBED_PRECISION to `fp32`, or use another model"))
+    Err(refusal(format!(
+        "`{model}` in eight bits is not what it is in floating point: mean cosine {cosine:.4}, at least {least}"
+    )))
+}
+
+fn refusal(why: String) -> Error {
+    Error::new(ErrorCode::FailedPrecondition, why).hint("set VIC_EMBED_PRECISION to `fp32`, or use another model")
 }
 
 fn mean_cosine(mut rounded: Work, mut exact: Work) -> Result<f32> {

@@ -175,25 +175,41 @@ impl Network {
 
     /// Returns the file that the runtime loads; writes it when it is missing or of another version.
     pub(crate) fn file(&self, precision: Precision) -> Result<PathBuf> {
-        let (config, weights, graphs, checksum) = match self {
+        let (config, weights) = match self {
             Network::Onnx(path) => return Ok(path.clone()),
-            Network::Weights { config, weights, graphs, checksum } => (config, weights, graphs, checksum),
+            Network::Weights { config, weights, .. } => (config, weights),
         };
-        let source = match checksum {
-            Some(sum) => sum.clone(),
-            None => file_hash(weights)?,
-        };
-        let identity = format!("{}/{source}", our_graph(precision));
+        let identity = self.identity(precision)?;
         let name = format!("model.{}.onnx", precision.name());
-        let places: Vec<PathBuf> = graphs.iter().map(|it| it.join(&name)).collect();
-        if let Some(place) = places.iter().find(|it| is_written(it, &identity)) {
-            return Ok(place.clone());
+        if let Some(place) = self.places(&name).find(|it| is_written(it, &identity)) {
+            return Ok(place);
         }
         let bytes = graph::write(&Weights::open(weights)?, &BertConfig::open(config)?, precision, &identity)?;
+        self.put(&name, &bytes)
+    }
+
+    /// Identifies the graph that is written here, and the weights that it is made of.
+    pub(crate) fn identity(&self, precision: Precision) -> Result<String> {
+        let source = match self {
+            Network::Weights { checksum: Some(sum), .. } => sum.clone(),
+            Network::Weights { weights, .. } => file_hash(weights)?,
+            Network::Onnx(model) => file_hash(model)?,
+        };
+        Ok(format!("{}/{source}", our_graph(precision)))
+    }
+
+    /// Where a file that belongs to the graph may lie.
+    pub(crate) fn places(&self, name: &str) -> impl Iterator<Item = PathBuf> {
+        let folders: &[PathBuf] = if let Network::Weights { graphs, .. } = self { graphs } else { &[] };
+        folders.iter().map(move |it| it.join(name))
+    }
+
+    /// Writes a file that belongs to the graph.
+    pub(crate) fn put(&self, name: &str, bytes: &[u8]) -> Result<PathBuf> {
         let mut last = Error::internal("no folder for the graph");
-        for place in &places {
-            match write_file(place, &bytes) {
-                Ok(()) => return Ok(place.clone()),
+        for place in self.places(name) {
+            match write_file(&place, bytes) {
+                Ok(()) => return Ok(place),
                 // The checkout or a shared folder may be read-only; the next place is the user's own.
                 Err(error) => last = error,
             }

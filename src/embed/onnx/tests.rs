@@ -248,6 +248,23 @@ async fn the_graph_of_changed_weights_is_written_anew() {
     assert!(cosine(&before, &after) < 0.9999);
 }
 
+#[tokio::test]
+async fn a_model_that_was_refused_in_eight_bits_is_not_used_so_until_it_is_fetched_in_order() {
+    let dir = tiny_models("");
+    let store = ModelStore::new(vec![dir.path().into(), cache()]);
+    let network = ModelSpec::resolve(&store, "tiny").unwrap().network;
+    let model = |precision| open(vec![dir.path().into(), cache()], "tiny", precision);
+    rounding::note(&network, &Err(Error::internal("mean cosine 0.9000"))).unwrap();
+    let error = model("int8").await.err().unwrap();
+    assert_eq!((error.code, error.message.as_str()), (ErrorCode::FailedPrecondition, "mean cosine 0.9000"));
+    model("fp32").await.unwrap();
+    rounding::note(&network, &Ok(1.0)).unwrap();
+    model("int8").await.unwrap();
+    rounding::note(&network, &Err(Error::internal("mean cosine 0.9000"))).unwrap();
+    TinyBert::random(8).save(&dir.path().join("tiny"));
+    model("int8").await.expect("other weights were not refused");
+}
+
 /// A tiny model that the own encoder can run, with heads of that width.
 fn fitting(width: usize) -> TinyBert {
     TinyBert::shaped(TinyShape { hidden: 2 * width, heads: 2, layers: 2, inner: 128 }, 5)

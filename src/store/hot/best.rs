@@ -55,7 +55,10 @@ impl Best {
     /// Ends with the rows, in ascending order.
     pub(super) fn into_rows(mut self) -> Vec<u32> {
         self.cut();
-        self.rows.into_iter().map(row_of).collect()
+        let mut rows: Vec<u32> = self.rows.into_iter().map(row_of).collect();
+        // Mostly they are in order already, which is seen at once.
+        rows.sort_unstable();
+        rows
     }
 
     #[inline(never)]
