@@ -31,6 +31,8 @@ use crate::model::{PrivacyMode, Scope};
 
 /// Agents and tasks at work at the same time; a model computes one answer after the other anyway.
 const MAX_AT_WORK: usize = 4;
+/// Tools at work for callers that are no agent of ours. Each reads the index or the graph; a model asks for a few at once.
+const MAX_CALLS: usize = 32;
 /// Clients that are kept; each is a backend with a model.
 const MAX_CLIENTS: usize = 32;
 /// Most texts of one call of [`Assistant::embed`], as the contract has it.
@@ -66,6 +68,7 @@ pub(super) struct Shared {
     witness: Arc<dyn Witness>,
     pub(super) transcripts: Option<TranscriptLog>,
     places: Semaphore,
+    calls: Semaphore,
     clients: Mutex<HashMap<String, LlmClient>>,
 }
 
@@ -83,6 +86,7 @@ impl Assistant {
             witness,
             transcripts,
             places: Semaphore::new(MAX_AT_WORK),
+            calls: Semaphore::new(MAX_CALLS),
             clients: Mutex::default(),
         };
         Assistant { shared: Arc::new(shared), scope: Scope::All, owns: false, may_run: false }
@@ -208,8 +212,12 @@ impl Assistant {
     /// Calls one tool, with checked arguments.
     ///
     /// # Errors
-    /// `NotFound`, `InvalidArgument`, and as the tool says.
+    /// `NotFound`, `InvalidArgument`, `ResourceExhausted` at once when too many are at work, and as the tool says.
     pub async fn call(&self, name: &str, arguments: Value) -> Result<Value> {
+        let _place = self.shared.calls.try_acquire().map_err(|_| {
+            Error::new(ErrorCode::ResourceExhausted, format!("busy: {MAX_CALLS} tools are at work"))
+                .hint("try again when one of them has ended")
+        })?;
         let registered = tools::registered(&self.shared.tools, &self.scope)?;
         registered.run(name, arguments).await.map_err(|error| {
             use crate::llm::tools::ToolFault;

@@ -322,6 +322,40 @@ fn assistant(dir: &std::path::Path) -> (Assistant, Config) {
 }
 
 #[tokio::test]
+async fn more_tools_at_once_than_there_are_places_are_refused_at_once() {
+    /// Nothing that it is asked for ever comes.
+    struct Stuck(FakeTools);
+    #[async_trait::async_trait]
+    impl Tools for Stuck {
+        fn specs(&self) -> Vec<crate::model::ToolSpec> {
+            self.0.specs()
+        }
+
+        async fn call(&self, _name: &str, _arguments: Value, _scope: &Scope) -> crate::error::Result<Value> {
+            std::future::pending().await
+        }
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let (_, config) = assistant(dir.path());
+    let assistant = Assistant::new(&config, Arc::new(Stuck(FakeTools::default())), Arc::new(FakeWitness), None);
+    let call = || {
+        let assistant = assistant.clone();
+        tokio::spawn(async move { assistant.call("db_summary", json!({})).await })
+    };
+    let at_work: Vec<_> = (0..32).map(|_| call()).collect();
+    let refused = call().await.unwrap().unwrap_err();
+    assert!(refused.code == ErrorCode::ResourceExhausted && refused.message.contains("32 tools"), "{refused}");
+    // Who goes makes room.
+    for one in at_work {
+        one.abort();
+        one.await.unwrap_err();
+    }
+    let begun = call();
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    assert!(!begun.is_finished());
+}
+
+#[tokio::test]
 async fn without_a_model_the_stub_answers_and_the_report_is_kept() {
     let dir = tempfile::tempdir().unwrap();
     let (assistant, _) = assistant(dir.path());

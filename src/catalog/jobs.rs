@@ -1,4 +1,5 @@
-//! The jobs of this and earlier runs, in a file of their own: losing it loses history, nothing else.
+//! The jobs of this and earlier runs, in a file of their own: losing it loses history, nothing else. Whoever is told of a job
+//! finds it after a power loss too.
 
 use std::path::Path;
 
@@ -17,7 +18,7 @@ const FORMAT: Format = Format {
     name: "job list",
     version: 1,
     upgrades: &[],
-    durability: Durability::Normal,
+    durability: Durability::Full,
     cache_kib: ADDED_TO_KIB,
     hint: "move it aside; only the history of jobs is lost",
     schema: "

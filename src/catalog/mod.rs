@@ -75,8 +75,8 @@ const TO_3: &str = "
 /// `path` is the bytes below the root; `name` its last component, lower case and NFC, for searching; `skip` what the walk
 /// said, apart from `reason`, so that a walk only undoes what a walk did. States and reasons are names, for `sqlite3`.
 /// A deleted row stays as a tombstone until the store has let go of its chunks. Identifiers are never used twice.
-/// The index on `name` alone is what a word search reads: some 40 bytes a file, 0.1 s for a million, without the
-/// triple-sized trigram index that every insert would pay for, and good for words of one or two letters too.
+/// The index on `name` alone is what the search in names reads into memory: some 40 bytes a file, without the triple-sized
+/// trigram index that every insert would pay for, and good for words of one or two letters too.
 ///
 /// `awaiting` is the number of a file's chunks that have no vector yet; `strikes` how often a reader of a file that is still
 /// pending died of it or was at it for long.

@@ -51,6 +51,11 @@ impl List {
         if self.is_worn() {
             *self = List::default();
         }
+        // They do not come by number at first: the last may be known when others are not.
+        self.read(db).inspect_err(|_| *self = List::default())
+    }
+
+    fn read(&mut self, db: &Transaction<'_>) -> rusqlite::Result<()> {
         let sql = match self.last {
             // The small index holds all that is asked for.
             None => "SELECT id, name FROM files INDEXED BY files_name WHERE deleted_ns IS NULL AND id > ?1",
@@ -70,7 +75,7 @@ impl List {
         Ok(())
     }
 
-    /// How many of these words each name holds, of those that hold any.
+    /// How many of these words each name holds, of those that hold at least half.
     fn held(&self, words: &[String]) -> HashMap<FileId, usize> {
         let mut held = vec![0_u8; self.files.len()];
         for word in words {
@@ -85,9 +90,11 @@ impl List {
             }
         }
         let mut best = HashMap::new();
-        for (file, held) in self.files.iter().zip(held).filter(|it| it.1 > 0) {
+        let held = held.into_iter().map(usize::from);
+        // A word may stand in nearly all names: only those that count are sorted out.
+        for (file, held) in self.files.iter().zip(held).filter(|it| it.1 > 0 && it.1 * 2 >= words.len()) {
             let most = best.entry(*file).or_insert(0);
-            *most = usize::from(held).max(*most);
+            *most = held.max(*most);
         }
         best
     }
@@ -107,7 +114,7 @@ impl Names {
         list.catch_up(db)?;
         let held = list.held(words);
         drop(list);
-        let mut files: Vec<_> = held.into_iter().filter(|it| it.1 * 2 >= words.len()).collect();
+        let mut files: Vec<_> = held.into_iter().collect();
         files.sort_unstable_by_key(|(file, held)| std::cmp::Reverse((*held, *file)));
         files.truncate(limit);
         Ok(files.into_iter().map(|it| it.0).collect())

@@ -63,7 +63,7 @@ impl Catalog {
     }
 
     /// Returns up to `limit` files of these states that match and whose names hold at least half of these words, those with
-    /// most words first. No states are all states. Of many thousands with the same words the newest count.
+    /// most words first. No states are all states. Of many thousands with the same words that match the newest count.
     ///
     /// # Errors
     /// As [`Catalog::select`].
@@ -80,32 +80,13 @@ impl Catalog {
         let words: Vec<String> = words.iter().map(|it| fold(it)).collect();
         let are_few = !states.is_empty() && self.are_few(states)?;
         self.database.read(|db| {
-            let (from, candidates) = match are_few {
-                true => ("files", Vec::new()),
-                // The candidates come first: there are few, and any index leads to more rows.
-                false => ("candidates CROSS JOIN files ON id = number", self.names.holding(db, &words, MOST_NAMED)?),
-            };
+            // The names first: what they are told of is committed before.
+            let named = if are_few { None } else { Some(self.names.holding(db, &words, MOST_NAMED)?) };
             let condition = Condition::new(db, filter, &self.owners)?;
-            let held = vec!["(instr(name, ?) > 0)"; words.len()].join(" + ");
-            let states = if states.is_empty() { "1".into() } else { in_states(states) };
-            let sql = format!(
-                "WITH candidates (number) AS MATERIALIZED (SELECT value FROM json_each(?)) \
-                 SELECT id, path, root_id, {held} AS held FROM {from} \
-                 WHERE held * 2 >= {} AND {} AND {states} ORDER BY held DESC, path, id",
-                words.len(),
-                condition.sql
-            );
-            let candidates = serde_json::to_string(&candidates).unwrap_or_default();
-            let words = std::iter::once(candidates).chain(words.iter().cloned()).map(Value::from);
-            let mut statement = db.prepare_cached(&sql)?;
-            let mut rows = statement.query(params_from_iter(words.chain(condition.values.iter().cloned())))?;
-            let mut ids = Vec::new();
-            while let Some(row) = rows.next()?
-                && ids.len() < limit
-            {
-                if condition.matches_glob(|| Ok((row.get(2)?, path_of(row.get(1)?))))? {
-                    ids.push(row.get(0)?);
-                }
+            let mut ids = named_among(db, named.as_deref(), &words, &condition, states, limit)?;
+            // Others may match, where those that were looked at do not.
+            if ids.len() < limit && named.is_some_and(|it| it.len() == MOST_NAMED) {
+                ids = named_among(db, None, &words, &condition, states, limit)?;
             }
             self.load_records(db, &ids)
         })
@@ -273,10 +254,11 @@ impl Catalog {
         })
     }
 
-    /// Counts the files that are still to be read, and their bytes.
+    /// Counts the files that are still to be read, and the bytes of those that are new and may hold much text.
     pub fn pending_size(&self) -> Result<(u64, u64)> {
         let sql = format!(
-            "SELECT count(*), coalesce(sum(size), 0) FROM files WHERE deleted_ns IS NULL AND {}",
+            "SELECT count(*), coalesce(sum(size) FILTER (WHERE chunks = 0 \
+             AND kind NOT IN ('image', 'archive', 'media', 'other')), 0) FROM files WHERE deleted_ns IS NULL AND {}",
             in_states(&[FileState::Pending])
         );
         self.database.read(|db| {
@@ -313,6 +295,41 @@ impl Catalog {
         }
         Ok(records)
     }
+}
+
+/// Returns what [`Catalog::named`] does, out of these files or of all.
+fn named_among(
+    db: &Transaction<'_>,
+    candidates: Option<&[FileId]>,
+    words: &[String],
+    condition: &Condition,
+    states: &[FileState],
+    limit: usize,
+) -> Result<Vec<FileId>, Failed> {
+    // The candidates come first: there are few, and any index leads to more rows.
+    let from = if candidates.is_some() { "candidates CROSS JOIN files ON id = number" } else { "files" };
+    let held = vec!["(instr(name, ?) > 0)"; words.len()].join(" + ");
+    let states = if states.is_empty() { "1".into() } else { in_states(states) };
+    let sql = format!(
+        "WITH candidates (number) AS MATERIALIZED (SELECT value FROM json_each(?)) \
+         SELECT id, path, root_id, {held} AS held FROM {from} \
+         WHERE held * 2 >= {} AND {} AND {states} ORDER BY held DESC, path, id",
+        words.len(),
+        condition.sql
+    );
+    let candidates = serde_json::to_string(candidates.unwrap_or_default()).unwrap_or_default();
+    let words = std::iter::once(candidates).chain(words.iter().cloned()).map(Value::from);
+    let mut statement = db.prepare_cached(&sql)?;
+    let mut rows = statement.query(params_from_iter(words.chain(condition.values.iter().cloned())))?;
+    let mut ids = Vec::new();
+    while ids.len() < limit
+        && let Some(row) = rows.next()?
+    {
+        if condition.matches_glob(|| Ok((row.get(2)?, path_of(row.get(1)?))))? {
+            ids.push(row.get(0)?);
+        }
+    }
+    Ok(ids)
 }
 
 /// Sums rows of state, reason and number.

@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rusqlite::{OptionalExtension, params};
+use rusqlite::{OptionalExtension, Transaction, params};
 
 use crate::catalog::aside;
 use crate::catalog::database::{ADDED_TO_KIB, Database, Durability, Format};
@@ -15,6 +15,16 @@ use crate::error::Result;
 
 /// Share of the rows dropped at a time when the cache is full, so that pruning is rare.
 const PRUNE_SHARE: u64 = 20;
+
+/// Vectors kept for each chunk that the index has: its own, and one that it may have again. A folder whose files are edited
+/// for years makes more, and nobody asks for them.
+const FOR_EACH_CHUNK: u64 = 2;
+
+/// Vectors kept however small the index is: 6 MiB of 384 numbers.
+const AT_LEAST: u64 = 4_096;
+
+/// Rows deleted in one transaction, whose pages the log has to hold: they are overwritten.
+const AT_ONCE: u64 = 4_096;
 
 const FORMAT: Format = Format {
     name: "vector cache",
@@ -80,30 +90,50 @@ impl VectorCache {
         })
     }
 
-    /// Keeps these vectors; drops the oldest when there are too many.
-    pub fn put(&self, vectors: &[(Key, &[f32])]) {
-        if let Err(error) = self.try_put(vectors) {
+    /// Keeps these vectors; drops the oldest when there are too many for an index of so many chunks.
+    pub fn put(&self, vectors: &[(Key, &[f32])], chunks: u64) {
+        if let Err(error) = self.try_put(vectors, chunks) {
             tracing::warn!("{error}; vectors are not kept");
         }
     }
 
-    fn try_put(&self, vectors: &[(Key, &[f32])]) -> Result<()> {
+    fn try_put(&self, vectors: &[(Key, &[f32])], chunks: u64) -> Result<()> {
+        let most = (FOR_EACH_CHUNK * chunks).max(AT_LEAST).min(self.max_rows);
         self.database.write(|db| {
             let mut statement = db.prepare_cached("INSERT OR IGNORE INTO vectors (key, vector) VALUES (?1, ?2)")?;
             let mut rows = self.rows.load(Ordering::Relaxed);
             for (key, vector) in vectors {
                 rows += statement.execute(params![key, encode(vector)])? as u64;
             }
-            if rows > self.max_rows {
-                let excess = rows - self.max_rows + self.max_rows / PRUNE_SHARE;
-                let sql = "DELETE FROM vectors WHERE id IN (SELECT id FROM vectors ORDER BY id LIMIT ?1)";
-                rows -= db.prepare_cached(sql)?.execute([signed(excess)])? as u64;
+            if rows > most {
+                rows -= drop_oldest(db, (rows - most + most / PRUNE_SHARE).min(AT_ONCE))?;
             }
             // Inside, where there is one writer; a commit that fails after it costs a few rows of the bound.
             self.rows.store(rows, Ordering::Relaxed);
             Ok(())
         })
     }
+
+    /// Forgets all vectors, and has their bytes leave the disk: from them no word can be read, but something of the sense.
+    ///
+    /// # Errors
+    /// The disk refuses.
+    pub fn clear(&self) -> Result<()> {
+        let drop_some = || {
+            self.database.write(|db| {
+                let dropped = drop_oldest(db, AT_ONCE)?;
+                self.rows.fetch_sub(dropped.min(self.rows.load(Ordering::Relaxed)), Ordering::Relaxed);
+                Ok(dropped)
+            })
+        };
+        while drop_some()? > 0 {}
+        self.database.flush()
+    }
+}
+
+fn drop_oldest(db: &Transaction<'_>, rows: u64) -> rusqlite::Result<u64> {
+    let sql = "DELETE FROM vectors WHERE id IN (SELECT id FROM vectors ORDER BY id LIMIT ?1)";
+    Ok(db.prepare_cached(sql)?.execute([signed(rows)])? as u64)
 }
 
 fn encode(vector: &[f32]) -> Vec<u8> {
@@ -128,7 +158,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("v.sqlite");
         let vector = [1.0, -0.0, f32::MIN_POSITIVE, std::f32::consts::PI];
-        VectorCache::open(&path, 10).unwrap().put(&[(key(1), &vector)]);
+        VectorCache::open(&path, 10).unwrap().put(&[(key(1), &vector)], 1);
         let cache = VectorCache::open(&path, 10).unwrap();
         let got = cache.get(&[key(2), key(1), VectorCache::key("model1", "")]);
         assert_eq!(got, [None, Some(vector.to_vec()), None]);
@@ -141,7 +171,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let cache = VectorCache::open(&dir.path().join("v.sqlite"), 100).unwrap();
         for number in 0..250 {
-            cache.put(&[(key(number), &[number as f32])]);
+            cache.put(&[(key(number), &[number as f32])], 1_000);
         }
         let known = cache.get(&(0..250).map(key).collect::<Vec<_>>());
         let count = known.iter().flatten().count();
@@ -151,12 +181,38 @@ mod tests {
     }
 
     #[test]
+    fn an_index_that_stays_small_keeps_few_vectors_and_a_cleared_cache_none() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("v.sqlite");
+        let cache = VectorCache::open(&path, 1 << 20).unwrap();
+        let vector = [0.5; 8];
+        let put = |first: u64, chunks| {
+            cache.put(&Vec::from_iter((first..first + 1_000).map(|it| (key(it), vector.as_slice()))), chunks);
+        };
+        let known = || cache.get(&(0..20_000).map(key).collect::<Vec<_>>()).iter().flatten().count() as u64;
+        (0..10).for_each(|it| put(it * 1_000, 5_000));
+        assert_eq!(known(), 10_000);
+        // All but a few chunks are gone: not all at once, where the log would be as large as the cache.
+        put(10_000, 10);
+        assert!((4_096..8_000).contains(&known()), "{}", known());
+        (11..20).for_each(|it| put(it * 1_000, 10));
+        assert!((3_000..=AT_LEAST).contains(&known()), "{}", known());
+        cache.clear().unwrap();
+        assert_eq!(known(), 0);
+        let kept = std::fs::read(&path).unwrap();
+        let numbers = encode(&vector);
+        assert!(!kept.windows(numbers.len()).any(|it| it == numbers), "they are overwritten");
+        put(0, 10);
+        assert_eq!(known(), 1_000);
+    }
+
+    #[test]
     fn vectors_that_were_written_do_not_stay_in_memory() {
         let dir = tempfile::tempdir().unwrap();
         let cache = VectorCache::open(&dir.path().join("v.sqlite"), 10_000).unwrap();
         let vector = [0.5; 384];
         for batch in 0..80 {
-            cache.put(&Vec::from_iter((0..100).map(|it| (key(batch * 100 + it), vector.as_slice()))));
+            cache.put(&Vec::from_iter((0..100).map(|it| (key(batch * 100 + it), vector.as_slice()))), 10_000);
         }
         let kept = cache.database.kept_kib();
         assert!((1..=4 << 10).contains(&kept), "{kept} KiB of 12 MiB");
@@ -168,7 +224,7 @@ mod tests {
         let path = dir.path().join("v.sqlite");
         std::fs::write(&path, b"garbage ".repeat(1000)).unwrap();
         let cache = VectorCache::open(&path, 10).unwrap();
-        cache.put(&[(key(1), &[1.0])]);
+        cache.put(&[(key(1), &[1.0])], 1);
         assert_eq!(cache.get(&[key(1)]), [Some(vec![1.0])]);
         assert!(dir.path().join("v.sqlite.damaged").exists());
     }

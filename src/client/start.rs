@@ -28,6 +28,9 @@ const POLL: Duration = Duration::from_millis(20);
 /// How much of the log is read to find its last lines.
 const LOG_TAIL: u64 = 8 << 10;
 
+/// A log of more than that is kept aside at the next start, and a new one begun.
+const LARGE_LOG_BYTES: u64 = 16 << 20;
+
 /// Lines of the log that an error shows.
 const LOG_LINES: usize = 5;
 
@@ -70,6 +73,9 @@ struct Start<'a> {
 impl<'a> Start<'a> {
     /// Starts a daemon, unless one is starting.
     fn new(config: &'a Config, starting: bool) -> Result<Start<'a>> {
+        if !starting {
+            begin_anew_if_large(&config.log_path());
+        }
         let log_start = std::fs::metadata(config.log_path()).map_or(0, |log| log.len());
         let child = if starting { None } else { Some(spawn(config)?) };
         Ok(Start { config, begun: Instant::now(), log_start, told: false, child, exited: None })
@@ -214,6 +220,14 @@ fn spawn(config: &Config) -> Result<Child> {
     })
 }
 
+/// Keeps a large log under another name, in place of the one before it.
+fn begin_anew_if_large(log: &Path) {
+    if log.metadata().is_ok_and(|it| it.len() > LARGE_LOG_BYTES) {
+        // Without it the log goes on: nothing is lost.
+        let _ = std::fs::rename(log, log.with_extension("log.1"));
+    }
+}
+
 /// Makes the daemon outlive our terminal.
 #[expect(unsafe_code, reason = "the standard library has no safe way to start a session")]
 fn detach(command: &mut Command) {
@@ -302,6 +316,18 @@ mod tests {
             let handed = command.get_envs().find(|it| it.0 == name).and_then(|it| it.1).map(Path::new);
             assert!(handed.is_some_and(|it| it.is_absolute() && it.ends_with("some/where")), "{name}: {handed:?}");
         }
+    }
+
+    #[test]
+    fn a_large_log_is_kept_aside_and_a_small_one_goes_on() {
+        let dir = tempfile::tempdir().unwrap();
+        let (log, aside) = (dir.path().join("vicd.log"), dir.path().join("vicd.log.1"));
+        std::fs::write(&log, "small").unwrap();
+        begin_anew_if_large(&log);
+        assert!(log.exists() && !aside.exists());
+        File::options().append(true).open(&log).unwrap().set_len(LARGE_LOG_BYTES + 1).unwrap();
+        begin_anew_if_large(&log);
+        assert!(!log.exists() && aside.metadata().unwrap().len() > LARGE_LOG_BYTES);
     }
 
     #[test]

@@ -71,7 +71,7 @@ use crate::contract::reader::Reader;
 use crate::contract::refusal::{Cause, Outcome, Refusal};
 use crate::contract::select::Size;
 use crate::contract::validate::Request;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorCode, Result};
 use crate::index::blocking;
 use crate::model::{CorpusCall, CorpusReply, Scope};
 
@@ -82,6 +82,10 @@ const SYNCHRONOUS: usize = 100;
 
 /// Documents that are worked on without having been asked to take the time.
 const UNASKED: usize = 5_000;
+
+/// Verbs in jobs: the one at work, and those that wait for their turn. Each holds its request, and may take minutes: who
+/// comes after so many would wait for hours, and is told at once.
+const MOST_JOBS: usize = 64;
 
 /// Bytes that are kept of a request that no verb takes.
 const MOST_REFUSED: usize = 4 << 10;
@@ -96,6 +100,8 @@ pub struct Contract {
     scope: Scope,
     /// One job at a time: they are long, and others wait for an answer.
     turn: Arc<Semaphore>,
+    /// Places for the job at work and those that wait.
+    places: Arc<Semaphore>,
 }
 
 /// What a verb came to.
@@ -112,7 +118,8 @@ pub(crate) enum Done {
 impl Contract {
     /// Makes the contract of the owner.
     pub fn new(parts: Parts) -> Contract {
-        Contract { reader: Arc::new(Reader::new(parts)), scope: Scope::All, turn: Arc::new(Semaphore::new(1)) }
+        let [turn, places] = [1, MOST_JOBS].map(|it| Arc::new(Semaphore::new(it)));
+        Contract { reader: Arc::new(Reader::new(parts)), scope: Scope::All, turn, places }
     }
 
     /// The same for somebody for whom nothing exists outside a scope.
@@ -136,7 +143,7 @@ impl Contract {
     /// Answers a call. What is refused is an answer too, with the reason in its envelope.
     ///
     /// # Errors
-    /// Only what is no matter of the request: a full disk, a damaged book.
+    /// Only what is no matter of the request: a full disk, a damaged book, too many jobs.
     pub async fn call(&self, call: CorpusCall) -> Result<CorpusReply> {
         let format = call.request.get("format").and_then(Value::as_str).map(str::to_lowercase);
         let verb = spelled(&call.verb);
@@ -286,8 +293,13 @@ impl Contract {
         Ok(Done::Answer { id, view, coverage, documents, answer: Box::new(answer) })
     }
 
-    /// Goes on in a job.
+    /// Goes on in a job, unless too many wait. What INGEST has begun by then stays in the index; only its session is not
+    /// made.
     async fn later(&self, request: Request, documents: usize, going: Option<ingest::Going>) -> Result<Made> {
+        let place = self.places.clone().try_acquire_owned().map_err(|_| {
+            Error::new(ErrorCode::ResourceExhausted, format!("busy: {MOST_JOBS} verbs in jobs have not ended"))
+                .hint("try again when one of them has ended")
+        })?;
         let job = BookedJob { id: format!("j-{:016x}", random()?), state: "running".into(), body: "{}".into() };
         let (reader, owner, first) = (self.reader.clone(), self.owner(), job.clone());
         blocking(move || reader.parts.book.put_job(&owner, &first)).await?;
@@ -297,6 +309,7 @@ impl Contract {
         let envelope = envelope::answer("", request.verb.name, request.form.name, &Value::Null, 0.0, &told);
         let contract = self.clone();
         tokio::spawn(async move {
+            let _place = place;
             // Its place in the queue; the semaphore is never closed.
             let _turn = contract.turn.clone().acquire_owned().await;
             contract.finish(request, job, going).await;
@@ -336,7 +349,7 @@ fn spelled(verb: &str) -> String {
 }
 
 /// An envelope, why it was refused, and whether the work goes on.
-type Made = (Value, Option<crate::error::ErrorCode>, bool);
+type Made = (Value, Option<ErrorCode>, bool);
 
 /// A verb on a view that was read.
 fn run(request: &Request, corpus: &Corpus, earlier: Option<&Earlier>) -> Outcome<Answer> {

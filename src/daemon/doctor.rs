@@ -15,6 +15,7 @@ use crate::embed::models::ModelStore;
 use crate::error::{Error, ErrorCode, IoContext, Result};
 use crate::index::{Space, serving_table};
 use crate::model::{Check, DoctorReport, Health};
+use crate::serve::keys;
 use crate::store::{Inspection, LanceStore, Store};
 
 /// Begins of the names of what a start that was killed may leave.
@@ -59,6 +60,8 @@ impl Doctor<'_> {
         self.say("disk", outcome);
         self.permissions();
         self.databases();
+        let outcome = self.keys();
+        self.say("keys", outcome);
         self.models();
         self.index().await;
         self.leftovers(is_alone);
@@ -134,6 +137,14 @@ impl Doctor<'_> {
                 Err(problem) => self.say(name, Err(problem)),
             }
         }
+    }
+
+    /// The table of keys can be understood: else none of them opens anything. Only who made them can mend it.
+    fn keys(&self) -> Result<String> {
+        Ok(match keys::list(self.config)?.len() {
+            0 => "none but the owner's".into(),
+            more => format!("the owner's and {more} more"),
+        })
     }
 
     /// The files of the models in use have the right checksums.

@@ -158,10 +158,10 @@ pub(crate) async fn vectors_of(pipeline: &Pipeline, run: &Run, chunks: &[&Chunk]
         run.progress.add_embedded(part.len() as u64, part.iter().map(|(_, chunk)| u64::from(chunk.tokens)).sum());
         let fresh: Vec<(VectorKey, Vec<f32>)> = part.iter().map(|(key, _)| *key).zip(vectors).collect();
         known.extend(fresh.iter().cloned());
-        let cache = pipeline.vectors.clone();
+        let (cache, chunks) = (pipeline.vectors.clone(), pipeline.table.chunk_count());
         blocking(move || {
             let fresh: Vec<(VectorKey, &[f32])> = fresh.iter().map(|(key, vector)| (*key, &vector[..])).collect();
-            cache.put(&fresh);
+            cache.put(&fresh, chunks);
             Ok(())
         })
         .await?;

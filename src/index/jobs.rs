@@ -1,5 +1,6 @@
 //! A job from request to end.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -17,19 +18,50 @@ use crate::model::{IndexRequest, JobSnapshot, JobState, OcrMode, Phase, Root};
 /// The longest that a job waits for files that overtook it.
 const OVERTAKING: Duration = Duration::from_secs(10);
 
+/// Jobs that have not ended: one is at work, some have pictures read, all others wait for the engine. Each walks its
+/// folders again and is a line of every status; a program that leaves more behind does not wait for any of them.
+const MOST_JOBS: usize = 128;
+
+/// The jobs that have not ended, by their ids.
+type Running = BTreeMap<String, (Arc<Progress>, CancellationToken)>;
+
 /// Part of a root that a job looks at; None is all of it.
 type Scope = (Root, Option<PathBuf>);
 
 /// Checks the request, notes the job, and runs it in the background.
 pub(crate) async fn start(inner: &Arc<Inner>, request: IndexRequest) -> Result<JobSnapshot> {
+    // Before anything is looked at, or a folder becomes a root.
+    check_room(&inner.running(), &request)?;
     let scopes = scopes(inner, &request).await?;
     let snapshot = JobSnapshot { job_id: new_id(), request, ..unnamed() };
     let progress = Arc::new(Progress::new(snapshot.clone()));
     let cancel = inner.shutdown.child_token();
-    inner.jobs.save(&snapshot)?;
-    inner.running().insert(snapshot.job_id.clone(), (progress.clone(), cancel.clone()));
+    {
+        // Others may have come meanwhile.
+        let mut running = inner.running();
+        check_room(&running, &snapshot.request)?;
+        running.insert(snapshot.job_id.clone(), (progress.clone(), cancel.clone()));
+    }
+    if let Err(error) = inner.jobs.save(&snapshot) {
+        inner.running().remove(&snapshot.job_id);
+        return Err(error);
+    }
     inner.background.spawn(run(inner.clone(), scopes, progress, cancel));
     Ok(snapshot)
+}
+
+/// Refuses a job where too many have not ended. One over every root goes in beyond them, unless another waits that will
+/// walk them all: the daemon's own walks are such, and none of them may be lost.
+fn check_room(running: &Running, request: &IndexRequest) -> Result<()> {
+    let waits_for_all = |job: &JobSnapshot| job.state == JobState::Queued && job.request.paths.is_empty();
+    let is_needed =
+        || request.paths.is_empty() && !running.values().any(|(progress, _)| waits_for_all(&progress.snapshot()));
+    if running.len() < MOST_JOBS || is_needed() {
+        return Ok(());
+    }
+    let text = format!("busy: {} jobs have not ended", running.len());
+    Err(Error::new(ErrorCode::ResourceExhausted, text)
+        .hint("try again when one of them has ended; `vic jobs` lists them"))
 }
 
 /// A snapshot of a job that nobody asked for: what the watcher brings in.
@@ -284,4 +316,36 @@ fn new_id() -> String {
 
 pub(crate) fn now_ms() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |it| it.as_millis() as i64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A job of these folders in that state; none is every root.
+    fn job(state: JobState, paths: &[&str]) -> (Arc<Progress>, CancellationToken) {
+        let request =
+            IndexRequest { paths: paths.iter().map(|it| it.to_string()).collect(), ..IndexRequest::default() };
+        let progress = Progress::new(JobSnapshot { state, request, ..unnamed() });
+        (Arc::new(progress), CancellationToken::new())
+    }
+
+    #[test]
+    fn beyond_so_many_jobs_the_next_is_refused_and_a_walk_of_every_root_is_not_lost() {
+        let folder = IndexRequest { paths: vec!["/w".into()], ..IndexRequest::default() };
+        let (mut running, all) = (Running::new(), IndexRequest::default());
+        for number in 0..MOST_JOBS {
+            check_room(&running, &folder).unwrap();
+            running.insert(number.to_string(), job(JobState::Queued, &["/w"]));
+        }
+        let refused = check_room(&running, &folder).unwrap_err();
+        assert!(refused.code == ErrorCode::ResourceExhausted && refused.hint.is_some(), "{refused}");
+        // One that is at work may have walked already.
+        running.insert("at work".into(), job(JobState::Running, &[]));
+        check_room(&running, &all).unwrap();
+        running.insert("waits".into(), job(JobState::Queued, &[]));
+        assert_eq!(check_room(&running, &all).unwrap_err().code, ErrorCode::ResourceExhausted);
+        running.clear();
+        check_room(&running, &folder).unwrap();
+    }
 }

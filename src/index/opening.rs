@@ -23,7 +23,7 @@ use crate::index::{Index, Inner, blocking, pictures, renewal, space, verifying};
 use crate::machine::{self, Disk};
 use crate::warehouse::Rules;
 
-/// Vectors kept for texts that are not in the store now: 400,000 of 384 dimensions are some 600 MiB on disk.
+/// Vectors that are kept by their texts at most: 400,000 of 384 dimensions are some 600 MiB on disk.
 const CACHED_VECTORS: u64 = 400_000;
 
 /// What the index is made of. The caller opens each part, so that tests can hand over others.
@@ -91,10 +91,11 @@ impl Index {
         blocking(move || renewal::settle_old_failures(&catalog)).await?;
         inner.background.spawn(watching::follow(inner.clone(), changes));
         let table = inner.tables.writing();
+        inner.background.spawn(async move { table.warm().await });
         let names = inner.catalog.clone();
-        inner.background.spawn(async move {
-            table.warm().await;
-            if let Err(error) = blocking(move || names.learn_names()).await {
+        // Not in the background: a question that comes meanwhile waits for it.
+        tokio::task::spawn_blocking(move || {
+            if let Err(error) = names.learn_names() {
                 tracing::warn!(%error, "the first questions will be slow");
             }
         });

@@ -85,8 +85,10 @@ impl Inner {
             }
         }
         let (catalog, evidence, databases) = (self.catalog.clone(), self.evidence.clone(), self.databases());
-        let asked = asked.to_string();
+        let (vectors, asked) = (self.vectors.clone(), asked.to_string());
         blocking(move || {
+            // All of them: which texts they are of cannot be told. What is edited later is embedded whole, once.
+            vectors.clear()?;
             let orphans = catalog.without_file(evidence.hashes()?)?;
             evidence.forget(&orphans)?;
             catalog.meta_set(DONE, &asked)?;

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tokio::sync::Semaphore;
+
 use crate::error::{Error, ErrorCode, Result};
 use crate::index::{Index, Inner, blocking, scan};
 use crate::model::{FileId, Root, SyncReport, SyncRequest};
@@ -20,18 +22,33 @@ const MOST_URGENT: usize = 128;
 /// How often it is looked whether the files are in, at first and at last.
 const LOOKS: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(250));
 
+/// Syncs at work at the same time. Each looks at the catalog four times a second or more until its files are in, also
+/// when whoever asked has gone; programs that write and wait come in dozens, and their syncs end together.
+const MOST_SYNCS: usize = 256;
+
+/// Their places. A process has one index.
+static PLACES: Semaphore = Semaphore::const_new(MOST_SYNCS);
+
 impl Index {
     /// Waits until everything that changed before the call is searchable, and what is gone no longer is.
     ///
     /// # Errors
     /// [`ErrorCode::DeadlineExceeded`] when it takes longer than the request allows, [`ErrorCode::FailedPrecondition`] while
-    /// indexing pauses, [`ErrorCode::NotFound`] for a path that lies in no root.
+    /// indexing pauses, [`ErrorCode::NotFound`] for a path that lies in no root, [`ErrorCode::ResourceExhausted`] at once
+    /// when too many wait.
     pub async fn sync(&self, request: SyncRequest) -> Result<SyncReport> {
         let begun = Instant::now();
         let seconds = request.timeout_seconds.unwrap_or(PATIENCE_SECONDS);
         let inner = self.inner.clone();
+        let place = PLACES.try_acquire().map_err(|_| {
+            Error::new(ErrorCode::ResourceExhausted, format!("busy: {MOST_SYNCS} syncs wait already"))
+                .hint("try again in a second; one sync is enough for all that was written before it")
+        })?;
         // In the background's runtime, so that it does not end half way when the caller goes.
-        let work = self.inner.background.spawn(async move { bring_in(&inner, request.path.as_deref()).await });
+        let work = self.inner.background.spawn(async move {
+            let _place = place;
+            bring_in(&inner, request.path.as_deref()).await
+        });
         let files = match tokio::time::timeout(Duration::from_secs(seconds.into()), work).await {
             Ok(outcome) => outcome.map_err(Error::internal)??,
             Err(_late) => return Err(self.inner.too_late(seconds).await),

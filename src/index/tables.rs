@@ -219,6 +219,11 @@ impl Table {
         self.old.is_none() && self.target.compares_in_memory()
     }
 
+    /// Number of chunks that the table has.
+    pub(crate) fn chunk_count(&self) -> u64 {
+        self.target.chunk_count()
+    }
+
     /// Says whether the table has chunks of a file.
     pub(crate) fn knows(&self, file: FileId) -> bool {
         self.target.has(file)

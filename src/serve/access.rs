@@ -1,5 +1,7 @@
 //! What the TCP port asks of whoever connects, checked before anything is loaded: keys, TLS, names.
 
+use std::sync::Arc;
+
 use tokio_rustls::TlsAcceptor;
 
 use crate::config::{AuthMode, Config};
@@ -10,7 +12,7 @@ use crate::serve::{certificate, keys};
 /// See the module.
 pub struct Access {
     /// None when every program on this machine passes.
-    pub(crate) keys: Option<KeyRing>,
+    pub(crate) keys: Option<Arc<KeyRing>>,
     pub(crate) tls: Option<TlsAcceptor>,
     warnings: Vec<String>,
 }
@@ -35,7 +37,7 @@ impl Access {
                     Some(key) => key.clone(),
                     None => keys::own_key(&config.key_path())?,
                 };
-                Some(KeyRing::new(&own, config.keys_path()))
+                Some(Arc::new(KeyRing::new(&own, config.keys_path())))
             }
             AuthMode::Open => {
                 warnings.push(format!(

@@ -48,7 +48,18 @@ impl Caller {
     /// The counts of the whole daemon, as text.
     pub(crate) async fn metrics(&self) -> Result<String> {
         self.may(Right::Own)?;
-        Ok(metrics::text(&self.service.status().await?, self.service.tokens_embedded(), &self.desk))
+        Ok(metrics::text(&self.state().await?, self.service.tokens_embedded(), &self.desk))
+    }
+
+    /// The state of the daemon. Without a place at the desk: that it lives is told however much is asked of it.
+    pub(crate) async fn state(&self) -> Result<Status> {
+        self.may(Right::Read)?;
+        let mut status = self.service.status().await?;
+        // The keys are known here alone, and are the owner's matter.
+        if self.grant.scope.is_all() {
+            status.degraded.extend(self.desk.keys.as_ref().and_then(|it| it.problem()));
+        }
+        Ok(status)
     }
 
     fn may(&self, needed: Right) -> Result<()> {
@@ -108,7 +119,7 @@ impl Service for Caller {
 
     async fn audit(&self, limit: u32) -> Result<Vec<AuditRecord>> {
         self.may(Right::Own)?;
-        self.service.audit(limit).await
+        self.desk.list(self.service.audit(limit)).await
     }
 
     async fn start_index(&self, request: IndexRequest) -> Result<JobSnapshot> {
@@ -128,7 +139,7 @@ impl Service for Caller {
 
     async fn jobs(&self, limit: u32) -> Result<Vec<JobSnapshot>> {
         self.may(Right::Read)?;
-        self.service.jobs(limit).await
+        self.desk.list(self.service.jobs(limit)).await
     }
 
     async fn cancel_job(&self, job_id: &str) -> Result<JobSnapshot> {
@@ -154,7 +165,7 @@ impl Service for Caller {
 
     async fn status(&self) -> Result<Status> {
         self.may(Right::Read)?;
-        self.service.status().await
+        self.desk.list(self.state()).await
     }
 
     fn tokens_embedded(&self) -> u64 {
@@ -163,7 +174,7 @@ impl Service for Caller {
 
     async fn files(&self, filter: FileFilter, limit: u32, offset: u64) -> Result<(Vec<FileRecord>, u64)> {
         self.may(Right::Read)?;
-        self.service.files(filter, limit, offset).await
+        self.desk.list(self.service.files(filter, limit, offset)).await
     }
 
     async fn read(&self, path: &str) -> Result<Document> {
@@ -173,7 +184,7 @@ impl Service for Caller {
 
     async fn roots(&self) -> Result<Vec<Root>> {
         self.may(Right::Read)?;
-        self.service.roots().await
+        self.desk.list(self.service.roots()).await
     }
 
     async fn add_root(&self, path: &str) -> Result<Root> {
@@ -210,8 +221,11 @@ impl Service for Caller {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::serve::fake::FakeService;
+    use crate::serve::ring::KeyRing;
 
     fn caller(right: Right) -> Caller {
         let service: Arc<dyn Service> = Arc::new(FakeService::new());
@@ -252,6 +266,54 @@ mod tests {
         assert_eq!(check(Right::Read).await, told([true, false, false]));
         assert_eq!(check(Right::Index).await, told([true, true, false]));
         assert_eq!(check(Right::Own).await, told([true, true, true]));
+    }
+
+    #[tokio::test]
+    async fn lists_beyond_their_places_are_refused_at_once_and_liveness_is_told() {
+        let service = FakeService { latency: Duration::from_secs(3_600), ..FakeService::new() };
+        let service: Arc<dyn Service> = Arc::new(service);
+        let it = Caller::new(&service, &Arc::new(Desk::new(1)), Grant::owner());
+        let tasks: Vec<_> = (0..300)
+            .map(|_| {
+                let it = it.clone();
+                tokio::spawn(async move { it.status().await })
+            })
+            .collect();
+        // The scheduler takes some tasks at a time.
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        let refused = tasks.iter().filter(|it| it.is_finished()).count();
+        assert_eq!((it.desk.lists.taken(), it.desk.lists.waiting(), refused), (4, 256, 40));
+        let busy = |error: Error| error.code == ErrorCode::ResourceExhausted;
+        assert!(it.files(FileFilter::default(), 1, 0).await.is_err_and(busy));
+        assert!(it.jobs(1).await.is_err_and(busy));
+        assert!(it.roots().await.is_err_and(busy));
+        assert!(it.audit(1).await.is_err_and(busy));
+        // It takes its time, and is not refused.
+        assert!(tokio::time::timeout(Duration::from_millis(20), it.state()).await.is_err());
+        // Questions have places of their own.
+        assert_eq!(it.desk.questions.taken(), 0);
+        tasks.iter().for_each(tokio::task::JoinHandle::abort);
+    }
+
+    #[tokio::test]
+    async fn a_damaged_table_of_keys_is_told_to_the_owner_until_it_is_mended() {
+        let dir = tempfile::tempdir().unwrap();
+        let table = dir.path().join("keys.json");
+        let keys = Some(Arc::new(KeyRing::new("own", table.clone())));
+        let service: Arc<dyn Service> = Arc::new(FakeService::new());
+        let desk = Arc::new(Desk { keys, ..Desk::new(2) });
+        let told = async |grant: Grant| {
+            let status = Caller::new(&service, &desk, grant).service().status().await.unwrap();
+            status.degraded.iter().filter(|it| it.contains("keys.json") && it.contains("mend it")).count()
+        };
+        let some = || Grant { scope: Scope::Folders(["/w".into()].into()), right: Right::Index };
+        assert_eq!(told(Grant::local()).await, 0, "that there is none is no problem");
+        std::fs::write(&table, "[{").unwrap();
+        assert_eq!((told(Grant::local()).await, told(Grant::owner()).await, told(some()).await), (1, 1, 0));
+        std::fs::write(&table, "[]\n").unwrap();
+        assert_eq!(told(Grant::local()).await, 0);
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! How much is at work at the same time. What finds no place is refused at once: whoever asks can try again, and what is
-//! taken on is answered soon.
+//! What all callers have in common: how much is at work at the same time, and the keys. What finds no place is refused
+//! at once: whoever asks can try again, and what is taken on is answered soon.
 
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,9 +11,17 @@ use crate::error::{Error, ErrorCode, Result};
 use crate::machine::{Ahead, Session};
 use crate::model::AskEvent;
 use crate::serve::metrics::{Metrics, Refused};
+use crate::serve::ring::KeyRing;
 
 /// Requests that wait for a place, when many come at once.
 const MAX_WAITING: usize = 16;
+
+/// Lists at work for each place of a question: they wait for the disk more than they compute.
+const LISTS_A_PLACE: usize = 4;
+
+/// Lists that wait. Each takes milliseconds, and a program may well ask at once for all that it shows. Without an end they
+/// would fill the queue before the threads that block, which questions and readings need too.
+const MAX_LISTS_WAITING: usize = 256;
 
 /// How long a flood lasts after the last request was refused. While it does, no more wait than there are places: a longer
 /// queue would never become shorter, no more would be answered with it, and all would be answered later.
@@ -31,7 +39,11 @@ pub(crate) struct Desk {
     pub(crate) questions: Places,
     /// What reads a file or embeds texts for somebody.
     pub(crate) readings: Places,
+    /// What lists files, jobs, folders or counts.
+    pub(crate) lists: Places,
     pub(crate) metrics: Metrics,
+    /// Those of the TCP port; none when it asks for none.
+    pub(crate) keys: Option<Arc<KeyRing>>,
     /// Ahead of others while a place is taken.
     pub(crate) session: Arc<Session>,
 }
@@ -45,8 +57,15 @@ struct Place {
 impl Desk {
     /// A desk with so many places of each kind.
     pub(crate) fn new(places: usize) -> Desk {
-        let kind = || Places::new(places, MAX_WAIT);
-        Desk { questions: kind(), readings: kind(), metrics: Metrics::default(), session: Arc::new(Session::own()) }
+        let kind = || Places::new(places, MAX_WAITING, MAX_WAIT);
+        Desk {
+            questions: kind(),
+            readings: kind(),
+            lists: Places::new(LISTS_A_PLACE * places, MAX_LISTS_WAITING, MAX_WAIT),
+            metrics: Metrics::default(),
+            keys: None,
+            session: Arc::new(Session::own()),
+        }
     }
 
     /// Answers a question when there is a place for it.
@@ -64,6 +83,12 @@ impl Desk {
     /// Reads or embeds when there is a place for it.
     pub(crate) async fn reading<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
         let _place = self.place(&self.readings).await?;
+        work.await
+    }
+
+    /// Lists what is known when there is a place for it. It costs too little for the session to come forward.
+    pub(crate) async fn list<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
+        let _permit = self.enter(&self.lists).await?;
         work.await
     }
 
@@ -100,8 +125,11 @@ impl Desk {
     }
 
     async fn place(&self, places: &Places) -> Result<Place> {
-        let permit = places.enter().await.inspect_err(|_| self.metrics.refused(Refused::Busy))?;
-        Ok(Place { _permit: permit, _ahead: self.session.come_forward() })
+        Ok(Place { _permit: self.enter(places).await?, _ahead: self.session.come_forward() })
+    }
+
+    async fn enter(&self, places: &Places) -> Result<OwnedSemaphorePermit> {
+        places.enter().await.inspect_err(|_| self.metrics.refused(Refused::Busy))
     }
 }
 
@@ -109,6 +137,7 @@ impl Desk {
 pub(crate) struct Places {
     free: Arc<Semaphore>,
     all: usize,
+    most_waiting: usize,
     queue: Mutex<Queue>,
     patience: Duration,
 }
@@ -122,8 +151,8 @@ struct Queue {
 }
 
 impl Places {
-    fn new(places: usize, patience: Duration) -> Places {
-        Places { free: Arc::new(Semaphore::new(places)), all: places, queue: Mutex::default(), patience }
+    fn new(places: usize, most_waiting: usize, patience: Duration) -> Places {
+        Places { free: Arc::new(Semaphore::new(places)), all: places, most_waiting, queue: Mutex::default(), patience }
     }
 
     /// How many are taken.
@@ -150,7 +179,7 @@ impl Places {
     fn queue_up(&self, now: Instant) -> Option<Queued<'_>> {
         self.with_queue(|queue| {
             let flood = queue.refused.is_some_and(|it| now.duration_since(it) < FLOOD);
-            if queue.waiting >= if flood { self.all.min(MAX_WAITING) } else { MAX_WAITING } {
+            if queue.waiting >= if flood { self.all.min(self.most_waiting) } else { self.most_waiting } {
                 queue.refused = Some(now);
                 return None;
             }
@@ -218,7 +247,7 @@ mod tests {
 
     #[tokio::test]
     async fn nobody_waits_for_ever() {
-        let places = Places::new(1, Duration::from_millis(50));
+        let places = Places::new(1, MAX_WAITING, Duration::from_millis(50));
         let _taken = places.enter().await.unwrap();
         let begun = Instant::now();
         assert_eq!(places.enter().await.unwrap_err().code, ErrorCode::ResourceExhausted);
@@ -228,7 +257,7 @@ mod tests {
 
     #[tokio::test]
     async fn in_a_flood_no_more_wait_than_there_are_places_and_when_it_is_over_as_many_as_before() {
-        let places = Places::new(2, MAX_WAIT);
+        let places = Places::new(2, MAX_WAITING, MAX_WAIT);
         let begun = Instant::now();
         let mut queue: Vec<_> = (0..MAX_WAITING).map(|_| places.queue_up(begun).unwrap()).collect();
         assert!(places.queue_up(begun).is_none(), "the queue is full, and a flood begins");

@@ -29,7 +29,7 @@ pub(crate) struct FakeService {
     pub(crate) shutdown: CancellationToken,
     /// The last scope that it was narrowed to.
     pub(crate) narrowed: Arc<Mutex<Option<Scope>>>,
-    /// How long an answer takes.
+    /// How long an answer takes, and a list.
     pub(crate) latency: Duration,
 }
 
@@ -112,6 +112,7 @@ impl Service for FakeService {
     }
 
     async fn audit(&self, _limit: u32) -> Result<Vec<AuditRecord>> {
+        tokio::time::sleep(self.latency).await;
         Ok(vec![AuditRecord {
             time_ms: 1_700_000_000_000,
             destination: "https://models.example.com:443".into(),
@@ -143,6 +144,7 @@ impl Service for FakeService {
     }
 
     async fn jobs(&self, limit: u32) -> Result<Vec<JobSnapshot>> {
+        tokio::time::sleep(self.latency).await;
         Ok(vec![self.job.borrow().clone(); limit.min(2) as usize])
     }
 
@@ -169,10 +171,12 @@ impl Service for FakeService {
     }
 
     async fn status(&self) -> Result<Status> {
+        tokio::time::sleep(self.latency).await;
         Ok(status())
     }
 
     async fn files(&self, filter: FileFilter, limit: u32, offset: u64) -> Result<(Vec<FileRecord>, u64)> {
+        tokio::time::sleep(self.latency).await;
         *self.listed.lock().unwrap() = Some((filter, limit, offset));
         Ok((if offset == 0 { vec![file()] } else { Vec::new() }, 1))
     }
@@ -187,6 +191,7 @@ impl Service for FakeService {
     }
 
     async fn roots(&self) -> Result<Vec<Root>> {
+        tokio::time::sleep(self.latency).await;
         Ok(status().roots)
     }
 

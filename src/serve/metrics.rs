@@ -157,7 +157,7 @@ impl Page {
     }
 
     fn desk(&mut self, desk: &Desk) {
-        let queues = [("questions", &desk.questions), ("readings", &desk.readings)];
+        let queues = [("questions", &desk.questions), ("readings", &desk.readings), ("lists", &desk.lists)];
         let waiting = queues.map(|(name, it)| (label("queue", name), it.waiting()));
         self.metric("requests_waiting", "gauge", "Requests that wait for a place.", waiting);
         let taken = queues.map(|(name, it)| (label("queue", name), it.taken()));

@@ -186,14 +186,14 @@ pub async fn run(
     shutdown: CancellationToken,
 ) -> Result<()> {
     let places = std::thread::available_parallelism().map_or(MIN_PLACES, |it| it.get().max(MIN_PLACES));
-    let desk = Arc::new(Desk::new(places));
+    let desk = Arc::new(Desk { keys: access.keys, ..Desk::new(places) });
     let session = desk.session.clone();
     tokio::spawn(async move { session.keep().await });
     let routes = routes(shutdown.clone()).await?;
     let owner = Caller::new(&service, &desk, Grant::local());
     let unix = Port { router: local_router(routes.clone(), owner), tls: None, shutdown: shutdown.clone() };
     let number = listeners.tcp.local_addr().map_err(Error::internal)?.port();
-    let bridge = http::Bridge::new(service, desk, (access.keys, number), config, shutdown.clone());
+    let bridge = http::Bridge::new(service, desk, number, config, shutdown.clone());
     let router = http::router(Arc::new(bridge), routes);
     let tcp = Port { router, tls: access.tls, shutdown: shutdown.clone() };
     let remote = !config.listen.ip().is_loopback();

@@ -2,17 +2,18 @@
 
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use axum::http::{HeaderMap, header};
 use subtle::ConstantTimeEq;
 
+use crate::error::Error;
 use crate::serve::keys::{self, Grant};
 
 /// BLAKE3 of a key.
 type Hash = [u8; 32];
 
-/// Which version of the table was read: time of change, length, inode.
+/// Which version of the table was read: time of change, of rights too, length, inode.
 type Version = (i64, i64, u64, u64);
 
 /// What a request shows.
@@ -34,13 +35,28 @@ type Others = Arc<[(Hash, Grant)]>;
 pub(crate) struct KeyRing {
     own: Hash,
     table: PathBuf,
-    read: Mutex<(Option<Version>, Others)>,
+    read: Mutex<Table>,
+}
+
+/// The table as it was read last.
+#[derive(Default)]
+struct Table {
+    /// None when there was no table.
+    version: Option<Version>,
+    others: Others,
+    /// Why it could not be read, with the cure.
+    problem: Option<String>,
 }
 
 impl KeyRing {
     /// A ring with the owner's key, and those of the table at that path, which need not exist.
     pub(crate) fn new(own: &str, table: PathBuf) -> KeyRing {
-        KeyRing { own: *blake3::hash(own.as_bytes()).as_bytes(), table, read: Mutex::new((None, Arc::new([]))) }
+        KeyRing { own: *blake3::hash(own.as_bytes()).as_bytes(), table, read: Mutex::default() }
+    }
+
+    /// What is wrong with the table now, and the cure.
+    pub(crate) fn problem(&self) -> Option<String> {
+        self.table().problem.clone()
     }
 
     /// Looks at `Authorization: Bearer KEY`, of which there must be one and no second.
@@ -57,7 +73,8 @@ impl KeyRing {
         }
         let hash = *blake3::hash(key.trim_ascii()).as_bytes();
         let mut found = if bool::from(hash.ct_eq(&self.own)) { Shown::Key(Grant::owner()) } else { Shown::Wrong };
-        for (known, grant) in self.others().iter() {
+        let others = self.table().others.clone();
+        for (known, grant) in others.iter() {
             if bool::from(hash.ct_eq(known)) {
                 found = Shown::Key(grant.clone());
             }
@@ -65,22 +82,30 @@ impl KeyRing {
         found
     }
 
-    /// The keys of the table as it is now. One that cannot be read opens nothing.
-    fn others(&self) -> Others {
+    /// The table as it is now. One that cannot be read opens nothing.
+    fn table(&self) -> MutexGuard<'_, Table> {
         let found = self.table.metadata().ok();
-        let version = found.map(|it| (it.mtime(), it.mtime_nsec(), it.len(), it.ino()));
+        let version = found.map(|it| (it.ctime(), it.ctime_nsec(), it.len(), it.ino()));
         let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
-        if read.0 != version {
-            let keys = keys::read(&self.table).unwrap_or_else(|error| {
-                tracing::error!(%error, "no key but the owner's opens the TCP port");
-                Vec::new()
-            });
+        if read.version != version {
+            let (keys, problem) = match keys::read(&self.table) {
+                Ok(keys) => (keys, None),
+                Err(error) => {
+                    tracing::error!(%error, "no key but the owner's opens the TCP port");
+                    (Vec::new(), Some(told(&error)))
+                }
+            };
             let known =
                 keys.iter().filter_map(|it| Some((*blake3::Hash::from_hex(&it.hash).ok()?.as_bytes(), it.grant())));
-            *read = (version, known.collect());
+            *read = Table { version, others: known.collect(), problem };
         }
-        read.1.clone()
+        read
     }
+}
+
+fn told(error: &Error) -> String {
+    let cure = error.hint.as_ref().map(|it| format!(" ({it})")).unwrap_or_default();
+    format!("no key but the owner's opens the TCP port: {}{cure}", error.message)
 }
 
 #[cfg(test)]
@@ -141,7 +166,12 @@ mod tests {
         );
         keys::revoke(&config, "ada").unwrap();
         assert_eq!([shown(&key), shown(&other)].map(right), [None, Some(Right::Index)]);
+        assert_eq!(ring.problem(), None);
         std::fs::write(config.keys_path(), "[{").unwrap();
         assert_eq!([shown(&other), shown("own")].map(right), [None, Some(Right::Own)]);
+        let problem = ring.problem().unwrap();
+        assert!(problem.contains("keys.json") && problem.contains("mend it"), "{problem}");
+        std::fs::remove_file(config.keys_path()).unwrap();
+        assert_eq!(ring.problem(), None, "whoever moves it aside begins anew");
     }
 }

@@ -1,12 +1,13 @@
-//! The only way to a file's content: below its root, through no symbolic link, regular files only, never blocking.
+//! The only way to a file's content: below its root, through no symbolic link, regular files only, never blocking. What is
+//! known of an entry without reading it is asked for in the same way, through its [`Folder`].
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::path::{Component, Path};
 
-use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::fs::{CWD, Mode, OFlags, fstat, openat};
 use rustix::io::Errno;
 
 use crate::model::{ContentHash, ExtractFailure, FoundFile, Reason};
@@ -45,8 +46,42 @@ pub fn open_beneath(root: &Path, relative: &Path) -> Result<File, OpenProblem> {
 /// # Errors
 /// Those of the operating system; `NotFound` when it is gone.
 pub fn stat(root: &Path, relative: &Path, rules: &Rules) -> io::Result<FoundFile> {
-    let file = File::from(resolve(root, relative, OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW)?);
-    Ok(rules.found(root, relative, &file.metadata()?))
+    Ok(rules.found(root, relative, &Folder::root(root)?.metadata(relative)?))
+}
+
+/// A folder that is held open. Whatever takes its place in the file system, what is looked at from here lies below it.
+pub(super) struct Folder(OwnedFd);
+
+impl Folder {
+    /// Opens a root, which may lie behind links.
+    pub(super) fn root(root: &Path) -> io::Result<Folder> {
+        Ok(Folder(open_root(root)?))
+    }
+
+    /// Opens a folder below this one, through no symbolic link. The error is `ELOOP` where there is a link or a file, there
+    /// or on the way.
+    pub(super) fn beneath(&self, relative: &Path) -> io::Result<Folder> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        match resolve_in(self.0.as_fd(), relative, flags) {
+            // O_DIRECTORY with O_NOFOLLOW says "not a directory" of a link to one.
+            Err(Errno::NOTDIR) => Err(Errno::LOOP.into()),
+            opened => Ok(Folder(opened?)),
+        }
+    }
+
+    /// Looks at an entry below this folder, through no symbolic link; of an entry that is one it tells of the link.
+    pub(super) fn metadata(&self, relative: &Path) -> io::Result<Metadata> {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        File::from(resolve_in(self.0.as_fd(), relative, flags)?).metadata()
+    }
+
+    /// Says whether this very folder is the one at the path.
+    pub(super) fn is_at(&self, path: &Path) -> bool {
+        match (fstat(&self.0), rustix::fs::stat(path)) {
+            (Ok(held), Ok(there)) => (held.st_dev, held.st_ino) == (there.st_dev, there.st_ino),
+            _ => false,
+        }
+    }
 }
 
 /// Returns the BLAKE3 of all bytes of `file`, from its start, wherever its cursor stands.
@@ -80,17 +115,24 @@ pub(crate) fn begins_like_zip(root: &Path, relative: &Path) -> bool {
     }
 }
 
-/// Opens `relative` below `root`: by one `openat2` where the kernel has it, else component by component.
+fn open_root(root: &Path) -> Result<OwnedFd, Errno> {
+    openat(CWD, root, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+}
+
 fn resolve(root: &Path, relative: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
-    let root = openat(CWD, root, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    resolve_in(open_root(root)?.as_fd(), relative, flags)
+}
+
+/// Opens `relative` below `root`: by one `openat2` where the kernel has it, else component by component.
+fn resolve_in(root: BorrowedFd<'_>, relative: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
     if relative.as_os_str().is_empty() {
-        return openat(&root, c".", flags, Mode::empty());
+        return openat(root, c".", flags, Mode::empty());
     }
     #[cfg(target_os = "linux")]
     {
         use rustix::fs::{ResolveFlags, openat2};
         let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-        match openat2(&root, relative, flags, Mode::empty(), beneath) {
+        match openat2(root, relative, flags, Mode::empty(), beneath) {
             // Kernels before 5.6 lack the call, and some sandboxes forbid calls they do not know.
             Err(Errno::NOSYS | Errno::PERM) => {}
             // The kernel gives up when a rename races with it; the slow way does not.
@@ -101,20 +143,22 @@ fn resolve(root: &Path, relative: &Path, flags: OFlags) -> Result<OwnedFd, Errno
     resolve_by_component(root, relative, flags)
 }
 
-fn resolve_by_component(root: OwnedFd, relative: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
+fn resolve_by_component(root: BorrowedFd<'_>, relative: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
     let folder_flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let mut folder = root;
+    let mut folder: Option<OwnedFd> = None;
     let mut components = relative.components().peekable();
     while let Some(component) = components.next() {
         let Component::Normal(name) = component else { return Err(Errno::XDEV) };
+        let here = folder.as_ref().map_or(root, |it| it.as_fd());
         if components.peek().is_none() {
-            return openat(&folder, name, flags, Mode::empty());
+            return openat(here, name, flags, Mode::empty());
         }
-        folder = openat(&folder, name, folder_flags, Mode::empty()).map_err(|error| match error {
+        let next = openat(here, name, folder_flags, Mode::empty()).map_err(|error| match error {
             // O_DIRECTORY with O_NOFOLLOW says "not a directory" of a link to one.
             Errno::NOTDIR => Errno::LOOP,
             other => other,
         })?;
+        folder = Some(next);
     }
     Err(Errno::NOENT)
 }
@@ -142,7 +186,7 @@ mod tests {
 
     fn slowly(root: &Path, relative: &Path) -> Result<OwnedFd, Errno> {
         let root = openat(CWD, root, OFlags::PATH | OFlags::DIRECTORY, Mode::empty())?;
-        resolve_by_component(root, relative, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW)
+        resolve_by_component(root.as_fd(), relative, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW)
     }
 
     fn quickly(root: &Path, relative: &Path) -> Result<OwnedFd, Errno> {
@@ -177,6 +221,34 @@ mod tests {
             }
             assert_eq!(problem(opener(&root, Path::new("missing")).unwrap_err()), OpenProblem::Gone);
         }
+    }
+
+    #[test]
+    fn a_folder_behind_a_link_is_not_opened_and_no_entry_is_looked_at_through_one() {
+        let dir = root();
+        let root = Folder::root(&dir.path().join("root")).unwrap();
+        let error = |result: io::Result<Metadata>| result.unwrap_err().raw_os_error();
+        assert_eq!(root.beneath(Path::new("sub")).unwrap().metadata(Path::new("plain")).unwrap().len(), 4);
+        assert!(root.metadata(Path::new("link")).unwrap().is_symlink());
+        for path in ["up", "inside", "up/root", "link", "sub/plain"] {
+            let opened = root.beneath(Path::new(path)).map(|_| ());
+            assert_eq!(opened.unwrap_err().raw_os_error(), Some(libc::ELOOP), "{path}");
+        }
+        assert_eq!(error(root.metadata(Path::new("up/outside"))), Some(libc::ELOOP));
+        assert_eq!(error(root.metadata(Path::new("missing"))), Some(libc::ENOENT));
+        assert_eq!(error(root.metadata(Path::new("../outside"))), Some(libc::EXDEV));
+    }
+
+    #[test]
+    fn a_folder_that_is_held_is_told_from_another_in_its_place() {
+        let dir = root();
+        let path = dir.path().join("root");
+        let held = Folder::root(&path).unwrap();
+        assert!(held.is_at(&path));
+        std::fs::rename(&path, dir.path().join("aside")).unwrap();
+        assert!(!held.is_at(&path));
+        std::fs::create_dir(&path).unwrap();
+        assert!(!held.is_at(&path));
     }
 
     #[test]

@@ -1,15 +1,20 @@
 //! Every visible entry below a root, by one `lstat` each, on all cores.
+//!
+//! Folders are listed by their paths, so that one that is swapped for a link while the walk goes on may be listed outside
+//! the root. Nothing of that is given: each entry is looked at from its folder, which is opened beneath the root.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ignore::{DirEntry, WalkBuilder, WalkState};
 
 use crate::error::{Error, IoContext, Result};
 use crate::model::FoundFile;
+use crate::warehouse::open::Folder;
 use crate::warehouse::{Rules, stat};
 
 /// Entries between the walking threads and the caller: a few milliseconds of walking, some 300 KiB.
@@ -21,8 +26,8 @@ const MAX_PROBLEMS: usize = 100;
 /// How a walk went.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WalkReport {
-    /// True when the walk came to its end. When false, a file that was not seen may still exist. Folders in
-    /// `unreadable` do not make it false: they say for themselves what was not seen.
+    /// True when the walk came to its end and the root is still the folder where it began. When false, a file that was not
+    /// seen may still exist. Folders in `unreadable` do not make it false: they say for themselves what was not seen.
     pub complete: bool,
     /// Number of entries given.
     pub entries: u64,
@@ -72,7 +77,7 @@ pub fn walk(
             return single(root, rules, relative, each);
         }
     }
-    let walk = Walk { root, rules, cancel, failures: Mutex::default() };
+    let walk = Walk::new(root, rules, cancel)?;
     let builder = walk.builder(within)?;
     let mut entries = 0;
     std::thread::scope(|scope| {
@@ -121,6 +126,7 @@ fn single(root: &Path, rules: &Rules, relative: &Path, mut each: impl FnMut(Foun
 
 struct Walk<'a> {
     root: &'a Path,
+    folder: Folder,
     rules: &'a Rules,
     cancel: &'a AtomicBool,
     failures: Mutex<Failures>,
@@ -129,12 +135,20 @@ struct Walk<'a> {
 #[derive(Default)]
 struct Failures {
     problems: Vec<WalkProblem>,
-    unreadable: Vec<PathBuf>,
+    unreadable: BTreeSet<PathBuf>,
     /// The root itself could not be listed.
     root: Option<Error>,
 }
 
+/// The folder whose entry a thread looked at last: the next is mostly in the same one.
+type Last = Option<(PathBuf, Folder)>;
+
 impl<'a> Walk<'a> {
+    fn new(root: &'a Path, rules: &'a Rules, cancel: &'a AtomicBool) -> Result<Walk<'a>> {
+        let folder = Folder::root(root).at("read", root)?;
+        Ok(Walk { root, folder, rules, cancel, failures: Mutex::default() })
+    }
+
     fn builder(&self, within: Option<&Path>) -> Result<WalkBuilder> {
         let mut builder = self.rules.builder(self.root)?;
         builder.threads(std::thread::available_parallelism().map_or(1, usize::from));
@@ -153,6 +167,7 @@ impl<'a> Walk<'a> {
         &'s self,
         sender: SyncSender<FoundFile>,
     ) -> Box<dyn FnMut(Result<DirEntry, ignore::Error>) -> WalkState + Send + 's> {
+        let mut last = None;
         Box::new(move |entry| {
             if self.cancel.load(Ordering::Relaxed) {
                 return WalkState::Quit;
@@ -162,7 +177,7 @@ impl<'a> Walk<'a> {
                     if let Some(error) = entry.error() {
                         self.note(error, false);
                     }
-                    if let Some(found) = self.found(&entry)
+                    if let Some(found) = self.found(&entry, &mut last)
                         && sender.send(found).is_err()
                     {
                         return WalkState::Quit;
@@ -174,20 +189,43 @@ impl<'a> Walk<'a> {
         })
     }
 
-    fn found(&self, entry: &DirEntry) -> Option<FoundFile> {
+    fn found(&self, entry: &DirEntry, last: &mut Last) -> Option<FoundFile> {
         if entry.file_type().is_some_and(|it| it.is_dir()) {
             return None;
         }
         let relative = entry.path().strip_prefix(self.root).ok()?;
-        match entry.metadata() {
+        let (parent, name) = (relative.parent()?, relative.file_name()?);
+        let folder = match self.open(parent, last) {
+            Ok(folder) => folder,
+            Err(error) => {
+                self.miss(parent, error);
+                return None;
+            }
+        };
+        match folder.metadata(Path::new(name)) {
             // A folder that was a file when it was listed: the next event or walk finds its files.
             Ok(metadata) if metadata.is_dir() => None,
             Ok(metadata) => Some(self.rules.found(self.root, relative, &metadata)),
             Err(error) => {
-                self.note(&error, true);
+                self.miss(relative, error);
                 None
             }
         }
+    }
+
+    fn open<'l>(&self, relative: &Path, last: &'l mut Last) -> io::Result<&'l Folder> {
+        // By their bytes, which is many times quicker than by components.
+        let kept = last.take().filter(|(path, _)| path.as_os_str() == relative.as_os_str());
+        let kept = match kept {
+            Some(kept) => kept,
+            None => (relative.to_path_buf(), self.folder.beneath(relative)?),
+        };
+        Ok(&last.insert(kept).1)
+    }
+
+    fn miss(&self, relative: &Path, error: io::Error) {
+        let err = Box::new(ignore::Error::Io(error));
+        self.note(&ignore::Error::WithPath { path: self.root.join(relative), err }, true);
     }
 
     /// Records a failure; `hides` when entries at its path were not seen because of it.
@@ -195,34 +233,68 @@ impl<'a> Walk<'a> {
         if error.io_error().is_some_and(is_gone) && error.depth() != Some(0) {
             return;
         }
-        let mut failures = self.failures.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let path = path_of(error).unwrap_or(self.root);
-        let relative = path.strip_prefix(self.root).unwrap_or(Path::new("")).to_path_buf();
+        let relative = path.strip_prefix(self.root).unwrap_or(Path::new(""));
         if hides && relative.as_os_str().is_empty() {
             let error = error.io_error().map_or_else(
                 || Error::internal(format!("cannot read `{}`: {error}", self.root.display())),
                 |it| Error::io("read", self.root, it),
             );
-            failures.root.get_or_insert(error);
-        } else if hides {
-            failures.unreadable.push(relative.clone());
+            self.failures().root.get_or_insert(error);
+            return;
         }
-        if failures.problems.len() < MAX_PROBLEMS {
-            let sentence = match error.io_error() {
-                Some(error) => explain(self.root, &relative, error),
-                None => format!("a rule of `{}` cannot be understood: {error}", self.root.join(&relative).display()),
-            };
-            failures.problems.push(WalkProblem { path: relative, sentence });
+        match (self.broken_at(relative), error.io_error()) {
+            (Some((_, broken)), _) if is_gone(&broken) => {}
+            (Some((place, broken)), _) => self.record(place, explain(self.root, place, &broken), true),
+            (None, Some(error)) => self.record(relative, explain(self.root, relative, error), hides),
+            (None, None) => {
+                let place = self.root.join(relative);
+                let sentence = format!("a rule of `{}` cannot be understood: {error}", place.display());
+                self.record(relative, sentence, hides);
+            }
         }
     }
 
+    /// Where the way to this path breaks off by now, when it leads out of the root or nowhere: then the names from there on
+    /// may be those of others, and are not to be told either.
+    fn broken_at<'p>(&self, relative: &'p Path) -> Option<(&'p Path, io::Error)> {
+        let error = self.folder.metadata(relative).err()?;
+        if !is_gone(&error) && error.raw_os_error() != Some(libc::ELOOP) {
+            return None;
+        }
+        let way: Vec<&Path> = relative.ancestors().filter(|it| !it.as_os_str().is_empty()).collect();
+        way.into_iter().rev().find_map(|it| Some((it, self.folder.beneath(it).err()?)))
+    }
+
+    fn record(&self, place: &Path, sentence: String, hides: bool) {
+        let mut failures = self.failures();
+        if hides && !failures.unreadable.insert(place.to_path_buf()) {
+            // A folder is told of once, not once for each of its entries.
+            return;
+        }
+        if failures.problems.len() < MAX_PROBLEMS {
+            failures.problems.push(WalkProblem { path: place.to_path_buf(), sentence });
+        }
+    }
+
+    fn failures(&self) -> MutexGuard<'_, Failures> {
+        self.failures.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn report(self, entries: u64) -> Result<WalkReport> {
-        let failures = self.failures.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+        // Else its folders were listed in the one and looked for in the other.
+        let is_same = self.folder.is_at(self.root);
+        if !is_same {
+            let sentence = format!("`{}` was replaced while it was walked", self.root.display());
+            self.record(Path::new(""), sentence, false);
+        }
+        let failures = self.failures.into_inner().unwrap_or_else(PoisonError::into_inner);
         if let Some(error) = failures.root {
             return Err(error);
         }
-        let complete = !self.cancel.load(Ordering::Relaxed);
-        Ok(WalkReport { complete, entries, problems: failures.problems, unreadable: failures.unreadable })
+        let complete = is_same && !self.cancel.load(Ordering::Relaxed);
+        let unreadable = failures.unreadable.into_iter().collect();
+        Ok(WalkReport { complete, entries, problems: failures.problems, unreadable })
     }
 }
 
@@ -245,6 +317,10 @@ pub(crate) fn folders(root: &Path, rules: &Rules, within: &Path, mut each: impl 
 fn explain(root: &Path, relative: &Path, error: &io::Error) -> String {
     if error.raw_os_error() == Some(libc::ENAMETOOLONG) {
         return explain_length(&root.join(relative));
+    }
+    if error.raw_os_error() == Some(libc::ELOOP) {
+        let path = root.join(relative);
+        return format!("`{}` became a link or a file while it was walked; the next walk looks again", path.display());
     }
     let sentence = format!("cannot read `{}`: {error}", root.join(relative).display());
     if error.kind() == io::ErrorKind::PermissionDenied {

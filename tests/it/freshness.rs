@@ -1,12 +1,25 @@
 //! What changes on disk shows in the results.
 
 use std::os::unix::fs::PermissionsExt;
-use std::time::Duration;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
+use crate::caller::Caller;
 use crate::harness::World;
+use crate::politeness::at_rest;
+use crate::torture::{Promises, figure, percentile, size};
 
 /// A saved, new, renamed or deleted file shows within this time.
 const FRESH: Duration = Duration::from_secs(2);
+
+/// Between two saves of somebody who saves often.
+const BETWEEN_SAVES: Duration = Duration::from_millis(150);
+
+/// A daemon that was killed answers again within this time.
+const READY: Duration = Duration::from_secs(5);
+
+/// What has not been found by now is not found.
+const GIVEN_UP: Duration = Duration::from_secs(60);
 
 fn jobs_embedded(world: &World) -> u64 {
     let jobs = world.json(&["jobs"]);
@@ -254,4 +267,42 @@ fn a_small_job_does_not_wait_for_more_files() {
     }
     // Each waited 5 s once, for files that never came.
     assert!(begun.elapsed() < Duration::from_secs(12), "{:?}", begun.elapsed());
+}
+
+/// Saves files one after the other, each with a word of its own; gives how long each took until that word was found.
+fn save_one_after_the_other(world: &World, caller: &Caller, saves: usize) -> Vec<Duration> {
+    let names: Vec<PathBuf> = caller.files().into_keys().collect();
+    let save = |(number, name): (usize, &PathBuf)| {
+        std::thread::sleep(BETWEEN_SAVES);
+        let (name, word) = (name.to_str().unwrap(), format!("zinnia{number}"));
+        let begun = Instant::now();
+        world.write(name, format!("Saved once more, with {word} in it."));
+        let is_found = |it: &Caller| it.hits(&format!("\"{word}\"")).first().is_some_and(|hit| hit.path == name);
+        assert!(caller.within(GIVEN_UP, is_found), "save {number}, of `{name}`\n{}", world.log());
+        begun.elapsed()
+    };
+    names.iter().cycle().step_by(37).take(saves).enumerate().map(save).collect()
+}
+
+/// Saves among ten thousand files, each looked for until it is found; then a kill, after which the last of them is.
+#[test]
+#[ignore = "minutes; make torture"]
+fn torture_edit_to_searchable() {
+    let (files, saves) = (size("VIC_TORTURE_FILES", 10_000), size("VIC_TORTURE_SAVES", 200));
+    let (mut world, caller) = at_rest(files as usize);
+    let took = save_one_after_the_other(&world, &caller, saves as usize);
+    let chunks = caller.status().chunks;
+    let p50 = format!("from a save to a question that finds it, p50 of {saves}");
+    figure(&p50, format!("{:.1?}", percentile(&took, 50)));
+    let mut promises = Promises::default();
+    let (second, five) = (Duration::from_secs(1), Duration::from_secs(5));
+    promises.at_most("from a save to a question that finds it, p95", percentile(&took, 95), second, FRESH);
+    promises.at_most("from a save to a question that finds it, p99", percentile(&took, 99), five, five);
+    world.kill();
+    let begun = Instant::now();
+    world.spawn();
+    let (caller, last) = (Caller::new(&world), format!("\"zinnia{}\"", saves - 1));
+    assert!(caller.within(GIVEN_UP, |it| !it.hits(&last).is_empty()), "the last save is lost\n{}", world.log());
+    promises.soon(&format!("answers again after a kill -9 with {chunks} chunks"), begun.elapsed(), READY);
+    promises.check();
 }

@@ -3,6 +3,8 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -10,6 +12,8 @@ use serde_json::json;
 
 use crate::harness::World;
 use crate::http::{Answered, connect, get, key_line, post, send};
+use crate::openai;
+use crate::server::Server;
 
 /// Connections of a slow client.
 const SLOW: usize = 1_000;
@@ -205,4 +209,82 @@ fn more_questions_than_places_are_answered_or_refused_at_once_with_a_time_to_com
     assert_eq!(value("vic_requests_waiting{queue=\"questions\"}"), 0.0);
     assert!(value("vic_embedded_tokens_total") > 0.0);
     assert_eq!(post(&world, "/v1/ask", &json!({"query": "frost"})).status, 200, "and it is as before");
+}
+
+/// Refused at once, with the time to come back; says whether it was.
+fn is_refused(answered: &Answered) -> bool {
+    if answered.status == 429 {
+        assert_eq!(answered.header("retry-after"), Some("1"), "{}", answered.body);
+    }
+    answered.status == 429
+}
+
+#[test]
+fn jobs_that_wait_are_bounded_those_of_the_index_and_those_of_verbs() {
+    // Without watching, or the second note would be the watcher's and the job would end without it.
+    let world = World::new().with("VIC_BRIDGE_RATE_LIMIT_PER_MIN", "0").with("VIC_WATCH", "0").start();
+    world.write("a.md", "The first note, about herons.");
+    world.index();
+    // Reading waits, so that the first job does not end and all others wait for it.
+    world.ok(&["pause"]);
+    world.write("b.md", "The second note, about herons.");
+    let ingest = post(&world, "/v1/corpus/ingest", &json!({"paths": [world.files()], "async": true}));
+    assert_eq!(ingest.status, 202, "{}", ingest.body);
+    world.until("it is at work", Duration::from_secs(20), |it| {
+        it.json(&["jobs"]).as_array().unwrap().iter().any(|job| job["state"] == "running")
+    });
+    let extract = || post(&world, "/v1/corpus/extract", &json!({"schema": "Code", "async": true}));
+    let start = || post(&world, "/v1/index/start", &json!({"root": world.files()}));
+    let taken = |ask: &dyn Fn() -> Answered| (0..200).take_while(|_| !is_refused(&ask())).count();
+    assert_eq!((taken(&extract), taken(&start)), (63, 127), "beside the one that is at work");
+    let at_once = post(&world, "/v1/corpus/ingest", &json!({"paths": [world.files()]}));
+    assert!(is_refused(&at_once), "an INGEST that somebody waits for has a job of the index too: {}", at_once.body);
+    let (code, said) = world.fails(&["index", world.files().to_str().unwrap()]);
+    assert!(code == 8 && said.contains("vic jobs"), "{code}: {said}");
+    assert_eq!(get(&world, "/health").status, 200);
+    world.ok(&["resume"]);
+    world.until("there is room again", Duration::from_secs(60), |_| !is_refused(&start()) && !is_refused(&extract()));
+}
+
+#[test]
+fn syncs_that_wait_are_bounded_and_those_that_do_are_answered() {
+    let held = Arc::new(AtomicBool::new(false));
+    let holds = held.clone();
+    // Files wait for their vectors for as long as the model says nothing.
+    let server = Server::start(move |asked| {
+        while holds.load(Ordering::Relaxed) {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        openai::answer(&["any"], asked, &|_| String::new())
+    });
+    let world = World::new()
+        .with("VIC_BRIDGE_RATE_LIMIT_PER_MIN", "0")
+        .with("VIC_EMBED_BACKEND", "openai")
+        .with("VIC_OPENAI_BASE_URL", &server.address)
+        .with("VIC_OPENAI_EMBED_MODEL", "any")
+        .start();
+    world.write("a.md", "The first note, about herons.");
+    world.index();
+    held.store(true, Ordering::Relaxed);
+    world.write("b.md", "The second note, about herons.");
+    let is_pending = |it: &World| it.json(&["status"])["coverage"]["pending"] == 1;
+    world.until("the second is known", Duration::from_secs(20), is_pending);
+    let refused = AtomicUsize::new(0);
+    let sync = || {
+        let answered = post(&world, "/v1/sync", &json!({"timeout_seconds": 50}));
+        refused.fetch_add(usize::from(is_refused(&answered)), Ordering::Relaxed);
+        answered.status
+    };
+    let statuses: Vec<u16> = std::thread::scope(|scope| {
+        let asking: Vec<_> = (0..300).map(|_| scope.spawn(sync)).collect();
+        let begun = Instant::now();
+        while refused.load(Ordering::Relaxed) < 44 && begun.elapsed() < Duration::from_secs(20) {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        held.store(false, Ordering::Relaxed);
+        asking.into_iter().map(|it| it.join().unwrap()).collect()
+    });
+    let count = |status: u16| statuses.iter().filter(|it| **it == status).count();
+    assert_eq!((count(200), count(429)), (256, 44));
+    assert_eq!(post(&world, "/v1/sync", &json!({})).status, 200);
 }

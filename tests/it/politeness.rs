@@ -1,14 +1,21 @@
 //! Background work stays in the background: behind everybody else on the machine, and silent when there is nothing to do.
 
 use std::fs;
-use std::process::Command;
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
+use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
+use rustix::io::Errno;
 use serde_json::json;
+use tempfile::TempDir;
 
 use crate::caller::Caller;
 use crate::harness::World;
 use crate::http::{get, post};
+use crate::means;
 use crate::torture::{Promises, figure, percentile, size};
 
 /// Every thread of a process: its name, niceness and scheduling policy.
@@ -137,8 +144,10 @@ fn the_session_of_the_daemon_is_behind_others_but_while_somebody_waits_for_an_an
     let world = of_its_own_session();
     world.write("a.md", "A note about herons.");
     world.index();
-    let Ok(file) = fs::File::open(format!("/proc/{}/autogroup", world.pid())) else { return };
-    drop(file);
+    if !Path::new(&format!("/proc/{}/autogroup", world.pid())).exists() {
+        println!("nothing is proved: this kernel does not share cores out by session");
+        return;
+    }
     let place = |it: &World| {
         let text = fs::read_to_string(format!("/proc/{}/autogroup", it.pid())).unwrap();
         text.rsplit_once(" nice ").unwrap().1.trim().parse::<i32>().unwrap()
@@ -151,7 +160,7 @@ fn the_session_of_the_daemon_is_behind_others_but_while_somebody_waits_for_an_an
 }
 
 /// Files that hold some text, and a daemon that has nothing left to do.
-fn at_rest(files: usize) -> (World, Caller) {
+pub(crate) fn at_rest(files: usize) -> (World, Caller) {
     let world = of_its_own_session();
     for number in 0..files {
         world.write(&format!("{}/{number}.md", number % 20), format!("Entry {number} of the harbour log."));
@@ -165,10 +174,35 @@ fn at_rest(files: usize) -> (World, Caller) {
     (world, caller)
 }
 
+/// A queue that is told of every opening of a file below a folder, whoever opens it.
+fn openings(folder: &Path) -> OwnedFd {
+    let queue = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).unwrap();
+    let folders = walkdir::WalkDir::new(folder).into_iter().map(Result::unwrap).filter(|it| it.file_type().is_dir());
+    // The closing keeps two openings of one file apart, which would count as one.
+    for it in folders {
+        inotify::add_watch(&queue, it.path(), WatchFlags::OPEN | WatchFlags::CLOSE).unwrap();
+    }
+    queue
+}
+
+/// How many there were.
+fn count(openings: &OwnedFd) -> usize {
+    let mut buffer = [MaybeUninit::<u8>::uninit(); 4_096];
+    let (mut reader, mut count) = (Reader::new(openings, &mut buffer), 0);
+    loop {
+        match reader.next().map(|it| it.events()) {
+            Ok(what) => count += usize::from(what.contains(ReadFlags::OPEN) && !what.contains(ReadFlags::ISDIR)),
+            Err(Errno::AGAIN) => return count,
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
 #[test]
 fn reading_the_whole_tree_over_and_over_is_no_reason_to_do_anything() {
     let (world, caller) = at_rest(400);
     let (before, written) = (caller.status(), written_bytes(world.pid()));
+    let openings = openings(&world.files());
     for _ in 0..3 {
         for entry in walkdir::WalkDir::new(world.files()).into_iter().map(Result::unwrap) {
             if entry.file_type().is_file() {
@@ -181,12 +215,54 @@ fn reading_the_whole_tree_over_and_over_is_no_reason_to_do_anything() {
     assert_eq!((after.watch.overflows, after.watch.rescans), (before.watch.overflows, before.watch.rescans));
     assert_eq!(after.chunks, before.chunks);
     assert_eq!(written_bytes(world.pid()) - written, 0, "nothing was written");
+    assert_eq!(count(&openings), 3 * 400, "only this test has read them");
+}
+
+/// The calls by which a daemon makes something durable, from now on.
+struct Syncs {
+    strace: Child,
+    folder: TempDir,
+}
+
+impl Syncs {
+    fn of(world: &World) -> Syncs {
+        let (folder, process) = (tempfile::tempdir().unwrap(), world.pid().to_string());
+        let calls = "trace=fsync,fdatasync,sync,syncfs,sync_file_range";
+        let mut strace = Command::new("strace");
+        strace.args(["-f", "-qq", "-p", &process, "-e", calls, "-o"]).arg(folder.path().join("calls"));
+        let syncs = Syncs { strace: strace.spawn().unwrap(), folder };
+        world.until("every thread is traced", Duration::from_secs(20), |it| {
+            let threads = fs::read_dir(format!("/proc/{}/task", it.pid())).unwrap();
+            let mut states = threads.filter_map(|it| fs::read_to_string(it.unwrap().path().join("status")).ok());
+            states.all(|it| !it.contains("TracerPid:\t0\n"))
+        });
+        syncs
+    }
+
+    /// Those so far.
+    fn so_far(&self) -> Vec<String> {
+        let calls = fs::read_to_string(self.folder.path().join("calls")).unwrap_or_default();
+        calls.lines().filter(|it| it.contains("sync")).map(String::from).collect()
+    }
+}
+
+impl Drop for Syncs {
+    fn drop(&mut self) {
+        self.strace.kill().ok();
+        self.strace.wait().ok();
+    }
 }
 
 #[test]
 fn a_daemon_at_rest_writes_nothing_and_hardly_computes() {
-    let (world, _) = at_rest(1_000);
+    let (world, caller) = at_rest(1_000);
+    let syncs = means::can_trace().then(|| Syncs::of(&world));
     println!("{}", idle(&world, Duration::from_secs(20)));
+    let Some(syncs) = syncs else { return };
+    assert_eq!(syncs.so_far(), Vec::<String>::new(), "nothing is made durable");
+    world.write("new.md", "A note about herons.");
+    caller.sync();
+    assert!(!syncs.so_far().is_empty(), "and had it been, that would have been seen");
 }
 
 /// Ten minutes of rest.

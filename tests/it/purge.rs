@@ -59,6 +59,13 @@ fn names_with(world: &World, word: &str) -> i64 {
     graph.query_row(sql, [word], |row| row.get(0)).unwrap()
 }
 
+/// How many vectors are kept for texts that may come again.
+fn cached_vectors(world: &World) -> i64 {
+    let cache = rusqlite::Connection::open(world.data().join("vectors.sqlite")).unwrap();
+    cache.busy_timeout(Duration::from_secs(10)).unwrap();
+    cache.query_row("SELECT count(*) FROM vectors", [], |row| row.get(0)).unwrap()
+}
+
 /// Has the graph made, in which both words are names.
 fn make_graph(world: &World, words: [&str; 2]) {
     world.until("the graph has the names", Duration::from_secs(60), |it| {
@@ -77,9 +84,10 @@ fn text_of_what_is_left_out_from_now_on_is_gone_from_the_disk_within_a_minute() 
     world.write("private/diary.md", secret("qzyxvahogwk"));
     world.write("letters/letter.md", secret("wjqzyxbevuk"));
     world.index();
-    assert!(!holders(&world, "qzyxvahogwk").is_empty(), "the test could not fail");
+    assert!(!holders(&world, "qzyxvahogwk").is_empty() && cached_vectors(&world) > 0, "the test could not fail");
     world.write(".vicignore", "private/\n");
     let ruled = until_gone(&world, "qzyxvahogwk");
+    world.until("its vectors are gone", WITHIN, |it| cached_vectors(it) == 0);
     assert!(!holders(&world, "wjqzyxbevuk").is_empty(), "what is not left out stays");
     assert_eq!(world.paths(&["wjqzyxbevuk"]).first().map(String::as_str), Some("letters/letter.md"));
     world.ok(&["roots", "remove", world.files().to_str().unwrap()]);

@@ -11,13 +11,16 @@ use crate::caller::Caller;
 use crate::harness::World;
 use crate::http;
 use crate::means;
-use crate::torture::{Dice, at_most, figure, percentile, size};
+use crate::torture::{Dice, Promises, at_most, figure, percentile, size};
 
 /// Indexing goes on within this time after there is room again.
 const GOES_ON: Duration = Duration::from_secs(30);
 
 /// Versions that a folder in which something is saved all the time may have at any moment.
 pub(crate) const MOST_VERSIONS: u64 = 100;
+
+/// What logs, databases and the logs of databases take beside the index, however little there is in it.
+const FLOOR: u64 = 16 << 20;
 
 /// What the disk has to stay free of us, in MiB.
 const RESERVE_MIB: u64 = 16;
@@ -226,40 +229,43 @@ fn bytes_below(folder: &Path) -> u64 {
     files.filter_map(|it| it.metadata().ok()).filter(|it| it.is_file()).map(|it| it.len()).sum()
 }
 
-/// Saves one of a hundred files again and again, and looks how much of the disk that takes in the end: at most so many
-/// times the live data. Old versions are kept for six quiet minutes. Gives how long questions take before and after (p95).
+/// A text of four hundred words, like no other.
+fn page(number: u64) -> String {
+    let words = ["harbour", "ledger", "orchard", "granite", "violin", "lantern", "meadow", "copper"];
+    let mut dice = Dice::new(number);
+    (0..400).map(|_| format!("{} ", words[dice.below(8) as usize])).collect::<String>() + &format!("heron{number}")
+}
+
+/// How long questions take (p95).
+fn asked(caller: &Caller) -> Duration {
+    let ask = |number: u64| {
+        let begun = Instant::now();
+        assert!(!caller.hits(&format!("harbour lantern {number}")).is_empty());
+        begun.elapsed()
+    };
+    percentile(&(0..60).map(ask).collect::<Vec<_>>(), 95)
+}
+
+/// Saves one of a hundred files again and again, and looks how much of the disk that takes in the end: the index at
+/// most so many times the live data, and the whole data directory no more than [`FLOOR`] beyond. Old versions are kept
+/// for six quiet minutes. Gives how long questions take before and after (p95).
 fn edit(edits: u64, times: u64, patience: Duration) -> [Duration; 2] {
     let world = World::new().start();
-    let text = |number: u64| {
-        let words = ["harbour", "ledger", "orchard", "granite", "violin", "lantern", "meadow", "copper"];
-        let mut dice = Dice::new(number);
-        (0..400).map(|_| format!("{} ", words[dice.below(8) as usize])).collect::<String>() + &format!("heron{number}")
-    };
-    for number in 0..100 {
-        world.write(&format!("{number}.md"), text(number));
-    }
+    (0..100).for_each(|number| drop(world.write(&format!("{number}.md"), page(number))));
     world.index();
-    let index = world.data().join("index");
-    let caller = Caller::new(&world);
-    let asked = || {
-        let ask = |number: u64| {
-            let begun = Instant::now();
-            assert!(!caller.hits(&format!("harbour lantern {number}")).is_empty());
-            begun.elapsed()
-        };
-        percentile(&(0..60).map(ask).collect::<Vec<_>>(), 95)
-    };
-    let before = asked();
+    let (data, index, caller) = (world.data(), world.data().join("index"), Caller::new(&world));
+    let before = asked(&caller);
     let (live, begun) = (bytes_below(&index), Instant::now());
-    let (mut most_versions, mut most_bytes) = (0, 0);
+    let (mut most_versions, mut most_bytes, mut most_data) = (0, 0, 0);
     for number in 0..edits {
-        world.write(&format!("{}.md", number % 100), text(1_000 + number));
+        world.write(&format!("{}.md", number % 100), page(1_000 + number));
         // Faster than commits come, slower than they could be folded into one.
         std::thread::sleep(Duration::from_millis(100));
         if number % 50 == 49 {
             let versions = world.json(&["status"])["upkeep"]["versions"].as_u64().unwrap();
             most_versions = most_versions.max(versions);
             most_bytes = most_bytes.max(bytes_below(&index));
+            most_data = most_data.max(bytes_below(&data));
         }
     }
     world.until("the versions are few and the index is small again", patience, |it| {
@@ -269,12 +275,17 @@ fn edit(edits: u64, times: u64, patience: Duration) -> [Duration; 2] {
     });
     let (bytes, took) = (bytes_below(&index), begun.elapsed());
     assert_eq!(world.json(&["status"])["coverage"]["indexed"], 100);
-    let of_live = |bytes: u64| bytes as f64 / live as f64;
+    let (of_live, mib) = (|bytes: u64| bytes as f64 / live as f64, |bytes: u64| bytes as f64 / f64::from(1 << 20));
     figure("one file saved again and again", format!("{edits} saves in {took:.0?}"));
     figure("index at most, times the live data", format!("{:.1}", of_live(most_bytes)));
     figure("index at the end, times the live data", format!("{:.1} (fails above {times})", of_live(bytes)));
-    at_most("versions of the table at most", most_versions, MOST_VERSIONS, MOST_VERSIONS);
-    [before, asked()]
+    figure("whole data directory at most, MiB", format!("{:.1} (live data {:.1})", mib(most_data), mib(live)));
+    let mut promises = Promises::default();
+    let most = mib(times * live + FLOOR);
+    promises.at_most("whole data directory at the end, MiB", mib(bytes_below(&data)), most, most);
+    promises.at_most("versions of the table at most", most_versions, MOST_VERSIONS, MOST_VERSIONS);
+    promises.check();
+    [before, asked(&caller)]
 }
 
 #[test]

@@ -230,6 +230,32 @@ fn what_is_known_by_name_is_as_unknown_as_what_does_not_exist() {
 }
 
 #[test]
+fn a_damaged_table_of_keys_is_told_with_its_cure_until_it_is_mended() {
+    let team = team();
+    let table = team.world.data().join("keys.json");
+    let whole = std::fs::read(&table).unwrap();
+    let doctor = || {
+        let checks = team.world.outcome(&["doctor"]).1["checks"].clone();
+        checks.as_array().unwrap().iter().find(|it| it["name"] == "keys").unwrap().clone()
+    };
+    assert_eq!(doctor()["health"], "ok");
+    std::fs::write(&table, "[{").unwrap();
+    assert_eq!(team.send(&team.alpha, "GET", "/v1/status", &Value::Null).status, 401);
+    let health = team.send(&team.owner, "GET", "/health", &Value::Null).json();
+    for told in [&team.world.json(&["status"])["degraded"], &health["problems"], &doctor()] {
+        let told = told.to_string();
+        assert!(told.contains("keys.json") && told.contains("add the keys again"), "{told}");
+    }
+    assert_eq!(doctor()["health"], "problem");
+    let stranger = send(&team.world, "GET", "/health", &[("authorization", "")], "").json();
+    assert_eq!((&stranger["degraded"], &stranger["problems"]), (&json!(true), &json!(null)));
+    std::fs::write(&table, whole).unwrap();
+    assert_eq!(team.send(&team.alpha, "GET", "/v1/status", &Value::Null).status, 200);
+    assert!(!team.world.json(&["status"])["degraded"].to_string().contains("keys.json"));
+    assert_eq!(doctor()["health"], "ok");
+}
+
+#[test]
 fn counts_are_those_of_the_own_files_and_rights_end_where_the_key_says() {
     let team = team();
     let status = team.send(&team.alpha, "GET", "/v1/status", &Value::Null).json();

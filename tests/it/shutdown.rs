@@ -5,10 +5,12 @@ use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::harness::World;
 use crate::http::{connect, key_line, post};
+use crate::openai;
+use crate::server::Server;
 use crate::torture::{Dice, Promises, figure, percentile, size};
 
 /// The longest that the daemon may take.
@@ -19,6 +21,12 @@ const BUSY_MACHINE: u32 = 3;
 
 /// The longest that the second signal may take.
 const AT_ONCE: Duration = Duration::from_millis(200);
+
+/// Longer than any end may take: whoever waits for the model waits when the daemon ends.
+const THINKING: Duration = Duration::from_secs(60);
+
+/// What a client of MCP over HTTP sends.
+const OVER_MCP: &str = "content-type: application/json\r\naccept: application/json, text/event-stream\r\n";
 
 /// The longest that an idle daemon may take.
 const IDLE: Duration = Duration::from_secs(1);
@@ -51,6 +59,13 @@ fn endless(world: &World) -> TcpStream {
     let stream = sent(world, format!("{head}{}\r\n{{\"query\"", key_line(world)).as_bytes());
     std::thread::sleep(Duration::from_millis(300));
     stream
+}
+
+/// A whole request, whose answer is to come.
+fn posted(world: &World, path: &str, headers: &str, body: &Value) -> TcpStream {
+    let body = body.to_string();
+    let head = format!("POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: {}\r\n{headers}", body.len());
+    sent(world, format!("{head}{}\r\n{body}", key_line(world)).as_bytes())
 }
 
 #[test]
@@ -96,12 +111,13 @@ fn an_idle_daemon_ends_within_a_second_however_many_connections_are_open() {
     assert!(took < IDLE * BUSY_MACHINE, "{took:?}");
 }
 
-/// Every kind of stream that a daemon can hold open: events, a job that is followed by gRPC, an MCP session, a question
-/// whose body never comes, and the job itself.
+/// Every kind of stream that a daemon can hold open: events of a job and of an answer, a job that is followed by gRPC,
+/// an MCP session, a question over MCP and HTTP (where there are no sessions), one whose body never comes, and the job.
 struct Streams {
     events: TcpStream,
+    answer: TcpStream,
     children: [Child; 2],
-    _endless: TcpStream,
+    _requests: [TcpStream; 2],
 }
 
 impl Streams {
@@ -117,13 +133,23 @@ impl Streams {
             command.spawn().unwrap()
         };
         let children = [follow(&["mcp"]), follow(&["index", "--full", "--wait", world.files().to_str().unwrap()])];
-        Streams { events, children, _endless: endless(world) }
+        let question = json!({"query": "who keeps the almanac"});
+        let answer = posted(world, "/v1/ask", "accept: text/event-stream\r\n", &question);
+        answer.peek(&mut [0; 16]).unwrap();
+        let call = json!({
+            "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "ask", "arguments": question},
+        });
+        let _requests = [posted(world, "/mcp", OVER_MCP, &call), endless(world)];
+        Streams { events, answer, children, _requests }
     }
 
-    /// Returns what the one who watched the events was told.
-    fn close(mut self) -> String {
-        let mut told = String::new();
-        let _cut = self.events.read_to_string(&mut told);
+    /// Returns what those were told who watched the events of the job and of the answer.
+    fn close(mut self) -> [String; 2] {
+        let told = [&mut self.events, &mut self.answer].map(|stream| {
+            let mut told = String::new();
+            let _cut = stream.read_to_string(&mut told);
+            told
+        });
         for child in &mut self.children {
             // Who followed the job has ended by itself.
             let _ended = child.kill();
@@ -133,25 +159,32 @@ impl Streams {
     }
 }
 
-/// A daemon that has something to do.
-fn busy() -> World {
-    let world = World::new().start();
+/// A daemon that has something to do, and asks a model that takes its time.
+fn busy() -> (World, Server) {
+    let model = openai::start(&["m"], |_| {
+        std::thread::sleep(THINKING);
+        String::new()
+    });
+    let world = World::new().with("VIC_LIBRARIAN_BACKEND", "openai").with("VIC_OPENAI_MODEL", "m");
+    let world = world.with("VIC_OPENAI_BASE_URL", &model.address).start();
     for number in 0..300 {
         world.write(&format!("{number}.md"), format!("Page {number} of the gardener's almanac. ").repeat(40));
     }
-    world
+    (world, model)
 }
 
 #[test]
 fn open_streams_a_running_job_and_an_unfinished_request_hold_nothing_up() {
-    let mut world = busy();
+    let (mut world, model) = busy();
     let streams = Streams::open(&world);
+    world.until("the model is asked", ALWAYS, |_| !model.asked("/v1/chat/completions").is_empty());
     let took = end(&mut world);
     println!("busy: {took:?}");
     assert!(took < ALWAYS * BUSY_MACHINE, "{took:?}");
     // Who watched is told why it ends.
-    let told = streams.close();
-    assert!(told.contains("event: error") || told.contains("event: done"), "{told}");
+    let [job, answer] = streams.close();
+    assert!(job.contains("event: error") || job.contains("event: done"), "{job}");
+    assert!(answer.contains("event: error") && answer.contains("vicd went before"), "{answer}");
     // Nothing was lost: the next daemon goes on.
     world.spawn();
     world.index();
@@ -161,7 +194,7 @@ fn open_streams_a_running_job_and_an_unfinished_request_hold_nothing_up() {
 #[test]
 #[ignore = "ten minutes; make torture"]
 fn torture_shutdown() {
-    let (mut world, mut dice) = (busy(), Dice::new(16));
+    let ((mut world, _model), mut dice) = (busy(), Dice::new(16));
     let runs = size("VIC_TORTURE_SHUTDOWNS", 50);
     let took: Vec<Duration> = (0..runs)
         .map(|_| {

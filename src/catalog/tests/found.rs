@@ -61,6 +61,19 @@ fn names_are_those_of_now_whatever_was_new_renamed_or_removed_since_they_were_re
 }
 
 #[test]
+fn files_that_may_not_be_found_take_no_place_of_those_that_may_however_many_they_are() {
+    let scene = Scene::new(&[]);
+    scene.write("old/IMG_of_herons.png", "a picture");
+    scene.scan();
+    // More than are looked at because of their names, and all of them newer.
+    (0..10_050).for_each(|it| scene.write(&format!("IMG_{it}.png"), "a picture"));
+    scene.scan();
+    let filter = FileFilter { path_glob: Some("old/*".into()), ..FileFilter::default() };
+    let found = scene.catalog.named(&filter, &[], &["img".into()], 3).unwrap();
+    assert_eq!(found.iter().map(|it| it.found.path.to_str().unwrap()).collect::<Vec<_>>(), ["old/IMG_of_herons.png"]);
+}
+
+#[test]
 fn a_name_is_found_among_thousands_of_files_without_text_and_only_there() {
     let scene = Scene::indexed(&["heron.md"]);
     (0..2_100).for_each(|it| scene.write(&format!("IMG_{it}.png"), "a picture"));

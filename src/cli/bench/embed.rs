@@ -98,7 +98,7 @@ fn engine(name: &str) -> Result<EmbedEngine, String> {
 }
 
 fn threads(count: &str) -> Result<usize, String> {
-    let found = count.parse().ok().filter(|it| *it <= MAX_EMBED_THREADS);
+    let found = count.parse::<u32>().ok().filter(|it| *it <= MAX_EMBED_THREADS);
     found.map(|it| it as usize).ok_or_else(|| format!("use a number from 0 to {MAX_EMBED_THREADS}"))
 }
 
@@ -186,6 +186,7 @@ impl EmbedArgs {
             call: Duration::from_secs_f64(self.timeout),
             whole: self.seconds.map(Duration::from_secs_f64),
             memory_mib: self.max_memory.map(|it| it as f64 / f64::from(1 << 20)),
+            ..Bounds::default()
         }
     }
 

@@ -1,4 +1,4 @@
-//! Databases that are damaged deep inside, where opening does not look.
+//! Databases that are damaged deep inside, where opening does not look; a table of keys that nobody understands.
 
 use super::*;
 
@@ -42,4 +42,26 @@ async fn every_database_is_looked_at_and_one_that_is_damaged_deep_inside_is_begu
         assert!(PathBuf::from(format!("{}.damaged", path.display())).exists(), "{} is kept", path.display());
     }
     open_all();
+}
+
+#[tokio::test]
+async fn a_damaged_table_of_keys_is_a_problem_with_a_cure_and_is_left_as_it_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let config =
+        Config::from_lookup(&|name| (name == "VIC_DATA_DIR").then(|| dir.path().as_os_str().to_owned())).unwrap();
+    std::fs::write(config.format_path(), format!("vic data directory, format {}\n", directory::FORMAT)).unwrap();
+    let check = async |fix: bool| {
+        let checks = doctor(&config, fix).await.unwrap().checks;
+        checks.into_iter().find(|it| it.name == "keys").unwrap()
+    };
+    assert_eq!(check(false).await.health, Health::Ok, "there need not be one");
+    keys::add(&config, "ada", &[dir.path().into()], keys::Right::Read).unwrap();
+    assert_eq!(check(false).await.finding, "the owner's and 1 more");
+    std::fs::write(config.keys_path(), "[{").unwrap();
+    for fix in [false, true] {
+        let told = check(fix).await;
+        assert_eq!(told.health, Health::Problem);
+        assert!(told.finding.contains("keys.json") && told.cure.unwrap().contains("mend it"));
+        assert_eq!(std::fs::read_to_string(config.keys_path()).unwrap(), "[{");
+    }
 }

@@ -6,7 +6,9 @@ use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
 use serde_json::{Map, Value};
 
+use crate::error::ErrorCode;
 use crate::model::{CorpusCall, CorpusReply};
+use crate::serve::http::refusal::RETRY;
 use crate::serve::http::{Known, Reply, Shared, body};
 
 /// `POST /v1/corpus/{verb}`: the envelope; a refusal has its status, and its reason in the envelope.
@@ -24,5 +26,9 @@ pub(crate) async fn call(
         None if accepted => StatusCode::ACCEPTED,
         None => StatusCode::OK,
     };
-    Ok((status, [(header::CONTENT_TYPE, media_type)], text).into_response())
+    let mut response = (status, [(header::CONTENT_TYPE, media_type)], text).into_response();
+    if refused == Some(ErrorCode::ResourceExhausted) {
+        response.headers_mut().insert(header::RETRY_AFTER, RETRY.into());
+    }
+    Ok(response)
 }

@@ -49,7 +49,7 @@ fn check(bridge: &Bridge, request: &Request) -> Result<Option<Caller>, (Refused,
     let caller = caller(bridge, request, peer)?;
     let path = request.uri().path();
     // Where no key is asked for, everybody is the owner and nobody has shown it.
-    if is_open(path) && (caller.is_none() || bridge.keys.is_none()) {
+    if is_open(path) && (caller.is_none() || bridge.desk.keys.is_none()) {
         limit_strangers(bridge, peer)?;
     }
     if path.starts_with("/v1/")
@@ -64,7 +64,7 @@ fn check(bridge: &Bridge, request: &Request) -> Result<Option<Caller>, (Refused,
 }
 
 fn caller(bridge: &Bridge, request: &Request, peer: Peer) -> Result<Option<Caller>, (Refused, Refusal)> {
-    let Some(keys) = &bridge.keys else { return Ok(Some(bridge.caller(Grant::owner()))) };
+    let Some(keys) = &bridge.desk.keys else { return Ok(Some(bridge.caller(Grant::owner()))) };
     let now = Instant::now();
     let exhausted = |wait| (Refused::Rate, Refusal::guesses(wait));
     // From another machine no further key is even looked at. Here, where all programs have one address, a program with an
@@ -95,9 +95,9 @@ fn limit_strangers(bridge: &Bridge, peer: Peer) -> Result<(), (Refused, Refusal)
     admitted.map_err(|wait| (Refused::Rate, Refusal::strangers(bridge.strangers.rate(), wait)))
 }
 
-/// The paths that tell nothing of the files: whether the daemon lives, and how to talk to it.
+/// The paths that need no key: whether the daemon lives, told once and not as a stream that stays open.
 pub(crate) fn is_open(path: &str) -> bool {
-    matches!(path, "/" | "/health" | "/openapi.json") || path.starts_with("/grpc.health.v1.Health/")
+    matches!(path, "/health" | "/grpc.health.v1.Health/Check")
 }
 
 /// Whether the body is of a kind that no client of ours sends, but a form of a web page does.

@@ -52,7 +52,7 @@ pub(crate) struct Health {
 pub(crate) async fn health(State(bridge): Shared, caller: Option<Known>) -> Reply {
     // Who shows no key hears whether all is well, and nothing that depends on the files.
     let asker = caller.map(|Extension(it)| it);
-    let status = asker.clone().unwrap_or_else(|| bridge.caller(Grant::owner())).service().status().await?;
+    let status = asker.clone().unwrap_or_else(|| bridge.caller(Grant::owner())).state().await?;
     let is_owner = asker.as_ref().is_some_and(|it| it.scope().is_all());
     let roots: Vec<String> = status.roots.iter().map(|it| it.path.to_string_lossy().into_owned()).collect();
     let known = status.coverage.found > 0 || status.chunks > 0;
@@ -63,7 +63,7 @@ pub(crate) async fn health(State(bridge): Shared, caller: Option<Known>) -> Repl
             degraded: !status.degraded.is_empty(),
             problems: asker.as_ref().map(|_| status.degraded),
             version: status.version,
-            auth_enabled: bridge.keys.is_some(),
+            auth_enabled: bridge.desk.keys.is_some(),
             index_ready: status.index_ready,
             meta_present: known,
             chunk_rows_indexed: asker.as_ref().filter(|_| known).map(|_| status.chunks),

@@ -42,7 +42,6 @@ use crate::serve::desk::Desk;
 use crate::serve::guard::Names;
 use crate::serve::http::refusal::Refusal;
 use crate::serve::keys::Grant;
-use crate::serve::ring::KeyRing;
 use crate::serve::{Service, mcp};
 
 /// What every handler needs.
@@ -51,7 +50,6 @@ pub(crate) struct Bridge {
     service: Arc<dyn Service>,
     desk: Arc<Desk>,
     shutdown: CancellationToken,
-    keys: Option<KeyRing>,
     names: Names,
     window: limits::SlidingWindow,
     /// Wrong keys by address.
@@ -86,7 +84,7 @@ impl Bridge {
     pub(crate) fn new(
         service: Arc<dyn Service>,
         desk: Arc<Desk>,
-        (keys, port): (Option<KeyRing>, u16),
+        port: u16,
         config: &Config,
         shutdown: CancellationToken,
     ) -> Bridge {
@@ -94,7 +92,6 @@ impl Bridge {
             service,
             desk,
             shutdown,
-            keys,
             names: Names::new(port, config.bridge.hosts.clone()),
             window: limits::SlidingWindow::new(config.bridge.rate_limit_per_min),
             guesses: limits::SlidingWindow::new(MAX_GUESSES),

@@ -20,7 +20,7 @@ pub(crate) struct Refusal {
 }
 
 /// When to come back to a daemon that is busy or full.
-const RETRY: u64 = 1;
+pub(crate) const RETRY: u64 = 1;
 
 impl From<Error> for Refusal {
     fn from(error: Error) -> Refusal {
@@ -66,7 +66,8 @@ impl Refusal {
 
     fn wait(message: String, wait: Duration, hint: &str) -> Refusal {
         let seconds = (wait.as_millis().div_ceil(1_000)).max(1) as u64;
-        let error = Error::new(ErrorCode::ResourceExhausted, message).hint(format!("try again in {seconds} s; {hint}"));
+        let hint = format!("try again in {seconds} s; {hint}");
+        let error = Error::new(ErrorCode::ResourceExhausted, message).hint(hint).retry_after(wait);
         Refusal { header: Some((header::RETRY_AFTER, seconds.into())), ..Refusal::from(error) }
     }
 
@@ -123,7 +124,10 @@ impl Refusal {
         if self.status == StatusCode::FORBIDDEN {
             *response.status_mut() = self.status;
         }
-        response.headers_mut().extend(self.header);
+        // In the place of what the status said of the same, not beside it.
+        if let Some((name, value)) = self.header {
+            response.headers_mut().insert(name, value);
+        }
         response
     }
 

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::model::JobState;
 use crate::serve::fake::{self, FakeService};
+use crate::serve::ring::KeyRing;
 
 /// The paths of the TCP port over a fake service.
 struct Bed {
@@ -33,8 +34,9 @@ async fn bed_with(variables: &[(&str, &str)], change: impl FnOnce(&mut Bridge)) 
     let service = Arc::new(FakeService::new());
     let shutdown = service.shutdown.clone();
     let grpc = crate::serve::routes(shutdown.clone()).await.unwrap();
-    let keys = config.bridge.api_key.as_deref().map(|key| KeyRing::new(key, config.keys_path()));
-    let mut bridge = Bridge::new(service.clone(), Arc::new(Desk::new(2)), (keys, 8765), &config, shutdown);
+    let keys = config.bridge.api_key.as_deref().map(|key| Arc::new(KeyRing::new(key, config.keys_path())));
+    let desk = Arc::new(Desk { keys, ..Desk::new(2) });
+    let mut bridge = Bridge::new(service.clone(), desk, 8765, &config, shutdown);
     change(&mut bridge);
     let router = router(Arc::new(bridge), grpc);
     Bed { service, router }

@@ -4,7 +4,7 @@
 #[derive(Debug)]
 pub(super) struct Best {
     limit: usize,
-    /// Less than twice the limit, in no order.
+    /// Less than twice the limit, as they came.
     rows: Vec<Rank>,
     /// No row up to here is among the best.
     floor: f32,
@@ -35,7 +35,7 @@ impl Best {
         }
     }
 
-    /// Shows it a few rows from `first` on. Mostly none is among the best, and all together cost one comparison.
+    /// Shows it rows from `first` on. Mostly none of [`FEW`] is among the best, and together they cost one comparison.
     #[inline(always)]
     pub(super) fn push_all(&mut self, first: u32, numbers: &[f32]) {
         for (first, numbers) in (first..).step_by(FEW).zip(numbers.chunks(FEW)) {

@@ -1,6 +1,6 @@
 //! Work over many rows, in parts on several threads at once.
 //!
-//! The threads wait for work and stay where they are. A thread that is started for a question, or woken, runs first of all
+//! The threads wait for work, and where cores are few they stay where they are. A thread that is started for a question, or woken, runs first of all
 //! on the core of whoever woke it: a Linux of a few cores does not look for one at rest unless hardly any has anything to
 //! do, and moves nothing for some milliseconds, which is longer than all of the work takes.
 
@@ -37,11 +37,15 @@ fn pool() -> Option<ThreadPool> {
     builder.build().inspect_err(|error| warn!(%error, "a search in vectors runs on one thread")).ok()
 }
 
-/// Keeps the thread on one of the cores that are allowed, its own. Where that is not granted it is only slower.
+/// Keeps the thread on one of the cores that are allowed, its own. Where that is not granted it is only slower. Where more
+/// are allowed than there is time for, as in a container with a quota, other processes would be on the same few.
 #[cfg(target_os = "linux")]
 fn stay(number: usize) {
     use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
     let Ok(allowed) = sched_getaffinity(None) else { return };
+    if allowed.count() as usize > MOST_THREADS {
+        return;
+    }
     let mut own = CpuSet::new();
     if let Some(core) = (0..CpuSet::MAX_CPU).filter(|core| allowed.is_set(*core)).nth(number) {
         own.set(core);
@@ -122,7 +126,11 @@ mod tests {
         use std::collections::BTreeSet;
 
         let cores = available_parallelism().map_or(1, NonZero::get);
-        let Some(pool) = POOL.as_ref().filter(|_| cores <= MOST_THREADS) else { return };
+        let all = rustix::thread::sched_getaffinity(None).unwrap().count() as usize;
+        let Some(pool) = POOL.as_ref().filter(|_| all <= MOST_THREADS) else {
+            println!("nothing is proved: threads are not kept on one of {all} cores");
+            return;
+        };
         let allowed = pool.broadcast(|_| {
             let allowed = rustix::thread::sched_getaffinity(None).unwrap();
             (0..rustix::thread::CpuSet::MAX_CPU).filter(|it| allowed.is_set(*it)).collect::<Vec<_>>()

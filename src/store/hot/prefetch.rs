@@ -16,10 +16,14 @@ pub(super) fn prefetch<T>(items: &[T]) {
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         let (start, size) = (items.as_ptr().cast::<i8>(), size_of_val(items));
-        // One line more than fit: the first may be cut.
-        for line in 0..=size / CACHE_LINE {
-            // SAFETY: it only hints, at most at what follows the slice, and reads nothing.
+        // The first line may be cut: then the end lies on one more.
+        for line in 0..size.div_ceil(CACHE_LINE) {
+            // SAFETY: it only hints, within the slice, and reads nothing.
             unsafe { _mm_prefetch::<_MM_HINT_T0>(start.wrapping_add(line * CACHE_LINE)) };
+        }
+        if let Some(last) = size.checked_sub(1) {
+            // SAFETY: as above.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(start.wrapping_add(last)) };
         }
     }
     #[cfg(not(target_arch = "x86_64"))]

@@ -14,8 +14,10 @@ const BLOCKS_A_PART: usize = 1 << 12;
 /// Blocks that are looked at first, spread over all, to see which estimates are high.
 const SAMPLED_BLOCKS: usize = 1_024;
 
-/// How many times as many rows as are wanted are to lie above the floor that the sample gives, in halves.
+/// How many times as many rows as are wanted are to lie above the floor that the sample gives, in halves; of a filter the
+/// sample has fewer rows, and says less.
 const SLACK_HALVES: usize = 3;
+const SLACK_HALVES_OF_A_FILTER: usize = 4;
 
 /// A question to a sketch.
 pub(super) struct Search<'a> {
@@ -63,7 +65,8 @@ impl Search<'_> {
         for block in (0..self.sketch.blocks()).step_by(step) {
             self.each_marked(block..block + 1, |_, estimate| sample.push(estimate));
         }
-        let above = SLACK_HALVES * most * sample.len() / (2 * self.count).max(1);
+        let slack = if self.marked.is_some() { SLACK_HALVES_OF_A_FILTER } else { SLACK_HALVES };
+        let above = slack * most * sample.len() / (2 * self.count).max(1);
         if above >= sample.len() {
             return f32::NEG_INFINITY;
         }

@@ -124,8 +124,8 @@ impl Sketch {
         Asked::of(query, self.words)
     }
 
-    /// Hands over the estimated cosines of the rows of these blocks, less what is the same for all: block by block, with
-    /// the number of the first row.
+    /// Hands over the estimated cosines of the rows of these blocks, less what is the same for all: run by run, with the
+    /// number of the first row.
     pub(super) fn estimate(&self, asked: &Asked, blocks: Range<usize>, each: impl FnMut(u32, &[f32])) {
         #[cfg(target_arch = "x86_64")]
         #[expect(unsafe_code, reason = "the compiler cannot know what the processor it runs on has")]
@@ -342,7 +342,8 @@ mod tests {
     #[test]
     fn an_estimate_is_near_the_cosine_less_the_same_for_all() {
         for dimension in [384, 100] {
-            let vectors = vectors(203, dimension);
+            // Each part has more than a run of blocks, and the last run is not full.
+            let vectors = vectors(2 * (RUN + 7) * BLOCK + 3, dimension);
             let sketch = sketch(&vectors);
             for query in vectors.iter().step_by(29) {
                 let common = dot(query, &sketch.mean);
@@ -358,20 +359,21 @@ mod tests {
     #[test]
     fn every_way_of_counting_gives_the_same() {
         for dimension in [100, 384, 768, 1_024] {
-            let vectors = vectors(77, dimension);
+            let vectors = vectors((RUN + 2) * BLOCK - 3, dimension);
             let sketch = sketch(&vectors);
             let mut plain = Vec::new();
             let asked = sketch.ask(&vectors[5]);
             estimate_blocks(&sketch, &asked, 0..sketch.blocks(), |_, some| plain.extend_from_slice(some));
             assert_eq!(estimates(&sketch, &vectors[5]), plain);
-            let signs = &sketch.signs[..sketch.words];
-            let counted = |row: usize| -> u64 {
-                let steps = |place: usize| (0..PLANES).map(move |bit| (place, bit));
-                let step = |(place, bit): (usize, usize)| asked.planes[place / WORD][bit] >> (place % WORD) & 1;
-                let is_positive = |place: &usize| signs[place / WORD][row] >> (place % WORD) & 1 == 1;
-                (0..dimension).filter(is_positive).flat_map(steps).map(|it| step(it) << it.1).sum()
-            };
-            assert_eq!(count(signs, &asked.planes), std::array::from_fn(counted));
+            for signs in sketch.signs.chunks(sketch.words) {
+                let counted = |row: usize| -> u64 {
+                    let steps = |place: usize| (0..PLANES).map(move |bit| (place, bit));
+                    let step = |(place, bit): (usize, usize)| asked.planes[place / WORD][bit] >> (place % WORD) & 1;
+                    let is_positive = |place: &usize| signs[place / WORD][row] >> (place % WORD) & 1 == 1;
+                    (0..dimension).filter(is_positive).flat_map(steps).map(|it| step(it) << it.1).sum()
+                };
+                assert_eq!(count(signs, &asked.planes), std::array::from_fn(counted));
+            }
         }
     }
 

@@ -160,20 +160,93 @@ fn an_unreadable_folder_is_named_and_the_rest_is_found() {
 
 #[test]
 fn a_failure_to_list_hides_its_folder_and_a_vanished_entry_hides_nothing() {
+    let dir = tree(&["locked/a.txt"]);
     let rules = Rules::new(&config()).unwrap();
     let failure = |kind: io::ErrorKind| ignore::Error::WithDepth {
         depth: 1,
         err: Box::new(ignore::Error::WithPath {
-            path: PathBuf::from("/r/locked"),
+            path: dir.path().join("locked"),
             err: Box::new(ignore::Error::Io(kind.into())),
         }),
     };
     let cancel = AtomicBool::new(false);
-    let walk = Walk { root: Path::new("/r"), rules: &rules, cancel: &cancel, failures: Mutex::default() };
+    let walk = Walk::new(dir.path(), &rules, &cancel).unwrap();
     walk.note(&failure(io::ErrorKind::NotFound), true);
     walk.note(&failure(io::ErrorKind::PermissionDenied), true);
     let report = walk.report(0).unwrap();
     assert_eq!(report.unreadable, [PathBuf::from("locked")]);
+}
+
+/// Lists `root` while its folder `sub` holds what `outside` does, as if `sub` were a link to it already; then makes it
+/// one, and lets `after` change it again. Returns what a walk makes of that list.
+fn swapped_after_listing(dir: &Path, after: fn(&Path)) -> (Vec<PathBuf>, WalkReport) {
+    let (root, outside) = (dir.join("root"), dir.join("outside"));
+    let (rules, cancel) = (Rules::new(&config()).unwrap(), AtomicBool::new(false));
+    let listed: Vec<DirEntry> = rules.builder(&root).unwrap().build().collect::<Result<_, _>>().unwrap();
+    fs::rename(root.join("sub"), &outside).unwrap();
+    symlink(&outside, root.join("sub")).unwrap();
+    after(&root);
+    let walk = Walk::new(&root, &rules, &cancel).unwrap();
+    let mut last = None;
+    let found = listed.iter().filter_map(|it| walk.found(it, &mut last)).map(|it| it.path).collect();
+    (found, walk.report(0).unwrap())
+}
+
+#[test]
+fn nothing_is_found_or_named_behind_a_folder_that_became_a_link_and_the_folder_hides_its_files() {
+    let dir = tree(&["root/a.txt", "root/sub/theirs.txt", "root/sub/private/theirs.txt"]);
+    let (found, report) = swapped_after_listing(dir.path(), |_| ());
+    assert_eq!(found, [PathBuf::from("a.txt")]);
+    assert_eq!(report.unreadable, [PathBuf::from("sub")]);
+    assert_eq!(report.problems.len(), 1, "{report:?}");
+    assert!(report.problems[0].sentence.contains("root/sub` became a link"), "{report:?}");
+}
+
+#[test]
+fn names_of_elsewhere_are_vanished_entries_once_the_folder_is_back() {
+    let dir = tree(&["root/a.txt", "root/sub/theirs.txt", "root/sub/same.txt", "root/sub/private/theirs.txt"]);
+    let (mut found, report) = swapped_after_listing(dir.path(), |root| {
+        fs::remove_file(root.join("sub")).unwrap();
+        fs::create_dir(root.join("sub")).unwrap();
+        fs::write(root.join("sub/same.txt"), "ours").unwrap();
+    });
+    found.sort();
+    assert_eq!(found, [PathBuf::from("a.txt"), PathBuf::from("sub/same.txt")]);
+    assert!(report.complete && report.unreadable.is_empty() && report.problems.is_empty(), "{report:?}");
+}
+
+#[test]
+fn a_rule_that_cannot_be_understood_is_not_told_when_it_is_of_elsewhere() {
+    let dir = tree(&["root/sub/.gitignore=[z-a]", "root/b.txt"]);
+    let (root, rules) = (dir.path().join("root"), Rules::new(&config()).unwrap());
+    let cancel = AtomicBool::new(false);
+    let listed: Vec<DirEntry> = rules.builder(&root).unwrap().build().flatten().collect();
+    let error = listed.iter().find_map(|it| it.error()).unwrap();
+    let tell = || {
+        let walk = Walk::new(&root, &rules, &cancel).unwrap();
+        walk.note(error, false);
+        walk.report(0).unwrap()
+    };
+    let here = tell();
+    assert!(here.unreadable.is_empty() && here.problems[0].sentence.contains("z-a"), "{here:?}");
+    fs::rename(root.join("sub"), dir.path().join("outside")).unwrap();
+    symlink(dir.path().join("outside"), root.join("sub")).unwrap();
+    let elsewhere = tell();
+    assert_eq!(elsewhere.unreadable, [PathBuf::from("sub")]);
+    assert!(!elsewhere.problems[0].sentence.contains("z-a"), "{elsewhere:?}");
+}
+
+#[test]
+fn a_walk_is_incomplete_when_another_folder_took_the_place_of_the_root() {
+    let dir = tree(&["root/a.txt"]);
+    let (root, rules) = (dir.path().join("root"), Rules::new(&config()).unwrap());
+    let report = walk(&root, &rules, None, &AtomicBool::new(false), |_| {
+        fs::rename(&root, dir.path().join("aside")).unwrap();
+        fs::create_dir(&root).unwrap();
+    })
+    .unwrap();
+    assert!(!report.complete);
+    assert!(report.problems[0].sentence.contains("was replaced"), "{report:?}");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Nothing outside the roots is read: not by a clever path, not through a link, not in a race.
 
 use std::os::unix::fs::symlink;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -15,15 +15,30 @@ use crate::http;
 /// What lies outside.
 const CANARY: &str = "xylophonecanary";
 
-/// Swaps a folder for a link to another and back, as fast as it can.
-fn swap(folder: &Path, outside: &Path, stop: &AtomicBool) {
+/// Walks during which a folder is swapped. A walk that looked at entries by their paths told of the outside within forty
+/// rounds of twenty trials, and mostly within three.
+const ROUNDS: usize = 500;
+
+/// Swaps a folder for a link to another and back, until it is told to stop; it stays each for a while.
+fn swap(folder: &Path, outside: &Path, stay: Duration, stop: &AtomicBool) {
     let (aside, link) = (folder.with_extension("aside"), folder.with_extension("link"));
     while !stop.load(Ordering::Relaxed) {
         symlink(outside, &link).unwrap();
         std::fs::rename(folder, &aside).unwrap();
         std::fs::rename(&link, folder).unwrap();
+        std::thread::sleep(stay);
         std::fs::remove_file(folder).unwrap();
         std::fs::rename(&aside, folder).unwrap();
+        std::thread::sleep(stay);
+    }
+}
+
+/// Ends the swapping however a test ends: a scope waits for its threads even when an assertion fails in it.
+struct Stop<'a>(&'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 
@@ -31,17 +46,17 @@ fn swap(folder: &Path, outside: &Path, stop: &AtomicBool) {
 fn no_byte_from_outside_is_read_while_a_folder_becomes_a_link_and_back() {
     let dir = tempfile::tempdir().unwrap();
     let (root, outside) = (dir.path().join("root"), dir.path().join("outside"));
+    // The same names on both sides, since it is the content that tells them apart here.
     for (folder, text) in [(root.join("sub/deep"), "inside"), (outside.join("deep"), CANARY)] {
         std::fs::create_dir_all(&folder).unwrap();
         std::fs::write(folder.join("f.txt"), text).unwrap();
         std::fs::write(folder.parent().unwrap().join("f.txt"), text).unwrap();
     }
-    let rules = WalkConfig { ignore: vec![], hidden: false, max_file_bytes: 1 << 20, watch: false, rescan_seconds: 60 };
-    let rules = Rules::new(&rules).unwrap();
     let stop = AtomicBool::new(false);
     let (mut read, mut refused) = (0, 0);
     std::thread::scope(|scope| {
-        scope.spawn(|| swap(&root.join("sub"), &outside, &stop));
+        let _stop = Stop(&stop);
+        scope.spawn(|| swap(&root.join("sub"), &outside, Duration::ZERO, &stop));
         for turn in 0..100_000 {
             let path = if turn % 2 == 0 { "sub/f.txt" } else { "sub/deep/f.txt" };
             match open_beneath(&root, Path::new(path)) {
@@ -51,14 +66,56 @@ fn no_byte_from_outside_is_read_while_a_folder_becomes_a_link_and_back() {
                 }
                 Err(_) => refused += 1,
             }
-            if turn % 1_000 == 0 {
-                walk(&root, &rules, None, &AtomicBool::new(false), |_| ()).unwrap();
-            }
         }
-        stop.store(true, Ordering::Relaxed);
     });
     // Otherwise there was no race.
     assert!(read > 1_000 && refused > 1_000, "{read} read, {refused} refused");
+}
+
+/// Writes some files into a folder, each with this word in its name, and one whose name is the same everywhere.
+fn fill(folder: &Path, word: &str) {
+    std::fs::create_dir_all(folder).unwrap();
+    std::fs::write(folder.join("same.txt"), word).unwrap();
+    for number in 0..50 {
+        std::fs::write(folder.join(format!("{word}-{number}.txt")), word).unwrap();
+    }
+}
+
+#[test]
+fn no_name_from_outside_is_found_or_told_while_a_folder_becomes_a_link_and_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let (root, outside) = (dir.path().join("root"), dir.path().join("outside"));
+    for folder in [root.clone(), root.join("sub"), root.join("sub/deep"), root.join("sub/deep/er")] {
+        fill(&folder, "inside");
+    }
+    for folder in [outside.clone(), outside.join("deep"), outside.join(CANARY), outside.join(CANARY).join("deep")] {
+        fill(&folder, CANARY);
+    }
+    let rules = WalkConfig { ignore: vec![], hidden: false, max_file_bytes: 1 << 20, watch: false, rescan_seconds: 60 };
+    let rules = Rules::new(&rules).unwrap();
+    let stop = AtomicBool::new(false);
+    let (mut whole, mut broken) = (0, 0);
+    std::thread::scope(|scope| {
+        let _stop = Stop(&stop);
+        // About as long as it takes to walk the root, so that a walk sees both.
+        scope.spawn(|| swap(&root.join("sub"), &outside, Duration::from_micros(200), &stop));
+        for round in 0..ROUNDS {
+            let mut seen: Vec<PathBuf> = Vec::new();
+            let report = walk(&root, &rules, None, &AtomicBool::new(false), |it| {
+                assert!(!it.path.ends_with("same.txt") || it.size == "inside".len() as u64, "in round {round}");
+                seen.push(it.path);
+            })
+            .unwrap();
+            whole += usize::from(seen.iter().any(|it| it.starts_with("sub/deep/er")));
+            broken += usize::from(!report.unreadable.is_empty());
+            seen.extend(report.unreadable);
+            seen.extend(report.problems.into_iter().map(|it| it.path));
+            let foreign = seen.iter().find(|it| it.to_string_lossy().contains(CANARY));
+            assert_eq!(foreign, None, "in round {round}");
+        }
+    });
+    // Otherwise there was no race.
+    assert!(whole > 10 && broken > 10, "{whole} walks found the folder whole, {broken} found it swapped");
 }
 
 #[test]
