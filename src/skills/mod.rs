@@ -39,8 +39,9 @@ const QUESTION_BUDGET: Duration = Duration::from_secs(20);
 const FILES_AT_ONCE: usize = 2;
 /// One worker for the index and one for questions, so that neither waits for the other.
 const WORKERS: usize = 2;
-/// Memory of a worker beyond the models: a page of 12 million pixels in several copies, and what the networks make of it.
-const WORKER_MIB: u32 = 3 << 10;
+/// Memory of a worker: the models, a page of 12 million pixels in several copies, and what the networks make of it. A scan
+/// takes 400 MiB.
+const WORKER_MIB: u32 = 1_536;
 /// Name of the layout skill.
 pub const PDF_LAYOUT: &str = "pdf_layout";
 /// Name of the skill that reads pictures of text.

@@ -7,6 +7,7 @@
 
 mod open;
 mod rules;
+mod status;
 mod walk;
 mod watch;
 

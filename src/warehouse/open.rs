@@ -1,6 +1,7 @@
 //! The only way to a file's content: below its root, through no symbolic link, regular files only, never blocking. What is
 //! known of an entry without reading it is asked for in the same way, through its [`Folder`].
 
+use std::ffi::OsStr;
 use std::fs::{File, Metadata};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -12,6 +13,7 @@ use rustix::io::Errno;
 
 use crate::model::{ContentHash, ExtractFailure, FoundFile, Reason};
 use crate::warehouse::Rules;
+use crate::warehouse::status::Status;
 
 /// Read at a time when hashing: large enough that BLAKE3 runs at full width, small enough for many threads.
 const HASH_BUFFER: usize = 1 << 20;
@@ -46,7 +48,8 @@ pub fn open_beneath(root: &Path, relative: &Path) -> Result<File, OpenProblem> {
 /// # Errors
 /// Those of the operating system; `NotFound` when it is gone.
 pub fn stat(root: &Path, relative: &Path, rules: &Rules) -> io::Result<FoundFile> {
-    Ok(rules.found(root, relative, &Folder::root(root)?.metadata(relative)?))
+    let metadata = Folder::root(root)?.metadata(relative)?;
+    Ok(rules.found(root, relative, &Status::from(&metadata)))
 }
 
 /// A folder that is held open. Whatever takes its place in the file system, what is looked at from here lies below it.
@@ -73,6 +76,21 @@ impl Folder {
     pub(super) fn metadata(&self, relative: &Path) -> io::Result<Metadata> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         File::from(resolve_in(self.0.as_fd(), relative, flags)?).metadata()
+    }
+
+    /// Looks at the entry of that name, without following it: by one call where the kernel has it.
+    pub(super) fn status(&self, name: &OsStr) -> io::Result<Status> {
+        #[cfg(target_os = "linux")]
+        {
+            use rustix::fs::{AtFlags, StatxFlags, statx};
+            let wanted = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
+            match statx(&self.0, name, AtFlags::SYMLINK_NOFOLLOW, wanted) {
+                // Kernels before 4.11 lack the call, and some sandboxes forbid calls they do not know.
+                Err(Errno::NOSYS | Errno::PERM) => {}
+                told => return Ok(Status::from(&told?)),
+            }
+        }
+        Ok(Status::from(&self.metadata(Path::new(name))?))
     }
 
     /// Says whether this very folder is the one at the path.

@@ -4,8 +4,6 @@
 //! the root. The user's global gitignore stays out of it too, so that an index does not depend on another program.
 
 use std::ffi::OsStr;
-use std::fs::Metadata;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -17,6 +15,7 @@ use crate::error::{Error, Result};
 use crate::model::{FoundFile, Reason};
 use crate::secrets::{self, Verdict};
 use crate::warehouse::open;
+use crate::warehouse::status::Status;
 
 /// Files that hold ignore rules; a change of one changes what is visible.
 const IGNORE_FILES: [&str; 3] = [".gitignore", ".ignore", ".vicignore"];
@@ -103,24 +102,24 @@ impl Rules {
 
     /// Makes a [`FoundFile`] of an `lstat`, with the reason not to read it where there is one. Only a `.key` file is
     /// opened, for its first bytes.
-    pub(crate) fn found(&self, root: &Path, relative: &Path, metadata: &Metadata) -> FoundFile {
+    pub(super) fn found(&self, root: &Path, relative: &Path, status: &Status) -> FoundFile {
         FoundFile {
             path: relative.to_path_buf(),
-            size: metadata.len(),
-            modified_ns: nanoseconds(metadata.mtime(), metadata.mtime_nsec()),
-            changed_ns: nanoseconds(metadata.ctime(), metadata.ctime_nsec()),
-            created_ns: metadata.created().ok().and_then(since_epoch),
-            inode: metadata.ino(),
-            device: metadata.dev(),
-            mode: metadata.mode(),
-            uid: metadata.uid(),
-            skip: self.skip(root, relative, metadata),
+            size: status.size,
+            modified_ns: status.modified_ns,
+            changed_ns: status.changed_ns,
+            created_ns: status.created_ns,
+            inode: status.inode,
+            device: status.device,
+            mode: status.mode,
+            uid: status.uid,
+            skip: self.skip(root, relative, status),
         }
     }
 
-    fn skip(&self, root: &Path, relative: &Path, metadata: &Metadata) -> Option<Reason> {
-        let kind = metadata.file_type();
-        let size = metadata.len();
+    fn skip(&self, root: &Path, relative: &Path, status: &Status) -> Option<Reason> {
+        let kind = status.kind();
+        let size = status.size;
         if kind.is_symlink() {
             Some(Reason::Symlink)
         } else if !kind.is_file() {
@@ -129,7 +128,7 @@ impl Rules {
             Some(Reason::Secret)
         } else if size == 0 {
             Some(Reason::Empty)
-        } else if size > SPARSE_MIN_BYTES && metadata.blocks() * 512 < size / SPARSE_SHARE {
+        } else if size > SPARSE_MIN_BYTES && status.blocks * 512 < size / SPARSE_SHARE {
             Some(Reason::Sparse)
         } else if size > self.config.max_file_bytes {
             Some(Reason::TooLarge)
@@ -154,15 +153,6 @@ fn overrides(root: &Path, globs: &[String]) -> Result<Override> {
         builder.add(&format!("!{glob}")).map_err(bad)?;
     }
     builder.build().map_err(|error| Error::invalid(format!("cannot understand the ignore globs: {error}")))
-}
-
-fn nanoseconds(seconds: i64, nanoseconds: i64) -> i64 {
-    seconds.saturating_mul(1_000_000_000).saturating_add(nanoseconds)
-}
-
-fn since_epoch(time: std::time::SystemTime) -> Option<i64> {
-    let elapsed = time.duration_since(std::time::UNIX_EPOCH).ok()?;
-    i64::try_from(elapsed.as_nanos()).ok()
 }
 
 #[cfg(test)]

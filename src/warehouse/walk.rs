@@ -202,10 +202,10 @@ impl<'a> Walk<'a> {
                 return None;
             }
         };
-        match folder.metadata(Path::new(name)) {
+        match folder.status(name) {
             // A folder that was a file when it was listed: the next event or walk finds its files.
-            Ok(metadata) if metadata.is_dir() => None,
-            Ok(metadata) => Some(self.rules.found(self.root, relative, &metadata)),
+            Ok(status) if status.kind().is_dir() => None,
+            Ok(status) => Some(self.rules.found(self.root, relative, &status)),
             Err(error) => {
                 self.miss(relative, error);
                 None

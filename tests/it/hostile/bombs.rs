@@ -27,7 +27,7 @@ const MORE_MIB: u64 = 256;
 const SMALL: usize = 10 << 20;
 
 /// Memory of those who read pictures for their text: with the models, and what the networks make of a page.
-const MOST_WITH_MODELS_MIB: u64 = 1_536;
+const MOST_WITH_MODELS_MIB: u64 = 1_700;
 
 pub(super) struct Bomb {
     name: &'static str,
