@@ -7,6 +7,7 @@
 mod addresses;
 mod best;
 mod id;
+mod numbers;
 mod pages;
 mod parts;
 mod passages;

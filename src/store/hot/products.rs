@@ -1,5 +1,6 @@
 //! Vectors of small whole numbers: made, and multiplied with many others.
 
+use crate::store::hot::numbers::Numbers;
 use crate::store::hot::prefetch::prefetch;
 
 /// Returns the nearest whole number, without the call that the library makes of it where the processor may be an old one.
@@ -15,7 +16,7 @@ pub(super) fn step(vector: &[f32], steps: f32) -> f32 {
 }
 
 /// Multiplies these rows with a question, with the widest registers that this processor has.
-pub(super) fn multiply(numbers: &[i8], rows: &[u32], query: &[i16], products: &mut [i32]) {
+pub(super) fn multiply(numbers: &Numbers, rows: &[u32], query: &[i16], products: &mut [i32]) {
     #[cfg(target_arch = "x86_64")]
     #[expect(unsafe_code, reason = "the compiler cannot know what the processor it runs on has")]
     {
@@ -34,13 +35,13 @@ pub(super) fn multiply(numbers: &[i8], rows: &[u32], query: &[i16], products: &m
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512bw,avx512vnni")]
-fn multiply_avx512(numbers: &[i8], rows: &[u32], query: &[i16], products: &mut [i32]) {
+fn multiply_avx512(numbers: &Numbers, rows: &[u32], query: &[i16], products: &mut [i32]) {
     multiply_rows(numbers, rows, query, products);
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
-fn multiply_avx2(numbers: &[i8], rows: &[u32], query: &[i16], products: &mut [i32]) {
+fn multiply_avx2(numbers: &Numbers, rows: &[u32], query: &[i16], products: &mut [i32]) {
     multiply_rows(numbers, rows, query, products);
 }
 
@@ -49,8 +50,8 @@ const AHEAD: usize = 8;
 
 /// Plain code, which the compiler makes vectors of: it is inlined, so that each caller has it in its own registers.
 #[inline(always)]
-fn multiply_rows(numbers: &[i8], rows: &[u32], query: &[i16], products: &mut [i32]) {
-    let numbers_of = |row: u32| &numbers[row as usize * query.len()..][..query.len()];
+fn multiply_rows(numbers: &Numbers, rows: &[u32], query: &[i16], products: &mut [i32]) {
+    let numbers_of = |row: u32| &numbers.row(row as usize)[..query.len()];
     for (at, (row, product)) in rows.iter().zip(products).enumerate() {
         if let Some(row) = rows.get(at + AHEAD) {
             prefetch(numbers_of(*row));
@@ -72,14 +73,16 @@ mod tests {
 
     #[test]
     fn every_way_of_multiplying_gives_the_same() {
-        let numbers: Vec<i8> = (0..5 * 77).map(|it| (it * 29 % 255 - 127) as i8).collect();
+        let number = |it: i32| (it * 29 % 255 - 127) as i8;
+        let mut numbers = Numbers::new(77);
+        (0..5).for_each(|row| numbers.push((row * 77..(row + 1) * 77).map(number)));
         let query: Vec<i16> = (0..77).map(|it| it * 397 % 2_047 - 1_023).collect();
         let rows = [4, 0, 3];
         let (mut wide, mut plain) = ([0; 3], [0; 3]);
         multiply(&numbers, &rows, &query, &mut wide);
         multiply_rows(&numbers, &rows, &query, &mut plain);
         assert_eq!(wide, plain);
-        let first: i32 = numbers[4 * 77..].iter().zip(&query).map(|(a, b)| i32::from(*a) * i32::from(*b)).sum();
+        let first: i32 = numbers.row(4).iter().zip(&query).map(|(a, b)| i32::from(*a) * i32::from(*b)).sum();
         assert_eq!(plain[0], first);
     }
 }

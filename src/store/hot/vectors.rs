@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 use crate::model::{ChunkId, FileId, LegHit};
 use crate::store::hot::addresses::ROW_BYTES;
 use crate::store::hot::id::Id;
-use crate::store::hot::pages::prefer_large;
+use crate::store::hot::numbers::Numbers;
 use crate::store::hot::parts::in_parts;
 use crate::store::hot::products::{multiply, rounded, step};
 use crate::store::hot::search::Search;
@@ -55,10 +55,9 @@ const FEW: usize = 4;
 /// Vectors of norm 1, rounded.
 #[derive(Debug)]
 pub(in crate::store) struct Vectors {
-    dimension: usize,
     rows: Vec<(FileId, Id)>,
-    /// `dimension` numbers a row.
-    numbers: Vec<i8>,
+    /// As many a row as a vector has.
+    numbers: Numbers,
     /// What one step is worth in each row.
     steps: Vec<f32>,
     /// Which rows a file has.
@@ -73,9 +72,8 @@ impl Vectors {
     /// Makes an empty set of vectors of this length.
     pub(in crate::store) fn new(dimension: usize) -> Vectors {
         Vectors {
-            dimension,
             rows: Vec::new(),
-            numbers: Vec::new(),
+            numbers: Numbers::new(dimension),
             steps: Vec::new(),
             places: HashMap::new(),
             sketch: None,
@@ -85,7 +83,7 @@ impl Vectors {
 
     /// Length of a vector.
     pub(in crate::store) fn dimension(&self) -> usize {
-        self.dimension
+        self.numbers.width()
     }
 
     /// Number of vectors.
@@ -96,8 +94,6 @@ impl Vectors {
     /// Makes room for so many vectors, and waits with the sketch until [`Vectors::filled`].
     pub(in crate::store) fn filling(&mut self, rows: usize) {
         self.rows.reserve_exact(rows);
-        self.numbers.reserve_exact(rows * self.dimension);
-        prefer_large(&self.numbers);
         self.steps.reserve_exact(rows);
         (self.sketch, self.sketched_anew_at) = (None, usize::MAX);
     }
@@ -116,15 +112,11 @@ impl Vectors {
         if schema::awaits(vector) {
             return;
         }
-        debug_assert_eq!(vector.len(), self.dimension);
+        debug_assert_eq!(vector.len(), self.dimension());
         let step = step(vector, ROW_STEPS);
         self.places.entry(file_id).or_default().push(self.rows.len() as u32);
         self.rows.push((file_id, Id::of(chunk_id)));
-        let room = self.numbers.capacity();
-        self.numbers.extend(vector.iter().map(|it| rounded(it / step) as i8));
-        if self.numbers.capacity() != room {
-            prefer_large(&self.numbers);
-        }
+        self.numbers.push(vector.iter().map(|it| rounded(it / step) as i8));
         self.steps.push(step);
         if self.rows.len() == self.sketched_anew_at {
             self.sketch_anew();
@@ -136,7 +128,7 @@ impl Vectors {
 
     /// Sketches all rows, around their mean. When there are twice as many it is done again.
     fn sketch_anew(&mut self) {
-        let mut mean = vec![0.0; self.dimension];
+        let mut mean = vec![0.0; self.dimension()];
         let mut row = mean.clone();
         for number in 0..self.rows.len() {
             self.read(number, &mut row);
@@ -154,14 +146,14 @@ impl Vectors {
 
     /// The numbers of a row.
     fn row(&self, row: usize) -> Vec<f32> {
-        let mut numbers = vec![0.0; self.dimension];
+        let mut numbers = vec![0.0; self.dimension()];
         self.read(row, &mut numbers);
         numbers
     }
 
     /// Puts the numbers of a row there.
     fn read(&self, row: usize, numbers: &mut [f32]) {
-        let (kept, step) = (&self.numbers[row * self.dimension..][..self.dimension], self.steps[row]);
+        let (kept, step) = (self.numbers.row(row), self.steps[row]);
         numbers.iter_mut().zip(kept).for_each(|(number, kept)| *number = f32::from(*kept) * step);
     }
 
@@ -200,9 +192,7 @@ impl Vectors {
             *place = row;
         }
         self.steps.swap_remove(row as usize);
-        let (from, to) = (last as usize * self.dimension, row as usize * self.dimension);
-        self.numbers.copy_within(from..from + self.dimension, to);
-        self.numbers.truncate(from);
+        self.numbers.swap_remove(row as usize);
         if let Some(sketch) = &mut self.sketch {
             sketch.swap_remove(row as usize);
         }
