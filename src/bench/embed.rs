@@ -20,7 +20,7 @@ use crate::bench::peak::Peak;
 use crate::bench::report::Row;
 use crate::bench::times::Times;
 use crate::bench::usage::Usage;
-use crate::config::{Config, EmbedBackend};
+use crate::config::{Config, EmbedBackend, EmbedDevice};
 use crate::daemon::Memory;
 use crate::embed::models::ModelStore;
 use crate::embed::{self, Embedder};
@@ -114,6 +114,9 @@ pub async fn measure(config: &Config, texts: &[String], manner: Manner, peak: Op
 pub fn label(config: &Config) -> String {
     let embed = &config.embed;
     match embed.backend {
+        EmbedBackend::Onnx if embed.device == EmbedDevice::Cuda => {
+            format!("{} {} (cuda)", embed.model, embed.precision)
+        }
         EmbedBackend::Onnx => format!("{} {}", embed.model, embed.precision),
         EmbedBackend::Ollama | EmbedBackend::OpenAi => format!("{} ({})", embed.model, embed.backend.name()),
     }
@@ -231,7 +234,7 @@ fn asked(row: &mut Row, config: &Config, manner: &Manner) {
     if embed.backend == EmbedBackend::Onnx {
         row.setting("precision", embed.precision.clone());
         row.setting("threads", embed.threads);
-        row.setting("device", "cpu");
+        row.setting("device", embed.device.name());
     } else {
         row.setting("tokens", "estimated");
     }

@@ -156,6 +156,36 @@ impl EmbedEngine {
     }
 }
 
+/// What in-process models run on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EmbedDevice {
+    /// The processor.
+    Cpu,
+    /// A graphics card by CUDA: in ONNX Runtime, in floating point.
+    Cuda,
+}
+
+impl EmbedDevice {
+    /// Every one of them.
+    pub const ALL: [EmbedDevice; 2] = [EmbedDevice::Cpu, EmbedDevice::Cuda];
+
+    /// The name in settings.
+    pub fn name(self) -> &'static str {
+        match self {
+            EmbedDevice::Cpu => "cpu",
+            EmbedDevice::Cuda => "cuda",
+        }
+    }
+
+    /// The precision when nothing is set: whole numbers are fast on processors only.
+    pub fn usual_precision(self) -> &'static str {
+        match self {
+            EmbedDevice::Cpu => "int8",
+            EmbedDevice::Cuda => "fp32",
+        }
+    }
+}
+
 /// Most threads that embed: more than the largest machines have cores. Each holds a copy of the model.
 pub const MAX_EMBED_THREADS: u32 = 1_024;
 
@@ -174,6 +204,8 @@ pub struct EmbedConfig {
     pub precision: String,
     /// `VIC_EMBED_ENGINE`: `auto`, `own` or `onnx`.
     pub engine: EmbedEngine,
+    /// `VIC_EMBED_DEVICE`: `cpu` or `cuda`.
+    pub device: EmbedDevice,
     /// `VIC_OLLAMA_BASE_URL`.
     pub ollama_url: String,
     /// `VIC_OLLAMA_API_KEY`.
@@ -295,6 +327,16 @@ mod tests {
             variables.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
         let home = |name: &str| (name == "HOME").then(|| "/home/anna".into());
         Config::from_lookup(&|name| variables.get(name).map(OsString::from).or_else(|| home(name)))
+    }
+
+    #[test]
+    fn a_graphics_card_computes_in_floating_point_unless_something_else_is_asked_for() {
+        let embed = |variables: &[(&str, &str)]| check(variables).unwrap().embed;
+        assert_eq!((embed(&[]).device, embed(&[]).precision.as_str()), (EmbedDevice::Cpu, "int8"));
+        let cuda = ("VIC_EMBED_DEVICE", "cuda");
+        assert_eq!((embed(&[cuda]).device, embed(&[cuda]).precision.as_str()), (EmbedDevice::Cuda, "fp32"));
+        assert_eq!(embed(&[cuda, ("VIC_EMBED_PRECISION", "int8")]).precision, "int8");
+        assert!(check(&[("VIC_EMBED_DEVICE", "abacus")]).unwrap_err().hint.unwrap().contains("cuda"));
     }
 
     #[test]

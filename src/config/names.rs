@@ -43,10 +43,14 @@ pub const NAMES: &[(&str, &str)] = &[
     ("VIC_EMBED_MODEL", "model of models/catalog.toml (default all-MiniLM-L6-v2)"),
     ("VIC_EMBED_THREADS", "texts embedded at the same time in process (default 0: one per core, at most eight)"),
     ("VIC_EMBED_BATCH", "texts handed to the embedder in one call (default 0: what suits the backend)"),
-    ("VIC_EMBED_PRECISION", "int8 (default) or fp32"),
+    ("VIC_EMBED_PRECISION", "int8 (default; on a graphics card fp32) or fp32"),
     (
         "VIC_EMBED_ENGINE",
         "what computes int8 in process: auto (default: vic's own encoder where it is fast, else ONNX Runtime), own or onnx",
+    ),
+    (
+        "VIC_EMBED_DEVICE",
+        "what in-process models run on: cpu (default) or cuda, a graphics card, with `vic models pull onnxruntime-cuda`",
     ),
     ("VIC_OLLAMA_BASE_URL", "Ollama server (default: OLLAMA_HOST as Ollama reads it, else http://127.0.0.1:11434)"),
     ("VIC_OLLAMA_EMBED_MODEL", "embedding model on it (default embeddinggemma)"),

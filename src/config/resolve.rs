@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use crate::config::source::Settings;
 use crate::config::{
-    BackgroundConfig, Config, EmbedBackend, EmbedConfig, EmbedEngine, LlmBackend, LlmConfig, MAX_EMBED_THREADS,
-    OLLAMA_HOST, VectorConfig, WalkConfig, foreign, ollama,
+    BackgroundConfig, Config, EmbedBackend, EmbedConfig, EmbedDevice, EmbedEngine, LlmBackend, LlmConfig,
+    MAX_EMBED_THREADS, OLLAMA_HOST, VectorConfig, WalkConfig, foreign, ollama,
 };
 use crate::error::{Error, Result};
 use crate::model::{ExtractLimits, JailMode, OcrMode, PrivacyMode, Redaction};
@@ -95,7 +95,12 @@ impl Settings<'_> {
         })?;
         let (variable, default) = backend.model_variable();
         let model = self.text(variable).or_else(|| self.text("VIC_EMBED_MODEL"));
-        let precision = self.text("VIC_EMBED_PRECISION").unwrap_or_else(|| "int8".into());
+        let typed = self.text("VIC_EMBED_DEVICE").unwrap_or_else(|| EmbedDevice::Cpu.name().into());
+        let device = EmbedDevice::ALL
+            .into_iter()
+            .find(|it| it.name() == typed)
+            .ok_or_else(|| Error::invalid(format!("unknown VIC_EMBED_DEVICE `{typed}`")).hint("use `cpu` or `cuda`"))?;
+        let precision = self.text("VIC_EMBED_PRECISION").unwrap_or_else(|| device.usual_precision().into());
         if !matches!(precision.as_str(), "int8" | "fp32") {
             return Err(
                 Error::invalid(format!("unknown VIC_EMBED_PRECISION `{precision}`")).hint("use `int8` or `fp32`")
@@ -112,6 +117,7 @@ impl Settings<'_> {
             batch: self.parse("VIC_EMBED_BATCH", 0)?,
             precision,
             engine,
+            device,
             ollama_url: self.text("VIC_OLLAMA_BASE_URL").unwrap_or_else(|| self.ollama_address()),
             ollama_key: self.text("VIC_OLLAMA_API_KEY"),
             openai_url: self.text("VIC_OPENAI_BASE_URL").unwrap_or_else(|| "http://127.0.0.1:8080".into()),

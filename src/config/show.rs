@@ -132,6 +132,7 @@ fn of_models(config: &Config, name: &str) -> Option<String> {
         "VIC_EMBED_BATCH" => Some(embed.batch.to_string()),
         "VIC_EMBED_PRECISION" => Some(embed.precision.clone()),
         "VIC_EMBED_ENGINE" => Some(embed.engine.name().into()),
+        "VIC_EMBED_DEVICE" => Some(embed.device.name().into()),
         "VIC_OLLAMA_BASE_URL" => Some(embed.ollama_url.clone()),
         "VIC_OLLAMA_EMBED_MODEL" => model_of(EmbedBackend::Ollama),
         "VIC_OPENAI_BASE_URL" => Some(embed.openai_url.clone()),

@@ -18,6 +18,8 @@ pub enum ModelKind {
     Embedding,
     /// The ONNX Runtime library.
     Runtime,
+    /// The same with what it needs to use a graphics card.
+    Cuda,
     /// The library that reads PDF.
     Pdfium,
     /// Finds and reads text in pictures.
@@ -117,7 +119,7 @@ impl ModelEntry {
     /// Returns the name of the folder of its files below a models directory: native libraries share one.
     pub fn folder(&self) -> &str {
         match self.kind {
-            ModelKind::Embedding | ModelKind::Ocr => &self.name,
+            ModelKind::Embedding | ModelKind::Ocr | ModelKind::Cuda => &self.name,
             ModelKind::Runtime | ModelKind::Pdfium => "lib",
         }
     }

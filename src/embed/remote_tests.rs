@@ -90,6 +90,7 @@ fn config(backend: EmbedBackend, url: &str) -> EmbedConfig {
         batch: 0,
         precision: "int8".into(),
         engine: EmbedEngine::Auto,
+        device: crate::config::EmbedDevice::Cpu,
         ollama_url: url.into(),
         ollama_key: Some("secret".into()),
         openai_url: url.into(),

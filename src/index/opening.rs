@@ -194,5 +194,7 @@ async fn open_old(mut config: Config, text: &str) -> Option<Arc<dyn Embedder>> {
     };
     config.embed.model = remembered["model"].as_str()?.to_string();
     config.embed.precision = remembered["precision"].as_str()?.to_string();
+    // Its vectors may be of either, and on a processor all can be had.
+    config.embed.device = crate::config::EmbedDevice::Cpu;
     crate::embed::open(&config).await.ok()
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::bench::device::{self, Device};
+use crate::bench::device;
 use crate::bench::embed::{Batch, Bounds, Manner, failed, label, measure};
 use crate::bench::figures::TOKENS_PER_SECOND;
 use crate::bench::tune::{self, CALLERS, Candidates, Tuned};
@@ -13,7 +13,7 @@ use crate::cli::bench::output::{OutputArgs, print};
 use crate::cli::bench::search::above_zero;
 use crate::cli::output::{Printer, note};
 use crate::cli::values;
-use crate::config::{self, Config, EmbedBackend, EmbedConfig, EmbedEngine, MAX_EMBED_THREADS};
+use crate::config::{self, Config, EmbedBackend, EmbedConfig, EmbedDevice, EmbedEngine, MAX_EMBED_THREADS};
 use crate::daemon::directory;
 use crate::embed;
 use crate::error::{Error, Result};
@@ -59,9 +59,9 @@ pub(crate) struct EmbedArgs {
     /// Calls under way at the same time; indexing has two
     #[arg(long, value_delimiter = ',', value_name = "N")]
     callers: Vec<usize>,
-    /// What in-process models run on
-    #[arg(long, value_enum, default_value_t)]
-    device: Device,
+    /// What in-process models run on: cpu or cuda
+    #[arg(long, value_parser = device)]
+    device: Option<EmbedDevice>,
     /// Measures the processor when the graphics card that was asked for cannot be used, and says so
     #[arg(long)]
     fallback: bool,
@@ -97,6 +97,11 @@ fn engine(name: &str) -> Result<EmbedEngine, String> {
     found.ok_or_else(|| "use `auto`, `own` or `onnx`".to_string())
 }
 
+fn device(name: &str) -> Result<EmbedDevice, String> {
+    let found = EmbedDevice::ALL.into_iter().find(|it| it.name() == name);
+    found.ok_or_else(|| "use `cpu` or `cuda`".to_string())
+}
+
 fn threads(count: &str) -> Result<usize, String> {
     let found = count.parse::<u32>().ok().filter(|it| *it <= MAX_EMBED_THREADS);
     found.map(|it| it as usize).ok_or_else(|| format!("use a number from 0 to {MAX_EMBED_THREADS}"))
@@ -111,9 +116,7 @@ pub(crate) async fn run(args: &EmbedArgs, config: &Config, printer: &mut Printer
     }
     let earlier = args.output.earlier()?;
     let mut report = Report::new("embed", Some(TOKENS_PER_SECOND));
-    for backend in args.backends(config) {
-        report.warnings.extend(device::choose(args.device, backend, args.fallback)?);
-    }
+    let config = &args.placed(config, &mut report)?;
     if args.backends(config).iter().any(|it| *it != EmbedBackend::Onnx) {
         report.warnings.push(ESTIMATED.into());
     }
@@ -127,7 +130,9 @@ pub(crate) async fn run(args: &EmbedArgs, config: &Config, printer: &mut Printer
     let mut peaks: BTreeMap<usize, Peak> = BTreeMap::new();
     for setting in args.settings(config) {
         let threads = embed::onnx::threads(setting.config.embed.threads);
-        let has_peak = !args.no_peak && setting.config.embed.backend == EmbedBackend::Onnx;
+        let embed = &setting.config.embed;
+        let on_processor = embed.backend == EmbedBackend::Onnx && embed.device == EmbedDevice::Cpu;
+        let has_peak = !args.no_peak && on_processor;
         let peak = has_peak.then(|| &*peaks.entry(threads).or_insert_with(|| Peak::measure(threads)));
         for (mix, texts) in &corpora {
             report.rows.push(one(&setting, *mix, texts, peak).await);
@@ -179,6 +184,21 @@ impl EmbedArgs {
             }
             None => Ok(()),
         }
+    }
+
+    /// The configuration, with the device that in-process models are measured on.
+    fn placed(&self, config: &Config, report: &mut Report) -> Result<Config> {
+        let mut config = config.clone();
+        if self.backends(&config).contains(&EmbedBackend::Onnx) {
+            let asked = self.device.unwrap_or(config.embed.device);
+            let (device, said) = device::choose(asked, &config, self.fallback)?;
+            report.warnings.extend(said);
+            if device != config.embed.device {
+                config.embed.device = device;
+                config.embed.precision = device.usual_precision().into();
+            }
+        }
+        Ok(config)
     }
 
     fn bounds(&self) -> Bounds {
@@ -388,6 +408,7 @@ mod tests {
             &["--backend", "abacus"][..],
             &["--precision", "int4"],
             &["--engine", "cuda"],
+            &["--device", "abacus"],
             &["--timeout", "0"],
             &["--batch", "8", "--batch-tokens", "8"],
             &["--autotune", "--untune"],

@@ -4,14 +4,14 @@ use std::borrow::Cow;
 use std::path::Path;
 use std::sync::Arc;
 
-use ort::environment::Environment;
 use ort::session::{Session, SessionInputValue};
 use ort::value::TensorRef;
 
 use crate::embed::Vector;
 use crate::embed::entry::VectorRecipe;
 use crate::embed::onnx::lookup::Lookup;
-use crate::embed::onnx::{graph, pool, runtime};
+use crate::embed::onnx::runtime::Runtime;
+use crate::embed::onnx::{graph, pool};
 use crate::error::{Error, ErrorCode, Result};
 
 /// Names under which ready-made models give their result, best first.
@@ -55,12 +55,12 @@ impl Input {
 impl Encoder {
     /// Opens one of our graphs, or a ready-made model when there is no `lookup`.
     pub(crate) fn open(
-        environment: &Environment,
+        runtime: Runtime,
         model: &Path,
         lookup: Option<Arc<Lookup>>,
         recipe: &VectorRecipe,
     ) -> Result<Encoder> {
-        let session = runtime::session(environment, model, 1)?;
+        let session = runtime.session(model, 1)?;
         let feed = match lookup {
             Some(lookup) => Feed::Embeddings { lookup, buffer: Vec::new() },
             None => Feed::Tokens { inputs: inputs_of(&session, model)? },

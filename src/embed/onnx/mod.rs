@@ -5,6 +5,7 @@
 //! time: a text of some hundred tokens fills the processor's caches as it is, nothing is padded, and no text can shape the
 //! vector of another. Read [`encoder`] first.
 
+pub(crate) mod card;
 mod encoder;
 mod graph;
 mod lanes;
@@ -25,7 +26,7 @@ use async_trait::async_trait;
 pub(crate) use rounding::closeness;
 pub use runtime::disable_telemetry;
 
-use crate::config::EmbedConfig;
+use crate::config::{EmbedConfig, EmbedDevice};
 use crate::embed::entry::{ModelEntry, VectorRecipe};
 use crate::embed::models::{ModelStore, blocking};
 use crate::embed::onnx::encoder::Encoder;
@@ -33,6 +34,7 @@ use crate::embed::onnx::graph::Precision;
 use crate::embed::onnx::lanes::{Lanes, Work};
 use crate::embed::onnx::lookup::Lookup;
 use crate::embed::onnx::own::OwnModel;
+use crate::embed::onnx::runtime::Runtime;
 use crate::embed::onnx::spec::{ModelSpec, Network};
 use crate::embed::onnx::weights::{BertConfig, Weights};
 use crate::embed::tokens::ModelTokenizer;
@@ -71,6 +73,7 @@ impl OnnxEmbedder {
 /// Loads all but the dimension, which the first vector tells.
 fn load(store: &ModelStore, config: &EmbedConfig) -> Result<OnnxEmbedder> {
     let precision = precision(&config.precision)?;
+    card::check(config, precision)?;
     let spec = ModelSpec::resolve(store, &config.model)?;
     rounding::heed(&spec.network, precision)?;
     let tokenizer = open_tokenizer(&spec)?;
@@ -84,8 +87,12 @@ fn load(store: &ModelStore, config: &EmbedConfig) -> Result<OnnxEmbedder> {
         }
         None => {
             let computation = spec.network.computation(precision);
-            let work = runtime_work(store, spec.network.file(precision)?, lookup, &spec, &tokenizer)?;
-            (Lanes::start(threads, work)?, "onnxruntime".to_string(), computation)
+            let (runtime, engine) = match config.device {
+                EmbedDevice::Cpu => (processor(store)?, "onnxruntime"),
+                EmbedDevice::Cuda => (card::runtime(store)?, "onnxruntime (cuda)"),
+            };
+            let work = runtime_work(runtime, spec.network.file(precision)?, lookup, &spec, &tokenizer);
+            (Lanes::start(threads, work)?, engine.to_string(), computation)
         }
     };
     Ok(OnnxEmbedder {
@@ -114,21 +121,25 @@ fn own_work(
     }
 }
 
+/// ONNX Runtime on the processor.
+fn processor(store: &ModelStore) -> Result<Runtime> {
+    Runtime::load(&store.library("onnxruntime")?, EmbedDevice::Cpu)
+}
+
 /// Makes encoders of ONNX Runtime, each with a session of its own.
 fn runtime_work(
-    store: &ModelStore,
+    runtime: Runtime,
     file: PathBuf,
     lookup: Option<Arc<Lookup>>,
     spec: &ModelSpec,
     tokenizer: &Arc<ModelTokenizer>,
-) -> Result<impl Fn() -> Result<Work> + Send + Sync + 'static> {
-    let environment = runtime::environment(&store.library("onnxruntime")?)?;
+) -> impl Fn() -> Result<Work> + Send + Sync + 'static {
     let (recipe, words) = (spec.recipe.clone(), tokenizer.clone());
-    Ok(move || -> Result<Work> {
-        let mut encoder = Encoder::open(environment, &file, lookup.clone(), &recipe)?;
+    move || {
+        let mut encoder = Encoder::open(runtime, &file, lookup.clone(), &recipe)?;
         let words = words.clone();
         Ok(Box::new(move |text: &str| encoder.encode(&words.ids(text)?)))
-    })
+    }
 }
 
 /// Writes the graph of a model that comes as weights, and reads it all once, so that the first start finds all in order.

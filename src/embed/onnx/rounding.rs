@@ -11,7 +11,7 @@ use crate::embed::onnx::graph::Precision;
 use crate::embed::onnx::lanes::Work;
 use crate::embed::onnx::own::OwnModel;
 use crate::embed::onnx::spec::{ModelSpec, Network};
-use crate::embed::onnx::{open_lookup, open_tokenizer, own_work, runtime_work};
+use crate::embed::onnx::{open_lookup, open_tokenizer, own_work, processor, runtime_work};
 use crate::embed::sample_texts;
 use crate::error::{Error, ErrorCode, IoContext, Result};
 
@@ -43,7 +43,7 @@ pub(crate) fn closeness(store: &ModelStore, entry: &ModelEntry) -> Result<Option
         Some((model, lookup)) => own_work(model, lookup, &spec, &tokenizer)()?,
         None => {
             let file = spec.network.file(Precision::Int8)?;
-            runtime_work(store, file, lookup(Precision::Int8)?, &spec, &tokenizer)?()?
+            runtime_work(processor(store)?, file, lookup(Precision::Int8)?, &spec, &tokenizer)()?
         }
     };
     // The graph in floating point is four times as large, and needed once.
@@ -51,7 +51,7 @@ pub(crate) fn closeness(store: &ModelStore, entry: &ModelEntry) -> Result<Option
     let (config, weights, checksum) = (config.clone(), weights.clone(), checksum.clone());
     let network = Network::Weights { config, weights, graphs: vec![folder.path().into()], checksum };
     let file = network.file(Precision::Fp32)?;
-    let exact = runtime_work(store, file, lookup(Precision::Fp32)?, &spec, &tokenizer)?()?;
+    let exact = runtime_work(processor(store)?, file, lookup(Precision::Fp32)?, &spec, &tokenizer)()?;
     let checked = check(&spec.name, mean_cosine(rounded, exact)?, least);
     note(&spec.network, &checked)?;
     checked.map(Some)

@@ -1,13 +1,15 @@
-//! ONNX Runtime in this process: loaded once, from the models directory, with its telemetry off.
+//! ONNX Runtime in this process: loaded once, from the models directory, with its telemetry off. Read [`Runtime`] first.
 
 use std::path::Path;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use ort::environment::Environment;
+use ort::ep::CUDA;
 use ort::logging::LogLevel;
 use ort::session::Session;
-use ort::session::builder::GraphOptimizationLevel;
+use ort::session::builder::{GraphOptimizationLevel, SessionBuilder};
 
+use crate::config::EmbedDevice;
 use crate::error::{Error, ErrorCode, Result};
 
 /// The variable that the library reads when it is loaded. Without it, it writes to the home directory and reports to its
@@ -28,8 +30,59 @@ pub fn disable_telemetry() {
     }
 }
 
+/// The library, and what it computes on.
+#[derive(Clone, Copy)]
+pub(crate) struct Runtime {
+    environment: &'static Environment,
+    device: EmbedDevice,
+}
+
+impl Runtime {
+    /// Loads the library at that path, unless this process has one already.
+    ///
+    /// # Errors
+    /// [`ErrorCode::FailedPrecondition`] with the cure.
+    pub(crate) fn load(library: &Path, device: EmbedDevice) -> Result<Runtime> {
+        Ok(Runtime { environment: environment(library)?, device })
+    }
+
+    /// Opens a model whose operators share `threads` threads. Where there is much to run, several sessions of one thread
+    /// each are faster.
+    ///
+    /// # Errors
+    /// [`ErrorCode::FailedPrecondition`]: the model or the device cannot be used.
+    pub(crate) fn session(self, model: &Path, threads: usize) -> Result<Session> {
+        let opened = self.builder(threads).and_then(|mut it| it.commit_from_file(model));
+        opened.map_err(|error| {
+            Error::new(ErrorCode::FailedPrecondition, format!("cannot load the model `{}`: {error}", model.display()))
+        })
+    }
+
+    /// Starts the options of a session.
+    pub(super) fn builder(self, threads: usize) -> ort::Result<SessionBuilder> {
+        let builder = Session::builder(self.environment)?
+            .with_optimization_level(GraphOptimizationLevel::All)?
+            .with_intra_threads(threads)?
+            .with_inter_threads(1)?
+            .with_intra_op_spinning(false)?
+            .with_inter_op_spinning(false)?
+            // Patterns are kept for each length of text, of which there are hundreds.
+            .with_memory_pattern(false)?
+            // The fused operator is several times slower than its parts on processors without its fast path.
+            .with_disabled_optimizers("SkipLayerNormFusion")?
+            .with_log_level(LogLevel::Error)?;
+        Ok(match self.device {
+            EmbedDevice::Cpu => builder,
+            // In full precision the vectors are those of the processor: an index may go from one to the other.
+            EmbedDevice::Cuda => {
+                builder.with_execution_providers([CUDA::default().with_tf32(false).build().error_on_failure()])?
+            }
+        })
+    }
+}
+
 /// Loads the library on first use.
-pub(crate) fn environment(library: &Path) -> Result<&'static Environment> {
+fn environment(library: &Path) -> Result<&'static Environment> {
     let _loading = LOADING.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(environment) = ENVIRONMENT.get() {
         return Ok(environment);
@@ -47,27 +100,4 @@ pub(crate) fn environment(library: &Path) -> Result<&'static Environment> {
     let environment = builder.with_name("vic").with_telemetry(false).build().map_err(|error| failed(&error))?;
     environment.set_log_level(LogLevel::Error);
     Ok(ENVIRONMENT.get_or_init(|| environment))
-}
-
-/// Opens a model whose operators share `threads` threads. Where there is much to run, several sessions of one thread each
-/// are faster.
-pub(crate) fn session(environment: &Environment, model: &Path, threads: usize) -> Result<Session> {
-    build(environment, model, threads).map_err(|error| {
-        Error::new(ErrorCode::FailedPrecondition, format!("cannot load the model `{}`: {error}", model.display()))
-    })
-}
-
-fn build(environment: &Environment, model: &Path, threads: usize) -> ort::Result<Session> {
-    Session::builder(environment)?
-        .with_optimization_level(GraphOptimizationLevel::All)?
-        .with_intra_threads(threads)?
-        .with_inter_threads(1)?
-        .with_intra_op_spinning(false)?
-        .with_inter_op_spinning(false)?
-        // Patterns are kept for each length of text, of which there are hundreds.
-        .with_memory_pattern(false)?
-        // The fused operator is several times slower than its parts on processors without its fast path.
-        .with_disabled_optimizers("SkipLayerNormFusion")?
-        .with_log_level(LogLevel::Error)?
-        .commit_from_file(model)
 }

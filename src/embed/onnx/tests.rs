@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use super::*;
-use crate::config::{EmbedBackend, EmbedEngine};
+use crate::config::{EmbedBackend, EmbedDevice, EmbedEngine};
 use crate::embed::onnx::graph::tests::{TinyBert, TinyShape, write_tokenizer};
 
 /// The environment is set once, before any test here loads the library.
@@ -18,7 +18,7 @@ pub(super) fn cache() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("models/cache")
 }
 
-fn settings(model: &str, precision: &str) -> EmbedConfig {
+pub(super) fn settings(model: &str, precision: &str) -> EmbedConfig {
     EmbedConfig {
         backend: EmbedBackend::Onnx,
         model: model.into(),
@@ -26,6 +26,7 @@ fn settings(model: &str, precision: &str) -> EmbedConfig {
         batch: 0,
         precision: precision.into(),
         engine: EmbedEngine::Auto,
+        device: EmbedDevice::Cpu,
         ollama_url: String::new(),
         ollama_key: None,
         openai_url: String::new(),

@@ -229,6 +229,7 @@ impl Transport for Ollama {
             batch: 0,
             precision: String::new(),
             engine: EmbedEngine::Auto,
+            device: crate::config::EmbedDevice::Cpu,
             ollama_url: self.base.clone(),
             ollama_key: self.key.clone(),
             openai_url: String::new(),

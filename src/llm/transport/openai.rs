@@ -198,6 +198,7 @@ impl Transport for OpenAi {
             batch: 0,
             precision: String::new(),
             engine: EmbedEngine::Auto,
+            device: crate::config::EmbedDevice::Cpu,
             ollama_url: String::new(),
             ollama_key: None,
             openai_url: self.base.clone(),

@@ -23,7 +23,8 @@ use image::imageops;
 
 pub use page::{OcrLine, OcrPage};
 
-use crate::embed::onnx::runtime;
+use crate::config::EmbedDevice;
+use crate::embed::onnx::runtime::Runtime;
 use crate::error::{Error, Result};
 use crate::skills::ocr::detect::Detector;
 use crate::skills::ocr::recognize::Recognizer;
@@ -52,9 +53,10 @@ impl Ocr {
     /// A missing or unsuitable file ([`crate::error::ErrorCode::FailedPrecondition`]).
     pub fn load(runtime_library: &Path, models: &Path, threads: usize) -> Result<Ocr> {
         let threads = threads.max(1);
-        let environment = runtime::environment(runtime_library)?;
+        let runtime = Runtime::load(runtime_library, EmbedDevice::Cpu)?;
         let open = |file: &str, threads: usize| {
-            runtime::session(environment, &models.join(file), threads)
+            runtime
+                .session(&models.join(file), threads)
                 .map_err(|error: Error| error.hint(format!("run `vic models pull {MODEL}`")))
         };
         let detector = Detector::new(open(DETECTION_FILE, threads)?);

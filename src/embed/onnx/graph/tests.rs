@@ -8,12 +8,14 @@ use safetensors::Dtype;
 use safetensors::tensor::TensorView;
 
 use super::*;
+use crate::config::EmbedDevice;
 use crate::embed::entry::{Pooling, VectorRecipe};
 use crate::embed::onnx::encoder::Encoder;
 use crate::embed::onnx::lookup::Lookup;
+use crate::embed::onnx::pool;
 use crate::embed::onnx::proto::INT64;
+use crate::embed::onnx::runtime::Runtime;
 use crate::embed::onnx::tests::{cache, without_telemetry};
-use crate::embed::onnx::{pool, runtime};
 
 const VOCABULARY: usize = 100;
 const POSITIONS: usize = 64;
@@ -267,7 +269,7 @@ fn check(precision: Precision, pooling: Pooling) -> f32 {
     without_telemetry();
     let library =
         crate::embed::models::ModelStore::new(vec![cache()]).library("onnxruntime").expect("run `make models`");
-    let environment = runtime::environment(&library).unwrap();
+    let runtime = Runtime::load(&library, EmbedDevice::Cpu).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let bert = TinyBert::random(1);
     bert.save(folder.path());
@@ -277,7 +279,7 @@ fn check(precision: Precision, pooling: Pooling) -> f32 {
     let config = BertConfig::open(&folder.path().join("config.json")).unwrap();
     let lookup = Arc::new(Lookup::open(&weights, &config, precision).unwrap());
     let recipe = VectorRecipe { pooling, ..VectorRecipe::default() };
-    let mut encoder = Encoder::open(environment, &model, Some(lookup), &recipe).unwrap();
+    let mut encoder = Encoder::open(runtime, &model, Some(lookup), &recipe).unwrap();
     let texts: [&[u32]; 4] = [&[2, 3], &[2, 50, 3], &[2, 9, 99, 42, 9, 3], &[7; POSITIONS]];
     let mut worst = 1f32;
     for ids in texts {
