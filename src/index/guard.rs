@@ -182,7 +182,14 @@ impl Inner {
     /// Watches a root, or what is not watched of it yet, and notes what stands in the way.
     pub(crate) async fn watch(&self, root: &Root) {
         let (watching, watched) = (self.watching.clone(), root.clone());
+        let is_new = !watching.is_whole(root.id);
+        if is_new {
+            self.walks.forget(root.id);
+        }
         let problem = blocking(move || Ok(watching.ensure(&watched))).await.unwrap_or_else(|error| Some(error.message));
+        if is_new {
+            self.walks.watched(root.id);
+        }
         self.note(&format!("watch {}", root.path.display()), problem);
     }
 

@@ -54,6 +54,7 @@ use crate::index::opening::Background;
 use crate::index::pictures::Pictures;
 use crate::index::progress::Progress;
 use crate::index::scan::Unseen;
+use crate::index::syncing::Walks;
 use crate::index::tables::Tables;
 use crate::index::urgent::Urgent;
 use crate::index::watching::Watching;
@@ -111,6 +112,8 @@ pub(crate) struct Inner {
     buried: Notify,
     /// Whoever holds it walks and applies what it saw.
     scanning: tokio::sync::Mutex<()>,
+    /// Which roots were walked since they are watched.
+    walks: Walks,
     /// Whether a run of this daemon broke off and left tries in the catalog.
     interrupted: AtomicBool,
     /// Jobs that have not ended.
@@ -354,9 +357,12 @@ impl Inner {
         accept_losses: bool,
         cancel: &CancellationToken,
     ) -> Result<(ScanOutcome, Vec<WalkProblem>)> {
-        let place = within.clone().unwrap_or_default();
+        let (place, begun) = (within.clone().unwrap_or_default(), Instant::now());
         let (outcome, problems) = scan::scan(&self.catalog, &self.rules, root, within, accept_losses, cancel).await?;
         self.unseen().replace(root.id, &place, &problems);
+        if place.as_os_str().is_empty() {
+            self.walks.walked(root.id, begun);
+        }
         Ok((outcome, problems))
     }
 

@@ -16,6 +16,7 @@ use crate::error::{Error, Result};
 use crate::extract::WorkerPool;
 use crate::index::gate::Gate;
 use crate::index::space::Space;
+use crate::index::syncing::Walks;
 use crate::index::tables::Tables;
 use crate::index::urgent::{self, Urgent};
 use crate::index::watching::{self, Watching};
@@ -148,6 +149,7 @@ impl Inner {
             changed: Notify::new(),
             buried: Notify::new(),
             scanning: tokio::sync::Mutex::new(()),
+            walks: Walks::default(),
             interrupted: AtomicBool::new(false),
             running: Mutex::default(),
             upkeep_owed: Mutex::default(),

@@ -61,7 +61,7 @@ pub(crate) async fn look_at_jail(inner: Arc<Inner>) {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::catalog::{Belief, ReasonMark};
     use crate::config::WalkConfig;
@@ -69,7 +69,7 @@ mod tests {
     use crate::warehouse::{Rules, walk};
 
     /// A catalog with one file that failed.
-    fn catalog(folder: &std::path::Path) -> Catalog {
+    pub(in crate::index) fn catalog(folder: &std::path::Path) -> Catalog {
         std::fs::create_dir(folder.join("root")).unwrap();
         std::fs::write(folder.join("root/a.pdf"), "damaged").unwrap();
         let catalog = Catalog::open(&folder.join("catalog.sqlite")).unwrap();

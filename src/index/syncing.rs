@@ -1,17 +1,19 @@
 //! Waiting until what changed before is searchable.
 //!
-//! A mark goes through the watcher behind all events so far; where events do not tell everything, a walk looks. What is
-//! pending then is the catalog's word for what has changed, and when none of it is pending any more, it can be found.
+//! A mark goes through the watcher behind all events so far; where events do not tell everything, a walk looks: also once
+//! after a root came to be watched, for what had changed before, as while no daemon ran. What is pending then is the
+//! catalog's word for what has changed, and when none of it is pending any more, it can be found.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Semaphore;
 
 use crate::error::{Error, ErrorCode, Result};
 use crate::index::{Index, Inner, blocking, scan};
-use crate::model::{FileId, Root, SyncReport, SyncRequest};
+use crate::model::{FileId, Root, RootId, SyncReport, SyncRequest};
 
 /// Seconds to wait when the request does not say.
 const PATIENCE_SECONDS: u32 = 60;
@@ -57,7 +59,54 @@ impl Index {
     }
 }
 
+/// Since when each root is watched, and when it was last walked: of what changed before its watch, events tell nothing.
+#[derive(Default)]
+pub(crate) struct Walks(Mutex<HashMap<RootId, Stand>>);
+
+#[derive(Clone, Copy, Default)]
+struct Stand {
+    watched: Option<Instant>,
+    /// When the last walk of all of it began.
+    walked: Option<Instant>,
+}
+
+impl Walks {
+    /// A root is going to be watched anew: until it is, nothing is known.
+    pub(crate) fn forget(&self, id: RootId) {
+        self.stands().remove(&id);
+    }
+
+    /// A root is watched from now on.
+    pub(crate) fn watched(&self, id: RootId) {
+        self.stands().entry(id).or_default().watched = Some(Instant::now());
+    }
+
+    /// The catalog has what a walk of all of a root saw that began then.
+    pub(crate) fn walked(&self, id: RootId, begun: Instant) {
+        self.stands().entry(id).or_default().walked = Some(begun);
+    }
+
+    /// Says whether a root was walked since it is watched.
+    fn is_caught_up(&self, id: RootId) -> bool {
+        let stand = self.stands().get(&id).copied().unwrap_or_default();
+        stand.watched.zip(stand.walked).is_some_and(|(watched, walked)| walked >= watched)
+    }
+
+    fn stands(&self) -> MutexGuard<'_, HashMap<RootId, Stand>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 impl Inner {
+    /// Walks a root that was not walked since it is watched, unless somebody else does so first: the start walks them all.
+    async fn catch_up(&self, root: &Root) -> Result<()> {
+        let _scanning = self.scanning.lock().await;
+        if self.walks.is_caught_up(root.id) {
+            return Ok(());
+        }
+        self.scan_alone(root, None, false, &self.shutdown).await.map(drop)
+    }
+
     async fn too_late(&self, seconds: u32) -> Error {
         let catalog = self.catalog.clone();
         let pending = blocking(move || catalog.pending_count(None)).await.unwrap_or(0);
@@ -85,11 +134,16 @@ async fn bring_in(inner: &Arc<Inner>, path: Option<&str>) -> Result<u64> {
     let scopes = scopes(&inner.roots().await?, path)?;
     let seen = inner.watching.reach().await;
     for (root, within) in &scopes {
-        if seen && inner.watching.tells_all(root.id) {
+        let is_watched = seen && inner.watching.tells_all(root.id);
+        if is_watched && inner.walks.is_caught_up(root.id) {
             continue;
         }
-        match inner.scan(root, within.clone(), &inner.shutdown).await {
-            Ok(_) => (),
+        let looked = match within {
+            None if is_watched => inner.catch_up(root).await,
+            within => inner.scan(root, within.clone(), &inner.shutdown).await.map(drop),
+        };
+        match looked {
+            Ok(()) => (),
             // A root that is away is searchable as it was; the status tells of it.
             Err(error) if path.is_none() && error.code != ErrorCode::Cancelled => (),
             Err(error) => return Err(error),
@@ -144,4 +198,26 @@ fn scopes(roots: &[Root], path: Option<&str>) -> Result<Vec<(Root, Option<PathBu
             .hint("`vic roots` lists them, `vic index PATH` adds one"));
     }
     Ok(below)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_root_is_caught_up_by_a_walk_that_began_after_its_watch() {
+        let walks = Walks::default();
+        let early = Instant::now();
+        assert!(!walks.is_caught_up(1));
+        walks.watched(1);
+        walks.walked(1, early);
+        assert!(!walks.is_caught_up(1), "it may have passed by before");
+        walks.walked(1, Instant::now());
+        assert!(walks.is_caught_up(1) && !walks.is_caught_up(2));
+        walks.forget(1);
+        walks.walked(1, Instant::now());
+        assert!(!walks.is_caught_up(1), "a walk alone tells nothing of later");
+        walks.watched(1);
+        assert!(!walks.is_caught_up(1));
+    }
 }

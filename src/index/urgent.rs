@@ -119,15 +119,17 @@ impl Urgent {
         !before.is_empty()
     }
 
-    /// Takes the files of one run out of the catalog, and notes the try. Those that the long run has begun stay with it.
-    fn take(&self, catalog: &Catalog) -> Result<Vec<FileRecord>> {
+    /// Takes the files of one run out of the catalog, and notes the try. Those that the long run has begun stay with it;
+    /// also says whether there are any, because it may have passed them by while they were waiting here.
+    fn take(&self, catalog: &Catalog) -> Result<(Vec<FileRecord>, bool)> {
         let mut state = self.lock();
         let State { waiting, under_way, .. } = &mut *state;
         let ids: Vec<FileId> = waiting.iter().filter(|id| !under_way.contains(id)).take(FILES_A_RUN).copied().collect();
         waiting.retain(|id| !ids.contains(id));
         let files = catalog.begin_untried(&ids)?;
         under_way.extend(files.iter().map(|it| it.id));
-        Ok(files)
+        let are_left = files.len() < ids.len();
+        Ok((files, are_left))
     }
 
     /// Ends a run.
@@ -192,7 +194,10 @@ pub(crate) async fn follow(inner: Arc<Inner>) {
 async fn run(inner: &Arc<Inner>) -> Result<()> {
     inner.space.check()?;
     let (urgent, catalog) = (inner.urgent.clone(), inner.catalog.clone());
-    let files = blocking(move || urgent.take(&catalog)).await?;
+    let (files, are_left) = blocking(move || urgent.take(&catalog)).await?;
+    if are_left {
+        inner.changed.notify_one();
+    }
     if files.is_empty() {
         return Ok(());
     }
@@ -248,6 +253,21 @@ mod tests {
         }
         assert!(urgent.lock().allowance > ALLOWANCE - 2.0);
         assert!(urgent.without(|is_taken| is_taken(7) && !is_taken(8)));
+    }
+
+    #[test]
+    fn what_was_tried_before_is_left_to_the_long_run_which_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let catalog = crate::index::renewal::tests::catalog(folder.path());
+        catalog.requeue(&crate::catalog::RequeueScope::All).unwrap();
+        let file = catalog.next_pending(0, 1).unwrap()[0].id;
+        let urgent = Urgent::new();
+        // A sync waits for it, and the daemon was killed while it was read.
+        urgent.insist(&[file]);
+        catalog.begin_try(&[file]).unwrap();
+        let (files, are_left) = urgent.take(&catalog).unwrap();
+        assert!(files.is_empty() && are_left);
+        assert!(urgent.without(|is_taken| !is_taken(file)));
     }
 
     #[tokio::test]

@@ -1,10 +1,11 @@
 //! What was changed is in the answers, and what is gone is not: at once where a program waits for it.
 
 use std::fs;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use vic::error::ErrorCode;
 
+use crate::caller::Caller;
 use crate::harness::World;
 use crate::torture::size;
 use crate::watching::{SOON, opened, world};
@@ -62,6 +63,28 @@ fn a_sync_waits_no_longer_than_it_is_told_and_says_what_stands_in_the_way() {
     assert_eq!(inside["files"], 0, "{inside}");
     let (code, said) = world.fails(&["sync", "/no/such/folder"]);
     assert!(code == 3 && said.contains("lies in no root"), "{said}");
+}
+
+#[test]
+fn a_sync_right_after_a_start_knows_what_changed_while_no_daemon_ran() {
+    let mut world = World::new().start();
+    // So many that the walk of the start takes a while.
+    (0..2_000).for_each(|it| drop(world.write(&format!("{}/{it}.md", it % 50), format!("Entry {it} of the log."))));
+    world.index();
+    for round in 0..4 {
+        let word = format!("zebrawood{}", char::from(b'a' + round));
+        world.kill();
+        world.write("49/1999.md", format!("Here {word}."));
+        world.set_off();
+        while !world.data().join("listen").exists() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        world.ok(&["sync"]);
+        let found: Vec<String> =
+            Caller::new(&world).hits(&format!("\"{word}\"")).into_iter().map(|it| it.path).collect();
+        assert_eq!(found, ["49/1999.md"], "round {round}");
+        assert_eq!(world.json(&["status"])["coverage"]["pending"], 0, "round {round}");
+    }
 }
 
 #[test]
