@@ -22,13 +22,15 @@ pub(super) struct Known {
     pub(super) changed_ns: i64,
     pub(super) inode: i64,
     pub(super) device: i64,
+    mode: u32,
+    uid: u32,
     pub(super) skip: Option<Reason>,
     pub(super) chunks: u32,
     pub(super) is_indexed: bool,
 }
 
-const KNOWN: &str = "f.id, f.path, f.size, f.modified_ns, f.changed_ns, f.inode, f.device, f.skip, f.chunks, \
-                     f.state = 'indexed'";
+const KNOWN: &str = "f.id, f.path, f.size, f.modified_ns, f.changed_ns, f.inode, f.device, f.mode, f.uid, f.skip, \
+                     f.chunks, f.state = 'indexed'";
 
 impl Known {
     fn read(row: &Row<'_>) -> rusqlite::Result<Known> {
@@ -40,9 +42,11 @@ impl Known {
             changed_ns: row.get(4)?,
             inode: row.get(5)?,
             device: row.get(6)?,
-            skip: reason(row, 7)?,
-            chunks: row.get(8)?,
-            is_indexed: row.get(9)?,
+            mode: row.get(7)?,
+            uid: row.get(8)?,
+            skip: reason(row, 9)?,
+            chunks: row.get(10)?,
+            is_indexed: row.get(11)?,
         })
     }
 
@@ -62,11 +66,16 @@ impl Known {
             Change::Content
         } else if self.changed_ns == found.changed_ns {
             Change::Nothing
-        } else if self.changed_ns == UNKNOWN || found.skip.is_some() {
+        } else if (self.changed_ns == UNKNOWN && self.has_rights_of(found)) || found.skip.is_some() {
             Change::Metadata
         } else {
             Change::Content
         }
+    }
+
+    /// Says whether whoever could read it still can, as far as its own rights go.
+    fn has_rights_of(&self, found: &FoundFile) -> bool {
+        self.mode == found.mode && self.uid == found.uid
     }
 
     pub(super) fn is_moved_to(&self, found: &FoundFile) -> bool {
@@ -124,7 +133,8 @@ pub(super) fn update(
     Ok(())
 }
 
-/// Gives a row its new place, and the content a new look only when the walk's verdict or the extension says so.
+/// Gives a row its new place, and the content a new look only when the walk's verdict, the extension or other rights say so:
+/// when it moves, its time of change says nothing.
 pub(super) fn move_to(
     db: &Transaction<'_>,
     row: &Known,
@@ -134,7 +144,7 @@ pub(super) fn move_to(
 ) -> Result<(), Failed> {
     db.prepare_cached("UPDATE files SET root_id = ?2 WHERE id = ?1")?.execute([row.id, root_id])?;
     rename(db, row, &file.path)?;
-    if row.skip == file.skip {
+    if row.skip == file.skip && row.has_rights_of(file) {
         write_found(db, row.id, file)?;
     } else {
         reopen(db, row, file)?;

@@ -16,6 +16,23 @@ fn a_renamed_file_keeps_its_number_and_state() {
 }
 
 #[test]
+fn a_file_that_moves_and_gets_other_rights_is_looked_at_again() {
+    use std::os::unix::fs::PermissionsExt;
+    let scene = Scene::indexed(&["a.txt", "sub/b.txt", "sub/c.txt"]);
+    let close = |path: &str| fs::set_permissions(scene.path(path), fs::Permissions::from_mode(0o200)).unwrap();
+    fs::rename(scene.path("a.txt"), scene.path("moved.txt")).unwrap();
+    close("moved.txt");
+    assert_eq!(scene.scan().renamed, 1);
+    assert_eq!(scene.state("moved.txt"), FileState::Pending, "found by a walk");
+    fs::rename(scene.path("sub"), scene.path("other")).unwrap();
+    close("other/b.txt");
+    scene.hear_of_move("sub", "other");
+    scene.scan();
+    assert_eq!(scene.state("other/b.txt"), FileState::Pending, "heard of, and walked then");
+    assert_eq!(scene.state("other/c.txt"), FileState::Indexed);
+}
+
+#[test]
 fn a_file_that_moves_while_its_root_is_walked_keeps_its_number_and_state() {
     let scene = Scene::indexed(&["a/one.md", "b/two.md"]);
     let before = scene.record("b/two.md");
