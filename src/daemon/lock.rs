@@ -3,7 +3,10 @@
 use std::fs::{File, TryLockError};
 use std::io::{ErrorKind, Read, Seek, Write};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process};
 
 use crate::config::Config;
 use crate::error::{Error, ErrorCode, IoContext, Result};
@@ -23,6 +26,13 @@ const LOOK_EVERY: Duration = Duration::from_secs(3);
 
 /// Looks in a row that must miss it: a mount may be away for a moment.
 const LOOKS: u32 = 2;
+
+/// How long a lock is waited for whose owner is dead. Who is killed while it starts a worker leaves a child that still has
+/// all that its parent had open, until it becomes the worker: moments on an idle machine, more on a busy or traced one.
+const ORPHANED: Duration = Duration::from_secs(5);
+
+/// Pause between two tries for such a lock.
+const TRY_EVERY: Duration = Duration::from_millis(10);
 
 impl DataLock {
     /// Waits until the data directory is gone or another lies in its place, which this process does not hold: nobody would
@@ -51,6 +61,18 @@ impl DataLock {
 /// # Errors
 /// [`ErrorCode::Locked`], naming the owner.
 pub(crate) fn take(config: &Config) -> Result<DataLock> {
+    let begun = Instant::now();
+    loop {
+        match try_take(config) {
+            Err(error) if error.code == ErrorCode::Locked && is_orphaned(config) && begun.elapsed() < ORPHANED => {
+                std::thread::sleep(TRY_EVERY);
+            }
+            other => return other,
+        }
+    }
+}
+
+fn try_take(config: &Config) -> Result<DataLock> {
     let path = config.lock_path();
     let directory = File::open(&config.data_dir).at("open", &config.data_dir)?;
     let identity = identity(&directory.metadata().at("read", &config.data_dir)?);
@@ -58,7 +80,7 @@ pub(crate) fn take(config: &Config) -> Result<DataLock> {
     match file.try_lock() {
         Ok(()) if is_at(&file, &path) => (),
         // Somebody deleted it between the opening and the lock: the lock holds nobody off.
-        Ok(()) => return take(config),
+        Ok(()) => return try_take(config),
         Err(TryLockError::WouldBlock) => {
             let mut owner = String::new();
             file.read_to_string(&mut owner).ok();
@@ -87,6 +109,16 @@ pub(crate) fn take(config: &Config) -> Result<DataLock> {
 /// What stands before the process number.
 const OWNER: &str = "vicd, process ";
 
+/// The process that the file of the lock names, which may be dead.
+fn owner(config: &Config) -> Option<Pid> {
+    let owner = std::fs::read_to_string(config.lock_path()).ok()?;
+    Pid::from_raw(owner.trim().strip_prefix(OWNER)?.parse().ok()?)
+}
+
+fn is_orphaned(config: &Config) -> bool {
+    owner(config).is_some_and(|it| test_kill_process(it) == Err(Errno::SRCH))
+}
+
 fn is_at(file: &File, path: &Path) -> bool {
     let (held, found) = (file.metadata(), path.symlink_metadata());
     held.is_ok_and(|held| found.is_ok_and(|found| identity(&found) == identity(&held)))
@@ -100,12 +132,11 @@ fn identity(of: &std::fs::Metadata) -> (u64, u64) {
 
 /// Returns the number of the process that holds the data directory, if one does: also of one whose socket is gone.
 pub fn holder(config: &Config) -> Option<u32> {
-    let owner = std::fs::read_to_string(config.lock_path()).ok()?;
-    let number: i32 = owner.trim().strip_prefix(OWNER)?.parse().ok()?;
+    let owner = owner(config)?;
     // A dead one first: to try its lock could get into the way of one that is just starting.
-    rustix::process::test_kill_process(rustix::process::Pid::from_raw(number)?).ok()?;
+    test_kill_process(owner).ok()?;
     let file = File::open(config.lock_path()).ok()?;
-    matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)).then(|| number.cast_unsigned())
+    matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)).then(|| owner.as_raw_pid().cast_unsigned())
 }
 
 #[cfg(test)]
@@ -123,6 +154,23 @@ mod tests {
         assert!(error.message.contains(&format!("process {}", std::process::id())), "{error}");
         drop(first);
         take(&config).unwrap();
+    }
+
+    #[test]
+    fn what_a_dead_daemon_left_held_is_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let data_dir = dir.path().to_path_buf();
+        let config = Config::from_lookup(&|name| (name == "VIC_DATA_DIR").then(|| data_dir.clone().into())).unwrap();
+        let left = take(&config).unwrap();
+        let mut dead = std::process::Command::new("true").spawn().unwrap();
+        dead.wait().unwrap();
+        std::fs::write(config.lock_path(), format!("{OWNER}{}\n", dead.id())).unwrap();
+        let child = std::thread::spawn(move || {
+            std::thread::sleep(10 * TRY_EVERY);
+            drop(left);
+        });
+        take(&config).unwrap();
+        child.join().unwrap();
     }
 
     #[tokio::test]

@@ -24,6 +24,9 @@ const BESIDE_BYTES: u64 = 16 << 20;
 
 /// Reads an image. One without words gives no blocks.
 pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
+    if claims_too_much(input.bytes) == Some(true) {
+        return Err(failure(Reason::Damaged, "a field of the TIFF claims more values than the file has bytes"));
+    }
     let dimensions = dimensions(input.bytes);
     let most = sink.limits().pixels;
     if let Some(Ok((width, height))) = dimensions
@@ -58,6 +61,35 @@ fn dimensions(bytes: &[u8]) -> Option<image::ImageResult<(u32, u32)>> {
     limits.max_alloc = Some(BESIDE_BYTES);
     reader.limits(limits);
     Some(reader.into_dimensions())
+}
+
+/// Values that a field of a TIFF may claim though they cannot be there: nobody may ever look at them.
+const VALUES_CLAIMED: u64 = 1 << 20;
+
+/// Says whether a field of a TIFF claims far more values than there can be; None for what is no TIFF. The reader makes room
+/// for 32 bytes each before it looks whether they are there, and before it has been given limits.
+fn claims_too_much(bytes: &[u8]) -> Option<bool> {
+    let is_little = bytes.starts_with(b"II");
+    if !is_little && !bytes.starts_with(b"MM") {
+        return None;
+    }
+    let number = |at: usize, size: usize| {
+        let part = bytes.get(at..at.checked_add(size)?)?;
+        let add = |sum: u64, byte: &u8| sum << 8 | u64::from(*byte);
+        Some(if is_little { part.iter().rev().fold(0, add) } else { part.iter().fold(0, add) })
+    };
+    // A field is its tag, its type, how many values it has, and these or their place; the newer form has wider numbers.
+    let (place, width, head, field) = match number(2, 2)? {
+        42 => (4, 4, 2, 12),
+        43 => (8, 8, 8, 20),
+        _ => return None,
+    };
+    let directory = usize::try_from(number(place, width)?).ok()?;
+    let fields = number(directory, head)?;
+    let first = directory.checked_add(head + 4)?;
+    let mut counts =
+        (0..fields).map_while(|it| number(first.checked_add(usize::try_from(it).ok()?.checked_mul(field)?)?, width));
+    Some(counts.any(|it| it > VALUES_CLAIMED.max(bytes.len() as u64)))
 }
 
 /// Returns a field as text, without padding and control characters.
@@ -154,6 +186,23 @@ mod tests {
         let failed = extract(&bytes).unwrap_err();
         assert_eq!(failed.reason, Reason::TooLarge);
         assert!(failed.detail.contains("50000 x 50000"), "{}", failed.detail);
+    }
+
+    #[test]
+    fn a_tiff_whose_field_claims_more_than_the_file_holds_is_damaged() {
+        let mut tiff = Cursor::new(Vec::new());
+        image::RgbImage::new(3, 2).write_to(&mut tiff, image::ImageFormat::Tiff).unwrap();
+        let mut bytes = tiff.into_inner();
+        assert!(extract(&bytes).unwrap().blocks.is_empty());
+        assert_eq!(claims_too_much(&bytes), Some(false));
+        let directory = u32::from_le_bytes(bytes[4..8].try_into().unwrap()) as usize;
+        bytes[directory + 2 + 4 + 12..][..4].copy_from_slice(&8_000_000u32.to_le_bytes());
+        let failed = extract(&bytes).unwrap_err();
+        assert!(failed.reason == Reason::Damaged && failed.detail.contains("claims"), "{}", failed.detail);
+        // The newer form: a directory of one field, in which there are 2^40 values.
+        let wide = [&b"II\x2b\0\x08\0\0\0"[..], &16u64.to_le_bytes(), &1u64.to_le_bytes(), &[0, 1, 3, 0]].concat();
+        assert_eq!(claims_too_much(&[wide, (1u64 << 40).to_le_bytes().to_vec(), vec![0; 8]].concat()), Some(true));
+        assert_eq!((claims_too_much(&png()), claims_too_much(b"MM")), (None, None));
     }
 
     #[test]

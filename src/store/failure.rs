@@ -50,10 +50,10 @@ fn first_line(error: &lancedb::Error) -> String {
     without_location(error.to_string().lines().next().unwrap_or_default()).to_owned()
 }
 
-/// Cuts `, /some/where/file.rs:12:34` off the end: the place in the library's source where the error was made.
+/// Cuts every `, /some/where/file.rs:12:34` off the end: places in the library's source that the error came through.
 fn without_location(line: &str) -> &str {
     match line.rsplit_once(", ") {
-        Some((message, place)) if place.contains(".rs:") && !place.contains(' ') => message,
+        Some((message, place)) if place.contains(".rs:") && !place.contains(' ') => without_location(message),
         Some(_) | None => line,
     }
 }
@@ -113,6 +113,10 @@ mod tests {
         assert_eq!(
             without_location("no space left (os error 28), /x/lance/src/commit.rs:1663:50"),
             "no space left (os error 28)"
+        );
+        assert_eq!(
+            without_location("Input/output error (os error 5), /x/object_writer.rs:767:17, /x/write.rs:1:2"),
+            "Input/output error (os error 5)"
         );
         assert_eq!(without_location("cannot read a, b"), "cannot read a, b");
     }

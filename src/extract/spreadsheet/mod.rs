@@ -4,6 +4,7 @@
 //! sink first: calamine gets a container whose parts are no longer compressed, so that it cannot be bombed.
 
 mod xls;
+mod xlsb;
 
 use std::collections::HashMap;
 use std::io::{Cursor, Read, Seek, Write};
@@ -208,6 +209,7 @@ fn inflated(package: &mut Package<'_>, sink: &mut Sink) -> ReadResult<Vec<u8>> {
         let beside = name.strip_prefix("xl/").is_some_and(|it| !it.contains('/'));
         top || beside || name.starts_with("[content") || name.starts_with("_rels/")
     };
+    let is_binary = package.has("xl/workbook.bin");
     for name in package.names() {
         if !wanted(&name) {
             continue;
@@ -215,6 +217,9 @@ fn inflated(package: &mut Package<'_>, sink: &mut Sink) -> ReadResult<Vec<u8>> {
         let Some(mut bytes) = package.part(&name, sink)? else { continue };
         if name.to_lowercase().ends_with("sharedstrings.xml") {
             forget_count(&mut bytes);
+        }
+        if is_binary && name.to_lowercase().ends_with(".bin") {
+            xlsb::cut(&mut bytes);
         }
         writer.start_file(name.as_str(), stored).map_err(damaged)?;
         writer.write_all(&bytes).map_err(damaged)?;
