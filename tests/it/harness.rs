@@ -60,9 +60,14 @@ impl World {
         self.daemon = Some(command.stdin(Stdio::null()).stderr(log).spawn().unwrap());
     }
 
+    /// Starts the daemon without waiting for it.
+    pub(crate) fn set_off(&mut self) {
+        self.begin(&self.launcher.clone());
+    }
+
     /// Starts the daemon (again).
     pub(crate) fn spawn(&mut self) {
-        self.begin(&self.launcher.clone());
+        self.set_off();
         self.until("the daemon answers", Duration::from_secs(60), |world| {
             world.data().join("listen").exists() && world.vic(&["status", "--format", "json"]).status.success()
         });

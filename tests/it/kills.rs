@@ -44,7 +44,7 @@ pub(crate) fn change_for(oracle: &mut Oracle, world: &World, long: Duration) {
 }
 
 /// Checks a copy of what a dead daemon left, then starts it again and checks what it answers. Gives the time of the start.
-fn check_after_death(world: &mut World, oracle: &mut Oracle, what: &str) -> Duration {
+pub(crate) fn check_after_death(world: &mut World, oracle: &mut Oracle, what: &str) -> Duration {
     let copy = tempfile::tempdir().unwrap();
     copy_data(&world.data(), copy.path());
     let wrong = oracle.check_at_rest(&copy.path().join("data"), u64::MAX);

@@ -3,8 +3,7 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -12,8 +11,7 @@ use serde_json::json;
 
 use crate::harness::World;
 use crate::http::{Answered, connect, get, key_line, post, send};
-use crate::openai;
-use crate::server::Server;
+use crate::openai::{self, HeldBack};
 
 /// Connections of a slow client.
 const SLOW: usize = 1_000;
@@ -248,24 +246,13 @@ fn jobs_that_wait_are_bounded_those_of_the_index_and_those_of_verbs() {
 
 #[test]
 fn syncs_that_wait_are_bounded_and_those_that_do_are_answered() {
-    let held = Arc::new(AtomicBool::new(false));
-    let holds = held.clone();
-    // Files wait for their vectors for as long as the model says nothing.
-    let server = Server::start(move |asked| {
-        while holds.load(Ordering::Relaxed) {
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        openai::answer(&["any"], asked, &|_| String::new())
-    });
-    let world = World::new()
-        .with("VIC_BRIDGE_RATE_LIMIT_PER_MIN", "0")
-        .with("VIC_EMBED_BACKEND", "openai")
-        .with("VIC_OPENAI_BASE_URL", &server.address)
-        .with("VIC_OPENAI_EMBED_MODEL", "any")
-        .start();
+    let model = HeldBack::start("herons");
+    let world = World::new().with("VIC_BRIDGE_RATE_LIMIT_PER_MIN", "0");
+    let world = openai::embeds_for(world, &model.server).start();
     world.write("a.md", "The first note, about herons.");
     world.index();
-    held.store(true, Ordering::Relaxed);
+    // Files wait for their vectors for as long as the model says nothing.
+    model.hold();
     world.write("b.md", "The second note, about herons.");
     let is_pending = |it: &World| it.json(&["status"])["coverage"]["pending"] == 1;
     world.until("the second is known", Duration::from_secs(20), is_pending);
@@ -281,7 +268,7 @@ fn syncs_that_wait_are_bounded_and_those_that_do_are_answered() {
         while refused.load(Ordering::Relaxed) < 44 && begun.elapsed() < Duration::from_secs(20) {
             std::thread::sleep(Duration::from_millis(10));
         }
-        held.store(false, Ordering::Relaxed);
+        model.let_go();
         asking.into_iter().map(|it| it.join().unwrap()).collect()
     });
     let count = |status: u16| statuses.iter().filter(|it| **it == status).count();

@@ -1,11 +1,12 @@
-//! What a proof needs of the machine and not of vic: to trace programs, to have namespaces of its own, to be another user,
-//! libraries that are fetched.
+//! What a proof needs of the machine and not of vic: to trace programs, also such as run already, to have namespaces of its
+//! own, to be another user, libraries that are fetched.
 //!
 //! Where that is missing nothing is shown, and a test that passed would say something else. What a package mends has to be
-//! there: the test fails with `cannot prove`. What only the owner of the machine can allow (namespaces are a setting of
-//! the kernel, other users are root's), or the network brings, may be missing: the test passes and says so on standard error, past the harness,
-//! which keeps to itself what a passing test prints. With `VIC_TESTS_MUST_PROVE=1`, as `make torture` sets it, that fails
-//! too. `VIC_TESTS_WITHOUT=strace,userns,users,clients` lets the tests do without the named ones in any case.
+//! there: the test fails with `cannot prove`. What only the owner of the machine can allow (namespaces, and to trace what
+//! runs, are settings of the kernel, other users are root's), or the network brings, may be missing: the test passes and
+//! says so on standard error, past the harness, which keeps to itself what a passing test prints. With
+//! `VIC_TESTS_MUST_PROVE=1`, as `make torture` sets it, that fails too.
+//! `VIC_TESTS_WITHOUT=strace,attach,userns,users,clients` lets the tests do without the named ones in any case.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -17,6 +18,8 @@ use crate::trace::Trace;
 enum Means {
     /// `strace`, and the right to trace.
     Strace,
+    /// The right to trace a program that runs already and is no child of the tracer.
+    Attaching,
     /// User namespaces for everybody, and mounts inside them.
     Namespaces,
     /// The right to run programs as somebody else.
@@ -25,13 +28,14 @@ enum Means {
     Clients,
 }
 
-const ALL: [Means; 4] = [Means::Strace, Means::Namespaces, Means::OtherUsers, Means::Clients];
+const ALL: [Means; 5] = [Means::Strace, Means::Attaching, Means::Namespaces, Means::OtherUsers, Means::Clients];
 
 impl Means {
     /// Its name in `VIC_TESTS_WITHOUT`.
     fn name(self) -> &'static str {
         match self {
             Means::Strace => "strace",
+            Means::Attaching => "attach",
             Means::Namespaces => "userns",
             Means::OtherUsers => "users",
             Means::Clients => "clients",
@@ -41,6 +45,7 @@ impl Means {
     fn missing(self) -> &'static str {
         match self {
             Means::Strace => "strace is missing, or may not trace here; `models/tools.sh --tests` installs it",
+            Means::Attaching => "what runs already cannot be traced here; see kernel.yama.ptrace_scope",
             Means::Namespaces => "no user namespace can be made here; see kernel.unprivileged_userns_clone",
             Means::OtherUsers => "nobody else can be asked here; run as root, with setpriv",
             Means::Clients => "libraries of a client are missing; `models/clients.sh` fetches them",
@@ -89,6 +94,11 @@ pub(crate) fn can_trace() -> bool {
     can_prove(Means::Strace, Trace::is_possible())
 }
 
+/// Says whether a test goes on that traces what runs already, which it has tried.
+pub(crate) fn can_attach(is_possible: bool) -> bool {
+    can_prove(Means::Attaching, is_possible)
+}
+
 /// Says whether a test that starts programs behind `unshare` with these words goes on; `true` is tried behind them.
 pub(crate) fn can_unshare(words: &[&str]) -> bool {
     let tried = Command::new("unshare").args(words).arg("true").stdout(Stdio::null()).stderr(Stdio::null()).status();
@@ -113,6 +123,8 @@ fn what_a_package_mends_fails_and_what_the_owner_has_to_allow_fails_only_where_i
         (Means::Strace, "userns, users", true, Fails),
         (Means::Strace, "strace", false, Passes),
         (Means::Strace, "userns,strace", true, Passes),
+        (Means::Attaching, "", false, Passes),
+        (Means::Attaching, "", true, Fails),
         (Means::Namespaces, "", false, Passes),
         (Means::Namespaces, "", true, Fails),
         (Means::Namespaces, "userns", true, Passes),

@@ -2,10 +2,15 @@
 //! errors as `{"error": {"message", "type", "code"}}`; `GET /v1/models`, and `POST /v1/embeddings` with the lengths of
 //! the texts.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
+use crate::harness::World;
 use crate::server::{Act, Asked, Server};
 
 /// Starts a server with these models, of which those called `eye` can see; `says` is asked with the body of every chat
@@ -15,6 +20,52 @@ pub(crate) fn start(
     says: impl Fn(&Value) -> String + Send + Sync + 'static,
 ) -> Server {
     Server::start(move |asked| answer(models, asked, &says))
+}
+
+/// Starts a server that waits before it embeds texts with this word; questions without it are not kept waiting.
+pub(crate) fn busy(word: &'static str, wait: impl Fn() + Send + Sync + 'static) -> Server {
+    Server::start(move |asked| {
+        if asked.body["input"].to_string().contains(word) {
+            wait();
+        }
+        answer(&["any"], asked, &|_| String::new())
+    })
+}
+
+/// A server that embeds no text with a certain word while it is held back.
+pub(crate) struct HeldBack {
+    pub(crate) server: Server,
+    is_held: Arc<AtomicBool>,
+}
+
+impl HeldBack {
+    /// Starts it, free.
+    pub(crate) fn start(word: &'static str) -> HeldBack {
+        let is_held = Arc::new(AtomicBool::new(false));
+        let holds = is_held.clone();
+        let server = busy(word, move || {
+            while holds.load(Ordering::Relaxed) {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        });
+        HeldBack { server, is_held }
+    }
+
+    pub(crate) fn hold(&self) {
+        self.is_held.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn let_go(&self) {
+        self.is_held.store(false, Ordering::Relaxed);
+    }
+}
+
+/// Has a world's texts embedded by this server.
+pub(crate) fn embeds_for(world: World, server: &Server) -> World {
+    world
+        .with("VIC_EMBED_BACKEND", "openai")
+        .with("VIC_OPENAI_BASE_URL", &server.address)
+        .with("VIC_OPENAI_EMBED_MODEL", "any")
 }
 
 fn error(status: u16, kind: &str, message: impl Into<String>) -> Vec<Act> {

@@ -93,6 +93,11 @@ impl Oracle {
         self.promises(at).count() as u64
     }
 
+    /// The files whose present version is acknowledged.
+    pub(crate) fn present(&self) -> Vec<(PathBuf, Version)> {
+        self.acknowledged.keys().map(|path| (path.clone(), self.written[path].clone())).collect()
+    }
+
     fn promises(&self, at: u64) -> impl Iterator<Item = (&PathBuf, &Version)> {
         let present = self.acknowledged.iter().filter(move |(_, from)| **from <= at);
         let past = self.past.iter().filter(move |it| it.from <= at && at < it.until);

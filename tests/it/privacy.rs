@@ -1,5 +1,6 @@
 //! Nothing leaves the machine, nothing is written elsewhere.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -8,6 +9,7 @@ use tempfile::TempDir;
 
 use crate::harness::{World, sample};
 use crate::sample::Sampler;
+use crate::seeds::{Seed, seeds};
 use crate::server::Server;
 use crate::trace::{Allowed, Trace};
 use crate::{means, openai, sample as sampling, trace};
@@ -17,13 +19,27 @@ const SCAN: &str = "idr-contract-scan.pdf";
 /// An address that belongs to nobody.
 const NOWHERE: &str = "192.0.2.1";
 
-/// Start, index, ask, a change, restart by hand and by the command line. Pictures of text are read for a question, and by
-/// the daemon itself after its restart.
+/// What a model says that is a program: it searches and answers. It may try to reach somebody, and searches for how that
+/// went, or die.
+const PLUGIN: &str = r#"#!/bin/bash
+word=orchard
+case $1 in
+  reach) word=keptinside; (exec 3<>/dev/tcp/NOWHERE/9) 2> /dev/null && word=gotout ;;
+  die) kill -9 $$ ;;
+esac
+case $(cat) in
+  *'"tool":"fts_chunks"'* | *'"tool": "fts_chunks"'*) echo '{"final_answer": {"answer": "So it is.", "citations": []}}' ;;
+  *) echo "{\"tool_call\": {\"name\": \"fts_chunks\", \"args\": {\"query\": \"$word\"}}}" ;;
+esac
+"#;
+
+/// Start, index of every format, ask, a change, agents, a crash, restart by hand and by the command line. Pictures of text
+/// are read for a question, and by the daemon itself after its restart.
 fn live(world: World) -> World {
     let elsewhere = format!("http://{NOWHERE}:11434");
     let mut world = world.with("VIC_OLLAMA_BASE_URL", &elsewhere).with("VIC_L2_SECONDS", "300").start();
     world.write("a.md", "A private thought about the orchard.");
-    world.index();
+    index_every_format(&world);
     world.ok(&["index", sample().to_str().unwrap(), "--ocr", "never"]);
     assert_eq!(world.paths(&["orchard"])[0], "a.md");
     let scanned = world.json(&["ask", "Who signed the IDR contract?"]);
@@ -32,6 +48,11 @@ fn live(world: World) -> World {
     assert!(refused.contains("forbids") && refused.contains(NOWHERE), "{refused}");
     world.write("b.md", "Another one about the lighthouse.");
     world.until("the new file is found", Duration::from_secs(20), |it| it.paths(&["lighthouse"])[0] == "b.md");
+    ask_agents(&world);
+    world.write("c.md", "A third one about the granary.");
+    world.kill();
+    world.spawn();
+    world.until("a crash loses no file", Duration::from_secs(20), |it| it.paths(&["granary"])[0] == "c.md");
     assert!(world.terminate());
     world.spawn();
     assert_eq!(world.paths(&["orchard"])[0], "a.md");
@@ -43,6 +64,36 @@ fn live(world: World) -> World {
     assert_eq!(world.paths(&["orchard"])[0], "a.md");
     world.ok(&["daemon", "stop"]);
     world
+}
+
+/// Indexes a file of every format that is read, and finds what each says.
+fn index_every_format(world: &World) {
+    let seeds = seeds();
+    for seed in &seeds {
+        world.write(&format!("formats/{}", seed.name), &seed.bytes);
+    }
+    world.ok(&["index", world.files().to_str().unwrap(), "--ocr", "never"]);
+    let found = world.json(&["grep", "--fixed-strings", "heron stands", "--limit", "1000"]).to_string();
+    let is_missing = |it: &&Seed| !it.holds.is_empty() && !found.contains(&format!("formats/{}", it.name));
+    let missing: Vec<&str> = seeds.iter().filter(is_missing).map(|it| it.name).collect();
+    assert!(missing.is_empty(), "{missing:?} are not found: {found}");
+}
+
+/// Has questions answered step by step: without a model, and by plugins, which have no network.
+fn ask_agents(world: &World) {
+    let question = ["llm", "agent", "which thought is private", "--trace"];
+    let told = world.outcome(&question).1;
+    assert_eq!(told["model"], "mock", "{told:#}");
+    let folder = tempfile::tempdir().unwrap();
+    let plugin = folder.path().join("plugin");
+    std::fs::write(&plugin, PLUGIN.replace("NOWHERE", NOWHERE)).unwrap();
+    std::fs::set_permissions(&plugin, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let with = |kind| [&question[..], &["--command", plugin.to_str().unwrap(), "--arg", kind]].concat();
+    for (kind, word) in [("search", "orchard"), ("reach", "keptinside")] {
+        let told = world.outcome(&with(kind)).1;
+        assert!(told["transcript"].to_string().contains(word), "{kind}: {told:#}");
+    }
+    world.fails(&with("die"));
 }
 
 /// Temporary files, if anybody makes any, in a folder that can be looked at.
@@ -79,7 +130,9 @@ fn a_whole_run_writes_nothing_outside_its_data_directory_and_opens_no_socket_to_
     for sign in signs {
         assert!(lines.iter().any(|it| it.contains(sign)), "no call with `{sign}` in {} lines", lines.len());
     }
-    let wrong = trace::violations(&lines, &Allowed { folders: vec![world.data()] });
+    let mut wrong = trace::violations(&lines, &Allowed { folders: vec![world.data()] });
+    // Every bash looks for a terminal, which a plugin has not.
+    wrong.retain(|it| !(it.contains("\"/dev/tty\"") && it.ends_with("= -1 ENXIO (No such device or address)")));
     assert!(wrong.is_empty(), "{} calls:\n{}", wrong.len(), wrong.join("\n"));
     check_nothing_is_left(&world, &temporary);
 }

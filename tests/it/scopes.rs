@@ -1,7 +1,11 @@
 //! Two people on one server: whatever either asks, on whatever route, nothing tells of the other's files.
 
+mod asked;
+mod verbs;
+
 use serde_json::{Value, json};
 
+use self::asked::{blind, questions, routes};
 use crate::h2;
 use crate::harness::World;
 use crate::http::{Answered, key, send};
@@ -81,101 +85,74 @@ impl Team {
     }
 }
 
-/// Everything that can be asked without knowing anything of Beta.
-fn blind(team: &Team, key: &str, own: &str) -> Vec<(String, String)> {
-    let own = team.world.files().join(own);
-    let mut told = Vec::new();
-    for (method, path, body) in [
-        ("POST", "/v1/ask", json!({"query": "who keeps the ladder of the orchard?", "limit": 100, "explain": true})),
-        ("POST", "/v1/ask", json!({"query": "who keeps the ladder?", "plan": plan()})),
-        ("POST", "/v1/ask", json!({"query": "files larger than 1 byte"})),
-        ("POST", "/v1/ask", json!({"query": "count the pdf files"})),
-        ("POST", "/v1/ask", json!({"query": "ladder", "filters": {"path_glob": "**"}})),
-        ("POST", "/v1/ask", json!({"query": "ladder", "warehouse_root": team.world.files()})),
-        ("POST", "/v1/search", json!({"query": "orchard ladder", "limit": 1000})),
-        ("POST", "/v1/grep", json!({"pattern": "canary", "limit": 1000})),
-        ("POST", "/v1/grep", json!({"pattern": "ladder", "warehouse_root": "/"})),
-        ("POST", "/v1/similar", json!({"path": own})),
-        ("POST", "/v1/files", json!({"limit": 1000})),
-        ("POST", "/v1/files", json!({"words": ["canary"], "warehouse_root": "/"})),
-        ("GET", "/v1/status", Value::Null),
-        ("GET", "/health", Value::Null),
-        ("GET", "/", Value::Null),
-        ("GET", "/metrics", Value::Null),
-        ("POST", "/v1/index/start", json!({})),
-        ("POST", "/v1/index/start", json!({"db_path": "/elsewhere"})),
-    ] {
-        told.push((format!("{method} {path} {body}"), team.send(key, method, path, &body).body));
-    }
-    for (name, arguments) in [
-        ("ask", json!({"query": "who keeps the ladder of the orchard?", "limit": 50})),
-        ("search", json!({"query": "orchard ladder"})),
-        ("files", json!({})),
-        ("status", json!({})),
-        ("index", json!({})),
-        ("db_summary", json!({})),
-        (
-            "axql_run",
-            json!({"axql": "select ?x where ?x is File or ?x is Chunk or ?x is Folder or ?x is Person limit 200"}),
-        ),
-        ("axql_run", json!({"axql": "select ?x where fts(?x, \"text\", \"ladder orchard\")"})),
-        ("lookup_entity", json!({"name": "canary", "limit": 100})),
-        ("quality_report", json!({})),
-        ("viz_render", json!({"limit": 500})),
-        ("graph_query", json!({"queryType": "edges"})),
-        ("graph_query", json!({"queryType": "nodes"})),
-        ("fts_chunks", json!({"query": "ladder", "limit": 50})),
-    ] {
-        told.push((format!("tool {name} {arguments}"), team.tool(key, name, arguments)));
-    }
-    told.push(("resources".into(), team.mcp(key, "resources/list", json!({}))));
-    told.push(("templates".into(), team.mcp(key, "resources/templates/list", json!({}))));
-    for method in h2::methods() {
-        // Those end the daemon or its roots for whoever may.
-        if ["Shutdown", "RemoveRoot", "AddRoot", "Index", "WatchJob"]
-            .iter()
-            .any(|it| method.ends_with(&format!("/{it}")))
-        {
-            continue;
-        }
-        let name = method.rsplit('/').next().unwrap();
-        let message = match name {
-            "Ask" | "Search" | "AskStream" => h2::text(1, "who keeps the ladder of the orchard?"),
-            "Grep" => h2::text(1, "canary"),
-            "Similar" | "ReadFile" => h2::text(1, own.to_str().unwrap()),
-            "CallGraphTool" => h2::text(1, "db_summary"),
-            "QueryGraph" => h2::text(1, "select ?x ?y where ?x -contains|links_to|mentions-> ?y"),
-            "DrawGraph" => vec![8, 1],
-            "Assist" => h2::text(4, "who keeps the ladder of the orchard?"),
-            _ => Vec::new(),
-        };
-        let called = team.grpc(key, &method, &message);
-        told.push((method.clone(), format!("{} {}", called.headers, String::from_utf8_lossy(&called.body))));
-    }
-    told
-}
-
-/// A plan that looks deeper.
-fn plan() -> Value {
-    json!({
-        "intent": "search", "l1_query_text": "ladder", "requires_l2": true, "l2_skills": ["pdf_layout", "ocr_image"],
-        "privacy_mode": "local_only", "raw_user_text": "who keeps the ladder?",
-    })
-}
-
 #[test]
 fn nothing_that_one_can_ask_tells_of_the_other() {
     let team = team();
+    verbs::Known::of(&team);
+    // Beta has asked a question that is remembered.
+    let asked = h2::text(5, std::str::from_utf8(&h2::text(1, "what does the betacanary keep?")).unwrap());
+    assert_eq!(team.grpc(&team.beta, "/vic.v1.Llm/Assist", &asked).code, Some(0));
     for (asked, told) in blind(&team, &team.alpha, "alphazone/plan.md") {
         for sign in [CANARY, "betazone"] {
             assert!(!told.contains(sign), "{asked}: {told}");
         }
     }
-    // It is there for those who may see it.
-    let all: String = blind(&team, &team.owner, "alphazone/plan.md").into_iter().map(|(_, told)| told).collect();
-    assert!(all.contains(CANARY) && all.contains("alphacanary") && all.contains("betazone"));
+    // It is there for those who may see it, on every face.
+    let all = blind(&team, &team.owner, "alphazone/plan.md");
+    for face in ["POST /v1/corpus/", "tool corpus_", "/vic.v1.Vic/Corpus", "/vic.v1.Llm/", "POST /v1/ask", "tool ask"] {
+        let told: String = all.iter().filter(|it| it.0.starts_with(face)).map(|it| it.1.as_str()).collect();
+        assert!(told.contains(CANARY) && told.contains("alphacanary"), "{face}: {told}");
+    }
     let theirs: String = blind(&team, &team.beta, "betazone/betacanary.md").into_iter().map(|(_, told)| told).collect();
     assert!(theirs.contains(CANARY) && !theirs.contains("alphacanary") && !theirs.contains("alphazone"));
+}
+
+#[test]
+fn every_route_every_method_every_verb_and_every_tool_is_asked() {
+    let team = team();
+    let asked: Vec<String> = questions("/own/file.md", "a-job").iter().map(asked::Asked::name).collect();
+    // A name ends where the question begins, or a part of its address.
+    let begins = |it: &str, what: &str| it.strip_prefix(what).is_some_and(|rest| rest.starts_with([' ', '?']));
+    let is_asked = |what: &str| asked.iter().any(|it| begins(it, what));
+    let openapi = team.send(&team.owner, "GET", "/openapi.json", &Value::Null).json();
+    let paths = openapi["paths"].as_object().unwrap().iter();
+    let told = paths.flat_map(|(path, it)| {
+        it.as_object().unwrap().keys().map(move |method| format!("{} {path}", method.to_uppercase()))
+    });
+    let mut missing: Vec<String> = routes().into_iter().chain(told).collect();
+    // The first stands for the verbs, each of which has a path in the document; the second is how the tools are asked.
+    missing.retain(|it| it != "POST /v1/corpus/{verb}" && it != "POST /mcp");
+    let tools: Value = serde_json::from_str(&team.mcp(&team.owner, "tools/list", json!({}))).unwrap();
+    let tools = tools["result"]["tools"].as_array().unwrap().iter();
+    missing.extend(tools.map(|it| format!("tool {}", it["name"].as_str().unwrap())));
+    missing.extend(h2::methods());
+    assert!(missing.len() > 100, "{missing:?}");
+    missing.retain(|it| !is_asked(it));
+    assert!(missing.is_empty(), "no scope is tried on {missing:#?}");
+}
+
+#[test]
+fn what_others_have_in_the_contract_is_as_unknown_as_what_does_not_exist() {
+    let team = team();
+    let known = verbs::Known::of(&team);
+    for (verb, named, unknown) in known.named(&team) {
+        let (status, told) = verbs::refusals(&team, &team.alpha, verb, &named);
+        let (expected, refused) = verbs::refusals(&team, &team.alpha, verb, &unknown);
+        let face = format!("{verb} {named}");
+        assert!(status == expected && (400..500).contains(&status), "{face}: {status}, not {expected}: {}", told[0]);
+        let bare = |it: &String| known.bare(&team, it);
+        assert_eq!(bare(&told[0]), bare(&refused[0]), "{face}");
+        for told in told {
+            let told = bare(&told);
+            assert!(!told.contains(CANARY) && !told.contains("more-"), "{face}: {told}");
+        }
+    }
+    // All of it is still there for whoever has it.
+    let shown = json!({"action": "show", "name": "betacanaryview"});
+    for key in [&team.owner, &team.beta] {
+        let told = team.send(key, "POST", "/v1/corpus/view", &shown);
+        assert_eq!(told.status, 200, "{}", told.body);
+    }
 }
 
 /// What is sent for a path.

@@ -1,40 +1,27 @@
 //! Many new files are found by their words long before they are embedded.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::caller::Caller;
 use crate::harness::World;
-use crate::openai;
+use crate::openai::{self, HeldBack};
 use crate::server::Server;
 
 /// More than are embedded at once.
 const FILES: usize = 450;
 
-/// A server that waits before it embeds files.
-fn busy_server(wait: impl Fn() + Send + Sync + 'static) -> Server {
-    Server::start(move |asked| {
-        if asked.body["input"].to_string().contains("harbour log") {
-            wait();
-        }
-        openai::answer(&["any"], asked, &|_| String::new())
-    })
-}
+/// What stands in every file, and in no question.
+const LOG: &str = "harbour log";
 
 fn world(server: &Server, files: usize) -> World {
-    let world = World::new()
-        .with("VIC_EMBED_BACKEND", "openai")
-        .with("VIC_OPENAI_BASE_URL", &server.address)
-        .with("VIC_OPENAI_EMBED_MODEL", "any");
-    let world = world.start();
+    let world = openai::embeds_for(World::new(), server).start();
     write(&world, "", files);
     world
 }
 
 fn write(world: &World, folder: &str, files: usize) {
     for number in 0..files {
-        world.write(&format!("{folder}{number}.md"), format!("Entry {folder}number{number} of the harbour log."));
+        world.write(&format!("{folder}{number}.md"), format!("Entry {folder}number{number} of the {LOG}."));
     }
 }
 
@@ -46,14 +33,9 @@ fn counts(caller: &Caller) -> (u64, u64, u64) {
 
 #[test]
 fn many_new_files_are_found_by_their_words_while_the_model_is_busy_and_a_restart_forgets_none() {
-    let free = Arc::new(AtomicBool::new(false));
-    let open = free.clone();
-    let server = busy_server(move || {
-        while !open.load(Ordering::Relaxed) {
-            std::thread::sleep(Duration::from_millis(20));
-        }
-    });
-    let mut world = world(&server, FILES);
+    let model = HeldBack::start(LOG);
+    model.hold();
+    let mut world = world(&model.server, FILES);
     world.ok(&["index", "--no-wait", world.files().to_str().unwrap()]);
     let (all, caller) = (FILES as u64, Caller::new(&world));
     let by_words = (all, 0, all);
@@ -68,7 +50,7 @@ fn many_new_files_are_found_by_their_words_while_the_model_is_busy_and_a_restart
     world.spawn();
     let caller = Caller::new(&world);
     assert_eq!(counts(&caller), by_words);
-    free.store(true, Ordering::Relaxed);
+    model.let_go();
     assert!(caller.within(Duration::from_secs(90), |it| counts(it) == (all, 0, 0)), "{:?}", counts(&caller));
     assert_eq!(caller.status().chunks, all);
     world.ok(&["similar", world.files().join("417.md").to_str().unwrap()]);
@@ -77,21 +59,16 @@ fn many_new_files_are_found_by_their_words_while_the_model_is_busy_and_a_restart
 
 #[test]
 fn a_few_large_files_are_found_by_their_words_too_before_they_are_embedded() {
-    let free = Arc::new(AtomicBool::new(false));
-    let open = free.clone();
-    let server = busy_server(move || {
-        while !open.load(Ordering::Relaxed) {
-            std::thread::sleep(Duration::from_millis(20));
-        }
-    });
-    let world = world(&server, 0);
+    let model = HeldBack::start(LOG);
+    model.hold();
+    let world = world(&model.server, 0);
     let filler = "Nothing else of note is in this entry of the harbour log.\n".repeat(60_000);
     (0..3).for_each(|it| drop(world.write(&format!("{it}.md"), format!("Entry number{it}.\n{filler}"))));
     world.ok(&["index", "--no-wait", world.files().to_str().unwrap()]);
     let caller = Caller::new(&world);
     let by_words = |it: &Caller| matches!(counts(it), (3, 0, 1..));
     let found = caller.within(Duration::from_secs(90), by_words);
-    free.store(true, Ordering::Relaxed);
+    model.let_go();
     assert!(found, "{:?}", counts(&caller));
 }
 
@@ -99,7 +76,7 @@ fn a_few_large_files_are_found_by_their_words_too_before_they_are_embedded() {
 fn what_comes_while_vectors_are_made_is_found_before_all_of_them_are() {
     // More than are under way at once.
     const FILES: usize = 4_000;
-    let server = busy_server(|| std::thread::sleep(Duration::from_millis(300)));
+    let server = openai::busy(LOG, || std::thread::sleep(Duration::from_millis(300)));
     let world = world(&server, FILES);
     world.ok(&["index", "--no-wait", world.files().to_str().unwrap()]);
     let (all, caller) = (FILES as u64, Caller::new(&world));

@@ -27,9 +27,9 @@ fn mutants_in_a_folder_cost_the_daemon_and_their_neighbours_nothing() {
     let mut good = BTreeSet::new();
     for number in 0..count {
         let mut dice = seed(number);
-        let path = dice.pick(&originals);
-        let name = path.file_name().unwrap().to_string_lossy();
-        world.write(&format!("{}/{number}-{name}", number % 100), mutant(&std::fs::read(path).unwrap(), &mut dice));
+        let original = dice.pick(&originals);
+        let name = &original.name;
+        world.write(&format!("{}/{number}-{name}", number % 100), mutant(&original.bytes, &mut dice));
         if number % TO_ONE_GOOD == 0 {
             let path = format!("{}/good{number}.md", number % 100);
             world.write(&path, format!("The word of this neighbour is kingfisher{number}."));

@@ -5,6 +5,7 @@ mod bombs;
 mod dropped;
 mod entities;
 mod escape;
+mod formats;
 mod mutants;
 mod odd;
 mod outside;

@@ -2,8 +2,8 @@
 //! wrong once can be looked at again: every file that costs a worker its life is kept.
 //!
 //! `VIC_MUTANTS` says how many (`make torture`, `make fuzz`), `VIC_SEED` where to begin, `VIC_MUTANTS_FROM` a folder of
-//! files to use in place of `data/`, which has no files of the rarer formats. `queries` and `requests` do the same with what
-//! is asked.
+//! files to use in place of `data/` and of the [`crate::seeds`] of every format. `queries` and `requests` do the same with
+//! what is asked.
 
 use std::io::{Cursor, Read, Write};
 use std::path::{Path, PathBuf};
@@ -17,6 +17,7 @@ use zip::write::SimpleFileOptions;
 use super::bombs::MOST_MIB;
 use super::{models, worker};
 use crate::harness::sample;
+use crate::seeds::seeds;
 
 /// Mutants of a short run: a minute of two cores.
 pub(super) const FEW: u64 = 300;
@@ -52,10 +53,22 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     entries.into_iter().flat_map(below).filter(|it| it.metadata().unwrap().len() > 0).collect()
 }
 
-/// The files that are mutated.
-pub(super) fn originals() -> Vec<PathBuf> {
+/// A file that is mutated.
+pub(super) struct Original {
+    pub(super) name: String,
+    pub(super) bytes: Vec<u8>,
+}
+
+/// The files that are mutated: those of the sample, and one of every format, of which the sample has not all.
+pub(super) fn originals() -> Vec<Original> {
     let folder = std::env::var_os("VIC_MUTANTS_FROM").filter(|it| !it.is_empty());
-    files(&folder.map_or_else(sample, PathBuf::from))
+    let seeds = if folder.is_some() { Vec::new() } else { seeds() };
+    let read = |path: PathBuf| {
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        Original { name, bytes: std::fs::read(path).unwrap() }
+    };
+    let found = files(&folder.map_or_else(sample, PathBuf::from)).into_iter().map(read);
+    found.chain(seeds.into_iter().map(|it| Original { name: it.name.into(), bytes: it.bytes })).collect()
 }
 
 /// Bytes and words that readers count with, or trip over.
@@ -169,14 +182,13 @@ async fn mutants_of_real_files_cost_workers_at_most() {
     assert_eq!(pool.is_jailed(), Some(true));
 }
 
-async fn one(number: u64, pool: Arc<WorkerPool>, originals: Arc<Vec<PathBuf>>, kept: PathBuf) -> String {
+async fn one(number: u64, pool: Arc<WorkerPool>, originals: Arc<Vec<Original>>, kept: PathBuf) -> String {
     let mut dice = seed(number);
-    let path = dice.pick(&originals).clone();
-    let name = path.file_name().unwrap().to_string_lossy().into_owned();
-    let bytes = mutant(&std::fs::read(&path).unwrap(), &mut dice);
+    let Original { name, bytes } = dice.pick(&originals);
+    let bytes = mutant(bytes, &mut dice);
     let outcome = match name.ends_with(".pdf") && dice.roll(2) == 0 {
-        true => look(&pool, &name, &bytes).await,
-        false => super::read(&pool, &name, &bytes).await,
+        true => look(&pool, name, &bytes).await,
+        false => super::read(&pool, name, &bytes).await,
     };
     match outcome {
         Ok(_) => "read".to_string(),

@@ -1,0 +1,322 @@
+//! Random operations on a folder while its daemon is stopped, killed and started again, told to pause, to read everything
+//! anew, to forget the folder: whatever the mix, after a sync the index is what is on disk, and whatever nobody touches
+//! answers all the time.
+//!
+//! The folder, the work in it and the comparison are those of `operations`. `kills` looks at what a kill leaves on the disk,
+//! `mix` at the store alone. A seed gives the same operations in the same order; at which of its own moments the daemon
+//! dies is up to the machine.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::time::{Duration, Instant};
+
+use vic::error::ErrorCode;
+use vic::model::FileState;
+
+use crate::caller::Caller;
+use crate::harness::World;
+use crate::torture::{Dice, figure, size};
+use crate::watching::signal;
+use crate::workshop::{KEPT, RULES, Workshop};
+
+/// Files that nobody touches.
+const UNTOUCHED: u64 = 20;
+
+/// Operations between two comparisons.
+const ROUND: u64 = 60;
+
+/// Things done with the daemon between two comparisons.
+const ACTS: u64 = 2;
+
+/// A folder at work, its daemon, and what was done so far.
+struct Mix {
+    world: World,
+    caller: Caller,
+    workshop: Workshop,
+    dice: Dice,
+    is_paused: bool,
+    root: String,
+    /// What was done with the daemon since the last comparison, for whoever has to find out what went wrong.
+    story: String,
+    begun: Instant,
+    counts: BTreeMap<&'static str, u64>,
+}
+
+impl Mix {
+    fn new(seed: u64) -> Mix {
+        println!("the mix of seed {seed}");
+        let world = World::new().bound_by_rights().start();
+        let mut workshop = Workshop::new(world.files().canonicalize().unwrap(), seed);
+        (0..UNTOUCHED).for_each(|_| workshop.keep());
+        (0..20).for_each(|_| workshop.write());
+        world.index();
+        let (root, caller) = (workshop.root.display().to_string(), Caller::new(&world));
+        let dice = Dice::new(seed.rotate_left(32));
+        let (is_paused, story, begun, counts) = (false, String::new(), Instant::now(), BTreeMap::new());
+        Mix { world, caller, workshop, dice, is_paused, root, story, begun, counts }
+    }
+
+    /// Takes down that something is done with the daemon.
+    fn tell(&mut self, what: &'static str) {
+        *self.counts.entry(what).or_default() += 1;
+        let at = self.begun.elapsed();
+        write!(self.story, "\n  {at:.2?}: {what}").unwrap();
+    }
+
+    /// Works in the folder, and asks now and then.
+    fn work(&mut self, operations: u64) {
+        for _ in 0..operations {
+            self.change();
+            match self.dice.below(20) {
+                0 => self.pass(60),
+                1 => self.ask("a question"),
+                2 if !self.is_paused => {
+                    self.tell("sync");
+                    self.sync();
+                }
+                _ => (),
+            }
+        }
+    }
+
+    fn change(&mut self) {
+        *self.counts.entry("operations").or_default() += 1;
+        match self.dice.below(15) {
+            0 => self.workshop.close(),
+            _ => self.workshop.step(),
+        }
+    }
+
+    /// Lets some time go by, so many milliseconds at most.
+    fn pass(&mut self, most: u64) {
+        std::thread::sleep(Duration::from_millis(self.dice.below(most)));
+    }
+
+    fn sync(&self) {
+        let outcome = self.caller.try_sync(60);
+        assert!(outcome.is_ok(), "{outcome:?}{}\n{}", self.story, self.world.log());
+    }
+
+    /// Asks for what nobody touches: it is there, and found, whatever else goes on.
+    fn ask(&mut self, when: &str) {
+        self.caller.status();
+        let known = self.caller.files();
+        let kept: Vec<_> = known.iter().filter(|it| it.0.starts_with(KEPT)).collect();
+        let stands = |state| matches!(state, FileState::Indexed | FileState::Pending);
+        assert!(
+            kept.len() as u64 == UNTOUCHED && kept.iter().all(|it| stands(it.1.state)),
+            "{when}: of {UNTOUCHED} untouched files there are {:?}{}\n{}",
+            kept.iter().map(|it| (it.0, it.1.state)).collect::<Vec<_>>(),
+            self.story,
+            self.world.log()
+        );
+        let number = self.dice.within(1..UNTOUCHED + 1);
+        self.workshop.search(&self.caller, number, &format!("{when}{}", self.story));
+    }
+
+    /// Does one thing with the daemon.
+    fn act(&mut self) {
+        match self.dice.below(100) {
+            0..15 => self.kill_at_work(),
+            15..30 => self.kill_in_sync(),
+            30..45 => self.kill_in_job(),
+            45..53 => self.kill_in_start(),
+            53..66 => self.restart(),
+            66..74 => self.pause(),
+            74..82 => self.reindex(),
+            82..88 => self.forget(),
+            _ => self.change_rules(),
+        }
+    }
+
+    /// Kills the daemon at some moment while files change.
+    fn kill_at_work(&mut self) {
+        self.tell("kill -9 while files change");
+        let (wait, operations) = (self.dice.below(500), self.dice.within(5..30));
+        let Mix { world, workshop, dice, counts, .. } = self;
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(Duration::from_millis(wait));
+                signal(world, "-KILL");
+            });
+            for _ in 0..operations {
+                workshop.step();
+                std::thread::sleep(Duration::from_millis(dice.below(30)));
+            }
+        });
+        *counts.entry("operations").or_default() += operations;
+        self.world.kill();
+        self.come_back();
+    }
+
+    /// Kills the daemon while somebody waits for all that has changed.
+    fn kill_in_sync(&mut self) {
+        self.tell("kill -9 in a sync");
+        let (operations, caller) = (self.dice.below(40), Caller::new(&self.world));
+        (0..operations).for_each(|_| self.change());
+        std::thread::scope(|scope| {
+            scope.spawn(move || caller.try_sync(60).ok());
+            self.pass(300);
+            self.world.kill();
+        });
+        self.come_back();
+    }
+
+    /// Kills the daemon while it reads everything again, or what has changed, or brings the table in order after that.
+    fn kill_in_job(&mut self) {
+        self.tell("kill -9 in a job");
+        let kind = ["--full", "--ocr=auto", "--metadata-only"][self.dice.index(3)];
+        self.world.ok(&["index", kind, "--no-wait", &self.root]);
+        self.pass(700);
+        self.world.kill();
+        self.come_back();
+    }
+
+    fn kill_in_start(&mut self) {
+        self.tell("kill -9 in a start");
+        self.world.kill();
+        let operations = self.dice.below(20);
+        (0..operations).for_each(|_| self.change());
+        self.world.set_off();
+        self.pass(600);
+        self.world.kill();
+        self.come_back();
+    }
+
+    fn restart(&mut self) {
+        self.tell("orderly restart");
+        if self.dice.below(2) == 0 {
+            self.world.ok(&["index", "--full", "--no-wait", &self.root]);
+            self.pass(300);
+        }
+        assert!(self.world.terminate(), "{}\n{}", self.story, self.world.log());
+        self.come_back();
+    }
+
+    /// Starts the daemon, mostly after the folder has changed behind its back.
+    fn come_back(&mut self) {
+        let operations = if self.dice.below(3) > 0 { self.dice.below(25) } else { 0 };
+        (0..operations).for_each(|_| self.change());
+        self.world.spawn();
+        self.caller = Caller::new(&self.world);
+        self.ask("right after a start");
+    }
+
+    /// A pause outlives whatever happens to the daemon.
+    fn pause(&mut self) {
+        self.tell("pause");
+        self.world.ok(&["pause"]);
+        self.is_paused = true;
+    }
+
+    fn resume(&mut self) {
+        if self.is_paused {
+            let refused = self.caller.try_sync(5).map_err(|it| it.code);
+            assert_eq!(refused.err(), Some(ErrorCode::FailedPrecondition), "the pause is forgotten{}", self.story);
+            self.world.ok(&["resume"]);
+            self.is_paused = false;
+        }
+    }
+
+    /// Has everything read again and the table brought in order.
+    fn reindex(&mut self) {
+        self.resume();
+        self.tell("index --full");
+        self.world.ok(&["index", "--full", &self.root]);
+    }
+
+    /// Takes the folder out of the index, maybe dies of it, and puts it in again.
+    fn forget(&mut self) {
+        self.resume();
+        self.tell("root removed and added");
+        self.world.ok(&["roots", "remove", &self.root]);
+        if self.dice.below(2) == 0 {
+            self.pass(300);
+            self.world.kill();
+            self.world.spawn();
+            self.caller = Caller::new(&self.world);
+            let known = self.caller.files();
+            assert!(known.is_empty(), "{:?} came back{}", known.keys(), self.story);
+        }
+        self.world.ok(&["index", &self.root]);
+    }
+
+    /// Leaves some files out by a rule, or none any more.
+    fn change_rules(&mut self) {
+        self.tell("other rules");
+        let names = (0..self.dice.below(8)).map(|_| format!("f{}.md", self.dice.below(80))).collect();
+        self.workshop.left_out = names;
+        let rules: String = self.workshop.left_out.iter().map(|it| format!("{it}\n")).collect();
+        std::fs::write(self.workshop.root.join(RULES), rules).unwrap();
+    }
+
+    /// Compares disk and index, in everything.
+    fn compare(&mut self, at: &str) {
+        self.resume();
+        self.sync();
+        self.confirm_losses();
+        let at = format!("{at}{}", self.story);
+        self.workshop.check(&self.caller, &at);
+        self.ask(&at);
+        let chunks: u64 = self.caller.files().values().map(|it| u64::from(it.chunks)).sum();
+        assert_eq!(self.caller.status().chunks, chunks, "{at}: in the store, and in the catalog");
+        self.tell("comparisons");
+        self.story.clear();
+    }
+
+    /// More than half of a folder that is gone at a start is kept until somebody says that it is gone. What is there is in the
+    /// index nevertheless.
+    fn confirm_losses(&mut self) {
+        let is_held = self.caller.status().roots.iter().any(|it| it.problem.contains("more than half"));
+        if is_held {
+            self.tell("losses confirmed");
+            let known = self.caller.files();
+            let lacking: Vec<_> = self.workshop.expected().into_keys().filter(|it| !known.contains_key(it)).collect();
+            assert!(lacking.is_empty(), "{lacking:?} are not in the index{}", self.story);
+            self.world.ok(&["index", "--accept-losses", &self.root]);
+        }
+    }
+}
+
+/// Mixes so many rounds; gives how often what was done.
+fn mix(seed: u64, rounds: u64) -> BTreeMap<&'static str, u64> {
+    let mut mix = Mix::new(seed);
+    for round in 0..rounds {
+        for _ in 0..ACTS {
+            mix.work(ROUND / (ACTS + 1));
+            mix.act();
+        }
+        mix.work(ROUND / (ACTS + 1));
+        mix.compare(&format!("seed {seed}, round {round}"));
+    }
+    // What one daemon had is what the next one has.
+    assert!(mix.world.terminate(), "{}", mix.world.log());
+    mix.world.spawn();
+    mix.caller = Caller::new(&mix.world);
+    mix.compare(&format!("seed {seed}, at the end"));
+    mix.counts
+}
+
+fn report(seed: u64, counts: &BTreeMap<&'static str, u64>) {
+    let counts: Vec<String> = counts.iter().map(|(what, times)| format!("{times} {what}")).collect();
+    figure(
+        &format!("operations, kills and restarts mixed, seed {seed}"),
+        format!("0 differences; {}", counts.join(", ")),
+    );
+}
+
+#[test]
+fn after_operations_kills_and_restarts_in_any_order_a_sync_brings_the_index_to_what_is_on_disk() {
+    report(11, &mix(11, 5));
+}
+
+/// `VIC_TORTURE_SEEDS` seeds, from `VIC_TORTURE_SEED` on, of `VIC_TORTURE_OPERATIONS` operations each, and more in between.
+#[test]
+#[ignore = "takes hours: see `make torture`"]
+fn torture_daemon_mix() {
+    let (first, seeds) = (size("VIC_TORTURE_SEED", 1), size("VIC_TORTURE_SEEDS", 20));
+    let operations = size("VIC_TORTURE_OPERATIONS", 10_000);
+    for seed in first..first + seeds {
+        report(seed, &mix(seed, operations.div_ceil(ROUND)));
+    }
+}

@@ -1,0 +1,36 @@
+//! Mutants are worth what their originals are: there is one of every format, and its reader reads it to the end.
+
+use std::collections::BTreeSet;
+
+use vic::model::ExtractLimits;
+
+use super::{pool, read, worker};
+use crate::seeds::{formats, seeds};
+
+#[test]
+fn every_format_that_is_read_has_a_file_that_is_mutated() {
+    let seeds = seeds();
+    let is_made = |extension: &&str| seeds.iter().any(|it| it.name.rsplit('.').next() == Some(*extension));
+    let missing: Vec<&str> =
+        formats().iter().filter(|it| !it.extensions.iter().any(|it| is_made(&it))).map(|it| it.media_type).collect();
+    assert!(missing.is_empty(), "no seed in `tests/it/seeds` for {missing:?}");
+    let names: BTreeSet<&str> = seeds.iter().map(|it| it.name).collect();
+    assert_eq!(names.len(), seeds.len(), "two have one name");
+}
+
+#[tokio::test]
+async fn what_mutants_are_made_of_is_read_as_what_its_name_says() {
+    let pool = pool(worker(), ExtractLimits::default());
+    let formats = formats();
+    let mut wrong = Vec::new();
+    for seed in seeds() {
+        let extension = seed.name.rsplit('.').next().unwrap();
+        let format = formats.iter().find(|it| it.extensions.contains(&extension)).unwrap();
+        match read(&pool, seed.name, &seed.bytes).await {
+            Ok(it)
+                if it.media_type == format.media_type && it.problems.is_empty() && it.text().contains(seed.holds) => {}
+            other => wrong.push(format!("{}: {other:?}", seed.name)),
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}

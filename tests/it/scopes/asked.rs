@@ -1,0 +1,187 @@
+//! Everything that can be asked without knowing anything of others, on every route: the list is checked against the
+//! routes, the methods, the verbs and the tools themselves, so that none can be forgotten.
+
+use serde_json::{Value, json};
+
+use super::{Team, verbs};
+use crate::h2;
+
+const QUESTION: &str = "who keeps the ladder of the orchard?";
+
+/// Whoever may call these takes something away that the next question needs.
+const ENDS: [&str; 3] = ["/vic.v1.Vic/Shutdown", "/vic.v1.Vic/RemoveRoot", "/vic.v1.Vic/AddRoot"];
+
+/// One question, on one of the faces.
+pub(super) enum Asked {
+    Http(&'static str, String, Value),
+    Tool(String, Value),
+    Mcp(&'static str),
+    Grpc(String, Vec<u8>),
+}
+
+impl Asked {
+    /// The route or method, and what is asked on it.
+    pub(super) fn name(&self) -> String {
+        match self {
+            Asked::Http(method, path, body) => format!("{method} {path} {body}"),
+            Asked::Tool(name, arguments) => format!("tool {name} {arguments}"),
+            Asked::Mcp(method) => format!("mcp {method}"),
+            Asked::Grpc(method, message) => format!("{method} {}", String::from_utf8_lossy(message)),
+        }
+    }
+
+    fn of(&self, team: &Team, key: &str) -> String {
+        match self {
+            Asked::Http(method, path, body) => team.send(key, method, path, body).body,
+            Asked::Tool(name, arguments) => team.tool(key, name, arguments.clone()),
+            Asked::Mcp(method) => team.mcp(key, method, json!({})),
+            Asked::Grpc(method, message) => {
+                let called = team.grpc(key, method, message);
+                format!("{} {}", called.headers, String::from_utf8_lossy(&called.body))
+            }
+        }
+    }
+}
+
+/// Asks everything with this key, which opens the folder of this file; gives what was asked with what was told.
+pub(super) fn blind(team: &Team, key: &str, own: &str) -> Vec<(String, String)> {
+    let own = team.world.files().join(own);
+    let started = team.send(key, "POST", "/v1/index/start", &json!({"root": own.parent()})).body;
+    let started: Value = serde_json::from_str(&started).unwrap();
+    let job = started["job_id"].as_str().unwrap_or("no-such-job");
+    let is_kept = |it: &Asked| key == team.owner && ENDS.iter().any(|end| it.name().starts_with(end));
+    let asked = questions(own.to_str().unwrap(), job).into_iter().filter(|it| !is_kept(it));
+    asked.map(|it| (it.name(), it.of(team, key))).collect()
+}
+
+/// All questions of somebody who has this file and this job.
+pub(super) fn questions(own: &str, job: &str) -> Vec<Asked> {
+    let mut all: Vec<Asked> = posted(own).into_iter().map(|(path, body)| Asked::Http("POST", path, body)).collect();
+    let paths = ["/v1/status", "/health", "/", "/metrics", "/openapi.json"].map(String::from);
+    let of_job = ["status", "events"].map(|it| format!("/v1/index/{it}?job_id={job}"));
+    all.extend(paths.into_iter().chain(of_job).map(|it| Asked::Http("GET", it, Value::Null)));
+    all.extend(tools(own, job).into_iter().map(|(name, arguments)| Asked::Tool(name, arguments)));
+    all.extend(["tools/list", "resources/list", "resources/templates/list", "prompts/list"].map(Asked::Mcp));
+    for method in h2::methods() {
+        let messages = messages(method.rsplit_once('.').unwrap().1, own, job);
+        all.extend(messages.into_iter().map(|it| Asked::Grpc(method.clone(), it)));
+    }
+    all
+}
+
+fn posted(own: &str) -> Vec<(String, Value)> {
+    let fixed = [
+        ("/v1/ask", json!({"query": QUESTION, "limit": 100, "explain": true})),
+        ("/v1/ask", json!({"query": "who keeps the ladder?", "plan": plan()})),
+        ("/v1/ask", json!({"query": "files larger than 1 byte"})),
+        ("/v1/ask", json!({"query": "count the pdf files"})),
+        ("/v1/ask", json!({"query": "ladder", "filters": {"path_glob": "**"}})),
+        ("/v1/ask", json!({"query": "ladder", "warehouse_root": "/"})),
+        ("/v1/search", json!({"query": "orchard ladder", "limit": 1000})),
+        ("/v1/grep", json!({"pattern": "canary", "limit": 1000})),
+        ("/v1/grep", json!({"pattern": "ladder", "warehouse_root": "/"})),
+        ("/v1/similar", json!({"path": own})),
+        ("/v1/read", json!({"path": own})),
+        ("/v1/files", json!({"limit": 1000})),
+        ("/v1/files", json!({"words": ["canary"], "warehouse_root": "/"})),
+        ("/v1/index/start", json!({})),
+        ("/v1/index/start", json!({"db_path": "/elsewhere"})),
+        ("/v1/sync", json!({"timeout_seconds": 5})),
+        ("/v1/pause", json!({"seconds": 1})),
+        ("/v1/resume", Value::Null),
+    ];
+    let corpus = verbs::asked(own).into_iter().map(|(verb, body)| (format!("/v1/corpus/{verb}"), body));
+    fixed.into_iter().map(|(path, body)| (path.to_string(), body)).chain(corpus).collect()
+}
+
+/// A plan that looks deeper.
+fn plan() -> Value {
+    json!({
+        "intent": "search", "l1_query_text": "ladder", "requires_l2": true, "l2_skills": ["pdf_layout", "ocr_image"],
+        "privacy_mode": "local_only", "raw_user_text": "who keeps the ladder?",
+    })
+}
+
+fn tools(own: &str, job: &str) -> Vec<(String, Value)> {
+    let everything = "select ?x where ?x is File or ?x is Chunk or ?x is Folder or ?x is Person limit 200";
+    let fixed = [
+        ("ask", json!({"query": QUESTION, "limit": 50})),
+        ("search", json!({"query": "orchard ladder"})),
+        ("files", json!({})),
+        ("read", json!({"path": own})),
+        ("status", json!({})),
+        ("status", json!({"job_id": job})),
+        ("index", json!({})),
+        ("db_summary", json!({})),
+        ("semantic_search", json!({"query": QUESTION, "limit": 50})),
+        ("axql_run", json!({"axql": everything})),
+        ("axql_run", json!({"axql": "select ?x where fts(?x, \"text\", \"ladder orchard\")"})),
+        ("axql_elaborate", json!({"axql": everything})),
+        ("lookup_entity", json!({"name": "canary", "limit": 100})),
+        ("describe_entity", json!({"entity": "canary"})),
+        ("describe_entity", json!({"entity": "1"})),
+        ("lookup_type", json!({"name": "File"})),
+        ("lookup_relation", json!({"name": "contains"})),
+        ("docchunk_get", json!({"chunk": "1"})),
+        ("quality_report", json!({})),
+        ("viz_render", json!({"limit": 500})),
+        ("viz_render", json!({"around": ["canary"]})),
+        ("graph_query", json!({"queryType": "edges"})),
+        ("graph_query", json!({"queryType": "nodes"})),
+        ("fts_chunks", json!({"query": "ladder", "limit": 50})),
+        (
+            "propose_relation_proposals",
+            json!({"relations": [{"rel_type": "mentions", "source": "canary", "target": "File#1"}]}),
+        ),
+    ];
+    let corpus = verbs::asked(own).into_iter().map(|(verb, body)| (verbs::tool(verb), body));
+    fixed.into_iter().map(|(name, arguments)| (name.to_string(), arguments)).chain(corpus).collect()
+}
+
+/// What a method is sent; nothing at least.
+fn messages(method: &str, own: &str, job: &str) -> Vec<Vec<u8>> {
+    let within = |number: u8, inner: &[u8]| h2::text(number, std::str::from_utf8(inner).unwrap());
+    let user = [h2::text(1, "user"), h2::text(2, QUESTION)].concat();
+    match method {
+        "Vic/Ask" | "Vic/Search" | "Vic/AskStream" => vec![h2::text(1, QUESTION)],
+        "Vic/Grep" => vec![h2::text(1, "canary")],
+        "Vic/Similar" | "Vic/ReadFile" | "Vic/Embed" => vec![h2::text(1, own)],
+        "Vic/GetJob" | "Vic/WatchJob" | "Vic/CancelJob" => vec![h2::text(1, job)],
+        "Vic/Corpus" => {
+            let one = |(verb, body): (&str, Value)| [h2::text(1, verb), h2::text(2, &body.to_string())].concat();
+            verbs::asked(own).into_iter().map(one).collect()
+        }
+        "Graph/CallGraphTool" => vec![h2::text(1, "db_summary")],
+        "Graph/QueryGraph" => vec![h2::text(1, "select ?x ?y where ?x -contains|links_to|mentions-> ?y")],
+        "Graph/DrawGraph" => vec![vec![8, 1]],
+        "Llm/Stream" => vec![[within(3, &user), vec![120, 1]].concat()],
+        // To say how things are, to ask, to answer, to search step by step, and what was asked before.
+        "Llm/Assist" => vec![
+            within(2, &[]),
+            h2::text(3, QUESTION),
+            h2::text(4, QUESTION),
+            within(5, &h2::text(1, QUESTION)),
+            within(8, &[8, 50]),
+        ],
+        _ => vec![Vec::new()],
+    }
+}
+
+/// Every route of HTTP, as its table has it.
+pub(super) fn routes() -> Vec<String> {
+    let table = include_str!("../../../src/serve/http/mod.rs");
+    let routes: Vec<String> = table.split(".route(\"").skip(1).filter_map(one_route).collect();
+    assert!(routes.len() > 15 && routes.len() == table.matches(".route(").count(), "{routes:?}");
+    routes
+}
+
+/// `/v1/ask", post(...` -> `POST /v1/ask`
+fn one_route(text: &str) -> Option<String> {
+    let (path, rest) = text.split_once("\", ")?;
+    let (method, rest) = rest.split_once('(')?;
+    assert!(
+        !rest.lines().next()?.contains(").get(") && !rest.lines().next()?.contains(").post("),
+        "{path}: two methods"
+    );
+    Some(format!("{} {path}", method.to_uppercase()))
+}

@@ -1,0 +1,171 @@
+//! The contract: its verbs as anybody may ask them, and what only its owner should get at.
+
+use serde_json::{Value, json};
+
+use super::Team;
+use crate::h2;
+
+/// A verb as a path has it, and a request: each form that looks at documents.
+pub(super) fn asked(own: &str) -> Vec<(&'static str, Value)> {
+    let mut all = vec![
+        ("ingest", json!({"paths": [own]})),
+        ("extract", json!({"schema": "Quote"})),
+        ("extract", json!({"schema": "Code"})),
+        ("query", json!({"filter": "size>0"})),
+        ("query", json!({"filter": "size>0", "format": "csv"})),
+        ("delta", json!({"since": "2000-01-01"})),
+        ("explain-failure", json!({"url_id": own})),
+        ("view", json!({"action": "list"})),
+        ("job", json!({"id": "j-0000000000000000"})),
+        ("result", json!({"id": "r-0000000000000000"})),
+        ("help", json!({})),
+        ("schema", json!({"verb": "EXTRACT"})),
+    ];
+    for (verb, form, fields) in FORMS {
+        let mut body: Value = serde_json::from_str(fields).unwrap();
+        body["form"] = json!(form);
+        all.push((verb, body));
+    }
+    all
+}
+
+const FORMS: [(&str, &str, &str); 18] = [
+    ("normalize", "entities", "{}"),
+    ("normalize", "dates", "{}"),
+    ("normalize", "versions", "{}"),
+    ("compare", "consensus", r#"{"field": "recommendation"}"#),
+    ("compare", "contradictions", r#"{"field": "recommendation"}"#),
+    ("compare", "approaches", "{}"),
+    ("detect", "clusters", r#"{"objective": "group by topical similarity"}"#),
+    ("detect", "warnings", r#"{"objective": "find warnings"}"#),
+    ("detect", "gaps", r#"{"objective": "find what is missing", "constraints": {"expected_topics": ["ladder"]}}"#),
+    ("detect", "anomalies", r#"{"objective": "find outliers", "constraints": {"field": "word_count"}}"#),
+    ("trace", "citations", "{}"),
+    ("trace", "authority", "{}"),
+    ("score", "authority", "{}"),
+    ("score", "freshness", "{}"),
+    ("score", "coverage", r#"{"topic": "ladder"}"#),
+    ("summarize", "timeline", r#"{"field": "modified"}"#),
+    ("summarize", "coverage", r#"{"topic": "ladder"}"#),
+    ("summarize", "decision-inputs", r#"{"question": "Which ladder?"}"#),
+];
+
+/// The tool that stands for a verb.
+pub(super) fn tool(verb: &str) -> String {
+    format!("corpus_{}", verb.replace('-', "_"))
+}
+
+/// Something for every verb.
+const NOTES: &str = "# WORD\n\nWarning: never climb on the WORD. We recommend WORD wax 1.2.0 since 2020-01-01.\n\n\
+    ```python\nWORD = 1\n```\n\n> The WORD is old, said Ann.\n\nSee [1].\n\n[1] Ann Lee. WORD. 2020.\n";
+
+/// Ids as they are, of nothing.
+const NO_RESULT: &str = "r-0000000000000000";
+const NO_JOB: &str = "j-0000000000000000";
+
+/// What Beta and the owner have in the contract.
+pub(super) struct Known {
+    /// A result, a job and a view of Beta.
+    result: String,
+    job: String,
+    /// A result of the owner about everything, and his session over it.
+    all: String,
+    session: u64,
+}
+
+impl Known {
+    pub(super) fn of(team: &Team) -> Known {
+        let call = |key: &str, verb: &str, body: Value| {
+            let told = team.send(key, "POST", &format!("/v1/corpus/{verb}"), &body);
+            assert!(told.status < 300, "{verb} {body}: {}", told.body);
+            told.json()
+        };
+        for (zone, word) in [("alphazone", "alphacanary"), ("betazone", super::CANARY)] {
+            team.world.write(&format!("{zone}/{word}-notes.md"), NOTES.replace("WORD", word));
+        }
+        let folders = ["alphazone", "betazone"].map(|it| team.world.files().join(it));
+        let session = call(&team.owner, "ingest", json!({"paths": folders}))["data"]["session"].as_u64().unwrap();
+        let all = call(&team.owner, "query", json!({"filter": "size>0"}));
+        assert!(all.to_string().contains(super::CANARY), "{all}");
+        for key in [&team.owner, &team.beta] {
+            call(key, "view", json!({"action": "create", "name": "betacanaryview", "filter": "size>0"}));
+        }
+        let result = call(&team.beta, "query", json!({"filter": "size>0"}));
+        assert!(result.to_string().contains(super::CANARY), "{result}");
+        let job = call(&team.beta, "query", json!({"filter": "size>1", "async": true}));
+        let text = |it: &Value| it.as_str().unwrap().to_string();
+        Known { result: text(&result["id"]), job: text(&job["data"]["job_id"]), all: text(&all["id"]), session }
+    }
+
+    /// Requests that name something of Beta's or the owner's, each beside one that names what does not exist.
+    pub(super) fn named(&self, team: &Team) -> Vec<(&'static str, Value, Value)> {
+        let (file, none) = (team.theirs("betacanary.md"), team.theirs("no-such.md"));
+        let own = team.world.files().join("alphazone/plan.md");
+        let pair =
+            |verb: &'static str, body: &dyn Fn(&str) -> Value, name: &str, none: &str| (verb, body(name), body(none));
+        let mut all = Vec::new();
+        for id in [&self.result, &self.all] {
+            all.push(pair("result", &|id| json!({"id": id}), id, NO_RESULT));
+            all.push(pair("explain-failure", &|id| json!({"id": id}), id, NO_RESULT));
+            all.push(pair("score", &|id| json!({"form": "confidence", "extraction": id}), id, NO_RESULT));
+            all.push(pair("delta", &|id| json!({"baseline": id}), id, NO_RESULT));
+        }
+        all.push(pair("job", &|id| json!({"id": id}), &self.job, NO_JOB));
+        let view = |body: &dyn Fn(&str) -> Value, verb| pair(verb, body, "betacanaryview", "no-such-view");
+        all.push(view(&|it| json!({"action": "show", "name": it}), "view"));
+        all.push(view(&|it| json!({"action": "delete", "name": it}), "view"));
+        all.push(view(&|it| json!({"view": it, "schema": "Quote"}), "extract"));
+        let path = |body: &dyn Fn(&str) -> Value, verb| pair(verb, body, &file, &none);
+        all.push(path(&|it| json!({"paths": [it]}), "ingest"));
+        all.push(path(&|it| json!({"url_id": it}), "explain-failure"));
+        all.push(path(&|it| json!({"watch": it}), "delta"));
+        all.push(path(&|it| json!({"form": "influence", "source": it}), "trace"));
+        all.push(path(&|it| json!({"form": "versions", "doc_a": it, "doc_b": own}), "compare"));
+        all.push(path(&|it| json!({"form": "comparison-matrix", "items": [it], "schema": ["title"]}), "summarize"));
+        all.push(path(&|it| json!({"action": "create", "name": "own", "files": [it]}), "view"));
+        all.extend(self.of_session());
+        all
+    }
+
+    /// Requests that name the owner's session, each beside one with a number that no session has.
+    fn of_session(&self) -> Vec<(&'static str, Value, Value)> {
+        let bodies = [
+            ("extract", "session", json!({"schema": "Quote"})),
+            ("delta", "baseline", json!({})),
+            ("ingest", "session", json!({"refetch_failed": true})),
+            ("view", "session", json!({"action": "create", "name": "own"})),
+            ("view", "session", json!({"action": "delete"})),
+        ];
+        let with = |body: &Value, field: &str, number: u64| {
+            let mut body = body.clone();
+            body[field] = json!(number);
+            body
+        };
+        bodies.iter().map(|(verb, field, it)| (*verb, with(it, field, self.session), with(it, field, 99))).collect()
+    }
+
+    /// The names of what is there and of what is not, so that one answer can be held against the other.
+    pub(super) fn bare(&self, team: &Team, told: &str) -> String {
+        let session = |number: u64| [format!("session {number}"), format!("session `{number}`"), format!("`{number}`")];
+        let mut told = told.to_string();
+        let ids = [(&self.result, NO_RESULT), (&self.all, NO_RESULT), (&self.job, NO_JOB)];
+        for (name, none) in ids.map(|(name, none)| (name.clone(), none.to_string())).into_iter().chain([
+            (team.theirs("betacanary.md"), team.theirs("no-such.md")),
+            ("betacanaryview".into(), "no-such-view".into()),
+        ]) {
+            told = told.replace(&name, &none);
+        }
+        session(self.session).into_iter().zip(session(99)).for_each(|(name, none)| told = told.replace(&name, &none));
+        told
+    }
+}
+
+/// Why a verb refuses, on every face: over HTTP with its status, as a tool, over gRPC.
+pub(super) fn refusals(team: &Team, key: &str, verb: &str, body: &Value) -> (u16, [String; 3]) {
+    let over_http = team.send(key, "POST", &format!("/v1/corpus/{verb}"), body);
+    let error = serde_json::from_str::<Value>(&over_http.body).unwrap_or_default()["error"].to_string();
+    let message = [h2::text(1, verb), h2::text(2, &body.to_string())].concat();
+    let over_grpc = team.grpc(key, "/vic.v1.Vic/Corpus", &message);
+    let over_grpc = format!("{} {}", over_grpc.headers, String::from_utf8_lossy(&over_grpc.body));
+    (over_http.status, [error, team.tool(key, &tool(verb), body.clone()), over_grpc])
+}

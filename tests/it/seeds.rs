@@ -1,0 +1,54 @@
+//! A small file of every format that is read, made here: the sample has none of the rarer ones, and what is made of parts
+//! that are known can be looked at when a mutant of it ends a worker.
+
+mod compound;
+mod pictures;
+mod texts;
+mod zipped;
+
+/// A file as its writer would leave it.
+pub(crate) struct Seed {
+    pub(crate) name: &'static str,
+    pub(crate) bytes: Vec<u8>,
+    /// What stands in its text; nothing where the format has no place for words.
+    pub(crate) holds: &'static str,
+}
+
+/// What most of them say.
+const SENTENCE: &str = "The heron stands in the reeds.";
+
+/// A file that says [`SENTENCE`].
+fn seed(name: &'static str, bytes: impl Into<Vec<u8>>) -> Seed {
+    Seed { name, bytes: bytes.into(), holds: SENTENCE }
+}
+
+/// All of them.
+pub(crate) fn seeds() -> Vec<Seed> {
+    [texts::texts(), zipped::zipped(), compound::compound(), pictures::pictures()].into_iter().flatten().collect()
+}
+
+/// A format that has a reader.
+pub(crate) struct Format {
+    pub(crate) media_type: &'static str,
+    pub(crate) extensions: Vec<&'static str>,
+}
+
+/// Every format that has a reader, as the table of the readers has it, so that none can be forgotten.
+pub(crate) fn formats() -> Vec<Format> {
+    let (_, table) = include_str!("../../src/extract/formats.rs").split_once("static FORMATS").unwrap();
+    let entries: Vec<&str> = table.split("\n];").next().unwrap().split("entry(").skip(1).collect();
+    let formats: Vec<Format> = entries.iter().filter_map(|it| one_format(it)).collect();
+    assert!(
+        formats.len() > 40 && entries.iter().all(|it| it.trim_start().starts_with("Format::")),
+        "{}",
+        formats.len()
+    );
+    formats
+}
+
+/// `Format::Csv, "text/csv", &["csv", "psv"]),`; none where nobody reads it.
+fn one_format(entry: &'static str) -> Option<Format> {
+    let quoted: Vec<&str> = entry.split('"').skip(1).step_by(2).collect();
+    let is_read = !entry.trim_start().starts_with("Format::Unread,");
+    is_read.then(|| Format { media_type: quoted[0], extensions: quoted[1..].to_vec() })
+}

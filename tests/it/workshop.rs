@@ -1,0 +1,359 @@
+//! A folder in which somebody works at random, and what the index has to hold of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use vic::model::{ContentHash, FileState, Reason};
+
+use crate::caller::Caller;
+use crate::torture::Dice;
+
+/// The folder of what nobody touches, and the file of rules.
+pub(crate) const KEPT: &str = "kept";
+pub(crate) const RULES: &str = ".vicignore";
+
+/// What a file on disk has to be in the index.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Expected {
+    Indexed(ContentHash),
+    Skipped(Reason),
+    /// Which no file is to be for long.
+    Neither(FileState),
+}
+
+/// A folder that somebody works in.
+pub(crate) struct Workshop {
+    pub(crate) root: PathBuf,
+    /// Beside the root, on the same file system.
+    outside: PathBuf,
+    pub(crate) dice: Dice,
+    files: BTreeSet<PathBuf>,
+    /// Written before the work begins, in a folder that it passes by.
+    kept: BTreeSet<PathBuf>,
+    /// The names of files that a rule leaves out of the index.
+    pub(crate) left_out: BTreeSet<String>,
+    folders: BTreeSet<PathBuf>,
+    pub(crate) written: u64,
+    seed: u64,
+}
+
+impl Workshop {
+    pub(crate) fn new(root: PathBuf, seed: u64) -> Workshop {
+        let outside = root.with_file_name("outside");
+        fs::create_dir(&outside).unwrap();
+        let folders = BTreeSet::from([root.clone()]);
+        let (dice, written) = (Dice::new(seed), 0);
+        let (files, kept, left_out) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+        Workshop { root, outside, dice, files, kept, left_out, folders, written, seed }
+    }
+
+    /// A text with a word that no other text has.
+    fn text(&mut self) -> String {
+        self.written += 1;
+        format!("Note {}: the word is {}.\n", self.written, word(self.seed, self.written))
+    }
+
+    /// Writes a file that nobody touches.
+    pub(crate) fn keep(&mut self) {
+        let (folder, text) = (self.root.join(KEPT), self.text());
+        fs::create_dir_all(&folder).unwrap();
+        let path = folder.join(format!("k{}.md", self.written));
+        fs::write(&path, text).unwrap();
+        self.kept.insert(path);
+    }
+
+    fn new_path(&mut self) -> PathBuf {
+        let folder = self.dice.pick(&self.folders).unwrap();
+        folder.join(format!("f{}.md", self.dice.index(80)))
+    }
+
+    fn file(&mut self) -> Option<PathBuf> {
+        self.dice.pick(&self.files)
+    }
+
+    /// One whose content can be worked on.
+    fn open_file(&mut self) -> Option<PathBuf> {
+        self.file().filter(|it| !it.is_symlink() && !is_closed(it))
+    }
+
+    /// A folder that is not the root.
+    fn folder(&mut self) -> Option<PathBuf> {
+        let root = self.root.clone();
+        self.dice.pick(&self.folders).filter(|it| *it != root)
+    }
+
+    /// Does one thing, maybe nothing.
+    pub(crate) fn step(&mut self) {
+        match self.dice.index(100) {
+            0..=27 => self.write(),
+            28..=37 => self.append(),
+            38..=45 => self.replace(),
+            46..=55 => self.rename_file(),
+            56..=61 => self.rename_folder(),
+            62..=67 => self.make_folder(),
+            68..=77 => self.delete_file(),
+            78 => self.delete_folder(),
+            79..=83 => self.move_in(),
+            84..=88 => self.move_out(),
+            89..=92 => self.change_mode(),
+            93..=95 => self.link(),
+            96 => self.empty(),
+            _ => self.date_back(),
+        }
+    }
+
+    pub(crate) fn write(&mut self) {
+        let (path, text) = (self.new_path(), self.text());
+        // A link in its place would be written through, a closed file not at all.
+        if path.is_symlink() || is_closed(&path) {
+            fs::remove_file(&path).unwrap();
+        }
+        fs::write(&path, text).unwrap();
+        self.files.insert(path);
+    }
+
+    fn append(&mut self) {
+        let text = self.text();
+        if let Some(path) = self.open_file() {
+            let whole = [fs::read(&path).unwrap(), text.into_bytes()].concat();
+            fs::write(path, whole).unwrap();
+        }
+    }
+
+    /// As editors save.
+    fn replace(&mut self) {
+        let text = self.text();
+        if let Some(path) = self.file() {
+            let aside = path.with_extension("md.tmp");
+            fs::write(&aside, text).unwrap();
+            fs::rename(aside, path).unwrap();
+        }
+    }
+
+    fn rename_file(&mut self) {
+        if let Some(from) = self.file() {
+            let to = self.new_path();
+            fs::rename(&from, &to).unwrap();
+            self.files.remove(&from);
+            self.files.insert(to);
+        }
+    }
+
+    fn rename_folder(&mut self) {
+        let (from, into) = (self.folder(), self.dice.pick(&self.folders).unwrap());
+        let Some(from) = from.filter(|it| !into.starts_with(it)) else { return };
+        let to = into.join(format!("d{}", self.dice.index(30)));
+        if !to.exists() && depth(&to) < depth(&self.root) + 6 {
+            fs::rename(from, to).unwrap();
+            self.look();
+        }
+    }
+
+    fn make_folder(&mut self) {
+        let into = self.dice.pick(&self.folders).unwrap();
+        let path = into.join(format!("d{}", self.dice.index(30))).join(format!("e{}", self.dice.index(3)));
+        if depth(&path) < depth(&self.root) + 6 {
+            fs::create_dir_all(&path).unwrap();
+            let text = self.text();
+            fs::write(path.join("first.md"), text).unwrap();
+            self.look();
+        }
+    }
+
+    fn delete_file(&mut self) {
+        if let Some(path) = self.file() {
+            fs::remove_file(&path).unwrap();
+            self.files.remove(&path);
+        }
+    }
+
+    fn delete_folder(&mut self) {
+        if let Some(path) = self.folder() {
+            fs::remove_dir_all(path).unwrap();
+            self.look();
+        }
+    }
+
+    fn move_in(&mut self) {
+        let text = self.text();
+        let from = self.outside.join(format!("in-{}", self.written));
+        let to = self.new_path();
+        if self.dice.index(2) == 0 {
+            fs::write(&from, text).unwrap();
+            fs::rename(from, &to).unwrap();
+        } else {
+            fs::create_dir_all(from.join("deep")).unwrap();
+            fs::write(from.join("deep/moved.md"), text).unwrap();
+            fs::rename(from, to.with_extension(format!("d{}", self.written))).unwrap();
+        }
+        self.look();
+    }
+
+    fn move_out(&mut self) {
+        let to = self.outside.join(format!("out-{}", self.dice.next()));
+        let from = if self.dice.index(4) == 0 { self.folder() } else { self.file() };
+        if let Some(from) = from {
+            fs::rename(&from, &to).unwrap();
+            // What happens there is nobody's business.
+            if to.is_dir() {
+                fs::write(to.join("later.md"), "written after it had left").unwrap();
+            }
+            self.look();
+        }
+    }
+
+    fn change_mode(&mut self) {
+        if let Some(path) = self.file().filter(|it| !it.is_symlink()) {
+            let mode = [0o600, 0o644, 0o755][self.dice.index(3)];
+            fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        }
+    }
+
+    /// Lets nobody read a file: for worlds whose programs are bound by rights.
+    pub(crate) fn close(&mut self) {
+        if let Some(path) = self.open_file() {
+            fs::set_permissions(path, fs::Permissions::from_mode(0o000)).unwrap();
+        }
+    }
+
+    fn link(&mut self) {
+        let to = self.new_path();
+        let target = match self.dice.index(3) {
+            0 => self.file(),
+            1 => self.folder(),
+            _ => Some(self.outside.join("nowhere")),
+        };
+        if let Some(target) = target.filter(|_| to.symlink_metadata().is_err()) {
+            symlink(target, &to).unwrap();
+            self.files.insert(to);
+        }
+    }
+
+    fn empty(&mut self) {
+        if let Some(path) = self.open_file() {
+            fs::write(path, "").unwrap();
+        }
+    }
+
+    fn date_back(&mut self) {
+        if let Some(path) = self.open_file() {
+            let years = Duration::from_secs(365 * 24 * 3_600 * (1 + self.dice.index(20)) as u64);
+            fs::File::options()
+                .write(true)
+                .open(path)
+                .unwrap()
+                .set_modified(std::time::SystemTime::now() - years)
+                .unwrap();
+        }
+    }
+
+    /// Sees what there is, after more than one file has moved.
+    fn look(&mut self) {
+        self.files.clear();
+        self.folders = BTreeSet::from([self.root.clone()]);
+        let mut open = vec![self.root.clone()];
+        while let Some(folder) = open.pop() {
+            for entry in fs::read_dir(folder).unwrap() {
+                let entry = entry.unwrap();
+                if entry.file_name() == KEPT || entry.file_name() == RULES {
+                    continue;
+                }
+                if entry.file_type().unwrap().is_dir() {
+                    self.folders.insert(entry.path());
+                    open.push(entry.path());
+                } else {
+                    self.files.insert(entry.path());
+                }
+            }
+        }
+    }
+
+    /// What the index has to hold.
+    pub(crate) fn expected(&mut self) -> BTreeMap<PathBuf, Expected> {
+        self.look();
+        let entry = |path: &PathBuf| {
+            let expected = if path.is_symlink() {
+                Expected::Skipped(Reason::Symlink)
+            } else if is_closed(path) && path.metadata().unwrap().len() > 0 {
+                Expected::Skipped(Reason::PermissionDenied)
+            } else if is_closed(path) {
+                Expected::Skipped(Reason::Empty)
+            } else {
+                let content = fs::read(path).unwrap();
+                match content.is_empty() {
+                    true => Expected::Skipped(Reason::Empty),
+                    false => Expected::Indexed(ContentHash(*blake3::hash(&content).as_bytes())),
+                }
+            };
+            (path.strip_prefix(&self.root).unwrap().to_path_buf(), expected)
+        };
+        self.answering().map(entry).collect()
+    }
+
+    /// Every file that no rule leaves out.
+    fn answering(&self) -> impl Iterator<Item = &PathBuf> {
+        let is_in = |it: &&PathBuf| !self.left_out.contains(&*it.file_name().unwrap().to_string_lossy());
+        self.files.iter().chain(&self.kept).filter(is_in)
+    }
+
+    /// Compares disk and index, then searches for what is there and for what is not any more.
+    pub(crate) fn check(&mut self, caller: &Caller, at: &str) {
+        let expected = self.expected();
+        let known: BTreeMap<PathBuf, Expected> =
+            caller.files().into_iter().map(|(path, it)| (path, as_known(&it))).collect();
+        let different: Vec<String> = expected
+            .keys()
+            .chain(known.keys())
+            .collect::<BTreeSet<_>>()
+            .into_iter()
+            .filter(|it| expected.get(*it) != known.get(*it))
+            .map(|it| format!("{}: on disk {:?}, in the index {:?}", it.display(), expected.get(it), known.get(it)))
+            .collect();
+        assert!(different.is_empty(), "{at}: {} differ\n{}", different.len(), different.join("\n"));
+        for _ in 0..20 {
+            let number = 1 + self.dice.index(self.written as usize) as u64;
+            self.search(caller, number, at);
+        }
+    }
+
+    /// Searches for a word, which stands in these files and no others.
+    pub(crate) fn search(&self, caller: &Caller, number: u64, at: &str) {
+        let word = word(self.seed, number);
+        let holds = |path: &&PathBuf| {
+            !path.is_symlink()
+                && !is_closed(path)
+                && fs::read_to_string(path).unwrap().split([' ', '.']).any(|it| it == word)
+        };
+        let relative = |path: &PathBuf| path.strip_prefix(&self.root).unwrap().to_string_lossy().into_owned();
+        let expected: BTreeSet<String> = self.answering().filter(holds).map(relative).collect();
+        let found = caller.hits(&format!("\"{word}\""));
+        let found: BTreeSet<String> = found.into_iter().map(|it| it.path).collect();
+        assert_eq!(found, expected, "{at}: files that hold `{word}`");
+    }
+}
+
+fn as_known(record: &vic::model::FileRecord) -> Expected {
+    match (record.state, record.hash, record.reason) {
+        (FileState::Indexed, Some(hash), _) => Expected::Indexed(hash),
+        (_, _, Some(reason)) => Expected::Skipped(reason),
+        (state, ..) => Expected::Neither(state),
+    }
+}
+
+/// The word of a text. Letters only, so that it is one word for everybody.
+fn word(seed: u64, number: u64) -> String {
+    let mut dice = Dice::new(seed ^ (number << 32));
+    (0..14).map(|_| char::from(b'a' + dice.index(26) as u8)).collect()
+}
+
+/// Says whether its owner may not read it.
+fn is_closed(path: &Path) -> bool {
+    path.symlink_metadata().is_ok_and(|it| it.permissions().mode() & 0o400 == 0)
+}
+
+fn depth(path: &Path) -> usize {
+    path.components().count()
+}
