@@ -12,7 +12,7 @@ fn every_format_that_is_read_has_a_file_that_is_mutated() {
     let seeds = seeds();
     let is_made = |extension: &&str| seeds.iter().any(|it| it.name.rsplit('.').next() == Some(*extension));
     let missing: Vec<&str> =
-        formats().iter().filter(|it| !it.extensions.iter().any(|it| is_made(it))).map(|it| it.media_type).collect();
+        formats().iter().filter(|it| !it.extensions.iter().any(&is_made)).map(|it| it.media_type).collect();
     assert!(missing.is_empty(), "no seed in `tests/it/seeds` for {missing:?}");
     let names: BTreeSet<&str> = seeds.iter().map(|it| it.name).collect();
     assert_eq!(names.len(), seeds.len(), "two have one name");
