@@ -63,7 +63,10 @@ fn dimensions(bytes: &[u8]) -> Option<image::ImageResult<(u32, u32)>> {
     Some(reader.into_dimensions())
 }
 
-/// Values that a field of a TIFF may claim though they cannot be there: nobody may ever look at them.
+/// Fields of a TIFF that its reader looks at to know the size: those of the format's own description.
+const LOOKED_AT: std::ops::RangeInclusive<u64> = 254..=532;
+
+/// Values that such a field may claim though they cannot be there.
 const VALUES_CLAIMED: u64 = 1 << 20;
 
 /// Says whether a field of a TIFF claims far more values than there can be; None for what is no TIFF. The reader makes room
@@ -86,10 +89,13 @@ fn claims_too_much(bytes: &[u8]) -> Option<bool> {
     };
     let directory = usize::try_from(number(place, width)?).ok()?;
     let fields = number(directory, head)?;
-    let first = directory.checked_add(head + 4)?;
-    let mut counts =
-        (0..fields).map_while(|it| number(first.checked_add(usize::try_from(it).ok()?.checked_mul(field)?)?, width));
-    Some(counts.any(|it| it > VALUES_CLAIMED.max(bytes.len() as u64)))
+    let first = directory.checked_add(head)?;
+    let read = |it: u64| {
+        let at = first.checked_add(usize::try_from(it).ok()?.checked_mul(field)?)?;
+        Some((number(at, 2)?, number(at.checked_add(4)?, width)?))
+    };
+    let most = VALUES_CLAIMED.max(bytes.len() as u64);
+    Some((0..fields).map_while(read).any(|(tag, count)| LOOKED_AT.contains(&tag) && count > most))
 }
 
 /// Returns a field as text, without padding and control characters.
@@ -200,7 +206,7 @@ mod tests {
         let failed = extract(&bytes).unwrap_err();
         assert!(failed.reason == Reason::Damaged && failed.detail.contains("claims"), "{}", failed.detail);
         // The newer form: a directory of one field, in which there are 2^40 values.
-        let wide = [&b"II\x2b\0\x08\0\0\0"[..], &16u64.to_le_bytes(), &1u64.to_le_bytes(), &[0, 1, 3, 0]].concat();
+        let wide = [&b"II\x2b\0\x08\0\0\0"[..], &16u64.to_le_bytes(), &1u64.to_le_bytes(), &[2, 1, 3, 0]].concat();
         assert_eq!(claims_too_much(&[wide, (1u64 << 40).to_le_bytes().to_vec(), vec![0; 8]].concat()), Some(true));
         assert_eq!((claims_too_much(&png()), claims_too_much(b"MM")), (None, None));
     }
