@@ -18,8 +18,11 @@ const TITLE: &str = "vic data directory, format ";
 const SIGNS: [&str; 2] = ["catalog.sqlite", "vicd.lock"];
 
 /// What may stand there before the first daemon: the command line, or a person, puts it there.
-const BEFORE: [&str; 8] =
-    ["vicd.log", "config.toml", "tuned.toml", "llm.json", "models", "audit.sqlite", "lost+found", ".DS_Store"];
+const BEFORE: [&str; 7] = ["vicd.log", "config.toml", "tuned.toml", "llm.json", "models", "lost+found", ".DS_Store"];
+
+/// What begins so may stand there too: a log of requests with what SQLite has beside it while it is open, and after a program
+/// that ended with it open; and files with which a start that was killed tried whether it can write.
+const BEGINNINGS: [&str; 3] = ["audit.sqlite", ".vic-probe", ".tmp"];
 
 /// Makes sure that the directory is ours, or empty, and of no newer format. Writes nothing.
 ///
@@ -85,9 +88,8 @@ fn check_format(dir: &Path, path: &Path, text: &str) -> Result<()> {
     }
 }
 
-/// A start that was killed may have left the file with which it tried whether it can write.
 fn is_allowed_before(name: &str) -> bool {
-    BEFORE.contains(&name) || name.starts_with(".vic-probe") || name.starts_with(".tmp")
+    BEFORE.contains(&name) || BEGINNINGS.iter().any(|it| name.starts_with(it))
 }
 
 #[cfg(test)]
@@ -127,6 +129,7 @@ mod tests {
     fn an_empty_an_older_and_our_own_directory_are_taken() {
         check_with(&[]).unwrap();
         check_with(&[("vicd.log", ""), ("config.toml", ""), ("tuned.toml", "")]).unwrap();
+        check_with(&[("audit.sqlite", ""), ("audit.sqlite-wal", ""), ("audit.sqlite-shm", "")]).unwrap();
         check_with(&[("catalog.sqlite", ""), ("notes.txt", "")]).unwrap();
         let dir = tempfile::tempdir().unwrap();
         check(&config(&dir.path().join("new"))).unwrap();

@@ -34,6 +34,14 @@ fn the_sample_questions_find_their_files() {
 }
 
 #[test]
+fn models_may_be_fetched_before_the_first_start() {
+    let world = World::new();
+    world.ok(&["models", "pull", "ppocr"]);
+    assert!(world.data().join("audit.sqlite").exists(), "nothing was begun that the start could take offence at");
+    world.start().json(&["status"]);
+}
+
+#[test]
 fn an_answer_is_the_published_contract_and_its_citation_stands_in_the_file() {
     let world = World::new().start();
     let path =
