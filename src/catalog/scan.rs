@@ -16,7 +16,7 @@ use crate::catalog::Catalog;
 use crate::catalog::database::Failed;
 use crate::catalog::root::root_by_id;
 use crate::catalog::row::{bytes, path_of, search_name, signed};
-use crate::catalog::scan::rows::{Known, bury, insert, load, move_to, rename, update};
+use crate::catalog::scan::rows::{Known, bury, each, insert, load, move_to, rename, update};
 use crate::error::Result;
 use crate::model::{ContentHash, FileId, FoundFile, RootId};
 
@@ -244,21 +244,21 @@ fn apply(
     found.dedup_by(|a, b| a.path == b.path);
     root_by_id(db, root_id)?;
     let place = within.unwrap_or(Path::new(""));
-    let known = load(db, root_id, place)?;
     let whole_root = place.as_os_str().is_empty();
-    let all = known.len();
-    if whole_root && complete && found.is_empty() && all > 0 && matches!(belief, Belief::Careful(_)) {
+    let entries = found.len() as u64;
+    let Compared { unchanged, changed, new, mut vanished } = compare(db, root_id, place, found)?;
+    let all = unchanged as usize + changed.len() + vanished.len();
+    if whole_root && complete && entries == 0 && all > 0 && matches!(belief, Belief::Careful(_)) {
         set_state(db, root_id, false, EMPTY_ROOT)?;
         return Ok(Some(ScanOutcome::default()));
     }
-    let (there, new, mut vanished) = compare(known, found);
     let hidden = |it: &Known| unreadable.iter().any(|folder| it.path.starts_with(folder));
     vanished.retain(|it| complete && !hidden(it));
     if look == Look::First && may_be_moving(&vanished, &new, place) {
         return Ok(None);
     }
-    let mut outcome = ScanOutcome { found: (there.len() + new.len()) as u64, ..ScanOutcome::default() };
-    for (row, file) in &there {
+    let mut outcome = ScanOutcome { found: entries, unchanged, ..ScanOutcome::default() };
+    for (row, file) in &changed {
         update(db, row, file, &mut outcome)?;
     }
     for file in unmoved(db, root_id, new, &mut vanished, &mut outcome)? {
@@ -285,25 +285,52 @@ fn moved(path: &Path, from: &Path, to: &Path) -> PathBuf {
     }
 }
 
-/// Known rows with what was found at their paths, what is new, and the rows of which nothing was found.
-type Compared = (Vec<(Known, FoundFile)>, Vec<FoundFile>, Vec<Known>);
+/// A place in the catalog beside what was found there. Of a million files that are as they were, nothing is kept.
+#[derive(Default)]
+struct Compared {
+    /// Number of files that are as they were.
+    unchanged: u64,
+    /// Known rows with what was found at their paths.
+    changed: Vec<(Known, FoundFile)>,
+    /// Of what was found, what no row has.
+    new: Vec<FoundFile>,
+    /// Rows of which nothing was found.
+    vanished: Vec<Known>,
+}
 
-fn compare(mut known: HashMap<Vec<u8>, Known>, found: Vec<FoundFile>) -> Compared {
-    let (mut there, mut new) = (Vec::with_capacity(known.len()), Vec::new());
-    for file in found {
-        match known.remove(bytes(&file.path)) {
-            Some(row) => there.push((row, file)),
-            None => new.push(file),
+/// Compares the rows at a place with what was found there, in the order of the bytes of their paths.
+fn compare(
+    db: &Transaction<'_>,
+    root_id: RootId,
+    place: &Path,
+    found: Vec<FoundFile>,
+) -> rusqlite::Result<Compared> {
+    let mut compared = Compared::default();
+    let mut found = found.into_iter().peekable();
+    each(db, root_id, place, |row| {
+        let at = bytes(&row.path);
+        while let Some(file) = found.next_if(|it| bytes(&it.path) < at) {
+            compared.new.push(file);
         }
-    }
-    (there, new, known.into_values().collect())
+        match found.next_if(|it| bytes(&it.path) == at) {
+            Some(file) if row.is_as_it_was(&file) => compared.unchanged += 1,
+            Some(file) => compared.changed.push((row, file)),
+            None => compared.vanished.push(row),
+        }
+    })?;
+    compared.new.extend(found);
+    Ok(compared)
 }
 
 /// Says whether a file that is not there may have been on its way from one folder to another while both were listed. A
 /// single file was looked for at its place, and there is no more to see.
 fn may_be_moving(vanished: &[Known], new: &[FoundFile], place: &Path) -> bool {
+    let mut missed = vanished.iter().filter(|it| it.is_indexed && it.path != place).peekable();
+    if missed.peek().is_none() {
+        return false;
+    }
     let inodes: HashSet<i64> = new.iter().map(|it| signed(it.inode)).collect();
-    vanished.iter().any(|it| it.is_indexed && it.path != place && !inodes.contains(&it.inode))
+    missed.any(|it| !inodes.contains(&it.inode))
 }
 
 /// Takes out of `new` and `vanished` what has moved, and returns the rest of `new`.
@@ -314,6 +341,9 @@ fn unmoved(
     vanished: &mut Vec<Known>,
     outcome: &mut ScanOutcome,
 ) -> Result<Vec<FoundFile>, Failed> {
+    if vanished.is_empty() {
+        return Ok(new);
+    }
     let mut by_inode: HashMap<i64, Vec<Known>> = HashMap::new();
     for row in vanished.drain(..) {
         by_inode.entry(row.inode).or_default().push(row);

@@ -58,7 +58,16 @@ pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> R
 fn names(name: Option<String>, config: &Config) -> Vec<String> {
     match name {
         Some(name) => vec![name],
-        None => PARTS.into_iter().map(String::from).chain([config.embed.model.clone()]).collect(),
+        None => {
+            let mut names: Vec<String> = PARTS.into_iter().map(String::from).collect();
+            // Text in pictures is read on the processor, whatever the model of the index runs on.
+            let library = config.embed.device.library();
+            if !PARTS.contains(&library) {
+                names.push(library.into());
+            }
+            names.push(config.embed.model.clone());
+            names
+        }
     }
 }
 
@@ -114,4 +123,23 @@ fn verify(store: &ModelStore, name: Option<String>, quiet: bool, printer: &mut P
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_a_name_what_the_configured_device_needs_is_fetched() {
+        let check = |device: &str, expected: &[&str]| {
+            let value = |name: &str| match name {
+                "VIC_DATA_DIR" => Some("/d".into()),
+                "VIC_EMBED_DEVICE" => Some(device.into()),
+                _ => None,
+            };
+            assert_eq!(names(None, &Config::from_lookup(&value).unwrap()), expected);
+        };
+        check("cpu", &["onnxruntime", "pdfium", "ppocr", "all-MiniLM-L6-v2"]);
+        check("cuda", &["onnxruntime", "pdfium", "ppocr", "onnxruntime-cuda", "all-MiniLM-L6-v2"]);
+    }
 }

@@ -177,6 +177,14 @@ impl EmbedDevice {
         }
     }
 
+    /// The catalog's name of the ONNX Runtime that computes there.
+    pub const fn library(self) -> &'static str {
+        match self {
+            EmbedDevice::Cpu => "onnxruntime",
+            EmbedDevice::Cuda => "onnxruntime-cuda",
+        }
+    }
+
     /// The precision when nothing is set: whole numbers are fast on processors only.
     pub fn usual_precision(self) -> &'static str {
         match self {

@@ -152,7 +152,7 @@ impl Doctor<'_> {
         let models = ModelStore::new(self.config.model_dirs.clone());
         let mut names = vec!["pdfium", "ppocr"];
         if self.config.embed.backend == EmbedBackend::Onnx {
-            names.extend(["onnxruntime", &self.config.embed.model]);
+            names.extend([self.config.embed.device.library(), &self.config.embed.model]);
         }
         for name in names {
             let outcome = models.verify(name).map(|()| "its checksums are right".to_string());

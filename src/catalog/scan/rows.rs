@@ -56,6 +56,11 @@ impl Known {
         self.is_indexed || (self.chunks > 0 && other.is_none_or(|it| !it.is_indexed && it.chunks == 0))
     }
 
+    /// Says whether there is nothing to write of it.
+    pub(super) fn is_as_it_was(&self, found: &FoundFile) -> bool {
+        self.change(found) == Change::Nothing && self.device == signed(found.device)
+    }
+
     fn change(&self, found: &FoundFile) -> Change {
         // The device is left out: its number can differ after every mount.
         let same = self.size == signed(found.size)
@@ -97,14 +102,33 @@ enum Change {
 
 /// Loads the file at a path and all files below it.
 pub(super) fn load(db: &Transaction<'_>, root_id: RootId, path: &Path) -> rusqlite::Result<HashMap<Vec<u8>, Known>> {
-    let (start, end) = below(path);
-    // Each branch says `deleted_ns IS NULL` for itself: only so may it use the partial index on paths.
+    let mut known = HashMap::new();
+    each(db, root_id, path, |row| {
+        known.insert(bytes(&row.path).to_vec(), row);
+    })?;
+    Ok(known)
+}
+
+/// Gives the file at a path and all files below it, in the order of the bytes of their paths.
+pub(super) fn each(
+    db: &Transaction<'_>,
+    root_id: RootId,
+    path: &Path,
+    mut each: impl FnMut(Known),
+) -> rusqlite::Result<()> {
+    let itself = (!path.as_os_str().is_empty()).then(|| (bytes(path).to_vec(), [bytes(path), &[0]].concat()));
+    // Of one range of paths the index has the order. Of two, joined by OR, all rows would have to be sorted.
     let mut statement = db.prepare_cached(&format!(
-        "SELECT {KNOWN} FROM files f WHERE (f.deleted_ns IS NULL AND f.root_id = ?1 AND f.path = ?2) \
-         OR (f.deleted_ns IS NULL AND f.root_id = ?1 AND f.path >= ?3 AND f.path < ?4)"
+        "SELECT {KNOWN} FROM files f WHERE f.deleted_ns IS NULL AND f.root_id = ?1 AND f.path >= ?2 AND f.path < ?3 \
+         ORDER BY f.path"
     ))?;
-    let rows = statement.query_map(params![root_id, bytes(path), start, end], Known::read)?;
-    rows.map(|row| row.map(|it| (bytes(&it.path).to_vec(), it))).collect()
+    for (start, end) in itself.into_iter().chain([below(path)]) {
+        let mut rows = statement.query(params![root_id, start, end])?;
+        while let Some(row) = rows.next()? {
+            each(Known::read(row)?);
+        }
+    }
+    Ok(())
 }
 
 pub(super) fn update(
@@ -114,14 +138,9 @@ pub(super) fn update(
     outcome: &mut ScanOutcome,
 ) -> Result<(), Failed> {
     match row.change(file) {
-        Change::Nothing => {
-            // Its number may be another after every mount, and has to be known to tell a mount that is away.
-            if row.device != signed(file.device) {
-                write_found(db, row.id, file)?;
-            }
-            outcome.unchanged += 1;
-        }
-        Change::Metadata => {
+        // Of a file that is as it was: the number of its device may be another after every mount, and has to be known to
+        // tell a mount that is away.
+        Change::Nothing | Change::Metadata => {
             write_found(db, row.id, file)?;
             outcome.unchanged += 1;
         }

@@ -151,3 +151,19 @@ fn a_file_that_could_not_be_read_at_its_old_place_is_tried_at_the_new_one() {
     }
     assert_eq!((scene.state("d/a.txt"), scene.state("d/b.txt")), (FileState::Pending, FileState::Failed));
 }
+
+#[test]
+fn names_that_sort_between_a_folder_and_what_lies_in_it_are_told_apart_in_one_walk() {
+    let scene = Scene::indexed(&["D.txt", "d-2/c.txt", "d.txt", "d/a.txt", "d/a/b.txt", "d0", "é.txt"]);
+    let moved = scene.id("d-2/c.txt");
+    scene.write("d.txt", "another text");
+    fs::remove_file(scene.path("d0")).unwrap();
+    fs::rename(scene.path("d-2/c.txt"), scene.path("z.txt")).unwrap();
+    for new in ["d!", "d/a-1", "d/a.txt~"] {
+        scene.write(new, new);
+    }
+    assert_eq!(scene.scan(), outcome(3, 1, 4, 1, 1));
+    assert_eq!(scene.id("z.txt"), moved);
+    assert_eq!(scene.state("d.txt"), FileState::Pending);
+    assert_eq!(scene.scan(), outcome(0, 0, 9, 0, 0));
+}

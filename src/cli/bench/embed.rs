@@ -194,8 +194,15 @@ impl EmbedArgs {
             let (device, said) = device::choose(asked, &config, self.fallback)?;
             report.warnings.extend(said);
             if device != config.embed.device {
+                let configured = config.embed.device.name();
+                if self.autotune {
+                    return Err(Error::invalid(format!("what is tuned is stored for the configured device, `{configured}`"))
+                        .hint(format!("set VIC_EMBED_DEVICE={} and tune again", device.name())));
+                }
                 config.embed.device = device;
-                config.embed.precision = device.usual_precision().into();
+                if !has_precision()? {
+                    config.embed.precision = device.usual_precision().into();
+                }
             }
         }
         Ok(config)
@@ -287,6 +294,12 @@ fn each<T: Clone>(configs: Vec<Config>, values: Vec<T>, set: impl Fn(&mut EmbedC
 }
 
 /// What was named, or else what is usual.
+/// Says whether somebody has set the precision, so that it is not the usual one of the device.
+fn has_precision() -> Result<bool> {
+    let settings = config::settings()?;
+    Ok(settings.iter().any(|it| it.name == "VIC_EMBED_PRECISION" && it.origin != config::Origin::Default))
+}
+
 fn or<T: Clone>(named: &[T], usual: &T) -> Vec<T> {
     if named.is_empty() { vec![usual.clone()] } else { named.to_vec() }
 }

@@ -15,7 +15,7 @@ use crate::error::{Error, ErrorCode, Result};
 use crate::machine;
 
 /// The library's name in the catalog.
-const LIBRARY: &str = "onnxruntime-cuda";
+const LIBRARY: &str = EmbedDevice::Cuda.library();
 
 /// Where the driver is seen that Windows lends to its Linux, which lists no cards.
 const LENT_DRIVER: &str = "/dev/dxg";

@@ -123,7 +123,7 @@ fn own_work(
 
 /// ONNX Runtime on the processor.
 fn processor(store: &ModelStore) -> Result<Runtime> {
-    Runtime::load(&store.library("onnxruntime")?, EmbedDevice::Cpu)
+    Runtime::load(&store.library(EmbedDevice::Cpu.library())?, EmbedDevice::Cpu)
 }
 
 /// Makes encoders of ONNX Runtime, each with a session of its own.
