@@ -160,8 +160,8 @@ fn torture_mix_of_changes() {
     }
 }
 
-/// More rows than a query may scan for long. Nothing but a start takes them in when nothing else changes.
-const LEFT_OUTSIDE: u64 = 2_050;
+/// More rows than a question is to read beside the keyword index. Nothing but a start takes them in when nothing else changes.
+const LEFT_OUTSIDE: u64 = 150;
 
 #[test]
 fn rows_that_an_earlier_run_left_outside_the_keyword_index_are_taken_in_after_a_start() {
@@ -191,5 +191,5 @@ fn rows_that_an_earlier_run_left_outside_the_keyword_index_are_taken_in_after_a_
     world.spawn();
     world.until("they are in the index", Duration::from_secs(60), |it| outside(it) == 0);
     assert_eq!(world.json(&["status"])["chunks"], LEFT_OUTSIDE, "none of them was written anew");
-    assert_eq!(world.paths(&["berth 1234"])[0], "14/1234.md");
+    assert_eq!(world.paths(&["berth 134"])[0], "14/134.md");
 }

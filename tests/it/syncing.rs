@@ -96,3 +96,12 @@ fn without_watching_a_sync_walks() {
     assert!(!caller.status().watch.watching);
     assert_eq!(caller.status().degraded, Vec::<String>::new(), "it was switched off, and is no problem");
 }
+
+#[test]
+fn of_files_that_are_saved_few_are_left_outside_the_keyword_index() {
+    let (world, caller) = world(&["a.md"]);
+    (0..150).for_each(|it| drop(world.write(&format!("{}/{it}.md", it % 7), format!("Pontoon {it}."))));
+    caller.sync();
+    assert!(caller.within(SOON, |it| it.status().upkeep.unindexed_chunks <= 100));
+    assert_eq!(caller.hits("\"pontoon 134\"")[0].path, "1/134.md");
+}

@@ -32,8 +32,8 @@ extern "C" fn look_at_arguments(count: c_int, arguments: *const *const c_char) {
 }
 
 /// Four heaps at most, however many cores there are: each keeps free memory of its own. What was free for a tenth of a second
-/// goes back to the system: a question reads some MiB on whichever thread is at hand, and a start with a million files takes
-/// 1,458 MiB at its peak, where with a whole second it took 1,575.
+/// goes back to the system: a question reads some MiB on whichever thread is at hand, and with a whole second a start with a
+/// million files took 117 MiB more at its peak.
 // SAFETY: the name is jemalloc's own, and what it expects there is a pointer to a text with a zero at its end.
 #[unsafe(export_name = "_rjem_malloc_conf")]
 static SETTINGS: Option<&'static c_char> = {
