@@ -299,12 +299,7 @@ struct Compared {
 }
 
 /// Compares the rows at a place with what was found there, in the order of the bytes of their paths.
-fn compare(
-    db: &Transaction<'_>,
-    root_id: RootId,
-    place: &Path,
-    found: Vec<FoundFile>,
-) -> rusqlite::Result<Compared> {
+fn compare(db: &Transaction<'_>, root_id: RootId, place: &Path, found: Vec<FoundFile>) -> rusqlite::Result<Compared> {
     let mut compared = Compared::default();
     let mut found = found.into_iter().peekable();
     each(db, root_id, place, |row| {

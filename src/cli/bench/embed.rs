@@ -196,8 +196,10 @@ impl EmbedArgs {
             if device != config.embed.device {
                 let configured = config.embed.device.name();
                 if self.autotune {
-                    return Err(Error::invalid(format!("what is tuned is stored for the configured device, `{configured}`"))
-                        .hint(format!("set VIC_EMBED_DEVICE={} and tune again", device.name())));
+                    return Err(Error::invalid(format!(
+                        "what is tuned is stored for the configured device, `{configured}`"
+                    ))
+                    .hint(format!("set VIC_EMBED_DEVICE={} and tune again", device.name())));
                 }
                 config.embed.device = device;
                 if !has_precision()? {
