@@ -295,13 +295,13 @@ fn each<T: Clone>(configs: Vec<Config>, values: Vec<T>, set: impl Fn(&mut EmbedC
     all
 }
 
-/// What was named, or else what is usual.
 /// Says whether somebody has set the precision, so that it is not the usual one of the device.
 fn has_precision() -> Result<bool> {
     let settings = config::settings()?;
     Ok(settings.iter().any(|it| it.name == "VIC_EMBED_PRECISION" && it.origin != config::Origin::Default))
 }
 
+/// What was named, or else what is usual.
 fn or<T: Clone>(named: &[T], usual: &T) -> Vec<T> {
     if named.is_empty() { vec![usual.clone()] } else { named.to_vec() }
 }
