@@ -10,6 +10,9 @@ use crate::catalog::Catalog;
 use crate::error::{Error, Result};
 use crate::model::{Root, Scope};
 
+/// Files that are counted of those that are still to be read. More are too many to be counted for each question.
+const COUNTED: u64 = 10_000;
+
 /// A folder that is asked instead of all.
 #[derive(Clone, Debug)]
 pub(super) struct Folder {
@@ -82,14 +85,15 @@ impl Asker {
 /// Says what of a scope is still to be indexed.
 fn unfinished(catalog: &Catalog, scope: &Scope) -> Result<Vec<String>> {
     let (pending, awaiting) = if scope.is_all() {
-        (catalog.pending_count(None)?, catalog.any_awaiting()?)
+        (catalog.pending_up_to(COUNTED + 1)?, catalog.any_awaiting()?)
     } else {
         let coverage = catalog.coverage_within(scope)?;
         (coverage.pending, coverage.awaiting_vectors > 0)
     };
     let mut warnings = Vec::new();
     if pending > 0 {
-        warnings.push(format!("{pending} files are not indexed yet; `vic status` shows the progress"));
+        let number = if pending > COUNTED { format!("more than {COUNTED}") } else { pending.to_string() };
+        warnings.push(format!("{number} files are not indexed yet; `vic status` shows the progress"));
     }
     if awaiting {
         warnings.push("some files are found by their words alone so far; `vic status` shows the progress".into());

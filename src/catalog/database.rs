@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode as Sqlite, OpenFlags, Transaction, TransactionBehavior};
 use tokio::sync::watch;
 
@@ -154,7 +155,7 @@ impl Database {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let reader = Connection::open_with_flags(&self.path, flags)?;
         reader.busy_timeout(BUSY)?;
-        reader.set_prepared_statement_cache_capacity(STATEMENTS);
+        keep_statements(&reader)?;
         Ok(reader)
     }
 
@@ -278,7 +279,7 @@ fn prepare(path: &Path, format: &Format) -> Result<Connection, Failure> {
     db.pragma_update(None, "secure_delete", true)?;
     // Below zero it is KiB, above it would be pages.
     db.pragma_update(None, "cache_size", -i64::from(format.cache_kib))?;
-    db.set_prepared_statement_cache_capacity(STATEMENTS);
+    keep_statements(&db)?;
     if version < format.version {
         let transaction = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
         match usize::try_from(version - 1) {
@@ -289,6 +290,14 @@ fn prepare(path: &Path, format: &Format) -> Result<Connection, Failure> {
         transaction.commit()?;
     }
     Ok(db)
+}
+
+/// Keeps statements that were prepared, as they were planned then. Else each would be prepared again when another value is
+/// bound, as the plan might depend on it: to look one path up took twice as long.
+fn keep_statements(db: &Connection) -> rusqlite::Result<()> {
+    db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
+    db.set_prepared_statement_cache_capacity(STATEMENTS);
+    Ok(())
 }
 
 fn explain(error: &rusqlite::Error, path: &Path, hint: &str) -> Error {

@@ -254,6 +254,16 @@ impl Catalog {
         })
     }
 
+    /// Counts the files that are still to be read, no further than to `most`: that takes no longer, however many there are.
+    pub fn pending_up_to(&self, most: u64) -> Result<u64> {
+        let pending = in_states(&[FileState::Pending]);
+        let sql = format!("SELECT count(*) FROM (SELECT 1 FROM files WHERE deleted_ns IS NULL AND {pending} LIMIT ?1)");
+        self.database.read(|db| {
+            let count: i64 = db.prepare_cached(&sql)?.query_row([signed(most)], |row| row.get(0))?;
+            Ok(count.cast_unsigned())
+        })
+    }
+
     /// Counts the files that are still to be read, and the bytes of those that are new and may hold much text.
     pub fn pending_size(&self) -> Result<(u64, u64)> {
         let sql = format!(

@@ -369,8 +369,9 @@ impl WorkerPool {
         };
         match outcome {
             Ok(Ok(reply)) => {
-                self.note_peak(worker.memory("VmHWM:"));
-                if !worker.is_worn_out(&self.setup.limits) {
+                let (held, peak) = worker.memory();
+                self.note_peak(peak);
+                if !worker.is_worn_out(held, &self.setup.limits) {
                     worker.rested = Instant::now();
                     self.idle().push(worker);
                 }
@@ -378,7 +379,7 @@ impl WorkerPool {
             }
             Ok(Err(problem)) => Err(self.mourn(worker.bury(&problem).await)),
             Err(_) => {
-                self.note_peak(worker.memory("VmHWM:"));
+                self.note_peak(worker.memory().1);
                 let took = format!("took longer than {seconds} s");
                 // Dropping the worker kills it.
                 Err(match worker.is_stopped() {

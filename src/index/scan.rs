@@ -12,7 +12,7 @@ use crate::error::{Error, ErrorCode, Result};
 use crate::index::tables::Table;
 use crate::index::{blocking, purge};
 use crate::model::{FoundFile, Root, RootId};
-use crate::warehouse::{self, Rules, WalkProblem, WalkReport};
+use crate::warehouse::{Looks, Rules, WalkProblem, WalkReport};
 
 /// Files deleted from the store in one commit.
 const DELETE_BATCH: usize = 5_000;
@@ -69,7 +69,7 @@ fn look(
     stop: &AtomicBool,
     look: Look,
 ) -> Result<Option<(ScanOutcome, Vec<WalkProblem>)>> {
-    let (found, report) = walk(catalog, rules, root, within, stop)?;
+    let (found, report) = walk(catalog, &mut Looks::new(&root.path, rules), root, within, stop)?;
     let is_away = |path: &Path, device: u64| is_away(&root.path, path, device);
     let belief = if accept_losses { Belief::All } else { Belief::Careful(&is_away) };
     let walked = Walked { root: root.id, within, found, unreadable: &report.unreadable, complete: report.complete };
@@ -79,13 +79,13 @@ fn look(
 
 fn walk(
     catalog: &Catalog,
-    rules: &Rules,
+    looks: &mut Looks<'_>,
     root: &Root,
     within: Option<&Path>,
     stop: &AtomicBool,
 ) -> Result<(Vec<FoundFile>, WalkReport)> {
     let mut found = Vec::new();
-    let report = match warehouse::walk(&root.path, rules, within, stop, |file| found.push(file)) {
+    let report = match looks.walk(within, stop, |file| found.push(file)) {
         Ok(report) => report,
         Err(error) => {
             catalog.set_root_state(root.id, false, &error.message)?;
@@ -128,8 +128,9 @@ fn look_at(
 ) -> Result<Vec<(PathBuf, Vec<WalkProblem>)>> {
     let mut reports = Vec::with_capacity(places.len());
     let mut all_found = Vec::with_capacity(places.len());
+    let mut looks = Looks::new(&root.path, rules);
     for place in &places {
-        let (found, report) = walk(catalog, rules, root, Some(place), stop)?;
+        let (found, report) = walk(catalog, &mut looks, root, Some(place), stop)?;
         all_found.push(found);
         reports.push(report);
     }

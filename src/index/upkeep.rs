@@ -16,6 +16,10 @@ const UPKEEP_FRAGMENTS: u64 = 64;
 const MANY_VERSIONS: u64 = 40;
 /// The same when nothing changes.
 const QUIET_VERSIONS: u64 = 20;
+/// The part whose problem is that the whole of upkeep failed.
+const WHOLE: &str = "upkeep";
+/// The part whose problem is that words were not indexed.
+const WORDS: &str = "words";
 /// How often somebody looks how many versions there are.
 const LOOK_AT_VERSIONS: Duration = Duration::from_secs(1);
 /// Looks without a change until even the last old versions are old enough to go: six minutes.
@@ -37,7 +41,8 @@ impl Inner {
         } else if stats.unindexed_rows > LEFT_ROWS && self.space.check().is_ok() {
             let outcome = table.cover_words().await;
             self.note_full(&outcome);
-            self.note("upkeep", outcome.err().map(|error| told("the words of what is new were not indexed", error)));
+            // Apart from the whole of upkeep, which may be owed nevertheless.
+            self.note(WORDS, outcome.err().map(|error| told("the words of what is new were not indexed", error)));
         }
     }
 
@@ -54,7 +59,10 @@ impl Inner {
         let rest = LEAST_REST.max(begun.elapsed() * REST);
         *self.owed() = (!is_done).then(|| Instant::now() + rest);
         self.note_full(&outcome);
-        self.note("upkeep", outcome.err().map(|error| told("upkeep of the index failed", error)));
+        if is_done {
+            self.note(WORDS, None);
+        }
+        self.note(WHOLE, outcome.err().map(|error| told("upkeep of the index failed", error)));
     }
 
     /// Makes up for an upkeep that failed, once there is room. Not beside a job, which ends with one.

@@ -13,5 +13,5 @@ mod watch;
 
 pub use open::{OpenProblem, hash, open_beneath, stat};
 pub use rules::Rules;
-pub use walk::{WalkProblem, WalkReport, walk};
+pub use walk::{Looks, WalkProblem, WalkReport, walk};
 pub use watch::{Barrier, Batch, Change, ChangeKind, WatchCounts, WatchProblem, Watcher};

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use ignore::{DirEntry, WalkBuilder, WalkState};
+use ignore::{DirEntry, IncrementalIgnore, WalkBuilder, WalkState};
 
 use crate::error::{Error, IoContext, Result};
 use crate::model::FoundFile;
@@ -60,23 +60,94 @@ pub fn walk(
     rules: &Rules,
     within: Option<&Path>,
     cancel: &AtomicBool,
-    mut each: impl FnMut(FoundFile),
+    each: impl FnMut(FoundFile),
 ) -> Result<WalkReport> {
-    let is_empty = check_root(root)?;
-    let within = within.filter(|it| !it.as_os_str().is_empty());
-    if let Some(relative) = within {
-        if is_empty {
-            // An unmounted volume leaves an empty folder behind: it must not look as if one file had gone.
-            let sentence = format!("`{}` is empty", root.display());
-            return Ok(WalkReport {
-                problems: vec![WalkProblem { path: PathBuf::new(), sentence }],
-                ..WalkReport::default()
-            });
+    Looks::new(root, rules).walk(within, cancel, each)
+}
+
+/// Walks of many places of a root, one after the other, soon: the ignore files on the way to single files are read once.
+pub struct Looks<'a> {
+    root: &'a Path,
+    rules: &'a Rules,
+    matcher: Option<IncrementalIgnore>,
+}
+
+impl<'a> Looks<'a> {
+    /// Has looked at nothing yet.
+    pub fn new(root: &'a Path, rules: &'a Rules) -> Looks<'a> {
+        Looks { root, rules, matcher: None }
+    }
+
+    /// As [`walk`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn walk(
+        &mut self,
+        within: Option<&Path>,
+        cancel: &AtomicBool,
+        mut each: impl FnMut(FoundFile),
+    ) -> Result<WalkReport> {
+        let (root, rules) = (self.root, self.rules);
+        let within = within.filter(|it| !it.as_os_str().is_empty());
+        let single = within.filter(|it| !is_folder(&root.join(it)));
+        let report = single.map(|it| self.single(it, &mut each)).transpose()?;
+        // What is there needs no look at its root: of a large folder, to list it for each new file would be most of the
+        // work, and whoever makes them would have to wait for it.
+        if let Some(report) = report.as_ref().filter(|it| it.entries > 0) {
+            return Ok(report.clone());
         }
-        if !root.join(relative).is_dir() || root.join(relative).is_symlink() {
-            return single(root, rules, relative, each);
+        let is_empty = check_root(root)?;
+        match (report, within) {
+            (_, Some(_)) if is_empty => Ok(of_an_empty_root(root)),
+            (Some(report), _) => Ok(report),
+            (None, within) => walk_folders(root, rules, within, cancel, each),
         }
     }
+
+    /// A walk at one file: what the watcher asks for, thousands of times, so nothing else is listed.
+    fn single(&mut self, relative: &Path, mut each: impl FnMut(FoundFile)) -> Result<WalkReport> {
+        let (root, rules) = (self.root, self.rules);
+        let mut report = WalkReport { complete: true, ..WalkReport::default() };
+        if relative.ancestors().any(|it| rules.excludes(&root.join(it))) || self.is_ignored(relative)? {
+            return Ok(report);
+        }
+        match stat(root, relative, rules) {
+            Ok(found) => {
+                report.entries = 1;
+                each(found);
+            }
+            // A symbolic link on the way counts as gone: nothing below it belongs to the root.
+            Err(error) if is_gone(&error) || error.raw_os_error() == Some(libc::ELOOP) => {}
+            Err(error) => {
+                let sentence = explain(root, relative, &error);
+                report.problems.push(WalkProblem { path: relative.to_path_buf(), sentence });
+                report.unreadable.push(relative.to_path_buf());
+            }
+        }
+        Ok(report)
+    }
+
+    fn is_ignored(&mut self, relative: &Path) -> Result<bool> {
+        let matcher = match self.matcher.take() {
+            Some(matcher) => matcher,
+            None => self.rules.matcher(self.root)?,
+        };
+        Ok(self.matcher.insert(matcher).matched(relative, false).is_ignore())
+    }
+}
+
+fn is_folder(path: &Path) -> bool {
+    path.symlink_metadata().is_ok_and(|it| it.is_dir())
+}
+
+fn walk_folders(
+    root: &Path,
+    rules: &Rules,
+    within: Option<&Path>,
+    cancel: &AtomicBool,
+    mut each: impl FnMut(FoundFile),
+) -> Result<WalkReport> {
     let walk = Walk::new(root, rules, cancel)?;
     let builder = walk.builder(within)?;
     let mut entries = 0;
@@ -92,36 +163,18 @@ pub fn walk(
     walk.report(entries)
 }
 
+/// Nothing may be concluded: an unmounted volume leaves an empty folder behind, which must not look as if one file had gone.
+fn of_an_empty_root(root: &Path) -> WalkReport {
+    let sentence = format!("`{}` is empty", root.display());
+    WalkReport { problems: vec![WalkProblem { path: PathBuf::new(), sentence }], ..WalkReport::default() }
+}
+
 /// Returns whether the root is empty.
 fn check_root(root: &Path) -> Result<bool> {
     if !root.metadata().at("read", root)?.is_dir() {
         return Err(Error::invalid(format!("`{}` is not a folder", root.display())));
     }
     Ok(root.read_dir().at("read", root)?.next().is_none())
-}
-
-/// A walk at one file: what the watcher asks for, thousands of times, so nothing else is listed.
-fn single(root: &Path, rules: &Rules, relative: &Path, mut each: impl FnMut(FoundFile)) -> Result<WalkReport> {
-    let mut report = WalkReport { complete: true, ..WalkReport::default() };
-    let excluded = relative.ancestors().any(|it| rules.excludes(&root.join(it)));
-    if excluded || rules.matcher(root)?.matched(relative, false).is_ignore() {
-        return Ok(report);
-    }
-    match stat(root, relative, rules) {
-        Ok(found) => {
-            report.entries = 1;
-            each(found);
-        }
-        // A symbolic link on the way counts as gone: nothing below it belongs to the root.
-        Err(error) if is_gone(&error) || error.raw_os_error() == Some(libc::ELOOP) => {}
-        Err(error) => {
-            report
-                .problems
-                .push(WalkProblem { path: relative.to_path_buf(), sentence: explain(root, relative, &error) });
-            report.unreadable.push(relative.to_path_buf());
-        }
-    }
-    Ok(report)
 }
 
 struct Walk<'a> {

@@ -115,14 +115,14 @@ impl Worker {
         protocol::decode(&self.frame(most).await?)
     }
 
-    /// Says whether it is time for a new one: after many jobs, or when it holds half the memory it may.
-    pub(super) fn is_worn_out(&self, limits: &ExtractLimits) -> bool {
-        self.jobs >= JOBS_PER_WORKER || self.memory("VmRSS:") > u64::from(limits.memory_mib) << 19
+    /// Says whether it is time for a new one: after many jobs, or when it holds, of these bytes, half the memory it may.
+    pub(super) fn is_worn_out(&self, held: u64, limits: &ExtractLimits) -> bool {
+        self.jobs >= JOBS_PER_WORKER || held > u64::from(limits.memory_mib) << 19
     }
 
-    /// Returns a size out of `/proc/<process>/status`, in bytes; 0 when it is gone.
-    pub(super) fn memory(&self, key: &str) -> u64 {
-        self.status().and_then(|it| status_bytes(&it, key)).unwrap_or(0)
+    /// Returns what it holds and the most that it ever held, in bytes; nothing when it is gone.
+    pub(super) fn memory(&self) -> (u64, u64) {
+        self.id().and_then(resident).unwrap_or_default()
     }
 
     /// Returns the process, for whoever looks at it while it works.

@@ -11,12 +11,17 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 use rustix::io::Errno;
 
 /// Bytes read at once: some hundred events.
 const BUFFER: usize = 64 << 10;
+
+/// The queue is read so often at most. Where thousands of events come in a second, to wake a thread for each would take many
+/// times what they are worth, from whoever makes the changes too. The kernel keeps 16,384 meanwhile.
+const EVERY: Duration = Duration::from_millis(10);
 
 /// The number of a watch.
 pub(super) type Descriptor = i32;
@@ -88,12 +93,20 @@ impl Inotify {
     pub(super) fn read(&self, mut each: impl FnMut(Event) -> bool) -> io::Result<()> {
         let mut buffer = vec![MaybeUninit::uninit(); BUFFER];
         let mut reader = Reader::new(&*self.0, &mut buffer);
+        let mut next = Instant::now();
         loop {
+            if reader.is_buffer_empty() {
+                std::thread::sleep(next.saturating_duration_since(Instant::now()));
+            }
+            let is_new = reader.is_buffer_empty();
             let event = match reader.next() {
                 Ok(event) => event,
                 Err(Errno::INTR) => continue,
                 Err(error) => return Err(error.into()),
             };
+            if is_new {
+                next = Instant::now() + EVERY;
+            }
             let name = event.file_name().map(|name| OsStr::from_bytes(name.to_bytes()).to_os_string());
             if !each(Event { watch: event.wd(), what: event.events(), cookie: event.cookie(), name }) {
                 return Ok(());
