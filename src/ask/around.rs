@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::model::{Root, Scope};
 
 /// Files that are counted of those that are still to be read. More are too many to be counted for each question.
-const COUNTED: u64 = 10_000;
+const COUNTED: u64 = 1_000;
 
 /// A folder that is asked instead of all.
 #[derive(Clone, Debug)]

@@ -1,8 +1,8 @@
 //! What became of a file: the queue of pending files, and the marks that end their waiting.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use rusqlite::{OptionalExtension, Transaction, params};
+use rusqlite::{OptionalExtension, Row, Transaction, params};
 
 use crate::catalog::Catalog;
 use crate::catalog::database::Failed;
@@ -174,21 +174,24 @@ impl Catalog {
         })
     }
 
-    /// Returns number and bytes of up to `limit` files at or below a path of a root that are pending and were not tried
-    /// yet, in no order.
-    pub fn untried(&self, root_id: RootId, path: &Path, limit: usize) -> Result<Vec<(FileId, u64)>> {
+    /// Returns number and bytes of up to `limit` files at or below each of these paths of a root that are pending and were
+    /// not tried yet, in no order.
+    pub fn untried(&self, root_id: RootId, paths: &[PathBuf], limit: usize) -> Result<Vec<Vec<(FileId, u64)>>> {
         // As two searches of the index on paths: the one on states would read every pending file of the root.
         let select = "SELECT id, size FROM files INDEXED BY files_path WHERE deleted_ns IS NULL AND state = 'pending' AND tries = 0";
         let sql = format!(
             "{select} AND root_id = ?1 AND path = ?2 UNION ALL \
              {select} AND root_id = ?1 AND path >= ?3 AND path < ?4 LIMIT ?5"
         );
-        let (start, end) = below(path);
         self.database.read(|db| {
             let mut statement = db.prepare_cached(&sql)?;
-            let values = params![root_id, bytes(path), start, end, signed(limit as u64)];
-            let files = statement.query_map(values, |row| Ok((row.get(0)?, row.get::<_, i64>(1)?.cast_unsigned())))?;
-            Ok(files.collect::<rusqlite::Result<_>>()?)
+            let mut at = |path: &PathBuf| {
+                let (start, end) = below(path);
+                let values = params![root_id, bytes(path), start, end, signed(limit as u64)];
+                let row = |row: &Row<'_>| Ok((row.get(0)?, row.get::<_, i64>(1)?.cast_unsigned()));
+                statement.query_map(values, row)?.collect::<rusqlite::Result<_>>()
+            };
+            Ok(paths.iter().map(&mut at).collect::<rusqlite::Result<_>>()?)
         })
     }
 

@@ -350,14 +350,17 @@ fn what_is_pending_below_a_path_is_taken_once() {
     ["d/a.txt", "d/b.txt", "d-2/c.txt"].iter().for_each(|it| scene.write(it, it));
     scene.scan();
     let check = |path: &str, limit: usize, expected: usize| {
-        let files = scene.catalog.untried(scene.root.id, Path::new(path), limit).unwrap();
+        let files = scene.catalog.untried(scene.root.id, &[path.into()], limit).unwrap().concat();
         assert_eq!(files.len(), expected, "{path}");
         files.into_iter().map(|it| it.0).collect::<Vec<_>>()
     };
     for (path, limit, expected) in [("d/a.txt", 9, 1), ("d", 9, 2), ("d", 1, 1), ("", 9, 3), ("old.txt", 9, 0)] {
         check(path, limit, expected);
     }
-    assert_eq!(scene.catalog.untried(scene.root.id, Path::new("d/a.txt"), 9).unwrap(), [(scene.id("d/a.txt"), 7)]);
+    let several = ["d/a.txt", "old.txt"].map(PathBuf::from);
+    let found = scene.catalog.untried(scene.root.id, &several, 9).unwrap();
+    assert_eq!(found, [vec![(scene.id("d/a.txt"), 7)], vec![]]);
+    assert_eq!([0, 2, 3, 9].map(|most| scene.catalog.pending_up_to(most).unwrap()), [0, 2, 3, 3]);
     let ids = [check("d", 9, 2), vec![scene.id("old.txt"), 99]].concat();
     assert_eq!(scene.catalog.begin_untried(&ids).unwrap().len(), 2);
     assert_eq!(scene.catalog.begin_untried(&ids).unwrap(), []);

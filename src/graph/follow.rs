@@ -128,7 +128,12 @@ async fn bring_in(shared: &Arc<Shared>, reads: &Reads, work: Work, present: &mut
         shared.behind.send_replace(all.saturating_sub((number + 1) * BATCH));
         // A job goes first.
         let busy = !reads.index.running_jobs().is_empty();
-        tokio::time::sleep(if busy { begun.elapsed() * SHARE } else { machine::budget().spend(begun.elapsed()) }).await;
+        tokio::time::sleep(if busy {
+            begun.elapsed() * SHARE
+        } else {
+            machine::budget().spend_behind(begun.elapsed())
+        })
+        .await;
     }
     shared.publish().await?;
     Ok(true)

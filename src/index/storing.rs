@@ -12,6 +12,7 @@ use crate::index::embedding::{Done, Ready};
 use crate::index::pipeline::{Pass, Pipeline, Run};
 use crate::index::reading::Facts;
 use crate::index::{blocking, purge};
+use crate::machine;
 use crate::model::{FileChunks, FileId, FileRecord, FileState, Reason};
 
 /// Chunks that make a commit. Every commit is a new version and a new fragment of the table: too small ones rot it.
@@ -37,7 +38,11 @@ pub(crate) async fn store(pipeline: &Pipeline, run: &Run, mut groups: mpsc::Rece
         // Whoever feeds waits for these, or will once they are all.
         let is_all = !run.urgent && batch.files.len() as u64 >= run.progress.under_way();
         if batch.is_due() || is_all || (run.urgent && paused) {
+            let begun = Instant::now();
             commit(std::mem::take(&mut batch), pipeline, run).await?;
+            if !run.urgent {
+                tokio::time::sleep(machine::budget().spend_behind(begun.elapsed())).await;
+            }
         }
     }
 }

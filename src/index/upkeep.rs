@@ -5,10 +5,11 @@ use std::time::{Duration, Instant};
 
 use crate::error::Error;
 use crate::index::Inner;
+use crate::index::tables::ATTENDED_ROWS;
 
 /// Rows outside the keyword index that make the whole of upkeep worth while.
 const UPKEEP_ROWS: u64 = 2_000;
-/// Rows outside the keyword index that are left there. Every question reads them: 350 make it some 3 ms longer.
+/// Rows outside the keyword index that are left there while nobody asks.
 const LEFT_ROWS: u64 = 100;
 /// Fragments from which on reading the table slows down.
 const UPKEEP_FRAGMENTS: u64 = 64;
@@ -36,9 +37,10 @@ impl Inner {
     pub(crate) async fn upkeep_if_due(&self) {
         let table = self.tables.writing();
         let Ok(stats) = table.stats().await else { return };
+        let left = if table.is_asked() { ATTENDED_ROWS } else { LEFT_ROWS };
         if stats.unindexed_rows > UPKEEP_ROWS || stats.fragments > UPKEEP_FRAGMENTS {
             self.upkeep().await;
-        } else if stats.unindexed_rows > LEFT_ROWS && self.space.check().is_ok() {
+        } else if stats.unindexed_rows > left && self.space.check().is_ok() {
             let outcome = table.cover_words().await;
             self.note_full(&outcome);
             // Apart from the whole of upkeep, which may be owed nevertheless.

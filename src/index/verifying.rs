@@ -94,7 +94,7 @@ async fn verify_one(inner: &Inner, record: FileRecord) -> Result<bool> {
     })
     .await?;
     let took = begun.elapsed();
-    tokio::time::sleep((took * REST).max(machine::budget().spend(took))).await;
+    tokio::time::sleep((took * REST).max(machine::budget().spend_behind(took))).await;
     Ok(changed)
 }
 

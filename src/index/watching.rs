@@ -14,6 +14,7 @@ use tracing::warn;
 use crate::error::Result;
 use crate::index::urgent::MOST_FILES;
 use crate::index::{Inner, blocking};
+use crate::machine;
 use crate::model::{Root, RootId, WatchReport};
 use crate::warehouse::{Batch, Change, ChangeKind, Rules, Watcher};
 
@@ -307,8 +308,13 @@ fn steps(changes: Vec<ChangeKind>) -> Vec<Step> {
 async fn take(inner: &Arc<Inner>, root: &Root, step: Step) -> Result<()> {
     match step {
         Step::Look(places) => {
+            let (begun, are_many) = (Instant::now(), places.len() == PLACES_AT_ONCE);
             inner.scan_places(root, places.clone()).await?;
-            hurry(inner, root, places).await
+            hurry(inner, root, places).await?;
+            if are_many {
+                tokio::time::sleep(machine::budget().spend_behind(begun.elapsed())).await;
+            }
+            Ok(())
         }
         Step::Rename { from, to } => {
             inner.rename(root, &from, &to).await?;
@@ -325,8 +331,7 @@ async fn hurry(inner: &Inner, root: &Root, places: Vec<PathBuf>) -> Result<()> {
     let may_overtake = !inner.tables.is_switching();
     let all = blocking(move || {
         let mut all = true;
-        for place in places {
-            let files = catalog.untried(id, &place, MOST_FILES)?;
+        for files in catalog.untried(id, &places, MOST_FILES)? {
             let single = may_overtake && files.len() < MOST_FILES;
             all &= files.is_empty() || (single && urgent.admit(&files));
         }

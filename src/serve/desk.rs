@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use crate::error::{Error, ErrorCode, Result};
-use crate::machine::{Ahead, Session};
+use crate::machine::{self, Ahead, Session};
 use crate::model::AskEvent;
 use crate::serve::metrics::{Metrics, Refused};
 use crate::serve::ring::KeyRing;
@@ -73,6 +73,7 @@ impl Desk {
         let asked = self.metrics.asked();
         let outcome = async {
             let _place = self.place(&self.questions).await?;
+            machine::budget().attend();
             work.await
         }
         .await;
@@ -99,6 +100,7 @@ impl Desk {
     ) -> Result<mpsc::Receiver<Result<AskEvent>>> {
         let begun = async {
             let place = self.place(&self.questions).await?;
+            machine::budget().attend();
             Ok::<_, Error>((place, begin.await?))
         };
         let (place, mut steps) = begun.await.inspect_err(|error| self.metrics.asked().ended(Some(error.code)))?;

@@ -4,6 +4,7 @@
 //! the root. Nothing of that is given: each entry is looked at from its folder, which is opened beneath the root.
 
 use std::collections::BTreeSet;
+use std::fs::Metadata;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,8 +15,9 @@ use ignore::{DirEntry, IncrementalIgnore, WalkBuilder, WalkState};
 
 use crate::error::{Error, IoContext, Result};
 use crate::model::FoundFile;
+use crate::warehouse::Rules;
 use crate::warehouse::open::Folder;
-use crate::warehouse::{Rules, stat};
+use crate::warehouse::status::Status;
 
 /// Entries between the walking threads and the caller: a few milliseconds of walking, some 300 KiB.
 const QUEUE: usize = 1024;
@@ -70,12 +72,13 @@ pub struct Looks<'a> {
     root: &'a Path,
     rules: &'a Rules,
     matcher: Option<IncrementalIgnore>,
+    folder: Option<Folder>,
 }
 
 impl<'a> Looks<'a> {
     /// Has looked at nothing yet.
     pub fn new(root: &'a Path, rules: &'a Rules) -> Looks<'a> {
-        Looks { root, rules, matcher: None }
+        Looks { root, rules, matcher: None, folder: None }
     }
 
     /// As [`walk`].
@@ -89,33 +92,50 @@ impl<'a> Looks<'a> {
         mut each: impl FnMut(FoundFile),
     ) -> Result<WalkReport> {
         let (root, rules) = (self.root, self.rules);
-        let within = within.filter(|it| !it.as_os_str().is_empty());
-        let single = within.filter(|it| !is_folder(&root.join(it)));
-        let report = single.map(|it| self.single(it, &mut each)).transpose()?;
+        let Some(place) = within.filter(|it| !it.as_os_str().is_empty()) else {
+            check_root(root)?;
+            return walk_folders(root, rules, None, cancel, each);
+        };
+        let looked = self.look(place);
+        let is_folder = looked.as_ref().is_ok_and(Metadata::is_dir);
+        let single = if is_folder { None } else { Some(self.single(place, looked, &mut each)?) };
         // What is there needs no look at its root: of a large folder, to list it for each new file would be most of the
         // work, and whoever makes them would have to wait for it.
-        if let Some(report) = report.as_ref().filter(|it| it.entries > 0) {
-            return Ok(report.clone());
+        let is_there = single.as_ref().is_some_and(|it| it.entries > 0);
+        if !is_there && check_root(root)? {
+            return Ok(of_an_empty_root(root));
         }
-        let is_empty = check_root(root)?;
-        match (report, within) {
-            (_, Some(_)) if is_empty => Ok(of_an_empty_root(root)),
-            (Some(report), _) => Ok(report),
-            (None, within) => walk_folders(root, rules, within, cancel, each),
+        match single {
+            Some(report) => Ok(report),
+            None => walk_folders(root, rules, Some(place), cancel, each),
         }
     }
 
+    /// Looks at one entry, through no symbolic link.
+    fn look(&mut self, relative: &Path) -> io::Result<Metadata> {
+        let folder = match self.folder.take() {
+            Some(folder) => folder,
+            None => Folder::root(self.root)?,
+        };
+        self.folder.insert(folder).metadata(relative)
+    }
+
     /// A walk at one file: what the watcher asks for, thousands of times, so nothing else is listed.
-    fn single(&mut self, relative: &Path, mut each: impl FnMut(FoundFile)) -> Result<WalkReport> {
+    fn single(
+        &mut self,
+        relative: &Path,
+        looked: io::Result<Metadata>,
+        mut each: impl FnMut(FoundFile),
+    ) -> Result<WalkReport> {
         let (root, rules) = (self.root, self.rules);
         let mut report = WalkReport { complete: true, ..WalkReport::default() };
         if relative.ancestors().any(|it| rules.excludes(&root.join(it))) || self.is_ignored(relative)? {
             return Ok(report);
         }
-        match stat(root, relative, rules) {
-            Ok(found) => {
+        match looked {
+            Ok(metadata) => {
                 report.entries = 1;
-                each(found);
+                each(rules.found(root, relative, &Status::from(&metadata)));
             }
             // A symbolic link on the way counts as gone: nothing below it belongs to the root.
             Err(error) if is_gone(&error) || error.raw_os_error() == Some(libc::ELOOP) => {}
@@ -135,10 +155,6 @@ impl<'a> Looks<'a> {
         };
         Ok(self.matcher.insert(matcher).matched(relative, false).is_ignore())
     }
-}
-
-fn is_folder(path: &Path) -> bool {
-    path.symlink_metadata().is_ok_and(|it| it.is_dir())
 }
 
 fn walk_folders(

@@ -27,6 +27,7 @@ use std::time::Duration;
 use tokio::sync::mpsc::Sender;
 
 use crate::error::{Error, ErrorCode, IoContext, Result};
+use crate::machine::{self, Disk};
 use crate::model::RootId;
 use crate::warehouse::Rules;
 use crate::warehouse::watch::backlog::Backlog;
@@ -150,6 +151,8 @@ impl Watcher {
         let (engine, handed_on) = (Engine::new(kernel, rules, shared.clone()), backlog.clone());
         let last = Last(shared.clone());
         spawn("vic-watch", move || {
+            // It looks at each place where something happened, and what it tells goes on as far back.
+            machine::step_back(Disk::Last);
             let _last = last;
             engine.run(&inbox, &handed_on, beats);
         })?;

@@ -188,7 +188,7 @@ impl Queue {
             let outcome = catch_unwind(AssertUnwindSafe(|| work(&job.text)));
             let _ = job.reply.send(outcome.unwrap_or_else(|_| Err(Error::internal("the model panicked"))));
             if lane == Lane::Passages {
-                std::thread::sleep(machine::budget().spend(begun.elapsed()));
+                std::thread::sleep(machine::budget().spend_behind(begun.elapsed()));
             }
         }
     }
