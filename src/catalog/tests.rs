@@ -12,6 +12,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
+use rusqlite::{StatementStatus, params};
+
 use super::*;
 use crate::config::WalkConfig;
 use crate::model::{ContentHash, FileFilter, FileId, FileKind, FileRecord, FileState, FoundFile, Reason, Root, Scope};
@@ -447,4 +449,20 @@ fn values_are_kept_by_key() {
     scene.catalog.meta_set("model", "a").unwrap();
     scene.catalog.meta_set("model", "b").unwrap();
     assert_eq!(scene.catalog.meta_get("model").unwrap().as_deref(), Some("b"));
+}
+
+#[test]
+fn a_statement_is_not_planned_anew_for_each_value() {
+    let scene = Scene::indexed(&["d/a.txt", "d/b.txt"]);
+    let root = scene.root.id;
+    let planned = scene.catalog.database.read(|db| {
+        let sql = "SELECT id FROM files WHERE deleted_ns IS NULL AND root_id = ?1 AND path >= ?2 AND path < ?3";
+        let mut statement = db.prepare(sql)?;
+        for number in 0..9 {
+            let (from, to) = (format!("d/{number}").into_bytes(), b"d/z".to_vec());
+            assert_eq!(statement.query_map(params![root, from, to], |row| row.get::<_, i64>(0))?.count(), 2);
+        }
+        Ok(statement.get_status(StatementStatus::RePrepare))
+    });
+    assert_eq!(planned.unwrap(), 0);
 }

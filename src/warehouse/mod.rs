@@ -11,7 +11,7 @@ mod status;
 mod walk;
 mod watch;
 
-pub use open::{OpenProblem, hash, open_beneath, stat};
+pub use open::{OpenProblem, hash, open_beneath};
 pub use rules::Rules;
 pub use walk::{Looks, WalkProblem, WalkReport, walk};
 pub use watch::{Barrier, Batch, Change, ChangeKind, WatchCounts, WatchProblem, Watcher};

@@ -11,8 +11,7 @@ use std::path::{Component, Path};
 use rustix::fs::{CWD, Mode, OFlags, fstat, openat};
 use rustix::io::Errno;
 
-use crate::model::{ContentHash, ExtractFailure, FoundFile, Reason};
-use crate::warehouse::Rules;
+use crate::model::{ContentHash, ExtractFailure, Reason};
 use crate::warehouse::status::Status;
 
 /// Read at a time when hashing: large enough that BLAKE3 runs at full width, small enough for many threads.
@@ -40,16 +39,6 @@ pub fn open_beneath(root: &Path, relative: &Path) -> Result<File, OpenProblem> {
         Ok(_) => Err(bad(Reason::NotRegular, "")),
         Err(error) => Err(bad(Reason::Io, &error.to_string())),
     }
-}
-
-/// Looks at one entry as [`crate::warehouse::walk()`] would, without following symbolic links. It does not look whether
-/// the entry is visible.
-///
-/// # Errors
-/// Those of the operating system; `NotFound` when it is gone.
-pub fn stat(root: &Path, relative: &Path, rules: &Rules) -> io::Result<FoundFile> {
-    let metadata = Folder::root(root)?.metadata(relative)?;
-    Ok(rules.found(root, relative, &Status::from(&metadata)))
 }
 
 /// A folder that is held open. Whatever takes its place in the file system, what is looked at from here lies below it.

@@ -9,9 +9,6 @@ use crate::means;
 
 const FILES: usize = 5;
 
-/// What was changed is seen within this time.
-const SOON: Duration = Duration::from_secs(20);
-
 /// A daemon that was killed after it had indexed some files, so that everything lies as a crash leaves it.
 pub(crate) fn origin() -> World {
     let mut world = World::new().start();
@@ -303,25 +300,4 @@ fn the_doctor_finds_what_is_wrong_mends_it_and_says_so() {
         let (code, said) = world.fails(&["doctor", "--fix"]);
         assert!(code == 5 && said.contains("vic daemon stop"), "{code}: {said}");
     }
-}
-
-#[test]
-fn that_upkeep_failed_is_told_until_it_is_made_up_for_also_when_the_words_of_what_is_new_are_indexed() {
-    let world = World::new().start();
-    (0..200).for_each(|it| drop(world.write(&format!("{it}.md"), format!("Entry {it} of the harbour log."))));
-    world.index();
-    (0..80).for_each(|it| std::fs::remove_file(world.files().join(format!("{it}.md"))).unwrap());
-    world.until("the deleted are gone", SOON, |it| it.json(&["status"])["chunks"] == 120);
-    // A good part of it is gone, and what cannot be read cannot be rewritten.
-    std::fs::remove_file(table_files(&world.data(), ".lance/data/").remove(0)).unwrap();
-    let is_told = |status: &serde_json::Value| status["degraded"].to_string().contains("upkeep of the index failed");
-    world.vic(&["index", world.files().to_str().unwrap()]);
-    assert!(is_told(&world.json(&["status"])), "{}", world.log());
-    (0..150).for_each(|it| drop(world.write(&format!("new/{it}.md"), format!("Letter {it} on quince jelly."))));
-    world.ok(&["sync"]);
-    world.until("their words are indexed", SOON, |it| {
-        let status = it.json(&["status"]);
-        assert!(is_told(&status), "{status}");
-        status["upkeep"]["unindexed_chunks"].as_u64().is_some_and(|it| it <= 100)
-    });
 }

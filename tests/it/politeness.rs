@@ -65,6 +65,8 @@ fn indexing_stands_behind_everybody_else_and_questions_do_not() {
     let background = of("index");
     assert!(background.len() >= 2, "{all:?}");
     assert!(background.iter().all(|it| (it.1, it.2) == (10, BATCH)), "{background:?}");
+    let watching = of("vic-watch");
+    assert!(!watching.is_empty() && watching.iter().all(|it| (it.1, it.2) == (10, BATCH)), "{watching:?}");
     let embedding = of("embed-");
     let (waited, passages): (Vec<_>, Vec<_>) = embedding.into_iter().partition(|it| it.0 == "embed-0");
     assert!(!passages.is_empty() && passages.iter().all(|it| (it.1, it.2) == (19, BATCH)), "{passages:?}");
@@ -348,24 +350,37 @@ fn torture_questions_while_indexing() {
     promises.check();
 }
 
+/// Processors that an indexing daemon uses, with this share of them and this done meanwhile.
+fn used_by_a_job(percent: &str, meanwhile: impl Fn(&Caller)) -> f64 {
+    let world = World::new().with("VIC_CPU_PERCENT", percent).start();
+    let text = |number: usize| (0..150).map(|it| format!("word{} ", (number * 31 + it * 7) % 400)).collect::<String>();
+    (0..500).for_each(|it| drop(world.write(&format!("{it}.md"), text(it))));
+    world.ok(&["index", "--no-wait", world.files().to_str().unwrap()]);
+    let caller = Caller::new(&world);
+    let embeds = |it: &Caller| it.status().running_jobs.first().is_some_and(|job| job.chunks_embedded > 0);
+    assert!(caller.within(Duration::from_secs(120), embeds));
+    meanwhile(&caller);
+    let (begun, before) = (Instant::now(), processor_seconds(world.pid()));
+    while begun.elapsed() < Duration::from_secs(4) {
+        std::thread::sleep(Duration::from_millis(100));
+        meanwhile(&caller);
+    }
+    assert!(!caller.status().running_jobs.is_empty(), "still at work");
+    (processor_seconds(world.pid()) - before) / begun.elapsed().as_secs_f64()
+}
+
 #[test]
 fn a_share_of_the_processors_is_kept_to() {
-    let busy = |percent: &str| {
-        let world = World::new().with("VIC_CPU_PERCENT", percent).start();
-        let text =
-            |number: usize| (0..150).map(|it| format!("word{} ", (number * 31 + it * 7) % 400)).collect::<String>();
-        (0..500).for_each(|it| drop(world.write(&format!("{it}.md"), text(it))));
-        world.ok(&["index", "--no-wait", world.files().to_str().unwrap()]);
-        let caller = Caller::new(&world);
-        let embeds = |it: &Caller| it.status().running_jobs.first().is_some_and(|job| job.chunks_embedded > 0);
-        assert!(caller.within(Duration::from_secs(120), embeds));
-        let (begun, before) = (Instant::now(), processor_seconds(world.pid()));
-        std::thread::sleep(Duration::from_secs(4));
-        assert!(!caller.status().running_jobs.is_empty(), "still at work");
-        (processor_seconds(world.pid()) - before) / begun.elapsed().as_secs_f64()
-    };
     let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
-    let used = busy("20");
+    let used = used_by_a_job("20", |_| ());
     println!("{used:.2} processors of {cores} at 20 %");
     assert!(used <= 0.2 * cores + 0.25, "{used} processors");
+}
+
+#[test]
+fn while_somebody_asks_indexing_leaves_the_processors_to_them() {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
+    let used = used_by_a_job("100", |caller| assert!(!caller.hits("word7").is_empty()));
+    println!("{used:.2} processors of {cores}, ten questions a second among it");
+    assert!(used <= (cores - 2.0).max(cores / 8.0) + 0.5, "{used} processors");
 }

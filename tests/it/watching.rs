@@ -397,6 +397,52 @@ fn a_watcher_that_dies_is_said_and_replaced_and_what_it_missed_is_found() {
     assert!(caller.within(SOON, |it| it.hits("bergamot").first().is_some_and(|hit| hit.path == "deep/after.md")));
 }
 
+/// How often a thread has waited.
+fn waits(world: &World, thread: &str) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{}/task/{thread}/status", world.pid())).unwrap();
+    let number = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+    number.unwrap().trim().parse().unwrap()
+}
+
+#[test]
+fn of_thousands_of_events_in_a_second_nobody_is_woken_for_each() {
+    const FILES: u64 = 2_000;
+    let (world, caller) = world(&["a.md"]);
+    let thread = thread_of_events(&world);
+    let (before, begun) = (waits(&world, &thread), Instant::now());
+    for number in 0..FILES {
+        std::thread::sleep((number as u32 * Duration::from_micros(500)).saturating_sub(begun.elapsed()));
+        world.write(&format!("{number}.md"), format!("Entry {number}."));
+    }
+    let (waits, seconds) = (waits(&world, &thread) - before, begun.elapsed().as_secs_f64());
+    // Twice for each time that the queue is read: for an event, and for the next time.
+    assert!((waits as f64) < 200.0 * seconds + 50.0 && waits < FILES / 2, "{waits} in {seconds:.1} s");
+    caller.sync();
+    assert_eq!(caller.status().coverage.found, FILES + 1);
+}
+
+#[test]
+fn the_folder_of_new_files_is_not_listed_for_each_of_them() {
+    const FILES: u64 = 200;
+    if !means::can_trace() {
+        return;
+    }
+    let (world, caller) = world(&["a.md"]);
+    let calls = tempfile::NamedTempFile::new().unwrap();
+    let (daemon, to) = (world.pid().to_string(), calls.path().to_str().unwrap().to_owned());
+    let strace = ["-f", "-q", "-y", "-p", &daemon, "-e", "trace=getdents64", "-o", &to];
+    let mut strace = Command::new("strace").args(strace).spawn().unwrap();
+    std::thread::sleep(Duration::from_secs(1));
+    (0..FILES).for_each(|it| drop(world.write(&format!("{it}.md"), format!("Entry {it}."))));
+    caller.sync();
+    assert_eq!(caller.hits("\"entry 137\"").len(), 1);
+    assert!(Command::new("kill").args(["-INT", &strace.id().to_string()]).status().unwrap().success());
+    strace.wait().unwrap();
+    let folder = format!("<{}>", world.files().canonicalize().unwrap().display());
+    let listed = fs::read_to_string(calls.path()).unwrap().lines().filter(|it| it.contains(&folder)).count();
+    assert!(listed < 20, "{listed} times");
+}
+
 /// `VIC_TORTURE_FILES` tiny files in one folder, created within half a minute while questions are asked.
 #[test]
 #[ignore = "takes long: see `make torture`"]

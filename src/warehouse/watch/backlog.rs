@@ -6,6 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use tokio::sync::mpsc::Sender;
 
 use crate::error::{IoContext, Result};
+use crate::machine::{self, Disk};
 use crate::model::RootId;
 use crate::warehouse::watch::{Barrier, Batch, Change, ChangeKind};
 
@@ -34,6 +35,7 @@ impl Backlog {
         std::thread::Builder::new()
             .name("vic-watch".into())
             .spawn(move || {
+                machine::step_back(Disk::Last);
                 while let Some(batch) = forward.take() {
                     if sender.blocking_send(batch).is_err() {
                         return;
