@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 use rustix::io::Errno;
 
-/// Bytes read at once: some hundred events.
-const BUFFER: usize = 64 << 10;
+/// Bytes read at once: about as many events as the kernel keeps, or two thousand of the longest names.
+const BUFFER: usize = 512 << 10;
 
 /// The queue is read so often at most. Where thousands of events come in a second, to wake a thread for each would take many
 /// times what they are worth, from whoever makes the changes too. The kernel keeps 16,384 meanwhile.
@@ -95,10 +95,10 @@ impl Inotify {
         let mut reader = Reader::new(&*self.0, &mut buffer);
         let mut next = Instant::now();
         loop {
-            if reader.is_buffer_empty() {
+            let is_new = reader.is_buffer_empty();
+            if is_new {
                 std::thread::sleep(next.saturating_duration_since(Instant::now()));
             }
-            let is_new = reader.is_buffer_empty();
             let event = match reader.next() {
                 Ok(event) => event,
                 Err(Errno::INTR) => continue,
