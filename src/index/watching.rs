@@ -14,7 +14,6 @@ use tracing::warn;
 use crate::error::Result;
 use crate::index::urgent::MOST_FILES;
 use crate::index::{Inner, blocking};
-use crate::machine;
 use crate::model::{Root, RootId, WatchReport};
 use crate::warehouse::{Batch, Change, ChangeKind, Rules, Watcher};
 
@@ -308,13 +307,8 @@ fn steps(changes: Vec<ChangeKind>) -> Vec<Step> {
 async fn take(inner: &Arc<Inner>, root: &Root, step: Step) -> Result<()> {
     match step {
         Step::Look(places) => {
-            let (begun, are_many) = (Instant::now(), places.len() == PLACES_AT_ONCE);
             inner.scan_places(root, places.clone()).await?;
-            hurry(inner, root, places).await?;
-            if are_many {
-                tokio::time::sleep(machine::budget().spend_behind(begun.elapsed())).await;
-            }
-            Ok(())
+            hurry(inner, root, places).await
         }
         Step::Rename { from, to } => {
             inner.rename(root, &from, &to).await?;
