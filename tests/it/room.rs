@@ -268,6 +268,8 @@ fn edit(edits: u64, times: u64, patience: Duration) -> [Duration; 2] {
             most_data = most_data.max(bytes_below(&data));
         }
     }
+    // The last ones may not even have been seen yet.
+    caller.sync();
     world.until("the versions are few and the index is small again", patience, |it| {
         let status = it.json(&["status"]);
         let is_small = bytes_below(&index) <= times * live;
