@@ -40,7 +40,9 @@ impl Inner {
         let left = if table.is_asked() { ATTENDED_ROWS } else { LEFT_ROWS };
         if stats.unindexed_rows > UPKEEP_ROWS || stats.fragments > UPKEEP_FRAGMENTS {
             self.upkeep().await;
-        } else if stats.unindexed_rows > left && self.space.check().is_ok() {
+        } else if stats.unindexed_rows <= left {
+            self.note(WORDS, None);
+        } else if self.space.check().is_ok() {
             let outcome = table.cover_words().await;
             self.note_full(&outcome);
             // Apart from the whole of upkeep, which may be owed nevertheless.

@@ -35,8 +35,20 @@ struct State {
     /// Seconds; below zero they are owed.
     left: f64,
     refilled: Instant,
-    /// When the last question came.
+    /// Questions that are being answered.
+    asking: usize,
+    /// When the last one was.
     asked: Option<Instant>,
+}
+
+impl State {
+    /// Pays at this rate, keeping between so much and so much; returns how long to rest.
+    fn pay(&mut self, now: Instant, worked: Duration, rate: f64, least: f64, most: f64) -> Duration {
+        let passed = now.saturating_duration_since(self.refilled).as_secs_f64();
+        self.refilled = self.refilled.max(now);
+        self.left = ((self.left + passed * rate).min(most) - worked.as_secs_f64()).max(least);
+        Duration::from_secs_f64((-self.left / rate).max(0.0))
+    }
 }
 
 impl Budget {
@@ -45,7 +57,7 @@ impl Budget {
         let processors = processors.max(1) as f64;
         let rate = (percent < 100).then(|| f64::from(percent.max(1)) / 100.0 * processors);
         let attended = (processors - LEFT).max(processors * LEAST_PART);
-        let state = State { left: 0.0, refilled: Instant::now(), asked: None };
+        let state = State { left: 0.0, refilled: Instant::now(), asking: 0, asked: None };
         Budget { rate, attended: rate.map_or(attended, |it| it.min(attended)), state: Mutex::new(state) }
     }
 
@@ -54,48 +66,61 @@ impl Budget {
         self.rate.is_some()
     }
 
-    /// Takes note of a question.
-    pub fn attend(&self) {
-        self.state().asked = Some(Instant::now());
+    /// Somebody asks, for as long as what is returned lives.
+    pub fn attend(&self) -> Attention<'_> {
+        self.state().asking += 1;
+        Attention(self)
     }
 
     /// Pays for work that somebody waits for, and returns how long to rest before the next.
     pub fn spend(&self, worked: Duration) -> Duration {
-        self.spend_at(Instant::now(), worked, self.rate)
+        self.spend_at(Instant::now(), worked)
+    }
+
+    fn spend_at(&self, now: Instant, worked: Duration) -> Duration {
+        let Some(rate) = self.rate else { return Duration::ZERO };
+        self.state().pay(now, worked, rate, f64::NEG_INFINITY, MOST_SAVED.as_secs_f64())
     }
 
     /// Pays for work that nobody waits for, and returns how long to rest before the next: at most a second more than
-    /// [`Budget::spend`] would say.
+    /// [`Budget::spend`] would say, as nobody may ask any more by then.
     pub fn spend_behind(&self, worked: Duration) -> Duration {
         self.spend_behind_at(Instant::now(), worked)
     }
 
     fn spend_behind_at(&self, now: Instant, worked: Duration) -> Duration {
-        let is_attended = self.state().asked.is_some_and(|it| now.saturating_duration_since(it) < ATTENTION);
-        let rest = self.spend_at(now, worked, if is_attended { Some(self.attended) } else { self.rate });
-        // Nobody may ask any more by then.
-        if self.rate.is_none() { rest.min(ATTENTION) } else { rest }
-    }
-
-    fn spend_at(&self, now: Instant, worked: Duration, rate: Option<f64>) -> Duration {
+        let rest = self.spend_at(now, worked);
         let mut state = self.state();
-        let passed = now.saturating_duration_since(state.refilled).as_secs_f64();
-        state.refilled = state.refilled.max(now);
-        let Some(rate) = rate else {
-            state.left = 0.0;
-            return Duration::ZERO;
-        };
-        // What nobody bounded before was not saved, and is not owed for long.
-        let (least, most) = match self.rate {
-            Some(_) => (f64::NEG_INFINITY, MOST_SAVED.as_secs_f64()),
-            None => (-rate * ATTENTION.as_secs_f64(), 0.0),
-        };
-        state.left = ((state.left + passed * rate).min(most) - worked.as_secs_f64()).max(least);
-        Duration::from_secs_f64((-state.left / rate).max(0.0))
+        let lately = |it: Instant| now.saturating_duration_since(it) < ATTENTION;
+        let is_attended = state.asking > 0 || state.asked.is_some_and(lately);
+        match self.rate {
+            Some(rate) if is_attended => rest + worked.mul_f64(1.0 / self.attended - 1.0 / rate).min(ATTENTION),
+            Some(_) => rest,
+            None if is_attended => {
+                let least = -self.attended * ATTENTION.as_secs_f64();
+                state.pay(now, worked, self.attended, least, 0.0)
+            }
+            None => {
+                (state.left, state.refilled) = (0.0, now);
+                Duration::ZERO
+            }
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Somebody asks.
+#[derive(Debug)]
+pub struct Attention<'a>(&'a Budget);
+
+impl Drop for Attention<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.state();
+        state.asking -= 1;
+        state.asked = Some(Instant::now());
     }
 }
 
@@ -158,10 +183,23 @@ mod tests {
     #[test]
     fn a_second_after_the_last_question_all_is_as_before() {
         let (budget, long) = (Budget::new(100, 2), Duration::from_secs(60));
-        budget.attend();
-        assert_eq!(budget.spend_behind(long), ATTENTION, "however long the work was");
+        let asking = budget.attend();
+        let later = Instant::now() + 9 * ATTENTION;
+        assert_eq!(budget.spend_behind_at(later, long), ATTENTION, "however long the question and the work take");
+        drop(asking);
         assert_eq!(budget.spend(long), Duration::ZERO, "of what somebody waits for");
+        assert!(budget.spend_behind(long) > Duration::ZERO, "who asks often asks again");
         assert_eq!(budget.spend_behind_at(Instant::now() + ATTENTION, long), Duration::ZERO);
+    }
+
+    #[test]
+    fn with_a_limit_no_question_makes_a_rest_longer_than_by_a_second() {
+        // Before either is made, so that no time has passed for them.
+        let (now, long) = (Instant::now(), Duration::from_secs(20));
+        let (free, attended) = (Budget::new(50, 2), Budget::new(50, 2));
+        let _asking = attended.attend();
+        assert_eq!(attended.spend_behind_at(now, long), free.spend_behind_at(now, long) + ATTENTION);
+        assert_eq!(attended.spend_at(now, long), free.spend_at(now, long), "nor is anything more owed");
     }
 
     #[test]

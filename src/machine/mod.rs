@@ -10,7 +10,7 @@ mod power;
 mod priority;
 mod session;
 
-pub use budget::{Budget, budget, cap_processors};
+pub use budget::{Attention, Budget, budget, cap_processors};
 pub use describe::{Machine, NVIDIA_CARDS, gpus};
 pub use power::{POWER_SUPPLIES, on_battery};
 pub use priority::{Disk, stand_aside, step_back};

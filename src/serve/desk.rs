@@ -73,7 +73,7 @@ impl Desk {
         let asked = self.metrics.asked();
         let outcome = async {
             let _place = self.place(&self.questions).await?;
-            machine::budget().attend();
+            let _attention = machine::budget().attend();
             work.await
         }
         .await;
@@ -100,10 +100,11 @@ impl Desk {
     ) -> Result<mpsc::Receiver<Result<AskEvent>>> {
         let begun = async {
             let place = self.place(&self.questions).await?;
-            machine::budget().attend();
-            Ok::<_, Error>((place, begin.await?))
+            let attention = machine::budget().attend();
+            Ok::<_, Error>((place, attention, begin.await?))
         };
-        let (place, mut steps) = begun.await.inspect_err(|error| self.metrics.asked().ended(Some(error.code)))?;
+        let (place, attention, mut steps) =
+            begun.await.inspect_err(|error| self.metrics.asked().ended(Some(error.code)))?;
         let desk = self.clone();
         let (sender, receiver) = mpsc::channel(STEPS);
         tokio::spawn(async move {
@@ -121,7 +122,7 @@ impl Desk {
                 }
             }
             asked.ended(last);
-            drop(place);
+            drop((place, attention));
         });
         Ok(receiver)
     }

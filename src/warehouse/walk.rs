@@ -103,9 +103,13 @@ impl<'a> Looks<'a> {
         // work, and whoever makes them would have to wait for it.
         let is_there = single.as_ref().is_some_and(|it| it.entries > 0);
         if !is_there && check_root(root)? {
-            return Ok(of_an_empty_root(root));
+            return Ok(inconclusive(root, "is empty"));
         }
         match single {
+            Some(_) if !is_there && !self.is_same_root() => {
+                *self = Looks::new(root, rules);
+                Ok(inconclusive(root, "was replaced while it was looked at"))
+            }
             Some(report) => Ok(report),
             None => walk_folders(root, rules, Some(place), cancel, each),
         }
@@ -118,6 +122,11 @@ impl<'a> Looks<'a> {
             None => Folder::root(self.root)?,
         };
         self.folder.insert(folder).metadata(relative)
+    }
+
+    /// Says whether the folder that was looked into is still the root: a volume may have been mounted over it.
+    fn is_same_root(&self) -> bool {
+        self.folder.as_ref().is_some_and(|it| it.is_at(self.root))
     }
 
     /// A walk at one file: what the watcher asks for, thousands of times, so nothing else is listed.
@@ -179,9 +188,10 @@ fn walk_folders(
     walk.report(entries)
 }
 
-/// Nothing may be concluded: an unmounted volume leaves an empty folder behind, which must not look as if one file had gone.
-fn of_an_empty_root(root: &Path) -> WalkReport {
-    let sentence = format!("`{}` is empty", root.display());
+/// Nothing may be concluded of what is not there. An unmounted volume leaves an empty folder behind, which must not look as if
+/// one file had gone.
+fn inconclusive(root: &Path, why: &str) -> WalkReport {
+    let sentence = format!("`{}` {why}", root.display());
     WalkReport { problems: vec![WalkProblem { path: PathBuf::new(), sentence }], ..WalkReport::default() }
 }
 

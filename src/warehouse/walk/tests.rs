@@ -259,3 +259,19 @@ fn a_cancelled_walk_and_a_part_of_an_empty_root_are_incomplete() {
     let (_, report) = run(empty.path(), &config(), Some("a"));
     assert!(!report.complete);
 }
+
+#[test]
+fn of_a_root_that_is_replaced_between_two_looks_nothing_is_taken_for_gone() {
+    let dir = tree(&["old/a.txt", "new/b.txt"]);
+    let (root, rules) = (dir.path().join("root"), Rules::new(&config()).unwrap());
+    fs::rename(dir.path().join("old"), &root).unwrap();
+    let mut looks = Looks::new(&root, &rules);
+    let mut look = |place: &str| looks.walk(Some(Path::new(place)), &AtomicBool::new(false), |_| ()).unwrap();
+    assert_eq!((look("a.txt").entries, look("b.txt").complete), (1, true));
+    fs::rename(&root, dir.path().join("old")).unwrap();
+    fs::rename(dir.path().join("new"), &root).unwrap();
+    let report = look("b.txt");
+    assert!(!report.complete && report.problems[0].sentence.contains("was replaced"), "{report:?}");
+    assert_eq!(look("b.txt").entries, 1, "it is opened anew");
+    assert_eq!((look("a.txt").entries, look("a.txt").complete), (0, true), "and what is gone is gone");
+}
