@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
@@ -57,8 +57,6 @@ pub struct LanceStore {
     pub(super) chunks: AtomicU64,
     pub(super) hot: RwLock<Hot>,
     pub(super) synced: Synced,
-    /// Parts by which the keyword index has grown since it was last brought in order.
-    pub(super) parts: AtomicU32,
     /// When somebody asked last.
     asked: Mutex<Option<Instant>>,
     /// Whether a write broke off: then nobody knows which of its commits there are.
@@ -103,7 +101,6 @@ impl LanceStore {
             rows: RwLock::new(rows),
             hot: RwLock::new(hot),
             synced,
-            parts: AtomicU32::new(0),
             asked: Mutex::default(),
             is_uncertain: AtomicBool::new(false),
             has_lost: AtomicBool::new(has_lost),
