@@ -7,6 +7,7 @@ use tracing::{info, warn};
 
 use crate::error::Result;
 use crate::index::pipeline::{Pass, Pipeline, Run};
+use crate::index::upkeep::told;
 use crate::index::{Inner, blocking, scan};
 use crate::model::Phase;
 
@@ -117,16 +118,23 @@ impl Inner {
             }
             let _engine = self.engine.lock().await;
             let outcome = self.drain_pending().await;
-            self.note_full(&outcome);
-            self.note("watch", outcome.as_ref().err().map(|error| error.message.clone()));
-            match outcome {
-                Ok(()) => {
-                    self.upkeep_if_due().await;
-                    self.pictures.arrived.notify_one();
-                }
-                Err(error) => warn!(%error, "cannot index what changed"),
+            if self.note_changes(outcome) {
+                self.upkeep_if_due().await;
+                self.pictures.arrived.notify_one();
             }
         }
+    }
+
+    /// Notes how the indexing of what changed went; says whether it went well.
+    pub(super) fn note_changes(&self, outcome: Result<()>) -> bool {
+        self.note_full(&outcome);
+        let problem = outcome.err().map(|error| told("cannot index what changed", error));
+        if let Some(problem) = &problem {
+            warn!("{problem}");
+        }
+        let is_done = problem.is_none();
+        self.note("watch", problem);
+        is_done
     }
 
     async fn drain_pending(&self) -> Result<()> {

@@ -15,6 +15,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -133,6 +134,11 @@ impl Run {
         !self.gone.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
+    /// Rests for so long, unless it is cancelled meanwhile.
+    pub(crate) async fn rest(&self, time: Duration) {
+        let _ = tokio::time::timeout(time, self.cancel.cancelled()).await;
+    }
+
     /// A run that nobody watches: all that is pending, with what the caches know.
     pub(crate) fn quiet(cancel: CancellationToken) -> Run {
         let progress = Arc::new(Progress::new(crate::index::jobs::unnamed()));
@@ -203,5 +209,26 @@ impl Pipeline {
             storing::store(self, run, storing),
         )?;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_run_that_is_cancelled_does_not_rest() {
+        let run = Run::quiet(CancellationToken::new());
+        let hour = Duration::from_secs(3_600);
+        let resting = tokio::spawn({
+            let run = run.clone();
+            async move { run.rest(hour).await }
+        });
+        run.cancel.cancel();
+        let both = async {
+            resting.await.unwrap();
+            run.rest(hour).await;
+        };
+        tokio::time::timeout(Duration::from_secs(30), both).await.expect("it rests");
     }
 }

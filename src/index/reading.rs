@@ -115,7 +115,7 @@ async fn read_one(pipeline: &Pipeline, run: &Run, budget: &TextBudget, record: F
     let begun = Instant::now();
     let outcome = read_content(pipeline, run, &record).await?;
     let (processors, took) = (machine::budget(), begun.elapsed());
-    tokio::time::sleep(if run.urgent { processors.spend(took) } else { processors.spend_behind(took) }).await;
+    run.rest(if run.urgent { processors.spend(took) } else { processors.spend_behind(took) }).await;
     let Some(outcome) = outcome else {
         run.gone.lock().unwrap_or_else(PoisonError::into_inner).insert(record.root_id);
         return leave_pending(pipeline, run, &record).await;

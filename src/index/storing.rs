@@ -42,7 +42,7 @@ pub(crate) async fn store(pipeline: &Pipeline, run: &Run, mut groups: mpsc::Rece
             commit(std::mem::take(&mut batch), pipeline, run).await?;
             // A commit waits for the disk more than it computes: no share pays for it, and files just saved would wait for that.
             if !run.urgent && !machine::budget().is_limited() {
-                tokio::time::sleep(machine::budget().spend_behind(begun.elapsed())).await;
+                run.rest(machine::budget().spend_behind(begun.elapsed())).await;
             }
         }
     }

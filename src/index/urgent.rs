@@ -11,7 +11,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
-use tracing::warn;
 
 use crate::catalog::Catalog;
 use crate::error::Result;
@@ -183,11 +182,7 @@ pub(crate) async fn follow(inner: Arc<Inner>) {
             return;
         }
         let outcome = run(&inner).await;
-        inner.note_full(&outcome);
-        inner.note("watch", outcome.as_ref().err().map(|error| error.message.clone()));
-        if let Err(error) = outcome {
-            warn!(%error, "cannot index what changed");
-        }
+        inner.note_changes(outcome);
     }
 }
 

@@ -35,7 +35,7 @@ fn explain(error: &lancedb::Error, action: &str, dir: &Path) -> Error {
         ErrorCode::StorageFull => Error::new(ErrorCode::StorageFull, message)
             .hint("free some disk space, or point VIC_DB_PATH at a larger disk"),
         ErrorCode::DataLoss => Error::new(ErrorCode::DataLoss, message)
-            .hint(format!("stop the daemon, move `{dir}` away, then run `vic index --full`")),
+            .hint("start the daemon again: what is damaged is set aside, and its files are read again"),
         ErrorCode::PermissionDenied => {
             Error::new(ErrorCode::PermissionDenied, message).hint(format!("check the permissions of `{dir}`"))
         }
@@ -96,7 +96,15 @@ fn code_of_text(text: &str, damaged: bool) -> ErrorCode {
     } else if has(&["permission denied"]) {
         ErrorCode::PermissionDenied
     } else if damaged
-        || has(&["corrupt", "not found", "unexpected eof", "invalid magic", "out of range", "no such file"])
+        || has(&[
+            "corrupt",
+            "not found",
+            "unexpected eof",
+            "fill whole buffer",
+            "invalid magic",
+            "out of range",
+            "no such file",
+        ])
     {
         ErrorCode::DataLoss
     } else {
@@ -134,6 +142,7 @@ mod tests {
         check("file is corrupt", ErrorCode::DataLoss);
         check("Permission denied (os error 13)", ErrorCode::PermissionDenied);
         check("the manifest was not found (os error 2)", ErrorCode::DataLoss);
+        check("Generic LocalFileSystem error: failed to fill whole buffer", ErrorCode::DataLoss);
         check("Input/output error (os error 5)", ErrorCode::Unavailable);
         check("corrupt file: Too many open files (os error 24)", ErrorCode::Unavailable);
         check("anything", ErrorCode::Internal);

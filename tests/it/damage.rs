@@ -126,6 +126,22 @@ const REPAIRED: [(&str, &str, Damage); 20] = [
 ];
 
 #[test]
+fn of_damage_that_comes_while_the_daemon_runs_the_status_names_the_cure_and_a_start_heals_it() {
+    let mut world = World::new().start();
+    (0..FILES).for_each(|it| drop(world.write(&format!("{it}.md"), format!("The word is heron{it}.\n"))));
+    world.index();
+    table_files(&world.data(), ".lance/data/").into_iter().for_each(|it| overwrite(it, ""));
+    world.write("0.md", "Changed since: the word is heron0.\n");
+    world.until("the status tells of it", Duration::from_secs(30), |it| {
+        let status = it.ok(&["status"]);
+        status.contains("cannot index what changed") && status.contains("start the daemon again")
+    });
+    world.kill();
+    world.spawn();
+    check_all_is_read(&world, "damage beneath a daemon that ran");
+}
+
+#[test]
 fn damage_is_set_aside_and_told_and_what_is_missing_is_read_again() {
     let origin = origin();
     for (what, told, damage) in REPAIRED {

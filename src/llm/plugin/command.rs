@@ -13,7 +13,7 @@ use rustix::fs::{Access, access};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
-use tokio::process::Command;
+use tokio::process::{Child, Command};
 
 use crate::config;
 use crate::embed::egress;
@@ -216,64 +216,43 @@ impl PluginCommand {
         limits: PluginLimits,
     ) -> (Running, Result<Vec<u8>>) {
         let child = &mut running.child;
-        let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let stdin = child.stdin.take();
         let write = async {
             if let Some(mut stdin) = stdin {
                 // One that reads nothing may still answer.
                 let _unread = stdin.write_all(&request).await;
             }
         };
-        let talk = async {
-            let (mut said, mut words) = (Vec::new(), Vec::new());
-            let ended = {
-                let reading = async {
-                    // One byte more tells that it is too much.
-                    let answer = read(stdout, &mut said, limits.answer_bytes + 1, false);
-                    let last_words = read(stderr, &mut words, limits.words_bytes, true);
-                    tokio::pin!(answer, last_words);
-                    tokio::select! {
-                        full = &mut answer => {
-                            if !full {
-                                last_words.await;
-                            }
-                            full
-                        }
-                        _ = &mut last_words => answer.await,
-                    }
-                };
-                tokio::pin!(reading);
-                tokio::select! {
-                    full = &mut reading => if full { Ended::Flooded } else { Ended::Status(child.wait().await) },
-                    status = child.wait() => match tokio::time::timeout(GRACE, &mut reading).await {
-                        Ok(true) => Ended::Flooded,
-                        _ => Ended::Status(status),
-                    },
-                }
-            };
-            (ended, said, words)
-        };
         let both = async {
+            let talk = listen(child, &limits);
             tokio::pin!(talk);
             tokio::select! {
                 biased;
-                ended = &mut talk => ended,
+                heard = &mut talk => heard,
                 () = write => talk.await,
             }
         };
-        let outcome = match tokio::time::timeout(limits.time, both).await {
-            Err(_) => Err(Error::new(
+        let heard = tokio::time::timeout(limits.time, both).await.ok();
+        (running, self.answer(heard, &limits))
+    }
+
+    /// What a plugin said, if it ended well and in time.
+    fn answer(&self, heard: Option<Heard>, limits: &PluginLimits) -> Result<Vec<u8>> {
+        let Some(Heard { ended, said, words }) = heard else {
+            return Err(Error::new(
                 ErrorCode::DeadlineExceeded,
                 format!("the plugin `{}` took longer than {:?}, and was killed", self.shown(), limits.time),
-            )),
-            Ok((Ended::Flooded, ..)) => Err(Error::new(
+            ));
+        };
+        match ended {
+            Ended::Flooded => Err(Error::new(
                 ErrorCode::ResourceExhausted,
                 format!("the plugin `{}` said more than {} bytes, and was killed", self.shown(), limits.answer_bytes),
             )),
-            Ok((Ended::Status(Ok(status)), said, _)) if status.success() => Ok(said),
-            Ok((Ended::Status(Ok(status)), _, words)) => Err(self.failed(&told(status), &words)),
-            Ok((Ended::Status(Err(error)), _, words)) => Err(self.failed(&error.to_string(), &words)),
-        };
-        (running, outcome)
+            Ended::Status(Ok(status)) if status.success() => Ok(said),
+            Ended::Status(Ok(status)) => Err(self.failed(&told(status), &words)),
+            Ended::Status(Err(error)) => Err(self.failed(&error.to_string(), &words)),
+        }
     }
 
     fn failed(&self, what: &str, words: &[u8]) -> Error {
@@ -284,6 +263,47 @@ impl PluginCommand {
         };
         Error::new(ErrorCode::FailedPrecondition, text)
     }
+}
+
+/// Everything that came from a plugin.
+struct Heard {
+    ended: Ended,
+    /// Its answer.
+    said: Vec<u8>,
+    /// Its last words on the error output.
+    words: Vec<u8>,
+}
+
+/// Reads what a plugin says until it ends, or says too much.
+async fn listen(child: &mut Child, limits: &PluginLimits) -> Heard {
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    let (mut said, mut words) = (Vec::new(), Vec::new());
+    let ended = {
+        let reading = async {
+            // One byte more tells that it is too much.
+            let answer = read(stdout, &mut said, limits.answer_bytes + 1, false);
+            let last_words = read(stderr, &mut words, limits.words_bytes, true);
+            tokio::pin!(answer, last_words);
+            tokio::select! {
+                full = &mut answer => {
+                    if !full {
+                        last_words.await;
+                    }
+                    full
+                }
+                _ = &mut last_words => answer.await,
+            }
+        };
+        tokio::pin!(reading);
+        tokio::select! {
+            full = &mut reading => if full { Ended::Flooded } else { Ended::Status(child.wait().await) },
+            status = child.wait() => match tokio::time::timeout(GRACE, &mut reading).await {
+                Ok(true) => Ended::Flooded,
+                _ => Ended::Status(status),
+            },
+        }
+    };
+    Heard { ended, said, words }
 }
 
 /// A plugin that fails may have wanted what it does not get.
