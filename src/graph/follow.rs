@@ -126,14 +126,16 @@ async fn bring_in(shared: &Arc<Shared>, reads: &Reads, work: Work, present: &mut
             shown = Instant::now();
         }
         shared.behind.send_replace(all.saturating_sub((number + 1) * BATCH));
-        // A job goes first.
-        let busy = !reads.index.running_jobs().is_empty();
-        tokio::time::sleep(if busy {
-            begun.elapsed() * SHARE
+        // A job goes first. Whoever asks before all is in waits for it.
+        let (budget, took) = (machine::budget(), begun.elapsed());
+        let rest = if !reads.index.running_jobs().is_empty() {
+            took * SHARE
+        } else if *shared.ready.borrow() {
+            budget.spend_behind(took)
         } else {
-            machine::budget().spend_behind(begun.elapsed())
-        })
-        .await;
+            budget.spend(took)
+        };
+        tokio::time::sleep(rest).await;
     }
     shared.publish().await?;
     Ok(true)

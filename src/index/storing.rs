@@ -40,7 +40,8 @@ pub(crate) async fn store(pipeline: &Pipeline, run: &Run, mut groups: mpsc::Rece
         if batch.is_due() || is_all || (run.urgent && paused) {
             let begun = Instant::now();
             commit(std::mem::take(&mut batch), pipeline, run).await?;
-            // A commit waits for the disk more than it computes: no share pays for it, and files just saved would wait for that.
+            // A commit, and what it has the indexes catch up with, waits for the disk more than it computes: no share pays for
+            // it, or files just saved would wait for that.
             if !run.urgent && !machine::budget().is_limited() {
                 run.rest(machine::budget().spend_behind(begun.elapsed())).await;
             }

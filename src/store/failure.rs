@@ -34,8 +34,10 @@ fn explain(error: &lancedb::Error, action: &str, dir: &Path) -> Error {
     match code(error, matches!(error, lancedb::Error::TableCorrupted { .. })) {
         ErrorCode::StorageFull => Error::new(ErrorCode::StorageFull, message)
             .hint("free some disk space, or point VIC_DB_PATH at a larger disk"),
-        ErrorCode::DataLoss => Error::new(ErrorCode::DataLoss, message)
-            .hint("start the daemon again: what is damaged is set aside, and its files are read again"),
+        ErrorCode::DataLoss => Error::new(ErrorCode::DataLoss, message).hint(format!(
+            "start the daemon again: what is damaged is set aside, and its files are read again; if that does not help, \
+             move `{dir}` away before"
+        )),
         ErrorCode::PermissionDenied => {
             Error::new(ErrorCode::PermissionDenied, message).hint(format!("check the permissions of `{dir}`"))
         }

@@ -29,15 +29,17 @@ pub(super) const KEYWORD_MEMORY_MIB: u64 = 256;
 /// 184,000 files with a word of their own 90 MiB.
 const MERGED_WHOLE_ROWS: usize = 100_000;
 
-/// Rows of parts that upkeep merges in any case.
+/// Rows that upkeep takes for new where there are fewer: parts no larger are merged with what comes.
 const SMALL_PART_ROWS: usize = 20_000;
+
+/// Parts of an index that upkeep leaves at most.
+const MAX_PARTS: usize = 6;
 
 /// Rows from which a filter by file is looked up rather than scanned. With it, a filter that leaves five files takes 2 to
 /// 5 ms in either leg at 120,000 and at 300,000 chunks.
 const FILE_INDEX_ROWS: usize = 20_000;
 
-/// Vectors of one partition of the approximate index when it is made. As the table grows, the library splits partitions
-/// that have become too large.
+/// Vectors of one partition of the approximate index when it is made. Their number stays as it is while the table grows.
 const PARTITION_ROWS: usize = 4_096;
 
 /// Partitions searched when there is no filter: with [`PARTITION_ROWS`] some 80,000 vectors. Measured with
@@ -143,8 +145,9 @@ pub(super) async fn cover(store: &LanceStore) -> Result<()> {
     let indices = store.table.list_indices().await.on("read", &store.dir)?;
     let Some(words) = indices.into_iter().find(|it| covers(it, "text")) else { return Ok(()) };
     store.doing("indexing the words of what is new");
-    let (new, parts) = (words.num_unindexed_rows.unwrap_or(0), part_rows(&store.table, &words.name));
-    let merged = merged(&parts.await.on("read", &store.dir)?, new as usize, 2);
+    let new = words.num_unindexed_rows.unwrap_or(0) as usize;
+    let parts = part_rows(&store.table, &words.name).await.on("read", &store.dir)?;
+    let merged = merged(&parts, new, 2).min(small(&parts));
     let action = OptimizeAction::Index(OptimizeOptions::merge(merged).index_names(vec![words.name]));
     store.table.optimize(action).await.on("index the words of", &store.dir)?;
     store.settle().await
@@ -160,6 +163,11 @@ fn merged(parts: &[usize], new: usize, times: usize) -> usize {
         fits
     };
     parts.iter().rev().take_while(is_merged).count()
+}
+
+/// How many of the newest parts are small. Larger ones are left to upkeep: they take longer than a small change is to cost.
+fn small(parts: &[usize]) -> usize {
+    parts.iter().rev().take_while(|rows| **rows <= SMALL_PART_ROWS).count()
 }
 
 /// Rows that each part of an index covers and that were not deleted since, oldest first.
@@ -246,7 +254,7 @@ async fn index(table: &Table, dimension: usize, is_large: bool) -> lancedb::Resu
         let (new, parts) = (index.num_unindexed_rows.unwrap_or(0) as usize, part_rows(table, &index.name).await?);
         let merged = match rows {
             0..=MERGED_WHOLE_ROWS => parts.len(),
-            _ => merged(&parts, new.max(SMALL_PART_ROWS), 1),
+            _ => merged(&parts, new.max(SMALL_PART_ROWS), 1).max((parts.len() + 1).saturating_sub(MAX_PARTS)),
         };
         if new == 0 && merged < 2 {
             continue;
@@ -340,11 +348,11 @@ mod tests {
 
     #[test]
     fn of_parts_that_come_one_by_one_few_stay_and_each_is_written_seldom() {
-        for (times, most, often) in [(1, 16, 6), (2, 9, 8)] {
+        for (times, most, often) in [(1, 16, 6), (2, 10, 8)] {
             let (mut parts, mut rows, mut written) = (vec![1_000_000], 0, 0);
             for number in 1..=2_000 {
                 let new = 20 + number * 31 % 41;
-                let kept = parts.len() - merged(&parts, new, times);
+                let kept = parts.len() - merged(&parts, new, times).min(small(&parts));
                 let part = new + parts.drain(kept..).sum::<usize>();
                 (rows, written) = (rows + new, written + part);
                 parts.push(part);
