@@ -165,6 +165,21 @@ fn merged(parts: &[usize], new: usize, times: usize) -> usize {
     parts.iter().rev().take_while(is_merged).count()
 }
 
+/// How many of the newest parts of an index upkeep merges with the rows that are new, in a table of so many rows; none where
+/// there is nothing to do. Rows that come by the thousands are written four times, those that come one by one seven times.
+fn due(parts: &[usize], new: usize, rows: usize) -> Option<usize> {
+    let few_enough = |merged: &usize| parts.len() - merged < MAX_PARTS;
+    let due = match rows {
+        0..=MERGED_WHOLE_ROWS => parts.len(),
+        _ => {
+            let mut more_and_more = (0..16).map(|it| merged(parts, new.max(SMALL_PART_ROWS), 1 << it));
+            more_and_more.find(few_enough).unwrap_or(parts.len())
+        }
+    };
+    // To merge one with nothing would write it again at every upkeep.
+    (new > 0 || due > 1).then_some(due)
+}
+
 /// How many of the newest parts are small. Larger ones are left to upkeep: they take longer than a small change is to cost.
 fn small(parts: &[usize]) -> usize {
     parts.iter().rev().take_while(|rows| **rows <= SMALL_PART_ROWS).count()
@@ -252,13 +267,7 @@ async fn index(table: &Table, dimension: usize, is_large: bool) -> lancedb::Resu
     }
     for index in indices {
         let (new, parts) = (index.num_unindexed_rows.unwrap_or(0) as usize, part_rows(table, &index.name).await?);
-        let merged = match rows {
-            0..=MERGED_WHOLE_ROWS => parts.len(),
-            _ => merged(&parts, new.max(SMALL_PART_ROWS), 1).max((parts.len() + 1).saturating_sub(MAX_PARTS)),
-        };
-        if new == 0 && merged < 2 {
-            continue;
-        }
+        let Some(merged) = due(&parts, new, rows) else { continue };
         let options = OptimizeOptions::merge(merged).index_names(vec![index.name.clone()]);
         table.optimize(OptimizeAction::Index(options)).await?;
         replaced = true;
@@ -360,6 +369,42 @@ mod tests {
             }
             assert!(written <= often * rows, "each {} times", written / rows);
         }
+    }
+
+    /// Upkeep after each of these numbers of rows: the most rows that were merged at once, and how often each was written.
+    fn upkeeps(come: impl Iterator<Item = usize>) -> (usize, usize) {
+        let (mut parts, mut most, mut written) = (Vec::new(), 0, 0);
+        for new in come {
+            let rows = new + parts.iter().sum::<usize>();
+            let kept = parts.len() - due(&parts, new, rows).unwrap_or(0);
+            let old = parts.drain(kept..).sum::<usize>();
+            (most, written) = (most.max(old), written + new + old);
+            parts.push(new + old);
+            assert!(parts.len() <= MAX_PARTS, "{parts:?}");
+            assert!(rows > MERGED_WHOLE_ROWS || parts.len() == 1, "{parts:?}");
+        }
+        (most, written / parts.iter().sum::<usize>())
+    }
+
+    #[test]
+    fn upkeep_leaves_few_parts_and_merges_less_than_half_of_what_comes_in_one_job() {
+        let (most, _) = upkeeps([30_000; 6].into_iter().chain([20_000]));
+        assert!(most < 100_000, "{most}");
+    }
+
+    #[test]
+    fn upkeep_writes_a_row_a_few_times_however_rows_come() {
+        assert!(upkeeps([30_000; 100].into_iter()).1 <= 4);
+        assert!(upkeeps((0..150).map(|it| 30_000 - 100 * it)).1 <= 4);
+        assert!(upkeeps(std::iter::once(1_000_000).chain([2_100; 1_000])).1 <= 7);
+    }
+
+    #[test]
+    fn upkeep_comes_to_an_end_when_nothing_is_new() {
+        assert_eq!(due(&[50_000], 0, 50_000), None);
+        assert_eq!(due(&[900_000, 10_000], 0, 910_000), None);
+        assert_eq!(due(&[900_000, 10_000, 4_000], 0, 914_000), Some(2));
+        assert_eq!(due(&[900_000], 5, 900_005), Some(0));
     }
 
     #[test]
