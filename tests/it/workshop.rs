@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use vic::model::{ContentHash, FileState, Reason};
 
@@ -302,8 +302,18 @@ impl Workshop {
     /// Compares disk and index, then searches for what is there and for what is not any more.
     pub(crate) fn check(&mut self, caller: &Caller, at: &str) {
         let expected = self.expected();
-        let known: BTreeMap<PathBuf, Expected> =
-            caller.files().into_iter().map(|(path, it)| (path, as_known(&it))).collect();
+        let look = || caller.files().into_iter().map(|(path, it)| (path, as_known(&it))).collect();
+        let mut known: BTreeMap<PathBuf, Expected> = look();
+        // Each job tries again what may not be read: also that of a start, which may come after the sync.
+        let begun = Instant::now();
+        let are_tried = |known: &BTreeMap<PathBuf, Expected>| {
+            let closed = expected.iter().filter(|(_, it)| **it == Expected::Skipped(Reason::PermissionDenied));
+            closed.map(|(path, _)| known.get(path)).any(|it| it == Some(&Expected::Neither(FileState::Pending)))
+        };
+        while are_tried(&known) && begun.elapsed() < Duration::from_secs(10) {
+            std::thread::sleep(Duration::from_millis(50));
+            known = look();
+        }
         let different: Vec<String> = expected
             .keys()
             .chain(known.keys())
