@@ -3,11 +3,10 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
-use tracing::{info, warn};
+use tracing::info;
 
 use crate::error::Result;
 use crate::index::pipeline::{Pass, Pipeline, Run};
-use crate::index::upkeep::told;
 use crate::index::{Inner, blocking, scan};
 use crate::model::Phase;
 
@@ -15,6 +14,9 @@ use crate::model::Phase;
 const LOOKS_FOR_MOVED: usize = 3;
 /// More files than there are.
 const EVERY: usize = 1 << 40;
+
+/// What failed when a run without a job did.
+pub(super) const CANNOT_INDEX: &str = "cannot index what changed";
 
 impl Inner {
     /// Runs the whole pipeline over everything pending. One at a time.
@@ -118,23 +120,11 @@ impl Inner {
             }
             let _engine = self.engine.lock().await;
             let outcome = self.drain_pending().await;
-            if self.note_changes(outcome) {
+            if self.note_outcome("watch", CANNOT_INDEX, outcome) {
                 self.upkeep_if_due().await;
                 self.pictures.arrived.notify_one();
             }
         }
-    }
-
-    /// Notes how the indexing of what changed went; says whether it went well.
-    pub(super) fn note_changes(&self, outcome: Result<()>) -> bool {
-        self.note_full(&outcome);
-        let problem = outcome.err().map(|error| told("cannot index what changed", error));
-        if let Some(problem) = &problem {
-            warn!("{problem}");
-        }
-        let is_done = problem.is_none();
-        self.note("watch", problem);
-        is_done
     }
 
     async fn drain_pending(&self) -> Result<()> {
@@ -154,8 +144,7 @@ impl Inner {
                 () = self.shutdown.cancelled() => return,
             }
             let outcome = scan::bury(&self.catalog, &self.tables.writing()).await.map(drop);
-            self.note_full(&outcome);
-            self.note("bury", outcome.err().map(|error| format!("cannot delete from the index: {}", error.message)));
+            self.note_outcome("bury", "cannot delete from the index", outcome);
         }
     }
 }

@@ -392,6 +392,22 @@ impl Inner {
         }
     }
 
+    /// Notes that work of a part failed, with cause and cure, or takes that back; says whether it went well. What is tried again
+    /// and again, and fails in the same way, is logged once.
+    pub(crate) fn note_outcome(&self, part: &str, what: &str, outcome: Result<()>) -> bool {
+        self.note_full(&outcome);
+        let problem = outcome.err().map(|Error { message, hint, .. }| {
+            let cure = hint.map(|it| format!("; {it}")).unwrap_or_default();
+            format!("{what}: {message}{cure}")
+        });
+        if let Some(problem) = problem.as_ref().filter(|it| self.degraded().get(part) != Some(*it)) {
+            warn!("{problem}");
+        }
+        let is_done = problem.is_none();
+        self.note(part, problem);
+        is_done
+    }
+
     /// Notes, or takes back, that a part is not as it should be.
     pub(crate) fn note(&self, part: &str, problem: Option<String>) {
         let mut degraded = self.degraded();

@@ -11,7 +11,6 @@ use std::time::{Duration, Instant};
 use crate::catalog::{self, Catalog};
 use crate::error::Result;
 use crate::index::jobs::now_ms;
-use crate::index::upkeep::told;
 use crate::index::{Inner, blocking};
 
 /// Where the catalog keeps that something is to go, so that a restart does not forget: when that was last said, in
@@ -59,8 +58,7 @@ impl Inner {
             }
             let begun = Instant::now();
             let outcome = self.purge(&asked).await;
-            self.note_full(&outcome);
-            self.note("purge", outcome.err().map(|error| told("cannot take out what is left out", error)));
+            self.note_outcome("purge", "cannot take out what is left out", outcome);
             rests_until = Instant::now() + begun.elapsed() * REST;
             seen = None;
         }

@@ -3,7 +3,6 @@
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::error::Error;
 use crate::index::Inner;
 use crate::index::tables::ATTENDED_ROWS;
 
@@ -44,9 +43,8 @@ impl Inner {
             self.note(WORDS, None);
         } else if self.space.check().is_ok() {
             let outcome = table.cover_words().await;
-            self.note_full(&outcome);
             // Apart from the whole of upkeep, which may be owed nevertheless.
-            self.note(WORDS, outcome.err().map(|error| told("the words of what is new were not indexed", error)));
+            self.note_outcome(WORDS, "the words of what is new were not indexed", outcome);
         }
     }
 
@@ -62,11 +60,10 @@ impl Inner {
         let is_done = room.is_ok() && outcome.is_ok();
         let rest = LEAST_REST.max(begun.elapsed() * REST);
         *self.owed() = (!is_done).then(|| Instant::now() + rest);
-        self.note_full(&outcome);
         if is_done {
             self.note(WORDS, None);
         }
-        self.note(WHOLE, outcome.err().map(|error| told("upkeep of the index failed", error)));
+        self.note_outcome(WHOLE, "upkeep of the index failed", outcome);
     }
 
     /// Makes up for an upkeep that failed, once there is room. Not beside a job, which ends with one.
@@ -109,17 +106,10 @@ impl Inner {
             let are_quiet = quiet_looks == 1 && versions > QUIET_VERSIONS;
             if are_many || are_quiet || (quiet_looks == LOOKS_TO_THE_LAST && versions > 1) {
                 let outcome = table.prune().await;
-                self.note_full(&outcome);
-                self.note("prune", outcome.err().map(|error| told("cannot prune the index", error)));
+                self.note_outcome("prune", "cannot prune the index", outcome);
                 left = table.version_count().unwrap_or(0);
                 before = left;
             }
         }
     }
-}
-
-/// What went wrong, with its cause and its cure.
-pub(super) fn told(what: &str, error: Error) -> String {
-    let cure = error.hint.map(|it| format!("; {it}")).unwrap_or_default();
-    format!("{what}: {}{cure}", error.message)
 }

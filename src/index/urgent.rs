@@ -14,6 +14,7 @@ use tokio::sync::Notify;
 
 use crate::catalog::Catalog;
 use crate::error::Result;
+use crate::index::draining::CANNOT_INDEX;
 use crate::index::pipeline::Run;
 use crate::index::{Inner, blocking};
 use crate::model::{FileId, FileRecord};
@@ -182,7 +183,7 @@ pub(crate) async fn follow(inner: Arc<Inner>) {
             return;
         }
         let outcome = run(&inner).await;
-        inner.note_changes(outcome);
+        inner.note_outcome("watch", CANNOT_INDEX, outcome);
     }
 }
 

@@ -250,11 +250,7 @@ pub(crate) async fn follow(inner: Arc<Inner>, mut batches: mpsc::Receiver<Batch>
             return;
         }
         let outcome = apply(&inner, changes).await;
-        if let Err(error) = &outcome {
-            warn!(%error, "cannot apply changes; the next scan will");
-            inner.space.note(error);
-        }
-        inner.note(CHANGES, outcome.err().map(|error| error.message));
+        inner.note_outcome(CHANGES, "what changed is not taken up before the next walk", outcome);
         // Whoever is gone does not wait any more.
         barriers.into_iter().for_each(|it| it.send(()).unwrap_or_default());
     }
