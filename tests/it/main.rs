@@ -19,6 +19,7 @@ mod corpus;
 mod daemon;
 mod daemon_mix;
 mod damage;
+mod dependencies;
 mod disk;
 mod entries;
 mod faults;

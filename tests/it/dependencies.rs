@@ -1,0 +1,51 @@
+//! What vic is made of.
+
+use std::fs;
+use std::path::Path;
+
+use regex::Regex;
+use semver::{Version, VersionReq};
+use toml::{Table, Value};
+
+fn read(file: &str) -> Table {
+    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(file)).unwrap().parse().unwrap()
+}
+
+/// A text of a table.
+fn text<'a>(it: &'a Value, name: &str) -> &'a str {
+    it[name].as_str().unwrap()
+}
+
+/// The packages of a lock file that a list of denied ones speaks of.
+fn denied<'a>(lock: &'a Table, list: &Table) -> Vec<(&'a str, Version)> {
+    let packages = lock["package"].as_array().unwrap().iter();
+    let packages = packages.map(|it| (text(it, "name"), text(it, "version").parse::<Version>().unwrap()));
+    let entries: Vec<_> = list["bans"]["deny"].as_array().unwrap().iter().map(|it| text(it, "crate")).collect();
+    let is_denied = |name: &str, version: &Version| {
+        entries.iter().any(|entry| {
+            let (of, versions) = entry.split_once(':').unwrap_or((entry, "*"));
+            of == name && VersionReq::parse(versions).unwrap().matches(version)
+        })
+    };
+    packages.filter(|(name, version)| is_denied(name, version)).collect()
+}
+
+#[test]
+fn no_dependency_is_of_a_version_with_a_known_hole() {
+    let list = read("deny.toml");
+    assert_eq!(denied(&read("Cargo.lock"), &list), []);
+    // The two that were found in what vic was first made of.
+    let old = "[[package]]\nname = 'rmcp'\nversion = '1.3.0'\n[[package]]\nname = 'lopdf'\nversion = '0.41.0'"
+        .parse()
+        .unwrap();
+    assert_eq!(denied(&old, &list).len(), 2);
+}
+
+#[test]
+fn every_exception_has_a_date_and_a_reason() {
+    let list = read("deny.toml");
+    let form = Regex::new(r"^20\d\d-\d\d-\d\d: \S.{20,}").unwrap();
+    for it in list["advisories"]["ignore"].as_array().unwrap() {
+        assert!(form.is_match(text(it, "reason")), "{it}");
+    }
+}
