@@ -61,10 +61,19 @@ const TO_2: &str = "
     CREATE INDEX readings_held ON readings (held, number);
 ";
 
+/// Each owner counts sessions from one: a number that all had in common told how many the others made.
+const TO_3: &str = "
+    ALTER TABLE sessions ADD COLUMN number INTEGER NOT NULL DEFAULT 0;
+    UPDATE sessions SET number = id;
+    CREATE UNIQUE INDEX sessions_number ON sessions (owner, number);
+    CREATE TABLE session_numbers (owner TEXT PRIMARY KEY, last INTEGER NOT NULL) WITHOUT ROWID;
+    INSERT INTO session_numbers SELECT owner, max(id) FROM sessions GROUP BY owner;
+";
+
 const FORMAT: Format = Format {
     name: "book of views and results",
-    version: 2,
-    upgrades: &[TO_2],
+    version: 3,
+    upgrades: &[TO_2, TO_3],
     durability: Durability::Full,
     cache_kib: LOOKED_UP_KIB,
     hint: "move it aside; views, sessions and results of the contract are lost, files and index are not",
@@ -80,8 +89,14 @@ const FORMAT: Format = Format {
             id INTEGER PRIMARY KEY AUTOINCREMENT,
             owner TEXT NOT NULL,
             body TEXT NOT NULL,
-            created_ms INTEGER NOT NULL
+            created_ms INTEGER NOT NULL,
+            number INTEGER NOT NULL
         );
+        CREATE UNIQUE INDEX sessions_number ON sessions (owner, number);
+        CREATE TABLE session_numbers (
+            owner TEXT PRIMARY KEY,
+            last INTEGER NOT NULL
+        ) WITHOUT ROWID;
         CREATE TABLE session_metadata (
             session INTEGER NOT NULL,
             file INTEGER NOT NULL,
@@ -439,9 +454,10 @@ mod tests {
         old.pragma_update(None, "user_version", 1).unwrap();
         drop(old);
         let book = CorpusBook::open(&path).unwrap();
-        let files = book.session_files(3).unwrap();
+        let files = book.session_files("", 3).unwrap();
         let told: Vec<(&str, &str)> = files.iter().map(|it| (it.path.as_str(), it.problem.as_str())).collect();
         assert_eq!(told, [("a.md", ""), ("b.md", "io")]);
+        assert_eq!((book.sessions("").unwrap(), book.add_session("", "{}", &[]).unwrap()), (vec![3], 4));
         assert_eq!(book.result("", "r-1").unwrap().unwrap().envelope, "{\"data\": 1}");
     }
 }

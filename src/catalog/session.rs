@@ -130,20 +130,24 @@ impl SessionFile {
 }
 
 impl CorpusBook {
-    /// Keeps a session with its files and returns its number.
+    /// Keeps a session with its files and returns its number, the next of its owner's; none is ever given twice.
     pub fn add_session(&self, owner: &str, body: &str, files: &[SessionFile]) -> Result<i64> {
         self.database.write(|db| {
-            let sql = "INSERT INTO sessions (owner, body, created_ms) VALUES (?1, ?2, ?3)";
-            db.prepare_cached(sql)?.execute(params![owner, body, now_ns() / 1_000_000])?;
-            let session = db.last_insert_rowid();
-            put_files(db, session, files)?;
-            Ok(session)
+            let next = "INSERT INTO session_numbers VALUES (?1, 1) \
+                        ON CONFLICT (owner) DO UPDATE SET last = last + 1 RETURNING last";
+            let number: i64 = db.prepare_cached(next)?.query_row([owner], |row| row.get(0))?;
+            let sql = "INSERT INTO sessions (owner, number, body, created_ms) VALUES (?1, ?2, ?3, ?4)";
+            db.prepare_cached(sql)?.execute(params![owner, number, body, now_ns() / 1_000_000])?;
+            put_files(db, db.last_insert_rowid(), files)?;
+            Ok(number)
         })
     }
 
     /// Replaces what is said of some files of a session by what a second try found; all others stay as they were.
-    pub fn amend_session(&self, session: i64, gone: &[FileId], files: &[SessionFile]) -> Result<()> {
+    pub fn amend_session(&self, owner: &str, number: i64, gone: &[FileId], files: &[SessionFile]) -> Result<()> {
         self.database.write(|db| {
+            // It may have been removed meanwhile.
+            let Some(session) = row_of(db, owner, number)? else { return Ok(()) };
             let mut statement =
                 db.prepare_cached("DELETE FROM session_metadata WHERE session = ?1 AND file = ?2 AND problem != ''")?;
             for file in gone {
@@ -154,14 +158,10 @@ impl CorpusBook {
     }
 
     /// Forgets a session of an owner and releases the readings that no other one holds; false when there is none.
-    pub fn remove_session(&self, owner: &str, session: i64) -> Result<bool> {
+    pub fn remove_session(&self, owner: &str, number: i64) -> Result<bool> {
         self.database.write(|db| {
-            let found = db
-                .prepare_cached("DELETE FROM sessions WHERE owner = ?1 AND id = ?2")?
-                .execute(params![owner, session])?;
-            if found == 0 {
-                return Ok(false);
-            }
+            let Some(session) = row_of(db, owner, number)? else { return Ok(false) };
+            db.prepare_cached("DELETE FROM sessions WHERE id = ?1")?.execute([session])?;
             let release = "UPDATE readings SET held = ?2 WHERE key IN \
                            (SELECT reading FROM session_metadata WHERE session = ?1 AND reading IS NOT NULL) \
                            AND key NOT IN (SELECT reading FROM session_metadata \
@@ -173,18 +173,18 @@ impl CorpusBook {
     }
 
     /// Returns the body and the moment of a session of an owner.
-    pub fn session(&self, owner: &str, session: i64) -> Result<Option<(String, i64)>> {
+    pub fn session(&self, owner: &str, number: i64) -> Result<Option<(String, i64)>> {
         self.database.read(|db| {
             let mut statement =
-                db.prepare_cached("SELECT body, created_ms FROM sessions WHERE owner = ?1 AND id = ?2")?;
-            Ok(statement.query_row(params![owner, session], |row| Ok((row.get(0)?, row.get(1)?))).optional()?)
+                db.prepare_cached("SELECT body, created_ms FROM sessions WHERE owner = ?1 AND number = ?2")?;
+            Ok(statement.query_row(params![owner, number], |row| Ok((row.get(0)?, row.get(1)?))).optional()?)
         })
     }
 
     /// Returns the numbers of the sessions of an owner, newest last.
     pub fn sessions(&self, owner: &str) -> Result<Vec<i64>> {
         self.database.read(|db| {
-            let mut statement = db.prepare_cached("SELECT id FROM sessions WHERE owner = ?1 ORDER BY id")?;
+            let mut statement = db.prepare_cached("SELECT number FROM sessions WHERE owner = ?1 ORDER BY number")?;
             let rows = statement.query_map([owner], |row| row.get(0))?;
             Ok(rows.collect::<rusqlite::Result<_>>()?)
         })
@@ -193,16 +193,17 @@ impl CorpusBook {
     /// Returns the newest session of an owner that was made at or before a moment and, where a file is named, that read it.
     pub fn last_session(&self, owner: &str, at_ms: Option<i64>, file: Option<FileId>) -> Result<Option<i64>> {
         self.database.read(|db| {
-            let sql = "SELECT max(id) FROM sessions WHERE owner = ?1 AND created_ms <= ?2 AND (?3 IS NULL OR EXISTS \
+            let sql = "SELECT max(number) FROM sessions WHERE owner = ?1 AND created_ms <= ?2 AND (?3 IS NULL OR EXISTS \
                        (SELECT 1 FROM session_metadata WHERE session = id AND file = ?3 AND problem = ''))";
             let mut statement = db.prepare_cached(sql)?;
             Ok(statement.query_row(params![owner, at_ms.unwrap_or(i64::MAX), file], |row| row.get(0))?)
         })
     }
 
-    /// Returns the files of a session by number.
-    pub fn session_files(&self, session: i64) -> Result<Vec<SessionFile>> {
+    /// Returns the files of a session of an owner by number.
+    pub fn session_files(&self, owner: &str, number: i64) -> Result<Vec<SessionFile>> {
         self.database.read(|db| {
+            let Some(session) = row_of(db, owner, number)? else { return Ok(Vec::new()) };
             let sql = "SELECT file, root, path, hash, size, modified_ns, extension, kind, media_type, state, owner, \
                        chunks, problem, facts, reading FROM session_metadata WHERE session = ?1 ORDER BY file";
             let mut statement = db.prepare_cached(sql)?;
@@ -229,6 +230,12 @@ impl CorpusBook {
             Ok(())
         })
     }
+}
+
+/// The row of a session, by which its files know it.
+fn row_of(db: &Transaction<'_>, owner: &str, number: i64) -> rusqlite::Result<Option<i64>> {
+    let mut statement = db.prepare_cached("SELECT id FROM sessions WHERE owner = ?1 AND number = ?2")?;
+    statement.query_row(params![owner, number], |row| row.get(0)).optional()
 }
 
 fn put_files(db: &Transaction<'_>, session: i64, files: &[SessionFile]) -> Result<(), Failed> {
@@ -324,9 +331,21 @@ mod tests {
         assert!(!book.remove_session("/w/a", one).unwrap(), "it belongs to somebody else");
         assert!(book.remove_session("", one).unwrap());
         assert_eq!(left(&book), [false, false, true]);
-        assert!(book.session_files(one).unwrap().is_empty());
+        assert!(book.session_files("", one).unwrap().is_empty());
         assert!(book.remove_session("", other).unwrap() && !book.remove_session("", other).unwrap());
         assert_eq!(left(&book), [false, false, false]);
+    }
+
+    #[test]
+    fn each_owner_counts_from_one_and_no_number_comes_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let book = book(dir.path());
+        let add = |owner: &str| book.add_session(owner, "{}", &[file(1)]).unwrap();
+        assert_eq!([add(""), add(""), add("/w/a"), add("")], [1, 2, 1, 3]);
+        assert!(book.remove_session("/w/a", 1).unwrap() && book.remove_session("", 3).unwrap());
+        assert_eq!(book.session_files("", 1).unwrap(), [file(1)], "another's of the same number");
+        assert_eq!([add("/w/a"), add("")], [2, 4]);
+        assert_eq!((book.sessions("").unwrap(), book.sessions("/w/a").unwrap()), (vec![1, 2, 4], vec![2]));
     }
 
     #[test]
@@ -349,8 +368,8 @@ mod tests {
         let failed = SessionFile::page(3, "w/3.md".into(), "io".into());
         let session = book.add_session("", "{}", &[file(1), failed]).unwrap();
         // The file came back under another number, and somebody took the first one for a failure.
-        book.amend_session(session, &[3, 1], &[file(4)]).unwrap();
-        assert_eq!(book.session_files(session).unwrap(), [file(1), file(4)]);
+        book.amend_session("", session, &[3, 1], &[file(4)]).unwrap();
+        assert_eq!(book.session_files("", session).unwrap(), [file(1), file(4)]);
     }
 
     #[test]

@@ -257,11 +257,11 @@ impl Contract {
         let fetched = |it: &SessionFile| it.file < 0 && !unfetched.iter().any(|page| page.0 == it.path);
         let replaced = |it: &SessionFile| read.iter().any(|new| new.file == it.file || same_place(it, new));
         let gone: Vec<FileId> = failed.iter().filter(|it| fetched(it) || replaced(it)).map(|it| it.file).collect();
-        let (reader, session) = (self.reader.clone(), past.session);
+        let (reader, owner, session) = (self.reader.clone(), self.owner(), past.session);
         let files = blocking(move || {
-            reader.parts.book.amend_session(session, &gone, &read)?;
-            reader.forget_past(session);
-            reader.parts.book.session_files(session)
+            reader.parts.book.amend_session(&owner, session, &gone, &read)?;
+            reader.forget_past(&owner, session);
+            reader.parts.book.session_files(&owner, session)
         });
         Ok((session, files.await?))
     }
@@ -310,7 +310,7 @@ impl Contract {
             "session": session, "files": files.len(), "indexed": indexed, "unread": unread, "failed": failures.len(),
             "pages": {"fetched": fetched.len(), "failed": unfetched.len()},
             "distinct_contents": contents.len(), "duplicates": hashed - contents.len(), "bytes": bytes, "failures": named,
-            "failures_file": written.filter(|_| self.scope.is_all()).map(|it| it.to_string_lossy().into_owned()),
+            "failures_file": written.map(|it| it.to_string_lossy().into_owned()),
         });
         // Of what was to be known: in mode minimal that is no text.
         let known = indexed + unread;
@@ -322,7 +322,7 @@ impl Contract {
 
     /// Writes the failures of a session into their file; without failures there is none.
     async fn write_failures(&self, session: i64, failures: &[&SessionFile]) -> Outcome<Option<PathBuf>> {
-        let path = self.failures_file(session);
+        let Some(path) = self.failures_file(session) else { return Ok(None) };
         let list: Vec<Value> = failures.iter().map(|it| json!({"path": it.path, "reason": it.problem})).collect();
         let text = serde_yaml_ng::to_string(&json!({"session": session, "failed": list}))
             .map_err(|error| Refusal::from(Error::internal(error)))?;
@@ -339,9 +339,10 @@ impl Contract {
         Ok(is_needed.then_some(path))
     }
 
-    /// Where the failures of a session are listed.
-    pub(crate) fn failures_file(&self, session: i64) -> PathBuf {
-        self.reader.parts.folder.join("sessions").join(format!("failed-{session}.yaml"))
+    /// Where the failures of a session are listed, for whoever may read the data directory.
+    pub(crate) fn failures_file(&self, session: i64) -> Option<PathBuf> {
+        let file = || self.reader.parts.folder.join("sessions").join(format!("failed-{session}.yaml"));
+        self.scope.is_all().then(file)
     }
 
     /// The folder of fetched pages, the only one of the data directory that may be indexed.

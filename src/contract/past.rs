@@ -316,9 +316,9 @@ impl Contract {
         let (reader, owner) = (self.reader.clone(), self.owner());
         let list = self.failures_file(session);
         blocking(move || {
-            reader.forget_past(session);
+            reader.forget_past(&owner, session);
             reader.parts.book.remove_session(&owner, session)?;
-            remove_if_there(&list)
+            list.map_or(Ok(()), |it| remove_if_there(&it))
         })
         .await?;
         Ok(json!({"deleted_session": session}))

@@ -54,8 +54,8 @@ pub(crate) struct Reader {
     pub(crate) parts: Parts,
     memory: Mutex<HashMap<String, Arc<Reading>>>,
     facts: Mutex<Option<Arc<HashMap<ContentHash, Facts>>>>,
-    /// The sessions that were asked about last; they do not change.
-    pasts: Mutex<Vec<Arc<Past>>>,
+    /// The sessions that were asked about last, each with its owner; they do not change.
+    pasts: Mutex<Vec<(String, Arc<Past>)>>,
 }
 
 /// A file that was read.
@@ -105,21 +105,21 @@ impl Reader {
     /// Returns a session of an owner.
     pub(crate) fn past(&self, owner: &str, session: i64) -> Result<Option<Arc<Past>>> {
         let Some((body, _)) = self.parts.book.session(owner, session)? else { return Ok(None) };
-        if let Some(past) = lock(&self.pasts).iter().find(|it| it.session == session) {
+        if let Some((_, past)) = lock(&self.pasts).iter().find(|it| it.0 == owner && it.1.session == session) {
             return Ok(Some(past.clone()));
         }
-        let past = Arc::new(Past::new(session, &body, self.parts.book.session_files(session)?));
+        let past = Arc::new(Past::new(session, &body, self.parts.book.session_files(owner, session)?));
         let mut pasts = lock(&self.pasts);
         if pasts.len() >= PASTS {
             pasts.remove(0);
         }
-        pasts.push(past.clone());
+        pasts.push((owner.to_string(), past.clone()));
         Ok(Some(past))
     }
 
     /// Forgets what is in memory of a session that was amended or removed.
-    pub(crate) fn forget_past(&self, session: i64) {
-        lock(&self.pasts).retain(|it| it.session != session);
+    pub(crate) fn forget_past(&self, owner: &str, session: i64) {
+        lock(&self.pasts).retain(|it| it.0 != owner || it.1.session != session);
     }
 
     fn remember(&self, key: String, reading: &Arc<Reading>) {

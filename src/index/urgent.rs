@@ -29,6 +29,11 @@ const ALLOWANCE: f64 = 64.0;
 /// embed: the rest is the job's.
 const REFILL_A_SECOND: f64 = 4.0;
 
+/// What has to have come back before the next may overtake, once a file could not pay. In a flood of files one after the other
+/// would otherwise take what comes back at once, and make a commit of its own: four a second, and every question opens a
+/// table that it has not seen.
+const RECOVERED: f64 = 16.0;
+
 /// Bytes that cost 1 more.
 const BYTES_A_UNIT: f64 = 8192.0;
 
@@ -52,6 +57,8 @@ pub(crate) struct Urgent {
 
 struct State {
     allowance: f64,
+    /// Whether a file could not pay since the allowance was [`RECOVERED`].
+    is_spent: bool,
     refilled: Instant,
     waiting: BTreeSet<FileId>,
     under_way: BTreeSet<FileId>,
@@ -61,6 +68,7 @@ impl Urgent {
     pub(crate) fn new() -> Urgent {
         let state = State {
             allowance: ALLOWANCE,
+            is_spent: false,
             refilled: Instant::now(),
             waiting: BTreeSet::new(),
             under_way: BTreeSet::new(),
@@ -154,16 +162,18 @@ impl State {
         let gained = now.saturating_duration_since(self.refilled).as_secs_f64() * REFILL_A_SECOND;
         self.allowance = (self.allowance + gained).min(ALLOWANCE);
         self.refilled = now;
+        self.is_spent &= self.allowance < RECOVERED;
         let mut all = true;
         for (id, bytes) in files {
             if self.waiting.contains(id) {
                 continue;
             }
             let price = (1.0 + *bytes as f64 / BYTES_A_UNIT).min(ALLOWANCE);
-            if *bytes <= MOST_BYTES && price <= self.allowance {
+            if *bytes <= MOST_BYTES && price <= self.allowance && !self.is_spent {
                 self.allowance -= price;
                 self.waiting.insert(*id);
             } else {
+                self.is_spent |= *bytes <= MOST_BYTES && self.allowance < RECOVERED;
                 all = false;
             }
         }
@@ -239,6 +249,19 @@ mod tests {
     #[test]
     fn a_large_file_that_is_rewritten_every_second_overtakes_from_time_to_time() {
         assert_eq!(check(1, 1 << 20, 160, 1.0), 10);
+    }
+
+    #[test]
+    fn in_a_flood_those_that_overtake_do_so_together() {
+        let urgent = Urgent::new();
+        let begin = Instant::now();
+        let overtakes = |round: u64| {
+            let files: Vec<(FileId, u64)> = (0..50).map(|it| (it, 10)).collect();
+            urgent.admit_at(begin + Duration::from_millis(round * 10), &files);
+            std::mem::take(&mut urgent.lock().waiting).len()
+        };
+        let sizes: Vec<usize> = (0..3_000).map(overtakes).filter(|it| *it > 0).collect();
+        assert_eq!(sizes, [50, 13, 15, 16, 15, 16, 15, 16, 15], "at once, and every four seconds");
     }
 
     #[test]
