@@ -17,8 +17,9 @@ use crate::model::{FileChunks, FileId, FileRecord, FileState, Reason};
 
 /// Chunks that make a commit. Every commit is a new version and a new fragment of the table: too small ones rot it.
 const COMMIT_CHUNKS: usize = 2_000;
-/// The longest that a finished file waits for its commit while others are still coming.
-const COMMIT_AFTER: Duration = Duration::from_secs(5);
+/// The longest that a finished file waits for its commit while others are still coming. A commit waits for the disk, and so
+/// does every question that comes meanwhile and has to read: with one every five seconds these are more than one in twenty.
+const COMMIT_AFTER: Duration = Duration::from_secs(10);
 /// A pause in the flow. It ends the batch of an urgent run: a saved file is searchable at once. The flow of a job pauses
 /// whenever the model is slow, and would make many small commits: it ends there when nothing else is under way.
 const PAUSE: Duration = Duration::from_millis(150);

@@ -32,7 +32,7 @@ const REFILL_A_SECOND: f64 = 4.0;
 /// What has to have come back before the next may overtake, once a file could not pay. In a flood of files one after the other
 /// would otherwise take what comes back at once, and make a commit of its own: four a second, and every question opens a
 /// table that it has not seen.
-const RECOVERED: f64 = 16.0;
+const RECOVERED: f64 = 32.0;
 
 /// Bytes that cost 1 more.
 const BYTES_A_UNIT: f64 = 8192.0;
@@ -261,7 +261,7 @@ mod tests {
             std::mem::take(&mut urgent.lock().waiting).len()
         };
         let sizes: Vec<usize> = (0..3_000).map(overtakes).filter(|it| *it > 0).collect();
-        assert_eq!(sizes, [50, 13, 15, 16, 15, 16, 15, 16, 15], "at once, and every four seconds");
+        assert_eq!(sizes, [50, 13, 31, 32, 31], "at once, and every eight seconds");
     }
 
     #[test]
