@@ -61,13 +61,16 @@ const TO_2: &str = "
     CREATE INDEX readings_held ON readings (held, number);
 ";
 
-/// Each owner counts sessions from one: a number that all had in common told how many the others made.
+/// Each owner counts sessions: a number that all had in common told how many the others made. Those of before go on from it
+/// once more, as a result that is kept may name a session that is gone.
 const TO_3: &str = "
     ALTER TABLE sessions ADD COLUMN number INTEGER NOT NULL DEFAULT 0;
     UPDATE sessions SET number = id;
     CREATE UNIQUE INDEX sessions_number ON sessions (owner, number);
     CREATE TABLE session_numbers (owner TEXT PRIMARY KEY, last INTEGER NOT NULL) WITHOUT ROWID;
-    INSERT INTO session_numbers SELECT owner, max(id) FROM sessions GROUP BY owner;
+    INSERT INTO session_numbers
+        SELECT owner, (SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'sessions')
+        FROM (SELECT owner FROM sessions UNION SELECT owner FROM results UNION SELECT owner FROM views);
 ";
 
 const FORMAT: Format = Format {
@@ -444,7 +447,8 @@ mod tests {
                  state TEXT NOT NULL, body TEXT NOT NULL);
              CREATE TABLE readings (number INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT NOT NULL UNIQUE, body BLOB NOT NULL);
              CREATE TABLE facts (hash BLOB PRIMARY KEY, body TEXT NOT NULL) WITHOUT ROWID;
-             INSERT INTO sessions VALUES (3, '', '{}', 5);
+             INSERT INTO sessions VALUES (3, '', '{}', 5), (7, '', '{}', 6);
+             DELETE FROM sessions WHERE id = 7;
              INSERT INTO session_files VALUES (3, 8, 'a.md', NULL, 2, 4, ''), (3, 9, 'b.md', NULL, 2, 4, 'io');",
         )
         .unwrap();
@@ -457,7 +461,7 @@ mod tests {
         let files = book.session_files("", 3).unwrap();
         let told: Vec<(&str, &str)> = files.iter().map(|it| (it.path.as_str(), it.problem.as_str())).collect();
         assert_eq!(told, [("a.md", ""), ("b.md", "io")]);
-        assert_eq!((book.sessions("").unwrap(), book.add_session("", "{}", &[]).unwrap()), (vec![3], 4));
+        assert_eq!((book.sessions("").unwrap(), book.add_session("", "{}", &[]).unwrap()), (vec![3], 8));
         assert_eq!(book.result("", "r-1").unwrap().unwrap().envelope, "{\"data\": 1}");
     }
 }

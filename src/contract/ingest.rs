@@ -258,12 +258,14 @@ impl Contract {
         let replaced = |it: &SessionFile| read.iter().any(|new| new.file == it.file || same_place(it, new));
         let gone: Vec<FileId> = failed.iter().filter(|it| fetched(it) || replaced(it)).map(|it| it.file).collect();
         let (reader, owner, session) = (self.reader.clone(), self.owner(), past.session);
-        let files = blocking(move || {
+        let amended = blocking(move || {
             reader.parts.book.amend_session(&owner, session, &gone, &read)?;
             reader.forget_past(&owner, session);
-            reader.parts.book.session_files(&owner, session)
+            Ok(())
         });
-        Ok((session, files.await?))
+        amended.await?;
+        // It may have been deleted meanwhile, which is said then.
+        Ok((session, self.past(session).await?.files.clone()))
     }
 
     async fn records_below(&self, places: &[String]) -> Outcome<Vec<FileRecord>> {
@@ -289,7 +291,7 @@ impl Contract {
         answer.parameter("mode", if run.minimal { "minimal" } else { "full" });
         if !failures.is_empty() {
             let files: Vec<FileId> = failures.iter().map(|it| it.file).filter(|it| *it >= 0).collect();
-            let detail = "named in the failures file";
+            let detail = if written.is_some() { "named in the failures file" } else { "the first of them are named" };
             answer.unknown(Unknown::new("unreadable_document", failures.len()).files(&files).detail(detail));
         }
         let unread = files.iter().filter(|it| it.problem.is_empty() && it.state == FileState::Pending).count();

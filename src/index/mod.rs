@@ -393,7 +393,7 @@ impl Inner {
     }
 
     /// Notes that work of a part failed, with cause and cure, or takes that back; says whether it went well. What is tried again
-    /// and again, and fails in the same way, is logged once.
+    /// and again, and fails in the same words, is logged once.
     pub(crate) fn note_outcome(&self, part: &str, what: &str, outcome: Result<()>) -> bool {
         self.note_full(&outcome);
         let problem = outcome.err().map(|Error { message, hint, .. }| {

@@ -31,7 +31,7 @@ fn denied<'a>(lock: &'a Table, list: &Table) -> Vec<(&'a str, Version)> {
 }
 
 #[test]
-fn no_dependency_is_of_a_version_with_a_known_hole() {
+fn no_dependency_is_of_a_version_that_is_denied() {
     let list = read("deny.toml");
     assert_eq!(denied(&read("Cargo.lock"), &list), []);
     // The two that were found in what vic was first made of.
