@@ -26,7 +26,8 @@ impl Caller {
         let data = world.data();
         let lookup = move |name: &str| (name == "VIC_DATA_DIR").then(|| data.clone().into_os_string());
         let config = Config::from_lookup(&lookup).unwrap();
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        // With a thread of its own: between two calls, too, the daemon asks whether somebody is there.
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let client = runtime.block_on(Client::connect(&config)).unwrap();
         Caller { client, runtime }
     }
