@@ -277,7 +277,8 @@ impl Asker {
         Ok(ResponseStats {
             pipeline: if tiered { "tiered" } else { "legacy" }.into(),
             warehouse_root,
-            db_path: self.db_path.display().to_string(),
+            // Where it is, is for its owner to know.
+            db_path: if self.scope.is_all() { self.db_path.display().to_string() } else { String::new() },
             latency_ms: None,
             embed_model: served.embedder.as_ref().filter(|_| tiered).map(|it| it.name().to_string()),
             chunk_rows_indexed: chunks,

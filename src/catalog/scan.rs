@@ -126,10 +126,13 @@ impl Catalog {
         Ok(outcomes)
     }
 
-    /// Moves a file, or a folder with all below it, under the same numbers; returns how many files. What `to` held is
-    /// removed, but for files that are found by now and there, as `on_disk` says (device and inode of a path below the root):
-    /// whoever looked before heard of the move, and saw more than those who did. A file whose extension changes is read
-    /// again, and one that could not be read at its old place is tried.
+    /// Moves a file, or a folder with all below it, under the same numbers; returns how many files. A file whose extension
+    /// changes is read again, and one that could not be read at its old place is tried.
+    ///
+    /// What is known at `to`, and gets something in its place, is removed. It stays where nobody has read what moves there,
+    /// as when it is saved by a move: it is found as it was until that is read. And it stays where it was read after the
+    /// move, by whoever looked before they heard of it: it is indexed and there, as `on_disk` says (device and inode of a
+    /// path below the root). What gets nothing in its place is for the walk to remove.
     pub fn rename_tree(
         &self,
         root_id: RootId,
@@ -141,11 +144,11 @@ impl Catalog {
             let moving = load(db, root_id, from)?;
             let mut standing = HashSet::new();
             for (path, row) in load(db, root_id, to)? {
-                let moves_here = moving.get(bytes(&moved(&row.path, to, from)));
+                let Some(other) = moving.get(bytes(&moved(&row.path, to, from))) else { continue };
                 let is_there = || on_disk(&row.path) == Some((row.device.cast_unsigned(), row.inode.cast_unsigned()));
                 if moving.contains_key(&path) {
                     continue;
-                } else if row.answers_rather_than(moves_here) && is_there() {
+                } else if row.answers_rather_than(other) && (other.is_unread() || is_there()) {
                     standing.insert(row.path);
                 } else {
                     bury(db, row.id)?;
@@ -258,6 +261,11 @@ fn apply(
         return Ok(None);
     }
     let mut outcome = ScanOutcome { found: entries, unchanged, ..ScanOutcome::default() };
+    let renumbered = changed.iter().filter(|(row, file)| row.is_renumbered(file));
+    let devices: HashMap<i64, i64> = renumbered.map(|(row, file)| (row.device, signed(file.device))).collect();
+    for row in &mut vanished {
+        row.device = devices.get(&row.device).copied().unwrap_or(row.device);
+    }
     for (row, file) in &changed {
         update(db, row, file, &mut outcome)?;
     }

@@ -13,12 +13,16 @@ use crate::contract::past::{Past, remove_if_there};
 use crate::contract::reader;
 use crate::contract::refusal::{Cause, Outcome, Refusal};
 use crate::contract::validate::Request;
+use crate::contract::views::one_more;
 use crate::contract::words::short;
 use crate::contract::{Contract, Done, SYNCHRONOUS, result_id};
 use crate::embed::egress::{self, Purpose};
 use crate::error::{Error, ErrorCode, IoContext, Result};
 use crate::index::blocking;
 use crate::model::{FileFilter, FileId, FileRecord, FileState, IndexRequest, JobSnapshot, JobState, PrivacyMode};
+
+/// Most sessions of an owner: each has a line for every file.
+const MOST_SESSIONS: usize = 1_000;
 
 /// A page beyond is not kept.
 const MOST_PAGE: usize = 20 << 20;
@@ -111,6 +115,8 @@ impl Contract {
         if let Some(session) = request.whole("session") {
             return self.second_try(self.past(session).await?).await;
         }
+        let kept = self.sessions().await?.len();
+        one_more("sessions", kept, MOST_SESSIONS, "`view delete` with `session` releases one")?;
         if request.has("urls") {
             let mut urls = request.texts("urls");
             let mut seen = BTreeSet::new();

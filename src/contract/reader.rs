@@ -2,8 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::Read;
-use std::os::unix::fs::MetadataExt;
+use std::io::{ErrorKind, Read};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -14,9 +13,9 @@ use crate::contract::reading::{READER, Reading};
 use crate::embed::Embedder;
 use crate::error::Result;
 use crate::extract::WorkerPool;
-use crate::index::{Index, blocking};
-use crate::model::{ContentHash, FileKind, FileRecord, PrivacyMode, Redaction};
-use crate::warehouse::{self, OpenProblem, open_beneath};
+use crate::index::{Index, blocking, hash_of};
+use crate::model::{ContentHash, FileKind, FileRecord, PrivacyMode, Reason, Redaction};
+use crate::warehouse::{OpenProblem, open_beneath};
 
 /// Readings that stay in memory; each takes some times its text.
 const IN_MEMORY: usize = 256;
@@ -191,17 +190,14 @@ impl Reader {
             OpenProblem::Gone => "gone".to_string(),
             OpenProblem::Bad(failure) => failure.reason.name().to_string(),
         })?;
-        let now = file.metadata().map_err(|_| "io".to_string())?;
-        let modified_ns = now.mtime().saturating_mul(1_000_000_000).saturating_add(now.mtime_nsec());
-        let as_indexed = now.len() == record.found.size && modified_ns == record.found.modified_ns;
-        let hash = match record.hash.filter(|_| as_indexed) {
-            Some(hash) => hash,
-            None => warehouse::hash(&file).map_err(|_| "io".to_string())?,
-        };
+        let hash = hash_of(record, &file).map_err(|error| match error.kind() {
+            ErrorKind::FileTooLarge => Reason::TooLarge.name().to_string(),
+            _ => Reason::Io.name().to_string(),
+        })?;
         if let Some(reading) = self.kept(&key(hash, &record.extension)) {
             return Ok(Ready::Kept(Read1 { hash, reading }));
         }
-        let raw = is_text(record).then(|| raw(&file, now.len())).flatten();
+        let raw = is_text(record).then(|| raw(&file)).flatten();
         Ok(Ready::Open(Opened { file, hash, raw }))
     }
 }
@@ -222,11 +218,11 @@ fn is_text(record: &FileRecord) -> bool {
 }
 
 /// The text of a file from its start; its cursor is set back.
-fn raw(file: &File, length: u64) -> Option<String> {
+fn raw(file: &File) -> Option<String> {
     use std::io::{Seek, SeekFrom};
     let mut file = file.try_clone().ok()?;
     let mut bytes = Vec::new();
-    if length > MOST_RAW {
+    if file.metadata().ok()?.len() > MOST_RAW {
         return None;
     }
     file.seek(SeekFrom::Start(0)).ok()?;

@@ -188,6 +188,9 @@ pub(crate) enum Draft {
 
 const FIELDS: [&str; 9] = ["action", "name", "filter", "files", "urls", "session", "since", "auto_update", "format"];
 
+/// Longest filter that is kept, in bytes: beyond any that a person writes.
+const MOST_FILTER: usize = 32 << 10;
+
 /// Checks a request about views.
 pub(crate) fn asked(given: &Map<String, Value>) -> Outcome<Asked> {
     let mut fields = Map::new();
@@ -296,6 +299,10 @@ fn draft(fields: &Map<String, Value>, filter: Option<String>, since: Option<Stri
         return Err(Refusal::new(Cause::MissingField, "`since` needs `filter`").field("filter"));
     }
     if let Some(filter) = filter {
+        if filter.len() > MOST_FILTER {
+            let text = format!("the filter of a view is longer than {MOST_FILTER} bytes");
+            return Err(Refusal::new(Cause::OutOfRange, text).field("filter").action("save its parts as views"));
+        }
         Filter::parse(&filter)?;
         let follows = match fields.get("auto_update") {
             None | Some(Value::Null) => false,
@@ -358,6 +365,8 @@ mod tests {
         check(json!({"files": [1], "since": "30 days"}), Err(Cause::MissingField));
         check(json!({"files": [1], "auto_update": true}), Err(Cause::MissingField));
         check(json!({"files": [1], "urls": [1]}), Err(Cause::Ambiguous));
+        let long = format!("has_abstract{}", " AND has_abstract".repeat(MOST_FILTER / 16));
+        check(json!({"filter": long}), Err(Cause::OutOfRange));
     }
 
     #[test]

@@ -16,6 +16,17 @@ use crate::model::FileId;
 /// Files that `view show` lists.
 const SHOWN: usize = 100;
 
+/// Most views of an owner: all of them are looked through for one.
+const MOST_VIEWS: usize = 200;
+
+/// Makes sure that an owner may keep one more of something.
+pub(crate) fn one_more(what: &str, kept: usize, most: usize, cure: &str) -> Outcome<()> {
+    if kept < most {
+        return Ok(());
+    }
+    Err(Refusal::new(Cause::OutOfRange, format!("there are {kept} {what}, as many as are kept")).action(cure))
+}
+
 impl Contract {
     /// Answers what is no verb.
     pub(crate) async fn beside(&self, name: &str, given: &Map<String, Value>) -> Result<Made> {
@@ -108,6 +119,7 @@ impl Contract {
         };
         let (reader, owner, own) = (self.reader.clone(), self.owner(), name.clone());
         let body = serde_json::to_string(&view).map_err(|error| Refusal::from(Error::internal(error)))?;
+        one_more("views", self.all_views().await?.len(), MOST_VIEWS, "`view delete` removes one")?;
         if !blocking(move || reader.parts.book.add_view(&owner, &own, &body)).await? {
             return Err(Refusal::new(Cause::AlreadyExists, format!("there is a view `{name}` already"))
                 .field("name")
@@ -136,7 +148,7 @@ impl Contract {
         Ok(rows.into_iter().filter_map(|(name, body)| Some((name, serde_json::from_str(&body).ok()?))).collect())
     }
 
-    async fn sessions(&self) -> Outcome<Vec<i64>> {
+    pub(crate) async fn sessions(&self) -> Outcome<Vec<i64>> {
         let (reader, owner) = (self.reader.clone(), self.owner());
         Ok(blocking(move || reader.parts.book.sessions(&owner)).await?)
     }

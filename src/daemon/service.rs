@@ -1,5 +1,6 @@
 //! The services of a running daemon, in plain Rust. Every protocol adapts this.
 
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,17 +16,17 @@ use crate::contract::Contract;
 use crate::daemon::process::Memory;
 use crate::daemon::view;
 use crate::embed::Embedder;
-use crate::error::{Error, ErrorCode, IoContext, Result};
-use crate::extract::WorkerPool;
+use crate::error::{Error, ErrorCode, Result};
+use crate::extract::{MOST_FILE_BYTES, WorkerPool};
 use crate::graph::GraphService;
 use crate::index::{self, Index};
 use crate::model::{
     AskEvent, AskRequest, AskResponse, AuditRecord, ContentHash, CorpusCall, CorpusReply, Document, FileFilter,
     FileRecord, GraphRequest, GrepRequest, GrepResponse, IndexRequest, JobSnapshot, MemoryCap, PauseRequest,
-    PauseState, PrivacyMode, Root, Scope, SimilarRequest, Status, SyncReport, SyncRequest, Upkeep,
+    PauseState, PrivacyMode, Reason, Root, Scope, SimilarRequest, Status, SyncReport, SyncRequest, Upkeep,
 };
 use crate::serve::Service;
-use crate::warehouse::{self, OpenProblem, open_beneath};
+use crate::warehouse::{OpenProblem, open_beneath};
 
 /// What does not change while the daemon runs.
 #[derive(Clone, Debug)]
@@ -207,10 +208,7 @@ impl Service for Daemon {
         let name = path.file_name().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default();
         let document = self.pool.extract(file, &name).await.map_err(|failure| {
             let detail = if failure.detail.is_empty() { String::new() } else { format!(": {}", failure.detail) };
-            Error::new(
-                ErrorCode::FailedPrecondition,
-                format!("cannot read `{}`: {}{detail}", path.display(), failure.reason.name()),
-            )
+            unreadable(path, failure.reason, &detail)
         })?;
         let mut document = self.index.with_known_pictures(hash, document).await?;
         if let Some(member) = member {
@@ -265,7 +263,7 @@ impl Daemon {
         let (catalog, scope, path) = (self.catalog.clone(), self.scope.clone(), path.to_path_buf());
         index::blocking(move || {
             let record = index::locate(&catalog, &scope, &path)?;
-            if record.reason == Some(crate::model::Reason::Secret) {
+            if record.reason == Some(Reason::Secret) {
                 return Err(Error::new(
                     ErrorCode::PermissionDenied,
                     format!("`{}` is a known secret file and is never read", path.display()),
@@ -278,9 +276,19 @@ impl Daemon {
                     Error::new(ErrorCode::PermissionDenied, format!("cannot open `{}`: {why}", path.display()))
                 }
             })?;
-            let hash = warehouse::hash(&file).at("read", &path)?;
+            let hash = index::hash_of(&record, &file).map_err(|error| match error.kind() {
+                ErrorKind::FileTooLarge => {
+                    unreadable(&path, Reason::TooLarge, &format!(": more than {} MiB", MOST_FILE_BYTES >> 20))
+                }
+                _ => Error::io("read", &path, &error),
+            })?;
             Ok((file, hash))
         })
         .await
     }
+}
+
+fn unreadable(path: &Path, reason: Reason, detail: &str) -> Error {
+    let text = format!("cannot read `{}`: {}{detail}", path.display(), reason.name());
+    Error::new(ErrorCode::FailedPrecondition, text)
 }

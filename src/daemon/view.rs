@@ -78,7 +78,12 @@ pub(super) fn watched(scope: &Scope, mut job: watch::Receiver<JobSnapshot>) -> w
     let scope = scope.clone();
     let (sender, receiver) = watch::channel(masked(&scope, job.borrow_and_update().clone()));
     tokio::spawn(async move {
-        while !sender.is_closed() && job.changed().await.is_ok() {
+        loop {
+            tokio::select! {
+                // A job that is paused may not change for days.
+                () = sender.closed() => return,
+                changed = job.changed() => if changed.is_err() { return },
+            }
             sender.send_replace(masked(&scope, job.borrow_and_update().clone()));
         }
     });
@@ -152,5 +157,17 @@ mod tests {
         sender.send_replace(JobSnapshot { state: JobState::Completed, ..job(&["/w"]) });
         let last = seen.wait_for(|it| it.state.is_final()).await.unwrap().clone();
         assert_eq!((last.files_done, last.last_error), (0, None));
+    }
+
+    #[tokio::test]
+    async fn nothing_is_left_of_a_watch_that_nobody_follows_any_more() {
+        let (sender, job) = watch::channel(job(&["/w"]));
+        let watched = watched(&scope(), job);
+        assert_eq!(sender.receiver_count(), 1);
+        drop(watched);
+        for _ in 0..1_000 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(sender.receiver_count(), 0, "although the job has not changed");
     }
 }

@@ -17,7 +17,7 @@ use crate::machine::{self, Disk};
 use crate::model::{Block, BlockKind, Document, ExtractFailure, ExtractLimits, JailMode, Reason};
 
 /// Files are read whole into memory, up to this many bytes.
-const MOST_FILE_BYTES: u64 = 256 << 20;
+pub(crate) const MOST_FILE_BYTES: u64 = 256 << 20;
 /// Nested data takes stack; native readers recurse too.
 const STACK_BYTES: usize = 64 << 20;
 /// A question waits for a skill, so it stands less far behind than reading files does.

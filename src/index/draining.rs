@@ -2,10 +2,11 @@
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
-use tracing::info;
+use tracing::{debug, info};
 
-use crate::error::Result;
+use crate::error::{ErrorCode, Result};
 use crate::index::pipeline::{Pass, Pipeline, Run};
 use crate::index::{Inner, blocking, scan};
 use crate::model::Phase;
@@ -14,6 +15,9 @@ use crate::model::Phase;
 const LOOKS_FOR_MOVED: usize = 3;
 /// More files than there are.
 const EVERY: usize = 1 << 40;
+
+/// How soon a run that failed is tried again, at first and at last.
+const AGAIN: (Duration, Duration) = (Duration::from_secs(15), Duration::from_secs(600));
 
 /// What failed when a run without a job did.
 pub(super) const CANNOT_INDEX: &str = "cannot index what changed";
@@ -78,16 +82,22 @@ impl Inner {
     }
 
     /// Walks the roots in which files were gone from their places when they were to be read: they have moved, and the
-    /// watcher is about to say so, or they are deleted. Returns whether there were any.
+    /// watcher is about to say so, or they are deleted. Returns whether that may have changed anything.
     async fn look_for_moved(&self, run: &Run) -> Result<bool> {
         let gone = std::mem::take(&mut *run.gone.lock().unwrap_or_else(PoisonError::into_inner));
         if run.cancel.is_cancelled() {
             return Ok(false);
         }
+        let mut have_looked = false;
         for root in self.roots().await?.iter().filter(|it| gone.contains(&it.id)) {
-            self.scan(root, None, &run.cancel).await?;
+            match self.scan(root, None, &run.cancel).await {
+                Ok(_) => have_looked = true,
+                Err(error) if error.code == ErrorCode::Cancelled => return Err(error),
+                // One that is away keeps nothing of the others waiting; the status tells of it.
+                Err(error) => debug!(%error, root = %root.path.display(), "its files wait until it is back"),
+            }
         }
-        Ok(!gone.is_empty())
+        Ok(have_looked)
     }
 
     /// Takes back the tries after a run that broke off. The daemon lives: whatever was under way is not to blame.
@@ -111,18 +121,24 @@ impl Inner {
     }
 
     /// Runs the pipeline for what the watcher found and no urgent run took, without a job of its own. However often it is
-    /// told while the engine is busy, it waits once.
+    /// told while the engine is busy, it waits once. What failed is tried again without being told: the server of a model
+    /// that was away says nothing when it is back.
     pub(super) async fn drain_when_told(self: Arc<Inner>) {
+        let mut again = None;
         loop {
             tokio::select! {
                 () = self.changed.notified() => (),
+                () = tokio::time::sleep(again.unwrap_or_default()), if again.is_some() => (),
                 () = self.shutdown.cancelled() => return,
             }
             let _engine = self.engine.lock().await;
             let outcome = self.drain_pending().await;
             if self.note_outcome("watch", CANNOT_INDEX, outcome) {
+                again = None;
                 self.upkeep_if_due().await;
                 self.pictures.arrived.notify_one();
+            } else {
+                again = Some(again.map_or(AGAIN.0, |it: Duration| (2 * it).min(AGAIN.1)));
             }
         }
     }

@@ -28,17 +28,14 @@ const ANSWER: Duration = Duration::from_secs(4);
 const REST: u32 = 20;
 
 /// Looks, for as long as the daemon lives.
-pub(crate) async fn follow(inner: Arc<Inner>) {
-    let mut ticks = tokio::time::interval(TICK);
+async fn follow(mut guard: Guard) {
+    let inner = guard.inner.clone();
+    let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + TICK, TICK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut guard = Guard { inner: inner.clone(), roots: HashMap::new() };
     loop {
         tokio::select! {
             () = inner.shutdown.cancelled() => return,
-            _ = ticks.tick() => (),
-        }
-        if let Err(error) = guard.look().await {
-            warn!(%error, "cannot look after the roots");
+            _ = ticks.tick() => guard.look_at_all().await,
         }
     }
 }
@@ -70,6 +67,12 @@ enum Sight {
 }
 
 impl Guard {
+    async fn look_at_all(&mut self) {
+        if let Err(error) = self.look().await {
+            warn!(%error, "cannot look after the roots");
+        }
+    }
+
     async fn look(&mut self) -> Result<()> {
         let inner = self.inner.clone();
         if inner.config.background.pause_on_battery {
@@ -124,7 +127,6 @@ impl Guard {
             Sight::Empty if root.available && (is_news || before.is_none()) => self.walk(root).await,
             Sight::Empty => Ok(()),
             Sight::Here { .. } => {
-                let was_whole = inner.watching.is_whole(root.id);
                 if is_news || replaced {
                     inner.unwatch(root.id).await;
                 }
@@ -139,8 +141,8 @@ impl Guard {
                     return Ok(());
                 }
                 inner.watch(root).await;
-                // At the start, a job walks every root anyway.
-                let is_start = before.is_none() && was_whole;
+                // At the start, a job walks every root that is there.
+                let is_start = before.is_none() && root.available;
                 if is_start { Ok(()) } else { self.walk(root).await }
             }
         }
@@ -207,15 +209,9 @@ impl Inner {
 
     /// Watches every root and reconciles it at start and from then on at intervals.
     pub(crate) async fn keep_fresh(self: Arc<Inner>) {
-        match self.roots().await {
-            Ok(roots) => {
-                for root in &roots {
-                    self.watch(root).await;
-                }
-            }
-            Err(error) => warn!(%error, "cannot read the roots"),
-        }
-        tokio::spawn(follow(self.clone()));
+        let mut guard = Guard { inner: self.clone(), roots: HashMap::new() };
+        guard.look_at_all().await;
+        tokio::spawn(follow(guard));
         let mut ticks = tokio::time::interval(Duration::from_secs(self.config.walk.rescan_seconds.max(1)));
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {

@@ -31,6 +31,8 @@ mod watching;
 mod words;
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -48,7 +50,7 @@ use crate::config::Config;
 use crate::embed::Embedder;
 use crate::embed::models::ModelStore;
 use crate::error::{Error, ErrorCode, Result};
-use crate::extract::WorkerPool;
+use crate::extract::{MOST_FILE_BYTES, WorkerPool};
 use crate::index::gate::Gate;
 use crate::index::opening::Background;
 use crate::index::pictures::Pictures;
@@ -60,7 +62,7 @@ use crate::index::urgent::Urgent;
 use crate::index::watching::Watching;
 use crate::model::{ContentHash, Coverage, Document, FileRecord, IndexRequest, JobSnapshot, Root, Scope, WatchReport};
 use crate::store::StoreStats;
-use crate::warehouse::{Rules, WalkProblem};
+use crate::warehouse::{self, Rules, WalkProblem};
 
 pub use crate::index::opening::Parts;
 pub use crate::index::pictures::ocr_tools;
@@ -477,6 +479,21 @@ pub(crate) fn locate(catalog: &Catalog, scope: &Scope, path: &Path) -> Result<Fi
         Ok(_) | Err(_) => return Err(unknown()),
     };
     catalog.record_by_path(&found)?.ok_or_else(unknown)
+}
+
+/// Returns the hash of what an open file holds: the known one where its size and time are still those of the record.
+///
+/// # Errors
+/// `FileTooLarge` where no reader takes it, so that nobody waits for the hash of a disk image.
+pub(crate) fn hash_of(record: &FileRecord, file: &File) -> std::io::Result<ContentHash> {
+    let now = file.metadata()?;
+    let modified_ns = now.mtime().saturating_mul(1_000_000_000).saturating_add(now.mtime_nsec());
+    let as_known = now.len() == record.found.size && modified_ns == record.found.modified_ns;
+    match record.hash.filter(|_| as_known) {
+        Some(hash) => Ok(hash),
+        None if now.len() > MOST_FILE_BYTES => Err(ErrorKind::FileTooLarge.into()),
+        None => warehouse::hash(file),
+    }
 }
 
 /// Turns a request's path into an absolute one.

@@ -41,6 +41,7 @@ impl Index {
     pub async fn sync(&self, request: SyncRequest) -> Result<SyncReport> {
         let begun = Instant::now();
         let seconds = request.timeout_seconds.unwrap_or(PATIENCE_SECONDS);
+        let patience = Duration::from_secs(seconds.into());
         let inner = self.inner.clone();
         let place = PLACES.try_acquire().map_err(|_| {
             Error::new(ErrorCode::ResourceExhausted, format!("busy: {MOST_SYNCS} syncs wait already"))
@@ -49,9 +50,9 @@ impl Index {
         // In the background's runtime, so that it does not end half way when the caller goes.
         let work = self.inner.background.spawn(async move {
             let _place = place;
-            bring_in(&inner, request.path.as_deref()).await
+            bring_in(&inner, request.path.as_deref(), begun + patience).await
         });
-        let files = match tokio::time::timeout(Duration::from_secs(seconds.into()), work).await {
+        let files = match tokio::time::timeout(patience, work).await {
             Ok(outcome) => outcome.map_err(Error::internal)??,
             Err(_late) => return Err(self.inner.too_late(seconds).await),
         };
@@ -119,7 +120,7 @@ impl Inner {
 }
 
 /// Returns how many files had changed.
-async fn bring_in(inner: &Arc<Inner>, path: Option<&str>) -> Result<u64> {
+async fn bring_in(inner: &Arc<Inner>, path: Option<&str>, until: Instant) -> Result<u64> {
     if inner.gate.pause().is_some() {
         return Err(Error::new(ErrorCode::FailedPrecondition, "indexing is paused, so nothing new becomes searchable")
             .hint("`vic resume` goes on; `vic status` says until when it waits"));
@@ -131,7 +132,8 @@ async fn bring_in(inner: &Arc<Inner>, path: Option<&str>) -> Result<u64> {
         )
         .hint("`vic jobs` shows how far it is"));
     }
-    let scopes = scopes(&inner.roots().await?, path)?;
+    let mut scopes = scopes(&inner.roots().await?, path)?;
+    let mut away = Vec::new();
     let seen = inner.watching.reach().await;
     for (root, within) in &scopes {
         let is_watched = seen && inner.watching.tells_all(root.id);
@@ -145,10 +147,12 @@ async fn bring_in(inner: &Arc<Inner>, path: Option<&str>) -> Result<u64> {
         match looked {
             Ok(()) => (),
             // A root that is away is searchable as it was; the status tells of it.
-            Err(error) if path.is_none() && error.code != ErrorCode::Cancelled => (),
+            Err(error) if path.is_none() && error.code != ErrorCode::Cancelled => away.push(root.id),
             Err(error) => return Err(error),
         }
     }
+    // What is still to be read of it has to wait until it is back.
+    scopes.retain(|(root, _)| !away.contains(&root.id));
     scan::bury(&inner.catalog, &inner.tables.writing()).await?;
     let catalog = inner.catalog.clone();
     let changed = blocking(move || {
@@ -164,13 +168,14 @@ async fn bring_in(inner: &Arc<Inner>, path: Option<&str>) -> Result<u64> {
         inner.urgent.insist(&changed);
     }
     inner.changed.notify_one();
-    wait_for(inner, changed).await?;
+    wait_for(inner, changed, until).await?;
     Ok(files)
 }
 
-async fn wait_for(inner: &Inner, mut files: Vec<FileId>) -> Result<()> {
+/// Waits until these are in, or nobody waits any more.
+async fn wait_for(inner: &Inner, mut files: Vec<FileId>, until: Instant) -> Result<()> {
     let mut pause = LOOKS.0;
-    loop {
+    while Instant::now() < until {
         let catalog = inner.catalog.clone();
         files = blocking(move || catalog.still_pending(files)).await?;
         if files.is_empty() {
@@ -182,6 +187,7 @@ async fn wait_for(inner: &Inner, mut files: Vec<FileId>) -> Result<()> {
         }
         pause = (pause * 3 / 2).min(LOOKS.1);
     }
+    Err(Error::new(ErrorCode::DeadlineExceeded, "the files are still to be read"))
 }
 
 /// The part of each root that is asked for.

@@ -96,9 +96,12 @@ impl Inner {
             quiet_looks = if versions == before { quiet_looks + 1 } else { 0 };
             before = versions;
             // An earlier run may have left rows outside the indexes, and nothing else may ever change.
-            if quiet_looks == 1 && std::mem::take(&mut is_behind) {
-                let _engine = self.engine.lock().await;
+            if is_behind
+                && quiet_looks >= 1
+                && let Ok(_engine) = self.engine.try_lock()
+            {
                 self.upkeep_if_due().await;
+                is_behind = false;
             }
             self.make_up_for_upkeep().await;
             // What a long read holds is not looked through again and again.

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tracing::{info, warn};
+use tracing::info;
 
 use crate::catalog::RequeueScope;
 use crate::error::Result;
@@ -25,26 +25,30 @@ const PAGE: usize = 256;
 /// Rest after each file, as a multiple of the time that reading it took: there is a day for it.
 const REST: u32 = 3;
 
+/// Rest after a round that failed, which begins anew.
+const AFTER_FAILURE: Duration = Duration::from_secs(1_800);
+
 /// Goes round for as long as the daemon lives.
 pub(crate) async fn follow(inner: Arc<Inner>) {
     let every = inner.config.background.verify_seconds;
     if every == 0 {
         return;
     }
+    let mut rest = Duration::ZERO;
     loop {
         let wait = until_next(&inner, every).await.unwrap_or(Duration::from_secs(every));
         tokio::select! {
-            () = tokio::time::sleep(wait) => (),
+            () = tokio::time::sleep(wait.max(rest)) => (),
             () = inner.shutdown.cancelled() => return,
         }
-        match verify(&inner).await {
-            Ok(0) => (),
-            Ok(changed) => {
-                info!(files = changed, "had changed under the same size and times; they are read again");
-                inner.changed.notify_one();
-            }
-            Err(error) => warn!(%error, "cannot verify the files"),
+        let verified = verify(&inner).await;
+        if let Ok(changed @ 1..) = verified {
+            info!(files = changed, "had changed under the same size and times; they are read again");
+            inner.changed.notify_one();
         }
+        let is_done =
+            inner.note_outcome("verify", "cannot look whether files are as they were read", verified.map(drop));
+        rest = if is_done { Duration::ZERO } else { AFTER_FAILURE };
     }
 }
 

@@ -250,9 +250,10 @@ pub(crate) async fn follow(inner: Arc<Inner>, mut batches: mpsc::Receiver<Batch>
             return;
         }
         let outcome = apply(&inner, changes).await;
-        inner.note_outcome(CHANGES, "what changed is not taken up before the next walk", outcome);
-        // Whoever is gone does not wait any more.
-        barriers.into_iter().for_each(|it| it.send(()).unwrap_or_default());
+        if inner.note_outcome(CHANGES, "what changed is not taken up before the next walk", outcome) {
+            // Whoever is gone does not wait any more. Where it failed nothing is told, and a walk looks.
+            barriers.into_iter().for_each(|it| it.send(()).unwrap_or_default());
+        }
     }
 }
 
@@ -265,7 +266,12 @@ async fn apply(inner: &Arc<Inner>, batch: Vec<Change>) -> Result<()> {
         let rescan = changes.contains(&ChangeKind::Rescan);
         let changes = if rescan { vec![ChangeKind::Rescan] } else { changes };
         for step in steps(changes) {
-            outcome = outcome.and(take(inner, root, step).await);
+            let taken = take(inner, root, step).await;
+            if taken.is_err() {
+                // As if it had only now come to be watched: what was told before is told by a walk alone.
+                inner.walks.watched(root_id);
+            }
+            outcome = outcome.and(taken);
         }
     }
     inner.buried.notify_one();

@@ -16,6 +16,9 @@ use crate::llm::queue::Place;
 use crate::llm::request::{LlmRequest, Message, ToolCall};
 use crate::llm::transport::Piece;
 
+/// How long an event waits for a reader who takes none.
+const STALL: Duration = Duration::from_secs(30);
+
 /// A task that has its place in the queue.
 pub(super) struct Run {
     pub(super) shared: Arc<Shared>,
@@ -187,7 +190,12 @@ impl Run {
     async fn emit(&mut self, event: LlmStreamEvent) {
         self.prove(|shared, task_id| ProofEvent::Event { task_id, at: shared.clock.now_ms(), event: event.clone() });
         // Nobody listens: the next step of `go` sees it too.
-        let _gone = self.events.send(event).await;
+        tokio::select! {
+            biased;
+            _gone = self.events.send(event) => (),
+            // The turn is for whoever reads what comes of it.
+            () = self.shared.clock.sleep(STALL) => self.cancel.cancel(),
+        }
     }
 
     fn prove(&self, event: impl FnOnce(&Shared, TaskId) -> ProofEvent) {

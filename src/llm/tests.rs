@@ -240,6 +240,48 @@ async fn a_cancelled_request_ends_at_once_and_the_next_one_has_its_turn() {
     assert!(begun.elapsed() < Duration::from_secs(5));
 }
 
+/// Says a lot the first time, and little from then on.
+#[derive(Default)]
+struct Talkative(std::sync::atomic::AtomicBool);
+
+#[async_trait::async_trait]
+impl Transport for Talkative {
+    fn backend(&self) -> &'static str {
+        "mock"
+    }
+
+    fn model(&self) -> &str {
+        "talkative"
+    }
+
+    fn place(&self) -> String {
+        "mock".into()
+    }
+
+    async fn capabilities(&self, _mode: PrivacyMode) -> crate::error::Result<Vec<ModelCapability>> {
+        Ok(Vec::new())
+    }
+
+    async fn stream(&self, _request: LlmRequest) -> crate::error::Result<PieceStream> {
+        let words = if self.0.swap(true, std::sync::atomic::Ordering::Relaxed) { 3 } else { 1_000 };
+        let pieces = std::iter::repeat_n(text("so "), words).chain([done(FinishReason::Stop)]);
+        Ok(futures::stream::iter(pieces.map(Ok)).boxed())
+    }
+}
+
+#[tokio::test]
+async fn who_reads_nothing_of_an_answer_loses_the_turn() {
+    let queue = QueueLimits { running: 1, waiting: 1 };
+    let transport = TransportConfig::Custom(Arc::new(Talkative::default()));
+    let clock = Arc::new(ManualClock::default());
+    let client = client(LlmClientConfig { transport, queue, clock, ..Default::default() }).unwrap();
+    let unread = client.ask(request()).unwrap();
+    let all = tokio::time::timeout(Duration::from_secs(20), events(&client, request())).await.unwrap();
+    assert_eq!(all.last(), Some(&LlmStreamEvent::Completed { finish_reason: FinishReason::Stop }));
+    let read: Vec<_> = unread.collect().await;
+    assert!(read.len() < 1_000, "{}", read.len());
+}
+
 #[tokio::test]
 async fn requests_are_held_against_the_limits_that_the_backend_told_of() {
     let mock = Mock::new(vec![Ok("fine".into())]);

@@ -14,10 +14,9 @@ use crate::model::{
     GraphRequest, GrepRequest, GrepResponse, IndexRequest, JobSnapshot, PauseRequest, PauseState, Root, Scope,
     SimilarRequest, Status, SyncReport, SyncRequest,
 };
-use crate::serve::Service;
 use crate::serve::desk::Desk;
 use crate::serve::keys::{Grant, Right};
-use crate::serve::metrics;
+use crate::serve::{Service, check, metrics};
 
 /// Whoever sent a request. Cheap to clone; travels in the extensions of the request.
 #[derive(Clone)]
@@ -38,6 +37,11 @@ impl Caller {
     /// What exists for the caller.
     pub(crate) fn scope(&self) -> &Scope {
         &self.grant.scope
+    }
+
+    /// Whether everything is theirs.
+    pub(crate) fn is_owner(&self) -> bool {
+        self.grant.right >= Right::Own
     }
 
     /// The services, each behind its right and with its place at the desk.
@@ -124,6 +128,7 @@ impl Service for Caller {
 
     async fn start_index(&self, request: IndexRequest) -> Result<JobSnapshot> {
         self.may(Right::Index)?;
+        check::index(&request)?;
         self.service.start_index(request).await
     }
 
@@ -210,7 +215,7 @@ impl Service for Caller {
 
     fn assistant(&self) -> Result<Assistant> {
         self.may(Right::Read)?;
-        Ok(self.service.assistant()?.for_right(self.grant.right >= Right::Own, self.grant.right >= Right::Local))
+        Ok(self.service.assistant()?.for_right(self.is_owner(), self.grant.right >= Right::Local))
     }
 
     async fn shutdown(&self) -> Result<()> {

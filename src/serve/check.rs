@@ -6,8 +6,8 @@ use crate::ask;
 use crate::error::{Error, Result};
 use crate::librarian;
 use crate::model::{
-    AskRequest, FileFilter, FilesRequest, GrepRequest, L0Filters, PauseRequest, QueryPlan, ReadRequest, SimilarRequest,
-    SyncRequest,
+    AskRequest, FileFilter, FilesRequest, GrepRequest, IndexRequest, L0Filters, PauseRequest, QueryPlan, ReadRequest,
+    SimilarRequest, SyncRequest,
 };
 
 /// Longest question in bytes: far beyond any that a person asks, short enough to parse and embed at once.
@@ -68,6 +68,21 @@ pub(crate) fn grep(request: &GrepRequest) -> Result<()> {
     short("pattern", &request.pattern)?;
     filters(&request.filters)?;
     range("limit", request.limit, MAX_LINES)
+}
+
+/// Most paths of one job, and their bytes in all: whoever lists jobs gets those of every one.
+const MAX_PATHS: usize = 1_000;
+const MAX_PATHS_BYTES: usize = 64 << 10;
+
+/// Checks what a job is to be about.
+pub(crate) fn index(request: &IndexRequest) -> Result<()> {
+    let paths = &request.paths;
+    paths.iter().try_for_each(|it| path("paths", it))?;
+    if paths.len() > MAX_PATHS || paths.iter().map(String::len).sum::<usize>() > MAX_PATHS_BYTES {
+        let text = format!("more than {MAX_PATHS} paths, or {MAX_PATHS_BYTES} bytes of them, for one job");
+        return Err(Error::invalid(text).field("paths").hint("name the folder they lie in, or begin several jobs"));
+    }
+    Ok(())
 }
 
 /// Longest wait for a sync, in seconds: a connection that is open for longer is a job's business.
@@ -199,6 +214,17 @@ mod tests {
         for query in ["", " \n", "a\u{0}b", "\u{1b}[2J", "\u{9b}2J", &"ä".repeat(100_000)] {
             check(question(query), Some("query"));
         }
+    }
+
+    #[test]
+    fn a_job_is_about_so_many_paths_as_a_list_of_jobs_can_hold() {
+        let of = |paths: Vec<String>| index(&IndexRequest { paths, ..IndexRequest::default() }).map_err(|it| it.field);
+        let field = Err(Some("paths".to_string()));
+        assert_eq!(of(Vec::new()), Ok(()));
+        assert_eq!(of(vec!["/w".into(); MAX_PATHS]), Ok(()));
+        assert_eq!(of(vec!["/w".into(); MAX_PATHS + 1]), field);
+        assert_eq!(of(vec!["/w".repeat(1_000); 40]), field, "too long in all");
+        assert_eq!(of(vec!["/w".into(), String::new()]), field);
     }
 
     #[test]

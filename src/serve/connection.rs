@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use axum::Router;
+use axum::body::Body;
 use hyper::Request;
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -22,6 +23,7 @@ use tower::limit::ConcurrencyLimitLayer;
 use tower::{ServiceBuilder, ServiceExt};
 
 use crate::serve::incoming::{Listener, Peer, Socket};
+use crate::serve::sending::Sending;
 
 /// Requests of one connection at work at the same time; more wait. A bound against one client that takes everything.
 const MAX_CONCURRENT: usize = 64;
@@ -41,12 +43,24 @@ const KEEPALIVE: Duration = Duration::from_secs(30);
 /// How long it may take to say so.
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Connections at the same time. One more takes the place of a stranger, or waits to be taken where there is none. Far
-/// below the limit of open files.
-const MAX_CONNECTIONS: usize = 2_048;
-
 /// How long TLS, and the headers of a request, may take, and how long an HTTP/1.1 connection may be idle.
 const HEADER_TIME: Duration = Duration::from_secs(10);
+
+/// What connections may have.
+#[derive(Clone, Copy)]
+struct Bounds {
+    /// So many at the same time. One more takes the place of a stranger, or of one that does nothing, or waits to be taken
+    /// where there is none.
+    connections: usize,
+    /// How long an answer may wait for who reads it.
+    stall: Duration,
+}
+
+/// The connections stay far below the limit of open files.
+const BOUNDS: Bounds = Bounds { connections: 2_048, stall: Duration::from_secs(30) };
+
+/// How often it is looked for one that can give way, while there is none.
+const FULL_PAUSE: Duration = Duration::from_millis(50);
 
 /// How long answers may take to be sent once the last request has ended after the shutdown.
 const LINGER: Duration = Duration::from_millis(300);
@@ -60,25 +74,27 @@ pub(crate) struct Port {
 
 /// Serves until the shutdown, then until the last connection has ended.
 pub(crate) async fn serve(listener: Listener, port: Port) {
-    serve_at_most(MAX_CONNECTIONS, listener, port).await;
+    serve_within(BOUNDS, listener, port).await;
 }
 
-async fn serve_at_most(most: usize, listener: Listener, port: Port) {
+async fn serve_within(bounds: Bounds, listener: Listener, port: Port) {
     let port = Arc::new(port);
     let mut connections = JoinSet::new();
-    let mut strangers = Strangers::default();
+    let mut guests = Guests::default();
     loop {
-        let full = connections.len() >= most;
+        let full = connections.len() >= bounds.connections;
         if full {
-            strangers.cut_one();
+            guests.cut_one();
         }
         tokio::select! {
             () = port.shutdown.cancelled() => break,
             Some(_) = connections.join_next() => (),
+            // Another may be at rest by now.
+            () = tokio::time::sleep(FULL_PAUSE), if full => (),
             (socket, peer) = listener.accept(), if !full => {
                 let pulse = Arc::new(Pulse::default());
-                let handle = connections.spawn(connection(socket, peer, port.clone(), pulse.clone()));
-                strangers.add(handle, pulse, most);
+                let handle = connections.spawn(connection(socket, peer, port.clone(), pulse.clone(), bounds.stall));
+                guests.add(handle, pulse, bounds.connections);
             }
         }
     }
@@ -86,40 +102,43 @@ async fn serve_at_most(most: usize, listener: Listener, port: Port) {
     while connections.join_next().await.is_some() {}
 }
 
-/// Connections that may not have shown a key yet, in the order in which they came. Without a key anybody could take every
-/// place for good: by not reading the answers, or by being silent in HTTP/2.
+/// Connections, in the order in which they came. Anybody could take every place for good: by being silent in HTTP/2, and
+/// without a key also by not reading the answers for a while.
 #[derive(Default)]
-struct Strangers(VecDeque<(AbortHandle, Arc<Pulse>)>);
+struct Guests(VecDeque<(AbortHandle, Arc<Pulse>)>);
 
-impl Strangers {
+impl Guests {
     fn add(&mut self, handle: AbortHandle, pulse: Arc<Pulse>, most: usize) {
         if self.0.len() >= 2 * most {
-            self.0.retain(|(handle, pulse)| !handle.is_finished() && !pulse.is_known());
+            self.0.retain(|(handle, _)| !handle.is_finished());
         }
         self.0.push_back((handle, pulse));
     }
 
-    /// Cuts the one that has been there longest.
+    /// Cuts the one that has been there longest of those that may not have shown a key yet, or else of those that have
+    /// nothing under way.
     fn cut_one(&mut self) {
-        while let Some((handle, pulse)) = self.0.pop_front() {
-            if !handle.is_finished() && !pulse.is_known() {
-                return handle.abort();
-            }
+        self.0.retain(|(handle, _)| !handle.is_finished());
+        let stranger = self.0.iter().position(|(_, pulse)| !pulse.is_known());
+        let cut = stranger.or_else(|| self.0.iter().position(|(_, pulse)| pulse.is_at_rest()));
+        if let Some((handle, _)) = cut.and_then(|it| self.0.remove(it)) {
+            handle.abort();
         }
     }
 }
 
-async fn connection(socket: Socket, peer: Peer, port: Arc<Port>, pulse: Arc<Pulse>) {
+async fn connection(socket: Socket, peer: Peer, port: Arc<Port>, pulse: Arc<Pulse>, stall: Duration) {
+    let patience = Patience { request: HEADER_TIME, reader: stall };
     match (socket, &port.tls) {
         (Socket::Unix(stream), _) => {
             pulse.make_known();
             speak(stream, peer, &port, pulse, None).await;
         }
-        (Socket::Tcp(stream), None) => speak(stream, peer, &port, pulse, Some(HEADER_TIME)).await,
+        (Socket::Tcp(stream), None) => speak(stream, peer, &port, pulse, Some(patience)).await,
         (Socket::Tcp(stream), Some(tls)) => {
             let handshake = tokio::time::timeout(HEADER_TIME, tls.accept(stream));
             match port.shutdown.run_until_cancelled(handshake).await {
-                Some(Ok(Ok(stream))) => speak(stream, peer, &port, pulse, Some(HEADER_TIME)).await,
+                Some(Ok(Ok(stream))) => speak(stream, peer, &port, pulse, Some(patience)).await,
                 Some(Ok(Err(error))) => tracing::debug!(%error, "a client does not speak TLS as we do"),
                 Some(Err(_)) | None => (),
             }
@@ -127,21 +146,30 @@ async fn connection(socket: Socket, peer: Peer, port: Arc<Port>, pulse: Arc<Puls
     }
 }
 
+/// How long others than programs of this user may do nothing.
+struct Patience {
+    /// Until their first request.
+    request: Duration,
+    /// Until they read on.
+    reader: Duration,
+}
+
 /// Speaks with one client until it goes, or until its requests at work have ended after the shutdown. One that has sent no
-/// request after `patience` is cut, whatever it has begun to send.
-async fn speak<S>(stream: S, peer: Peer, port: &Port, pulse: Arc<Pulse>, patience: Option<Duration>)
+/// request in time is cut, whatever it has begun to send, and so is one that does not read.
+async fn speak<S>(stream: S, peer: Peer, port: &Port, pulse: Arc<Pulse>, patience: Option<Patience>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let service = ServiceBuilder::new().layer(ConcurrencyLimitLayer::new(MAX_CONCURRENT)).service(tower::service_fn({
         let (pulse, router) = (pulse.clone(), port.router.clone());
         move |mut request: Request<Incoming>| {
-            let (beat, router) = (Beat::new(&pulse), router.clone());
+            let (beat, router, sending) = (Beat::new(&pulse), router.clone(), pulse.sending.clone());
             request.extensions_mut().insert(peer);
             request.extensions_mut().insert(pulse.clone());
             async move {
                 let _beat = beat;
-                router.oneshot(request.map(axum::body::Body::new)).await
+                let answer = router.oneshot(request.map(Body::new)).await;
+                answer.map(|it| it.map(|body| sending.send(body)))
             }
         }
     }));
@@ -150,7 +178,10 @@ where
         std::pin::pin!(builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service)));
     let outcome = tokio::select! {
         outcome = connection.as_mut() => outcome,
-        () = pulse.missing(patience) => return,
+        () = pulse.missing(patience) => {
+            tracing::debug!("a client neither asks nor reads");
+            return;
+        }
         () = port.shutdown.cancelled() => {
             connection.as_mut().graceful_shutdown();
             tokio::select! {
@@ -185,6 +216,7 @@ pub(crate) struct Pulse {
     begun: AtomicUsize,
     at_work: AtomicUsize,
     changed: Notify,
+    sending: Arc<Sending>,
 }
 
 impl Pulse {
@@ -197,15 +229,24 @@ impl Pulse {
         self.known.load(Ordering::Relaxed)
     }
 
-    /// Returns when no request has come for so long after the connection.
-    async fn missing(&self, patience: Option<Duration>) {
-        if let Some(patience) = patience {
-            tokio::time::sleep(patience).await;
-            if self.begun.load(Ordering::Relaxed) == 0 {
-                return;
+    /// Whether nothing is at work or under way.
+    fn is_at_rest(&self) -> bool {
+        self.at_work.load(Ordering::Acquire) == 0 && self.sending.is_over()
+    }
+
+    /// Returns when no request has come in time, or an answer is not read.
+    async fn missing(&self, patience: Option<Patience>) {
+        let Some(patience) = patience else { return std::future::pending().await };
+        let silent = async {
+            tokio::time::sleep(patience.request).await;
+            if self.begun.load(Ordering::Relaxed) > 0 {
+                std::future::pending::<()>().await;
             }
+        };
+        tokio::select! {
+            () = silent => (),
+            () = self.sending.stalled(patience.reader) => (),
         }
-        std::future::pending::<()>().await;
     }
 
     /// Returns some time after the last request has ended.
@@ -248,14 +289,18 @@ mod tests {
 
     use super::*;
 
+    /// More than the buffers of a connection take.
+    const LARGE: usize = 64 << 20;
+
     /// A port with so many places, where whoever asks for `/key` is no stranger.
-    async fn port(most: usize) -> (std::net::SocketAddr, CancellationToken) {
+    async fn port(bounds: Bounds) -> (std::net::SocketAddr, CancellationToken) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (address, shutdown) = (listener.local_addr().unwrap(), CancellationToken::new());
         let key = |Extension(pulse): Extension<Arc<Pulse>>| async move { pulse.make_known() };
         let router = Router::new().route("/key", get(key)).route("/", get(|| async {}));
+        let router = router.route("/large", get(|| async { vec![0_u8; LARGE] }));
         let port = Port { router, tls: None, shutdown: shutdown.clone() };
-        tokio::spawn(serve_at_most(most, Listener::Tcp { listener, remote: false }, port));
+        tokio::spawn(serve_within(bounds, Listener::Tcp { listener, remote: false }, port));
         (address, shutdown)
     }
 
@@ -270,7 +315,7 @@ mod tests {
 
     #[tokio::test]
     async fn strangers_give_way_to_who_comes_and_who_has_shown_a_key_stays() {
-        let (address, shutdown) = port(3).await;
+        let (address, shutdown) = port(Bounds { connections: 3, ..BOUNDS }).await;
         let mut friend = TcpStream::connect(address).await.unwrap();
         assert!(asks(&mut friend, "/key").await);
         let mut strangers = Vec::new();
@@ -287,6 +332,45 @@ mod tests {
         let mut rest = [0; 256];
         let _headers = friend.read(&mut rest).await.unwrap();
         assert!(asks(&mut friend, "/").await);
+        shutdown.cancel();
+    }
+
+    #[tokio::test]
+    async fn of_those_who_have_shown_a_key_one_that_does_nothing_gives_way() {
+        let (address, shutdown) = port(Bounds { connections: 3, ..BOUNDS }).await;
+        let mut friends = Vec::new();
+        for _ in 0..10 {
+            let mut friend = TcpStream::connect(address).await.unwrap();
+            assert!(asks(&mut friend, "/key").await, "there is a place for each");
+            friends.push(friend);
+        }
+        shutdown.cancel();
+    }
+
+    #[tokio::test]
+    async fn who_does_not_read_is_cut_and_who_reads_slowly_gets_all() {
+        let stall = Duration::from_millis(400);
+        let (address, shutdown) = port(Bounds { connections: 3, stall }).await;
+        let connect = || async {
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            assert!(asks(&mut stream, "/large").await);
+            stream
+        };
+        let (mut silent, mut slow) = (connect().await, connect().await);
+        let begun = std::time::Instant::now();
+        let (mut read, mut piece) = (0, vec![0; LARGE / 20]);
+        while read < LARGE {
+            // It takes longer in all than anybody may rest.
+            tokio::time::sleep(stall / 8).await;
+            let length = slow.read(&mut piece).await.unwrap();
+            assert!(length > 0, "cut after {read} bytes");
+            read += length;
+        }
+        assert!(begun.elapsed() > stall);
+        tokio::time::sleep(2 * stall).await;
+        let mut rest = Vec::new();
+        let _reset = silent.read_to_end(&mut rest).await;
+        assert!(rest.len() < LARGE, "{} bytes", rest.len());
         shutdown.cancel();
     }
 }

@@ -5,6 +5,7 @@ use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use tokio::sync::mpsc::error::SendTimeoutError;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use crate::error::{Error, ErrorCode, Result};
@@ -33,6 +34,9 @@ const MAX_WAIT: Duration = Duration::from_secs(10);
 /// Steps of an answer that wait for a slow reader.
 const STEPS: usize = 8;
 
+/// The longest that a step waits for a reader who takes none. A few that never read would otherwise have all places.
+const MAX_STALL: Duration = Duration::from_secs(30);
+
 /// Places for what takes long, and the counts of what came of it.
 pub(crate) struct Desk {
     /// Everything that searches the index.
@@ -46,6 +50,8 @@ pub(crate) struct Desk {
     pub(crate) keys: Option<Arc<KeyRing>>,
     /// Ahead of others while a place is taken.
     pub(crate) session: Arc<Session>,
+    /// How long a reader may take none of the steps that wait for it.
+    pub(crate) stall: Duration,
 }
 
 /// A place that somebody has.
@@ -65,6 +71,7 @@ impl Desk {
             metrics: Metrics::default(),
             keys: None,
             session: Arc::new(Session::own()),
+            stall: MAX_STALL,
         }
     }
 
@@ -106,22 +113,20 @@ impl Desk {
         let (place, attention, mut steps) =
             begun.await.inspect_err(|error| self.metrics.asked().ended(Some(error.code)))?;
         let desk = self.clone();
-        let (sender, receiver) = mpsc::channel(STEPS);
+        let (sender, receiver) = mpsc::channel(STEPS + 1);
+        // Of a channel that is full, the reader would not learn why the answer ends.
+        let farewell = sender.clone().try_reserve_owned().map_err(Error::internal)?;
         tokio::spawn(async move {
             let asked = desk.metrics.asked();
-            let mut last = None;
-            loop {
-                let step = tokio::select! {
-                    step = steps.recv() => step,
-                    () = sender.closed() => return,
-                };
-                let Some(step) = step else { break };
-                last = step.as_ref().err().map(|it| it.code);
-                if sender.send(step).await.is_err() {
-                    return;
+            match pass_on(&mut steps, &sender, desk.stall).await {
+                Passed::All(last) => asked.ended(last),
+                Passed::Gone => {}
+                Passed::Stalled => {
+                    let error = stalled(desk.stall);
+                    asked.ended(Some(error.code));
+                    farewell.send(Err(error));
                 }
             }
-            asked.ended(last);
             drop((place, attention));
         });
         Ok(receiver)
@@ -134,6 +139,42 @@ impl Desk {
     async fn enter(&self, places: &Places) -> Result<OwnedSemaphorePermit> {
         places.enter().await.inspect_err(|_| self.metrics.refused(Refused::Busy))
     }
+}
+
+/// How the passing on of an answer ended.
+enum Passed {
+    /// With its last step: the code of its error, if it is one.
+    All(Option<ErrorCode>),
+    /// The reader went away.
+    Gone,
+    /// The reader is there and takes nothing.
+    Stalled,
+}
+
+async fn pass_on(
+    steps: &mut mpsc::Receiver<Result<AskEvent>>,
+    reader: &mpsc::Sender<Result<AskEvent>>,
+    stall: Duration,
+) -> Passed {
+    let mut last = None;
+    loop {
+        let step = tokio::select! {
+            step = steps.recv() => step,
+            () = reader.closed() => return Passed::Gone,
+        };
+        let Some(step) = step else { return Passed::All(last) };
+        last = step.as_ref().err().map(|it| it.code);
+        match reader.send_timeout(step, stall).await {
+            Ok(()) => {}
+            Err(SendTimeoutError::Closed(_)) => return Passed::Gone,
+            Err(SendTimeoutError::Timeout(_)) => return Passed::Stalled,
+        }
+    }
+}
+
+fn stalled(stall: Duration) -> Error {
+    let text = format!("nobody read the answer for {} seconds", stall.as_secs());
+    Error::new(ErrorCode::DeadlineExceeded, text).hint("read the steps as they come, or ask without a stream")
 }
 
 /// Some places, and a short queue before them.
@@ -289,5 +330,21 @@ mod tests {
         let (_sender, receiver) = mpsc::channel(1);
         drop(desk.steps(async { Ok(receiver) }).await.unwrap());
         desk.question(async { Ok(()) }).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn whoever_reads_no_step_for_long_loses_the_place_and_is_told() {
+        let desk = Arc::new(Desk { stall: Duration::from_millis(50), ..Desk::new(1) });
+        let (sender, receiver) = mpsc::channel(2 * STEPS);
+        let mut steps = desk.steps(async { Ok(receiver) }).await.unwrap();
+        for _ in 0..2 * STEPS {
+            sender.send(Ok(AskEvent::Text("a".into()))).await.unwrap();
+        }
+        desk.question(async { Ok(()) }).await.unwrap();
+        for _ in 0..STEPS {
+            steps.recv().await.unwrap().unwrap();
+        }
+        assert_eq!(steps.recv().await.unwrap().unwrap_err().code, ErrorCode::DeadlineExceeded);
+        assert!(steps.recv().await.is_none());
     }
 }

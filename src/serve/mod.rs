@@ -51,6 +51,7 @@ pub(crate) mod mcp;
 mod metrics;
 mod parse;
 mod ring;
+mod sending;
 pub mod schema;
 pub(crate) mod status;
 pub(crate) mod wire;
@@ -65,6 +66,9 @@ pub(crate) const MAX_REQUEST: usize = 4 << 20;
 
 /// Largest request for a model, in bytes: some images, or a file of proposals.
 pub(crate) const MAX_LLM_REQUEST: usize = 64 << 20;
+
+/// Largest request about a service by its name, in bytes.
+const MAX_NAME: usize = 1 << 10;
 
 /// Largest response, in bytes: the text of a file at its limit of 10 MiB, with anchors for every line.
 pub(crate) const MAX_RESPONSE: usize = 64 << 20;
@@ -230,10 +234,13 @@ async fn routes(shutdown: CancellationToken) -> Result<Routes> {
         .max_decoding_message_size(graph::MAX_GRAPH)
         .max_encoding_message_size(MAX_RESPONSE);
     let (reporter, health) = tonic_health::server::health_reporter();
+    // A name of a service; it is heard without a key.
+    let health = health.max_decoding_message_size(MAX_NAME);
     reporter.set_serving::<wire::vic_server::VicServer<grpc::Adapter>>().await;
     let reflection = tonic_reflection::server::Builder::configure()
         .register_encoded_file_descriptor_set(wire::DESCRIPTORS)
         .build_v1()
-        .map_err(Error::internal)?;
+        .map_err(Error::internal)?
+        .max_decoding_message_size(MAX_NAME);
     Ok(Routes::new(vic).add_service(graph).add_service(llm).add_service(health).add_service(reflection))
 }

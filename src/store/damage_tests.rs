@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::tests::{DIMENSION, FINGERPRINT, file, keyword, many, nearest, open, vector};
 use super::*;
-use crate::error::ErrorCode;
+use crate::error::{Error, ErrorCode};
 
 fn table_dir(dir: &Path) -> PathBuf {
     dir.join(format!("{}.lance", LanceStore::table_of(FINGERPRINT)))
@@ -211,6 +211,32 @@ async fn a_write_that_breaks_off_is_looked_at_before_the_next_one() {
     assert_eq!(store.rows_by_file().get(&9), Some(&1));
     assert_eq!(store.table.count_rows(None).await.unwrap(), 4, "the ninth is there once");
     assert_eq!(keyword(&store, "ninth otter", &FileSet::All).await, [9]);
+}
+
+#[tokio::test]
+async fn of_a_change_that_breaks_off_in_the_middle_nothing_is_left() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path()).await;
+    store.replace(many(3)).await.unwrap();
+    let before = nearest(&store, &vector(7, 0.0), &FileSet::All, 50).await;
+    // The first commit of two, then the disk was full: others prune before it is tried again.
+    store.table.delete("file_id = 1").await.unwrap();
+    store.break_off();
+    store.prune().await.unwrap();
+    assert_eq!(store.table.count_rows(None).await.unwrap(), 3);
+    assert_eq!(nearest(&store, &vector(7, 0.0), &FileSet::All, 50).await, before);
+    drop(store);
+    let store = open(dir.path()).await;
+    assert_eq!((store.has_lost(), store.file_ids().await.unwrap()), (false, vec![1, 2, 3]));
+    // Also where the change itself says that it failed.
+    let failed = store.change(async {
+        store.table.delete("file_id = 2").await.unwrap();
+        Err::<(), _>(Error::internal("no room"))
+    });
+    assert_eq!(failed.await.unwrap_err().message, "no room");
+    assert_eq!(store.table.count_rows(None).await.unwrap(), 3, "at once");
+    store.replace(vec![file(4, &["the fourth"])]).await.unwrap();
+    assert_eq!(store.file_ids().await.unwrap(), [1, 2, 3, 4]);
 }
 
 #[test]

@@ -98,20 +98,43 @@ impl LanceStore {
     }
 
     /// Changes the table, one change at a time. A change that breaks off, with an error or because nobody waits for it
-    /// any more, may have committed or not: the next one looks before it does anything.
+    /// any more, may have made some of its commits: they are undone, at once or before the next change.
     pub(super) async fn change<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
         let _writing = self.writer.lock().await;
         if self.is_uncertain.load(Ordering::Relaxed) {
-            self.table.checkout_latest().await.on("read", &self.dir)?;
-            let (rows, hot) = opening::contents(&self.table, &self.place).await?;
-            self.chunks.store(rows.values().sum(), Ordering::Relaxed);
-            *self.rows.write().unwrap_or_else(PoisonError::into_inner) = rows;
-            *self.hot_mut() = hot;
+            self.go_back().await?;
         }
         self.is_uncertain.store(true, Ordering::Relaxed);
-        let done = work.await?;
+        let done = work.await;
+        match done {
+            Ok(_) => self.is_uncertain.store(false, Ordering::Relaxed),
+            Err(_) => {
+                // On a full disk it has to wait for the next change.
+                if let Err(error) = self.go_back().await {
+                    tracing::debug!(%error, "a change that failed is undone later");
+                }
+            }
+        }
+        done
+    }
+
+    /// Makes the table what it was when it was on disk last, and what of it is in memory. Where there is no room for that,
+    /// it is read as it was then.
+    async fn go_back(&self) -> Result<()> {
+        self.table.checkout_latest().await.on("read", &self.dir)?;
+        let newest = self.table.version().await.on("read", &self.dir)?;
+        let synced = self.synced.clone();
+        let last = tokio::task::spawn_blocking(move || synced.read()).await.map_err(Error::internal)??;
+        if let Some(last) = last.filter(|it| *it < newest) {
+            self.table.checkout(last).await.on("read", &self.dir)?;
+            self.table.restore().await.on("undo a change of", &self.dir)?;
+        }
+        let (rows, hot) = opening::contents(&self.table, &self.place).await?;
+        self.chunks.store(rows.values().sum(), Ordering::Relaxed);
+        *self.rows.write().unwrap_or_else(PoisonError::into_inner) = rows;
+        *self.hot_mut() = hot;
         self.is_uncertain.store(false, Ordering::Relaxed);
-        Ok(done)
+        Ok(())
     }
 
     fn set_rows(&self, file_id: FileId, rows: u64) {

@@ -122,6 +122,8 @@ struct RootState {
     /// Whether other machines may change it without a word.
     remote: bool,
     problem: Option<WatchProblem>,
+    /// Whether its watch has ended with its folder.
+    ended: bool,
     /// Losses of events so far, those for which a walk was asked, and those for which it was made.
     lost: u64,
     promised: u64,
@@ -191,7 +193,7 @@ impl Watcher {
 
     /// Says whether the watch of a root has ended with its folder, so that only whoever watches it again is told more.
     pub fn has_lost_sight(&self, root_id: RootId) -> bool {
-        self.shared.states().get(&root_id).is_some_and(|it| !it.whole && it.problem.is_none())
+        self.shared.states().get(&root_id).is_some_and(|it| it.ended)
     }
 
     /// Returns what is wrong with a watched root, e.g. more folders than the watch limit, or events that were lost.

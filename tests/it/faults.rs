@@ -5,10 +5,10 @@
 //! second. Either the daemon is started behind it, or it is attached to a daemon that is at work: a start makes more calls
 //! than the work after it, and may be refused at the first of them.
 //!
-//! Not refused is `write`: it wakes threads, answers questions and writes the log as well, and by none of that it can be
-//! told which of them would write to a disk. What it writes for the index gets its name by a call that is refused here,
-//! and a disk that takes no byte more is in `room.rs`.
+//! Only `write` wakes threads, answers questions and writes the log as well. That one is refused from within, by what is
+//! loaded into the daemon (`faults.c`): where it goes to a file of the data directory, counted for the whole daemon.
 
+use std::fs::File;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -21,9 +21,13 @@ use crate::means;
 use crate::oracle::Oracle;
 use crate::torture::{Dice, figure, size};
 
+/// What is refused from within.
+const WRITE: &str = "write";
+
 /// Calls that write, change and keep what is on the disk, as SQLite, the table and vic itself use them. Those that not
 /// every processor has are marked.
-const FAMILIES: [&str; 8] = [
+const FAMILIES: [&str; 9] = [
+    WRITE,
     "pwrite64",
     "fsync",
     "fdatasync,syncfs",
@@ -54,7 +58,7 @@ const QUESTIONS: usize = 3;
 struct Fault {
     calls: &'static str,
     error: &'static str,
-    /// Which of the calls of a thread.
+    /// Which of the calls of a thread; of [`WRITE`], of all.
     number: u64,
     /// Whether all that follow fail, too.
     lasts: bool,
@@ -75,33 +79,54 @@ enum Outcome {
 
 impl Fault {
     /// What refuses the calls; what it sees goes to a file.
-    fn strace(&self, calls: &Path) -> Vec<String> {
-        let Fault { calls: names, error, number, .. } = self;
+    fn strace(&self, seen: &Path) -> Vec<String> {
+        let Fault { calls, error, number, .. } = self;
         let on = if self.lasts { "+" } else { "" };
-        let inject = format!("inject={names}:error={error}:when={number}{on}");
-        let trace = format!("trace={names}");
-        let words = ["strace", "-f", "-q", "-e", &trace, "-e", &inject, "-o", calls.to_str().unwrap()];
+        let inject = format!("inject={calls}:error={error}:when={number}{on}");
+        let trace = format!("trace={calls}");
+        let words = ["strace", "-f", "-q", "-e", &trace, "-e", &inject, "-o", seen.to_str().unwrap()];
         words.map(String::from).to_vec()
+    }
+
+    /// What loads into the daemon what refuses its writes while the switch is there.
+    fn loader(&self, data: &Path, seen: &Path, switch: &Path) -> Vec<String> {
+        let library = seen.with_extension("so");
+        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/faults.c");
+        let compiled = Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&library).arg(source).status();
+        assert!(compiled.unwrap().success());
+        let last = if self.lasts { i64::MAX } else { self.number.cast_signed() };
+        let number = if self.error == "EIO" { libc::EIO } else { libc::ENOSPC };
+        vec![
+            "env".to_owned(),
+            format!("LD_PRELOAD={}", library.display()),
+            format!("FAULTS_BELOW={}", data.display()),
+            format!("FAULTS_SWITCH={}", switch.display()),
+            format!("FAULTS_SEEN={}", seen.display()),
+            format!("FAULTS_NUMBER={}", self.number),
+            format!("FAULTS_LAST={last}"),
+            format!("FAULTS_ERRNO={number}"),
+        ]
     }
 
     /// Lets a daemon run into it. Afterwards the disk is well again, and a daemon runs that has everything.
     fn check(&self, world: &mut World, oracle: &mut Oracle) -> Outcome {
-        let calls = tempfile::NamedTempFile::new().unwrap();
+        let place = tempfile::tempdir().unwrap();
+        let seen = place.path().join("seen");
         let begun = world.log().len();
-        let tracer = self.begin(world, calls.path());
-        let outcome = if is_ready(world, begun, self) {
+        let tracer = self.begin(world, &seen);
+        let outcome = if self.at_work || gets_ready(world, begun, self) {
             change_for(oracle, world, WORK);
             // Each job ends with upkeep. This one may fail.
             within(world, 20, &["index", world.files().to_str().unwrap()]);
             check_answers(world, oracle, self);
-            self.end(world, oracle, calls.path());
+            self.end(world, oracle, &seen);
             Outcome::Answered
         } else {
             check_refusal(world, begun, self);
             Outcome::Refused
         };
         drop(tracer);
-        let refused = std::fs::read_to_string(calls.path()).unwrap().contains("(INJECTED)");
+        let refused = std::fs::read_to_string(&seen).is_ok_and(|it| it.contains("(INJECTED)"));
         check_after_death(world, oracle, &format!("{self:?}"));
         check_whole(world, self);
         // Of all that ran since: the start that followed has to be free of it, too.
@@ -111,8 +136,12 @@ impl Fault {
     }
 
     /// Starts a daemon behind it, or attaches it to the one that runs.
-    fn begin(&self, world: &mut World, calls: &Path) -> Option<Tracer> {
-        let words = self.strace(calls);
+    fn begin(&self, world: &mut World, seen: &Path) -> Option<Tracer> {
+        if self.calls == WRITE {
+            self.begin_within(world, seen);
+            return None;
+        }
+        let words = self.strace(seen);
         if self.at_work {
             return Some(Tracer::attach(&words, world.pid()).expect("it could be attached before"));
         }
@@ -122,11 +151,27 @@ impl Fault {
         None
     }
 
+    /// Starts a daemon with it inside. Where that is to be at work first, it fails only then.
+    fn begin_within(&self, world: &mut World, seen: &Path) {
+        let switch = seen.with_extension("switch");
+        let loader = self.loader(&world.data().canonicalize().unwrap(), seen, &switch);
+        world.kill();
+        if !self.at_work {
+            File::create(&switch).unwrap();
+        }
+        let begun = world.log().len();
+        world.begin(&loader);
+        if self.at_work {
+            assert!(gets_ready(world, begun, self), "{}", world.log());
+            File::create(&switch).unwrap();
+        }
+    }
+
     /// Ends the daemon, which lives: by turns it is asked to, and killed.
-    fn end(&self, world: &mut World, oracle: &mut Oracle, calls: &Path) {
+    fn end(&self, world: &mut World, oracle: &mut Oracle, seen: &Path) {
         if let Some(ended) = world.ended() {
             // The tracer tells signals, too, and who sent them.
-            let seen = std::fs::read_to_string(calls).unwrap();
+            let seen = std::fs::read_to_string(seen).unwrap_or_default();
             let seen: Vec<&str> = seen.lines().filter(|it| it.contains("INJECTED") || it.contains("---")).collect();
             panic!("{self:?}: {ended}, after\n{}\n{}", seen.join("\n"), world.log());
         }
@@ -198,9 +243,9 @@ fn is_traced(pid: u32) -> bool {
 }
 
 /// Waits until the daemon is ready or has ended; says whether it is ready. Nobody is asked: to ask may start another.
-fn is_ready(world: &mut World, begun: usize, fault: &Fault) -> bool {
+fn gets_ready(world: &mut World, begun: usize, fault: &Fault) -> bool {
     let waits = Instant::now();
-    while !fault.at_work && !world.log()[begun..].contains("vicd is ready") {
+    while !world.log()[begun..].contains("vicd is ready") {
         if world.ended().is_some() {
             return false;
         }
@@ -287,9 +332,9 @@ fn check_all(what: &str, faults: &[Fault], seed: u64) {
 fn a_disk_that_fails_at_any_write_hurts_nothing_but_writes() {
     let seed = size("VIC_TORTURE_SEED", 1);
     let mut dice = Dice::new(seed);
-    // The first five are what the index needs; each fails as on a full disk and as on a broken one.
+    // The first six are what the index needs; each fails as on a full disk and as on a broken one.
     let mut faults = Vec::new();
-    for (place, calls) in FAMILIES[..5].iter().enumerate() {
+    for (place, calls) in FAMILIES[..6].iter().enumerate() {
         for (turn, error) in ERRORS.into_iter().enumerate() {
             let (number, lasts) = (dice.within(1..4), dice.below(2) == 0);
             faults.push(Fault { calls, error, number, lasts, at_work: (place + turn) % 3 != 2 });

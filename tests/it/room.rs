@@ -19,8 +19,8 @@ const GOES_ON: Duration = Duration::from_secs(30);
 /// Versions that a folder in which something is saved all the time may have at any moment.
 pub(crate) const MOST_VERSIONS: u64 = 100;
 
-/// What logs, databases and the logs of databases take beside the index, however little there is in it.
-const FLOOR: u64 = 16 << 20;
+/// What databases, their logs and the vectors of the last 4,096 texts take beside the index, however little there is in it.
+const FLOOR: u64 = 20 << 20;
 
 /// What the disk has to stay free of us, in MiB.
 const RESERVE_MIB: u64 = 16;

@@ -1,14 +1,20 @@
 //! What was changed is in the answers, and what is gone is not: at once where a program waits for it.
 
 use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use serde_json::json;
 use vic::error::ErrorCode;
 
 use crate::caller::Caller;
 use crate::harness::World;
+use crate::server::{Act, Server};
 use crate::torture::size;
 use crate::watching::{SOON, opened, world};
+use crate::{means, openai};
 
 #[test]
 fn a_deleted_file_is_in_no_answer_from_the_moment_of_its_deletion() {
@@ -104,4 +110,75 @@ fn of_files_that_are_saved_few_are_left_outside_the_keyword_index() {
     caller.sync();
     assert!(caller.within(SOON, |it| it.status().upkeep.unindexed_chunks <= 100));
     assert_eq!(caller.hits("\"pontoon 134\"")[0].path, "1/134.md");
+}
+
+/// Another folder beside that of the world, with one file in it, indexed.
+fn second_root(world: &World, name: &str) -> PathBuf {
+    let folder = world.files().with_file_name(name);
+    fs::create_dir(&folder).unwrap();
+    fs::write(folder.join("early.md"), "Early in the other folder.").unwrap();
+    world.ok(&["index", folder.to_str().unwrap()]);
+    folder
+}
+
+#[test]
+fn a_folder_that_is_away_with_files_to_read_keeps_no_other_waiting() {
+    let (world, caller) = world(&["a.md"]);
+    let other = second_root(&world, "other");
+    world.ok(&["pause"]);
+    fs::write(other.join("late.md"), "Late in the other folder.").unwrap();
+    world.until("the file is known", SOON * 5, |it| it.json(&["status"])["coverage"]["pending"] == 1);
+    fs::rename(&other, other.with_file_name("away")).unwrap();
+    // So many are found by their words first, and by their vectors in a second pass.
+    (0..600).for_each(|it| drop(world.write(&format!("{it}.md"), format!("Entry {it} of the log."))));
+    world.ok(&["resume"]);
+    caller.sync();
+    assert_eq!(caller.hits("\"entry 599\"")[0].path, "599.md");
+    world.until("the vectors are there", Duration::from_secs(60), |it| {
+        let coverage = &it.json(&["status"])["coverage"];
+        coverage["awaiting_vectors"] == 0 && coverage["pending"] == 1
+    });
+    fs::rename(other.with_file_name("away"), &other).unwrap();
+    assert!(caller.within(Duration::from_secs(20), |it| !it.hits("\"late in the other\"").is_empty()));
+}
+
+#[test]
+fn a_folder_that_does_not_answer_at_the_start_keeps_no_other_waiting() {
+    if !means::can_trace() {
+        return;
+    }
+    let (mut world, _) = world(&["a.md"]);
+    let silent = second_root(&world, "silent");
+    world.kill();
+    let minutes = "inject=getdents64:delay_enter=180000000";
+    let words = ["strace", "-D", "-f", "-q", "-o", "/dev/null", "-e", "trace=getdents64", "-e", minutes, "-P"];
+    world.begin(&[&words.map(String::from)[..], &[silent.to_str().unwrap().to_owned()]].concat());
+    world.until("it is there", Duration::from_secs(60), |it| it.data().join("listen").exists());
+    let caller = Caller::new(&world);
+    world.write("new.md", "New in the folder that answers.");
+    assert!(
+        caller.within(Duration::from_secs(20), |it| !it.hits("\"new in the folder\"").is_empty()),
+        "{}",
+        world.log()
+    );
+    assert!(caller.status().degraded.iter().any(|it| it.contains("does not answer")), "{:?}", caller.status());
+}
+
+#[test]
+fn what_was_saved_while_the_server_of_the_model_was_away_is_found_when_it_is_back() {
+    let is_away = Arc::new(AtomicBool::new(false));
+    let away = is_away.clone();
+    let server = Server::start(move |asked| match away.load(Ordering::Relaxed) {
+        true => Act::json(503, &json!({ "error": { "message": "not now", "type": "server_error", "code": 503 } })),
+        false => openai::answer(&["any"], asked, &|_| String::new()),
+    });
+    let (world, caller) = opened(openai::embeds_for(World::new(), &server), &["a.md"]);
+    is_away.store(true, Ordering::Relaxed);
+    world.write("b.md", "Saved while nobody could embed it.");
+    let fails = |it: &Caller| it.status().degraded.iter().any(|it| it.contains("cannot index what changed"));
+    assert!(caller.within(Duration::from_secs(30), fails), "{:?}", caller.status());
+    is_away.store(false, Ordering::Relaxed);
+    let is_found = |it: &Caller| it.hits("\"nobody could embed\"").iter().any(|it| it.path == "b.md");
+    assert!(caller.within(Duration::from_secs(60), is_found), "{:?}", caller.status());
+    assert!(caller.within(SOON, |it| !fails(it)), "{:?}", caller.status());
 }

@@ -52,13 +52,23 @@ impl Known {
 
     /// Says whether there is something to lose, and more than by losing the row that would take its place: also of a file
     /// that is pending, what was read of it before is found.
-    pub(super) fn answers_rather_than(&self, other: Option<&Known>) -> bool {
-        self.is_indexed || (self.chunks > 0 && other.is_none_or(|it| !it.is_indexed && it.chunks == 0))
+    pub(super) fn answers_rather_than(&self, other: &Known) -> bool {
+        self.is_indexed || (self.chunks > 0 && other.is_unread())
+    }
+
+    /// Says whether nothing was ever read of it.
+    pub(super) fn is_unread(&self) -> bool {
+        !self.is_indexed && self.chunks == 0
     }
 
     /// Says whether there is nothing to write of it.
     pub(super) fn is_as_it_was(&self, found: &FoundFile) -> bool {
         self.change(found) == Change::Nothing && self.device == signed(found.device)
+    }
+
+    /// Says whether only the number of its file system is another, as after some restarts.
+    pub(super) fn is_renumbered(&self, found: &FoundFile) -> bool {
+        self.change(found) == Change::Nothing && self.device != signed(found.device)
     }
 
     fn change(&self, found: &FoundFile) -> Change {

@@ -116,6 +116,25 @@ fn what_is_found_at_the_new_place_stays_found_also_while_it_is_read_again() {
 }
 
 #[test]
+fn a_file_that_is_saved_by_a_move_is_found_as_it_was_until_it_is_read_again() {
+    for is_known in [false, true] {
+        let scene = Scene::indexed(&["a.txt"]);
+        let id = scene.id("a.txt");
+        scene.write("new.txt", "another text");
+        if is_known {
+            scene.scan();
+        }
+        fs::rename(scene.path("new.txt"), scene.path("a.txt")).unwrap();
+        scene.hear_of_move("new.txt", "a.txt");
+        scene.scan_within(Some("new.txt"));
+        scene.scan_within(Some("a.txt"));
+        let now = scene.record("a.txt").unwrap();
+        assert_eq!((now.id, now.state, now.chunks), (id, FileState::Pending, 1));
+        assert_eq!((scene.record("new.txt"), scene.index()), (None, 1));
+    }
+}
+
+#[test]
 fn a_file_that_moves_over_another_takes_its_place_although_that_was_looked_at_first() {
     let scene = Scene::indexed(&["new.txt", "old.txt"]);
     let id = scene.id("new.txt");

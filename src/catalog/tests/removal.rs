@@ -87,3 +87,16 @@ fn files_of_a_file_system_that_is_not_mounted_stay() {
     assert_eq!(scene.scan().removed, 2);
     assert_eq!(scene.catalog.roots().unwrap().remove(0).problem, "");
 }
+
+#[test]
+fn a_file_that_is_gone_is_removed_although_its_file_system_has_another_number_now() {
+    let scene = Scene::indexed(&["a.txt", "b.txt", "c.txt"]);
+    fs::remove_file(scene.path("b.txt")).unwrap();
+    let mut found = scene.walk(None);
+    let before = found[0].device;
+    found.iter_mut().for_each(|it| it.device = before + 1);
+    let away = |_: &std::path::Path, device: u64| device == before;
+    let outcome = scene.catalog.apply_scan(scene.root.id, None, found, &[], true, Belief::Careful(&away)).unwrap();
+    assert_eq!(outcome.removed, 1);
+    assert_eq!(scene.names(&FileFilter::default()), ["a.txt", "c.txt"]);
+}

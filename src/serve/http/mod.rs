@@ -13,6 +13,7 @@ mod gate;
 mod health;
 mod index;
 mod limits;
+mod message;
 pub(crate) mod openapi;
 mod refusal;
 mod sse;
@@ -23,13 +24,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Router};
-use futures::StreamExt;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 use tonic::service::Routes;
@@ -42,6 +41,7 @@ use crate::serve::desk::Desk;
 use crate::serve::guard::Names;
 use crate::serve::http::refusal::Refusal;
 use crate::serve::keys::Grant;
+use crate::serve::wire::{graph_server, llm_server};
 use crate::serve::{Service, mcp};
 
 /// What every handler needs.
@@ -71,9 +71,6 @@ const MAX_GUESSES: u32 = 30;
 /// start together behind one address do not get into each other's way.
 const STRANGERS_A_SECOND: u32 = 50;
 const STRANGERS_AT_ONCE: u32 = 100;
-
-/// How long the message of a gRPC call may take.
-const MESSAGE_TIME: Duration = Duration::from_secs(15);
 
 type Shared = State<Arc<Bridge>>;
 type Known = Extension<Caller>;
@@ -112,9 +109,13 @@ impl Bridge {
 /// Every path of the TCP port.
 pub(crate) fn router(bridge: Arc<Bridge>, grpc: Routes) -> Router {
     let grpc = grpc.prepare().into_axum_router();
+    let messages = Arc::new(message::Messages::new());
     let otherwise = move |request: Request| async move {
         match is_grpc(&request) {
-            true => grpc.oneshot(in_time(request)).await.into_response(),
+            true => {
+                let may_be_large = may_be_large(&request);
+                grpc.oneshot(messages.take_in(request, may_be_large)).await.into_response()
+            }
             false => Refusal::from(
                 Error::not_found(format!("no such path `{}`", request.uri().path())).hint("`GET /` lists the paths"),
             )
@@ -156,9 +157,11 @@ fn is_grpc(request: &Request) -> bool {
     kind.is_some_and(|it| it == "application/grpc" || it.starts_with("application/grpc+"))
 }
 
-/// The request with a body that ends, whole or not, after some time.
-fn in_time(request: Request) -> Request {
-    request.map(|body| Body::from_stream(body.into_data_stream().take_until(tokio::time::sleep(MESSAGE_TIME))))
+/// Whether a call brings a whole graph, as only the owner may, or pictures for a model.
+fn may_be_large(request: &Request) -> bool {
+    let service = request.uri().path().split('/').nth(1).unwrap_or_default();
+    let is_owner = || request.extensions().get::<Caller>().is_some_and(Caller::is_owner);
+    service == llm_server::SERVICE_NAME || service == graph_server::SERVICE_NAME && is_owner()
 }
 
 /// A JSON answer.

@@ -146,6 +146,7 @@ impl<K: Kernel> Engine<K> {
                 whole: self.folders.is_whole(&path),
                 remote: self.folders.remote(&path).is_some(),
                 problem: self.folders.problem(&path).map(WatchProblem),
+                ended: false,
                 ..before
             },
         );
@@ -228,7 +229,7 @@ impl<K: Kernel> Engine<K> {
                 self.folders.forget(folder);
                 let mut states = self.shared.states();
                 let before = states.remove(&root_id).unwrap_or_default();
-                states.insert(root_id, RootState { whole: false, problem: None, ..before });
+                states.insert(root_id, RootState { whole: false, problem: None, ended: true, ..before });
             }
             None if what.contains(ReadFlags::UNMOUNT) => {
                 self.folders.forget(folder);

@@ -1,0 +1,120 @@
+//! The message of a gRPC call: in some time, and no more of it in memory than there is to spare. It comes before anybody
+//! knows whether the call will find a place.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::extract::Request;
+use futures::StreamExt;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tonic::Status;
+
+use crate::error::{Error, ErrorCode};
+use crate::serve::{MAX_REQUEST, status};
+
+/// How long a message may take.
+const MESSAGE_TIME: Duration = Duration::from_secs(15);
+
+/// What a message may have before it counts as a large one: more than any question, job or list of texts.
+const SMALL: usize = 1 << 20;
+
+/// Bytes of all messages that come in at the same time; the large ones do not take what the small ones need.
+const OF_SMALL: usize = 128 << 20;
+const OF_LARGE: usize = 256 << 20;
+
+/// Room for the messages of all calls.
+pub(crate) struct Messages {
+    small: Arc<Semaphore>,
+    large: Arc<Semaphore>,
+}
+
+/// What one message has in memory.
+#[derive(Default)]
+struct Held {
+    length: usize,
+    parts: Vec<OwnedSemaphorePermit>,
+}
+
+impl Messages {
+    pub(crate) fn new() -> Messages {
+        Messages { small: Arc::new(Semaphore::new(OF_SMALL)), large: Arc::new(Semaphore::new(OF_LARGE)) }
+    }
+
+    /// The request with a body that ends, whole or not, after some time, and with an error where there is no room for it.
+    /// Who `may_be_large` sends whole graphs and pictures.
+    pub(crate) fn take_in(&self, request: Request, may_be_large: bool) -> Request {
+        let most = if may_be_large { usize::MAX } else { MAX_REQUEST };
+        let (small, large) = (self.small.clone(), self.large.clone());
+        let mut held = Held::default();
+        request.map(|body| {
+            let in_time = body.into_data_stream().take_until(tokio::time::sleep(MESSAGE_TIME));
+            Body::from_stream(in_time.map(move |bytes| {
+                let bytes: Bytes = bytes.map_err(|error| Box::new(Status::unknown(error.to_string())))?;
+                held.grow(bytes.len(), most, &small, &large).map_err(|it| Box::new(status::from_error(it)))?;
+                Ok::<_, Box<Status>>(bytes)
+            }))
+        })
+    }
+}
+
+impl Held {
+    fn grow(&mut self, by: usize, most: usize, small: &Arc<Semaphore>, large: &Arc<Semaphore>) -> Result<(), Error> {
+        self.length += by;
+        if self.length > most {
+            let text = format!("the message is larger than {} MiB", most >> 20);
+            return Err(Error::new(ErrorCode::ResourceExhausted, text));
+        }
+        let room = if self.length <= SMALL { small } else { large };
+        let bytes = u32::try_from(by).map_err(Error::internal)?;
+        let part = room.clone().try_acquire_many_owned(bytes).map_err(|_| {
+            Error::new(ErrorCode::ResourceExhausted, "busy: too much comes in at once").hint("try again in a second")
+        })?;
+        match self.parts.last_mut().filter(|it| Arc::ptr_eq(it.semaphore(), room)) {
+            Some(last) => last.merge(part),
+            None => self.parts.push(part),
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What comes of a message of so many bytes.
+    async fn came(messages: &Messages, length: usize, may_be_large: bool) -> Result<usize, String> {
+        let request = Request::new(Body::from_stream(futures::stream::iter(pieces(length))));
+        let mut body = messages.take_in(request, may_be_large).into_body().into_data_stream();
+        let mut length = 0;
+        while let Some(bytes) = body.next().await {
+            length += bytes.map_err(|it| it.to_string())?.len();
+        }
+        Ok(length)
+    }
+
+    fn pieces(length: usize) -> Vec<Result<Bytes, std::io::Error>> {
+        vec![0; length].chunks(16 << 10).map(|it| Ok(Bytes::copy_from_slice(it))).collect()
+    }
+
+    #[tokio::test]
+    async fn large_messages_are_for_some_and_leave_room_for_the_small_ones() {
+        let messages =
+            Messages { small: Arc::new(Semaphore::new(2 * SMALL)), large: Arc::new(Semaphore::new(8 * SMALL)) };
+        assert_eq!(came(&messages, MAX_REQUEST, false).await, Ok(MAX_REQUEST));
+        assert!(came(&messages, MAX_REQUEST + 1, false).await.unwrap_err().contains("larger than 4 MiB"));
+        assert_eq!(came(&messages, 8 * SMALL, true).await, Ok(8 * SMALL));
+        assert!(came(&messages, 10 * SMALL, true).await.unwrap_err().contains("busy"));
+        // What is not whole yet has its room until it ends.
+        let waits = futures::stream::iter(pieces(8 * SMALL)).chain(futures::stream::pending());
+        let request = messages.take_in(Request::new(Body::from_stream(waits)), true);
+        let mut body = request.into_body().into_data_stream();
+        for _ in pieces(8 * SMALL) {
+            body.next().await.unwrap().unwrap();
+        }
+        assert!(came(&messages, 3 * SMALL, true).await.unwrap_err().contains("busy"));
+        assert_eq!(came(&messages, SMALL, true).await, Ok(SMALL));
+        drop(body);
+        assert_eq!(came(&messages, 8 * SMALL, true).await, Ok(8 * SMALL));
+    }
+}

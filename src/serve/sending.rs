@@ -1,0 +1,153 @@
+//! Answers on their way: in pieces, and with a note of those that wait for who reads them.
+
+use std::collections::HashMap;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+
+use axum::body::{Body, Bytes, HttpBody};
+use hyper::body::{Frame, SizeHint};
+
+/// Bytes that are handed over at once. HTTP/2 keeps a whole piece where its reader takes only a part.
+const PIECE: usize = 64 << 10;
+
+/// The answers of one connection.
+#[derive(Default)]
+pub(crate) struct Sending(Mutex<Answers>);
+
+#[derive(Default)]
+struct Answers {
+    /// How many there have been.
+    begun: u64,
+    /// How many are not over.
+    open: usize,
+    /// Since when those wait of which a piece was handed over and no more was asked for.
+    waiting: HashMap<u64, Instant>,
+}
+
+impl Sending {
+    /// Sends an answer.
+    pub(crate) fn send(self: &Arc<Sending>, body: Body) -> Body {
+        let mut answers = self.lock();
+        answers.begun += 1;
+        answers.open += 1;
+        let number = answers.begun;
+        drop(answers);
+        Body::new(Answer { number, body, rest: Bytes::new(), sending: self.clone() })
+    }
+
+    /// Whether none is under way.
+    pub(crate) fn is_over(&self) -> bool {
+        self.lock().open == 0
+    }
+
+    /// Returns when one has waited for its reader for so long.
+    pub(crate) async fn stalled(&self, patience: Duration) {
+        let stalls = || self.lock().waiting.values().any(|since| since.elapsed() >= patience);
+        while !stalls() {
+            tokio::time::sleep(patience / 4).await;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Answers> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One answer.
+struct Answer {
+    number: u64,
+    body: Body,
+    /// What is to be handed over before more is asked for.
+    rest: Bytes,
+    sending: Arc<Sending>,
+}
+
+impl HttpBody for Answer {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let answer = self.get_mut();
+        answer.sending.lock().waiting.remove(&answer.number);
+        if answer.rest.is_empty() {
+            match ready!(Pin::new(&mut answer.body).poll_frame(cx)).map(|it| it.map(Frame::into_data)) {
+                Some(Ok(Ok(data))) => answer.rest = data,
+                Some(Ok(Err(other))) => return Poll::Ready(Some(Ok(other))),
+                Some(Err(error)) => return Poll::Ready(Some(Err(error))),
+                None => return Poll::Ready(None),
+            }
+        }
+        let piece = answer.rest.split_to(answer.rest.len().min(PIECE));
+        answer.sending.lock().waiting.insert(answer.number, Instant::now());
+        Poll::Ready(Some(Ok(Frame::data(piece))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.rest.is_empty() && self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let (rest, hint) = (self.rest.len() as u64, self.body.size_hint());
+        let mut all = SizeHint::new();
+        all.set_lower(hint.lower() + rest);
+        if let Some(upper) = hint.upper() {
+            all.set_upper(upper + rest);
+        }
+        all
+    }
+}
+
+impl Drop for Answer {
+    fn drop(&mut self) {
+        let mut answers = self.sending.lock();
+        answers.open -= 1;
+        answers.waiting.remove(&self.number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::StreamExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn an_answer_comes_whole_in_pieces_and_its_length_is_known() {
+        let sending = Arc::new(Sending::default());
+        let text: Vec<u8> = (0..200_000_u32).map(|it| it as u8).collect();
+        let body = sending.send(Body::from(text.clone()));
+        assert_eq!(body.size_hint().exact(), Some(200_000));
+        let mut pieces = body.into_data_stream();
+        let mut came = Vec::new();
+        while let Some(piece) = pieces.next().await {
+            let piece = piece.unwrap();
+            assert!(piece.len() <= PIECE);
+            came.extend(piece);
+        }
+        assert_eq!(came, text);
+        drop(pieces);
+        assert!(sending.is_over());
+    }
+
+    #[tokio::test]
+    async fn who_asks_for_no_more_stalls_and_who_waits_for_more_does_not() {
+        let sending = Arc::new(Sending::default());
+        let patience = Duration::from_millis(40);
+        let never = futures::stream::pending::<Result<Bytes, std::io::Error>>();
+        let mut slow = sending.send(Body::from_stream(never)).into_data_stream();
+        let asks = async { slow.next().await };
+        tokio::select! {
+            _ = asks => unreachable!("it never comes"),
+            () = sending.stalled(patience) => panic!("there is nothing to read yet"),
+            () = tokio::time::sleep(3 * patience) => (),
+        }
+        let mut unread = sending.send(Body::from(vec![0; 2 * PIECE])).into_data_stream();
+        unread.next().await.unwrap().unwrap();
+        sending.stalled(patience).await;
+        drop(unread);
+        let calm = tokio::time::timeout(2 * patience, sending.stalled(patience)).await;
+        assert!(calm.is_err() && !sending.is_over(), "the other one is still under way");
+    }
+}
