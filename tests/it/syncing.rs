@@ -150,18 +150,17 @@ fn a_folder_that_does_not_answer_at_the_start_keeps_no_other_waiting() {
     let (mut world, _) = world(&["a.md"]);
     let silent = second_root(&world, "silent");
     world.kill();
-    let minutes = "inject=getdents64:delay_enter=180000000";
-    let words = ["strace", "-D", "-f", "-q", "-o", "/dev/null", "-e", "trace=getdents64", "-e", minutes, "-P"];
+    let late = "inject=getdents64:delay_enter=20000000";
+    let words = ["strace", "-D", "-f", "-q", "-o", "/dev/null", "-e", "trace=getdents64", "-e", late, "-P"];
     world.begin(&[&words.map(String::from)[..], &[silent.to_str().unwrap().to_owned()]].concat());
     world.until("it is there", Duration::from_secs(60), |it| it.data().join("listen").exists());
     let caller = Caller::new(&world);
     world.write("new.md", "New in the folder that answers.");
-    assert!(
-        caller.within(Duration::from_secs(20), |it| !it.hits("\"new in the folder\"").is_empty()),
-        "{}",
-        world.log()
-    );
-    assert!(caller.status().degraded.iter().any(|it| it.contains("does not answer")), "{:?}", caller.status());
+    let soon = Duration::from_secs(10);
+    let is_found = |it: &Caller| !it.hits("\"new in the folder\"").is_empty();
+    assert!(caller.within(soon, is_found), "{}", world.log());
+    let is_told = |it: &Caller| it.status().degraded.iter().any(|it| it.contains("does not answer"));
+    assert!(caller.within(soon, is_told), "{:?}", caller.status());
 }
 
 #[test]
