@@ -43,6 +43,8 @@ async fn follow(mut guard: Guard) {
 struct Guard {
     inner: Arc<Inner>,
     roots: HashMap<RootId, Post>,
+    /// Whether it looks for the first time: nothing is watched yet.
+    is_start: bool,
 }
 
 /// What is remembered of a root.
@@ -50,7 +52,7 @@ struct Guard {
 struct Post {
     seen: Option<Sight>,
     /// A look that has not come back.
-    lost: Option<JoinHandle<Sight>>,
+    look: Option<JoinHandle<Sight>>,
     /// When it was walked from here, and how long that took.
     walked: Option<(Instant, Duration)>,
 }
@@ -83,8 +85,12 @@ impl Guard {
         let replaced = blocking(move || Ok(watching.tend())).await?;
         let roots = inner.roots().await?;
         self.roots.retain(|id, _| roots.iter().any(|it| it.id == *id));
+        inner.silent().retain(|id| roots.iter().any(|it| it.id == *id));
+        // All at once: those that do not answer are waited for together.
+        roots.iter().for_each(|it| self.begin_look(it));
+        let until = tokio::time::Instant::now() + ANSWER;
         for root in &roots {
-            let sight = self.sight(root).await;
+            let sight = self.sight(root, until).await;
             if let Err(error) = self.act(root, sight, replaced).await {
                 warn!(%error, root = %root.path.display(), "cannot look after a root");
             }
@@ -92,20 +98,24 @@ impl Guard {
         Ok(())
     }
 
-    /// Looks at a root; one that does not answer is away until it does.
-    async fn sight(&mut self, root: &Root) -> Sight {
+    /// Has a root looked at. One that has not answered is waited for again: each new look would hold another thread.
+    fn begin_look(&mut self, root: &Root) {
         let post = self.roots.entry(root.id).or_default();
         let path = root.path.clone();
-        let mut look = post.lost.take().unwrap_or_else(|| tokio::task::spawn_blocking(move || look_at(&path)));
-        match tokio::time::timeout(ANSWER, &mut look).await {
-            Ok(Ok(sight)) => sight,
-            Ok(Err(error)) => Sight::Away(error.to_string()),
-            Err(_silent) => {
-                // The same look is waited for again: each new one would hold another thread.
-                post.lost = Some(look);
-                Sight::Away(format!("`{}` does not answer", root.path.display()))
-            }
-        }
+        post.look.get_or_insert_with(|| tokio::task::spawn_blocking(move || look_at(&path)));
+    }
+
+    /// What was seen of a root; one that does not answer in time is away until it does.
+    async fn sight(&mut self, root: &Root, until: tokio::time::Instant) -> Sight {
+        let post = self.roots.entry(root.id).or_default();
+        let Some(look) = &mut post.look else { return Sight::Away("nobody looked".into()) };
+        let Ok(seen) = tokio::time::timeout_at(until, look).await else {
+            self.inner.silent().insert(root.id);
+            return Sight::Away(format!("`{}` does not answer", root.path.display()));
+        };
+        post.look = None;
+        self.inner.silent().remove(&root.id);
+        seen.unwrap_or_else(|error| Sight::Away(error.to_string()))
     }
 
     async fn act(&mut self, root: &Root, sight: Sight, replaced: bool) -> Result<()> {
@@ -124,9 +134,11 @@ impl Guard {
             }
             Sight::Away(_) => Ok(()),
             // The walk knows whether that is new, and says so.
+            Sight::Empty if self.is_start => Ok(()),
             Sight::Empty if root.available && (is_news || before.is_none()) => self.walk(root).await,
             Sight::Empty => Ok(()),
             Sight::Here { .. } => {
+                let was_whole = inner.watching.is_whole(root.id);
                 if is_news || replaced {
                     inner.unwatch(root.id).await;
                 }
@@ -141,9 +153,9 @@ impl Guard {
                     return Ok(());
                 }
                 inner.watch(root).await;
-                // At the start, a job walks every root that is there.
-                let is_start = before.is_none() && root.available;
-                if is_start { Ok(()) } else { self.walk(root).await }
+                // A job walks every root at the start, and one that is new.
+                let is_walked = self.is_start || (before.is_none() && was_whole);
+                if is_walked { Ok(()) } else { self.walk(root).await }
             }
         }
     }
@@ -209,8 +221,9 @@ impl Inner {
 
     /// Watches every root and reconciles it at start and from then on at intervals.
     pub(crate) async fn keep_fresh(self: Arc<Inner>) {
-        let mut guard = Guard { inner: self.clone(), roots: HashMap::new() };
+        let mut guard = Guard { inner: self.clone(), roots: HashMap::new(), is_start: true };
         guard.look_at_all().await;
+        guard.is_start = false;
         tokio::spawn(follow(guard));
         let mut ticks = tokio::time::interval(Duration::from_secs(self.config.walk.rescan_seconds.max(1)));
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -30,13 +30,13 @@ mod waiting;
 mod watching;
 mod words;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fs::File;
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
@@ -60,7 +60,9 @@ use crate::index::syncing::Walks;
 use crate::index::tables::Tables;
 use crate::index::urgent::Urgent;
 use crate::index::watching::Watching;
-use crate::model::{ContentHash, Coverage, Document, FileRecord, IndexRequest, JobSnapshot, Root, Scope, WatchReport};
+use crate::model::{
+    ContentHash, Coverage, Document, FileRecord, IndexRequest, JobSnapshot, Root, RootId, Scope, WatchReport,
+};
 use crate::store::StoreStats;
 use crate::warehouse::{self, Rules, WalkProblem};
 
@@ -114,6 +116,8 @@ pub(crate) struct Inner {
     buried: Notify,
     /// Whoever holds it walks and applies what it saw.
     scanning: tokio::sync::Mutex<()>,
+    /// Roots that do not answer.
+    silent: Mutex<HashSet<RootId>>,
     /// Which roots were walked since they are watched.
     walks: Walks,
     /// Whether a run of this daemon broke off and left tries in the catalog.
@@ -342,9 +346,23 @@ impl Inner {
         self.scan_alone(root, within, accept_losses, cancel).await
     }
 
+    /// Whoever walks a root that does not answer never comes back, and all others wait.
+    fn check_answers(&self, root: &Root) -> Result<()> {
+        if self.silent().contains(&root.id) {
+            let text = format!("`{}` does not answer", root.path.display());
+            return Err(Error::new(ErrorCode::Unavailable, text).hint("mount it again, or `vic roots remove` it"));
+        }
+        Ok(())
+    }
+
+    fn silent(&self) -> MutexGuard<'_, HashSet<RootId>> {
+        self.silent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// As [`Inner::scan`], for many places of a root at once.
     async fn scan_places(&self, root: &Root, places: Vec<PathBuf>) -> Result<()> {
         let _scanning = self.scanning.lock().await;
+        self.check_answers(root)?;
         let seen = scan::scan_places(&self.catalog, &self.rules, root, places, &self.shutdown).await?;
         let mut unseen = self.unseen();
         seen.iter().for_each(|(place, problems)| unseen.replace(root.id, place, problems));
@@ -359,6 +377,7 @@ impl Inner {
         accept_losses: bool,
         cancel: &CancellationToken,
     ) -> Result<(ScanOutcome, Vec<WalkProblem>)> {
+        self.check_answers(root)?;
         let (place, begun) = (within.clone().unwrap_or_default(), Instant::now());
         let (outcome, problems) = scan::scan(&self.catalog, &self.rules, root, within, accept_losses, cancel).await?;
         self.unseen().replace(root.id, &place, &problems);
@@ -372,6 +391,7 @@ impl Inner {
     /// move would be taken for the truth after it, and the file for one that is gone and one that is new.
     async fn rename(&self, root: &Root, from: &Path, to: &Path) -> Result<()> {
         let _scanning = self.scanning.lock().await;
+        self.check_answers(root)?;
         let (catalog, root_of, source, target) = (self.catalog.clone(), root.clone(), from.to_owned(), to.to_owned());
         blocking(move || {
             let on_disk = |path: &Path| {

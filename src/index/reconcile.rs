@@ -40,12 +40,8 @@ impl Inner {
     /// Walks every root in a job of its own.
     pub(crate) async fn reconcile_roots(self: &Arc<Inner>) {
         match self.roots().await {
-            Ok(roots) if roots.iter().any(|it| it.available) => {
-                // One that is away may never answer; it is walked when it is back.
-                let there = roots.iter().filter(|it| it.available).filter_map(|it| it.path.to_str());
-                let are_all = roots.iter().all(|it| it.available);
-                let paths = if are_all { Vec::new() } else { there.map(String::from).collect() };
-                let request = IndexRequest { paths, ocr: self.config.ocr, ..IndexRequest::default() };
+            Ok(roots) if !roots.is_empty() => {
+                let request = IndexRequest { ocr: self.config.ocr, ..IndexRequest::default() };
                 if let Err(error) = jobs::start(self, request).await {
                     info!(%error, "cannot reconcile the roots");
                 }

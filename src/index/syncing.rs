@@ -108,6 +108,11 @@ impl Inner {
         self.scan_alone(root, None, false, &self.shutdown).await.map(drop)
     }
 
+    async fn is_there(&self, id: RootId) -> Result<bool> {
+        let is_silent = self.silent().contains(&id);
+        Ok(!is_silent && self.roots().await?.iter().any(|it| it.id == id && it.available))
+    }
+
     async fn too_late(&self, seconds: u32) -> Error {
         let catalog = self.catalog.clone();
         let pending = blocking(move || catalog.pending_count(None)).await.unwrap_or(0);
@@ -147,7 +152,7 @@ async fn bring_in(inner: &Arc<Inner>, path: Option<&str>, until: Instant) -> Res
         match looked {
             Ok(()) => (),
             // A root that is away is searchable as it was; the status tells of it.
-            Err(error) if path.is_none() && error.code != ErrorCode::Cancelled => away.push(root.id),
+            Err(_) if path.is_none() && !inner.is_there(root.id).await? => away.push(root.id),
             Err(error) => return Err(error),
         }
     }

@@ -259,9 +259,10 @@ pub(crate) async fn follow(inner: Arc<Inner>, mut batches: mpsc::Receiver<Batch>
 
 /// Applies what it can; an error with one change or root does not keep the others waiting.
 async fn apply(inner: &Arc<Inner>, batch: Vec<Change>) -> Result<()> {
-    let roots = inner.roots().await?;
+    let batch = by_root(batch);
+    let roots = inner.roots().await.inspect_err(|_| batch.iter().for_each(|it| inner.walks.watched(it.0)))?;
     let mut outcome = Ok(());
-    for (root_id, changes) in by_root(batch) {
+    for (root_id, changes) in batch {
         let Some(root) = roots.iter().find(|it| it.id == root_id) else { continue };
         let rescan = changes.contains(&ChangeKind::Rescan);
         let changes = if rescan { vec![ChangeKind::Rescan] } else { changes };

@@ -116,11 +116,11 @@ impl Guests {
     }
 
     /// Cuts the one that has been there longest of those that may not have shown a key yet, or else of those that have
-    /// nothing under way.
+    /// nothing under way. Not the one that came last: it has had no time to show anything.
     fn cut_one(&mut self) {
         self.0.retain(|(handle, _)| !handle.is_finished());
-        let stranger = self.0.iter().position(|(_, pulse)| !pulse.is_known());
-        let cut = stranger.or_else(|| self.0.iter().position(|(_, pulse)| pulse.is_at_rest()));
+        let older = || self.0.iter().take(self.0.len().saturating_sub(1)).map(|it| &it.1);
+        let cut = older().position(|it| !it.is_known()).or_else(|| older().position(|it| it.is_at_rest()));
         if let Some((handle, _)) = cut.and_then(|it| self.0.remove(it)) {
             handle.abort();
         }

@@ -12,6 +12,9 @@ use hyper::body::{Frame, SizeHint};
 /// Bytes that are handed over at once. HTTP/2 keeps a whole piece where its reader takes only a part.
 const PIECE: usize = 64 << 10;
 
+/// So much more patience there is where a reader takes other answers meanwhile.
+const BESIDE: u32 = 10;
+
 /// The answers of one connection.
 #[derive(Default)]
 pub(crate) struct Sending(Mutex<Answers>);
@@ -42,16 +45,22 @@ impl Sending {
         self.lock().open == 0
     }
 
-    /// Returns when one has waited for its reader for so long.
+    /// Returns when one has waited for its reader for so long, and nothing else is under way, or [`BESIDE`] times as long.
     pub(crate) async fn stalled(&self, patience: Duration) {
-        let stalls = || self.lock().waiting.values().any(|since| since.elapsed() >= patience);
-        while !stalls() {
+        while !self.lock().have_stalled(patience) {
             tokio::time::sleep(patience / 4).await;
         }
     }
 
     fn lock(&self) -> MutexGuard<'_, Answers> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Answers {
+    fn have_stalled(&self, patience: Duration) -> bool {
+        let patience = if self.waiting.len() == self.open { patience } else { BESIDE * patience };
+        self.waiting.values().any(|since| since.elapsed() >= patience)
     }
 }
 
@@ -134,7 +143,7 @@ mod tests {
     #[tokio::test]
     async fn who_asks_for_no_more_stalls_and_who_waits_for_more_does_not() {
         let sending = Arc::new(Sending::default());
-        let patience = Duration::from_millis(40);
+        let patience = Duration::from_millis(20);
         let never = futures::stream::pending::<Result<Bytes, std::io::Error>>();
         let mut slow = sending.send(Body::from_stream(never)).into_data_stream();
         let asks = async { slow.next().await };
@@ -145,6 +154,8 @@ mod tests {
         }
         let mut unread = sending.send(Body::from(vec![0; 2 * PIECE])).into_data_stream();
         unread.next().await.unwrap().unwrap();
+        let soon = tokio::time::timeout(5 * patience, sending.stalled(patience)).await;
+        assert!(soon.is_err(), "there is another answer");
         sending.stalled(patience).await;
         drop(unread);
         let calm = tokio::time::timeout(2 * patience, sending.stalled(patience)).await;

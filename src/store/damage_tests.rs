@@ -239,6 +239,33 @@ async fn of_a_change_that_breaks_off_in_the_middle_nothing_is_left() {
     assert_eq!(store.file_ids().await.unwrap(), [1, 2, 3, 4]);
 }
 
+#[tokio::test]
+async fn a_commit_whose_files_lack_their_ends_does_not_count() {
+    for folder in ["_deletions", "_versions"] {
+        let dir = tempfile::tempdir().unwrap();
+        let store = open(dir.path()).await;
+        store.replace(many(3)).await.unwrap();
+        let before = nearest(&store, &vector(7, 0.0), &FileSet::All, 50).await;
+        let change = store.change(async {
+            store.table.delete("file_id = 1").await.unwrap();
+            // As on a disk that took no more, which the library does not notice.
+            let mut files = files_in(dir.path(), folder).into_iter();
+            let torn = files.rfind(|it| it.extension().is_some_and(|it| it != "json")).unwrap();
+            std::fs::File::options().write(true).open(&torn).unwrap().set_len(3).unwrap();
+            store.settle().await
+        });
+        let error = change.await.unwrap_err();
+        assert!(error.message.contains(folder) && error.hint.is_some(), "{error}");
+        assert_eq!(store.table.count_rows(None).await.unwrap(), 3, "{folder}");
+        assert_eq!(nearest(&store, &vector(7, 0.0), &FileSet::All, 50).await, before, "{folder}");
+        store.replace(vec![file(4, &["the fourth"])]).await.unwrap();
+        store.upkeep().await.unwrap();
+        drop(store);
+        let store = open(dir.path()).await;
+        assert_eq!((store.has_lost(), store.file_ids().await.unwrap()), (false, vec![1, 2, 3, 4]), "{folder}");
+    }
+}
+
 #[test]
 fn a_folder_that_may_not_be_entered_is_the_same_error_twice_and_nothing_is_moved() {
     use std::os::unix::fs::PermissionsExt;

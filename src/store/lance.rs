@@ -20,6 +20,7 @@ use crate::store::hot::{Addresses, HOT_VECTOR_BYTES, Hot, hot_rows};
 use crate::store::opening::{self, Cached, INDEX_CACHE_BYTES, METADATA_CACHE_BYTES, Opened, Place, connect};
 use crate::store::readings::Readings;
 use crate::store::synced::Synced;
+use crate::store::whole::Whole;
 use crate::store::{FileSet, KeywordQuery, Store, StoreStats, legs, manifests, schema, sync, upkeep};
 
 /// Hex digits of a model's fingerprint in the name of its table.
@@ -57,6 +58,7 @@ pub struct LanceStore {
     pub(super) chunks: AtomicU64,
     pub(super) hot: RwLock<Hot>,
     pub(super) synced: Synced,
+    whole: Whole,
     /// When somebody asked last.
     asked: Mutex<Option<Instant>>,
     /// Whether a write broke off: then nobody knows which of its commits there are.
@@ -85,7 +87,7 @@ impl LanceStore {
         sync::prepare(dir)?;
         let place = Place { dir: dir.to_owned(), name: table_name(fingerprint), dimension };
         let synced = Synced::of(&place.table_dir());
-        let Opened { table, cached, rows, hot, set_aside, has_lost } = opening::open(&place, &synced).await?;
+        let Opened { table, cached, rows, hot, whole, set_aside, has_lost } = opening::open(&place, &synced).await?;
         for it in &set_aside {
             tracing::warn!("the index was damaged: what could not be read is kept as `{}`", it.display());
         }
@@ -101,6 +103,7 @@ impl LanceStore {
             rows: RwLock::new(rows),
             hot: RwLock::new(hot),
             synced,
+            whole,
             asked: Mutex::default(),
             is_uncertain: AtomicBool::new(false),
             has_lost: AtomicBool::new(has_lost),
@@ -240,6 +243,7 @@ impl LanceStore {
             return Ok(());
         }
         sync::sync(&self.dir).await?;
+        self.whole.check().await?;
         opening::note(&self.table, &self.place, &self.synced).await
     }
 

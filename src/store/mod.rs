@@ -21,6 +21,7 @@ mod damage_tests;
 #[cfg(test)]
 mod tests;
 mod upkeep;
+mod whole;
 mod writing;
 
 pub use computing::{bound_library, start_pool};

@@ -21,6 +21,7 @@ use crate::store::failure::{StoreContext, as_damage};
 use crate::store::hot::Hot;
 use crate::store::manifests::{self, Manifest};
 use crate::store::synced::Synced;
+use crate::store::whole::Whole;
 use crate::store::{schema, sync, upkeep};
 
 /// Bytes of opened indexes kept in memory. The library's default is 6 GiB; the keyword index of a million short chunks fits
@@ -82,6 +83,7 @@ pub(super) struct Opened {
     pub(super) cached: Cached,
     pub(super) rows: BTreeMap<FileId, u64>,
     pub(super) hot: Hot,
+    pub(super) whole: Whole,
     /// What was damaged and is called otherwise now.
     pub(super) set_aside: Vec<PathBuf>,
     /// Whether versions that were synced once could not be read.
@@ -110,9 +112,11 @@ pub(super) async fn open(place: &Place, synced: &Synced) -> Result<Opened> {
     };
     let version = opened.table.version().await.on("read", &place.dir)?;
     opened.has_lost = last.is_some_and(|it| it > version) || (last.is_none() && !opened.set_aside.is_empty());
+    opened.whole = Whole::of(&table_dir);
     let mended = upkeep::mend_indexes(&opened.table).await.on("index the words of", &place.dir)?;
     if mended || last != Some(version) {
         sync::sync(&place.dir).await?;
+        opened.whole.check().await?;
     }
     // The old number is what tells of the loss until somebody has acted on it.
     if !opened.has_lost {
@@ -181,7 +185,8 @@ pub(super) async fn read(place: &Place) -> Result<Opened> {
             )));
     }
     let (rows, hot) = contents(&table, place).await?;
-    Ok(Opened { table, cached, rows, hot, set_aside: Vec::new(), has_lost: false })
+    let whole = Whole::of(&place.table_dir());
+    Ok(Opened { table, cached, rows, hot, whole, set_aside: Vec::new(), has_lost: false })
 }
 
 /// Counts the rows of each file, and reads the vectors if they fit.
@@ -199,13 +204,15 @@ async fn create(place: &Place, synced: &Synced) -> Result<Opened> {
     let schema = schema::schema(place.dimension);
     let cached = Cached::new();
     let connection = connect(&place.dir, &cached).await?;
+    let whole = Whole::of(&place.table_dir());
     let table = connection.create_empty_table(&place.name, schema);
     let table = table.storage_option(OPT_NEW_TABLE_STORAGE_VERSION, FILE_VERSION).execute().await;
     let table = table.on("create", &place.dir)?;
     sync::sync(&place.dir).await?;
+    whole.check().await?;
     note(&table, place, synced).await?;
     let (rows, hot) = (BTreeMap::new(), Hot::new(&place.dir, 0, place.dimension));
-    Ok(Opened { table, cached, rows, hot, set_aside: Vec::new(), has_lost: false })
+    Ok(Opened { table, cached, rows, hot, whole, set_aside: Vec::new(), has_lost: false })
 }
 
 pub(super) async fn connect(dir: &Path, cached: &Cached) -> Result<Connection> {

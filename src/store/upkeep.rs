@@ -129,8 +129,11 @@ pub(super) async fn run(store: &LanceStore) -> Result<()> {
         if index(table, store.dimension, is_large).await.on("index the words of", &store.dir)? {
             store.forget_replaced().await;
         }
+        // What is done stays done, whatever becomes of the rest.
+        store.settle().await?;
         store.doing("compacting");
         let moved = compact(table).await.on("compact", &store.dir)?;
+        store.settle().await?;
         let learned = async { if moved { store.learn_addresses().await } else { Ok(()) } };
         // Both only make questions faster.
         if let Err(error) = async { learned.await.and(store.warm().await) }.await {

@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::model::{FileChunks, FileId};
 use crate::store::failure::StoreContext;
 use crate::store::lance::{LanceStore, collect};
-use crate::store::{legs, opening, schema, upkeep};
+use crate::store::{legs, manifests, opening, schema, upkeep};
 
 /// Rows that are copied in one commit: some 8 MB.
 const COPIED_ROWS: u64 = 4_000;
@@ -118,21 +118,33 @@ impl LanceStore {
         done
     }
 
-    /// Makes the table what it was when it was on disk last, and what of it is in memory. Where there is no room for that,
-    /// it is read as it was then.
+    /// Makes the table what it was when it was on disk last, and what of it is in memory. Where the disk refuses that, it
+    /// is read as it was then. Nothing is written, as there may be no room: versions that do not count are set aside, as at
+    /// a start.
     async fn go_back(&self) -> Result<()> {
-        self.table.checkout_latest().await.on("read", &self.dir)?;
-        let newest = self.table.version().await.on("read", &self.dir)?;
-        let synced = self.synced.clone();
-        let last = tokio::task::spawn_blocking(move || synced.read()).await.map_err(Error::internal)??;
-        if let Some(last) = last.filter(|it| *it < newest) {
-            self.table.checkout(last).await.on("read", &self.dir)?;
-            self.table.restore().await.on("undo a change of", &self.dir)?;
+        let (synced, table_dir) = (self.synced.clone(), self.place.table_dir());
+        let set_aside = move || {
+            let Some(last) = synced.read()? else { return Ok(None) };
+            Ok::<_, Error>(Some((last, manifests::set_unsynced_aside(&table_dir, last))))
+        };
+        let aside = tokio::task::spawn_blocking(set_aside).await.map_err(Error::internal)??;
+        let undone = match aside {
+            None | Some((_, Ok(0))) => Ok(()),
+            Some((last, outcome)) => {
+                // It remembers the versions that are gone, and the next ones get their numbers.
+                self.cached.clear().await;
+                self.table.checkout(last).await.on("read", &self.dir)?;
+                outcome.map(drop)
+            }
+        };
+        if undone.is_ok() {
+            self.table.checkout_latest().await.on("read", &self.dir)?;
         }
         let (rows, hot) = opening::contents(&self.table, &self.place).await?;
         self.chunks.store(rows.values().sum(), Ordering::Relaxed);
         *self.rows.write().unwrap_or_else(PoisonError::into_inner) = rows;
         *self.hot_mut() = hot;
+        undone?;
         self.is_uncertain.store(false, Ordering::Relaxed);
         Ok(())
     }

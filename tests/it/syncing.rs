@@ -161,6 +161,10 @@ fn a_folder_that_does_not_answer_at_the_start_keeps_no_other_waiting() {
     assert!(caller.within(soon, is_found), "{}", world.log());
     let is_told = |it: &Caller| it.status().degraded.iter().any(|it| it.contains("does not answer"));
     assert!(caller.within(soon, is_told), "{:?}", caller.status());
+    let begun = Instant::now();
+    world.write("newer.md", "Newer in the folder that answers.");
+    caller.sync();
+    assert!(!caller.hits("\"newer in the folder\"").is_empty() && begun.elapsed() < soon, "{:?}", begun.elapsed());
 }
 
 #[test]

@@ -4,11 +4,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::BoxError;
 use axum::body::{Body, Bytes};
 use axum::extract::Request;
 use futures::StreamExt;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tonic::Status;
 
 use crate::error::{Error, ErrorCode};
 use crate::serve::{MAX_REQUEST, status};
@@ -50,9 +50,9 @@ impl Messages {
         request.map(|body| {
             let in_time = body.into_data_stream().take_until(tokio::time::sleep(MESSAGE_TIME));
             Body::from_stream(in_time.map(move |bytes| {
-                let bytes: Bytes = bytes.map_err(|error| Box::new(Status::unknown(error.to_string())))?;
-                held.grow(bytes.len(), most, &small, &large).map_err(|it| Box::new(status::from_error(it)))?;
-                Ok::<_, Box<Status>>(bytes)
+                let bytes: Bytes = bytes?;
+                held.grow(bytes.len(), most, &small, &large).map_err(status::from_error)?;
+                Ok::<_, BoxError>(bytes)
             }))
         })
     }
@@ -88,9 +88,16 @@ mod tests {
         let mut body = messages.take_in(request, may_be_large).into_body().into_data_stream();
         let mut length = 0;
         while let Some(bytes) = body.next().await {
-            length += bytes.map_err(|it| it.to_string())?.len();
+            length += bytes.map_err(told)?.len();
         }
         Ok(length)
+    }
+
+    /// What a client is told.
+    fn told(error: axum::Error) -> String {
+        let status = tonic::Status::from_error(error.into());
+        assert_eq!(status.code(), tonic::Code::ResourceExhausted, "{status:?}");
+        status.message().into()
     }
 
     fn pieces(length: usize) -> Vec<Result<Bytes, std::io::Error>> {

@@ -1,0 +1,128 @@
+//! Whether what the library wrote came onto the disk whole.
+//!
+//! It has the end of a file written, does not look whether that was done, and gives the file its name (lance-io 14.0.2,
+//! `LocalWriter::poll_shutdown`): on a disk that is full, or fails, a commit succeeds whose files lack their ends. So new
+//! files are looked at before their commit counts. Each kind has an end of its own.
+
+use std::collections::HashSet;
+use std::fs::File;
+use std::io::{BufReader, ErrorKind, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use roaring::RoaringBitmap;
+
+use crate::error::{Error, Result};
+
+/// Less room than that, in bytes, and the disk is full rather than broken.
+const FULL: u64 = 4 << 20;
+
+/// The files of a table, and which of them were looked at.
+#[derive(Clone, Debug)]
+pub(super) struct Whole {
+    table_dir: PathBuf,
+    known: Arc<Mutex<HashSet<PathBuf>>>,
+}
+
+impl Whole {
+    /// Of a table that is to be made, or whose files were all read: what there is now is not looked at.
+    pub(super) fn of(table_dir: &Path) -> Whole {
+        let known = files(table_dir).into_iter().collect();
+        Whole { table_dir: table_dir.to_owned(), known: Arc::new(Mutex::new(known)) }
+    }
+
+    /// Looks at the files that came since the last time.
+    ///
+    /// # Errors
+    /// One is not whole, with what the disk must have said when it was written. It is not looked at again: whoever gets
+    /// the error undoes the commit, and then nothing needs the file.
+    pub(super) async fn check(&self) -> Result<()> {
+        let whole = self.clone();
+        tokio::task::spawn_blocking(move || whole.check_now()).await.map_err(Error::internal)?
+    }
+
+    fn check_now(&self) -> Result<()> {
+        let now = files(&self.table_dir);
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let torn = now.iter().filter(|it| !known.contains(*it)).find(|it| !is_whole(it)).cloned();
+        *known = now.into_iter().collect();
+        torn.map_or(Ok(()), |it| Err(Error::io("write", &it, &reason(&self.table_dir))))
+    }
+}
+
+/// Why a file lacks its end.
+fn reason(dir: &Path) -> std::io::Error {
+    let room = rustix::fs::statvfs(dir).map_or(u64::MAX, |it| it.f_bavail * it.f_frsize);
+    let errno = if room < FULL { rustix::io::Errno::NOSPC } else { rustix::io::Errno::IO };
+    errno.into()
+}
+
+/// The files that commits consist of.
+fn files(table_dir: &Path) -> Vec<PathBuf> {
+    let folders = ["data", "_deletions", "_indices", "_versions"].map(|it| table_dir.join(it));
+    let entries = folders.iter().flat_map(|it| walkdir::WalkDir::new(it).into_iter().flatten());
+    entries.filter(|it| it.file_type().is_file()).map(|it| it.into_path()).collect()
+}
+
+/// Says whether a file has its end; one that is gone meanwhile is nobody's.
+fn is_whole(path: &Path) -> bool {
+    let ends = match path.extension().and_then(|it| it.to_str()) {
+        Some("lance" | "idx" | "manifest") => ends_with(path, b"LANC"),
+        Some("arrow") => ends_with(path, b"ARROW1"),
+        Some("bin") => File::open(path).map(|it| RoaringBitmap::deserialize_from(BufReader::new(it)).is_ok()),
+        _ => Ok(true),
+    };
+    ends.unwrap_or_else(|error| error.kind() == ErrorKind::NotFound)
+}
+
+fn ends_with(path: &Path, end: &[u8]) -> std::io::Result<bool> {
+    let mut file = File::open(path)?;
+    let length = file.metadata()?.len();
+    if length < end.len() as u64 {
+        return Ok(false);
+    }
+    file.seek(SeekFrom::End(-(end.len() as i64)))?;
+    let mut found = Vec::with_capacity(end.len());
+    file.read_to_end(&mut found)?;
+    Ok(found == end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_without_its_end_is_told_once_and_others_are_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |name: &str, bytes: &[u8]| {
+            let path = dir.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, bytes).unwrap();
+        };
+        write("data/old.lance", b"torn long ago, and nothing needs it");
+        let whole = Whole::of(dir.path());
+        let mut bits = Vec::new();
+        RoaringBitmap::from_iter(0..20_000).serialize_into(&mut bits).unwrap();
+        write("data/a.lance", b"rows LANC");
+        write("_indices/1/b.idx", b"words LANC");
+        write("_versions/7.manifest", b"version LANC");
+        write("_deletions/1.arrow", b"gone ARROW1");
+        write("_deletions/2.bin", &bits);
+        write("_versions/latest_version_hint.json", b"{}");
+        whole.check_now().unwrap();
+        let torn: [(&str, &[u8]); 6] = [
+            ("data/c.lance", b"rows LAN"),
+            ("_indices/2/d.idx", b""),
+            ("_versions/8.manifest", b"version"),
+            ("_deletions/3.arrow", b""),
+            ("_deletions/4.arrow", b"gone ARROW"),
+            ("_deletions/5.bin", &bits[..bits.len() - 1]),
+        ];
+        for (name, bytes) in torn {
+            write(name, bytes);
+            let error = whole.check_now().unwrap_err();
+            assert!(error.message.contains(name), "{name}: {error}");
+            whole.check_now().unwrap();
+        }
+    }
+}
