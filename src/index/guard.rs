@@ -134,8 +134,7 @@ impl Guard {
             }
             Sight::Away(_) => Ok(()),
             // The walk knows whether that is new, and says so.
-            Sight::Empty if self.is_start => Ok(()),
-            Sight::Empty if root.available && (is_news || before.is_none()) => self.walk(root).await,
+            Sight::Empty if root.available && !self.is_start && (is_news || before.is_none()) => self.walk(root).await,
             Sight::Empty => Ok(()),
             Sight::Here { .. } => {
                 let was_whole = inner.watching.is_whole(root.id);

@@ -84,7 +84,7 @@ async fn serve_within(bounds: Bounds, listener: Listener, port: Port) {
     loop {
         let full = connections.len() >= bounds.connections;
         if full {
-            guests.cut_one();
+            guests.cut_one(bounds.connections);
         }
         tokio::select! {
             () = port.shutdown.cancelled() => break,
@@ -117,8 +117,12 @@ impl Guests {
 
     /// Cuts the one that has been there longest of those that may not have shown a key yet, or else of those that have
     /// nothing under way. Not the one that came last: it has had no time to show anything.
-    fn cut_one(&mut self) {
+    /// Nobody is cut where there are fewer than `most`, as when one has just gone.
+    fn cut_one(&mut self, most: usize) {
         self.0.retain(|(handle, _)| !handle.is_finished());
+        if self.0.len() < most {
+            return;
+        }
         let older = || self.0.iter().take(self.0.len().saturating_sub(1)).map(|it| &it.1);
         let cut = older().position(|it| !it.is_known()).or_else(|| older().position(|it| it.is_at_rest()));
         if let Some((handle, _)) = cut.and_then(|it| self.0.remove(it)) {
