@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 use tokio::time::MissedTickBehavior;
 use tracing::warn;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorCode, Result};
 use crate::index::{Inner, blocking, watching};
 use crate::machine;
 use crate::model::{Root, RootId};
@@ -70,7 +70,9 @@ enum Sight {
 
 impl Guard {
     async fn look_at_all(&mut self) {
-        if let Err(error) = self.look().await {
+        if let Err(error) = self.look().await
+            && error.code != ErrorCode::Cancelled
+        {
             warn!(%error, "cannot look after the roots");
         }
     }

@@ -481,6 +481,7 @@ impl Inner {
 pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
     match tokio::task::spawn_blocking(work).await {
         Ok(result) => result,
+        Err(error) if error.is_cancelled() => Err(Error::new(ErrorCode::Cancelled, "the daemon is ending")),
         // Its message may hold text of a document.
         Err(_) => Err(Error::new(ErrorCode::Internal, "a stage panicked; the log of vicd says where")),
     }
