@@ -3,10 +3,10 @@
 //! Events do not tell of everything: a root whose parent was renamed, a volume that was mounted or taken away, another
 //! folder in the place of the root, a watcher that has died. What cannot be watched is walked from here.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::task::JoinHandle;
@@ -194,6 +194,20 @@ fn mounts_below(path: &Path) -> Vec<String> {
 }
 
 impl Inner {
+    /// Whoever walks a root that does not answer never comes back, and all others wait.
+    pub(super) fn check_answers(&self, root: &Root) -> Result<()> {
+        if self.silent().contains(&root.id) {
+            let text = format!("`{}` does not answer", root.path.display());
+            return Err(Error::new(ErrorCode::Unavailable, text).hint("mount it again, or `vic roots remove` it"));
+        }
+        Ok(())
+    }
+
+    /// Roots that do not answer.
+    pub(super) fn silent(&self) -> MutexGuard<'_, HashSet<RootId>> {
+        self.silent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Watches a root, or what is not watched of it yet, and notes what stands in the way.
     pub(crate) async fn watch(&self, root: &Root) {
         let (watching, watched) = (self.watching.clone(), root.clone());

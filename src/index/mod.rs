@@ -36,7 +36,7 @@ use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
@@ -344,19 +344,6 @@ impl Inner {
     ) -> Result<(ScanOutcome, Vec<WalkProblem>)> {
         let _scanning = self.scanning.lock().await;
         self.scan_alone(root, within, accept_losses, cancel).await
-    }
-
-    /// Whoever walks a root that does not answer never comes back, and all others wait.
-    fn check_answers(&self, root: &Root) -> Result<()> {
-        if self.silent().contains(&root.id) {
-            let text = format!("`{}` does not answer", root.path.display());
-            return Err(Error::new(ErrorCode::Unavailable, text).hint("mount it again, or `vic roots remove` it"));
-        }
-        Ok(())
-    }
-
-    fn silent(&self) -> MutexGuard<'_, HashSet<RootId>> {
-        self.silent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// As [`Inner::scan`], for many places of a root at once.

@@ -50,7 +50,8 @@ impl Index {
         // In the background's runtime, so that it does not end half way when the caller goes.
         let work = self.inner.background.spawn(async move {
             let _place = place;
-            bring_in(&inner, request.path.as_deref(), begun + patience).await
+            // Whoever waits hears first what stands in the way.
+            bring_in(&inner, request.path.as_deref(), begun + patience + LOOKS.1).await
         });
         let files = match tokio::time::timeout(patience, work).await {
             Ok(outcome) => outcome.map_err(Error::internal)??,
