@@ -10,10 +10,9 @@ mod measure;
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::sync::atomic::AtomicBool;
 
 use vic::config::WalkConfig;
-use vic::warehouse::{Rules, walk};
+use vic::warehouse::{Leash, Rules, walk};
 
 use measure::{Outcome, argument, measure, number, tree};
 
@@ -27,9 +26,9 @@ fn main() -> Outcome {
     let config =
         WalkConfig { ignore: Vec::new(), hidden: true, max_file_bytes: u64::MAX, watch: false, rescan_seconds: 0 };
     let rules = Rules::new(&config)?;
-    let cancel = AtomicBool::new(false);
-    let files = walk(&folder, &rules, None, &cancel, |_| ())?.entries as f64;
-    measure("vic walk", runs, files, "files", || Ok(walk(&folder, &rules, None, &cancel, |_| ()).map(|_| ())?))?;
+    let leash = Leash::default();
+    let files = walk(&folder, &rules, None, &leash, |_| ())?.entries as f64;
+    measure("vic walk", runs, files, "files", || Ok(walk(&folder, &rules, None, &leash, |_| ()).map(|_| ())?))?;
     measure("walkdir, one thread", runs, files, "files", || {
         for entry in walkdir::WalkDir::new(&folder) {
             entry?.metadata()?;

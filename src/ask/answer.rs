@@ -5,7 +5,7 @@
 use crate::ask::events::Events;
 use crate::ask::generate::{self, Generated};
 use crate::ask::hit::{Evidence, Found};
-use crate::ask::{Asker, Outcome, Question, citation, excerpt};
+use crate::ask::{Asker, Outcome, PATIENCE, Question, citation, excerpt};
 use crate::error::Result;
 use crate::model::{Anchor, AskEvent, FileRecord, Tier};
 
@@ -102,7 +102,7 @@ impl Asker {
     /// Sentences of the hits that stand in their files as they are now.
     async fn quoted(&self, quotes: Vec<Quote>, outcome: &mut Outcome) -> Result<Option<String>> {
         let asked = quotes.len();
-        let standing = crate::index::blocking(move || {
+        let standing = crate::index::at_files(PATIENCE, move || {
             let stands = |it: &Quote| citation::quote_stands(&it.record, &it.anchor, &it.sentence);
             Ok(quotes.into_iter().filter(stands).collect::<Vec<_>>())
         })

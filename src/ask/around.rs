@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use crate::ask::Asker;
 use crate::catalog::Catalog;
 use crate::error::{Error, Result};
+use crate::index::resolved;
 use crate::model::{Root, Scope};
 
 /// Files that are counted of those that are still to be read. More are too many to be counted for each question.
@@ -52,11 +53,11 @@ impl Folder {
 impl Asker {
     /// The folder that is asked: the request's, else the configured one, else all. Whether it lies in a root
     /// [`Asker::around`] says.
-    pub(super) fn folder(&self, wanted: Option<&str>) -> Option<Folder> {
+    pub(super) async fn folder(&self, wanted: Option<&str>) -> Option<Folder> {
         let configured = || self.default_root.clone().filter(|it| self.scope.touches(it));
         let named = wanted.map(PathBuf::from).or_else(configured)?;
         // A root on a disk that is not mounted can still be asked.
-        let path = named.canonicalize().unwrap_or_else(|_| named.clone());
+        let path = resolved(&named).await;
         Some(Folder { named, path })
     }
 

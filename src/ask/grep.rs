@@ -11,7 +11,7 @@ use regex::{Regex, RegexBuilder};
 
 use crate::ask::around::Folder;
 use crate::ask::citation::Standing;
-use crate::ask::{Asker, citation, hit};
+use crate::ask::{Asker, PATIENCE, citation, hit};
 use crate::error::{Error, Result};
 use crate::model::{Anchor, Chunk, FileId, FileRecord, GrepMatch, GrepRequest, GrepResponse};
 use crate::store::FileSet;
@@ -37,7 +37,7 @@ impl Asker {
             other => return Err(Error::invalid(format!("limit {other} is not between 1 and {MAX_LIMIT}"))),
         };
         let regex = compile(&request)?;
-        let folder = self.folder(request.warehouse_root.as_deref());
+        let folder = self.folder(request.warehouse_root.as_deref()).await;
         let around = self.around(folder.as_ref()).await?;
         let files = self.allowed(&self.filter(&request.filters, folder.as_ref().map(Folder::path))?).await?;
         let served = self.index.serving();
@@ -61,7 +61,7 @@ impl Asker {
             FileSet::All => served.store.file_ids().await?.len() as u64,
             FileSet::Only(ids) => ids.len() as u64,
         };
-        let mut matches = crate::index::blocking(move || {
+        let mut matches = crate::index::at_files(PATIENCE, move || {
             let records: HashMap<FileId, FileRecord> =
                 catalog.records(&ids)?.into_iter().map(|it| (it.id, it)).collect();
             Ok(matches(&regex, &records, &raw))

@@ -26,7 +26,7 @@ mod wording;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::ask::around::Folder;
 use crate::ask::events::Events;
@@ -51,6 +51,9 @@ pub use filter::resolve as resolve_filters;
 const DEFAULT_LIMIT: u32 = 10;
 /// Most hits of one answer.
 const MAX_LIMIT: u32 = 1_000;
+
+/// The longest that files may take to be looked at: a thousand take a second where the disk is quick.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Answers questions from the index. Cheap to clone.
 #[derive(Clone)]
@@ -159,7 +162,7 @@ impl Asker {
     pub async fn stands(&self, path: &Path, anchor: &Anchor, passage: &str) -> bool {
         let (catalog, scope) = (self.catalog.clone(), self.scope.clone());
         let (path, anchor, passage) = (path.to_path_buf(), anchor.clone(), passage.to_string());
-        let looked = crate::index::blocking(move || {
+        let looked = crate::index::at_files(PATIENCE, move || {
             let record = crate::index::locate(&catalog, &scope, &path)?;
             Ok(citation::stands(&record, &anchor, &passage))
         });
@@ -168,7 +171,7 @@ impl Asker {
 
     async fn run(&self, request: AskRequest, summarize: bool, events: &Events) -> Result<AskResponse> {
         let begun = Instant::now();
-        let folder = self.folder(request.warehouse_root.as_deref());
+        let folder = self.folder(request.warehouse_root.as_deref()).await;
         let served = self.index.serving();
         let first = self.first(&served, request, folder.as_ref().map(Folder::path));
         // Nobody is told of a plan or a hit before it is known that the folder may be asked.

@@ -3,16 +3,19 @@
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
+use std::time::Duration;
 
 use crate::ask::citation::{self, Standing};
 use crate::ask::fuse::{Fused, Weights};
 use crate::ask::hit::{self, Found};
 use crate::ask::wording::{self, Reading, Wording};
-use crate::ask::{Asker, Question, excerpt, fold};
-use crate::error::Result;
+use crate::ask::{Asker, PATIENCE, Question, excerpt, fold};
+use crate::error::{ErrorCode, Result};
 use crate::index::Served;
 use crate::model::{ChunkId, FileId, FileRecord, StoredChunk, Tier};
 
+/// The files of an answer are looked at anew after this time: a root that does not answer is known after nine seconds.
+const ANSWER: Duration = Duration::from_secs(10);
 /// Files looked at beyond the limit, to fill the places of those that are gone or folded.
 const SPARE_FILES: usize = 10;
 /// Files whose passages are compared at least: among so many the order is made, and more order no better (measured).
@@ -41,12 +44,33 @@ impl Asker {
         fused: Vec<Fused>,
         warnings: &mut Vec<String>,
     ) -> Result<Vec<Found>> {
-        let mut top: Vec<Fused> = fused.into_iter().take(compared(question.limit)).collect();
+        let top: Vec<Fused> = fused.into_iter().take(compared(question.limit)).collect();
+        let looked = match self.look_at(served, question, top.clone(), ANSWER).await {
+            // By now it is known which root does not answer, if it is that, and its files are left out.
+            Err(error) if error.code == ErrorCode::Unavailable => self.look_at(served, question, top, PATIENCE).await?,
+            looked => looked?,
+        };
+        if looked.gone > 0 {
+            let gone = looked.gone;
+            warnings.push(format!("{gone} files that match were left out: they are gone, or their folder is away"));
+        }
+        let old = |path: &String| format!("`{path}` has changed since it was indexed; its passage may be old");
+        warnings.extend(looked.changed.iter().map(old));
+        Ok(looked.found)
+    }
+
+    async fn look_at(
+        &self,
+        served: &Served,
+        question: &Question,
+        mut top: Vec<Fused>,
+        most: Duration,
+    ) -> Result<Looked> {
         let wanted: Vec<(FileId, ChunkId)> = top.iter().flat_map(passages).collect();
         let chunks = served.store.chunks(&wanted).await?;
         let (catalog, question) = (self.catalog.clone(), question.clone());
         // The records too: a call of their own would be one more hand-over between threads.
-        let looked = crate::index::blocking(move || {
+        crate::index::at_files(most, move || {
             let ids: Vec<FileId> = top.iter().map(|it| it.file_id).collect();
             let records = catalog.records(&ids)?.into_iter().map(|it| (it.id, it)).collect();
             let chunks = chunks.into_iter().map(|it| ((it.file_id, it.chunk.id.clone()), it)).collect();
@@ -57,14 +81,7 @@ impl Asker {
             fold::demote_copies(&mut top, &records, &chunks, question.limit);
             Ok(look(&question, &top, &records, &chunks))
         })
-        .await?;
-        if looked.gone > 0 {
-            let gone = looked.gone;
-            warnings.push(format!("{gone} files that match were left out: they are gone, or their folder is away"));
-        }
-        let old = |path: &String| format!("`{path}` has changed since it was indexed; its passage may be old");
-        warnings.extend(looked.changed.iter().map(old));
-        Ok(looked.found)
+        .await
     }
 }
 

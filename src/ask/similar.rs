@@ -24,7 +24,7 @@ impl Asker {
         let limit = super::limit(request.limit)?;
         let record = self.indexed(Path::new(&request.path)).await?;
         let name = record.found.path.display().to_string();
-        let folder = self.folder(request.warehouse_root.as_deref());
+        let folder = self.folder(request.warehouse_root.as_deref()).await;
         let around = self.around(folder.as_ref()).await?;
         let filter = self.filter(&request.filters, folder.as_ref().map(Folder::path))?;
         let files = self.others(&filter, &record).await?;

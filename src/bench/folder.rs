@@ -1,11 +1,10 @@
 //! The files that a measurement is over, as the walk sees them.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
 
 use crate::config::Config;
 use crate::error::{Error, ErrorCode, IoContext, Result};
-use crate::warehouse::{self, Rules, WalkReport};
+use crate::warehouse::{self, Leash, Rules, WalkReport};
 
 /// A folder with the files in it that may be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,7 +26,7 @@ impl Folder {
         let (root, only) = place(path)?;
         let mut files = Vec::new();
         let rules = Rules::new(&config.walk)?;
-        let walked = warehouse::walk(&root, &rules, only.as_deref(), &AtomicBool::new(false), |found| {
+        let walked = warehouse::walk(&root, &rules, only.as_deref(), &Leash::default(), |found| {
             if found.skip.is_none() && wanted(&found.path) {
                 files.push((found.path, found.size));
             }

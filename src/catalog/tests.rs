@@ -10,14 +10,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
 
 use rusqlite::{StatementStatus, params};
 
 use super::*;
 use crate::config::WalkConfig;
 use crate::model::{ContentHash, FileFilter, FileId, FileKind, FileRecord, FileState, FoundFile, Reason, Root, Scope};
-use crate::warehouse::{Rules, walk};
+use crate::warehouse::{Leash, Rules, walk};
 
 /// As the index believes what it sees, with everything mounted.
 const CAREFUL: Belief<'static> = Belief::Careful(&|_, _| false);
@@ -61,8 +60,8 @@ impl Scene {
         let config =
             WalkConfig { ignore: Vec::new(), hidden: false, max_file_bytes: 1000, watch: false, rescan_seconds: 0 };
         let mut found = Vec::new();
-        let (rules, cancel) = (Rules::new(&config).unwrap(), AtomicBool::new(false));
-        walk(&self.root.path, &rules, within.map(Path::new), &cancel, |it| found.push(it)).unwrap();
+        let (rules, leash) = (Rules::new(&config).unwrap(), Leash::default());
+        walk(&self.root.path, &rules, within.map(Path::new), &leash, |it| found.push(it)).unwrap();
         found
     }
 

@@ -18,7 +18,7 @@ use crate::contract::words::short;
 use crate::contract::{Contract, Done, SYNCHRONOUS, result_id};
 use crate::embed::egress::{self, Purpose};
 use crate::error::{Error, ErrorCode, IoContext, Result};
-use crate::index::blocking;
+use crate::index::{absolute, blocking};
 use crate::model::{FileFilter, FileId, FileRecord, FileState, IndexRequest, JobSnapshot, JobState, PrivacyMode};
 
 /// Most sessions of an owner: each has a line for every file.
@@ -127,8 +127,11 @@ impl Contract {
         let mut paths = Vec::new();
         for path in request.texts("paths") {
             // What is relative would hold where the daemon happens to work.
-            let given = Some(Path::new(path)).filter(|it| it.is_absolute());
-            let found = given.and_then(|it| it.canonicalize().ok()).filter(|it| self.scope.covers(it));
+            let found = match Path::new(path) {
+                given if given.is_absolute() => absolute(given).await.ok(),
+                _ => None,
+            };
+            let found = found.filter(|it| self.scope.covers(it));
             let found = found.and_then(|it| it.into_os_string().into_string().ok());
             let found = found.ok_or_else(|| {
                 Refusal::new(Cause::UnknownFile, format!("there is no `{}`", short(path, 80)))

@@ -1,27 +1,33 @@
 //! What a caller whose scope is not everything sees of jobs and of the daemon: nothing that tells of other files.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use tokio::sync::watch;
 
 use crate::error::{Error, Result};
+use crate::index;
 use crate::model::{IndexRequest, JobSnapshot, Scope, Status, Upkeep};
 
 /// Jobs that are looked at for those of the scope.
 pub(super) const MAX_JOBS: u32 = 1_000;
 
-/// The request as it may be carried out: without a path it is about the folders of the scope, and with one that lies
-/// elsewhere it is refused as if there were no such folder.
-pub(super) fn request(scope: &Scope, mut request: IndexRequest) -> Result<IndexRequest> {
-    let Scope::Folders(folders) = scope else { return Ok(request) };
+/// The request as it may be carried out, with the paths that its links lead to: without a path it is about the folders of
+/// the scope, and with one that lies elsewhere it is refused as if there were no such folder.
+pub(super) async fn request(scope: &Scope, mut request: IndexRequest) -> Result<IndexRequest> {
     for path in &mut request.paths {
-        let found = Path::new(&*path).canonicalize().ok().filter(|it| scope.covers(it));
-        // What was looked at is what is indexed, even if a link is turned elsewhere in between.
-        *path = found.and_then(|it| it.into_os_string().into_string().ok()).ok_or_else(|| {
-            Error::not_found(format!("there is no folder `{path}`")).hint("the status lists the folders")
-        })?;
+        let found = index::absolute(Path::new(&*path)).await.ok().filter(|it| scope.covers(it));
+        match found.and_then(|it| it.into_os_string().into_string().ok()) {
+            // What was looked at is what is indexed, even if a link is turned elsewhere in between.
+            Some(found) => *path = found,
+            // The job says what is wrong with it.
+            None if scope.is_all() => (),
+            None => {
+                let sentence = format!("there is no folder `{path}`");
+                return Err(Error::not_found(sentence).hint("the status lists the folders"));
+            }
+        }
     }
-    if request.paths.is_empty() {
+    if let (Scope::Folders(folders), true) = (scope, request.paths.is_empty()) {
         request.paths = folders.iter().map(|it| it.to_string_lossy().into_owned()).collect();
     }
     Ok(request)
@@ -41,14 +47,10 @@ pub(super) fn jobs(scope: &Scope, jobs: Vec<JobSnapshot>) -> Vec<JobSnapshot> {
     jobs.into_iter().filter(|it| is_visible(scope, it)).map(|it| masked(scope, it)).collect()
 }
 
+/// By the paths that [`request`] resolved: a list of a thousand jobs does not look at the disk.
 fn is_visible(scope: &Scope, job: &JobSnapshot) -> bool {
     let paths = &job.request.paths;
-    scope.is_all() || (!paths.is_empty() && paths.iter().all(|it| scope.covers(&resolved(it))))
-}
-
-/// A folder that is gone is known by the name it had.
-fn resolved(path: &str) -> PathBuf {
-    Path::new(path).canonicalize().unwrap_or_else(|_| path.into())
+    scope.is_all() || (!paths.is_empty() && paths.iter().all(|it| scope.covers(Path::new(it))))
 }
 
 /// Takes out what tells of other files: a run brings in whatever waits, of every root, and counts it.
@@ -133,12 +135,28 @@ mod tests {
         assert_eq!(known(&Scope::All, Ok(job(&["/w"])), "x").unwrap(), job(&["/w"]));
     }
 
-    #[test]
-    fn to_index_nothing_in_particular_is_to_index_the_scope() {
-        assert_eq!(request(&scope(), IndexRequest::default()).unwrap().paths, ["/w"]);
+    #[tokio::test]
+    async fn to_index_nothing_in_particular_is_to_index_the_scope() {
+        assert_eq!(request(&scope(), IndexRequest::default()).await.unwrap().paths, ["/w"]);
         let elsewhere = IndexRequest { paths: vec!["/etc".into()], ..IndexRequest::default() };
-        assert_eq!(request(&scope(), elsewhere.clone()).unwrap_err().code, ErrorCode::NotFound);
-        assert_eq!(request(&Scope::All, elsewhere.clone()).unwrap(), elsewhere);
+        assert_eq!(request(&scope(), elsewhere.clone()).await.unwrap_err().code, ErrorCode::NotFound);
+        assert_eq!(request(&Scope::All, elsewhere.clone()).await.unwrap(), elsewhere);
+    }
+
+    #[tokio::test]
+    async fn a_job_is_known_by_where_its_links_lead() {
+        let dir = tempfile::tempdir().unwrap();
+        let here = dir.path().canonicalize().unwrap();
+        std::os::unix::fs::symlink("/etc", here.join("link")).unwrap();
+        let scope = Scope::Folders([here.clone()].into());
+        let of = |path: &Path| IndexRequest { paths: vec![path.display().to_string()], ..IndexRequest::default() };
+        let linked = request(&Scope::All, of(&here.join("link"))).await.unwrap();
+        assert_eq!(linked.paths, ["/etc"], "which a list for this folder does not show");
+        for path in ["link", "missing"] {
+            assert_eq!(request(&scope, of(&here.join(path))).await.unwrap_err().code, ErrorCode::NotFound, "{path}");
+        }
+        let missing = of(&here.join("missing"));
+        assert_eq!(request(&Scope::All, missing.clone()).await.unwrap(), missing);
     }
 
     #[test]

@@ -3,10 +3,10 @@
 //! Events do not tell of everything: a root whose parent was renamed, a volume that was mounted or taken away, another
 //! folder in the place of the root, a watcher that has died. What cannot be watched is walked from here.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::task::JoinHandle;
@@ -17,6 +17,7 @@ use crate::error::{Error, ErrorCode, Result};
 use crate::index::{Inner, blocking, watching};
 use crate::machine;
 use crate::model::{Root, RootId};
+use crate::warehouse::{Leash, silence};
 
 /// How often it looks.
 const TICK: Duration = Duration::from_secs(5);
@@ -45,6 +46,8 @@ struct Guard {
     roots: HashMap<RootId, Post>,
     /// Whether it looks for the first time: nothing is watched yet.
     is_start: bool,
+    /// Roots of which a walk that had been given up came back.
+    returned: Vec<RootId>,
 }
 
 /// What is remembered of a root.
@@ -87,7 +90,7 @@ impl Guard {
         let replaced = blocking(move || Ok(watching.tend())).await?;
         let roots = inner.roots().await?;
         self.roots.retain(|id, _| roots.iter().any(|it| it.id == *id));
-        inner.silent().retain(|id| roots.iter().any(|it| it.id == *id));
+        self.returned = inner.returned();
         // All at once: those that do not answer are waited for together.
         roots.iter().for_each(|it| self.begin_look(it));
         let until = tokio::time::Instant::now() + ANSWER;
@@ -112,11 +115,11 @@ impl Guard {
         let post = self.roots.entry(root.id).or_default();
         let Some(look) = &mut post.look else { return Sight::Away("nobody looked".into()) };
         let Ok(seen) = tokio::time::timeout_at(until, look).await else {
-            self.inner.silent().insert(root.id);
+            silence::note(&root.path, true);
             return Sight::Away(format!("`{}` does not answer", root.path.display()));
         };
         post.look = None;
-        self.inner.silent().remove(&root.id);
+        silence::note(&root.path, false);
         seen.unwrap_or_else(|error| Sight::Away(error.to_string()))
     }
 
@@ -138,6 +141,8 @@ impl Guard {
             // The walk knows whether that is new, and says so.
             Sight::Empty if root.available && !self.is_start && (is_news || before.is_none()) => self.walk(root).await,
             Sight::Empty => Ok(()),
+            // Another walk would be lost at the same place.
+            Sight::Here { .. } if inner.is_stuck(root.id) => Ok(()),
             Sight::Here { .. } => {
                 let was_whole = inner.watching.is_whole(root.id);
                 if is_news || replaced {
@@ -147,9 +152,10 @@ impl Guard {
                 let poll = Duration::from_secs(if root.available { inner.config.background.poll_seconds } else { 0 });
                 let due = post.walked.is_none_or(|(at, took)| at.elapsed() >= poll.max(took * REST));
                 let is_late = !root.available || !inner.watching.tells_all(root.id);
+                let is_back = self.returned.contains(&root.id);
                 // The folder went and came back between two looks: it is the one that was seen before, and unwatched.
                 let is_unseen = inner.watching.has_lost_sight(root.id);
-                let is_time = is_news || replaced || is_unseen || (is_late && due);
+                let is_time = is_news || replaced || is_unseen || is_back || (is_late && due);
                 if !is_time {
                     return Ok(());
                 }
@@ -194,20 +200,6 @@ fn mounts_below(path: &Path) -> Vec<String> {
 }
 
 impl Inner {
-    /// Whoever walks a root that does not answer never comes back, and all others wait.
-    pub(super) fn check_answers(&self, root: &Root) -> Result<()> {
-        if self.silent().contains(&root.id) {
-            let text = format!("`{}` does not answer", root.path.display());
-            return Err(Error::new(ErrorCode::Unavailable, text).hint("mount it again, or `vic roots remove` it"));
-        }
-        Ok(())
-    }
-
-    /// Roots that do not answer.
-    pub(super) fn silent(&self) -> MutexGuard<'_, HashSet<RootId>> {
-        self.silent.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Watches a root, or what is not watched of it yet, and notes what stands in the way.
     pub(crate) async fn watch(&self, root: &Root) {
         let (watching, watched) = (self.watching.clone(), root.clone());
@@ -215,7 +207,13 @@ impl Inner {
         if is_new {
             self.walks.forget(root.id);
         }
-        let problem = blocking(move || Ok(watching.ensure(&watched))).await.unwrap_or_else(|error| Some(error.message));
+        let leash = Arc::new(Leash::default());
+        let held = leash.clone();
+        let ensured = blocking(move || Ok(watching.ensure(&watched, &held))).await;
+        let problem = ensured.unwrap_or_else(|error| Some(error.message));
+        if leash.steps() > 0 && Arc::strong_count(&leash) > 1 {
+            self.leave(root, &leash);
+        }
         if is_new {
             self.walks.watched(root.id);
         }
@@ -236,7 +234,7 @@ impl Inner {
 
     /// Watches every root and reconciles it at start and from then on at intervals.
     pub(crate) async fn keep_fresh(self: Arc<Inner>) {
-        let mut guard = Guard { inner: self.clone(), roots: HashMap::new(), is_start: true };
+        let mut guard = Guard { inner: self.clone(), roots: HashMap::new(), is_start: true, returned: Vec::new() };
         guard.look_at_all().await;
         guard.is_start = false;
         tokio::spawn(follow(guard));

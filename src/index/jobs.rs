@@ -271,40 +271,50 @@ async fn scopes(inner: &Arc<Inner>, request: &IndexRequest) -> Result<Vec<Scope>
             return Err(Error::new(ErrorCode::FailedPrecondition, "no folder to index is known")
                 .hint("name one: `vic index ~/Documents`"));
         }
-        if let [root] = &roots[..]
-            && let Err(error) = root.path.read_dir()
-        {
-            let sentence = Error::io("read", &root.path, &error)
-                .hint("mount it, or `vic roots remove` it; nothing of it was deleted from the index");
-            inner.catalog.set_root_state(root.id, false, &sentence.message)?;
-            return Err(sentence);
+        if let [root] = &roots[..] {
+            expect_there(inner, root).await?;
         }
         return Ok(roots.into_iter().map(|root| (root, None)).collect());
     }
     let mut scopes = Vec::new();
     for path in &request.paths {
-        let path = absolute(path)?;
-        let roots = inner.roots().await?;
-        match scan::below(&roots, &path) {
-            Some((root, within)) => {
-                scopes.push((root.clone(), (!within.as_os_str().is_empty()).then_some(within)));
-            }
+        let path = absolute(Path::new(path)).await?;
+        let (root, within) = match scan::below(&inner.roots().await?, &path) {
+            Some((root, within)) => (root.clone(), within),
             None => {
-                if !path.is_dir() {
-                    return Err(Error::new(
-                        ErrorCode::FailedPrecondition,
-                        format!("`{}` lies in no root", path.display()),
-                    )
-                    .hint("index its folder: a single file is never taken as a reason to read its neighbours"));
-                }
-                path.read_dir().at("read", &path)?;
+                let folder = path.clone();
+                blocking(move || expect_folder(&folder)).await?;
                 let root = inner.add_root(&path).await?;
                 let within = path.strip_prefix(&root.path).map(PathBuf::from).unwrap_or_default();
-                scopes.push((root, (!within.as_os_str().is_empty()).then_some(within)));
+                (root, within)
             }
-        }
+        };
+        scopes.push((root, (!within.as_os_str().is_empty()).then_some(within)));
     }
     Ok(scopes)
+}
+
+/// The only root has to be there.
+async fn expect_there(inner: &Arc<Inner>, root: &Root) -> Result<()> {
+    let (catalog, root) = (inner.catalog.clone(), root.clone());
+    blocking(move || {
+        let Err(error) = root.path.read_dir() else { return Ok(()) };
+        let sentence = Error::io("read", &root.path, &error)
+            .hint("mount it, or `vic roots remove` it; nothing of it was deleted from the index");
+        catalog.set_root_state(root.id, false, &sentence.message)?;
+        Err(sentence)
+    })
+    .await
+}
+
+/// What becomes a root has to be a folder that can be read.
+fn expect_folder(path: &Path) -> Result<()> {
+    if !path.is_dir() {
+        let sentence = format!("`{}` lies in no root", path.display());
+        return Err(Error::new(ErrorCode::FailedPrecondition, sentence)
+            .hint("index its folder: a single file is never taken as a reason to read its neighbours"));
+    }
+    path.read_dir().at("read", path).map(drop)
 }
 
 /// Short, sortable by time, unique within a daemon: milliseconds and a counter.

@@ -10,7 +10,9 @@ mod feeding;
 mod gate;
 mod guard;
 mod jobs;
+mod leading;
 mod opening;
+mod paths;
 mod pictures;
 mod pipeline;
 mod progress;
@@ -30,13 +32,11 @@ mod waiting;
 mod watching;
 mod words;
 
-use std::collections::{BTreeMap, HashSet};
-use std::fs::File;
-use std::io::ErrorKind;
+use std::collections::{BTreeMap, HashMap};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
@@ -50,7 +50,7 @@ use crate::config::Config;
 use crate::embed::Embedder;
 use crate::embed::models::ModelStore;
 use crate::error::{Error, ErrorCode, Result};
-use crate::extract::{MOST_FILE_BYTES, WorkerPool};
+use crate::extract::WorkerPool;
 use crate::index::gate::Gate;
 use crate::index::opening::Background;
 use crate::index::pictures::Pictures;
@@ -60,13 +60,12 @@ use crate::index::syncing::Walks;
 use crate::index::tables::Tables;
 use crate::index::urgent::Urgent;
 use crate::index::watching::Watching;
-use crate::model::{
-    ContentHash, Coverage, Document, FileRecord, IndexRequest, JobSnapshot, Root, RootId, Scope, WatchReport,
-};
+use crate::model::{ContentHash, Coverage, Document, IndexRequest, JobSnapshot, Root, RootId, Scope, WatchReport};
 use crate::store::StoreStats;
-use crate::warehouse::{self, Rules, WalkProblem};
+use crate::warehouse::{Leash, Rules, WalkProblem};
 
 pub use crate::index::opening::Parts;
+pub(crate) use crate::index::paths::{absolute, at_files, hash_of, locate, resolved};
 pub use crate::index::pictures::ocr_tools;
 pub(crate) use crate::index::pipeline::memory_caps;
 pub(crate) use crate::index::space::Space;
@@ -116,8 +115,8 @@ pub(crate) struct Inner {
     buried: Notify,
     /// Whoever holds it walks and applies what it saw.
     scanning: tokio::sync::Mutex<()>,
-    /// Roots that do not answer.
-    silent: Mutex<HashSet<RootId>>,
+    /// Walks that nobody waits for any more, by their roots.
+    stuck: Mutex<HashMap<RootId, Weak<Leash>>>,
     /// Which roots were walked since they are watched.
     walks: Walks,
     /// Whether a run of this daemon broke off and left tries in the catalog.
@@ -219,11 +218,12 @@ impl Index {
     /// It is no root.
     pub async fn remove_root(&self, path: &Path) -> Result<()> {
         let roots = self.inner.roots().await?;
-        let path = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+        let path = resolved(path).await;
         let Some(root) = roots.into_iter().find(|it| it.path == path) else {
             return Err(Error::not_found(format!("`{}` is not a root", path.display())).hint("`vic roots` lists them"));
         };
         self.inner.unwatch(root.id).await;
+        self.inner.forget_walk(&root);
         self.inner.note(&format!("watch {}", root.path.display()), None);
         let catalog = self.inner.catalog.clone();
         blocking(move || catalog.remove_root(root.id)).await?;
@@ -349,8 +349,9 @@ impl Inner {
     /// As [`Inner::scan`], for many places of a root at once.
     async fn scan_places(&self, root: &Root, places: Vec<PathBuf>) -> Result<()> {
         let _scanning = self.scanning.lock().await;
-        self.check_answers(root)?;
-        let seen = scan::scan_places(&self.catalog, &self.rules, root, places, &self.shutdown).await?;
+        let (catalog, rules, of) = (self.catalog.clone(), self.rules.clone(), root.clone());
+        let looking = move |leash: &Leash| scan::scan_places(&catalog, &rules, &of, places, leash);
+        let seen = self.led(root, &self.shutdown, looking).await?;
         let mut unseen = self.unseen();
         seen.iter().for_each(|(place, problems)| unseen.replace(root.id, place, problems));
         Ok(())
@@ -364,9 +365,10 @@ impl Inner {
         accept_losses: bool,
         cancel: &CancellationToken,
     ) -> Result<(ScanOutcome, Vec<WalkProblem>)> {
-        self.check_answers(root)?;
         let (place, begun) = (within.clone().unwrap_or_default(), Instant::now());
-        let (outcome, problems) = scan::scan(&self.catalog, &self.rules, root, within, accept_losses, cancel).await?;
+        let (catalog, rules, of) = (self.catalog.clone(), self.rules.clone(), root.clone());
+        let walking = move |leash: &Leash| scan::scan(&catalog, &rules, &of, within.as_deref(), accept_losses, leash);
+        let (outcome, problems) = self.led(root, cancel, walking).await?;
         self.unseen().replace(root.id, &place, &problems);
         if place.as_os_str().is_empty() {
             self.walks.walked(root.id, begun);
@@ -432,12 +434,12 @@ impl Inner {
     }
 
     async fn add_root(&self, path: &Path) -> Result<Root> {
-        let canonical = |it: PathBuf| it.canonicalize().unwrap_or(it);
-        let (own, pages) = (canonical(self.config.data_dir.clone()), canonical(self.config.pages_path()));
-        if path.canonicalize().is_ok_and(|it| it.starts_with(&own) && !it.starts_with(&pages)) {
+        let (own, pages) = (resolved(&self.config.data_dir).await, resolved(&self.config.pages_path()).await);
+        let path = resolved(path).await;
+        if path.starts_with(&own) && !path.starts_with(&pages) {
             return Err(Error::invalid(format!("`{}` is vic's own data", path.display())));
         }
-        let (catalog, path) = (self.catalog.clone(), path.to_path_buf());
+        let catalog = self.catalog.clone();
         let root = blocking(move || catalog.add_root(&path)).await?;
         let roots = self.roots().await?;
         self.unseen().keep_only(&roots);
@@ -472,41 +474,4 @@ pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T>
         // Its message may hold text of a document.
         Err(_) => Err(Error::new(ErrorCode::Internal, "a stage panicked; the log of vicd says where")),
     }
-}
-
-/// Returns what is known of the file at a path. Of one that lies outside the scope the caller learns as much as of one
-/// that does not exist.
-pub(crate) fn locate(catalog: &Catalog, scope: &Scope, path: &Path) -> Result<FileRecord> {
-    let unknown = || {
-        Error::not_found(format!("`{}` is not a file of any root", path.display()))
-            .hint("`vic roots` lists the roots, `vic index PATH` adds one")
-    };
-    let found = match path.canonicalize() {
-        Ok(found) if scope.covers(&found) => found,
-        Err(error) if scope.is_all() => return Err(Error::io("find", path, &error)),
-        Ok(_) | Err(_) => return Err(unknown()),
-    };
-    catalog.record_by_path(&found)?.ok_or_else(unknown)
-}
-
-/// Returns the hash of what an open file holds: the known one where its size and time are still those of the record.
-///
-/// # Errors
-/// `FileTooLarge` where no reader takes it, so that nobody waits for the hash of a disk image.
-pub(crate) fn hash_of(record: &FileRecord, file: &File) -> std::io::Result<ContentHash> {
-    let now = file.metadata()?;
-    let modified_ns = now.mtime().saturating_mul(1_000_000_000).saturating_add(now.mtime_nsec());
-    let as_known = now.len() == record.found.size && modified_ns == record.found.modified_ns;
-    match record.hash.filter(|_| as_known) {
-        Some(hash) => Ok(hash),
-        None if now.len() > MOST_FILE_BYTES => Err(ErrorKind::FileTooLarge.into()),
-        None => warehouse::hash(file),
-    }
-}
-
-/// Turns a request's path into an absolute one.
-pub(crate) fn absolute(path: &str) -> Result<PathBuf> {
-    use crate::error::IoContext;
-    let path = Path::new(path);
-    path.canonicalize().at("find", path)
 }

@@ -149,7 +149,7 @@ impl Inner {
             changed: Notify::new(),
             buried: Notify::new(),
             scanning: tokio::sync::Mutex::new(()),
-            silent: Mutex::default(),
+            stuck: Mutex::default(),
             walks: Walks::default(),
             interrupted: AtomicBool::new(false),
             running: Mutex::default(),

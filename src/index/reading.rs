@@ -14,16 +14,19 @@ use tokio_stream::wrappers::ReceiverStream;
 
 use crate::catalog::{Catalog, MAX_STRIKES, RequeueScope, WITHOUT_TEXT_LAYER};
 use crate::error::{Error, Result};
-use crate::extract::{self, Witness};
+use crate::extract::{self, MOST_FILE_BYTES, Witness};
 use crate::index::pictures::{self, Known};
 use crate::index::pipeline::{Pipeline, Run};
 use crate::index::{blocking, evidence};
 use crate::machine;
 use crate::model::{Chunk, ContentHash, Document, ExtractFailure, FileId, FileKind, FileRecord, OcrMode, Reason};
-use crate::warehouse::{self, OpenProblem};
+use crate::warehouse::{self, OpenProblem, silence};
 
 /// A reader that is at a file for so long may never end: nearly all files take less than a tenth of it.
 const SUSPICIOUS: Duration = Duration::from_secs(5);
+
+/// The longest that a file may take to be opened and hashed: the largest that is read, at a MiB a second.
+const OPENED: Duration = Duration::from_secs(MOST_FILE_BYTES >> 20);
 
 /// What was learnt of a file by reading it.
 #[derive(Clone, Debug)]
@@ -291,10 +294,12 @@ struct Opened {
 
 /// Opens the file below its root, hashes it through the same descriptor that the worker will read, and looks its content
 /// up: all of it in one go on another thread, because for a small file the ways there and back take longer than the work.
+///
+/// A file on a disk that does not answer counts as gone, so that the others are read.
 async fn open(pipeline: &Pipeline, run: &Run, record: &FileRecord) -> Result<Result<Opened, OpenProblem>> {
     let (root, path, extension) = (record.root.clone(), record.found.path.clone(), record.extension.clone());
     let known = (!run.full).then(|| pipeline.catalog.clone());
-    blocking(move || {
+    let opening = blocking(move || {
         let (file, stamp, hash) = match open_and_hash(&root, &path) {
             Ok(opened) => opened,
             Err(problem) => return Ok(Err(problem)),
@@ -304,8 +309,8 @@ async fn open(pipeline: &Pipeline, run: &Run, record: &FileRecord) -> Result<Res
             None => None,
         };
         Ok(Ok(Opened { file, stamp, hash, same }))
-    })
-    .await
+    });
+    silence::unless_silent(&record.root, OPENED, opening).await.unwrap_or(Ok(Err(OpenProblem::Gone)))
 }
 
 /// What is different after a write. A new name or new rights are none, and change the third time alone.

@@ -66,7 +66,7 @@ pub(super) mod tests {
     use crate::catalog::{Belief, ReasonMark};
     use crate::config::WalkConfig;
     use crate::model::{FileKind, FileState};
-    use crate::warehouse::{Rules, walk};
+    use crate::warehouse::{Leash, Rules, walk};
 
     /// A catalog with one file that failed.
     pub(in crate::index) fn catalog(folder: &std::path::Path) -> Catalog {
@@ -76,7 +76,7 @@ pub(super) mod tests {
         let root = catalog.add_root(&folder.join("root").canonicalize().unwrap()).unwrap();
         let config = WalkConfig { ignore: vec![], hidden: false, max_file_bytes: 99, watch: false, rescan_seconds: 9 };
         let mut found = Vec::new();
-        let never = std::sync::atomic::AtomicBool::new(false);
+        let never = Leash::default();
         walk(&root.path, &Rules::new(&config).unwrap(), None, &never, |it| found.push(it)).unwrap();
         catalog.apply_scan(root.id, None, found, &[], true, Belief::All).unwrap();
         fail(&catalog, Reason::WorkerCrash);

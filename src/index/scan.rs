@@ -2,61 +2,33 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
-use tokio_util::sync::CancellationToken;
 
 use crate::catalog::{Belief, Catalog, Look, ScanOutcome, Walked};
 use crate::error::{Error, ErrorCode, Result};
 use crate::index::tables::Table;
 use crate::index::{blocking, purge};
 use crate::model::{FoundFile, Root, RootId};
-use crate::warehouse::{Looks, Rules, WalkProblem, WalkReport};
+use crate::warehouse::{Leash, Looks, Rules, WalkProblem, WalkReport};
 
 /// Files deleted from the store in one commit.
 const DELETE_BATCH: usize = 5_000;
 
 /// Compares a root, or a part of it, with the catalog. A root that cannot be read is marked so, and loses nothing.
-pub(crate) async fn scan(
+pub(crate) fn scan(
     catalog: &Catalog,
     rules: &Rules,
     root: &Root,
-    within: Option<PathBuf>,
+    within: Option<&Path>,
     accept_losses: bool,
-    cancel: &CancellationToken,
+    leash: &Leash,
 ) -> Result<(ScanOutcome, Vec<WalkProblem>)> {
-    let stop = Arc::new(AtomicBool::new(false));
-    let walking = walk_and_apply(catalog.clone(), rules.clone(), root.clone(), within, accept_losses, stop.clone());
-    tokio::pin!(walking);
-    tokio::select! {
-        outcome = &mut walking => outcome,
-        () = cancel.cancelled() => {
-            // The walk looks at the flag at every entry: it ends at once, and applies nothing.
-            stop.store(true, Ordering::Relaxed);
-            walking.await
-        }
-    }
-}
-
-async fn walk_and_apply(
-    catalog: Catalog,
-    rules: Rules,
-    root: Root,
-    within: Option<PathBuf>,
-    accept_losses: bool,
-    stop: Arc<AtomicBool>,
-) -> Result<(ScanOutcome, Vec<WalkProblem>)> {
-    blocking(move || {
-        let first = look(&catalog, &rules, &root, within.as_deref(), accept_losses, &stop, Look::First)?;
-        // What moved while it was looked for may have been at its new place too early and at the old one too late.
-        let done = match first {
-            Some(done) => Some(done),
-            None => look(&catalog, &rules, &root, within.as_deref(), accept_losses, &stop, Look::Second)?,
-        };
-        done.ok_or_else(|| Error::internal("a second look decides"))
-    })
-    .await
+    let first = look(catalog, rules, root, within, accept_losses, leash, Look::First)?;
+    // What moved while it was looked for may have been at its new place too early and at the old one too late.
+    let done = match first {
+        Some(done) => Some(done),
+        None => look(catalog, rules, root, within, accept_losses, leash, Look::Second)?,
+    };
+    done.ok_or_else(|| Error::internal("a second look decides"))
 }
 
 /// Walks and applies what it found. None when that would lose files at the first look.
@@ -66,10 +38,11 @@ fn look(
     root: &Root,
     within: Option<&Path>,
     accept_losses: bool,
-    stop: &AtomicBool,
+    leash: &Leash,
     look: Look,
 ) -> Result<Option<(ScanOutcome, Vec<WalkProblem>)>> {
-    let (found, report) = walk(catalog, &mut Looks::new(&root.path, rules), root, within, stop)?;
+    let (found, report) = walk(catalog, &mut Looks::new(&root.path, rules), root, within, leash)?;
+    settle(leash)?;
     let is_away = |path: &Path, device: u64| is_away(&root.path, path, device);
     let belief = if accept_losses { Belief::All } else { Belief::Careful(&is_away) };
     let walked = Walked { root: root.id, within, found, unreadable: &report.unreadable, complete: report.complete };
@@ -82,58 +55,39 @@ fn walk(
     looks: &mut Looks<'_>,
     root: &Root,
     within: Option<&Path>,
-    stop: &AtomicBool,
+    leash: &Leash,
 ) -> Result<(Vec<FoundFile>, WalkReport)> {
     let mut found = Vec::new();
-    let report = match looks.walk(within, stop, |file| found.push(file)) {
+    let report = match looks.walk(within, leash, |file| found.push(file)) {
         Ok(report) => report,
         Err(error) => {
             catalog.set_root_state(root.id, false, &error.message)?;
             return Err(error);
         }
     };
-    if stop.load(Ordering::Relaxed) {
-        return Err(Error::new(ErrorCode::Cancelled, "the scan was cancelled"));
+    if leash.is_stopped() {
+        return Err(cancelled());
     }
     Ok((found, report))
 }
 
 /// Compares many places of a root with the catalog, all by one commit. Returns what could not be seen at each.
-pub(crate) async fn scan_places(
+pub(crate) fn scan_places(
     catalog: &Catalog,
     rules: &Rules,
     root: &Root,
     places: Vec<PathBuf>,
-    cancel: &CancellationToken,
-) -> Result<Vec<(PathBuf, Vec<WalkProblem>)>> {
-    let stop = Arc::new(AtomicBool::new(false));
-    let (catalog, rules, root, flag) = (catalog.clone(), rules.clone(), root.clone(), stop.clone());
-    let looking = blocking(move || look_at(&catalog, &rules, &root, places, &flag));
-    tokio::pin!(looking);
-    tokio::select! {
-        outcome = &mut looking => outcome,
-        () = cancel.cancelled() => {
-            stop.store(true, Ordering::Relaxed);
-            looking.await
-        }
-    }
-}
-
-fn look_at(
-    catalog: &Catalog,
-    rules: &Rules,
-    root: &Root,
-    places: Vec<PathBuf>,
-    stop: &AtomicBool,
+    leash: &Leash,
 ) -> Result<Vec<(PathBuf, Vec<WalkProblem>)>> {
     let mut reports = Vec::with_capacity(places.len());
     let mut all_found = Vec::with_capacity(places.len());
     let mut looks = Looks::new(&root.path, rules);
     for place in &places {
-        let (found, report) = walk(catalog, &mut looks, root, Some(place), stop)?;
+        let (found, report) = walk(catalog, &mut looks, root, Some(place), leash)?;
         all_found.push(found);
         reports.push(report);
     }
+    settle(leash)?;
     let walks = places.iter().zip(all_found).zip(&reports).map(|((place, found), report)| Walked {
         root: root.id,
         within: Some(place),
@@ -147,11 +101,20 @@ fn look_at(
     for ((place, report), outcome) in places.into_iter().zip(reports).zip(outcomes) {
         let problems = match outcome {
             Some(_) => report.problems,
-            None => look(catalog, rules, root, Some(&place), false, stop, Look::Second)?.map_or(Vec::new(), |it| it.1),
+            None => look(catalog, rules, root, Some(&place), false, leash, Look::Second)?.map_or(Vec::new(), |it| it.1),
         };
         seen.push((place, problems));
     }
     Ok(seen)
+}
+
+/// What was walked is about to be applied.
+fn settle(leash: &Leash) -> Result<()> {
+    if leash.settle() { Ok(()) } else { Err(cancelled()) }
+}
+
+fn cancelled() -> Error {
+    Error::new(ErrorCode::Cancelled, "the scan was cancelled")
 }
 
 /// Says whether the file system that held a file which is gone is not mounted now: the nearest folder above it that is

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 
 use crate::error::{Error, ErrorCode, Result};
-use crate::index::{Index, Inner, blocking, scan};
+use crate::index::{Index, Inner, blocking, resolved, scan};
 use crate::model::{FileId, Root, RootId, SyncReport, SyncRequest};
 
 /// Seconds to wait when the request does not say.
@@ -110,8 +110,8 @@ impl Inner {
     }
 
     async fn is_there(&self, id: RootId) -> Result<bool> {
-        let is_silent = self.silent().contains(&id);
-        Ok(!is_silent && self.roots().await?.iter().any(|it| it.id == id && it.available))
+        let roots = self.roots().await?;
+        Ok(roots.iter().any(|it| it.id == id && it.available && self.check_answers(it).is_ok()))
     }
 
     async fn too_late(&self, seconds: u32) -> Error {
@@ -138,7 +138,7 @@ async fn bring_in(inner: &Arc<Inner>, path: Option<&str>, until: Instant) -> Res
         )
         .hint("`vic jobs` shows how far it is"));
     }
-    let mut scopes = scopes(&inner.roots().await?, path)?;
+    let mut scopes = scopes(&inner.roots().await?, path).await?;
     let mut away = Vec::new();
     let seen = inner.watching.reach().await;
     for (root, within) in &scopes {
@@ -197,10 +197,10 @@ async fn wait_for(inner: &Inner, mut files: Vec<FileId>, until: Instant) -> Resu
 }
 
 /// The part of each root that is asked for.
-fn scopes(roots: &[Root], path: Option<&str>) -> Result<Vec<(Root, Option<PathBuf>)>> {
+async fn scopes(roots: &[Root], path: Option<&str>) -> Result<Vec<(Root, Option<PathBuf>)>> {
     let Some(path) = path else { return Ok(roots.iter().map(|root| (root.clone(), None)).collect()) };
     // It may just have been deleted: then the caller's word for it has to do.
-    let path = Path::new(path).canonicalize().unwrap_or_else(|_| path.into());
+    let path = resolved(Path::new(path)).await;
     if let Some((root, within)) = scan::below(roots, &path) {
         return Ok(vec![(root.clone(), Some(within).filter(|it| !it.as_os_str().is_empty()))]);
     }

@@ -22,6 +22,9 @@ const WHOLE: &str = "upkeep";
 const WORDS: &str = "words";
 /// How often somebody looks how many versions there are.
 const LOOK_AT_VERSIONS: Duration = Duration::from_secs(1);
+/// Looks without a change until no row is left outside the keyword index. Of a hundred chunks in it a question takes 2.6 ms,
+/// with one beside it 3.4 ms, and with twenty that were saved one by one 5.7 ms.
+const LOOKS_TO_THE_WORDS: u32 = 3;
 /// Looks without a change until even the last old versions are old enough to go: six minutes.
 const LOOKS_TO_THE_LAST: u32 = 360;
 /// An upkeep that failed is made up for after so many times as long as it took: one that fails again and again, because it
@@ -34,9 +37,14 @@ impl Inner {
     /// Upkeep rewrites data: after single files it waits until enough has gathered. Before that their words are indexed, by a
     /// small part of the index.
     pub(crate) async fn upkeep_if_due(&self) {
+        let left = if self.tables.writing().is_asked() { ATTENDED_ROWS } else { LEFT_ROWS };
+        self.upkeep_beyond(left).await;
+    }
+
+    /// Does what is due, and leaves so many rows outside the keyword index.
+    async fn upkeep_beyond(&self, left: u64) {
         let table = self.tables.writing();
         let Ok(stats) = table.stats().await else { return };
-        let left = if table.is_asked() { ATTENDED_ROWS } else { LEFT_ROWS };
         if stats.unindexed_rows > UPKEEP_ROWS || stats.fragments > UPKEEP_FRAGMENTS {
             self.upkeep().await;
         } else if stats.unindexed_rows <= left {
@@ -95,12 +103,13 @@ impl Inner {
             let versions = table.version_count().unwrap_or(0);
             quiet_looks = if versions == before { quiet_looks + 1 } else { 0 };
             before = versions;
-            // An earlier run may have left rows outside the indexes, and nothing else may ever change.
+            // So may an earlier run have left some, and nothing else may ever change.
+            is_behind |= quiet_looks == 0;
             if is_behind
-                && quiet_looks >= 1
+                && quiet_looks >= LOOKS_TO_THE_WORDS
                 && let Ok(_engine) = self.engine.try_lock()
             {
-                self.upkeep_if_due().await;
+                self.upkeep_beyond(0).await;
                 is_behind = false;
             }
             self.make_up_for_upkeep().await;

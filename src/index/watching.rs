@@ -15,7 +15,7 @@ use crate::error::Result;
 use crate::index::urgent::MOST_FILES;
 use crate::index::{Inner, blocking};
 use crate::model::{Root, RootId, WatchReport};
-use crate::warehouse::{Batch, Change, ChangeKind, Rules, Watcher};
+use crate::warehouse::{Batch, Change, ChangeKind, Leash, Rules, Watcher};
 
 /// Batches of changes waiting to be applied. When it is full the watcher folds what it has into one rescan.
 const CHANGES_AHEAD: usize = 256;
@@ -125,12 +125,14 @@ impl Watching {
     }
 
     /// Watches what is not watched yet of a root; returns why it cannot be watched at all.
-    pub(crate) fn ensure(&self, root: &Root) -> Option<String> {
+    /// The `leash` is held by whoever is lost on the way.
+    pub(crate) fn ensure(&self, root: &Root, leash: &Arc<Leash>) -> Option<String> {
         let watcher = self.watcher()?;
         if !watcher.is_whole(root.id)
-            && let Err(problem) = watcher.add(root.id, &root.path)
+            && let Err(problem) = watcher.add(root.id, &root.path, leash)
         {
-            return Some(problem.0);
+            // Of a dead watcher is told once, and not for each root.
+            return watcher.failure().is_none().then_some(problem.0);
         }
         lock(&self.watched).insert(root.id);
         None
@@ -386,7 +388,7 @@ mod tests {
         };
         let (watching, changes) = Watching::start(true, &Rules::new(&config).unwrap());
         let root = Root { id: 3, path, available: true, problem: String::new() };
-        assert_eq!(watching.ensure(&root), None);
+        assert_eq!(watching.ensure(&root, &Arc::default()), None);
         (dir, root, watching, changes)
     }
 
@@ -419,7 +421,7 @@ mod tests {
         assert!((0..=LOST_BEATS + 1).any(|_| beat()), "it is found dead after a few beats");
         assert_eq!(watching.report(std::slice::from_ref(&root)).restarts, 1);
         assert!(!watching.is_whole(root.id), "the new one watches nothing yet");
-        assert_eq!(watching.ensure(&root), None);
+        assert_eq!(watching.ensure(&root, &Arc::default()), None);
         assert!(sees(&root, "c.txt", &mut changes));
         assert!(watching.report(&[root]).heartbeat_seconds.is_some());
     }
@@ -440,7 +442,7 @@ mod tests {
         assert!(watching.problems()[0].contains("the watching thread has ended"), "{:?}", watching.problems());
         assert!(!watching.tells_all(root.id), "it is walked instead");
         assert!(watching.tend(), "there is another at once");
-        assert_eq!(watching.ensure(&root), None);
+        assert_eq!(watching.ensure(&root, &Arc::default()), None);
         assert_eq!((watching.problems(), watching.tells_all(root.id)), (Vec::new(), true));
         assert!(sees(&root, "a.txt", &mut changes));
         dies();
@@ -485,7 +487,7 @@ mod tests {
             std::thread::sleep(Duration::from_millis(5));
         }
         assert!(watching.has_lost_sight(root.id) && !watching.tells_all(root.id));
-        assert_eq!(watching.ensure(&root), None);
+        assert_eq!(watching.ensure(&root, &Arc::default()), None);
         assert!(!watching.has_lost_sight(root.id) && sees(&root, "a.txt", &mut changes));
     }
 
@@ -493,7 +495,7 @@ mod tests {
     fn without_watching_nothing_is_told_and_nothing_is_wrong() {
         let (_dir, root, on, _changes) = watching();
         let (off, _changes) = Watching::start(false, &on.rules);
-        assert_eq!((off.ensure(&root), off.tend(), off.tells_all(root.id)), (None, false, false));
+        assert_eq!((off.ensure(&root, &Arc::default()), off.tend(), off.tells_all(root.id)), (None, false, false));
         assert_eq!(off.problems(), Vec::<String>::new());
         assert!(!off.report(&[root]).watching);
     }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::ask;
 use crate::error::{Error, Result};
+use crate::index::resolved;
 use crate::librarian;
 use crate::model::{
     AskRequest, FileFilter, FilesRequest, GrepRequest, IndexRequest, L0Filters, PauseRequest, QueryPlan, ReadRequest,
@@ -122,20 +123,22 @@ const MAX_CHARS: u64 = 1_000_000;
 const DEFAULT_CHARS: u64 = 20_000;
 
 /// Checks a list of files; returns the filter and the number of files.
-pub(crate) fn files(request: &FilesRequest) -> Result<(FileFilter, u32)> {
+pub(crate) async fn files(request: &FilesRequest) -> Result<(FileFilter, u32)> {
     range("limit", request.limit, MAX_FILES)?;
     self::filters(&request.filters)?;
-    let root = request.warehouse_root.as_deref().map(folder).transpose()?;
+    let root = match request.warehouse_root.as_deref() {
+        Some(name) => Some(folder(name).await?),
+        None => None,
+    };
     let filter = ask::resolve_filters(&request.filters, root.as_deref())?;
     let filter = FileFilter { name_words: request.words.clone(), state: request.state, ..filter };
     Ok((filter, request.limit.unwrap_or(DEFAULT_FILES)))
 }
 
 /// Roots are known by their resolved paths.
-fn folder(name: &str) -> Result<PathBuf> {
+async fn folder(name: &str) -> Result<PathBuf> {
     path("warehouse_root", name)?;
-    let folder = Path::new(name);
-    Ok(folder.canonicalize().unwrap_or_else(|_| folder.to_path_buf()))
+    Ok(resolved(Path::new(name)).await)
 }
 
 /// Checks a reading; returns the number of characters.

@@ -5,12 +5,15 @@
 //! between two walks. Nothing here remembers a file (that is `catalog`) or understands its content (that is `extract`).
 //! The walk is the truth; events of the watcher only make it quicker.
 
+pub(crate) mod leash;
 mod open;
 mod rules;
+pub(crate) mod silence;
 mod status;
 mod walk;
 mod watch;
 
+pub use leash::Leash;
 pub use open::{OpenProblem, hash, open_beneath};
 pub use rules::Rules;
 pub use walk::{Looks, WalkProblem, WalkReport, walk};

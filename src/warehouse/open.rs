@@ -12,6 +12,7 @@ use rustix::fs::{CWD, Mode, OFlags, fstat, openat};
 use rustix::io::Errno;
 
 use crate::model::{ContentHash, ExtractFailure, Reason};
+use crate::warehouse::silence;
 use crate::warehouse::status::Status;
 
 /// Read at a time when hashing: large enough that BLAKE3 runs at full width, small enough for many threads.
@@ -30,8 +31,11 @@ pub enum OpenProblem {
 /// socket or device is refused without waiting for its other end.
 ///
 /// # Errors
-/// [`OpenProblem::Gone`] when there is no such file, else the reason to record.
+/// [`OpenProblem::Gone`] when there is no such file or the root does not answer, else the reason to record.
 pub fn open_beneath(root: &Path, relative: &Path) -> Result<File, OpenProblem> {
+    if silence::is_silent(root) {
+        return Err(OpenProblem::Gone);
+    }
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::NOCTTY;
     let file = File::from(resolve(root, relative, flags).map_err(problem)?);
     match file.metadata() {

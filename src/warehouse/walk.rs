@@ -7,7 +7,6 @@ use std::collections::BTreeSet;
 use std::fs::Metadata;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -15,9 +14,9 @@ use ignore::{DirEntry, IncrementalIgnore, WalkBuilder, WalkState};
 
 use crate::error::{Error, IoContext, Result};
 use crate::model::FoundFile;
-use crate::warehouse::Rules;
 use crate::warehouse::open::Folder;
 use crate::warehouse::status::Status;
+use crate::warehouse::{Leash, Rules};
 
 /// Entries between the walking threads and the caller: a few milliseconds of walking, some 300 KiB.
 const QUEUE: usize = 1024;
@@ -53,7 +52,7 @@ pub struct WalkProblem {
 
 /// Gives every visible entry of `root` that is no folder to `each`, in no order; with `within`, only those at or below
 /// that path relative to the root. Symbolic links, FIFOs, secrets and so on are given with the reason not to read them.
-/// A missing `within` is an empty, complete walk. Stops early, incomplete, once `cancel` is true.
+/// A missing `within` is an empty, complete walk. Stops early, incomplete, once `leash` says so.
 ///
 /// # Errors
 /// When the root itself is missing, is no folder, or cannot be read: nothing may be concluded of its files then.
@@ -61,10 +60,10 @@ pub fn walk(
     root: &Path,
     rules: &Rules,
     within: Option<&Path>,
-    cancel: &AtomicBool,
+    leash: &Leash,
     each: impl FnMut(FoundFile),
 ) -> Result<WalkReport> {
-    Looks::new(root, rules).walk(within, cancel, each)
+    Looks::new(root, rules).walk(within, leash, each)
 }
 
 /// Walks of many places of a root, one after the other, soon: the ignore files on the way to single files are read once.
@@ -88,13 +87,14 @@ impl<'a> Looks<'a> {
     pub fn walk(
         &mut self,
         within: Option<&Path>,
-        cancel: &AtomicBool,
+        leash: &Leash,
         mut each: impl FnMut(FoundFile),
     ) -> Result<WalkReport> {
         let (root, rules) = (self.root, self.rules);
+        leash.step();
         let Some(place) = within.filter(|it| !it.as_os_str().is_empty()) else {
             check_root(root)?;
-            return walk_folders(root, rules, None, cancel, each);
+            return walk_folders(root, rules, None, leash, each);
         };
         let looked = self.look(place);
         let is_folder = looked.as_ref().is_ok_and(Metadata::is_dir);
@@ -111,7 +111,7 @@ impl<'a> Looks<'a> {
                 Ok(inconclusive(root, "was replaced while it was looked at"))
             }
             Some(report) => Ok(report),
-            None => walk_folders(root, rules, Some(place), cancel, each),
+            None => walk_folders(root, rules, Some(place), leash, each),
         }
     }
 
@@ -170,10 +170,10 @@ fn walk_folders(
     root: &Path,
     rules: &Rules,
     within: Option<&Path>,
-    cancel: &AtomicBool,
+    leash: &Leash,
     mut each: impl FnMut(FoundFile),
 ) -> Result<WalkReport> {
-    let walk = Walk::new(root, rules, cancel)?;
+    let walk = Walk::new(root, rules, leash)?;
     let builder = walk.builder(within)?;
     let mut entries = 0;
     std::thread::scope(|scope| {
@@ -207,7 +207,7 @@ struct Walk<'a> {
     root: &'a Path,
     folder: Folder,
     rules: &'a Rules,
-    cancel: &'a AtomicBool,
+    leash: &'a Leash,
     failures: Mutex<Failures>,
 }
 
@@ -223,9 +223,9 @@ struct Failures {
 type Last = Option<(PathBuf, Folder)>;
 
 impl<'a> Walk<'a> {
-    fn new(root: &'a Path, rules: &'a Rules, cancel: &'a AtomicBool) -> Result<Walk<'a>> {
+    fn new(root: &'a Path, rules: &'a Rules, leash: &'a Leash) -> Result<Walk<'a>> {
         let folder = Folder::root(root).at("read", root)?;
-        Ok(Walk { root, folder, rules, cancel, failures: Mutex::default() })
+        Ok(Walk { root, folder, rules, leash, failures: Mutex::default() })
     }
 
     fn builder(&self, within: Option<&Path>) -> Result<WalkBuilder> {
@@ -248,7 +248,7 @@ impl<'a> Walk<'a> {
     ) -> Box<dyn FnMut(Result<DirEntry, ignore::Error>) -> WalkState + Send + 's> {
         let mut last = None;
         Box::new(move |entry| {
-            if self.cancel.load(Ordering::Relaxed) {
+            if !self.leash.step() {
                 return WalkState::Quit;
             }
             match entry {
@@ -371,7 +371,7 @@ impl<'a> Walk<'a> {
         if let Some(error) = failures.root {
             return Err(error);
         }
-        let complete = is_same && !self.cancel.load(Ordering::Relaxed);
+        let complete = is_same && !self.leash.is_stopped();
         let unreadable = failures.unreadable.into_iter().collect();
         Ok(WalkReport { complete, entries, problems: failures.problems, unreadable })
     }

@@ -20,7 +20,7 @@ mod root;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::mpsc::{RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -29,16 +29,20 @@ use tokio::sync::mpsc::Sender;
 use crate::error::{Error, ErrorCode, IoContext, Result};
 use crate::machine::{self, Disk};
 use crate::model::RootId;
-use crate::warehouse::Rules;
+use crate::warehouse::leash::{LOOK, Movement};
 use crate::warehouse::watch::backlog::Backlog;
 use crate::warehouse::watch::engine::{Engine, Message};
 use crate::warehouse::watch::inotify::Inotify;
 use crate::warehouse::watch::pulse::Pulse;
+use crate::warehouse::{Leash, Rules};
 
 pub use crate::warehouse::watch::pulse::Barrier;
 
 /// Events that wait while new folders are being watched: as many as the kernel itself keeps. More are one rescan.
 const EVENTS_AHEAD: usize = 16_384;
+
+/// How soon it is tried again to tell the thread something while so many wait.
+const FULL_PAUSE: Duration = Duration::from_millis(20);
 
 /// What happened at one place.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -166,12 +170,35 @@ impl Watcher {
     /// walk reports.
     ///
     /// # Errors
-    /// With the cause and the cure; nothing of the root is watched then.
-    pub fn add(&self, root_id: RootId, path: &Path) -> Result<(), WatchProblem> {
+    /// With the cause and the cure; nothing of the root is watched then. Where a disk does not answer, whoever lists its folders
+    /// holds on to `leash`, which has made a step, until it does.
+    pub fn add(&self, root_id: RootId, path: &Path, leash: &Arc<Leash>) -> Result<(), WatchProblem> {
         let ended = || WatchProblem("watching has ended; restart the daemon".into());
         let (reply, answer) = sync_channel(1);
-        self.messages.send(Message::Add { root_id, path: path.into(), reply }).map_err(|_| ended())?;
-        answer.recv().unwrap_or_else(|_| Err(ended()))
+        let mut message = Message::Add { root_id, path: path.into(), leash: leash.clone(), reply };
+        let mut movement = Movement::from(self.work());
+        self.check_movement(&mut movement)?;
+        while let Err(refused) = self.messages.try_send(message) {
+            let TrySendError::Full(back) = refused else { return Err(ended()) };
+            self.check_movement(&mut movement)?;
+            std::thread::sleep(FULL_PAUSE);
+            message = back;
+        }
+        loop {
+            match answer.recv_timeout(LOOK) {
+                Ok(outcome) => return outcome,
+                Err(RecvTimeoutError::Disconnected) => return Err(ended()),
+                Err(RecvTimeoutError::Timeout) => self.check_movement(&mut movement)?,
+            }
+        }
+    }
+
+    /// Whoever watches a disk that does not answer sees nothing of the others either.
+    fn check_movement(&self, movement: &mut Movement) -> Result<(), WatchProblem> {
+        if movement.has_ended(self.work()) {
+            self.shared.fail("it waits for a disk that does not answer");
+        }
+        self.failure().map_or(Ok(()), |why| Err(WatchProblem(format!("the watcher is dead: {why}"))))
     }
 
     /// Stops watching a root; does nothing when it is not watched.

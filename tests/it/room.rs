@@ -246,6 +246,18 @@ fn asked(caller: &Caller) -> Duration {
     percentile(&(0..60).map(ask).collect::<Vec<_>>(), 95)
 }
 
+#[test]
+fn what_was_saved_last_is_in_the_keyword_index_once_it_is_quiet() {
+    let world = World::new().start();
+    (0..3).for_each(|number| drop(world.write(&format!("{number}.md"), page(number))));
+    world.index();
+    world.write("0.md", page(10));
+    Caller::new(&world).sync();
+    let unindexed = |it: &World| it.json(&["status"])["upkeep"]["unindexed_chunks"].clone();
+    assert_eq!(unindexed(&world), 1);
+    world.until("its words are indexed", Duration::from_secs(20), |it| unindexed(it) == 0);
+}
+
 /// Saves one of a hundred files again and again, and looks how much of the disk that takes in the end: the index at
 /// most so many times the live data, and the whole data directory no more than [`FLOOR`] beyond. Old versions are kept
 /// for six quiet minutes. Gives how long questions take before and after (p95).

@@ -1,7 +1,7 @@
 //! What was changed is in the answers, and what is gone is not: at once where a program waits for it.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -142,6 +142,17 @@ fn a_folder_that_is_away_with_files_to_read_keeps_no_other_waiting() {
     assert!(caller.within(Duration::from_secs(20), |it| !it.hits("\"late in the other\"").is_empty()));
 }
 
+/// Starts the daemon again on disks of which one is so many microseconds late with each such call at a place.
+fn again_without_answer(world: &mut World, place: &Path, calls: &str, late: &str) -> Caller {
+    world.kill();
+    let (trace, late) = (format!("trace={calls}"), format!("inject={calls}:delay_enter={late}"));
+    let words =
+        ["strace", "-D", "-f", "-q", "-o", "/dev/null", "-e", &trace, "-e", &late, "-P", place.to_str().unwrap()];
+    world.begin(&words.map(String::from));
+    world.until("it is there", Duration::from_secs(60), |it| it.data().join("listen").exists());
+    Caller::new(world)
+}
+
 #[test]
 fn a_folder_that_does_not_answer_at_the_start_keeps_no_other_waiting() {
     if !means::can_trace() {
@@ -149,12 +160,7 @@ fn a_folder_that_does_not_answer_at_the_start_keeps_no_other_waiting() {
     }
     let (mut world, _) = world(&["a.md"]);
     let silent = second_root(&world, "silent");
-    world.kill();
-    let late = "inject=getdents64:delay_enter=20000000";
-    let words = ["strace", "-D", "-f", "-q", "-o", "/dev/null", "-e", "trace=getdents64", "-e", late, "-P"];
-    world.begin(&[&words.map(String::from)[..], &[silent.to_str().unwrap().to_owned()]].concat());
-    world.until("it is there", Duration::from_secs(60), |it| it.data().join("listen").exists());
-    let caller = Caller::new(&world);
+    let caller = again_without_answer(&mut world, &silent, "getdents64", "20000000");
     world.write("new.md", "New in the folder that answers.");
     let soon = Duration::from_secs(10);
     let is_found = |it: &Caller| !it.hits("\"new in the folder\"").is_empty();
@@ -165,6 +171,64 @@ fn a_folder_that_does_not_answer_at_the_start_keeps_no_other_waiting() {
     world.write("newer.md", "Newer in the folder that answers.");
     caller.sync();
     assert!(!caller.hits("\"newer in the folder\"").is_empty() && begun.elapsed() < soon, "{:?}", begun.elapsed());
+}
+
+#[test]
+fn a_question_is_answered_although_a_folder_with_files_of_the_answer_does_not_answer() {
+    if !means::can_trace() {
+        return;
+    }
+    let (mut world, caller) = world(&["a.md"]);
+    let silent = second_root(&world, "silent");
+    world.write("a.md", "The heron stands on the quay.");
+    fs::write(silent.join("b.md"), "The heron stands in the marsh.").unwrap();
+    caller.sync();
+    let paths = |it: &Caller| it.hits("\"the heron stands\"").iter().map(|it| it.path.clone()).collect::<Vec<_>>();
+    assert_eq!(paths(&caller).len(), 2);
+    let caller = again_without_answer(&mut world, &silent, "openat,openat2,getdents64", "60000000");
+    let begun = Instant::now();
+    assert_eq!(paths(&caller), ["a.md"]);
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+    let answer = world.json(&["ask", "\"the heron stands\""]);
+    assert!(answer["warnings"].to_string().contains("their folder is away"), "{answer}");
+}
+
+/// A folder in another root does not answer; what is written elsewhere is found nevertheless, and what lies in that folder
+/// once it answers.
+fn lost(world: World) {
+    if !means::can_trace() {
+        return;
+    }
+    let (mut world, _) = opened(world, &["a.md"]);
+    let other = second_root(&world, "other");
+    fs::create_dir(other.join("share")).unwrap();
+    fs::write(other.join("share/late.md"), "Late on the share.").unwrap();
+    let caller = again_without_answer(&mut world, &other.join("share"), "getdents64", "600000000");
+    world.write("new.md", "New in the folder that answers.");
+    let is_found = |it: &Caller| !it.hits("\"new in the folder\"").is_empty();
+    let is_told = |it: &Caller| it.status().degraded.iter().any(|it| it.contains("other`, or a folder in it"));
+    let soon = Duration::from_secs(45);
+    assert!(caller.within(soon, |it| is_found(it) && is_told(it)), "{:?} {}", caller.status(), world.log());
+    answers_again(&world);
+    let is_back = |it: &Caller| !it.hits("\"late on the share\"").is_empty() && it.status().degraded.is_empty();
+    assert!(caller.within(Duration::from_secs(120), is_back), "{:?} {}", caller.status(), world.log());
+}
+
+/// Ends what keeps a disk from answering.
+fn answers_again(world: &World) {
+    let status = fs::read_to_string(format!("/proc/{}/status", world.pid())).unwrap();
+    let tracer = status.lines().find_map(|it| it.strip_prefix("TracerPid:")).unwrap().trim().to_owned();
+    assert!(std::process::Command::new("kill").args(["-TERM", &tracer]).status().unwrap().success());
+}
+
+#[test]
+fn a_watcher_that_is_lost_in_a_folder_that_does_not_answer_keeps_no_other_waiting() {
+    lost(World::new());
+}
+
+#[test]
+fn a_walk_that_is_lost_in_a_folder_that_does_not_answer_keeps_no_other_waiting() {
+    lost(World::new().with("VIC_WATCH", "0").with("VIC_POLL_SECONDS", "5"));
 }
 
 #[test]

@@ -11,7 +11,7 @@ use crate::serve::http::{Known, Reply, Shared, body, json};
 /// `POST /v1/files`: files by metadata.
 pub(crate) async fn files(State(bridge): Shared, Extension(caller): Known, request: Request) -> Reply {
     let request: FilesRequest = body::parse(&bridge, request).await?;
-    let (filter, limit) = check::files(&request)?;
+    let (filter, limit) = check::files(&request).await?;
     let (files, total) = caller.service().files(filter, limit, request.offset).await?;
     json(StatusCode::OK, &FilePage { total, files: files.iter().map(FileEntry::from).collect() })
 }

@@ -8,6 +8,7 @@ use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
+use crate::index::resolved;
 use crate::model::{IndexRequest, IndexStart, JobReport, PauseRequest, Scope, SyncRequest};
 use crate::serve::http::{Bridge, Known, Reply, Shared, body, json, sse};
 use crate::serve::{check, follow};
@@ -28,7 +29,7 @@ struct JobQuery {
 /// `POST /v1/index/start`: 202 and the id of the job.
 pub(crate) async fn start(State(bridge): Shared, Extension(caller): Known, request: Request) -> Reply {
     let request: IndexStart = body::parse(&bridge, request).await?;
-    let job = caller.service().start_index(bridge.job(request, caller.scope())?).await?;
+    let job = caller.service().start_index(bridge.job(request, caller.scope()).await?).await?;
     json(StatusCode::ACCEPTED, &Accepted { status: "accepted", job_id: &job.job_id })
 }
 
@@ -69,8 +70,10 @@ pub(crate) async fn events(State(bridge): Shared, Extension(caller): Known, requ
 
 impl Bridge {
     /// What the service is asked for. The index is the daemon's own: another one has another daemon.
-    fn job(&self, request: IndexStart, scope: &Scope) -> Result<IndexRequest> {
-        if let Some(wanted) = request.db_path.as_deref().filter(|it| !same(Path::new(it), &self.db_path)) {
+    async fn job(&self, request: IndexStart, scope: &Scope) -> Result<IndexRequest> {
+        if let Some(wanted) = request.db_path.as_deref()
+            && resolved(Path::new(wanted)).await != resolved(&self.db_path).await
+        {
             // Where it is, is for its owner to know.
             let own = if scope.is_all() { format!(", `{}`", self.db_path.display()) } else { String::new() };
             return Err(Error::invalid(format!("`{wanted}` is not the index of this daemon{own}"))
@@ -95,10 +98,4 @@ impl Bridge {
             accept_losses: false,
         })
     }
-}
-
-/// Whether two paths name the same folder.
-fn same(one: &Path, other: &Path) -> bool {
-    let resolve = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
-    resolve(one) == resolve(other)
 }

@@ -278,7 +278,7 @@ impl Answer {
 async fn files(backend: &dyn Backend, given: JsonObject) -> Result<CallToolResult> {
     let mut request: FilesRequest = arguments(given)?;
     request.limit = Some(within("limit", request.limit, FILES, MAX_FILES)?);
-    let (filter, limit) = check::files(&request)?;
+    let (filter, limit) = check::files(&request).await?;
     let (files, total) = backend.files(filter, limit, request.offset).await?;
     let page = FilePage { total, files: files.iter().map(FileEntry::from).collect() };
     let mut words = format!("{} of {total} files", page.files.len());

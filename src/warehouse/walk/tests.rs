@@ -30,7 +30,7 @@ fn tree(files: &[&str]) -> tempfile::TempDir {
 fn run(root: &Path, config: &WalkConfig, within: Option<&str>) -> (BTreeMap<PathBuf, Option<Reason>>, WalkReport) {
     let rules = Rules::new(config).unwrap().excluding([root.join("vic-data")]);
     let mut seen = BTreeMap::new();
-    let report = walk(root, &rules, within.map(Path::new), &AtomicBool::new(false), |found| {
+    let report = walk(root, &rules, within.map(Path::new), &Leash::default(), |found| {
         assert!(seen.insert(found.path, found.skip).is_none(), "an entry came twice");
     })
     .unwrap();
@@ -139,7 +139,7 @@ fn a_root_that_cannot_be_read_is_an_error() {
     let dir = tree(&["file"]);
     for (name, code) in [("missing", ErrorCode::NotFound), ("file", ErrorCode::InvalidArgument)] {
         let rules = Rules::new(&config()).unwrap();
-        let error = walk(&dir.path().join(name), &rules, None, &AtomicBool::new(false), |_| ()).unwrap_err();
+        let error = walk(&dir.path().join(name), &rules, None, &Leash::default(), |_| ()).unwrap_err();
         assert_eq!(error.code, code);
     }
 }
@@ -169,8 +169,8 @@ fn a_failure_to_list_hides_its_folder_and_a_vanished_entry_hides_nothing() {
             err: Box::new(ignore::Error::Io(kind.into())),
         }),
     };
-    let cancel = AtomicBool::new(false);
-    let walk = Walk::new(dir.path(), &rules, &cancel).unwrap();
+    let leash = Leash::default();
+    let walk = Walk::new(dir.path(), &rules, &leash).unwrap();
     walk.note(&failure(io::ErrorKind::NotFound), true);
     walk.note(&failure(io::ErrorKind::PermissionDenied), true);
     let report = walk.report(0).unwrap();
@@ -181,12 +181,12 @@ fn a_failure_to_list_hides_its_folder_and_a_vanished_entry_hides_nothing() {
 /// one, and lets `after` change it again. Returns what a walk makes of that list.
 fn swapped_after_listing(dir: &Path, after: fn(&Path)) -> (Vec<PathBuf>, WalkReport) {
     let (root, outside) = (dir.join("root"), dir.join("outside"));
-    let (rules, cancel) = (Rules::new(&config()).unwrap(), AtomicBool::new(false));
+    let (rules, leash) = (Rules::new(&config()).unwrap(), Leash::default());
     let listed: Vec<DirEntry> = rules.builder(&root).unwrap().build().collect::<Result<_, _>>().unwrap();
     fs::rename(root.join("sub"), &outside).unwrap();
     symlink(&outside, root.join("sub")).unwrap();
     after(&root);
-    let walk = Walk::new(&root, &rules, &cancel).unwrap();
+    let walk = Walk::new(&root, &rules, &leash).unwrap();
     let mut last = None;
     let found = listed.iter().filter_map(|it| walk.found(it, &mut last)).map(|it| it.path).collect();
     (found, walk.report(0).unwrap())
@@ -219,11 +219,11 @@ fn names_of_elsewhere_are_vanished_entries_once_the_folder_is_back() {
 fn a_rule_that_cannot_be_understood_is_not_told_when_it_is_of_elsewhere() {
     let dir = tree(&["root/sub/.gitignore=[z-a]", "root/b.txt"]);
     let (root, rules) = (dir.path().join("root"), Rules::new(&config()).unwrap());
-    let cancel = AtomicBool::new(false);
+    let leash = Leash::default();
     let listed: Vec<DirEntry> = rules.builder(&root).unwrap().build().flatten().collect();
     let error = listed.iter().find_map(|it| it.error()).unwrap();
     let tell = || {
-        let walk = Walk::new(&root, &rules, &cancel).unwrap();
+        let walk = Walk::new(&root, &rules, &leash).unwrap();
         walk.note(error, false);
         walk.report(0).unwrap()
     };
@@ -240,7 +240,7 @@ fn a_rule_that_cannot_be_understood_is_not_told_when_it_is_of_elsewhere() {
 fn a_walk_is_incomplete_when_another_folder_took_the_place_of_the_root() {
     let dir = tree(&["root/a.txt"]);
     let (root, rules) = (dir.path().join("root"), Rules::new(&config()).unwrap());
-    let report = walk(&root, &rules, None, &AtomicBool::new(false), |_| {
+    let report = walk(&root, &rules, None, &Leash::default(), |_| {
         fs::rename(&root, dir.path().join("aside")).unwrap();
         fs::create_dir(&root).unwrap();
     })
@@ -253,7 +253,9 @@ fn a_walk_is_incomplete_when_another_folder_took_the_place_of_the_root() {
 fn a_cancelled_walk_and_a_part_of_an_empty_root_are_incomplete() {
     let dir = tree(&["a", "b"]);
     let rules = Rules::new(&config()).unwrap();
-    let report = walk(dir.path(), &rules, None, &AtomicBool::new(true), |_| ()).unwrap();
+    let leash = Leash::default();
+    leash.stop();
+    let report = walk(dir.path(), &rules, None, &leash, |_| ()).unwrap();
     assert!(!report.complete);
     let empty = tempfile::tempdir().unwrap();
     let (_, report) = run(empty.path(), &config(), Some("a"));
@@ -266,7 +268,7 @@ fn of_a_root_that_is_replaced_between_two_looks_nothing_is_taken_for_gone() {
     let (root, rules) = (dir.path().join("root"), Rules::new(&config()).unwrap());
     fs::rename(dir.path().join("old"), &root).unwrap();
     let mut looks = Looks::new(&root, &rules);
-    let mut look = |place: &str| looks.walk(Some(Path::new(place)), &AtomicBool::new(false), |_| ()).unwrap();
+    let mut look = |place: &str| looks.walk(Some(Path::new(place)), &Leash::default(), |_| ()).unwrap();
     assert_eq!((look("a.txt").entries, look("b.txt").complete), (1, true));
     fs::rename(&root, dir.path().join("old")).unwrap();
     fs::rename(dir.path().join("new"), &root).unwrap();

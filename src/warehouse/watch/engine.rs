@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 use rustix::fs::inotify::ReadFlags;
 
 use crate::model::RootId;
-use crate::warehouse::Rules;
 use crate::warehouse::watch::backlog::Backlog;
 use crate::warehouse::watch::folders::Folders;
 use crate::warehouse::watch::inotify::{Descriptor, Event, Inotify, Kernel};
@@ -17,6 +16,7 @@ use crate::warehouse::watch::losses::Losses;
 use crate::warehouse::watch::quiet::{Happening, Quiet, Writing};
 use crate::warehouse::watch::root::{WatchedRoot, changes_at};
 use crate::warehouse::watch::{Change, ChangeKind, RootState, Shared, WatchProblem};
+use crate::warehouse::{Leash, Rules};
 
 /// How often quiet places are looked for.
 const TICK: Duration = Duration::from_millis(100);
@@ -27,7 +27,13 @@ const MOST_PLACES: usize = 10_000;
 /// What the thread is told.
 pub(super) enum Message {
     Event(Event),
-    Add { root_id: RootId, path: PathBuf, reply: SyncSender<Result<(), WatchProblem>> },
+    /// Until it is done, `leash` is held.
+    Add {
+        root_id: RootId,
+        path: PathBuf,
+        leash: Arc<Leash>,
+        reply: SyncSender<Result<(), WatchProblem>>,
+    },
     Remove(RootId),
     Close,
 }
@@ -99,9 +105,12 @@ impl<K: Kernel> Engine<K> {
     pub(super) fn take(&mut self, message: Message) {
         match message {
             Message::Event(event) => self.happened(event),
-            Message::Add { root_id, path, reply } => {
+            Message::Add { root_id, path, leash, reply } => {
+                leash.step();
+                let added = self.add(root_id, &path);
+                drop(leash);
                 // Nobody waits any more: the root is watched all the same.
-                let _ = reply.send(self.add(root_id, &path));
+                let _ = reply.send(added);
             }
             Message::Remove(root_id) => self.remove(root_id),
             Message::Close => {}

@@ -30,7 +30,7 @@ impl Scene {
         }
         let (sender, receiver) = channel(64);
         let watcher = Watcher::start(Rules::new(&config()).unwrap(), sender).unwrap();
-        watcher.add(7, dir.path()).unwrap();
+        watcher.add(7, dir.path(), &Arc::default()).unwrap();
         Scene { dir, watcher, receiver, seen: Vec::new() }
     }
 
@@ -234,12 +234,12 @@ fn a_heartbeat_is_felt_while_the_watcher_lives_and_not_after_it_has_died() {
 fn another_folder_in_the_place_of_the_root_is_watched_when_it_is_added_again() {
     let mut scene = Scene::new(&["files/a.txt"]);
     let root = scene.path("files");
-    scene.watcher.add(7, &root).unwrap();
+    scene.watcher.add(7, &root, &Arc::default()).unwrap();
     fs::rename(&root, scene.path("aside")).unwrap();
     fs::create_dir(&root).unwrap();
     scene.expect(&ChangeKind::Rescan);
     assert!(!scene.watcher.is_whole(7));
-    scene.watcher.add(7, &root).unwrap();
+    scene.watcher.add(7, &root, &Arc::default()).unwrap();
     fs::write(root.join("b.txt"), "x").unwrap();
     scene.expect_touched("b.txt");
     fs::write(scene.path("aside/a.txt"), "y").unwrap();

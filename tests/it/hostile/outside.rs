@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use vic::client::Client;
 use vic::config::{Config, WalkConfig};
-use vic::warehouse::{Rules, open_beneath, walk};
+use vic::warehouse::{Leash, Rules, open_beneath, walk};
 
 use crate::harness::World;
 use crate::http;
@@ -101,7 +101,7 @@ fn no_name_from_outside_is_found_or_told_while_a_folder_becomes_a_link_and_back(
         scope.spawn(|| swap(&root.join("sub"), &outside, Duration::from_micros(200), &stop));
         for round in 0..ROUNDS {
             let mut seen: Vec<PathBuf> = Vec::new();
-            let report = walk(&root, &rules, None, &AtomicBool::new(false), |it| {
+            let report = walk(&root, &rules, None, &Leash::default(), |it| {
                 assert!(!it.path.ends_with("same.txt") || it.size == "inside".len() as u64, "in round {round}");
                 seen.push(it.path);
             })

@@ -1,0 +1,90 @@
+//! How a walk is held: a disk that does not answer holds whoever walks it, and nothing else is to wait for that.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// How often somebody who waits looks whether there is movement.
+pub(crate) const LOOK: Duration = Duration::from_secs(1);
+
+/// What has been at the same entry for so long is lost: a disk that has to spin up takes a third of it.
+const LOST: Duration = Duration::from_secs(30);
+
+/// Counts the steps of a walk, and ends it.
+#[derive(Debug, Default)]
+pub struct Leash {
+    steps: AtomicU64,
+    stopped: AtomicBool,
+    settling: AtomicBool,
+}
+
+impl Leash {
+    /// Notes that the walk is at another entry. Returns false when it is to end.
+    pub fn step(&self) -> bool {
+        self.steps.fetch_add(1, Ordering::Relaxed);
+        !self.is_stopped()
+    }
+
+    /// Entries that the walk was at. A walk that makes no step is slow, or will never end.
+    pub fn steps(&self) -> u64 {
+        self.steps.load(Ordering::Relaxed)
+    }
+
+    /// Ends the walk at its next step.
+    pub fn stop(&self) {
+        self.stopped.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether it is to end.
+    pub fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::SeqCst)
+    }
+
+    /// Says that what was seen is put to use now, unless the walk was stopped: then it returns false.
+    pub fn settle(&self) -> bool {
+        self.settling.store(true, Ordering::SeqCst);
+        !self.is_stopped()
+    }
+
+    /// Stops a walk that nobody waits for any more. Returns false where what was seen may be in use already: then its end has
+    /// to be waited for.
+    pub fn abandon(&self) -> bool {
+        self.stop();
+        !self.settling.load(Ordering::SeqCst)
+    }
+}
+
+/// Tells slow from lost, by a count that changes with every step.
+pub(crate) struct Movement {
+    steps: u64,
+    since: Instant,
+}
+
+impl Movement {
+    /// Begins at this count.
+    pub(crate) fn from(steps: u64) -> Movement {
+        Movement { steps, since: Instant::now() }
+    }
+
+    /// Whether the count has stood still for too long.
+    pub(crate) fn has_ended(&mut self, steps: u64) -> bool {
+        if steps != self.steps {
+            *self = Movement::from(steps);
+        }
+        self.since.elapsed() >= LOST
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_walk_is_either_abandoned_or_put_to_use() {
+        let abandoned = Leash::default();
+        assert!(abandoned.step() && abandoned.abandon());
+        assert!(!abandoned.step() && !abandoned.settle());
+        assert_eq!(abandoned.steps(), 2);
+        let used = Leash::default();
+        assert!(used.settle() && !used.abandon());
+    }
+}
