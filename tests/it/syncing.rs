@@ -146,8 +146,22 @@ fn a_folder_that_is_away_with_files_to_read_keeps_no_other_waiting() {
 fn again_without_answer(world: &mut World, place: &Path, calls: &str, late: &str) -> Caller {
     world.kill();
     let (trace, late) = (format!("trace={calls}"), format!("inject={calls}:delay_enter={late}"));
-    let words =
-        ["strace", "-D", "-f", "-q", "-o", "/dev/null", "-e", &trace, "-e", &late, "-P", place.to_str().unwrap()];
+    // It lets go when it is told to end.
+    let words = [
+        "strace",
+        "-I1",
+        "-D",
+        "-f",
+        "-q",
+        "-o",
+        "/dev/null",
+        "-e",
+        &trace,
+        "-e",
+        &late,
+        "-P",
+        place.to_str().unwrap(),
+    ];
     world.begin(&words.map(String::from));
     world.until("it is there", Duration::from_secs(60), |it| it.data().join("listen").exists());
     Caller::new(world)
