@@ -199,7 +199,7 @@ fn a_question_is_answered_although_a_folder_with_files_of_the_answer_does_not_an
     caller.sync();
     let paths = |it: &Caller| it.hits("\"the heron stands\"").iter().map(|it| it.path.clone()).collect::<Vec<_>>();
     assert_eq!(paths(&caller).len(), 2);
-    let caller = again_without_answer(&mut world, &silent, "openat,openat2,getdents64", "60000000");
+    let caller = again_without_answer(&mut world, &silent, "openat,openat2,getdents64", "30000000");
     let begun = Instant::now();
     assert_eq!(paths(&caller), ["a.md"]);
     assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
