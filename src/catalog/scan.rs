@@ -251,11 +251,12 @@ fn apply(
     let entries = found.len() as u64;
     let Compared { unchanged, changed, new, mut vanished } = compare(db, root_id, place, found)?;
     let all = unchanged as usize + changed.len() + vanished.len();
-    if whole_root && complete && entries == 0 && all > 0 && matches!(belief, Belief::Careful(_)) {
+    let hidden = |it: &Known| unreadable.iter().any(|folder| it.path.starts_with(folder));
+    let is_careful = matches!(belief, Belief::Careful(_));
+    if whole_root && complete && entries == 0 && all > 0 && is_careful && !vanished.iter().any(hidden) {
         set_state(db, root_id, false, EMPTY_ROOT)?;
         return Ok(Some(ScanOutcome::default()));
     }
-    let hidden = |it: &Known| unreadable.iter().any(|folder| it.path.starts_with(folder));
     vanished.retain(|it| complete && !hidden(it));
     if look == Look::First && may_be_moving(&vanished, &new, place) {
         return Ok(None);

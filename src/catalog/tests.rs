@@ -223,6 +223,19 @@ fn many_places_are_brought_in_line_by_one_commit() {
 }
 
 #[test]
+fn a_root_of_which_nothing_could_be_seen_is_not_empty() {
+    let scene = Scene::indexed(&["mount/a.md", "mount/b.md"]);
+    let seen = |unreadable: &[PathBuf]| {
+        scene.catalog.apply_scan(scene.root.id, None, vec![], unreadable, true, CAREFUL).unwrap();
+        let root = scene.catalog.roots().unwrap().remove(0);
+        assert_eq!(scene.record("mount/a.md").unwrap().state, FileState::Indexed);
+        root.available
+    };
+    assert!(seen(&["mount".into()]));
+    assert!(!seen(&[]));
+}
+
+#[test]
 fn the_walks_verdict_is_taken_back_by_a_walk_only() {
     let scene = Scene::new(&["empty.txt", "large.txt", "odd.txt"]);
     scene.write("empty.txt", "");

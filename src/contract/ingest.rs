@@ -20,6 +20,7 @@ use crate::embed::egress::{self, Purpose};
 use crate::error::{Error, ErrorCode, IoContext, Result};
 use crate::index::{absolute, blocking};
 use crate::model::{FileFilter, FileId, FileRecord, FileState, IndexRequest, JobSnapshot, JobState, PrivacyMode};
+use crate::warehouse::silence;
 
 /// Most sessions of an owner: each has a line for every file.
 const MOST_SESSIONS: usize = 1_000;
@@ -152,7 +153,10 @@ impl Contract {
         let records = blocking(move || reader.parts.catalog.records(&numbers)).await?;
         let now = records.iter().map(FileRecord::absolute);
         let then = failed.iter().filter(|it| !it.root.is_empty()).map(|it| Path::new(&it.root).join(&it.path));
-        let there: BTreeSet<PathBuf> = now.chain(then).filter(|it| it.exists()).collect();
+        let candidates: Vec<PathBuf> = now.chain(then).collect();
+        let is_there = |path: &PathBuf| !silence::holds(path) && path.exists();
+        let there =
+            blocking(move || Ok(candidates.into_iter().filter(is_there).collect::<BTreeSet<PathBuf>>())).await?;
         let paths = there.into_iter().filter_map(|it| it.into_os_string().into_string().ok()).collect::<Vec<_>>();
         let pages: Vec<&str> = pages.into_iter().map(|it| it.path.as_str()).collect();
         let (fetched, unfetched) = self.fetch_all(&pages).await?;

@@ -20,6 +20,7 @@ use crate::contract::{Contract, Done, SYNCHRONOUS, UNASKED, result_id, too_many}
 use crate::error::Result;
 use crate::index::blocking;
 use crate::model::{ContentHash, FileId};
+use crate::warehouse::silence;
 
 /// Matches whose state is remembered, so that DELTA can compare with the result.
 const MOST_REMEMBERED: usize = 1_000;
@@ -144,7 +145,8 @@ fn of_catalog(reader: &Reader, facts: &HashMap<ContentHash, Facts>, ids: &[FileI
 /// Says which roots of a page are gone. One look at each root, none at the files.
 async fn note_vanished(answer: &mut Answer, page: &[SessionFile]) -> Outcome<()> {
     let roots: BTreeSet<String> = page.iter().map(|it| it.root.clone()).collect();
-    let look = move || Ok(roots.into_iter().filter(|it| !Path::new(it).exists()).collect::<BTreeSet<String>>());
+    let is_gone = |root: &Path| silence::holds(root) || !root.exists();
+    let look = move || Ok(roots.into_iter().filter(|it| is_gone(Path::new(it))).collect::<BTreeSet<String>>());
     let gone = blocking(look).await?;
     let files: Vec<FileId> = page.iter().filter(|it| gone.contains(&it.root)).map(|it| it.file).collect();
     if !files.is_empty() && files.len() == page.len() {

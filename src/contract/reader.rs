@@ -13,7 +13,7 @@ use crate::contract::reading::{READER, Reading};
 use crate::embed::Embedder;
 use crate::error::Result;
 use crate::extract::WorkerPool;
-use crate::index::{Index, blocking, hash_of};
+use crate::index::{Index, at_file, blocking, hash_of};
 use crate::model::{ContentHash, FileKind, FileRecord, PrivacyMode, Reason, Redaction};
 use crate::warehouse::{OpenProblem, open_beneath};
 
@@ -132,7 +132,8 @@ impl Reader {
     /// Reads a file as it is now; the error is the reason that the catalog would name, or `gone`.
     pub(crate) async fn read(self: &Arc<Reader>, record: &FileRecord) -> Result<Read1, String> {
         let (reader, own) = (self.clone(), record.clone());
-        let opened = tokio::task::spawn_blocking(move || reader.open(&own)).await.map_err(|_| "io".to_string())??;
+        let opened = at_file(record, move || Ok(reader.open(&own))).await.map_err(|_| "io".to_string())?;
+        let opened = opened.ok_or_else(|| "io".to_string())??;
         let Opened { file, hash, raw } = match opened {
             Ready::Kept(read) => return Ok(read),
             Ready::Open(opened) => opened,

@@ -260,8 +260,9 @@ impl Service for Daemon {
 impl Daemon {
     /// Opens a file for reading aloud, and says what it holds: only one that lies in a root and is no secret.
     async fn open_known(&self, path: &Path) -> Result<(std::fs::File, ContentHash)> {
-        let (catalog, scope, path) = (self.catalog.clone(), self.scope.clone(), path.to_path_buf());
-        index::blocking(move || {
+        let (catalog, scope, named) = (self.catalog.clone(), self.scope.clone(), path);
+        let path = named.to_path_buf();
+        index::at_named_file(named, move || {
             let record = index::locate(&catalog, &scope, &path)?;
             if record.reason == Some(Reason::Secret) {
                 return Err(Error::new(

@@ -13,7 +13,7 @@ use crate::catalog::FileVersion;
 use crate::error::Result;
 use crate::graph::extract::{self, Reading};
 use crate::graph::{Reads, Shared};
-use crate::index::{blocking, purge};
+use crate::index::{at_file, blocking, purge};
 use crate::machine;
 use crate::model::{Document, FileId, FileRecord, FileState, GraphPart, GraphSource, StoredChunk};
 use crate::store::FileSet;
@@ -260,7 +260,7 @@ async fn document(reads: &Reads, record: &FileRecord) -> Option<Document> {
     }
     let (root, path) = (record.root.clone(), record.found.path.clone());
     let name = path.file_name()?.to_string_lossy().into_owned();
-    let file = blocking(move || Ok(open_beneath(&root, &path).ok())).await.ok().flatten()?;
+    let file = at_file(record, move || Ok(open_beneath(&root, &path).ok())).await.ok().flatten().flatten()?;
     reads.pool.extract(file, &name).await.ok()
 }
 

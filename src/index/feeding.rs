@@ -8,6 +8,7 @@ use crate::error::Result;
 use crate::index::blocking;
 use crate::index::pipeline::{Pipeline, Run};
 use crate::model::{FileId, FileRecord, FileState};
+use crate::warehouse::silence;
 
 /// Files taken from the catalog, and noted there as tried, in one transaction.
 const FEED_BATCH: usize = 64;
@@ -75,8 +76,8 @@ pub(crate) async fn feed_these(files: Vec<FileRecord>, to_read: mpsc::Sender<Fil
     Ok(())
 }
 
-/// Takes the next files and notes the try, except for urgent ones, which have a run of their own, and those that are
-/// put off. Suspects come alone. Also returns the last number that was looked at; None at the end of the round.
+/// Takes the next files and notes the try, except for urgent ones, which have a run of their own, those that are put off,
+/// and those whose disk does not answer. Suspects come alone. Also returns the last number that was looked at; None at the end of the round.
 async fn next_batch(
     pipeline: &Pipeline,
     run: &Run,
@@ -89,7 +90,8 @@ async fn next_batch(
             let mut batch = catalog.next_pending(after, limit)?;
             debug_assert!(batch.iter().all(|it| it.state == FileState::Pending));
             let mut last = batch.last().map(|it| it.id);
-            batch.retain(|it| !is_urgent(it.id) && !waiting.puts_off(it));
+            let is_silent = |it: &FileRecord| silence::holds_beneath(&it.root, &it.found.path);
+            batch.retain(|it| !is_urgent(it.id) && !waiting.puts_off(it) && !is_silent(it));
             if let Some(first_suspect) = batch.iter().position(|it| it.tries > 0) {
                 batch.truncate(first_suspect.max(1));
                 last = batch.last().map(|it| it.id);

@@ -296,6 +296,7 @@ async fn scopes(inner: &Arc<Inner>, request: &IndexRequest) -> Result<Vec<Scope>
 
 /// The only root has to be there.
 async fn expect_there(inner: &Arc<Inner>, root: &Root) -> Result<()> {
+    inner.check_answers(root)?;
     let (catalog, root) = (inner.catalog.clone(), root.clone());
     blocking(move || {
         let Err(error) = root.path.read_dir() else { return Ok(()) };

@@ -11,6 +11,7 @@ mod gate;
 mod guard;
 mod jobs;
 mod leading;
+mod lookout;
 mod opening;
 mod paths;
 mod pictures;
@@ -36,7 +37,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
@@ -52,6 +53,7 @@ use crate::embed::models::ModelStore;
 use crate::error::{Error, ErrorCode, Result};
 use crate::extract::WorkerPool;
 use crate::index::gate::Gate;
+use crate::index::leading::Lost;
 use crate::index::opening::Background;
 use crate::index::pictures::Pictures;
 use crate::index::progress::Progress;
@@ -62,10 +64,10 @@ use crate::index::urgent::Urgent;
 use crate::index::watching::Watching;
 use crate::model::{ContentHash, Coverage, Document, IndexRequest, JobSnapshot, Root, RootId, Scope, WatchReport};
 use crate::store::StoreStats;
-use crate::warehouse::{Leash, Rules, WalkProblem};
+use crate::warehouse::{Leash, Rules, WalkProblem, silence};
 
 pub use crate::index::opening::Parts;
-pub(crate) use crate::index::paths::{absolute, at_files, hash_of, locate, resolved};
+pub(crate) use crate::index::paths::{absolute, at_file, at_files, at_named_file, hash_of, locate, resolved};
 pub use crate::index::pictures::ocr_tools;
 pub(crate) use crate::index::pipeline::memory_caps;
 pub(crate) use crate::index::space::Space;
@@ -116,7 +118,7 @@ pub(crate) struct Inner {
     /// Whoever holds it walks and applies what it saw.
     scanning: tokio::sync::Mutex<()>,
     /// Walks that nobody waits for any more, by their roots.
-    stuck: Mutex<HashMap<RootId, Weak<Leash>>>,
+    stuck: Mutex<HashMap<RootId, Lost>>,
     /// Which roots were walked since they are watched.
     walks: Walks,
     /// Whether a run of this daemon broke off and left tries in the catalog.
@@ -381,15 +383,19 @@ impl Inner {
     async fn rename(&self, root: &Root, from: &Path, to: &Path) -> Result<()> {
         let _scanning = self.scanning.lock().await;
         self.check_answers(root)?;
-        let (catalog, root_of, source, target) = (self.catalog.clone(), root.clone(), from.to_owned(), to.to_owned());
-        blocking(move || {
-            let on_disk = |path: &Path| {
-                let found = root_of.path.join(path).symlink_metadata().ok()?;
-                Some((found.dev(), found.ino()))
-            };
-            catalog.rename_tree(root_of.id, &source, &target, &on_disk)
-        })
-        .await?;
+        // Below what does not answer, the walks say so.
+        if !silence::holds_beneath(&root.path, from) && !silence::holds_beneath(&root.path, to) {
+            let (catalog, root_of, source, target) =
+                (self.catalog.clone(), root.clone(), from.to_owned(), to.to_owned());
+            blocking(move || {
+                let on_disk = |path: &Path| {
+                    let found = root_of.path.join(path).symlink_metadata().ok()?;
+                    Some((found.dev(), found.ino()))
+                };
+                catalog.rename_tree(root_of.id, &source, &target, &on_disk)
+            })
+            .await?;
+        }
         for place in [from, to] {
             self.scan_alone(root, Some(place.to_owned()), false, &self.shutdown).await?;
         }

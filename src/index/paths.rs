@@ -14,7 +14,7 @@ use crate::error::{Error, ErrorCode, IoContext, Result};
 use crate::extract::MOST_FILE_BYTES;
 use crate::index::blocking;
 use crate::model::{ContentHash, FileRecord, Scope};
-use crate::warehouse;
+use crate::warehouse::{self, silence};
 
 /// As [`blocking`], for what opens files. After `most` nobody waits any more: a disk that does not answer never does.
 ///
@@ -30,7 +30,38 @@ pub(crate) async fn at_files<T: Send + 'static>(
     })
 }
 
-/// Follows links, and makes the path absolute; a path that leads nowhere stays as it is named.
+/// The longest that a file may take to be opened and hashed: the largest that is read, at a MiB a second.
+const OPENED: Duration = Duration::from_secs(MOST_FILE_BYTES >> 20);
+
+/// As [`blocking`], for what opens this file and at most hashes it. None when its disk does not answer.
+pub(crate) async fn at_file<T: Send + 'static>(
+    record: &FileRecord,
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<Option<T>> {
+    silence::unless_silent(&record.absolute(), OPENED, blocking(work)).await.transpose()
+}
+
+/// As [`at_file`], for a file by the name that a caller gave it.
+///
+/// # Errors
+/// As of the work, and that the disk does not answer.
+pub(crate) async fn at_named_file<T: Send + 'static>(
+    path: &Path,
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    silence::unless_silent(path, OPENED, blocking(work)).await.unwrap_or_else(|| Err(no_answer(path)))
+}
+
+pub(super) fn no_answer(path: &Path) -> Error {
+    let text = format!("the disk of `{}` does not answer", path.display());
+    Error::new(ErrorCode::Unavailable, text).hint("mount again what is away, or try again later")
+}
+
+/// The longest that a path is followed: each of its folders may have to be looked up on a disk that was at rest.
+const FOLLOWED: Duration = Duration::from_secs(10);
+
+/// Follows links, and makes the path absolute; a path that leads nowhere, or to a disk that does not answer, stays as it is
+/// named.
 pub(crate) async fn resolved(path: &Path) -> PathBuf {
     absolute(path).await.unwrap_or_else(|_| path.to_path_buf())
 }
@@ -38,10 +69,14 @@ pub(crate) async fn resolved(path: &Path) -> PathBuf {
 /// Follows links, and makes the path absolute.
 ///
 /// # Errors
-/// There is nothing at the path.
+/// There is nothing at the path, or its disk does not answer.
 pub(crate) async fn absolute(path: &Path) -> Result<PathBuf> {
-    let path = path.to_path_buf();
-    blocking(move || path.canonicalize().at("find", &path)).await
+    if silence::holds(path) {
+        return Err(no_answer(path));
+    }
+    let named = path.to_path_buf();
+    let following = blocking(move || named.canonicalize().at("find", &named));
+    tokio::time::timeout(FOLLOWED, following).await.unwrap_or_else(|_| Err(no_answer(path)))
 }
 
 /// Returns what is known of the file at a path. Of one that lies outside the scope the caller learns as much as of one

@@ -21,7 +21,7 @@ use crate::error::{Error, Result};
 use crate::extract::{self, OcrTools, Purpose, SkillJob, Tools, WorkerPool};
 use crate::index::pipeline::Run;
 use crate::index::progress::Progress;
-use crate::index::{Inner, blocking};
+use crate::index::{Inner, at_file, blocking};
 use crate::model::{
     Block, BlockKind, ContentHash, Document, FileId, FileKind, FileRecord, FileState, OcrMode, Phase, Reason,
 };
@@ -321,11 +321,11 @@ fn is_read(record: &FileRecord) -> bool {
 /// Opens the file if it still holds this; the watcher brings in what it holds else.
 async fn open(record: &FileRecord, hash: ContentHash) -> Result<Option<File>> {
     let (root, path) = (record.root.clone(), record.found.path.clone());
-    blocking(move || {
+    let opened = at_file(record, move || {
         let Ok(file) = warehouse::open_beneath(&root, &path) else { return Ok(None) };
         Ok(warehouse::hash(&file).is_ok_and(|now| now == hash).then_some(file))
-    })
-    .await
+    });
+    Ok(opened.await?.flatten())
 }
 
 /// Calls the worker until no page is left. What it cannot read is a problem of the document.

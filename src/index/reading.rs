@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -14,19 +14,16 @@ use tokio_stream::wrappers::ReceiverStream;
 
 use crate::catalog::{Catalog, MAX_STRIKES, RequeueScope, WITHOUT_TEXT_LAYER};
 use crate::error::{Error, Result};
-use crate::extract::{self, MOST_FILE_BYTES, Witness};
+use crate::extract::{self, Witness};
 use crate::index::pictures::{self, Known};
 use crate::index::pipeline::{Pipeline, Run};
-use crate::index::{blocking, evidence};
+use crate::index::{at_file, blocking, evidence};
 use crate::machine;
 use crate::model::{Chunk, ContentHash, Document, ExtractFailure, FileId, FileKind, FileRecord, OcrMode, Reason};
 use crate::warehouse::{self, OpenProblem, silence};
 
 /// A reader that is at a file for so long may never end: nearly all files take less than a tenth of it.
 const SUSPICIOUS: Duration = Duration::from_secs(5);
-
-/// The longest that a file may take to be opened and hashed: the largest that is read, at a MiB a second.
-const OPENED: Duration = Duration::from_secs(MOST_FILE_BYTES >> 20);
 
 /// What was learnt of a file by reading it.
 #[derive(Clone, Debug)]
@@ -140,13 +137,14 @@ async fn leave_pending(pipeline: &Pipeline, run: &Run, record: &FileRecord) -> R
 
 async fn read_content(pipeline: &Pipeline, run: &Run, record: &FileRecord) -> Result<Option<Outcome>> {
     match open(pipeline, run, record).await? {
-        Ok(opened) => read_open(pipeline, run, record, opened).await.map(Some),
+        Ok(opened) => read_open(pipeline, run, record, opened).await,
         Err(OpenProblem::Gone) => Ok(None),
         Err(OpenProblem::Bad(failure)) => Ok(Some(Outcome::Without(None, failure.reason, failure.detail))),
     }
 }
 
-async fn read_open(pipeline: &Pipeline, run: &Run, record: &FileRecord, opened: Opened) -> Result<Outcome> {
+/// Returns none where the disk fell silent meanwhile: how that went says nothing of the file.
+async fn read_open(pipeline: &Pipeline, run: &Run, record: &FileRecord, opened: Opened) -> Result<Option<Outcome>> {
     let Opened { file, stamp, hash, same } = opened;
     let name = record.found.path.file_name().map(OsStr::to_string_lossy).unwrap_or_default();
     let mut facts =
@@ -155,11 +153,14 @@ async fn read_open(pipeline: &Pipeline, run: &Run, record: &FileRecord, opened: 
         facts.kind = known.kind;
         facts.media_type = known.media_type;
         facts.detail = known.detail;
-        return Ok(Outcome::SameAs(facts, known.id));
+        return Ok(Some(Outcome::SameAs(facts, known.id)));
     }
     let kept = file.try_clone();
-    let extracted = extract(pipeline, record.id, file, &name).await?;
-    if !kept.is_ok_and(|it| stamp == Stamp::of(&it)) {
+    let extracted = extract(pipeline, record, file, &name).await?;
+    // Asked of the disk, as the first time.
+    let is_as_it_was = at_file(record, move || Ok(kept.is_ok_and(|it| stamp == Stamp::of(&it)))).await?;
+    let Some(is_as_it_was) = is_as_it_was.filter(|_| !silence::holds(&record.absolute())) else { return Ok(None) };
+    if !is_as_it_was {
         facts.hash = of_no_content(hash, record.id);
     }
     let hash = facts.hash;
@@ -167,7 +168,7 @@ async fn read_open(pipeline: &Pipeline, run: &Run, record: &FileRecord, opened: 
         Ok(document) => document,
         Err(failure) => {
             run.waiting.note(record, &failure);
-            return Ok(Outcome::Without(Some(facts), failure.reason, failure.detail));
+            return Ok(Some(Outcome::Without(Some(facts), failure.reason, failure.detail)));
         }
     };
     facts.kind = extract::kind_of_media_type(&document.media_type);
@@ -183,15 +184,20 @@ async fn read_open(pipeline: &Pipeline, run: &Run, record: &FileRecord, opened: 
     .await?;
     if chunks.is_empty() {
         let detail = std::mem::take(&mut facts.detail);
-        return Ok(Outcome::Without(Some(facts), Reason::NoText, detail));
+        return Ok(Some(Outcome::Without(Some(facts), Reason::NoText, detail)));
     }
-    Ok(Outcome::Chunks(facts, chunks))
+    Ok(Some(Outcome::Chunks(facts, chunks)))
 }
 
 /// Has a worker read it. That one died of it, or is at it for longer than files take, is on disk before anything else: should
 /// vic end meanwhile, by whatever hand, the file has used up one of its tries all the same.
-async fn extract(pipeline: &Pipeline, id: FileId, file: File, name: &str) -> Result<Result<Document, ExtractFailure>> {
-    let tries = Tries::new(&pipeline.catalog, id);
+async fn extract(
+    pipeline: &Pipeline,
+    record: &FileRecord,
+    file: File,
+    name: &str,
+) -> Result<Result<Document, ExtractFailure>> {
+    let tries = Tries::new(&pipeline.catalog, record);
     let patience = SUSPICIOUS.min(pipeline.pool.time_limit() / 2);
     let read = pipeline.pool.extract_told(file, name, &tries);
     tokio::pin!(read);
@@ -221,6 +227,7 @@ async fn extract(pipeline: &Pipeline, id: FileId, file: File, name: &str) -> Res
 struct Tries {
     catalog: Catalog,
     id: FileId,
+    path: PathBuf,
     begins: Notify,
     runs: AtomicU32,
     /// Those that are noted.
@@ -230,13 +237,18 @@ struct Tries {
 }
 
 impl Tries {
-    fn new(catalog: &Catalog, id: FileId) -> Tries {
+    fn new(catalog: &Catalog, record: &FileRecord) -> Tries {
+        let (id, path) = (record.id, record.absolute());
         let (runs, struck) = (AtomicU32::new(0), AtomicU32::new(0));
-        Tries { catalog: catalog.clone(), id, begins: Notify::new(), runs, struck, problem: Mutex::default() }
+        Tries { catalog: catalog.clone(), id, path, begins: Notify::new(), runs, struck, problem: Mutex::default() }
     }
 
-    /// Notes every reader so far, and returns how many there were of the file in all runs of vic.
+    /// Notes every reader so far, and returns how many there were of the file in all runs of vic. One that waits for a disk
+    /// that does not answer is not noted, and was the last for now.
     async fn strike(&self) -> Result<u32> {
+        if silence::holds(&self.path) {
+            return Ok(MAX_STRIKES);
+        }
         let runs = self.runs.load(Ordering::Relaxed);
         let times = runs - self.struck.swap(runs, Ordering::Relaxed);
         let (catalog, id) = (self.catalog.clone(), self.id);
@@ -299,7 +311,7 @@ struct Opened {
 async fn open(pipeline: &Pipeline, run: &Run, record: &FileRecord) -> Result<Result<Opened, OpenProblem>> {
     let (root, path, extension) = (record.root.clone(), record.found.path.clone(), record.extension.clone());
     let known = (!run.full).then(|| pipeline.catalog.clone());
-    let opening = blocking(move || {
+    let opened = at_file(record, move || {
         let (file, stamp, hash) = match open_and_hash(&root, &path) {
             Ok(opened) => opened,
             Err(problem) => return Ok(Err(problem)),
@@ -310,7 +322,7 @@ async fn open(pipeline: &Pipeline, run: &Run, record: &FileRecord) -> Result<Res
         };
         Ok(Ok(Opened { file, stamp, hash, same }))
     });
-    silence::unless_silent(&record.root, OPENED, opening).await.unwrap_or(Ok(Err(OpenProblem::Gone)))
+    Ok(opened.await?.unwrap_or(Err(OpenProblem::Gone)))
 }
 
 /// What is different after a write. A new name or new rights are none, and change the third time alone.

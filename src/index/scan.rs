@@ -8,7 +8,7 @@ use crate::error::{Error, ErrorCode, Result};
 use crate::index::tables::Table;
 use crate::index::{blocking, purge};
 use crate::model::{FoundFile, Root, RootId};
-use crate::warehouse::{Leash, Looks, Rules, WalkProblem, WalkReport};
+use crate::warehouse::{Leash, Looks, Rules, WalkProblem, WalkReport, silence};
 
 /// Files deleted from the store in one commit.
 const DELETE_BATCH: usize = 5_000;
@@ -26,7 +26,10 @@ pub(crate) fn scan(
     // What moved while it was looked for may have been at its new place too early and at the old one too late.
     let done = match first {
         Some(done) => Some(done),
-        None => look(catalog, rules, root, within, accept_losses, leash, Look::Second)?,
+        None => {
+            leash.walk_again();
+            look(catalog, rules, root, within, accept_losses, leash, Look::Second)?
+        }
     };
     done.ok_or_else(|| Error::internal("a second look decides"))
 }
@@ -101,7 +104,10 @@ pub(crate) fn scan_places(
     for ((place, report), outcome) in places.into_iter().zip(reports).zip(outcomes) {
         let problems = match outcome {
             Some(_) => report.problems,
-            None => look(catalog, rules, root, Some(&place), false, leash, Look::Second)?.map_or(Vec::new(), |it| it.1),
+            None => {
+                leash.walk_again();
+                look(catalog, rules, root, Some(&place), false, leash, Look::Second)?.map_or(Vec::new(), |it| it.1)
+            }
         };
         seen.push((place, problems));
     }
@@ -118,9 +124,12 @@ fn cancelled() -> Error {
 }
 
 /// Says whether the file system that held a file which is gone is not mounted now: the nearest folder above it that is
-/// still there lies on another one. A folder that was on the root's own file system is simply gone.
+/// still there lies on another one, or does not answer. A folder that was on the root's own file system is simply gone.
 fn is_away(root: &Path, file: &Path, device: u64) -> bool {
     use std::os::unix::fs::MetadataExt;
+    if silence::holds_beneath(root, file) {
+        return true;
+    }
     let device_of = |path: &Path| path.symlink_metadata().ok().map(|it| it.dev());
     if device_of(root) == Some(device) {
         return false;
@@ -167,7 +176,9 @@ pub(crate) async fn bury(catalog: &Catalog, table: &Table) -> Result<u64> {
         let dead = blocking(move || {
             let dead = reader.tombstones(DELETE_BATCH)?;
             // Before the rows go: what is to leave the disk is not forgotten over a crash.
-            if reader.are_left_out(&dead, &|path| path.symlink_metadata().is_ok())? {
+            // Of a file that cannot be looked for the text goes, too.
+            let exists = |path: &Path| silence::holds(path) || path.symlink_metadata().is_ok();
+            if reader.are_left_out(&dead, &exists)? {
                 purge::ask(&reader)?;
             }
             Ok(dead)

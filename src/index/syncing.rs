@@ -4,7 +4,7 @@
 //! after a root came to be watched, for what had changed before, as while no daemon ran. What is pending then is the
 //! catalog's word for what has changed, and when none of it is pending any more, it can be found.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -12,8 +12,10 @@ use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 
 use crate::error::{Error, ErrorCode, Result};
+use crate::index::paths::no_answer;
 use crate::index::{Index, Inner, blocking, resolved, scan};
 use crate::model::{FileId, Root, RootId, SyncReport, SyncRequest};
+use crate::warehouse::silence;
 
 /// Seconds to wait when the request does not say.
 const PATIENCE_SECONDS: u32 = 60;
@@ -142,6 +144,14 @@ async fn bring_in(inner: &Arc<Inner>, path: Option<&str>, until: Instant) -> Res
     let mut away = Vec::new();
     let seen = inner.watching.reach().await;
     for (root, within) in &scopes {
+        match inner.check_answers(root) {
+            Ok(()) => (),
+            Err(_) if path.is_none() => {
+                away.push(root.id);
+                continue;
+            }
+            Err(error) => return Err(error),
+        }
         let is_watched = seen && inner.watching.tells_all(root.id);
         if is_watched && inner.walks.is_caught_up(root.id) {
             continue;
@@ -157,15 +167,19 @@ async fn bring_in(inner: &Arc<Inner>, path: Option<&str>, until: Instant) -> Res
             Err(error) => return Err(error),
         }
     }
-    // What is still to be read of it has to wait until it is back.
+    // What is still to be read of it has to wait until it is back, as has what is mounted in another and does not answer.
     scopes.retain(|(root, _)| !away.contains(&root.id));
     scan::bury(&inner.catalog, &inner.tables.writing()).await?;
     let catalog = inner.catalog.clone();
     let changed = blocking(move || {
-        let mut changed = Vec::new();
+        let (mut changed, mut silent) = (Vec::new(), HashSet::new());
         for (root, within) in scopes {
             changed.extend(catalog.pending_below(root.id, within.as_deref().unwrap_or(Path::new("")))?);
+            for place in silence::below(&root.path).iter().filter_map(|it| it.strip_prefix(&root.path).ok()) {
+                silent.extend(catalog.pending_below(root.id, place)?);
+            }
         }
+        changed.retain(|it| !silent.contains(it));
         Ok(changed)
     })
     .await?;
@@ -201,6 +215,9 @@ async fn scopes(roots: &[Root], path: Option<&str>) -> Result<Vec<(Root, Option<
     let Some(path) = path else { return Ok(roots.iter().map(|root| (root.clone(), None)).collect()) };
     // It may just have been deleted: then the caller's word for it has to do.
     let path = resolved(Path::new(path)).await;
+    if silence::holds(&path) {
+        return Err(no_answer(&path));
+    }
     if let Some((root, within)) = scan::below(roots, &path) {
         return Ok(vec![(root.clone(), Some(within).filter(|it| !it.as_os_str().is_empty()))]);
     }

@@ -12,6 +12,11 @@ const UPKEEP_ROWS: u64 = 2_000;
 const LEFT_ROWS: u64 = 100;
 /// Fragments from which on reading the table slows down.
 const UPKEEP_FRAGMENTS: u64 = 64;
+/// The same of a small table once it is quiet, where each has fewer rows than [`ROWS_A_FRAGMENT`]: what a fragment takes of
+/// the disk beside its rows (5 KiB) is soon more than the rows (2 KiB each).
+const QUIET_FRAGMENTS: u64 = 8;
+/// See [`QUIET_FRAGMENTS`].
+const ROWS_A_FRAGMENT: u64 = 8;
 /// Versions from which on the old ones are pruned: they keep data alive that was deleted long ago.
 const MANY_VERSIONS: u64 = 40;
 /// The same when nothing changes.
@@ -41,19 +46,27 @@ impl Inner {
         self.upkeep_beyond(left).await;
     }
 
-    /// Does what is due, and leaves so many rows outside the keyword index.
-    async fn upkeep_beyond(&self, left: u64) {
+    /// Does what is due, and leaves so many rows outside the keyword index. Returns false where that failed and is not owed as
+    /// upkeep.
+    async fn upkeep_beyond(&self, left: u64) -> bool {
         let table = self.tables.writing();
-        let Ok(stats) = table.stats().await else { return };
-        if stats.unindexed_rows > UPKEEP_ROWS || stats.fragments > UPKEEP_FRAGMENTS {
+        let Ok(stats) = table.stats().await else { return false };
+        // None are left when it is quiet.
+        let is_scattered = left == 0
+            && stats.fragments > QUIET_FRAGMENTS
+            && stats.fragments.saturating_mul(ROWS_A_FRAGMENT) > stats.chunks;
+        if stats.unindexed_rows > UPKEEP_ROWS || stats.fragments > UPKEEP_FRAGMENTS || is_scattered {
             self.upkeep().await;
         } else if stats.unindexed_rows <= left {
             self.note(WORDS, None);
         } else if self.space.check().is_ok() {
             let outcome = table.cover_words().await;
             // Apart from the whole of upkeep, which may be owed nevertheless.
-            self.note_outcome(WORDS, "the words of what is new were not indexed", outcome);
+            return self.note_outcome(WORDS, "the words of what is new were not indexed", outcome);
+        } else {
+            return false;
         }
+        true
     }
 
     /// Brings the table in order, and notes whether that worked. Where there is little room, nothing is rewritten, but what
@@ -109,7 +122,9 @@ impl Inner {
                 && quiet_looks >= LOOKS_TO_THE_WORDS
                 && let Ok(_engine) = self.engine.try_lock()
             {
-                self.upkeep_beyond(0).await;
+                if !self.upkeep_beyond(0).await {
+                    self.owed().get_or_insert(Instant::now() + LEAST_REST);
+                }
                 is_behind = false;
             }
             self.make_up_for_upkeep().await;

@@ -266,6 +266,11 @@ async fn apply(inner: &Arc<Inner>, batch: Vec<Change>) -> Result<()> {
     let mut outcome = Ok(());
     for (root_id, changes) in batch {
         let Some(root) = roots.iter().find(|it| it.id == root_id) else { continue };
+        if inner.check_answers(root).is_err() {
+            // The status tells of it, and a walk makes up for it. Others must not be told that theirs was not taken up.
+            inner.walks.watched(root_id);
+            continue;
+        }
         let rescan = changes.contains(&ChangeKind::Rescan);
         let changes = if rescan { vec![ChangeKind::Rescan] } else { changes };
         for step in steps(changes) {

@@ -16,7 +16,7 @@ use crate::llm::event::{FinishReason, LlmStreamEvent, TaskId, Usage};
 use crate::llm::guardrails::{Guardrails, RetryPolicy};
 use crate::llm::proof::ProofCollector;
 use crate::llm::queue::{Queue, QueueLimits};
-use crate::llm::request::{LlmRequest, ModelId, ToolCall};
+use crate::llm::request::{LlmRequest, ModelId, Patience, ToolCall};
 use crate::llm::run::Run;
 use crate::llm::tools::RegisteredTools;
 use crate::llm::transport::{Transport, TransportConfig};
@@ -371,9 +371,10 @@ impl LlmClient {
     /// Turns texts into vectors by a model of the backend, where it can. Keys in them are blacked out as in every request.
     ///
     /// # Errors
-    /// `FailedPrecondition` where it cannot, and as the backend says.
+    /// `FailedPrecondition` where it cannot, `ResourceExhausted` when the queue is full, and as the backend says.
     pub async fn embed(&self, texts: &[String], mode: PrivacyMode) -> Result<Vec<Vec<f32>>> {
         let shared = &self.shared;
+        let _turn = shared.queue.enter()?.turn(Patience::default().overall).await?;
         let texts: Vec<String> = texts.iter().map(|it| shared.censored(it)).collect();
         let context = match shared.transport.takes_context() {
             true => Some(shared.limits(None, mode, LOOK_TIME).await.context_tokens),

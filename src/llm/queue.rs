@@ -5,6 +5,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
+use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -100,8 +101,14 @@ pub(super) struct Place {
 
 impl Place {
     /// Waits for its turn.
-    pub(super) async fn turn(mut self) -> Result<OwnedSemaphorePermit> {
-        let permit = self.queue.free.clone().acquire_owned().await.map_err(Error::internal)?;
+    ///
+    /// # Errors
+    /// `DeadlineExceeded` where it does not come within `most`.
+    pub(super) async fn turn(mut self, most: Duration) -> Result<OwnedSemaphorePermit> {
+        let permit = tokio::time::timeout(most, self.queue.free.clone().acquire_owned()).await.map_err(|_| {
+            Error::new(ErrorCode::DeadlineExceeded, "the model was busy with other requests for too long")
+        })?;
+        let permit = permit.map_err(Error::internal)?;
         self.leave();
         Ok(permit)
     }
@@ -123,10 +130,12 @@ impl Drop for Place {
 mod tests {
     use super::*;
 
+    const PATIENCE: Duration = Duration::from_secs(10);
+
     #[tokio::test]
     async fn beyond_its_limits_a_queue_refuses_at_once_and_recovers() {
         let queue = Arc::new(Queue::new("x", QueueLimits { running: 1, waiting: 2 }));
-        let running = queue.enter().unwrap().turn().await.unwrap();
+        let running = queue.enter().unwrap().turn(PATIENCE).await.unwrap();
         let waiting = [queue.enter().unwrap(), queue.enter().unwrap()];
         assert_eq!((queue.state().running, queue.state().waiting), (1, 2));
         let error = queue.enter().unwrap_err();
@@ -134,7 +143,7 @@ mod tests {
         assert!(error.message.contains("`x` is busy") && error.hint.is_some());
         drop((waiting, running));
         assert_eq!((queue.state().running, queue.state().waiting), (0, 0));
-        let _turn = queue.enter().unwrap().turn().await.unwrap();
+        let _turn = queue.enter().unwrap().turn(PATIENCE).await.unwrap();
     }
 
     #[test]

@@ -64,9 +64,7 @@ impl Run {
     }
 
     async fn work(&mut self, place: Place, mut request: LlmRequest) -> Result<FinishReason> {
-        let _turn = tokio::time::timeout(request.patience.overall, place.turn()).await.map_err(|_| {
-            Error::new(ErrorCode::DeadlineExceeded, "the model was busy with other requests for too long")
-        })??;
+        let _turn = place.turn(request.patience.overall).await?;
         self.shared.give_context(&mut request).await;
         let rules = request.guardrails.clone().unwrap_or_else(|| self.shared.guardrails.clone());
         for _round in 0..=rules.max_tool_rounds {

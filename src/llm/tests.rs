@@ -189,8 +189,8 @@ async fn endless_calls_come_to_an_end() {
     assert_eq!((error.code, mock.asked().len()), (ErrorCode::ResourceExhausted, 4));
 }
 
-/// A transport that never says anything.
-struct Silent;
+/// A transport that never says anything, at this place.
+struct Silent(&'static str);
 
 #[async_trait::async_trait]
 impl Transport for Silent {
@@ -199,7 +199,7 @@ impl Transport for Silent {
     }
 
     fn place(&self) -> String {
-        "silence".into()
+        self.0.into()
     }
 
     fn model(&self) -> &str {
@@ -218,7 +218,7 @@ impl Transport for Silent {
 #[tokio::test]
 async fn a_cancelled_request_ends_at_once_and_the_next_one_has_its_turn() {
     let queue = QueueLimits { running: 1, waiting: 1 };
-    let transport = TransportConfig::Custom(Arc::new(Silent));
+    let transport = TransportConfig::Custom(Arc::new(Silent("one")));
     let client = client(LlmClientConfig { transport, queue, ..Default::default() }).unwrap();
     let first = client.enqueue(request()).unwrap();
     let mut stream = client.stream(&first).unwrap();
@@ -238,6 +238,26 @@ async fn a_cancelled_request_ends_at_once_and_the_next_one_has_its_turn() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     assert!(begun.elapsed() < Duration::from_secs(5));
+}
+
+#[tokio::test]
+async fn texts_for_vectors_wait_in_the_same_queue_as_questions() {
+    let queue = QueueLimits { running: 1, waiting: 1 };
+    let transport = TransportConfig::Custom(Arc::new(Silent("another")));
+    let client = client(LlmClientConfig { transport, queue, ..Default::default() }).unwrap();
+    let mut running = client.ask(request()).unwrap();
+    running.next().await.unwrap().unwrap();
+    let waiting = client.enqueue(request()).unwrap();
+    let embedded = || client.embed(&[], PrivacyMode::LocalOnly);
+    assert_eq!(embedded().await.unwrap_err().code, ErrorCode::ResourceExhausted);
+    client.cancel(&waiting);
+    drop(running);
+    // This backend does not embed, and is asked once there is a turn.
+    let begun = std::time::Instant::now();
+    while embedded().await.unwrap_err().code != ErrorCode::FailedPrecondition {
+        assert!(begun.elapsed() < Duration::from_secs(5));
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
 }
 
 /// Says a lot the first time, and little from then on.

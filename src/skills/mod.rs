@@ -22,7 +22,7 @@ use crate::catalog::{EvidenceCache, EvidenceKey, WITHOUT_TEXT_LAYER};
 use crate::embed::models::ModelStore;
 use crate::error::{Error, Result};
 use crate::extract::{PoolSettings, Purpose, SkillJob, Tools, WorkerPool};
-use crate::index::{blocking, ocr_tools};
+use crate::index::{at_file, blocking, ocr_tools};
 use crate::llm::LlmClient;
 use crate::model::{
     ContentHash, Document, ExtractFailure, ExtractLimits, FileId, FileKind, FileRecord, PrivacyMode, Reason,
@@ -336,7 +336,7 @@ fn problem(error: &Error) -> SkillProblem {
 /// Opens the file if it still holds what was indexed.
 async fn open(record: &FileRecord, hash: ContentHash) -> Result<File, String> {
     let (root, path) = (record.root.clone(), record.found.path.clone());
-    let opened = blocking(move || {
+    let opened = at_file(record, move || {
         Ok(match warehouse::open_beneath(&root, &path) {
             Ok(file) if warehouse::hash(&file).is_ok_and(|now| now == hash) => Ok(file),
             Ok(_) => Err("it has changed since it was indexed".to_string()),
@@ -344,5 +344,5 @@ async fn open(record: &FileRecord, hash: ContentHash) -> Result<File, String> {
             Err(warehouse::OpenProblem::Bad(failure)) => Err(failure.reason.name().to_string()),
         })
     });
-    opened.await.map_err(|error| error.message)?
+    opened.await.map_err(|error| error.message)?.unwrap_or_else(|| Err("its disk does not answer".to_string()))
 }

@@ -1,6 +1,6 @@
 //! How a walk is held: a disk that does not answer holds whoever walks it, and nothing else is to wait for that.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// How often somebody who waits looks whether there is movement.
@@ -9,12 +9,17 @@ pub(crate) const LOOK: Duration = Duration::from_secs(1);
 /// What has been at the same entry for so long is lost: a disk that has to spin up takes a third of it.
 const LOST: Duration = Duration::from_secs(30);
 
+/// A walk is on its way, what it saw is being put to use, or nobody waits for it any more.
+const WALKING: u8 = 0;
+const SETTLING: u8 = 1;
+const ABANDONED: u8 = 2;
+
 /// Counts the steps of a walk, and ends it.
 #[derive(Debug, Default)]
 pub struct Leash {
     steps: AtomicU64,
     stopped: AtomicBool,
-    settling: AtomicBool,
+    stage: AtomicU8,
 }
 
 impl Leash {
@@ -31,25 +36,32 @@ impl Leash {
 
     /// Ends the walk at its next step.
     pub fn stop(&self) {
-        self.stopped.store(true, Ordering::SeqCst);
+        self.stopped.store(true, Ordering::Relaxed);
     }
 
     /// Whether it is to end.
     pub fn is_stopped(&self) -> bool {
-        self.stopped.load(Ordering::SeqCst)
+        self.stopped.load(Ordering::Relaxed) || self.stage.load(Ordering::Relaxed) == ABANDONED
     }
 
-    /// Says that what was seen is put to use now, unless the walk was stopped: then it returns false.
+    /// Says that it is walked once more, after what was seen was put to use.
+    pub fn walk_again(&self) {
+        self.turn(SETTLING, WALKING);
+    }
+
+    /// Says that what was seen is put to use now, unless the walk is to end: then it returns false.
     pub fn settle(&self) -> bool {
-        self.settling.store(true, Ordering::SeqCst);
-        !self.is_stopped()
+        self.turn(WALKING, SETTLING) && !self.is_stopped()
     }
 
-    /// Stops a walk that nobody waits for any more. Returns false where what was seen may be in use already: then its end has
-    /// to be waited for.
+    /// Ends a walk that nobody waits for any more. Returns false where what was seen is being put to use: then its end has to be
+    /// waited for.
     pub fn abandon(&self) -> bool {
-        self.stop();
-        !self.settling.load(Ordering::SeqCst)
+        self.turn(WALKING, ABANDONED)
+    }
+
+    fn turn(&self, from: u8, to: u8) -> bool {
+        self.stage.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 }
 
@@ -85,6 +97,8 @@ mod tests {
         assert!(!abandoned.step() && !abandoned.settle());
         assert_eq!(abandoned.steps(), 2);
         let used = Leash::default();
-        assert!(used.settle() && !used.abandon());
+        assert!(used.settle() && !used.abandon() && used.step(), "it takes long, and is waited for");
+        used.walk_again();
+        assert!(used.step() && used.abandon() && !used.settle());
     }
 }

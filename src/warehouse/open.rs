@@ -31,11 +31,12 @@ pub enum OpenProblem {
 /// socket or device is refused without waiting for its other end.
 ///
 /// # Errors
-/// [`OpenProblem::Gone`] when there is no such file or the root does not answer, else the reason to record.
+/// [`OpenProblem::Gone`] when there is no such file or its disk is known not to answer, else the reason to record.
 pub fn open_beneath(root: &Path, relative: &Path) -> Result<File, OpenProblem> {
-    if silence::is_silent(root) {
-        return Err(OpenProblem::Gone);
-    }
+    if silence::holds_beneath(root, relative) { Err(OpenProblem::Gone) } else { open_anyway(root, relative) }
+}
+
+fn open_anyway(root: &Path, relative: &Path) -> Result<File, OpenProblem> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::NOCTTY;
     let file = File::from(resolve(root, relative, flags).map_err(problem)?);
     match file.metadata() {
@@ -118,9 +119,11 @@ pub fn hash(file: &File) -> io::Result<ContentHash> {
 }
 
 /// Says whether the file begins with the signature of a zip archive. What cannot be read does not.
+///
+/// It is for walks, which are held, to ask: of a disk that is only late nothing false is to be learnt.
 pub(crate) fn begins_like_zip(root: &Path, relative: &Path) -> bool {
     let mut magic = [0; 4];
-    match open_beneath(root, relative) {
+    match open_anyway(root, relative) {
         Ok(file) => file.read_exact_at(&mut magic, 0).is_ok() && magic == *b"PK\x03\x04",
         Err(_) => false,
     }

@@ -1,6 +1,7 @@
-//! Roots that do not answer: whoever opens a file on a network mount whose server is away waits for ever.
+//! Places that do not answer, roots and what is mounted in them: whoever opens a file on a network mount whose server is
+//! away waits for ever.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -8,30 +9,41 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// Of the process, as the mounts are: whatever opens files asks here first.
-static SILENT: LazyLock<Mutex<HashSet<PathBuf>>> = LazyLock::new(Mutex::default);
+static SILENT: LazyLock<Mutex<BTreeSet<PathBuf>>> = LazyLock::new(Mutex::default);
 
-/// How often somebody who waits for a root looks whether it still answers.
+/// How often somebody who waits for a place looks whether it still answers.
 const LOOK: Duration = Duration::from_secs(1);
 
-fn silent() -> MutexGuard<'static, HashSet<PathBuf>> {
+fn silent() -> MutexGuard<'static, BTreeSet<PathBuf>> {
     SILENT.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Notes whether a root answers.
-pub(crate) fn note(root: &Path, is_silent: bool) {
+/// Notes whether a place answers.
+pub(crate) fn note(place: &Path, is_silent: bool) {
     match is_silent {
-        true => silent().insert(root.to_path_buf()),
-        false => silent().remove(root),
+        true => silent().insert(place.to_path_buf()),
+        false => silent().remove(place),
     };
 }
 
-/// Whether a root is known not to answer.
-pub(crate) fn is_silent(root: &Path) -> bool {
-    silent().contains(root)
+/// Whether a path is, or lies below, a place that is known not to answer.
+pub(crate) fn holds(path: &Path) -> bool {
+    silent().iter().any(|place| path.starts_with(place))
 }
 
-/// Waits for work at a root. None when that does not come back: the root falls silent, or it takes longer than `most`.
-pub(crate) async fn unless_silent<T>(root: &Path, most: Duration, work: impl Future<Output = T>) -> Option<T> {
+/// As [`holds`], for a path below a root.
+pub(crate) fn holds_beneath(root: &Path, relative: &Path) -> bool {
+    // The common case is to cost nothing.
+    !silent().is_empty() && holds(&root.join(relative))
+}
+
+/// The places below a root that are known not to answer.
+pub(crate) fn below(root: &Path) -> Vec<PathBuf> {
+    silent().iter().filter(|it| it.starts_with(root) && *it != root).cloned().collect()
+}
+
+/// Waits for work at a path. None when that does not come back: its disk falls silent, or it takes longer than `most`.
+pub(crate) async fn unless_silent<T>(path: &Path, most: Duration, work: impl Future<Output = T>) -> Option<T> {
     tokio::pin!(work);
     let end = Instant::now() + most;
     loop {
@@ -39,7 +51,7 @@ pub(crate) async fn unless_silent<T>(root: &Path, most: Duration, work: impl Fut
         if let Ok(done) = tokio::time::timeout_at(until, &mut work).await {
             return Some(done);
         }
-        if is_silent(root) || Instant::now() >= end {
+        if holds(path) || Instant::now() >= end {
             return None;
         }
     }
@@ -48,28 +60,47 @@ pub(crate) async fn unless_silent<T>(root: &Path, most: Duration, work: impl Fut
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::warehouse::open::begins_like_zip;
     use crate::warehouse::{OpenProblem, open_beneath};
 
     #[test]
-    fn nothing_is_opened_at_a_root_that_does_not_answer() {
+    fn nothing_is_opened_at_a_place_that_does_not_answer() {
         let dir = tempfile::tempdir().unwrap();
-        std::fs::write(dir.path().join("a.txt"), "text").unwrap();
-        let open = || open_beneath(dir.path(), Path::new("a.txt")).map(drop);
-        assert!(open().is_ok());
+        let mount = dir.path().join("mount");
+        std::fs::create_dir(&mount).unwrap();
+        for folder in [dir.path(), &mount] {
+            std::fs::write(folder.join("a.txt"), "text").unwrap();
+        }
+        let open = |path: &str| open_beneath(dir.path(), Path::new(path)).map(drop);
+        assert!(open("a.txt").is_ok() && open("mount/a.txt").is_ok());
+        note(&mount, true);
+        assert_eq!((open("a.txt"), open("mount/a.txt")), (Ok(()), Err(OpenProblem::Gone)));
+        assert_eq!((below(dir.path()), below(&mount)), (vec![mount.clone()], vec![]));
         note(dir.path(), true);
-        assert_eq!(open(), Err(OpenProblem::Gone));
+        assert_eq!(open("a.txt"), Err(OpenProblem::Gone));
+        assert!(!holds(&dir.path().with_extension("b")));
         note(dir.path(), false);
-        assert!(open().is_ok());
+        note(&mount, false);
+        assert!(open("a.txt").is_ok() && open("mount/a.txt").is_ok());
+    }
+
+    #[test]
+    fn a_file_of_a_walk_is_judged_by_what_it_holds_although_its_disk_was_late() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("slides.key"), "PK\x03\x04 and more").unwrap();
+        note(dir.path(), true);
+        assert!(begins_like_zip(dir.path(), Path::new("slides.key")));
+        note(dir.path(), false);
     }
 
     #[tokio::test]
-    async fn whoever_waits_for_a_root_is_told_when_it_falls_silent_and_when_it_takes_too_long() {
-        let (root, never) = (Path::new("/falls/silent"), std::future::pending::<()>);
+    async fn whoever_waits_for_a_place_is_told_when_it_falls_silent_and_when_it_takes_too_long() {
+        let (path, never) = (Path::new("/falls/silent/x"), std::future::pending::<()>);
         let (soon, late) = (Duration::from_millis(20), Duration::from_secs(3_600));
-        assert_eq!(unless_silent(root, late, async { 7 }).await, Some(7));
-        assert_eq!(unless_silent(root, soon, never()).await, None);
-        note(root, true);
-        assert_eq!(unless_silent(root, late, never()).await, None);
-        note(root, false);
+        assert_eq!(unless_silent(path, late, async { 7 }).await, Some(7));
+        assert_eq!(unless_silent(path, soon, never()).await, None);
+        note(Path::new("/falls/silent"), true);
+        assert_eq!(unless_silent(path, late, never()).await, None);
+        note(Path::new("/falls/silent"), false);
     }
 }

@@ -8,7 +8,7 @@ use std::fs::Metadata;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{SyncSender, sync_channel};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ignore::{DirEntry, IncrementalIgnore, WalkBuilder, WalkState};
 
@@ -16,7 +16,7 @@ use crate::error::{Error, IoContext, Result};
 use crate::model::FoundFile;
 use crate::warehouse::open::Folder;
 use crate::warehouse::status::Status;
-use crate::warehouse::{Leash, Rules};
+use crate::warehouse::{Leash, Rules, silence};
 
 /// Entries between the walking threads and the caller: a few milliseconds of walking, some 300 KiB.
 const QUEUE: usize = 1024;
@@ -96,6 +96,9 @@ impl<'a> Looks<'a> {
             check_root(root)?;
             return walk_folders(root, rules, None, leash, each);
         };
+        if silence::holds_beneath(root, place) {
+            return Ok(silent(root, place));
+        }
         let looked = self.look(place);
         let is_folder = looked.as_ref().is_ok_and(Metadata::is_dir);
         let single = if is_folder { None } else { Some(self.single(place, looked, &mut each)?) };
@@ -188,6 +191,17 @@ fn walk_folders(
     walk.report(entries)
 }
 
+/// What does not answer is not looked at: it would hold the walk.
+fn silent(root: &Path, place: &Path) -> WalkReport {
+    let problem = WalkProblem { path: place.to_path_buf(), sentence: explain_silence(&root.join(place)) };
+    let unreadable = vec![place.to_path_buf()];
+    WalkReport { complete: true, problems: vec![problem], unreadable, ..WalkReport::default() }
+}
+
+fn explain_silence(place: &Path) -> String {
+    format!("`{}` does not answer; nothing of it was deleted from the index", place.display())
+}
+
 /// Nothing may be concluded of what is not there. An unmounted volume leaves an empty folder behind, which must not look as if
 /// one file had gone.
 fn inconclusive(root: &Path, why: &str) -> WalkReport {
@@ -209,6 +223,8 @@ struct Walk<'a> {
     rules: &'a Rules,
     leash: &'a Leash,
     failures: Mutex<Failures>,
+    /// Folders that do not answer.
+    passed_over: Arc<Mutex<Vec<PathBuf>>>,
 }
 
 #[derive(Default)]
@@ -225,7 +241,7 @@ type Last = Option<(PathBuf, Folder)>;
 impl<'a> Walk<'a> {
     fn new(root: &'a Path, rules: &'a Rules, leash: &'a Leash) -> Result<Walk<'a>> {
         let folder = Folder::root(root).at("read", root)?;
-        Ok(Walk { root, folder, rules, leash, failures: Mutex::default() })
+        Ok(Walk { root, folder, rules, leash, failures: Mutex::default(), passed_over: Arc::default() })
     }
 
     fn builder(&self, within: Option<&Path>) -> Result<WalkBuilder> {
@@ -234,10 +250,17 @@ impl<'a> Walk<'a> {
         let (root, rules) = (self.root.to_path_buf(), self.rules.clone());
         // The walk begins at the root even for a subfolder, so that the ignore files on the way are obeyed.
         let within = within.map(|it| root.join(it));
+        let passed_over = self.passed_over.clone();
+        // It is asked of what the ignore files let through.
         builder.filter_entry(move |entry| {
             let path = entry.path();
             let on_the_way = within.as_ref().is_none_or(|it| it.starts_with(path) || path.starts_with(it));
-            on_the_way && (entry.depth() == 0 || !rules.excludes(path))
+            let is_seen = on_the_way && (entry.depth() == 0 || !rules.excludes(path));
+            let is_silent = is_seen && entry.file_type().is_some_and(|it| it.is_dir()) && silence::holds(path);
+            if is_silent {
+                passed_over.lock().unwrap_or_else(PoisonError::into_inner).push(path.to_path_buf());
+            }
+            is_seen && !is_silent
         });
         Ok(builder)
     }
@@ -367,6 +390,9 @@ impl<'a> Walk<'a> {
             let sentence = format!("`{}` was replaced while it was walked", self.root.display());
             self.record(Path::new(""), sentence, false);
         }
+        for place in std::mem::take(&mut *self.passed_over.lock().unwrap_or_else(PoisonError::into_inner)) {
+            self.record(place.strip_prefix(self.root).unwrap_or(&place), explain_silence(&place), true);
+        }
         let failures = self.failures.into_inner().unwrap_or_else(PoisonError::into_inner);
         if let Some(error) = failures.root {
             return Err(error);
@@ -378,18 +404,27 @@ impl<'a> Walk<'a> {
 }
 
 /// Gives every visible folder of `root` to `each`, parents first, each before its entries are listed; with `within`, only
-/// those at or below that path relative to the root. Ends early when `each` says false. What cannot be read is left out.
+/// those at or below that path relative to the root. Ends early when `each` says false. What cannot be read or does not
+/// answer is left out, and not even opened: the walks of `ignore` open a folder before they ask for it.
 pub(crate) fn folders(root: &Path, rules: &Rules, within: &Path, mut each: impl FnMut(&Path) -> bool) -> Result<()> {
-    let mut builder = rules.builder(root)?;
-    let (rules, within) = (rules.clone(), root.join(within));
-    let start = within.clone();
-    builder.filter_entry(move |entry| {
-        let path = entry.path();
-        entry.file_type().is_some_and(|it| it.is_dir())
-            && (within.starts_with(path) || path.starts_with(&within))
-            && (entry.depth() == 0 || !rules.excludes(path))
-    });
-    builder.build().flatten().filter(|it| it.path().starts_with(&start)).all(|it| each(it.path()));
+    let (mut matcher, start) = (rules.matcher(root)?, root.join(within));
+    let mut is_visible = |folder: &Path| {
+        let on_the_way = start.starts_with(folder) || folder.starts_with(&start);
+        let relative = folder.strip_prefix(root).unwrap_or(folder);
+        on_the_way && !rules.excludes(folder) && !matcher.matched(relative, true).is_ignore()
+    };
+    let mut left = vec![root.to_path_buf()];
+    while let Some(folder) = left.pop() {
+        if folder.starts_with(&start) && !each(&folder) {
+            break;
+        }
+        let Ok(entries) = folder.read_dir() else { continue };
+        for path in entries.flatten().filter(|it| it.file_type().is_ok_and(|it| it.is_dir())).map(|it| it.path()) {
+            if is_visible(&path) && !silence::holds(&path) {
+                left.push(path);
+            }
+        }
+    }
     Ok(())
 }
 

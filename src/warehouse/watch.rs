@@ -203,8 +203,10 @@ impl Watcher {
 
     /// Stops watching a root; does nothing when it is not watched.
     pub fn remove(&self, root_id: RootId) {
-        // It fails when the thread is gone: then nothing is watched.
-        let _ = self.messages.send(Message::Remove(root_id));
+        // Where the thread is gone, nothing is watched. Where it is behind, whoever waited might wait for ever.
+        if let Err(TrySendError::Full(_)) = self.messages.try_send(Message::Remove(root_id)) {
+            self.shared.fail("it is too far behind to be told anything");
+        }
         self.shared.states().remove(&root_id);
     }
 

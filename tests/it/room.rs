@@ -258,6 +258,22 @@ fn what_was_saved_last_is_in_the_keyword_index_once_it_is_quiet() {
     world.until("its words are indexed", Duration::from_secs(20), |it| unindexed(it) == 0);
 }
 
+#[test]
+fn the_fragments_of_a_small_table_are_folded_once_it_is_quiet() {
+    let world = World::new().start();
+    (0..20).for_each(|number| drop(world.write(&format!("{number}.md"), page(number))));
+    world.index();
+    let caller = Caller::new(&world);
+    for number in 0..10 {
+        world.write(&format!("{number}.md"), page(100 + number));
+        caller.sync();
+    }
+    assert!(caller.status().upkeep.fragments > 8, "{:?}", caller.status().upkeep);
+    world
+        .until("there is one fragment", Duration::from_secs(20), |it| it.json(&["status"])["upkeep"]["fragments"] == 1);
+    assert!(answers(&world, "heron109", "9.md"));
+}
+
 /// Saves one of a hundred files again and again, and looks how much of the disk that takes in the end: the index at
 /// most so many times the live data, and the whole data directory no more than [`FLOOR`] beyond. Old versions are kept
 /// for six quiet minutes. Gives how long questions take before and after (p95).

@@ -144,25 +144,21 @@ fn a_folder_that_is_away_with_files_to_read_keeps_no_other_waiting() {
 
 /// Starts the daemon again on disks of which one is so many microseconds late with each such call at a place.
 fn again_without_answer(world: &mut World, place: &Path, calls: &str, late: &str) -> Caller {
-    world.kill();
+    again(world, &without_answer(&[place.to_str().unwrap()], calls, late))
+}
+
+/// Arguments of `strace`, which lets go when it is told to end.
+fn without_answer(places: &[&str], calls: &str, late: &str) -> Vec<String> {
     let (trace, late) = (format!("trace={calls}"), format!("inject={calls}:delay_enter={late}"));
-    // It lets go when it is told to end.
-    let words = [
-        "strace",
-        "-I1",
-        "-D",
-        "-f",
-        "-q",
-        "-o",
-        "/dev/null",
-        "-e",
-        &trace,
-        "-e",
-        &late,
-        "-P",
-        place.to_str().unwrap(),
-    ];
-    world.begin(&words.map(String::from));
+    let words = ["strace", "-I1", "-D", "-f", "-q", "-o", "/dev/null", "-e", &trace, "-e", &late];
+    let places = places.iter().flat_map(|it| ["-P", it]);
+    words.into_iter().chain(places).map(String::from).collect()
+}
+
+/// Starts the daemon again, behind these words.
+fn again(world: &mut World, words: &[String]) -> Caller {
+    world.kill();
+    world.begin(words);
     world.until("it is there", Duration::from_secs(60), |it| it.data().join("listen").exists());
     Caller::new(world)
 }
@@ -243,6 +239,42 @@ fn a_watcher_that_is_lost_in_a_folder_that_does_not_answer_keeps_no_other_waitin
 #[test]
 fn a_walk_that_is_lost_in_a_folder_that_does_not_answer_keeps_no_other_waiting() {
     lost(World::new().with("VIC_WATCH", "0").with("VIC_POLL_SECONDS", "5"));
+}
+
+#[test]
+fn what_is_mounted_in_a_root_and_does_not_answer_holds_neither_its_root_nor_a_question() {
+    let (mut world, caller) = world(&["a.md"]);
+    world.write("share/early.md", "The heron stands early on the share.");
+    world.write("b.md", "The heron stands on the quay.");
+    caller.sync();
+    let paths = |it: &Caller| it.hits("\"the heron stands\"").iter().map(|it| it.path.clone()).collect::<Vec<_>>();
+    assert_eq!(paths(&caller).len(), 2);
+    let share = world.files().join("share");
+    let script = "mount -t tmpfs tmpfs \"$0\" && for it in early late; do \
+                  echo The heron stands $it on the share. > \"$0/$it.md\"; done && exec \"$@\"";
+    let mounted = ["-rm", "sh", "-c", script, share.to_str().unwrap()];
+    if !means::can_trace()
+        || !means::can_unshare(&["-rm", "sh", "-c", "mount -t tmpfs tmpfs /mnt && exec \"$@\"", "sh"])
+    {
+        return;
+    }
+    let places = [share.to_str().unwrap(), "share/early.md", "share/late.md"];
+    let silent = without_answer(&places, "openat,openat2,getdents64", "600000000");
+    let launcher = ["unshare"].iter().chain(&mounted).map(|it| (*it).to_owned()).chain(silent).collect::<Vec<_>>();
+    let caller = again(&mut world, &launcher);
+    world.write("new.md", "The heron stands anew.");
+    let is_found = |it: &Caller| paths(it).contains(&"new.md".to_string());
+    let is_told = |it: &Caller| it.status().degraded.iter().any(|it| it.contains("share` does not answer"));
+    assert!(caller.within(Duration::from_secs(60), |it| is_found(it) && is_told(it)), "{:?}", caller.status());
+    let begun = Instant::now();
+    world.write("newer.md", "The heron stands once more.");
+    caller.sync();
+    let found = paths(&caller);
+    assert!(found.contains(&"newer.md".into()) && !found.iter().any(|it| it.starts_with("share")), "{found:?}");
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    answers_again(&world);
+    let is_whole = |it: &Caller| paths(it).len() == 5 && it.status().degraded.is_empty();
+    assert!(caller.within(Duration::from_secs(120), is_whole), "{:?} {}", caller.status(), world.log());
 }
 
 #[test]

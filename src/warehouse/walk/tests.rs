@@ -277,3 +277,31 @@ fn of_a_root_that_is_replaced_between_two_looks_nothing_is_taken_for_gone() {
     assert_eq!(look("b.txt").entries, 1, "it is opened anew");
     assert_eq!((look("a.txt").entries, look("a.txt").complete), (0, true), "and what is gone is gone");
 }
+
+#[test]
+fn what_is_mounted_and_does_not_answer_is_passed_over_and_loses_nothing() {
+    let dir = tree(&["a.txt", "sub/mount/b.txt", "sub/c.txt"]);
+    let mount = dir.path().join("sub/mount");
+    let seen = |within: Option<&str>| {
+        let (seen, report) = run(dir.path(), &config(), within);
+        let told = report.problems.iter().filter(|it| it.sentence.contains("does not answer")).count();
+        assert!(report.complete && told == report.unreadable.len(), "{report:?}");
+        let seen: Vec<String> = seen.into_keys().map(|it| it.display().to_string()).collect();
+        (seen.join(" "), report.unreadable)
+    };
+    silence::note(&mount, true);
+    assert_eq!(seen(None), ("a.txt sub/c.txt".into(), vec![PathBuf::from("sub/mount")]));
+    assert_eq!(seen(Some("sub")), ("sub/c.txt".into(), vec![PathBuf::from("sub/mount")]));
+    assert_eq!(seen(Some("sub/mount/b.txt")), (String::new(), vec![PathBuf::from("sub/mount/b.txt")]));
+    assert_eq!(seen(Some("a.txt")), ("a.txt".into(), vec![]));
+    let mut folders = Vec::new();
+    let rules = Rules::new(&config()).unwrap();
+    super::folders(dir.path(), &rules, Path::new(""), |it| {
+        folders.push(it.to_path_buf());
+        true
+    })
+    .unwrap();
+    assert_eq!(folders, [dir.path().to_path_buf(), dir.path().join("sub")]);
+    silence::note(&mount, false);
+    assert_eq!(seen(None).0, "a.txt sub/c.txt sub/mount/b.txt");
+}
