@@ -77,7 +77,8 @@ pub(crate) async fn feed_these(files: Vec<FileRecord>, to_read: mpsc::Sender<Fil
 }
 
 /// Takes the next files and notes the try, except for urgent ones, which have a run of their own, those that are put off,
-/// and those whose disk does not answer. Suspects come alone. Also returns the last number that was looked at; None at the end of the round.
+/// and those whose disk does not answer. Suspects come alone. Also returns the last number that was looked at; None at the
+/// end of the round.
 async fn next_batch(
     pipeline: &Pipeline,
     run: &Run,

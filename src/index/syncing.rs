@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Semaphore;
 
+use crate::catalog::Catalog;
 use crate::error::{Error, ErrorCode, Result};
 use crate::index::paths::no_answer;
 use crate::index::{Index, Inner, blocking, resolved, scan};
@@ -171,18 +172,7 @@ async fn bring_in(inner: &Arc<Inner>, path: Option<&str>, until: Instant) -> Res
     scopes.retain(|(root, _)| !away.contains(&root.id));
     scan::bury(&inner.catalog, &inner.tables.writing()).await?;
     let catalog = inner.catalog.clone();
-    let changed = blocking(move || {
-        let (mut changed, mut silent) = (Vec::new(), HashSet::new());
-        for (root, within) in scopes {
-            changed.extend(catalog.pending_below(root.id, within.as_deref().unwrap_or(Path::new("")))?);
-            for place in silence::below(&root.path).iter().filter_map(|it| it.strip_prefix(&root.path).ok()) {
-                silent.extend(catalog.pending_below(root.id, place)?);
-            }
-        }
-        changed.retain(|it| !silent.contains(it));
-        Ok(changed)
-    })
-    .await?;
+    let changed = blocking(move || pending(&catalog, &scopes)).await?;
     let files = changed.len() as u64;
     if changed.len() <= MOST_URGENT {
         inner.urgent.insist(&changed);
@@ -190,6 +180,19 @@ async fn bring_in(inner: &Arc<Inner>, path: Option<&str>, until: Instant) -> Res
     inner.changed.notify_one();
     wait_for(inner, changed, until).await?;
     Ok(files)
+}
+
+/// What is still to be read of these, save where a disk does not answer.
+fn pending(catalog: &Catalog, scopes: &[(Root, Option<PathBuf>)]) -> Result<Vec<FileId>> {
+    let (mut pending, mut silent) = (Vec::new(), HashSet::new());
+    for (root, within) in scopes {
+        pending.extend(catalog.pending_below(root.id, within.as_deref().unwrap_or(Path::new("")))?);
+        for place in silence::below(&root.path).iter().filter_map(|it| it.strip_prefix(&root.path).ok()) {
+            silent.extend(catalog.pending_below(root.id, place)?);
+        }
+    }
+    pending.retain(|it| !silent.contains(it));
+    Ok(pending)
 }
 
 /// Waits until these are in, or nobody waits any more.

@@ -42,8 +42,12 @@ pub(crate) fn below(root: &Path) -> Vec<PathBuf> {
     silent().iter().filter(|it| it.starts_with(root) && *it != root).cloned().collect()
 }
 
-/// Waits for work at a path. None when that does not come back: its disk falls silent, or it takes longer than `most`.
+/// Waits for work at a path. None when that does not come back: its disk falls silent, or it takes longer than `most`. Where
+/// it is silent already, the work is not begun: it would hold a thread.
 pub(crate) async fn unless_silent<T>(path: &Path, most: Duration, work: impl Future<Output = T>) -> Option<T> {
+    if holds(path) {
+        return None;
+    }
     tokio::pin!(work);
     let end = Instant::now() + most;
     loop {
@@ -99,8 +103,11 @@ mod tests {
         let (soon, late) = (Duration::from_millis(20), Duration::from_secs(3_600));
         assert_eq!(unless_silent(path, late, async { 7 }).await, Some(7));
         assert_eq!(unless_silent(path, soon, never()).await, None);
+        let falls = tokio::spawn(unless_silent(path, late, never()));
+        tokio::task::yield_now().await;
         note(Path::new("/falls/silent"), true);
-        assert_eq!(unless_silent(path, late, never()).await, None);
+        assert_eq!(falls.await.unwrap(), None);
+        assert_eq!(unless_silent(path, late, async { panic!("it was begun") }).await, None::<()>);
         note(Path::new("/falls/silent"), false);
     }
 }
