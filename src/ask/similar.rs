@@ -70,7 +70,7 @@ impl Asker {
     async fn indexed(&self, path: &Path) -> Result<FileRecord> {
         let (catalog, scope, named) = (self.catalog.clone(), self.scope.clone(), path);
         let path = named.to_path_buf();
-        crate::index::at_named_file(named, move || {
+        crate::index::at_named_file(named, &self.scope, move || {
             let record = crate::index::locate(&catalog, &scope, &path)?;
             if record.state != FileState::Indexed {
                 let why = record.reason.map_or("it is still to be read", |it| it.name());

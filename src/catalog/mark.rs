@@ -2,14 +2,14 @@
 
 use std::path::PathBuf;
 
-use rusqlite::{OptionalExtension, Row, Transaction, params};
+use rusqlite::{OptionalExtension, Row, ToSql, Transaction, params};
 
 use crate::catalog::Catalog;
 use crate::catalog::database::Failed;
 use crate::catalog::filter::place;
-use crate::catalog::row::{RECORD, below, bytes, record, signed, state_name};
+use crate::catalog::row::{RECORD, UNKNOWN, below, bytes, record, signed, state_name};
 use crate::error::Result;
-use crate::model::{ContentHash, FileId, FileKind, FileRecord, FileState, Reason, RootId};
+use crate::model::{ContentHash, FileId, FileKind, FileRecord, FileState, FoundFile, Reason, RootId};
 
 /// Tries that a file gets. One that was begun so often and never ended was in hand each time vic ended unexpectedly. Once
 /// proves nothing, nor does twice: vic may have been killed, or the power may have failed. A file that takes the machine
@@ -20,15 +20,48 @@ pub const MAX_TRIES: u32 = 5;
 /// at once, so that neither a restart nor a kill in the middle gives it more.
 pub const MAX_STRIKES: u32 = 2;
 
+/// What of a file has to be as it was when it was read, for a mark to be true of it. Not its name: a file that moves is none
+/// the less read, unless it is one of another type then.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AsRead {
+    /// The file.
+    pub id: FileId,
+    size: i64,
+    modified_ns: i64,
+    changed_ns: i64,
+    inode: i64,
+    extension: String,
+}
+
+impl AsRead {
+    /// As the catalog had it when the reading began.
+    pub fn of(record: &FileRecord) -> AsRead {
+        let FoundFile { size, modified_ns, changed_ns, inode, .. } = record.found;
+        let (size, inode, extension) = (signed(size), signed(inode), record.extension.clone());
+        AsRead { id: record.id, size, modified_ns, changed_ns, inode, extension }
+    }
+
+    /// Says whether a file is still as it was read.
+    pub fn is_true_of(&self, record: &FileRecord) -> bool {
+        let now = AsRead::of(record);
+        let is_time_known = self.changed_ns != UNKNOWN && now.changed_ns != UNKNOWN;
+        AsRead { changed_ns: if is_time_known { now.changed_ns } else { self.changed_ns }, ..now } == *self
+    }
+
+    fn values(&self) -> [&dyn ToSql; 6] {
+        [&self.id, &self.size, &self.modified_ns, &self.inode, &self.extension, &self.changed_ns]
+    }
+}
+
+/// As [`AsRead::is_true_of`], of files that are still to be read; the values are those of [`AsRead::values`].
+const AS_READ: &str = "id = ?1 AND size = ?2 AND modified_ns = ?3 AND inode = ?4 AND extension = ?5 \
+                       AND 0 IN (changed_ns - ?6, changed_ns, ?6) AND state = 'pending' AND skip IS NULL AND deleted_ns IS NULL";
+
 /// A file whose chunks are in the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexedMark {
     /// The file.
-    pub id: FileId,
-    /// Its size in bytes when it was read.
-    pub size: u64,
-    /// Its modification time when it was read.
-    pub modified_ns: i64,
+    pub file: AsRead,
     /// The hash of what was read.
     pub hash: ContentHash,
     /// Its kind by content.
@@ -47,11 +80,7 @@ pub struct IndexedMark {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReasonMark {
     /// The file.
-    pub id: FileId,
-    /// Its size in bytes when it was looked at.
-    pub size: u64,
-    /// Its modification time when it was looked at.
-    pub modified_ns: i64,
+    pub file: AsRead,
     /// Why.
     pub reason: Reason,
     /// One sentence more; may be empty.
@@ -116,7 +145,8 @@ impl Catalog {
             return Ok(());
         }
         self.database.write(|db| {
-            let sql = format!("UPDATE files SET state = 'failed', reason = ?2, detail = ?3 WHERE {condition}");
+            let sql =
+                format!("UPDATE files SET state = 'failed', reason = ?2, detail = ?3, chunks = 0 WHERE {condition}");
             let detail = format!("vic ended unexpectedly {MAX_TRIES} times while it was being read");
             db.execute(&sql, params![MAX_TRIES, Reason::WorkerCrash.name(), detail])?;
             Ok(())
@@ -133,14 +163,16 @@ impl Catalog {
         })
     }
 
-    /// Fails the files that have their strikes and no end, because vic ended first: call it once at the start, before
-    /// anything is read. They are left alone until they or the readers change. Returns how many.
+    /// Fails the files that have their strikes and no end, because vic ended first, and those that have used up their tries:
+    /// call it once at the start, before anything is read, and before the store is set right: it must hold none of their
+    /// chunks. They are left alone until they or the readers change. Returns how many had their strikes.
     pub fn fail_struck(&self) -> Result<u64> {
+        self.fail_exhausted()?;
         self.database.write(|db| {
             let detail = format!(
                 "its reader died of it or was at it for long {MAX_STRIKES} times, and vic ended before that was settled"
             );
-            let sql = "UPDATE files SET state = 'failed', reason = ?2, detail = ?3 \
+            let sql = "UPDATE files SET state = 'failed', reason = ?2, detail = ?3, chunks = 0 \
                        WHERE deleted_ns IS NULL AND state = 'pending' AND strikes > 0 AND strikes >= ?1";
             Ok(db.execute(sql, params![MAX_STRIKES, Reason::WorkerCrash.name(), detail])? as u64)
         })
@@ -195,29 +227,20 @@ impl Catalog {
         })
     }
 
-    /// Marks files as indexed; call it only once the store has their chunks on disk. A file whose size or modification
-    /// time is no longer what was read, or that was removed, stays as it is. Returns how many were marked.
+    /// Marks files as indexed; call it only once the store has their chunks on disk. A file that is not as it was read, that
+    /// is to be read again or was removed, stays as it is. Returns how many were marked.
     pub fn mark_indexed(&self, marks: &[IndexedMark]) -> Result<u64> {
-        let sql = "UPDATE files SET state = 'indexed', reason = NULL, detail = ?4, hash = ?5, kind = ?6, \
-                   media_type = ?7, chunks = ?8, awaiting = ?9, strikes = 0 \
-                   WHERE id = ?1 AND size = ?2 AND modified_ns = ?3 AND skip IS NULL AND deleted_ns IS NULL";
+        let sql = format!(
+            "UPDATE files SET state = 'indexed', reason = NULL, detail = ?7, hash = ?8, kind = ?9, media_type = ?10, \
+             chunks = ?11, awaiting = ?12, strikes = 0, read_hash = NULL WHERE {AS_READ}"
+        );
         self.database.write(|db| {
-            let mut statement = db.prepare_cached(sql)?;
+            let mut statement = db.prepare_cached(&sql)?;
             let mut marked = 0;
             for it in marks {
-                let kind = it.kind.name();
-                let size = signed(it.size);
-                marked += statement.execute(params![
-                    it.id,
-                    size,
-                    it.modified_ns,
-                    it.detail,
-                    it.hash.0,
-                    kind,
-                    it.media_type,
-                    it.chunks,
-                    it.awaiting
-                ])?;
+                let (file, kind) = (it.file.values(), it.kind.name());
+                let values = params![it.detail, it.hash.0, kind, it.media_type, it.chunks, it.awaiting];
+                marked += statement.execute(&[&file[..], values].concat()[..])?;
             }
             Ok(marked as u64)
         })
@@ -233,7 +256,7 @@ impl Catalog {
             let mut statement = db.prepare_cached(sql)?;
             let mut marked = 0;
             for it in marks {
-                marked += statement.execute(params![it.id, it.hash.0, it.chunks])?;
+                marked += statement.execute(params![it.file.id, it.hash.0, it.chunks])?;
             }
             Ok(marked as u64)
         })
@@ -242,26 +265,18 @@ impl Catalog {
     /// Marks files as skipped or failed, under the same condition as [`Catalog::mark_indexed`]. They count as having no
     /// chunks, so the store must hold none of theirs. Returns how many were marked.
     pub fn mark_reason(&self, marks: &[ReasonMark]) -> Result<u64> {
-        let sql = "UPDATE files SET state = ?4, reason = ?5, detail = ?6, hash = ?7, kind = ?8, media_type = ?9, \
-                   chunks = 0, awaiting = 0, strikes = 0 WHERE id = ?1 AND size = ?2 AND modified_ns = ?3 AND skip IS NULL AND deleted_ns IS NULL";
+        let sql = format!(
+            "UPDATE files SET state = ?7, reason = ?8, detail = ?9, hash = ?10, kind = ?11, media_type = ?12, chunks = 0, \
+             awaiting = 0, strikes = 0, read_hash = NULL WHERE {AS_READ}"
+        );
         self.database.write(|db| {
-            let mut statement = db.prepare_cached(sql)?;
+            let mut statement = db.prepare_cached(&sql)?;
             let mut marked = 0;
             for it in marks {
-                let state = state_name(it.reason.state());
-                let (reason, kind) = (it.reason.name(), it.kind.name());
-                let (size, hash) = (signed(it.size), it.hash.map(|hash| hash.0));
-                marked += statement.execute(params![
-                    it.id,
-                    size,
-                    it.modified_ns,
-                    state,
-                    reason,
-                    it.detail,
-                    hash,
-                    kind,
-                    it.media_type
-                ])?;
+                let (file, state, reason) = (it.file.values(), state_name(it.reason.state()), it.reason.name());
+                let (kind, hash) = (it.kind.name(), it.hash.map(|hash| hash.0));
+                let values = params![state, reason, it.detail, hash, kind, it.media_type];
+                marked += statement.execute(&[&file[..], values].concat()[..])?;
             }
             Ok(marked as u64)
         })
@@ -322,7 +337,8 @@ fn begin_try(db: &Transaction<'_>, ids: &[FileId]) -> Result<(), Failed> {
 
 fn requeue(db: &Transaction<'_>, condition: &str, values: &[rusqlite::types::Value]) -> Result<u64, Failed> {
     let sql = format!(
-        "UPDATE files SET state = 'pending', reason = NULL, detail = '', tries = 0, hash = NULL, \
+        "UPDATE files SET state = 'pending', reason = NULL, detail = '', tries = 0, \
+         read_hash = coalesce(hash, read_hash), hash = NULL, \
          strikes = CASE state WHEN 'pending' THEN strikes ELSE 0 END \
          WHERE deleted_ns IS NULL AND skip IS NULL AND {condition}"
     );

@@ -42,7 +42,7 @@ pub use database::{check_database, flush_database};
 pub use evidence::{EvidenceCache, EvidenceKey};
 pub use graph::{FileVersion, GraphStore, Replaced};
 pub use jobs::Jobs;
-pub use mark::{EvidenceMark, IndexedMark, MAX_STRIKES, MAX_TRIES, ReasonMark, RequeueScope};
+pub use mark::{AsRead, EvidenceMark, IndexedMark, MAX_STRIKES, MAX_TRIES, ReasonMark, RequeueScope};
 pub use query::{READ_BY_OCR, WITHOUT_TEXT_LAYER};
 pub use rescue::Rescue;
 pub(crate) use row::fold;
@@ -72,6 +72,9 @@ const TO_3: &str = "
     CREATE INDEX files_struck ON files (strikes) WHERE deleted_ns IS NULL AND state = 'pending' AND strikes > 0;
 ";
 
+/// What a file held when it was read last, while that is not to be relied on.
+const TO_4: &str = "ALTER TABLE files ADD COLUMN read_hash BLOB;";
+
 /// `path` is the bytes below the root; `name` its last component, lower case and NFC, for searching; `skip` what the walk
 /// said, apart from `reason`, so that a walk only undoes what a walk did. States and reasons are names, for `sqlite3`.
 /// A deleted row stays as a tombstone until the store has let go of its chunks. Identifiers are never used twice.
@@ -79,11 +82,11 @@ const TO_3: &str = "
 /// trigram index that every insert would pay for, and good for words of one or two letters too.
 ///
 /// `awaiting` is the number of a file's chunks that have no vector yet; `strikes` how often a reader of a file that is still
-/// pending died of it or was at it for long.
+/// pending died of it or was at it for long; `read_hash` the hash that a file had which is to be read again whatever it holds.
 const FORMAT: Format = Format {
     name: "catalog",
-    version: 3,
-    upgrades: &[TO_2, TO_3],
+    version: 4,
+    upgrades: &[TO_2, TO_3, TO_4],
     durability: Durability::Full,
     cache_kib: LOOKED_UP_KIB,
     hint: "move it aside; it is rebuilt from the files themselves",
@@ -120,7 +123,8 @@ const FORMAT: Format = Format {
             tries INTEGER NOT NULL DEFAULT 0,
             deleted_ns INTEGER,
             awaiting INTEGER NOT NULL DEFAULT 0,
-            strikes INTEGER NOT NULL DEFAULT 0
+            strikes INTEGER NOT NULL DEFAULT 0,
+            read_hash BLOB
         );
         CREATE UNIQUE INDEX files_path ON files (root_id, path) WHERE deleted_ns IS NULL;
         CREATE INDEX files_state ON files (root_id, state, reason) WHERE deleted_ns IS NULL;

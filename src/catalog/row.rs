@@ -11,6 +11,9 @@ use unicode_normalization::UnicodeNormalization;
 use crate::catalog::owners::Owners;
 use crate::model::{ContentHash, FileKind, FileRecord, FileState, FoundFile, Reason};
 
+/// A status-change time that is not known: a rename changed it, and the next look tells the new one.
+pub(super) const UNKNOWN: i64 = 0;
+
 /// What [`record`] reads, from `files f JOIN roots r ON r.id = f.root_id`.
 pub(super) const RECORD: &str = "f.id, f.root_id, r.path, f.path, f.size, f.modified_ns, f.changed_ns, f.created_ns, \
      f.inode, f.device, f.mode, f.uid, f.skip, f.extension, f.kind, f.media_type, f.hash, f.state, f.reason, f.detail, \

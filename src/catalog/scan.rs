@@ -172,38 +172,38 @@ impl Catalog {
         Ok(renamed.len() as u64)
     }
 
-    /// Says whether one of these removed files with chunks is left out rather than deleted: its root was removed, or it is
-    /// there, as `exists` says of its absolute path, and no file in its place is to be indexed.
-    pub fn are_left_out(&self, removed: &[FileId], exists: &dyn Fn(&Path) -> bool) -> Result<bool> {
+    /// Returns the absolute places of these removed files with chunks at which no other file is to be indexed: what is still
+    /// there is left out rather than deleted. None when the root of one was removed.
+    pub fn places_left(&self, removed: &[FileId]) -> Result<Option<Vec<PathBuf>>> {
+        let sql = "SELECT r.path, f.path, EXISTS (SELECT 1 FROM files g WHERE g.root_id = f.root_id \
+                   AND g.path = f.path AND g.deleted_ns IS NULL AND g.skip IS NULL) \
+                   FROM files f LEFT JOIN roots r ON r.id = f.root_id WHERE f.id = ?1 AND f.chunks > 0";
         self.database.read(|db| {
-            let sql = "SELECT r.path, f.path, EXISTS (SELECT 1 FROM files g WHERE g.root_id = f.root_id \
-                       AND g.path = f.path AND g.deleted_ns IS NULL AND g.skip IS NULL) \
-                       FROM files f LEFT JOIN roots r ON r.id = f.root_id WHERE f.id = ?1 AND f.chunks > 0";
             let mut statement = db.prepare_cached(sql)?;
+            let mut left = Vec::new();
             for id in removed {
                 let found = statement
                     .query_row([id], |row| {
                         Ok((row.get::<_, Option<Vec<u8>>>(0)?, row.get::<_, Vec<u8>>(1)?, row.get::<_, bool>(2)?))
                     })
                     .optional()?;
-                let is_left_out = match found {
-                    Some((Some(root), path, is_replaced)) => !is_replaced && exists(&path_of(root).join(path_of(path))),
-                    Some((None, ..)) => true,
-                    None => false,
-                };
-                if is_left_out {
-                    return Ok(true);
+                match found {
+                    Some((Some(root), path, false)) => left.push(path_of(root).join(path_of(path))),
+                    Some((None, ..)) => return Ok(None),
+                    Some((Some(_), _, true)) | None => (),
                 }
             }
-            Ok(false)
+            Ok(Some(left))
         })
     }
 
-    /// Returns those of these hashes that are the content of no file.
+    /// Returns those of these hashes that are the content of no file, nor were when it was read last, where it is to be read
+    /// again.
     pub fn without_file(&self, mut hashes: HashSet<ContentHash>) -> Result<HashSet<ContentHash>> {
         self.database.read(|db| {
-            let mut statement =
-                db.prepare_cached("SELECT hash FROM files WHERE deleted_ns IS NULL AND hash NOT NULL")?;
+            let sql = "SELECT coalesce(hash, read_hash) FROM files WHERE deleted_ns IS NULL \
+                       AND coalesce(hash, read_hash) NOT NULL";
+            let mut statement = db.prepare_cached(sql)?;
             let mut rows = statement.query([])?;
             while let Some(row) = rows.next()? {
                 hashes.remove(&ContentHash(row.get(0)?));

@@ -112,9 +112,7 @@ fn mark(record: &FileRecord) -> IndexedMark {
     let hash = fs::read(record.absolute()).map(|it| *blake3::hash(&it).as_bytes()).unwrap_or_default();
     IndexedMark {
         awaiting: 0,
-        id: record.id,
-        size: record.found.size,
-        modified_ns: record.found.modified_ns,
+        file: AsRead::of(record),
         hash: ContentHash(hash),
         kind: FileKind::Text,
         media_type: "text/plain".into(),
@@ -245,9 +243,7 @@ fn the_walks_verdict_is_taken_back_by_a_walk_only() {
     assert_eq!(scene.record("large.txt").unwrap().reason, Some(Reason::TooLarge));
     let odd = scene.record("odd.txt").unwrap();
     let reason = |reason| ReasonMark {
-        id: odd.id,
-        size: odd.found.size,
-        modified_ns: odd.found.modified_ns,
+        file: AsRead::of(&odd),
         reason,
         detail: "why".into(),
         hash: None,
@@ -281,6 +277,75 @@ fn a_mark_is_refused_when_the_file_changed_meanwhile() {
     fs::remove_file(scene.path("a.txt")).unwrap();
     scene.scan_within(Some("a.txt"));
     assert_eq!(scene.catalog.mark_indexed(&[read]).unwrap(), 0);
+}
+
+#[test]
+fn a_mark_is_refused_when_other_rights_another_inode_or_another_type_came_under_the_same_size_and_time() {
+    let check = |change: &dyn Fn(&Scene), path: &str, marked: u64| {
+        let scene = Scene::new(&["a.txt"]);
+        scene.scan();
+        let read = scene.record("a.txt").unwrap();
+        let time = scene.path("a.txt").metadata().unwrap().modified().unwrap();
+        change(&scene);
+        fs::File::open(scene.path(path)).unwrap().set_modified(time).unwrap();
+        scene.scan();
+        let now = scene.record(path).unwrap();
+        assert_eq!((now.id, now.found.size, now.found.modified_ns), (read.id, read.found.size, read.found.modified_ns));
+        assert_eq!(AsRead::of(&read).is_true_of(&now), marked == 1, "{path}");
+        assert_eq!(scene.catalog.mark_indexed(&[mark(&read)]).unwrap(), marked, "{path}");
+        // A second mark is of nobody who waits.
+        assert_eq!(scene.catalog.mark_indexed(&[mark(&read)]).unwrap(), 0);
+    };
+    let rename = |scene: &Scene, to: &str| {
+        fs::rename(scene.path("a.txt"), scene.path(to)).unwrap();
+        scene.hear_of_move("a.txt", to);
+    };
+    check(&|it| fs::set_permissions(it.path("a.txt"), fs::Permissions::from_mode(0o600)).unwrap(), "a.txt", 0);
+    check(
+        &|it| {
+            it.write("other", "a.tx!");
+            fs::rename(it.path("other"), it.path("a.txt")).unwrap();
+        },
+        "a.txt",
+        0,
+    );
+    check(&|it| rename(it, "a.md"), "a.md", 0);
+    let scene = Scene::new(&["a.txt"]);
+    scene.scan();
+    let read = scene.record("a.txt").unwrap();
+    rename(&scene, "b.txt");
+    assert_eq!(scene.catalog.mark_indexed(&[mark(&read)]).unwrap(), 1, "a name is none of that");
+}
+
+#[test]
+fn what_a_file_held_that_is_to_be_read_again_is_still_the_content_of_a_file() {
+    let scene = Scene::indexed(&["a.txt", "b.txt"]);
+    let hashes: std::collections::HashSet<ContentHash> =
+        ["a.txt", "b.txt"].map(|it| scene.record(it).unwrap().hash.unwrap()).into_iter().collect();
+    let orphans = || scene.catalog.without_file(hashes.clone()).unwrap();
+    scene.catalog.requeue(&RequeueScope::All).unwrap();
+    scene.catalog.requeue(&RequeueScope::All).unwrap();
+    assert_eq!((scene.record("a.txt").unwrap().hash, orphans().len()), (None, 0));
+    fs::remove_file(scene.path("b.txt")).unwrap();
+    scene.scan();
+    assert_eq!(orphans().len(), 1);
+    scene.write("a.txt", "something else");
+    scene.scan();
+    scene.index();
+    assert_eq!(orphans().len(), 2);
+}
+
+#[test]
+fn a_file_that_got_the_inode_and_the_times_of_another_has_not_moved() {
+    for (later, expected) in [(0, outcome(0, 0, 0, 1, 0)), (1, outcome(1, 0, 0, 0, 1))] {
+        let scene = Scene::indexed(&["a.txt"]);
+        let mut found = scene.walk(None);
+        found[0].path = "b.txt".into();
+        let Some(born) = &mut found[0].created_ns else { return };
+        *born += later;
+        let scanned = scene.catalog.apply_scan(scene.root.id, None, found, &[], true, CAREFUL).unwrap();
+        assert_eq!(scanned, expected);
+    }
 }
 
 #[test]
@@ -330,6 +395,8 @@ fn a_file_over_which_readers_died_or_hung_twice_is_not_read_again_after_a_restar
     assert_eq!(restart(), 1);
     let record = scene.record("hangs.pdf").unwrap();
     assert_eq!((record.state, record.reason), (FileState::Failed, Some(Reason::WorkerCrash)));
+    // What was read of it before it changed answers no more.
+    assert_eq!((record.chunks, scene.catalog.orphan_ids(&[(hangs, 1)].into()).unwrap()), (0, vec![hangs]));
     assert_eq!(scene.catalog.next_pending(0, 10).unwrap().len(), 2);
     // New readers, or a change of the file, give it all its tries again.
     scene.catalog.requeue(&RequeueScope::Failed(None)).unwrap();

@@ -262,7 +262,7 @@ impl Daemon {
     async fn open_known(&self, path: &Path) -> Result<(std::fs::File, ContentHash)> {
         let (catalog, scope, named) = (self.catalog.clone(), self.scope.clone(), path);
         let path = named.to_path_buf();
-        index::at_named_file(named, move || {
+        index::at_named_file(named, &self.scope, move || {
             let record = index::locate(&catalog, &scope, &path)?;
             if record.reason == Some(Reason::Secret) {
                 return Err(Error::new(

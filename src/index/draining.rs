@@ -1,5 +1,6 @@
 //! Runs over everything that is pending, asked for or not, and over everything that is gone.
 
+use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -7,9 +8,14 @@ use std::time::Duration;
 use tracing::{debug, info};
 
 use crate::error::{ErrorCode, Result};
+use crate::index::missing::Places;
 use crate::index::pipeline::{Pass, Pipeline, Run};
 use crate::index::{Inner, blocking, scan};
-use crate::model::Phase;
+use crate::model::{Phase, Root};
+use crate::warehouse::silence;
+
+/// The longest that it is looked for what is missing, at some ten thousand files a second.
+const LOOKED_FOR: Duration = Duration::from_secs(60);
 
 /// Runs of one drain at most, each after a walk for files that were gone: a folder that moves all the time must not hold it.
 const LOOKS_FOR_MOVED: usize = 3;
@@ -44,8 +50,9 @@ impl Inner {
         }
         let table = pipeline.table;
         if self.tables.is_switching() {
-            let catalog = self.catalog.clone();
-            if blocking(move || catalog.pending_count(None)).await? == 0 {
+            let (catalog, missing) = (self.catalog.clone(), self.missing.clone());
+            // What is away is read into the new table when it is back, and keeps nobody at the old one.
+            if blocking(move || missing.are_all(&catalog)).await? {
                 run.progress.enter(Phase::Finishing);
                 table.upkeep().await?;
                 self.tables.switch().await?;
@@ -82,20 +89,27 @@ impl Inner {
     }
 
     /// Walks the roots in which files were gone from their places when they were to be read: they have moved, and the
-    /// watcher is about to say so, or they are deleted. Returns whether that may have changed anything.
+    /// watcher is about to say so, or they are deleted. What is missing after that is left alone. Returns whether the walks
+    /// may have changed anything.
     async fn look_for_moved(&self, run: &Run) -> Result<bool> {
-        let gone = std::mem::take(&mut *run.gone.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut gone = std::mem::take(&mut *run.gone.lock().unwrap_or_else(PoisonError::into_inner));
         if run.cancel.is_cancelled() {
             return Ok(false);
         }
         let mut have_looked = false;
-        for root in self.roots().await?.iter().filter(|it| gone.contains(&it.id)) {
-            match self.scan(root, None, &run.cancel).await {
-                Ok(_) => have_looked = true,
+        for root in self.roots().await? {
+            let Some(mut files) = gone.remove(&root.id) else { continue };
+            files.extend(self.missing.take(root.id));
+            match self.scan(&root, None, &run.cancel).await {
+                Ok(_) => {
+                    have_looked = true;
+                    files = still_missing(&root, files).await?;
+                }
                 Err(error) if error.code == ErrorCode::Cancelled => return Err(error),
                 // One that is away keeps nothing of the others waiting; the status tells of it.
                 Err(error) => debug!(%error, root = %root.path.display(), "its files wait until it is back"),
             }
+            self.missing.add(root.id, files);
         }
         Ok(have_looked)
     }
@@ -163,4 +177,14 @@ impl Inner {
             self.note_outcome("bury", "cannot delete from the index", outcome);
         }
     }
+}
+
+/// Those of these files of a root that are not at their places; all of them where it does not answer.
+async fn still_missing(root: &Root, files: Places) -> Result<Places> {
+    let (path, looked_for) = (root.path.clone(), files.clone());
+    let looking = blocking(move || {
+        let is_missing = |it: &Path| path.join(it).symlink_metadata().is_err();
+        Ok(looked_for.into_iter().filter(|(_, it)| is_missing(it)).collect())
+    });
+    silence::unless_silent(&root.path, LOOKED_FOR, looking).await.unwrap_or(Ok(files))
 }

@@ -11,7 +11,7 @@ use crate::catalog::{EvidenceCache, EvidenceMark};
 use crate::chunk::Chunker;
 use crate::error::{Error, Result};
 use crate::index::pipeline::{Pipeline, Run, files_at_once};
-use crate::index::{Index, Inner, blocking, embedding};
+use crate::index::{Index, Inner, blocking, embedding, storing};
 use crate::model::{
     Chunk, ChunkId, ContentHash, Document, Embedded, FileChunks, FileId, FileRecord, FileState, Reason, SKILLS,
 };
@@ -84,11 +84,12 @@ impl Inner {
         }
         let catalog = self.catalog.clone();
         let mark = EvidenceMark { id, hash, chunks: u32::try_from(chunks).unwrap_or(u32::MAX) };
-        let (marked, known) = blocking(move || Ok((catalog.mark_evidence(&mark)?, catalog.records(&[id])?))).await?;
-        if !marked && known.is_empty() {
-            // It was deleted meanwhile, and its burial may have come before our rows.
-            table.clear(&[id]).await?;
-        }
+        let (marked, unwanted) = blocking(move || match catalog.mark_evidence(&mark)? {
+            true => Ok((true, Vec::new())),
+            false => Ok((false, storing::unwanted(&catalog, vec![id])?)),
+        })
+        .await?;
+        table.clear(&unwanted).await?;
         if blocking({
             let catalog = self.catalog.clone();
             move || catalog.any_awaiting()
@@ -128,6 +129,7 @@ impl Inner {
             committing: self.committing.clone(),
             space: self.space.clone(),
             gate: self.gate.clone(),
+            missing: self.missing.clone(),
         }
     }
 }

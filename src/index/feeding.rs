@@ -76,8 +76,8 @@ pub(crate) async fn feed_these(files: Vec<FileRecord>, to_read: mpsc::Sender<Fil
     Ok(())
 }
 
-/// Takes the next files and notes the try, except for urgent ones, which have a run of their own, those that are put off,
-/// and those whose disk does not answer. Suspects come alone. Also returns the last number that was looked at; None at the
+/// Takes the next files and notes the try, except for urgent ones, which have a run of their own, those that are put off or
+/// missing, and those whose disk does not answer. Suspects come alone. Also returns the last number that was looked at; None at the
 /// end of the round.
 async fn next_batch(
     pipeline: &Pipeline,
@@ -86,13 +86,14 @@ async fn next_batch(
     limit: usize,
 ) -> Result<(Vec<FileRecord>, Option<FileId>)> {
     let (catalog, urgent, waiting) = (pipeline.catalog.clone(), pipeline.urgent.clone(), run.waiting.clone());
+    let missing = pipeline.missing.clone();
     blocking(move || {
         urgent.without(|is_urgent| {
             let mut batch = catalog.next_pending(after, limit)?;
             debug_assert!(batch.iter().all(|it| it.state == FileState::Pending));
             let mut last = batch.last().map(|it| it.id);
             let is_silent = |it: &FileRecord| silence::holds_beneath(&it.root, &it.found.path);
-            batch.retain(|it| !is_urgent(it.id) && !waiting.puts_off(it) && !is_silent(it));
+            batch.retain(|it| !is_urgent(it.id) && !waiting.puts_off(it) && !missing.holds(it) && !is_silent(it));
             if let Some(first_suspect) = batch.iter().position(|it| it.tries > 0) {
                 batch.truncate(first_suspect.max(1));
                 last = batch.last().map(|it| it.id);

@@ -19,6 +19,9 @@ const KEY: &str = "paused_until_ms";
 /// The value of a pause that does not end by itself.
 const WITHOUT_END: &str = "never";
 
+/// How often somebody who waits looks at the clock: one that sleeps does not notice that the machine did.
+const LOOK: Duration = Duration::from_secs(30);
+
 /// Lets readers through, or makes them wait.
 pub(crate) struct Gate {
     wishes: watch::Sender<Wishes>,
@@ -67,7 +70,7 @@ impl Gate {
             let left = pause.until_ms.map(|until| Duration::from_millis((until - now_ms()).max(1).cast_unsigned()));
             let end = async {
                 match left {
-                    Some(left) => tokio::time::sleep(left).await,
+                    Some(left) => tokio::time::sleep(left.min(LOOK)).await,
                     None => std::future::pending().await,
                 }
             };

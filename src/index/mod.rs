@@ -12,6 +12,7 @@ mod guard;
 mod jobs;
 mod leading;
 mod lookout;
+mod missing;
 mod opening;
 mod paths;
 mod pictures;
@@ -54,6 +55,7 @@ use crate::error::{Error, ErrorCode, Result};
 use crate::extract::WorkerPool;
 use crate::index::gate::Gate;
 use crate::index::leading::Lost;
+use crate::index::missing::Missing;
 use crate::index::opening::Background;
 use crate::index::pictures::Pictures;
 use crate::index::progress::Progress;
@@ -121,6 +123,8 @@ pub(crate) struct Inner {
     stuck: Mutex<HashMap<RootId, Lost>>,
     /// Which roots were walked since they are watched.
     walks: Walks,
+    /// Files that are left alone until a walk looks at their places.
+    missing: Arc<Missing>,
     /// Whether a run of this daemon broke off and left tries in the catalog.
     interrupted: AtomicBool,
     /// Jobs that have not ended.
@@ -355,7 +359,10 @@ impl Inner {
         let looking = move |leash: &Leash| scan::scan_places(&catalog, &rules, &of, places, leash);
         let seen = self.led(root, &self.shutdown, looking).await?;
         let mut unseen = self.unseen();
-        seen.iter().for_each(|(place, problems)| unseen.replace(root.id, place, problems));
+        for (place, problems) in &seen {
+            unseen.replace(root.id, place, problems);
+            self.missing.forget(root.id, place);
+        }
         Ok(())
     }
 
@@ -372,6 +379,7 @@ impl Inner {
         let walking = move |leash: &Leash| scan::scan(&catalog, &rules, &of, within.as_deref(), accept_losses, leash);
         let (outcome, problems) = self.led(root, cancel, walking).await?;
         self.unseen().replace(root.id, &place, &problems);
+        self.missing.forget(root.id, &place);
         if place.as_os_str().is_empty() {
             self.walks.walked(root.id, begun);
         }

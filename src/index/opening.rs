@@ -87,9 +87,11 @@ impl Index {
         let background = Background::start()?;
         let inner = Arc::new(Inner::assemble(parts, rules, watching, background.handle(), shutdown).await?);
         inner.note_damaged_tables();
+        let catalog = inner.catalog.clone();
+        blocking(move || renewal::fail_struck(&catalog)).await?;
         inner.reconcile_store().await?;
         let catalog = inner.catalog.clone();
-        blocking(move || renewal::settle_old_failures(&catalog)).await?;
+        blocking(move || renewal::retry_with_new_readers(&catalog)).await?;
         inner.background.spawn(watching::follow(inner.clone(), changes));
         let table = inner.tables.writing();
         inner.background.spawn(async move { table.warm().await });
@@ -151,6 +153,7 @@ impl Inner {
             scanning: tokio::sync::Mutex::new(()),
             stuck: Mutex::default(),
             walks: Walks::default(),
+            missing: Arc::default(),
             interrupted: AtomicBool::new(false),
             running: Mutex::default(),
             upkeep_owed: Mutex::default(),

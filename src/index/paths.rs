@@ -9,6 +9,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use tokio::sync::Semaphore;
+
 use crate::catalog::Catalog;
 use crate::error::{Error, ErrorCode, IoContext, Result};
 use crate::extract::MOST_FILE_BYTES;
@@ -44,12 +46,18 @@ pub(crate) async fn at_file<T: Send + 'static>(
 /// As [`at_file`], for a file by the name that a caller gave it.
 ///
 /// # Errors
-/// As of the work, and that the disk does not answer.
+/// As of the work, and that the disk does not answer: that only of a path that lies in the scope.
 pub(crate) async fn at_named_file<T: Send + 'static>(
     path: &Path,
+    scope: &Scope,
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
-    silence::unless_silent(path, OPENED, blocking(work)).await.unwrap_or_else(|| Err(no_answer(path)))
+    let away = || Err(if scope.covers(path) { no_answer(path) } else { unknown(path) });
+    let found = match absolute(path).await {
+        Err(error) if error.code == ErrorCode::Unavailable => return away(),
+        found => found.unwrap_or_else(|_| path.to_path_buf()),
+    };
+    silence::unless_silent(&found, OPENED, blocking(work)).await.unwrap_or_else(away)
 }
 
 pub(super) fn no_answer(path: &Path) -> Error {
@@ -59,6 +67,13 @@ pub(super) fn no_answer(path: &Path) -> Error {
 
 /// The longest that a path is followed: each of its folders may have to be looked up on a disk that was at rest.
 const FOLLOWED: Duration = Duration::from_secs(10);
+
+/// Paths followed at the same time. Of one that leads to a disk that does not answer, and lies in no root, nobody knows that
+/// until it is followed, and it keeps its thread: not all of them.
+const MOST_FOLLOWED: usize = 64;
+
+/// Their places. The threads are those of the process.
+static FOLLOWERS: Semaphore = Semaphore::const_new(MOST_FOLLOWED);
 
 /// Follows links, and makes the path absolute; a path that leads nowhere, or to a disk that does not answer, stays as it is
 /// named.
@@ -74,24 +89,40 @@ pub(crate) async fn absolute(path: &Path) -> Result<PathBuf> {
     if silence::holds(path) {
         return Err(no_answer(path));
     }
-    let named = path.to_path_buf();
-    let following = blocking(move || named.canonicalize().at("find", &named));
-    tokio::time::timeout(FOLLOWED, following).await.unwrap_or_else(|_| Err(no_answer(path)))
+    follow(path, |it| it.canonicalize(), FOLLOWED).await
+}
+
+async fn follow(
+    path: &Path,
+    canonicalize: impl FnOnce(&Path) -> std::io::Result<PathBuf> + Send + 'static,
+    most: Duration,
+) -> Result<PathBuf> {
+    let following = async {
+        let place = FOLLOWERS.acquire().await.map_err(Error::internal)?;
+        let named = path.to_path_buf();
+        blocking(move || {
+            let _place = place;
+            canonicalize(&named).at("find", &named)
+        })
+        .await
+    };
+    tokio::time::timeout(most, following).await.unwrap_or_else(|_| Err(no_answer(path)))
 }
 
 /// Returns what is known of the file at a path. Of one that lies outside the scope the caller learns as much as of one
 /// that does not exist.
 pub(crate) fn locate(catalog: &Catalog, scope: &Scope, path: &Path) -> Result<FileRecord> {
-    let unknown = || {
-        Error::not_found(format!("`{}` is not a file of any root", path.display()))
-            .hint("`vic roots` lists the roots, `vic index PATH` adds one")
-    };
     let found = match path.canonicalize() {
         Ok(found) if scope.covers(&found) => found,
         Err(error) if scope.is_all() => return Err(Error::io("find", path, &error)),
-        Ok(_) | Err(_) => return Err(unknown()),
+        Ok(_) | Err(_) => return Err(unknown(path)),
     };
-    catalog.record_by_path(&found)?.ok_or_else(unknown)
+    catalog.record_by_path(&found)?.ok_or_else(|| unknown(path))
+}
+
+fn unknown(path: &Path) -> Error {
+    Error::not_found(format!("`{}` is not a file of any root", path.display()))
+        .hint("`vic roots` lists the roots, `vic index PATH` adds one")
 }
 
 /// Returns the hash of what an open file holds: the known one where its size and time are still those of the record.
@@ -106,5 +137,51 @@ pub(crate) fn hash_of(record: &FileRecord, file: &File) -> std::io::Result<Conte
         Some(hash) => Ok(hash),
         None if now.len() > MOST_FILE_BYTES => Err(ErrorKind::FileTooLarge.into()),
         None => warehouse::hash(file),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn of_a_silent_disk_only_those_learn_who_may_know_of_its_files() {
+        let (disk, other) = (Path::new("/silent/disk"), Path::new("/nothing/there"));
+        let scope = Scope::Folders(["/own".into(), "/silent/disk/own".into()].into());
+        let told = async |scope: &Scope, path: &Path| {
+            let error = at_named_file(path, scope, || -> Result<()> { panic!("it was opened") }).await.unwrap_err();
+            (error.code, error.message.replace(path.to_str().unwrap(), "PATH"))
+        };
+        let (mine, theirs) = (disk.join("own/a.md"), disk.join("a.md"));
+        silence::note(disk, true);
+        let (own, foreign, all) =
+            (told(&scope, &mine).await, told(&scope, &theirs).await, told(&Scope::All, &theirs).await);
+        silence::note(disk, false);
+        let nothing = unknown(other);
+        assert_eq!(foreign, (nothing.code, nothing.message.replace("/nothing/there", "PATH")));
+        let silent = (ErrorCode::Unavailable, "the disk of `PATH` does not answer".to_string());
+        assert_eq!((own, all), (silent.clone(), silent));
+    }
+    #[tokio::test]
+    async fn paths_that_lead_to_a_disk_which_does_not_answer_do_not_take_all_threads() {
+        let soon = Duration::from_millis(50);
+        let begun = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+        let (release, hung) = std::sync::mpsc::channel::<()>();
+        let hung = std::sync::Arc::new(std::sync::Mutex::new(hung));
+        let hang = || {
+            let (begun, hung) = (begun.clone(), hung.clone());
+            move |_: &Path| {
+                begun.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                let _ended = hung.lock().unwrap().recv();
+                Ok(PathBuf::new())
+            }
+        };
+        let path = Path::new("/mnt/dead/x");
+        let all = (0..2 * MOST_FOLLOWED).map(|_| follow(path, hang(), soon));
+        let told = futures::future::join_all(all).await;
+        assert!(told.iter().all(|it| it.as_ref().is_err_and(|it| it.code == ErrorCode::Unavailable)));
+        assert_eq!(begun.load(std::sync::atomic::Ordering::Relaxed), MOST_FOLLOWED);
+        drop(release);
+        assert!(follow(path, |it| Ok(it.to_path_buf()), Duration::from_secs(30)).await.is_ok(), "they come free again");
     }
 }

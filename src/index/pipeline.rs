@@ -13,7 +13,7 @@
 //! before it and nothing piles up. When a stage fails, its queue closes and the others end; whatever was not marked stays
 //! pending in the catalog.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -26,6 +26,7 @@ use crate::embed::Embedder;
 use crate::error::Result;
 use crate::extract::WorkerPool;
 use crate::index::gate::Gate;
+use crate::index::missing::{Missing, Places};
 use crate::index::pictures::Pictures;
 use crate::index::progress::Progress;
 use crate::index::reading::{ReadFile, TextBudget};
@@ -80,6 +81,8 @@ pub(crate) struct Pipeline {
     pub(crate) space: Arc<Space>,
     /// Whether files may be read.
     pub(crate) gate: Arc<Gate>,
+    /// Files that are left alone.
+    pub(crate) missing: Arc<Missing>,
     /// Files read at the same time.
     pub(crate) readers: usize,
     /// What skills found before, by content.
@@ -122,14 +125,20 @@ pub(crate) struct Run {
     pub(crate) ocr: OcrMode,
     /// Told of everything.
     pub(crate) progress: Arc<Progress>,
-    /// Roots in which files were not at their place any more. They stay pending: only a walk can tell where they are.
-    pub(crate) gone: Arc<Mutex<BTreeSet<RootId>>>,
+    /// Files that were not at their places any more, by root. They stay pending: only a walk can tell where they are.
+    pub(crate) gone: Arc<Mutex<BTreeMap<RootId, Places>>>,
     /// Files that wait until the others are read.
     pub(crate) waiting: Arc<Waiting>,
 }
 
 impl Run {
-    /// Says whether files were not at their place any more.
+    /// Notes that a file was not at its place any more.
+    pub(crate) fn lose(&self, record: &FileRecord) {
+        let mut gone = self.gone.lock().unwrap_or_else(PoisonError::into_inner);
+        gone.entry(record.root_id).or_default().insert(record.id, record.found.path.clone());
+    }
+
+    /// Says whether files were not at their places any more.
     pub(crate) fn has_lost_files(&self) -> bool {
         !self.gone.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }

@@ -117,7 +117,7 @@ async fn read_one(pipeline: &Pipeline, run: &Run, budget: &TextBudget, record: F
     let (processors, took) = (machine::budget(), begun.elapsed());
     run.rest(if run.urgent { processors.spend(took) } else { processors.spend_behind(took) }).await;
     let Some(outcome) = outcome else {
-        run.gone.lock().unwrap_or_else(PoisonError::into_inner).insert(record.root_id);
+        run.lose(&record);
         return leave_pending(pipeline, run, &record).await;
     };
     let permit = match &outcome {

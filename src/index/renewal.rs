@@ -15,17 +15,17 @@ use crate::model::Reason;
 /// Key in the catalog of the readers that read last.
 const READERS: &str = "readers";
 
-/// Settles what the last run left: files that it was killed over too often fail, then new readers may try what failed.
-pub(crate) fn settle_old_failures(catalog: &Catalog) -> Result<()> {
+/// Fails the files that the last runs were killed over too often.
+pub(crate) fn fail_struck(catalog: &Catalog) -> Result<()> {
     let struck = catalog.fail_struck()?;
     if struck > 0 {
         warn!(files = struck, "files whose readers died or hung when vic ended are left alone until they change");
     }
-    retry_with_new_readers(catalog)
+    Ok(())
 }
 
 /// Queues what earlier readers failed on, once for each version of the readers.
-fn retry_with_new_readers(catalog: &Catalog) -> Result<()> {
+pub(crate) fn retry_with_new_readers(catalog: &Catalog) -> Result<()> {
     let last = catalog.meta_get(READERS)?;
     if last.as_deref() == Some(extract::READERS) {
         return Ok(());
@@ -63,7 +63,7 @@ pub(crate) async fn look_at_jail(inner: Arc<Inner>) {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::catalog::{Belief, ReasonMark};
+    use crate::catalog::{AsRead, Belief, ReasonMark};
     use crate::config::WalkConfig;
     use crate::model::{FileKind, FileState};
     use crate::warehouse::{Leash, Rules, walk};
@@ -86,9 +86,7 @@ pub(super) mod tests {
     fn fail(catalog: &Catalog, reason: Reason) {
         let file = catalog.next_pending(0, 1).unwrap().remove(0);
         let mark = ReasonMark {
-            id: file.id,
-            size: file.found.size,
-            modified_ns: file.found.modified_ns,
+            file: AsRead::of(&file),
             reason,
             detail: String::new(),
             hash: None,

@@ -2,16 +2,20 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::catalog::{Belief, Catalog, Look, ScanOutcome, Walked};
 use crate::error::{Error, ErrorCode, Result};
 use crate::index::tables::Table;
-use crate::index::{blocking, purge};
-use crate::model::{FoundFile, Root, RootId};
+use crate::index::{at_files, blocking, purge};
+use crate::model::{FileId, FoundFile, Root, RootId};
 use crate::warehouse::{Leash, Looks, Rules, WalkProblem, WalkReport, silence};
 
 /// Files deleted from the store in one commit.
 const DELETE_BATCH: usize = 5_000;
+
+/// The longest that it is looked for them.
+const LOOKED_FOR: Duration = Duration::from_secs(30);
 
 /// Compares a root, or a part of it, with the catalog. A root that cannot be read is marked so, and loses nothing.
 pub(crate) fn scan(
@@ -173,25 +177,29 @@ pub(crate) async fn bury(catalog: &Catalog, table: &Table) -> Result<u64> {
     let mut buried = 0;
     loop {
         let reader = catalog.clone();
-        let dead = blocking(move || {
-            let dead = reader.tombstones(DELETE_BATCH)?;
-            // Before the rows go: what is to leave the disk is not forgotten over a crash.
-            // Of a file that cannot be looked for the text goes, too.
-            let exists = |path: &Path| silence::holds(path) || path.symlink_metadata().is_ok();
-            if reader.are_left_out(&dead, &exists)? {
-                purge::ask(&reader)?;
-            }
-            Ok(dead)
-        })
-        .await?;
+        let dead = blocking(move || reader.tombstones(DELETE_BATCH)).await?;
         if dead.is_empty() {
             return Ok(buried);
+        }
+        // Before the rows go: what is to leave the disk is not forgotten over a crash.
+        if are_left_out(catalog, &dead).await? {
+            let asked = catalog.clone();
+            blocking(move || purge::ask(&asked)).await?;
         }
         table.clear(&dead).await?;
         buried += dead.len() as u64;
         let writer = catalog.clone();
         blocking(move || writer.forget(&dead)).await?;
     }
+}
+
+/// Says whether one of these removed files is left out from now on, and not deleted: it is still there, or its root was
+/// removed. Of one that cannot be looked for the text goes, too.
+async fn are_left_out(catalog: &Catalog, removed: &[FileId]) -> Result<bool> {
+    let (reader, ids) = (catalog.clone(), removed.to_vec());
+    let Some(places) = blocking(move || reader.places_left(&ids)).await? else { return Ok(true) };
+    let are_there = |it: &PathBuf| silence::holds(it) || it.symlink_metadata().is_ok();
+    Ok(at_files(LOOKED_FOR, move || Ok(places.iter().any(are_there))).await.unwrap_or(true))
 }
 
 /// Splits an absolute path into a known root and the part below it.
@@ -202,6 +210,20 @@ pub(crate) fn below<'a>(roots: &'a [Root], path: &Path) -> Option<(&'a Root, Pat
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_a_file_below_a_place_that_does_not_answer_nobody_says_that_it_is_gone() {
+        use std::os::unix::fs::MetadataExt;
+        let root = tempfile::tempdir().unwrap();
+        let (mount, device) = (root.path().join("mount"), root.path().metadata().unwrap().dev());
+        std::fs::create_dir(&mount).unwrap();
+        let away = |path: &str, device: u64| is_away(root.path(), Path::new(path), device);
+        assert!(!away("mount/a.txt", device) && away("mount/a.txt", device + 1));
+        silence::note(&mount, true);
+        assert!(away("mount/a.txt", device) && !away("a.txt", device));
+        silence::note(&mount, false);
+        assert!(!away("mount/a.txt", device));
+    }
 
     #[test]
     fn what_could_not_be_seen_is_said_until_a_look_at_it_succeeds() {

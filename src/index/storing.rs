@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
-use crate::catalog::{Catalog, IndexedMark, ReasonMark, RequeueScope};
+use crate::catalog::{AsRead, Catalog, IndexedMark, ReasonMark, RequeueScope};
 use crate::error::{Error, Result};
 use crate::index::embedding::{Done, Ready};
 use crate::index::pipeline::{Pass, Pipeline, Run};
@@ -93,8 +93,10 @@ impl Batch {
         let mut parts = Parts { awaiting, ..Parts::default() };
         // Their shares of the memory budget are given back when all is on disk.
         let _permits: Vec<_> = wanted.into_iter().filter_map(|it| parts.push(it)).collect();
-        let emptied: Vec<FileId> = parts.reasons.iter().map(|it| it.id).collect();
-        let copied = parts.copies.iter().map(|(_, mark)| mark.id);
+        let emptied: Vec<FileId> = parts.reasons.iter().map(|it| it.file.id).collect();
+        let copied = parts.copies.iter().map(|(_, mark)| mark.file.id);
+        // A commit may have been made that was never marked.
+        parts.is_withdrawn |= parts.have_denied(|it| pipeline.table.knows(it));
         let replaced: Vec<FileId> = parts.files.iter().map(|it| it.file_id).chain(copied).collect();
         pipeline.table.replace(std::mem::take(&mut parts.files)).await?;
         parts.copy(pipeline).await?;
@@ -131,7 +133,7 @@ async fn wanted(files: Vec<Ready>, pass: Pass, pipeline: &Pipeline) -> Result<(V
             let Some(present) = now.get(&file.record.id).filter(|it| is_as_read(pass, &file.record, it)) else {
                 continue;
             };
-            if holds(&file, present, &now) {
+            if holds(pass, &file, present, &now) {
                 if let Done::SameAs(_, from) = file.outcome {
                     awaiting.insert(from, catalog.awaiting_of(from)?);
                 }
@@ -159,15 +161,16 @@ fn is_as_read(pass: Pass, read: &FileRecord, present: &FileRecord) -> bool {
 }
 
 /// Says whether what was made of a file is still true of its place and of the file that it is a copy of.
-fn holds(file: &Ready, present: &FileRecord, now: &HashMap<FileId, FileRecord>) -> bool {
+fn holds(pass: Pass, file: &Ready, present: &FileRecord, now: &HashMap<FileId, FileRecord>) -> bool {
     let read = &file.record;
     let moved = present.found.path != read.found.path || present.root != read.root;
     match &file.outcome {
+        _ if pass != Pass::Vectors && !AsRead::of(read).is_true_of(present) => false,
         // It may not have been where it was looked for.
         Done::Without(..) => !moved,
         Done::SameAs(facts, from) => {
             let is_same = |it: &FileRecord| it.state == FileState::Indexed && it.hash == Some(facts.hash);
-            present.extension == read.extension && now.get(from).is_some_and(is_same)
+            now.get(from).is_some_and(is_same)
         }
         Done::Embedded(..) => present.extension == read.extension,
     }
@@ -217,7 +220,7 @@ impl Parts {
 
     async fn copy(&mut self, pipeline: &Pipeline) -> Result<()> {
         let copies = std::mem::take(&mut self.copies);
-        let pairs: Vec<(FileId, FileId)> = copies.iter().map(|(from, mark)| (*from, mark.id)).collect();
+        let pairs: Vec<(FileId, FileId)> = copies.iter().map(|(from, mark)| (*from, mark.file.id)).collect();
         let counts = pipeline.table.copy(&pairs).await?;
         self.chunks += counts.iter().sum::<u64>() as usize;
         let mut lost = Vec::new();
@@ -225,7 +228,7 @@ impl Parts {
             let awaiting = self.awaiting.get(&from).copied().unwrap_or(0);
             match u32::try_from(chunks).unwrap_or(u32::MAX) {
                 // The store has lost the original: both are read for themselves.
-                0 => lost.extend([from, mark.id]),
+                0 => lost.extend([from, mark.file.id]),
                 chunks => self.marks.push(IndexedMark { chunks, awaiting, ..mark }),
             }
         }
@@ -233,34 +236,63 @@ impl Parts {
         blocking(move || catalog.requeue(&RequeueScope::Ids(lost)).map(drop)).await
     }
 
-    /// Marks the files, and takes those out of the store again that were deleted meanwhile.
+    /// Says whether this holds for one that may not be read.
+    fn have_denied(&self, of: impl Fn(FileId) -> bool) -> bool {
+        self.reasons.iter().any(|it| it.reason == Reason::PermissionDenied && of(it.file.id))
+    }
+
+    /// Marks the files, and sets right what was stored of those that are another by now.
     async fn mark(self, pass: Pass, pipeline: &Pipeline, replaced: &[FileId]) -> Result<()> {
         let catalog = pipeline.catalog.clone();
         let (marks, reasons, places) = (self.marks, self.reasons, self.places);
         let is_withdrawn = self.is_withdrawn;
-        let expected = marks.len();
+        let expected = (marks.len() + reasons.len()) as u64;
+        let ids: Vec<FileId> = replaced.iter().copied().chain(reasons.iter().map(|it| it.file.id)).collect();
         let marked = blocking(move || {
             if is_withdrawn {
                 purge::ask(&catalog)?;
             }
-            catalog.mark_reason(&reasons)?;
+            let marked = catalog.mark_reason(&reasons)?;
             requeue_moved(&catalog, &places)?;
-            match pass {
-                Pass::Whole | Pass::Words => catalog.mark_indexed(&marks),
-                // It may be known by now that a file has to be read again, and that stays.
-                Pass::Vectors => catalog.mark_vectors(&marks),
-            }
+            Ok(marked
+                + match pass {
+                    Pass::Whole | Pass::Words => catalog.mark_indexed(&marks)?,
+                    // It may be known by now that a file has to be read again, and that stays.
+                    Pass::Vectors => catalog.mark_vectors(&marks)?,
+                })
         })
         .await?;
-        if marked < expected as u64 {
-            let (catalog, ids) = (pipeline.catalog.clone(), replaced.to_vec());
-            let alive = blocking(move || catalog.records(&ids)).await?;
-            let gone: Vec<FileId> =
-                replaced.iter().copied().filter(|id| !alive.iter().any(|record| record.id == *id)).collect();
-            pipeline.table.clear(&gone).await?;
+        if marked == expected {
+            return Ok(());
         }
-        Ok(())
+        if pass != Pass::Vectors {
+            let catalog = pipeline.catalog.clone();
+            blocking(move || requeue_unmarked(&catalog, &ids)).await?;
+        }
+        let (catalog, stored) = (pipeline.catalog.clone(), replaced.to_vec());
+        let unwanted = blocking(move || unwanted(&catalog, stored)).await?;
+        pipeline.table.clear(&unwanted).await
     }
+}
+
+/// Lets files that could not be marked be read again, as if they had not been taken: whoever found that they are others was
+/// there first.
+fn requeue_unmarked(catalog: &Catalog, ids: &[FileId]) -> Result<()> {
+    let mut left = catalog.records(ids)?;
+    left.retain(|it| it.state == FileState::Pending && it.tries > 0);
+    catalog.requeue(&RequeueScope::Ids(left.iter().map(|it| it.id).collect())).map(drop)
+}
+
+/// Returns those of these files, just stored, of which the store is to have nothing: they were deleted meanwhile, and their
+/// burial may have come before, or a walk has found that they are not to be read.
+pub(super) fn unwanted(catalog: &Catalog, mut stored: Vec<FileId>) -> Result<Vec<FileId>> {
+    let known: HashMap<FileId, FileState> = catalog.records(&stored)?.iter().map(|it| (it.id, it.state)).collect();
+    stored.retain(|it| !matches!(known.get(it), Some(FileState::Pending | FileState::Indexed)));
+    if stored.iter().any(|it| known.contains_key(it)) {
+        // Before the rows go: what is to leave the disk is not forgotten over a crash.
+        purge::ask(catalog)?;
+    }
+    Ok(stored)
 }
 
 /// Lets files be read again that the catalog moved while they were being marked: where they were looked for, they may
@@ -276,9 +308,7 @@ fn requeue_moved(catalog: &Catalog, places: &[(FileId, PathBuf)]) -> Result<()> 
 
 fn indexed(record: &FileRecord, facts: Facts, chunks: u32) -> IndexedMark {
     IndexedMark {
-        id: record.id,
-        size: record.found.size,
-        modified_ns: record.found.modified_ns,
+        file: AsRead::of(record),
         hash: facts.hash,
         kind: facts.kind,
         media_type: facts.media_type,
@@ -293,14 +323,23 @@ fn without(record: &FileRecord, facts: Option<Facts>, reason: Reason, detail: St
         Some(facts) => (Some(facts.hash), facts.kind, facts.media_type),
         None => (None, record.kind, record.media_type.clone()),
     };
-    ReasonMark {
-        id: record.id,
-        size: record.found.size,
-        modified_ns: record.found.modified_ns,
-        reason,
-        detail,
-        hash,
-        kind,
-        media_type,
+    ReasonMark { file: AsRead::of(record), reason, detail, hash, kind, media_type }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_what_was_stored_meanwhile_only_files_that_are_read_or_to_be_read_keep_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let catalog = crate::index::renewal::tests::catalog(dir.path());
+        let deleted = 99;
+        let is_asked = || catalog.meta_get("purge_asked_ms").unwrap().is_some();
+        let failed = catalog.select(&crate::model::FileFilter::default()).unwrap()[0];
+        assert_eq!((unwanted(&catalog, vec![deleted]).unwrap(), is_asked()), (vec![deleted], false));
+        assert_eq!((unwanted(&catalog, vec![failed]).unwrap(), is_asked()), (vec![failed], true));
+        catalog.requeue(&RequeueScope::All).unwrap();
+        assert_eq!(unwanted(&catalog, vec![failed]).unwrap(), [0; 0]);
     }
 }

@@ -112,6 +112,17 @@ impl Inner {
         self.scan_alone(root, None, false, &self.shutdown).await.map(drop)
     }
 
+    /// Looks at what events do not tell of a root, or of this part of it. `seen` says whether all events so far were taken up.
+    async fn look(&self, root: &Root, within: Option<&PathBuf>, seen: bool) -> Result<()> {
+        self.check_answers(root)?;
+        let is_watched = seen && self.watching.tells_all(root.id);
+        match within {
+            _ if is_watched && self.walks.is_caught_up(root.id) => Ok(()),
+            None if is_watched => self.catch_up(root).await,
+            within => self.scan(root, within.cloned(), &self.shutdown).await.map(drop),
+        }
+    }
+
     async fn is_there(&self, id: RootId) -> Result<bool> {
         let roots = self.roots().await?;
         Ok(roots.iter().any(|it| it.id == id && it.available && self.check_answers(it).is_ok()))
@@ -145,23 +156,7 @@ async fn bring_in(inner: &Arc<Inner>, path: Option<&str>, until: Instant) -> Res
     let mut away = Vec::new();
     let seen = inner.watching.reach().await;
     for (root, within) in &scopes {
-        match inner.check_answers(root) {
-            Ok(()) => (),
-            Err(_) if path.is_none() => {
-                away.push(root.id);
-                continue;
-            }
-            Err(error) => return Err(error),
-        }
-        let is_watched = seen && inner.watching.tells_all(root.id);
-        if is_watched && inner.walks.is_caught_up(root.id) {
-            continue;
-        }
-        let looked = match within {
-            None if is_watched => inner.catch_up(root).await,
-            within => inner.scan(root, within.clone(), &inner.shutdown).await.map(drop),
-        };
-        match looked {
+        match inner.look(root, within.as_ref(), seen).await {
             Ok(()) => (),
             // A root that is away is searchable as it was; the status tells of it.
             Err(_) if path.is_none() && !inner.is_there(root.id).await? => away.push(root.id),
@@ -199,8 +194,9 @@ fn pending(catalog: &Catalog, scopes: &[(Root, Option<PathBuf>)]) -> Result<Vec<
 async fn wait_for(inner: &Inner, mut files: Vec<FileId>, until: Instant) -> Result<()> {
     let mut pause = LOOKS.0;
     while Instant::now() < until {
-        let catalog = inner.catalog.clone();
-        files = blocking(move || catalog.still_pending(files)).await?;
+        let (catalog, missing) = (inner.catalog.clone(), inner.missing.clone());
+        // What is known and not there cannot be searched, and nobody knows whether it comes back.
+        files = blocking(move || missing.without(&catalog, catalog.still_pending(files)?)).await?;
         if files.is_empty() {
             return Ok(());
         }

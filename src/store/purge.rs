@@ -28,8 +28,8 @@ impl LanceStore {
     /// # Errors
     /// The table cannot be read or written.
     pub async fn prune_before(&self, version: u64) -> Result<bool> {
-        self.change(prune(self)).await?;
-        Ok(manifests::list(&self.place.table_dir())?.iter().all(|it| it.version >= version))
+        let is_pruned = self.change(prune(self)).await?;
+        Ok(is_pruned && manifests::list(&self.place.table_dir())?.iter().all(|it| it.version >= version))
     }
 }
 
@@ -60,17 +60,17 @@ async fn drop_indexes(table: &Table) -> lancedb::Result<()> {
     Ok(())
 }
 
-/// The caller holds the writer's lock.
-async fn prune(store: &LanceStore) -> Result<()> {
+/// Says whether it was time to. The caller holds the writer's lock: what belongs to no version is of a commit that was broken
+/// off or undone, and of none under way.
+async fn prune(store: &LanceStore) -> Result<bool> {
     // What takes the place of that which is deleted has to be on disk.
     store.settle().await?;
     let until = store.readings.oldest() - upkeep::COMMIT_LASTS;
     let versions = store.table.list_versions().await.on("read", &store.dir)?;
     // That one was the newest until the next, and may be read.
-    if let Some(first) = versions.iter().map(|it| it.timestamp).rfind(|it| *it <= until) {
-        store.table.optimize_prune_before(first, Some(false), None).await.on("prune", &store.dir)?;
-    }
-    Ok(())
+    let Some(first) = versions.iter().map(|it| it.timestamp).rfind(|it| *it <= until) else { return Ok(false) };
+    store.table.optimize_prune_before(first, Some(true), None).await.on("prune", &store.dir)?;
+    Ok(true)
 }
 
 #[cfg(test)]
@@ -118,6 +118,26 @@ mod tests {
         // And it goes on.
         store.replace(vec![file(9, &["one more harbour"])]).await.unwrap();
         assert!(keyword(&store, "harbour", &FileSet::All).await.contains(&9));
+    }
+
+    #[tokio::test]
+    async fn nor_does_anything_stay_of_a_commit_that_was_broken_off() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = open(dir.path()).await;
+        store.replace(vec![file(1, &["harbour"])]).await.unwrap();
+        let synced = crate::store::synced::Synced::of(&store.place.table_dir());
+        let last = synced.read().unwrap().unwrap();
+        store.replace(vec![file(2, &[&format!("the {CANARY} of the ledger")])]).await.unwrap();
+        drop(store);
+        // As a kill leaves it that comes before the number is written.
+        synced.write(last).unwrap();
+        let store = open(dir.path()).await;
+        assert_eq!(keyword(&store, CANARY, &FileSet::All).await, [0_i64; 0]);
+        assert!(is_anywhere(dir.path(), CANARY), "the test could not fail");
+        let version = store.purge().await.unwrap();
+        prune_all(&store, version).await;
+        assert!(!is_anywhere(dir.path(), CANARY));
+        assert_eq!(keyword(&store, "harbour", &FileSet::All).await, [1]);
     }
 
     #[tokio::test]

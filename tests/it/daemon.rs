@@ -200,6 +200,37 @@ fn a_daemon_that_ends_while_it_starts_is_reported_at_once_with_the_last_lines_of
 }
 
 #[test]
+fn a_folder_that_is_away_keeps_nobody_at_the_index_of_the_last_model() {
+    let mut world = World::new().with("VIC_EMBED_PRECISION", "int8").start();
+    world.write("here.md", "The almanac of the gardener.");
+    world.index();
+    let other = world.files().with_file_name("other");
+    std::fs::create_dir(&other).unwrap();
+    std::fs::write(other.join("away.md"), "The almanac of the sailor.").unwrap();
+    world.ok(&["index", other.to_str().unwrap()]);
+    assert!(world.terminate());
+    std::fs::rename(&other, other.with_file_name("unplugged")).unwrap();
+    let mut world = world.with("VIC_EMBED_PRECISION", "fp32");
+    world.spawn();
+    let minute = std::time::Duration::from_secs(60);
+    let tables = |it: &World| {
+        let tables = std::fs::read_dir(it.data().join("index")).unwrap();
+        tables.filter(|it| it.as_ref().unwrap().path().extension().is_some_and(|it| it == "lance")).count()
+    };
+    world.until("the new index answers", minute, |it| {
+        it.json(&["status"])["coverage"]["indexed"] == 1 && tables(it) == 1
+    });
+    // What is new is found, and waited for.
+    world.write("new.md", "The almanac of the baker.");
+    world.ok(&["sync"]);
+    assert_eq!(world.paths(&["baker"])[0], "new.md");
+    assert_eq!(world.json(&["status"])["coverage"]["pending"], 1);
+    std::fs::rename(other.with_file_name("unplugged"), &other).unwrap();
+    world.until("what was away is read", minute, |it| it.json(&["status"])["coverage"]["indexed"] == 3);
+    assert!(world.paths(&["sailor"])[0].ends_with("away.md"));
+}
+
+#[test]
 fn another_model_builds_beside_the_old_index_and_takes_over_when_complete() {
     let mut world = World::new().with("VIC_EMBED_PRECISION", "int8").start();
     for number in 0..50 {

@@ -142,6 +142,34 @@ fn a_folder_that_is_away_with_files_to_read_keeps_no_other_waiting() {
     assert!(caller.within(Duration::from_secs(20), |it| !it.hits("\"late in the other\"").is_empty()));
 }
 
+#[test]
+fn files_that_were_to_be_read_and_are_missing_keep_nobody_waiting_and_are_read_when_they_are_back() {
+    let (mut world, _) = world(&[]);
+    let names: Vec<String> = (0..30).map(|it| format!("{it}.md")).collect();
+    let folder = world.files();
+    let write = |text: &str| names.iter().for_each(|it| fs::write(folder.join(it), format!("{text} {it}")).unwrap());
+    write("Early in");
+    world.index();
+    world.ok(&["pause"]);
+    write("Much later in");
+    world.until("they are known", SOON * 5, |it| it.json(&["status"])["coverage"]["pending"] == 30);
+    world.kill();
+    let away = folder.with_file_name("away");
+    fs::create_dir(&away).unwrap();
+    let part = &names[..20];
+    part.iter().for_each(|it| fs::rename(folder.join(it), away.join(it)).unwrap());
+    world.spawn();
+    world.ok(&["resume"]);
+    let begun = Instant::now();
+    // More than half are gone at once: nobody believes that.
+    world.ok(&["sync"]);
+    let pending = |it: &World| it.json(&["status"])["coverage"]["pending"].clone();
+    assert!(begun.elapsed() < Duration::from_secs(30) && pending(&world) == 20, "{:?} {}", begun.elapsed(), pending(&world));
+    part.iter().for_each(|it| fs::rename(away.join(it), folder.join(it)).unwrap());
+    world.until("all are read", Duration::from_secs(30), |it| pending(it) == 0);
+    assert_eq!(Caller::new(&world).hits("\"much later in 3\"")[0].path, "3.md");
+}
+
 /// Starts the daemon again on disks of which one is so many microseconds late with each such call at a place.
 fn again_without_answer(world: &mut World, place: &Path, calls: &str, late: &str) -> Caller {
     again(world, &without_answer(&[place.to_str().unwrap()], calls, late))

@@ -6,12 +6,9 @@ use std::path::{Path, PathBuf};
 use rusqlite::{Row, Transaction, params};
 
 use crate::catalog::database::Failed;
-use crate::catalog::row::{below, bytes, extension, now_ns, path_of, reason, search_name, signed};
+use crate::catalog::row::{UNKNOWN, below, bytes, extension, now_ns, path_of, reason, search_name, signed};
 use crate::catalog::scan::ScanOutcome;
 use crate::model::{FileId, FileKind, FoundFile, Reason, RootId};
-
-/// A status-change time that is not known: a rename changed it, and the next look tells the new one.
-const UNKNOWN: i64 = 0;
 
 /// The part of a row that decides whether a file changed.
 pub(super) struct Known {
@@ -27,10 +24,11 @@ pub(super) struct Known {
     pub(super) skip: Option<Reason>,
     pub(super) chunks: u32,
     pub(super) is_indexed: bool,
+    created_ns: Option<i64>,
 }
 
 const KNOWN: &str = "f.id, f.path, f.size, f.modified_ns, f.changed_ns, f.inode, f.device, f.mode, f.uid, f.skip, \
-                     f.chunks, f.state = 'indexed'";
+                     f.chunks, f.state = 'indexed', f.created_ns";
 
 impl Known {
     fn read(row: &Row<'_>) -> rusqlite::Result<Known> {
@@ -47,6 +45,7 @@ impl Known {
             skip: reason(row, 9)?,
             chunks: row.get(10)?,
             is_indexed: row.get(11)?,
+            created_ns: row.get(12)?,
         })
     }
 
@@ -93,8 +92,12 @@ impl Known {
         self.mode == found.mode && self.uid == found.uid
     }
 
+    /// Says whether it is this file, under another name. The number of an inode is used again, and unpacked files have the
+    /// times of their archive.
     pub(super) fn is_moved_to(&self, found: &FoundFile) -> bool {
-        self.inode == signed(found.inode)
+        let is_born_later = self.created_ns.zip(found.created_ns).is_some_and(|(one, other)| one != other);
+        !is_born_later
+            && self.inode == signed(found.inode)
             && self.device == signed(found.device)
             && self.size == signed(found.size)
             && self.modified_ns == found.modified_ns
@@ -196,8 +199,8 @@ pub(super) fn rename(db: &Transaction<'_>, row: &Known, path: &Path) -> rusqlite
     if is_other_type && row.skip.is_none() {
         let kind = FileKind::of_extension(&ending).name();
         db.prepare_cached(
-            "UPDATE files SET kind = ?2, state = 'pending', reason = NULL, detail = '', tries = 0, strikes = 0, hash = NULL \
-             WHERE id = ?1",
+            "UPDATE files SET kind = ?2, state = 'pending', reason = NULL, detail = '', tries = 0, strikes = 0, \
+             read_hash = coalesce(hash, read_hash), hash = NULL WHERE id = ?1",
         )?
         .execute(params![row.id, kind])?;
     }

@@ -1,7 +1,8 @@
 use super::*;
 
-/// Marks a file as indexed, with so many chunks that wait.
+/// Has a file read, with so many chunks that wait.
 fn mark_awaiting(scene: &Scene, file: &str, awaiting: u32) {
+    scene.catalog.requeue(&RequeueScope::Ids(vec![scene.id(file)])).unwrap();
     let mark = IndexedMark { awaiting, chunks: 9, ..mark(&scene.record(file).unwrap()) };
     scene.catalog.mark_indexed(&[mark]).unwrap();
 }

@@ -77,9 +77,7 @@ fn take(catalog: &Catalog, at: &Root, step: Step) -> Result<()> {
         }
         Step::Fail { reason } => {
             let marks = catalog.next_pending(0, 1)?.into_iter().map(|it| ReasonMark {
-                id: it.id,
-                size: it.found.size,
-                modified_ns: it.found.modified_ns,
+                file: AsRead::of(&it),
                 reason,
                 detail: String::new(),
                 hash: None,

@@ -152,9 +152,7 @@ fn a_file_that_could_not_be_read_at_its_old_place_is_tried_at_the_new_one() {
     for (file, reason) in [("a.txt", Reason::Io), ("b.txt", Reason::WorkerCrash)] {
         let it = scene.record(file).unwrap();
         let mark = ReasonMark {
-            id: it.id,
-            size: it.found.size,
-            modified_ns: it.found.modified_ns,
+            file: AsRead::of(&it),
             reason,
             detail: "it was gone when it was to be read".into(),
             hash: None,

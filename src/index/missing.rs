@@ -1,0 +1,114 @@
+//! Pending files that were not at their places when they were to be read, and of which no walk can say more: their folder is
+//! away, or so much of it is gone that nobody believes it. Each run would look for all of them again.
+
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::catalog::Catalog;
+use crate::error::Result;
+use crate::model::{FileId, FileRecord, RootId};
+use crate::warehouse::silence;
+
+/// Files of one root with the places (below it) where they were looked for.
+pub(crate) type Places = HashMap<FileId, PathBuf>;
+
+/// Files taken from the catalog at a time.
+const PAGE: usize = 1_024;
+
+/// Those that are left alone until a walk looks at their places.
+#[derive(Default)]
+pub(crate) struct Missing(Mutex<HashMap<RootId, Places>>);
+
+impl Missing {
+    /// Says whether a file is left alone: one that has moved since is not.
+    pub(crate) fn holds(&self, record: &FileRecord) -> bool {
+        self.roots().get(&record.root_id).and_then(|it| it.get(&record.id)).is_some_and(|it| *it == record.found.path)
+    }
+
+    /// Leaves these alone, too.
+    pub(crate) fn add(&self, root: RootId, files: Places) {
+        if !files.is_empty() {
+            self.roots().entry(root).or_default().extend(files);
+        }
+    }
+
+    /// Gives those of a root, which are not left alone any more.
+    pub(crate) fn take(&self, root: RootId) -> Places {
+        self.roots().remove(&root).unwrap_or_default()
+    }
+
+    /// A walk has looked at a place of a root (at all of it where that is empty): what is there now is to be tried.
+    pub(crate) fn forget(&self, root: RootId, place: &Path) {
+        if let Some(files) = self.roots().get_mut(&root) {
+            files.retain(|_, it| !it.starts_with(place));
+        }
+    }
+
+    /// Takes out of these files those that are left alone.
+    ///
+    /// # Errors
+    /// The catalog cannot be read.
+    pub(crate) fn without(&self, catalog: &Catalog, mut files: Vec<FileId>) -> Result<Vec<FileId>> {
+        let known: HashSet<FileId> = self.roots().values().flat_map(|it| it.keys().copied()).collect();
+        let asked: Vec<FileId> = files.iter().copied().filter(|it| known.contains(it)).collect();
+        if !asked.is_empty() {
+            let left: HashSet<FileId> =
+                catalog.records(&asked)?.iter().filter(|it| self.holds(it)).map(|it| it.id).collect();
+            files.retain(|it| !left.contains(it));
+        }
+        Ok(files)
+    }
+
+    /// Says whether all that is pending cannot be read for now: it is left alone, or its disk does not answer.
+    ///
+    /// # Errors
+    /// The catalog cannot be read.
+    pub(crate) fn are_all(&self, catalog: &Catalog) -> Result<bool> {
+        let mut after = 0;
+        loop {
+            let page = catalog.next_pending(after, PAGE)?;
+            let Some(last) = page.last() else { return Ok(true) };
+            after = last.id;
+            if !page.iter().all(|it| self.holds(it) || silence::holds_beneath(&it.root, &it.found.path)) {
+                return Ok(false);
+            }
+        }
+    }
+
+    fn roots(&self) -> MutexGuard<'_, HashMap<RootId, Places>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_is_left_alone_until_its_place_is_looked_at_or_it_moves() {
+        let dir = tempfile::tempdir().unwrap();
+        let catalog = crate::index::renewal::tests::catalog(dir.path());
+        catalog.requeue(&crate::catalog::RequeueScope::All).unwrap();
+        let file = catalog.next_pending(0, 1).unwrap().remove(0);
+        let missing = Missing::default();
+        let place = file.found.path.clone();
+        let add = || missing.add(file.root_id, [(file.id, place.clone())].into());
+        assert!(!missing.holds(&file) && !missing.are_all(&catalog).unwrap());
+        add();
+        assert!(missing.holds(&file) && missing.are_all(&catalog).unwrap());
+        assert_eq!(missing.without(&catalog, vec![file.id, 77]).unwrap(), [77]);
+        let mut moved = file.clone();
+        moved.found.path = "elsewhere".into();
+        assert!(!missing.holds(&moved));
+        missing.forget(file.root_id, Path::new("another place"));
+        assert!(missing.holds(&file));
+        missing.forget(file.root_id, &place);
+        assert!(!missing.holds(&file) && !missing.are_all(&catalog).unwrap());
+        add();
+        missing.forget(file.root_id, Path::new(""));
+        assert!(!missing.holds(&file));
+        add();
+        assert_eq!((missing.take(file.root_id).len(), missing.holds(&file)), (1, false));
+    }
+}
