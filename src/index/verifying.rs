@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use tracing::info;
 
-use crate::catalog::RequeueScope;
+use crate::catalog::{Catalog, RequeueScope};
 use crate::error::Result;
 use crate::index::jobs::now_ms;
 use crate::index::{Inner, at_file, blocking};
@@ -25,6 +25,9 @@ const PAGE: usize = 256;
 /// Rest after each file, as a multiple of the time that reading it took: there is a day for it.
 const REST: u32 = 3;
 
+/// How often it is looked whether it is time: one that sleeps does not notice that the machine did.
+const LOOK: Duration = Duration::from_secs(600);
+
 /// Rest after a round that failed, which begins anew.
 const AFTER_FAILURE: Duration = Duration::from_secs(1_800);
 
@@ -36,10 +39,14 @@ pub(crate) async fn follow(inner: Arc<Inner>) {
     }
     let mut rest = Duration::ZERO;
     loop {
-        let wait = until_next(&inner, every).await.unwrap_or(Duration::from_secs(every));
+        let wait = until_next(&inner, every).await.unwrap_or(Duration::from_secs(every)).max(rest);
         tokio::select! {
-            () = tokio::time::sleep(wait.max(rest)) => (),
+            () = tokio::time::sleep(wait.min(LOOK)) => (),
             () = inner.shutdown.cancelled() => return,
+        }
+        if wait > LOOK {
+            rest = rest.saturating_sub(LOOK);
+            continue;
         }
         let verified = verify(&inner).await;
         if let Ok(changed @ 1..) = verified {
@@ -55,15 +62,17 @@ pub(crate) async fn follow(inner: Arc<Inner>) {
 /// How long it is to the next round. The first one is a whole interval after the first start.
 async fn until_next(inner: &Inner, every: u64) -> Result<Duration> {
     let catalog = inner.catalog.clone();
-    blocking(move || {
-        let Some(last) = catalog.meta_get(KEY)?.and_then(|it| it.parse::<i64>().ok()) else {
-            catalog.meta_set(KEY, &now_ms().to_string())?;
-            return Ok(Duration::from_secs(every));
-        };
-        let gone = Duration::from_millis(now_ms().saturating_sub(last).max(0).cast_unsigned());
-        Ok(Duration::from_secs(every).saturating_sub(gone))
-    })
-    .await
+    blocking(move || left(&catalog, Duration::from_secs(every), now_ms())).await
+}
+
+fn left(catalog: &Catalog, every: Duration, now_ms: i64) -> Result<Duration> {
+    let last = catalog.meta_get(KEY)?.and_then(|it| it.parse::<i64>().ok());
+    // Later than now: the clock was set back, and would have to get there first.
+    let Some(last) = last.filter(|it| *it <= now_ms) else {
+        catalog.meta_set(KEY, &now_ms.to_string())?;
+        return Ok(every);
+    };
+    Ok(every.saturating_sub(Duration::from_millis(now_ms.saturating_sub(last).cast_unsigned())))
 }
 
 /// One round; returns how many files are to be read again.
@@ -104,4 +113,20 @@ fn differs(record: &FileRecord) -> bool {
     let Some(hash) = record.hash else { return false };
     let Ok(file) = warehouse::open_beneath(&record.root, &record.found.path) else { return false };
     warehouse::hash(&file).is_ok_and(|now| now != hash)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_that_was_set_back_puts_the_next_round_off_by_one_interval_at_most() {
+        let dir = tempfile::tempdir().unwrap();
+        let catalog = Catalog::open(&dir.path().join("catalog.sqlite")).unwrap();
+        let left =
+            |hours: i64| left(&catalog, Duration::from_secs(24 * 3_600), hours * 3_600_000).unwrap().as_secs() / 3_600;
+        assert_eq!((left(1_000), left(1_006), left(1_030)), (24, 18, 0));
+        // Each of these is a start.
+        assert_eq!((left(500), left(510), left(524)), (24, 14, 0));
+    }
 }

@@ -4,6 +4,7 @@
 //! index, and both in every version before. Upkeep gets there when it pays. Here what holds deleted rows is rewritten at
 //! once, the keyword index is made anew, and [`prune`] drops the versions before as soon as nobody reads them.
 
+use chrono::Utc;
 use lancedb::Table;
 
 use crate::error::Result;
@@ -67,9 +68,10 @@ async fn prune(store: &LanceStore) -> Result<bool> {
     store.settle().await?;
     let until = store.readings.oldest() - upkeep::COMMIT_LASTS;
     let versions = store.table.list_versions().await.on("read", &store.dir)?;
+    let made: Vec<_> = versions.iter().map(|it| it.timestamp).collect();
     // That one was the newest until the next, and may be read.
-    let Some(first) = versions.iter().map(|it| it.timestamp).rfind(|it| *it <= until) else { return Ok(false) };
-    store.table.optimize_prune_before(first, Some(true), None).await.on("prune", &store.dir)?;
+    let Some(first) = upkeep::newest_at(&made, until, Utc::now()) else { return Ok(false) };
+    upkeep::drop_before(&store.table, versions[first].version, true).await.on("prune", &store.dir)?;
     Ok(true)
 }
 

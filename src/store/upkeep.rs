@@ -8,6 +8,7 @@ use std::collections::HashMap;
 
 use chrono::{DateTime, Utc};
 use futures::TryStreamExt;
+use lance::dataset::cleanup::CleanupPolicy;
 use lance::index::DatasetIndexExt;
 use lancedb::index::scalar::{BTreeIndexBuilder, FtsIndexBuilder, FullTextSearchQuery};
 use lancedb::index::vector::IvfPqIndexBuilder;
@@ -69,6 +70,8 @@ const COMPACT_READ_AHEAD: u64 = 16 << 20;
 
 /// Time for which the last [`KEEP_VERSIONS`] are kept, and what a read under way may need: longer than any question takes.
 const KEEP: Duration = Duration::seconds(300);
+/// How far ahead of the clock a version may lie that was made just now.
+const CLOCK_JITTER: Duration = Duration::minutes(1);
 
 /// Versions that are kept for that time. What is older goes as soon as nothing reads it: a folder in which something is saved
 /// all the time makes thousands an hour.
@@ -324,20 +327,40 @@ async fn rewrite(table: &Table, deleted_part: f32) -> lancedb::Result<()> {
 }
 
 async fn prune(store: &LanceStore) -> lancedb::Result<()> {
-    let made: Vec<_> = store.table.list_versions().await?.into_iter().map(|it| it.timestamp).collect();
-    if let Some(first) = first_kept(&made, store.readings.oldest(), Utc::now()) {
-        store.table.optimize_prune_before(first, Some(false), None).await?;
+    let versions = store.table.list_versions().await?;
+    let made: Vec<_> = versions.iter().map(|it| it.timestamp).collect();
+    match first_kept(&made, store.readings.oldest(), Utc::now()) {
+        Some(first) => drop_before(&store.table, versions[first].version, false).await,
+        None => Ok(()),
     }
+}
+
+/// Drops the versions with smaller numbers than this one; with `unverified`, young files that belong to no version, too.
+pub(super) async fn drop_before(table: &Table, version: u64, unverified: bool) -> lancedb::Result<()> {
+    let Some(dataset) = table.dataset() else { return Ok(()) };
+    // By numbers: times are in disorder once the clock was set back.
+    let policy = CleanupPolicy {
+        before_version: Some(version),
+        delete_unverified: unverified,
+        error_if_tagged_old_versions: false,
+        ..CleanupPolicy::default()
+    };
+    dataset.get().await?.cleanup_with_policy(policy).await?;
     Ok(())
 }
 
-/// Returns the time of the first version to keep, of those made at these times, oldest first, while the oldest read began
-/// at `reading`.
-fn first_kept(made: &[DateTime<Utc>], reading: DateTime<Utc>, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
+/// Returns which version was the newest at that time, of those made at these times, by number: the last of those that were
+/// made by then, or later than now, which is before the clock was set back.
+pub(super) fn newest_at(made: &[DateTime<Utc>], time: DateTime<Utc>, now: DateTime<Utc>) -> Option<usize> {
+    made.iter().rposition(|it| *it <= time || *it > now + CLOCK_JITTER)
+}
+
+/// Returns the first version to keep, of those made at these times, by number, while the oldest read began at `reading`.
+fn first_kept(made: &[DateTime<Utc>], reading: DateTime<Utc>, now: DateTime<Utc>) -> Option<usize> {
     let last_ones = made.len().checked_sub(KEEP_VERSIONS).and_then(|it| made.get(it));
     let until = last_ones.map_or(now - KEEP, |it| (*it).min(reading - COMMIT_LASTS).max(now - KEEP));
     // That one was the newest until the next, and may be read.
-    made.iter().rfind(|it| **it <= until).copied()
+    newest_at(made, until, now)
 }
 
 fn covers(index: &IndexConfig, column: &str) -> bool {
@@ -355,7 +378,7 @@ mod tests {
     fn kept_of(seconds: i64, reading: i64) -> Option<i64> {
         let now = Utc::now();
         let made: Vec<_> = (1..=seconds).rev().map(|it| now - Duration::seconds(it)).collect();
-        first_kept(&made, now - Duration::seconds(reading), now).map(|it| (now - it).num_seconds())
+        first_kept(&made, now - Duration::seconds(reading), now).map(|it| (now - made[it]).num_seconds())
     }
 
     #[test]
@@ -422,8 +445,19 @@ mod tests {
     fn few_versions_go_when_they_are_old() {
         let now = Utc::now();
         let made: Vec<_> = [900, 800, 700].map(|it| now - Duration::seconds(it)).into();
-        assert_eq!(first_kept(&made, now, now), Some(made[2]));
+        assert_eq!(first_kept(&made, now, now), Some(2));
         assert_eq!(first_kept(&[], now, now), None);
+    }
+
+    #[test]
+    fn versions_of_before_the_clock_was_set_back_go_like_others() {
+        let now = Utc::now();
+        let times = |seconds: &[i64]| seconds.iter().map(|it| now + Duration::seconds(*it)).collect::<Vec<_>>();
+        let first = |seconds: &[i64]| first_kept(&times(seconds), now, now);
+        assert_eq!(first(&[3_600, 3_700, 3_800]), Some(2), "all but the newest");
+        assert_eq!(first(&[-900, 3_600, 3_700, -1]), Some(2), "the one that was the newest until a moment ago");
+        assert_eq!(first(&[3_600, 3_700, -900, -800]), Some(3));
+        assert_eq!(first(&[1, 2]), None, "that is no other clock");
     }
 
     #[tokio::test]

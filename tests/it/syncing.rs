@@ -164,7 +164,12 @@ fn files_that_were_to_be_read_and_are_missing_keep_nobody_waiting_and_are_read_w
     // More than half are gone at once: nobody believes that.
     world.ok(&["sync"]);
     let pending = |it: &World| it.json(&["status"])["coverage"]["pending"].clone();
-    assert!(begun.elapsed() < Duration::from_secs(30) && pending(&world) == 20, "{:?} {}", begun.elapsed(), pending(&world));
+    assert!(
+        begun.elapsed() < Duration::from_secs(30) && pending(&world) == 20,
+        "{:?} {}",
+        begun.elapsed(),
+        pending(&world)
+    );
     part.iter().for_each(|it| fs::rename(away.join(it), folder.join(it)).unwrap());
     world.until("all are read", Duration::from_secs(30), |it| pending(it) == 0);
     assert_eq!(Caller::new(&world).hits("\"much later in 3\"")[0].path, "3.md");

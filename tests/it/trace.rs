@@ -96,7 +96,7 @@ fn is_violation(line: &str, allowed: &Allowed) -> bool {
         // Where a link leads to is not touched by making it.
         "link" | "linkat" | "symlink" | "symlinkat" => !paths(arguments).last().is_some_and(|it| allowed.has(it)),
         "socket" => !["AF_UNIX", "AF_INET", "AF_INET6"].contains(&arguments.split(',').next().unwrap_or_default()),
-        _ => arguments.split("sa_family=").skip(1).any(|address| !is_local(address)),
+        _ => arguments.split("sa_family=").skip(1).any(|address| !is_local(address, allowed)),
     }
 }
 
@@ -120,12 +120,14 @@ fn paths(arguments: &str) -> Vec<PathBuf> {
     found
 }
 
-/// Says whether an address, as it follows `sa_family=`, is on this machine; port 53 is a name server wherever it is.
-fn is_local(address: &str) -> bool {
+/// Says whether an address, as it follows `sa_family=`, is on this machine, and if it is a socket in a folder, one of vic's
+/// own: behind others, those of containers and sessions, somebody may send on what he is told. Port 53 is a name server
+/// wherever it is.
+fn is_local(address: &str, allowed: &Allowed) -> bool {
     let within = |begin: &str| address.split_once(begin).and_then(|(_, rest)| rest.split('"').next());
     let asks_for_names = address.contains("port=htons(53)");
     let ip = match address.split([',', '}']).next() {
-        Some("AF_UNIX") => return !address.contains("nscd"),
+        Some("AF_UNIX") => return within("sun_path=\"").is_some_and(|it| allowed.has(Path::new(it))),
         Some("AF_UNSPEC") => return true,
         Some("AF_INET") => within("inet_addr(\""),
         Some("AF_INET6") => within("inet_pton(AF_INET6, \""),
@@ -171,6 +173,8 @@ fn a_trace_is_read_for_what_is_written_and_where_sockets_lead() {
         r#"sendto(3, "x", 1, 0, {sa_family=AF_INET, sin_port=htons(53), sin_addr=inet_addr("127.0.0.1")}, 16) = 1"#,
         r#"connect(4, {sa_family=AF_INET6, sin6_port=htons(9), inet_pton(AF_INET6, "2001:db8::1", &sin6_addr)}, 28) = 0"#,
         r#"connect(5, {sa_family=AF_UNIX, sun_path="/var/run/nscd/socket"}, 110) = -1 ENOENT"#,
+        r#"connect(5, {sa_family=AF_UNIX, sun_path="/run/docker.sock"}, 110) = 0"#,
+        r#"connect(5, {sa_family=AF_UNIX, sun_path=@"/tmp/.X11-unix/X0"}, 110) = 0"#,
     ] {
         assert!(check(wrong), "{wrong}");
     }
