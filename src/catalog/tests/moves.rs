@@ -184,3 +184,16 @@ fn names_that_sort_between_a_folder_and_what_lies_in_it_are_told_apart_in_one_wa
     assert_eq!(scene.state("d.txt"), FileState::Pending);
     assert_eq!(scene.scan(), outcome(0, 0, 9, 0, 0));
 }
+
+#[test]
+fn a_file_that_got_the_inode_and_the_times_of_another_has_not_moved() {
+    for (later, expected) in [(0, outcome(0, 0, 0, 1, 0)), (1, outcome(1, 0, 0, 0, 1))] {
+        let scene = Scene::indexed(&["a.txt"]);
+        let mut found = scene.walk(None);
+        found[0].path = "b.txt".into();
+        let Some(born) = &mut found[0].created_ns else { return };
+        *born += later;
+        let scanned = scene.catalog.apply_scan(scene.root.id, None, found, &[], true, CAREFUL).unwrap();
+        assert_eq!(scanned, expected);
+    }
+}
