@@ -162,6 +162,7 @@ mod tests {
         let silent = (ErrorCode::Unavailable, "the disk of `PATH` does not answer".to_string());
         assert_eq!((own, all), (silent.clone(), silent));
     }
+
     #[tokio::test]
     async fn paths_that_lead_to_a_disk_which_does_not_answer_do_not_take_all_threads() {
         let soon = Duration::from_millis(50);
