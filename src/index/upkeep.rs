@@ -59,7 +59,7 @@ impl Inner {
             self.upkeep().await;
         } else if stats.unindexed_rows <= left {
             self.note(WORDS, None);
-        } else if self.space.check().is_ok() {
+        } else if self.may_rewrite() {
             let outcome = table.cover_words().await;
             // Apart from the whole of upkeep, which may be owed nevertheless.
             return self.note_outcome(WORDS, "the words of what is new were not indexed", outcome);
@@ -69,16 +69,18 @@ impl Inner {
         true
     }
 
-    /// Brings the table in order, and notes whether that worked. Where there is little room, nothing is rewritten, but what
-    /// is old goes. What was not done is made up for.
+    /// Says whether there is room to rewrite anything, and nobody wants the machine to be left alone.
+    fn may_rewrite(&self) -> bool {
+        self.space.check().is_ok() && self.gate.pause().is_none()
+    }
+
+    /// Brings the table in order, and notes whether that worked. Where there is little room, or while indexing pauses,
+    /// nothing is rewritten, but what is old goes. What was not done is made up for.
     pub(crate) async fn upkeep(&self) {
         let table = self.tables.writing();
-        let (room, begun) = (self.space.check(), Instant::now());
-        let outcome = match room {
-            Ok(()) => table.upkeep().await,
-            Err(_) => table.prune().await,
-        };
-        let is_done = room.is_ok() && outcome.is_ok();
+        let (may_rewrite, begun) = (self.may_rewrite(), Instant::now());
+        let outcome = if may_rewrite { table.upkeep().await } else { table.prune().await };
+        let is_done = may_rewrite && outcome.is_ok();
         let rest = LEAST_REST.max(begun.elapsed() * REST);
         *self.owed() = (!is_done).then(|| Instant::now() + rest);
         if is_done {
@@ -87,11 +89,11 @@ impl Inner {
         self.note_outcome(WHOLE, "upkeep of the index failed", outcome);
     }
 
-    /// Makes up for an upkeep that failed, once there is room. Not beside a job, which ends with one.
+    /// Makes up for an upkeep that was not done, once it may be. Not beside a job, which ends with one.
     async fn make_up_for_upkeep(&self) {
         let is_time = self.owed().is_some_and(|it| Instant::now() >= it);
         if is_time
-            && self.space.check().is_ok()
+            && self.may_rewrite()
             && let Ok(_engine) = self.engine.try_lock()
         {
             self.upkeep().await;

@@ -9,7 +9,7 @@
 //! loaded into the daemon (`faults.c`): where it goes to a file of the data directory, counted for the whole daemon.
 
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -77,6 +77,14 @@ enum Outcome {
     Refused,
 }
 
+/// Makes what is loaded into a daemon before the C library, of a source beside this one.
+pub(crate) fn library(source: &str, to: &Path) -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it").join(source);
+    let compiled = Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(to).arg(source).status();
+    assert!(compiled.unwrap().success());
+    to.to_owned()
+}
+
 impl Fault {
     /// What refuses the calls; what it sees goes to a file.
     fn strace(&self, seen: &Path) -> Vec<String> {
@@ -90,10 +98,7 @@ impl Fault {
 
     /// What loads into the daemon what refuses its writes while the switch is there.
     fn loader(&self, data: &Path, seen: &Path, switch: &Path) -> Vec<String> {
-        let library = seen.with_extension("so");
-        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/faults.c");
-        let compiled = Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&library).arg(source).status();
-        assert!(compiled.unwrap().success());
+        let library = library("faults.c", &seen.with_extension("so"));
         let last = if self.lasts { i64::MAX } else { self.number.cast_signed() };
         let number = if self.error == "EIO" { libc::EIO } else { libc::ENOSPC };
         vec![

@@ -32,8 +32,8 @@ const GONE: u64 = 300;
 /// Bytes that are free when upkeep begins: enough for the words' index of the files that are left, and not for their vectors.
 const LEFT_FOR_UPKEEP: u64 = 480 << 10;
 
-/// Runs a test of this file, which is ignored otherwise, where it may mount a small disk.
-fn alone(test: &str) {
+/// Runs a test, which is ignored otherwise, where it may mount a small disk.
+pub(crate) fn alone(test: &str) {
     let own = std::env::current_exe().unwrap();
     if !means::can_unshare(&["-rm", "sh", "-c", "mount -t tmpfs tmpfs /mnt && exec \"$@\"", "sh"]) {
         return;
@@ -166,17 +166,25 @@ fn inside_without_a_byte() {
     figure("disk without a byte", "3 rounds and a kill, 0 ends, 0 lost, questions answered all the time");
 }
 
-/// A daemon with data on a small disk, whose next upkeep compacts the table.
+/// A daemon with data on a small disk, whose next upkeep compacts the table: when indexing goes on.
 fn with_a_table_to_rewrite() -> World {
     let world = on_a_small_disk(0);
     for number in 20..ENTRIES {
         world.write(&format!("{number}.md"), format!("Entry {number} of the harbour log: heron{number}."));
     }
     world.index();
+    world.ok(&["pause"]);
     for number in 0..GONE {
         std::fs::remove_file(world.files().join(format!("{number}.md"))).unwrap();
     }
     world.until("the deleted are gone", GOES_ON, |it| it.json(&["status"])["chunks"] == ENTRIES - GONE);
+    // What old versions take is given back while nobody expects it.
+    let versions = |it: &World| it.json(&["status"])["upkeep"]["versions"].as_u64();
+    world.until("no old version is about to go", 3 * GOES_ON, |it| {
+        let before = versions(it);
+        std::thread::sleep(Duration::from_secs(4));
+        versions(it) == before && before <= Some(20)
+    });
     world
 }
 
@@ -190,6 +198,7 @@ fn a_disk_that_fills_up_in_the_middle_of_upkeep_loses_nothing_and_upkeep_is_made
 fn inside_of_upkeep() {
     let mut world = with_a_table_to_rewrite();
     let ballast = fill(&world.data(), LEFT_FOR_UPKEEP);
+    world.ok(&["resume"]);
     world.write("new.md", "A recipe for quince jelly.");
     world.index();
     let status = world.json(&["status"]);
@@ -259,7 +268,7 @@ fn what_was_saved_last_is_in_the_keyword_index_once_it_is_quiet() {
 }
 
 #[test]
-fn the_fragments_of_a_small_table_are_folded_once_it_is_quiet() {
+fn the_fragments_of_a_small_table_are_folded_once_it_is_quiet_and_not_while_indexing_pauses() {
     let world = World::new().start();
     (0..20).for_each(|number| drop(world.write(&format!("{number}.md"), page(number))));
     world.index();
@@ -268,7 +277,11 @@ fn the_fragments_of_a_small_table_are_folded_once_it_is_quiet() {
         world.write(&format!("{number}.md"), page(100 + number));
         caller.sync();
     }
+    world.ok(&["pause"]);
+    // Twice as long as it has to be quiet.
+    std::thread::sleep(Duration::from_secs(7));
     assert!(caller.status().upkeep.fragments > 8, "{:?}", caller.status().upkeep);
+    world.ok(&["resume"]);
     world
         .until("there is one fragment", Duration::from_secs(20), |it| it.json(&["status"])["upkeep"]["fragments"] == 1);
     assert!(answers(&world, "heron109", "9.md"));

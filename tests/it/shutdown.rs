@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -112,11 +113,14 @@ fn an_idle_daemon_ends_within_a_second_however_many_connections_are_open() {
 }
 
 /// Every kind of stream that a daemon can hold open: events of a job and of an answer, a job that is followed by gRPC,
-/// an MCP session, a question over MCP and HTTP (where there are no sessions), one whose body never comes, and the job.
+/// an MCP session, a question over MCP and HTTP (where there are no sessions), one whose body never comes, the job, and a
+/// plugin that does not want to end.
 struct Streams {
     events: TcpStream,
     answer: TcpStream,
-    children: [Child; 2],
+    children: [Child; 3],
+    /// Where the plugin writes which process it is.
+    plugin: PathBuf,
     _requests: [TcpStream; 2],
 }
 
@@ -132,7 +136,14 @@ impl Streams {
             command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
             command.spawn().unwrap()
         };
-        let children = [follow(&["mcp"]), follow(&["index", "--full", "--wait", world.files().to_str().unwrap()])];
+        let plugin = world.files().with_file_name("plugin");
+        std::fs::remove_file(&plugin).ok();
+        let stays = format!("trap '' TERM; echo $$ > '{}'; while :; do sleep 1000; done", plugin.display());
+        let children = [
+            follow(&["mcp"]),
+            follow(&["index", "--full", "--wait", world.files().to_str().unwrap()]),
+            follow(&["llm", "ask", "who keeps the almanac", "--command", "sh", "--arg", "-c", "--arg", &stays]),
+        ];
         let question = json!({"query": "who keeps the almanac"});
         let answer = posted(world, "/v1/ask", "accept: text/event-stream\r\n", &question);
         answer.peek(&mut [0; 16]).unwrap();
@@ -140,11 +151,21 @@ impl Streams {
             "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "ask", "arguments": question},
         });
         let _requests = [posted(world, "/mcp", OVER_MCP, &call), endless(world)];
-        Streams { events, answer, children, _requests }
+        Streams { events, answer, children, plugin, _requests }
     }
 
-    /// Returns what those were told who watched the events of the job and of the answer.
+    /// Waits until the plugin runs.
+    fn await_plugin(&self, world: &World) {
+        world.until("the plugin runs", ALWAYS, |_| {
+            std::fs::read_to_string(&self.plugin).is_ok_and(|it| it.ends_with('\n'))
+        });
+    }
+
+    /// Returns what those were told who watched the events of the job and of the answer. Of the plugin nothing is left.
     fn close(mut self) -> [String; 2] {
+        let plugin = std::fs::read_to_string(&self.plugin).unwrap_or_default();
+        let lives = |pid: &str| !pid.is_empty() && Path::new("/proc").join(pid).exists();
+        assert!(!lives(plugin.trim()), "the plugin outlives the daemon");
         let told = [&mut self.events, &mut self.answer].map(|stream| {
             let mut told = String::new();
             let _cut = stream.read_to_string(&mut told);
@@ -178,6 +199,7 @@ fn open_streams_a_running_job_and_an_unfinished_request_hold_nothing_up() {
     let (mut world, model) = busy();
     let streams = Streams::open(&world);
     world.until("the model is asked", ALWAYS, |_| !model.asked("/v1/chat/completions").is_empty());
+    streams.await_plugin(&world);
     let took = end(&mut world);
     println!("busy: {took:?}");
     assert!(took < ALWAYS * BUSY_MACHINE, "{took:?}");

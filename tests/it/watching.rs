@@ -4,6 +4,8 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -236,10 +238,12 @@ fn a6_however_editors_save_there_is_one_final_version_and_never_half_of_one() {
 fn a7_a_file_that_grows_all_the_time_is_read_now_and_then_and_in_the_end_as_it_is() {
     let (world, caller) = world(&["log.md"]);
     let seconds = size("VIC_TORTURE_APPEND_SECONDS", 12);
-    let (mut text, mut seen) = (String::new(), BTreeSet::new());
+    let (mut text, mut seen) = ("The text of log.md.".to_string(), BTreeSet::new());
+    let mut log = fs::File::options().append(true).open(world.files().join("log.md")).unwrap();
     for number in 0..10 * seconds {
-        text.push_str(&format!("Line {number} of the log.\n"));
-        fs::write(world.files().join("log.md"), &text).unwrap();
+        let line = format!("Line {number} of the log.\n");
+        log.write_all(line.as_bytes()).unwrap();
+        text.push_str(&line);
         std::thread::sleep(Duration::from_millis(80));
         seen.insert(caller.files()[Path::new("log.md")].hash);
     }
@@ -251,7 +255,8 @@ fn a7_a_file_that_grows_all_the_time_is_read_now_and_then_and_in_the_end_as_it_i
 #[test]
 fn a12_a_root_that_goes_away_or_is_emptied_loses_nothing_and_comes_back_as_it_was() {
     let names: Vec<String> = (0..30).map(|it| format!("{}/{it}.md", it % 3)).collect();
-    let (world, caller) = world(&names.iter().map(String::as_str).collect::<Vec<_>>());
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let (world, caller) = opened(World::new().bound_by_rights(), &names);
     let (root, away) = (world.files(), world.files().with_file_name("away"));
     let (before, versions) = (caller.files(), versions(&world));
     let is_away = |it: &Caller| {
@@ -289,6 +294,8 @@ fn a12_a_root_that_goes_away_or_is_emptied_loses_nothing_and_comes_back_as_it_wa
         fs::rename(&away, &root).unwrap();
     };
     check("no folder", &block, &unblock);
+    let allow = |mode| fs::set_permissions(&root, fs::Permissions::from_mode(mode)).unwrap();
+    check("not to be read", &|| allow(0o000), &|| allow(0o755));
     assert_eq!(self::versions(&world), versions, "nothing was embedded or stored");
     let half = || {
         swap();

@@ -1,12 +1,17 @@
-//! Files that use up all their time, many and first in order: the others are read all the same, and soon.
+//! Files that use up all their time or kill their readers, many and first in order: the others are read all the same, and
+//! soon.
 
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
 
 use vic::model::{FileState, OcrMode, Reason};
 
 use crate::skills::House;
+use crate::torture::figure;
 
-/// A worker that writes down what it is given, and answers at once, save for files that are called slow.
+/// A worker that writes down what it is given, and answers at once, save for files that are called slow or
+/// deadly.
 const WORKER: &str = r#"#!/bin/sh
 frame() {
   set -- $(dd bs=1 count=4 2>/dev/null | od -An -tu1)
@@ -21,6 +26,7 @@ say '{"open":null}'
 while job=$(frame) && [ -n "$job" ]; do
   case "$job" in
     *slow*) echo slow >> "$0.order"; sleep 99 ;;
+    *deadly*) kill -9 $$ ;;
     *) echo good >> "$0.order"; say '{"Ok":{"title":null,"media_type":"text/plain","blocks":[{"kind":"Paragraph","text":"words","anchor":{}}],"problems":[],"truncated":false,"pages":null,"pages_without_text":[]}}' ;;
   esac
 done
@@ -29,14 +35,18 @@ done
 const SLOW: usize = 40;
 const GOOD: usize = 20;
 
-#[tokio::test(flavor = "multi_thread")]
-async fn files_that_hang_do_not_keep_the_others_waiting() {
-    let folder = tempfile::tempdir().unwrap();
-    let program = folder.path().join("worker");
+/// Files that kill their readers, good ones after them, and when those have to be done.
+const DEADLY: usize = 1_000;
+const GOOD_AFTER_DEADLY: usize = 100;
+const DONE: Duration = Duration::from_secs(120);
+
+/// An index over so many files of a bad kind and after them so many good ones, with that worker.
+async fn house(folder: &Path, (bad, count): (&str, usize), good: usize) -> House {
+    let program = folder.join("worker");
     std::fs::write(&program, WORKER).unwrap();
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
-    let fill = |files: &std::path::Path| {
-        for (folder, name, count) in [("a", "slow", SLOW), ("b", "good", GOOD)] {
+    let fill = |files: &Path| {
+        for (folder, name, count) in [("a", bad, count), ("b", "good", good)] {
             std::fs::create_dir(files.join(folder)).unwrap();
             for number in 0..count {
                 // Not one content twice: what is known is not read again.
@@ -44,7 +54,13 @@ async fn files_that_hang_do_not_keep_the_others_waiting() {
             }
         }
     };
-    let house = House::of(&program, fill, true).await;
+    House::of(&program, fill, true).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_that_hang_do_not_keep_the_others_waiting() {
+    let folder = tempfile::tempdir().unwrap();
+    let house = house(folder.path(), ("slow", SLOW), GOOD).await;
     house.job(OcrMode::Never, false).await;
     let order = std::fs::read_to_string(folder.path().join("worker.order")).unwrap();
     let order: Vec<&str> = order.lines().collect();
@@ -57,4 +73,24 @@ async fn files_that_hang_do_not_keep_the_others_waiting() {
     assert_eq!((coverage.pending, coverage.indexed, coverage.failed), (0, GOOD as u64, SLOW as u64));
     assert_eq!(coverage.reasons[Reason::Timeout.name()], SLOW as u64);
     assert_eq!(house.record("a/slow0.pdf").state, FileState::Failed);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thousand_files_that_kill_their_readers_do_not_keep_the_others_waiting() {
+    let folder = tempfile::tempdir().unwrap();
+    let house = house(folder.path(), ("deadly", DEADLY), GOOD_AFTER_DEADLY).await;
+    let (begun, catalog, good) = (Instant::now(), house.catalog.clone(), GOOD_AFTER_DEADLY as u64);
+    let watch = tokio::task::spawn_blocking(move || {
+        while catalog.coverage(None).unwrap().indexed < good && begun.elapsed() < DONE {
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        begun.elapsed()
+    });
+    house.job(OcrMode::Never, false).await;
+    let (done, all) = (watch.await.unwrap(), begun.elapsed());
+    figure("good files after a thousand that kill their readers", format!("{done:.1?}, those as well {all:.1?}"));
+    assert!(done < DONE, "{:?}", house.catalog.coverage(None).unwrap());
+    let coverage = house.catalog.coverage(None).unwrap();
+    assert_eq!((coverage.pending, coverage.indexed, coverage.failed), (0, good, DEADLY as u64));
+    assert_eq!(coverage.reasons[Reason::WorkerCrash.name()], DEADLY as u64);
 }

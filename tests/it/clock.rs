@@ -1,0 +1,78 @@
+//! A clock that is set back or forward by a year under the daemon: nothing is done anew, nothing stops.
+//!
+//! The daemon's own clock, that is; the files keep the true one, and so does whoever talks to it.
+
+use std::path::Path;
+
+use vic::model::FileState;
+
+use crate::caller::Caller;
+use crate::faults::library;
+use crate::harness::World;
+use crate::watching::{SOON, opened, versions};
+
+const YEAR: i64 = 365 * 24 * 3_600;
+
+/// Files that are there before anybody touches the clock.
+const FILES: usize = 20;
+
+/// Sets the clock so many seconds ahead of the true one.
+fn set(file: &Path, ahead: i64) {
+    // In place: the daemon has it in its memory.
+    let mut clock = std::fs::File::options().write(true).open(file).unwrap();
+    std::io::Write::write_all(&mut clock, &ahead.to_ne_bytes()).unwrap();
+}
+
+/// What happens from now on is seen and found, and what was there is as it was.
+fn check(world: &World, caller: &Caller, when: &str) {
+    let (before, stored) = (caller.files(), versions(world));
+    caller.sync();
+    std::thread::sleep(SOON);
+    assert_eq!(versions(world), stored, "{when}: something was stored although nothing changed");
+    let path = format!("{when}.md");
+    world.write(&path, format!("Written {when}: speedwell{when}."));
+    caller.sync();
+    assert_eq!(
+        caller.hits(&format!("speedwell{when}")).first().map(|it| it.path.clone()),
+        Some(path.clone()),
+        "{when}"
+    );
+    std::fs::remove_file(world.files().join(&path)).unwrap();
+    caller.sync();
+    let after = caller.files();
+    assert_eq!(after.len(), before.len(), "{when}");
+    for (path, it) in &after {
+        let was = &before[path];
+        assert_eq!((it.id, it.hash, it.state), (was.id, was.hash, FileState::Indexed), "{when}: {}", path.display());
+    }
+    let status = caller.status();
+    assert!(status.degraded.is_empty(), "{when}: {:?}", status.degraded);
+}
+
+#[test]
+fn a13_a_clock_that_is_set_back_or_forward_by_a_year_costs_nothing_and_stops_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let shift = folder.path().join("shift");
+    std::fs::write(&shift, 0_i64.to_ne_bytes()).unwrap();
+    let preload = format!("LD_PRELOAD={}", library("clock.c", &folder.path().join("clock.so")).display());
+    let launcher = vec!["env".to_owned(), preload, format!("CLOCK_SHIFT={}", shift.display())];
+    let names: Vec<String> = (0..FILES).map(|it| format!("{it}.md")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let (mut world, caller) = opened(World::new().under(launcher), &names);
+    check(&world, &caller, "before");
+    set(&shift, -YEAR);
+    check(&world, &caller, "back");
+    drop(caller);
+    assert!(world.terminate());
+    world.spawn();
+    let caller = Caller::new(&world);
+    check(&world, &caller, "started");
+    set(&shift, YEAR);
+    check(&world, &caller, "forward");
+    let year = |it: &str| it.split('-').next().and_then(|it| it.parse::<i64>().ok());
+    let years: Vec<i64> = world.log().lines().filter_map(year).collect();
+    assert!(
+        years.iter().max() >= years.iter().min().map(|it| it + 1).as_ref(),
+        "the daemon's clock was not set: {years:?}"
+    );
+}

@@ -1,0 +1,115 @@
+//! Disks that come and go, as a stick or a share does: what lay on them stays in the index, and they can be taken away.
+//!
+//! Each test runs again, as one that is ignored otherwise, where it may mount.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use vic::model::FileState;
+
+use crate::caller::Caller;
+use crate::harness::World;
+use crate::room::alone;
+use crate::watching::{NOTICED, SOON, is_degraded, opened, versions};
+
+/// Files that lie in the root's own file system.
+const HERE: [&str; 2] = ["a.md", "b/c.md"];
+
+/// Files that lie on the disk.
+const ON_DISK: [&str; 3] = ["d.md", "e/f.md", "e/g.md"];
+
+/// A daemon has seen what is mounted in a new root after this time.
+const SEEN: Duration = Duration::from_secs(7);
+
+fn run(program: &str, arguments: &[&str]) {
+    let output = Command::new(program).args(arguments).output().unwrap();
+    assert!(output.status.success(), "{program} {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// A file system of its own, which lies at `home` and appears at `place`.
+struct Disk {
+    home: String,
+    place: String,
+}
+
+impl Disk {
+    fn new(home: &Path, place: &Path) -> Disk {
+        let disk = Disk { home: home.display().to_string(), place: place.display().to_string() };
+        fs::create_dir_all(home).unwrap();
+        fs::create_dir_all(place).unwrap();
+        run("mount", &["-t", "tmpfs", "tmpfs", &disk.home]);
+        disk.mount();
+        disk
+    }
+
+    fn mount(&self) {
+        run("mount", &["--bind", &self.home, &self.place]);
+    }
+
+    /// As a person does it: it fails where somebody holds a file of it open.
+    fn unmount(&self) {
+        run("umount", &[&self.place]);
+    }
+}
+
+/// Takes the disk away and brings it back; `is_away` must be told meanwhile, and nothing may be stored or forgotten.
+fn check(world: &World, caller: &Caller, disk: &Disk, is_away: &dyn Fn(&Caller) -> bool) {
+    let (before, stored) = (caller.files(), versions(world));
+    // What is mounted is looked at every five seconds: it has to have been seen there.
+    std::thread::sleep(SEEN);
+    disk.unmount();
+    assert!(caller.within(NOTICED + SOON, is_away), "{:?}", caller.status());
+    let away = caller.files();
+    assert!(before.iter().all(|(path, it)| away.get(path).is_some_and(|now| now.hash == it.hash)), "{away:?}");
+    disk.mount();
+    let is_back = |it: &Caller| it.status().roots[0].available && it.status().degraded.is_empty();
+    assert!(caller.within(NOTICED + SOON, is_back), "{:?}", caller.status());
+    caller.sync();
+    let back = caller.files();
+    let is_same = |path, now: &vic::model::FileRecord| {
+        let before: &vic::model::FileRecord = &before[path];
+        (before.id, before.hash, now.state) == (now.id, now.hash, FileState::Indexed)
+    };
+    assert!(back.len() == before.len() && back.iter().all(|(path, it)| is_same(path, it)), "{back:?}");
+    assert_eq!(versions(world), stored, "nothing was embedded or stored");
+    assert_eq!(caller.hits("the text of f.md").first().map(|it| it.path.ends_with("f.md")), Some(true));
+}
+
+#[test]
+fn a12_a_root_whose_disk_is_taken_away_is_kept_and_is_as_it_was_when_the_disk_is_back() {
+    alone("mounts::inside_of_a_root_that_is_a_disk");
+}
+
+#[test]
+#[ignore = "runs inside the test above"]
+fn inside_of_a_root_that_is_a_disk() {
+    let world = World::new();
+    let disk = Disk::new(&world.files().with_file_name("home"), &world.files());
+    let (world, caller) = opened(world, &ON_DISK);
+    check(&world, &caller, &disk, &|it| !it.status().roots[0].available && !it.status().degraded.is_empty());
+    world.write("e/new.md", "Written when it was back: gentian.");
+    assert!(caller.within(SOON, |it| it.hits("gentian").first().is_some_and(|hit| hit.path == "e/new.md")));
+}
+
+#[test]
+fn a12_a_disk_below_a_root_that_is_taken_away_is_kept_and_is_as_it_was_when_it_is_back() {
+    alone("mounts::inside_of_a_root_with_a_disk");
+}
+
+#[test]
+#[ignore = "runs inside the test above"]
+fn inside_of_a_root_with_a_disk() {
+    let world = World::new();
+    let disk = Disk::new(&world.files().with_file_name("home"), &world.files().join("m"));
+    let on_disk = ON_DISK.map(|it| format!("m/{it}"));
+    let files: Vec<&str> = HERE.into_iter().chain(on_disk.iter().map(String::as_str)).collect();
+    let (world, caller) = opened(world, &files);
+    check(&world, &caller, &disk, &|it| is_degraded(&it.status(), "not mounted"));
+    world.write("m/e/new.md", "Written when it was back: gentian.");
+    assert!(caller.within(SOON, |it| it.hits("gentian").first().is_some_and(|hit| hit.path == "m/e/new.md")));
+    // And one that was there all the time.
+    world.write("b/new.md", "Written beside it: saxifrage.");
+    assert!(caller.within(Duration::from_secs(8), |it| it.hits("saxifrage").len() == 1));
+}
