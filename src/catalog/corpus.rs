@@ -1,8 +1,7 @@
-//! What the contract keeps: views, results, jobs, and what was read out of documents, by content; its sessions are in
-//! `session`.
+//! What the contract keeps: views, results and jobs; its sessions are in `session`, what it read out of documents in
+//! `readings`.
 //!
-//! Each row of a caller carries whose it is, so that a key that opens some folders sees nothing of what others asked. What
-//! was read out of documents is a cache: it is bounded, and the oldest goes first.
+//! Each row of a caller carries whose it is, so that a key that opens some folders sees nothing of what others asked.
 
 use std::io::{Read, Write};
 use std::path::Path;
@@ -16,7 +15,6 @@ use crate::catalog::aside;
 use crate::catalog::database::{Database, Durability, Failed, Format, LOOKED_UP_KIB};
 use crate::catalog::row::now_ns;
 use crate::error::{Error, Result};
-use crate::model::ContentHash;
 
 /// Results that are kept, of all callers; older ones are dropped.
 const KEPT_RESULTS: i64 = 2_000;
@@ -26,9 +24,6 @@ const KEPT_MS: i64 = 90 * 24 * 60 * 60 * 1_000;
 
 /// What all results may take, packed.
 const KEPT_BYTES: i64 = 512 << 20;
-
-/// Documents whose readings are kept beside those that a session holds; some 4 KiB each when packed.
-const KEPT_READINGS: i64 = 50_000;
 
 /// A packed value that unpacks to more is damaged.
 const MOST_BYTES: u64 = 64 << 20;
@@ -287,51 +282,6 @@ impl CorpusBook {
             Ok(statement.query_row([owner, id], row).optional()?)
         })
     }
-
-    /// Keeps what was read out of a content, under a key that names content, reader and version.
-    pub fn put_reading(&self, key: &str, body: &str) -> Result<()> {
-        let packed = pack(body)?;
-        self.database.write(|db| {
-            let sql = "INSERT INTO readings (key, body) VALUES (?1, ?2) \
-                       ON CONFLICT (key) DO UPDATE SET body = excluded.body";
-            db.prepare_cached(sql)?.execute(params![key, packed])?;
-            drop_spare_readings(db, KEPT_READINGS)
-        })
-    }
-
-    /// Returns what was read out of a content.
-    pub fn reading(&self, key: &str) -> Result<Option<String>> {
-        let found = self.database.read(|db| {
-            let mut statement = db.prepare_cached("SELECT body FROM readings WHERE key = ?1")?;
-            Ok(statement.query_row([key], |row| row.get::<_, Vec<u8>>(0)).optional()?)
-        })?;
-        found.map(|packed| unpack(&packed)).transpose()
-    }
-
-    /// Keeps the facts of a content.
-    pub fn put_facts(&self, hash: ContentHash, body: &str) -> Result<()> {
-        self.database.write(|db| {
-            let sql = "INSERT OR REPLACE INTO facts (hash, body) VALUES (?1, ?2)";
-            db.prepare_cached(sql)?.execute(params![hash.0, body])?;
-            Ok(())
-        })
-    }
-
-    /// Returns the facts of every content that was read.
-    pub fn facts(&self) -> Result<Vec<(ContentHash, String)>> {
-        self.database.read(|db| {
-            let mut statement = db.prepare_cached("SELECT hash, body FROM facts")?;
-            let rows = statement.query_map([], |row| Ok((ContentHash(row.get(0)?), row.get(1)?)))?;
-            Ok(rows.collect::<rusqlite::Result<_>>()?)
-        })
-    }
-}
-
-/// Drops readings that no session holds but for the newest.
-pub(super) fn drop_spare_readings(db: &Transaction<'_>, kept: i64) -> Result<(), Failed> {
-    let old = "DELETE FROM readings WHERE held = 0 AND number <= (SELECT max(number) FROM readings) - ?1";
-    db.prepare_cached(old)?.execute([kept])?;
-    Ok(())
 }
 
 /// Results go when there are too many of them, when they are too old, and when all of them take too much.
@@ -344,13 +294,13 @@ fn drop_old_results(db: &Transaction<'_>, now_ms: i64) -> Result<(), Failed> {
     Ok(())
 }
 
-fn pack(text: &str) -> Result<Vec<u8>> {
+pub(super) fn pack(text: &str) -> Result<Vec<u8>> {
     let mut encoder = DeflateEncoder::new(Vec::new(), Compression::fast());
     encoder.write_all(text.as_bytes()).map_err(Error::internal)?;
     encoder.finish().map_err(Error::internal)
 }
 
-fn unpack(packed: &[u8]) -> Result<String> {
+pub(super) fn unpack(packed: &[u8]) -> Result<String> {
     if packed.is_empty() {
         // What an older vic did not keep.
         return Ok(String::new());

@@ -20,6 +20,7 @@ mod mark;
 mod names;
 mod owners;
 mod query;
+mod readings;
 mod reconcile;
 mod rescue;
 mod root;

@@ -295,7 +295,7 @@ fn session_file(row: &Row<'_>) -> rusqlite::Result<SessionFile> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::catalog::corpus::drop_spare_readings;
+    use crate::catalog::readings::drop_spare_readings;
 
     fn file(number: FileId) -> SessionFile {
         let key = format!("k{number}");

@@ -13,7 +13,7 @@ use crate::contract::reading::{READER, Reading};
 use crate::embed::Embedder;
 use crate::error::Result;
 use crate::extract::WorkerPool;
-use crate::index::{Index, at_file, blocking, hash_of};
+use crate::index::{Before, Index, at_file, blocking, hash_of};
 use crate::model::{ContentHash, FileKind, FileRecord, PrivacyMode, Reason, Redaction};
 use crate::warehouse::{OpenProblem, open_beneath};
 
@@ -37,7 +37,7 @@ pub struct Parts {
     /// Its tokenizer counts what answers cost.
     pub embedder: Arc<dyn Embedder>,
     /// Where views, sessions and results are kept.
-    pub book: CorpusBook,
+    pub book: Arc<CorpusBook>,
     /// Whether pages may be fetched.
     pub privacy: PrivacyMode,
     /// What is blacked out.
@@ -66,6 +66,7 @@ pub(crate) struct Read1 {
 /// An open file as it is now.
 struct Opened {
     file: File,
+    before: Before,
     hash: ContentHash,
     raw: Option<String>,
 }
@@ -134,13 +135,17 @@ impl Reader {
         let (reader, own) = (self.clone(), record.clone());
         let opened = at_file(record, move || Ok(reader.open(&own))).await.map_err(|_| "io".to_string())?;
         let opened = opened.ok_or_else(|| "io".to_string())??;
-        let Opened { file, hash, raw } = match opened {
+        let Opened { file, before, hash, raw } = match opened {
             Ready::Kept(read) => return Ok(read),
             Ready::Open(opened) => opened,
         };
         let name = record.found.path.file_name().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default();
         let document =
             self.parts.pool.extract(file, &name).await.map_err(|failure| failure.reason.name().to_string())?;
+        // What was written to meanwhile would be kept as the text of another content.
+        if before.still_holds(record).await.ok().flatten() != Some(true) {
+            return Err(Reason::Io.name().to_string());
+        }
         let document = self
             .parts
             .index
@@ -191,6 +196,7 @@ impl Reader {
             OpenProblem::Gone => "gone".to_string(),
             OpenProblem::Bad(failure) => failure.reason.name().to_string(),
         })?;
+        let before = Before::of(&file);
         let hash = hash_of(record, &file).map_err(|error| match error.kind() {
             ErrorKind::FileTooLarge => Reason::TooLarge.name().to_string(),
             _ => Reason::Io.name().to_string(),
@@ -199,7 +205,7 @@ impl Reader {
             return Ok(Ready::Kept(Read1 { hash, reading }));
         }
         let raw = is_text(record).then(|| raw(&file)).flatten();
-        Ok(Ready::Open(Opened { file, hash, raw }))
+        Ok(Ready::Open(Opened { file, before, hash, raw }))
     }
 }
 

@@ -112,6 +112,7 @@ async fn assemble(
         pool: pool.clone(),
         skills: skill_pool.clone(),
         evidence: evidence.clone(),
+        book: book.clone(),
         models: models.clone(),
     };
     let index = Index::open(parts, shutdown.child_token()).await?;

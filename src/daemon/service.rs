@@ -17,7 +17,7 @@ use crate::daemon::process::Memory;
 use crate::daemon::view;
 use crate::embed::Embedder;
 use crate::error::{Error, ErrorCode, Result};
-use crate::extract::{MOST_FILE_BYTES, WorkerPool};
+use crate::extract::WorkerPool;
 use crate::graph::GraphService;
 use crate::index::{self, Index};
 use crate::model::{
@@ -26,7 +26,7 @@ use crate::model::{
     PauseState, PrivacyMode, Reason, Root, Scope, SimilarRequest, Status, SyncReport, SyncRequest, Upkeep,
 };
 use crate::serve::Service;
-use crate::warehouse::{OpenProblem, open_beneath};
+use crate::warehouse::{MOST_FILE_BYTES, OpenProblem, open_beneath};
 
 /// What does not change while the daemon runs.
 #[derive(Clone, Debug)]

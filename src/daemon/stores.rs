@@ -21,7 +21,7 @@ pub(super) struct Stores {
     pub(super) jobs: Jobs,
     pub(super) audit: Arc<AuditLog>,
     pub(super) evidence: Arc<EvidenceCache>,
-    pub(super) book: CorpusBook,
+    pub(super) book: Arc<CorpusBook>,
     /// What became of a damaged catalog.
     pub(super) rescue: Option<Rescue>,
 }
@@ -47,7 +47,7 @@ impl Stores {
             jobs,
             audit,
             evidence: Arc::new(EvidenceCache::open(&config.evidence_path(), EVIDENCE_BYTES)?),
-            book: CorpusBook::open(&config.corpus_path())?,
+            book: Arc::new(CorpusBook::open(&config.corpus_path())?),
             rescue,
         })
     }

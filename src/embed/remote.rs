@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures::stream::{self, StreamExt, TryStreamExt};
 use reqwest::header::HeaderMap;
-use reqwest::{RequestBuilder, StatusCode};
+use reqwest::{RequestBuilder, Response, StatusCode};
 use serde::de::DeserializeOwned;
 
 use crate::embed::Vector;
@@ -33,6 +33,12 @@ pub(crate) const MAX_TOKENS: usize = 512;
 
 /// How often a request is sent at most when the server is busy and nobody waits.
 pub(crate) const TRIES: u32 = 5;
+
+/// Bytes of an answer: of as many texts as a request has, with vectors ten times as long as any model's.
+const MOST_ANSWER_BYTES: usize = 64 << 20;
+
+/// Bytes of a refusal that are read; more tells nobody more.
+const MOST_REFUSAL_BYTES: usize = 64 << 10;
 
 /// A server that asks for more is as good as away.
 const LONGEST_WAIT: Duration = Duration::from_secs(24 * 3_600);
@@ -91,14 +97,19 @@ async fn exchange<T: DeserializeOwned>(
         let outcome = client.send(request.try_clone().expect("no body here is a stream")).await;
         let (busy, error) = match outcome {
             Ok(response) if response.status().is_success() => {
-                return response.json().await.map_err(|error| {
-                    let text = format!("`{url}` gave no usable answer: {}", egress::cause(&error));
+                let read = async {
+                    let body = body(response, MOST_ANSWER_BYTES).await?;
+                    serde_json::from_slice(&body).map_err(|error| error.to_string())
+                };
+                return read.await.map_err(|why| {
+                    let text = format!("`{url}` gave no usable answer: {why}");
                     Failure::Content(Error::new(ErrorCode::Unavailable, text))
                 });
             }
             Ok(response) => {
                 let (status, headers) = (response.status(), response.headers().clone());
-                let failure = explain(url, status, &headers, &response.text().await.unwrap_or_default());
+                let said = body(response, MOST_REFUSAL_BYTES).await.unwrap_or_default();
+                let failure = explain(url, status, &headers, &String::from_utf8_lossy(&said));
                 match failure {
                     Failure::Request(error) if is_busy(status) => (true, error),
                     other => return Err(other),
@@ -113,6 +124,18 @@ async fn exchange<T: DeserializeOwned>(
         wait *= 2;
         attempt += 1;
     }
+}
+
+/// Reads a whole answer, unless it is longer than it may be; else says why not.
+async fn body(mut response: Response, most: usize) -> Result<Vec<u8>, String> {
+    let mut body = Vec::new();
+    while let Some(part) = response.chunk().await.map_err(|error| egress::cause(&error))? {
+        if body.len() + part.len() > most {
+            return Err(format!("it is longer than {} KiB", most >> 10));
+        }
+        body.extend_from_slice(&part);
+    }
+    Ok(body)
 }
 
 fn is_busy(status: StatusCode) -> bool {

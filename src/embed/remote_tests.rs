@@ -293,6 +293,13 @@ async fn a_server_elsewhere_is_refused_before_anything_is_sent() {
 }
 
 #[tokio::test]
+async fn an_answer_without_an_end_is_not_taken_in() {
+    let address = serve(|_| Reply::ok(&vec![b' '; (64 << 20) + 1])).await;
+    let error = open_ollama(&address, PrivacyMode::LocalOnly).await.err().unwrap();
+    assert!(error.message.contains("longer than 65536 KiB"), "{error}");
+}
+
+#[tokio::test]
 async fn a_redirect_is_not_followed() {
     let address =
         serve(|_| Reply { status: 307, head: "location: http://192.0.2.1/api/embed\r\n".into(), body: Vec::new() });

@@ -60,7 +60,6 @@ pub(crate) use pdf::pdfium as pdf_library;
 pub(crate) use pdf_text::clean as clean_text;
 pub(crate) use redact::redact;
 pub(crate) use sink::{Input, ReadResult, Sink, failure};
-pub(crate) use worker::MOST_FILE_BYTES;
 
 pub use dispatch::{OcrTools, Tools, extract_bytes};
 pub use formats::{is_readable_name, kind_of_media_type, kind_of_name};

@@ -133,6 +133,20 @@ mod tests {
     use crate::model::{Anchor, Block, BlockKind, Reason};
 
     #[test]
+    fn more_blocks_than_any_reader_makes_are_no_reply() {
+        let most = 2 * crate::model::MOST_BLOCKS;
+        let reply = |count: usize| {
+            let blocks = vec![r#"{"kind":"Paragraph","text":"","anchor":{}}"#; count].join(",");
+            let frame = format!(
+                r#"{{"Ok":{{"title":null,"media_type":"","blocks":[{blocks}],"problems":[],"truncated":false,"pages":null,"pages_without_text":[]}}}}"#
+            );
+            decode::<Reply>(frame.as_bytes()).map(|it| it.unwrap().blocks.len())
+        };
+        assert_eq!(reply(most).unwrap(), most);
+        assert!(reply(most + 1).unwrap_err().to_string().contains("at most"));
+    }
+
+    #[test]
     fn a_reply_survives_the_way() {
         let block = Block {
             kind: BlockKind::Heading(2),

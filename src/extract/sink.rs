@@ -3,7 +3,9 @@
 use std::io::Read;
 
 use crate::extract::worker::{LEAST_MEMORY_BYTES, MEMORY_PER_BYTE, SMALL_FILE_BYTES};
-use crate::model::{Anchor, Block, BlockKind, Document, ExtractFailure, ExtractLimits, Link, LinkKind, Reason};
+use crate::model::{
+    Anchor, Block, BlockKind, Document, ExtractFailure, ExtractLimits, Link, LinkKind, MOST_BLOCKS, Reason,
+};
 
 /// Links of one file that are noted.
 const MOST_LINKS: usize = 5_000;
@@ -104,7 +106,6 @@ impl Sink {
     /// Says whether the text limit is reached.
     pub(crate) fn is_full(&self) -> bool {
         // Two-byte blocks cost a hundred times their text: their number is bounded too.
-        const MOST_BLOCKS: usize = 250_000;
         self.text_bytes >= self.limits.text_bytes || self.document.blocks.len() >= MOST_BLOCKS
     }
 

@@ -15,9 +15,8 @@ use crate::extract::protocol::{self, Hello, Job, MOST_REQUEST_BYTES, PREFIX, Rep
 use crate::extract::{Tools, descriptor, dispatch, extract_bytes, failure, jail, panics, pdf};
 use crate::machine::{self, Disk};
 use crate::model::{Block, BlockKind, Document, ExtractFailure, ExtractLimits, JailMode, Reason};
+use crate::warehouse::MOST_FILE_BYTES;
 
-/// Files are read whole into memory, up to this many bytes.
-pub(crate) const MOST_FILE_BYTES: u64 = 256 << 20;
 /// Nested data takes stack; native readers recurse too.
 const STACK_BYTES: usize = 64 << 20;
 /// A question waits for a skill, so it stands less far behind than reading files does.

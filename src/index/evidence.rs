@@ -10,6 +10,7 @@ use std::sync::Arc;
 use crate::catalog::{EvidenceCache, EvidenceMark};
 use crate::chunk::Chunker;
 use crate::error::{Error, Result};
+use crate::index::gate::Gate;
 use crate::index::pipeline::{Pipeline, Run, files_at_once};
 use crate::index::{Index, Inner, blocking, embedding, storing};
 use crate::model::{
@@ -32,7 +33,9 @@ impl Index {
         let inner = &self.inner;
         let (chunks, ordinals) = inner.cut(hash, skill, found).await?;
         let run = Run::quiet(inner.shutdown.clone());
-        let vectors = embedding::vectors_of(&inner.pipeline(), &run, &chunks.iter().collect::<Vec<_>>()).await?;
+        // A pause is one of indexing: whoever asks gets an answer.
+        let pipeline = Pipeline { gate: Arc::new(Gate::always_open()), ..inner.pipeline() };
+        let vectors = embedding::vectors_of(&pipeline, &run, &chunks.iter().collect::<Vec<_>>()).await?;
         let chunks: Vec<Embedded> =
             chunks.into_iter().zip(vectors).map(|(chunk, vector)| Embedded { chunk, vector }).collect();
         let ids: Vec<ChunkId> = chunks.iter().map(|it| it.chunk.id.clone()).collect();

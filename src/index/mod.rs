@@ -46,7 +46,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-use crate::catalog::{Catalog, EvidenceCache, Jobs, ScanOutcome, VectorCache};
+use crate::catalog::{Catalog, CorpusBook, EvidenceCache, Jobs, ScanOutcome, VectorCache};
 use crate::chunk::Chunker;
 use crate::config::Config;
 use crate::embed::Embedder;
@@ -69,7 +69,7 @@ use crate::store::StoreStats;
 use crate::warehouse::{Leash, Rules, WalkProblem, silence};
 
 pub use crate::index::opening::Parts;
-pub(crate) use crate::index::paths::{absolute, at_file, at_files, at_named_file, hash_of, locate, resolved};
+pub(crate) use crate::index::paths::{Before, absolute, at_file, at_files, at_named_file, hash_of, locate, resolved};
 pub use crate::index::pictures::ocr_tools;
 pub(crate) use crate::index::pipeline::memory_caps;
 pub(crate) use crate::index::space::Space;
@@ -91,6 +91,7 @@ pub(crate) struct Inner {
     pool: Arc<WorkerPool>,
     skills: Arc<WorkerPool>,
     evidence: Arc<EvidenceCache>,
+    book: Arc<CorpusBook>,
     models: ModelStore,
     pictures: Arc<Pictures>,
     /// Held while store and catalog change together.

@@ -7,7 +7,7 @@ use tokio::runtime::{Handle, Runtime};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use crate::catalog::{Catalog, EvidenceCache, Jobs, VectorCache};
+use crate::catalog::{Catalog, CorpusBook, EvidenceCache, Jobs, VectorCache};
 use crate::chunk::{ChunkSettings, Chunker};
 use crate::config::Config;
 use crate::embed::Embedder;
@@ -43,6 +43,8 @@ pub struct Parts {
     pub skills: Arc<WorkerPool>,
     /// What skills found.
     pub evidence: Arc<EvidenceCache>,
+    /// What the contract read.
+    pub book: Arc<CorpusBook>,
     /// Where models lie.
     pub models: ModelStore,
 }
@@ -115,7 +117,7 @@ impl Inner {
         background: Handle,
         shutdown: CancellationToken,
     ) -> Result<Inner> {
-        let Parts { config, catalog, jobs, embedder, pool, skills, evidence, models } = parts;
+        let Parts { config, catalog, jobs, embedder, pool, skills, evidence, book, models } = parts;
         let vectors = Arc::new(VectorCache::open(&config.vector_cache_path(), CACHED_VECTORS)?);
         let model = serde_json::json!({ "backend": format!("{:?}", config.embed.backend).to_lowercase(),
             "model": config.embed.model, "precision": config.embed.precision });
@@ -135,6 +137,7 @@ impl Inner {
             pool,
             skills,
             evidence,
+            book,
             models,
             pictures: Arc::default(),
             embedder,

@@ -4,7 +4,6 @@
 //! serve everybody.
 
 use std::fs::File;
-use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,10 +12,9 @@ use tokio::sync::Semaphore;
 
 use crate::catalog::Catalog;
 use crate::error::{Error, ErrorCode, IoContext, Result};
-use crate::extract::MOST_FILE_BYTES;
 use crate::index::blocking;
 use crate::model::{ContentHash, FileRecord, Scope};
-use crate::warehouse::{self, silence};
+use crate::warehouse::{self, MOST_FILE_BYTES, Stamp, silence};
 
 /// As [`blocking`], for what opens files. After `most` nobody waits any more: a disk that does not answer never does.
 ///
@@ -135,14 +133,49 @@ pub(crate) fn hash_of(record: &FileRecord, file: &File) -> std::io::Result<Conte
     let as_known = now.len() == record.found.size && modified_ns == record.found.modified_ns;
     match record.hash.filter(|_| as_known) {
         Some(hash) => Ok(hash),
-        None if now.len() > MOST_FILE_BYTES => Err(ErrorKind::FileTooLarge.into()),
         None => warehouse::hash(file),
+    }
+}
+
+/// An open file as it was before somebody read it for long.
+pub(crate) struct Before {
+    file: std::io::Result<File>,
+    stamp: Option<Stamp>,
+}
+
+impl Before {
+    /// To be made before the file is hashed.
+    pub(crate) fn of(file: &File) -> Before {
+        Before { stamp: Stamp::of(file), file: file.try_clone() }
+    }
+
+    /// Says whether nobody has written to it since: what was read belongs to its hash only then. None when its disk does
+    /// not answer.
+    pub(crate) async fn still_holds(self, record: &FileRecord) -> Result<Option<bool>> {
+        at_file(record, move || Ok(self.is_the_same())).await
+    }
+
+    fn is_the_same(self) -> bool {
+        self.file.is_ok_and(|it| self.stamp == Stamp::of(&it))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_read_counts_only_while_nobody_wrote_to_the_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, moved) = (dir.path().join("a.txt"), dir.path().join("b.txt"));
+        std::fs::write(&path, "before").unwrap();
+        let file = File::open(&path).unwrap();
+        let (first, second) = (Before::of(&file), Before::of(&file));
+        std::fs::rename(&path, &moved).unwrap();
+        assert!(first.is_the_same(), "another name is no other content");
+        std::fs::write(&moved, "after, and longer").unwrap();
+        assert!(!second.is_the_same());
+    }
 
     #[tokio::test]
     async fn of_a_silent_disk_only_those_learn_who_may_know_of_its_files() {

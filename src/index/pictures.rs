@@ -5,7 +5,7 @@
 //! found into the evidence cache, and makes the file pending again: the pipeline then merges it in, see [`merge`]. So
 //! text from pictures is ordinary text of the document, and reading twice costs nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ use crate::error::{Error, Result};
 use crate::extract::{self, OcrTools, Purpose, SkillJob, Tools, WorkerPool};
 use crate::index::pipeline::Run;
 use crate::index::progress::Progress;
-use crate::index::{Inner, at_file, blocking};
+use crate::index::{Before, Inner, at_file, blocking};
 use crate::model::{
     Block, BlockKind, ContentHash, Document, FileId, FileKind, FileRecord, FileState, OcrMode, Phase, Reason,
 };
@@ -145,8 +145,9 @@ pub(crate) fn merge(document: &mut Document, read: Document) -> Option<String> {
     let page = |block: &Block| block.anchor.page.unwrap_or(0);
     let mut pages: Vec<u32> = read.blocks.iter().map(page).collect();
     pages.dedup();
+    let known = words_of_pages(document, &read.blocks);
     for block in read.blocks {
-        if repeats(document, &block) {
+        if known.get(&block.anchor.page).is_some_and(|known| repeats(known, &block)) {
             continue;
         }
         let place = document.blocks.iter().rposition(|it| page(it) <= page(&block)).map_or(0, |it| it + 1);
@@ -155,12 +156,19 @@ pub(crate) fn merge(document: &mut Document, read: Document) -> Option<String> {
     (!pages.is_empty()).then(|| format!("{} pages {READ_BY_OCR}", pages.len()))
 }
 
-/// Says whether most words of a picture's block stand in the text of its page already.
-fn repeats(document: &Document, block: &Block) -> bool {
-    let same_page =
-        document.blocks.iter().filter(|it| it.anchor.page == block.anchor.page && it.anchor.region.is_none());
-    let known: std::collections::HashSet<String> =
-        same_page.flat_map(|it| it.text.split_whitespace().map(str::to_lowercase)).collect();
+/// The words of the document's own text on each page of which something was read.
+fn words_of_pages(document: &Document, read: &[Block]) -> HashMap<Option<u32>, HashSet<String>> {
+    let mut known: HashMap<_, _> = read.iter().map(|it| (it.anchor.page, HashSet::new())).collect();
+    for block in document.blocks.iter().filter(|it| it.anchor.region.is_none()) {
+        if let Some(words) = known.get_mut(&block.anchor.page) {
+            words.extend(block.text.split_whitespace().map(str::to_lowercase));
+        }
+    }
+    known
+}
+
+/// Says whether most words of a picture's block are known of its page already.
+fn repeats(known: &HashSet<String>, block: &Block) -> bool {
     let words: Vec<String> = block.text.split_whitespace().map(str::to_lowercase).collect();
     let repeated = words.iter().filter(|it| known.contains(*it)).count();
     !words.is_empty() && repeated * 5 >= words.len() * 4
@@ -237,14 +245,23 @@ pub(crate) async fn read(
     let mut ready: Vec<FileId> = Vec::new();
     let mut since = Instant::now();
     while let Some((id, every)) = inner.pictures.pop() {
-        let has_text = tokio::select! {
-            has_text = async {
+        let read = tokio::select! {
+            read = async {
                 inner.gate.passed().await;
                 read_one(inner, &tools, id, every).await
-            } => has_text?,
+            } => read,
             () = cancel.cancelled() => {
                 inner.pictures.clear();
                 break;
+            }
+        };
+        let has_text = match read {
+            Ok(has_text) => has_text,
+            Err(error) => {
+                // Neither it nor what was read before it waits for the next walk.
+                inner.pictures.push(id, every);
+                bring_in(inner, &run, ready).await?;
+                return Err(error);
             }
         };
         if has_text {
@@ -302,9 +319,13 @@ async fn read_one(inner: &Inner, tools: &Tools, id: FileId, every: bool) -> Resu
         // Found in a copy of it, or before the daemon ended.
         return Ok(!known.blocks.is_empty() && !record.detail.contains(READ_BY_OCR));
     }
-    let Some(file) = open(&record, hash).await? else { return Ok(false) };
+    let Some((file, before)) = open(&record, hash).await? else { return Ok(false) };
     let name = record.found.path.file_name().map(OsStr::to_string_lossy).unwrap_or_default().into_owned();
     let read = read_file(&inner.skills, &file, &name, tools, every).await?;
+    if before.still_holds(&record).await? != Some(true) {
+        // What was read is of no content that was ever there as a whole. The write itself has it read again.
+        return Ok(false);
+    }
     let has_text = !read.blocks.is_empty();
     let cache = inner.evidence.clone();
     blocking(move || {
@@ -319,11 +340,12 @@ fn is_read(record: &FileRecord) -> bool {
 }
 
 /// Opens the file if it still holds this; the watcher brings in what it holds else.
-async fn open(record: &FileRecord, hash: ContentHash) -> Result<Option<File>> {
+async fn open(record: &FileRecord, hash: ContentHash) -> Result<Option<(File, Before)>> {
     let (root, path) = (record.root.clone(), record.found.path.clone());
     let opened = at_file(record, move || {
         let Ok(file) = warehouse::open_beneath(&root, &path) else { return Ok(None) };
-        Ok(warehouse::hash(&file).is_ok_and(|now| now == hash).then_some(file))
+        let before = Before::of(&file);
+        Ok(warehouse::hash(&file).is_ok_and(|now| now == hash).then_some((file, before)))
     });
     Ok(opened.await?.flatten())
 }

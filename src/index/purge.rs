@@ -83,12 +83,14 @@ impl Inner {
             }
         }
         let (catalog, evidence, databases) = (self.catalog.clone(), self.evidence.clone(), self.databases());
+        let book = self.book.clone();
         let (vectors, asked) = (self.vectors.clone(), asked.to_string());
         blocking(move || {
             // All of them: which texts they are of cannot be told. What is edited later is embedded whole, once.
             vectors.clear()?;
             let orphans = catalog.without_file(evidence.hashes()?)?;
             evidence.forget(&orphans)?;
+            book.forget(&catalog.without_file(book.hashes()?)?)?;
             catalog.meta_set(DONE, &asked)?;
             // Changes since the last look have their turn.
             if catalog.meta_get(KEY)?.as_deref() == Some(&asked) {
@@ -100,7 +102,7 @@ impl Inner {
     }
 
     /// Those that hold text of files, or the names of some. The graph sees to its own when it has followed.
-    fn databases(&self) -> [PathBuf; 2] {
-        [self.config.catalog_path(), self.config.evidence_path()]
+    fn databases(&self) -> [PathBuf; 3] {
+        [self.config.catalog_path(), self.config.evidence_path(), self.config.corpus_path()]
     }
 }

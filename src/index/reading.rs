@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::os::unix::fs::MetadataExt;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::extract::{self, Witness};
 use crate::index::pictures::{self, Known};
 use crate::index::pipeline::{Pipeline, Run};
-use crate::index::{at_file, blocking, evidence};
+use crate::index::{Before, at_file, blocking, evidence};
 use crate::machine;
 use crate::model::{Chunk, ContentHash, Document, ExtractFailure, FileId, FileKind, FileRecord, OcrMode, Reason};
 use crate::warehouse::{self, OpenProblem, silence};
@@ -145,7 +145,7 @@ async fn read_content(pipeline: &Pipeline, run: &Run, record: &FileRecord) -> Re
 
 /// Returns none where the disk fell silent meanwhile: how that went says nothing of the file.
 async fn read_open(pipeline: &Pipeline, run: &Run, record: &FileRecord, opened: Opened) -> Result<Option<Outcome>> {
-    let Opened { file, stamp, hash, same } = opened;
+    let Opened { file, before, hash, same } = opened;
     let name = record.found.path.file_name().map(OsStr::to_string_lossy).unwrap_or_default();
     let mut facts =
         Facts { hash, kind: extract::kind_of_name(&name), media_type: String::new(), detail: String::new() };
@@ -155,10 +155,9 @@ async fn read_open(pipeline: &Pipeline, run: &Run, record: &FileRecord, opened: 
         facts.detail = known.detail;
         return Ok(Some(Outcome::SameAs(facts, known.id)));
     }
-    let kept = file.try_clone();
     let extracted = extract(pipeline, record, file, &name).await?;
     // Asked of the disk, as the first time.
-    let is_as_it_was = at_file(record, move || Ok(kept.is_ok_and(|it| stamp == Stamp::of(&it)))).await?;
+    let is_as_it_was = before.still_holds(record).await?;
     let Some(is_as_it_was) = is_as_it_was.filter(|_| !silence::holds(&record.absolute())) else { return Ok(None) };
     if !is_as_it_was {
         facts.hash = of_no_content(hash, record.id);
@@ -299,7 +298,7 @@ async fn add_pictures(
 struct Opened {
     file: File,
     /// How it was before it was hashed.
-    stamp: Option<Stamp>,
+    before: Before,
     hash: ContentHash,
     same: Option<FileRecord>,
 }
@@ -312,7 +311,7 @@ async fn open(pipeline: &Pipeline, run: &Run, record: &FileRecord) -> Result<Res
     let (root, path, extension) = (record.root.clone(), record.found.path.clone(), record.extension.clone());
     let known = (!run.full).then(|| pipeline.catalog.clone());
     let opened = at_file(record, move || {
-        let (file, stamp, hash) = match open_and_hash(&root, &path) {
+        let (file, before, hash) = match open_and_hash(&root, &path) {
             Ok(opened) => opened,
             Err(problem) => return Ok(Err(problem)),
         };
@@ -320,24 +319,9 @@ async fn open(pipeline: &Pipeline, run: &Run, record: &FileRecord) -> Result<Res
             Some(catalog) => same_content(&catalog, hash, &extension)?,
             None => None,
         };
-        Ok(Ok(Opened { file, stamp, hash, same }))
+        Ok(Ok(Opened { file, before, hash, same }))
     });
     Ok(opened.await?.unwrap_or(Err(OpenProblem::Gone)))
-}
-
-/// What is different after a write. A new name or new rights are none, and change the third time alone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Stamp {
-    size: u64,
-    modified: (i64, i64),
-}
-
-impl Stamp {
-    /// Returns none where the file system does not say.
-    fn of(file: &File) -> Option<Stamp> {
-        let found = file.metadata().ok()?;
-        Some(Stamp { size: found.len(), modified: (found.mtime(), found.mtime_nsec()) })
-    }
 }
 
 /// The hash of a file that was written to while it was read: its text is of no content that has ever been there as a whole,
@@ -347,13 +331,15 @@ fn of_no_content(hash: ContentHash, id: FileId) -> ContentHash {
     ContentHash(*blake3::hash(&told).as_bytes())
 }
 
-fn open_and_hash(root: &Path, path: &Path) -> Result<(File, Option<Stamp>, ContentHash), OpenProblem> {
+fn open_and_hash(root: &Path, path: &Path) -> Result<(File, Before, ContentHash), OpenProblem> {
     let file = warehouse::open_beneath(root, path)?;
-    let stamp = Stamp::of(&file);
-    let unreadable =
-        |error: std::io::Error| OpenProblem::Bad(ExtractFailure { reason: Reason::Io, detail: error.to_string() });
+    let before = Before::of(&file);
+    let unreadable = |error: std::io::Error| {
+        let reason = if error.kind() == ErrorKind::FileTooLarge { Reason::TooLarge } else { Reason::Io };
+        OpenProblem::Bad(ExtractFailure { reason, detail: error.to_string() })
+    };
     let hash = warehouse::hash(&file).map_err(unreadable)?;
-    Ok((file, stamp, hash))
+    Ok((file, before, hash))
 }
 
 /// Returns an indexed file with this content and this extension: another may mean another reader.
@@ -378,20 +364,6 @@ fn describe(document: &Document) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_write_changes_the_stamp_of_an_open_file_and_a_new_name_does_not() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("a.txt");
-        std::fs::write(&path, "before").unwrap();
-        let file = File::open(&path).unwrap();
-        let stamp = Stamp::of(&file);
-        let moved = dir.path().join("b.txt");
-        std::fs::rename(&path, &moved).unwrap();
-        assert!(stamp.is_some() && Stamp::of(&file) == stamp);
-        std::fs::write(&moved, "after, and longer").unwrap();
-        assert_ne!(Stamp::of(&file), stamp);
-    }
 
     #[test]
     fn what_was_written_to_while_it_was_read_has_the_hash_of_nothing_else() {

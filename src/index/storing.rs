@@ -108,8 +108,8 @@ impl Batch {
             Pass::Whole | Pass::Words => run.progress.add_done(files, chunks, &failures),
         }
         drop(committing);
-        // Bringing indexes up to date takes room; where there is little, they wait like everything else.
-        if pipeline.space.check().is_ok() {
+        // Bringing indexes up to date takes room; where there is little, they wait like everything else. So they do in a pause.
+        if pipeline.space.check().is_ok() && pipeline.gate.pause().is_none() {
             pipeline.table.catch_up().await;
         }
         Ok(())

@@ -12,11 +12,6 @@ const UPKEEP_ROWS: u64 = 2_000;
 const LEFT_ROWS: u64 = 100;
 /// Fragments from which on reading the table slows down.
 const UPKEEP_FRAGMENTS: u64 = 64;
-/// The same of a small table once it is quiet, where each has fewer rows than [`ROWS_A_FRAGMENT`]: what a fragment takes of
-/// the disk beside its rows (5 KiB) is soon more than the rows (2 KiB each).
-const QUIET_FRAGMENTS: u64 = 8;
-/// See [`QUIET_FRAGMENTS`].
-const ROWS_A_FRAGMENT: u64 = 8;
 /// Versions from which on the old ones are pruned: they keep data alive that was deleted long ago.
 const MANY_VERSIONS: u64 = 40;
 /// The same when nothing changes.
@@ -52,9 +47,7 @@ impl Inner {
         let table = self.tables.writing();
         let Ok(stats) = table.stats().await else { return false };
         // None are left when it is quiet.
-        let is_scattered = left == 0
-            && stats.fragments > QUIET_FRAGMENTS
-            && stats.fragments.saturating_mul(ROWS_A_FRAGMENT) > stats.chunks;
+        let is_scattered = left == 0 && stats.is_scattered();
         if stats.unindexed_rows > UPKEEP_ROWS || stats.fragments > UPKEEP_FRAGMENTS || is_scattered {
             self.upkeep().await;
         } else if stats.unindexed_rows <= left {

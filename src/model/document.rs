@@ -1,7 +1,10 @@
 //! What extraction gives: a file's text in blocks, each with the place it came from.
 
+use std::fmt;
+
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::de::{self, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::model::{JailMode, Reason, Redaction};
 
@@ -128,6 +131,9 @@ pub struct Block {
     pub anchor: Anchor,
 }
 
+/// Most blocks that a reader makes of a file; what its pictures say comes beside them.
+pub const MOST_BLOCKS: usize = 250_000;
+
 /// The text of one file.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Document {
@@ -136,6 +142,7 @@ pub struct Document {
     /// Media type found by content, e.g. `application/pdf`.
     pub media_type: String,
     /// Blocks in reading order.
+    #[serde(deserialize_with = "no_more_blocks")]
     pub blocks: Vec<Block>,
     /// What could not be read, one sentence each; the rest was read.
     pub problems: Vec<String>,
@@ -148,6 +155,31 @@ pub struct Document {
     /// What the file refers to outside its text, where the format has such: the graph reads it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub links: Vec<Link>,
+}
+
+/// Reads blocks, and refuses more than any document has: of blocks without text, what a worker may say holds so many that
+/// they would be gigabytes in memory.
+fn no_more_blocks<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Block>, D::Error> {
+    struct Blocks;
+    impl<'de> Visitor<'de> for Blocks {
+        type Value = Vec<Block>;
+
+        fn expecting(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(to, "at most {} blocks", 2 * MOST_BLOCKS)
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut blocks: A) -> Result<Vec<Block>, A::Error> {
+            let mut read = Vec::new();
+            while let Some(block) = blocks.next_element()? {
+                if read.len() == 2 * MOST_BLOCKS {
+                    return Err(de::Error::invalid_length(read.len() + 1, &self));
+                }
+                read.push(block);
+            }
+            Ok(read)
+        }
+    }
+    from.deserialize_seq(Blocks)
 }
 
 /// What a link is.

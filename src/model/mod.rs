@@ -23,7 +23,9 @@ pub use background::{MemoryCap, Pause, PauseReason, PauseRequest, PauseState, Sy
 pub use chunk::{Chunk, ChunkId, Embedded, FileChunks, LegHit, StoredChunk, Tier, TokenCounter};
 pub use corpus::{CorpusCall, CorpusReply};
 pub use doctor::{Check, DoctorReport, Health};
-pub use document::{Anchor, Block, BlockKind, Document, ExtractFailure, ExtractLimits, Link, LinkKind, Region};
+pub use document::{
+    Anchor, Block, BlockKind, Document, ExtractFailure, ExtractLimits, Link, LinkKind, MOST_BLOCKS, Region,
+};
 pub use file::{ContentHash, FileFilter, FileId, FileKind, FileRecord, FileState, FoundFile, Reason, Root, RootId};
 pub use graph::{
     AT_TIME, GraphChange, GraphEdge, GraphEvidence, GraphExtent, GraphField, GraphFormat, GraphImport, GraphNode,

@@ -27,6 +27,8 @@ struct Answers {
     open: usize,
     /// Since when those wait of which a piece was handed over and no more was asked for.
     waiting: HashMap<u64, Instant>,
+    /// When a piece of any was handed over last.
+    taken: Option<Instant>,
 }
 
 impl Sending {
@@ -45,7 +47,7 @@ impl Sending {
         self.lock().open == 0
     }
 
-    /// Returns when one has waited for its reader for so long, and nothing else is under way, or [`BESIDE`] times as long.
+    /// Returns when one has waited for its reader for so long, and no other was taken meanwhile, or [`BESIDE`] times as long.
     pub(crate) async fn stalled(&self, patience: Duration) {
         while !self.lock().have_stalled(patience) {
             tokio::time::sleep(patience / 4).await;
@@ -59,7 +61,9 @@ impl Sending {
 
 impl Answers {
     fn have_stalled(&self, patience: Duration) -> bool {
-        let patience = if self.waiting.len() == self.open { patience } else { BESIDE * patience };
+        // One that is open and has nothing to give, as of a job that pauses, is nothing that anybody reads.
+        let takes_others = self.taken.is_some_and(|it| it.elapsed() < patience);
+        let patience = if takes_others { BESIDE * patience } else { patience };
         self.waiting.values().any(|since| since.elapsed() >= patience)
     }
 }
@@ -89,7 +93,9 @@ impl HttpBody for Answer {
             }
         }
         let piece = answer.rest.split_to(answer.rest.len().min(PIECE));
-        answer.sending.lock().waiting.insert(answer.number, Instant::now());
+        let mut answers = answer.sending.lock();
+        answers.taken = Some(Instant::now());
+        answers.waiting.insert(answer.number, Instant::now());
         Poll::Ready(Some(Ok(Frame::data(piece))))
     }
 
@@ -154,9 +160,21 @@ mod tests {
         }
         let mut unread = sending.send(Body::from(vec![0; 2 * PIECE])).into_data_stream();
         unread.next().await.unwrap().unwrap();
-        let soon = tokio::time::timeout(5 * patience, sending.stalled(patience)).await;
-        assert!(soon.is_err(), "there is another answer");
-        sending.stalled(patience).await;
+        let reads_another = async {
+            loop {
+                let mut read = sending.send(Body::from(vec![0; 10])).into_data_stream();
+                while read.next().await.is_some() {}
+                tokio::time::sleep(patience / 4).await;
+            }
+        };
+        tokio::select! {
+            () = reads_another => (),
+            () = sending.stalled(patience) => panic!("others are taken meanwhile"),
+            () = tokio::time::sleep(5 * patience) => (),
+        }
+        tokio::time::timeout(4 * patience, sending.stalled(patience))
+            .await
+            .expect("one that has nothing to give is no reader");
         drop(unread);
         let calm = tokio::time::timeout(2 * patience, sending.stalled(patience)).await;
         assert!(calm.is_err() && !sending.is_over(), "the other one is still under way");

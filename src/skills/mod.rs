@@ -22,7 +22,7 @@ use crate::catalog::{EvidenceCache, EvidenceKey, WITHOUT_TEXT_LAYER};
 use crate::embed::models::ModelStore;
 use crate::error::{Error, Result};
 use crate::extract::{PoolSettings, Purpose, SkillJob, Tools, WorkerPool};
-use crate::index::{at_file, blocking, ocr_tools};
+use crate::index::{Before, at_file, blocking, ocr_tools};
 use crate::llm::LlmClient;
 use crate::model::{
     ContentHash, Document, ExtractFailure, ExtractLimits, FileId, FileKind, FileRecord, PrivacyMode, Reason,
@@ -233,12 +233,16 @@ impl Skills {
         if seconds == 0 {
             return Err(late());
         }
-        let file =
+        let (file, before) =
             open(record, key.hash).await.map_err(|why| SkillProblem(format!("cannot look into `{shown}`: {why}")))?;
         let name = record.found.path.file_name().map(OsStr::to_string_lossy).unwrap_or_default();
         let job = SkillJob { skill: skill.to_string(), pages, seconds, purpose: Purpose::Question, tools };
         match tokio::time::timeout(budget, self.pool.run_skill(file, &name, job)).await {
             Err(_) => Err(late()),
+            // What was written to meanwhile would be kept as the text of another content.
+            Ok(Ok(_)) if before.still_holds(record).await.ok().flatten() != Some(true) => {
+                Err(SkillProblem(format!("`{shown}` was written to while `{skill}` looked into it")))
+            }
             Ok(Ok(document)) => Ok(document),
             Ok(Err(failure)) => {
                 let detail = if failure.detail.is_empty() { String::new() } else { format!(": {}", failure.detail) };
@@ -334,12 +338,15 @@ fn problem(error: &Error) -> SkillProblem {
 }
 
 /// Opens the file if it still holds what was indexed.
-async fn open(record: &FileRecord, hash: ContentHash) -> Result<File, String> {
+async fn open(record: &FileRecord, hash: ContentHash) -> Result<(File, Before), String> {
     let (root, path) = (record.root.clone(), record.found.path.clone());
     let opened = at_file(record, move || {
         Ok(match warehouse::open_beneath(&root, &path) {
-            Ok(file) if warehouse::hash(&file).is_ok_and(|now| now == hash) => Ok(file),
-            Ok(_) => Err("it has changed since it was indexed".to_string()),
+            Ok(file) => {
+                let before = Before::of(&file);
+                let is_known = warehouse::hash(&file).is_ok_and(|now| now == hash);
+                if is_known { Ok((file, before)) } else { Err("it has changed since it was indexed".to_string()) }
+            }
             Err(warehouse::OpenProblem::Gone) => Err("it is gone".to_string()),
             Err(warehouse::OpenProblem::Bad(failure)) => Err(failure.reason.name().to_string()),
         })

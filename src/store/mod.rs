@@ -66,6 +66,13 @@ pub struct StoreStats {
     pub upkeep_error: Option<String>,
 }
 
+impl StoreStats {
+    /// Says whether upkeep would fold the fragments of a small table, which are few for a large one.
+    pub fn is_scattered(&self) -> bool {
+        upkeep::is_scattered(self.fragments, self.chunks)
+    }
+}
+
 /// A table of chunks of one model. One writer at a time; readers are never blocked.
 #[async_trait::async_trait]
 pub trait Store: Send + Sync {

@@ -55,6 +55,13 @@ const REFINE: u32 = 4;
 /// Small fragments that make compaction worth while.
 const MAX_SMALL_FRAGMENTS: usize = 32;
 
+/// The same of a small table, where each has fewer rows than [`ROWS_A_FRAGMENT`]: what a fragment takes of the disk beside its
+/// rows (5 KiB) is soon more than the rows (2 KiB each).
+const MAX_SCATTERED_FRAGMENTS: u64 = 8;
+
+/// See [`MAX_SCATTERED_FRAGMENTS`].
+const ROWS_A_FRAGMENT: u64 = 8;
+
 /// Deleted rows that make compaction worth while: one in so many.
 const DELETED_PART: usize = 5;
 
@@ -294,11 +301,17 @@ fn vector_index(rows: usize, dimension: usize) -> Index {
     }
 }
 
+/// Says whether a small table has more fragments than its rows are worth.
+pub(super) fn is_scattered(fragments: u64, rows: u64) -> bool {
+    fragments > MAX_SCATTERED_FRAGMENTS && fragments.saturating_mul(ROWS_A_FRAGMENT) > rows
+}
+
 /// Compacts when it is worth while; says whether it did.
 async fn compact(table: &Table) -> lancedb::Result<bool> {
     let stats = table.stats().await?;
     let deleted = stats.num_deleted_rows.unwrap_or(0) * DELETED_PART > stats.num_rows;
-    if stats.fragment_stats.num_small_fragments <= MAX_SMALL_FRAGMENTS && !deleted {
+    let scattered = is_scattered(stats.fragment_stats.num_fragments as u64, stats.num_rows as u64);
+    if stats.fragment_stats.num_small_fragments <= MAX_SMALL_FRAGMENTS && !deleted && !scattered {
         return Ok(false);
     }
     rewrite(table, CompactionOptions::default().materialize_deletions_threshold).await?;

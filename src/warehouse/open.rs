@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::fs::{File, Metadata};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Component, Path};
 
 use rustix::fs::{CWD, Mode, OFlags, fstat, openat};
@@ -14,6 +14,9 @@ use rustix::io::Errno;
 use crate::model::{ContentHash, ExtractFailure, Reason};
 use crate::warehouse::silence;
 use crate::warehouse::status::Status;
+
+/// The largest file whose content is looked at: readers have it whole in memory.
+pub const MOST_FILE_BYTES: u64 = 256 << 20;
 
 /// Read at a time when hashing: large enough that BLAKE3 runs at full width, small enough for many threads.
 const HASH_BUFFER: usize = 1 << 20;
@@ -99,14 +102,19 @@ impl Folder {
 /// Returns the BLAKE3 of all bytes of `file`, from its start, wherever its cursor stands.
 ///
 /// # Errors
-/// Those of reading.
+/// Those of reading, and `FileTooLarge` beyond [`MOST_FILE_BYTES`]: nobody waits for the hash of a disk image, or of a file
+/// that grows for ever.
 pub fn hash(file: &File) -> io::Result<ContentHash> {
     let mut hasher = blake3::Hasher::new();
     let length = file.metadata()?.len();
+    if length > MOST_FILE_BYTES {
+        return Err(io::ErrorKind::FileTooLarge.into());
+    }
     let mut buffer = vec![0; HASH_BUFFER.min(usize::try_from(length).unwrap_or(HASH_BUFFER).max(4096))];
     let mut offset = 0;
     loop {
         match file.read_at(&mut buffer, offset) {
+            _ if offset > MOST_FILE_BYTES => return Err(io::ErrorKind::FileTooLarge.into()),
             Ok(0) => return Ok(ContentHash(*hasher.finalize().as_bytes())),
             Ok(read) => {
                 hasher.update(&buffer[..read]);
@@ -115,6 +123,21 @@ pub fn hash(file: &File) -> io::Result<ContentHash> {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
+    }
+}
+
+/// What is different after a write. A new name or new rights are none, and change the third time alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    size: u64,
+    modified: (i64, i64),
+}
+
+impl Stamp {
+    /// Returns none where the file system does not say.
+    pub fn of(file: &File) -> Option<Stamp> {
+        let found = file.metadata().ok()?;
+        Some(Stamp { size: found.len(), modified: (found.mtime(), found.mtime_nsec()) })
     }
 }
 
@@ -282,5 +305,30 @@ mod tests {
         let mut file = open_beneath(dir.path(), Path::new("f")).unwrap();
         file.read_exact(&mut [0; 100]).unwrap();
         assert_eq!(hash(&file).unwrap(), ContentHash(*blake3::hash(&bytes).as_bytes()));
+    }
+
+    #[test]
+    fn a_write_changes_the_stamp_of_an_open_file_and_a_new_name_does_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.txt");
+        std::fs::write(&path, "before").unwrap();
+        let file = File::open(&path).unwrap();
+        let stamp = Stamp::of(&file);
+        let moved = dir.path().join("b.txt");
+        std::fs::rename(&path, &moved).unwrap();
+        assert!(stamp.is_some() && Stamp::of(&file) == stamp);
+        std::fs::write(&moved, "after, and longer").unwrap();
+        assert_ne!(Stamp::of(&file), stamp);
+    }
+
+    #[test]
+    fn nobody_waits_for_the_hash_of_what_no_reader_takes() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("disk.img");
+        let file = File::options().create_new(true).read(true).write(true).open(&path).unwrap();
+        file.set_len(1 << 40).unwrap();
+        assert_eq!(hash(&file).unwrap_err().kind(), io::ErrorKind::FileTooLarge);
+        file.set_len(5).unwrap();
+        assert_eq!(hash(&file).unwrap(), ContentHash(*blake3::hash(&[0; 5]).as_bytes()));
     }
 }

@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
-use vic::catalog::{Catalog, EvidenceCache, EvidenceKey, Jobs};
+use vic::catalog::{Catalog, CorpusBook, EvidenceCache, EvidenceKey, Jobs};
 use vic::config::Config;
 use vic::embed::models::ModelStore;
 use vic::extract::{PoolSettings, Tools, WorkerPool};
 use vic::index::{Index, Parts};
 use vic::model::{
-    Anchor, Block, BlockKind, Document, FileRecord, FileState, IndexRequest, JobState, OcrMode, PrivacyMode, Reason,
-    StoredChunk, Tier,
+    Anchor, Block, BlockKind, Document, FileRecord, FileState, IndexRequest, JobState, OcrMode, PauseRequest,
+    PrivacyMode, Reason, StoredChunk, Tier,
 };
 use vic::skills::Skills;
 use vic::store::{FileSet, KeywordQuery};
@@ -89,6 +89,7 @@ impl House {
             pool: Arc::new(WorkerPool::new(program, settings)),
             skills: skill_pool.clone(),
             evidence: evidence.clone(),
+            book: Arc::new(CorpusBook::open(&config.corpus_path()).unwrap()),
             models: models.clone(),
             catalog: catalog.clone(),
             config,
@@ -233,6 +234,19 @@ async fn a_skill_that_hangs_is_a_warning_at_the_end_of_its_budget() {
     let findings = skills.run_all(&files, &wanted, PrivacyMode::LocalOnly, Duration::from_secs(2)).await;
     assert!(begun.elapsed() < Duration::from_secs(20));
     assert!(findings.found.is_empty() && findings.warnings[0].contains("no time left"), "{:?}", findings.warnings);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_skill_found_for_a_question_is_brought_in_although_indexing_pauses() {
+    let house = House::with(&["Scans/piano-receipt.png"]).await;
+    house.job(OcrMode::Never, false).await;
+    house.index.pause(PauseRequest { seconds: None }).await.unwrap();
+    let receipt = house.record("piano-receipt.png");
+    let found = house.skills.run("ocr_image", &receipt, PrivacyMode::LocalOnly, Duration::from_secs(20)).await.unwrap();
+    let brought_in = house.index.add_evidence(&receipt, "ocr_image", &found.document);
+    let chunks =
+        tokio::time::timeout(Duration::from_secs(20), brought_in).await.expect("a question waits for no pause");
+    assert!(!chunks.unwrap().is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -22,6 +22,8 @@ use crate::model::{ExtractFailure, ExtractLimits, Reason};
 
 /// Native libraries leak a little with every file.
 const JOBS_PER_WORKER: u32 = 1_000;
+/// Bytes of a reply that is taken apart where it comes in; with a longer one others would have to wait.
+const AT_ONCE_BYTES: usize = 256 << 10;
 /// Kept of what a dying worker says on its standard error.
 const LAST_WORDS_BYTES: u64 = 4 << 10;
 /// Said when an exception of C++ reaches Rust; the PDF library throws none but for want of memory.
@@ -112,7 +114,11 @@ impl Worker {
             }
         };
         self.socket.write_all(&frame[sent..]).await?;
-        protocol::decode(&self.frame(most).await?)
+        let reply = self.frame(most).await?;
+        if reply.len() < AT_ONCE_BYTES {
+            return protocol::decode(&reply);
+        }
+        tokio::task::spawn_blocking(move || protocol::decode(&reply)).await.map_err(io::Error::other)?
     }
 
     /// Says whether it is time for a new one: after many jobs, or when it holds, of these bytes, half the memory it may.
