@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::extract::source::Source;
+use crate::extract::source::{Source, beside_secrets};
 use crate::extract::{Input, ReadResult, Sink, failure, markdown};
 use crate::model::{Anchor, BlockKind, Reason};
 
@@ -64,7 +64,7 @@ fn outputs(cell: &Value) -> String {
         }
         text.push_str(&part);
         if text.len() > OUTPUT_BYTES {
-            text.truncate(text.floor_char_boundary(OUTPUT_BYTES));
+            text.truncate(beside_secrets(&text, text.floor_char_boundary(OUTPUT_BYTES)));
             break;
         }
     }

@@ -2,8 +2,10 @@
 //!
 //! Nothing is parsed, so that nothing can be nested too deep, and a damaged file is still text.
 
+use std::ops::Range;
+
 use crate::extract::encoding::decode;
-use crate::extract::source::Source;
+use crate::extract::source::{Source, pieces};
 use crate::extract::{Input, ReadResult, Sink, text};
 use crate::model::BlockKind;
 
@@ -11,37 +13,62 @@ use crate::model::BlockKind;
 pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     let decoded = decode(input.bytes, None);
     let source = Source::new(&decoded);
-    let add = |sink: &mut Sink, range: std::ops::Range<usize>| {
-        let piece = &source.text[range.clone()];
-        match piece.contains("\\u") {
-            true => source.push_made(sink, BlockKind::Code, &unescaped(piece), range),
-            false => source.push(sink, BlockKind::Code, range),
-        }
-    };
-    text::runs(&source, |run| source.pieces(BlockKind::Code, run).all(|piece| add(sink, piece)));
+    text::runs(&source, |run| match source.text[run.clone()].contains("\\u") {
+        true => push_unescaped(&source, run, sink),
+        false => source.push(sink, BlockKind::Code, run),
+    });
     Ok(())
 }
 
-/// Writes out `\u00e9`: many programs escape every letter beyond ASCII, and nobody searches for escapes.
-fn unescaped(text: &str) -> String {
-    let mut plain = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(at) = rest.find('\\') {
-        let (units, length) = escapes(&rest[at..]);
-        let decoded: String = char::decode_utf16(units).map(|it| it.unwrap_or(char::REPLACEMENT_CHARACTER)).collect();
-        plain.push_str(&rest[..at]);
-        // Escaped control characters and quotes stay escaped: written out they would end the string they stand in.
-        if length == 0 || decoded.chars().any(|it| it.is_control() || it == '"') {
-            let kept = length.max(rest[at..].chars().take(2).map(char::len_utf8).sum());
-            plain.push_str(&rest[at..at + kept]);
-            rest = &rest[at + kept..];
-        } else {
-            plain.push_str(&decoded);
-            rest = &rest[at + length..];
+/// Adds a run whose escapes are written out before it is cut: a key that is full of them is none to look at.
+fn push_unescaped(source: &Source<'_>, run: Range<usize>, sink: &mut Sink) -> bool {
+    let plain = Unescaped::new(&source.text[run.clone()]);
+    pieces(&plain.text, 0..plain.text.len()).all(|piece| {
+        let range = run.start + plain.place(piece.start)..run.start + plain.place(piece.end);
+        match plain.text[piece.clone()] == source.text[range.clone()] {
+            true => source.push(sink, BlockKind::Code, range),
+            false => source.push_made(sink, BlockKind::Code, &plain.text[piece], range),
         }
+    })
+}
+
+/// Text with `\u00e9` written out: many programs escape every letter beyond ASCII, and nobody searches for escapes.
+struct Unescaped {
+    text: String,
+    /// Behind each escape: the byte in the text, and the one in what it was made of.
+    places: Vec<(usize, usize)>,
+}
+
+impl Unescaped {
+    fn new(text: &str) -> Unescaped {
+        let mut plain = Unescaped { text: String::with_capacity(text.len()), places: Vec::new() };
+        let mut at = 0;
+        while let Some(escape) = text[at..].find('\\').map(|it| at + it) {
+            let (units, length) = escapes(&text[escape..]);
+            let decoded: String =
+                char::decode_utf16(units).map(|it| it.unwrap_or(char::REPLACEMENT_CHARACTER)).collect();
+            plain.text.push_str(&text[at..escape]);
+            // Escaped control characters and quotes stay escaped: written out they would end the string they stand in.
+            if length == 0 || decoded.chars().any(|it| it.is_control() || it == '"') {
+                let kept = length.max(text[escape..].chars().take(2).map(char::len_utf8).sum());
+                at = escape + kept;
+                plain.text.push_str(&text[escape..at]);
+            } else {
+                at = escape + length;
+                plain.text.push_str(&decoded);
+                plain.places.push((plain.text.len(), at));
+            }
+        }
+        plain.text.push_str(&text[at..]);
+        plain
     }
-    plain.push_str(rest);
-    plain
+
+    /// Returns where a byte of the text stood; of several escapes at once, somewhere among them.
+    fn place(&self, byte: usize) -> usize {
+        let behind = self.places.partition_point(|(plain, _)| *plain <= byte);
+        let (plain, origin) = behind.checked_sub(1).map_or((0, 0), |it| self.places[it]);
+        origin + (byte - plain)
+    }
 }
 
 /// Returns the code units of the escapes that a text begins with, and the bytes they take.
@@ -82,6 +109,21 @@ mod tests {
         assert_eq!(document.text(), r#"{"a": "café 😀 \u0022 \n \\u00e9 \u12"}"#);
         assert!(!document.blocks[0].anchor.verbatim);
         assert_eq!(document.blocks[0].anchor.line_start, Some(1));
+    }
+
+    #[test]
+    fn what_is_cut_with_its_escapes_written_out_knows_its_lines() {
+        let line = "{\"a\": \"caf\\u00e9 and plain words\"},\n";
+        let text = format!("{}{}", line.repeat(1_000), "{\"b\": \"plain words\"},\n".repeat(1_000));
+        let document = extract(&text);
+        assert!(document.blocks.len() > 5 && document.text().matches("plain words").count() == 2_000);
+        let mut next = 1;
+        for block in &document.blocks {
+            let (start, end) = (block.anchor.line_start.unwrap(), block.anchor.line_end.unwrap());
+            assert_eq!((start, end), (next, next + block.text.matches('\n').count() as u32));
+            next = end + 1;
+        }
+        assert!(document.blocks.last().unwrap().anchor.verbatim && !document.blocks[0].anchor.verbatim);
     }
 
     #[test]

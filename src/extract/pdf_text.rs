@@ -1,5 +1,7 @@
 //! Lines of a page to paragraphs of clean text. Pure: it knows nothing of PDF libraries.
 
+use crate::secrets;
+
 /// A line as a PDF library gives it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Line {
@@ -15,7 +17,7 @@ pub(crate) struct Line {
 const LINE_END_HYPHENS: [char; 3] = ['\u{2}', '\u{FFFE}', '\u{AD}'];
 /// A gap so many times the usual one parts two paragraphs.
 const PARAGRAPH_GAP: f32 = 1.45;
-/// A paragraph is cut here even without a gap: whole pages have none.
+/// A paragraph is cut here even without a gap, unless a key goes on: whole pages have none.
 const PARAGRAPH_BYTES: usize = 4 << 10;
 
 /// Groups lines into paragraphs, lines kept apart by a line break.
@@ -32,7 +34,7 @@ pub(crate) fn paragraphs(lines: &[Line]) -> Vec<String> {
             }
             continue;
         }
-        if above.is_some_and(|above| parts(above, line, usual)) || open.len() > PARAGRAPH_BYTES {
+        if above.is_some_and(|above| parts(above, line, usual)) || is_full(&open, line) {
             close(&mut open, &mut found);
         }
         append(&mut open, &line.text);
@@ -40,6 +42,16 @@ pub(crate) fn paragraphs(lines: &[Line]) -> Vec<String> {
     }
     close(&mut open, &mut found);
     found
+}
+
+/// Says whether a paragraph is to end before a line.
+fn is_full(open: &str, line: &Line) -> bool {
+    let goes_on = || {
+        let mut joined = open.to_string();
+        append(&mut joined, &line.text);
+        secrets::whole_at(&joined, joined.floor_char_boundary(open.len())).is_some()
+    };
+    open.len() > PARAGRAPH_BYTES && !goes_on()
 }
 
 fn close(open: &mut String, found: &mut Vec<String>) {
@@ -122,6 +134,15 @@ mod tests {
     #[test]
     fn the_next_column_is_another_paragraph() {
         check(&[("a", 100.0), ("b", 88.0), ("c", 76.0), ("right", 100.0), ("side", 88.0)], &["a\nb\nc", "right\nside"]);
+    }
+
+    #[test]
+    fn a_paragraph_without_end_is_cut_but_not_between_a_key_and_its_name() {
+        let words = "words ".repeat(700);
+        check(&[(&words, 30.0), ("api_key:", 20.0), ("q8Rt2L", 10.0)], &[words.trim(), "api_key:\nq8Rt2L"]);
+        let named = format!("{words} api_key:");
+        let whole = format!("{named}\nq8Rt2LmZx7Vb4NcK9wPd");
+        check(&[(&named, 20.0), ("q8Rt2LmZx7Vb4NcK9wPd", 10.0), ("end", 0.0)], &[&whole, "end"]);
     }
 
     #[test]

@@ -16,10 +16,9 @@ pub(crate) fn redact(mut document: Document, redaction: Redaction) -> ReadResult
             blackened += 1;
         }
     }
-    let mut short = Censor::new(redaction);
     let links = document.links.iter_mut().flat_map(|it| [&mut it.target, &mut it.text]);
     for text in document.title.iter_mut().chain(&mut document.problems).chain(links) {
-        *text = short.clean(text).into_owned();
+        *text = Censor::new(redaction).clean(text).into_owned();
     }
     if blackened == 0 {
         return Ok(document);
@@ -38,6 +37,7 @@ pub(crate) fn redact(mut document: Document, redaction: Redaction) -> ReadResult
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::extract::source::BLOCK_BYTES;
     use crate::extract::{Tools, extract_bytes};
     use crate::model::ExtractLimits;
 
@@ -60,6 +60,74 @@ mod tests {
         for name in ["notes.txt", "notes.md", "notes"] {
             let key = format!("-----BEGIN OPENSSH PRIVATE KEY-----\n{lines}-----END OPENSSH PRIVATE KEY-----\n");
             assert_eq!(extract(name, &key).unwrap_err().reason, Reason::Secret, "{name}");
+        }
+    }
+
+    /// Sets a text at every place around the end of a first block, and checks that nothing of `secret`, which is in it,
+    /// is left, and all of what stands around it.
+    fn check_cuts(name: &str, before: &str, filler: &str, text: &str, secret: &str) {
+        let parts: Vec<&str> = (0..secret.len() - 9).step_by(5).map(|it| &secret[it..it + 10]).collect();
+        for place in (1..text.len() + 40).step_by(3) {
+            let start = (BLOCK_BYTES + 20).saturating_sub(place);
+            let filling = filler.repeat(start.saturating_sub(before.len()) / filler.len());
+            let pad = "x".repeat(start.saturating_sub(before.len() + filling.len()));
+            let whole = format!("{before}{filling}{pad}{text}, \"last\": \"words\"}}");
+            let document = extract(name, &whole).unwrap();
+            let found = document.text();
+            let left = parts.iter().find(|it| found.contains(**it));
+            assert_eq!(left, None, "{name} at {place}: {found}");
+            assert!(found.contains(MARK) && found.ends_with("\"last\": \"words\"}"), "{name} at {place}");
+            assert!(document.blocks.iter().filter(|it| it.text.contains(MARK)).all(|it| !it.anchor.verbatim));
+        }
+    }
+
+    #[test]
+    fn a_secret_is_blacked_out_wherever_a_long_line_is_cut() {
+        let value = "Zk3vQ9mX2pLr8TnB5wYs";
+        let token = "ghp_16C7e42F292c6912E7710c838347Ae178B4a";
+        let body = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQ";
+        let key = format!("-----BEGIN PRIVATE KEY-----\\n{body}\\n-----END PRIVATE KEY-----\\n");
+        for name in ["a.json", "a.txt", "a.js", "a.md", "a.xml"] {
+            for filler in ["x", "word "] {
+                check_cuts(name, "{\"a\": \"", filler, &format!("\", \"private_key\": \"{key}\""), body);
+                check_cuts(name, "{\"a\": \"", filler, &format!("\", \"api_key\": \"{value}\""), value);
+                check_cuts(name, "{\"a\": \"", filler, &format!("\", \"b\": \"Bearer {value}\""), value);
+                check_cuts(name, "{\"a\": \"", filler, &format!("\", \"b\": \"{token}\""), token);
+            }
+        }
+    }
+
+    #[test]
+    fn a_secret_is_blacked_out_wherever_a_line_full_of_escapes_is_cut() {
+        let (first, last) = ("Zk3vQ9mX2pLr8TnB", "5wYsq8Rt2LmZx7Vb");
+        let text = format!("\", \"api_key\": \"{first}\\u002B{last}\"");
+        check_cuts("a.json", "{\"a\": \"caf\\u00e9 ", "x", &text, first);
+        check_cuts("a.json", "{\"a\": \"caf\\u00e9 ", "x", &text, last);
+    }
+
+    #[test]
+    fn a_key_longer_than_a_block_is_blacked_out_whole() {
+        let body = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASC".repeat(400);
+        let text = format!("\", \"k\": \"-----BEGIN PRIVATE KEY-----{body}-----END PRIVATE KEY-----\"");
+        for before in [10, BLOCK_BYTES - 20, BLOCK_BYTES] {
+            let document = extract("a.json", &format!("{{\"a\": \"{}{text}}}", "x".repeat(before))).unwrap();
+            assert!(!document.text().contains("MIIE") && document.text().ends_with("\"[redacted]\"}"), "{before}");
+        }
+    }
+
+    #[test]
+    fn a_value_below_its_name_is_blacked_out() {
+        let document = extract("a.md", "# API key\n\nZk3vQ9mX2pLr8TnB5wYs\n\nand more").unwrap();
+        assert_eq!(document.text(), "API key\n\n[redacted]\n\nand more");
+    }
+
+    #[test]
+    fn megabytes_in_one_line_are_cut_as_quickly_as_lines() {
+        for part in ["-----BEGIN PRIVATE KEY----- ", "token ", "eyJhbGciOiJIUzI1NiJ9-", "api_key\\u003d", "x"] {
+            let text = part.repeat((4 << 20) / part.len());
+            let begun = std::time::Instant::now();
+            extract("a.json", &text).unwrap();
+            assert!(begun.elapsed().as_secs() < 20, "{part}: {:?}", begun.elapsed());
         }
     }
 

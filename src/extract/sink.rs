@@ -2,6 +2,7 @@
 
 use std::io::Read;
 
+use crate::extract::source::beside_secrets;
 use crate::extract::worker::{LEAST_MEMORY_BYTES, MEMORY_PER_BYTE, SMALL_FILE_BYTES};
 use crate::model::{
     Anchor, Block, BlockKind, Document, ExtractFailure, ExtractLimits, Link, LinkKind, MOST_BLOCKS, Reason,
@@ -132,7 +133,8 @@ impl Sink {
         let (target, text) = (target.trim(), text.trim());
         let fits = !target.is_empty() && target.len() <= MOST_LINK_BYTES && self.document.links.len() < MOST_LINKS;
         if fits && self.member_path.is_empty() {
-            let text = text[..text.floor_char_boundary(MOST_LINK_BYTES)].to_string();
+            let end = beside_secrets(text, text.floor_char_boundary(MOST_LINK_BYTES));
+            let text = text[..end].to_string();
             self.document.links.push(Link { kind, target: target.to_string(), text });
         }
     }

@@ -7,8 +7,9 @@ use std::ops::Range;
 use crate::extract::Sink;
 use crate::extract::encoding::Text;
 use crate::model::{Anchor, BlockKind};
+use crate::secrets;
 
-/// Longest block in bytes. A chunk holds about a thousand, so longer blocks only make later stages handle megabytes.
+/// Longest block in bytes, unless it is a key. A chunk holds about a thousand, so longer blocks only make later stages handle megabytes.
 pub(crate) const BLOCK_BYTES: usize = 8 << 10;
 
 /// Decoded text that knows its lines and its place in the file.
@@ -100,7 +101,7 @@ impl<'a> Source<'a> {
     }
 
     /// Returns the parts of a range that make one block each.
-    pub(crate) fn pieces(&self, kind: BlockKind, range: Range<usize>) -> impl Iterator<Item = Range<usize>> + '_ {
+    fn pieces(&self, kind: BlockKind, range: Range<usize>) -> impl Iterator<Item = Range<usize>> + '_ {
         let keep_indent = kind == BlockKind::Code;
         pieces(self.text, self.trim(range, keep_indent)).map(move |piece| self.trim(piece, keep_indent))
     }
@@ -132,8 +133,8 @@ fn newlines(text: &str) -> Vec<usize> {
 }
 
 /// Cuts a range into pieces of at most [`BLOCK_BYTES`], after a line end if one is near, else after a space, else
-/// anywhere between two characters.
-fn pieces(text: &str, range: Range<usize>) -> impl Iterator<Item = Range<usize>> + '_ {
+/// anywhere between two characters, but never through a key or token.
+pub(crate) fn pieces(text: &str, range: Range<usize>) -> impl Iterator<Item = Range<usize>> + '_ {
     let mut rest = range;
     std::iter::from_fn(move || {
         if rest.is_empty() {
@@ -146,11 +147,22 @@ fn pieces(text: &str, range: Range<usize>) -> impl Iterator<Item = Range<usize>>
             let far_enough = |at: &usize| *at > BLOCK_BYTES / 4;
             let cut = window.rfind('\n').filter(far_enough).or_else(|| window.rfind(' ').filter(far_enough));
             end = cut.map_or(end, |at| rest.start + at + 1);
+            end = rest.start + beside_secrets(&text[rest.clone()], end - rest.start);
         }
         let piece = rest.start..end;
         rest.start = end;
         Some(piece)
     })
+}
+
+/// Moves a cut that lies in a secret before it, and behind one that the text begins with: keys are blacked out piece by
+/// piece, and of a part nobody knows what it is.
+pub(crate) fn beside_secrets(text: &str, at: usize) -> usize {
+    match secrets::whole_at(text, at) {
+        Some(whole) if whole.start > 0 => whole.start,
+        Some(whole) => whole.end,
+        None => at,
+    }
 }
 
 #[cfg(test)]

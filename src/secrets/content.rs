@@ -15,7 +15,10 @@ use crate::model::Redaction;
 pub const MARK: &str = "[redacted]";
 
 /// A private key is not longer: 16,384 bits of RSA take 13 KiB.
-const MOST_KEY_BYTES: usize = 32 << 10;
+pub(super) const MOST_KEY_BYTES: usize = 32 << 10;
+
+/// What one begins with, before its kind.
+pub(super) const BEGIN: &str = "-----BEGIN ";
 
 /// Formats that begin with a name of their own. Word boundaries are those of ASCII: with the others, text in any other
 /// language takes the slow way through the matcher.
@@ -43,13 +46,21 @@ static TOKENS: LazyLock<Regex> = LazyLock::new(|| {
     ])
 });
 
+/// A word that says what the value behind it is, and what may stand between the two: also the bar between two cells, and
+/// quotes that are themselves in quotes.
+const NAME: &str = concat!(
+    r"(?i:secret|token|passwd|password|passphrase|api[_-]?key|access[_-]?key|private[_-]?key|auth[_-]?key|bearer)",
+    r#"[A-Za-z0-9_]*(?:\\*["'])?"#
+);
+const BETWEEN: &str = r"\s*(?::=|=>|=|:|\|)\s*";
+const VALUE: &str = r#"(?:\\*["'])?([A-Za-z0-9+/_=~.-]{16,256})"#;
+
 /// A value behind a word that says what it is: group 1 is the value.
-static ASSIGNED: LazyLock<Regex> = LazyLock::new(|| {
-    regex(&[concat!(
-        r"(?i:secret|token|passwd|password|passphrase|api[_-]?key|access[_-]?key|private[_-]?key|auth[_-]?key|bearer)",
-        r#"[A-Za-z0-9_]*["']?(?:\s*(?::=|=>|=|:)\s*|\s+)["']?([A-Za-z0-9+/_=~.-]{16,256})"#
-    )])
-});
+static ASSIGNED: LazyLock<Regex> = LazyLock::new(|| regex(&[&format!(r"{NAME}(?:{BETWEEN}|\s+){VALUE}")]));
+
+/// The word at the end of a text, and the value at the beginning of the next.
+static NAMED: LazyLock<Regex> = LazyLock::new(|| regex(&[&format!(r#"{NAME}(?:{BETWEEN}|\s*)(?:\\*["'])?$"#)]));
+static LEADING: LazyLock<Regex> = LazyLock::new(|| regex(&[&format!(r"^\s*{VALUE}")]));
 
 /// The password in an address: group 1.
 static IN_ADDRESS: LazyLock<Regex> = LazyLock::new(|| regex(&[r"://[^/\s:@<>{}$]{1,64}:([^/\s@<>{}$]{3,128})@"]));
@@ -70,18 +81,20 @@ fn regex(alternatives: &[&str]) -> Regex {
     Regex::new(&alternatives.join("|")).expect("the patterns are constants")
 }
 
-/// Blacks out secrets in the texts of one document, in order: a private key may begin in one and end in another.
+/// Blacks out secrets in the texts of one document, in order: a private key may begin in one and end in another, and a
+/// value stand in the paragraph below its name.
 #[derive(Clone, Debug)]
 pub struct Censor {
     redaction: Redaction,
     in_key: bool,
+    named: bool,
     found: u32,
 }
 
 impl Censor {
     /// Makes one for a new document.
     pub fn new(redaction: Redaction) -> Censor {
-        Censor { redaction, in_key: false, found: 0 }
+        Censor { redaction, in_key: false, named: false, found: 0 }
     }
 
     /// Returns how many places were blacked out so far.
@@ -95,14 +108,8 @@ impl Censor {
             return Cow::Borrowed(text);
         }
         let mut places = self.keys(text);
-        places.extend(TOKENS.find_iter(text).map(|it| it.range()));
-        places.extend(values(&ASSIGNED, text).filter(|it| looks_random(&text[it.clone()])));
-        places.extend(values(&IN_ADDRESS, text));
-        if self.redaction == Redaction::All {
-            let is_one = |it: &Range<usize>| is_card(&text[it.clone()]) && stands_alone(text, it);
-            places.extend(CARDS.find_iter(text).map(|it| it.range()).filter(is_one));
-            places.extend(ACCOUNTS.find_iter(text).filter(|it| is_account(it.as_str())).map(|it| it.range()));
-        }
+        places.extend(self.leading(text));
+        places.extend(wholes(text, self.redaction).map(|(_, secret)| secret));
         if places.is_empty() {
             return Cow::Borrowed(text);
         }
@@ -111,9 +118,18 @@ impl Censor {
         Cow::Owned(without(text, &places))
     }
 
+    /// Finds the value at the beginning of a text whose name is the last word of the text before.
+    fn leading(&mut self, text: &str) -> Option<Range<usize>> {
+        /// The longest end of a text that is looked at: a name with quotes.
+        const NAME_BYTES: usize = 128;
+        let end = &text[text.ceil_char_boundary(text.len().saturating_sub(NAME_BYTES))..];
+        let named = std::mem::replace(&mut self.named, NAMED.is_match(end));
+        let found = LEADING.captures(text).filter(|_| named)?.get(1)?;
+        looks_random(found.as_str()).then(|| found.range())
+    }
+
     /// Finds private keys, also one that goes on from the text before or into the next.
-    fn keys(&mut self, text: &str) -> Vec<Range<usize>> {
-        const BEGIN: &str = "-----BEGIN ";
+    pub(super) fn keys(&mut self, text: &str) -> Vec<Range<usize>> {
         const END: &str = "-----END ";
         let mut places = Vec::new();
         let mut at = 0;
@@ -163,8 +179,24 @@ fn is_of_key(line: &str) -> bool {
     base64 || header
 }
 
-fn values<'t>(regex: &'static Regex, text: &'t str) -> impl Iterator<Item = Range<usize>> + 't {
-    regex.captures_iter(text).filter_map(|it| it.get(1).map(|it| it.range()))
+/// Finds secrets that stand in one text, private keys aside: what they are told by, and in it what is secret.
+pub(super) fn wholes(text: &str, redaction: Redaction) -> impl Iterator<Item = (Range<usize>, Range<usize>)> {
+    let tokens = TOKENS.find_iter(text).map(|it| (it.range(), it.range()));
+    let assigned = values(&ASSIGNED, text).filter(|(_, it)| looks_random(&text[it.clone()]));
+    let numbers = (redaction == Redaction::All).then(|| numbers(text).map(|it| (it.clone(), it)));
+    tokens.chain(assigned).chain(values(&IN_ADDRESS, text)).chain(numbers.into_iter().flatten())
+}
+
+/// Finds the numbers of cards and accounts.
+fn numbers(text: &str) -> impl Iterator<Item = Range<usize>> {
+    let is_one = |it: &Range<usize>| is_card(&text[it.clone()]) && stands_alone(text, it);
+    let cards = CARDS.find_iter(text).map(|it| it.range()).filter(is_one);
+    cards.chain(ACCOUNTS.find_iter(text).filter(|it| is_account(it.as_str())).map(|it| it.range()))
+}
+
+/// Finds whole matches, and their group 1.
+fn values<'t>(regex: &'static Regex, text: &'t str) -> impl Iterator<Item = (Range<usize>, Range<usize>)> + 't {
+    regex.captures_iter(text).filter_map(|it| Some((it.get(0)?.range(), it.get(1)?.range())))
 }
 
 /// Tells a generated value from words, names and calls: small and capital letters and digits all mixed, or a long hex
@@ -227,7 +259,7 @@ fn is_account(text: &str) -> bool {
 }
 
 /// Sorts places, and makes one of those that touch.
-fn merged(mut places: Vec<Range<usize>>) -> Vec<Range<usize>> {
+pub(super) fn merged(mut places: Vec<Range<usize>>) -> Vec<Range<usize>> {
     places.sort_unstable_by_key(|it| it.start);
     let mut merged: Vec<Range<usize>> = Vec::with_capacity(places.len());
     for place in places {
@@ -312,6 +344,20 @@ mod tests {
     }
 
     #[test]
+    fn a_value_is_found_below_the_text_that_ends_with_its_name() {
+        let mut censor = Censor::new(Redaction::Keys);
+        for (text, cleaned) in [
+            ("Your API_KEY:", "Your API_KEY:"),
+            ("Zk3vQ9mX2pLr8TnB5wYs and so on", "[redacted] and so on"),
+            ("Zk3vQ9mX2pLr8TnB5wYs", "Zk3vQ9mX2pLr8TnB5wYs"),
+            ("The token", "The token"),
+            ("economy of Larkmouth", "economy of Larkmouth"),
+        ] {
+            assert_eq!(censor.clean(text), cleaned);
+        }
+    }
+
+    #[test]
     fn a_key_that_is_only_mentioned_does_not_swallow_the_text() {
         let mut censor = Censor::new(Redaction::Keys);
         let text = "A file that begins with -----BEGIN PRIVATE KEY----- is a key. Do not send it.";
@@ -324,6 +370,8 @@ mod tests {
         keys("api_key = \"Zk3vQ9mX2pLr8TnB5wYs\"", "api_key = \"[redacted]\"");
         keys("\"clientSecret\": \"0f3a9c2b7d6e5f4a8b1c0d9e7f6a5b4c\"", "\"clientSecret\": \"[redacted]\"");
         keys("Authorization: Bearer q8Rt2LmZx7Vb4NcK9wPd", "Authorization: Bearer [redacted]");
+        keys("| api_key | Zk3vQ9mX2pLr8TnB5wYs |", "| api_key | [redacted] |");
+        keys(r#""api_key = \"Zk3vQ9mX2pLr8TnB5wYs\"""#, r#""api_key = \"[redacted]\"""#);
         for text in [
             "token = parser.next_token_of_the_line()",
             "password: see the sheet in the kitchen",

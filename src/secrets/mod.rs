@@ -2,10 +2,13 @@
 //!
 //! Pure: nothing here reads a file. `warehouse` never opens what [`judge`] calls a secret, `extract` blacks out what a
 //! [`Censor`] finds before a text leaves the worker, and `llm` does so again with what is sent to a server. A password
-//! that looks like a word is found by neither.
+//! that looks like a word is found by neither. Whoever cuts a text before that asks [`whole_at`] whether the cut goes
+//! through a secret.
 
 mod content;
+mod cut;
 mod names;
 
 pub use content::{Censor, MARK};
+pub use cut::whole_at;
 pub use names::{Verdict, judge};

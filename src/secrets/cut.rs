@@ -1,0 +1,84 @@
+//! Where a text may be cut: not within a secret, whose halves nobody would know again.
+
+use std::ops::Range;
+
+use crate::model::Redaction;
+use crate::secrets::Censor;
+use crate::secrets::content::{BEGIN, MOST_KEY_BYTES, merged, wholes};
+
+/// What is looked at on both sides of a cut: more than a token takes.
+const AROUND: usize = 8 << 10;
+/// The same where the cut is at white space, which no token holds: a name and its value, or groups of digits.
+const AROUND_SPACE: usize = 1 << 10;
+/// The marks of a private key, with room for its kind.
+const MARKS: usize = 256;
+
+/// Returns what must not be cut at a byte of a text: a secret with the word that tells it. None where a cut is no harm.
+///
+/// What of it the owner wants blacked out is not asked: a few bytes more or less in a piece are nothing to anybody.
+pub fn whole_at(text: &str, at: usize) -> Option<Range<usize>> {
+    let spaced = text[..at].ends_with(char::is_whitespace) || text[at..].starts_with(char::is_whitespace);
+    let around = if spaced { AROUND_SPACE } else { AROUND };
+    let start = text.floor_char_boundary(at.saturating_sub(around));
+    let near = &text[start..text.ceil_char_boundary((at + around).min(text.len()))];
+    let mut wholes: Vec<_> = wholes(near, Redaction::All).map(|(it, _)| start + it.start..start + it.end).collect();
+    wholes.extend(key_at(text, at));
+    merged(wholes).into_iter().find(|it| it.start < at && at < it.end)
+}
+
+/// Returns the private key whose mark is the last before a byte.
+fn key_at(text: &str, at: usize) -> Option<Range<usize>> {
+    let from = text.floor_char_boundary(at.saturating_sub(MOST_KEY_BYTES + MARKS));
+    let to = text.ceil_char_boundary((at + BEGIN.len()).min(text.len()));
+    let start = from + text[from..to].rfind(BEGIN)?;
+    let end = text.floor_char_boundary((start + MOST_KEY_BYTES + MARKS).min(text.len()));
+    let key = Censor::new(Redaction::Keys).keys(&text[start..end]).into_iter().next()?;
+    Some(start + key.start..start + key.end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Checks that `text` holds together at every byte of `whole`, and nowhere else.
+    fn check(text: &str, whole: &str) {
+        let start = text.find(whole).unwrap();
+        let whole = start..start + whole.len();
+        for at in (0..=text.len()).filter(|it| text.is_char_boundary(*it)) {
+            let inside = at > whole.start && at < whole.end;
+            assert_eq!(whole_at(text, at), inside.then(|| whole.clone()), "{text} at {at}");
+        }
+    }
+
+    #[test]
+    fn a_secret_holds_together_with_the_word_that_tells_it() {
+        check("é ghp_16C7e42F292c6912E7710c838347Ae178B4a é", "ghp_16C7e42F292c6912E7710c838347Ae178B4a");
+        check("{\"api_key\": \"Zk3vQ9mX2pLr8TnB5wYs\"}", "api_key\": \"Zk3vQ9mX2pLr8TnB5wYs");
+        check("Authorization: Bearer q8Rt2LmZx7Vb4NcK9wPd,", "Bearer q8Rt2LmZx7Vb4NcK9wPd");
+        check("at postgres://anna:hunter2@db/x", "://anna:hunter2@");
+        check("card 4111 1111 1111 1111, thanks", "4111 1111 1111 1111");
+    }
+
+    #[test]
+    fn a_private_key_holds_together_from_its_first_mark_to_its_last() {
+        let key = format!("-----BEGIN PRIVATE KEY-----{}\\n-----END PRIVATE KEY-----", "\\nMIIEvQ+/".repeat(50));
+        check(&format!("{{\"key\": \"{key}\\n\"}}"), &key);
+    }
+
+    #[test]
+    fn a_long_key_holds_together_whatever_stands_far_away() {
+        let key = format!("-----BEGIN PRIVATE KEY-----{}-----END PRIVATE KEY-----", "MIIEvQ+/".repeat(3_000));
+        let text = format!("{}{key}{}", "x".repeat(100_000), "x".repeat(100_000));
+        for at in [100_001, 100_020, 112_000, 100_000 + key.len() - 1] {
+            assert_eq!(whole_at(&text, at), Some(100_000..100_000 + key.len()), "{at}");
+        }
+        assert_eq!(whole_at(&text, 100_000), None);
+    }
+
+    #[test]
+    fn words_may_be_cut_anywhere() {
+        for text in ["token = parser.next_token()", "-----BEGIN CERTIFICATE-----\nMIIE", "The password is long."] {
+            assert!((0..=text.len()).all(|at| whole_at(text, at).is_none()), "{text}");
+        }
+    }
+}
