@@ -2,10 +2,13 @@
 //!
 //! Where the text of a passage is the file's own bytes, the whole line is read from the file as it is now; elsewhere the
 //! line is that of the extracted text, and its place as exact as the format tells. A line that was cut between two
-//! passages is matched piece by piece.
+//! passages is matched piece by piece, and shown so where the rest of it holds what was blacked out.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
+use std::ops::Range;
+use std::path::Path;
 
 use regex::{Regex, RegexBuilder};
 
@@ -13,7 +16,8 @@ use crate::ask::around::Folder;
 use crate::ask::citation::Standing;
 use crate::ask::{Asker, PATIENCE, citation, hit};
 use crate::error::{Error, Result};
-use crate::model::{Anchor, Chunk, FileId, FileRecord, GrepMatch, GrepRequest, GrepResponse};
+use crate::model::{Anchor, Chunk, FileId, FileRecord, GrepMatch, GrepRequest, GrepResponse, Redaction};
+use crate::secrets::{self, Censor};
 use crate::store::FileSet;
 use crate::warehouse;
 
@@ -55,7 +59,7 @@ impl Asker {
                 lines <= limit * 2
             })
             .await?;
-        let catalog = self.catalog.clone();
+        let (catalog, redaction) = (self.catalog.clone(), self.redaction);
         let ids: Vec<FileId> = raw.iter().map(|(id, _)| *id).collect::<HashSet<_>>().into_iter().collect();
         let files_searched = match &files {
             FileSet::All => served.store.file_ids().await?.len() as u64,
@@ -64,7 +68,7 @@ impl Asker {
         let mut matches = crate::index::at_files(PATIENCE, move || {
             let records: HashMap<FileId, FileRecord> =
                 catalog.records(&ids)?.into_iter().map(|it| (it.id, it)).collect();
-            Ok(matches(&regex, &records, &raw))
+            Ok(matches(&Wanted { regex: &regex, redaction }, &records, &raw))
         })
         .await?;
         let truncated = matches.len() > limit;
@@ -93,12 +97,19 @@ fn compile(request: &GrepRequest) -> Result<Regex> {
     Ok(regex)
 }
 
+/// What is looked for, and what nobody is shown.
+struct Wanted<'r> {
+    regex: &'r Regex,
+    redaction: Redaction,
+}
+
 /// Every line once, by path and place. Files that are gone are left out.
-fn matches(regex: &Regex, records: &HashMap<FileId, FileRecord>, raw: &[(FileId, Chunk)]) -> Vec<GrepMatch> {
-    let mut by_file: BTreeMap<&std::path::Path, (&FileRecord, Vec<&Chunk>)> = BTreeMap::new();
+fn matches(wanted: &Wanted<'_>, records: &HashMap<FileId, FileRecord>, raw: &[(FileId, Chunk)]) -> Vec<GrepMatch> {
+    // Several roots may hold a file of the same path.
+    let mut by_file: BTreeMap<(&Path, FileId), (&FileRecord, Vec<&Chunk>)> = BTreeMap::new();
     for (id, chunk) in raw {
         if let Some(record) = records.get(id) {
-            by_file.entry(&record.found.path).or_insert((record, Vec::new())).1.push(chunk);
+            by_file.entry((&record.found.path, *id)).or_insert((record, Vec::new())).1.push(chunk);
         }
     }
     let mut all = Vec::new();
@@ -110,7 +121,7 @@ fn matches(regex: &Regex, records: &HashMap<FileId, FileRecord>, raw: &[(FileId,
             if standing == Standing::Gone {
                 break;
             }
-            for line in lines(regex, record, chunk, standing) {
+            for line in lines(wanted, record, chunk, standing) {
                 let key = (line.anchor.member.clone(), line.anchor.page, line.anchor.line_start, line.line.clone());
                 if seen.insert(key) {
                     all.push(line);
@@ -122,12 +133,12 @@ fn matches(regex: &Regex, records: &HashMap<FileId, FileRecord>, raw: &[(FileId,
 }
 
 /// The matching lines of one passage; of several matches on a line the first is marked.
-fn lines(regex: &Regex, record: &FileRecord, chunk: &Chunk, standing: Standing) -> Vec<GrepMatch> {
+fn lines(wanted: &Wanted<'_>, record: &FileRecord, chunk: &Chunk, standing: Standing) -> Vec<GrepMatch> {
     let exact = chunk.anchor.verbatim && chunk.anchor.member.is_none() && standing == Standing::Verified;
     let mut start = 0;
     let mut found = Vec::new();
     for (above, text) in chunk.body().split('\n').enumerate() {
-        if let Some(hit) = regex.find(text) {
+        if let Some(hit) = wanted.regex.find(text) {
             let mut anchor = chunk.anchor.clone();
             let (mut line, mut column) = (text.trim_end_matches('\r').to_string(), hit.start());
             if exact {
@@ -135,7 +146,7 @@ fn lines(regex: &Regex, record: &FileRecord, chunk: &Chunk, standing: Standing) 
                 anchor.line_end.clone_from(&anchor.line_start);
                 anchor.byte_start = anchor.byte_start.map(|first| first + start as u64);
                 anchor.byte_end = anchor.byte_start.map(|first| first + text.len() as u64);
-                if let Some((whole, before)) = whole_line(record, &anchor) {
+                if let Some((whole, before)) = whole_line(record, &anchor, wanted.redaction) {
                     anchor.byte_start = anchor.byte_start.map(|it| it - before as u64);
                     anchor.byte_end = anchor.byte_start.map(|it| it + whole.len() as u64);
                     (line, column) = (whole, column + before);
@@ -157,27 +168,54 @@ fn lines(regex: &Regex, record: &FileRecord, chunk: &Chunk, standing: Standing) 
     found
 }
 
-/// Reads the rest of a line before and after a piece of it; returns the line and the bytes before the piece.
-fn whole_line(record: &FileRecord, anchor: &Anchor) -> Option<(String, usize)> {
+/// Reads the rest of a line before and after a piece of it; returns the line and the bytes before the piece. None where
+/// that cannot be read, or holds what is blacked out.
+fn whole_line(record: &FileRecord, anchor: &Anchor, redaction: Redaction) -> Option<(String, usize)> {
     let (start, end) = (anchor.byte_start?, anchor.byte_end?);
     let mut file = warehouse::open_beneath(&record.root, &record.found.path).ok()?;
     let from = start.saturating_sub(MAX_LINE_BYTES as u64);
-    file.seek(SeekFrom::Start(from)).ok()?;
-    let mut bytes = Vec::new();
-    file.take(end - from + MAX_LINE_BYTES as u64).read_to_end(&mut bytes).ok()?;
+    let bytes = read_at(&mut file, from..end + MAX_LINE_BYTES as u64)?;
     let (piece, after) = ((start - from) as usize, (end - from) as usize);
     if after > bytes.len() {
         return None;
     }
     let first = bytes[..piece].iter().rposition(|it| *it == b'\n').map_or(0, |it| it + 1);
     let last = bytes[after..].iter().position(|it| *it == b'\n').map_or(bytes.len(), |it| after + it);
-    let line = std::str::from_utf8(&bytes[first..last]).ok()?;
-    Some((line.trim_end_matches('\r').to_string(), piece - first))
+    let line = std::str::from_utf8(&bytes[first..last]).ok()?.trim_end_matches('\r');
+    let is_more = line.len() > after - piece;
+    if is_more && redaction != Redaction::None && holds_secret(&mut file, from + first as u64, line, redaction)? {
+        return None;
+    }
+    Some((line.to_string(), piece - first))
+}
+
+/// Says whether a secret stands in a line or reaches into it: a key may begin long before.
+fn holds_secret(file: &mut File, start: u64, line: &str, redaction: Redaction) -> Option<bool> {
+    let end = start + line.len() as u64;
+    let from = start.saturating_sub(secrets::LONGEST as u64);
+    let bytes = read_at(file, from..end + secrets::LONGEST as u64)?;
+    // What is around it may be cut within a letter.
+    let before = String::from_utf8_lossy(bytes.get(..(start - from) as usize)?);
+    let behind = String::from_utf8_lossy(bytes.get((end - from) as usize..)?);
+    let shown = before.len()..before.len() + line.len();
+    let places = Censor::new(redaction).places(&format!("{before}{line}{behind}"));
+    Some(places.iter().any(|it| it.start < shown.end && it.end > shown.start))
+}
+
+/// Reads as many of some bytes as there are.
+fn read_at(file: &mut File, range: Range<u64>) -> Option<Vec<u8>> {
+    file.seek(SeekFrom::Start(range.start)).ok()?;
+    let mut bytes = Vec::new();
+    file.take(range.end - range.start).read_to_end(&mut bytes).ok()?;
+    Some(bytes)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt;
+
     use super::*;
+    use crate::model::{ChunkId, FileKind, FileState, FoundFile, Tier};
 
     fn check(pattern: &str, fixed: bool) -> Result<Regex> {
         compile(&GrepRequest { pattern: pattern.into(), fixed, ..GrepRequest::default() })
@@ -190,5 +228,102 @@ mod tests {
             assert!(error.message.contains(named), "{error}");
         }
         assert!(check("a.b(", true).unwrap().is_match("xa.b("));
+    }
+
+    /// A file of a root, as it lies there.
+    fn record(id: FileId, root: &Path, name: &str, text: &str) -> FileRecord {
+        std::fs::create_dir_all(root).unwrap();
+        std::fs::write(root.join(name), text).unwrap();
+        let found = std::fs::metadata(root.join(name)).unwrap();
+        FileRecord {
+            id,
+            root_id: id,
+            root: root.into(),
+            found: FoundFile {
+                path: name.into(),
+                size: found.len(),
+                modified_ns: found.mtime() * 1_000_000_000 + found.mtime_nsec(),
+                changed_ns: 0,
+                created_ns: None,
+                inode: 1,
+                device: 1,
+                mode: 0o644,
+                uid: 0,
+                skip: None,
+            },
+            extension: String::new(),
+            kind: FileKind::Text,
+            media_type: String::new(),
+            owner: String::new(),
+            hash: None,
+            state: FileState::Indexed,
+            reason: None,
+            detail: String::new(),
+            chunks: 1,
+            tries: 1,
+        }
+    }
+
+    /// A passage that stands in a text as it is.
+    fn chunk(text: &str, passage: &str) -> Chunk {
+        let start = text.find(passage).unwrap();
+        let line = Some(1 + text[..start].matches('\n').count() as u32);
+        let (byte_start, byte_end) = (Some(start as u64), Some((start + passage.len()) as u64));
+        let anchor =
+            Anchor { byte_start, byte_end, line_start: line, line_end: line, verbatim: true, ..Anchor::default() };
+        Chunk {
+            id: ChunkId("c".into()),
+            ordinal: 0,
+            text: passage.into(),
+            body_start: 0,
+            anchor,
+            heading_path: Vec::new(),
+            tokens: 1,
+            tier: Tier::L1,
+        }
+    }
+
+    /// The lines of these passages, each with the folder of its root.
+    fn found(redaction: Redaction, all: &[(FileRecord, Chunk)], pattern: &str) -> Vec<(String, String)> {
+        let records = all.iter().map(|it| (it.0.id, it.0.clone())).collect();
+        let raw: Vec<(FileId, Chunk)> = all.iter().map(|it| (it.0.id, it.1.clone())).collect();
+        let regex = Regex::new(pattern).unwrap();
+        let lines = matches(&Wanted { regex: &regex, redaction }, &records, &raw).into_iter();
+        let root = |it: &GrepMatch| Path::new(&it.absolute_path).parent().unwrap().file_name().unwrap().to_owned();
+        lines.map(|it| (root(&it).into_string().unwrap(), it.line)).collect()
+    }
+
+    #[test]
+    fn the_rest_of_a_line_is_shown_unless_it_holds_a_secret() {
+        let dir = tempfile::tempdir().unwrap();
+        let body = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASC".repeat(200);
+        let key = format!("-----BEGIN PRIVATE KEY-----{body}-----END PRIVATE KEY-----");
+        for (before, behind, shows) in [
+            ("all of ", " is shown", true),
+            ("", " and api_key: Zk3vQ9mX2pLr8TnB5wYs", false),
+            ("see ghp_16C7e42F292c6912E7710c838347Ae178B4a and ", "", false),
+            (&*key, " is a key", false),
+            ("", &*key, false),
+        ] {
+            let text = format!("above\n{before}this line{behind}\nbelow\n");
+            let one = |redaction| {
+                let file = record(1, &dir.path().join("a"), "f.txt", &text);
+                found(redaction, &[(file, chunk(&text, "this line"))], "this line").remove(0).1
+            };
+            let whole = format!("{before}this line{behind}");
+            assert_eq!(one(Redaction::Keys), if shows { &whole } else { "this line" });
+            assert!(whole.contains(&one(Redaction::None)) && one(Redaction::None).len() > "this line".len());
+        }
+    }
+
+    #[test]
+    fn files_of_the_same_path_in_two_roots_keep_their_lines_apart() {
+        let dir = tempfile::tempdir().unwrap();
+        let texts = [(1, "a", "one hive of Ada\n"), (2, "b", "another hive\n")];
+        let all = texts.map(|(id, root, text)| {
+            (record(id, &dir.path().join(root), "README.md", text), chunk(text, text.trim()))
+        });
+        let expected = [("a".to_string(), "one hive of Ada".to_string()), ("b".into(), "another hive".into())];
+        assert_eq!(found(Redaction::Keys, &all, "hive"), expected);
     }
 }

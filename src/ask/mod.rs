@@ -39,8 +39,8 @@ use crate::index::{Index, Served};
 use crate::librarian::Librarian;
 use crate::llm::{self, LlmClient, Task};
 use crate::model::{
-    Anchor, AskEvent, AskRequest, AskResponse, FileFilter, L0Filters, PrivacyMode, QueryPlan, ResponseStats, Scope,
-    SearchHit,
+    Anchor, AskEvent, AskRequest, AskResponse, FileFilter, L0Filters, PrivacyMode, QueryPlan, Redaction, ResponseStats,
+    Scope, SearchHit,
 };
 use crate::skills::Skills;
 use crate::store::FileSet;
@@ -65,6 +65,8 @@ pub struct Asker {
     /// Writes the summary, if there is one.
     llm: Option<LlmClient>,
     privacy: PrivacyMode,
+    /// What is blacked out in what is read from a file once more.
+    redaction: Redaction,
     default_root: Option<PathBuf>,
     db_path: PathBuf,
     /// What may be found; the rest does not exist for whoever asks.
@@ -130,6 +132,7 @@ impl Asker {
             librarian: Librarian::open(config)?,
             llm: llm::open(config, Task::Reasoning)?,
             privacy: config.privacy_mode,
+            redaction: config.limits.redaction,
             default_root: config.warehouse_root.clone(),
             db_path: config.db_path.clone(),
             scope: Scope::All,

@@ -104,18 +104,23 @@ impl Censor {
 
     /// Returns the next text without its secrets: borrowed when there is none.
     pub fn clean<'t>(&mut self, text: &'t str) -> Cow<'t, str> {
+        match self.places(text) {
+            places if places.is_empty() => Cow::Borrowed(text),
+            places => Cow::Owned(without(text, &places)),
+        }
+    }
+
+    /// Returns where the secrets of the next text stand, in order.
+    pub fn places(&mut self, text: &str) -> Vec<Range<usize>> {
         if self.redaction == Redaction::None {
-            return Cow::Borrowed(text);
+            return Vec::new();
         }
         let mut places = self.keys(text);
         places.extend(self.leading(text));
         places.extend(wholes(text, self.redaction).map(|(_, secret)| secret));
-        if places.is_empty() {
-            return Cow::Borrowed(text);
-        }
         let places = merged(places);
         self.found += places.len() as u32;
-        Cow::Owned(without(text, &places))
+        places
     }
 
     /// Finds the value at the beginning of a text whose name is the last word of the text before.

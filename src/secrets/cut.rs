@@ -10,8 +10,8 @@ use crate::secrets::content::{BEGIN, MOST_KEY_BYTES, merged, wholes};
 const AROUND: usize = 8 << 10;
 /// The same where the cut is at white space, which no token holds: a name and its value, or groups of digits.
 const AROUND_SPACE: usize = 1 << 10;
-/// The marks of a private key, with room for its kind.
-const MARKS: usize = 256;
+/// The longest secret: a private key between its marks, with room for its kind.
+pub const LONGEST: usize = MOST_KEY_BYTES + 256;
 
 /// Returns what must not be cut at a byte of a text: a secret with the word that tells it. None where a cut is no harm.
 ///
@@ -28,10 +28,10 @@ pub fn whole_at(text: &str, at: usize) -> Option<Range<usize>> {
 
 /// Returns the private key whose mark is the last before a byte.
 fn key_at(text: &str, at: usize) -> Option<Range<usize>> {
-    let from = text.floor_char_boundary(at.saturating_sub(MOST_KEY_BYTES + MARKS));
+    let from = text.floor_char_boundary(at.saturating_sub(LONGEST));
     let to = text.ceil_char_boundary((at + BEGIN.len()).min(text.len()));
     let start = from + text[from..to].rfind(BEGIN)?;
-    let end = text.floor_char_boundary((start + MOST_KEY_BYTES + MARKS).min(text.len()));
+    let end = text.floor_char_boundary((start + LONGEST).min(text.len()));
     let key = Censor::new(Redaction::Keys).keys(&text[start..end]).into_iter().next()?;
     Some(start + key.start..start + key.end)
 }

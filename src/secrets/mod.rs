@@ -10,5 +10,5 @@ mod cut;
 mod names;
 
 pub use content::{Censor, MARK};
-pub use cut::whole_at;
+pub use cut::{LONGEST, whole_at};
 pub use names::{Verdict, judge};
