@@ -1,15 +1,14 @@
 //! What agents did: written down before they answer, and shown to the owner.
 
-use std::borrow::Cow;
 use std::time::SystemTime;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::agent::assistant::Assistant;
 use crate::agent::tool_loop::AgentReport;
 use crate::error::{Error, ErrorCode, Result};
-use crate::model::{AgentRun, Redaction, TranscriptRecord};
-use crate::secrets::Censor;
+use crate::model::{AgentRun, TranscriptRecord};
+use crate::secrets::{Censor, black_out};
 
 impl Assistant {
     /// What agents did last, newest first; for the owner only.
@@ -47,19 +46,5 @@ impl Assistant {
         };
         let shared = self.shared.clone();
         crate::index::blocking(move || shared.transcripts.as_ref().map_or(Ok(()), |it| it.add(&record))).await
-    }
-}
-
-/// Blacks keys and tokens out in every text of a document.
-fn black_out(document: &mut Value, redaction: Redaction) {
-    match document {
-        Value::String(text) => {
-            if let Cow::Owned(clean) = Censor::new(redaction).clean(text) {
-                *text = clean;
-            }
-        }
-        Value::Array(all) => all.iter_mut().for_each(|it| black_out(it, redaction)),
-        Value::Object(map) => map.values_mut().for_each(|it| black_out(it, redaction)),
-        Value::Null | Value::Bool(_) | Value::Number(_) => (),
     }
 }

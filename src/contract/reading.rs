@@ -15,7 +15,7 @@ use crate::model::{Document, FileKind, Redaction};
 use crate::secrets::Censor;
 
 /// Raise it with every change of what is read: older readings are made anew.
-pub(crate) const READER: u32 = 4;
+pub(crate) const READER: u32 = 5;
 
 /// Text that is kept of one document.
 const MOST_TEXT: usize = 1 << 20;
@@ -153,8 +153,7 @@ fn links(source: &Source, redaction: Redaction) -> Vec<Link> {
         links.extend(anchors.map(|it| Link { target: it.as_str().to_string(), place: raw.place(&it.range()) }));
     }
     // Addresses can carry keys, and those of a page come from the file itself.
-    let mut censor = Censor::new(redaction);
-    links.iter_mut().for_each(|it| it.target = censor.clean(&it.target).into_owned());
+    links.iter_mut().for_each(|it| it.target = Censor::new(redaction).clean(&it.target).into_owned());
     links
 }
 

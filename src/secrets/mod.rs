@@ -7,8 +7,10 @@
 
 mod content;
 mod cut;
+mod document;
 mod names;
 
 pub use content::{Censor, MARK};
 pub use cut::{LONGEST, whole_at};
+pub use document::black_out;
 pub use names::{Verdict, judge};

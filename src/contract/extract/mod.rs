@@ -25,7 +25,7 @@ use crate::contract::snippets::canonical_language;
 use crate::contract::source::Source;
 use crate::contract::validate::Request;
 use crate::model::Redaction;
-use crate::secrets::Censor;
+use crate::secrets::black_out;
 
 pub(crate) use reference::is_reference_heading;
 
@@ -77,13 +77,8 @@ pub(crate) fn objects(source: &Source, redaction: Redaction) -> Objects {
         ("Citation".into(), citation::find(source)),
         ("Reference".into(), reference::find(source)),
     ]);
-    let mut censor = Censor::new(redaction);
-    for object in found.values_mut().flatten() {
-        for value in object.fields.values_mut() {
-            if let Value::String(text) = value {
-                *text = censor.clean(text).into_owned();
-            }
-        }
+    for value in found.values_mut().flatten().flat_map(|it| it.fields.values_mut()) {
+        black_out(value, redaction);
     }
     found
 }

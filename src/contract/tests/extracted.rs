@@ -68,3 +68,22 @@ fn a_citation_that_is_a_link_names_its_work_and_the_graph_knows_it_as_the_same()
     let edges = graph.data["edges"].as_array().unwrap().iter().filter(|it| it["to"] == "w:doi:10.5555/x.1").count();
     assert_eq!((works, edges), (1, 3), "{:#}", graph.data);
 }
+
+#[test]
+fn tables_that_are_read_in_their_file_again_hold_no_keys() {
+    let token = "ghp_16C7e42F292c6912E7710c838347Ae178B4a";
+    let value = "Zk3vQ9mX2pLr8TnB5wYs";
+    let table =
+        format!("| service | what |\n|---|---|\n| github | {token} |\n| API token | {value} |\n| build | {value} |\n");
+    let corpus = corpus(&[("a.md", &format!("# Keys\n\n{table}\n")), ("b.tex", &tabular(token))]);
+    let found = ask(&corpus, "EXTRACT", json!({"schema": "Table"}));
+    let rows: Vec<&Value> = found.data["objects"].as_array().unwrap().iter().map(|it| &it["rows"]).collect();
+    let cleaned = json!([["github", "[redacted]"], ["API token", "[redacted]"], ["build", value]]);
+    assert_eq!(rows, [&cleaned, &json!([["github", "[redacted]"]])]);
+    let kept = serde_json::to_string(&*corpus.papers[0].reading).unwrap();
+    assert!(!kept.contains(token), "{kept}");
+}
+
+fn tabular(token: &str) -> String {
+    format!("\\begin{{tabular}}{{ll}}\nservice & what \\\\\ngithub & {token} \\\\\n\\end{{tabular}}\n")
+}
