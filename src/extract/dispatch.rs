@@ -87,7 +87,8 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink, tools: &Tools) -> ReadResu
         return Err(failure(Reason::Empty, ""));
     }
     if let Some(member) = sink.member() {
-        let secret = match secrets::judge(Path::new(member)) {
+        // Archives and mails made on Windows part folders by backslashes, which are letters of a name here.
+        let secret = match secrets::judge(Path::new(&member.replace('\\', "/"))) {
             Verdict::Plain => false,
             Verdict::Secret => true,
             Verdict::SecretUnlessZip => !input.bytes.starts_with(b"PK\x03\x04"),
@@ -200,6 +201,20 @@ mod tests {
         let document = extract(&crate::extract::package::tests::zipped(&members), "a.zip").unwrap();
         assert_eq!(document.text(), "words");
         assert_eq!(document.problems, Vec::<String>::new());
+    }
+
+    #[test]
+    fn secrets_below_folders_of_windows_are_not_read() {
+        let members = [
+            ("home\\.ssh\\config", "xylophone"),
+            ("u\\.pgpass", "xylophone"),
+            ("C:\\app\\.env", "xylophone"),
+            ("u\\a.txt", "words"),
+        ];
+        let document = extract(&crate::extract::package::tests::zipped(&members), "a.zip").unwrap();
+        assert_eq!(document.text(), "words");
+        let mail = "Subject: s\r\nMIME-Version: 1.0\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\nContent-Type: application/octet-stream\r\nContent-Disposition: attachment; filename*=utf-8''u%5C.pgpass\r\n\r\nxylophone\r\n--b--\r\n";
+        assert!(!extract(mail.as_bytes(), "a.eml").unwrap().text().contains("xylophone"));
     }
 
     #[test]

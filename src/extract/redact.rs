@@ -1,7 +1,9 @@
 //! The last thing that happens to a text inside the worker: its keys and tokens are blacked out.
 
+use std::borrow::Cow;
+
 use crate::extract::{ReadResult, failure};
-use crate::model::{Document, Reason, Redaction};
+use crate::model::{Anchor, Document, Reason, Redaction};
 use crate::secrets::{Censor, MARK};
 
 /// Blacks out secrets in a document. One of which nothing else remains is a secret itself.
@@ -9,12 +11,13 @@ pub(crate) fn redact(mut document: Document, redaction: Redaction) -> ReadResult
     let mut censor = Censor::new(redaction);
     let mut blackened = 0;
     for block in &mut document.blocks {
-        if let std::borrow::Cow::Owned(cleaned) = censor.clean(&block.text) {
+        if let Cow::Owned(cleaned) = censor.clean(&block.text) {
             block.text = cleaned;
             // Its bytes in the file say something else now.
             block.anchor.verbatim = false;
             blackened += 1;
         }
+        name_openly(&mut block.anchor, redaction);
     }
     let links = document.links.iter_mut().flat_map(|it| [&mut it.target, &mut it.text]);
     for text in document.title.iter_mut().chain(&mut document.problems).chain(links) {
@@ -32,6 +35,16 @@ pub(crate) fn redact(mut document: Document, redaction: Redaction) -> ReadResult
         _ => format!("keys or tokens are blacked out at {places} places"),
     });
     Ok(document)
+}
+
+/// Blacks secrets out in the names of a place: a message that is attached without one has its subject for a name.
+fn name_openly(anchor: &mut Anchor, redaction: Redaction) {
+    let names = [&mut anchor.member, &mut anchor.part, &mut anchor.sheet, &mut anchor.symbol];
+    for name in names.into_iter().flatten() {
+        if let Cow::Owned(cleaned) = Censor::new(redaction).clean(name) {
+            *name = cleaned;
+        }
+    }
 }
 
 #[cfg(test)]
@@ -52,6 +65,30 @@ mod tests {
         let verbatim: Vec<bool> = document.blocks.iter().map(|it| it.anchor.verbatim).collect();
         assert_eq!(verbatim, [true, false, true]);
         assert_eq!(document.problems, ["a key or token is blacked out"]);
+    }
+
+    #[test]
+    fn the_subject_of_a_message_without_a_name_is_no_place_for_a_key() {
+        let value = "Zk3vQ9mX2pLr8TnB5wYs";
+        let inner = format!("Subject: Your reset token: {value}\r\n\r\nHello.\r\n");
+        let mail = format!(
+            "Subject: Fwd\r\nMIME-Version: 1.0\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\n\
+             Content-Type: text/plain\r\n\r\nSee below.\r\n--b\r\nContent-Type: message/rfc822\r\n\r\n{inner}--b--\r\n"
+        );
+        let document = extract("a.eml", &mail).unwrap();
+        assert!(document.text().contains("Hello.") && !format!("{document:?}").contains(value), "{document:?}");
+        let anchor = &document.blocks.iter().find(|it| it.text == "Hello.").unwrap().anchor;
+        assert_eq!(anchor.member.as_deref(), Some("Your reset token: [redacted]"));
+        assert_eq!(anchor.part.as_deref(), Some("attachment: Your reset token: [redacted], body"));
+    }
+
+    #[test]
+    fn sheets_and_symbols_are_named_without_keys() {
+        let token = "ghp_16C7e42F292c6912E7710c838347Ae178B4a";
+        let name = Some(token.to_string());
+        let mut anchor = Anchor { sheet: name.clone(), symbol: name, ..Anchor::default() };
+        name_openly(&mut anchor, Redaction::Keys);
+        assert_eq!((anchor.sheet.as_deref(), anchor.symbol.as_deref()), (Some(MARK), Some(MARK)));
     }
 
     #[test]
