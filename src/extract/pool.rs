@@ -22,7 +22,7 @@ use crate::extract::pool::process::{Cause, Death, Worker};
 use crate::extract::pool::witness::Nobody;
 use crate::extract::protocol::{self, Hello, Job, Reply, Setup, SkillJob, Task};
 use crate::extract::{Tools, failure};
-use crate::model::{Document, ExtractFailure, ExtractLimits, JailMode, MemoryCap, Reason};
+use crate::model::{Document, ExtractFailure, ExtractLimits, JailMode, MemoryCap, Reason, Redaction};
 
 pub use crate::extract::pool::witness::Witness;
 
@@ -135,6 +135,11 @@ impl WorkerPool {
     pub async fn probe(&self) {
         // What stands in the way is noted, and the first file will meet it again.
         self.start(self.setup.clone()).await.ok();
+    }
+
+    /// Returns what the workers black out, for whoever finds text outside of them.
+    pub(crate) fn redaction(&self) -> Redaction {
+        self.setup.limits.redaction
     }
 
     /// Says whether the workers are in a jail; none before the first was started.

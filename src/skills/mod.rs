@@ -202,7 +202,7 @@ impl Skills {
         let mut document = self.work(record, &key, pages, budget).await?;
         if let (Some(eye), VISION) = (&self.eye, skill) {
             let left = end.saturating_duration_since(Instant::now());
-            document = eye.look(&shown, &document, privacy, left).await?;
+            document = eye.look(&shown, &document, privacy, left, self.pool.redaction()).await?;
         }
         if let Some(before) = before {
             document = continued(before, document);

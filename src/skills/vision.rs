@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
+use crate::extract::redact;
 use crate::llm::{FinishReason, LlmClient, LlmRequest, Patience};
-use crate::model::{Anchor, Block, BlockKind, Document, PrivacyMode, Region};
+use crate::model::{Anchor, Block, BlockKind, Document, PrivacyMode, Redaction, Region};
 use crate::skills::{SkillProblem, problem};
 
 /// What the model is to be.
@@ -21,8 +22,8 @@ const PROMPT: &str = "Write down all text of this image, in the order in which a
                       they are, stamps, seals, logos, drawings, people, places. Write nothing else.";
 /// Tokens of an answer: a dense page.
 const MOST_TOKENS: u32 = 2_048;
-/// Changes whenever the same model would be asked something else.
-const PROMPT_VERSION: &str = "1";
+/// Changes whenever the same model would be asked something else, or another part of its answer be kept.
+const PROMPT_VERSION: &str = "2";
 /// The whole page.
 const WHOLE: Region = Region { left: 0.0, top: 0.0, right: 1.0, bottom: 1.0 };
 
@@ -75,13 +76,15 @@ impl Eye {
         )))
     }
 
-    /// Shows the pictures that the worker packed, one after the other, as far as there is time.
+    /// Shows the pictures that the worker packed, one after the other, as far as there is time. Of what it says on them keys
+    /// and tokens are blacked out as in every text of a file: nobody did so before.
     pub(super) async fn look(
         &self,
         shown: &str,
         packed: &Document,
         privacy: PrivacyMode,
         budget: Duration,
+        redaction: Redaction,
     ) -> Result<Document, SkillProblem> {
         let end = Instant::now() + budget;
         let mut seen = Document { pages: packed.pages, ..Document::default() };
@@ -103,7 +106,7 @@ impl Eye {
                 Err(problem) => return Err(problem),
             }
         }
-        Ok(seen)
+        redact(seen, redaction).map_err(|failed| SkillProblem(format!("nothing is kept of `{shown}`: {}", failed.detail)))
     }
 
     async fn ask(&self, picture: Picture, privacy: PrivacyMode, left: Duration) -> Result<Option<Block>, SkillProblem> {
@@ -138,7 +141,8 @@ mod tests {
     ) -> (Result<Document, SkillProblem>, Vec<LlmRequest>) {
         let mock = Mock::new(answers);
         let eye = Eye::new(mock.client(), 100);
-        let seen = eye.look("a.pdf", &packed(sizes), PrivacyMode::LocalOnly, Duration::from_secs(5)).await;
+        let (mode, time) = (PrivacyMode::LocalOnly, Duration::from_secs(5));
+        let seen = eye.look("a.pdf", &packed(sizes), mode, time, Redaction::Keys).await;
         (seen, mock.asked())
     }
 
@@ -169,6 +173,16 @@ mod tests {
         let (seen, _) = check(vec![Ok("text".into()), Err(away)], &[1, 2]).await;
         let seen = seen.unwrap();
         assert!(seen.truncated && seen.blocks.len() == 1);
+    }
+
+    #[tokio::test]
+    async fn a_key_that_the_model_reads_is_blacked_out() {
+        let token = "ghp_16C7e42F292c6912E7710c838347Ae178B4a";
+        let pages = [format!("Our key is {token}."), "api_key:".into(), "Zk3vQ9mX2pLr8TnB5wYs\nSeen: a seal.".into()];
+        let seen = check(pages.map(Ok).into(), &[1, 1, 1]).await.0.unwrap();
+        assert_eq!(seen.text(), "Our key is [redacted].\n\napi_key:\n\n[redacted]\nSeen: a seal.");
+        let (seen, _) = check(vec![Ok(token.into())], &[1]).await;
+        assert!(seen.unwrap_err().0.contains("keys and nothing else"));
     }
 
     #[tokio::test]
