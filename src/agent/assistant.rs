@@ -314,12 +314,13 @@ impl Assistant {
     }
 
     fn reasoner_of(&self, choice: &Choice, time: Duration) -> Result<Box<dyn Reasoner>> {
+        let (mode, redaction) = (self.mode(), self.shared.config.limits.redaction);
         Ok(match (choice.backend, &choice.command) {
             (BackendKind::Mock, _) => Box::new(Stub),
             (BackendKind::Command, Some(command)) => {
-                Box::new(ByCommand { command: command.clone(), mode: self.mode(), time })
+                Box::new(ByCommand { command: command.clone(), mode, time, redaction })
             }
-            _ => Box::new(ByModel { client: self.client(choice)?, mode: self.mode(), time }),
+            _ => Box::new(ByModel { client: self.client(choice)?, mode, time, redaction }),
         })
     }
 

@@ -8,7 +8,7 @@ use crate::agent::reasoner::Reasoner;
 use crate::agent::room::Room;
 use crate::error::Result;
 use crate::llm::plugin::{PluginCommand, PluginLimits, PluginRequest, PluginResponse, PluginTask};
-use crate::model::PrivacyMode;
+use crate::model::{PrivacyMode, Redaction};
 
 /// Bytes of a request around its task.
 const ENVELOPE_BYTES: usize = 256;
@@ -18,6 +18,7 @@ pub(super) struct ByCommand {
     pub(super) command: PluginCommand,
     pub(super) mode: PrivacyMode,
     pub(super) time: Duration,
+    pub(super) redaction: Redaction,
 }
 
 impl ByCommand {
@@ -32,6 +33,10 @@ impl Reasoner for ByCommand {
         self.command.shown()
     }
 
+    fn redaction(&self) -> Redaction {
+        self.redaction
+    }
+
     async fn room(&self, request: &PluginRequest) -> Room {
         // Name of the protocol and of the model stand around the task.
         let around = ENVELOPE_BYTES + request.model.as_ref().map_or(0, String::len) * 2;
@@ -40,5 +45,35 @@ impl Reasoner for ByCommand {
 
     async fn think(&self, request: &PluginRequest) -> Result<PluginResponse> {
         self.command.ask(request, self.mode, self.limits(&request.task)).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::agent::room::fitted;
+
+    /// What a plugin says that counts the lines with `Zk3v` in what it is told.
+    async fn counted(redaction: Redaction) -> Option<String> {
+        let script = r#"printf '{"answer": "%s"}' $(grep -c Zk3v)"#;
+        let command = PluginCommand::find("sh", vec!["-c".into(), script.into()], Path::new("/")).unwrap();
+        let plugin = ByCommand { command, mode: PrivacyMode::LocalOnly, time: Duration::from_secs(9), redaction };
+        let task = PluginTask::Answer {
+            question: "who has the token \"Zk3vQ9mX2pLr8TnB5wYs\"?".into(),
+            query: json!({}),
+            results: json!({ "vars": ["?x"], "rows": [{ "?x": { "api_key": "Zk3vQ9mX2pLr8TnB5wYs" } }] }),
+        };
+        let (request, _) = fitted(&plugin, PluginRequest::new(None, task)).await.unwrap();
+        plugin.think(&request).await.unwrap().answer
+    }
+
+    #[tokio::test]
+    async fn a_plugin_is_told_no_keys_unless_the_owner_says_so() {
+        assert_eq!(counted(Redaction::Keys).await.as_deref(), Some("0"));
+        assert_eq!(counted(Redaction::None).await.as_deref(), Some("1"));
     }
 }

@@ -13,7 +13,7 @@ use crate::llm::plugin::{PluginRequest, PluginResponse, PluginTask};
 use crate::llm::{
     FinishReason, LlmClient, LlmRequest, Message, ModelId, ModelLimits, Patience, Role, estimated_tokens, response,
 };
-use crate::model::PrivacyMode;
+use crate::model::{PrivacyMode, Redaction};
 
 /// Tokens of an answer: a query or a step takes some hundred.
 const MAX_TOKENS: u32 = 1_024;
@@ -31,6 +31,7 @@ pub(super) struct ByModel {
     pub(super) client: LlmClient,
     pub(super) mode: PrivacyMode,
     pub(super) time: Duration,
+    pub(super) redaction: Redaction,
 }
 
 impl ByModel {
@@ -69,6 +70,10 @@ fn beginning(text: &str) -> &str {
 impl Reasoner for ByModel {
     fn name(&self) -> String {
         format!("{} ({})", self.client.name(), self.client.backend())
+    }
+
+    fn redaction(&self) -> Redaction {
+        self.redaction
     }
 
     async fn room(&self, request: &PluginRequest) -> Room {
@@ -122,7 +127,7 @@ mod tests {
     /// A model with this context.
     fn model(mock: &std::sync::Arc<Mock>, context_tokens: u32) -> ByModel {
         let client = mock.client_with(LlmClientConfig { context_tokens, ..LlmClientConfig::default() });
-        ByModel { client, mode: PrivacyMode::LocalOnly, time: Duration::from_secs(9) }
+        ByModel { client, mode: PrivacyMode::LocalOnly, time: Duration::from_secs(9), redaction: Redaction::Keys }
     }
 
     #[tokio::test]
@@ -144,5 +149,19 @@ mod tests {
             }
             assert_eq!(mock.asked().len(), 2, "an answer that cannot be used is sent back once");
         }
+    }
+
+    #[tokio::test]
+    async fn a_key_that_is_hidden_behind_backslashes_is_not_sent() {
+        let value = "Zk3vQ9mX2pLr8TnB5wYs";
+        let results = json!({ "vars": ["?x"], "rows": [{ "?x": format!("api_key = \"{value}\"") }] });
+        let question = format!("whose password is this:\n{value}");
+        let task = PluginTask::Answer { question, query: json!({}), results };
+        let mock = Mock::new(vec![Ok(r#"{"answer": "Ada"}"#.into())]);
+        let reasoner = model(&mock, 16_384);
+        let (request, _) = fitted(&reasoner, PluginRequest::new(None, task)).await.unwrap();
+        reasoner.think(&request).await.unwrap();
+        let sent = &mock.asked()[0].messages[0].content;
+        assert!(!sent.contains(value) && sent.matches("[redacted]").count() == 2, "{sent}");
     }
 }

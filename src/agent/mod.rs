@@ -15,6 +15,7 @@ mod by_command;
 mod by_model;
 mod choice;
 mod citations;
+mod discreet;
 mod evidence;
 mod guest;
 mod limits;

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::agent::discreet;
 use crate::agent::reasoner::Reasoner;
 use crate::error::{Error, ErrorCode, Result};
 use crate::llm::estimated_tokens;
@@ -85,6 +86,7 @@ pub(super) async fn fitted(
     reasoner: &dyn Reasoner,
     request: PluginRequest,
 ) -> Result<(PluginRequest, BTreeSet<&'static str>)> {
+    let request = discreet::cleaned(request, reasoner.redaction())?;
     let room = reasoner.room(&request).await;
     let (task, cuts) = fit(request.task, room)?;
     Ok((PluginRequest { task, ..request }, cuts))

@@ -30,7 +30,7 @@ pub use sample::{sample_texts, sample_texts_of};
 
 use crate::config::{Config, EmbedBackend, EmbedConfig};
 use crate::error::Result;
-use crate::model::{PrivacyMode, TokenCounter};
+use crate::model::{PrivacyMode, Redaction, TokenCounter};
 
 /// A vector: as long as [`Embedder::dimension`], L2 norm 1.
 pub type Vector = Vec<f32>;
@@ -106,14 +106,16 @@ pub async fn open(config: &Config) -> Result<Arc<dyn Embedder>> {
     if let Some(path) = &config.servers_ca {
         egress::trust(path)?;
     }
-    let embedder: Arc<dyn Embedder> = match config.embed.backend {
+    let (embedder, redaction): (Arc<dyn Embedder>, _) = match config.embed.backend {
         EmbedBackend::Onnx => {
             let store = models::ModelStore::new(config.model_dirs.clone());
-            Arc::new(onnx::OnnxEmbedder::open(store, config.embed.clone()).await?)
+            (Arc::new(onnx::OnnxEmbedder::open(store, config.embed.clone()).await?), Redaction::None)
         }
-        EmbedBackend::Ollama | EmbedBackend::OpenAi => open_server(&config.embed, config.privacy_mode).await?,
+        EmbedBackend::Ollama | EmbedBackend::OpenAi => {
+            (open_server(&config.embed, config.privacy_mode).await?, config.limits.redaction)
+        }
     };
-    Ok(calls::in_calls_of(config.embed.batch, embedder))
+    Ok(calls::in_calls_of(config.embed.batch, redaction, embedder))
 }
 
 /// Opens a model on a server: the OpenAI-compatible one, or else Ollama's.

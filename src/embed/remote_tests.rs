@@ -10,12 +10,12 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::config::{EmbedBackend, EmbedConfig, EmbedEngine};
+use crate::config::{Config, EmbedBackend, EmbedConfig, EmbedEngine};
 use crate::embed::ollama::Ollama;
 use crate::embed::openai::OpenAi;
 use crate::embed::{Embedder, remote};
 use crate::error::{ErrorCode, Result};
-use crate::model::PrivacyMode;
+use crate::model::{PrivacyMode, Redaction};
 
 /// What the server was asked.
 pub(super) struct Request {
@@ -144,6 +144,32 @@ async fn ollama_gives_one_normalised_vector_for_each_text_in_order() {
     assert_eq!(vectors.iter().map(|it| first(it) as usize).collect::<Vec<_>>(), lengths);
     assert_eq!(first(&model.embed_query("four").await.unwrap()), 4.0);
     assert!(model.embed_documents(&[]).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_server_is_sent_no_keys_unless_the_owner_says_so() {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let log = seen.clone();
+    let address = serve(move |it| {
+        if it.path == "/api/embed" {
+            log.lock().unwrap().extend(inputs(&it));
+        }
+        ollama(&it)
+    });
+    let dir = tempfile::tempdir().unwrap();
+    let of_dir = |name: &str| (name == "VIC_DATA_DIR").then(|| dir.path().as_os_str().to_owned());
+    let mut whole = Config::from_lookup(&of_dir).unwrap();
+    whole.embed = config(EmbedBackend::Ollama, &address.await);
+    let asked = "who made AKIAIOSFODNN7EXAMPLE?".to_string();
+    for (redaction, sent) in [(Redaction::Keys, "who made [redacted]?"), (Redaction::None, &*asked)] {
+        whole.limits.redaction = redaction;
+        let model = crate::embed::open(&whole).await.unwrap();
+        seen.lock().unwrap().clear();
+        model.embed_query(&asked).await.unwrap();
+        model.embed_documents(std::slice::from_ref(&asked)).await.unwrap();
+        model.embed_urgent(std::slice::from_ref(&asked)).await.unwrap();
+        assert_eq!(*seen.lock().unwrap(), [sent; 3]);
+    }
 }
 
 /// Embeds texts of so many words each; returns the numbers of words of the texts of every request, and how many requests

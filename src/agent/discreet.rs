@@ -1,0 +1,61 @@
+//! Keys and tokens are blacked out in what a reasoner is told, text by text: behind the backslashes of JSON in JSON nobody
+//! would know them. Before a task is cut to its room, or halves of them would be left.
+
+use crate::error::{Error, Result};
+use crate::llm::plugin::PluginRequest;
+use crate::model::Redaction;
+use crate::secrets::black_out;
+
+/// The same request without them.
+///
+/// # Errors
+/// It cannot be written as JSON.
+pub(super) fn cleaned(request: PluginRequest, redaction: Redaction) -> Result<PluginRequest> {
+    if redaction == Redaction::None {
+        return Ok(request);
+    }
+    let mut task = serde_json::to_value(&request.task).map_err(Error::internal)?;
+    black_out(&mut task, redaction);
+    Ok(PluginRequest { task: serde_json::from_value(task).map_err(Error::internal)?, ..request })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::llm::plugin::{PluginTask, SchemaHints, TranscriptStep};
+
+    const VALUE: &str = "Zk3vQ9mX2pLr8TnB5wYs";
+
+    fn check(task: PluginTask) {
+        let request = PluginRequest::new(Some("m".into()), task);
+        let clean = cleaned(request.clone(), Redaction::Keys).unwrap();
+        let told = serde_json::to_string(&clean).unwrap();
+        assert!(!told.contains(VALUE) && told.contains("[redacted]"), "{told}");
+        assert_eq!((&clean.protocol, &clean.model), (&request.protocol, &request.model));
+        assert_eq!(cleaned(request.clone(), Redaction::None).unwrap(), request);
+    }
+
+    #[test]
+    fn every_text_of_a_task_is_cleaned() {
+        let question = format!("api_key = \"{VALUE}\", whose is it?");
+        let rows = json!({ "vars": ["?k"], "rows": [{ "?k": { "api_key": VALUE } }] });
+        check(PluginTask::ToQuery { question: question.clone(), schema: SchemaHints::default() });
+        check(PluginTask::Answer { question: "whose?".into(), query: json!({}), results: rows.clone() });
+        let call = TranscriptStep { tool: "t".into(), args: json!({ "query": question }), result: rows };
+        let step = |transcript| PluginTask::ToolLoopStep {
+            question: "whose?".into(),
+            schema: SchemaHints::default(),
+            tools: Vec::new(),
+            transcript,
+        };
+        check(step(vec![call]));
+        let chunks = [("c1".to_string(), format!("The token:\n{VALUE}"))];
+        check(PluginTask::AugmentProposals {
+            proposals: json!({ "proposals": [] }),
+            evidence_chunks: Some(chunks.into()),
+            max_new_proposals: 1,
+        });
+    }
+}
