@@ -155,7 +155,7 @@ mod tests {
     async fn a_key_that_is_hidden_behind_backslashes_is_not_sent() {
         let value = "Zk3vQ9mX2pLr8TnB5wYs";
         let results = json!({ "vars": ["?x"], "rows": [{ "?x": format!("api_key = \"{value}\"") }] });
-        let question = format!("whose password is this:\n{value}");
+        let question = format!("whose is this password:\n{value}");
         let task = PluginTask::Answer { question, query: json!({}), results };
         let mock = Mock::new(vec![Ok(r#"{"answer": "Ada"}"#.into())]);
         let reasoner = model(&mock, 16_384);

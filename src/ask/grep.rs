@@ -320,9 +320,8 @@ mod tests {
     fn files_of_the_same_path_in_two_roots_keep_their_lines_apart() {
         let dir = tempfile::tempdir().unwrap();
         let texts = [(1, "a", "one hive of Ada\n"), (2, "b", "another hive\n")];
-        let all = texts.map(|(id, root, text)| {
-            (record(id, &dir.path().join(root), "README.md", text), chunk(text, text.trim()))
-        });
+        let all = texts
+            .map(|(id, root, text)| (record(id, &dir.path().join(root), "README.md", text), chunk(text, text.trim())));
         let expected = [("a".to_string(), "one hive of Ada".to_string()), ("b".into(), "another hive".into())];
         assert_eq!(found(Redaction::Keys, &all, "hive"), expected);
     }

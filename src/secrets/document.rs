@@ -51,7 +51,10 @@ mod tests {
 
     #[test]
     fn every_text_is_cleaned_however_deep_it_stands() {
-        check(json!({ "a": [[{ "b": "AKIAIOSFODNN7EXAMPLE" }], 7, null] }), &json!({ "a": [[{ "b": "[redacted]" }], 7, null] }));
+        check(
+            json!({ "a": [[{ "b": "AKIAIOSFODNN7EXAMPLE" }], 7, null] }),
+            &json!({ "a": [[{ "b": "[redacted]" }], 7, null] }),
+        );
     }
 
     #[test]

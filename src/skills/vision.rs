@@ -106,7 +106,8 @@ impl Eye {
                 Err(problem) => return Err(problem),
             }
         }
-        redact(seen, redaction).map_err(|failed| SkillProblem(format!("nothing is kept of `{shown}`: {}", failed.detail)))
+        redact(seen, redaction)
+            .map_err(|failed| SkillProblem(format!("nothing is kept of `{shown}`: {}", failed.detail)))
     }
 
     async fn ask(&self, picture: Picture, privacy: PrivacyMode, left: Duration) -> Result<Option<Block>, SkillProblem> {
