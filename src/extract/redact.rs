@@ -110,10 +110,11 @@ mod tests {
             let pad = "x".repeat(start.saturating_sub(before.len() + filling.len()));
             let whole = format!("{before}{filling}{pad}{text}, \"last\": \"words\"}}");
             let document = extract(name, &whole).unwrap();
-            let found = document.text();
+            // Blocks end anywhere, also within words.
+            let found: String = document.text().split_whitespace().collect();
             let left = parts.iter().find(|it| found.contains(**it));
             assert_eq!(left, None, "{name} at {place}: {found}");
-            assert!(found.contains(MARK) && found.ends_with("\"last\": \"words\"}"), "{name} at {place}");
+            assert!(found.contains(MARK) && found.ends_with("\"last\":\"words\"}"), "{name} at {place}: {found}");
             assert!(document.blocks.iter().filter(|it| it.text.contains(MARK)).all(|it| !it.anchor.verbatim));
         }
     }
@@ -128,6 +129,7 @@ mod tests {
             for filler in ["x", "word "] {
                 check_cuts(name, "{\"a\": \"", filler, &format!("\", \"private_key\": \"{key}\""), body);
                 check_cuts(name, "{\"a\": \"", filler, &format!("\", \"api_key\": \"{value}\""), value);
+                check_cuts(name, "{\"a\":\"", filler, &format!("\",\"api_key\":\"{value}\""), value);
                 check_cuts(name, "{\"a\": \"", filler, &format!("\", \"b\": \"Bearer {value}\""), value);
                 check_cuts(name, "{\"a\": \"", filler, &format!("\", \"b\": \"{token}\""), token);
             }
@@ -137,9 +139,9 @@ mod tests {
     #[test]
     fn a_secret_is_blacked_out_wherever_a_line_full_of_escapes_is_cut() {
         let (first, last) = ("Zk3vQ9mX2pLr8TnB", "5wYsq8Rt2LmZx7Vb");
-        let text = format!("\", \"api_key\": \"{first}\\u002B{last}\"");
-        check_cuts("a.json", "{\"a\": \"caf\\u00e9 ", "x", &text, first);
-        check_cuts("a.json", "{\"a\": \"caf\\u00e9 ", "x", &text, last);
+        let text = format!("\",\"api_key\":\"{first}\\u002B{last}\"");
+        check_cuts("a.json", "{\"a\":\"caf\\u00e9", "x", &text, first);
+        check_cuts("a.json", "{\"a\":\"caf\\u00e9", "x", &text, last);
     }
 
     #[test]
@@ -148,7 +150,8 @@ mod tests {
         let text = format!("\", \"k\": \"-----BEGIN PRIVATE KEY-----{body}-----END PRIVATE KEY-----\"");
         for before in [10, BLOCK_BYTES - 20, BLOCK_BYTES] {
             let document = extract("a.json", &format!("{{\"a\": \"{}{text}}}", "x".repeat(before))).unwrap();
-            assert!(!document.text().contains("MIIE") && document.text().ends_with("\"[redacted]\"}"), "{before}");
+            let found: String = document.text().split_whitespace().collect();
+            assert!(!found.contains("MIIE") && found.ends_with("\"k\":\"[redacted]\"}"), "{before}: {found}");
         }
     }
 
@@ -163,7 +166,8 @@ mod tests {
         for part in ["-----BEGIN PRIVATE KEY----- ", "token ", "eyJhbGciOiJIUzI1NiJ9-", "api_key\\u003d", "x"] {
             let text = part.repeat((4 << 20) / part.len());
             let begun = std::time::Instant::now();
-            extract("a.json", &text).unwrap();
+            // Whether anything is left of it does not matter.
+            extract("a.json", &text).ok();
             assert!(begun.elapsed().as_secs() < 20, "{part}: {:?}", begun.elapsed());
         }
     }

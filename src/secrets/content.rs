@@ -49,7 +49,7 @@ static TOKENS: LazyLock<Regex> = LazyLock::new(|| {
 /// A word that says what the value behind it is, and what may stand between the two: also the bar between two cells, and
 /// quotes that are themselves in quotes.
 const NAME: &str = concat!(
-    r"(?i:secret|token|passwd|password|passphrase|api[_-]?key|access[_-]?key|private[_-]?key|auth[_-]?key|bearer)",
+    r"(?i:secret|token|passwd|password|passphrase|api[ _-]?key|access[ _-]?key|private[ _-]?key|auth[ _-]?key|bearer)",
     r#"[A-Za-z0-9_]*(?:\\*["'])?"#
 );
 const BETWEEN: &str = r"\s*(?::=|=>|=|:|\|)\s*";
@@ -375,6 +375,7 @@ mod tests {
         keys("api_key = \"Zk3vQ9mX2pLr8TnB5wYs\"", "api_key = \"[redacted]\"");
         keys("\"clientSecret\": \"0f3a9c2b7d6e5f4a8b1c0d9e7f6a5b4c\"", "\"clientSecret\": \"[redacted]\"");
         keys("Authorization: Bearer q8Rt2LmZx7Vb4NcK9wPd", "Authorization: Bearer [redacted]");
+        keys("The API key: Zk3vQ9mX2pLr8TnB5wYs", "The API key: [redacted]");
         keys("| api_key | Zk3vQ9mX2pLr8TnB5wYs |", "| api_key | [redacted] |");
         keys(r#""api_key = \"Zk3vQ9mX2pLr8TnB5wYs\"""#, r#""api_key = \"[redacted]\"""#);
         for text in [
