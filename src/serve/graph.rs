@@ -7,6 +7,7 @@ use crate::error::{Error, ErrorCode, Result};
 use crate::graph::tools;
 use crate::model::{GraphChange, GraphExtent, GraphFormat, GraphImport, GraphQuestion, GraphRequest, GraphShape};
 use crate::serve::grpc::taken;
+use crate::serve::parse::{self, MAX_JSON};
 use crate::serve::{status, wire};
 
 /// Largest request, in bytes: a graph of a million edges as JSON, when they say little more than their ends.
@@ -82,10 +83,6 @@ impl wire::graph_server::Graph for GraphAdapter {
     }
 }
 
-fn json(field: &'static str, text: &str) -> Result<Value> {
-    serde_json::from_str(text).map_err(|error| Error::invalid(format!("`{field}` is no JSON: {error}")).field(field))
-}
-
 impl TryFrom<wire::CallGraphToolRequest> for GraphRequest {
     type Error = Error;
 
@@ -93,7 +90,7 @@ impl TryFrom<wire::CallGraphToolRequest> for GraphRequest {
         let args = if it.args_json.is_empty() {
             Value::Object(serde_json::Map::new())
         } else {
-            json("args_json", &it.args_json)?
+            parse::inner("args_json", &it.args_json, MAX_JSON)?
         };
         Ok(GraphRequest::Tool { name: it.name, args })
     }
@@ -107,7 +104,7 @@ impl TryFrom<wire::QueryGraphRequest> for GraphRequest {
         let mut question = GraphQuestion { elaborate: it.elaborate, explain: it.explain, ..GraphQuestion::default() };
         match it.query {
             Some(Query::Axql(text)) => question.axql = Some(text),
-            Some(Query::IrJson(text)) => question.ir = Some(json("ir_json", &text)?),
+            Some(Query::IrJson(text)) => question.ir = Some(parse::inner("ir_json", &text, MAX_JSON)?),
             None => {}
         }
         Ok(GraphRequest::Query(question))
@@ -193,4 +190,21 @@ pub(crate) fn drawing(shape: GraphShape, it: GraphExtent) -> wire::DrawGraphRequ
     };
     let GraphExtent { around, hops, types, relations, limit } = it;
     wire::DrawGraphRequest { shape: shape.into(), around, hops, types, relations, limit }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_that_is_too_long_is_refused_with_its_field_before_it_is_read() {
+        let long = "0".repeat(MAX_JSON + 1);
+        let tool = wire::CallGraphToolRequest { name: "graph_query".into(), args_json: long.clone() };
+        let query = Some(wire::query_graph_request::Query::IrJson(long));
+        let query = wire::QueryGraphRequest { query, ..wire::QueryGraphRequest::default() };
+        for (refused, field) in [(GraphRequest::try_from(tool), "args_json"), (query.try_into(), "ir_json")] {
+            let error = refused.unwrap_err();
+            assert_eq!((error.code, error.field.as_deref()), (ErrorCode::ResourceExhausted, Some(field)), "{error}");
+        }
+    }
 }

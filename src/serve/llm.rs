@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use futures::stream::{BoxStream, StreamExt};
 use serde::Serialize;
-use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status};
 
@@ -13,7 +12,8 @@ use crate::error::{Error, ErrorCode, Result};
 use crate::llm::stream::ProofRecord;
 use crate::llm::{Cancelled, LlmStreamEvent, TaskId};
 use crate::serve::caller::Caller;
-use crate::serve::{Service, check, convert, status, wire};
+use crate::serve::parse::{MAX_JSON, MAX_PROPOSALS};
+use crate::serve::{Service, check, convert, parse, status, wire};
 
 /// Most reports of one look at the log of agents.
 const MAX_TRANSCRIPTS: u32 = 1_000;
@@ -125,9 +125,12 @@ async fn work(assistant: &Assistant, request: wire::AssistRequest) -> Result<Str
             let agent = wire::AssistAgent { seconds, ..agent };
             json(&assistant.agent(&AgentRequest { over, ..agent.into() }).await?)
         }
-        Work::PluginJson(request) => json(&assistant.plugin(&request, &over).await?),
+        Work::PluginJson(request) => {
+            parse::fits("plugin_json", request.len(), MAX_PROPOSALS)?;
+            json(&assistant.plugin(&request, &over).await?)
+        }
         Work::Augment(augment) => {
-            let proposals = parsed("proposals_json", &augment.proposals_json)?;
+            let proposals = parse::inner("proposals_json", &augment.proposals_json, MAX_PROPOSALS)?;
             let chunks = augment.evidence_chunks.into_iter().collect();
             json(&assistant.augment(proposals, chunks, augment.max_new_proposals, &over).await?)
         }
@@ -141,13 +144,9 @@ async fn work(assistant: &Assistant, request: wire::AssistRequest) -> Result<Str
         }
         Work::Tool(tool) => {
             let text = if tool.arguments_json.trim().is_empty() { "{}" } else { &tool.arguments_json };
-            json(&assistant.call(&tool.name, parsed("arguments_json", text)?).await?)
+            json(&assistant.call(&tool.name, parse::inner("arguments_json", text, MAX_JSON)?).await?)
         }
     }
-}
-
-fn parsed(field: &str, text: &str) -> Result<Value> {
-    serde_json::from_str(text).map_err(|error| Error::invalid(format!("`{field}` is no JSON: {error}")).field(field))
 }
 
 fn json(document: &impl Serialize) -> Result<String> {

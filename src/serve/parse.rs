@@ -1,8 +1,16 @@
 //! JSON to a request; what is wrong is named by its field.
 
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorCode, Result};
+
+/// Bytes of the JSON in one field of a message: arguments, a query or a schema have a few KiB. Taken apart it has some
+/// twenty times as many in memory, and that before it is known whether the request finds a place.
+pub(crate) const MAX_JSON: usize = 256 << 10;
+
+/// Bytes of JSON that carries whole files of proposals: some ten thousand of them, which is more than any model reads.
+pub(crate) const MAX_PROPOSALS: usize = 4 << 20;
 
 /// Takes JSON apart, and names the field when it cannot.
 pub(crate) fn json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
@@ -25,6 +33,27 @@ pub(crate) fn json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
     })?;
     deserializer.end().map_err(|error| Error::invalid(format!("cannot understand the request: {error}")))?;
     Ok(value)
+}
+
+/// Takes the JSON in a field of a message apart, if it has no more than `most` bytes.
+///
+/// # Errors
+/// `ResourceExhausted` when it has; `InvalidArgument` when it is none. Both name the field.
+pub(crate) fn inner(field: &str, text: &str, most: usize) -> Result<Value> {
+    fits(field, text.len(), most)?;
+    serde_json::from_str(text).map_err(|error| Error::invalid(format!("`{field}` is no JSON: {error}")).field(field))
+}
+
+/// Refuses a field that has more than `most` bytes.
+///
+/// # Errors
+/// `ResourceExhausted`, with the field and the limit.
+pub(crate) fn fits(field: &str, bytes: usize, most: usize) -> Result<()> {
+    if bytes <= most {
+        return Ok(());
+    }
+    let text = format!("`{field}` has {bytes} bytes, and may have {most}");
+    Err(Error::new(ErrorCode::ResourceExhausted, text).field(field).hint("send less of it at a time"))
 }
 
 /// The field in serde's "missing field `x`" and "unknown field `x`".
@@ -54,6 +83,20 @@ mod tests {
         check(r#"{"query": "x", "privacy_mode": "open"}"#, Some("privacy_mode"));
         check(r#"{"query": "x", "filters": {"extensions": [1]}}"#, Some("filters.extensions[0]"));
         check(r#"{"query": "x", "plan": {"intent": "search"}}"#, Some("plan.privacy_mode"));
+    }
+
+    #[test]
+    fn json_in_a_field_is_not_taken_apart_beyond_its_limit() {
+        let list = |bytes: usize| format!("[{}0]", "0,".repeat((bytes - 3) / 2));
+        assert!(inner("args_json", &list(MAX_JSON - 1), MAX_JSON).is_ok());
+        // It is no JSON beyond the limit, so whoever read it would say so.
+        let long = format!("{}x", list(MAX_JSON + 1));
+        for (text, code) in [(long.as_str(), ErrorCode::ResourceExhausted), ("[0,", ErrorCode::InvalidArgument)] {
+            let error = inner("args_json", text, MAX_JSON).unwrap_err();
+            assert_eq!((error.code, error.field.as_deref()), (code, Some("args_json")), "{error}");
+        }
+        let error = inner("args_json", &long, MAX_JSON).unwrap_err();
+        assert!(error.message.contains("262144") && error.hint.is_some(), "{error}");
     }
 
     #[test]

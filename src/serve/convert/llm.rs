@@ -3,18 +3,19 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use serde_json::Value;
-
 use super::{WireEnum, wire};
 use crate::agent::{AgentRequest, BackendKind, Bounds, CommandLine, Override};
 use crate::error::{Error, Result};
 use crate::llm::{Guardrails, LlmRequest, Message, Patience, RetryPolicy, Role, ToolCall, WorkloadKind};
 use crate::model::{PrivacyMode, ToolSpec};
+use crate::serve::parse::{self, MAX_JSON};
 
 /// The cure of an unknown workload.
 const WORKLOADS: &str = "use `chat`, `completion`, `tool` or `vision`";
 /// The cure of an unknown role.
 const ROLES: &str = "use `user`, `assistant` or `tool`";
+/// Bytes of the parameters of all tools of a request: those of a hundred have a fifth of that.
+const MAX_TOOLS: usize = 1 << 20;
 /// The longest that a caller can have somebody wait.
 const MAX_SECONDS: u32 = 3_600;
 
@@ -94,8 +95,9 @@ impl TryFrom<wire::LlmRequest> for LlmRequest {
         };
         let schema = match it.schema_json.trim() {
             "" => None,
-            text => Some(json("schema_json", text)?),
+            text => Some(parse::inner("schema_json", text, MAX_JSON)?),
         };
+        parse::fits("tools", it.tools.iter().map(|tool| tool.parameters_json.len()).sum(), MAX_TOOLS)?;
         Ok(LlmRequest {
             workload,
             context_tokens: it.context_tokens,
@@ -128,10 +130,6 @@ fn unknown(field: &str, name: &str, hint: &str) -> Error {
     let what = field.rsplit('.').next().unwrap_or(field);
     let text = format!("unknown {what} `{}`", name.chars().take(40).collect::<String>());
     Error::invalid(text).field(field).hint(hint)
-}
-
-fn json(field: &str, text: &str) -> Result<Value> {
-    serde_json::from_str(text).map_err(|error| Error::invalid(format!("`{field}` is no JSON: {error}")).field(field))
 }
 
 impl From<LlmRequest> for wire::LlmRequest {
@@ -185,7 +183,7 @@ impl TryFrom<wire::LlmTool> for ToolSpec {
     type Error = Error;
 
     fn try_from(it: wire::LlmTool) -> Result<ToolSpec> {
-        let parameters = json("tools.parameters_json", &it.parameters_json)?;
+        let parameters = parse::inner("tools.parameters_json", &it.parameters_json, MAX_JSON)?;
         Ok(ToolSpec { name: it.name, description: it.description, parameters })
     }
 }

@@ -160,3 +160,18 @@ fn what_nobody_knows_is_refused_with_its_field() {
     let rounds = plain.guardrails.unwrap().max_tool_rounds;
     assert_eq!((plain.workload, plain.context_tokens, rounds), (WorkloadKind::Chat, None, 8));
 }
+
+#[test]
+fn schemas_and_tools_that_are_too_long_are_refused_with_their_field() {
+    let tool = |bytes: usize| wire::LlmTool { parameters_json: " ".repeat(bytes), ..wire::LlmTool::default() };
+    let tools = |tools| wire::LlmRequest { tools, ..wire::LlmRequest::default() };
+    let long = "0".repeat((256 << 10) + 1);
+    for (request, field) in [
+        (wire::LlmRequest { schema_json: long, ..wire::LlmRequest::default() }, "schema_json"),
+        (tools(vec![tool((256 << 10) + 1)]), "tools.parameters_json"),
+        (tools(vec![tool(256 << 10); 5]), "tools"),
+    ] {
+        let error = LlmRequest::try_from(request).unwrap_err();
+        assert_eq!((error.code, error.field.as_deref()), (ErrorCode::ResourceExhausted, Some(field)), "{error}");
+    }
+}
