@@ -16,6 +16,12 @@ const WORKLOADS: &str = "use `chat`, `completion`, `tool` or `vision`";
 const ROLES: &str = "use `user`, `assistant` or `tool`";
 /// Bytes of the parameters of all tools of a request: those of a hundred have a fifth of that.
 const MAX_TOOLS: usize = 1 << 20;
+/// Bytes of the name of a model. Whatever a caller names is kept with the client that is made for it.
+const MAX_MODEL: usize = 1 << 10;
+/// Bytes of a program, a folder or an argument: those of the longest path.
+const MAX_PATH: usize = 4 << 10;
+/// Arguments of a command.
+const MAX_ARGS: usize = 64;
 /// The longest that a caller can have somebody wait.
 const MAX_SECONDS: u32 = 3_600;
 
@@ -23,6 +29,7 @@ impl TryFrom<wire::LlmBackend> for Override {
     type Error = Error;
 
     fn try_from(it: wire::LlmBackend) -> Result<Override> {
+        check_backend(&it)?;
         let filled = |it: String| Some(it).filter(|it| !it.is_empty());
         let backend = match it.kind.as_str() {
             "" => None,
@@ -38,6 +45,25 @@ impl TryFrom<wire::LlmBackend> for Override {
         });
         Ok(Override { backend, model: filled(it.model), command, time: None })
     }
+}
+
+/// Refuses names that nothing has, before they are looked up or kept.
+fn check_backend(it: &wire::LlmBackend) -> Result<()> {
+    let short = |field: &str, text: &str, most: usize| {
+        if text.len() <= most {
+            return Ok(());
+        }
+        let text = format!("`{field}` has {} bytes, and may have {most}", text.len());
+        Err(Error::invalid(text).field(field).hint("name it more shortly, e.g. by a link or a script"))
+    };
+    short("backend.model", &it.model, MAX_MODEL)?;
+    short("backend.command", &it.command, MAX_PATH)?;
+    short("backend.folder", &it.folder, MAX_PATH)?;
+    if it.args.len() > MAX_ARGS {
+        let text = format!("`backend.args` has {}, and may have {MAX_ARGS}", it.args.len());
+        return Err(Error::invalid(text).field("backend.args").hint("put them into a script"));
+    }
+    it.args.iter().try_for_each(|arg| short("backend.args", arg, MAX_PATH))
 }
 
 impl From<Override> for wire::LlmBackend {

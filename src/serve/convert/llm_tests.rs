@@ -9,6 +9,7 @@ use serde_json::json;
 
 use super::tests::{check, privacy};
 use super::wire;
+use crate::agent::Override;
 use crate::error::ErrorCode;
 use crate::llm::stream::ProofRecord;
 use crate::llm::tools::ToolFault;
@@ -173,5 +174,30 @@ fn schemas_and_tools_that_are_too_long_are_refused_with_their_field() {
     ] {
         let error = LlmRequest::try_from(request).unwrap_err();
         assert_eq!((error.code, error.field.as_deref()), (ErrorCode::ResourceExhausted, Some(field)), "{error}");
+    }
+}
+
+#[test]
+fn a_backend_is_named_by_so_many_bytes_as_may_be_kept() {
+    let none = wire::LlmBackend::default;
+    let path = |bytes: usize| "x".repeat(bytes);
+    let fits = wire::LlmBackend {
+        model: path(1 << 10),
+        command: path(4 << 10),
+        folder: path(4 << 10),
+        args: vec![path(4 << 10); 64],
+        ..none()
+    };
+    assert!(Override::try_from(fits).is_ok());
+    for (backend, field) in [
+        (wire::LlmBackend { model: path((1 << 10) + 1), ..none() }, "backend.model"),
+        (wire::LlmBackend { command: path((4 << 10) + 1), ..none() }, "backend.command"),
+        (wire::LlmBackend { folder: path((4 << 10) + 1), ..none() }, "backend.folder"),
+        (wire::LlmBackend { args: vec![path((4 << 10) + 1)], ..none() }, "backend.args"),
+        (wire::LlmBackend { args: vec![path(1); 65], ..none() }, "backend.args"),
+    ] {
+        let error = Override::try_from(backend).unwrap_err();
+        assert_eq!((error.code, error.field.as_deref()), (ErrorCode::InvalidArgument, Some(field)), "{error}");
+        assert!(error.hint.is_some(), "{error}");
     }
 }
