@@ -19,7 +19,9 @@ use crate::contract::{Contract, Done, SYNCHRONOUS, result_id};
 use crate::embed::egress::{self, Purpose};
 use crate::error::{Error, ErrorCode, IoContext, Result};
 use crate::index::{absolute, blocking};
-use crate::model::{FileFilter, FileId, FileRecord, FileState, IndexRequest, JobSnapshot, JobState, PrivacyMode};
+use crate::model::{
+    FileFilter, FileId, FileRecord, FileState, IndexRequest, JobSnapshot, JobState, PrivacyMode, Scope,
+};
 use crate::warehouse::silence;
 
 /// Most sessions of an owner: each has a line for every file.
@@ -154,9 +156,11 @@ impl Contract {
         let now = records.iter().map(FileRecord::absolute);
         let then = failed.iter().filter(|it| !it.root.is_empty()).map(|it| Path::new(&it.root).join(&it.path));
         let candidates: Vec<PathBuf> = now.chain(then).collect();
-        let is_there = |path: &PathBuf| !silence::holds(path) && path.exists();
-        let there =
-            blocking(move || Ok(candidates.into_iter().filter(is_there).collect::<BTreeSet<PathBuf>>())).await?;
+        let scope = self.scope.clone();
+        let there = blocking(move || {
+            Ok(candidates.into_iter().filter(|it| is_there(it, &scope)).collect::<BTreeSet<PathBuf>>())
+        })
+        .await?;
         let paths = there.into_iter().filter_map(|it| it.into_os_string().into_string().ok()).collect::<Vec<_>>();
         let pages: Vec<&str> = pages.into_iter().map(|it| it.path.as_str()).collect();
         let (fetched, unfetched) = self.fetch_all(&pages).await?;
@@ -175,10 +179,11 @@ impl Contract {
         let mut jobs = Vec::new();
         if !run.paths.is_empty() {
             let request = request(run.paths.clone(), run.again.is_some());
-            jobs.push(self.reader.parts.index.start_job(request).await?);
+            jobs.push(self.reader.parts.index.start_job(request, &self.scope).await?);
         }
         if run.pages {
-            jobs.push(self.reader.parts.index.start_job(request(vec![self.pages()], false)).await?);
+            let request = request(vec![self.pages()], false);
+            jobs.push(self.reader.parts.index.start_job(request, &self.scope).await?);
         }
         Ok(jobs)
     }
@@ -380,6 +385,13 @@ impl Contract {
     }
 }
 
+/// Whether something is still at the place of a file that failed. What has become a link leads elsewhere, and what has
+/// moved may lie where its caller knows of nothing.
+fn is_there(path: &Path, scope: &Scope) -> bool {
+    let is_plain = || path.symlink_metadata().is_ok_and(|it| !it.is_symlink());
+    !silence::holds(path) && is_plain() && path.canonicalize().is_ok_and(|it| scope.covers(&it))
+}
+
 /// What failed in a session. What was skipped on purpose did not.
 fn failures(past: &Past) -> impl Iterator<Item = &SessionFile> {
     past.files.iter().filter(|it| !it.problem.is_empty() && it.state != FileState::Skipped)
@@ -423,4 +435,31 @@ async fn fetch(url: &str, privacy: PrivacyMode, folder: &Path) -> Result<PathBuf
     }
     let path = folder.join(format!("{}.{extension}", &blake3::hash(url.as_bytes()).to_hex()[..24]));
     blocking(move || std::fs::write(&path, bytes).at("write", &path).map(|()| path)).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_failed_is_tried_again_at_its_place_and_not_where_a_link_leads() {
+        let dir = tempfile::tempdir().unwrap();
+        let here = dir.path().canonicalize().unwrap();
+        for folder in ["own", "theirs"] {
+            std::fs::create_dir(here.join(folder)).unwrap();
+            std::fs::write(here.join(folder).join("a.pdf"), "x").unwrap();
+        }
+        std::os::unix::fs::symlink(here.join("theirs"), here.join("own/link")).unwrap();
+        let own = Scope::Folders([here.join("own")].into());
+        for (path, of_own, of_all) in [
+            ("own/a.pdf", true, true),
+            ("own/gone.pdf", false, false),
+            ("own/link", false, false),
+            ("own/link/a.pdf", false, true),
+            ("theirs/a.pdf", false, true),
+        ] {
+            let path = here.join(path);
+            assert_eq!((is_there(&path, &own), is_there(&path, &Scope::All)), (of_own, of_all), "{}", path.display());
+        }
+    }
 }

@@ -98,7 +98,7 @@ impl Service for Daemon {
 
     async fn start_index(&self, request: IndexRequest) -> Result<JobSnapshot> {
         let request = view::request(&self.scope, request).await?;
-        Ok(view::masked(&self.scope, self.index.start_job(request).await?))
+        Ok(view::masked(&self.scope, self.index.start_job(request, &self.scope).await?))
     }
 
     fn watch_job(&self, job_id: &str) -> Result<watch::Receiver<JobSnapshot>> {

@@ -13,7 +13,7 @@ use crate::error::{Error, ErrorCode, IoContext, Result};
 use crate::index::pipeline::{Pass, Run};
 use crate::index::progress::Progress;
 use crate::index::{Inner, absolute, blocking, pictures, renewal, scan};
-use crate::model::{IndexRequest, JobSnapshot, JobState, OcrMode, Phase, Root};
+use crate::model::{IndexRequest, JobSnapshot, JobState, OcrMode, Phase, Root, Scope};
 
 /// The longest that a job waits for files that overtook it.
 const OVERTAKING: Duration = Duration::from_secs(10);
@@ -26,13 +26,13 @@ const MOST_JOBS: usize = 128;
 type Running = BTreeMap<String, (Arc<Progress>, CancellationToken)>;
 
 /// Part of a root that a job looks at; None is all of it.
-type Scope = (Root, Option<PathBuf>);
+type Part = (Root, Option<PathBuf>);
 
-/// Checks the request, notes the job, and runs it in the background.
-pub(crate) async fn start(inner: &Arc<Inner>, request: IndexRequest) -> Result<JobSnapshot> {
+/// Checks the request of a caller who may know of `scope`, notes the job, and runs it in the background.
+pub(crate) async fn start(inner: &Arc<Inner>, request: IndexRequest, scope: &Scope) -> Result<JobSnapshot> {
     // Before anything is looked at, or a folder becomes a root.
     check_room(&inner.running(), &request)?;
-    let scopes = scopes(inner, &request).await?;
+    let parts = parts(inner, &request, scope).await?;
     let snapshot = JobSnapshot { job_id: new_id(), request, ..unnamed() };
     let progress = Arc::new(Progress::new(snapshot.clone()));
     let cancel = inner.shutdown.child_token();
@@ -46,7 +46,7 @@ pub(crate) async fn start(inner: &Arc<Inner>, request: IndexRequest) -> Result<J
         inner.running().remove(&snapshot.job_id);
         return Err(error);
     }
-    inner.background.spawn(run(inner.clone(), scopes, progress, cancel));
+    inner.background.spawn(run(inner.clone(), parts, progress, cancel));
     Ok(snapshot)
 }
 
@@ -91,7 +91,7 @@ pub(crate) fn unnamed() -> JobSnapshot {
     }
 }
 
-async fn run(inner: Arc<Inner>, scopes: Vec<Scope>, progress: Arc<Progress>, cancel: CancellationToken) {
+async fn run(inner: Arc<Inner>, parts: Vec<Part>, progress: Arc<Progress>, cancel: CancellationToken) {
     let outcome = {
         let engine = tokio::select! {
             engine = inner.engine.lock() => Some(engine),
@@ -103,12 +103,12 @@ async fn run(inner: Arc<Inner>, scopes: Vec<Scope>, progress: Arc<Progress>, can
                     job.state = JobState::Running;
                     job.started_ms = Some(now_ms());
                 });
-                let outcome = work(&inner, &scopes, &progress, &cancel).await;
+                let outcome = work(&inner, &parts, &progress, &cancel).await;
                 inner.note_full(&outcome);
                 // Pictures take long: whatever else changes goes before them.
                 drop(engine);
                 match outcome {
-                    Ok(()) => read_pictures(&inner, &scopes, &progress, &cancel).await,
+                    Ok(()) => read_pictures(&inner, &parts, &progress, &cancel).await,
                     Err(error) => Err(error),
                 }
             }
@@ -149,18 +149,13 @@ fn end(job: &mut JobSnapshot, outcome: Result<()>, cancelled: bool) {
 }
 
 /// Scan, requeue, pipeline, upkeep.
-async fn work(
-    inner: &Arc<Inner>,
-    scopes: &[Scope],
-    progress: &Arc<Progress>,
-    cancel: &CancellationToken,
-) -> Result<()> {
+async fn work(inner: &Arc<Inner>, parts: &[Part], progress: &Arc<Progress>, cancel: &CancellationToken) -> Result<()> {
     progress.enter(Phase::Scanning);
     let request = progress.snapshot().request;
-    for (root, within) in scopes {
-        match scan_scope(inner, root, within.clone(), progress, cancel).await {
+    for (root, within) in parts {
+        match scan_part(inner, root, within.clone(), progress, cancel).await {
             // A root that is away keeps its entries; the others go on. Alone, it is what the caller has to know.
-            Err(error) if scopes.len() > 1 && error.code != ErrorCode::Cancelled => {
+            Err(error) if parts.len() > 1 && error.code != ErrorCode::Cancelled => {
                 progress.update(|job| job.last_error = Some(error.message.clone()));
             }
             outcome => outcome?,
@@ -211,7 +206,7 @@ async fn work(
 
 /// Walks a root, or a part of it. One that was away at the start, or came back, is watched from then on; the watches of
 /// one that is away now died with it, and the next walk that works renews them.
-async fn scan_scope(
+async fn scan_part(
     inner: &Arc<Inner>,
     root: &Root,
     within: Option<PathBuf>,
@@ -245,10 +240,10 @@ fn folder(root: &Root, within: Option<&Path>) -> PathBuf {
     within.map_or(root.path.clone(), |it| root.path.join(it))
 }
 
-/// Has the pictures of text read that lie in these scopes.
+/// Has the pictures of text read that lie in these parts.
 async fn read_pictures(
     inner: &Arc<Inner>,
-    scopes: &[Scope],
+    parts: &[Part],
     progress: &Arc<Progress>,
     cancel: &CancellationToken,
 ) -> Result<()> {
@@ -257,15 +252,17 @@ async fn read_pictures(
         return Ok(());
     }
     if request.max_files.is_none() {
-        let folders: Vec<PathBuf> = scopes.iter().map(|(root, within)| folder(root, within.as_deref())).collect();
+        let folders: Vec<PathBuf> = parts.iter().map(|(root, within)| folder(root, within.as_deref())).collect();
         pictures::collect(inner, &folders, request.ocr).await?;
     }
     pictures::read(inner, request.ocr, progress, cancel).await
 }
 
-/// Resolves the paths of a request to roots, making new ones. No path means every root.
-async fn scopes(inner: &Arc<Inner>, request: &IndexRequest) -> Result<Vec<Scope>> {
-    if request.paths.is_empty() {
+/// Resolves the paths of a request to roots, making new ones of the owner's. No path means every root. What the scope
+/// covers is looked at here, after the links were followed for the last time: the walks follow none, so that a job that
+/// waits for long still looks at what its caller may know of.
+async fn parts(inner: &Arc<Inner>, request: &IndexRequest, scope: &Scope) -> Result<Vec<Part>> {
+    if request.paths.is_empty() && scope.is_all() {
         let roots = inner.roots().await?;
         if roots.is_empty() {
             return Err(Error::new(ErrorCode::FailedPrecondition, "no folder to index is known")
@@ -276,22 +273,48 @@ async fn scopes(inner: &Arc<Inner>, request: &IndexRequest) -> Result<Vec<Scope>
         }
         return Ok(roots.into_iter().map(|root| (root, None)).collect());
     }
-    let mut scopes = Vec::new();
+    let mut parts = Vec::new();
     for path in &request.paths {
         let path = absolute(Path::new(path)).await?;
-        let (root, within) = match scan::below(&inner.roots().await?, &path) {
-            Some((root, within)) => (root.clone(), within),
-            None => {
-                let folder = path.clone();
-                blocking(move || expect_folder(&folder)).await?;
-                let root = inner.add_root(&path).await?;
-                let within = path.strip_prefix(&root.path).map(PathBuf::from).unwrap_or_default();
-                (root, within)
-            }
-        };
-        scopes.push((root, (!within.as_os_str().is_empty()).then_some(within)));
+        let known = known(&inner.roots().await?, &path, scope)?;
+        if !known.is_empty() {
+            parts.extend(known);
+            continue;
+        }
+        let folder = path.clone();
+        blocking(move || expect_folder(&folder)).await?;
+        let root = inner.add_root(&path).await?;
+        let within = path.strip_prefix(&root.path).map(PathBuf::from).unwrap_or_default();
+        parts.push(part(root, within));
     }
-    Ok(scopes)
+    Ok(parts)
+}
+
+fn part(root: Root, within: PathBuf) -> Part {
+    (root, (!within.as_os_str().is_empty()).then_some(within))
+}
+
+/// The parts of roots at a path; none where it has to become a root first, as only the owner's may. For others a folder
+/// that lies in no root is the roots below it.
+fn known(roots: &[Root], path: &Path, scope: &Scope) -> Result<Vec<Part>> {
+    if !scope.covers(path) {
+        let sentence = format!("there is no folder `{}`", path.display());
+        return Err(Error::not_found(sentence).hint("the status lists the folders"));
+    }
+    if let Some((root, within)) = scan::below(roots, path) {
+        return Ok(vec![part(root.clone(), within)]);
+    }
+    if scope.is_all() {
+        return Ok(Vec::new());
+    }
+    let below: Vec<Part> = roots.iter().filter(|it| it.path.starts_with(path)).map(|it| (it.clone(), None)).collect();
+    if below.is_empty() {
+        let sentence = format!("`{}` lies in no root, and only the owner makes one", path.display());
+        return Err(
+            Error::new(ErrorCode::FailedPrecondition, sentence).hint("the owner adds it: `vic roots add FOLDER`")
+        );
+    }
+    Ok(below)
 }
 
 /// The only root has to be there.
@@ -358,5 +381,23 @@ mod tests {
         assert_eq!(check_room(&running, &all).unwrap_err().code, ErrorCode::ResourceExhausted);
         running.clear();
         check_room(&running, &folder).unwrap();
+    }
+
+    #[test]
+    fn whoever_has_a_scope_makes_no_root_and_reaches_nothing_outside_of_it() {
+        let roots = ["/w/a", "/w/b"].map(|path| Root { id: 1, path: path.into(), available: true, problem: "".into() });
+        let own = Scope::Folders(["/w".into(), "/own".into()].into());
+        let check = |path: &str, scope: &Scope| {
+            let parts = known(&roots, Path::new(path), scope).map_err(|it| it.code)?;
+            Ok(parts.into_iter().map(|(root, within)| folder(&root, within.as_deref())).collect::<Vec<PathBuf>>())
+        };
+        assert_eq!(check("/w/a/x", &own), Ok(vec!["/w/a/x".into()]));
+        assert_eq!(check("/w", &own), Ok(vec!["/w/a".into(), "/w/b".into()]));
+        assert_eq!(check("/etc", &own), Err(ErrorCode::NotFound));
+        assert_eq!(check("/w/../etc", &own), Err(ErrorCode::NotFound));
+        assert_eq!(check("/own", &own), Err(ErrorCode::FailedPrecondition));
+        // The owner's become roots.
+        assert_eq!(check("/etc", &Scope::All), Ok(vec![]));
+        assert_eq!(check("/w/b", &Scope::All), Ok(vec!["/w/b".into()]));
     }
 }

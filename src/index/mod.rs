@@ -140,13 +140,15 @@ pub(crate) struct Inner {
 }
 
 impl Index {
-    /// Begins a job and returns at once. Folders that lie in no root become roots.
+    /// Begins a job for a caller who may know of `scope`, and returns at once. Folders of the owner's that lie in no root
+    /// become roots.
     ///
     /// # Errors
-    /// A path does not exist or cannot be read; [`crate::error::ErrorCode::StorageFull`]: there is no room to index.
-    pub async fn start_job(&self, request: IndexRequest) -> Result<JobSnapshot> {
+    /// A path does not exist or cannot be read, or does not lie in the scope; [`crate::error::ErrorCode::StorageFull`]:
+    /// there is no room to index.
+    pub async fn start_job(&self, request: IndexRequest, scope: &Scope) -> Result<JobSnapshot> {
         self.inner.space.admit()?;
-        jobs::start(&self.inner, request).await
+        jobs::start(&self.inner, request, scope).await
     }
 
     /// Watches a job that has not ended, or shows the end of one that has.

@@ -278,3 +278,25 @@ fn counts_are_those_of_the_own_files_and_rights_end_where_the_key_says() {
     assert_eq!(team.send(&team.alpha, "GET", "/v1/status", &Value::Null).status, 401);
     assert_eq!(team.send(&team.beta, "GET", "/v1/status", &Value::Null).status, 200);
 }
+
+#[test]
+fn a_file_that_failed_and_became_a_link_makes_no_root_of_where_it_leads() {
+    let team = team();
+    let bad = team.world.write("alphazone/broken.pdf", "%PDF-1.4 nothing");
+    let elsewhere = team.world.write("elsewhere/secret.md", "The deltacanary is nobody's business.\n");
+    let ingest = |body: Value| team.send(&team.alpha, "POST", "/v1/corpus/ingest", &body);
+    let told = ingest(json!({"paths": [team.world.files().join("alphazone")]})).json();
+    assert_eq!(told["data"]["failed"], 1, "{told:#}");
+    let roots = team.world.json(&["roots"]);
+    std::fs::remove_file(&bad).unwrap();
+    std::os::unix::fs::symlink(elsewhere.parent().unwrap(), &bad).unwrap();
+    let again = ingest(json!({"session": told["data"]["session"], "refetch_failed": true}));
+    assert!(again.status < 500 && !again.body.contains("secret.md"), "{}", again.body);
+    assert_eq!(team.world.json(&["roots"]), roots);
+    // Nor does a folder within the scope that lies in no root: only the owner makes one.
+    let made = team.world.files().join("elsewhere");
+    let key = team.world.json(&["keys", "add", "delta", "--root", made.to_str().unwrap(), "--allow", "index"]);
+    let started = team.send(key["key"].as_str().unwrap(), "POST", "/v1/index/start", &json!({}));
+    assert!(started.status >= 400 && started.body.contains("vic roots add"), "{}", started.body);
+    assert_eq!(team.world.json(&["roots"]), roots);
+}
