@@ -198,7 +198,10 @@ impl Contract {
                     JobState::Completed => Ok(Some(())),
                     _ => Err(Refusal::new(
                         Cause::Unavailable,
-                        now.error.unwrap_or_else(|| "the index job was stopped".into()),
+                        // Why may be about files of others.
+                        now.error
+                            .filter(|_| self.scope.is_all())
+                            .unwrap_or_else(|| "the index job ended before it was done".into()),
                     )
                     .action("try again")),
                 };

@@ -6,7 +6,7 @@ use tokio::sync::watch;
 
 use crate::error::{Error, Result};
 use crate::index;
-use crate::model::{IndexRequest, JobSnapshot, Scope, Status, Upkeep};
+use crate::model::{IndexRequest, JobSnapshot, JobState, Scope, Status, Upkeep, WatchReport};
 
 /// Jobs that are looked at for those of the scope.
 pub(super) const MAX_JOBS: u32 = 1_000;
@@ -64,11 +64,23 @@ pub(super) fn masked(scope: &Scope, job: JobSnapshot) -> JobSnapshot {
         files_failed: 0,
         chunks_written: 0,
         chunks_embedded: 0,
+        chunks_awaiting: 0,
         tokens_embedded: 0,
         tokens_per_second: 0.0,
         eta_seconds: None,
         last_error: None,
+        error: job.error.map(|_| not_told(job.state)),
         ..job
+    }
+}
+
+/// That a job ended before it was done. Why may be about any file, or about where the owner keeps the index.
+fn not_told(state: JobState) -> String {
+    match state {
+        JobState::Failed => "the job failed; the daemon's owner sees why with `vic jobs`".into(),
+        JobState::Queued | JobState::Running | JobState::Completed | JobState::Cancelled => {
+            "the job ended before it was done".into()
+        }
     }
 }
 
@@ -92,19 +104,21 @@ pub(super) fn watched(scope: &Scope, mut job: watch::Receiver<JobSnapshot>) -> w
     receiver
 }
 
-/// The status without what only the owner has to know: where the data lies, how much there is of it, and how it is kept.
+/// The status without what only the owner has to know: where the data lies, how much there is of it, and how it is kept
+/// and watched. Which of the own roots are walked again and again remains, as it says how soon a change is found.
 pub(super) fn status(scope: &Scope, status: Status) -> Status {
     if scope.is_all() {
         return status;
     }
-    Status { data_dir: String::new(), store_bytes: 0, upkeep: Upkeep::default(), ..status }
+    let WatchReport { watching, polled, .. } = status.watch;
+    let watch = WatchReport { watching, polled, ..WatchReport::default() };
+    Status { data_dir: String::new(), store_bytes: 0, upkeep: Upkeep::default(), watch, ..status }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::error::ErrorCode;
-    use crate::model::JobState;
     use crate::serve::fake;
 
     fn scope() -> Scope {
@@ -133,6 +147,19 @@ mod tests {
         let shown = known(&scope(), Ok(job(&["/w"])), "x").unwrap();
         assert_eq!((shown.files_done, shown.files_total, shown.chunks_written, shown.last_error), (0, 0, 0, None));
         assert_eq!(known(&Scope::All, Ok(job(&["/w"])), "x").unwrap(), job(&["/w"]));
+    }
+
+    #[test]
+    fn why_a_job_failed_and_how_many_chunks_wait_is_told_to_the_owner_alone() {
+        let error = Some("the disk of `/v/private` has 3 MiB free".to_string());
+        for state in [JobState::Failed, JobState::Cancelled] {
+            let ended = JobSnapshot { state, error: error.clone(), chunks_awaiting: 40, ..job(&["/w"]) };
+            let shown = masked(&scope(), ended.clone());
+            assert!(shown.error.is_some_and(|it| !it.contains("/v")));
+            assert_eq!((shown.chunks_awaiting, shown.state), (0, state));
+            assert_eq!(masked(&Scope::All, ended.clone()), ended);
+        }
+        assert_eq!(masked(&scope(), job(&["/w"])).error, None);
     }
 
     #[tokio::test]
@@ -165,6 +192,8 @@ mod tests {
         assert_ne!(told.upkeep, Upkeep::default());
         let shown = status(&scope(), told.clone());
         assert_eq!((shown.data_dir.as_str(), shown.store_bytes, shown.upkeep), ("", 0, Upkeep::default()));
+        let watch = WatchReport { watching: true, polled: vec!["/w".into()], ..WatchReport::default() };
+        assert_eq!(shown.watch, watch, "and not how many folders of others are watched, and how well");
         assert_eq!(status(&Scope::All, told.clone()), told);
     }
 

@@ -218,7 +218,7 @@ impl GraphService {
     pub(crate) fn note(&self) -> Option<String> {
         let is_built = self.shared.reads.is_none() || *self.shared.ready.borrow();
         let files = *self.shared.behind.borrow();
-        (!is_built).then(|| format!("the graph is being built: about {files} files are not in it yet"))
+        (!is_built).then(|| being_built(&self.scope, files))
     }
 
     async fn import(&self, import: GraphImport) -> Result<Value> {
@@ -290,6 +290,14 @@ impl Shared {
             Ok(sources.into_iter().filter_map(name).collect())
         })
         .await
+    }
+}
+
+/// That not all is in the graph yet. How many files are missing counts those of everybody.
+fn being_built(scope: &Scope, files: usize) -> String {
+    match scope {
+        Scope::All => format!("the graph is being built: about {files} files are not in it yet"),
+        Scope::Folders(_) => "the graph is being built: not all files are in it yet".into(),
     }
 }
 

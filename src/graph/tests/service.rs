@@ -4,7 +4,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use crate::error::{ErrorCode, Result};
-use crate::graph::{GraphService, intake};
+use crate::graph::{GraphService, being_built, intake};
 use crate::model::{GraphChange, GraphFormat, GraphImport, GraphQuestion, GraphRequest, GraphSource, Scope};
 
 fn open(dir: &tempfile::TempDir) -> GraphService {
@@ -186,4 +186,12 @@ async fn wrong_graphs_are_refused_with_their_place_and_change_nothing() {
         assert!(error.field.unwrap_or_default().contains(place), "{text}");
     }
     assert_eq!(count(&service, "select ?x where ?x is Node").await, 0);
+}
+
+#[test]
+fn how_many_files_the_graph_lacks_is_told_to_whoever_may_know_of_all_alone() {
+    let some = Scope::Folders(["/w".into()].into());
+    assert!(being_built(&Scope::All, 4_321).contains("4321"));
+    let told = being_built(&some, 4_321);
+    assert!(told.contains("being built") && !told.contains(|it: char| it.is_ascii_digit()), "{told}");
 }
