@@ -1,5 +1,6 @@
 //! A [`Service`] for tests: it answers from what it was told and remembers what it was asked.
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -29,6 +30,8 @@ pub(crate) struct FakeService {
     pub(crate) shutdown: CancellationToken,
     /// The last scope that it was narrowed to.
     pub(crate) narrowed: Arc<Mutex<Option<Scope>>>,
+    /// How often its state was looked at.
+    pub(crate) looks: AtomicU32,
     /// How long an answer takes, and a list.
     pub(crate) latency: Duration,
 }
@@ -41,6 +44,7 @@ impl FakeService {
             job: watch::Sender::new(job(JobState::Queued, 0)),
             shutdown: CancellationToken::new(),
             narrowed: Arc::default(),
+            looks: AtomicU32::new(0),
             latency: Duration::ZERO,
         }
     }
@@ -171,6 +175,7 @@ impl Service for FakeService {
     }
 
     async fn status(&self) -> Result<Status> {
+        self.looks.fetch_add(1, Ordering::Relaxed);
         tokio::time::sleep(self.latency).await;
         Ok(status())
     }

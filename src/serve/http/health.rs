@@ -1,5 +1,7 @@
 //! Whether the daemon is well, and what it serves.
 
+use std::time::{Duration, Instant};
+
 use axum::Extension;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
@@ -7,9 +9,32 @@ use axum::response::IntoResponse;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
+use tokio::sync::Mutex;
 
-use crate::serve::http::{Known, Reply, Shared, json, openapi};
+use crate::error::Result;
+use crate::model::Status;
+use crate::serve::http::{Bridge, Known, Reply, Shared, json, openapi};
 use crate::serve::keys::Grant;
+
+/// How old what is told without a key may be: a monitor that asks once a second sees every change.
+const MAX_AGE: Duration = Duration::from_secs(1);
+
+/// The last look at the daemon for those who show no key. It counts all files and walks the folder of the index, and who
+/// shows no key is to cost nothing: whoever comes while one looks waits for it, and has what it sees.
+#[derive(Default)]
+pub(crate) struct Glance(Mutex<Option<(Instant, Result<Status>)>>);
+
+impl Glance {
+    async fn state(&self, bridge: &Bridge) -> Result<Status> {
+        let mut last = self.0.lock().await;
+        if let Some((_, state)) = last.as_ref().filter(|(at, _)| at.elapsed() < MAX_AGE) {
+            return state.clone();
+        }
+        let state = bridge.caller(Grant::owner()).state().await;
+        *last = Some((Instant::now(), state.clone()));
+        state
+    }
+}
 
 /// The state of the daemon as everybody may know it, without a key.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -52,7 +77,10 @@ pub(crate) struct Health {
 pub(crate) async fn health(State(bridge): Shared, caller: Option<Known>) -> Reply {
     // Who shows no key hears whether all is well, and nothing that depends on the files.
     let asker = caller.map(|Extension(it)| it);
-    let status = asker.clone().unwrap_or_else(|| bridge.caller(Grant::owner())).state().await?;
+    let status = match &asker {
+        Some(asker) => asker.state().await?,
+        None => bridge.glance.state(&bridge).await?,
+    };
     let is_owner = asker.as_ref().is_some_and(|it| it.scope().is_all());
     let roots: Vec<String> = status.roots.iter().map(|it| it.path.to_string_lossy().into_owned()).collect();
     let known = status.coverage.found > 0 || status.chunks > 0;

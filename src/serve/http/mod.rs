@@ -56,6 +56,8 @@ pub(crate) struct Bridge {
     guesses: limits::SlidingWindow,
     /// What is asked for without a key, by address.
     strangers: limits::Bucket,
+    /// What they are told.
+    glance: health::Glance,
     max_body: usize,
     /// How long a body may take.
     body_time: Duration,
@@ -93,6 +95,7 @@ impl Bridge {
             window: limits::SlidingWindow::new(config.bridge.rate_limit_per_min),
             guesses: limits::SlidingWindow::new(MAX_GUESSES),
             strangers: limits::Bucket::new(STRANGERS_A_SECOND, STRANGERS_AT_ONCE),
+            glance: health::Glance::default(),
             max_body: config.bridge.max_body_bytes,
             body_time: body::BODY_TIME,
             db_path: config.db_path.clone(),

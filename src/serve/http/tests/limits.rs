@@ -117,6 +117,21 @@ async fn what_is_open_to_all_is_429_with_retry_after_beyond_a_burst_and_not_with
 }
 
 #[tokio::test]
+async fn many_who_show_no_key_cost_one_look_at_the_daemon_a_second() {
+    let bed = bed(&[("VIC_BRIDGE_API_KEY", "s3cret")]).await;
+    let looks = || bed.service.looks.load(std::sync::atomic::Ordering::Relaxed);
+    let answers = futures::future::join_all((0..50).map(|_| bed.get("/health"))).await;
+    assert!(answers.iter().all(|it| it.status == 200 && it.json()["degraded"] == true));
+    assert_eq!(looks(), 1);
+    // Who shows the key sees how things are now.
+    let key = [("authorization", "Bearer s3cret")];
+    bed.send(request("GET", "/health", &key, Body::empty())).await;
+    assert_eq!(looks(), 2);
+    tokio::time::sleep(Duration::from_millis(1_100)).await;
+    assert_eq!((bed.get("/health").await.status, looks()), (200, 3));
+}
+
+#[tokio::test]
 async fn a_monitor_that_asks_ten_times_a_second_is_never_refused() {
     let bed = bed(&[("VIC_BRIDGE_API_KEY", "s3cret")]).await;
     for _ in 0..30 {
