@@ -64,12 +64,14 @@ pub(crate) fn absolute(path: &Path) -> Result<String> {
     })
 }
 
-/// `archive.zip!/member` with the archive resolved.
+/// `archive.zip!/member` with the archive resolved: the first file that there is, since a folder's name may end in `!` too.
 fn resolve_archive(path: &Path) -> Option<PathBuf> {
-    let (archive, member) = path.to_str()?.split_once("!/")?;
-    let mut resolved = std::fs::canonicalize(archive).ok()?.into_os_string();
-    resolved.push("!/");
-    resolved.push(member);
+    let name = path.to_str()?;
+    let is_file = |it: &PathBuf| it.is_file();
+    let archive = |at: usize| Some((std::fs::canonicalize(&name[..at]).ok().filter(is_file)?, at));
+    let (archive, at) = name.match_indices("!/").find_map(|(at, _)| archive(at))?;
+    let mut resolved = archive.into_os_string();
+    resolved.push(&name[at..]);
     Some(resolved.into())
 }
 
@@ -134,11 +136,14 @@ mod tests {
         let root = std::fs::canonicalize(dir.path()).unwrap();
         std::fs::create_dir(root.join("real")).unwrap();
         std::fs::write(root.join("real/a.zip"), "").unwrap();
+        std::fs::create_dir(root.join("real/Wham!")).unwrap();
+        std::fs::write(root.join("real/Wham!/a.zip"), "").unwrap();
         std::os::unix::fs::symlink(root.join("real"), root.join("link")).unwrap();
         for (path, expected) in [
             ("link/../real", "real"),
             ("link/a.zip", "real/a.zip"),
             ("link/a.zip!/b/c.txt", "real/a.zip!/b/c.txt"),
+            ("link/Wham!/a.zip!/b/c.txt", "real/Wham!/a.zip!/b/c.txt"),
             ("gone/b.txt", "gone/b.txt"),
             ("link/../gone.txt", "gone.txt"),
         ] {

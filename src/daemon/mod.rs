@@ -3,6 +3,7 @@
 pub(crate) mod directory;
 mod doctor;
 mod lock;
+mod member;
 mod privacy;
 mod process;
 mod service;

@@ -13,6 +13,7 @@ use crate::agent::Assistant;
 use crate::ask::Asker;
 use crate::catalog::{AuditLog, Catalog};
 use crate::contract::Contract;
+use crate::daemon::member::{self, Named};
 use crate::daemon::process::Memory;
 use crate::daemon::view;
 use crate::embed::Embedder;
@@ -199,11 +200,7 @@ impl Service for Daemon {
     }
 
     async fn read(&self, path: &str) -> Result<Document> {
-        let (path, member) = match path.split_once("!/") {
-            Some((path, member)) => (path, Some(member.to_string())),
-            None => (path, None),
-        };
-        let path = Path::new(path);
+        let (path, member) = self.named(path).await;
         let (file, hash) = self.open_known(path).await?;
         let name = path.file_name().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default();
         let document = self.pool.extract(file, &name).await.map_err(|failure| {
@@ -212,7 +209,7 @@ impl Service for Daemon {
         })?;
         let mut document = self.index.with_known_pictures(hash, document).await?;
         if let Some(member) = member {
-            document.blocks.retain(|it| it.anchor.member.as_deref() == Some(member.as_str()));
+            document.blocks.retain(|it| it.anchor.member.as_deref() == Some(member));
             if document.blocks.is_empty() {
                 return Err(Error::not_found(format!("`{}` holds no text at `{member}`", path.display())));
             }
@@ -258,6 +255,18 @@ impl Service for Daemon {
 }
 
 impl Daemon {
+    /// What a name means: the first of its meanings that is a known file; none is, when the file is not known.
+    async fn named<'a>(&self, name: &'a str) -> Named<'a> {
+        for (path, member) in member::meanings(name) {
+            let (catalog, scope, named) = (self.catalog.clone(), self.scope.clone(), path.to_path_buf());
+            let locate = move || index::locate(&catalog, &scope, &named).map(drop);
+            if index::at_named_file(path, &self.scope, locate).await.is_ok() {
+                return (path, member);
+            }
+        }
+        member::usual(name)
+    }
+
     /// Opens a file for reading aloud, and says what it holds: only one that lies in a root and is no secret.
     async fn open_known(&self, path: &Path) -> Result<(std::fs::File, ContentHash)> {
         let (catalog, scope, named) = (self.catalog.clone(), self.scope.clone(), path);

@@ -300,3 +300,26 @@ fn a_file_that_failed_and_became_a_link_makes_no_root_of_where_it_leads() {
     assert!(started.status >= 400 && started.body.contains("vic roots add"), "{}", started.body);
     assert_eq!(team.world.json(&["roots"]), roots);
 }
+
+#[test]
+fn a_file_is_read_by_its_name_below_a_folder_whose_name_ends_like_an_archive() {
+    let team = team();
+    let lyrics = team.world.write("alphazone/Wham!/lyrics.md", "The alphacanary sings of the harbour.\n");
+    let mut zip = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
+    zip.start_file("inner/song.md", zip::write::SimpleFileOptions::default()).unwrap();
+    std::io::Write::write_all(&mut zip, b"A song of the ladder.\n").unwrap();
+    let songs = team.world.write("alphazone/Wham!/songs.zip", zip.finish().unwrap().into_inner());
+    team.world.ok(&["sync"]);
+    let member = format!("{}!/inner/song.md", songs.display());
+    for (path, said) in [(lyrics.to_str().unwrap(), "sings of the harbour"), (&member, "A song of the ladder")] {
+        let told = team.send(&team.alpha, "POST", "/v1/read", &json!({"path": path}));
+        assert!(told.status == 200 && told.body.contains(said), "{path}: {}", told.body);
+        assert!(team.world.ok(&["read", path]).contains(said), "{path}");
+        let (known, unknown) = (path, path.replace("Wham", "Whum"));
+        let [known, unknown] = [known, &unknown].map(|path| {
+            let told = team.send(&team.beta, "POST", "/v1/read", &json!({"path": path}));
+            (told.status, told.body.replace("Whum", "Wham"))
+        });
+        assert_eq!((known.0, &known), (404, &unknown), "who may not know of it learns nothing: {path}");
+    }
+}
