@@ -16,6 +16,7 @@ use crate::agent::limits::{self, Allowed, Bounds};
 use crate::agent::query::{self, Answered, Asked};
 use crate::agent::reasoner::Reasoner;
 use crate::agent::room;
+use crate::agent::status::UNREADY;
 use crate::agent::stub::Stub;
 use crate::agent::tool_loop::{self, AgentReport, ToolLoop};
 use crate::agent::tools::{self, Tools};
@@ -232,12 +233,17 @@ impl Assistant {
         })
     }
 
-    /// Says what the models of the backend can do.
+    /// Says what the models of the backend can do. Where it is, its owner alone has to know.
     ///
     /// # Errors
     /// The backend cannot be asked.
     pub async fn capabilities(&self, over: &Override) -> Result<CapabilitySnapshot> {
-        self.client(&self.choice(over)?)?.capabilities(self.mode()).await
+        let looked = self.client(&self.choice(over)?)?.capabilities(self.mode()).await;
+        match looked {
+            looked if self.owns => looked,
+            Ok(snapshot) => Ok(snapshot.without_place()),
+            Err(error) => Err(Error::new(error.code, UNREADY)),
+        }
     }
 
     /// Holds a request against what its model can do, and sends nothing of it.

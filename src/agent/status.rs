@@ -16,6 +16,10 @@ your files; `vic audit` lists what it was sent";
 const UNCONFINED: &str = "the command is not confined: it runs as you, can read your files and reach the network; `vic \
 audit` lists what it was sent";
 
+/// What whoever does not own the daemon is told of a backend that does not answer: why, may name its address, or the words
+/// of a command.
+pub(super) const UNREADY: &str = "the backend does not answer; the daemon's owner sees why with `vic llm status`";
+
 /// The backend that is in use, and whether it can be reached.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LlmStatus {
@@ -23,7 +27,7 @@ pub struct LlmStatus {
     pub backend: &'static str,
     /// The model.
     pub model: String,
-    /// The command, where it is one.
+    /// The command, where it is one; for the owner alone, as its arguments may hold what only he knows.
     pub command: Option<String>,
     /// What may leave the machine.
     pub privacy_mode: &'static str,
@@ -74,11 +78,11 @@ impl Assistant {
             notes,
             backend: choice.backend.name(),
             model,
-            command: choice.command.as_ref().map(|it| it.shown()),
+            command: choice.command.as_ref().map(|it| it.shown()).filter(|_| self.owns),
             privacy_mode: self.mode().name(),
             ready: missing.is_none(),
-            problem: missing,
-            capabilities: looked.ok().flatten(),
+            problem: missing.map(|it| if self.owns { it } else { UNREADY.into() }),
+            capabilities: looked.ok().flatten().map(|it| if self.owns { it } else { it.without_place() }),
             tools: self.shared.tools.specs().into_iter().map(|it| it.name).collect(),
         })
     }

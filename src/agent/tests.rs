@@ -412,6 +412,7 @@ async fn a_command_that_cannot_be_run_is_not_ready_and_the_status_says_why() {
     let over = Override { command: Some(line), ..Override::default() };
     let choice = Choice::configured(&config).with(&over).unwrap();
     choice.save(&config).unwrap();
+    let assistant = assistant.for_right(true, false);
     let status = assistant.status(&Override::default()).await.unwrap();
     assert!(status.ready && status.problem.is_none(), "{status:?}");
     std::fs::remove_file(script).unwrap();
@@ -426,6 +427,31 @@ async fn a_command_that_cannot_be_run_is_not_ready_and_the_status_says_why() {
         assert!(!status.ready && problem.contains(said), "{said}: {problem}");
         assert!(problem.contains("vic llm use command"), "the cure: {problem}");
     }
+}
+
+#[tokio::test]
+async fn where_the_backend_is_and_how_it_is_called_is_told_to_the_owner_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let (assistant, mut config) = assistant(dir.path());
+    let line = CommandLine { program: "true".into(), args: vec!["--token=s3cret".into()], folder: dir.path().into() };
+    let over = Override { command: Some(line), ..Override::default() };
+    let mut choice = Choice::configured(&config).with(&over).unwrap();
+    let (none, owner) = (Override::default(), assistant.for_right(true, false));
+    for folder in [dir.path().to_path_buf(), dir.path().join("gone")] {
+        choice.command.as_mut().unwrap().folder = folder;
+        choice.save(&config).unwrap();
+        assert!(owner.status(&none).await.unwrap().command.unwrap().contains("s3cret"));
+        let status = assistant.status(&none).await.unwrap();
+        let told = serde_json::to_string(&status).unwrap();
+        assert!(!told.contains("s3cret") && !told.contains("gone"), "{told}");
+        assert_eq!(status.ready, status.problem.is_none());
+    }
+    assert!(owner.capabilities(&none).await.unwrap().place.contains("true"));
+    assert_eq!(assistant.capabilities(&none).await.unwrap().place, "");
+    config.embed.openai_url = "http://127.0.0.1:1".into();
+    let away = Assistant::new(&config, hive(), Arc::new(FakeWitness), None);
+    let refused = away.capabilities(&Override { backend: Some(BackendKind::OpenAi), ..none }).await.unwrap_err();
+    assert!(!refused.message.contains("127.0.0.1") && refused.message.contains("vic llm status"), "{refused}");
 }
 
 #[tokio::test]

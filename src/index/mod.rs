@@ -147,7 +147,7 @@ impl Index {
     /// A path does not exist or cannot be read, or does not lie in the scope; [`crate::error::ErrorCode::StorageFull`]:
     /// there is no room to index.
     pub async fn start_job(&self, request: IndexRequest, scope: &Scope) -> Result<JobSnapshot> {
-        self.inner.space.admit()?;
+        self.inner.space.admit(scope)?;
         jobs::start(&self.inner, request, scope).await
     }
 

@@ -11,6 +11,7 @@ use tracing::{info, warn};
 use crate::error::{Error, ErrorCode, IoContext, Result};
 use crate::index::Inner;
 use crate::index::watching::CHANGES;
+use crate::model::Scope;
 
 /// How often the disk is asked: `statvfs` takes a few microseconds.
 const LOOK: Duration = Duration::from_secs(5);
@@ -50,12 +51,17 @@ impl Space {
         outcome
     }
 
-    /// Makes sure that there is room for what somebody asks for now; a refusal leaves nothing behind.
+    /// Makes sure that there is room for what somebody asks for now; a refusal leaves nothing behind. Where the index lies
+    /// and how much room is left there is the owner's matter.
     ///
     /// # Errors
     /// As [`Space::check`].
-    pub(crate) fn admit(&self) -> Result<()> {
+    pub(crate) fn admit(&self, scope: &Scope) -> Result<()> {
         self.check().map_err(|error| {
+            if !scope.is_all() {
+                let text = "there is no room to index: indexing waits, questions are answered";
+                return Error::new(error.code, text).hint("try again later; the daemon's owner sees more in `vic status`");
+            }
             error.hint(
                 "free some disk space, or set VIC_DISK_RESERVE_BYTES to less, and ask again; what changes in folders that \
                  are watched is indexed by itself then",
@@ -154,5 +160,10 @@ mod tests {
         assert!(error.message.contains(dir.path().to_str().unwrap()), "{error}");
         assert!(error.hint.unwrap().contains("VIC_DISK_RESERVE_BYTES"));
         assert!(full.waits.load(Ordering::Relaxed));
+        let place = dir.path().to_str().unwrap();
+        assert!(full.admit(&Scope::All).unwrap_err().message.contains(place));
+        let told = full.admit(&Scope::Folders(["/w".into()].into())).unwrap_err();
+        assert!(told.code == ErrorCode::StorageFull && told.hint.is_some(), "{told}");
+        assert!(!told.message.contains(place) && !told.message.contains("MiB"), "{told}");
     }
 }

@@ -84,7 +84,7 @@ pub struct QueueState {
 pub struct CapabilitySnapshot {
     /// Which kind: `ollama`, `openai`, `command` or `mock`.
     pub backend: String,
-    /// Where it is: an address, or a program.
+    /// Where it is: an address, or a program. Empty for those who need not know.
     pub place: String,
     /// The model that is asked when a request names none.
     pub default_model: ModelId,
@@ -97,6 +97,12 @@ pub struct CapabilitySnapshot {
 }
 
 impl CapabilitySnapshot {
+    /// The same for those who need not know where the backend is.
+    #[must_use]
+    pub fn without_place(self) -> CapabilitySnapshot {
+        CapabilitySnapshot { place: String::new(), ..self }
+    }
+
     /// A model by its name, with or without Ollama's `:latest`.
     pub fn model(&self, id: &ModelId) -> Option<&ModelCapability> {
         ModelCapability::named(&self.models, id)
