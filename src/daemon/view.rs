@@ -28,6 +28,10 @@ pub(super) async fn request(scope: &Scope, mut request: IndexRequest) -> Result<
         }
     }
     if let (Scope::Folders(folders), true) = (scope, request.paths.is_empty()) {
+        if folders.is_empty() {
+            // To the index no path is every root.
+            return Err(Error::not_found("there is no folder to index").hint("the status lists the folders"));
+        }
         request.paths = folders.iter().map(|it| it.to_string_lossy().into_owned()).collect();
     }
     Ok(request)
@@ -168,6 +172,12 @@ mod tests {
         let elsewhere = IndexRequest { paths: vec!["/etc".into()], ..IndexRequest::default() };
         assert_eq!(request(&scope(), elsewhere.clone()).await.unwrap_err().code, ErrorCode::NotFound);
         assert_eq!(request(&Scope::All, elsewhere.clone()).await.unwrap(), elsewhere);
+    }
+
+    #[tokio::test]
+    async fn to_index_a_scope_of_nothing_is_not_to_index_everything() {
+        let nothing = Scope::Folders([].into());
+        assert_eq!(request(&nothing, IndexRequest::default()).await.unwrap_err().code, ErrorCode::NotFound);
     }
 
     #[tokio::test]

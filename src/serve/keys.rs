@@ -194,10 +194,16 @@ pub(crate) fn read(path: &Path) -> Result<Vec<KeyEntry>> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(error).at("read", path),
     };
-    serde_json::from_slice(&text).map_err(|error| {
-        Error::new(ErrorCode::DataLoss, format!("cannot understand `{}`: {error}", path.display()))
+    let wrong = |what: String| {
+        Error::new(ErrorCode::DataLoss, format!("cannot understand `{}`: {what}", path.display()))
             .hint("mend it, or move it aside and add the keys again")
-    })
+    };
+    let keys: Vec<KeyEntry> = serde_json::from_slice(&text).map_err(|error| wrong(error.to_string()))?;
+    // Elsewhere no folder in particular may mean every one.
+    match keys.iter().find(|it| it.roots.is_empty() || it.roots.iter().any(|root| !root.is_absolute())) {
+        Some(key) => Err(wrong(format!("the key `{}` has no folder, or one without its whole path", key.name))),
+        None => Ok(keys),
+    }
 }
 
 /// Writes a file that only its owner may read: all of it or nothing, also when the power goes.
@@ -290,6 +296,21 @@ mod tests {
         assert_eq!(add(&config, "bo", &["/no/such".into()], Right::Read).unwrap_err().code, ErrorCode::NotFound);
         assert_eq!(revoke(&config, "bo").unwrap_err().code, ErrorCode::NotFound);
         assert_eq!(std::fs::read(config.keys_path()).unwrap(), before);
+    }
+
+    #[test]
+    fn a_key_that_was_left_without_a_folder_spoils_the_table_and_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let config = config(dir.path());
+        add(&config, "ada", &[dir.path().into()], Right::Index).unwrap();
+        let mut entry = list(&config).unwrap().remove(0);
+        for roots in [vec![], vec!["".into()], vec!["/w".into(), "w".into()]] {
+            entry.roots = roots;
+            std::fs::write(config.keys_path(), serde_json::to_vec(&[&entry]).unwrap()).unwrap();
+            let error = list(&config).unwrap_err();
+            assert!(error.code == ErrorCode::DataLoss && error.message.contains("keys.json"), "{error}");
+            assert!(error.message.contains("`ada`") && error.hint.is_some(), "{error}");
+        }
     }
 
     #[test]
