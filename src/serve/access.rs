@@ -1,5 +1,6 @@
 //! What the TCP port asks of whoever connects, checked before anything is loaded: keys, TLS, names.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use tokio_rustls::TlsAcceptor;
@@ -48,7 +49,7 @@ impl Access {
             }
         };
         let tls = config.bridge.tls.as_ref().map(certificate::acceptor).transpose()?;
-        if tls.is_none() && !config.listen.ip().is_loopback() {
+        if tls.is_none() && !is_local(config.listen) {
             warnings.push(format!("{} speaks without TLS: let only a proxy that adds it reach it", config.listen));
         }
         Ok(Access { keys, tls, warnings })
@@ -65,9 +66,14 @@ impl Access {
     }
 }
 
+/// Whether only programs of this machine reach an address, however it is written: `::ffff:127.0.0.1` is one of IPv4.
+pub(super) fn is_local(address: SocketAddr) -> bool {
+    address.ip().to_canonical().is_loopback()
+}
+
 /// An address that other machines reach needs a key and TLS.
 fn check(config: &Config) -> Result<()> {
-    if config.listen.ip().is_loopback() {
+    if is_local(config.listen) {
         return Ok(());
     }
     let beyond = format!("VIC_LISTEN `{}` is not an address of this machine alone", config.listen);
@@ -116,6 +122,15 @@ mod tests {
             let access = check(&[listen, ("VIC_BRIDGE_PLAIN", "1")]).unwrap();
             assert!(access.auth_enabled() && access.warnings()[0].contains("without TLS"));
         }
+    }
+
+    #[test]
+    fn an_address_of_this_machine_is_one_however_it_is_written() {
+        for listen in ["127.0.0.1:0", "[::1]:0", "[::ffff:127.0.0.1]:8765", "127.9.9.9:0"] {
+            let access = check(&[("VIC_LISTEN", listen)]).unwrap();
+            assert!(access.warnings().is_empty(), "{listen}");
+        }
+        assert!(check(&[("VIC_LISTEN", "[::ffff:192.0.2.1]:8765")]).is_err());
     }
 
     #[test]

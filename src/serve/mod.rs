@@ -200,7 +200,7 @@ pub async fn run(
     let bridge = http::Bridge::new(service, desk, number, config, shutdown.clone());
     let router = http::router(Arc::new(bridge), routes);
     let tcp = Port { router, tls: access.tls, shutdown: shutdown.clone() };
-    let remote = !config.listen.ip().is_loopback();
+    let remote = !access::is_local(config.listen);
     let both = async {
         tokio::join!(
             connection::serve(Listener::Unix(listeners.unix), unix),
