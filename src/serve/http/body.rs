@@ -1,4 +1,4 @@
-//! A request's body to a value: at most so many bytes, JSON, every field known and of its type.
+//! A request's body to a value: at most so many bytes of it and of all together, JSON, every field known and of its type.
 
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ use futures::StreamExt;
 use serde::de::DeserializeOwned;
 
 use crate::error::Error;
+use crate::serve::http::message::Held;
 use crate::serve::http::refusal::Refusal;
 use crate::serve::http::{Bridge, Shared};
 use crate::serve::parse;
@@ -31,14 +32,15 @@ pub(crate) const BODY_TIME: Duration = Duration::from_secs(15);
 
 /// Reads the whole body and takes it apart.
 pub(crate) async fn parse<T: DeserializeOwned>(bridge: &Bridge, request: Request) -> Result<T, Refusal> {
-    Ok(parse::json(&in_time(bridge, request).await?)?)
+    let (bytes, _held) = in_time(bridge, request).await?;
+    Ok(parse::json(&bytes)?)
 }
 
 /// Has the whole body of a request there before its handler, which reads it in its own way, begins.
 pub(crate) async fn first(State(bridge): Shared, request: Request, next: Next) -> Response {
     let (head, body) = request.into_parts();
     match in_time(&bridge, Request::from_parts(head.clone(), body)).await {
-        Ok(bytes) => next.run(Request::from_parts(head, bytes.into())).await,
+        Ok((bytes, _held)) => next.run(Request::from_parts(head, bytes.into())).await,
         Err(refusal) => refusal.into_response(),
     }
 }
@@ -48,7 +50,7 @@ pub(crate) async fn parse_or_default<T: DeserializeOwned + Default>(
     bridge: &Bridge,
     request: Request,
 ) -> Result<T, Refusal> {
-    let bytes = in_time(bridge, request).await?;
+    let (bytes, _held) = in_time(bridge, request).await?;
     if bytes.is_empty() {
         return Ok(T::default());
     }
@@ -65,12 +67,13 @@ pub(crate) fn query<T: DeserializeOwned>(request: &Request) -> Result<T, Refusal
     })
 }
 
-async fn in_time(bridge: &Bridge, request: Request) -> Result<Vec<u8>, Refusal> {
-    let bytes = tokio::time::timeout(bridge.body_time, read(request, bridge.max_body)).await;
-    bytes.map_err(|_| Refusal::slow(bridge.body_time))?
+/// The whole body, and the room that it takes for as long as it is needed.
+async fn in_time(bridge: &Bridge, request: Request) -> Result<(Vec<u8>, Held), Refusal> {
+    let reading = read(request, bridge.max_body, bridge.messages.hold(usize::MAX));
+    tokio::time::timeout(bridge.body_time, reading).await.map_err(|_| Refusal::slow(bridge.body_time))?
 }
 
-async fn read(request: Request, limit: usize) -> Result<Vec<u8>, Refusal> {
+async fn read(request: Request, limit: usize, mut held: Held) -> Result<(Vec<u8>, Held), Refusal> {
     let announced = request.headers().get(header::CONTENT_LENGTH);
     let announced = announced.and_then(|it| it.to_str().ok()?.parse::<u64>().ok()).unwrap_or(0);
     let mut chunks = request.into_body().into_data_stream();
@@ -81,13 +84,19 @@ async fn read(request: Request, limit: usize) -> Result<Vec<u8>, Refusal> {
     let mut bytes = Vec::with_capacity(FIRST_BYTES.min(announced as usize));
     while let Some(chunk) = chunks.next().await {
         let chunk = chunk.map_err(|error| Error::invalid(format!("the body ended early: {error}")))?;
-        if bytes.len() + chunk.len() > limit {
+        let refusal = match held.grow(chunk.len()) {
+            _ if bytes.len() + chunk.len() > limit => Some(Refusal::size(limit)),
+            taken => taken.err().map(Refusal::from),
+        };
+        if let Some(refusal) = refusal {
+            // What is read on is not kept, nor is what came.
+            drop((bytes, held));
             drain(chunks, 0).await;
-            return Err(Refusal::size(limit));
+            return Err(refusal);
         }
         bytes.extend_from_slice(&chunk);
     }
-    Ok(bytes)
+    Ok((bytes, held))
 }
 
 /// Reads on for a while without keeping anything. Not what is far too long anyway.

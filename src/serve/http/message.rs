@@ -1,5 +1,5 @@
-//! The message of a gRPC call: in some time, and no more of it in memory than there is to spare. It comes before anybody
-//! knows whether the call will find a place.
+//! What comes in, the messages of gRPC calls and the bodies of HTTP: no more of all of it in memory than there is to spare.
+//! It comes before anybody knows whether the request will find a place. A message of gRPC comes in some time, too.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,35 +23,47 @@ const SMALL: usize = 1 << 20;
 const OF_SMALL: usize = 128 << 20;
 const OF_LARGE: usize = 256 << 20;
 
-/// Room for the messages of all calls.
+/// Room for the messages and bodies of all requests. Cheap to clone.
+#[derive(Clone)]
 pub(crate) struct Messages {
     small: Arc<Semaphore>,
     large: Arc<Semaphore>,
 }
 
-/// What one message has in memory.
-#[derive(Default)]
-struct Held {
+/// What one message has in memory; there is room for others again when this is dropped.
+pub(crate) struct Held {
+    room: Messages,
+    most: usize,
     length: usize,
     parts: Vec<OwnedSemaphorePermit>,
 }
 
 impl Messages {
-    pub(crate) fn new() -> Messages {
-        Messages { small: Arc::new(Semaphore::new(OF_SMALL)), large: Arc::new(Semaphore::new(OF_LARGE)) }
+    /// Room enough for two bodies of HTTP as large as they are allowed to be.
+    pub(crate) fn new(max_body: usize) -> Messages {
+        Messages::of(OF_SMALL, OF_LARGE.max(2 * max_body))
+    }
+
+    /// Room for so many bytes.
+    pub(crate) fn of(small: usize, large: usize) -> Messages {
+        Messages { small: Arc::new(Semaphore::new(small)), large: Arc::new(Semaphore::new(large)) }
+    }
+
+    /// The room of a message that may have so many bytes, and has none yet.
+    pub(crate) fn hold(&self, most: usize) -> Held {
+        Held { room: self.clone(), most, length: 0, parts: Vec::new() }
     }
 
     /// The request with a body that ends, whole or not, after some time, and with an error where there is no room for it.
     /// Who `may_be_large` sends whole graphs and pictures.
     pub(crate) fn take_in(&self, request: Request, may_be_large: bool) -> Request {
         let most = if may_be_large { usize::MAX } else { MAX_REQUEST };
-        let (small, large) = (self.small.clone(), self.large.clone());
-        let mut held = Held::default();
+        let mut held = self.hold(most);
         request.map(|body| {
             let in_time = body.into_data_stream().take_until(tokio::time::sleep(MESSAGE_TIME));
             Body::from_stream(in_time.map(move |bytes| {
                 let bytes: Bytes = bytes?;
-                held.grow(bytes.len(), most, &small, &large).map_err(status::from_error)?;
+                held.grow(bytes.len()).map_err(status::from_error)?;
                 Ok::<_, BoxError>(bytes)
             }))
         })
@@ -59,13 +71,17 @@ impl Messages {
 }
 
 impl Held {
-    fn grow(&mut self, by: usize, most: usize, small: &Arc<Semaphore>, large: &Arc<Semaphore>) -> Result<(), Error> {
+    /// Takes room for so many bytes more.
+    ///
+    /// # Errors
+    /// `ResourceExhausted`: the message has more than it may, or there is no room for it now.
+    pub(crate) fn grow(&mut self, by: usize) -> Result<(), Error> {
         self.length += by;
-        if self.length > most {
-            let text = format!("the message is larger than {} MiB", most >> 20);
+        if self.length > self.most {
+            let text = format!("the message is larger than {} MiB", self.most >> 20);
             return Err(Error::new(ErrorCode::ResourceExhausted, text));
         }
-        let room = if self.length <= SMALL { small } else { large };
+        let room = if self.length <= SMALL { &self.room.small } else { &self.room.large };
         let bytes = u32::try_from(by).map_err(Error::internal)?;
         let part = room.clone().try_acquire_many_owned(bytes).map_err(|_| {
             Error::new(ErrorCode::ResourceExhausted, "busy: too much comes in at once").hint("try again in a second")
@@ -106,8 +122,7 @@ mod tests {
 
     #[tokio::test]
     async fn large_messages_are_for_some_and_leave_room_for_the_small_ones() {
-        let messages =
-            Messages { small: Arc::new(Semaphore::new(2 * SMALL)), large: Arc::new(Semaphore::new(8 * SMALL)) };
+        let messages = Messages::of(2 * SMALL, 8 * SMALL);
         assert_eq!(came(&messages, MAX_REQUEST, false).await, Ok(MAX_REQUEST));
         assert!(came(&messages, MAX_REQUEST + 1, false).await.unwrap_err().contains("larger than 4 MiB"));
         assert_eq!(came(&messages, 8 * SMALL, true).await, Ok(8 * SMALL));

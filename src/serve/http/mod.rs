@@ -58,6 +58,8 @@ pub(crate) struct Bridge {
     strangers: limits::Bucket,
     /// What they are told.
     glance: health::Glance,
+    /// Room for what comes in.
+    messages: message::Messages,
     max_body: usize,
     /// How long a body may take.
     body_time: Duration,
@@ -96,6 +98,7 @@ impl Bridge {
             guesses: limits::SlidingWindow::new(MAX_GUESSES),
             strangers: limits::Bucket::new(STRANGERS_A_SECOND, STRANGERS_AT_ONCE),
             glance: health::Glance::default(),
+            messages: message::Messages::new(config.bridge.max_body_bytes),
             max_body: config.bridge.max_body_bytes,
             body_time: body::BODY_TIME,
             db_path: config.db_path.clone(),
@@ -112,7 +115,7 @@ impl Bridge {
 /// Every path of the TCP port.
 pub(crate) fn router(bridge: Arc<Bridge>, grpc: Routes) -> Router {
     let grpc = grpc.prepare().into_axum_router();
-    let messages = Arc::new(message::Messages::new());
+    let messages = bridge.messages.clone();
     let otherwise = move |request: Request| async move {
         match is_grpc(&request) {
             true => {

@@ -205,6 +205,32 @@ async fn a_body_that_does_not_come_in_time_is_408_and_a_slow_one_passes() {
 }
 
 #[tokio::test]
+async fn more_bodies_at_once_than_there_is_room_for_are_429_with_retry_after() {
+    let bed =
+        bed_with(&[], |bridge| bridge.messages = crate::serve::http::message::Messages::of(2 << 20, 5 << 19)).await;
+    let large = || question_of(2 << 20);
+    assert_eq!(bed.post("/v1/ask", large()).await.status, 200);
+    // One that is not whole yet has its room until it ends.
+    let (mut sender, receiver) = futures::channel::mpsc::unbounded();
+    let router = bed.router.clone();
+    let waiting = Body::from_stream(receiver.map(Ok::<_, std::io::Error>));
+    let waits = tokio::spawn(router.oneshot(request("POST", "/v1/ask", &[], waiting)));
+    for piece in large().as_bytes().chunks(64 << 10) {
+        futures::SinkExt::send(&mut sender, piece.to_vec()).await.unwrap();
+    }
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    for path in ["/v1/ask", "/mcp"] {
+        let refused = bed.post(path, large()).await;
+        assert_eq!((refused.status, refused.json()["error"]["code"].clone()), (429, json!("resource_exhausted")));
+        assert_eq!(refused.headers["retry-after"], "1", "{path}");
+    }
+    assert_eq!(bed.post("/v1/ask", question_of(1_000)).await.status, 200, "small ones have room of their own");
+    drop(sender);
+    assert_eq!(waits.await.unwrap().unwrap().status(), 200);
+    assert_eq!(bed.post("/v1/ask", large()).await.status, 200);
+}
+
+#[tokio::test]
 async fn vic_bridge_max_body_bytes_holds_for_every_path_with_a_body() {
     let bed = bed(&[("VIC_BRIDGE_MAX_BODY_BYTES", "20")]).await;
     let paths = ["/v1/ask", "/v1/search", "/v1/similar", "/v1/grep", "/v1/files", "/v1/read", "/v1/index/start"];
