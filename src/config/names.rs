@@ -8,7 +8,8 @@ pub const NAMES: &[(&str, &str)] = &[
     ("VIC_LISTEN", "TCP address, port 0 allowed (default 127.0.0.1:8765)"),
     (
         "VIC_BRIDGE_API_KEY",
-        "bearer key that everything on the TCP port but /health asks for; without it the one in the file `key`",
+        "bearer key that everything on the TCP port but /health asks for, of 32 characters or more where other machines \
+         reach it; without it the one in the file `key`",
     ),
     (
         "VIC_BRIDGE_AUTH",

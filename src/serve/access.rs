@@ -7,6 +7,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::config::{AuthMode, Config};
 use crate::error::{Error, Result};
+use crate::serve::keys::MIN_KEY_CHARS;
 use crate::serve::ring::KeyRing;
 use crate::serve::{certificate, keys};
 
@@ -71,12 +72,24 @@ pub(super) fn is_local(address: SocketAddr) -> bool {
     address.ip().to_canonical().is_loopback()
 }
 
-/// An address that other machines reach needs a key and TLS.
+/// An address that other machines reach, itself or through a proxy, needs a key that cannot be guessed; and TLS.
 fn check(config: &Config) -> Result<()> {
-    if is_local(config.listen) {
-        return Ok(());
-    }
     let beyond = format!("VIC_LISTEN `{}` is not an address of this machine alone", config.listen);
+    if !is_local(config.listen) {
+        check_remote(config, &beyond)?;
+    }
+    let reached = if is_local(config.listen) { "VIC_BRIDGE_PLAIN says that a proxy passes others on" } else { &beyond };
+    let is_reached = config.bridge.plain || !is_local(config.listen);
+    match &config.bridge.api_key {
+        Some(key) if is_reached && key.len() < MIN_KEY_CHARS => {
+            Err(Error::invalid(format!("{reached}, and VIC_BRIDGE_API_KEY has less than {MIN_KEY_CHARS} characters"))
+                .hint("unset VIC_BRIDGE_API_KEY, and vicd makes a key; or take a longer one: `openssl rand -hex 32`"))
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
+fn check_remote(config: &Config, beyond: &str) -> Result<()> {
     if config.bridge.auth == AuthMode::Open {
         return Err(Error::invalid(format!("{beyond}, and VIC_BRIDGE_AUTH is `none`"))
             .hint("unset VIC_BRIDGE_AUTH, so that only who has the key may ask, or use 127.0.0.1"));
@@ -122,6 +135,20 @@ mod tests {
             let access = check(&[listen, ("VIC_BRIDGE_PLAIN", "1")]).unwrap();
             assert!(access.auth_enabled() && access.warnings()[0].contains("without TLS"));
         }
+    }
+
+    #[test]
+    fn a_key_that_could_be_guessed_opens_nothing_that_other_machines_reach() {
+        let [short, long] = ["s3cret-s3cret-s3cret-s3cret-s3c", "s3cret-s3cret-s3cret-s3cret-s3cr"];
+        for listen in ["127.0.0.1:0", "0.0.0.0:0"] {
+            let with = |key| check(&[("VIC_LISTEN", listen), ("VIC_BRIDGE_PLAIN", "1"), ("VIC_BRIDGE_API_KEY", key)]);
+            let error = with(short).unwrap_err();
+            assert!(error.code == ErrorCode::InvalidArgument && error.hint.is_some(), "{error}");
+            assert!(error.message.contains("32") && !error.message.contains("s3cret"), "{error}");
+            with(long).unwrap();
+        }
+        // Whoever is on this machine alone may have a short one.
+        check(&[("VIC_BRIDGE_API_KEY", "s3cret")]).unwrap();
     }
 
     #[test]

@@ -18,8 +18,9 @@ use crate::model::Scope;
 /// Bytes of a key: 256 bits.
 const KEY_BYTES: usize = 32;
 
-/// Shortest key that is taken from the file: one that was cut or emptied is none.
-const MIN_KEY_CHARS: usize = 32;
+/// Shortest key that is taken from the file, as one that was cut or emptied is none, and that opens what other machines
+/// reach, where a shorter one could be guessed.
+pub(super) const MIN_KEY_CHARS: usize = 32;
 
 /// Longest name of a key.
 const MAX_NAME: usize = 64;

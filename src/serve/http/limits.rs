@@ -33,15 +33,6 @@ impl SlidingWindow {
         self.limit
     }
 
-    /// Says how long to wait if no further request would be admitted; counts nothing.
-    pub(crate) fn exhausted(&self, peer: IpAddr, now: Instant) -> Option<Duration> {
-        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
-        let moments = clients.get_mut(&client(peer))?;
-        forget(moments, now);
-        let first = moments.front().filter(|_| moments.len() >= self.limit as usize)?;
-        Some((*first + WINDOW).saturating_duration_since(now))
-    }
-
     /// Counts a request, or says how long to wait until one is admitted.
     pub(crate) fn admit(&self, peer: IpAddr, now: Instant) -> Result<(), Duration> {
         if self.limit == 0 {

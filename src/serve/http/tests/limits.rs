@@ -1,6 +1,7 @@
 //! Keys, hosts and bounds of requests.
 
 use super::*;
+use crate::serve::incoming::Peer;
 
 #[tokio::test]
 async fn where_no_key_is_asked_for_none_is_needed_and_none_is_looked_at() {
@@ -26,6 +27,25 @@ async fn with_vic_bridge_api_key_v1_and_mcp_ask_for_it_and_health_does_not() {
     for (key, status) in [("Bearer s3cret", 200), ("Bearer wrong", 401), ("s3cret", 401), ("Basic s3cret", 401)] {
         let answered = bed.send(request("GET", "/v1/status", &[("authorization", key)], Body::empty())).await;
         assert_eq!(answered.status, status, "{key}");
+    }
+}
+
+#[tokio::test]
+async fn wrong_keys_are_slowed_down_from_wherever_and_lock_out_nobody_behind_the_same_address() {
+    let bed = bed(&[("VIC_BRIDGE_API_KEY", "s3cret")]).await;
+    for address in ["192.0.2.7", "127.0.0.1"] {
+        let peer = Peer { address: address.parse().unwrap(), ..Peer::default() };
+        let show = async |key: &str| {
+            let mut asked = request("GET", "/v1/status", &[("authorization", key)], Body::empty());
+            asked.extensions_mut().insert(peer);
+            bed.send(asked).await
+        };
+        for number in 0..100 {
+            let told = show(&format!("Bearer guess-{number}")).await;
+            assert_eq!(told.status, if number < 30 { 401 } else { 429 }, "{number}");
+        }
+        assert!(show("Bearer wrong").await.headers.contains_key("retry-after"));
+        assert_eq!(show("Bearer s3cret").await.status, 200, "{address}");
     }
 }
 
