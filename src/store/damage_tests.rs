@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::tests::{DIMENSION, FINGERPRINT, file, keyword, many, nearest, open, vector};
 use super::*;
@@ -237,6 +239,36 @@ async fn of_a_change_that_breaks_off_in_the_middle_nothing_is_left() {
     assert_eq!(store.table.count_rows(None).await.unwrap(), 3, "at once");
     store.replace(vec![file(4, &["the fourth"])]).await.unwrap();
     assert_eq!(store.file_ids().await.unwrap(), [1, 2, 3, 4]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn questions_are_answered_while_changes_break_off_and_are_undone() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Arc::new(open(dir.path()).await);
+    store.replace(many(30)).await.unwrap();
+    let (asked, over) = (store.clone(), Arc::new(AtomicBool::new(false)));
+    let is_over = over.clone();
+    let asking = tokio::spawn(async move {
+        let words = KeywordQuery { text: "common".into() };
+        let mut answers = 0;
+        while !is_over.load(Ordering::Relaxed) {
+            // One that began before a change was undone may see it, and none fails.
+            let hits = asked.keyword_leg(&words, &FileSet::All, 50).await.unwrap().len();
+            let nearest = asked.vector_leg(&vector(7, 0.0), &FileSet::All, 50).await.unwrap().len();
+            assert!((29..=30).contains(&hits) && (29..=30).contains(&nearest), "{hits} {nearest}");
+            answers += 1;
+        }
+        answers
+    });
+    for round in 0..100 {
+        let broken = store.change(async {
+            store.table.delete(&format!("file_id = {}", 1 + round % 30)).await.unwrap();
+            Err::<(), _>(Error::internal("no room"))
+        });
+        broken.await.unwrap_err();
+    }
+    over.store(true, Ordering::Relaxed);
+    assert!(asking.await.unwrap() > 10);
 }
 
 #[tokio::test]

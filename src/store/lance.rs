@@ -309,6 +309,17 @@ impl LanceStore {
     }
 }
 
+/// Reads, and once more where the version that was read did not get onto the disk and has gone meanwhile.
+macro_rules! reading {
+    ($store:ident, $read:expr) => {{
+        let reading = $store.readings.begin();
+        match $read.await {
+            Err(_) if reading.is_undone() => $read.await,
+            done => done,
+        }
+    }};
+}
+
 #[async_trait::async_trait]
 impl Store for LanceStore {
     async fn replace(&self, files: Vec<FileChunks>) -> Result<()> {
@@ -328,22 +339,19 @@ impl Store for LanceStore {
     }
 
     async fn vector_leg(&self, vector: &[f32], files: &FileSet, limit: usize) -> Result<Vec<LegHit>> {
-        let _reading = self.readings.begin();
-        legs::vector(self, vector, files, limit).await
+        reading!(self, legs::vector(self, vector, files, limit))
     }
 
     async fn keyword_leg(&self, query: &KeywordQuery, files: &FileSet, limit: usize) -> Result<Vec<LegHit>> {
-        let _reading = self.readings.begin();
         *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
-        legs::keyword(self, query, files, limit).await
+        reading!(self, legs::keyword(self, query, files, limit))
     }
 
     async fn chunks(&self, ids: &[(FileId, ChunkId)]) -> Result<Vec<StoredChunk>> {
-        let _reading = self.readings.begin();
         if let Some(Ok(found)) = self.hot().passages().map(|it| it.get(ids)) {
             return Ok(found);
         }
-        let batches = legs::rows(self, ids, &schema::CHUNK_COLUMNS).await?;
+        let batches = reading!(self, legs::rows(self, ids, &schema::CHUNK_COLUMNS))?;
         let mut chunks = Vec::with_capacity(ids.len());
         for batch in &batches {
             chunks.extend(schema::stored_chunks(batch)?);
@@ -353,18 +361,15 @@ impl Store for LanceStore {
     }
 
     async fn similarities(&self, vector: &[f32], ids: &[(FileId, ChunkId)]) -> Result<Vec<LegHit>> {
-        let _reading = self.readings.begin();
-        legs::similarities(self, vector, ids).await
+        reading!(self, legs::similarities(self, vector, ids))
     }
 
     async fn vectors(&self, ids: &[(FileId, ChunkId)]) -> Result<Vec<((FileId, ChunkId), Vec<f32>)>> {
-        let _reading = self.readings.begin();
-        legs::vectors(self, ids).await
+        reading!(self, legs::vectors(self, ids))
     }
 
     async fn files_with(&self, words: &str, files: &FileSet) -> Result<Vec<FileId>> {
-        let _reading = self.readings.begin();
-        let hits = legs::all_words(self, words, files).await?;
+        let hits = reading!(self, legs::all_words(self, words, files))?;
         let files: std::collections::BTreeSet<FileId> = hits.into_iter().map(|it| it.file_id).collect();
         Ok(files.into_iter().collect())
     }

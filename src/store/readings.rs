@@ -1,13 +1,18 @@
 //! Which reads are under way: a version that one of them may read has to stay.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use chrono::{DateTime, Utc};
 
 /// The reads under way, by number.
 #[derive(Debug, Default)]
-pub(super) struct Readings(Mutex<Begun>);
+pub(super) struct Readings {
+    begun: Mutex<Begun>,
+    /// How often versions have been undone that did not get onto the disk.
+    undone: AtomicU64,
+}
 
 #[derive(Debug, Default)]
 struct Begun {
@@ -19,6 +24,7 @@ struct Begun {
 pub(super) struct Reading<'a> {
     readings: &'a Readings,
     number: u64,
+    undone: u64,
 }
 
 impl Readings {
@@ -28,7 +34,13 @@ impl Readings {
         let number = begun.next;
         begun.next += 1;
         begun.times.insert(number, Utc::now());
-        Reading { readings: self, number }
+        drop(begun);
+        Reading { readings: self, number, undone: self.undone.load(Ordering::SeqCst) }
+    }
+
+    /// Notes that the newest versions are about to go. Whoever begins to read from now on does not see them.
+    pub(super) fn undo(&self) {
+        self.undone.fetch_add(1, Ordering::SeqCst);
     }
 
     /// Returns when the oldest of those under way began; now, when there is none.
@@ -39,7 +51,14 @@ impl Readings {
 
     fn begun(&self) -> MutexGuard<'_, Begun> {
         // Every change of it is one insertion or one removal: a panic leaves nothing half done.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.begun.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Reading<'_> {
+    /// Says whether the version that it reads may be gone.
+    pub(super) fn is_undone(&self) -> bool {
+        self.readings.undone.load(Ordering::SeqCst) != self.undone
     }
 }
 

@@ -122,20 +122,9 @@ impl LanceStore {
     /// is read as it was then. Nothing is written, as there may be no room: versions that do not count are set aside, as at
     /// a start.
     async fn go_back(&self) -> Result<()> {
-        let (synced, table_dir) = (self.synced.clone(), self.place.table_dir());
-        let set_aside = move || {
-            let Some(last) = synced.read()? else { return Ok(None) };
-            Ok::<_, Error>(Some((last, manifests::set_unsynced_aside(&table_dir, last))))
-        };
-        let aside = tokio::task::spawn_blocking(set_aside).await.map_err(Error::internal)??;
-        let undone = match aside {
-            None | Some((_, Ok(0))) => Ok(()),
-            Some((last, outcome)) => {
-                // It remembers the versions that are gone, and the next ones get their numbers.
-                self.cached.clear().await;
-                self.table.checkout(last).await.on("read", &self.dir)?;
-                outcome.map(drop)
-            }
+        let undone = match self.last_of_more().await? {
+            None => Ok(()),
+            Some(last) => self.undo_after(last).await,
         };
         if undone.is_ok() {
             self.table.checkout_latest().await.on("read", &self.dir)?;
@@ -147,6 +136,28 @@ impl LanceStore {
         undone?;
         self.is_uncertain.store(false, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// The version that was on disk last, where there are later ones.
+    async fn last_of_more(&self) -> Result<Option<u64>> {
+        let (synced, table_dir) = (self.synced.clone(), self.place.table_dir());
+        let look = move || {
+            let Some(last) = synced.read()? else { return Ok(None) };
+            Ok::<_, Error>(manifests::list(&table_dir)?.iter().any(|it| it.version > last).then_some(last))
+        };
+        tokio::task::spawn_blocking(look).await.map_err(Error::internal)?
+    }
+
+    /// Sets all versions after this one aside, when nobody begins to read them any more.
+    async fn undo_after(&self, last: u64) -> Result<()> {
+        self.table.checkout(last).await.on("read", &self.dir)?;
+        self.readings.undo();
+        let table_dir = self.place.table_dir();
+        let aside = tokio::task::spawn_blocking(move || manifests::set_unsynced_aside(&table_dir, last));
+        let outcome = aside.await.map_err(Error::internal)?;
+        // It remembers the versions that are gone, and the next ones get their numbers.
+        self.cached.clear().await;
+        outcome.map(drop)
     }
 
     fn set_rows(&self, file_id: FileId, rows: u64) {
