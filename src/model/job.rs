@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct IndexRequest {
-    /// Folders, or files of a root; empty means every known root. A folder that lies in no root becomes one.
+    /// Folders, or files of a root; empty means every known root. A folder of the owner's that lies in no root becomes
+    /// one.
     pub paths: Vec<String>,
     /// Read and embed everything again, changed or not.
     pub full: bool,

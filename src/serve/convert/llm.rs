@@ -18,10 +18,11 @@ const ROLES: &str = "use `user`, `assistant` or `tool`";
 const MAX_TOOLS: usize = 1 << 20;
 /// Bytes of the name of a model. Whatever a caller names is kept with the client that is made for it.
 const MAX_MODEL: usize = 1 << 10;
-/// Bytes of a program, a folder or an argument: those of the longest path.
+/// Bytes of a program or a folder: those of the longest path.
 const MAX_PATH: usize = 4 << 10;
-/// Arguments of a command.
-const MAX_ARGS: usize = 64;
+/// Arguments of a command, and their bytes in all: a prompt of 100 KB is handed over as it is.
+const MAX_ARGS: usize = 256;
+const MAX_ARGS_BYTES: usize = 256 << 10;
 /// The longest that a caller can have somebody wait.
 const MAX_SECONDS: u32 = 3_600;
 
@@ -49,21 +50,21 @@ impl TryFrom<wire::LlmBackend> for Override {
 
 /// Refuses names that nothing has, before they are looked up or kept.
 fn check_backend(it: &wire::LlmBackend) -> Result<()> {
-    let short = |field: &str, text: &str, most: usize| {
-        if text.len() <= most {
+    let short = |field: &str, bytes: usize, most: usize| {
+        if bytes <= most {
             return Ok(());
         }
-        let text = format!("`{field}` has {} bytes, and may have {most}", text.len());
+        let text = format!("`{field}` has {bytes} bytes, and may have {most}");
         Err(Error::invalid(text).field(field).hint("name it more shortly, e.g. by a link or a script"))
     };
-    short("backend.model", &it.model, MAX_MODEL)?;
-    short("backend.command", &it.command, MAX_PATH)?;
-    short("backend.folder", &it.folder, MAX_PATH)?;
+    short("backend.model", it.model.len(), MAX_MODEL)?;
+    short("backend.command", it.command.len(), MAX_PATH)?;
+    short("backend.folder", it.folder.len(), MAX_PATH)?;
     if it.args.len() > MAX_ARGS {
         let text = format!("`backend.args` has {}, and may have {MAX_ARGS}", it.args.len());
         return Err(Error::invalid(text).field("backend.args").hint("put them into a script"));
     }
-    it.args.iter().try_for_each(|arg| short("backend.args", arg, MAX_PATH))
+    short("backend.args", it.args.iter().map(String::len).sum(), MAX_ARGS_BYTES)
 }
 
 impl From<Override> for wire::LlmBackend {

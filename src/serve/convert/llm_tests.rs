@@ -185,7 +185,7 @@ fn a_backend_is_named_by_so_many_bytes_as_may_be_kept() {
         model: path(1 << 10),
         command: path(4 << 10),
         folder: path(4 << 10),
-        args: vec![path(4 << 10); 64],
+        args: vec![path(1 << 10); 256],
         ..none()
     };
     assert!(Override::try_from(fits).is_ok());
@@ -193,8 +193,8 @@ fn a_backend_is_named_by_so_many_bytes_as_may_be_kept() {
         (wire::LlmBackend { model: path((1 << 10) + 1), ..none() }, "backend.model"),
         (wire::LlmBackend { command: path((4 << 10) + 1), ..none() }, "backend.command"),
         (wire::LlmBackend { folder: path((4 << 10) + 1), ..none() }, "backend.folder"),
-        (wire::LlmBackend { args: vec![path((4 << 10) + 1)], ..none() }, "backend.args"),
-        (wire::LlmBackend { args: vec![path(1); 65], ..none() }, "backend.args"),
+        (wire::LlmBackend { args: vec![path((256 << 10) + 1)], ..none() }, "backend.args"),
+        (wire::LlmBackend { args: vec![path(1); 257], ..none() }, "backend.args"),
     ] {
         let error = Override::try_from(backend).unwrap_err();
         assert_eq!((error.code, error.field.as_deref()), (ErrorCode::InvalidArgument, Some(field)), "{error}");
