@@ -17,8 +17,9 @@ pub const MARK: &str = "[redacted]";
 /// A private key is not longer: 16,384 bits of RSA take 13 KiB.
 pub(super) const MOST_KEY_BYTES: usize = 32 << 10;
 
-/// What one begins with, before its kind.
+/// What one begins and ends with, before its kind.
 pub(super) const BEGIN: &str = "-----BEGIN ";
+const END: &str = "-----END ";
 
 /// Formats that begin with a name of their own. Word boundaries are those of ASCII: with the others, text in any other
 /// language takes the slow way through the matcher.
@@ -134,23 +135,19 @@ impl Censor {
     }
 
     /// Finds private keys, also one that goes on from the text before or into the next.
-    pub(super) fn keys(&mut self, text: &str) -> Vec<Range<usize>> {
-        const END: &str = "-----END ";
+    fn keys(&mut self, text: &str) -> Vec<Range<usize>> {
         let mut places = Vec::new();
         let mut at = 0;
         if std::mem::take(&mut self.in_key) {
-            at = key_end(text, 0, END);
+            at = key_end(text, 0);
             places.push(0..at);
             self.in_key = at == text.len() && !text.contains(END);
         }
         while let Some(begin) = text[at..].find(BEGIN).map(|it| at + it) {
             at = begin + BEGIN.len();
-            let label = text[at..].split("-----").next().unwrap_or_default();
-            if label.len() > 64 || !label.contains("PRIVATE KEY") {
-                continue;
-            }
-            at = key_end(text, at + label.len() + 5.min(text.len() - at - label.len()), END);
-            places.push(begin..at);
+            let Some(key) = key_from(text, begin) else { continue };
+            at = key.end;
+            places.push(key);
             self.in_key = at == text.len() && !text[begin..].contains(END);
         }
         places.retain(|it| !it.is_empty());
@@ -158,12 +155,22 @@ impl Censor {
     }
 }
 
+/// Returns the private key that a mark begins; None where it begins something else.
+pub(super) fn key_from(text: &str, begin: usize) -> Option<Range<usize>> {
+    let at = begin + BEGIN.len();
+    let label = text[at..].split("-----").next().unwrap_or_default();
+    if label.len() > 64 || !label.contains("PRIVATE KEY") {
+        return None;
+    }
+    Some(begin..key_end(text, at + label.len() + 5.min(text.len() - at - label.len())))
+}
+
 /// Returns where a private key ends of which the text holds a part from `start` on: behind its mark, or with the last
 /// line that looks like a part of one.
-fn key_end(text: &str, start: usize, mark: &str) -> usize {
+fn key_end(text: &str, start: usize) -> usize {
     let limit = text.floor_char_boundary((start + MOST_KEY_BYTES).min(text.len()));
-    if let Some(place) = text[start..limit].find(mark) {
-        let behind = start + place + mark.len();
+    if let Some(place) = text[start..limit].find(END) {
+        let behind = start + place + END.len();
         let rest = &text[behind..];
         return behind + rest.find("-----").filter(|it| *it <= 64).map_or(0, |it| it + 5);
     }

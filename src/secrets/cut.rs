@@ -3,8 +3,7 @@
 use std::ops::Range;
 
 use crate::model::Redaction;
-use crate::secrets::Censor;
-use crate::secrets::content::{BEGIN, MOST_KEY_BYTES, merged, wholes};
+use crate::secrets::content::{BEGIN, MOST_KEY_BYTES, key_from, merged, wholes};
 
 /// What is looked at on both sides of a cut: more than a token takes.
 const AROUND: usize = 8 << 10;
@@ -32,7 +31,7 @@ fn key_at(text: &str, at: usize) -> Option<Range<usize>> {
     let to = text.ceil_char_boundary((at + BEGIN.len()).min(text.len()));
     let start = from + text[from..to].rfind(BEGIN)?;
     let end = text.floor_char_boundary((start + LONGEST).min(text.len()));
-    let key = Censor::new(Redaction::Keys).keys(&text[start..end]).into_iter().next()?;
+    let key = key_from(&text[start..end], 0)?;
     Some(start + key.start..start + key.end)
 }
 
