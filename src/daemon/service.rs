@@ -23,11 +23,12 @@ use crate::graph::GraphService;
 use crate::index::{self, Index};
 use crate::model::{
     AskEvent, AskRequest, AskResponse, AuditRecord, ContentHash, CorpusCall, CorpusReply, Document, FileFilter,
-    FileRecord, GraphRequest, GrepRequest, GrepResponse, IndexRequest, JobSnapshot, MemoryCap, PauseRequest,
-    PauseState, PrivacyMode, Reason, Root, Scope, SimilarRequest, Status, SyncReport, SyncRequest, Upkeep,
+    FileRecord, GraphRequest, GrepRequest, GrepResponse, IndexRequest, JobSnapshot, MOST_FILE_BYTES, MemoryCap,
+    PauseRequest, PauseState, PrivacyMode, Reason, Root, Scope, SimilarRequest, Status, SyncReport, SyncRequest,
+    Upkeep,
 };
 use crate::serve::Service;
-use crate::warehouse::{MOST_FILE_BYTES, OpenProblem, open_beneath};
+use crate::warehouse::{OpenProblem, open_beneath};
 
 /// What does not change while the daemon runs.
 #[derive(Clone, Debug)]

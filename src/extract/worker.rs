@@ -14,8 +14,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use crate::extract::protocol::{self, Hello, Job, MOST_REQUEST_BYTES, PREFIX, Reply, Setup, SkillJob, Task};
 use crate::extract::{Tools, descriptor, dispatch, extract_bytes, failure, jail, panics, pdf};
 use crate::machine::{self, Disk};
-use crate::model::{Block, BlockKind, Document, ExtractFailure, ExtractLimits, JailMode, Reason};
-use crate::warehouse::MOST_FILE_BYTES;
+use crate::model::{Block, BlockKind, Document, ExtractFailure, ExtractLimits, JailMode, MOST_FILE_BYTES, Reason};
 
 /// Nested data takes stack; native readers recurse too.
 const STACK_BYTES: usize = 64 << 20;

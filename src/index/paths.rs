@@ -13,8 +13,8 @@ use tokio::sync::Semaphore;
 use crate::catalog::Catalog;
 use crate::error::{Error, ErrorCode, IoContext, Result};
 use crate::index::blocking;
-use crate::model::{ContentHash, FileRecord, Scope};
-use crate::warehouse::{self, MOST_FILE_BYTES, Stamp, silence};
+use crate::model::{ContentHash, FileRecord, MOST_FILE_BYTES, Scope};
+use crate::warehouse::{self, Stamp, silence};
 
 /// As [`blocking`], for what opens files. After `most` nobody waits any more: a disk that does not answer never does.
 ///

@@ -131,6 +131,9 @@ pub struct Block {
     pub anchor: Anchor,
 }
 
+/// The largest file whose content is looked at: readers have it whole in memory.
+pub const MOST_FILE_BYTES: u64 = 256 << 20;
+
 /// Most blocks that a reader makes of a file; what its pictures say comes beside them.
 pub const MOST_BLOCKS: usize = 250_000;
 

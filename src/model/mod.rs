@@ -24,7 +24,8 @@ pub use chunk::{Chunk, ChunkId, Embedded, FileChunks, LegHit, StoredChunk, Tier,
 pub use corpus::{CorpusCall, CorpusReply};
 pub use doctor::{Check, DoctorReport, Health};
 pub use document::{
-    Anchor, Block, BlockKind, Document, ExtractFailure, ExtractLimits, Link, LinkKind, MOST_BLOCKS, Region,
+    Anchor, Block, BlockKind, Document, ExtractFailure, ExtractLimits, Link, LinkKind, MOST_BLOCKS, MOST_FILE_BYTES,
+    Region,
 };
 pub use file::{ContentHash, FileFilter, FileId, FileKind, FileRecord, FileState, FoundFile, Reason, Root, RootId};
 pub use graph::{

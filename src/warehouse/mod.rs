@@ -14,7 +14,7 @@ mod walk;
 mod watch;
 
 pub use leash::Leash;
-pub use open::{MOST_FILE_BYTES, OpenProblem, Stamp, hash, open_beneath};
+pub use open::{OpenProblem, Stamp, hash, open_beneath};
 pub use rules::Rules;
 pub use walk::{Looks, WalkProblem, WalkReport, walk};
 pub use watch::{Barrier, Batch, Change, ChangeKind, WatchCounts, WatchProblem, Watcher};

@@ -11,12 +11,9 @@ use std::path::{Component, Path};
 use rustix::fs::{CWD, Mode, OFlags, fstat, openat};
 use rustix::io::Errno;
 
-use crate::model::{ContentHash, ExtractFailure, Reason};
+use crate::model::{ContentHash, ExtractFailure, MOST_FILE_BYTES, Reason};
 use crate::warehouse::silence;
 use crate::warehouse::status::Status;
-
-/// The largest file whose content is looked at: readers have it whole in memory.
-pub const MOST_FILE_BYTES: u64 = 256 << 20;
 
 /// Read at a time when hashing: large enough that BLAKE3 runs at full width, small enough for many threads.
 const HASH_BUFFER: usize = 1 << 20;

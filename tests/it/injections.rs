@@ -128,10 +128,10 @@ fn document(number: usize, order: &Order) -> (String, String) {
     let page = |body: String| format!("<html><body>{body}</body></html>");
     let (kind, content) = match number % 6 {
         0 => (".md", format!("{text}\n{told}\n")),
-        1 => (".html", page(format!("<table><tr><td>{in_page}</td><td>{text}</td></tr></table>"))),
-        2 => (".html", page(format!("<p style=\"display: none; color: white\">{in_page}</p><p>{text}</p>"))),
+        1 => (".html", page(format!("<table><tr><td>{text}</td><td>{in_page}</td></tr></table>"))),
+        2 => (".html", page(format!("<p>{text}</p><p style=\"display: none; color: white\">{in_page}</p>"))),
         3 => (".html", page(format!("<p>{text} <img src=\"hive.png\" alt=\"{in_page}\"></p>"))),
-        4 => (".py", format!("# {told}\ndef weigh():\n    return \"{text}\"\n")),
+        4 => (".py", format!("# {text} {told}\ndef weigh():\n    return 31\n")),
         // As long as the others, or it would be found for all of their hives.
         _ => {
             let content = format!("{text}\n{}", "Nothing else happened there. ".repeat(9));
