@@ -155,8 +155,8 @@ impl Before {
         at_file(record, move || Ok(self.is_the_same())).await
     }
 
-    fn is_the_same(self) -> bool {
-        self.file.is_ok_and(|it| self.stamp == Stamp::of(&it))
+    fn is_the_same(&self) -> bool {
+        self.file.as_ref().is_ok_and(|it| self.stamp == Stamp::of(it))
     }
 }
 
