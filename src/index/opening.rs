@@ -92,8 +92,13 @@ impl Index {
         let catalog = inner.catalog.clone();
         blocking(move || renewal::fail_struck(&catalog)).await?;
         inner.reconcile_store().await?;
-        let catalog = inner.catalog.clone();
-        blocking(move || renewal::retry_with_new_readers(&catalog)).await?;
+        let parts = inner.clone();
+        blocking(move || {
+            renewal::retry_with_new_readers(&parts.catalog)?;
+            let redaction = parts.config.limits.redaction;
+            renewal::read_by_other_rules(&parts.catalog, &parts.evidence, &parts.book, redaction)
+        })
+        .await?;
         inner.background.spawn(watching::follow(inner.clone(), changes));
         let table = inner.tables.writing();
         inner.background.spawn(async move { table.warm().await });

@@ -6,14 +6,18 @@ use std::sync::Arc;
 
 use tracing::{info, warn};
 
-use crate::catalog::{Catalog, RequeueScope};
+use crate::catalog::{Catalog, CorpusBook, EvidenceCache, RequeueScope};
 use crate::error::Result;
 use crate::extract;
 use crate::index::{Inner, blocking};
-use crate::model::Reason;
+use crate::model::{Reason, Redaction};
+use crate::secrets;
 
 /// Key in the catalog of the readers that read last.
 const READERS: &str = "readers";
+
+/// Key in the catalog of what was blacked out when files were read: the setting, and the version of its rules.
+const BLACKED_OUT: &str = "blacked_out";
 
 /// Fails the files that the last runs were killed over too often.
 pub(crate) fn fail_struck(catalog: &Catalog) -> Result<()> {
@@ -35,6 +39,27 @@ pub(crate) fn retry_with_new_readers(catalog: &Catalog) -> Result<()> {
         info!(files = again, "files that failed are tried again, because the readers are new");
     }
     catalog.meta_set(READERS, extract::READERS)
+}
+
+/// Queues every file when something else is to be blacked out than when it was read, and forgets what skills and the contract
+/// read until then. What is said of a file stays until it has been read again, and is on disk until the table is compacted.
+pub(crate) fn read_by_other_rules(
+    catalog: &Catalog,
+    evidence: &EvidenceCache,
+    book: &CorpusBook,
+    redaction: Redaction,
+) -> Result<()> {
+    let rules = format!("{} {}", redaction.name(), secrets::RULES);
+    if catalog.meta_get(BLACKED_OUT)?.as_deref() == Some(&rules) {
+        return Ok(());
+    }
+    evidence.forget(&evidence.hashes()?)?;
+    book.forget(&book.hashes()?)?;
+    let again = catalog.requeue(&RequeueScope::All)?;
+    if again > 0 {
+        info!(files = again, "every file is read again, because other texts are blacked out than before");
+    }
+    catalog.meta_set(BLACKED_OUT, &rules)
 }
 
 /// Queues what failed for no fault of its content: too many open files, a share that was away for a moment, a disk that
@@ -63,9 +88,9 @@ pub(crate) async fn look_at_jail(inner: Arc<Inner>) {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::catalog::{AsRead, Belief, ReasonMark};
+    use crate::catalog::{AsRead, Belief, EvidenceKey, ReasonMark};
     use crate::config::WalkConfig;
-    use crate::model::{FileKind, FileState};
+    use crate::model::{ContentHash, Document, FileKind, FileState};
     use crate::warehouse::{Leash, Rules, walk};
 
     /// A catalog with one file that failed.
@@ -107,6 +132,29 @@ pub(super) mod tests {
         fail(&catalog, Reason::WorkerCrash);
         retry_with_new_readers(&catalog).unwrap();
         assert_eq!(pending(), 0, "the same readers would fail again");
+    }
+
+    #[test]
+    fn what_was_read_is_read_again_once_when_something_else_is_to_be_blacked_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let catalog = catalog(folder.path());
+        let evidence = EvidenceCache::open(&folder.path().join("evidence.sqlite"), 1 << 20).unwrap();
+        let book = CorpusBook::open(&folder.path().join("corpus.sqlite")).unwrap();
+        let pending_after = |redaction| {
+            let hash = ContentHash([7; 32]);
+            evidence.put(&EvidenceKey { hash, skill: "ocr_image".into(), version: "1".into() }, &Document::default());
+            book.put_facts(hash, "{}").unwrap();
+            read_by_other_rules(&catalog, &evidence, &book, redaction).unwrap();
+            let pending = catalog.pending_count(None).unwrap();
+            let is_known = (!evidence.hashes().unwrap().is_empty(), !book.hashes().unwrap().is_empty());
+            assert_eq!(is_known, (pending == 0, pending == 0));
+            if pending > 0 {
+                fail(&catalog, Reason::WorkerCrash);
+            }
+            pending
+        };
+        let modes = [Redaction::Keys, Redaction::Keys, Redaction::All, Redaction::All, Redaction::None];
+        assert_eq!(modes.map(pending_after), [1, 0, 1, 0, 1]);
     }
 
     #[test]

@@ -14,6 +14,9 @@ use crate::model::Redaction;
 /// What stands in the place of a secret.
 pub const MARK: &str = "[redacted]";
 
+/// Changes whenever something else is blacked out: what was read before is read again then.
+pub const RULES: &str = "2";
+
 /// A private key is not longer: 16,384 bits of RSA take 13 KiB.
 pub(super) const MOST_KEY_BYTES: usize = 32 << 10;
 

@@ -10,7 +10,7 @@ mod cut;
 mod document;
 mod names;
 
-pub use content::{Censor, MARK};
+pub use content::{Censor, MARK, RULES};
 pub use cut::{LONGEST, whole_at};
 pub use document::black_out;
 pub use names::{Verdict, judge};

@@ -3,6 +3,7 @@
 //! Nothing here fuses legs, knows files by path, or decides what is stale: that is `ask` and `index`.
 //! [`LanceStore`] is the implementation; start reading at [`Store`].
 
+mod compacting;
 mod computing;
 mod failure;
 mod hot;
@@ -69,7 +70,7 @@ pub struct StoreStats {
 impl StoreStats {
     /// Says whether upkeep would fold the fragments of a small table, which are few for a large one.
     pub fn is_scattered(&self) -> bool {
-        upkeep::is_scattered(self.fragments, self.chunks)
+        compacting::is_scattered(self.fragments, self.chunks)
     }
 }
 

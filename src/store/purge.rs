@@ -10,7 +10,7 @@ use lancedb::Table;
 use crate::error::Result;
 use crate::store::failure::StoreContext;
 use crate::store::lance::LanceStore;
-use crate::store::{manifests, upkeep};
+use crate::store::{compacting, manifests, upkeep};
 
 impl LanceStore {
     /// Rewrites whatever holds rows that were deleted. Returns the version before which all are to go, see
@@ -42,7 +42,7 @@ async fn rewrite(store: &LanceStore) -> Result<u64> {
         // Of what words there were only the indexes tell. They are made anew with the first row.
         drop_indexes(table).await.on("drop the indexes of", &store.dir)?;
     } else {
-        upkeep::compact_deleted(table).await.on("compact", &store.dir)?;
+        compacting::compact_deleted(table).await.on("compact", &store.dir)?;
         upkeep::make_keyword_index(table).await.on("index the words of", &store.dir)?;
     }
     store.forget_replaced().await;

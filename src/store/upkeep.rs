@@ -14,10 +14,11 @@ use lancedb::index::scalar::{BTreeIndexBuilder, FtsIndexBuilder, FullTextSearchQ
 use lancedb::index::vector::IvfPqIndexBuilder;
 use lancedb::index::{Index, IndexConfig};
 use lancedb::query::{ExecutableQuery, QueryBase, Select, VectorQuery};
-use lancedb::table::{CompactionOptions, Duration, OptimizeAction, OptimizeOptions};
+use lancedb::table::{Duration, OptimizeAction, OptimizeOptions};
 use lancedb::{DistanceType, Table};
 
 use crate::error::Result;
+use crate::store::compacting;
 use crate::store::failure::{self, StoreContext};
 use crate::store::hot::hot_rows;
 use crate::store::lance::LanceStore;
@@ -51,29 +52,6 @@ const PROBES: usize = 20;
 /// Candidates that are compared with their full vectors, as a multiple of the limit. Makes no difference to recall at 10
 /// without a filter (0.990 with 2 and with 4, 0.984 with 1); with one that leaves 1 % it is 0.968 with 2, 0.998 with 4.
 const REFINE: u32 = 4;
-
-/// Small fragments that make compaction worth while.
-const MAX_SMALL_FRAGMENTS: usize = 32;
-
-/// The same of a small table, where each has fewer rows than [`ROWS_A_FRAGMENT`]: what a fragment takes of the disk beside its
-/// rows (5 KiB) is soon more than the rows (2 KiB each).
-const MAX_SCATTERED_FRAGMENTS: u64 = 8;
-
-/// See [`MAX_SCATTERED_FRAGMENTS`].
-const ROWS_A_FRAGMENT: u64 = 8;
-
-/// Deleted rows that make compaction worth while: one in so many.
-const DELETED_PART: usize = 5;
-
-/// Rows of a fragment after compaction.
-const FRAGMENT_ROWS: usize = 200_000;
-
-/// Rows read at once while compacting; whole batches are in memory.
-const COMPACT_BATCH_ROWS: usize = 512;
-
-/// Bytes that compaction reads ahead: more than a batch, which would never come otherwise. The library's default is 2 GiB, that
-/// is the whole of what is compacted: 130 MiB at 200,000 chunks.
-const COMPACT_READ_AHEAD: u64 = 16 << 20;
 
 /// Time for which the last [`KEEP_VERSIONS`] are kept, and what a read under way may need: longer than any question takes.
 const KEEP: Duration = Duration::seconds(300);
@@ -142,7 +120,7 @@ pub(super) async fn run(store: &LanceStore) -> Result<()> {
         // What is done stays done, whatever becomes of the rest.
         store.settle().await?;
         store.doing("compacting");
-        let moved = compact(table).await.on("compact", &store.dir)?;
+        let moved = compacting::compact(table).await.on("compact", &store.dir)?;
         store.settle().await?;
         let learned = async { if moved { store.learn_addresses().await } else { Ok(()) } };
         // Both only make questions faster.
@@ -299,44 +277,6 @@ fn vector_index(rows: usize, dimension: usize) -> Index {
         Ok(parts) if parts > 0 && dimension.is_multiple_of(8) => Index::IvfPq(index.num_sub_vectors(parts)),
         _ => Index::IvfPq(index),
     }
-}
-
-/// Says whether a small table has more fragments than its rows are worth.
-pub(super) fn is_scattered(fragments: u64, rows: u64) -> bool {
-    fragments > MAX_SCATTERED_FRAGMENTS && fragments.saturating_mul(ROWS_A_FRAGMENT) > rows
-}
-
-/// Compacts when it is worth while; says whether it did.
-async fn compact(table: &Table) -> lancedb::Result<bool> {
-    let stats = table.stats().await?;
-    let deleted = stats.num_deleted_rows.unwrap_or(0) * DELETED_PART > stats.num_rows;
-    let scattered = is_scattered(stats.fragment_stats.num_fragments as u64, stats.num_rows as u64);
-    if stats.fragment_stats.num_small_fragments <= MAX_SMALL_FRAGMENTS && !deleted && !scattered {
-        return Ok(false);
-    }
-    rewrite(table, CompactionOptions::default().materialize_deletions_threshold).await?;
-    Ok(true)
-}
-
-/// Rewrites every fragment in which a row was deleted.
-pub(super) async fn compact_deleted(table: &Table) -> lancedb::Result<()> {
-    rewrite(table, 0.0).await
-}
-
-/// Puts small fragments together, and rewrites those of which a larger part was deleted.
-async fn rewrite(table: &Table, deleted_part: f32) -> lancedb::Result<()> {
-    let options = CompactionOptions {
-        target_rows_per_fragment: FRAGMENT_ROWS,
-        num_threads: Some(1),
-        batch_size: Some(COMPACT_BATCH_ROWS),
-        io_buffer_size: Some(COMPACT_READ_AHEAD),
-        // A bound on what one compaction reads would not split a larger task but leave it undone, for ever.
-        max_source_fragments: None,
-        materialize_deletions_threshold: deleted_part,
-        ..CompactionOptions::default()
-    };
-    table.optimize(OptimizeAction::Compact { options, remap_options: None }).await?;
-    Ok(())
 }
 
 async fn prune(store: &LanceStore) -> lancedb::Result<()> {

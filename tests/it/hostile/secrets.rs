@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use arrow::array::AsArray;
 use base64::Engine;
@@ -238,4 +239,18 @@ fn card_numbers_are_blacked_out_only_where_the_owner_asks_for_it() {
         assert_eq!(read.contains("[redacted]"), hidden, "{read}");
         assert_eq!(world.paths(&["ferry"]), ["note.md"]);
     }
+}
+
+#[test]
+fn what_is_to_be_blacked_out_from_now_on_is_so_in_what_was_read_before() {
+    let mut world = World::new().start();
+    world.write("note.md", "Pay the ferry with 4111 1111 1111 1111.");
+    world.index();
+    let shown = |world: &World| world.ok(&["grep", "Pay the ferry"]);
+    assert!(shown(&world).contains("4111"), "the test could not fail");
+    assert!(world.terminate());
+    let mut world = world.with("VIC_REDACT", "all");
+    world.spawn();
+    world.until("it is read again", Duration::from_secs(30), |it| shown(it).contains("[redacted]"));
+    assert!(!table_texts(&world.data()).contains("4111"));
 }
