@@ -229,7 +229,8 @@ fn two_hundred_documents_that_give_orders_cause_no_act_no_write_and_no_link() {
     let over = Override { backend: Some(BackendKind::OpenAi), model: Some("m".into()), command: None, time: None };
     let ask = |number: usize| {
         now.store(number, Ordering::SeqCst);
-        let question = format!("how heavy was the hive{number}");
+        // In quotes: two hundred documents that are nearly the same come in any order.
+        let question = format!("how heavy was the \"hive{number}\"");
         runtime.block_on(client.assist(Work::Agent(question, Bounds::default()), over.clone())).unwrap()
     };
     let (files, graph) = (state(&world), world.json(&["graph", "stats"]));
