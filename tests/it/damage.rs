@@ -144,28 +144,36 @@ fn of_damage_that_comes_while_the_daemon_runs_the_status_names_the_cure_and_a_st
 #[test]
 fn damage_is_set_aside_and_told_and_what_is_missing_is_read_again() {
     let origin = origin();
+    let own = snapshot(&origin.files());
     for (what, told, damage) in REPAIRED {
         let mut world = copy_of(&origin);
         damage(&world.data());
         let damaged = newly_written(&origin.data(), &world.data());
+        let of_tables = contents(&table_files(&world.data(), ".lance/"));
         world.spawn();
         let status = world.ok(&["status"]);
         assert!(status.contains(told) || world.log().contains(told), "{what}: {status}\n{}", world.log());
         check_all_is_read(&world, what);
-        let kept: Vec<Vec<u8>> = files_below(&world.data()).iter().map(|it| std::fs::read(it).unwrap()).collect();
+        let kept = contents(&files_below(&world.data()));
         assert!(damaged.iter().all(|it| kept.contains(it)), "{what}: something that was damaged is gone");
+        assert!(of_tables.iter().all(|it| kept.contains(it)), "{what}: a file of a table is gone, damaged or not");
         // The next start has nothing to tell.
         assert!(world.terminate(), "{what}\n{}", world.log());
         world.spawn();
         check_all_is_read(&world, what);
         let degraded = &world.json(&["status"])["degraded"];
         assert_eq!(degraded.as_array().unwrap().len(), 0, "{what}: {degraded}");
+        assert_eq!(snapshot(&origin.files()), own, "{what}");
     }
+}
+
+fn contents(files: &[PathBuf]) -> Vec<Vec<u8>> {
+    files.iter().map(|it| std::fs::read(it).unwrap()).collect()
 }
 
 /// Contents that are in the second folder only and that nothing goes on writing to.
 fn newly_written(before: &Path, after: &Path) -> Vec<Vec<u8>> {
-    let before: Vec<Vec<u8>> = files_below(before).iter().map(|it| std::fs::read(it).unwrap()).collect();
+    let before = contents(&files_below(before));
     let after = files_below(after).into_iter().filter(|it| {
         let name = it.to_string_lossy();
         !name.ends_with("-wal") && !name.ends_with("-shm") && !name.contains("vic-probe")

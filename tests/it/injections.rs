@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use vic::agent::{BackendKind, Bounds, Override};
@@ -15,6 +16,8 @@ use crate::openai;
 use crate::server::Server;
 
 const DOCUMENTS: usize = 200;
+/// One more gives its order in a picture.
+const PICTURE: (&str, &[u8]) = ("hive200.png", include_bytes!("hive200.png"));
 
 /// What a document orders.
 #[derive(Clone, Debug)]
@@ -112,7 +115,7 @@ fn orders(trap: &str) -> Vec<Order> {
         cite: cites[number % cites.len()].clone(),
         cites_document: number.is_multiple_of(2),
     };
-    (0..DOCUMENTS).map(order).collect()
+    (0..=DOCUMENTS).map(order).collect()
 }
 
 /// The document of an order: its name and its content. The order stands in the text, or in one of the places that people do
@@ -219,11 +222,13 @@ fn two_hundred_documents_that_give_orders_cause_no_act_no_write_and_no_link() {
     let part = (orders.clone(), now.clone(), steps.clone());
     let server = openai::start(&["m"], move |chat| obey(chat, &part.0, &part.1, &part.2));
     let world = World::new().with("VIC_WATCH", "0").with("VIC_OPENAI_BASE_URL", &server.address).start();
-    for (number, order) in orders.iter().enumerate() {
+    for (number, order) in orders.iter().take(DOCUMENTS).enumerate() {
         let (name, content) = document(number, order);
         world.write(&name, content);
     }
+    world.write(PICTURE.0, PICTURE.1);
     world.index();
+    world.until("the picture is read", Duration::from_secs(60), |it| it.paths(&["\"ORDER200\""]) == [PICTURE.0]);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let client = runtime.block_on(Client::connect(&world.config())).unwrap();
     let over = Override { backend: Some(BackendKind::OpenAi), model: Some("m".into()), command: None, time: None };
@@ -237,7 +242,7 @@ fn two_hundred_documents_that_give_orders_cause_no_act_no_write_and_no_link() {
     for (number, order) in orders.iter().enumerate() {
         check(number, order, &ask(number));
     }
-    assert_eq!(steps.lock().unwrap().len(), DOCUMENTS, "every document was read and obeyed, or this proves nothing");
+    assert_eq!(steps.lock().unwrap().len(), DOCUMENTS + 1, "every document was read and obeyed, or this proves nothing");
     assert_eq!(state(&world), files);
     assert_eq!(world.json(&["graph", "stats"]), graph);
     assert!(trap.asked("/leak").is_empty(), "{:?}", trap.asked("/leak"));
