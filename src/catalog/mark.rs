@@ -282,6 +282,24 @@ impl Catalog {
         })
     }
 
+    /// Marks files as failed whose words are found already and whose vectors are refused, under the same condition as
+    /// [`Catalog::mark_vectors`]: the hash and the number of chunks are those of the index. They count as having no chunks, so
+    /// the store must hold none of theirs. Returns how many were marked.
+    pub fn mark_refused(&self, marks: &[(ReasonMark, u32)]) -> Result<u64> {
+        let sql = "UPDATE files SET state = ?4, reason = ?5, detail = ?6, chunks = 0, awaiting = 0, strikes = 0 \
+                   WHERE id = ?1 AND hash = ?2 AND chunks = ?3 AND state = 'indexed' AND deleted_ns IS NULL";
+        self.database.write(|db| {
+            let mut statement = db.prepare_cached(sql)?;
+            let mut marked = 0;
+            for (it, chunks) in marks {
+                let (state, reason) = (state_name(it.reason.state()), it.reason.name());
+                let hash = it.hash.map(|hash| hash.0);
+                marked += statement.execute(params![it.file.id, hash, chunks, state, reason, it.detail])?;
+            }
+            Ok(marked as u64)
+        })
+    }
+
     /// Counts chunks that a skill added; call it only once the store has them on disk. A file that held no text is indexed
     /// from now on. One that is pending, or holds something else by now, stays as it is. Returns whether it was marked.
     pub fn mark_evidence(&self, mark: &EvidenceMark) -> Result<bool> {

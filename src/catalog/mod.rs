@@ -191,8 +191,14 @@ impl Catalog {
 
     /// Sets a value; it is on disk when this returns.
     pub fn meta_set(&self, key: &str, value: &str) -> Result<()> {
+        self.meta_set_all(&[(key, value)])
+    }
+
+    /// Sets values that belong together: all of them or, where that fails or the machine does, none.
+    pub fn meta_set_all(&self, values: &[(&str, &str)]) -> Result<()> {
         self.database.write(|db| {
-            db.prepare_cached("INSERT OR REPLACE INTO meta (key, value) VALUES (?1, ?2)")?.execute([key, value])?;
+            let mut statement = db.prepare_cached("INSERT OR REPLACE INTO meta (key, value) VALUES (?1, ?2)")?;
+            values.iter().try_for_each(|(key, value)| statement.execute([key, value]).map(drop))?;
             Ok(())
         })
     }

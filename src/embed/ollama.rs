@@ -64,7 +64,7 @@ impl Ollama {
         let wire = OllamaWire { client, base, model, context: config.context_tokens };
         wire.check_local(mode).await?;
         let tokens = Arc::new(Estimate::new(remote::MAX_TOKENS));
-        let probe = remote::embed_all(&wire, &["probe".to_string()], tokens.as_ref()).await?;
+        let probe = remote::embed_all(&wire, &[remote::PROBE.to_string()], tokens.as_ref()).await?;
         let dimension = probe[0].len();
         let weights = wire.digest().await?.unwrap_or_else(|| wire.base.trim_end_matches('/').to_owned());
         Ok(Ollama {

@@ -60,7 +60,7 @@ impl OpenAi {
         let url = remote::endpoint(base.strip_suffix("/v1").unwrap_or(base), "v1/embeddings");
         let wire = OpenAiWire { client, url, model: config.model.clone() };
         let tokens = Arc::new(Estimate::new(remote::MAX_TOKENS));
-        let probe = remote::embed_all(&wire, &["probe".to_string()], tokens.as_ref()).await?;
+        let probe = remote::embed_all(&wire, &[remote::PROBE.to_string()], tokens.as_ref()).await?;
         let dimension = probe[0].len();
         Ok(OpenAi {
             fingerprint: remote::fingerprint("openai", &config.model, &wire.url, dimension),

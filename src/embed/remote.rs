@@ -46,6 +46,9 @@ const LONGEST_WAIT: Duration = Duration::from_secs(24 * 3_600);
 /// Wait before the first repetition; it doubles each time.
 const FIRST_WAIT: Duration = Duration::from_millis(250);
 
+/// A text that every model can embed.
+pub(crate) const PROBE: &str = "probe";
+
 /// A server that embeds.
 #[async_trait::async_trait]
 pub(crate) trait Wire: Send + Sync {
@@ -296,6 +299,7 @@ async fn embed_batch(wire: &dyn Wire, batches: &Batches, whole: Range<usize>) ->
             Ok(batch) => vectors.extend(batches.places[start..end].iter().copied().zip(batch)),
             Err(Failure::Request(error)) => return Err(error),
             Err(Failure::Content(error)) if end - start == 1 => {
+                ask_of_any_text(wire, &batches.texts[start], &error).await?;
                 let (number, all) = (batches.places[start] + 1, batches.texts.len());
                 let message = format!("text {number} of {all} cannot be embedded: {error}");
                 // The code that tells the caller that it is this text, and that the others can go on.
@@ -309,6 +313,25 @@ async fn embed_batch(wire: &dyn Wire, batches: &Batches, whole: Range<usize>) ->
         }
     }
     Ok(vectors)
+}
+
+/// Before a text is said to be at fault: a server that has no model loaded, or runs out of memory, answers all texts alike.
+///
+/// # Errors
+/// The server cannot embed a text that every model can ([`ErrorCode::Unavailable`]).
+async fn ask_of_any_text(wire: &dyn Wire, text: &str, said: &Error) -> Result<()> {
+    if text == PROBE {
+        return Ok(());
+    }
+    match wire.request(&[PROBE.into()]).await.and_then(|it| normalised(it, 1)) {
+        Ok(_) => Ok(()),
+        Err(Failure::Request(error)) => Err(error),
+        Err(Failure::Content(_)) => {
+            let text = format!("the embedding server embeds nothing: {}", said.message);
+            Err(Error::new(ErrorCode::Unavailable, text)
+                .hint("look at the server: is the model loaded, is there memory?"))
+        }
+    }
 }
 
 /// Checks number, length and finiteness, and normalises: not every server does.

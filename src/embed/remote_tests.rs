@@ -282,6 +282,21 @@ async fn the_text_that_spoils_a_batch_is_found() {
 }
 
 #[tokio::test]
+async fn a_server_that_embeds_nothing_any_more_is_at_fault_and_no_text() {
+    let broken = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let is_broken = broken.clone();
+    let address = serve(move |it| match it.path.as_str() {
+        "/api/embed" if is_broken.load(Ordering::Relaxed) => Reply::error(500, "model runner has unexpectedly stopped"),
+        _ => ollama(&it),
+    });
+    let model = open_ollama(&address.await, PrivacyMode::LocalOnly).await.unwrap();
+    broken.store(true, Ordering::Relaxed);
+    let error = model.embed_documents(&["fine".into(), "good".into()]).await.unwrap_err();
+    assert_eq!(error.code, ErrorCode::Unavailable, "{error}");
+    assert!(error.message.contains("unexpectedly stopped") && error.hint.is_some(), "{error}");
+}
+
+#[tokio::test]
 async fn a_busy_server_is_asked_again() {
     let left = AtomicUsize::new(2);
     let busy = move || left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |it| it.checked_sub(1)).is_ok();

@@ -93,7 +93,7 @@ impl Batch {
         let mut parts = Parts { awaiting, ..Parts::default() };
         // Their shares of the memory budget are given back when all is on disk.
         let _permits: Vec<_> = wanted.into_iter().filter_map(|it| parts.push(it)).collect();
-        let emptied: Vec<FileId> = parts.reasons.iter().map(|it| it.file.id).collect();
+        let emptied: Vec<FileId> = parts.reasons.iter().map(|(it, _)| it.file.id).collect();
         let copied = parts.copies.iter().map(|(_, mark)| mark.file.id);
         // A commit may have been made that was never marked.
         parts.is_withdrawn |= parts.have_denied(|it| pipeline.table.knows(it));
@@ -184,7 +184,8 @@ struct Parts {
     /// Chunks without a vector of those that are copied.
     awaiting: HashMap<FileId, u32>,
     marks: Vec<IndexedMark>,
-    reasons: Vec<ReasonMark>,
+    /// With the number of chunks that each was known to have.
+    reasons: Vec<(ReasonMark, u32)>,
     /// Where those with reasons were looked for.
     places: Vec<(FileId, PathBuf)>,
     /// Whether one of them may not be read any more, and was read before.
@@ -212,7 +213,7 @@ impl Parts {
                 }
                 self.is_withdrawn |= reason == Reason::PermissionDenied && record.chunks > 0;
                 self.places.push((record.id, record.found.path.clone()));
-                self.reasons.push(without(record, facts, reason, detail));
+                self.reasons.push((without(record, facts, reason, detail), record.chunks));
             }
         }
         file.permit
@@ -238,7 +239,7 @@ impl Parts {
 
     /// Says whether this holds for one that may not be read.
     fn have_denied(&self, of: impl Fn(FileId) -> bool) -> bool {
-        self.reasons.iter().any(|it| it.reason == Reason::PermissionDenied && of(it.file.id))
+        self.reasons.iter().any(|(it, _)| it.reason == Reason::PermissionDenied && of(it.file.id))
     }
 
     /// Marks the files, and sets right what was stored of those that are another by now.
@@ -247,19 +248,21 @@ impl Parts {
         let (marks, reasons, places) = (self.marks, self.reasons, self.places);
         let is_withdrawn = self.is_withdrawn;
         let expected = (marks.len() + reasons.len()) as u64;
-        let ids: Vec<FileId> = replaced.iter().copied().chain(reasons.iter().map(|it| it.file.id)).collect();
+        let ids: Vec<FileId> = replaced.iter().copied().chain(reasons.iter().map(|(it, _)| it.file.id)).collect();
         let marked = blocking(move || {
             if is_withdrawn {
                 purge::ask(&catalog)?;
             }
-            let marked = catalog.mark_reason(&reasons)?;
-            requeue_moved(&catalog, &places)?;
-            Ok(marked
-                + match pass {
-                    Pass::Whole | Pass::Words => catalog.mark_indexed(&marks)?,
-                    // It may be known by now that a file has to be read again, and that stays.
-                    Pass::Vectors => catalog.mark_vectors(&marks)?,
-                })
+            match pass {
+                Pass::Whole | Pass::Words => {
+                    let reasons: Vec<ReasonMark> = reasons.into_iter().map(|(it, _)| it).collect();
+                    let marked = catalog.mark_reason(&reasons)?;
+                    requeue_moved(&catalog, &places)?;
+                    Ok(marked + catalog.mark_indexed(&marks)?)
+                }
+                // It may be known by now that a file has to be read again, and that stays.
+                Pass::Vectors => Ok(catalog.mark_refused(&reasons)? + catalog.mark_vectors(&marks)?),
+            }
         })
         .await?;
         if marked == expected {

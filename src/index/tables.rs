@@ -107,9 +107,11 @@ impl Tables {
                     catalog.meta_set(BUILDING, &fingerprint)?;
                 }
             }
-            Some(_) => abandon_building(catalog, directory).await?,
-            None => remember(catalog, &fingerprint, embedder.dimension(), &model)?,
+            Some(_) => abandon_building(catalog)?,
+            None => answers_from_now_on(catalog, &fingerprint, embedder.dimension(), &model)?,
         }
+        let kept = [Some(&fingerprint), old.as_ref().map(|it: &Old| &it.fingerprint)];
+        drop_others(directory, &kept.into_iter().flatten().collect::<Vec<_>>()).await;
         Ok(Tables {
             catalog: catalog.clone(),
             directory: directory.to_path_buf(),
@@ -146,8 +148,7 @@ impl Tables {
     /// Lets the new table answer, and drops the old one. Called when no file is pending.
     pub(crate) async fn switch(&self) -> Result<()> {
         let Some(old) = self.old() else { return Ok(()) };
-        remember(&self.catalog, self.embedder.fingerprint(), self.embedder.dimension(), &self.model)?;
-        self.catalog.meta_set(BUILDING, "")?;
+        answers_from_now_on(&self.catalog, self.embedder.fingerprint(), self.embedder.dimension(), &self.model)?;
         *self.serving.write().unwrap_or_else(PoisonError::into_inner) =
             Served { store: self.target.clone(), embedder: Some(self.embedder.clone()) };
         *self.old.write().unwrap_or_else(PoisonError::into_inner) = None;
@@ -161,21 +162,40 @@ impl Tables {
 
 /// Back at the model that answers while another was being built: files that changed meanwhile went to the other table
 /// only, so every file is looked at again. The vector cache makes that cheap.
-async fn abandon_building(catalog: &Catalog, directory: &Path) -> Result<()> {
-    let Some(building) = catalog.meta_get(BUILDING)?.filter(|it| !it.is_empty()) else { return Ok(()) };
-    catalog.requeue(&RequeueScope::All)?;
-    catalog.meta_set(BUILDING, "")?;
-    let name = LanceStore::table_of(&building);
-    if LanceStore::tables(directory).await?.contains(&name) {
-        LanceStore::drop_table(directory, &name).await?;
+fn abandon_building(catalog: &Catalog) -> Result<()> {
+    if catalog.meta_get(BUILDING)?.is_none_or(|it| it.is_empty()) {
+        return Ok(());
     }
-    Ok(())
+    catalog.requeue(&RequeueScope::All)?;
+    catalog.meta_set(BUILDING, "")
 }
 
-fn remember(catalog: &Catalog, fingerprint: &str, dimension: usize, model: &str) -> Result<()> {
-    catalog.meta_set(SERVING_DIMENSION, &dimension.to_string())?;
-    catalog.meta_set(SERVING_MODEL, model)?;
-    catalog.meta_set(SERVING, fingerprint)
+/// Removes the tables of models that neither answer nor are being built: nobody asks them, and nothing that is purged would
+/// leave them. Whatever else lies there is not vic's.
+async fn drop_others(directory: &Path, kept: &[&String]) {
+    let kept: Vec<String> = kept.iter().map(|it| LanceStore::table_of(it)).collect();
+    let dropped = async {
+        let mut tables = LanceStore::tables(directory).await?;
+        tables.retain(|it| LanceStore::is_of_a_model(it) && !kept.contains(it));
+        for table in tables {
+            tracing::info!(table, "the index of a model that is not used any more goes");
+            LanceStore::drop_table(directory, &table).await?;
+        }
+        Ok::<_, crate::error::Error>(())
+    };
+    if let Err(error) = dropped.await {
+        tracing::warn!(%error, "the index of a model that is not used any more could not be removed; the next start tries again");
+    }
+}
+
+/// Notes which table answers, and that none is being built: all at once, as half of it would be true of no table.
+fn answers_from_now_on(catalog: &Catalog, fingerprint: &str, dimension: usize, model: &str) -> Result<()> {
+    catalog.meta_set_all(&[
+        (SERVING_DIMENSION, &dimension.to_string()),
+        (SERVING_MODEL, model),
+        (SERVING, fingerprint),
+        (BUILDING, ""),
+    ])
 }
 
 /// The writing end: everything goes to the table of the present model; what is deleted leaves the old one too.
@@ -372,6 +392,36 @@ mod tests {
         fn token_counter(&self) -> Arc<dyn TokenCounter> {
             unreachable!("nothing is cut here")
         }
+    }
+
+    /// Opens the tables of a directory for one model after the other; gives what is in it then.
+    async fn tables_after(dir: &Path, models: &[&'static str]) -> (Catalog, Vec<String>) {
+        let (catalog, index) = (Catalog::open(&dir.join("catalog.sqlite")).unwrap(), dir.join("index"));
+        for model in models {
+            let old = async |_: &str| None;
+            drop(Tables::open(&catalog, &index, Arc::new(Named(model)), "m".into(), old).await.unwrap());
+        }
+        (catalog, LanceStore::tables(&index).await.unwrap())
+    }
+
+    #[tokio::test]
+    async fn the_index_of_a_model_that_neither_answers_nor_is_built_goes_and_nothing_else_does() {
+        let dir = tempfile::tempdir().unwrap();
+        let (a, b, c) = ("aaaaaaaaaaaa", "bbbbbbbbbbbb", "cccccccccccc");
+        assert_eq!(tables_after(dir.path(), &[a, b]).await.1.len(), 2);
+        // Of somebody else.
+        std::fs::create_dir(dir.path().join("index/mine.lance")).unwrap();
+        assert_eq!(tables_after(dir.path(), &[c]).await.1, ["chunks_aaaaaaaaaaaa", "chunks_cccccccccccc", "mine"]);
+        assert_eq!(tables_after(dir.path(), &[a]).await.1, ["chunks_aaaaaaaaaaaa", "mine"]);
+    }
+
+    #[tokio::test]
+    async fn the_index_that_answers_stays_also_where_it_is_noted_as_being_built() {
+        let dir = tempfile::tempdir().unwrap();
+        let (catalog, _) = tables_after(dir.path(), &["aaaaaaaaaaaa"]).await;
+        catalog.meta_set(BUILDING, "aaaaaaaaaaaa").unwrap();
+        assert_eq!(tables_after(dir.path(), &["aaaaaaaaaaaa"]).await.1, ["chunks_aaaaaaaaaaaa"]);
+        assert_eq!(catalog.meta_get(BUILDING).unwrap().as_deref(), Some(""));
     }
 
     /// Opens the tables of a directory that was last used with model `aaaaaaaaaaaa`; says whether the old table has an

@@ -1,4 +1,4 @@
-//! Keeps web pages out of the TCP port.
+//! Keeps web pages out.
 //!
 //! A page can make a browser send requests to 127.0.0.1, either openly (then they carry an `Origin`, or say in
 //! `Sec-Fetch-Site` that a page sent them) or through a name of its own that it points at 127.0.0.1 (then the host is not
@@ -40,11 +40,19 @@ fn bracketed(address: Ipv6Addr) -> String {
     format!("[{address}]")
 }
 
-/// Says why a request is refused, if it is.
-pub(crate) fn refusal(uri: &Uri, headers: &HeaderMap, names: &Names, local: IpAddr) -> Option<&'static str> {
+/// Whether a browser says that a page sent this.
+pub(crate) fn is_of_page(headers: &HeaderMap) -> bool {
     let by_page = |it: &HeaderValue| it != "none";
-    if headers.contains_key(header::ORIGIN) || headers.get_all("sec-fetch-site").iter().any(by_page) {
-        return Some("requests of web pages are refused");
+    headers.contains_key(header::ORIGIN) || headers.get_all("sec-fetch-site").iter().any(by_page)
+}
+
+/// Why such a request is refused.
+pub(crate) const OF_PAGE: &str = "requests of web pages are refused";
+
+/// Says why a request to the TCP port is refused, if it is.
+pub(crate) fn refusal(uri: &Uri, headers: &HeaderMap, names: &Names, local: IpAddr) -> Option<&'static str> {
+    if is_of_page(headers) {
+        return Some(OF_PAGE);
     }
     let mut hosts = headers.get_all(header::HOST).iter();
     let (first, second) = (hosts.next(), hosts.next());

@@ -12,6 +12,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::extract::Request;
+use axum::middleware::{Next, from_fn};
+use axum::response::Response;
 use axum::{Extension, Router};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::mpsc;
@@ -20,7 +23,7 @@ use tonic::service::Routes;
 
 use crate::agent::Assistant;
 use crate::config::Config;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorCode, Result};
 use crate::model::{
     AskEvent, AskRequest, AskResponse, AuditRecord, CorpusCall, CorpusReply, Document, FileFilter, FileRecord,
     GraphRequest, GrepRequest, GrepResponse, IndexRequest, JobSnapshot, PauseRequest, PauseState, Root, Scope,
@@ -29,6 +32,7 @@ use crate::model::{
 use crate::serve::caller::Caller;
 use crate::serve::connection::Port;
 use crate::serve::desk::Desk;
+use crate::serve::http::refusal::Refusal;
 use crate::serve::incoming::Listener;
 use crate::serve::keys::Grant;
 
@@ -220,7 +224,16 @@ pub async fn run(
 
 /// What the Unix socket serves: gRPC, to the owner.
 fn local_router(routes: Routes, owner: Caller) -> Router {
-    routes.prepare().into_axum_router().layer(Extension(owner))
+    routes.prepare().into_axum_router().layer(Extension(owner)).layer(from_fn(keep_pages_out))
+}
+
+/// No page reaches a socket; but whoever forwards it to a port (`ssh -L`, `socat`) lets pages reach that. Its clients call
+/// the server by any name, so that names are not looked at.
+async fn keep_pages_out(request: Request, next: Next) -> Response {
+    match guard::is_of_page(request.headers()) {
+        true => Refusal::from(Error::new(ErrorCode::PermissionDenied, guard::OF_PAGE)).into_grpc(),
+        false => next.run(request).await,
+    }
 }
 
 async fn routes(shutdown: CancellationToken) -> Result<Routes> {

@@ -23,6 +23,8 @@ use crate::store::synced::Synced;
 use crate::store::whole::Whole;
 use crate::store::{FileSet, KeywordQuery, Store, StoreStats, legs, manifests, schema, sync, upkeep};
 
+/// What the names of tables begin with.
+const TABLE_PREFIX: &str = "chunks_";
 /// Hex digits of a model's fingerprint in the name of its table.
 const FINGERPRINT_DIGITS: usize = 12;
 
@@ -145,6 +147,12 @@ impl LanceStore {
     /// Returns the name of the table of this model.
     pub fn table_of(fingerprint: &str) -> String {
         table_name(fingerprint)
+    }
+
+    /// Says whether a name is that of the table of some model, and not of what else lies beside it.
+    pub fn is_of_a_model(name: &str) -> bool {
+        let digits = name.strip_prefix(TABLE_PREFIX).unwrap_or_default();
+        digits.len() == FINGERPRINT_DIGITS && digits.bytes().all(|it| it.is_ascii_hexdigit())
     }
 
     /// Removes a table with everything in it.
@@ -432,5 +440,5 @@ fn table_name(fingerprint: &str) -> String {
     let is_hex = fingerprint.len() >= FINGERPRINT_DIGITS && fingerprint.bytes().all(|it| it.is_ascii_hexdigit());
     let digits =
         if is_hex { fingerprint.to_ascii_lowercase() } else { blake3::hash(fingerprint.as_bytes()).to_string() };
-    format!("chunks_{}", &digits[..FINGERPRINT_DIGITS])
+    format!("{TABLE_PREFIX}{}", &digits[..FINGERPRINT_DIGITS])
 }

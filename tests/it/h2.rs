@@ -5,6 +5,7 @@ use http_body_util::BodyExt;
 use hyper::Request;
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::harness::World;
 
@@ -20,12 +21,27 @@ pub(crate) struct Called {
 
 /// Calls a method, e.g. `/vic.v1.Vic/GetStatus`, with an encoded message.
 pub(crate) fn call(world: &World, authority: &str, method: &str, headers: &[(&str, &str)], message: &[u8]) -> Called {
+    let address = std::fs::read_to_string(world.data().join("listen")).unwrap();
+    call_over(tokio::net::TcpStream::connect(address.trim()), authority, method, headers, message)
+}
+
+/// The same over the Unix socket.
+pub(crate) fn call_socket(world: &World, method: &str, headers: &[(&str, &str)], message: &[u8]) -> Called {
+    let socket = world.data().join("vicd.sock");
+    call_over(tokio::net::UnixStream::connect(socket), "localhost", method, headers, message)
+}
+
+fn call_over<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+    connecting: impl Future<Output = std::io::Result<S>>,
+    authority: &str,
+    method: &str,
+    headers: &[(&str, &str)],
+    message: &[u8],
+) -> Called {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        let address = std::fs::read_to_string(world.data().join("listen")).unwrap();
-        let stream = tokio::net::TcpStream::connect(address.trim()).await.unwrap();
-        let (mut sender, connection) =
-            http2::handshake::<_, _, Body>(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
+        let stream = TokioIo::new(connecting.await.unwrap());
+        let (mut sender, connection) = http2::handshake::<_, _, Body>(TokioExecutor::new(), stream).await.unwrap();
         tokio::spawn(connection);
         let mut request = Request::post(format!("http://{authority}{method}")).header("te", "trailers");
         if !headers.iter().any(|(name, _)| *name == "content-type") {

@@ -242,7 +242,11 @@ fn two_hundred_documents_that_give_orders_cause_no_act_no_write_and_no_link() {
     for (number, order) in orders.iter().enumerate() {
         check(number, order, &ask(number));
     }
-    assert_eq!(steps.lock().unwrap().len(), DOCUMENTS + 1, "every document was read and obeyed, or this proves nothing");
+    assert_eq!(
+        steps.lock().unwrap().len(),
+        DOCUMENTS + 1,
+        "every document was read and obeyed, or this proves nothing"
+    );
     assert_eq!(state(&world), files);
     assert_eq!(world.json(&["graph", "stats"]), graph);
     assert!(trap.asked("/leak").is_empty(), "{:?}", trap.asked("/leak"));

@@ -6,7 +6,7 @@
 //! runs, are settings of the kernel, other users are root's), or the network brings, may be missing: the test passes and
 //! says so on standard error, past the harness, which keeps to itself what a passing test prints. With
 //! `VIC_TESTS_MUST_PROVE=1`, as `make torture` sets it, that fails too.
-//! `VIC_TESTS_WITHOUT=strace,attach,userns,users,clients` lets the tests do without the named ones in any case.
+//! `VIC_TESTS_WITHOUT=strace,attach,userns,users,autogroup,clients` lets the tests do without the named ones in any case.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -24,11 +24,14 @@ enum Means {
     Namespaces,
     /// The right to run programs as somebody else.
     OtherUsers,
+    /// A kernel that shares the processors out by session.
+    Sessions,
     /// What the example clients of `tests/clients` are made of.
     Clients,
 }
 
-const ALL: [Means; 5] = [Means::Strace, Means::Attaching, Means::Namespaces, Means::OtherUsers, Means::Clients];
+const ALL: [Means; 6] =
+    [Means::Strace, Means::Attaching, Means::Namespaces, Means::OtherUsers, Means::Sessions, Means::Clients];
 
 impl Means {
     /// Its name in `VIC_TESTS_WITHOUT`.
@@ -38,6 +41,7 @@ impl Means {
             Means::Attaching => "attach",
             Means::Namespaces => "userns",
             Means::OtherUsers => "users",
+            Means::Sessions => "autogroup",
             Means::Clients => "clients",
         }
     }
@@ -48,6 +52,7 @@ impl Means {
             Means::Attaching => "what runs already cannot be traced here; see kernel.yama.ptrace_scope",
             Means::Namespaces => "no user namespace can be made here; see kernel.unprivileged_userns_clone",
             Means::OtherUsers => "nobody else can be asked here; run as root, with setpriv",
+            Means::Sessions => "this kernel does not share the processors out by session; see CONFIG_SCHED_AUTOGROUP",
             Means::Clients => "libraries of a client are missing; `models/clients.sh` fetches them",
         }
     }
@@ -108,6 +113,11 @@ pub(crate) fn can_unshare(words: &[&str]) -> bool {
 /// Says whether a test goes on that is another user for a while, which it has tried.
 pub(crate) fn can_be_another(is_possible: bool) -> bool {
     can_prove(Means::OtherUsers, is_possible)
+}
+
+/// Says whether a test goes on that looks at how processors are shared out among sessions.
+pub(crate) fn can_look_at_sessions(are_there: bool) -> bool {
+    can_prove(Means::Sessions, are_there)
 }
 
 /// Says whether a test goes on that runs an example client, whose libraries lie there or do not.

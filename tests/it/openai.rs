@@ -32,6 +32,17 @@ pub(crate) fn busy(word: &'static str, wait: impl Fn() + Send + Sync + 'static) 
     })
 }
 
+/// Starts a server that fails over texts as long as that says so.
+pub(crate) fn fails_over(is_so: impl Fn(&str) -> bool + Send + Sync + 'static) -> Server {
+    Server::start(move |asked| {
+        let mut texts = asked.body["input"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        match texts.any(&is_so) {
+            true => error(500, "server_error", "model runner has unexpectedly stopped"),
+            false => answer(&["any"], asked, &|_| String::new()),
+        }
+    })
+}
+
 /// A server that embeds no text with a certain word while it is held back.
 pub(crate) struct HeldBack {
     pub(crate) server: Server,

@@ -169,6 +169,8 @@ fn cases_of_grpc(world: &World) {
         let value = value.replace("PORT", &port);
         let called = h2::call(world, "localhost", start, &[authorization, (name, value.as_str())], &message);
         assert_eq!((called.status, called.code), (403, Some(7)), "{value}: {called:?}");
+        let called = h2::call_socket(world, start, &[(name, value.as_str())], &message);
+        assert_eq!((called.status, called.code), (403, Some(7)), "{value} by the socket: {called:?}");
     }
     let web = ("content-type", "application/grpc-web");
     assert_eq!(h2::call(world, "localhost", start, &[authorization, web], &message).status, 415);

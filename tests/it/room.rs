@@ -345,7 +345,8 @@ fn three_hundred_saves_leave_few_versions_and_not_much_beside_the_live_data() {
 #[test]
 #[ignore = "half an hour; make torture"]
 fn torture_ten_thousand_edits() {
-    let [before, right_after, after] = edit(size("VIC_TORTURE_EDITS", 10_000), size("VIC_TORTURE_FILES", 100), 3, Duration::from_secs(900));
+    let [before, right_after, after] =
+        edit(size("VIC_TORTURE_EDITS", 10_000), size("VIC_TORTURE_FILES", 100), 3, Duration::from_secs(900));
     let most = before.mul_f64(1.6) + Duration::from_millis(10);
     figure("ask p95 right after the last save", format!("{right_after:.1?}"));
     at_most(&format!("ask p95 once it is quiet ({before:.1?} before)"), after, before.mul_f64(1.2), most);

@@ -1,5 +1,7 @@
 //! Many new files are found by their words long before they are embedded.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::caller::Caller;
@@ -56,6 +58,40 @@ fn many_new_files_are_found_by_their_words_while_the_model_is_busy_and_a_restart
     assert_eq!(caller.status().chunks, all);
     world.ok(&["similar", world.files().join("417.md").to_str().unwrap()]);
     assert_eq!(world.json(&["ask", "number417"])["warnings"].as_array().map(Vec::len), Some(0));
+}
+
+#[test]
+fn of_many_new_files_the_one_that_the_server_refuses_fails_and_the_others_get_their_vectors() {
+    let server = openai::fails_over(|text| text.contains("spoilt"));
+    let world = world(&server, FILES);
+    world.write("bad.md", "An entry that is spoilt.");
+    world.ok(&["index", "--no-wait", world.files().to_str().unwrap()]);
+    let (all, caller) = (FILES as u64, Caller::new(&world));
+    let is_over = |it: &Caller| counts(it) == (all, 0, 0) && it.status().coverage.failed == 1;
+    assert!(caller.within(Duration::from_secs(90), is_over), "{:?}", caller.status().coverage);
+    assert_eq!(caller.status().chunks, all);
+    let failed = world.json(&["files", "--state", "failed"]);
+    assert_eq!(failed[0]["reason"], "embed_failed", "{failed:#}");
+}
+
+#[test]
+fn a_server_that_fails_over_everything_for_a_while_costs_no_file() {
+    let is_broken = Arc::new(AtomicBool::new(false));
+    let broken = is_broken.clone();
+    let server = openai::fails_over(move |_| broken.load(Ordering::Relaxed));
+    let world = world(&server, 5);
+    world.index();
+    is_broken.store(true, Ordering::Relaxed);
+    world.write("0.md", "Entry number0 of the harbour log, written anew.");
+    write(&world, "late/", 3);
+    let caller = Caller::new(&world);
+    assert!(caller.within(Duration::from_secs(30), |it| !it.status().degraded.is_empty()), "{:?}", caller.status());
+    let coverage = caller.status().coverage;
+    assert_eq!((coverage.failed, coverage.found), (0, 8), "{coverage:?}");
+    assert!(world.paths(&["number0"]).contains(&"0.md".to_string()), "what was indexed before is still there");
+    is_broken.store(false, Ordering::Relaxed);
+    assert!(caller.within(Duration::from_secs(90), |it| counts(it) == (8, 0, 0)), "{:?}", caller.status());
+    assert_eq!(caller.hits("\"anew\"").len(), 1);
 }
 
 #[test]

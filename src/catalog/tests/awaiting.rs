@@ -63,3 +63,23 @@ fn vectors_of_a_file_that_is_to_be_read_again_do_not_say_that_it_was() {
     assert_eq!(scene.catalog.awaiting_of(scene.id("b")).unwrap(), 9, "a copy of it waits as it does");
     assert_eq!(scene.catalog.all_untried(9).unwrap(), [scene.id("b")]);
 }
+
+#[test]
+fn a_file_whose_vectors_are_refused_waits_no_longer_and_one_that_changed_meanwhile_stays_as_it_is() {
+    let scene = Scene::new(&["a", "b", "c"]);
+    scene.scan();
+    ["a", "b", "c"].iter().for_each(|it| mark_awaiting(&scene, it, 9));
+    let refused = |file, chunks| {
+        let record = scene.record(file).unwrap();
+        let (kind, media_type, hash) = (record.kind, record.media_type.clone(), record.hash);
+        let reason = Reason::EmbedFailed;
+        (ReasonMark { file: AsRead::of(&record), reason, detail: "no".into(), hash, kind, media_type }, chunks)
+    };
+    let marks = [refused("a", 9), refused("b", 9), refused("c", 8)];
+    scene.catalog.requeue(&RequeueScope::Ids(vec![scene.id("b")])).unwrap();
+    assert_eq!(scene.catalog.mark_refused(&marks).unwrap(), 1);
+    let a = scene.record("a").unwrap();
+    assert_eq!((a.state, a.reason, a.chunks), (FileState::Failed, Some(Reason::EmbedFailed), 0));
+    assert_eq!((scene.state("b"), scene.state("c")), (FileState::Pending, FileState::Indexed));
+    assert_eq!(scene.catalog.awaiting(0).unwrap(), [scene.id("c")]);
+}

@@ -15,7 +15,7 @@ mod index;
 mod limits;
 mod message;
 pub(crate) mod openapi;
-mod refusal;
+pub(crate) mod refusal;
 mod sse;
 #[cfg(test)]
 mod tests;
