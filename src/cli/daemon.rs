@@ -4,7 +4,7 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+use rustix::process::{Pid, Signal, kill_process};
 use serde::Serialize;
 
 use crate::cli::output::{Format, FormatArgs, Printer, note};
@@ -16,6 +16,9 @@ use crate::error::{Error, ErrorCode, Result};
 
 /// How long a daemon may take to end: its requests have 10 seconds, then the store is closed.
 const STOP_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How long a daemon may take to hear that it is to end.
+const HEARS_WITHIN: Duration = Duration::from_secs(5);
 
 /// Pause between two looks at whether it still runs.
 const POLL: Duration = Duration::from_millis(20);
@@ -94,26 +97,19 @@ fn unreachable(error: Error, output: FormatArgs, config: &Config, printer: &mut 
 
 /// Ends the daemon. One that does not run is as good as ended.
 async fn stop(config: &Config, printer: &mut Printer) -> Result<()> {
-    let pid = match Client::connect(config).await {
-        Ok(client) => {
-            let pid = client.status().await?.pid;
-            client.shutdown().await?;
-            pid
-        }
-        Err(error) if error.code == ErrorCode::Unavailable => {
-            // Without its socket it still holds its lock, and hears signals.
-            let Some(pid) = daemon::holder(config) else { return printer.line("vicd was not running") };
-            if let Some(pid) = process(pid) {
-                kill_process(pid, Signal::TERM)
-                    .map_err(|error| Error::internal(format!("cannot end vicd: {error}")))?;
-            }
-            pid
-        }
-        Err(error) => return Err(error),
-    };
-    let pid = process(pid);
+    // Not as it says itself: one that hangs says nothing, and one that has ended is still a process where whoever began it
+    // has not asked for its end. Its lock tells.
+    let holder = daemon::holder(config);
+    let told = async { Client::connect(config).await?.shutdown().await };
+    match tokio::time::timeout(HEARS_WITHIN, told).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) if error.code != ErrorCode::Unavailable => return Err(error),
+        _ if holder.is_none() => return printer.line("vicd was not running"),
+        // Without its socket, and too busy to listen, it hears signals.
+        _ => signal(holder)?,
+    }
     let deadline = Instant::now() + STOP_TIMEOUT;
-    while pid.is_some_and(|pid| test_kill_process(pid).is_ok()) {
+    while holder.is_some() && daemon::holder(config) == holder {
         if Instant::now() > deadline {
             return Err(Error::new(ErrorCode::DeadlineExceeded, "vicd was told to stop but still runs")
                 .hint(format!("see `{}`", config.log_path().display())));
@@ -121,6 +117,11 @@ async fn stop(config: &Config, printer: &mut Printer) -> Result<()> {
         tokio::time::sleep(POLL).await;
     }
     printer.line("vicd stopped")
+}
+
+fn signal(holder: Option<u32>) -> Result<()> {
+    let Some(pid) = holder.and_then(process) else { return Ok(()) };
+    kill_process(pid, Signal::TERM).map_err(|error| Error::internal(format!("cannot end vicd: {error}")))
 }
 
 fn process(pid: u32) -> Option<Pid> {

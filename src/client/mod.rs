@@ -36,6 +36,12 @@ pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// How long connecting to the socket may take. It is local: longer means that nobody accepts.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// How often a daemon that is to answer is asked whether it is there: an answer may take hours, and the system accepts what
+/// a daemon that hangs never looks at.
+const ASKED_EVERY: Duration = Duration::from_secs(10);
+/// How long it may leave that unanswered; far more than a busy machine needs.
+const SILENT_FOR: Duration = Duration::from_secs(30);
+
 /// Vectors of [`Client::embed`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Embeddings {
@@ -70,6 +76,9 @@ impl Client {
         // The connector decides where it goes; the name only has to be one that the daemon takes for local.
         let channel = Endpoint::from_static("http://localhost")
             .connect_timeout(CONNECT_TIMEOUT)
+            .http2_keep_alive_interval(ASKED_EVERY)
+            .keep_alive_timeout(SILENT_FOR)
+            .keep_alive_while_idle(true)
             .connect_with_connector(connector)
             .await
             .map_err(|error| start::connect_error(config, &error))?;

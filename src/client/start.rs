@@ -31,6 +31,9 @@ const LOG_TAIL: u64 = 8 << 10;
 /// A log of more than that is kept aside at the next start, and a new one begun.
 const LARGE_LOG_BYTES: u64 = 16 << 20;
 
+/// Whoever waits for the end of a process needs little.
+const REAPER_STACK_BYTES: usize = 64 << 10;
+
 /// Lines of the log that an error shows.
 const LOG_LINES: usize = 5;
 
@@ -94,7 +97,10 @@ impl<'a> Start<'a> {
             };
             match answered {
                 Err(error) if error.code == ErrorCode::Unavailable => {}
-                answered => return answered,
+                answered => {
+                    reap(self.child);
+                    return answered;
+                }
             }
             if self.child.is_none() {
                 // The one that was starting has ended: it is our turn.
@@ -161,6 +167,15 @@ impl<'a> Start<'a> {
             self.config.log_path().display()
         ));
     }
+}
+
+/// Asks for the end of a daemon, whenever that comes: who lives longer than it (`vic mcp`, `vic repl`) would keep a dead
+/// process.
+fn reap(child: Option<Child>) {
+    let Some(mut child) = child else { return };
+    let waits = std::thread::Builder::new().name("vicd".into()).stack_size(REAPER_STACK_BYTES);
+    // Without a thread it stays one until this process ends.
+    let _left = waits.spawn(move || child.wait());
 }
 
 /// Says whether a daemon ended because another one has the data directory.

@@ -2,11 +2,11 @@
 //! have a program replace them at night, and nobody restarts a daemon for that.
 
 use std::fmt;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::sync::{Arc, OnceLock, PoisonError, RwLock, Weak};
+use std::sync::{Arc, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
-use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring;
@@ -18,8 +18,13 @@ use tokio_rustls::rustls::sign::CertifiedKey;
 use crate::config::TlsFiles;
 use crate::error::{Error, ErrorCode, Result};
 
+/// How often the files are looked at. To watch their folders would not do: what replaces the files may let a link far above
+/// them lead elsewhere.
+const LOOKS: Duration = Duration::from_secs(3);
 /// Whoever replaces two files does so one after the other.
 const SETTLE: Duration = Duration::from_millis(300);
+/// Whoever looks at two files needs little.
+const STACK_BYTES: usize = 256 << 10;
 
 /// Returns what speaks TLS with the certificate of these files, whatever is in them by then.
 ///
@@ -40,18 +45,19 @@ pub(super) fn acceptor(files: &TlsFiles) -> Result<TlsAcceptor> {
 struct Certificate {
     files: TlsFiles,
     shown: RwLock<Arc<CertifiedKey>>,
-    /// Lives as long as the certificate is shown.
-    watcher: OnceLock<RecommendedWatcher>,
 }
 
 impl Certificate {
-    /// Reads the files, and again whenever something changes beside them: what replaces them may rename a link of theirs.
+    /// Reads the files, and again whenever they are others.
     fn watched(files: &TlsFiles) -> Result<Arc<Certificate>> {
+        let seen = stamps(files);
         let shown = RwLock::new(Arc::new(read(files)?));
-        let certificate = Arc::new(Certificate { files: files.clone(), shown, watcher: OnceLock::new() });
-        match watcher(&certificate) {
-            Ok(watcher) => drop(certificate.watcher.set(watcher)),
-            Err(error) => tracing::warn!(%error, "a new certificate will only be seen at the next start"),
+        let certificate = Arc::new(Certificate { files: files.clone(), shown });
+        let weak = Arc::downgrade(&certificate);
+        // Of its own: a file system that does not answer holds nobody up.
+        let keeper = std::thread::Builder::new().name("certificate".into()).stack_size(STACK_BYTES);
+        if let Err(error) = keeper.spawn(move || keep(&weak, seen)) {
+            tracing::warn!(%error, "a new certificate will only be seen at the next start");
         }
         Ok(certificate)
     }
@@ -85,25 +91,28 @@ impl ResolvesServerCert for Certificate {
     }
 }
 
-/// Watches the folders of both files.
-fn watcher(certificate: &Arc<Certificate>) -> notify::Result<RecommendedWatcher> {
-    let weak: Weak<Certificate> = Arc::downgrade(certificate);
-    let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
-        // Reading the files is an event too.
-        if event.is_ok_and(|it| !matches!(it.kind, EventKind::Access(_))) {
+/// What tells two states of a file apart: times, place and length; none of one that is not there.
+type Stamp = Option<(i64, i64, u64, u64)>;
+
+fn stamps(files: &TlsFiles) -> [Stamp; 2] {
+    [&files.certificate, &files.key].map(|path| {
+        let found = path.metadata().ok()?;
+        Some((found.ctime(), found.ctime_nsec(), found.ino(), found.len()))
+    })
+}
+
+/// Reads the files again when they are others than `seen`, as long as the certificate is shown.
+fn keep(certificate: &Weak<Certificate>, mut seen: [Stamp; 2]) {
+    loop {
+        std::thread::sleep(LOOKS);
+        let Some(certificate) = certificate.upgrade() else { return };
+        let now = stamps(&certificate.files);
+        if now != seen {
+            seen = now;
             std::thread::sleep(SETTLE);
-            if let Some(certificate) = weak.upgrade() {
-                certificate.renew();
-            }
+            certificate.renew();
         }
-    })?;
-    let folder = |path: &Path| path.parent().unwrap_or(Path::new("/")).to_owned();
-    let (one, other) = (folder(&certificate.files.certificate), folder(&certificate.files.key));
-    watcher.watch(&one, RecursiveMode::NonRecursive)?;
-    if other != one {
-        watcher.watch(&other, RecursiveMode::NonRecursive)?;
     }
-    Ok(watcher)
 }
 
 fn read(files: &TlsFiles) -> Result<CertifiedKey> {

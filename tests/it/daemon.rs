@@ -1,11 +1,14 @@
 //! From a folder to an answer, as a user would go.
 
+use std::io::Write;
 use std::path::Path;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
 use crate::harness::{World, sample};
+use crate::watching::signal;
 
 #[test]
 fn the_sample_questions_find_their_files() {
@@ -135,6 +138,43 @@ fn the_command_line_starts_the_daemon_when_none_runs() {
     assert_eq!(world.paths(&["lighthouse"]), ["a.txt"]);
     world.ok(&["daemon", "stop"]);
     assert_eq!(world.fails(&["daemon", "status"]).0, 4);
+}
+
+#[test]
+fn a_daemon_that_hangs_is_told_to_whoever_asks_it_and_hears_that_it_is_to_end() {
+    let world = World::new().start();
+    signal(&world, "-STOP");
+    let begun = Instant::now();
+    let (code, said) = world.fails(&["status"]);
+    assert!(code == 4 && said.contains("connection to vicd") && said.contains("hint:"), "{code}: {said}");
+    assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
+    std::thread::scope(|scope| {
+        let stops = scope.spawn(|| world.ok(&["daemon", "stop"]));
+        // Longer than it has to hear of it otherwise.
+        std::thread::sleep(Duration::from_secs(7));
+        signal(&world, "-CONT");
+        assert!(stops.join().unwrap().contains("stopped"));
+    });
+}
+
+#[test]
+fn a_daemon_that_was_begun_by_a_program_that_goes_on_ends_for_good() {
+    let world = World::new();
+    let mut repl = world.command(env!("CARGO_BIN_EXE_vic"));
+    let mut repl = repl.arg("repl").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    writeln!(repl.stdin.as_mut().unwrap(), "status").unwrap();
+    let pid = std::cell::Cell::new(0);
+    world.until("it runs", Duration::from_secs(60), |it| {
+        let status = it.vic(&["daemon", "status", "--format", "json"]);
+        let status: Value = serde_json::from_slice(&status.stdout).unwrap_or_default();
+        pid.set(status["pid"].as_u64().unwrap_or_default());
+        pid.get() > 0
+    });
+    world.ok(&["daemon", "stop"]);
+    let process = format!("/proc/{}", pid.get());
+    world.until("not even its name is left", Duration::from_secs(5), |_| !Path::new(&process).exists());
+    drop(repl.stdin.take());
+    repl.wait().unwrap();
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::os::unix::fs::symlink;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -131,9 +132,31 @@ fn a_renewed_certificate_is_shown_without_a_restart_and_half_of_one_is_not() {
     assert!(is_shown(CERTIFICATE) && !is_shown(RENEWED));
     let [certificate, private] = ["cert.pem", "private.pem"].map(|it| world.files().join(it));
     std::fs::write(&certificate, RENEWED).unwrap();
-    std::thread::sleep(Duration::from_secs(1));
+    // Longer than it takes to be looked at.
+    std::thread::sleep(Duration::from_secs(4));
     assert!(is_shown(CERTIFICATE), "the certificate without its key is of no use");
     std::fs::write(&private, RENEWED_PRIVATE).unwrap();
     world.until("the new one is shown", Duration::from_secs(10), |_| is_shown(RENEWED));
     assert!(!is_shown(CERTIFICATE));
+}
+
+#[test]
+fn a_certificate_is_renewed_by_a_link_that_leads_elsewhere() {
+    let world = World::new();
+    let folder = |name: &str| world.files().join(name);
+    for (name, certificate, private) in [("old", CERTIFICATE, PRIVATE), ("new", RENEWED, RENEWED_PRIVATE)] {
+        std::fs::create_dir(folder(name)).unwrap();
+        std::fs::write(folder(name).join("cert.pem"), certificate).unwrap();
+        std::fs::write(folder(name).join("private.pem"), private).unwrap();
+    }
+    let (old, new, current, next) = (folder("old"), folder("new"), folder("current"), folder("next"));
+    symlink(old, &current).unwrap();
+    let world = world.with("VIC_BRIDGE_TLS_CERT", current.join("cert.pem").to_str().unwrap());
+    let world = world.with("VIC_BRIDGE_TLS_KEY", current.join("private.pem").to_str().unwrap()).start();
+    let request = format!("{}\r\n", head("localhost"));
+    let is_shown = |certificate: &str| send_to(certificate, connect(&world), &request).is_ok();
+    assert!(is_shown(CERTIFICATE));
+    symlink(new, &next).unwrap();
+    std::fs::rename(next, current).unwrap();
+    world.until("the new one is shown", Duration::from_secs(10), |_| is_shown(RENEWED));
 }
