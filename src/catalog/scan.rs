@@ -25,6 +25,7 @@ const EMPTY_ROOT: &str = "the folder is empty now, but was not before: nothing w
      volume, or run `vic index --accept-losses` with its path if its files are really gone";
 
 /// Files that may vanish from a root between two walks whatever their share: whoever tidies up a small folder means it.
+/// What the rules leave out does not count.
 const FEW: usize = 10;
 
 /// What [`Catalog::apply_scan`] did.
@@ -66,6 +67,8 @@ pub struct Walked<'w> {
     pub unreadable: &'w [PathBuf],
     /// Whether it was walked to the end.
     pub complete: bool,
+    /// Files that were not found because the rules leave them out, and are there all the same: these are not gone.
+    pub left_out: HashSet<PathBuf>,
 }
 
 /// How often it was looked.
@@ -91,15 +94,15 @@ impl Catalog {
         complete: bool,
         belief: Belief<'_>,
     ) -> Result<ScanOutcome> {
-        let walked = Walked { root, within, found, unreadable, complete };
+        let walked = Walked { root, within, found, unreadable, complete, left_out: HashSet::new() };
         Ok(self.apply_walk(walked, belief, Look::Second)?.unwrap_or_default())
     }
 
     /// Brings the rows of a root, or of a part of it, in line with what a walk found there. None, and nothing is changed,
-    /// when the walk of a folder would lose an indexed file at the first look.
+    /// when the walk of a folder would lose an indexed file at the first look, or so many files that it is not believed.
     ///
     /// Rows that were not found are removed only when the walk was complete, not at or below what was unreadable, and as far
-    /// as `belief` goes: of the others the root's problem tells.
+    /// as `belief` goes: of the others the root's problem tells. What is left out is removed whatever its share.
     ///
     /// # Errors
     /// [`crate::error::ErrorCode::NotFound`] when the root was removed.
@@ -124,6 +127,25 @@ impl Catalog {
             self.names.forget();
         }
         Ok(outcomes)
+    }
+
+    /// Returns the known files of a root of which a walk of all of it found nothing. Puts what it found into order.
+    ///
+    /// # Errors
+    /// The catalog cannot be read.
+    pub fn missing_from(&self, root_id: RootId, found: &mut [FoundFile]) -> Result<Vec<PathBuf>> {
+        found.sort_unstable_by(|a, b| bytes(&a.path).cmp(bytes(&b.path)));
+        let mut found = found.iter().map(|it| bytes(&it.path)).peekable();
+        self.database.read(|db| {
+            let mut missing = Vec::new();
+            each(db, root_id, Path::new(""), |row| {
+                while found.next_if(|it| *it < bytes(&row.path)).is_some() {}
+                if found.peek() != Some(&bytes(&row.path)) {
+                    missing.push(row.path);
+                }
+            })?;
+            Ok(missing)
+        })
     }
 
     /// Moves a file, or a folder with all below it, under the same numbers; returns how many files. A file whose extension
@@ -241,7 +263,7 @@ fn apply(
     belief: Belief<'_>,
     look: Look,
 ) -> Result<Option<ScanOutcome>, Failed> {
-    let Walked { root: root_id, within, mut found, unreadable, complete } = walked;
+    let Walked { root: root_id, within, mut found, unreadable, complete, left_out } = walked;
     // A folder that changes while it is listed can give a name twice; the second would look like a new file.
     found.sort_unstable_by(|a, b| bytes(&a.path).cmp(bytes(&b.path)));
     found.dedup_by(|a, b| a.path == b.path);
@@ -249,32 +271,37 @@ fn apply(
     let place = within.unwrap_or(Path::new(""));
     let whole_root = place.as_os_str().is_empty();
     let entries = found.len() as u64;
-    let Compared { unchanged, changed, new, mut vanished } = compare(db, root_id, place, found)?;
-    let all = unchanged as usize + changed.len() + vanished.len();
+    let Compared { unchanged, changed, new, vanished } = compare(db, root_id, place, found)?;
     let hidden = |it: &Known| unreadable.iter().any(|folder| it.path.starts_with(folder));
+    // They count neither among what is gone nor among what the root had: the rules say why they were not found.
+    let is_left_out = |it: &Known| complete && !hidden(it) && left_out.contains(&it.path);
+    let (left_out, mut vanished): (Vec<Known>, Vec<Known>) = vanished.into_iter().partition(is_left_out);
+    let all = unchanged as usize + changed.len() + vanished.len();
     let is_careful = matches!(belief, Belief::Careful(_));
-    if whole_root && complete && entries == 0 && all > 0 && is_careful && !vanished.iter().any(hidden) {
+    let is_empty_now = whole_root && complete && entries == 0 && left_out.is_empty() && !vanished.iter().any(hidden);
+    if is_empty_now && all > 0 && is_careful {
+        // What is there may all be left out: whoever looks again says so.
+        if look == Look::First {
+            return Ok(None);
+        }
         set_state(db, root_id, false, EMPTY_ROOT)?;
         return Ok(Some(ScanOutcome::default()));
     }
     vanished.retain(|it| complete && !hidden(it));
-    if look == Look::First && may_be_moving(&vanished, &new, place) {
+    let all = whole_root.then_some(all);
+    if look == Look::First && is_worth_a_second(&vanished, &new, place, all.filter(|_| is_careful)) {
         return Ok(None);
     }
     let mut outcome = ScanOutcome { found: entries, unchanged, ..ScanOutcome::default() };
-    let renumbered = changed.iter().filter(|(row, file)| row.is_renumbered(file));
-    let devices: HashMap<i64, i64> = renumbered.map(|(row, file)| (row.device, signed(file.device))).collect();
-    for row in &mut vanished {
-        row.device = devices.get(&row.device).copied().unwrap_or(row.device);
-    }
+    renumber(&mut vanished, &changed);
     for (row, file) in &changed {
         update(db, row, file, &mut outcome)?;
     }
     for file in unmoved(db, root_id, new, &mut vanished, &mut outcome)? {
         insert(db, root_id, &file, &mut outcome)?;
     }
-    let kept = keep_doubtful(&mut vanished, whole_root.then_some(all), belief);
-    for row in vanished {
+    let kept = keep_doubtful(&mut vanished, all, belief);
+    for row in vanished.into_iter().chain(left_out) {
         bury(db, row.id)?;
         outcome.removed += 1;
     }
@@ -284,6 +311,15 @@ fn apply(
         None => (),
     }
     Ok(Some(outcome))
+}
+
+/// Gives what vanished the numbers that its file systems have by now, as far as what is still there tells them.
+fn renumber(vanished: &mut [Known], changed: &[(Known, FoundFile)]) {
+    let renumbered = changed.iter().filter(|(row, file)| row.is_renumbered(file));
+    let devices: HashMap<i64, i64> = renumbered.map(|(row, file)| (row.device, signed(file.device))).collect();
+    for row in vanished {
+        row.device = devices.get(&row.device).copied().unwrap_or(row.device);
+    }
 }
 
 /// Where a path at or below `from` lies when that has moved.
@@ -326,15 +362,21 @@ fn compare(db: &Transaction<'_>, root_id: RootId, place: &Path, found: Vec<Found
     Ok(compared)
 }
 
-/// Says whether a file that is not there may have been on its way from one folder to another while both were listed. A
-/// single file was looked for at its place, and there is no more to see.
-fn may_be_moving(vanished: &[Known], new: &[FoundFile], place: &Path) -> bool {
-    let mut missed = vanished.iter().filter(|it| it.is_indexed && it.path != place).peekable();
-    if missed.peek().is_none() {
+/// Says whether to look again before anything is lost: an indexed file that is not there may have been on its way from one
+/// folder to another while both were listed, and of very many it is to be known first whether they are left out. A single
+/// file was looked for at its place, and there is no more to see.
+fn is_worth_a_second(vanished: &[Known], new: &[FoundFile], place: &Path, all: Option<usize>) -> bool {
+    if vanished.is_empty() {
         return false;
     }
     let inodes: HashSet<i64> = new.iter().map(|it| signed(it.inode)).collect();
-    missed.any(|it| !inodes.contains(&it.inode))
+    let missed = || vanished.iter().filter(|it| !inodes.contains(&it.inode));
+    missed().any(|it| it.is_indexed && it.path != place) || all.is_some_and(|all| are_too_many(missed().count(), all))
+}
+
+/// Says whether so many files of a root are not believed to be gone at once.
+fn are_too_many(gone: usize, all: usize) -> bool {
+    gone > FEW && gone * 2 > all
 }
 
 /// Takes out of `new` and `vanished` what has moved, and returns the rest of `new`.
@@ -371,7 +413,7 @@ fn unmoved(
 fn keep_doubtful(vanished: &mut Vec<Known>, all: Option<usize>, belief: Belief<'_>) -> Option<(bool, String)> {
     let Belief::Careful(is_away) = belief else { return None };
     let gone = vanished.len();
-    if all.is_some_and(|all| gone > FEW && gone * 2 > all) {
+    if all.is_some_and(|all| are_too_many(gone, all)) {
         vanished.clear();
         return Some((
             false,

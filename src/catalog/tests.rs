@@ -5,6 +5,7 @@ mod marks;
 mod moves;
 mod removal;
 
+use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -211,6 +212,7 @@ fn many_places_are_brought_in_line_by_one_commit() {
         found: scene.walk(place.to_str()),
         unreadable: &[],
         complete: true,
+        left_out: HashSet::new(),
     });
     let outcomes = scene.catalog.apply_walks(walks.collect(), CAREFUL, Look::First).unwrap();
     let expected =

@@ -1,6 +1,6 @@
 //! Roots to catalog: what is on disk now against what was known.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::error::{Error, ErrorCode, Result};
 use crate::index::tables::Table;
 use crate::index::{at_files, blocking, purge};
 use crate::model::{FileId, FoundFile, Root, RootId};
-use crate::warehouse::{Leash, Looks, Rules, WalkProblem, WalkReport, silence};
+use crate::warehouse::{Leash, Looks, Rules, WalkProblem, WalkReport, left_out, silence};
 
 /// Files deleted from the store in one commit.
 const DELETE_BATCH: usize = 5_000;
@@ -48,13 +48,33 @@ fn look(
     leash: &Leash,
     look: Look,
 ) -> Result<Option<(ScanOutcome, Vec<WalkProblem>)>> {
-    let (found, report) = walk(catalog, &mut Looks::new(&root.path, rules), root, within, leash)?;
+    let (mut found, report) = walk(catalog, &mut Looks::new(&root.path, rules), root, within, leash)?;
+    let is_whole = within.is_none_or(|it| it.as_os_str().is_empty());
+    // Not at the first look, where nothing is lost: what is missing is looked for one by one.
+    let left_out = match look {
+        Look::Second if is_whole && !accept_losses => missing_by_rule(catalog, rules, root, &mut found, leash)?,
+        Look::First | Look::Second => HashSet::new(),
+    };
     settle(leash)?;
     let is_away = |path: &Path, device: u64| is_away(&root.path, path, device);
     let belief = if accept_losses { Belief::All } else { Belief::Careful(&is_away) };
-    let walked = Walked { root: root.id, within, found, unreadable: &report.unreadable, complete: report.complete };
+    let (unreadable, complete) = (&report.unreadable[..], report.complete);
+    let walked = Walked { root: root.id, within, found, unreadable, complete, left_out };
     let outcome = catalog.apply_walk(walked, belief, look)?;
     Ok(outcome.map(|it| (it, report.problems)))
+}
+
+/// The known files of a root that a walk of all of it did not find because a rule leaves them out.
+fn missing_by_rule(
+    catalog: &Catalog,
+    rules: &Rules,
+    root: &Root,
+    found: &mut [FoundFile],
+    leash: &Leash,
+) -> Result<HashSet<PathBuf>> {
+    let missing = catalog.missing_from(root.id, found)?;
+    let left_out = left_out(&root.path, rules, missing, leash)?;
+    if leash.is_stopped() { Err(cancelled()) } else { Ok(left_out) }
 }
 
 fn walk(
@@ -101,6 +121,7 @@ pub(crate) fn scan_places(
         found,
         unreadable: &report.unreadable,
         complete: report.complete,
+        left_out: HashSet::new(),
     });
     let is_away = |path: &Path, device: u64| is_away(&root.path, path, device);
     let outcomes = catalog.apply_walks(walks.collect(), Belief::Careful(&is_away), Look::First)?;
@@ -210,6 +231,106 @@ pub(crate) fn below<'a>(roots: &'a [Root], path: &Path) -> Option<(&'a Root, Pat
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::catalog::{AsRead, IndexedMark};
+    use crate::config::WalkConfig;
+    use crate::model::{ContentHash, FileKind};
+
+    /// A folder with 60 files that are to be left out and 40 others, and its catalog.
+    struct Scene {
+        dir: tempfile::TempDir,
+        catalog: Catalog,
+        root: Root,
+    }
+
+    impl Scene {
+        fn new(folder: &str) -> Scene {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().canonicalize().unwrap().join(folder);
+            for (part, files) in [("archive", 60), ("notes", 40)] {
+                std::fs::create_dir_all(path.join(part)).unwrap();
+                (0..files).for_each(|it| std::fs::write(path.join(part).join(format!("{it}.md")), part).unwrap());
+            }
+            let catalog = Catalog::open(&dir.path().join("catalog.sqlite")).unwrap();
+            let root = catalog.add_root(&path).unwrap();
+            Scene { dir, catalog, root }
+        }
+
+        fn look(&self, ignore: &[&str]) -> ScanOutcome {
+            let ignore = ignore.iter().map(|it| it.to_string()).collect();
+            let config = WalkConfig { ignore, hidden: false, max_file_bytes: 99, watch: false, rescan_seconds: 9 };
+            let rules = Rules::new(&config).unwrap();
+            scan(&self.catalog, &rules, &self.root, None, false, &Leash::default()).unwrap().0
+        }
+
+        /// Marks every file as indexed.
+        fn index(&self) {
+            let pending = self.catalog.next_pending(0, 200).unwrap();
+            let mark = |it| IndexedMark {
+                file: AsRead::of(it),
+                hash: ContentHash([7; 32]),
+                kind: FileKind::Text,
+                media_type: String::new(),
+                chunks: 1,
+                detail: String::new(),
+                awaiting: 0,
+            };
+            self.catalog.mark_indexed(&pending.iter().map(mark).collect::<Vec<_>>()).unwrap();
+        }
+
+        /// Files that are known, those that the store is to let go, whether the root is there, and what is said of it.
+        fn state(&self) -> (u64, usize, bool, String) {
+            let root = self.catalog.roots().unwrap().remove(0);
+            let gone = self.catalog.tombstones(200).unwrap().len();
+            (self.catalog.coverage(None).unwrap().found, gone, root.available, root.problem)
+        }
+    }
+
+    #[test]
+    fn what_the_rules_leave_out_goes_whatever_its_share_of_the_root() {
+        for is_read in [false, true] {
+            let scene = Scene::new("root");
+            assert_eq!(scene.look(&[]).added, 100);
+            if is_read {
+                scene.index();
+            }
+            std::fs::write(scene.root.path.join(".vicignore"), "archive/\n").unwrap();
+            let outcome = scene.look(&[]);
+            assert_eq!((outcome.unchanged, outcome.removed), (40, 60));
+            assert_eq!(scene.state(), (40, 60, true, String::new()));
+            assert_eq!(scene.look(&["*.md"]).removed, 40, "nothing is left of it");
+            assert_eq!(scene.state(), (0, 100, true, String::new()));
+        }
+    }
+
+    #[test]
+    fn of_what_is_gone_beside_what_is_left_out_as_much_is_believed_as_ever() {
+        let scene = Scene::new("root");
+        scene.look(&[]);
+        scene.index();
+        std::fs::write(scene.root.path.join(".vicignore"), "archive/\n").unwrap();
+        let aside = scene.dir.path().join("aside");
+        std::fs::rename(scene.root.path.join("notes"), &aside).unwrap();
+        assert_eq!(scene.look(&[]).removed, 60, "what is left out");
+        let (found, _, is_there, problem) = scene.state();
+        assert_eq!((found, is_there), (40, false));
+        assert!(problem.contains("40 files"), "{problem}");
+        std::fs::rename(&aside, scene.root.path.join("notes")).unwrap();
+        assert_eq!(scene.look(&[]).unchanged, 40);
+        assert_eq!(scene.state(), (40, 60, true, String::new()));
+    }
+
+    #[test]
+    fn a_root_that_the_rules_of_one_above_it_hide_is_left_out_when_that_takes_it_in() {
+        let scene = Scene::new("above/.hidden");
+        scene.look(&[]);
+        scene.index();
+        let above = scene.root.path.parent().unwrap();
+        std::fs::write(above.join("seen.md"), "seen").unwrap();
+        let scene = Scene { root: scene.catalog.add_root(above).unwrap(), ..scene };
+        let outcome = scene.look(&[]);
+        assert_eq!((outcome.added, outcome.removed), (1, 100));
+        assert_eq!(scene.state(), (1, 100, true, String::new()));
+    }
 
     #[test]
     fn of_a_file_below_a_place_that_does_not_answer_nobody_says_that_it_is_gone() {

@@ -6,6 +6,7 @@
 //! The walk is the truth; events of the watcher only make it quicker.
 
 pub(crate) mod leash;
+mod left_out;
 mod open;
 mod rules;
 pub(crate) mod silence;
@@ -14,6 +15,7 @@ mod walk;
 mod watch;
 
 pub use leash::Leash;
+pub use left_out::left_out;
 pub use open::{OpenProblem, Stamp, hash, open_beneath};
 pub use rules::Rules;
 pub use walk::{Looks, WalkProblem, WalkReport, walk};

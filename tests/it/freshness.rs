@@ -239,6 +239,31 @@ fn what_an_ignore_file_names_later_is_in_no_answer_and_comes_back_without_it() {
 }
 
 #[test]
+fn what_an_ignore_file_names_is_in_no_answer_however_much_of_its_root_it_is() {
+    let mut world = World::new().start();
+    for number in 0..20 {
+        world.write(&format!("archive/{number}.md"), format!("Cellar key {number} hangs behind the barometer."));
+    }
+    world.write("plain.md", "The observatory opens on Fridays.");
+    world.index();
+    assert!(world.terminate());
+    // Nobody sees it come; the walk of the next start obeys it.
+    world.write(".vicignore", "archive/\n");
+    world.spawn();
+    let is_of_it = |path: &String| path.starts_with("archive/");
+    world.until("nothing of it is found any more", GIVEN_UP, |it| {
+        !it.paths(&["cellar key barometer"]).iter().any(is_of_it)
+    });
+    assert!(!world.ok(&["grep", "barometer"]).contains("Cellar"));
+    let status = world.json(&["status"]);
+    assert_eq!(
+        (&status["roots"][0]["available"], &status["roots"][0]["problem"]),
+        (&true.into(), &"".into()),
+        "{status:#}"
+    );
+}
+
+#[test]
 fn what_may_not_be_read_any_more_is_in_no_answer_and_comes_back_when_it_may() {
     let world = World::new().bound_by_rights().start();
     let diary = world.write("diary.md", "The cellar key hangs behind the barometer.");

@@ -37,7 +37,8 @@ fn a_file_that_moves_while_its_root_is_walked_keeps_its_number_and_state() {
     let scene = Scene::indexed(&["a/one.md", "b/two.md"]);
     let before = scene.record("b/two.md");
     let look = |found: Vec<FoundFile>, look| {
-        let walked = Walked { root: scene.root.id, within: None, found, unreadable: &[], complete: true };
+        let left_out = HashSet::new();
+        let walked = Walked { root: scene.root.id, within: None, found, unreadable: &[], complete: true, left_out };
         scene.catalog.apply_walk(walked, CAREFUL, look).unwrap()
     };
     // Its new folder was listed before it came, its old one after it had gone.

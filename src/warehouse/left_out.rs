@@ -1,0 +1,72 @@
+//! Files that are known and not found any more, because a rule leaves them out: they are there, and not to be mistaken for
+//! what is gone.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+use crate::error::{IoContext, Result};
+use crate::warehouse::open::Folder;
+use crate::warehouse::{Leash, Rules, silence};
+
+/// Returns those of these files (relative to `root`) that the rules leave out and that are there all the same. A folder, or
+/// what lies behind a symbolic link, is none; nor is what does not answer, of which nobody can say. Ends early once `leash`
+/// says so.
+///
+/// # Errors
+/// When the root cannot be opened.
+pub fn left_out(root: &Path, rules: &Rules, files: Vec<PathBuf>, leash: &Leash) -> Result<HashSet<PathBuf>> {
+    if files.is_empty() {
+        return Ok(HashSet::new());
+    }
+    let folder = Folder::root(root).at("read", root)?;
+    let mut matcher = rules.matcher(root)?;
+    let is_excluded = |file: &Path| {
+        let mut below_root = file.ancestors().filter(|it| !it.as_os_str().is_empty());
+        below_root.any(|it| rules.excludes(&root.join(it)))
+    };
+    let is_there = |file: &Path| folder.metadata(file).is_ok_and(|it| !it.is_dir());
+    let mut is_left_out = |file: &Path| {
+        // The matcher last: it reads and keeps the rules of every folder that it is asked about, and most are gone where a
+        // volume is away.
+        !silence::holds_beneath(root, file)
+            && is_there(file)
+            && (matcher.matched(file, false).is_ignore() || is_excluded(file))
+    };
+    Ok(files.into_iter().take_while(|_| leash.step()).filter(|it| is_left_out(it)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::WalkConfig;
+    use crate::warehouse::walk::tests::config;
+
+    #[test]
+    fn only_what_a_rule_names_and_is_there_is_left_out() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path();
+        let there = ["a.txt", "archive/b.txt", "notes/.hidden.txt", ".git/config", "own/c.txt", "d.bak"];
+        for file in there {
+            std::fs::create_dir_all(root.join(file).parent().unwrap()).unwrap();
+            std::fs::write(root.join(file), file).unwrap();
+        }
+        std::fs::write(root.join(".vicignore"), "archive/\nlink\n").unwrap();
+        std::os::unix::fs::symlink("notes", root.join("link")).unwrap();
+        let settings = WalkConfig { ignore: vec!["*.bak".into()], ..config() };
+        let rules = Rules::new(&settings).unwrap().excluding([root.join("own")]);
+        let others = ["gone.txt", "archive/gone.txt", "gone.bak", "link/.hidden.txt", "archive/b.txt/below", "own"];
+        let known = || there.iter().chain(&others).map(PathBuf::from).collect();
+        let check = |expected: &[&str]| {
+            let found = left_out(root, &rules, known(), &Leash::default()).unwrap();
+            assert_eq!(found, expected.iter().map(PathBuf::from).collect());
+        };
+        check(&there[1..]);
+        // Of what does not answer nobody says so.
+        silence::note(&root.join("archive"), true);
+        check(&there[2..]);
+        silence::note(&root.join("archive"), false);
+        let stopped = Leash::default();
+        stopped.stop();
+        assert!(left_out(root, &rules, known(), &stopped).unwrap().is_empty());
+    }
+}
