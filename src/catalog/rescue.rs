@@ -68,7 +68,11 @@ impl Catalog {
 
     /// Writes the list of roots where it is found without the catalog, unless it stands there already.
     pub(super) fn keep_list_of_roots(&self) -> Result<()> {
-        let roots: Vec<Root> = self.roots()?;
+        self.write_list_of_roots(&self.roots()?)
+    }
+
+    /// As [`Catalog::keep_list_of_roots`], for roots that are about to be all.
+    pub(super) fn write_list_of_roots(&self, roots: &[Root]) -> Result<()> {
         let line = |root: &Root| format!("{}\n", percent_encode(bytes(&root.path), ESCAPED));
         let text: String = roots.iter().map(line).collect();
         let path = list_path(&self.path);
@@ -165,6 +169,29 @@ mod tests {
         let (catalog, rescue) = Catalog::open_or_rescue(&path).unwrap();
         assert_eq!(rescue, None);
         assert_eq!(catalog.roots().unwrap().into_iter().map(|it| it.path).collect::<Vec<_>>(), [kept, lost]);
+    }
+
+    #[test]
+    fn a_root_whose_end_cannot_be_written_down_is_none_the_less_one_and_goes_when_it_can() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("catalog.sqlite");
+        let [kept, removed] = ["kept", "removed"].map(|it| dir.path().join(it));
+        let (catalog, _) = Catalog::open_or_rescue(&path).unwrap();
+        for root in [&kept, &removed] {
+            std::fs::create_dir(root).unwrap();
+            catalog.add_root(root).unwrap();
+        }
+        let paths = |it: &Catalog| it.roots().unwrap().into_iter().map(|it| it.path).collect::<Vec<_>>();
+        // No file takes the place of a folder.
+        std::fs::remove_file(list_path(&path)).unwrap();
+        std::fs::create_dir(list_path(&path)).unwrap();
+        catalog.remove_root(2).unwrap_err();
+        assert_eq!(paths(&catalog), [kept.clone(), removed.clone()]);
+        std::fs::remove_dir(list_path(&path)).unwrap();
+        catalog.remove_root(2).unwrap();
+        assert_eq!(paths(&catalog), std::slice::from_ref(&kept));
+        drop(catalog);
+        assert_eq!(paths(&Catalog::open_or_rescue(&path).unwrap().0), [kept]);
     }
 
     #[test]

@@ -39,17 +39,25 @@ impl Catalog {
     }
 
     /// Forgets a root; its files become tombstones, which are returned.
+    ///
+    /// # Errors
+    /// The list of roots cannot be written, or the catalog: the root is one as before then.
     pub fn remove_root(&self, id: RootId) -> Result<Vec<FileId>> {
-        self.database
-            .write(|db| {
-                let mut statement = db.prepare_cached(
-                    "UPDATE files SET deleted_ns = ?2 WHERE root_id = ?1 AND deleted_ns IS NULL RETURNING id",
-                )?;
-                let ids = statement.query_map([id, now_ns()], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
-                db.execute("DELETE FROM roots WHERE id = ?1", [id])?;
-                Ok(ids)
-            })
-            .and_then(|ids| self.keep_list_of_roots().map(|()| ids))
+        // The list goes first. What is missing there and known here is written again at the next start; what stands there
+        // and is not known here would be taken for lost, and be a root again.
+        let left: Vec<Root> = self.roots()?.into_iter().filter(|it| it.id != id).collect();
+        self.write_list_of_roots(&left)?;
+        let removed = self.database.write(|db| {
+            let mut statement = db.prepare_cached(
+                "UPDATE files SET deleted_ns = ?2 WHERE root_id = ?1 AND deleted_ns IS NULL RETURNING id",
+            )?;
+            let ids = statement.query_map([id, now_ns()], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
+            db.execute("DELETE FROM roots WHERE id = ?1", [id])?;
+            Ok(ids)
+        });
+        // It may not have gone, or another have come meanwhile. Where that fails, the next start makes up for it.
+        self.keep_list_of_roots().ok();
+        removed
     }
 
     /// Returns all roots, by number.
