@@ -13,7 +13,7 @@ use crate::config::{Config, EmbedBackend};
 use crate::daemon::{directory, lock};
 use crate::embed::models::ModelStore;
 use crate::error::{Error, ErrorCode, IoContext, Result};
-use crate::index::{Space, serving_table};
+use crate::index::{Space, is_building, serving_table};
 use crate::model::{Check, DoctorReport, Health};
 use crate::serve::keys;
 use crate::store::{Inspection, LanceStore, Store};
@@ -211,6 +211,16 @@ impl Doctor<'_> {
 
     /// The store has what the catalog says. A daemon that starts sees to this, too.
     async fn agreement(&mut self, catalog: &Catalog, fingerprint: &str, dimension: usize, found: &Inspection) {
+        match is_building(catalog) {
+            Ok(false) => (),
+            // Each would be held against what is true of the other, and to mend that would undo the work so far.
+            Ok(true) => {
+                let finding =
+                    "not compared: another model's index is being built, and this one answers until it is whole";
+                return self.say("index and catalog", Ok(finding.into()));
+            }
+            Err(error) => return self.say("index and catalog", Err(error)),
+        }
         let both = catalog.lost_ids(&found.rows).and_then(|lost| Ok((lost, catalog.orphan_ids(&found.rows)?)));
         let (lost, orphans) = match both {
             Ok((lost, orphans)) if lost.is_empty() && orphans.is_empty() => {

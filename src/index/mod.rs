@@ -73,7 +73,7 @@ pub(crate) use crate::index::paths::{Before, absolute, at_file, at_files, at_nam
 pub use crate::index::pictures::ocr_tools;
 pub(crate) use crate::index::pipeline::memory_caps;
 pub(crate) use crate::index::space::Space;
-pub use crate::index::tables::{Served, serving_table};
+pub use crate::index::tables::{Served, is_building, serving_table};
 
 /// The index of all roots. Cheap to clone.
 #[derive(Clone)]

@@ -41,6 +41,16 @@ pub fn serving_table(catalog: &Catalog) -> Result<Option<(String, usize)>> {
     Ok(catalog.meta_get(SERVING)?.zip(dimension))
 }
 
+/// Says whether another model's table is being built beside the one that answers: what the catalog says of files is true of
+/// that one then.
+///
+/// # Errors
+/// The catalog cannot be read.
+pub fn is_building(catalog: &Catalog) -> Result<bool> {
+    let building = catalog.meta_get(BUILDING)?.filter(|it| !it.is_empty());
+    Ok(building.is_some() && building != catalog.meta_get(SERVING)?)
+}
+
 /// A table and the embedder of its vectors.
 #[derive(Clone)]
 pub struct Served {

@@ -1,6 +1,9 @@
-//! Databases that are damaged deep inside, where opening does not look; a table of keys that nobody understands.
+//! Databases that are damaged deep inside, where opening does not look; a table of keys that nobody understands; an index
+//! that is not held against a catalog which is about another one.
 
 use super::*;
+use crate::catalog::{AsRead, Belief, IndexedMark};
+use crate::model::{ContentHash, FileKind, FileState, FoundFile};
 
 #[tokio::test]
 async fn every_database_is_looked_at_and_one_that_is_damaged_deep_inside_is_begun_anew() {
@@ -64,4 +67,58 @@ async fn a_damaged_table_of_keys_is_a_problem_with_a_cure_and_is_left_as_it_is()
         assert!(told.finding.contains("keys.json") && told.cure.unwrap().contains("mend it"));
         assert_eq!(std::fs::read_to_string(config.keys_path()).unwrap(), "[{");
     }
+}
+
+/// A catalog of one file with chunks.
+fn catalog_of_one_file(config: &Config, root: &Path) -> Catalog {
+    let catalog = Catalog::open(&config.catalog_path()).unwrap();
+    let root = catalog.add_root(root).unwrap();
+    let found = FoundFile {
+        path: "a.md".into(),
+        size: 1,
+        modified_ns: 1,
+        changed_ns: 1,
+        created_ns: None,
+        inode: 1,
+        device: 1,
+        mode: 0o100_644,
+        uid: 0,
+        skip: None,
+    };
+    catalog.apply_scan(root.id, None, vec![found], &[], true, Belief::All).unwrap();
+    let file = AsRead::of(&catalog.next_pending(0, 1).unwrap()[0]);
+    let (hash, kind, media_type) = (ContentHash([7; 32]), FileKind::Text, String::new());
+    let mark = IndexedMark { file, hash, kind, media_type, chunks: 3, detail: String::new(), awaiting: 0 };
+    assert_eq!(catalog.mark_indexed(&[mark]).unwrap(), 1);
+    catalog
+}
+
+#[tokio::test]
+async fn while_another_models_index_is_built_the_one_that_answers_is_not_held_against_the_catalog() {
+    let dir = tempfile::tempdir().unwrap();
+    let config =
+        Config::from_lookup(&|name| (name == "VIC_DATA_DIR").then(|| dir.path().join("data").into_os_string()))
+            .unwrap();
+    let root = dir.path().join("root");
+    [&root, &config.data_dir].iter().for_each(|it| std::fs::create_dir_all(it).unwrap());
+    std::fs::write(config.format_path(), format!("vic data directory, format {}\n", directory::FORMAT)).unwrap();
+    let catalog = catalog_of_one_file(&config, &root);
+    // The table of the old model has not what the catalog says of the file, which is in the new one.
+    drop(LanceStore::open(&config.db_path, "aaaaaaaaaaaa", 8).await.unwrap());
+    for (key, value) in [("serving_fingerprint", "aaaaaaaaaaaa"), ("serving_dimension", "8")] {
+        catalog.meta_set(key, value).unwrap();
+    }
+    let check = async |fix: bool| {
+        let checks = doctor(&config, fix).await.unwrap().checks;
+        let told = checks.into_iter().find(|it| it.name == "index and catalog").unwrap();
+        (told.health, catalog.record_by_path(&root.canonicalize().unwrap().join("a.md")).unwrap().unwrap().state)
+    };
+    catalog.meta_set("building_fingerprint", "bbbbbbbbbbbb").unwrap();
+    assert_eq!(check(false).await, (Health::Ok, FileState::Indexed));
+    assert_eq!(check(true).await, (Health::Ok, FileState::Indexed));
+    for none in ["", "aaaaaaaaaaaa"] {
+        catalog.meta_set("building_fingerprint", none).unwrap();
+        assert_eq!(check(false).await, (Health::Problem, FileState::Indexed));
+    }
+    assert_eq!(check(true).await, (Health::Fixed, FileState::Pending));
 }
