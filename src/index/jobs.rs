@@ -105,6 +105,13 @@ async fn run(inner: Arc<Inner>, parts: Vec<Part>, progress: Arc<Progress>, cance
                 });
                 let outcome = work(&inner, &parts, &progress, &cancel).await;
                 inner.note_full(&outcome);
+                if outcome.as_ref().is_err_and(|it| is_to_go_on(it, &progress.snapshot().request))
+                    && !cancel.is_cancelled()
+                {
+                    // Nobody else knows of what it left. The run that this begins comes again by itself if it fails, too, and
+                    // less and less often.
+                    inner.changed.notify_one();
+                }
                 // Pictures take long: whatever else changes goes before them.
                 drop(engine);
                 match outcome {
@@ -128,6 +135,13 @@ async fn run(inner: Arc<Inner>, parts: Vec<Part>, progress: Arc<Progress>, cance
         warn!(%error, "cannot note the end of a job");
     }
     inner.running().remove(&last.job_id);
+}
+
+/// Says whether what a job that failed so was to read is to be read without it. A disk that has room again says so itself, and
+/// where only a part was asked for, the rest waits for another job.
+fn is_to_go_on(error: &Error, request: &IndexRequest) -> bool {
+    let is_told = matches!(error.code, ErrorCode::Cancelled | ErrorCode::StorageFull);
+    !is_told && !request.metadata_only && request.max_files.is_none()
 }
 
 fn end(job: &mut JobSnapshot, outcome: Result<()>, cancelled: bool) {
@@ -381,6 +395,16 @@ mod tests {
         assert_eq!(check_room(&running, &all).unwrap_err().code, ErrorCode::ResourceExhausted);
         running.clear();
         check_room(&running, &folder).unwrap();
+    }
+
+    #[test]
+    fn what_a_job_left_is_read_without_it_unless_somebody_wanted_that_or_says_when_it_can_be() {
+        let all = IndexRequest::default();
+        let check = |code, request: &IndexRequest| is_to_go_on(&Error::new(code, "it failed"), request);
+        let failures = [ErrorCode::Unavailable, ErrorCode::Internal, ErrorCode::Cancelled, ErrorCode::StorageFull];
+        assert_eq!(failures.map(|it| check(it, &all)), [true, true, false, false]);
+        assert!(!check(ErrorCode::Unavailable, &IndexRequest { max_files: Some(9), ..all.clone() }));
+        assert!(!check(ErrorCode::Unavailable, &IndexRequest { metadata_only: true, ..all }));
     }
 
     #[test]

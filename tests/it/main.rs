@@ -53,6 +53,7 @@ mod power;
 mod privacy;
 mod published;
 mod purge;
+mod retries;
 mod robustness;
 mod room;
 mod sample;
