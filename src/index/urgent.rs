@@ -206,11 +206,7 @@ pub(crate) async fn follow(inner: Arc<Inner>) {
 
 async fn run(inner: &Arc<Inner>) -> Result<()> {
     inner.space.check()?;
-    let (urgent, catalog) = (inner.urgent.clone(), inner.catalog.clone());
-    let (files, are_left) = blocking(move || urgent.take(&catalog)).await?;
-    if are_left {
-        inner.changed.notify_one();
-    }
+    let files = begin(&inner.urgent, &inner.catalog, &inner.changed).await?;
     if files.is_empty() {
         return Ok(());
     }
@@ -223,6 +219,17 @@ async fn run(inner: &Arc<Inner>) -> Result<()> {
     inner.changed.notify_one();
     inner.pictures.arrived.notify_one();
     outcome
+}
+
+/// Takes the files of one run; what is not taken is left to the long run, which is told by `changed`.
+async fn begin(urgent: &Arc<Urgent>, catalog: &Catalog, changed: &Notify) -> Result<Vec<FileRecord>> {
+    let (urgent, catalog) = (urgent.clone(), catalog.clone());
+    let taken = blocking(move || urgent.take(&catalog)).await;
+    // Where the catalog could not be asked they wait here no more, and are pending all the same.
+    if taken.as_ref().map_or(true, |(_, are_left)| *are_left) {
+        changed.notify_one();
+    }
+    Ok(taken?.0)
 }
 
 #[cfg(test)]
@@ -308,6 +315,28 @@ mod tests {
         let (files, are_left) = urgent.take(&catalog).unwrap();
         assert!(files.is_empty() && are_left);
         assert!(urgent.without(|is_taken| !is_taken(file)));
+    }
+
+    #[tokio::test]
+    async fn what_the_catalog_could_not_be_asked_about_is_left_to_the_long_run_which_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let catalog = crate::index::renewal::tests::catalog(folder.path());
+        catalog.requeue(&crate::catalog::RequeueScope::All).unwrap();
+        let file = catalog.next_pending(0, 1).unwrap()[0].id;
+        let (urgent, changed) = (Arc::new(Urgent::new()), Notify::new());
+        let is_told = async || tokio::time::timeout(Duration::ZERO, changed.notified()).await.is_ok();
+        let rename = |from: &str, to: &str| {
+            let database = rusqlite::Connection::open(folder.path().join("catalog.sqlite")).unwrap();
+            database.execute_batch(&format!("ALTER TABLE {from} RENAME TO {to}")).unwrap();
+        };
+        rename("files", "aside");
+        urgent.insist(&[file]);
+        assert!(begin(&urgent, &catalog, &changed).await.is_err());
+        assert!(is_told().await && urgent.without(|is_taken| !is_taken(file)));
+        rename("aside", "files");
+        urgent.insist(&[file]);
+        assert_eq!(begin(&urgent, &catalog, &changed).await.unwrap().len(), 1);
+        assert!(!is_told().await, "nothing is left");
     }
 
     #[tokio::test]
