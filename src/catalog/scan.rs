@@ -194,18 +194,19 @@ impl Catalog {
         Ok(renamed.len() as u64)
     }
 
-    /// Returns the absolute places of these removed files with chunks at which no other file is to be indexed: what is still
-    /// there is left out rather than deleted. None when the root of one was removed.
-    pub fn places_left(&self, removed: &[FileId]) -> Result<Option<Vec<PathBuf>>> {
+    /// Returns the absolute places of these removed files at which no other file is to be indexed: what is still there is left
+    /// out rather than deleted. Only files with text in the index count: those that have chunks, or that are `stored` by a
+    /// commit that was never marked. None when the root of one was removed.
+    pub fn places_left(&self, removed: &[FileId], stored: &dyn Fn(FileId) -> bool) -> Result<Option<Vec<PathBuf>>> {
         let sql = "SELECT r.path, f.path, EXISTS (SELECT 1 FROM files g WHERE g.root_id = f.root_id \
                    AND g.path = f.path AND g.deleted_ns IS NULL AND g.skip IS NULL) \
-                   FROM files f LEFT JOIN roots r ON r.id = f.root_id WHERE f.id = ?1 AND f.chunks > 0";
+                   FROM files f LEFT JOIN roots r ON r.id = f.root_id WHERE f.id = ?1 AND (f.chunks > 0 OR ?2)";
         self.database.read(|db| {
             let mut statement = db.prepare_cached(sql)?;
             let mut left = Vec::new();
             for id in removed {
                 let found = statement
-                    .query_row([id], |row| {
+                    .query_row(params![id, stored(*id)], |row| {
                         Ok((row.get::<_, Option<Vec<u8>>>(0)?, row.get::<_, Vec<u8>>(1)?, row.get::<_, bool>(2)?))
                     })
                     .optional()?;

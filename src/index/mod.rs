@@ -492,3 +492,6 @@ pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T>
         Err(_) => Err(Error::new(ErrorCode::Internal, "a stage panicked; the log of vicd says where")),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -203,7 +203,7 @@ pub(crate) async fn bury(catalog: &Catalog, table: &Table) -> Result<u64> {
             return Ok(buried);
         }
         // Before the rows go: what is to leave the disk is not forgotten over a crash.
-        if are_left_out(catalog, &dead).await? {
+        if are_left_out(catalog, table, &dead).await? {
             let asked = catalog.clone();
             blocking(move || purge::ask(&asked)).await?;
         }
@@ -216,11 +216,33 @@ pub(crate) async fn bury(catalog: &Catalog, table: &Table) -> Result<u64> {
 
 /// Says whether one of these removed files is left out from now on, and not deleted: it is still there, or its root was
 /// removed. Of one that cannot be looked for the text goes, too.
-async fn are_left_out(catalog: &Catalog, removed: &[FileId]) -> Result<bool> {
-    let (reader, ids) = (catalog.clone(), removed.to_vec());
-    let Some(places) = blocking(move || reader.places_left(&ids)).await? else { return Ok(true) };
-    let are_there = |it: &PathBuf| silence::holds(it) || it.symlink_metadata().is_ok();
-    Ok(at_files(LOOKED_FOR, move || Ok(places.iter().any(are_there))).await.unwrap_or(true))
+async fn are_left_out(catalog: &Catalog, table: &Table, removed: &[FileId]) -> Result<bool> {
+    let (reader, stored, ids) = (catalog.clone(), table.clone(), removed.to_vec());
+    let places = blocking(move || reader.places_left(&ids, &|it| stored.knows(it))).await?;
+    match places {
+        Some(places) => Ok(are_any_there(places).await),
+        None => Ok(true),
+    }
+}
+
+/// As [`are_left_out`], of files that the catalog has forgotten already: these are their places.
+pub(super) async fn are_left_out_at(catalog: &Catalog, places: Vec<PathBuf>) -> Result<bool> {
+    let reader = catalog.clone();
+    let places = blocking(move || {
+        let mut left = Vec::with_capacity(places.len());
+        for place in places {
+            if reader.record_by_path(&place)?.is_none_or(|it| it.found.skip.is_some()) {
+                left.push(place);
+            }
+        }
+        Ok(left)
+    });
+    Ok(are_any_there(places.await?).await)
+}
+
+async fn are_any_there(places: Vec<PathBuf>) -> bool {
+    let is_there = |it: &PathBuf| silence::holds(it) || it.symlink_metadata().is_ok();
+    at_files(LOOKED_FOR, move || Ok(places.iter().any(is_there))).await.unwrap_or(true)
 }
 
 /// Splits an absolute path into a known root and the part below it.
@@ -317,6 +339,20 @@ mod tests {
         std::fs::rename(&aside, scene.root.path.join("notes")).unwrap();
         assert_eq!(scene.look(&[]).unchanged, 40);
         assert_eq!(scene.state(), (40, 60, true, String::new()));
+    }
+
+    #[tokio::test]
+    async fn of_files_that_are_forgotten_those_that_are_there_and_not_to_be_read_are_left_out() {
+        let scene = Scene::new("root");
+        let place = |it: &str| vec![scene.root.path.join(it)];
+        scene.look(&[]);
+        let left_out = async |it: &str| are_left_out_at(&scene.catalog, place(it)).await.unwrap();
+        assert!(!left_out("archive/0.md").await, "it is there to be read");
+        std::fs::write(scene.root.path.join("archive/1.md"), "").unwrap();
+        scene.look(&["0.md"]);
+        assert!(left_out("archive/0.md").await && left_out("archive/1.md").await);
+        std::fs::remove_file(scene.root.path.join("archive/0.md")).unwrap();
+        assert!(!left_out("archive/0.md").await, "it is deleted");
     }
 
     #[test]

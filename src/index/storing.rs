@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::index::embedding::{Done, Ready};
 use crate::index::pipeline::{Pass, Pipeline, Run};
 use crate::index::reading::Facts;
-use crate::index::{blocking, purge};
+use crate::index::{blocking, purge, scan};
 use crate::machine;
 use crate::model::{FileChunks, FileId, FileRecord, FileState, Reason};
 
@@ -188,6 +188,8 @@ struct Parts {
     reasons: Vec<(ReasonMark, u32)>,
     /// Where those with reasons were looked for.
     places: Vec<(FileId, PathBuf)>,
+    /// Where the others were read.
+    read: HashMap<FileId, PathBuf>,
     /// Whether one of them may not be read any more, and was read before.
     is_withdrawn: bool,
     /// Names of files that failed, for the progress.
@@ -198,6 +200,9 @@ struct Parts {
 impl Parts {
     fn push(&mut self, file: Ready) -> Option<OwnedSemaphorePermit> {
         let record = &file.record;
+        if !matches!(file.outcome, Done::Without(..)) {
+            self.read.insert(record.id, record.absolute());
+        }
         match file.outcome {
             Done::Embedded(facts, chunks) => {
                 self.chunks += chunks.len();
@@ -245,7 +250,7 @@ impl Parts {
     /// Marks the files, and sets right what was stored of those that are another by now.
     async fn mark(self, pass: Pass, pipeline: &Pipeline, replaced: &[FileId]) -> Result<()> {
         let catalog = pipeline.catalog.clone();
-        let (marks, reasons, places) = (self.marks, self.reasons, self.places);
+        let (marks, reasons, places, read) = (self.marks, self.reasons, self.places, self.read);
         let is_withdrawn = self.is_withdrawn;
         let expected = (marks.len() + reasons.len()) as u64;
         let ids: Vec<FileId> = replaced.iter().copied().chain(reasons.iter().map(|(it, _)| it.file.id)).collect();
@@ -274,6 +279,11 @@ impl Parts {
         }
         let (catalog, stored) = (pipeline.catalog.clone(), replaced.to_vec());
         let unwanted = blocking(move || unwanted(&catalog, stored)).await?;
+        let places = unwanted.iter().filter_map(|it| read.get(it).cloned()).collect();
+        if scan::are_left_out_at(&pipeline.catalog, places).await? {
+            let catalog = pipeline.catalog.clone();
+            blocking(move || purge::ask(&catalog)).await?;
+        }
         pipeline.table.clear(&unwanted).await
     }
 }

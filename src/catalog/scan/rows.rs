@@ -209,8 +209,9 @@ pub(super) fn rename(db: &Transaction<'_>, row: &Known, path: &Path) -> rusqlite
 
 /// Makes a file pending, or skipped by the walk's verdict.
 fn reopen(db: &Transaction<'_>, row: &Known, file: &FoundFile) -> Result<(), Failed> {
-    if file.skip.is_some() && row.chunks > 0 {
-        // Its chunks have to leave the store, and a tombstone is how the store hears of that.
+    if file.skip.is_some() && (row.skip.is_none() || row.chunks > 0) {
+        // Its chunks have to leave the store, and a tombstone is how the store hears of that: it may have some that were never
+        // marked, when vic was killed in between.
         bury(db, row.id)?;
         let root_id = db.query_row("SELECT root_id FROM files WHERE id = ?1", [row.id], |row| row.get(0))?;
         return Ok(insert(db, root_id, file, &mut ScanOutcome::default())?);

@@ -100,3 +100,19 @@ fn a_file_that_is_gone_is_removed_although_its_file_system_has_another_number_no
     assert_eq!(outcome.removed, 1);
     assert_eq!(scene.names(&FileFilter::default()), ["a.txt", "c.txt"]);
 }
+
+#[test]
+fn what_was_stored_and_never_marked_is_to_leave_the_store_with_its_file() {
+    // Stored, and vic was killed before the catalog heard of it.
+    let scene = Scene::new(&["a.txt", "b.txt"]);
+    scene.scan();
+    let emptied = scene.id("a.txt");
+    scene.write("a.txt", "");
+    scene.scan();
+    assert_eq!(scene.record("a.txt").unwrap().reason, Some(Reason::Empty));
+    assert_eq!(scene.catalog.tombstones(9).unwrap(), [emptied]);
+    let left = |is_stored: bool| scene.catalog.places_left(&[emptied], &|_| is_stored).unwrap();
+    assert_eq!((left(false), left(true)), (Some(Vec::new()), Some(vec![scene.path("a.txt")])));
+    scene.catalog.remove_root(scene.root.id).unwrap();
+    assert_eq!((left(false), left(true)), (Some(Vec::new()), None));
+}
