@@ -115,6 +115,10 @@ impl Guard {
                 if !is_time {
                     return Ok(());
                 }
+                // Another may have taken it in while others were walked.
+                if !inner.roots().await?.iter().any(|it| it.id == root.id) {
+                    return Ok(());
+                }
                 inner.watch(root).await;
                 // A job walks every root at the start, and one that is new.
                 let is_walked = self.is_start || (before.is_none() && was_whole);

@@ -76,6 +76,14 @@ fn chunks_of(file_id: FileId) -> FileChunks {
     FileChunks { file_id, chunks: vec![Embedded { chunk, vector: vector() }] }
 }
 
+async fn until(holds: impl Fn() -> bool, what: &str) {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < SOON, "{what} at no time");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
 struct Scene {
     index: Index,
     shutdown: CancellationToken,
@@ -127,11 +135,7 @@ impl Scene {
     /// Saves a file, and waits until it is known.
     async fn save(&self, path: &Path) {
         std::fs::write(path, "The observatory opens on Fridays.").unwrap();
-        let begun = Instant::now();
-        while self.id(path).is_none() {
-            assert!(begun.elapsed() < SOON, "nobody hears of `{}`", path.display());
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+        until(|| self.id(path).is_some(), "it is known").await;
     }
 }
 
@@ -150,4 +154,18 @@ async fn text_that_was_stored_and_never_marked_leaves_the_disk_with_its_root() {
     scene.index.remove_root(&folder).await.unwrap();
     assert!(!inner.tables.writing().knows(file));
     assert!(inner.catalog.meta_get("purge_asked_ms").unwrap().is_some_and(|it| !it.is_empty()));
+}
+
+#[tokio::test]
+async fn a_root_that_is_watched_under_its_old_number_is_heard_of_by_the_one_that_took_it_in() {
+    let scene = Scene::new().await;
+    let (inner, child) = (scene.index.inner.clone(), scene.folder("above/child"));
+    let old = scene.index.add_root(&child).await.unwrap();
+    // Whoever walks for long still has it in hand when it is taken in, and watches it first.
+    let above = inner.catalog.add_root(&scene.folder("above")).unwrap();
+    inner.watch(&old).await;
+    inner.watch(&above).await;
+    scene.save(&child.join("notes.md")).await;
+    until(|| !inner.watching.is_whole(old.id), "it is watched under its new number alone").await;
+    scene.save(&child.join("later.md")).await;
 }

@@ -2,7 +2,7 @@
 //!
 //! Watching is a help, not the truth: events get lost by design. Whatever it misses, the next scan finds.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -42,7 +42,8 @@ pub(crate) struct Watching {
     rules: Rules,
     sender: mpsc::Sender<Batch>,
     watcher: Mutex<Option<Arc<Watcher>>>,
-    watched: Mutex<HashSet<RootId>>,
+    /// The roots that are watched, and where they lie.
+    watched: Mutex<HashMap<RootId, PathBuf>>,
     heart: Mutex<Heart>,
     restarts: AtomicU64,
     /// When the last one was replaced.
@@ -134,15 +135,23 @@ impl Watching {
             // Of a dead watcher is told once, and not for each root.
             return watcher.failure().is_none().then_some(problem.0);
         }
-        lock(&self.watched).insert(root.id);
+        lock(&self.watched).insert(root.id, root.path.clone());
         None
     }
 
     /// Stops watching roots that are none any more: a parent folder took them in.
     pub(crate) fn keep_only(&self, roots: &[Root]) {
         let gone: Vec<RootId> =
-            lock(&self.watched).iter().copied().filter(|id| !roots.iter().any(|root| root.id == *id)).collect();
+            lock(&self.watched).keys().copied().filter(|id| !roots.iter().any(|root| root.id == *id)).collect();
         gone.into_iter().for_each(|id| self.remove(id));
+    }
+
+    /// Stops watching those of these that are watched; returns where they lie.
+    fn let_go(&self, ids: &[RootId]) -> Vec<PathBuf> {
+        let place = |id: &RootId| lock(&self.watched).get(id).cloned();
+        let held: Vec<(RootId, PathBuf)> = ids.iter().filter_map(|id| Some((*id, place(id)?))).collect();
+        held.iter().for_each(|(id, _)| self.remove(*id));
+        held.into_iter().map(|it| it.1).collect()
     }
 
     /// Stops watching a root.
@@ -184,7 +193,7 @@ impl Watching {
         let mut problems = Vec::from_iter(lock(&self.heart).problem.clone());
         if let Some(watcher) = self.watcher() {
             problems.extend(self.explain_death(&watcher));
-            let watched: Vec<RootId> = lock(&self.watched).iter().copied().collect();
+            let watched: Vec<RootId> = lock(&self.watched).keys().copied().collect();
             problems.extend(watched.into_iter().filter_map(|id| watcher.problem(id)).map(|it| it.0));
         }
         // Lost events concern every root alike.
@@ -263,7 +272,7 @@ pub(crate) async fn follow(inner: Arc<Inner>, mut batches: mpsc::Receiver<Batch>
 async fn apply(inner: &Arc<Inner>, batch: Vec<Change>) -> Result<()> {
     let batch = by_root(batch);
     let roots = inner.roots().await.inspect_err(|_| batch.iter().for_each(|it| inner.walks.watched(it.0)))?;
-    let mut outcome = Ok(());
+    let mut outcome = let_go(inner, &batch, &roots).await;
     for (root_id, changes) in batch {
         let Some(root) = roots.iter().find(|it| it.id == root_id) else { continue };
         if inner.check_answers(root).is_err() {
@@ -284,6 +293,22 @@ async fn apply(inner: &Arc<Inner>, batch: Vec<Change>) -> Result<()> {
     }
     inner.buried.notify_one();
     outcome
+}
+
+/// Lets go of what is no root any more and is watched all the same: whoever watches it had not heard yet that another took it
+/// in. What is told of it was not told of that one, and is told by a walk alone, until that one hears of its folders again.
+async fn let_go(inner: &Arc<Inner>, batch: &[(RootId, Vec<ChangeKind>)], roots: &[Root]) -> Result<()> {
+    let is_root = |id: RootId| roots.iter().any(|it| it.id == id);
+    let gone: Vec<RootId> = batch.iter().map(|it| it.0).filter(|it| !is_root(*it)).collect();
+    if gone.is_empty() {
+        return Ok(());
+    }
+    let watching = inner.watching.clone();
+    let places = blocking(move || Ok(watching.let_go(&gone))).await?;
+    for above in roots.iter().filter(|root| places.iter().any(|it| it.starts_with(&root.path))) {
+        inner.walks.watched(above.id);
+    }
+    Ok(())
 }
 
 /// What is done at once.

@@ -137,6 +137,11 @@ impl<K: Kernel> Engine<K> {
         let root = self.roots.swap_remove(index);
         self.folders.forget(&root.path);
         self.shared.states().remove(&root_id);
+        // Where it lies in another root by now, that one is to hear of its folders, and of what happened there until it does.
+        if self.roots.iter().any(|it| root.path.starts_with(&it.path)) {
+            self.grow(&root.path);
+            self.touch(root.path, Writing::Unknown, Instant::now());
+        }
         self.count();
     }
 

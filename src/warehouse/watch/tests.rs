@@ -150,6 +150,16 @@ fn a_folder_that_moves_out_is_removed_and_a_root_can_be_let_go() {
 }
 
 #[test]
+fn a_folder_that_was_a_root_of_its_own_is_still_watched_by_the_one_above_it_when_it_is_let_go() {
+    let mut scene = Scene::new(&["child/deep/a.txt"]);
+    scene.watcher.add(8, &scene.path("child"), &Arc::default()).unwrap();
+    scene.watcher.remove(8);
+    scene.expect_touched("child");
+    fs::write(scene.path("child/deep/a.txt"), "more").unwrap();
+    scene.expect_touched("child/deep/a.txt");
+}
+
+#[test]
 fn a_folder_that_moves_in_is_watched_with_all_below_it() {
     let mut scene = Scene::new(&["a.txt"]);
     let elsewhere = tempfile::tempdir_in(scene.dir.path().parent().unwrap()).unwrap();
