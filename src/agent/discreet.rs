@@ -41,6 +41,8 @@ mod tests {
     fn every_text_of_a_task_is_cleaned() {
         let question = format!("api_key = \"{VALUE}\", whose is it?");
         let rows = json!({ "vars": ["?k"], "rows": [{ "?k": { "api_key": VALUE } }] });
+        let named = json!({ "rows": [{ format!("token:\n{VALUE}"): 1 }] });
+        check(PluginTask::Answer { question: "whose?".into(), query: json!({}), results: named });
         check(PluginTask::ToQuery { question: question.clone(), schema: SchemaHints::default() });
         check(PluginTask::Answer { question: "whose?".into(), query: json!({}), results: rows.clone() });
         let call = TranscriptStep { tool: "t".into(), args: json!({ "query": question }), result: rows };

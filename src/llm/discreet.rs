@@ -50,6 +50,7 @@ mod tests {
             &json!({ "question": "whose is this password:\n[redacted]", "day": 7 }).to_string(),
         );
         check(&json!([format!("- token:\t{value}")]).to_string(), "[\"- token:\\t[redacted]\"]");
+        check(&json!({ format!("token:\t{value}"): 7 }).to_string(), "{\"token:\\t[redacted]\":7}");
     }
 
     #[test]

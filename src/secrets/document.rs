@@ -1,14 +1,14 @@
-//! Secrets in JSON: every text of it, with the name or cell before it.
+//! Secrets in JSON: every text of it, with the name or cell before it, and the names.
 
 use std::borrow::Cow;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::model::Redaction;
 use crate::secrets::Censor;
 
-/// Blacks keys and tokens out in every text of a document. A value is told by the name that it has there, and what stands in
-/// a list by the text before it: rows of tables are lists of cells.
+/// Blacks keys and tokens out in every text of a document, and in its names. A value is told by the name that it has there,
+/// and what stands in a list by the text before it: rows of tables are lists of cells.
 pub fn black_out(document: &mut Value, redaction: Redaction) {
     if redaction != Redaction::None {
         within(document, &mut Censor::new(redaction), redaction);
@@ -24,14 +24,24 @@ fn within(document: &mut Value, censor: &mut Censor, redaction: Redaction) {
         }
         Value::Array(all) => all.iter_mut().for_each(|it| within(it, censor, redaction)),
         Value::Object(map) => {
-            for (name, value) in map.iter_mut() {
+            for (name, mut value) in std::mem::take(map) {
                 let mut own = Censor::new(redaction);
-                own.clean(name);
-                within(value, &mut own, redaction);
+                let clean = own.clean(&name).into_owned();
+                within(&mut value, &mut own, redaction);
+                map.insert(unlike(map, clean), value);
             }
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => (),
     }
+}
+
+/// The name, or with a number where another was blacked out to the same: no value takes the place of another.
+fn unlike(map: &Map<String, Value>, name: String) -> String {
+    if !map.contains_key(&name) {
+        return name;
+    }
+    let mut numbered = (map.len() + 1..).map(|it| format!("{name} {it}"));
+    numbered.find(|it| !map.contains_key(it)).expect("there are more numbers than names")
 }
 
 #[cfg(test)]
@@ -55,6 +65,19 @@ mod tests {
             json!({ "a": [[{ "b": "AKIAIOSFODNN7EXAMPLE" }], 7, null] }),
             &json!({ "a": [[{ "b": "[redacted]" }], 7, null] }),
         );
+    }
+
+    #[test]
+    fn names_are_cleaned_in_their_order_and_none_takes_the_place_of_another() {
+        let (first, second) = ("AKIAIOSFODNN7EXAMPLE", "ghp_16C7e42F292c6912E7710c838347Ae178B4a");
+        let cleaned =
+            json!({ "b": 1, "[redacted]": [2], "[redacted] 3": 3, "by [redacted]": { "[redacted]": 4 }, "a": 5 });
+        let document = json!({ "b": 1, first: [2], second: 3, format!("by {first}"): { first: 4 }, "a": 5 });
+        let order = |it: &Value| it.as_object().unwrap().values().cloned().collect::<Vec<_>>();
+        let mut now = document.clone();
+        black_out(&mut now, Redaction::Keys);
+        assert_eq!(order(&now)[..3], order(&document)[..3]);
+        check(document, &cleaned);
     }
 
     #[test]
