@@ -14,8 +14,11 @@ const WIDEST_GAP: u32 = 16;
 pub(crate) struct SheetWriter<'s> {
     pub(crate) sink: &'s mut Sink,
     sheet: String,
-    lines: Vec<String>,
+    /// Each with the column in which it begins.
+    lines: Vec<(u32, String)>,
     line: String,
+    /// Where that one begins.
+    start: u32,
     /// Row and column of the last cell, from 0.
     at: (u32, u32),
     /// First row, left column, right column of the block.
@@ -27,7 +30,8 @@ impl<'s> SheetWriter<'s> {
     pub(crate) fn new(sheet: &str, sink: &'s mut Sink) -> SheetWriter<'s> {
         let anchor = Anchor { sheet: Some(sheet.to_string()), ..Anchor::default() };
         sink.push(BlockKind::Heading(1), sheet, anchor);
-        SheetWriter { sink, sheet: sheet.to_string(), lines: Vec::new(), line: String::new(), at: (0, 0), area: None }
+        let (lines, line) = (Vec::new(), String::new());
+        SheetWriter { sink, sheet: sheet.to_string(), lines, line, start: 0, at: (0, 0), area: None }
     }
 
     /// Adds a cell, row and column from 0; false once a limit is reached.
@@ -39,15 +43,18 @@ impl<'s> SheetWriter<'s> {
         if row != self.at.0 {
             self.end_row();
         }
-        if let Some((first, ..)) = self.area
+        if let Some((first, left, _)) = self.area
             && row.saturating_sub(first) >= ROWS_PER_BLOCK
         {
+            let goes_on = row.checked_sub(1) == Some(self.at.0);
             self.flush();
+            // The rest of a table begins in its first column too, or nobody would know which heads its cells have.
+            self.area = goes_on.then(|| (row, left.min(column), column));
         }
-        let from = if self.line.is_empty() { self.area.map_or(column, |(_, left, _)| left) } else { self.at.1 };
-        let gap = column.saturating_sub(from).min(WIDEST_GAP);
-        for _ in 0..gap {
-            self.line.push_str(" | ");
+        if self.line.is_empty() {
+            self.start = column;
+        } else {
+            self.line.push_str(&bars(column.saturating_sub(self.at.1)));
         }
         self.line.push_str(&text);
         self.at = (row, column);
@@ -60,7 +67,7 @@ impl<'s> SheetWriter<'s> {
 
     fn end_row(&mut self) {
         if !self.line.is_empty() {
-            self.lines.push(std::mem::take(&mut self.line));
+            self.lines.push((self.start, std::mem::take(&mut self.line)));
         }
     }
 
@@ -69,6 +76,7 @@ impl<'s> SheetWriter<'s> {
         let lines = std::mem::take(&mut self.lines);
         let Some((first, left, right)) = self.area.take() else { return };
         let range = format!("{}:{}", cell_name(first, left), cell_name(self.at.0, right));
+        let lines: Vec<String> = lines.into_iter().map(|(start, it)| bars(start.saturating_sub(left)) + &it).collect();
         self.place(BlockKind::Table, &lines.join("\n"), range, None);
     }
 
@@ -98,6 +106,11 @@ impl<'s> SheetWriter<'s> {
     pub(crate) fn finish(mut self) {
         self.flush();
     }
+}
+
+/// What stands between two cells that are so many columns apart.
+fn bars(columns: u32) -> String {
+    " | ".repeat(columns.min(WIDEST_GAP) as usize)
 }
 
 /// Returns the name of a cell, e.g. `AB12`; row and column from 0.
@@ -142,6 +155,27 @@ mod tests {
         assert_eq!(document.blocks[1].text, "a |  | b\n | c d".trim());
         assert!(shown(&document).starts_with("1 S\nt a"));
         assert!(document.blocks[2].text.len() < 100);
+    }
+
+    #[test]
+    fn the_rows_of_a_table_begin_in_one_column_wherever_it_is_cut() {
+        let mut sink = Sink::new(ExtractLimits::default());
+        let mut writer = SheetWriter::new("S", &mut sink);
+        // Programs leave the head of their own numbers empty.
+        writer.cell(0, 1, "name");
+        writer.cell(0, 2, "token");
+        for row in 1..32 {
+            writer.cell(row, 0, "n");
+        }
+        writer.cell(32, 2, "x");
+        writer.cell(99, 2, "another");
+        writer.finish();
+        let document = sink.finish();
+        let blocks: Vec<_> =
+            document.blocks[1..].iter().map(|it| (it.anchor.cell.as_deref().unwrap(), it.text.as_str())).collect();
+        assert!(blocks[0].1.starts_with("| name | token\nn\n"), "{blocks:?}");
+        assert_eq!(blocks[0].0, "A1:C32");
+        assert_eq!(blocks[1..], [("A33:C33", "|  | x"), ("C100:C100", "another")]);
     }
 
     #[test]

@@ -3,15 +3,15 @@
 use std::borrow::Cow;
 
 use crate::extract::{ReadResult, failure};
-use crate::model::{Anchor, Document, Reason, Redaction};
-use crate::secrets::{Censor, MARK};
+use crate::model::{Anchor, Block, BlockKind, Document, Reason, Redaction};
+use crate::secrets::{Censor, Columns, MARK};
 
 /// Blacks out secrets in a document. One of which nothing else remains is a secret itself.
 pub(crate) fn redact(mut document: Document, redaction: Redaction) -> ReadResult<Document> {
     let mut censor = Censor::new(redaction);
-    let mut blackened = 0;
+    let (mut blackened, mut table) = (0, Table::default());
     for block in &mut document.blocks {
-        if let Cow::Owned(cleaned) = censor.clean(&block.text) {
+        if let Cow::Owned(cleaned) = table.clean(block, &mut censor) {
             block.text = cleaned;
             // Its bytes in the file say something else now.
             block.anchor.verbatim = false;
@@ -35,6 +35,36 @@ pub(crate) fn redact(mut document: Document, redaction: Redaction) -> ReadResult
         _ => format!("keys or tokens are blacked out at {places} places"),
     });
     Ok(document)
+}
+
+/// The table that goes on from block to block: readers cut it after some rows, and only its first block has the heads. One
+/// that follows another at once cannot be told from its rest.
+#[derive(Default)]
+struct Table {
+    columns: Columns,
+    /// Where its last block stands.
+    place: Option<Anchor>,
+}
+
+impl Table {
+    fn clean<'t>(&mut self, block: &'t Block, censor: &mut Censor) -> Cow<'t, str> {
+        if block.kind != BlockKind::Table {
+            *self = Table::default();
+            return censor.clean(&block.text);
+        }
+        let of = |it: &Anchor| (it.member.clone(), it.part.clone(), it.sheet.clone());
+        if self.place.as_ref().is_some_and(|it| of(it) != of(&block.anchor)) {
+            self.columns = Columns::default();
+        }
+        self.place = Some(block.anchor.clone());
+        censor.clean_rows(&block.text, &mut self.columns, first_column(&block.anchor))
+    }
+}
+
+/// The column, from 0, in which the rows of a block begin: those of a sheet may begin in any, and the next block in another.
+fn first_column(anchor: &Anchor) -> usize {
+    let letters = anchor.cell.iter().flat_map(|it| it.bytes()).take_while(u8::is_ascii_uppercase);
+    letters.fold(0_usize, |column, it| column.saturating_mul(26).saturating_add(usize::from(it - b'A') + 1)).saturating_sub(1)
 }
 
 /// Blacks secrets out in the names of a place: a message that is attached without one has its subject for a name.
@@ -89,6 +119,52 @@ mod tests {
         let mut anchor = Anchor { sheet: name.clone(), symbol: name, ..Anchor::default() };
         name_openly(&mut anchor, Redaction::Keys);
         assert_eq!((anchor.sheet.as_deref(), anchor.symbol.as_deref()), (Some(MARK), Some(MARK)));
+    }
+
+    const VALUE: &str = "Zk3vQ9mX2pLr8TnB5wYs";
+
+    /// Checks that what stands below a telling head is blacked out, also where the table is cut, and what stands beside it
+    /// is not.
+    fn check_table(name: &str, document: &Document) {
+        let text = document.text();
+        assert_eq!(text.matches(MARK).count(), 100, "{name}: {text}");
+        assert!(!text.contains(VALUE) && text.matches("q8Rt2LmZx7Vb4NcK9wPd").count() == 100, "{name}: {text}");
+    }
+
+    #[test]
+    fn what_stands_below_a_telling_head_is_blacked_out_in_every_table() {
+        let row = |open: &str, between: &str, close: &str, cells: [&str; 3]| format!("{open}{}{close}", cells.join(between));
+        let table = |open: &str, between: &str, close: &str, rule: &str| {
+            let rows = (0..100).map(|it| {
+                row(open, between, close, [&format!("bot {it}"), &format!("{VALUE}{it}"), "q8Rt2LmZx7Vb4NcK9wPd"])
+            });
+            let head = row(open, between, close, ["name", "API token", "commit"]);
+            [head, rule.to_string()].into_iter().chain(rows).filter(|it| !it.is_empty()).collect::<Vec<_>>().join("\n")
+        };
+        let html = table("<tr><td>", "</td><td>", "</td></tr>", "");
+        for (name, text) in [
+            ("a.csv", table("", ",", "", "")),
+            ("a.tsv", table("", "\t", "", "")),
+            ("a.md", table("| ", " | ", " |", "|---|---|---|")),
+            ("a.html", format!("<html><body><h1>Bots</h1><table>{html}</table></body></html>")),
+        ] {
+            check_table(name, &extract(name, &text).unwrap());
+        }
+    }
+
+    #[test]
+    fn the_next_sheet_has_heads_of_its_own_and_cells_keep_their_columns() {
+        let rows = |cell: &str, text: &str| {
+            let anchor = Anchor { sheet: Some(cell[..1].into()), cell: Some(cell[1..].into()), ..Anchor::default() };
+            Block { kind: BlockKind::Table, text: text.into(), anchor }
+        };
+        let value = format!("bot | {VALUE}");
+        let cells = ["1B2:C2", "1B34:C34", "1A66:B66", "1AA1:AB1", "2B2:C2"];
+        let texts = ["name | token", &value, &value, &value, &value];
+        let blocks = cells.iter().zip(texts).map(|(cell, text)| rows(cell, text)).collect();
+        let document = redact(Document { blocks, ..Document::default() }, Redaction::Keys).unwrap();
+        let texts: Vec<&str> = document.blocks.iter().map(|it| it.text.as_str()).collect();
+        assert_eq!(texts, ["name | token", "bot | [redacted]", &value, &value, &value]);
     }
 
     #[test]

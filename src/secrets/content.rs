@@ -15,7 +15,7 @@ use crate::model::Redaction;
 pub const MARK: &str = "[redacted]";
 
 /// Changes whenever something else is blacked out: what was read before is read again then.
-pub const RULES: &str = "2";
+pub const RULES: &str = "3";
 
 /// A private key is not longer: 16,384 bits of RSA take 13 KiB.
 pub(super) const MOST_KEY_BYTES: usize = 32 << 10;
@@ -108,7 +108,12 @@ impl Censor {
 
     /// Returns the next text without its secrets: borrowed when there is none.
     pub fn clean<'t>(&mut self, text: &'t str) -> Cow<'t, str> {
-        match self.places(text) {
+        self.clean_knowing(text, Vec::new())
+    }
+
+    /// As [`Censor::clean`], of a text of which it is known already that these places are secret.
+    pub(super) fn clean_knowing<'t>(&mut self, text: &'t str, known: Vec<Range<usize>>) -> Cow<'t, str> {
+        match self.places_beside(text, known) {
             places if places.is_empty() => Cow::Borrowed(text),
             places => Cow::Owned(without(text, &places)),
         }
@@ -116,10 +121,15 @@ impl Censor {
 
     /// Returns where the secrets of the next text stand, in order.
     pub fn places(&mut self, text: &str) -> Vec<Range<usize>> {
+        self.places_beside(text, Vec::new())
+    }
+
+    fn places_beside(&mut self, text: &str, known: Vec<Range<usize>>) -> Vec<Range<usize>> {
         if self.redaction == Redaction::None {
             return Vec::new();
         }
         let mut places = self.keys(text);
+        places.extend(known);
         places.extend(self.leading(text));
         places.extend(wholes(text, self.redaction).map(|(_, secret)| secret));
         let places = merged(places);
@@ -133,8 +143,7 @@ impl Censor {
         const NAME_BYTES: usize = 128;
         let end = &text[text.ceil_char_boundary(text.len().saturating_sub(NAME_BYTES))..];
         let named = std::mem::replace(&mut self.named, NAMED.is_match(end));
-        let found = LEADING.captures(text).filter(|_| named)?.get(1)?;
-        looks_random(found.as_str()).then(|| found.range())
+        if named { value_of(text) } else { None }
     }
 
     /// Finds private keys, also one that goes on from the text before or into the next.
@@ -156,6 +165,12 @@ impl Censor {
         places.retain(|it| !it.is_empty());
         places
     }
+}
+
+/// Finds the random-looking value that a text begins with.
+pub(super) fn value_of(text: &str) -> Option<Range<usize>> {
+    let found = LEADING.captures(text)?.get(1)?;
+    looks_random(found.as_str()).then(|| found.range())
 }
 
 /// Returns the private key that a mark begins; None where it begins something else.

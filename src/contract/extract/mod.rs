@@ -25,7 +25,7 @@ use crate::contract::snippets::canonical_language;
 use crate::contract::source::Source;
 use crate::contract::validate::Request;
 use crate::model::Redaction;
-use crate::secrets::black_out;
+use crate::secrets::{black_out, black_out_rows};
 
 pub(crate) use reference::is_reference_heading;
 
@@ -79,6 +79,12 @@ pub(crate) fn objects(source: &Source, redaction: Redaction) -> Objects {
     ]);
     for value in found.values_mut().flatten().flat_map(|it| it.fields.values_mut()) {
         black_out(value, redaction);
+    }
+    for Object { fields, .. } in found.get_mut("Table").into_iter().flatten() {
+        let heads = fields.get("headers").cloned().unwrap_or_default();
+        if let Some(rows) = fields.get_mut("rows") {
+            black_out_rows(&heads, rows, redaction);
+        }
     }
     found
 }

@@ -84,6 +84,22 @@ fn tables_that_are_read_in_their_file_again_hold_no_keys() {
     assert!(!kept.contains(token), "{kept}");
 }
 
+#[test]
+fn tables_hold_no_keys_below_telling_heads_whoever_reads_them() {
+    let value = "Zk3vQ9mX2pLr8TnB5wYs";
+    let rows = |between: &str, close: &str| {
+        [["name", "token", "commit"], ["bot", value, value]].map(|it| it.join(between) + close).join("\n")
+    };
+    let corpus = corpus(&[
+        ("a.md", &format!("# Keys\n\n{}\n", rows(" | ", "").replacen('\n', "\n---|---|---\n", 1))),
+        ("b.csv", &rows(",", "")),
+        ("c.tex", &format!("\\begin{{tabular}}{{lll}}\n{}\n\\end{{tabular}}\n", rows(" & ", " \\\\"))),
+    ]);
+    let found = ask(&corpus, "EXTRACT", json!({"schema": "Table"}));
+    let tables: Vec<&Value> = found.data["objects"].as_array().unwrap().iter().map(|it| &it["rows"]).collect();
+    assert_eq!(tables, vec![&json!([["bot", "[redacted]", value]]); 3]);
+}
+
 fn tabular(token: &str) -> String {
     format!("\\begin{{tabular}}{{ll}}\nservice & what \\\\\ngithub & {token} \\\\\n\\end{{tabular}}\n")
 }

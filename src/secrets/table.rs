@@ -1,0 +1,198 @@
+//! Secrets in tables: what stands below a head such as `api_key`.
+//!
+//! A head alone blacks nothing out, or all words in the column `Token` of a paper about language would be gone: what stands
+//! below has to look random too, as it has to behind `token =`. Of a head of several words the last ones count, since a
+//! `Token address` or a `Token ID` is no token.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::sync::LazyLock;
+
+use regex::Regex;
+use serde_json::Value;
+
+use crate::model::Redaction;
+use crate::secrets::Censor;
+use crate::secrets::content::{MARK, value_of};
+
+/// A longer cell is a sentence.
+const MOST_HEAD_BYTES: usize = 48;
+
+/// What a head ends with: the words that tell a value in running text.
+static HEAD: LazyLock<Regex> = LazyLock::new(|| {
+    let words = "(?:secret|api|access|private|auth)[ _-]?key|secret|token|passwd|password|passphrase|bearer";
+    Regex::new(&format!(r"(?i)(?:{words})s?(?:[ _-]?values?)?[0-9]?\W*$")).expect("a constant")
+});
+
+/// The columns of one table in which secrets stand, by the heads that were met so far.
+#[derive(Clone, Debug, Default)]
+pub struct Columns(BTreeSet<usize>);
+
+impl Columns {
+    /// Finds the secret in the next cell of a column, or learns that the cell is a head. Any row may be one: above the heads
+    /// of a sheet stand titles and dates.
+    fn look_at(&mut self, column: usize, cell: &str) -> Option<Range<usize>> {
+        if self.0.contains(&column)
+            && let Some(secret) = secret_in(cell)
+        {
+            return Some(secret);
+        }
+        if cell.len() <= MOST_HEAD_BYTES && HEAD.is_match(cell) {
+            self.0.insert(column);
+        }
+        None
+    }
+
+    /// Finds the secrets in rows as readers write them, the first cell of each in the column `first`.
+    fn places(&mut self, rows: &str, first: usize) -> Vec<Range<usize>> {
+        let (mut places, mut at) = (Vec::new(), 0);
+        for row in rows.split_inclusive('\n') {
+            for (column, cell) in (first..).zip(cells(row)) {
+                let start = at + cell.start;
+                let secret = self.look_at(column, &row[cell]);
+                places.extend(secret.map(|it| start + it.start..start + it.end));
+            }
+            at += row.len();
+        }
+        places
+    }
+}
+
+impl Censor {
+    /// As [`Censor::clean`], for rows of a table with ` | ` between their cells. `columns` is what the rows above taught, and
+    /// learns from these; the first cell of each row is in the column `first`.
+    pub fn clean_rows<'t>(&mut self, rows: &'t str, columns: &mut Columns, first: usize) -> Cow<'t, str> {
+        let known = columns.places(rows, first);
+        self.clean_knowing(rows, known)
+    }
+}
+
+/// Blacks out what stands below the telling heads of a table that is told as JSON, cell by cell.
+pub fn black_out_rows(heads: &Value, rows: &mut Value, redaction: Redaction) {
+    if redaction == Redaction::None {
+        return;
+    }
+    let mut columns = Columns::default();
+    for (column, head) in heads.as_array().into_iter().flatten().enumerate() {
+        columns.look_at(column, head.as_str().unwrap_or_default());
+    }
+    for row in rows.as_array_mut().into_iter().flatten() {
+        for (column, cell) in row.as_array_mut().into_iter().flatten().enumerate() {
+            let Value::String(text) = cell else { continue };
+            if let Some(secret) = columns.look_at(column, text) {
+                text.replace_range(secret, MARK);
+            }
+        }
+    }
+}
+
+/// The value that a cell begins with, behind quotes and marks of emphasis.
+fn secret_in(cell: &str) -> Option<Range<usize>> {
+    let of_value = |it: char| it.is_ascii_alphanumeric() || "+/_=~.-".contains(it);
+    let start = cell.find(of_value)?;
+    value_of(&cell[start..]).map(|it| start + it.start..start + it.end)
+}
+
+/// The cells of a row. Blocks lose the white space at their ends, and thereby a side of the bar beside an empty cell.
+fn cells(row: &str) -> Vec<Range<usize>> {
+    let row = row.trim_end_matches('\n');
+    let parts = |at: usize| {
+        let (before, after) = (&row[..at], &row[at + 1..]);
+        (before.is_empty() || before.ends_with(' ')) && (after.is_empty() || after.starts_with(' '))
+    };
+    let (mut cells, mut start) = (Vec::new(), 0);
+    for (bar, _) in row.match_indices('|').filter(|(at, _)| parts(*at)) {
+        cells.push(start..bar);
+        start = bar + 1;
+    }
+    cells.push(start..row.len());
+    cells
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const VALUE: &str = "Zk3vQ9mX2pLr8TnB5wYs";
+    const OTHER: &str = "q8Rt2LmZx7Vb4NcK9wPd";
+
+    fn check(rows: &str, expected: &str) {
+        let cleaned = |redaction| Censor::new(redaction).clean_rows(rows, &mut Columns::default(), 0).into_owned();
+        assert_eq!(cleaned(Redaction::Keys), expected, "{rows}");
+        assert_eq!(cleaned(Redaction::None), rows);
+    }
+
+    #[test]
+    fn what_looks_random_below_a_telling_head_is_blacked_out() {
+        for head in [
+            "token",
+            "Tokens",
+            "Password",
+            "passphrase",
+            "api_key",
+            "API key",
+            "apiKey",
+            "Secret access key",
+            "client-secret",
+            "accessToken",
+            "Bot token:",
+            "**Token value**",
+        ] {
+            check(
+                &format!("name | {head} | commit\nbot | {VALUE} | {OTHER}\nx | `{OTHER}` | {VALUE}"),
+                &format!("name | {head} | commit\nbot | [redacted] | {OTHER}\nx | `[redacted]` | {VALUE}"),
+            );
+        }
+    }
+
+    #[test]
+    fn ordinary_columns_stay_whatever_their_heads() {
+        for rows in [
+            "Token | Count\nLarkmouth | 12\n▁the | 99812\nuncharacteristically | 3",
+            "Token address | Name\n0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48 | USDC",
+            "token_id | n\nZk3vQ9mX2pLr8TnB5wYs | 1",
+            "Password | since\nsee the sheet in the kitchen | 2019",
+            "sha256 | secret | n\n0f3a9c2b7d6e5f4a8b1c0d9e7f6a5b4c | no | 2",
+            "id | what one does who has lost every last bit of the token\nZk | Zk3vQ9mX2pLr8TnB5wYs",
+        ] {
+            check(rows, rows);
+        }
+    }
+
+    #[test]
+    fn columns_are_counted_over_empty_cells_also_where_a_block_begins_or_ends_with_one() {
+        check(&format!("| name | token\n0 | bot | {VALUE}"), "| name | token\n0 | bot | [redacted]");
+        check(
+            &format!("a |  | token |\n |  | {VALUE} |\nb | {OTHER}"),
+            &format!("a |  | token |\n |  | [redacted] |\nb | {OTHER}"),
+        );
+        check(&format!("token\n{VALUE}"), "token\n[redacted]");
+    }
+
+    #[test]
+    fn heads_may_stand_below_a_title_and_hold_for_the_rows_of_the_next_block() {
+        let (mut censor, mut columns) = (Censor::new(Redaction::Keys), Columns::default());
+        assert_eq!(censor.clean_rows("Keys of 2025\nname | token", &mut columns, 1), "Keys of 2025\nname | token");
+        assert_eq!(censor.clean_rows(&format!("bot | {VALUE}"), &mut columns, 1), "bot | [redacted]");
+        assert_eq!(censor.clean_rows(VALUE, &mut columns, 2), "[redacted]");
+        assert_eq!(censor.clean_rows(VALUE, &mut columns, 1), VALUE);
+        assert_eq!(censor.found(), 2);
+    }
+
+    #[test]
+    fn a_table_told_cell_by_cell_is_cleaned_alike() {
+        let told = |heads: Value, mut rows: Value| {
+            black_out_rows(&heads, &mut rows, Redaction::Keys);
+            rows
+        };
+        let rows = json!([["bot", VALUE, OTHER], ["x", null, 7]]);
+        let cleaned = json!([["bot", "[redacted]", OTHER], ["x", null, 7]]);
+        assert_eq!(told(json!(["name", "token", "commit"]), rows.clone()), cleaned);
+        let headless = told(json!([]), json!([["name", "token"], ["1", VALUE]]));
+        assert_eq!(headless, json!([["name", "token"], ["1", "[redacted]"]]));
+        assert_eq!(told(json!(["name", "count"]), rows.clone()), rows);
+    }
+}
