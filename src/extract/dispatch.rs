@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::extract::detect::detect;
 use crate::extract::formats::Format;
+use crate::extract::head::head;
 use crate::extract::{Input, ReadResult, Sink, failure, panics, redact};
 use crate::extract::{
     archive, code, csv, docx, epub, fb2, html, image, ipynb, json, legacy, mail, markdown, markup, msg, odf, pdf, pptx,
@@ -136,18 +137,6 @@ fn read_as(format: Format, input: Input<'_>, sink: &mut Sink, tools: &Tools) -> 
         Format::Archive => archive::read(input, sink, &mut read_member),
         Format::Unread => Err(failure(Reason::UnsupportedType, "")),
     }
-}
-
-/// Cuts a text file at what the sink could take anyway, so that a log of gigabytes costs no more than its beginning.
-fn head<'a>(input: Input<'a>, sink: &mut Sink) -> Input<'a> {
-    // UTF-16 takes two bytes where UTF-8 may take one; and markup is dropped.
-    let most = usize::try_from(sink.limits().text_bytes).unwrap_or(usize::MAX).saturating_mul(2);
-    if input.bytes.len() <= most {
-        return input;
-    }
-    sink.truncate();
-    let cut = input.bytes[..most].iter().rposition(|it| *it == b'\n').map_or(most, |it| it + 1);
-    Input { bytes: &input.bytes[..cut], ..input }
 }
 
 #[cfg(test)]

@@ -45,8 +45,15 @@ pub(crate) fn decode<'a>(bytes: &'a [u8], label: Option<&str>) -> Text<'a> {
 
 /// Returns the text of bytes that are UTF-16; formats whose structure is ASCII cannot be parsed otherwise.
 pub(crate) fn utf16(bytes: &[u8]) -> Option<String> {
-    let marked = bytes.starts_with(b"\xFF\xFE") || bytes.starts_with(b"\xFE\xFF");
-    (marked || utf16_without_mark(bytes).is_some()).then(|| decode(bytes, None).text.into_owned())
+    utf16_of(bytes).map(|_| decode(bytes, None).text.into_owned())
+}
+
+/// Returns which UTF-16 bytes are.
+pub(crate) fn utf16_of(bytes: &[u8]) -> Option<&'static Encoding> {
+    match Encoding::for_bom(bytes) {
+        Some((encoding, _)) => Some(encoding).filter(|it| is_utf16(*it)),
+        None => utf16_without_mark(bytes),
+    }
 }
 
 fn foreign<'a>(bytes: &'a [u8], encoding: &'static Encoding) -> Text<'a> {

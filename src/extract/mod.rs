@@ -15,6 +15,7 @@ mod encoding;
 mod source;
 mod formats;
 mod detect;
+mod head;
 mod dispatch;
 mod text;
 mod markdown;
