@@ -14,7 +14,7 @@ use crate::embed::Embedder;
 use crate::error::Result;
 use crate::extract::WorkerPool;
 use crate::index::{Before, Index, at_file, blocking, hash_of};
-use crate::model::{ContentHash, FileKind, FileRecord, PrivacyMode, Reason, Redaction};
+use crate::model::{ContentHash, Document, FileKind, FileRecord, PrivacyMode, Reason, Redaction};
 use crate::warehouse::{OpenProblem, open_beneath};
 
 /// Readings that stay in memory; each takes some times its text.
@@ -139,13 +139,7 @@ impl Reader {
             Ready::Kept(read) => return Ok(read),
             Ready::Open(opened) => opened,
         };
-        let name = record.found.path.file_name().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default();
-        let document =
-            self.parts.pool.extract(file, &name).await.map_err(|failure| failure.reason.name().to_string())?;
-        // What was written to meanwhile would be kept as the text of another content.
-        if before.still_holds(record).await.ok().flatten() != Some(true) {
-            return Err(Reason::Io.name().to_string());
-        }
+        let document = extracted(&self.parts.pool, record, file, before).await?;
         let document = self
             .parts
             .index
@@ -209,6 +203,17 @@ impl Reader {
     }
 }
 
+/// Has a worker read a file.
+async fn extracted(pool: &WorkerPool, record: &FileRecord, file: File, before: Before) -> Result<Document, String> {
+    let name = record.found.path.file_name().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default();
+    let document = pool.extract(file, &name).await.map_err(|failure| failure.reason.name().to_string())?;
+    // What was written to meanwhile would be kept as the text of another content.
+    match before.still_holds(record).await {
+        Ok(Some(true)) => Ok(document),
+        Ok(_) | Err(_) => Err(Reason::Io.name().to_string()),
+    }
+}
+
 enum Ready {
     Kept(Read1),
     Open(Opened),
@@ -236,4 +241,25 @@ fn raw(file: &File) -> Option<String> {
     file.by_ref().take(MOST_RAW).read_to_end(&mut bytes).ok()?;
     file.seek(SeekFrom::Start(0)).ok()?;
     String::from_utf8(bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::extract::scripted;
+
+    #[tokio::test]
+    async fn the_text_of_a_file_that_somebody_wrote_to_while_it_was_read_is_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        let path = root.join("a.md");
+        for (does, expected) in [(String::new(), Ok(Document::default())), (format!("echo more >> {}", path.display()), Err("io".to_string()))] {
+            std::fs::write(&path, "text").unwrap();
+            let file = File::open(&path).unwrap();
+            let (before, hash) = (Before::of(&file), crate::warehouse::hash(&file).unwrap());
+            let record = FileRecord::for_test(&root, "a.md", FileKind::Markup, hash);
+            let pool = scripted::pool(folder.path(), &does, &Ok(Document::default()));
+            assert_eq!(extracted(&pool, &record, file, before).await, expected, "{does}");
+        }
+    }
 }

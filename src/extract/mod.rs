@@ -62,6 +62,9 @@ pub(crate) use pdf_text::clean as clean_text;
 pub(crate) use redact::redact;
 pub(crate) use sink::{Input, ReadResult, Sink, failure};
 
+#[cfg(test)]
+pub(crate) use pool::scripted;
+
 pub use dispatch::{OcrTools, Tools, extract_bytes};
 pub use formats::{is_readable_name, kind_of_media_type, kind_of_name};
 pub use pool::{EscapeAttempt, PoolSettings, Witness, WorkerPool};

@@ -4,6 +4,8 @@
 //! system for want of memory), the file is read once more, with no other reader beside it. No file is read a third time.
 
 mod process;
+#[cfg(test)]
+pub(crate) mod scripted;
 mod witness;
 
 use std::fs::File;
@@ -34,7 +36,7 @@ const READY_SECONDS: u64 = 8;
 const LOOK_AT_MEMORY: Duration = Duration::from_millis(100);
 
 /// A worker at rest for so long gives its memory back: models take hundreds of MiB.
-const REST_SECONDS: u64 = 300;
+const REST: Duration = Duration::from_secs(300);
 
 /// What kind of pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,6 +62,8 @@ pub struct WorkerPool {
     permits: Semaphore,
     /// Workers at rest.
     idle: Mutex<Vec<Worker>>,
+    /// How long they may be.
+    rest: Duration,
     nursery: OnceCell<Nursery>,
     /// What was learnt of the workers.
     known: Mutex<Known>,
@@ -125,6 +129,7 @@ impl WorkerPool {
             processes: workers.max(1),
             permits: Semaphore::new(workers.max(1)),
             idle: Mutex::new(Vec::new()),
+            rest: REST,
             // Now, because a thread inherits the priority of the one that starts it; should it fail, later.
             nursery: OnceCell::new_with(Nursery::open().ok()),
             known: Mutex::default(),
@@ -318,7 +323,19 @@ impl WorkerPool {
     /// Ends workers that have been at rest for long. Whoever owns the pool calls it now and then.
     pub fn dismiss_rested(&self) {
         // Dropping a worker kills it.
-        self.idle().retain(|it| it.rested.elapsed() < Duration::from_secs(REST_SECONDS));
+        self.idle().retain(|it| it.rested.elapsed() < self.rest);
+    }
+
+    /// The same pool with another time of rest.
+    #[cfg(test)]
+    pub(crate) fn resting(self, rest: Duration) -> WorkerPool {
+        WorkerPool { rest, ..self }
+    }
+
+    /// The number of workers at rest.
+    #[cfg(test)]
+    pub(crate) fn at_rest(&self) -> usize {
+        self.idle().len()
     }
 
     /// Starts a worker and waits until it is ready for files. No file is to blame when that fails, but the machine or the

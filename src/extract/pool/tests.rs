@@ -1,3 +1,4 @@
+use super::scripted::{HELLO, program};
 use super::*;
 
 fn pool(program: &str) -> WorkerPool {
@@ -46,18 +47,6 @@ async fn that_workers_do_not_start_is_said_until_one_does() {
     std::fs::remove_file(flag).unwrap();
     pool.probe().await;
     assert_eq!(pool.problems(), Vec::<String>::new());
-}
-
-/// What a script says that is ready to be given a file.
-const HELLO: &str = r"printf '\002\000\000\000{}' >&0";
-
-/// A worker that is a script with the socket as its descriptor 0.
-fn program(folder: &Path, script: &str) -> PathBuf {
-    use std::os::unix::fs::PermissionsExt;
-    let program = folder.join("worker");
-    std::fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
-    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
-    program
 }
 
 fn scripted(folder: &Path, script: &str) -> WorkerPool {
@@ -323,4 +312,16 @@ async fn what_is_read_once_more_is_read_alone() {
     assert_eq!([slow, small].map(|it| it.unwrap_err().reason), [Reason::Encrypted; 2]);
     let lines = std::fs::read_to_string(log).unwrap();
     assert_eq!(lines.lines().collect::<Vec<_>>(), ["slow begins", "small begins", "slow ends", "small begins"]);
+}
+
+#[tokio::test]
+async fn a_worker_at_rest_goes_when_it_has_rested_for_long() {
+    let folder = tempfile::tempdir().unwrap();
+    let pool = scripted::pool(folder.path(), "", &Ok(Document::default()));
+    pool.extract(tempfile::tempfile().unwrap(), "a.txt").await.unwrap();
+    pool.dismiss_rested();
+    assert_eq!(pool.at_rest(), 1);
+    let pool = pool.resting(Duration::ZERO);
+    pool.dismiss_rested();
+    assert_eq!(pool.at_rest(), 0);
 }

@@ -1,0 +1,33 @@
+//! Workers of tests: scripts in the place of readers.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use crate::extract::protocol::{self, Reply};
+use crate::extract::{PoolSettings, Tools, WorkerPool};
+use crate::model::ExtractLimits;
+
+/// What a script says that is ready to be given a file.
+pub(super) const HELLO: &str = r"printf '\002\000\000\000{}' >&0";
+
+/// A worker that is a script with the socket as its descriptor 0.
+pub(super) fn program(folder: &Path, script: &str) -> PathBuf {
+    let program = folder.join("worker");
+    std::fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    program
+}
+
+/// A pool whose only worker, whatever file it is given, does something and then says that.
+pub(crate) fn pool(folder: &Path, does: &str, says: &Reply) -> WorkerPool {
+    let reply = folder.join("reply");
+    std::fs::write(&reply, protocol::encode(says).unwrap()).unwrap();
+    let script = format!(
+        "frame() {{ dd bs=65536 count=1 <&0 >/dev/null 2>&1; }}\n\
+         frame\n{HELLO}\nwhile frame; do\n{does}\ncat {} >&0\ndone",
+        reply.display()
+    );
+    let limits = ExtractLimits { seconds: 20, ..ExtractLimits::default() };
+    let settings = PoolSettings { workers: 1, limits, tools: Tools::default(), skills: true };
+    WorkerPool::new(program(folder, &script), settings)
+}
