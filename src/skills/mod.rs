@@ -151,9 +151,10 @@ impl Skills {
         while let Some((file_id, result)) = results.next().await {
             let problem = match result {
                 Ok(evidence) => {
-                    let unread = self.unread(&evidence, files.iter().find(|it| it.id == file_id));
+                    let file = files.iter().find(|it| it.id == file_id);
+                    let problem = self.unread(&evidence, file).or_else(|| withheld(&evidence, file));
                     findings.found.push((file_id, evidence));
-                    unread
+                    problem
                 }
                 Err(SkillProblem(sentence)) => Some(sentence),
             };
@@ -316,9 +317,18 @@ impl Skills {
         if let Err(error) = ocr_tools(&self.models) {
             return Some(problem(&error).0);
         }
-        let shown = file.map(|it| it.found.path.display().to_string()).unwrap_or_default();
-        Some(format!("`{}` had no time for {left} pages of `{shown}`; ask again to go on", evidence.skill))
+        Some(format!("`{}` had no time for {left} pages of `{}`; ask again to go on", evidence.skill, shown(file)))
     }
+}
+
+/// Says that a vision model saw something which nobody is told.
+fn withheld(evidence: &Evidence, file: Option<&FileRecord>) -> Option<String> {
+    let why = vision::why_withheld(&evidence.document).filter(|_| evidence.skill == VISION)?;
+    Some(format!("nothing is kept of `{}`: {why}", shown(file)))
+}
+
+fn shown(file: Option<&FileRecord>) -> String {
+    file.map(|it| it.found.path.display().to_string()).unwrap_or_default()
 }
 
 /// What a skill found at an earlier question, and on the pages that it had no time for then.
@@ -353,3 +363,6 @@ async fn open(record: &FileRecord, hash: ContentHash) -> Result<(File, Before), 
     });
     opened.await.map_err(|error| error.message)?.unwrap_or_else(|| Err("its disk does not answer".to_string()))
 }
+
+#[cfg(test)]
+mod tests;

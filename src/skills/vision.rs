@@ -10,7 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 
 use crate::extract::redact;
 use crate::llm::{FinishReason, LlmClient, LlmRequest, Patience};
-use crate::model::{Anchor, Block, BlockKind, Document, PrivacyMode, Redaction, Region};
+use crate::model::{Anchor, Block, BlockKind, Document, ExtractFailure, PrivacyMode, Redaction, Region};
 use crate::skills::{SkillProblem, problem};
 
 /// What the model is to be.
@@ -32,6 +32,11 @@ const WHOLE: Region = Region { left: 0.0, top: 0.0, right: 1.0, bottom: 1.0 };
 pub(super) struct Eye {
     llm: LlmClient,
     max_image_bytes: u64,
+}
+
+/// Says why nothing is left of what the model saw, where it was taken away.
+pub(super) fn why_withheld(seen: &Document) -> Option<&str> {
+    seen.problems.first().filter(|_| seen.blocks.is_empty()).map(String::as_str)
 }
 
 /// The picture of a page, as the worker made it.
@@ -106,8 +111,15 @@ impl Eye {
                 Err(problem) => return Err(problem),
             }
         }
-        redact(seen, redaction)
-            .map_err(|failed| SkillProblem(format!("nothing is kept of `{shown}`: {}", failed.detail)))
+        let (pages, truncated) = (seen.pages, seen.truncated);
+        // Nothing is left then, which is worth keeping like anything else, or each question would have the secret read again.
+        let withheld = |failed: ExtractFailure| Document {
+            problems: vec![failed.detail],
+            pages,
+            truncated,
+            ..Document::default()
+        };
+        Ok(redact(seen, redaction).unwrap_or_else(withheld))
     }
 
     async fn ask(&self, picture: Picture, privacy: PrivacyMode, left: Duration) -> Result<Option<Block>, SkillProblem> {
@@ -182,8 +194,8 @@ mod tests {
         let pages = [format!("Our key is {token}."), "api_key:".into(), "Zk3vQ9mX2pLr8TnB5wYs\nSeen: a seal.".into()];
         let seen = check(pages.map(Ok).into(), &[1, 1, 1]).await.0.unwrap();
         assert_eq!(seen.text(), "Our key is [redacted].\n\napi_key:\n\n[redacted]\nSeen: a seal.");
-        let (seen, _) = check(vec![Ok(token.into())], &[1]).await;
-        assert!(seen.unwrap_err().0.contains("keys and nothing else"));
+        let seen = check(vec![Ok(token.into())], &[1]).await.0.unwrap();
+        assert_eq!((seen.blocks.as_slice(), why_withheld(&seen)), (&[][..], Some("it holds keys and nothing else")));
     }
 
     #[tokio::test]

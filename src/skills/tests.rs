@@ -1,0 +1,63 @@
+//! What is kept of what skills find, over a reader that is a script.
+
+use tempfile::TempDir;
+
+use super::*;
+use crate::extract::scripted;
+use crate::llm::Mock;
+
+/// A picture, what is known of it, and where findings are kept.
+struct Room {
+    folder: TempDir,
+    record: FileRecord,
+    evidence: Arc<EvidenceCache>,
+}
+
+impl Room {
+    fn new() -> Room {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        std::fs::write(root.join("a.png"), "a picture").unwrap();
+        let hash = warehouse::hash(&File::open(root.join("a.png")).unwrap()).unwrap();
+        let record = FileRecord::for_test(&root, "a.png", FileKind::Image, hash);
+        let evidence = Arc::new(EvidenceCache::open(&root.join("evidence.sqlite"), 1 << 20).unwrap());
+        Room { folder, record, evidence }
+    }
+
+    /// Skills of a model that says this of each picture, and of a worker that does that before it shows one.
+    fn skills(&self, mock: &Arc<Mock>, does: &str) -> Skills {
+        let shown = vision::Picture { page: None, bytes: vec![7] }.pack();
+        let packed = Document { blocks: vec![shown], ..Document::default() };
+        let pool = Arc::new(scripted::pool(self.folder.path(), does, &Ok(packed)));
+        let models = ModelStore::new(vec![self.folder.path().join("nowhere")]);
+        Skills::new(pool, self.evidence.clone(), models).with_vision(mock.client(), 100)
+    }
+
+    async fn look(&self, skills: &Skills) -> Findings {
+        let files = std::slice::from_ref(&self.record);
+        skills.run_all(files, &[VISION.to_string()], PrivacyMode::LocalOnly, Duration::from_secs(20)).await
+    }
+}
+
+#[tokio::test]
+async fn a_picture_that_shows_nothing_but_a_secret_is_shown_to_the_model_once() {
+    let (room, token) = (Room::new(), "ghp_16C7e42F292c6912E7710c838347Ae178B4a");
+    let mock = Mock::new(vec![Ok(token.into())]);
+    let skills = room.skills(&mock, "");
+    for cached in [false, true] {
+        let Findings { found, warnings } = room.look(&skills).await;
+        assert!(found[0].1.document.blocks.is_empty() && found[0].1.cached == cached, "{found:?}");
+        assert_eq!(warnings, ["nothing is kept of `a.png`: it holds keys and nothing else"]);
+    }
+    assert_eq!(mock.asked().len(), 1);
+}
+
+#[tokio::test]
+async fn what_was_found_in_a_file_that_somebody_wrote_to_meanwhile_is_not_kept() {
+    let room = Room::new();
+    let mock = Mock::new(vec![Ok("a pier".into())]);
+    let skills = room.skills(&mock, &format!("echo more >> {}", room.record.absolute().display()));
+    let Findings { found, warnings } = room.look(&skills).await;
+    assert!(found.is_empty() && warnings[0].contains("written to while"), "{warnings:?}");
+    assert!(mock.asked().is_empty() && room.evidence.all(room.record.hash.unwrap()).is_empty());
+}
