@@ -12,7 +12,7 @@ use crate::catalog::RequeueScope;
 use crate::error::{Error, ErrorCode, IoContext, Result};
 use crate::index::pipeline::{Pass, Run};
 use crate::index::progress::Progress;
-use crate::index::{Inner, absolute, blocking, pictures, renewal, scan};
+use crate::index::{Inner, absolute, blocking, lane, renewal, scan};
 use crate::model::{IndexRequest, JobSnapshot, JobState, OcrMode, Phase, Root, Scope};
 
 /// The longest that a job waits for files that overtook it.
@@ -267,9 +267,9 @@ async fn read_pictures(
     }
     if request.max_files.is_none() {
         let folders: Vec<PathBuf> = parts.iter().map(|(root, within)| folder(root, within.as_deref())).collect();
-        pictures::collect(inner, &folders, request.ocr).await?;
+        lane::collect(inner, &progress.job_id(), &folders, request.ocr).await?;
     }
-    pictures::read(inner, request.ocr, progress, cancel).await
+    lane::read(inner, request.ocr, progress, cancel).await
 }
 
 /// Resolves the paths of a request to roots, making new ones of the owner's. No path means every root. What the scope

@@ -20,7 +20,7 @@ use crate::index::syncing::Walks;
 use crate::index::tables::Tables;
 use crate::index::urgent::{self, Urgent};
 use crate::index::watching::{self, Watching};
-use crate::index::{Index, Inner, blocking, pictures, renewal, space, verifying};
+use crate::index::{Index, Inner, blocking, lane, renewal, space, verifying};
 use crate::machine::{self, Disk};
 use crate::warehouse::Rules;
 
@@ -187,7 +187,8 @@ impl Inner {
         self.background.spawn(space::follow(self.clone()));
         self.background.spawn(self.clone().keep_small());
         self.background.spawn(self.clone().purge_when_asked());
-        self.background.spawn(pictures::follow(self.clone()));
+        self.background.spawn(lane::follow(self.clone()));
+        self.background.spawn(lane::dismiss_rested(self.clone()));
         self.background.spawn(self.clone().drain_when_told());
         self.background.spawn(self.clone().bury_when_told());
         for _ in 0..urgent::LANES {

@@ -1,89 +1,22 @@
-//! Pictures of text that a job or the watcher brings in: read one file at a time, beside the pipeline.
+//! Pictures of text that a job or the watcher brings in: what becomes of their text.
 //!
 //! Reading a page takes a second or more, so no other file waits for it: the pipeline indexes what text there is and
-//! leaves the file's number in [`Pictures`]. A lane of its own has the file read by the skill `ocr_image`, puts what it
+//! leaves the file's number to the [`crate::index::lane`]. That has the file read by the skill `ocr_image`, puts what it
 //! found into the evidence cache, and makes the file pending again: the pipeline then merges it in, see [`merge`]. So
 //! text from pictures is ordinary text of the document, and reading twice costs nothing.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
-use std::ffi::OsStr;
-use std::fs::File;
-use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::collections::{HashMap, HashSet};
 
-use tokio::sync::Notify;
-use tokio_util::sync::CancellationToken;
-
-use crate::catalog::{Catalog, EvidenceCache, EvidenceKey, READ_BY_OCR, RequeueScope};
+use crate::catalog::{EvidenceCache, EvidenceKey, READ_BY_OCR};
 use crate::embed::models::ModelStore;
 use crate::error::{Error, Result};
-use crate::extract::{self, OcrTools, Purpose, SkillJob, Tools, WorkerPool};
-use crate::index::pipeline::Run;
-use crate::index::progress::Progress;
-use crate::index::{Before, Inner, at_file, blocking};
-use crate::model::{
-    Block, BlockKind, ContentHash, Document, FileId, FileKind, FileRecord, FileState, OcrMode, Phase, Reason,
-};
-use crate::warehouse;
+use crate::extract::{self, OcrTools, Tools};
+use crate::model::{Block, BlockKind, ContentHash, Document, FileKind, OcrMode};
 
-/// Files that may wait for the lane; what is beyond is found again by the next job.
-const MOST_WAITING: usize = 100_000;
-/// Files taken from the catalog at a time.
-const LISTED_AT_ONCE: usize = 1_000;
-/// Files that are read before they are brought into the index together, if that does not take long.
-const FILES_TOGETHER: usize = 32;
-/// The longest that a file which has been read waits for its neighbours.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// How often workers at rest are looked for.
-const TICK: Duration = Duration::from_secs(60);
-/// Seconds of one call to the worker. A document of many pages takes several.
-const CALL_SECONDS: u32 = 60;
-/// Calls for one file at most: some thousand pages.
-const MOST_CALLS: usize = 50;
-/// The skill that reads pictures.
-const SKILL: &str = "ocr_image";
 /// Entry of the model catalog that holds what the skill needs.
 const OCR_MODEL: &str = "ppocr";
 /// Changes whenever the text of the same picture would be another.
 const VERSION: &str = "1";
-
-/// Files whose pictures are to be read.
-#[derive(Default)]
-pub(crate) struct Pictures {
-    /// By number: whether every page is to be read, or only what has no text.
-    waiting: Mutex<BTreeMap<FileId, bool>>,
-    /// Told when there is something to read.
-    pub(crate) arrived: Notify,
-    /// Whoever holds it reads.
-    lane: tokio::sync::Mutex<()>,
-}
-
-impl Pictures {
-    /// Adds a file.
-    pub(crate) fn push(&self, id: FileId, every_page: bool) {
-        let mut waiting = self.waiting();
-        if waiting.len() < MOST_WAITING {
-            *waiting.entry(id).or_default() |= every_page;
-        }
-    }
-
-    fn pop(&self) -> Option<(FileId, bool)> {
-        self.waiting().pop_first()
-    }
-
-    fn is_empty(&self) -> bool {
-        self.waiting().is_empty()
-    }
-
-    fn clear(&self) {
-        self.waiting().clear();
-    }
-
-    fn waiting(&self) -> std::sync::MutexGuard<'_, BTreeMap<FileId, bool>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 /// What of a file's text came out of pictures, as the pipeline asks for it.
 pub(crate) enum Known {
@@ -190,209 +123,8 @@ pub fn ocr_tools(models: &ModelStore) -> Result<Tools> {
     Ok(Tools { pdfium: models.library("pdfium").ok(), ocr })
 }
 
-/// Adds the files of a job: those below these folders that hold unread pictures.
-pub(crate) async fn collect(inner: &Inner, folders: &[PathBuf], mode: OcrMode) -> Result<()> {
-    let every = mode == OcrMode::Always;
-    for folder in folders {
-        let mut after = 0;
-        loop {
-            let (catalog, folder): (Catalog, PathBuf) = (inner.catalog.clone(), folder.clone());
-            let page = blocking(move || catalog.pictures(Some(&folder), every, after, LISTED_AT_ONCE)).await?;
-            let Some(last) = page.last() else { break };
-            after = last.id;
-            page.iter().for_each(|it| inner.pictures.push(it.id, every));
-        }
-    }
-    Ok(())
-}
-
-/// Reads what the watcher brings in, for as long as the daemon lives.
-pub(crate) async fn follow(inner: Arc<Inner>) {
-    let mut ticks = tokio::time::interval(TICK);
-    loop {
-        tokio::select! {
-            () = inner.shutdown.cancelled() => return,
-            () = inner.pictures.arrived.notified() => (),
-            _ = ticks.tick() => {
-                inner.skills.dismiss_rested();
-                continue;
-            }
-        }
-        let progress = Arc::new(Progress::new(crate::index::jobs::unnamed()));
-        if let Err(error) = read(&inner, inner.config.ocr, &progress, &inner.shutdown.clone()).await {
-            tracing::warn!(%error, "cannot index what pictures say");
-        }
-    }
-}
-
-/// Reads everything that waits, and brings it into the index as it comes.
-pub(crate) async fn read(
-    inner: &Arc<Inner>,
-    mode: OcrMode,
-    progress: &Arc<Progress>,
-    cancel: &CancellationToken,
-) -> Result<()> {
-    if inner.pictures.is_empty() {
-        return Ok(());
-    }
-    let _lane = tokio::select! {
-        lane = inner.pictures.lane.lock() => lane,
-        () = cancel.cancelled() => return Ok(()),
-    };
-    let Some(tools) = tools(inner) else { return Ok(()) };
-    progress.enter(Phase::Indexing);
-    let run = Run { ocr: mode, progress: progress.clone(), ..Run::quiet(cancel.clone()) };
-    let mut ready: Vec<FileId> = Vec::new();
-    let mut since = Instant::now();
-    while let Some((id, every)) = inner.pictures.pop() {
-        let read = tokio::select! {
-            read = async {
-                inner.gate.passed().await;
-                read_one(inner, &tools, id, every).await
-            } => read,
-            () = cancel.cancelled() => {
-                inner.pictures.clear();
-                break;
-            }
-        };
-        let has_text = match read {
-            Ok(has_text) => has_text,
-            Err(error) => {
-                // Neither it nor what was read before it waits for the next walk.
-                inner.pictures.push(id, every);
-                bring_in(inner, &run, ready).await?;
-                return Err(error);
-            }
-        };
-        if has_text {
-            if ready.is_empty() {
-                since = Instant::now();
-            }
-            ready.push(id);
-        }
-        if ready.len() >= FILES_TOGETHER || (!ready.is_empty() && since.elapsed() > PATIENCE) {
-            bring_in(inner, &run, std::mem::take(&mut ready)).await?;
-        }
-    }
-    bring_in(inner, &run, ready).await
-}
-
-/// The models, or a sentence for `vic status` that says how to get them.
-fn tools(inner: &Inner) -> Option<Tools> {
-    match ocr_tools(&inner.models) {
-        Ok(tools) => {
-            inner.note("ocr", None);
-            Some(tools)
-        }
-        Err(error) => {
-            // The next job finds the files again.
-            inner.pictures.clear();
-            let cure = error.hint.unwrap_or_else(|| "see `vic models list`".into());
-            inner.note("ocr", Some(format!("pictures of text are not read: {}; {cure}", error.message)));
-            None
-        }
-    }
-}
-
-/// Makes these files pending and runs the pipeline, which finds their text in the cache.
-async fn bring_in(inner: &Arc<Inner>, run: &Run, files: Vec<FileId>) -> Result<()> {
-    if files.is_empty() || run.cancel.is_cancelled() {
-        return Ok(());
-    }
-    let _engine = inner.engine.lock().await;
-    let catalog = inner.catalog.clone();
-    blocking(move || catalog.requeue(&RequeueScope::Ids(files))).await?;
-    inner.drain(run).await?;
-    inner.upkeep_if_due().await;
-    Ok(())
-}
-
-/// Has one file read unless that was done before. Returns whether there is text to bring in.
-async fn read_one(inner: &Inner, tools: &Tools, id: FileId, every: bool) -> Result<bool> {
-    let (catalog, cache) = (inner.catalog.clone(), inner.evidence.clone());
-    let found = blocking(move || {
-        let record = catalog.records(&[id])?.pop().filter(is_read);
-        Ok(record.and_then(|it| Some((it.hash?, it))).map(|(hash, it)| (hash, cache.get(&key(hash, every)), it)))
-    });
-    let Some((hash, known, record)) = found.await? else { return Ok(false) };
-    if let Some(known) = known {
-        // Found in a copy of it, or before the daemon ended.
-        return Ok(!known.blocks.is_empty() && !record.detail.contains(READ_BY_OCR));
-    }
-    let Some((file, before)) = open(&record, hash).await? else { return Ok(false) };
-    let name = record.found.path.file_name().map(OsStr::to_string_lossy).unwrap_or_default().into_owned();
-    let read = read_file(&inner.skills, &file, &name, tools, every).await?;
-    if before.still_holds(&record).await? != Some(true) {
-        // What was read is of no content that was ever there as a whole. The write itself has it read again.
-        return Ok(false);
-    }
-    let has_text = !read.blocks.is_empty();
-    let cache = inner.evidence.clone();
-    blocking(move || {
-        cache.put(&key(hash, every), &read);
-        Ok(has_text)
-    })
-    .await
-}
-
-fn is_read(record: &FileRecord) -> bool {
-    record.state == FileState::Indexed || record.reason == Some(Reason::NoText)
-}
-
-/// Opens the file if it still holds this; the watcher brings in what it holds else.
-async fn open(record: &FileRecord, hash: ContentHash) -> Result<Option<(File, Before)>> {
-    let (root, path) = (record.root.clone(), record.found.path.clone());
-    let opened = at_file(record, move || {
-        let Ok(file) = warehouse::open_beneath(&root, &path) else { return Ok(None) };
-        let before = Before::of(&file);
-        Ok(warehouse::hash(&file).is_ok_and(|now| now == hash).then_some((file, before)))
-    });
-    Ok(opened.await?.flatten())
-}
-
-/// Calls the worker until no page is left. What it cannot read is a problem of the document.
-async fn read_file(pool: &WorkerPool, file: &File, name: &str, tools: &Tools, every: bool) -> Result<Document> {
-    let mut whole = Document::default();
-    let mut pages = None;
-    for call in 0..MOST_CALLS {
-        let job = SkillJob {
-            skill: SKILL.into(),
-            pages: pages.take(),
-            seconds: CALL_SECONDS,
-            purpose: if every { Purpose::EveryText } else { Purpose::UnreadText },
-            tools: tools.clone(),
-        };
-        let file = file.try_clone().map_err(Error::internal)?;
-        match pool.run_skill(file, name, job).await {
-            Ok(part) => {
-                let left = part.pages_without_text.clone();
-                let progressed = call == 0 || left.len() < whole.pages_without_text.len();
-                let blocks = std::mem::take(&mut whole.blocks);
-                whole = Document { blocks, problems: whole.problems, title: whole.title.or(part.title), ..part };
-                whole.blocks.extend(part.blocks);
-                whole.problems.extend(part.problems);
-                if left.is_empty() || !progressed {
-                    break;
-                }
-                pages = Some(left);
-            }
-            Err(failure) if failure.reason == Reason::Io => return Err(Error::internal(failure.detail)),
-            Err(failure) => {
-                whole.problems.push(format!(
-                    "its pictures were not read: {} {}",
-                    failure.reason.name(),
-                    failure.detail
-                ));
-                break;
-            }
-        }
-    }
-    whole.blocks.sort_by_key(|it| it.anchor.page);
-    Ok(whole)
-}
-
 /// The lane's results lie beside those of questions, under names that no question uses.
-fn key(hash: ContentHash, every: bool) -> EvidenceKey {
+pub(super) fn key(hash: ContentHash, every: bool) -> EvidenceKey {
     let skill = if every { "index_every_page" } else { "index_pictures" };
     EvidenceKey { hash, skill: skill.into(), version: VERSION.into() }
 }

@@ -56,6 +56,11 @@ impl Progress {
         self.snapshot.borrow().clone()
     }
 
+    /// Returns the id of the job; empty where nobody asked for the run.
+    pub(crate) fn job_id(&self) -> String {
+        self.snapshot.borrow().job_id.clone()
+    }
+
     /// Changes the snapshot.
     pub(crate) fn update(&self, change: impl FnOnce(&mut JobSnapshot)) {
         self.snapshot.send_modify(change);

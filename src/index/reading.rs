@@ -288,7 +288,7 @@ async fn add_pictures(
     match blocking(move || Ok(pictures::known(&cache, hash, mode))).await? {
         Known::Read(read) => Ok(pictures::merge(document, read)),
         Known::Unread => {
-            pipeline.pictures.push(record.id, mode == OcrMode::Always);
+            pipeline.pictures.push(&run.progress.job_id(), record.id, mode == OcrMode::Always);
             Ok(None)
         }
     }
