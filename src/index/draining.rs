@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use tracing::{debug, info};
+use tracing::debug;
 
 use crate::error::{ErrorCode, Result};
 use crate::index::missing::Places;
@@ -48,15 +48,13 @@ impl Inner {
             }
             run.progress.enter(Phase::Indexing);
         }
-        let table = pipeline.table;
-        if self.tables.is_switching() {
-            let (catalog, missing) = (self.catalog.clone(), self.missing.clone());
-            // What is away is read into the new table when it is back, and keeps nobody at the old one.
-            if blocking(move || missing.are_all(&catalog)).await? {
+        if self.is_new_table_complete().await? {
+            if self.gate.pause().is_some() {
+                // Nothing is rewritten in a pause: the old table answers until it ends.
+                self.owe_upkeep();
+            } else {
                 run.progress.enter(Phase::Finishing);
-                table.upkeep().await?;
-                self.tables.switch().await?;
-                info!("the new model's index is complete and answers from now on");
+                self.bring_in_order(&pipeline.table).await?;
             }
         }
         Ok(())

@@ -1,29 +1,35 @@
-//! An index at work over a model that says the same of every text, and without readers: what comes into its catalog, and
-//! what is to leave the disk.
+//! What goes on by itself in an index: over a folder of its own, with an embedder that needs no model and readers that are
+//! scripts.
+
+use std::ffi::OsString;
+
+use async_trait::async_trait;
 
 use super::*;
 use crate::embed::Vector;
-use crate::extract::{PoolSettings, Tools};
-use crate::model::{Anchor, Chunk, ChunkId, Embedded, FileChunks, FileId, Tier, TokenCounter};
+use crate::embed::tokens::Estimate;
+use crate::extract::{SkillJob, scripted};
+use crate::index::pipeline::Run;
+use crate::model::{Anchor, Chunk, ChunkId, Embedded, FileChunks, FileId, PauseRequest, Tier, TokenCounter};
 
-/// The longest that anything may take on a busy machine.
-const SOON: Duration = Duration::from_secs(20);
+/// Long enough for anything that happens by itself, also on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A model, and its tokens.
-struct Plain;
+/// An embedder whose model has this fingerprint.
+struct Fake(&'static str);
 
-#[async_trait::async_trait]
-impl Embedder for Plain {
+#[async_trait]
+impl Embedder for Fake {
     async fn embed_documents(&self, texts: &[String]) -> Result<Vec<Vector>> {
-        Ok(texts.iter().map(|_| vector()).collect())
+        Ok(vec![vec![1.0; 8]; texts.len()])
     }
 
     async fn embed_query(&self, _text: &str) -> Result<Vector> {
-        Ok(vector())
+        Ok(vec![1.0; 8])
     }
 
     fn dimension(&self) -> usize {
-        vector().len()
+        8
     }
 
     fn max_tokens(&self) -> usize {
@@ -31,34 +37,95 @@ impl Embedder for Plain {
     }
 
     fn batch_size(&self) -> usize {
-        1
+        8
     }
 
     fn fingerprint(&self) -> &str {
-        "0123456789abcdef"
+        self.0
     }
 
     fn name(&self) -> &str {
-        "plain"
+        "m"
     }
 
     fn token_counter(&self) -> Arc<dyn TokenCounter> {
-        Arc::new(Plain)
+        Arc::new(Estimate::new(256))
     }
 }
 
-impl TokenCounter for Plain {
-    fn token_spans(&self, text: &str) -> Vec<(usize, usize)> {
-        text.char_indices().map(|(at, letter)| (at, at + letter.len_utf8())).collect()
-    }
-
-    fn max_chunk_tokens(&self) -> usize {
-        256
-    }
+/// Opens the index of a folder with a model of this fingerprint; one whose roots are watched if `watch` is `1`.
+async fn open(
+    folder: &Path,
+    fingerprint: &'static str,
+    skills: WorkerPool,
+    watch: &'static str,
+) -> (Index, CancellationToken) {
+    let data = folder.join("data");
+    let config = Config::from_lookup(&|name| match name {
+        "VIC_DATA_DIR" => Some(data.clone().into_os_string()),
+        "VIC_MODELS_DIR" => Some(folder.join("nowhere").into_os_string()),
+        "VIC_WATCH" => Some(OsString::from(watch)),
+        _ => None,
+    })
+    .unwrap();
+    let parts = Parts {
+        catalog: Catalog::open(&config.catalog_path()).unwrap(),
+        jobs: Jobs::open(&config.job_db_path).unwrap(),
+        embedder: Arc::new(Fake(fingerprint)),
+        pool: Arc::new(scripted::pool(folder, "", &Ok(Document::default()))),
+        skills: Arc::new(skills),
+        evidence: Arc::new(EvidenceCache::open(&config.evidence_path(), 1 << 20).unwrap()),
+        book: Arc::new(CorpusBook::open(&config.corpus_path()).unwrap()),
+        models: ModelStore::new(config.model_dirs.clone()),
+        config,
+    };
+    let shutdown = CancellationToken::new();
+    (Index::open(parts, shutdown.clone()).await.unwrap(), shutdown)
 }
 
-fn vector() -> Vector {
-    vec![1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
+/// Waits until something is so.
+async fn until(what: &str, is_so: impl Fn() -> bool) {
+    let looking = async {
+        while !is_so() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    assert!(tokio::time::timeout(PATIENCE, looking).await.is_ok(), "{what}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_model_takes_over_after_a_pause_and_nothing_is_rewritten_within_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let skills = || scripted::pool(folder.path(), "", &Ok(Document::default()));
+    let (index, shutdown) = open(folder.path(), "aaaaaaaaaaaa", skills(), "0").await;
+    index.pause(PauseRequest { seconds: None }).await.unwrap();
+    shutdown.cancel();
+    drop(index);
+
+    let (index, shutdown) = open(folder.path(), "bbbbbbbbbbbb", skills(), "0").await;
+    let (inner, run) = (&index.inner, Run::quiet(shutdown.clone()));
+    inner.drain(&run).await.unwrap();
+    inner.upkeep().await;
+    assert!(inner.tables.is_switching() && index.paused().is_some(), "in a pause the old table answers");
+    index.resume().await.unwrap();
+    until("the new table does not take over", || !inner.tables.is_switching()).await;
+    shutdown.cancel();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn workers_of_skills_that_have_rested_go_while_pictures_wait() {
+    let folder = tempfile::tempdir().unwrap();
+    let skills = scripted::pool(folder.path(), "", &Ok(Document::default())).resting(Duration::ZERO);
+    let (index, shutdown) = open(folder.path(), "aaaaaaaaaaaa", skills, "0").await;
+    let inner = &index.inner;
+    // As in a pause, or beside a job whose pictures are being read.
+    let _lane = inner.pictures.lane.lock().await;
+    inner.pictures.push("", 7, false);
+    inner.pictures.arrived.notify_one();
+    let job = SkillJob { skill: "any".into(), seconds: 20, ..SkillJob::default() };
+    inner.skills.run_skill(tempfile::tempfile().unwrap(), "a.png", job).await.unwrap();
+    until("it rests on", || inner.skills.at_rest() == 0).await;
+    shutdown.cancel();
 }
 
 /// The chunks of a file that is one of a line.
@@ -73,15 +140,7 @@ fn chunks_of(file_id: FileId) -> FileChunks {
         tokens: 7,
         tier: Tier::L1,
     };
-    FileChunks { file_id, chunks: vec![Embedded { chunk, vector: vector() }] }
-}
-
-async fn until(holds: impl Fn() -> bool, what: &str) {
-    let begun = Instant::now();
-    while !holds() {
-        assert!(begun.elapsed() < SOON, "{what} at no time");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    FileChunks { file_id, chunks: vec![Embedded { chunk, vector: vec![1.0; 8] }] }
 }
 
 struct Scene {
@@ -99,25 +158,8 @@ impl Drop for Scene {
 impl Scene {
     async fn new() -> Scene {
         let dir = tempfile::tempdir().unwrap();
-        let data = dir.path().join("data").into_os_string();
-        let config = Config::from_lookup(&|name| (name == "VIC_DATA_DIR").then(|| data.clone())).unwrap();
-        let pool = |skills| {
-            let (limits, tools) = (config.limits.clone(), Tools::default());
-            Arc::new(WorkerPool::new("/no/such/program".into(), PoolSettings { workers: 1, limits, tools, skills }))
-        };
-        let parts = Parts {
-            catalog: Catalog::open(&config.catalog_path()).unwrap(),
-            jobs: Jobs::open(&config.job_db_path).unwrap(),
-            embedder: Arc::new(Plain),
-            pool: pool(false),
-            skills: pool(true),
-            evidence: Arc::new(EvidenceCache::open(&config.evidence_path(), 1 << 20).unwrap()),
-            book: Arc::new(CorpusBook::open(&config.corpus_path()).unwrap()),
-            models: ModelStore::new(Vec::new()),
-            config,
-        };
-        let shutdown = CancellationToken::new();
-        let index = Index::open(parts, shutdown.clone()).await.unwrap();
+        let skills = scripted::pool(dir.path(), "", &Ok(Document::default()));
+        let (index, shutdown) = open(dir.path(), "aaaaaaaaaaaa", skills, "1").await;
         Scene { index, shutdown, dir }
     }
 
@@ -135,7 +177,7 @@ impl Scene {
     /// Saves a file, and waits until it is known.
     async fn save(&self, path: &Path) {
         std::fs::write(path, "The observatory opens on Fridays.").unwrap();
-        until(|| self.id(path).is_some(), "it is known").await;
+        until("it is known at no time", || self.id(path).is_some()).await;
     }
 }
 
@@ -166,6 +208,6 @@ async fn a_root_that_is_watched_under_its_old_number_is_heard_of_by_the_one_that
     inner.watch(&old).await;
     inner.watch(&above).await;
     scene.save(&child.join("notes.md")).await;
-    until(|| !inner.watching.is_whole(old.id), "it is watched under its new number alone").await;
+    until("it is watched under its old number", || !inner.watching.is_whole(old.id)).await;
     scene.save(&child.join("later.md")).await;
 }

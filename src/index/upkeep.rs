@@ -3,8 +3,11 @@
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::index::Inner;
-use crate::index::tables::ATTENDED_ROWS;
+use tracing::info;
+
+use crate::error::Result;
+use crate::index::tables::{ATTENDED_ROWS, Table};
+use crate::index::{Inner, blocking};
 
 /// Rows outside the keyword index that make the whole of upkeep worth while.
 const UPKEEP_ROWS: u64 = 2_000;
@@ -72,7 +75,7 @@ impl Inner {
     pub(crate) async fn upkeep(&self) {
         let table = self.tables.writing();
         let (may_rewrite, begun) = (self.may_rewrite(), Instant::now());
-        let outcome = if may_rewrite { table.upkeep().await } else { table.prune().await };
+        let outcome = if may_rewrite { self.bring_in_order(&table).await } else { table.prune().await };
         let is_done = may_rewrite && outcome.is_ok();
         let rest = LEAST_REST.max(begun.elapsed() * REST);
         *self.owed() = (!is_done).then(|| Instant::now() + rest);
@@ -80,6 +83,24 @@ impl Inner {
             self.note(WORDS, None);
         }
         self.note_outcome(WHOLE, "upkeep of the index failed", outcome);
+    }
+
+    /// Does the whole of upkeep. One that a pause kept from being done may have kept another model's table from taking over:
+    /// that is made up for too.
+    pub(super) async fn bring_in_order(&self, table: &Table) -> Result<()> {
+        table.upkeep().await?;
+        if self.is_new_table_complete().await? {
+            self.tables.switch().await?;
+            info!("the new model's index is complete and answers from now on");
+        }
+        Ok(())
+    }
+
+    /// Says whether another model's table answers although every file is in the new one. What is away is read into that when
+    /// it is back, and keeps nobody at the old one.
+    pub(super) async fn is_new_table_complete(&self) -> Result<bool> {
+        let (catalog, missing) = (self.catalog.clone(), self.missing.clone());
+        Ok(self.tables.is_switching() && blocking(move || missing.are_all(&catalog)).await?)
     }
 
     /// Makes up for an upkeep that was not done, once it may be. Not beside a job, which ends with one.
@@ -91,6 +112,11 @@ impl Inner {
         {
             self.upkeep().await;
         }
+    }
+
+    /// Notes that the whole of upkeep is to be done as soon as it may be.
+    pub(super) fn owe_upkeep(&self) {
+        self.owed().get_or_insert(Instant::now() + LEAST_REST);
     }
 
     /// When the upkeep that was not done may be tried again; none when all is done.
@@ -118,7 +144,7 @@ impl Inner {
                 && let Ok(_engine) = self.engine.try_lock()
             {
                 if !self.upkeep_beyond(0).await {
-                    self.owed().get_or_insert(Instant::now() + LEAST_REST);
+                    self.owe_upkeep();
                 }
                 is_behind = false;
             }
