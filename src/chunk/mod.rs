@@ -2,14 +2,15 @@
 //!
 //! Pure: same document, same settings, same chunks. Nothing here touches the disk, knows file names or computes vectors.
 //!
-//! The steps, one file each: `segment` cuts every block at sentences or lines, `section` groups segments below their
-//! headings, `pack` chooses where chunks begin and end, `build` writes text and anchor of a chunk.
+//! The steps, one file each: `segment` cuts every block at sentences, which `sentence` finds, or lines, `section` groups
+//! segments below their headings, `pack` chooses where chunks begin and end, `build` writes text and anchor of a chunk.
 
 mod build;
 mod found;
 mod pack;
 mod section;
 mod segment;
+mod sentence;
 #[cfg(test)]
 mod tests;
 
@@ -17,6 +18,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::model::{Chunk, ChunkId, ContentHash, Document, Tier, TokenCounter};
+
+pub(crate) use sentence::sentences;
 
 use build::Builder;
 use section::Outline;

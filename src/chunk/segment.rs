@@ -5,8 +5,7 @@
 
 use std::ops::Range;
 
-use unicode_segmentation::UnicodeSegmentation;
-
+use crate::chunk::sentence;
 use crate::model::{BlockKind, Document, TokenCounter};
 
 /// Bytes given to the tokenizer in one call: a tokenizer keeps some 100 bytes a token, so a text of 10 MiB would
@@ -123,8 +122,8 @@ impl Tokens<'_> {
     /// Returns the sentences. A line break inside a sentence is no end: text may be wrapped at 72 columns.
     fn sentences(&self) -> Vec<(Range<usize>, Break)> {
         let mut pieces: Vec<(Range<usize>, Break)> = Vec::new();
-        for (start, sentence) in self.text.split_sentence_bound_indices() {
-            let end = start + sentence.len();
+        for Range { start, end } in sentence::sentences(self.text) {
+            let sentence = &self.text[start..end];
             let Some((open, last)) = pieces.last_mut() else {
                 pieces.push((start..end, sentence_end(sentence)));
                 continue;

@@ -220,6 +220,15 @@ fn ten_times_the_text_takes_some_ten_times_as_long() {
     assert!(ten < 30 * one, "{one:?} for a tenth, {ten:?} for all");
 }
 
+#[test]
+fn a_million_brackets_behind_a_full_stop_are_cut_at_once() {
+    let text = format!("An end.{} And a beginning.", ")".repeat(1_000_000));
+    let started = std::time::Instant::now();
+    let chunks = chunks(&file(None, &[(Paragraph, &text)]).1);
+    assert!(started.elapsed().as_secs() < 20, "{:?}", started.elapsed());
+    assert!(chunks[0].text.starts_with("An end.)") && chunks.last().unwrap().text.ends_with("And a beginning."));
+}
+
 fn any_text() -> impl Strategy<Value = String> {
     let word = prop_oneof![
         8 => "[a-zA-Z]{1,12}[.!?]?",
