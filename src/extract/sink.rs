@@ -2,7 +2,7 @@
 
 use std::io::Read;
 
-use crate::extract::source::beside_secrets;
+use crate::extract::source::{beside_secrets, pieces};
 use crate::extract::worker::{LEAST_MEMORY_BYTES, MEMORY_PER_BYTE, SMALL_FILE_BYTES};
 use crate::model::{
     Anchor, Block, BlockKind, Document, ExtractFailure, ExtractLimits, Link, LinkKind, MOST_BLOCKS, Reason,
@@ -12,6 +12,9 @@ use crate::model::{
 const MOST_LINKS: usize = 5_000;
 /// Longest target, and longest text, of a link.
 const MOST_LINK_BYTES: usize = 1_000;
+
+/// Longest title: it stands above every passage.
+const MOST_TITLE_BYTES: usize = 1_000;
 
 /// What a compressed stream may come to where the file is small; it is in memory in one piece.
 const MOST_STREAM_BYTES: u64 = 192 << 20;
@@ -68,8 +71,9 @@ impl Sink {
         }
     }
 
-    /// Adds a block; white space at its ends goes, and an empty one is dropped. Returns false once the text limit is
-    /// reached: the reader may stop, and whatever it still adds is dropped.
+    /// Adds a block; white space at its ends goes, an empty one is dropped, and of one that goes beyond the text limit what
+    /// is within it stays. Returns false once the limit is reached: the reader may stop, and whatever it still adds is
+    /// dropped.
     ///
     /// A verbatim anchor must describe `text` exactly; its bytes are corrected for the white space that is cut off.
     pub(crate) fn push(&mut self, kind: BlockKind, text: &str, mut anchor: Anchor) -> bool {
@@ -81,27 +85,41 @@ impl Sink {
         if trimmed.is_empty() {
             return true;
         }
+        let kept = self.within(trimmed);
         if anchor.verbatim {
-            let cut = (trimmed.as_ptr() as usize - text.as_ptr() as usize) as u64;
-            anchor.byte_start = anchor.byte_start.map(|start| start + cut);
-            anchor.byte_end = anchor.byte_start.map(|start| start + trimmed.len() as u64);
-            let skipped_lines = text[..cut as usize].matches('\n').count() as u32;
-            anchor.line_start = anchor.line_start.map(|line| line + skipped_lines);
-            anchor.line_end = anchor.line_start.map(|line| line + trimmed.matches('\n').count() as u32);
+            narrow(&mut anchor, text, kept);
         }
         if !self.member_path.is_empty() {
             anchor.member = Some(self.member_path.join("!/"));
         }
-        let text = match trimmed.contains('\0') {
+        let mut is_whole = kept.len() == trimmed.len();
+        let text = match kept.contains('\0') {
             true => {
                 anchor.verbatim = false;
-                trimmed.replace('\0', "\u{FFFD}")
+                let readable = kept.replace('\0', "\u{FFFD}");
+                let within = self.within(&readable);
+                is_whole &= within.len() == readable.len();
+                within.to_string()
             }
-            false => trimmed.to_string(),
+            false => kept.to_string(),
         };
-        self.text_bytes += text.len() as u64;
-        self.document.blocks.push(Block { kind, text, anchor });
-        true
+        self.text_bytes += if is_whole { text.len() as u64 } else { self.limits.text_bytes };
+        self.document.truncated |= !is_whole;
+        if !text.is_empty() {
+            self.document.blocks.push(Block { kind, text, anchor });
+        }
+        is_whole
+    }
+
+    /// Returns what of a text the limit has room for: all of it, or as much as ends at a good place.
+    fn within<'t>(&self, text: &'t str) -> &'t str {
+        let left = usize::try_from(self.limits.text_bytes - self.text_bytes).unwrap_or(usize::MAX);
+        if text.len() <= left {
+            return text;
+        }
+        let whole_pieces = pieces(text, 0..text.len()).map(|it| it.end).take_while(|end| *end <= left).last();
+        let end = whole_pieces.unwrap_or_else(|| beside_secrets(text, text.floor_char_boundary(left)));
+        text[..end].trim_end()
     }
 
     /// Says whether the text limit is reached.
@@ -123,7 +141,8 @@ impl Sink {
     pub(crate) fn title(&mut self, title: &str) {
         let title = title.trim();
         if self.member_path.is_empty() && self.document.title.is_none() && !title.is_empty() {
-            self.document.title = Some(title.to_string());
+            let end = beside_secrets(title, title.floor_char_boundary(MOST_TITLE_BYTES));
+            self.document.title = Some(title[..end].trim_end().to_string());
         }
     }
 
@@ -263,6 +282,16 @@ impl Sink {
     }
 }
 
+/// Makes the anchor of a text one of a part of it.
+fn narrow(anchor: &mut Anchor, text: &str, part: &str) {
+    let cut = part.as_ptr() as usize - text.as_ptr() as usize;
+    anchor.byte_start = anchor.byte_start.map(|start| start + cut as u64);
+    anchor.byte_end = anchor.byte_start.map(|start| start + part.len() as u64);
+    let skipped_lines = text[..cut].matches('\n').count() as u32;
+    anchor.line_start = anchor.line_start.map(|line| line + skipped_lines);
+    anchor.line_end = anchor.line_start.map(|line| line + part.matches('\n').count() as u32);
+}
+
 /// Reads to the end with little room to spare: a buffer that doubles takes twice the memory that the limit is about.
 fn read_in_steps(mut reader: impl Read, bytes: &mut Vec<u8>) -> std::io::Result<()> {
     const SMALLEST: usize = 64 << 10;
@@ -361,5 +390,39 @@ mod tests {
         let document = sink.finish();
         assert!(document.truncated);
         assert_eq!(document.text(), "abcd");
+    }
+
+    #[test]
+    fn a_block_larger_than_the_limit_is_cut_there_and_said_so() {
+        const MOST: usize = 20_000;
+        let mut sink = sink(ExtractLimits { text_bytes: MOST as u64, ..ExtractLimits::default() });
+        let text = format!(" {}", "one line of some length\n".repeat(4_000));
+        let anchor = Anchor { byte_start: Some(0), line_start: Some(1), verbatim: true, ..Anchor::default() };
+        assert!(!sink.push(BlockKind::Paragraph, &text, anchor));
+        assert!(!sink.push(BlockKind::Paragraph, "more", Anchor::default()));
+        let document = sink.finish();
+        let [block] = &document.blocks[..] else { panic!("{} blocks", document.blocks.len()) };
+        assert!(document.truncated && block.text.ends_with("of some length"));
+        assert!((MOST / 2..=MOST).contains(&block.text.len()), "{}", block.text.len());
+        let (start, end) = (block.anchor.byte_start.unwrap() as usize, block.anchor.byte_end.unwrap() as usize);
+        assert_eq!(&text[start..end], block.text);
+        assert_eq!(block.anchor.line_end, Some(block.text.lines().count() as u32));
+    }
+
+    #[test]
+    fn no_key_is_cut_at_the_limit_and_no_byte_grows_beyond_it() {
+        let key = "ghp_16C7e42F292c6912E7710c838347Ae178B4a";
+        for (text, expected) in [(format!("see {key}"), "see"), ("\0".repeat(99), "\u{FFFD}\u{FFFD}\u{FFFD}")] {
+            let mut sink = sink(ExtractLimits { text_bytes: 11, ..ExtractLimits::default() });
+            sink.push(BlockKind::Paragraph, &text, Anchor::default());
+            assert_eq!(sink.finish().text(), expected);
+        }
+    }
+
+    #[test]
+    fn a_title_is_cut_where_it_is_none_any_more() {
+        let mut sink = sink(ExtractLimits::default());
+        sink.title(&"word ".repeat(100_000));
+        assert_eq!(sink.finish().title.unwrap().len(), MOST_TITLE_BYTES - 1);
     }
 }

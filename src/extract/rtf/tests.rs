@@ -65,3 +65,12 @@ fn what_is_no_rtf_and_what_is_an_abyss_are_refused() {
     assert_eq!(reason(b"plain"), Reason::Damaged);
     assert_eq!(reason(("{\\rtf1".to_string() + &"{".repeat(100_000)).as_bytes()), Reason::TooDeep);
 }
+
+#[test]
+fn one_paragraph_as_large_as_the_file_is_cut_at_the_limit_of_text() {
+    let bytes = format!("{{\\rtf1 {}\\par more\\par}}", "word ".repeat(100_000));
+    let mut sink = Sink::new(ExtractLimits { text_bytes: 20_000, ..ExtractLimits::default() });
+    read(Input { bytes: bytes.as_bytes(), name: "a.rtf" }, &mut sink).unwrap();
+    let document = sink.finish();
+    assert!(document.truncated && document.text().len() <= 20_000, "{}", document.text().len());
+}
