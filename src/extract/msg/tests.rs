@@ -33,8 +33,12 @@ fn read_all(bytes: &[u8]) -> Document {
 /// Fixed properties with the code page 1251 and the submit time 2020-01-01.
 fn properties() -> Vec<u8> {
     let ticks = (1_577_836_800u64 + 11_644_473_600) * 10_000_000;
+    records(&[(CODE_PAGE, 1251), (SUBMIT_TIME, ticks)])
+}
+
+fn records(properties: &[(u16, u64)]) -> Vec<u8> {
     let mut bytes = vec![0; 32];
-    for (number, value) in [(CODE_PAGE, 1251), (SUBMIT_TIME, ticks)] {
+    for (number, value) in properties {
         bytes.extend([3, 0]);
         bytes.extend(number.to_le_bytes());
         bytes.extend([0; 4]);
@@ -79,6 +83,20 @@ fn an_html_body_is_read_when_there_is_no_other() {
         ("/__substg1.0_10130102", b"<html><body><p>hi</p><ul><li>x</ul>"),
     ]);
     assert_eq!(read_all(&bytes).text(), "hi\n\nx");
+}
+
+#[test]
+fn an_html_body_is_read_in_the_code_page_of_its_message() {
+    for (page, body, text) in [
+        (50220, &b"<p>\x1b$B$3$s$K$A$O\x1b(B</p>"[..], "こんにちは"),
+        (20866, b"<p>\xf0\xd2\xc9\xd7\xc5\xd4</p>", "Привет"),
+        (28592, b"<p>\xb3\xf3d\xbc</p>", "łódź"),
+        (51932, b"<p>\xc6\xfc\xcb\xdc</p>", "日本"),
+    ] {
+        let properties = records(&[(INTERNET_CODE_PAGE, page)]);
+        let bytes = message(&[("/__properties_version1.0", &properties), ("/__substg1.0_10130102", body)]);
+        assert_eq!(read_all(&bytes).text(), text, "{page}");
+    }
 }
 
 #[test]

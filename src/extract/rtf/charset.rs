@@ -2,22 +2,33 @@
 
 use encoding_rs::Encoding;
 
-/// Returns the encoding of a Windows code page number; Windows-1252 where there is none.
+/// Returns the encoding of a code page as Windows numbers them; Windows-1252 where there is none, or no decoder (1361,
+/// 50225, 52936). So it is with 1200, which messages name that hold bytes all the same.
 pub(crate) fn of_code_page(number: i32) -> &'static Encoding {
     let label = match number {
         866 => "ibm866",
         874 => "windows-874",
         932 => "shift_jis",
-        936 => "gbk",
-        949 => "euc-kr",
+        936 | 20936 | 51936 => "gbk",
+        949 | 20949 | 51949 => "euc-kr",
         950 => "big5",
         10000 => "macintosh",
+        10007 | 10017 => "x-mac-cyrillic",
+        20866 => "koi8-r",
+        20932 | 51932 => "euc-jp",
+        21866 => "koi8-u",
+        38598 => "iso-8859-8-i",
+        50220..=50222 => "iso-2022-jp",
+        54936 => "gb18030",
         65001 => "utf-8",
-        1250..=1258 => {
-            return Encoding::for_label(format!("windows-{number}").as_bytes()).unwrap_or(encoding_rs::WINDOWS_1252);
-        }
+        1250..=1258 => return by_label(&format!("windows-{number}")),
+        28591..=28606 => return by_label(&format!("iso-8859-{}", number - 28590)),
         _ => "windows-1252",
     };
+    by_label(label)
+}
+
+fn by_label(label: &str) -> &'static Encoding {
     Encoding::for_label(label.as_bytes()).unwrap_or(encoding_rs::WINDOWS_1252)
 }
 
@@ -41,4 +52,35 @@ pub(super) fn of_font(charset: i32) -> Option<&'static Encoding> {
         _ => return None,
     };
     Some(of_code_page(page))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_page_that_has_a_decoder_is_read_with_it() {
+        for (number, name) in [
+            (1251, "windows-1251"),
+            (1361, "windows-1252"),
+            (20127, "windows-1252"),
+            (20866, "KOI8-R"),
+            (21866, "KOI8-U"),
+            (28591, "windows-1252"),
+            (28592, "ISO-8859-2"),
+            (28599, "windows-1254"),
+            (28602, "windows-1252"),
+            (28605, "ISO-8859-15"),
+            (28606, "ISO-8859-16"),
+            (50220, "ISO-2022-JP"),
+            (50222, "ISO-2022-JP"),
+            (51932, "EUC-JP"),
+            (51949, "EUC-KR"),
+            (54936, "gb18030"),
+            (65001, "UTF-8"),
+            (-1, "windows-1252"),
+        ] {
+            assert_eq!(of_code_page(number).name(), name, "{number}");
+        }
+    }
 }
