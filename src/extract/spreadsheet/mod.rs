@@ -3,6 +3,7 @@
 //! Values are those last calculated; formulas are not shown or evaluated. Every compressed byte is inflated through the
 //! sink first: calamine gets a container whose parts are no longer compressed, so that it cannot be bombed.
 
+mod places;
 mod xls;
 mod xlsb;
 

@@ -1,7 +1,7 @@
 //! Workbooks of 1997 to 2003 (xls), read by calamine with `undoc` as a second opinion.
 //!
 //! calamine makes room for whatever area a file claims, and 30 bytes can claim 100 GB. So it gets the stream of the
-//! workbook in a container of our own, without the records that place a cell where no xls can have one.
+//! workbook in a container of our own, without those claims and with the cells moved together, see [`places`].
 
 use std::io::{Cursor, Read, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,25 +10,14 @@ use calamine::{Data, Reader, Xls, XlsError};
 use cfb::CompoundFile;
 
 use crate::extract::cells::SheetWriter;
+use crate::extract::spreadsheet::places::{self, Places};
 use crate::extract::spreadsheet::{damaged, moment_text, number_text};
 use crate::extract::{Input, ReadResult, Sink, failure, legacy};
 use crate::model::Reason;
 
-/// Columns of a sheet, by definition of the format.
-const COLUMNS: u16 = 256;
-
-/// Record that claims the used area of a sheet; only an estimate, which readers do not need.
-const DIMENSIONS: u16 = 0x0200;
-
-/// Records of cells: row and column come first in each.
-const CELLS: [u16; 11] = [0x0006, 0x0201, 0x0203, 0x0204, 0x0205, 0x0207, 0x027E, 0x00BD, 0x00BE, 0x00D6, 0x00FD];
-
-/// Record without a meaning, for what is left out.
-const IGNORED: u16 = 0xFFFF;
-
 /// Reads a workbook.
 pub(super) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
-    let book = guarded(input.bytes, sink)?;
+    let (book, places) = guarded(input.bytes, sink)?;
     let opened = catch_unwind(AssertUnwindSafe(|| Xls::new(Cursor::new(book.as_slice()))));
     let mut book = match opened {
         Ok(Ok(book)) => book,
@@ -36,12 +25,13 @@ pub(super) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
         // The second reader copes with some that the first does not, and has the better sentence otherwise.
         _ => return legacy::read(input, sink),
     };
-    for name in book.sheet_names() {
+    for (name, places) in book.sheet_names().into_iter().zip(&places) {
         let Ok(range) = book.worksheet_range(&name) else { continue };
         let mut writer = SheetWriter::new(&name, sink);
         let (top, left) = range.start().unwrap_or_default();
         for (row, column, value) in range.used_cells() {
-            if !writer.cell(top.saturating_add(row as u32), left.saturating_add(column as u32), &text(value)) {
+            let place = places.of(top as usize + row, left as usize + column);
+            if place.is_some_and(|(row, column)| !writer.cell(row, column, &text(value))) {
                 break;
             }
         }
@@ -62,50 +52,57 @@ fn text(value: &Data) -> String {
     }
 }
 
-/// Builds a container with nothing in it but the stream of the workbook, cleaned.
-fn guarded(bytes: &[u8], sink: &mut Sink) -> ReadResult<Vec<u8>> {
+/// Builds a container with nothing in it but the stream of the workbook, its cells moved together.
+fn guarded(bytes: &[u8], sink: &mut Sink) -> ReadResult<(Vec<u8>, Vec<Places>)> {
     let mut file = CompoundFile::open(Cursor::new(bytes)).map_err(damaged)?;
     // The name says which of two generations of the format it is.
     let name = ["/Workbook", "/Book"].into_iter().find(|it| file.is_stream(it));
     let Some(name) = name else { return Err(failure(Reason::UnsupportedType, "a compound file that is no workbook")) };
     let mut stream = sink.copy(file.open_stream(name).map_err(damaged)?.by_ref())?;
-    clean(&mut stream);
+    let (places, is_cut) = places::move_together(&mut stream);
+    if is_cut {
+        sink.truncate();
+    }
     let mut guarded = CompoundFile::create(Cursor::new(Vec::new())).map_err(damaged)?;
     guarded.create_stream(name).map_err(damaged)?.write_all(&stream).map_err(damaged)?;
     guarded.flush().map_err(damaged)?;
-    Ok(guarded.into_inner().into_inner())
-}
-
-/// Takes the meaning from records that would make a reader allocate without bound.
-fn clean(stream: &mut [u8]) {
-    let mut at = 0usize;
-    while let Some(&[k0, k1, l0, l1]) = stream.get(at..at + 4).and_then(|it| it.first_chunk::<4>()) {
-        let kind = u16::from_le_bytes([k0, k1]);
-        let length = usize::from(u16::from_le_bytes([l0, l1]));
-        let column = stream.get(at + 6..at + 8).map_or(0, |it| u16::from_le_bytes([it[0], it[1]]));
-        let wild = CELLS.contains(&kind) && length >= 4 && column >= COLUMNS;
-        if kind == DIMENSIONS || wild {
-            stream[at..at + 2].copy_from_slice(&IGNORED.to_le_bytes());
-        }
-        at += 4 + length;
-    }
+    Ok((guarded.into_inner().into_inner(), places))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::extract::package::tests::{run, shown};
+    use crate::extract::spreadsheet::places::tests::{book, number, record};
 
-    fn record(kind: u16, body: &[u8]) -> Vec<u8> {
-        [&kind.to_le_bytes()[..], &(body.len() as u16).to_le_bytes(), body].concat()
+    fn workbook(sheets: &[(&str, Vec<u8>)]) -> Vec<u8> {
+        let mut file = CompoundFile::create(Cursor::new(Vec::new())).unwrap();
+        file.create_stream("/Workbook").unwrap().write_all(&book(sheets)).unwrap();
+        file.flush().unwrap();
+        file.into_inner().into_inner()
     }
 
     #[test]
-    fn cells_where_none_can_be_are_left_out() {
-        let good = record(0x0203, &[1, 0, 255, 0, 0, 0]);
-        let wild = record(0x0203, &[1, 0, 0, 1, 0, 0]);
-        let mut stream = [good.clone(), record(DIMENSIONS, &[0xFF; 14]), wild, vec![9]].concat();
-        clean(&mut stream);
-        let expected = [good, record(IGNORED, &[0xFF; 14]), record(IGNORED, &[1, 0, 0, 1, 0, 0]), vec![9]].concat();
-        assert_eq!(stream, expected);
+    fn a_stray_cell_in_the_far_corner_costs_nothing_and_is_read() {
+        let stray = [number(0, 0, 1.0), number(0, 1, 2.0), number(65_535, 255, 3.0)].concat();
+        let document = run(read, &workbook(&[("Ducks", stray), ("Geese", number(4, 2, 5.0))]));
+        assert_eq!(shown(&document), "1 Ducks\nt 1 | 2\nt 3\n1 Geese\nt 5");
+        let cells: Vec<Option<&str>> = document.blocks.iter().map(|it| it.anchor.cell.as_deref()).collect();
+        assert_eq!(cells, [None, Some("A1:B1"), Some("IV65536:IV65536"), None, Some("C5:C5")]);
+        assert!(!document.truncated);
+    }
+
+    #[test]
+    fn cells_all_over_a_sheet_are_read_as_far_as_there_is_room_and_it_is_said_so() {
+        let diagonal = (0..20_000u16).flat_map(|it| number(it, it % 256, 1.0)).collect();
+        let document = run(read, &workbook(&[("Ducks", diagonal)]));
+        assert!(document.truncated && document.blocks.len() > 100, "{}", document.blocks.len());
+    }
+
+    #[test]
+    fn the_text_that_a_formula_gives_is_read() {
+        let formula = [&[0, 0, 1, 0, 0, 0][..], &[0, 0, 0, 0, 0, 0, 0xFF, 0xFF], &[0; 6], &[7, 0, 0x17, 4, 0], b"made"];
+        let sheet = [number(0, 0, 1.0), record(0x0006, &formula.concat()), record(0x0207, b"\x04\0\0made")].concat();
+        assert_eq!(shown(&run(read, &workbook(&[("Ducks", sheet)]))), "1 Ducks\nt 1 | made");
     }
 }
