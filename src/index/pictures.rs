@@ -75,18 +75,38 @@ pub(crate) fn merge(document: &mut Document, read: Document) -> Option<String> {
     if document.title.is_none() {
         document.title = read.title;
     }
-    let page = |block: &Block| block.anchor.page.unwrap_or(0);
     let mut pages: Vec<u32> = read.blocks.iter().map(page).collect();
     pages.dedup();
     let known = words_of_pages(document, &read.blocks);
-    for block in read.blocks {
-        if known.get(&block.anchor.page).is_some_and(|known| repeats(known, &block)) {
-            continue;
-        }
-        let place = document.blocks.iter().rposition(|it| page(it) <= page(&block)).map_or(0, |it| it + 1);
-        document.blocks.insert(place, block);
-    }
+    let is_news = |it: &Block| known.get(&it.anchor.page).is_none_or(|known| !repeats(known, it));
+    let news = read.blocks.into_iter().filter(is_news).collect();
+    document.blocks = in_place(std::mem::take(&mut document.blocks), news);
     (!pages.is_empty()).then(|| format!("{} pages {READ_BY_OCR}", pages.len()))
+}
+
+/// The page of a block; 0 is that of what belongs to the file as a whole.
+fn page(block: &Block) -> u32 {
+    block.anchor.page.unwrap_or(0)
+}
+
+/// Puts each of the new blocks behind the last one of its page, or of those before, in one go: a book has as many of them
+/// as of others.
+fn in_place(blocks: Vec<Block>, mut news: Vec<Block>) -> Vec<Block> {
+    news.sort_by_key(page);
+    // From each block on, the lowest page: blocks need not be in the order of their pages.
+    let mut lowest: Vec<u32> = blocks.iter().map(page).collect();
+    for at in (1..lowest.len()).rev() {
+        lowest[at - 1] = lowest[at - 1].min(lowest[at]);
+    }
+    let place = |it: &Block| lowest.partition_point(|lowest| *lowest <= page(it));
+    let mut merged = Vec::with_capacity(blocks.len() + news.len());
+    let mut news = news.into_iter().peekable();
+    for (at, block) in blocks.into_iter().enumerate() {
+        merged.extend(std::iter::from_fn(|| news.next_if(|it| place(it) <= at)));
+        merged.push(block);
+    }
+    merged.extend(news);
+    merged
 }
 
 /// The words of the document's own text on each page of which something was read.
@@ -159,6 +179,29 @@ mod tests {
             &["facts", "first", "second a", "second b", "third", "fourth"],
         );
         assert_eq!(said.as_deref(), Some("2 pages read by OCR"));
+    }
+
+    #[test]
+    fn what_stands_behind_the_last_page_stays_before_what_is_read() {
+        check(
+            &[(0, "facts"), (2, "second"), (1, "first"), (0, "attached"), (3, "third")],
+            &[(3, "c"), (1, "a"), (2, "b"), (9, "z")],
+            &["facts", "second", "first", "attached", "a", "b", "third", "c", "z"],
+        );
+        check(&[], &[(2, "b"), (1, "a")], &["a", "b"]);
+        check(&[(2, "second")], &[(1, "a")], &["a", "second"]);
+    }
+
+    #[test]
+    fn a_book_is_merged_in_a_time_that_grows_as_it_does() {
+        let (text, read): (Vec<_>, Vec<_>) =
+            (1..=100_000).map(|it| ((it, "of the text layer"), (it, "out of a picture"))).unzip();
+        let mut merged = document(&text, None);
+        let begun = Instant::now();
+        merge(&mut merged, document(&read, None));
+        assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+        let pages: Vec<Option<u32>> = merged.blocks.iter().map(|it| it.anchor.page).collect();
+        assert!(merged.blocks.len() == 200_000 && pages.is_sorted());
     }
 
     #[test]
