@@ -184,8 +184,8 @@ fn has_cue(sentence: &str, cues: &[&str]) -> bool {
 fn within(passage: &Kept, sentence: &str) -> Place {
     let mut place = passage.place.clone();
     let at = sentence.as_ptr() as usize - passage.text.as_ptr() as usize;
-    let breaks = passage.text.matches('\n').count() as u32;
-    if let Some((first, last)) = place.lines.filter(|it| it.1 - it.0 == breaks) {
+    let breaks = || passage.text.matches('\n').count() as u32;
+    if let Some((first, last)) = place.lines.filter(|it| it.1 - it.0 == breaks()) {
         let before = passage.text[..at].matches('\n').count() as u32;
         place.lines = Some((first + before, (first + before + sentence.matches('\n').count() as u32).min(last)));
     }

@@ -197,7 +197,7 @@ pub(crate) struct Finder<'r> {
 }
 
 /// Blocks that are not found cost a look through all of the rest; after so many the file is not what its reader read.
-const MOST_MISSES: usize = 200;
+pub(crate) const MOST_MISSES: usize = 200;
 
 /// A block in its file.
 #[derive(Clone, Debug, Default)]

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use crate::contract::place::{Finder, Markup, Place, Raw, Spot};
+use crate::contract::place::{Finder, MOST_MISSES, Markup, Place, Raw, Spot};
 use crate::contract::snippets;
 use crate::model::{Anchor, Block, BlockKind, Document};
 
@@ -52,6 +52,10 @@ const MOST_TAGS: usize = 4;
 /// Bytes of a tag; one with an address in it is long.
 const LONGEST_TAG: usize = 2_000;
 
+/// Bytes in which the tag is looked for that code or a table stands in. Farther away it would be that of something else, or
+/// there is none, and all of the file would be looked through for each of them.
+pub(crate) const NEAR: usize = 64 << 10;
+
 /// Bytes of a paragraph.
 const MOST_PROSE: usize = 16 << 10;
 
@@ -94,12 +98,14 @@ impl Source {
         }
         let page = raw.as_ref().filter(|it| extension == "eml" && it.text.contains("<table"));
         let page = page.map(|it| Raw::new(it.text.clone(), Markup::Tags));
-        let mut page_at = 0;
+        let (mut page_at, mut misses) = (0, 0);
         for mut block in document.blocks {
-            if let Some(page) =
-                page.as_ref().filter(|_| block.kind == BlockKind::Table && block.anchor.member.is_none())
-            {
-                page_at = place_in_page(page, &mut block, page_at);
+            let is_of_page = block.kind == BlockKind::Table && block.anchor.member.is_none() && misses < MOST_MISSES;
+            if let Some(page) = page.as_ref().filter(|_| is_of_page) {
+                match place_in_page(page, &mut block, page_at) {
+                    Some(end) => page_at = end,
+                    None => misses += 1,
+                }
             }
             let spot = finder.next(&block);
             let role = role(block.kind, extension, block.anchor.symbol.is_some());
@@ -196,8 +202,9 @@ impl Source {
         let (mut start, mut end) = (bytes.start, bytes.end);
         for _ in 0..MOST_TAGS {
             let before = text[..start].trim_end();
-            let open = before.ends_with('>').then(|| before.rfind('<')).flatten();
-            match open.filter(|it| before.len() - it <= LONGEST_TAG) {
+            let near = before.ceil_char_boundary(before.len().saturating_sub(LONGEST_TAG));
+            let open = before.ends_with('>').then(|| before[near..].rfind('<')).flatten();
+            match open.map(|it| near + it) {
                 Some(open) if !before[open..].starts_with("</") => start = open,
                 _ => break,
             }
@@ -205,7 +212,8 @@ impl Source {
         for _ in 0..MOST_TAGS {
             let after = text[end..].trim_start();
             let begin = text.len() - after.len();
-            let close = after.starts_with('<').then(|| after.find('>')).flatten().filter(|it| *it <= LONGEST_TAG);
+            let near = &after[..after.floor_char_boundary(LONGEST_TAG + 1)];
+            let close = near.starts_with('<').then(|| near.find('>')).flatten();
             match close {
                 Some(close) if !ends_block(after) => end = begin + close + 1,
                 _ => break,
@@ -297,16 +305,16 @@ fn blockquotes(html: &str) -> Vec<Range<usize>> {
 
 /// Gives a table of a mail its place in the page that the mail holds, at or behind a byte, and returns where it ends. A page
 /// that is encoded has no such places.
-fn place_in_page(page: &Raw, block: &mut Block, from: usize) -> usize {
-    let Some(start) = page.text[from..].find("<table").map(|it| from + it) else { return from };
+fn place_in_page(page: &Raw, block: &mut Block, from: usize) -> Option<usize> {
+    let start = from + page.text[from..].find("<table")?;
     let anchor = Anchor { byte_start: Some(start as u64), ..Anchor::default() };
     let looked_for = Block { anchor, ..block.clone() };
     let spot = Finder::new(Some(page)).next(&looked_for);
-    let Some(bytes) = spot.bytes(Some(page), &block.text, &(0..block.text.len())) else { return from };
+    let bytes = spot.bytes(Some(page), &block.text, &(0..block.text.len()))?;
     let place = page.place(&bytes);
     (block.anchor.line_start, block.anchor.line_end) = place.lines.unzip();
     (block.anchor.byte_start, block.anchor.byte_end) = place.bytes.unzip();
-    bytes.end
+    Some(bytes.end)
 }
 
 /// Says whether the part of a file is what its reader calls a quotation.
@@ -333,8 +341,10 @@ fn stated_language(raw: &Raw, bytes: &Range<usize>, extension: &str) -> Option<S
         LazyLock::new(|| Regex::new(r"(?:language|lang|highlight-source)-([A-Za-z0-9+#]+)").expect("a constant"));
     let named = match extension {
         "html" | "htm" | "xhtml" => {
-            let start = raw.text[..bytes.start].rfind("<pre")?;
-            CLASS.captures(&raw.text[start..bytes.start]).map(|it| it[1].to_lowercase())
+            let before = raw.text.get(..bytes.start)?;
+            let before = &before[before.ceil_char_boundary(before.len().saturating_sub(NEAR))..];
+            let start = before.rfind("<pre")?;
+            CLASS.captures(&before[start..]).map(|it| it[1].to_lowercase())
         }
         _ => {
             let info = raw.line_before(bytes.start).trim().trim_start_matches(['`', '~']);

@@ -27,6 +27,9 @@ const ABBREVIATIONS: &[&str] = &[
     "ms", "no", "p", "pp", "prof", "ref", "sec", "sect", "sr", "st", "tab", "vol", "vs",
 ];
 
+/// Bytes of the numbers of the notes in one pair of brackets.
+const LONGEST_NOTE: usize = 100;
+
 /// Says whether a word says nothing of a topic.
 pub(crate) fn is_stop_word(word: &str) -> bool {
     STOP_WORDS.binary_search(&word).is_ok()
@@ -83,7 +86,13 @@ pub(crate) fn sentences(text: &str) -> Vec<Range<usize>> {
 /// Bytes of the quotation marks and brackets that close behind a sentence, and of the numbers of notes there.
 fn closing(rest: &str) -> usize {
     let mut left = rest.trim_start_matches(['"', '”', '’', ')', ']', '*', '_']);
-    while let Some((number, after)) = left.strip_prefix('[').and_then(|it| it.split_once(']')) {
+    let note = |left: &str| {
+        let inner = left.strip_prefix('[')?;
+        // A bracket that nothing closes would be looked through to the end of the text, again and again.
+        inner[..inner.floor_char_boundary(LONGEST_NOTE)].find(']')
+    };
+    while let Some(length) = note(left) {
+        let (number, after) = (&left[1..=length], &left[length + 2..]);
         if number.is_empty() || !number.chars().all(|it| it.is_ascii_digit() || matches!(it, ',' | ' ' | '-' | '–')) {
             break;
         }
@@ -164,6 +173,14 @@ mod tests {
         let text = "Ice moves.[1] It melts.[2][3] It is gone.[sic] Then rain.";
         let found: Vec<&str> = sentences(text).into_iter().map(|it| &text[it]).collect();
         assert_eq!(found, ["Ice moves.[1]", "It melts.[2][3]", "It is gone.[sic] Then rain."]);
+    }
+
+    #[test]
+    fn brackets_that_nothing_closes_cost_no_more_than_other_marks() {
+        let text = ".[".repeat(1_000_000);
+        let begun = std::time::Instant::now();
+        assert_eq!(sentences(&text).len(), 1);
+        assert!(begun.elapsed().as_secs() < 10, "{:?}", begun.elapsed());
     }
 
     #[test]

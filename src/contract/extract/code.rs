@@ -1,6 +1,6 @@
 //! Code: what a format marks as code, and every symbol of a source file.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::contract::extract::Object;
 use crate::contract::place::Place;
@@ -41,7 +41,8 @@ pub(crate) fn find(source: &Source) -> Vec<Object> {
         found.push(piece(source, at, place, own_language));
         last = Some(passage);
     }
-    found.extend(source.snippets.iter().filter_map(|it| marked(source, it)));
+    let headings = Headings::of(source);
+    found.extend(source.snippets.iter().filter_map(|it| marked(source, &headings, it)));
     found.sort_by_key(|it| it.place.bytes);
     found
 }
@@ -61,9 +62,12 @@ fn goes_on(source: &Source, before: &Passage, after: &Passage) -> bool {
 }
 
 fn append(object: &mut Object, between: &str, passage: &Passage, place: &Place) {
-    let text = format!("{}{between}{}", object.text("text"), passage.text);
     object.place = object.place.with(place);
-    object.fields.insert("text".into(), text.into());
+    // In its place: a listing has as many pieces as lines.
+    if let Some(Value::String(text)) = object.fields.get_mut("text") {
+        text.push_str(between);
+        text.push_str(&passage.text);
+    }
     object.fields.insert("line_numbers".into(), json!(object.place.lines.map(|it| [it.0, it.1])));
 }
 
@@ -99,18 +103,38 @@ fn above(source: &Source, at: usize) -> String {
     at.checked_sub(1).map_or(String::new(), |it| short(&source.passages[it].text, CONTEXT))
 }
 
-fn marked(source: &Source, snippet: &snippets::Snippet) -> Option<Object> {
+/// The headings of a document, and where they stand in its file.
+struct Headings<'s> {
+    texts: Vec<&'s str>,
+    /// Of each, the first byte of it and all that follow: they need not stand in order.
+    lowest: Vec<usize>,
+}
+
+impl<'s> Headings<'s> {
+    fn of(source: &'s Source) -> Headings<'s> {
+        let headings = source.passages.iter().filter(|it| matches!(it.role, Role::Heading(_)));
+        let start = |it: &'s Passage| Some((it.text.as_str(), source.bytes(it, &(0..it.text.len()))?.start));
+        let (texts, mut lowest): (Vec<_>, Vec<_>) = headings.filter_map(start).unzip();
+        for at in (1..lowest.len()).rev() {
+            lowest[at - 1] = lowest[at - 1].min(lowest[at]);
+        }
+        Headings { texts, lowest }
+    }
+
+    /// The last heading that stands before a byte.
+    fn before(&self, byte: usize) -> &'s str {
+        let count = self.lowest.partition_point(|it| *it < byte);
+        count.checked_sub(1).map_or("", |it| self.texts[it])
+    }
+}
+
+fn marked(source: &Source, headings: &Headings<'_>, snippet: &snippets::Snippet) -> Option<Object> {
     let raw = source.raw.as_ref()?;
     let text = &raw.text[snippet.inner.clone()];
     let (language, confidence) = match snippet.language.as_deref() {
         Some(stated) => (Some(stated), 0.97),
         None => (snippets::guess_language(text), 0.75),
     };
-    let is_before = |it: &&Passage| {
-        let bytes = source.bytes(it, &(0..it.text.len()));
-        bytes.is_some_and(|bytes| bytes.start < snippet.outer.start)
-    };
-    let mut headings = source.passages.iter().rev().filter(|it| matches!(it.role, Role::Heading(_)));
-    let heading = headings.find(is_before).map_or("", |it| it.text.as_str());
+    let heading = headings.before(snippet.outer.start);
     Some(object(raw.place(&snippet.inner), confidence, language, &short(heading, CONTEXT), text))
 }

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::contract::extract::Object;
 use crate::contract::place::Place;
-use crate::contract::source::{Passage, Role, Source};
+use crate::contract::source::{NEAR, Passage, Role, Source};
 use crate::contract::words::short;
 
 /// Readers cut a table after so many rows; what follows at once is the rest of it.
@@ -63,7 +63,9 @@ fn element(source: &Source, place: &Place) -> Option<Place> {
     let raw = source.raw.as_ref().filter(|_| source.is_page() || source.extension == "eml")?;
     let (start, end) = place.bytes?;
     let (before, after) = (raw.text.get(..start as usize)?, raw.text.get(end as usize..)?);
-    let open = before.rfind("<table").or_else(|| before.rfind("<TABLE"))?;
+    let near = before.ceil_char_boundary(before.len().saturating_sub(NEAR));
+    let (before, after) = (&before[near..], &after[..after.floor_char_boundary(NEAR)]);
+    let open = near + before.rfind("<table").or_else(|| before.rfind("<TABLE"))?;
     let close = after.find("</table>").or_else(|| after.find("</TABLE>"))? + "</table>".len();
     Some(Place { part: place.part.clone(), ..raw.place(&(open..end as usize + close)) })
 }
