@@ -6,10 +6,10 @@ use std::sync::LazyLock;
 use percent_encoding::percent_decode_str;
 use regex::Regex;
 
-use crate::graph::extract::part::{Finding, Maker, shared, stem_alias};
+use crate::graph::extract::part::{Finding, Holders, Maker, shared, stem_alias};
 use crate::graph::extract::people;
 use crate::graph::extract::{Text, relation};
-use crate::model::{BlockKind, Document, FileKind, LinkKind};
+use crate::model::{BlockKind, Document, FileKind, LinkKind, StoredChunk};
 
 /// Longest target that is taken for one.
 const MOST_TARGET: usize = 1_000;
@@ -72,8 +72,10 @@ fn paper(kind: &str, number: &str, evidence: Finding, maker: &mut Maker<'_>) {
 
 /// Reads what the document states outside its text.
 pub(super) fn stated(document: &Document, maker: &mut Maker<'_>) {
+    let mut holders = Holders::new(maker.reading.chunks);
     for link in &document.links {
-        let chunk = maker.reading.chunks.iter().find(|it| !link.text.is_empty() && it.chunk.text.contains(&link.text));
+        let is_named = |it: &StoredChunk| it.chunk.text.contains(&link.text);
+        let chunk = if link.text.is_empty() { None } else { holders.find(is_named) };
         let chunk = chunk.or(maker.reading.chunks.first());
         let evidence = chunk.map(|stored| {
             let at = stored.chunk.text.find(&link.text).filter(|_| !link.text.is_empty()).unwrap_or(0);

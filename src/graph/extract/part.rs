@@ -234,11 +234,12 @@ impl<'a> Maker<'a> {
         let reading = self.reading;
         match reading.document {
             Some(document) => {
+                let mut holders = Holders::new(reading.chunks);
                 let text = |block: &'a crate::model::Block| Text {
                     text: &block.text,
                     kind: Some(block.kind),
                     anchor: &block.anchor,
-                    chunk: holder(reading.chunks, &block.text, &block.anchor),
+                    chunk: holders.of_block(&block.text, &block.anchor),
                 };
                 document.blocks.iter().map(text).collect()
             }
@@ -270,17 +271,95 @@ fn whole(stored: &StoredChunk) -> GraphEvidence {
     }
 }
 
-/// The chunk that holds a block: by its bytes where both have such, else by its first words.
-fn holder<'a>(chunks: &'a [StoredChunk], text: &str, anchor: &Anchor) -> Option<&'a StoredChunk> {
-    let by_bytes = anchor.byte_start.and_then(|start| {
-        chunks.iter().find(|it| {
+/// Texts that no passage holds cost a look through all of them; after so many only those around the last one are looked at.
+const MOST_MISSES: usize = 200;
+const AROUND: usize = 8;
+
+/// Finds the passages that hold the texts of a document, which come in their order: each is looked for from where the last
+/// one was found.
+pub(super) struct Holders<'a> {
+    chunks: &'a [StoredChunk],
+    at: usize,
+    misses: usize,
+}
+
+impl<'a> Holders<'a> {
+    pub(super) fn new(chunks: &'a [StoredChunk]) -> Holders<'a> {
+        Holders { chunks, at: 0, misses: 0 }
+    }
+
+    /// The chunk that holds a block: by its bytes where both have such, else by its first words.
+    fn of_block(&mut self, text: &str, anchor: &Anchor) -> Option<&'a StoredChunk> {
+        let holds = |start: u64, it: &StoredChunk| {
             let (first, last) = (it.chunk.anchor.byte_start, it.chunk.anchor.byte_end);
             first.is_some_and(|it| it <= start)
                 && last.is_some_and(|it| start < it)
                 && it.chunk.anchor.member == anchor.member
-        })
-    });
-    let begin = text.lines().next().unwrap_or_default();
-    let begin = &begin[..begin.floor_char_boundary(60)];
-    by_bytes.or_else(|| chunks.iter().find(|it| it.chunk.text.contains(begin))).or(chunks.first())
+        };
+        let begin = text.lines().next().unwrap_or_default();
+        let begin = &begin[..begin.floor_char_boundary(60)];
+        let by_bytes = anchor.byte_start.and_then(|start| self.find(|it| holds(start, it)));
+        by_bytes.or_else(|| self.find(|it| it.chunk.text.contains(begin))).or(self.chunks.first())
+    }
+
+    /// The first chunk of which this is so.
+    pub(super) fn find(&mut self, is_so: impl Fn(&StoredChunk) -> bool) -> Option<&'a StoredChunk> {
+        let all = self.chunks.len();
+        let most = if self.misses < MOST_MISSES { all } else { AROUND.min(all) };
+        // Neighbours overlap: the one before may hold it too.
+        let from = self.at.saturating_sub(1);
+        let found = (from..from + most).map(|it| it % all).find(|it| is_so(&self.chunks[*it]));
+        match found {
+            Some(found) => self.at = found,
+            None => self.misses += 1,
+        }
+        found.map(|it| &self.chunks[it])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Chunk, ChunkId, Tier};
+
+    fn chunk(text: &str) -> StoredChunk {
+        let chunk = Chunk {
+            id: ChunkId(text.into()),
+            ordinal: 0,
+            text: text.into(),
+            body_start: 0,
+            anchor: Anchor::default(),
+            heading_path: Vec::new(),
+            tokens: 1,
+            tier: Tier::L1,
+        };
+        StoredChunk { file_id: 1, chunk }
+    }
+
+    #[test]
+    fn a_text_is_looked_for_from_where_the_last_one_was_found() {
+        let chunks = ["a yes", "b", "c yes", "d"].map(chunk);
+        let mut holders = Holders::new(&chunks);
+        let mut check = |text: &str, expected: &str| {
+            let found = holders.of_block(text, &Anchor::default()).unwrap();
+            assert_eq!(found.chunk.text, expected, "{text}");
+        };
+        for (text, expected) in
+            [("yes\nand", "a yes"), ("d", "d"), ("yes", "c yes"), ("b", "b"), ("nowhere", "a yes"), ("c", "c yes")]
+        {
+            check(text, expected);
+        }
+        assert!(Holders::new(&[]).of_block("a", &Anchor::default()).is_none());
+    }
+
+    #[test]
+    fn texts_that_stand_nowhere_are_not_looked_for_for_ever() {
+        let chunks: Vec<StoredChunk> = (0..1_000).map(|it| chunk(&format!("{it} {}", "x".repeat(9_000)))).collect();
+        let mut holders = Holders::new(&chunks);
+        let begun = std::time::Instant::now();
+        for _ in 0..20_000 {
+            holders.of_block("nowhere", &Anchor::default());
+        }
+        assert!(begun.elapsed().as_secs() < 30, "{:?}", begun.elapsed());
+    }
 }
