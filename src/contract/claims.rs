@@ -1,7 +1,7 @@
 //! Statements of documents on a field, and when two of them agree or exclude each other. By words and numbers alone: what
 //! is said in other words is not recognised, and the method says so.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use serde_json::{Map, Value, json};
 
@@ -205,16 +205,37 @@ pub(crate) struct Topic {
 /// Groups statements by what they are about, in their order.
 pub(crate) fn topics(statements: Vec<Statement>) -> Vec<Topic> {
     let mut topics: Vec<Topic> = Vec::new();
+    let mut with_stem: HashMap<String, Vec<usize>> = HashMap::new();
     for statement in statements.into_iter().filter(|it| !it.topic.is_empty()) {
-        match topics.iter_mut().find(|it| it.statements[0].same_topic(&statement)) {
-            Some(topic) => topic.statements.push(statement),
-            None => topics.push(Topic { statements: vec![statement] }),
+        let stems: BTreeSet<String> = statement.topic.iter().cloned().collect();
+        let found = candidates(&with_stem, &stems).into_iter().find(|it| topics[*it].is_on(&statement));
+        match found {
+            Some(found) => topics[found].statements.push(statement),
+            None => {
+                stems.into_iter().for_each(|it| with_stem.entry(it).or_default().push(topics.len()));
+                topics.push(Topic { statements: vec![statement] });
+            }
         }
     }
     topics
 }
 
+/// The topics that may be that of these stems, in order: to compare each statement with every topic would take the square
+/// of their number. What has enough in common shares at least one of the rarest stems, however many may differ.
+fn candidates(with_stem: &HashMap<String, Vec<usize>>, stems: &BTreeSet<String>) -> BTreeSet<usize> {
+    let shared = (SAME_TOPIC * stems.len() as f64 - 1e-9).ceil() as usize;
+    let mut topics: Vec<&[usize]> =
+        stems.iter().map(|it| with_stem.get(it).map(Vec::as_slice).unwrap_or_default()).collect();
+    topics.sort_by_key(|it| it.len());
+    topics.into_iter().take(stems.len() + 1 - shared.max(1)).flatten().copied().collect()
+}
+
 impl Topic {
+    /// Says whether a statement is on what the first one is on.
+    fn is_on(&self, statement: &Statement) -> bool {
+        self.statements[0].same_topic(statement)
+    }
+
     /// The largest side that does not exclude itself, and the others.
     pub(crate) fn sides(&self) -> (Vec<&Statement>, Vec<&Statement>) {
         let mut best: Vec<&Statement> = Vec::new();
@@ -272,5 +293,39 @@ mod tests {
         let (five, six) = (statement(1, "Flush the pipe every 5 days"), statement(2, "Flush the pipe every 6 days"));
         assert_eq!(five.opposes(&six), Some("different numbers"));
         assert!(!keep.same_topic(&five));
+    }
+
+    #[test]
+    fn every_statement_finds_the_topic_that_it_finds_when_all_are_compared() {
+        // Words of few letters, so that many statements share some.
+        let word =
+            |seed: usize| format!("{}{}", ["gauge", "pump", "valve", "weir"][seed % 4], ["ing", "", "s"][seed % 3]);
+        let statements: Vec<Statement> = (0..600usize)
+            .map(|it| (0..2 + it % 6).map(|at| format!("{}{} ", word(it * 7 + at * at), (it / 9 + at) % 11)).collect())
+            .map(|text: String| statement(1, &text))
+            .collect();
+        let mut expected: Vec<Vec<String>> = Vec::new();
+        let mut firsts: Vec<&Statement> = Vec::new();
+        for statement in &statements {
+            match firsts.iter().position(|it| it.same_topic(statement)) {
+                Some(at) => expected[at].push(statement.text.clone()),
+                None => {
+                    firsts.push(statement);
+                    expected.push(vec![statement.text.clone()]);
+                }
+            }
+        }
+        assert!((20..500).contains(&expected.len()), "{}", expected.len());
+        let text = |it: &Topic| it.statements.iter().map(|it| it.text.clone()).collect::<Vec<_>>();
+        assert_eq!(topics(statements).iter().map(text).collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn thousands_of_topics_are_told_apart_in_no_time() {
+        let words = |it: usize| (0..6).map(|at| format!("w{}x ", it * 6 + at)).collect::<String>();
+        let statements: Vec<Statement> = (0..20_000).map(|it| statement(1, &words(it))).collect();
+        let begun = std::time::Instant::now();
+        assert_eq!(topics(statements).len(), 20_000);
+        assert!(begun.elapsed().as_secs() < 20, "{:?}", begun.elapsed());
     }
 }
