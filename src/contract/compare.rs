@@ -1,9 +1,10 @@
 //! COMPARE: every difference, with counts, and no word on who is right.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
-use similar::{Algorithm, DiffOp, capture_diff_slices};
+use similar::{Algorithm, DiffOp, capture_diff_slices_deadline};
 
 use crate::contract::answer::{Answer, Unknown, mean, rounded};
 use crate::contract::claims::{self, files};
@@ -16,6 +17,10 @@ use crate::contract::words::short;
 
 /// Characters of a passage that a difference shows.
 const SHOWN: usize = 160;
+
+/// Time in which the fewest differences are looked for. Of two long texts that have nothing in common it would take hours;
+/// after it there may be more than are needed, and they are still all of them.
+pub(crate) const MOST_TIME: Duration = Duration::from_secs(5);
 
 /// The verb.
 pub(crate) fn run(request: &Request, corpus: &Corpus) -> Outcome<Answer> {
@@ -108,7 +113,7 @@ pub(crate) fn changes(before: &[Kept], after: &[Kept]) -> Vec<Value> {
     let keys = |side: &[Kept]| side.iter().map(|it| short(&it.text, usize::MAX)).collect::<Vec<String>>();
     let (old, new) = (keys(before), keys(after));
     let mut found = Vec::new();
-    for op in capture_diff_slices(Algorithm::Patience, &old, &new) {
+    for op in operations(&old, &new) {
         match op {
             DiffOp::Equal { .. } => {}
             DiffOp::Delete { old_index, old_len, .. } => {
@@ -124,6 +129,12 @@ pub(crate) fn changes(before: &[Kept], after: &[Kept]) -> Vec<Value> {
         }
     }
     found
+}
+
+/// What makes one list of the other.
+fn operations(old: &[String], new: &[String]) -> Vec<DiffOp> {
+    let most = Instant::now() + MOST_TIME;
+    capture_diff_slices_deadline(Algorithm::Patience, old, new, Some(most))
 }
 
 /// Passages one by one where there are as many on both sides; the rest is added or removed.
@@ -258,4 +269,20 @@ fn approaches(request: &Request, corpus: &Corpus) -> Answer {
     let page = answer.page(request, found.iter().map(pros_cons::Approach::value).collect());
     answer.data = json!({"approaches": count, "pros": pros, "cons": cons, "list": page});
     answer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_texts_without_anything_in_common_are_compared_in_the_time_there_is() {
+        let lines = |of: &str| (0..300_000).map(|it| format!("{of}{it}")).collect::<Vec<_>>();
+        let (old, new) = (lines("a"), lines("b"));
+        let begun = Instant::now();
+        let found = operations(&old, &new);
+        assert!(begun.elapsed() < 6 * MOST_TIME, "{:?}", begun.elapsed());
+        let covered: usize = found.iter().map(|it| it.old_range().len()).sum();
+        assert_eq!(covered, old.len());
+    }
 }

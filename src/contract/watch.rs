@@ -1,10 +1,13 @@
 //! DELTA of one field of one file: of its text a diff, of what it holds lists, of everything else the value then and now.
 
+use std::collections::HashSet;
+
 use serde_json::{Value, json};
 use similar::TextDiff;
 
 use crate::catalog::{Column, SessionFile};
 use crate::contract::answer::{Answer, Unknown};
+use crate::contract::compare::MOST_TIME;
 use crate::contract::corpus::{Corpus, Paper};
 use crate::contract::delta::{Earlier, differs};
 use crate::contract::facts::Facts;
@@ -207,8 +210,14 @@ fn watch_part(
     }
     let (old, new) = (listed(old, part), new.map(|it| listed(it, part)).unwrap_or_default());
     data["changed"] = json!(old != new);
-    data["added"] = json!(new.iter().filter(|it| !old.contains(it)).collect::<Vec<_>>());
-    data["removed"] = json!(old.iter().filter(|it| !new.contains(it)).collect::<Vec<_>>());
+    data["added"] = json!(not_in(&new, &old));
+    data["removed"] = json!(not_in(&old, &new));
+}
+
+/// What is in one list and not in the other, in its order.
+fn not_in<'a>(all: &'a [String], others: &[String]) -> Vec<&'a String> {
+    let others: HashSet<&String> = others.iter().collect();
+    all.iter().filter(|it| !others.contains(it)).collect()
 }
 
 fn text_of(reading: Option<&Reading>) -> String {
@@ -218,7 +227,7 @@ fn text_of(reading: Option<&Reading>) -> String {
 
 /// The lines of a text diff with a little around each difference; `@@` parts places that are not neighbours.
 fn diff(old: &str, new: &str) -> Vec<String> {
-    let diff = TextDiff::from_lines(old, new);
+    let diff = TextDiff::configure().timeout(MOST_TIME).diff_lines(old, new);
     let unified = diff.unified_diff().context_radius(AROUND).to_string();
     unified.lines().map(String::from).collect()
 }
@@ -236,4 +245,25 @@ fn listed(reading: &Reading, part: &str) -> Vec<String> {
     };
     let shown = |it: &crate::contract::extract::Object| Value::Object(it.fields.clone()).to_string();
     reading.objects.get(schema).into_iter().flatten().map(shown).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+
+    #[test]
+    fn a_long_text_that_was_written_anew_is_compared_in_the_time_there_is() {
+        let lines = |of: &str| (0..300_000).map(|it| format!("{of}{it}\n")).collect::<String>();
+        let begun = Instant::now();
+        let shown = diff(&lines("a"), &lines("b"));
+        assert!(begun.elapsed() < 6 * MOST_TIME && shown.len() > 600_000, "{:?}", begun.elapsed());
+    }
+
+    #[test]
+    fn what_came_and_what_went_is_told_in_its_order() {
+        let [old, new] = [["a", "b", "c"], ["d", "b", "a"]].map(|it| it.map(String::from).to_vec());
+        assert_eq!((not_in(&new, &old), not_in(&old, &new)), (vec![&new[0]], vec![&old[2]]));
+    }
 }
