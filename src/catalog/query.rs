@@ -132,11 +132,11 @@ impl Catalog {
     }
 
     /// Returns up to `limit` files with numbers above `after`, by number, that hold pictures which may be text and were not
-    /// read so far: images, and PDFs with pages without a text layer. `every` asks for all images and all PDFs, read or
-    /// not.
+    /// read so far: images, and PDFs with pages without a text layer, also when others of their pages were read. `every`
+    /// asks for all images and all PDFs, read or not.
     pub fn pictures(&self, under: Option<&Path>, every: bool, after: FileId, limit: usize) -> Result<Vec<FileRecord>> {
         let unread = format!(
-            "AND detail NOT LIKE '%{READ_BY_OCR}%' AND (kind = 'image' OR detail LIKE '%{WITHOUT_TEXT_LAYER}%')"
+            "AND ((kind = 'image' AND detail NOT LIKE '%{READ_BY_OCR}%') OR detail LIKE '%{WITHOUT_TEXT_LAYER}%')"
         );
         let unread = if every { "" } else { &unread };
         self.database.read(|db| {

@@ -253,7 +253,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().canonicalize().unwrap();
         let path = root.join("a.md");
-        for (does, expected) in [(String::new(), Ok(Document::default())), (format!("echo more >> {}", path.display()), Err("io".to_string()))] {
+        for (does, expected) in [
+            (String::new(), Ok(Document::default())),
+            (format!("echo more >> {}", path.display()), Err("io".to_string())),
+        ] {
             std::fs::write(&path, "text").unwrap();
             let file = File::open(&path).unwrap();
             let (before, hash) = (Before::of(&file), crate::warehouse::hash(&file).unwrap());

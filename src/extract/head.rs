@@ -112,7 +112,9 @@ mod tests {
                 }
                 for at in (start + length..start + length + 9).chain(9..20) {
                     let cut = cut_near(&bytes, at);
-                    assert!(cut.abs_diff(at) < 3 && decode(&bytes[..cut], None).text.chars().all(|it| it != '\u{FFFD}'));
+                    assert!(
+                        cut.abs_diff(at) < 3 && decode(&bytes[..cut], None).text.chars().all(|it| it != '\u{FFFD}')
+                    );
                 }
             }
         }

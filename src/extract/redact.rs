@@ -64,7 +64,9 @@ impl Table {
 /// The column, from 0, in which the rows of a block begin: those of a sheet may begin in any, and the next block in another.
 fn first_column(anchor: &Anchor) -> usize {
     let letters = anchor.cell.iter().flat_map(|it| it.bytes()).take_while(u8::is_ascii_uppercase);
-    letters.fold(0_usize, |column, it| column.saturating_mul(26).saturating_add(usize::from(it - b'A') + 1)).saturating_sub(1)
+    letters
+        .fold(0_usize, |column, it| column.saturating_mul(26).saturating_add(usize::from(it - b'A') + 1))
+        .saturating_sub(1)
 }
 
 /// Blacks secrets out in the names of a place: a message that is attached without one has its subject for a name.
@@ -133,7 +135,8 @@ mod tests {
 
     #[test]
     fn what_stands_below_a_telling_head_is_blacked_out_in_every_table() {
-        let row = |open: &str, between: &str, close: &str, cells: [&str; 3]| format!("{open}{}{close}", cells.join(between));
+        let row =
+            |open: &str, between: &str, close: &str, cells: [&str; 3]| format!("{open}{}{close}", cells.join(between));
         let table = |open: &str, between: &str, close: &str, rule: &str| {
             let rows = (0..100).map(|it| {
                 row(open, between, close, [&format!("bot {it}"), &format!("{VALUE}{it}"), "q8Rt2LmZx7Vb4NcK9wPd"])

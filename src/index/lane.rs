@@ -4,8 +4,6 @@
 //! the watcher saw stays. What comes of it is in [`crate::index::pictures`].
 
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
-use std::fs::File;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -13,15 +11,15 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use crate::catalog::{Catalog, READ_BY_OCR, RequeueScope};
-use crate::error::{Error, Result};
-use crate::extract::{Purpose, SkillJob, Tools, WorkerPool};
-use crate::index::pictures::{key, ocr_tools};
+use crate::catalog::{Catalog, RequeueScope};
+use crate::error::Result;
+use crate::extract::Tools;
+use crate::index::looking;
+use crate::index::pictures::ocr_tools;
 use crate::index::pipeline::Run;
 use crate::index::progress::Progress;
-use crate::index::{Before, Inner, at_file, blocking};
-use crate::model::{ContentHash, Document, FileId, FileRecord, FileState, OcrMode, Phase, Reason};
-use crate::warehouse;
+use crate::index::{Inner, blocking};
+use crate::model::{FileId, OcrMode, Phase};
 
 /// Files that may wait for the lane; what is beyond is found again by the next job.
 const MOST_WAITING: usize = 100_000;
@@ -33,19 +31,25 @@ const FILES_TOGETHER: usize = 32;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How often workers at rest are looked for.
 const TICK: Duration = if cfg!(test) { Duration::from_millis(20) } else { Duration::from_secs(60) };
-/// Seconds of one call to the worker. A document of many pages takes several.
-const CALL_SECONDS: u32 = 60;
-/// Calls for one file at most: some thousand pages.
-const MOST_CALLS: usize = 50;
-/// The skill that reads pictures.
-const SKILL: &str = "ocr_image";
+/// What is to be read, by who wants that (the id of a job, which is empty for the watcher) and number: whether every page, or
+/// only what has no text.
+type Asked = BTreeMap<String, BTreeMap<FileId, bool>>;
+
+#[derive(Default)]
+struct Waiting {
+    now: Asked,
+    /// Their turn comes when no other file waits: they had one.
+    later: Asked,
+}
+
+fn count(asked: &Asked) -> usize {
+    asked.values().map(BTreeMap::len).sum()
+}
 
 /// Files whose pictures are to be read.
 #[derive(Default)]
 pub(crate) struct Pictures {
-    /// By who wants that (the id of a job, which is empty for the watcher) and number: whether every page is to be read, or
-    /// only what has no text.
-    waiting: Mutex<BTreeMap<String, BTreeMap<FileId, bool>>>,
+    waiting: Mutex<Waiting>,
     /// Told when there is something to read.
     pub(crate) arrived: Notify,
     /// Whoever holds it reads.
@@ -68,17 +72,33 @@ impl Wanted {
 impl Pictures {
     /// Adds a file that this job wants read.
     pub(crate) fn push(&self, job: &str, id: FileId, every_page: bool) {
-        let mut waiting = self.waiting();
-        if waiting.values().map(BTreeMap::len).sum::<usize>() < MOST_WAITING {
-            *waiting.entry(job.to_string()).or_default().entry(id).or_default() |= every_page;
+        let waiting = &mut *self.waiting();
+        if count(&waiting.now) < MOST_WAITING {
+            let begun = waiting.later.get_mut(job).and_then(|it| it.remove(&id)).unwrap_or_default();
+            *waiting.now.entry(job.to_string()).or_default().entry(id).or_default() |= every_page || begun;
+        }
+    }
+
+    /// Adds a file again that goes on when no other waits, so that a long book does not hold the others up.
+    fn push_later(&self, wanted: &Wanted) {
+        let waiting = &mut *self.waiting();
+        for (job, every_page) in &wanted.by {
+            if let Some(every) = waiting.now.get_mut(job).and_then(|it| it.get_mut(&wanted.id)) {
+                *every |= *every_page;
+            } else if count(&waiting.later) < MOST_WAITING {
+                *waiting.later.entry(job.clone()).or_default().entry(wanted.id).or_default() |= *every_page;
+            }
         }
     }
 
     fn pop(&self) -> Option<Wanted> {
-        let mut waiting = self.waiting();
-        let id = *waiting.values().filter_map(|it| it.keys().next()).min()?;
-        let by = waiting.iter_mut().filter_map(|(job, files)| Some((job.clone(), files.remove(&id)?))).collect();
-        waiting.retain(|_, files| !files.is_empty());
+        let waiting = &mut *self.waiting();
+        if count(&waiting.now) == 0 {
+            waiting.now = std::mem::take(&mut waiting.later);
+        }
+        let id = *waiting.now.values().filter_map(|it| it.keys().next()).min()?;
+        let by = waiting.now.iter_mut().filter_map(|(job, files)| Some((job.clone(), files.remove(&id)?))).collect();
+        waiting.now.retain(|_, files| !files.is_empty());
         Some(Wanted { id, by })
     }
 
@@ -89,18 +109,21 @@ impl Pictures {
 
     /// Drops what this job wants, and nobody else.
     fn forget(&self, job: &str) {
-        self.waiting().remove(job);
+        let waiting = &mut *self.waiting();
+        waiting.now.remove(job);
+        waiting.later.remove(job);
     }
 
     fn is_empty(&self) -> bool {
-        self.waiting().is_empty()
+        let waiting = self.waiting();
+        count(&waiting.now) + count(&waiting.later) == 0
     }
 
     fn clear(&self) {
-        self.waiting().clear();
+        *self.waiting() = Waiting::default();
     }
 
-    fn waiting(&self) -> MutexGuard<'_, BTreeMap<String, BTreeMap<FileId, bool>>> {
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -182,10 +205,10 @@ async fn read_in_turn(
     while let Some(wanted) = inner.pictures.pop() {
         let read = cancel.run_until_cancelled(async {
             inner.gate.passed().await;
-            read_one(inner, &tools, wanted.id, wanted.every_page()).await
+            looking::look(inner, &tools, wanted.id, wanted.every_page()).await
         });
-        let has_text = match read.await {
-            Some(Ok(has_text)) => has_text,
+        let looked = match read.await {
+            Some(Ok(looked)) => looked,
             None => {
                 inner.pictures.put_back(wanted);
                 break;
@@ -197,7 +220,10 @@ async fn read_in_turn(
                 return Err(error);
             }
         };
-        if has_text {
+        if looked.goes_on {
+            inner.pictures.push_later(&wanted);
+        }
+        if looked.has_text {
             if ready.is_empty() {
                 since = Instant::now();
             }
@@ -245,104 +271,9 @@ async fn bring_in(inner: &Arc<Inner>, run: &Run, ready: Vec<Wanted>) -> Result<(
     Ok(())
 }
 
-/// Has one file read unless that was done before. Returns whether there is text to bring in.
-async fn read_one(inner: &Inner, tools: &Tools, id: FileId, every: bool) -> Result<bool> {
-    let (catalog, cache) = (inner.catalog.clone(), inner.evidence.clone());
-    let found = blocking(move || {
-        let record = catalog.records(&[id])?.pop().filter(is_read);
-        Ok(record.and_then(|it| Some((it.hash?, it))).map(|(hash, it)| (hash, cache.get(&key(hash, every)), it)))
-    });
-    let Some((hash, known, record)) = found.await? else { return Ok(false) };
-    if let Some(known) = known {
-        // Found in a copy of it, or before the daemon ended.
-        return Ok(!known.blocks.is_empty() && !record.detail.contains(READ_BY_OCR));
-    }
-    let Some(read) = read_content(&inner.skills, &record, hash, tools, every).await? else { return Ok(false) };
-    let has_text = !read.blocks.is_empty();
-    let cache = inner.evidence.clone();
-    blocking(move || {
-        cache.put(&key(hash, every), &read);
-        Ok(has_text)
-    })
-    .await
-}
-
-fn is_read(record: &FileRecord) -> bool {
-    record.state == FileState::Indexed || record.reason == Some(Reason::NoText)
-}
-
-/// Has a file read that holds this content. None where it holds another, before or afterwards: what was read then is of no
-/// content that was ever there as a whole, and the write itself has it read again.
-async fn read_content(
-    pool: &WorkerPool,
-    record: &FileRecord,
-    hash: ContentHash,
-    tools: &Tools,
-    every: bool,
-) -> Result<Option<Document>> {
-    let Some((file, before)) = open(record, hash).await? else { return Ok(None) };
-    let name = record.found.path.file_name().map(OsStr::to_string_lossy).unwrap_or_default();
-    let read = read_file(pool, &file, &name, tools, every).await?;
-    Ok((before.still_holds(record).await? == Some(true)).then_some(read))
-}
-
-/// Opens the file if it still holds this; the watcher brings in what it holds else.
-async fn open(record: &FileRecord, hash: ContentHash) -> Result<Option<(File, Before)>> {
-    let (root, path) = (record.root.clone(), record.found.path.clone());
-    let opened = at_file(record, move || {
-        let Ok(file) = warehouse::open_beneath(&root, &path) else { return Ok(None) };
-        let before = Before::of(&file);
-        Ok(warehouse::hash(&file).is_ok_and(|now| now == hash).then_some((file, before)))
-    });
-    Ok(opened.await?.flatten())
-}
-
-/// Calls the worker until no page is left. What it cannot read is a problem of the document.
-async fn read_file(pool: &WorkerPool, file: &File, name: &str, tools: &Tools, every: bool) -> Result<Document> {
-    let mut whole = Document::default();
-    let mut pages = None;
-    for call in 0..MOST_CALLS {
-        let job = SkillJob {
-            skill: SKILL.into(),
-            pages: pages.take(),
-            seconds: CALL_SECONDS,
-            purpose: if every { Purpose::EveryText } else { Purpose::UnreadText },
-            tools: tools.clone(),
-        };
-        let file = file.try_clone().map_err(Error::internal)?;
-        match pool.run_skill(file, name, job).await {
-            Ok(part) => {
-                let left = part.pages_without_text.clone();
-                let progressed = call == 0 || left.len() < whole.pages_without_text.len();
-                let blocks = std::mem::take(&mut whole.blocks);
-                whole = Document { blocks, problems: whole.problems, title: whole.title.or(part.title), ..part };
-                whole.blocks.extend(part.blocks);
-                whole.problems.extend(part.problems);
-                if left.is_empty() || !progressed {
-                    break;
-                }
-                pages = Some(left);
-            }
-            Err(failure) if failure.reason == Reason::Io => return Err(Error::internal(failure.detail)),
-            Err(failure) => {
-                whole.problems.push(format!(
-                    "its pictures were not read: {} {}",
-                    failure.reason.name(),
-                    failure.detail
-                ));
-                break;
-            }
-        }
-    }
-    whole.blocks.sort_by_key(|it| it.anchor.page);
-    Ok(whole)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::extract::scripted;
-    use crate::model::FileKind;
 
     #[test]
     fn a_job_that_is_cancelled_takes_nothing_along_that_somebody_else_wants() {
@@ -360,21 +291,20 @@ mod tests {
         assert!(pictures.is_empty());
     }
 
-    #[tokio::test]
-    async fn what_was_read_in_pictures_of_a_file_that_somebody_wrote_to_meanwhile_is_dropped() {
-        let folder = tempfile::tempdir().unwrap();
-        let root = folder.path().canonicalize().unwrap();
-        let path = root.join("a.png");
-        let read = Document { title: Some("read".into()), ..Document::default() };
-        for (does, expected) in
-            [(String::new(), Some(read.clone())), (format!("echo more >> {}", path.display()), None)]
-        {
-            std::fs::write(&path, "a picture").unwrap();
-            let hash = warehouse::hash(&File::open(&path).unwrap()).unwrap();
-            let record = FileRecord::for_test(&root, "a.png", FileKind::Image, hash);
-            let pool = scripted::pool(folder.path(), &does, &Ok(read.clone()));
-            let found = read_content(&pool, &record, hash, &Tools::default(), false).await.unwrap();
-            assert_eq!(found, expected, "{does}");
-        }
+    #[test]
+    fn what_has_had_a_turn_waits_for_the_others() {
+        let pictures = Pictures::default();
+        let later = |id, every_page| pictures.push_later(&Wanted { id, by: vec![("a".into(), every_page)] });
+        later(1, false);
+        pictures.push("a", 2, false);
+        pictures.push("a", 3, false);
+        later(3, true);
+        let next = || pictures.pop().map(|it| (it.id, it.every_page()));
+        assert_eq!([next(), next(), next()], [Some((2, false)), Some((3, true)), Some((1, false))]);
+        later(1, true);
+        assert!(!pictures.is_empty());
+        pictures.push("a", 1, false);
+        assert_eq!((next(), next()), (Some((1, true)), None));
+        assert!(pictures.is_empty());
     }
 }

@@ -12,6 +12,7 @@ mod guard;
 mod jobs;
 mod lane;
 mod leading;
+mod looking;
 mod lookout;
 mod missing;
 mod opening;

@@ -2,42 +2,30 @@
 //!
 //! Reading a page takes a second or more, so no other file waits for it: the pipeline indexes what text there is and
 //! leaves the file's number to the [`crate::index::lane`]. That has the file read by the skill `ocr_image`, puts what it
-//! found into the evidence cache, and makes the file pending again: the pipeline then merges it in, see [`merge`]. So
-//! text from pictures is ordinary text of the document, and reading twice costs nothing.
+//! found into the evidence cache, see [`looking`], and makes the file pending again: the pipeline then merges it in, see
+//! [`merge`]. So text from pictures is ordinary text of the document, and reading twice costs nothing.
 
 use std::collections::{HashMap, HashSet};
 
-use crate::catalog::{EvidenceCache, EvidenceKey, READ_BY_OCR};
+use crate::catalog::{EvidenceCache, READ_BY_OCR};
 use crate::embed::models::ModelStore;
 use crate::error::{Error, Result};
 use crate::extract::{self, OcrTools, Tools};
+use crate::index::looking::{self, Known};
 use crate::model::{Block, BlockKind, ContentHash, Document, FileKind, OcrMode};
 
 /// Entry of the model catalog that holds what the skill needs.
 const OCR_MODEL: &str = "ppocr";
-/// Changes whenever the text of the same picture would be another.
-const VERSION: &str = "1";
-
-/// What of a file's text came out of pictures, as the pipeline asks for it.
-pub(crate) enum Known {
-    /// This, maybe nothing.
-    Read(Document),
-    /// Nobody has looked yet.
-    Unread,
-}
-
-/// Looks up what the lane found in this content.
-pub(crate) fn known(cache: &EvidenceCache, hash: ContentHash, mode: OcrMode) -> Known {
-    let every = cache.get(&key(hash, true));
-    let found = if mode == OcrMode::Always { every } else { every.or_else(|| cache.get(&key(hash, false))) };
-    found.map_or(Known::Unread, Known::Read)
-}
 
 /// Adds to a document what was read out of the pictures of its file before: by the lane, or else for a question.
 pub(crate) fn add_known(cache: &EvidenceCache, hash: ContentHash, document: &mut Document) {
-    if let Known::Read(read) = known(cache, hash, OcrMode::Auto) {
-        merge(document, read);
-        return;
+    match looking::known(cache, hash, OcrMode::Auto) {
+        Known::Read(read) | Known::Begun(read) => {
+            merge(document, read);
+            return;
+        }
+        Known::GivenUp(why) => document.problems.push(why),
+        Known::Unread => (),
     }
     let is_picture = extract::kind_of_media_type(&document.media_type) == FileKind::Image;
     if !is_picture && document.pages_without_text.is_empty() {
@@ -53,6 +41,8 @@ pub(crate) fn add_known(cache: &EvidenceCache, hash: ContentHash, document: &mut
         read.blocks.retain(|it| !matches!(it.kind, BlockKind::Table | BlockKind::Metadata));
         let unread = &document.pages_without_text;
         read.blocks.retain(|it| is_picture || it.anchor.page.is_some_and(|page| unread.contains(&page)));
+        // A question may have left pages that have text.
+        read.pages_without_text.retain(|page| is_picture || unread.contains(page));
         merge(document, read);
     }
 }
@@ -143,15 +133,10 @@ pub fn ocr_tools(models: &ModelStore) -> Result<Tools> {
     Ok(Tools { pdfium: models.library("pdfium").ok(), ocr })
 }
 
-/// The lane's results lie beside those of questions, under names that no question uses.
-pub(super) fn key(hash: ContentHash, every: bool) -> EvidenceKey {
-    let skill = if every { "index_every_page" } else { "index_pictures" };
-    EvidenceKey { hash, skill: skill.into(), version: VERSION.into() }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::catalog::EvidenceKey;
     use crate::model::{Anchor, Region};
 
     fn document(blocks: &[(u32, &str)], region: Option<Region>) -> Document {
@@ -239,10 +224,22 @@ mod tests {
         put("index_pictures", &document(&[(2, "by the lane")], Some(Region::default())));
         assert_eq!(shown(), ["first", "by the lane"]);
         let mut text = Document { pages_without_text: vec![], ..scan() };
-        cache.put(&key(ContentHash([8; 32]), false), &Document::default());
+        cache.put(&looking::key(ContentHash([8; 32]), false), &Document::default());
         put("ocr_image", &looked);
         add_known(&cache, ContentHash([9; 32]), &mut text);
         assert_eq!(text.blocks.len(), 1, "another content has nothing to do with it");
+    }
+
+    #[test]
+    fn of_what_a_question_left_only_pages_without_text_are_missed() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = EvidenceCache::open(&dir.path().join("e.sqlite"), 1 << 20).unwrap();
+        let hash = ContentHash([7; 32]);
+        let looked = Document { pages_without_text: vec![2, 3, 501], ..document(&[(1, "first")], None) };
+        cache.put(&EvidenceKey { hash, skill: "pdf_layout".into(), version: "1".into() }, &looked);
+        let mut shown = Document { pages_without_text: vec![1, 3], ..document(&[(2, "text")], None) };
+        add_known(&cache, hash, &mut shown);
+        assert_eq!((shown.pages_without_text, shown.blocks.len()), (vec![3], 2));
     }
 
     #[test]

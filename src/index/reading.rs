@@ -15,7 +15,8 @@ use tokio_stream::wrappers::ReceiverStream;
 use crate::catalog::{Catalog, MAX_STRIKES, RequeueScope, WITHOUT_TEXT_LAYER};
 use crate::error::{Error, Result};
 use crate::extract::{self, Witness};
-use crate::index::pictures::{self, Known};
+use crate::index::looking::{self, Known};
+use crate::index::pictures;
 use crate::index::pipeline::{Pipeline, Run};
 use crate::index::{Before, at_file, blocking, evidence};
 use crate::machine;
@@ -285,8 +286,16 @@ async fn add_pictures(
         return Ok(None);
     }
     let (cache, hash, mode) = (pipeline.evidence.clone(), facts.hash, run.ocr);
-    match blocking(move || Ok(pictures::known(&cache, hash, mode))).await? {
+    match blocking(move || Ok(looking::known(&cache, hash, mode))).await? {
         Known::Read(read) => Ok(pictures::merge(document, read)),
+        Known::Begun(read) => {
+            pipeline.pictures.push_later(record.id, mode == OcrMode::Always);
+            Ok(pictures::merge(document, read))
+        }
+        Known::GivenUp(why) => {
+            document.problems.push(why);
+            Ok(None)
+        }
         Known::Unread => {
             pipeline.pictures.push(&run.progress.job_id(), record.id, mode == OcrMode::Always);
             Ok(None)

@@ -26,10 +26,9 @@ pub const HANDLERS: &[SkillHandler] = &[
     SkillHandler { name: VISION, prepare: |_| {}, run: shots },
 ];
 
-/// Pages whose layout is looked at: a page takes some milliseconds, a crafted file claims millions.
-const MOST_PAGES: u32 = 500;
-/// Pages that are listed as unread: the rest of a longer document is read when these are.
-const MOST_UNREAD: usize = 1_000;
+/// Pages that are looked at for one question: a page takes some milliseconds, and a crafted file claims millions. The next
+/// question goes on with the others.
+const MOST_PAGES: usize = 500;
 /// Pages of a PDF that a vision model is shown: the first and the last, which say what a paper is and who signed it.
 const MOST_SHOTS: usize = 2;
 /// Longest side of a picture for a vision model, in pixels; models shrink what is larger.
@@ -74,6 +73,8 @@ fn load<'a>(
 struct Reading<'a> {
     input: &'a SkillInput<'a>,
     document: Document,
+    /// Pages that are left for another time.
+    later: Vec<u32>,
     end: Instant,
 }
 
@@ -206,7 +207,7 @@ fn is_like_paper(bytes: &[u8]) -> bool {
 impl<'a> Reading<'a> {
     fn new(input: &'a SkillInput<'a>) -> Reading<'a> {
         let time = Duration::from_secs_f32(input.job.soft_seconds());
-        Reading { input, document: Document::default(), end: Instant::now() + time }
+        Reading { input, document: Document::default(), later: Vec::new(), end: Instant::now() + time }
     }
 
     fn is_late(&self) -> bool {
@@ -220,17 +221,18 @@ impl<'a> Reading<'a> {
         pages
     }
 
-    /// The pages to look at, in order: those asked for, or the first of them all.
+    /// The pages to look at, in order: those asked for, or all.
     fn chosen(&mut self, pages: u32) -> Vec<u32> {
-        match &self.input.job.pages {
+        let most = self.input.limits.pages;
+        let mut chosen: Vec<u32> = match &self.input.job.pages {
             Some(wanted) => wanted.iter().copied().filter(|it| (1..=pages).contains(it)).collect(),
-            // The index comes back for the rest of a long document; a question does not.
-            None if self.input.job.purpose == Purpose::Question => {
-                self.document.truncated = pages > MOST_PAGES;
-                (1..=pages.min(MOST_PAGES)).collect()
-            }
-            None => (1..=pages.min(self.input.limits.pages)).collect(),
+            None => (1..=pages.min(most)).collect(),
+        };
+        if self.input.job.purpose == Purpose::Question {
+            self.later = chosen.split_off(chosen.len().min(MOST_PAGES));
         }
+        self.document.truncated |= pages > most || !self.later.is_empty();
+        chosen
     }
 
     /// Reads pages that are pictures, as many as there is time for. The first and the last page come first: they say what
@@ -256,8 +258,7 @@ impl<'a> Reading<'a> {
             }
             self.document.truncated |= scans.len() > 0;
         }
-        self.document.pages_without_text = scans.map(|(number, _)| number).take(MOST_UNREAD).collect();
-        self.document.pages_without_text.sort_unstable();
+        self.document.pages_without_text.extend(scans.map(|(number, _)| number));
         Ok(())
     }
 
@@ -298,6 +299,8 @@ impl<'a> Reading<'a> {
     /// Sorts the pages, cuts what is too much, and gives the document its title: its own, or the first heading.
     fn finish(mut self, title: Option<String>) -> Outcome {
         let mut document = std::mem::take(&mut self.document);
+        document.pages_without_text.append(&mut self.later);
+        document.pages_without_text.sort_unstable();
         document.blocks.retain(|it| !it.text.trim().is_empty());
         let letters = document.blocks.iter().flat_map(|it| it.text.chars()).filter(|it| it.is_alphanumeric());
         if self.input.job.purpose == Purpose::UnreadText && letters.take(LEAST_LETTERS).count() < LEAST_LETTERS {
@@ -518,12 +521,35 @@ mod tests {
     }
 
     #[test]
-    fn of_a_thousand_scanned_pages_those_without_time_are_named() {
-        let document = run(OCR_IMAGE, &scan(1_000, "100 100"), "a.pdf", |job| job.seconds = 1).unwrap();
-        let left = document.pages_without_text.len();
-        assert!(document.truncated && (400..=500).contains(&left), "{left}");
-        let asked = run(OCR_IMAGE, &scan(1_000, "100 100"), "a.pdf", |job| job.pages = Some(vec![1_000])).unwrap();
-        assert!(!asked.truncated && asked.pages_without_text.is_empty());
+    fn of_two_thousand_scanned_pages_those_without_time_are_named_all() {
+        let bytes = scan(2_000, "100 100");
+        let check = |seconds: u32, purpose: Purpose, asked: Option<Vec<u32>>| {
+            let document = run(OCR_IMAGE, &bytes, "a.pdf", |job| {
+                (job.seconds, job.purpose, job.pages) = (seconds, purpose, asked);
+            });
+            let document = document.unwrap();
+            assert_eq!(document.truncated, !document.pages_without_text.is_empty());
+            document.pages_without_text
+        };
+        let all: Vec<u32> = (1..=2_000).collect();
+        for purpose in [Purpose::Question, Purpose::UnreadText, Purpose::EveryText] {
+            assert_eq!(check(0, purpose, None), all, "{purpose:?}");
+        }
+        let left = check(1, Purpose::Question, None).len();
+        assert!((1_900..=2_000).contains(&left), "{left}");
+        assert!(check(120, Purpose::Question, Some(vec![2_000])).is_empty());
+    }
+
+    #[test]
+    fn a_question_looks_at_some_hundred_pages_and_leaves_the_others_to_the_next() {
+        let bytes = scan(700, "100 100");
+        let left = |seconds: u32, asked: Option<Vec<u32>>| {
+            let document = run(PDF_LAYOUT, &bytes, "a.pdf", |job| (job.seconds, job.pages) = (seconds, asked));
+            document.unwrap().pages_without_text
+        };
+        let rest = left(1, None);
+        assert!(rest.ends_with(&Vec::from_iter(501..=700)), "{rest:?}");
+        assert!(left(120, Some(vec![501, 700])).is_empty());
     }
 
     #[test]

@@ -131,3 +131,30 @@ fn a_file_over_which_readers_died_or_hung_twice_is_not_read_again_after_a_restar
     scene.scan();
     assert_eq!((restart(), scene.state("hangs.pdf")), (0, FileState::Pending));
 }
+
+#[test]
+fn pictures_are_found_again_until_every_page_of_their_file_was_read() {
+    let files = [
+        ("a.pdf", FileKind::Pdf, "9 pages without a text layer", true),
+        ("b.pdf", FileKind::Pdf, "2 pages read by OCR; 7 pages without a text layer", true),
+        ("c.pdf", FileKind::Pdf, "9 pages read by OCR", false),
+        ("d.pdf", FileKind::Pdf, "", false),
+        ("e.png", FileKind::Image, "", true),
+        ("f.png", FileKind::Image, "1 pages read by OCR", false),
+        ("g.tif", FileKind::Image, "1 pages read by OCR; 3 pages without a text layer", true),
+        ("h.txt", FileKind::Text, "", false),
+    ];
+    let scene = Scene::new(&files.map(|it| it.0));
+    scene.scan();
+    let marks = files.map(|(name, kind, detail, _)| IndexedMark {
+        kind,
+        detail: detail.into(),
+        ..mark(&scene.record(name).unwrap())
+    });
+    scene.catalog.mark_indexed(&marks).unwrap();
+    let found = scene.catalog.pictures(None, false, 0, 99).unwrap();
+    let mut found: Vec<String> = found.iter().map(|it| it.found.path.to_string_lossy().into()).collect();
+    found.sort();
+    let expected: Vec<&str> = files.iter().filter(|it| it.3).map(|it| it.0).collect();
+    assert_eq!(found, expected);
+}
