@@ -21,8 +21,8 @@ use crate::warehouse;
 const CALL_SECONDS: u32 = 60;
 /// Calls of one turn.
 const CALLS_OF_A_TURN: usize = 10;
-/// Pages that are asked for in one call: their numbers are part of what is said to the worker.
-const PAGES_OF_A_CALL: usize = 1_000;
+/// Pages that are asked for in one call, once it is known which are left: each of them is opened before the first is read.
+const PAGES_OF_A_CALL: usize = 250;
 /// Text of one file's pictures, as of a file that has its text itself.
 const MOST_TEXT_BYTES: usize = 10 << 20;
 /// Tries that end badly, without a page read between them, after which a file is left alone.

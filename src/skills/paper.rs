@@ -126,6 +126,12 @@ fn pictures(input: &SkillInput<'_>) -> Outcome {
     let pages = reading.count(&file);
     let mut scans = Vec::new();
     for number in reading.chosen(pages) {
+        // To open a page takes time too, whatever it holds.
+        if reading.is_late() {
+            reading.document.truncated = true;
+            reading.later.push(number);
+            continue;
+        }
         let Ok(page) = file.pages().get(number as i32 - 1) else { continue };
         let wanted = input.job.purpose == Purpose::EveryText || (!pdf::has_text(&page) && pdf::has_picture(&page));
         if wanted {
