@@ -20,14 +20,14 @@ const MONTHS: [&str; 12] = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "au
 static PATTERN: LazyLock<Regex> = LazyLock::new(|| {
     let month = r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sep(?:t(?:ember)?)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)\.?";
     let pattern = [
-        r"(?P<moment>\b\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(?::\d{2})?(?:\.\d+)?(?:Z|[+-]\d{2}:?\d{2})?)",
-        r"(?P<iso>\b\d{4}[-/]\d{1,2}[-/]\d{1,2}\b)",
-        &format!(r"(?P<dmy>\b\d{{1,2}}(?:st|nd|rd|th)?\s+(?:of\s+)?{month},?\s+\d{{4}}\b)"),
-        &format!(r"(?P<mdy>\b{month}\s+\d{{1,2}}(?:st|nd|rd|th)?,?\s+\d{{4}}\b)"),
-        r"(?P<dots>\b\d{1,2}\.\s?\d{1,2}\.\s?\d{4}\b)",
-        r"(?P<slashes>\b\d{1,2}/\d{1,2}/\d{4}\b)",
-        &format!(r"(?P<my>\b{month}\s+\d{{4}}\b)"),
-        r"(?P<month>\b(?:19|20)\d{2}-\d{2}\b)",
+        r"(?P<moment>\b[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(?::[0-9]{2})?(?:\.[0-9]+)?(?:Z|[+-][0-9]{2}:?[0-9]{2})?)",
+        r"(?P<iso>\b[0-9]{4}[-/][0-9]{1,2}[-/][0-9]{1,2}\b)",
+        &format!(r"(?P<dmy>\b[0-9]{{1,2}}(?:st|nd|rd|th)?\s+(?:of\s+)?{month},?\s+[0-9]{{4}}\b)"),
+        &format!(r"(?P<mdy>\b{month}\s+[0-9]{{1,2}}(?:st|nd|rd|th)?,?\s+[0-9]{{4}}\b)"),
+        r"(?P<dots>\b[0-9]{1,2}\.\s?[0-9]{1,2}\.\s?[0-9]{4}\b)",
+        r"(?P<slashes>\b[0-9]{1,2}/[0-9]{1,2}/[0-9]{4}\b)",
+        &format!(r"(?P<my>\b{month}\s+[0-9]{{4}}\b)"),
+        r"(?P<month>\b(?:19|20)[0-9]{2}-[0-9]{2}\b)",
     ]
     .join("|");
     Regex::new(&format!("(?i){pattern}")).expect("the pattern is a constant")
@@ -54,8 +54,8 @@ fn iso(found: &Captures<'_>) -> Option<Option<String>> {
     if let Some(text) = found.name("moment") {
         let text = text.as_str().replacen(' ', "T", 1);
         // The day and the time are checked; how exact they are and where they hold stays as it is written.
-        NaiveDate::parse_from_str(&text[..10], "%Y-%m-%d").ok()?;
-        let time = &text[11..];
+        NaiveDate::parse_from_str(text.get(..10)?, "%Y-%m-%d").ok()?;
+        let time = text.get(11..)?;
         let part = |range: Range<usize>| time.get(range).map_or(Some(0), |it| it.parse::<u32>().ok());
         let second = if time.as_bytes().get(5) == Some(&b':') { part(6..8)? } else { 0 };
         return (part(0..2)? < 24 && part(3..5)? < 60 && second <= 60).then_some(Some(text));
@@ -203,6 +203,22 @@ mod tests {
     #[test]
     fn a_moment_is_read_as_exactly_as_it_is_written() {
         assert_eq!(moment("1970-01-02"), Some(86_400_000_000_000));
+    #[test]
+    fn digits_of_other_scripts_are_no_date_and_stop_nothing() {
+        for text in [
+            "٢٠٢٤-٠٣-١٢ ١٠:٠٠",
+            "۲۰۲۴-۰۳-۱۲T۱۰:۰۰:۰۰Z",
+            "२०२४-०३-१२ १०:००",
+            "２０２４-０３-１２ １０:００",
+            "٢٠٢٤-٠٣-١٢",
+            "١٢ March ٢٠٢٤",
+            "١٢.٠٣.٢٠٢٤",
+        ] {
+            check(text, &[]);
+        }
+        check("٢٠٢٤-٠٣-١٢ ١٠:٠٠, that is 2024-03-12 10:00", &[Some("2024-03-12T10:00")]);
+    }
+
         assert_eq!(moment("1970"), Some(0));
         assert_eq!(moment("1970-01-01T01:00:00+01:00"), Some(0));
         assert_eq!(moment("yesterday"), None);

@@ -89,7 +89,7 @@ static BETWEEN: LazyLock<Regex> = LazyLock::new(|| {
 });
 /// A year that is all of what is labelled.
 static YEAR: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new(r"^\D{0,12}\b((?:1[5-9]|20)\d\d)[\s.)}\]|*_]*$").expect("a constant"));
+    LazyLock::new(|| Regex::new(r"^\D{0,12}\b((?:1[5-9]|20)[0-9][0-9])[\s.)}\]|*_]*$").expect("a constant"));
 
 /// Returns the date that a document states as its own, as ISO 8601 and as exact as it is written. One that could be two
 /// days is none.
@@ -221,6 +221,7 @@ mod tests {
         ] {
             check("a.txt", &format!("A title\n\n{text}\n\nIt was fine on 1 May 2001.\n"), Some(expected));
         }
+        check("a.txt", "A title\n\nPublished 19٢٤\n", None);
         check("a.rst", "Title\n=====\n\n:Author: Ann\n:Date: 2024-03-04\n", Some("2024-03-04"));
         check("a.tex", "\\title{On it}\n\\author{Ann}\n\\date{4 March 2024}\n", Some("2024-03-04"));
         check("a.org", "#+TITLE: On it\n#+DATE: <2024-03-04 Mon>\n", Some("2024-03-04"));
