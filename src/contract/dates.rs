@@ -17,6 +17,7 @@ pub(crate) struct FoundDate {
 
 const MONTHS: [&str; 12] = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
 
+/// Digits are those of ASCII: what follows reads them as such, and takes texts apart at their bytes.
 static PATTERN: LazyLock<Regex> = LazyLock::new(|| {
     let month = r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sep(?:t(?:ember)?)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)\.?";
     let pattern = [
@@ -159,8 +160,10 @@ pub(crate) fn day_of(nanoseconds: i64) -> String {
 
 /// Whole days from one moment to another; negative when the second is earlier.
 pub(crate) fn days_between(from: i64, to: i64) -> i64 {
-    const DAY: i64 = 86_400_000_000_000;
-    (to - from).div_euclid(DAY)
+    const DAY: i128 = 86_400_000_000_000;
+    // Two moments can be further apart than 64 bits of nanoseconds reach, which is 292 years.
+    let days = (i128::from(to) - i128::from(from)).div_euclid(DAY);
+    i64::try_from(days).expect("two of 64 bits are fewer than 2 to the 18 days apart")
 }
 
 #[cfg(test)]
@@ -201,9 +204,6 @@ mod tests {
     }
 
     #[test]
-    fn a_moment_is_read_as_exactly_as_it_is_written() {
-        assert_eq!(moment("1970-01-02"), Some(86_400_000_000_000));
-    #[test]
     fn digits_of_other_scripts_are_no_date_and_stop_nothing() {
         for text in [
             "٢٠٢٤-٠٣-١٢ ١٠:٠٠",
@@ -219,11 +219,21 @@ mod tests {
         check("٢٠٢٤-٠٣-١٢ ١٠:٠٠, that is 2024-03-12 10:00", &[Some("2024-03-12T10:00")]);
     }
 
+    #[test]
+    fn a_moment_is_read_as_exactly_as_it_is_written() {
+        assert_eq!(moment("1970-01-02"), Some(86_400_000_000_000));
         assert_eq!(moment("1970"), Some(0));
         assert_eq!(moment("1970-01-01T01:00:00+01:00"), Some(0));
         assert_eq!(moment("yesterday"), None);
         assert_eq!(days_between(0, 86_400_000_000_000 * 3), 3);
         assert_eq!(day_of(86_400_000_000_000), "1970-01-02");
+    }
+
+    #[test]
+    fn days_are_counted_over_centuries() {
+        let (old, new) = (moment("1700-01-01").unwrap(), moment("2026-01-01").unwrap());
+        assert_eq!((days_between(old, new), days_between(new, old)), (119_069, -119_069));
+        assert_eq!(days_between(i64::MIN, i64::MAX), 213_503);
     }
 
     #[test]

@@ -185,6 +185,17 @@ fn the_order_in_which_files_came_changes_no_answer() {
 }
 
 #[test]
+fn a_document_of_centuries_ago_is_the_oldest_of_a_view() {
+    let corpus = corpus(&[("new.md", "# New\n\nDate: 2026-01-01\n"), ("old.md", "# Old\n\nDate: 1700-01-01\n")]);
+    let scores = ask(&corpus, "SCORE", json!({"form": "freshness"})).data["scores"].clone();
+    let told = |at: usize| (scores[at]["file"].clone(), scores[at]["score"].clone());
+    assert_eq!((told(0), told(1)), ((json!(1), json!(1.0)), (json!(2), json!(0.0))), "{scores:#}");
+    let nodes = ask(&corpus, "TRACE", json!({"form": "freshness"})).data["nodes"].clone();
+    let told = |at: usize| (nodes[at]["file"].clone(), nodes[at]["days_after_baseline"].clone());
+    assert_eq!((told(0), told(1)), ((json!(1), json!(0)), (json!(2), json!(-119_069))), "{nodes:#}");
+}
+
+#[test]
 fn every_answer_is_the_same_in_every_format_each_time() {
     let corpus = labelled();
     for (verb, request) in every_form() {
