@@ -133,12 +133,17 @@ fn cell(value: &Value) -> String {
 fn written(rows: impl Iterator<Item = Vec<String>>) -> Outcome<String> {
     let mut writer = ::csv::WriterBuilder::new().flexible(true).from_writer(Vec::new());
     for row in rows {
-        // A spreadsheet would run what begins like a formula.
-        let safe = row.into_iter().map(|it| if it.starts_with(['=', '@']) { format!("'{it}") } else { it });
+        let safe = row.into_iter().map(|it| if is_formula(&it) { format!("'{it}") } else { it });
         writer.write_record(safe).map_err(|error| internal(&error))?;
     }
     let bytes = writer.into_inner().map_err(|error| internal(&error))?;
     String::from_utf8(bytes).map_err(|error| internal(&error))
+}
+
+/// Says whether a spreadsheet would run a cell. Some pass over white space before a formula; a number with its sign is
+/// none.
+fn is_formula(cell: &str) -> bool {
+    cell.starts_with(['=', '@', '+', '-', '\t', '\r', '\n']) && !cell.parse::<f64>().is_ok_and(f64::is_finite)
 }
 
 #[cfg(test)]
@@ -188,6 +193,22 @@ mod tests {
         let watched = json!({"file": 1, "added": ["One, two"], "removed": ["Three"]});
         check(&told("DELTA", None, watched), "list,text\nadded,\"One, two\"\nremoved,Three\n");
         check(&told("EXTRACT", None, json!({"schema": "Quote", "count": 0, "objects": []})), "");
+    }
+
+    #[test]
+    fn what_a_spreadsheet_would_run_is_text_and_a_number_with_its_sign_is_a_number() {
+        let cells =
+            ["+1+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", "=1", "\t=1", "\r=1", "\n=1", "- an item", "+", "-inf"];
+        let numbers = ["-1", "+1.5", "-1e3", "", "a=b", "2024-01-31", "3-5"];
+        let list = |them: &[&str]| them.iter().map(|it| json!({"text": it})).collect::<Vec<Value>>();
+        let rows = |them: &[&str]| -> Vec<String> {
+            let told = told("DETECT", Some("warnings"), json!({"warnings": list(them)}));
+            let text = render(&told, Some("csv")).unwrap().1;
+            let mut reader = ::csv::ReaderBuilder::new().comment(Some(b'#')).from_reader(text.as_bytes());
+            reader.records().map(|it| it.unwrap()[0].to_string()).collect()
+        };
+        assert_eq!(rows(&cells), cells.map(|it| format!("'{it}")));
+        assert_eq!(rows(&numbers), numbers);
     }
 
     #[test]
