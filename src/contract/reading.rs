@@ -15,10 +15,13 @@ use crate::model::{Document, FileKind, Redaction};
 use crate::secrets::Censor;
 
 /// Raise it with every change of what is read: older readings are made anew.
-pub(crate) const READER: u32 = 5;
+pub(crate) const READER: u32 = 6;
 
-/// Text that is kept of one document.
+/// Text that is kept of one document, with what its passages repeat of their headings and places.
 const MOST_TEXT: usize = 1 << 20;
+
+/// Passages that are kept of one document: each takes more than its text, and many are of a word only.
+const MOST_PASSAGES: usize = 50_000;
 
 /// What a kept passage is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -80,6 +83,9 @@ impl Reading {
         let source = Source::new(extension, document, raw);
         let objects = extract::objects(&source, redaction);
         let passages = kept(&source);
+        if passages.len() < source.passages.len() {
+            problems.push(format!("only the first {} passages of {} are kept", passages.len(), source.passages.len()));
+        }
         let links = links(&source, redaction);
         let stated = stated(&passages);
         let facts = facts::of(&facts::Given {
@@ -114,11 +120,11 @@ impl Reading {
 fn kept(source: &Source) -> Vec<Kept> {
     let mut left = MOST_TEXT;
     let mut kept = Vec::new();
-    for passage in &source.passages {
-        if passage.text.len() > left {
-            break;
-        }
-        left -= passage.text.len();
+    for passage in source.passages.iter().take(MOST_PASSAGES) {
+        let (section, place) = (source.heading(passage), source.whole(passage));
+        let repeated = section.len() + place.part.as_ref().map_or(0, String::len);
+        let Some(rest) = left.checked_sub(passage.text.len() + repeated) else { break };
+        left = rest;
         let part = match passage.role {
             Role::Heading(_) => Part::Heading,
             Role::Prose => Part::Text,
@@ -127,8 +133,8 @@ fn kept(source: &Source) -> Vec<Kept> {
             Role::Code => Part::Code,
             Role::Facts => Part::Facts,
         };
-        let section = source.heading(passage).to_string();
-        kept.push(Kept { part, text: passage.text.clone(), section, place: source.whole(passage) });
+        let (text, section) = (passage.text.clone(), section.to_string());
+        kept.push(Kept { part, text, section, place });
     }
     kept
 }
@@ -186,4 +192,39 @@ fn stated(passages: &[Kept]) -> BTreeMap<String, (String, Place)> {
 pub(crate) fn key_of(text: &str) -> String {
     let words: Vec<String> = words::words(&text.replace(['_', '-'], " ")).map(|it| it.1.to_lowercase()).collect();
     words.join("_")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contract::source::MOST_HEADING;
+    use crate::model::{Anchor, Block, BlockKind};
+
+    /// A document of a word processor with this heading and so many paragraphs of one letter below.
+    fn read(heading: &str, paragraphs: usize) -> Reading {
+        let block = |kind, text: &str| Block { kind, text: text.into(), anchor: Anchor::default() };
+        let heading = (!heading.is_empty()).then(|| block(BlockKind::Heading(1), heading));
+        let blocks = heading.into_iter().chain((0..paragraphs).map(|_| block(BlockKind::Paragraph, "a")));
+        let document = Document { blocks: blocks.collect(), ..Document::default() };
+        Reading::of("rtf", FileKind::Document, document, None, Redaction::default())
+    }
+
+    #[test]
+    fn a_paragraph_that_passes_for_a_heading_is_not_kept_with_each_passage_below() {
+        let reading = read(&"ä".repeat(250_000), 2_000);
+        assert_eq!((reading.passages[0].text.len(), reading.passages[1].section.len()), (500_000, MOST_HEADING));
+        let kept: usize = reading.passages.iter().map(|it| it.text.len() + it.section.len()).sum();
+        assert!((MOST_TEXT - 1_000..=MOST_TEXT).contains(&kept), "{kept}");
+        let told = format!("only the first {} passages of 2001 are kept", reading.passages.len());
+        assert_eq!(reading.problems, [told]);
+        assert_eq!(read("Tides", 3).passages[3].section, "Tides");
+    }
+
+    #[test]
+    fn of_more_passages_than_any_document_has_the_first_are_kept_and_that_is_told() {
+        let reading = read("", MOST_PASSAGES + 1);
+        assert_eq!(reading.passages.len(), MOST_PASSAGES);
+        assert_eq!(reading.problems, ["only the first 50000 passages of 50001 are kept"]);
+        assert!(read("", 1_000).problems.is_empty());
+    }
 }

@@ -55,6 +55,8 @@ const LONGEST_TAG: usize = 2_000;
 /// Bytes in which the tag is looked for that code or a table stands in. Farther away it would be that of something else, or
 /// there is none, and all of the file would be looked through for each of them.
 pub(crate) const NEAR: usize = 64 << 10;
+/// Bytes that are shown of a heading. Some formats take whole paragraphs for headings, and what stands below repeats them.
+pub(crate) const MOST_HEADING: usize = 300;
 
 /// Bytes of a paragraph.
 const MOST_PROSE: usize = 16 << 10;
@@ -168,9 +170,10 @@ impl Source {
         }
     }
 
-    /// The heading above a passage.
+    /// The heading above a passage, or its beginning.
     pub(crate) fn heading(&self, passage: &Passage) -> &str {
-        passage.heading.map_or("", |at| self.passages[at].text.as_str())
+        let text = passage.heading.map_or("", |at| self.passages[at].text.as_str());
+        &text[..text.floor_char_boundary(MOST_HEADING)]
     }
 
     /// The place of a part of a passage.
