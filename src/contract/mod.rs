@@ -26,6 +26,7 @@ mod filter;
 mod graph_of;
 pub mod help;
 mod ingest;
+mod memory;
 mod names;
 mod normalize;
 mod past;

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::sync::Arc;
 
 use futures::{StreamExt, stream};
@@ -18,6 +19,7 @@ use crate::contract::corpus::{Corpus, PAST_TEXT_GONE, Paper, Unread};
 use crate::contract::dates;
 use crate::contract::delta::Earlier;
 use crate::contract::facts::Facts;
+use crate::contract::memory::Room;
 use crate::contract::names;
 use crate::contract::reader::{self, Reader};
 use crate::contract::refusal::{Cause, Outcome, Refusal};
@@ -149,7 +151,8 @@ impl Contract {
     /// The documents of a session, as it was.
     pub(crate) async fn load_past(&self, past: &Arc<Past>, ids: &[FileId]) -> Outcome<Corpus> {
         let (reader, own, wanted) = (self.reader.clone(), past.clone(), ids.to_vec());
-        let (mut corpus, lacking) = blocking(move || Ok(recalled(&reader, &own, &wanted))).await?;
+        let recalled = blocking(move || Ok(recalled(&reader, &own, &wanted)));
+        let (mut corpus, lacking, mut room) = recalled.await??;
         let (reader, numbers) = (self.reader.clone(), lacking.iter().map(|it| it.file).collect::<Vec<_>>());
         let records = blocking(move || reader.parts.catalog.records(&numbers)).await?;
         let mut same = Vec::new();
@@ -164,9 +167,13 @@ impl Contract {
             let read = self.read_one(record).await.ok().filter(|it| Some(it.hash) == file.hash);
             read.and_then(|it| paper(&file, it.reading)).ok_or_else(|| gone(&file))
         });
-        for outcome in read.buffered(AT_ONCE).collect::<Vec<_>>().await {
+        let mut read = pin!(read.buffered(AT_ONCE));
+        while let Some(outcome) = read.next().await {
             match outcome {
-                Ok(paper) => corpus.papers.push(paper),
+                Ok(paper) => {
+                    room.take(&paper.reading)?;
+                    corpus.papers.push(paper);
+                }
                 Err(unread) => corpus.unread.push(unread),
             }
         }
@@ -285,19 +292,20 @@ impl Contract {
     }
 
     /// Finds the earlier texts that a comparison needs: of all files, or of those that changed or went.
-    pub(crate) async fn recall(&self, mut earlier: Earlier, corpus: &Corpus, all: bool) -> Outcome<Earlier> {
+    pub(crate) async fn recall(&self, earlier: Earlier, corpus: &Corpus, all: bool) -> Outcome<Earlier> {
         if !earlier.keeps_text {
             return Ok(earlier);
         }
         let now: BTreeMap<FileId, ContentHash> = corpus.papers.iter().map(|it| (it.file, it.hash)).collect();
-        let reader = self.reader.clone();
+        let (reader, mut room) = (self.reader.clone(), Room::beside(corpus));
         let recalled = blocking(move || {
             let needed = |it: &&SessionFile| all || it.hash.as_ref() != now.get(&it.file);
             let texts = earlier.files.values().filter(needed);
-            earlier.readings = texts.filter_map(|it| Some((it.file, reader.reading_then(it)?))).collect();
-            Ok(earlier)
+            let texts = texts.filter_map(|it| Some((it.file, reader.reading_then(it)?)));
+            let texts = texts.map(|it| room.take(&it.1).map(|()| it)).collect::<Outcome<_>>();
+            Ok(texts.map(|readings| Earlier { readings, ..earlier }))
         });
-        Ok(recalled.await?)
+        recalled.await?
     }
 
     /// A result as the book keeps it.
@@ -354,10 +362,10 @@ pub(crate) fn asked_before(booked: &BookedResult) -> Option<Request> {
     validate::request(asked["verb"].as_str()?, fields).ok()
 }
 
-/// The documents of a session whose readings are there, and the files whose are not.
-fn recalled(reader: &Reader, past: &Past, ids: &[FileId]) -> (Corpus, Vec<SessionFile>) {
+/// The documents of a session whose readings are there, the files whose are not, and the room that is left for these.
+fn recalled(reader: &Reader, past: &Past, ids: &[FileId]) -> Outcome<(Corpus, Vec<SessionFile>, Room)> {
     let wanted: BTreeSet<&FileId> = ids.iter().collect();
-    let (mut corpus, mut lacking) = (Corpus::default(), Vec::new());
+    let (mut corpus, mut lacking, mut room) = (Corpus::default(), Vec::new(), Room::for_view());
     for file in past.files.iter().filter(|it| wanted.contains(&it.file)) {
         if !file.problem.is_empty() {
             let (path, reason) = (file.path.clone(), file.problem.clone());
@@ -365,11 +373,14 @@ fn recalled(reader: &Reader, past: &Past, ids: &[FileId]) -> (Corpus, Vec<Sessio
             continue;
         }
         match reader.reading_then(file).and_then(|it| paper(file, it)) {
-            Some(paper) => corpus.papers.push(paper),
+            Some(paper) => {
+                room.take(&paper.reading)?;
+                corpus.papers.push(paper);
+            }
             None => lacking.push(file.clone()),
         }
     }
-    (corpus, lacking)
+    Ok((corpus, lacking, room))
 }
 
 fn gone(file: &SessionFile) -> Unread {

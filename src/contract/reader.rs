@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::catalog::{Catalog, CorpusBook};
 use crate::contract::facts::Facts;
+use crate::contract::memory::Memory;
 use crate::contract::past::Past;
 use crate::contract::reading::{READER, Reading};
 use crate::embed::Embedder;
@@ -16,9 +17,6 @@ use crate::extract::WorkerPool;
 use crate::index::{Before, Index, at_file, blocking, hash_of};
 use crate::model::{ContentHash, Document, FileKind, FileRecord, PrivacyMode, Reason, Redaction};
 use crate::warehouse::{OpenProblem, open_beneath};
-
-/// Readings that stay in memory; each takes some times its text.
-const IN_MEMORY: usize = 256;
 
 /// Sessions that stay in memory, each with its rows.
 const PASTS: usize = 4;
@@ -51,7 +49,7 @@ pub struct Parts {
 /// Reads documents and remembers them.
 pub(crate) struct Reader {
     pub(crate) parts: Parts,
-    memory: Mutex<HashMap<String, Arc<Reading>>>,
+    memory: Mutex<Memory>,
     facts: Mutex<Option<Arc<HashMap<ContentHash, Facts>>>>,
     /// The sessions that were asked about last, each with its owner; they do not change.
     pasts: Mutex<Vec<(String, Arc<Past>)>>,
@@ -94,11 +92,11 @@ impl Reader {
     /// Returns what is kept under a [`key`], if anything is.
     pub(crate) fn kept(&self, key: &str) -> Option<Arc<Reading>> {
         if let Some(found) = lock(&self.memory).get(key) {
-            return Some(found.clone());
+            return Some(found);
         }
         let text = self.parts.book.reading(key).ok().flatten()?;
         let reading = Arc::new(serde_json::from_str::<Reading>(&text).ok()?);
-        self.remember(key.to_string(), &reading);
+        lock(&self.memory).remember(key.to_string(), &reading);
         Some(reading)
     }
 
@@ -120,14 +118,6 @@ impl Reader {
     /// Forgets what is in memory of a session that was amended or removed.
     pub(crate) fn forget_past(&self, owner: &str, session: i64) {
         lock(&self.pasts).retain(|it| it.0 != owner || it.1.session != session);
-    }
-
-    fn remember(&self, key: String, reading: &Arc<Reading>) {
-        let mut memory = lock(&self.memory);
-        if memory.len() >= IN_MEMORY {
-            memory.clear();
-        }
-        memory.insert(key, reading.clone());
     }
 
     /// Reads a file as it is now; the error is the reason that the catalog would name, or `gone`.
@@ -165,7 +155,7 @@ impl Reader {
         if let Some(known) = lock(&self.facts).as_mut() {
             Arc::make_mut(known).insert(hash, reading.facts.clone());
         }
-        self.remember(key, reading);
+        lock(&self.memory).remember(key, reading);
         Ok(())
     }
 

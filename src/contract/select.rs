@@ -1,6 +1,7 @@
 //! From a view to documents that were read.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::pin::pin;
 
 use futures::{StreamExt, stream};
 use serde_json::Value;
@@ -11,6 +12,7 @@ use crate::contract::corpus::{Corpus, PAST_TEXT_GONE, Paper, Unread};
 use crate::contract::delta::Earlier;
 use crate::contract::facts::Facts;
 use crate::contract::filter::{Datum, Filter, Known, Origin, Type};
+use crate::contract::memory::Room;
 use crate::contract::names;
 use crate::contract::refusal::{Cause, Outcome, Refusal};
 use crate::contract::result_id;
@@ -204,7 +206,7 @@ impl Contract {
         Ok(())
     }
 
-    /// Reads the files of a selection.
+    /// Reads the files of a selection, as far as there is room for what is in them.
     pub(crate) async fn load(&self, selection: &Selection, ids: &[FileId]) -> Outcome<Corpus> {
         let mut corpus = match &selection.past {
             Some(past) => self.load_past(past, ids).await?,
@@ -222,11 +224,14 @@ impl Contract {
         let known: HashSet<FileId> = records.iter().map(|it| it.id).collect();
         let gone = selection.named.iter().filter(|it| !known.contains(&it.0));
         corpus.unread.extend(gone.map(|it| Unread { file: it.0, path: it.1.clone(), reason: "gone".into() }));
-        let read =
-            stream::iter(records).map(|record| self.read_one(record)).buffered(AT_ONCE).collect::<Vec<_>>().await;
-        for outcome in read {
+        let mut read = pin!(stream::iter(records).map(|record| self.read_one(record)).buffered(AT_ONCE));
+        let mut room = Room::for_view();
+        while let Some(outcome) = read.next().await {
             match outcome {
-                Ok(paper) => corpus.papers.push(paper),
+                Ok(paper) => {
+                    room.take(&paper.reading)?;
+                    corpus.papers.push(paper);
+                }
                 Err(unread) => corpus.unread.push(unread),
             }
         }
