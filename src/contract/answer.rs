@@ -102,13 +102,30 @@ impl Answer {
 
     /// Cuts the page that was asked for out of a list, and says how much more there is.
     pub(crate) fn page(&mut self, request: &Request, list: Vec<Value>) -> Vec<Value> {
+        self.page_of(request, list, |it| it).1
+    }
+
+    /// As [`Answer::page`], of what may be far more than fits into memory: nothing is made into a value but what the page
+    /// shows. Returns how many there are as well.
+    pub(crate) fn page_of<T>(
+        &mut self,
+        request: &Request,
+        found: impl IntoIterator<Item = T>,
+        shown: impl Fn(T) -> Value,
+    ) -> (usize, Vec<Value>) {
         let (most, offset) = request.page();
-        let (all, page) = (list.len(), list.into_iter().skip(offset).take(most).collect::<Vec<_>>());
+        let (mut all, mut page) = (0, Vec::new());
+        for one in found {
+            if all >= offset && page.len() < most {
+                page.push(shown(one));
+            }
+            all += 1;
+        }
         let left = all.saturating_sub(offset + page.len());
         if left > 0 {
             self.unknown(Unknown::new("more_objects", left).detail(format!("go on at offset {}", offset + page.len())));
         }
-        page
+        (all, page)
     }
 }
 
@@ -140,6 +157,24 @@ pub(crate) fn median(mut values: Vec<f64>) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::contract::validate;
+
+    #[test]
+    fn nothing_is_made_into_a_value_but_what_the_page_shows() {
+        let fields = json!({"schema": "Code", "limit": 2, "offset": 3});
+        let request = validate::request("EXTRACT", fields.as_object().unwrap().clone()).unwrap();
+        let (mut answer, made) = (Answer::new("a method"), std::cell::Cell::new(0));
+        let shown = |it: usize| {
+            made.set(made.get() + 1);
+            json!(it)
+        };
+        assert_eq!(answer.page_of(&request, 0..1_000_000, shown), (1_000_000, vec![json!(3), json!(4)]));
+        assert_eq!(made.get(), 2);
+        let told = Unknown::new("more_objects", 999_995).detail("go on at offset 5");
+        assert_eq!(answer.unknowns, [told]);
+        assert_eq!(answer.page_of(&request, 0..2, |it| json!(it)), (2, vec![]), "beyond the end is nothing");
+        assert_eq!(answer.unknowns.len(), 1);
+    }
 
     #[test]
     fn quantiles_lie_between_their_neighbours() {

@@ -103,14 +103,15 @@ pub(crate) fn run(request: &Request, corpus: &Corpus) -> Outcome<Answer> {
         }
         sum += kept.iter().map(|it| it.confidence).sum::<f64>();
         answer.evidence(paper, kept.len());
-        objects.extend(kept.into_iter().map(|it| it.value(paper.file)));
+        objects.extend(kept.into_iter().map(|it| (paper.file, it)));
     }
     let count = objects.len();
     answer.confidence = if count == 0 { 0.0 } else { sum / count as f64 };
     if !without.is_empty() {
         answer.unknown(Unknown::new("no_objects", without.len()).files(&without));
     }
-    let page = answer.page(request, objects);
+    // One object can be a table of megabytes.
+    let (_, page) = answer.page_of(request, objects, |(file, object)| object.value(file));
     answer.data = json!({"schema": schema.name, "count": count, "objects": page});
     Ok(answer)
 }
