@@ -7,6 +7,9 @@ use kodama::{Method, linkage};
 use crate::contract::answer::mean;
 use crate::contract::corpus::Paper;
 
+/// Documents that are compared each with each: the distances between them take 100 MB twice.
+pub(crate) const MOST_DOCUMENTS: usize = 5_000;
+
 /// Terms of a label.
 const LABEL: usize = 4;
 
@@ -124,10 +127,13 @@ fn one(members: Vec<usize>, weights: &[Weights]) -> Group {
     }
     let mut telling: Vec<(&str, f64)> = sums.into_iter().collect();
     telling.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(b.0)));
-    let mut pairs = Vec::new();
+    let (mut sum, mut pairs) = (0.0, 0_usize);
     for (at, one) in members.iter().enumerate() {
-        pairs.extend(members[at + 1..].iter().map(|other| cosine(&weights[*one], &weights[*other])));
+        for other in &members[at + 1..] {
+            sum += cosine(&weights[*one], &weights[*other]);
+            pairs += 1;
+        }
     }
-    let cohesion = if pairs.is_empty() { 1.0 } else { mean(&pairs) };
+    let cohesion = if pairs == 0 { 1.0 } else { sum / pairs as f64 };
     Group { members, label: telling.into_iter().take(LABEL).map(|it| it.0.to_string()).collect(), cohesion }
 }

@@ -113,6 +113,7 @@ fn clusters(request: &Request, corpus: &Corpus) -> Outcome<Answer> {
     let by = GROUPINGS.iter().find(|it| it.1.iter().any(|cue| stems.iter().any(|it| it == cue))).map(|it| it.0);
     let (mut answer, groups) = match by {
         Some(fact) => (Answer::new("groups by metadata"), by_fact(corpus, fact, most)),
+        None if corpus.papers.len() > cluster::MOST_DOCUMENTS => return Err(too_many(corpus.papers.len())),
         None => (
             Answer::new("TF-IDF of stems, cosine, average linkage, as many groups as part best (silhouette)"),
             cluster::group(&corpus.papers, most),
@@ -134,6 +135,16 @@ fn clusters(request: &Request, corpus: &Corpus) -> Outcome<Answer> {
     let list: Vec<Value> = kept.iter().map(shown).collect();
     answer.data = json!({"count": list.len(), "clusters": list});
     Ok(answer)
+}
+
+/// Every document is compared with every other: time would be no cure.
+fn too_many(documents: usize) -> Refusal {
+    let most = cluster::MOST_DOCUMENTS;
+    let message = format!("the view holds {documents} documents, and at most {most} are compared each with each");
+    Refusal::new(Cause::TooManyDocuments, message)
+        .field("view")
+        .action("name a smaller `view`")
+        .action("or group by type, author or year in `objective`")
 }
 
 fn by_fact(corpus: &Corpus, fact: &str, most: usize) -> Vec<cluster::Group> {

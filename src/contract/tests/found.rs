@@ -4,6 +4,9 @@ use serde_json::json;
 
 use super::corpus;
 use super::verbs::{ADVICE, ask};
+use crate::contract::cluster::MOST_DOCUMENTS;
+use crate::contract::corpus::Paper;
+use crate::contract::refusal::Cause;
 use crate::contract::{run, validate};
 
 #[test]
@@ -123,6 +126,22 @@ fn dates_and_versions_are_mapped_and_what_is_unclear_is_an_unknown() {
     assert_eq!(answer.unknowns[0].value()["type"], "ambiguous_date");
     let answer = ask(&corpus, "NORMALIZE", json!({"form": "versions", "package": "numpy"}));
     assert_eq!(answer.data["mapping"][0]["canonical"], "numpy 1.24.0", "{}", answer.data);
+}
+
+#[test]
+fn more_documents_than_can_be_compared_each_with_each_are_refused_with_the_cure() {
+    let mut corpus = corpus(&[("a.md", "# Tides\n\nThe gauge drifts.\n")]);
+    let one = corpus.papers.remove(0);
+    let paper = |it: usize| Paper { file: it as i64, path: format!("{it}.md"), ..one.clone() };
+    corpus.papers = (0..=MOST_DOCUMENTS).map(paper).collect();
+    let asked = |objective: &str| {
+        let fields = json!({"form": "clusters", "objective": objective, "async": true});
+        run(&validate::request("DETECT", fields.as_object().unwrap().clone()).unwrap(), &corpus, None)
+    };
+    let refusal = asked("group by topical similarity").unwrap_err();
+    assert_eq!((refusal.cause, refusal.field.as_deref()), (Cause::TooManyDocuments, Some("view")));
+    assert!(refusal.actions[0].contains("smaller `view`") && refusal.message.contains("5001"), "{refusal:?}");
+    assert_eq!(asked("group by type").unwrap().data["count"], 1, "nothing is compared there");
 }
 
 #[test]
