@@ -233,10 +233,14 @@ fn event(paper: &Paper) -> Value {
 fn mentioned(paper: &Paper) -> Vec<(String, Value)> {
     let mut found = Vec::new();
     for passage in paper.reading.passages.iter().filter(|it| matches!(it.part, Part::Text | Part::Item | Part::Table)) {
-        for date in dates::find(&passage.text) {
+        let dated = dates::find(&passage.text);
+        // Sentences are found once for all dates of a passage: a log is one passage of thousands.
+        let sentences = if dated.is_empty() { Vec::new() } else { sentences(&passage.text) };
+        for date in dated {
             let Some(iso) = date.iso else { continue };
-            let sentence =
-                sentences(&passage.text).into_iter().find(|it| it.contains(&date.range.start)).unwrap_or(date.range);
+            let at = sentences.partition_point(|it| it.end <= date.range.start);
+            let sentence = sentences.get(at).filter(|it| it.contains(&date.range.start)).cloned();
+            let sentence = sentence.unwrap_or(date.range);
             let mut shown = Map::from_iter([("file".to_string(), json!(paper.file))]);
             passage.place.write(&mut shown);
             shown.insert("text".into(), json!(short(&passage.text[sentence], 120)));

@@ -1,5 +1,8 @@
 //! What the verbs find in documents.
 
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
 use serde_json::json;
 
 use super::corpus;
@@ -126,6 +129,22 @@ fn dates_and_versions_are_mapped_and_what_is_unclear_is_an_unknown() {
     assert_eq!(answer.unknowns[0].value()["type"], "ambiguous_date");
     let answer = ask(&corpus, "NORMALIZE", json!({"form": "versions", "package": "numpy"}));
     assert_eq!(answer.data["mapping"][0]["canonical"], "numpy 1.24.0", "{}", answer.data);
+}
+
+#[test]
+fn a_passage_of_thousands_of_dates_is_taken_apart_once() {
+    let line = |it: usize| format!("The gauge was read on 2024-03-{:02} in round {it}.\n", it % 28 + 1);
+    let mut corpus = corpus(&[("log.txt", &line(0))]);
+    Arc::make_mut(&mut corpus.papers[0].reading).passages[0].text = (0..20_000).map(line).collect();
+    let begun = Instant::now();
+    let answer = ask(&corpus, "SUMMARIZE", json!({"form": "timeline", "field": "mentioned", "offset": 19_999}));
+    // Once for each date it takes minutes.
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    assert_eq!(answer.data["count"], 20_000);
+    let last = json!([{"file": 1, "lines": [1, 1], "text": "The gauge was read on 2024-03-28 in round 19991.", "date": "2024-03-28"}]);
+    let mut events = answer.data["events"].clone();
+    events[0].as_object_mut().unwrap().shift_remove("bytes");
+    assert_eq!(events, last);
 }
 
 #[test]
