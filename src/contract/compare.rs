@@ -7,20 +7,28 @@ use serde_json::{Map, Value, json};
 use similar::{Algorithm, DiffOp, capture_diff_slices_deadline};
 
 use crate::contract::answer::{Answer, Unknown, mean, rounded};
-use crate::contract::claims::{self, files};
+use crate::contract::claims::{self, Topic, files};
 use crate::contract::corpus::{Corpus, Paper};
 use crate::contract::pros_cons;
 use crate::contract::reading::{Kept, Part};
 use crate::contract::refusal::{Cause, Outcome, Refusal};
 use crate::contract::validate::Request;
 use crate::contract::words::short;
+use crate::model::FileId;
 
 /// Characters of a passage that a difference shows.
 const SHOWN: usize = 160;
 
-/// Time in which the fewest differences are looked for. Of two long texts that have nothing in common it would take hours;
-/// after it there may be more than are needed, and they are still all of them.
-pub(crate) const MOST_TIME: Duration = Duration::from_secs(5);
+/// The longest that the differences of one answer are looked for: between two long texts without a line in common they take
+/// the square of their length.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What differs between two texts.
+pub(crate) struct Changes {
+    pub(crate) list: Vec<Value>,
+    /// Whether the search was given up: then more is told as changed than has changed.
+    pub(crate) is_coarse: bool,
+}
 
 /// The verb.
 pub(crate) fn run(request: &Request, corpus: &Corpus) -> Outcome<Answer> {
@@ -40,8 +48,12 @@ fn versions(request: &Request, corpus: &Corpus) -> Outcome<Answer> {
             .field("doc_b")
             .action("name two documents"));
     }
-    let changes = changes(&one.reading.passages, &other.reading.passages);
+    let Changes { list: changes, is_coarse } =
+        changes(&one.reading.passages, &other.reading.passages, Instant::now() + PATIENCE);
     let mut answer = Answer::new("Patience diff over passages, sections by heading, objects by their fields");
+    if is_coarse {
+        note_coarse(&mut answer, &[one.file, other.file]);
+    }
     let count = |op: &str| changes.iter().filter(|it| it["op"] == op).count();
     let counts = (count("added"), count("removed"), count("modified"));
     answer.evidence(one, 1);
@@ -108,12 +120,21 @@ fn without_place(fields: &Map<String, Value>) -> Map<String, Value> {
     fields.iter().filter(|it| !PLACES.contains(&it.0.as_str())).map(|it| (it.0.clone(), it.1.clone())).collect()
 }
 
-/// Every passage that is only on one side or reads otherwise.
-pub(crate) fn changes(before: &[Kept], after: &[Kept]) -> Vec<Value> {
+/// Says of which documents the differences were not looked for to the end.
+pub(crate) fn note_coarse(answer: &mut Answer, files: &[FileId]) {
+    let detail = "the search took too long: more is told as changed than has changed";
+    answer.unknown(Unknown::new("coarse_difference", files.len()).files(files).detail(detail));
+    answer.confidence = answer.confidence.min(0.6);
+}
+
+/// Every passage that is only on one side or reads otherwise, looked for until a moment.
+pub(crate) fn changes(before: &[Kept], after: &[Kept], until: Instant) -> Changes {
     let keys = |side: &[Kept]| side.iter().map(|it| short(&it.text, usize::MAX)).collect::<Vec<String>>();
     let (old, new) = (keys(before), keys(after));
     let mut found = Vec::new();
-    for op in operations(&old, &new) {
+    let ops = capture_diff_slices_deadline(Algorithm::Patience, &old, &new, Some(until));
+    let is_coarse = Instant::now() > until && old != new;
+    for op in ops {
         match op {
             DiffOp::Equal { .. } => {}
             DiffOp::Delete { old_index, old_len, .. } => {
@@ -128,13 +149,7 @@ pub(crate) fn changes(before: &[Kept], after: &[Kept]) -> Vec<Value> {
             }
         }
     }
-    found
-}
-
-/// What makes one list of the other.
-fn operations(old: &[String], new: &[String]) -> Vec<DiffOp> {
-    let most = Instant::now() + MOST_TIME;
-    capture_diff_slices_deadline(Algorithm::Patience, old, new, Some(most))
+    Changes { list: found, is_coarse }
 }
 
 /// Passages one by one where there are as many on both sides; the rest is added or removed.
@@ -191,7 +206,9 @@ fn consensus(request: &Request, corpus: &Corpus) -> Answer {
     answer.parameter("threshold", threshold);
     let mut points = Vec::new();
     let mut below = 0;
-    for topic in claims::topics(statements) {
+    let topics = claims::topics(statements);
+    claims::note_left_out(&mut answer, &topics);
+    for topic in &topics {
         let (agreeing, others) = topic.sides();
         let (agree, all) = (files(&agreeing), files(&topic.statements.iter().collect::<Vec<_>>()));
         let agreement = agree.len() as f64 / all.len().max(1) as f64;
@@ -207,8 +224,8 @@ fn consensus(request: &Request, corpus: &Corpus) -> Answer {
         }));
     }
     points.sort_by_key(|it| std::cmp::Reverse(it["agree"].as_u64()));
-    let page = answer.page(request, points.clone());
-    answer.data = json!({"field": field, "consensus_points": points.len(), "below_threshold": below, "points": page});
+    let (count, page) = answer.page_of(request, points, |it| it);
+    answer.data = json!({"field": field, "consensus_points": count, "below_threshold": below, "points": page});
     answer
 }
 
@@ -217,14 +234,10 @@ fn contradictions(request: &Request, corpus: &Corpus) -> Answer {
     let statements = claims::find(corpus, field);
     let mut answer = statement_answer(corpus, &statements);
     let topics = claims::topics(statements);
-    let found: Vec<Value> = topics
-        .iter()
-        .flat_map(|it| it.contradictions())
-        .map(|(one, other, why)| json!({"why": why, "a": one.value(), "b": other.value()}))
-        .collect();
+    claims::note_left_out(&mut answer, &topics);
     let compared = topics.iter().filter(|it| files(&it.statements.iter().collect::<Vec<_>>()).len() > 1).count();
-    let count = found.len();
-    let page = answer.page(request, found);
+    let found = topics.iter().flat_map(Topic::contradictions);
+    let (count, page) = answer.page_of(request, found, |it| it.value());
     answer.data = json!({
         "field": field, "disagreements": count, "topics_compared": compared, "contradictions": page,
     });
@@ -274,15 +287,22 @@ fn approaches(request: &Request, corpus: &Corpus) -> Answer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::contract::tests::reading;
 
     #[test]
-    fn long_texts_without_anything_in_common_are_compared_in_the_time_there_is() {
-        let lines = |of: &str| (0..300_000).map(|it| format!("{of}{it}")).collect::<Vec<_>>();
-        let (old, new) = (lines("a"), lines("b"));
-        let begun = Instant::now();
-        let found = operations(&old, &new);
-        assert!(begun.elapsed() < 6 * MOST_TIME, "{:?}", begun.elapsed());
-        let covered: usize = found.iter().map(|it| it.old_range().len()).sum();
-        assert_eq!(covered, old.len());
+    fn a_comparison_out_of_time_is_coarse_and_says_so() {
+        let text =
+            |from: usize| (from..from + 400).map(|it| format!("It was {}.\n\n", it % 7 * it)).collect::<String>();
+        let read = |from: usize| reading("a.md", text(from).as_bytes()).passages;
+        let (old, new, now) = (read(0), read(20), Instant::now());
+        let fine = changes(&old, &new, now + PATIENCE);
+        let coarse = changes(&old, &new, now);
+        assert!(!fine.is_coarse && coarse.is_coarse);
+        assert!(coarse.list.len() > fine.list.len(), "{} {}", coarse.list.len(), fine.list.len());
+        let same = changes(&old, &old, now);
+        assert!(same.list.is_empty() && !same.is_coarse, "what is the same needs no time");
+        let mut answer = Answer::new("a method");
+        note_coarse(&mut answer, &[1, 2]);
+        assert_eq!((answer.unknowns[0].value()["type"].as_str(), answer.confidence), (Some("coarse_difference"), 0.6));
     }
 }

@@ -2,11 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
+use std::time::Instant;
 
 use serde_json::{Value, json};
 
 use crate::catalog::SessionFile;
 use crate::contract::answer::{Answer, Unknown};
+use crate::contract::claims::{Contradiction, Topic};
+use crate::contract::compare::Changes;
 use crate::contract::corpus::{Corpus, Paper};
 use crate::contract::past::Past;
 use crate::contract::reading::Reading;
@@ -17,6 +20,9 @@ use crate::model::FileId;
 
 /// Fields whose contradictions count as new ones.
 const FIELDS: [&str; 4] = ["recommendation", "best-practice", "conclusion", "requirement"];
+
+/// Contradictions of one state that are compared with those of the other.
+const MOST_WORDINGS: usize = 500_000;
 
 /// An earlier state: a session or a result, with what is left of what was read then.
 #[derive(Clone, Debug, Default)]
@@ -108,7 +114,7 @@ fn since_moment(request: &Request, corpus: &Corpus, earlier: Option<&Earlier>, s
     };
     answer.parameter("compared_with", earlier.name.as_str());
     let recent: BTreeSet<FileId> = recent.into_iter().map(|it| it.file).collect();
-    let mut lists = differences(corpus, earlier);
+    let mut lists = differences(corpus, earlier, &mut answer);
     lists[0].retain(|it| it["file"].as_i64().is_some_and(|it| recent.contains(&it)));
     note_lost(&mut answer, &lists[2]);
     finish(request, corpus, answer, lists)
@@ -116,7 +122,7 @@ fn since_moment(request: &Request, corpus: &Corpus, earlier: Option<&Earlier>, s
 
 fn since_baseline(request: &Request, corpus: &Corpus, earlier: Option<&Earlier>) -> Answer {
     let mut answer = Answer::new("files and contents of the baseline against those of now");
-    let lists = earlier.map(|it| differences(corpus, it)).unwrap_or_default();
+    let lists = earlier.map(|it| differences(corpus, it, &mut answer)).unwrap_or_default();
     if let Some(earlier) = earlier {
         answer.parameter("baseline", earlier.name.as_str());
     }
@@ -125,7 +131,8 @@ fn since_baseline(request: &Request, corpus: &Corpus, earlier: Option<&Earlier>)
 }
 
 /// What was added, removed and modified.
-fn differences(corpus: &Corpus, earlier: &Earlier) -> [Vec<Value>; 3] {
+fn differences(corpus: &Corpus, earlier: &Earlier, answer: &mut Answer) -> [Vec<Value>; 3] {
+    let (until, mut coarse) = (Instant::now() + compare::PATIENCE, Vec::new());
     let there: BTreeSet<FileId> =
         corpus.papers.iter().map(|it| it.file).chain(corpus.unread.iter().map(|it| it.file)).collect();
     let gone: Vec<&SessionFile> = earlier.files.values().filter(|it| !there.contains(&it.file)).collect();
@@ -140,7 +147,11 @@ fn differences(corpus: &Corpus, earlier: &Earlier) -> [Vec<Value>; 3] {
                 }
                 added.push(shown);
             }
-            Some(before) if differs(paper, before) => modified.push(modified_entry(paper, before, earlier)),
+            Some(before) if differs(paper, before) => {
+                let (shown, is_coarse) = modified_entry(paper, before, earlier, until);
+                coarse.extend(is_coarse.then_some(paper.file));
+                modified.push(shown);
+            }
             // The same content elsewhere: nothing of it changed but its name.
             Some(before) if before.path != paper.path => {
                 let mut shown = entry(paper);
@@ -153,6 +164,9 @@ fn differences(corpus: &Corpus, earlier: &Earlier) -> [Vec<Value>; 3] {
     }
     let mut gone: Vec<Value> = gone.iter().map(|it| json!({"file": it.file, "path": it.path})).collect();
     gone.sort_by(|a, b| a["path"].as_str().cmp(&b["path"].as_str()));
+    if !coarse.is_empty() {
+        compare::note_coarse(answer, &coarse);
+    }
     [added, gone, modified]
 }
 
@@ -193,8 +207,9 @@ fn entry(paper: &Paper) -> Value {
     json!({"file": paper.file, "path": paper.path})
 }
 
-fn modified_entry(paper: &Paper, before: &SessionFile, earlier: &Earlier) -> Value {
-    let mut shown = entry(paper);
+/// A modified document, and whether its changes were not looked for to the end.
+fn modified_entry(paper: &Paper, before: &SessionFile, earlier: &Earlier, until: Instant) -> (Value, bool) {
+    let (mut shown, mut is_coarse) = (entry(paper), false);
     if before.path != paper.path {
         shown["moved_from"] = json!(before.path);
     }
@@ -202,46 +217,62 @@ fn modified_entry(paper: &Paper, before: &SessionFile, earlier: &Earlier) -> Val
         shown["size"] = json!([before.size, paper.size]);
     }
     if let Some(old) = earlier.readings.get(&before.file) {
-        let changes = compare::changes(&old.passages, &paper.reading.passages);
+        let Changes { list: changes, is_coarse: given_up } =
+            compare::changes(&old.passages, &paper.reading.passages, until);
+        is_coarse = given_up;
         let sections: BTreeSet<&str> =
             changes.iter().filter_map(|it| it["section"].as_str()).filter(|it| !it.is_empty()).collect();
         shown["sections"] = json!(sections);
         shown["changes"] = json!(changes.len());
     }
-    shown
+    (shown, is_coarse)
 }
 
-/// Contradictions by the wording of both sides, in whichever order they stand.
-fn contradictions(corpus: &Corpus) -> BTreeMap<[String; 2], Value> {
-    let mut found = BTreeMap::new();
-    for field in FIELDS {
-        for topic in claims::topics(claims::find(corpus, field)) {
-            for (one, other, why) in topic.contradictions() {
-                let mut key = [one.text.clone(), other.text.clone()];
-                key.sort();
-                let shown = json!({"field": field, "why": why, "a": one.value(), "b": other.value()});
-                found.entry(key).or_insert(shown);
-            }
+/// What a state says on each of the fields.
+fn topics(corpus: &Corpus) -> Vec<(&'static str, Topic)> {
+    let of = |field: &'static str| claims::topics(claims::find(corpus, field)).into_iter().map(move |it| (field, it));
+    FIELDS.into_iter().flat_map(of).collect()
+}
+
+/// Contradictions of a state by the wording of both sides, in whichever order they stand.
+struct Wordings<'t> {
+    found: BTreeMap<[&'t str; 2], (&'static str, Contradiction<'t>)>,
+    /// Pairs that were not looked at.
+    left_out: usize,
+}
+
+/// Finds at most so many contradictions of different wording.
+fn contradictions(topics: &[(&'static str, Topic)], most: usize) -> Wordings<'_> {
+    let mut wordings = Wordings { found: BTreeMap::new(), left_out: 0 };
+    let pairs = topics.iter().flat_map(|(field, topic)| topic.contradictions().map(move |it| (*field, it)));
+    for (field, pair) in pairs {
+        let mut key = [pair.one.text.as_str(), pair.other.text.as_str()];
+        key.sort_unstable();
+        if wordings.found.len() < most {
+            wordings.found.entry(key).or_insert((field, pair));
+        } else if !wordings.found.contains_key(&key) {
+            wordings.left_out += 1;
         }
     }
-    found
+    wordings
 }
 
 fn new_contradictions(request: &Request, corpus: &Corpus, earlier: Option<&Earlier>) -> Answer {
     let mut answer = Answer::new("contradictions of now without those of the baseline, by their wording");
-    let before = earlier.map(|it| contradictions(&it.corpus())).unwrap_or_default();
+    let (then, now) = (earlier.map(|it| topics(&it.corpus())).unwrap_or_default(), topics(corpus));
+    let (before, of_now) = (contradictions(&then, MOST_WORDINGS), contradictions(&now, MOST_WORDINGS));
+    claims::note_left_out(&mut answer, then.iter().chain(&now).map(|it| &it.1));
     let lost: BTreeSet<FileId> = earlier
         .into_iter()
         .flat_map(|it| it.files.keys().filter(|file| !it.readings.contains_key(file)))
         .copied()
         .collect();
-    let of_now = contradictions(corpus);
-    let resolved = before.keys().filter(|it| !of_now.contains_key(*it)).count();
+    let resolved = before.found.keys().filter(|it| !of_now.found.contains_key(*it)).count();
     let is_lost =
-        |it: &Value| ["a", "b"].iter().any(|side| it[side]["file"].as_i64().is_some_and(|it| lost.contains(&it)));
+        |(_, pair): &(&str, Contradiction<'_>)| [pair.one, pair.other].iter().any(|it| lost.contains(&it.file));
     // Where the earlier text of a side is gone, nobody can say whether it stood there before.
-    let (open, new): (Vec<Value>, Vec<Value>) =
-        of_now.into_iter().filter(|it| !before.contains_key(&it.0)).map(|it| it.1).partition(is_lost);
+    let (open, new): (Vec<_>, Vec<_>) =
+        of_now.found.into_iter().filter(|it| !before.found.contains_key(&it.0)).map(|it| it.1).partition(is_lost);
     if !lost.is_empty() {
         let files: Vec<FileId> = lost.iter().copied().collect();
         answer.unknown(
@@ -251,15 +282,46 @@ fn new_contradictions(request: &Request, corpus: &Corpus, earlier: Option<&Earli
     if !open.is_empty() {
         answer.unknown(Unknown::new("new_or_old_contradictions", open.len()));
     }
-    answer.confidence = if lost.is_empty() { 0.8 } else { 0.5 };
-    for paper in &corpus.papers {
-        answer.evidence(
-            paper,
-            new.iter().filter(|it| it["a"]["file"] == paper.file || it["b"]["file"] == paper.file).count(),
-        );
+    let left_out = before.left_out + of_now.left_out;
+    if left_out > 0 {
+        let detail = format!("of each state the first {MOST_WORDINGS} are compared; name a smaller view");
+        answer.unknown(Unknown::new("contradictions_not_compared", left_out).detail(detail));
     }
-    let count = new.len();
-    let page = answer.page(request, new);
+    answer.confidence = if lost.is_empty() && left_out == 0 { 0.8 } else { 0.5 };
+    let mut taking: HashMap<FileId, usize> = HashMap::new();
+    for side in new.iter().flat_map(|(_, pair)| [pair.one, pair.other]) {
+        *taking.entry(side.file).or_default() += 1;
+    }
+    for paper in &corpus.papers {
+        answer.evidence(paper, taking.get(&paper.file).copied().unwrap_or(0));
+    }
+    let (count, page) = answer.page_of(
+        request,
+        new,
+        |(field, pair)| json!({"field": field, "why": pair.why, "a": pair.one.value(), "b": pair.other.value()}),
+    );
     answer.data = json!({"count": count, "resolved": resolved, "undecided": open.len(), "new_contradictions": page});
     answer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contract::tests::corpus;
+
+    #[test]
+    fn contradictions_of_more_wordings_than_are_compared_are_counted() {
+        let report = |day: usize| -> String {
+            (0..10).map(|it| format!("We conclude that the temperature was {} degrees.\n\n", day * 10 + it)).collect()
+        };
+        let texts = [report(0), report(1), report(0)];
+        let corpus = corpus(&[("a.md", &texts[0]), ("b.md", &texts[1]), ("c.md", &texts[2])]);
+        let topics = topics(&corpus);
+        let all = contradictions(&topics, 1_000);
+        // Each of ten with each of ten others, and those of a and c that differ: 45 pairs of wordings.
+        assert_eq!((all.found.len(), all.left_out), (145, 0));
+        let some = contradictions(&topics, 100);
+        assert_eq!(some.found.len(), 100);
+        assert!(some.left_out >= 45 && some.found.keys().all(|it| all.found.contains_key(it)));
+    }
 }

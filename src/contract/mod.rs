@@ -3,7 +3,8 @@
 //! A request is checked against the closed [`registry`] (`validate`), its view is selected (`select`, `view`), the
 //! documents are read through the jailed worker and kept by content (`reader`, `reading`), a verb works on what was read,
 //! in memory and in a fixed order (one file each), and the answer goes into the [`envelope`]. The same request on the same
-//! view gives the same bytes: ids are hashes, lists are sorted, nothing depends on the clock.
+//! view gives the same bytes: ids are hashes, lists are sorted, nothing depends on the clock but how long differences are
+//! looked for, and what is given up there is told.
 //!
 //! `shapes` and `schema` publish what may be asked and answered; `prose` keeps answers, errors and help short.
 //!

@@ -1,13 +1,14 @@
 //! DELTA of one field of one file: of its text a diff, of what it holds lists, of everything else the value then and now.
 
 use std::collections::HashSet;
+use std::time::Instant;
 
 use serde_json::{Value, json};
 use similar::TextDiff;
 
 use crate::catalog::{Column, SessionFile};
 use crate::contract::answer::{Answer, Unknown};
-use crate::contract::compare::MOST_TIME;
+use crate::contract::compare::{PATIENCE, note_coarse};
 use crate::contract::corpus::{Corpus, Paper};
 use crate::contract::delta::{Earlier, differs};
 use crate::contract::facts::Facts;
@@ -202,7 +203,10 @@ fn watch_part(
         return lost(answer, data);
     };
     if part == "content" {
-        let lines = diff(&text_of(Some(old)), &text_of(new));
+        let (lines, is_coarse) = diff(&text_of(Some(old)), &text_of(new), Instant::now() + PATIENCE);
+        if let (true, Some(file)) = (is_coarse, data["file"].as_i64()) {
+            note_coarse(answer, &[file]);
+        }
         let count = |sign: char| lines.iter().filter(|it| it.starts_with(sign)).count();
         (data["lines_added"], data["lines_removed"]) = (json!(count('+')), json!(count('-')));
         data["diff"] = Value::Array(answer.page(request, lines.into_iter().map(Value::from).collect()));
@@ -225,11 +229,13 @@ fn text_of(reading: Option<&Reading>) -> String {
     passages.map(|it| format!("{}\n", it.text.trim_end())).collect()
 }
 
-/// The lines of a text diff with a little around each difference; `@@` parts places that are not neighbours.
-fn diff(old: &str, new: &str) -> Vec<String> {
-    let diff = TextDiff::configure().timeout(MOST_TIME).diff_lines(old, new);
+/// The lines of a text diff with a little around each difference; `@@` parts places that are not neighbours. Says as well
+/// whether the search had not ended at that moment.
+fn diff(old: &str, new: &str, until: Instant) -> (Vec<String>, bool) {
+    let diff = TextDiff::configure().deadline(until).diff_lines(old, new);
+    let is_coarse = Instant::now() > until && old != new;
     let unified = diff.unified_diff().context_radius(AROUND).to_string();
-    unified.lines().map(String::from).collect()
+    (unified.lines().map(String::from).collect(), is_coarse)
 }
 
 fn listed(reading: &Reading, part: &str) -> Vec<String> {
@@ -249,16 +255,18 @@ fn listed(reading: &Reading, part: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Instant;
-
     use super::*;
 
     #[test]
-    fn a_long_text_that_was_written_anew_is_compared_in_the_time_there_is() {
-        let lines = |of: &str| (0..300_000).map(|it| format!("{of}{it}\n")).collect::<String>();
-        let begun = Instant::now();
-        let shown = diff(&lines("a"), &lines("b"));
-        assert!(begun.elapsed() < 6 * MOST_TIME && shown.len() > 600_000, "{:?}", begun.elapsed());
+    fn a_text_diff_out_of_time_shows_all_lines_and_says_that_it_is_coarse() {
+        let text = |from: usize| (from..from + 400).map(|it| format!("line {}\n", it % 7 * it)).collect::<String>();
+        let (old, new) = (text(0), text(20));
+        let now = Instant::now();
+        let (fine, is_coarse) = diff(&old, &new, now + PATIENCE);
+        assert!(!is_coarse);
+        let (coarse, is_coarse) = diff(&old, &new, now);
+        assert!(is_coarse && coarse.len() > fine.len(), "{} {}", coarse.len(), fine.len());
+        assert_eq!(diff(&old, &old, now), (vec![], false), "what is the same needs no time");
     }
 
     #[test]
