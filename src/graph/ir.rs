@@ -3,6 +3,8 @@
 //! Read by hand rather than by derived types: a kind or a field that does not exist is named, with the one that was
 //! probably meant, and with the place in the JSON.
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value, json};
 
 use crate::error::{Error, Result};
@@ -42,8 +44,10 @@ pub fn read(value: &Value) -> Result<Query> {
         limit: place.number(map, "limit", 1, MAX_LIMIT)?,
         select: Vec::new(),
     };
+    let wrong = |error: Error| error.field("query_ir_v1");
+    check::sizes(&query).map_err(wrong)?;
     query.select = select(&place, map, &query)?;
-    check::shape(&query).map_err(|error| error.field("query_ir_v1"))?;
+    check::shape(&query).map_err(wrong)?;
     Ok(query)
 }
 
@@ -53,13 +57,13 @@ fn select(place: &Place, map: &Map<String, Value>, query: &Query) -> Result<Vec<
         return Ok(query.variables().into_iter().map(|(name, _)| name).collect());
     };
     let place = place.at(name);
-    let mut select = Vec::new();
+    let (mut select, mut seen) = (Vec::new(), HashSet::new());
     for (number, text) in place.texts(value)?.iter().enumerate() {
         let name = text.strip_prefix('?').unwrap_or(text);
         if !is_variable(name) {
             return Err(place.item(number).wrong(&json!(text), "a variable such as \"?x\""));
         }
-        if !select.iter().any(|it| it == name) {
+        if seen.insert(name.to_string()) {
             select.push(name.to_string());
         }
     }

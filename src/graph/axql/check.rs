@@ -1,7 +1,7 @@
 //! What a query must be, in whatever form it came.
 
 use crate::error::{Error, Result};
-use crate::graph::axql::ast::{Atom, MAX_DISTANCE, MAX_HOPS, MAX_LIMIT, Query};
+use crate::graph::axql::ast::{Atom, MAX_DISTANCE, MAX_HOPS, MAX_LIMIT, Query, Term};
 
 /// Most disjuncts, and most atoms of one.
 pub(crate) const MAX_DISJUNCTS: usize = 16;
@@ -9,19 +9,20 @@ pub(crate) const MAX_DISJUNCTS: usize = 16;
 pub(crate) const MAX_ATOMS: usize = 64;
 /// Most relations in one path: each is a state of its automaton.
 const MAX_LABELS: usize = 64;
+/// Most relations, attributes or fields in one atom.
+const MAX_PARTS: usize = 64;
+/// Most conditions of one disjunct: atoms, their parts and their constants. Each is a step of the plan, which is looked for
+/// among all others, and one call within the other when it runs.
+const MAX_STEPS: usize = 256;
+/// Most variables of a row, and most contexts.
+const MAX_NAMES: usize = 256;
 
 /// Looks at sizes, and that every variable of a row is bound by every disjunct.
 ///
 /// # Errors
 /// `InvalidArgument` saying what is wrong.
 pub(crate) fn shape(query: &Query) -> Result<()> {
-    if query.disjuncts.is_empty() || query.disjuncts.iter().any(Vec::is_empty) {
-        return Err(Error::invalid("a query needs at least one atom behind `where` and behind each `or`"));
-    }
-    if query.disjuncts.len() > MAX_DISJUNCTS || query.disjuncts.iter().any(|it| it.len() > MAX_ATOMS) {
-        let message = format!("a query has at most {MAX_DISJUNCTS} disjuncts of at most {MAX_ATOMS} atoms each");
-        return Err(Error::invalid(message));
-    }
+    sizes(query)?;
     if query.limit.is_some_and(|it| !(1..=MAX_LIMIT).contains(&it)) {
         return Err(Error::invalid(format!("`limit` is not between 1 and {MAX_LIMIT}")));
     }
@@ -33,6 +34,63 @@ pub(crate) fn shape(query: &Query) -> Result<()> {
     }
     query.disjuncts.iter().flatten().try_for_each(atom)?;
     selected(query)
+}
+
+/// Looks at sizes alone: whatever is done with a query takes the square of them.
+///
+/// # Errors
+/// `InvalidArgument` saying what there is too much of.
+pub(crate) fn sizes(query: &Query) -> Result<()> {
+    if query.disjuncts.is_empty() || query.disjuncts.iter().any(Vec::is_empty) {
+        return Err(Error::invalid("a query needs at least one atom behind `where` and behind each `or`"));
+    }
+    if query.disjuncts.len() > MAX_DISJUNCTS || query.disjuncts.iter().any(|it| it.len() > MAX_ATOMS) {
+        let message = format!("a query has at most {MAX_DISJUNCTS} disjuncts of at most {MAX_ATOMS} atoms each");
+        return Err(Error::invalid(message));
+    }
+    for (what, count) in [("selected variables", query.select.len()), ("contexts", query.contexts.len())] {
+        at_most("a query", MAX_NAMES, what, count)?;
+    }
+    query.disjuncts.iter().flatten().try_for_each(parts)?;
+    let all = |atoms: &Vec<Atom>| atoms.iter().map(steps).sum::<usize>();
+    match query.disjuncts.iter().map(all).max() {
+        Some(many) if many > MAX_STEPS => Err(Error::invalid(format!(
+            "a disjunct has at most {MAX_STEPS} conditions, counting parts and constants of its atoms, not {many}"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+fn at_most(whose: &str, most: usize, what: &str, count: usize) -> Result<()> {
+    if count <= most { Ok(()) } else { Err(Error::invalid(format!("{whose} has at most {most} {what}, not {count}"))) }
+}
+
+fn parts(atom: &Atom) -> Result<()> {
+    let bounded = |what: &str, count: usize| at_most("an atom", MAX_PARTS, what, count);
+    match atom {
+        Atom::HasOut { relations, .. } => bounded("relations", relations.len()),
+        Atom::Attributes { pairs, .. } => bounded("attributes", pairs.len()),
+        Atom::Shape { relations, attributes, .. } => {
+            bounded("relations", relations.len())?;
+            bounded("attributes", attributes.len())
+        }
+        Atom::Fact { fields, .. } => bounded("fields", fields.len()),
+        _ => Ok(()),
+    }
+}
+
+/// The conditions that an atom is.
+fn steps(atom: &Atom) -> usize {
+    let parts = match atom {
+        Atom::Attributes { pairs, .. } => pairs.len(),
+        Atom::Shape { type_name, relations, attributes, .. } => {
+            usize::from(type_name.is_some()) + usize::from(!relations.is_empty()) + attributes.len()
+        }
+        Atom::Fact { fields, .. } => 1 + fields.len(),
+        _ => 1,
+    };
+    let constants = atom.terms().into_iter().filter(|it| !matches!(it, Term::Var(_) | Term::Wildcard)).count();
+    parts + constants
 }
 
 fn selected(query: &Query) -> Result<()> {

@@ -113,6 +113,57 @@ fn deep_and_long_queries_are_refused_without_a_fall() {
     }
 }
 
+/// The IR of one disjunct of these atoms.
+fn form(atoms: Vec<serde_json::Value>) -> serde_json::Value {
+    serde_json::json!({"version": 1, "select": ["?x"], "where": atoms})
+}
+
+#[test]
+fn lists_of_an_atom_and_all_that_a_disjunct_asks_are_bounded() {
+    use serde_json::json;
+    let pairs = |count: usize| (0..count).map(|it| json!([format!("k{it}"), "v"])).collect::<Vec<_>>();
+    let names = |count: usize| (0..count).map(|it| format!("r{it}")).collect::<Vec<_>>();
+    let fields = |count: usize| (0..count).map(|it| (format!("f{it}"), json!("?x"))).collect::<serde_json::Map<_, _>>();
+    let of = |count: usize| {
+        [
+            (json!({"kind": "attrs", "term": "?x", "pairs": pairs(count)}), "attributes"),
+            (json!({"kind": "has_out", "term": "?x", "rels": names(count)}), "relations"),
+            (json!({"kind": "shape", "term": "?x", "rels": names(count)}), "relations"),
+            (json!({"kind": "shape", "term": "?x", "attrs": pairs(count)}), "attributes"),
+            (json!({"kind": "fact", "relation": "R", "fields": fields(count)}), "fields"),
+        ]
+    };
+    for (atom, _) in of(64) {
+        ir::read(&form(vec![atom])).unwrap();
+    }
+    for count in [65, 16_000] {
+        for (atom, what) in of(count) {
+            let error = ir::read(&form(vec![atom])).unwrap_err();
+            let told = format!("an atom has at most 64 {what}, not {count}");
+            assert_eq!((error.code, error.message), (crate::error::ErrorCode::InvalidArgument, told));
+            assert_eq!(error.field.as_deref(), Some("query_ir_v1"));
+        }
+    }
+    let text = (0..65).map(|it| format!("k{it}=\"v\"")).collect::<Vec<_>>().join(", ");
+    let error = parse(&format!("select ?x where attrs(?x, {text})")).unwrap_err();
+    assert_eq!(
+        (error.message.as_str(), error.field.as_deref()),
+        ("an atom has at most 64 attributes, not 65", Some("query"))
+    );
+    let many = |atoms: usize| vec![json!({"kind": "attrs", "term": "?x", "pairs": pairs(64)}); atoms];
+    ir::read(&form(many(4))).unwrap();
+    let error = ir::read(&form(many(5))).unwrap_err();
+    assert!(error.message.starts_with("a disjunct has at most 256 conditions") && error.message.ends_with("not 320"));
+    // As many atoms as there may be of the plain kinds are never too much.
+    let edge = |it: usize| json!({"kind": "edge", "left": format!("?v{it}"), "path": "r", "right": it});
+    let all: Vec<_> = (0..64).map(edge).collect();
+    assert_eq!(ir::read(&json!({"version": 1, "where": all})).unwrap().select.len(), 64);
+    let worlds: Vec<String> = (0..257).map(|it| format!("W{it}")).collect();
+    let mut query = form(vec![json!({"kind": "type", "term": "?x", "type": "T"})]);
+    query["contexts"] = json!(worlds);
+    assert_eq!(ir::read(&query).unwrap_err().message, "a query has at most 256 contexts, not 257");
+}
+
 #[test]
 fn the_ir_of_the_documents_is_read() {
     let value = serde_json::json!({
