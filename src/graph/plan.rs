@@ -53,12 +53,13 @@ pub(crate) struct Plan {
     pub(crate) settled: usize,
 }
 
-/// Makes the plan of one disjunct.
+/// Makes the plan of one disjunct. What is looked at for names is counted down from `budget`; when that is used up, names
+/// mean nothing any more.
 ///
 /// # Errors
 /// `InvalidArgument` when the schema knows nothing of a name, with the nearest one that it knows.
-pub(crate) fn plan(view: &View, query: &Query, atoms: &[Atom], texts: &Texts) -> Result<Plan> {
-    let mut compiler = Compiler { view, query, texts, slots: Vec::new(), steps: Vec::new() };
+pub(crate) fn plan(view: &View, query: &Query, atoms: &[Atom], texts: &Texts, budget: &mut u64) -> Result<Plan> {
+    let mut compiler = Compiler { view, query, texts, budget, slots: Vec::new(), steps: Vec::new() };
     atoms.iter().try_for_each(|atom| compiler.atom(atom))?;
     let slots: Vec<Option<Term>> = compiler.slots.clone();
     let find = |name: &String| slots.iter().position(|it| *it == Some(Term::Var(name.clone())));
@@ -72,6 +73,7 @@ struct Compiler<'a> {
     view: &'a View,
     query: &'a Query,
     texts: &'a Texts,
+    budget: &'a mut u64,
     /// The term of each slot; none for a wildcard.
     slots: Vec<Option<Term>>,
     steps: Vec<Step>,
@@ -91,11 +93,19 @@ impl Compiler<'_> {
         let among = match term {
             Term::Var(_) | Term::Wildcard => return Ok(slot),
             Term::Id(id) => self.view.snapshot.by_id(*id).filter(|it| self.view.sees(*it)).into_iter().collect(),
-            Term::Name(name) => self.view.called(name),
+            Term::Name(name) => self.called(name),
             Term::Entity { key, value } => self.view.with_exactly(key, value),
         };
         self.steps.push(Step::Among(slot, among));
         Ok(slot)
+    }
+
+    /// Entities that a name means. One that nothing has exactly is compared with all.
+    fn called(&mut self, name: &str) -> Vec<Ix> {
+        let snapshot = &self.view.snapshot;
+        let is_known = !snapshot.named(name).is_empty() || snapshot.keyed(name).is_some();
+        *self.budget = self.budget.saturating_sub(if is_known { 1 } else { snapshot.nodes() as u64 });
+        if *self.budget == 0 { Vec::new() } else { self.view.called(name) }
     }
 
     fn atom(&mut self, atom: &Atom) -> Result<()> {

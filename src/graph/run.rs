@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::error::Result;
+use crate::graph::automaton::Automaton;
 use crate::graph::axql::{DEFAULT_LIMIT, Query};
 use crate::graph::plan::{self, Plan, Slot, Step, Texts};
 use crate::graph::snapshot::Ix;
@@ -11,8 +12,10 @@ use crate::graph::view::View;
 
 /// Edges and entities that are looked at for one question at most: about a second.
 const BUDGET: u64 = 10_000_000;
-/// Ends of paths that are remembered for one question.
+/// Ends of paths, and entities of steps, that are remembered for one question.
 const REMEMBERED: usize = 4_000_000;
+/// So many numbers that lie one behind the other are looked at in the time of one look elsewhere.
+const AT_ONCE: usize = 8;
 
 /// What a query gives.
 #[derive(Debug, Default)]
@@ -32,15 +35,18 @@ pub(crate) struct Answer {
 /// # Errors
 /// The schema knows nothing of a name.
 pub(crate) fn run(view: &View, query: &Query, texts: &Texts) -> Result<Answer> {
+    run_within(view, query, texts, BUDGET)
+}
+
+fn run_within(view: &View, query: &Query, texts: &Texts, mut budget: u64) -> Result<Answer> {
     let limit = query.limit.unwrap_or(DEFAULT_LIMIT) as usize;
     let mut answer = Answer::default();
     let mut rows = HashSet::new();
-    let mut budget = BUDGET;
     for atoms in &query.disjuncts {
-        let plan = plan::plan(view, query, atoms, texts)?;
+        let plan = plan::plan(view, query, atoms, texts, &mut budget)?;
         let binding = vec![None; plan.slots];
-        let mut run =
-            Run { view, plan: &plan, binding, rows, limit, budget, is_tail: false, known: HashMap::new(), kept: 0 };
+        let (found, known) = (HashMap::new(), HashMap::new());
+        let mut run = Run { view, plan: &plan, binding, rows, limit, budget, is_tail: false, found, known, kept: 0 };
         let flow = run.step(0);
         (rows, budget) = (run.rows, run.budget);
         answer.exhausted |= budget == 0;
@@ -76,6 +82,8 @@ struct Run<'a> {
     budget: u64,
     /// Whether every slot of the row is bound.
     is_tail: bool,
+    /// Entities that meet a step, whatever is bound; of a path, where it may begin.
+    found: HashMap<usize, Arc<Vec<Ix>>>,
     /// Ends of paths by step, direction and begin.
     known: HashMap<(usize, bool, Ix), Arc<Vec<Ix>>>,
     kept: usize,
@@ -85,15 +93,19 @@ impl Run<'_> {
     fn step(&mut self, number: usize) -> Flow {
         if number == self.plan.settled && !self.is_tail {
             self.is_tail = true;
-            let flow = if self.is_new() { self.step(number) } else { Flow::On };
+            let flow = match self.is_new() {
+                true => self.step(number),
+                false if self.spend(1) => Flow::On,
+                false => Flow::Stop,
+            };
             self.is_tail = false;
             return if flow == Flow::Met { self.emit() } else { flow };
         }
-        let plan = self.plan;
-        let Some(step) = plan.steps.get(number) else { return Flow::Met };
         if !self.spend(1) {
             return Flow::Stop;
         }
+        let plan = self.plan;
+        let Some(step) = plan.steps.get(number) else { return Flow::Met };
         match step {
             Step::Path(left, right, _) => self.path(number, *left, *right),
             one => self.single(number, one),
@@ -141,14 +153,53 @@ impl Run<'_> {
         }
         match step {
             Step::Among(_, among) => self.each(number, slot, among),
-            other => {
-                let nodes = self.all(other);
-                if !self.spend(nodes.len() as u64) {
-                    return Flow::Stop;
-                }
-                self.each(number, slot, &nodes)
-            }
+            _ => match self.found(number) {
+                Some(nodes) => self.each(number, slot, &nodes),
+                None => Flow::Stop,
+            },
         }
+    }
+
+    /// What meets a step whatever is bound, looked for once; none when it takes too long.
+    fn found(&mut self, number: usize) -> Option<Arc<Vec<Ix>>> {
+        if let Some(found) = self.found.get(&number) {
+            return Some(found.clone());
+        }
+        let plan = self.plan;
+        let step = &plan.steps[number];
+        if !self.spend(self.looks(step)) {
+            return None;
+        }
+        let found = match step {
+            Step::Path(_, _, automaton) => self.begins(automaton),
+            other => {
+                let all = self.all(other);
+                self.spend(all.len() as u64).then_some(all)?
+            }
+        };
+        let found = Arc::new(found);
+        if self.kept + found.len() <= REMEMBERED {
+            self.kept += found.len() + 1;
+            self.found.insert(number, found.clone());
+        }
+        Some(found)
+    }
+
+    /// How much is looked at to find all that meets a step: every text by itself, numbers many at once.
+    fn looks(&self, step: &Step) -> u64 {
+        let snapshot = &self.view.snapshot;
+        let edges = |relations: &[u16]| relations.iter().map(|it| snapshot.of_relation(*it).len()).sum::<usize>();
+        let looks = match step {
+            Step::Among(..) => 0,
+            Step::Labels(_, labels, _) => labels.iter().map(|it| snapshot.of_label(*it).len()).sum::<usize>() / AT_ONCE,
+            Step::Value(_, key, _) => {
+                snapshot.with_attribute(key).len() + if key == "name" { snapshot.nodes() } else { 0 }
+            }
+            Step::HasOut(_, relations) => relations.iter().map(|it| edges(it)).min().unwrap_or(0) / AT_ONCE,
+            Step::Path(_, _, automaton) if automaton.may_be_empty() => snapshot.nodes() / AT_ONCE,
+            Step::Path(_, _, automaton) => edges(&automaton.first()) / AT_ONCE,
+        };
+        looks as u64
     }
 
     fn holds(&self, step: &Step, node: Ix) -> bool {
@@ -197,10 +248,15 @@ impl Run<'_> {
             (Some(from), None) => self.ends(number, from, true, right),
             (None, Some(to)) => self.ends(number, to, false, left),
             (None, None) => {
-                let begins = self.begins(number);
-                for from in begins {
+                // Later ways from the same begins are remembered, and would cost nothing.
+                let is_again = self.found.contains_key(&number);
+                let Some(begins) = self.found(number) else { return Flow::Stop };
+                for from in begins.iter() {
+                    if is_again && !self.spend(1) {
+                        return Flow::Stop;
+                    }
                     // Of a path from a variable to itself only loops count.
-                    self.binding[left] = Some(from);
+                    self.binding[left] = Some(*from);
                     let flow = self.path(number, left, right);
                     self.binding[left] = None;
                     if flow != Flow::On {
@@ -255,8 +311,7 @@ impl Run<'_> {
     }
 
     /// Where the paths of a step may begin, sorted.
-    fn begins(&self, number: usize) -> Vec<Ix> {
-        let Step::Path(_, _, automaton) = &self.plan.steps[number] else { return Vec::new() };
+    fn begins(&self, automaton: &Automaton) -> Vec<Ix> {
         if automaton.may_be_empty() {
             return self.view.nodes().collect();
         }
@@ -267,5 +322,69 @@ impl Run<'_> {
         begins.dedup();
         begins.retain(|it| self.view.sees(*it));
         begins
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::graph::axql;
+    use crate::graph::tests::graph;
+
+    /// Forty files, and three thousand others of which a tenth link to the next.
+    fn view() -> View {
+        let node =
+            |it: usize| json!({"id": it, "type": if it < 40 { "File" } else { "Other" }, "name": format!("n {it}")});
+        let edge = |it: usize| json!({"source": it, "target": it + 1, "type": "links_to"});
+        let nodes: Vec<Value> = (0..3_040).map(node).collect();
+        let edges: Vec<Value> = (40..3_030).step_by(10).map(edge).collect();
+        graph(&json!({"nodes": nodes, "edges": edges}))
+    }
+
+    /// Rows, and whether the search was given up, with a budget of so many looks.
+    fn check(view: &View, text: &str, budget: u64) -> (usize, bool) {
+        let answer = run_within(view, &axql::parse(text).unwrap(), &Texts::new(), budget).unwrap();
+        (answer.rows.len(), answer.exhausted)
+    }
+
+    #[test]
+    fn what_does_not_depend_on_what_is_bound_is_looked_for_once_and_that_is_counted() {
+        let view = view();
+        for (text, rows) in [
+            ("select ?x where ?x is File, contains(?y, \"name\", \"zzzz\")", 0),
+            ("select ?x where ?x is File, fuzzy(?y, \"name\", \"zzzzzz\", 1)", 0),
+            ("select ?x where ?x is File, ?y is Other", 40),
+            ("select ?x where ?x is File, ?y has links_to, contains(?y, \"name\", \"n 3\")", 40),
+        ] {
+            assert_eq!(check(&view, text, 5_000), (rows, false), "{text}");
+        }
+        let text = "select ?x where ?x is File, contains(?y, \"name\", \"zzzz\")";
+        assert_eq!(check(&view, text, 2_000), (0, true), "the texts that were looked at count, found or not");
+    }
+
+    #[test]
+    fn a_loop_over_what_is_remembered_is_counted_too() {
+        let view = view();
+        let text = "select ?x where ?x is File, ?a -links_to/links_to-> ?b";
+        assert_eq!(check(&view, text, 100_000), (0, false));
+        assert_eq!(check(&view, text, 5_000), (0, true));
+        let twice = "select ?x where _ is File, ?x is File limit 50";
+        assert_eq!(check(&view, twice, 10_000), (40, false));
+        assert_eq!(check(&view, twice, 1_000), (40, true), "a row that is there already is one more look");
+    }
+
+    #[test]
+    fn names_that_nothing_has_are_counted_before_a_plan_is_run() {
+        let view = view();
+        let text = "select ?x where ?x is File, Nobody -links_to-> ?x, Neither -links_to-> ?x";
+        assert_eq!(check(&view, text, 20_000), (0, false));
+        assert_eq!(check(&view, text, 5_000), (0, true));
+        assert_eq!(
+            check(&view, "select ?x where name(\"n 40\") -links_to-> ?x", 100),
+            (1, false),
+            "a known one costs little"
+        );
     }
 }
