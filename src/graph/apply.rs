@@ -1,20 +1,26 @@
 //! Changes to imported graphs, checked before they are made: an io edge that is there already, that would close a circle,
 //! or that would make a flow go both ways, is refused with the reason, and nothing of the change is made then.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use serde_json::{Value, json};
 
 use crate::error::{Error, Result};
 use crate::graph::io_chain::IO;
+use crate::graph::snapshot::{EdgeIx, Ix};
 use crate::graph::view::View;
-use crate::graph::{import, intake, near};
+use crate::graph::{circles, import, intake, near};
 use crate::model::{GraphChange, GraphEdge, GraphFormat, GraphPart};
 
 /// Refusals that say which node was probably meant: each looks at all of them.
 const MOST_HINTS: usize = 20;
 /// Edges of one change.
 const MOST_EDGES: usize = 10_000;
+/// Edges that are looked at for the circles that a change would close: about half a second. Until then every circle is
+/// told; a change that closes so many is refused either way.
+const MOST_LOOKS: usize = 5_000_000;
+/// Nodes of a circle that a refusal names.
+const MOST_SHOWN: usize = 20;
 
 /// Reads a change.
 ///
@@ -48,13 +54,13 @@ pub(crate) fn read(name: &str, change: &GraphChange) -> Result<GraphPart> {
 
 /// Looks at each edge of a change, in its order, as if those before it were made. Returns what is refused, and why.
 pub(crate) fn refused(view: &View, part: &GraphPart) -> Vec<Value> {
-    let mut io = Io { view, added: HashMap::new() };
-    let mut refused = Vec::new();
     let own: HashSet<&str> = part.nodes.iter().map(|it| it.key.as_str()).collect();
+    let is_known = |key: &str| own.contains(key) || view.snapshot.keyed(key).is_some();
+    let joined = part.edges.iter().filter(|it| is_known(&it.source) && is_known(&it.target));
+    let mut io = Io::new(view, joined.filter(|it| it.relation == IO));
+    let mut refused = Vec::new();
     for edge in &part.edges {
-        let unknown = [&edge.source, &edge.target]
-            .into_iter()
-            .find(|it| !own.contains(it.as_str()) && view.snapshot.keyed(it).is_none());
+        let unknown = [&edge.source, &edge.target].into_iter().find(|it| !is_known(it));
         let why = match unknown {
             Some(id) => Some(("unknown", no_node(view, id, refused.len() < MOST_HINTS))),
             None if edge.relation == IO => io.problem(edge),
@@ -80,63 +86,243 @@ fn no_node(view: &View, id: &str, is_hinted: bool) -> String {
     }
 }
 
-/// The io edges of the graph and of the change so far, by key.
+/// The io edges of the graph and of the change so far.
+///
+/// An edge closes a circle only if its ends were on one when the whole change was made. Which are is found in one pass, so
+/// that a way is looked for only where there is something to refuse.
 struct Io<'a> {
     view: &'a View,
-    added: HashMap<String, Vec<String>>,
+    relations: Vec<u16>,
+    /// Nodes that only the change has, numbered behind those of the graph.
+    new: HashMap<&'a str, Ix>,
+    keys: Vec<&'a str>,
+    added: HashMap<Ix, Vec<Ix>>,
+    /// By node, the circle that it would be on.
+    circle_of: HashMap<Ix, usize>,
+    looks: usize,
 }
 
-impl Io<'_> {
-    fn add(&mut self, edge: &GraphEdge) {
-        self.added.entry(edge.source.clone()).or_default().push(edge.target.clone());
+/// What is found between two nodes.
+enum Way {
+    None,
+    Shortest(Vec<Ix>),
+    /// It was looked for too long.
+    Unknown,
+}
+
+impl<'a> Io<'a> {
+    fn new(view: &'a View, edges: impl Iterator<Item = &'a GraphEdge>) -> Io<'a> {
+        let mut io = Io {
+            view,
+            relations: view.snapshot.relations_of(IO),
+            new: HashMap::new(),
+            keys: Vec::new(),
+            added: HashMap::new(),
+            circle_of: HashMap::new(),
+            looks: MOST_LOOKS,
+        };
+        for edge in edges {
+            let (source, target) = (io.number(&edge.source), io.number(&edge.target));
+            io.added.entry(source).or_default().push(target);
+        }
+        let begins: Vec<Ix> = io.added.keys().copied().collect();
+        let circles = circles::circles(begins, |node| io.targets(node).collect());
+        let members = circles.into_iter().enumerate().flat_map(|(at, them)| them.into_iter().map(move |it| (it, at)));
+        io.circle_of = members.collect();
+        io.added.clear();
+        io
     }
 
-    fn targets(&self, key: &str) -> Vec<String> {
+    fn number(&mut self, key: &'a str) -> Ix {
+        if let Some(node) = self.view.snapshot.keyed(key) {
+            return node;
+        }
+        let next = (self.view.snapshot.nodes() + self.keys.len()) as Ix;
+        *self.new.entry(key).or_insert_with(|| {
+            self.keys.push(key);
+            next
+        })
+    }
+
+    fn key(&self, node: Ix) -> &str {
+        match (node as usize).checked_sub(self.view.snapshot.nodes()) {
+            Some(at) => self.keys[at],
+            None => self.view.snapshot.key(node),
+        }
+    }
+
+    fn add(&mut self, edge: &'a GraphEdge) {
+        let (source, target) = (self.number(&edge.source), self.number(&edge.target));
+        self.added.entry(source).or_default().push(target);
+    }
+
+    fn targets(&self, node: Ix) -> impl Iterator<Item = Ix> {
+        let is_old = (node as usize) < self.view.snapshot.nodes();
+        let relations = self.relations.iter().filter(move |_| is_old);
+        let known = relations.flat_map(move |it| self.view.leaving_of(node, *it)).map(|it| it.1);
+        self.added.get(&node).into_iter().flatten().copied().chain(known)
+    }
+
+    fn has(&self, source: Ix, target: Ix) -> bool {
         let snapshot = &self.view.snapshot;
-        let mut targets = self.added.get(key).cloned().unwrap_or_default();
-        if let Some(node) = snapshot.keyed(key) {
-            let relations = snapshot.relations_of(IO);
-            let known = relations.into_iter().flat_map(|it| self.view.leaving_of(node, it));
-            targets.extend(known.map(|it| snapshot.key(it.1).to_string()));
+        let is_old = |node: Ix| (node as usize) < snapshot.nodes();
+        if self.added.get(&source).is_some_and(|it| it.contains(&target)) {
+            return true;
         }
-        targets
+        let joins = |relation: &u16| {
+            // By target: a node may have very many.
+            let edges = snapshot.leaving_of(source, *relation);
+            let targets = &snapshot.outgoing.values[edges.start as usize..edges.end as usize];
+            let first = edges.start + targets.partition_point(|it| *it < target) as EdgeIx;
+            let mut those = (first..edges.end).take_while(|it| snapshot.target(*it) == target);
+            those.any(|it| self.view.sees_edge(it)) && self.view.sees(target)
+        };
+        is_old(source) && is_old(target) && self.relations.iter().any(joins)
     }
 
-    fn problem(&self, edge: &GraphEdge) -> Option<(&'static str, String)> {
-        let (source, target) = (&edge.source, &edge.target);
+    fn problem(&mut self, edge: &'a GraphEdge) -> Option<(&'static str, String)> {
+        let (from, to) = (&edge.source, &edge.target);
+        let (source, target) = (self.number(from), self.number(to));
         if source == target {
-            return Some(("circular", format!("`{source}` would flow into itself")));
+            return Some(("circular", format!("`{from}` would flow into itself")));
         }
-        if self.targets(source).contains(target) {
-            return Some(("duplicate", format!("`{source} -io-> {target}` is there already")));
+        if self.has(source, target) {
+            return Some(("duplicate", format!("`{from} -io-> {to}` is there already")));
         }
-        if self.targets(target).contains(source) {
-            return Some(("bidirectional", format!("`{target} -io-> {source}` is there: it would flow both ways")));
+        if self.has(target, source) {
+            return Some(("bidirectional", format!("`{to} -io-> {from}` is there: it would flow both ways")));
         }
-        let way = self.way(target, source)?;
-        Some(("circular", format!("it would close the circle {} -> {target}", way.join(" -> "))))
+        match self.way(target, source) {
+            Way::None => None,
+            Way::Shortest(way) => Some(("circular", format!("it would close the circle {} -> {to}", self.shown(&way)))),
+            Way::Unknown => Some(("circular", "it is on a circle; of so many not every one is looked for".into())),
+        }
     }
 
     /// The shortest way along io edges.
-    fn way(&self, from: &str, to: &str) -> Option<Vec<String>> {
-        let mut came: HashMap<String, String> = HashMap::new();
-        let mut queue = std::collections::VecDeque::from([from.to_string()]);
+    fn way(&mut self, from: Ix, to: Ix) -> Way {
+        let Some(circle) = self.circle_of.get(&from).copied() else { return Way::None };
+        if self.circle_of.get(&to) != Some(&circle) {
+            return Way::None;
+        }
+        let mut came: HashMap<Ix, Ix> = HashMap::new();
+        let mut queue = VecDeque::from([from]);
+        let mut looks = self.looks;
         while let Some(node) = queue.pop_front() {
             if node == to {
                 let mut way = vec![node];
                 while let Some(before) = way.last().and_then(|it| came.get(it)) {
-                    way.push(before.clone());
+                    way.push(*before);
                 }
                 way.reverse();
-                return Some(way);
+                self.looks = looks;
+                return Way::Shortest(way);
             }
-            for next in self.targets(&node) {
-                if next != from && !came.contains_key(&next) {
-                    came.insert(next.clone(), node.clone());
+            for next in self.targets(node) {
+                looks = looks.saturating_sub(1);
+                if next != from && self.circle_of.get(&next) == Some(&circle) && !came.contains_key(&next) {
+                    came.insert(next, node);
                     queue.push_back(next);
                 }
             }
+            if looks == 0 {
+                self.looks = 0;
+                return Way::Unknown;
+            }
         }
-        None
+        self.looks = looks;
+        Way::None
+    }
+
+    /// The nodes of a way; of a long one its ends.
+    fn shown(&self, way: &[Ix]) -> String {
+        let names = |part: &[Ix]| part.iter().map(|it| self.key(*it)).collect::<Vec<&str>>().join(" -> ");
+        match way.len().checked_sub(MOST_SHOWN) {
+            None | Some(0) => names(way),
+            Some(left) => {
+                let (head, tail) = (&way[..MOST_SHOWN / 2], &way[way.len() - MOST_SHOWN / 2..]);
+                format!("{} -> ({left} more) -> {}", names(head), names(tail))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+    use std::time::{Duration, Instant};
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::graph::tests::wires;
+
+    type Ends = (u32, u32);
+
+    fn lines(edges: impl IntoIterator<Item = Ends>) -> String {
+        edges.into_iter().map(|(from, to)| format!("N{from}.FN.001 -io-> N{to}.FN.001\n")).collect()
+    }
+
+    /// What is refused of a change: issues and reasons.
+    fn checked(before: &str, change: &str) -> Vec<(String, String)> {
+        let change = GraphChange { format: GraphFormat::Text, text: change.into(), write: false };
+        let text = |it: &Value| it.as_str().unwrap().to_string();
+        let refused = refused(&wires(before), &read("c", &change).unwrap());
+        refused.iter().map(|it| (text(&it["issue"]), text(&it["reason"]))).collect()
+    }
+
+    /// The number of edges from one node to another, by trying all.
+    fn distance(edges: &BTreeSet<Ends>, from: u32, to: u32) -> Option<usize> {
+        let mut reached = BTreeMap::from([(from, 0)]);
+        for steps in 1..=edges.len() {
+            let ends: Vec<Ends> = edges.iter().filter(|it| reached.contains_key(&it.0)).copied().collect();
+            ends.into_iter().for_each(|it| drop(reached.entry(it.1).or_insert(steps)));
+        }
+        reached.get(&to).copied()
+    }
+
+    fn expected(before: &[Ends], change: &[Ends]) -> Vec<(&'static str, Option<usize>)> {
+        let mut edges: BTreeSet<Ends> = before.iter().copied().collect();
+        let mut refused = Vec::new();
+        for (from, to) in change.iter().copied() {
+            let issue = match distance(&edges, to, from) {
+                Some(0) => Some(("circular", None)),
+                _ if edges.contains(&(from, to)) => Some(("duplicate", None)),
+                _ if edges.contains(&(to, from)) => Some(("bidirectional", None)),
+                way => way.map(|steps| ("circular", Some(steps + 1))),
+            };
+            match issue {
+                Some(issue) => refused.push(issue),
+                None => drop(edges.insert((from, to))),
+            }
+        }
+        refused
+    }
+
+    proptest! {
+        #[test]
+        fn edges_are_refused_as_if_each_was_tried_by_itself(
+            before in prop::collection::vec((0..6u32, 0..6u32), 1..10),
+            change in prop::collection::vec((0..8u32, 0..8u32), 1..10),
+        ) {
+            let refused = checked(&lines(before.clone()), &lines(change.clone()));
+            let arrows = |it: &str| it.starts_with("it would").then(|| it.matches(" -> ").count());
+            let told: Vec<(&str, Option<usize>)> = refused.iter().map(|it| (it.0.as_str(), arrows(&it.1))).collect();
+            prop_assert_eq!(told, expected(&before, &change), "{:?}", refused);
+        }
+    }
+
+    #[test]
+    fn ten_thousand_edges_are_looked_at_in_a_moment_whether_they_close_circles_or_not() {
+        let begun = Instant::now();
+        let chain = lines((0..10_000).map(|it| (it, it + 1)));
+        let backward = lines((0..10_000).rev().map(|it| (it, it + 1)));
+        assert!(checked("X.AC.001 -io-> N0.FN.001", &backward).is_empty());
+        let refused = checked(&chain, &lines((0..9_000).map(|it| (10_000, it))));
+        assert_eq!((refused.len(), refused.iter().filter(|it| it.0 == "circular").count()), (9_000, 9_000));
+        let (first, last) = (&refused[0].1, &refused[8_999].1);
+        assert!(first.contains("N0.FN.001 -> N1.FN.001") && first.contains("(9981 more)"), "{first}");
+        assert!(first.len() < 1_000 && last.starts_with("it is on a circle"), "{last}");
+        assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
     }
 }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use serde_json::{Map, Value, json};
 
+use crate::graph::circles;
 use crate::graph::codes::is_type;
 use crate::graph::snapshot::Ix;
 use crate::graph::view::View;
@@ -205,28 +206,6 @@ fn issues(view: &View, wires: &Wires) -> Vec<Value> {
 /// Strongly connected parts of more than the two ends of one flow, each in the order of its numbers. A part that
 /// bidirectional flows alone hold together is no circle.
 fn circles(wires: &Wires) -> Vec<Vec<Ix>> {
-    let mut left: BTreeSet<Ix> = wires.nodes();
-    let mut circles = Vec::new();
-    let one_way = |from: Ix, to: Ix| !wires.has(to, from);
-    while let Some(begin) = left.pop_first() {
-        let forward = reach(begin, |node| wires.targets(node).filter(|it| one_way(node, *it)).collect());
-        let backward = reach(begin, |node| wires.sources(node).filter(|it| one_way(*it, node)).collect());
-        let circle: Vec<Ix> = forward.intersection(&backward).copied().collect();
-        for node in &circle {
-            left.remove(node);
-        }
-        if circle.len() > 1 {
-            circles.push(circle);
-        }
-    }
-    circles
-}
-
-fn reach(begin: Ix, next: impl Fn(Ix) -> Vec<Ix>) -> BTreeSet<Ix> {
-    let mut seen = BTreeSet::from([begin]);
-    let mut open = vec![begin];
-    while let Some(node) = open.pop() {
-        open.extend(next(node).into_iter().filter(|it| seen.insert(*it)));
-    }
-    seen
+    let one_way = |node: Ix| wires.targets(node).filter(|it| !wires.has(*it, node)).collect::<Vec<Ix>>();
+    circles::circles(wires.nodes(), one_way)
 }

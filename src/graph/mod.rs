@@ -12,6 +12,7 @@ mod apply;
 mod automaton;
 pub mod axql;
 pub mod build;
+mod circles;
 mod codes;
 mod describe;
 mod elaborate;
