@@ -7,6 +7,8 @@ use serde_json::{Map, Value};
 
 /// Nodes of a schema at most.
 const MAX_NODES: usize = 10_000;
+/// Bytes of a place that are kept: ten thousand nodes may lie below a name of a hundred KB.
+const PLACE_BYTES: usize = 200;
 /// Keywords that say nothing of a value.
 const NOTES: [&str; 14] = [
     "$schema",
@@ -103,21 +105,35 @@ pub(super) type Wrong = (String, String);
 
 /// Compiles a schema; returns its nodes and which of them is the whole.
 pub(super) fn compile(schema: &Value) -> Result<(Vec<Node>, usize), Wrong> {
-    let mut compiler = Compiler { whole: schema, nodes: Vec::new(), known: HashMap::new() };
+    let mut compiler = Compiler { whole: schema, nodes: Vec::new(), known: HashMap::new(), open: Vec::new() };
     let root = compiler.node("#", schema)?;
+    // One after the other, and not one within the other: a chain of references is as long as its writer likes, and would
+    // take the stack of the thread with it.
+    while let Some(Open { at, place, schema }) = compiler.open.pop() {
+        compiler.nodes[at] = compiler.read(&place, schema)?;
+    }
     Ok((compiler.nodes, root))
 }
 
 struct Compiler<'a> {
     whole: &'a Value,
     nodes: Vec<Node>,
-    /// Nodes by their places, so that a schema may refer to itself.
-    known: HashMap<String, usize>,
+    /// Nodes by their schemas, so that a schema may refer to itself.
+    known: HashMap<*const Value, usize>,
+    /// Nodes that have their place and are still to be read.
+    open: Vec<Open<'a>>,
+}
+
+struct Open<'a> {
+    at: usize,
+    place: String,
+    schema: &'a Value,
 }
 
 impl<'a> Compiler<'a> {
+    /// The node of a schema, which is read later.
     fn node(&mut self, place: &str, schema: &'a Value) -> Result<usize, Wrong> {
-        if let Some(known) = self.known.get(place) {
+        if let Some(known) = self.known.get(&std::ptr::from_ref(schema)) {
             return Ok(*known);
         }
         if self.nodes.len() >= MAX_NODES {
@@ -125,26 +141,30 @@ impl<'a> Compiler<'a> {
         }
         let at = self.nodes.len();
         self.nodes.push(Node::default());
-        self.known.insert(place.to_string(), at);
-        self.nodes[at] = match schema {
-            Value::Bool(allows) => Node { never: !allows, ..Node::default() },
-            Value::Object(map) => self.keywords(place, map)?,
-            _ => return Err((place.into(), "neither an object nor true or false".into())),
-        };
+        self.known.insert(schema, at);
+        self.open.push(Open { at, place: place.into(), schema });
         Ok(at)
+    }
+
+    fn read(&mut self, place: &str, schema: &'a Value) -> Result<Node, Wrong> {
+        match schema {
+            Value::Bool(allows) => Ok(Node { never: !allows, ..Node::default() }),
+            Value::Object(map) => self.keywords(place, map),
+            _ => Err((place.into(), "neither an object nor true or false".into())),
+        }
     }
 
     fn keywords(&mut self, place: &str, map: &'a Map<String, Value>) -> Result<Node, Wrong> {
         let mut node = Node::default();
         for (keyword, value) in map {
-            let at = format!("{place}/{}", keyword.replace('~', "~0").replace('/', "~1"));
+            let at = below(place, keyword);
             let taken = self.value_keyword(&mut node, keyword, value, &at)?
                 || self.object_keyword(&mut node, keyword, value, &at)?
                 || self.array_keyword(&mut node, keyword, value, &at)?
                 || self.combining_keyword(&mut node, keyword, value, &at)?
                 || NOTES.contains(&keyword.as_str());
             if !taken {
-                return Err((at, format!("`{keyword}` is not understood")));
+                return Err((at, format!("`{}` is not understood", shortened(keyword))));
             }
         }
         Ok(node)
@@ -179,13 +199,13 @@ impl<'a> Compiler<'a> {
             }
             "properties" => {
                 for (name, it) in object(value, at)? {
-                    node.properties.insert(name.clone(), self.node(&format!("{at}/{}", escaped(name)), it)?);
+                    node.properties.insert(name.clone(), self.node(&below(at, name), it)?);
                 }
             }
             "patternProperties" => {
                 for (name, it) in object(value, at)? {
                     let names = pattern(Some(name), at)?;
-                    node.patterns.push((names, self.node(&format!("{at}/{}", escaped(name)), it)?));
+                    node.patterns.push((names, self.node(&below(at, name), it)?));
                 }
             }
             "additionalProperties" => node.other_properties = Some(self.node(at, value)?),
@@ -223,7 +243,7 @@ impl<'a> Compiler<'a> {
                 let target = value.as_str().ok_or_else(|| wrong(at, "no reference"))?;
                 let found = target.strip_prefix('#').and_then(|it| self.whole.pointer(it));
                 let found = found.ok_or_else(|| wrong(at, "refers to nothing within this schema"))?;
-                let referred = self.node(target, found)?;
+                let referred = self.node(shortened(target), found)?;
                 node.all_of.push(referred);
             }
             _ => return Ok(false),
@@ -236,7 +256,7 @@ impl<'a> Compiler<'a> {
         if all.is_empty() {
             return Err(wrong(at, "an empty list"));
         }
-        all.iter().enumerate().map(|(number, it)| self.node(&format!("{at}/{number}"), it)).collect()
+        all.iter().enumerate().map(|(number, it)| self.node(&below(at, &number.to_string()), it)).collect()
     }
 }
 
@@ -244,8 +264,17 @@ fn wrong(at: &str, what: &str) -> Wrong {
     (at.into(), what.into())
 }
 
-fn escaped(name: &str) -> String {
-    name.replace('~', "~0").replace('/', "~1")
+/// A place below another one, as far as it is kept.
+fn below(place: &str, name: &str) -> String {
+    if place.len() >= PLACE_BYTES {
+        return place.into();
+    }
+    let name = shortened(name).replace('~', "~0").replace('/', "~1");
+    format!("{place}/{name}")
+}
+
+fn shortened(text: &str) -> &str {
+    &text[..text.floor_char_boundary(PLACE_BYTES)]
 }
 
 fn list<'a>(value: &'a Value, at: &str) -> Result<&'a Vec<Value>, Wrong> {

@@ -121,6 +121,28 @@ fn a_schema_may_refer_to_itself() {
 }
 
 #[test]
+fn a_long_chain_of_references_is_compiled_without_a_deep_stack() {
+    let link = |it: usize| (format!("d{it}"), json!({ "$ref": format!("#/$defs/d{}", it + 1) }));
+    let mut links: serde_json::Map<String, Value> = (0..9_000).map(link).collect();
+    links.insert("d9000".into(), json!({ "type": "string" }));
+    let schema = json!({ "$defs": links,
+                         "properties": { "a": { "$ref": "#/$defs/d0" }, "b": { "$ref": "#/$defs/d8990" } } });
+    let told = move || {
+        let compiled = Schema::new(&schema).unwrap();
+        [json!({ "a": 1 }), json!({ "b": 1 })].map(|it| compiled.check(&it).unwrap_err().message)
+    };
+    // A quarter of what the threads of the daemon have.
+    let [beyond, within] = std::thread::Builder::new().stack_size(512 << 10).spawn(told).unwrap().join().unwrap();
+    assert!(beyond.contains("nested too deep") && within.contains("must be of type string"), "{beyond}; {within}");
+}
+
+#[test]
+fn places_below_a_long_name_are_cut() {
+    let error = Schema::new(&json!({ "properties": { "n".repeat(100_000): { "type": 7 } } })).unwrap_err();
+    assert!(error.message.contains("#/properties/nnn") && error.message.len() < 1_000, "{error}");
+}
+
+#[test]
 fn what_is_not_understood_is_refused_and_nothing_is_reached() {
     for (schema, said) in [
         (json!({ "type": 7 }), "#/type: no type"),
