@@ -20,6 +20,7 @@ use crate::llm::request::{LlmRequest, ModelId, Patience, ToolCall};
 use crate::llm::run::Run;
 use crate::llm::tools::RegisteredTools;
 use crate::llm::transport::{Transport, TransportConfig};
+use crate::machine::computing;
 use crate::model::{PrivacyMode, Redaction};
 
 /// Events that wait for a slow reader; then the model waits too.
@@ -258,7 +259,7 @@ impl LlmClient {
     /// # Errors
     /// `InvalidArgument` as [`LlmClient::enqueue`] would say it; the backend cannot be asked.
     pub async fn validate(&self, request: &LlmRequest) -> Result<ModelCapability> {
-        request.check()?;
+        computing(|| request.check())?;
         self.capabilities(request.privacy_mode).await?;
         let known = self.known(request);
         request.check_against(&known)?;
@@ -277,10 +278,11 @@ impl LlmClient {
     /// `InvalidArgument` with the field that cannot be meant or is beyond the limits of the model; `ResourceExhausted`
     /// when the queue is full. Nothing was sent.
     pub fn enqueue(&self, mut request: LlmRequest) -> Result<TaskHandle> {
-        request.check()?;
+        // Schemas and their patterns are work, and so is looking for keys in megabytes of messages.
+        computing(|| request.check())?;
         request.check_against(&self.known(&request))?;
         let place = self.shared.queue.enter()?;
-        discreet::clean(&mut request, self.shared.redaction);
+        computing(|| discreet::clean(&mut request, self.shared.redaction));
         let id = TaskId::random()?;
         let (sender, receiver) = mpsc::channel(EVENTS);
         let cancel = CancellationToken::new();

@@ -5,12 +5,14 @@
 //! what only computes stands aside ([`stand_aside`]). The [`Session`] as a whole is behind while nobody waits for an answer.
 
 mod budget;
+mod computing;
 mod describe;
 mod power;
 mod priority;
 mod session;
 
 pub use budget::{Attention, Budget, budget, cap_processors};
+pub(crate) use computing::computing;
 pub use describe::{Machine, NVIDIA_CARDS, gpus};
 pub use power::{POWER_SUPPLIES, on_battery};
 pub use priority::{Disk, stand_aside, step_back};

@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::error::{Error, Result};
 use crate::llm::capabilities::ModelCapability;
 use crate::llm::guardrails::Guardrails;
-use crate::llm::schema::Schema;
+use crate::llm::schema::{MAX_PATTERNS, Schema};
 use crate::model::{PrivacyMode, ToolSpec};
 
 pub use builder::{LlmRequestBuilder, builder};
@@ -180,13 +180,22 @@ impl LlmRequest {
         if let Some(twice) = names.windows(2).find(|it| it[0] == it[1]) {
             return wrong("tools", format!("names `{}` twice", twice[0]));
         }
-        for tool in &self.tools {
-            Schema::new(&tool.parameters).map_err(|error| error.field(format!("tools.{}", tool.name)))?;
-        }
-        if let Some(schema) = &self.schema {
-            Schema::new(schema).map_err(|error| error.field("input_schema"))?;
-        }
+        self.check_schemas()?;
         self.guardrails.as_ref().map_or(Ok(()), Guardrails::check)
+    }
+
+    fn check_schemas(&self) -> Result<()> {
+        let of_tools = self.tools.iter().map(|it| (format!("tools.{}", it.name), &it.parameters));
+        let mut patterns = 0;
+        for (field, schema) in of_tools.chain(self.schema.iter().map(|it| ("input_schema".into(), it))) {
+            let schema = Schema::new(schema).map_err(|error| error.field(field.as_str()))?;
+            patterns += schema.patterns();
+            if patterns > MAX_PATTERNS {
+                let text = format!("up to `{field}` the schemas have {patterns} patterns, and may have {MAX_PATTERNS}");
+                return Err(Error::invalid(text).field(field));
+            }
+        }
+        Ok(())
     }
 
     /// Says whether a model can do it.
@@ -264,6 +273,15 @@ mod tests {
             assert_eq!((error.code, error.field.as_deref()), (ErrorCode::InvalidArgument, Some(field)), "{error}");
         }
         builder().tools(vec![tool("a"), tool("b")]).max_tokens(512).build().unwrap();
+    }
+
+    #[test]
+    fn patterns_of_all_schemas_of_a_request_count_together() {
+        let names: serde_json::Map<_, _> = (0..60).map(|it| (format!("^a{it}$"), json!(true))).collect();
+        let of = |name| ToolSpec { parameters: json!({ "patternProperties": names }), ..tool(name) };
+        builder().tools(vec![of("a")]).build().unwrap();
+        let error = builder().tools(vec![of("a"), of("b")]).build().unwrap_err();
+        assert_eq!((error.code, error.field.as_deref()), (ErrorCode::InvalidArgument, Some("tools.b")), "{error}");
     }
 
     #[test]

@@ -2,11 +2,17 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use regex::Regex;
+use regex::{Regex, RegexBuilder};
 use serde_json::{Map, Value};
+
+use crate::llm::schema::MAX_PATTERNS;
 
 /// Nodes of a schema at most.
 const MAX_NODES: usize = 10_000;
+/// Bytes of a pattern: taken apart, each two of them may be the seven hundred ranges of `\w`.
+const PATTERN_BYTES: usize = 4 << 10;
+/// Bytes of a compiled pattern.
+const COMPILED_BYTES: usize = 256 << 10;
 /// Bytes of a place that are kept: ten thousand nodes may lie below a name of a hundred KB.
 const PLACE_BYTES: usize = 200;
 /// Keywords that say nothing of a value.
@@ -103,16 +109,28 @@ pub(super) struct Node {
 /// A place in the schema and what is wrong there.
 pub(super) type Wrong = (String, String);
 
-/// Compiles a schema; returns its nodes and which of them is the whole.
-pub(super) fn compile(schema: &Value) -> Result<(Vec<Node>, usize), Wrong> {
-    let mut compiler = Compiler { whole: schema, nodes: Vec::new(), known: HashMap::new(), open: Vec::new() };
+/// What a schema is compiled to.
+#[derive(Debug)]
+pub(super) struct Compiled {
+    /// A reference is the place of another one.
+    pub(super) nodes: Vec<Node>,
+    /// Which of them is the whole.
+    pub(super) root: usize,
+    /// How many patterns it has.
+    pub(super) patterns: usize,
+}
+
+/// Compiles a schema.
+pub(super) fn compile(schema: &Value) -> Result<Compiled, Wrong> {
+    let (nodes, known, open) = (Vec::new(), HashMap::new(), Vec::new());
+    let mut compiler = Compiler { whole: schema, nodes, known, open, patterns: 0 };
     let root = compiler.node("#", schema)?;
     // One after the other, and not one within the other: a chain of references is as long as its writer likes, and would
     // take the stack of the thread with it.
     while let Some(Open { at, place, schema }) = compiler.open.pop() {
         compiler.nodes[at] = compiler.read(&place, schema)?;
     }
-    Ok((compiler.nodes, root))
+    Ok(Compiled { nodes: compiler.nodes, root, patterns: compiler.patterns })
 }
 
 struct Compiler<'a> {
@@ -122,6 +140,7 @@ struct Compiler<'a> {
     known: HashMap<*const Value, usize>,
     /// Nodes that have their place and are still to be read.
     open: Vec<Open<'a>>,
+    patterns: usize,
 }
 
 struct Open<'a> {
@@ -185,7 +204,7 @@ impl<'a> Compiler<'a> {
             },
             "minLength" => node.min_length = Some(count(value, at)?),
             "maxLength" => node.max_length = Some(count(value, at)?),
-            "pattern" => node.pattern = Some(pattern(value.as_str(), at)?),
+            "pattern" => node.pattern = Some(self.pattern(value.as_str(), at)?),
             _ => return Ok(false),
         }
         Ok(true)
@@ -204,7 +223,7 @@ impl<'a> Compiler<'a> {
             }
             "patternProperties" => {
                 for (name, it) in object(value, at)? {
-                    let names = pattern(Some(name), at)?;
+                    let names = self.pattern(Some(name), at)?;
                     node.patterns.push((names, self.node(&below(at, name), it)?));
                 }
             }
@@ -251,6 +270,22 @@ impl<'a> Compiler<'a> {
         Ok(true)
     }
 
+    /// A pattern is work before the first value is looked at: there are few of them, and none is large.
+    fn pattern(&mut self, text: Option<&str>, at: &str) -> Result<Regex, Wrong> {
+        let text = text.ok_or_else(|| wrong(at, "no pattern"))?;
+        self.patterns += 1;
+        if self.patterns > MAX_PATTERNS {
+            return Err((at.into(), format!("more than {MAX_PATTERNS} patterns")));
+        }
+        if text.len() > PATTERN_BYTES {
+            return Err((at.into(), format!("a pattern of more than {PATTERN_BYTES} bytes")));
+        }
+        RegexBuilder::new(text).size_limit(COMPILED_BYTES).build().map_err(|error| match error {
+            regex::Error::CompiledTooBig(_) => wrong(at, "a pattern that is too large once it is compiled"),
+            _ => wrong(at, "a pattern that is not understood"),
+        })
+    }
+
     fn nodes_of(&mut self, value: &'a Value, at: &str) -> Result<Vec<usize>, Wrong> {
         let all = list(value, at)?;
         if all.is_empty() {
@@ -293,11 +328,6 @@ fn count(value: &Value, at: &str) -> Result<usize, Wrong> {
     let whole =
         value.as_u64().or_else(|| value.as_f64().filter(|it| it.fract() == 0.0 && *it >= 0.0).map(|it| it as u64));
     whole.and_then(|it| usize::try_from(it).ok()).ok_or_else(|| wrong(at, "no whole number from 0 on"))
-}
-
-fn pattern(text: Option<&str>, at: &str) -> Result<Regex, Wrong> {
-    let text = text.ok_or_else(|| wrong(at, "no pattern"))?;
-    Regex::new(text).map_err(|_| wrong(at, "a pattern that is not understood"))
 }
 
 fn types(value: &Value, at: &str) -> Result<Vec<Type>, Wrong> {

@@ -13,10 +13,12 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::error::{Error, ErrorCode, Result};
-use crate::llm::schema::compile::Node;
+use crate::llm::schema::compile::Compiled;
 
 pub use check::Violation;
 
+/// Patterns of a schema at most, and of all schemas of a request.
+pub(super) const MAX_PATTERNS: usize = 100;
 /// Violations that are told at once.
 const TOLD: usize = 3;
 
@@ -26,23 +28,21 @@ pub struct Schema {
     compiled: Arc<Compiled>,
 }
 
-/// The nodes of a schema; a reference is the place of another one.
-#[derive(Debug)]
-struct Compiled {
-    nodes: Vec<Node>,
-    root: usize,
-}
-
 impl Schema {
     /// Compiles a schema.
     ///
     /// # Errors
     /// `InvalidArgument` with the place of what is no schema, or not understood.
     pub fn new(schema: &Value) -> Result<Schema> {
-        let (nodes, root) = compile::compile(schema).map_err(|(place, what)| {
+        let compiled = compile::compile(schema).map_err(|(place, what)| {
             Error::invalid(format!("it is no JSON Schema that can be checked: {place}: {what}"))
         })?;
-        Ok(Schema { compiled: Arc::new(Compiled { nodes, root }) })
+        Ok(Schema { compiled: Arc::new(compiled) })
+    }
+
+    /// How many patterns it has.
+    pub(super) fn patterns(&self) -> usize {
+        self.compiled.patterns
     }
 
     /// Says what of a value breaks it, the first of them; empty when the value meets it.

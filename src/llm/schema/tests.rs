@@ -57,6 +57,7 @@ fn every_keyword_counts() {
         &[json!("ää"), json!(7)],
         &[(json!("ä"), "2"), (json!("abcd"), "3")],
     );
+    check(json!({ "patternProperties": patterns(100) }), &[json!({ "a7": 1 })], &[]);
     check(json!({ "pattern": "^a+$" }), &[json!("aa"), json!(1)], &[(json!("ab"), "match")]);
     check(
         json!({ "minProperties": 1, "maxProperties": 1 }),
@@ -142,6 +143,11 @@ fn places_below_a_long_name_are_cut() {
     assert!(error.message.contains("#/properties/nnn") && error.message.len() < 1_000, "{error}");
 }
 
+/// So many patterns, each of another schema.
+fn patterns(count: usize) -> Value {
+    (0..count).map(|it| (format!("^a{it}$"), json!({}))).collect::<serde_json::Map<_, _>>().into()
+}
+
 #[test]
 fn what_is_not_understood_is_refused_and_nothing_is_reached() {
     for (schema, said) in [
@@ -150,6 +156,9 @@ fn what_is_not_understood_is_refused_and_nothing_is_reached() {
         (json!({ "properties": { "a/b": { "minimum": "x" } } }), "#/properties/a~1b/minimum"),
         (json!({ "unevaluatedProperties": false }), "`unevaluatedProperties` is not understood"),
         (json!({ "pattern": "(" }), "pattern"),
+        (json!({ "pattern": "\\w{1000}" }), "too large once"),
+        (json!({ "pattern": "a".repeat(5_000) }), "more than 4096 bytes"),
+        (json!({ "patternProperties": patterns(101) }), "more than 100 patterns"),
         (json!({ "anyOf": [] }), "empty"),
         (json!({ "minLength": -1 }), "whole number"),
         (json!({ "$ref": "http://127.0.0.1:1/schema.json" }), "refers to nothing"),
