@@ -27,6 +27,9 @@ use crate::model::{PrivacyMode, Redaction};
 const EVENTS: usize = 64;
 /// Context of a model when the configuration says nothing: what agents need, and what a small machine can give.
 const CONTEXT_TOKENS: u32 = 16_384;
+/// Models of which it is kept what the backend said when it was asked for one: more than anybody goes through, however
+/// many a caller names.
+const MOST_KNOWN: usize = 256;
 /// Longest wait for what a backend says of a model; the request itself is more patient.
 const LOOK_TIME: Duration = Duration::from_secs(10);
 
@@ -141,13 +144,23 @@ impl Shared {
                 Ok(Ok(looked)) => {
                     // As the request names it: the backend may know it by another name.
                     let looked = ModelCapability { id, ..looked };
-                    self.known().push(looked.clone());
+                    self.keep(looked.clone());
                     looked
                 }
                 Ok(Err(_)) | Err(_) => ModelCapability::unknown(id),
             },
         };
         ModelLimits::of(&known, self.context_tokens)
+    }
+
+    /// Keeps what a backend said of one model; the oldest goes for it, and is asked for again when somebody names it.
+    fn keep(&self, looked: ModelCapability) {
+        let mut known = self.known();
+        // Several may have looked at once.
+        known.retain(|it| it.id != looked.id);
+        let beyond = (known.len() + 1).saturating_sub(MOST_KNOWN);
+        known.drain(..beyond);
+        known.push(looked);
     }
 
     /// Gives a request the context of its model where it says nothing of it. The one place where that is done: a server that
@@ -383,5 +396,22 @@ impl LlmClient {
             false => None,
         };
         shared.transport.embed(&texts, context, mode).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::llm::Mock;
+
+    #[tokio::test]
+    async fn of_the_newest_models_alone_it_is_kept_what_the_backend_said() {
+        let client = Mock::new(Vec::new()).client();
+        let name = |number: usize| ModelId(format!("model-{number}"));
+        for number in 0..MOST_KNOWN + 9 {
+            client.limits(Some(&name(number)), PrivacyMode::LocalOnly).await;
+        }
+        assert_eq!(client.shared.known().len(), MOST_KNOWN);
+        assert!(client.shared.told(&name(8)).is_none() && client.shared.told(&name(MOST_KNOWN + 8)).is_some());
     }
 }

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::error::{Error, ErrorCode, Result};
+use crate::llm::request::MAX_MODEL;
 use crate::model::ToolSpec;
 
 /// Name of the protocol of questions, answers and proposals.
@@ -246,10 +247,14 @@ impl PluginRequest {
     /// Reads a request that a host sent.
     ///
     /// # Errors
-    /// `InvalidArgument`: it is no request, or of another protocol.
+    /// `InvalidArgument`: it is no request, or of another protocol, or names a model at too great a length.
     pub fn parse(text: &str) -> Result<PluginRequest> {
         let request: PluginRequest = serde_json::from_str(text)
             .map_err(|error| Error::invalid(format!("it is no request of the plugin protocol: {error}")))?;
+        if let Some(bytes) = request.model.as_ref().map(String::len).filter(|it| *it > MAX_MODEL) {
+            let text = format!("`model` has {bytes} bytes, and may have {MAX_MODEL}");
+            return Err(Error::invalid(text).field("model"));
+        }
         // v3 is a later version of the same, so that its name may stand before any task.
         let fits = request.protocol == V3 || request.protocol == request.task.protocol();
         match fits {

@@ -22,6 +22,8 @@ pub use message::{Message, Prompt, Role, ToolCall};
 const MAX_ANSWER_BYTES: usize = 256 << 10;
 /// Most tokens of an answer, unless the request says otherwise.
 const MAX_TOKENS: u32 = 1024;
+/// Bytes of the name of a model. Whatever a caller names is kept with what is known of it.
+pub(crate) const MAX_MODEL: usize = 1 << 10;
 /// Longest name of a tool, as the common servers have it.
 const MAX_TOOL_NAME: usize = 64;
 
@@ -172,6 +174,9 @@ impl LlmRequest {
         if self.model.as_ref().is_some_and(|it| it.0.trim().is_empty()) {
             return wrong("model", "is empty".into());
         }
+        if let Some(bytes) = self.model.as_ref().map(|it| it.0.len()).filter(|it| *it > MAX_MODEL) {
+            return wrong("model", format!("has {bytes} bytes, and may have {MAX_MODEL}"));
+        }
         let mut names: Vec<&str> = self.tools.iter().map(|it| it.name.as_str()).collect();
         if let Some(name) = names.iter().find(|it| !is_tool_name(it)) {
             return wrong("tools", format!("names `{name}`: use at most {MAX_TOOL_NAME} letters, digits, `_` and `-`"));
@@ -260,6 +265,7 @@ mod tests {
             (builder().temperature(-0.1), "temperature"),
             (builder().temperature(f32::NAN), "temperature"),
             (builder().model(" "), "model"),
+            (builder().model("m".repeat(MAX_MODEL + 1).as_str()), "model"),
             (builder().tools(vec![tool("a b")]), "tools"),
             (builder().tools(vec![tool("a"), tool("a")]), "tools"),
             (builder().tools(vec![ToolSpec { parameters: json!({ "type": 7 }), ..tool("a") }]), "tools.a"),

@@ -191,6 +191,17 @@ fn what_is_no_request_is_refused() {
 }
 
 #[test]
+fn the_name_of_a_model_has_no_more_than_a_kib() {
+    let named = |bytes: usize| {
+        let task = json!({ "kind": "to_query", "question": "x" });
+        PluginRequest::parse(&json!({ "protocol": V2, "model": "m".repeat(bytes), "task": task }).to_string())
+    };
+    assert!(named(1 << 10).is_ok());
+    let error = named((1 << 10) + 1).unwrap_err();
+    assert_eq!((error.code, error.field.as_deref()), (ErrorCode::InvalidArgument, Some("model")), "{error}");
+}
+
+#[test]
 fn a_response_that_does_not_answer_its_task_is_refused() {
     let (query, step) = (to_query(), tool_loop_step());
     for (task, response, said) in [
