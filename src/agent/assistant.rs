@@ -28,6 +28,7 @@ use crate::llm::{
     Cancelled, CapabilitySnapshot, LlmClient, LlmClientConfig, LlmRequest, LlmStream, ModelCapability, RegisteredTools,
     TaskId, TransportConfig, client,
 };
+use crate::machine::computing;
 use crate::model::{PrivacyMode, Scope};
 
 /// Agents and tasks at work at the same time; a model computes one answer after the other anyway.
@@ -179,9 +180,10 @@ impl Assistant {
             let reasoner = self.reasoner_of(&choice, allowed.time)?;
             let _place = self.place()?;
             let think = async {
-                let (request, cuts) = room::fitted(&*reasoner, request).await?;
+                let (task, notes) = computing(|| augment::checked(request.task))?;
+                let (request, cuts) = room::fitted(&*reasoner, PluginRequest { task, ..request }).await?;
                 let mut response = reasoner.think(&request).await?;
-                response.notes.extend(cuts.into_iter().map(String::from));
+                response.notes.extend(notes.into_iter().chain(cuts.into_iter().map(String::from)));
                 Ok(response)
             };
             let mut response = allowed.wait(think).await?;

@@ -1,8 +1,9 @@
 //! `proposals.json`: entities and relations that somebody proposes. They are not believed; what a reasoner adds to them is
 //! checked here, and marked with who said it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
+use memchr::memmem::Finder;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -11,6 +12,7 @@ use crate::agent::reasoner::Reasoner;
 use crate::agent::room;
 use crate::error::{Error, Result};
 use crate::llm::plugin::{PluginRequest, PluginResponse, PluginTask, SchemaHintUpdate};
+use crate::machine::computing;
 
 /// Bytes of one evidence text that a reasoner is shown.
 const CHUNK_BYTES: usize = 1_200;
@@ -18,6 +20,12 @@ const CHUNK_BYTES: usize = 1_200;
 const EVIDENCE_BYTES: usize = 200_000;
 /// Most proposals of one file.
 const MAX_PROPOSALS: usize = 100_000;
+/// Texts of the evidence that a reasoner is shown.
+const EVIDENCE_TEXTS: usize = 1_000;
+/// Most proposals that are added at once, however many are asked for.
+const MAX_NEW: u32 = 2_000;
+/// Names in one passage that the rules relate with one another: those of more say nothing.
+const MAX_NAMES: usize = 100;
 /// What the rules are sure of: two names in one passage say little.
 const RULE_CONFIDENCE: f64 = 0.3;
 
@@ -44,14 +52,10 @@ pub(super) async fn augment(
     chunks: BTreeMap<String, String>,
     most: u32,
 ) -> Result<Augmented> {
-    check_proposals(&proposals)?;
-    let mut notes = Vec::new();
-    let evidence = bounded(chunks, &mut notes);
-    let task = PluginTask::AugmentProposals {
-        proposals: proposals.clone(),
-        evidence_chunks: (!evidence.is_empty()).then_some(evidence),
-        max_new_proposals: most,
-    };
+    let evidence_chunks = Some(chunks);
+    let task =
+        PluginTask::AugmentProposals { proposals: proposals.clone(), evidence_chunks, max_new_proposals: most };
+    let (task, mut notes) = computing(|| checked(task))?;
     let (request, cuts) = room::fitted(reasoner, PluginRequest::new(model, task)).await?;
     let mut response = reasoner.think(&request).await?;
     notes.extend(cuts.into_iter().map(String::from));
@@ -62,7 +66,26 @@ pub(super) async fn augment(
         PluginTask::AugmentProposals { evidence_chunks, .. } => evidence_chunks.unwrap_or_default(),
         PluginTask::ToQuery { .. } | PluginTask::Answer { .. } | PluginTask::ToolLoopStep { .. } => BTreeMap::new(),
     };
-    merge(proposals, response, &shown, most, reasoner.name())
+    computing(|| merge(proposals, response, &shown, most.min(MAX_NEW), reasoner.name()))
+}
+
+/// A task as far as a reasoner is given it, and what was left out; others than these go as they are.
+///
+/// # Errors
+/// As [`check_proposals`].
+pub(super) fn checked(task: PluginTask) -> Result<(PluginTask, Vec<String>)> {
+    let PluginTask::AugmentProposals { proposals, evidence_chunks, max_new_proposals } = task else {
+        return Ok((task, Vec::new()));
+    };
+    check_proposals(&proposals)?;
+    let mut notes = Vec::new();
+    if max_new_proposals > MAX_NEW {
+        notes.push(format!("at most {MAX_NEW} proposals are added at once"));
+    }
+    let max_new_proposals = max_new_proposals.min(MAX_NEW);
+    let evidence = bounded(evidence_chunks.unwrap_or_default(), &mut notes);
+    let evidence_chunks = (!evidence.is_empty()).then_some(evidence);
+    Ok((PluginTask::AugmentProposals { proposals, evidence_chunks, max_new_proposals }, notes))
 }
 
 /// Texts as far as they go to a reasoner.
@@ -73,7 +96,7 @@ fn bounded(chunks: BTreeMap<String, String>, notes: &mut Vec<String>) -> BTreeMa
     for (id, mut text) in chunks {
         cut += usize::from(text.len() > CHUNK_BYTES);
         text.truncate(text.floor_char_boundary(CHUNK_BYTES));
-        if text.len() > left {
+        if text.len() > left || kept.len() >= EVIDENCE_TEXTS {
             break;
         }
         left -= text.len();
@@ -127,8 +150,10 @@ fn merge(
 /// Sets where proposals belong. One that says so itself is left alone.
 fn route(all: &mut [Value], updates: &[SchemaHintUpdate], notes: &mut Vec<String>) -> usize {
     let mut routed = 0;
+    let numbered = all.iter().enumerate().filter_map(|(at, it)| Some((it["proposal_id"].as_str()?.to_string(), at)));
+    let places: HashMap<String, usize> = numbered.collect();
     for update in updates {
-        match all.iter_mut().find(|it| it["proposal_id"] == update.proposal_id.as_str()) {
+        match places.get(&update.proposal_id).and_then(|at| all.get_mut(*at)) {
             Some(proposal) if proposal["schema_hint"].as_str().is_none_or(str::is_empty) => {
                 proposal["schema_hint"] = update.schema_hint.as_str().into();
                 routed += 1;
@@ -228,35 +253,42 @@ fn check_added(
 
 /// What rules add: a relation between entities whose names stand in the same passage.
 pub(super) fn by_rules(proposals: &Value, evidence: Option<&BTreeMap<String, String>>, most: u32) -> PluginResponse {
+    let most = most.min(MAX_NEW) as usize;
     let none = Vec::new();
     let all = proposals["proposals"].as_array().unwrap_or(&none);
     let text = |it: &Value, field: &str| it[field].as_str().unwrap_or_default().to_string();
-    let entities: Vec<(String, String)> =
-        all.iter().filter(|it| it["kind"] == "Entity").map(|it| (text(it, "entity_id"), text(it, "name"))).collect();
-    let known = |source: &str, target: &str| {
-        all.iter().any(|it| it["kind"] == "Relation" && it["source"] == source && it["target"] == target)
-    };
+    let named = all.iter().filter(|it| it["kind"] == "Entity").map(|it| (text(it, "entity_id"), text(it, "name")));
+    let entities: Vec<(String, String)> = named.filter(|(_, name)| name.len() > 2).collect();
+    let finders: Vec<Finder<'_>> = entities.iter().map(|(_, name)| Finder::new(name)).collect();
+    let mut known: HashSet<(String, String)> =
+        all.iter().filter(|it| it["kind"] == "Relation").map(|it| (text(it, "source"), text(it, "target"))).collect();
     let mut added: Vec<Value> = Vec::new();
-    let mut said = BTreeSet::new();
     for (chunk, passage) in evidence.into_iter().flatten() {
-        let here: Vec<&(String, String)> =
-            entities.iter().filter(|(_, name)| name.len() > 2 && passage.contains(name.as_str())).collect();
-        for (place, (source, first)) in here.iter().enumerate() {
-            for (target, second) in &here[place + 1..] {
-                if added.len() >= most as usize || known(source, target) || !said.insert((source, target)) {
-                    continue;
+        let stand = finders.iter().zip(&entities).filter(|(it, _)| it.find(passage.as_bytes()).is_some());
+        let here: Vec<&(String, String)> = stand.map(|(_, entity)| entity).take(MAX_NAMES).collect();
+        for (place, source) in here.iter().enumerate() {
+            for target in &here[place + 1..] {
+                if added.len() >= most {
+                    return PluginResponse { added_proposals: added, ..PluginResponse::default() };
                 }
-                let id = format!("mentioned_with:{source}:{target}");
-                added.push(json!({
-                    "kind": "Relation", "proposal_id": id, "relation_id": id, "rel_type": "mentioned_with",
-                    "source": source, "target": target, "confidence": RULE_CONFIDENCE,
-                    "evidence": [{ "chunk_id": chunk }], "attributes": {}, "metadata": {},
-                    "public_rationale": format!("{first} and {second} stand in the same passage"),
-                }));
+                if known.insert((source.0.clone(), target.0.clone())) {
+                    added.push(mentioned(source, target, chunk));
+                }
             }
         }
     }
     PluginResponse { added_proposals: added, ..PluginResponse::default() }
+}
+
+/// The relation of two entities with their names.
+fn mentioned((source, first): &(String, String), (target, second): &(String, String), chunk: &str) -> Value {
+    let id = format!("mentioned_with:{source}:{target}");
+    json!({
+        "kind": "Relation", "proposal_id": id, "relation_id": id, "rel_type": "mentioned_with",
+        "source": source, "target": target, "confidence": RULE_CONFIDENCE,
+        "evidence": [{ "chunk_id": chunk }], "attributes": {}, "metadata": {},
+        "public_rationale": format!("{first} and {second} stand in the same passage"),
+    })
 }
 
 #[cfg(test)]
@@ -291,6 +323,22 @@ mod tests {
         // Once more adds nothing.
         assert_eq!(augment(&Stub, None, after.proposals, chunks(), 2_000).await.unwrap().added, 0);
         assert_eq!(augment(&Stub, None, before, chunks(), 0).await.unwrap().added, 0);
+    }
+
+    #[tokio::test]
+    async fn many_names_in_many_passages_come_to_an_end() {
+        // All of one name, so that each stands in every passage.
+        let entities: Vec<Value> = (0..20_000).map(|it| entity(&format!("e{it}"), "Ada")).collect();
+        let texts = |count: usize| (0..count).map(|it| (format!("c{it}"), "Ada met Ada.".into())).collect();
+        let begun = std::time::Instant::now();
+        let after = augment(&Stub, None, file(entities.clone()), texts(5_000), u32::MAX).await.unwrap();
+        assert_eq!(after.added, MAX_NEW as usize);
+        for said in ["1000 of 5000 texts", "at most 2000 proposals"] {
+            assert!(after.notes.iter().any(|it| it.contains(said)), "{said}: {:?}", after.notes);
+        }
+        // Nothing more to add is no reason to go through them all.
+        let none = augment(&Stub, None, file(entities), texts(5_000), 0).await.unwrap();
+        assert!(none.added == 0 && begun.elapsed() < std::time::Duration::from_secs(20), "{:?}", begun.elapsed());
     }
 
     #[test]

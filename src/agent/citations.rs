@@ -1,6 +1,8 @@
 //! What an answer rests on: each citation has to name something that a tool gave, and where that stands in a file, the file
 //! is read again.
 
+use std::collections::HashSet;
+
 use async_trait::async_trait;
 use serde::Serialize;
 
@@ -36,9 +38,11 @@ pub(super) async fn check(
 ) -> (Vec<Cited>, usize) {
     let mut standing: Vec<Cited> = Vec::new();
     let mut fallen = 0;
+    let mut looked_at = HashSet::new();
     for citation in citations {
         let citation = citation.trim();
-        if standing.iter().any(|it| it.citation == citation) {
+        // What fell was read in its file too, and does not stand the second time.
+        if !looked_at.insert(citation) {
             continue;
         }
         match offered.get(citation) {
@@ -62,5 +66,36 @@ fn cited(citation: &str, evidence: &Evidence) -> Cited {
         path: evidence.path.clone(),
         place: evidence.anchor.place(),
         checked: if evidence.path.is_some() { "file" } else { "result" },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::llm::plugin::TranscriptStep;
+
+    /// Finds nothing, and counts how often it was asked.
+    #[derive(Default)]
+    struct Counting(AtomicUsize);
+
+    #[async_trait]
+    impl Witness for Counting {
+        async fn stands(&self, _path: &str, _anchor: &Anchor, _passage: &str, _scope: &Scope) -> bool {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            false
+        }
+    }
+
+    #[tokio::test]
+    async fn a_file_is_read_once_however_often_an_answer_cites_it() {
+        let result = json!({ "citation": "a.md, line 1", "text": "x", "absolute_path": "/w/a.md" });
+        let offered = Offered::of(&[TranscriptStep { tool: "t".into(), args: json!({}), result }]);
+        let (citations, witness) = (vec!["a.md, line 1".to_string(); 100], Counting::default());
+        let (standing, fallen) = check(&citations, &offered, &witness, &Scope::All).await;
+        assert_eq!((standing.len(), fallen, witness.0.into_inner()), (0, 1, 1));
     }
 }

@@ -1,6 +1,6 @@
 //! What results of tools offer to cite: everything in them that has an id, with its text and its place where they say so.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -35,6 +35,8 @@ pub(super) struct Offered {
     by_name: BTreeMap<String, Evidence>,
     /// Those with a text, each once.
     pub(super) texts: Vec<Evidence>,
+    /// Their ids.
+    shown: HashSet<String>,
 }
 
 impl Offered {
@@ -80,7 +82,7 @@ impl Offered {
         let path = path.map(String::from);
         let anchor = map.get("anchor").and_then(|it| Anchor::deserialize(it).ok()).unwrap_or_default();
         let evidence = Evidence { id, text, path, anchor };
-        if !evidence.text.is_empty() && !self.texts.iter().any(|it| it.id == evidence.id) {
+        if !evidence.text.is_empty() && self.shown.insert(evidence.id.clone()) {
             self.texts.push(evidence.clone());
         }
         for name in names {
@@ -133,5 +135,14 @@ mod tests {
             assert!(offered.get(missing).is_none(), "{missing}");
         }
         assert_eq!(offered.texts.len(), 1);
+    }
+
+    #[test]
+    fn a_transcript_of_very_many_texts_is_read_once() {
+        let hits: Vec<Value> = (0..200_000).map(|it| json!({ "id": format!("a rather long id {it}"), "text": "x" })).collect();
+        let step = TranscriptStep { tool: "t".into(), args: json!({}), result: json!({ "hits": [hits, hits] }) };
+        let begun = std::time::Instant::now();
+        assert_eq!(Offered::of(&[step]).texts.len(), 200_000);
+        assert!(begun.elapsed() < std::time::Duration::from_secs(20), "{:?}", begun.elapsed());
     }
 }

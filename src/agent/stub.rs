@@ -1,6 +1,6 @@
 //! A reasoner without a model: rules that say the same every time. It answers when no model is there, and when one fails.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
@@ -12,6 +12,7 @@ use crate::error::Result;
 use crate::llm::plugin::{
     FinalAnswer, PluginRequest, PluginResponse, PluginTask, SchemaHints, ToolInvocation, ToolOffer, TranscriptStep,
 };
+use crate::machine::computing;
 
 /// Rows of a query that nobody limited.
 const LIMIT: u32 = 20;
@@ -19,6 +20,8 @@ const LIMIT: u32 = 20;
 const TOLD_ROWS: usize = 10;
 /// Passages that an answer quotes.
 const TOLD_PASSAGES: usize = 3;
+/// Words of a question that passages are looked through for.
+const TOLD_WORDS: usize = 100;
 /// Characters of a quoted passage.
 const PASSAGE_CHARS: usize = 300;
 /// The tool that finds passages.
@@ -44,7 +47,8 @@ impl Reasoner for Stub {
     }
 
     async fn think(&self, request: &PluginRequest) -> Result<PluginResponse> {
-        Ok(match &request.task {
+        // Whole files of proposals and long transcripts are work.
+        Ok(computing(|| match &request.task {
             PluginTask::ToQuery { question, schema } => {
                 PluginResponse { query_ir_v1: Some(query(question, schema)), ..PluginResponse::default() }
             }
@@ -55,14 +59,14 @@ impl Reasoner for Stub {
                 augment::by_rules(proposals, evidence_chunks.as_ref(), *max_new_proposals)
             }
             PluginTask::ToolLoopStep { question, tools, transcript, .. } => step(question, tools, transcript),
-        })
+        }))
     }
 }
 
 /// `find Node named b` asks for a type and a name; a type alone for all of it; anything else for the words in names.
 fn query(question: &str, schema: &SchemaHints) -> Value {
     let words: Vec<&str> = question.split_whitespace().map(bare).filter(|it| !it.is_empty()).collect();
-    let kind = words.iter().find_map(|word| schema.types.iter().find(|it| names_type(word, it)));
+    let kind = named_type(&words, &schema.types);
     let naming = words.iter().position(|it| NAMING.contains(&it.to_lowercase().as_str()));
     let name = naming.map(|at| words[at + 1..].join(" ")).filter(|it| !it.is_empty());
     let mut atoms = Vec::new();
@@ -89,10 +93,29 @@ fn bare(word: &str) -> &str {
     word.trim_matches(|it: char| !it.is_alphanumeric() && !matches!(it, '_' | '#' | '/'))
 }
 
+/// A type without what it belongs to, in lower case.
+fn plain_type(kind: &str) -> String {
+    kind.rsplit('.').next().unwrap_or(kind).to_lowercase()
+}
+
 /// Says whether a word is a type, in any case, or several of it.
 fn names_type(word: &str, kind: &str) -> bool {
-    let (word, kind) = (word.to_lowercase(), kind.rsplit('.').next().unwrap_or(kind).to_lowercase());
+    let (word, kind) = (word.to_lowercase(), plain_type(kind));
     word == kind || word.strip_suffix('s') == Some(&kind) || word.strip_suffix("es") == Some(&kind)
+}
+
+/// The first type that the first word names which names any.
+fn named_type<'a>(words: &[&str], types: &'a [String]) -> Option<&'a String> {
+    let mut places = HashMap::new();
+    for (place, kind) in types.iter().enumerate() {
+        places.entry(plain_type(kind)).or_insert(place);
+    }
+    let named = |word: &str| {
+        let word = word.to_lowercase();
+        let forms = [Some(word.as_str()), word.strip_suffix('s'), word.strip_suffix("es")];
+        forms.into_iter().flatten().filter_map(|it| places.get(it).copied()).min()
+    };
+    words.iter().find_map(|word| named(word)).map(|place| &types[place])
 }
 
 /// The words that carry meaning.
@@ -153,7 +176,7 @@ pub(super) fn is_nothing(answer: &FinalAnswer) -> bool {
 /// The passages of a transcript that hold most of the question's words, quoted.
 pub(super) fn quoted(question: &str, transcript: &[TranscriptStep]) -> FinalAnswer {
     let words: Vec<&str> = question.split_whitespace().map(bare).collect();
-    let words: BTreeSet<String> = content(&words, None).iter().map(|it| it.to_lowercase()).collect();
+    let words: BTreeSet<String> = content(&words, None).iter().take(TOLD_WORDS).map(|it| it.to_lowercase()).collect();
     let offered = Offered::of(transcript);
     let held = |it: &Evidence| {
         let text = it.text.to_lowercase();

@@ -498,3 +498,24 @@ async fn a_tool_can_be_called_alone_with_checked_arguments() {
     assert_eq!(assistant.call("rm", json!({})).await.unwrap_err().code, ErrorCode::NotFound);
     assert_eq!(assistant.call("db_summary", json!({ "x": 1 })).await.unwrap_err().code, ErrorCode::InvalidArgument);
 }
+
+#[tokio::test]
+async fn proposals_of_another_host_are_held_to_what_those_of_ours_are() {
+    let dir = tempfile::tempdir().unwrap();
+    let (assistant, _) = assistant(dir.path());
+    let entity = |id: usize| {
+        json!({ "kind": "Entity", "proposal_id": format!("p{id}"), "entity_id": format!("e{id}"), "entity_type": "X",
+                "name": "Ada", "confidence": 0.5 })
+    };
+    let asked = |proposals: Vec<Value>| {
+        let proposals = json!({ "version": 1, "proposals": proposals });
+        let task = json!({ "kind": "augment_proposals", "proposals": proposals, "max_new_proposals": 4_000_000_000_u32,
+                           "evidence_chunks": { "c1": "Ada met Ada.", "c2": "Ada ".repeat(1_000) } });
+        json!({ "protocol": "axiograph_llm_plugin_v2", "task": task }).to_string()
+    };
+    let many = assistant.plugin(&asked((0..3_000).map(entity).collect()), &Override::default()).await.unwrap();
+    assert_eq!((many.added_proposals.len(), many.error), (2_000, None));
+    assert!(many.notes.iter().any(|it| it.contains("the first 1200 bytes")), "{:?}", many.notes);
+    let twice = assistant.plugin(&asked(vec![entity(1), entity(1)]), &Override::default()).await.unwrap();
+    assert!(twice.error.is_some_and(|it| it.contains("is there twice")));
+}
