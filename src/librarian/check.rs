@@ -32,6 +32,11 @@ pub fn validate(plan: &QueryPlan) -> Result<()> {
     {
         return Err(Error::invalid(format!("`l1_threshold` {threshold} is not between 0 and 1")));
     }
+    // A skill that is named a thousand times is run a thousand times.
+    if plan.l2_skills.len() > SKILLS.len() {
+        let text = format!("`l2_skills` has {}, and there are {}", plan.l2_skills.len(), SKILLS.len());
+        return Err(Error::invalid(text).hint("name each once"));
+    }
     for skill in &plan.l2_skills {
         one_of("l2_skills", skill, SKILLS)?;
     }
@@ -163,6 +168,7 @@ mod tests {
             ("l1_threshold", json!(1.01), "l1_threshold"),
             ("l1_threshold", json!(-0.1), "l1_threshold"),
             ("l2_skills", json!(["pdf_layout", "teleport"]), "teleport"),
+            ("l2_skills", json!(vec!["pdf_layout"; SKILLS.len() + 1]), "l2_skills"),
             ("l2_top_k", json!(0), "l2_top_k"),
             ("l2_top_k", json!(1_000_000), "l2_top_k"),
             ("l0_filters", json!({ "min_size": 2, "max_size": 1 }), "min_size"),
