@@ -1,6 +1,6 @@
 //! A [`FileFilter`] as a condition of SQL, with what SQL cannot say left over as a glob.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ use crate::catalog::owners::Owners;
 use crate::catalog::root::roots;
 use crate::catalog::row::{below, bytes, fold, signed, state_name};
 use crate::error::{Error, Result};
-use crate::model::{FileFilter, FileState, Root, RootId, Scope};
+use crate::model::{FileFilter, FileState, MAX_EXTENSIONS, MAX_GLOB, MAX_NAME_WORDS, Root, RootId, Scope};
 
 /// A condition on `files`, the values of its `?` in order, and the glob that the relative path must match as well.
 pub(super) struct Condition {
@@ -63,13 +63,15 @@ impl Condition {
             let (sql, values) = within(db, &filter.within)?;
             condition.and(&sql, values);
         }
+        if filter.extensions.len() > MAX_EXTENSIONS {
+            let text = format!("{} extensions are more than {MAX_EXTENSIONS}", filter.extensions.len());
+            return Err(Error::invalid(text).into());
+        }
         if !filter.extensions.is_empty() {
             condition.and_any_of("extension", filter.extensions.iter().map(|it| Value::from(it.to_lowercase())));
         }
-        for word in &filter.name_words {
-            // A subquery that reads the small index on names alone instead of the rows.
-            let names = "id IN (SELECT id FROM files WHERE deleted_ns IS NULL AND instr(name, ?) > 0)";
-            condition.and(names, vec![fold(word).into()]);
+        if let Some((sql, values)) = named(&filter.name_words)? {
+            condition.and(&sql, values);
         }
         let bounds = [
             ("modified_ns >= ?", filter.modified_after_ns),
@@ -118,6 +120,24 @@ impl Condition {
     }
 }
 
+/// Returns the condition of having a name with all of these words.
+fn named(words: &[String]) -> Result<Option<(String, Vec<Value>)>> {
+    let words: BTreeSet<String> = words.iter().map(|it| fold(it)).filter(|it| !it.is_empty()).collect();
+    match words.len() {
+        0 => Ok(None),
+        1..=MAX_NAME_WORDS => {
+            // A subquery that reads the small index on names alone instead of the rows, and once for all words.
+            let holds = " AND instr(name, ?) > 0".repeat(words.len());
+            let sql = format!("id IN (SELECT id FROM files WHERE deleted_ns IS NULL{holds})");
+            Ok(Some((sql, words.into_iter().map(Value::from).collect())))
+        }
+        many => {
+            let text = format!("a name is looked through for at most {MAX_NAME_WORDS} words, and these are {many}");
+            Err(Error::invalid(text).hint("leave some out"))
+        }
+    }
+}
+
 /// Returns the condition of lying at or below an absolute path, which may lie in a root or above roots.
 pub(super) fn place(db: &Transaction<'_>, path: &Path) -> rusqlite::Result<(String, Vec<Value>)> {
     // Each branch says `deleted_ns IS NULL` for itself: only so may it use the partial index on paths.
@@ -160,6 +180,10 @@ pub(super) fn within(db: &Transaction<'_>, scope: &Scope) -> rusqlite::Result<(S
 /// A glob without `/` is about the name, at any depth; `*` does not cross a `/`, `**` does. Case does not matter: `the
 /// contracts folder` is `Contracts` on disk.
 fn glob(text: &str) -> Result<GlobMatcher> {
+    // The matcher panics where it becomes too large.
+    if text.len() > MAX_GLOB {
+        return Err(Error::invalid(format!("the glob has {} bytes, and may have {MAX_GLOB}", text.len())));
+    }
     let anywhere = if text.contains('/') { text.trim_start_matches('/').to_string() } else { format!("**/{text}") };
     let glob = GlobBuilder::new(&anywhere).literal_separator(true).case_insensitive(true).build();
     let glob =

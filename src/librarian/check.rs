@@ -4,7 +4,7 @@ use chrono::{DateTime, Local, NaiveDate, NaiveDateTime, NaiveTime, TimeDelta, Ti
 
 use crate::error::{Error, Result};
 use crate::librarian::MAX_QUESTION_BYTES;
-use crate::model::{INTENTS, L0Filters, QueryPlan, SKILLS};
+use crate::model::{INTENTS, L0Filters, MAX_EXTENSIONS, MAX_GLOB, QueryPlan, SKILLS};
 
 /// Most files that a plan may have looked at in depth.
 pub const MAX_L2_TOP_K: u32 = 100;
@@ -53,6 +53,10 @@ pub fn validate(plan: &QueryPlan) -> Result<()> {
 /// # Errors
 /// As [`validate`].
 pub fn validate_filters(filters: &L0Filters) -> Result<()> {
+    if filters.extensions.len() > MAX_EXTENSIONS {
+        let text = format!("`extensions` has {}, and may have {MAX_EXTENSIONS}", filters.extensions.len());
+        return Err(Error::invalid(text).hint("leave the filter out, or ask several times"));
+    }
     for extension in &filters.extensions {
         let bare = extension.trim_start_matches('.');
         if bare.is_empty() || bare.contains(|it: char| it.is_whitespace() || it.is_control() || it == '/') {
@@ -62,6 +66,9 @@ pub fn validate_filters(filters: &L0Filters) -> Result<()> {
         }
     }
     if let Some(glob) = &filters.path_glob {
+        if glob.len() > MAX_GLOB {
+            return Err(Error::invalid(format!("`path_glob` has {} bytes, and may have {MAX_GLOB}", glob.len())));
+        }
         globset::Glob::new(glob)
             .map_err(|error| Error::invalid(format!("cannot understand `path_glob` `{glob}`: {}", error.kind())))?;
     }
@@ -179,6 +186,8 @@ mod tests {
                 "modified_after",
             ),
             ("l0_filters", json!({ "path_glob": "a[" }), "path_glob"),
+            ("l0_filters", json!({ "path_glob": "?".repeat(MAX_GLOB + 1) }), "4096"),
+            ("l0_filters", json!({ "extensions": vec![".a"; MAX_EXTENSIONS + 1] }), "1000"),
             ("l0_filters", json!({ "extensions": ["."] }), "extensions"),
             ("l0_filters", json!({ "owner": " " }), "owner"),
         ] {

@@ -36,7 +36,7 @@ pub use job::{Coverage, IndexRequest, JobSnapshot, JobState, OcrMode, Phase, Sta
 pub use listing::{FileEntry, FilePage, FilesRequest, IndexStart, JobReport, ReadRequest, Reading, ReadingBlock};
 pub use query::{
     AskEvent, AskRequest, AskResponse, AuditRecord, GrepMatch, GrepRequest, GrepResponse, INTENTS, L0Filters,
-    PrivacyMode, QueryPlan, ResponseStats, SKILLS, SearchHit, SimilarRequest,
+    MAX_EXTENSIONS, MAX_GLOB, MAX_NAME_WORDS, PrivacyMode, QueryPlan, ResponseStats, SKILLS, SearchHit, SimilarRequest,
 };
 pub use safety::{JailMode, Redaction};
 pub use scope::Scope;

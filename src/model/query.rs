@@ -71,6 +71,15 @@ pub struct L0Filters {
     pub owner: Option<String>,
 }
 
+/// Bytes of a glob: compiled, each of them takes some hundred.
+pub const MAX_GLOB: usize = 4 << 10;
+
+/// Extensions that a filter names at most.
+pub const MAX_EXTENSIONS: usize = 1_000;
+
+/// Words at most that a name must contain: each is looked for in every name.
+pub const MAX_NAME_WORDS: usize = 16;
+
 /// What a question can want: the values of [`QueryPlan::intent`].
 pub const INTENTS: &[&str] = &["search", "list", "count", "summarize", "read_evidence"];
 

@@ -7,8 +7,8 @@ use crate::error::{Error, Result};
 use crate::index::resolved;
 use crate::librarian;
 use crate::model::{
-    AskRequest, FileFilter, FilesRequest, GrepRequest, IndexRequest, L0Filters, PauseRequest, QueryPlan, ReadRequest,
-    SimilarRequest, SyncRequest,
+    AskRequest, FileFilter, FilesRequest, GrepRequest, IndexRequest, L0Filters, MAX_NAME_WORDS, PauseRequest, QueryPlan,
+    ReadRequest, SimilarRequest, SyncRequest,
 };
 
 /// Longest question in bytes: far beyond any that a person asks, short enough to parse and embed at once.
@@ -131,8 +131,29 @@ pub(crate) async fn files(request: &FilesRequest) -> Result<(FileFilter, u32)> {
         None => None,
     };
     let filter = ask::resolve_filters(&request.filters, root.as_deref())?;
-    let filter = FileFilter { name_words: request.words.clone(), state: request.state, ..filter };
+    let name_words = words(&request.words)?;
+    let filter = FileFilter { name_words, state: request.state, ..filter };
     Ok((filter, request.limit.unwrap_or(DEFAULT_FILES)))
+}
+
+/// Words that a name is to hold, each once.
+fn words(given: &[String]) -> Result<Vec<String>> {
+    let mut words: Vec<String> = Vec::new();
+    for word in given {
+        if word.len() > MAX_QUERY {
+            let text = format!("`words` has one of {} bytes, and each may have {MAX_QUERY}", word.len());
+            return Err(Error::invalid(text).field("words"));
+        }
+        if word.is_empty() || words.contains(word) {
+            continue;
+        }
+        if words.len() == MAX_NAME_WORDS {
+            let text = format!("`words` has more than {MAX_NAME_WORDS} that differ");
+            return Err(Error::invalid(text).field("words").hint("leave some out"));
+        }
+        words.push(word.clone());
+    }
+    Ok(words)
 }
 
 /// Roots are known by their resolved paths.
@@ -228,6 +249,21 @@ mod tests {
         assert_eq!(of(vec!["/w".into(); MAX_PATHS + 1]), field);
         assert_eq!(of(vec!["/w".repeat(1_000); 40]), field, "too long in all");
         assert_eq!(of(vec!["/w".into(), String::new()]), field);
+    }
+
+    #[test]
+    fn a_name_is_looked_through_for_sixteen_words() {
+        let of = |count: usize| (0..count).map(|it| format!("w{it}")).collect::<Vec<_>>();
+        assert_eq!(words(&[of(16), of(16), vec![String::new(); 900]].concat()).unwrap(), of(16));
+        assert_eq!(words(&of(17)).unwrap_err().field.as_deref(), Some("words"));
+    }
+
+    #[test]
+    fn filters_are_bounded_in_number_and_size() {
+        let glob = L0Filters { path_glob: Some("?".repeat(500_000)), ..L0Filters::default() };
+        check(AskRequest { filters: glob, ..question("x") }, Some("filters.path_glob"));
+        let extensions = L0Filters { extensions: vec![".a".into(); 1_001], ..L0Filters::default() };
+        check(AskRequest { filters: extensions, ..question("x") }, Some("filters.extensions"));
     }
 
     #[test]

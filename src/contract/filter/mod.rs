@@ -222,5 +222,7 @@ mod tests {
         ] {
             assert_eq!(Filter::parse(filter).unwrap_err().cause, cause, "{filter}");
         }
+        let long = format!("title=*{}", "?".repeat(500_000));
+        assert_eq!(Filter::parse(&long).unwrap_err().cause, Cause::InvalidFilter);
     }
 }

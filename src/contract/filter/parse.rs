@@ -5,6 +5,7 @@ use globset::GlobBuilder;
 use crate::contract::dates;
 use crate::contract::filter::{Datum, FIELDS, Filter, Known, Node, Operator, Type, Wanted, known};
 use crate::contract::refusal::{Cause, Outcome, Refusal};
+use crate::model::MAX_GLOB;
 
 /// Words that ask for meaning.
 const SEMANTIC: &[&str] = &[
@@ -226,6 +227,10 @@ fn wanted(field: &Known, operator: Operator, value: &str) -> Outcome<Wanted> {
         Type::Text | Type::Flag if !equality => {
             let refusal = Refusal::new(Cause::TypeError, format!("`{}` has no order", field.name));
             return Err(refusal.field("filter").action("use = or !="));
+        }
+        // The matcher panics where it becomes too large.
+        Type::Text if value.contains('*') && value.len() > MAX_GLOB => {
+            return Err(wrong(format!("a value with `*` has {} bytes, and may have {MAX_GLOB}", value.len())));
         }
         Type::Text if value.contains('*') => {
             let glob = GlobBuilder::new(value).case_insensitive(true).build();
