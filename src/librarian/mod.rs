@@ -19,6 +19,7 @@ mod dates;
 mod evidence;
 mod head;
 mod kinds;
+mod quotes;
 mod rules;
 mod sizes;
 pub mod syntax;
@@ -40,6 +41,7 @@ use crate::error::{Error, Result};
 use crate::librarian::syntax::Syntax;
 use crate::librarian::words::Words;
 use crate::llm::{self, LlmClient, Task};
+use crate::machine::computing;
 use crate::model::{AskRequest, L0Filters, PrivacyMode, QueryPlan};
 
 /// Name of these rules in [`QueryPlan::planner_model_id`].
@@ -47,6 +49,9 @@ pub const PLANNER: &str = "stub-v1";
 
 /// The longest question in bytes. Longer ones are a document, not a question.
 pub const MAX_QUESTION_BYTES: usize = 32 << 10;
+
+/// Bytes of a question that is planned in a fraction of a millisecond.
+const SHORT: usize = 1 << 10;
 
 /// Files that are looked at in depth unless the plan says otherwise: each can take seconds.
 const L2_TOP_K: u32 = 3;
@@ -95,7 +100,10 @@ impl Librarian {
     /// # Errors
     /// As [`plan`]: only what is wrong with the request. A model that fails is a warning.
     pub async fn plan(&self, request: &AskRequest, today: NaiveDate) -> Result<Planned> {
-        let rules = plan(request, self.privacy, today)?;
+        let rules = match request.query.len() {
+            0..=SHORT => plan(request, self.privacy, today)?,
+            _ => computing(|| plan(request, self.privacy, today))?,
+        };
         match &self.llm {
             Some(llm) if request.plan.is_none() => Ok(by_model::plan(llm, request, rules, today).await),
             _ => Ok(Planned::sure(rules)),

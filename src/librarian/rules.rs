@@ -110,7 +110,7 @@ fn intent(head: &Head, text: Option<&str>, skills: &[String]) -> &'static str {
 fn place(words: &Words) -> Vec<String> {
     for at in 1..words.len() {
         let determiner = matches!(words.at(at - 1), "the" | "my" | "our" | "all" | "these" | "those" | "any");
-        let Some(kind) = kinds::noun(&words.from(at)).filter(|_| determiner) else { continue };
+        let Some(kind) = determiner.then(|| kinds::noun(&words.from(at))).flatten() else { continue };
         let mine = words.at(at - 1) != "the";
         if !(kind.clear || mine && kind.plural) {
             continue;

@@ -18,6 +18,7 @@
 //! (`http://`), a key followed by a blank (`size: large`), an unbalanced quote.
 
 use crate::error::Error;
+use crate::librarian::quotes::Quotes;
 use crate::librarian::{kinds, sizes};
 
 /// What the operators of a question say.
@@ -73,24 +74,25 @@ pub fn parse(text: &str) -> Syntax {
 /// The operators, and the rest with its quoted parts marked.
 pub(super) fn pieces(text: &str) -> (Syntax, Vec<Piece>) {
     let (mut syntax, mut pieces) = (Syntax::default(), Vec::new());
+    let quotes = Quotes::of(text);
     let mut rest = text.trim_start();
     while !rest.is_empty() {
-        let used = token(rest, &mut syntax, &mut pieces);
+        let used = token(rest, &quotes, &mut syntax, &mut pieces);
         rest = rest[used..].trim_start();
     }
     (syntax, pieces)
 }
 
 /// Takes one token off the start of `text`; returns its length in bytes.
-fn token(text: &str, syntax: &mut Syntax, pieces: &mut Vec<Piece>) -> usize {
-    if let Some((phrase, length)) = quoted(text) {
+fn token(text: &str, quotes: &Quotes, syntax: &mut Syntax, pieces: &mut Vec<Piece>) -> usize {
+    if let Some((phrase, length)) = quotes.quoted(text) {
         pieces.push(Piece { text: phrase.clone(), literal: true });
         syntax.phrases.push(phrase);
         return length;
     }
     let word = text.split_whitespace().next().unwrap_or(text);
     if let Some(sign @ ('+' | '-')) = text.chars().next()
-        && let Some((value, length)) = signed(&text[1..])
+        && let Some((value, length)) = signed(&text[1..], quotes)
     {
         if sign == '+' {
             pieces.push(Piece { text: value.clone(), literal: true });
@@ -108,7 +110,7 @@ fn token(text: &str, syntax: &mut Syntax, pieces: &mut Vec<Piece>) -> usize {
         && let Some(key) = KEYS.iter().find(|it| key.eq_ignore_ascii_case(it))
     {
         let start = negated + key.len() + 1;
-        let (value, length) = match quoted(&text[start..]) {
+        let (value, length) = match quotes.quoted(&text[start..]) {
             Some(quoted) => quoted,
             None => (closed(&word[start..]).to_string(), word.len() - start),
         };
@@ -129,8 +131,8 @@ fn token(text: &str, syntax: &mut Syntax, pieces: &mut Vec<Piece>) -> usize {
 }
 
 /// A word or phrase after `+` or `-`: it begins with a letter, and is nothing that has a meaning of its own.
-fn signed(text: &str) -> Option<(String, usize)> {
-    if let Some(found) = quoted(text) {
+fn signed(text: &str, quotes: &Quotes) -> Option<(String, usize)> {
+    if let Some(found) = quotes.quoted(text) {
         return Some(found);
     }
     let word = text.split(char::is_whitespace).next()?;
@@ -143,40 +145,6 @@ fn signed(text: &str) -> Option<(String, usize)> {
 /// Without the punctuation of the sentence around it.
 fn closed(word: &str) -> &str {
     word.trim_end_matches([',', ';', '?', '!', ')', '.', '"'])
-}
-
-/// A quoted text at the start: the closing quote ends a word, and something stands between. Returns the text and the
-/// length with its quotes and the punctuation behind them.
-fn quoted(text: &str) -> Option<(String, usize)> {
-    let close = match text.chars().next()? {
-        '"' => '"',
-        '\u{201c}' => '\u{201d}',
-        _ => return None,
-    };
-    let open = text.chars().next()?.len_utf8();
-    let (mut value, mut escaped) = (String::new(), false);
-    for (at, character) in text[open..].char_indices() {
-        match character {
-            '\\' if !escaped => escaped = true,
-            _ if character == close && !escaped => {
-                let after = open + at + close.len_utf8();
-                let punctuation =
-                    text[after..].len() - text[after..].trim_start_matches([',', ';', ':', '.', '?', '!', ')']).len();
-                let end = after + punctuation;
-                let ends = text[end..].chars().next().is_none_or(char::is_whitespace);
-                let value = value.split_whitespace().collect::<Vec<_>>().join(" ");
-                return (ends && value.chars().any(char::is_alphanumeric)).then_some((value, end));
-            }
-            _ => {
-                if escaped && character != '"' && character != '\\' {
-                    value.push('\\');
-                }
-                value.push(character);
-                escaped = false;
-            }
-        }
-    }
-    None
 }
 
 impl Syntax {

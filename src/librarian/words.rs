@@ -2,6 +2,10 @@
 
 use crate::librarian::syntax::Piece;
 
+/// Words that a rule looks at from one on: those of two dates and what joins them are half as many. All that follow, for
+/// each word, would be a hundred million of a long question.
+const AHEAD: usize = 24;
+
 /// A word of a question.
 #[derive(Clone, Debug)]
 pub(super) struct Word {
@@ -36,9 +40,9 @@ impl Words {
         self.0.get(index).map_or("", |it| it.bare.as_str())
     }
 
-    /// The bare words from there on.
+    /// The bare words from there on, as many as a rule can look at.
     pub(super) fn from(&self, index: usize) -> Vec<&str> {
-        self.0[index.min(self.len())..].iter().map(|it| it.bare.as_str()).collect()
+        self.0.iter().skip(index).take(AHEAD).map(|it| it.bare.as_str()).collect()
     }
 
     /// Whether a phrase, its words separated by single blanks, stands there; returns its length.
@@ -101,5 +105,11 @@ mod tests {
         assert_eq!(bare, ["where's", "~/notes/a.md", "", ""]);
         assert_eq!(words.phrase(0, "where's ~/notes/a.md"), Some(2));
         assert_eq!(words.phrase(1, "~/notes/a.md x"), None);
+    }
+
+    #[test]
+    fn a_rule_is_given_the_next_words_however_many_follow() {
+        let words = Words::new(&syntax::pieces(&"word ".repeat(6_000)).1);
+        assert_eq!((words.from(0).len(), words.from(5_999).len(), words.from(6_001).len()), (AHEAD, 1, 0));
     }
 }
