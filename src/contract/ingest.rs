@@ -411,8 +411,7 @@ fn is_page(file: &SessionFile, pages: &str) -> bool {
 
 /// Fetches one page: the same address always goes into the same file.
 async fn fetch(url: &str, privacy: PrivacyMode, folder: &Path) -> Result<PathBuf> {
-    let own = url.to_string();
-    let outbound = blocking(move || egress::client(&own, privacy, Purpose::Page, None)).await?;
+    let outbound = egress::client(url, privacy, Purpose::Page, None).await?;
     let response = outbound.send(outbound.get(url).timeout(PAGE_TIME)).await.map_err(|error| error.at(url))?;
     if !response.status().is_success() {
         return Err(Error::new(ErrorCode::Unavailable, format!("the server answered {}", response.status())));

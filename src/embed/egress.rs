@@ -16,6 +16,7 @@ use std::time::{Duration, SystemTime};
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use reqwest::redirect::Policy;
 use reqwest::{Certificate, Url};
+use tokio::sync::Semaphore;
 
 use crate::catalog::AuditLog;
 use crate::error::{Error, ErrorCode, IoContext, Result};
@@ -29,6 +30,12 @@ static TRUSTED: OnceLock<Vec<Certificate>> = OnceLock::new();
 
 /// Reaching a server takes no longer than this, or it is away.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Looking the name of a server up takes no longer than this, or it cannot be resolved.
+const RESOLVE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Names that are looked up at the same time.
+static RESOLVING: Semaphore = Semaphore::const_new(8);
 
 /// A server may have to load a model of some gigabytes before its first answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(300);
@@ -216,12 +223,42 @@ pub fn check(url: &str, mode: PrivacyMode, purpose: Purpose) -> Result<()> {
 
 /// Makes a client for one server. It connects to the addresses that were checked and no others: no proxy, no redirect,
 /// and no second look at the name.
-pub(crate) fn client(url: &str, mode: PrivacyMode, purpose: Purpose, key: Option<&str>) -> Result<Outbound> {
+///
+/// # Errors
+/// As [`check`], also [`ErrorCode::Unavailable`] for a name that is not resolved in time.
+pub(crate) async fn client(url: &str, mode: PrivacyMode, purpose: Purpose, key: Option<&str>) -> Result<Outbound> {
     let trusted = match purpose {
         Purpose::Embedding | Purpose::Reasoning => TRUSTED.get().map(Vec::as_slice).unwrap_or_default(),
         Purpose::Download | Purpose::Page => &[],
     };
-    client_trusting(url, mode, purpose, key, trusted)
+    let (server, key) = (url.to_string(), key.map(String::from));
+    let made = move || client_trusting(&server, mode, purpose, key.as_deref(), trusted);
+    resolving(&parse(url)?, RESOLVE_TIMEOUT, made).await
+}
+
+/// Runs what looks a name up and reads certificates, which blocks, elsewhere and no longer than this. A name server that is
+/// away holds its thread for longer than that: so few at once that it does not hold all of them, and a server that is on this
+/// machine or has a number does not wait for it.
+async fn resolving<T: Send + 'static>(
+    url: &Url,
+    most: Duration,
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    let resolved = async {
+        let place = match url.domain().is_some() && !may_be_local(url) {
+            true => Some(RESOLVING.acquire().await.map_err(Error::internal)?),
+            false => None,
+        };
+        let work = move || {
+            let _until_its_end = place;
+            work()
+        };
+        tokio::task::spawn_blocking(work).await.map_err(Error::internal)?
+    };
+    tokio::time::timeout(most, resolved).await.unwrap_or_else(|_| {
+        let text = format!("cannot resolve `{}`: no answer within {most:?}", url.host_str().unwrap_or_default());
+        Err(Error::new(ErrorCode::Unavailable, text))
+    })
 }
 
 fn client_trusting(
@@ -432,12 +469,32 @@ mod tests {
             }
         });
         for (mode, records) in [(PrivacyMode::LocalOnly, vec![]), (PrivacyMode::CloudReasoningOk, vec![(5, true)])] {
-            let outbound = client(&url, mode, Purpose::Reasoning, None).unwrap();
+            let outbound = client(&url, mode, Purpose::Reasoning, None).await.unwrap();
             assert!(outbound.send(outbound.post(&url).body("hello")).await.unwrap().status().is_success());
             assert_eq!(logged(&url), records, "{mode:?}");
         }
-        assert!(client("https://192.0.2.7", PrivacyMode::LocalOnly, Purpose::Reasoning, None).is_err());
+        assert!(client("https://192.0.2.7", PrivacyMode::LocalOnly, Purpose::Reasoning, None).await.is_err());
         assert_eq!(logged("https://192.0.2.7"), [(0, false)]);
+    }
+
+    #[tokio::test]
+    async fn names_are_looked_up_elsewhere_and_not_for_ever() {
+        // What is not done at once is not done on this thread, the only one.
+        let mut made =
+            std::pin::pin!(client("http://localhost:1", PrivacyMode::LocalOnly, Purpose::Reasoning, None));
+        assert!(futures::poll!(&mut made).is_pending());
+        made.await.unwrap();
+        let [remote, local] = ["http://models.example", "http://127.0.0.1:1"].map(|it| parse(it).unwrap());
+        let silent = || {
+            std::thread::sleep(Duration::from_secs(2));
+            Ok(())
+        };
+        // More than there are places: each is given up in its time, whether it had one or waited.
+        let names = (0..9).map(|_| resolving(&remote, Duration::from_millis(50), silent));
+        for refused in futures::future::join_all(names).await {
+            assert_eq!(refused.unwrap_err().code, ErrorCode::Unavailable);
+        }
+        assert_eq!(resolving(&local, Duration::from_secs(20), || Ok(7)).await.unwrap(), 7);
     }
 
     /// For `localhost` and 127.0.0.1, signed by itself, until 2120.

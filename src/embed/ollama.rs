@@ -59,7 +59,8 @@ impl Ollama {
     /// Connects, makes sure that the model stays on this machine if it must, and finds the length of its vectors and
     /// the digest of its weights.
     pub(crate) async fn open(config: &EmbedConfig, mode: PrivacyMode) -> Result<Ollama> {
-        let client = egress::client(&config.ollama_url, mode, Purpose::Embedding, config.ollama_key.as_deref())?;
+        let key = config.ollama_key.as_deref();
+        let client = egress::client(&config.ollama_url, mode, Purpose::Embedding, key).await?;
         let (base, model) = (config.ollama_url.clone(), config.model.clone());
         let wire = OllamaWire { client, base, model, context: config.context_tokens };
         wire.check_local(mode).await?;

@@ -54,7 +54,8 @@ enum Numbers {
 impl OpenAi {
     /// Connects and finds the length of the model's vectors.
     pub(crate) async fn open(config: &EmbedConfig, mode: PrivacyMode) -> Result<OpenAi> {
-        let client = egress::client(&config.openai_url, mode, Purpose::Embedding, config.openai_key.as_deref())?;
+        let key = config.openai_key.as_deref();
+        let client = egress::client(&config.openai_url, mode, Purpose::Embedding, key).await?;
         let base = config.openai_url.trim_end_matches('/');
         // People give the address with and without the version.
         let url = remote::endpoint(base.strip_suffix("/v1").unwrap_or(base), "v1/embeddings");

@@ -18,6 +18,7 @@ use crate::llm::event::{FinishReason, Usage};
 use crate::llm::request::{LlmRequest, Message, ModelId, ToolCall, WorkloadKind};
 use crate::llm::transport::lines::{self, Lines};
 use crate::llm::transport::{Piece, PieceStream, Transport, offered};
+use crate::machine::computing;
 use crate::model::PrivacyMode;
 
 /// Keeps the model in the server's memory between questions.
@@ -78,8 +79,8 @@ impl Ollama {
         body
     }
 
-    fn client(&self, mode: PrivacyMode) -> Result<Outbound> {
-        egress::client(&self.base, mode, Purpose::Reasoning, self.key.as_deref())
+    async fn client(&self, mode: PrivacyMode) -> Result<Outbound> {
+        egress::client(&self.base, mode, Purpose::Reasoning, self.key.as_deref()).await
     }
 
     fn hint(&self, model: &str, error: Error) -> Error {
@@ -154,7 +155,7 @@ impl Transport for Ollama {
     }
 
     async fn capabilities(&self, mode: PrivacyMode) -> Result<Vec<ModelCapability>> {
-        let client = self.client(mode)?;
+        let client = self.client(mode).await?;
         let url = remote::endpoint(&self.base, "api/tags");
         let away = |error| self.hint(&self.model, error);
         // Somebody waits for the answer.
@@ -175,7 +176,7 @@ impl Transport for Ollama {
     }
 
     async fn look(&self, model: &ModelId, mode: PrivacyMode) -> Result<ModelCapability> {
-        self.shown(&self.client(mode)?, model.0.clone()).await
+        self.shown(&self.client(mode).await?, model.0.clone()).await
     }
 
     fn takes_context(&self) -> bool {
@@ -187,7 +188,7 @@ impl Transport for Ollama {
         let deadline = Instant::now() + patience.overall;
         let mode = request.privacy_mode;
         let model = request.model.as_ref().map_or(self.model.as_str(), |it| it.0.as_str());
-        let client = self.client(mode)?;
+        let client = self.client(mode).await?;
         let url = remote::endpoint(&self.base, "api/chat");
         if !Purpose::Reasoning.may_leave(mode) {
             // Once: somebody waits for the answer.
@@ -198,7 +199,9 @@ impl Transport for Ollama {
                 Some(place) => return Err(remote::leaves(model, &place, mode)),
             }
         }
-        let sent = client.send(client.post(&url).timeout(patience.overall).json(&self.body(&request, model)));
+        // Pictures are megabytes, and are written as letters.
+        let posted = computing(|| client.post(&url).timeout(patience.overall).json(&self.body(&request, model)));
+        let sent = client.send(posted);
         let response = timeout(patience.first, sent).await.map_err(|_| lines::silence(&url, false))?;
         let response = response.map_err(|error| self.hint(model, error.at(&url)))?;
         let (status, headers) = (response.status(), response.headers().clone());

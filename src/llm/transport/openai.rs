@@ -17,6 +17,7 @@ use crate::llm::event::{FinishReason, Usage};
 use crate::llm::request::{LlmRequest, Message, ModelId, ToolCall};
 use crate::llm::transport::lines::{self, Lines};
 use crate::llm::transport::{Piece, PieceStream, Transport, offered};
+use crate::machine::computing;
 use crate::model::PrivacyMode;
 
 /// Most calls in one answer: a piece names its call by a number, and a large one is nonsense.
@@ -130,7 +131,7 @@ impl Transport for OpenAi {
     }
 
     async fn capabilities(&self, mode: PrivacyMode) -> Result<Vec<ModelCapability>> {
-        let client = egress::client(&self.base, mode, Purpose::Reasoning, self.key.as_deref())?;
+        let client = egress::client(&self.base, mode, Purpose::Reasoning, self.key.as_deref()).await?;
         let url = remote::endpoint(&self.base, "v1/models");
         let sent = client.send(client.get(&url)).await.map_err(|error| hint(error.at(&url)))?;
         let (status, headers) = (sent.status(), sent.headers().clone());
@@ -163,9 +164,11 @@ impl Transport for OpenAi {
     async fn stream(&self, request: LlmRequest) -> Result<PieceStream> {
         let patience = request.patience;
         let deadline = Instant::now() + patience.overall;
-        let client = egress::client(&self.base, request.privacy_mode, Purpose::Reasoning, self.key.as_deref())?;
+        let client = egress::client(&self.base, request.privacy_mode, Purpose::Reasoning, self.key.as_deref()).await?;
         let url = remote::endpoint(&self.base, "v1/chat/completions");
-        let sent = client.send(client.post(&url).timeout(patience.overall).json(&self.body(&request)));
+        // Pictures are megabytes, and are written as letters.
+        let posted = computing(|| client.post(&url).timeout(patience.overall).json(&self.body(&request)));
+        let sent = client.send(posted);
         let response = timeout(patience.first, sent).await.map_err(|_| lines::silence(&url, false))?;
         let response = response.map_err(|error| hint(error.at(&url)))?;
         let (status, headers) = (response.status(), response.headers().clone());
