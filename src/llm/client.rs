@@ -14,6 +14,7 @@ use crate::llm::clock::{Clock, SystemClock};
 use crate::llm::discreet;
 use crate::llm::event::{FinishReason, LlmStreamEvent, TaskId, Usage};
 use crate::llm::guardrails::{Guardrails, RetryPolicy};
+use crate::llm::load::Load;
 use crate::llm::proof::ProofCollector;
 use crate::llm::queue::{Queue, QueueLimits};
 use crate::llm::request::{LlmRequest, ModelId, Patience, ToolCall};
@@ -289,13 +290,16 @@ impl LlmClient {
     ///
     /// # Errors
     /// `InvalidArgument` with the field that cannot be meant or is beyond the limits of the model; `ResourceExhausted`
-    /// when the queue is full. Nothing was sent.
+    /// when the queue is full, or requests hold too much. Nothing was sent.
     pub fn enqueue(&self, mut request: LlmRequest) -> Result<TaskHandle> {
         // Schemas and their patterns are work, and so is looking for keys in megabytes of messages.
-        computing(|| request.check())?;
-        request.check_against(&self.known(&request))?;
-        let place = self.shared.queue.enter()?;
-        computing(|| discreet::clean(&mut request, self.shared.redaction));
+        let (load, place) = computing(|| {
+            request.check()?;
+            request.check_against(&self.known(&request))?;
+            let held = (Load::of(&request)?, self.shared.queue.enter()?);
+            discreet::clean(&mut request, self.shared.redaction);
+            Ok::<_, Error>(held)
+        })?;
         let id = TaskId::random()?;
         let (sender, receiver) = mpsc::channel(EVENTS);
         let cancel = CancellationToken::new();
@@ -308,6 +312,7 @@ impl LlmClient {
             accepted: self.shared.clock.elapsed(),
             tokens: 0,
             usage: Usage::default(),
+            _load: load,
         };
         tokio::spawn(run.go(place, request));
         Ok(TaskHandle { id, events: Arc::new(Mutex::new(Some(receiver))) })
@@ -389,6 +394,7 @@ impl LlmClient {
     /// `FailedPrecondition` where it cannot, `ResourceExhausted` when the queue is full, and as the backend says.
     pub async fn embed(&self, texts: &[String], mode: PrivacyMode) -> Result<Vec<Vec<f32>>> {
         let shared = &self.shared;
+        let _load = Load::of_bytes(texts.iter().map(String::len).sum())?;
         let _turn = shared.queue.enter()?.turn(Patience::default().overall).await?;
         let texts: Vec<String> = texts.iter().map(|it| shared.censored(it)).collect();
         let context = match shared.transport.takes_context() {

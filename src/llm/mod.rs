@@ -21,6 +21,7 @@ mod clock;
 mod discreet;
 mod event;
 mod guardrails;
+mod load;
 pub mod plugin;
 mod proof;
 mod queue;

@@ -11,6 +11,7 @@ use crate::error::{Error, ErrorCode, Result};
 use crate::llm::client::Shared;
 use crate::llm::event::{FinishReason, LlmStreamEvent, TaskId, Usage};
 use crate::llm::guardrails::{Guardrails, StopFilter};
+use crate::llm::load::Load;
 use crate::llm::proof::{ProofEvent, request_json};
 use crate::llm::queue::Place;
 use crate::llm::request::{LlmRequest, Message, ToolCall};
@@ -29,6 +30,8 @@ pub(super) struct Run {
     /// Tokens sent so far.
     pub(super) tokens: u64,
     pub(super) usage: Usage,
+    /// What the request holds, counted until the end.
+    pub(super) _load: Load,
 }
 
 /// What one round gave.

@@ -241,6 +241,26 @@ async fn a_cancelled_request_ends_at_once_and_the_next_one_has_its_turn() {
 }
 
 #[tokio::test]
+async fn requests_that_wait_hold_so_many_bytes_and_no_more() {
+    let queue = QueueLimits { running: 1, waiting: 9 };
+    let transport = TransportConfig::Custom(Arc::new(Silent("full")));
+    let client = client(LlmClientConfig { transport, queue, ..Default::default() }).unwrap();
+    let _running = client.enqueue(request()).unwrap();
+    let seeing = || LlmRequest { images: vec![vec![0; 50 << 20]], ..request() };
+    let waiting = [client.enqueue(seeing()).unwrap(), client.enqueue(seeing()).unwrap()];
+    let error = client.enqueue(seeing()).unwrap_err();
+    assert!(error.code == ErrorCode::ResourceExhausted && error.message.contains("MiB"), "{error}");
+    // A question waits for a place alone.
+    let _waiting = client.enqueue(request()).unwrap();
+    client.cancel(&waiting[0]);
+    let begun = std::time::Instant::now();
+    while client.enqueue(seeing()).is_err() {
+        assert!(begun.elapsed() < Duration::from_secs(5));
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test]
 async fn texts_for_vectors_wait_in_the_same_queue_as_questions() {
     let queue = QueueLimits { running: 1, waiting: 1 };
     let transport = TransportConfig::Custom(Arc::new(Silent("another")));

@@ -1,0 +1,106 @@
+//! How much the requests hold that wait for a model or are at work. A queue counts requests; with pictures in them its places
+//! are gigabytes, long after the message that brought them is no longer counted.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::error::{Error, ErrorCode, Result};
+use crate::llm::request::LlmRequest;
+
+/// Bytes that all requests of the process hold: those of two messages that are as large as messages can be.
+const MOST: usize = 128 << 20;
+/// A request of so many bytes is not counted: the queues bound how many of them there are, and a question does not wait for
+/// somebody's pictures.
+const LIGHT: usize = 1 << 20;
+/// Bytes in memory of a byte of JSON that was taken apart.
+const JSON: usize = 16;
+
+static HELD: AtomicUsize = AtomicUsize::new(0);
+
+/// What a request holds; it is counted until this is dropped.
+#[derive(Debug)]
+pub(super) struct Load {
+    bytes: usize,
+    held: &'static AtomicUsize,
+}
+
+impl Load {
+    /// Counts a request.
+    ///
+    /// # Errors
+    /// As [`Load::of_bytes`].
+    pub(super) fn of(request: &LlmRequest) -> Result<Load> {
+        Load::of_bytes(weight(request))
+    }
+
+    /// Counts so many bytes.
+    ///
+    /// # Errors
+    /// `ResourceExhausted` when too many are held already.
+    pub(super) fn of_bytes(bytes: usize) -> Result<Load> {
+        Load::take(&HELD, bytes)
+    }
+
+    fn take(held: &'static AtomicUsize, bytes: usize) -> Result<Load> {
+        let bytes = if bytes <= LIGHT { 0 } else { bytes };
+        // However large, one alone is served.
+        let more = |now: usize| (bytes == 0 || now == 0 || now.saturating_add(bytes) <= MOST).then_some(now + bytes);
+        match held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more) {
+            Ok(_) => Ok(Load { bytes, held }),
+            Err(now) => {
+                let [now, most] = [now, MOST].map(|it| it >> 20);
+                let text = format!("requests to models hold {now} MiB, and may hold {most} MiB: this one is too much");
+                Err(Error::new(ErrorCode::ResourceExhausted, text).hint("send less, or try again in a minute"))
+            }
+        }
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        self.held.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+/// Bytes of what a request carries.
+fn weight(request: &LlmRequest) -> usize {
+    let said = request.messages.iter().map(|it| {
+        it.content.len() + it.tool_calls.iter().map(|call| call.arguments_json.len()).sum::<usize>()
+    });
+    let tags = request.metadata.iter().map(|(key, value)| key.len() + value.len());
+    let schemas = request.tools.iter().map(|it| &it.parameters).chain(&request.schema);
+    let pictures = request.images.iter().map(Vec::len);
+    let descriptions = request.tools.iter().map(|it| it.description.len());
+    let texts = said.chain(tags).chain(pictures).chain(descriptions).sum::<usize>();
+    request.system.len() + texts + schemas.map(|it| it.to_string().len() * JSON).sum::<usize>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::PrivacyMode;
+
+    #[test]
+    fn large_requests_are_refused_beyond_the_most_and_small_ones_are_not() {
+        static HERE: AtomicUsize = AtomicUsize::new(0);
+        let take = |bytes: usize| Load::take(&HERE, bytes);
+        let large = [take(MOST / 2).unwrap(), take(MOST / 2).unwrap()];
+        let error = take(LIGHT + 1).unwrap_err();
+        assert!(error.code == ErrorCode::ResourceExhausted && error.message.contains("128 MiB"), "{error}");
+        let small: Vec<Load> = (0..1_000).map(|_| take(LIGHT).unwrap()).collect();
+        drop((large, small));
+        let alone = take(2 * MOST).unwrap();
+        assert!(take(LIGHT + 1).is_err());
+        drop(alone);
+        assert_eq!(HERE.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn pictures_texts_and_schemas_weigh() {
+        let bare = LlmRequest::new(PrivacyMode::LocalOnly, "", "");
+        assert_eq!(weight(&bare), 0);
+        let images = vec![vec![0; 700], vec![0; 300]];
+        let schema = Some(serde_json::json!(true));
+        let full = LlmRequest { images, schema, ..LlmRequest::new(PrivacyMode::LocalOnly, "be brief", "who?") };
+        assert_eq!(weight(&full), 1_000 + 8 + 4 + 4 * JSON);
+    }
+}
