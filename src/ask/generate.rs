@@ -10,11 +10,11 @@ use futures::StreamExt;
 use serde_json::{Value, json};
 
 use crate::ask::events::Events;
-use crate::ask::hit::{Evidence, Found};
-use crate::ask::{Question, citation, phrase};
+use crate::ask::hit::Found;
+use crate::ask::{PATIENCE, Question, citation, phrase};
 use crate::error::{Error, ErrorCode, Result};
 use crate::llm::{FinishReason, LlmClient, LlmRequest, LlmStreamEvent, estimated_tokens};
-use crate::model::{AskEvent, FileRecord, PrivacyMode};
+use crate::model::{AskEvent, Chunk, FileRecord, PrivacyMode};
 
 /// Passages that the model is shown.
 const PASSAGES: usize = 6;
@@ -45,12 +45,12 @@ pub(super) struct Generated {
     pub(super) cut: bool,
 }
 
-/// A passage with its number in the answer.
-struct Passage<'a> {
+/// A passage with its number in the answer. Owned: it is held against its file on another thread.
+struct Passage {
     number: usize,
     place: String,
-    record: &'a FileRecord,
-    evidence: &'a Evidence,
+    record: FileRecord,
+    chunk: Chunk,
 }
 
 /// Lets the model write a summary of the hits; the pieces go to `events` as they come.
@@ -74,21 +74,26 @@ pub(super) async fn generate(
     passages.truncate(shown.len());
     let request = LlmRequest { max_tokens, ..LlmRequest::new(mode, SYSTEM, &message) };
     let mut text = String::new();
-    let outcome = match follow(llm, request, &mut text, events).await {
-        Ok(finish) => judge(&text, finish == FinishReason::Length, &passages),
+    let ended = follow(llm, request, &mut text, events).await;
+    let has_begun = !text.is_empty();
+    let outcome = match ended {
+        Ok(finish) => {
+            let judged = move || judge(&text, finish == FinishReason::Length, &passages);
+            crate::index::at_files(PATIENCE, judged).await
+        }
         Err(error) => Err(error),
     };
-    if outcome.is_err() && !text.is_empty() {
+    if outcome.is_err() && has_begun {
         // What comes instead begins anew.
         events.send(|| AskEvent::Text("\n\n".into())).await;
     }
     outcome
 }
 
-impl Passage<'_> {
+impl Passage {
     /// As the model sees it.
     fn shown(&self) -> Value {
-        let body = self.evidence.chunk.body();
+        let body = self.chunk.body();
         json!({ "number": self.number, "place": self.place, "text": &body[..body.floor_char_boundary(PASSAGE_BYTES)] })
     }
 }
@@ -131,8 +136,8 @@ async fn follow(llm: &LlmClient, request: LlmRequest, text: &mut String, events:
     Ok(end)
 }
 
-/// What of the model's text stands. Where it was cut, the sentence that it did not come to the end of goes.
-fn judge(text: &str, cut: bool, passages: &[Passage<'_>]) -> Result<Generated> {
+/// What of the model's text stands. Where it was cut, the sentence that it did not come to the end of goes. Reads files.
+fn judge(text: &str, cut: bool, passages: &[Passage]) -> Result<Generated> {
     if text.trim().trim_matches('.').eq_ignore_ascii_case(NO_ANSWER) {
         return Ok(Generated { text: None, dropped: 0, cut });
     }
@@ -143,18 +148,22 @@ fn judge(text: &str, cut: bool, passages: &[Passage<'_>]) -> Result<Generated> {
     Ok(Generated { cut, ..check(&sentences, passages)? })
 }
 
-fn passages(hits: &[Found]) -> Vec<Passage<'_>> {
+fn passages(hits: &[Found]) -> Vec<Passage> {
     let numbered = (1..).zip(hits);
     let with_passage = numbered.filter_map(|(number, found)| {
-        let evidence = found.evidence.as_deref()?;
-        Some(Passage { number, place: found.cited(), record: &found.record, evidence })
+        let chunk = found.evidence.as_ref()?.chunk.clone();
+        Some(Passage { number, place: found.cited(), record: found.record.clone(), chunk })
     });
     with_passage.take(PASSAGES).collect()
 }
 
 /// Keeps the sentences that stand, and names the places of the passages they cite.
-fn check(sentences: &[&str], passages: &[Passage<'_>]) -> Result<Generated> {
-    let mut kept: Vec<&str> = sentences.iter().copied().filter(|it| stands(it, passages)).collect();
+fn check(sentences: &[&str], passages: &[Passage]) -> Result<Generated> {
+    let whole = standing(sentences, passages.iter().map(|it| it.number), |number| {
+        let mut named = passages.iter().filter(|it| it.number == *number);
+        named.all(|it| citation::quote_stands(&it.record, &it.chunk.anchor, ""))
+    });
+    let mut kept: Vec<&str> = sentences.iter().copied().filter(|it| stands(it, passages, &whole)).collect();
     let dropped = sentences.len() - kept.len();
     // Small models say the same again and again.
     let mut said = HashSet::new();
@@ -213,15 +222,25 @@ fn numbers(sentence: &str) -> Vec<usize> {
     lists.flat_map(|list| list.split(',')).filter_map(|it| it.trim().parse().ok()).collect()
 }
 
-fn stands(sentence: &str, passages: &[Passage<'_>]) -> bool {
-    let numbers = numbers(sentence);
-    let cited: Vec<&Passage<'_>> =
-        numbers.iter().filter_map(|number| passages.iter().find(|it| it.number == *number)).collect();
-    if numbers.is_empty() || cited.len() < numbers.len() {
+/// Those of some passages that are cited and stand. Each is looked at once: a model may cite it in a thousand sentences, and
+/// its file may be hashed for that.
+fn standing(
+    sentences: &[&str],
+    passages: impl Iterator<Item = usize>,
+    stands: impl FnMut(&usize) -> bool,
+) -> HashSet<usize> {
+    let cited: HashSet<usize> = sentences.iter().flat_map(|it| numbers(it)).collect();
+    passages.filter(|it| cited.contains(it)).filter(stands).collect()
+}
+
+/// Whether a sentence cites passages that are whole, and none else, and quotes what stands in them.
+fn stands(sentence: &str, passages: &[Passage], whole: &HashSet<usize>) -> bool {
+    let cited: HashSet<usize> = numbers(sentence).into_iter().collect();
+    if cited.is_empty() || !cited.is_subset(whole) {
         return false;
     }
-    let is_whole = |it: &&Passage<'_>| citation::quote_stands(it.record, &it.evidence.chunk.anchor, "");
-    cited.iter().all(is_whole) && quotations(sentence).iter().all(|quote| cited.iter().any(|it| holds(it, quote)))
+    let cited: Vec<&Passage> = passages.iter().filter(|it| cited.contains(&it.number)).collect();
+    quotations(sentence).iter().all(|quote| cited.iter().any(|it| holds(it, quote)))
 }
 
 /// What stands between quotation marks, if it is long enough to be one.
@@ -231,8 +250,8 @@ fn quotations(sentence: &str) -> Vec<Vec<String>> {
     straight.split('"').skip(1).step_by(2).map(phrase::words).filter(|it| it.len() >= QUOTED_WORDS).collect()
 }
 
-fn holds(passage: &Passage<'_>, quote: &[String]) -> bool {
-    phrase::words(&passage.evidence.chunk.text).windows(quote.len()).any(|it| it == quote)
+fn holds(passage: &Passage, quote: &[String]) -> bool {
+    phrase::words(&passage.chunk.text).windows(quote.len()).any(|it| it == quote)
 }
 
 #[cfg(test)]
@@ -254,6 +273,17 @@ mod tests {
     fn numbers_are_read_alone_and_in_lists() {
         assert_eq!(numbers("It is so [1, 2] and so [13]."), [1, 2, 13]);
         assert_eq!(numbers("It is [not] so (1)."), Vec::<usize>::new());
+    }
+
+    #[test]
+    fn each_passage_that_is_cited_is_looked_at_once() {
+        let sentences = vec!["It is so [1, 1] and [2] and so [9]."; 1_000];
+        let mut looked_at = Vec::new();
+        let whole = standing(&sentences, 1..=6, |number| {
+            looked_at.push(*number);
+            *number != 2
+        });
+        assert_eq!((looked_at, whole), (vec![1, 2], HashSet::from([1])));
     }
 
     #[test]
