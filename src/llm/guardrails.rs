@@ -6,6 +6,8 @@ use crate::error::{Error, ErrorCode, Result};
 
 /// Most stop sequences: what the common servers take.
 const MAX_STOPS: usize = 4;
+/// Bytes of a stop sequence: each piece of an answer is held against all of its beginnings.
+const MAX_STOP_BYTES: usize = 1 << 10;
 /// Most tries of a policy.
 const MAX_ATTEMPTS: u32 = 10;
 
@@ -55,8 +57,9 @@ impl Default for Guardrails {
 impl Guardrails {
     /// Says whether they can be meant.
     pub(super) fn check(&self) -> Result<()> {
-        if self.stop.len() > MAX_STOPS || self.stop.iter().any(String::is_empty) {
-            let text = format!("`guardrails.stop` takes at most {MAX_STOPS} sequences, none of them empty");
+        let sequence = |it: &String| (1..=MAX_STOP_BYTES).contains(&it.len());
+        if self.stop.len() > MAX_STOPS || !self.stop.iter().all(sequence) {
+            let text = format!("`guardrails.stop` takes at most {MAX_STOPS} sequences of 1 to {MAX_STOP_BYTES} bytes");
             return Err(Error::invalid(text).field("guardrails.stop"));
         }
         match &self.retry {

@@ -274,6 +274,10 @@ mod tests {
                 builder().guardrails(Guardrails { stop: vec![String::new()], ..Guardrails::default() }),
                 "guardrails.stop",
             ),
+            (
+                builder().guardrails(Guardrails { stop: vec!["x".repeat(2_000)], ..Guardrails::default() }),
+                "guardrails.stop",
+            ),
         ] {
             let error = request.build().unwrap_err();
             assert_eq!((error.code, error.field.as_deref()), (ErrorCode::InvalidArgument, Some(field)), "{error}");
