@@ -1,5 +1,6 @@
 //! A value held against nodes.
 
+use std::cell::Cell;
 use std::fmt;
 
 use serde_json::{Map, Value};
@@ -8,10 +9,16 @@ use crate::llm::schema::compile::{Node, Type};
 
 /// Values are looked at no deeper: a schema that refers to itself must not follow one for ever.
 const DEPTH: usize = 64;
+/// Nodes that a value is held against, again and again: two references to the whole in one schema are as many as there are
+/// paths to the depth.
+const STEPS: usize = 1_000_000;
 /// Violations that are looked for.
 const MOST: usize = 20;
 /// Characters of a value that a violation shows.
 const SHOWN: usize = 60;
+
+/// What is said of a value when they are used up.
+const ENDLESS: &str = "takes too many steps to check";
 
 /// Something that breaks a schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,8 +40,13 @@ impl fmt::Display for Violation {
 
 /// Says what breaks a schema; empty when nothing does.
 pub(super) fn check(nodes: &[Node], root: usize, value: &Value) -> Vec<Violation> {
-    let mut checker = Checker { nodes, told: Vec::new(), depth: 0 };
+    let left = Cell::new(STEPS);
+    let mut checker = Checker { nodes, told: Vec::new(), depth: 0, left: &left };
     checker.node(root, value, "");
+    if left.get() == 0 && checker.told.is_empty() {
+        // What was not looked at must not pass because something else must not hold.
+        checker.tell("", ENDLESS);
+    }
     checker.told
 }
 
@@ -42,6 +54,8 @@ struct Checker<'a> {
     nodes: &'a [Node],
     told: Vec<Violation>,
     depth: usize,
+    /// Steps that are left, for all that is looked at without telling too.
+    left: &'a Cell<usize>,
 }
 
 impl Checker<'_> {
@@ -53,7 +67,7 @@ impl Checker<'_> {
 
     /// Whether a value meets a node, without telling.
     fn meets(&self, at: usize, value: &Value) -> bool {
-        let mut checker = Checker { nodes: self.nodes, told: Vec::new(), depth: self.depth };
+        let mut checker = Checker { nodes: self.nodes, told: Vec::new(), depth: self.depth, left: self.left };
         checker.node(at, value, "");
         checker.told.is_empty()
     }
@@ -61,6 +75,10 @@ impl Checker<'_> {
     fn node(&mut self, at: usize, value: &Value, place: &str) {
         if self.depth >= DEPTH {
             return self.tell(place, "is nested too deep");
+        }
+        match self.left.get() {
+            0 => return self.tell(place, ENDLESS),
+            left => self.left.set(left - 1),
         }
         self.depth += 1;
         let node = &self.nodes[at];

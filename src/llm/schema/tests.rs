@@ -138,6 +138,17 @@ fn a_long_chain_of_references_is_compiled_without_a_deep_stack() {
 }
 
 #[test]
+fn a_schema_that_branches_without_end_is_given_up() {
+    for schema in [
+        json!({ "allOf": [{ "$ref": "#" }, { "$ref": "#" }] }),
+        json!({ "anyOf": [{ "$ref": "#" }, { "$ref": "#" }, { "$ref": "#" }] }),
+        json!({ "not": { "anyOf": [{ "$ref": "#" }, { "$ref": "#" }, { "$ref": "#" }] } }),
+    ] {
+        Schema::new(&schema).unwrap().check(&json!(1)).unwrap_err();
+    }
+}
+
+#[test]
 fn places_below_a_long_name_are_cut() {
     let error = Schema::new(&json!({ "properties": { "n".repeat(100_000): { "type": 7 } } })).unwrap_err();
     assert!(error.message.contains("#/properties/nnn") && error.message.len() < 1_000, "{error}");
