@@ -169,7 +169,7 @@ impl Assistant {
     /// # Errors
     /// `InvalidArgument` when it is no request of the protocol.
     pub async fn plugin(&self, request_json: &str, over: &Override) -> Result<PluginResponse> {
-        let request = PluginRequest::parse(request_json)?;
+        let request = computing(|| PluginRequest::parse(request_json))?;
         let answered = async {
             let mut choice = self.choice(over)?;
             if choice.backend == BackendKind::Command {

@@ -14,6 +14,7 @@ use crate::agent::reasoner::Reasoner;
 use crate::error::{Error, ErrorCode, Result};
 use crate::llm::estimated_tokens;
 use crate::llm::plugin::{PluginRequest, PluginTask, SchemaHints, ToolOffer, TranscriptStep};
+use crate::machine::computing;
 
 /// Bytes of the results of a transcript that may be nearly whole.
 const TRANSCRIPT_BYTES: usize = 32_000;
@@ -86,9 +87,9 @@ pub(super) async fn fitted(
     reasoner: &dyn Reasoner,
     request: PluginRequest,
 ) -> Result<(PluginRequest, BTreeSet<&'static str>)> {
-    let request = discreet::cleaned(request, reasoner.redaction())?;
+    let request = computing(|| discreet::cleaned(request, reasoner.redaction()))?;
     let room = reasoner.room(&request).await;
-    let (task, cuts) = fit(request.task, room)?;
+    let (task, cuts) = computing(|| fit(request.task, room))?;
     Ok((PluginRequest { task, ..request }, cuts))
 }
 

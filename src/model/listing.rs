@@ -12,7 +12,7 @@ use crate::model::{
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct FilesRequest {
-    /// Words that the name must contain, in any case.
+    /// Words that the name must contain, in any case; at most 16.
     pub words: Vec<String>,
     /// Only below this folder.
     pub warehouse_root: Option<String>,

@@ -11,6 +11,7 @@ use crate::agent::{AgentRequest, Assistant, Override};
 use crate::error::{Error, ErrorCode, Result};
 use crate::llm::stream::ProofRecord;
 use crate::llm::{Cancelled, LlmStreamEvent, TaskId};
+use crate::machine::computing;
 use crate::serve::caller::Caller;
 use crate::serve::parse::{MAX_JSON, MAX_PROPOSALS};
 use crate::serve::{Service, check, convert, parse, status, wire};
@@ -130,7 +131,8 @@ async fn work(assistant: &Assistant, request: wire::AssistRequest) -> Result<Str
             json(&assistant.plugin(&request, &over).await?)
         }
         Work::Augment(augment) => {
-            let proposals = parse::inner("proposals_json", &augment.proposals_json, MAX_PROPOSALS)?;
+            let proposals =
+                computing(|| parse::inner("proposals_json", &augment.proposals_json, MAX_PROPOSALS))?;
             let chunks = augment.evidence_chunks.into_iter().collect();
             json(&assistant.augment(proposals, chunks, augment.max_new_proposals, &over).await?)
         }
