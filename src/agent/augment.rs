@@ -53,8 +53,7 @@ pub(super) async fn augment(
     most: u32,
 ) -> Result<Augmented> {
     let evidence_chunks = Some(chunks);
-    let task =
-        PluginTask::AugmentProposals { proposals: proposals.clone(), evidence_chunks, max_new_proposals: most };
+    let task = PluginTask::AugmentProposals { proposals: proposals.clone(), evidence_chunks, max_new_proposals: most };
     let (task, mut notes) = computing(|| checked(task))?;
     let (request, cuts) = room::fitted(reasoner, PluginRequest::new(model, task)).await?;
     let mut response = reasoner.think(&request).await?;

@@ -139,7 +139,8 @@ mod tests {
 
     #[test]
     fn a_transcript_of_very_many_texts_is_read_once() {
-        let hits: Vec<Value> = (0..200_000).map(|it| json!({ "id": format!("a rather long id {it}"), "text": "x" })).collect();
+        let hits: Vec<Value> =
+            (0..200_000).map(|it| json!({ "id": format!("a rather long id {it}"), "text": "x" })).collect();
         let step = TranscriptStep { tool: "t".into(), args: json!({}), result: json!({ "hits": [hits, hits] }) };
         let begun = std::time::Instant::now();
         assert_eq!(Offered::of(&[step]).texts.len(), 200_000);

@@ -480,8 +480,7 @@ mod tests {
     #[tokio::test]
     async fn names_are_looked_up_elsewhere_and_not_for_ever() {
         // What is not done at once is not done on this thread, the only one.
-        let mut made =
-            std::pin::pin!(client("http://localhost:1", PrivacyMode::LocalOnly, Purpose::Reasoning, None));
+        let mut made = std::pin::pin!(client("http://localhost:1", PrivacyMode::LocalOnly, Purpose::Reasoning, None));
         assert!(futures::poll!(&mut made).is_pending());
         made.await.unwrap();
         let [remote, local] = ["http://models.example", "http://127.0.0.1:1"].map(|it| parse(it).unwrap());

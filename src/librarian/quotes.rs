@@ -82,7 +82,11 @@ mod tests {
     use super::*;
 
     fn check(text: &str, expected: Option<(&str, usize)>) {
-        assert_eq!(Quotes::of(text).quoted(text), expected.map(|(value, length)| (value.to_string(), length)), "{text}");
+        assert_eq!(
+            Quotes::of(text).quoted(text),
+            expected.map(|(value, length)| (value.to_string(), length)),
+            "{text}"
+        );
     }
 
     #[test]

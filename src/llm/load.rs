@@ -63,9 +63,10 @@ impl Drop for Load {
 
 /// Bytes of what a request carries.
 fn weight(request: &LlmRequest) -> usize {
-    let said = request.messages.iter().map(|it| {
-        it.content.len() + it.tool_calls.iter().map(|call| call.arguments_json.len()).sum::<usize>()
-    });
+    let said = request
+        .messages
+        .iter()
+        .map(|it| it.content.len() + it.tool_calls.iter().map(|call| call.arguments_json.len()).sum::<usize>());
     let tags = request.metadata.iter().map(|(key, value)| key.len() + value.len());
     let schemas = request.tools.iter().map(|it| &it.parameters).chain(&request.schema);
     let pictures = request.images.iter().map(Vec::len);

@@ -7,8 +7,8 @@ use crate::error::{Error, Result};
 use crate::index::resolved;
 use crate::librarian;
 use crate::model::{
-    AskRequest, FileFilter, FilesRequest, GrepRequest, IndexRequest, L0Filters, MAX_NAME_WORDS, PauseRequest, QueryPlan,
-    ReadRequest, SimilarRequest, SyncRequest,
+    AskRequest, FileFilter, FilesRequest, GrepRequest, IndexRequest, L0Filters, MAX_NAME_WORDS, PauseRequest,
+    QueryPlan, ReadRequest, SimilarRequest, SyncRequest,
 };
 
 /// Longest question in bytes: far beyond any that a person asks, short enough to parse and embed at once.

@@ -131,8 +131,7 @@ async fn work(assistant: &Assistant, request: wire::AssistRequest) -> Result<Str
             json(&assistant.plugin(&request, &over).await?)
         }
         Work::Augment(augment) => {
-            let proposals =
-                computing(|| parse::inner("proposals_json", &augment.proposals_json, MAX_PROPOSALS))?;
+            let proposals = computing(|| parse::inner("proposals_json", &augment.proposals_json, MAX_PROPOSALS))?;
             let chunks = augment.evidence_chunks.into_iter().collect();
             json(&assistant.augment(proposals, chunks, augment.max_new_proposals, &over).await?)
         }

@@ -137,7 +137,10 @@ fn filters_select_by_metadata() {
     check(FileFilter { owner: Some(record.owner), ..any() }, &all);
     check(FileFilter { owner: Some(record.found.uid.to_string()), ..any() }, &all);
     check(FileFilter { owner: Some("nobody-at-all".into()), ..any() }, &[]);
-    check(FileFilter { name_words: vec!["md".into(), String::new(), "MD".into()], ..any() }, &["notes/budget.md", "notes/deep/plan.md"]);
+    check(
+        FileFilter { name_words: vec!["md".into(), String::new(), "MD".into()], ..any() },
+        &["notes/budget.md", "notes/deep/plan.md"],
+    );
     for beyond in [
         FileFilter { path_glob: Some("?".repeat(500_000)), ..any() },
         FileFilter { extensions: vec!["md".into(); 1_001], ..any() },
