@@ -35,7 +35,7 @@ use crate::graph::{GraphService, Reads};
 use crate::index::{Index, Parts};
 use crate::llm::{self, Task};
 use crate::machine;
-use crate::model::{MemoryCap, Scope};
+use crate::model::{Holder, MemoryCap, Scope};
 use crate::serve::{self, Access, Listeners};
 use crate::skills::Skills;
 
@@ -139,6 +139,7 @@ async fn assemble(
     Ok(Daemon {
         facts,
         scope,
+        holder: Holder::Owner,
         catalog,
         index,
         asker,

@@ -23,7 +23,7 @@ use crate::graph::GraphService;
 use crate::index::{self, Index};
 use crate::model::{
     AskEvent, AskRequest, AskResponse, AuditRecord, ContentHash, CorpusCall, CorpusReply, Document, FileFilter,
-    FileRecord, GraphRequest, GrepRequest, GrepResponse, IndexRequest, JobSnapshot, MOST_FILE_BYTES, MemoryCap,
+    FileRecord, GraphRequest, GrepRequest, GrepResponse, Holder, IndexRequest, JobSnapshot, MOST_FILE_BYTES, MemoryCap,
     PauseRequest, PauseState, PrivacyMode, Reason, Root, Scope, SimilarRequest, Status, SyncReport, SyncRequest,
     Upkeep,
 };
@@ -48,6 +48,8 @@ pub(crate) struct Daemon {
     pub(crate) facts: Facts,
     /// What exists for whoever asks; the asker has the same.
     pub(crate) scope: Scope,
+    /// Who asks.
+    pub(crate) holder: Holder,
     pub(crate) catalog: Catalog,
     pub(crate) index: Index,
     pub(crate) asker: Asker,
@@ -63,10 +65,10 @@ pub(crate) struct Daemon {
 
 #[async_trait::async_trait]
 impl Service for Daemon {
-    fn within(&self, scope: Scope) -> Arc<dyn Service> {
+    fn within(&self, scope: Scope, holder: Holder) -> Arc<dyn Service> {
         let (asker, graph) = (self.asker.within(scope.clone()), self.graph.within(scope.clone()));
-        let contract = self.contract.within(scope.clone());
-        Arc::new(Daemon { asker, contract, graph, scope, ..self.clone() })
+        let contract = self.contract.within(scope.clone(), holder.clone());
+        Arc::new(Daemon { asker, contract, graph, scope, holder, ..self.clone() })
     }
 
     async fn ask(&self, request: AskRequest) -> Result<AskResponse> {
@@ -100,7 +102,7 @@ impl Service for Daemon {
 
     async fn start_index(&self, request: IndexRequest) -> Result<JobSnapshot> {
         let request = view::request(&self.scope, request).await?;
-        Ok(view::masked(&self.scope, self.index.start_job(request, &self.scope).await?))
+        Ok(view::masked(&self.scope, self.index.start_job(request, &self.scope, &self.holder).await?))
     }
 
     fn watch_job(&self, job_id: &str) -> Result<watch::Receiver<JobSnapshot>> {

@@ -10,6 +10,7 @@ mod describe;
 mod power;
 mod priority;
 mod session;
+mod shares;
 
 pub use budget::{Attention, Budget, budget, cap_processors};
 pub(crate) use computing::computing;
@@ -17,3 +18,4 @@ pub use describe::{Machine, NVIDIA_CARDS, gpus};
 pub use power::{POWER_SUPPLIES, on_battery};
 pub use priority::{Disk, stand_aside, step_back};
 pub use session::{Ahead, Session};
+pub use shares::{Share, Shares};

@@ -11,6 +11,7 @@ mod doctor;
 mod document;
 mod file;
 mod graph;
+mod holder;
 mod job;
 mod kind;
 mod listing;
@@ -32,6 +33,7 @@ pub use graph::{
     AT_TIME, GraphChange, GraphEdge, GraphEvidence, GraphExtent, GraphField, GraphFormat, GraphImport, GraphNode,
     GraphPart, GraphQuestion, GraphRelation, GraphRequest, GraphSchema, GraphShape, GraphSource, GraphType, IN_CONTEXT,
 };
+pub use holder::Holder;
 pub use job::{Coverage, IndexRequest, JobSnapshot, JobState, OcrMode, Phase, Status, Upkeep};
 pub use listing::{FileEntry, FilePage, FilesRequest, IndexStart, JobReport, ReadRequest, Reading, ReadingBlock};
 pub use query::{

@@ -11,7 +11,7 @@ use crate::agent::Assistant;
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::{
     AskEvent, AskRequest, AskResponse, AuditRecord, CorpusCall, CorpusReply, Document, FileFilter, FileRecord,
-    GraphRequest, GrepRequest, GrepResponse, IndexRequest, JobSnapshot, PauseRequest, PauseState, Root, Scope,
+    GraphRequest, GrepRequest, GrepResponse, Holder, IndexRequest, JobSnapshot, PauseRequest, PauseState, Root, Scope,
     SimilarRequest, Status, SyncReport, SyncRequest,
 };
 use crate::serve::desk::Desk;
@@ -30,7 +30,10 @@ pub(crate) struct Caller {
 impl Caller {
     /// Makes the caller that a grant describes.
     pub(crate) fn new(service: &Arc<dyn Service>, desk: &Arc<Desk>, grant: Grant) -> Caller {
-        let service = if grant.scope.is_all() { service.clone() } else { service.within(grant.scope.clone()) };
+        let service = match grant.scope.is_all() {
+            true => service.clone(),
+            false => service.within(grant.scope.clone(), grant.holder.clone()),
+        };
         Caller { service, desk: desk.clone(), grant }
     }
 
@@ -42,6 +45,12 @@ impl Caller {
     /// Whether everything is theirs.
     pub(crate) fn is_owner(&self) -> bool {
         self.grant.right >= Right::Own
+    }
+
+    /// Returns when the key that was shown opens this no more; none where that cannot be.
+    pub(crate) fn revoked(&self) -> Option<impl Future<Output = ()> + Send + use<>> {
+        let (ring, grant) = (self.desk.keys.clone()?, self.grant.clone());
+        (grant.holder != Holder::Owner).then_some(async move { ring.revoked(&grant).await })
     }
 
     /// The services, each behind its right and with its place at the desk.
@@ -81,9 +90,10 @@ impl Caller {
 
 #[async_trait::async_trait]
 impl Service for Caller {
-    fn within(&self, scope: Scope) -> Arc<dyn Service> {
-        let service = self.service.within(scope.clone());
-        Arc::new(Caller { service, grant: Grant { scope, right: self.grant.right }, desk: self.desk.clone() })
+    fn within(&self, scope: Scope, holder: Holder) -> Arc<dyn Service> {
+        let service = self.service.within(scope.clone(), holder.clone());
+        let grant = Grant { scope, right: self.grant.right, holder };
+        Arc::new(Caller { service, grant, desk: self.desk.clone() })
     }
 
     async fn ask(&self, request: AskRequest) -> Result<AskResponse> {
@@ -215,7 +225,11 @@ impl Service for Caller {
 
     fn assistant(&self) -> Result<Assistant> {
         self.may(Right::Read)?;
-        Ok(self.service.assistant()?.for_right(self.is_owner(), self.grant.right >= Right::Local))
+        Ok(self
+            .service
+            .assistant()?
+            .held_by(self.grant.holder.clone())
+            .for_right(self.is_owner(), self.grant.right >= Right::Local))
     }
 
     async fn shutdown(&self) -> Result<()> {
@@ -232,10 +246,15 @@ mod tests {
     use crate::serve::fake::FakeService;
     use crate::serve::ring::KeyRing;
 
+    /// What a key for one folder opens.
+    fn some(right: Right) -> Grant {
+        Grant { scope: Scope::Folders(["/w".into()].into()), right, holder: Holder::Key("ada".into()) }
+    }
+
     fn caller(right: Right) -> Caller {
         let service: Arc<dyn Service> = Arc::new(FakeService::new());
-        let scope = if right == Right::Own { Scope::All } else { Scope::Folders(["/w".into()].into()) };
-        Caller::new(&service, &Arc::new(Desk::new(2)), Grant { scope, right })
+        let grant = if right == Right::Own { Grant::owner() } else { some(right) };
+        Caller::new(&service, &Arc::new(Desk::new(2)), grant)
     }
 
     /// Whether each of these is allowed: to ask, to index, to own.
@@ -313,10 +332,9 @@ mod tests {
             let status = Caller::new(&service, &desk, grant).service().status().await.unwrap();
             status.degraded.iter().filter(|it| it.contains("keys.json") && it.contains("mend it")).count()
         };
-        let some = || Grant { scope: Scope::Folders(["/w".into()].into()), right: Right::Index };
         assert_eq!(told(Grant::local()).await, 0, "that there is none is no problem");
         std::fs::write(&table, "[{").unwrap();
-        assert_eq!((told(Grant::local()).await, told(Grant::owner()).await, told(some()).await), (1, 1, 0));
+        assert_eq!((told(Grant::local()).await, told(Grant::owner()).await, told(some(Right::Index)).await), (1, 1, 0));
         std::fs::write(&table, "[]\n").unwrap();
         assert_eq!(told(Grant::local()).await, 0);
     }
@@ -326,10 +344,10 @@ mod tests {
         let service = Arc::new(FakeService::new());
         let shared: Arc<dyn Service> = service.clone();
         let desk = Arc::new(Desk::new(1));
-        let scope = Scope::Folders(["/w".into()].into());
+        let grant = some(Right::Read);
         Caller::new(&shared, &desk, Grant::owner());
         assert_eq!(*service.narrowed.lock().unwrap(), None);
-        Caller::new(&shared, &desk, Grant { scope: scope.clone(), right: Right::Read });
-        assert_eq!(*service.narrowed.lock().unwrap(), Some(scope));
+        Caller::new(&shared, &desk, grant.clone());
+        assert_eq!(*service.narrowed.lock().unwrap(), Some(grant.scope));
     }
 }

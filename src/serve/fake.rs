@@ -12,7 +12,7 @@ use crate::error::{Error, ErrorCode, Result};
 use crate::model::{
     Anchor, AskEvent, AskRequest, AskResponse, AuditRecord, Block, BlockKind, CorpusCall, CorpusReply, Coverage,
     Document, FileFilter, FileKind, FileRecord, FileState, FoundFile, GraphRequest, GrepMatch, GrepRequest,
-    GrepResponse, IndexRequest, JobSnapshot, JobState, MemoryCap, OcrMode, Pause, PauseReason, PauseRequest,
+    GrepResponse, Holder, IndexRequest, JobSnapshot, JobState, MemoryCap, OcrMode, Pause, PauseReason, PauseRequest,
     PauseState, Phase, PrivacyMode, QueryPlan, ResponseStats, Root, Scope, SearchHit, SimilarRequest, Status,
     SyncReport, SyncRequest, Upkeep, WatchReport,
 };
@@ -53,7 +53,7 @@ impl FakeService {
 #[async_trait::async_trait]
 impl Service for FakeService {
     /// Only remembers the scope: what becomes of it is the real service's.
-    fn within(&self, scope: Scope) -> Arc<dyn Service> {
+    fn within(&self, scope: Scope, _holder: Holder) -> Arc<dyn Service> {
         *self.narrowed.lock().unwrap() = Some(scope);
         Arc::new(FakeService { narrowed: self.narrowed.clone(), shutdown: self.shutdown.clone(), ..FakeService::new() })
     }

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::Config;
 use crate::error::{Error, ErrorCode, IoContext, Result};
-use crate::model::Scope;
+use crate::model::{Holder, Scope};
 
 /// Bytes of a key: 256 bits.
 const KEY_BYTES: usize = 32;
@@ -47,17 +47,18 @@ pub enum Right {
 pub(crate) struct Grant {
     pub(crate) scope: Scope,
     pub(crate) right: Right,
+    pub(crate) holder: Holder,
 }
 
 impl Grant {
     /// Everything that a key can open.
     pub(crate) fn owner() -> Grant {
-        Grant { scope: Scope::All, right: Right::Own }
+        Grant { scope: Scope::All, right: Right::Own, holder: Holder::Owner }
     }
 
     /// Everything, for programs of this user on the Unix socket.
     pub(crate) fn local() -> Grant {
-        Grant { scope: Scope::All, right: Right::Local }
+        Grant { scope: Scope::All, right: Right::Local, holder: Holder::Owner }
     }
 }
 
@@ -79,7 +80,9 @@ pub struct KeyEntry {
 
 impl KeyEntry {
     pub(crate) fn grant(&self) -> Grant {
-        Grant { scope: Scope::Folders(self.roots.clone().into()), right: self.right.min(Right::Index) }
+        let scope = Scope::Folders(self.roots.clone().into());
+        // By its hash and not by its name: a name that was revoked may be given again.
+        Grant { scope, right: self.right.min(Right::Index), holder: Holder::Key(self.hash.as_str().into()) }
     }
 }
 

@@ -26,7 +26,7 @@ use crate::config::Config;
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::{
     AskEvent, AskRequest, AskResponse, AuditRecord, CorpusCall, CorpusReply, Document, FileFilter, FileRecord,
-    GraphRequest, GrepRequest, GrepResponse, IndexRequest, JobSnapshot, PauseRequest, PauseState, Root, Scope,
+    GraphRequest, GrepRequest, GrepResponse, Holder, IndexRequest, JobSnapshot, PauseRequest, PauseState, Root, Scope,
     SimilarRequest, Status, SyncReport, SyncRequest,
 };
 use crate::serve::caller::Caller;
@@ -88,8 +88,9 @@ const MIN_PLACES: usize = 2;
 /// Every method fails with the code that fits (see [`crate::error::ErrorCode`]); only what is special is said below.
 #[async_trait::async_trait]
 pub trait Service: Send + Sync + 'static {
-    /// The same services for a caller for whom nothing exists outside a scope: no file, no root, no job, no count.
-    fn within(&self, scope: Scope) -> Arc<dyn Service>;
+    /// The same services for a caller for whom nothing exists outside a scope: no file, no root, no job, no count. Of what
+    /// all callers share the holder of the key has a share.
+    fn within(&self, scope: Scope, holder: Holder) -> Arc<dyn Service>;
 
     /// Answers a question.
     async fn ask(&self, request: AskRequest) -> Result<AskResponse>;

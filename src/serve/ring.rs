@@ -3,12 +3,17 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use axum::http::{HeaderMap, header};
 use subtle::ConstantTimeEq;
 
 use crate::error::Error;
+use crate::model::Holder;
 use crate::serve::keys::{self, Grant};
+
+/// How often it is looked whether the key of an answer under way still opens: one that was revoked is gone within a second.
+const LOOK: Duration = Duration::from_millis(500);
 
 /// BLAKE3 of a key.
 type Hash = [u8; 32];
@@ -80,6 +85,16 @@ impl KeyRing {
             }
         }
         found
+    }
+
+    /// Returns when a key that opened this does so no more: it was revoked, or given other folders. The owner's never is.
+    pub(crate) async fn revoked(&self, grant: &Grant) {
+        if grant.holder == Holder::Owner {
+            return std::future::pending().await;
+        }
+        while self.table().others.iter().any(|(_, it)| it == grant) {
+            tokio::time::sleep(LOOK).await;
+        }
     }
 
     /// The table as it is now. One that cannot be read opens nothing.
@@ -173,5 +188,25 @@ mod tests {
         assert!(problem.contains("keys.json") && problem.contains("mend it"), "{problem}");
         std::fs::remove_file(config.keys_path()).unwrap();
         assert_eq!(ring.problem(), None, "whoever moves it aside begins anew");
+    }
+
+    #[tokio::test]
+    async fn that_a_key_opens_no_more_is_told_to_whoever_waits_for_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let data = dir.path().as_os_str().to_owned();
+        let config = Config::from_lookup(&|name| (name == "VIC_DATA_DIR").then(|| data.clone())).unwrap();
+        let ring = KeyRing::new("own", config.keys_path());
+        let [ada, bo] = ["ada", "bo"].map(|it| keys::add(&config, it, &[dir.path().into()], Right::Read).unwrap());
+        let [ada, bo] = [ada, bo].map(|it| match ring.shown(&headers(&[&format!("Bearer {it}")])) {
+            Shown::Key(grant) => grant,
+            other => panic!("{other:?}"),
+        });
+        assert_ne!(ada, bo, "the same folders and the same right are not the same key");
+        let told = async |grant: &Grant| tokio::time::timeout(2 * LOOK, ring.revoked(grant)).await.is_ok();
+        assert!(!told(&ada).await && !told(&Grant::owner()).await);
+        keys::revoke(&config, "ada").unwrap();
+        // Another key of the same name is another key.
+        keys::add(&config, "ada", &[dir.path().into()], Right::Read).unwrap();
+        assert!(told(&ada).await && !told(&bo).await && !told(&Grant::owner()).await);
     }
 }

@@ -1,5 +1,6 @@
 //! What every request of the TCP port has to pass, in this order: host and origin (403), the key (401), the rate (429), the
-//! kind of its body (415). Nothing of the body is read before. Who has passed is the [`Caller`] of the request.
+//! kind of its body (415). Nothing of the body is read before. Who has passed is the [`Caller`] of the request, until the key
+//! is revoked.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -14,7 +15,7 @@ use crate::serve::caller::Caller;
 use crate::serve::connection::Pulse;
 use crate::serve::guard;
 use crate::serve::http::refusal::Refusal;
-use crate::serve::http::{Bridge, Shared, is_grpc};
+use crate::serve::http::{Bridge, Shared, is_grpc, revoked};
 use crate::serve::incoming::Peer;
 use crate::serve::keys::Grant;
 use crate::serve::metrics::Refused;
@@ -23,14 +24,17 @@ use crate::serve::ring::Shown;
 /// Lets a request through to its handler, or says why not.
 pub(crate) async fn gate(State(bridge): Shared, mut request: Request, next: Next) -> Response {
     match check(&bridge, &request) {
-        Ok(caller) => {
-            if let Some(caller) = caller {
-                if let Some(pulse) = request.extensions().get::<Arc<Pulse>>() {
-                    pulse.make_known();
-                }
-                request.extensions_mut().insert(caller);
+        Ok(None) => next.run(request).await,
+        Ok(Some(caller)) => {
+            if let Some(pulse) = request.extensions().get::<Arc<Pulse>>() {
+                pulse.make_known();
             }
-            next.run(request).await
+            let (revoked, is_grpc) = (caller.revoked(), is_grpc(&request));
+            request.extensions_mut().insert(caller);
+            match revoked {
+                Some(revoked) => revoked::while_it_opens(revoked, is_grpc, next.run(request)).await,
+                None => next.run(request).await,
+            }
         }
         Err((why, refusal)) => {
             bridge.desk.metrics.refused(why);

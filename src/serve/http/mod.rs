@@ -16,6 +16,7 @@ mod limits;
 mod message;
 pub(crate) mod openapi;
 pub(crate) mod refusal;
+mod revoked;
 mod sse;
 #[cfg(test)]
 mod tests;

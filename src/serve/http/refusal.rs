@@ -47,6 +47,14 @@ impl Refusal {
         }
     }
 
+    /// 401: the key was revoked while it was answered.
+    pub(crate) fn revoked() -> Refusal {
+        let refusal = Refusal::key();
+        let error = Error::new(ErrorCode::PermissionDenied, "the key opens this no more")
+            .hint("ask the owner of the daemon for another one");
+        Refusal { error: Box::new(error), ..refusal }
+    }
+
     /// 429: too many requests of one address; the next may come after `wait`.
     pub(crate) fn rate(limit: u32, wait: Duration) -> Refusal {
         let message = format!("more than {limit} requests in 60 seconds");
