@@ -17,14 +17,20 @@ const READING: &str = "read,pread64,readv,preadv,preadv2";
 /// Calls by which something is brought to the disk.
 const SYNCING: &str = "fsync,fdatasync,syncfs";
 
-/// Arguments of `strace` that let these calls on a file, or all of them, fail.
-fn failing(calls: &str, file: Option<&Path>) -> Vec<String> {
+/// Arguments of `strace` that let these calls on a file, or all of them, fail; what it sees goes to another.
+fn failing(calls: &str, file: Option<&Path>, seen: &Path) -> Vec<String> {
     let (trace, inject) = (format!("trace={calls}"), format!("inject={calls}:error=EIO"));
-    let mut words: Vec<String> = ["-f", "-q", "-e", &trace, "-e", &inject, "-o", "/dev/null"].map(String::from).into();
+    let seen = seen.to_str().unwrap();
+    let mut words: Vec<String> = ["-f", "-q", "-e", &trace, "-e", &inject, "-o", seen].map(String::from).into();
     if let Some(file) = file {
         words.extend(["-P".to_string(), file.display().to_string()]);
     }
     words
+}
+
+/// How many calls were refused so far. Where none was, a test shows nothing.
+fn refused(seen: &Path) -> usize {
+    std::fs::read_to_string(seen).unwrap_or_default().matches("(INJECTED)").count()
 }
 
 /// Checks that every file is there as it was, and no other; a database may have taken up its own log.
@@ -58,8 +64,10 @@ fn a_start_that_cannot_read_a_file_says_so_and_changes_nothing() {
         let mut world = copy_of(&origin);
         let file = find(&world.data());
         let before = snapshot(&world.data());
-        let strace = ["strace".to_string(), "-D".into()].into_iter().chain(failing(READING, Some(&file))).collect();
-        world = world.under(strace);
+        let place = tempfile::tempdir().unwrap();
+        let seen = place.path().join("seen");
+        let words = failing(READING, Some(&file), &seen);
+        world = world.under(["strace".to_string(), "-D".into()].into_iter().chain(words).collect());
         let said: Vec<String> = (0..2)
             .map(|_| {
                 let (code, said) = refusal(&world);
@@ -69,6 +77,7 @@ fn a_start_that_cannot_read_a_file_says_so_and_changes_nothing() {
             })
             .collect();
         assert_eq!(said[0], said[1], "the same at every start");
+        assert!(refused(&seen) > 0, "{}: nothing was refused", file.display());
         check_all_is_kept(&before, &snapshot(&world.data()), &file);
         let mut world = world.under(Vec::new());
         world.spawn();
@@ -96,9 +105,9 @@ fn a_directory_that_cannot_be_written_to_is_named_at_every_start_and_stays_as_it
 }
 
 /// Lets calls of a running daemon fail from now on.
-fn attach(world: &World, calls: &str, file: Option<&Path>) -> Child {
+fn attach(world: &World, calls: &str, file: Option<&Path>, seen: &Path) -> Child {
     let mut command = Command::new("strace");
-    command.args(["-p", &world.pid().to_string()]).args(failing(calls, file));
+    command.args(["-p", &world.pid().to_string()]).args(failing(calls, file, seen));
     let strace = command.stderr(Stdio::null()).spawn().unwrap();
     let begun = Instant::now();
     let is_traced = || {
@@ -127,7 +136,9 @@ fn a_commit_that_the_disk_refuses_is_no_commit_and_is_made_up_for() {
     let mut world = World::new().start();
     world.write("a.md", "Written to a good disk: speedwell.");
     world.index();
-    let strace = attach(&world, SYNCING, None);
+    let place = tempfile::tempdir().unwrap();
+    let seen = place.path().join("seen");
+    let strace = attach(&world, SYNCING, None, &seen);
     world.write("b.md", "Written to a bad disk: larkspur.");
     let job = world.vic(&["index", world.files().to_str().unwrap()]);
     let said = [job.stdout, job.stderr].map(|it| String::from_utf8_lossy(&it).into_owned()).concat();
@@ -137,6 +148,7 @@ fn a_commit_that_the_disk_refuses_is_no_commit_and_is_made_up_for() {
     assert!(status["coverage"]["indexed"].as_u64() <= Some(1), "{status:#}");
     assert_eq!(world.paths(&["speedwell"]).first().map(String::as_str), Some("a.md"), "what there is answers");
     detach(strace);
+    assert!(refused(&seen) > 0, "nothing was refused");
     world.index();
     for (word, name) in [("speedwell", "a.md"), ("larkspur", "b.md")] {
         assert_eq!(world.paths(&[word]).first().map(String::as_str), Some(name));
@@ -159,17 +171,26 @@ fn a_question_that_cannot_read_the_table_says_so_and_the_next_one_is_answered() 
     world.spawn();
     let index = world.data().join("index");
     let before = table_files(&world.data(), ".lance/").len();
-    let strace = attach(&world, READING, Some(&table_files(&world.data(), ".lance/data/").remove(0)));
-    for question in [&["ask", "heron3"][..], &["grep", "heron3"], &["similar"]] {
-        let file = world.files().join("3.md").display().to_string();
-        let question = if question == ["similar"] { vec!["similar", &file] } else { question.to_vec() };
-        let output = world.vic(&question);
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        let is_told = said.contains(index.to_str().unwrap()) && said.contains("hint: ");
-        assert!(output.status.success() || is_told, "{question:?}: {said}");
+    assert_eq!(world.paths(&["heron3"]).first().map(String::as_str), Some("3.md"));
+    let place = tempfile::tempdir().unwrap();
+    let seen = place.path().join("seen");
+    let data_file = table_files(&world.data(), ".lance/data/").remove(0);
+    let strace = attach(&world, READING, Some(&data_file), &seen);
+    let file = world.files().join("3.md").display().to_string();
+    // Each of them reads the table anew, however much of it is at hand for questions in words.
+    for question in [["grep", "heron3"], ["similar", &file], ["grep", "heron[34]"]] {
+        let so_far = refused(&seen);
+        let (code, said) = world.fails(&question);
+        let names = [index.to_str().unwrap(), "Input/output error", "hint: "];
+        assert!(code == 4 && names.iter().all(|it| said.contains(it)), "{question:?}: {code}, {said}");
+        assert!(refused(&seen) > so_far, "{question:?}: it failed of something else: {said}");
     }
+    assert_eq!(world.paths(&["heron3"]).first().map(String::as_str), Some("3.md"), "what is at hand answers");
     detach(strace);
     assert!(world.ended().is_none(), "{}", world.log());
+    for question in [["grep", "heron3"], ["similar", &file]] {
+        world.ok(&question);
+    }
     check_all_is_read(&world, "the disk answered again");
     assert!(table_files(&world.data(), ".lance/").len() >= before);
 }
