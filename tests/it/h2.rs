@@ -21,14 +21,25 @@ pub(crate) struct Called {
 
 /// Calls a method, e.g. `/vic.v1.Vic/GetStatus`, with an encoded message.
 pub(crate) fn call(world: &World, authority: &str, method: &str, headers: &[(&str, &str)], message: &[u8]) -> Called {
+    call_announcing(world, authority, method, headers, (message.len() as u32, message))
+}
+
+/// As [`call`], with a message that says that it has so many bytes.
+pub(crate) fn call_announcing(
+    world: &World,
+    authority: &str,
+    method: &str,
+    headers: &[(&str, &str)],
+    message: (u32, &[u8]),
+) -> Called {
     let address = std::fs::read_to_string(world.data().join("listen")).unwrap();
     call_over(tokio::net::TcpStream::connect(address.trim()), authority, method, headers, message)
 }
 
-/// The same over the Unix socket.
+/// As [`call`], over the Unix socket.
 pub(crate) fn call_socket(world: &World, method: &str, headers: &[(&str, &str)], message: &[u8]) -> Called {
-    let socket = world.data().join("vicd.sock");
-    call_over(tokio::net::UnixStream::connect(socket), "localhost", method, headers, message)
+    let connecting = tokio::net::UnixStream::connect(world.data().join("vicd.sock"));
+    call_over(connecting, "localhost", method, headers, (message.len() as u32, message))
 }
 
 fn call_over<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
@@ -36,7 +47,7 @@ fn call_over<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     authority: &str,
     method: &str,
     headers: &[(&str, &str)],
-    message: &[u8],
+    (length, message): (u32, &[u8]),
 ) -> Called {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
@@ -51,7 +62,7 @@ fn call_over<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
             request = request.header(*name, *value);
         }
         let mut framed = vec![0];
-        framed.extend((message.len() as u32).to_be_bytes());
+        framed.extend(length.to_be_bytes());
         framed.extend(message);
         let response = sender.send_request(request.body(Body::from(framed)).unwrap()).await.unwrap();
         let (head, body) = response.into_parts();

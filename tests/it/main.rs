@@ -66,6 +66,7 @@ mod shutdown;
 mod skills;
 mod soak;
 mod socket;
+mod storms;
 mod strikes;
 mod syncing;
 mod tls;

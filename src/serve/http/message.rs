@@ -9,9 +9,10 @@ use axum::body::{Body, Bytes};
 use axum::extract::Request;
 use futures::StreamExt;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tonic::Status;
 
 use crate::error::{Error, ErrorCode};
-use crate::serve::{MAX_REQUEST, status};
+use crate::serve::{MAX_LLM_REQUEST, MAX_REQUEST, status};
 
 /// How long a message may take.
 const MESSAGE_TIME: Duration = Duration::from_secs(15);
@@ -57,17 +58,32 @@ impl Messages {
     /// The request with a body that ends, whole or not, after some time, and with an error where there is no room for it.
     /// Who `may_be_large` sends whole graphs and pictures.
     pub(crate) fn take_in(&self, request: Request, may_be_large: bool) -> Request {
-        let most = if may_be_large { usize::MAX } else { MAX_REQUEST };
+        let (most, longest) = if may_be_large { (usize::MAX, MAX_LLM_REQUEST) } else { (MAX_REQUEST, MAX_REQUEST) };
         let mut held = self.hold(most);
         request.map(|body| {
             let in_time = body.into_data_stream().take_until(tokio::time::sleep(MESSAGE_TIME));
             Body::from_stream(in_time.map(move |bytes| {
                 let bytes: Bytes = bytes?;
+                if held.length == 0 && announced(&bytes).is_some_and(|it| it > longest) {
+                    // No time to try again: it will be too large then as well.
+                    return Err(Status::resource_exhausted(too_large(longest)).into());
+                }
                 held.grow(bytes.len()).map_err(status::from_error)?;
                 Ok::<_, BoxError>(bytes)
             }))
         })
     }
+}
+
+/// How many bytes a message says that it has, after a byte for how it is packed. tonic looks at that as well, but what is too
+/// large for it is `OUT_OF_RANGE`, as a number would be that is wrong.
+fn announced(first: &[u8]) -> Option<usize> {
+    let length = first.get(1..5)?.try_into().ok()?;
+    usize::try_from(u32::from_be_bytes(length)).ok()
+}
+
+fn too_large(most: usize) -> String {
+    format!("the message is larger than {} MiB", most >> 20)
 }
 
 impl Held {
@@ -78,8 +94,7 @@ impl Held {
     pub(crate) fn grow(&mut self, by: usize) -> Result<(), Error> {
         self.length += by;
         if self.length > self.most {
-            let text = format!("the message is larger than {} MiB", self.most >> 20);
-            return Err(Error::new(ErrorCode::ResourceExhausted, text));
+            return Err(Error::new(ErrorCode::ResourceExhausted, too_large(self.most)));
         }
         let room = if self.length <= SMALL { &self.room.small } else { &self.room.large };
         let bytes = u32::try_from(by).map_err(Error::internal)?;
@@ -118,6 +133,27 @@ mod tests {
 
     fn pieces(length: usize) -> Vec<Result<Bytes, std::io::Error>> {
         vec![0; length].chunks(16 << 10).map(|it| Ok(Bytes::copy_from_slice(it))).collect()
+    }
+
+    #[tokio::test]
+    async fn a_message_that_says_that_it_is_too_large_is_refused_at_its_first_bytes() {
+        let messages = Messages::of(2 * SMALL, 8 * SMALL);
+        for (length, may_be_large, is_refused) in [
+            (MAX_REQUEST, false, false),
+            (MAX_REQUEST + 1, false, true),
+            (1 << 30, false, true),
+            (MAX_REQUEST + 1, true, false),
+            (MAX_LLM_REQUEST + 1, true, true),
+        ] {
+            let length_bytes = u32::try_from(length).unwrap().to_be_bytes();
+            let first = [&[0][..], &length_bytes, b"the rest never comes"].concat();
+            let pieces = futures::stream::iter([Ok::<_, std::io::Error>(first)]).chain(futures::stream::pending());
+            let request = messages.take_in(Request::new(Body::from_stream(pieces)), may_be_large);
+            let first = request.into_body().into_data_stream().next().await.unwrap();
+            assert_eq!(first.is_err(), is_refused, "{length}");
+            let said = first.map_err(told).err().unwrap_or_default();
+            assert_eq!(said.contains("larger than"), is_refused, "{length}: {said}");
+        }
     }
 
     #[tokio::test]

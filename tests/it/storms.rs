@@ -1,0 +1,190 @@
+//! Storms of HTTP/2: frames in numbers that no client sends. Each is told to calm down and loses its connection, soon, though
+//! whoever sends it keeps it open; others do not notice, and no memory goes with it.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::harness::World;
+use crate::http::{connect, get};
+use crate::load::{HEALTH, health_p99, resident};
+use crate::torture::{Promises, size};
+
+/// A storm is over within this time.
+const OVER: Duration = Duration::from_secs(5);
+
+/// Memory that storms of one kind may leave, in MiB.
+const LEFT_MIB: f64 = 64.0;
+
+/// However slow the machine is, nobody storms for longer.
+const LONGEST: Duration = Duration::from_secs(60);
+
+// Kinds of frames, flags of headers, and why a stream or a connection ends.
+const HEADERS: u8 = 1;
+const RESET: u8 = 3;
+const SETTINGS: u8 = 4;
+const GO_AWAY: u8 = 7;
+const CONTINUATION: u8 = 9;
+const END_STREAM: u8 = 1;
+const END_HEADERS: u8 = 4;
+const REFUSED_STREAM: u32 = 7;
+const CANCEL: u32 = 8;
+const ENHANCE_YOUR_CALM: u32 = 11;
+
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let mut frame = (payload.len() as u32).to_be_bytes()[1..].to_vec();
+    frame.extend([kind, flags]);
+    frame.extend(stream.to_be_bytes());
+    frame.extend(payload);
+    frame
+}
+
+/// `GET /health` as a block of headers.
+fn block() -> Vec<u8> {
+    let mut block = vec![0x82, 0x86, 0x04, 7];
+    block.extend(b"/health");
+    block.extend([0x01, 9]);
+    block.extend(b"localhost");
+    block
+}
+
+/// A connection with these frames after its beginning.
+fn storm(frames: impl Iterator<Item = Vec<u8>>) -> Vec<u8> {
+    let mut storm = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
+    storm.extend(frame(SETTINGS, 0, 0, &[]));
+    frames.for_each(|it| storm.extend(it));
+    storm
+}
+
+fn storms() -> Vec<(&'static str, Vec<u8>)> {
+    let streams = || (0..10_000).map(|it| 2 * it + 1);
+    let open = |stream: u32, flags: u8| frame(HEADERS, flags, stream, &block());
+    let endless = |count: usize, length: usize| {
+        let more = std::iter::repeat_n(frame(CONTINUATION, 0, 1, &vec![0; length]), count);
+        storm(std::iter::once(open(1, END_STREAM)).chain(more))
+    };
+    let reset = |stream: u32| {
+        let reset = frame(RESET, 0, stream, &CANCEL.to_be_bytes());
+        [open(stream, END_STREAM | END_HEADERS), reset].concat()
+    };
+    vec![
+        ("10,000 streams, each reset at once", storm(streams().map(reset))),
+        ("headers of 16 MB", endless(1_000, 16_000)),
+        ("headers of 10,000 parts with nothing in them", endless(10_000, 0)),
+        ("10,000 streams, all open", storm(streams().map(|it| open(it, END_HEADERS)))),
+    ]
+}
+
+/// What came back of a storm.
+#[derive(Debug, Default)]
+struct Told {
+    /// Why the connection ends, as it was told, and when.
+    why: Option<(u32, Duration)>,
+    /// Streams that were refused.
+    refused: usize,
+    /// Whether the other side has closed.
+    is_over: bool,
+}
+
+impl Told {
+    /// Reads until the other side closes, or it has had its time.
+    fn read(mut reader: TcpStream, begun: Instant) -> Told {
+        reader.set_read_timeout(Some(OVER)).unwrap();
+        let (mut told, mut bytes, mut piece) = (Told::default(), Vec::new(), [0; 16 << 10]);
+        while begun.elapsed() < OVER {
+            match reader.read(&mut piece) {
+                Ok(0) => told.is_over = true,
+                Ok(length) => bytes.extend(&piece[..length]),
+                Err(error) => told.is_over = error.kind() == std::io::ErrorKind::ConnectionReset,
+            }
+            while let Some((kind, payload)) = first_frame(&mut bytes) {
+                match kind {
+                    RESET => told.refused += usize::from(number(&payload, 0) == REFUSED_STREAM),
+                    // After the number of the last stream; what may follow is for people.
+                    GO_AWAY => told.why = Some((number(&payload, 4), begun.elapsed())),
+                    _ => (),
+                }
+            }
+            if told.is_over {
+                break;
+            }
+        }
+        told
+    }
+}
+
+/// Takes a frame that has come whole: its kind and what is in it.
+fn first_frame(bytes: &mut Vec<u8>) -> Option<(u8, Vec<u8>)> {
+    let head: [u8; 9] = bytes.get(..9)?.try_into().unwrap();
+    let end = 9 + u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize;
+    if bytes.len() < end {
+        return None;
+    }
+    Some((head[3], bytes.drain(..end).skip(9).collect()))
+}
+
+/// The number that stands there in a frame.
+fn number(payload: &[u8], at: usize) -> u32 {
+    u32::from_be_bytes(payload[at..at + 4].try_into().unwrap())
+}
+
+/// Sends a storm, which has to end; gives how long it took until it was told so.
+fn send(world: &World, what: &str, storm: &[u8]) -> Duration {
+    let mut stream = connect(world);
+    stream.set_write_timeout(Some(OVER)).unwrap();
+    let (reader, begun) = (stream.try_clone().unwrap(), Instant::now());
+    let reading = std::thread::spawn(move || Told::read(reader, begun));
+    // It breaks off where the other side has had enough. This side stays open: a server closes whatever is closed.
+    let _cut_early = stream.write_all(storm);
+    let told = reading.join().unwrap();
+    let (code, after) = told.why.unwrap_or_else(|| panic!("{what}: nobody says that it ends: {told:?}"));
+    assert!(code == ENHANCE_YOUR_CALM && told.is_over, "{what}: {told:?}");
+    assert!(told.refused > 0 || !what.ends_with("open"), "{what}: {told:?}");
+    after
+}
+
+/// Storms from so many sides while somebody asks for `/health` so often.
+fn check(sides: usize, looks: usize) {
+    let world = World::new().start();
+    let mut promises = Promises::default();
+    for (what, storm) in storms() {
+        // The first makes what stays.
+        send(&world, what, &storm);
+        let (before, begun) = (resident(&world), Instant::now());
+        let (is_enough, sent) = (AtomicBool::new(false), AtomicUsize::new(0));
+        let storming = || {
+            let mut slowest = Duration::ZERO;
+            while !is_enough.load(Ordering::Relaxed) && begun.elapsed() < LONGEST {
+                slowest = slowest.max(send(&world, what, &storm));
+                sent.fetch_add(1, Ordering::Relaxed);
+            }
+            slowest
+        };
+        let (p99, slowest) = std::thread::scope(|scope| {
+            let storming: Vec<_> = (0..sides).map(|_| scope.spawn(storming)).collect();
+            let p99 = health_p99(&world, looks);
+            is_enough.store(true, Ordering::Relaxed);
+            (p99, storming.into_iter().map(|it| it.join().unwrap()).max().unwrap())
+        });
+        let storms = sent.into_inner();
+        promises.soon(&format!("health during {storms} storms: {what} (p99)"), p99, HEALTH);
+        promises.at_most(&format!("until the slowest is told to end: {what}"), slowest, OVER, OVER);
+        let left = resident(&world) - before;
+        promises.at_most(&format!("memory that they leave, MiB: {what}"), left, LEFT_MIB, LEFT_MIB);
+    }
+    assert_eq!(get(&world, "/health").status, 200);
+    promises.check();
+}
+
+#[test]
+fn storms_of_frames_end_their_connection_and_nothing_else() {
+    check(1, 200);
+}
+
+/// From more sides, and for longer.
+#[test]
+#[ignore = "measures, and needs the machine for itself: see `make torture`"]
+fn torture_storms() {
+    check(size("VIC_TORTURE_SIDES", 4) as usize, 5_000);
+}
