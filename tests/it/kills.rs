@@ -1,5 +1,6 @@
 //! A daemon that is killed at any moment loses nothing that it has acknowledged, and starts again without help.
 
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -15,8 +16,10 @@ const PAUSE_MS: u64 = 120;
 /// A daemon that was killed answers again within this time, 95 times in 100.
 const READY: Duration = Duration::from_secs(5);
 
-/// The system calls that make something durable or visible.
-const COMMITTING: [&str; 7] = ["syncfs", "fdatasync", "linkat", "rename", "pwrite64", "fsync", "unlink"];
+/// The system calls that make something durable or visible, as the daemon makes them; where there are several of a kind, those
+/// that not every processor has are marked.
+const COMMITTING: [&str; 7] =
+    ["syncfs", "fdatasync", "linkat", "renameat,?rename", "pwrite64", "fsync", "unlinkat,?unlink"];
 
 /// A daemon with a root, and what was written into it.
 fn scene(seed: u64) -> (World, Oracle) {
@@ -105,26 +108,36 @@ fn kill_at_calls(calls: &[&str], numbers: std::ops::RangeInclusive<u64>) {
         return;
     }
     let (mut world, mut oracle) = scene(3);
-    let mut killed = 0;
-    let mut tried = 0;
+    let (mut hits, mut tried) = (Vec::new(), 0);
     for call in calls {
+        let mut killed = 0;
         for number in numbers.clone() {
-            world.kill();
-            let inject = format!("inject={call}:signal=KILL:when={number}");
-            let strace = ["strace", "-D", "-f", "-q", "-e", &format!("trace={call}"), "-e", &inject, "-o", "/dev/null"];
-            world.begin(&strace.map(String::from));
-            let begun = Instant::now();
-            while world.ended().is_none() && begun.elapsed() < Duration::from_secs(8) {
-                change_for(&mut oracle, &world, Duration::from_millis(300));
-            }
-            killed += u32::from(world.ended().is_some());
+            killed += u32::from(is_killed_at(call, number, &mut world, &mut oracle));
             tried += 1;
-            world.kill();
             check_after_death(&mut world, &mut oracle, &format!("{call} number {number}"));
         }
+        hits.push((call, killed));
     }
-    assert!(killed > 0, "no call was hit: this shows nothing");
-    figure("kill at the Nth call", format!("{killed} of {tried} runs hit ({}), 0 lost, 0 twice", calls.join(", ")));
+    let killed: u32 = hits.iter().map(|it| it.1).sum();
+    let each: Vec<String> = hits.iter().map(|(call, killed)| format!("{call}: {killed}")).collect();
+    figure("kill at the Nth call", format!("{killed} of {tried} runs hit ({}), 0 lost, 0 twice", each.join("; ")));
+    let never: Vec<_> = hits.iter().filter(|it| it.1 == 0).collect();
+    assert!(never.is_empty(), "these calls were never hit, which shows nothing: {never:?}");
+}
+
+/// Lets a daemon start and work that is killed by this call, at this number of it; says whether it was.
+fn is_killed_at(call: &str, number: u64, world: &mut World, oracle: &mut Oracle) -> bool {
+    world.kill();
+    let inject = format!("inject={call}:signal=KILL:when={number}");
+    let strace = ["strace", "-D", "-f", "-q", "-e", &format!("trace={call}"), "-e", &inject, "-o", "/dev/null"];
+    world.begin(&strace.map(String::from));
+    let begun = Instant::now();
+    while world.ended().is_none() && begun.elapsed() < Duration::from_secs(8) {
+        change_for(oracle, world, Duration::from_millis(300));
+    }
+    let is_killed = world.ended().is_some_and(|it| it.signal() == Some(libc::SIGKILL));
+    world.kill();
+    is_killed
 }
 
 #[test]
