@@ -229,7 +229,7 @@ impl Oracle {
 }
 
 /// Nanoseconds since the epoch.
-fn now() -> u64 {
+pub(crate) fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64
 }
 
