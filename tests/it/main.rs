@@ -74,6 +74,7 @@ mod torture;
 mod trace;
 mod unreadable;
 mod vision;
+mod watches;
 mod watching;
 mod words;
 mod workshop;

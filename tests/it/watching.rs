@@ -16,6 +16,7 @@ use crate::caller::Caller;
 use crate::harness::World;
 use crate::means;
 use crate::torture::{Promises, at_most, figure, percentile, size};
+use crate::watches;
 
 /// What a change may take on a machine that is busy with other tests; on an idle one it is a second.
 pub(crate) const SOON: Duration = Duration::from_secs(8);
@@ -188,7 +189,7 @@ fn a5_a_folder_that_moves_out_of_the_root_is_forgotten_with_its_watches() {
     assert_eq!(paths(&caller), on_disk(&world.files()));
     assert_eq!(caller.hits("\"verbena\"").len(), 0);
     // The other half of the move, which never comes, is waited for.
-    assert!(caller.within(Duration::from_secs(5), |it| it.status().watch.folders == 1));
+    watches::check(&world, &caller);
 }
 
 #[test]
