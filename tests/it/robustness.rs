@@ -122,6 +122,32 @@ fn is_running(pid: u32) -> bool {
     std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|it| !it.is_empty())
 }
 
+/// Files that a worker reads before another takes its place; see `JOBS_PER_WORKER`.
+const FILES_OF_A_WORKER: usize = 1_000;
+
+#[test]
+fn a_worker_is_replaced_after_a_thousand_files_and_not_before() {
+    let world = World::new().with("VIC_WORKERS", "1").with("VIC_WATCH", "0").start();
+    let write = |numbers: std::ops::Range<usize>| {
+        for number in numbers {
+            world.write(&format!("{}/{number}.md", number % 20), format!("Entry {number} of the harbour log."));
+        }
+        world.index();
+    };
+    write(0..1);
+    let first = workers(world.pid());
+    assert_eq!(first.len(), 1, "{first:?}");
+    // Not all of them are read by the first: a second one helps.
+    write(1..FILES_OF_A_WORKER - 10);
+    let so_far = workers(world.pid());
+    assert!(so_far.contains(&first[0]) && so_far.len() <= 2, "{first:?}, then {so_far:?}");
+    write(FILES_OF_A_WORKER..FILES_OF_A_WORKER * (so_far.len() + 1));
+    let later = workers(world.pid());
+    assert!(!so_far.iter().all(|it| later.contains(it)), "{so_far:?} have read more than they may: {later:?}");
+    let coverage = &world.json(&["status"])["coverage"];
+    assert!(coverage["failed"] == 0 && coverage["indexed"] == coverage["found"], "{coverage}");
+}
+
 #[test]
 fn a_worker_killed_while_idle_costs_nothing() {
     let world = World::new().start();

@@ -5,6 +5,7 @@ use serde_json::json;
 use crate::h2;
 use crate::harness::World;
 use crate::http::{get, key, post, raw, send};
+use crate::robustness::workers;
 
 #[test]
 fn the_log_at_its_finest_holds_no_key_no_question_and_no_text() {
@@ -44,5 +45,30 @@ fn the_log_at_its_finest_holds_no_key_no_question_and_no_text() {
     for secret in ["canary", shown.as_str()] {
         let lines: Vec<&str> = log.lines().filter(|line| line.contains(secret)).collect();
         assert!(lines.is_empty(), "{}", lines.join("\n"));
+    }
+}
+
+/// The sizes of an image of the memory that a process may leave, as `/proc` has them: the one that holds, and the one up to
+/// which it could set that itself.
+fn core_limits(limits: &str) -> (String, String) {
+    let line = limits.lines().find_map(|it| it.strip_prefix("Max core file size")).unwrap();
+    let mut sizes = line.split_whitespace().map(String::from);
+    (sizes.next().unwrap(), sizes.next().unwrap())
+}
+
+#[test]
+fn neither_the_daemon_nor_a_worker_leaves_an_image_of_its_memory_where_others_would() {
+    let script = "ulimit -S -c \"$(ulimit -H -c)\" && exec \"$@\"";
+    let world = World::new().under(["sh", "-c", script, "sh"].map(String::from).to_vec()).start();
+    world.write("a.md", "The canarydocument sings of the orchard.");
+    world.index();
+    let others = world.run("cat", &["/proc/self/limits"]);
+    let (others, most) = core_limits(&String::from_utf8_lossy(&others.stdout));
+    assert_eq!(others, most, "who does nothing about it is allowed to");
+    let workers = workers(world.pid());
+    assert!(!workers.is_empty());
+    for process in workers.into_iter().chain([world.pid()]) {
+        let limits = std::fs::read_to_string(format!("/proc/{process}/limits")).unwrap();
+        assert_eq!(core_limits(&limits).0, "0", "{process}; others: {others}");
     }
 }
