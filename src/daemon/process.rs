@@ -199,24 +199,27 @@ mod tests {
     /// The text that this test's other self is to panic with.
     const PANICS_WITH: &str = "VIC_TESTS_PANIC_WITH";
 
+    #[expect(clippy::disallowed_methods, reason = "how this test tells its other self what to do")]
     #[test]
     fn a_panic_tells_its_place_and_what_the_program_says_and_nothing_that_was_put_together() {
         if let Ok(text) = std::env::var(PANICS_WITH) {
             keep_panics_short();
             let panics = [
-                std::thread::spawn(move || panic!("cannot understand `{text}`")),
+                std::thread::spawn(move || assert!(text.is_empty(), "cannot understand `{text}`")),
                 std::thread::spawn(|| panic!("a queue without an end")),
             ];
             assert!(panics.into_iter().all(|it| it.join().is_err()));
             return;
         }
         // A hook holds for the whole process, and what it prints is to be read.
-        let name = std::thread::current().name().unwrap().to_string();
+        let (_, module) = module_path!().split_once("::").unwrap();
+        let name =
+            format!("{module}::a_panic_tells_its_place_and_what_the_program_says_and_nothing_that_was_put_together");
         let mut command = std::process::Command::new(std::env::current_exe().unwrap());
         command.args(["--exact", &name, "--nocapture"]).env(PANICS_WITH, "a canary in a document");
         let output = command.output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
-        assert!(output.status.success(), "{said}");
+        assert!(output.status.success() && said.contains("1 passed"), "{said}");
         assert!(!said.contains("canary"), "{said}");
         for part in ["panicked at src/daemon/process.rs:", ": (not shown)", ": a queue without an end"] {
             assert!(said.contains(part), "no `{part}` in {said}");
