@@ -5,11 +5,15 @@ use std::collections::{BTreeSet, HashMap};
 
 use serde_json::{Map, Value, json};
 
+use crate::contract::answer::{Answer, Unknown};
 use crate::contract::corpus::{Corpus, Paper};
 use crate::contract::place::Place;
 use crate::contract::reading::{Kept, key_of};
 use crate::contract::words::{self, overlap, sentences, short};
 use crate::model::FileId;
+
+/// Statements about one thing that are compared, each with each: more would take minutes, and their pairs no end.
+pub(crate) const MOST_COMPARED: usize = 5_000;
 
 /// Share of the telling words that two statements about the same thing have in common.
 pub(crate) const SAME_TOPIC: f64 = 0.6;
@@ -123,6 +127,11 @@ impl Statement {
         differ.then_some("different numbers")
     }
 
+    /// All that decides what it excludes.
+    fn stance(&self) -> (bool, &BTreeSet<(usize, bool)>, &BTreeSet<String>) {
+        (self.negative, &self.sides, &self.numbers)
+    }
+
     pub(crate) fn value(&self) -> Value {
         let mut shown = Map::from_iter([("file".to_string(), json!(self.file))]);
         self.place.write(&mut shown);
@@ -200,6 +209,8 @@ fn within(passage: &Kept, sentence: &str) -> Place {
 #[derive(Clone, Debug)]
 pub(crate) struct Topic {
     pub(crate) statements: Vec<Statement>,
+    /// How many more there are than are compared.
+    left_out: usize,
 }
 
 /// Groups statements by what they are about, in their order.
@@ -209,11 +220,12 @@ pub(crate) fn topics(statements: Vec<Statement>) -> Vec<Topic> {
     for statement in statements.into_iter().filter(|it| !it.topic.is_empty()) {
         let stems: BTreeSet<String> = statement.topic.iter().cloned().collect();
         let found = candidates(&with_stem, &stems).into_iter().find(|it| topics[*it].is_on(&statement));
-        match found {
-            Some(found) => topics[found].statements.push(statement),
+        match found.map(|it| &mut topics[it]) {
+            Some(topic) if topic.statements.len() >= MOST_COMPARED => topic.left_out += 1,
+            Some(topic) => topic.statements.push(statement),
             None => {
                 stems.into_iter().for_each(|it| with_stem.entry(it).or_default().push(topics.len()));
-                topics.push(Topic { statements: vec![statement] });
+                topics.push(Topic { statements: vec![statement], left_out: 0 });
             }
         }
     }
@@ -230,6 +242,29 @@ fn candidates(with_stem: &HashMap<String, Vec<usize>>, stems: &BTreeSet<String>)
     topics.into_iter().take(stems.len() + 1 - shared.max(1)).flatten().copied().collect()
 }
 
+/// Says of an answer how many statements were not compared.
+pub(crate) fn note_left_out<'t>(answer: &mut Answer, topics: impl IntoIterator<Item = &'t Topic>) {
+    let left_out: usize = topics.into_iter().map(|it| it.left_out).sum();
+    if left_out > 0 {
+        let detail = format!("of one topic the first {MOST_COMPARED} are compared; name a smaller view");
+        answer.unknown(Unknown::new("statements_not_compared", left_out).detail(detail));
+    }
+}
+
+/// Two statements that exclude each other.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Contradiction<'t> {
+    pub(crate) one: &'t Statement,
+    pub(crate) other: &'t Statement,
+    pub(crate) why: &'static str,
+}
+
+impl Contradiction<'_> {
+    pub(crate) fn value(&self) -> Value {
+        json!({"why": self.why, "a": self.one.value(), "b": self.other.value()})
+    }
+}
+
 impl Topic {
     /// Says whether a statement is on what the first one is on.
     fn is_on(&self, statement: &Statement) -> bool {
@@ -238,28 +273,27 @@ impl Topic {
 
     /// The largest side that does not exclude itself, and the others.
     pub(crate) fn sides(&self) -> (Vec<&Statement>, Vec<&Statement>) {
-        let mut best: Vec<&Statement> = Vec::new();
-        for first in &self.statements {
+        let (mut best, mut most): (Vec<&Statement>, usize) = (Vec::new(), 0);
+        let mut tried = BTreeSet::new();
+        // Those that say the same have the same side.
+        for first in self.statements.iter().filter(|it| tried.insert(it.stance())) {
             let side: Vec<&Statement> = self.statements.iter().filter(|it| first.opposes(it).is_none()).collect();
-            if files(&side).len() > files(&best).len() {
-                best = side;
+            let count = files(&side).len();
+            if count > most {
+                (best, most) = (side, count);
             }
         }
         let rest = self.statements.iter().filter(|it| !best.iter().any(|own| std::ptr::eq(*own, *it))).collect();
         (best, rest)
     }
 
-    /// Pairs of statements of different documents that exclude each other.
-    pub(crate) fn contradictions(&self) -> Vec<(&Statement, &Statement, &'static str)> {
-        let mut found = Vec::new();
-        for (at, one) in self.statements.iter().enumerate() {
-            for other in &self.statements[at + 1..] {
-                if let (true, Some(why)) = (one.file != other.file, one.opposes(other)) {
-                    found.push((one, other, why));
-                }
-            }
-        }
-        found
+    /// Pairs of statements of different documents that exclude each other, one after the other: a hundred reports of the
+    /// same thing have millions.
+    pub(crate) fn contradictions(&self) -> impl Iterator<Item = Contradiction<'_>> {
+        self.statements.iter().enumerate().flat_map(move |(at, one)| {
+            let others = self.statements[at + 1..].iter().filter(move |it| it.file != one.file);
+            others.filter_map(move |other| Some(Contradiction { one, other, why: one.opposes(other)? }))
+        })
     }
 }
 
@@ -327,5 +361,26 @@ mod tests {
         let begun = std::time::Instant::now();
         assert_eq!(topics(statements).len(), 20_000);
         assert!(begun.elapsed().as_secs() < 20, "{:?}", begun.elapsed());
+    }
+
+    /// So many daily reports with so many sentences each, every one with a number of its own.
+    fn reports(days: i64, sentences: i64) -> Vec<Statement> {
+        let reports = (0..days).flat_map(|day| (0..sentences).map(move |it| (day, day * sentences + it)));
+        reports.map(|(day, it)| statement(day, &format!("The temperature at the buoy was {it} degrees"))).collect()
+    }
+
+    #[test]
+    fn pairs_of_one_topic_are_counted_one_after_the_other_and_only_the_first_statements_are_compared() {
+        let topics = topics(reports(100, 24));
+        assert_eq!(topics.len(), 1);
+        assert_eq!(topics[0].contradictions().count(), 2_400 * 2_399 / 2 - 100 * 24 * 23 / 2);
+        let mut answer = Answer::new("a method");
+        note_left_out(&mut answer, &topics);
+        assert!(answer.unknowns.is_empty());
+        let topics = super::topics(reports(2, 2_510));
+        assert_eq!((topics[0].statements.len(), topics[0].contradictions().count()), (5_000, 2_510 * 2_490));
+        note_left_out(&mut answer, &topics);
+        assert_eq!(answer.unknowns[0].value()["type"], "statements_not_compared");
+        assert_eq!(answer.unknowns[0].value()["count"], 20);
     }
 }

@@ -218,6 +218,10 @@ fn meaning(kind: &str) -> (&'static str, &'static str) {
         "cut_text" => ("cut_text", "ask again with offset, or with verbose"),
         "ambiguous_date" => ("ambiguous_pattern", "state dates as ISO 8601 in the documents"),
         "unreadable_version" => ("ambiguous_pattern", "state versions as numbers with dots in the documents"),
+        "statements_not_compared" | "contradictions_not_compared" => {
+            ("incomplete_coverage", "name another field, or a smaller view")
+        }
+        "coarse_difference" => ("incomplete_coverage", "these documents have little in common; read both"),
         "no_statement" => ("missing_data", "name another field, or a smaller view"),
         "no_date" | "date_of_last_change_used" => {
             ("missing_data", "label the dates of the documents, e.g. `Published: 2024-01-31`")

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Map, Value, json};
 
 use crate::contract::answer::{Answer, Unknown, mean, rounded};
-use crate::contract::claims::{self, Statement, files};
+use crate::contract::claims::{self, Statement, Topic, files};
 use crate::contract::corpus::{Corpus, Paper};
 use crate::contract::dates;
 use crate::contract::filter;
@@ -112,7 +112,8 @@ fn decision_inputs(request: &Request, corpus: &Corpus) -> Answer {
         pros_cons::find(corpus).into_iter().filter(|it| fits(it, question, corpus)).collect();
     let mut options: BTreeSet<String> = approaches.iter().map(|it| it.name.clone()).collect();
     options.extend(table_options(corpus, question));
-    let (agreed, disputed) = statements(corpus, question, &options);
+    let topics = topics(corpus, question, &options);
+    claims::note_left_out(&mut answer, &topics);
     let bare: Vec<&String> = options.iter().filter(|it| approaches.iter().all(|own| own.name != **it)).collect();
     let mut unknowns: Vec<Value> = bare.iter().map(|it| json!({"type": "no_evidence", "option": it})).collect();
     if options.is_empty() {
@@ -136,7 +137,8 @@ fn decision_inputs(request: &Request, corpus: &Corpus) -> Answer {
     };
     let pros = side(&|it| it.pros.iter().map(pros_cons::Point::value).collect());
     let cons = side(&|it| it.cons.iter().map(pros_cons::Point::value).collect());
-    let (agreed, disputed) = (answer.page(request, agreed), answer.page(request, disputed));
+    let (_, agreed) = answer.page_of(request, topics.iter().filter_map(agreement), |it| it);
+    let (_, disputed) = answer.page_of(request, topics.iter().flat_map(Topic::contradictions), |it| it.value());
     answer.data = json!({
         "question": question, "options": options, "evidence_for": pros, "evidence_against": cons,
         "disagreements": disputed, "consensus_points": agreed, "unknowns": unknowns,
@@ -170,23 +172,22 @@ fn table_options(corpus: &Corpus, question: &str) -> Vec<String> {
     found
 }
 
-/// What documents agree on and dispute about the options and the question.
-fn statements(corpus: &Corpus, question: &str, options: &BTreeSet<String>) -> (Vec<Value>, Vec<Value>) {
+/// What documents say about the options and the question.
+fn topics(corpus: &Corpus, question: &str, options: &BTreeSet<String>) -> Vec<Topic> {
     let mut wanted: BTreeSet<String> = words::stems(question).into_iter().collect();
     wanted.extend(options.iter().flat_map(|it| words::stems(it)));
     let all = ["recommendation", "best-practice", "limitation"].into_iter().flat_map(|it| claims::find(corpus, it));
     let mut seen = BTreeSet::new();
     let near = |it: &Statement| it.topic.iter().any(|stem| wanted.contains(stem));
     let relevant: Vec<Statement> = all.filter(near).filter(|it| seen.insert((it.file, it.text.clone()))).collect();
-    let topics = claims::topics(relevant);
-    let agreed = topics.iter().filter_map(|it| {
-        let (side, _) = it.sides();
-        let count = files(&side).len();
-        (count > 1).then(|| json!({"statement": side[0].value(), "documents": count}))
-    });
-    let disputed = topics.iter().flat_map(claims::Topic::contradictions);
-    let disputed = disputed.map(|(a, b, why)| json!({"why": why, "a": a.value(), "b": b.value()}));
-    (agreed.collect(), disputed.collect())
+    claims::topics(relevant)
+}
+
+/// What more than one document says of a topic.
+fn agreement(topic: &Topic) -> Option<Value> {
+    let (side, _) = topic.sides();
+    let count = files(&side).len();
+    (count > 1).then(|| json!({"statement": side[0].value(), "documents": count}))
 }
 
 fn timeline(request: &Request, corpus: &Corpus) -> Answer {

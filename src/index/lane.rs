@@ -79,15 +79,13 @@ impl Pictures {
         }
     }
 
-    /// Adds a file again that goes on when no other waits, so that a long book does not hold the others up.
-    fn push_later(&self, wanted: &Wanted) {
+    /// Adds a file that goes on when no other waits, so that a long book does not hold the others up.
+    pub(crate) fn push_later(&self, job: &str, id: FileId, every_page: bool) {
         let waiting = &mut *self.waiting();
-        for (job, every_page) in &wanted.by {
-            if let Some(every) = waiting.now.get_mut(job).and_then(|it| it.get_mut(&wanted.id)) {
-                *every |= *every_page;
-            } else if count(&waiting.later) < MOST_WAITING {
-                *waiting.later.entry(job.clone()).or_default().entry(wanted.id).or_default() |= *every_page;
-            }
+        if let Some(every) = waiting.now.get_mut(job).and_then(|it| it.get_mut(&id)) {
+            *every |= every_page;
+        } else if count(&waiting.later) < MOST_WAITING {
+            *waiting.later.entry(job.to_string()).or_default().entry(id).or_default() |= every_page;
         }
     }
 
@@ -221,7 +219,7 @@ async fn read_in_turn(
             }
         };
         if looked.goes_on {
-            inner.pictures.push_later(&wanted);
+            wanted.by.iter().for_each(|(job, every)| inner.pictures.push_later(job, wanted.id, *every));
         }
         if looked.has_text {
             if ready.is_empty() {
@@ -294,7 +292,7 @@ mod tests {
     #[test]
     fn what_has_had_a_turn_waits_for_the_others() {
         let pictures = Pictures::default();
-        let later = |id, every_page| pictures.push_later(&Wanted { id, by: vec![("a".into(), every_page)] });
+        let later = |id, every_page| pictures.push_later("a", id, every_page);
         later(1, false);
         pictures.push("a", 2, false);
         pictures.push("a", 3, false);

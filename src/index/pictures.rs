@@ -135,6 +135,8 @@ pub fn ocr_tools(models: &ModelStore) -> Result<Tools> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, Instant};
+
     use super::*;
     use crate::catalog::EvidenceKey;
     use crate::model::{Anchor, Region};
