@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use futures::StreamExt;
 use serde_json::Value;
-use tokio::sync::Semaphore;
 
 use crate::agent::augment::{self, Augmented};
 use crate::agent::by_command::ByCommand;
@@ -13,6 +13,7 @@ use crate::agent::by_model::ByModel;
 use crate::agent::choice::{BackendKind, Choice, Override};
 use crate::agent::citations::Witness;
 use crate::agent::limits::{self, Allowed, Bounds};
+use crate::agent::nameless::Nameless;
 use crate::agent::query::{self, Answered, Asked};
 use crate::agent::reasoner::Reasoner;
 use crate::agent::room;
@@ -25,16 +26,19 @@ use crate::config::Config;
 use crate::error::{Error, ErrorCode, Result};
 use crate::llm::plugin::{PluginLimits, PluginRequest, PluginResponse};
 use crate::llm::{
-    Cancelled, CapabilitySnapshot, LlmClient, LlmClientConfig, LlmRequest, LlmStream, ModelCapability, RegisteredTools,
-    TaskId, TransportConfig, client,
+    Cancelled, CapabilitySnapshot, LlmClient, LlmClientConfig, LlmRequest, LlmStream, LlmStreamEvent, ModelCapability,
+    RegisteredTools, TaskId, TransportConfig, client,
 };
-use crate::machine::computing;
-use crate::model::{PrivacyMode, Scope};
+use crate::machine::{Share, Shares, computing};
+use crate::model::{Holder, PrivacyMode, Scope};
 
-/// Agents and tasks at work at the same time; a model computes one answer after the other anyway.
+/// Agents and tasks at work at the same time; a model computes one answer after the other anyway. A key has half of them.
 const MAX_AT_WORK: usize = 4;
 /// Tools at work for callers that are no agent of ours. Each reads the index or the graph; a model asks for a few at once.
+/// A key has half of them.
 const MAX_CALLS: usize = 32;
+/// Requests of one key to models that are at work or wait: about half of what the queue before a backend takes.
+const MAX_REQUESTS: usize = 16;
 /// Clients that are kept; each is a backend with a model.
 const MAX_CLIENTS: usize = 32;
 /// Most texts of one call of [`Assistant::embed`], as the contract has it.
@@ -58,6 +62,8 @@ pub struct AgentRequest {
 pub struct Assistant {
     pub(super) shared: Arc<Shared>,
     scope: Scope,
+    /// Who asks, of whom none takes all places.
+    holder: Holder,
     /// Whether whoever asks may see what others asked.
     pub(super) owns: bool,
     /// Whether whoever asks may name a program to run: only this user, on this machine.
@@ -69,8 +75,9 @@ pub(super) struct Shared {
     pub(super) tools: Arc<dyn Tools>,
     witness: Arc<dyn Witness>,
     pub(super) transcripts: Option<TranscriptLog>,
-    places: Semaphore,
-    calls: Semaphore,
+    places: Arc<Shares>,
+    calls: Arc<Shares>,
+    requests: Arc<Shares>,
     clients: Mutex<HashMap<String, LlmClient>>,
 }
 
@@ -87,17 +94,25 @@ impl Assistant {
             tools,
             witness,
             transcripts,
-            places: Semaphore::new(MAX_AT_WORK),
-            calls: Semaphore::new(MAX_CALLS),
+            places: Shares::halves(MAX_AT_WORK),
+            calls: Shares::halves(MAX_CALLS),
+            requests: Shares::of_each(MAX_REQUESTS),
             clients: Mutex::default(),
         };
-        Assistant { shared: Arc::new(shared), scope: Scope::All, owns: false, may_run: false }
+        let (scope, holder) = (Scope::All, Holder::Owner);
+        Assistant { shared: Arc::new(shared), scope, holder, owns: false, may_run: false }
     }
 
     /// The same for a caller who may know of some files only.
     #[must_use]
     pub fn within(&self, scope: Scope) -> Assistant {
         Assistant { scope, ..self.clone() }
+    }
+
+    /// The same for whoever has a key.
+    #[must_use]
+    pub fn held_by(&self, holder: Holder) -> Assistant {
+        Assistant { holder, ..self.clone() }
     }
 
     /// The same for a caller who owns the daemon, or even may name a program to run.
@@ -217,10 +232,7 @@ impl Assistant {
     /// # Errors
     /// `NotFound`, `InvalidArgument`, `ResourceExhausted` at once when too many are at work, and as the tool says.
     pub async fn call(&self, name: &str, arguments: Value) -> Result<Value> {
-        let _place = self.shared.calls.try_acquire().map_err(|_| {
-            Error::new(ErrorCode::ResourceExhausted, format!("busy: {MAX_CALLS} tools are at work"))
-                .hint("try again when one of them has ended")
-        })?;
+        let _place = self.shared.calls.take(&self.holder, "tools are at work")?;
         let registered = tools::registered(&self.shared.tools, &self.scope)?;
         registered.run(name, arguments).await.map_err(|error| {
             use crate::llm::tools::ToolFault;
@@ -240,7 +252,8 @@ impl Assistant {
     /// # Errors
     /// The backend cannot be asked.
     pub async fn capabilities(&self, over: &Override) -> Result<CapabilitySnapshot> {
-        let looked = self.client(&self.choice(over)?)?.capabilities(self.mode()).await;
+        let choice = self.choice(over)?;
+        let looked = async { self.client(&choice)?.capabilities(self.mode()).await }.await;
         match looked {
             looked if self.owns => looked,
             Ok(snapshot) => Ok(snapshot.without_place()),
@@ -257,7 +270,12 @@ impl Assistant {
         if tools {
             request.tools.extend(tools::registered(&self.shared.tools, &self.scope)?.bindings());
         }
-        self.client(&self.choice(over)?)?.validate(&request).await
+        let choice = self.choice(over)?;
+        let validated = async { self.client(&choice)?.validate(&request).await }.await;
+        match validated {
+            Ok(known) => Ok(if self.owns { known } else { known.without_place() }),
+            Err(error) => Err(self.told(&choice, error)),
+        }
     }
 
     /// Turns texts into vectors by a model of the backend.
@@ -269,7 +287,10 @@ impl Assistant {
             let text = format!("`texts` has {}; 1 to {MAX_TEXTS} can be embedded at once", texts.len());
             return Err(Error::invalid(text).field("texts"));
         }
-        self.client(&self.choice(over)?)?.embed(texts, mode.stricter(self.mode())).await
+        let _place = self.request_place()?;
+        let (choice, mode) = (self.choice(over)?, mode.stricter(self.mode()));
+        let embedded = async { self.client(&choice)?.embed(texts, mode).await }.await;
+        embedded.map_err(|error| self.told(&choice, error))
     }
 
     /// Asks a model, and gives its events. With `tools` it may call those of vic, which are run as for whoever asks.
@@ -279,13 +300,17 @@ impl Assistant {
     pub fn stream(&self, mut request: LlmRequest, over: &Override, tools: bool) -> Result<LlmStream> {
         request.privacy_mode = request.privacy_mode.stricter(self.mode());
         request.patience.overall = request.patience.overall.min(self.most_time());
-        let choice = self.choice(over)?;
-        if !tools {
-            return self.client(&choice)?.ask(request);
-        }
-        let registered = tools::registered(&self.shared.tools, &self.scope)?;
-        request.tools.extend(registered.bindings());
-        self.client_with(&choice, Some(registered))?.ask(request)
+        let (place, choice) = (self.request_place()?, self.choice(over)?);
+        let registered = if tools { Some(tools::registered(&self.shared.tools, &self.scope)?) } else { None };
+        request.tools.extend(registered.iter().flat_map(RegisteredTools::bindings));
+        let begun = self.client_with(&choice, registered).and_then(|it| it.ask(request));
+        let events = begun.map_err(|error| self.told(&choice, error))?;
+        let assistant = self.clone();
+        let told = move |event: Result<LlmStreamEvent>| {
+            let _until_its_end = &place;
+            event.map(|it| assistant.told_event(&choice, it)).map_err(|error| assistant.told(&choice, error))
+        };
+        Ok(events.map(told).boxed())
     }
 
     /// Ends a request by its name, whichever backend it is on.
@@ -312,7 +337,10 @@ impl Assistant {
             return Err(Error::new(ErrorCode::PermissionDenied, "a command can be named only on this machine")
                 .hint("vic llm use command ..., typed by whoever runs the daemon"));
         }
-        Choice::load(&self.shared.config)?.with(over)
+        // Where it is remembered is a path of the owner's.
+        let remembered = Choice::load(&self.shared.config);
+        let remembered = remembered.map_err(|error| if self.owns { error } else { Error::new(error.code, UNREADY) });
+        remembered?.with(over)
     }
 
     fn reasoner(&self, over: &Override, time: Duration) -> Result<(Box<dyn Reasoner>, Option<String>)> {
@@ -323,13 +351,17 @@ impl Assistant {
 
     fn reasoner_of(&self, choice: &Choice, time: Duration) -> Result<Box<dyn Reasoner>> {
         let (mode, redaction) = (self.mode(), self.shared.config.limits.redaction);
-        Ok(match (choice.backend, &choice.command) {
+        let reasoner: Box<dyn Reasoner> = match (choice.backend, &choice.command) {
             (BackendKind::Mock, _) => Box::new(Stub),
             (BackendKind::Command, Some(command)) => {
                 Box::new(ByCommand { command: command.clone(), mode, time, redaction })
             }
-            _ => Box::new(ByModel { client: self.client(choice)?, mode, time, redaction }),
-        })
+            _ => {
+                let client = self.client(choice).map_err(|error| self.told(choice, error))?;
+                Box::new(ByModel { client, mode, time, redaction })
+            }
+        };
+        Ok(if self.owns { reasoner } else { Box::new(Nameless { reasoner, backend: choice.backend }) })
     }
 
     /// The client of a choice; the same one for the same choice, so that a request can be cancelled by its name.
@@ -373,11 +405,12 @@ impl Assistant {
         self.shared.clients.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn place(&self) -> Result<tokio::sync::SemaphorePermit<'_>> {
-        self.shared.places.try_acquire().map_err(|_| {
-            let text = format!("busy: {MAX_AT_WORK} questions to models are at work");
-            Error::new(ErrorCode::ResourceExhausted, text).hint("try again when one of them has ended")
-        })
+    fn place(&self) -> Result<Share> {
+        self.shared.places.take(&self.holder, "questions to models are at work")
+    }
+
+    fn request_place(&self) -> Result<Share> {
+        self.shared.requests.take(&self.holder, "requests to models are at work")
     }
 }
 

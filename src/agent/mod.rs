@@ -19,6 +19,7 @@ mod discreet;
 mod evidence;
 mod guest;
 mod limits;
+mod nameless;
 mod over_graph;
 mod plain;
 mod promote;

@@ -1,5 +1,7 @@
 //! What a model proposes is run only as far as it may be, and believed only as far as it can be checked.
 
+mod callers;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -322,40 +324,6 @@ fn assistant(dir: &std::path::Path) -> (Assistant, Config) {
 }
 
 #[tokio::test]
-async fn more_tools_at_once_than_there_are_places_are_refused_at_once() {
-    /// Nothing that it is asked for ever comes.
-    struct Stuck(FakeTools);
-    #[async_trait::async_trait]
-    impl Tools for Stuck {
-        fn specs(&self) -> Vec<crate::model::ToolSpec> {
-            self.0.specs()
-        }
-
-        async fn call(&self, _name: &str, _arguments: Value, _scope: &Scope) -> crate::error::Result<Value> {
-            std::future::pending().await
-        }
-    }
-    let dir = tempfile::tempdir().unwrap();
-    let (_, config) = assistant(dir.path());
-    let assistant = Assistant::new(&config, Arc::new(Stuck(FakeTools::default())), Arc::new(FakeWitness), None);
-    let call = || {
-        let assistant = assistant.clone();
-        tokio::spawn(async move { assistant.call("db_summary", json!({})).await })
-    };
-    let at_work: Vec<_> = (0..32).map(|_| call()).collect();
-    let refused = call().await.unwrap().unwrap_err();
-    assert!(refused.code == ErrorCode::ResourceExhausted && refused.message.contains("32 tools"), "{refused}");
-    // Who goes makes room.
-    for one in at_work {
-        one.abort();
-        one.await.unwrap_err();
-    }
-    let begun = call();
-    tokio::time::sleep(Duration::from_millis(20)).await;
-    assert!(!begun.is_finished());
-}
-
-#[tokio::test]
 async fn without_a_model_the_stub_answers_and_the_report_is_kept() {
     let dir = tempfile::tempdir().unwrap();
     let (assistant, _) = assistant(dir.path());
@@ -427,46 +395,6 @@ async fn a_command_that_cannot_be_run_is_not_ready_and_the_status_says_why() {
         assert!(!status.ready && problem.contains(said), "{said}: {problem}");
         assert!(problem.contains("vic llm use command"), "the cure: {problem}");
     }
-}
-
-#[tokio::test]
-async fn where_the_backend_is_and_how_it_is_called_is_told_to_the_owner_alone() {
-    let dir = tempfile::tempdir().unwrap();
-    let (assistant, mut config) = assistant(dir.path());
-    let line = CommandLine { program: "true".into(), args: vec!["--token=s3cret".into()], folder: dir.path().into() };
-    let over = Override { command: Some(line), ..Override::default() };
-    let mut choice = Choice::configured(&config).with(&over).unwrap();
-    let (none, owner) = (Override::default(), assistant.for_right(true, false));
-    for folder in [dir.path().to_path_buf(), dir.path().join("gone")] {
-        choice.command.as_mut().unwrap().folder = folder;
-        choice.save(&config).unwrap();
-        assert!(owner.status(&none).await.unwrap().command.unwrap().contains("s3cret"));
-        let status = assistant.status(&none).await.unwrap();
-        let told = serde_json::to_string(&status).unwrap();
-        assert!(!told.contains("s3cret") && !told.contains("gone"), "{told}");
-        assert_eq!(status.ready, status.problem.is_none());
-    }
-    assert!(owner.capabilities(&none).await.unwrap().place.contains("true"));
-    assert_eq!(assistant.capabilities(&none).await.unwrap().place, "");
-    config.embed.openai_url = "http://127.0.0.1:1".into();
-    let away = Assistant::new(&config, hive(), Arc::new(FakeWitness), None);
-    let refused = away.capabilities(&Override { backend: Some(BackendKind::OpenAi), ..none }).await.unwrap_err();
-    assert!(!refused.message.contains("127.0.0.1") && refused.message.contains("vic llm status"), "{refused}");
-}
-
-#[tokio::test]
-async fn only_this_user_on_this_machine_names_a_program() {
-    let dir = tempfile::tempdir().unwrap();
-    let (assistant, _) = assistant(dir.path());
-    let line = CommandLine { program: "true".into(), args: vec![], folder: "/".into() };
-    let over = Override { command: Some(line), ..Override::default() };
-    for owns in [false, true] {
-        let error = assistant.for_right(owns, false).ask("x", &over).await.unwrap_err();
-        assert_eq!(error.code, ErrorCode::PermissionDenied, "{error}");
-    }
-    // It is run, and says nothing.
-    let error = assistant.for_right(true, true).ask("x", &over).await.unwrap_err();
-    assert!(error.message.contains("said nothing"), "{error}");
 }
 
 #[tokio::test]

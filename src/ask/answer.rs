@@ -93,7 +93,8 @@ impl Asker {
             }
             Err(error) => {
                 let name = llm.name();
-                outcome.warnings.push(format!("the summary is quoted, not written by `{name}`: {}", error.message));
+                let why = self.told(&error.message);
+                outcome.warnings.push(format!("the summary is quoted, not written by `{name}`: {why}"));
                 None
             }
         }

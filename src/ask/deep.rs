@@ -37,7 +37,7 @@ impl Asker {
         }
         let Findings { found, warnings } =
             self.skills.run_all(&files, &skills, question.privacy, self.skills.budget()).await;
-        outcome.warnings.extend(warnings);
+        outcome.warnings.extend(warnings.iter().map(|it| self.told(it)));
         let fresh = self.write_back(&files, found).await?;
         if fresh.chunks.is_empty() {
             return Ok(false);

@@ -34,6 +34,7 @@ use crate::ask::hit::Found;
 use crate::ask::terms::Terms;
 use crate::catalog::Catalog;
 use crate::config::Config;
+use crate::embed::addresses;
 use crate::error::{Error, Result};
 use crate::index::{Index, Served};
 use crate::librarian::Librarian;
@@ -227,7 +228,7 @@ impl Asker {
         request.privacy_mode = Some(privacy);
         let planned = self.librarian.plan(&request, chrono::Local::now().date_naive()).await?;
         let plan = QueryPlan { privacy_mode: wanted, ..planned.plan };
-        warnings.extend(planned.warnings);
+        warnings.extend(planned.warnings.iter().map(|it| self.told(it)));
         let filter = self.filter(&plan.l0_filters.clone().unwrap_or_default(), root)?;
         let terms = Arc::new(Terms::of(&plan.raw_user_text)?);
         let words = excerpt::content_words(plan.l1_query_text.as_deref().unwrap_or(&plan.raw_user_text));
@@ -249,6 +250,18 @@ impl Asker {
             raw_user_text: request.query,
             planner_model_id: None,
         }
+    }
+
+    /// What a server said, or how it failed, as whoever asks may read it: where it is, is for its owner to know.
+    fn told(&self, text: &str) -> String {
+        if self.scope.is_all() {
+            return text.to_string();
+        }
+        let told = addresses::hidden(text);
+        if told != text {
+            tracing::warn!("a question went without its server: {text}");
+        }
+        told.into_owned()
     }
 
     /// What a file must meet: the filters, the folder that is asked, and the scope.

@@ -77,7 +77,7 @@ impl Asker {
                         (keyword, vector, extra)
                     }
                     Err(error) => {
-                        warnings.push(format!("answered by keywords alone: {}", error.message));
+                        warnings.push(format!("answered by keywords alone: {}", self.told(&error.message)));
                         (keyword, Vec::new(), Vec::new())
                     }
                 }

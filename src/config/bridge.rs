@@ -25,7 +25,7 @@ pub struct BridgeConfig {
     pub tls: Option<TlsFiles>,
     /// `VIC_BRIDGE_PLAIN`: whether an address that other machines reach may go without TLS.
     pub plain: bool,
-    /// `VIC_BRIDGE_RATE_LIMIT_PER_MIN`: requests to `/v1/*` of one address in any 60 seconds; 0 is no limit.
+    /// `VIC_BRIDGE_RATE_LIMIT_PER_MIN`: requests to `/v1/*` of one key at one address in any 60 seconds; 0 is no limit.
     pub rate_limit_per_min: u32,
     /// `VIC_BRIDGE_MAX_BODY_BYTES`: largest body of an HTTP request.
     pub max_body_bytes: usize,

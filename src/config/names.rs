@@ -30,7 +30,7 @@ pub const NAMES: &[(&str, &str)] = &[
     ),
     (
         "VIC_BRIDGE_RATE_LIMIT_PER_MIN",
-        "requests to /v1/* of one address in any 60 seconds; 0 is no limit (default 120)",
+        "requests to /v1/* of one key at one address in any 60 seconds; 0 is no limit (default 120)",
     ),
     ("VIC_BRIDGE_MAX_BODY_BYTES", "largest body of an HTTP request (default 2097152)"),
     ("VIC_WAREHOUSE_ROOT", "root when a command names none"),

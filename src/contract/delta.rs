@@ -242,7 +242,7 @@ struct Wordings<'t> {
 }
 
 /// Finds at most so many contradictions of different wording.
-fn contradictions(topics: &[(&'static str, Topic)], most: usize) -> Wordings<'_> {
+fn contradictions<'t>(topics: &'t [(&'static str, Topic)], most: usize) -> Wordings<'t> {
     let mut wordings = Wordings { found: BTreeMap::new(), left_out: 0 };
     let pairs = topics.iter().flat_map(|(field, topic)| topic.contradictions().map(move |it| (*field, it)));
     for (field, pair) in pairs {

@@ -179,11 +179,11 @@ impl Contract {
         let mut jobs = Vec::new();
         if !run.paths.is_empty() {
             let request = request(run.paths.clone(), run.again.is_some());
-            jobs.push(self.reader.parts.index.start_job(request, &self.scope).await?);
+            jobs.push(self.reader.parts.index.start_job(request, &self.scope, &self.holder).await?);
         }
         if run.pages {
             let request = request(vec![self.pages()], false);
-            jobs.push(self.reader.parts.index.start_job(request, &self.scope).await?);
+            jobs.push(self.reader.parts.index.start_job(request, &self.scope, &self.holder).await?);
         }
         Ok(jobs)
     }

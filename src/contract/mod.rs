@@ -27,6 +27,7 @@ mod filter;
 mod graph_of;
 pub mod help;
 mod ingest;
+mod jobs;
 mod memory;
 mod names;
 mod normalize;
@@ -62,12 +63,13 @@ mod tests;
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
-use tokio::sync::Semaphore;
+use tokio::sync::OwnedSemaphorePermit;
 
-use crate::catalog::{BookedJob, BookedResult};
+use crate::catalog::BookedResult;
 use crate::contract::answer::{Answer, Unknown};
 use crate::contract::corpus::Corpus;
 use crate::contract::delta::Earlier;
+use crate::contract::jobs::Jobs;
 use crate::contract::prose::Ruler;
 use crate::contract::reader::Reader;
 use crate::contract::refusal::{Cause, Outcome, Refusal};
@@ -75,7 +77,7 @@ use crate::contract::select::Size;
 use crate::contract::validate::Request;
 use crate::error::{Error, ErrorCode, Result};
 use crate::index::blocking;
-use crate::model::{CorpusCall, CorpusReply, Scope};
+use crate::model::{CorpusCall, CorpusReply, Holder, Scope};
 
 pub use reader::Parts;
 
@@ -84,10 +86,6 @@ const SYNCHRONOUS: usize = 100;
 
 /// Documents that are worked on without having been asked to take the time.
 const UNASKED: usize = 5_000;
-
-/// Verbs in jobs: the one at work, and those that wait for their turn. Each holds its request, and may take minutes: who
-/// comes after so many would wait for hours, and is told at once.
-const MOST_JOBS: usize = 64;
 
 /// Bytes that are kept of a request that no verb takes.
 const MOST_REFUSED: usize = 4 << 10;
@@ -100,10 +98,12 @@ const LONGEST_VERB: usize = 40;
 pub struct Contract {
     reader: Arc<Reader>,
     scope: Scope,
-    /// One job at a time: they are long, and others wait for an answer.
-    turn: Arc<Semaphore>,
-    /// Places for the job at work and those that wait.
-    places: Arc<Semaphore>,
+    /// Who asks.
+    holder: Holder,
+    jobs: Arc<Jobs>,
+    /// The turn of a job, where this is one. Whatever it computes has it to its end, also when nobody waits for that any
+    /// more: who begins jobs and ends them has no more at work than others.
+    held: Option<Arc<OwnedSemaphorePermit>>,
 }
 
 /// What a verb came to.
@@ -120,14 +120,14 @@ pub(crate) enum Done {
 impl Contract {
     /// Makes the contract of the owner.
     pub fn new(parts: Parts) -> Contract {
-        let [turn, places] = [1, MOST_JOBS].map(|it| Arc::new(Semaphore::new(it)));
-        Contract { reader: Arc::new(Reader::new(parts)), scope: Scope::All, turn, places }
+        let (reader, jobs) = (Arc::new(Reader::new(parts)), Arc::new(Jobs::new()));
+        Contract { reader, scope: Scope::All, holder: Holder::Owner, jobs, held: None }
     }
 
     /// The same for somebody for whom nothing exists outside a scope.
     #[must_use]
-    pub fn within(&self, scope: Scope) -> Contract {
-        Contract { scope, ..self.clone() }
+    pub fn within(&self, scope: Scope, holder: Holder) -> Contract {
+        Contract { scope, holder, ..self.clone() }
     }
 
     /// Whose views, sessions and results these are.
@@ -282,8 +282,9 @@ impl Contract {
         let (id, coverage, view) =
             (select::id(request, &corpus, earlier.as_ref()), corpus.coverage(), corpus.view.clone());
         let documents = past::remembered_corpus(&corpus);
-        let request = request.clone();
+        let (request, held) = (request.clone(), self.held.clone());
         let answer = tokio::task::spawn_blocking(move || {
+            let _held = held;
             let mut answer = run(&request, &corpus, earlier.as_ref())?;
             select::note_unread(&mut answer, &corpus);
             validate::wording(request.verb, &answer)?;
@@ -293,54 +294,6 @@ impl Contract {
             .await
             .map_err(|_| Refusal::from(Error::internal("a verb panicked; the log of vicd says where")))??;
         Ok(Done::Answer { id, view, coverage, documents, answer: Box::new(answer) })
-    }
-
-    /// Goes on in a job, unless too many wait. What INGEST has begun by then stays in the index; only its session is not
-    /// made.
-    async fn later(&self, request: Request, documents: usize, going: Option<ingest::Going>) -> Result<Made> {
-        let place = self.places.clone().try_acquire_owned().map_err(|_| {
-            Error::new(ErrorCode::ResourceExhausted, format!("busy: {MOST_JOBS} verbs in jobs have not ended"))
-                .hint("try again when one of them has ended")
-        })?;
-        let job = BookedJob { id: format!("j-{:016x}", random()?), state: "running".into(), body: "{}".into() };
-        let (reader, owner, first) = (self.reader.clone(), self.owner(), job.clone());
-        blocking(move || reader.parts.book.put_job(&owner, &first)).await?;
-        let mut told = Answer::new("the work goes on in a job");
-        told.data =
-            json!({"job_id": job.id, "state": "running", "documents": documents, "ask": format!("job {}", job.id)});
-        let envelope = envelope::answer("", request.verb.name, request.form.name, &Value::Null, 0.0, &told);
-        let contract = self.clone();
-        tokio::spawn(async move {
-            let _place = place;
-            // Its place in the queue; the semaphore is never closed.
-            let _turn = contract.turn.clone().acquire_owned().await;
-            contract.finish(request, job, going).await;
-        });
-        Ok((envelope, None, true))
-    }
-
-    async fn finish(&self, request: Request, mut job: BookedJob, going: Option<ingest::Going>) {
-        let done = match request.verb.name {
-            "INGEST" => self.ingest_at_leisure(&request, going).await,
-            "QUERY" => self.query_at_leisure(&request).await,
-            _ => self.work(&request, Size::AtLeisure).await,
-        };
-        let outcome = match done {
-            Ok(Done::Answer { id, view, coverage, documents, answer }) => {
-                let kept = self.keep(&request, &id, (&view, coverage), documents, &answer).await;
-                kept.map(|_| ("completed", json!({"result": id})))
-            }
-            Ok(Done::Later(_) | Done::Ingesting(_)) => Err(Error::internal("a job that was put off")),
-            Err(refusal) => Ok(("failed", json!({"error": self.short(&refusal)}))),
-        };
-        let (state, body) =
-            outcome.unwrap_or_else(|error| ("failed", json!({"error": self.short(&Refusal::from(error))})));
-        job.state = state.into();
-        job.body = body.to_string();
-        let (reader, owner) = (self.reader.clone(), self.owner());
-        if let Err(error) = blocking(move || reader.parts.book.put_job(&owner, &job)).await {
-            tracing::warn!(%error, "cannot note the end of a job of the contract");
-        }
     }
 }
 

@@ -94,7 +94,7 @@ pub(crate) fn of(verb: &str, form: &str) -> Value {
         "VIEW" => view(form),
         "JOB" => record([
             ("job_id", text()),
-            ("state", one_of(&["running", "completed", "failed"])),
+            ("state", one_of(&["running", "completed", "failed", "cancelled"])),
             ("result?", text()),
             ("error?", error()),
         ]),

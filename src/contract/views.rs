@@ -1,4 +1,4 @@
-//! What there is beside the verbs: views, jobs, kept results, help and schemas.
+//! What there is beside the verbs: views, kept results, help and schemas. Jobs are in `jobs`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -111,7 +111,8 @@ impl Contract {
             }
             Draft::Filter { filter, since, follows: true } => View::Evolving { filter, since },
             Draft::Filter { filter, since, follows: false } => {
-                let ids = self.select(&view::Selection::all(&crate::model::Scope::All)).await?;
+                // By the caller's files alone: the last number of all of them would tell how many others have.
+                let ids = self.select(&view::Selection::all(&self.scope)).await?;
                 // The moment stays where it is: only what follows the index follows the clock.
                 let since = since.and_then(|it| dates::since(&it, now_ns())).map(dates::written);
                 View::Query { filter, since, upto: ids.last().copied().unwrap_or(0) }
@@ -164,26 +165,6 @@ impl Contract {
         })
     }
 
-    async fn job(&self, given: &Map<String, Value>) -> Outcome<Value> {
-        one_of(given, &["id", "format"])?;
-        let id =
-            text(given, "id")?.ok_or_else(|| Refusal::new(Cause::MissingField, "which job?").field("id"))?.to_string();
-        let (reader, owner, own) = (self.reader.clone(), self.owner(), id.clone());
-        let job = blocking(move || reader.parts.book.job(&owner, &own)).await?;
-        let job = job.ok_or_else(|| {
-            Refusal::new(Cause::UnknownResult, format!("there is no job `{}`", crate::contract::words::short(&id, 40)))
-                .field("id")
-        })?;
-        let mut shown = json!({"job_id": job.id, "state": job.state});
-        let body: Value = serde_json::from_str(&job.body).unwrap_or_default();
-        for name in ["result", "error"] {
-            if !body[name].is_null() {
-                shown[name] = body[name].clone();
-            }
-        }
-        Ok(shown)
-    }
-
     async fn kept(&self, given: &Map<String, Value>) -> Outcome<Value> {
         one_of(given, &["id", "format"])?;
         let id = text(given, "id")?.ok_or_else(|| Refusal::new(Cause::MissingField, "which result?").field("id"))?;
@@ -212,18 +193,26 @@ fn with_name(name: &str, view: &View) -> Value {
     shown
 }
 
-fn one_of(given: &Map<String, Value>, known: &[&str]) -> Outcome<()> {
+pub(super) fn one_of(given: &Map<String, Value>, known: &[&str]) -> Outcome<()> {
     match given.keys().find(|it| !known.contains(&it.as_str())) {
         Some(name) => Err(Refusal::unknown(Cause::UnknownField, "field", name, known).field(name.as_str())),
         None => Ok(()),
     }
 }
 
-fn text<'g>(given: &'g Map<String, Value>, name: &str) -> Outcome<Option<&'g str>> {
+pub(super) fn text<'g>(given: &'g Map<String, Value>, name: &str) -> Outcome<Option<&'g str>> {
     match given.get(name) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text)),
         Some(_) => Err(Refusal::new(Cause::TypeError, format!("`{name}` is no text")).field(name)),
+    }
+}
+
+pub(super) fn flag(given: &Map<String, Value>, name: &str) -> Outcome<bool> {
+    match given.get(name) {
+        None | Some(Value::Null) => Ok(false),
+        Some(Value::Bool(flag)) => Ok(*flag),
+        Some(_) => Err(Refusal::new(Cause::TypeError, format!("`{name}` is not true or false")).field(name)),
     }
 }
 

@@ -16,7 +16,7 @@ use crate::contract::Contract;
 use crate::daemon::member::{self, Named};
 use crate::daemon::process::Memory;
 use crate::daemon::view;
-use crate::embed::Embedder;
+use crate::embed::{Embedder, addresses};
 use crate::error::{Error, ErrorCode, Result};
 use crate::extract::WorkerPool;
 use crate::graph::GraphService;
@@ -168,8 +168,8 @@ impl Service for Daemon {
             privacy_mode: self.facts.privacy,
             embed_model: self.embedder.name().into(),
             dimension: self.embedder.dimension() as u32,
-            // A file that is being replaced has no chunks for a moment.
-            index_ready: store.chunks > 0 || coverage.indexed > 0,
+            // Of what whoever asks may know of. A file that is being replaced has no chunks for a moment.
+            index_ready: chunks > 0 || coverage.indexed > 0,
             chunks,
             store_bytes: store.bytes,
             paused: self.index.paused(),
@@ -233,14 +233,18 @@ impl Service for Daemon {
     }
 
     async fn embed(&self, texts: Vec<String>, query: bool) -> Result<Vec<Vec<f32>>> {
-        if !query {
-            return self.embedder.embed_documents(&texts).await;
+        let embedded = async {
+            if !query {
+                return self.embedder.embed_documents(&texts).await;
+            }
+            let mut vectors = Vec::with_capacity(texts.len());
+            for text in &texts {
+                vectors.push(self.embedder.embed_query(text).await?);
+            }
+            Ok(vectors)
         }
-        let mut vectors = Vec::with_capacity(texts.len());
-        for text in &texts {
-            vectors.push(self.embedder.embed_query(text).await?);
-        }
-        Ok(vectors)
+        .await;
+        embedded.map_err(|error| if self.scope.is_all() { error } else { addresses::hide(error) })
     }
 
     async fn graph(&self, request: GraphRequest) -> Result<serde_json::Value> {

@@ -5,6 +5,7 @@
 //! Nothing here knows of chunks or the store, and no file is touched but those of the models. [`open`] gives the embedder
 //! that the configuration asks for; [`models`] keeps the models on disk; [`egress`] is the gate for whatever is sent.
 
+pub(crate) mod addresses;
 mod bert;
 mod calls;
 pub mod egress;

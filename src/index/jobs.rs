@@ -13,13 +13,15 @@ use crate::error::{Error, ErrorCode, IoContext, Result};
 use crate::index::pipeline::{Pass, Run};
 use crate::index::progress::Progress;
 use crate::index::{Inner, absolute, blocking, lane, renewal, scan};
-use crate::model::{IndexRequest, JobSnapshot, JobState, OcrMode, Phase, Root, Scope};
+use crate::machine::Shares;
+use crate::model::{Holder, IndexRequest, JobSnapshot, JobState, OcrMode, Phase, Root, Scope};
 
 /// The longest that a job waits for files that overtook it.
 const OVERTAKING: Duration = Duration::from_secs(10);
 
 /// Jobs that have not ended: one is at work, some have pictures read, all others wait for the engine. Each walks its
-/// folders again and is a line of every status; a program that leaves more behind does not wait for any of them.
+/// folders again and is a line of every status; a program that leaves more behind does not wait for any of them. A key has
+/// half of them.
 const MOST_JOBS: usize = 128;
 
 /// The jobs that have not ended, by their ids.
@@ -28,12 +30,23 @@ type Running = BTreeMap<String, (Arc<Progress>, CancellationToken)>;
 /// Part of a root that a job looks at; None is all of it.
 type Part = (Root, Option<PathBuf>);
 
+/// What of the jobs that have not ended one key may have begun.
+pub(crate) fn shares() -> Arc<Shares> {
+    Shares::of_each(MOST_JOBS / 2)
+}
+
 /// Checks the request of a caller who may know of `scope`, notes the job, and runs it in the background.
-pub(crate) async fn start(inner: &Arc<Inner>, request: IndexRequest, scope: &Scope) -> Result<JobSnapshot> {
+pub(crate) async fn start(
+    inner: &Arc<Inner>,
+    request: IndexRequest,
+    scope: &Scope,
+    holder: &Holder,
+) -> Result<JobSnapshot> {
     // Before anything is looked at, or a folder becomes a root.
     check_room(&inner.running(), &request)?;
+    let share = inner.shares.take(holder, "jobs have not ended")?;
     let parts = parts(inner, &request, scope).await?;
-    let snapshot = JobSnapshot { job_id: new_id(), request, ..unnamed() };
+    let snapshot = JobSnapshot { job_id: new_id()?, request, ..unnamed() };
     let progress = Arc::new(Progress::new(snapshot.clone()));
     let cancel = inner.shutdown.child_token();
     {
@@ -46,7 +59,11 @@ pub(crate) async fn start(inner: &Arc<Inner>, request: IndexRequest, scope: &Sco
         inner.running().remove(&snapshot.job_id);
         return Err(error);
     }
-    inner.background.spawn(run(inner.clone(), parts, progress, cancel));
+    let run = run(inner.clone(), parts, progress, cancel);
+    inner.background.spawn(async move {
+        run.await;
+        drop(share);
+    });
     Ok(snapshot)
 }
 
@@ -355,11 +372,12 @@ fn expect_folder(path: &Path) -> Result<()> {
     path.read_dir().at("read", path).map(drop)
 }
 
-/// Short, sortable by time, unique within a daemon: milliseconds and a counter.
-fn new_id() -> String {
-    use std::sync::atomic::{AtomicU32, Ordering};
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    format!("{:x}-{:x}", now_ms(), NEXT.fetch_add(1, Ordering::Relaxed))
+/// Short, sortable by time, unique within a daemon: milliseconds and a random number. A counter would tell everybody how
+/// many jobs others began.
+fn new_id() -> Result<String> {
+    let mut bytes = [0; 4];
+    getrandom::fill(&mut bytes).map_err(Error::internal)?;
+    Ok(format!("{:x}-{:08x}", now_ms(), u32::from_le_bytes(bytes)))
 }
 
 pub(crate) fn now_ms() -> i64 {
@@ -405,6 +423,13 @@ mod tests {
         assert_eq!(failures.map(|it| check(it, &all)), [true, true, false, false]);
         assert!(!check(ErrorCode::Unavailable, &IndexRequest { max_files: Some(9), ..all.clone() }));
         assert!(!check(ErrorCode::Unavailable, &IndexRequest { metadata_only: true, ..all }));
+    }
+
+    #[test]
+    fn the_id_of_a_job_does_not_tell_how_many_there_were_before() {
+        let number = |id: String| u32::from_str_radix(id.rsplit_once('-').unwrap().1, 16).unwrap();
+        let numbers: Vec<u32> = (0..20).map(|_| number(new_id().unwrap())).collect();
+        assert!(numbers.windows(2).all(|it| it[0].abs_diff(it[1]) > 1), "{numbers:?}");
     }
 
     #[test]

@@ -66,7 +66,10 @@ use crate::index::syncing::Walks;
 use crate::index::tables::Tables;
 use crate::index::urgent::Urgent;
 use crate::index::watching::Watching;
-use crate::model::{ContentHash, Coverage, Document, IndexRequest, JobSnapshot, Root, RootId, Scope, WatchReport};
+use crate::machine::Shares;
+use crate::model::{
+    ContentHash, Coverage, Document, Holder, IndexRequest, JobSnapshot, Root, RootId, Scope, WatchReport,
+};
 use crate::store::StoreStats;
 use crate::warehouse::{Leash, Rules, WalkProblem, silence};
 
@@ -132,6 +135,8 @@ pub(crate) struct Inner {
     interrupted: AtomicBool,
     /// Jobs that have not ended.
     running: Mutex<BTreeMap<String, (Arc<Progress>, CancellationToken)>>,
+    /// What of them a key may have begun.
+    shares: Arc<Shares>,
     /// When an upkeep that was not done may be tried again.
     upkeep_owed: Mutex<Option<Instant>>,
     /// What is not as it should be, by part.
@@ -147,10 +152,11 @@ impl Index {
     ///
     /// # Errors
     /// A path does not exist or cannot be read, or does not lie in the scope; [`crate::error::ErrorCode::StorageFull`]:
-    /// there is no room to index.
-    pub async fn start_job(&self, request: IndexRequest, scope: &Scope) -> Result<JobSnapshot> {
+    /// there is no room to index; [`crate::error::ErrorCode::ResourceExhausted`]: too many have not ended, or too many that
+    /// the holder of a key began.
+    pub async fn start_job(&self, request: IndexRequest, scope: &Scope, holder: &Holder) -> Result<JobSnapshot> {
         self.inner.space.admit(scope)?;
-        jobs::start(&self.inner, request, scope).await
+        jobs::start(&self.inner, request, scope, holder).await
     }
 
     /// Watches a job that has not ended, or shows the end of one that has.

@@ -164,6 +164,7 @@ impl Inner {
             missing: Arc::default(),
             interrupted: AtomicBool::new(false),
             running: Mutex::default(),
+            shares: crate::index::jobs::shares(),
             upkeep_owed: Mutex::default(),
             degraded: Mutex::default(),
             unseen: Mutex::default(),

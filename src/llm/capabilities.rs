@@ -9,6 +9,9 @@ const MOST_TOKENS: u32 = 1 << 17;
 /// Where the usual samplers end.
 const MOST_TEMPERATURE: f32 = 2.0;
 
+/// What is told of another machine to those who need not know which.
+const ELSEWHERE: &str = "another machine";
+
 /// One model.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ModelCapability {
@@ -42,6 +45,12 @@ impl ModelCapability {
 }
 
 impl ModelCapability {
+    /// The same for those who need not know where it runs. That it runs elsewhere, everybody has to know.
+    #[must_use]
+    pub fn without_place(self) -> ModelCapability {
+        ModelCapability { passed_on_to: self.passed_on_to.map(|_| ELSEWHERE.into()), ..self }
+    }
+
     /// The one of that name. Ollama's names have `:latest` behind them when nothing else stands there.
     pub(super) fn named<'a>(models: &'a [ModelCapability], id: &ModelId) -> Option<&'a ModelCapability> {
         let latest = format!("{}:latest", id.0);
@@ -97,14 +106,38 @@ pub struct CapabilitySnapshot {
 }
 
 impl CapabilitySnapshot {
-    /// The same for those who need not know where the backend is.
+    /// The same for those who need not know where the backend is, and where it passes a model on to.
     #[must_use]
     pub fn without_place(self) -> CapabilitySnapshot {
-        CapabilitySnapshot { place: String::new(), ..self }
+        let models = self.models.into_iter().map(ModelCapability::without_place).collect();
+        CapabilitySnapshot { place: String::new(), models, ..self }
     }
 
     /// A model by its name, with or without Ollama's `:latest`.
     pub fn model(&self, id: &ModelId) -> Option<&ModelCapability> {
         ModelCapability::named(&self.models, id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn that_a_model_is_passed_on_is_told_to_everybody_and_where_to_is_not() {
+        let passed_on = Some("https://models.example:443".to_string());
+        let models =
+            [passed_on, None].map(|it| ModelCapability { passed_on_to: it, ..ModelCapability::unknown("m".into()) });
+        let snapshot = CapabilitySnapshot {
+            backend: "ollama".into(),
+            place: "http://192.0.2.7".into(),
+            default_model: "m".into(),
+            models: models.into(),
+            queue: QueueState::default(),
+            taken_at: 0,
+        };
+        let told = snapshot.without_place();
+        let passed_on: Vec<_> = told.models.iter().map(|it| it.passed_on_to.as_deref()).collect();
+        assert_eq!((told.place.as_str(), passed_on), ("", vec![Some(ELSEWHERE), None]));
     }
 }

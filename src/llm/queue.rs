@@ -34,7 +34,6 @@ static QUEUES: LazyLock<Mutex<HashMap<String, Weak<Queue>>>> = LazyLock::new(Mut
 /// The queue of one backend.
 #[derive(Debug)]
 pub(super) struct Queue {
-    place: String,
     limits: QueueLimits,
     free: Arc<Semaphore>,
     waiting: AtomicUsize,
@@ -48,15 +47,15 @@ impl Queue {
             return queue;
         }
         queues.retain(|_, it| it.strong_count() > 0);
-        let queue = Arc::new(Queue::new(place, limits));
+        let queue = Arc::new(Queue::new(limits));
         queues.insert(place.to_string(), Arc::downgrade(&queue));
         queue
     }
 
-    pub(super) fn new(place: &str, limits: QueueLimits) -> Queue {
+    pub(super) fn new(limits: QueueLimits) -> Queue {
         let limits = QueueLimits { running: limits.running.max(1), ..limits };
         let free = Arc::new(Semaphore::new(limits.running));
-        Queue { place: place.into(), limits, free, waiting: AtomicUsize::new(0) }
+        Queue { limits, free, waiting: AtomicUsize::new(0) }
     }
 
     /// How busy it is.
@@ -83,7 +82,8 @@ impl Queue {
             Ok(before) => Ok(Place { queue: self.clone(), before, waits: true }),
             Err(_) => {
                 let QueueLimits { running, waiting } = self.limits;
-                let text = format!("`{}` is busy: {running} requests are at work and {waiting} wait", self.place);
+                // Not where it is: whoever asks may not know that.
+                let text = format!("the model is busy: {running} requests are at work and {waiting} wait");
                 Err(Error::new(ErrorCode::ResourceExhausted, text).hint("try again in a second"))
             }
         }
@@ -134,13 +134,14 @@ mod tests {
 
     #[tokio::test]
     async fn beyond_its_limits_a_queue_refuses_at_once_and_recovers() {
-        let queue = Arc::new(Queue::new("x", QueueLimits { running: 1, waiting: 2 }));
+        let queue = Queue::before("openai http://192.0.2.5:1", QueueLimits { running: 1, waiting: 2 });
         let running = queue.enter().unwrap().turn(PATIENCE).await.unwrap();
         let waiting = [queue.enter().unwrap(), queue.enter().unwrap()];
         assert_eq!((queue.state().running, queue.state().waiting), (1, 2));
         let error = queue.enter().unwrap_err();
         assert_eq!(error.code, ErrorCode::ResourceExhausted);
-        assert!(error.message.contains("`x` is busy") && error.hint.is_some());
+        assert!(error.message.contains("is busy") && error.hint.is_some(), "{error}");
+        assert!(!error.message.contains("192.0.2.5"), "{error}");
         drop((waiting, running));
         assert_eq!((queue.state().running, queue.state().waiting), (0, 0));
         let _turn = queue.enter().unwrap().turn(PATIENCE).await.unwrap();

@@ -1,5 +1,6 @@
 //! What vic asks of the machine on which it is not alone: its place in the queues for processor and disk, a share of the
-//! processors, and whether there is mains power. [`Machine`] says what kind of machine it is.
+//! processors, and whether there is mains power. [`Machine`] says what kind of machine it is,
+//! [`Shares`] parts its places among those who ask.
 //!
 //! Questions are served at the priority that the daemon was started with. Everything else steps back ([`step_back`]), and
 //! what only computes stands aside ([`stand_aside`]). The [`Session`] as a whole is behind while nobody waits for an answer.

@@ -42,6 +42,11 @@ impl Caller {
         &self.grant.scope
     }
 
+    /// Whose key was shown.
+    pub(crate) fn holder(&self) -> Holder {
+        self.grant.holder.clone()
+    }
+
     /// Whether everything is theirs.
     pub(crate) fn is_owner(&self) -> bool {
         self.grant.right >= Right::Own
@@ -98,27 +103,27 @@ impl Service for Caller {
 
     async fn ask(&self, request: AskRequest) -> Result<AskResponse> {
         self.may(Right::Read)?;
-        self.desk.question(self.service.ask(request)).await
+        self.desk.question(&self.grant.holder, self.service.ask(request)).await
     }
 
     async fn search(&self, request: AskRequest) -> Result<AskResponse> {
         self.may(Right::Read)?;
-        self.desk.question(self.service.search(request)).await
+        self.desk.question(&self.grant.holder, self.service.search(request)).await
     }
 
     async fn ask_stream(&self, request: AskRequest) -> Result<mpsc::Receiver<Result<AskEvent>>> {
         self.may(Right::Read)?;
-        self.desk.steps(self.service.ask_stream(request)).await
+        self.desk.steps(&self.grant.holder, self.service.ask_stream(request)).await
     }
 
     async fn similar(&self, request: SimilarRequest) -> Result<AskResponse> {
         self.may(Right::Read)?;
-        self.desk.question(self.service.similar(request)).await
+        self.desk.question(&self.grant.holder, self.service.similar(request)).await
     }
 
     async fn grep(&self, request: GrepRequest) -> Result<GrepResponse> {
         self.may(Right::Read)?;
-        self.desk.question(self.service.grep(request)).await
+        self.desk.question(&self.grant.holder, self.service.grep(request)).await
     }
 
     async fn corpus(&self, call: CorpusCall) -> Result<CorpusReply> {
@@ -128,12 +133,12 @@ impl Service for Caller {
         if ingests {
             return self.service.corpus(call).await;
         }
-        self.desk.reading(self.service.corpus(call)).await
+        self.desk.reading(&self.grant.holder, self.service.corpus(call)).await
     }
 
     async fn audit(&self, limit: u32) -> Result<Vec<AuditRecord>> {
         self.may(Right::Own)?;
-        self.desk.list(self.service.audit(limit)).await
+        self.desk.list(&self.grant.holder, self.service.audit(limit)).await
     }
 
     async fn start_index(&self, request: IndexRequest) -> Result<JobSnapshot> {
@@ -154,7 +159,7 @@ impl Service for Caller {
 
     async fn jobs(&self, limit: u32) -> Result<Vec<JobSnapshot>> {
         self.may(Right::Read)?;
-        self.desk.list(self.service.jobs(limit)).await
+        self.desk.list(&self.grant.holder, self.service.jobs(limit)).await
     }
 
     async fn cancel_job(&self, job_id: &str) -> Result<JobSnapshot> {
@@ -180,7 +185,7 @@ impl Service for Caller {
 
     async fn status(&self) -> Result<Status> {
         self.may(Right::Read)?;
-        self.desk.list(self.state()).await
+        self.desk.list(&self.grant.holder, self.state()).await
     }
 
     fn tokens_embedded(&self) -> u64 {
@@ -189,17 +194,17 @@ impl Service for Caller {
 
     async fn files(&self, filter: FileFilter, limit: u32, offset: u64) -> Result<(Vec<FileRecord>, u64)> {
         self.may(Right::Read)?;
-        self.desk.list(self.service.files(filter, limit, offset)).await
+        self.desk.list(&self.grant.holder, self.service.files(filter, limit, offset)).await
     }
 
     async fn read(&self, path: &str) -> Result<Document> {
         self.may(Right::Read)?;
-        self.desk.reading(self.service.read(path)).await
+        self.desk.reading(&self.grant.holder, self.service.read(path)).await
     }
 
     async fn roots(&self) -> Result<Vec<Root>> {
         self.may(Right::Read)?;
-        self.desk.list(self.service.roots()).await
+        self.desk.list(&self.grant.holder, self.service.roots()).await
     }
 
     async fn add_root(&self, path: &str) -> Result<Root> {
@@ -214,13 +219,13 @@ impl Service for Caller {
 
     async fn embed(&self, texts: Vec<String>, query: bool) -> Result<Vec<Vec<f32>>> {
         self.may(Right::Read)?;
-        self.desk.reading(self.service.embed(texts, query)).await
+        self.desk.reading(&self.grant.holder, self.service.embed(texts, query)).await
     }
 
     async fn graph(&self, request: GraphRequest) -> Result<serde_json::Value> {
         // A tool loop may call whatever reads; to write is the owner's.
         self.may(if request.writes() { Right::Own } else { Right::Read })?;
-        self.desk.question(self.service.graph(request)).await
+        self.desk.question(&self.grant.holder, self.service.graph(request)).await
     }
 
     fn assistant(&self) -> Result<Assistant> {

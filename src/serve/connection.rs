@@ -2,9 +2,9 @@
 //! a certificate. No connection holds the daemon up: one that asks nothing is cut, and at the end each has as long as its
 //! requests at work.
 
-use std::collections::VecDeque;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use axum::Router;
@@ -22,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 use tower::limit::ConcurrencyLimitLayer;
 use tower::{ServiceBuilder, ServiceExt};
 
+use crate::model::Holder;
 use crate::serve::incoming::{Listener, Peer, Socket};
 use crate::serve::sending::Sending;
 
@@ -116,7 +117,8 @@ impl Guests {
     }
 
     /// Cuts the one that has been there longest of those that may not have shown a key yet, or else of those that have
-    /// nothing under way. Not the one that came last: it has had no time to show anything.
+    /// nothing under way, or else of those of a key that has more than half of all. Not the one that came last: it has had
+    /// no time to show anything.
     /// Nobody is cut where there are fewer than `most`, as when one has just gone.
     fn cut_one(&mut self, most: usize) {
         self.0.retain(|(handle, _)| !handle.is_finished());
@@ -125,9 +127,21 @@ impl Guests {
         }
         let older = || self.0.iter().take(self.0.len().saturating_sub(1)).map(|it| &it.1);
         let cut = older().position(|it| !it.is_known()).or_else(|| older().position(|it| it.is_at_rest()));
+        let of_many = || self.greedy().and_then(|key| older().position(|it| it.holder.get() == Some(key)));
+        let cut = cut.or_else(of_many);
         if let Some((handle, _)) = cut.and_then(|it| self.0.remove(it)) {
             handle.abort();
         }
+    }
+}
+
+impl Guests {
+    /// The key that has more than half of the connections, if there is one. The owner may have all of them.
+    fn greedy(&self) -> Option<&Holder> {
+        let mut counts: HashMap<&Holder, usize> = HashMap::new();
+        let keys = self.0.iter().filter_map(|(_, pulse)| pulse.holder.get()).filter(|it| **it != Holder::Owner);
+        keys.for_each(|it| *counts.entry(it).or_default() += 1);
+        counts.into_iter().find(|(_, count)| *count > self.0.len() / 2).map(|(key, _)| key)
     }
 }
 
@@ -135,7 +149,7 @@ async fn connection(socket: Socket, peer: Peer, port: Arc<Port>, pulse: Arc<Puls
     let patience = Patience { request: HEADER_TIME, reader: stall };
     match (socket, &port.tls) {
         (Socket::Unix(stream), _) => {
-            pulse.make_known();
+            pulse.make_known(Holder::Owner);
             speak(stream, peer, &port, pulse, None).await;
         }
         (Socket::Tcp(stream), None) => speak(stream, peer, &port, pulse, Some(patience)).await,
@@ -213,10 +227,10 @@ fn builder() -> auto::Builder<TokioExecutor> {
     builder
 }
 
-/// How many requests a connection has had, how many of them are at work, and whether one of them was let in by a key.
+/// How many requests a connection has had, how many of them are at work, and by whose key the first of them was let in.
 #[derive(Default)]
 pub(crate) struct Pulse {
-    known: AtomicBool,
+    holder: OnceLock<Holder>,
     begun: AtomicUsize,
     at_work: AtomicUsize,
     changed: Notify,
@@ -224,13 +238,13 @@ pub(crate) struct Pulse {
 }
 
 impl Pulse {
-    /// Notes that whoever speaks here is no stranger.
-    pub(crate) fn make_known(&self) {
-        self.known.store(true, Ordering::Relaxed);
+    /// Notes that whoever speaks here is no stranger. Through one connection of a proxy speak many: the first counts.
+    pub(crate) fn make_known(&self, holder: Holder) {
+        self.holder.get_or_init(|| holder);
     }
 
     fn is_known(&self) -> bool {
-        self.known.load(Ordering::Relaxed)
+        self.holder.get().is_some()
     }
 
     /// Whether nothing is at work or under way.
@@ -300,8 +314,12 @@ mod tests {
     async fn port(bounds: Bounds) -> (std::net::SocketAddr, CancellationToken) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (address, shutdown) = (listener.local_addr().unwrap(), CancellationToken::new());
-        let key = |Extension(pulse): Extension<Arc<Pulse>>| async move { pulse.make_known() };
-        let router = Router::new().route("/key", get(key)).route("/", get(|| async {}));
+        let key = |Extension(pulse): Extension<Arc<Pulse>>| async move { pulse.make_known(Holder::Owner) };
+        let ada = |Extension(pulse): Extension<Arc<Pulse>>| async move {
+            pulse.make_known(Holder::Key("ada".into()));
+            std::future::pending::<()>().await;
+        };
+        let router = Router::new().route("/key", get(key)).route("/", get(|| async {})).route("/ada", get(ada));
         let router = router.route("/large", get(|| async { vec![0_u8; LARGE] }));
         let port = Port { router, tls: None, shutdown: shutdown.clone() };
         tokio::spawn(serve_within(bounds, Listener::Tcp { listener, remote: false }, port));
@@ -348,6 +366,28 @@ mod tests {
             assert!(asks(&mut friend, "/key").await, "there is a place for each");
             friends.push(friend);
         }
+        shutdown.cancel();
+    }
+
+    #[tokio::test]
+    async fn a_key_that_has_every_connection_at_work_gives_way_to_others() {
+        let (address, shutdown) = port(Bounds { connections: 3, ..BOUNDS }).await;
+        let mut greedy = Vec::new();
+        for _ in 0..3 {
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            stream.write_all(b"GET /ada HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
+            greedy.push(stream);
+            // It is known whose they are before the last one comes.
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        for _ in 0..2 {
+            let mut friend = TcpStream::connect(address).await.unwrap();
+            let asked = tokio::time::timeout(Duration::from_secs(5), asks(&mut friend, "/key")).await;
+            assert!(asked.unwrap(), "there is a place for who has none");
+        }
+        let mut rest = Vec::new();
+        let _reset = greedy[0].read_to_end(&mut rest).await;
+        assert!(rest.is_empty(), "the first of them was cut, and was told nothing");
         shutdown.cancel();
     }
 

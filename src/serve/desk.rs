@@ -1,16 +1,17 @@
 //! What all callers have in common: how much is at work at the same time, and the keys. What finds no place is refused
 //! at once: whoever asks can try again, and what is taken on is answered soon.
 
+use std::collections::HashMap;
 use std::future::Future;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::error::SendTimeoutError;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore, mpsc};
 
 use crate::error::{Error, ErrorCode, Result};
-use crate::machine::{self, Ahead, Session};
-use crate::model::AskEvent;
+use crate::machine::{self, Ahead, Session, Share, Shares};
+use crate::model::{AskEvent, Holder};
 use crate::serve::metrics::{Metrics, Refused};
 use crate::serve::ring::KeyRing;
 
@@ -56,7 +57,7 @@ pub(crate) struct Desk {
 
 /// A place that somebody has.
 struct Place {
-    _permit: OwnedSemaphorePermit,
+    _seat: Seat,
     _ahead: Ahead,
 }
 
@@ -75,11 +76,11 @@ impl Desk {
         }
     }
 
-    /// Answers a question when there is a place for it.
-    pub(crate) async fn question<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
+    /// Answers a question of somebody when there is a place for it.
+    pub(crate) async fn question<T>(&self, holder: &Holder, work: impl Future<Output = Result<T>>) -> Result<T> {
         let asked = self.metrics.asked();
         let outcome = async {
-            let _place = self.place(&self.questions).await?;
+            let _place = self.place(&self.questions, holder).await?;
             let _attention = machine::budget().attend();
             work.await
         }
@@ -89,24 +90,25 @@ impl Desk {
     }
 
     /// Reads or embeds when there is a place for it.
-    pub(crate) async fn reading<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
-        let _place = self.place(&self.readings).await?;
+    pub(crate) async fn reading<T>(&self, holder: &Holder, work: impl Future<Output = Result<T>>) -> Result<T> {
+        let _place = self.place(&self.readings, holder).await?;
         work.await
     }
 
     /// Lists what is known when there is a place for it. It costs too little for the session to come forward.
-    pub(crate) async fn list<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
-        let _permit = self.enter(&self.lists).await?;
+    pub(crate) async fn list<T>(&self, holder: &Holder, work: impl Future<Output = Result<T>>) -> Result<T> {
+        let _seat = self.enter(&self.lists, holder).await?;
         work.await
     }
 
     /// As [`Desk::question`], for an answer that comes in steps: it has its place until the last one.
     pub(crate) async fn steps(
         self: &Arc<Desk>,
+        holder: &Holder,
         begin: impl Future<Output = Result<mpsc::Receiver<Result<AskEvent>>>>,
     ) -> Result<mpsc::Receiver<Result<AskEvent>>> {
         let begun = async {
-            let place = self.place(&self.questions).await?;
+            let place = self.place(&self.questions, holder).await?;
             let attention = machine::budget().attend();
             Ok::<_, Error>((place, attention, begin.await?))
         };
@@ -132,12 +134,12 @@ impl Desk {
         Ok(receiver)
     }
 
-    async fn place(&self, places: &Places) -> Result<Place> {
-        Ok(Place { _permit: self.enter(places).await?, _ahead: self.session.come_forward() })
+    async fn place(&self, places: &Places, holder: &Holder) -> Result<Place> {
+        Ok(Place { _seat: self.enter(places, holder).await?, _ahead: self.session.come_forward() })
     }
 
-    async fn enter(&self, places: &Places) -> Result<OwnedSemaphorePermit> {
-        places.enter().await.inspect_err(|_| self.metrics.refused(Refused::Busy))
+    async fn enter(&self, places: &Places, holder: &Holder) -> Result<Seat> {
+        places.enter(holder).await.inspect_err(|_| self.metrics.refused(Refused::Busy))
     }
 }
 
@@ -177,13 +179,17 @@ fn stalled(stall: Duration) -> Error {
     Error::new(ErrorCode::DeadlineExceeded, text).hint("read the steps as they come, or ask without a stream")
 }
 
-/// Some places, and a short queue before them.
+/// Some places, and a short queue before them. A key has at most half of both together, and never the last place: whoever
+/// asks and asks, or reads an answer slowly, keeps nobody else from being served. The owner may have all of them.
 pub(crate) struct Places {
     free: Arc<Semaphore>,
     all: usize,
     most_waiting: usize,
     queue: Mutex<Queue>,
     patience: Duration,
+    shares: Arc<Shares>,
+    /// The places that are open to each key that asks for one now.
+    own: Mutex<HashMap<Holder, Weak<Semaphore>>>,
 }
 
 /// Who waits.
@@ -194,9 +200,24 @@ struct Queue {
     refused: Option<Instant>,
 }
 
+/// One of the places, taken.
+struct Seat {
+    _share: Share,
+    _own: Option<OwnedSemaphorePermit>,
+    _permit: OwnedSemaphorePermit,
+}
+
 impl Places {
     fn new(places: usize, most_waiting: usize, patience: Duration) -> Places {
-        Places { free: Arc::new(Semaphore::new(places)), all: places, most_waiting, queue: Mutex::default(), patience }
+        Places {
+            free: Arc::new(Semaphore::new(places)),
+            all: places,
+            most_waiting,
+            queue: Mutex::default(),
+            patience,
+            shares: Shares::of_each((places + most_waiting) / 2),
+            own: Mutex::default(),
+        }
     }
 
     /// How many are taken.
@@ -209,15 +230,44 @@ impl Places {
         self.with_queue(|it| it.waiting)
     }
 
-    async fn enter(&self) -> Result<OwnedSemaphorePermit> {
-        if let Ok(place) = self.free.clone().try_acquire_owned() {
-            return Ok(place);
+    async fn enter(&self, holder: &Holder) -> Result<Seat> {
+        let share = self.shares.take(holder, "requests are at work or wait")?;
+        let own = self.own(holder);
+        let at_once = match &own {
+            Some(own) => own.clone().try_acquire_owned().map(Some),
+            None => Ok(None),
+        };
+        if let Ok(own) = at_once
+            && let Ok(permit) = self.free.clone().try_acquire_owned()
+        {
+            return Ok(Seat { _share: share, _own: own, _permit: permit });
         }
         let _queued = self.queue_up(Instant::now()).ok_or_else(|| self.busy())?;
-        match tokio::time::timeout(self.patience, self.free.clone().acquire_owned()).await {
-            Ok(place) => place.map_err(Error::internal),
-            Err(_) => Err(self.busy()),
+        let turn = async {
+            let own = match own {
+                Some(own) => Some(own.acquire_owned().await?),
+                None => None,
+            };
+            Ok::<_, AcquireError>((own, self.free.clone().acquire_owned().await?))
+        };
+        let (own, permit) =
+            tokio::time::timeout(self.patience, turn).await.map_err(|_| self.busy())?.map_err(Error::internal)?;
+        Ok(Seat { _share: share, _own: own, _permit: permit })
+    }
+
+    /// The places that are open to a key: all but one. None for the owner, to whom all are.
+    fn own(&self, holder: &Holder) -> Option<Arc<Semaphore>> {
+        if *holder == Holder::Owner {
+            return None;
         }
+        let mut all = self.own.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(own) = all.get(holder).and_then(Weak::upgrade) {
+            return Some(own);
+        }
+        all.retain(|_, it| it.strong_count() > 0);
+        let own = Arc::new(Semaphore::new(self.all.saturating_sub(1).max(1)));
+        all.insert(holder.clone(), Arc::downgrade(&own));
+        Some(own)
     }
 
     fn queue_up(&self, now: Instant) -> Option<Queued<'_>> {
@@ -256,11 +306,13 @@ impl Drop for Queued<'_> {
 mod tests {
     use super::*;
 
+    const OWNER: Holder = Holder::Owner;
+
     /// So many questions that do not end, started.
-    async fn fill(desk: &Arc<Desk>, questions: usize) -> Vec<tokio::task::JoinHandle<Result<()>>> {
+    async fn fill(desk: &Arc<Desk>, holder: &Holder, questions: usize) -> Vec<tokio::task::JoinHandle<Result<()>>> {
         let start = |_| {
-            let desk = desk.clone();
-            tokio::spawn(async move { desk.question(std::future::pending::<Result<()>>()).await })
+            let (desk, holder) = (desk.clone(), holder.clone());
+            tokio::spawn(async move { desk.question(&holder, std::future::pending::<Result<()>>()).await })
         };
         let tasks = (0..questions).map(start).collect();
         tokio::task::yield_now().await;
@@ -270,14 +322,14 @@ mod tests {
     #[tokio::test]
     async fn beyond_the_places_and_the_queue_it_is_refused_at_once() {
         let desk = Arc::new(Desk::new(2));
-        let tasks = fill(&desk, 2 + MAX_WAITING).await;
+        let tasks = fill(&desk, &OWNER, 2 + MAX_WAITING).await;
         assert_eq!((desk.questions.taken(), desk.questions.waiting()), (2, MAX_WAITING));
         let begun = Instant::now();
-        let error = desk.question(async { Ok(()) }).await.unwrap_err();
+        let error = desk.question(&OWNER, async { Ok(()) }).await.unwrap_err();
         assert_eq!(error.code, ErrorCode::ResourceExhausted);
         assert!(begun.elapsed() < Duration::from_secs(5) && error.hint.is_some(), "{error}");
         // Readings have places of their own.
-        desk.reading(async { Ok(()) }).await.unwrap();
+        desk.reading(&OWNER, async { Ok(()) }).await.unwrap();
         // Who goes away makes room.
         for task in &tasks {
             task.abort();
@@ -286,15 +338,37 @@ mod tests {
             task.await.unwrap_err();
         }
         assert_eq!((desk.questions.taken(), desk.questions.waiting()), (0, 0));
-        desk.question(async { Ok(()) }).await.unwrap();
+        desk.question(&OWNER, async { Ok(()) }).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_key_that_floods_is_refused_and_whoever_else_asks_is_served() {
+        let desk = Arc::new(Desk::new(2));
+        let [ada, bo] = ["ada", "bo"].map(|it| Holder::Key(it.into()));
+        let tasks = fill(&desk, &ada, 100).await;
+        // One of the two places, and half of all that there is with those that wait.
+        assert_eq!((desk.questions.taken(), desk.questions.waiting()), (1, (2 + MAX_WAITING) / 2 - 1));
+        let error = desk.question(&ada, async { Ok(()) }).await.unwrap_err();
+        assert!(error.code == ErrorCode::ResourceExhausted && error.message.contains("this key"), "{error}");
+        for other in [&bo, &OWNER] {
+            desk.question(other, async { Ok(()) }).await.unwrap();
+        }
+        // Each kind of place has its own.
+        desk.reading(&ada, async { Ok(()) }).await.unwrap();
+        for task in tasks {
+            task.abort();
+            drop(task.await);
+        }
+        desk.question(&ada, async { Ok(()) }).await.unwrap();
+        assert_eq!(desk.questions.taken(), 0);
     }
 
     #[tokio::test]
     async fn nobody_waits_for_ever() {
         let places = Places::new(1, MAX_WAITING, Duration::from_millis(50));
-        let _taken = places.enter().await.unwrap();
+        let _taken = places.enter(&OWNER).await.unwrap();
         let begun = Instant::now();
-        assert_eq!(places.enter().await.unwrap_err().code, ErrorCode::ResourceExhausted);
+        assert_eq!(places.enter(&OWNER).await.unwrap_err().code, ErrorCode::ResourceExhausted);
         assert!(begun.elapsed() >= Duration::from_millis(50));
         assert_eq!(places.waiting(), 0);
     }
@@ -319,28 +393,28 @@ mod tests {
     async fn an_answer_in_steps_has_its_place_until_the_last() {
         let desk = Arc::new(Desk::new(1));
         let (sender, receiver) = mpsc::channel(1);
-        let mut steps = desk.steps(async { Ok(receiver) }).await.unwrap();
+        let mut steps = desk.steps(&OWNER, async { Ok(receiver) }).await.unwrap();
         sender.send(Ok(AskEvent::Text("a".into()))).await.unwrap();
         steps.recv().await.unwrap().unwrap();
         assert_eq!(desk.questions.taken(), 1);
         drop(sender);
         assert!(steps.recv().await.is_none());
-        desk.question(async { Ok(()) }).await.unwrap();
+        desk.question(&OWNER, async { Ok(()) }).await.unwrap();
         // One that nobody reads any more frees its place too.
         let (_sender, receiver) = mpsc::channel(1);
-        drop(desk.steps(async { Ok(receiver) }).await.unwrap());
-        desk.question(async { Ok(()) }).await.unwrap();
+        drop(desk.steps(&OWNER, async { Ok(receiver) }).await.unwrap());
+        desk.question(&OWNER, async { Ok(()) }).await.unwrap();
     }
 
     #[tokio::test]
     async fn whoever_reads_no_step_for_long_loses_the_place_and_is_told() {
         let desk = Arc::new(Desk { stall: Duration::from_millis(50), ..Desk::new(1) });
         let (sender, receiver) = mpsc::channel(2 * STEPS);
-        let mut steps = desk.steps(async { Ok(receiver) }).await.unwrap();
+        let mut steps = desk.steps(&OWNER, async { Ok(receiver) }).await.unwrap();
         for _ in 0..2 * STEPS {
             sender.send(Ok(AskEvent::Text("a".into()))).await.unwrap();
         }
-        desk.question(async { Ok(()) }).await.unwrap();
+        desk.question(&OWNER, async { Ok(()) }).await.unwrap();
         for _ in 0..STEPS {
             steps.recv().await.unwrap().unwrap();
         }

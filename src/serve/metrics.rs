@@ -207,6 +207,7 @@ fn mib(mib: f64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Holder;
     use crate::serve::fake;
 
     /// The value of a line.
@@ -236,8 +237,8 @@ mod tests {
     #[tokio::test]
     async fn questions_are_counted_by_outcome_and_time() {
         let desk = Desk::new(1);
-        desk.question(async { Ok(()) }).await.unwrap();
-        desk.question(async { Err::<(), _>(crate::error::Error::not_found("x")) }).await.unwrap_err();
+        desk.question(&Holder::Owner, async { Ok(()) }).await.unwrap();
+        desk.question(&Holder::Owner, async { Err::<(), _>(crate::error::Error::not_found("x")) }).await.unwrap_err();
         drop(desk.metrics.asked());
         desk.metrics.refused(Refused::Key);
         let page = text(&fake::status(), 0, &desk);

@@ -1,6 +1,7 @@
 //! Two people on one server: whatever either asks, on whatever route, nothing tells of the other's files.
 
 mod asked;
+mod shares;
 mod verbs;
 
 use serde_json::{Value, json};
@@ -23,7 +24,11 @@ struct Team {
 }
 
 fn team() -> Team {
-    let world = World::new().with("VIC_BRIDGE_RATE_LIMIT_PER_MIN", "0").start();
+    team_in(World::new())
+}
+
+fn team_in(world: World) -> Team {
+    let world = world.with("VIC_BRIDGE_RATE_LIMIT_PER_MIN", "0").start();
     world.write("alphazone/plan.md", "The alphacanary keeps the orchard and its ladder.\n");
     world.write("alphazone/second.md", "Another alphacanary looks after the ladder of the orchard.\n");
     world.write("betazone/betacanary.md", "The betacanary keeps the orchard and its ladder.\n");
@@ -32,17 +37,19 @@ fn team() -> Team {
     for zone in ["alphazone", "betazone"] {
         world.ok(&["index", world.files().join(zone).to_str().unwrap()]);
     }
-    let add = |name: &str, zone: &str, allow: &str| {
-        let folder = world.files().join(zone);
-        let made = world.json(&["keys", "add", name, "--root", folder.to_str().unwrap(), "--allow", allow]);
-        made["key"].as_str().unwrap().to_string()
-    };
-    let (alpha, beta) = (add("alpha", "alphazone", "index"), add("beta", "betazone", "read"));
+    let (alpha, beta) = (add(&world, "alpha", "alphazone", "index"), add(&world, "beta", "betazone", "read"));
     let owner = key(&world);
     let jobs = world.json(&["jobs"]);
     let job = jobs.as_array().unwrap().iter().find(|it| it["request"]["paths"].to_string().contains("betazone"));
     let job = job.unwrap()["job_id"].as_str().unwrap().to_string();
     Team { world, alpha, beta, owner, job }
+}
+
+/// Another key, for one of the folders.
+fn add(world: &World, name: &str, zone: &str, allow: &str) -> String {
+    let folder = world.files().join(zone);
+    let made = world.json(&["keys", "add", name, "--root", folder.to_str().unwrap(), "--allow", allow]);
+    made["key"].as_str().unwrap().to_string()
 }
 
 impl Team {

@@ -14,7 +14,7 @@ use vic::embed::models::ModelStore;
 use vic::extract::{PoolSettings, Tools, WorkerPool};
 use vic::index::{Index, Parts};
 use vic::model::{
-    Anchor, Block, BlockKind, Document, FileRecord, FileState, IndexRequest, JobState, OcrMode, PauseRequest,
+    Anchor, Block, BlockKind, Document, FileRecord, FileState, Holder, IndexRequest, JobState, OcrMode, PauseRequest,
     PrivacyMode, Reason, Scope, StoredChunk, Tier,
 };
 use vic::skills::Skills;
@@ -107,7 +107,7 @@ impl House {
     pub(crate) async fn job(&self, ocr: OcrMode, full: bool) {
         let paths = vec![self.files().to_str().unwrap().to_string()];
         let request = IndexRequest { paths, full, ocr, ..IndexRequest::default() };
-        let job = self.index.start_job(request, &Scope::All).await.unwrap();
+        let job = self.index.start_job(request, &Scope::All, &Holder::Owner).await.unwrap();
         let mut watch = self.index.watch_job(&job.job_id).unwrap();
         let end = watch.wait_for(|it| it.state.is_final()).await.unwrap();
         assert_eq!(end.state, JobState::Completed, "{end:?}");

@@ -43,10 +43,10 @@ pub const BESIDE: &[Verb] = &[
     },
     Verb {
         name: "JOB",
-        when: "after an answer with a job_id, to learn where the job stands",
+        when: "after an answer with a job_id, to learn where the job stands, or to end it",
         never: "it does not wait for the end",
-        refuses: "an id that was never given",
-        forms: &[form("", "says where a job stands", &[ID, FORMAT])],
+        refuses: "an id that was never given, or of a job that another key began",
+        forms: &[form("", "says where a job stands", &[ID, field("cancel", Kind::Flag, "ends it"), FORMAT])],
     },
     Verb {
         name: "RESULT",

@@ -11,6 +11,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 use crate::error::{Error, ErrorCode};
+use crate::model::Holder;
 use crate::serve::caller::Caller;
 use crate::serve::connection::Pulse;
 use crate::serve::guard;
@@ -27,7 +28,7 @@ pub(crate) async fn gate(State(bridge): Shared, mut request: Request, next: Next
         Ok(None) => next.run(request).await,
         Ok(Some(caller)) => {
             if let Some(pulse) = request.extensions().get::<Arc<Pulse>>() {
-                pulse.make_known();
+                pulse.make_known(caller.holder());
             }
             let (revoked, is_grpc) = (caller.revoked(), is_grpc(&request));
             request.extensions_mut().insert(caller);
@@ -56,8 +57,9 @@ fn check(bridge: &Bridge, request: &Request) -> Result<Option<Caller>, (Refused,
     if is_open(path) && (caller.is_none() || bridge.desk.keys.is_none()) {
         limit_strangers(bridge, peer)?;
     }
+    let holder = caller.as_ref().map(Caller::holder).unwrap_or_default();
     if path.starts_with("/v1/")
-        && let Err(wait) = bridge.window.admit(peer.address, Instant::now())
+        && let Err(wait) = bridge.window.admit(peer.address, &holder, Instant::now())
     {
         return Err((Refused::Rate, Refusal::rate(bridge.window.limit(), wait)));
     }
@@ -77,7 +79,7 @@ fn caller(bridge: &Bridge, request: &Request, peer: Peer) -> Result<Option<Calle
         return Ok(Some(bridge.caller(grant)));
     }
     if shown == Shown::Wrong
-        && let Err(wait) = bridge.guesses.admit(peer.address, Instant::now())
+        && let Err(wait) = bridge.guesses.admit(peer.address, &Holder::Owner, Instant::now())
     {
         return Err((Refused::Rate, Refusal::guesses(wait)));
     }

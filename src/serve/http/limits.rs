@@ -1,4 +1,5 @@
-//! How many requests one address may send: in any 60 seconds, and at a time.
+//! How many requests one address may send: in any 60 seconds, and at a time. Behind one address there may be many people:
+//! each key has its own count there.
 //!
 //! For what costs something a true sliding window: the moment of every admitted request is kept for 60 seconds, so there is no boundary at which
 //! twice the limit gets through. Refused requests do not count, so that whoever waits as told is admitted. Memory is
@@ -11,20 +12,26 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::model::Holder;
+
 /// The window.
 const WINDOW: Duration = Duration::from_secs(60);
 
-/// Addresses that are known at the same time; beyond, the one that was silent longest is forgotten.
+/// Addresses, with the keys behind them, that are known at the same time; beyond, the one that was silent longest is
+/// forgotten.
 const MAX_CLIENTS: usize = 1_024;
 
 /// Admits requests.
 pub(crate) struct SlidingWindow {
     limit: u32,
-    clients: Mutex<HashMap<IpAddr, VecDeque<Instant>>>,
+    clients: Mutex<HashMap<Client, VecDeque<Instant>>>,
 }
 
+/// An address, and who asks from there.
+type Client = (IpAddr, Holder);
+
 impl SlidingWindow {
-    /// Admits `limit` requests of each address in any 60 seconds; 0 admits all.
+    /// Admits `limit` requests of each key at each address in any 60 seconds; 0 admits all.
     pub(crate) fn new(limit: u32) -> SlidingWindow {
         SlidingWindow { limit, clients: Mutex::default() }
     }
@@ -34,12 +41,12 @@ impl SlidingWindow {
     }
 
     /// Counts a request, or says how long to wait until one is admitted.
-    pub(crate) fn admit(&self, peer: IpAddr, now: Instant) -> Result<(), Duration> {
+    pub(crate) fn admit(&self, peer: IpAddr, holder: &Holder, now: Instant) -> Result<(), Duration> {
         if self.limit == 0 {
             return Ok(());
         }
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
-        let client = client(peer);
+        let client = (client(peer), holder.clone());
         if !clients.contains_key(&client) && clients.len() >= MAX_CLIENTS {
             make_room(&mut clients, now);
         }
@@ -117,13 +124,14 @@ fn forget(moments: &mut VecDeque<Instant>, now: Instant) {
     }
 }
 
-fn make_room(clients: &mut HashMap<IpAddr, VecDeque<Instant>>, now: Instant) {
+fn make_room(clients: &mut HashMap<Client, VecDeque<Instant>>, now: Instant) {
     clients.retain(|_, moments| {
         forget(moments, now);
         !moments.is_empty()
     });
     if clients.len() >= MAX_CLIENTS {
-        let silent = clients.iter().min_by_key(|(_, moments)| moments.back().copied()).map(|(client, _)| *client);
+        let silent =
+            clients.iter().min_by_key(|(_, moments)| moments.back().copied()).map(|(client, _)| client.clone());
         silent.map(|client| clients.remove(&client));
     }
 }
@@ -133,11 +141,12 @@ mod tests {
     use super::*;
 
     const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+    const OWNER: Holder = Holder::Owner;
 
     /// Requests at these seconds; which of them are admitted.
     fn check(limit: u32, seconds: &[u64]) -> Vec<bool> {
         let (window, begin) = (SlidingWindow::new(limit), Instant::now());
-        seconds.iter().map(|it| window.admit(HERE, begin + Duration::from_secs(*it)).is_ok()).collect()
+        seconds.iter().map(|it| window.admit(HERE, &OWNER, begin + Duration::from_secs(*it)).is_ok()).collect()
     }
 
     #[test]
@@ -159,11 +168,11 @@ mod tests {
     #[test]
     fn whoever_waits_as_told_is_admitted() {
         let (window, begin) = (SlidingWindow::new(1), Instant::now());
-        window.admit(HERE, begin).unwrap();
+        window.admit(HERE, &OWNER, begin).unwrap();
         let now = begin + Duration::from_millis(1_500);
-        let wait = window.admit(HERE, now).unwrap_err();
+        let wait = window.admit(HERE, &OWNER, now).unwrap_err();
         assert_eq!(wait, Duration::from_millis(58_500));
-        assert!(window.admit(HERE, now + wait).is_ok());
+        assert!(window.admit(HERE, &OWNER, now + wait).is_ok());
     }
 
     #[test]
@@ -177,7 +186,7 @@ mod tests {
             ("2001:db8::2", false),
             ("2001:db8:0:1::1", true),
         ] {
-            assert_eq!(window.admit(peer.parse().unwrap(), now).is_ok(), admitted, "{peer}");
+            assert_eq!(window.admit(peer.parse().unwrap(), &OWNER, now).is_ok(), admitted, "{peer}");
         }
     }
 
@@ -211,7 +220,7 @@ mod tests {
         assert!(bucket.clients.lock().unwrap().len() <= MAX_CLIENTS);
         let (window, now) = (SlidingWindow::new(5), Instant::now());
         for number in 0..3 * MAX_CLIENTS as u32 {
-            window.admit(IpAddr::V4(number.into()), now).unwrap();
+            window.admit(IpAddr::V4(number.into()), &OWNER, now).unwrap();
         }
         assert_eq!(window.clients.lock().unwrap().len(), MAX_CLIENTS);
     }

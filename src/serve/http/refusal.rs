@@ -55,7 +55,7 @@ impl Refusal {
         Refusal { error: Box::new(error), ..refusal }
     }
 
-    /// 429: too many requests of one address; the next may come after `wait`.
+    /// 429: too many requests of one key at one address; the next may come after `wait`.
     pub(crate) fn rate(limit: u32, wait: Duration) -> Refusal {
         let message = format!("more than {limit} requests in 60 seconds");
         Refusal::wait(message, wait, "VIC_BRIDGE_RATE_LIMIT_PER_MIN sets the limit")

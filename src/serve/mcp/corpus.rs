@@ -31,7 +31,7 @@ pub(crate) fn tools() -> Vec<Tool> {
     let beside = BESIDE.iter().map(|verb| {
         let about = format!("Use it {}. It does not: {}", verb.when, verb.never);
         made(verb.name, about, input(verb))
-            .with_annotations(ToolAnnotations::new().read_only(verb.name != "VIEW").open_world(false))
+            .with_annotations(ToolAnnotations::new().read_only(!["VIEW", "JOB"].contains(&verb.name)).open_world(false))
     });
     verbs.chain(beside).collect()
 }

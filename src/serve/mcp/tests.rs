@@ -71,7 +71,8 @@ async fn every_tool_has_schemas_and_says_whether_it_only_reads() {
         // What the contract gives is an envelope in one of several formats: a text. What a tool of the graph gives has
         // the form that its own protocol prescribes.
         assert_eq!(tool["outputSchema"].is_object(), own.contains(&name), "{tool}");
-        assert_eq!(tool["annotations"]["readOnlyHint"], !["index", "corpus_ingest", "corpus_view"].contains(&name));
+        let changes = ["index", "corpus_ingest", "corpus_view", "corpus_job"].contains(&name);
+        assert_eq!(tool["annotations"]["readOnlyHint"], !changes, "{name}");
         assert!(tool["description"].as_str().unwrap().len() > 20);
     }
     for (tool, field, max) in [(0, "limit", 50), (2, "limit", 200), (3, "max_chars", 20_000)] {

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::serve::incoming::Peer;
+use crate::serve::keys::{self, Right};
 
 #[tokio::test]
 async fn where_no_key_is_asked_for_none_is_needed_and_none_is_looked_at() {
@@ -112,6 +113,22 @@ async fn more_than_the_rate_limit_is_429_with_retry_after_and_health_is_told_nev
     for path in ["/health", "/", "/openapi.json"] {
         assert_eq!(bed.get(path).await.status, 200, "{path}");
     }
+}
+
+#[tokio::test]
+async fn a_key_beyond_its_rate_locks_out_no_other_behind_the_same_address() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().to_str().unwrap();
+    let config = Config::from_lookup(&|name| (name == "VIC_DATA_DIR").then(|| data.into())).unwrap();
+    let [ada, bo] = ["ada", "bo"].map(|it| keys::add(&config, it, &[dir.path().into()], Right::Read).unwrap());
+    let limits = [("VIC_DATA_DIR", data), ("VIC_BRIDGE_API_KEY", "s3cret"), ("VIC_BRIDGE_RATE_LIMIT_PER_MIN", "2")];
+    let bed = bed(&limits).await;
+    let status = async |key: &str| {
+        let bearer = format!("Bearer {key}");
+        bed.send(request("GET", "/v1/status", &[("authorization", &bearer)], Body::empty())).await.status
+    };
+    assert_eq!([status(&ada).await, status(&ada).await, status(&ada).await], [200, 200, 429]);
+    assert_eq!([status(&bo).await, status("s3cret").await], [200, 200]);
 }
 
 #[tokio::test]

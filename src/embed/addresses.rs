@@ -1,0 +1,114 @@
+//! Where servers are, is for their owner to know: what failed is told to others without the address. A failure names it in
+//! many ways, and some are the words of the server itself, so whatever looks like an address is taken out. The log has all.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Mutex, PoisonError};
+
+use crate::error::Error;
+
+/// What stands in the place of an address.
+const SOMEWHERE: &str = "the server";
+
+/// Hosts that were asked for vectors or words: a bare name looks like any other word.
+static HOSTS: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+
+/// Notes the host of a server.
+pub(super) fn note(host: &str) {
+    let mut hosts = HOSTS.lock().unwrap_or_else(PoisonError::into_inner);
+    if !host.is_empty() {
+        hosts.insert(host.to_ascii_lowercase());
+    }
+}
+
+/// The same failure for whoever does not own the daemon.
+pub(crate) fn hide(error: Error) -> Error {
+    let message = hidden(&error.message).into_owned();
+    let hint = error.hint.as_deref().map(|it| hidden(it).into_owned());
+    if message != error.message || hint != error.hint {
+        tracing::warn!(%error, "a server failed, and who asked was not told where it is");
+    }
+    Error { message, hint, ..error }
+}
+
+/// A text without addresses of servers.
+pub(crate) fn hidden(text: &str) -> Cow<'_, str> {
+    if !text.split(is_between).map(bare).any(is_address) {
+        return Cow::Borrowed(text);
+    }
+    let mut told = String::with_capacity(text.len());
+    for piece in text.split_inclusive(is_between) {
+        let word = bare(piece.trim_end_matches(is_between));
+        if is_address(word) {
+            told.push_str(SOMEWHERE);
+            told.push_str(&piece[word.len()..]);
+        } else {
+            told.push_str(piece);
+        }
+    }
+    Cow::Owned(told)
+}
+
+/// Says whether a character stands between words; those of an address do not.
+fn is_between(it: char) -> bool {
+    it.is_whitespace() || "`'\"()<>{},;|=".contains(it)
+}
+
+/// A word without the marks of its sentence.
+fn bare(word: &str) -> &str {
+    word.trim_end_matches(['.', ':', '!', '?'])
+}
+
+fn is_address(word: &str) -> bool {
+    let is_known = |host: &str| {
+        let hosts = HOSTS.lock().unwrap_or_else(PoisonError::into_inner);
+        hosts.contains(&host.to_ascii_lowercase())
+    };
+    let is_name = |it: &str| it.contains(|it: char| it.is_ascii_alphabetic()) && it.chars().all(is_of_name);
+    let has_port = |word: &str| {
+        let parts = word.rsplit_once(':');
+        parts.is_some_and(|(host, port)| is_name(host) && port.parse::<u16>().is_ok())
+    };
+    let unbracketed = word.trim_start_matches('[').trim_end_matches(']');
+    word.contains("://")
+        || unbracketed.parse::<IpAddr>().is_ok()
+        || word.parse::<SocketAddr>().is_ok()
+        || has_port(word)
+        || is_known(word)
+}
+
+fn is_of_name(it: char) -> bool {
+    it.is_ascii_alphanumeric() || matches!(it, '.' | '-' | '_')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ErrorCode;
+
+    #[test]
+    fn no_form_of_an_address_is_left_and_everything_else_is() {
+        note("models-7");
+        for (text, expected) in [
+            ("cannot reach `http://10.0.0.5:11434/api/chat`: refused", "cannot reach `the server`: refused"),
+            ("cannot resolve `models-7`: no such name", "cannot resolve `the server`: no such name"),
+            ("the mode forbids sending text to `Models-7`", "the mode forbids sending text to `the server`"),
+            ("tcp connect error (192.0.2.4:80): refused.", "tcp connect error (the server): refused."),
+            ("upstream=http://a.example/v1, gave up on gateway:8080.", "upstream=the server, gave up on the server."),
+            ("no route to [fe80::1]:443 or fe80::1", "no route to the server or the server"),
+            ("`notes/a.md`: 2 of 3 texts, version 1.2.3", "`notes/a.md`: 2 of 3 texts, version 1.2.3"),
+        ] {
+            assert_eq!(hidden(text), expected);
+        }
+    }
+
+    #[test]
+    fn a_failure_keeps_its_code_and_what_can_be_done_about_it() {
+        let error =
+            Error::new(ErrorCode::Unavailable, "cannot reach `http://10.0.0.5`: refused").hint("try again later");
+        let told = hide(error);
+        assert_eq!((told.code, told.message.as_str()), (ErrorCode::Unavailable, "cannot reach `the server`: refused"));
+        assert_eq!(told.hint.as_deref(), Some("try again later"));
+    }
+}
