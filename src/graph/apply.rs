@@ -276,7 +276,9 @@ mod tests {
         let mut reached = BTreeMap::from([(from, 0)]);
         for steps in 1..=edges.len() {
             let ends: Vec<Ends> = edges.iter().filter(|it| reached.contains_key(&it.0)).copied().collect();
-            ends.into_iter().for_each(|it| drop(reached.entry(it.1).or_insert(steps)));
+            for (_, end) in ends {
+                reached.entry(end).or_insert(steps);
+            }
         }
         reached.get(&to).copied()
     }

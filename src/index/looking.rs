@@ -435,8 +435,9 @@ mod tests {
             let hash = warehouse::hash(&File::open(&path).unwrap()).unwrap();
             let record = FileRecord::for_test(&root, "a.png", FileKind::Image, hash);
             let pool = scripted::pool(folder.path(), &does, &Ok(read.clone()));
-            let found = read_content(&pool, &record, hash, &Tools::default(), false, Document::default());
-            let found = found.await.unwrap().map(|it| it.read);
+            let tools = Tools::default();
+            let found = read_content(&pool, &record, hash, &tools, false, Document::default()).await.unwrap();
+            let found = found.map(|it| it.read);
             assert_eq!(found, expected, "{does}");
         }
     }

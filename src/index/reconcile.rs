@@ -8,7 +8,7 @@ use tracing::{info, warn};
 use crate::catalog::RequeueScope;
 use crate::error::{ErrorCode, Result};
 use crate::index::{Inner, blocking, jobs};
-use crate::model::{IndexRequest, Scope};
+use crate::model::{Holder, IndexRequest, Scope};
 
 impl Inner {
     /// Sets right what a crash left between store and catalog.
@@ -42,7 +42,7 @@ impl Inner {
         match self.roots().await {
             Ok(roots) if !roots.is_empty() => {
                 let request = IndexRequest { ocr: self.config.ocr, ..IndexRequest::default() };
-                if let Err(error) = jobs::start(self, request, &Scope::All).await {
+                if let Err(error) = jobs::start(self, request, &Scope::All, &Holder::Owner).await {
                     info!(%error, "cannot reconcile the roots");
                 }
             }

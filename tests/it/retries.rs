@@ -15,7 +15,7 @@ use vic::embed::{Embedder, Vector};
 use vic::error::{Error, ErrorCode, Result};
 use vic::extract::{PoolSettings, Tools, WorkerPool};
 use vic::index::{Index, Parts};
-use vic::model::{IndexRequest, JobState, Scope, TokenCounter};
+use vic::model::{Holder, IndexRequest, JobState, Scope, TokenCounter};
 
 /// Twice the time after which it is tried again, on a busy machine.
 const SOON: Duration = Duration::from_secs(60);
@@ -105,7 +105,8 @@ async fn what_a_job_that_failed_left_is_indexed_without_another_one() {
     let _ends = shutdown.clone().drop_guard();
     let (index, catalog) = open(dir.path(), &is_away, &shutdown).await;
     let paths = vec![files.to_str().unwrap().to_string()];
-    let job = index.start_job(IndexRequest { paths, ..IndexRequest::default() }, &Scope::All).await.unwrap();
+    let job =
+        index.start_job(IndexRequest { paths, ..IndexRequest::default() }, &Scope::All, &Holder::Owner).await.unwrap();
     let mut watch = index.watch_job(&job.job_id).unwrap();
     let end = watch.wait_for(|it| it.state.is_final()).await.unwrap().clone();
     assert_eq!(end.state, JobState::Failed, "{end:?}");
