@@ -8,7 +8,7 @@ use std::time::Duration;
 use axum::http::{HeaderMap, header};
 use subtle::ConstantTimeEq;
 
-use crate::error::Error;
+use crate::error::{Error, ErrorCode};
 use crate::model::Holder;
 use crate::serve::keys::{self, Grant};
 
@@ -46,8 +46,8 @@ pub(crate) struct KeyRing {
 /// The table as it was read last.
 #[derive(Default)]
 struct Table {
-    /// None when there was no table.
-    version: Option<Version>,
+    /// None before it was read; of a table that is not there, there is none.
+    version: Option<Option<Version>>,
     others: Others,
     /// Why it could not be read, with the cure.
     problem: Option<String>,
@@ -100,19 +100,28 @@ impl KeyRing {
     /// The table as it is now. One that cannot be read opens nothing.
     fn table(&self) -> MutexGuard<'_, Table> {
         let found = self.table.metadata().ok();
-        let version = found.map(|it| (it.ctime(), it.ctime_nsec(), it.len(), it.ino()));
+        let version = Some(found.map(|it| (it.ctime(), it.ctime_nsec(), it.len(), it.ino())));
         let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
         if read.version != version {
-            let (keys, problem) = match keys::read(&self.table) {
-                Ok(keys) => (keys, None),
+            let table = match keys::read(&self.table) {
+                Ok(keys) => {
+                    let known = keys
+                        .iter()
+                        .filter_map(|it| Some((*blake3::Hash::from_hex(&it.hash).ok()?.as_bytes(), it.grant())));
+                    Table { version, others: known.collect(), problem: None }
+                }
                 Err(error) => {
-                    tracing::error!(%error, "no key but the owner's opens the TCP port");
-                    (Vec::new(), Some(told(&error)))
+                    let problem = Some(told(&error));
+                    if read.problem != problem {
+                        tracing::error!(%error, "no key but the owner's opens the TCP port");
+                    }
+                    // What cannot be understood stays so until it is another. Where the system was short of something, it
+                    // is tried again each time.
+                    let is_passing = error.code != ErrorCode::DataLoss;
+                    Table { version: version.filter(|_| !is_passing), others: Others::default(), problem }
                 }
             };
-            let known =
-                keys.iter().filter_map(|it| Some((*blake3::Hash::from_hex(&it.hash).ok()?.as_bytes(), it.grant())));
-            *read = Table { version, others: known.collect(), problem };
+            *read = table;
         }
         read
     }
@@ -208,5 +217,24 @@ mod tests {
         // Another key of the same name is another key.
         keys::add(&config, "ada", &[dir.path().into()], Right::Read).unwrap();
         assert!(told(&ada).await && !told(&bo).await && !told(&Grant::owner()).await);
+    }
+
+    #[test]
+    fn keys_that_could_not_be_read_for_a_moment_open_again_afterwards() {
+        let dir = tempfile::tempdir().unwrap();
+        let data = dir.path().as_os_str().to_owned();
+        let config = Config::from_lookup(&|name| (name == "VIC_DATA_DIR").then(|| data.clone())).unwrap();
+        let key = keys::add(&config, "ada", &[dir.path().into()], Right::Read).unwrap();
+        let ring = KeyRing::new("own", config.keys_path());
+        let opens = || matches!(ring.shown(&headers(&[&format!("Bearer {key}")])), Shown::Key(_));
+        // As where there are no descriptors left: whatever the table is, it is not read.
+        let kept = dir.path().join("kept");
+        std::fs::rename(config.keys_path(), &kept).unwrap();
+        std::fs::create_dir(config.keys_path()).unwrap();
+        assert!(!opens() && ring.problem().is_some());
+        assert_eq!(ring.read.lock().unwrap().version, None, "it is tried again");
+        std::fs::remove_dir(config.keys_path()).unwrap();
+        std::fs::rename(&kept, config.keys_path()).unwrap();
+        assert!(opens() && ring.problem().is_none());
     }
 }
