@@ -12,6 +12,8 @@ mod layout;
 mod page;
 pub mod picture;
 mod recognize;
+mod rows;
+mod sheet;
 mod slab;
 mod turning;
 

@@ -1,6 +1,7 @@
 //! Bytes of an image file to pixels: with limits before decoding, upright as a viewer shows it, on white paper.
 //!
-//! Nothing here looks for text. The extent of an image is known and checked before its pixels are decoded.
+//! Nothing here looks for text. The extent of an image is known and checked before its pixels are decoded. What can be read
+//! row by row, in [`rows`], is never whole in memory; the rest is for as long as it takes to shrink it.
 
 use std::io::Cursor;
 
@@ -8,13 +9,14 @@ use image::metadata::Orientation;
 use image::{DynamicImage, ImageDecoder, ImageError, ImageReader, Limits, RgbImage};
 
 use crate::model::{ExtractFailure, Reason};
+use crate::skills::ocr::rows;
 
 /// More pixels than that are not decoded: an A3 page at 600 dpi has 70 million.
 const MAX_PIXELS: u64 = 100_000_000;
 /// Memory that a decoder may take; a page of that many pixels in full colour fits.
-const MAX_DECODER_BYTES: u64 = 320 << 20;
+pub(super) const MAX_DECODER_BYTES: u64 = 320 << 20;
 /// The longest side that is kept, in pixels: A4 at 340 dpi. Small print is legible far below that.
-const MAX_SIDE: u32 = 4_000;
+pub(super) const MAX_SIDE: u32 = 4_000;
 /// Pages of one TIFF file that are counted. Real ones are faxes of some dozens; a longer chain is a loop.
 const MAX_PAGES: u32 = 2_000;
 
@@ -30,8 +32,13 @@ pub fn pages(bytes: &[u8]) -> u32 {
 /// [`Reason::UnsupportedType`] for formats that are not compiled in, [`Reason::TooLarge`] for more than 100 million
 /// pixels, [`Reason::Damaged`] for everything else.
 pub fn decode(bytes: &[u8], page: u32) -> Result<RgbImage, ExtractFailure> {
+    if let Some((picture, orientation)) = rows::read(bytes, page)? {
+        let mut picture = DynamicImage::from(picture);
+        picture.apply_orientation(orientation);
+        return Ok(picture.into_rgb8());
+    }
     if page == 0 {
-        return decode_first(bytes);
+        return whole(bytes);
     }
     let offset = page_offsets(bytes).and_then(|offsets| offsets.get(page as usize).copied());
     let offset = offset.ok_or_else(|| failure(Reason::Damaged, format!("there is no page {}", page + 1)))?;
@@ -39,10 +46,11 @@ pub fn decode(bytes: &[u8], page: u32) -> Result<RgbImage, ExtractFailure> {
     let mut copy = bytes.to_vec();
     let head = if bytes[0] == b'I' { offset.to_le_bytes() } else { offset.to_be_bytes() };
     copy[4..8].copy_from_slice(&head);
-    decode_first(&copy)
+    whole(&copy)
 }
 
-fn decode_first(bytes: &[u8]) -> Result<RgbImage, ExtractFailure> {
+/// Decodes the first page, all of it before any of it is shrunk.
+pub(super) fn whole(bytes: &[u8]) -> Result<RgbImage, ExtractFailure> {
     let reader = ImageReader::new(Cursor::new(bytes)).with_guessed_format();
     let mut reader = reader.map_err(|error| failure(Reason::Damaged, error.to_string()))?;
     let mut limits = Limits::default();
@@ -50,9 +58,7 @@ fn decode_first(bytes: &[u8]) -> Result<RgbImage, ExtractFailure> {
     reader.limits(limits);
     let mut decoder = reader.into_decoder().map_err(|error| refused(&error))?;
     let (width, height) = decoder.dimensions();
-    if u64::from(width) * u64::from(height) > MAX_PIXELS {
-        return Err(failure(Reason::TooLarge, format!("the image has {width} x {height} pixels")));
-    }
+    check_extent(width, height)?;
     let orientation = decoder.orientation().unwrap_or(Orientation::NoTransforms);
     let mut picture = DynamicImage::from_decoder(decoder).map_err(|error| refused(&error))?;
     if width.max(height) > MAX_SIDE {
@@ -61,6 +67,15 @@ fn decode_first(bytes: &[u8]) -> Result<RgbImage, ExtractFailure> {
     }
     picture.apply_orientation(orientation);
     Ok(on_white(picture))
+}
+
+/// Refuses what has no pixels, or more than are decoded.
+pub(super) fn check_extent(width: u32, height: u32) -> Result<(), ExtractFailure> {
+    match u64::from(width) * u64::from(height) {
+        0 => Err(failure(Reason::Damaged, "the image has no pixels")),
+        1..=MAX_PIXELS => Ok(()),
+        _ => Err(failure(Reason::TooLarge, format!("the image has {width} x {height} pixels"))),
+    }
 }
 
 /// Lays the image on white paper where it is transparent.
@@ -86,8 +101,8 @@ fn refused(error: &ImageError) -> ExtractFailure {
     failure(reason, error.to_string())
 }
 
-fn failure(reason: Reason, detail: String) -> ExtractFailure {
-    ExtractFailure { reason, detail }
+pub(super) fn failure(reason: Reason, detail: impl Into<String>) -> ExtractFailure {
+    ExtractFailure { reason, detail: detail.into() }
 }
 
 /// Returns where the directory of each page of a TIFF begins; `None` for other files.

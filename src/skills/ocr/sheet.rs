@@ -1,0 +1,137 @@
+//! White paper that a picture is laid on row by row, and that shrinks it on the way.
+//!
+//! A picture of 100 million pixels takes 400 MB whole; of what is laid on a sheet no more than a row has to be in memory,
+//! and the sheet itself.
+
+use image::{Rgb, RgbImage};
+
+/// The paper, and the row of it that is being filled.
+pub(super) struct Sheet {
+    height: u32,
+    channels: usize,
+    /// Where on the paper each pixel of a row goes.
+    columns: Vec<u32>,
+    /// How many pixels of a row go to each place.
+    shares: Vec<u32>,
+    /// What has been laid on the row at `at`. One side of the paper is as long as it may be where the picture is large, so
+    /// that no place gets more than some 25,000 pixels of 100 million.
+    sums: Vec<[u32; 3]>,
+    summed: u32,
+    at: u32,
+    rows: u32,
+    paper: RgbImage,
+}
+
+impl Sheet {
+    /// Makes one for a picture of this size, with so many channels (grey, grey and alpha, colours, colours and alpha), whose
+    /// longer side becomes `most` pixels if it has more.
+    pub(super) fn new(width: u32, height: u32, channels: usize, most: u32) -> Sheet {
+        let (longer, most) = (u64::from(width.max(height)), u64::from(most));
+        let shrunk = |side: u32| match longer > most {
+            true => ((u64::from(side) * most + longer / 2) / longer).max(1) as u32,
+            false => side,
+        };
+        let paper = RgbImage::from_pixel(shrunk(width), shrunk(height), Rgb([255; 3]));
+        let columns: Vec<u32> = (0..width).map(|it| place(it, width, paper.width())).collect();
+        let mut shares = vec![0; paper.width() as usize];
+        columns.iter().for_each(|it| shares[*it as usize] += 1);
+        let sums = vec![[0; 3]; paper.width() as usize];
+        Sheet { height, channels, columns, shares, sums, summed: 0, at: 0, rows: 0, paper }
+    }
+
+    /// Lays the next row of the picture, 8 bits a channel. More rows than it has are left out.
+    pub(super) fn lay(&mut self, row: &[u8]) {
+        if self.rows >= self.height {
+            return;
+        }
+        let at = place(self.rows, self.height, self.paper.height());
+        if at != self.at {
+            self.settle();
+            self.at = at;
+        }
+        for (pixel, column) in row.chunks_exact(self.channels).zip(&self.columns) {
+            let colours = on_white(pixel);
+            let sum = &mut self.sums[*column as usize];
+            (0..3).for_each(|it| sum[it] += colours[it]);
+        }
+        self.summed += 1;
+        self.rows += 1;
+    }
+
+    /// Gives the paper.
+    pub(super) fn finish(mut self) -> RgbImage {
+        self.settle();
+        self.paper
+    }
+
+    /// Writes down the mean of what was laid on the row, and begins with nothing.
+    fn settle(&mut self) {
+        if self.summed == 0 {
+            return;
+        }
+        for ((place, sum), share) in (0..).zip(&mut self.sums).zip(&self.shares) {
+            let count = share * self.summed;
+            let mean = sum.map(|it| ((it + count / 2) / count) as u8);
+            self.paper.put_pixel(place, self.at, Rgb(mean));
+            *sum = [0; 3];
+        }
+        self.summed = 0;
+    }
+}
+
+/// Where one of so many goes among fewer.
+fn place(number: u32, of: u32, among: u32) -> u32 {
+    (u64::from(number) * u64::from(among) / u64::from(of)) as u32
+}
+
+/// What is seen of a pixel that lies on white paper.
+fn on_white(pixel: &[u8]) -> [u32; 3] {
+    let blend = |it: u8, alpha: u8| (u32::from(it) * u32::from(alpha) + 255 * (255 - u32::from(alpha)) + 127) / 255;
+    match *pixel {
+        [grey] => [u32::from(grey); 3],
+        [grey, alpha] => [blend(grey, alpha); 3],
+        [red, green, blue] => [red, green, blue].map(u32::from),
+        [red, green, blue, alpha] => [red, green, blue].map(|it| blend(it, alpha)),
+        _ => [255; 3],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Lays these rows; gives the red of every pixel that comes out.
+    fn check(channels: usize, most: u32, rows: &[&[u8]], expect: &[&[u8]]) {
+        let width = (rows[0].len() / channels) as u32;
+        let mut sheet = Sheet::new(width, rows.len() as u32, channels, most);
+        rows.iter().for_each(|it| sheet.lay(it));
+        // One too many changes nothing.
+        sheet.lay(&vec![77; rows[0].len()]);
+        let paper = sheet.finish();
+        let red: Vec<Vec<u8>> = paper.rows().map(|row| row.map(|it| it.0[0]).collect()).collect();
+        assert_eq!(red, expect);
+    }
+
+    #[test]
+    fn what_is_small_enough_stays_as_it_is_and_what_is_transparent_is_white() {
+        check(1, 9, &[&[1, 2, 3], &[4, 5, 6]], &[&[1, 2, 3], &[4, 5, 6]]);
+        check(2, 9, &[&[0, 0, 0, 255, 0, 128]], &[&[255, 0, 127]]);
+        check(4, 9, &[&[255, 0, 0, 128, 10, 0, 0, 255]], &[&[255, 10]]);
+    }
+
+    #[test]
+    fn what_is_too_large_becomes_the_mean_of_its_parts() {
+        check(1, 2, &[&[0, 10, 100, 110], &[20, 30, 120, 130]], &[&[15, 115]]);
+        // Five pixels on two places: three and two of them.
+        check(1, 2, &[&[5, 6, 7, 9, 11]], &[&[6, 10]]);
+        check(3, 1, &[&[9, 0, 0], &[11, 0, 0], &[10, 0, 0]], &[&[10]]);
+    }
+
+    #[test]
+    fn a_ribbon_of_a_hundred_million_pixels_has_a_mean() {
+        let mut sheet = Sheet::new(1_000_000, 100, 1, 4_000);
+        let row = vec![255; 1_000_000];
+        (0..100).for_each(|_| sheet.lay(&row));
+        assert_eq!(sheet.finish().into_raw(), [255; 12_000]);
+    }
+}
