@@ -222,7 +222,7 @@ impl wire::vic_server::Vic for Adapter {
 /// What is asked, and the services as whoever asks may use them. A request that passed no listener has none.
 pub(super) fn taken<T>(request: Request<T>) -> Result<(Arc<dyn Service>, T), Status> {
     let caller = request.extensions().get::<Caller>().map(Caller::service);
-    let service = caller.ok_or_else(|| Status::internal("a request without a caller"))?;
+    let service = caller.ok_or_else(|| status::from_error(Error::internal("a request without a caller")))?;
     Ok((service, request.into_inner()))
 }
 

@@ -161,7 +161,7 @@ fn over(backend: Option<wire::LlmBackend>) -> Result<Override, Error> {
 /// What is asked, and the assistant as whoever asks may use it.
 fn taken<T>(request: Request<T>) -> Result<(Assistant, T), Status> {
     let caller = request.extensions().get::<Caller>().map(Caller::service);
-    let service = caller.ok_or_else(|| Status::internal("a request without a caller"))?;
+    let service = caller.ok_or_else(|| status::from_error(Error::internal("a request without a caller")))?;
     let assistant = Service::assistant(&*service).map_err(status::from_error)?;
     Ok((assistant, request.into_inner()))
 }

@@ -256,5 +256,7 @@ async fn routes(shutdown: CancellationToken) -> Result<Routes> {
         .build_v1()
         .map_err(Error::internal)?
         .max_decoding_message_size(MAX_NAME);
-    Ok(Routes::new(vic).add_service(graph).add_service(llm).add_service(health).add_service(reflection))
+    let routes = Routes::new(vic).add_service(graph).add_service(llm).add_service(health).add_service(reflection);
+    let answered = axum::middleware::map_response(|it: Response| std::future::ready(status::whose(it)));
+    Ok(Routes::from(routes.into_axum_router().layer(answered)))
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use axum::response::Response;
 use tonic::metadata::{MetadataMap, MetadataValue};
 use tonic::{Code, Status};
 
@@ -13,7 +14,7 @@ const HINT: &str = "vic-hint-bin";
 /// Trailer with the name of the field that is wrong. Binary for the same reason.
 const FIELD: &str = "vic-field-bin";
 
-/// Trailer with the name of the code, where that of gRPC stands for several.
+/// Trailer with the name of the code, where that of gRPC stands for several, and where it is a defect: see [`whose`].
 const CODE: &str = "vic-code";
 
 /// Trailer with the seconds after which it makes sense to try again, named as in HTTP.
@@ -37,7 +38,7 @@ pub(crate) fn from_error(error: Error) -> Status {
     if let Some(field) = &error.field {
         metadata.insert_bin(FIELD, MetadataValue::from_bytes(shorten(field, MAX_HINT).as_bytes()));
     }
-    if ErrorCode::from_grpc(error.code.grpc_code()) != error.code {
+    if ErrorCode::from_grpc(error.code.grpc_code()) != error.code || error.code == ErrorCode::Internal {
         metadata.insert(CODE, MetadataValue::from_static(error.code.name()));
     }
     // A moment is what whatever is full here takes; others have said it themselves.
@@ -49,6 +50,17 @@ pub(crate) fn from_error(error: Error) -> Status {
         metadata.insert(RETRY_AFTER_MS, MetadataValue::from(wait.as_millis() as u64));
     }
     Status::with_metadata(error.code.grpc_code(), shorten(&error.message, MAX_MESSAGE), metadata)
+}
+
+/// Says whose fault it is that a call failed. A message that cannot be read is the caller's, and tonic calls it internal as
+/// if it were a defect; what vic itself calls a defect names its code.
+pub(crate) fn whose(response: Response) -> Response {
+    match response.extensions().get::<Status>() {
+        Some(status) if status.code() == Code::Internal && !status.metadata().contains_key(CODE) => {
+            from_error(Error::invalid(format!("the message cannot be read: {}", status.message()))).into_http()
+        }
+        _ => response,
+    }
 }
 
 /// Returns the error that a status carries, also when it comes from the transport and not from [`from_error`].
@@ -103,6 +115,14 @@ mod tests {
             check(Error::new(code, "no cure").field("filters.größe"));
             check(Error::new(code, "busy").retry_after(Duration::from_millis(1_500)));
         }
+    }
+
+    #[test]
+    fn a_message_that_cannot_be_read_is_the_fault_of_its_sender_and_a_defect_is_none() {
+        let code = |status: Status| Status::from_header_map(whose(status.into_http()).headers()).unwrap().code();
+        assert_eq!(code(Status::internal("failed to decode Protobuf message")), Code::InvalidArgument);
+        assert_eq!(code(from_error(Error::internal("a defect"))), Code::Internal);
+        assert_eq!(code(from_error(Error::not_found("no such job"))), Code::NotFound);
     }
 
     #[test]
