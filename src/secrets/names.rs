@@ -12,7 +12,7 @@ pub enum Verdict {
     Plain,
     /// A known secret.
     Secret,
-    /// A private key, unless it begins like a zip archive: Keynote presentations share the extension.
+    /// A private key, unless it is large and begins like a zip archive: Keynote presentations share the extension.
     SecretUnlessZip,
 }
 

@@ -29,6 +29,9 @@ const SPARSE_MIN_BYTES: u64 = 64 << 20;
 /// A file is sparse when fewer than this share of its bytes has blocks. Compressing file systems reach 1:20 on logs.
 const SPARSE_SHARE: u64 = 64;
 
+/// The smallest presentation of Keynote has some hundred kilobytes, the largest private key a dozen.
+const LEAST_SLIDES: u64 = 32 << 10;
+
 /// Which files are left out, and which are known by name only. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Rules {
@@ -141,7 +144,8 @@ impl Rules {
         match secrets::judge(&root.join(relative)) {
             Verdict::Plain => false,
             Verdict::Secret => true,
-            Verdict::SecretUnlessZip => size > 0 && !open::begins_like_zip(root, relative),
+            // What is as small as a key is one, and is not even looked into.
+            Verdict::SecretUnlessZip => size > 0 && (size < LEAST_SLIDES || !open::begins_like_zip(root, relative)),
         }
     }
 }

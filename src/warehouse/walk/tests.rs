@@ -83,7 +83,7 @@ fn hidden_files_can_be_had_but_version_control_and_secrets_cannot() {
 
 #[test]
 fn what_cannot_be_read_is_known_with_its_reason() {
-    let dir = tree(&["server.pem", "talk.key=PK\x03\x04 slides", "tls.key=-----BEGIN", "public-key.txt", "empty="]);
+    let dir = tree(&["server.pem", "little.key=PK\x03\x04 slides", "tls.key=-----BEGIN", "public-key.txt", "empty="]);
     let root = dir.path();
     rustix::fs::mkfifoat(CWD, root.join("fifo"), Mode::RWXU).unwrap();
     let _socket = std::os::unix::net::UnixListener::bind(root.join("socket")).unwrap();
@@ -91,8 +91,11 @@ fn what_cannot_be_read_is_known_with_its_reason() {
     symlink("/etc/passwd", root.join("link")).unwrap();
     symlink(root, root.join("loop")).unwrap();
     fs::File::create(root.join("sparse")).unwrap().set_len(1 << 40).unwrap();
-    fs::write(root.join("large"), vec![b'x'; 5000]).unwrap();
-    let (seen, report) = run(root, &WalkConfig { max_file_bytes: 4096, ..config() }, None);
+    fs::write(root.join("large"), vec![b'x'; 80_000]).unwrap();
+    fs::write(root.join("talk.key"), [b"PK\x03\x04".as_slice(), &[b'x'; 40_000]].concat()).unwrap();
+    fs::write(root.join("store.key"), vec![b'x'; 40_000]).unwrap();
+    let rules = WalkConfig { max_file_bytes: 64 << 10, ..config() };
+    let (seen, report) = run(root, &rules, None);
     let seen: Vec<_> = seen.iter().map(|(path, skip)| (path.to_str().unwrap(), *skip)).collect();
     assert!(report.complete);
     assert_eq!(
@@ -103,17 +106,19 @@ fn what_cannot_be_read_is_known_with_its_reason() {
             ("large", Some(Reason::TooLarge)),
             ("link", Some(Reason::Symlink)),
             ("link-to-folder", Some(Reason::Symlink)),
+            ("little.key", Some(Reason::Secret)),
             ("loop", Some(Reason::Symlink)),
             ("public-key.txt", None),
             ("server.pem", Some(Reason::Secret)),
             ("socket", Some(Reason::NotRegular)),
             ("sparse", Some(Reason::Sparse)),
+            ("store.key", Some(Reason::Secret)),
             ("talk.key", None),
             ("tls.key", Some(Reason::Secret)),
         ]
     );
     for (path, _) in &seen {
-        let (alone, _) = run(root, &WalkConfig { max_file_bytes: 4096, ..config() }, Some(path));
+        let (alone, _) = run(root, &rules, Some(path));
         assert_eq!(alone.len(), 1, "{path}");
     }
 }
