@@ -40,6 +40,9 @@ const MOST_ANSWER_BYTES: usize = 64 << 20;
 /// Bytes of a refusal that are read; more tells nobody more.
 const MOST_REFUSAL_BYTES: usize = 64 << 10;
 
+/// Characters of what a server says that are passed on, and of what is wrong with it.
+const MOST_TOLD: usize = 300;
+
 /// A server that asks for more is as good as away.
 const LONGEST_WAIT: Duration = Duration::from_secs(24 * 3_600);
 
@@ -102,7 +105,9 @@ async fn exchange<T: DeserializeOwned>(
             Ok(response) if response.status().is_success() => {
                 let read = async {
                     let body = body(response, MOST_ANSWER_BYTES).await?;
-                    serde_json::from_slice(&body).map_err(|error| error.to_string())
+                    // It holds the value that does not fit, however long that is.
+                    serde_json::from_slice(&body)
+                        .map_err(|error| error.to_string().chars().take(MOST_TOLD).collect::<String>())
                 };
                 return read.await.map_err(|why| {
                     let text = format!("`{url}` gave no usable answer: {why}");
@@ -230,7 +235,7 @@ fn error_text(body: &serde_json::Value) -> String {
     let error = &body["error"];
     let said = error.as_str().or_else(|| error["message"].as_str()).or_else(|| body.as_str());
     let text = said.map_or_else(|| body.to_string(), String::from);
-    text.trim().chars().take(300).collect()
+    text.trim().chars().take(MOST_TOLD).collect()
 }
 
 /// Embeds any number of texts, each cut at what `tokens` says a text may have; gives the vectors in the order of the

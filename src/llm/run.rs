@@ -145,8 +145,10 @@ impl Run {
                 }
                 Piece::Done { finish, usage } => {
                     self.say(filter.rest(), &mut round).await;
-                    self.usage.prompt_tokens += usage.prompt_tokens;
-                    self.usage.answer_tokens += usage.answer_tokens;
+                    // A server may count as it likes.
+                    let add = u64::saturating_add;
+                    self.usage.prompt_tokens = add(self.usage.prompt_tokens, usage.prompt_tokens);
+                    self.usage.answer_tokens = add(self.usage.answer_tokens, usage.answer_tokens);
                     return Ok(Round { finish, ..round });
                 }
             }

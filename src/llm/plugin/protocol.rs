@@ -14,7 +14,7 @@ pub const V2: &str = "axiograph_llm_plugin_v2";
 /// Name of the protocol of single steps of a tool loop.
 pub const V3: &str = "axiograph_llm_plugin_v3";
 
-/// Characters of a plugin's own error that are passed on.
+/// Characters that are passed on of a plugin's own error, and of what is wrong with its answer.
 const SHOWN: usize = 500;
 
 /// A request.
@@ -287,7 +287,11 @@ impl PluginResponse {
         }
         let response: PluginResponse = match serde_path_to_error::deserialize(value) {
             Ok(response) => response,
-            Err(error) => return wrong(format!("answered with something else than the protocol has: {error}")),
+            Err(error) => {
+                // It holds the value that does not fit, however long that is.
+                let error: String = error.to_string().chars().take(SHOWN).collect();
+                return wrong(format!("answered with something else than the protocol has: {error}"));
+            }
         };
         if let Some(error) = &response.error {
             return wrong(format!("failed: {}", error.chars().take(SHOWN).collect::<String>()));
