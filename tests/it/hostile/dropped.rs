@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use super::mutants::{FEW, mutant, originals, seed, setting};
 use crate::caller::Caller;
 use crate::harness::World;
+use crate::torture::figure;
 
 /// A good file comes with so many mutants.
 const TO_ONE_GOOD: u64 = 10;
@@ -44,7 +45,9 @@ fn mutants_in_a_folder_cost_the_daemon_and_their_neighbours_nothing() {
     };
     assert!(caller.within(patience(found), all), "{:?}\n{}", caller.status(), world.log());
     let coverage = caller.status().coverage;
-    println!("{count} mutants and {} good files in {:.0?}: {coverage:?}", good.len(), begun.elapsed());
+    let peak = caller.status().peak_rss_mib;
+    let found = format!("{} in {:.0?}, daemon {peak:.0} MiB: {:?}", good.len(), begun.elapsed(), coverage.reasons);
+    figure(&format!("{count} mutants under a daemon, and good files"), found);
     let deaths = ["worker_crash", "timeout"].map(|it| coverage.reasons.get(it).copied().unwrap_or(0));
     assert!(deaths.iter().sum::<u64>() * 100 <= count, "more than one in a hundred costs a worker: {coverage:?}");
     let missing: Vec<&String> = good

@@ -6,6 +6,7 @@ mod dropped;
 mod entities;
 mod escape;
 mod formats;
+mod looking;
 mod mutants;
 mod odd;
 mod outside;

@@ -2,12 +2,15 @@
 //! wrong once can be looked at again: every file that costs a worker its life is kept.
 //!
 //! `VIC_MUTANTS` says how many (`make torture`, `make fuzz`), `VIC_SEED` where to begin, `VIC_MUTANTS_FROM` a folder of
-//! files to use in place of `data/` and of the [`crate::seeds`] of every format. `queries` and `requests` do the same with
-//! what is asked.
+//! files to use in place of `data/` and of the [`crate::seeds`] of every format. `looking` has pixels and pages of
+//! some of them looked at, `dropped` drops them under a daemon; `queries`, `requests`, `calls`, `replies` and `settings` do
+//! the same with what is asked, with what other programs answer, and with what the owner writes.
 
+use std::collections::BTreeMap;
 use std::io::{Cursor, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
 use vic::extract::{PoolSettings, SkillJob, Tools, WorkerPool};
@@ -18,6 +21,7 @@ use super::bombs::MOST_MIB;
 use super::{models, worker};
 use crate::harness::sample;
 use crate::seeds::seeds;
+use crate::torture::{figure, percentile};
 
 /// Mutants of a short run: a minute of two cores.
 pub(super) const FEW: u64 = 300;
@@ -57,6 +61,20 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 pub(super) struct Original {
     pub(super) name: String,
     pub(super) bytes: Vec<u8>,
+}
+
+/// Where files are kept that cost a worker its life.
+fn deaths() -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join("deaths")
+}
+
+/// Keeps a file, if that is what it did.
+pub(super) fn keep(failed: &ExtractFailure, number: u64, name: &str, bytes: &[u8]) {
+    let by_process = [Reason::WorkerCrash, Reason::Timeout, Reason::OutOfMemory];
+    if by_process.contains(&failed.reason) || failed.detail.contains("stack") {
+        std::fs::create_dir_all(deaths()).unwrap();
+        std::fs::write(deaths().join(format!("{}-{number}-{name}", failed.reason.name())), bytes).unwrap();
+    }
 }
 
 /// The files that are mutated: those of the sample, and one of every format, of which the sample has not all.
@@ -156,50 +174,51 @@ pub(super) fn mutant(original: &[u8], dice: &mut Dice) -> Vec<u8> {
 #[tokio::test(flavor = "multi_thread")]
 async fn mutants_of_real_files_cost_workers_at_most() {
     let count = setting("VIC_MUTANTS", FEW);
-    let kept = Path::new(env!("CARGO_TARGET_TMPDIR")).join("deaths");
-    std::fs::create_dir_all(&kept).unwrap();
     let tools = Tools { pdfium: models().library("pdfium").ok(), ocr: None };
     let limits = ExtractLimits { seconds: 20, ..ExtractLimits::default() };
     let pool = Arc::new(WorkerPool::new(worker().into(), PoolSettings { workers: 2, limits, tools, skills: false }));
     let originals = Arc::new(originals());
-    let (mut tasks, mut outcomes) = (JoinSet::new(), std::collections::BTreeMap::<String, u64>::new());
+    let (mut tasks, mut outcomes) = (JoinSet::new(), BTreeMap::<String, u64>::new());
+    let mut times = Vec::new();
+    let mut note = |(outcome, took): (String, Duration)| {
+        *outcomes.entry(outcome).or_default() += 1;
+        times.push(took);
+    };
     for number in 0..count {
-        // As many wait as there are workers, so that their files are not all in memory.
-        if tasks.len() >= 4 {
-            *outcomes.entry(tasks.join_next().await.unwrap().unwrap()).or_default() += 1;
+        // As many as there are workers: none waits, and the files are not all in memory.
+        if tasks.len() >= 2 {
+            note(tasks.join_next().await.unwrap().unwrap());
         }
-        tasks.spawn(one(number, pool.clone(), originals.clone(), kept.clone()));
+        tasks.spawn(one(number, pool.clone(), originals.clone()));
     }
     while let Some(outcome) = tasks.join_next().await {
-        *outcomes.entry(outcome.unwrap()).or_default() += 1;
+        note(outcome.unwrap());
     }
-    println!("{count} mutants: {outcomes:?}; at most {} MiB; deaths are kept in {}", pool.peak_mib(), kept.display());
+    let (peak, slowest) = (pool.peak_mib(), percentile(&times, 100));
+    figure("mutants that were read", format!("{count}: {outcomes:?}; at most {peak} MiB, {slowest:.1?}"));
+    println!("deaths are kept in {}", deaths().display());
     let ends_of_workers =
         ["worker_crash", "timeout"].map(|it| outcomes.get(it).copied().unwrap_or(0)).iter().sum::<u64>();
     assert!(ends_of_workers * 100 <= count, "more than one file in a hundred costs a worker: {outcomes:?}");
     assert!(outcomes.get("read").copied().unwrap_or(0) * 4 > count, "{outcomes:?}");
-    assert!(pool.peak_mib() <= MOST_MIB, "{} MiB", pool.peak_mib());
+    assert!(peak <= MOST_MIB, "{peak} MiB");
     assert_eq!(pool.is_jailed(), Some(true));
 }
 
-async fn one(number: u64, pool: Arc<WorkerPool>, originals: Arc<Vec<Original>>, kept: PathBuf) -> String {
+/// What became of one of them, and how long that took.
+async fn one(number: u64, pool: Arc<WorkerPool>, originals: Arc<Vec<Original>>) -> (String, Duration) {
     let mut dice = seed(number);
     let Original { name, bytes } = dice.pick(&originals);
     let bytes = mutant(bytes, &mut dice);
+    let begun = Instant::now();
     let outcome = match name.ends_with(".pdf") && dice.roll(2) == 0 {
         true => look(&pool, name, &bytes).await,
         false => super::read(&pool, name, &bytes).await,
     };
-    match outcome {
-        Ok(_) => "read".to_string(),
-        Err(failed) => {
-            let by_process = [Reason::WorkerCrash, Reason::Timeout, Reason::OutOfMemory];
-            if by_process.contains(&failed.reason) || failed.detail.contains("stack") {
-                std::fs::write(kept.join(format!("{}-{number}-{name}", failed.reason.name())), &bytes).unwrap();
-            }
-            failed.reason.name().to_string()
-        }
-    }
+    let took = begun.elapsed();
+    let Err(failed) = outcome else { return ("read".to_string(), took) };
+    keep(&failed, number, name, &bytes);
+    (failed.reason.name().to_string(), took)
 }
 
 /// Has the layout of a PDF looked at, which reads much that its text does not take.

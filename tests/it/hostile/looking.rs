@@ -1,0 +1,229 @@
+//! Those who read pictures for their text have large networks in memory, and are given whatever lies in a folder: pictures
+//! and pages that explode, pictures as large as one may be, and mutated ones.
+//!
+//! `VIC_MUTANTS` says how many mutants there are, one for twenty: each takes as long as a page. See `mutants`.
+
+use std::collections::BTreeMap;
+use std::io::{Cursor, Write};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use image::{GrayImage, ImageFormat, RgbImage, imageops};
+use vic::extract::{Purpose, SkillJob, Tools, WorkerPool};
+use vic::model::{Document, ExtractFailure, ExtractLimits, Reason};
+use vic::skills::{OCR_IMAGE, PDF_LAYOUT};
+
+use super::bombs::Bomb;
+use super::mutants::{FEW, Original, keep, mutant, originals, seed, setting};
+use super::pdfs::pdfs;
+use super::pictures::pictures;
+use super::{models, worker};
+use crate::torture::{figure, percentile};
+
+/// Memory of one of them: with the models, and what the networks make of a page.
+const MOST_MIB: u64 = 1_536;
+/// The same for a picture that is read row by row, which is one that scanners make: it may have 100 million pixels.
+const MOST_BY_ROWS_MIB: u64 = 1_024;
+/// What explodes has this long.
+const SOON: Duration = Duration::from_secs(10);
+/// Pixels a side of the largest picture that is read.
+const LARGEST_SIDE: u32 = 9_999;
+
+/// A pool of them, with the settings that the daemon has.
+struct Lookers {
+    pool: WorkerPool,
+    tools: Tools,
+}
+
+impl Lookers {
+    fn new() -> Lookers {
+        let settings = vic::skills::pool_settings(&models(), &ExtractLimits::default());
+        assert!(settings.tools.ocr.is_some(), "`make models` fetches the networks");
+        let tools = settings.tools.clone();
+        Lookers { pool: WorkerPool::new(worker().into(), settings), tools }
+    }
+
+    /// What one of them is usually asked of a file.
+    fn job(&self, name: &str, seconds: u32) -> SkillJob {
+        let skill = if name.ends_with(".pdf") { PDF_LAYOUT } else { OCR_IMAGE };
+        SkillJob { skill: skill.into(), seconds, tools: self.tools.clone(), ..SkillJob::default() }
+    }
+
+    /// Has one of them look at a file, and says how long that took.
+    async fn look(&self, name: &str, bytes: &[u8], job: SkillJob) -> (Result<Document, ExtractFailure>, Duration) {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(bytes).unwrap();
+        let begun = Instant::now();
+        let outcome = self.pool.run_skill(file, name, job).await;
+        (outcome, begun.elapsed())
+    }
+
+    /// Has them read a scan that is what it looks like.
+    async fn read_the_scan(&self) -> Document {
+        let (outcome, took) = self.look("scan.png", &scan(), self.job("scan.png", 60)).await;
+        let document = outcome.unwrap_or_else(|failed| panic!("{failed:?} after {took:?}"));
+        assert!(document.problems.is_empty() && words(&document).len() > 10, "{document:?}");
+        document
+    }
+}
+
+fn scan() -> Vec<u8> {
+    std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("data/Scans/piano-receipt.png")).unwrap()
+}
+
+/// Its longer words.
+fn words(document: &Document) -> Vec<String> {
+    let text = document.text();
+    text.split(|it: char| !it.is_alphabetic()).filter(|it| it.len() > 4).map(str::to_lowercase).collect()
+}
+
+fn came(outcome: &Result<Document, ExtractFailure>) -> String {
+    match outcome {
+        Ok(document) => format!("{} bytes {:.100?}", document.text().len(), document.problems),
+        Err(failed) => failed.reason.name().to_string(),
+    }
+}
+
+/// A reason, or text. The reason that a picture is refused for is that of the one page that it is.
+fn is_contained(bomb: &Bomb, outcome: &Result<Document, ExtractFailure>) -> bool {
+    let ends_of_workers = [Reason::WorkerCrash, Reason::Timeout, Reason::OutOfMemory, Reason::Io];
+    match outcome {
+        Ok(document) => {
+            let text = document.text();
+            let is_told = document.problems.iter().any(|it| bomb.refused.iter().any(|why| it.contains(why.name())));
+            let is_as_told = bomb.name.ends_with(".pdf") || bomb.refused.is_empty() || is_told;
+            is_as_told && text.len() < 20 << 20 && !text.contains("root:")
+        }
+        Err(failed) => !ends_of_workers.contains(&failed.reason),
+    }
+}
+
+#[tokio::test]
+async fn those_who_read_pictures_for_their_text_bear_pictures_and_pages_that_explode() {
+    let lookers = Lookers::new();
+    lookers.read_the_scan().await;
+    let (mut wrong, mut slowest) = (Vec::new(), Duration::ZERO);
+    let bombs: Vec<Bomb> = pictures().into_iter().chain(pdfs()).collect();
+    for bomb in &bombs {
+        let (outcome, took) = lookers.look(bomb.name, &bomb.bytes, lookers.job(bomb.name, 20)).await;
+        println!("{:16} {took:>9.1?}  {:>4} MiB so far  {}", bomb.name, lookers.pool.peak_mib(), came(&outcome));
+        if !is_contained(bomb, &outcome) || took > SOON {
+            wrong.push(format!("{}: {outcome:.300?} in {took:?}", bomb.name));
+        }
+        slowest = slowest.max(took);
+        lookers.read_the_scan().await;
+    }
+    let peak = lookers.pool.peak_mib();
+    figure("hostile pictures and pages, looked at", format!("{}: at most {slowest:.1?}, {peak} MiB", bombs.len()));
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(peak <= MOST_MIB, "{peak} MiB");
+}
+
+/// The scan, six times as large, in the corner of a square of 100 million pixels.
+fn large() -> GrayImage {
+    let scan = image::load_from_memory(&scan()).unwrap().into_luma8();
+    let mut large = GrayImage::from_pixel(LARGEST_SIDE, LARGEST_SIDE, image::Luma([255]));
+    let magnified = imageops::resize(&scan, scan.width() * 6, scan.height() * 6, imageops::FilterType::Nearest);
+    imageops::replace(&mut large, &magnified, 0, 0);
+    large
+}
+
+/// As a PNG in which each pixel has these bytes, made out of its shade.
+fn png<const N: usize>(large: &GrayImage, depth: png::BitDepth, pixel: impl Fn(u8) -> [u8; N]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut encoder = png::Encoder::new(&mut bytes, large.width(), large.height());
+    let has_alpha = N == 4 || N == 8;
+    encoder.set_color(if has_alpha { png::ColorType::Rgba } else { png::ColorType::Rgb });
+    encoder.set_depth(depth);
+    encoder.set_compression(png::Compression::Fast);
+    let mut writer = encoder.write_header().unwrap();
+    // Row by row: this process is not to hold what the worker shall not hold.
+    let mut rows = writer.stream_writer().unwrap();
+    for row in large.rows() {
+        let row: Vec<u8> = row.flat_map(|it| pixel(it.0[0])).collect();
+        rows.write_all(&row).unwrap();
+    }
+    rows.finish().unwrap();
+    drop(writer);
+    bytes
+}
+
+fn encoded(picture: impl Into<image::DynamicImage>, format: ImageFormat) -> Vec<u8> {
+    let mut bytes = Cursor::new(Vec::new());
+    picture.into().write_to(&mut bytes, format).unwrap();
+    bytes.into_inner()
+}
+
+#[tokio::test]
+async fn the_largest_pictures_that_may_be_are_read_within_bounds_of_memory() {
+    use png::BitDepth::{Eight, Sixteen};
+    let (usual, large) = (Lookers::new(), large());
+    let expected = words(&usual.read_the_scan().await);
+    figure("the networks and a scan of 1.6 million pixels", format!("{} MiB", usual.pool.peak_mib()));
+    let in_colour =
+        || RgbImage::from_fn(large.width(), large.height(), |x, y| image::Rgb([large.get_pixel(x, y).0[0]; 3]));
+    let made: [(&str, &dyn Fn() -> Vec<u8>, u64); 5] = [
+        ("rgb.png", &|| png(&large, Eight, |it| [it; 3]), MOST_BY_ROWS_MIB),
+        ("rgba.png", &|| png(&large, Eight, |it| [it, it, it, 255 - it / 255]), MOST_BY_ROWS_MIB),
+        ("rgba16.png", &|| png(&large, Sixteen, |it| [it, it, it, it, it, it, 255, 255]), MOST_BY_ROWS_MIB),
+        ("grey.tiff", &|| encoded(large.clone(), ImageFormat::Tiff), MOST_BY_ROWS_MIB),
+        ("rgb.jpg", &|| encoded(in_colour(), ImageFormat::Jpeg), MOST_MIB),
+    ];
+    let mut wrong = Vec::new();
+    for (name, make, most) in made {
+        let (lookers, bytes) = (Lookers::new(), make());
+        let (outcome, took) = lookers.look(name, &bytes, lookers.job(name, 120)).await;
+        let (peak, kib) = (lookers.pool.peak_mib(), bytes.len() >> 10);
+        figure(&format!("{name} of 100 million pixels, {kib} KiB"), format!("{peak} MiB in {took:.1?}"));
+        let read = outcome.as_ref().map(words).unwrap_or_default();
+        let known = expected.iter().filter(|it| read.contains(it)).count();
+        if known * 2 < expected.len() || peak > most {
+            wrong.push(format!("{name}: {known} of {} words, {peak} MiB, {outcome:.300?}", expected.len()));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[tokio::test]
+async fn mutants_of_pictures_and_pages_are_looked_at_and_cost_a_worker_at_most() {
+    let is_seen = |it: &Original| {
+        let extension = it.name.rsplit('.').next().unwrap_or_default().to_lowercase();
+        ["pdf", "png", "jpg", "jpeg", "gif", "webp", "bmp", "tif", "tiff"].contains(&extension.as_str())
+    };
+    let originals: Vec<Original> = originals().into_iter().filter(is_seen).collect();
+    if originals.is_empty() {
+        println!("nothing is proved: in that folder is nothing to look at");
+        return;
+    }
+    let count = (setting("VIC_MUTANTS", FEW) / 20).max(60);
+    let (lookers, mut outcomes, mut times) = (Lookers::new(), BTreeMap::<String, u64>::new(), Vec::new());
+    for number in 0..count {
+        let mut dice = seed(number);
+        let Original { name, bytes } = dice.pick(&originals);
+        let bytes = mutant(bytes, &mut dice);
+        let mut job = lookers.job(name, 20);
+        if job.skill == PDF_LAYOUT && dice.roll(2) == 0 {
+            // Pages that have text are drawn for nobody otherwise.
+            job = SkillJob { skill: OCR_IMAGE.into(), purpose: Purpose::EveryText, pages: Some(vec![1]), ..job };
+        }
+        let (outcome, took) = lookers.look(name, &bytes, job).await;
+        times.push(took);
+        let came = match &outcome {
+            Ok(document) if document.problems.is_empty() => "read",
+            Ok(_) => "a page refused",
+            Err(failed) => {
+                keep(failed, number, name, &bytes);
+                failed.reason.name()
+            }
+        };
+        *outcomes.entry(came.to_string()).or_default() += 1;
+    }
+    lookers.read_the_scan().await;
+    let (peak, slowest) = (lookers.pool.peak_mib(), percentile(&times, 100));
+    figure("mutants that were looked at", format!("{count}: {outcomes:?}; at most {peak} MiB, {slowest:.1?}"));
+    let of = |name: &str| outcomes.get(name).copied().unwrap_or(0);
+    let ends = of("worker_crash") + of("timeout") + of("out_of_memory");
+    assert!(ends * 50 <= count + 49, "more than one in fifty costs a worker: {outcomes:?}");
+    assert!(of("read") * 4 > count, "{outcomes:?}");
+    assert!(peak <= MOST_MIB, "{peak} MiB");
+}
