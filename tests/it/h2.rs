@@ -1,5 +1,7 @@
 //! HTTP/2 as gRPC speaks it: one call on a connection of its own, with whatever name the caller gives the server.
 
+use std::time::Duration;
+
 use axum::body::{Body, Bytes};
 use http_body_util::BodyExt;
 use hyper::Request;
@@ -8,6 +10,9 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::harness::World;
+
+/// No call takes as long, and no stream goes on for as long.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What came back of a call.
 #[derive(Debug)]
@@ -50,7 +55,7 @@ fn call_over<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     (length, message): (u32, &[u8]),
 ) -> Called {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async {
+    let called = async {
         let stream = TokioIo::new(connecting.await.unwrap());
         let (mut sender, connection) = http2::handshake::<_, _, Body>(TokioExecutor::new(), stream).await.unwrap();
         tokio::spawn(connection);
@@ -73,7 +78,9 @@ fn call_over<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
         let headers = format!("{:?} {trailers:?}", head.headers);
         let bytes: Bytes = collected.to_bytes();
         Called { status: head.status.as_u16(), code, headers, body: bytes.to_vec() }
-    })
+    };
+    let called = runtime.block_on(async { tokio::time::timeout(PATIENCE, called).await });
+    called.unwrap_or_else(|_| panic!("no answer to {method} within {PATIENCE:?}\n{}", world.log()))
 }
 
 /// A field of a message that holds text.

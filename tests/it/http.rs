@@ -63,6 +63,19 @@ pub(crate) fn post(world: &World, path: &str, body: &Value) -> Answered {
     send(world, "POST", path, &[], &body.to_string())
 }
 
+/// Asks over MCP with this key; gives the body, as it came.
+pub(crate) fn mcp(world: &World, key: &str, method: &str, params: &Value) -> String {
+    let call = serde_json::json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string();
+    let bearer = format!("Bearer {key}");
+    let headers = [
+        ("authorization", bearer.as_str()),
+        ("content-type", "application/json"),
+        ("accept", "application/json, text/event-stream"),
+        ("mcp-protocol-version", "2025-06-18"),
+    ];
+    send(world, "POST", "/mcp", &headers, &call).body
+}
+
 /// Sends bytes and reads until the other side closes.
 pub(crate) fn raw(world: &World, request: &str) -> Answered {
     let mut stream = connect(world);

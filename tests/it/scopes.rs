@@ -1,6 +1,6 @@
 //! Two people on one server: whatever either asks, on whatever route, nothing tells of the other's files.
 
-mod asked;
+pub(crate) mod asked;
 mod shares;
 mod verbs;
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use self::asked::{blind, questions, routes};
 use crate::h2;
 use crate::harness::World;
-use crate::http::{Answered, key, send};
+use crate::http::{Answered, key, mcp, send};
 
 /// What only Beta has: in the names and the text of her files. Alpha never types it unless a test says so.
 const CANARY: &str = "betacanary";
@@ -66,15 +66,7 @@ impl Team {
     }
 
     fn mcp(&self, key: &str, method: &str, params: Value) -> String {
-        let call = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string();
-        let bearer = format!("Bearer {key}");
-        let headers = [
-            ("authorization", bearer.as_str()),
-            ("content-type", "application/json"),
-            ("accept", "application/json, text/event-stream"),
-            ("mcp-protocol-version", "2025-06-18"),
-        ];
-        send(&self.world, "POST", "/mcp", &headers, &call).body
+        mcp(&self.world, key, method, &params)
     }
 
     fn tool(&self, key: &str, name: &str, arguments: Value) -> String {

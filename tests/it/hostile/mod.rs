@@ -2,6 +2,7 @@
 
 mod archives;
 mod bombs;
+mod calls;
 mod dropped;
 mod entities;
 mod escape;

@@ -72,7 +72,7 @@ const PIECES: [&str; 24] = [
 ];
 
 /// A daemon with a few files, and room for as many requests as come.
-fn world() -> World {
+pub(super) fn world() -> World {
     let world = World::new().with("VIC_BRIDGE_RATE_LIMIT_PER_MIN", "0").with("VIC_WATCH", "0").start();
     for number in 0..10 {
         world.write(
@@ -117,7 +117,7 @@ fn send(world: &World, (method, path, more): (&str, &str, &str), body: &[u8], wh
 }
 
 /// The daemon is the one that it was, and nothing gave up inside it.
-fn still_well(world: &mut World, pid: u32) {
+pub(super) fn still_well(world: &mut World, pid: u32) {
     assert!(world.ended().is_none(), "{}", world.log());
     assert_eq!((world.pid(), get(world, "/health").status), (pid, 200));
     assert!(!world.log().contains("panicked"), "{}", world.log());

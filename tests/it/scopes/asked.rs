@@ -139,7 +139,7 @@ fn tools(own: &str, job: &str) -> Vec<(String, Value)> {
 }
 
 /// What a method is sent; nothing at least.
-fn messages(method: &str, own: &str, job: &str) -> Vec<Vec<u8>> {
+pub(crate) fn messages(method: &str, own: &str, job: &str) -> Vec<Vec<u8>> {
     let within = |number: u8, inner: &[u8]| h2::text(number, std::str::from_utf8(inner).unwrap());
     let user = [h2::text(1, "user"), h2::text(2, QUESTION)].concat();
     match method {
