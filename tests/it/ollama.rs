@@ -66,7 +66,8 @@ fn error(status: u16, message: impl Into<String>) -> Vec<Act> {
     Act::json(status, &json!({ "error": message.into() }))
 }
 
-fn answer(models: &[Model], asked: &Asked, says: &dyn Fn(&Value) -> Says) -> Vec<Act> {
+/// What a server with these models answers.
+pub(crate) fn answer(models: &[Model], asked: &Asked, says: &dyn Fn(&Value) -> Says) -> Vec<Act> {
     let model = || models.iter().find(|it| asked.body["model"] == it.name);
     match (asked.method.as_str(), asked.path.as_str()) {
         ("GET", "/") => vec![Act::Head(200, "text/plain; charset=utf-8"), Act::Send("Ollama is running".into())],

@@ -24,6 +24,8 @@ pub(crate) enum Act {
     Head(u16, &'static str),
     /// Sends a piece of the body.
     Send(String),
+    /// Sends bytes as they are: no head, no pieces.
+    Raw(Vec<u8>),
     /// Waits.
     Wait(Duration),
     /// Closes the connection although the answer is not complete.
@@ -89,19 +91,31 @@ fn serve(stream: TcpStream, part: &Part, log: &Mutex<Vec<Asked>>) -> std::io::Re
     let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
     let asked = Asked { method, path, body: serde_json::from_slice(&body).unwrap_or_default() };
     log.lock().unwrap().push(asked.clone());
-    let out = stream.get_mut();
-    for act in part(&asked) {
+    perform(&part(&asked), stream.get_mut())
+}
+
+/// Does what a part has it do, as far as the other side listens.
+fn perform(acts: &[Act], out: &mut impl Write) -> std::io::Result<()> {
+    for act in acts {
         match act {
             Act::Head(status, kind) => {
                 write!(out, "HTTP/1.1 {status} X\r\ncontent-type: {kind}\r\n")?;
                 write!(out, "transfer-encoding: chunked\r\nconnection: close\r\n\r\n")?;
             }
             Act::Send(text) => write!(out, "{:x}\r\n{text}\r\n", text.len())?,
-            Act::Wait(time) => std::thread::sleep(time),
+            Act::Raw(bytes) => out.write_all(bytes)?,
+            Act::Wait(time) => std::thread::sleep(*time),
             Act::Close => return Ok(()),
         }
         out.flush()?;
     }
     write!(out, "0\r\n\r\n")?;
     out.flush()
+}
+
+/// An answer as it goes over the wire.
+pub(crate) fn on_the_wire(acts: &[Act]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    perform(acts, &mut bytes).unwrap();
+    bytes
 }

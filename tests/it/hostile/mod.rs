@@ -14,6 +14,7 @@ mod outside;
 mod pdfs;
 mod pictures;
 mod queries;
+mod replies;
 mod requests;
 mod secrets;
 mod slow;

@@ -1,0 +1,228 @@
+//! Answers of model servers that no server gives: whatever comes from there is an answer, or an error that says what is
+//! wrong with the server, and soon.
+//!
+//! `VIC_MUTANTS` says how many of each kind, `VIC_SEED` where to begin; see `mutants`.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tokio::time::timeout;
+use vic::config::Config;
+use vic::error::{Error, ErrorCode};
+use vic::llm::{LlmRequest, Task};
+use vic::model::PrivacyMode;
+
+use super::mutants::{Dice, FEW, mutate, seed, setting};
+use super::queries::{garbled, twist};
+use crate::harness::World;
+use crate::http::post;
+use crate::ollama::{self, Model, Says};
+use crate::openai;
+use crate::server::{Act, Asked, Server, on_the_wire};
+
+/// No answer takes as long, a few tries of a server that says it is busy among it.
+const SOON: Duration = Duration::from_secs(30);
+
+/// Words of what servers send.
+const PIECES: [&str; 22] = [
+    "data: ",
+    "\n\n",
+    "\n",
+    "data: [DONE]\n\n",
+    "event: x\n",
+    ": wait\n",
+    "error: x\n",
+    "{",
+    "}",
+    "[",
+    "]",
+    "\"",
+    "null",
+    "-1",
+    "1e999",
+    "\\ud800",
+    "\\u0000",
+    "\"done\":true",
+    "\"error\":{}",
+    "\"tool_calls\":[{}]",
+    "18446744073709551615",
+    "\u{202e}",
+];
+
+/// A server of which every answer is garbled by the number that was set last; those of number 0 are what they should be.
+struct Garbler {
+    server: Server,
+    number: Arc<AtomicU64>,
+}
+
+impl Garbler {
+    fn start(part: impl Fn(&Asked) -> Vec<Act> + Send + Sync + 'static) -> Garbler {
+        let number = Arc::new(AtomicU64::new(0));
+        let now = number.clone();
+        let server = Server::start(move |asked| match now.load(Ordering::Relaxed) {
+            0 => part(asked),
+            number => changed(part(asked), &mut seed(number)),
+        });
+        Garbler { server, number }
+    }
+
+    fn set(&self, number: u64) {
+        self.number.store(number, Ordering::Relaxed);
+    }
+}
+
+/// An answer that is no longer what it was: its bytes, its text, or its values.
+fn changed(acts: Vec<Act>, dice: &mut Dice) -> Vec<Act> {
+    let how = dice.roll(3);
+    if how == 0 {
+        let mut bytes = on_the_wire(&acts);
+        mutate(&mut bytes, dice);
+        return vec![Act::Raw(bytes), Act::Close];
+    }
+    let chosen = dice.roll(acts.len());
+    let change = |(place, act): (usize, Act)| match act {
+        Act::Send(text) if place >= chosen => match how {
+            1 => Act::Send(garbled(&[text], &PIECES, dice)),
+            _ => Act::Send(twisted(&text, dice)),
+        },
+        Act::Head(_, kind) if place == chosen => Act::Head(*dice.pick(&[200, 204, 301, 400, 404, 429, 500, 503]), kind),
+        act => act,
+    };
+    acts.into_iter().enumerate().map(change).collect()
+}
+
+/// The same, with something else in some place of its JSON.
+fn twisted(text: &str, dice: &mut Dice) -> String {
+    let (before, data) = text.split_at(text.find('{').unwrap_or(text.len()));
+    let Ok(mut value) = serde_json::from_str::<Value>(data.trim_end()) else { return text.to_string() };
+    (0..=dice.roll(2)).for_each(|_| twist(&mut value, dice));
+    format!("{before}{value}{}", &data[data.trim_end().len()..])
+}
+
+const SAID: &str = "The heron stands in the reeds [1]. It has stood there since March.";
+
+/// An OpenAI-compatible server whose model says something, or calls a tool.
+fn openai() -> Garbler {
+    let asked_so_far = AtomicU64::new(0);
+    Garbler::start(move |asked| {
+        let calls = asked_so_far.fetch_add(1, Ordering::Relaxed) % 3 == 2;
+        let says = |_: &Value| if calls { openai::call("search", &json!({"query": "heron"})) } else { SAID.into() };
+        openai::answer(&["m"], asked, &says)
+    })
+}
+
+fn ollama() -> Garbler {
+    let models = vec![Model::new("m", &["completion", "embedding"])];
+    Garbler::start(move |asked| match asked.path.as_str() {
+        "/api/embed" => {
+            let count = asked.body["input"].as_array().map_or(1, Vec::len);
+            Act::json(
+                200,
+                &json!({"model": "m", "embeddings": vec![json!([0.5, -1.0, 2.0]); count], "total_duration": 1}),
+            )
+        }
+        _ => ollama::answer(&models, asked, &|_| Says::Text(SAID.into())),
+    })
+}
+
+fn config(settings: &[(&str, &str)]) -> Config {
+    let lookup = |wanted: &str| {
+        let found = settings.iter().find(|(name, _)| *name == wanted).map(|(_, value)| (*value).into());
+        found.or_else(|| (wanted == "VIC_DATA_DIR").then(|| "/nowhere".into()))
+    };
+    Config::from_lookup(&lookup).unwrap()
+}
+
+/// Garbles so many answers to whatever is asked, and counts those that are understood nevertheless.
+async fn check<T>(garbler: &Garbler, ask: impl AsyncFn() -> Result<T, Error>) {
+    let (count, mut fine) = (setting("VIC_MUTANTS", FEW), 0);
+    for number in 1..=count {
+        garbler.set(number);
+        match timeout(SOON, ask()).await {
+            Err(_) => panic!("seed {number}: no answer within {SOON:?}"),
+            Ok(Ok(_)) => fine += 1,
+            Ok(Err(error)) => {
+                assert_ne!(error.code, ErrorCode::Internal, "seed {number}: {error}");
+                assert!(!error.message.is_empty() && error.message.len() < 4_000, "seed {number}: {error}");
+            }
+        }
+    }
+    garbler.set(0);
+    assert!(ask().await.is_ok(), "a server that has come to its senses is understood");
+    assert!(fine > 0 && fine < count, "{fine} of {count} were understood: this shows nothing");
+}
+
+async fn check_chat(garbler: &Garbler, backend: &str, names: [&str; 2]) {
+    let [url, model] = names;
+    let settings = [("VIC_LIBRARIAN_BACKEND", backend), (url, garbler.server.address.as_str()), (model, "m")];
+    let client = vic::llm::open(&config(&settings), Task::Reasoning).unwrap().unwrap();
+    check(garbler, async || {
+        client.complete(LlmRequest::new(PrivacyMode::LocalOnly, "Be short.", "Where does the heron stand?")).await
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_a_chat_of_an_openai_server_says_of_any_kind_is_an_answer_or_an_error() {
+    check_chat(&openai(), "openai", ["VIC_OPENAI_BASE_URL", "VIC_OPENAI_MODEL"]).await;
+}
+
+#[tokio::test]
+async fn what_a_chat_of_ollama_says_of_any_kind_is_an_answer_or_an_error() {
+    check_chat(&ollama(), "ollama", ["VIC_OLLAMA_BASE_URL", "VIC_OLLAMA_MODEL"]).await;
+}
+
+async fn check_vectors(garbler: &Garbler, backend: &str, names: [&str; 2]) {
+    let [url, model] = names;
+    let settings = [("VIC_EMBED_BACKEND", backend), (url, garbler.server.address.as_str()), (model, "m")];
+    let embedder = vic::embed::open(&config(&settings)).await.unwrap();
+    let texts = ["The heron.", "stands in the reeds"].map(String::from);
+    check(garbler, async || {
+        let vectors = embedder.embed_documents(&texts).await?;
+        let is_sound = |it: &Vec<f32>| it.len() == embedder.dimension() && it.iter().all(|number| number.is_finite());
+        assert!(vectors.len() == 2 && vectors.iter().all(is_sound), "{vectors:?}");
+        Ok(vectors)
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn vectors_of_an_openai_server_of_any_kind_are_vectors_or_an_error() {
+    check_vectors(&openai(), "openai", ["VIC_OPENAI_BASE_URL", "VIC_OPENAI_EMBED_MODEL"]).await;
+}
+
+#[tokio::test]
+async fn vectors_of_ollama_of_any_kind_are_vectors_or_an_error() {
+    check_vectors(&ollama(), "ollama", ["VIC_OLLAMA_BASE_URL", "VIC_OLLAMA_EMBED_MODEL"]).await;
+}
+
+#[test]
+fn a_daemon_whose_model_server_answers_anything_answers_every_question() {
+    let garbler = openai();
+    let world = openai::embeds_for(World::new(), &garbler.server);
+    let world = world.with("VIC_LIBRARIAN_BACKEND", "openai").with("VIC_OPENAI_MODEL", "m").with("VIC_WATCH", "0");
+    let mut world = world.with("VIC_BRIDGE_RATE_LIMIT_PER_MIN", "0").start();
+    world.write("a.md", "The heron stands in the reeds.");
+    world.index();
+    let pid = world.pid();
+    for number in 1..=(setting("VIC_MUTANTS", FEW) / 10).max(1) {
+        garbler.set(number);
+        let begun = Instant::now();
+        let told = post(&world, "/v1/ask", &json!({"query": format!("where does the heron number {number} stand?")}));
+        // What is found by its words needs no server, and neither do the rules that plan in its place.
+        assert_eq!(
+            (told.status, told.json()["hits"].as_array().is_some()),
+            (200, true),
+            "seed {number}: {}",
+            told.body
+        );
+        assert!(begun.elapsed() < 2 * SOON, "seed {number}: {:?}", begun.elapsed());
+    }
+    garbler.set(0);
+    assert_eq!(world.paths(&["where does the heron stand?"]), ["a.md"]);
+    assert!(world.ended().is_none(), "{}", world.log());
+    assert_eq!(world.pid(), pid);
+    assert!(!world.log().contains("panicked"), "{}", world.log());
+}
