@@ -17,6 +17,7 @@ mod queries;
 mod replies;
 mod requests;
 mod secrets;
+mod settings;
 mod slow;
 
 use std::io::Write;

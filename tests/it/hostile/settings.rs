@@ -1,0 +1,251 @@
+//! What an owner writes by hand, and what a plugin writes: whatever stands in such a file, it is taken or refused by name,
+//! and no program ends over it.
+//!
+//! `VIC_MUTANTS` says how many of each kind, `VIC_SEED` where to begin; see `mutants`.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use vic::config::{Config, WalkConfig};
+use vic::error::ErrorCode;
+use vic::llm::plugin::{PluginRequest, PluginResponse, PluginTask};
+use vic::serve::keys::{self, Right};
+use vic::warehouse::{Leash, Rules, walk};
+
+use super::mutants::{Dice, FEW, mutate, seed, setting};
+use super::queries::{garbled, twist};
+use crate::harness::World;
+use crate::http::{get, send};
+
+/// None of them takes as long to read.
+const SOON: Duration = Duration::from_secs(10);
+
+fn count() -> u64 {
+    setting("VIC_MUTANTS", FEW)
+}
+
+/// What a reader makes of something: true if it takes it. It does not panic, and it is soon done.
+fn read(number: u64, written: &[u8], reader: impl FnOnce() -> bool) -> bool {
+    let begun = Instant::now();
+    let read = catch_unwind(AssertUnwindSafe(reader));
+    let what = || format!("seed {number}: {:.2000?}", String::from_utf8_lossy(written));
+    assert!(begun.elapsed() < SOON, "{}", what());
+    read.unwrap_or_else(|_| panic!("{}", what()))
+}
+
+fn changed(seeds: &[&str], pieces: &[&str], dice: &mut Dice) -> Vec<u8> {
+    let mut text = garbled(seeds, pieces, dice).into_bytes();
+    // Bytes that are no text, which are seldom.
+    if dice.roll(4) == 0 {
+        mutate(&mut text, dice);
+    }
+    text
+}
+
+fn config_in(folder: &Path) -> Result<Config, vic::error::Error> {
+    Config::from_lookup(&|name| (name == "VIC_DATA_DIR").then(|| folder.as_os_str().into()))
+}
+
+const CONFIGS: [&str; 3] = [
+    "# Settings\nprivacy_mode = \"local_only\"\nlisten = \"127.0.0.1:7878\"\nembed_model = \"all-MiniLM-L6-v2\"\nwatch = true\n\
+     ignore = \"*.tmp,/build/\"\nmax_file_bytes = 67108864\ncpu_percent = 50\n",
+    "ollama_base_url = \"http://127.0.0.1:11434\"\nocr = \"auto\"\nredact = \"keys\"\nlog_level = \"info\"\nrescan_seconds = 3600\n",
+    "include_hidden = false\nworkers = 2\nextract_memory_mib = 512\nbridge_auth = \"key\"\nl2_seconds = 20\njail = \"required\"\n",
+];
+const TUNED: [&str; 1] = ["# Written by `vic bench embed --autotune`\nembed_threads = 4\nembed_batch = 64\n"];
+
+const OF_TOML: [&str; 20] = [
+    "\n",
+    " = ",
+    "\"",
+    "'''",
+    "[",
+    "]",
+    "[[x]]\n",
+    "[a.b]\n",
+    "{",
+    "}",
+    ",",
+    "#",
+    "-1",
+    "1e999",
+    "nan",
+    "true",
+    "9999999999999999999999",
+    "1979-05-27T07:32:00Z",
+    "\\u0000",
+    "privacy_mode = \"cloud_ok\"\n",
+];
+
+#[test]
+fn settings_of_any_kind_are_taken_or_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut taken = 0;
+    for number in 0..count() {
+        let mut dice = seed(number);
+        let (file, seeds) = if dice.roll(5) == 0 { ("tuned.toml", &TUNED[..]) } else { ("config.toml", &CONFIGS[..]) };
+        let text = changed(seeds, &OF_TOML, &mut dice);
+        std::fs::write(folder.path().join(file), &text).unwrap();
+        taken += u64::from(read(number, &text, || match config_in(folder.path()) {
+            Ok(config) => Rules::new(&config.walk).is_ok(),
+            Err(error) => {
+                assert_ne!(error.code, ErrorCode::Internal, "{error}");
+                assert!(!error.message.is_empty());
+                false
+            }
+        }));
+        std::fs::remove_file(folder.path().join(file)).unwrap();
+    }
+    assert!(taken > 0 && taken < count(), "{taken} were taken: this shows nothing");
+}
+
+const IGNORES: [&str; 3] = [
+    "*.tmp\n!keep.tmp\n/build/\n**/node_modules/**\ndocs/*.p[dc]f\n",
+    "# a remark\n\\#file\nname\\ \n[a-z]*.md\nfoo/**/bar\n!/a/b\n",
+    "a?b\n{x,y}.txt\n***\n!!\n/\n",
+];
+
+const OF_IGNORES: [&str; 18] =
+    ["*", "**", "/", "!", "[", "]", "[!", "[a-", "{", "}", ",", "\\", "?", "\n", "\r\n", "#", " ", "\u{feff}"];
+
+#[test]
+fn lists_of_what_is_to_be_ignored_of_any_kind_are_kept_to_or_named() {
+    let folder = tempfile::tempdir().unwrap();
+    for path in ["a/b/c.md", "docs/d.pdf", "keep.tmp", "x.txt"] {
+        std::fs::create_dir_all(folder.path().join(path).parent().unwrap()).unwrap();
+        std::fs::write(folder.path().join(path), "text").unwrap();
+    }
+    let rules = WalkConfig { ignore: vec![], hidden: false, max_file_bytes: 1 << 20, watch: false, rescan_seconds: 60 };
+    let rules = Rules::new(&rules).unwrap();
+    let (mut all, mut fewer) = (0, 0);
+    for number in 0..count() {
+        let mut dice = seed(number);
+        let text = changed(&IGNORES, &OF_IGNORES, &mut dice);
+        let place = *dice.pick(&["", "a/", "docs/"]);
+        let file = folder.path().join(place).join(dice.pick(&[".vicignore", ".gitignore", ".ignore"]));
+        std::fs::write(&file, &text).unwrap();
+        let is_whole = read(number, &text, || {
+            let mut found = 0;
+            walk(folder.path(), &rules, None, &Leash::default(), |_| found += 1).unwrap();
+            found == 4
+        });
+        (all, fewer) = (all + u64::from(is_whole), fewer + u64::from(!is_whole));
+        std::fs::remove_file(&file).unwrap();
+    }
+    assert!(all > 0 && fewer > 0, "{all} left out nothing, {fewer} something: this shows nothing");
+}
+
+/// Tables of keys that were made by vic, and then by nobody.
+fn tables(world: &World) -> Vec<String> {
+    let config = world.config();
+    let folders = [world.files()];
+    keys::add(&config, "anna", &folders, Right::Read).unwrap();
+    let one = std::fs::read_to_string(config.keys_path()).unwrap();
+    keys::add(&config, "ben", &folders, Right::Index).unwrap();
+    vec![one, std::fs::read_to_string(config.keys_path()).unwrap()]
+}
+
+const OF_TABLES: [&str; 14] = [
+    "[",
+    "]",
+    "{",
+    "}",
+    "\"",
+    ",",
+    ":",
+    "null",
+    "-1",
+    "1e999",
+    "\"roots\": []",
+    "\"right\": \"owner\"",
+    "\"/\"",
+    "\\ud800",
+];
+
+#[test]
+fn tables_of_keys_of_any_kind_open_nothing_to_whoever_has_no_key() {
+    let mut world = World::new().with("VIC_BRIDGE_RATE_LIMIT_PER_MIN", "0").with("VIC_WATCH", "0").start();
+    let (pid, tables, path) = (world.pid(), tables(&world), world.config().keys_path());
+    let seeds: Vec<&str> = tables.iter().map(String::as_str).collect();
+    for number in 0..count() {
+        let mut dice = seed(number);
+        let text = match dice.roll(2) {
+            0 => changed(&seeds, &OF_TABLES, &mut dice),
+            _ => {
+                let mut table: Value = serde_json::from_str(dice.pick::<&str>(&seeds)).unwrap();
+                twist(&mut table, &mut dice);
+                table.to_string().into_bytes()
+            }
+        };
+        std::fs::write(&path, &text).unwrap();
+        read(number, &text, || keys::list(&world.config()).is_ok());
+        // Asking costs more than reading: now and then.
+        if number % 10 == 0 {
+            let stranger =
+                send(&world, "GET", "/v1/status", &[("authorization", "Bearer nobodys-key-of-24-letters")], "");
+            let owner = get(&world, "/v1/status");
+            assert_eq!(
+                (stranger.status, owner.status),
+                (401, 200),
+                "seed {number}: {}",
+                String::from_utf8_lossy(&text)
+            );
+        }
+    }
+    assert!(world.ended().is_none() && world.pid() == pid, "{}", world.log());
+    assert!(!world.log().contains("panicked"), "{}", world.log());
+}
+
+const RESPONSES: [&str; 4] = [
+    r#"{"query_ir_v1": {"version": 1, "select": ["?x"]}, "axql": "select ?x where ?x is File", "notes": ["n"]}"#,
+    r#"{"answer": "The heron.", "added_proposals": [{"id": "p1"}], "schema_hint_updates": [{"proposal_id": "p1", "schema_hint": "Fam"}]}"#,
+    r#"{"tool_call": {"name": "db_summary", "args": {"limit": 3}}, "final_answer": {"answer": "x", "citations": ["1"], "queries": [], "notes": []}}"#,
+    r#"{"error": "no model"}"#,
+];
+
+const OF_JSON: [&str; 14] =
+    ["{", "}", "[", "]", "\"", ",", ":", "null", "-1", "1e999", "\\ud800", "\\u0000", "\"error\": ", "\u{202e}"];
+
+#[test]
+fn what_plugins_write_of_any_kind_is_a_response_or_refused() {
+    let tasks = [
+        PluginTask::ToQuery { question: "q".into(), schema: Default::default() },
+        PluginTask::Answer { question: "q".into(), query: json!({}), results: json!({"rows": []}) },
+        PluginTask::AugmentProposals { proposals: json!({}), evidence_chunks: None, max_new_proposals: 3 },
+        PluginTask::ToolLoopStep {
+            question: "q".into(),
+            schema: Default::default(),
+            tools: vec![],
+            transcript: vec![],
+        },
+    ];
+    let requests: Vec<String> =
+        tasks.iter().map(|it| serde_json::to_string(&PluginRequest::new(None, it.clone())).unwrap()).collect();
+    let requests: Vec<&str> = requests.iter().map(String::as_str).collect();
+    let mut taken = 0;
+    for number in 0..count() {
+        let mut dice = seed(number);
+        let mut value: Value = serde_json::from_str(dice.pick::<&str>(&RESPONSES)).unwrap();
+        (0..=dice.roll(3)).for_each(|_| twist(&mut value, &mut dice));
+        let text = value.to_string().into_bytes();
+        taken +=
+            u64::from(read(number, &text, || match PluginResponse::parse(value, dice.pick(&tasks), "the plugin") {
+                Ok(_) => true,
+                Err(error) => {
+                    assert!(error.code == ErrorCode::FailedPrecondition && error.message.len() < 4_000, "{error}");
+                    false
+                }
+            }));
+        // As it comes through the pipe: bytes of which nobody knows whether they are JSON.
+        let text = changed(&RESPONSES, &OF_JSON, &mut dice);
+        read(number, &text, || {
+            let parsed = serde_json::from_slice(&text).map(|it| PluginResponse::parse(it, &tasks[0], "the plugin"));
+            parsed.is_ok_and(|it| it.is_ok())
+        });
+        let text = changed(&requests, &OF_JSON, &mut dice);
+        read(number, &text, || PluginRequest::parse(&String::from_utf8_lossy(&text)).is_ok());
+    }
+    assert!(taken > 0 && taken < count(), "{taken} were taken: this shows nothing");
+}
