@@ -38,19 +38,19 @@ pub(crate) fn call_announcing(
     message: (u32, &[u8]),
 ) -> Called {
     let address = std::fs::read_to_string(world.data().join("listen")).unwrap();
-    call_over(tokio::net::TcpStream::connect(address.trim()), authority, method, headers, message)
+    call_over(world, tokio::net::TcpStream::connect(address.trim()), (authority, method), headers, message)
 }
 
 /// As [`call`], over the Unix socket.
 pub(crate) fn call_socket(world: &World, method: &str, headers: &[(&str, &str)], message: &[u8]) -> Called {
     let connecting = tokio::net::UnixStream::connect(world.data().join("vicd.sock"));
-    call_over(connecting, "localhost", method, headers, (message.len() as u32, message))
+    call_over(world, connecting, ("localhost", method), headers, (message.len() as u32, message))
 }
 
 fn call_over<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+    world: &World,
     connecting: impl Future<Output = std::io::Result<S>>,
-    authority: &str,
-    method: &str,
+    (authority, method): (&str, &str),
     headers: &[(&str, &str)],
     (length, message): (u32, &[u8]),
 ) -> Called {

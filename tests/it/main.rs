@@ -42,6 +42,7 @@ mod models;
 mod mounts;
 mod ollama;
 mod openai;
+mod openings;
 mod operations;
 mod oracle;
 mod origin;

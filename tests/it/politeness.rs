@@ -2,14 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::mem::MaybeUninit;
-use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
-use rustix::io::Errno;
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -17,6 +13,7 @@ use crate::caller::Caller;
 use crate::harness::World;
 use crate::http::{get, post};
 use crate::means;
+use crate::openings::Openings;
 use crate::torture::{Promises, figure, percentile, size};
 
 /// Every thread of a process: its name, niceness and scheduling policy.
@@ -195,35 +192,11 @@ fn come_to_rest(world: World, files: usize) -> (World, Caller) {
     (world, caller)
 }
 
-/// A queue that is told of every opening of a file below a folder, whoever opens it.
-fn openings(folder: &Path) -> OwnedFd {
-    let queue = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).unwrap();
-    let folders = walkdir::WalkDir::new(folder).into_iter().map(Result::unwrap).filter(|it| it.file_type().is_dir());
-    // The closing keeps two openings of one file apart, which would count as one.
-    for it in folders {
-        inotify::add_watch(&queue, it.path(), WatchFlags::OPEN | WatchFlags::CLOSE).unwrap();
-    }
-    queue
-}
-
-/// How many there were.
-fn count(openings: &OwnedFd) -> usize {
-    let mut buffer = [MaybeUninit::<u8>::uninit(); 4_096];
-    let (mut reader, mut count) = (Reader::new(openings, &mut buffer), 0);
-    loop {
-        match reader.next().map(|it| it.events()) {
-            Ok(what) => count += usize::from(what.contains(ReadFlags::OPEN) && !what.contains(ReadFlags::ISDIR)),
-            Err(Errno::AGAIN) => return count,
-            Err(error) => panic!("{error}"),
-        }
-    }
-}
-
 #[test]
 fn reading_the_whole_tree_over_and_over_is_no_reason_to_do_anything() {
     let (world, caller) = at_rest(400);
     let (before, written) = (caller.status(), written_bytes(world.pid()));
-    let openings = openings(&world.files());
+    let mut openings = Openings::of(&world.files());
     for _ in 0..3 {
         for entry in walkdir::WalkDir::new(world.files()).into_iter().map(Result::unwrap) {
             if entry.file_type().is_file() {
@@ -236,7 +209,7 @@ fn reading_the_whole_tree_over_and_over_is_no_reason_to_do_anything() {
     assert_eq!((after.watch.overflows, after.watch.rescans), (before.watch.overflows, before.watch.rescans));
     assert_eq!(after.chunks, before.chunks);
     assert_eq!(written_bytes(world.pid()).since(&written), 0.0, "nothing was written");
-    assert_eq!(count(&openings), 3 * 400, "only this test has read them");
+    assert_eq!(openings.seen().len(), 3 * 400, "only this test has read them");
 }
 
 /// The calls by which a daemon and its workers make something durable.

@@ -14,11 +14,14 @@ mod outside;
 mod pdfs;
 mod pictures;
 mod queries;
+mod race;
 mod replies;
 mod requests;
 mod secrets;
 mod settings;
 mod slow;
+mod unopened;
+mod ways;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

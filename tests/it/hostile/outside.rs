@@ -2,15 +2,16 @@
 
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use vic::client::Client;
-use vic::config::{Config, WalkConfig};
+use vic::config::WalkConfig;
 use vic::warehouse::{Leash, Rules, open_beneath, walk};
 
+use super::race::{Stop, swap};
+use super::ways::Ways;
+use crate::caller::Caller;
 use crate::harness::World;
-use crate::http;
 
 /// What lies outside.
 const CANARY: &str = "xylophonecanary";
@@ -22,29 +23,6 @@ const ROUNDS: usize = 500;
 /// So often at least the folder has to be found whole, and found swapped: otherwise there was no race. How many walks that
 /// takes depends on what else the processors do.
 const RACES: usize = 10;
-
-/// Swaps a folder for a link to another and back, until it is told to stop; it stays each for a while.
-fn swap(folder: &Path, outside: &Path, stay: Duration, stop: &AtomicBool) {
-    let (aside, link) = (folder.with_extension("aside"), folder.with_extension("link"));
-    while !stop.load(Ordering::Relaxed) {
-        symlink(outside, &link).unwrap();
-        std::fs::rename(folder, &aside).unwrap();
-        std::fs::rename(&link, folder).unwrap();
-        std::thread::sleep(stay);
-        std::fs::remove_file(folder).unwrap();
-        std::fs::rename(&aside, folder).unwrap();
-        std::thread::sleep(stay);
-    }
-}
-
-/// Ends the swapping however a test ends: a scope waits for its threads even when an assertion fails in it.
-struct Stop<'a>(&'a AtomicBool);
-
-impl Drop for Stop<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
 
 #[test]
 fn no_byte_from_outside_is_read_while_a_folder_becomes_a_link_and_back() {
@@ -204,36 +182,35 @@ fn forms(files: &str, outside: &str) -> Vec<String> {
     forms
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn every_form_of_a_path_to_the_outside_is_refused_by_every_way_to_read() {
-    let world = World::new().start();
+#[test]
+fn every_form_of_a_path_to_the_outside_is_refused_by_every_way_to_read() {
+    let world = World::new().with("VIC_BRIDGE_RATE_LIMIT_PER_MIN", "0").start();
     let outside = world.files().parent().unwrap().join("canary.md");
     std::fs::write(&outside, CANARY).unwrap();
     std::fs::create_dir(world.files().join("sub")).unwrap();
     symlink(&outside, world.files().join("link")).unwrap();
     symlink(world.files().parent().unwrap(), world.files().join("folder")).unwrap();
-    world.write("good.md", "All is well.");
+    let good = world.write("good.md", "All is well.");
     world.write("a.zip", "PK");
     world.index();
-    let data = world.data().into_os_string();
-    let config = Config::from_lookup(&|name| (name == "VIC_DATA_DIR").then(|| data.clone())).unwrap();
-    let client = Client::connect(&config).await.unwrap();
+    let found = |world: &World| world.json(&["status"])["coverage"]["found"].clone();
+    let (before, ways) = (found(&world), Ways::of(&world));
     let forms = forms(&world.files().display().to_string(), &outside.display().to_string());
     assert!(forms.len() >= 40);
     for form in &forms {
-        let by_grpc = client.read(form).await;
-        assert!(by_grpc.is_err(), "gRPC reads {form:?}");
-        let by_http = http::post(&world, "/v1/read", &serde_json::json!({ "path": form }));
-        assert!(by_http.status >= 400 && !by_http.body.contains(CANARY), "HTTP reads {form:?}: {}", by_http.status);
-        // No program can be given a zero as an argument.
-        if !form.contains('\0') {
-            let by_hand = world.vic(&["read", "--", form]);
-            let said = String::from_utf8_lossy(&by_hand.stdout);
-            assert!(!by_hand.status.success() && !said.contains(CANARY), "`vic read` reads {form:?}");
+        for told in ways.told(form) {
+            assert!(!told.text.contains(CANARY), "{} reads {form:?}: {}", told.way, told.text);
+            assert!(told.is_refused, "{} does not refuse {form:?}: {}", told.way, told.text);
         }
     }
-    let good = world.files().join("good.md");
-    assert_eq!(client.read(&good.display().to_string()).await.unwrap().text(), "All is well.");
+    // What was started has come to its end, and has brought nothing in.
+    Caller::new(&world).sync();
+    world.index();
+    assert_eq!(found(&world), before);
+    assert!(!world.paths(&[CANARY]).iter().any(|it| it.contains("canary")));
+    for told in ways.told(good.to_str().unwrap()).into_iter().filter(|it| it.way.contains("read")) {
+        assert!(told.text.contains("All is well."), "{}: {}", told.way, told.text);
+    }
 }
 
 #[test]

@@ -15,7 +15,7 @@ use crate::harness::World;
 use crate::http;
 
 /// Files that are secret by name, with a text around the canary that gives nothing away.
-const BY_NAME: [&str; 44] = [
+pub(super) const BY_NAME: [&str; 44] = [
     ".env",
     ".env.local",
     ".env.production",
@@ -141,19 +141,19 @@ fn guises(text: &str) -> Vec<Vec<u8>> {
     guises
 }
 
-fn all_files(folder: &Path) -> Vec<PathBuf> {
+pub(super) fn all_files(folder: &Path) -> Vec<PathBuf> {
     let entries = folder.read_dir().unwrap().map(|it| it.unwrap().path());
     entries.flat_map(|it| if it.is_dir() { all_files(&it) } else { vec![it] }).collect()
 }
 
 /// Returns which of these texts stand in these bytes.
-fn seen(what: &str, bytes: &[u8], texts: &[String]) -> Vec<String> {
+pub(super) fn seen(what: &str, bytes: &[u8], texts: &[String]) -> Vec<String> {
     let is_in = |text: &String| guises(text).iter().any(|it| memchr::memmem::find(bytes, it).is_some());
     texts.iter().filter(|it| is_in(it)).map(|it| format!("{it} in {what}")).collect()
 }
 
 /// Every text of every table, as whoever can read the directory gets at it: files of a table are compressed.
-fn table_texts(data: &Path) -> String {
+pub(super) fn table_texts(data: &Path) -> String {
     let texts = async {
         let index = lancedb::connect(data.join("index").to_str().unwrap()).execute().await.unwrap();
         let mut texts = String::new();

@@ -1,0 +1,160 @@
+//! A folder becomes a link to the outside and back, again and again, under a daemon that watches, walks, reads and answers.
+
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use super::secrets::{all_files, seen, table_texts};
+use crate::caller::Caller;
+use crate::harness::World;
+use crate::http::{Answered, get, post};
+use crate::torture::{figure, size};
+
+/// What lies outside: the content of files, and in the names of some.
+const CANARY: &str = "xylophonecanary";
+/// What lies inside.
+const CONTROL: &str = "marmotcontrol";
+
+/// Swaps a folder for a link to another and back, until it is told to stop; it stays each for a while.
+pub(super) fn swap(folder: &Path, outside: &Path, stay: Duration, stop: &AtomicBool) {
+    let (aside, link) = (folder.with_extension("aside"), folder.with_extension("link"));
+    while !stop.load(Ordering::Relaxed) {
+        symlink(outside, &link).unwrap();
+        std::fs::rename(folder, &aside).unwrap();
+        std::fs::rename(&link, folder).unwrap();
+        std::thread::sleep(stay);
+        std::fs::remove_file(folder).unwrap();
+        std::fs::rename(&aside, folder).unwrap();
+        std::thread::sleep(stay);
+    }
+}
+
+/// Ends the swapping however a test ends: a scope waits for its threads even when an assertion fails in it.
+pub(super) struct Stop<'a>(pub(super) &'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// What the daemon was asked meanwhile.
+#[derive(Debug, Default)]
+struct Asked {
+    read: u64,
+    refused: u64,
+    walks: u64,
+    answers: u64,
+}
+
+impl Asked {
+    /// Nothing that it tells is from outside.
+    fn look(&mut self, answered: &Answered) {
+        assert!(!answered.body.contains(CANARY), "{}", answered.body);
+        self.answers += 1;
+    }
+
+    /// Asks for everything that there is to ask, once.
+    fn ask(&mut self, world: &World, turn: u64) {
+        let path = world.files().join(if turn % 2 == 0 { "sub/f.md" } else { "sub/deep/f.md" });
+        let read = post(world, "/v1/read", &json!({"path": path}));
+        match read.status {
+            200 => self.read += 1,
+            _ => self.refused += 1,
+        }
+        self.look(&read);
+        self.look(&post(world, "/v1/ask", &json!({"query": "what stands in the file of the folder?", "limit": 50})));
+        self.look(&post(world, "/v1/grep", &json!({"pattern": "[a-z]{9,}", "limit": 100})));
+        self.look(&post(world, "/v1/files", &json!({"limit": 1000})));
+        self.look(&post(world, "/v1/similar", &json!({"path": path})));
+        self.look(&get(world, "/v1/status"));
+        if turn % 5 == 0 {
+            self.look(&post(world, "/v1/index/start", &json!({"full": turn % 10 == 0})));
+            self.walks += 1;
+        }
+    }
+}
+
+/// The same names on both sides, and some of their own.
+fn fill(folder: &Path, word: &str) {
+    for folder in [folder.to_path_buf(), folder.join("deep")] {
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("f.md"), format!("The {word} of the file.")).unwrap();
+        for number in 0..20 {
+            let text = format!("The {word} of number {number} of the folder.");
+            std::fs::write(folder.join(format!("{word}-{number}.md")), text).unwrap();
+        }
+    }
+}
+
+/// Has the folder swapped for so long; gives what was asked meanwhile.
+fn race(time: Duration) -> Asked {
+    let mut world = World::new().with("VIC_LOG_LEVEL", "trace").with("VIC_BRIDGE_RATE_LIMIT_PER_MIN", "0").start();
+    let outside = world.files().with_file_name("outside");
+    fill(&world.files().join("sub"), CONTROL);
+    fill(&outside, CANARY);
+    world.index();
+    let (stop, mut asked) = (AtomicBool::new(false), Asked::default());
+    let (folder, beside) = (world.files().join("sub"), world.files().join("beside"));
+    std::fs::create_dir(&beside).unwrap();
+    std::thread::scope(|scope| {
+        let _stop = Stop(&stop);
+        // Long enough for a walk or a reader to begin with the one and to go on with the other.
+        scope.spawn(|| swap(&folder, &outside, Duration::from_millis(7), &stop));
+        scope.spawn(|| {
+            for number in 0..u64::MAX {
+                if stop.load(Ordering::Relaxed) {
+                    return;
+                }
+                std::fs::write(beside.join(format!("{}.md", number % 50)), format!("Entry {number}.")).unwrap();
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        });
+        let begun = Instant::now();
+        for turn in 0..u64::MAX {
+            if begun.elapsed() > time {
+                break;
+            }
+            asked.ask(&world, turn);
+        }
+    });
+    world.index();
+    Caller::new(&world).sync();
+    assert!(!world.paths(&[CONTROL]).is_empty());
+    assert!(world.ended().is_none() && world.terminate(), "{}", world.log());
+    let (canary, control) = ([CANARY.to_string()], [CONTROL.to_string()]);
+    let kept = |texts: &[String]| -> Vec<String> {
+        let files = all_files(&world.data());
+        files.iter().flat_map(|it| seen(&it.display().to_string(), &std::fs::read(it).unwrap(), texts)).collect()
+    };
+    let texts = table_texts(&world.data());
+    let mut found = kept(&canary);
+    found.extend(seen("the log", world.log().as_bytes(), &canary));
+    found.extend(seen("a table", texts.as_bytes(), &canary));
+    assert!(found.is_empty(), "{}", found.join("\n"));
+    // Otherwise nothing would be found in any case.
+    assert!(!kept(&control).is_empty() && texts.contains(CONTROL));
+    assert!(asked.read > 0 && asked.refused > 0 && asked.walks > 3, "there was no race: {asked:?}");
+    asked
+}
+
+#[test]
+fn nothing_from_outside_is_kept_or_told_while_a_folder_becomes_a_link_and_back_under_a_daemon() {
+    let asked = race(Duration::from_secs(5));
+    println!("{asked:?}");
+}
+
+/// A minute of it.
+#[test]
+#[ignore = "takes a minute: see `make torture`"]
+fn torture_a9_a_folder_becomes_a_link_and_back_under_a_daemon() {
+    let time = Duration::from_secs(size("VIC_TORTURE_RACE_SECONDS", 60));
+    let asked = race(time);
+    figure(
+        "a folder that becomes a link and back under a daemon",
+        format!("{time:?}: {asked:?}, nothing from outside"),
+    );
+}

@@ -1,0 +1,121 @@
+//! Every way to have the daemon read a file by its path.
+
+use serde_json::{Value, json};
+use vic::client::Client;
+
+use crate::harness::World;
+use crate::http::{Answered, key, mcp, send};
+
+/// What came of one of them.
+pub(super) struct Told {
+    pub(super) way: String,
+    /// Whether it said that it does not do that. Of those that start something and tell later this is not asked.
+    pub(super) is_refused: bool,
+    pub(super) text: String,
+}
+
+/// All of them.
+pub(super) struct Ways<'a> {
+    world: &'a World,
+    client: Client,
+    runtime: tokio::runtime::Runtime,
+    owner: String,
+    /// Somebody who has the folder, and may have it indexed: what the owner names outside becomes a root.
+    guest: String,
+}
+
+impl Ways<'_> {
+    pub(super) fn of(world: &World) -> Ways<'_> {
+        // With a thread of its own: between two calls, too, the daemon asks whether somebody is there.
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let client = runtime.block_on(Client::connect(&world.config())).unwrap();
+        let folder = world.files().display().to_string();
+        let made = world.json(&["keys", "add", "guest", "--root", &folder, "--allow", "index"]);
+        Ways { world, client, runtime, owner: key(world), guest: made["key"].as_str().unwrap().into() }
+    }
+
+    /// Tries each with this path.
+    pub(super) fn told(&self, path: &str) -> Vec<Told> {
+        let mut told = vec![self.by_grpc(path)];
+        told.extend(self.by_hand(path));
+        for (who, key) in [("the owner", &self.owner), ("a guest", &self.guest)] {
+            for (route, body) in [("read", json!({"path": path})), ("similar", json!({"path": path}))] {
+                told.push(Told { way: format!("/v1/{route} of {who}"), ..self.by_http(key, route, &body) });
+            }
+            let calls = [
+                ("tools/call", json!({"name": "read", "arguments": {"path": path}})),
+                ("resources/read", json!({"uri": format!("vic://file{}", escaped(path))})),
+                ("resources/read", json!({"uri": format!("file://{path}")})),
+            ];
+            for (method, params) in calls {
+                let text = mcp(self.world, key, method, &params);
+                let is_refused = text.contains("\"isError\":true") || text.contains("\"error\":");
+                told.push(Told { way: format!("{method} {params} of {who}"), is_refused, text });
+            }
+        }
+        told.extend(self.started(path));
+        told
+    }
+
+    fn by_grpc(&self, path: &str) -> Told {
+        let outcome = self.runtime.block_on(self.client.read(path));
+        let text = outcome.as_ref().map_or_else(ToString::to_string, |it| it.text());
+        Told { way: "gRPC".into(), is_refused: outcome.is_err(), text }
+    }
+
+    fn by_hand(&self, path: &str) -> Option<Told> {
+        // No program can be given a zero as an argument.
+        let output = (!path.contains('\0')).then(|| self.world.vic(&["read", "--", path]))?;
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        Some(Told { way: "vic read".into(), is_refused: !output.status.success(), text })
+    }
+
+    fn by_http(&self, key: &str, route: &str, body: &Value) -> Told {
+        let answered = self.sent(key, &format!("/v1/{route}"), body);
+        Told { way: route.into(), is_refused: answered.status >= 400, text: answered.body }
+    }
+
+    /// What is asked for, goes on behind the answer, or is named by other things than paths.
+    fn started(&self, path: &str) -> Vec<Told> {
+        let posts = [
+            (&self.guest, "/v1/corpus/ingest", json!({"paths": [path]})),
+            (&self.guest, "/v1/index/start", json!({"root": path})),
+            (&self.owner, "/v1/corpus/explain-failure", json!({"url_id": path})),
+            (&self.guest, "/v1/corpus/explain-failure", json!({"url_id": path})),
+        ];
+        let posts = posts.map(|(key, route, body)| Told {
+            way: format!("{route} {body}"),
+            is_refused: true,
+            text: self.sent(key, route, &body).body,
+        });
+        let tools = [
+            ("corpus_ingest", json!({"paths": [path]})),
+            ("docchunk_get", json!({"chunk": path})),
+            ("describe_entity", json!({"entity": path})),
+            ("lookup_entity", json!({"name": path})),
+        ];
+        let tools = tools.map(|(name, arguments)| {
+            let params = json!({"name": name, "arguments": arguments});
+            let text = mcp(self.world, &self.guest, "tools/call", &params);
+            Told { way: format!("tool {name} {arguments}"), is_refused: true, text }
+        });
+        posts.into_iter().chain(tools).collect()
+    }
+
+    fn sent(&self, key: &str, route: &str, body: &Value) -> Answered {
+        let bearer = format!("Bearer {key}");
+        let headers = [("authorization", bearer.as_str()), ("content-type", "application/json")];
+        send(self.world, "POST", route, &headers, &body.to_string())
+    }
+}
+
+/// As it stands in an address.
+fn escaped(path: &str) -> String {
+    path.bytes()
+        .map(|it| match it {
+            b'/' | b'.' | b'-' | b'_' | b'~' => char::from(it).to_string(),
+            _ if it.is_ascii_alphanumeric() => char::from(it).to_string(),
+            _ => format!("%{it:02X}"),
+        })
+        .collect()
+}
