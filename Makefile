@@ -33,22 +33,26 @@ test: tools build models ## Runs every test
 	@source models/tools.env && cargo test --release
 
 # The long forms: tests whose names begin with `torture_` and that are ignored otherwise. Each prints its figures in lines
-# that begin with TORTURE; `make torture TORTURE=kill` runs those with that word. Sizes: see tests/it/torture.rs. Hostile
-# files come last, 10,000 mutated ones among them, through the real workers; with a word they are left out.
+# that begin with TORTURE; `make torture TORTURE=kill` runs those with that word. Each test names the variables of its sizes
+# itself: `grep -rn 'size("VIC_' tests/it`. What is hostile comes last, with 10,000 mutants of every kind (VIC_MUTANTS, of
+# VIC_SEED), through the real workers and daemons; with a word it is left out.
 .PHONY: torture
 torture: export VIC_TESTS_MUST_PROVE := 1
 torture: tools build models ## Runs the long tests (hours), hostile files among them, and prints a table of their figures
 	@models/tools.sh --tests
 	@set -o pipefail; source models/tools.env && log=$$(mktemp) && \
 	  { cargo test --release --test it -- --ignored --nocapture --test-threads 1 torture_$(TORTURE) 2>&1 | tee "$$log"; } ; \
-	  ended=$$?; printf '\n'; grep -h '^TORTURE' "$$log" | cut -f2- | column -t -s "$$(printf '\t')"; rm -f "$$log"; \
-	  if [ -z "$(TORTURE)" ]; then VIC_MUTANTS=10000 cargo test --release --test it hostile -- --nocapture || ended=$$?; fi; \
+	  ended=$$?; \
+	  if [ -z "$(TORTURE)" ]; then \
+	    { VIC_MUTANTS=10000 cargo test --release --test it hostile:: -- --nocapture 2>&1 | tee -a "$$log"; } || ended=$$?; fi; \
+	  printf '\n'; grep -ah '^TORTURE' "$$log" | cut -f2- | column -t -s "$$(printf '\t')"; rm -f "$$log"; \
 	  exit $$ended
 
 .PHONY: fuzz
-fuzz: build models ## Mutates files (FOLDER=data), questions, queries, graphs and requests for every reader; N=20000 SEED=1
+fuzz: build models ## Mutates files (FOLDER=data) for readers and a daemon, and all that is asked, answered by servers or set; N=20000 SEED=1
 	@source models/tools.env && VIC_MUTANTS=$(or $(N),20000) VIC_SEED=$(or $(SEED),1) VIC_MUTANTS_FROM=$(abspath $(FOLDER)) \
-	  cargo test --release --test it -- --nocapture hostile::mutants hostile::queries hostile::requests
+	  cargo test --release --test it -- --nocapture hostile::mutants hostile::dropped hostile::looking::mutants \
+	  hostile::queries hostile::requests hostile::calls hostile::replies hostile::settings
 
 .PHONY: test-models
 test-models: tools build models ## Runs the tests against a real language model server, which it builds first
