@@ -237,7 +237,7 @@ fn topics(corpus: &Corpus) -> Vec<(&'static str, Topic)> {
 /// Contradictions of a state by the wording of both sides, in whichever order they stand.
 struct Wordings<'t> {
     found: BTreeMap<[&'t str; 2], (&'static str, Contradiction<'t>)>,
-    /// Pairs that were not looked at.
+    /// Pairs of other wordings, for which there was no room.
     left_out: usize,
 }
 

@@ -201,6 +201,7 @@ struct Queue {
 }
 
 /// One of the places, taken.
+#[derive(Debug)]
 struct Seat {
     _share: Share,
     _own: Option<OwnedSemaphorePermit>,
