@@ -20,27 +20,37 @@ use super::pictures::pictures;
 use super::{models, worker};
 use crate::torture::{figure, percentile};
 
-/// Memory of one of them: with the models, and what the networks make of a page.
-const MOST_MIB: u64 = 1_536;
-/// The same for a picture that is read row by row, which is one that scanners make: it may have 100 million pixels.
-const MOST_BY_ROWS_MIB: u64 = 1_024;
-/// What explodes has this long.
-const SOON: Duration = Duration::from_secs(10);
+/// The program and its libraries with the networks, which are there before its first file and do not count.
+const BEFORE_MIB: u64 = 170;
+/// Beyond a scan, for a picture that is refused.
+const MORE_REFUSED_MIB: u64 = 100;
+/// Beyond what the networks make of the largest page that they are given, for a picture that is shrunk to it row by row.
+const MORE_BY_ROWS_MIB: u64 = 64;
+/// The same for one that is whole in memory before that.
+const MORE_WHOLE_MIB: u64 = 400;
+/// Seconds that what explodes has.
+const SECONDS: u32 = 10;
+/// And when it is over for certain: a worker that hangs is killed.
+const SOON: Duration = Duration::from_secs(12);
 /// Pixels a side of the largest picture that is read.
 const LARGEST_SIDE: u32 = 9_999;
+/// Pixels a side of the largest page that the networks are given.
+const PAGE_SIDE: u32 = 4_000;
 
 /// A pool of them, with the settings that the daemon has.
 struct Lookers {
     pool: WorkerPool,
     tools: Tools,
+    /// What one of them may hold.
+    most_mib: u64,
 }
 
 impl Lookers {
     fn new() -> Lookers {
         let settings = vic::skills::pool_settings(&models(), &ExtractLimits::default());
         assert!(settings.tools.ocr.is_some(), "`make models` fetches the networks");
-        let tools = settings.tools.clone();
-        Lookers { pool: WorkerPool::new(worker().into(), settings), tools }
+        let (tools, most_mib) = (settings.tools.clone(), u64::from(settings.limits.memory_mib) + BEFORE_MIB);
+        Lookers { pool: WorkerPool::new(worker().into(), settings), tools, most_mib }
     }
 
     /// What one of them is usually asked of a file.
@@ -90,22 +100,22 @@ fn is_contained(bomb: &Bomb, outcome: &Result<Document, ExtractFailure>) -> bool
     match outcome {
         Ok(document) => {
             let text = document.text();
-            let is_told = document.problems.iter().any(|it| bomb.refused.iter().any(|why| it.contains(why.name())));
+            let is_told = !document.problems.is_empty();
             let is_as_told = bomb.name.ends_with(".pdf") || bomb.refused.is_empty() || is_told;
             is_as_told && text.len() < 20 << 20 && !text.contains("root:")
         }
-        Err(failed) => !ends_of_workers.contains(&failed.reason),
+        Err(failed) => bomb.refused.contains(&failed.reason) || !ends_of_workers.contains(&failed.reason),
     }
 }
 
-#[tokio::test]
-async fn those_who_read_pictures_for_their_text_bear_pictures_and_pages_that_explode() {
+/// Has these looked at one after the other, and after each of them the scan; each may take so many MiB beyond the first scan.
+async fn bear(what: &str, bombs: &[Bomb], more_mib: Option<u64>) {
     let lookers = Lookers::new();
     lookers.read_the_scan().await;
+    let most = more_mib.map_or(lookers.most_mib, |it| lookers.pool.peak_mib() + it);
     let (mut wrong, mut slowest) = (Vec::new(), Duration::ZERO);
-    let bombs: Vec<Bomb> = pictures().into_iter().chain(pdfs()).collect();
-    for bomb in &bombs {
-        let (outcome, took) = lookers.look(bomb.name, &bomb.bytes, lookers.job(bomb.name, 20)).await;
+    for bomb in bombs {
+        let (outcome, took) = lookers.look(bomb.name, &bomb.bytes, lookers.job(bomb.name, SECONDS)).await;
         println!("{:16} {took:>9.1?}  {:>4} MiB so far  {}", bomb.name, lookers.pool.peak_mib(), came(&outcome));
         if !is_contained(bomb, &outcome) || took > SOON {
             wrong.push(format!("{}: {outcome:.300?} in {took:?}", bomb.name));
@@ -114,9 +124,15 @@ async fn those_who_read_pictures_for_their_text_bear_pictures_and_pages_that_exp
         lookers.read_the_scan().await;
     }
     let peak = lookers.pool.peak_mib();
-    figure("hostile pictures and pages, looked at", format!("{}: at most {slowest:.1?}, {peak} MiB", bombs.len()));
+    figure(what, format!("{}: at most {slowest:.1?}, {peak} MiB", bombs.len()));
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    assert!(peak <= MOST_MIB, "{peak} MiB");
+    assert!(peak <= most, "{peak} MiB, and {most} may be");
+}
+
+#[tokio::test]
+async fn those_who_read_pictures_for_their_text_bear_pictures_and_pages_that_explode() {
+    bear("hostile pictures, looked at", &pictures(), Some(MORE_REFUSED_MIB)).await;
+    bear("hostile pages, looked at", &pdfs(), None).await;
 }
 
 /// The scan, six times as large, in the corner of a square of 100 million pixels.
@@ -154,34 +170,47 @@ fn encoded(picture: impl Into<image::DynamicImage>, format: ImageFormat) -> Vec<
     bytes.into_inner()
 }
 
+/// Has one read a picture with the words of the scan; gives the memory that it held, and what is wrong.
+async fn read_large(name: &str, bytes: &[u8], expected: &[String]) -> (u64, Option<String>) {
+    let lookers = Lookers::new();
+    let (outcome, took) = lookers.look(name, bytes, lookers.job(name, 120)).await;
+    let (peak, kib) = (lookers.pool.peak_mib(), bytes.len() >> 10);
+    figure(&format!("{name}, {kib} KiB, is read for its text"), format!("{peak} MiB in {took:.1?}"));
+    let read = outcome.as_ref().map(words).unwrap_or_default();
+    let known = expected.iter().filter(|it| read.contains(it)).count();
+    let wrong = format!("{name}: {known} of {} words, {outcome:.300?}", expected.len());
+    (peak, (known * 2 < expected.len()).then_some(wrong))
+}
+
 #[tokio::test]
 async fn the_largest_pictures_that_may_be_are_read_within_bounds_of_memory() {
     use png::BitDepth::{Eight, Sixteen};
     let (usual, large) = (Lookers::new(), large());
     let expected = words(&usual.read_the_scan().await);
-    figure("the networks and a scan of 1.6 million pixels", format!("{} MiB", usual.pool.peak_mib()));
-    let in_colour =
-        || RgbImage::from_fn(large.width(), large.height(), |x, y| image::Rgb([large.get_pixel(x, y).0[0]; 3]));
+    figure("a scan of 1.6 million pixels is read for its text", format!("{} MiB", usual.pool.peak_mib()));
+    let page = imageops::thumbnail(&large, PAGE_SIDE, PAGE_SIDE);
+    let (as_page, wrong) = read_large("page.png", &png(&page, Eight, |it| [it; 3]), &expected).await;
+    let mut all_wrong = Vec::from_iter(wrong);
+    let shade = |x, y| image::Rgb([large.get_pixel(x, y).0[0]; 3]);
+    let in_colour = || RgbImage::from_fn(large.width(), large.height(), shade);
     let made: [(&str, &dyn Fn() -> Vec<u8>, u64); 5] = [
-        ("rgb.png", &|| png(&large, Eight, |it| [it; 3]), MOST_BY_ROWS_MIB),
-        ("rgba.png", &|| png(&large, Eight, |it| [it, it, it, 255 - it / 255]), MOST_BY_ROWS_MIB),
-        ("rgba16.png", &|| png(&large, Sixteen, |it| [it, it, it, it, it, it, 255, 255]), MOST_BY_ROWS_MIB),
-        ("grey.tiff", &|| encoded(large.clone(), ImageFormat::Tiff), MOST_BY_ROWS_MIB),
-        ("rgb.jpg", &|| encoded(in_colour(), ImageFormat::Jpeg), MOST_MIB),
+        ("rgb.png", &|| png(&large, Eight, |it| [it; 3]), MORE_BY_ROWS_MIB),
+        ("rgba.png", &|| png(&large, Eight, |it| [it, it, it, 255 - it / 255]), MORE_BY_ROWS_MIB),
+        ("rgba16.png", &|| png(&large, Sixteen, |it| [it, it, it, it, it, it, 255, 255]), MORE_BY_ROWS_MIB),
+        ("grey.tiff", &|| encoded(large.clone(), ImageFormat::Tiff), MORE_BY_ROWS_MIB),
+        ("rgb.jpg", &|| encoded(in_colour(), ImageFormat::Jpeg), MORE_WHOLE_MIB),
     ];
-    let mut wrong = Vec::new();
-    for (name, make, most) in made {
-        let (lookers, bytes) = (Lookers::new(), make());
-        let (outcome, took) = lookers.look(name, &bytes, lookers.job(name, 120)).await;
-        let (peak, kib) = (lookers.pool.peak_mib(), bytes.len() >> 10);
-        figure(&format!("{name} of 100 million pixels, {kib} KiB"), format!("{peak} MiB in {took:.1?}"));
-        let read = outcome.as_ref().map(words).unwrap_or_default();
-        let known = expected.iter().filter(|it| read.contains(it)).count();
-        if known * 2 < expected.len() || peak > most {
-            wrong.push(format!("{name}: {known} of {} words, {peak} MiB, {outcome:.300?}", expected.len()));
+    for (name, make, more) in made {
+        let bytes = make();
+        let (peak, wrong) = read_large(name, &bytes, &expected).await;
+        all_wrong.extend(wrong);
+        // The file itself is in memory all the time.
+        let most = as_page + more + (bytes.len() as u64 >> 20);
+        if peak > most {
+            all_wrong.push(format!("{name}: {peak} MiB, and {most} may be"));
         }
     }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(all_wrong.is_empty(), "{}", all_wrong.join("\n"));
 }
 
 #[tokio::test]
@@ -225,5 +254,5 @@ async fn mutants_of_pictures_and_pages_are_looked_at_and_cost_a_worker_at_most()
     let ends = of("worker_crash") + of("timeout") + of("out_of_memory");
     assert!(ends * 50 <= count + 49, "more than one in fifty costs a worker: {outcomes:?}");
     assert!(of("read") * 4 > count, "{outcomes:?}");
-    assert!(peak <= MOST_MIB, "{peak} MiB");
+    assert!(peak <= lookers.most_mib, "{peak} MiB");
 }
