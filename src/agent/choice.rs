@@ -96,8 +96,8 @@ impl Choice {
     /// `DataLoss` when the file cannot be understood.
     pub fn load(config: &Config) -> Result<Choice> {
         let path = config.llm_choice_path();
-        match std::fs::read_to_string(&path) {
-            Ok(text) => serde_json::from_str(&text).map_err(|error| {
+        match std::fs::read(&path) {
+            Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| {
                 let text = format!("cannot understand the choice of a backend in `{}`: {error}", path.display());
                 Error::new(ErrorCode::DataLoss, text).hint("choose again: vic llm use mock")
             }),

@@ -82,6 +82,9 @@ pub(super) fn read_toml(path: &Path, names: &[&str], cure: &str) -> Result<BTree
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
         // The data directory itself may be no directory: whoever needs it says so better.
         Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => return Ok(BTreeMap::new()),
+        Err(error) if error.kind() == std::io::ErrorKind::InvalidData => {
+            return Err(Error::invalid(format!("cannot understand `{}`: it is no text in UTF-8", path.display())));
+        }
         Err(error) => return Err(error).at("read", path),
     };
     let table: toml::Table =
