@@ -58,11 +58,7 @@ mod tests {
         let known = || there.iter().chain(&others).map(PathBuf::from).collect();
         let check = |expected: &[&str]| {
             let found = left_out(root, &rules, known(), &Leash::default()).unwrap();
-<<<<<<< ours
             assert_eq!(found, expected.iter().map(PathBuf::from).collect::<HashSet<_>>());
-=======
-            assert_eq!(found, expected.iter().map(PathBuf::from).collect::<HashSet<PathBuf>>());
->>>>>>> theirs
         };
         check(&there[1..]);
         // Of what does not answer nobody says so.
