@@ -7,7 +7,7 @@ use std::io::{Cursor, Read, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use calamine::{Data, Reader, Xls, XlsError};
-use cfb::CompoundFile;
+use cfb::{CompoundFile, Version};
 
 use crate::extract::cells::SheetWriter;
 use crate::extract::spreadsheet::places::{self, Places};
@@ -63,7 +63,8 @@ fn guarded(bytes: &[u8], sink: &mut Sink) -> ReadResult<(Vec<u8>, Vec<Places>)> 
     if is_cut {
         sink.truncate();
     }
-    let mut guarded = CompoundFile::create(Cursor::new(Vec::new())).map_err(damaged)?;
+    // Of the other version, with its large sectors, calamine finds no directory.
+    let mut guarded = CompoundFile::create_with_version(Version::V3, Cursor::new(Vec::new())).map_err(damaged)?;
     guarded.create_stream(name).map_err(damaged)?.write_all(&stream).map_err(damaged)?;
     guarded.flush().map_err(damaged)?;
     Ok((guarded.into_inner().into_inner(), places))
@@ -90,6 +91,15 @@ mod tests {
         let cells: Vec<Option<&str>> = document.blocks.iter().map(|it| it.anchor.cell.as_deref()).collect();
         assert_eq!(cells, [None, Some("A1:B1"), Some("IV65536:IV65536"), None, Some("C5:C5")]);
         assert!(!document.truncated);
+    }
+
+    #[test]
+    fn a_book_of_any_length_says_in_which_cells_its_text_stands() {
+        for rows in [3, 300, 30_000] {
+            let document = run(read, &workbook(&[("Ducks", (0..rows).flat_map(|it| number(it, 0, 1.0)).collect())]));
+            let last = document.blocks.last().unwrap().anchor.cell.clone().unwrap();
+            assert!(last.ends_with(&format!(":A{rows}")), "{last}");
+        }
     }
 
     #[test]
