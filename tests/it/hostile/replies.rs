@@ -136,8 +136,8 @@ fn config(settings: &[(&str, &str)]) -> Config {
 }
 
 /// Garbles so many answers to whatever is asked, and counts those that are understood nevertheless.
-async fn check<T>(garbler: &Garbler, ask: impl AsyncFn() -> Result<T, Error>) {
-    let (count, mut fine) = (setting("VIC_MUTANTS", FEW), 0);
+async fn check<T>(garbler: &Garbler, count: u64, ask: impl AsyncFn() -> Result<T, Error>) {
+    let mut fine = 0;
     for number in 1..=count {
         garbler.set(number);
         match timeout(SOON, ask()).await {
@@ -158,7 +158,7 @@ async fn check_chat(garbler: &Garbler, backend: &str, names: [&str; 2]) {
     let [url, model] = names;
     let settings = [("VIC_LIBRARIAN_BACKEND", backend), (url, garbler.server.address.as_str()), (model, "m")];
     let client = vic::llm::open(&config(&settings), Task::Reasoning).unwrap().unwrap();
-    check(garbler, async || {
+    check(garbler, setting("VIC_MUTANTS", FEW), async || {
         client.complete(LlmRequest::new(PrivacyMode::LocalOnly, "Be short.", "Where does the heron stand?")).await
     })
     .await;
@@ -179,7 +179,8 @@ async fn check_vectors(garbler: &Garbler, backend: &str, names: [&str; 2]) {
     let settings = [("VIC_EMBED_BACKEND", backend), (url, garbler.server.address.as_str()), (model, "m")];
     let embedder = vic::embed::open(&config(&settings)).await.unwrap();
     let texts = ["The heron.", "stands in the reeds"].map(String::from);
-    check(garbler, async || {
+    // A server that says it is busy is asked for some seconds.
+    check(garbler, (setting("VIC_MUTANTS", FEW) / 5).max(20), async || {
         let vectors = embedder.embed_documents(&texts).await?;
         let is_sound = |it: &Vec<f32>| it.len() == embedder.dimension() && it.iter().all(|number| number.is_finite());
         assert!(vectors.len() == 2 && vectors.iter().all(is_sound), "{vectors:?}");
