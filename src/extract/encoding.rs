@@ -51,7 +51,7 @@ pub(crate) fn utf16(bytes: &[u8]) -> Option<String> {
 /// Returns which UTF-16 bytes are.
 pub(crate) fn utf16_of(bytes: &[u8]) -> Option<&'static Encoding> {
     match Encoding::for_bom(bytes) {
-        Some((encoding, _)) => Some(encoding).filter(|it| is_utf16(*it)),
+        Some((encoding, _)) => Some(encoding).filter(|it| is_utf16(it)),
         None => utf16_without_mark(bytes),
     }
 }

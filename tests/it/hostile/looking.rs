@@ -182,6 +182,9 @@ async fn read_large(name: &str, bytes: &[u8], expected: &[String]) -> (u64, Opti
     (peak, (known * 2 < expected.len()).then_some(wrong))
 }
 
+/// Makes a picture when it is its turn: together they are large.
+type Made<'m> = &'m dyn Fn() -> Vec<u8>;
+
 #[tokio::test]
 async fn the_largest_pictures_that_may_be_are_read_within_bounds_of_memory() {
     use png::BitDepth::{Eight, Sixteen};
@@ -193,7 +196,7 @@ async fn the_largest_pictures_that_may_be_are_read_within_bounds_of_memory() {
     let mut all_wrong = Vec::from_iter(wrong);
     let shade = |x, y| image::Rgb([large.get_pixel(x, y).0[0]; 3]);
     let in_colour = || RgbImage::from_fn(large.width(), large.height(), shade);
-    let made: [(&str, &dyn Fn() -> Vec<u8>, u64); 5] = [
+    let made: [(&str, Made, u64); 5] = [
         ("rgb.png", &|| png(&large, Eight, |it| [it; 3]), MORE_BY_ROWS_MIB),
         ("rgba.png", &|| png(&large, Eight, |it| [it, it, it, 255 - it / 255]), MORE_BY_ROWS_MIB),
         ("rgba16.png", &|| png(&large, Sixteen, |it| [it, it, it, it, it, it, 255, 255]), MORE_BY_ROWS_MIB),

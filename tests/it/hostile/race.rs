@@ -59,7 +59,7 @@ impl Asked {
 
     /// Asks for everything that there is to ask, once.
     fn ask(&mut self, world: &World, turn: u64) {
-        let path = world.files().join(if turn % 2 == 0 { "sub/f.md" } else { "sub/deep/f.md" });
+        let path = world.files().join(if turn.is_multiple_of(2) { "sub/f.md" } else { "sub/deep/f.md" });
         let read = post(world, "/v1/read", &json!({"path": path}));
         match read.status {
             200 => self.read += 1,
@@ -71,8 +71,8 @@ impl Asked {
         self.look(&post(world, "/v1/files", &json!({"limit": 1000})));
         self.look(&post(world, "/v1/similar", &json!({"path": path})));
         self.look(&get(world, "/v1/status"));
-        if turn % 5 == 0 {
-            self.look(&post(world, "/v1/index/start", &json!({"full": turn % 10 == 0})));
+        if turn.is_multiple_of(5) {
+            self.look(&post(world, "/v1/index/start", &json!({"full": turn.is_multiple_of(10)})));
             self.walks += 1;
         }
     }
