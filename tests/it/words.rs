@@ -71,7 +71,7 @@ fn of_many_new_files_the_one_that_the_server_refuses_fails_and_the_others_get_th
     assert!(caller.within(Duration::from_secs(90), is_over), "{:?}", caller.status().coverage);
     assert_eq!(caller.status().chunks, all);
     let failed = world.json(&["files", "--state", "failed"]);
-    assert_eq!(failed[0]["reason"], "embed_failed", "{failed:#}");
+    assert_eq!(failed["files"][0]["reason"], "embed_failed", "{failed:#}");
 }
 
 #[test]
