@@ -218,9 +218,6 @@ async fn read_in_turn(
                 return Err(error);
             }
         };
-        if let Some(why) = looked.unable {
-            cannot_read(inner, &why);
-        }
         if looked.goes_on {
             wanted.by.iter().for_each(|(job, every)| inner.pictures.push_later(job, wanted.id, *every));
         }
@@ -245,17 +242,13 @@ fn tools(inner: &Inner) -> Option<Tools> {
             Some(tools)
         }
         Err(error) => {
+            // The next job finds the files again.
+            inner.pictures.clear();
             let cure = error.hint.unwrap_or_else(|| "see `vic models list`".into());
-            cannot_read(inner, &format!("{}; {cure}", error.message));
+            inner.note("ocr", Some(format!("pictures of text are not read: {}; {cure}", error.message)));
             None
         }
     }
-}
-
-/// Says why no picture can be read, and lets none wait: the next job finds the files again.
-fn cannot_read(inner: &Inner, why: &str) {
-    inner.pictures.clear();
-    inner.note("ocr", Some(format!("pictures of text are not read: {why}")));
 }
 
 /// Makes these files pending and runs the pipeline, which finds their text in the cache. Once that is cancelled, they wait

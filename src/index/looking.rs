@@ -48,8 +48,6 @@ pub(crate) enum Known {
 /// What came of a turn.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Looked {
-    /// Why no picture at all can be read.
-    pub(super) unable: Option<String>,
     /// There is text to bring in.
     pub(super) has_text: bool,
     /// There is something to do in another turn.
@@ -124,7 +122,7 @@ pub(super) async fn look(inner: &Inner, tools: &Tools, id: FileId, every: bool) 
     });
     let Some((hash, known, record)) = found.await? else { return Ok(Looked::default()) };
     let begun = match known {
-        Known::Read(read) => return Ok(Looked { has_text: is_news(&read, &record.detail), ..Looked::default() }),
+        Known::Read(read) => return Ok(Looked { has_text: is_news(&read, &record.detail), goes_on: false }),
         Known::GivenUp(_) => return Ok(Looked::default()),
         Known::Begun(read) => read,
         Known::Unread => Document::default(),
@@ -202,18 +200,16 @@ fn keep(cache: &EvidenceCache, key: &EvidenceKey, turn: &Turn) -> Looked {
         }
     }
     let has_text = is_kept && turn.progressed && !turn.read.blocks.is_empty();
-    let is_unable = |it: &&ExtractFailure| matches!(it.reason, Reason::NoJail | Reason::UnsupportedType);
-    let unable = turn.failure.as_ref().filter(is_unable).map(|it| it.detail.clone());
     let goes_on = match &turn.failure {
         // Not the file's fault: the next job finds it again.
-        Some(_) if unable.is_some() => false,
+        Some(failure) if matches!(failure.reason, Reason::NoJail | Reason::UnsupportedType) => false,
         Some(failure) => {
             note_failure(cache, key, failure);
             given_up(cache, key).is_none() && cache.has(&key_of_tries(key))
         }
         None => is_begun(&turn.read),
     };
-    Looked { unable, has_text, goes_on: is_kept && goes_on }
+    Looked { has_text, goes_on: is_kept && goes_on }
 }
 
 /// Calls the worker until no page is left, or the turn is over.
@@ -364,12 +360,12 @@ mod tests {
         let (cache, hash) = (cache(&dir), ContentHash([1; 32]));
         let keep = |every, read| keep(&cache, &key(hash, every), &Turn { read, progressed: true, failure: None });
         assert_eq!(known(&cache, hash, OcrMode::Auto), Known::Unread);
-        assert_eq!(keep(false, part([1], [2])), Looked { has_text: true, goes_on: true, ..Looked::default() });
+        assert_eq!(keep(false, part([1], [2])), Looked { has_text: true, goes_on: true });
         assert_eq!(known(&cache, hash, OcrMode::Auto), Known::Begun(part([1], [2])));
         assert_eq!(known(&cache, hash, OcrMode::Always), Known::Unread);
         keep(true, part([1, 2], [3]));
         assert_eq!(known(&cache, hash, OcrMode::Auto), Known::Begun(part([1], [2])));
-        assert_eq!(keep(true, part([1, 2, 3], [])), Looked { has_text: true, ..Looked::default() });
+        assert_eq!(keep(true, part([1, 2, 3], [])), Looked { has_text: true, goes_on: false });
         assert_eq!(known(&cache, hash, OcrMode::Auto), Known::Read(part([1, 2, 3], [])), "all is better than some");
     }
 
@@ -401,15 +397,14 @@ mod tests {
     fn a_file_is_given_up_at_once_for_its_own_fault_and_never_for_want_of_tools() {
         let dir = tempfile::tempdir().unwrap();
         let cache = cache(&dir);
-        for (number, reason, unable, expected) in [
-            (1, Reason::Encrypted, None, Known::GivenUp("its pictures were not read: encrypted why".into())),
-            (2, Reason::UnsupportedType, Some("why"), Known::Unread),
-            (3, Reason::NoJail, Some("why"), Known::Unread),
+        for (number, reason, expected) in [
+            (1, Reason::Encrypted, Known::GivenUp("its pictures were not read: encrypted why".into())),
+            (2, Reason::UnsupportedType, Known::Unread),
+            (3, Reason::NoJail, Known::Unread),
         ] {
             let key = key(ContentHash([number; 32]), false);
             let turn = Turn { read: Document::default(), progressed: false, failure: failed(reason).err() };
-            let looked = keep(&cache, &key, &turn);
-            assert_eq!(looked, Looked { unable: unable.map(String::from), ..Looked::default() }, "{reason:?}");
+            assert_eq!(keep(&cache, &key, &turn), Looked::default(), "{reason:?}");
             assert_eq!(of(&cache, &key), expected);
         }
     }
