@@ -129,16 +129,18 @@ impl Catalog {
         Ok(outcomes)
     }
 
-    /// Returns the known files of a root of which a walk of all of it found nothing. Puts what it found into order.
+    /// Returns the known files of a root of which a walk of all of it found nothing. Puts what it found into order; `step` is
+    /// called for each known file.
     ///
     /// # Errors
     /// The catalog cannot be read.
-    pub fn missing_from(&self, root_id: RootId, found: &mut [FoundFile]) -> Result<Vec<PathBuf>> {
+    pub fn missing_from(&self, root_id: RootId, found: &mut [FoundFile], step: &dyn Fn()) -> Result<Vec<PathBuf>> {
         found.sort_unstable_by(|a, b| bytes(&a.path).cmp(bytes(&b.path)));
         let mut found = found.iter().map(|it| bytes(&it.path)).peekable();
         self.database.read(|db| {
             let mut missing = Vec::new();
             each(db, root_id, Path::new(""), |row| {
+                step();
                 while found.next_if(|it| *it < bytes(&row.path)).is_some() {}
                 if found.peek() != Some(&bytes(&row.path)) {
                     missing.push(row.path);

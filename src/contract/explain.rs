@@ -157,7 +157,8 @@ fn refused(explained: &mut Explained<'_>) {
         ("unknown_field" | "out_of_range" | "type_error" | "ambiguous_request", None) => {
             explained.suggest_again(&[(field, Value::Null)]);
         }
-        ("too_many_documents", None) => explained.suggest_again(&[("async", Value::Bool(true))]),
+        // Of other bounds time is no cure.
+        ("too_many_documents", None) if field == "async" => explained.suggest_again(&[("async", Value::Bool(true))]),
         ("empty_view" | "vanished_folder" | "unknown_view" | "unknown_session" | "metadata_only", None) => {
             explained.suggest_again(&[("view", Value::Null), ("session", Value::Null)]);
             explained.suggest("VIEW", json!({"action": "list"}));

@@ -56,7 +56,7 @@ const LONGEST_TAG: usize = 2_000;
 /// there is none, and all of the file would be looked through for each of them.
 pub(crate) const NEAR: usize = 64 << 10;
 /// Bytes that are shown of a heading. Some formats take whole paragraphs for headings, and what stands below repeats them.
-pub(crate) const MOST_HEADING: usize = 300;
+pub(crate) const MOST_HEADING: usize = 640;
 
 /// Bytes of a paragraph.
 const MOST_PROSE: usize = 16 << 10;

@@ -89,6 +89,12 @@ impl Pictures {
         }
     }
 
+    /// Says whether a file waits already.
+    pub(crate) fn has(&self, id: FileId) -> bool {
+        let waiting = self.waiting();
+        waiting.now.values().chain(waiting.later.values()).any(|it| it.contains_key(&id))
+    }
+
     fn pop(&self) -> Option<Wanted> {
         let waiting = &mut *self.waiting();
         if count(&waiting.now) == 0 {
@@ -182,8 +188,9 @@ pub(crate) async fn read(
     let outcome = read_in_turn(inner, mode, progress, cancel).await;
     if cancel.is_cancelled() {
         inner.pictures.forget(&progress.job_id());
-        // Nobody may be told again of what others want.
+        // Nobody may be told again of what others want, nor of what was to be brought in.
         inner.pictures.arrived.notify_one();
+        inner.changed.notify_one();
     }
     outcome
 }
@@ -219,7 +226,8 @@ async fn read_in_turn(
             }
         };
         if looked.goes_on {
-            wanted.by.iter().for_each(|(job, every)| inner.pictures.push_later(job, wanted.id, *every));
+            let living = wanted.by.iter().filter(|(job, _)| lives(inner, job));
+            living.for_each(|(job, every)| inner.pictures.push_later(job, wanted.id, *every));
         }
         if looked.has_text {
             if ready.is_empty() {
@@ -232,6 +240,12 @@ async fn read_in_turn(
         }
     }
     bring_in(inner, &run, ready).await
+}
+
+/// Says whether anybody still waits for a job's pictures: it may have been cancelled while one of them was being read. The
+/// watcher is there for good.
+fn lives(inner: &Inner, job: &str) -> bool {
+    job.is_empty() || inner.running().get(job).is_some_and(|(_, cancel)| !cancel.is_cancelled())
 }
 
 /// The models, or a sentence for `vic status` that says how to get them.
@@ -264,7 +278,8 @@ async fn bring_in(inner: &Arc<Inner>, run: &Run, ready: Vec<Wanted>) -> Result<(
     let _engine = inner.engine.lock().await;
     let (catalog, files) = (inner.catalog.clone(), ready.iter().map(|it| it.id).collect());
     blocking(move || catalog.requeue(&RequeueScope::Ids(files))).await?;
-    inner.drain(run).await?;
+    // What is to be read again is known to nobody else.
+    inner.drain(run).await.inspect_err(|_| inner.changed.notify_one())?;
     inner.upkeep_if_due().await;
     Ok(())
 }
@@ -298,6 +313,7 @@ mod tests {
         pictures.push("a", 3, false);
         later(3, true);
         let next = || pictures.pop().map(|it| (it.id, it.every_page()));
+        assert!(pictures.has(1) && pictures.has(2) && !pictures.has(4));
         assert_eq!([next(), next(), next()], [Some((2, false)), Some((3, true)), Some((1, false))]);
         later(1, true);
         assert!(!pictures.is_empty());

@@ -201,8 +201,15 @@ fn keep(cache: &EvidenceCache, key: &EvidenceKey, turn: &Turn) -> Looked {
     }
     let has_text = is_kept && turn.progressed && !turn.read.blocks.is_empty();
     let goes_on = match &turn.failure {
-        // Not the file's fault: the next job finds it again.
-        Some(failure) if matches!(failure.reason, Reason::NoJail | Reason::UnsupportedType) => false,
+        // Not always the file's fault: the next job finds it again.
+        Some(failure) if matches!(failure.reason, Reason::NoJail | Reason::UnsupportedType) => {
+            tracing::warn!(
+                reason = failure.reason.name(),
+                "the pictures of a file could not be read: {}",
+                failure.detail
+            );
+            false
+        }
         Some(failure) => {
             note_failure(cache, key, failure);
             given_up(cache, key).is_none() && cache.has(&key_of_tries(key))

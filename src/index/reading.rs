@@ -289,7 +289,10 @@ async fn add_pictures(
     match blocking(move || Ok(looking::known(&cache, hash, mode))).await? {
         Known::Read(read) => Ok(pictures::merge(document, read)),
         Known::Begun(read) => {
-            pipeline.pictures.push_later(&run.progress.job_id(), record.id, mode == OcrMode::Always);
+            // The lane has it wait already for those who want it read.
+            if !pipeline.pictures.has(record.id) {
+                pipeline.pictures.push_later(&run.progress.job_id(), record.id, mode == OcrMode::Always);
+            }
             Ok(pictures::merge(document, read))
         }
         Known::GivenUp(why) => {

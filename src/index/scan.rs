@@ -72,7 +72,10 @@ fn missing_by_rule(
     found: &mut [FoundFile],
     leash: &Leash,
 ) -> Result<HashSet<PathBuf>> {
-    let missing = catalog.missing_from(root.id, found)?;
+    // Whoever looks after the walk would take it for lost.
+    let missing = catalog.missing_from(root.id, found, &|| {
+        leash.step();
+    })?;
     let left_out = left_out(&root.path, rules, missing, leash)?;
     if leash.is_stopped() { Err(cancelled()) } else { Ok(left_out) }
 }
