@@ -55,6 +55,7 @@ const LONGEST_TAG: usize = 2_000;
 /// Bytes in which the tag is looked for that code or a table stands in. Farther away it would be that of something else, or
 /// there is none, and all of the file would be looked through for each of them.
 pub(crate) const NEAR: usize = 64 << 10;
+
 /// Bytes that are shown of a heading. Some formats take whole paragraphs for headings, and what stands below repeats them.
 pub(crate) const MOST_HEADING: usize = 640;
 

@@ -363,53 +363,14 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::embed::Vector;
-    use crate::model::TokenCounter;
-
-    /// Embeds nothing; has a fingerprint.
-    struct Named(&'static str);
-
-    #[async_trait::async_trait]
-    impl Embedder for Named {
-        async fn embed_documents(&self, _texts: &[String]) -> Result<Vec<Vector>> {
-            Ok(Vec::new())
-        }
-
-        async fn embed_query(&self, _text: &str) -> Result<Vector> {
-            Ok(Vec::new())
-        }
-
-        fn dimension(&self) -> usize {
-            8
-        }
-
-        fn max_tokens(&self) -> usize {
-            8
-        }
-
-        fn batch_size(&self) -> usize {
-            1
-        }
-
-        fn fingerprint(&self) -> &str {
-            self.0
-        }
-
-        fn name(&self) -> &str {
-            "m"
-        }
-
-        fn token_counter(&self) -> Arc<dyn TokenCounter> {
-            unreachable!("nothing is cut here")
-        }
-    }
+    use crate::index::tests::Fake;
 
     /// Opens the tables of a directory for one model after the other; gives what is in it then.
     async fn tables_after(dir: &Path, models: &[&'static str]) -> (Catalog, Vec<String>) {
         let (catalog, index) = (Catalog::open(&dir.join("catalog.sqlite")).unwrap(), dir.join("index"));
         for model in models {
             let old = async |_: &str| None;
-            drop(Tables::open(&catalog, &index, Arc::new(Named(model)), "m".into(), old).await.unwrap());
+            drop(Tables::open(&catalog, &index, Arc::new(Fake(model)), "m".into(), old).await.unwrap());
         }
         (catalog, LanceStore::tables(&index).await.unwrap())
     }
@@ -441,8 +402,8 @@ mod tests {
         let catalog = Catalog::open(&dir.path().join("catalog.sqlite")).unwrap();
         let open = async |fingerprint| {
             let path = dir.path().join("index");
-            let old = async |_: &str| Some(Arc::new(Named(reopened)) as Arc<dyn Embedder>);
-            Tables::open(&catalog, &path, Arc::new(Named(fingerprint)), "m".into(), old).await.unwrap()
+            let old = async |_: &str| Some(Arc::new(Fake(reopened)) as Arc<dyn Embedder>);
+            Tables::open(&catalog, &path, Arc::new(Fake(fingerprint)), "m".into(), old).await.unwrap()
         };
         open("aaaaaaaaaaaa").await;
         let tables = open("bbbbbbbbbbbb").await;

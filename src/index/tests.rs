@@ -16,7 +16,7 @@ use crate::model::{Anchor, Chunk, ChunkId, Embedded, FileChunks, FileId, PauseRe
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// An embedder whose model has this fingerprint.
-struct Fake(&'static str);
+pub(super) struct Fake(pub(super) &'static str);
 
 #[async_trait]
 impl Embedder for Fake {

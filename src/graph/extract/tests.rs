@@ -1,38 +1,11 @@
 use crate::extract::{Tools, extract_bytes};
 use crate::graph::extract::{self, Reading};
 use crate::model::{
-    Chunk, ChunkId, ContentHash, Document, ExtractLimits, FileKind, FileRecord, FileState, FoundFile, GraphPart,
-    StoredChunk, Tier,
+    Chunk, ChunkId, ContentHash, Document, ExtractLimits, FileKind, FileRecord, GraphPart, StoredChunk, Tier,
 };
 
 fn record(path: &str, kind: FileKind) -> FileRecord {
-    FileRecord {
-        id: 7,
-        root_id: 1,
-        root: "/w".into(),
-        found: FoundFile {
-            path: path.into(),
-            size: 1,
-            modified_ns: 0,
-            changed_ns: 0,
-            created_ns: None,
-            inode: 1,
-            device: 1,
-            mode: 0o644,
-            uid: 0,
-            skip: None,
-        },
-        extension: path.rsplit('.').next().unwrap_or_default().into(),
-        kind,
-        media_type: String::new(),
-        owner: String::new(),
-        hash: Some(ContentHash([1; 32])),
-        state: FileState::Indexed,
-        reason: None,
-        detail: String::new(),
-        chunks: 1,
-        tries: 1,
-    }
+    FileRecord::for_test("/w".as_ref(), path, kind, ContentHash([1; 32]))
 }
 
 /// The whole text as one chunk, as the index would have it.
