@@ -7,6 +7,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::config::{AuthMode, Config};
 use crate::error::{Error, Result};
+use crate::serve::certificate::Certificate;
 use crate::serve::keys::MIN_KEY_CHARS;
 use crate::serve::ring::KeyRing;
 use crate::serve::{certificate, keys};
@@ -16,6 +17,8 @@ pub struct Access {
     /// None when every program on this machine passes.
     pub(crate) keys: Option<Arc<KeyRing>>,
     pub(crate) tls: Option<TlsAcceptor>,
+    /// What that shows.
+    pub(crate) certificate: Option<Arc<Certificate>>,
     warnings: Vec<String>,
 }
 
@@ -49,11 +52,11 @@ impl Access {
                 None
             }
         };
-        let tls = config.bridge.tls.as_ref().map(certificate::acceptor).transpose()?;
+        let (tls, certificate) = config.bridge.tls.as_ref().map(certificate::acceptor).transpose()?.unzip();
         if tls.is_none() && !is_local(config.listen) {
             warnings.push(format!("{} speaks without TLS: let only a proxy that adds it reach it", config.listen));
         }
-        Ok(Access { keys, tls, warnings })
+        Ok(Access { keys, tls, certificate, warnings })
     }
 
     /// Whether a key is asked for.

@@ -14,6 +14,7 @@ use crate::model::{
     GraphRequest, GrepRequest, GrepResponse, Holder, IndexRequest, JobSnapshot, PauseRequest, PauseState, Root, Scope,
     SimilarRequest, Status, SyncReport, SyncRequest,
 };
+use crate::serve::begun::Begun;
 use crate::serve::desk::Desk;
 use crate::serve::keys::{Grant, Right};
 use crate::serve::{Service, check, metrics};
@@ -58,6 +59,13 @@ impl Caller {
         (grant.holder != Holder::Owner).then_some(async move { ring.revoked(&grant).await })
     }
 
+    /// Has what goes on without an answer end with the key that was shown.
+    fn end_with_key(&self, begun: Begun) {
+        if let Some(revoked) = self.revoked() {
+            tokio::spawn(begun.end_with(revoked, self.service.clone()));
+        }
+    }
+
     /// The services, each behind its right and with its place at the desk.
     pub(crate) fn service(&self) -> Arc<dyn Service> {
         Arc::new(self.clone())
@@ -73,9 +81,10 @@ impl Caller {
     pub(crate) async fn state(&self) -> Result<Status> {
         self.may(Right::Read)?;
         let mut status = self.service.status().await?;
-        // The keys are known here alone, and are the owner's matter.
+        // Keys and certificate are known here alone, and are the owner's matter.
         if self.grant.scope.is_all() {
             status.degraded.extend(self.desk.keys.as_ref().and_then(|it| it.problem()));
+            status.degraded.extend(self.desk.certificate.as_ref().and_then(|it| it.problem()));
         }
         Ok(status)
     }
@@ -130,10 +139,13 @@ impl Service for Caller {
         // INGEST has the index read folders; everything else reads what is there.
         let ingests = call.verb.trim().eq_ignore_ascii_case("ingest");
         self.may(if ingests { Right::Index } else { Right::Read })?;
-        if ingests {
-            return self.service.corpus(call).await;
+        let work = self.service.corpus(call);
+        let reply = if ingests { work.await? } else { self.desk.reading(&self.grant.holder, work).await? };
+        // Nothing may be awaited in between: whoever is revoked meanwhile would have begun something that goes on.
+        if let Some(begun) = Begun::of_reply(&reply) {
+            self.end_with_key(begun);
         }
-        self.desk.reading(&self.grant.holder, self.service.corpus(call)).await
+        Ok(reply)
     }
 
     async fn audit(&self, limit: u32) -> Result<Vec<AuditRecord>> {
@@ -144,7 +156,10 @@ impl Service for Caller {
     async fn start_index(&self, request: IndexRequest) -> Result<JobSnapshot> {
         self.may(Right::Index)?;
         check::index(&request)?;
-        self.service.start_index(request).await
+        let job = self.service.start_index(request).await?;
+        // As with the verbs: nothing may be awaited in between.
+        self.end_with_key(Begun::Index(job.job_id.clone()));
+        Ok(job)
     }
 
     fn watch_job(&self, job_id: &str) -> Result<watch::Receiver<JobSnapshot>> {

@@ -1,5 +1,6 @@
 //! The certificate of the TCP port. It is read again when its files change: those who hand certificates out for a few weeks
-//! have a program replace them at night, and nobody restarts a daemon for that.
+//! have a program replace them at night, and nobody restarts a daemon for that. Where that program fails, the status says so
+//! before whoever connects refuses the old one.
 
 use std::fmt;
 use std::os::unix::fs::MetadataExt;
@@ -7,6 +8,7 @@ use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
+use chrono::{DateTime, TimeDelta, Utc};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring;
@@ -17,6 +19,7 @@ use tokio_rustls::rustls::sign::CertifiedKey;
 
 use crate::config::TlsFiles;
 use crate::error::{Error, ErrorCode, Result};
+use crate::serve::validity::{self, Validity};
 
 /// How often the files are looked at. To watch their folders would not do: what replaces the files may let a link far above
 /// them lead elsewhere.
@@ -26,23 +29,29 @@ const SETTLE: Duration = Duration::from_millis(300);
 /// Whoever looks at two files needs little.
 const STACK_BYTES: usize = 256 << 10;
 
-/// Returns what speaks TLS with the certificate of these files, whatever is in them by then.
+/// How long before its end a certificate is spoken of.
+const NOTICE: TimeDelta = TimeDelta::days(14);
+
+/// One that is handed out for a few days is renewed when a part of them is left: it is spoken of when only this part is.
+const NOTICE_PART: i32 = 3;
+
+/// Returns what speaks TLS with the certificate of these files, whatever is in them by then, and that certificate.
 ///
 /// # Errors
 /// `FailedPrecondition` when a file cannot be read or understood, or the two do not belong together.
-pub(super) fn acceptor(files: &TlsFiles) -> Result<TlsAcceptor> {
+pub(super) fn acceptor(files: &TlsFiles) -> Result<(TlsAcceptor, Arc<Certificate>)> {
     let certificate = Certificate::watched(files)?;
     let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
         .map_err(Error::internal)?
         .with_no_client_auth()
-        .with_cert_resolver(certificate);
+        .with_cert_resolver(certificate.clone());
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    Ok(TlsAcceptor::from(Arc::new(config)))
+    Ok((TlsAcceptor::from(Arc::new(config)), certificate))
 }
 
 /// What new connections are shown.
-struct Certificate {
+pub(crate) struct Certificate {
     files: TlsFiles,
     shown: RwLock<Arc<CertifiedKey>>,
 }
@@ -53,6 +62,7 @@ impl Certificate {
         let seen = stamps(files);
         let shown = RwLock::new(Arc::new(read(files)?));
         let certificate = Arc::new(Certificate { files: files.clone(), shown });
+        certificate.warn();
         let weak = Arc::downgrade(&certificate);
         // Of its own: a file system that does not answer holds nobody up.
         let keeper = std::thread::Builder::new().name("certificate".into()).stack_size(STACK_BYTES);
@@ -69,8 +79,20 @@ impl Certificate {
             Ok(new) => {
                 *self.shown.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(new);
                 tracing::info!(path = %self.files.certificate.display(), "new connections get the new certificate");
+                self.warn();
             }
             Err(error) => tracing::warn!(%error, "goes on with the old certificate"),
+        }
+    }
+
+    /// That it has expired or soon will, and the cure.
+    pub(crate) fn problem(&self) -> Option<String> {
+        problem(&self.files, self.shown().cert.first()?, Utc::now())
+    }
+
+    fn warn(&self) {
+        if let Some(problem) = self.problem() {
+            tracing::warn!("{problem}");
         }
     }
 
@@ -115,6 +137,24 @@ fn keep(certificate: &Weak<Certificate>, mut seen: [Stamp; 2]) {
     }
 }
 
+/// What is to be said at a time of the server's own certificate. Those that signed it may have expired: whoever connects may
+/// know others in their place.
+fn problem(files: &TlsFiles, certificate: &[u8], now: DateTime<Utc>) -> Option<String> {
+    let Validity { from, until } = validity::of(certificate)?;
+    let left = until - now;
+    if left > NOTICE.min((until - from) / NOTICE_PART) {
+        return None;
+    }
+    let when = until.format("%Y-%m-%d %H:%M UTC");
+    let told = match left < TimeDelta::zero() {
+        true => format!("has expired on {when}: who checks it does not connect"),
+        false => format!("expires on {when}, and then who checks it does not connect"),
+    };
+    let [certificate, key] = [&files.certificate, &files.key].map(|it| it.display());
+    let cure = format!("put a new one into `{certificate}` and its key into `{key}`; no restart is needed");
+    Some(format!("the certificate of the TCP port {told} ({cure})"))
+}
+
 fn read(files: &TlsFiles) -> Result<CertifiedKey> {
     let wrong = |name: &str, path: &Path, error: &dyn fmt::Display| {
         Error::new(ErrorCode::FailedPrecondition, format!("cannot use {name} `{}`: {error}", path.display()))
@@ -130,4 +170,44 @@ fn read(files: &TlsFiles) -> Result<CertifiedKey> {
     }
     let private = PrivateKeyDer::from_pem_file(&files.key).map_err(|error| key(&error))?;
     CertifiedKey::from_der(chain, private, &ring::default_provider()).map_err(|error| key(&error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is said of a certificate for these days, so many seconds after the end of the last.
+    fn check(days: i64, seconds: i64) -> Option<String> {
+        let until = DateTime::from_timestamp(1_800_000_000, 0).unwrap();
+        let files = TlsFiles { certificate: "/w/cert.pem".into(), key: "/w/key.pem".into() };
+        let certificate = validity::made(until - TimeDelta::days(days), until);
+        problem(&files, &certificate, until + TimeDelta::seconds(seconds))
+    }
+
+    #[test]
+    fn a_certificate_that_expires_is_told_with_its_day_and_its_cure_14_days_before() {
+        const DAY: i64 = 24 * 3_600;
+        assert_eq!(check(365, -14 * DAY - 1), None);
+        for seconds in [-14 * DAY, -1, 0] {
+            let told = check(365, seconds).unwrap();
+            assert!(told.contains("expires on 2027-01-15 08:00 UTC") && told.contains("/w/cert.pem"), "{told}");
+        }
+        for seconds in [1, 1_000 * DAY] {
+            let told = check(365, seconds).unwrap();
+            assert!(told.contains("has expired on 2027-01-15 08:00 UTC") && told.contains("/w/key.pem"), "{told}");
+        }
+    }
+
+    #[test]
+    fn one_for_a_few_days_is_not_spoken_of_while_there_is_time_to_renew_it() {
+        const DAY: i64 = 24 * 3_600;
+        assert_eq!(check(6, -2 * DAY - 1), None);
+        assert!(check(6, -2 * DAY).unwrap().contains("expires on"));
+    }
+
+    #[test]
+    fn of_what_cannot_be_understood_nothing_is_said() {
+        let files = TlsFiles { certificate: "/w/cert.pem".into(), key: "/w/key.pem".into() };
+        assert_eq!(problem(&files, b"no certificate", Utc::now()), None);
+    }
 }

@@ -1,5 +1,5 @@
-//! What all callers have in common: how much is at work at the same time, and the keys. What finds no place is refused
-//! at once: whoever asks can try again, and what is taken on is answered soon.
+//! What all callers have in common: how much is at work at the same time, the keys and the certificate. What finds no place
+//! is refused at once: whoever asks can try again, and what is taken on is answered soon.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -12,6 +12,7 @@ use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore, mpsc};
 use crate::error::{Error, ErrorCode, Result};
 use crate::machine::{self, Ahead, Session, Share, Shares};
 use crate::model::{AskEvent, Holder};
+use crate::serve::certificate::Certificate;
 use crate::serve::metrics::{Metrics, Refused};
 use crate::serve::ring::KeyRing;
 
@@ -49,6 +50,8 @@ pub(crate) struct Desk {
     pub(crate) metrics: Metrics,
     /// Those of the TCP port; none when it asks for none.
     pub(crate) keys: Option<Arc<KeyRing>>,
+    /// That of the TCP port; none when it speaks without TLS.
+    pub(crate) certificate: Option<Arc<Certificate>>,
     /// Ahead of others while a place is taken.
     pub(crate) session: Arc<Session>,
     /// How long a reader may take none of the steps that wait for it.
@@ -71,6 +74,7 @@ impl Desk {
             lists: Places::new(LISTS_A_PLACE * places, MAX_LISTS_WAITING, MAX_WAIT),
             metrics: Metrics::default(),
             keys: None,
+            certificate: None,
             session: Arc::new(Session::own()),
             stall: MAX_STALL,
         }

@@ -30,6 +30,8 @@ pub(crate) struct FakeService {
     pub(crate) shutdown: CancellationToken,
     /// The last scope that it was narrowed to.
     pub(crate) narrowed: Arc<Mutex<Option<Scope>>>,
+    /// The verbs that it was asked for, in whatever scope.
+    pub(crate) verbs: Arc<Mutex<Vec<CorpusCall>>>,
     /// How often its state was looked at.
     pub(crate) looks: AtomicU32,
     /// How long an answer takes, and a list.
@@ -44,6 +46,7 @@ impl FakeService {
             job: watch::Sender::new(job(JobState::Queued, 0)),
             shutdown: CancellationToken::new(),
             narrowed: Arc::default(),
+            verbs: Arc::default(),
             looks: AtomicU32::new(0),
             latency: Duration::ZERO,
         }
@@ -55,7 +58,8 @@ impl Service for FakeService {
     /// Only remembers the scope: what becomes of it is the real service's.
     fn within(&self, scope: Scope, _holder: Holder) -> Arc<dyn Service> {
         *self.narrowed.lock().unwrap() = Some(scope);
-        Arc::new(FakeService { narrowed: self.narrowed.clone(), shutdown: self.shutdown.clone(), ..FakeService::new() })
+        let (narrowed, verbs, shutdown) = (self.narrowed.clone(), self.verbs.clone(), self.shutdown.clone());
+        Arc::new(FakeService { narrowed, verbs, shutdown, ..FakeService::new() })
     }
 
     fn tokens_embedded(&self) -> u64 {
@@ -108,10 +112,15 @@ impl Service for FakeService {
         Ok(GrepResponse { matches: vec![hit], files_searched: 8, truncated: false, warnings: Vec::new() })
     }
 
-    /// Repeats what it was asked.
+    /// Repeats what it was asked. Every job is at work.
     async fn corpus(&self, call: CorpusCall) -> Result<CorpusReply> {
+        self.verbs.lock().unwrap().push(call.clone());
         let refused = (call.verb == "search").then_some(ErrorCode::InvalidArgument);
-        let text = serde_json::json!({"verb": call.verb, "data": call.request}).to_string();
+        let mut data = call.request;
+        if call.verb == "JOB" {
+            data.insert("state".into(), "running".into());
+        }
+        let text = serde_json::json!({"verb": call.verb, "data": data}).to_string();
         Ok(CorpusReply { media_type: "application/json".into(), text, refused, accepted: call.verb == "INGEST" })
     }
 

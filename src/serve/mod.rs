@@ -37,6 +37,7 @@ use crate::serve::incoming::Listener;
 use crate::serve::keys::Grant;
 
 mod access;
+mod begun;
 mod caller;
 mod certificate;
 mod check;
@@ -58,6 +59,7 @@ mod ring;
 mod sending;
 pub mod schema;
 pub(crate) mod status;
+mod validity;
 pub(crate) mod wire;
 #[cfg(test)]
 pub(crate) mod fake;
@@ -195,7 +197,7 @@ pub async fn run(
     shutdown: CancellationToken,
 ) -> Result<()> {
     let places = std::thread::available_parallelism().map_or(MIN_PLACES, |it| it.get().max(MIN_PLACES));
-    let desk = Arc::new(Desk { keys: access.keys, ..Desk::new(places) });
+    let desk = Arc::new(Desk { keys: access.keys, certificate: access.certificate, ..Desk::new(places) });
     let session = desk.session.clone();
     tokio::spawn(async move { session.keep().await });
     let routes = routes(shutdown.clone()).await?;

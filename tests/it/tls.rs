@@ -60,11 +60,37 @@ ZSQo418TFrIuJz+Jk4sHBZAyylW/sN5a7vxICf9dmFTHSV0YiOQWBaZ5
 -----END PRIVATE KEY-----
 ";
 
+/// One that was valid in 2020.
+const EXPIRED: &str = "\
+-----BEGIN CERTIFICATE-----
+MIIBQjCB6aADAgECAgEDMAoGCCqGSM49BAMCMBQxEjAQBgNVBAMMCWxvY2FsaG9z
+dDAeFw0yMDAxMDEwMDAwMDBaFw0yMTAxMDEwMDAwMDBaMBQxEjAQBgNVBAMMCWxv
+Y2FsaG9zdDBZMBMGByqGSM49AgEGCCqGSM49AwEHA0IABGRzBjrz5cWGA61f0lTU
+CTD7mk1jX28w/oRY09SjFqnnzvIPhJ8bAys3JUQZCmbvn57T2itETWxfNl3v6A/S
+KJyjLDAqMBoGA1UdEQQTMBGCCWxvY2FsaG9zdIcEfwAAATAMBgNVHRMBAf8EAjAA
+MAoGCCqGSM49BAMCA0gAMEUCIQDrMehqtW2ub675Ir1Y3eYpMa+ks4VHfy3KgAUD
+G907XwIgFVSMcVWkVPJ8+RNjSomizR9OsqYWc5/+fAssajMzxJA=
+-----END CERTIFICATE-----
+";
+
+/// The private key of that one.
+const EXPIRED_PRIVATE: &str = "\
+-----BEGIN PRIVATE KEY-----
+MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgiIh9NF/+WQ9SHf9t
+ismzndp+AvvLgIFQcEQLDMnj+xqhRANCAARkcwY68+XFhgOtX9JU1Akw+5pNY19v
+MP6EWNPUoxap587yD4SfGwMrNyVEGQpm75+e09orRE1sXzZd7+gP0iic
+-----END PRIVATE KEY-----
+";
+
 fn world() -> World {
+    world_with(CERTIFICATE, PRIVATE)
+}
+
+fn world_with(shown: &str, its_key: &str) -> World {
     let world = World::new();
     let (certificate, private) = (world.files().join("cert.pem"), world.files().join("private.pem"));
-    std::fs::write(&certificate, CERTIFICATE).unwrap();
-    std::fs::write(&private, PRIVATE).unwrap();
+    std::fs::write(&certificate, shown).unwrap();
+    std::fs::write(&private, its_key).unwrap();
     let world = world.with("VIC_BRIDGE_TLS_CERT", certificate.to_str().unwrap());
     world.with("VIC_BRIDGE_TLS_KEY", private.to_str().unwrap())
 }
@@ -138,6 +164,24 @@ fn a_renewed_certificate_is_shown_without_a_restart_and_half_of_one_is_not() {
     std::fs::write(&private, RENEWED_PRIVATE).unwrap();
     world.until("the new one is shown", Duration::from_secs(10), |_| is_shown(RENEWED));
     assert!(!is_shown(CERTIFICATE));
+}
+
+#[test]
+fn a_certificate_that_has_expired_is_told_with_its_cure_until_there_is_another() {
+    let world = world_with(EXPIRED, EXPIRED_PRIVATE).start();
+    let [certificate, private] = ["cert.pem", "private.pem"].map(|it| world.files().join(it));
+    let told = |world: &World| world.json(&["status"])["degraded"].to_string();
+    let problem = told(&world);
+    for part in ["has expired on 2021-01-01 00:00 UTC", certificate.to_str().unwrap(), private.to_str().unwrap()] {
+        assert!(problem.contains(part), "no `{part}` in {problem}");
+    }
+    assert!(world.log().contains("has expired on"), "{}", world.log());
+    std::fs::write(&certificate, CERTIFICATE).unwrap();
+    std::fs::write(&private, PRIVATE).unwrap();
+    world.until("the new one is good", Duration::from_secs(10), |world| !told(world).contains("has expired"));
+    let shown = format!("authorization: Bearer {}\r\n", key(&world));
+    let health = format!("GET /health HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{shown}\r\n");
+    assert!(!send(connect(&world), &health).contains("certificate"));
 }
 
 #[test]

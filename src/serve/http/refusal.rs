@@ -139,6 +139,11 @@ impl Refusal {
         response
     }
 
+    /// Why, for what has no other way to tell it.
+    pub(crate) fn into_error(self) -> Error {
+        *self.error
+    }
+
     /// The text that tells it.
     pub(crate) fn body(&self) -> serde_json::Value {
         let Error { message, field, hint, .. } = &*self.error;

@@ -1,5 +1,6 @@
 //! An answer ends with the key that it was asked for with: whatever it is, the steps of an answer, the progress of a job or
-//! the words of a model, on every protocol of the TCP port. No handler knows of it.
+//! the words of a model, on every protocol of the TCP port. No handler knows of it. That it is not complete is told as each
+//! protocol tells it: nobody takes the beginning of an answer for all of it.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -11,12 +12,13 @@ use axum::response::{IntoResponse, Response};
 use hyper::body::{Frame, SizeHint};
 
 use crate::serve::http::refusal::Refusal;
+use crate::serve::http::sse;
 
 /// Returns when the key opens no more.
 type Revoked = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Answers while the key opens. Once it does not, what was not answered is refused, and what comes piece by piece ends: over
-/// gRPC with UNAUTHENTICATED.
+/// gRPC with UNAUTHENTICATED, events with one that says the same, and anything else breaks off.
 pub(crate) async fn while_it_opens(
     revoked: impl Future<Output = ()> + Send + 'static,
     is_grpc: bool,
@@ -35,7 +37,36 @@ pub(crate) async fn while_it_opens(
     if response.body().size_hint().exact().is_some() {
         return response;
     }
-    response.map(|body| Body::new(Ending { body: Some(body), revoked, is_grpc }))
+    let form = match is_grpc {
+        true => Form::Grpc,
+        false if sse::is_stream(&response) => Form::Events,
+        false => Form::Bytes,
+    };
+    response.map(|body| Body::new(Ending { body: Some(body), revoked, form }))
+}
+
+/// What the pieces of an answer are, and so how its end is told.
+#[derive(Clone, Copy)]
+enum Form {
+    /// Messages, and trailers behind the last.
+    Grpc,
+    /// Server-sent events.
+    Events,
+    /// No more is known of them.
+    Bytes,
+}
+
+impl Form {
+    /// What comes in the place of the rest.
+    fn farewell(self) -> Result<Frame<Bytes>, axum::Error> {
+        let refusal = Refusal::revoked();
+        match self {
+            Form::Grpc => Ok(Frame::trailers(trailers(refusal))),
+            Form::Events => Ok(Frame::data(sse::last(&refusal))),
+            // HTTP/1.1 is cut before the piece that would end it, HTTP/2 resets the stream.
+            Form::Bytes => Err(axum::Error::new(refusal.into_error())),
+        }
+    }
 }
 
 /// An answer that comes piece by piece.
@@ -43,7 +74,7 @@ struct Ending {
     /// None once the key opens no more: whatever makes the answer ends with it.
     body: Option<Body>,
     revoked: Revoked,
-    is_grpc: bool,
+    form: Form,
 }
 
 impl HttpBody for Ending {
@@ -57,7 +88,7 @@ impl HttpBody for Ending {
             return Pin::new(body).poll_frame(cx);
         }
         ending.body = None;
-        Poll::Ready(ending.is_grpc.then(|| Ok(Frame::trailers(farewell()))))
+        Poll::Ready(Some(ending.form.farewell()))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -71,8 +102,8 @@ impl HttpBody for Ending {
 }
 
 /// What a client of gRPC reads behind the last message.
-fn farewell() -> HeaderMap {
-    let (head, _) = Refusal::revoked().into_grpc().into_parts();
+fn trailers(refusal: Refusal) -> HeaderMap {
+    let (head, _) = refusal.into_grpc().into_parts();
     head.headers.into_iter().filter_map(|(name, value)| Some((name?, value))).filter(|it| is_of_grpc(&it.0)).collect()
 }
 
@@ -83,14 +114,19 @@ fn is_of_grpc(name: &axum::http::HeaderName) -> bool {
 #[cfg(test)]
 mod tests {
     use axum::body::to_bytes;
+    use axum::http::header;
     use futures::StreamExt;
     use tokio::sync::oneshot;
 
     use super::*;
 
-    /// An answer whose first piece comes at once, and its second never; beside it what revokes the key, and what is dropped
-    /// with the answer.
-    async fn begun(is_grpc: bool) -> (Body, oneshot::Sender<()>, oneshot::Receiver<()>) {
+    const GRPC: &str = "application/grpc";
+    const EVENTS: &str = "text/event-stream";
+    const BYTES: &str = "text/csv";
+
+    /// An answer of that type whose first piece comes at once, and its second never; beside it what revokes the key, and what
+    /// is dropped with the answer.
+    async fn begun(kind: &'static str) -> (Body, oneshot::Sender<()>, oneshot::Receiver<()>) {
         let (revoke, revoked) = oneshot::channel::<()>();
         let (held, dropped) = oneshot::channel::<()>();
         let first = futures::stream::iter([Ok::<_, std::io::Error>("first")]);
@@ -99,28 +135,42 @@ mod tests {
             it
         });
         let revoked = async move { drop(revoked.await) };
-        let answer = async { Body::from_stream(pieces).into_response() };
-        (while_it_opens(revoked, is_grpc, answer).await.into_body(), revoke, dropped)
+        let answer = async { ([(header::CONTENT_TYPE, kind)], Body::from_stream(pieces)).into_response() };
+        (while_it_opens(revoked, kind == GRPC, answer).await.into_body(), revoke, dropped)
     }
 
-    async fn next(body: &mut Body) -> Option<Frame<Bytes>> {
-        std::future::poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx)).await.map(Result::unwrap)
+    async fn next(body: &mut Body) -> Option<Result<Frame<Bytes>, axum::Error>> {
+        std::future::poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx)).await
+    }
+
+    /// What such an answer ends with when its key is revoked.
+    async fn last(kind: &'static str) -> Result<Frame<Bytes>, axum::Error> {
+        let (mut body, revoke, dropped) = begun(kind).await;
+        assert_eq!(next(&mut body).await.unwrap().unwrap().into_data().unwrap(), "first");
+        revoke.send(()).unwrap();
+        let last = next(&mut body).await.unwrap_or_else(|| panic!("{kind} ends as if it were complete"));
+        assert!(body.is_end_stream() && next(&mut body).await.is_none());
+        assert!(dropped.await.is_err(), "what makes the answer is gone");
+        last
     }
 
     #[tokio::test]
     async fn an_answer_under_way_ends_when_its_key_is_revoked_and_so_does_the_work_for_it() {
-        for is_grpc in [true, false] {
-            let (mut body, revoke, dropped) = begun(is_grpc).await;
-            assert_eq!(next(&mut body).await.unwrap().into_data().unwrap(), "first");
-            revoke.send(()).unwrap();
-            let last = next(&mut body).await.map(|it| it.into_trailers().unwrap());
-            assert_eq!(last.is_some(), is_grpc, "{last:?}");
-            if let Some(trailers) = last {
-                assert_eq!(trailers["grpc-status"], "16");
-            }
-            assert!(body.is_end_stream() && next(&mut body).await.is_none());
-            assert!(dropped.await.is_err(), "what makes the answer is gone");
-        }
+        assert_eq!(last(GRPC).await.unwrap().into_trailers().unwrap()["grpc-status"], "16");
+    }
+
+    #[tokio::test]
+    async fn events_end_with_one_that_says_that_the_key_was_revoked() {
+        let told = last(EVENTS).await.unwrap().into_data().unwrap();
+        let data = told.strip_prefix(b"event: error\ndata: ").and_then(|it| it.strip_suffix(b"\n\n")).unwrap();
+        let data: serde_json::Value = serde_json::from_slice(data).unwrap();
+        assert_eq!(data["error"]["code"], "unauthenticated", "{data}");
+        assert!(data["error"]["hint"].is_string(), "{data}");
+    }
+
+    #[tokio::test]
+    async fn an_answer_of_any_other_kind_breaks_off_and_is_not_ended_as_if_it_were_complete() {
+        assert!(last(BYTES).await.unwrap_err().to_string().contains("the key opens this no more"));
     }
 
     #[tokio::test]

@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
+use axum::body::Bytes;
 use axum::extract::Request;
 use axum::http::header;
 use axum::response::sse::{Event, KeepAlive, Sse};
@@ -20,6 +21,17 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 pub(crate) fn wanted(request: &Request) -> bool {
     let accepts = |it: &header::HeaderValue| it.to_str().is_ok_and(|it| it.contains("text/event-stream"));
     request.headers().get_all(header::ACCEPT).iter().any(accepts)
+}
+
+/// Says whether an answer consists of events.
+pub(crate) fn is_stream(response: &Response) -> bool {
+    let kind = response.headers().get(header::CONTENT_TYPE).and_then(|it| it.to_str().ok());
+    kind.is_some_and(|it| it.starts_with("text/event-stream"))
+}
+
+/// The event that ends a stream of which no more is to come, as it is sent.
+pub(crate) fn last(refusal: &Refusal) -> Bytes {
+    format!("event: error\ndata: {}\n\n", refusal.body()).into()
 }
 
 /// One event: its name, and JSON.

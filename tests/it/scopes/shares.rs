@@ -53,6 +53,17 @@ impl Team {
             status => Err(status),
         }
     }
+
+    /// Asks for the end of an index job; gives the code.
+    fn cancel(&self, key: &str, job: &str) -> Option<u32> {
+        self.grpc(key, "/vic.v1.Vic/CancelJob", &h2::text(1, job)).code
+    }
+
+    /// Where an index job stands, as its owner sees it.
+    fn state(&self, job: &str) -> String {
+        let path = format!("/v1/index/status?job_id={job}");
+        self.send(&self.owner, "GET", &path, &Value::Null).json()["state"].as_str().unwrap().to_string()
+    }
 }
 
 #[test]
@@ -96,20 +107,44 @@ fn a_key_has_half_of_the_index_jobs() {
     team.index(&delta).unwrap();
     team.index(&team.owner).unwrap();
     // One that has ended leaves its place.
-    assert_eq!(team.grpc(&team.alpha, "/vic.v1.Vic/CancelJob", &h2::text(1, &begun[63])).code, Some(0));
+    assert_eq!(team.cancel(&team.alpha, &begun[63]), Some(0));
     team.world.until("there is a place again", Duration::from_secs(10), |_| team.index(&team.alpha).is_ok());
+}
+
+#[test]
+fn an_index_job_is_not_ended_by_a_key_that_may_not_know_of_all_its_folders() {
+    let team = paused();
+    let gamma = add(&team.world, "gamma", "betazone", "index");
+    let of_alpha = team.index(&team.alpha).unwrap();
+    let begun = team.send(&team.owner, "POST", "/v1/index/start", &json!({}));
+    let of_all = begun.json()["job_id"].as_str().unwrap().to_string();
+    let said = |key: &str, job: &str| {
+        let told = team.grpc(key, "/vic.v1.Vic/CancelJob", &h2::text(1, job)).headers;
+        let message = told.split("\"grpc-message\": ").nth(1).unwrap_or_else(|| panic!("{told}"));
+        message.split('"').nth(1).unwrap().replace(job, "JOB")
+    };
+    for (key, job) in [(&gamma, &of_alpha), (&gamma, &of_all), (&team.alpha, &of_all)] {
+        assert_eq!(team.cancel(key, job), Some(5));
+        assert_eq!(said(key, job), said(key, "no-such-job"));
+    }
+    assert!([&of_alpha, &of_all].iter().all(|it| ["queued", "running"].contains(&team.state(it).as_str())));
+    for job in [&of_all, &of_alpha] {
+        assert_eq!(team.cancel(&team.owner, job), Some(0));
+        team.world.until("it has ended", Duration::from_secs(10), |_| team.state(job) == "cancelled");
+    }
 }
 
 #[test]
 fn what_is_under_way_for_a_key_ends_when_it_is_revoked() {
     let team = paused();
     let job = team.index(&team.alpha).unwrap();
-    let (events, message) = (format!("/v1/index/events?job_id={job}"), h2::text(1, &job));
-    let watch = |key: &str| team.grpc(key, "/vic.v1.Vic/WatchJob", &message);
+    let owners_job = team.index(&team.owner).unwrap();
+    let events = format!("/v1/index/events?job_id={job}");
+    let watch = |key: &str, job: &str| team.grpc(key, "/vic.v1.Vic/WatchJob", &h2::text(1, job));
     let (told, called, owners, took) = std::thread::scope(|scope| {
         let over_http = scope.spawn(|| team.send(&team.alpha, "GET", &events, &Value::Null));
-        let over_grpc = scope.spawn(|| watch(&team.alpha));
-        let owners = scope.spawn(|| watch(&team.owner));
+        let over_grpc = scope.spawn(|| watch(&team.alpha, &job));
+        let owners = scope.spawn(|| watch(&team.owner, &owners_job));
         std::thread::sleep(Duration::from_secs(2));
         let waits = !over_http.is_finished() && !over_grpc.is_finished();
         team.world.ok(&["keys", "revoke", "alpha"]);
@@ -125,9 +160,33 @@ fn what_is_under_way_for_a_key_ends_when_it_is_revoked() {
     assert!(took.is_some_and(|it| it < GONE), "{took:?}");
     assert!(told.status == 200 && told.body.contains("event: progress"), "{}", told.body);
     assert!(!told.body.contains("event: done"), "{}", told.body);
+    let (_, last) = told.body.rsplit_once("event: ").unwrap();
+    assert!(last.starts_with("error\n") && last.contains("unauthenticated"), "a client can tell: {}", told.body);
     assert_eq!(called.code, Some(16), "{called:?}");
     assert_eq!(owners.code, Some(0), "whatever else is under way goes on to its end");
     assert_eq!(team.send(&team.alpha, "GET", "/v1/status", &Value::Null).status, 401);
+}
+
+#[test]
+fn jobs_that_a_key_began_end_when_it_is_revoked_and_no_others() {
+    let team = paused();
+    let same = add(&team.world, "same", "alphazone", "index");
+    let (first, waits) = (team.index(&team.alpha).unwrap(), team.index(&team.alpha).unwrap());
+    let others = [team.index(&same).unwrap(), team.index(&team.owner).unwrap()];
+    // The index waits, and so do the verbs that ask for it.
+    let ingest = json!({"paths": [team.world.files().join("alphazone")], "async": true});
+    let verb = team.begin(&team.alpha, "ingest", &ingest).unwrap();
+    let others_verb = team.begin(&same, "ingest", &ingest).unwrap();
+    team.world.ok(&["keys", "revoke", "alpha"]);
+    team.world.until("its jobs have ended", 2 * GONE, |_| {
+        let verb = team.stands(&team.owner, &verb, false);
+        team.state(&first) == "cancelled" && team.state(&waits) == "cancelled" && verb.as_deref() == Ok("cancelled")
+    });
+    team.world.ok(&["resume"]);
+    team.world.until("the others are done", Duration::from_secs(60), |_| {
+        let verb = team.stands(&same, &others_verb, false);
+        others.iter().all(|it| team.state(it) == "completed") && verb.as_deref() == Ok("completed")
+    });
 }
 
 #[test]
