@@ -22,11 +22,20 @@ const LOOKS_FOR_MOVED: usize = 3;
 /// More files than there are.
 const EVERY: usize = 1 << 40;
 
-/// How soon a run that failed is tried again, at first and at last.
-const AGAIN: (Duration, Duration) = (Duration::from_secs(15), Duration::from_secs(600));
+/// How soon what failed is tried again, at first and at last.
+const AGAIN: (Duration, Duration) =
+    (if cfg!(test) { Duration::from_millis(100) } else { Duration::from_secs(15) }, Duration::from_secs(600));
 
 /// What failed when a run without a job did.
 pub(super) const CANNOT_INDEX: &str = "cannot index what changed";
+
+/// The part whose problem is that files which are gone from the catalog are in the store.
+const BURY: &str = "bury";
+
+/// When what has failed again is tried again, after it had waited for so long before.
+pub(super) fn longer(before: Option<Duration>) -> Duration {
+    before.map_or(AGAIN.0, |it| (2 * it).min(AGAIN.1))
+}
 
 impl Inner {
     /// Runs the whole pipeline over everything pending. One at a time.
@@ -150,7 +159,7 @@ impl Inner {
                 self.upkeep_if_due().await;
                 self.pictures.arrived.notify_one();
             } else {
-                again = Some(again.map_or(AGAIN.0, |it: Duration| (2 * it).min(AGAIN.1)));
+                again = Some(longer(again));
             }
         }
     }
@@ -164,16 +173,25 @@ impl Inner {
         self.drain(&Run { ocr: self.config.ocr, ..Run::quiet(self.shutdown.clone()) }).await
     }
 
-    /// Deletes from the store what is gone from the catalog. It waits for the commit at hand, never for a job.
+    /// Deletes from the store what is gone from the catalog. It waits for the commit at hand, never for a job. At the start
+    /// it is told of what the last run left; what failed is tried again.
     pub(super) async fn bury_when_told(self: Arc<Inner>) {
+        let mut again = None;
+        self.buried.notify_one();
         loop {
             tokio::select! {
                 () = self.buried.notified() => (),
+                () = tokio::time::sleep(again.unwrap_or_default()), if again.is_some() => (),
                 () = self.shutdown.cancelled() => return,
             }
-            let outcome = scan::bury(&self.catalog, &self.tables.writing()).await.map(drop);
-            self.note_outcome("bury", "cannot delete from the index", outcome);
+            again = (!self.bury().await).then(|| longer(again));
         }
+    }
+
+    /// Deletes from the store what is gone from the catalog, and notes whether that worked; returns it, too.
+    pub(super) async fn bury(&self) -> bool {
+        let outcome = scan::bury(&self.catalog, &self.tables.writing()).await.map(drop);
+        self.note_outcome(BURY, "cannot delete from the index", outcome)
     }
 }
 

@@ -12,7 +12,7 @@ use crate::chunk::Chunker;
 use crate::error::{Error, Result};
 use crate::index::gate::Gate;
 use crate::index::pipeline::{Pipeline, Run, files_at_once};
-use crate::index::{Index, Inner, blocking, embedding, storing};
+use crate::index::{Index, Inner, blocking, embedding, purge, scan, storing};
 use crate::model::{
     Chunk, ChunkId, ContentHash, Document, Embedded, FileChunks, FileId, FileRecord, FileState, Reason, SKILLS,
 };
@@ -40,8 +40,14 @@ impl Index {
             chunks.into_iter().zip(vectors).map(|(chunk, vector)| Embedded { chunk, vector }).collect();
         let ids: Vec<ChunkId> = chunks.iter().map(|it| it.chunk.id.clone()).collect();
         // In a task of its own: a question that is given up leaves no half of a commit.
-        let (inner, file) = (inner.clone(), FileChunks { file_id: record.id, chunks });
-        let task = tokio::spawn(async move { inner.commit_evidence(hash, file, ordinals).await });
+        let (inner, file, of) = (inner.clone(), FileChunks { file_id: record.id, chunks }, record.clone());
+        let task = tokio::spawn(async move {
+            let stored = inner.commit_evidence(hash, file, ordinals).await;
+            if !matches!(stored, Ok(true)) {
+                inner.purge_if_withdrawn(&of).await?;
+            }
+            stored
+        });
         let stored = task.await.unwrap_or_else(|error| Err(Error::internal(format!("a commit panicked: {error}"))))?;
         Ok(if stored { ids } else { Vec::new() })
     }
@@ -104,6 +110,19 @@ impl Inner {
         }
         // A change seen meanwhile makes it pending: its old rows answer until it is read, ours with them.
         Ok(marked)
+    }
+
+    /// Has what was found in a file leave the disk, where a walk has left the file out since, or it may not be read any more. The
+    /// purge that came with that may have been before: what was found was in no index and in no cache then.
+    pub(super) async fn purge_if_withdrawn(&self, record: &FileRecord) -> Result<()> {
+        let (catalog, id) = (self.catalog.clone(), record.id);
+        let present = blocking(move || Ok(catalog.records(&[id])?.pop())).await?;
+        let is_forbidden = present.is_some_and(|it| it.reason == Some(Reason::PermissionDenied));
+        if is_forbidden || scan::are_left_out_at(&self.catalog, vec![record.absolute()]).await? {
+            let catalog = self.catalog.clone();
+            blocking(move || purge::ask(&catalog)).await?;
+        }
+        Ok(())
     }
 
     /// Says whether the catalog knows the file as read, with this content.

@@ -139,6 +139,7 @@ async fn run(inner: Arc<Inner>, parts: Vec<Part>, progress: Arc<Progress>, cance
             None => Err(Error::new(ErrorCode::Cancelled, "cancelled while it waited")),
         }
     };
+    inner.pictures.end(&progress.job_id(), cancel.is_cancelled());
     progress.update(|job| end(job, outcome, cancel.is_cancelled()));
     let last = progress.snapshot();
     info!(

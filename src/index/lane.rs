@@ -1,9 +1,10 @@
 //! The lane in which pictures of text are read, one file at a time, beside the pipeline.
 //!
 //! Files wait in [`Pictures`], each with those who want it read: what a job asked for goes when the job is cancelled, and what
-//! the watcher saw stays. What comes of it is in [`crate::index::pictures`].
+//! the watcher saw stays, also where a job read the file first. Nothing leaves before it is done: what could not be read or
+//! brought in, and what a job that failed did not come to, waits on. What comes of it is in [`crate::index::pictures`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -13,9 +14,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::catalog::{Catalog, RequeueScope};
 use crate::error::Result;
-use crate::extract::Tools;
+use crate::index::draining::longer;
 use crate::index::looking;
-use crate::index::pictures::ocr_tools;
+use crate::index::networks;
 use crate::index::pipeline::Run;
 use crate::index::progress::Progress;
 use crate::index::{Inner, blocking};
@@ -29,6 +30,8 @@ const LISTED_AT_ONCE: usize = 1_000;
 const FILES_TOGETHER: usize = 32;
 /// The longest that a file which has been read waits for its neighbours.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// The part whose problem is that pictures were not read, or what they say not brought in.
+const PICTURES: &str = "pictures";
 /// How often workers at rest are looked for.
 const TICK: Duration = if cfg!(test) { Duration::from_millis(20) } else { Duration::from_secs(60) };
 /// What is to be read, by who wants that (the id of a job, which is empty for the watcher) and number: whether every page, or
@@ -40,6 +43,8 @@ struct Waiting {
     now: Asked,
     /// Their turn comes when no other file waits: they had one.
     later: Asked,
+    /// Files that the watcher saw change and that nobody has read since.
+    seen: BTreeSet<FileId>,
 }
 
 fn count(asked: &Asked) -> usize {
@@ -49,6 +54,8 @@ fn count(asked: &Asked) -> usize {
 /// Files whose pictures are to be read.
 #[derive(Default)]
 pub(crate) struct Pictures {
+    /// How much of what the watcher sees is read.
+    mode: OcrMode,
     waiting: Mutex<Waiting>,
     /// Told when there is something to read.
     pub(crate) arrived: Notify,
@@ -70,6 +77,43 @@ impl Wanted {
 }
 
 impl Pictures {
+    /// None yet; so much of what the watcher sees is read.
+    pub(crate) fn new(mode: OcrMode) -> Pictures {
+        Pictures { mode, ..Pictures::default() }
+    }
+
+    /// Notes files that the watcher saw change. A job may read them first, and be cancelled before it comes to their pictures.
+    pub(crate) fn saw(&self, files: impl IntoIterator<Item = FileId>) {
+        if self.mode == OcrMode::Never {
+            return;
+        }
+        let seen = &mut self.waiting().seen;
+        if seen.len() >= MOST_WAITING {
+            // Of files that went before anybody read them.
+            seen.clear();
+        }
+        let room = MOST_WAITING - seen.len();
+        seen.extend(files.into_iter().take(room));
+    }
+
+    /// Says whether the watcher saw a file that is being read now.
+    pub(crate) fn take_seen(&self, id: FileId) -> bool {
+        self.waiting().seen.remove(&id)
+    }
+
+    /// Who `wants` the pictures of a file read that a job in this mode has just read, and whether all of them: the job, and the
+    /// watcher where it saw the file.
+    pub(crate) fn askers(
+        &self,
+        (job, mode): (&str, OcrMode),
+        is_seen: bool,
+        wants: impl Fn(OcrMode) -> bool,
+    ) -> Vec<(String, bool)> {
+        let watcher = is_seen.then(|| (String::new(), self.mode));
+        let both = std::iter::once((job.to_string(), mode)).chain(watcher);
+        both.filter(|it| wants(it.1)).map(|(by, mode)| (by, mode == OcrMode::Always)).collect()
+    }
+
     /// Adds a file that this job wants read.
     pub(crate) fn push(&self, job: &str, id: FileId, every_page: bool) {
         let waiting = &mut *self.waiting();
@@ -111,6 +155,27 @@ impl Pictures {
         wanted.by.iter().for_each(|(job, every_page)| self.push(job, wanted.id, *every_page));
     }
 
+    /// Adds a file again over which its reader stumbled: the others do not wait behind it.
+    fn put_off(&self, wanted: Wanted) {
+        wanted.by.iter().for_each(|(job, every_page)| self.push_later(job, wanted.id, *every_page));
+    }
+
+    /// A job has ended. When it was cancelled, what it asked for goes with it; what it did not come to otherwise is the
+    /// watcher's from now on. Nobody may be told again of what is left.
+    pub(crate) fn end(&self, job: &str, is_cancelled: bool) {
+        let (now, later) = {
+            let waiting = &mut *self.waiting();
+            (waiting.now.remove(job).unwrap_or_default(), waiting.later.remove(job).unwrap_or_default())
+        };
+        if !is_cancelled && self.mode != OcrMode::Never {
+            now.into_iter().for_each(|(id, every_page)| self.push("", id, every_page));
+            later.into_iter().for_each(|(id, every_page)| self.push_later("", id, every_page));
+        }
+        if !self.is_empty() {
+            self.arrived.notify_one();
+        }
+    }
+
     /// Drops what this job wants, and nobody else.
     fn forget(&self, job: &str) {
         let waiting = &mut *self.waiting();
@@ -121,10 +186,6 @@ impl Pictures {
     fn is_empty(&self) -> bool {
         let waiting = self.waiting();
         count(&waiting.now) + count(&waiting.later) == 0
-    }
-
-    fn clear(&self) {
-        *self.waiting() = Waiting::default();
     }
 
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
@@ -148,17 +209,19 @@ pub(crate) async fn collect(inner: &Inner, job: &str, folders: &[PathBuf], mode:
     Ok(())
 }
 
-/// Reads what the watcher brings in, for as long as the daemon lives.
+/// Reads what the watcher brings in and what jobs left, for as long as the daemon lives. What failed is tried again.
 pub(crate) async fn follow(inner: Arc<Inner>) {
+    let mut again = None;
     loop {
         tokio::select! {
             () = inner.shutdown.cancelled() => return,
             () = inner.pictures.arrived.notified() => (),
+            () = tokio::time::sleep(again.unwrap_or_default()), if again.is_some() => (),
         }
         let progress = Arc::new(Progress::new(crate::index::jobs::unnamed()));
-        if let Err(error) = read(&inner, inner.config.ocr, &progress, &inner.shutdown.clone()).await {
-            tracing::warn!(%error, "cannot index what pictures say");
-        }
+        let outcome = read(&inner, inner.config.ocr, &progress, &inner.shutdown.clone()).await;
+        let is_done = inner.note_outcome(PICTURES, "cannot index what pictures say", outcome);
+        again = (!is_done).then(|| longer(again));
     }
 }
 
@@ -202,7 +265,7 @@ async fn read_in_turn(
     cancel: &CancellationToken,
 ) -> Result<()> {
     let Some(_lane) = cancel.run_until_cancelled(inner.pictures.lane.lock()).await else { return Ok(()) };
-    let Some(tools) = tools(inner) else { return Ok(()) };
+    let Some(tools) = networks::tools(inner) else { return Ok(()) };
     progress.enter(Phase::Indexing);
     let run = Run { ocr: mode, progress: progress.clone(), ..Run::quiet(cancel.clone()) };
     let mut ready: Vec<Wanted> = Vec::new();
@@ -213,16 +276,20 @@ async fn read_in_turn(
             looking::look(inner, &tools, wanted.id, wanted.every_page()).await
         });
         let looked = match read.await {
-            Some(Ok(looked)) => looked,
-            None => {
-                inner.pictures.put_back(wanted);
-                break;
-            }
+            Some(Ok(looked)) if looked.unloaded.is_none() => looked,
             Some(Err(error)) => {
                 // Neither it nor what was read before it waits for the next walk.
-                inner.pictures.put_back(wanted);
+                inner.pictures.put_off(wanted);
                 bring_in(inner, &run, ready).await?;
                 return Err(error);
+            }
+            not_read => {
+                inner.pictures.put_back(wanted);
+                // So it would be with every other: all of them wait until that is mended.
+                if let Some(why) = not_read.and_then(Result::ok).and_then(|it| it.unloaded) {
+                    networks::note_unloaded(inner, &tools, &why);
+                }
+                break;
             }
         };
         if looked.goes_on {
@@ -248,23 +315,6 @@ fn lives(inner: &Inner, job: &str) -> bool {
     job.is_empty() || inner.running().get(job).is_some_and(|(_, cancel)| !cancel.is_cancelled())
 }
 
-/// The models, or a sentence for `vic status` that says how to get them.
-fn tools(inner: &Inner) -> Option<Tools> {
-    match ocr_tools(&inner.models) {
-        Ok(tools) => {
-            inner.note("ocr", None);
-            Some(tools)
-        }
-        Err(error) => {
-            // The next job finds the files again.
-            inner.pictures.clear();
-            let cure = error.hint.unwrap_or_else(|| "see `vic models list`".into());
-            inner.note("ocr", Some(format!("pictures of text are not read: {}; {cure}", error.message)));
-            None
-        }
-    }
-}
-
 /// Makes these files pending and runs the pipeline, which finds their text in the cache. Once that is cancelled, they wait
 /// for whoever else wants them.
 async fn bring_in(inner: &Arc<Inner>, run: &Run, ready: Vec<Wanted>) -> Result<()> {
@@ -277,7 +327,11 @@ async fn bring_in(inner: &Arc<Inner>, run: &Run, ready: Vec<Wanted>) -> Result<(
     }
     let _engine = inner.engine.lock().await;
     let (catalog, files) = (inner.catalog.clone(), ready.iter().map(|it| it.id).collect());
-    blocking(move || catalog.requeue(&RequeueScope::Ids(files))).await?;
+    if let Err(error) = blocking(move || catalog.requeue(&RequeueScope::Ids(files))).await {
+        // Their text is in the cache alone, of which no index knows.
+        ready.into_iter().for_each(|it| inner.pictures.put_back(it));
+        return Err(error);
+    }
     // What is to be read again is known to nobody else.
     inner.drain(run).await.inspect_err(|_| inner.changed.notify_one())?;
     inner.upkeep_if_due().await;
@@ -320,5 +374,39 @@ mod tests {
         pictures.push("a", 1, false);
         assert_eq!((next(), next()), (Some((1, true)), None));
         assert!(pictures.is_empty());
+    }
+
+    #[test]
+    fn what_the_watcher_saw_stays_when_the_job_that_read_it_first_is_cancelled() {
+        let pictures = Pictures::new(OcrMode::Auto);
+        pictures.saw([1, 2]);
+        let read = |job: &str, mode, id| {
+            let is_seen = pictures.take_seen(id);
+            let askers = pictures.askers((job, mode), is_seen, |it| it != OcrMode::Never);
+            askers.iter().for_each(|(by, every_page)| pictures.push(by, id, *every_page));
+        };
+        read("a", OcrMode::Always, 1);
+        // A job that wants no picture at all.
+        read("b", OcrMode::Never, 2);
+        read("a", OcrMode::Always, 3);
+        pictures.end("a", true);
+        pictures.end("b", true);
+        let left: Vec<_> = std::iter::from_fn(|| pictures.pop()).map(|it| (it.id, it.every_page())).collect();
+        assert_eq!(left, [(1, false), (2, false)], "and what the job alone asked for goes");
+        assert!(!pictures.take_seen(1), "it was read");
+    }
+
+    #[test]
+    fn what_a_job_that_failed_did_not_come_to_waits_on_unless_nobody_wants_pictures() {
+        for (mode, expected) in [(OcrMode::Auto, vec![(2, true), (1, false)]), (OcrMode::Never, vec![])] {
+            let pictures = Pictures::new(mode);
+            pictures.push_later("a", 1, false);
+            pictures.push("a", 2, true);
+            pictures.end("a", false);
+            let left: Vec<_> = std::iter::from_fn(|| pictures.pop()).map(|it| (it.by, it.id)).collect();
+            let expected: Vec<_> =
+                expected.into_iter().map(|(id, every_page)| (vec![(String::new(), every_page)], id)).collect();
+            assert_eq!(left, expected, "{mode:?}");
+        }
     }
 }

@@ -28,7 +28,7 @@ const MOST_TEXT_BYTES: usize = 10 << 20;
 /// Tries that end badly, without a page read between them, after which a file is left alone.
 const MOST_TRIES: usize = 2;
 /// The skill that reads pictures.
-const SKILL: &str = "ocr_image";
+pub(super) const SKILL: &str = "ocr_image";
 /// Changes whenever the text of the same picture would be another.
 const VERSION: &str = "1";
 
@@ -48,6 +48,8 @@ pub(crate) enum Known {
 /// What came of a turn.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Looked {
+    /// Why no picture at all can be read.
+    pub(super) unloaded: Option<String>,
     /// There is text to bring in.
     pub(super) has_text: bool,
     /// There is something to do in another turn.
@@ -122,7 +124,7 @@ pub(super) async fn look(inner: &Inner, tools: &Tools, id: FileId, every: bool) 
     });
     let Some((hash, known, record)) = found.await? else { return Ok(Looked::default()) };
     let begun = match known {
-        Known::Read(read) => return Ok(Looked { has_text: is_news(&read, &record.detail), goes_on: false }),
+        Known::Read(read) => return Ok(Looked { has_text: is_news(&read, &record.detail), ..Looked::default() }),
         Known::GivenUp(_) => return Ok(Looked::default()),
         Known::Begun(read) => read,
         Known::Unread => Document::default(),
@@ -131,7 +133,10 @@ pub(super) async fn look(inner: &Inner, tools: &Tools, id: FileId, every: bool) 
         return Ok(Looked::default());
     };
     let cache: Arc<EvidenceCache> = inner.evidence.clone();
-    blocking(move || Ok(keep(&cache, &key(hash, every), &turn))).await
+    let looked = blocking(move || Ok(keep(&cache, &key(hash, every), &turn))).await?;
+    // A turn takes minutes.
+    inner.purge_if_withdrawn(&record).await?;
+    Ok(looked)
 }
 
 /// Takes a turn at a file that holds this content. None where it holds another, before or afterwards: what was read then is
@@ -200,7 +205,9 @@ fn keep(cache: &EvidenceCache, key: &EvidenceKey, turn: &Turn) -> Looked {
         }
     }
     let has_text = is_kept && turn.progressed && !turn.read.blocks.is_empty();
+    let unloaded = turn.failure.as_ref().and_then(ExtractFailure::unloaded).map(String::from);
     let goes_on = match &turn.failure {
+        Some(_) if unloaded.is_some() => false,
         // Not always the file's fault: the next job finds it again.
         Some(failure) if matches!(failure.reason, Reason::NoJail | Reason::UnsupportedType) => {
             tracing::warn!(
@@ -216,7 +223,7 @@ fn keep(cache: &EvidenceCache, key: &EvidenceKey, turn: &Turn) -> Looked {
         }
         None => is_begun(&turn.read),
     };
-    Looked { has_text, goes_on: is_kept && goes_on }
+    Looked { unloaded, has_text, goes_on: is_kept && goes_on }
 }
 
 /// Calls the worker until no page is left, or the turn is over.
@@ -287,7 +294,7 @@ mod tests {
 
     use super::*;
     use crate::extract::scripted;
-    use crate::model::{Anchor, Block, BlockKind, FileKind};
+    use crate::model::{Anchor, Block, BlockKind, FileKind, NETWORKS_UNLOADED};
 
     type Outcome = std::result::Result<Document, ExtractFailure>;
 
@@ -367,12 +374,12 @@ mod tests {
         let (cache, hash) = (cache(&dir), ContentHash([1; 32]));
         let keep = |every, read| keep(&cache, &key(hash, every), &Turn { read, progressed: true, failure: None });
         assert_eq!(known(&cache, hash, OcrMode::Auto), Known::Unread);
-        assert_eq!(keep(false, part([1], [2])), Looked { has_text: true, goes_on: true });
+        assert_eq!(keep(false, part([1], [2])), Looked { has_text: true, goes_on: true, ..Looked::default() });
         assert_eq!(known(&cache, hash, OcrMode::Auto), Known::Begun(part([1], [2])));
         assert_eq!(known(&cache, hash, OcrMode::Always), Known::Unread);
         keep(true, part([1, 2], [3]));
         assert_eq!(known(&cache, hash, OcrMode::Auto), Known::Begun(part([1], [2])));
-        assert_eq!(keep(true, part([1, 2, 3], [])), Looked { has_text: true, goes_on: false });
+        assert_eq!(keep(true, part([1, 2, 3], [])), Looked { has_text: true, ..Looked::default() });
         assert_eq!(known(&cache, hash, OcrMode::Auto), Known::Read(part([1, 2, 3], [])), "all is better than some");
     }
 
@@ -413,6 +420,19 @@ mod tests {
             let turn = Turn { read: Document::default(), progressed: false, failure: failed(reason).err() };
             assert_eq!(keep(&cache, &key, &turn), Looked::default(), "{reason:?}");
             assert_eq!(of(&cache, &key), expected);
+        }
+    }
+
+    #[test]
+    fn that_nothing_can_be_read_for_want_of_networks_is_told_and_no_fault_of_the_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let (cache, key) = (cache(&dir), key(ContentHash([1; 32]), false));
+        let detail = format!("{NETWORKS_UNLOADED}: cannot load the model `det.onnx`");
+        for (reason, expected) in [(Reason::UnsupportedType, Some(detail.clone())), (Reason::Damaged, None)] {
+            let failure = Some(ExtractFailure { reason, detail: detail.clone() });
+            let turn = Turn { read: Document::default(), progressed: false, failure };
+            assert_eq!(of(&cache, &key), Known::Unread);
+            assert_eq!(keep(&cache, &key, &turn).unloaded, expected);
         }
     }
 

@@ -15,6 +15,7 @@ mod leading;
 mod looking;
 mod lookout;
 mod missing;
+mod networks;
 mod opening;
 mod paths;
 mod pictures;
@@ -229,10 +230,11 @@ impl Index {
         self.inner.add_root(path).await
     }
 
-    /// Forgets a root and everything indexed below it. The files themselves are not touched.
+    /// Forgets a root and everything indexed below it. The files themselves are not touched. What cannot leave the index now,
+    /// because the disk is full or does not write, leaves it when it can, also after a restart; the status tells of it.
     ///
     /// # Errors
-    /// It is no root.
+    /// It is no root, or the catalog cannot be written.
     pub async fn remove_root(&self, path: &Path) -> Result<()> {
         let roots = self.inner.roots().await?;
         let path = resolved(path).await;
@@ -245,7 +247,10 @@ impl Index {
         let catalog = self.inner.catalog.clone();
         blocking(move || catalog.remove_root(root.id)).await?;
         self.inner.unseen().replace(root.id, Path::new(""), &[]);
-        scan::bury(&self.inner.catalog, &self.inner.tables.writing()).await?;
+        if !self.inner.bury().await {
+            // It is no root any more: whoever asks again would be told so, and nobody else may ever be told.
+            self.inner.buried.notify_one();
+        }
         Ok(())
     }
 
@@ -334,6 +339,12 @@ impl Index {
         sentences.extend(of_skills.into_iter().filter(|it| !sentences.contains(it)).collect::<Vec<_>>());
         if self.inner.tables.is_switching() {
             sentences.push("another model's index answers until every file is in the new one; see `vic jobs`".into());
+        }
+        if let Some(why) = self.inner.tables.old_problem() {
+            sentences.push(format!(
+                "until the new model's index is whole, questions are answered by words alone, because the model of the one \
+                 that answers cannot be loaded: {why}"
+            ));
         }
         sentences
     }

@@ -15,12 +15,13 @@ use crate::embed::models::ModelStore;
 use crate::error::{Error, Result};
 use crate::extract::WorkerPool;
 use crate::index::gate::Gate;
+use crate::index::lane::Pictures;
 use crate::index::space::Space;
 use crate::index::syncing::Walks;
 use crate::index::tables::Tables;
 use crate::index::urgent::{self, Urgent};
 use crate::index::watching::{self, Watching};
-use crate::index::{Index, Inner, blocking, lane, renewal, space, verifying};
+use crate::index::{Index, Inner, blocking, lane, networks, renewal, space, verifying};
 use crate::machine::{self, Disk};
 use crate::warehouse::Rules;
 
@@ -133,6 +134,7 @@ impl Inner {
         .await?;
         let places = vec![config.data_dir.clone(), config.db_path.clone()];
         let space = Arc::new(Space::new(places, config.disk_reserve_bytes));
+        let pictures = Arc::new(Pictures::new(config.ocr));
         Ok(Inner {
             rules,
             chunker: Arc::new(Chunker::new(embedder.token_counter(), ChunkSettings::default())),
@@ -144,7 +146,7 @@ impl Inner {
             evidence,
             book,
             models,
-            pictures: Arc::default(),
+            pictures,
             embedder,
             tables,
             watching: Arc::new(watching),
@@ -190,6 +192,7 @@ impl Inner {
         self.background.spawn(self.clone().purge_when_asked());
         self.background.spawn(lane::follow(self.clone()));
         self.background.spawn(lane::dismiss_rested(self.clone()));
+        self.background.spawn(networks::follow(self.clone()));
         self.background.spawn(self.clone().drain_when_told());
         self.background.spawn(self.clone().bury_when_told());
         for _ in 0..urgent::LANES {
@@ -200,17 +203,21 @@ impl Inner {
     }
 }
 
-/// Opens the embedder of an old table from what was remembered of it; None when it cannot be had any more.
-async fn open_old(mut config: Config, text: &str) -> Option<Arc<dyn Embedder>> {
-    let remembered: serde_json::Value = serde_json::from_str(text).ok()?;
-    config.embed.backend = match remembered["backend"].as_str()? {
+/// Opens the embedder of an old table from what was remembered of it.
+async fn open_old(mut config: Config, text: &str) -> Result<Arc<dyn Embedder>> {
+    let remembered: serde_json::Value = serde_json::from_str(text).unwrap_or_default();
+    let setting = |name: &str| {
+        let value = remembered[name].as_str().map(String::from);
+        value.ok_or_else(|| Error::not_found(format!("its {name} is not known any more")))
+    };
+    config.embed.backend = match setting("backend")?.as_str() {
         "ollama" => crate::config::EmbedBackend::Ollama,
         "openai" => crate::config::EmbedBackend::OpenAi,
         _ => crate::config::EmbedBackend::Onnx,
     };
-    config.embed.model = remembered["model"].as_str()?.to_string();
-    config.embed.precision = remembered["precision"].as_str()?.to_string();
+    config.embed.model = setting("model")?;
+    config.embed.precision = setting("precision")?;
     // Its vectors may be of either, and on a processor all can be had.
     config.embed.device = crate::config::EmbedDevice::Cpu;
-    crate::embed::open(&config).await.ok()
+    crate::embed::open(&config).await
 }

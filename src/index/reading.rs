@@ -20,7 +20,7 @@ use crate::index::pictures;
 use crate::index::pipeline::{Pipeline, Run};
 use crate::index::{Before, at_file, blocking, evidence};
 use crate::machine;
-use crate::model::{Chunk, ContentHash, Document, ExtractFailure, FileId, FileKind, FileRecord, OcrMode, Reason};
+use crate::model::{Chunk, ContentHash, Document, ExtractFailure, FileId, FileKind, FileRecord, Reason};
 use crate::warehouse::{self, OpenProblem, silence};
 
 /// A reader that is at a file for so long may never end: nearly all files take less than a tenth of it.
@@ -147,6 +147,7 @@ async fn read_content(pipeline: &Pipeline, run: &Run, record: &FileRecord) -> Re
 /// Returns none where the disk fell silent meanwhile: how that went says nothing of the file.
 async fn read_open(pipeline: &Pipeline, run: &Run, record: &FileRecord, opened: Opened) -> Result<Option<Outcome>> {
     let Opened { file, before, hash, same } = opened;
+    let is_seen = pipeline.pictures.take_seen(record.id);
     let name = record.found.path.file_name().map(OsStr::to_string_lossy).unwrap_or_default();
     let mut facts =
         Facts { hash, kind: extract::kind_of_name(&name), media_type: String::new(), detail: String::new() };
@@ -173,7 +174,10 @@ async fn read_open(pipeline: &Pipeline, run: &Run, record: &FileRecord, opened: 
     };
     facts.kind = extract::kind_of_media_type(&document.media_type);
     facts.media_type.clone_from(&document.media_type);
-    let read_pictures = add_pictures(pipeline, run, record, &facts, &mut document).await?;
+    let askers = pipeline
+        .pictures
+        .askers((&run.progress.job_id(), run.ocr), is_seen, |mode| pictures::wants(mode, facts.kind, &document));
+    let read_pictures = add_pictures(pipeline, run, (record, &askers), &facts, &mut document).await?;
     facts.detail = read_pictures.into_iter().chain(describe(&document)).collect::<Vec<_>>().join("; ");
     let (chunker, evidence) = (Arc::clone(&pipeline.chunker), pipeline.evidence.clone());
     let chunks = blocking(move || {
@@ -274,15 +278,19 @@ impl Witness for Tries {
     }
 }
 
-/// Adds the text of pictures where it is known, and has it read later where it is not. Returns what was added.
+/// Adds the text of pictures where it is known, and has it read later, for those who ask for that, where it is not. Returns
+/// what was added.
 async fn add_pictures(
     pipeline: &Pipeline,
     run: &Run,
-    record: &FileRecord,
+    (record, askers): (&FileRecord, &[(String, bool)]),
     facts: &Facts,
     document: &mut Document,
 ) -> Result<Option<String>> {
+    let push = || askers.iter().for_each(|(by, every)| pipeline.pictures.push(by, record.id, *every));
     if !pictures::wants(run.ocr, facts.kind, document) {
+        // This run wants none; the watcher may.
+        push();
         return Ok(None);
     }
     let (cache, hash, mode) = (pipeline.evidence.clone(), facts.hash, run.ocr);
@@ -291,7 +299,7 @@ async fn add_pictures(
         Known::Begun(read) => {
             // The lane has it wait already for those who want it read.
             if !pipeline.pictures.has(record.id) {
-                pipeline.pictures.push_later(&run.progress.job_id(), record.id, mode == OcrMode::Always);
+                askers.iter().for_each(|(by, every)| pipeline.pictures.push_later(by, record.id, *every));
             }
             Ok(pictures::merge(document, read))
         }
@@ -300,7 +308,7 @@ async fn add_pictures(
             Ok(None)
         }
         Known::Unread => {
-            pipeline.pictures.push(&run.progress.job_id(), record.id, mode == OcrMode::Always);
+            push();
             Ok(None)
         }
     }

@@ -9,7 +9,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::catalog::{Catalog, RequeueScope};
 use crate::embed::Embedder;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::model::{ChunkId, FileChunks, FileId, StoredChunk};
 use crate::store::{LanceStore, Store, StoreStats};
 
@@ -77,6 +77,8 @@ pub(crate) struct Tables {
 struct Old {
     store: Arc<LanceStore>,
     fingerprint: String,
+    /// Why it has no embedder.
+    problem: Option<String>,
 }
 
 impl Tables {
@@ -91,7 +93,7 @@ impl Tables {
         open_old: F,
     ) -> Result<Tables>
     where
-        F: AsyncFnOnce(&str) -> Option<Arc<dyn Embedder>>,
+        F: AsyncFnOnce(&str) -> Result<Arc<dyn Embedder>>,
     {
         let fingerprint = embedder.fingerprint().to_string();
         let target = Arc::new(LanceStore::open(directory, &fingerprint, embedder.dimension()).await?);
@@ -108,10 +110,9 @@ impl Tables {
                 let dimension = dimension.unwrap_or(embedder.dimension());
                 let store = Arc::new(LanceStore::open(directory, &before, dimension).await?);
                 let old_model = catalog.meta_get(SERVING_MODEL)?.unwrap_or_default();
-                // A server may have another model under that name by now: its vectors would mean nothing here.
-                let embedder = open_old(&old_model).await.filter(|it| it.fingerprint() == before);
+                let (embedder, problem) = of_the_model(open_old(&old_model).await, &before);
                 serving = Served { store: store.clone(), embedder };
-                old = Some(Old { store, fingerprint: before });
+                old = Some(Old { store, fingerprint: before, problem });
                 if catalog.meta_get(BUILDING)?.as_deref() != Some(&fingerprint) {
                     catalog.requeue(&RequeueScope::All)?;
                     catalog.meta_set(BUILDING, &fingerprint)?;
@@ -155,6 +156,11 @@ impl Tables {
         self.old().is_some()
     }
 
+    /// Returns why another model's table that answers is asked for words alone, if it is.
+    pub(crate) fn old_problem(&self) -> Option<String> {
+        self.old()?.problem
+    }
+
     /// Lets the new table answer, and drops the old one. Called when no file is pending.
     pub(crate) async fn switch(&self) -> Result<()> {
         let Some(old) = self.old() else { return Ok(()) };
@@ -168,6 +174,19 @@ impl Tables {
     fn old(&self) -> Option<Old> {
         self.old.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
+}
+
+/// The embedder of a table, or why it has none. A server may have another model under that name by now: its vectors would mean
+/// nothing here.
+fn of_the_model(opened: Result<Arc<dyn Embedder>>, fingerprint: &str) -> (Option<Arc<dyn Embedder>>, Option<String>) {
+    let problem = match opened {
+        Ok(embedder) if embedder.fingerprint() == fingerprint => return (Some(embedder), None),
+        Ok(_) => "another model has its name by now".to_string(),
+        Err(Error { message, hint: Some(cure), .. }) => format!("{message}; {cure}, and start the daemon again"),
+        Err(Error { message, .. }) => message,
+    };
+    tracing::warn!("the model of the index that answers cannot be loaded: {problem}");
+    (None, Some(problem))
 }
 
 /// Back at the model that answers while another was being built: files that changed meanwhile went to the other table
@@ -369,7 +388,7 @@ mod tests {
     async fn tables_after(dir: &Path, models: &[&'static str]) -> (Catalog, Vec<String>) {
         let (catalog, index) = (Catalog::open(&dir.join("catalog.sqlite")).unwrap(), dir.join("index"));
         for model in models {
-            let old = async |_: &str| None;
+            let old = async |_: &str| Err(Error::not_found("it is not there"));
             drop(Tables::open(&catalog, &index, Arc::new(Fake(model)), "m".into(), old).await.unwrap());
         }
         (catalog, LanceStore::tables(&index).await.unwrap())
@@ -396,24 +415,36 @@ mod tests {
     }
 
     /// Opens the tables of a directory that was last used with model `aaaaaaaaaaaa`; says whether the old table has an
-    /// embedder when its settings now give the model `reopened`.
-    async fn old_table_has_an_embedder(reopened: &'static str) -> bool {
+    /// embedder when its settings now give the model `reopened`, or else why not.
+    async fn old_table_with(reopened: Result<&'static str>) -> Option<String> {
         let dir = tempfile::tempdir().unwrap();
         let catalog = Catalog::open(&dir.path().join("catalog.sqlite")).unwrap();
         let open = async |fingerprint| {
             let path = dir.path().join("index");
-            let old = async |_: &str| Some(Arc::new(Fake(reopened)) as Arc<dyn Embedder>);
+            let reopened = reopened.clone();
+            let old = async move |_: &str| reopened.map(|it| Arc::new(Fake(it)) as Arc<dyn Embedder>);
             Tables::open(&catalog, &path, Arc::new(Fake(fingerprint)), "m".into(), old).await.unwrap()
         };
         open("aaaaaaaaaaaa").await;
         let tables = open("bbbbbbbbbbbb").await;
         assert!(tables.is_switching());
-        tables.serving().embedder.is_some()
+        assert_eq!(tables.serving().embedder.is_none(), tables.old_problem().is_some());
+        let problem = tables.old_problem();
+        tables.switch().await.unwrap();
+        assert_eq!(tables.old_problem(), None);
+        problem
     }
 
     #[tokio::test]
     async fn an_old_table_is_asked_with_its_own_model_and_never_with_another_of_that_name() {
-        assert!(old_table_has_an_embedder("aaaaaaaaaaaa").await);
-        assert!(!old_table_has_an_embedder("cccccccccccc").await);
+        assert_eq!(old_table_with(Ok("aaaaaaaaaaaa")).await, None);
+        assert!(old_table_with(Ok("cccccccccccc")).await.unwrap().contains("another model"));
+    }
+
+    #[tokio::test]
+    async fn why_the_model_of_an_old_table_cannot_be_loaded_is_told_with_the_cure_until_the_new_one_answers() {
+        let missing = Error::not_found("a file of `m` is missing").hint("run `vic models pull m`");
+        let told = old_table_with(Err(missing)).await.unwrap();
+        assert!(told.contains("a file of `m` is missing") && told.contains("vic models pull m"), "{told}");
     }
 }

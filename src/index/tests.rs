@@ -10,7 +10,10 @@ use crate::embed::Vector;
 use crate::embed::tokens::Estimate;
 use crate::extract::{SkillJob, scripted};
 use crate::index::pipeline::Run;
-use crate::model::{Anchor, Chunk, ChunkId, Embedded, FileChunks, FileId, PauseRequest, Tier, TokenCounter};
+use crate::model::{
+    Anchor, Block, BlockKind, Chunk, ChunkId, Embedded, ExtractFailure, FileChunks, FileId, FileRecord,
+    NETWORKS_UNLOADED, PauseRequest, Reason, Tier, TokenCounter,
+};
 
 /// Long enough for anything that happens by itself, also on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -76,7 +79,8 @@ async fn open(
         skills: Arc::new(skills),
         evidence: Arc::new(EvidenceCache::open(&config.evidence_path(), 1 << 20).unwrap()),
         book: Arc::new(CorpusBook::open(&config.corpus_path()).unwrap()),
-        models: ModelStore::new(config.model_dirs.clone()),
+        // Not those of the checkout.
+        models: ModelStore::new(vec![folder.join("nowhere")]),
         config,
     };
     let shutdown = CancellationToken::new();
@@ -157,10 +161,50 @@ impl Drop for Scene {
 
 impl Scene {
     async fn new() -> Scene {
+        Scene::whose_skills_say(&Ok(Document::default())).await
+    }
+
+    async fn whose_skills_say(says: &Result<Document, ExtractFailure>) -> Scene {
         let dir = tempfile::tempdir().unwrap();
-        let skills = scripted::pool(dir.path(), "", &Ok(Document::default()));
+        let folder = dir.path().join("skills");
+        std::fs::create_dir(&folder).unwrap();
+        let skills = scripted::pool(&folder, "", says);
         let (index, shutdown) = open(dir.path(), "aaaaaaaaaaaa", skills, "1").await;
         Scene { index, shutdown, dir }
+    }
+
+    /// From now on the skills say something else.
+    fn have_skills_say(&self, says: &Result<Document, ExtractFailure>) {
+        let aside = self.folder("aside");
+        drop(scripted::pool(&aside, "", says));
+        std::fs::rename(aside.join("reply"), self.dir.path().join("skills/reply")).unwrap();
+    }
+
+    /// Puts something where what reads pictures is looked for.
+    fn have_models(&self) {
+        for name in ["onnxruntime", "ppocr"] {
+            let entry = self.index.inner.models.entry(name).unwrap();
+            let folder = self.folder("nowhere").join(entry.folder());
+            std::fs::create_dir_all(&folder).unwrap();
+            entry.platform_files().for_each(|it| std::fs::write(folder.join(&it.name), "").unwrap());
+        }
+    }
+
+    /// Saves a file, and waits until it was read and found to hold no text.
+    async fn read(&self, path: &Path) -> FileRecord {
+        self.save(path).await;
+        let record = || self.index.inner.catalog.record_by_path(path).unwrap();
+        let is_read = || record().is_some_and(|it| it.reason == Some(Reason::NoText));
+        until("it is read at no time", is_read).await;
+        record().unwrap()
+    }
+
+    fn tells(&self, what: &str) -> bool {
+        self.index.degraded().iter().any(|it| it.contains(what))
+    }
+
+    fn is_purge_asked(&self) -> bool {
+        self.index.inner.catalog.meta_get("purge_asked_ms").unwrap().is_some_and(|it| !it.is_empty())
     }
 
     /// Makes a folder beside the index.
@@ -195,7 +239,106 @@ async fn text_that_was_stored_and_never_marked_leaves_the_disk_with_its_root() {
     inner.tables.writing().replace(vec![chunks_of(file)]).await.unwrap();
     scene.index.remove_root(&folder).await.unwrap();
     assert!(!inner.tables.writing().knows(file));
-    assert!(inner.catalog.meta_get("purge_asked_ms").unwrap().is_some_and(|it| !it.is_empty()));
+    assert!(scene.is_purge_asked());
+}
+
+#[tokio::test]
+async fn what_cannot_leave_the_index_with_its_root_is_told_and_leaves_it_later_by_itself() {
+    let scene = Scene::new().await;
+    let (inner, folder) = (scene.index.inner.clone(), scene.folder("files"));
+    scene.index.add_root(&folder).await.unwrap();
+    let _engine = inner.engine.lock().await;
+    let _urgent = inner.overtaking.write().await;
+    scene.save(&folder.join("notes.md")).await;
+    let file = scene.id(&folder.join("notes.md")).unwrap();
+    inner.tables.writing().replace(vec![chunks_of(file)]).await.unwrap();
+    let database = rusqlite::Connection::open(inner.config.catalog_path()).unwrap();
+    let refuses = "CREATE TRIGGER refuses BEFORE INSERT ON meta WHEN NEW.key = 'purge_asked_ms' \
+                   BEGIN SELECT RAISE(ABORT, 'the disk does not write'); END";
+    database.execute_batch(refuses).unwrap();
+    scene.index.remove_root(&folder).await.unwrap();
+    assert!(inner.tables.writing().knows(file) && scene.tells("cannot delete from the index"));
+    database.execute_batch("DROP TRIGGER refuses").unwrap();
+    until("it stays in the index", || !inner.tables.writing().knows(file)).await;
+    until("it is told for ever", || !scene.tells("cannot delete from the index")).await;
+}
+
+#[tokio::test]
+async fn what_was_to_leave_the_index_when_vic_ended_leaves_it_at_the_next_start() {
+    let scene = Scene::new().await;
+    let folder = scene.folder("files");
+    let root = scene.index.add_root(&folder).await.unwrap();
+    scene.read(&folder.join("notes.md")).await;
+    scene.index.inner.catalog.remove_root(root.id).unwrap();
+    scene.shutdown.cancel();
+    let skills = scripted::pool(&scene.folder("skills"), "", &Ok(Document::default()));
+    let (index, shutdown) = open(scene.dir.path(), "aaaaaaaaaaaa", skills, "1").await;
+    until("it waits for something else to change", || index.inner.catalog.tombstones(1).unwrap().is_empty()).await;
+    shutdown.cancel();
+}
+
+#[tokio::test]
+async fn what_a_skill_found_in_a_file_that_was_left_out_meanwhile_gets_into_no_index_and_leaves_the_disk() {
+    let scene = Scene::new().await;
+    let (inner, folder) = (scene.index.inner.clone(), scene.folder("files"));
+    let root = scene.index.add_root(&folder).await.unwrap();
+    scene.read(&folder.join("other.md")).await;
+    let record = scene.read(&folder.join("scan.pdf")).await;
+    std::fs::write(folder.join(".vicignore"), "scan.pdf\n").unwrap();
+    inner.scan(&root, None, &scene.shutdown).await.unwrap();
+    assert_eq!(scene.id(&record.absolute()), None);
+    assert!(!scene.is_purge_asked(), "nothing of it was in the index");
+    let text = "Signed by: Henrike Dahl, Harbour Master".to_string();
+    let block = Block { kind: BlockKind::Paragraph, text, anchor: Anchor { page: Some(1), ..Anchor::default() } };
+    let found = Document { blocks: vec![block], ..Document::default() };
+    assert_eq!(scene.index.add_evidence(&record, "ocr_image", &found).await.unwrap(), []);
+    assert!(!inner.tables.writing().knows(record.id) && scene.is_purge_asked());
+}
+
+#[tokio::test]
+async fn pictures_that_cannot_be_read_wait_and_are_read_by_themselves_when_they_can_be() {
+    let unloaded = ExtractFailure { reason: Reason::UnsupportedType, detail: format!("{NETWORKS_UNLOADED}: why") };
+    let unread = ExtractFailure { reason: Reason::Io, detail: "no worker could be started".into() };
+    for (failure, told) in [(unloaded, "vic models pull"), (unread, "cannot index what pictures say")] {
+        let scene = Scene::whose_skills_say(&Err(failure)).await;
+        scene.have_models();
+        let (inner, folder) = (scene.index.inner.clone(), scene.folder("files"));
+        scene.index.add_root(&folder).await.unwrap();
+        let file = scene.read(&folder.join("scan.png")).await.id;
+        inner.pictures.push("", file, false);
+        inner.pictures.arrived.notify_one();
+        until("nobody tells", || scene.tells(told)).await;
+        scene.have_skills_say(&Ok(Document::default()));
+        until("it is told for ever", || !scene.tells(told)).await;
+        until("it waits for ever", || !inner.pictures.has(file)).await;
+    }
+}
+
+#[tokio::test]
+async fn pictures_wait_for_networks_that_are_not_there_yet() {
+    let scene = Scene::new().await;
+    let (inner, folder) = (scene.index.inner.clone(), scene.folder("files"));
+    scene.index.add_root(&folder).await.unwrap();
+    let file = scene.read(&folder.join("scan.png")).await.id;
+    inner.pictures.push("", file, false);
+    inner.pictures.arrived.notify_one();
+    until("nobody tells", || scene.tells("vic models pull")).await;
+    assert!(inner.pictures.has(file));
+    scene.have_models();
+    until("it is told for ever", || !scene.tells("vic models pull")).await;
+    until("it waits for ever", || !inner.pictures.has(file)).await;
+}
+
+#[tokio::test]
+async fn what_the_watcher_saw_is_noted_before_anybody_reads_it() {
+    let scene = Scene::new().await;
+    let (inner, folder) = (scene.index.inner.clone(), scene.folder("files"));
+    scene.index.add_root(&folder).await.unwrap();
+    let _engine = inner.engine.lock().await;
+    let _urgent = inner.overtaking.write().await;
+    scene.save(&folder.join("scan.png")).await;
+    let file = scene.id(&folder.join("scan.png")).unwrap();
+    until("it is not noted", || inner.pictures.take_seen(file)).await;
 }
 
 #[tokio::test]

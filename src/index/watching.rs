@@ -355,14 +355,20 @@ async fn take(inner: &Arc<Inner>, root: &Root, step: Step) -> Result<()> {
 
 /// Lets what is pending at these places overtake, or leaves it to the long run where that is more than single files.
 async fn hurry(inner: &Inner, root: &Root, places: Vec<PathBuf>) -> Result<()> {
-    let (catalog, urgent, id) = (inner.catalog.clone(), inner.urgent.clone(), root.id);
+    let (catalog, urgent, pictures, id) =
+        (inner.catalog.clone(), inner.urgent.clone(), inner.pictures.clone(), root.id);
     // While another model's index is built, the old one answers, and what changed is not added to it.
     let may_overtake = !inner.tables.is_switching();
     let all = blocking(move || {
         let mut all = true;
-        for files in catalog.untried(id, &places, MOST_FILES)? {
-            let single = may_overtake && files.len() < MOST_FILES;
-            all &= files.is_empty() || (single && urgent.admit(&files));
+        for (place, files) in places.iter().zip(catalog.untried(id, &places, MOST_FILES)?) {
+            let are_few = files.len() < MOST_FILES;
+            // Before anybody takes them.
+            match are_few {
+                true => pictures.saw(files.iter().map(|it| it.0)),
+                false => pictures.saw(catalog.pending_below(id, place)?),
+            }
+            all &= files.is_empty() || (may_overtake && are_few && urgent.admit(&files));
         }
         Ok(all)
     })

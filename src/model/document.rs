@@ -231,6 +231,18 @@ pub struct ExtractFailure {
     pub detail: String,
 }
 
+/// How the detail of a failure begins that says nothing of the file, but that no picture can be read. Its reason is
+/// [`Reason::UnsupportedType`].
+pub const NETWORKS_UNLOADED: &str = "the networks that read text in pictures cannot be loaded";
+
+impl ExtractFailure {
+    /// Says why no picture at all can be read, where that is what failed.
+    pub fn unloaded(&self) -> Option<&str> {
+        let is_unloaded = self.reason == Reason::UnsupportedType && self.detail.starts_with(NETWORKS_UNLOADED);
+        is_unloaded.then_some(self.detail.as_str())
+    }
+}
+
 /// Bounds on one extraction. They hold for the whole tree of a nested archive.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExtractLimits {

@@ -26,7 +26,7 @@ pub use corpus::{CorpusCall, CorpusReply};
 pub use doctor::{Check, DoctorReport, Health};
 pub use document::{
     Anchor, Block, BlockKind, Document, ExtractFailure, ExtractLimits, Link, LinkKind, MOST_BLOCKS, MOST_FILE_BYTES,
-    Region,
+    NETWORKS_UNLOADED, Region,
 };
 pub use file::{ContentHash, FileFilter, FileId, FileKind, FileRecord, FileState, FoundFile, Reason, Root, RootId};
 pub use graph::{

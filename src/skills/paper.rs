@@ -13,7 +13,7 @@ use pdfium_render::prelude::{PdfDocument, PdfDocumentMetadataTagType, PdfPage, P
 use pdfium_render::prelude::{PdfiumError, PdfiumInternalError};
 
 use crate::extract::{OcrTools, Purpose, SkillHandler, SkillInput, Tools, clean_text, failure, pdf_library, redact};
-use crate::model::{Anchor, Block, BlockKind, Document, ExtractFailure, Reason, Region};
+use crate::model::{Anchor, Block, BlockKind, Document, ExtractFailure, NETWORKS_UNLOADED, Reason, Region};
 use crate::skills::ocr::{Ocr, OcrPage, picture};
 use crate::skills::pdf::{self, Page, Piece};
 use crate::skills::vision::Picture;
@@ -64,7 +64,7 @@ fn load<'a>(
 ) -> Result<&'a mut Ocr, ExtractFailure> {
     let loaded = engine.get_or_insert_with(|| {
         let loaded = Ocr::load(&tools.runtime, &tools.models, tools.threads);
-        loaded.map_err(|error| failure(Reason::UnsupportedType, error.to_string()))
+        loaded.map_err(|error| failure(Reason::UnsupportedType, format!("{NETWORKS_UNLOADED}: {error}")))
     });
     loaded.as_mut().map_err(|failed| failed.clone())
 }
