@@ -16,7 +16,7 @@ use crate::catalog::database::{Database, Durability, Failed, Format, LOOKED_UP_K
 use crate::catalog::row::now_ns;
 use crate::error::{Error, Result};
 
-/// Results that are kept, of all callers; older ones are dropped.
+/// Results that are kept, of all owners; of those who have most the older ones are dropped.
 const KEPT_RESULTS: i64 = 2_000;
 
 /// How long a result is kept.
@@ -68,10 +68,16 @@ const TO_3: &str = "
         FROM (SELECT owner FROM sessions UNION SELECT owner FROM results UNION SELECT owner FROM views);
 ";
 
+/// Which results go is decided by owner.
+const TO_4: &str = "
+    DROP INDEX results_bounds;
+    CREATE INDEX results_bounds ON results (owner, number, created_ms, bytes);
+";
+
 const FORMAT: Format = Format {
     name: "book of views and results",
-    version: 3,
-    upgrades: &[TO_2, TO_3],
+    version: 4,
+    upgrades: &[TO_2, TO_3, TO_4],
     durability: Durability::Full,
     cache_kib: LOOKED_UP_KIB,
     hint: "move it aside; views, sessions and results of the contract are lost, files and index are not",
@@ -126,7 +132,7 @@ const FORMAT: Format = Format {
             documents BLOB NOT NULL,
             UNIQUE (owner, id)
         );
-        CREATE INDEX results_bounds ON results (number, created_ms, bytes);
+        CREATE INDEX results_bounds ON results (owner, number, created_ms, bytes);
         CREATE TABLE jobs (
             number INTEGER PRIMARY KEY AUTOINCREMENT,
             id TEXT NOT NULL UNIQUE,
@@ -295,12 +301,18 @@ fn booked_job(row: &Row<'_>) -> rusqlite::Result<BookedJob> {
     Ok(BookedJob { id: row.get(0)?, state: row.get(1)?, body: row.get(2)? })
 }
 
-/// Results go when there are too many of them, when they are too old, and when all of them take too much.
+/// Results go when they are too old, when there are too many of them, and when all of them take too much. Then the oldest of
+/// the owner who has most go first, by number and by size: who asks much pushes out no result of others, as long as these
+/// have less. The last result of each owner is the last to go.
 fn drop_old_results(db: &Transaction<'_>, now_ms: i64) -> Result<(), Failed> {
-    let beyond = "DELETE FROM results WHERE number IN (SELECT number FROM (SELECT number, created_ms, \
-                  row_number() OVER newer AS count, sum(bytes) OVER newer AS bytes \
-                  FROM results WINDOW newer AS (ORDER BY number DESC)) \
-                  WHERE count > ?1 OR bytes > ?2 OR created_ms < ?3)";
+    let beyond = "WITH own AS (SELECT number, bytes, created_ms, row_number() OVER newer AS own_count, \
+                      sum(bytes) OVER newer AS own_bytes \
+                      FROM results WINDOW newer AS (PARTITION BY owner ORDER BY number DESC)), \
+                  fair AS (SELECT number, created_ms, \
+                      row_number() OVER (ORDER BY own_count, number DESC) AS count, \
+                      sum(bytes) OVER (ORDER BY own_count > 1, own_bytes, number DESC) AS bytes FROM own) \
+                  DELETE FROM results WHERE number IN \
+                      (SELECT number FROM fair WHERE count > ?1 OR bytes > ?2 OR created_ms < ?3)";
     db.prepare_cached(beyond)?.execute([KEPT_RESULTS, KEPT_BYTES, now_ms - KEPT_MS])?;
     Ok(())
 }
@@ -388,6 +400,37 @@ mod tests {
         assert_eq!((book.result("", "n-1").unwrap(), book.result("", "n-2").unwrap().is_some()), (None, true));
         let large = result(&" ".repeat(MOST_BYTES as usize + 1));
         assert!(!book.put_result("", "r-1", &large).unwrap(), "it could not be read again");
+    }
+
+    #[test]
+    fn who_asks_much_pushes_out_results_of_their_own() {
+        let dir = tempfile::tempdir().unwrap();
+        let book = CorpusBook::open(&dir.path().join("corpus.sqlite")).unwrap();
+        let set = |sql: &str| book.database.write(|db| Ok(db.execute(sql, []).map(drop)?)).unwrap();
+        let is_kept = |owner: &str, id: &str| book.result(owner, id).unwrap().is_some();
+        for (owner, id) in [("", "r-1"), ("/w/a", "r-1"), ("/w/a", "r-2")] {
+            book.put_result(owner, id, &result(id)).unwrap();
+        }
+        set("WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 2000) \
+             INSERT INTO results (owner, id, request, bytes, created_ms, envelope, documents) \
+             SELECT '/w/b', 'n-' || i, '{}', 1, unixepoch() * 1000, x'', x'' FROM n");
+        book.put_result("/w/b", "last", &result("last")).unwrap();
+        assert!(is_kept("", "r-1") && is_kept("/w/a", "r-1") && is_kept("/w/a", "r-2"));
+        assert_eq!(
+            [4, 5, 2_000].map(|it| is_kept("/w/b", &format!("n-{it}"))),
+            [false, true, true],
+            "1,997 are theirs"
+        );
+        set(
+            "UPDATE results SET bytes = 40 << 20 WHERE owner = '/w/b' AND number > (SELECT max(number) FROM results) - 20",
+        );
+        set("UPDATE results SET bytes = 100 << 20 WHERE owner = '/w/a' AND id = 'r-1'");
+        book.put_result("", "r-2", &result("r-2")).unwrap();
+        assert!(is_kept("", "r-1") && is_kept("/w/a", "r-1") && is_kept("/w/a", "r-2"), "they have less");
+        assert_eq!(["n-1991", "n-1992", "last"].map(|it| is_kept("/w/b", it)), [false, true, true]);
+        set("UPDATE results SET bytes = 400 << 20 WHERE id = 'r-1' OR id = 'last'");
+        book.put_result("/w/b", "next", &result("next")).unwrap();
+        assert!(is_kept("/w/b", "next") && is_kept("", "r-2") && is_kept("/w/a", "r-2"), "the last of each");
     }
 
     #[test]

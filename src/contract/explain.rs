@@ -222,6 +222,7 @@ fn meaning(kind: &str) -> (&'static str, &'static str) {
         "statements_not_compared" | "contradictions_not_compared" => {
             ("incomplete_coverage", "name another field, or a smaller view")
         }
+        "names_not_compared" => ("incomplete_coverage", "name a smaller view"),
         "coarse_difference" => ("incomplete_coverage", "these documents have little in common; read both"),
         "no_statement" => ("missing_data", "name another field, or a smaller view"),
         "no_date" | "date_of_last_change_used" => {

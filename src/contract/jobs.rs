@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::catalog::BookedJob;
@@ -29,8 +29,10 @@ const MOST_JOBS: usize = 64;
 /// The longest that whoever ends a job waits for its end to be noted.
 const NOTED: Duration = Duration::from_secs(2);
 
-/// What a job that was ended stands as.
+/// What a job stands as that has not ended, that was ended, and that came to nothing.
+const RUNNING: &str = "running";
 const CANCELLED: &str = "cancelled";
+const FAILED: &str = "failed";
 
 /// The jobs of everybody.
 pub(super) struct Jobs {
@@ -48,6 +50,28 @@ struct Begun {
     ended: CancellationToken,
 }
 
+/// Keeps a job among those that have not ended, until its task is over, however that happens.
+struct Open {
+    jobs: Arc<Jobs>,
+    id: String,
+    begun: Begun,
+}
+
+impl Open {
+    fn new(jobs: Arc<Jobs>, id: &str) -> Open {
+        let open = Open { jobs, id: id.into(), begun: Begun::default() };
+        open.jobs.running().insert(open.id.clone(), open.begun.clone());
+        open
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.jobs.running().remove(&self.id);
+        self.begun.ended.cancel();
+    }
+}
+
 impl Jobs {
     pub(super) fn new() -> Jobs {
         Jobs { places: Shares::halves(MOST_JOBS), turn: Arc::new(Semaphore::new(1)), running: Mutex::default() }
@@ -56,6 +80,11 @@ impl Jobs {
     fn running(&self) -> MutexGuard<'_, HashMap<String, Begun>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// Whether the book says of a job that it runs, and nobody works on it: its end could not be noted.
+    fn is_lost(&self, job: &BookedJob) -> bool {
+        job.state == RUNNING && !self.running().contains_key(&job.id)
+    }
 }
 
 impl Contract {
@@ -63,21 +92,20 @@ impl Contract {
     /// made.
     pub(super) async fn later(&self, request: Request, documents: usize, going: Option<ingest::Going>) -> Result<Made> {
         let place = self.jobs.places.take(&self.holder, "verbs in jobs have not ended")?;
-        let job = BookedJob { id: format!("j-{:016x}", random()?), state: "running".into(), body: "{}".into() };
+        let job = BookedJob { id: format!("j-{:016x}", random()?), state: RUNNING.into(), body: "{}".into() };
         let (reader, own, first) = (self.reader.clone(), self.own_name(), job.clone());
-        blocking(move || reader.parts.book.put_job(&own, &first)).await?;
+        let open = Open::new(self.jobs.clone(), &job.id);
         let mut told = Answer::new("the work goes on in a job");
         told.data =
-            json!({"job_id": job.id, "state": "running", "documents": documents, "ask": format!("job {}", job.id)});
+            json!({"job_id": job.id, "state": RUNNING, "documents": documents, "ask": format!("job {}", job.id)});
         let envelope = envelope::answer("", request.verb.name, request.form.name, &Value::Null, 0.0, &told);
-        let begun = Begun::default();
-        self.jobs.running().insert(job.id.clone(), begun.clone());
-        let contract = self.clone();
-        tokio::spawn(async move {
-            contract.see_to_its_end(request, job, going, &begun.cancel).await;
-            drop(place);
-            begun.ended.cancel();
-        });
+        let (contract, cancel) = (self.clone(), open.begun.cancel.clone());
+        let noted = blocking(move || reader.parts.book.put_job(&own, &first));
+        let work = async move {
+            contract.see_to_its_end(request, job, going, &open.begun.cancel).await;
+            drop((place, open));
+        };
+        begin(cancel, noted, work).await?;
         Ok((envelope, None, true))
     }
 
@@ -96,11 +124,10 @@ impl Contract {
         let (state, body) = cancel.run_until_cancelled(worked).await.unwrap_or_else(|| (CANCELLED, json!({})));
         job.state = state.into();
         job.body = body.to_string();
-        let (reader, own, id) = (self.reader.clone(), self.own_name(), job.id.clone());
+        let (reader, own) = (self.reader.clone(), self.own_name());
         if let Err(error) = blocking(move || reader.parts.book.put_job(&own, &job)).await {
             tracing::warn!(%error, "cannot note the end of a job of the contract");
         }
-        self.jobs.running().remove(&id);
     }
 
     /// Does the work of a job; says how it stands then, with its result or why there is none.
@@ -116,9 +143,9 @@ impl Contract {
                 kept.map(|_| ("completed", json!({"result": id})))
             }
             Ok(Done::Later(_) | Done::Ingesting(_)) => Err(Error::internal("a job that was put off")),
-            Err(refusal) => Ok(("failed", json!({"error": self.short(&refusal)}))),
+            Err(refusal) => Ok((FAILED, json!({"error": self.short(&refusal)}))),
         };
-        outcome.unwrap_or_else(|error| ("failed", json!({"error": self.short(&Refusal::from(error))})))
+        outcome.unwrap_or_else(|error| (FAILED, json!({"error": self.short(&Refusal::from(error))})))
     }
 
     /// Says where a job stands, and ends it before where that is asked for.
@@ -130,6 +157,13 @@ impl Contract {
         if cancel {
             self.end(&job.id).await;
             job = self.booked_job(id).await?;
+        }
+        if self.jobs.is_lost(&job) {
+            // It may have ended since the book was asked.
+            job = self.booked_job(id).await?;
+        }
+        if self.jobs.is_lost(&job) {
+            job.state = FAILED.into();
         }
         let mut shown = json!({"job_id": job.id, "state": job.state});
         let body: Value = serde_json::from_str(&job.body).unwrap_or_default();
@@ -167,5 +201,111 @@ impl Contract {
         begun.cancel.cancel();
         // It is noted by the job itself, a moment later.
         tokio::time::timeout(NOTED, begun.ended.cancelled()).await.ok();
+    }
+}
+
+/// Notes a job and works on it in a task of its own, which goes on whatever becomes of its caller: what is noted as running
+/// has somebody who notes its end. A caller who left before the job was noted never learns its id, so it is ended at once.
+async fn begin(
+    cancel: CancellationToken,
+    noted: impl Future<Output = Result<()>> + Send + 'static,
+    work: impl Future<Output = ()> + Send + 'static,
+) -> Result<()> {
+    let (tell, told) = oneshot::channel();
+    tokio::spawn(async move {
+        let noted = noted.await;
+        let is_noted = noted.is_ok();
+        if tell.send(noted).is_err() {
+            cancel.cancel();
+        }
+        if is_noted {
+            work.await;
+        }
+    });
+    told.await.map_err(Error::internal)?
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::Notify;
+
+    use super::*;
+    use crate::catalog::CorpusBook;
+
+    /// Begins a job whose caller leaves while it is noted, or waits; returns what it stands as when its task is over.
+    async fn state_at_the_end(caller_leaves: bool) -> String {
+        let dir = tempfile::tempdir().unwrap();
+        let book = Arc::new(CorpusBook::open(&dir.path().join("corpus.sqlite")).unwrap());
+        let (jobs, noting, may_note) = (Arc::new(Jobs::new()), Arc::new(Notify::new()), Arc::new(Notify::new()));
+        let open = Open::new(jobs.clone(), "j");
+        let (begun, cancel) = (open.begun.clone(), open.begun.cancel.clone());
+        let note = |book: Arc<CorpusBook>, state: &str| {
+            let job = BookedJob { id: "j".into(), state: state.into(), body: "{}".into() };
+            blocking(move || book.put_job("", &job))
+        };
+        let (first, reached, gate) = (note(book.clone(), RUNNING), noting.clone(), may_note.clone());
+        let noted = async move {
+            reached.notify_one();
+            gate.notified().await;
+            first.await
+        };
+        let own = book.clone();
+        let work = async move {
+            let state = open.begun.cancel.run_until_cancelled(async { "completed" }).await.unwrap_or(CANCELLED);
+            note(own, state).await.unwrap();
+            drop(open);
+        };
+        let caller = tokio::spawn(begin(cancel, noted, work));
+        noting.notified().await;
+        if caller_leaves {
+            caller.abort();
+            assert!(caller.await.unwrap_err().is_cancelled());
+            may_note.notify_one();
+        } else {
+            may_note.notify_one();
+            caller.await.unwrap().unwrap();
+        }
+        tokio::time::timeout(Duration::from_secs(30), begun.ended.cancelled()).await.expect("it ends");
+        assert!(jobs.running().is_empty());
+        book.job("", "j").unwrap().unwrap().state
+    }
+
+    #[tokio::test]
+    async fn a_job_whose_caller_leaves_while_it_is_noted_does_not_run_for_ever() {
+        assert_eq!(state_at_the_end(true).await, CANCELLED);
+        assert_eq!(state_at_the_end(false).await, "completed");
+    }
+
+    #[tokio::test]
+    async fn a_job_that_could_not_be_noted_is_not_worked_on() {
+        let jobs = Arc::new(Jobs::new());
+        let open = Open::new(jobs.clone(), "j");
+        let work = async move {
+            drop(open);
+            panic!("it is worked on");
+        };
+        let refused = begin(CancellationToken::new(), async { Err(Error::internal("a full disk")) }, work).await;
+        assert!(refused.is_err());
+        // The task drops the work a moment after it told.
+        while !jobs.running().is_empty() {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    #[tokio::test]
+    async fn a_job_whose_task_is_gone_is_not_said_to_run() {
+        let jobs = Arc::new(Jobs::new());
+        let booked = BookedJob { id: "j".into(), state: RUNNING.into(), body: "{}".into() };
+        let open = Open::new(jobs.clone(), &booked.id);
+        let ended = open.begun.ended.clone();
+        assert!(!jobs.is_lost(&booked));
+        let work = async move {
+            let _open = open;
+            panic!("a defect");
+        };
+        begin(CancellationToken::new(), async { Ok(()) }, work).await.unwrap();
+        ended.cancelled().await;
+        assert!(jobs.is_lost(&booked));
+        assert!(!jobs.is_lost(&BookedJob { state: CANCELLED.into(), ..booked }));
     }
 }

@@ -11,6 +11,7 @@
 //! Objects are found by `extract`, with exact places from `place`; statements by `claims`; dates by `dates`. Nothing here
 //! interprets or asks a model.
 
+mod alike;
 mod answer;
 mod claims;
 mod cluster;

@@ -7,8 +7,8 @@ use std::sync::LazyLock;
 use regex::Regex;
 use semver::Version;
 use serde_json::{Value, json};
-use strsim::jaro_winkler;
 
+use crate::contract::alike::{SAME_NAME, Spellings};
 use crate::contract::answer::{Answer, Unknown};
 use crate::contract::corpus::Corpus;
 use crate::contract::dates;
@@ -18,9 +18,6 @@ use crate::contract::tidy;
 use crate::contract::validate::Request;
 use crate::contract::words;
 use crate::model::FileId;
-
-/// Names that are written almost the same are the same.
-const SAME_NAME: f64 = 0.95;
 
 /// Originals with how often and where they stand.
 type Seen = BTreeMap<String, (u64, BTreeSet<FileId>)>;
@@ -60,8 +57,12 @@ fn row(original: &str, canonical: &str, (count, files): &(u64, BTreeSet<FileId>)
 }
 
 fn evidence(answer: &mut Answer, corpus: &Corpus, seen: &Seen) {
+    let mut counts: BTreeMap<FileId, usize> = BTreeMap::new();
+    for file in seen.values().flat_map(|it| &it.1) {
+        *counts.entry(*file).or_default() += 1;
+    }
     for paper in &corpus.papers {
-        answer.evidence(paper, seen.values().filter(|it| it.1.contains(&paper.file)).count());
+        answer.evidence(paper, counts.get(&paper.file).copied().unwrap_or_default());
     }
 }
 
@@ -120,20 +121,24 @@ fn names(corpus: &Corpus) -> Made {
     }
     let mut by_count: Vec<(&String, u64)> = seen.iter().map(|it| (it.0, it.1.0)).collect();
     by_count.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
+    let mut spellings = Spellings::of(seen.keys());
     let mut canonical: Vec<&String> = Vec::new();
     let mut mapped: BTreeMap<&String, &String> = BTreeMap::new();
     for (name, _) in by_count {
-        let folded = name.to_lowercase();
-        let known = canonical.iter().copied().find(|it| jaro_winkler(&it.to_lowercase(), &folded) >= SAME_NAME);
-        if known.is_none() {
+        let place = spellings.place(name);
+        if place == canonical.len() {
             canonical.push(name);
         }
-        mapped.insert(name, known.unwrap_or(name));
+        mapped.insert(name, canonical[place]);
     }
     let mut answer =
         Answer::new("capitalised names of several words; Jaro-Winkler similarity, the most frequent spelling stands");
     answer.parameter("threshold", SAME_NAME);
     answer.confidence = if seen.is_empty() { 0.0 } else { 0.75 };
+    if spellings.left_out() > 0 {
+        let detail = "the rarest names stand for themselves: comparing them takes too long; name a smaller view";
+        answer.unknown(Unknown::new("names_not_compared", spellings.left_out()).detail(detail));
+    }
     evidence(&mut answer, corpus, &seen);
     let mapping = seen.iter().map(|(name, entry)| row(name, mapped[name], entry)).collect();
     Made { answer, mapping }

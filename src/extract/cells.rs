@@ -3,12 +3,10 @@
 use crate::extract::Sink;
 use crate::extract::ooxml::one_line;
 use crate::model::{Anchor, BlockKind};
+use crate::secrets::WIDEST_GAP;
 
 /// Rows of one block: small enough that a hit names a place one can look at.
 const ROWS_PER_BLOCK: u32 = 32;
-
-/// Empty cells that are shown between two used ones; a wider gap separates things that are not one table.
-const WIDEST_GAP: u32 = 16;
 
 /// Collects the cells of one sheet, row by row from the left.
 pub(crate) struct SheetWriter<'s> {
@@ -108,9 +106,10 @@ impl<'s> SheetWriter<'s> {
     }
 }
 
-/// What stands between two cells that are so many columns apart.
+/// What stands between two cells that are so many columns apart: a wider gap separates things that are not one table. Who
+/// looks for secrets below their heads counts these bars, and knows of that.
 fn bars(columns: u32) -> String {
-    " | ".repeat(columns.min(WIDEST_GAP) as usize)
+    " | ".repeat((columns as usize).min(WIDEST_GAP))
 }
 
 /// Returns the name of a cell, e.g. `AB12`; row and column from 0.

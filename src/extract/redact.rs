@@ -57,13 +57,14 @@ impl Table {
             self.columns = Columns::default();
         }
         self.place = Some(block.anchor.clone());
-        censor.clean_rows(&block.text, &mut self.columns, first_column(&block.anchor))
+        censor.clean_rows(&block.text, &mut self.columns, block.anchor.cell.as_deref().map(first_column))
     }
 }
 
-/// The column, from 0, in which the rows of a block begin: those of a sheet may begin in any, and the next block in another.
-fn first_column(anchor: &Anchor) -> usize {
-    let letters = anchor.cell.iter().flat_map(|it| it.bytes()).take_while(u8::is_ascii_uppercase);
+/// The column, from 0, in which the rows of a block begin that stands in these cells: those of a sheet may begin in any, and
+/// the next block in another.
+fn first_column(cells: &str) -> usize {
+    let letters = cells.bytes().take_while(u8::is_ascii_uppercase);
     letters
         .fold(0_usize, |column, it| column.saturating_mul(26).saturating_add(usize::from(it - b'A') + 1))
         .saturating_sub(1)
@@ -82,8 +83,9 @@ fn name_openly(anchor: &mut Anchor, redaction: Redaction) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::extract::cells::SheetWriter;
     use crate::extract::source::BLOCK_BYTES;
-    use crate::extract::{Tools, extract_bytes};
+    use crate::extract::{Sink, Tools, extract_bytes};
     use crate::model::ExtractLimits;
 
     fn extract(name: &str, text: &str) -> ReadResult<Document> {
@@ -168,6 +170,34 @@ mod tests {
         let document = redact(Document { blocks, ..Document::default() }, Redaction::Keys).unwrap();
         let texts: Vec<&str> = document.blocks.iter().map(|it| it.text.as_str()).collect();
         assert_eq!(texts, ["name | token", "bot | [redacted]", &value, &value, &value]);
+    }
+
+    #[test]
+    fn a_value_is_found_below_its_head_however_many_empty_columns_lie_before_it() {
+        for column in [2, 15, 16, 17, 40, 16_383] {
+            let mut sink = Sink::new(ExtractLimits::default());
+            let mut writer = SheetWriter::new("Bots", &mut sink);
+            for (row, cells) in [
+                vec![(0, "name"), (1, "commit"), (column, "token")],
+                vec![(0, "bot"), (1, "q8Rt2LmZx7Vb4NcK9wPd"), (column, VALUE)],
+                vec![(0, "bot"), (column, VALUE)],
+                vec![(column, VALUE)],
+            ]
+            .iter()
+            .enumerate()
+            {
+                cells.iter().for_each(|(column, text)| {
+                    writer.cell(row as u32, *column, text);
+                });
+            }
+            // The next block has no heads, and begins in a column of its own.
+            writer.cell(900, column - 1, "bot");
+            writer.cell(900, column, VALUE);
+            writer.finish();
+            let text = redact(sink.finish(), Redaction::Keys).unwrap().text();
+            assert_eq!((text.matches(MARK).count(), text.contains(VALUE)), (4, false), "{column}: {text}");
+            assert!(text.contains("q8Rt2LmZx7Vb4NcK9wPd"), "{column}: {text}");
+        }
     }
 
     #[test]

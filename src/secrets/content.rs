@@ -15,7 +15,7 @@ use crate::model::Redaction;
 pub const MARK: &str = "[redacted]";
 
 /// Changes whenever something else is blacked out: what was read before is read again then.
-pub const RULES: &str = "3";
+pub const RULES: &str = "4";
 
 /// A private key is not longer: 16,384 bits of RSA take 13 KiB.
 pub(super) const MOST_KEY_BYTES: usize = 32 << 10;

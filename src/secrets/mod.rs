@@ -15,4 +15,4 @@ pub use content::{Censor, MARK, RULES};
 pub use cut::{LONGEST, whole_at};
 pub use document::black_out;
 pub use names::{Verdict, judge};
-pub use table::{Columns, black_out_rows};
+pub use table::{Columns, WIDEST_GAP, black_out_rows};

@@ -19,6 +19,10 @@ use crate::secrets::content::{MARK, value_of};
 /// A longer cell is a sentence.
 const MOST_HEAD_BYTES: usize = 48;
 
+/// Bars that the reader of a sheet puts between two cells, at most: where there are so many, there may have been more
+/// columns.
+pub const WIDEST_GAP: usize = 16;
+
 /// What a head ends with: the words that tell a value in running text.
 static HEAD: LazyLock<Regex> = LazyLock::new(|| {
     let words = "(?:secret|api|access|private|auth)[ _-]?key|secret|token|passwd|password|passphrase|bearer";
@@ -27,31 +31,66 @@ static HEAD: LazyLock<Regex> = LazyLock::new(|| {
 
 /// The columns of one table in which secrets stand, by the heads that were met so far.
 #[derive(Clone, Debug, Default)]
-pub struct Columns(BTreeSet<usize>);
+pub struct Columns {
+    known: BTreeSet<usize>,
+    /// The first in which a head may stand of which only that is known: it stands behind a gap of any width.
+    from: Option<usize>,
+}
+
+/// Where a cell stands: in a column, or behind a gap of any width, there or further to the right.
+#[derive(Clone, Copy, Debug)]
+enum Column {
+    At(usize),
+    From(usize),
+}
 
 impl Columns {
+    /// Whether a cell may stand below one of the heads. Behind a gap of any width it is taken to: what looks random there is
+    /// rather blacked out for nothing than left.
+    fn may_have(&self, column: Column) -> bool {
+        match column {
+            Column::At(at) => self.known.contains(&at) || self.from.is_some_and(|from| from <= at),
+            Column::From(at) => self.from.is_some() || self.known.range(at..).next().is_some(),
+        }
+    }
+
+    fn add(&mut self, column: Column) {
+        match column {
+            Column::At(at) => self.known.extend([at]),
+            Column::From(at) => self.from = Some(self.from.map_or(at, |it| it.min(at))),
+        }
+    }
+
     /// Finds the secret in the next cell of a column, or learns that the cell is a head. Any row may be one: above the heads
     /// of a sheet stand titles and dates.
-    fn look_at(&mut self, column: usize, cell: &str) -> Option<Range<usize>> {
-        if self.0.contains(&column)
+    fn look_at(&mut self, column: Column, cell: &str) -> Option<Range<usize>> {
+        if self.may_have(column)
             && let Some(secret) = secret_in(cell)
         {
             return Some(secret);
         }
         if cell.len() <= MOST_HEAD_BYTES && HEAD.is_match(cell) {
-            self.0.insert(column);
+            self.add(column);
         }
         None
     }
 
-    /// Finds the secrets in rows as readers write them, the first cell of each in the column `first`.
-    fn places(&mut self, rows: &str, first: usize) -> Vec<Range<usize>> {
+    /// Finds the secrets in rows as readers write them. The rows of a sheet say in which column they begin, and have gaps of
+    /// any width; those of other tables begin in the first one, and have all their bars.
+    fn places(&mut self, rows: &str, sheet_from: Option<usize>) -> Vec<Range<usize>> {
         let (mut places, mut at) = (Vec::new(), 0);
         for row in rows.split_inclusive('\n') {
-            for (column, cell) in (first..).zip(cells(row)) {
-                let start = at + cell.start;
-                let secret = self.look_at(column, &row[cell]);
-                places.extend(secret.map(|it| start + it.start..start + it.end));
+            let (mut bars, mut is_behind_gap) = (0, false);
+            for (column, cell) in (sheet_from.unwrap_or_default()..).zip(cells(row)) {
+                if !row[cell.clone()].trim().is_empty() {
+                    is_behind_gap |= sheet_from.is_some() && bars >= WIDEST_GAP;
+                    bars = 0;
+                    let column = if is_behind_gap { Column::From(column) } else { Column::At(column) };
+                    let start = at + cell.start;
+                    let secret = self.look_at(column, &row[cell]);
+                    places.extend(secret.map(|it| start + it.start..start + it.end));
+                }
+                bars += 1;
             }
             at += row.len();
         }
@@ -61,9 +100,10 @@ impl Columns {
 
 impl Censor {
     /// As [`Censor::clean`], for rows of a table with ` | ` between their cells. `columns` is what the rows above taught, and
-    /// learns from these; the first cell of each row is in the column `first`.
-    pub fn clean_rows<'t>(&mut self, rows: &'t str, columns: &mut Columns, first: usize) -> Cow<'t, str> {
-        let known = columns.places(rows, first);
+    /// learns from these. Of a sheet, the first cell of each row is in the column `sheet_from`, and [`WIDEST_GAP`] bars stand
+    /// for any number of them.
+    pub fn clean_rows<'t>(&mut self, rows: &'t str, columns: &mut Columns, sheet_from: Option<usize>) -> Cow<'t, str> {
+        let known = columns.places(rows, sheet_from);
         self.clean_knowing(rows, known)
     }
 }
@@ -75,12 +115,12 @@ pub fn black_out_rows(heads: &Value, rows: &mut Value, redaction: Redaction) {
     }
     let mut columns = Columns::default();
     for (column, head) in heads.as_array().into_iter().flatten().enumerate() {
-        columns.look_at(column, head.as_str().unwrap_or_default());
+        columns.look_at(Column::At(column), head.as_str().unwrap_or_default());
     }
     for row in rows.as_array_mut().into_iter().flatten() {
         for (column, cell) in row.as_array_mut().into_iter().flatten().enumerate() {
             let Value::String(text) = cell else { continue };
-            if let Some(secret) = columns.look_at(column, text) {
+            if let Some(secret) = columns.look_at(Column::At(column), text) {
                 text.replace_range(secret, MARK);
             }
         }
@@ -120,7 +160,7 @@ mod tests {
     const OTHER: &str = "q8Rt2LmZx7Vb4NcK9wPd";
 
     fn check(rows: &str, expected: &str) {
-        let cleaned = |redaction| Censor::new(redaction).clean_rows(rows, &mut Columns::default(), 0).into_owned();
+        let cleaned = |redaction| Censor::new(redaction).clean_rows(rows, &mut Columns::default(), None).into_owned();
         assert_eq!(cleaned(Redaction::Keys), expected, "{rows}");
         assert_eq!(cleaned(Redaction::None), rows);
     }
@@ -175,11 +215,40 @@ mod tests {
     #[test]
     fn heads_may_stand_below_a_title_and_hold_for_the_rows_of_the_next_block() {
         let (mut censor, mut columns) = (Censor::new(Redaction::Keys), Columns::default());
-        assert_eq!(censor.clean_rows("Keys of 2025\nname | token", &mut columns, 1), "Keys of 2025\nname | token");
-        assert_eq!(censor.clean_rows(&format!("bot | {VALUE}"), &mut columns, 1), "bot | [redacted]");
-        assert_eq!(censor.clean_rows(VALUE, &mut columns, 2), "[redacted]");
-        assert_eq!(censor.clean_rows(VALUE, &mut columns, 1), VALUE);
+        assert_eq!(
+            censor.clean_rows("Keys of 2025\nname | token", &mut columns, Some(1)),
+            "Keys of 2025\nname | token"
+        );
+        assert_eq!(censor.clean_rows(&format!("bot | {VALUE}"), &mut columns, Some(1)), "bot | [redacted]");
+        assert_eq!(censor.clean_rows(VALUE, &mut columns, Some(2)), "[redacted]");
+        assert_eq!(censor.clean_rows(VALUE, &mut columns, Some(1)), VALUE);
         assert_eq!(censor.found(), 2);
+    }
+
+    #[test]
+    fn behind_a_gap_of_any_width_a_cell_may_stand_below_every_head_that_is_not_before_it() {
+        let (wide, narrow) = (" | ".repeat(WIDEST_GAP), " | ".repeat(WIDEST_GAP - 1));
+        let check = |head: &str, row: &str, sheet_from, is_cleaned: bool| {
+            let (mut censor, mut columns) = (Censor::new(Redaction::Keys), Columns::default());
+            censor.clean_rows(head, &mut columns, sheet_from);
+            let cleaned = censor.clean_rows(row, &mut columns, sheet_from);
+            assert_eq!(cleaned.contains(MARK), is_cleaned, "{head}\n{row}");
+        };
+        let full = |last: &str| format!("{}{last}", "head | ".repeat(30));
+        let far = format!("name{wide}token");
+        for (head, row, is_cleaned) in [
+            (&far, format!("bot | x{wide}{VALUE}"), true),
+            (&far, format!("bot{wide}x | {VALUE}"), true),
+            (&far, full(VALUE), true),
+            (&far, format!("bot | {VALUE}"), false),
+            (&full("token"), format!("bot{wide}{VALUE}"), true),
+            (&full("token"), format!("bot{narrow}{VALUE}"), false),
+            (&format!("token | {}", full("date")), format!("bot{wide}{VALUE}"), false),
+        ] {
+            check(head, &row, Some(0), is_cleaned);
+        }
+        check(&far, &format!("bot | x{wide}{VALUE}"), None, false);
+        check(&far, &format!("bot{wide}{VALUE}"), None, true);
     }
 
     #[test]

@@ -38,6 +38,8 @@ const IGNORED: u16 = 0xFFFF;
 pub(super) struct Places {
     rows: Vec<u16>,
     columns: Vec<u16>,
+    /// Rows behind them with cells for which there was no room.
+    pub(super) left_out: usize,
 }
 
 impl Places {
@@ -48,21 +50,20 @@ impl Places {
 }
 
 /// Moves the cells of every sheet together, and takes the meaning from records that no sheet can have. Returns the places by
-/// sheet, in the order of their names, and whether cells had to be left out.
-pub(super) fn move_together(stream: &mut [u8]) -> (Vec<Places>, bool) {
+/// sheet, in the order of their names.
+pub(super) fn move_together(stream: &mut [u8]) -> Vec<Places> {
     let mut room = MOST_ROOM;
-    let mut is_cut = false;
     let mut places = Vec::new();
     for begin in sheets(stream) {
         let mut sheet = used(stream, begin);
         let most = room / sheet.columns.len().max(1);
-        is_cut |= sheet.rows.len() > most;
+        sheet.left_out = sheet.rows.len().saturating_sub(most);
         sheet.rows.truncate(most);
         room -= sheet.rows.len() * sheet.columns.len();
         number_anew(stream, begin, &sheet);
         places.push(sheet);
     }
-    (places, is_cut)
+    places
 }
 
 /// Returns where the sheets begin, and takes the meaning from further names of the same: each would take its room again.
@@ -114,7 +115,7 @@ fn used(stream: &mut [u8], begin: usize) -> Places {
         }
     });
     let numbers = |used: &[bool]| (0..=u16::MAX).zip(used).filter(|it| *it.1).map(|it| it.0).collect();
-    Places { rows: numbers(&rows), columns: numbers(&columns) }
+    Places { rows: numbers(&rows), columns: numbers(&columns), left_out: 0 }
 }
 
 /// Returns the row, the first and the last column of the cells in a record; none where no xls can have one.
@@ -193,8 +194,8 @@ pub(super) mod tests {
     /// Moves the cells of one sheet together, and compares its records.
     fn check(before: &[Vec<u8>], after: &[Vec<u8>]) -> Places {
         let mut stream = book(&[("a", before.concat())]);
-        let (mut places, is_cut) = move_together(&mut stream);
-        assert_eq!((stream, is_cut), (book(&[("a", after.concat())]), false));
+        let mut places = move_together(&mut stream);
+        assert_eq!((stream, places[0].left_out), (book(&[("a", after.concat())]), 0));
         places.remove(0)
     }
 
@@ -245,9 +246,8 @@ pub(super) mod tests {
         // Every row has one cell, and every column is used: the room is the product.
         let diagonal: Vec<u8> = (0..20_000u16).flat_map(|it| number(it, it % 256, 1.0)).collect();
         let mut stream = book(&[("a", diagonal), ("b", number(0, 0, 1.0))]);
-        let (places, is_cut) = move_together(&mut stream);
-        let rows: Vec<usize> = places.iter().map(|it| it.rows.len()).collect();
-        assert_eq!((rows, is_cut), (vec![MOST_ROOM / 256, 1], true));
+        let rows: Vec<_> = move_together(&mut stream).iter().map(|it| (it.rows.len(), it.left_out)).collect();
+        assert_eq!(rows, [(MOST_ROOM / 256, 20_000 - MOST_ROOM / 256), (1, 0)]);
     }
 
     #[test]
@@ -256,7 +256,7 @@ pub(super) mod tests {
         let begins: Vec<[u8; 4]> = sheets(&mut stream).into_iter().map(|it| (it as u32).to_le_bytes()).collect();
         let place = stream.windows(4).position(|it| it == begins[1]).unwrap();
         stream[place..place + 4].copy_from_slice(&begins[0]);
-        let (places, _) = move_together(&mut stream);
+        let places = move_together(&mut stream);
         assert_eq!((places.len(), places[0].of(0, 0)), (1, Some((9, 9))));
     }
 

@@ -26,6 +26,9 @@ pub(super) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
         _ => return legacy::read(input, sink),
     };
     for (name, places) in book.sheet_names().into_iter().zip(&places) {
+        if places.left_out > 0 {
+            sink.problem(format!("sheet `{name}`: no room for the cells of its last {} rows", places.left_out));
+        }
         let Ok(range) = book.worksheet_range(&name) else { continue };
         let mut writer = SheetWriter::new(&name, sink);
         let (top, left) = range.start().unwrap_or_default();
@@ -59,8 +62,8 @@ fn guarded(bytes: &[u8], sink: &mut Sink) -> ReadResult<(Vec<u8>, Vec<Places>)> 
     let name = ["/Workbook", "/Book"].into_iter().find(|it| file.is_stream(it));
     let Some(name) = name else { return Err(failure(Reason::UnsupportedType, "a compound file that is no workbook")) };
     let mut stream = sink.copy(file.open_stream(name).map_err(damaged)?.by_ref())?;
-    let (places, is_cut) = places::move_together(&mut stream);
-    if is_cut {
+    let places = places::move_together(&mut stream);
+    if places.iter().any(|it| it.left_out > 0) {
         sink.truncate();
     }
     // Of the other version, with its large sectors, calamine finds no directory.
@@ -105,8 +108,9 @@ mod tests {
     #[test]
     fn cells_all_over_a_sheet_are_read_as_far_as_there_is_room_and_it_is_said_so() {
         let diagonal = (0..20_000u16).flat_map(|it| number(it, it % 256, 1.0)).collect();
-        let document = run(read, &workbook(&[("Ducks", diagonal)]));
+        let document = run(read, &workbook(&[("Ducks", diagonal), ("Geese", number(0, 0, 1.0))]));
         assert!(document.truncated && document.blocks.len() > 100, "{}", document.blocks.len());
+        assert_eq!(document.problems, ["sheet `Ducks`: no room for the cells of its last 12188 rows"]);
     }
 
     #[test]

@@ -1,0 +1,309 @@
+//! Which names are written almost alike, without comparing each with each.
+//!
+//! Two names are the same where their Jaro-Winkler similarity reaches [`SAME_NAME`]. Then few letters of either are without
+//! a partner in the other: their shares in both names come to at most 0.15 / (1 - 0.1 p) together, where p of the first
+//! four letters are the same. Of two names with n letters in the longer one, that is this times n letters. So the alphabet
+//! is dealt out to one group more than that, and of one group at least both names have the very same letters. Only names
+//! that agree in a group are compared, in two ways: those with two first letters in common (p is 2 to 4), and all others
+//! (p is 0 or 1) with stricter groups. Long names, which would need many groups, are compared with all other long ones.
+//!
+//! No pair is lost by that: what is found is what comparing each with each finds.
+
+use std::collections::HashMap;
+
+use strsim::jaro_winkler;
+
+/// Names that are written almost the same are the same.
+pub(crate) const SAME_NAME: f64 = 0.95;
+
+/// First letters that two names have in common, and the most that their letters without a partner come to then.
+const WAYS: [(usize, f64); 2] = [(2, 3.0 * (1.0 - SAME_NAME) / 0.6), (0, 3.0 * (1.0 - SAME_NAME) / 0.9)];
+
+/// Groups of letters, at most: names for which that is not enough, those of more than some 50 letters, are one group.
+const MOST_GROUPS: usize = 12;
+
+/// What a sum of floating-point numbers may be wrong by.
+const INEXACT: f64 = 1e-9;
+
+/// Pairs that are looked at for one answer: under a minute. A hundred thousand names of people take a twentieth of it.
+const MOST_WORK: u64 = 4_000_000_000;
+
+/// What a comparison takes, in pairs that are only looked at.
+const COMPARISON: u64 = 100;
+
+/// The end of a chain, and no name.
+const NONE: u32 = u32::MAX;
+
+/// Names, each standing for those that are written almost like it.
+pub(crate) struct Spellings {
+    /// Letters by how often they occur in all names: those next to each other are dealt out to different groups.
+    ranks: HashMap<char, u32>,
+    standing: Vec<Standing>,
+    /// Chains of names that may be alike, by what their groups hold: where each begins in `links`. Different groups may
+    /// share a chain, which only makes it longer.
+    chains: Vec<u32>,
+    /// A name, and the next link of its chain.
+    links: Vec<(u32, u32)>,
+    /// Which name is looked for: the same pair may meet in several chains.
+    turn: u32,
+    work: u64,
+    most_work: u64,
+    left_out: usize,
+}
+
+/// A name that stands for others.
+struct Standing {
+    folded: String,
+    marks: Marks,
+    /// When it was last looked at.
+    turn: u32,
+}
+
+/// How many letters a name has, and which: a bit for each letter, and one for each time that it occurs again. Bits may
+/// coincide, then names look more alike than they are.
+#[derive(Clone, Copy)]
+struct Marks {
+    letters: usize,
+    bits: u64,
+}
+
+impl Marks {
+    fn new(ranks: &[u32]) -> Marks {
+        let (mut bits, mut before, mut times) = (0, None, 0);
+        for rank in ranks {
+            times = if before == Some(rank) { times + 1 } else { 0 };
+            before = Some(rank);
+            bits |= 1 << ((rank + 29 * times) % u64::BITS);
+        }
+        Marks { letters: ranks.len(), bits }
+    }
+
+    /// Whether two names can be similar enough, if their letters stand as well as they could.
+    fn may_be_alike(self, other: Marks) -> bool {
+        let lacking = |one: Marks, other: Marks| (one.bits & !other.bits).count_ones() as usize;
+        let left = |one: Marks, other: Marks| one.letters.saturating_sub(lacking(one, other));
+        let most = left(self, other).min(left(other, self)) as f64;
+        2.0 - most / self.letters as f64 - most / other.letters as f64 <= WAYS[0].1 + INEXACT
+    }
+}
+
+impl Spellings {
+    /// Prepares for these names.
+    pub(crate) fn of<'n>(names: impl Iterator<Item = &'n String> + Clone) -> Spellings {
+        let mut counts: HashMap<char, u64> = HashMap::new();
+        for letter in names.clone().flat_map(|it| it.chars()).flat_map(char::to_lowercase) {
+            *counts.entry(letter).or_default() += 1;
+        }
+        let mut letters: Vec<(char, u64)> = counts.into_iter().collect();
+        letters.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(&b.0)));
+        // Most names have some twenty groups in all.
+        let chains = (32 * names.count()).next_power_of_two();
+        Spellings {
+            ranks: letters.into_iter().map(|it| it.0).zip(0..).collect(),
+            standing: Vec::new(),
+            chains: vec![NONE; chains],
+            links: Vec::new(),
+            turn: 0,
+            work: 0,
+            most_work: MOST_WORK,
+            left_out: 0,
+        }
+    }
+
+    /// Returns which name stands for this one: the first, by number, that is written almost like it, or itself as the next.
+    pub(crate) fn place(&mut self, name: &str) -> usize {
+        let folded = name.to_lowercase();
+        // A letter without a rank, as small ones at the end of a word, has its code for one: two letters of one rank only make
+        // names look more alike than they are.
+        let mut ranks: Vec<u32> =
+            folded.chars().map(|it| self.ranks.get(&it).copied().unwrap_or(u32::from(it))).collect();
+        ranks.sort_unstable();
+        let marks = Marks::new(&ranks);
+        let is_left_out = self.work >= self.most_work;
+        self.left_out += usize::from(is_left_out);
+        let chains = if is_left_out { Vec::new() } else { self.chains_of(&folded, &ranks) };
+        if let Some(known) = self.first_alike(&folded, marks, &chains) {
+            return known;
+        }
+        let number = self.standing.len();
+        for chain in chains {
+            let next = std::mem::replace(&mut self.chains[chain], self.links.len() as u32);
+            self.links.push((number as u32, next));
+        }
+        self.standing.push(Standing { folded, marks, turn: 0 });
+        number
+    }
+
+    /// Returns how many names stand for themselves because comparing them would have taken too long.
+    pub(crate) fn left_out(&self) -> usize {
+        self.left_out
+    }
+
+    fn first_alike(&mut self, folded: &str, marks: Marks, chains: &[usize]) -> Option<usize> {
+        self.turn += 1;
+        let mut found = NONE;
+        for chain in chains {
+            let mut link = self.chains[*chain];
+            while link != NONE {
+                let (other, next) = self.links[link as usize];
+                link = next;
+                self.work += 1;
+                if other < found && self.is_alike(other, folded, marks) {
+                    found = other;
+                }
+            }
+        }
+        (found != NONE).then_some(found as usize)
+    }
+
+    /// Whether a standing name that was not looked at in this turn is written almost like another.
+    fn is_alike(&mut self, standing: u32, folded: &str, marks: Marks) -> bool {
+        let standing = &mut self.standing[standing as usize];
+        if std::mem::replace(&mut standing.turn, self.turn) == self.turn || !standing.marks.may_be_alike(marks) {
+            return false;
+        }
+        self.work += COMPARISON;
+        jaro_winkler(&standing.folded, folded) >= SAME_NAME
+    }
+
+    /// The chains in which a name stands, and those that are alike with it.
+    fn chains_of(&self, folded: &str, ranks: &[u32]) -> Vec<usize> {
+        let mut keys = Vec::new();
+        for (first, most_lacking) in WAYS {
+            let start = folded.chars().take(first).fold(first as u64, |key, it| mixed(key, u32::from(it)));
+            // What lacks is counted by the longer of two names, and either may be that.
+            let groups = |letters: f64| (most_lacking * letters + INEXACT) as usize + 1;
+            let letters = ranks.len() as f64;
+            let (least, most) = (groups(letters), groups(letters / (1.0 - most_lacking)));
+            for count in least..=most.min(MOST_GROUPS) {
+                add_groups(&mut keys, start, count, ranks);
+            }
+            if most > MOST_GROUPS {
+                keys.push(mixed(start, 0));
+            }
+        }
+        keys.into_iter().map(|it| (it ^ (it >> 32)) as usize & (self.chains.len() - 1)).collect()
+    }
+}
+
+/// Adds what each of so many groups holds of a name, as a number.
+fn add_groups(keys: &mut Vec<u64>, start: u64, count: usize, ranks: &[u32]) {
+    let first = keys.len();
+    keys.extend((0..count as u32).map(|group| mixed(mixed(start, count as u32), group)));
+    for rank in ranks {
+        let key = &mut keys[first + *rank as usize % count];
+        *key = mixed(*key, *rank);
+    }
+}
+
+fn mixed(key: u64, value: u32) -> u64 {
+    (key.rotate_left(5) ^ (u64::from(value) + 1)).wrapping_mul(0x517c_c1b7_2722_0a95)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn placed(names: &[String]) -> Vec<usize> {
+        let mut spellings = Spellings::of(names.iter());
+        names.iter().map(|it| spellings.place(it)).collect()
+    }
+
+    /// As [`placed`], by comparing each with each.
+    fn placed_slowly(names: &[String]) -> Vec<usize> {
+        let mut standing: Vec<String> = Vec::new();
+        let place = |name: &String| {
+            let folded = name.to_lowercase();
+            let known = standing.iter().position(|it| jaro_winkler(it, &folded) >= SAME_NAME);
+            known.unwrap_or_else(|| {
+                standing.push(folded);
+                standing.len() - 1
+            })
+        };
+        names.iter().map(place).collect()
+    }
+
+    /// Names of a few parts, some with a letter left out, changed, or in the place of the next.
+    fn names(count: usize) -> Vec<String> {
+        const FIRST: [&str; 8] = ["Anna", "Klara", "Clara", "Jonathan", "Jonathon", "Mary Anne", "Dmitri", "Öykü"];
+        const PARTS: [&str; 12] = ["ka", "no", "stei", "ber", "ger", "man", "wil", "ross", "ton", "field", "ov", "é"];
+        let mut state = 7_u64;
+        let mut next = |most: usize| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) as usize % most
+        };
+        let name = |_| {
+            let parts: Vec<&str> = (0..2 + next(5)).map(|_| PARTS[next(PARTS.len())]).collect();
+            let mut letters: Vec<char> = format!("{} {}", FIRST[next(FIRST.len())], parts.concat()).chars().collect();
+            let at = next(letters.len() - 1);
+            match next(6) {
+                0 => {
+                    letters.remove(at);
+                }
+                1 => letters.swap(at, at + 1),
+                2 => letters[at] = 'e',
+                _ => {}
+            }
+            letters.into_iter().collect()
+        };
+        (0..count).map(name).collect()
+    }
+
+    #[test]
+    fn what_is_found_is_what_comparing_each_with_each_finds() {
+        let mut names = names(1_500);
+        // Long ones too, with a letter that differs.
+        names.extend((0..40).map(|it| format!("A{}{} House{}", "bcdefghijk".repeat(5), it / 2, "s".repeat(it % 7))));
+        let found = placed(&names);
+        assert_eq!(found, placed_slowly(&names));
+        assert!(found.iter().max().unwrap() + 100 < names.len(), "many are alike");
+    }
+
+    #[test]
+    fn of_many_names_few_pairs_are_looked_at() {
+        let names = names(20_000);
+        let mut spellings = Spellings::of(names.iter());
+        for name in &names {
+            spellings.place(name);
+        }
+        let standing = spellings.standing.len() as u64;
+        let each_with_each = standing * standing / 2 * COMPARISON;
+        assert!(standing > 5_000 && spellings.left_out() == 0);
+        assert!(spellings.work < each_with_each / 100, "{} of {each_with_each}", spellings.work);
+    }
+
+    #[test]
+    fn names_for_which_there_is_no_time_stand_for_themselves_and_are_counted() {
+        let names = ["Klara Novak", "Klara Nowak", "Ada Stone", "Ada Stome"].map(String::from);
+        let mut spellings = Spellings::of(names.iter());
+        let mut placed = |most_work: u64| {
+            spellings.most_work = most_work;
+            spellings.place(&names[spellings.turn as usize])
+        };
+        assert_eq!([placed(MOST_WORK), placed(MOST_WORK), placed(0), placed(0)], [0, 0, 1, 2]);
+        assert_eq!(spellings.left_out(), 2);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(256))]
+
+        #[test]
+        fn no_pair_is_lost_however_a_name_is_changed(
+            name in "[ab]{1,3}[a-f]{0,9} [a-zé]{1,30}", changes in prop::collection::vec((0_usize..60, 0_usize..3, prop::char::range('a', 'h')), 0..6)
+        ) {
+            let mut letters: Vec<char> = name.chars().collect();
+            for (at, how, letter) in changes {
+                let at = at % letters.len();
+                match how {
+                    0 => letters[at] = letter,
+                    1 => letters.insert(at, letter),
+                    _ => letters.swap(at, 0),
+                }
+            }
+            let names = [name, letters.into_iter().collect()];
+            prop_assert_eq!(placed(&names), placed_slowly(&names), "{:?}", names);
+        }
+    }
+}
