@@ -387,13 +387,13 @@ impl WorkerPool {
         let outcome = tokio::select! {
             biased;
             it = asked => it,
-            held = self.outgrown(process) => return Err(self.grown(held)),
+            held = self.outgrown(process, self.most_held(file)) => return Err(self.grown(held)),
         };
         match outcome {
             Ok(Ok(reply)) => {
                 let (held, peak) = worker.memory();
                 self.note_peak(peak);
-                if !worker.is_worn_out(held, &self.setup.limits) {
+                if !worker.is_worn_out(held, &self.setup) {
                     worker.rested = Instant::now();
                     self.idle().push(worker);
                 }
@@ -414,10 +414,15 @@ impl WorkerPool {
         }
     }
 
+    /// Bytes that a worker may hold over a file. Those that have networks in memory have not enough left for large files,
+    /// so that these do not count.
+    fn most_held(&self, file: &File) -> u64 {
+        let beside = if self.setup.for_questions { file.metadata().map_or(0, |it| it.len()) } else { 0 };
+        (u64::from(self.setup.limits.memory_mib) << 20) + beside
+    }
+
     /// Watches the memory of a process at work, and returns what it holds when that is more than it may.
-    async fn outgrown(&self, process: Option<u32>) -> u64 {
-        // Models do not count, and nobody knows here what they take: those that have them are bounded by themselves alone.
-        let most = if self.setup.for_questions { u64::MAX } else { u64::from(self.setup.limits.memory_mib) << 20 };
+    async fn outgrown(&self, process: Option<u32>, most: u64) -> u64 {
         loop {
             tokio::time::sleep(LOOK_AT_MEMORY).await;
             let Some((held, peak)) = process.and_then(process::resident) else { continue };

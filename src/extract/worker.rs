@@ -32,6 +32,8 @@ pub(crate) const SMALL_FILE_BYTES: u64 = 10 << 20;
 pub(crate) const MEMORY_PER_BYTE: u64 = 4;
 /// Pages of the program and its libraries that are resident only once a reader has come by; they are counted in advance.
 const PROGRAM_BYTES: u64 = 48 << 20;
+/// What networks fetch at once, and use a part of.
+const NETWORKS_BYTES: u64 = 256 << 20;
 /// Jobs may take this many times the time limit of one, all together: a backstop should nobody watch the clock.
 const CPU_TIMES: u64 = 200;
 /// Seconds of processor time between being told that they are used up and being killed.
@@ -131,7 +133,7 @@ fn restrict(setup: &Setup, status: &mut File) -> io::Result<Memory> {
     // This is what can really be written to, and thereby become resident.
     let data = size("VmData:") + STACK_BYTES as u64;
     let most = match setup.for_questions {
-        true => memory,
+        true => memory + NETWORKS_BYTES,
         false => memory.saturating_sub(size("VmRSS:") + PROGRAM_BYTES),
     };
     limit(Resource::Data, data + most)?;

@@ -39,9 +39,9 @@ const QUESTION_BUDGET: Duration = Duration::from_secs(20);
 const FILES_AT_ONCE: usize = 2;
 /// One worker for the index and one for questions, so that neither waits for the other.
 const WORKERS: usize = 2;
-/// Memory of a worker: the models, a page of 12 million pixels in several copies, and what the networks make of it. A scan
-/// takes 400 MiB.
-const WORKER_MIB: u32 = 1_536;
+/// Memory of a worker beside its file, whatever those have that read text: the models, a page of 16 million pixels, and what
+/// the networks make of it. A scan takes 320 MiB, the largest picture 460.
+const WORKER_MIB: u32 = 512;
 /// Name of the layout skill.
 pub const PDF_LAYOUT: &str = "pdf_layout";
 /// Name of the skill that reads pictures of text.

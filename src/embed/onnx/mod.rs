@@ -5,6 +5,7 @@
 //! time: a text of some hundred tokens fills the processor's caches as it is, nothing is padded, and no text can shape the
 //! vector of another. Read [`encoder`] first.
 
+pub(crate) mod arena;
 pub(crate) mod card;
 mod encoder;
 mod graph;

@@ -10,6 +10,7 @@ use ort::session::Session;
 use ort::session::builder::{GraphOptimizationLevel, SessionBuilder};
 
 use crate::config::EmbedDevice;
+use crate::embed::onnx::arena;
 use crate::error::{Error, ErrorCode, Result};
 
 /// The variable that the library reads when it is loaded. Without it, it writes to the home directory and reports to its
@@ -46,13 +47,18 @@ impl Runtime {
         Ok(Runtime { environment: environment(library)?, device })
     }
 
-    /// Opens a model whose operators share `threads` threads. Where there is much to run, several sessions of one thread
-    /// each are faster.
+    /// Opens a model whose operators share `threads` threads, and which shares its memory with all that are opened so.
+    /// Where there is much to run, several sessions of one thread each are faster.
     ///
     /// # Errors
     /// [`ErrorCode::FailedPrecondition`]: the model or the device cannot be used.
     pub(crate) fn session(self, model: &Path, threads: usize) -> Result<Session> {
-        let opened = self.builder(threads).and_then(|mut it| it.commit_from_file(model));
+        // Weights stay, so they lie elsewhere: the arena could give nothing back otherwise.
+        let in_arena = || {
+            let builder = self.builder(threads)?.with_env_allocators()?;
+            Ok::<_, ort::Error>(builder.with_device_allocated_initializers()?)
+        };
+        let opened = in_arena().and_then(|mut it| it.commit_from_file(model));
         opened.map_err(|error| {
             Error::new(ErrorCode::FailedPrecondition, format!("cannot load the model `{}`: {error}", model.display()))
         })
@@ -99,5 +105,6 @@ fn environment(library: &Path) -> Result<&'static Environment> {
     let builder = ort::init_from(library).map_err(|error| failed(&error))?;
     let environment = builder.with_name("vic").with_telemetry(false).build().map_err(|error| failed(&error))?;
     environment.set_log_level(LogLevel::Error);
+    arena::make(&environment).map_err(|error| failed(&error))?;
     Ok(ENVIRONMENT.get_or_init(|| environment))
 }

@@ -18,7 +18,7 @@ use crate::extract::pool::Nursery;
 use crate::extract::protocol::{self, Hello, Job, MOST_REQUEST_BYTES, PREFIX, Reply, Setup};
 use crate::extract::worker::status_bytes;
 use crate::extract::{Tools, descriptor, failure};
-use crate::model::{ExtractFailure, ExtractLimits, Reason};
+use crate::model::{ExtractFailure, Reason};
 
 /// Native libraries leak a little with every file.
 const JOBS_PER_WORKER: u32 = 1_000;
@@ -121,9 +121,11 @@ impl Worker {
         tokio::task::spawn_blocking(move || protocol::decode(&reply)).await.map_err(io::Error::other)?
     }
 
-    /// Says whether it is time for a new one: after many jobs, or when it holds, of these bytes, half the memory it may.
-    pub(super) fn is_worn_out(&self, held: u64, limits: &ExtractLimits) -> bool {
-        self.jobs >= JOBS_PER_WORKER || held > u64::from(limits.memory_mib) << 19
+    /// Says whether it is time for a new one: after many jobs, or when it holds, of these bytes, half the memory it may;
+    /// three quarters where half is networks.
+    pub(super) fn is_worn_out(&self, held: u64, setup: &Setup) -> bool {
+        let quarters = if setup.for_questions { 3 } else { 2 };
+        self.jobs >= JOBS_PER_WORKER || held > (u64::from(setup.limits.memory_mib) << 18) * quarters
     }
 
     /// Returns what it holds and the most that it ever held, in bytes; nothing when it is gone.

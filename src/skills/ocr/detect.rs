@@ -5,9 +5,11 @@
 
 use image::RgbImage;
 use image::imageops::{self, FilterType};
-use ort::session::Session;
-use ort::value::TensorRef;
+use ort::memory::Allocator;
+use ort::session::{OutputSelector, Session};
+use ort::value::{Tensor, TensorRef};
 
+use crate::embed::onnx::arena;
 use crate::error::{Error, Result};
 use crate::skills::ocr::slab::{self, Point, Slab};
 
@@ -36,6 +38,8 @@ const TRUSTED_ASPECT: f32 = 4.0;
 /// The detection network.
 pub(crate) struct Detector {
     session: Session,
+    /// Name of what it gives: for each pixel, how probably it belongs to text.
+    map: String,
     tensor: Vec<f32>,
 }
 
@@ -49,21 +53,30 @@ struct Fit {
 }
 
 impl Detector {
-    pub(crate) fn new(session: Session) -> Detector {
-        Detector { session, tensor: Vec::new() }
+    /// Takes the session of the network.
+    ///
+    /// # Errors
+    /// It is another network, or does not run.
+    pub(crate) fn new(session: Session) -> Result<Detector> {
+        let map = session.outputs().first().map(|it| it.name().to_string());
+        let map = map.ok_or_else(|| Error::internal("text detection gives nothing"))?;
+        let mut detector = Detector { session, map, tensor: Vec::new() };
+        // The arena has its pieces of full size once something was given back.
+        detector.find(&RgbImage::new(1, 1))?;
+        Ok(detector)
     }
 
     /// Finds the pieces of text on a picture, in its pixels. Text is taken to run to the right.
     pub(crate) fn find(&mut self, picture: &RgbImage) -> Result<Vec<Slab>> {
         let failed = |error: ort::Error| Error::internal(format!("text detection failed: {error}"));
         let fit = self.fill(picture);
-        let shape = [1, 3, fit.height as usize, fit.width as usize];
-        let input = TensorRef::from_array_view((shape, self.tensor.as_slice())).map_err(failed)?;
-        let outputs = self.session.run(ort::inputs![input]).map_err(failed)?;
+        let (height, width) = (fit.height as usize, fit.width as usize);
+        let input = TensorRef::from_array_view(([1, 3, height, width], self.tensor.as_slice())).map_err(failed)?;
+        let place = Tensor::<f32>::new(&Allocator::default(), [1, 1, height, width]).map_err(failed)?;
+        let map = OutputSelector::no_default().with(&self.map).preallocate(&self.map, place);
+        let options = arena::ends_without_memory().map_err(failed)?.with_outputs(map);
+        let outputs = self.session.run_with_options(ort::inputs![input], &options).map_err(failed)?;
         let (_, map) = outputs[0].try_extract_tensor::<f32>().map_err(failed)?;
-        if map.len() != (fit.width * fit.height) as usize {
-            return Err(Error::internal(format!("text detection gave {} values", map.len())));
-        }
         Ok(slabs(pieces(map, fit.width as usize), fit.scale))
     }
 

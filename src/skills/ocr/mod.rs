@@ -61,7 +61,7 @@ impl Ocr {
                 .session(&models.join(file), threads)
                 .map_err(|error: Error| error.hint(format!("run `vic models pull {MODEL}`")))
         };
-        let detector = Detector::new(open(DETECTION_FILE, threads)?);
+        let detector = Detector::new(open(DETECTION_FILE, threads)?)?;
         let readers = (0..threads).map(|_| open(RECOGNITION_FILE, 1)).collect::<Result<Vec<_>>>()?;
         Ok(Ocr { detector, recognizer: Recognizer::new(readers)? })
     }

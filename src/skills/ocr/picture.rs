@@ -13,6 +13,9 @@ use crate::skills::ocr::rows;
 
 /// More pixels than that are not decoded: an A3 page at 600 dpi has 70 million.
 const MAX_PIXELS: u64 = 100_000_000;
+/// The same for a JPEG that is sharpened from pass to pass: what all passes add up to is in memory beside the pixels, up to
+/// six bytes for each.
+const MAX_PIXELS_OF_PASSES: u64 = 32_000_000;
 /// Memory that a decoder may take; a page of that many pixels in full colour fits.
 pub(super) const MAX_DECODER_BYTES: u64 = 320 << 20;
 /// The longest side that is kept, in pixels: A4 at 340 dpi. Small print is legible far below that.
@@ -59,6 +62,9 @@ pub(super) fn whole(bytes: &[u8]) -> Result<RgbImage, ExtractFailure> {
     let mut decoder = reader.into_decoder().map_err(|error| refused(&error))?;
     let (width, height) = decoder.dimensions();
     check_extent(width, height)?;
+    if u64::from(width) * u64::from(height) > MAX_PIXELS_OF_PASSES && is_in_passes(bytes) {
+        return Err(failure(Reason::TooLarge, format!("the progressive JPEG has {width} x {height} pixels")));
+    }
     let orientation = decoder.orientation().unwrap_or(Orientation::NoTransforms);
     let mut picture = DynamicImage::from_decoder(decoder).map_err(|error| refused(&error))?;
     if width.max(height) > MAX_SIDE {
@@ -67,6 +73,21 @@ pub(super) fn whole(bytes: &[u8]) -> Result<RgbImage, ExtractFailure> {
     }
     picture.apply_orientation(orientation);
     Ok(on_white(picture))
+}
+
+/// Says whether a file is a JPEG whose picture comes in passes, each for all of it: progressive, in the format's words.
+fn is_in_passes(bytes: &[u8]) -> bool {
+    let mut rest = bytes.strip_prefix(b"\xFF\xD8").unwrap_or_default();
+    // A marker, the length of what follows with itself, and so on, until the pixels begin.
+    while let [0xFF, marker, high, low, ..] = *rest {
+        match marker {
+            0xC2 | 0xC6 | 0xCA | 0xCE => return true,
+            0xC0..=0xCF if ![0xC4, 0xC8, 0xCC].contains(&marker) => return false,
+            0xFF => rest = &rest[1..],
+            _ => rest = rest.get(2 + usize::from(u16::from_be_bytes([high, low]))..).unwrap_or_default(),
+        }
+    }
+    false
 }
 
 /// Refuses what has no pixels, or more than are decoded.
@@ -179,6 +200,23 @@ mod tests {
         sum.update(&bytes[12..29]);
         bytes[29..33].copy_from_slice(&sum.sum().to_be_bytes());
         assert_eq!(decode(&bytes, 0).unwrap_err().reason, Reason::TooLarge);
+    }
+
+    #[test]
+    fn a_jpeg_that_is_sharpened_in_passes_has_a_third_of_the_pixels_at_most() {
+        let jpeg = encoded(&image::RgbImage::new(16, 16).into(), ImageFormat::Jpeg);
+        assert!(!is_in_passes(&jpeg) && !is_in_passes(b"\xFF\xD8\xFF") && !is_in_passes(b"no picture"));
+        let frame = jpeg.windows(2).position(|it| it == [0xFF, 0xC0]).unwrap();
+        let of_passes = |side: u16| {
+            let mut bytes = jpeg.clone();
+            bytes[frame + 1] = 0xC2;
+            bytes[frame + 5..frame + 9].copy_from_slice(&[side.to_be_bytes(); 2].concat());
+            decode(&bytes, 0).err()
+        };
+        assert!(is_in_passes(&[&jpeg[..frame], &[0xFF, 0xFF, 0xC2, 0, 8]].concat()));
+        let failed = of_passes(6_000).unwrap();
+        assert!(failed.reason == Reason::TooLarge && failed.detail.contains("progressive"), "{failed:?}");
+        assert!(of_passes(5_000).is_none_or(|it| it.reason != Reason::TooLarge));
     }
 
     #[test]
