@@ -33,7 +33,7 @@ const READY_SECONDS: u64 = 8;
 
 /// How often the memory of a worker at work is looked at. Its own limits hold in between; this is for what they do not
 /// count.
-const LOOK_AT_MEMORY: Duration = Duration::from_millis(100);
+const LOOK_AT_MEMORY: Duration = Duration::from_millis(20);
 
 /// A worker at rest for so long gives its memory back: models take hundreds of MiB.
 const REST: Duration = Duration::from_secs(300);

@@ -30,6 +30,26 @@ impl Index {
     /// The skill is none of [`SKILLS`]; the embedder or the store fails.
     pub async fn add_evidence(&self, record: &FileRecord, skill: &str, found: &Document) -> Result<Vec<ChunkId>> {
         let Some(hash) = record.hash else { return Ok(Vec::new()) };
+        let (index, record, skill, found) = (self.clone(), record.clone(), skill.to_string(), found.clone());
+        // In a task of its own: a question that is given up leaves no half of a commit, and nothing on disk of a file that was
+        // left out meanwhile.
+        let task = tokio::spawn(async move {
+            let added = index.embed_and_add(record.id, hash, &skill, &found).await;
+            if !added.as_ref().is_ok_and(|it| !it.is_empty()) {
+                index.inner.purge_if_withdrawn(&record).await?;
+            }
+            added
+        });
+        task.await.unwrap_or_else(|error| Err(Error::internal(format!("a commit panicked: {error}"))))
+    }
+
+    async fn embed_and_add(
+        &self,
+        id: FileId,
+        hash: ContentHash,
+        skill: &str,
+        found: &Document,
+    ) -> Result<Vec<ChunkId>> {
         let inner = &self.inner;
         let (chunks, ordinals) = inner.cut(hash, skill, found).await?;
         let run = Run::quiet(inner.shutdown.clone());
@@ -39,16 +59,7 @@ impl Index {
         let chunks: Vec<Embedded> =
             chunks.into_iter().zip(vectors).map(|(chunk, vector)| Embedded { chunk, vector }).collect();
         let ids: Vec<ChunkId> = chunks.iter().map(|it| it.chunk.id.clone()).collect();
-        // In a task of its own: a question that is given up leaves no half of a commit.
-        let (inner, file, of) = (inner.clone(), FileChunks { file_id: record.id, chunks }, record.clone());
-        let task = tokio::spawn(async move {
-            let stored = inner.commit_evidence(hash, file, ordinals).await;
-            if !matches!(stored, Ok(true)) {
-                inner.purge_if_withdrawn(&of).await?;
-            }
-            stored
-        });
-        let stored = task.await.unwrap_or_else(|error| Err(Error::internal(format!("a commit panicked: {error}"))))?;
+        let stored = inner.commit_evidence(hash, FileChunks { file_id: id, chunks }, ordinals).await?;
         Ok(if stored { ids } else { Vec::new() })
     }
 

@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::catalog::{Catalog, RequeueScope};
 use crate::error::Result;
+use crate::extract::Tools;
 use crate::index::draining::longer;
 use crate::index::looking;
 use crate::index::networks;
@@ -265,7 +266,22 @@ async fn read_in_turn(
     cancel: &CancellationToken,
 ) -> Result<()> {
     let Some(_lane) = cancel.run_until_cancelled(inner.pictures.lane.lock()).await else { return Ok(()) };
-    let Some(tools) = networks::tools(inner) else { return Ok(()) };
+    let Some(tools) = networks::tools(inner).filter(|_| !networks::are_unloaded(inner)) else { return Ok(()) };
+    let mut early = Vec::new();
+    let outcome = read_waiting(inner, mode, &tools, (progress, cancel), &mut early).await;
+    // Whoever brings them into the index tells of it.
+    early.into_iter().for_each(|it| inner.pictures.put_back(it));
+    outcome
+}
+
+/// Reads what waits, but for what is `early`: that the index does not have yet.
+async fn read_waiting(
+    inner: &Arc<Inner>,
+    mode: OcrMode,
+    tools: &Tools,
+    (progress, cancel): (&Arc<Progress>, &CancellationToken),
+    early: &mut Vec<Wanted>,
+) -> Result<()> {
     progress.enter(Phase::Indexing);
     let run = Run { ocr: mode, progress: progress.clone(), ..Run::quiet(cancel.clone()) };
     let mut ready: Vec<Wanted> = Vec::new();
@@ -273,7 +289,7 @@ async fn read_in_turn(
     while let Some(wanted) = inner.pictures.pop() {
         let read = cancel.run_until_cancelled(async {
             inner.gate.passed().await;
-            looking::look(inner, &tools, wanted.id, wanted.every_page()).await
+            looking::look(inner, tools, wanted.id, wanted.every_page()).await
         });
         let looked = match read.await {
             Some(Ok(looked)) if looked.unloaded.is_none() => looked,
@@ -287,11 +303,15 @@ async fn read_in_turn(
                 inner.pictures.put_back(wanted);
                 // So it would be with every other: all of them wait until that is mended.
                 if let Some(why) = not_read.and_then(Result::ok).and_then(|it| it.unloaded) {
-                    networks::note_unloaded(inner, &tools, &why);
+                    networks::note_unloaded(inner, tools, &why);
                 }
                 break;
             }
         };
+        if looked.is_early {
+            early.push(wanted);
+            continue;
+        }
         if looked.goes_on {
             let living = wanted.by.iter().filter(|(job, _)| lives(inner, job));
             living.for_each(|(job, every)| inner.pictures.push_later(job, wanted.id, *every));

@@ -50,6 +50,8 @@ pub(crate) enum Known {
 pub(super) struct Looked {
     /// Why no picture at all can be read.
     pub(super) unloaded: Option<String>,
+    /// The index does not have the file yet: its turn comes once it does.
+    pub(super) is_early: bool,
     /// There is text to bring in.
     pub(super) has_text: bool,
     /// There is something to do in another turn.
@@ -119,10 +121,15 @@ fn note_failure(cache: &EvidenceCache, key: &EvidenceKey, failure: &ExtractFailu
 pub(super) async fn look(inner: &Inner, tools: &Tools, id: FileId, every: bool) -> Result<Looked> {
     let (catalog, cache) = (inner.catalog.clone(), inner.evidence.clone());
     let found = blocking(move || {
-        let record = catalog.records(&[id])?.pop().filter(is_read);
-        Ok(record.and_then(|it| Some((it.hash?, it))).map(|(hash, it)| (hash, of(&cache, &key(hash, every)), it)))
+        let Some(record) = catalog.records(&[id])?.pop() else { return Ok(Err(false)) };
+        let hash = record.hash.filter(|_| is_read(&record));
+        let found = hash.map(|it| (it, of(&cache, &key(it, every))));
+        Ok(found.ok_or(record.state == FileState::Pending).map(|(hash, known)| (hash, known, record)))
     });
-    let Some((hash, known, record)) = found.await? else { return Ok(Looked::default()) };
+    let (hash, known, record) = match found.await? {
+        Ok(found) => found,
+        Err(is_early) => return Ok(Looked { is_early, ..Looked::default() }),
+    };
     let begun = match known {
         Known::Read(read) => return Ok(Looked { has_text: is_news(&read, &record.detail), ..Looked::default() }),
         Known::GivenUp(_) => return Ok(Looked::default()),
@@ -223,7 +230,7 @@ fn keep(cache: &EvidenceCache, key: &EvidenceKey, turn: &Turn) -> Looked {
         }
         None => is_begun(&turn.read),
     };
-    Looked { unloaded, has_text, goes_on: is_kept && goes_on }
+    Looked { unloaded, has_text, goes_on: is_kept && goes_on, is_early: false }
 }
 
 /// Calls the worker until no page is left, or the turn is over.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
+use tokio::time::MissedTickBehavior;
 
 use crate::error::{Error, ErrorCode, IoContext, Result};
 use crate::extract::{Purpose, SkillJob, Tools};
@@ -42,6 +43,11 @@ pub(super) fn tools(inner: &Inner) -> Option<Tools> {
     }
 }
 
+/// Says whether they could not be loaded when that was last tried.
+pub(super) fn are_unloaded(inner: &Inner) -> bool {
+    inner.degraded().contains_key(UNLOADED)
+}
+
 /// Notes that a worker could not load them, and why.
 pub(super) fn note_unloaded(inner: &Inner, tools: &Tools, why: &str) {
     let cure = "run `vic models pull`, which fetches anew what is damaged; the pictures are read by themselves then";
@@ -56,6 +62,8 @@ pub(super) fn note_unloaded(inner: &Inner, tools: &Tools, why: &str) {
 /// Looks from time to time whether what was missing or could not be loaded can be by now, for as long as the daemon lives.
 pub(super) async fn follow(inner: Arc<Inner>) {
     let mut ticks = tokio::time::interval(TICK);
+    // A worker may be waited for much longer.
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
             () = inner.shutdown.cancelled() => return,
@@ -76,12 +84,14 @@ async fn look_again(inner: &Inner) {
             inner.note(UNLOADED, None);
             inner.pictures.arrived.notify_one();
         }
-        // Of another failure something else tells, and it says nothing of them.
-        Err(failure) => {
-            if let Some(why) = failure.unloaded() {
-                note_unloaded(inner, &tools, why);
+        // Another failure says nothing of them: it is for whoever reads to meet it, and to tell.
+        Err(failure) => match failure.unloaded() {
+            Some(why) => note_unloaded(inner, &tools, why),
+            None => {
+                inner.note(UNLOADED, None);
+                inner.pictures.arrived.notify_one();
             }
-        }
+        },
     }
 }
 

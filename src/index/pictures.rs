@@ -16,6 +16,8 @@ use crate::model::{Block, BlockKind, ContentHash, Document, FileKind, OcrMode};
 
 /// Entry of the model catalog that holds what the skill needs.
 const OCR_MODEL: &str = "ppocr";
+/// Threads of a reader: each has a network of its own, and with more of them a page would not fit into a reader's memory.
+const MOST_THREADS: usize = 4;
 
 /// Adds to a document what was read out of the pictures of its file before: by the lane, or else for a question.
 pub(crate) fn add_known(cache: &EvidenceCache, hash: ContentHash, document: &mut Document) {
@@ -128,7 +130,7 @@ pub fn ocr_tools(models: &ModelStore) -> Result<Tools> {
         Error::not_found("the models that read pictures of text are not there")
             .hint(format!("run `vic models pull {OCR_MODEL}`"))
     })?;
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
     let ocr = Some(OcrTools { runtime, models: folder, threads });
     Ok(Tools { pdfium: models.library("pdfium").ok(), ocr })
 }

@@ -20,7 +20,7 @@ use crate::index::pictures;
 use crate::index::pipeline::{Pipeline, Run};
 use crate::index::{Before, at_file, blocking, evidence};
 use crate::machine;
-use crate::model::{Chunk, ContentHash, Document, ExtractFailure, FileId, FileKind, FileRecord, Reason};
+use crate::model::{Chunk, ContentHash, Document, ExtractFailure, FileId, FileKind, FileRecord, OcrMode, Reason};
 use crate::warehouse::{self, OpenProblem, silence};
 
 /// A reader that is at a file for so long may never end: nearly all files take less than a tenth of it.
@@ -288,12 +288,13 @@ async fn add_pictures(
     document: &mut Document,
 ) -> Result<Option<String>> {
     let push = || askers.iter().for_each(|(by, every)| pipeline.pictures.push(by, record.id, *every));
-    if !pictures::wants(run.ocr, facts.kind, document) {
-        // This run wants none; the watcher may.
-        push();
+    let is_wanted = pictures::wants(run.ocr, facts.kind, document);
+    if !is_wanted && !pictures::wants(OcrMode::Always, facts.kind, document) {
         return Ok(None);
     }
-    let (cache, hash, mode) = (pipeline.evidence.clone(), facts.hash, run.ocr);
+    // This run may want none: the watcher may, and who asked for every page before did not do so in vain.
+    let mode = if is_wanted { run.ocr } else { OcrMode::Auto };
+    let (cache, hash) = (pipeline.evidence.clone(), facts.hash);
     match blocking(move || Ok(looking::known(&cache, hash, mode))).await? {
         Known::Read(read) => Ok(pictures::merge(document, read)),
         Known::Begun(read) => {
@@ -304,7 +305,7 @@ async fn add_pictures(
             Ok(pictures::merge(document, read))
         }
         Known::GivenUp(why) => {
-            document.problems.push(why);
+            document.problems.extend(is_wanted.then_some(why));
             Ok(None)
         }
         Known::Unread => {

@@ -24,6 +24,9 @@ const CHANGES_AHEAD: usize = 256;
 /// that what was seen at the first is still true when the last was seen.
 const PLACES_AT_ONCE: usize = 256;
 
+/// Files of a folder that came as a whole of which it is known that the watcher saw them.
+const MOST_SEEN: usize = 10_000;
+
 /// The part whose problem is that changes could not be applied: most often their root went away.
 pub(crate) const CHANGES: &str = "changes";
 
@@ -363,10 +366,10 @@ async fn hurry(inner: &Inner, root: &Root, places: Vec<PathBuf>) -> Result<()> {
         let mut all = true;
         for (place, files) in places.iter().zip(catalog.untried(id, &places, MOST_FILES)?) {
             let are_few = files.len() < MOST_FILES;
-            // Before anybody takes them.
-            match are_few {
-                true => pictures.saw(files.iter().map(|it| it.0)),
-                false => pictures.saw(catalog.pending_below(id, place)?),
+            // Before anybody takes them. What waits all over a root is not known to have been saved just now.
+            if !place.as_os_str().is_empty() {
+                let seen = if are_few { None } else { catalog.untried(id, &[place.clone()], MOST_SEEN)?.pop() };
+                pictures.saw(seen.as_ref().unwrap_or(&files).iter().map(|it| it.0));
             }
             all &= files.is_empty() || (may_overtake && are_few && urgent.admit(&files));
         }

@@ -5,6 +5,8 @@
 //! long. This one takes one large piece at a time, of which only what is used becomes resident, and a run can have the
 //! piece go back when it ends, as long as nothing that stays lies in it: see [`ends_without_memory`].
 
+use std::sync::{Mutex, PoisonError};
+
 use ort::AsPointer;
 use ort::environment::Environment;
 use ort::memory::{AllocationDevice, AllocatorType, MemoryInfo, MemoryType};
@@ -15,11 +17,24 @@ pub(crate) const PIECE_BYTES: usize = 256 << 20;
 /// A free part that is larger than what is asked for by this is divided.
 const DIVIDED_FROM_BYTES: usize = 16 << 20;
 
-/// Makes the arena of an environment. Sessions that are opened with its allocators take their memory from it.
+/// Whether this process has one.
+static MADE: Mutex<bool> = Mutex::new(false);
+
+/// Makes the arena of the environment, unless there is one. Sessions that are opened with its allocators take their memory
+/// from it.
 ///
 /// # Errors
 /// The library has none of these calls or settings.
 pub(super) fn make(environment: &Environment) -> ort::Result<()> {
+    let mut is_made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
+    if !*is_made {
+        register(environment)?;
+        *is_made = true;
+    }
+    Ok(())
+}
+
+fn register(environment: &Environment) -> ort::Result<()> {
     let place = MemoryInfo::new(AllocationDevice::CPU, 0, AllocatorType::Arena, MemoryType::Default)?;
     // The first piece is never given back, and is as small as the library makes it.
     let settings = [

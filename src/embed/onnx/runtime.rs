@@ -47,21 +47,26 @@ impl Runtime {
         Ok(Runtime { environment: environment(library)?, device })
     }
 
-    /// Opens a model whose operators share `threads` threads, and which shares its memory with all that are opened so.
-    /// Where there is much to run, several sessions of one thread each are faster.
+    /// Opens a model whose operators share `threads` threads. Where there is much to run, several sessions of one thread
+    /// each are faster.
     ///
     /// # Errors
     /// [`ErrorCode::FailedPrecondition`]: the model or the device cannot be used.
     pub(crate) fn session(self, model: &Path, threads: usize) -> Result<Session> {
-        // Weights stay, so they lie elsewhere: the arena could give nothing back otherwise.
+        opened(model, self.builder(threads))
+    }
+
+    /// The same, of networks that share their memory and give it back: see [`arena`].
+    ///
+    /// # Errors
+    /// As [`Runtime::session`].
+    pub(crate) fn session_in_arena(self, model: &Path, threads: usize) -> Result<Session> {
         let in_arena = || {
-            let builder = self.builder(threads)?.with_env_allocators()?;
-            Ok::<_, ort::Error>(builder.with_device_allocated_initializers()?)
+            arena::make(self.environment)?;
+            // Weights stay, so they lie elsewhere: the arena could give nothing back otherwise.
+            Ok(self.builder(threads)?.with_env_allocators()?.with_device_allocated_initializers()?)
         };
-        let opened = in_arena().and_then(|mut it| it.commit_from_file(model));
-        opened.map_err(|error| {
-            Error::new(ErrorCode::FailedPrecondition, format!("cannot load the model `{}`: {error}", model.display()))
-        })
+        opened(model, in_arena())
     }
 
     /// Starts the options of a session.
@@ -87,6 +92,12 @@ impl Runtime {
     }
 }
 
+fn opened(model: &Path, builder: ort::Result<SessionBuilder>) -> Result<Session> {
+    builder.and_then(|mut it| it.commit_from_file(model)).map_err(|error| {
+        Error::new(ErrorCode::FailedPrecondition, format!("cannot load the model `{}`: {error}", model.display()))
+    })
+}
+
 /// Loads the library on first use.
 fn environment(library: &Path) -> Result<&'static Environment> {
     let _loading = LOADING.lock().unwrap_or_else(PoisonError::into_inner);
@@ -105,6 +116,5 @@ fn environment(library: &Path) -> Result<&'static Environment> {
     let builder = ort::init_from(library).map_err(|error| failed(&error))?;
     let environment = builder.with_name("vic").with_telemetry(false).build().map_err(|error| failed(&error))?;
     environment.set_log_level(LogLevel::Error);
-    arena::make(&environment).map_err(|error| failed(&error))?;
     Ok(ENVIRONMENT.get_or_init(|| environment))
 }

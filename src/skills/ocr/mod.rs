@@ -58,7 +58,7 @@ impl Ocr {
         let runtime = Runtime::load(runtime_library, EmbedDevice::Cpu)?;
         let open = |file: &str, threads: usize| {
             runtime
-                .session(&models.join(file), threads)
+                .session_in_arena(&models.join(file), threads)
                 .map_err(|error: Error| error.hint(format!("run `vic models pull {MODEL}`")))
         };
         let detector = Detector::new(open(DETECTION_FILE, threads)?)?;

@@ -22,10 +22,14 @@ use crate::torture::{figure, percentile};
 
 /// Beyond a scan, for a picture that is refused.
 const MORE_REFUSED_MIB: u64 = 100;
+/// Beyond what one of them may hold, until it is seen that it does.
+const MORE_UNTIL_SEEN_MIB: u64 = 128;
 /// Beyond what the networks make of the largest page that they are given, for a picture that is shrunk to it row by row.
 const MORE_BY_ROWS_MIB: u64 = 64;
 /// The same for one that is whole in memory before that.
 const MORE_WHOLE_MIB: u64 = 128;
+/// Threads of one of them on a machine with many cores: each takes memory.
+const MOST_THREADS: usize = 4;
 /// Seconds that what explodes has.
 const SECONDS: u32 = 10;
 /// And when it is over for certain: a worker that hangs is killed.
@@ -45,8 +49,8 @@ struct Lookers {
 
 impl Lookers {
     fn new() -> Lookers {
-        let settings = vic::skills::pool_settings(&models(), &ExtractLimits::default());
-        assert!(settings.tools.ocr.is_some(), "`make models` fetches the networks");
+        let mut settings = vic::skills::pool_settings(&models(), &ExtractLimits::default());
+        settings.tools.ocr.as_mut().expect("`make models` fetches the networks").threads = MOST_THREADS;
         let (tools, most_mib) = (settings.tools.clone(), u64::from(settings.limits.memory_mib));
         Lookers { pool: WorkerPool::new(worker().into(), settings), tools, most_mib }
     }
@@ -110,7 +114,7 @@ fn is_contained(bomb: &Bomb, outcome: &Result<Document, ExtractFailure>) -> bool
 async fn bear(what: &str, bombs: &[Bomb], more_mib: Option<u64>) {
     let lookers = Lookers::new();
     lookers.read_the_scan().await;
-    let most = more_mib.map_or(lookers.most_mib, |it| lookers.pool.peak_mib() + it);
+    let most = more_mib.map_or(lookers.most_mib + MORE_UNTIL_SEEN_MIB, |it| lookers.pool.peak_mib() + it);
     let (mut wrong, mut slowest) = (Vec::new(), Duration::ZERO);
     for bomb in bombs {
         let (outcome, took) = lookers.look(bomb.name, &bomb.bytes, lookers.job(bomb.name, SECONDS)).await;
