@@ -127,6 +127,10 @@ impl Service for Daemon {
         Ok(view::masked(&self.scope, self.index.cancel_job(job_id)?))
     }
 
+    fn own_jobs(&self) -> Result<Vec<String>> {
+        Ok(self.index.jobs_of(&self.holder))
+    }
+
     async fn sync(&self, request: SyncRequest) -> Result<SyncReport> {
         self.index.sync(request).await
     }

@@ -24,8 +24,8 @@ const OVERTAKING: Duration = Duration::from_secs(10);
 /// half of them.
 const MOST_JOBS: usize = 128;
 
-/// The jobs that have not ended, by their ids.
-type Running = BTreeMap<String, (Arc<Progress>, CancellationToken)>;
+/// The jobs that have not ended, by their ids, and who began each.
+pub(super) type Running = BTreeMap<String, (Arc<Progress>, CancellationToken, Holder)>;
 
 /// Part of a root that a job looks at; None is all of it.
 type Part = (Root, Option<PathBuf>);
@@ -53,7 +53,7 @@ pub(crate) async fn start(
         // Others may have come meanwhile.
         let mut running = inner.running();
         check_room(&running, &snapshot.request)?;
-        running.insert(snapshot.job_id.clone(), (progress.clone(), cancel.clone()));
+        running.insert(snapshot.job_id.clone(), (progress.clone(), cancel.clone(), holder.clone()));
     }
     if let Err(error) = inner.jobs.save(&snapshot) {
         inner.running().remove(&snapshot.job_id);
@@ -72,7 +72,7 @@ pub(crate) async fn start(
 fn check_room(running: &Running, request: &IndexRequest) -> Result<()> {
     let waits_for_all = |job: &JobSnapshot| job.state == JobState::Queued && job.request.paths.is_empty();
     let is_needed =
-        || request.paths.is_empty() && !running.values().any(|(progress, _)| waits_for_all(&progress.snapshot()));
+        || request.paths.is_empty() && !running.values().any(|(progress, ..)| waits_for_all(&progress.snapshot()));
     if running.len() < MOST_JOBS || is_needed() {
         return Ok(());
     }
@@ -390,11 +390,11 @@ mod tests {
     use super::*;
 
     /// A job of these folders in that state; none is every root.
-    fn job(state: JobState, paths: &[&str]) -> (Arc<Progress>, CancellationToken) {
+    fn job(state: JobState, paths: &[&str]) -> (Arc<Progress>, CancellationToken, Holder) {
         let request =
             IndexRequest { paths: paths.iter().map(|it| it.to_string()).collect(), ..IndexRequest::default() };
         let progress = Progress::new(JobSnapshot { state, request, ..unnamed() });
-        (Arc::new(progress), CancellationToken::new())
+        (Arc::new(progress), CancellationToken::new(), Holder::Owner)
     }
 
     #[test]

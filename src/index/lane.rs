@@ -332,7 +332,7 @@ async fn read_waiting(
 /// Says whether anybody still waits for a job's pictures: it may have been cancelled while one of them was being read. The
 /// watcher is there for good.
 fn lives(inner: &Inner, job: &str) -> bool {
-    job.is_empty() || inner.running().get(job).is_some_and(|(_, cancel)| !cancel.is_cancelled())
+    job.is_empty() || inner.running().get(job).is_some_and(|(_, cancel, _)| !cancel.is_cancelled())
 }
 
 /// Makes these files pending and runs the pipeline, which finds their text in the cache. Once that is cancelled, they wait

@@ -61,7 +61,6 @@ use crate::index::lane::Pictures;
 use crate::index::leading::Lost;
 use crate::index::missing::Missing;
 use crate::index::opening::Background;
-use crate::index::progress::Progress;
 use crate::index::scan::Unseen;
 use crate::index::syncing::Walks;
 use crate::index::tables::Tables;
@@ -135,7 +134,7 @@ pub(crate) struct Inner {
     /// Whether a run of this daemon broke off and left tries in the catalog.
     interrupted: AtomicBool,
     /// Jobs that have not ended.
-    running: Mutex<BTreeMap<String, (Arc<Progress>, CancellationToken)>>,
+    running: Mutex<jobs::Running>,
     /// What of them a key may have begun.
     shares: Arc<Shares>,
     /// When an upkeep that was not done may be tried again.
@@ -165,7 +164,7 @@ impl Index {
     /// # Errors
     /// There is no such job.
     pub fn watch_job(&self, id: &str) -> Result<tokio::sync::watch::Receiver<JobSnapshot>> {
-        if let Some((progress, _)) = self.inner.running().get(id) {
+        if let Some((progress, ..)) = self.inner.running().get(id) {
             return Ok(progress.watch());
         }
         Ok(tokio::sync::watch::channel(self.job(id)?).1)
@@ -176,7 +175,7 @@ impl Index {
     /// # Errors
     /// There is no such job.
     pub fn job(&self, id: &str) -> Result<JobSnapshot> {
-        if let Some((progress, _)) = self.inner.running().get(id) {
+        if let Some((progress, ..)) = self.inner.running().get(id) {
             return Ok(progress.snapshot());
         }
         let unknown = || Error::not_found(format!("there is no job `{id}`")).hint("`vic jobs` lists them");
@@ -191,7 +190,7 @@ impl Index {
         let mut jobs = self.inner.jobs.list(limit as usize)?;
         let running = self.inner.running();
         for job in &mut jobs {
-            if let Some((progress, _)) = running.get(&job.job_id) {
+            if let Some((progress, ..)) = running.get(&job.job_id) {
                 *job = progress.snapshot();
             }
         }
@@ -200,7 +199,7 @@ impl Index {
 
     /// Returns the jobs that have not ended.
     pub fn running_jobs(&self) -> Vec<JobSnapshot> {
-        self.inner.running().values().map(|(progress, _)| progress.snapshot()).collect()
+        self.inner.running().values().map(|(progress, ..)| progress.snapshot()).collect()
     }
 
     /// Asks a job to stop. What is done stays.
@@ -208,10 +207,16 @@ impl Index {
     /// # Errors
     /// There is no such job.
     pub fn cancel_job(&self, id: &str) -> Result<JobSnapshot> {
-        if let Some((_, cancel)) = self.inner.running().get(id) {
+        if let Some((_, cancel, _)) = self.inner.running().get(id) {
             cancel.cancel();
         }
         self.job(id)
+    }
+
+    /// Returns the ids of the jobs that a holder began and that have not ended.
+    pub fn jobs_of(&self, holder: &Holder) -> Vec<String> {
+        let running = self.inner.running();
+        running.iter().filter(|(_, (.., began))| began == holder).map(|(id, _)| id.clone()).collect()
     }
 
     /// Returns the roots.
@@ -489,7 +494,7 @@ impl Inner {
         Ok(root)
     }
 
-    fn running(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, (Arc<Progress>, CancellationToken)>> {
+    fn running(&self) -> std::sync::MutexGuard<'_, jobs::Running> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

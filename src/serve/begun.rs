@@ -1,51 +1,64 @@
-//! What a key has begun and nobody waits for: jobs of the index, and verbs in jobs. They end with their key as answers do,
-//! which `serve::http::revoked` sees to.
+//! What a key has begun and nobody waits for: jobs of the index, also those of verbs, and verbs in jobs. They end with their
+//! key as answers do, which `serve::http::revoked` sees to.
 
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
+use tokio_util::sync::CancellationToken;
 
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::{CorpusCall, CorpusReply};
 use crate::serve::Service;
+use crate::serve::keys::Grant;
+use crate::serve::ring::KeyRing;
 
 /// How often it is looked whether a verb in a job has ended by itself.
 const LOOK: Duration = Duration::from_secs(30);
 
 /// So much later than its key a job ends: whoever follows it hears first that the key opens this no more, and not that
 /// somebody ended the job.
-const AFTER: Duration = Duration::from_secs(1);
+///
+/// Both look at the key by themselves, each half a second and later where the machine is busy.
+const AFTER: Duration = Duration::from_secs(3);
 
-/// A job, by its id.
-#[derive(Debug, PartialEq, Eq)]
+/// What goes on.
+#[derive(Debug)]
 pub(super) enum Begun {
-    /// Of the index.
+    /// A job of the index, by its id.
     Index(String),
-    /// Of the contract.
+    /// A job of the contract, by its id, with those of the index that it waits for.
     Verb(String),
+    /// An INGEST that somebody waits for, until this says that nobody does; what it began in the index goes on.
+    Ingest(CancellationToken),
+}
+
+/// The job that the contract goes on in, if it does.
+pub(super) fn verb(reply: &CorpusReply) -> Option<String> {
+    if !reply.accepted {
+        return None;
+    }
+    let text = &reply.text;
+    // That a job was begun is told as JSON, unless YAML was asked for.
+    let told: Option<Value> = serde_json::from_str(text).ok().or_else(|| serde_yaml_ng::from_str(text).ok());
+    Some(told?["data"]["job_id"].as_str()?.into())
 }
 
 impl Begun {
-    /// The job that the contract goes on in, if it does.
-    pub(super) fn of_reply(reply: &CorpusReply) -> Option<Begun> {
-        if !reply.accepted {
-            return None;
+    /// Ends it once its key opens no more what it opened, unless it has ended before.
+    pub(super) async fn end_with(self, ring: Arc<KeyRing>, grant: Grant, service: Arc<dyn Service>) {
+        loop {
+            tokio::select! {
+                () = self.ended(&*service) => return,
+                () = ring.revoked(&grant) => (),
+            }
+            tokio::time::sleep(AFTER).await;
+            // Whoever changes the table by hand may take a key out and put it back; an answer can be asked for again, and
+            // what a job has done in hours cannot.
+            if !ring.may_open(&grant) {
+                break;
+            }
         }
-        let text = &reply.text;
-        // That a job was begun is told as JSON, unless YAML was asked for.
-        let told: Option<Value> = serde_json::from_str(text).ok().or_else(|| serde_yaml_ng::from_str(text).ok());
-        Some(Begun::Verb(told?["data"]["job_id"].as_str()?.into()))
-    }
-
-    /// Ends it once its key is revoked, unless it has ended before.
-    pub(super) async fn end_with(self, revoked: impl Future<Output = ()>, service: Arc<dyn Service>) {
-        tokio::select! {
-            () = self.ended(&*service) => return,
-            () = revoked => (),
-        }
-        tokio::time::sleep(AFTER).await;
         match self.cancel(&*service).await {
             Ok(()) => tracing::info!(job = ?self, "ended with the key that began it"),
             Err(error) => tracing::warn!(job = ?self, %error, "cannot be ended with the key that began it"),
@@ -64,19 +77,41 @@ impl Begun {
                 while is_running(&service.corpus(about(id, false)).await) {
                     tokio::time::sleep(LOOK).await;
                 }
+                indexed(service).await;
+            }
+            Begun::Ingest(left) => {
+                left.cancelled().await;
+                indexed(service).await;
             }
         }
     }
 
     async fn cancel(&self, service: &dyn Service) -> Result<()> {
-        let id = match self {
+        let mut told = match self {
             Begun::Index(id) => return service.cancel_job(id).await.map(drop),
-            Begun::Verb(id) => id,
+            // First: it begins no job of the index from then on.
+            Begun::Verb(id) => cancel_verb(id, service).await,
+            Begun::Ingest(_) => Ok(()),
         };
-        match service.corpus(about(id, true)).await?.refused {
-            Some(code) => Err(Error::new(code, format!("the job `{id}` was not ended"))),
-            None => Ok(()),
+        // One that cannot be ended keeps none of the others.
+        for id in service.own_jobs()? {
+            told = told.and(service.cancel_job(&id).await.map(drop));
         }
+        told
+    }
+}
+
+async fn cancel_verb(id: &str, service: &dyn Service) -> Result<()> {
+    match service.corpus(about(id, true)).await?.refused {
+        Some(code) => Err(Error::new(code, format!("the job `{id}` was not ended"))),
+        None => Ok(()),
+    }
+}
+
+/// Returns when none of the holder's jobs of the index is left: which of them a verb began is told nowhere.
+async fn indexed(service: &dyn Service) {
+    while service.own_jobs().is_ok_and(|it| !it.is_empty()) {
+        tokio::time::sleep(LOOK).await;
     }
 }
 
@@ -106,7 +141,6 @@ mod tests {
     use crate::serve::desk::Desk;
     use crate::serve::fake::FakeService;
     use crate::serve::keys::{self, Right};
-    use crate::serve::ring::KeyRing;
 
     /// Longer than it takes, where the machine is busy with other tests.
     const GONE: Duration = Duration::from_secs(10);
@@ -151,24 +185,75 @@ mod tests {
         assert!(state(&bo).await == JobState::Queued && !is_cancelled("j-bo"), "another key's go on");
     }
 
+    /// The fake service, with a key of its user for a folder, as the table and as the caller has it.
+    struct Shown {
+        config: Config,
+        _dir: tempfile::TempDir,
+        fake: Arc<FakeService>,
+        ring: Arc<KeyRing>,
+        grant: Grant,
+    }
+
+    fn shown() -> Shown {
+        let dir = tempfile::tempdir().unwrap();
+        let data = dir.path().as_os_str().to_owned();
+        let config = Config::from_lookup(&|name| (name == "VIC_DATA_DIR").then(|| data.clone())).unwrap();
+        keys::add(&config, "ada", &[dir.path().into()], Right::Index).unwrap();
+        let grant = keys::list(&config).unwrap()[0].grant();
+        let ring = Arc::new(KeyRing::new("own", config.keys_path()));
+        Shown { config, _dir: dir, fake: Arc::new(FakeService::new()), ring, grant }
+    }
+
+    #[tokio::test]
+    async fn a_job_whose_key_is_put_back_a_moment_later_goes_on() {
+        let Shown { config, _dir, fake, ring, grant } = shown();
+        let table = std::fs::read(config.keys_path()).unwrap();
+        let waits = tokio::spawn(Begun::Index("job-1".into()).end_with(ring.clone(), grant.clone(), fake.clone()));
+        std::fs::write(config.keys_path(), "[]").unwrap();
+        ring.revoked(&grant).await;
+        tokio::time::sleep(AFTER / 3).await;
+        std::fs::write(config.keys_path(), table).unwrap();
+        tokio::time::sleep(2 * AFTER).await;
+        assert!(!waits.is_finished() && fake.job.borrow().state == JobState::Queued);
+        keys::revoke(&config, "ada").unwrap();
+        tokio::time::timeout(GONE, waits).await.unwrap().unwrap();
+        assert_eq!(fake.job.borrow().state, JobState::Cancelled);
+    }
+
+    #[tokio::test]
+    async fn an_ingest_that_somebody_waits_for_leaves_no_job_of_the_index_behind() {
+        let Shown { config, _dir, fake, ring, grant } = shown();
+        fake.start_index(IndexRequest::default()).await.unwrap();
+        let waits = tokio::spawn(Begun::Ingest(CancellationToken::new()).end_with(ring, grant, fake.clone()));
+        keys::revoke(&config, "ada").unwrap();
+        tokio::time::timeout(GONE, waits).await.unwrap().unwrap();
+        assert_eq!(fake.job.borrow().state, JobState::Cancelled);
+    }
+
     #[tokio::test]
     async fn nothing_waits_for_the_key_of_a_job_that_has_ended() {
         let fake = Arc::new(FakeService::new());
-        let waits = tokio::spawn(Begun::Index("job-1".into()).end_with(std::future::pending(), fake.clone()));
+        let with_owners = |begun: Begun| {
+            let ring = Arc::new(KeyRing::new("own", "/no/such/table".into()));
+            begun.end_with(ring, Grant::owner(), fake.clone())
+        };
+        let waits = tokio::spawn(with_owners(Begun::Index("job-1".into())));
         until("it is followed", async || fake.job.receiver_count() == 1).await;
         fake.job.send_modify(|it| it.state = JobState::Completed);
         tokio::time::timeout(GONE, waits).await.unwrap().unwrap();
-        let gone = Begun::Index("job-9".into()).end_with(std::future::pending(), fake.clone());
-        tokio::time::timeout(GONE, gone).await.unwrap();
+        tokio::time::timeout(GONE, with_owners(Begun::Index("job-9".into()))).await.unwrap();
+        let left = CancellationToken::new();
+        left.cancel();
+        tokio::time::timeout(GONE, with_owners(Begun::Ingest(left))).await.unwrap();
         assert_eq!(fake.job.borrow().state, JobState::Completed);
     }
 
     #[test]
     fn a_verb_in_a_job_is_known_by_what_the_contract_says_of_it() {
-        let verb = Some(Begun::Verb("j-1".into()));
-        assert_eq!(Begun::of_reply(&reply(r#"{"data": {"job_id": "j-1"}}"#, true)), verb);
-        assert_eq!(Begun::of_reply(&reply("data:\n  job_id: j-1\n", true)), verb);
-        assert_eq!(Begun::of_reply(&reply(r#"{"data": {"job_id": "j-1"}}"#, false)), None);
+        let check = |text, accepted| verb(&reply(text, accepted));
+        assert_eq!(check(r#"{"data": {"job_id": "j-1"}}"#, true).as_deref(), Some("j-1"));
+        assert_eq!(check("data:\n  job_id: j-1\n", true).as_deref(), Some("j-1"));
+        assert_eq!(check(r#"{"data": {"job_id": "j-1"}}"#, false), None);
     }
 
     #[test]

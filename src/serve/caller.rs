@@ -6,6 +6,8 @@
 use std::sync::Arc;
 
 use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
 
 use crate::agent::Assistant;
 use crate::error::{Error, ErrorCode, Result};
@@ -14,9 +16,11 @@ use crate::model::{
     GraphRequest, GrepRequest, GrepResponse, Holder, IndexRequest, JobSnapshot, PauseRequest, PauseState, Root, Scope,
     SimilarRequest, Status, SyncReport, SyncRequest,
 };
-use crate::serve::begun::Begun;
+use crate::serve::begun::{self, Begun};
+use crate::serve::certificate::Certificate;
 use crate::serve::desk::Desk;
 use crate::serve::keys::{Grant, Right};
+use crate::serve::ring::KeyRing;
 use crate::serve::{Service, check, metrics};
 
 /// Whoever sent a request. Cheap to clone; travels in the extensions of the request.
@@ -55,15 +59,32 @@ impl Caller {
 
     /// Returns when the key that was shown opens this no more; none where that cannot be.
     pub(crate) fn revoked(&self) -> Option<impl Future<Output = ()> + Send + use<>> {
-        let (ring, grant) = (self.desk.keys.clone()?, self.grant.clone());
-        (grant.holder != Holder::Owner).then_some(async move { ring.revoked(&grant).await })
+        let (ring, grant) = (self.ring()?, self.grant.clone());
+        Some(async move { ring.revoked(&grant).await })
+    }
+
+    /// The ring that the key is on; none where it cannot be revoked.
+    fn ring(&self) -> Option<Arc<KeyRing>> {
+        self.desk.keys.clone().filter(|_| self.grant.holder != Holder::Owner)
     }
 
     /// Has what goes on without an answer end with the key that was shown.
-    fn end_with_key(&self, begun: Begun) {
-        if let Some(revoked) = self.revoked() {
-            tokio::spawn(begun.end_with(revoked, self.service.clone()));
+    fn end_with_key(&self, begun: Begun) -> Option<JoinHandle<()>> {
+        let (ring, grant) = (self.ring()?, self.grant.clone());
+        Some(tokio::spawn(begun.end_with(ring, grant, self.service.clone())))
+    }
+
+    /// INGEST, whose job of the index goes on when nobody waits for the answer any more.
+    async fn ingest(&self, call: CorpusCall) -> Result<CorpusReply> {
+        let over = CancellationToken::new();
+        let _when_it_is_left = over.clone().drop_guard();
+        let under_way = self.end_with_key(Begun::Ingest(over));
+        let reply = self.service.corpus(call).await;
+        // What was answered has no job of the index, or goes on in one of the contract.
+        if let Some(it) = under_way {
+            it.abort();
         }
+        reply
     }
 
     /// The services, each behind its right and with its place at the desk.
@@ -79,12 +100,22 @@ impl Caller {
 
     /// The state of the daemon. Without a place at the desk: that it lives is told however much is asked of it.
     pub(crate) async fn state(&self) -> Result<Status> {
+        self.state_with(Certificate::problem).await
+    }
+
+    /// The same for who shows no key, and hears only whether all is well: that the certificate is to be renewed is told to
+    /// those who can do it, and that it is refused to everybody.
+    pub(crate) async fn state_for_strangers(&self) -> Result<Status> {
+        self.state_with(Certificate::failure).await
+    }
+
+    async fn state_with(&self, of_certificate: fn(&Certificate) -> Option<String>) -> Result<Status> {
         self.may(Right::Read)?;
         let mut status = self.service.status().await?;
         // Keys and certificate are known here alone, and are the owner's matter.
         if self.grant.scope.is_all() {
             status.degraded.extend(self.desk.keys.as_ref().and_then(|it| it.problem()));
-            status.degraded.extend(self.desk.certificate.as_ref().and_then(|it| it.problem()));
+            status.degraded.extend(self.desk.certificate.as_ref().and_then(|it| of_certificate(it)));
         }
         Ok(status)
     }
@@ -139,11 +170,13 @@ impl Service for Caller {
         // INGEST has the index read folders; everything else reads what is there.
         let ingests = call.verb.trim().eq_ignore_ascii_case("ingest");
         self.may(if ingests { Right::Index } else { Right::Read })?;
-        let work = self.service.corpus(call);
-        let reply = if ingests { work.await? } else { self.desk.reading(&self.grant.holder, work).await? };
+        let reply = match ingests {
+            true => self.ingest(call).await?,
+            false => self.desk.reading(&self.grant.holder, self.service.corpus(call)).await?,
+        };
         // Nothing may be awaited in between: whoever is revoked meanwhile would have begun something that goes on.
-        if let Some(begun) = Begun::of_reply(&reply) {
-            self.end_with_key(begun);
+        if let Some(id) = begun::verb(&reply) {
+            self.end_with_key(Begun::Verb(id));
         }
         Ok(reply)
     }
@@ -180,6 +213,11 @@ impl Service for Caller {
     async fn cancel_job(&self, job_id: &str) -> Result<JobSnapshot> {
         self.may(Right::Index)?;
         self.service.cancel_job(job_id).await
+    }
+
+    fn own_jobs(&self) -> Result<Vec<String>> {
+        self.may(Right::Read)?;
+        self.service.own_jobs()
     }
 
     async fn sync(&self, request: SyncRequest) -> Result<SyncReport> {
@@ -264,7 +302,6 @@ mod tests {
 
     use super::*;
     use crate::serve::fake::FakeService;
-    use crate::serve::ring::KeyRing;
 
     /// What a key for one folder opens.
     fn some(right: Right) -> Grant {

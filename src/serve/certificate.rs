@@ -85,9 +85,14 @@ impl Certificate {
         }
     }
 
-    /// That it has expired or soon will, and the cure.
+    /// That it is not valid yet, has expired or soon will, and the cure.
     pub(crate) fn problem(&self) -> Option<String> {
         problem(&self.files, self.shown().cert.first()?, Utc::now())
+    }
+
+    /// The same, where who checks it does not connect already.
+    pub(crate) fn failure(&self) -> Option<String> {
+        failure(&self.files, self.shown().cert.first()?, Utc::now())
     }
 
     fn warn(&self) {
@@ -142,17 +147,26 @@ fn keep(certificate: &Weak<Certificate>, mut seen: [Stamp; 2]) {
 fn problem(files: &TlsFiles, certificate: &[u8], now: DateTime<Utc>) -> Option<String> {
     let Validity { from, until } = validity::of(certificate)?;
     let left = until - now;
-    if left > NOTICE.min((until - from) / NOTICE_PART) {
+    let is_early = now < from;
+    if !is_early && left > NOTICE.min((until - from) / NOTICE_PART) {
         return None;
     }
-    let when = until.format("%Y-%m-%d %H:%M UTC");
+    let when = if is_early { from } else { until }.format("%Y-%m-%d %H:%M UTC");
     let told = match left < TimeDelta::zero() {
+        _ if is_early => format!("is not valid before {when}: who checks it does not connect"),
         true => format!("has expired on {when}: who checks it does not connect"),
         false => format!("expires on {when}, and then who checks it does not connect"),
     };
+    // The clock of a machine without a battery begins years ago.
+    let look = if is_early { "look at the clock of this machine, or " } else { "" };
     let [certificate, key] = [&files.certificate, &files.key].map(|it| it.display());
-    let cure = format!("put a new one into `{certificate}` and its key into `{key}`; no restart is needed");
+    let cure = format!("{look}put a new one into `{certificate}` and its key into `{key}`; no restart is needed");
     Some(format!("the certificate of the TCP port {told} ({cure})"))
+}
+
+/// The same, unless that is only a notice.
+fn failure(files: &TlsFiles, certificate: &[u8], now: DateTime<Utc>) -> Option<String> {
+    problem(files, certificate, now).filter(|_| validity::of(certificate).is_some_and(|it| !it.holds_at(now)))
 }
 
 fn read(files: &TlsFiles) -> Result<CertifiedKey> {
@@ -176,12 +190,17 @@ fn read(files: &TlsFiles) -> Result<CertifiedKey> {
 mod tests {
     use super::*;
 
-    /// What is said of a certificate for these days, so many seconds after the end of the last.
+    /// What is said of a certificate for these days, so many seconds after the end of the last. Who shows no key hears of it
+    /// where nobody connects who checks it, and not before.
     fn check(days: i64, seconds: i64) -> Option<String> {
         let until = DateTime::from_timestamp(1_800_000_000, 0).unwrap();
         let files = TlsFiles { certificate: "/w/cert.pem".into(), key: "/w/key.pem".into() };
         let certificate = validity::made(until - TimeDelta::days(days), until);
-        problem(&files, &certificate, until + TimeDelta::seconds(seconds))
+        let now = until + TimeDelta::seconds(seconds);
+        let (problem, failure) = (problem(&files, &certificate, now), failure(&files, &certificate, now));
+        let is_refused = problem.as_ref().is_some_and(|it| !it.contains("expires on"));
+        assert_eq!(failure, problem.clone().filter(|_| is_refused));
+        problem
     }
 
     #[test]
@@ -203,6 +222,18 @@ mod tests {
         const DAY: i64 = 24 * 3_600;
         assert_eq!(check(6, -2 * DAY - 1), None);
         assert!(check(6, -2 * DAY).unwrap().contains("expires on"));
+    }
+
+    #[test]
+    fn one_that_is_not_valid_yet_is_told_with_its_day_whatever_is_left_of_it() {
+        const DAY: i64 = 24 * 3_600;
+        for (days, before) in [(365, 1), (365, 9_000 * DAY), (6, DAY)] {
+            let told = check(days, -days * DAY - before).unwrap();
+            let from = DateTime::from_timestamp(1_800_000_000 - days * DAY, 0).unwrap().format("%Y-%m-%d %H:%M UTC");
+            assert!(told.contains(&format!("is not valid before {from}")) && told.contains("clock"), "{told}");
+            assert!(told.contains("/w/cert.pem") && told.contains("/w/key.pem"), "{told}");
+        }
+        assert_eq!(check(365, -365 * DAY), None, "its first second is one of it");
     }
 
     #[test]

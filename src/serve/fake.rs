@@ -167,6 +167,11 @@ impl Service for FakeService {
         Ok(self.job.borrow().clone())
     }
 
+    fn own_jobs(&self) -> Result<Vec<String>> {
+        let job = self.job.borrow();
+        Ok((!job.state.is_final()).then(|| job.job_id.clone()).into_iter().collect())
+    }
+
     async fn sync(&self, request: SyncRequest) -> Result<SyncReport> {
         match request.path.as_deref() {
             Some("/slow") => Err(Error::new(ErrorCode::DeadlineExceeded, "not everything is searchable after 1 s")),

@@ -134,6 +134,9 @@ pub trait Service: Send + Sync + 'static {
     /// Asks a job to stop. A job that has ended is returned as it is.
     async fn cancel_job(&self, job_id: &str) -> Result<JobSnapshot>;
 
+    /// Returns the ids of the index jobs that have not ended and that whoever asks began, the verbs' too.
+    fn own_jobs(&self) -> Result<Vec<String>>;
+
     /// Waits until everything that changed before is searchable.
     async fn sync(&self, request: SyncRequest) -> Result<SyncReport>;
 

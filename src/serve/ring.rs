@@ -3,17 +3,21 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::http::{HeaderMap, header};
 use subtle::ConstantTimeEq;
 
 use crate::error::{Error, ErrorCode};
-use crate::model::Holder;
+use crate::model::{Holder, Scope};
 use crate::serve::keys::{self, Grant};
 
 /// How often it is looked whether the key of an answer under way still opens: one that was revoked is gone within a second.
 const LOOK: Duration = Duration::from_millis(500);
+
+/// A table that is away for so long was taken away. An editor that keeps the old one under another name writes the new one a
+/// moment later.
+const AWAY: Duration = Duration::from_secs(10);
 
 /// BLAKE3 of a key.
 type Hash = [u8; 32];
@@ -48,6 +52,8 @@ pub(crate) struct KeyRing {
 struct Table {
     /// None before it was read; of a table that is not there, there is none.
     version: Option<Option<Version>>,
+    /// Since when it is not there, however often that was looked at.
+    away_since: Option<Instant>,
     others: Others,
     /// Why it could not be read, with the cure.
     problem: Option<String>,
@@ -87,22 +93,26 @@ impl KeyRing {
         found
     }
 
-    /// Returns when a key that opened this does so no more: it was revoked, or given other folders. The owner's never is.
+    /// Returns when a key that opened this does so no more: it was revoked, or what it opens became less. The owner's never
+    /// is.
     pub(crate) async fn revoked(&self, grant: &Grant) {
-        if grant.holder == Holder::Owner {
-            return std::future::pending().await;
-        }
-        // Of a table that cannot be read for the moment nobody knows: nothing new is opened, and nothing ends.
-        let opens = |it: &Table| it.version.is_none() || it.others.iter().any(|(_, own)| own == grant);
-        while opens(&self.table()) {
+        while self.may_open(grant) {
             tokio::time::sleep(LOOK).await;
         }
     }
 
+    /// Whether a key that opened this still does, as far as anybody knows.
+    pub(crate) fn may_open(&self, grant: &Grant) -> bool {
+        if grant.holder == Holder::Owner {
+            return true;
+        }
+        let table = self.table();
+        table.is_unknown() || table.others.iter().any(|(_, now)| opens_all_of(now, grant))
+    }
+
     /// The table as it is now. One that cannot be read opens nothing.
     fn table(&self) -> MutexGuard<'_, Table> {
-        let found = self.table.metadata().ok();
-        let version = Some(found.map(|it| (it.ctime(), it.ctime_nsec(), it.len(), it.ino())));
+        let version = Some(self.version());
         let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
         if read.version != version {
             let table = match keys::read(&self.table) {
@@ -110,7 +120,10 @@ impl KeyRing {
                     let known = keys
                         .iter()
                         .filter_map(|it| Some((*blake3::Hash::from_hex(&it.hash).ok()?.as_bytes(), it.grant())));
-                    Table { version, others: known.collect(), problem: None }
+                    // What is changed while it is read is looked at once more: it may have gone in between, and come back.
+                    let version = version.filter(|it| *it == self.version());
+                    let away_since = (version == Some(None)).then(Instant::now);
+                    Table { version, away_since, others: known.collect(), problem: None }
                 }
                 Err(error) => {
                     let problem = Some(told(&error));
@@ -120,13 +133,38 @@ impl KeyRing {
                     // What cannot be understood stays so until it is another. Where the system was short of something, it
                     // is tried again each time.
                     let is_passing = error.code != ErrorCode::DataLoss;
-                    Table { version: version.filter(|_| !is_passing), others: Others::default(), problem }
+                    Table { version: version.filter(|_| !is_passing), problem, ..Table::default() }
                 }
             };
             *read = table;
         }
         read
     }
+
+    /// Which table is there now, if any.
+    fn version(&self) -> Option<Version> {
+        self.table.metadata().ok().map(|it| (it.ctime(), it.ctime_nsec(), it.len(), it.ino()))
+    }
+}
+
+impl Table {
+    /// Whether nobody knows for the moment what opens: it cannot be read or understood, as while a hand changes it, or it is
+    /// away since a moment ago. Nothing new is opened then, and nothing ends.
+    fn is_unknown(&self) -> bool {
+        let is_away_for_a_moment = self.away_since.is_some_and(|it| it.elapsed() < AWAY);
+        self.version.is_none() || self.problem.is_some() || is_away_for_a_moment
+    }
+}
+
+/// Whether a key opens all that it opened before. That it opens more, or names its folders in another order, ends nothing.
+fn opens_all_of(now: &Grant, before: &Grant) -> bool {
+    let has_folders = match (&now.scope, &before.scope) {
+        (Scope::All, _) => true,
+        (Scope::Folders(_), Scope::All) => false,
+        // A folder that is written in a way that opens nothing covers not even itself.
+        (Scope::Folders(all), Scope::Folders(old)) => old.iter().all(|it| all.contains(it) || now.scope.covers(it)),
+    };
+    now.holder == before.holder && now.right >= before.right && has_folders
 }
 
 fn told(error: &Error) -> String {
@@ -138,7 +176,7 @@ fn told(error: &Error) -> String {
 mod tests {
     use super::*;
     use crate::config::Config;
-    use crate::serve::keys::Right;
+    use crate::serve::keys::{KeyEntry, Right};
 
     fn headers(values: &[&str]) -> HeaderMap {
         let mut headers = HeaderMap::new();
@@ -219,6 +257,73 @@ mod tests {
         // Another key of the same name is another key.
         keys::add(&config, "ada", &[dir.path().into()], Right::Read).unwrap();
         assert!(told(&ada).await && !told(&bo).await && !told(&Grant::owner()).await);
+    }
+
+    /// A table with this key, and whether what it opened still is.
+    fn check_changed(change: impl FnOnce(&mut KeyEntry)) -> bool {
+        let dir = tempfile::tempdir().unwrap();
+        let table = dir.path().join("keys.json");
+        let ring = KeyRing::new("own", table.clone());
+        let hash = blake3::hash(b"ada's").to_hex().to_string();
+        let roots = vec!["/w/a".into(), "/v".into()];
+        let mut key = KeyEntry { name: "ada".into(), hash, roots, right: Right::Index, created_ms: 0 };
+        std::fs::write(&table, serde_json::to_vec(&[&key]).unwrap()).unwrap();
+        let grant = key.grant();
+        assert!(ring.may_open(&grant));
+        change(&mut key);
+        // Of another length, however soon it comes.
+        std::fs::write(&table, serde_json::to_vec_pretty(&[&key]).unwrap()).unwrap();
+        ring.may_open(&grant)
+    }
+
+    #[test]
+    fn what_is_under_way_ends_when_its_key_opens_less_and_not_when_it_opens_more() {
+        assert!(check_changed(|it| it.roots.push("/u".into())));
+        assert!(check_changed(|it| it.roots.reverse()));
+        assert!(check_changed(|it| it.roots[0] = "/w".into()), "a folder above is more");
+        assert!(check_changed(|it| it.name = "ada.l".into()), "a key is who it is by its hash");
+        assert!(!check_changed(|it| it.roots[0] = "/w/a/b".into()));
+        assert!(!check_changed(|it| drop(it.roots.pop())));
+        assert!(!check_changed(|it| it.right = Right::Read));
+        assert!(!check_changed(|it| it.hash = blake3::hash(b"bo's").to_hex().to_string()));
+        let grant = |right| Grant { scope: Scope::Folders(["/w/a".into()].into()), right, holder: Holder::Owner };
+        assert!(opens_all_of(&grant(Right::Index), &grant(Right::Read)), "to index is more than to read");
+    }
+
+    #[test]
+    fn a_part_of_what_a_key_opens_is_open_as_long_as_the_key_opens_it() {
+        let grant = |folder: &str| {
+            let scope = Scope::Folders([folder.into()].into());
+            Grant { scope, right: Right::Read, holder: Holder::Key("ada".into()) }
+        };
+        assert!(opens_all_of(&grant("/w"), &grant("/w/a")) && !opens_all_of(&grant("/w/b"), &grant("/w/a")));
+        let odd = grant("/w/a/../b");
+        assert!(opens_all_of(&odd, &odd), "the same is never less");
+    }
+
+    #[tokio::test]
+    async fn a_table_that_a_hand_changes_ends_nothing_until_it_is_there_and_understood() {
+        let dir = tempfile::tempdir().unwrap();
+        let data = dir.path().as_os_str().to_owned();
+        let config = Config::from_lookup(&|name| (name == "VIC_DATA_DIR").then(|| data.clone())).unwrap();
+        let ring = KeyRing::new("own", config.keys_path());
+        keys::add(&config, "ada", &[dir.path().into()], Right::Read).unwrap();
+        let grant = keys::list(&config).unwrap()[0].grant();
+        assert!(ring.may_open(&grant));
+        let (table, kept) = (std::fs::read(config.keys_path()).unwrap(), dir.path().join("keys.json~"));
+        std::fs::write(config.keys_path(), &table[..table.len() - 3]).unwrap();
+        assert!(ring.problem().is_some() && ring.may_open(&grant), "a slip of the hand");
+        std::fs::rename(config.keys_path(), &kept).unwrap();
+        assert!(
+            ring.problem().is_none() && ring.table().others.is_empty() && ring.may_open(&grant),
+            "away for a moment"
+        );
+        std::fs::write(config.keys_path(), &table).unwrap();
+        assert!(ring.may_open(&grant) && ring.table().away_since.is_none());
+        std::fs::remove_file(config.keys_path()).unwrap();
+        assert!(ring.may_open(&grant));
+        ring.table().away_since = Instant::now().checked_sub(AWAY);
+        assert!(!ring.may_open(&grant), "whoever takes the table away revokes what is in it");
     }
 
     #[tokio::test]

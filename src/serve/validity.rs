@@ -20,6 +20,13 @@ pub(super) struct Validity {
     pub(super) until: DateTime<Utc>,
 }
 
+impl Validity {
+    /// Says whether a time is within.
+    pub(super) fn holds_at(self, time: DateTime<Utc>) -> bool {
+        self.from <= time && time <= self.until
+    }
+}
+
 /// Returns when a certificate is valid; None of what is none.
 pub(super) fn of(certificate: &[u8]) -> Option<Validity> {
     let mut signed = Elements(Elements(certificate).take(SEQUENCE)?);

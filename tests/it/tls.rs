@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
-use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use tokio_rustls::rustls::time_provider::{DefaultTimeProvider, TimeProvider};
 use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 use crate::harness::World;
@@ -102,9 +103,29 @@ fn send(stream: TcpStream, request: &str) -> String {
 
 /// The same to a server that must show this certificate.
 fn send_to(certificate: &str, stream: TcpStream, request: &str) -> std::io::Result<String> {
+    send_at(Arc::new(DefaultTimeProvider), certificate, stream, request)
+}
+
+/// A clock that stands in May 2020.
+#[derive(Debug)]
+struct Late;
+
+impl TimeProvider for Late {
+    fn current_time(&self) -> Option<UnixTime> {
+        Some(UnixTime::since_unix_epoch(Duration::from_secs(1_590_000_000)))
+    }
+}
+
+/// The same by that clock.
+fn send_at(
+    clock: Arc<dyn TimeProvider>,
+    certificate: &str,
+    stream: TcpStream,
+    request: &str,
+) -> std::io::Result<String> {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap()).unwrap();
-    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+    let config = ClientConfig::builder_with_details(Arc::new(ring::default_provider()), clock)
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_root_certificates(roots)
@@ -176,11 +197,17 @@ fn a_certificate_that_has_expired_is_told_with_its_cure_until_there_is_another()
         assert!(problem.contains(part), "no `{part}` in {problem}");
     }
     assert!(world.log().contains("has expired on"), "{}", world.log());
+    let shown = format!("authorization: Bearer {}\r\n", key(&world));
+    let health = format!("GET /health HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{shown}\r\n");
+    // Nobody who checks it connects any more, but whose clock is late.
+    assert!(send_to(EXPIRED, connect(&world), &health).is_err());
+    let late = Arc::new(Late);
+    assert!(
+        send_at(late, EXPIRED, connect(&world), &health).unwrap().contains("certificate of the TCP port has expired")
+    );
     std::fs::write(&certificate, CERTIFICATE).unwrap();
     std::fs::write(&private, PRIVATE).unwrap();
     world.until("the new one is good", Duration::from_secs(10), |world| !told(world).contains("has expired"));
-    let shown = format!("authorization: Bearer {}\r\n", key(&world));
-    let health = format!("GET /health HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{shown}\r\n");
     assert!(!send(connect(&world), &health).contains("certificate"));
 }
 

@@ -1,6 +1,8 @@
 //! What all keys have in common: nobody takes all of it, and of what somebody has begun nothing goes on once the key is
 //! revoked.
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -8,6 +10,7 @@ use serde_json::{Value, json};
 use super::{Team, add, team, team_in};
 use crate::h2;
 use crate::harness::World;
+use crate::http::connect;
 
 /// An answer under way ends so soon after its key was revoked, where the machine is busy with other tests.
 const GONE: Duration = Duration::from_secs(5);
@@ -45,6 +48,17 @@ impl Team {
         }
     }
 
+    /// Has Alpha's folder read by a verb whose answer is waited for; it comes out of this.
+    fn ingest_slowly(&self, key: &str) -> TcpStream {
+        let body = json!({"paths": [self.world.files().join("alphazone")]}).to_string();
+        let mut stream = connect(&self.world);
+        stream.set_read_timeout(Some(4 * GONE)).unwrap();
+        let head = format!("POST /v1/corpus/ingest HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {key}\r\n");
+        let kind = format!("content-type: application/json\r\ncontent-length: {}\r\n", body.len());
+        stream.write_all(format!("{head}{kind}connection: close\r\n\r\n{body}").as_bytes()).unwrap();
+        stream
+    }
+
     /// Starts an index job of Alpha's folder.
     fn index(&self, key: &str) -> Result<String, u16> {
         let told = self.send(key, "POST", "/v1/index/start", &json!({"root": self.world.files().join("alphazone")}));
@@ -57,6 +71,12 @@ impl Team {
     /// Asks for the end of an index job; gives the code.
     fn cancel(&self, key: &str, job: &str) -> Option<u32> {
         self.grpc(key, "/vic.v1.Vic/CancelJob", &h2::text(1, job)).code
+    }
+
+    /// The ids of all index jobs.
+    fn jobs(&self) -> Vec<String> {
+        let jobs = self.world.json(&["jobs"]);
+        jobs.as_array().unwrap().iter().map(|it| it["job_id"].as_str().unwrap().to_string()).collect()
     }
 
     /// Where an index job stands, as its owner sees it.
@@ -175,13 +195,22 @@ fn jobs_that_a_key_began_end_when_it_is_revoked_and_no_others() {
     let others = [team.index(&same).unwrap(), team.index(&team.owner).unwrap()];
     // The index waits, and so do the verbs that ask for it.
     let ingest = json!({"paths": [team.world.files().join("alphazone")], "async": true});
+    let known = team.jobs();
     let verb = team.begin(&team.alpha, "ingest", &ingest).unwrap();
+    let mut answer = team.ingest_slowly(&team.alpha);
+    let of_verbs = || team.jobs().into_iter().filter(|it| !known.contains(it)).collect::<Vec<String>>();
+    team.world.until("both verbs have begun a job of the index", GONE, |_| of_verbs().len() == 2);
+    let of_verbs = of_verbs();
     let others_verb = team.begin(&same, "ingest", &ingest).unwrap();
     team.world.ok(&["keys", "revoke", "alpha"]);
-    team.world.until("its jobs have ended", 2 * GONE, |_| {
+    team.world.until("its jobs have ended", 4 * GONE, |_| {
         let verb = team.stands(&team.owner, &verb, false);
-        team.state(&first) == "cancelled" && team.state(&waits) == "cancelled" && verb.as_deref() == Ok("cancelled")
+        let is_cancelled = |it: &String| team.state(it) == "cancelled";
+        [&first, &waits].into_iter().chain(&of_verbs).all(is_cancelled) && verb.as_deref() == Ok("cancelled")
     });
+    let mut told = String::new();
+    answer.read_to_string(&mut told).unwrap();
+    assert!(told.starts_with("HTTP/1.1 401"), "{told}");
     team.world.ok(&["resume"]);
     team.world.until("the others are done", Duration::from_secs(60), |_| {
         let verb = team.stands(&same, &others_verb, false);
