@@ -303,16 +303,17 @@ fn booked_job(row: &Row<'_>) -> rusqlite::Result<BookedJob> {
 
 /// Results go when they are too old, when there are too many of them, and when all of them take too much. Then the oldest of
 /// the owner who has most go first, by number and by size: who asks much pushes out no result of others, as long as these
-/// have less. The last result of each owner is the last to go.
+/// have less. The last result of each owner is the last to go. What is too old counts for nobody: it goes anyway.
 fn drop_old_results(db: &Transaction<'_>, now_ms: i64) -> Result<(), Failed> {
-    let beyond = "WITH own AS (SELECT number, bytes, created_ms, row_number() OVER newer AS own_count, \
-                      sum(bytes) OVER newer AS own_bytes \
-                      FROM results WINDOW newer AS (PARTITION BY owner ORDER BY number DESC)), \
-                  fair AS (SELECT number, created_ms, \
+    let beyond = "WITH own AS (SELECT number, bytes, row_number() OVER newer AS own_count, \
+                      sum(bytes) OVER newer AS own_bytes FROM results WHERE created_ms >= ?3 \
+                      WINDOW newer AS (PARTITION BY owner ORDER BY number DESC)), \
+                  fair AS (SELECT number, \
                       row_number() OVER (ORDER BY own_count, number DESC) AS count, \
                       sum(bytes) OVER (ORDER BY own_count > 1, own_bytes, number DESC) AS bytes FROM own) \
                   DELETE FROM results WHERE number IN \
-                      (SELECT number FROM fair WHERE count > ?1 OR bytes > ?2 OR created_ms < ?3)";
+                      (SELECT number FROM fair WHERE count > ?1 OR bytes > ?2 \
+                       UNION ALL SELECT number FROM results WHERE created_ms < ?3)";
     db.prepare_cached(beyond)?.execute([KEPT_RESULTS, KEPT_BYTES, now_ms - KEPT_MS])?;
     Ok(())
 }
@@ -431,6 +432,22 @@ mod tests {
         set("UPDATE results SET bytes = 400 << 20 WHERE id = 'r-1' OR id = 'last'");
         book.put_result("/w/b", "next", &result("next")).unwrap();
         assert!(is_kept("/w/b", "next") && is_kept("", "r-2") && is_kept("/w/a", "r-2"), "the last of each");
+    }
+
+    #[test]
+    fn what_is_too_old_pushes_out_nothing_of_others() {
+        let dir = tempfile::tempdir().unwrap();
+        let book = CorpusBook::open(&dir.path().join("corpus.sqlite")).unwrap();
+        for (owner, id) in [("", "r-1"), ("", "r-2"), ("/w/a", "old"), ("/w/b", "old")] {
+            book.put_result(owner, id, &result(id)).unwrap();
+        }
+        let old = "UPDATE results SET created_ms = 0, bytes = 600 << 20 WHERE id = 'old'";
+        book.database.write(|db| Ok(db.execute(old, []).map(drop)?)).unwrap();
+        book.put_result("", "r-3", &result("r-3")).unwrap();
+        assert_eq!(["r-1", "r-2", "r-3"].map(|it| book.result("", it).unwrap().is_some()), [true; 3]);
+        let count = "SELECT count(*) FROM results";
+        let kept: i64 = book.database.read(|db| Ok(db.query_row(count, [], |row| row.get(0))?)).unwrap();
+        assert_eq!(kept, 3, "and is gone");
     }
 
     #[test]

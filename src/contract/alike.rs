@@ -7,7 +7,7 @@
 //! that agree in a group are compared, in two ways: those with two first letters in common (p is 2 to 4), and all others
 //! (p is 0 or 1) with stricter groups. Long names, which would need many groups, are compared with all other long ones.
 //!
-//! No pair is lost by that: what is found is what comparing each with each finds.
+//! No pair is lost by that: what is found is what comparing each with each finds, as long as there is time and room for it.
 
 use std::collections::HashMap;
 
@@ -28,8 +28,18 @@ const INEXACT: f64 = 1e-9;
 /// Pairs that are looked at for one answer: under a minute. A hundred thousand names of people take a twentieth of it.
 const MOST_WORK: u64 = 4_000_000_000;
 
-/// What a comparison takes, in pairs that are only looked at.
+/// What a comparison of two names takes, in pairs that are only looked at; of long ones it takes more, as each letter is
+/// looked for among those of the other name.
 const COMPARISON: u64 = 100;
+
+/// Pairs of letters that are compared while a pair of names is looked at.
+const LETTERS_AT_ONCE: usize = 16;
+
+/// Names that are known for one answer: with their chains, each takes some two hundred bytes.
+const MOST_NAMES: usize = 500_000;
+
+/// Chains, at most: of more names, more share one.
+const MOST_CHAINS: usize = 1 << 22;
 
 /// The end of a chain, and no name.
 const NONE: u32 = u32::MAX;
@@ -48,6 +58,9 @@ pub(crate) struct Spellings {
     turn: u32,
     work: u64,
     most_work: u64,
+    most_names: usize,
+    /// Names that stand for themselves and are not known, as there was no time or no room for them. They are the last ones:
+    /// neither comes back.
     left_out: usize,
 }
 
@@ -97,7 +110,7 @@ impl Spellings {
         let mut letters: Vec<(char, u64)> = counts.into_iter().collect();
         letters.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(&b.0)));
         // Most names have some twenty groups in all.
-        let chains = (32 * names.count()).next_power_of_two();
+        let chains = names.count().saturating_mul(32).min(MOST_CHAINS).next_power_of_two();
         Spellings {
             ranks: letters.into_iter().map(|it| it.0).zip(0..).collect(),
             standing: Vec::new(),
@@ -106,11 +119,14 @@ impl Spellings {
             turn: 0,
             work: 0,
             most_work: MOST_WORK,
+            most_names: MOST_NAMES,
             left_out: 0,
         }
     }
 
-    /// Returns which name stands for this one: the first, by number, that is written almost like it, or itself as the next.
+    /// Returns which name stands for this one: the first, by number, that is written almost like it, or itself as the next. One
+    /// for which there is no time stands for itself; so does one for which there is no room, unless it is like one that is
+    /// known.
     pub(crate) fn place(&mut self, name: &str) -> usize {
         let folded = name.to_lowercase();
         // A letter without a rank, as small ones at the end of a word, has its code for one: two letters of one rank only make
@@ -119,26 +135,39 @@ impl Spellings {
             folded.chars().map(|it| self.ranks.get(&it).copied().unwrap_or(u32::from(it))).collect();
         ranks.sort_unstable();
         let marks = Marks::new(&ranks);
-        let is_left_out = self.work >= self.most_work;
-        self.left_out += usize::from(is_left_out);
-        let chains = if is_left_out { Vec::new() } else { self.chains_of(&folded, &ranks) };
+        let chains = if self.is_over() { Vec::new() } else { self.chains_of(&folded, &ranks) };
         if let Some(known) = self.first_alike(&folded, marks, &chains) {
             return known;
         }
-        let number = self.standing.len();
-        for chain in chains {
-            let next = std::mem::replace(&mut self.chains[chain], self.links.len() as u32);
-            self.links.push((number as u32, next));
+        let number = self.standing.len() + self.left_out;
+        if self.is_over() || number >= self.most_names {
+            self.left_out += 1;
+        } else {
+            self.add(Standing { folded, marks, turn: 0 }, chains);
         }
-        self.standing.push(Standing { folded, marks, turn: 0 });
         number
     }
 
-    /// Returns how many names stand for themselves because comparing them would have taken too long.
+    fn add(&mut self, name: Standing, chains: Vec<usize>) {
+        let number = self.standing.len() as u32;
+        for chain in chains {
+            let next = std::mem::replace(&mut self.chains[chain], self.links.len() as u32);
+            self.links.push((number, next));
+        }
+        self.standing.push(name);
+    }
+
+    /// Whether there is no time for more.
+    fn is_over(&self) -> bool {
+        self.work >= self.most_work
+    }
+
+    /// Returns how many names stand for themselves because comparing them, or knowing them, would have taken too much.
     pub(crate) fn left_out(&self) -> usize {
         self.left_out
     }
 
+    /// The first name that is alike; none as soon as the time is over, as an earlier one may not have been looked at.
     fn first_alike(&mut self, folded: &str, marks: Marks, chains: &[usize]) -> Option<usize> {
         self.turn += 1;
         let mut found = NONE;
@@ -151,6 +180,9 @@ impl Spellings {
                 if other < found && self.is_alike(other, folded, marks) {
                     found = other;
                 }
+                if self.is_over() {
+                    return None;
+                }
             }
         }
         (found != NONE).then_some(found as usize)
@@ -162,8 +194,10 @@ impl Spellings {
         if std::mem::replace(&mut standing.turn, self.turn) == self.turn || !standing.marks.may_be_alike(marks) {
             return false;
         }
-        self.work += COMPARISON;
-        jaro_winkler(&standing.folded, folded) >= SAME_NAME
+        let letters = standing.marks.letters.saturating_mul(marks.letters);
+        self.work = self.work.saturating_add(COMPARISON.max((letters / LETTERS_AT_ONCE) as u64));
+        // What there is no time for is not begun: a name may be as long as a text.
+        self.work < self.most_work && jaro_winkler(&standing.folded, folded) >= SAME_NAME
     }
 
     /// The chains in which a name stands, and those that are alike with it.
@@ -284,6 +318,33 @@ mod tests {
         };
         assert_eq!([placed(MOST_WORK), placed(MOST_WORK), placed(0), placed(0)], [0, 0, 1, 2]);
         assert_eq!(spellings.left_out(), 2);
+    }
+
+    #[test]
+    fn long_names_are_compared_as_long_as_there_is_time_for_their_letters() {
+        // Two thousand letters each, and another one at the end: they are alike, and on one chain.
+        let names: Vec<String> = (b'a'..b'k').map(|it| format!("A{}{}", "b".repeat(1_999), char::from(it))).collect();
+        let comparison = 2_001 * 2_001 / LETTERS_AT_ONCE as u64;
+        let mut spellings = Spellings::of(names.iter());
+        spellings.most_work = 3 * comparison + comparison / 2;
+        let placed: Vec<usize> = names.iter().map(|it| spellings.place(it)).collect();
+        assert_eq!(placed, [0, 0, 0, 0, 1, 2, 3, 4, 5, 6]);
+        assert_eq!((spellings.left_out(), spellings.standing.len()), (6, 1));
+    }
+
+    #[test]
+    fn names_for_which_there_is_no_room_are_those_that_are_known_or_stand_for_themselves_and_are_counted() {
+        let names = ["Klara Novak", "Ada Stone", "Omar Idris", "Omar Idriss", "Klara Nowak"].map(String::from);
+        let mut spellings = Spellings::of(names.iter());
+        spellings.most_names = 2;
+        assert_eq!(names.each_ref().map(|it| spellings.place(it)), [0, 1, 2, 3, 0]);
+        assert_eq!((spellings.left_out(), spellings.standing.len()), (2, 2));
+    }
+
+    #[test]
+    fn of_however_many_names_there_are_some_million_chains() {
+        let name = "Ada Stone".to_string();
+        assert_eq!(Spellings::of(std::iter::repeat_n(&name, 1 << 18)).chains.len(), MOST_CHAINS);
     }
 
     proptest! {

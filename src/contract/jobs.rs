@@ -205,28 +205,35 @@ impl Contract {
 }
 
 /// Notes a job and works on it in a task of its own, which goes on whatever becomes of its caller: what is noted as running
-/// has somebody who notes its end. A caller who left before the job was noted never learns its id, so it is ended at once.
+/// has somebody who notes its end. A caller who left before they were told that the job is noted never learns its id, so it
+/// is ended at once.
 async fn begin(
     cancel: CancellationToken,
     noted: impl Future<Output = Result<()>> + Send + 'static,
     work: impl Future<Output = ()> + Send + 'static,
 ) -> Result<()> {
     let (tell, told) = oneshot::channel();
+    // What is sent is not yet heard: the caller may leave in between, so it is they who end the job.
+    let unheard = cancel.drop_guard();
     tokio::spawn(async move {
         let noted = noted.await;
         let is_noted = noted.is_ok();
-        if tell.send(noted).is_err() {
-            cancel.cancel();
-        }
+        tell.send(noted).ok();
         if is_noted {
             work.await;
         }
     });
-    told.await.map_err(Error::internal)?
+    let told = told.await;
+    unheard.disarm();
+    told.map_err(Error::internal)?
 }
 
 #[cfg(test)]
 mod tests {
+    use std::future::poll_fn;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::task::Poll;
+
     use tokio::sync::Notify;
 
     use super::*;
@@ -277,19 +284,45 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_job_whose_caller_leaves_before_they_hear_that_it_is_noted_is_ended() {
+        let jobs = Arc::new(Jobs::new());
+        let open = Open::new(jobs.clone(), "j");
+        let (begun, working) = (open.begun.clone(), Arc::new(Notify::new()));
+        let reached = working.clone();
+        let work = async move {
+            reached.notify_one();
+            open.begun.cancel.cancelled().await;
+        };
+        let mut caller = Box::pin(begin(begun.cancel.clone(), async { Ok(()) }, work));
+        let polled = poll_fn(|context| Poll::Ready(caller.as_mut().poll(context))).await;
+        assert!(polled.is_pending());
+        // By now the caller was told, but not asked again whether they heard it.
+        working.notified().await;
+        drop(caller);
+        tokio::time::timeout(Duration::from_secs(30), begun.ended.cancelled()).await.expect("it ends");
+        assert!(jobs.running().is_empty());
+    }
+
+    #[tokio::test]
     async fn a_job_that_could_not_be_noted_is_not_worked_on() {
         let jobs = Arc::new(Jobs::new());
         let open = Open::new(jobs.clone(), "j");
+        let is_worked_on = Arc::new(AtomicBool::new(false));
+        let begun = is_worked_on.clone();
         let work = async move {
+            begun.store(true, Ordering::SeqCst);
             drop(open);
-            panic!("it is worked on");
         };
         let refused = begin(CancellationToken::new(), async { Err(Error::internal("a full disk")) }, work).await;
         assert!(refused.is_err());
         // The task drops the work a moment after it told.
-        while !jobs.running().is_empty() {
-            tokio::task::yield_now().await;
-        }
+        let over = async {
+            while !jobs.running().is_empty() {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(30), over).await.expect("it ends");
+        assert!(!is_worked_on.load(Ordering::SeqCst));
     }
 
     #[tokio::test]

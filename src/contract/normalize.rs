@@ -136,7 +136,7 @@ fn names(corpus: &Corpus) -> Made {
     answer.parameter("threshold", SAME_NAME);
     answer.confidence = if seen.is_empty() { 0.0 } else { 0.75 };
     if spellings.left_out() > 0 {
-        let detail = "the rarest names stand for themselves: comparing them takes too long; name a smaller view";
+        let detail = "the rarest names stand for themselves: comparing all of them takes too much; name a smaller view";
         answer.unknown(Unknown::new("names_not_compared", spellings.left_out()).detail(detail));
     }
     evidence(&mut answer, corpus, &seen);

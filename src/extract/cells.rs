@@ -34,7 +34,7 @@ impl<'s> SheetWriter<'s> {
 
     /// Adds a cell, row and column from 0; false once a limit is reached.
     pub(crate) fn cell(&mut self, row: u32, column: u32, text: &str) -> bool {
-        let text = one_line(text);
+        let text = without_bars(one_line(text));
         if text.is_empty() {
             return true;
         }
@@ -112,6 +112,15 @@ fn bars(columns: u32) -> String {
     " | ".repeat((columns as usize).min(WIDEST_GAP))
 }
 
+/// Returns the one line of a cell without what would be taken for the bar between two cells: whoever looks for what stands
+/// below a head would count one column too many.
+pub(crate) fn without_bars(line: String) -> String {
+    if !line.contains('|') {
+        return line;
+    }
+    line.split(' ').map(|word| if word == "|" { "¦" } else { word }).collect::<Vec<_>>().join(" ")
+}
+
 /// Returns the name of a cell, e.g. `AB12`; row and column from 0.
 fn cell_name(row: u32, column: u32) -> String {
     let mut letters = Vec::new();
@@ -154,6 +163,19 @@ mod tests {
         assert_eq!(document.blocks[1].text, "a |  | b\n | c d".trim());
         assert!(shown(&document).starts_with("1 S\nt a"));
         assert!(document.blocks[2].text.len() < 100);
+    }
+
+    #[test]
+    fn a_bar_within_a_cell_is_none_between_two() {
+        for (cell, shown) in [("a | b", "a ¦ b"), ("|\n| c |", "¦ ¦ c ¦"), ("a|b || |c", "a|b || |c"), ("|", "¦")]
+        {
+            let mut sink = Sink::new(ExtractLimits::default());
+            let mut writer = SheetWriter::new("S", &mut sink);
+            writer.cell(0, 0, cell);
+            writer.cell(0, 1, "last");
+            writer.finish();
+            assert_eq!(sink.finish().blocks[1].text, format!("{shown} | last"));
+        }
     }
 
     #[test]

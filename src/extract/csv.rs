@@ -1,6 +1,8 @@
 //! Delimited tables: comma, semicolon, tab or bar, told by counting.
 
+use crate::extract::cells::without_bars;
 use crate::extract::encoding::decode;
+use crate::extract::ooxml::one_line;
 use crate::extract::source::Source;
 use crate::extract::{Input, ReadResult, Sink};
 use crate::model::BlockKind;
@@ -46,7 +48,7 @@ fn flush(source: &Source<'_>, rows: &mut Vec<String>, range: std::ops::Range<usi
 
 /// Returns a record as `a | b`, on one line.
 fn row(record: &csv::ByteRecord) -> String {
-    let cell = |bytes| String::from_utf8_lossy(bytes).split_whitespace().collect::<Vec<_>>().join(" ");
+    let cell = |bytes| without_bars(one_line(&String::from_utf8_lossy(bytes)));
     record.iter().map(cell).collect::<Vec<_>>().join(" | ")
 }
 
@@ -105,6 +107,7 @@ mod tests {
     #[test]
     fn a_quoted_cell_may_hold_anything() {
         check("a.csv", "x,y\n\"a, \"\"b\"\"\nc\",2\n", "x | y\na, \"b\" c | 2");
+        check("a.csv", "x,y\na | b,2\n", "x | y\na ¦ b | 2");
     }
 
     #[test]

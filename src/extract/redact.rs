@@ -201,6 +201,22 @@ mod tests {
     }
 
     #[test]
+    fn a_value_is_found_below_its_head_also_behind_a_cell_that_holds_a_bar() {
+        let mut sink = Sink::new(ExtractLimits::default());
+        let mut writer = SheetWriter::new("Bots", &mut sink);
+        for (row, cells) in [["name", "token"], ["bot | old |", VALUE]].iter().enumerate() {
+            for (column, text) in cells.iter().enumerate() {
+                writer.cell(row as u32, column as u32, text);
+            }
+        }
+        writer.finish();
+        let sheet = redact(sink.finish(), Redaction::Keys).unwrap().text();
+        let csv = extract("a.csv", &format!("name,token\nbot | old |,{VALUE}\n")).unwrap().text();
+        assert_eq!(csv, "name | token\nbot ¦ old ¦ | [redacted]");
+        assert!(sheet.ends_with(&csv), "{sheet}");
+    }
+
+    #[test]
     fn a_copy_of_a_key_under_another_name_is_a_secret() {
         let lines = "b3BlbnNzaC1rZXktdjEAAAAABG5vbmU=\n".repeat(40);
         for name in ["notes.txt", "notes.md", "notes"] {

@@ -46,7 +46,8 @@ enum Column {
 
 impl Columns {
     /// Whether a cell may stand below one of the heads. Behind a gap of any width it is taken to: what looks random there is
-    /// rather blacked out for nothing than left.
+    /// rather blacked out for nothing than left. How many cells lie between it and the gap does not tell its column: where the
+    /// next row leaves one of them empty, the gap is wider.
     fn may_have(&self, column: Column) -> bool {
         match column {
             Column::At(at) => self.known.contains(&at) || self.from.is_some_and(|from| from <= at),
