@@ -60,25 +60,18 @@ impl Asker {
 
     /// Brings into the index what skills found, and what they found before if it is not there (any more).
     async fn write_back(&self, files: &[FileRecord], found: Vec<(FileId, Evidence)>) -> Result<Fresh> {
-        let (mut fresh, mut problem) = (Fresh::default(), None);
+        let mut fresh = Fresh::default();
         for (file_id, Evidence { skill, document, cached }) in found {
             let Some(record) = files.iter().find(|it| it.id == file_id) else { continue };
             if cached && self.index.holds_evidence(record, &skill, &document).await? {
                 continue;
             }
             let when = if cached { "before" } else { "now" };
-            // The others may be kept, or have to be left out, all the same.
-            let ids = match self.index.add_evidence(record, &skill, &document).await {
-                Ok(ids) => ids,
-                Err(error) => {
-                    problem.get_or_insert(error);
-                    continue;
-                }
-            };
+            let ids = self.index.add_evidence(record, &skill, &document).await?;
             fresh.chunks.extend(ids.into_iter().map(|it| (it, when)));
             fresh.files.insert(file_id);
         }
-        problem.map_or(Ok(fresh), Err)
+        Ok(fresh)
     }
 
     /// The best files that one of the skills can look into.

@@ -30,26 +30,21 @@ impl Index {
     /// The skill is none of [`SKILLS`]; the embedder or the store fails.
     pub async fn add_evidence(&self, record: &FileRecord, skill: &str, found: &Document) -> Result<Vec<ChunkId>> {
         let Some(hash) = record.hash else { return Ok(Vec::new()) };
-        let (index, record, skill, found) = (self.clone(), record.clone(), skill.to_string(), found.clone());
-        // In a task of its own: a question that is given up leaves no half of a commit, and nothing on disk of a file that was
-        // left out meanwhile.
+        let embedded = self.embed(hash, skill, found).await;
+        let (inner, record) = (self.inner.clone(), record.clone());
+        // In a task of its own: a question that is given up leaves no half of a commit.
         let task = tokio::spawn(async move {
-            let added = index.embed_and_add(record.id, hash, &skill, &found).await;
+            let added = inner.add_embedded(record.id, hash, embedded).await;
+            // Whatever came of it, what was found was kept before.
             if !added.as_ref().is_ok_and(|it| !it.is_empty()) {
-                index.inner.purge_if_withdrawn(&record).await?;
+                inner.purge_if_withdrawn(&record).await?;
             }
             added
         });
         task.await.unwrap_or_else(|error| Err(Error::internal(format!("a commit panicked: {error}"))))
     }
 
-    async fn embed_and_add(
-        &self,
-        id: FileId,
-        hash: ContentHash,
-        skill: &str,
-        found: &Document,
-    ) -> Result<Vec<ChunkId>> {
+    async fn embed(&self, hash: ContentHash, skill: &str, found: &Document) -> Result<(Vec<Embedded>, Range<u32>)> {
         let inner = &self.inner;
         let (chunks, ordinals) = inner.cut(hash, skill, found).await?;
         let run = Run::quiet(inner.shutdown.clone());
@@ -58,9 +53,7 @@ impl Index {
         let vectors = embedding::vectors_of(&pipeline, &run, &chunks.iter().collect::<Vec<_>>()).await?;
         let chunks: Vec<Embedded> =
             chunks.into_iter().zip(vectors).map(|(chunk, vector)| Embedded { chunk, vector }).collect();
-        let ids: Vec<ChunkId> = chunks.iter().map(|it| it.chunk.id.clone()).collect();
-        let stored = inner.commit_evidence(hash, FileChunks { file_id: id, chunks }, ordinals).await?;
-        Ok(if stored { ids } else { Vec::new() })
+        Ok((chunks, ordinals))
     }
 
     /// Says whether what a skill found in a file is in the index. It may be known and yet not be there: a copy of the file
@@ -88,6 +81,18 @@ impl Inner {
         let first = ordinals.start;
         let chunks = blocking(move || Ok(cut(&chunker, &found, &hash, &skill, first))).await?;
         Ok((chunks, ordinals))
+    }
+
+    async fn add_embedded(
+        &self,
+        file_id: FileId,
+        hash: ContentHash,
+        embedded: Result<(Vec<Embedded>, Range<u32>)>,
+    ) -> Result<Vec<ChunkId>> {
+        let (chunks, ordinals) = embedded?;
+        let ids: Vec<ChunkId> = chunks.iter().map(|it| it.chunk.id.clone()).collect();
+        let stored = self.commit_evidence(hash, FileChunks { file_id, chunks }, ordinals).await?;
+        Ok(if stored { ids } else { Vec::new() })
     }
 
     /// Stores the chunks and marks the file, unless it holds something else by now. Returns whether they were stored.

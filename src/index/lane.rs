@@ -266,12 +266,33 @@ async fn read_in_turn(
     cancel: &CancellationToken,
 ) -> Result<()> {
     let Some(_lane) = cancel.run_until_cancelled(inner.pictures.lane.lock()).await else { return Ok(()) };
+    if networks::are_unloaded(inner) && !progress.job_id().is_empty() {
+        // Somebody waits, who may have mended that just now.
+        networks::look_again(inner).await;
+    }
     let Some(tools) = networks::tools(inner).filter(|_| !networks::are_unloaded(inner)) else { return Ok(()) };
     let mut early = Vec::new();
     let outcome = read_waiting(inner, mode, &tools, (progress, cancel), &mut early).await;
-    // Whoever brings them into the index tells of it.
-    early.into_iter().for_each(|it| inner.pictures.put_back(it));
-    outcome
+    put_back_early(inner, early).await.and(outcome)
+}
+
+/// Has files wait again that the index did not have yet. Whoever brings them in tells of it, unless that was meanwhile.
+async fn put_back_early(inner: &Inner, early: Vec<Wanted>) -> Result<()> {
+    let (catalog, ids): (Catalog, Vec<FileId>) = (inner.catalog.clone(), early.iter().map(|it| it.id).collect());
+    let count = ids.len();
+    for Wanted { id, by } in early {
+        // What a job that has ended left is the watcher's.
+        let heir = |(job, every): (String, bool)| match lives(inner, &job) {
+            true => Some((job, every)),
+            false => (inner.config.ocr != OcrMode::Never).then(|| (String::new(), every)),
+        };
+        let by = by.into_iter().filter_map(heir).collect();
+        inner.pictures.put_back(Wanted { id, by });
+    }
+    if count > 0 && blocking(move || catalog.still_pending(ids)).await?.len() < count {
+        inner.pictures.arrived.notify_one();
+    }
+    Ok(())
 }
 
 /// Reads what waits, but for what is `early`: that the index does not have yet.

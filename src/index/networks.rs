@@ -77,7 +77,7 @@ pub(super) async fn follow(inner: Arc<Inner>) {
 }
 
 /// Has a worker load them. When it does, the pictures that waited are read.
-async fn look_again(inner: &Inner) {
+pub(super) async fn look_again(inner: &Inner) {
     let (Some(tools), Ok(nothing)) = (tools(inner), nothing()) else { return };
     match inner.skills.run_skill(nothing, NOTHING.1, job(&tools)).await {
         Ok(_) => {

@@ -76,6 +76,15 @@ pub(crate) fn merge(document: &mut Document, read: Document) -> Option<String> {
     (!pages.is_empty()).then(|| format!("{} pages {READ_BY_OCR}", pages.len()))
 }
 
+/// Puts in what is known of the pictures of a file whose text is wanted without them: pages that have text and were not looked
+/// at are not unread for that. Returns a sentence for the catalog.
+pub(crate) fn merge_beside(document: &mut Document, kind: FileKind, known: Known) -> Option<String> {
+    let (Known::Read(mut read) | Known::Begun(mut read)) = known else { return None };
+    let unread = &document.pages_without_text;
+    read.pages_without_text.retain(|page| kind == FileKind::Image || unread.contains(page));
+    merge(document, read)
+}
+
 /// The page of a block; 0 is that of what belongs to the file as a whole.
 fn page(block: &Block) -> u32 {
     block.anchor.page.unwrap_or(0)
@@ -179,6 +188,17 @@ mod tests {
         );
         check(&[], &[(2, "b"), (1, "a")], &["a", "b"]);
         check(&[(2, "second")], &[(1, "a")], &["a", "second"]);
+    }
+
+    #[test]
+    fn pages_that_have_text_are_not_unread_because_nobody_looked_at_their_pictures() {
+        let read = Document { pages_without_text: vec![2, 3], ..document(&[(1, "stamp")], None) };
+        let mut text = document(&[(1, "first"), (2, "second")], None);
+        text.pages_without_text = vec![3];
+        let said = merge_beside(&mut text, FileKind::Pdf, Known::Begun(read));
+        assert_eq!((said.as_deref(), text.pages_without_text), (Some("1 pages read by OCR"), vec![3]));
+        let nothing = merge_beside(&mut document(&[], None), FileKind::Pdf, Known::GivenUp("why".into()));
+        assert_eq!(nothing, None);
     }
 
     #[test]

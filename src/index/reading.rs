@@ -288,13 +288,16 @@ async fn add_pictures(
     document: &mut Document,
 ) -> Result<Option<String>> {
     let push = || askers.iter().for_each(|(by, every)| pipeline.pictures.push(by, record.id, *every));
-    let is_wanted = pictures::wants(run.ocr, facts.kind, document);
-    if !is_wanted && !pictures::wants(OcrMode::Always, facts.kind, document) {
+    let (cache, hash, mode) = (pipeline.evidence.clone(), facts.hash, run.ocr);
+    if !pictures::wants(mode, facts.kind, document) {
+        // This run wants none. The watcher may, and who had every page read before did not do so in vain.
+        push();
+        if pictures::wants(OcrMode::Always, facts.kind, document) {
+            let known = blocking(move || Ok(looking::known(&cache, hash, OcrMode::Auto))).await?;
+            return Ok(pictures::merge_beside(document, facts.kind, known));
+        }
         return Ok(None);
     }
-    // This run may want none: the watcher may, and who asked for every page before did not do so in vain.
-    let mode = if is_wanted { run.ocr } else { OcrMode::Auto };
-    let (cache, hash) = (pipeline.evidence.clone(), facts.hash);
     match blocking(move || Ok(looking::known(&cache, hash, mode))).await? {
         Known::Read(read) => Ok(pictures::merge(document, read)),
         Known::Begun(read) => {
@@ -305,7 +308,7 @@ async fn add_pictures(
             Ok(pictures::merge(document, read))
         }
         Known::GivenUp(why) => {
-            document.problems.extend(is_wanted.then_some(why));
+            document.problems.push(why);
             Ok(None)
         }
         Known::Unread => {

@@ -9,10 +9,12 @@ use super::*;
 use crate::embed::Vector;
 use crate::embed::tokens::Estimate;
 use crate::extract::{SkillJob, scripted};
+use crate::index::looking::{self, Known};
 use crate::index::pipeline::Run;
+use crate::index::progress::Progress;
 use crate::model::{
     Anchor, Block, BlockKind, Chunk, ChunkId, Embedded, ExtractFailure, FileChunks, FileId, FileRecord,
-    NETWORKS_UNLOADED, PauseRequest, Reason, Tier, TokenCounter,
+    NETWORKS_UNLOADED, OcrMode, PauseRequest, Reason, Tier, TokenCounter,
 };
 
 /// Long enough for anything that happens by itself, also on a busy machine.
@@ -327,6 +329,26 @@ async fn pictures_wait_for_networks_that_are_not_there_yet() {
     scene.have_models();
     until("it is told for ever", || !scene.tells("vic models pull")).await;
     until("it waits for ever", || !inner.pictures.has(file)).await;
+}
+
+#[tokio::test]
+async fn pictures_of_a_file_that_the_index_does_not_have_yet_wait_until_it_has() {
+    let scene = Scene::new().await;
+    scene.have_models();
+    let (inner, folder) = (scene.index.inner.clone(), scene.folder("files"));
+    scene.index.add_root(&folder).await.unwrap();
+    let engine = inner.engine.lock().await;
+    let urgent = inner.overtaking.write().await;
+    scene.save(&folder.join("scan.png")).await;
+    let file = scene.id(&folder.join("scan.png")).unwrap();
+    inner.pictures.push("a job that has ended", file, false);
+    let progress = Arc::new(Progress::new(crate::index::jobs::unnamed()));
+    lane::read(&inner, OcrMode::Auto, &progress, &scene.shutdown).await.unwrap();
+    assert!(inner.pictures.has(file), "it is as if nobody had asked");
+    drop((engine, urgent));
+    until("it waits for ever", || !inner.pictures.has(file)).await;
+    let hash = inner.catalog.records(&[file]).unwrap()[0].hash.unwrap();
+    until("it is not read", || looking::known(&inner.evidence, hash, OcrMode::Auto) != Known::Unread).await;
 }
 
 #[tokio::test]

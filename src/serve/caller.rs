@@ -80,8 +80,9 @@ impl Caller {
         let _when_it_is_left = over.clone().drop_guard();
         let under_way = self.end_with_key(Begun::Ingest(over));
         let reply = self.service.corpus(call).await;
-        // What was answered has no job of the index, or goes on in one of the contract.
-        if let Some(it) = under_way {
+        // What was answered has no job of the index, or goes on in one of the contract, which is followed.
+        let is_followed = |it: &CorpusReply| begun::verb(it).is_some() || !(it.accepted || it.refused.is_some());
+        if let Some(it) = under_way.filter(|_| reply.as_ref().is_ok_and(is_followed)) {
             it.abort();
         }
         reply

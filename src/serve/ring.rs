@@ -15,9 +15,9 @@ use crate::serve::keys::{self, Grant};
 /// How often it is looked whether the key of an answer under way still opens: one that was revoked is gone within a second.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// A table that is away for so long was taken away. An editor that keeps the old one under another name writes the new one a
-/// moment later.
-const AWAY: Duration = Duration::from_secs(10);
+/// A table that is away or makes no sense for so long is meant so: what it does not name any more ends. An editor that keeps
+/// the old one under another name writes the new one a moment later, and a slip of the hand is mended when it is told.
+const UNCLEAR: Duration = Duration::from_secs(30);
 
 /// BLAKE3 of a key.
 type Hash = [u8; 32];
@@ -52,8 +52,8 @@ pub(crate) struct KeyRing {
 struct Table {
     /// None before it was read; of a table that is not there, there is none.
     version: Option<Option<Version>>,
-    /// Since when it is not there, however often that was looked at.
-    away_since: Option<Instant>,
+    /// Since when it is not there or cannot be understood, however often that was looked at.
+    unclear_since: Option<Instant>,
     others: Others,
     /// Why it could not be read, with the cure.
     problem: Option<String>,
@@ -122,8 +122,9 @@ impl KeyRing {
                         .filter_map(|it| Some((*blake3::Hash::from_hex(&it.hash).ok()?.as_bytes(), it.grant())));
                     // What is changed while it is read is looked at once more: it may have gone in between, and come back.
                     let version = version.filter(|it| *it == self.version());
-                    let away_since = (version == Some(None)).then(Instant::now);
-                    Table { version, away_since, others: known.collect(), problem: None }
+                    let unclear_since =
+                        (version == Some(None)).then(|| read.unclear_since.unwrap_or_else(Instant::now));
+                    Table { version, unclear_since, others: known.collect(), problem: None }
                 }
                 Err(error) => {
                     let problem = Some(told(&error));
@@ -133,7 +134,8 @@ impl KeyRing {
                     // What cannot be understood stays so until it is another. Where the system was short of something, it
                     // is tried again each time.
                     let is_passing = error.code != ErrorCode::DataLoss;
-                    Table { version: version.filter(|_| !is_passing), problem, ..Table::default() }
+                    let unclear_since = Some(read.unclear_since.unwrap_or_else(Instant::now));
+                    Table { version: version.filter(|_| !is_passing), unclear_since, problem, ..Table::default() }
                 }
             };
             *read = table;
@@ -148,11 +150,10 @@ impl KeyRing {
 }
 
 impl Table {
-    /// Whether nobody knows for the moment what opens: it cannot be read or understood, as while a hand changes it, or it is
-    /// away since a moment ago. Nothing new is opened then, and nothing ends.
+    /// Whether nobody knows for the moment what opens: the system does not let it be read, or a hand may be changing it.
+    /// Nothing new is opened then, and nothing ends.
     fn is_unknown(&self) -> bool {
-        let is_away_for_a_moment = self.away_since.is_some_and(|it| it.elapsed() < AWAY);
-        self.version.is_none() || self.problem.is_some() || is_away_for_a_moment
+        self.version.is_none() || self.unclear_since.is_some_and(|it| it.elapsed() < UNCLEAR)
     }
 }
 
@@ -313,16 +314,21 @@ mod tests {
         let (table, kept) = (std::fs::read(config.keys_path()).unwrap(), dir.path().join("keys.json~"));
         std::fs::write(config.keys_path(), &table[..table.len() - 3]).unwrap();
         assert!(ring.problem().is_some() && ring.may_open(&grant), "a slip of the hand");
+        ring.table().unclear_since = Instant::now().checked_sub(UNCLEAR);
+        std::fs::write(config.keys_path(), &table[..table.len() - 4]).unwrap();
+        assert!(!ring.may_open(&grant), "whatever is slipped on the way, it is not mended");
+        std::fs::write(config.keys_path(), &table).unwrap();
+        assert!(ring.may_open(&grant));
         std::fs::rename(config.keys_path(), &kept).unwrap();
         assert!(
             ring.problem().is_none() && ring.table().others.is_empty() && ring.may_open(&grant),
             "away for a moment"
         );
         std::fs::write(config.keys_path(), &table).unwrap();
-        assert!(ring.may_open(&grant) && ring.table().away_since.is_none());
+        assert!(ring.may_open(&grant) && ring.table().unclear_since.is_none());
         std::fs::remove_file(config.keys_path()).unwrap();
         assert!(ring.may_open(&grant));
-        ring.table().away_since = Instant::now().checked_sub(AWAY);
+        ring.table().unclear_since = Instant::now().checked_sub(UNCLEAR);
         assert!(!ring.may_open(&grant), "whoever takes the table away revokes what is in it");
     }
 

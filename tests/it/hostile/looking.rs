@@ -22,8 +22,8 @@ use crate::torture::{figure, percentile};
 
 /// Beyond a scan, for a picture that is refused.
 const MORE_REFUSED_MIB: u64 = 100;
-/// Beyond what one of them may hold, until it is seen that it does.
-const MORE_UNTIL_SEEN_MIB: u64 = 128;
+/// Beyond what one of them may hold, until it is seen that it does: as much as networks fetch at once.
+const MORE_UNTIL_SEEN_MIB: u64 = 256;
 /// Beyond what the networks make of the largest page that they are given, for a picture that is shrunk to it row by row.
 const MORE_BY_ROWS_MIB: u64 = 64;
 /// The same for one that is whole in memory before that.
