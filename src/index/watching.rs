@@ -368,7 +368,8 @@ async fn hurry(inner: &Inner, root: &Root, places: Vec<PathBuf>) -> Result<()> {
             let are_few = files.len() < MOST_FILES;
             // Before anybody takes them. What waits all over a root is not known to have been saved just now.
             if !place.as_os_str().is_empty() {
-                let seen = if are_few { None } else { catalog.untried(id, &[place.clone()], MOST_SEEN)?.pop() };
+                let seen =
+                    if are_few { None } else { catalog.untried(id, std::slice::from_ref(place), MOST_SEEN)?.pop() };
                 pictures.saw(seen.as_ref().unwrap_or(&files).iter().map(|it| it.0));
             }
             all &= files.is_empty() || (may_overtake && are_few && urgent.admit(&files));
