@@ -365,7 +365,22 @@ impl<'a> Walk<'a> {
             return None;
         }
         let way: Vec<&Path> = relative.ancestors().filter(|it| !it.as_os_str().is_empty()).collect();
-        way.into_iter().rev().find_map(|it| Some((it, self.folder.beneath(it).err()?)))
+        way.into_iter().rev().find_map(|it| {
+            let error = self.folder.beneath(it).err()?;
+            // The folder that it was looked for in may have become a link since it was found to be none: then it is that
+            // folder which is to be told of.
+            let place = if is_gone(&error) || self.has(it) { it } else { it.parent()? };
+            Some((place, error))
+        })
+    }
+
+    /// Says whether there is something of this name, in a folder of the root itself.
+    fn has(&self, relative: &Path) -> bool {
+        let (Some(parent), Some(name)) = (relative.parent(), relative.file_name()) else { return false };
+        match parent.as_os_str().is_empty() {
+            true => self.folder.status(name).is_ok(),
+            false => self.folder.beneath(parent).is_ok_and(|it| it.status(name).is_ok()),
+        }
     }
 
     fn record(&self, place: &Path, sentence: String, hides: bool) {

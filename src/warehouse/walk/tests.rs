@@ -310,3 +310,32 @@ fn what_is_mounted_and_does_not_answer_is_passed_over_and_loses_nothing() {
     silence::note(&mount, false);
     assert_eq!(seen(None).0, "a.txt sub/c.txt sub/mount/b.txt");
 }
+
+#[test]
+fn no_name_from_outside_is_told_while_a_folder_becomes_a_link_and_back() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    let (dir, outside) = (tree(&["sub/a.txt"]), tree(&["canary/a.txt"]));
+    let (root, stop) = (dir.path().canonicalize().unwrap(), AtomicBool::new(false));
+    let (rules, leash) = (Rules::new(&config()).unwrap(), Leash::default());
+    let walk = Walk::new(&root, &rules, &leash).unwrap();
+    let [folder, aside, link] = ["sub", "aside", "link"].map(|it| root.join(it));
+    let mut places = BTreeMap::<PathBuf, u32>::new();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                symlink(outside.path(), &link).unwrap();
+                fs::rename(&folder, &aside).unwrap();
+                fs::rename(&link, &folder).unwrap();
+                fs::remove_file(&folder).unwrap();
+                fs::rename(&aside, &folder).unwrap();
+            }
+        });
+        for _ in 0..50_000 {
+            // What is gone is told by nobody.
+            let broken = walk.broken_at(Path::new("sub/canary/a.txt")).filter(|it| !is_gone(&it.1));
+            broken.into_iter().for_each(|it| *places.entry(it.0.to_path_buf()).or_default() += 1);
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(places.keys().collect::<Vec<_>>(), [Path::new("sub")], "{places:?}");
+}
