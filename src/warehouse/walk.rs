@@ -374,13 +374,11 @@ impl<'a> Walk<'a> {
         })
     }
 
-    /// Says whether there is something of this name, in a folder of the root itself.
+    /// Says whether there is something of this name in a folder within the root. What lies in the root itself has its name
+    /// from nowhere else.
     fn has(&self, relative: &Path) -> bool {
         let (Some(parent), Some(name)) = (relative.parent(), relative.file_name()) else { return false };
-        match parent.as_os_str().is_empty() {
-            true => self.folder.status(name).is_ok(),
-            false => self.folder.beneath(parent).is_ok_and(|it| it.status(name).is_ok()),
-        }
+        parent.as_os_str().is_empty() || self.folder.beneath(parent).is_ok_and(|it| it.status(name).is_ok())
     }
 
     fn record(&self, place: &Path, sentence: String, hides: bool) {
