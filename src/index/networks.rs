@@ -76,22 +76,17 @@ pub(super) async fn follow(inner: Arc<Inner>) {
     }
 }
 
-/// Has a worker load them. When it does, the pictures that waited are read.
+/// Has a worker load them. Unless it cannot, the pictures that waited are read.
 pub(super) async fn look_again(inner: &Inner) {
     let (Some(tools), Ok(nothing)) = (tools(inner), nothing()) else { return };
-    match inner.skills.run_skill(nothing, NOTHING.1, job(&tools)).await {
-        Ok(_) => {
+    let failure = inner.skills.run_skill(nothing, NOTHING.1, job(&tools)).await.err();
+    match failure.as_ref().and_then(|it| it.unloaded()) {
+        Some(why) => note_unloaded(inner, &tools, why),
+        // Another failure says nothing of them: it is for whoever reads to meet it, and to tell.
+        None => {
             inner.note(UNLOADED, None);
             inner.pictures.arrived.notify_one();
         }
-        // Another failure says nothing of them: it is for whoever reads to meet it, and to tell.
-        Err(failure) => match failure.unloaded() {
-            Some(why) => note_unloaded(inner, &tools, why),
-            None => {
-                inner.note(UNLOADED, None);
-                inner.pictures.arrived.notify_one();
-            }
-        },
     }
 }
 

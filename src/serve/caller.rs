@@ -6,7 +6,6 @@
 use std::sync::Arc;
 
 use tokio::sync::{mpsc, watch};
-use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::Assistant;
@@ -69,23 +68,18 @@ impl Caller {
     }
 
     /// Has what goes on without an answer end with the key that was shown.
-    fn end_with_key(&self, begun: Begun) -> Option<JoinHandle<()>> {
-        let (ring, grant) = (self.ring()?, self.grant.clone());
-        Some(tokio::spawn(begun.end_with(ring, grant, self.service.clone())))
+    fn end_with_key(&self, begun: Begun) {
+        if let Some(ring) = self.ring() {
+            tokio::spawn(begun.end_with(ring, self.grant.clone(), self.service.clone()));
+        }
     }
 
     /// INGEST, whose job of the index goes on when nobody waits for the answer any more.
     async fn ingest(&self, call: CorpusCall) -> Result<CorpusReply> {
         let over = CancellationToken::new();
-        let _when_it_is_left = over.clone().drop_guard();
-        let under_way = self.end_with_key(Begun::Ingest(over));
-        let reply = self.service.corpus(call).await;
-        // What was answered has no job of the index, or goes on in one of the contract, which is followed.
-        let is_followed = |it: &CorpusReply| begun::verb(it).is_some() || !(it.accepted || it.refused.is_some());
-        if let Some(it) = under_way.filter(|_| reply.as_ref().is_ok_and(is_followed)) {
-            it.abort();
-        }
-        reply
+        let _when_nobody_waits = over.clone().drop_guard();
+        self.end_with_key(Begun::Ingest(over));
+        self.service.corpus(call).await
     }
 
     /// The services, each behind its right and with its place at the desk.

@@ -13,7 +13,7 @@ use ort::memory::{AllocationDevice, AllocatorType, MemoryInfo, MemoryType};
 use ort::session::{NoSelectedOutputs, RunOptions};
 
 /// Bytes of a piece: more than a run takes, so that one is enough and nothing is lost at the seams of several.
-pub(crate) const PIECE_BYTES: usize = 256 << 20;
+const PIECE_BYTES: usize = 256 << 20;
 /// A free part that is larger than what is asked for by this is divided.
 const DIVIDED_FROM_BYTES: usize = 16 << 20;
 
