@@ -41,7 +41,7 @@ pub enum ErrorCode {
 }
 
 impl ErrorCode {
-    /// Every code, in the order of [`ErrorCode::exit_code`]'s table in the README.
+    /// Every code. The README lists what [`ErrorCode::exit_code`] makes of them.
     pub const ALL: [ErrorCode; 12] = [
         ErrorCode::InvalidArgument,
         ErrorCode::NotFound,
