@@ -1,8 +1,6 @@
 //! Which backend the `llm` commands use: remembered in the data directory, and overridden once by a request.
 
-use std::fs::DirBuilder;
 use std::io::Write;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -124,7 +122,6 @@ impl Choice {
     pub fn save(&self, config: &Config) -> Result<()> {
         let path = config.llm_choice_path();
         let text = serde_json::to_string_pretty(self).map_err(Error::internal)?;
-        DirBuilder::new().recursive(true).mode(0o700).create(&config.data_dir).at("create", &config.data_dir)?;
         // Made readable for this user only, and put in place whole.
         let mut file = tempfile::NamedTempFile::new_in(&config.data_dir).at("write to", &config.data_dir)?;
         file.write_all(text.as_bytes()).at("write", &path)?;

@@ -182,6 +182,7 @@ async fn read_pictures(
             seconds: PICTURE_SECONDS,
             purpose: Purpose::EveryText,
             tools: tools.clone(),
+            ..SkillJob::default()
         };
         let file =
             file.try_clone().map_err(|error| ExtractFailure { reason: Reason::Io, detail: error.to_string() })?;

@@ -46,6 +46,7 @@ pub use jobs::Jobs;
 pub use mark::{AsRead, EvidenceMark, IndexedMark, MAX_STRIKES, MAX_TRIES, ReasonMark, RequeueScope};
 pub use query::{READ_BY_OCR, WITHOUT_TEXT_LAYER};
 pub use rescue::Rescue;
+pub(crate) use rescue::listed_roots;
 pub(crate) use row::fold;
 pub use scan::{Belief, Look, ScanOutcome, Walked};
 pub use session::SessionFile;

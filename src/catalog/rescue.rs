@@ -92,6 +92,11 @@ fn list_path(catalog: &Path) -> PathBuf {
     catalog.with_file_name("roots.txt")
 }
 
+/// How many roots are listed beside a catalog, as far as that can be read.
+pub(crate) fn listed_roots(catalog: &Path) -> usize {
+    std::fs::read_to_string(list_path(catalog)).map_or(0, |it| it.lines().filter(|it| !it.is_empty()).count())
+}
+
 fn read_list(path: &Path) -> Result<Option<Vec<PathBuf>>> {
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,

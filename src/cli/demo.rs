@@ -13,6 +13,7 @@ use crate::cli::output::Printer;
 use crate::cli::{jobs, text};
 use crate::client::Client;
 use crate::config::Config;
+use crate::daemon::directory;
 use crate::error::{Error, IoContext, Result};
 use crate::model::{AskRequest, AskResponse, IndexRequest};
 
@@ -40,9 +41,10 @@ pub(crate) struct Args {
 }
 
 /// Seeds, indexes, asks, and ends the daemon again.
-pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
-    let config = own(config);
+pub(crate) async fn run(args: Args, users: &Config, printer: &mut Printer) -> Result<()> {
+    let config = own(users);
     let warehouse = config.data_dir.with_file_name("warehouse");
+    directory::prepare(users)?;
     seed(&warehouse)?;
     printer.line(&format!("sample warehouse: {}", text::visible(&warehouse.display().to_string())))?;
     printer.flush()?;

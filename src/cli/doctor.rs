@@ -53,12 +53,7 @@ fn lines(check: &Check) -> String {
 /// The error that `vicd` ended with.
 fn failure(output: &std::process::Output) -> Error {
     let said = String::from_utf8_lossy(&output.stderr);
-    let words = said.split_once("error: ").map_or(&*said, |(_, it)| it);
-    let (message, hint) = words.split_once("\nhint: ").unwrap_or((words, ""));
-    let code = output.status.code().and_then(|it| u8::try_from(it).ok());
-    let code = ErrorCode::ALL.into_iter().find(|it| Some(it.exit_code()) == code).unwrap_or(ErrorCode::Internal);
-    let error = Error::new(code, message.trim());
-    if hint.is_empty() { error } else { error.hint(hint.trim()) }
+    client::last_error(&said, output.status.code()).unwrap_or_else(|| Error::internal(said.trim()))
 }
 
 #[cfg(test)]

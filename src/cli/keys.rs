@@ -6,9 +6,10 @@ use chrono::{DateTime, SecondsFormat, Utc};
 use clap::ValueEnum;
 use serde::Serialize;
 
-use crate::cli::output::{Format, FormatArgs, Printer};
+use crate::cli::output::{Format, FormatArgs, Printer, note};
 use crate::cli::text;
 use crate::config::Config;
+use crate::daemon::directory;
 use crate::error::Result;
 use crate::serve::keys::{self, KeyEntry, Right};
 
@@ -75,10 +76,14 @@ struct Made<'a> {
 pub(crate) fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
     match args.command {
         Command::Add { name, roots, allow, output } => {
+            directory::prepare(config)?;
             let key = keys::add(config, &name, &roots, allow.into())?;
             match output.format {
                 Format::Json => printer.json(&Made { name: &name, key: &key }),
-                Format::Human => printer.line(&format!("{key}\nshown this once; only its hash is kept")),
+                Format::Human => {
+                    note("shown this once; only its hash is kept");
+                    printer.line(&key)
+                }
             }
         }
         Command::List { output } => {
@@ -90,6 +95,7 @@ pub(crate) fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<
             }
         }
         Command::Revoke { name } => {
+            directory::prepare(config)?;
             keys::revoke(config, &name)?;
             printer.line(&format!("revoked {}", text::visible(&name)))
         }

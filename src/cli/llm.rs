@@ -251,8 +251,7 @@ fn used(backend: Use) -> Result<Override> {
 
 /// Remembers a choice. The daemon need not run.
 fn choose(over: Override, config: &Config, printer: &mut Printer) -> Result<()> {
-    // The choice must not be the first thing of ours in a folder of something else.
-    directory::check(config)?;
+    directory::prepare(config)?;
     let choice = match over.backend {
         // Whatever cannot be understood is chosen anew.
         Some(_) => Choice::load(config).unwrap_or_else(|_| Choice::configured(config)).with(&over)?,

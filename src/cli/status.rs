@@ -43,6 +43,10 @@ fn human(status: &Status) -> String {
     lines.push(format!("store:  {}", upkeep_line(&status.upkeep)));
     let mut out: String = lines.iter().map(|line| format!("{}\n", text::visible(line))).collect();
     out.push_str(&coverage(&status.coverage));
+    if status.upkeep.unread_pictures > 0 {
+        let files = text::plural(status.upkeep.unread_pictures, "file");
+        out.push_str(&format!("reads:  the text in pictures of {files}\n"));
+    }
     out.push_str(&format!("watch:  {}\n", watch_line(&status.watch)));
     if let Some(pause) = &status.paused {
         out.push_str(&format!("pause:  {}\n", pause::sentence(pause)));

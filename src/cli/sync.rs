@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 
-use crate::cli::output::{Format, FormatArgs, Printer};
+use crate::cli::output::{Format, FormatArgs, Printer, note};
 use crate::cli::{text, values};
 use crate::client::Client;
 use crate::config::Config;
 use crate::error::Result;
-use crate::model::SyncRequest;
+use crate::model::{SyncReport, SyncRequest};
 
 /// Arguments of `vic sync`.
 #[derive(Debug, clap::Args)]
@@ -29,11 +29,39 @@ pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> R
     match args.output.format {
         Format::Json => printer.json(&report),
         Format::Human => {
-            let seconds = text::duration(report.waited_ms as f64 / 1_000.0);
-            printer.line(&format!(
-                "everything is searchable ({} in {seconds})",
-                text::plural(report.files, "changed file")
-            ))
+            printer.line(&sentence(&report))?;
+            if report.roots_away > 0 {
+                let roots = text::plural(report.roots_away, "root");
+                note(&format!("warning: {roots} away: what changed there is seen later; `vic status` says why"));
+            }
+            Ok(())
         }
+    }
+}
+
+fn sentence(report: &SyncReport) -> String {
+    let seconds = text::duration(report.waited_ms as f64 / 1_000.0);
+    let changed = format!("{} in {seconds}", text::plural(report.files, "changed file"));
+    match report.unread_pictures {
+        0 => format!("everything is searchable ({changed})"),
+        some => format!(
+            "everything is searchable ({changed}) but the text in pictures of {}, which is still being read",
+            text::plural(some, "file")
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn that_pictures_are_still_to_be_read_is_said() {
+        let report = SyncReport { files: 2, waited_ms: 500, ..SyncReport::default() };
+        assert_eq!(sentence(&report), "everything is searchable (2 changed files in 0.5 s)");
+        let told = sentence(&SyncReport { unread_pictures: 1, ..report });
+        assert!(
+            told.ends_with("(2 changed files in 0.5 s) but the text in pictures of 1 file, which is still being read")
+        );
     }
 }

@@ -28,6 +28,7 @@ mod tools;
 mod tests;
 
 pub use llm::Work;
+pub(crate) use start::last_error;
 pub use start::{tell_waits, vicd_command};
 
 /// The version of this client.

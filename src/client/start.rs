@@ -1,9 +1,9 @@
 //! Starts `vicd` when none runs, and says why when it does not come up.
 
 use std::ffi::OsStr;
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -76,6 +76,8 @@ struct Start<'a> {
 impl<'a> Start<'a> {
     /// Starts a daemon, unless one is starting.
     fn new(config: &'a Config, starting: bool) -> Result<Start<'a>> {
+        // What we are about to write must not be the first thing of ours in a folder of something else.
+        directory::prepare(config)?;
         if !starting {
             begin_anew_if_large(&config.log_path());
         }
@@ -121,8 +123,8 @@ impl<'a> Start<'a> {
         match self.exited {
             Some(status) if found_it_locked(status) => self.look_at_other()?,
             Some(status) => {
-                let code = status.code().and_then(|it| u8::try_from(it).ok());
-                return Err(last_words(self.config, self.log_start, code)
+                let log = tail(&self.config.log_path(), self.log_start).unwrap_or_default();
+                return Err(last_error(&log, status.code())
                     .unwrap_or_else(|| failed(self.config, self.log_start, &format!("vicd ended with {status}"))));
             }
             None => {}
@@ -214,9 +216,6 @@ pub fn vicd_command(config: &Config) -> Command {
 }
 
 fn spawn(config: &Config) -> Result<Child> {
-    // The log that we are about to begin must not be the first thing of ours in a folder of something else.
-    directory::check(config)?;
-    DirBuilder::new().recursive(true).mode(0o700).create(&config.data_dir).at("create", &config.data_dir)?;
     let log_path = config.log_path();
     let log = OpenOptions::new().append(true).create(true).mode(0o600).open(&log_path).at("open", &log_path)?;
     let mut command = vicd_command(config);
@@ -252,11 +251,12 @@ fn detach(command: &mut Command) {
     }
 }
 
-/// The error that the daemon ended with, as it wrote it: `error: ...`, perhaps followed by `hint: ...`.
-fn last_words(config: &Config, log_start: u64, exit_code: Option<u8>) -> Option<Error> {
-    let code = ErrorCode::ALL.into_iter().find(|it| Some(it.exit_code()) == exit_code)?;
-    let log = tail(&config.log_path(), log_start).ok()?;
-    let (_, words) = log.rsplit_once("error: ")?;
+/// The error that a program ended with, as it wrote it last of all: `error: ...` on a line of its own, perhaps followed by
+/// `hint: ...`.
+pub(crate) fn last_error(output: &str, exit_code: Option<i32>) -> Option<Error> {
+    let code = ErrorCode::ALL.into_iter().find(|it| Some(i32::from(it.exit_code())) == exit_code)?;
+    let output = format!("\n{output}");
+    let (_, words) = output.rsplit_once("\nerror: ")?;
     let (message, hint) = words.split_once("\nhint: ").unwrap_or((words, ""));
     let error = Error::new(code, message.trim());
     Some(if hint.is_empty() { error } else { error.hint(hint.trim()) })
@@ -343,6 +343,21 @@ mod tests {
         File::options().append(true).open(&log).unwrap().set_len(LARGE_LOG_BYTES + 1).unwrap();
         begin_anew_if_large(&log);
         assert!(!log.exists() && aside.metadata().unwrap().len() > LARGE_LOG_BYTES);
+    }
+
+    #[test]
+    fn the_error_that_a_program_ended_with_is_told_whole() {
+        let check = |output: &str, exit_code| {
+            last_error(output, exit_code).map(|it| (it.code, it.message, it.hint.unwrap_or_default()))
+        };
+        let told = |code, message: &str, hint: &str| Some((code, message.to_string(), hint.to_string()));
+        let output = "INFO it begins\nerror: cannot use `/x`: I/O error: No such file\nhint: both files are PEM\n";
+        let expected =
+            told(ErrorCode::FailedPrecondition, "cannot use `/x`: I/O error: No such file", "both files are PEM");
+        assert_eq!(check(output, Some(6)), expected);
+        assert_eq!(check("error: one\nerror: two", Some(1)), told(ErrorCode::Internal, "two", ""));
+        assert_eq!(check("WARN an error: of no matter", Some(1)), None);
+        assert_eq!((check(output, Some(77)), check(output, None)), (None, None));
     }
 
     #[test]

@@ -483,6 +483,8 @@ mod tests {
         for (level, filter) in [("WARNING", "warn"), ("INFO", "info"), ("DEBUG", "debug")] {
             assert_eq!(check(&[("VIC_LOG_LEVEL", level)]).unwrap().log_level, filter);
         }
+        assert_eq!(check(&[("VIC_LOG_LEVEL", "info,vic::index=debug")]).unwrap().log_level, "info,vic::index=debug");
+        assert!(check(&[("VIC_LOG_LEVEL", "loud")]).unwrap_err().hint.unwrap().contains("DEBUG"));
     }
 
     #[test]

@@ -15,6 +15,12 @@ use crate::model::{ExtractLimits, JailMode, OcrMode, PrivacyMode, Redaction};
 /// Longest time for looking into files: whoever waits longer has forgotten the question.
 const MAX_L2_SECONDS: u32 = 3_600;
 
+/// Longest time for one file.
+const MAX_EXTRACT_SECONDS: u32 = 86_400;
+
+/// Least memory of a reader, in MiB: what it takes before it has a file.
+const LEAST_EXTRACT_MIB: u32 = 64;
+
 /// Context that a model can be given: less holds no question with its tools, more no model has.
 const CONTEXT_TOKENS: RangeInclusive<u32> = 1_024..=2_097_152;
 
@@ -40,7 +46,7 @@ impl Settings<'_> {
                 PrivacyMode::from_name,
                 "`local_only`, `cloud_reasoning_ok` or `cloud_embedding_ok`",
             )?,
-            log_level: self.log_level(),
+            log_level: self.log_level()?,
             model_dirs: self.model_dirs(&data_dir, default_dir)?,
             embed: self.embed()?,
             llm: self.llm()?,
@@ -48,8 +54,12 @@ impl Settings<'_> {
             background: self.background()?,
             workers: self.parse("VIC_WORKERS", cores())?.max(1),
             limits: ExtractLimits {
-                seconds: self.parse("VIC_EXTRACT_SECONDS", defaults.seconds)?,
-                memory_mib: self.parse("VIC_EXTRACT_MEMORY_MIB", defaults.memory_mib)?,
+                seconds: self.bounded("VIC_EXTRACT_SECONDS", defaults.seconds, 1..=MAX_EXTRACT_SECONDS)?,
+                memory_mib: self.bounded(
+                    "VIC_EXTRACT_MEMORY_MIB",
+                    defaults.memory_mib,
+                    LEAST_EXTRACT_MIB..=u32::MAX,
+                )?,
                 jail: self.one_of("VIC_JAIL", JailMode::from_name, "`required` or `optional`")?,
                 redaction: self.one_of("VIC_REDACT", Redaction::from_name, "`none`, `keys` or `all`")?,
                 ..defaults
@@ -200,11 +210,15 @@ impl Settings<'_> {
         Ok(dirs)
     }
 
-    fn log_level(&self) -> String {
-        match self.text("VIC_LOG_LEVEL") {
-            None => "info".into(),
-            Some(level) if level.eq_ignore_ascii_case("warning") => "warn".into(),
-            Some(level) => level.to_ascii_lowercase(),
+    fn log_level(&self) -> Result<String> {
+        let level = self.text("VIC_LOG_LEVEL").unwrap_or_else(|| "info".into()).to_ascii_lowercase();
+        match level.as_str() {
+            "warning" => Ok("warn".into()),
+            "off" | "error" | "warn" | "info" | "debug" | "trace" => Ok(level),
+            // For parts of the program each.
+            _ if level.contains('=') => Ok(level),
+            _ => Err(Error::invalid(format!("unknown VIC_LOG_LEVEL `{level}`"))
+                .hint("use ERROR, WARNING, INFO or DEBUG, or a filter such as `info,vic::index=debug`")),
         }
     }
 }

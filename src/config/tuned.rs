@@ -34,7 +34,6 @@ pub fn write_tuned(data_dir: &Path, values: &[(&str, usize)], remark: &str) -> R
         }
         text.push_str(&format!("{} = {value}\n", file_key(name)));
     }
-    std::fs::create_dir_all(data_dir).at("create", data_dir)?;
     let path = tuned_path(data_dir);
     let mut file = tempfile::NamedTempFile::new_in(data_dir).at("write to", data_dir)?;
     std::io::Write::write_all(&mut file, text.as_bytes()).at("write", &path)?;
@@ -73,7 +72,7 @@ mod tests {
     #[test]
     fn what_was_tuned_holds_until_a_setting_says_otherwise_or_it_is_removed() {
         let dir = tempfile::tempdir().unwrap();
-        let data_dir = dir.path().join("new");
+        let data_dir = dir.path().to_path_buf();
         write_tuned(&data_dir, &[("VIC_EMBED_THREADS", 3), ("VIC_EMBED_BATCH", 64)], "some machine\n9 tokens/s")
             .unwrap();
         assert_eq!(threads(&data_dir, None).unwrap(), (3, 64));

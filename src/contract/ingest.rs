@@ -194,17 +194,7 @@ impl Contract {
         loop {
             let now = watched.borrow_and_update().clone();
             if now.state.is_final() {
-                return match now.state {
-                    JobState::Completed => Ok(Some(())),
-                    _ => Err(Refusal::new(
-                        Cause::Unavailable,
-                        // Why may be about files of others.
-                        now.error
-                            .filter(|_| self.scope.is_all())
-                            .unwrap_or_else(|| "the index job ended before it was done".into()),
-                    )
-                    .action("try again")),
-                };
+                return self.ended(now).map(Some);
             }
             if most.is_some_and(|it| now.files_found > it) {
                 return Ok(None);
@@ -212,6 +202,18 @@ impl Contract {
             if watched.changed().await.is_err() {
                 return Ok(Some(()));
             }
+        }
+    }
+
+    fn ended(&self, job: JobSnapshot) -> Outcome<()> {
+        // Why it failed may be about files of others.
+        let why = job.error.filter(|_| self.scope.is_all());
+        let told = why.unwrap_or_else(|| "the index job ended before it was done".into());
+        let refusal = Refusal::new(Cause::Unavailable, told).action("try again");
+        match job.state {
+            JobState::Completed => Ok(()),
+            JobState::Cancelled => Err(Refusal { code: ErrorCode::Cancelled, ..refusal }),
+            JobState::Queued | JobState::Running | JobState::Failed => Err(refusal),
         }
     }
 

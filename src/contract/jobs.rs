@@ -17,7 +17,7 @@ use crate::contract::select::Size;
 use crate::contract::validate::Request;
 use crate::contract::views::{flag, one_of, text};
 use crate::contract::{Contract, Done, Made, envelope, ingest, random, words};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorCode, Result};
 use crate::index::blocking;
 use crate::machine::Shares;
 use crate::model::Holder;
@@ -143,6 +143,8 @@ impl Contract {
                 kept.map(|_| ("completed", json!({"result": id})))
             }
             Ok(Done::Later(_) | Done::Ingesting(_)) => Err(Error::internal("a job that was put off")),
+            // Also where it was the job of the index that it waits for: whoever ends both may begin with either.
+            Err(refusal) if refusal.code == ErrorCode::Cancelled => Ok((CANCELLED, json!({}))),
             Err(refusal) => Ok((FAILED, json!({"error": self.short(&refusal)}))),
         };
         outcome.unwrap_or_else(|error| (FAILED, json!({"error": self.short(&Refusal::from(error))})))

@@ -1,7 +1,8 @@
 //! Whose a data directory is, and which format it has: looked at before anything is written.
 
-use std::fs::File;
+use std::fs::{DirBuilder, File};
 use std::io::Write;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
 use crate::config::Config;
@@ -18,11 +19,23 @@ const TITLE: &str = "vic data directory, format ";
 const SIGNS: [&str; 2] = ["catalog.sqlite", "vicd.lock"];
 
 /// What may stand there before the first daemon: the command line, or a person, puts it there.
-const BEFORE: [&str; 7] = ["vicd.log", "config.toml", "tuned.toml", "llm.json", "models", "lost+found", ".DS_Store"];
+const BEFORE: [&str; 10] = [
+    "vicd.log",
+    "config.toml",
+    "tuned.toml",
+    "llm.json",
+    "keys.json",
+    "keys.lock",
+    "models",
+    "demo",
+    "lost+found",
+    ".DS_Store",
+];
 
 /// What begins so may stand there too: a log of requests with what SQLite has beside it while it is open, and after a program
-/// that ended with it open; and files with which a start that was killed tried whether it can write.
-const BEGINNINGS: [&str; 3] = ["audit.sqlite", ".vic-probe", ".tmp"];
+/// that ended with it open; files with which a start that was killed tried whether it can write; and keys that were being
+/// written.
+const BEGINNINGS: [&str; 4] = ["audit.sqlite", ".vic-probe", ".vic-key", ".tmp"];
 
 /// Makes sure that the directory is ours, or empty, and of no newer format. Writes nothing.
 ///
@@ -56,6 +69,15 @@ pub(crate) fn check(config: &Config) -> Result<()> {
         .hint("point VIC_DATA_DIR at an empty or a new directory")),
         None => Ok(()),
     }
+}
+
+/// Makes the directory, for its owner alone, unless it is there and ours: whoever writes there without a daemon asks first.
+///
+/// # Errors
+/// Those of [`check`], or it cannot be made.
+pub(crate) fn prepare(config: &Config) -> Result<()> {
+    check(config)?;
+    DirBuilder::new().recursive(true).mode(0o700).create(&config.data_dir).at("create", &config.data_dir)
 }
 
 /// Notes the format, once. The caller holds the lock.
@@ -129,6 +151,7 @@ mod tests {
     fn an_empty_an_older_and_our_own_directory_are_taken() {
         check_with(&[]).unwrap();
         check_with(&[("vicd.log", ""), ("config.toml", ""), ("tuned.toml", "")]).unwrap();
+        check_with(&[("keys.json", ""), ("keys.lock", ""), (".vic-key3Xy", ""), ("demo", "")]).unwrap();
         check_with(&[("audit.sqlite", ""), ("audit.sqlite-wal", ""), ("audit.sqlite-shm", "")]).unwrap();
         check_with(&[("catalog.sqlite", ""), ("notes.txt", "")]).unwrap();
         let dir = tempfile::tempdir().unwrap();

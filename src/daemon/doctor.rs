@@ -3,6 +3,8 @@
 //!
 //! Nothing is deleted but what vic itself left half done; what is damaged is renamed.
 
+mod roots;
+
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -77,32 +79,42 @@ impl Doctor<'_> {
     /// What vic writes is for its owner alone.
     fn permissions(&mut self) {
         let owner = rustix::process::geteuid().as_raw();
-        let entries = walkdir::WalkDir::new(&self.config.data_dir).max_depth(2).into_iter();
+        let data = &self.config.data_dir;
+        let elsewhere = [&self.config.db_path, &self.config.job_db_path].into_iter();
+        let elsewhere = elsewhere.filter(|it| !it.starts_with(data) && it.exists());
+        let elsewhere = elsewhere.flat_map(|it| walkdir::WalkDir::new(it).max_depth(0));
+        let entries = walkdir::WalkDir::new(data).max_depth(2).into_iter().chain(elsewhere);
         let (mut open, mut foreign, mut unreadable) = (Vec::new(), Vec::new(), Vec::new());
         for entry in entries {
-            match entry.map(|it| (it.path().to_path_buf(), it.metadata())) {
-                Ok((path, Ok(metadata))) if metadata.uid() != owner => foreign.push(path),
-                Ok((path, Ok(metadata))) if metadata.is_file() && metadata.mode() & 0o077 != 0 => open.push(path),
-                Ok((_, Ok(_))) => (),
-                Ok((path, Err(_))) => unreadable.push(path),
+            match entry.map(|it| (it.depth(), it.path().to_path_buf(), it.metadata())) {
+                Ok((_, path, Ok(metadata))) if metadata.uid() != owner => foreign.push(path),
+                // Whoever may not enter the uppermost folder gets into none below it.
+                Ok((depth, path, Ok(metadata))) if metadata.is_file() || (metadata.is_dir() && depth == 0) => {
+                    if metadata.mode() & 0o077 != 0 {
+                        open.push((path, metadata.mode() & 0o700));
+                    }
+                }
+                Ok((_, _, Ok(_))) => (),
+                Ok((_, path, Err(_))) => unreadable.push(path),
                 Err(error) => unreadable.extend(error.path().map(Path::to_path_buf)),
             }
         }
         // Models are for everybody who may enter the directory.
-        open.retain(|it| !self.config.model_dirs.iter().any(|dir| it.starts_with(dir)));
+        open.retain(|it| !self.config.model_dirs.iter().any(|dir| it.0.starts_with(dir)));
         if let Some(first) = unreadable.first().or(foreign.first()) {
             let error = Error::new(ErrorCode::PermissionDenied, format!("`{}` is not ours to use", first.display()));
             let cure = format!("make it yours: `sudo chown -R $USER {}`", self.config.data_dir.display());
             return self.say("permissions", Err(error.hint(cure)));
         }
-        let Some(first) = open.first() else { return self.say("permissions", Ok("for the owner alone".into())) };
-        let message = format!("others may read {} and {} more files", first.display(), open.len() - 1);
+        let Some((first, _)) = open.first() else { return self.say("permissions", Ok("for the owner alone".into())) };
+        let message = format!("others may use `{}` and {} more", first.display(), open.len() - 1);
         let problem = Error::new(ErrorCode::PermissionDenied, message).hint("vic doctor --fix");
         self.mend("permissions", problem, || {
-            let private =
-                |it: &PathBuf| std::fs::set_permissions(it, std::fs::Permissions::from_mode(0o600)).at("protect", it);
-            open.iter().try_for_each(private)?;
-            Ok(format!("{} files are for the owner alone now", open.len()))
+            let close = |(path, mode): &(PathBuf, u32)| {
+                std::fs::set_permissions(path, std::fs::Permissions::from_mode(*mode)).at("protect", path)
+            };
+            open.iter().try_for_each(close)?;
+            Ok(format!("{} are for the owner alone now", open.len()))
         });
     }
 
@@ -139,8 +151,11 @@ impl Doctor<'_> {
         }
     }
 
-    /// The table of keys can be understood: else none of them opens anything. Only who made them can mend it.
+    /// The keys can be understood: else none of them opens anything. Only who made them can mend that.
     fn keys(&self) -> Result<String> {
+        if self.config.key_path().exists() {
+            keys::own_key(&self.config.key_path())?;
+        }
         Ok(match keys::list(self.config)?.len() {
             0 => "none but the owner's".into(),
             more => format!("the owner's and {more} more"),
@@ -164,6 +179,18 @@ impl Doctor<'_> {
     async fn index(&mut self) {
         let path = self.config.catalog_path();
         let opened = if path.exists() { Catalog::open(&path).map(Some) } else { Ok(None) };
+        let is_empty = match &opened {
+            Ok(Some(catalog)) => catalog.roots().is_ok_and(|it| it.is_empty()),
+            Ok(None) => true,
+            Err(_) => false,
+        };
+        let listed = catalog::listed_roots(&path);
+        if is_empty && listed > 0 {
+            let message =
+                format!("the catalog `{}` is gone or empty, and {listed} roots had been indexed", path.display());
+            let cure = "start the daemon: it takes them in again and reads their files";
+            return self.say("index", Err(Error::new(ErrorCode::DataLoss, message).hint(cure)));
+        }
         let catalog = match opened {
             Ok(Some(catalog)) => catalog,
             Ok(None) => return self.say("index", Ok("not there yet".into())),
@@ -221,7 +248,10 @@ impl Doctor<'_> {
             }
             Err(error) => return self.say("index and catalog", Err(error)),
         }
-        let both = catalog.lost_ids(&found.rows).and_then(|lost| Ok((lost, catalog.orphan_ids(&found.rows)?)));
+        let both = catalog.lost_ids(&found.rows).and_then(|mut lost| {
+            lost.extend(&found.damaged);
+            Ok((lost, catalog.orphan_ids(&found.rows)?))
+        });
         let (lost, orphans) = match both {
             Ok((lost, orphans)) if lost.is_empty() && orphans.is_empty() => {
                 return self.say("index and catalog", Ok(format!("agree on {} files", found.rows.len())));
@@ -230,7 +260,7 @@ impl Doctor<'_> {
             Err(error) => return self.say("index and catalog", Err(error)),
         };
         let message = format!(
-            "{} files have not the chunks that they should have, {} have some and should not",
+            "{} files have not the chunks or the vectors that they should have, {} have some and should not",
             lost.len(),
             orphans.len()
         );
@@ -257,24 +287,10 @@ impl Doctor<'_> {
     }
 
     fn roots(&mut self, catalog: &Catalog) {
-        let roots = match catalog.roots() {
-            Ok(roots) => roots,
-            Err(error) => return self.say("roots", Err(error)),
-        };
-        let away = roots.iter().find_map(|root| root.path.read_dir().err().map(|error| (root, error)));
-        if let Some((root, error)) = away {
-            let cure = "mount it, or `vic roots remove` it; nothing of it is deleted from the index";
-            return self.say("roots", Err(Error::io("read", &root.path, &error).hint(cure)));
+        match roots::look(catalog) {
+            Ok(findings) => findings.into_iter().for_each(|it| self.say("roots", it)),
+            Err(error) => self.say("roots", Err(error)),
         }
-        let outcome = catalog.search(&Default::default(), usize::MAX, 0).map(|(files, _)| {
-            let is_as_known = |it: &&crate::model::FileRecord| {
-                it.absolute().symlink_metadata().is_ok_and(|on_disk| on_disk.len() == it.found.size)
-            };
-            let same = files.iter().filter(is_as_known).count();
-            let other = files.len() - same;
-            format!("{} roots, {same} files as they are known, {other} changed or gone since", roots.len())
-        });
-        self.say("roots", outcome);
     }
 
     /// What vic left half done may go; what it put aside is the user's to delete.

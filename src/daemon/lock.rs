@@ -17,6 +17,8 @@ pub(crate) struct DataLock {
     _file: File,
     /// Held, so that nothing else gets its identity.
     _directory: File,
+    /// The folder of the index, which may lie elsewhere: two daemons would each delete what the other one stores.
+    _index: Option<File>,
     path: PathBuf,
     identity: (u64, u64),
 }
@@ -59,17 +61,22 @@ impl DataLock {
 /// Takes the lock and writes our process number into it.
 ///
 /// # Errors
-/// [`ErrorCode::Locked`], naming the owner.
+/// [`ErrorCode::Locked`], naming the owner; [`ErrorCode::FailedPrecondition`] where another data directory's daemon has the
+/// index.
 pub(crate) fn take(config: &Config) -> Result<DataLock> {
     let begun = Instant::now();
     loop {
         match try_take(config) {
-            Err(error) if error.code == ErrorCode::Locked && is_orphaned(config) && begun.elapsed() < ORPHANED => {
+            Err(error) if is_held(&error) && is_orphaned(config) && begun.elapsed() < ORPHANED => {
                 std::thread::sleep(TRY_EVERY);
             }
             other => return other,
         }
     }
+}
+
+fn is_held(error: &Error) -> bool {
+    matches!(error.code, ErrorCode::Locked | ErrorCode::FailedPrecondition)
 }
 
 fn try_take(config: &Config) -> Result<DataLock> {
@@ -94,6 +101,7 @@ fn try_take(config: &Config) -> Result<DataLock> {
         }
         Err(TryLockError::Error(error)) => return Err(Error::io("lock", &path, &error)),
     }
+    let index = take_index(&config.db_path)?;
     // The name is a kindness to whoever comes second: a full disk is no reason not to start.
     let write = |file: &mut File| {
         file.set_len(0)?;
@@ -103,7 +111,26 @@ fn try_take(config: &Config) -> Result<DataLock> {
     if let Err(error) = write(&mut file) {
         tracing::warn!("cannot write `{}`: {error}", path.display());
     }
-    Ok(DataLock { _file: file, _directory: directory, path: config.data_dir.clone(), identity })
+    Ok(DataLock { _file: file, _directory: directory, _index: index, path: config.data_dir.clone(), identity })
+}
+
+/// Locks the folder of the index, if there is one.
+fn take_index(path: &Path) -> Result<Option<File>> {
+    let folder = match File::open(path) {
+        Ok(folder) => folder,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error).at("open", path),
+    };
+    match folder.try_lock() {
+        Ok(()) => Ok(Some(folder)),
+        // Not `Locked`: whoever hears that waits for the daemon of this data directory.
+        Err(TryLockError::WouldBlock) => Err(Error::new(
+            ErrorCode::FailedPrecondition,
+            format!("the index `{}` is in use by the vicd of another data directory", path.display()),
+        )
+        .hint("give each data directory an index of its own: set VIC_DB_PATH to another folder, or leave it unset")),
+        Err(TryLockError::Error(error)) => Err(Error::io("lock", path, &error)),
+    }
 }
 
 /// What stands before the process number.
@@ -154,6 +181,30 @@ mod tests {
         assert!(error.message.contains(&format!("process {}", std::process::id())), "{error}");
         drop(first);
         take(&config).unwrap();
+    }
+
+    #[test]
+    fn an_index_is_held_by_one_daemon_whatever_the_data_directory() {
+        let dir = tempfile::tempdir().unwrap();
+        let of = |name: &str| {
+            let (data_dir, index) = (dir.path().join(name), dir.path().join("index"));
+            std::fs::create_dir_all(&data_dir).unwrap();
+            let lookup = |name: &str| match name {
+                "VIC_DATA_DIR" => Some(data_dir.clone().into()),
+                "VIC_DB_PATH" => Some(index.clone().into()),
+                _ => None,
+            };
+            Config::from_lookup(&lookup).unwrap()
+        };
+        let (one, other) = (of("one"), of("other"));
+        drop((take(&one).unwrap(), take(&other).unwrap()));
+        std::fs::create_dir(&one.db_path).unwrap();
+        let first = take(&one).unwrap();
+        let error = take(&other).unwrap_err();
+        assert!(error.code == ErrorCode::FailedPrecondition && error.message.contains("index"), "{error}");
+        assert!(error.hint.unwrap().contains("VIC_DB_PATH"));
+        drop(first);
+        take(&other).unwrap();
     }
 
     #[test]

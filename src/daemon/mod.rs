@@ -77,7 +77,6 @@ pub async fn run_until(config: Config, program: PathBuf, shutdown: CancellationT
     machine::cap_processors(config.background.cpu_percent);
     let (listeners, socket) = bind(&config).await?;
     let listen = listeners.tcp.local_addr().at("bind", &config.address_path())?;
-    process::private_dir(&config.db_path)?;
     let facts = facts(&config, listen, &access);
     let daemon = Arc::new(assemble(&config, program, stores, embedder, facts, shutdown).await?);
     let address = socket::write_address(&config.address_path(), &listen.to_string())?;
@@ -181,6 +180,7 @@ fn own_directory(config: &Config) -> Result<DataLock> {
     directory::check(config)?;
     process::private_dir(&config.data_dir)?;
     process::close_dir(&config.data_dir)?;
+    process::private_dir(&config.db_path)?;
     let lock = lock::take(config)?;
     directory::note(config)?;
     Ok(lock)

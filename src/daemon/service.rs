@@ -189,6 +189,7 @@ impl Service for Daemon {
                 versions: store.versions,
                 fragments: store.fragments,
                 unindexed_chunks: store.unindexed_rows,
+                unread_pictures: self.index.unread_pictures(),
                 disk_free_bytes: self.index.room(),
             },
         };

@@ -64,6 +64,9 @@ pub struct SkillJob {
     /// Seconds until the worker is killed. A skill stops by itself before that, with what it has, see
     /// [`SkillJob::soft_seconds`].
     pub seconds: u32,
+    /// Seconds after which no second page is begun, where whoever asks wants to rest in between; none is as long as there is
+    /// time.
+    pub rest_after: Option<u32>,
     /// What the result is for.
     pub purpose: Purpose,
     /// Libraries and models that are there now.

@@ -18,6 +18,7 @@ use crate::extract::Tools;
 use crate::index::draining::longer;
 use crate::index::looking;
 use crate::index::networks;
+use crate::index::pace::Pace;
 use crate::index::pipeline::Run;
 use crate::index::progress::Progress;
 use crate::index::{Inner, blocking};
@@ -46,6 +47,8 @@ struct Waiting {
     later: Asked,
     /// Files that the watcher saw change and that nobody has read since.
     seen: BTreeSet<FileId>,
+    /// Files whose turn has begun, until what they say is in the index.
+    at_hand: BTreeSet<FileId>,
 }
 
 fn count(asked: &Asked) -> usize {
@@ -60,6 +63,8 @@ pub(crate) struct Pictures {
     waiting: Mutex<Waiting>,
     /// Told when there is something to read.
     pub(crate) arrived: Notify,
+    /// What reading is still to rest for.
+    pub(super) pace: Pace,
     /// Whoever holds it reads.
     pub(super) lane: tokio::sync::Mutex<()>,
 }
@@ -134,6 +139,21 @@ impl Pictures {
         }
     }
 
+    /// Files whose text in pictures is still to be read, or to be brought in.
+    pub(crate) fn unread(&self) -> u64 {
+        let waiting = self.waiting();
+        let asked = waiting.now.values().chain(waiting.later.values()).flat_map(BTreeMap::keys);
+        asked.chain(&waiting.at_hand).collect::<BTreeSet<_>>().len() as u64
+    }
+
+    /// Says that no more is to be done about these files in the turn that they had.
+    fn settle(&self, files: impl IntoIterator<Item = FileId>) {
+        let at_hand = &mut self.waiting().at_hand;
+        for it in files {
+            at_hand.remove(&it);
+        }
+    }
+
     /// Says whether a file waits already.
     pub(crate) fn has(&self, id: FileId) -> bool {
         let waiting = self.waiting();
@@ -148,6 +168,7 @@ impl Pictures {
         let id = *waiting.now.values().filter_map(|it| it.keys().next()).min()?;
         let by = waiting.now.iter_mut().filter_map(|(job, files)| Some((job.clone(), files.remove(&id)?))).collect();
         waiting.now.retain(|_, files| !files.is_empty());
+        waiting.at_hand.insert(id);
         Some(Wanted { id, by })
     }
 
@@ -273,7 +294,10 @@ async fn read_in_turn(
     let Some(tools) = networks::tools(inner).filter(|_| !networks::are_unloaded(inner)) else { return Ok(()) };
     let mut early = Vec::new();
     let outcome = read_waiting(inner, mode, &tools, (progress, cancel), &mut early).await;
-    put_back_early(inner, early).await.and(outcome)
+    let outcome = put_back_early(inner, early).await.and(outcome);
+    // Whatever ended it, what is left waits.
+    inner.pictures.waiting().at_hand.clear();
+    outcome
 }
 
 /// Has files wait again that the index did not have yet. Whoever brings them in tells of it, unless that was meanwhile.
@@ -337,7 +361,9 @@ async fn read_waiting(
             let living = wanted.by.iter().filter(|(job, _)| lives(inner, job));
             living.for_each(|(job, every)| inner.pictures.push_later(job, wanted.id, *every));
         }
-        if looked.has_text {
+        if !looked.has_text {
+            inner.pictures.settle([wanted.id]);
+        } else {
             if ready.is_empty() {
                 since = Instant::now();
             }
@@ -359,6 +385,13 @@ fn lives(inner: &Inner, job: &str) -> bool {
 /// Makes these files pending and runs the pipeline, which finds their text in the cache. Once that is cancelled, they wait
 /// for whoever else wants them.
 async fn bring_in(inner: &Arc<Inner>, run: &Run, ready: Vec<Wanted>) -> Result<()> {
+    let files: Vec<FileId> = ready.iter().map(|it| it.id).collect();
+    let outcome = bring_in_text(inner, run, ready).await;
+    inner.pictures.settle(files);
+    outcome
+}
+
+async fn bring_in_text(inner: &Arc<Inner>, run: &Run, ready: Vec<Wanted>) -> Result<()> {
     if run.cancel.is_cancelled() {
         ready.into_iter().for_each(|it| inner.pictures.put_back(it));
         return Ok(());
@@ -389,14 +422,18 @@ mod tests {
         for (job, id, every_page) in [("", 1, false), ("", 3, false), ("a", 1, true), ("a", 2, true), ("b", 2, false)] {
             pictures.push(job, id, every_page);
         }
+        assert_eq!(pictures.unread(), 3);
         let first = pictures.pop().unwrap();
         assert_eq!((first.id, first.every_page()), (1, true));
+        assert_eq!(pictures.unread(), 3, "what is at hand is not in the index yet");
         // It is under way when the job is cancelled.
         pictures.put_back(first);
         pictures.forget("a");
         let left: Vec<_> = std::iter::from_fn(|| pictures.pop()).map(|it| (it.id, it.every_page())).collect();
         assert_eq!(left, [(1, false), (2, false), (3, false)]);
         assert!(pictures.is_empty());
+        pictures.settle([1, 2]);
+        assert_eq!(pictures.unread(), 1);
     }
 
     #[test]

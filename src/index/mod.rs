@@ -17,6 +17,7 @@ mod lookout;
 mod missing;
 mod networks;
 mod opening;
+mod pace;
 mod paths;
 mod pictures;
 mod pipeline;
@@ -30,6 +31,7 @@ mod space;
 mod storing;
 mod syncing;
 mod tables;
+mod turn;
 mod upkeep;
 mod urgent;
 mod verifying;
@@ -322,6 +324,11 @@ impl Index {
     /// Returns how many bytes are free on the disk of the index; 0 when the system does not tell.
     pub fn room(&self) -> u64 {
         space::room(&self.inner.config.db_path).map_or(0, |(free, _)| free)
+    }
+
+    /// Returns how many files have text in pictures that is still to be read.
+    pub fn unread_pictures(&self) -> u64 {
+        self.inner.pictures.unread()
     }
 
     /// Returns how well changes of these roots are seen.

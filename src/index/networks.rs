@@ -96,5 +96,5 @@ fn nothing() -> Result<File> {
 
 fn job(tools: &Tools) -> SkillJob {
     let (skill, tools) = (SKILL.to_string(), tools.clone());
-    SkillJob { skill, pages: None, seconds: SECONDS, purpose: Purpose::EveryText, tools }
+    SkillJob { skill, pages: None, seconds: SECONDS, rest_after: None, purpose: Purpose::EveryText, tools }
 }

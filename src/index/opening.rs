@@ -95,7 +95,7 @@ impl Index {
         inner.reconcile_store().await?;
         let parts = inner.clone();
         blocking(move || {
-            renewal::retry_with_new_readers(&parts.catalog)?;
+            renewal::retry_with_new_readers(&parts.catalog, &parts.config.limits)?;
             let redaction = parts.config.limits.redaction;
             renewal::read_by_other_rules(&parts.catalog, &parts.evidence, &parts.book, redaction)
         })

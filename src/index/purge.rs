@@ -25,8 +25,11 @@ const LOOK: Duration = Duration::from_secs(1);
 const QUIET_MS: i64 = 5_000;
 /// But nothing waits longer than this for more.
 const AT_MOST: Duration = Duration::from_secs(20);
-/// After one that took long, so many times as long is rested: a large table is rewritten for a small part of the time.
+/// After a table was rewritten, so many times as long is rested: a large one is rewritten for a small part of the time.
 const REST: u32 = 10;
+/// A rest that still lets what is asked for next be gone within a minute. Only a table whose rewriting alone takes longer has
+/// a longer one: as long as that took.
+const USUAL_REST: Duration = Duration::from_secs(20);
 
 /// Has what was deleted so far leave the disk soon. On disk when it returns.
 pub(crate) fn ask(catalog: &Catalog) -> Result<()> {
@@ -56,10 +59,9 @@ impl Inner {
             if !(is_quiet || since.elapsed() > AT_MOST) || Instant::now() < rests_until {
                 continue;
             }
-            let begun = Instant::now();
             let outcome = self.purge(&asked).await;
-            self.note_outcome("purge", "cannot take out what is left out", outcome);
-            rests_until = Instant::now() + begun.elapsed() * REST;
+            rests_until = Instant::now() + outcome.as_ref().map_or(USUAL_REST, |it| rest_after(*it));
+            self.note_outcome("purge", "cannot take out what is left out", outcome.map(drop));
             seen = None;
         }
     }
@@ -70,16 +72,19 @@ impl Inner {
         asked.ok().flatten().filter(|it| !it.is_empty())
     }
 
-    async fn purge(&self, asked: &str) -> Result<()> {
+    /// Returns how long the table was rewritten for that.
+    async fn purge(&self, asked: &str) -> Result<Duration> {
         self.space.check()?;
         let table = self.tables.writing();
+        let begun = Instant::now();
         let versions = table.purge().await?;
+        let rewriting = begun.elapsed();
         // A read that lasts may need an old version until it ends.
         while !table.prune_before(&versions).await? {
             tokio::select! {
                 () = tokio::time::sleep(LOOK) => (),
                 // The next start begins anew.
-                () = self.shutdown.cancelled() => return Ok(()),
+                () = self.shutdown.cancelled() => return Ok(rewriting),
             }
         }
         let (catalog, evidence, databases) = (self.catalog.clone(), self.evidence.clone(), self.databases());
@@ -98,11 +103,30 @@ impl Inner {
             }
             databases.iter().try_for_each(|it| catalog::flush_database(it))
         })
-        .await
+        .await?;
+        Ok(rewriting)
     }
 
     /// Those that hold text of files, or the names of some. The graph sees to its own when it has followed.
     fn databases(&self) -> [PathBuf; 3] {
         [self.config.catalog_path(), self.config.evidence_path(), self.config.corpus_path()]
+    }
+}
+
+/// How long is rested after a table was rewritten for so long.
+fn rest_after(rewriting: Duration) -> Duration {
+    (rewriting * REST).min(rewriting.max(USUAL_REST))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_withdrawn_after_a_purge_is_gone_within_a_minute_unless_the_table_is_large() {
+        let rest = |rewriting| rest_after(Duration::from_secs(rewriting)).as_secs();
+        assert_eq!([0, 1, 2, 6, 20].map(rest), [0, 10, 20, 20, 20]);
+        assert_eq!(rest(90), 90, "half of the time at most");
+        assert!(AT_MOST + Duration::from_secs(rest(9)) + 2 * Duration::from_secs(9) < Duration::from_secs(60));
     }
 }

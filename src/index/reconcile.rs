@@ -15,9 +15,10 @@ impl Inner {
     pub(crate) async fn reconcile_store(&self) -> Result<()> {
         let table = self.tables.writing();
         let stored = table.rows_by_file();
-        let catalog = self.catalog.clone();
+        let (catalog, damaged) = (self.catalog.clone(), table.damaged().to_vec());
         let (orphans, lost) = blocking(move || {
-            let lost = catalog.lost_ids(&stored)?;
+            let mut lost = catalog.lost_ids(&stored)?;
+            lost.extend(damaged);
             let orphans = catalog.orphan_ids(&stored)?;
             let count = lost.len();
             catalog.requeue(&RequeueScope::Ids(lost))?;

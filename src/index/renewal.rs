@@ -10,7 +10,7 @@ use crate::catalog::{Catalog, CorpusBook, EvidenceCache, RequeueScope};
 use crate::error::Result;
 use crate::extract;
 use crate::index::{Inner, blocking};
-use crate::model::{Reason, Redaction};
+use crate::model::{ExtractLimits, Reason, Redaction};
 use crate::secrets;
 
 /// Key in the catalog of the readers that read last.
@@ -28,17 +28,17 @@ pub(crate) fn fail_struck(catalog: &Catalog) -> Result<()> {
     Ok(())
 }
 
-/// Queues what earlier readers failed on, once for each version of the readers.
-pub(crate) fn retry_with_new_readers(catalog: &Catalog) -> Result<()> {
-    let last = catalog.meta_get(READERS)?;
-    if last.as_deref() == Some(extract::READERS) {
+/// Queues what earlier readers failed on, once for each version of the readers, and of the limits that are set for them.
+pub(crate) fn retry_with_new_readers(catalog: &Catalog, limits: &ExtractLimits) -> Result<()> {
+    let readers = format!("{} for {} s in {} MiB", extract::READERS, limits.seconds, limits.memory_mib);
+    if catalog.meta_get(READERS)?.as_deref() == Some(&readers) {
         return Ok(());
     }
     let again = catalog.requeue(&RequeueScope::Failed(None))?;
     if again > 0 {
-        info!(files = again, "files that failed are tried again, because the readers are new");
+        info!(files = again, "files that failed are tried again, because the readers are new, or their limits");
     }
-    catalog.meta_set(READERS, extract::READERS)
+    catalog.meta_set(READERS, &readers)
 }
 
 /// Queues every file when something else is to be blacked out than when it was read, and forgets what skills and the contract
@@ -122,16 +122,19 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_failed_is_tried_once_by_each_version_of_the_readers() {
+    fn what_failed_is_tried_once_by_each_version_of_the_readers_and_of_their_limits() {
         let folder = tempfile::tempdir().unwrap();
         let catalog = catalog(folder.path());
         let pending = || catalog.pending_count(None).unwrap();
         catalog.meta_set(READERS, "older").unwrap();
-        retry_with_new_readers(&catalog).unwrap();
-        assert_eq!(pending(), 1);
-        fail(&catalog, Reason::WorkerCrash);
-        retry_with_new_readers(&catalog).unwrap();
-        assert_eq!(pending(), 0, "the same readers would fail again");
+        let usual = ExtractLimits::default();
+        for limits in [usual.clone(), ExtractLimits { seconds: usual.seconds + 1, ..usual.clone() }] {
+            retry_with_new_readers(&catalog, &limits).unwrap();
+            assert_eq!(pending(), 1);
+            fail(&catalog, Reason::Timeout);
+            retry_with_new_readers(&catalog, &limits).unwrap();
+            assert_eq!(pending(), 0, "the same readers would fail again");
+        }
     }
 
     #[test]

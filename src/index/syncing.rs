@@ -60,7 +60,13 @@ impl Index {
             Ok(outcome) => outcome.map_err(Error::internal)??,
             Err(_late) => return Err(self.inner.too_late(seconds).await),
         };
-        Ok(SyncReport { files, waited_ms: begun.elapsed().as_millis() as u64 })
+        let away = self.inner.roots().await?.iter().filter(|it| !it.available).count();
+        Ok(SyncReport {
+            files,
+            waited_ms: begun.elapsed().as_millis() as u64,
+            unread_pictures: self.unread_pictures(),
+            roots_away: away as u64,
+        })
     }
 }
 
@@ -135,7 +141,10 @@ impl Inner {
             ErrorCode::DeadlineExceeded,
             format!("not everything is searchable after {seconds} s: {pending} files are still to be read"),
         )
-        .hint("wait longer with `vic sync --timeout`; `vic status` says what is going on")
+        .hint(match self.degraded().values().next() {
+            Some(problem) => format!("{problem}; `vic status` says it as long as it is so"),
+            None => "wait longer with `vic sync --timeout`; `vic status` says what is going on".into(),
+        })
     }
 }
 

@@ -295,6 +295,11 @@ impl Table {
         self.target.delete(files).await
     }
 
+    /// Files of which a vector was damaged when the table was opened.
+    pub(crate) fn damaged(&self) -> &[FileId] {
+        self.target.damaged()
+    }
+
     /// Returns how many chunks each file has.
     pub(crate) fn rows_by_file(&self) -> BTreeMap<FileId, u64> {
         self.target.rows_by_file()

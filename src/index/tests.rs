@@ -26,11 +26,11 @@ pub(super) struct Fake(pub(super) &'static str);
 #[async_trait]
 impl Embedder for Fake {
     async fn embed_documents(&self, texts: &[String]) -> Result<Vec<Vector>> {
-        Ok(vec![vec![1.0; 8]; texts.len()])
+        Ok(vec![vec![8_f32.sqrt().recip(); 8]; texts.len()])
     }
 
     async fn embed_query(&self, _text: &str) -> Result<Vector> {
-        Ok(vec![1.0; 8])
+        Ok(vec![8_f32.sqrt().recip(); 8])
     }
 
     fn dimension(&self) -> usize {
@@ -146,7 +146,7 @@ fn chunks_of(file_id: FileId) -> FileChunks {
         tokens: 7,
         tier: Tier::L1,
     };
-    FileChunks { file_id, chunks: vec![Embedded { chunk, vector: vec![1.0; 8] }] }
+    FileChunks { file_id, chunks: vec![Embedded { chunk, vector: vec![8_f32.sqrt().recip(); 8] }] }
 }
 
 struct Scene {

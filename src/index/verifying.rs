@@ -19,6 +19,10 @@ use crate::warehouse;
 /// Where the catalog keeps when the last round ended, in milliseconds.
 const KEY: &str = "verified_ms";
 
+/// Where the catalog keeps the number of the file that a round has come to; empty between rounds. Many machines run for less
+/// than a round takes.
+const CAME_TO: &str = "verified_up_to";
+
 /// Files taken from the catalog at a time.
 const PAGE: usize = 256;
 
@@ -28,7 +32,7 @@ const REST: u32 = 3;
 /// How often it is looked whether it is time: one that sleeps does not notice that the machine did.
 const LOOK: Duration = Duration::from_secs(600);
 
-/// Rest after a round that failed, which begins anew.
+/// Rest after a round that failed, which then goes on where it was.
 const AFTER_FAILURE: Duration = Duration::from_secs(1_800);
 
 /// Goes round for as long as the daemon lives.
@@ -77,12 +81,11 @@ fn left(catalog: &Catalog, every: Duration, now_ms: i64) -> Result<Duration> {
 
 /// One round; returns how many files are to be read again.
 async fn verify(inner: &Arc<Inner>) -> Result<u64> {
-    let (mut after, mut changed): (FileId, u64) = (0, 0);
+    let mut changed = 0;
     loop {
         let catalog = inner.catalog.clone();
-        let page = blocking(move || catalog.indexed_after(after, PAGE)).await?;
-        let Some(last) = page.last() else { break };
-        after = last.id;
+        let page = blocking(move || next_page(&catalog)).await?;
+        let Some(last) = page.last().map(|it| it.id) else { break };
         for record in page {
             tokio::select! {
                 () = inner.gate.passed() => (),
@@ -90,10 +93,22 @@ async fn verify(inner: &Arc<Inner>) -> Result<u64> {
             }
             changed += u64::from(verify_one(inner, record).await?);
         }
+        let catalog = inner.catalog.clone();
+        blocking(move || catalog.meta_set(CAME_TO, &last.to_string())).await?;
     }
     let catalog = inner.catalog.clone();
-    blocking(move || catalog.meta_set(KEY, &now_ms().to_string())).await?;
+    blocking(move || {
+        catalog.meta_set(CAME_TO, "")?;
+        catalog.meta_set(KEY, &now_ms().to_string())
+    })
+    .await?;
     Ok(changed)
+}
+
+/// The files that the round has not come to, as many as are taken at a time.
+fn next_page(catalog: &Catalog) -> Result<Vec<FileRecord>> {
+    let after: FileId = catalog.meta_get(CAME_TO)?.and_then(|it| it.parse().ok()).unwrap_or_default();
+    catalog.indexed_after(after, PAGE)
 }
 
 async fn verify_one(inner: &Inner, record: FileRecord) -> Result<bool> {

@@ -20,6 +20,10 @@ pub struct SyncReport {
     pub files: u64,
     /// Milliseconds that it took.
     pub waited_ms: u64,
+    /// Files whose text in pictures and scans is still to be read: nobody waits for that here, as it may take hours.
+    pub unread_pictures: u64,
+    /// Roots that are away: what changed there is seen when they are back.
+    pub roots_away: u64,
 }
 
 /// A request to stop indexing for a while.

@@ -263,6 +263,8 @@ pub struct Upkeep {
     pub fragments: u64,
     /// Chunks that the keyword index does not cover yet; questions scan them.
     pub unindexed_chunks: u64,
+    /// Files whose text in pictures and scans is still to be read.
+    pub unread_pictures: u64,
     /// Bytes that are free on the disk of the index.
     pub disk_free_bytes: u64,
 }

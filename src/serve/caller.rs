@@ -6,7 +6,6 @@
 use std::sync::Arc;
 
 use tokio::sync::{mpsc, watch};
-use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::Assistant;
@@ -69,22 +68,18 @@ impl Caller {
     }
 
     /// Has what goes on without an answer end with the key that was shown.
-    fn end_with_key(&self, begun: Begun) -> Option<JoinHandle<()>> {
-        let ring = self.ring()?;
-        Some(tokio::spawn(begun.end_with(ring, self.grant.clone(), self.service.clone())))
+    fn end_with_key(&self, begun: Begun) {
+        if let Some(ring) = self.ring() {
+            tokio::spawn(begun.end_with(ring, self.grant.clone(), self.service.clone()));
+        }
     }
 
     /// INGEST, whose job of the index goes on when nobody waits for the answer any more.
     async fn ingest(&self, call: CorpusCall) -> Result<CorpusReply> {
         let over = CancellationToken::new();
         let _when_nobody_waits = over.clone().drop_guard();
-        let watcher = self.end_with_key(Begun::Ingest(over));
-        let reply = self.service.corpus(call).await?;
-        // One that goes on in a job has a watcher that ends the verb first: whose index is taken away before has failed.
-        if let (Some(watcher), Some(_)) = (watcher, begun::verb(&reply)) {
-            watcher.abort();
-        }
-        Ok(reply)
+        self.end_with_key(Begun::Ingest(over));
+        self.service.corpus(call).await
     }
 
     /// The services, each behind its right and with its place at the desk.

@@ -54,6 +54,8 @@ pub(super) fn acceptor(files: &TlsFiles) -> Result<(TlsAcceptor, Arc<Certificate
 pub(crate) struct Certificate {
     files: TlsFiles,
     shown: RwLock<Arc<CertifiedKey>>,
+    /// Why what is in the files now is not shown.
+    refused: RwLock<Option<String>>,
 }
 
 impl Certificate {
@@ -61,7 +63,7 @@ impl Certificate {
     fn watched(files: &TlsFiles) -> Result<Arc<Certificate>> {
         let seen = stamps(files);
         let shown = RwLock::new(Arc::new(read(files)?));
-        let certificate = Arc::new(Certificate { files: files.clone(), shown });
+        let certificate = Arc::new(Certificate { files: files.clone(), shown, refused: RwLock::default() });
         certificate.warn();
         let weak = Arc::downgrade(&certificate);
         // Of its own: a file system that does not answer holds nobody up.
@@ -74,20 +76,31 @@ impl Certificate {
 
     /// Goes on with the old one when the new one is of no use.
     fn renew(&self) {
-        match read(&self.files) {
-            Ok(new) if new.cert == self.shown().cert => (),
+        let new = read(&self.files);
+        let refused = new.as_ref().err().map(|error| {
+            let cure = error.hint.as_deref().map(|it| format!(" ({it})")).unwrap_or_default();
+            format!("goes on with the old certificate of the TCP port: {}{cure}", error.message)
+        });
+        *self.refused.write().unwrap_or_else(PoisonError::into_inner) = refused;
+        match new {
+            Ok(new) if new.cert == self.shown().cert => return,
             Ok(new) => {
                 *self.shown.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(new);
                 tracing::info!(path = %self.files.certificate.display(), "new connections get the new certificate");
-                self.warn();
             }
-            Err(error) => tracing::warn!(%error, "goes on with the old certificate"),
+            Err(_) => (),
         }
+        self.warn();
     }
 
-    /// That it is not valid yet, has expired or soon will, and the cure.
+    /// That it is not valid yet, has expired or soon will, or that a new one is of no use, and the cure.
     pub(crate) fn problem(&self) -> Option<String> {
-        problem(&self.files, self.shown().cert.first()?, Utc::now())
+        let of_files = self.refused.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let of_shown = || problem(&self.files, self.shown().cert.first()?, Utc::now());
+        match (of_files, of_shown()) {
+            (Some(refused), Some(shown)) => Some(format!("{shown}; {refused}")),
+            (one, other) => one.or(other),
+        }
     }
 
     /// The same, where who checks it does not connect already.

@@ -175,7 +175,12 @@ impl Service for FakeService {
     async fn sync(&self, request: SyncRequest) -> Result<SyncReport> {
         match request.path.as_deref() {
             Some("/slow") => Err(Error::new(ErrorCode::DeadlineExceeded, "not everything is searchable after 1 s")),
-            _ => Ok(SyncReport { files: 3, waited_ms: u64::from(request.timeout_seconds.unwrap_or(60)) }),
+            _ => Ok(SyncReport {
+                files: 3,
+                waited_ms: u64::from(request.timeout_seconds.unwrap_or(60)),
+                unread_pictures: 2,
+                roots_away: 1,
+            }),
         }
     }
 
@@ -353,6 +358,7 @@ pub(crate) fn status() -> Status {
             versions: 12,
             fragments: 3,
             unindexed_chunks: 40,
+            unread_pictures: 5,
             disk_free_bytes: 7 << 30,
         },
         paused: Some(Pause { reason: PauseReason::Asked, until_ms: None }),

@@ -3,8 +3,9 @@
 //! A key is 256 random bits. Of those in the table only the hash is kept: they are shown once, when they are made. The
 //! table is read again when it has changed, so that a key holds from the moment it is added until it is revoked.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use base64::Engine;
@@ -184,8 +185,7 @@ pub fn revoke(config: &Config, name: &str) -> Result<()> {
 fn change(config: &Config, change: impl FnOnce(&mut Vec<KeyEntry>) -> Result<()>) -> Result<()> {
     let path = config.keys_path();
     let lock_path = path.with_extension("lock");
-    std::fs::create_dir_all(&config.data_dir).at("create", &config.data_dir)?;
-    let lock = File::create(&lock_path).at("open", &lock_path)?;
+    let lock = OpenOptions::new().create(true).append(true).mode(0o600).open(&lock_path).at("open", &lock_path)?;
     lock.lock().at("lock", &lock_path)?;
     let mut keys = read(&path)?;
     change(&mut keys)?;

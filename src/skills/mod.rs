@@ -21,7 +21,7 @@ use futures::StreamExt;
 use crate::catalog::{EvidenceCache, EvidenceKey, WITHOUT_TEXT_LAYER};
 use crate::embed::models::ModelStore;
 use crate::error::{Error, Result};
-use crate::extract::{PoolSettings, Purpose, SkillJob, Tools, WorkerPool};
+use crate::extract::{PoolSettings, SkillJob, Tools, WorkerPool};
 use crate::index::{Before, at_file, blocking, ocr_tools};
 use crate::llm::LlmClient;
 use crate::model::{
@@ -237,7 +237,7 @@ impl Skills {
         let (file, before) =
             open(record, key.hash).await.map_err(|why| SkillProblem(format!("cannot look into `{shown}`: {why}")))?;
         let name = record.found.path.file_name().map(OsStr::to_string_lossy).unwrap_or_default();
-        let job = SkillJob { skill: skill.to_string(), pages, seconds, purpose: Purpose::Question, tools };
+        let job = SkillJob { skill: skill.to_string(), pages, seconds, tools, ..SkillJob::default() };
         match tokio::time::timeout(budget, self.pool.run_skill(file, &name, job)).await {
             Err(_) => Err(late()),
             // What was written to meanwhile would be kept as the text of another content.

@@ -76,6 +76,10 @@ struct Reading<'a> {
     /// Pages that are left for another time.
     later: Vec<u32>,
     end: Instant,
+    /// When no second page is begun.
+    rest: Option<Instant>,
+    /// Whether a page was begun.
+    is_begun: bool,
 }
 
 /// A page that is a picture.
@@ -213,11 +217,14 @@ fn is_like_paper(bytes: &[u8]) -> bool {
 impl<'a> Reading<'a> {
     fn new(input: &'a SkillInput<'a>) -> Reading<'a> {
         let time = Duration::from_secs_f32(input.job.soft_seconds());
-        Reading { input, document: Document::default(), later: Vec::new(), end: Instant::now() + time }
+        let now = Instant::now();
+        let rest = input.job.rest_after.map(|it| now + Duration::from_secs(it.into()));
+        Reading { input, document: Document::default(), later: Vec::new(), end: now + time, rest, is_begun: false }
     }
 
     fn is_late(&self) -> bool {
-        Instant::now() >= self.end
+        let now = Instant::now();
+        now >= self.end || (self.is_begun && self.rest.is_some_and(|it| now >= it))
     }
 
     fn count(&mut self, file: &PdfDocument<'_>) -> u32 {
@@ -260,6 +267,7 @@ impl<'a> Reading<'a> {
             while !self.is_late()
                 && let Some((number, scan)) = scans.next()
             {
+                self.is_begun = true;
                 self.scan(ocr, number, &scan);
             }
             self.document.truncated |= scans.len() > 0;
@@ -438,10 +446,12 @@ mod tests {
     }
 
     #[test]
-    fn without_time_nothing_is_read_and_it_says_so() {
+    fn without_time_nothing_is_read_and_with_little_one_page_and_it_says_so() {
         let bytes = sample("Contracts/idr-contract-scan.pdf");
         let document = run(OCR_IMAGE, &bytes, "a.pdf", |job| job.seconds = 0).unwrap();
         assert!(document.truncated && document.pages_without_text == [1, 2]);
+        let document = run(OCR_IMAGE, &bytes, "a.pdf", |job| job.rest_after = Some(0)).unwrap();
+        assert!(document.truncated && document.pages_without_text == [2], "one page is read before any rest");
     }
 
     #[test]

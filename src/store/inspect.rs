@@ -1,6 +1,6 @@
 //! A look at a table that changes nothing, for `vic doctor`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use futures::TryStreamExt;
@@ -18,6 +18,8 @@ use crate::store::{LanceStore, manifests, schema};
 pub struct Inspection {
     /// Number of chunks of each file.
     pub rows: BTreeMap<FileId, u64>,
+    /// Files of which a vector is damaged.
+    pub damaged: BTreeSet<FileId>,
     /// Versions that are kept.
     pub versions: u64,
     /// Of these, those that an interrupted commit left. The next start sets them aside.
@@ -40,13 +42,17 @@ impl LanceStore {
         let versions = manifests::list(&table_dir)?;
         let synced = Synced::of(&table_dir).read()?;
         let opened = opening::read(&place).await?;
-        let query = opened.table.query().select(Select::columns(&schema::CHUNK_COLUMNS));
+        let query = opened.table.query().select(Select::All);
+        let mut damaged = BTreeSet::new();
         let mut rows = query.execute().await.map_err(as_damage).on("read", dir)?;
         while let Some(batch) = rows.try_next().await.map_err(as_damage).on("read", dir)? {
             schema::stored_chunks(&batch)?;
+            let vectors = schema::keys(&batch)?.zip(schema::vectors(&batch)?);
+            damaged.extend(vectors.filter(|(_, vector)| !schema::is_sound(vector)).map(|((file_id, _), _)| file_id));
         }
         Ok(Some(Inspection {
             rows: opened.rows,
+            damaged,
             versions: versions.len() as u64,
             unsynced: versions.iter().filter(|it| synced.is_some_and(|last| it.version > last)).count() as u64,
             leftovers: manifests::leftovers(&table_dir),

@@ -67,6 +67,7 @@ pub struct LanceStore {
     pub(super) is_uncertain: AtomicBool,
     has_lost: AtomicBool,
     set_aside: Vec<PathBuf>,
+    damaged: Vec<FileId>,
     upkeep: Mutex<Upkeep>,
 }
 
@@ -93,6 +94,7 @@ impl LanceStore {
         for it in &set_aside {
             tracing::warn!("the index was damaged: what could not be read is kept as `{}`", it.display());
         }
+        let damaged = hot.damaged().iter().copied().collect();
         Ok(LanceStore {
             table,
             cached,
@@ -110,6 +112,7 @@ impl LanceStore {
             is_uncertain: AtomicBool::new(false),
             has_lost: AtomicBool::new(has_lost),
             set_aside,
+            damaged,
             upkeep: Mutex::default(),
         })
     }
@@ -117,6 +120,12 @@ impl LanceStore {
     /// What was damaged when the table was opened, under its new names.
     pub fn set_aside(&self) -> &[PathBuf] {
         &self.set_aside
+    }
+
+    /// Files of which a vector was damaged when the table was opened, as far as all of them were read by then: what is said
+    /// of them is to be made again.
+    pub fn damaged(&self) -> &[FileId] {
+        &self.damaged
     }
 
     /// Says whether commits that were on disk once are gone: what is known of them elsewhere must not be believed. Stays

@@ -41,6 +41,9 @@ pub(crate) fn check_all_is_read(world: &World, what: &str) {
     }
 }
 
+/// More than a log has that is written on.
+const LARGE_LOG_BYTES: u64 = 17 << 20;
+
 /// Starts the daemon, which must refuse; gives what it says.
 pub(crate) fn refusal(world: &World) -> (Option<i32>, String) {
     let Output { status, stderr, .. } = world.command(env!("CARGO_BIN_EXE_vicd")).output().unwrap();
@@ -170,6 +173,30 @@ fn damage_is_set_aside_and_told_and_what_is_missing_is_read_again() {
     }
 }
 
+#[test]
+fn vectors_that_the_disk_gives_back_otherwise_are_told_and_made_anew() {
+    let origin = origin();
+    let mut world = copy_of(&origin);
+    for path in table_files(&world.data(), ".lance/data/") {
+        let mut content = std::fs::read(&path).unwrap();
+        // Most of a file is vectors.
+        let (begin, end) = (content.len() * 2 / 5, content.len() * 3 / 5);
+        content[begin..end].iter_mut().step_by(101).for_each(|it| *it ^= 0x55);
+        overwrite(path, content);
+    }
+    let agreement = |world: &World| {
+        let checks = world.outcome(&["doctor"]).1["checks"].clone();
+        checks.as_array().unwrap().iter().find(|it| it["name"] == "index and catalog").unwrap().clone()
+    };
+    let told = agreement(&world);
+    assert!(told["health"] == "problem" && told["finding"].to_string().contains("or the vectors"), "{told}");
+    world.spawn();
+    assert!(world.log().contains("has not what the catalog says"), "{}", world.log());
+    check_all_is_read(&world, "damaged vectors");
+    assert!(world.terminate());
+    assert_eq!(agreement(&world)["health"], "ok");
+}
+
 fn contents(files: &[PathBuf]) -> Vec<Vec<u8>> {
     files.iter().map(|it| std::fs::read(it).unwrap()).collect()
 }
@@ -193,14 +220,26 @@ fn a_directory_of_a_newer_vic_or_of_something_else_is_refused_before_anything_is
     let foreign = World::new();
     std::fs::create_dir(foreign.data()).unwrap();
     overwrite(foreign.data().join("holiday.jpg"), "a picture");
+    // So large a log is begun anew by whoever starts a daemon.
+    std::fs::File::create(newer.data().join("vicd.log")).unwrap().set_len(LARGE_LOG_BYTES).unwrap();
+    let folder = newer.files().display().to_string();
+    let commands: [&[&str]; 5] = [
+        &["status"],
+        &["keys", "add", "ada", "--root", &folder],
+        &["keys", "revoke", "ada"],
+        &["llm", "use", "mock"],
+        &["demo"],
+    ];
     for (world, code, named) in [(&newer, 6, "format 999"), (&unclear, 10, "format"), (&foreign, 6, "holiday.jpg")] {
         let before = snapshot(&world.data());
         for _ in 0..2 {
             let (got, said) = refusal(world);
             assert!(got == Some(code) && said.contains(named) && said.contains("hint:"), "{got:?}: {said}");
         }
-        let (got, said) = world.fails(&["status"]);
-        assert!(got == code && said.contains(named), "{got}: {said}");
+        for command in commands {
+            let (got, said) = world.fails(command);
+            assert!(got == code && said.contains(named), "{command:?}: {got}: {said}");
+        }
         assert_eq!(snapshot(&world.data()), before, "{named}");
     }
 }
@@ -297,7 +336,7 @@ fn the_doctor_finds_what_is_wrong_mends_it_and_says_so() {
     let (code, found) = checks(&all_well, &[]);
     let wrong: Vec<_> = found.iter().filter(|it| it.1 != "ok" && !it.0.starts_with("model")).collect();
     assert!(wrong.is_empty(), "{code}: {wrong:?}");
-    let damages: [(&str, Damage); 5] = [
+    let damages: [(&str, Damage); 6] = [
         ("catalog", |data| garbage_database(data, "catalog.sqlite")),
         ("vectors", |data| garbage_database(data, "vectors.sqlite")),
         ("index", |data| overwrite(newest_manifest(data), "")),
@@ -309,6 +348,10 @@ fn the_doctor_finds_what_is_wrong_mends_it_and_says_so() {
             use std::os::unix::fs::PermissionsExt;
             let path = data.join("catalog.sqlite");
             std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o644)).unwrap();
+        }),
+        ("permissions", |data| {
+            use std::os::unix::fs::PermissionsExt;
+            std::fs::set_permissions(data, std::fs::Permissions::from_mode(0o777)).unwrap();
         }),
     ];
     for (name, damage) in damages {

@@ -133,21 +133,47 @@ fn a13_dates_of_the_past_and_the_future_hide_nothing_and_cost_nothing() {
 #[test]
 fn a13_new_content_under_the_same_size_and_times_is_found_by_reading_every_file_again() {
     let (mut world, caller) = world(&["a.md", "b.md"]);
-    let path = world.files().join("a.md");
-    let modified = path.metadata().unwrap().modified().unwrap();
     drop(caller);
     assert!(world.terminate());
-    let text = "The ibis of a.md.";
-    assert_eq!(text.len(), "The text of a.md.".len());
-    fs::write(&path, text).unwrap();
-    fs::File::options().write(true).open(&path).unwrap().set_modified(modified).unwrap();
-    forget_status_change(&world, &path);
+    let text = replace_unseen(&world, "a.md");
     let mut world = world.with("VIC_VERIFY_SECONDS", "2");
     world.spawn();
     let caller = Caller::new(&world);
-    assert!(caller.within(NOTICED + SOON, |it| it.files()[Path::new("a.md")].hash == hash(text)));
+    assert!(caller.within(NOTICED + SOON, |it| it.files()[Path::new("a.md")].hash == hash(&text)));
     caller.sync();
     assert_eq!(caller.hits("ibis")[0].path, "a.md");
+}
+
+#[test]
+fn a13_reading_every_file_again_goes_on_after_a_restart_where_it_was() {
+    let (mut world, caller) = world(&["a.md", "b.md"]);
+    drop(caller);
+    assert!(world.terminate());
+    let (first, second) = (replace_unseen(&world, "a.md"), replace_unseen(&world, "b.md"));
+    let catalog = rusqlite::Connection::open(world.data().join("catalog.sqlite")).unwrap();
+    let come_to: i64 = catalog.query_row("SELECT min(id) FROM files", [], |row| row.get(0)).unwrap();
+    // A round began a day ago, and had come to the first of both.
+    for (key, value) in [("verified_ms", "1".to_string()), ("verified_up_to", come_to.to_string())] {
+        catalog.execute("INSERT OR REPLACE INTO meta (key, value) VALUES (?1, ?2)", (key, value)).unwrap();
+    }
+    drop(catalog);
+    world.spawn();
+    let caller = Caller::new(&world);
+    assert!(caller.within(NOTICED + SOON, |it| it.files()[Path::new("b.md")].hash == hash(&second)));
+    caller.sync();
+    assert_ne!(caller.files()[Path::new("a.md")].hash, hash(&first), "its turn is the next round");
+}
+
+/// Writes another text of the same length into a file, of which nothing but the text tells; returns that.
+fn replace_unseen(world: &World, name: &str) -> String {
+    let path = world.files().join(name);
+    let modified = path.metadata().unwrap().modified().unwrap();
+    let text = format!("The ibis of {name}.");
+    assert_eq!(text.len() as u64, path.metadata().unwrap().len());
+    fs::write(&path, &text).unwrap();
+    fs::File::options().write(true).open(&path).unwrap().set_modified(modified).unwrap();
+    forget_status_change(world, &path);
+    text
 }
 
 /// Makes the catalog believe that it knows the file as it is now, as where the disk keeps no times of its own.

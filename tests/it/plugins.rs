@@ -172,9 +172,11 @@ fn arguments_that_mean_something_to_others_are_handed_over_as_they_are() {
         "| tee p",
         "&& touch p",
     ]
-    .map(String::from)
-    .to_vec();
-    odd.push("x".repeat(100_000));
+    .into_iter()
+    .flat_map(|it| [it.to_string(), format!("word {it}"), format!("\"{it}\""), format!("'{it}'")])
+    .collect::<Vec<String>>();
+    odd.extend([&"x".repeat(100_000), "--config=p", "${HOME}", "!!"].map(String::from));
+    assert_eq!(odd.len(), 80);
     run(odd.clone()).unwrap();
     let got = std::fs::read_to_string(folder.join("print.args")).unwrap();
     assert_eq!(got.split_terminator('\0').collect::<Vec<_>>(), odd);

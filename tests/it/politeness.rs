@@ -10,11 +10,15 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use crate::caller::Caller;
-use crate::harness::World;
+use crate::harness::{World, sample};
 use crate::http::{get, post};
 use crate::means;
 use crate::openings::Openings;
+use crate::room::alone;
 use crate::torture::{Promises, figure, percentile, size};
+
+/// A change of the power supply is seen within this time.
+const SEEN: Duration = Duration::from_secs(20);
 
 /// Every thread of a process: its name, niceness and scheduling policy.
 fn threads(process: u32) -> Vec<(String, i32, i32)> {
@@ -126,6 +130,36 @@ fn a_pause_stops_reading_lets_deletions_through_and_survives_a_restart() {
     let caller = Caller::new(&world);
     assert!(caller.within(Duration::from_secs(8), |it| counts(it) == (2, 0)), "{:?}", counts(&caller));
     assert_eq!(world.paths(&["pike"])[0], "b.md");
+}
+
+#[test]
+fn on_battery_indexing_pauses_and_says_why_until_there_is_mains() {
+    alone("politeness::inside_of_a_machine_with_a_battery");
+}
+
+#[test]
+#[ignore = "runs inside the test above"]
+fn inside_of_a_machine_with_a_battery() {
+    let mounted = Command::new("mount").args(["-t", "tmpfs", "tmpfs", "/sys/class"]).status().unwrap();
+    assert!(mounted.success());
+    let battery = Path::new("/sys/class/power_supply/BAT0");
+    fs::create_dir_all(battery).unwrap();
+    fs::write(battery.join("type"), "Battery\n").unwrap();
+    let set = |status: &str| fs::write(battery.join("status"), format!("{status}\n")).unwrap();
+    set("Discharging");
+    let world = World::new().with("VIC_PAUSE_ON_BATTERY", "1").start();
+    let caller = Caller::new(&world);
+    let reason = |it: &World| it.json(&["status"])["paused"]["reason"].clone();
+    world.until("it pauses", SEEN, |it| reason(it) == "battery");
+    world.ok(&["index", "--no-wait", world.files().to_str().unwrap()]);
+    world.write("a.md", "A note about herons.");
+    let pending = |it: &Caller| it.status().coverage.pending;
+    assert!(caller.within(SEEN, |it| pending(it) == 1), "{:?}", caller.status());
+    std::thread::sleep(Duration::from_secs(2));
+    assert_eq!(pending(&caller), 1, "nothing is read");
+    set("Charging");
+    world.until("it goes on", SEEN, |it| reason(it) == json!(null));
+    assert!(caller.within(SEEN, |it| it.hits("herons").len() == 1), "{:?}", caller.status());
 }
 
 #[test]
@@ -372,6 +406,36 @@ fn used_by_a_job(percent: &str, meanwhile: impl Fn(&Caller)) -> f64 {
     }
     assert!(!caller.status().running_jobs.is_empty(), "still at work");
     processor_seconds(world.pid()).since(&before) / begun.elapsed().as_secs_f64()
+}
+
+/// Processors that a daemon and its workers use for so long.
+fn used(world: &World, long: Duration) -> f64 {
+    let (begun, before) = (Instant::now(), processor_seconds(world.pid()));
+    std::thread::sleep(long);
+    processor_seconds(world.pid()).since(&before) / begun.elapsed().as_secs_f64()
+}
+
+#[test]
+fn a_share_of_the_processors_is_kept_to_by_readers_of_pictures_and_a_pause_stops_them() {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
+    let world = World::new().with("VIC_CPU_PERCENT", "30").start();
+    let scan = fs::read(sample().join("Contracts/idr-contract-scan.pdf")).unwrap();
+    // Each is another file, of two pages.
+    (0..40)
+        .for_each(|it| drop(world.write(&format!("{it}.pdf"), [&scan[..], format!("\n% {it}\n").as_bytes()].concat())));
+    world.ok(&["index", "--no-wait", world.files().to_str().unwrap()]);
+    let caller = Caller::new(&world);
+    let is_read = |it: &Caller| !it.hits("\"Henrike Dahl\"").is_empty();
+    assert!(caller.within(Duration::from_secs(120), is_read), "{:?}", caller.status());
+    let at_work = used(&world, Duration::from_secs(20));
+    world.ok(&["pause"]);
+    // The page at hand is read to its end.
+    std::thread::sleep(Duration::from_secs(10));
+    let paused = used(&world, Duration::from_secs(5));
+    println!("{at_work:.2} processors of {cores} at 30 %, {paused:.2} in a pause");
+    assert!(at_work > 0.05 && at_work <= 0.3 * cores + 0.35, "{at_work} processors");
+    assert!(paused < 0.1, "{paused} processors in a pause");
+    assert!(!caller.status().running_jobs.is_empty(), "the job waits");
 }
 
 #[test]

@@ -1,9 +1,11 @@
 //! The Unix socket and the data directory belong to one user, and to one daemon.
 
+use std::fs::DirEntry;
 use std::io::{Read, Write};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use rustix::process::{Uid, geteuid};
@@ -31,6 +33,35 @@ fn whatever_the_umask_nobody_else_may_read_or_enter_anything() {
     others_may(&world.data(), &mut open);
     assert!(open.is_empty(), "{open:?}");
     assert!(key(&world).len() >= 43, "256 bits");
+}
+
+#[test]
+fn what_is_done_before_the_first_start_is_for_the_owner_alone_and_keeps_no_daemon_from_starting() {
+    let mut world = World::new();
+    let folder = world.files().display().to_string();
+    let commands: [&[&str]; 4] = [
+        &["keys", "add", "ada", "--root", &folder],
+        &["llm", "use", "mock"],
+        &["bench", "embed", "--autotune", "--seconds", "0.2"],
+        &["demo"],
+    ];
+    for command in commands {
+        let vic = world.command(env!("CARGO_BIN_EXE_vic"));
+        let mut careless = Command::new("sh");
+        careless.args(["-c", "umask 000; exec \"$@\"", "sh"]).arg(vic.get_program()).args(command).env_clear();
+        careless.envs(vic.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        let output = careless.output().unwrap();
+        assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+        assert_eq!(world.data().metadata().unwrap().mode() & 0o777, 0o700, "{command:?}");
+    }
+    let written: Vec<String> = world.data().read_dir().unwrap().map(|it| name_of(&it.unwrap())).collect();
+    assert!(["keys.json", "llm.json", "tuned.toml", "demo"].iter().all(|it| written.contains(&it.to_string())));
+    world.spawn();
+    assert_eq!(world.json(&["keys", "list"])[0]["name"], "ada");
+}
+
+fn name_of(entry: &DirEntry) -> String {
+    entry.file_name().to_string_lossy().into_owned()
 }
 
 fn others_may(folder: &Path, open: &mut Vec<String>) {

@@ -217,6 +217,30 @@ fn a_folder_that_does_not_answer_at_the_start_keeps_no_other_waiting() {
 }
 
 #[test]
+fn the_doctor_names_a_folder_that_does_not_answer_and_looks_at_all_else() {
+    if !means::can_trace() {
+        return;
+    }
+    let (mut world, _) = world(&["a.md"]);
+    let silent = second_root(&world, "silent");
+    world.kill();
+    let strace = without_answer(&[silent.to_str().unwrap()], "getdents64", "600000000");
+    let vicd = world.command(env!("CARGO_BIN_EXE_vicd"));
+    let mut doctor = std::process::Command::new(&strace[0]);
+    doctor.args(&strace[1..]).arg(vicd.get_program()).arg("doctor").env_clear();
+    doctor.envs(vicd.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let begun = Instant::now();
+    let told = doctor.output().unwrap();
+    assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
+    let report: vic::model::DoctorReport = serde_json::from_slice(&told.stdout).unwrap();
+    let roots: Vec<_> = report.checks.iter().filter(|it| it.name == "roots").collect();
+    let [away, rest] = roots[..] else { panic!("{roots:?}") };
+    assert!(away.finding.contains("silent`, or a folder in it, does not answer") && away.cure.is_some(), "{away:?}");
+    assert_eq!(rest.finding, "1 roots, 1 files as they are known, 0 changed or gone since");
+    assert!(report.checks.iter().any(|it| it.name == "leftovers"), "{report:?}");
+}
+
+#[test]
 fn a_question_is_answered_although_a_folder_with_files_of_the_answer_does_not_answer() {
     if !means::can_trace() {
         return;

@@ -335,8 +335,7 @@ fn store(best: Tuned, config: &Config, report: &Report) -> Result<Vec<String>> {
     }
     let machine = &report.machine;
     let remark = format!("{} on {}, {} cores, {}", label(config), machine.cpu, machine.cores, report.taken_at);
-    // The first thing of ours must not stand in a folder of something else.
-    directory::check(config)?;
+    directory::prepare(config)?;
     config::write_tuned(&config.data_dir, &values, &remark)?;
     let set: Vec<String> = values.iter().map(|(name, value)| format!("{name}={value}")).collect();
     note(&format!(

@@ -69,6 +69,45 @@ async fn a_damaged_table_of_keys_is_a_problem_with_a_cure_and_is_left_as_it_is()
     }
 }
 
+#[tokio::test]
+async fn an_own_key_that_is_none_is_a_problem_with_a_cure() {
+    let dir = tempfile::tempdir().unwrap();
+    let config =
+        Config::from_lookup(&|name| (name == "VIC_DATA_DIR").then(|| dir.path().as_os_str().to_owned())).unwrap();
+    std::fs::write(config.format_path(), format!("vic data directory, format {}\n", directory::FORMAT)).unwrap();
+    std::fs::write(config.key_path(), "").unwrap();
+    let checks = doctor(&config, true).await.unwrap().checks;
+    let told = checks.into_iter().find(|it| it.name == "keys").unwrap();
+    assert!(told.health == Health::Problem && told.cure.unwrap().contains("move it aside"));
+}
+
+#[tokio::test]
+async fn a_catalog_that_is_gone_is_a_problem_where_roots_had_been_indexed() {
+    let dir = tempfile::tempdir().unwrap();
+    let config =
+        Config::from_lookup(&|name| (name == "VIC_DATA_DIR").then(|| dir.path().join("data").into_os_string()))
+            .unwrap();
+    let root = dir.path().join("root");
+    [&root, &config.data_dir].iter().for_each(|it| std::fs::create_dir_all(it).unwrap());
+    std::fs::write(config.format_path(), format!("vic data directory, format {}\n", directory::FORMAT)).unwrap();
+    let check = async || {
+        let checks = doctor(&config, false).await.unwrap().checks;
+        checks.into_iter().find(|it| it.name == "index").unwrap()
+    };
+    assert_eq!(check().await.health, Health::Ok, "there was none");
+    drop(catalog_of_one_file(&config, &root));
+    assert_eq!(check().await.health, Health::Ok);
+    std::fs::write(config.catalog_path(), "").unwrap();
+    for name in ["catalog.sqlite-wal", "catalog.sqlite-shm"] {
+        std::fs::remove_file(config.data_dir.join(name)).ok();
+    }
+    for _ in 0..2 {
+        let told = check().await;
+        assert!(told.health == Health::Problem && told.cure.unwrap().contains("start the daemon"));
+        std::fs::remove_file(config.catalog_path()).ok();
+    }
+}
+
 /// A catalog of one file with chunks.
 fn catalog_of_one_file(config: &Config, root: &Path) -> Catalog {
     let catalog = Catalog::open(&config.catalog_path()).unwrap();

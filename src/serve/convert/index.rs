@@ -162,20 +162,6 @@ impl From<model::Status> for wire::Status {
     }
 }
 
-impl From<model::Upkeep> for wire::Upkeep {
-    fn from(it: model::Upkeep) -> wire::Upkeep {
-        let model::Upkeep { now, versions, fragments, unindexed_chunks, disk_free_bytes } = it;
-        wire::Upkeep { now, versions, fragments, unindexed_chunks, disk_free_bytes }
-    }
-}
-
-impl From<wire::Upkeep> for model::Upkeep {
-    fn from(it: wire::Upkeep) -> model::Upkeep {
-        let wire::Upkeep { now, versions, fragments, unindexed_chunks, disk_free_bytes } = it;
-        model::Upkeep { now, versions, fragments, unindexed_chunks, disk_free_bytes }
-    }
-}
-
 impl TryFrom<wire::Status> for model::Status {
     type Error = Error;
 

@@ -48,8 +48,9 @@ mirror! {
     Coverage { found, indexed, skipped, failed, pending, awaiting_vectors, reasons }
     Region { left, top, right, bottom }
     SyncRequest { path, timeout_seconds }
-    SyncReport { files, waited_ms }
+    SyncReport { files, waited_ms, unread_pictures, roots_away }
     PauseRequest { seconds }
+    Upkeep { now, versions, fragments, unindexed_chunks, disk_free_bytes, unread_pictures }
     WatchReport { watching, folders, missing, polled, overflows, rescans, restarts, heartbeat_seconds }
     MemoryCap { part, mib }
 }

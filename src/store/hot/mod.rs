@@ -17,7 +17,7 @@ mod search;
 mod sketch;
 mod vectors;
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::io;
 use std::path::Path;
 
@@ -51,6 +51,8 @@ pub(super) struct Hot {
     passages: Option<Passages>,
     /// As far as they are known; none of a table that is too large.
     addresses: Option<Addresses>,
+    /// Files of which the table has vectors that vic never wrote.
+    damaged: BTreeSet<FileId>,
 }
 
 impl Hot {
@@ -58,7 +60,7 @@ impl Hot {
     pub(super) fn new(dir: &Path, rows: u64, dimension: usize) -> Hot {
         let vectors = (rows <= hot_rows(dimension) as u64).then(|| Vectors::new(dimension));
         let addresses = vectors.is_some().then(Addresses::default);
-        let mut hot = Hot { vectors, passages: None, addresses };
+        let mut hot = Hot { vectors, passages: None, addresses, damaged: BTreeSet::new() };
         // A table whose vectors do not fit is not read at all: without its passages, none must seem to be there.
         if hot.vectors.is_some() && rows * PASSAGE_BYTES <= HOT_TEXT_BYTES {
             match Passages::new(dir) {
@@ -75,6 +77,11 @@ impl Hot {
             (_, Some(_)) => Select::All,
             _ => Select::columns(&["chunk_id", "file_id", "vector"]),
         }
+    }
+
+    /// Files of which some vector was damaged in the rows that were added.
+    pub(super) fn damaged(&self) -> &BTreeSet<FileId> {
+        &self.damaged
     }
 
     /// The vectors, if there are not too many.
@@ -153,7 +160,11 @@ impl Hot {
     pub(super) fn add_rows(&mut self, batch: &RecordBatch) -> Result<()> {
         if let Some(vectors) = &mut self.vectors {
             for ((file_id, id), vector) in schema::keys(batch)?.zip(schema::vectors(batch)?) {
-                vectors.push(file_id, id, vector);
+                if schema::is_sound(vector) {
+                    vectors.push(file_id, id, vector);
+                } else {
+                    self.damaged.insert(file_id);
+                }
             }
         }
         self.learn(std::slice::from_ref(batch))?;

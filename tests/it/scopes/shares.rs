@@ -219,6 +219,20 @@ fn jobs_that_a_key_began_end_when_it_is_revoked_and_no_others() {
 }
 
 #[test]
+fn a_verb_whose_job_of_the_index_is_cancelled_is_cancelled_too() {
+    let team = paused();
+    let known = team.jobs();
+    let ingest = json!({"paths": [team.world.files().join("alphazone")], "async": true});
+    let verb = team.begin(&team.alpha, "ingest", &ingest).unwrap();
+    let begun = || team.jobs().into_iter().find(|it| !known.contains(it));
+    team.world.until("it has begun a job of the index", GONE, |_| begun().is_some());
+    team.world.ok(&["jobs", "cancel", &begun().unwrap()]);
+    let stands = || team.stands(&team.alpha, &verb, false);
+    team.world.until("it has ended", GONE, |_| stands().as_deref() != Ok("running"));
+    assert_eq!(stands().as_deref(), Ok("cancelled"));
+}
+
+#[test]
 fn the_index_is_ready_for_a_key_once_something_of_its_own_is_indexed() {
     let team = team();
     std::fs::create_dir(team.world.files().join("newzone")).unwrap();

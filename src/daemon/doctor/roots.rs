@@ -1,0 +1,104 @@
+//! Whether the roots are there, and their files as they are known.
+//!
+//! Each is looked at from a thread of its own: a disk that does not answer holds whoever asks it for anything.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
+
+use crate::catalog::Catalog;
+use crate::error::{Error, ErrorCode, IoContext, Result};
+
+/// A disk that answers nothing for so long does not answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What is to be done about a root that cannot be read.
+const CURE: &str = "mount it, or `vic roots remove` it; nothing of it is deleted from the index";
+
+/// Looks at the roots of a catalog; gives a finding for each that cannot be read, and one for the others together.
+///
+/// # Errors
+/// The catalog cannot be read.
+pub(super) fn look(catalog: &Catalog) -> Result<Vec<Result<String>>> {
+    let mut files: BTreeMap<PathBuf, Vec<(PathBuf, u64)>> =
+        catalog.roots()?.into_iter().map(|it| (it.path, Vec::new())).collect();
+    for record in catalog.search(&Default::default(), usize::MAX, 0)?.0 {
+        let known = (record.absolute(), record.found.size);
+        files.entry(record.root).or_default().push(known);
+    }
+    let (mut roots, mut same, mut other) = (0, 0, 0);
+    let mut findings = Vec::new();
+    for (root, files) in files {
+        let count = files.len() as u64;
+        let path = root.clone();
+        match patiently(&root, PATIENCE, move |progress| as_known(&path, &files, progress)) {
+            Ok(found) => (roots, same, other) = (roots + 1, same + found, other + count - found),
+            Err(error) => findings.push(Err(error.hint(CURE))),
+        }
+    }
+    if roots > 0 || findings.is_empty() {
+        let finding = format!("{roots} roots, {same} files as they are known, {other} changed or gone since");
+        findings.push(Ok(finding));
+    }
+    Ok(findings)
+}
+
+/// How many of the files of a root have the size that is known of them.
+fn as_known(root: &Path, files: &[(PathBuf, u64)], progress: &AtomicU64) -> Result<u64> {
+    // To open a folder says little: its disk is asked for what is in it.
+    root.read_dir().and_then(|mut it| it.next().transpose()).at("read", root)?;
+    let is_as_known = |it: &&(PathBuf, u64)| {
+        progress.fetch_add(1, Ordering::Relaxed);
+        it.0.symlink_metadata().is_ok_and(|on_disk| on_disk.len() == it.1)
+    };
+    Ok(files.iter().filter(is_as_known).count() as u64)
+}
+
+/// Looks from a thread of its own, which is left alone once nothing goes on for so long.
+fn patiently<T: Send + 'static>(
+    root: &Path,
+    patience: Duration,
+    look: impl FnOnce(&AtomicU64) -> Result<T> + Send + 'static,
+) -> Result<T> {
+    let (progress, (found, finds)) = (Arc::new(AtomicU64::new(0)), mpsc::channel());
+    let own = progress.clone();
+    std::thread::spawn(move || found.send(look(&own)));
+    let mut before = 0;
+    loop {
+        match finds.recv_timeout(patience) {
+            Ok(found) => return found,
+            Err(RecvTimeoutError::Timeout) if progress.load(Ordering::Relaxed) > before => {
+                before = progress.load(Ordering::Relaxed);
+            }
+            Err(_) => {
+                let message = format!("`{}`, or a folder in it, does not answer", root.display());
+                return Err(Error::new(ErrorCode::Unavailable, message));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_answer_is_given_up_and_what_is_slow_is_not() {
+        let patience = Duration::from_millis(200);
+        let check = |steps: u32, step: Duration| {
+            patiently(Path::new("/w"), patience, move |progress| {
+                for _ in 0..steps {
+                    std::thread::sleep(step);
+                    progress.fetch_add(1, Ordering::Relaxed);
+                }
+                Ok(steps)
+            })
+        };
+        assert_eq!(check(100, patience / 20).unwrap(), 100);
+        let error = check(1, patience * 50).unwrap_err();
+        assert!(error.code == ErrorCode::Unavailable && error.message.contains("`/w`"), "{error}");
+    }
+}

@@ -1,0 +1,267 @@
+//! A turn at reading the pictures of one file: calls of a reader, and what they bring, until no page is left.
+//!
+//! A turn is bounded, because a book takes an hour. Between two calls others have the processors, and a pause ends the turn.
+//! What was read by then is kept with the pages that are left, and the next turn goes on there.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::time::Instant;
+
+use crate::error::{Error, Result};
+use crate::extract::{Purpose, SkillJob, Tools, WorkerPool};
+use crate::index::gate::Gate;
+use crate::index::looking::SKILL;
+use crate::index::pace::Pace;
+use crate::index::{Before, at_file};
+use crate::machine;
+use crate::model::{ContentHash, Document, ExtractFailure, FileRecord, MOST_BLOCKS, Reason};
+use crate::warehouse;
+
+/// The longest that one call to the worker takes. A document of many pages takes many calls.
+const CALL_SECONDS: u32 = 60;
+/// Seconds after which a call begins no second page: in between, others have the processors, and a pause may begin.
+const REST_AFTER: u32 = 4;
+/// Calls of one turn.
+const CALLS_OF_A_TURN: usize = 100;
+/// Pages that are asked for in one call, once it is known which are left: each of them is opened before the first is read.
+const PAGES_OF_A_CALL: usize = 16;
+/// Text of one file's pictures, as of a file that has its text itself.
+const MOST_TEXT_BYTES: usize = 10 << 20;
+
+/// Who reads, with what it heeds in between.
+pub(super) struct Reader<'a> {
+    pub(super) pool: &'a WorkerPool,
+    pub(super) pace: &'a Pace,
+    pub(super) gate: &'a Gate,
+}
+
+/// Takes a turn at a file that holds this content. None where it holds another, before or afterwards: what was read then is
+/// of no content that was ever there as a whole, and the write itself has it read again.
+pub(super) async fn read_content(
+    reader: &Reader<'_>,
+    record: &FileRecord,
+    hash: ContentHash,
+    tools: &Tools,
+    every: bool,
+    begun: Document,
+) -> Result<Option<Turn>> {
+    let Some((file, before)) = open(record, hash).await? else { return Ok(None) };
+    let name = record.found.path.file_name().map(OsStr::to_string_lossy).unwrap_or_default();
+    let job = SkillJob {
+        skill: SKILL.into(),
+        pages: None,
+        seconds: CALL_SECONDS,
+        rest_after: Some(REST_AFTER),
+        purpose: if every { Purpose::EveryText } else { Purpose::UnreadText },
+        tools: tools.clone(),
+    };
+    let turn = read_file(reader, (&file, &name), job, begun).await?;
+    Ok((before.still_holds(record).await? == Some(true)).then_some(turn))
+}
+
+/// Opens the file if it still holds this; the watcher brings in what it holds else.
+async fn open(record: &FileRecord, hash: ContentHash) -> Result<Option<(File, Before)>> {
+    let (root, path) = (record.root.clone(), record.found.path.clone());
+    let opened = at_file(record, move || {
+        let Ok(file) = warehouse::open_beneath(&root, &path) else { return Ok(None) };
+        let before = Before::of(&file);
+        Ok(warehouse::hash(&file).is_ok_and(|now| now == hash).then_some((file, before)))
+    });
+    Ok(opened.await?.flatten())
+}
+
+/// What is known of a file after a turn.
+#[derive(Debug)]
+pub(super) struct Turn {
+    pub(super) read: Document,
+    /// Something was read in this turn, if only that there is nothing.
+    pub(super) progressed: bool,
+    pub(super) failure: Option<ExtractFailure>,
+}
+
+/// Calls the worker until no page is left, the turn is over, or a pause begins.
+async fn read_file(
+    &Reader { pool, pace, gate }: &Reader<'_>,
+    (file, name): (&File, &str),
+    job: SkillJob,
+    begun: Document,
+) -> Result<Turn> {
+    let threads = job.tools.ocr.as_ref().map_or(1, |it| u32::try_from(it.threads).unwrap_or(1));
+    let call = move |pages: Option<Vec<u32>>| {
+        let (job, file) = (SkillJob { pages, ..job.clone() }, file.try_clone());
+        async move {
+            let file = file.map_err(|error| ExtractFailure { reason: Reason::Io, detail: error.to_string() })?;
+            pace.rest(machine::budget()).await;
+            let begun = Instant::now();
+            let outcome = pool.run_skill(file, name, job).await;
+            pace.owe(begun.elapsed() * threads);
+            outcome
+        }
+    };
+    let turn = take_turn(begun, call, || gate.pause().is_some()).await;
+    match turn.failure {
+        Some(ExtractFailure { reason: Reason::Io, detail }) => Err(Error::internal(detail)),
+        failure => Ok(Turn { failure, ..turn }),
+    }
+}
+
+/// A turn at what is left of a document; all of it where nothing was read yet.
+async fn take_turn<W>(begun: Document, call: impl Fn(Option<Vec<u32>>) -> W, is_paused: impl Fn() -> bool) -> Turn
+where
+    W: Future<Output = Result<Document, ExtractFailure>>,
+{
+    let mut turn = Turn { read: begun, progressed: false, failure: None };
+    for number in 0..CALLS_OF_A_TURN {
+        // The first was let through before the turn began.
+        if number > 0 && is_paused() {
+            break;
+        }
+        let left = turn.read.pages_without_text.clone();
+        let (asked, rest) = left.split_at(left.len().min(PAGES_OF_A_CALL));
+        let part = match call((!left.is_empty()).then(|| asked.to_vec())).await {
+            Ok(part) => part,
+            Err(failure) => {
+                turn.failure = Some(failure);
+                break;
+            }
+        };
+        let is_stuck = !asked.is_empty() && part.pages_without_text.len() >= asked.len();
+        turn.progressed |= !is_stuck;
+        add(&mut turn.read, part, rest);
+        if is_stuck {
+            let detail = format!("no page of them was read in {CALL_SECONDS} s");
+            turn.failure = Some(ExtractFailure { reason: Reason::Timeout, detail });
+        }
+        if is_stuck || !is_begun(&turn.read) {
+            break;
+        }
+    }
+    turn.read.blocks.sort_by_key(|it| it.anchor.page);
+    turn
+}
+
+/// Adds what a call read. `rest` are the pages that it was not asked for.
+fn add(read: &mut Document, part: Document, rest: &[u32]) {
+    let before = std::mem::take(read);
+    *read = Document { blocks: before.blocks, problems: before.problems, title: before.title.or(part.title), ..part };
+    read.blocks.extend(part.blocks);
+    read.problems.extend(part.problems);
+    read.pages_without_text.extend(rest);
+    read.truncated = !read.pages_without_text.is_empty();
+    let bytes: usize = read.blocks.iter().map(|it| it.text.len()).sum();
+    if read.truncated && (bytes > MOST_TEXT_BYTES || read.blocks.len() > MOST_BLOCKS / 2) {
+        read.truncated = false;
+        read.problems.push("the text of its pictures is cut at the limit".to_string());
+    }
+}
+
+pub(super) fn is_begun(read: &Document) -> bool {
+    read.truncated && !read.pages_without_text.is_empty()
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::cell::{Cell, RefCell};
+
+    use super::*;
+    use crate::extract::scripted;
+    use crate::model::{Anchor, Block, BlockKind, FileKind};
+
+    /// What a worker says that has read these pages and not those.
+    pub(in crate::index) fn part(read: impl IntoIterator<Item = u32>, left: impl IntoIterator<Item = u32>) -> Document {
+        let block = |page| Block {
+            kind: BlockKind::Paragraph,
+            text: format!("page {page}"),
+            anchor: Anchor { page: Some(page), ..Anchor::default() },
+        };
+        let (blocks, pages_without_text) =
+            (read.into_iter().map(block).collect(), left.into_iter().collect::<Vec<_>>());
+        Document { blocks, truncated: !pages_without_text.is_empty(), pages_without_text, ..Document::default() }
+    }
+
+    /// Takes a turn with a worker that has a number of pages and reads so many in a call.
+    async fn turn(begun: Document, pages: u32, in_a_call: usize) -> (Turn, Vec<usize>) {
+        let asked = RefCell::new(Vec::new());
+        let call = |wanted: Option<Vec<u32>>| {
+            let wanted = wanted.unwrap_or_else(|| (1..=pages).collect());
+            asked.borrow_mut().push(wanted.len());
+            let (read, left) = wanted.split_at(in_a_call.min(wanted.len()));
+            std::future::ready(Ok(part(read.iter().copied(), left.iter().copied())))
+        };
+        let turn = take_turn(begun, call, || false).await;
+        (turn, asked.into_inner())
+    }
+
+    #[tokio::test]
+    async fn a_book_is_read_in_turns_to_its_last_page() {
+        let (mut read, mut turns) = (Document::default(), 0);
+        while turns == 0 || is_begun(&read) {
+            let (turn, asked) = turn(read, 4_500, 200).await;
+            assert!(turn.progressed && turn.failure.is_none());
+            assert!(asked.len() <= CALLS_OF_A_TURN);
+            assert!(asked[usize::from(turns == 0)..].iter().all(|it| *it <= PAGES_OF_A_CALL), "{asked:?}");
+            (read, turns) = (turn.read, turns + 1);
+        }
+        let pages: Vec<u32> = read.blocks.iter().filter_map(|it| it.anchor.page).collect();
+        assert_eq!((pages, turns), ((1..=4_500).collect::<Vec<u32>>(), 3));
+    }
+
+    #[tokio::test]
+    async fn what_is_read_to_its_end_or_holds_nothing_is_never_begun_again() {
+        for (pages, in_a_call, calls) in [(0, 1, 1), (1, 1, 1), (3, 2, 2)] {
+            let (turn, asked) = turn(Document::default(), pages, in_a_call).await;
+            assert_eq!((turn.progressed, is_begun(&turn.read), asked.len()), (true, false, calls));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_pause_ends_a_turn_and_keeps_what_was_read() {
+        let calls = Cell::new(0);
+        let call = |_| {
+            calls.set(calls.get() + 1);
+            std::future::ready(Ok(part([calls.get()], calls.get() + 1..=9)))
+        };
+        let turn = take_turn(Document::default(), call, || calls.get() == 2).await;
+        assert_eq!((turn.read.blocks.len(), turn.progressed, is_begun(&turn.read)), (2, true, true));
+        // It goes on where it was, and one call is made whatever is wanted by then.
+        let turn = take_turn(turn.read, call, || true).await;
+        assert_eq!((turn.read.blocks.len(), calls.get()), (3, 3));
+    }
+
+    #[tokio::test]
+    async fn a_turn_in_which_no_page_is_read_has_failed() {
+        let (turn, asked) = turn(part([1], [2, 3]), 3, 0).await;
+        assert_eq!((turn.progressed, asked), (false, vec![2]));
+        assert_eq!(turn.failure.unwrap().reason, Reason::Timeout);
+        assert_eq!(turn.read.pages_without_text, [2, 3]);
+    }
+
+    #[tokio::test]
+    async fn more_text_than_any_document_has_is_the_end() {
+        let mut long = part([1], [2, 3]);
+        long.blocks[0].text = "x".repeat(MOST_TEXT_BYTES + 1);
+        let (turn, _) = turn(long, 3, 1).await;
+        assert!(!is_begun(&turn.read) && turn.read.pages_without_text == [3] && turn.read.problems.len() == 1);
+    }
+
+    #[tokio::test]
+    async fn what_was_read_in_pictures_of_a_file_that_somebody_wrote_to_meanwhile_is_dropped() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        let path = root.join("a.png");
+        let read = Document { title: Some("read".into()), ..Document::default() };
+        for (does, expected) in
+            [(String::new(), Some(read.clone())), (format!("echo more >> {}", path.display()), None)]
+        {
+            std::fs::write(&path, "a picture").unwrap();
+            let hash = warehouse::hash(&File::open(&path).unwrap()).unwrap();
+            let record = FileRecord::for_test(&root, "a.png", FileKind::Image, hash);
+            let pool = scripted::pool(folder.path(), &does, &Ok(read.clone()));
+            let (pace, gate, tools) = (Pace::default(), Gate::always_open(), Tools::default());
+            let reader = Reader { pool: &pool, pace: &pace, gate: &gate };
+            let found = read_content(&reader, &record, hash, &tools, false, Document::default()).await.unwrap();
+            let found = found.map(|it| it.read);
+            assert_eq!(found, expected, "{does}");
+        }
+    }
+}
