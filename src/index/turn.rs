@@ -5,7 +5,7 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
 use crate::extract::{Purpose, SkillJob, Tools, WorkerPool};
@@ -21,6 +21,8 @@ use crate::warehouse;
 const CALL_SECONDS: u32 = 60;
 /// Seconds after which a call begins no second page: in between, others have the processors, and a pause may begin.
 const REST_AFTER: u32 = 4;
+/// The longest that a turn takes, however little it may have of the processors: until it ends nobody finds what it has read.
+const LONGEST_TURN: Duration = Duration::from_secs(600);
 /// Calls of one turn.
 const CALLS_OF_A_TURN: usize = 100;
 /// Pages that are asked for in one call, once it is known which are left: each of them is opened before the first is read.
@@ -111,9 +113,10 @@ where
     W: Future<Output = Result<Document, ExtractFailure>>,
 {
     let mut turn = Turn { read: begun, progressed: false, failure: None };
+    let since = Instant::now();
     for number in 0..CALLS_OF_A_TURN {
         // The first was let through before the turn began.
-        if number > 0 && is_paused() {
+        if number > 0 && (is_paused() || since.elapsed() > LONGEST_TURN) {
             break;
         }
         let left = turn.read.pages_without_text.clone();
