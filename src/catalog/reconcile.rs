@@ -1,21 +1,23 @@
 //! What the index needs to set catalog and store right against each other.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use crate::catalog::Catalog;
 use crate::error::Result;
 use crate::model::FileId;
 
 impl Catalog {
-    /// Returns the files marked indexed of which the store has another number of chunks than was marked: `stored` has those
-    /// that it has at all. By number.
-    pub fn lost_ids(&self, stored: &BTreeMap<FileId, u64>) -> Result<Vec<FileId>> {
+    /// Returns the files marked indexed of which the store has another number of chunks than was marked, or that are `damaged`
+    /// there: `stored` has those that it has at all. By number.
+    pub fn lost_ids(&self, stored: &BTreeMap<FileId, u64>, damaged: &BTreeSet<FileId>) -> Result<Vec<FileId>> {
         let sql = "SELECT id, chunks FROM files WHERE state = 'indexed' AND deleted_ns IS NULL ORDER BY id";
         self.database.read(|db| {
             let mut statement = db.prepare_cached(sql)?;
             let marked = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
             let marked = marked.collect::<Result<Vec<(FileId, i64)>, _>>()?;
-            let is_lost = |(id, chunks): &(FileId, i64)| stored.get(id).copied().unwrap_or(0) != chunks.cast_unsigned();
+            let is_lost = |(id, chunks): &(FileId, i64)| {
+                stored.get(id).copied().unwrap_or(0) != chunks.cast_unsigned() || damaged.contains(id)
+            };
             Ok(marked.into_iter().filter(is_lost).map(|(id, _)| id).collect())
         })
     }

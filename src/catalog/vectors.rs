@@ -100,10 +100,15 @@ impl VectorCache {
     fn try_put(&self, vectors: &[(Key, &[f32])], chunks: u64) -> Result<()> {
         let most = (FOR_EACH_CHUNK * chunks).max(AT_LEAST).min(self.max_rows);
         self.database.write(|db| {
-            let mut statement = db.prepare_cached("INSERT OR IGNORE INTO vectors (key, vector) VALUES (?1, ?2)")?;
+            let mut insert = db.prepare_cached("INSERT OR IGNORE INTO vectors (key, vector) VALUES (?1, ?2)")?;
+            let mut update = db.prepare_cached("UPDATE vectors SET vector = ?2 WHERE key = ?1")?;
             let mut rows = self.rows.load(Ordering::Relaxed);
             for (key, vector) in vectors {
-                rows += statement.execute(params![key, encode(vector)])? as u64;
+                let vector = encode(vector);
+                match insert.execute(params![key, vector])? {
+                    0 => drop(update.execute(params![key, vector])?),
+                    _ => rows += 1,
+                }
             }
             if rows > most {
                 rows -= drop_oldest(db, (rows - most + most / PRUNE_SHARE).min(AT_ONCE))?;

@@ -45,7 +45,7 @@ fn human(status: &Status) -> String {
     out.push_str(&coverage(&status.coverage));
     if status.upkeep.unread_pictures > 0 {
         let files = text::plural(status.upkeep.unread_pictures, "file");
-        out.push_str(&format!("reads:  the text in pictures of {files}\n"));
+        out.push_str(&format!("        pictures: the text in those of {files} is to follow\n"));
     }
     out.push_str(&format!("watch:  {}\n", watch_line(&status.watch)));
     if let Some(pause) = &status.paused {
@@ -170,6 +170,7 @@ files:  12 found = 8 indexed + 2 skipped + 1 failed + 1 pending
         indexed: 3 found by words so far, their vectors are to follow
         skipped: 2 too_large
         failed: 1 damaged
+        pictures: the text in those of 5 files is to follow
 watch:  7 folders, 2 not watched, 1 root walked every few seconds instead, events lost 1 time, heartbeat 2.5 s ago
 pause:  indexing pauses; `vic resume` goes on
 job job-1 running: 12 files found, 4 read, 1 failed, 2 removed, 40 chunks written

@@ -45,7 +45,7 @@ fn sentence(report: &SyncReport) -> String {
     match report.unread_pictures {
         0 => format!("everything is searchable ({changed})"),
         some => format!(
-            "everything is searchable ({changed}) but the text in pictures of {}, which is still being read",
+            "everything is searchable ({changed}) but the text in pictures of {}, which is not read yet",
             text::plural(some, "file")
         ),
     }
@@ -60,8 +60,6 @@ mod tests {
         let report = SyncReport { files: 2, waited_ms: 500, ..SyncReport::default() };
         assert_eq!(sentence(&report), "everything is searchable (2 changed files in 0.5 s)");
         let told = sentence(&SyncReport { unread_pictures: 1, ..report });
-        assert!(
-            told.ends_with("(2 changed files in 0.5 s) but the text in pictures of 1 file, which is still being read")
-        );
+        assert!(told.ends_with("(2 changed files in 0.5 s) but the text in pictures of 1 file, which is not read yet"));
     }
 }

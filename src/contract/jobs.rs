@@ -144,7 +144,9 @@ impl Contract {
             }
             Ok(Done::Later(_) | Done::Ingesting(_)) => Err(Error::internal("a job that was put off")),
             // Also where it was the job of the index that it waits for: whoever ends both may begin with either.
-            Err(refusal) if refusal.code == ErrorCode::Cancelled => Ok((CANCELLED, json!({}))),
+            Err(refusal) if refusal.code == ErrorCode::Cancelled && !self.reader.parts.index.is_ending() => {
+                Ok((CANCELLED, json!({})))
+            }
             Err(refusal) => Ok((FAILED, json!({"error": self.short(&refusal)}))),
         };
         outcome.unwrap_or_else(|error| (FAILED, json!({"error": self.short(&Refusal::from(error))})))

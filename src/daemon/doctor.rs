@@ -5,8 +5,10 @@
 
 mod roots;
 
+use std::collections::HashSet;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::catalog::{
     self, AuditLog, Catalog, CorpusBook, EvidenceCache, GraphStore, Jobs, RequeueScope, TranscriptLog, VectorCache,
@@ -16,12 +18,15 @@ use crate::daemon::{directory, lock};
 use crate::embed::models::ModelStore;
 use crate::error::{Error, ErrorCode, IoContext, Result};
 use crate::index::{Space, is_building, serving_table};
-use crate::model::{Check, DoctorReport, Health};
+use crate::model::{Check, DoctorReport, FileId, Health};
 use crate::serve::keys;
 use crate::store::{Inspection, LanceStore, Store};
 
 /// Begins of the names of what a start that was killed may leave.
 const HALF_DONE: [&str; 2] = [".vic-probe", ".tmp"];
+
+/// A daemon marks a file well within this time after it has stored it.
+const BETWEEN_LOOKS: Duration = Duration::from_secs(2);
 
 /// Looks at everything; with `fix` also mends.
 ///
@@ -29,11 +34,11 @@ const HALF_DONE: [&str; 2] = [".vic-probe", ".tmp"];
 /// `fix` is asked for while a daemon runs; the directory is none of vic's, or of a newer one.
 pub async fn doctor(config: &Config, fix: bool) -> Result<DoctorReport> {
     directory::check(config)?;
-    let mut doctor = Doctor { config, fix, checks: Vec::new() };
+    let mut doctor = Doctor { config, fix, is_alone: false, checks: Vec::new() };
     if !config.data_dir.exists() {
         doctor.say("data directory", Ok("not there yet; the first `vic index` makes it".into()));
     } else {
-        let lock = match lock::take(config) {
+        let mut lock = match lock::take(config) {
             Ok(lock) => Some(lock),
             Err(error) if error.code == ErrorCode::Locked && !fix => None,
             Err(error) if error.code == ErrorCode::Locked => {
@@ -41,21 +46,50 @@ pub async fn doctor(config: &Config, fix: bool) -> Result<DoctorReport> {
             }
             Err(error) => return Err(error),
         };
-        doctor.look(lock.is_some()).await;
+        match lock.as_mut().map(|it| it.hold_index(&config.db_path)) {
+            Some(Err(error)) if fix => return Err(error),
+            Some(Err(error)) => doctor.say("index", Err(error)),
+            Some(Ok(())) | None => doctor.is_alone = lock.is_some(),
+        }
+        doctor.look().await;
     }
     Ok(DoctorReport { data_dir: config.data_dir.display().to_string(), checks: doctor.checks })
+}
+
+/// Files of which the store has not what the catalog says, and files of which it has something and should not.
+#[derive(Debug, Default, PartialEq)]
+struct Astray {
+    lost: Vec<FileId>,
+    orphans: Vec<FileId>,
+}
+
+impl Astray {
+    fn of(catalog: &Catalog, found: &Inspection) -> Result<Astray> {
+        let lost = catalog.lost_ids(&found.rows, &found.damaged)?;
+        Ok(Astray { lost, orphans: catalog.orphan_ids(&found.rows)? })
+    }
+
+    /// Those that are astray in a later look, too.
+    fn still(mut self, later: &Astray) -> Astray {
+        let [lost, orphans] = [&later.lost, &later.orphans].map(|it| it.iter().collect::<HashSet<_>>());
+        self.lost.retain(|it| lost.contains(it));
+        self.orphans.retain(|it| orphans.contains(it));
+        self
+    }
 }
 
 /// Whether the daemon that holds the directory is somebody else's matter: its own process takes care of it.
 struct Doctor<'a> {
     config: &'a Config,
     fix: bool,
+    /// Whether no daemon runs.
+    is_alone: bool,
     checks: Vec<Check>,
 }
 
 impl Doctor<'_> {
-    async fn look(&mut self, is_alone: bool) {
-        let running = if is_alone { "no daemon runs" } else { "a daemon runs: this only looks" };
+    async fn look(&mut self) {
+        let running = if self.is_alone { "no daemon runs" } else { "a daemon runs: this only looks" };
         self.say("daemon", Ok(running.into()));
         self.say("format", Ok(format!("format {}, vic {}", directory::FORMAT, env!("CARGO_PKG_VERSION"))));
         let outcome = self.space();
@@ -66,7 +100,7 @@ impl Doctor<'_> {
         self.say("keys", outcome);
         self.models();
         self.index().await;
-        self.leftovers(is_alone);
+        self.leftovers();
     }
 
     fn space(&self) -> Result<String> {
@@ -79,11 +113,7 @@ impl Doctor<'_> {
     /// What vic writes is for its owner alone.
     fn permissions(&mut self) {
         let owner = rustix::process::geteuid().as_raw();
-        let data = &self.config.data_dir;
-        let elsewhere = [&self.config.db_path, &self.config.job_db_path].into_iter();
-        let elsewhere = elsewhere.filter(|it| !it.starts_with(data) && it.exists());
-        let elsewhere = elsewhere.flat_map(|it| walkdir::WalkDir::new(it).max_depth(0));
-        let entries = walkdir::WalkDir::new(data).max_depth(2).into_iter().chain(elsewhere);
+        let entries = walkdir::WalkDir::new(&self.config.data_dir).max_depth(2).into_iter();
         let (mut open, mut foreign, mut unreadable) = (Vec::new(), Vec::new(), Vec::new());
         for entry in entries {
             match entry.map(|it| (it.depth(), it.path().to_path_buf(), it.metadata())) {
@@ -154,7 +184,7 @@ impl Doctor<'_> {
     /// The keys can be understood: else none of them opens anything. Only who made them can mend that.
     fn keys(&self) -> Result<String> {
         if self.config.key_path().exists() {
-            keys::own_key(&self.config.key_path())?;
+            keys::read_own(&self.config.key_path())?;
         }
         Ok(match keys::list(self.config)?.len() {
             0 => "none but the owner's".into(),
@@ -248,15 +278,11 @@ impl Doctor<'_> {
             }
             Err(error) => return self.say("index and catalog", Err(error)),
         }
-        let both = catalog.lost_ids(&found.rows).and_then(|mut lost| {
-            lost.extend(&found.damaged);
-            Ok((lost, catalog.orphan_ids(&found.rows)?))
-        });
-        let (lost, orphans) = match both {
-            Ok((lost, orphans)) if lost.is_empty() && orphans.is_empty() => {
+        let Astray { lost, orphans } = match self.astray(catalog, fingerprint, dimension, found).await {
+            Ok(none) if none == Astray::default() => {
                 return self.say("index and catalog", Ok(format!("agree on {} files", found.rows.len())));
             }
-            Ok(both) => both,
+            Ok(astray) => astray,
             Err(error) => return self.say("index and catalog", Err(error)),
         };
         let message = format!(
@@ -286,6 +312,24 @@ impl Doctor<'_> {
         }
     }
 
+    /// What does not agree. Beside a daemon, which may store a file between a look at the one and a look at the other, that is
+    /// what does not twice.
+    async fn astray(
+        &self,
+        catalog: &Catalog,
+        fingerprint: &str,
+        dimension: usize,
+        found: &Inspection,
+    ) -> Result<Astray> {
+        let astray = Astray::of(catalog, found)?;
+        if self.is_alone || astray == Astray::default() {
+            return Ok(astray);
+        }
+        tokio::time::sleep(BETWEEN_LOOKS).await;
+        let found = LanceStore::inspect(&self.config.db_path, fingerprint, dimension).await?.unwrap_or_default();
+        Ok(astray.still(&Astray::of(catalog, &found)?))
+    }
+
     fn roots(&mut self, catalog: &Catalog) {
         match roots::look(catalog) {
             Ok(findings) => findings.into_iter().for_each(|it| self.say("roots", it)),
@@ -294,7 +338,7 @@ impl Doctor<'_> {
     }
 
     /// What vic left half done may go; what it put aside is the user's to delete.
-    fn leftovers(&mut self, is_alone: bool) {
+    fn leftovers(&mut self) {
         let entries = walkdir::WalkDir::new(&self.config.data_dir).max_depth(4).into_iter().flatten();
         let (mut half_done, mut kept) = (Vec::new(), Vec::new());
         for entry in entries {
@@ -310,7 +354,7 @@ impl Doctor<'_> {
             let finding = format!("{} and {} more were damaged once and are kept", first.display(), kept.len() - 1);
             self.say("put aside", Ok(finding));
         }
-        if half_done.is_empty() || !is_alone {
+        if half_done.is_empty() || !self.is_alone {
             return self.say("leftovers", Ok("none".into()));
         }
         let left = half_done.len();

@@ -18,7 +18,7 @@ pub(crate) struct DataLock {
     /// Held, so that nothing else gets its identity.
     _directory: File,
     /// The folder of the index, which may lie elsewhere: two daemons would each delete what the other one stores.
-    _index: Option<File>,
+    index: Option<File>,
     path: PathBuf,
     identity: (u64, u64),
 }
@@ -33,10 +33,40 @@ const LOOKS: u32 = 2;
 /// all that its parent had open, until it becomes the worker: moments on an idle machine, more on a busy or traced one.
 const ORPHANED: Duration = Duration::from_secs(5);
 
+/// How long the lock of an index is waited for.
+const LETS_GO: Duration = Duration::from_secs(1);
+
 /// Pause between two tries for such a lock.
 const TRY_EVERY: Duration = Duration::from_millis(10);
 
 impl DataLock {
+    /// Holds the folder of the index too, if there is one.
+    ///
+    /// # Errors
+    /// [`ErrorCode::FailedPrecondition`] where the daemon of another data directory has it. Not `Locked`: whoever hears that
+    /// waits for the daemon of this one.
+    pub(crate) fn hold_index(&mut self, folder: &Path) -> Result<()> {
+        let begun = Instant::now();
+        loop {
+            match lock_folder(folder) {
+                // A child of a daemon that was killed lets go of both a moment apart.
+                Ok(None) if folder.exists() && begun.elapsed() < LETS_GO => std::thread::sleep(TRY_EVERY),
+                Ok(None) if folder.exists() => {
+                    let message =
+                        format!("the index `{}` is in use by the vicd of another data directory", folder.display());
+                    return Err(Error::new(ErrorCode::FailedPrecondition, message).hint(
+                        "give each data directory an index of its own: set VIC_DB_PATH to another folder, or leave it unset",
+                    ));
+                }
+                Ok(held) => {
+                    self.index = held;
+                    return Ok(());
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
     /// Waits until the data directory is gone or another lies in its place, which this process does not hold: nobody would
     /// find this daemon any more, and what it writes nobody would read. Returns that as an error.
     pub(crate) async fn lost(&self) -> Error {
@@ -61,22 +91,17 @@ impl DataLock {
 /// Takes the lock and writes our process number into it.
 ///
 /// # Errors
-/// [`ErrorCode::Locked`], naming the owner; [`ErrorCode::FailedPrecondition`] where another data directory's daemon has the
-/// index.
+/// [`ErrorCode::Locked`], naming the owner.
 pub(crate) fn take(config: &Config) -> Result<DataLock> {
     let begun = Instant::now();
     loop {
         match try_take(config) {
-            Err(error) if is_held(&error) && is_orphaned(config) && begun.elapsed() < ORPHANED => {
+            Err(error) if error.code == ErrorCode::Locked && is_orphaned(config) && begun.elapsed() < ORPHANED => {
                 std::thread::sleep(TRY_EVERY);
             }
             other => return other,
         }
     }
-}
-
-fn is_held(error: &Error) -> bool {
-    matches!(error.code, ErrorCode::Locked | ErrorCode::FailedPrecondition)
 }
 
 fn try_take(config: &Config) -> Result<DataLock> {
@@ -101,7 +126,6 @@ fn try_take(config: &Config) -> Result<DataLock> {
         }
         Err(TryLockError::Error(error)) => return Err(Error::io("lock", &path, &error)),
     }
-    let index = take_index(&config.db_path)?;
     // The name is a kindness to whoever comes second: a full disk is no reason not to start.
     let write = |file: &mut File| {
         file.set_len(0)?;
@@ -111,11 +135,11 @@ fn try_take(config: &Config) -> Result<DataLock> {
     if let Err(error) = write(&mut file) {
         tracing::warn!("cannot write `{}`: {error}", path.display());
     }
-    Ok(DataLock { _file: file, _directory: directory, _index: index, path: config.data_dir.clone(), identity })
+    Ok(DataLock { _file: file, _directory: directory, index: None, path: config.data_dir.clone(), identity })
 }
 
-/// Locks the folder of the index, if there is one.
-fn take_index(path: &Path) -> Result<Option<File>> {
+/// Locks a folder; none where it is not there, or somebody else has it.
+fn lock_folder(path: &Path) -> Result<Option<File>> {
     let folder = match File::open(path) {
         Ok(folder) => folder,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -123,12 +147,7 @@ fn take_index(path: &Path) -> Result<Option<File>> {
     };
     match folder.try_lock() {
         Ok(()) => Ok(Some(folder)),
-        // Not `Locked`: whoever hears that waits for the daemon of this data directory.
-        Err(TryLockError::WouldBlock) => Err(Error::new(
-            ErrorCode::FailedPrecondition,
-            format!("the index `{}` is in use by the vicd of another data directory", path.display()),
-        )
-        .hint("give each data directory an index of its own: set VIC_DB_PATH to another folder, or leave it unset")),
+        Err(TryLockError::WouldBlock) => Ok(None),
         Err(TryLockError::Error(error)) => Err(Error::io("lock", path, &error)),
     }
 }
@@ -196,15 +215,18 @@ mod tests {
             };
             Config::from_lookup(&lookup).unwrap()
         };
-        let (one, other) = (of("one"), of("other"));
-        drop((take(&one).unwrap(), take(&other).unwrap()));
-        std::fs::create_dir(&one.db_path).unwrap();
-        let first = take(&one).unwrap();
-        let error = take(&other).unwrap_err();
+        let both = [of("one"), of("other")];
+        let [mut one, mut other] = both.each_ref().map(|it| take(it).unwrap());
+        let index = &both[0].db_path;
+        one.hold_index(index).unwrap();
+        other.hold_index(index).unwrap();
+        std::fs::create_dir(index).unwrap();
+        one.hold_index(index).unwrap();
+        let error = other.hold_index(index).unwrap_err();
         assert!(error.code == ErrorCode::FailedPrecondition && error.message.contains("index"), "{error}");
         assert!(error.hint.unwrap().contains("VIC_DB_PATH"));
-        drop(first);
-        take(&other).unwrap();
+        drop(one);
+        other.hold_index(index).unwrap();
     }
 
     #[test]

@@ -180,8 +180,9 @@ fn own_directory(config: &Config) -> Result<DataLock> {
     directory::check(config)?;
     process::private_dir(&config.data_dir)?;
     process::close_dir(&config.data_dir)?;
+    let mut lock = lock::take(config)?;
     process::private_dir(&config.db_path)?;
-    let lock = lock::take(config)?;
+    lock.hold_index(&config.db_path)?;
     directory::note(config)?;
     Ok(lock)
 }

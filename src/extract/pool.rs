@@ -242,7 +242,18 @@ impl WorkerPool {
     ///
     /// As [`WorkerPool::extract`].
     pub async fn run_skill(&self, file: File, name: &str, job: SkillJob) -> Result<Document, ExtractFailure> {
-        self.work(file, name, Task::Skill(job), &Nobody).await
+        self.run_skill_before(file, name, job, &Nobody).await
+    }
+
+    /// The same before a witness.
+    pub(crate) async fn run_skill_before(
+        &self,
+        file: File,
+        name: &str,
+        job: SkillJob,
+        witness: &dyn Witness,
+    ) -> Result<Document, ExtractFailure> {
+        self.work(file, name, Task::Skill(job), witness).await
     }
 
     async fn work(&self, file: File, name: &str, task: Task, witness: &dyn Witness) -> Reply {

@@ -11,7 +11,7 @@ use crate::error::{ErrorCode, Result};
 use crate::index::blocking;
 use crate::index::pipeline::{Pass, Pipeline, Run};
 use crate::index::reading::{Facts, Outcome, ReadFile};
-use crate::model::{Chunk, Embedded, FileId, FileRecord, Reason};
+use crate::model::{Chunk, Embedded, FileId, FileRecord, Reason, is_unit};
 
 /// Files whose chunks are embedded together at most, so that the embedder's threads share enough texts to stay busy.
 const FILES_TOGETHER: usize = 32;
@@ -134,7 +134,9 @@ pub(crate) async fn vectors_of(pipeline: &Pipeline, run: &Run, chunks: &[&Chunk]
     if !run.full {
         let (cache, wanted) = (pipeline.vectors.clone(), keys.clone());
         let cached = blocking(move || Ok(cache.get(&wanted))).await?;
-        known.extend(keys.iter().zip(cached).filter_map(|(key, vector)| Some((*key, vector?))));
+        // What the disk gave back otherwise than it was written is made anew.
+        let sound = |vector: Option<Vec<f32>>| vector.filter(|it| is_unit(it));
+        known.extend(keys.iter().zip(cached).filter_map(|(key, vector)| Some((*key, sound(vector)?))));
     }
     let mut missing: Vec<(VectorKey, &Chunk)> = Vec::new();
     let mut seen = std::collections::HashSet::new();

@@ -22,6 +22,7 @@ use crate::index::pace::Pace;
 use crate::index::pipeline::Run;
 use crate::index::progress::Progress;
 use crate::index::{Inner, blocking};
+use crate::machine;
 use crate::model::{FileId, OcrMode, Phase};
 
 /// Files that may wait for the lane; what is beyond is found again by the next job.
@@ -333,6 +334,7 @@ async fn read_waiting(
     let mut since = Instant::now();
     while let Some(wanted) = inner.pictures.pop() {
         let read = cancel.run_until_cancelled(async {
+            inner.pictures.pace.rest(machine::budget()).await;
             inner.gate.passed().await;
             looking::look(inner, tools, wanted.id, wanted.every_page()).await
         });

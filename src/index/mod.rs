@@ -326,6 +326,11 @@ impl Index {
         space::room(&self.inner.config.db_path).map_or(0, |(free, _)| free)
     }
 
+    /// Says whether the daemon is about to end.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.inner.shutdown.is_cancelled()
+    }
+
     /// Returns how many files have text in pictures that is still to be read.
     pub fn unread_pictures(&self) -> u64 {
         self.inner.pictures.unread()

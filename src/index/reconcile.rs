@@ -15,10 +15,9 @@ impl Inner {
     pub(crate) async fn reconcile_store(&self) -> Result<()> {
         let table = self.tables.writing();
         let stored = table.rows_by_file();
-        let (catalog, damaged) = (self.catalog.clone(), table.damaged().to_vec());
+        let (catalog, damaged) = (self.catalog.clone(), table.damaged().clone());
         let (orphans, lost) = blocking(move || {
-            let mut lost = catalog.lost_ids(&stored)?;
-            lost.extend(damaged);
+            let lost = catalog.lost_ids(&stored, &damaged)?;
             let orphans = catalog.orphan_ids(&stored)?;
             let count = lost.len();
             catalog.requeue(&RequeueScope::Ids(lost))?;

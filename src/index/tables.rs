@@ -3,7 +3,7 @@
 //! Vectors of different models are never compared, so each model has a table of its own. Normally one table does both.
 //! After a change of model the old one goes on answering, with its own embedder, until every file is in the new one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -296,7 +296,7 @@ impl Table {
     }
 
     /// Files of which a vector was damaged when the table was opened.
-    pub(crate) fn damaged(&self) -> &[FileId] {
+    pub(crate) fn damaged(&self) -> &BTreeSet<FileId> {
         self.target.damaged()
     }
 

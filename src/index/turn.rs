@@ -5,10 +5,11 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
-use crate::extract::{Purpose, SkillJob, Tools, WorkerPool};
+use crate::extract::{Purpose, SkillJob, Tools, Witness, WorkerPool};
 use crate::index::gate::Gate;
 use crate::index::looking::SKILL;
 use crate::index::pace::Pace;
@@ -35,6 +36,27 @@ pub(super) struct Reader<'a> {
     pub(super) pool: &'a WorkerPool,
     pub(super) pace: &'a Pace,
     pub(super) gate: &'a Gate,
+}
+
+/// How long a reader has worked: what it waited for before is nobody's work.
+#[derive(Default)]
+struct Work(OnceLock<Instant>);
+
+impl Work {
+    fn took(&self) -> Duration {
+        self.0.get().map_or(Duration::ZERO, Instant::elapsed)
+    }
+}
+
+#[async_trait::async_trait]
+impl Witness for Work {
+    fn begins(&self) {
+        self.0.get_or_init(Instant::now);
+    }
+
+    async fn may_again(&self) -> bool {
+        true
+    }
 }
 
 /// Takes a turn at a file that holds this content. None where it holds another, before or afterwards: what was read then is
@@ -93,14 +115,17 @@ async fn read_file(
         let (job, file) = (SkillJob { pages, ..job.clone() }, file.try_clone());
         async move {
             let file = file.map_err(|error| ExtractFailure { reason: Reason::Io, detail: error.to_string() })?;
-            pace.rest(machine::budget()).await;
-            let begun = Instant::now();
-            let outcome = pool.run_skill(file, name, job).await;
-            pace.owe(begun.elapsed() * threads);
+            let work = Work::default();
+            let outcome = pool.run_skill_before(file, name, job, &work).await;
+            pace.owe(work.took() * threads);
             outcome
         }
     };
-    let turn = take_turn(begun, call, || gate.pause().is_some()).await;
+    let goes_on = || async {
+        pace.rest(machine::budget()).await;
+        gate.pause().is_none()
+    };
+    let turn = take_turn(begun, call, goes_on).await;
     match turn.failure {
         Some(ExtractFailure { reason: Reason::Io, detail }) => Err(Error::internal(detail)),
         failure => Ok(Turn { failure, ..turn }),
@@ -108,15 +133,16 @@ async fn read_file(
 }
 
 /// A turn at what is left of a document; all of it where nothing was read yet.
-async fn take_turn<W>(begun: Document, call: impl Fn(Option<Vec<u32>>) -> W, is_paused: impl Fn() -> bool) -> Turn
+async fn take_turn<W, G>(begun: Document, call: impl Fn(Option<Vec<u32>>) -> W, goes_on: impl Fn() -> G) -> Turn
 where
     W: Future<Output = Result<Document, ExtractFailure>>,
+    G: Future<Output = bool>,
 {
     let mut turn = Turn { read: begun, progressed: false, failure: None };
     let since = Instant::now();
     for number in 0..CALLS_OF_A_TURN {
         // The first was let through before the turn began.
-        if number > 0 && (is_paused() || since.elapsed() > LONGEST_TURN) {
+        if number > 0 && (since.elapsed() > LONGEST_TURN || !goes_on().await) {
             break;
         }
         let left = turn.read.pages_without_text.clone();
@@ -191,7 +217,7 @@ pub(super) mod tests {
             let (read, left) = wanted.split_at(in_a_call.min(wanted.len()));
             std::future::ready(Ok(part(read.iter().copied(), left.iter().copied())))
         };
-        let turn = take_turn(begun, call, || false).await;
+        let turn = take_turn(begun, call, || std::future::ready(true)).await;
         (turn, asked.into_inner())
     }
 
@@ -224,10 +250,10 @@ pub(super) mod tests {
             calls.set(calls.get() + 1);
             std::future::ready(Ok(part([calls.get()], calls.get() + 1..=9)))
         };
-        let turn = take_turn(Document::default(), call, || calls.get() == 2).await;
+        let turn = take_turn(Document::default(), call, || std::future::ready(calls.get() < 2)).await;
         assert_eq!((turn.read.blocks.len(), turn.progressed, is_begun(&turn.read)), (2, true, true));
         // It goes on where it was, and one call is made whatever is wanted by then.
-        let turn = take_turn(turn.read, call, || true).await;
+        let turn = take_turn(turn.read, call, || std::future::ready(false)).await;
         assert_eq!((turn.read.blocks.len(), calls.get()), (3, 3));
     }
 

@@ -76,6 +76,15 @@ pub struct Embedded {
     pub vector: Vec<f32>,
 }
 
+/// How far the square of the norm of a vector may be from 1: rounding moves it by less than a thousandth.
+const MOST_ASTRAY: f32 = 0.05;
+
+/// Says whether the L2 norm of a vector is 1, as that of each is which vic has made: of what a disk gives back otherwise than
+/// it was written it hardly ever is.
+pub(crate) fn is_unit(vector: &[f32]) -> bool {
+    (vector.iter().map(|it| it * it).sum::<f32>() - 1.0).abs() < MOST_ASTRAY
+}
+
 /// All chunks of one file: they replace whatever the store held of it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FileChunks {

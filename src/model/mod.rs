@@ -21,6 +21,7 @@ mod scope;
 mod tool;
 
 pub use background::{MemoryCap, Pause, PauseReason, PauseRequest, PauseState, SyncReport, SyncRequest, WatchReport};
+pub(crate) use chunk::is_unit;
 pub use chunk::{Chunk, ChunkId, Embedded, FileChunks, LegHit, StoredChunk, Tier, TokenCounter};
 pub use corpus::{CorpusCall, CorpusReply};
 pub use doctor::{Check, DoctorReport, Health};

@@ -110,6 +110,14 @@ pub(crate) fn own_key(path: &Path) -> Result<String> {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).at("protect", path)?;
         tracing::warn!("others could read the key file; it is protected again, but who read it has the key");
     }
+    read_own(path)
+}
+
+/// The owner's key as its file has it.
+///
+/// # Errors
+/// The file cannot be read or holds no key.
+pub(crate) fn read_own(path: &Path) -> Result<String> {
     let bytes = std::fs::read(path).at("read", path)?;
     let key = String::from_utf8_lossy(&bytes).trim().to_string();
     if key.len() < MIN_KEY_CHARS || !key.chars().all(|it| it.is_ascii_graphic()) {

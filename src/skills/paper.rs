@@ -317,7 +317,11 @@ impl<'a> Reading<'a> {
         document.pages_without_text.sort_unstable();
         document.blocks.retain(|it| !it.text.trim().is_empty());
         let letters = document.blocks.iter().flat_map(|it| it.text.chars()).filter(|it| it.is_alphanumeric());
-        if self.input.job.purpose == Purpose::UnreadText && letters.take(LEAST_LETTERS).count() < LEAST_LETTERS {
+        let is_all = self.input.job.pages.is_none() && document.pages_without_text.is_empty();
+        if is_all
+            && self.input.job.purpose == Purpose::UnreadText
+            && letters.take(LEAST_LETTERS).count() < LEAST_LETTERS
+        {
             document.blocks.clear();
         }
         document.blocks.sort_by_key(|it| it.anchor.page);

@@ -1,7 +1,7 @@
 //! The store in LanceDB: opening and counting. The queries are in `legs`, the changes in `writing`, the housekeeping in
 //! `upkeep`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -67,7 +67,7 @@ pub struct LanceStore {
     pub(super) is_uncertain: AtomicBool,
     has_lost: AtomicBool,
     set_aside: Vec<PathBuf>,
-    damaged: Vec<FileId>,
+    damaged: BTreeSet<FileId>,
     upkeep: Mutex<Upkeep>,
 }
 
@@ -94,7 +94,7 @@ impl LanceStore {
         for it in &set_aside {
             tracing::warn!("the index was damaged: what could not be read is kept as `{}`", it.display());
         }
-        let damaged = hot.damaged().iter().copied().collect();
+        let damaged = hot.damaged().clone();
         Ok(LanceStore {
             table,
             cached,
@@ -124,7 +124,7 @@ impl LanceStore {
 
     /// Files of which a vector was damaged when the table was opened, as far as all of them were read by then: what is said
     /// of them is to be made again.
-    pub fn damaged(&self) -> &[FileId] {
+    pub fn damaged(&self) -> &BTreeSet<FileId> {
         &self.damaged
     }
 

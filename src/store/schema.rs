@@ -10,7 +10,7 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::datatypes::{Float32Type, Int64Type, UInt32Type};
 
 use crate::error::{Error, ErrorCode, Result};
-use crate::model::{Anchor, Chunk, ChunkId, FileChunks, FileId, LegHit, StoredChunk, Tier};
+use crate::model::{Anchor, Chunk, ChunkId, FileChunks, FileId, LegHit, StoredChunk, Tier, is_unit};
 
 /// Columns of [`StoredChunk`]: everything but the vector.
 pub(super) const CHUNK_COLUMNS: [&str; 9] =
@@ -145,14 +145,9 @@ pub(super) fn vectors(batch: &RecordBatch) -> Result<impl Iterator<Item = &[f32]
     Ok((0..batch.num_rows()).map(move |row| &numbers[list.value_offset(row) as usize..][..length]))
 }
 
-/// How far the square of the norm of a vector may be from 1: rounding moves it by less than a thousandth.
-const MOST_ASTRAY: f32 = 0.05;
-
-/// Says whether this can be what was stored: a vector of norm 1, or that of a chunk that waits for its own. What a disk gave
-/// back otherwise than it was written is hardly ever either.
+/// Says whether this can be what was stored: a vector of norm 1, or that of a chunk that waits for its own.
 pub(super) fn is_sound(vector: &[f32]) -> bool {
-    let square: f32 = vector.iter().map(|it| it * it).sum();
-    (square - 1.0).abs() < MOST_ASTRAY || awaits(vector)
+    is_unit(vector) || awaits(vector)
 }
 
 /// Says whether this is the vector of a chunk that waits for its own.

@@ -69,6 +69,13 @@ async fn a_damaged_table_of_keys_is_a_problem_with_a_cure_and_is_left_as_it_is()
     }
 }
 
+#[test]
+fn beside_a_daemon_only_what_is_astray_in_both_looks_is_told() {
+    let (first, later) =
+        (Astray { lost: vec![1, 2], orphans: vec![3, 4] }, Astray { lost: vec![2, 5], orphans: vec![4] });
+    assert_eq!(first.still(&later), Astray { lost: vec![2], orphans: vec![4] });
+}
+
 #[tokio::test]
 async fn an_own_key_that_is_none_is_a_problem_with_a_cure() {
     let dir = tempfile::tempdir().unwrap();
