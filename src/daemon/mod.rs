@@ -63,9 +63,11 @@ pub async fn run(config: Config, program: PathBuf) -> Result<()> {
 /// # Errors
 /// As [`run`].
 pub async fn run_until(config: Config, program: PathBuf, shutdown: CancellationToken) -> Result<()> {
-    let lock = own_directory(&config)?;
+    let mut lock = own_directory(&config)?;
     socket::forget_address(&config.address_path())?;
     socket::make_room(&config.socket_path()).await?;
+    process::private_dir(&config.db_path)?;
+    lock.hold_index(&config.db_path)?;
     let access = Access::open(&config)?;
     privacy::check(&config)?;
     process::raise_file_limit();
@@ -180,9 +182,7 @@ fn own_directory(config: &Config) -> Result<DataLock> {
     directory::check(config)?;
     process::private_dir(&config.data_dir)?;
     process::close_dir(&config.data_dir)?;
-    let mut lock = lock::take(config)?;
-    process::private_dir(&config.db_path)?;
-    lock.hold_index(&config.db_path)?;
+    let lock = lock::take(config)?;
     directory::note(config)?;
     Ok(lock)
 }

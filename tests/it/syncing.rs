@@ -229,10 +229,13 @@ fn the_doctor_names_a_folder_that_does_not_answer_and_looks_at_all_else() {
     let mut doctor = std::process::Command::new(&strace[0]);
     doctor.args(&strace[1..]).arg(vicd.get_program()).arg("doctor").env_clear();
     doctor.envs(vicd.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    let begun = Instant::now();
-    let told = doctor.output().unwrap();
-    assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
-    let report: vic::model::DoctorReport = serde_json::from_slice(&told.stdout).unwrap();
+    let report = world.files().with_file_name("report.json");
+    let mut doctor = doctor.stdout(fs::File::create(&report).unwrap()).spawn().unwrap();
+    let told = || serde_json::from_slice::<vic::model::DoctorReport>(&fs::read(&report).unwrap());
+    world.until("it is done", Duration::from_secs(60), |_| told().is_ok());
+    answers_again(doctor.id());
+    doctor.wait().unwrap();
+    let report = told().unwrap();
     let roots: Vec<_> = report.checks.iter().filter(|it| it.name == "roots").collect();
     let [away, rest] = roots[..] else { panic!("{roots:?}") };
     assert!(away.finding.contains("silent`, or a folder in it, does not answer") && away.cure.is_some(), "{away:?}");
@@ -276,14 +279,14 @@ fn lost(world: World) {
     let is_told = |it: &Caller| it.status().degraded.iter().any(|it| it.contains("other`, or a folder in it"));
     let soon = Duration::from_secs(45);
     assert!(caller.within(soon, |it| is_found(it) && is_told(it)), "{:?} {}", caller.status(), world.log());
-    answers_again(&world);
+    answers_again(world.pid());
     let is_back = |it: &Caller| !it.hits("\"late on the share\"").is_empty() && it.status().degraded.is_empty();
     assert!(caller.within(Duration::from_secs(120), is_back), "{:?} {}", caller.status(), world.log());
 }
 
-/// Ends what keeps a disk from answering.
-fn answers_again(world: &World) {
-    let status = fs::read_to_string(format!("/proc/{}/status", world.pid())).unwrap();
+/// Ends what keeps a disk from answering this process.
+fn answers_again(process: u32) {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
     let tracer = status.lines().find_map(|it| it.strip_prefix("TracerPid:")).unwrap().trim().to_owned();
     assert!(std::process::Command::new("kill").args(["-TERM", &tracer]).status().unwrap().success());
 }
@@ -329,7 +332,7 @@ fn what_is_mounted_in_a_root_and_does_not_answer_holds_neither_its_root_nor_a_qu
     let found = paths(&caller);
     assert!(found.contains(&"newer.md".into()) && !found.iter().any(|it| it.starts_with("share")), "{found:?}");
     assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
-    answers_again(&world);
+    answers_again(world.pid());
     let is_whole = |it: &Caller| paths(it).len() == 5 && it.status().degraded.is_empty();
     assert!(caller.within(Duration::from_secs(120), is_whole), "{:?} {}", caller.status(), world.log());
 }

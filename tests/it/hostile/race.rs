@@ -57,6 +57,11 @@ impl Asked {
         self.answers += 1;
     }
 
+    /// Whether the folder was met, and the link in its place.
+    fn met_both(&self) -> bool {
+        self.read > 0 && self.refused > 0 && self.walks > 3
+    }
+
     /// Asks for everything that there is to ask, once.
     fn ask(&mut self, world: &World, turn: u64) {
         let path = world.files().join(if turn.is_multiple_of(2) { "sub/f.md" } else { "sub/deep/f.md" });
@@ -115,7 +120,8 @@ fn race(time: Duration) -> Asked {
         });
         let begun = Instant::now();
         for turn in 0..u64::MAX {
-            if begun.elapsed() > time {
+            // On a busy machine it may take longer until both are met.
+            if begun.elapsed() > time && (asked.met_both() || begun.elapsed() > 12 * time) {
                 break;
             }
             asked.ask(&world, turn);
@@ -137,7 +143,7 @@ fn race(time: Duration) -> Asked {
     assert!(found.is_empty(), "{}", found.join("\n"));
     // Otherwise nothing would be found in any case.
     assert!(!kept(&control).is_empty() && texts.contains(CONTROL));
-    assert!(asked.read > 0 && asked.refused > 0 && asked.walks > 3, "there was no race: {asked:?}");
+    assert!(asked.met_both(), "there was no race: {asked:?}");
     asked
 }
 
