@@ -5,12 +5,25 @@ use super::*;
 use crate::catalog::{AsRead, Belief, IndexedMark};
 use crate::model::{ContentHash, FileKind, FileState, FoundFile};
 
+/// A data directory with nothing in it but its format, and a folder beside it.
+fn empty() -> (tempfile::TempDir, Config, PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let (data, root) = (dir.path().join("data"), dir.path().join("root"));
+    [&data, &root].iter().for_each(|it| std::fs::create_dir(it).unwrap());
+    let config = Config::from_lookup(&|name| (name == "VIC_DATA_DIR").then(|| data.clone().into_os_string())).unwrap();
+    std::fs::write(config.format_path(), format!("vic data directory, format {}\n", directory::FORMAT)).unwrap();
+    (dir, config, root)
+}
+
+/// What is found under this name.
+async fn found(config: &Config, fix: bool, name: &str) -> Check {
+    let checks = doctor(config, fix).await.unwrap().checks;
+    checks.into_iter().find(|it| it.name == name).unwrap()
+}
+
 #[tokio::test]
 async fn every_database_is_looked_at_and_one_that_is_damaged_deep_inside_is_begun_anew() {
-    let dir = tempfile::tempdir().unwrap();
-    let config =
-        Config::from_lookup(&|name| (name == "VIC_DATA_DIR").then(|| dir.path().as_os_str().to_owned())).unwrap();
-    std::fs::write(config.format_path(), format!("vic data directory, format {}\n", directory::FORMAT)).unwrap();
+    let (dir, config, _) = empty();
     let open_all = || {
         Catalog::open_or_rescue(&config.catalog_path()).unwrap();
         Jobs::open(&config.job_db_path).unwrap();
@@ -49,14 +62,8 @@ async fn every_database_is_looked_at_and_one_that_is_damaged_deep_inside_is_begu
 
 #[tokio::test]
 async fn a_damaged_table_of_keys_is_a_problem_with_a_cure_and_is_left_as_it_is() {
-    let dir = tempfile::tempdir().unwrap();
-    let config =
-        Config::from_lookup(&|name| (name == "VIC_DATA_DIR").then(|| dir.path().as_os_str().to_owned())).unwrap();
-    std::fs::write(config.format_path(), format!("vic data directory, format {}\n", directory::FORMAT)).unwrap();
-    let check = async |fix: bool| {
-        let checks = doctor(&config, fix).await.unwrap().checks;
-        checks.into_iter().find(|it| it.name == "keys").unwrap()
-    };
+    let (dir, config, _) = empty();
+    let check = async |fix: bool| found(&config, fix, "keys").await;
     assert_eq!(check(false).await.health, Health::Ok, "there need not be one");
     keys::add(&config, "ada", &[dir.path().into()], keys::Right::Read).unwrap();
     assert_eq!(check(false).await.finding, "the owner's and 1 more");
@@ -78,29 +85,16 @@ fn beside_a_daemon_only_what_is_astray_in_both_looks_is_told() {
 
 #[tokio::test]
 async fn an_own_key_that_is_none_is_a_problem_with_a_cure() {
-    let dir = tempfile::tempdir().unwrap();
-    let config =
-        Config::from_lookup(&|name| (name == "VIC_DATA_DIR").then(|| dir.path().as_os_str().to_owned())).unwrap();
-    std::fs::write(config.format_path(), format!("vic data directory, format {}\n", directory::FORMAT)).unwrap();
+    let (_dir, config, _) = empty();
     std::fs::write(config.key_path(), "").unwrap();
-    let checks = doctor(&config, true).await.unwrap().checks;
-    let told = checks.into_iter().find(|it| it.name == "keys").unwrap();
+    let told = found(&config, true, "keys").await;
     assert!(told.health == Health::Problem && told.cure.unwrap().contains("move it aside"));
 }
 
 #[tokio::test]
 async fn a_catalog_that_is_gone_is_a_problem_where_roots_had_been_indexed() {
-    let dir = tempfile::tempdir().unwrap();
-    let config =
-        Config::from_lookup(&|name| (name == "VIC_DATA_DIR").then(|| dir.path().join("data").into_os_string()))
-            .unwrap();
-    let root = dir.path().join("root");
-    [&root, &config.data_dir].iter().for_each(|it| std::fs::create_dir_all(it).unwrap());
-    std::fs::write(config.format_path(), format!("vic data directory, format {}\n", directory::FORMAT)).unwrap();
-    let check = async || {
-        let checks = doctor(&config, false).await.unwrap().checks;
-        checks.into_iter().find(|it| it.name == "index").unwrap()
-    };
+    let (_dir, config, root) = empty();
+    let check = async || found(&config, false, "index").await;
     assert_eq!(check().await.health, Health::Ok, "there was none");
     drop(catalog_of_one_file(&config, &root));
     assert_eq!(check().await.health, Health::Ok);
@@ -141,13 +135,7 @@ fn catalog_of_one_file(config: &Config, root: &Path) -> Catalog {
 
 #[tokio::test]
 async fn while_another_models_index_is_built_the_one_that_answers_is_not_held_against_the_catalog() {
-    let dir = tempfile::tempdir().unwrap();
-    let config =
-        Config::from_lookup(&|name| (name == "VIC_DATA_DIR").then(|| dir.path().join("data").into_os_string()))
-            .unwrap();
-    let root = dir.path().join("root");
-    [&root, &config.data_dir].iter().for_each(|it| std::fs::create_dir_all(it).unwrap());
-    std::fs::write(config.format_path(), format!("vic data directory, format {}\n", directory::FORMAT)).unwrap();
+    let (_dir, config, root) = empty();
     let catalog = catalog_of_one_file(&config, &root);
     // The table of the old model has not what the catalog says of the file, which is in the new one.
     drop(LanceStore::open(&config.db_path, "aaaaaaaaaaaa", 8).await.unwrap());
@@ -155,8 +143,7 @@ async fn while_another_models_index_is_built_the_one_that_answers_is_not_held_ag
         catalog.meta_set(key, value).unwrap();
     }
     let check = async |fix: bool| {
-        let checks = doctor(&config, fix).await.unwrap().checks;
-        let told = checks.into_iter().find(|it| it.name == "index and catalog").unwrap();
+        let told = found(&config, fix, "index and catalog").await;
         (told.health, catalog.record_by_path(&root.canonicalize().unwrap().join("a.md")).unwrap().unwrap().state)
     };
     catalog.meta_set("building_fingerprint", "bbbbbbbbbbbb").unwrap();
