@@ -213,6 +213,10 @@ impl Error {
             ErrorKind::TimedOut => Error::new(ErrorCode::DeadlineExceeded, message),
             ErrorKind::ArgumentListTooLong => Error::new(ErrorCode::InvalidArgument, message)
                 .hint("the system takes arguments of 128 KiB each; let the program read a file"),
+            // There is nothing by such a name, and can be nothing.
+            _ if matches!(error.raw_os_error(), Some(libc::ENAMETOOLONG | libc::ELOOP)) => {
+                Error::new(ErrorCode::NotFound, message)
+            }
             _ if error.raw_os_error() == Some(libc::EIO) => {
                 Error::new(ErrorCode::Unavailable, message).hint(DISK_REFUSES)
             }
@@ -253,6 +257,13 @@ mod tests {
             assert_eq!(ErrorCode::from_grpc(code.grpc_code()), told);
             assert_eq!(ErrorCode::from_name(code.name()), Some(code));
         }
+    }
+
+    #[test]
+    fn a_name_that_nothing_can_have_is_of_nothing_that_is_there() {
+        let path = Path::new("/").join("x".repeat(1_000));
+        let error = Error::io("read", &path, &path.metadata().unwrap_err());
+        assert_eq!(error.code, ErrorCode::NotFound, "{error}");
     }
 
     #[test]

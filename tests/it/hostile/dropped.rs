@@ -52,7 +52,8 @@ fn mutants_in_a_folder_cost_the_daemon_and_their_neighbours_nothing() {
     assert!(deaths.iter().sum::<u64>() * 100 <= count, "more than one in a hundred costs a worker: {coverage:?}");
     let missing: Vec<&String> = good
         .iter()
-        .filter(|(path, word)| !caller.hits(word).iter().any(|it| it.path == *path))
+        // In quotes: of a thousand that are alike but for it, those that have their vectors would stand before it.
+        .filter(|(path, word)| !caller.hits(&format!("\"{word}\"")).iter().any(|it| it.path == *path))
         .map(|it| &it.0)
         .collect();
     assert!(missing.is_empty(), "{missing:?}");
