@@ -4,11 +4,14 @@ use std::ops::Range;
 
 use crate::model::Redaction;
 use crate::secrets::content::{BEGIN, MOST_KEY_BYTES, key_from, merged, wholes};
+use crate::secrets::values::MOST_VALUE_BYTES;
 
-/// What is looked at on both sides of a cut: more than a token takes.
+/// What is looked at on both sides of a cut: more than a token takes, or a name and its value.
 const AROUND: usize = 8 << 10;
-/// The same where the cut is at white space, which no token holds: a name and its value, or groups of digits.
-const AROUND_SPACE: usize = 1 << 10;
+/// The same where the cut is at white space, which no token holds: before it groups of digits or a name, behind it a value
+/// too.
+const BEFORE_SPACE: usize = 1 << 10;
+const BEHIND_SPACE: usize = MOST_VALUE_BYTES + BEFORE_SPACE;
 /// The longest secret: a private key between its marks, with room for its kind.
 pub const LONGEST: usize = MOST_KEY_BYTES + 256;
 
@@ -17,9 +20,9 @@ pub const LONGEST: usize = MOST_KEY_BYTES + 256;
 /// What of it the owner wants blacked out is not asked: a few bytes more or less in a piece are nothing to anybody.
 pub fn whole_at(text: &str, at: usize) -> Option<Range<usize>> {
     let spaced = text[..at].ends_with(char::is_whitespace) || text[at..].starts_with(char::is_whitespace);
-    let around = if spaced { AROUND_SPACE } else { AROUND };
-    let start = text.floor_char_boundary(at.saturating_sub(around));
-    let near = &text[start..text.ceil_char_boundary((at + around).min(text.len()))];
+    let (before, behind) = if spaced { (BEFORE_SPACE, BEHIND_SPACE) } else { (AROUND, AROUND) };
+    let start = text.floor_char_boundary(at.saturating_sub(before));
+    let near = &text[start..text.ceil_char_boundary((at + behind).min(text.len()))];
     let mut wholes: Vec<_> = wholes(near, Redaction::All).map(|(it, _)| start + it.start..start + it.end).collect();
     wholes.extend(key_at(text, at));
     merged(wholes).into_iter().find(|it| it.start < at && at < it.end)
@@ -55,7 +58,9 @@ mod tests {
         check("{\"api_key\": \"Zk3vQ9mX2pLr8TnB5wYs\"}", "api_key\": \"Zk3vQ9mX2pLr8TnB5wYs");
         check("Authorization: Bearer q8Rt2LmZx7Vb4NcK9wPd,", "Bearer q8Rt2LmZx7Vb4NcK9wPd");
         check("at postgres://anna:hunter2@db/x", "://anna:hunter2@");
+        check("Authorization: Basic dXNlcjpwYXNzd29yZA==.", "Basic dXNlcjpwYXNzd29yZA==");
         check("card 4111 1111 1111 1111, thanks", "4111 1111 1111 1111");
+        check("IBAN BE68 5390 0754 7034 BIC GEBABEBB", "BE68 5390 0754 7034");
     }
 
     #[test]
@@ -72,6 +77,18 @@ mod tests {
             assert_eq!(whole_at(&text, at), Some(100_000..100_000 + key.len()), "{at}");
         }
         assert_eq!(whole_at(&text, 100_000), None);
+    }
+
+    #[test]
+    fn the_longest_value_holds_together_with_its_name_whatever_stands_far_away() {
+        let value: String = "Zk3vQ9mX2pLr8TnB5wYs".chars().cycle().take(MOST_VALUE_BYTES).collect();
+        let whole = format!("token: {value}");
+        let text = format!("{} {whole} {}", "x".repeat(100_000), "x".repeat(100_000));
+        for at in [100_002, 100_007, 100_008, 100_009, 102_000, 100_000 + whole.len()] {
+            assert_eq!(whole_at(&text, at), Some(100_001..100_001 + whole.len()), "{at}");
+        }
+        assert_eq!(whole_at(&text, 100_001), None);
+        assert_eq!(whole_at(&text, 100_001 + whole.len()), None);
     }
 
     #[test]

@@ -31,6 +31,7 @@ const NAMES: &[&str] = &[
     ".dockercfg",
     "credentials",
     "credentials.json",
+    "credentials.toml",
     "application_default_credentials.json",
     ".bash_history",
     ".zsh_history",
@@ -40,6 +41,15 @@ const NAMES: &[&str] = &[
     ".mysql_history",
     ".sqlite_history",
     ".node_repl_history",
+    ".ksh_history",
+    ".ash_history",
+    ".irb_history",
+    ".rediscli_history",
+    ".mongo_history",
+    ".history",
+    ".zhistory",
+    ".histfile",
+    ".lesshst",
     "fish_history",
     "consolehost_history.txt",
     ".boto",
@@ -61,6 +71,7 @@ const NAMES: &[&str] = &[
     "cookies-journal",
     "wallet.dat",
     "login data",
+    "login data for account",
     "logins.json",
     "key3.db",
     "key4.db",
@@ -75,8 +86,28 @@ const KEY_NAMES: &[&str] = &["id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", "id_e
 const BACKUP_EXTENSIONS: &[&str] = &["bak", "old", "orig", "backup", "key", "pem", "ppk"];
 
 /// Extensions, in lower case.
-const EXTENSIONS: &[&str] =
-    &["pem", "p12", "pfx", "p8", "kdbx", "kdb", "keychain", "keychain-db", "jks", "keystore", "ppk", "env", "ovpn"];
+const EXTENSIONS: &[&str] = &[
+    "pem",
+    "p12",
+    "pfx",
+    "p8",
+    "kdbx",
+    "kdb",
+    "keychain",
+    "keychain-db",
+    "jks",
+    "keystore",
+    "ppk",
+    "env",
+    "ovpn",
+    "1pux",
+    "psafe3",
+    "kwl",
+    "enpassdb",
+];
+
+/// Endings of the names of folders whose files are all secret, in lower case.
+const FOLDER_ENDINGS: &[&str] = &[".opvault", ".agilekeychain"];
 
 /// Endings of `.env.*` that are templates, made to be read.
 const ENV_TEMPLATES: &[&str] = &["example", "sample", "template", "dist", "defaults"];
@@ -93,13 +124,21 @@ const FOLDERS: &[&[&str]] = &[
     &[".password-store"],
     &[".mozilla"],
     &[".thunderbird"],
+    &[".librewolf"],
+    &[".waterfox"],
+    &[".electrum"],
     &[".config", "gcloud"],
     &[".config", "gh"],
     &[".config", "google-chrome"],
+    &[".config", "google-chrome-beta"],
+    &[".config", "google-chrome-unstable"],
     &[".config", "chromium"],
     &[".config", "bravesoftware"],
     &[".config", "microsoft-edge"],
     &[".local", "share", "keyrings"],
+    &[".local", "share", "kwalletd"],
+    &[".config", "keepassxc"],
+    &[".config", "bitwarden"],
     &[".config", "rclone"],
     &[".config", "op"],
     &[".config", "vivaldi"],
@@ -111,6 +150,9 @@ const FOLDERS: &[&[&str]] = &[
     &["library", "safari"],
     &["google", "chrome", "user data"],
     &["application support", "google", "chrome"],
+    &["application support", "bravesoftware"],
+    &["application support", "chromium"],
+    &["application support", "microsoft edge"],
     &["application support", "firefox", "profiles"],
 ];
 
@@ -121,7 +163,7 @@ pub fn judge(path: &Path) -> Verdict {
     }
     let Some(name) = path.file_name() else { return Verdict::Plain };
     let name = lower(name);
-    if NAMES.contains(&name.as_str()) || is_key_name(&name) || is_env(&name) {
+    if NAMES.contains(&name.as_str()) || is_key_name(&name) || is_env(&name) || is_client_secret(&name) {
         return Verdict::Secret;
     }
     match name.rsplit_once('.') {
@@ -142,15 +184,19 @@ fn is_key_name(name: &str) -> bool {
     is_key && (extension.is_empty() || BACKUP_EXTENSIONS.contains(&extension))
 }
 
+/// Says whether a name is that of an environment, or of a copy of one: `.env.local`, `.env-prod`, `.envrc`, `.env~`.
 fn is_env(name: &str) -> bool {
-    match name.strip_prefix(".env") {
-        Some("") => true,
-        Some(rest) => match rest.strip_prefix('.') {
-            Some(kind) => !ENV_TEMPLATES.iter().any(|it| kind == *it || kind.ends_with(&format!(".{it}"))),
-            None => false,
-        },
-        None => false,
+    let Some(rest) = name.strip_prefix(".env") else { return false };
+    let rest = rest.strip_prefix("rc").unwrap_or(rest);
+    match rest.strip_prefix(['.', '-', '_', '~']) {
+        Some(kind) => !ENV_TEMPLATES.iter().any(|it| kind == *it || kind.ends_with(&format!(".{it}"))),
+        None => rest.is_empty(),
     }
+}
+
+/// Says whether a name is one under which Google hands out secrets: `client_secret_<number>.apps.googleusercontent.com.json`.
+fn is_client_secret(name: &str) -> bool {
+    name.starts_with("client_secret_") && name.ends_with(".json")
 }
 
 fn in_secret_folder(path: &Path) -> bool {
@@ -159,6 +205,9 @@ fn in_secret_folder(path: &Path) -> bool {
     let mut components = parent.components();
     while let Some(component) = components.next() {
         let Component::Normal(name) = component else { continue };
+        if FOLDER_ENDINGS.iter().any(|it| ends_with(name, it)) {
+            return true;
+        }
         for folder in FOLDERS {
             if !name.eq_ignore_ascii_case(folder[0]) {
                 continue;
@@ -171,6 +220,11 @@ fn in_secret_folder(path: &Path) -> bool {
         }
     }
     false
+}
+
+fn ends_with(name: &OsStr, ending: &str) -> bool {
+    let name = name.as_encoded_bytes();
+    name.len() >= ending.len() && name[name.len() - ending.len()..].eq_ignore_ascii_case(ending.as_bytes())
 }
 
 fn lower(name: &OsStr) -> String {
@@ -220,6 +274,77 @@ mod tests {
                 "/r/service-account.json",
             ],
         );
+    }
+
+    #[test]
+    fn environments_and_copies_of_them_are_secrets_and_templates_are_not() {
+        check(
+            Verdict::Secret,
+            &[
+                "/r/.envrc",
+                "/r/.envrc.local",
+                "/r/.envrc~",
+                "/r/.env-prod",
+                "/r/.env_local",
+                "/r/.env~",
+                "/r/.ENV-PROD",
+                "/r/.env_my_sample",
+            ],
+        );
+        check(
+            Verdict::Plain,
+            &["/r/.env-example", "/r/.env_template", "/r/.envrc.example", "/r/.env-prod.sample", "/r/.environment"],
+        );
+    }
+
+    #[test]
+    fn histories_and_credentials_of_programs_are_secrets() {
+        check(
+            Verdict::Secret,
+            &[
+                "/h/.zhistory",
+                "/h/.histfile",
+                "/h/.history",
+                "/h/.ksh_history",
+                "/h/.ash_history",
+                "/h/.irb_history",
+                "/h/.rediscli_history",
+                "/h/.mongo_history",
+                "/h/.lesshst",
+                "/h/.cargo/credentials.toml",
+                "/h/client_secret_123-abc.apps.googleusercontent.com.json",
+            ],
+        );
+        check(Verdict::Plain, &["/r/client_secret_rotation.md", "/r/my_client_secret_notes.json", "/r/lesshst"]);
+    }
+
+    #[test]
+    fn stores_of_passwords_and_profiles_of_browsers_are_secrets() {
+        check(
+            Verdict::Secret,
+            &[
+                "/h/Export.1pux",
+                "/h/old.psafe3",
+                "/h/kdewallet.kwl",
+                "/h/vault.enpassdb",
+                "/h/My.opvault/default/profile.js",
+                "/h/.opvault/band_0.js",
+                "/h/1Password.AgileKeychain/data/default/contents.js",
+                "/h/.local/share/kwalletd/kdewallet.salt",
+                "/h/.config/keepassxc/keepassxc.ini",
+                "/h/.config/Bitwarden/data.json",
+                "/h/.electrum/wallets/default_wallet",
+                "/h/.librewolf/x/prefs.js",
+                "/h/.waterfox/x/prefs.js",
+                "/h/.config/google-chrome-beta/Default/Preferences",
+                "/h/.config/google-chrome-unstable/Default/Preferences",
+                "/h/Library/Application Support/BraveSoftware/Brave-Browser/Default/History",
+                "/h/Library/Application Support/Chromium/Default/History",
+                "/h/Library/Application Support/Microsoft Edge/Default/History",
+                "/p/Login Data For Account",
+            ],
+        );
+        check(Verdict::Plain, &["/r/opvault/a.md", "/r/notes.opvault", "/r/electrum/a.md", "/r/chromium/a.md"]);
     }
 
     #[test]

@@ -14,7 +14,8 @@ use serde_json::Value;
 
 use crate::model::Redaction;
 use crate::secrets::Censor;
-use crate::secrets::content::{MARK, value_of};
+use crate::secrets::content::MARK;
+use crate::secrets::values::value_of;
 
 /// A longer cell is a sentence.
 const MOST_HEAD_BYTES: usize = 48;

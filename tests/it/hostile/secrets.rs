@@ -15,7 +15,7 @@ use crate::harness::World;
 use crate::http;
 
 /// Files that are secret by name, with a text around the canary that gives nothing away.
-pub(super) const BY_NAME: [&str; 44] = [
+pub(super) const BY_NAME: [&str; 54] = [
     ".env",
     ".env.local",
     ".env.production",
@@ -60,10 +60,20 @@ pub(super) const BY_NAME: [&str; 44] = [
     "store.jks",
     "login.keychain",
     "terraform.tfstate",
+    ".envrc",
+    ".env-prod",
+    ".env~",
+    ".cargo/credentials.toml",
+    ".zhistory",
+    "client_secret_1.json",
+    "export.1pux",
+    "my.opvault/default/profile.js",
+    ".electrum/wallets/default_wallet",
+    ".config/google-chrome-beta/Default/Preferences",
 ];
 
 /// Secrets by content, in files with innocent names; `CANARY` is 24 letters and digits that look generated.
-const BY_CONTENT: [(&str, &str); 16] = [
+const BY_CONTENT: [(&str, &str); 20] = [
     (
         "notes.txt",
         "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEA\nCANARY\n-----END OPENSSH PRIVATE KEY-----\n",
@@ -75,9 +85,13 @@ const BY_CONTENT: [(&str, &str); 16] = [
     ("pgp.txt", "-----BEGIN PGP PRIVATE KEY BLOCK-----\n\nCANARY\n=abcd\n-----END PGP PRIVATE KEY BLOCK-----\n"),
     ("github.md", "Use ghp_CANARY0123456789abcd for now."),
     ("gitlab.md", "Use glpat-CANARY for now."),
+    ("runner.md", "Use glrt-CANARY for now."),
     ("slack.md", "Use xoxb-1234-CANARY for now."),
+    ("socket.md", "Use xapp-1-A1234-CANARY for now."),
     ("model.md", "Use sk-proj-CANARY for now."),
     ("stripe.py", "charge('sk_live_CANARY')\n"),
+    ("hook.py", "check('whsec_CANARY')\n"),
+    ("image.md", "Use dckr_pat_CANARY for now."),
     ("assigned.py", "api_key = \"CANARY\"\n"),
     ("assigned.yml", "client_secret: CANARY\n"),
     ("assigned.json", "{\"accessToken\": \"CANARY\"}\n"),

@@ -1,0 +1,244 @@
+//! Secrets that are told by the word before them: `api_key = ...`, a password in an address, the header of a request.
+
+use std::ops::Range;
+use std::sync::LazyLock;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD_NO_PAD;
+use regex::Regex;
+
+use crate::secrets::content::regex;
+
+/// The longest value that holds together with its name where a text is cut: signed tokens of sessions take that much. A
+/// longer one is blacked out as well, but only as far as the text goes in which its name stands.
+pub(super) const MOST_VALUE_BYTES: usize = 4 << 10;
+
+/// A word that says what the value behind it is, and what may stand between the two: also the bar between two cells, and
+/// quotes that are themselves in quotes.
+const NAME: &str = concat!(
+    r"(?i:secret|token|passwd|password|passphrase|api[ _-]?key|access[ _-]?key|private[ _-]?key|auth[ _-]?key|bearer)",
+    r#"[A-Za-z0-9_]*(?:\\*["'])?"#
+);
+const BETWEEN: &str = r"\s*(?::=|=>|=|:|\|)\s*";
+/// Without an upper bound, which would cost the matcher a state for each character up to it.
+const VALUE: &str = r#"(?:\\*["'])?([A-Za-z0-9+/_=~.-]{16,})"#;
+
+/// A value behind a word that says what it is: group 1 is the value.
+static ASSIGNED: LazyLock<Regex> = LazyLock::new(|| regex(&[&format!(r"{NAME}(?:{BETWEEN}|\s+){VALUE}")]));
+
+/// The word at the end of a text, and the value at the beginning of the next.
+static NAMED: LazyLock<Regex> = LazyLock::new(|| regex(&[&format!(r#"{NAME}(?:{BETWEEN}|\s*)(?:\\*["'])?$"#)]));
+static LEADING: LazyLock<Regex> = LazyLock::new(|| regex(&[&format!(r"^\s*{VALUE}")]));
+
+/// What may be a name and a password in the header of a request: group 1.
+static BASIC: LazyLock<Regex> = LazyLock::new(|| regex(&[r"(?-u:\b)(?i-u:basic)[ \t]+([A-Za-z0-9+/]{6,}=*)"]));
+
+/// The password in an address: group 1.
+static IN_ADDRESS: LazyLock<Regex> = LazyLock::new(|| regex(&[r"://[^/\s:@<>{}$]{1,64}:([^/\s@<>{}$]{3,128})@"]));
+
+/// Finds what stands behind a telling word: both, and the secret in it.
+pub(super) fn told(text: &str) -> impl Iterator<Item = (Range<usize>, Range<usize>)> {
+    let is_secret = |it: &Range<usize>| looks_random(&text[it.clone()]) || is_of_aws(text, it);
+    let assigned = values(&ASSIGNED, text).filter(move |(_, it)| is_secret(it));
+    let headers = values(&BASIC, text).filter(|(_, it)| is_login(&text[it.clone()]));
+    assigned.chain(headers).chain(values(&IN_ADDRESS, text))
+}
+
+/// Finds whole matches, and their group 1.
+fn values<'t>(regex: &'static Regex, text: &'t str) -> impl Iterator<Item = (Range<usize>, Range<usize>)> + 't {
+    regex.captures_iter(text).filter_map(|it| Some((it.get(0)?.range(), it.get(1)?.range())))
+}
+
+/// Finds the random-looking value that a text begins with.
+pub(super) fn value_of(text: &str) -> Option<Range<usize>> {
+    let found = LEADING.captures(text)?.get(1)?;
+    looks_random(found.as_str()).then(|| found.range())
+}
+
+/// Says whether a text ends with a word that tells the value with which the next begins.
+pub(super) fn ends_with_name(text: &str) -> bool {
+    /// The longest end of a text that is looked at: a name with quotes.
+    const NAME_BYTES: usize = 128;
+    NAMED.is_match(&text[text.ceil_char_boundary(text.len().saturating_sub(NAME_BYTES))..])
+}
+
+/// Tells a generated value from words, names and calls: a long hex number, or small letters, capitals and digits mixed. The
+/// fewer of these there are, the longer it has to be, and the less like words and dates.
+fn looks_random(value: &str) -> bool {
+    let count = |is: fn(&u8) -> bool| value.bytes().filter(is).count();
+    let digits = count(u8::is_ascii_digit);
+    let is_hex = || count(u8::is_ascii_hexdigit) >= 32 && value.bytes().all(|it| it.is_ascii_hexdigit() || it == b'-');
+    let enough = match (count(u8::is_ascii_lowercase), count(u8::is_ascii_uppercase), digits) {
+        (1.., 1.., 2..) => entropy(value) >= 3.5,
+        (1.., 1.., 1) => (value.len() >= 32 || entropy(value) >= 4.2) && is_jumbled(value),
+        (1.., 0, 4..) | (0, 1.., 4..) => value.len() >= 20 && entropy(value) >= 3.5 && is_jumbled(value),
+        _ => false,
+    };
+    enough || (digits >= 4 && is_hex())
+}
+
+/// Bits a character.
+fn entropy(value: &str) -> f64 {
+    let mut counts = [0u32; 256];
+    value.bytes().for_each(|it| counts[usize::from(it)] += 1);
+    let total = value.len() as f64;
+    counts.iter().filter(|it| **it > 0).map(|it| f64::from(*it) / total).map(|share| -share * share.log2()).sum()
+}
+
+/// Tells what no one wrote from names of files, functions and days: these fall into words and numbers of some length, or are
+/// parted by dashes, points and the like all along.
+fn is_jumbled(value: &str) -> bool {
+    /// The least that stands in one piece.
+    const LEAST: usize = 16;
+    let parts = || value.split(|it: char| !it.is_ascii_alphanumeric());
+    let longest = parts().map(str::len).max().unwrap_or_default();
+    let letters: usize = parts().map(str::len).sum();
+    let pieces: usize = parts().map(|it| words(it.as_bytes())).sum();
+    // Words are longer than three and a half letters on the whole.
+    longest >= LEAST && pieces * 7 >= letters * 2
+}
+
+/// How many words and numbers there are in letters and digits that are written together, as in `getKey2OfHTTPServer`.
+fn words(text: &[u8]) -> usize {
+    let begins = |at: usize| {
+        let (before, now) = (text[at - 1], text[at]);
+        let ends_capitals = before.is_ascii_uppercase() && at > 1 && text[at - 2].is_ascii_uppercase();
+        before.is_ascii_digit() != now.is_ascii_digit()
+            || (before.is_ascii_lowercase() && now.is_ascii_uppercase())
+            || (ends_capitals && now.is_ascii_lowercase())
+    };
+    usize::from(!text.is_empty()) + (1..text.len()).filter(|it| begins(*it)).count()
+}
+
+/// Says whether a value stands behind the name of the secret key of AWS, and is as long: some have no digit at all.
+fn is_of_aws(text: &str, value: &Range<usize>) -> bool {
+    let near = &text[text.ceil_char_boundary(value.start.saturating_sub(48))..value.start];
+    let name: String = near.chars().filter(char::is_ascii_alphabetic).map(|it| it.to_ascii_lowercase()).collect();
+    let value = &text[value.clone()];
+    value.len() == 40
+        && value.bytes().all(|it| it.is_ascii_alphanumeric() || b"+/".contains(&it))
+        && value.bytes().any(|it| it.is_ascii_lowercase())
+        && value.bytes().any(|it| it.is_ascii_uppercase())
+        && ["secretaccesskey", "awssecretkey"].iter().any(|it| name.ends_with(it))
+}
+
+/// Says whether this is a name and a password, as headers of requests have them.
+fn is_login(base64: &str) -> bool {
+    let Ok(bytes) = STANDARD_NO_PAD.decode(base64.trim_end_matches('=')) else { return false };
+    let login = str::from_utf8(&bytes).unwrap_or_default();
+    login.contains(':') && !login.contains(char::is_control)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Redaction;
+    use crate::secrets::Censor;
+
+    fn check(text: &str, expected: &str) {
+        assert_eq!(Censor::new(Redaction::Keys).clean(text), expected, "{text}");
+        assert_eq!(Censor::new(Redaction::None).clean(text), text);
+    }
+
+    #[test]
+    fn values_behind_a_telling_word_are_blacked_out_when_they_look_random() {
+        check("api_key = \"Zk3vQ9mX2pLr8TnB5wYs\"", "api_key = \"[redacted]\"");
+        check("\"clientSecret\": \"0f3a9c2b7d6e5f4a8b1c0d9e7f6a5b4c\"", "\"clientSecret\": \"[redacted]\"");
+        check("Authorization: Bearer q8Rt2LmZx7Vb4NcK9wPd", "Authorization: Bearer [redacted]");
+        check("The API key: Zk3vQ9mX2pLr8TnB5wYs", "The API key: [redacted]");
+        check("| api_key | Zk3vQ9mX2pLr8TnB5wYs |", "| api_key | [redacted] |");
+        check(r#""api_key = \"Zk3vQ9mX2pLr8TnB5wYs\"""#, r#""api_key = \"[redacted]\"""#);
+    }
+
+    #[test]
+    fn values_of_few_sorts_of_characters_are_known_by_how_jumbled_they_are() {
+        for value in [
+            // Put together here, so that no scanner takes this file for a leak.
+            concat!("wJalrXUtnFEMI/K7MDENG", "/bPxRfiCYEXAMPLEKEY"),
+            concat!("key-3ax6xnjp29jd6f", "ds4gc373sgvjxteol0"),
+            concat!("QWxhZGRpbjpvcGVu", "IHNlc2FtZQxYzKpLm"),
+            concat!("ZkvQmXpLrTnBwYsR", "tKdHjGfCx7"),
+            concat!("K7QX2M9PZ4", "TR8WB3NV6D"),
+            concat!("550e8400-e29b-41d4", "-a716-446655440000"),
+        ] {
+            check(&format!("api_key = \"{value}\""), "api_key = \"[redacted]\"");
+            check(&format!("Your token: {value}, keep it"), "Your token: [redacted], keep it");
+        }
+    }
+
+    #[test]
+    fn the_secret_key_of_aws_is_known_by_its_name_and_length() {
+        let value = concat!("wJalrXUtnFEMIxKyMDENG", "xbPxRfiCYEXAMPLEKEY");
+        for name in
+            ["aws_secret_access_key = ", "AWS_SECRET_ACCESS_KEY=", "\"SecretAccessKey\": \"", "aws_secret_key: "]
+        {
+            check(&format!("{name}{value}\n"), &format!("{name}[redacted]\n"));
+            check(&format!("{name}{value}s\n"), &format!("{name}{value}s\n"));
+        }
+        check(&format!("secret = {value}"), &format!("secret = {value}"));
+    }
+
+    #[test]
+    fn words_calls_paths_and_days_behind_a_telling_word_stay() {
+        for text in [
+            "token = parser.next_token_of_the_line()",
+            "password: see the sheet in the kitchen",
+            "password: see the handbook page 12",
+            "secret_key_base = config.secretKeyFromFile2",
+            "The token economy of Larkmouth2025 and others",
+            "sha256 = 0f3a9c2b7d6e5f4a8b1c0d9e7f6a5b4c",
+            "The secret is in commit 0f3a9c2b7d6e5f4a8b1c0d9e7f6a5b4c0f3a9c2b of May",
+            "access_key_identifier_of_the_user",
+            "api_key = os.environ[\"SERVICE_API_KEY_2\"]",
+            "token = get_token_from_vault_v2()",
+            "token = oauth2Client.fetchAccessTokenFromServerSide()",
+            "secret = getTokenFromVaultForService2()",
+            "private_key = /home/Anna/Projects/vic2/keys/ServerKeyOfTheDaemon",
+            "private_key: ./etc/ssl/Private/my_rsa2.key",
+            "password: Handbook-of-the-House-Page-7.docx",
+            "token: release-2024-01-15-final-version",
+            "secret: backup-2024-01-15-10-22-33.tar.gz",
+            "token_file = x86_64-unknown-linux-gnu/sha256/s3-eu1",
+            "password: averylongname20240115v2final",
+            "password = internationalization2024",
+            "token: SOME_LONG_Constant_Name_V2_FOR_ALL_OF_IT",
+            "tokens: 2024-01-15-2024-02-15",
+            "password ----------------------------------------",
+        ] {
+            check(text, text);
+        }
+    }
+
+    #[test]
+    fn a_long_value_is_blacked_out_to_its_end() {
+        for length in [256, 257, MOST_VALUE_BYTES, 100_000] {
+            let value: String = "Zk3vQ9mX2pLr8TnB5wYs".chars().cycle().take(length).collect();
+            check(&format!("token: {value} end"), "token: [redacted] end");
+        }
+    }
+
+    #[test]
+    fn a_login_in_a_header_is_blacked_out_and_other_basics_stay() {
+        let login = concat!("dXNlcjpw", "YXNzd29yZA==");
+        check(&format!("Authorization: Basic {login}"), "Authorization: Basic [redacted]");
+        check(&format!("curl -H 'authorization: basic {login}' x"), "curl -H 'authorization: basic [redacted]' x");
+        check(&format!("{{\"Authorization\": \"Basic {login}\"}}"), "{\"Authorization\": \"Basic [redacted]\"}");
+        check("Basic bTp4", "Basic bTp4");
+        for text in [
+            "Authorization: Basic understanding of the rules",
+            "Basic Principles of Programming2024",
+            "Visual Basic applications",
+            "basic QWxhZGRpbg==",
+        ] {
+            check(text, text);
+        }
+    }
+
+    #[test]
+    fn a_password_in_an_address_goes_and_the_address_stays() {
+        check("postgres://anna:hunter2@db.example/x", "postgres://anna:[redacted]@db.example/x");
+        for text in ["http://127.0.0.1:8080/a@b", "https://<user>:<password>@host", "https://$USER:${TOKEN}@host"] {
+            check(text, text);
+        }
+    }
+}
