@@ -3,7 +3,7 @@
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-use tracing::info;
+use tracing::{debug, info};
 
 use crate::error::Result;
 use crate::index::tables::{ATTENDED_ROWS, Table};
@@ -76,6 +76,10 @@ impl Inner {
         let table = self.tables.writing();
         let (may_rewrite, begun) = (self.may_rewrite(), Instant::now());
         let outcome = if may_rewrite { self.bring_in_order(&table).await } else { table.prune().await };
+        if outcome.is_err() {
+            // What it had written by then may be what takes the room.
+            table.prune().await.unwrap_or_else(|error| debug!("nothing old goes: {error}"));
+        }
         let is_done = may_rewrite && outcome.is_ok();
         let rest = LEAST_REST.max(begun.elapsed() * REST);
         *self.owed() = (!is_done).then(|| Instant::now() + rest);
@@ -128,11 +132,7 @@ impl Inner {
     /// number of some files, and does nothing when there is nothing to do.
     pub(crate) async fn keep_small(self: Arc<Inner>) {
         let (mut before, mut left, mut quiet_looks, mut is_behind) = (0, 0, 0, true);
-        loop {
-            tokio::select! {
-                () = tokio::time::sleep(LOOK_AT_VERSIONS) => (),
-                () = self.shutdown.cancelled() => return,
-            }
+        while self.shutdown.run_until_cancelled(tokio::time::sleep(LOOK_AT_VERSIONS)).await.is_some() {
             let table = self.tables.writing();
             let versions = table.version_count().unwrap_or(0);
             quiet_looks = if versions == before { quiet_looks + 1 } else { 0 };

@@ -241,6 +241,31 @@ async fn of_a_change_that_breaks_off_in_the_middle_nothing_is_left() {
     assert_eq!(store.file_ids().await.unwrap(), [1, 2, 3, 4]);
 }
 
+#[tokio::test]
+async fn what_undone_changes_wrote_goes_with_old_versions_once_nobody_can_be_reading_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path()).await;
+    store.replace(many(3)).await.unwrap();
+    let left = || files_in(dir.path(), "data").len();
+    let before = left();
+    let reading = store.readings.begin();
+    let failed = store.change(async {
+        let batch = schema::batch(&[file(9, &["the ninth"])], DIMENSION).unwrap();
+        store.table.add(batch).execute().await.unwrap();
+        Err::<(), _>(Error::internal("no room"))
+    });
+    failed.await.unwrap_err();
+    assert_eq!(left(), before + 1, "the test could not fail");
+    store.prune().await.unwrap();
+    assert_eq!(left(), before + 1, "a read may need it");
+    drop(reading);
+    store.prune().await.unwrap();
+    assert_eq!((left(), store.table.count_rows(None).await.unwrap()), (before, 3));
+    store.replace(vec![file(4, &["the fourth"])]).await.unwrap();
+    store.prune().await.unwrap();
+    assert_eq!((left(), store.file_ids().await.unwrap()), (before + 1, vec![1, 2, 3, 4]), "what is in use stays");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn questions_are_answered_while_changes_break_off_and_are_undone() {
     let dir = tempfile::tempdir().unwrap();

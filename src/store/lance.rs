@@ -9,6 +9,7 @@ use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
 use arrow::array::RecordBatch;
+use chrono::{DateTime, Utc};
 use futures::TryStreamExt;
 use lancedb::Table;
 use lancedb::query::{ExecutableQuery, QueryBase, Select};
@@ -65,6 +66,8 @@ pub struct LanceStore {
     asked: Mutex<Option<Instant>>,
     /// Whether a write broke off: then nobody knows which of its commits there are.
     pub(super) is_uncertain: AtomicBool,
+    /// When a change was undone last of which files may lie there that belong to no version.
+    pub(super) undone: Mutex<Option<DateTime<Utc>>>,
     has_lost: AtomicBool,
     set_aside: Vec<PathBuf>,
     damaged: BTreeSet<FileId>,
@@ -110,6 +113,7 @@ impl LanceStore {
             whole,
             asked: Mutex::default(),
             is_uncertain: AtomicBool::new(false),
+            undone: Mutex::default(),
             has_lost: AtomicBool::new(has_lost),
             set_aside,
             damaged,

@@ -129,20 +129,15 @@ pub(super) async fn open(place: &Place, synced: &Synced) -> Result<Opened> {
 pub(super) async fn is_noted(table: &Table, place: &Place, synced: &Synced) -> Result<bool> {
     let version = table.version().await.on("read", &place.dir)?;
     let synced = synced.clone();
-    let noted = tokio::task::spawn_blocking(move || synced.read()).await.map_err(Error::internal)??;
-    Ok(noted == Some(version))
+    tokio::task::spawn_blocking(move || synced.holds(version)).await.map_err(Error::internal)?
 }
 
 /// Notes that the table as it stands is on disk. The caller has synced it.
 pub(super) async fn note(table: &Table, place: &Place, synced: &Synced) -> Result<()> {
     let version = table.version().await.on("read", &place.dir)?;
     let synced = synced.clone();
-    tokio::task::spawn_blocking(move || match synced.read()? {
-        Some(last) if last == version => Ok(()),
-        _ => synced.write(version),
-    })
-    .await
-    .map_err(Error::internal)?
+    let note = move || if synced.holds(version)? { Ok(()) } else { synced.write(version) };
+    tokio::task::spawn_blocking(note).await.map_err(Error::internal)?
 }
 
 /// Goes back version by version until one can be read. None, with everything as it was, when there is none.

@@ -8,6 +8,8 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::error::{IoContext, Result};
 
@@ -17,41 +19,53 @@ const SUM_DIGITS: usize = 16;
 /// The file that holds the number. Its one line is always as long and is written in place, which costs one sync and
 /// cannot lose the file; a disk writes so few bytes whole or not at all.
 #[derive(Clone, Debug)]
-pub(super) struct Synced(PathBuf);
+pub(super) struct Synced {
+    path: PathBuf,
+    /// Whether a number may stand in the system's memory alone, because the disk did not take it: whoever reads it then learns
+    /// nothing of the disk.
+    is_doubtful: Arc<AtomicBool>,
+}
 
 impl Synced {
     /// That of a table with this directory.
     pub(super) fn of(table_dir: &Path) -> Synced {
-        Synced(table_dir.with_extension("synced"))
+        Synced { path: table_dir.with_extension("synced"), is_doubtful: Arc::default() }
     }
 
     /// Returns the number; None when there is none, or none that can be trusted.
     pub(super) fn read(&self) -> Result<Option<u64>> {
-        match std::fs::read_to_string(&self.0) {
+        match std::fs::read_to_string(&self.path) {
             Ok(line) => Ok(parse(&line)),
             Err(error) if matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::InvalidData) => {
                 Ok(None)
             }
-            Err(error) => Err(error).at("read", &self.0),
+            Err(error) => Err(error).at("read", &self.path),
         }
+    }
+
+    /// Says whether this number stands there, and on disk.
+    pub(super) fn holds(&self, version: u64) -> Result<bool> {
+        Ok(!self.is_doubtful.load(Ordering::Relaxed) && self.read()? == Some(version))
     }
 
     /// Notes that everything up to this version is on disk. It stands there when this returns.
     pub(super) fn write(&self, version: u64) -> Result<()> {
-        let is_new = !self.0.exists();
-        let file = File::options().create(true).write(true).truncate(false).open(&self.0).at("open", &self.0)?;
-        file.write_all_at(line(version).as_bytes(), 0).at("write", &self.0)?;
-        file.sync_data().at("sync", &self.0)?;
-        if is_new && let Some(dir) = self.0.parent() {
+        self.is_doubtful.store(true, Ordering::Relaxed);
+        let is_new = !self.path.exists();
+        let file = File::options().create(true).write(true).truncate(false).open(&self.path).at("open", &self.path)?;
+        file.write_all_at(line(version).as_bytes(), 0).at("write", &self.path)?;
+        file.sync_data().at("sync", &self.path)?;
+        if is_new && let Some(dir) = self.path.parent() {
             File::open(dir).and_then(|it| it.sync_all()).at("sync", dir)?;
         }
+        self.is_doubtful.store(false, Ordering::Relaxed);
         Ok(())
     }
 
     /// Forgets the number of a table that is gone.
     pub(super) fn remove(&self) -> Result<()> {
-        match std::fs::remove_file(&self.0) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error).at("remove", &self.0),
+        match std::fs::remove_file(&self.path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error).at("remove", &self.path),
             _ => Ok(()),
         }
     }
@@ -71,6 +85,24 @@ fn parse(text: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_number_that_the_disk_refused_is_not_believed_until_another_is_taken() {
+        let dir = tempfile::tempdir().unwrap();
+        let synced = Synced::of(&dir.path().join("chunks_1.lance"));
+        synced.write(7).unwrap();
+        assert!(synced.holds(7).unwrap() && !synced.holds(8).unwrap());
+        // It opens and writes, and refuses to be synced.
+        let pipe = dir.path().join("chunks_1.synced");
+        std::fs::remove_file(&pipe).unwrap();
+        std::os::unix::fs::symlink("/dev/null", &pipe).unwrap();
+        synced.write(8).unwrap_err();
+        std::fs::remove_file(&pipe).unwrap();
+        std::fs::write(&pipe, line(8)).unwrap();
+        assert!(synced.read().unwrap() == Some(8) && !synced.holds(8).unwrap());
+        synced.write(8).unwrap();
+        assert!(synced.holds(8).unwrap());
+    }
 
     #[test]
     fn the_last_number_is_read_and_a_damaged_one_is_none() {

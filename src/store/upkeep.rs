@@ -5,6 +5,7 @@
 //! what was to take their place would leave no version that is whole.
 
 use std::collections::HashMap;
+use std::sync::PoisonError;
 
 use chrono::{DateTime, Utc};
 use futures::TryStreamExt;
@@ -279,13 +280,22 @@ fn vector_index(rows: usize, dimension: usize) -> Index {
     }
 }
 
+/// Drops old versions, and what changes left that were undone: the library would keep their files for a week, and on a full
+/// disk they stand in their own way. The caller holds the writer's lock.
 async fn prune(store: &LanceStore) -> lancedb::Result<()> {
     let versions = store.table.list_versions().await?;
     let made: Vec<_> = versions.iter().map(|it| it.timestamp).collect();
-    match first_kept(&made, store.readings.oldest(), Utc::now()) {
-        Some(first) => drop_before(&store.table, versions[first].version, false).await,
-        None => Ok(()),
+    let oldest = store.readings.oldest();
+    let undone = || store.undone.lock().unwrap_or_else(PoisonError::into_inner);
+    // Who began to read before may have begun with what was undone.
+    let is_left_over = undone().is_some_and(|it| it < oldest);
+    let first = first_kept(&made, oldest, Utc::now()).or(is_left_over.then_some(0));
+    let Some(version) = first.and_then(|it| versions.get(it)) else { return Ok(()) };
+    drop_before(&store.table, version.version, is_left_over).await?;
+    if is_left_over {
+        *undone() = None;
     }
+    Ok(())
 }
 
 /// Drops the versions with smaller numbers than this one; with `unverified`, young files that belong to no version, too.

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 
 use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
+use chrono::Utc;
 use lancedb::query::{ExecutableQuery, QueryBase, Select};
 
 use crate::error::{Error, Result};
@@ -134,6 +135,7 @@ impl LanceStore {
         *self.rows.write().unwrap_or_else(PoisonError::into_inner) = rows;
         *self.hot_mut() = hot;
         undone?;
+        *self.undone.lock().unwrap_or_else(PoisonError::into_inner) = Some(Utc::now());
         self.is_uncertain.store(false, Ordering::Relaxed);
         Ok(())
     }
