@@ -53,6 +53,9 @@ fn run() -> Result<()> {
     let config = Config::load()?;
     vic::daemon::keep_files_private();
     vic::daemon::start_logging(&config.log_level)?;
+    for stranger in vic::config::strangers() {
+        tracing::warn!("{stranger} is no setting of vic and is not read; `vic config show` lists those that are");
+    }
     // Free memory goes back although nothing is allocated any more.
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     if let Err(error) = tikv_jemalloc_ctl::background_thread::write(true) {

@@ -1,6 +1,6 @@
 //! `vic config`: every setting, what it is and where it came from. Needs no daemon.
 
-use crate::cli::output::{Format, FormatArgs, Printer};
+use crate::cli::output::{Format, FormatArgs, Printer, note};
 use crate::cli::text;
 use crate::config::{self, Origin, Setting};
 use crate::error::Result;
@@ -28,6 +28,9 @@ pub(crate) fn run(args: &Args, printer: &mut Printer) -> Result<()> {
     match args.command {
         Command::Show { output } => {
             let settings = config::settings()?;
+            for stranger in config::strangers() {
+                note(&format!("note: {stranger} is no setting of vic and is not read"));
+            }
             match output.format {
                 Format::Json => printer.json(&settings),
                 Format::Human => settings.iter().try_for_each(|it| printer.line(&line(it))),

@@ -14,6 +14,10 @@ impl Backend for Client {
         Client::ask(self, request).await
     }
 
+    async fn search(&self, request: AskRequest) -> Result<AskResponse> {
+        Client::search(self, request).await
+    }
+
     async fn corpus(&self, call: CorpusCall) -> Result<CorpusReply> {
         Client::corpus(self, call).await
     }

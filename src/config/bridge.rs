@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use axum::http::uri::Authority;
+
 use crate::config::source::Settings;
 use crate::error::{Error, Result};
 
@@ -84,7 +86,7 @@ impl Settings<'_> {
                 "VIC_BRIDGE_MAX_BODY_BYTES `{max_body_bytes}` is not between 1 and {MAX_BODY_BYTES}"
             )));
         }
-        let (hosts, tls, plain) = (self.hosts(), self.tls()?, self.flag("VIC_BRIDGE_PLAIN", false)?);
+        let (hosts, tls, plain) = (self.hosts()?, self.tls()?, self.flag("VIC_BRIDGE_PLAIN", false)?);
         Ok(BridgeConfig { api_key, auth, hosts, tls, plain, rate_limit_per_min, max_body_bytes })
     }
 
@@ -98,9 +100,10 @@ impl Settings<'_> {
         }
     }
 
-    fn hosts(&self) -> Vec<String> {
+    fn hosts(&self) -> Result<Vec<String>> {
         let names = self.text("VIC_BRIDGE_HOSTS").unwrap_or_default();
-        names.split(',').map(|it| it.trim().to_ascii_lowercase()).filter(|it| !it.is_empty()).collect()
+        let names = names.split(',').map(|it| it.trim().to_ascii_lowercase()).filter(|it| !it.is_empty());
+        names.map(|it| if is_host(&it) { Ok(it) } else { Err(no_host(&it)) }).collect()
     }
 
     fn tls(&self) -> Result<Option<TlsFiles>> {
@@ -116,6 +119,18 @@ impl Settings<'_> {
             }
         }
     }
+}
+
+/// Whether a request can name this as its host: a name is compared as it stands, so that another would never match.
+fn is_host(text: &str) -> bool {
+    let is_plain = !text.contains(['@', '*']);
+    is_plain && text.parse::<Authority>().is_ok_and(|it| !it.host().is_empty() && !text.ends_with(':'))
+}
+
+fn no_host(text: &str) -> Error {
+    Error::invalid(format!("VIC_BRIDGE_HOSTS holds `{text}`, which is no host")).hint(
+        "use names as in `files.example` or `files.example:8443`, separated by commas, without `https://` and `*`",
+    )
 }
 
 #[cfg(test)]
@@ -135,6 +150,10 @@ mod tests {
     #[test]
     fn a_wrong_value_is_refused_by_name() {
         for (name, value) in [
+            ("VIC_BRIDGE_HOSTS", "https://files.example"),
+            ("VIC_BRIDGE_HOSTS", "*.example"),
+            ("VIC_BRIDGE_HOSTS", "files.example:"),
+            ("VIC_BRIDGE_HOSTS", "files example"),
             ("VIC_BRIDGE_RATE_LIMIT_PER_MIN", "60001"),
             ("VIC_BRIDGE_RATE_LIMIT_PER_MIN", "many"),
             ("VIC_BRIDGE_MAX_BODY_BYTES", "0"),

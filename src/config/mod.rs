@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 
 pub use bridge::{AuthMode, BridgeConfig, TlsFiles};
 pub use names::NAMES;
-pub use show::{Origin, Setting, settings, template};
+pub use show::{Origin, Setting, settings, strangers, template};
 pub use tuned::{remove_tuned, tuned_path, write_tuned};
 
 use crate::config::places::{absolute, platform_data_dir};
@@ -384,6 +384,9 @@ mod tests {
             ("VIC_L2_MAX_IMAGE_BYTES", "many"),
             ("VIC_WATCH", "maybe"),
             ("VIC_OCR", "often"),
+            ("VIC_WORKERS", "9223372036854775807"),
+            ("VIC_WORKERS", "2000"),
+            ("VIC_EMBED_BATCH", "4294967296"),
             ("VIC_JAIL", "open"),
             ("VIC_REDACT", "some"),
             ("VIC_L2_SECONDS", "0"),
@@ -522,5 +525,11 @@ mod tests {
         assert_eq!((config.workers, config.embed.model.as_str()), (7, "env"));
         std::fs::write(&file, "worker = 7\n").unwrap();
         assert!(check(&[("VIC_DATA_DIR", data_dir)]).unwrap_err().message.contains("worker"));
+        // What is wrong is told by its place: the line may hold a key.
+        for line in ["bridge_api_key = \"s3cret", "bridge_api_key = s3cret", "bridge_api_key s3cret"] {
+            std::fs::write(&file, format!("workers = 7\n{line}\n")).unwrap();
+            let error = check(&[("VIC_DATA_DIR", data_dir)]).unwrap_err();
+            assert!(error.message.contains("config.toml`, line 2") && !error.message.contains("s3cret"), "{error}");
+        }
     }
 }

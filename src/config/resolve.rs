@@ -15,6 +15,12 @@ use crate::model::{ExtractLimits, JailMode, OcrMode, PrivacyMode, Redaction};
 /// Longest time for looking into files: whoever waits longer has forgotten the question.
 const MAX_L2_SECONDS: u32 = 3_600;
 
+/// More processes that read than any machine has cores.
+const MAX_WORKERS: u32 = 1_024;
+
+/// More texts than any server takes in one call.
+const MAX_EMBED_BATCH: u32 = 16_384;
+
 /// Longest time for one file.
 const MAX_EXTRACT_SECONDS: u32 = 86_400;
 
@@ -52,7 +58,8 @@ impl Settings<'_> {
             llm: self.llm()?,
             walk: self.walk()?,
             background: self.background()?,
-            workers: self.parse("VIC_WORKERS", cores())?.max(1),
+            // Zero is as many as are needed to do anything.
+            workers: self.bounded("VIC_WORKERS", cores(), 0..=MAX_WORKERS)?.max(1) as usize,
             limits: ExtractLimits {
                 seconds: self.bounded("VIC_EXTRACT_SECONDS", defaults.seconds, 1..=MAX_EXTRACT_SECONDS)?,
                 memory_mib: self.bounded(
@@ -124,7 +131,7 @@ impl Settings<'_> {
             backend,
             model: model.unwrap_or_else(|| default.into()),
             threads: self.bounded("VIC_EMBED_THREADS", 0, 0..=MAX_EMBED_THREADS)? as usize,
-            batch: self.parse("VIC_EMBED_BATCH", 0)?,
+            batch: self.bounded("VIC_EMBED_BATCH", 0, 0..=MAX_EMBED_BATCH)? as usize,
             precision,
             engine,
             device,
@@ -223,6 +230,6 @@ impl Settings<'_> {
     }
 }
 
-fn cores() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
+fn cores() -> u32 {
+    std::thread::available_parallelism().map_or(1, |it| it.get().try_into().unwrap_or(MAX_WORKERS)).min(MAX_WORKERS)
 }

@@ -48,6 +48,20 @@ pub fn settings() -> Result<Vec<Setting>> {
     resolve(&|name| std::env::var_os(name).filter(|value| !value.is_empty()))
 }
 
+/// Returns the variables of this process that are named like settings and are none, in order: most are misspelt.
+pub fn strangers() -> Vec<String> {
+    #[expect(clippy::disallowed_methods, reason = "this module belongs to the one reader of the environment")]
+    strange(std::env::vars_os().map(|(name, _)| name))
+}
+
+fn strange(names: impl Iterator<Item = OsString>) -> Vec<String> {
+    let names = names.map(|it| it.to_string_lossy().into_owned());
+    let mut strange: Vec<String> =
+        names.filter(|it| it.starts_with("VIC_") && NAMES.iter().all(|(name, _)| name != it)).collect();
+    strange.sort();
+    strange
+}
+
 /// Returns a `config.toml` in which every key stands, commented out, below one line on what it does.
 pub fn template() -> String {
     let mut text = String::from(
@@ -202,6 +216,12 @@ mod tests {
         };
         let setting = resolve(&lookup).unwrap().into_iter().find(|it| it.name == name).unwrap();
         (setting.value, setting.origin)
+    }
+
+    #[test]
+    fn a_misspelt_variable_is_known_for_a_stranger() {
+        let names = ["VIC_REDCT", "PATH", "VIC_REDACT", "VIC_", "VIC_DATA_DIRS", "vic_workers"].map(OsString::from);
+        assert_eq!(strange(names.into_iter()), ["VIC_", "VIC_DATA_DIRS", "VIC_REDCT"]);
     }
 
     #[test]

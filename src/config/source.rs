@@ -87,8 +87,7 @@ pub(super) fn read_toml(path: &Path, names: &[&str], cure: &str) -> Result<BTree
         }
         Err(error) => return Err(error).at("read", path),
     };
-    let table: toml::Table =
-        text.parse().map_err(|error| Error::invalid(format!("cannot understand `{}`: {error}", path.display())))?;
+    let table: toml::Table = text.parse().map_err(|error| no_toml(path, &text, &error))?;
     let mut file = BTreeMap::new();
     for (key, value) in table {
         if !names.iter().any(|name| file_key(name) == key) {
@@ -101,4 +100,11 @@ pub(super) fn read_toml(path: &Path, names: &[&str], cure: &str) -> Result<BTree
         file.insert(key, value);
     }
     Ok(file)
+}
+
+/// Says where and what, but not the line itself, as the library would: it may hold a key, and this is said in the log.
+fn no_toml(path: &Path, text: &str, error: &toml::de::Error) -> Error {
+    let before = error.span().and_then(|it| text.get(..it.start)).unwrap_or_default();
+    let line = 1 + before.matches('\n').count();
+    Error::invalid(format!("cannot understand `{}`, line {line}: {}", path.display(), error.message()))
 }

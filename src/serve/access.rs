@@ -77,32 +77,31 @@ pub(super) fn is_local(address: SocketAddr) -> bool {
 
 /// An address that other machines reach, itself or through a proxy, needs a key that cannot be guessed; and TLS.
 fn check(config: &Config) -> Result<()> {
-    let beyond = format!("VIC_LISTEN `{}` is not an address of this machine alone", config.listen);
-    if !is_local(config.listen) {
-        check_remote(config, &beyond)?;
+    let (is_far, bridge) = (!is_local(config.listen), &config.bridge);
+    let reached = match (is_far, bridge.plain) {
+        (true, _) => format!("VIC_LISTEN `{}` is not an address of this machine alone", config.listen),
+        (false, true) => "VIC_BRIDGE_PLAIN says that a proxy passes others on".into(),
+        (false, false) => return Ok(()),
+    };
+    let refused = |why: &str, cure: &str| Err(Error::invalid(format!("{reached}, and {why}")).hint(cure));
+    if bridge.auth == AuthMode::Open {
+        return refused(
+            "VIC_BRIDGE_AUTH is `none`",
+            "unset VIC_BRIDGE_AUTH, so that only who has the key may ask; or use 127.0.0.1, without VIC_BRIDGE_PLAIN",
+        );
     }
-    let reached = if is_local(config.listen) { "VIC_BRIDGE_PLAIN says that a proxy passes others on" } else { &beyond };
-    let is_reached = config.bridge.plain || !is_local(config.listen);
-    match &config.bridge.api_key {
-        Some(key) if is_reached && key.len() < MIN_KEY_CHARS => {
-            Err(Error::invalid(format!("{reached}, and VIC_BRIDGE_API_KEY has less than {MIN_KEY_CHARS} characters"))
-                .hint("unset VIC_BRIDGE_API_KEY, and vicd makes a key; or take a longer one: `openssl rand -hex 32`"))
-        }
-        Some(_) | None => Ok(()),
+    if bridge.tls.is_none() && !bridge.plain {
+        return refused(
+            "there is no certificate: keys and answers could be read",
+            "set VIC_BRIDGE_TLS_CERT and VIC_BRIDGE_TLS_KEY; or VIC_BRIDGE_PLAIN=1 behind a proxy that adds TLS; or use \
+             127.0.0.1",
+        );
     }
-}
-
-fn check_remote(config: &Config, beyond: &str) -> Result<()> {
-    if config.bridge.auth == AuthMode::Open {
-        return Err(Error::invalid(format!("{beyond}, and VIC_BRIDGE_AUTH is `none`"))
-            .hint("unset VIC_BRIDGE_AUTH, so that only who has the key may ask, or use 127.0.0.1"));
-    }
-    if config.bridge.tls.is_none() && !config.bridge.plain {
-        return Err(Error::invalid(format!("{beyond}, and there is no certificate: keys and answers could be read"))
-            .hint(
-                "set VIC_BRIDGE_TLS_CERT and VIC_BRIDGE_TLS_KEY; or VIC_BRIDGE_PLAIN=1 behind a proxy that adds TLS; \
-                 or use 127.0.0.1",
-            ));
+    if bridge.api_key.as_ref().is_some_and(|it| it.len() < MIN_KEY_CHARS) {
+        return refused(
+            &format!("VIC_BRIDGE_API_KEY has less than {MIN_KEY_CHARS} characters"),
+            "unset VIC_BRIDGE_API_KEY, and vicd makes a key; or take a longer one: `openssl rand -hex 32`",
+        );
     }
     Ok(())
 }
@@ -138,6 +137,12 @@ mod tests {
             let access = check(&[listen, ("VIC_BRIDGE_PLAIN", "1")]).unwrap();
             assert!(access.auth_enabled() && access.warnings()[0].contains("without TLS"));
         }
+    }
+
+    #[test]
+    fn behind_a_proxy_a_key_is_asked_for() {
+        let error = check(&[("VIC_BRIDGE_PLAIN", "1"), ("VIC_BRIDGE_AUTH", "none")]).unwrap_err();
+        assert!(error.message.contains("VIC_BRIDGE_AUTH") && error.hint.is_some(), "{error}");
     }
 
     #[test]

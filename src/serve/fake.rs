@@ -22,6 +22,8 @@ use crate::serve::Service;
 pub(crate) struct FakeService {
     /// The last question.
     pub(crate) asked: Mutex<Option<AskRequest>>,
+    /// How often it was asked for an answer in words, which a model may have to write.
+    pub(crate) in_words: AtomicU32,
     /// The last list of files that was asked for.
     pub(crate) listed: Mutex<Option<(FileFilter, u32, u64)>>,
     /// The one job, `job-1`.
@@ -42,6 +44,7 @@ impl FakeService {
     pub(crate) fn new() -> FakeService {
         FakeService {
             asked: Mutex::default(),
+            in_words: AtomicU32::new(0),
             listed: Mutex::default(),
             job: watch::Sender::new(job(JobState::Queued, 0)),
             shutdown: CancellationToken::new(),
@@ -67,16 +70,18 @@ impl Service for FakeService {
     }
 
     async fn ask(&self, request: AskRequest) -> Result<AskResponse> {
+        self.in_words.fetch_add(1, Ordering::Relaxed);
+        let summary = answer(&request.query).answer_summary;
+        Ok(AskResponse { answer_summary: summary, ..self.search(request).await? })
+    }
+
+    async fn search(&self, request: AskRequest) -> Result<AskResponse> {
         tokio::time::sleep(self.latency).await;
         *self.asked.lock().unwrap() = Some(request.clone());
         match request.query.as_str() {
             "locked" => Err(Error::new(ErrorCode::Locked, "`/dätä` is in use").hint("stop the other `vicd`")),
-            query => Ok(answer(query)),
+            query => Ok(AskResponse { answer_summary: None, ..answer(query) }),
         }
-    }
-
-    async fn search(&self, request: AskRequest) -> Result<AskResponse> {
-        Ok(AskResponse { answer_summary: None, ..self.ask(request).await? })
     }
 
     async fn ask_stream(&self, request: AskRequest) -> Result<mpsc::Receiver<Result<AskEvent>>> {

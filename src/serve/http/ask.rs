@@ -4,7 +4,7 @@ use axum::Extension;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 
-use crate::model::{AskEvent, AskRequest, AskResponse, GrepRequest, SimilarRequest};
+use crate::model::{AskEvent, AskRequest, GrepRequest, SimilarRequest};
 use crate::serve::http::{Known, Reply, Shared, body, json, sse};
 use crate::serve::{check, follow};
 
@@ -30,8 +30,7 @@ pub(crate) async fn ask(State(bridge): Shared, Extension(caller): Known, request
 pub(crate) async fn search(State(bridge): Shared, Extension(caller): Known, request: Request) -> Reply {
     let question: AskRequest = body::parse(&bridge, request).await?;
     check::ask(&question)?;
-    let answer = caller.service().ask(question).await?;
-    json(StatusCode::OK, &AskResponse { answer_summary: None, ..answer })
+    json(StatusCode::OK, &caller.service().search(question).await?)
 }
 
 /// `POST /v1/similar`: files like a file.

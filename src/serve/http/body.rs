@@ -14,6 +14,7 @@ use crate::error::Error;
 use crate::serve::http::message::Held;
 use crate::serve::http::refusal::Refusal;
 use crate::serve::http::{Bridge, Shared};
+use crate::serve::metrics::Refused;
 use crate::serve::parse;
 
 /// Room that is made before anything has come: a length that is only announced costs nothing.
@@ -70,7 +71,12 @@ pub(crate) fn query<T: DeserializeOwned>(request: &Request) -> Result<T, Refusal
 /// The whole body, and the room that it takes for as long as it is needed.
 async fn in_time(bridge: &Bridge, request: Request) -> Result<(Vec<u8>, Held), Refusal> {
     let reading = read(request, bridge.max_body, bridge.messages.hold(usize::MAX));
-    tokio::time::timeout(bridge.body_time, reading).await.map_err(|_| Refusal::slow(bridge.body_time))?
+    let read = tokio::time::timeout(bridge.body_time, reading).await.map_err(|_| Refusal::slow(bridge.body_time))?;
+    read.inspect_err(|it| {
+        if it.is_size() {
+            bridge.desk.metrics.refused(Refused::Size);
+        }
+    })
 }
 
 async fn read(request: Request, limit: usize, mut held: Held) -> Result<(Vec<u8>, Held), Refusal> {

@@ -56,8 +56,8 @@ impl Messages {
     }
 
     /// The request with a body that ends, whole or not, after some time, and with an error where there is no room for it.
-    /// Who `may_be_large` sends whole graphs and pictures.
-    pub(crate) fn take_in(&self, request: Request, may_be_large: bool) -> Request {
+    /// Who `may_be_large` sends whole graphs and pictures. `refused` hears of one that is too large.
+    pub(crate) fn take_in(&self, request: Request, may_be_large: bool, refused: impl Fn() + Send + 'static) -> Request {
         let (most, longest) = if may_be_large { (usize::MAX, MAX_LLM_REQUEST) } else { (MAX_REQUEST, MAX_REQUEST) };
         let mut held = self.hold(most);
         request.map(|body| {
@@ -65,6 +65,7 @@ impl Messages {
             Body::from_stream(in_time.map(move |bytes| {
                 let bytes: Bytes = bytes?;
                 if held.length == 0 && announced(&bytes).is_some_and(|it| it > longest) {
+                    refused();
                     // No time to try again: it will be too large then as well.
                     return Err(Status::resource_exhausted(too_large(longest)).into());
                 }
@@ -116,7 +117,7 @@ mod tests {
     /// What comes of a message of so many bytes.
     async fn came(messages: &Messages, length: usize, may_be_large: bool) -> Result<usize, String> {
         let request = Request::new(Body::from_stream(futures::stream::iter(pieces(length))));
-        let mut body = messages.take_in(request, may_be_large).into_body().into_data_stream();
+        let mut body = messages.take_in(request, may_be_large, || ()).into_body().into_data_stream();
         let mut length = 0;
         while let Some(bytes) = body.next().await {
             length += bytes.map_err(told)?.len();
@@ -148,7 +149,7 @@ mod tests {
             let length_bytes = u32::try_from(length).unwrap().to_be_bytes();
             let first = [&[0][..], &length_bytes, b"the rest never comes"].concat();
             let pieces = futures::stream::iter([Ok::<_, std::io::Error>(first)]).chain(futures::stream::pending());
-            let request = messages.take_in(Request::new(Body::from_stream(pieces)), may_be_large);
+            let request = messages.take_in(Request::new(Body::from_stream(pieces)), may_be_large, || ());
             let first = request.into_body().into_data_stream().next().await.unwrap();
             assert_eq!(first.is_err(), is_refused, "{length}");
             let said = first.map_err(told).err().unwrap_or_default();
@@ -165,7 +166,7 @@ mod tests {
         assert!(came(&messages, 10 * SMALL, true).await.unwrap_err().contains("busy"));
         // What is not whole yet has its room until it ends.
         let waits = futures::stream::iter(pieces(8 * SMALL)).chain(futures::stream::pending());
-        let request = messages.take_in(Request::new(Body::from_stream(waits)), true);
+        let request = messages.take_in(Request::new(Body::from_stream(waits)), true, || ());
         let mut body = request.into_body().into_data_stream();
         for _ in pieces(8 * SMALL) {
             body.next().await.unwrap().unwrap();

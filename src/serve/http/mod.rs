@@ -42,6 +42,7 @@ use crate::serve::desk::Desk;
 use crate::serve::guard::Names;
 use crate::serve::http::refusal::Refusal;
 use crate::serve::keys::Grant;
+use crate::serve::metrics::Refused;
 use crate::serve::wire::{graph_server, llm_server};
 use crate::serve::{Service, mcp};
 
@@ -116,12 +117,13 @@ impl Bridge {
 /// Every path of the TCP port.
 pub(crate) fn router(bridge: Arc<Bridge>, grpc: Routes) -> Router {
     let grpc = grpc.prepare().into_axum_router();
-    let messages = bridge.messages.clone();
+    let (messages, desk) = (bridge.messages.clone(), bridge.desk.clone());
     let otherwise = move |request: Request| async move {
         match is_grpc(&request) {
             true => {
                 let may_be_large = may_be_large(&request);
-                grpc.oneshot(messages.take_in(request, may_be_large)).await.into_response()
+                let refused = move || desk.metrics.refused(Refused::Size);
+                grpc.oneshot(messages.take_in(request, may_be_large, refused)).await.into_response()
             }
             false => Refusal::from(
                 Error::not_found(format!("no such path `{}`", request.uri().path())).hint("`GET /` lists the paths"),

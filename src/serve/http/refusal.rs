@@ -91,6 +91,11 @@ impl Refusal {
         }
     }
 
+    /// Says whether the body is longer than allowed.
+    pub(crate) fn is_size(&self) -> bool {
+        self.status == StatusCode::PAYLOAD_TOO_LARGE
+    }
+
     /// 413: the body is longer than allowed.
     pub(crate) fn size(limit: usize) -> Refusal {
         let error = Error::new(ErrorCode::ResourceExhausted, format!("the body is longer than {limit} bytes"))

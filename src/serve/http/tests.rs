@@ -3,6 +3,7 @@
 mod limits;
 
 use std::ffi::OsString;
+use std::sync::atomic::Ordering;
 
 use axum::body::Body;
 use axum::http::HeaderMap;
@@ -245,8 +246,10 @@ async fn a_wrong_question_is_400_before_any_event() {
 }
 
 #[tokio::test]
-async fn search_has_no_summary() {
-    let answered = bed(&[]).await.post("/v1/search", r#"{"query": "x"}"#).await;
+async fn search_has_no_summary_and_no_model_is_asked_for_one() {
+    let bed = bed(&[]).await;
+    let answered = bed.post("/v1/search", r#"{"query": "x"}"#).await;
+    assert_eq!(bed.service.in_words.load(Ordering::Relaxed), 0);
     assert_eq!((answered.status, answered.json()["answer_summary"].clone()), (200, json!(null)));
     assert_eq!(answered.json()["hits"][0]["path"], "notes/plan.md");
 }

@@ -44,6 +44,8 @@ const INSTRUCTIONS: &str = "vic searches the user's files on this machine. Use `
 pub(crate) trait Backend: Send + Sync + 'static {
     /// As [`Service::ask`].
     async fn ask(&self, request: AskRequest) -> Result<AskResponse>;
+    /// As [`Service::search`].
+    async fn search(&self, request: AskRequest) -> Result<AskResponse>;
     /// As [`Service::corpus`].
     async fn corpus(&self, call: CorpusCall) -> Result<CorpusReply>;
     /// As [`Service::files`].
@@ -67,6 +69,10 @@ struct InProcess(Arc<dyn Service>);
 impl Backend for InProcess {
     async fn ask(&self, request: AskRequest) -> Result<AskResponse> {
         self.0.ask(request).await
+    }
+
+    async fn search(&self, request: AskRequest) -> Result<AskResponse> {
+        self.0.search(request).await
     }
 
     async fn corpus(&self, call: CorpusCall) -> Result<CorpusReply> {

@@ -1,3 +1,5 @@
+use std::sync::atomic::Ordering;
+
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf};
 
@@ -106,13 +108,14 @@ async fn what_the_tools_give_holds_their_own_schemas() {
 
 #[tokio::test]
 async fn ask_has_an_answer_in_words_and_search_has_not() {
-    let (_, mut session) = session().await;
+    let (service, mut session) = session().await;
     let ask = session.call("ask", json!({"query": "x"})).await;
     assert_eq!(ask["structuredContent"]["answer"], "Ada signed it.");
     let text = ask["content"][0]["text"].as_str().unwrap();
     assert!(text.starts_with("Ada signed it.\n\n[1] notes/plan.md (lines 3-5)\nThe budget"), "{text}");
     let search = session.call("search", json!({"query": "x"})).await;
     assert_eq!(search["structuredContent"]["answer"], Value::Null);
+    assert_eq!(service.in_words.load(Ordering::Relaxed), 1, "no model writes what nobody is shown");
 }
 
 #[tokio::test]

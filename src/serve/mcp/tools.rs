@@ -180,8 +180,8 @@ pub(crate) async fn call(
         return Ok(outcome.unwrap_or_else(|error| CallToolResult::error(vec![ContentBlock::text(told(&error))])));
     }
     let outcome = match name {
-        "ask" => ask(backend, arguments, true).await,
-        "search" => ask(backend, arguments, false).await,
+        "ask" => ask(backend, arguments).await,
+        "search" => search(backend, arguments).await,
         "files" => files(backend, arguments).await,
         "read" => read(backend, arguments).await,
         "index" => index(backend, arguments).await,
@@ -229,7 +229,15 @@ fn within(field: &'static str, value: Option<u32>, default: u32, max: u32) -> Re
     }
 }
 
-async fn ask(backend: &dyn Backend, given: JsonObject, in_words: bool) -> Result<CallToolResult> {
+async fn ask(backend: &dyn Backend, given: JsonObject) -> Result<CallToolResult> {
+    answer(backend.ask(question(given)?).await?)
+}
+
+async fn search(backend: &dyn Backend, given: JsonObject) -> Result<CallToolResult> {
+    answer(backend.search(question(given)?).await?)
+}
+
+fn question(given: JsonObject) -> Result<AskRequest> {
     let question: Question = arguments(given)?;
     let request = AskRequest {
         query: question.query,
@@ -239,9 +247,12 @@ async fn ask(backend: &dyn Backend, given: JsonObject, in_words: bool) -> Result
         ..AskRequest::default()
     };
     check::ask(&request)?;
-    let AskResponse { answer_summary, hits, warnings, .. } = backend.ask(request).await?;
-    let answer =
-        Answer { answer: answer_summary.filter(|_| in_words), hits: hits.into_iter().map(hit).collect(), warnings };
+    Ok(request)
+}
+
+fn answer(given: AskResponse) -> Result<CallToolResult> {
+    let AskResponse { answer_summary, hits, warnings, .. } = given;
+    let answer = Answer { answer: answer_summary, hits: hits.into_iter().map(hit).collect(), warnings };
     let words = answer.words();
     result(&answer, words)
 }

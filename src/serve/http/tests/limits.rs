@@ -201,8 +201,11 @@ async fn body_of_exactly_the_limit_passes() {
 }
 
 #[tokio::test]
-async fn body_of_one_byte_too_many_is_413() {
-    let answered = bed(&[]).await.post("/v1/ask", question_of(2_097_153)).await;
+async fn body_of_one_byte_too_many_is_413_and_counted() {
+    let bed = bed(&[]).await;
+    let answered = bed.post("/v1/ask", question_of(2_097_153)).await;
+    let counts = bed.get("/metrics").await.text;
+    assert!(counts.contains("vic_refusals_total{reason=\"size\"} 1\n"), "{counts}");
     assert_eq!((answered.status, answered.json()["error"]["code"].clone()), (413, json!("payload_too_large")));
 }
 
