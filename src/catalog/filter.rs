@@ -11,7 +11,7 @@ use rusqlite::types::Value;
 use crate::catalog::database::Failed;
 use crate::catalog::owners::Owners;
 use crate::catalog::root::roots;
-use crate::catalog::row::{below, bytes, fold, signed, state_name};
+use crate::catalog::row::{below, bytes, fold, signed};
 use crate::error::{Error, Result};
 use crate::model::{FileFilter, FileState, MAX_EXTENSIONS, MAX_GLOB, MAX_NAME_WORDS, Root, RootId, Scope};
 
@@ -161,7 +161,7 @@ pub(super) fn place(db: &Transaction<'_>, path: &Path) -> rusqlite::Result<(Stri
 /// Returns the condition of being in one of these states, such that the index of states serves it, which begins with the
 /// root.
 pub(super) fn in_states(states: &[FileState]) -> String {
-    let names: Vec<String> = states.iter().map(|it| format!("'{}'", state_name(*it))).collect();
+    let names: Vec<String> = states.iter().map(|it| format!("'{}'", it.name())).collect();
     format!("root_id IN (SELECT id FROM roots) AND state IN ({})", names.join(", "))
 }
 

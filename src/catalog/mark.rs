@@ -7,7 +7,7 @@ use rusqlite::{OptionalExtension, Row, ToSql, Transaction, params};
 use crate::catalog::Catalog;
 use crate::catalog::database::Failed;
 use crate::catalog::filter::place;
-use crate::catalog::row::{RECORD, UNKNOWN, below, bytes, record, signed, state_name};
+use crate::catalog::row::{RECORD, UNKNOWN, below, bytes, record, signed};
 use crate::error::Result;
 use crate::model::{ContentHash, FileId, FileKind, FileRecord, FileState, FoundFile, Reason, RootId};
 
@@ -273,7 +273,7 @@ impl Catalog {
             let mut statement = db.prepare_cached(&sql)?;
             let mut marked = 0;
             for it in marks {
-                let (file, state, reason) = (it.file.values(), state_name(it.reason.state()), it.reason.name());
+                let (file, state, reason) = (it.file.values(), it.reason.state().name(), it.reason.name());
                 let (kind, hash) = (it.kind.name(), it.hash.map(|hash| hash.0));
                 let values = params![state, reason, it.detail, hash, kind, it.media_type];
                 marked += statement.execute(&[&file[..], values].concat()[..])?;
@@ -292,7 +292,7 @@ impl Catalog {
             let mut statement = db.prepare_cached(sql)?;
             let mut marked = 0;
             for (it, chunks) in marks {
-                let (state, reason) = (state_name(it.reason.state()), it.reason.name());
+                let (state, reason) = (it.reason.state().name(), it.reason.name());
                 let hash = it.hash.map(|hash| hash.0);
                 marked += statement.execute(params![it.file.id, hash, chunks, state, reason, it.detail])?;
             }

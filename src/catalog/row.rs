@@ -57,22 +57,9 @@ pub(super) fn reason(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Re
     Ok(name.map(|it| Reason::from_name(it).unwrap_or(Reason::Io)))
 }
 
-/// Returns the name of a state as the catalog keeps it.
-pub(super) fn state_name(state: FileState) -> &'static str {
-    match state {
-        FileState::Pending => "pending",
-        FileState::Indexed => "indexed",
-        FileState::Skipped => "skipped",
-        FileState::Failed => "failed",
-    }
-}
-
-/// Reads a state by [`state_name`].
+/// Reads a state by name; one of a later vic is [`FileState::Pending`].
 pub(super) fn state(name: &str) -> FileState {
-    [FileState::Indexed, FileState::Skipped, FileState::Failed]
-        .into_iter()
-        .find(|it| state_name(*it) == name)
-        .unwrap_or(FileState::Pending)
+    FileState::from_name(name).unwrap_or(FileState::Pending)
 }
 
 /// Returns the bytes of a path.

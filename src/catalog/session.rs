@@ -7,7 +7,7 @@ use rusqlite::{OptionalExtension, Row, Transaction, params};
 
 use crate::catalog::corpus::CorpusBook;
 use crate::catalog::database::Failed;
-use crate::catalog::row::{now_ns, signed, state, state_name};
+use crate::catalog::row::{now_ns, signed, state};
 use crate::catalog::sieve::{Cell, Column, SievedRow};
 use crate::error::Result;
 use crate::model::{ContentHash, FileId, FileKind, FileRecord, FileState};
@@ -119,7 +119,7 @@ impl SessionFile {
             Column::Modified => Cell::Number(self.modified_ns),
             Column::Kind => text(self.kind.name()),
             Column::MediaType => Cell::Text(self.media_type.clone()),
-            Column::State => text(state_name(self.state)),
+            Column::State => text(self.state.name()),
             Column::Reason if matches!(self.state, FileState::Skipped | FileState::Failed) => text(&self.problem),
             Column::Reason => Cell::Absent,
             Column::Owner => text(&self.owner),
@@ -246,7 +246,7 @@ fn put_files(db: &Transaction<'_>, session: i64, files: &[SessionFile]) -> Resul
     let mut hold = db.prepare_cached("UPDATE readings SET held = ?2 WHERE key = ?1")?;
     for it in files {
         let (hash, size) = (it.hash.map(|it| it.0), signed(it.size));
-        let (kind, state) = (it.kind.name(), state_name(it.state));
+        let (kind, state) = (it.kind.name(), it.state.name());
         statement.execute(params![
             session,
             it.file,

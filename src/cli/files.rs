@@ -100,7 +100,7 @@ fn human(file: &FileRecord) -> String {
     let modified = modified(file).with_timezone(&Local).format("%Y-%m-%d %H:%M").to_string();
     let mut line = format!(
         "{:<8} {:>10}  {:<16}  {}",
-        state(file.state),
+        file.state.name(),
         text::bytes(file.found.size),
         modified,
         text::visible(&file.absolute().to_string_lossy()),
@@ -113,15 +113,6 @@ fn human(file: &FileRecord) -> String {
         line.push(')');
     }
     line
-}
-
-fn state(state: FileState) -> &'static str {
-    match state {
-        FileState::Pending => "pending",
-        FileState::Indexed => "indexed",
-        FileState::Skipped => "skipped",
-        FileState::Failed => "failed",
-    }
 }
 
 fn modified(file: &FileRecord) -> DateTime<Utc> {

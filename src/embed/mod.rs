@@ -17,6 +17,7 @@ pub(crate) mod onnx;
 mod openai;
 pub(crate) mod remote;
 mod sample;
+mod served;
 pub(crate) mod tokens;
 
 #[cfg(test)]
@@ -125,7 +126,7 @@ pub async fn open(config: &Config) -> Result<Arc<dyn Embedder>> {
 /// As [`open`].
 pub(crate) async fn open_server(config: &EmbedConfig, mode: PrivacyMode) -> Result<Arc<dyn Embedder>> {
     Ok(match config.backend {
-        EmbedBackend::OpenAi => Arc::new(openai::OpenAi::open(config, mode).await?),
-        EmbedBackend::Ollama | EmbedBackend::Onnx => Arc::new(ollama::Ollama::open(config, mode).await?),
+        EmbedBackend::OpenAi => Arc::new(openai::open(config, mode).await?),
+        EmbedBackend::Ollama | EmbedBackend::Onnx => Arc::new(ollama::open(config, mode).await?),
     })
 }

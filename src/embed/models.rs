@@ -64,8 +64,8 @@ impl ModelStore {
     }
 
     /// Fetches packages from another index than the public one.
-    #[must_use]
-    pub fn with_package_index(mut self, url: impl Into<String>) -> ModelStore {
+    #[cfg(test)]
+    pub(crate) fn with_package_index(mut self, url: impl Into<String>) -> ModelStore {
         self.index_url = url.into();
         self
     }

@@ -3,33 +3,23 @@
 //! Models that the server itself passes on to a cloud service count as leaving the machine, although the address is
 //! local.
 
-use std::sync::Arc;
-
 use async_trait::async_trait;
 use serde::Deserialize;
 use serde_json::json;
 
 use crate::config::EmbedConfig;
+use crate::embed::Vector;
 use crate::embed::egress::{self, Outbound, Purpose};
 use crate::embed::remote::{self, Failure, Wire};
-use crate::embed::tokens::Estimate;
-use crate::embed::{Embedder, Vector};
+use crate::embed::served::Served;
 use crate::error::{Error, ErrorCode, Result};
-use crate::model::{PrivacyMode, TokenCounter};
+use crate::model::PrivacyMode;
 
 /// Keeps the model in the server's memory between the batches of an index run.
 const KEEP_ALIVE: &str = "10m";
 
 /// An embedding model on an Ollama server.
 pub(crate) struct Ollama {
-    wire: OllamaWire,
-    dimension: usize,
-    fingerprint: String,
-    name: String,
-    tokens: Arc<Estimate>,
-}
-
-struct OllamaWire {
     client: Outbound,
     base: String,
     model: String,
@@ -55,30 +45,18 @@ struct Tag {
     digest: String,
 }
 
-impl Ollama {
-    /// Connects, makes sure that the model stays on this machine if it must, and finds the length of its vectors and
-    /// the digest of its weights.
-    pub(crate) async fn open(config: &EmbedConfig, mode: PrivacyMode) -> Result<Ollama> {
-        let key = config.ollama_key.as_deref();
-        let client = egress::client(&config.ollama_url, mode, Purpose::Embedding, key).await?;
-        let (base, model) = (config.ollama_url.clone(), config.model.clone());
-        let wire = OllamaWire { client, base, model, context: config.context_tokens };
-        wire.check_local(mode).await?;
-        let tokens = Arc::new(Estimate::new(remote::MAX_TOKENS));
-        let probe = remote::embed_all(&wire, &[remote::PROBE.to_string()], tokens.as_ref()).await?;
-        let dimension = probe[0].len();
-        let weights = wire.digest().await?.unwrap_or_else(|| wire.base.trim_end_matches('/').to_owned());
-        Ok(Ollama {
-            fingerprint: remote::fingerprint("ollama", &config.model, &weights, dimension),
-            name: format!("{} (ollama)", config.model),
-            tokens,
-            wire,
-            dimension,
-        })
-    }
+/// Connects, makes sure that the model stays on this machine if it must, and finds the length of its vectors and the digest
+/// of its weights.
+pub(super) async fn open(config: &EmbedConfig, mode: PrivacyMode) -> Result<Served<Ollama>> {
+    let key = config.ollama_key.as_deref();
+    let client = egress::client(&config.ollama_url, mode, Purpose::Embedding, key).await?;
+    let (base, model) = (config.ollama_url.clone(), config.model.clone());
+    let wire = Ollama { client, base, model, context: config.context_tokens };
+    wire.check_local(mode).await?;
+    Served::probe(wire, "ollama", &config.model).await
 }
 
-impl OllamaWire {
+impl Ollama {
     async fn check_local(&self, mode: PrivacyMode) -> Result<()> {
         if mode == PrivacyMode::CloudEmbeddingOk {
             return Ok(());
@@ -114,7 +92,7 @@ impl OllamaWire {
 }
 
 #[async_trait]
-impl Wire for OllamaWire {
+impl Wire for Ollama {
     async fn request(&self, texts: &[String]) -> Result<Vec<Vector>, Failure> {
         let url = remote::endpoint(&self.base, "api/embed");
         let mut body = json!({ "model": self.model, "input": texts, "truncate": true, "keep_alive": KEEP_ALIVE });
@@ -130,42 +108,9 @@ impl Wire for OllamaWire {
             Err(other) => Err(other),
         }
     }
-}
 
-#[async_trait]
-impl Embedder for Ollama {
-    async fn embed_documents(&self, texts: &[String]) -> Result<Vec<Vector>> {
-        let vectors = remote::embed_all(&self.wire, texts, self.tokens.as_ref()).await?;
-        remote::check_dimension(&vectors, self.dimension)?;
-        Ok(vectors)
-    }
-
-    async fn embed_query(&self, text: &str) -> Result<Vector> {
-        let mut vectors = self.embed_documents(&[text.to_string()]).await?;
-        vectors.pop().ok_or_else(|| Error::internal("no vector for the question"))
-    }
-
-    fn dimension(&self) -> usize {
-        self.dimension
-    }
-
-    fn max_tokens(&self) -> usize {
-        remote::MAX_TOKENS
-    }
-
-    fn batch_size(&self) -> usize {
-        remote::BATCH_TEXTS * remote::REQUESTS_AT_ONCE
-    }
-
-    fn fingerprint(&self) -> &str {
-        &self.fingerprint
-    }
-
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn token_counter(&self) -> Arc<dyn TokenCounter> {
-        self.tokens.clone()
+    /// The digest, or else the address: another server then counts as another model.
+    async fn weights(&self) -> Result<String> {
+        Ok(self.digest().await?.unwrap_or_else(|| self.base.trim_end_matches('/').to_owned()))
     }
 }

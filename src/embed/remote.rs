@@ -1,6 +1,6 @@
 //! What the two kinds of embedding server have in common: batches of texts of like length, sending with patience, finding
 //! the text that spoils a batch, and checking what comes back. The wire formats are in [`crate::embed::ollama`] and
-//! [`crate::embed::openai`].
+//! [`crate::embed::openai`], the embedder over either in [`crate::embed::served`].
 
 use std::ops::Range;
 use std::time::Duration;
@@ -57,6 +57,12 @@ pub(crate) const PROBE: &str = "probe";
 pub(crate) trait Wire: Send + Sync {
     /// Embeds one batch with one request (repeated when the server is busy).
     async fn request(&self, texts: &[String]) -> Result<Vec<Vector>, Failure>;
+
+    /// What tells two models of the same name apart, for [`fingerprint`].
+    ///
+    /// # Errors
+    /// The server cannot say it now; that must not look like another model.
+    async fn weights(&self) -> Result<String>;
 }
 
 /// Why a batch failed.
@@ -104,7 +110,7 @@ async fn exchange<T: DeserializeOwned>(
         let (busy, error) = match outcome {
             Ok(response) if response.status().is_success() => {
                 let read = async {
-                    let body = body(response, MOST_ANSWER_BYTES).await?;
+                    let body = answer(response).await?;
                     // It holds the value that does not fit, however long that is.
                     serde_json::from_slice(&body)
                         .map_err(|error| error.to_string().chars().take(MOST_TOLD).collect::<String>())
@@ -132,6 +138,11 @@ async fn exchange<T: DeserializeOwned>(
         wait *= 2;
         attempt += 1;
     }
+}
+
+/// Reads a whole answer, unless it is longer than any that a server gives at once; else says why not.
+pub(crate) async fn answer(response: Response) -> Result<Vec<u8>, String> {
+    body(response, MOST_ANSWER_BYTES).await
 }
 
 /// Reads a whole answer, unless it is longer than it may be; else says why not.

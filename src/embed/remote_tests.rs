@@ -11,9 +11,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::config::{Config, EmbedBackend, EmbedConfig, EmbedEngine};
-use crate::embed::ollama::Ollama;
-use crate::embed::openai::OpenAi;
-use crate::embed::{Embedder, remote};
+use crate::embed::{Embedder, open_server, remote};
 use crate::error::{ErrorCode, Result};
 use crate::model::{PrivacyMode, Redaction};
 
@@ -99,8 +97,8 @@ fn config(backend: EmbedBackend, url: &str) -> EmbedConfig {
     }
 }
 
-async fn open_ollama(url: &str, mode: PrivacyMode) -> Result<Ollama> {
-    Ollama::open(&config(EmbedBackend::Ollama, url), mode).await
+async fn open_ollama(url: &str, mode: PrivacyMode) -> Result<Arc<dyn Embedder>> {
+    open_server(&config(EmbedBackend::Ollama, url), mode).await
 }
 
 /// Texts of the request; the vector of a text is its length and 1, not normalised.
@@ -368,7 +366,7 @@ async fn openai_answers_are_read_as_base64_and_as_numbers_and_put_in_order() {
     for as_base64 in [true, false] {
         for path in ["", "/v1", "/v1/"] {
             let url = serve(move |it| openai(&it, as_base64)).await + path;
-            let model = OpenAi::open(&config(EmbedBackend::OpenAi, &url), PrivacyMode::LocalOnly).await.unwrap();
+            let model = open_server(&config(EmbedBackend::OpenAi, &url), PrivacyMode::LocalOnly).await.unwrap();
             let vectors = model.embed_documents(&["x", "xx", "xxx"].map(String::from)).await.unwrap();
             assert_eq!(vectors.iter().map(|it| first(it)).collect::<Vec<_>>(), [1.0, 2.0, 3.0]);
         }
@@ -379,7 +377,7 @@ async fn openai_answers_are_read_as_base64_and_as_numbers_and_put_in_order() {
 async fn a_wrong_key_is_told_apart() {
     let body = json!({ "error": { "message": "Incorrect API key provided", "type": "invalid_request_error" } });
     let address = serve(move |_| Reply { status: 401, head: String::new(), body: body.to_string().into_bytes() }).await;
-    let error = OpenAi::open(&config(EmbedBackend::OpenAi, &address), PrivacyMode::LocalOnly).await.err().unwrap();
+    let error = open_server(&config(EmbedBackend::OpenAi, &address), PrivacyMode::LocalOnly).await.err().unwrap();
     assert_eq!(error.code, ErrorCode::PermissionDenied);
     assert!(error.message.contains("Incorrect API key"), "{error}");
 }
@@ -387,7 +385,7 @@ async fn a_wrong_key_is_told_apart() {
 #[tokio::test]
 async fn the_address_of_an_openai_server_is_part_of_the_fingerprint_however_it_is_written() {
     let open = async |url: &str| {
-        let model = OpenAi::open(&config(EmbedBackend::OpenAi, url), PrivacyMode::LocalOnly).await.unwrap();
+        let model = open_server(&config(EmbedBackend::OpenAi, url), PrivacyMode::LocalOnly).await.unwrap();
         model.fingerprint().to_owned()
     };
     let (one, other) = (serve(|it| openai(&it, false)).await, serve(|it| openai(&it, false)).await);

@@ -3,11 +3,15 @@
 //! Blocks are exact slices of the file, comments and attributes with the symbol they belong to. Languages without a
 //! grammar here are cut at blank lines.
 
+mod grammar;
+
 use std::ops::Range;
 
-use tree_sitter::{Language, Node, Parser};
+use tree_sitter::{Node, Parser};
 
+use crate::extract::code::grammar::Grammar;
 use crate::extract::encoding::decode;
+use crate::extract::formats::extension;
 use crate::extract::source::Source;
 use crate::extract::{Input, ReadResult, Sink, text};
 use crate::model::BlockKind;
@@ -21,122 +25,29 @@ const MOST_NESTING: usize = 8;
 /// A header up to this long (`impl Parser {`) goes with the first symbol below it rather than alone.
 const SHORT_HEADER: usize = 300;
 
-/// What the tree of a language calls the things we cut at.
-struct Grammar {
-    language: Language,
-    /// Cut out whole.
-    symbols: &'static [&'static str],
-    /// Cut at the symbols in their body.
-    containers: &'static [&'static str],
-    /// Hold the symbol they decorate or export.
-    wrappers: &'static [&'static str],
-    /// Between the names of container and member.
-    separator: &'static str,
-}
-
-fn grammar(extension: &str) -> Option<Grammar> {
-    let script = |language| Grammar {
-        language,
-        symbols: &[
-            "function_declaration",
-            "generator_function_declaration",
-            "method_definition",
-            "interface_declaration",
-            "type_alias_declaration",
-            "enum_declaration",
-        ],
-        containers: &["class_declaration", "abstract_class_declaration", "internal_module", "module"],
-        wrappers: &["export_statement", "expression_statement", "lexical_declaration", "variable_declaration"],
-        separator: ".",
-    };
-    Some(match extension {
-        "rs" => Grammar {
-            language: tree_sitter_rust::LANGUAGE.into(),
-            symbols: &["function_item", "struct_item", "enum_item", "union_item", "macro_definition", "type_item"],
-            containers: &["impl_item", "trait_item", "mod_item"],
-            wrappers: &[],
-            separator: "::",
-        },
-        "py" | "pyi" | "pyw" => Grammar {
-            language: tree_sitter_python::LANGUAGE.into(),
-            symbols: &["function_definition"],
-            containers: &["class_definition"],
-            wrappers: &["decorated_definition"],
-            separator: ".",
-        },
-        "js" | "jsx" | "mjs" | "cjs" => script(tree_sitter_javascript::LANGUAGE.into()),
-        "ts" | "mts" | "cts" => script(tree_sitter_typescript::LANGUAGE_TYPESCRIPT.into()),
-        "tsx" => script(tree_sitter_typescript::LANGUAGE_TSX.into()),
-        "go" => Grammar {
-            language: tree_sitter_go::LANGUAGE.into(),
-            symbols: &["function_declaration", "method_declaration", "type_declaration"],
-            containers: &[],
-            wrappers: &[],
-            separator: ".",
-        },
-        "java" => Grammar {
-            language: tree_sitter_java::LANGUAGE.into(),
-            symbols: &["method_declaration", "constructor_declaration", "annotation_type_declaration"],
-            containers: &["class_declaration", "interface_declaration", "enum_declaration", "record_declaration"],
-            wrappers: &[],
-            separator: ".",
-        },
-        "c" => Grammar {
-            language: tree_sitter_c::LANGUAGE.into(),
-            symbols: &[
-                "function_definition",
-                "struct_specifier",
-                "enum_specifier",
-                "union_specifier",
-                "type_definition",
-            ],
-            containers: &["preproc_ifdef", "preproc_if"],
-            wrappers: &[],
-            separator: "::",
-        },
-        "h" | "cc" | "cpp" | "cxx" | "hpp" | "hh" | "hxx" | "inl" => Grammar {
-            language: tree_sitter_cpp::LANGUAGE.into(),
-            symbols: &["function_definition", "enum_specifier", "union_specifier", "type_definition"],
-            containers: &[
-                "class_specifier",
-                "struct_specifier",
-                "namespace_definition",
-                "linkage_specification",
-                "preproc_ifdef",
-                "preproc_if",
-            ],
-            wrappers: &["template_declaration"],
-            separator: "::",
-        },
-        _ => return None,
-    })
-}
-
 /// Reads a file of source code.
 pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     let decoded = decode(input.bytes, None);
     let source = Source::new(&decoded);
-    let extension = input.name.rsplit('.').next().unwrap_or_default().to_ascii_lowercase();
-    let is_sane = source.text.len() <= MOST_PARSED_BYTES && brackets(source.text) <= MOST_BRACKETS;
-    let grammar = grammar(&extension).filter(|_| is_sane);
-    let tree = grammar.as_ref().and_then(|grammar| {
+    let is_sane = source.text.len() <= MOST_PARSED_BYTES && deepest_brackets(source.text) <= MOST_BRACKETS;
+    let parsed = grammar::of(&extension(input.name)).filter(|_| is_sane).and_then(|grammar| {
         let mut parser = Parser::new();
-        parser.set_language(&grammar.language).ok()?;
-        parser.parse(source.text, None)
+        parser.set_language(&(grammar.language)()).ok()?;
+        Some((grammar, parser.parse(source.text, None)?))
     });
-    match (grammar, tree) {
-        (Some(grammar), Some(tree)) => {
-            let mut cut = Cut { source: &source, grammar: &grammar, sink, last: None };
+    match parsed {
+        Some((grammar, tree)) => {
+            let mut cut = Cut { source: &source, grammar, sink, last: None };
             cut.children(tree.root_node(), 0..source.text.len(), "", 0);
             cut.flush();
         }
-        _ => text::paragraphs(&source, BlockKind::Code, sink),
+        None => text::paragraphs(&source, BlockKind::Code, sink),
     }
     Ok(())
 }
 
 /// Returns how many brackets are open at once at most, strings and comments included.
-fn brackets(text: &str) -> usize {
+fn deepest_brackets(text: &str) -> usize {
     let (mut open, mut most) = (0usize, 0);
     for byte in text.bytes() {
         match byte {
@@ -151,7 +62,7 @@ fn brackets(text: &str) -> usize {
 
 struct Cut<'a> {
     source: &'a Source<'a>,
-    grammar: &'a Grammar,
+    grammar: &'static Grammar,
     sink: &'a mut Sink,
     /// The last block, held back: the bracket that closes its container goes with it.
     last: Option<(Range<usize>, String)>,
@@ -179,7 +90,7 @@ impl Cut<'_> {
             if !owner.is_empty() && done == range.start && header.len() <= SHORT_HEADER {
                 start = done;
             } else {
-                self.rest(done..start, owner);
+                self.between(done..start, owner);
             }
             match body {
                 Some(body) if depth < MOST_NESTING => self.children(body, start..end, &symbol, depth + 1),
@@ -190,7 +101,7 @@ impl Cut<'_> {
                 return;
             }
         }
-        self.rest(done..range.end.max(done), owner);
+        self.between(done..range.end.max(done), owner);
     }
 
     /// Returns the name of the symbol that a node defines, and for a container the node whose children to cut at.
@@ -294,7 +205,7 @@ impl Cut<'_> {
     }
 
     /// Adds what lies between symbols; brackets alone belong to the block that they close.
-    fn rest(&mut self, range: Range<usize>, owner: &str) {
+    fn between(&mut self, range: Range<usize>, owner: &str) {
         let text = &self.source.text[range.clone()];
         if text.contains(char::is_alphanumeric) {
             self.push(range, owner);

@@ -2,6 +2,7 @@
 
 use crate::extract::cells::without_bars;
 use crate::extract::encoding::decode;
+use crate::extract::formats::extension;
 use crate::extract::ooxml::one_line;
 use crate::extract::source::Source;
 use crate::extract::{Input, ReadResult, Sink};
@@ -54,7 +55,7 @@ fn row(record: &csv::ByteRecord) -> String {
 
 /// Picks the delimiter: the extension's, or the one that the first lines have most often and most evenly.
 fn delimiter(name: &str, text: &str) -> u8 {
-    match name.rsplit('.').next().unwrap_or_default().to_ascii_lowercase().as_str() {
+    match extension(name).as_str() {
         "tsv" | "tab" => return b'\t',
         "psv" => return b'|',
         _ => {}

@@ -2,6 +2,7 @@
 //! everything else is paragraphs.
 
 use crate::extract::encoding::decode;
+use crate::extract::formats::extension;
 use crate::extract::source::{Line, Source};
 use crate::extract::{Input, ReadResult, Sink, directive};
 use crate::model::BlockKind;
@@ -31,7 +32,7 @@ struct Heading<'a> {
 
 /// Reads a file of light markup; its extension says which.
 pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
-    let dialect = match input.name.rsplit('.').next().unwrap_or_default().to_ascii_lowercase().as_str() {
+    let dialect = match extension(input.name).as_str() {
         "org" => Dialect::Org,
         "adoc" | "asciidoc" | "asc" => Dialect::Adoc,
         "tex" | "ltx" | "latex" => Dialect::Tex,

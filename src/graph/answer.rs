@@ -118,14 +118,13 @@ fn contexts(view: &View, query: &Query) -> Result<Vec<Ix>> {
     for name in &query.contexts {
         let found = view.called(name);
         if found.is_empty() {
-            let error = Error::invalid(format!("found the context `{name}`, which the graph does not have"));
             let known = worlds(view, IN_CONTEXT);
-            let error = error.field("query");
-            return Err(match near::did_you_mean(name, known.iter().map(String::as_str)) {
-                Some(hint) => error.hint(hint),
-                None if known.is_empty() => error.hint("no fact of the graph has a context; leave `in` out"),
-                None => error.hint(format!("contexts: {}", known.join(", "))),
+            let error = Error::invalid(format!("found the context `{name}`, which the graph does not have"));
+            let error = error.field("query").hint(match known.is_empty() {
+                true => "no fact of the graph has a context; leave `in` out".into(),
+                false => format!("contexts: {}", known.join(", ")),
             });
+            return Err(near::suggest(error, name, known.iter().map(String::as_str)));
         }
         contexts.extend(found);
     }

@@ -208,9 +208,7 @@ pub(crate) fn relation(view: &View, name: &str) -> Result<Value> {
 }
 
 fn unknown(what: &str, name: &str, known: &[String]) -> Error {
-    let error = Error::not_found(format!("there is no {what} `{name}` in the graph"));
-    match near::did_you_mean(name, known.iter().map(String::as_str)) {
-        Some(hint) => error.hint(hint),
-        None => error.hint(format!("known: {}", known.iter().take(30).cloned().collect::<Vec<_>>().join(", "))),
-    }
+    let error = Error::not_found(format!("there is no {what} `{name}` in the graph"))
+        .hint(format!("known: {}", known[..known.len().min(30)].join(", ")));
+    near::suggest(error, name, known.iter().map(String::as_str))
 }

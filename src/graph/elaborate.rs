@@ -126,8 +126,5 @@ fn no_field(name: &str, relation: &GraphRelation, field: &str) -> Error {
     let fields: Vec<&str> = relation.fields.iter().map(|it| it.name.as_str()).collect();
     let message = format!("found the field `{field}` of `{name}`, expected one of {}", fields.join(", "));
     let error = Error::invalid(message).field("query");
-    match near::did_you_mean(field, fields) {
-        Some(hint) => error.hint(hint),
-        None => error,
-    }
+    near::suggest(error, field, fields)
 }

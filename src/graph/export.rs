@@ -88,11 +88,9 @@ pub(crate) fn begin(view: &View, name: &str) -> Result<Vec<Ix>> {
         return Ok(called);
     }
     by_number().ok_or_else(|| {
-        let error = Error::not_found(format!("there is no entity `{name}` in the graph"));
-        match near::did_you_mean(name, view.nodes().map(|it| view.snapshot.name(it))) {
-            Some(hint) => error.hint(hint),
-            None => error.hint("`vic graph stats` lists the types, `vic graph tool lookup_entity` finds names"),
-        }
+        let error = Error::not_found(format!("there is no entity `{name}` in the graph"))
+            .hint("`vic graph stats` lists the types, `vic graph tool lookup_entity` finds names");
+        near::suggest(error, name, view.nodes().map(|it| view.snapshot.name(it)))
     })
 }
 

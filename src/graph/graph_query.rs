@@ -130,10 +130,7 @@ pub(crate) fn find(view: &View, id: &str) -> Result<Ix> {
     let found = view.snapshot.keyed(id).filter(|it| view.sees(*it)).or_else(|| view.called(id).first().copied());
     found.ok_or_else(|| {
         let error = Error::not_found(format!("there is no node `{id}` in the graph"));
-        match near::did_you_mean(id, view.nodes().map(|it| view.snapshot.key(it))) {
-            Some(hint) => error.hint(hint),
-            None => error,
-        }
+        near::suggest(error, id, view.nodes().map(|it| view.snapshot.key(it)))
     })
 }
 

@@ -113,7 +113,7 @@ fn atom(place: &Place, value: &Value) -> Result<Atom> {
         "shape" => &["term", "type_name", "rels", "attrs"],
         other => {
             let error = place.at("kind").wrong(&json!(other), &format!("one of {}", KINDS.join(", ")));
-            return Err(near::did_you_mean(other, KINDS).map_or(error.clone(), |hint| error.hint(hint)));
+            return Err(near::suggest(error, other, KINDS));
         }
     };
     place.only(map, &[fields, &["kind"]].concat())?;
@@ -313,10 +313,7 @@ impl Place {
     fn only(&self, map: &Map<String, Value>, known: &[&str]) -> Result<()> {
         let Some(extra) = map.keys().find(|it| !known.contains(&it.as_str())) else { return Ok(()) };
         let error = self.error(&format!("found the field `{extra}`, expected only {}", known.join(", ")));
-        Err(match near::did_you_mean(extra, known.iter().copied()) {
-            Some(hint) => error.hint(hint),
-            None => error,
-        })
+        Err(near::suggest(error, extra, known.iter().copied()))
     }
 }
 

@@ -1,5 +1,7 @@
 //! The known name that a wrong one was probably meant to be.
 
+use crate::error::Error;
+
 /// Candidates that are looked at: more take longer than an error is worth.
 const MOST_CANDIDATES: usize = 50_000;
 
@@ -30,6 +32,14 @@ pub(crate) fn did_you_mean<'a>(name: &str, candidates: impl IntoIterator<Item = 
     nearest(name, candidates).map(|it| format!("did you mean `{it}`?"))
 }
 
+/// Adds the sentence to an error; where no candidate is near, the error keeps the hint that it has.
+pub(crate) fn suggest<'a>(error: Error, name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Error {
+    match did_you_mean(name, candidates) {
+        Some(hint) => error.hint(hint),
+        None => error,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -42,5 +52,11 @@ mod tests {
         assert_eq!(nearest("Parnt", names), Some("Fam.Parent"));
         assert_eq!(nearest("Invoice", names), None);
         assert_eq!((nearest("", ["x", "stdio.h"]), nearest("y", ["x", "stdio.h"])), (None, None));
+    }
+
+    #[test]
+    fn a_near_name_is_a_better_hint_and_none_leaves_the_hint_that_there_is() {
+        let hint = |name: &str| suggest(Error::invalid("x").hint("names: Person"), name, ["Person"]).hint.unwrap();
+        assert_eq!((hint("Persn"), hint("Invoice")), ("did you mean `Person`?".into(), "names: Person".into()));
     }
 }

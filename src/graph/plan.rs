@@ -241,11 +241,8 @@ impl Compiler<'_> {
 
 fn unknown(what: &str, name: &str, known: &[String]) -> Error {
     let error = Error::invalid(format!("found the {what} `{name}`, which neither the schema nor the graph knows"));
-    let error = error.field("query");
-    match near::did_you_mean(name, known.iter().map(String::as_str)) {
-        Some(hint) => error.hint(hint),
-        None => error.hint("`vic graph stats` lists the types and relations"),
-    }
+    let error = error.field("query").hint("`vic graph stats` lists the types and relations");
+    near::suggest(error, name, known.iter().map(String::as_str))
 }
 
 impl Step {

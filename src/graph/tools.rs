@@ -173,11 +173,9 @@ pub fn knows(name: &str) -> bool {
 /// `NotFound` for a tool that is not there, with the nearest; `InvalidArgument` naming every wrong argument.
 pub fn check(name: &str, args: &Value) -> Result<()> {
     let Some(schema) = SCHEMAS.get(name) else {
-        let error = Error::not_found(format!("there is no tool `{name}`"));
-        return Err(match near::did_you_mean(name, SCHEMAS.keys().map(String::as_str)) {
-            Some(hint) => error.hint(hint),
-            None => error.hint(format!("tools: {}", SCHEMAS.keys().cloned().collect::<Vec<_>>().join(", "))),
-        });
+        let tools: Vec<&str> = SCHEMAS.keys().map(String::as_str).collect();
+        let error = Error::not_found(format!("there is no tool `{name}`")).hint(format!("tools: {}", tools.join(", ")));
+        return Err(near::suggest(error, name, tools));
     };
     let schema = schema.as_ref().map_err(|error| Error::internal(format!("the schema of `{name}`: {error}")))?;
     schema.check(args).map_err(|error| {

@@ -19,9 +19,6 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 /// Most bytes of a result: it goes into the model's context.
 const MAX_PAYLOAD: usize = 256 << 10;
 
-/// What a request carries of a tool.
-pub type ToolBinding = ToolSpec;
-
 type Handler = Arc<dyn Fn(Value) -> BoxFuture<'static, Result<Value>> + Send + Sync>;
 
 /// Why a call of a tool gave no result.
@@ -160,7 +157,7 @@ impl fmt::Debug for RegisteredTools {
 
 impl RegisteredTools {
     /// What a request carries to offer all of them.
-    pub fn bindings(&self) -> Vec<ToolBinding> {
+    pub fn bindings(&self) -> Vec<ToolSpec> {
         self.tools.values().map(|it| it.spec.clone()).collect()
     }
 

@@ -125,6 +125,25 @@ pub enum FileState {
     Failed,
 }
 
+impl FileState {
+    /// Returns the snake_case name.
+    pub fn name(self) -> &'static str {
+        match self {
+            FileState::Pending => "pending",
+            FileState::Indexed => "indexed",
+            FileState::Skipped => "skipped",
+            FileState::Failed => "failed",
+        }
+    }
+
+    /// Returns the state of that [`FileState::name`].
+    pub fn from_name(name: &str) -> Option<FileState> {
+        [FileState::Pending, FileState::Indexed, FileState::Skipped, FileState::Failed]
+            .into_iter()
+            .find(|it| it.name() == name)
+    }
+}
+
 /// Why a file was skipped or failed. Closed: every skip and failure has exactly one of these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -376,6 +395,14 @@ impl FileFilter {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_state_survives_its_name_which_is_that_of_json() {
+        for state in [FileState::Pending, FileState::Indexed, FileState::Skipped, FileState::Failed] {
+            assert_eq!(FileState::from_name(state.name()), Some(state));
+            assert_eq!(serde_json::to_value(state).unwrap(), state.name());
+        }
+    }
 
     #[test]
     fn a_reason_survives_its_name() {

@@ -36,6 +36,7 @@ pub use graph::{
 };
 pub use holder::Holder;
 pub use job::{Coverage, IndexRequest, JobSnapshot, JobState, OcrMode, Phase, Status, Upkeep};
+pub(crate) use kind::CODE;
 pub use listing::{FileEntry, FilePage, FilesRequest, IndexStart, JobReport, ReadRequest, Reading, ReadingBlock};
 pub use query::{
     AskEvent, AskRequest, AskResponse, AuditRecord, GrepMatch, GrepRequest, GrepResponse, INTENTS, L0Filters,

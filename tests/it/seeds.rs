@@ -46,9 +46,15 @@ pub(crate) fn formats() -> Vec<Format> {
     formats
 }
 
-/// `Format::Csv, "text/csv", &["csv", "psv"]),`; none where nobody reads it.
+/// `Format::Csv, "text/csv", &["csv", "psv"]),`, and source code with a list of its own; none where nobody reads it.
 fn one_format(entry: &'static str) -> Option<Format> {
-    let quoted: Vec<&str> = entry.split('"').skip(1).step_by(2).collect();
+    let quoted = |text: &'static str| text.split('"').skip(1).step_by(2).collect::<Vec<_>>();
     let is_read = !entry.trim_start().starts_with("Format::Unread,");
-    is_read.then(|| Format { media_type: quoted[0], extensions: quoted[1..].to_vec() })
+    let mut extensions = quoted(entry);
+    let media_type = extensions.remove(0);
+    if entry.contains("CODE") {
+        let (_, code) = include_str!("../../src/model/kind.rs").split_once("const CODE").unwrap();
+        extensions = quoted(code.split("];").next().unwrap());
+    }
+    is_read.then_some(Format { media_type, extensions })
 }

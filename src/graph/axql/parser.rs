@@ -81,13 +81,9 @@ impl Parser {
     /// As [`Parser::expected`], for one of these words, of which one may be near.
     pub(super) fn expected_one_of(&self, what: &str, words: &[&str]) -> Error {
         let error = self.expected(what);
-        let hint = match self.peek() {
-            Kind::Word(found) => near::did_you_mean(found, words.iter().copied()),
-            _ => None,
-        };
-        match hint {
-            Some(hint) => error.hint(hint),
-            None => error,
+        match self.peek() {
+            Kind::Word(found) => near::suggest(error, found, words.iter().copied()),
+            _ => error,
         }
     }
 

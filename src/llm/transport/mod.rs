@@ -5,6 +5,7 @@ mod lines;
 pub(crate) mod mock;
 mod ollama;
 mod openai;
+mod server;
 #[cfg(test)]
 mod tests;
 
@@ -12,7 +13,6 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures::stream::BoxStream;
-use serde_json::{Value, json};
 
 use crate::config::Config;
 use crate::error::{Error, ErrorCode, Result};
@@ -20,7 +20,7 @@ use crate::llm::capabilities::ModelCapability;
 use crate::llm::event::{FinishReason, Usage};
 use crate::llm::plugin::PluginCommand;
 use crate::llm::request::{LlmRequest, ModelId, ToolCall};
-use crate::model::{PrivacyMode, ToolSpec};
+use crate::model::PrivacyMode;
 
 /// A step of an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,12 +87,6 @@ pub trait Transport: Send + Sync {
     async fn embed(&self, _texts: &[String], _context: Option<u32>, _mode: PrivacyMode) -> Result<Vec<Vec<f32>>> {
         Err(Error::new(ErrorCode::FailedPrecondition, format!("the backend `{}` does not embed", self.backend())))
     }
-}
-
-/// A tool as both kinds of server are told of it.
-fn offered(tool: &ToolSpec) -> Value {
-    let function = json!({ "name": tool.name, "description": tool.description, "parameters": tool.parameters });
-    json!({ "type": "function", "function": function })
 }
 
 /// Which transport, and where to.

@@ -3,22 +3,20 @@
 use async_trait::async_trait;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use futures::StreamExt;
-use futures::stream::{self, TryStreamExt};
-use reqwest::StatusCode;
+use futures::stream::{self, StreamExt, TryStreamExt};
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout};
 
-use crate::config::{EmbedBackend, EmbedConfig, EmbedEngine};
-use crate::embed::egress::{self, AWAY, Outbound, Purpose};
+use crate::config::EmbedBackend;
+use crate::embed::egress::{AWAY, Outbound, Purpose};
 use crate::embed::remote::{self, Failure};
 use crate::error::{Error, ErrorCode, Result};
 use crate::llm::capabilities::ModelCapability;
 use crate::llm::event::{FinishReason, Usage};
 use crate::llm::request::{LlmRequest, Message, ModelId, ToolCall, WorkloadKind};
 use crate::llm::transport::lines::{self, Lines};
-use crate::llm::transport::{Piece, PieceStream, Transport, offered};
-use crate::machine::computing;
+use crate::llm::transport::server::{self, Server, offered};
+use crate::llm::transport::{Piece, PieceStream, Transport};
 use crate::model::PrivacyMode;
 
 /// Keeps the model in the server's memory between questions.
@@ -28,9 +26,7 @@ const LOOKS_AT_ONCE: usize = 4;
 
 /// A model on an Ollama server.
 pub(super) struct Ollama {
-    base: String,
-    key: Option<String>,
-    model: String,
+    server: Server,
 }
 
 /// An answer as far as it has come.
@@ -42,7 +38,7 @@ struct Reading {
 
 impl Ollama {
     pub(super) fn new(base: &str, key: Option<String>, model: &str) -> Ollama {
-        Ollama { base: base.into(), key, model: model.into() }
+        Ollama { server: Server { base: base.into(), key, model: model.into() } }
     }
 
     fn body(&self, request: &LlmRequest, model: &str) -> Value {
@@ -79,10 +75,6 @@ impl Ollama {
         body
     }
 
-    async fn client(&self, mode: PrivacyMode) -> Result<Outbound> {
-        egress::client(&self.base, mode, Purpose::Reasoning, self.key.as_deref()).await
-    }
-
     fn hint(&self, model: &str, error: Error) -> Error {
         match error.code {
             ErrorCode::NotFound => error.hint(format!("run `ollama pull {model}`")),
@@ -95,7 +87,7 @@ impl Ollama {
 
     /// What the server says of one model. Asked once: somebody waits for the answer.
     async fn shown(&self, client: &Outbound, name: String) -> Result<ModelCapability> {
-        let url = remote::endpoint(&self.base, "api/show");
+        let url = remote::endpoint(&self.server.base, "api/show");
         let shown: Value = remote::post_once(client, &url, &json!({ "model": name })).await.map_err(inner)?;
         let mut it = ModelCapability::unknown(ModelId(name));
         let can = |what: &str| shown["capabilities"].as_array().is_some_and(|all| all.iter().any(|it| it == what));
@@ -147,36 +139,25 @@ impl Transport for Ollama {
     }
 
     fn place(&self) -> String {
-        self.base.clone()
+        self.server.base.clone()
     }
 
     fn model(&self) -> &str {
-        &self.model
+        &self.server.model
     }
 
     async fn capabilities(&self, mode: PrivacyMode) -> Result<Vec<ModelCapability>> {
-        let client = self.client(mode).await?;
-        let url = remote::endpoint(&self.base, "api/tags");
-        let away = |error| self.hint(&self.model, error);
-        // Somebody waits for the answer.
-        let sent = client.send(client.get(&url)).await.map_err(|error| away(error.at(&url)))?;
-        let (status, headers) = (sent.status(), sent.headers().clone());
-        let text = sent.text().await.unwrap_or_default();
-        if status != StatusCode::OK {
-            return Err(away(remote::refusal(&url, status, &headers, &text)));
-        }
-        let tags: Value = serde_json::from_str(&text).unwrap_or_default();
-        let tags = tags["models"].as_array().ok_or_else(|| {
-            Error::new(ErrorCode::FailedPrecondition, format!("`{url}` gave no usable answer"))
-                .hint("is it an Ollama server?")
-        })?;
+        let client = self.server.client(mode).await?;
+        let url = remote::endpoint(&self.server.base, "api/tags");
+        let tags = server::listed(&client, &url, "models", "is it an Ollama server?").await;
+        let tags = tags.map_err(|error| self.hint(&self.server.model, error))?;
         let names: Vec<String> = tags.iter().filter_map(|it| it["name"].as_str().map(String::from)).collect();
         let looks = stream::iter(names).map(|name| self.shown(&client, name)).buffered(LOOKS_AT_ONCE);
         looks.try_collect().await
     }
 
     async fn look(&self, model: &ModelId, mode: PrivacyMode) -> Result<ModelCapability> {
-        self.shown(&self.client(mode).await?, model.0.clone()).await
+        self.shown(&self.server.client(mode).await?, model.0.clone()).await
     }
 
     fn takes_context(&self) -> bool {
@@ -187,64 +168,29 @@ impl Transport for Ollama {
         let patience = request.patience;
         let deadline = Instant::now() + patience.overall;
         let mode = request.privacy_mode;
-        let model = request.model.as_ref().map_or(self.model.as_str(), |it| it.0.as_str());
-        let client = self.client(mode).await?;
-        let url = remote::endpoint(&self.base, "api/chat");
+        let model = request.model.as_ref().map_or(self.server.model.as_str(), |it| it.0.as_str());
+        let client = self.server.client(mode).await?;
+        let url = remote::endpoint(&self.server.base, "api/chat");
         if !Purpose::Reasoning.may_leave(mode) {
             // Once: somebody waits for the answer.
-            let show = timeout(patience.first, remote::passed_on(&client, &self.base, model, 1));
+            let show = timeout(patience.first, remote::passed_on(&client, &self.server.base, model, 1));
             let shown = show.await.map_err(|_| lines::silence(&url, false))?;
             match shown.map_err(|error| self.hint(model, error))? {
                 None => (),
                 Some(place) => return Err(remote::leaves(model, &place, mode)),
             }
         }
-        // Pictures are megabytes, and are written as letters.
-        let posted = computing(|| client.post(&url).timeout(patience.overall).json(&self.body(&request, model)));
-        let sent = client.send(posted);
-        let response = timeout(patience.first, sent).await.map_err(|_| lines::silence(&url, false))?;
-        let response = response.map_err(|error| self.hint(model, error.at(&url)))?;
-        let (status, headers) = (response.status(), response.headers().clone());
-        let mut lines = Lines::new(response, url.clone(), &request, deadline);
-        if status != StatusCode::OK {
-            return Err(self.hint(model, remote::refusal(&url, status, &headers, &lines.rest().await?)));
-        }
-        let reading = Reading { lines, calls: 0 };
-        let steps = stream::unfold(Some(reading), |reading| async move {
-            let mut reading = reading?;
-            match reading.step().await {
-                Ok(pieces) => {
-                    let end = matches!(pieces.last(), Some(Piece::Done { .. }));
-                    let pieces = pieces.into_iter().map(Ok).collect::<Vec<_>>();
-                    Some((pieces, (!end).then_some(reading)))
-                }
-                Err(error) => Some((vec![Err(error)], None)),
-            }
-        });
-        Ok(steps.flat_map(stream::iter).boxed())
+        let asked = server::ask(&client, &url, &request, deadline, || self.body(&request, model)).await;
+        let (_, lines) = asked.map_err(|error| self.hint(model, error))?;
+        Ok(server::pieces(Reading { lines, calls: 0 }))
     }
 
     async fn embed(&self, texts: &[String], context: Option<u32>, mode: PrivacyMode) -> Result<Vec<Vec<f32>>> {
-        let config = EmbedConfig {
-            backend: EmbedBackend::Ollama,
-            model: self.model.clone(),
-            threads: 0,
-            batch: 0,
-            precision: String::new(),
-            engine: EmbedEngine::Auto,
-            device: crate::config::EmbedDevice::Cpu,
-            ollama_url: self.base.clone(),
-            ollama_key: self.key.clone(),
-            openai_url: String::new(),
-            openai_key: None,
-            context_tokens: context,
-        };
-        crate::embed::open_server(&config, mode).await?.embed_documents(texts).await
+        self.server.embed(EmbedBackend::Ollama, texts, context, mode).await
     }
 }
 
-impl Reading {
-    /// Reads the next line.
+impl server::Reading for Reading {
     async fn step(&mut self) -> Result<Vec<Piece>> {
         let lines = &mut self.lines;
         let Some(line) = lines.next().await? else { return Err(lines.cut()) };

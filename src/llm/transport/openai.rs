@@ -3,21 +3,19 @@
 use async_trait::async_trait;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use futures::StreamExt;
-use reqwest::StatusCode;
 use serde_json::{Value, json};
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
-use crate::config::{EmbedBackend, EmbedConfig, EmbedEngine};
-use crate::embed::egress::{self, AWAY, Outbound, Purpose};
+use crate::config::EmbedBackend;
+use crate::embed::egress::{AWAY, Outbound};
 use crate::embed::remote;
 use crate::error::{Error, ErrorCode, Result};
 use crate::llm::capabilities::ModelCapability;
 use crate::llm::event::{FinishReason, Usage};
 use crate::llm::request::{LlmRequest, Message, ModelId, ToolCall};
-use crate::llm::transport::lines::{self, Lines};
-use crate::llm::transport::{Piece, PieceStream, Transport, offered};
-use crate::machine::computing;
+use crate::llm::transport::lines::Lines;
+use crate::llm::transport::server::{self, Server, offered};
+use crate::llm::transport::{Piece, PieceStream, Transport};
 use crate::model::PrivacyMode;
 
 /// Most calls in one answer: a piece names its call by a number, and a large one is nonsense.
@@ -25,9 +23,7 @@ const MAX_CALLS: usize = 64;
 
 /// A model on an OpenAI-compatible server.
 pub(super) struct OpenAi {
-    base: String,
-    key: Option<String>,
-    model: String,
+    server: Server,
 }
 
 /// An answer as far as it has come.
@@ -45,13 +41,13 @@ impl OpenAi {
     pub(super) fn new(base: &str, key: Option<String>, model: &str) -> OpenAi {
         // People give the address with and without the version.
         let base = base.trim_end_matches('/');
-        OpenAi { base: base.strip_suffix("/v1").unwrap_or(base).into(), key, model: model.into() }
+        OpenAi { server: Server { base: base.strip_suffix("/v1").unwrap_or(base).into(), key, model: model.into() } }
     }
 
     /// The context that a llama.cpp server gives each request; None where there is no such server.
     async fn started_with(&self, client: &Outbound) -> Option<u64> {
-        let response = client.send(client.get(&remote::endpoint(&self.base, "props"))).await.ok()?;
-        let props: Value = response.json().await.ok()?;
+        let response = client.send(client.get(&remote::endpoint(&self.server.base, "props"))).await.ok()?;
+        let props: Value = serde_json::from_slice(&remote::answer(response).await.ok()?).ok()?;
         props["default_generation_settings"]["n_ctx"].as_u64()
     }
 
@@ -68,7 +64,7 @@ impl OpenAi {
             );
             last["content"] = parts.into();
         }
-        let model = request.model.as_ref().map_or(self.model.as_str(), |it| it.0.as_str());
+        let model = request.model.as_ref().map_or(self.server.model.as_str(), |it| it.0.as_str());
         let mut body = json!({
             "model": model, "messages": messages, "stream": true, "stream_options": { "include_usage": true },
             "max_tokens": request.max_tokens, "temperature": request.temperature,
@@ -123,27 +119,17 @@ impl Transport for OpenAi {
     }
 
     fn place(&self) -> String {
-        self.base.clone()
+        self.server.base.clone()
     }
 
     fn model(&self) -> &str {
-        &self.model
+        &self.server.model
     }
 
     async fn capabilities(&self, mode: PrivacyMode) -> Result<Vec<ModelCapability>> {
-        let client = egress::client(&self.base, mode, Purpose::Reasoning, self.key.as_deref()).await?;
-        let url = remote::endpoint(&self.base, "v1/models");
-        let sent = client.send(client.get(&url)).await.map_err(|error| hint(error.at(&url)))?;
-        let (status, headers) = (sent.status(), sent.headers().clone());
-        let text = sent.text().await.unwrap_or_default();
-        if status != StatusCode::OK {
-            return Err(remote::refusal(&url, status, &headers, &text));
-        }
-        let listed: Value = serde_json::from_str(&text).unwrap_or_default();
-        let models = listed["data"].as_array().ok_or_else(|| {
-            Error::new(ErrorCode::FailedPrecondition, format!("`{url}` gave no usable answer"))
-                .hint("is it an OpenAI-compatible server?")
-        })?;
+        let client = self.server.client(mode).await?;
+        let url = remote::endpoint(&self.server.base, "v1/models");
+        let models = server::listed(&client, &url, "data", "is it an OpenAI-compatible server?").await.map_err(hint)?;
         // llama.cpp says here what a model was trained for; what it was started with, it says elsewhere.
         let is_llama = models.iter().any(|it| it["meta"]["n_ctx_train"].is_u64() && !it["meta"]["n_ctx"].is_u64());
         let started_with = if is_llama { self.started_with(&client).await } else { None };
@@ -162,58 +148,23 @@ impl Transport for OpenAi {
     }
 
     async fn stream(&self, request: LlmRequest) -> Result<PieceStream> {
-        let patience = request.patience;
-        let deadline = Instant::now() + patience.overall;
-        let client = egress::client(&self.base, request.privacy_mode, Purpose::Reasoning, self.key.as_deref()).await?;
-        let url = remote::endpoint(&self.base, "v1/chat/completions");
-        // Pictures are megabytes, and are written as letters.
-        let posted = computing(|| client.post(&url).timeout(patience.overall).json(&self.body(&request)));
-        let sent = client.send(posted);
-        let response = timeout(patience.first, sent).await.map_err(|_| lines::silence(&url, false))?;
-        let response = response.map_err(|error| hint(error.at(&url)))?;
-        let (status, headers) = (response.status(), response.headers().clone());
+        let deadline = Instant::now() + request.patience.overall;
+        let client = self.server.client(request.privacy_mode).await?;
+        let url = remote::endpoint(&self.server.base, "v1/chat/completions");
+        let asked = server::ask(&client, &url, &request, deadline, || self.body(&request)).await;
+        let (headers, lines) = asked.map_err(hint)?;
         let kind = headers.get(reqwest::header::CONTENT_TYPE).and_then(|it| it.to_str().ok());
         let whole = kind.is_some_and(|it| it.starts_with("application/json"));
-        let mut lines = Lines::new(response, url.clone(), &request, deadline);
-        if status != StatusCode::OK {
-            return Err(remote::refusal(&url, status, &headers, &lines.rest().await?));
-        }
         let reading = Reading { lines, whole, finish: None, usage: Usage::default(), calls: Vec::new() };
-        let steps = futures::stream::unfold(Some(reading), |reading| async move {
-            let mut reading = reading?;
-            match reading.step().await {
-                Ok(pieces) => {
-                    let end = matches!(pieces.last(), Some(Piece::Done { .. }));
-                    let pieces = pieces.into_iter().map(Ok).collect::<Vec<_>>();
-                    Some((pieces, (!end).then_some(reading)))
-                }
-                Err(error) => Some((vec![Err(error)], None)),
-            }
-        });
-        Ok(steps.flat_map(futures::stream::iter).boxed())
+        Ok(server::pieces(reading))
     }
 
-    async fn embed(&self, texts: &[String], _context: Option<u32>, mode: PrivacyMode) -> Result<Vec<Vec<f32>>> {
-        let config = EmbedConfig {
-            backend: EmbedBackend::OpenAi,
-            model: self.model.clone(),
-            threads: 0,
-            batch: 0,
-            precision: String::new(),
-            engine: EmbedEngine::Auto,
-            device: crate::config::EmbedDevice::Cpu,
-            ollama_url: String::new(),
-            ollama_key: None,
-            openai_url: self.base.clone(),
-            openai_key: self.key.clone(),
-            context_tokens: None,
-        };
-        crate::embed::open_server(&config, mode).await?.embed_documents(texts).await
+    async fn embed(&self, texts: &[String], context: Option<u32>, mode: PrivacyMode) -> Result<Vec<Vec<f32>>> {
+        self.server.embed(EmbedBackend::OpenAi, texts, context, mode).await
     }
 }
 
-impl Reading {
-    /// Reads the next line.
+impl server::Reading for Reading {
     async fn step(&mut self) -> Result<Vec<Piece>> {
         if self.whole {
             let text = self.lines.rest().await?;
@@ -235,7 +186,9 @@ impl Reading {
             },
         }
     }
+}
 
+impl Reading {
     /// The calls, which are whole only now, and the end.
     fn done(&mut self) -> Result<Vec<Piece>> {
         let finish = self.finish.ok_or_else(|| self.lines.cut())?;

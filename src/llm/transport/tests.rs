@@ -11,6 +11,7 @@ use super::ollama::Ollama;
 use super::openai::OpenAi;
 use super::*;
 use crate::llm::{LlmClient, LlmClientConfig, Message, Patience, WorkloadKind, client};
+use crate::model::ToolSpec;
 
 /// What a server does with one request.
 #[derive(Clone)]
@@ -445,6 +446,28 @@ async fn the_context_that_a_llama_server_was_started_with_counts() {
     })
     .await;
     assert_eq!(ollama.ollama().limits(None, PrivacyMode::LocalOnly).await.context_tokens, 2_048);
+}
+
+#[tokio::test]
+async fn an_answer_that_is_too_long_is_none_although_it_could_be_understood() {
+    // As many blanks as are read at most.
+    let json = |json: &str| answer(200, "application/json", &(json.to_string() + &" ".repeat(64 << 20)));
+    let server = Server::start(move |_, _| json(r#"{"models":[],"data":[]}"#)).await;
+    let servers: [(Box<dyn Transport>, &str); 2] = [
+        (Box::new(Ollama::new(&server.address, None, "m")), "is it an Ollama server?"),
+        (Box::new(OpenAi::new(&server.address, None, "m")), "is it an OpenAI-compatible server?"),
+    ];
+    for (model, doubt) in servers {
+        let error = model.capabilities(PrivacyMode::LocalOnly).await.unwrap_err();
+        assert_eq!((error.code, error.hint.as_deref()), (ErrorCode::FailedPrecondition, Some(doubt)));
+    }
+    let server = Server::start(move |path, _| match path {
+        "/v1/models" => answer(200, "application/json", r#"{"data":[{"id":"m","meta":{"n_ctx_train":131072}}]}"#),
+        _ => json(r#"{"default_generation_settings":{"n_ctx":4096}}"#),
+    })
+    .await;
+    let models = OpenAi::new(&server.address, None, "m").capabilities(PrivacyMode::LocalOnly).await.unwrap();
+    assert_eq!(models[0].max_context_tokens, Some(131_072));
 }
 
 #[tokio::test]

@@ -1,0 +1,190 @@
+use super::*;
+
+fn code(url: &str, mode: PrivacyMode) -> Option<ErrorCode> {
+    super::check(url, mode, Purpose::Embedding).err().map(|error| error.code)
+}
+
+#[test]
+fn text_stays_on_this_machine_unless_the_mode_says_otherwise() {
+    for mode in [PrivacyMode::LocalOnly, PrivacyMode::CloudReasoningOk] {
+        for url in ["http://127.0.0.1:11434", "http://localhost:1", "http://[::1]:8080/v1", "http://127.8.9.1"] {
+            assert_eq!(code(url, mode), None, "{url}");
+        }
+        for url in [
+            "http://192.168.1.9:11434",
+            "https://api.example.com",
+            "http://0.0.0.0:1",
+            "http://[::ffff:10.0.0.1]/",
+            "http://localhost.example.com",
+            "http://127.0.0.1@example.com/",
+            "http://10.0.0.1#127.0.0.1",
+            // The server of a cloud that tells its machines their secrets, by its three names.
+            "http://169.254.169.254/latest/meta-data",
+            "http://2852039166/",
+            "http://0xa9fea9fe/",
+            "http://[::ffff:169.254.169.254]/",
+        ] {
+            assert_eq!(code(url, mode), Some(ErrorCode::PermissionDenied), "{url}");
+        }
+    }
+    assert_eq!(code("http://192.168.1.9:11434", PrivacyMode::CloudEmbeddingOk), None);
+}
+
+#[test]
+fn questions_may_leave_in_both_cloud_modes_and_files_in_one() {
+    let url = "http://192.168.1.9:11434";
+    for (mode, purpose, expected) in [
+        (PrivacyMode::LocalOnly, Purpose::Reasoning, "cloud_reasoning_ok"),
+        (PrivacyMode::CloudReasoningOk, Purpose::Embedding, "cloud_embedding_ok"),
+        (PrivacyMode::CloudReasoningOk, Purpose::Reasoning, ""),
+        (PrivacyMode::CloudEmbeddingOk, Purpose::Reasoning, ""),
+    ] {
+        let hint = super::check(url, mode, purpose).err().map(|error| error.hint.unwrap()).unwrap_or_default();
+        assert!(hint.contains(expected) && hint.is_empty() == expected.is_empty(), "{mode:?} {purpose:?}: {hint}");
+    }
+}
+
+#[test]
+fn what_is_no_http_address_is_refused() {
+    for url in ["", "127.0.0.1:80", "file:///etc/passwd", "ftp://127.0.0.1/"] {
+        assert_eq!(code(url, PrivacyMode::CloudEmbeddingOk), Some(ErrorCode::InvalidArgument), "{url}");
+    }
+}
+
+#[test]
+fn downloads_are_encrypted_or_local() {
+    assert!(check_download("https://example.com/x").is_ok());
+    assert!(check_download("http://127.0.0.1:9/x").is_ok());
+    assert_eq!(check_download("http://example.com/x").unwrap_err().code, ErrorCode::PermissionDenied);
+}
+
+/// The records of one destination, newest first.
+fn logged(destination: &str) -> Vec<(u64, bool)> {
+    let records = LOG.get().unwrap().list(1_000).unwrap();
+    records.iter().filter(|it| it.destination == destination).map(|it| (it.bytes, it.allowed)).collect()
+}
+
+#[tokio::test]
+async fn what_goes_out_in_a_laxer_mode_and_what_is_refused_is_written_down() {
+    use std::io::{Read, Write};
+    let dir = tempfile::tempdir().unwrap().keep();
+    keep_log(AuditLog::open(&dir.join("audit.sqlite")).unwrap());
+    let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", server.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for stream in server.incoming().take(2) {
+            let mut stream = stream.unwrap();
+            assert!(stream.read(&mut [0; 4_096]).unwrap() > 0);
+            stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n").unwrap();
+        }
+    });
+    for (mode, records) in [(PrivacyMode::LocalOnly, vec![]), (PrivacyMode::CloudReasoningOk, vec![(5, true)])] {
+        let outbound = client(&url, mode, Purpose::Reasoning, None).await.unwrap();
+        assert!(outbound.send(outbound.post(&url).body("hello")).await.unwrap().status().is_success());
+        assert_eq!(logged(&url), records, "{mode:?}");
+    }
+    assert!(client("https://192.0.2.7", PrivacyMode::LocalOnly, Purpose::Reasoning, None).await.is_err());
+    assert_eq!(logged("https://192.0.2.7"), [(0, false)]);
+}
+
+#[tokio::test]
+async fn names_are_looked_up_elsewhere_and_not_for_ever() {
+    // What is not done at once is not done on this thread, the only one.
+    let mut made = std::pin::pin!(client("http://localhost:1", PrivacyMode::LocalOnly, Purpose::Reasoning, None));
+    assert!(futures::poll!(&mut made).is_pending());
+    made.await.unwrap();
+    let [remote, local] = ["http://models.example", "http://127.0.0.1:1"].map(|it| parse(it).unwrap());
+    let silent = || {
+        std::thread::sleep(Duration::from_secs(2));
+        Ok(())
+    };
+    // More than there are places: each is given up in its time, whether it had one or waited.
+    let names = (0..9).map(|_| resolving(&remote, Duration::from_millis(50), silent));
+    for refused in futures::future::join_all(names).await {
+        assert_eq!(refused.unwrap_err().code, ErrorCode::Unavailable);
+    }
+    assert_eq!(resolving(&local, Duration::from_secs(20), || Ok(7)).await.unwrap(), 7);
+}
+
+/// For `localhost` and 127.0.0.1, signed by itself, until 2120.
+const CERTIFICATE: &str = "\
+-----BEGIN CERTIFICATE-----
+MIIBZDCCAQqgAwIBAgIBATAKBggqhkjOPQQDAjAUMRIwEAYDVQQDDAlsb2NhbGhv
+c3QwIBcNMjAwMTAxMDAwMDAwWhgPMjEyMDAxMDEwMDAwMDBaMBQxEjAQBgNVBAMM
+CWxvY2FsaG9zdDBZMBMGByqGSM49AgEGCCqGSM49AwEHA0IABFGMJeciKjFuN7lH
+yYPyLe6LGT6he374AqgKeq0eR97HTXIy2f3FjbOXS7gpyg1iaO1oSNkzeLSDxNlO
+ih0/o7ajSzBJMBoGA1UdEQQTMBGCCWxvY2FsaG9zdIcEfwAAATAMBgNVHRMBAf8E
+AjAAMB0GA1UdDgQWBBQlcXi/piUr38Q2Wu/EN02J39U9zzAKBggqhkjOPQQDAgNI
+ADBFAiEAlhPtvnzoNVUoCC5LEnhD3Y/fwMNAU9WL1ETbti9BcV4CIEay1Hq0KNm+
+i4Na+6o8nw/Ptp2VaTmyr28kxrFrs4xQ
+-----END CERTIFICATE-----
+";
+
+/// Its private key, which protects nothing but this test.
+const PRIVATE: &str = "\
+-----BEGIN PRIVATE KEY-----
+MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQg0p7Wr2XZrHmEoERj
+5dDIr1Kyyv7DglEQIPWnbKItY2ShRANCAARRjCXnIioxbje5R8mD8i3uixk+oXt+
++AKoCnqtHkfex01yMtn9xY2zl0u4KcoNYmjtaEjZM3i0g8TZToodP6O2
+-----END PRIVATE KEY-----
+";
+
+/// A server that shows the certificate; gives its address.
+async fn with_certificate() -> String {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio_rustls::rustls::ServerConfig;
+    use tokio_rustls::rustls::crypto::ring;
+    use tokio_rustls::rustls::pki_types::pem::PemObject;
+    use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+    let config = ServerConfig::builder_with_provider(std::sync::Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(
+            vec![CertificateDer::from_pem_slice(CERTIFICATE.as_bytes()).unwrap()],
+            PrivateKeyDer::from_pem_slice(PRIVATE.as_bytes()).unwrap(),
+        )
+        .unwrap();
+    let acceptor = tokio_rustls::TlsAcceptor::from(std::sync::Arc::new(config));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("https://localhost:{}", listener.local_addr().unwrap().port());
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            // One that does not trust us goes away.
+            let Ok(mut stream) = acceptor.accept(stream).await else { continue };
+            let _request = stream.read(&mut [0; 4_096]).await;
+            let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+            let _gone = stream.write_all(answer).await;
+            let _gone = stream.shutdown().await;
+        }
+    });
+    address
+}
+
+#[tokio::test]
+async fn a_server_is_trusted_by_a_certificate_of_the_users() {
+    let dir = tempfile::tempdir().unwrap();
+    let pem = dir.path().join("ca.pem");
+    std::fs::write(&pem, CERTIFICATE).unwrap();
+    let url = with_certificate().await;
+    let mode = PrivacyMode::LocalOnly;
+    for (trusted, is_trusted) in [(vec![], false), (certificates(&pem).unwrap(), true)] {
+        let outbound = client_trusting(&url, mode, Purpose::Reasoning, None, &trusted).unwrap();
+        let answer = outbound.send(outbound.get(&url)).await;
+        assert_eq!(answer.is_ok(), is_trusted, "{:?}", answer.err());
+    }
+}
+
+#[test]
+fn a_file_without_a_certificate_is_refused_by_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let pem = dir.path().join("ca.pem");
+    let damaged = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+    for text in ["", "hello", PRIVATE, damaged, "-----BEGIN CERTIFICATE-----\n!\n-----END CERTIFICATE-----\n"] {
+        std::fs::write(&pem, text).unwrap();
+        let error = certificates(&pem).unwrap_err();
+        assert_eq!(error.code, ErrorCode::InvalidArgument, "{text}: {error}");
+        assert!(error.message.contains("ca.pem") && error.hint.unwrap().contains("VIC_SERVERS_CA"));
+    }
+    assert_eq!(certificates(&dir.path().join("none")).unwrap_err().code, ErrorCode::NotFound);
+}

@@ -1,0 +1,76 @@
+//! A model on a server: the same embedder whatever the wire.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use crate::embed::remote::{self, Wire};
+use crate::embed::tokens::Estimate;
+use crate::embed::{Embedder, Vector};
+use crate::error::{Error, Result};
+use crate::model::TokenCounter;
+
+/// An embedding model on a server.
+pub(crate) struct Served<W> {
+    wire: W,
+    dimension: usize,
+    fingerprint: String,
+    name: String,
+    tokens: Arc<Estimate>,
+}
+
+impl<W: Wire> Served<W> {
+    /// Finds the length of the vectors of a model, and what tells it from others of its name. `backend` is what its kind
+    /// of server is called.
+    pub(super) async fn probe(wire: W, backend: &str, model: &str) -> Result<Served<W>> {
+        let tokens = Arc::new(Estimate::new(remote::MAX_TOKENS));
+        let probe = remote::embed_all(&wire, &[remote::PROBE.to_string()], tokens.as_ref()).await?;
+        let dimension = probe[0].len();
+        let weights = wire.weights().await?;
+        Ok(Served {
+            fingerprint: remote::fingerprint(backend, model, &weights, dimension),
+            name: format!("{model} ({backend})"),
+            tokens,
+            wire,
+            dimension,
+        })
+    }
+}
+
+#[async_trait]
+impl<W: Wire> Embedder for Served<W> {
+    async fn embed_documents(&self, texts: &[String]) -> Result<Vec<Vector>> {
+        let vectors = remote::embed_all(&self.wire, texts, self.tokens.as_ref()).await?;
+        remote::check_dimension(&vectors, self.dimension)?;
+        Ok(vectors)
+    }
+
+    async fn embed_query(&self, text: &str) -> Result<Vector> {
+        let mut vectors = self.embed_documents(&[text.to_string()]).await?;
+        vectors.pop().ok_or_else(|| Error::internal("no vector for the question"))
+    }
+
+    fn dimension(&self) -> usize {
+        self.dimension
+    }
+
+    fn max_tokens(&self) -> usize {
+        remote::MAX_TOKENS
+    }
+
+    fn batch_size(&self) -> usize {
+        remote::BATCH_TEXTS * remote::REQUESTS_AT_ONCE
+    }
+
+    fn fingerprint(&self) -> &str {
+        &self.fingerprint
+    }
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn token_counter(&self) -> Arc<dyn TokenCounter> {
+        self.tokens.clone()
+    }
+}

@@ -1,0 +1,122 @@
+//! What the trees of the languages call the things that [`super`] cuts at: one table, by extension.
+
+use tree_sitter::Language;
+
+/// What the tree of a language calls the things we cut at.
+pub(super) struct Grammar {
+    /// In lower case.
+    extensions: &'static [&'static str],
+    pub(super) language: fn() -> Language,
+    /// Cut out whole.
+    pub(super) symbols: &'static [&'static str],
+    /// Cut at the symbols in their body.
+    pub(super) containers: &'static [&'static str],
+    /// Hold the symbol they decorate or export.
+    pub(super) wrappers: &'static [&'static str],
+    /// Between the names of container and member.
+    pub(super) separator: &'static str,
+}
+
+/// Returns the grammar that goes with an extension in lower case.
+pub(super) fn of(extension: &str) -> Option<&'static Grammar> {
+    GRAMMARS.iter().find(|it| it.extensions.contains(&extension))
+}
+
+static GRAMMARS: &[Grammar] = &[
+    Grammar {
+        extensions: &["rs"],
+        language: || tree_sitter_rust::LANGUAGE.into(),
+        symbols: &["function_item", "struct_item", "enum_item", "union_item", "macro_definition", "type_item"],
+        containers: &["impl_item", "trait_item", "mod_item"],
+        wrappers: &[],
+        separator: "::",
+    },
+    Grammar {
+        extensions: &["py", "pyi", "pyw"],
+        language: || tree_sitter_python::LANGUAGE.into(),
+        symbols: &["function_definition"],
+        containers: &["class_definition"],
+        wrappers: &["decorated_definition"],
+        separator: ".",
+    },
+    script(&["js", "jsx", "mjs", "cjs"], || tree_sitter_javascript::LANGUAGE.into()),
+    script(&["ts", "mts", "cts"], || tree_sitter_typescript::LANGUAGE_TYPESCRIPT.into()),
+    script(&["tsx"], || tree_sitter_typescript::LANGUAGE_TSX.into()),
+    Grammar {
+        extensions: &["go"],
+        language: || tree_sitter_go::LANGUAGE.into(),
+        symbols: &["function_declaration", "method_declaration", "type_declaration"],
+        containers: &[],
+        wrappers: &[],
+        separator: ".",
+    },
+    Grammar {
+        extensions: &["java"],
+        language: || tree_sitter_java::LANGUAGE.into(),
+        symbols: &["method_declaration", "constructor_declaration", "annotation_type_declaration"],
+        containers: &["class_declaration", "interface_declaration", "enum_declaration", "record_declaration"],
+        wrappers: &[],
+        separator: ".",
+    },
+    Grammar {
+        extensions: &["c"],
+        language: || tree_sitter_c::LANGUAGE.into(),
+        symbols: &["function_definition", "struct_specifier", "enum_specifier", "union_specifier", "type_definition"],
+        containers: &["preproc_ifdef", "preproc_if"],
+        wrappers: &[],
+        separator: "::",
+    },
+    Grammar {
+        extensions: &["h", "cc", "cpp", "cxx", "hpp", "hh", "hxx", "inl"],
+        language: || tree_sitter_cpp::LANGUAGE.into(),
+        symbols: &["function_definition", "enum_specifier", "union_specifier", "type_definition"],
+        containers: &[
+            "class_specifier",
+            "struct_specifier",
+            "namespace_definition",
+            "linkage_specification",
+            "preproc_ifdef",
+            "preproc_if",
+        ],
+        wrappers: &["template_declaration"],
+        separator: "::",
+    },
+];
+
+/// JavaScript and its kin.
+const fn script(extensions: &'static [&'static str], language: fn() -> Language) -> Grammar {
+    Grammar {
+        extensions,
+        language,
+        symbols: &[
+            "function_declaration",
+            "generator_function_declaration",
+            "method_definition",
+            "interface_declaration",
+            "type_alias_declaration",
+            "enum_declaration",
+        ],
+        containers: &["class_declaration", "abstract_class_declaration", "internal_module", "module"],
+        wrappers: &["export_statement", "expression_statement", "lexical_declaration", "variable_declaration"],
+        separator: ".",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tree_sitter::Parser;
+
+    use super::*;
+    use crate::model::CODE;
+
+    #[test]
+    fn every_grammar_can_be_used_and_is_the_only_one_of_its_extensions() {
+        for grammar in GRAMMARS {
+            Parser::new().set_language(&(grammar.language)()).unwrap();
+            for extension in grammar.extensions {
+                assert!(CODE.contains(extension), "{extension}");
+                assert!(of(extension).is_some_and(|it| std::ptr::eq(it, grammar)), "{extension}");
+            }
+        }
+    }
+}
