@@ -198,6 +198,11 @@ impl Error {
         self
     }
 
+    /// The message, and the cure behind it, in one line of the status.
+    pub fn with_cure(&self) -> String {
+        self.hint.as_ref().map_or_else(|| self.message.clone(), |cure| format!("{}; {cure}", self.message))
+    }
+
     /// Maps an operating system error on `path` to a code: missing, forbidden, full disk and the rest.
     pub fn io(action: &str, path: &Path, error: &std::io::Error) -> Error {
         use std::io::ErrorKind;

@@ -96,6 +96,26 @@ impl Database {
         Ok(Database { path: path.into(), hint: format.hint, writer, readers, commits, set_aside: None })
     }
 
+    /// Opens the file as it is, for reading alone: whatever would write fails.
+    pub(super) fn open_to_look(path: &Path, format: &Format) -> Result<Database> {
+        let look = || -> rusqlite::Result<(Connection, i64)> {
+            let db = read_only(path)?;
+            let version = db.pragma_query_value(None, "user_version", |row| row.get(0))?;
+            Ok((db, version))
+        };
+        let (db, version) = look().map_err(|error| explain(&error, path, format.hint))?;
+        if version != format.version {
+            let (name, path, known) = (format.name, path.display(), format.version);
+            let message = format!("the {name} `{path}` has format {version}, this vic knows {known}");
+            let cure =
+                if version < known { "start the daemon, which brings it up to date" } else { "use the newer vic" };
+            return Err(Error::new(ErrorCode::FailedPrecondition, message).hint(cure));
+        }
+        let (writer, readers) = (Mutex::new(db), Mutex::default());
+        let commits = watch::Sender::new(0);
+        Ok(Database { path: path.into(), hint: format.hint, writer, readers, commits, set_aside: None })
+    }
+
     /// Tells of every commit of this process.
     pub(super) fn commits(&self) -> watch::Receiver<u64> {
         self.commits.subscribe()
@@ -153,9 +173,7 @@ impl Database {
     }
 
     fn reader(&self) -> rusqlite::Result<Connection> {
-        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let reader = Connection::open_with_flags(&self.path, flags)?;
-        reader.busy_timeout(BUSY)?;
+        let reader = read_only(&self.path)?;
         keep_statements(&reader)?;
         Ok(reader)
     }
@@ -184,6 +202,12 @@ impl Database {
     }
 }
 
+fn read_only(path: &Path) -> rusqlite::Result<Connection> {
+    let db = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    db.busy_timeout(BUSY)?;
+    Ok(db)
+}
+
 /// Reads a database that may be in use and looks whether it is whole; one that is missing is. Writes nothing.
 ///
 /// # Errors
@@ -193,8 +217,7 @@ pub fn check_database(path: &Path) -> Result<()> {
         return Ok(());
     }
     let read = || -> rusqlite::Result<String> {
-        let db = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
-        db.busy_timeout(BUSY)?;
+        let db = read_only(path)?;
         db.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))
     };
     let hint = "run `vic doctor --fix`: it is kept under another name and begun anew";

@@ -43,7 +43,19 @@ impl Jobs {
     /// # Errors
     /// As [`crate::catalog::Catalog::open`], but for damage.
     pub fn open(path: &Path) -> Result<Jobs> {
-        Ok(Jobs { database: aside::open_or_begin_anew(path, &FORMAT)? })
+        // All of it: it is small, and without it no job begins.
+        let (mut database, set_aside) = aside::begin_anew_if_damaged(path, || {
+            let database = Database::open(path, &FORMAT)?;
+            database.check()?;
+            Ok(database)
+        })?;
+        database.set_aside = set_aside;
+        Ok(Jobs { database })
+    }
+
+    /// Where the damaged list is kept whose place this one took when it was opened.
+    pub fn set_aside(&self) -> Option<&Path> {
+        self.database.set_aside.as_deref()
     }
 
     /// Stores a job as it is now, over what was stored of it.
@@ -146,6 +158,24 @@ mod tests {
             error: None,
             error_exit_code: None,
         }
+    }
+
+    #[test]
+    fn a_list_with_a_damaged_page_is_set_aside_and_begun_anew() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("jobs.sqlite");
+        let jobs = Jobs::open(&path).unwrap();
+        (0..100).for_each(|it| jobs.save(&job(&it.to_string(), it, JobState::Completed)).unwrap());
+        drop(jobs);
+        crate::catalog::flush_database(&path).unwrap();
+        let mut bytes = std::fs::read(&path).unwrap();
+        assert!(bytes.len() > 10 * 4096);
+        bytes[5 * 4096..].fill(0xa5);
+        std::fs::write(&path, &bytes).unwrap();
+        let jobs = Jobs::open(&path).unwrap();
+        assert!(std::fs::read(jobs.set_aside().unwrap()).unwrap() == bytes, "nothing of it is lost");
+        jobs.save(&job("new", 1, JobState::Queued)).unwrap();
+        assert_eq!(jobs.list(9).unwrap().len(), 1);
     }
 
     #[test]

@@ -47,6 +47,7 @@ pub use mark::{AsRead, EvidenceMark, IndexedMark, MAX_STRIKES, MAX_TRIES, Reason
 pub use query::{READ_BY_OCR, WITHOUT_TEXT_LAYER};
 pub use rescue::Rescue;
 pub(crate) use rescue::listed_roots;
+pub use root::ROOT_CURE;
 pub(crate) use row::fold;
 pub use scan::{Belief, Look, ScanOutcome, Walked};
 pub use session::SessionFile;
@@ -163,6 +164,15 @@ impl Catalog {
     /// [`crate::error::ErrorCode::DataLoss`] when it is no database or damaged.
     pub fn open(path: &Path) -> Result<Catalog> {
         let database = Arc::new(Database::open(path, &FORMAT)?);
+        Ok(Catalog { path: path.into(), database, owners: Arc::new(Owners::load()), names: Arc::default() })
+    }
+
+    /// Opens it for whoever only looks: beside a daemon, too, and nothing of it is written.
+    ///
+    /// # Errors
+    /// As [`Catalog::open`]; another format, also an older one.
+    pub fn open_to_look(path: &Path) -> Result<Catalog> {
+        let database = Arc::new(Database::open_to_look(path, &FORMAT)?);
         Ok(Catalog { path: path.into(), database, owners: Arc::new(Owners::load()), names: Arc::default() })
     }
 

@@ -11,6 +11,10 @@ use crate::catalog::scan::set_state;
 use crate::error::{Error, IoContext, Result};
 use crate::model::{FileId, Root, RootId};
 
+/// What is to be done about a root that cannot be read.
+pub const ROOT_CURE: &str =
+    "mount it or let vic read it, or `vic roots remove` it; nothing of it is deleted from the index";
+
 impl Catalog {
     /// Makes a folder a root, and returns the root it lies in: itself, or the one above it when there is one. Roots
     /// below it become part of it with their files and what is known of them; their numbers are gone then.
@@ -65,9 +69,9 @@ impl Catalog {
         self.database.read(|db| Ok(roots(db)?))
     }
 
-    /// Records whether a root can be read and watched; `problem` is empty when all is well.
-    pub fn set_root_state(&self, id: RootId, available: bool, problem: &str) -> Result<()> {
-        self.database.write(|db| Ok(set_state(db, id, available, problem)?))
+    /// Records why a root cannot be read, with the cure; the next walk that can read it takes that back.
+    pub fn note_away(&self, id: RootId, why: &str) -> Result<()> {
+        self.database.write(|db| Ok(set_state(db, id, false, &format!("{why}; {ROOT_CURE}"))?))
     }
 }
 

@@ -150,50 +150,33 @@ impl Catalog {
         })
     }
 
-    /// Moves a file, or a folder with all below it, under the same numbers; returns how many files. A file whose extension
-    /// changes is read again, and one that could not be read at its old place is tried.
+    /// Moves files, and folders with all below them, under the same numbers, from the one place to the other, in this order
+    /// and by one commit; returns how many files. A file whose extension changes is read again, and one that could not be
+    /// read at its old place is tried.
     ///
-    /// What is known at `to`, and gets something in its place, is removed. It stays where nobody has read what moves there,
-    /// as when it is saved by a move: it is found as it was until that is read. And it stays where it was read after the
-    /// move, by whoever looked before they heard of it: it is indexed and there, as `on_disk` says (device and inode of a
-    /// path below the root). What gets nothing in its place is for the walk to remove.
-    pub fn rename_tree(
+    /// What is known where something moves to, and gets something in its place, is removed. It stays where nobody has read
+    /// what moves there, as when it is saved by a move: it is found as it was until that is read. And it stays where it was
+    /// read after the move, by whoever looked before they heard of it: it is indexed and there, as `on_disk` says (device and
+    /// inode of a path below the root). What gets nothing in its place is for the walk to remove.
+    pub fn rename_trees(
         &self,
         root_id: RootId,
-        from: &Path,
-        to: &Path,
+        moves: &[(PathBuf, PathBuf)],
         on_disk: &dyn Fn(&Path) -> Option<(u64, u64)>,
     ) -> Result<u64> {
         let renamed = self.database.write(|db| {
-            let moving = load(db, root_id, from)?;
-            let mut standing = HashSet::new();
-            for (path, row) in load(db, root_id, to)? {
-                let Some(other) = moving.get(bytes(&moved(&row.path, to, from))) else { continue };
-                let is_there = || on_disk(&row.path) == Some((row.device.cast_unsigned(), row.inode.cast_unsigned()));
-                if moving.contains_key(&path) {
-                    continue;
-                } else if row.answers_rather_than(other) && (other.is_unread() || is_there()) {
-                    standing.insert(row.path);
-                } else {
-                    bury(db, row.id)?;
-                }
-            }
-            let mut renamed = Vec::with_capacity(moving.len());
-            for row in moving.into_values() {
-                let path = moved(&row.path, from, to);
-                if standing.contains(&path) {
-                    bury(db, row.id)?;
-                } else {
-                    rename(db, &row, &path)?;
-                }
-                renamed.push((row.id, path));
+            let mut renamed = Vec::with_capacity(moves.len());
+            for (from, to) in moves {
+                renamed.push(rename_tree(db, root_id, from, to, on_disk)?);
             }
             Ok(renamed)
         })?;
-        // All below a folder are called as they were.
-        let alone = renamed.iter().filter(|it| it.1 == to);
-        self.names.renamed(alone.map(|(file, path)| (*file, search_name(path))));
-        Ok(renamed.len() as u64)
+        for ((_, to), files) in moves.iter().zip(&renamed) {
+            // All below a folder are called as they were.
+            let alone = files.iter().filter(|it| it.1 == *to);
+            self.names.renamed(alone.map(|(file, path)| (*file, search_name(path))));
+        }
+        Ok(renamed.iter().map(Vec::len).sum::<usize>() as u64)
     }
 
     /// Returns the absolute places of these removed files at which no other file is to be indexed: what is still there is left
@@ -323,6 +306,40 @@ fn renumber(vanished: &mut [Known], changed: &[(Known, FoundFile)]) {
     for row in vanished {
         row.device = devices.get(&row.device).copied().unwrap_or(row.device);
     }
+}
+
+/// One move of [`Catalog::rename_trees`]; returns the files and where they are now.
+fn rename_tree(
+    db: &Transaction<'_>,
+    root_id: RootId,
+    from: &Path,
+    to: &Path,
+    on_disk: &dyn Fn(&Path) -> Option<(u64, u64)>,
+) -> Result<Vec<(FileId, PathBuf)>, Failed> {
+    let moving = load(db, root_id, from)?;
+    let mut standing = HashSet::new();
+    for (path, row) in load(db, root_id, to)? {
+        let Some(other) = moving.get(bytes(&moved(&row.path, to, from))) else { continue };
+        let is_there = || on_disk(&row.path) == Some((row.device.cast_unsigned(), row.inode.cast_unsigned()));
+        if moving.contains_key(&path) {
+            continue;
+        } else if row.answers_rather_than(other) && (other.is_unread() || is_there()) {
+            standing.insert(row.path);
+        } else {
+            bury(db, row.id)?;
+        }
+    }
+    let mut renamed = Vec::with_capacity(moving.len());
+    for row in moving.into_values() {
+        let path = moved(&row.path, from, to);
+        if standing.contains(&path) {
+            bury(db, row.id)?;
+        } else {
+            rename(db, &row, &path)?;
+        }
+        renamed.push((row.id, path));
+    }
+    Ok(renamed)
 }
 
 /// Where a path at or below `from` lies when that has moved.

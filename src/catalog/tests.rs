@@ -87,7 +87,7 @@ impl Scene {
             let found = self.path(path.to_str()?).symlink_metadata().ok()?;
             Some((found.dev(), found.ino()))
         };
-        self.catalog.rename_tree(self.root.id, Path::new(from), Path::new(to), &on_disk).unwrap();
+        self.catalog.rename_trees(self.root.id, &[(from.into(), to.into())], &on_disk).unwrap();
     }
 
     fn record(&self, relative: &str) -> Option<FileRecord> {

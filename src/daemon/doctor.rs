@@ -208,7 +208,12 @@ impl Doctor<'_> {
     /// The store is whole, agrees with the catalog, and the catalog with the roots.
     async fn index(&mut self) {
         let path = self.config.catalog_path();
-        let opened = if path.exists() { Catalog::open(&path).map(Some) } else { Ok(None) };
+        let is_there = path.metadata().is_ok_and(|it| it.len() > 0);
+        let opened = match (is_there, self.fix) {
+            (false, _) => Ok(None),
+            (true, true) => Catalog::open(&path).map(Some),
+            (true, false) => Catalog::open_to_look(&path).map(Some),
+        };
         let is_empty = match &opened {
             Ok(Some(catalog)) => catalog.roots().is_ok_and(|it| it.is_empty()),
             Ok(None) => true,

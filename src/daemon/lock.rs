@@ -46,25 +46,10 @@ impl DataLock {
     /// [`ErrorCode::FailedPrecondition`] where the daemon of another data directory has it. Not `Locked`: whoever hears that
     /// waits for the daemon of this one.
     pub(crate) fn hold_index(&mut self, folder: &Path) -> Result<()> {
-        let begun = Instant::now();
-        loop {
-            match lock_folder(folder) {
-                // A child of a daemon that was killed lets go of both a moment apart.
-                Ok(None) if folder.exists() && begun.elapsed() < LETS_GO => std::thread::sleep(TRY_EVERY),
-                Ok(None) if folder.exists() => {
-                    let message =
-                        format!("the index `{}` is in use by the vicd of another data directory", folder.display());
-                    return Err(Error::new(ErrorCode::FailedPrecondition, message).hint(
-                        "give each data directory an index of its own: set VIC_DB_PATH to another folder, or leave it unset",
-                    ));
-                }
-                Ok(held) => {
-                    self.index = held;
-                    return Ok(());
-                }
-                Err(error) => return Err(error),
-            }
-        }
+        // A child of a daemon that was killed lets go of both a moment apart.
+        let is_passing = |error: &Error| error.code == ErrorCode::FailedPrecondition;
+        self.index = patiently(LETS_GO, is_passing, || lock_index(folder))?;
+        Ok(())
     }
 
     /// Waits until the data directory is gone or another lies in its place, which this process does not hold: nobody would
@@ -93,13 +78,17 @@ impl DataLock {
 /// # Errors
 /// [`ErrorCode::Locked`], naming the owner.
 pub(crate) fn take(config: &Config) -> Result<DataLock> {
+    let is_passing = |error: &Error| error.code == ErrorCode::Locked && is_orphaned(config);
+    patiently(ORPHANED, is_passing, || try_take(config))
+}
+
+/// Tries again while a refusal is one that will pass, but no longer than `limit`.
+fn patiently<T>(limit: Duration, is_passing: impl Fn(&Error) -> bool, attempt: impl Fn() -> Result<T>) -> Result<T> {
     let begun = Instant::now();
     loop {
-        match try_take(config) {
-            Err(error) if error.code == ErrorCode::Locked && is_orphaned(config) && begun.elapsed() < ORPHANED => {
-                std::thread::sleep(TRY_EVERY);
-            }
-            other => return other,
+        match attempt() {
+            Err(error) if is_passing(&error) && begun.elapsed() < limit => std::thread::sleep(TRY_EVERY),
+            outcome => return outcome,
         }
     }
 }
@@ -138,8 +127,8 @@ fn try_take(config: &Config) -> Result<DataLock> {
     Ok(DataLock { _file: file, _directory: directory, index: None, path: config.data_dir.clone(), identity })
 }
 
-/// Locks a folder; none where it is not there, or somebody else has it.
-fn lock_folder(path: &Path) -> Result<Option<File>> {
+/// Locks the folder of an index; none where it is not there.
+fn lock_index(path: &Path) -> Result<Option<File>> {
     let folder = match File::open(path) {
         Ok(folder) => folder,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -147,7 +136,12 @@ fn lock_folder(path: &Path) -> Result<Option<File>> {
     };
     match folder.try_lock() {
         Ok(()) => Ok(Some(folder)),
-        Err(TryLockError::WouldBlock) => Ok(None),
+        Err(TryLockError::WouldBlock) => {
+            let message = format!("the index `{}` is in use by the vicd of another data directory", path.display());
+            Err(Error::new(ErrorCode::FailedPrecondition, message).hint(
+                "give each data directory an index of its own: set VIC_DB_PATH to another folder, or leave it unset",
+            ))
+        }
         Err(TryLockError::Error(error)) => Err(Error::io("lock", path, &error)),
     }
 }

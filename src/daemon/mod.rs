@@ -12,7 +12,7 @@ mod stores;
 mod view;
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -104,6 +104,7 @@ async fn assemble(
     shutdown: CancellationToken,
 ) -> Result<Daemon> {
     let Stores { catalog, jobs, audit, evidence, book, rescue } = stores;
+    let old_jobs = jobs.set_aside().map(Path::to_path_buf);
     let models = ModelStore::new(config.model_dirs.clone());
     let (pool, skill_pool) = worker_pools(config, program, &models);
     let parts = Parts {
@@ -119,6 +120,7 @@ async fn assemble(
     };
     let index = Index::open(parts, shutdown.child_token()).await?;
     stores::report(rescue, &index);
+    stores::report_loss(&index, "the list of jobs", old_jobs.as_deref());
     stores::report_loss(&index, "sessions, views and results of `vic corpus`", book.set_aside());
     stores::report_loss(&index, "the log of what left the machine", audit.set_aside());
     let facts = Facts { memory_caps: memory_caps(&pool, &skill_pool), ..facts };

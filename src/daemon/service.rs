@@ -145,22 +145,24 @@ impl Service for Daemon {
 
     async fn status(&self) -> Result<Status> {
         let memory = Memory::of_this_process();
-        let (coverage, chunks, store, roots) = tokio::try_join!(
-            self.index.coverage(&self.scope),
-            self.index.chunks(&self.scope),
-            self.index.store_stats(),
-            self.roots()
-        )?;
+        let (store, known) = tokio::join!(self.index.store_stats(), async {
+            tokio::try_join!(self.index.coverage(&self.scope), self.index.chunks(&self.scope), self.roots())
+        });
+        let (coverage, chunks, roots) = known?;
+        // Who asks because something is wrong is told what.
+        let unseen = store.as_ref().err().map(|it| format!("cannot look at the index: {}", it.with_cure()));
+        let store = store.unwrap_or_default();
         let mut degraded = Vec::new();
         if self.scope.is_all() {
             degraded.extend(self.facts.warnings.iter().cloned());
             degraded.extend(self.index.degraded());
+            degraded.extend(unseen);
             let told = store.upkeep_error.map(|error| format!("upkeep of the index failed: {error}"));
             // The index may have told it, with its cure.
             let is_new = |it: &String| !degraded.iter().any(|known: &String| known.starts_with(it));
             degraded.extend(told.filter(is_new).into_iter().collect::<Vec<_>>());
         }
-        degraded.extend(roots.iter().filter(|it| !it.problem.is_empty()).map(|it| it.problem.clone()));
+        degraded.extend(roots.iter().filter(|it| !it.problem.is_empty()).map(problem_of));
         let status = Status {
             version: env!("CARGO_PKG_VERSION").into(),
             pid: std::process::id(),
@@ -310,7 +312,25 @@ impl Daemon {
     }
 }
 
+/// What is wrong with a root, and which it is.
+fn problem_of(root: &Root) -> String {
+    let path = root.path.display().to_string();
+    if root.problem.contains(&path) { root.problem.clone() } else { format!("`{path}`: {}", root.problem) }
+}
+
 fn unreadable(path: &Path, reason: Reason, detail: &str) -> Error {
     let text = format!("cannot read `{}`: {}{detail}", path.display(), reason.name());
     Error::new(ErrorCode::FailedPrecondition, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_with_a_root_names_it_once() {
+        let root = |problem: &str| Root { id: 1, path: "/w".into(), available: false, problem: problem.into() };
+        assert_eq!(problem_of(&root("the folder is empty now")), "`/w`: the folder is empty now");
+        assert_eq!(problem_of(&root("`/w` does not answer")), "`/w` does not answer");
+    }
 }

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+use tokio::sync::Notify;
 use tracing::debug;
 
 use crate::error::{ErrorCode, Result};
@@ -38,6 +39,15 @@ pub(super) fn longer(before: Option<Duration>) -> Duration {
 }
 
 impl Inner {
+    /// Waits until somebody tells, or what failed is to be tried again; false once the daemon ends.
+    pub(super) async fn is_told(&self, by: &Notify, again: Option<Duration>) -> bool {
+        tokio::select! {
+            () = by.notified() => true,
+            () = tokio::time::sleep(again.unwrap_or_default()), if again.is_some() => true,
+            () = self.shutdown.cancelled() => false,
+        }
+    }
+
     /// Runs the whole pipeline over everything pending. One at a time.
     pub(crate) async fn drain(&self, run: &Run) -> Result<()> {
         self.forgive_if_interrupted().await?;
@@ -146,12 +156,7 @@ impl Inner {
     /// that was away says nothing when it is back.
     pub(super) async fn drain_when_told(self: Arc<Inner>) {
         let mut again = None;
-        loop {
-            tokio::select! {
-                () = self.changed.notified() => (),
-                () = tokio::time::sleep(again.unwrap_or_default()), if again.is_some() => (),
-                () = self.shutdown.cancelled() => return,
-            }
+        while self.is_told(&self.changed, again).await {
             let _engine = self.engine.lock().await;
             let outcome = self.drain_pending().await;
             if self.note_outcome("watch", CANNOT_INDEX, outcome) {
@@ -178,12 +183,7 @@ impl Inner {
     pub(super) async fn bury_when_told(self: Arc<Inner>) {
         let mut again = None;
         self.buried.notify_one();
-        loop {
-            tokio::select! {
-                () = self.buried.notified() => (),
-                () = tokio::time::sleep(again.unwrap_or_default()), if again.is_some() => (),
-                () = self.shutdown.cancelled() => return,
-            }
+        while self.is_told(&self.buried, again).await {
             again = (!self.bury().await).then(|| longer(again));
         }
     }

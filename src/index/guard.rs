@@ -87,9 +87,7 @@ impl Guard {
         match sight {
             Sight::Away(why) if root.available => {
                 let (catalog, id) = (inner.catalog.clone(), root.id);
-                let sentence =
-                    format!("{why}; mount it, or `vic roots remove` it; nothing of it was deleted from the index");
-                blocking(move || catalog.set_root_state(id, false, &sentence)).await?;
+                blocking(move || catalog.note_away(id, &why)).await?;
                 inner.unwatch(root.id).await;
                 Ok(())
             }
@@ -181,11 +179,7 @@ impl Inner {
         tokio::spawn(follow(guard));
         let mut ticks = tokio::time::interval(Duration::from_secs(self.config.walk.rescan_seconds.max(1)));
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        loop {
-            tokio::select! {
-                () = self.shutdown.cancelled() => return,
-                _ = ticks.tick() => (),
-            }
+        while self.shutdown.run_until_cancelled(ticks.tick()).await.is_some() {
             self.reconcile_roots().await;
         }
     }

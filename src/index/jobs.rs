@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use crate::catalog::RequeueScope;
+use crate::catalog::{ROOT_CURE, RequeueScope};
 use crate::error::{Error, ErrorCode, IoContext, Result};
 use crate::index::pipeline::{Pass, Run};
 use crate::index::progress::Progress;
@@ -24,8 +24,16 @@ const OVERTAKING: Duration = Duration::from_secs(10);
 /// half of them.
 const MOST_JOBS: usize = 128;
 
-/// The jobs that have not ended, by their ids, and who began each.
-pub(super) type Running = BTreeMap<String, (Arc<Progress>, CancellationToken, Holder)>;
+/// The jobs that have not ended, by their ids.
+pub(super) type Running = BTreeMap<String, RunningJob>;
+
+/// A job that has not ended.
+pub(super) struct RunningJob {
+    pub(super) progress: Arc<Progress>,
+    pub(super) cancel: CancellationToken,
+    /// Who began it.
+    pub(super) holder: Holder,
+}
 
 /// Part of a root that a job looks at; None is all of it.
 type Part = (Root, Option<PathBuf>);
@@ -53,7 +61,8 @@ pub(crate) async fn start(
         // Others may have come meanwhile.
         let mut running = inner.running();
         check_room(&running, &snapshot.request)?;
-        running.insert(snapshot.job_id.clone(), (progress.clone(), cancel.clone(), holder.clone()));
+        let job = RunningJob { progress: progress.clone(), cancel: cancel.clone(), holder: holder.clone() };
+        running.insert(snapshot.job_id.clone(), job);
     }
     if let Err(error) = inner.jobs.save(&snapshot) {
         inner.running().remove(&snapshot.job_id);
@@ -71,8 +80,7 @@ pub(crate) async fn start(
 /// walk them all: the daemon's own walks are such, and none of them may be lost.
 fn check_room(running: &Running, request: &IndexRequest) -> Result<()> {
     let waits_for_all = |job: &JobSnapshot| job.state == JobState::Queued && job.request.paths.is_empty();
-    let is_needed =
-        || request.paths.is_empty() && !running.values().any(|(progress, ..)| waits_for_all(&progress.snapshot()));
+    let is_needed = || request.paths.is_empty() && !running.values().any(|it| waits_for_all(&it.progress.snapshot()));
     if running.len() < MOST_JOBS || is_needed() {
         return Ok(());
     }
@@ -355,10 +363,9 @@ async fn expect_there(inner: &Arc<Inner>, root: &Root) -> Result<()> {
     let (catalog, root) = (inner.catalog.clone(), root.clone());
     blocking(move || {
         let Err(error) = root.path.read_dir() else { return Ok(()) };
-        let sentence = Error::io("read", &root.path, &error)
-            .hint("mount it, or `vic roots remove` it; nothing of it was deleted from the index");
-        catalog.set_root_state(root.id, false, &sentence.message)?;
-        Err(sentence)
+        let error = Error::io("read", &root.path, &error);
+        catalog.note_away(root.id, &error.message)?;
+        Err(error.hint(ROOT_CURE))
     })
     .await
 }
@@ -390,11 +397,11 @@ mod tests {
     use super::*;
 
     /// A job of these folders in that state; none is every root.
-    fn job(state: JobState, paths: &[&str]) -> (Arc<Progress>, CancellationToken, Holder) {
+    fn job(state: JobState, paths: &[&str]) -> RunningJob {
         let request =
             IndexRequest { paths: paths.iter().map(|it| it.to_string()).collect(), ..IndexRequest::default() };
         let progress = Progress::new(JobSnapshot { state, request, ..unnamed() });
-        (Arc::new(progress), CancellationToken::new(), Holder::Owner)
+        RunningJob { progress: Arc::new(progress), cancel: CancellationToken::new(), holder: Holder::Owner }
     }
 
     #[test]

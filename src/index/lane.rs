@@ -235,12 +235,7 @@ pub(crate) async fn collect(inner: &Inner, job: &str, folders: &[PathBuf], mode:
 /// Reads what the watcher brings in and what jobs left, for as long as the daemon lives. What failed is tried again.
 pub(crate) async fn follow(inner: Arc<Inner>) {
     let mut again = None;
-    loop {
-        tokio::select! {
-            () = inner.shutdown.cancelled() => return,
-            () = inner.pictures.arrived.notified() => (),
-            () = tokio::time::sleep(again.unwrap_or_default()), if again.is_some() => (),
-        }
+    while inner.is_told(&inner.pictures.arrived, again).await {
         let progress = Arc::new(Progress::new(crate::index::jobs::unnamed()));
         let outcome = read(&inner, inner.config.ocr, &progress, &inner.shutdown.clone()).await;
         let is_done = inner.note_outcome(PICTURES, "cannot index what pictures say", outcome);
@@ -252,11 +247,8 @@ pub(crate) async fn follow(inner: Arc<Inner>) {
 /// end of a pause, with hundreds of MiB of models in memory.
 pub(crate) async fn dismiss_rested(inner: Arc<Inner>) {
     let mut ticks = tokio::time::interval(TICK);
-    loop {
-        tokio::select! {
-            () = inner.shutdown.cancelled() => return,
-            _ = ticks.tick() => inner.skills.dismiss_rested(),
-        }
+    while inner.shutdown.run_until_cancelled(ticks.tick()).await.is_some() {
+        inner.skills.dismiss_rested();
     }
 }
 
@@ -381,7 +373,7 @@ async fn read_waiting(
 /// Says whether anybody still waits for a job's pictures: it may have been cancelled while one of them was being read. The
 /// watcher is there for good.
 fn lives(inner: &Inner, job: &str) -> bool {
-    job.is_empty() || inner.running().get(job).is_some_and(|(_, cancel, _)| !cancel.is_cancelled())
+    job.is_empty() || inner.running().get(job).is_some_and(|it| !it.cancel.is_cancelled())
 }
 
 /// Makes these files pending and runs the pipeline, which finds their text in the cache. Once that is cancelled, they wait

@@ -45,11 +45,7 @@ pub(super) fn begin(inner: Arc<Inner>) -> watch::Receiver<Sights> {
         let mut lookout = Lookout::default();
         let mut ticks = tokio::time::interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        loop {
-            tokio::select! {
-                () = inner.shutdown.cancelled() => return,
-                _ = ticks.tick() => (),
-            }
+        while inner.shutdown.run_until_cancelled(ticks.tick()).await.is_some() {
             match lookout.look(&inner).await {
                 Ok(seen) => drop(sender.send(Arc::new(seen))),
                 Err(error) => warn!(%error, "cannot look whether the roots answer"),

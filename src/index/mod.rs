@@ -36,12 +36,12 @@ mod upkeep;
 mod urgent;
 mod verifying;
 mod waiting;
+mod walking;
 mod watching;
 mod words;
 
 use std::collections::{BTreeMap, HashMap};
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -51,7 +51,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-use crate::catalog::{Catalog, CorpusBook, EvidenceCache, Jobs, ScanOutcome, VectorCache};
+use crate::catalog::{Catalog, CorpusBook, EvidenceCache, Jobs, VectorCache};
 use crate::chunk::Chunker;
 use crate::config::Config;
 use crate::embed::Embedder;
@@ -59,6 +59,7 @@ use crate::embed::models::ModelStore;
 use crate::error::{Error, ErrorCode, Result};
 use crate::extract::WorkerPool;
 use crate::index::gate::Gate;
+use crate::index::jobs::RunningJob;
 use crate::index::lane::Pictures;
 use crate::index::leading::Lost;
 use crate::index::missing::Missing;
@@ -73,7 +74,7 @@ use crate::model::{
     ContentHash, Coverage, Document, Holder, IndexRequest, JobSnapshot, Root, RootId, Scope, WatchReport,
 };
 use crate::store::StoreStats;
-use crate::warehouse::{Leash, Rules, WalkProblem, silence};
+use crate::warehouse::Rules;
 
 pub use crate::index::opening::Parts;
 pub(crate) use crate::index::paths::{Before, absolute, at_file, at_files, at_named_file, hash_of, locate, resolved};
@@ -101,7 +102,6 @@ pub(crate) struct Inner {
     book: Arc<CorpusBook>,
     models: ModelStore,
     pictures: Arc<Pictures>,
-    /// Held while store and catalog change together.
     chunker: Arc<Chunker>,
     embedder: Arc<dyn Embedder>,
     tables: Tables,
@@ -166,8 +166,8 @@ impl Index {
     /// # Errors
     /// There is no such job.
     pub fn watch_job(&self, id: &str) -> Result<tokio::sync::watch::Receiver<JobSnapshot>> {
-        if let Some((progress, ..)) = self.inner.running().get(id) {
-            return Ok(progress.watch());
+        if let Some(job) = self.inner.running().get(id) {
+            return Ok(job.progress.watch());
         }
         Ok(tokio::sync::watch::channel(self.job(id)?).1)
     }
@@ -177,8 +177,8 @@ impl Index {
     /// # Errors
     /// There is no such job.
     pub fn job(&self, id: &str) -> Result<JobSnapshot> {
-        if let Some((progress, ..)) = self.inner.running().get(id) {
-            return Ok(progress.snapshot());
+        if let Some(job) = self.inner.running().get(id) {
+            return Ok(job.progress.snapshot());
         }
         let unknown = || Error::not_found(format!("there is no job `{id}`")).hint("`vic jobs` lists them");
         self.inner.jobs.get(id)?.ok_or_else(unknown)
@@ -192,7 +192,7 @@ impl Index {
         let mut jobs = self.inner.jobs.list(limit as usize)?;
         let running = self.inner.running();
         for job in &mut jobs {
-            if let Some((progress, ..)) = running.get(&job.job_id) {
+            if let Some(RunningJob { progress, .. }) = running.get(&job.job_id) {
                 *job = progress.snapshot();
             }
         }
@@ -201,7 +201,7 @@ impl Index {
 
     /// Returns the jobs that have not ended.
     pub fn running_jobs(&self) -> Vec<JobSnapshot> {
-        self.inner.running().values().map(|(progress, ..)| progress.snapshot()).collect()
+        self.inner.running().values().map(|it| it.progress.snapshot()).collect()
     }
 
     /// Asks a job to stop. What is done stays.
@@ -209,8 +209,8 @@ impl Index {
     /// # Errors
     /// There is no such job.
     pub fn cancel_job(&self, id: &str) -> Result<JobSnapshot> {
-        if let Some((_, cancel, _)) = self.inner.running().get(id) {
-            cancel.cancel();
+        if let Some(job) = self.inner.running().get(id) {
+            job.cancel.cancel();
         }
         self.job(id)
     }
@@ -218,7 +218,7 @@ impl Index {
     /// Returns the ids of the jobs that a holder began and that have not ended.
     pub fn jobs_of(&self, holder: &Holder) -> Vec<String> {
         let running = self.inner.running();
-        running.iter().filter(|(_, (.., began))| began == holder).map(|(id, _)| id.clone()).collect()
+        running.iter().filter(|(_, job)| job.holder == *holder).map(|(id, _)| id.clone()).collect()
     }
 
     /// Returns the roots.
@@ -368,87 +368,6 @@ impl Index {
 }
 
 impl Inner {
-    /// Compares a root, or a part of it, with the catalog. One at a time: an older walk applied after a newer one would
-    /// bury what came in between.
-    pub(crate) async fn scan(
-        &self,
-        root: &Root,
-        within: Option<PathBuf>,
-        cancel: &CancellationToken,
-    ) -> Result<(ScanOutcome, Vec<WalkProblem>)> {
-        self.scan_and_believe(root, within, false, cancel).await
-    }
-
-    /// As [`Inner::scan`]; with `accept_losses`, whatever is gone is believed to be.
-    pub(crate) async fn scan_and_believe(
-        &self,
-        root: &Root,
-        within: Option<PathBuf>,
-        accept_losses: bool,
-        cancel: &CancellationToken,
-    ) -> Result<(ScanOutcome, Vec<WalkProblem>)> {
-        let _scanning = self.scanning.lock().await;
-        self.scan_alone(root, within, accept_losses, cancel).await
-    }
-
-    /// As [`Inner::scan`], for many places of a root at once.
-    async fn scan_places(&self, root: &Root, places: Vec<PathBuf>) -> Result<()> {
-        let _scanning = self.scanning.lock().await;
-        let (catalog, rules, of) = (self.catalog.clone(), self.rules.clone(), root.clone());
-        let looking = move |leash: &Leash| scan::scan_places(&catalog, &rules, &of, places, leash);
-        let seen = self.led(root, &self.shutdown, looking).await?;
-        let mut unseen = self.unseen();
-        for (place, problems) in &seen {
-            unseen.replace(root.id, place, problems);
-            self.missing.forget(root.id, place);
-        }
-        Ok(())
-    }
-
-    /// As [`Inner::scan_and_believe`], for whoever holds `scanning`.
-    async fn scan_alone(
-        &self,
-        root: &Root,
-        within: Option<PathBuf>,
-        accept_losses: bool,
-        cancel: &CancellationToken,
-    ) -> Result<(ScanOutcome, Vec<WalkProblem>)> {
-        let (place, begun) = (within.clone().unwrap_or_default(), Instant::now());
-        let (catalog, rules, of) = (self.catalog.clone(), self.rules.clone(), root.clone());
-        let walking = move |leash: &Leash| scan::scan(&catalog, &rules, &of, within.as_deref(), accept_losses, leash);
-        let (outcome, problems) = self.led(root, cancel, walking).await?;
-        self.unseen().replace(root.id, &place, &problems);
-        self.missing.forget(root.id, &place);
-        if place.as_os_str().is_empty() {
-            self.walks.walked(root.id, begun);
-        }
-        Ok((outcome, problems))
-    }
-
-    /// Follows a move that the watcher saw, and looks at both places. Not while a walk is on its way: what it saw before the
-    /// move would be taken for the truth after it, and the file for one that is gone and one that is new.
-    async fn rename(&self, root: &Root, from: &Path, to: &Path) -> Result<()> {
-        let _scanning = self.scanning.lock().await;
-        self.check_answers(root)?;
-        // Below what does not answer, the walks say so.
-        if !silence::holds_beneath(&root.path, from) && !silence::holds_beneath(&root.path, to) {
-            let (catalog, root_of, source, target) =
-                (self.catalog.clone(), root.clone(), from.to_owned(), to.to_owned());
-            blocking(move || {
-                let on_disk = |path: &Path| {
-                    let found = root_of.path.join(path).symlink_metadata().ok()?;
-                    Some((found.dev(), found.ino()))
-                };
-                catalog.rename_tree(root_of.id, &source, &target, &on_disk)
-            })
-            .await?;
-        }
-        for place in [from, to] {
-            self.scan_alone(root, Some(place.to_owned()), false, &self.shutdown).await?;
-        }
-        Ok(())
-    }
-
     /// Has the work that a full disk broke off taken up again later.
     pub(crate) fn note_full(&self, outcome: &Result<()>) {
         if let Err(error) = outcome {
@@ -460,10 +379,12 @@ impl Inner {
     /// and again, and fails in the same words, is logged once.
     pub(crate) fn note_outcome(&self, part: &str, what: &str, outcome: Result<()>) -> bool {
         self.note_full(&outcome);
-        let problem = outcome.err().map(|Error { message, hint, .. }| {
-            let cure = hint.map(|it| format!("; {it}")).unwrap_or_default();
-            format!("{what}: {message}{cure}")
-        });
+        self.tell_outcome(part, what, outcome)
+    }
+
+    /// As [`Inner::note_outcome`], of what takes nothing up again when there is room.
+    fn tell_outcome(&self, part: &str, what: &str, outcome: Result<()>) -> bool {
+        let problem = outcome.err().map(|error| format!("{what}: {}", error.with_cure()));
         if let Some(problem) = problem.as_ref().filter(|it| self.degraded().get(part) != Some(*it)) {
             warn!("{problem}");
         }

@@ -64,11 +64,7 @@ pub(super) async fn follow(inner: Arc<Inner>) {
     let mut ticks = tokio::time::interval(TICK);
     // A worker may be waited for much longer.
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    loop {
-        tokio::select! {
-            () = inner.shutdown.cancelled() => return,
-            _ = ticks.tick() => (),
-        }
+    while inner.shutdown.run_until_cancelled(ticks.tick()).await.is_some() {
         let is_wanting = [MISSING, UNLOADED].iter().any(|it| inner.degraded().contains_key(*it));
         if is_wanting && inner.gate.pause().is_none() {
             look_again(&inner).await;

@@ -45,11 +45,7 @@ impl Inner {
     /// Purges when that was asked for, for as long as the daemon lives.
     pub(crate) async fn purge_when_asked(self: Arc<Inner>) {
         let (mut seen, mut rests_until) = (None, Instant::now());
-        loop {
-            tokio::select! {
-                () = tokio::time::sleep(LOOK) => (),
-                () = self.shutdown.cancelled() => return,
-            }
+        while self.shutdown.run_until_cancelled(tokio::time::sleep(LOOK)).await.is_some() {
             let Some(asked) = self.purge_asked().await else {
                 seen = None;
                 continue;
@@ -81,10 +77,9 @@ impl Inner {
         let rewriting = begun.elapsed();
         // A read that lasts may need an old version until it ends.
         while !table.prune_before(&versions).await? {
-            tokio::select! {
-                () = tokio::time::sleep(LOOK) => (),
-                // The next start begins anew.
-                () = self.shutdown.cancelled() => return Ok(rewriting),
+            // The next start begins anew.
+            if self.shutdown.run_until_cancelled(tokio::time::sleep(LOOK)).await.is_none() {
+                return Ok(rewriting);
             }
         }
         let (catalog, evidence, databases) = (self.catalog.clone(), self.evidence.clone(), self.databases());

@@ -3,12 +3,15 @@
 
 use std::sync::Arc;
 
-use tracing::{info, warn};
+use tracing::warn;
 
 use crate::catalog::RequeueScope;
 use crate::error::{ErrorCode, Result};
-use crate::index::{Inner, blocking, jobs};
+use crate::index::{Inner, blocking, jobs, watching};
 use crate::model::{Holder, IndexRequest, Scope};
+
+/// The part whose problem is that no job can be noted.
+const JOBS: &str = "jobs";
 
 impl Inner {
     /// Sets right what a crash left between store and catalog.
@@ -37,16 +40,31 @@ impl Inner {
         }
     }
 
-    /// Walks every root in a job of its own.
+    /// Walks every root in a job of its own; where none can be noted, without one, and the status says why.
     pub(crate) async fn reconcile_roots(self: &Arc<Inner>) {
-        match self.roots().await {
-            Ok(roots) if !roots.is_empty() => {
-                let request = IndexRequest { ocr: self.config.ocr, ..IndexRequest::default() };
-                if let Err(error) = jobs::start(self, request, &Scope::All, &Holder::Owner).await {
-                    info!(%error, "cannot reconcile the roots");
-                }
-            }
-            Ok(_) | Err(_) => (),
+        let roots = match self.roots().await {
+            Ok(roots) if !roots.is_empty() => roots,
+            Ok(_) => return,
+            Err(error) => return self.note_walk(Err(error)),
+        };
+        let request = IndexRequest { ocr: self.config.ocr, ..IndexRequest::default() };
+        let begun = jobs::start(self, request, &Scope::All, &Holder::Owner).await.map(drop);
+        // Another waits that will walk them all.
+        let is_needless = begun.as_ref().is_err_and(|it| it.code == ErrorCode::ResourceExhausted);
+        // The list may lie on another disk, whose room nobody looks at.
+        if is_needless || self.tell_outcome(JOBS, "folders are walked without a job", begun) {
+            return;
+        }
+        for root in roots {
+            self.note_walk(watching::look_everywhere(self, &root).await);
+        }
+    }
+
+    /// A root that is away is told of as a root.
+    fn note_walk(&self, outcome: Result<()>) {
+        if let Err(error) = outcome {
+            self.note_full(&Err(error.clone()));
+            warn!("a folder was not walked: {error}");
         }
     }
 }

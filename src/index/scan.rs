@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::catalog::{Belief, Catalog, Look, ScanOutcome, Walked};
+use crate::catalog::{Belief, Catalog, Look, ROOT_CURE, ScanOutcome, Walked};
 use crate::error::{Error, ErrorCode, Result};
 use crate::index::tables::Table;
 use crate::index::{at_files, blocking, purge};
@@ -91,8 +91,8 @@ fn walk(
     let report = match looks.walk(within, leash, |file| found.push(file)) {
         Ok(report) => report,
         Err(error) => {
-            catalog.set_root_state(root.id, false, &error.message)?;
-            return Err(error);
+            catalog.note_away(root.id, &error.message)?;
+            return Err(error.hint(ROOT_CURE));
         }
     };
     if leash.is_stopped() {

@@ -108,11 +108,7 @@ pub(super) fn room(place: &Path) -> Result<(u64, u64)> {
 /// Says so while there is no room, and takes the work up when there is.
 pub(crate) async fn follow(inner: Arc<Inner>) {
     let mut looks = tokio::time::interval(LOOK);
-    loop {
-        tokio::select! {
-            () = inner.shutdown.cancelled() => return,
-            _ = looks.tick() => (),
-        }
+    while inner.shutdown.run_until_cancelled(looks.tick()).await.is_some() {
         look(&inner);
     }
 }
@@ -138,8 +134,7 @@ fn look(inner: &Arc<Inner>) {
             }
         }
         Err(error) if error.code == ErrorCode::StorageFull => {
-            let cure = error.hint.unwrap_or_default();
-            inner.note("disk", Some(format!("{}; {cure}", error.message)));
+            inner.note("disk", Some(error.with_cure()));
         }
         Err(error) => warn!(%error, "cannot tell how much room there is"),
     }

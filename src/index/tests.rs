@@ -2,6 +2,7 @@
 //! scripts.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use async_trait::async_trait;
 
@@ -361,6 +362,36 @@ async fn what_the_watcher_saw_is_noted_before_anybody_reads_it() {
     scene.save(&folder.join("scan.png")).await;
     let file = scene.id(&folder.join("scan.png")).unwrap();
     until("it is not noted", || inner.pictures.take_seen(file)).await;
+}
+
+#[tokio::test]
+async fn folders_are_walked_where_no_job_can_be_noted_and_the_status_tells_why() {
+    let scene = Scene::new().await;
+    let (inner, folder) = (scene.index.inner.clone(), scene.folder("files"));
+    let root = scene.index.add_root(&folder).await.unwrap();
+    // As while nobody runs.
+    inner.unwatch(root.id).await;
+    let list = rusqlite::Connection::open(&inner.config.job_db_path).unwrap();
+    list.execute_batch("ALTER TABLE jobs RENAME TO away").unwrap();
+    std::fs::write(folder.join("notes.md"), "The observatory opens on Fridays.").unwrap();
+    inner.reconcile_roots().await;
+    assert!(scene.id(&folder.join("notes.md")).is_some() && scene.tells("folders are walked without a job"));
+    list.execute_batch("ALTER TABLE away RENAME TO jobs").unwrap();
+    inner.reconcile_roots().await;
+    assert!(!scene.tells("folders are walked without a job") && !scene.index.jobs(9).unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_root_that_went_away_is_told_of_with_its_path_and_a_cure_whoever_sees_it_first() {
+    let scene = Scene::new().await;
+    let (inner, folder) = (scene.index.inner.clone(), scene.folder("files"));
+    let root = scene.index.add_root(&folder).await.unwrap();
+    std::fs::remove_dir_all(&folder).unwrap();
+    let error = inner.scan(&root, None, &scene.shutdown).await.unwrap_err();
+    assert!(error.hint.unwrap().contains("vic roots remove"));
+    let told = scene.index.roots().await.unwrap().remove(0);
+    assert!(!told.available && told.problem.contains("vic roots remove"), "{}", told.problem);
+    assert!(told.problem.contains(folder.to_str().unwrap()), "{}", told.problem);
 }
 
 #[tokio::test]

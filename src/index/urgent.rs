@@ -190,11 +190,7 @@ impl State {
 
 /// Runs the pipeline for urgent files until the daemon ends. There are [`LANES`] of it.
 pub(crate) async fn follow(inner: Arc<Inner>) {
-    loop {
-        tokio::select! {
-            () = inner.urgent.arrived.notified() => (),
-            () = inner.shutdown.cancelled() => return,
-        }
+    while inner.shutdown.run_until_cancelled(inner.urgent.arrived.notified()).await.is_some() {
         let _running = inner.overtaking.read().await;
         if inner.shutdown.is_cancelled() {
             return;

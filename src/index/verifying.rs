@@ -87,9 +87,8 @@ async fn verify(inner: &Arc<Inner>) -> Result<u64> {
         let page = blocking(move || next_page(&catalog)).await?;
         let Some(last) = page.last().map(|it| it.id) else { break };
         for record in page {
-            tokio::select! {
-                () = inner.gate.passed() => (),
-                () = inner.shutdown.cancelled() => return Ok(changed),
+            if inner.shutdown.run_until_cancelled(inner.gate.passed()).await.is_none() {
+                return Ok(changed);
             }
             changed += u64::from(verify_one(inner, record).await?);
         }

@@ -318,11 +318,12 @@ async fn let_go(inner: &Arc<Inner>, batch: &[(RootId, Vec<ChangeKind>)], roots: 
 #[derive(Debug, PartialEq, Eq)]
 enum Step {
     Look(Vec<PathBuf>),
-    Rename { from: PathBuf, to: PathBuf },
+    /// From and to, in the order in which they happened.
+    Rename(Vec<(PathBuf, PathBuf)>),
     Rescan,
 }
 
-/// Puts places that follow each other together.
+/// Puts places that follow each other together, and renames.
 fn steps(changes: Vec<ChangeKind>) -> Vec<Step> {
     let mut steps = Vec::new();
     for change in changes {
@@ -332,8 +333,13 @@ fn steps(changes: Vec<ChangeKind>) -> Vec<Step> {
             {
                 places.push(path);
             }
+            // Whoever follows a rename looks at both its places.
+            (ChangeKind::Touched(path), Some(Step::Rename(moves))) if moves.last().is_some_and(|it| it.1 == path) => (),
             (ChangeKind::Touched(path) | ChangeKind::Removed(path), _) => steps.push(Step::Look(vec![path])),
-            (ChangeKind::Renamed { from, to }, _) => steps.push(Step::Rename { from, to }),
+            (ChangeKind::Renamed { from, to }, Some(Step::Rename(moves))) if moves.len() < PLACES_AT_ONCE => {
+                moves.push((from, to));
+            }
+            (ChangeKind::Renamed { from, to }, _) => steps.push(Step::Rename(vec![(from, to)])),
             (ChangeKind::Rescan, _) => steps.push(Step::Rescan),
         }
     }
@@ -348,9 +354,10 @@ async fn take(inner: &Arc<Inner>, root: &Root, step: Step) -> Result<()> {
             inner.scan_places(root, places.clone()).await?;
             hurry(inner, root, places).await
         }
-        Step::Rename { from, to } => {
-            inner.rename(root, &from, &to).await?;
-            hurry(inner, root, vec![to]).await
+        Step::Rename(moves) => {
+            let targets = moves.iter().map(|it| it.1.clone()).collect();
+            inner.rename(root, moves).await?;
+            hurry(inner, root, targets).await
         }
         Step::Rescan => look_everywhere(inner, root).await,
     }
@@ -503,16 +510,22 @@ mod tests {
     }
 
     #[test]
-    fn places_are_looked_at_together_but_not_across_a_rename() {
+    fn places_are_looked_at_together_and_renames_followed_together_but_none_across_the_other() {
         let touched = |name: &str| ChangeKind::Touched(name.into());
-        let rename = || ChangeKind::Renamed { from: "a".into(), to: "b".into() };
+        let rename = |from: &str, to: &str| ChangeKind::Renamed { from: from.into(), to: to.into() };
         let look = |names: &[&str]| Step::Look(names.iter().map(PathBuf::from).collect());
-        let changes = vec![touched("a"), ChangeKind::Removed("b".into()), rename(), touched("b"), ChangeKind::Rescan];
-        let expected =
-            [look(&["a", "b"]), Step::Rename { from: "a".into(), to: "b".into() }, look(&["b"]), Step::Rescan];
-        assert_eq!(steps(changes), expected);
-        let many = steps((0..10_000).map(|it| touched(&it.to_string())).collect());
-        assert_eq!(many.len(), 10_000_usize.div_ceil(PLACES_AT_ONCE));
+        let moves = |all: &[(&str, &str)]| Step::Rename(all.iter().map(|it| (it.0.into(), it.1.into())).collect());
+        let changes =
+            vec![touched("a"), ChangeKind::Removed("b".into()), rename("a", "b"), touched("b"), ChangeKind::Rescan];
+        assert_eq!(steps(changes), [look(&["a", "b"]), moves(&[("a", "b")]), Step::Rescan]);
+        let changes =
+            vec![rename("a", "b"), touched("b"), rename("b", "c"), touched("c"), touched("d"), rename("d", "e")];
+        assert_eq!(steps(changes), [moves(&[("a", "b"), ("b", "c")]), look(&["d"]), moves(&[("d", "e")])]);
+        let expected = 10_000_usize.div_ceil(PLACES_AT_ONCE);
+        let name = |number: i32| number.to_string();
+        assert_eq!(steps((0..10_000).map(|it| touched(&name(it))).collect()).len(), expected);
+        let renames = (0..10_000).flat_map(|it| [rename(&name(it), &name(-it)), touched(&name(-it))]);
+        assert_eq!(steps(renames.collect()).len(), expected);
     }
 
     #[test]

@@ -341,10 +341,7 @@ fn continued(before: Document, now: Document) -> Document {
 }
 
 fn problem(error: &Error) -> SkillProblem {
-    SkillProblem(match &error.hint {
-        Some(hint) => format!("{}; {hint}", error.message),
-        None => error.message.clone(),
-    })
+    SkillProblem(error.with_cure())
 }
 
 /// Opens the file if it still holds what was indexed.

@@ -12,6 +12,7 @@ mod backlog;
 mod engine;
 mod folders;
 mod inotify;
+mod limits;
 mod losses;
 mod pulse;
 mod quiet;
@@ -26,7 +27,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc::Sender;
 
-use crate::error::{Error, ErrorCode, IoContext, Result};
+use crate::error::{IoContext, Result};
 use crate::machine::{self, Disk};
 use crate::model::RootId;
 use crate::warehouse::leash::{LOOK, Movement};
@@ -141,14 +142,9 @@ impl Watcher {
     /// # Errors
     /// When the operating system has no watch to give, e.g. `fs.inotify.max_user_instances`.
     pub fn start(rules: Rules, sender: Sender<Batch>) -> Result<Watcher> {
-        let refused = |error: std::io::Error| {
-            Error::new(ErrorCode::ResourceExhausted, format!("cannot watch files: {error}")).hint(
-                "raise what is used up: sysctl fs.inotify.max_user_instances=512 fs.inotify.max_user_watches=1048576",
-            )
-        };
-        let kernel = Inotify::open().map_err(refused)?;
-        let pulse = Pulse::new().map_err(refused)?;
-        let beats = kernel.watch_link(&pulse.path()).map_err(refused)?;
+        let kernel = Inotify::open().map_err(limits::refused)?;
+        let pulse = Pulse::new().map_err(limits::refused)?;
+        let beats = kernel.watch_link(&pulse.path()).map_err(limits::refused)?;
         let backlog = Backlog::start(sender)?;
         let shared = Arc::new(Shared::new(pulse));
         let (messages, inbox) = sync_channel(EVENTS_AHEAD);

@@ -118,7 +118,7 @@ const REPAIRED: [(&str, &str, Damage); 20] = [
     ("a catalog of garbage", "catalog was damaged", |data| garbage_database(data, "catalog.sqlite")),
     ("half a write-ahead log", "", |data| cut_in_half(data.join("catalog.sqlite-wal"))),
     ("no shared memory of the log", "", |data| std::fs::remove_file(data.join("catalog.sqlite-shm")).unwrap()),
-    ("a list of jobs of garbage", "vic_jobs.sqlite.damaged", |data| garbage_database(data, "vic_jobs.sqlite")),
+    ("a list of jobs of garbage", "the list of jobs: damaged", |data| garbage_database(data, "vic_jobs.sqlite")),
     ("sessions of garbage", "sessions, views and results", |data| garbage_database(data, "corpus.sqlite")),
     ("a graph of garbage", "graphs that were imported", |data| garbage_database(data, "graph.sqlite")),
     ("transcripts of garbage", "the log of agents", |data| garbage_database(data, "transcripts.sqlite")),
@@ -142,6 +142,21 @@ fn of_damage_that_comes_while_the_daemon_runs_the_status_names_the_cure_and_a_st
     world.kill();
     world.spawn();
     check_all_is_read(&world, "damage beneath a daemon that ran");
+}
+
+#[test]
+fn while_the_index_cannot_be_looked_at_the_status_tells_why_and_all_else() {
+    let world = World::new().start();
+    world.write("heron.md", "The word is heron.\n");
+    world.index();
+    let versions = newest_manifest(&world.data()).parent().unwrap().to_owned();
+    let aside = versions.with_extension("aside");
+    std::fs::rename(&versions, &aside).unwrap();
+    let status = world.json(&["status"]);
+    assert!(status["degraded"].to_string().contains("cannot look at the index"), "{status}");
+    assert!(status["coverage"]["indexed"] == 1 && status["roots"].as_array().unwrap().len() == 1, "{status}");
+    std::fs::rename(&aside, &versions).unwrap();
+    assert_eq!(world.json(&["status"])["degraded"].as_array().unwrap().len(), 0);
 }
 
 #[test]

@@ -69,7 +69,7 @@ fn take(catalog: &Catalog, at: &Root, step: Step) -> Result<()> {
             catalog.apply_scan(root, Some(&path(file)), Vec::new(), &[], true, CAREFUL)?;
         }
         Step::Rename { from, to } => {
-            catalog.rename_tree(root, &path(from), &path(to), &|_| None)?;
+            catalog.rename_trees(root, &[(path(from), path(to))], &|_| None)?;
         }
         Step::Index { count } => {
             let pending = catalog.next_pending(0, count)?;

@@ -40,7 +40,7 @@ fn names_are_those_of_now_whatever_was_new_renamed_or_removed_since_they_were_re
     // Renamed, as the watcher hears of it: a file, and a folder.
     let rename = |from: &str, to: &str| {
         fs::rename(scene.path(from), scene.path(to)).unwrap();
-        scene.catalog.rename_tree(scene.root.id, Path::new(from), Path::new(to), &|_| None).unwrap();
+        scene.catalog.rename_trees(scene.root.id, &[(from.into(), to.into())], &|_| None).unwrap();
     };
     rename("heron.md", "bittern.md");
     check("heron", &["heron 2.md"]);

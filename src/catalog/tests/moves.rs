@@ -70,7 +70,7 @@ fn a_renamed_folder_of_many_files_keeps_them_all() {
     let scene = Scene::indexed(&files.iter().map(String::as_str).collect::<Vec<_>>());
     let ids = scene.catalog.select(&FileFilter::default()).unwrap();
     fs::rename(scene.path("old"), scene.path("new")).unwrap();
-    assert_eq!(scene.catalog.rename_tree(scene.root.id, Path::new("old"), Path::new("new"), &|_| None).unwrap(), 500);
+    assert_eq!(scene.catalog.rename_trees(scene.root.id, &[("old".into(), "new".into())], &|_| None).unwrap(), 500);
     assert_eq!(scene.catalog.select(&FileFilter::default()).unwrap(), ids);
     assert_eq!(scene.scan_within(Some("new")), outcome(0, 0, 500, 0, 0));
     fs::rename(scene.path("new"), scene.path("newer")).unwrap();
@@ -84,7 +84,7 @@ fn a_file_renamed_by_event_replaces_what_was_there_and_is_not_read_again() {
     let scene = Scene::indexed(&["a.txt", "b.txt"]);
     let (id, old) = (scene.id("a.txt"), scene.id("b.txt"));
     fs::rename(scene.path("a.txt"), scene.path("b.txt")).unwrap();
-    assert_eq!(scene.catalog.rename_tree(scene.root.id, Path::new("a.txt"), Path::new("b.txt"), &|_| None).unwrap(), 1);
+    assert_eq!(scene.catalog.rename_trees(scene.root.id, &[("a.txt".into(), "b.txt".into())], &|_| None).unwrap(), 1);
     assert_eq!((scene.id("b.txt"), scene.record("a.txt")), (id, None));
     assert_eq!(scene.catalog.tombstones(10).unwrap(), [old]);
     assert_eq!(scene.scan(), outcome(0, 0, 1, 0, 0));
@@ -164,7 +164,7 @@ fn a_file_that_could_not_be_read_at_its_old_place_is_tried_at_the_new_one() {
         fs::create_dir_all(scene.path("d")).unwrap();
         let to = format!("d/{file}");
         fs::rename(scene.path(file), scene.path(&to)).unwrap();
-        scene.catalog.rename_tree(scene.root.id, Path::new(file), Path::new(&to), &|_| None).unwrap();
+        scene.catalog.rename_trees(scene.root.id, &[(file.into(), (&to).into())], &|_| None).unwrap();
         scene.scan();
     }
     assert_eq!((scene.state("d/a.txt"), scene.state("d/b.txt")), (FileState::Pending, FileState::Failed));

@@ -9,14 +9,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, ROOT_CURE};
 use crate::error::{Error, ErrorCode, IoContext, Result};
 
 /// A disk that answers nothing for so long does not answer.
 const PATIENCE: Duration = Duration::from_secs(5);
-
-/// What is to be done about a root that cannot be read.
-const CURE: &str = "mount it, or `vic roots remove` it; nothing of it is deleted from the index";
 
 /// Looks at the roots of a catalog; gives a finding for each that cannot be read, and one for the others together.
 ///
@@ -36,7 +33,7 @@ pub(super) fn look(catalog: &Catalog) -> Result<Vec<Result<String>>> {
         let path = root.clone();
         match patiently(&root, PATIENCE, move |progress| as_known(&path, &files, progress)) {
             Ok(found) => (roots, same, other) = (roots + 1, same + found, other + count - found),
-            Err(error) => findings.push(Err(error.hint(CURE))),
+            Err(error) => findings.push(Err(error.hint(ROOT_CURE))),
         }
     }
     if roots > 0 || findings.is_empty() {

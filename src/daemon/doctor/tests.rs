@@ -109,6 +109,21 @@ async fn a_catalog_that_is_gone_is_a_problem_where_roots_had_been_indexed() {
     }
 }
 
+#[tokio::test]
+async fn who_only_looks_brings_no_older_catalog_up_to_date() {
+    let (_dir, config, root) = empty();
+    drop(catalog_of_one_file(&config, &root));
+    let version = |set: Option<u32>| -> u32 {
+        let db = rusqlite::Connection::open(config.catalog_path()).unwrap();
+        set.into_iter().for_each(|it| db.pragma_update(None, "user_version", it).unwrap());
+        db.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap()
+    };
+    version(Some(1));
+    let told = found(&config, false, "index").await;
+    assert!(told.health == Health::Problem && told.cure.unwrap().contains("start the daemon"));
+    assert_eq!(version(None), 1);
+}
+
 /// A catalog of one file with chunks.
 fn catalog_of_one_file(config: &Config, root: &Path) -> Catalog {
     let catalog = Catalog::open(&config.catalog_path()).unwrap();

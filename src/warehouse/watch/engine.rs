@@ -217,6 +217,7 @@ impl<K: Kernel> Engine<K> {
             self.grow(&path);
             if let Some((_, from)) = self.moved.take_if(|it| it.0 == event.cookie) {
                 self.quiet.rename(&from, &path, now);
+                self.bound(now);
                 return;
             }
         } else if what.contains(ReadFlags::DELETE) {
@@ -258,6 +259,11 @@ impl<K: Kernel> Engine<K> {
 
     fn touch(&mut self, path: PathBuf, writing: Writing, now: Instant) {
         self.quiet.touch(path, writing, now);
+        self.bound(now);
+    }
+
+    /// Puts folders in the place of what waits in them when that is too much.
+    fn bound(&mut self, now: Instant) {
         if self.quiet.len() > MOST_PLACES {
             let roots: Vec<PathBuf> = self.roots.iter().map(|it| it.path.clone()).collect();
             self.quiet.gather(&roots, MOST_PLACES / 2, now);

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 use crate::warehouse::watch::inotify::{Descriptor, Kernel, Refusal};
+use crate::warehouse::watch::limits;
 use crate::warehouse::{Rules, walk};
 
 /// The folders of all roots. Paths are absolute.
@@ -142,7 +143,7 @@ impl<K: Kernel> Folders<K> {
         let missing = || below(&self.missing, root);
         if missing().any(|(_, it)| *it == Refusal::Limit) {
             let (watched, missing) = (below(&self.watched, root).count(), missing().count());
-            return Some(explain_limit(root, watched, watched + missing));
+            return Some(limits::of_folders(root, watched, watched + missing));
         }
         let root_denied = self.missing.get(root) == Some(&Refusal::Denied);
         let failed = missing().find_map(|(path, it)| match it {
@@ -172,21 +173,4 @@ fn remove_below<T>(map: &mut BTreeMap<PathBuf, T>, folder: &Path) {
     gone.iter().for_each(|it| {
         map.remove(it);
     });
-}
-
-/// Which of the two limits holds: that of the user namespace may be the lower one.
-fn explain_limit(root: &Path, watched: usize, needed: usize) -> String {
-    let read = |path: &str| std::fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
-    let machine = read("/proc/sys/fs/inotify/max_user_watches");
-    let namespace = read("/proc/sys/user/max_inotify_watches");
-    let (name, limit) = match (machine, namespace) {
-        (Some(machine), Some(namespace)) if namespace < machine => ("user.max_inotify_watches", namespace),
-        (machine, _) => ("fs.inotify.max_user_watches", machine.unwrap_or(0)),
-    };
-    format!(
-        "only {watched} of {needed} folders of `{}` are watched: the watch limit {name} ({limit}) is reached; the others are \
-         walked from time to time instead; raise it: sysctl {name}={}",
-        root.display(),
-        (2 * needed as u64).max(1 << 20)
-    )
 }

@@ -80,7 +80,7 @@ impl Quiet {
     pub(super) fn rename(&mut self, from: &Path, to: &Path, now: Instant) {
         self.places.remove(from);
         self.places.remove(to);
-        let below: Vec<PathBuf> = self.places.keys().filter(|it| it.starts_with(from)).cloned().collect();
+        let below: Vec<PathBuf> = self.places.keys().filter(|it| is_within(it, from)).cloned().collect();
         for path in below {
             if let (Some(seen), Some(moved)) = (self.places.remove(&path), moved(&path, from, to)) {
                 self.places.insert(moved, seen);
@@ -151,9 +151,15 @@ fn in_order(renames: Vec<Rename>, mut places: Vec<PathBuf>) -> Vec<Happening> {
     renames.chain(places.into_iter().map(Happening::Touched)).collect()
 }
 
+/// Whether a path is `folder` or lies below it. Thousands that move at once are compared with each other, and most differ in
+/// some byte: that is seen without taking them apart.
+fn is_within(path: &Path, folder: &Path) -> bool {
+    path.as_os_str().as_encoded_bytes().starts_with(folder.as_os_str().as_encoded_bytes()) && path.starts_with(folder)
+}
+
 /// Where a path at or below `from` is after the move.
 fn moved(path: &Path, from: &Path, to: &Path) -> Option<PathBuf> {
-    let rest = path.strip_prefix(from).ok()?;
+    let rest = is_within(path, from).then(|| path.strip_prefix(from).ok())??;
     Some(if rest.as_os_str().is_empty() { to.to_path_buf() } else { to.join(rest) })
 }
 
