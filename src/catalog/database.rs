@@ -73,47 +73,24 @@ impl Database {
         if let Some(parent) = path.parent() {
             std::fs::create_dir_all(parent).map_err(|error| Error::io("create", parent, &error))?;
         }
-        let writer = prepare(path, format).map_err(|error| match error {
-            Failure::Sqlite(error) => explain(&error, path, format.hint),
-            Failure::Foreign => Error::new(
-                ErrorCode::FailedPrecondition,
-                format!("`{}` is another program's database, not vic's {}", path.display(), format.name),
-            )
-            .hint("point VIC_DATA_DIR, or the variable of this file, at another place"),
-            Failure::Newer(version) => Error::new(
-                ErrorCode::FailedPrecondition,
-                format!(
-                    "the {} `{}` has format {version}, this vic knows {}",
-                    format.name,
-                    path.display(),
-                    format.version
-                ),
-            )
-            .hint("use the newer vic, or another VIC_DATA_DIR"),
-        })?;
-        let (writer, readers) = (Mutex::new(writer), Mutex::default());
-        let commits = watch::Sender::new(0);
-        Ok(Database { path: path.into(), hint: format.hint, writer, readers, commits, set_aside: None })
+        Ok(Database::of(path, format, prepare(path, format).map_err(|it| it.explain(path, format))?))
     }
 
     /// Opens the file as it is, for reading alone: whatever would write fails.
     pub(super) fn open_to_look(path: &Path, format: &Format) -> Result<Database> {
-        let look = || -> rusqlite::Result<(Connection, i64)> {
+        let look = || -> Result<Connection, Failure> {
             let db = read_only(path)?;
-            let version = db.pragma_query_value(None, "user_version", |row| row.get(0))?;
-            Ok((db, version))
+            match stored_version(&db, format)? {
+                version if version < format.version => Err(Failure::Older(version)),
+                _ => Ok(db),
+            }
         };
-        let (db, version) = look().map_err(|error| explain(&error, path, format.hint))?;
-        if version != format.version {
-            let (name, path, known) = (format.name, path.display(), format.version);
-            let message = format!("the {name} `{path}` has format {version}, this vic knows {known}");
-            let cure =
-                if version < known { "start the daemon, which brings it up to date" } else { "use the newer vic" };
-            return Err(Error::new(ErrorCode::FailedPrecondition, message).hint(cure));
-        }
-        let (writer, readers) = (Mutex::new(db), Mutex::default());
-        let commits = watch::Sender::new(0);
-        Ok(Database { path: path.into(), hint: format.hint, writer, readers, commits, set_aside: None })
+        Ok(Database::of(path, format, look().map_err(|it| it.explain(path, format))?))
+    }
+
+    fn of(path: &Path, format: &Format, writer: Connection) -> Database {
+        let (writer, readers, commits) = (Mutex::new(writer), Mutex::default(), watch::Sender::new(0));
+        Database { path: path.into(), hint: format.hint, writer, readers, commits, set_aside: None }
     }
 
     /// Tells of every commit of this process.
@@ -272,7 +249,31 @@ impl From<Error> for Failed {
 enum Failure {
     Sqlite(rusqlite::Error),
     Newer(i64),
+    /// For whoever may not bring it up to date.
+    Older(i64),
     Foreign,
+}
+
+impl Failure {
+    fn explain(self, path: &Path, format: &Format) -> Error {
+        let (name, shown, known) = (format.name, path.display(), format.version);
+        let (message, cure) = match self {
+            Failure::Sqlite(error) => return explain(&error, path, format.hint),
+            Failure::Foreign => (
+                format!("`{shown}` is another program's database, not vic's {name}"),
+                "point VIC_DATA_DIR, or the variable of this file, at another place",
+            ),
+            Failure::Newer(version) => (
+                format!("the {name} `{shown}` has format {version}, this vic knows {known}"),
+                "use the newer vic, or another VIC_DATA_DIR",
+            ),
+            Failure::Older(version) => (
+                format!("the {name} `{shown}` has format {version}, that of an older vic"),
+                "start the daemon, which brings it up to date",
+            ),
+        };
+        Error::new(ErrorCode::FailedPrecondition, message).hint(cure)
+    }
 }
 
 impl From<rusqlite::Error> for Failure {
@@ -281,19 +282,22 @@ impl From<rusqlite::Error> for Failure {
     }
 }
 
-fn prepare(path: &Path, format: &Format) -> Result<Connection, Failure> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let mut db = Connection::open_with_flags(path, flags)?;
-    db.busy_timeout(BUSY)?;
-    // The version is read before anything is set: switching to WAL would already write to a newer vic's file.
+/// The format of what is stored, which is ours and not newer; zero before there is anything.
+fn stored_version(db: &Connection, format: &Format) -> Result<i64, Failure> {
     let version: i64 = db.pragma_query_value(None, "user_version", |row| row.get(0))?;
     if version > format.version {
         return Err(Failure::Newer(version));
     }
     let tables: i64 = db.query_row("SELECT count(*) FROM sqlite_master", [], |row| row.get(0))?;
-    if version == 0 && tables > 0 {
-        return Err(Failure::Foreign);
-    }
+    if version == 0 && tables > 0 { Err(Failure::Foreign) } else { Ok(version) }
+}
+
+fn prepare(path: &Path, format: &Format) -> Result<Connection, Failure> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut db = Connection::open_with_flags(path, flags)?;
+    db.busy_timeout(BUSY)?;
+    // The version is read before anything is set: switching to WAL would already write to a newer vic's file.
+    let version = stored_version(&db, format)?;
     db.pragma_update(None, "journal_mode", "WAL")?;
     let sync = if format.durability == Durability::Full { "FULL" } else { "NORMAL" };
     db.pragma_update(None, "synchronous", sync)?;

@@ -4,11 +4,12 @@
 use std::path::Path;
 
 use rusqlite::{OptionalExtension, Transaction, params};
+use tracing::warn;
 
 use crate::catalog::aside;
 use crate::catalog::database::{ADDED_TO_KIB, Database, Durability, Failed, Format};
 use crate::catalog::row::{now_ns, signed};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorCode, Result};
 use crate::model::{JobSnapshot, JobState, Phase};
 
 /// Jobs that are kept; older ones that have ended are dropped.
@@ -46,7 +47,12 @@ impl Jobs {
         // All of it: it is small, and without it no job begins.
         let (mut database, set_aside) = aside::begin_anew_if_damaged(path, || {
             let database = Database::open(path, &FORMAT)?;
-            database.check()?;
+            match database.check() {
+                Err(error) if error.code == ErrorCode::DataLoss => return Err(error),
+                // A disk that does not give it back is no reason not to start.
+                Err(error) => warn!("cannot look through the list of jobs: {error}"),
+                Ok(()) => (),
+            }
             Ok(database)
         })?;
         database.set_aside = set_aside;

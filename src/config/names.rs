@@ -13,7 +13,7 @@ pub const NAMES: &[(&str, &str)] = &[
     ),
     (
         "VIC_BRIDGE_AUTH",
-        "key (default) or none: no key is asked for, which every program on this machine can use; loopback only",
+        "key (default) or none: no key is asked for, which every program on this machine can use; loopback only, without VIC_BRIDGE_PLAIN",
     ),
     (
         "VIC_BRIDGE_HOSTS",
@@ -26,7 +26,7 @@ pub const NAMES: &[(&str, &str)] = &[
     ("VIC_BRIDGE_TLS_KEY", "PEM file with the private key of that certificate"),
     (
         "VIC_BRIDGE_PLAIN",
-        "1 lets VIC_LISTEN be an address that other machines reach without TLS, for a proxy that adds it (default 0)",
+        "1 says that a proxy passes others on and adds TLS, so that VIC_LISTEN may be any address without it (default 0)",
     ),
     (
         "VIC_BRIDGE_RATE_LIMIT_PER_MIN",

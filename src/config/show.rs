@@ -50,7 +50,6 @@ pub fn settings() -> Result<Vec<Setting>> {
 
 /// Returns the variables of this process that are named like settings and are none, in order: most are misspelt.
 pub fn strangers() -> Vec<String> {
-    #[expect(clippy::disallowed_methods, reason = "this module belongs to the one reader of the environment")]
     strange(std::env::vars_os().map(|(name, _)| name))
 }
 

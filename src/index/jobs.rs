@@ -79,14 +79,19 @@ pub(crate) async fn start(
 /// Refuses a job where too many have not ended. One over every root goes in beyond them, unless another waits that will
 /// walk them all: the daemon's own walks are such, and none of them may be lost.
 fn check_room(running: &Running, request: &IndexRequest) -> Result<()> {
-    let waits_for_all = |job: &JobSnapshot| job.state == JobState::Queued && job.request.paths.is_empty();
-    let is_needed = || request.paths.is_empty() && !running.values().any(|it| waits_for_all(&it.progress.snapshot()));
+    let is_needed = || request.paths.is_empty() && !one_will_walk_all(running);
     if running.len() < MOST_JOBS || is_needed() {
         return Ok(());
     }
     let text = format!("busy: {} jobs have not ended", running.len());
     Err(Error::new(ErrorCode::ResourceExhausted, text)
         .hint("try again when one of them has ended; `vic jobs` lists them"))
+}
+
+/// Says whether one of these waits that will walk every root.
+pub(super) fn one_will_walk_all(running: &Running) -> bool {
+    let will = |job: JobSnapshot| job.state == JobState::Queued && job.request.paths.is_empty();
+    running.values().any(|it| will(it.progress.snapshot()))
 }
 
 /// A snapshot of a job that nobody asked for: what the watcher brings in.

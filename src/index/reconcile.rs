@@ -7,11 +7,15 @@ use tracing::warn;
 
 use crate::catalog::RequeueScope;
 use crate::error::{ErrorCode, Result};
-use crate::index::{Inner, blocking, jobs, watching};
-use crate::model::{Holder, IndexRequest, Scope};
+use crate::index::watching::{self, CHANGES};
+use crate::index::{Inner, blocking, jobs};
+use crate::model::{Holder, IndexRequest, Root, Scope};
 
 /// The part whose problem is that no job can be noted.
 const JOBS: &str = "jobs";
+
+/// What failed when a walk that nobody asked for did.
+const NOT_WALKED: &str = "folders were not walked";
 
 impl Inner {
     /// Sets right what a crash left between store and catalog.
@@ -44,27 +48,32 @@ impl Inner {
     pub(crate) async fn reconcile_roots(self: &Arc<Inner>) {
         let roots = match self.roots().await {
             Ok(roots) if !roots.is_empty() => roots,
-            Ok(_) => return,
-            Err(error) => return self.note_walk(Err(error)),
+            roots => {
+                self.note_outcome(CHANGES, NOT_WALKED, roots.map(drop));
+                return;
+            }
         };
         let request = IndexRequest { ocr: self.config.ocr, ..IndexRequest::default() };
         let begun = jobs::start(self, request, &Scope::All, &Holder::Owner).await.map(drop);
-        // Another waits that will walk them all.
-        let is_needless = begun.as_ref().is_err_and(|it| it.code == ErrorCode::ResourceExhausted);
-        // The list may lie on another disk, whose room nobody looks at.
-        if is_needless || self.tell_outcome(JOBS, "folders are walked without a job", begun) {
+        if begun.is_err() && jobs::one_will_walk_all(&self.running()) {
             return;
         }
-        for root in roots {
-            self.note_walk(watching::look_everywhere(self, &root).await);
+        // The list may lie on another disk, whose room nobody looks at.
+        if !self.tell_outcome(JOBS, "folders are walked without a job", begun) {
+            self.walk_all(&roots).await;
         }
     }
 
-    /// A root that is away is told of as a root.
-    fn note_walk(&self, outcome: Result<()>) {
-        if let Err(error) = outcome {
-            self.note_full(&Err(error.clone()));
-            warn!("a folder was not walked: {error}");
+    async fn walk_all(&self, roots: &[Root]) {
+        let mut outcome = Ok(());
+        for root in roots {
+            let walked = watching::look_everywhere(self, root).await;
+            // One that is away is told of as such.
+            let is_away = |it: &Root| it.id == root.id && !it.available;
+            if !self.roots().await.is_ok_and(|it| it.iter().any(is_away)) {
+                outcome = outcome.and(walked);
+            }
         }
+        self.note_outcome(CHANGES, NOT_WALKED, outcome);
     }
 }

@@ -126,7 +126,9 @@ fn is_of_aws(text: &str, value: &Range<usize>) -> bool {
 fn is_login(base64: &str) -> bool {
     let Ok(bytes) = STANDARD_NO_PAD.decode(base64.trim_end_matches('=')) else { return false };
     let login = str::from_utf8(&bytes).unwrap_or_default();
-    login.contains(':') && !login.contains(char::is_control)
+    let is_name = |it: &str| !it.is_empty() && it.bytes().all(|it| it.is_ascii_graphic() || it == b' ');
+    let is_password = |it: &str| !it.is_empty() && !it.contains(char::is_control);
+    login.split_once(':').is_some_and(|(name, password)| is_name(name) && is_password(password))
 }
 
 #[cfg(test)]
@@ -228,6 +230,7 @@ mod tests {
             "Authorization: Basic understanding of the rules",
             "Basic Principles of Programming2024",
             "Visual Basic applications",
+            "basic 3546dcec, basic OnBodyDropFn",
             "basic QWxhZGRpbg==",
         ] {
             check(text, text);

@@ -92,6 +92,12 @@ pub(super) fn put_back(manifest: &Manifest, aside: &Path) -> Result<()> {
     rename(aside, &manifest.path)
 }
 
+/// Says whether a version was set aside because it was damaged.
+pub(super) fn has_corrupt(table_dir: &Path) -> bool {
+    let mark = format!(".{CORRUPT}");
+    leftovers(table_dir).iter().any(|it| it.to_string_lossy().contains(&mark))
+}
+
 /// Files that were set aside, and temporary ones that a crash left: what nobody will read again.
 pub(super) fn leftovers(table_dir: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder(table_dir)).into_iter().flatten().flatten();

@@ -19,10 +19,10 @@ use lancedb::table::{Duration, OptimizeAction, OptimizeOptions};
 use lancedb::{DistanceType, Table};
 
 use crate::error::Result;
-use crate::store::compacting;
 use crate::store::failure::{self, StoreContext};
 use crate::store::hot::hot_rows;
 use crate::store::lance::LanceStore;
+use crate::store::{compacting, manifests};
 
 /// Memory of building the keyword index, in MiB. The library's default is 2 GiB for each core.
 pub(super) const KEYWORD_MEMORY_MIB: u64 = 256;
@@ -287,8 +287,8 @@ async fn prune(store: &LanceStore) -> lancedb::Result<()> {
     let made: Vec<_> = versions.iter().map(|it| it.timestamp).collect();
     let oldest = store.readings.oldest();
     let undone = || store.undone.lock().unwrap_or_else(PoisonError::into_inner);
-    // Who began to read before may have begun with what was undone.
-    let is_left_over = undone().is_some_and(|it| it < oldest);
+    // Who began to read before may have begun with what was undone. What a damaged version alone refers to is kept.
+    let is_left_over = undone().is_some_and(|it| it < oldest) && !manifests::has_corrupt(&store.place.table_dir());
     let first = first_kept(&made, oldest, Utc::now()).or(is_left_over.then_some(0));
     let Some(version) = first.and_then(|it| versions.get(it)) else { return Ok(()) };
     drop_before(&store.table, version.version, is_left_over).await?;

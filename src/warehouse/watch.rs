@@ -27,7 +27,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc::Sender;
 
-use crate::error::{IoContext, Result};
+use crate::error::{Error, IoContext, Result};
 use crate::machine::{self, Disk};
 use crate::model::RootId;
 use crate::warehouse::leash::{LOOK, Movement};
@@ -143,7 +143,7 @@ impl Watcher {
     /// When the operating system has no watch to give, e.g. `fs.inotify.max_user_instances`.
     pub fn start(rules: Rules, sender: Sender<Batch>) -> Result<Watcher> {
         let kernel = Inotify::open().map_err(limits::refused)?;
-        let pulse = Pulse::new().map_err(limits::refused)?;
+        let pulse = Pulse::new().map_err(Error::internal)?;
         let beats = kernel.watch_link(&pulse.path()).map_err(limits::refused)?;
         let backlog = Backlog::start(sender)?;
         let shared = Arc::new(Shared::new(pulse));

@@ -34,17 +34,17 @@ pub(super) fn of_folders(root: &Path, watched: usize, needed: usize) -> String {
 }
 
 /// Why nothing is watched. The kernel says of watches that there is no space left, and of instances that too many files are
-/// open: neither names what is used up.
+/// open, which may be true: neither names what is used up.
 pub(super) fn refused(error: io::Error) -> Error {
-    let (what, enough) = match Errno::from_io_error(&error) {
-        Some(Errno::NOSPC) => ("watches", WATCHES),
-        Some(Errno::MFILE) => ("instances", INSTANCES),
+    let (what, enough, or) = match Errno::from_io_error(&error) {
+        Some(Errno::NOSPC) => ("watches", WATCHES, ""),
+        Some(Errno::MFILE) => ("instances", INSTANCES, ", or `ulimit -n` where vicd itself has too many files open"),
         _ => return Error::new(ErrorCode::ResourceExhausted, format!("cannot watch files: {error}")),
     };
     let (name, limit) = limit_of(what);
     let message =
         format!("cannot watch files: the limit {name} ({limit}) is reached by all programs of this user together");
-    Error::new(ErrorCode::ResourceExhausted, message).hint(format!("raise it: sysctl {name}={enough}"))
+    Error::new(ErrorCode::ResourceExhausted, message).hint(format!("raise it: sysctl {name}={enough}{or}"))
 }
 
 #[cfg(test)]
