@@ -68,11 +68,7 @@ impl Inner {
         let mut outcome = Ok(());
         for root in roots {
             let walked = watching::look_everywhere(self, root).await;
-            // One that is away is told of as such.
-            let is_away = |it: &Root| it.id == root.id && !it.available;
-            if !self.roots().await.is_ok_and(|it| it.iter().any(is_away)) {
-                outcome = outcome.and(walked);
-            }
+            outcome = outcome.and(self.unless_away(root.id, walked).await);
         }
         self.note_outcome(CHANGES, NOT_WALKED, outcome);
     }

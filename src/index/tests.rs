@@ -392,6 +392,8 @@ async fn a_root_that_went_away_is_told_of_with_its_path_and_a_cure_whoever_sees_
     let told = scene.index.roots().await.unwrap().remove(0);
     assert!(!told.available && told.problem.contains("vic roots remove"), "{}", told.problem);
     assert!(told.problem.contains(folder.to_str().unwrap()), "{}", told.problem);
+    inner.reconcile_roots().await;
+    assert!(!scene.tells("not taken up") && !scene.tells("not walked"), "once is enough: {:?}", scene.index.degraded());
 }
 
 #[tokio::test]

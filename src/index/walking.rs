@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use crate::catalog::ScanOutcome;
 use crate::error::Result;
 use crate::index::{Inner, blocking, scan};
-use crate::model::Root;
+use crate::model::{Root, RootId};
 use crate::warehouse::{Leash, WalkProblem, silence};
 
 impl Inner {
@@ -74,6 +74,12 @@ impl Inner {
             self.walks.walked(root.id, begun);
         }
         Ok((outcome, problems))
+    }
+
+    /// What came of looking at a root. That it is away is no failure: the status tells of the root, and a walk makes up for it.
+    pub(super) async fn unless_away(&self, id: RootId, outcome: Result<()>) -> Result<()> {
+        let is_away = |roots: Vec<Root>| roots.iter().any(|it| it.id == id && !it.available);
+        if outcome.is_err() && self.roots().await.is_ok_and(is_away) { Ok(()) } else { outcome }
     }
 
     /// Follows moves that the watcher saw, from and to, in their order, and looks at all these places. Not while a walk is on

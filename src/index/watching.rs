@@ -291,7 +291,7 @@ async fn apply(inner: &Arc<Inner>, batch: Vec<Change>) -> Result<()> {
                 // As if it had only now come to be watched: what was told before is told by a walk alone.
                 inner.walks.watched(root_id);
             }
-            outcome = outcome.and(taken);
+            outcome = outcome.and(inner.unless_away(root_id, taken).await);
         }
     }
     inner.buried.notify_one();
