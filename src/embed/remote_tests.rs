@@ -382,6 +382,21 @@ async fn a_wrong_key_is_told_apart() {
     assert!(error.message.contains("Incorrect API key"), "{error}");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn who_asks_does_not_wait_for_a_server_that_hangs() {
+    let url = serve(|request| {
+        if request.body["input"].to_string().contains("hang") {
+            std::thread::sleep(Duration::from_secs(6));
+        }
+        ollama(&request)
+    })
+    .await;
+    let embedder = open_ollama(&url, PrivacyMode::LocalOnly).await.unwrap();
+    embedder.embed_query("answers").await.unwrap();
+    let error = embedder.embed_query("hang").await.unwrap_err();
+    assert!(error.code == ErrorCode::DeadlineExceeded && error.message.contains("did not answer"), "{error}");
+}
+
 #[tokio::test]
 async fn the_address_of_an_openai_server_is_part_of_the_fingerprint_however_it_is_written() {
     let open = async |url: &str| {

@@ -1,14 +1,19 @@
 //! A model on a server: the same embedder whatever the wire.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 
 use crate::embed::remote::{self, Wire};
 use crate::embed::tokens::Estimate;
 use crate::embed::{Embedder, Vector};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorCode, Result};
 use crate::model::TokenCounter;
+
+/// The longest that somebody who asks waits for a server, which may hang or have a model to load: what has the words is found
+/// without it. Files have more time.
+const QUESTION: Duration = Duration::from_secs(if cfg!(test) { 2 } else { 10 });
 
 /// An embedding model on a server.
 pub(crate) struct Served<W> {
@@ -46,7 +51,12 @@ impl<W: Wire> Embedder for Served<W> {
     }
 
     async fn embed_query(&self, text: &str) -> Result<Vector> {
-        let mut vectors = self.embed_documents(&[text.to_string()]).await?;
+        let texts = [text.to_string()];
+        let vectors = tokio::time::timeout(QUESTION, self.embed_documents(&texts)).await;
+        let mut vectors = vectors.map_err(|_| {
+            let late = format!("the server of {} did not answer within {} s", self.name, QUESTION.as_secs());
+            Error::new(ErrorCode::DeadlineExceeded, late)
+        })??;
         vectors.pop().ok_or_else(|| Error::internal("no vector for the question"))
     }
 

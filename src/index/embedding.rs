@@ -1,13 +1,14 @@
 //! Third stage: vectors, from the cache or from the embedder; in the pass of the words of what is known already alone.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use futures::StreamExt;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
 
 use crate::catalog::{VectorCache, VectorKey};
-use crate::error::{ErrorCode, Result};
+use crate::error::{Error, ErrorCode, Result};
 use crate::index::blocking;
 use crate::index::pipeline::{Pass, Pipeline, Run};
 use crate::index::reading::{Facts, Outcome, ReadFile};
@@ -19,6 +20,9 @@ const FILES_TOGETHER: usize = 32;
 const GROUPS_AT_ONCE: usize = 2;
 /// Texts of an urgent run that go before all others at most: more would hold up a job.
 const TEXTS_BEFORE_OTHERS: usize = 32;
+
+/// How long what is in hand is waited for once its run was cancelled.
+const IN_HAND: Duration = Duration::from_secs(10);
 
 /// A file that is ready for the store.
 #[derive(Debug)]
@@ -126,6 +130,12 @@ fn refused(mut group: Vec<ReadFile>, message: &str) -> Ready {
     }
 }
 
+/// Waits until the run was cancelled and what it had in hand could have been finished.
+async fn long_cancelled(run: &Run) {
+    run.cancel.cancelled().await;
+    tokio::time::sleep(IN_HAND).await;
+}
+
 /// Returns the vectors of these chunks, in order. Equal texts are embedded once.
 pub(crate) async fn vectors_of(pipeline: &Pipeline, run: &Run, chunks: &[&Chunk]) -> Result<Vec<Vec<f32>>> {
     let fingerprint = pipeline.embedder.fingerprint();
@@ -152,10 +162,15 @@ pub(crate) async fn vectors_of(pipeline: &Pipeline, run: &Run, chunks: &[&Chunk]
             () = run.cancel.cancelled() => (),
         }
         let texts: Vec<String> = part.iter().map(|(_, chunk)| chunk.text.clone()).collect();
-        let vectors = if run.urgent && missing.len() <= TEXTS_BEFORE_OTHERS {
-            pipeline.embedder.embed_urgent(&texts).await?
+        let embedding = if run.urgent && missing.len() <= TEXTS_BEFORE_OTHERS {
+            pipeline.embedder.embed_urgent(&texts)
         } else {
-            pipeline.embedder.embed_documents(&texts).await?
+            pipeline.embedder.embed_documents(&texts)
+        };
+        let vectors = tokio::select! {
+            vectors = embedding => vectors?,
+            // A server may hang.
+            () = long_cancelled(run) => return Err(Error::new(ErrorCode::Cancelled, "cancelled while it embedded")),
         };
         run.progress.add_embedded(part.len() as u64, part.iter().map(|(_, chunk)| u64::from(chunk.tokens)).sum());
         let fresh: Vec<(VectorKey, Vec<f32>)> = part.iter().map(|(key, _)| *key).zip(vectors).collect();
