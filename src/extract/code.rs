@@ -37,7 +37,8 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     });
     match parsed {
         Some((grammar, tree)) => {
-            let mut cut = Cut { source: &source, grammar, sink, last: None };
+            let newlines = memchr::memchr_iter(b'\n', source.text.as_bytes()).collect();
+            let mut cut = Cut { source: &source, grammar, sink, newlines, last: None };
             cut.children(tree.root_node(), 0..source.text.len(), "", 0);
             cut.flush();
         }
@@ -64,6 +65,8 @@ struct Cut<'a> {
     source: &'a Source<'a>,
     grammar: &'static Grammar,
     sink: &'a mut Sink,
+    /// Where the lines end: a line that is searched for once a symbol takes time with the square of its length.
+    newlines: Vec<usize>,
     /// The last block, held back: the bracket that closes its container goes with it.
     last: Option<(Range<usize>, String)>,
 }
@@ -191,16 +194,18 @@ impl Cut<'_> {
     }
 
     fn line_start(&self, byte: usize) -> usize {
-        let text = &self.source.text[..byte];
-        let start = text.rfind('\n').map_or(0, |at| at + 1);
-        if text[start..].trim().is_empty() { start } else { byte }
+        let line = self.newlines.partition_point(|newline| *newline < byte);
+        let start = line.checked_sub(1).map_or(0, |before| self.newlines[before] + 1);
+        // From the end: on a line of many symbols the last is near, the beginning is not.
+        let is_blank = self.source.text[start..byte].chars().rev().all(char::is_whitespace);
+        if is_blank { start } else { byte }
     }
 
     /// Takes in what ends the line after a symbol: a semicolon, a comma, a comment on the same line.
     fn line_end(&self, byte: usize) -> usize {
-        let rest = &self.source.text[byte..];
-        let line = &rest[..rest.find('\n').unwrap_or(rest.len())];
-        let tail = line.trim().trim_start_matches([';', ',', ')', '}']).trim();
+        let newline = self.newlines.partition_point(|newline| *newline < byte);
+        let line = &self.source.text[byte..self.newlines.get(newline).copied().unwrap_or(self.source.text.len())];
+        let tail = line.trim_start().trim_start_matches([';', ',', ')', '}']).trim_start();
         if tail.is_empty() || tail.starts_with("//") || tail.starts_with('#') { byte + line.len() } else { byte }
     }
 
@@ -318,6 +323,11 @@ mod tests {
     fn cpp_and_java_name_members() {
         check("a.cpp", "namespace n {\nclass A {\n  void m() {}\n};\n}\n", &[("n::A::m", "namespace n {")]);
         check("A.java", "class A {\n  int n;\n  void m() {}\n}\n", &[("A.m", "class A {")]);
+    }
+
+    #[test]
+    fn symbols_on_one_line_are_cut_apart() {
+        check("a.rs", "fn a() {} fn b() {}", &[("a", "fn a() {}"), ("b", "fn b() {}")]);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What a file is: by its content first, by its name where content does not tell, and by whether it is text at all.
 
+use crate::extract::encoding::{decode, is_utf32};
 use crate::extract::formats::{Format, FormatEntry, by_media_type, by_name};
 
 /// A file's type.
@@ -140,12 +141,13 @@ fn zip(bytes: &[u8], named: Option<Detected>) -> Detected {
 fn compound(bytes: &[u8], named: Option<Detected>) -> Detected {
     let wide = |name: &str| name.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>();
     let has = |name: &str| contains(bytes, &wide(name));
-    if has("EncryptedPackage") {
-        // An encrypted docx: its reader says so.
-        return named.filter(|it| it.format != Format::Unread).unwrap_or(media("application/msword"));
-    }
+    // A mail comes first: it may have an encrypted document attached.
     if has("__substg1.0_") {
         return media("application/vnd.ms-outlook");
+    }
+    if has("EncryptedPackage") {
+        // The readers of Office formats say what it is; any other name lies.
+        return named.filter(|it| is_office(it.format)).unwrap_or(media("application/msword"));
     }
     if has("WordDocument") {
         return media("application/msword");
@@ -157,6 +159,10 @@ fn compound(bytes: &[u8], named: Option<Detected>) -> Detected {
         return media("application/vnd.ms-excel");
     }
     named.filter(|it| it.format == Format::Legacy).unwrap_or(UNREAD)
+}
+
+fn is_office(format: Format) -> bool {
+    matches!(format, Format::Docx | Format::Pptx | Format::Spreadsheet | Format::Legacy)
 }
 
 /// Types that are text: the name says which kind, if it is text at all.
@@ -267,10 +273,11 @@ fn is_mail_header(line: &str) -> bool {
 /// Says whether bytes are no text in any encoding: many control characters, or NULs that are not those of UTF-16.
 fn looks_binary(bytes: &[u8]) -> bool {
     let sample = &bytes[..bytes.len().min(SAMPLE)];
-    if sample.starts_with(b"\xFF\xFE") || sample.starts_with(b"\xFE\xFF") {
+    let utf16 = sample.starts_with(b"\xFF\xFE") || sample.starts_with(b"\xFE\xFF");
+    if utf16 && !is_utf32(sample) {
         return false;
     }
-    let decoded = crate::extract::encoding::decode(sample, None);
+    let decoded = decode(sample, None);
     let control = |it: &char| it.is_control() && !matches!(it, '\n' | '\r' | '\t' | '\u{C}' | '\u{1B}' | '\u{8}');
     let odd = decoded.text.chars().filter(|it| control(it) || *it == '\u{FFFD}').count();
     // A few NULs in a log happen; a tenth of odd characters does not happen to text.
@@ -326,8 +333,25 @@ mod tests {
     fn text_in_any_encoding_is_text() {
         let utf16: Vec<u8> = "Some words\r\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
         check(&utf16, "a", Format::Text);
+        let utf32: Vec<u8> = "\u{FEFF}Some words\r\n".chars().flat_map(|it| u32::from(it).to_le_bytes()).collect();
+        check(&utf32, "a", Format::Text);
+        check(&[b"\xFF\xFE\0\0".as_slice(), &[0xEE; 200]].concat(), "a", Format::Unread);
         check(b"caf\xE9 cr\xE8me", "a", Format::Text);
         check(b"log line\0\0 and more of it, as happens after a crash", "a.log", Format::Text);
+    }
+
+    #[test]
+    fn an_encrypted_document_is_one_under_any_name() {
+        let wide = |name: &str| name.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>();
+        let compound = b"\xD0\xCF\x11\xE0\xA1\xB1\x1A\xE1".as_slice();
+        let encrypted = [compound, &wide("EncryptedPackage")].concat();
+        for name in ["notes.txt", "notes.md", "notes.csv", "notes", "a.pdf", "a.doc"] {
+            check(&encrypted, name, Format::Legacy);
+        }
+        check(&encrypted, "a.docx", Format::Docx);
+        check(&encrypted, "a.xlsx", Format::Spreadsheet);
+        let mail = [compound, &wide("__substg1.0_37010102"), &wide("EncryptedPackage")].concat();
+        check(&mail, "a.msg", Format::Msg);
     }
 
     #[test]

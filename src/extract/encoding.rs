@@ -18,6 +18,9 @@ pub(crate) struct Text<'a> {
 /// Decodes a file. `label` is what the file says of itself (`<meta charset>`), which holds only where the bytes are
 /// neither marked nor valid UTF-8.
 pub(crate) fn decode<'a>(bytes: &'a [u8], label: Option<&str>) -> Text<'a> {
+    if let Some(unit) = utf32_of(bytes) {
+        return utf32(&bytes[4..], unit);
+    }
     if let Some((encoding, mark)) = Encoding::for_bom(bytes) {
         let rest = &bytes[mark..];
         return match std::str::from_utf8(rest) {
@@ -29,7 +32,7 @@ pub(crate) fn decode<'a>(bytes: &'a [u8], label: Option<&str>) -> Text<'a> {
         return foreign(bytes, encoding);
     }
     // Its bytes are ASCII, and so valid UTF-8, but for what the escape sequences make of them.
-    if memchr::memmem::find(bytes, b"\x1B$B").is_some() {
+    if has_kanji_escape(bytes) && bytes.is_ascii() {
         return foreign(bytes, ISO_2022_JP);
     }
     if let Ok(text) = std::str::from_utf8(bytes) {
@@ -43,17 +46,48 @@ pub(crate) fn decode<'a>(bytes: &'a [u8], label: Option<&str>) -> Text<'a> {
     }
 }
 
-/// Returns the text of bytes that are UTF-16; formats whose structure is ASCII cannot be parsed otherwise.
-pub(crate) fn utf16(bytes: &[u8]) -> Option<String> {
-    utf16_of(bytes).map(|_| decode(bytes, None).text.into_owned())
+/// Returns the text of bytes that are UTF-16 or UTF-32; formats whose structure is ASCII cannot be parsed otherwise.
+pub(crate) fn wide(bytes: &[u8]) -> Option<String> {
+    (is_utf32(bytes) || utf16_of(bytes).is_some()).then(|| decode(bytes, None).text.into_owned())
+}
+
+/// Says whether bytes begin with a mark of UTF-32.
+pub(crate) fn is_utf32(bytes: &[u8]) -> bool {
+    utf32_of(bytes).is_some()
 }
 
 /// Returns which UTF-16 bytes are.
 pub(crate) fn utf16_of(bytes: &[u8]) -> Option<&'static Encoding> {
+    if is_utf32(bytes) {
+        return None;
+    }
     match Encoding::for_bom(bytes) {
         Some((encoding, _)) => Some(encoding).filter(|it| is_utf16(it)),
         None => utf16_without_mark(bytes),
     }
+}
+
+/// Returns how the units of UTF-32 are read where bytes begin with its mark. One of its marks begins with one of
+/// UTF-16, for which the two zeros behind it would be a NUL.
+fn utf32_of(bytes: &[u8]) -> Option<fn([u8; 4]) -> u32> {
+    let unit: fn([u8; 4]) -> u32 = match bytes.first_chunk::<4>()? {
+        [0xFF, 0xFE, 0, 0] => u32::from_le_bytes,
+        [0, 0, 0xFE, 0xFF] => u32::from_be_bytes,
+        _ => return None,
+    };
+    Some(unit)
+}
+
+fn utf32(bytes: &[u8], unit: fn([u8; 4]) -> u32) -> Text<'static> {
+    let (units, rest) = bytes.as_chunks::<4>();
+    let cut_off = (!rest.is_empty()).then_some(char::REPLACEMENT_CHARACTER);
+    let chars = units.iter().map(|it| char::from_u32(unit(*it)).unwrap_or(char::REPLACEMENT_CHARACTER));
+    Text { text: Cow::Owned(chars.chain(cut_off).collect()), offset: None }
+}
+
+/// Says whether bytes hold an escape sequence that goes over to the kanji of 1978 or 1983.
+fn has_kanji_escape(bytes: &[u8]) -> bool {
+    memchr::memmem::find_iter(bytes, b"\x1B$").any(|at| matches!(bytes.get(at + 2), Some(b'@' | b'B')))
 }
 
 fn foreign<'a>(bytes: &'a [u8], encoding: &'static Encoding) -> Text<'a> {
@@ -131,6 +165,17 @@ mod tests {
     }
 
     #[test]
+    fn utf32_is_known_by_its_mark_and_not_taken_for_utf16() {
+        let text = "\u{FEFF}Lines, naïve 😀\n";
+        let little: Vec<u8> = text.chars().flat_map(|it| u32::from(it).to_le_bytes()).collect();
+        let big: Vec<u8> = text.chars().flat_map(|it| u32::from(it).to_be_bytes()).collect();
+        check(&little, "Lines, naïve 😀\n", None);
+        check(&big, "Lines, naïve 😀\n", None);
+        assert!(utf16_of(&little).is_none());
+        check(b"\xFF\xFE\0\0\0\xD8\0\0a\0\0\0b", "\u{FFFD}a\u{FFFD}", None);
+    }
+
+    #[test]
     fn shift_jis_is_told_by_statistics() {
         let text = "これは日本語の文章です。検索できるはずです。";
         let (bytes, _, _) = encoding_rs::SHIFT_JIS.encode(text);
@@ -140,6 +185,13 @@ mod tests {
     #[test]
     fn iso_2022_jp_is_not_taken_for_ascii() {
         check(b"\x1B$BF|K\\8l\x1B(B", "日本語", None);
+        check(b"\x1B$@F|K\\8l\x1B(J", "日本語", None);
+    }
+
+    #[test]
+    fn an_escape_sequence_in_a_text_that_is_not_ascii_is_no_iso_2022_jp() {
+        let text = "grün \x1B$B log";
+        check(text.as_bytes(), text, Some(0));
     }
 
     #[test]

@@ -8,11 +8,12 @@ use crate::extract::ooxml::push_metadata;
 use crate::extract::package::{Package, check_flaw, resolve};
 use crate::extract::xml_tree::{Node, Tree};
 use crate::extract::{Input, ReadResult, Sink, failure, xhtml};
-use crate::model::{Anchor, Reason};
+use crate::model::{Anchor, BlockKind, Reason};
 
 /// Reads an e-book.
 pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     let mut package = Package::open(input.bytes, sink)?;
+    let mark = sink.mark();
     let book = package_document(&mut package, sink)?;
     let mut chapters = match package.xml(&book, sink)? {
         Some(xml) => {
@@ -32,15 +33,38 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     if !chapters.is_empty() && chapters.iter().all(|it| protected.contains(it)) {
         return Err(failure(Reason::Encrypted, "the chapters are copy-protected"));
     }
+    read_chapters(&chapters, &protected, &mut package, sink)?;
+    package.check_damage(mark, |it| it.kind != BlockKind::Metadata, sink)
+}
+
+/// Reads the chapters that are not protected; fails when none of them can be read.
+fn read_chapters(
+    chapters: &[String],
+    protected: &HashSet<String>,
+    package: &mut Package<'_>,
+    sink: &mut Sink,
+) -> ReadResult {
+    let mut is_any_read = false;
+    let mut told = None;
     for (place, chapter) in chapters.iter().enumerate() {
         if protected.contains(chapter) || sink.is_full() {
             continue;
         }
         let Some(xml) = package.xml(chapter, sink)? else { continue };
-        let anchor = Anchor { part: Some(format!("chapter {}", place + 1)), ..Anchor::default() };
-        xhtml::read_text(&xml, &anchor, sink)?;
+        let part = format!("chapter {}", place + 1);
+        let anchor = Anchor { part: Some(part.clone()), ..Anchor::default() };
+        match xhtml::read_text(&xml, &anchor, sink) {
+            Ok(()) => is_any_read = true,
+            Err(failed) => {
+                sink.problem(format!("{part}: {}", failed.detail));
+                told.get_or_insert(failed);
+            }
+        }
     }
-    Ok(())
+    match told {
+        Some(failed) if !is_any_read => Err(failed),
+        _ => Ok(()),
+    }
 }
 
 /// Finds the part that lists everything else.
@@ -122,7 +146,7 @@ fn percent_decoded(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::extract::package::tests::{run, shown, zipped};
+    use crate::extract::package::tests::{failed, run, shown, spoilt, zipped};
 
     const CONTAINER: &str = r#"<container><rootfiles><rootfile full-path="O/b.opf"/></rootfiles></container>"#;
     const BOOK: &str = r#"<package><metadata><dc:title>The Book</dc:title><dc:creator>Ann</dc:creator></metadata>
@@ -147,6 +171,26 @@ mod tests {
         assert_eq!(shown(&document), "m title: The Book / author: Ann\n1 First\np second");
         assert_eq!(document.title.as_deref(), Some("The Book"));
         assert_eq!(document.blocks[2].anchor.part.as_deref(), Some("chapter 2"));
+    }
+
+    #[test]
+    fn chapters_that_are_all_damaged_are_no_book_of_a_title_alone() {
+        let bytes = spoilt(book(&[]), "O/one.xhtml");
+        assert_eq!(shown(&run(read, &bytes)), "m title: The Book / author: Ann\np second");
+        assert_eq!(failed(read, &spoilt(bytes, "O/two .xhtml")), Reason::Damaged);
+    }
+
+    #[test]
+    fn a_chapter_that_cannot_be_read_does_not_end_the_book() {
+        let deep = format!("<html><body>{}</body></html>", "<div>".repeat(1_000));
+        let parts = |second| {
+            let chapters = [("O/one.xhtml", deep.as_str()), ("O/two .xhtml", second)];
+            zipped(&[("META-INF/container.xml", CONTAINER), ("O/b.opf", BOOK), chapters[0], chapters[1]])
+        };
+        let document = run(read, &parts("<html><body><p>second</p></body></html>"));
+        assert_eq!(shown(&document), "m title: The Book / author: Ann\np second");
+        assert!(document.problems[0].starts_with("chapter 1: "), "{:?}", document.problems);
+        assert_eq!(failed(read, &parts(&deep)), Reason::TooDeep);
     }
 
     #[test]

@@ -2,19 +2,24 @@
 //!
 //! Signatures are not checked and encrypted parts not opened.
 
-use mail_parser::{Address, HeaderValue, Message, MessageParser, MessagePart, MimeHeaders, PartType};
+use std::borrow::Cow;
 
-use crate::extract::encoding::utf16;
+use mail_parser::decoders::{
+    base64::base64_decode, charsets::map::charset_decoder, quoted_printable::quoted_printable_decode,
+};
+use mail_parser::{Address, Encoding, HeaderValue, Message, MessageParser, MessagePart, MimeHeaders, PartType};
+
+use crate::extract::encoding::{decode, wide};
 use crate::extract::source::Source;
 use crate::extract::{Input, ReadResult, Sink, failure, html, text};
-use crate::model::{Anchor, BlockKind, LinkKind, Reason};
+use crate::model::{Anchor, Block, BlockKind, LinkKind, Reason};
 
 /// Reads an attachment by its own type.
 pub(crate) type ReadMember<'a> = &'a mut dyn FnMut(Input<'_>, &mut Sink) -> ReadResult;
 
 /// Reads one message.
 pub(crate) fn read_eml(input: Input<'_>, sink: &mut Sink, read_member: ReadMember<'_>) -> ReadResult {
-    let utf8 = utf16(input.bytes);
+    let utf8 = wide(input.bytes);
     let bytes = utf8.as_ref().map_or(input.bytes, String::as_bytes);
     let message = parse(bytes).ok_or_else(|| failure(Reason::Damaged, "not a mail message"))?;
     read_message(&message, sink, read_member);
@@ -71,33 +76,104 @@ fn messages(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
 fn read_message(message: &Message<'_>, sink: &mut Sink, read_member: ReadMember<'_>) {
     let mark = sink.mark();
     headers(message, sink);
-    for id in &message.text_body {
-        match message.part(*id).map(|part| &part.body) {
-            Some(PartType::Text(body)) => text::paragraphs(&Source::detached(body), BlockKind::Paragraph, sink),
-            Some(PartType::Html(body)) => html::read_text(body, sink),
-            _ => {}
+    let stub = is_stub(message, sink);
+    for id in if stub { &message.html_body } else { &message.text_body } {
+        match body(message, *id) {
+            Some(Body::Text(text)) => text::paragraphs(&Source::detached(&text), BlockKind::Paragraph, sink),
+            Some(Body::Page(page)) => html::read_text(&page, sink),
+            None => {}
         }
     }
-    tables(message, sink);
+    if !stub {
+        tables(message, sink);
+    }
     sink.label_part(mark, "body");
     for part in message.attachments() {
-        attachment(part, sink, read_member);
+        attachment(message, part, sink, read_member);
     }
+}
+
+/// A part of what a message says itself.
+enum Body<'m> {
+    Text(Cow<'m, str>),
+    Page(Cow<'m, str>),
+}
+
+fn body<'m>(message: &'m Message<'_>, id: u32) -> Option<Body<'m>> {
+    let part = message.part(id)?;
+    let decoded = |text: &'m str| match unstated(message, part) {
+        Some(bytes) => Cow::Owned(decode(&bytes, None).text.into_owned()),
+        None => Cow::Borrowed(text),
+    };
+    match &part.body {
+        PartType::Text(text) => Some(Body::Text(decoded(text))),
+        PartType::Html(page) => Some(Body::Page(decoded(page))),
+        _ => None,
+    }
+}
+
+/// Returns the bytes of a text whose charset is not stated, or not truly: the parser takes them for UTF-8 or Latin.
+fn unstated<'m>(message: &'m Message<'_>, part: &MessagePart<'_>) -> Option<Cow<'m, [u8]>> {
+    let (PartType::Text(text) | PartType::Html(text)) = &part.body else { return None };
+    let is_ascii = |it: &str| it.eq_ignore_ascii_case("us-ascii") || it.eq_ignore_ascii_case("ascii");
+    let doubtful = match part.content_type().and_then(|it| it.attribute("charset")) {
+        Some(charset) if is_ascii(charset) => !text.is_ascii() || text.contains('\x1B'),
+        Some(charset) if charset_decoder(charset.as_bytes()).is_some() => false,
+        _ => text.contains(['\u{FFFD}', '\x1B']),
+    };
+    if !doubtful {
+        return None;
+    }
+    let raw = message.raw_message.get(part.offset_body as usize..part.offset_end as usize)?;
+    match part.encoding {
+        Encoding::None => Some(Cow::Borrowed(raw)),
+        Encoding::QuotedPrintable => quoted_printable_decode(raw).map(Cow::Owned),
+        Encoding::Base64 => base64_decode(raw).map(Cow::Owned),
+    }
+}
+
+/// Says whether the text beside a page is there for form's sake: blank, or a line that says to look at the page.
+fn is_stub(message: &Message<'_>, sink: &Sink) -> bool {
+    const LONGEST: usize = 200;
+    const TIMES_LONGER: usize = 10;
+    let letters = |text: &str| text.chars().filter(|it| !it.is_whitespace()).count();
+    let texts = message.text_body.iter().filter(|it| !message.html_body.contains(it));
+    let words: usize = texts.filter_map(|it| body(message, *it)).fold(0, |sum, it| match it {
+        Body::Text(text) => sum + letters(&text),
+        Body::Page(page) => sum + letters(&page),
+    });
+    if words >= LONGEST {
+        return false;
+    }
+    let shown: usize = pages(message).flat_map(|it| blocks(&it, sink)).map(|it| letters(&it.text)).sum();
+    shown > words * TIMES_LONGER
+}
+
+/// Returns the pages of a body that is there as text too.
+fn pages<'m>(message: &'m Message<'_>) -> impl Iterator<Item = Cow<'m, str>> {
+    let ids = message.html_body.iter().filter(|it| !message.text_body.contains(it));
+    ids.filter_map(|it| match body(message, *it)? {
+        Body::Page(page) => Some(page),
+        Body::Text(_) => None,
+    })
+}
+
+/// Reads a page aside.
+fn blocks(page: &str, sink: &Sink) -> Vec<Block> {
+    let mut aside = Sink::new(sink.limits().clone());
+    html::read_text(page, &mut aside);
+    aside.finish().blocks
 }
 
 /// Adds the tables of a body that is there as a page and as text: the text has their words at best.
 fn tables(message: &Message<'_>, sink: &mut Sink) {
-    let body = |id: &u32| message.part(*id).map(|part| &part.body);
-    let text = |it: &PartType<'_>| if let PartType::Text(text) = it { Some(text.to_string()) } else { None };
-    let texts: Vec<String> = message.text_body.iter().filter_map(|it| text(body(it)?)).collect();
-    for id in message.html_body.iter().filter(|it| !message.text_body.contains(it)) {
-        let Some(PartType::Html(page)) = body(id) else { continue };
+    let text = |it: Body<'_>| if let Body::Text(text) = it { Some(text.into_owned()) } else { None };
+    let texts: Vec<String> = message.text_body.iter().filter_map(|it| text(body(message, *it)?)).collect();
+    for page in pages(message) {
         if !page.contains("<table") && !page.contains("<TABLE") {
             continue;
         }
-        let mut aside = Sink::new(sink.limits().clone());
-        html::read_text(page, &mut aside);
-        for block in aside.finish().blocks {
+        for block in blocks(&page, sink) {
             if block.kind == BlockKind::Table && is_data(&block.text) && !is_written(&block.text, &texts) {
                 sink.push(BlockKind::Table, &block.text, Anchor::default());
             }
@@ -159,7 +235,7 @@ fn people(address: &Address<'_>) -> String {
     address.iter().map(person).collect::<Vec<_>>().join(", ")
 }
 
-fn attachment(part: &MessagePart<'_>, sink: &mut Sink, read_member: ReadMember<'_>) {
+fn attachment(message: &Message<'_>, part: &MessagePart<'_>, sink: &mut Sink, read_member: ReadMember<'_>) {
     let name = match (&part.body, part.attachment_name()) {
         (_, Some(name)) => name,
         (PartType::Message(nested), None) => nested.subject().unwrap_or("message"),
@@ -174,7 +250,10 @@ fn attachment(part: &MessagePart<'_>, sink: &mut Sink, read_member: ReadMember<'
                 read_message(nested, sink, read_member);
                 Ok(())
             }
-            _ => read_member(Input { bytes: part.contents(), name }, sink),
+            _ => {
+                let bytes = unstated(message, part).unwrap_or_else(|| Cow::Borrowed(part.contents()));
+                read_member(Input { bytes: &bytes, name }, sink)
+            }
         };
         sink.leave();
         outcome
@@ -192,11 +271,11 @@ mod tests {
     use super::*;
     use crate::model::{Document, ExtractLimits};
 
-    fn extract(mail: &str) -> Document {
+    fn extract(mail: impl AsRef<[u8]>) -> Document {
         let mut sink = Sink::new(ExtractLimits::default());
-        let input = Input { bytes: mail.as_bytes(), name: "a.eml" };
+        let input = Input { bytes: mail.as_ref(), name: "a.eml" };
         let mut member = |input: Input<'_>, sink: &mut Sink| text::read(input, sink);
-        if mail.starts_with("From ") {
+        if input.bytes.starts_with(b"From ") {
             read_mbox(input, &mut sink, &mut member).unwrap();
         } else {
             read_eml(input, &mut sink, &mut member).unwrap();
@@ -204,7 +283,7 @@ mod tests {
         sink.finish()
     }
 
-    fn check(mail: &str, expected: &[(&str, &str)]) {
+    fn check(mail: impl AsRef<[u8]>, expected: &[(&str, &str)]) {
         let document = extract(mail);
         let found: Vec<_> =
             document.blocks.iter().map(|it| (it.anchor.part.as_deref().unwrap(), it.text.as_str())).collect();
@@ -231,20 +310,54 @@ mod tests {
         assert_eq!(document.blocks[2].anchor.member.as_deref(), Some("n.txt"));
     }
 
+    /// Writes a mail that is there as text and as a page.
+    fn alternative(text: &str, page: &str) -> String {
+        format!(
+            "Subject: s\nMIME-Version: 1.0\nContent-Type: multipart/alternative; boundary=b\n\n--b\nContent-Type: text/plain\n\n{text}\n--b\nContent-Type: text/html\n\n{page}\n--b--\n"
+        )
+    }
+
+    #[test]
+    fn bodies_and_headers_are_read_in_the_charset_that_they_state() {
+        let mail = b"Subject: =?gb2312?B?xOO6w8rAvec=?=\nMIME-Version: 1.0\nContent-Type: text/plain; charset=iso-2022-jp\n\n\x1B$BF|K\\8l\x1B(B\n";
+        check(mail, &[("body", "Subject: 你好世界"), ("body", "日本語")]);
+    }
+
+    #[test]
+    fn texts_without_a_true_charset_are_told_by_statistics() {
+        let text = "Завтра утром мы встречаемся на старом мосту.";
+        let (bytes, _, _) = encoding_rs::WINDOWS_1251.encode(text);
+        for head in ["", "Content-Type: text/plain; charset=us-ascii\n", "Content-Type: text/plain; charset=x-none\n"] {
+            let mail = [format!("Subject: s\nMIME-Version: 1.0\n{head}\n").as_bytes(), &bytes].concat();
+            check(mail, &[("body", "Subject: s"), ("body", text)]);
+        }
+        let mail = "Subject: s\nMIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=b\n\n--b\nContent-Transfer-Encoding: quoted-printable\n\nLe caf=E9 est tr=E8s bon ici.\n--b\nContent-Disposition: attachment; filename=n.txt\n\n";
+        let mail = [mail.as_bytes(), &bytes, b"\n--b--\n"].concat();
+        let head = "Subject: s\nAttachments: n.txt";
+        check(mail, &[("body", head), ("body", "Le café est très bon ici."), ("attachment: n.txt", text)]);
+    }
+
+    #[test]
+    fn a_text_that_only_points_to_the_page_gives_way_to_it() {
+        let page = "The ferry leaves the eastern pier at nine, and at noon from the western one.".repeat(5);
+        let html = format!("<p>{page}</p><table><tr><td>Pier<td>4<tr><td>Quay<td>5</table>");
+        let read = [("body", "Subject: s"), ("body", page.as_str()), ("body", "Pier | 4\nQuay | 5")];
+        for text in ["", " \n\n", "Please view this as HTML."] {
+            check(alternative(text, &html), &read);
+        }
+        let words = "The ferry leaves at nine from the pier and comes back at noon.";
+        check(alternative(words, &format!("<p>{page}")), &[("body", "Subject: s"), ("body", words)]);
+    }
+
     #[test]
     fn a_table_of_the_page_is_read_beside_the_text_and_a_layout_is_not() {
-        let mail = |text: &str, page: &str| {
-            format!(
-                "Subject: s\nMIME-Version: 1.0\nContent-Type: multipart/alternative; boundary=b\n\n--b\nContent-Type: text/plain\n\n{text}\n--b\nContent-Type: text/html\n\n{page}\n--b--\n"
-            )
-        };
         let page = "<p>See it.</p><table><tr><th>Site<th>Level<tr><td>Pier<td>4.1</table>";
         let table = ("body", "Site | Level\nPier | 4.1");
-        check(&mail("See it.", page), &[("body", "Subject: s"), ("body", "See it."), table]);
+        check(alternative("See it.", page), &[("body", "Subject: s"), ("body", "See it."), table]);
         let written = "| Site | Level |\n| Pier | 4.1 |";
-        check(&mail(written, page), &[("body", "Subject: s"), ("body", written)]);
+        check(alternative(written, page), &[("body", "Subject: s"), ("body", written)]);
         let layout = "<table><tr><td>Dear Ann,<tr><td>all is well.</table>";
-        check(&mail("Dear Ann", layout), &[("body", "Subject: s"), ("body", "Dear Ann")]);
+        check(alternative("Dear Ann", layout), &[("body", "Subject: s"), ("body", "Dear Ann")]);
     }
 
     #[test]
@@ -275,7 +388,7 @@ mod tests {
         for level in 0..10 {
             mail = format!("Subject: level {level}\r\nMIME-Version: 1.0\r\nContent-Type: message/rfc822\r\n\r\n{mail}");
         }
-        let document = extract(&mail);
+        let document = extract(mail);
         assert!(document.blocks.len() >= 2);
         assert!(document.problems.iter().all(|it| it.contains("too_deep")));
     }

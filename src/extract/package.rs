@@ -5,12 +5,12 @@
 use std::collections::HashMap;
 use std::io::Cursor;
 
-use zip::ZipArchive;
 use zip::result::ZipError;
+use zip::{CompressionMethod, ZipArchive};
 
 use crate::extract::xml_tree::{self, Flaw};
 use crate::extract::{ReadResult, Sink, failure};
-use crate::model::Reason;
+use crate::model::{Block, ExtractFailure, Reason};
 
 /// First bytes of a compound file, the container of the old binary formats.
 pub(crate) const COMPOUND_FILE: [u8; 8] = [0xD0, 0xCF, 0x11, 0xE0, 0xA1, 0xB1, 0x1A, 0xE1];
@@ -20,6 +20,8 @@ pub(crate) struct Package<'a> {
     archive: ZipArchive<Cursor<&'a [u8]>>,
     /// Lower-case part name without leading slash, to its index: producers do not agree on the case.
     index: HashMap<String, usize>,
+    /// The first part that was damaged.
+    damage: Option<ExtractFailure>,
 }
 
 impl<'a> Package<'a> {
@@ -43,7 +45,7 @@ impl<'a> Package<'a> {
                 index.entry(key(&name.replace('\\', "/"))).or_insert(place);
             }
         }
-        Ok(Package { archive, index })
+        Ok(Package { archive, index, damage: None })
     }
 
     /// Says whether there is such a part.
@@ -65,17 +67,28 @@ impl<'a> Package<'a> {
         let read = match self.archive.by_index(place) {
             Ok(file) => {
                 let compressed = file.compressed_size();
-                sink.inflate_entry(file, compressed)
+                check_method(file.compression()).and_then(|()| sink.inflate_entry(file, compressed))
             }
             Err(error) => Err(zip_failure(&error)),
         };
         match read {
             Ok(bytes) => Ok(Some(bytes)),
             Err(failure) if failure.reason == Reason::Damaged => {
-                sink.problem(format!("part `{name}`: {}", failure.detail));
+                let detail = format!("part `{name}`: {}", failure.detail);
+                sink.problem(detail.clone());
+                self.damage.get_or_insert(ExtractFailure { detail, ..failure });
                 Ok(None)
             }
             Err(failure) => Err(failure),
+        }
+    }
+
+    /// Fails when a part was damaged and nothing that a block since `mark` holds is text: what is left, such as the title,
+    /// would pass for the whole file.
+    pub(crate) fn check_damage(&self, mark: usize, is_text: fn(&Block) -> bool, sink: &mut Sink) -> ReadResult {
+        match &self.damage {
+            Some(damage) if !sink.document().blocks.iter().skip(mark).any(is_text) => Err(damage.clone()),
+            _ => Ok(()),
         }
     }
 
@@ -124,13 +137,25 @@ pub(crate) fn resolve(base: &str, target: &str) -> String {
     segments.join("/")
 }
 
+/// Fails for a way of packing that is not compiled in: reading would fail as if the data were damaged.
+pub(crate) fn check_method(method: CompressionMethod) -> ReadResult {
+    match method {
+        CompressionMethod::Stored | CompressionMethod::Deflated => Ok(()),
+        other => Err(failure(Reason::UnsupportedType, format!("packed by {other}, which is not read"))),
+    }
+}
+
 /// Maps an error of the zip crate to a failure.
-pub(crate) fn zip_failure(error: &ZipError) -> crate::model::ExtractFailure {
+pub(crate) fn zip_failure(error: &ZipError) -> ExtractFailure {
     match error {
         ZipError::UnsupportedArchive(what) if *what == ZipError::PASSWORD_REQUIRED => {
             failure(Reason::Encrypted, "needs a password")
         }
         ZipError::InvalidPassword => failure(Reason::Encrypted, "needs a password"),
+        // Nothing is wrong with the file: it is packed in a way that is not compiled in.
+        ZipError::UnsupportedArchive(_) | ZipError::CompressionMethodNotSupported(_) => {
+            failure(Reason::UnsupportedType, format!("zip container: {error}"))
+        }
         error => failure(Reason::Damaged, format!("zip container: {error}")),
     }
 }
@@ -162,6 +187,24 @@ pub(crate) mod tests {
             writer.write_all(text.as_bytes()).unwrap();
         }
         writer.finish().unwrap().into_inner()
+    }
+
+    /// Flips a bit within the data of a part.
+    pub(crate) fn spoilt(mut bytes: Vec<u8>, part: &str) -> Vec<u8> {
+        let middle = {
+            let mut archive = ZipArchive::new(Cursor::new(bytes.as_slice())).unwrap();
+            let place = archive.index_for_name(part).unwrap();
+            let file = archive.by_index(place).unwrap();
+            file.data_start().unwrap() + file.compressed_size() / 2
+        };
+        bytes[middle as usize] ^= 1;
+        bytes
+    }
+
+    /// Runs a reader over what it is to fail on, and returns why it did.
+    pub(crate) fn failed(read: fn(Input<'_>, &mut Sink) -> ReadResult, bytes: &[u8]) -> Reason {
+        let mut sink = Sink::new(ExtractLimits::default());
+        read(Input { bytes, name: "test" }, &mut sink).unwrap_err().reason
     }
 
     /// Runs a reader with default limits.
@@ -210,6 +253,21 @@ pub(crate) mod tests {
         let mut package = Package::open(&bytes, &sink).unwrap();
         assert_eq!(package.xml("/word/document.XML", &mut sink).unwrap().as_deref(), Some("x"));
         assert_eq!(package.xml("missing", &mut sink).unwrap(), None);
+    }
+
+    #[test]
+    fn a_method_that_is_not_compiled_in_is_told_from_damage() {
+        for method in [9u16, 12, 14, 93] {
+            let mut bytes = zipped(&[("a", "some text")]);
+            let central = memchr::memmem::rfind(&bytes, b"PK\x01\x02").unwrap();
+            // The method stands in both headers.
+            for place in [8, central + 10] {
+                bytes[place..place + 2].copy_from_slice(&method.to_le_bytes());
+            }
+            let mut sink = Sink::new(ExtractLimits::default());
+            let mut package = Package::open(&bytes, &sink).unwrap();
+            assert_eq!(package.part("a", &mut sink).unwrap_err().reason, Reason::UnsupportedType, "{method}");
+        }
     }
 
     #[test]

@@ -10,11 +10,12 @@ use crate::extract::ooxml::{
 use crate::extract::package::{Package, check_flaw};
 use crate::extract::xml_tree::{Node, Tree};
 use crate::extract::{Input, ReadResult, Sink};
-use crate::model::{Anchor, BlockKind};
+use crate::model::{Anchor, Block, BlockKind};
 
 /// Reads a presentation.
 pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     let mut package = Package::open(input.bytes, sink)?;
+    let mark = sink.mark();
     let main = ooxml::main_part(&mut package, "ppt/presentation.xml", sink)?;
     ooxml::properties(&mut package, sink)?;
     let slides = slide_parts(&mut package, &main, sink)?;
@@ -31,6 +32,9 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
         reader.slide(&slide)?;
         layouts.extend(reader.relations.iter().find(|it| it.kind == "slideLayout").map(|it| it.target.clone()));
     }
+    // Without the layouts: what they show belongs to no slide.
+    let is_text = |it: &Block| !matches!(it.kind, BlockKind::Metadata | BlockKind::Heading(_));
+    reader.package.check_damage(mark, is_text, reader.sink)?;
     reader.masters(layouts)
 }
 
@@ -276,7 +280,8 @@ fn placeholder(shape: Node<'_>) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::extract::package::tests::{run, shown, zipped};
+    use crate::extract::package::tests::{failed, run, shown, spoilt, zipped};
+    use crate::model::Reason;
 
     fn shape(role: &str, paragraphs: &[&str]) -> String {
         let ph = if role.is_empty() { String::new() } else { format!(r#"<p:ph type="{role}"/>"#) };
@@ -328,5 +333,23 @@ mod tests {
         assert_eq!(places[7], (Some(2), None));
         assert_eq!(document.pages, Some(2));
         assert_eq!(document.title.as_deref(), Some("First"));
+    }
+
+    #[test]
+    fn slides_that_are_all_damaged_are_no_presentation_of_a_title_alone() {
+        let one = slide(&format!("{}{}", shape("title", &["One"]), shape("body", &["first"])));
+        let two = slide(&shape("title", &["Two"]));
+        let bytes = zipped(&[
+            ("ppt/presentation.xml", "<p/>"),
+            ("ppt/slides/slide1.xml", &one),
+            ("ppt/slides/slide2.xml", &two),
+            ("docProps/core.xml", "<c><dc:title>Title</dc:title></c>"),
+        ]);
+        assert_eq!(shown(&run(read, &bytes)), "m title: Title\n1 One\np first\n1 Two");
+        assert_eq!(
+            shown(&run(read, &spoilt(bytes.clone(), "ppt/slides/slide2.xml"))),
+            "m title: Title\n1 One\np first"
+        );
+        assert_eq!(failed(read, &spoilt(bytes, "ppt/slides/slide1.xml")), Reason::Damaged);
     }
 }

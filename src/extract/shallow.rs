@@ -18,7 +18,7 @@ const RAW: [&str; 4] = ["script", "style", "textarea", "title"];
 
 /// Returns the page without tags that are nested too deep, and whether any was dropped.
 pub(crate) fn shallow(html: &str) -> (Cow<'_, str>, bool) {
-    let mut scan = Scan { html, kept: String::new(), copied: 0, depth: 0, dropped: 0 };
+    let mut scan = Scan { html, kept: String::new(), copied: 0, open: Vec::new(), dropped: 0 };
     let mut at = 0;
     while let Some(open) = memchr::memchr(b'<', &html.as_bytes()[at..]).map(|it| at + it) {
         at = scan.tag(open);
@@ -34,7 +34,8 @@ struct Scan<'t> {
     /// What is left of the page up to `copied`; both are empty while nothing was dropped.
     kept: String,
     copied: usize,
-    depth: usize,
+    /// The counted elements that are open, at most [`MOST_DEPTH`].
+    open: Vec<String>,
     /// Tags dropped whose ends are still to come.
     dropped: usize,
 }
@@ -50,13 +51,16 @@ impl Scan<'_> {
         let name = rest.trim_start_matches('/');
         let length = name.find(|it: char| !it.is_ascii_alphanumeric()).unwrap_or(name.len());
         let name = name[..length].to_ascii_lowercase();
-        let close = rest.find('>').map_or(self.html.len(), |it| open + 1 + it + 1);
         if !name.starts_with(|it: char| it.is_ascii_alphabetic()) || UNCOUNTED.contains(&name.as_str()) {
             return open + 1;
         }
-        if !is_end && RAW.contains(&name.as_str()) {
-            let end = self.html[close..].find("</").map_or(self.html.len(), |it| close + it);
-            return end.max(open + 1);
+        // Not for every `<`: where no end is left, this is the last that is looked at.
+        let close = rest.find('>').map_or(self.html.len(), |it| open + 1 + it + 1);
+        match RAW.contains(&name.as_str()) {
+            // Neither its begin nor its end counts.
+            true if is_end => return close,
+            true => return self.html[close..].find("</").map_or(self.html.len(), |it| close + it).max(open + 1),
+            false => (),
         }
         let drop = match is_end {
             true if self.dropped > 0 => {
@@ -64,15 +68,18 @@ impl Scan<'_> {
                 true
             }
             true => {
-                self.depth = self.depth.saturating_sub(1);
+                // One that ends nothing, such as what is not markup, takes no level away.
+                if let Some(at) = self.open.iter().rposition(|it| *it == name) {
+                    self.open.remove(at);
+                }
                 false
             }
-            false if self.depth >= MOST_DEPTH => {
+            false if self.open.len() >= MOST_DEPTH => {
                 self.dropped += 1;
                 true
             }
             false => {
-                self.depth += 1;
+                self.open.push(name);
                 false
             }
         };
@@ -110,6 +117,25 @@ mod tests {
     fn what_is_no_tag_stays() {
         for page in ["a < b", "<", "<<", "</", "<é>", "<!--", "<script>", "<a", "1<2 and 3>2"] {
             assert_eq!(shallow(page).0, page);
+        }
+    }
+
+    #[test]
+    fn ends_that_end_nothing_hide_no_depth() {
+        for level in ["<div><title></title>", "<div></x>", "<div><script>a</b></script></b>"] {
+            let page = level.repeat(2 * MOST_DEPTH);
+            let (cut, was_cut) = shallow(&page);
+            assert!(was_cut && cut.matches("<div>").count() == MOST_DEPTH, "{level}");
+            assert_eq!(cut.matches("<title>").count(), cut.matches("</title>").count(), "{level}");
+        }
+    }
+
+    #[test]
+    fn signs_that_begin_no_tag_are_gone_through_once() {
+        // Each of these would take minutes if every one were looked for its end.
+        for sign in ["<", "<br", "</", "<a", "<!-", "<title"] {
+            let page = sign.repeat(1_000_000);
+            assert_eq!(shallow(&page).0, page);
         }
     }
 }

@@ -8,7 +8,7 @@ use std::io::{Cursor, Read};
 use flate2::read::{GzDecoder, MultiGzDecoder};
 use zip::ZipArchive;
 
-use crate::extract::package::zip_failure;
+use crate::extract::package::{check_method, zip_failure};
 use crate::extract::{Input, ReadResult, Sink, failure};
 use crate::model::{ExtractFailure, FileState, Reason};
 
@@ -60,10 +60,17 @@ impl Outcome {
             return self.failed(name, failed, sink);
         }
         let short = name.rsplit('/').next().unwrap_or(name);
-        let result = bytes(sink).and_then(|bytes| member(Input { bytes: &bytes, name: short }, sink));
+        let unpacked = bytes(sink);
+        let is_unpacked = unpacked.is_ok();
+        let result = unpacked.and_then(|bytes| member(Input { bytes: &bytes, name: short }, sink));
         sink.leave();
         match result {
             Ok(()) => self.read += 1,
+            // Of what it is nobody knows: the archive is one that cannot be read, not one of what nobody reads.
+            Err(failed) if !is_unpacked && failed.reason == Reason::UnsupportedType => {
+                sink.problem(format!("member `{name}`: {}", failed.detail));
+                self.told.get_or_insert(failed);
+            }
             Err(failed) => self.failed(name, failed, sink),
         }
         if sink.is_full() {
@@ -116,7 +123,7 @@ fn read_zip(input: Input<'_>, sink: &mut Sink, member: &mut ReadMember<'_>) -> R
         let bytes = |sink: &mut Sink| {
             let file = archive.by_index(place).map_err(|error| zip_failure(&error))?;
             let compressed = file.compressed_size();
-            sink.inflate_entry(file, compressed)
+            check_method(file.compression()).and_then(|()| sink.inflate_entry(file, compressed))
         };
         outcome.member(&name, sink, bytes, member);
     }

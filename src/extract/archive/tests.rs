@@ -128,3 +128,20 @@ fn members_are_counted() {
     assert!(result.is_ok() && document.truncated);
     assert_eq!(document.blocks.len(), 2);
 }
+
+#[test]
+fn an_archive_that_is_packed_in_another_way_is_of_a_type_that_nobody_reads_and_one_such_member_is_told() {
+    let packed_by_zstd = |mut bytes: Vec<u8>| {
+        let central = memchr::memmem::find(&bytes, b"PK\x01\x02").unwrap();
+        // The method stands in both headers.
+        for place in [8, central + 10] {
+            bytes[place..place + 2].copy_from_slice(&93u16.to_le_bytes());
+        }
+        bytes
+    };
+    let (result, _) = try_read(&packed_by_zstd(boxed("a.txt", b"text")), "a.zip", ExtractLimits::default());
+    assert_eq!(result.unwrap_err().reason, Reason::UnsupportedType);
+    let both = packed_by_zstd(zipped(&[("a.txt", "text"), ("b.txt", "other text")]));
+    let document = check(&both, "a.zip", &["b.txt: other text"]);
+    assert!(document.problems.iter().any(|it| it.contains("a.txt")), "{:?}", document.problems);
+}

@@ -15,8 +15,8 @@ use crate::extract::docx::styles::{Role, Styles, list_place, outline_level, valu
 use crate::extract::ooxml::{self, Relation, comment_text, merged_text, one_line, table_row};
 use crate::extract::package::{Package, check_flaw};
 use crate::extract::xml_tree::{Node, Tree};
-use crate::extract::{Input, ReadResult, Sink, xhtml};
-use crate::model::{Anchor, BlockKind};
+use crate::extract::{Input, ReadResult, Sink, failure, xhtml};
+use crate::model::{Anchor, BlockKind, Reason};
 
 /// Reads a Word document.
 pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
@@ -34,7 +34,9 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
         sink,
     };
     walker.read_side_parts()?;
-    let Some(xml) = walker.package.xml(&main, walker.sink)? else { return Ok(()) };
+    let Some(xml) = walker.package.xml(&main, walker.sink)? else {
+        return Err(failure(Reason::Damaged, format!("the package has no readable `{main}`")));
+    };
     let tree = Tree::parse(&xml);
     walker.blocks(tree.top())?;
     walker.headers_and_footers()?;

@@ -1,5 +1,5 @@
 use super::*;
-use crate::extract::package::tests::{run, shown, zipped};
+use crate::extract::package::tests::{failed, run, shown, spoilt, zipped};
 use crate::model::{Document, ExtractLimits, Reason};
 
 const STYLES: &str = r#"<w:styles><w:style w:styleId="H2"><w:name w:val="heading 2"/></w:style>
@@ -170,4 +170,14 @@ fn another_zip_is_not_a_document() {
     let bytes = zipped(&[("a.txt", "x")]);
     let failed = read(Input { bytes: &bytes, name: "a.docx" }, &mut Sink::new(ExtractLimits::default())).unwrap_err();
     assert_eq!(failed.reason, Reason::Damaged);
+}
+
+#[test]
+fn a_damaged_body_is_damage_whatever_else_there_is() {
+    let bytes = zipped(&[
+        ("word/document.xml", "<w:document><w:body><w:p><w:r><w:t>some text</w:t></w:r></w:p></w:body></w:document>"),
+        ("docProps/core.xml", "<c><dc:title>Title</dc:title></c>"),
+    ]);
+    assert_eq!(shown(&run(read, &bytes)), "m title: Title\np some text");
+    assert_eq!(failed(read, &spoilt(bytes, "word/document.xml")), Reason::Damaged);
 }

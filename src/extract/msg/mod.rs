@@ -10,8 +10,8 @@ use cfb::CompoundFile;
 
 use crate::extract::archive::ReadMember;
 use crate::extract::ooxml::push_metadata;
-use crate::extract::{Input, ReadResult, Sink, failure, rtf, xhtml};
-use crate::model::{Anchor, BlockKind, Reason};
+use crate::extract::{Input, ReadResult, Sink, failure, html, rtf};
+use crate::model::{Anchor, BlockKind, ExtractFailure, FileState, Reason};
 
 /// Messages within messages are in the same file, so the sink's limit of depth needs one for our recursion beside it.
 const MAX_DEPTH: u32 = 8;
@@ -69,28 +69,37 @@ impl Message<'_> {
         let title = subject.clone();
         push_metadata(&[("from", from), ("to", to), ("cc", cc), ("date", date), ("subject", subject)], sink);
         sink.title(&title);
-        self.body(storage, &body, &fixed, sink)?;
+        if let Err(failed) = self.body(storage, &body, &fixed, sink) {
+            note("the body", &failed, sink);
+        }
         self.attachments(storage, depth, sink, member)
     }
 
     /// Adds the body in the plainest form there is.
     fn body(&mut self, storage: &str, plain: &str, fixed: &[u8], sink: &mut Sink) -> ReadResult {
-        let anchor = Anchor { part: Some("body".to_string()), ..Anchor::default() };
+        let mark = sink.mark();
         if !plain.trim().is_empty() {
             for paragraph in plain.replace("\r\n", "\n").split("\n\n") {
-                sink.push(BlockKind::Paragraph, paragraph, anchor.clone());
+                sink.push(BlockKind::Paragraph, paragraph, Anchor::default());
             }
-            return Ok(());
+        } else if let Some(bytes) = self.stream(&format!("{storage}/__substg1.0_{BODY_HTML:04X}0102"), sink)? {
+            match fixed_value(fixed, INTERNET_CODE_PAGE) {
+                Some(page) => html::read_text(&encoding(Some(page)).decode(&bytes).0, sink),
+                // The page may say it itself.
+                None => html::read(Input { bytes: &bytes, name: "body.html" }, sink)?,
+            }
+        } else {
+            let page = self.text(storage, BODY_HTML, encoding_rs::UTF_8, sink)?;
+            if page.is_empty() {
+                return self.rtf_body(storage, sink);
+            }
+            html::read_text(&page, sink);
         }
-        let html = self.stream(&format!("{storage}/__substg1.0_{BODY_HTML:04X}0102"), sink)?;
-        if let Some(bytes) = html {
-            let encoding = encoding(fixed_value(fixed, INTERNET_CODE_PAGE));
-            return xhtml::read_text(&encoding.decode(&bytes).0, &anchor, sink);
-        }
-        let html = self.text(storage, BODY_HTML, encoding_rs::UTF_8, sink)?;
-        if !html.is_empty() {
-            return xhtml::read_text(&html, &anchor, sink);
-        }
+        sink.label_part(mark, "body");
+        Ok(())
+    }
+
+    fn rtf_body(&mut self, storage: &str, sink: &mut Sink) -> ReadResult {
         match self.stream(&format!("{storage}/__substg1.0_{BODY_RTF:04X}0102"), sink)? {
             Some(bytes) => {
                 let rtf = sink.inflate_entry(Cursor::new(compressed_rtf::decompress(&bytes)), bytes.len() as u64)?;
@@ -116,7 +125,10 @@ impl Message<'_> {
             if label.is_empty() {
                 label = if is_message { "message.msg".to_string() } else { name };
             }
-            sink.enter(&label)?;
+            if let Err(failed) = sink.enter(&label) {
+                note(&format!("attachment `{label}`"), &failed, sink);
+                return Ok(());
+            }
             let result = match is_message {
                 true if depth >= MAX_DEPTH => Err(failure(Reason::TooDeep, "messages are nested too deep")),
                 true => self.read(&inner, depth + 1, sink, member),
@@ -128,11 +140,8 @@ impl Message<'_> {
             };
             sink.leave();
             if let Err(failed) = result {
-                if failed.reason.state() == crate::model::FileState::Failed {
-                    sink.problem(format!("attachment `{label}`: {}", failed.detail));
-                }
+                note(&format!("attachment `{label}`"), &failed, sink);
                 if failed.reason == Reason::DecompressionLimit {
-                    sink.truncate();
                     return Ok(());
                 }
             }
@@ -170,6 +179,16 @@ impl Message<'_> {
         let bytes = self.stream(&format!("{storage}/__properties_version1.0"), sink)?.unwrap_or_default();
         let header = if depth == 0 { 32 } else { 24 };
         Ok(bytes.get(header..).unwrap_or_default().to_vec())
+    }
+}
+
+/// Notes that a part of a message was not read, which is no reason to leave out the others.
+fn note(part: &str, failed: &ExtractFailure, sink: &mut Sink) {
+    if failed.reason.state() == FileState::Failed {
+        sink.problem(format!("{part}: {}", failed.detail));
+    }
+    if failed.reason == Reason::DecompressionLimit {
+        sink.truncate();
     }
 }
 

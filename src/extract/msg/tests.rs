@@ -86,6 +86,26 @@ fn an_html_body_is_read_when_there_is_no_other() {
 }
 
 #[test]
+fn attachments_are_read_whatever_the_body_is() {
+    let page = format!("<p>Dear<br>{}Ann", "<br>".repeat(300));
+    for (stream, body, text) in [
+        ("/__substg1.0_10130102", page.as_bytes(), "Ann"),
+        ("/__substg1.0_1013001F", &utf16(&page), "Ann"),
+        ("/__substg1.0_10090102", b"\x01no RTF", "attached"),
+    ] {
+        let bytes = message(&[
+            ("/__properties_version1.0", &[]),
+            (stream, body),
+            ("/__attach_version1.0_#00000000/__substg1.0_3707001F", &utf16("a.txt")),
+            ("/__attach_version1.0_#00000000/__substg1.0_37010102", b"attached"),
+        ]);
+        let document = read_all(&bytes);
+        assert!(document.text().contains(text), "{stream}: {}", document.text());
+        assert!(document.text().ends_with("attached"), "{stream}: {}", document.text());
+    }
+}
+
+#[test]
 fn an_html_body_is_read_in_the_code_page_of_its_message() {
     for (page, body, text) in [
         (50220, &b"<p>\x1b$B$3$s$K$A$O\x1b(B</p>"[..], "こんにちは"),

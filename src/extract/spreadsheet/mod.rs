@@ -19,7 +19,7 @@ use crate::extract::ooxml::{self, Relation, comment_text, drawing_text};
 use crate::extract::package::{COMPOUND_FILE, Package, is_encrypted_package};
 use crate::extract::xml_tree::Tree;
 use crate::extract::{Input, ReadResult, Sink, failure, odf};
-use crate::model::{ExtractFailure, Reason};
+use crate::model::{Block, BlockKind, ExtractFailure, Reason};
 
 /// Reads a spreadsheet of any of the four formats, told apart by content.
 pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
@@ -30,6 +30,7 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     if package.has("content.xml") {
         return odf::read(input, sink);
     }
+    let mark = sink.mark();
     ooxml::properties(&mut package, sink)?;
     let plain = Cursor::new(inflated(&mut package, sink)?);
     // calamine indexes into binary records on trust.
@@ -37,7 +38,10 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
         true => read_xlsb(plain, sink),
         false => read_xlsx(plain, &mut package, sink),
     }));
-    read.unwrap_or_else(|_| Err(failure(Reason::Damaged, "the reader could not cope with it")))
+    read.unwrap_or_else(|_| Err(failure(Reason::Damaged, "the reader could not cope with it")))?;
+    // The name of a sheet stands in another part than its cells.
+    let is_text = |it: &Block| !matches!(it.kind, BlockKind::Metadata | BlockKind::Heading(_));
+    package.check_damage(mark, is_text, sink)
 }
 
 fn read_xlsb(plain: impl Read + Seek, sink: &mut Sink) -> ReadResult {
@@ -246,7 +250,7 @@ fn damaged(error: impl std::fmt::Display) -> ExtractFailure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::extract::package::tests::{run, shown, zipped};
+    use crate::extract::package::tests::{failed, run, shown, spoilt, zipped};
     use calamine::ExcelDateTimeType;
 
     const WORKBOOK: &str = r#"<workbook xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"
@@ -319,6 +323,15 @@ mod tests {
         forget_count(&mut part);
         let expected = br#"<?xml?><x:sst xniqueCount="4294967295" a="1"><si><t>uniqueCount="1"</t></si>"#;
         assert_eq!(part, expected);
+    }
+
+    #[test]
+    fn a_sheet_that_is_damaged_leaves_more_than_its_name_or_fails() {
+        let rows = r#"<row r="1"><c r="A1"><v>1</v></c></row>"#;
+        let sheet = "xl/worksheets/sheet1.xml";
+        assert_eq!(shown(&run(read, &spoilt(workbook(rows), sheet))), "1 Ducks\np why?");
+        let bytes = spoilt(spoilt(workbook(rows), "xl/comments1.xml"), sheet);
+        assert_eq!(failed(read, &bytes), Reason::Damaged);
     }
 
     #[test]
