@@ -27,16 +27,18 @@ pub(super) struct Reply {
     status: u16,
     head: String,
     body: Vec<u8>,
+    /// How long it is waited for.
+    wait: Duration,
 }
 
 impl Reply {
     pub(super) fn ok(body: &[u8]) -> Reply {
-        Reply { status: 200, head: String::new(), body: body.to_vec() }
+        Reply { status: 200, head: String::new(), body: body.to_vec(), wait: Duration::ZERO }
     }
 
     pub(super) fn error(status: u16, message: &str) -> Reply {
         let body = json!({ "error": message }).to_string().into_bytes();
-        Reply { status, head: String::new(), body }
+        Reply { status, head: String::new(), body, wait: Duration::ZERO }
     }
 
     fn json(value: &Value) -> Reply {
@@ -73,6 +75,7 @@ async fn serve_one(stream: TcpStream, answer: &(dyn Fn(Request) -> Reply + Send 
     stream.read_exact(&mut body).await.unwrap();
     let path = head.split(' ').nth(1).unwrap().to_string();
     let reply = answer(Request { path, head: lower, body: serde_json::from_slice(&body).unwrap_or_default() });
+    tokio::time::sleep(reply.wait).await;
     let (status, length, extra) = (reply.status, reply.body.len(), reply.head);
     let head = format!("HTTP/1.1 {status} X\r\ncontent-length: {length}\r\nconnection: close\r\n{extra}\r\n");
     let _ = stream.write_all(head.as_bytes()).await;
@@ -341,7 +344,7 @@ async fn an_answer_without_an_end_is_not_taken_in() {
 #[tokio::test]
 async fn a_redirect_is_not_followed() {
     let address =
-        serve(|_| Reply { status: 307, head: "location: http://192.0.2.1/api/embed\r\n".into(), body: Vec::new() });
+        serve(|_| Reply { status: 307, head: "location: http://192.0.2.1/api/embed\r\n".into(), ..Reply::ok(b"") });
     let error = open_ollama(&address.await, PrivacyMode::LocalOnly).await.err().unwrap();
     assert_eq!(error.code, ErrorCode::PermissionDenied);
 }
@@ -376,19 +379,17 @@ async fn openai_answers_are_read_as_base64_and_as_numbers_and_put_in_order() {
 #[tokio::test]
 async fn a_wrong_key_is_told_apart() {
     let body = json!({ "error": { "message": "Incorrect API key provided", "type": "invalid_request_error" } });
-    let address = serve(move |_| Reply { status: 401, head: String::new(), body: body.to_string().into_bytes() }).await;
+    let address = serve(move |_| Reply { status: 401, ..Reply::ok(body.to_string().as_bytes()) }).await;
     let error = open_server(&config(EmbedBackend::OpenAi, &address), PrivacyMode::LocalOnly).await.err().unwrap();
     assert_eq!(error.code, ErrorCode::PermissionDenied);
     assert!(error.message.contains("Incorrect API key"), "{error}");
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test]
 async fn who_asks_does_not_wait_for_a_server_that_hangs() {
     let url = serve(|request| {
-        if request.body["input"].to_string().contains("hang") {
-            std::thread::sleep(Duration::from_secs(6));
-        }
-        ollama(&request)
+        let hangs = request.body["input"].to_string().contains("hang");
+        Reply { wait: Duration::from_secs(if hangs { 60 } else { 0 }), ..ollama(&request) }
     })
     .await;
     let embedder = open_ollama(&url, PrivacyMode::LocalOnly).await.unwrap();

@@ -13,7 +13,7 @@ use crate::model::TokenCounter;
 
 /// The longest that somebody who asks waits for a server, which may hang or have a model to load: what has the words is found
 /// without it. Files have more time.
-const QUESTION: Duration = Duration::from_secs(if cfg!(test) { 2 } else { 10 });
+const QUESTION: Duration = Duration::from_secs(if cfg!(test) { 4 } else { 10 });
 
 /// An embedding model on a server.
 pub(crate) struct Served<W> {
