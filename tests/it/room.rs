@@ -174,7 +174,8 @@ fn with_a_table_to_rewrite() -> World {
     }
     world.index();
     world.ok(&["pause"]);
-    for number in 0..GONE {
+    // Every third: whoever saw them first, the watcher or the job, each fragment has some, and none is gone as a whole.
+    for number in (0..ENTRIES).step_by((ENTRIES / GONE) as usize) {
         std::fs::remove_file(world.files().join(format!("{number}.md"))).unwrap();
     }
     world.until("the deleted are gone", GOES_ON, |it| it.json(&["status"])["chunks"] == ENTRIES - GONE);
@@ -214,7 +215,7 @@ fn inside_of_upkeep() {
     let all_is_there = |world: &World| {
         assert_eq!(world.json(&["status"])["chunks"], ENTRIES - GONE + 1);
         assert!(answers(world, "quince jelly", "new.md"));
-        for number in (GONE..ENTRIES).step_by(97) {
+        for number in (1..ENTRIES).step_by(99) {
             assert!(answers(world, &format!("heron{number}"), &format!("{number}.md")), "{number}");
         }
     };
