@@ -33,6 +33,15 @@ struct Looked {
     /// Paths of files that changed since they were indexed.
     changed: Vec<String>,
     gone: usize,
+    /// Whether passages were replaced since they were found.
+    is_torn: bool,
+}
+
+/// Hits, best first.
+pub(super) struct Presented {
+    pub(super) found: Vec<Found>,
+    /// Whether passages were replaced between finding and reading them: their files are left out.
+    pub(super) is_torn: bool,
 }
 
 impl Asker {
@@ -43,7 +52,7 @@ impl Asker {
         question: &Question,
         fused: Vec<Fused>,
         warnings: &mut Vec<String>,
-    ) -> Result<Vec<Found>> {
+    ) -> Result<Presented> {
         let top: Vec<Fused> = fused.into_iter().take(compared(question.limit)).collect();
         let looked = match self.look_at(served, question, top.clone(), ANSWER).await {
             // By now it is known which root does not answer, if it is that, and its files are left out.
@@ -56,7 +65,7 @@ impl Asker {
         }
         let old = |path: &String| format!("`{path}` has changed since it was indexed; its passage may be old");
         warnings.extend(looked.changed.iter().map(old));
-        Ok(looked.found)
+        Ok(Presented { found: looked.found, is_torn: looked.is_torn })
     }
 
     async fn look_at(
@@ -73,13 +82,14 @@ impl Asker {
         crate::index::at_files(most, move || {
             let ids: Vec<FileId> = top.iter().map(|it| it.file_id).collect();
             let records = catalog.records(&ids)?.into_iter().map(|it| (it.id, it)).collect();
-            let chunks = chunks.into_iter().map(|it| ((it.file_id, it.chunk.id.clone()), it)).collect();
+            let chunks: Passages = chunks.into_iter().map(|it| ((it.file_id, it.chunk.id.clone()), it)).collect();
+            let is_torn = wanted.iter().any(|it| !chunks.contains_key(it));
             compare(&question, &mut top, &records, &chunks);
             if question.plan.requires_l2 {
                 prefer_evidence(&question, &mut top, &records, &chunks);
             }
             fold::demote_copies(&mut top, &records, &chunks, question.limit);
-            Ok(look(&question, &top, &records, &chunks))
+            Ok(Looked { is_torn, ..look(&question, &top, &records, &chunks) })
         })
         .await
     }

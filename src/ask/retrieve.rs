@@ -7,6 +7,7 @@ use tokio::task::JoinSet;
 
 use crate::ask::fuse::{self, Fused, Weights};
 use crate::ask::hit::{self, Found};
+use crate::ask::present::Presented;
 use crate::ask::{Asker, Outcome, Question, answer, present, terms};
 use crate::catalog;
 use crate::error::{Error, Result};
@@ -18,6 +19,8 @@ use crate::store::{FileSet, KeywordQuery};
 pub(super) const LEG_DEPTH: usize = 200;
 /// Further looks for files when a few long ones filled the leg.
 const MORE_ROUNDS: usize = 4;
+/// How often a search is made anew because files were written under it: a commit takes longer than most searches.
+const TORN: usize = 2;
 /// Words of a question that are looked for in file names.
 const NAME_WORDS: usize = 6;
 /// Files found by name that compete with passages, when these do not speak of the question or are to be looked into.
@@ -32,13 +35,25 @@ struct Legs {
 }
 
 impl Asker {
-    /// Searches the index.
+    /// Searches the index, and once more where a file was written anew meanwhile: what was found of it is no more, and what it
+    /// says now may be the answer, too.
     pub(super) async fn find(&self, served: &Served, question: &Question) -> Result<Outcome> {
+        for _ in 0..TORN {
+            let (outcome, is_torn) = self.find_once(served, question).await?;
+            if !is_torn {
+                return Ok(outcome);
+            }
+        }
+        Ok(self.find_once(served, question).await?.0)
+    }
+
+    /// Searches the index; also says whether it changed under the search.
+    async fn find_once(&self, served: &Served, question: &Question) -> Result<(Outcome, bool)> {
         let files = self.allowed(&question.filter).await?;
         let files = terms::restrict(&*served.store, files, &question.terms).await?;
         let Legs { fused, mut warnings } = self.legs(served, question, &files).await?;
         let mut merged = fused.len();
-        let mut hits = self.present(served, question, fused, &mut warnings).await?;
+        let Presented { found: mut hits, is_torn } = self.present(served, question, fused, &mut warnings).await?;
         let wanted = question.plan.requires_l2 || !answer::any_speaks(question, &hits);
         if wanted || (!question.filter.asks_nothing() && hits.len() < question.limit) {
             let named = self.without_text(question, question.limit.saturating_sub(hits.len()).max(NAMED_FILES)).await?;
@@ -50,7 +65,7 @@ impl Asker {
             }
             hits.truncate(question.limit);
         }
-        Ok(Outcome { hits, merged, warnings })
+        Ok((Outcome { hits, merged, warnings }, is_torn))
     }
 
     /// Both legs at the same time, then the true similarity of what only the keyword leg found.

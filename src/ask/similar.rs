@@ -57,8 +57,8 @@ impl Asker {
             limit,
             explain: false,
         };
-        let hits = self.present(&served, &question, fused, &mut warnings).await?;
-        let mut hits: Vec<_> = hits.into_iter().map(|it| it.hit).collect();
+        let presented = self.present(&served, &question, fused, &mut warnings).await?;
+        let mut hits: Vec<_> = presented.found.into_iter().map(|it| it.hit).collect();
         for hit in &mut hits {
             hit.reasoning = format!("similarity {:.2} to the mean of the passages of `{name}`", hit.score);
         }

@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
 use arrow::array::RecordBatch;
-use chrono::{DateTime, Utc};
 use futures::TryStreamExt;
+use lance::Dataset;
 use lancedb::Table;
 use lancedb::query::{ExecutableQuery, QueryBase, Select};
 
@@ -46,8 +46,14 @@ pub fn memory_caps() -> Vec<MemoryCap> {
 /// One table of chunks, of one model.
 ///
 /// Every write goes through one lock, because concurrent commits of the same rows can duplicate them; readers take none.
+///
+/// What a change makes of the table is several commits of the library, and questions see none of them alone: they ask a
+/// table of their own, which stays at the last version that is on disk until a change has settled.
 pub struct LanceStore {
+    /// As changes make it.
     pub(super) table: Table,
+    /// As questions see it.
+    pub(super) shown: Table,
     /// Also of what was replaced: see [`LanceStore::forget_replaced`].
     pub(super) cached: Cached,
     /// Reads under way, whose version has to stay.
@@ -66,8 +72,8 @@ pub struct LanceStore {
     asked: Mutex<Option<Instant>>,
     /// Whether a write broke off: then nobody knows which of its commits there are.
     pub(super) is_uncertain: AtomicBool,
-    /// When a change was undone last of which files may lie there that belong to no version.
-    pub(super) undone: Mutex<Option<DateTime<Utc>>>,
+    /// Whether a change was undone of which files may lie there that belong to no version.
+    pub(super) has_undone: AtomicBool,
     has_lost: AtomicBool,
     set_aside: Vec<PathBuf>,
     damaged: BTreeSet<FileId>,
@@ -98,10 +104,13 @@ impl LanceStore {
             tracing::warn!("the index was damaged: what could not be read is kept as `{}`", it.display());
         }
         let damaged = hot.damaged().clone();
+        let shown = connect(dir, &cached).await?.open_table(&place.name).execute().await.on("open", dir)?;
+        let readings = Readings::of(shown.version().await.on("read", dir)?);
         Ok(LanceStore {
             table,
+            shown,
             cached,
-            readings: Readings::default(),
+            readings,
             dir: dir.to_owned(),
             place,
             dimension,
@@ -113,7 +122,7 @@ impl LanceStore {
             whole,
             asked: Mutex::default(),
             is_uncertain: AtomicBool::new(false),
-            undone: Mutex::default(),
+            has_undone: AtomicBool::new(false),
             has_lost: AtomicBool::new(has_lost),
             set_aside,
             damaged,
@@ -238,15 +247,56 @@ impl LanceStore {
         self.hot.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) async fn rows_of(&self, files: &[FileId]) -> Result<Vec<RecordBatch>> {
-        let query = self.table.query().only_if_expr(legs::of_files(files)).select(Select::All);
+    /// Returns all rows of these files.
+    pub(super) async fn rows_of(&self, table: &Table, files: &[FileId]) -> Result<Vec<RecordBatch>> {
+        let query = table.query().only_if_expr(legs::of_files(files)).select(Select::All);
         collect(query.execute().await, "read", &self.dir).await
     }
 
-    /// Learns where all rows lie, when compaction has moved them.
-    pub(super) async fn learn_addresses(&self) -> Result<()> {
+    /// The library's own handle of the table as changes make it.
+    pub(super) async fn dataset(&self) -> Result<Arc<Dataset>> {
+        let dataset = self.table.dataset().ok_or_else(|| Error::internal("the table is none of this machine"))?;
+        dataset.get().await.on("read", &self.dir)
+    }
+
+    /// Has everything so far on disk, counts it as done, and shows it together with what is changed in memory.
+    pub(super) async fn settle(&self, change: impl FnOnce(&mut Hot) -> Result<()>) -> Result<()> {
+        if !opening::is_noted(&self.table, &self.place, &self.synced).await? {
+            sync::sync(&self.dir).await?;
+            self.whole.check().await?;
+            opening::note(&self.table, &self.place, &self.synced).await?;
+        }
+        self.show(change).await
+    }
+
+    /// As [`LanceStore::settle`], when rows have moved to other places.
+    pub(super) async fn settle_moved(&self) -> Result<()> {
+        let addresses = self.addresses().await;
+        self.settle(|hot| match addresses {
+            Ok(addresses) => Ok(addresses.into_iter().for_each(|it| hot.move_to(it))),
+            Err(error) => Ok(slower(&error)),
+        })
+        .await
+    }
+
+    /// Lets questions see the table as it stands, and what is changed in memory, at the same moment.
+    pub(super) async fn show(&self, change: impl FnOnce(&mut Hot) -> Result<()>) -> Result<()> {
+        let dataset = self.dataset().await?;
+        let version = dataset.manifest().version;
+        let mut hot = self.hot_mut();
+        change(&mut hot)?;
+        if let Some(shown) = self.shown.dataset() {
+            shown.update(Arc::unwrap_or_clone(dataset));
+        }
+        // Whoever begins between the two keeps an older version than the one that is read, and so that, too.
+        self.readings.show(version);
+        Ok(())
+    }
+
+    /// Where all rows lie; None where that is not kept.
+    async fn addresses(&self) -> Result<Option<Addresses>> {
         if self.hot().addresses().is_none() {
-            return Ok(());
+            return Ok(None);
         }
         let query = self.table.query().select(Select::columns(&["chunk_id", "file_id"])).with_row_id();
         let mut stream = query.execute().await.on("read", &self.dir)?;
@@ -254,18 +304,7 @@ impl LanceStore {
         while let Some(batch) = stream.try_next().await.on("read", &self.dir)? {
             addresses.learn(&batch)?;
         }
-        self.hot_mut().move_to(addresses);
-        Ok(())
-    }
-
-    /// Has everything so far on disk, and counts it as done.
-    pub(super) async fn settle(&self) -> Result<()> {
-        if opening::is_noted(&self.table, &self.place, &self.synced).await? {
-            return Ok(());
-        }
-        sync::sync(&self.dir).await?;
-        self.whole.check().await?;
-        opening::note(&self.table, &self.place, &self.synced).await
+        Ok(Some(addresses))
     }
 
     /// Has the library forget the indexes, manifests and files that it opened. It keeps one that was replaced until others
@@ -280,10 +319,11 @@ impl LanceStore {
     /// # Errors
     /// The index cannot be read.
     pub async fn warm(&self) -> Result<()> {
+        let _reading = self.readings.begin();
         let bytes = sync::bytes_below(&self.place.table_dir().join("_indices")).await?;
         // In memory it takes some twice as much.
         if bytes * 2 <= INDEX_CACHE_BYTES as u64 {
-            upkeep::warm(&self.table).await.on("read the index of", &self.dir)?;
+            upkeep::warm(&self.shown).await.on("read the index of", &self.dir)?;
         }
         Ok(())
     }
@@ -330,15 +370,9 @@ impl LanceStore {
     }
 }
 
-/// Reads, and once more where the version that was read did not get onto the disk and has gone meanwhile.
-macro_rules! reading {
-    ($store:ident, $read:expr) => {{
-        let reading = $store.readings.begin();
-        match $read.await {
-            Err(_) if reading.is_undone() => $read.await,
-            done => done,
-        }
-    }};
+/// What is only there for speed has failed.
+pub(super) fn slower(error: &Error) {
+    tracing::warn!(%error, "questions take longer");
 }
 
 #[async_trait::async_trait]
@@ -360,19 +394,22 @@ impl Store for LanceStore {
     }
 
     async fn vector_leg(&self, vector: &[f32], files: &FileSet, limit: usize) -> Result<Vec<LegHit>> {
-        reading!(self, legs::vector(self, vector, files, limit))
+        let _reading = self.readings.begin();
+        legs::vector(self, vector, files, limit).await
     }
 
     async fn keyword_leg(&self, query: &KeywordQuery, files: &FileSet, limit: usize) -> Result<Vec<LegHit>> {
         *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
-        reading!(self, legs::keyword(self, query, files, limit))
+        let _reading = self.readings.begin();
+        legs::keyword(self, query, files, limit).await
     }
 
     async fn chunks(&self, ids: &[(FileId, ChunkId)]) -> Result<Vec<StoredChunk>> {
         if let Some(Ok(found)) = self.hot().passages().map(|it| it.get(ids)) {
             return Ok(found);
         }
-        let batches = reading!(self, legs::rows(self, ids, &schema::CHUNK_COLUMNS))?;
+        let _reading = self.readings.begin();
+        let batches = legs::rows(self, ids, &schema::CHUNK_COLUMNS).await?;
         let mut chunks = Vec::with_capacity(ids.len());
         for batch in &batches {
             chunks.extend(schema::stored_chunks(batch)?);
@@ -382,15 +419,18 @@ impl Store for LanceStore {
     }
 
     async fn similarities(&self, vector: &[f32], ids: &[(FileId, ChunkId)]) -> Result<Vec<LegHit>> {
-        reading!(self, legs::similarities(self, vector, ids))
+        let _reading = self.readings.begin();
+        legs::similarities(self, vector, ids).await
     }
 
     async fn vectors(&self, ids: &[(FileId, ChunkId)]) -> Result<Vec<((FileId, ChunkId), Vec<f32>)>> {
-        reading!(self, legs::vectors(self, ids))
+        let _reading = self.readings.begin();
+        legs::vectors(self, ids).await
     }
 
     async fn files_with(&self, words: &str, files: &FileSet) -> Result<Vec<FileId>> {
-        let hits = reading!(self, legs::all_words(self, words, files))?;
+        let _reading = self.readings.begin();
+        let hits = legs::all_words(self, words, files).await?;
         let files: std::collections::BTreeSet<FileId> = hits.into_iter().map(|it| it.file_id).collect();
         Ok(files.into_iter().collect())
     }
@@ -403,7 +443,7 @@ impl Store for LanceStore {
     async fn file_vectors(&self, file: FileId) -> Result<Vec<Vec<f32>>> {
         let _reading = self.readings.begin();
         let mut vectors = Vec::new();
-        for batch in self.rows_of(&[file]).await? {
+        for batch in self.rows_of(&self.shown, &[file]).await? {
             vectors.extend(schema::vectors(&batch)?.filter(|it| !schema::awaits(it)).map(<[f32]>::to_vec));
         }
         Ok(vectors)
@@ -425,14 +465,14 @@ impl Store for LanceStore {
 
     async fn stats(&self) -> Result<StoreStats> {
         let _reading = self.readings.begin();
-        let fragments = self.table.stats().await.on("read", &self.dir)?.fragment_stats.num_fragments;
+        let fragments = self.shown.stats().await.on("read", &self.dir)?.fragment_stats.num_fragments;
         let upkeep = self.upkeep.lock().unwrap_or_else(PoisonError::into_inner).clone();
         Ok(StoreStats {
             chunks: self.chunk_count(),
             bytes: sync::bytes_below(&self.place.table_dir()).await?,
             fragments: fragments as u64,
             versions: self.version_count()?,
-            unindexed_rows: upkeep::unindexed(&self.table).await.on("read", &self.dir)?,
+            unindexed_rows: upkeep::unindexed(&self.shown).await.on("read", &self.dir)?,
             upkeep_now: upkeep.now,
             upkeep_error: upkeep.error,
         })

@@ -120,7 +120,7 @@ async fn matching(
         return Ok(Vec::new());
     }
     let words = MatchQuery::new(text.to_owned()).with_column(Some("text".to_owned())).with_operator(operator);
-    let mut search = store.table.query().full_text_search(FullTextSearchQuery::new_query(words.into()));
+    let mut search = store.shown.query().full_text_search(FullTextSearchQuery::new_query(words.into()));
     search = search.limit(limit).with_row_id();
     if let Some(filter) = filter {
         search = search.only_if_expr(filter);
@@ -196,7 +196,7 @@ async fn nearest(
     effort: Effort,
     limit: usize,
 ) -> Result<Vec<LegHit>> {
-    let search = store.table.query().nearest_to(vector);
+    let search = store.shown.query().nearest_to(vector);
     let mut search = search
         .on("search", &store.dir)?
         .column("vector")
@@ -255,7 +255,7 @@ pub(super) async fn scan(
     files: &FileSet,
     each: &mut (dyn FnMut(StoredChunk) -> bool + Send),
 ) -> Result<()> {
-    let mut query = store.table.query().select(Select::columns(&schema::CHUNK_COLUMNS));
+    let mut query = store.shown.query().select(Select::columns(&schema::CHUNK_COLUMNS));
     match scope(store, files) {
         Scope::None => return Ok(()),
         Scope::All => {}
@@ -282,7 +282,7 @@ pub(super) async fn rows(store: &LanceStore, ids: &[(FileId, ChunkId)], columns:
     files.dedup();
     let chunks = ids.iter().map(|(_, id)| lit(id.0.as_str())).collect();
     let filter = of_files(&files).and(col("chunk_id").in_list(chunks, false));
-    let query = store.table.query().only_if_expr(filter).select(Select::columns(columns));
+    let query = store.shown.query().only_if_expr(filter).select(Select::columns(columns));
     collect(query.execute().await, "read", &store.dir).await
 }
 

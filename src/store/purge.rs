@@ -4,12 +4,11 @@
 //! index, and both in every version before. Upkeep gets there when it pays. Here what holds deleted rows is rewritten at
 //! once, the keyword index is made anew, and [`prune`] drops the versions before as soon as nobody reads them.
 
-use chrono::Utc;
 use lancedb::Table;
 
 use crate::error::Result;
 use crate::store::failure::StoreContext;
-use crate::store::lance::LanceStore;
+use crate::store::lance::{LanceStore, slower};
 use crate::store::{compacting, manifests, upkeep};
 
 impl LanceStore {
@@ -29,8 +28,8 @@ impl LanceStore {
     /// # Errors
     /// The table cannot be read or written.
     pub async fn prune_before(&self, version: u64) -> Result<bool> {
-        let is_pruned = self.change(prune(self)).await?;
-        Ok(is_pruned && manifests::list(&self.place.table_dir())?.iter().all(|it| it.version >= version))
+        self.change(prune(self)).await?;
+        Ok(manifests::list(&self.place.table_dir())?.iter().all(|it| it.version >= version))
     }
 }
 
@@ -45,12 +44,11 @@ async fn rewrite(store: &LanceStore) -> Result<u64> {
         compacting::compact_deleted(table).await.on("compact", &store.dir)?;
         upkeep::make_keyword_index(table).await.on("index the words of", &store.dir)?;
     }
+    store.settle_moved().await?;
     store.forget_replaced().await;
-    // Both only make questions faster.
-    if let Err(error) = async { store.learn_addresses().await.and(store.warm().await) }.await {
-        tracing::warn!(%error, "questions take longer");
+    if let Err(error) = store.warm().await {
+        slower(&error);
     }
-    store.settle().await?;
     table.version().await.on("read", &store.dir)
 }
 
@@ -61,18 +59,12 @@ async fn drop_indexes(table: &Table) -> lancedb::Result<()> {
     Ok(())
 }
 
-/// Says whether it was time to. The caller holds the writer's lock: what belongs to no version is of a commit that was broken
-/// off or undone, and of none under way.
-async fn prune(store: &LanceStore) -> Result<bool> {
+/// The caller holds the writer's lock: what belongs to no version is of a commit that was broken off or undone, and of none
+/// under way.
+async fn prune(store: &LanceStore) -> Result<()> {
     // What takes the place of that which is deleted has to be on disk.
-    store.settle().await?;
-    let until = store.readings.oldest() - upkeep::COMMIT_LASTS;
-    let versions = store.table.list_versions().await.on("read", &store.dir)?;
-    let made: Vec<_> = versions.iter().map(|it| it.timestamp).collect();
-    // That one was the newest until the next, and may be read.
-    let Some(first) = upkeep::newest_at(&made, until, Utc::now()) else { return Ok(false) };
-    upkeep::drop_before(&store.table, versions[first].version, true).await.on("prune", &store.dir)?;
-    Ok(true)
+    store.settle(|_| Ok(())).await?;
+    upkeep::drop_before(&store.table, store.readings.oldest(), true).await.on("prune", &store.dir)
 }
 
 #[cfg(test)]

@@ -1,70 +1,73 @@
-//! Which reads are under way: a version that one of them may read has to stay.
+//! Which version of the table questions see, and which of them are read at this moment: these have to stay.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use chrono::{DateTime, Utc};
-
-/// The reads under way, by number.
-#[derive(Debug, Default)]
+/// The reads under way.
+#[derive(Debug)]
 pub(super) struct Readings {
-    begun: Mutex<Begun>,
-    /// How often versions have been undone that did not get onto the disk.
-    undone: AtomicU64,
+    state: Mutex<State>,
 }
 
-#[derive(Debug, Default)]
-struct Begun {
-    next: u64,
-    times: BTreeMap<u64, DateTime<Utc>>,
+#[derive(Debug)]
+struct State {
+    /// What a read that begins now sees.
+    newest: u64,
+    /// How many reads began with each version.
+    under_way: BTreeMap<u64, usize>,
 }
 
 /// A read, under way until this is dropped.
 pub(super) struct Reading<'a> {
     readings: &'a Readings,
-    number: u64,
-    undone: u64,
+    version: u64,
 }
 
 impl Readings {
-    /// Notes that a read begins.
+    /// Nothing is read yet; this version is seen.
+    pub(super) fn of(version: u64) -> Readings {
+        Readings { state: Mutex::new(State { newest: version, under_way: BTreeMap::new() }) }
+    }
+
+    /// Notes that a read begins: it sees the newest version, or one that is shown meanwhile.
     pub(super) fn begin(&self) -> Reading<'_> {
-        let mut begun = self.begun();
-        let number = begun.next;
-        begun.next += 1;
-        begun.times.insert(number, Utc::now());
-        drop(begun);
-        Reading { readings: self, number, undone: self.undone.load(Ordering::SeqCst) }
+        let mut state = self.state();
+        let version = state.newest;
+        *state.under_way.entry(version).or_default() += 1;
+        Reading { readings: self, version }
     }
 
-    /// Notes that the newest versions are about to go. Whoever begins to read from now on does not see them.
-    pub(super) fn undo(&self) {
-        self.undone.fetch_add(1, Ordering::SeqCst);
+    /// Notes that this version is seen from now on.
+    pub(super) fn show(&self, version: u64) {
+        self.state().newest = version;
     }
 
-    /// Returns when the oldest of those under way began; now, when there is none.
-    pub(super) fn oldest(&self) -> DateTime<Utc> {
-        // The least of all, not the first: the clock may have been set back.
-        self.begun().times.values().min().copied().unwrap_or_else(Utc::now)
+    /// The version that is seen now.
+    pub(super) fn newest(&self) -> u64 {
+        self.state().newest
     }
 
-    fn begun(&self) -> MutexGuard<'_, Begun> {
-        // Every change of it is one insertion or one removal: a panic leaves nothing half done.
-        self.begun.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Returns the oldest version that may be read now.
+    pub(super) fn oldest(&self) -> u64 {
+        let state = self.state();
+        state.under_way.keys().next().copied().unwrap_or(state.newest)
     }
-}
 
-impl Reading<'_> {
-    /// Says whether the version that it reads may be gone.
-    pub(super) fn is_undone(&self) -> bool {
-        self.readings.undone.load(Ordering::SeqCst) != self.undone
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Every change of it is one number: a panic leaves nothing half done.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for Reading<'_> {
     fn drop(&mut self) {
-        self.readings.begun().times.remove(&self.number);
+        let under_way = &mut self.readings.state().under_way;
+        if let Some(reads) = under_way.get_mut(&self.version) {
+            *reads -= 1;
+            if *reads == 0 {
+                under_way.remove(&self.version);
+            }
+        }
     }
 }
 
@@ -73,17 +76,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_oldest_of_the_reads_under_way_counts() {
-        let readings = Readings::default();
-        let before = Utc::now();
-        let first = readings.begin();
-        std::thread::sleep(std::time::Duration::from_millis(2));
-        let between = Utc::now();
-        let second = readings.begin();
-        assert!(before <= readings.oldest() && readings.oldest() < between);
+    fn a_version_stays_as_long_as_one_of_its_reads_is_under_way() {
+        let readings = Readings::of(7);
+        let (first, second) = (readings.begin(), readings.begin());
+        readings.show(8);
+        let third = readings.begin();
+        assert_eq!((readings.oldest(), readings.newest()), (7, 8));
         drop(first);
-        assert!(readings.oldest() >= between);
+        assert_eq!(readings.oldest(), 7);
         drop(second);
-        assert!(readings.oldest() >= between && readings.begun().times.is_empty());
+        assert_eq!(readings.oldest(), 8);
+        readings.show(9);
+        assert_eq!(readings.oldest(), 8);
+        drop(third);
+        assert_eq!(readings.oldest(), 9, "nothing is read");
+        assert!(readings.state().under_way.is_empty());
     }
 }

@@ -1,3 +1,4 @@
+mod beside;
 mod filters;
 
 use std::path::Path;

@@ -5,7 +5,7 @@
 //! what was to take their place would leave no version that is whole.
 
 use std::collections::HashMap;
-use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
 
 use chrono::{DateTime, Utc};
 use futures::TryStreamExt;
@@ -21,7 +21,7 @@ use lancedb::{DistanceType, Table};
 use crate::error::Result;
 use crate::store::failure::{self, StoreContext};
 use crate::store::hot::hot_rows;
-use crate::store::lance::LanceStore;
+use crate::store::lance::{LanceStore, slower};
 use crate::store::{compacting, manifests};
 
 /// Memory of building the keyword index, in MiB. The library's default is 2 GiB for each core.
@@ -62,9 +62,6 @@ const CLOCK_JITTER: Duration = Duration::minutes(1);
 /// Versions that are kept for that time. What is older goes as soon as nothing reads it: a folder in which something is saved
 /// all the time makes thousands an hour.
 const KEEP_VERSIONS: usize = 10;
-
-/// A read may begin with a version that was the newest so long ago: a version bears the time at which its commit began.
-pub(super) const COMMIT_LASTS: Duration = Duration::seconds(1);
 
 /// Makes the keyword index when there is none: English stems and stop words, lower case, without accents.
 pub(super) async fn ensure_keyword_index(table: &Table) -> lancedb::Result<()> {
@@ -115,18 +112,18 @@ pub(super) async fn run(store: &LanceStore) -> Result<()> {
         store.doing("bringing its indexes up to date");
         // Before that, chunks may wait for their vectors: the approximate index is made of what vectors there are.
         let is_large = store.hot().vectors().is_none();
-        if index(table, store.dimension, is_large).await.on("index the words of", &store.dir)? {
+        let are_replaced = index(table, store.dimension, is_large).await.on("index the words of", &store.dir)?;
+        // What is done stays done, whatever becomes of the rest.
+        store.settle(|_| Ok(())).await?;
+        if are_replaced {
             store.forget_replaced().await;
         }
-        // What is done stays done, whatever becomes of the rest.
-        store.settle().await?;
         store.doing("compacting");
-        let moved = compacting::compact(table).await.on("compact", &store.dir)?;
-        store.settle().await?;
-        let learned = async { if moved { store.learn_addresses().await } else { Ok(()) } };
-        // Both only make questions faster.
-        if let Err(error) = async { learned.await.and(store.warm().await) }.await {
-            tracing::warn!(%error, "questions take longer");
+        if compacting::compact(table).await.on("compact", &store.dir)? {
+            store.settle_moved().await?;
+        }
+        if let Err(error) = store.warm().await {
+            slower(&error);
         }
     }
     prune_only(store).await
@@ -142,7 +139,7 @@ pub(super) async fn cover(store: &LanceStore) -> Result<()> {
     let merged = merged(&parts, new, 2).min(small(&parts));
     let action = OptimizeAction::Index(OptimizeOptions::merge(merged).index_names(vec![words.name]));
     store.table.optimize(action).await.on("index the words of", &store.dir)?;
-    store.settle().await
+    store.settle(|_| Ok(())).await
 }
 
 /// How many of the newest parts of so many rows each become one with what comes: those that are no larger than all that is
@@ -190,7 +187,7 @@ async fn part_rows(table: &Table, name: &str) -> lancedb::Result<Vec<usize>> {
 
 /// Drops old versions, once the newest is on disk. The caller holds the writer's lock.
 pub(super) async fn prune_only(store: &LanceStore) -> Result<()> {
-    store.settle().await?;
+    store.settle(|_| Ok(())).await?;
     store.doing("pruning old versions");
     prune(store).await.on("prune", &store.dir)
 }
@@ -286,14 +283,14 @@ async fn prune(store: &LanceStore) -> lancedb::Result<()> {
     let versions = store.table.list_versions().await?;
     let made: Vec<_> = versions.iter().map(|it| it.timestamp).collect();
     let oldest = store.readings.oldest();
-    let undone = || store.undone.lock().unwrap_or_else(PoisonError::into_inner);
-    // Who began to read before may have begun with what was undone. What a damaged version alone refers to is kept.
-    let is_left_over = undone().is_some_and(|it| it < oldest) && !manifests::has_corrupt(&store.place.table_dir());
-    let first = first_kept(&made, oldest, Utc::now()).or(is_left_over.then_some(0));
+    let read = versions.partition_point(|it| it.version < oldest);
+    // What a damaged version alone refers to is kept.
+    let is_left_over = store.has_undone.load(Ordering::Relaxed) && !manifests::has_corrupt(&store.place.table_dir());
+    let first = first_kept(&made, read, Utc::now()).or(is_left_over.then_some(0));
     let Some(version) = first.and_then(|it| versions.get(it)) else { return Ok(()) };
     drop_before(&store.table, version.version, is_left_over).await?;
     if is_left_over {
-        *undone() = None;
+        store.has_undone.store(false, Ordering::Relaxed);
     }
     Ok(())
 }
@@ -314,16 +311,14 @@ pub(super) async fn drop_before(table: &Table, version: u64, unverified: bool) -
 
 /// Returns which version was the newest at that time, of those made at these times, by number: the last of those that were
 /// made by then, or later than now, which is before the clock was set back.
-pub(super) fn newest_at(made: &[DateTime<Utc>], time: DateTime<Utc>, now: DateTime<Utc>) -> Option<usize> {
+fn newest_at(made: &[DateTime<Utc>], time: DateTime<Utc>, now: DateTime<Utc>) -> Option<usize> {
     made.iter().rposition(|it| *it <= time || *it > now + CLOCK_JITTER)
 }
 
-/// Returns the first version to keep, of those made at these times, by number, while the oldest read began at `reading`.
-fn first_kept(made: &[DateTime<Utc>], reading: DateTime<Utc>, now: DateTime<Utc>) -> Option<usize> {
-    let last_ones = made.len().checked_sub(KEEP_VERSIONS).and_then(|it| made.get(it));
-    let until = last_ones.map_or(now - KEEP, |it| (*it).min(reading - COMMIT_LASTS).max(now - KEEP));
-    // That one was the newest until the next, and may be read.
-    newest_at(made, until, now)
+/// Returns the first version to keep, of those made at these times, by number, while none before `read` is read.
+fn first_kept(made: &[DateTime<Utc>], read: usize, now: DateTime<Utc>) -> Option<usize> {
+    let last_ones = made.len().checked_sub(KEEP_VERSIONS).map(|it| it.min(read));
+    last_ones.max(newest_at(made, now - KEEP, now))
 }
 
 fn covers(index: &IndexConfig, column: &str) -> bool {
@@ -336,12 +331,12 @@ mod tests {
     use crate::store::tests::{file, keyword, open};
     use crate::store::{FileSet, Store};
 
-    /// Versions made every second of the last `seconds`; the second from which on they are kept, while the oldest read began
-    /// `reading` seconds ago.
+    /// Versions made every second of the last `seconds`; the second from which on they are kept, while the oldest that is read
+    /// was made `reading` seconds ago.
     fn kept_of(seconds: i64, reading: i64) -> Option<i64> {
         let now = Utc::now();
         let made: Vec<_> = (1..=seconds).rev().map(|it| now - Duration::seconds(it)).collect();
-        first_kept(&made, now - Duration::seconds(reading), now).map(|it| (now - made[it]).num_seconds())
+        first_kept(&made, (seconds - reading) as usize, now).map(|it| (now - made[it]).num_seconds())
     }
 
     #[test]
@@ -398,25 +393,25 @@ mod tests {
 
     #[test]
     fn the_last_versions_and_those_that_are_read_are_kept() {
-        assert_eq!(kept_of(100, 0), Some(10), "the last ten");
-        assert_eq!(kept_of(100, 20), Some(21), "the one that was the newest when the read began");
+        assert_eq!(kept_of(100, 1), Some(10), "the last ten");
+        assert_eq!(kept_of(100, 21), Some(21), "the one that is read");
         assert_eq!(kept_of(1_000, 900), Some(300), "no read takes so long");
-        assert_eq!(kept_of(9, 0), None, "few, and all of them young");
+        assert_eq!(kept_of(9, 1), None, "few, and all of them young");
     }
 
     #[test]
     fn few_versions_go_when_they_are_old() {
         let now = Utc::now();
         let made: Vec<_> = [900, 800, 700].map(|it| now - Duration::seconds(it)).into();
-        assert_eq!(first_kept(&made, now, now), Some(2));
-        assert_eq!(first_kept(&[], now, now), None);
+        assert_eq!(first_kept(&made, 2, now), Some(2));
+        assert_eq!(first_kept(&[], 0, now), None);
     }
 
     #[test]
     fn versions_of_before_the_clock_was_set_back_go_like_others() {
         let now = Utc::now();
         let times = |seconds: &[i64]| seconds.iter().map(|it| now + Duration::seconds(*it)).collect::<Vec<_>>();
-        let first = |seconds: &[i64]| first_kept(&times(seconds), now, now);
+        let first = |seconds: &[i64]| first_kept(&times(seconds), seconds.len() - 1, now);
         assert_eq!(first(&[3_600, 3_700, 3_800]), Some(2), "all but the newest");
         assert_eq!(first(&[-900, 3_600, 3_700, -1]), Some(2), "the one that was the newest until a moment ago");
         assert_eq!(first(&[3_600, 3_700, -900, -800]), Some(3));
@@ -460,7 +455,6 @@ mod tests {
         for round in 0..20 {
             store.replace(vec![file(1, &[&format!("text of round {round}")])]).await.unwrap();
         }
-        tokio::time::sleep(COMMIT_LASTS.to_std().unwrap() + std::time::Duration::from_millis(200)).await;
         store.prune().await.unwrap();
         assert!(store.version_count().unwrap() >= 20, "a read may need any of them");
         drop(reading);

@@ -1,4 +1,5 @@
-//! Writing to the table: one change at a time, and what of it is in memory changes with it.
+//! Writing to the table: one change at a time, of one commit or several. Questions see none of it before it is on disk as a
+//! whole, and then what is in memory changes with it.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
@@ -7,12 +8,12 @@ use std::sync::atomic::Ordering;
 
 use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
-use chrono::Utc;
 use lancedb::query::{ExecutableQuery, QueryBase, Select};
 
 use crate::error::{Error, Result};
-use crate::model::{FileChunks, FileId};
+use crate::model::{ChunkId, FileChunks, FileId};
 use crate::store::failure::StoreContext;
+use crate::store::hot::Hot;
 use crate::store::lance::{LanceStore, collect};
 use crate::store::{legs, manifests, opening, schema, upkeep};
 
@@ -30,15 +31,18 @@ impl LanceStore {
                 return Ok(());
             }
             let first = self.rows().keys().all(|it| ids.contains(it));
-            self.add_rows(batch).await?;
-            let mut counts = BTreeMap::<FileId, u64>::new();
-            for file in files {
-                *counts.entry(file.file_id).or_default() += file.chunks.len() as u64;
-            }
-            counts.into_iter().for_each(|(file_id, rows)| self.set_rows(file_id, rows));
-            self.hot_mut().replace(files);
+            let added = self.add_rows(batch).await?;
             self.index_words(first).await?;
-            self.settle().await
+            self.settle(|hot| {
+                let mut counts = BTreeMap::<FileId, u64>::new();
+                for file in files {
+                    *counts.entry(file.file_id).or_default() += file.chunks.len() as u64;
+                }
+                counts.into_iter().for_each(|(file_id, rows)| self.set_rows(file_id, rows));
+                hot.replace(files);
+                added.learn(hot)
+            })
+            .await
         })
         .await
     }
@@ -49,18 +53,21 @@ impl LanceStore {
         let batch = schema::batch(std::slice::from_ref(file), self.dimension)?;
         self.change(async {
             let before = self.rows().get(&file_id).copied().unwrap_or(0);
-            let deleted = if before > 0 { self.delete_part(file_id, ordinals).await? } else { 0 };
+            let gone = if before > 0 { self.delete_part(file_id, ordinals).await? } else { HashSet::new() };
+            let rows = before.saturating_sub(gone.len() as u64) + file.chunks.len() as u64;
+            if gone.is_empty() && file.chunks.is_empty() {
+                return Ok(rows);
+            }
             let first = self.rows().is_empty();
-            let rows = before.saturating_sub(deleted) + file.chunks.len() as u64;
-            if batch.num_rows() > 0 {
-                self.add_rows(batch).await?;
+            let added = self.add_rows(batch).await?;
+            self.index_words(first).await?;
+            self.settle(|hot| {
                 self.set_rows(file_id, rows);
-                self.hot_mut().add(file_id, &file.chunks);
-                self.index_words(first).await?;
-            }
-            if deleted > 0 || !file.chunks.is_empty() {
-                self.settle().await?;
-            }
+                hot.remove_chunks(file_id, &gone);
+                hot.add(file_id, &file.chunks);
+                added.learn(hot)
+            })
+            .await?;
             Ok(rows)
         })
         .await
@@ -72,8 +79,7 @@ impl LanceStore {
             if !self.delete_rows(files).await? {
                 return Ok(());
             }
-            self.forget(files);
-            self.settle().await
+            self.settle(|hot| Ok(self.forget(hot, files))).await
         })
         .await
     }
@@ -92,7 +98,6 @@ impl LanceStore {
                 }
             }
             self.copy_rows(&together).await?;
-            self.settle().await?;
             Ok(counts)
         })
         .await
@@ -119,23 +124,25 @@ impl LanceStore {
         done
     }
 
-    /// Makes the table what it was when it was on disk last, and what of it is in memory. Where the disk refuses that, it
-    /// is read as it was then. Nothing is written, as there may be no room: versions that do not count are set aside, as at
-    /// a start.
+    /// Makes the table what it was when it was on disk last, which questions have seen all the time. Nothing is written, as
+    /// there may be no room: versions that do not count are set aside, as at a start.
     async fn go_back(&self) -> Result<()> {
-        let undone = match self.last_of_more().await? {
-            None => Ok(()),
-            Some(last) => self.undo_after(last).await,
-        };
-        if undone.is_ok() {
-            self.table.checkout_latest().await.on("read", &self.dir)?;
+        if let Some(last) = self.last_of_more().await? {
+            self.undo_after(last).await?;
         }
-        let (rows, hot) = opening::contents(&self.table, &self.place).await?;
-        self.chunks.store(rows.values().sum(), Ordering::Relaxed);
-        *self.rows.write().unwrap_or_else(PoisonError::into_inner) = rows;
-        *self.hot_mut() = hot;
-        undone?;
-        *self.undone.lock().unwrap_or_else(PoisonError::into_inner) = Some(Utc::now());
+        self.table.checkout_latest().await.on("read", &self.dir)?;
+        // A change may have come onto the disk, and nobody waited for the rest of it.
+        if self.table.version().await.on("read", &self.dir)? != self.readings.newest() {
+            let (rows, contents) = opening::contents(&self.table, &self.place).await?;
+            self.show(|hot| {
+                self.chunks.store(rows.values().sum(), Ordering::Relaxed);
+                *self.rows.write().unwrap_or_else(PoisonError::into_inner) = rows;
+                *hot = contents;
+                Ok(())
+            })
+            .await?;
+        }
+        self.has_undone.store(true, Ordering::Relaxed);
         self.is_uncertain.store(false, Ordering::Relaxed);
         Ok(())
     }
@@ -150,10 +157,10 @@ impl LanceStore {
         tokio::task::spawn_blocking(look).await.map_err(Error::internal)?
     }
 
-    /// Sets all versions after this one aside, when nobody begins to read them any more.
+    /// Sets all versions after this one aside.
     async fn undo_after(&self, last: u64) -> Result<()> {
+        // The library goes to an older version in no other way.
         self.table.checkout(last).await.on("read", &self.dir)?;
-        self.readings.undo();
         let table_dir = self.place.table_dir();
         let aside = tokio::task::spawn_blocking(move || manifests::set_unsynced_aside(&table_dir, last));
         let outcome = aside.await.map_err(Error::internal)?;
@@ -172,8 +179,7 @@ impl LanceStore {
         self.chunks.fetch_sub(before.unwrap_or(0), Ordering::Relaxed);
     }
 
-    /// Deletes the rows of those of these files that have any. They are forgotten, too, at once or together with what
-    /// replaces them: so a file that is written anew is found at every moment. The caller holds the writer's lock.
+    /// Deletes the rows of those of these files that have any; says whether any has. The caller holds the writer's lock.
     async fn delete_rows(&self, files: &[FileId]) -> Result<bool> {
         let known: Vec<FileId> = self.known(files);
         if known.is_empty() {
@@ -183,28 +189,24 @@ impl LanceStore {
         Ok(true)
     }
 
-    /// Forgets files whose rows were deleted.
-    fn forget(&self, files: &[FileId]) {
-        self.hot_mut().remove(files);
-        files.iter().for_each(|it| self.set_rows(*it, 0));
-    }
-
-    /// Deletes the rows of a file whose ordinals lie in the range; returns how many. The caller holds the writer's lock.
-    async fn delete_part(&self, file_id: FileId, ordinals: &Range<u32>) -> Result<u64> {
+    /// Deletes the rows of a file whose ordinals lie in the range; returns which. The caller holds the writer's lock.
+    async fn delete_part(&self, file_id: FileId, ordinals: &Range<u32>) -> Result<HashSet<ChunkId>> {
         let part = legs::of_part(file_id, ordinals);
         let query = self.table.query().only_if_expr(part.clone()).select(Select::columns(&["chunk_id", "file_id"]));
         let mut gone = HashSet::new();
         for batch in collect(query.execute().await, "read", &self.dir).await? {
             gone.extend(schema::ids(&batch)?.into_iter().map(|it| it.chunk_id));
         }
-        if gone.is_empty() {
-            return Ok(0);
+        if !gone.is_empty() {
+            self.table.delete(&part).await.on("delete from", &self.dir)?;
         }
-        self.table.delete(&part).await.on("delete from", &self.dir)?;
-        self.hot_mut().remove_chunks(file_id, &gone);
-        let left = self.rows().get(&file_id).copied().unwrap_or(0).saturating_sub(gone.len() as u64);
-        self.set_rows(file_id, left);
-        Ok(gone.len() as u64)
+        Ok(gone)
+    }
+
+    /// Forgets files whose rows were deleted.
+    fn forget(&self, hot: &mut Hot, files: &[FileId]) {
+        hot.remove(files);
+        files.iter().for_each(|it| self.set_rows(*it, 0));
     }
 
     fn known(&self, files: &[FileId]) -> Vec<FileId> {
@@ -212,24 +214,17 @@ impl LanceStore {
         files.iter().copied().filter(|it| rows.contains_key(it)).collect()
     }
 
-    /// Adds rows. The caller holds the writer's lock, and counts them before it does anything else that can fail: rows
-    /// that are not counted are not deleted when their file is replaced.
-    async fn add_rows(&self, batch: RecordBatch) -> Result<()> {
-        if batch.num_rows() > 0 {
-            // One fragment a commit: more would only have to be compacted again.
-            self.table.add(batch.clone()).write_parallelism(1).execute().await.on("write", &self.dir)?;
-            self.learn_added(&batch).await?;
+    /// Adds rows. The caller holds the writer's lock.
+    async fn add_rows(&self, batch: RecordBatch) -> Result<Added> {
+        if batch.num_rows() == 0 {
+            return Ok(Added { batch, fragment: None });
         }
-        Ok(())
-    }
-
-    /// Learns where rows lie that were just added: in the newest fragment, in their order.
-    async fn learn_added(&self, batch: &RecordBatch) -> Result<()> {
-        let Some(dataset) = self.table.dataset() else { return Ok(()) };
-        let dataset = dataset.get().await.on("read", &self.dir)?;
+        // One fragment a commit: more would only have to be compacted again.
+        self.table.add(batch.clone()).write_parallelism(1).execute().await.on("write", &self.dir)?;
+        let dataset = self.dataset().await?;
         let newest = dataset.manifest().fragments.iter().max_by_key(|it| it.id);
-        let Some(fragment) = newest.filter(|it| it.physical_rows == Some(batch.num_rows())) else { return Ok(()) };
-        self.hot_mut().learn_fragment(fragment.id as u32, batch)
+        let fragment = newest.filter(|it| it.physical_rows == Some(batch.num_rows())).map(|it| it.id as u32);
+        Ok(Added { batch, fragment })
     }
 
     /// Makes sure that there is a keyword index, once there are rows.
@@ -246,14 +241,15 @@ impl LanceStore {
         files.map(|it| rows.get(&it).copied().unwrap_or(0)).collect()
     }
 
-    /// Gives each second file the rows of the first in place of its own, in one commit. The caller holds the writer's lock.
+    /// Gives each second file the rows of the first in place of its own, and has them on disk when it returns. The caller holds
+    /// the writer's lock.
     async fn copy_rows(&self, copies: &[(FileId, FileId)]) -> Result<()> {
         if copies.is_empty() {
             return Ok(());
         }
         let sources: BTreeSet<FileId> = copies.iter().map(|it| it.0).collect();
         let mut rows = BTreeMap::<FileId, Vec<RecordBatch>>::new();
-        for batch in self.rows_of(&Vec::from_iter(sources)).await? {
+        for batch in self.rows_of(&self.table, &Vec::from_iter(sources)).await? {
             schema::by_file(&batch)?.into_iter().for_each(|(file, part)| rows.entry(file).or_default().push(part));
         }
         let mut copied = Vec::new();
@@ -264,15 +260,31 @@ impl LanceStore {
         let replaced: Vec<FileId> = copies.iter().map(|it| it.1).collect();
         self.delete_rows(&replaced).await?;
         let Some(first) = copied.first() else {
-            self.forget(&replaced);
-            return Ok(());
+            return self.settle(|hot| Ok(self.forget(hot, &replaced))).await;
         };
         let all = concat_batches(&first.schema(), &copied).map_err(Error::internal)?;
-        self.add_rows(all.clone()).await?;
+        let added = self.add_rows(all).await?;
         let counts = self.counts(copies.iter().map(|it| it.0));
-        copies.iter().zip(counts).for_each(|((_, to), count)| self.set_rows(*to, count));
-        let mut hot = self.hot_mut();
-        hot.remove(&replaced);
-        hot.add_rows(&all)
+        self.settle(|hot| {
+            hot.remove(&replaced);
+            copies.iter().zip(counts).for_each(|((_, to), count)| self.set_rows(*to, count));
+            hot.add_rows(&added.batch)?;
+            added.learn(hot)
+        })
+        .await
+    }
+}
+
+/// Rows that were added.
+struct Added {
+    batch: RecordBatch,
+    /// The fragment that they make up, in their order.
+    fragment: Option<u32>,
+}
+
+impl Added {
+    /// Learns where they lie.
+    fn learn(&self, hot: &mut Hot) -> Result<()> {
+        self.fragment.map_or(Ok(()), |it| hot.learn_fragment(it, &self.batch))
     }
 }

@@ -37,6 +37,7 @@ async fn large(dir: &Path, files: Vec<FileChunks>) -> LanceStore {
     store.drop_hot();
     let index = IvfPqIndexBuilder::default().distance_type(DistanceType::Cosine).num_partitions(64).num_sub_vectors(4);
     store.table.create_index(&["vector"], Index::IvfPq(index)).execute().await.unwrap();
+    store.settle(|_| Ok(())).await.unwrap();
     store
 }
 
