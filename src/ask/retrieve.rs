@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use tokio::sync::OnceCell;
 use tokio::task::JoinSet;
 
 use crate::ask::fuse::{self, Fused, Weights};
@@ -20,7 +21,7 @@ pub(super) const LEG_DEPTH: usize = 200;
 /// Further looks for files when a few long ones filled the leg.
 const MORE_ROUNDS: usize = 4;
 /// How often a search is made anew because files were written under it: a commit takes longer than most searches.
-const TORN: usize = 2;
+pub(super) const TORN: usize = 2;
 /// Words of a question that are looked for in file names.
 const NAME_WORDS: usize = 6;
 /// Files found by name that compete with passages, when these do not speak of the question or are to be looked into.
@@ -34,24 +35,30 @@ struct Legs {
     warnings: Vec<String>,
 }
 
+/// The vector of a question, once it is known.
+type Asked = OnceCell<Result<Vec<f32>>>;
+
 impl Asker {
-    /// Searches the index, and once more where a file was written anew meanwhile: what was found of it is no more, and what it
-    /// says now may be the answer, too.
+    /// Searches the index, and anew where files were written under the search: what was found of them is no more, and what
+    /// they say now may be the answer, too.
     pub(super) async fn find(&self, served: &Served, question: &Question) -> Result<Outcome> {
+        let asked = Asked::default();
         for _ in 0..TORN {
-            let (outcome, is_torn) = self.find_once(served, question).await?;
+            let (outcome, is_torn) = self.find_once(served, question, &asked).await?;
             if !is_torn {
                 return Ok(outcome);
             }
+            tracing::debug!("files were written under a search: it begins anew");
         }
-        Ok(self.find_once(served, question).await?.0)
+        Ok(self.find_once(served, question, &asked).await?.0)
     }
 
-    /// Searches the index; also says whether it changed under the search.
-    async fn find_once(&self, served: &Served, question: &Question) -> Result<(Outcome, bool)> {
+    /// Searches the index; also says whether files were written under the search.
+    async fn find_once(&self, served: &Served, question: &Question, asked: &Asked) -> Result<(Outcome, bool)> {
+        let version = served.store.version();
         let files = self.allowed(&question.filter).await?;
         let files = terms::restrict(&*served.store, files, &question.terms).await?;
-        let Legs { fused, mut warnings } = self.legs(served, question, &files).await?;
+        let Legs { fused, mut warnings } = self.legs(served, question, &files, asked).await?;
         let mut merged = fused.len();
         let Presented { found: mut hits, is_torn } = self.present(served, question, fused, &mut warnings).await?;
         let wanted = question.plan.requires_l2 || !answer::any_speaks(question, &hits);
@@ -65,11 +72,14 @@ impl Asker {
             }
             hits.truncate(question.limit);
         }
+        // These left files out before their passages were read.
+        let is_strict = question.plan.l1_threshold.is_some() || !question.terms.is_empty();
+        let is_torn = is_torn || (is_strict && served.store.version() != version);
         Ok((Outcome { hits, merged, warnings }, is_torn))
     }
 
     /// Both legs at the same time, then the true similarity of what only the keyword leg found.
-    async fn legs(&self, served: &Served, question: &Question, files: &FileSet) -> Result<Legs> {
+    async fn legs(&self, served: &Served, question: &Question, files: &FileSet, asked: &Asked) -> Result<Legs> {
         let depth = LEG_DEPTH.max(question.limit * 3);
         let text = question.text().unwrap_or_default();
         let keyword_leg = keyword_leg(served, text, files, depth);
@@ -78,7 +88,7 @@ impl Asker {
         let (keyword, vector, extra) = match &served.embedder {
             Some(embedder) => {
                 let vector_leg = async {
-                    let vector = embedder.embed_query(text).await?;
+                    let vector = asked.get_or_init(|| embedder.embed_query(text)).await.clone()?;
                     let hits = self.nearest(served, &vector, files, depth, question.limit).await?;
                     Ok::<_, Error>((vector, hits))
                 };

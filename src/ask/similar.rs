@@ -9,8 +9,10 @@ use std::time::Instant;
 
 use crate::ask::around::Folder;
 use crate::ask::fuse::{self, Weights};
+use crate::ask::hit::Found;
 use crate::ask::{Asker, Question, retrieve};
 use crate::error::{Error, ErrorCode, Result};
+use crate::index::Served;
 use crate::model::{AskRequest, AskResponse, FileFilter, FileRecord, FileState, SimilarRequest};
 use crate::store::FileSet;
 
@@ -34,17 +36,10 @@ impl Asker {
             let message = format!("the vectors of `{name}` are still to come: it is found by its words alone so far");
             return Err(Error::new(ErrorCode::FailedPrecondition, message).hint("`vic status` shows the progress"));
         };
-        let depth = retrieve::LEG_DEPTH.max(limit * 3);
-        let near = self.nearest(&served, &mean, &files, depth, limit).await?;
-        let mut fused = fuse::fuse(&[], &near, &[], &Weights::default());
-        for file in &mut fused {
-            file.score = file.similarity.unwrap_or(0.0).clamp(0.0, 1.0);
-        }
         let plan = self.bare_plan(
             "similar",
             AskRequest { query: request.path.clone(), filters: request.filters.clone(), ..AskRequest::default() },
         );
-        let merged = fused.len();
         let mut warnings = around.warnings;
         let question = Question {
             plan: plan.clone(),
@@ -57,14 +52,41 @@ impl Asker {
             limit,
             explain: false,
         };
-        let presented = self.present(&served, &question, fused, &mut warnings).await?;
-        let mut hits: Vec<_> = presented.found.into_iter().map(|it| it.hit).collect();
+        let (found, merged) = self.alike(&served, &question, &mean, &files, &mut warnings).await?;
+        let mut hits: Vec<_> = found.into_iter().map(|it| it.hit).collect();
         for hit in &mut hits {
             hit.reasoning = format!("similarity {:.2} to the mean of the passages of `{name}`", hit.score);
         }
         let mut stats = self.stats(&served, around.folders, &hits, merged).await?;
         stats.latency_ms = Some(begun.elapsed().as_secs_f64() * 1e3);
         Ok(AskResponse { query_plan: plan, hits, answer_summary: None, warnings, stats: Some(stats) })
+    }
+
+    /// The files with passages near to a vector, and how many there are. Looks anew where files were written meanwhile.
+    async fn alike(
+        &self,
+        served: &Served,
+        question: &Question,
+        mean: &[f32],
+        files: &FileSet,
+        warnings: &mut Vec<String>,
+    ) -> Result<(Vec<Found>, usize)> {
+        let depth = retrieve::LEG_DEPTH.max(question.limit * 3);
+        let mut looks = 0;
+        loop {
+            let near = self.nearest(served, mean, files, depth, question.limit).await?;
+            let mut fused = fuse::fuse(&[], &near, &[], &Weights::default());
+            for file in &mut fused {
+                file.score = file.similarity.unwrap_or(0.0).clamp(0.0, 1.0);
+            }
+            let (merged, mut told) = (fused.len(), Vec::new());
+            let presented = self.present(served, question, fused, &mut told).await?;
+            looks += 1;
+            if !presented.is_torn || looks > retrieve::TORN {
+                warnings.append(&mut told);
+                return Ok((presented.found, merged));
+            }
+        }
     }
 
     async fn indexed(&self, path: &Path) -> Result<FileRecord> {

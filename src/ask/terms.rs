@@ -42,7 +42,8 @@ impl Terms {
         Ok(terms)
     }
 
-    fn is_empty(&self) -> bool {
+    /// Says whether nothing is asked.
+    pub(crate) fn is_empty(&self) -> bool {
         self.required.is_empty() && self.excluded.is_empty()
     }
 

@@ -48,9 +48,10 @@ impl Inner {
         }
     }
 
-    /// Runs the whole pipeline over everything pending. One at a time.
+    /// Runs the whole pipeline over everything pending but what changes all the time, which is for another run. One at a time.
     pub(crate) async fn drain(&self, run: &Run) -> Result<()> {
         self.forgive_if_interrupted().await?;
+        run.waiting.begin_run();
         let pipeline = self.pipeline();
         loop {
             for _ in 0..LOOKS_FOR_MOVED {
@@ -66,6 +67,10 @@ impl Inner {
                 break;
             }
             run.progress.enter(Phase::Indexing);
+        }
+        if run.waiting.has_left() && !run.cancel.is_cancelled() && run.max_files.is_none() {
+            // Not everything that is to be read again was told by the watcher.
+            self.changed.notify_one();
         }
         if self.is_new_table_complete().await? {
             if self.gate.pause().is_some() {
@@ -83,7 +88,7 @@ impl Inner {
     /// false when files came meanwhile that nobody can find yet: those go first.
     async fn bring_in_vectors(&self, pipeline: &Pipeline, run: &Run) -> Result<bool> {
         let run = Run { pass: Pass::Vectors, ..run.clone() };
-        let left = pipeline.unread(EVERY).await?;
+        let left = pipeline.unread(&run, EVERY).await?;
         let mut before = u64::MAX;
         while !run.cancel.is_cancelled() {
             let catalog = self.catalog.clone();
@@ -98,7 +103,7 @@ impl Inner {
             if run.max_files.is_some() {
                 break;
             }
-            if pipeline.unread(left).await? > left {
+            if pipeline.unread(&run, left).await? > left {
                 return Ok(false);
             }
         }

@@ -13,7 +13,8 @@ use crate::warehouse::silence;
 /// Files taken from the catalog, and noted there as tried, in one transaction.
 const FEED_BATCH: usize = 64;
 
-/// Sends pending files in the order of their ids, of each batch the large ones first, until a whole round finds none.
+/// Sends pending files in the order of their ids, of each batch the large ones first, until a whole round finds none but those
+/// that change all the time.
 ///
 /// A try is noted before the file is read. A file found pending with a try behind it was under way when the daemon
 /// died, and may be why: such files go when no others are left, and one at a time, so that the next crash, if any,
@@ -55,6 +56,7 @@ pub(crate) async fn feed(pipeline: &Pipeline, run: &Run, to_read: mpsc::Sender<F
         }
         run.progress.add_expected(batch.len() as u64);
         for record in batch {
+            run.waiting.note_sent(record.id);
             if to_read.send(record).await.is_err() {
                 return Ok(());
             }
@@ -76,8 +78,8 @@ pub(crate) async fn feed_these(files: Vec<FileRecord>, to_read: mpsc::Sender<Fil
     Ok(())
 }
 
-/// Takes the next files and notes the try, except for urgent ones, which have a run of their own, those that are put off or
-/// missing, and those whose disk does not answer. Suspects come alone. Also returns the last number that was looked at; None at the
+/// Takes the next files and notes the try, except for urgent ones, which have a run of their own, those that are put off,
+/// missing or left to the next run, and those whose disk does not answer. Suspects come alone. Also returns the last number that was looked at; None at the
 /// end of the round.
 async fn next_batch(
     pipeline: &Pipeline,
@@ -94,6 +96,7 @@ async fn next_batch(
             let mut last = batch.last().map(|it| it.id);
             let is_silent = |it: &FileRecord| silence::holds_beneath(&it.root, &it.found.path);
             batch.retain(|it| !is_urgent(it.id) && !waiting.puts_off(it) && !missing.holds(it) && !is_silent(it));
+            batch.retain(|it| !waiting.leaves(it.id));
             if let Some(first_suspect) = batch.iter().position(|it| it.tries > 0) {
                 batch.truncate(first_suspect.max(1));
                 last = batch.last().map(|it| it.id);

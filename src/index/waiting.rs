@@ -1,4 +1,5 @@
-//! Files that go last: those that may have ended the daemon, and those that are likely to use up their time limit.
+//! Files that wait in a run: those that may have ended the daemon, those that are likely to use up their time limit, and those
+//! that change all the time.
 //!
 //! A file that was under way when the daemon died may be why. Such files wait until all others are read, and of them the
 //! one that was tried least goes first: a daemon that is killed again and again right after its start then suspects each of
@@ -6,12 +7,17 @@
 //!
 //! A thousand files that hang, first in order, would hold every reader for hours. Such files come in kinds: the output
 //! of one program, in one folder. After some of a kind have run out of time, the rest of it goes last.
+//!
+//! A file that changes while it is read is read once more. One that has changed again by then, as logs do, is left to the next
+//! run: a run that waited for it would have no end, and every job behind it would wait, too.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::model::{ExtractFailure, FileRecord, Reason, RootId};
+use roaring::RoaringTreemap;
+
+use crate::model::{ExtractFailure, FileId, FileRecord, Reason, RootId};
 
 /// So many of a kind are bad luck; more are a pattern.
 const BAD_LUCK: u32 = 3;
@@ -32,6 +38,11 @@ struct State {
     turn: u32,
     /// The lowest rank that was put off since the last round began.
     put_off: Option<u32>,
+    /// Files that were sent, and of these the ones that were sent twice.
+    sent: RoaringTreemap,
+    sent_twice: RoaringTreemap,
+    /// Whether one would have been sent a third time.
+    has_left: bool,
 }
 
 impl Waiting {
@@ -40,9 +51,37 @@ impl Waiting {
         self.state().put_off = None;
     }
 
+    /// Begins another run over all that is pending; what is known of slow files stays.
+    pub(crate) fn begin_run(&self) {
+        let mut state = self.state();
+        let timeouts = std::mem::take(&mut state.timeouts);
+        *state = State { timeouts, ..State::default() };
+    }
+
     /// Says whether this file is to wait, and remembers that one does.
     pub(crate) fn puts_off(&self, file: &FileRecord) -> bool {
         self.puts_off_rank(file.tries, &kind(file))
+    }
+
+    /// Notes that a file is sent to be read.
+    pub(crate) fn note_sent(&self, file: FileId) {
+        let (mut state, file) = (self.state(), file.unsigned_abs());
+        if !state.sent.insert(file) {
+            state.sent_twice.insert(file);
+        }
+    }
+
+    /// Says whether a file was sent often enough, and remembers that one was.
+    pub(crate) fn leaves(&self, file: FileId) -> bool {
+        let mut state = self.state();
+        let leaves = state.sent_twice.contains(file.unsigned_abs());
+        state.has_left |= leaves;
+        leaves
+    }
+
+    /// Says whether files are left that change all the time: they are for the next run.
+    pub(crate) fn has_left(&self) -> bool {
+        self.state().has_left
     }
 
     /// Says whether files of its kind have run out of time in this run.
@@ -102,6 +141,19 @@ mod tests {
 
     fn kind(folder: &str, extension: &str) -> Kind {
         (1, folder.into(), extension.into())
+    }
+
+    #[test]
+    fn a_file_that_changes_all_the_time_is_read_twice_and_left_to_the_next_run() {
+        let waiting = Waiting::default();
+        for _ in 0..2 {
+            assert!(!waiting.leaves(7));
+            waiting.note_sent(7);
+        }
+        assert!(!waiting.leaves(8) && !waiting.has_left());
+        assert!(waiting.leaves(7) && waiting.has_left());
+        waiting.begin_run();
+        assert!(!waiting.leaves(7) && !waiting.has_left());
     }
 
     #[test]

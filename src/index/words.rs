@@ -49,11 +49,14 @@ impl Pipeline {
         Ok(if is_much { Pass::Words } else { Pass::Whole })
     }
 
-    /// Counts the files that are to be read and that no urgent run takes, up to one more than `most`.
-    pub(crate) async fn unread(&self, most: usize) -> Result<usize> {
+    /// Counts the files that are to be read, that no urgent run takes and this one does not leave to the next, up to one more
+    /// than `most`.
+    pub(crate) async fn unread(&self, run: &Run, most: usize) -> Result<usize> {
         let (catalog, urgent) = (self.catalog.clone(), self.urgent.clone());
-        let untried = blocking(move || catalog.all_untried(most + MOST_FILES)).await?;
-        Ok(urgent.without(|is_urgent| untried.iter().filter(|it| !is_urgent(**it)).count()).min(most + 1))
+        let mut untried = blocking(move || catalog.all_untried(most + MOST_FILES)).await?;
+        urgent.without(|is_urgent| untried.retain(|it| !is_urgent(*it)));
+        untried.retain(|it| !run.waiting.leaves(*it));
+        Ok(untried.len().min(most + 1))
     }
 }
 
@@ -67,7 +70,7 @@ pub(crate) async fn feed(pipeline: &Pipeline, run: &Run, left: usize, to_read: m
     let mut files = blocking(move || catalog.awaiting(recent_ns)).await?;
     files.truncate(run.max_files.map_or(usize::MAX, |it| it as usize));
     for part in files.chunks(FILES_TOGETHER) {
-        if run.cancel.is_cancelled() || pipeline.unread(left).await? > left {
+        if run.cancel.is_cancelled() || pipeline.unread(run, left).await? > left {
             break;
         }
         pipeline.space.check()?;

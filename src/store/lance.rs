@@ -253,14 +253,18 @@ impl LanceStore {
         collect(query.execute().await, "read", &self.dir).await
     }
 
-    /// The library's own handle of the table as changes make it.
+    /// The table as changes make it, as the library's lower part knows it.
     pub(super) async fn dataset(&self) -> Result<Arc<Dataset>> {
-        let dataset = self.table.dataset().ok_or_else(|| Error::internal("the table is none of this machine"))?;
-        dataset.get().await.on("read", &self.dir)
+        self.table.dataset().ok_or_else(on_no_disk)?.get().await.on("read", &self.dir)
     }
 
-    /// Has everything so far on disk, counts it as done, and shows it together with what is changed in memory.
-    pub(super) async fn settle(&self, change: impl FnOnce(&mut Hot) -> Result<()>) -> Result<()> {
+    /// Has everything so far on disk, counts it as done, and shows it.
+    pub(super) async fn settle(&self) -> Result<()> {
+        self.settle_with(|_| Ok(())).await
+    }
+
+    /// As [`LanceStore::settle`], together with what is changed in memory.
+    pub(super) async fn settle_with(&self, change: impl FnOnce(&mut Hot) -> Result<()>) -> Result<()> {
         if !opening::is_noted(&self.table, &self.place, &self.synced).await? {
             sync::sync(&self.dir).await?;
             self.whole.check().await?;
@@ -272,7 +276,7 @@ impl LanceStore {
     /// As [`LanceStore::settle`], when rows have moved to other places.
     pub(super) async fn settle_moved(&self) -> Result<()> {
         let addresses = self.addresses().await;
-        self.settle(|hot| match addresses {
+        self.settle_with(|hot| match addresses {
             Ok(addresses) => Ok(addresses.into_iter().for_each(|it| hot.move_to(it))),
             Err(error) => Ok(slower(&error)),
         })
@@ -282,12 +286,10 @@ impl LanceStore {
     /// Lets questions see the table as it stands, and what is changed in memory, at the same moment.
     pub(super) async fn show(&self, change: impl FnOnce(&mut Hot) -> Result<()>) -> Result<()> {
         let dataset = self.dataset().await?;
-        let version = dataset.manifest().version;
+        let (version, shown) = (dataset.manifest().version, self.shown.dataset().ok_or_else(on_no_disk)?);
         let mut hot = self.hot_mut();
         change(&mut hot)?;
-        if let Some(shown) = self.shown.dataset() {
-            shown.update(Arc::unwrap_or_clone(dataset));
-        }
+        shown.update(Arc::unwrap_or_clone(dataset));
         // Whoever begins between the two keeps an older version than the one that is read, and so that, too.
         self.readings.show(version);
         Ok(())
@@ -370,6 +372,18 @@ impl LanceStore {
     }
 }
 
+/// What cannot be: every table of vic has its files here.
+fn on_no_disk() -> Error {
+    Error::internal("the table is on no disk")
+}
+
+/// Keeps what is of these files: a commit may come between the look at which files there are, of which a filter is made, and
+/// the search, and a new file is not to pass for one of them.
+fn within(files: &FileSet, mut hits: Vec<LegHit>) -> Vec<LegHit> {
+    hits.retain(|it| files.holds(it.file_id));
+    hits
+}
+
 /// What is only there for speed has failed.
 pub(super) fn slower(error: &Error) {
     tracing::warn!(%error, "questions take longer");
@@ -395,13 +409,13 @@ impl Store for LanceStore {
 
     async fn vector_leg(&self, vector: &[f32], files: &FileSet, limit: usize) -> Result<Vec<LegHit>> {
         let _reading = self.readings.begin();
-        legs::vector(self, vector, files, limit).await
+        legs::vector(self, vector, files, limit).await.map(|it| within(files, it))
     }
 
     async fn keyword_leg(&self, query: &KeywordQuery, files: &FileSet, limit: usize) -> Result<Vec<LegHit>> {
         *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
         let _reading = self.readings.begin();
-        legs::keyword(self, query, files, limit).await
+        legs::keyword(self, query, files, limit).await.map(|it| within(files, it))
     }
 
     async fn chunks(&self, ids: &[(FileId, ChunkId)]) -> Result<Vec<StoredChunk>> {
@@ -430,7 +444,7 @@ impl Store for LanceStore {
 
     async fn files_with(&self, words: &str, files: &FileSet) -> Result<Vec<FileId>> {
         let _reading = self.readings.begin();
-        let hits = legs::all_words(self, words, files).await?;
+        let hits = within(files, legs::all_words(self, words, files).await?);
         let files: std::collections::BTreeSet<FileId> = hits.into_iter().map(|it| it.file_id).collect();
         Ok(files.into_iter().collect())
     }
@@ -457,6 +471,10 @@ impl Store for LanceStore {
         let done = self.change(upkeep::run(self)).await;
         self.upkeep_ended(&done);
         done
+    }
+
+    fn version(&self) -> u64 {
+        self.readings.newest()
     }
 
     fn chunk_count(&self) -> u64 {

@@ -264,7 +264,7 @@ pub(super) async fn scan(
     let mut stream = query.execute().await.on("read", &store.dir)?;
     while let Some(batch) = stream.try_next().await.on("read", &store.dir)? {
         for chunk in schema::stored_chunks(&batch)? {
-            if !each(chunk) {
+            if files.holds(chunk.file_id) && !each(chunk) {
                 return Ok(());
             }
         }

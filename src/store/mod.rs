@@ -41,6 +41,16 @@ pub enum FileSet {
     Only(std::sync::Arc<Vec<FileId>>),
 }
 
+impl FileSet {
+    /// Says whether a file is one of them.
+    pub fn holds(&self, file: FileId) -> bool {
+        match self {
+            FileSet::All => true,
+            FileSet::Only(files) => files.binary_search(&file).is_ok(),
+        }
+    }
+}
+
 /// A keyword query, already taken apart by the librarian.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeywordQuery {
@@ -121,6 +131,9 @@ pub trait Store: Send + Sync {
 
     /// Brings indexes up to date, compacts and prunes, as far as it is worth it. Bounded in memory.
     async fn upkeep(&self) -> Result<()>;
+
+    /// The version that reads see: another after every change.
+    fn version(&self) -> u64;
 
     /// Returns the number of chunks, at once.
     fn chunk_count(&self) -> u64;

@@ -135,8 +135,11 @@ pub(super) async fn is_noted(table: &Table, place: &Place, synced: &Synced) -> R
 /// Notes that the table as it stands is on disk. The caller has synced it.
 pub(super) async fn note(table: &Table, place: &Place, synced: &Synced) -> Result<()> {
     let version = table.version().await.on("read", &place.dir)?;
-    let synced = synced.clone();
-    let note = move || if synced.holds(version)? { Ok(()) } else { synced.write(version) };
+    let (synced, writing) = (synced.clone(), synced.writing().await);
+    let note = move || {
+        let _writing = writing;
+        if synced.holds(version)? { Ok(()) } else { synced.write(version) }
+    };
     tokio::task::spawn_blocking(note).await.map_err(Error::internal)?
 }
 

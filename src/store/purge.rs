@@ -63,7 +63,7 @@ async fn drop_indexes(table: &Table) -> lancedb::Result<()> {
 /// under way.
 async fn prune(store: &LanceStore) -> Result<()> {
     // What takes the place of that which is deleted has to be on disk.
-    store.settle(|_| Ok(())).await?;
+    store.settle().await?;
     upkeep::drop_before(&store.table, store.readings.oldest(), true).await.on("prune", &store.dir)
 }
 

@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use tokio::sync::{Mutex, OwnedMutexGuard};
+
 use crate::error::{IoContext, Result};
 
 /// Hex digits of the check sum.
@@ -24,12 +26,19 @@ pub(super) struct Synced {
     /// Whether a number may stand in the system's memory alone, because the disk did not take it: whoever reads it then learns
     /// nothing of the disk.
     is_doubtful: Arc<AtomicBool>,
+    /// Held while a number is written, also when nobody waits for that any more.
+    writing: Arc<Mutex<()>>,
 }
 
 impl Synced {
     /// That of a table with this directory.
     pub(super) fn of(table_dir: &Path) -> Synced {
-        Synced { path: table_dir.with_extension("synced"), is_doubtful: Arc::default() }
+        Synced { path: table_dir.with_extension("synced"), is_doubtful: Arc::default(), writing: Arc::default() }
+    }
+
+    /// Waits until no number is being written, and lets none be until this is dropped.
+    pub(super) async fn writing(&self) -> OwnedMutexGuard<()> {
+        self.writing.clone().lock_owned().await
     }
 
     /// Returns the number; None when there is none, or none that can be trusted.

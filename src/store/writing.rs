@@ -33,7 +33,7 @@ impl LanceStore {
             let first = self.rows().keys().all(|it| ids.contains(it));
             let added = self.add_rows(batch).await?;
             self.index_words(first).await?;
-            self.settle(|hot| {
+            self.settle_with(|hot| {
                 let mut counts = BTreeMap::<FileId, u64>::new();
                 for file in files {
                     *counts.entry(file.file_id).or_default() += file.chunks.len() as u64;
@@ -61,7 +61,7 @@ impl LanceStore {
             let first = self.rows().is_empty();
             let added = self.add_rows(batch).await?;
             self.index_words(first).await?;
-            self.settle(|hot| {
+            self.settle_with(|hot| {
                 self.set_rows(file_id, rows);
                 hot.remove_chunks(file_id, &gone);
                 hot.add(file_id, &file.chunks);
@@ -79,7 +79,7 @@ impl LanceStore {
             if !self.delete_rows(files).await? {
                 return Ok(());
             }
-            self.settle(|hot| Ok(self.forget(hot, files))).await
+            self.settle_with(|hot| Ok(self.forget(hot, files))).await
         })
         .await
     }
@@ -104,7 +104,7 @@ impl LanceStore {
     }
 
     /// Changes the table, one change at a time. A change that breaks off, with an error or because nobody waits for it
-    /// any more, may have made some of its commits: they are undone, at once or before the next change.
+    /// any more, may have made commits since it settled last: they are undone, at once or before the next change.
     pub(super) async fn change<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
         let _writing = self.writer.lock().await;
         if self.is_uncertain.load(Ordering::Relaxed) {
@@ -149,9 +149,11 @@ impl LanceStore {
 
     /// The version that was on disk last, where there are later ones.
     async fn last_of_more(&self) -> Result<Option<u64>> {
-        let (synced, table_dir) = (self.synced.clone(), self.place.table_dir());
+        // A number may still be on its way that nobody waited for.
+        let _written = self.synced.writing().await;
+        let (synced, table_dir, shown) = (self.synced.clone(), self.place.table_dir(), self.readings.newest());
         let look = move || {
-            let Some(last) = synced.read()? else { return Ok(None) };
+            let last = synced.read()?.unwrap_or(shown);
             Ok::<_, Error>(manifests::list(&table_dir)?.iter().any(|it| it.version > last).then_some(last))
         };
         tokio::task::spawn_blocking(look).await.map_err(Error::internal)?
@@ -260,12 +262,12 @@ impl LanceStore {
         let replaced: Vec<FileId> = copies.iter().map(|it| it.1).collect();
         self.delete_rows(&replaced).await?;
         let Some(first) = copied.first() else {
-            return self.settle(|hot| Ok(self.forget(hot, &replaced))).await;
+            return self.settle_with(|hot| Ok(self.forget(hot, &replaced))).await;
         };
         let all = concat_batches(&first.schema(), &copied).map_err(Error::internal)?;
         let added = self.add_rows(all).await?;
         let counts = self.counts(copies.iter().map(|it| it.0));
-        self.settle(|hot| {
+        self.settle_with(|hot| {
             hot.remove(&replaced);
             copies.iter().zip(counts).for_each(|((_, to), count)| self.set_rows(*to, count));
             hot.add_rows(&added.batch)?;

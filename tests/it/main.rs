@@ -58,6 +58,7 @@ mod retries;
 mod robustness;
 mod room;
 mod sample;
+mod saving;
 mod scans;
 mod scopes;
 mod secrecy;

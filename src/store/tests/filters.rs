@@ -37,7 +37,7 @@ async fn large(dir: &Path, files: Vec<FileChunks>) -> LanceStore {
     store.drop_hot();
     let index = IvfPqIndexBuilder::default().distance_type(DistanceType::Cosine).num_partitions(64).num_sub_vectors(4);
     store.table.create_index(&["vector"], Index::IvfPq(index)).execute().await.unwrap();
-    store.settle(|_| Ok(())).await.unwrap();
+    store.settle().await.unwrap();
     store
 }
 
@@ -124,5 +124,36 @@ async fn both_legs_give_all_that_is_asked_for_at_twenty_thousand_rows() {
         assert_eq!(store.keyword_leg(&words(&text), &FileSet::All, 100).await.unwrap().len(), 100);
         let ids: Vec<_> = hits.into_iter().map(|it| (it.file_id, it.chunk_id)).collect();
         assert_eq!(store.similarities(&query, &ids).await.unwrap().len(), 100);
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_comes_while_a_filter_is_made_does_not_pass_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path()).await;
+    store.replace(many(9)).await.unwrap();
+    for is_hot in [true, false] {
+        if !is_hot {
+            store.drop_hot();
+        }
+        for allowed in [1..=8, 1..=7] {
+            // As if the rows had been counted just before the ninth came, and the eighth may be none of the allowed.
+            store.rows.write().unwrap().remove(&9);
+            let allowed = only(&Vec::from_iter(allowed));
+            let FileSet::Only(ids) = &allowed else { unreachable!() };
+            let found = keyword(&store, "common", &allowed).await;
+            assert!(!found.is_empty() && found.iter().all(|it| ids.contains(it)), "{found:?}");
+            let found = nearest(&store, &vector(2, 0.0), &allowed, 50).await;
+            assert!(!found.is_empty() && found.iter().all(|it| ids.contains(it)), "{found:?}");
+            assert_eq!(&store.files_with("common", &allowed).await.unwrap(), &**ids);
+            let mut scanned = Vec::new();
+            let mut each = |it: StoredChunk| {
+                scanned.push(it.file_id);
+                true
+            };
+            store.scan(&allowed, &mut each).await.unwrap();
+            scanned.sort_unstable();
+            assert_eq!(&scanned, &**ids);
+        }
     }
 }

@@ -127,8 +127,12 @@ fn race(time: Duration) -> Asked {
             asked.ask(&world, turn);
         }
     });
+    let caller = Caller::new(&world);
+    // Of some hundred walks that were asked for, most wait.
+    let ended = |it: &Caller| it.status().running_jobs.is_empty();
+    assert!(caller.within(Duration::from_secs(300), ended), "{:?}", caller.status());
     world.index();
-    Caller::new(&world).sync();
+    caller.sync();
     assert!(!world.paths(&[CONTROL]).is_empty());
     assert!(world.ended().is_none() && world.terminate(), "{}", world.log());
     let (canary, control) = ([CANARY.to_string()], [CONTROL.to_string()]);
