@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use async_trait::async_trait;
 
 use super::*;
+use crate::catalog::RequeueScope;
 use crate::embed::Vector;
 use crate::embed::tokens::Estimate;
 use crate::extract::{SkillJob, scripted};
@@ -408,4 +409,38 @@ async fn a_root_that_is_watched_under_its_old_number_is_heard_of_by_the_one_that
     scene.save(&child.join("notes.md")).await;
     until("it is watched under its old number", || !inner.watching.is_whole(old.id)).await;
     scene.save(&child.join("later.md")).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_ends_while_files_change_all_the_time_and_what_it_left_is_read_after_it() {
+    let scene = Scene::new().await;
+    let (inner, folder) = (scene.index.inner.clone(), scene.folder("files"));
+    scene.index.add_root(&folder).await.unwrap();
+    for number in 0..5 {
+        scene.read(&folder.join(format!("{number}.md"))).await;
+    }
+    let changing = tokio::spawn({
+        let catalog = inner.catalog.clone();
+        async move {
+            loop {
+                catalog.requeue(&RequeueScope::Under(folder.clone())).unwrap();
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        }
+    });
+    // Nobody else reads meanwhile.
+    let engine = inner.engine.lock().await;
+    let mut has_left = false;
+    for _ in 0..100 {
+        let run = Run::quiet(scene.shutdown.clone());
+        let drained = tokio::time::timeout(PATIENCE, inner.drain(&run)).await;
+        drained.expect("it has no end").unwrap();
+        assert!(run.progress.snapshot().files_done <= 10, "each twice at most");
+        has_left |= run.waiting.has_left();
+    }
+    assert!(has_left, "the test could not fail");
+    changing.abort();
+    assert!(changing.await.unwrap_err().is_cancelled());
+    drop(engine);
+    until("what it left is read at no time", || inner.catalog.pending_count(None).unwrap() == 0).await;
 }

@@ -5,19 +5,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
 use arrow::array::RecordBatch;
 use futures::TryStreamExt;
-use lance::Dataset;
 use lancedb::Table;
 use lancedb::query::{ExecutableQuery, QueryBase, Select};
 
 use crate::error::{Error, Result};
 use crate::model::{ChunkId, FileChunks, FileId, LegHit, MemoryCap, StoredChunk};
 use crate::store::failure::StoreContext;
-use crate::store::hot::{Addresses, HOT_VECTOR_BYTES, Hot, hot_rows};
+use crate::store::hot::{HOT_VECTOR_BYTES, Hot, hot_rows};
 use crate::store::opening::{self, Cached, INDEX_CACHE_BYTES, METADATA_CACHE_BYTES, Opened, Place, connect};
 use crate::store::readings::Readings;
 use crate::store::synced::Synced;
@@ -67,7 +66,7 @@ pub struct LanceStore {
     pub(super) chunks: AtomicU64,
     pub(super) hot: RwLock<Hot>,
     pub(super) synced: Synced,
-    whole: Whole,
+    pub(super) whole: Whole,
     /// When somebody asked last.
     asked: Mutex<Option<Instant>>,
     /// Whether a write broke off: then nobody knows which of its commits there are.
@@ -253,62 +252,6 @@ impl LanceStore {
         collect(query.execute().await, "read", &self.dir).await
     }
 
-    /// The table as changes make it, as the library's lower part knows it.
-    pub(super) async fn dataset(&self) -> Result<Arc<Dataset>> {
-        self.table.dataset().ok_or_else(on_no_disk)?.get().await.on("read", &self.dir)
-    }
-
-    /// Has everything so far on disk, counts it as done, and shows it.
-    pub(super) async fn settle(&self) -> Result<()> {
-        self.settle_with(|_| Ok(())).await
-    }
-
-    /// As [`LanceStore::settle`], together with what is changed in memory.
-    pub(super) async fn settle_with(&self, change: impl FnOnce(&mut Hot) -> Result<()>) -> Result<()> {
-        if !opening::is_noted(&self.table, &self.place, &self.synced).await? {
-            sync::sync(&self.dir).await?;
-            self.whole.check().await?;
-            opening::note(&self.table, &self.place, &self.synced).await?;
-        }
-        self.show(change).await
-    }
-
-    /// As [`LanceStore::settle`], when rows have moved to other places.
-    pub(super) async fn settle_moved(&self) -> Result<()> {
-        let addresses = self.addresses().await;
-        self.settle_with(|hot| match addresses {
-            Ok(addresses) => Ok(addresses.into_iter().for_each(|it| hot.move_to(it))),
-            Err(error) => Ok(slower(&error)),
-        })
-        .await
-    }
-
-    /// Lets questions see the table as it stands, and what is changed in memory, at the same moment.
-    pub(super) async fn show(&self, change: impl FnOnce(&mut Hot) -> Result<()>) -> Result<()> {
-        let dataset = self.dataset().await?;
-        let (version, shown) = (dataset.manifest().version, self.shown.dataset().ok_or_else(on_no_disk)?);
-        let mut hot = self.hot_mut();
-        change(&mut hot)?;
-        shown.update(Arc::unwrap_or_clone(dataset));
-        // Whoever begins between the two keeps an older version than the one that is read, and so that, too.
-        self.readings.show(version);
-        Ok(())
-    }
-
-    /// Where all rows lie; None where that is not kept.
-    async fn addresses(&self) -> Result<Option<Addresses>> {
-        if self.hot().addresses().is_none() {
-            return Ok(None);
-        }
-        let query = self.table.query().select(Select::columns(&["chunk_id", "file_id"])).with_row_id();
-        let mut stream = query.execute().await.on("read", &self.dir)?;
-        let mut addresses = Addresses::default();
-        while let Some(batch) = stream.try_next().await.on("read", &self.dir)? {
-            addresses.learn(&batch)?;
-        }
-        Ok(Some(addresses))
-    }
-
     /// Has the library forget the indexes, manifests and files that it opened. It keeps one that was replaced until others
     /// need the room, with its memory and its open files: after an hour of changes hundreds of indexes, and of manifests
     /// and page tables of files as many as there is room for, none of which is ever read again.
@@ -370,11 +313,6 @@ impl LanceStore {
     pub fn version_count(&self) -> Result<u64> {
         Ok(manifests::list(&self.place.table_dir())?.len() as u64)
     }
-}
-
-/// What cannot be: every table of vic has its files here.
-fn on_no_disk() -> Error {
-    Error::internal("the table is on no disk")
 }
 
 /// Keeps what is of these files: a commit may come between the look at which files there are, of which a filter is made, and

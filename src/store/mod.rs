@@ -15,6 +15,7 @@ mod opening;
 mod purge;
 mod readings;
 mod schema;
+mod settling;
 mod sync;
 mod synced;
 #[cfg(test)]

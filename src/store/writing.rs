@@ -79,7 +79,7 @@ impl LanceStore {
             if !self.delete_rows(files).await? {
                 return Ok(());
             }
-            self.settle_with(|hot| Ok(self.forget(hot, files))).await
+            self.settle_with(|hot| self.forget(hot, files)).await
         })
         .await
     }
@@ -206,9 +206,10 @@ impl LanceStore {
     }
 
     /// Forgets files whose rows were deleted.
-    fn forget(&self, hot: &mut Hot, files: &[FileId]) {
+    fn forget(&self, hot: &mut Hot, files: &[FileId]) -> Result<()> {
         hot.remove(files);
         files.iter().for_each(|it| self.set_rows(*it, 0));
+        Ok(())
     }
 
     fn known(&self, files: &[FileId]) -> Vec<FileId> {
@@ -262,7 +263,7 @@ impl LanceStore {
         let replaced: Vec<FileId> = copies.iter().map(|it| it.1).collect();
         self.delete_rows(&replaced).await?;
         let Some(first) = copied.first() else {
-            return self.settle_with(|hot| Ok(self.forget(hot, &replaced))).await;
+            return self.settle_with(|hot| self.forget(hot, &replaced)).await;
         };
         let all = concat_batches(&first.schema(), &copied).map_err(Error::internal)?;
         let added = self.add_rows(all).await?;

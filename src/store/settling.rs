@@ -1,0 +1,79 @@
+//! When a change counts, and from when on questions see it: once all of it is on disk, and all of it at the same moment.
+
+use std::sync::Arc;
+
+use futures::TryStreamExt;
+use lance::Dataset;
+use lancedb::query::{ExecutableQuery, QueryBase, Select};
+
+use crate::error::{Error, Result};
+use crate::store::failure::StoreContext;
+use crate::store::hot::{Addresses, Hot};
+use crate::store::lance::{LanceStore, slower};
+use crate::store::{opening, sync};
+
+impl LanceStore {
+    /// The table as changes make it, as the library's lower part knows it.
+    pub(super) async fn dataset(&self) -> Result<Arc<Dataset>> {
+        self.table.dataset().ok_or_else(on_no_disk)?.get().await.on("read", &self.dir)
+    }
+
+    /// Has everything so far on disk, counts it as done, and shows it.
+    pub(super) async fn settle(&self) -> Result<()> {
+        self.settle_with(|_| Ok(())).await
+    }
+
+    /// As [`LanceStore::settle`], together with what is changed in memory.
+    pub(super) async fn settle_with(&self, change: impl FnOnce(&mut Hot) -> Result<()>) -> Result<()> {
+        if !opening::is_noted(&self.table, &self.place, &self.synced).await? {
+            sync::sync(&self.dir).await?;
+            self.whole.check().await?;
+            opening::note(&self.table, &self.place, &self.synced).await?;
+        }
+        self.show(change).await
+    }
+
+    /// As [`LanceStore::settle`], when rows have moved to other places.
+    pub(super) async fn settle_moved(&self) -> Result<()> {
+        let addresses = self.addresses().await;
+        self.settle_with(|hot| {
+            match addresses {
+                Ok(addresses) => addresses.into_iter().for_each(|it| hot.move_to(it)),
+                Err(error) => slower(&error),
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    /// Lets questions see the table as it stands, and what is changed in memory, at the same moment.
+    pub(super) async fn show(&self, change: impl FnOnce(&mut Hot) -> Result<()>) -> Result<()> {
+        let dataset = self.dataset().await?;
+        let (version, shown) = (dataset.manifest().version, self.shown.dataset().ok_or_else(on_no_disk)?);
+        let mut hot = self.hot_mut();
+        change(&mut hot)?;
+        shown.update(Arc::unwrap_or_clone(dataset));
+        // Whoever begins between the two keeps an older version than the one that is read, and so that, too.
+        self.readings.show(version);
+        Ok(())
+    }
+
+    /// Where all rows lie; None where that is not kept.
+    async fn addresses(&self) -> Result<Option<Addresses>> {
+        if self.hot().addresses().is_none() {
+            return Ok(None);
+        }
+        let query = self.table.query().select(Select::columns(&["chunk_id", "file_id"])).with_row_id();
+        let mut stream = query.execute().await.on("read", &self.dir)?;
+        let mut addresses = Addresses::default();
+        while let Some(batch) = stream.try_next().await.on("read", &self.dir)? {
+            addresses.learn(&batch)?;
+        }
+        Ok(Some(addresses))
+    }
+}
+
+/// What cannot be: every table of vic has its files here.
+fn on_no_disk() -> Error {
+    Error::internal("the table is on no disk")
+}
