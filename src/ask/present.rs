@@ -76,14 +76,16 @@ impl Asker {
         most: Duration,
     ) -> Result<Looked> {
         let wanted: Vec<(FileId, ChunkId)> = top.iter().flat_map(passages).collect();
+        let version = served.store.version();
         let chunks = served.store.chunks(&wanted).await?;
-        let (catalog, question) = (self.catalog.clone(), question.clone());
+        let (catalog, question, store) = (self.catalog.clone(), question.clone(), served.store.clone());
         // The records too: a call of their own would be one more hand-over between threads.
         crate::index::at_files(most, move || {
             let ids: Vec<FileId> = top.iter().map(|it| it.file_id).collect();
             let records = catalog.records(&ids)?.into_iter().map(|it| (it.id, it)).collect();
             let chunks: Passages = chunks.into_iter().map(|it| ((it.file_id, it.chunk.id.clone()), it)).collect();
-            let is_torn = wanted.iter().any(|it| !chunks.contains_key(it));
+            // The records may be of what took the place of these passages, which then seem to be as they were.
+            let is_torn = store.version() != version || wanted.iter().any(|it| !chunks.contains_key(it));
             compare(&question, &mut top, &records, &chunks);
             if question.plan.requires_l2 {
                 prefer_evidence(&question, &mut top, &records, &chunks);

@@ -21,7 +21,7 @@ pub(super) const LEG_DEPTH: usize = 200;
 /// Further looks for files when a few long ones filled the leg.
 const MORE_ROUNDS: usize = 4;
 /// How often a search is made anew because files were written under it: a commit takes longer than most searches.
-pub(super) const TORN: usize = 2;
+pub(super) const MOST_ANEW: usize = 2;
 /// Words of a question that are looked for in file names.
 const NAME_WORDS: usize = 6;
 /// Files found by name that compete with passages, when these do not speak of the question or are to be looked into.
@@ -43,7 +43,7 @@ impl Asker {
     /// they say now may be the answer, too.
     pub(super) async fn find(&self, served: &Served, question: &Question) -> Result<Outcome> {
         let asked = Asked::default();
-        for _ in 0..TORN {
+        for _ in 0..MOST_ANEW {
             let (outcome, is_torn) = self.find_once(served, question, &asked).await?;
             if !is_torn {
                 return Ok(outcome);

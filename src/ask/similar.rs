@@ -82,7 +82,7 @@ impl Asker {
             let (merged, mut told) = (fused.len(), Vec::new());
             let presented = self.present(served, question, fused, &mut told).await?;
             looks += 1;
-            if !presented.is_torn || looks > retrieve::TORN {
+            if !presented.is_torn || looks > retrieve::MOST_ANEW {
                 warnings.append(&mut told);
                 return Ok((presented.found, merged));
             }

@@ -17,6 +17,8 @@ use crate::store::{FileSet, KeywordQuery};
 
 /// Chunks that the keyword leg is asked for, to find those that hold every word.
 const DEPTH: usize = 2_000;
+/// How often a search is made anew because files were written under it.
+const MOST_ANEW: usize = 2;
 /// Characters of a text in a list.
 const EXCERPT: usize = 1_000;
 /// Chunks of the evidence of an entity's edges whose places are told.
@@ -44,10 +46,18 @@ async fn search(service: &GraphService, words: &str, scope: &Scope, limit: usize
     let reads = reads(service)?;
     let store = reads.index.serving().store;
     let query = KeywordQuery { text: words.into() };
-    let hits = store.keyword_leg(&query, &files(reads, scope).await?, DEPTH).await?;
-    let ids: Vec<(FileId, ChunkId)> = hits.iter().map(|it| (it.file_id, it.chunk_id.clone())).collect();
-    let chunks = store.chunks(&ids).await?;
-    Ok(held(&ids, chunks, words, limit))
+    let files = files(reads, scope).await?;
+    let mut anew = 0;
+    loop {
+        let hits = store.keyword_leg(&query, &files, DEPTH).await?;
+        let ids: Vec<(FileId, ChunkId)> = hits.iter().map(|it| (it.file_id, it.chunk_id.clone())).collect();
+        let chunks = store.chunks(&ids).await?;
+        // Of files that were written meanwhile, what was found is no more.
+        if chunks.len() == ids.len() || anew == MOST_ANEW {
+            return Ok(held(&ids, chunks, words, limit));
+        }
+        anew += 1;
+    }
 }
 
 /// Of the chunks that were found, best first, those that hold every word, and whether there may be more than were found.

@@ -48,7 +48,8 @@ impl Inner {
         }
     }
 
-    /// Runs the whole pipeline over everything pending but what changes all the time, which is for another run. One at a time.
+    /// Runs the whole pipeline over everything pending, and leaves to another run what was read and has changed again and again.
+    /// One at a time.
     pub(crate) async fn drain(&self, run: &Run) -> Result<()> {
         self.forgive_if_interrupted().await?;
         run.waiting.begin_run();

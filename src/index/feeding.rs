@@ -14,7 +14,7 @@ use crate::warehouse::silence;
 const FEED_BATCH: usize = 64;
 
 /// Sends pending files in the order of their ids, of each batch the large ones first, until a whole round finds none but those
-/// that change all the time.
+/// that are left alone.
 ///
 /// A try is noted before the file is read. A file found pending with a try behind it was under way when the daemon
 /// died, and may be why: such files go when no others are left, and one at a time, so that the next crash, if any,
@@ -79,8 +79,8 @@ pub(crate) async fn feed_these(files: Vec<FileRecord>, to_read: mpsc::Sender<Fil
 }
 
 /// Takes the next files and notes the try, except for urgent ones, which have a run of their own, those that are put off,
-/// missing or left to the next run, and those whose disk does not answer. Suspects come alone. Also returns the last number that was looked at; None at the
-/// end of the round.
+/// missing or left alone, and those whose disk does not answer. Suspects come alone. Also returns the last number that was
+/// looked at; None at the end of the round.
 async fn next_batch(
     pipeline: &Pipeline,
     run: &Run,

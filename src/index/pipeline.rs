@@ -166,7 +166,7 @@ impl Run {
 }
 
 impl Pipeline {
-    /// Brings every pending file into the store, and returns when there is none left but those that change all the time.
+    /// Brings every pending file into the store, and returns when there is none left but those that are left alone.
     ///
     /// # Errors
     /// The catalog, the embedder or the store cannot go on. A bad file is never one.

@@ -8,12 +8,13 @@
 //! A thousand files that hang, first in order, would hold every reader for hours. Such files come in kinds: the output
 //! of one program, in one folder. After some of a kind have run out of time, the rest of it goes last.
 //!
-//! A file that changes while it is read is read once more. One that has changed again by then, as logs do, is left to the next
-//! run: a run that waited for it would have no end, and every job behind it would wait, too.
+//! A file that changes after it was read is read once more. One that has changed again by then, as logs do, is left alone for a
+//! while, or to the next run: a run that waited for it would have no end, and every job behind it would wait, too.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use roaring::RoaringTreemap;
 
@@ -21,6 +22,9 @@ use crate::model::{ExtractFailure, FileId, FileRecord, Reason, RootId};
 
 /// So many of a kind are bad luck; more are a pattern.
 const BAD_LUCK: u32 = 3;
+
+/// How long a file is left alone that was sent twice. A run that goes on for hours takes it again.
+const LEFT_ALONE: Duration = Duration::from_secs(60);
 
 /// Files of one folder with one extension.
 type Kind = (RootId, PathBuf, String);
@@ -38,10 +42,11 @@ struct State {
     turn: u32,
     /// The lowest rank that was put off since the last round began.
     put_off: Option<u32>,
-    /// Files that were sent, and of these the ones that were sent twice.
+    /// Files that were sent.
     sent: RoaringTreemap,
-    sent_twice: RoaringTreemap,
-    /// Whether one would have been sent a third time.
+    /// Those that were sent again, and when that was last.
+    sent_again: HashMap<FileId, Instant>,
+    /// Whether one that is left alone was to be sent.
     has_left: bool,
 }
 
@@ -65,21 +70,32 @@ impl Waiting {
 
     /// Notes that a file is sent to be read.
     pub(crate) fn note_sent(&self, file: FileId) {
-        let (mut state, file) = (self.state(), file.unsigned_abs());
-        if !state.sent.insert(file) {
-            state.sent_twice.insert(file);
+        let mut state = self.state();
+        if !state.sent.insert(file.unsigned_abs()) {
+            state.sent_again.insert(file, Instant::now());
         }
     }
 
-    /// Says whether a file was sent often enough, and remembers that one was.
+    /// Says whether a file is left alone, and remembers that one is.
     pub(crate) fn leaves(&self, file: FileId) -> bool {
         let mut state = self.state();
-        let leaves = state.sent_twice.contains(file.unsigned_abs());
+        let leaves = state.is_left(file, Instant::now());
         state.has_left |= leaves;
         leaves
     }
 
-    /// Says whether files are left that change all the time: they are for the next run.
+    /// How many files are left alone at most.
+    pub(crate) fn most_left(&self) -> usize {
+        self.state().sent_again.len()
+    }
+
+    /// Drops the files that are left alone.
+    pub(crate) fn without_left(&self, files: &mut Vec<FileId>) {
+        let (state, now) = (self.state(), Instant::now());
+        files.retain(|it| !state.is_left(*it, now));
+    }
+
+    /// Says whether files were left alone: they are for the next run.
     pub(crate) fn has_left(&self) -> bool {
         self.state().has_left
     }
@@ -125,6 +141,10 @@ impl Waiting {
 }
 
 impl State {
+    fn is_left(&self, file: FileId, now: Instant) -> bool {
+        self.sent_again.get(&file).is_some_and(|it| now.saturating_duration_since(*it) < LEFT_ALONE)
+    }
+
     fn is_slow(&self, kind: &Kind) -> bool {
         self.timeouts.get(kind).is_some_and(|it| *it >= BAD_LUCK)
     }
@@ -144,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_changes_all_the_time_is_read_twice_and_left_to_the_next_run() {
+    fn a_file_that_changes_all_the_time_is_read_twice_and_left_alone_for_a_while_or_to_the_next_run() {
         let waiting = Waiting::default();
         for _ in 0..2 {
             assert!(!waiting.leaves(7));
@@ -152,6 +172,10 @@ mod tests {
         }
         assert!(!waiting.leaves(8) && !waiting.has_left());
         assert!(waiting.leaves(7) && waiting.has_left());
+        let mut files = vec![6, 7, 8];
+        waiting.without_left(&mut files);
+        assert_eq!((files, waiting.most_left()), (vec![6, 8], 1));
+        assert!(!waiting.state().is_left(7, Instant::now() + LEFT_ALONE), "for a while");
         waiting.begin_run();
         assert!(!waiting.leaves(7) && !waiting.has_left());
     }

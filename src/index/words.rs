@@ -49,13 +49,14 @@ impl Pipeline {
         Ok(if is_much { Pass::Words } else { Pass::Whole })
     }
 
-    /// Counts the files that are to be read, that no urgent run takes and this one does not leave to the next, up to one more
-    /// than `most`.
+    /// Counts the files that are to be read, that no urgent run takes and this one does not leave alone, up to one more than
+    /// `most`.
     pub(crate) async fn unread(&self, run: &Run, most: usize) -> Result<usize> {
         let (catalog, urgent) = (self.catalog.clone(), self.urgent.clone());
-        let mut untried = blocking(move || catalog.all_untried(most + MOST_FILES)).await?;
+        let looked_at = most + MOST_FILES + run.waiting.most_left();
+        let mut untried = blocking(move || catalog.all_untried(looked_at)).await?;
         urgent.without(|is_urgent| untried.retain(|it| !is_urgent(*it)));
-        untried.retain(|it| !run.waiting.leaves(*it));
+        run.waiting.without_left(&mut untried);
         Ok(untried.len().min(most + 1))
     }
 }

@@ -52,7 +52,7 @@ impl LanceStore {
         let (version, shown) = (dataset.manifest().version, self.shown.dataset().ok_or_else(on_no_disk)?);
         let mut hot = self.hot_mut();
         change(&mut hot)?;
-        shown.update(Arc::unwrap_or_clone(dataset));
+        shown.update((*dataset).clone());
         // Whoever begins between the two keeps an older version than the one that is read, and so that, too.
         self.readings.show(version);
         Ok(())

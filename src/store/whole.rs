@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use roaring::RoaringBitmap;
+use walkdir::DirEntryExt;
 
 use crate::error::{Error, Result};
 
@@ -21,8 +22,11 @@ const FULL: u64 = 4 << 20;
 #[derive(Clone, Debug)]
 pub(super) struct Whole {
     table_dir: PathBuf,
-    known: Arc<Mutex<HashSet<PathBuf>>>,
+    known: Arc<Mutex<HashSet<Known>>>,
 }
+
+/// A file by its path and number: a version that was undone leaves its name to the next.
+type Known = (PathBuf, u64);
 
 impl Whole {
     /// Of a table that is to be made, or whose files were all read: what there is now is not looked at.
@@ -44,9 +48,9 @@ impl Whole {
     fn check_now(&self) -> Result<()> {
         let now = files(&self.table_dir);
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let torn = now.iter().filter(|it| !known.contains(*it)).find(|it| !is_whole(it)).cloned();
+        let torn = now.iter().filter(|it| !known.contains(*it)).find(|it| !is_whole(&it.0)).cloned();
         *known = now.into_iter().collect();
-        torn.map_or(Ok(()), |it| Err(Error::io("write", &it, &reason(&self.table_dir))))
+        torn.map_or(Ok(()), |(it, _)| Err(Error::io("write", &it, &reason(&self.table_dir))))
     }
 }
 
@@ -58,10 +62,10 @@ fn reason(dir: &Path) -> std::io::Error {
 }
 
 /// The files that commits consist of.
-fn files(table_dir: &Path) -> Vec<PathBuf> {
+fn files(table_dir: &Path) -> Vec<Known> {
     let folders = ["data", "_deletions", "_indices", "_versions"].map(|it| table_dir.join(it));
     let entries = folders.iter().flat_map(|it| walkdir::WalkDir::new(it).into_iter().flatten());
-    entries.filter(|it| it.file_type().is_file()).map(|it| it.into_path()).collect()
+    entries.filter(|it| it.file_type().is_file()).map(|it| (it.path().to_owned(), it.ino())).collect()
 }
 
 /// Says whether a file has its end; one that is gone meanwhile is nobody's.

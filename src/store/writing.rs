@@ -124,14 +124,14 @@ impl LanceStore {
         done
     }
 
-    /// Makes the table what it was when it was on disk last, which questions have seen all the time. Nothing is written, as
-    /// there may be no room: versions that do not count are set aside, as at a start.
+    /// Makes the table what it was when it was on disk last, which is what questions see. Nothing is written, as there may be
+    /// no room: versions that do not count are set aside, as at a start.
     async fn go_back(&self) -> Result<()> {
         if let Some(last) = self.last_of_more().await? {
             self.undo_after(last).await?;
         }
         self.table.checkout_latest().await.on("read", &self.dir)?;
-        // A change may have come onto the disk, and nobody waited for the rest of it.
+        // It is not where a change has come onto the disk, and nobody waited until it was shown.
         if self.table.version().await.on("read", &self.dir)? != self.readings.newest() {
             let (rows, contents) = opening::contents(&self.table, &self.place).await?;
             self.show(|hot| {
@@ -153,8 +153,10 @@ impl LanceStore {
         let _written = self.synced.writing().await;
         let (synced, table_dir, shown) = (self.synced.clone(), self.place.table_dir(), self.readings.newest());
         let look = move || {
-            let last = synced.read()?.unwrap_or(shown);
-            Ok::<_, Error>(manifests::list(&table_dir)?.iter().any(|it| it.version > last).then_some(last))
+            let versions: Vec<u64> = manifests::list(&table_dir)?.iter().map(|it| it.version).collect();
+            // The number may be that of a version which was lost.
+            let last = synced.read()?.filter(|it| versions.contains(it)).unwrap_or(shown);
+            Ok::<_, Error>(versions.iter().any(|it| *it > last).then_some(last))
         };
         tokio::task::spawn_blocking(look).await.map_err(Error::internal)?
     }
