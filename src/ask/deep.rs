@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::ask::{Asker, Outcome, Question, answer};
+use crate::ask::{Asker, Outcome, Question, relevance};
 use crate::error::Result;
 use crate::index::Served;
 use crate::model::{ChunkId, FileId, FileRecord, Tier};
@@ -26,7 +26,7 @@ impl Asker {
     pub(super) async fn deepen(&self, served: &Served, question: &Question, outcome: &mut Outcome) -> Result<bool> {
         let (files, skills) = if question.plan.requires_l2 {
             (self.suitable(question, outcome, &question.plan.l2_skills, false), question.plan.l2_skills.clone())
-        } else if !answer::any_speaks(question, &outcome.hits) {
+        } else if !relevance::any_relevant(question, &outcome.hits) {
             let skills = vec![OCR_IMAGE.to_string()];
             (self.suitable(question, outcome, &skills, true), skills)
         } else {
@@ -45,6 +45,7 @@ impl Asker {
         let again = self.find(served, question).await?;
         outcome.hits = again.hits;
         outcome.merged = again.merged;
+        outcome.word_weights = again.word_weights;
         outcome.warnings.extend(again.warnings);
         outcome.warnings.dedup();
         for found in outcome.hits.iter_mut().filter(|it| fresh.files.contains(&it.record.id)) {

@@ -86,13 +86,6 @@ fn sentences(text: &str) -> Vec<Range<usize>> {
         .collect()
 }
 
-/// The sentence of `text` that holds most of the words; the first one when none does.
-pub(crate) fn best_sentence<'a>(words: &[String], text: &'a str) -> &'a str {
-    let ranges = sentences(text);
-    let best = best_of(words, text, &ranges);
-    ranges.get(best).map_or("", |range| text[range.clone()].trim())
-}
-
 fn best_of(words: &[String], text: &str, ranges: &[Range<usize>]) -> usize {
     let mut best = (0, 0);
     for (index, range) in ranges.iter().enumerate() {
@@ -110,7 +103,17 @@ pub(crate) fn excerpt(words: &[String], text: &str) -> Range<usize> {
     if ranges.is_empty() {
         return 0..0;
     }
-    let best = best_of(words, text, &ranges);
+    window(text, &ranges, best_of(words, text, &ranges))
+}
+
+/// Returns the byte range of the sentence at a byte and its neighbours, as far as they fit.
+pub(crate) fn excerpt_at(text: &str, byte: usize) -> Range<usize> {
+    let ranges = sentences(text);
+    let best = ranges.partition_point(|it| it.end <= byte);
+    if best == ranges.len() { 0..0 } else { window(text, &ranges, best) }
+}
+
+fn window(text: &str, ranges: &[Range<usize>], best: usize) -> Range<usize> {
     let (mut first, mut last) = (best, best);
     let chars = |range: Range<usize>| text[range].chars().count();
     loop {

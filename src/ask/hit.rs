@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use crate::ask::citation::Standing;
 use crate::ask::fuse::Fused;
 use crate::ask::{Question, excerpt, fuse};
-use crate::model::{Chunk, FileRecord, L0Filters, SearchHit, Tier};
+use crate::model::{Anchor, Chunk, FileRecord, L0Filters, SearchHit, Tier};
 
 /// A hit with what the summary needs of it.
 #[derive(Clone, Debug)]
@@ -21,17 +21,34 @@ pub(crate) struct Found {
 #[derive(Clone, Debug)]
 pub(crate) struct Evidence {
     pub(crate) chunk: Chunk,
+    /// The best passages of the file, best first; empty for hits that no answer is made of.
+    pub(crate) passages: Vec<Passage>,
     /// Number of the question's words that stand in the best passages of the file or in its path.
     pub(crate) words_matched: usize,
     /// Cosine of the nearest passage of the file, if known.
     pub(crate) similarity: Option<f32>,
 }
 
+/// A passage of a file with how well it fits a question.
+#[derive(Clone, Debug)]
+pub(crate) struct Passage {
+    pub(crate) chunk: Chunk,
+    /// Its cosine with the question, if known.
+    pub(crate) similarity: Option<f32>,
+    /// 0 to 1, by both legs and its wording.
+    pub(crate) score: f32,
+}
+
 impl Found {
     /// Path and place of the passage, e.g. `Contracts/lease.pdf, page 3`.
     pub(crate) fn cited(&self) -> String {
-        let place = self.evidence.as_ref().map(|it| it.chunk.anchor.place()).unwrap_or_default();
-        if place.is_empty() { self.hit.path.clone() } else { format!("{}, {place}", self.hit.path) }
+        self.evidence.as_ref().map_or_else(|| self.hit.path.clone(), |it| self.cited_at(&it.chunk.anchor))
+    }
+
+    /// Path and place of any passage of the file.
+    pub(crate) fn cited_at(&self, anchor: &Anchor) -> String {
+        let (path, place) = (shown_path(&self.record, anchor.member.as_deref()), anchor.place());
+        if place.is_empty() { path } else { format!("{path}, {place}") }
     }
 }
 
@@ -62,6 +79,7 @@ pub(crate) fn from_chunk(
     };
     let evidence = Evidence {
         chunk: chunk.clone(),
+        passages: Vec::new(),
         words_matched: words_in_file.max(present.len()),
         similarity: fused.chunks().filter_map(|it| it.similarity).max_by(f32::total_cmp),
     };

@@ -18,16 +18,19 @@ mod grep;
 mod hit;
 mod phrase;
 mod present;
+mod relevance;
 mod retrieve;
 mod similar;
+mod stop_words;
 mod terms;
 mod wording;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::ask::answer::Said;
 use crate::ask::around::Folder;
 use crate::ask::events::Events;
 use crate::ask::hit::Found;
@@ -70,6 +73,7 @@ pub struct Asker {
     redaction: Redaction,
     default_root: Option<PathBuf>,
     db_path: PathBuf,
+    scales: Arc<answer::Scales>,
     /// What may be found; the rest does not exist for whoever asks.
     scope: Scope,
 }
@@ -106,12 +110,17 @@ impl Question {
     }
 }
 
-/// What was found, before a summary is made of it.
+/// What was found, before an answer is made of it.
+#[derive(Default)]
 struct Outcome {
     hits: Vec<Found>,
     /// Distinct files that matched, before the cut to the limit.
     merged: usize,
     warnings: Vec<String>,
+    /// The vector of the question, if it was embedded.
+    vector: Option<Vec<f32>>,
+    /// What each content word of the question counts, by the beginning that words are compared by.
+    word_weights: HashMap<String, f32>,
 }
 
 impl Outcome {
@@ -136,6 +145,7 @@ impl Asker {
             redaction: config.limits.redaction,
             default_root: config.warehouse_root.clone(),
             db_path: config.db_path.clone(),
+            scales: Arc::default(),
             scope: Scope::All,
         })
     }
@@ -185,9 +195,12 @@ impl Asker {
         if !question.is_listing() && self.deepen(&served, &question, &mut outcome).await? {
             events.send(|| AskEvent::Hits(outcome.shown())).await;
         }
-        let answer_summary = match summarize {
-            true => self.summary(&question, &mut outcome, events).await?,
-            false => None,
+        let Said { summary: answer_summary, answer } = match summarize {
+            true => self.answer(&served, &question, &mut outcome, events).await?,
+            false => {
+                answer::show_best(&question, &mut outcome);
+                Said::default()
+            }
         };
         let mut warnings = question.warnings;
         warnings.append(&mut outcome.warnings);
@@ -196,7 +209,7 @@ impl Asker {
         let mut stats = self.stats(&served, around.folders, &hits, outcome.merged).await?;
         stats.latency_ms = Some(begun.elapsed().as_secs_f64() * 1e3);
         let plan = question.plan;
-        Ok(AskResponse { query_plan: plan, hits, answer_summary, warnings, stats: Some(stats) })
+        Ok(AskResponse { query_plan: plan, hits, answer_summary, answer, warnings, stats: Some(stats) })
     }
 
     /// Reads the question, and finds what the index has at once.

@@ -26,6 +26,16 @@ pub(super) fn split(plain: &str) -> impl Iterator<Item = &str> {
     plain.split(|it: char| !it.is_alphanumeric()).filter(|it| !it.is_empty())
 }
 
+/// What words are compared by: their first six letters, so that endings make no other word. Words with a digit are compared as
+/// a whole.
+pub(super) fn key(word: &str) -> &str {
+    const LETTERS: usize = 6;
+    if word.bytes().any(|it| it.is_ascii_digit()) {
+        return word;
+    }
+    word.char_indices().nth(LETTERS).map_or(word, |(end, _)| &word[..end])
+}
+
 /// The bytes that words begin with: most words of a passage are none of the question's, and this says so at once.
 pub(super) struct Starts([bool; 256]);
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::ask::citation::{self, Standing};
 use crate::ask::fuse::{Fused, Weights};
-use crate::ask::hit::{self, Found};
+use crate::ask::hit::{self, Found, Passage};
 use crate::ask::wording::{self, Reading, Wording};
 use crate::ask::{Asker, PATIENCE, Question, excerpt, fold};
 use crate::error::{ErrorCode, Result};
@@ -20,6 +20,8 @@ const ANSWER: Duration = Duration::from_secs(10);
 const SPARE_FILES: usize = 10;
 /// Files whose passages are compared at least: among so many the order is made, and more order no better (measured).
 const BEST_FILES: usize = 30;
+/// Hits whose passages are kept for an answer.
+const QUOTED_FILES: usize = 4;
 /// Passages of one file that are compared.
 const PASSAGES_A_FILE: usize = 5;
 
@@ -35,6 +37,8 @@ struct Looked {
     gone: usize,
     /// Whether passages were replaced since they were found.
     is_torn: bool,
+    /// What each content word of the question counts.
+    word_weights: HashMap<String, f32>,
 }
 
 /// Hits, best first.
@@ -42,6 +46,8 @@ pub(super) struct Presented {
     pub(super) found: Vec<Found>,
     /// Whether passages were replaced between finding and reading them: their files are left out.
     pub(super) is_torn: bool,
+    /// What each content word of the question counts, by the beginning that words are compared by.
+    pub(super) word_weights: HashMap<String, f32>,
 }
 
 impl Asker {
@@ -65,7 +71,7 @@ impl Asker {
         }
         let old = |path: &String| format!("`{path}` has changed since it was indexed; its passage may be old");
         warnings.extend(looked.changed.iter().map(old));
-        Ok(Presented { found: looked.found, is_torn: looked.is_torn })
+        Ok(Presented { found: looked.found, is_torn: looked.is_torn, word_weights: looked.word_weights })
     }
 
     async fn look_at(
@@ -86,19 +92,26 @@ impl Asker {
             let chunks: Passages = chunks.into_iter().map(|it| ((it.file_id, it.chunk.id.clone()), it)).collect();
             // The records may be of what took the place of these passages, which then seem to be as they were.
             let is_torn = store.version() != version || wanted.iter().any(|it| !chunks.contains_key(it));
-            compare(&question, &mut top, &records, &chunks);
+            let compared = compare(&question, &mut top, &records, &chunks);
             if question.plan.requires_l2 {
                 prefer_evidence(&question, &mut top, &records, &chunks);
             }
             fold::demote_copies(&mut top, &records, &chunks, question.limit);
-            Ok(Looked { is_torn, ..look(&question, &top, &records, &chunks) })
+            let word_weights = compared.weights;
+            Ok(Looked { is_torn, word_weights, ..look(&question, &top, &records, &chunks, &compared.scores) })
         })
         .await
     }
 }
 
 /// Looks at each file until there are enough.
-fn look(question: &Question, top: &[Fused], records: &HashMap<FileId, FileRecord>, chunks: &Passages) -> Looked {
+fn look(
+    question: &Question,
+    top: &[Fused],
+    records: &HashMap<FileId, FileRecord>,
+    chunks: &Passages,
+    scores: &HashMap<(FileId, ChunkId), f32>,
+) -> Looked {
     let mut looked = Looked::default();
     for fused in top {
         let key = (fused.file_id, fused.chunk_id.clone());
@@ -116,9 +129,25 @@ fn look(question: &Question, top: &[Fused], records: &HashMap<FileId, FileRecord
             Standing::Verified | Standing::Unchanged => (),
         }
         let words = words_in_file(question, record, fused, chunks);
-        looked.found.push(hit::from_chunk(question, record, &stored.chunk, fused, words, standing));
+        let mut found = hit::from_chunk(question, record, &stored.chunk, fused, words, standing);
+        if let Some(evidence) = found.evidence.as_mut().filter(|_| looked.found.len() < QUOTED_FILES) {
+            evidence.passages = quotable(fused, chunks, scores);
+        }
+        looked.found.push(found);
     }
     looked
+}
+
+/// The best passages of a file, best first, for an answer to be made of.
+fn quotable(fused: &Fused, chunks: &Passages, scores: &HashMap<(FileId, ChunkId), f32>) -> Vec<Passage> {
+    let passage = |it: &Fused| {
+        let key = (it.file_id, it.chunk_id.clone());
+        let chunk = chunks.get(&key)?.chunk.clone();
+        Some(Passage { chunk, similarity: it.similarity, score: scores.get(&key).copied().unwrap_or(it.score) })
+    };
+    let mut passages: Vec<Passage> = fused.chunks().take(PASSAGES_A_FILE).filter_map(passage).collect();
+    passages.sort_by(|a, b| b.score.total_cmp(&a.score));
+    passages
 }
 
 /// Number of the question's words that stand in the path or the best passages of a file: who signed may stand in one
@@ -165,9 +194,23 @@ fn prefer_evidence(question: &Question, files: &mut [Fused], records: &HashMap<F
     }
 }
 
+/// What a comparison of passages tells.
+#[derive(Default)]
+struct Compared {
+    /// The score of each passage, by both legs and its wording.
+    scores: HashMap<(FileId, ChunkId), f32>,
+    /// What each content word of the question counts among these passages.
+    weights: HashMap<String, f32>,
+}
+
 /// Lifts files by the wording of their passages, shows the passage that is best then, and sorts anew.
-fn compare(question: &Question, files: &mut [Fused], records: &HashMap<FileId, FileRecord>, chunks: &Passages) {
-    let Some(text) = question.text() else { return };
+fn compare(
+    question: &Question,
+    files: &mut [Fused],
+    records: &HashMap<FileId, FileRecord>,
+    chunks: &Passages,
+) -> Compared {
+    let Some(text) = question.text() else { return Compared::default() };
     let wording = Wording::of(&question.plan.raw_user_text, text);
     let read = |key: (FileId, ChunkId)| {
         let (chunk, record) = (&chunks.get(&key)?.chunk, records.get(&key.0)?);
@@ -177,6 +220,7 @@ fn compare(question: &Question, files: &mut [Fused], records: &HashMap<FileId, F
     };
     let readings: HashMap<(FileId, ChunkId), Reading> = files.iter().flat_map(passages).filter_map(read).collect();
     let weights = wording.weights(readings.values());
+    let mut scores = HashMap::new();
     for file in files.iter_mut() {
         let mut best = 0.0f32;
         let mut shown: Option<(f32, ChunkId)> = None;
@@ -185,6 +229,7 @@ fn compare(question: &Question, files: &mut [Fused], records: &HashMap<FileId, F
             let merit = wording.merit(&weights, reading);
             let own = wording::lift(passage.own_score(&Weights::default()), merit);
             best = best.max(merit);
+            scores.insert((passage.file_id, passage.chunk_id.clone()), own);
             if shown.as_ref().is_none_or(|(it, _)| own > *it) {
                 shown = Some((own, passage.chunk_id.clone()));
             }
@@ -195,4 +240,5 @@ fn compare(question: &Question, files: &mut [Fused], records: &HashMap<FileId, F
         }
     }
     files.sort_by(|a, b| b.score.total_cmp(&a.score));
+    Compared { scores, weights: wording.keys().map(str::to_string).zip(weights).collect() }
 }

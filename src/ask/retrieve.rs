@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 use crate::ask::fuse::{self, Fused, Weights};
 use crate::ask::hit::{self, Found};
 use crate::ask::present::Presented;
-use crate::ask::{Asker, Outcome, Question, answer, present, terms};
+use crate::ask::{Asker, Outcome, Question, present, relevance, terms};
 use crate::catalog;
 use crate::error::{Error, Result};
 use crate::index::Served;
@@ -33,6 +33,8 @@ const NAME_SCORE: f64 = 0.3;
 struct Legs {
     fused: Vec<Fused>,
     warnings: Vec<String>,
+    /// The vector of the question, if it was embedded.
+    vector: Option<Vec<f32>>,
 }
 
 /// The vector of a question, once it is known.
@@ -58,10 +60,11 @@ impl Asker {
         let version = served.store.version();
         let files = self.allowed(&question.filter).await?;
         let files = terms::restrict(&*served.store, files, &question.terms).await?;
-        let Legs { fused, mut warnings } = self.legs(served, question, &files, asked).await?;
+        let Legs { fused, mut warnings, vector } = self.legs(served, question, &files, asked).await?;
         let mut merged = fused.len();
-        let Presented { found: mut hits, is_torn } = self.present(served, question, fused, &mut warnings).await?;
-        let wanted = question.plan.requires_l2 || !answer::any_speaks(question, &hits);
+        let Presented { found: mut hits, is_torn, word_weights } =
+            self.present(served, question, fused, &mut warnings).await?;
+        let wanted = question.plan.requires_l2 || !relevance::any_relevant(question, &hits);
         if wanted || (!question.filter.asks_nothing() && hits.len() < question.limit) {
             let named = self.without_text(question, question.limit.saturating_sub(hits.len()).max(NAMED_FILES)).await?;
             merged += named.len();
@@ -75,7 +78,7 @@ impl Asker {
         // These left files out before their passages were read.
         let is_strict = question.plan.l1_threshold.is_some() || !question.terms.is_empty();
         let is_torn = is_torn || (is_strict && served.store.version() != version);
-        Ok((Outcome { hits, merged, warnings }, is_torn))
+        Ok((Outcome { hits, merged, warnings, vector, word_weights }, is_torn))
     }
 
     /// Both legs at the same time, then the true similarity of what only the keyword leg found.
@@ -116,13 +119,13 @@ impl Asker {
         if let Some(floor) = question.plan.l1_threshold {
             fused.retain(|it| it.similarity.is_some_and(|similarity| f64::from(similarity) >= floor));
         }
-        if let Some(query) = query {
+        if let Some(query) = &query {
             let best = present::compared(question.limit).min(fused.len());
             let passages: Vec<_> = fused[..best].iter().flat_map(present::passages).collect();
             let vectors = served.store.vectors(&passages).await?.into_iter().collect();
-            fuse::feed_back(&mut fused[..best], &query, &vectors, &Weights::default());
+            fuse::feed_back(&mut fused[..best], query, &vectors, &Weights::default());
         }
-        Ok(Legs { fused, warnings })
+        Ok(Legs { fused, warnings, vector: query })
     }
 
     /// The vector leg, until it has as many files as are wanted or there are: the passages of a few long files could take
@@ -161,14 +164,14 @@ impl Asker {
         let (catalog, filter, limit) = (self.catalog.clone(), question.filter.clone(), question.limit);
         let (records, total) = crate::index::blocking(move || catalog.search(&filter, limit, 0)).await?;
         let hits = records.iter().map(|record| hit::from_listing(question, record)).collect();
-        Ok(Outcome { hits, merged: usize::try_from(total).unwrap_or(usize::MAX), warnings: Vec::new() })
+        Ok(Outcome { hits, merged: usize::try_from(total).unwrap_or(usize::MAX), ..Outcome::default() })
     }
 
     /// Files whose names hold the question's words: all there is before content is read.
     pub(super) async fn by_name(&self, question: &Question) -> Result<Outcome> {
         let named = self.named(question, &[], question.limit).await?;
         let warning = "nothing is indexed yet: only file names were searched; run `vic index`".to_string();
-        Ok(Outcome { merged: named.len(), hits: named, warnings: vec![warning] })
+        Ok(Outcome { merged: named.len(), hits: named, warnings: vec![warning], ..Outcome::default() })
     }
 
     /// Files that pass the filter and have no text in the index, those first whose names hold words of the question.

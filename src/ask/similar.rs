@@ -59,7 +59,7 @@ impl Asker {
         }
         let mut stats = self.stats(&served, around.folders, &hits, merged).await?;
         stats.latency_ms = Some(begun.elapsed().as_secs_f64() * 1e3);
-        Ok(AskResponse { query_plan: plan, hits, answer_summary: None, warnings, stats: Some(stats) })
+        Ok(AskResponse { query_plan: plan, hits, answer_summary: None, answer: None, warnings, stats: Some(stats) })
     }
 
     /// The files with passages near to a vector, and how many there are. Looks anew where files were written meanwhile.

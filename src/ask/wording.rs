@@ -16,7 +16,7 @@
 //! that nonsense with one common word in it stays low. Words are the same when their first six letters are: that orders as
 //! well as stems do (measured), and holds in languages of which nobody gave us stems. Short words have to be the same.
 
-use crate::ask::phrase::Starts;
+use crate::ask::phrase::{Starts, key};
 use crate::ask::{excerpt, phrase};
 
 /// What each part is worth. The maximum is flat: 0 to 0.2, 0.1 to 0.3, 0 to 0.2 and 0 to 0.5 give nDCG@10 within 0.003.
@@ -25,8 +25,6 @@ const NEARNESS: f32 = 0.2;
 const TITLE: f32 = 0.1;
 /// Large, because who types a sentence out wants the passage that has it; to the fourth power, because half of it is little.
 const RUN: f32 = 0.4;
-/// Letters by which words are compared.
-const LETTERS: usize = 6;
 /// Content words between which nothing counts as near any more.
 const FARTHEST: u32 = 8;
 /// Content words of a question that are looked at.
@@ -69,6 +67,11 @@ impl Wording {
             .collect();
         let pairs = numbers.windows(2).filter(|it| it[0] != it[1]).map(|it| (it[0], it[1])).collect();
         Wording { question: phrase::words(typed), starts: Starts::of(&keys), keys, pairs }
+    }
+
+    /// The beginnings of the content words, each once.
+    pub(super) fn keys(&self) -> impl Iterator<Item = &str> {
+        self.keys.iter().map(String::as_str)
     }
 
     /// Returns which content word this one is.
@@ -132,10 +135,6 @@ impl Wording {
 /// Returns the score of a passage or file that had `score` before its words were looked at.
 pub(super) fn lift(score: f32, merit: f32) -> f32 {
     score + (1.0 - score) * merit
-}
-
-fn key(word: &str) -> &str {
-    word.char_indices().nth(LETTERS).map_or(word, |(end, _)| &word[..end])
 }
 
 fn part(some: f32, all: f32) -> f32 {

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use crate::cli::filter::FilterArgs;
 use crate::cli::output::{Format, Printer};
-use crate::cli::{text, values};
+use crate::cli::{compact, text, values};
 use crate::client::Client;
 use crate::config::Config;
 use crate::error::{Error, Result};
@@ -31,6 +31,12 @@ pub(crate) struct Args {
     /// How the answer is printed; without it human on a terminal, else json
     #[arg(long, value_enum)]
     format: Option<Format>,
+    /// Print the quotes, then path, place and passage, in as few characters as possible
+    #[arg(long, conflicts_with_all = ["format", "explain"])]
+    compact: bool,
+    /// Most characters of the compact form
+    #[arg(long, value_name = "N", requires = "compact", default_value_t = compact::MAX_CHARS)]
+    max_chars: usize,
     /// What may leave the machine: local_only, cloud_reasoning_ok or cloud_embedding_ok
     #[arg(long, value_parser = privacy_mode, value_name = "MODE")]
     privacy_mode: Option<PrivacyMode>,
@@ -62,6 +68,9 @@ pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> R
         plan: None,
     };
     let response = Client::connect_or_start(config).await?.ask(request).await?;
+    if args.compact {
+        return printer.raw(&compact::compact(&response, args.max_chars));
+    }
     let format = args.format.unwrap_or(if printer.terminal { Format::Human } else { Format::Json });
     print(&response, format, printer)
 }
@@ -100,7 +109,8 @@ fn one_hit(out: &mut String, number: usize, hit: &SearchHit, styled: bool) {
     if !place.is_empty() {
         let _ = write!(out, "  {place}");
     }
-    let _ = writeln!(out, "  {:.3} {}", hit.score, text::visible(&hit.tier));
+    let weak = if hit.metadata.contains_key("weak") { "  weak" } else { "" };
+    let _ = writeln!(out, "  {:.3} {}{weak}", hit.score, text::visible(&hit.tier));
     let explained = hit.metadata.get("explain").map(explained).unwrap_or_default();
     for part in [
         text::wrap(&hit.excerpt, 3, EXCERPT_LINES),
@@ -110,6 +120,11 @@ fn one_hit(out: &mut String, number: usize, hit: &SearchHit, styled: bool) {
         if !part.is_empty() {
             let _ = writeln!(out, "{part}");
         }
+    }
+    for window in hit.metadata.get("windows").and_then(|it| it.as_array()).into_iter().flatten() {
+        let text = |name: &str| window[name].as_str().unwrap_or_default();
+        let _ = writeln!(out, "   -- {}", text::visible(text("place")));
+        let _ = writeln!(out, "{}", text::wrap(text("excerpt"), 3, EXCERPT_LINES));
     }
 }
 
@@ -192,8 +207,14 @@ warning: 2 files are still to be read
 
     #[test]
     fn an_answer_without_hits_says_so() {
-        let empty =
-            AskResponse { hits: vec![], answer_summary: None, warnings: vec![], stats: None, ..fake::answer("x") };
+        let empty = AskResponse {
+            hits: vec![],
+            answer_summary: None,
+            answer: None,
+            warnings: vec![],
+            stats: None,
+            ..fake::answer("x")
+        };
         assert_eq!(human(&empty, true), "nothing found\n");
     }
 

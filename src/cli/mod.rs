@@ -15,6 +15,7 @@ mod ask;
 mod audit;
 mod bench;
 mod bridge;
+mod compact;
 mod config;
 mod corpus;
 mod daemon;

@@ -82,7 +82,7 @@ async fn an_answer_arrives_as_the_service_gave_it() {
 #[tokio::test]
 async fn a_search_is_an_answer_without_summary() {
     let it = fixture().await;
-    let expected = AskResponse { answer_summary: None, ..fake::answer("x") };
+    let expected = AskResponse { answer_summary: None, answer: None, ..fake::answer("x") };
     assert_eq!(it.client.search(question("x")).await.unwrap(), expected);
 }
 

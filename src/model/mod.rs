@@ -39,8 +39,9 @@ pub use job::{Coverage, IndexRequest, JobSnapshot, JobState, OcrMode, Phase, Sta
 pub(crate) use kind::CODE;
 pub use listing::{FileEntry, FilePage, FilesRequest, IndexStart, JobReport, ReadRequest, Reading, ReadingBlock};
 pub use query::{
-    AskEvent, AskRequest, AskResponse, AuditRecord, GrepMatch, GrepRequest, GrepResponse, INTENTS, L0Filters,
-    MAX_EXTENSIONS, MAX_GLOB, MAX_NAME_WORDS, PrivacyMode, QueryPlan, ResponseStats, SKILLS, SearchHit, SimilarRequest,
+    Answer, AnswerOutcome, AnswerQuote, AskEvent, AskRequest, AskResponse, AuditRecord, GrepMatch, GrepRequest,
+    GrepResponse, INTENTS, L0Filters, MAX_EXTENSIONS, MAX_GLOB, MAX_NAME_WORDS, PrivacyMode, QueryPlan, ResponseStats,
+    SKILLS, SearchHit, SimilarRequest,
 };
 pub use safety::{JailMode, Redaction};
 pub use scope::Scope;

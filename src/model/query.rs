@@ -169,6 +169,51 @@ pub struct ResponseStats {
     pub filesystem_files_seen: Option<u64>,
 }
 
+/// How far the indexed files answer a question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum AnswerOutcome {
+    /// The quotes answer it.
+    Answered,
+    /// A file very likely holds the answer, but no single sentence gives it: the quotes show where to look.
+    Passage,
+    /// Nothing in the indexed files answers it.
+    Nothing,
+}
+
+impl AnswerOutcome {
+    /// All of them.
+    pub const ALL: [AnswerOutcome; 3] = [AnswerOutcome::Answered, AnswerOutcome::Passage, AnswerOutcome::Nothing];
+}
+
+/// Text copied from a file that answers a question, or a part of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AnswerQuote {
+    /// Number of the hit that it comes from, from 1.
+    pub hit: u32,
+    /// The sentence, the list item, or the table row with the heads of its columns.
+    pub text: String,
+    /// Path and place, e.g. `Contracts/lease.pdf, page 3`.
+    pub place: String,
+    /// Whether it was read again in the file as it is now.
+    pub checked: bool,
+}
+
+/// What the indexed files say to a question.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Answer {
+    /// How far it is answered.
+    pub outcome: AnswerOutcome,
+    /// Estimated probability, 0 to 1, that the quotes answer the question; the estimate is calibrated on questions with known
+    /// answers.
+    #[schemars(range(min = 0.0, max = 1.0))]
+    pub confidence: f64,
+    /// One to three quotes, best first; empty when nothing answers.
+    pub quotes: Vec<AnswerQuote>,
+}
+
 /// The answer to a question.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -177,8 +222,12 @@ pub struct AskResponse {
     pub query_plan: QueryPlan,
     /// Hits, best first.
     pub hits: Vec<SearchHit>,
-    /// A summary of the hits, or null.
+    /// A summary of the hits for people, or null.
     pub answer_summary: Option<String>,
+    /// The same for programs: what the files say to the question; null where no summary was asked for, and for lists of
+    /// files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<Answer>,
     /// What the user should know: skipped paths, missing parts, stale index.
     pub warnings: Vec<String>,
     /// How it came about.

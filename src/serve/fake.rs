@@ -10,11 +10,11 @@ use tokio_util::sync::CancellationToken;
 use crate::agent::Assistant;
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::{
-    Anchor, AskEvent, AskRequest, AskResponse, AuditRecord, Block, BlockKind, CorpusCall, CorpusReply, Coverage,
-    Document, FileFilter, FileKind, FileRecord, FileState, FoundFile, GraphRequest, GrepMatch, GrepRequest,
-    GrepResponse, Holder, IndexRequest, JobSnapshot, JobState, MemoryCap, OcrMode, Pause, PauseReason, PauseRequest,
-    PauseState, Phase, PrivacyMode, QueryPlan, ResponseStats, Root, Scope, SearchHit, SimilarRequest, Status,
-    SyncReport, SyncRequest, Upkeep, WatchReport,
+    Anchor, Answer, AnswerOutcome, AnswerQuote, AskEvent, AskRequest, AskResponse, AuditRecord, Block, BlockKind,
+    CorpusCall, CorpusReply, Coverage, Document, FileFilter, FileKind, FileRecord, FileState, FoundFile, GraphRequest,
+    GrepMatch, GrepRequest, GrepResponse, Holder, IndexRequest, JobSnapshot, JobState, MemoryCap, OcrMode, Pause,
+    PauseReason, PauseRequest, PauseState, Phase, PrivacyMode, QueryPlan, ResponseStats, Root, Scope, SearchHit,
+    SimilarRequest, Status, SyncReport, SyncRequest, Upkeep, WatchReport,
 };
 use crate::serve::Service;
 
@@ -71,8 +71,8 @@ impl Service for FakeService {
 
     async fn ask(&self, request: AskRequest) -> Result<AskResponse> {
         self.in_words.fetch_add(1, Ordering::Relaxed);
-        let summary = answer(&request.query).answer_summary;
-        Ok(AskResponse { answer_summary: summary, ..self.search(request).await? })
+        let AskResponse { answer_summary, answer, .. } = answer(&request.query);
+        Ok(AskResponse { answer_summary, answer, ..self.search(request).await? })
     }
 
     async fn search(&self, request: AskRequest) -> Result<AskResponse> {
@@ -80,7 +80,7 @@ impl Service for FakeService {
         *self.asked.lock().unwrap() = Some(request.clone());
         match request.query.as_str() {
             "locked" => Err(Error::new(ErrorCode::Locked, "`/dätä` is in use").hint("stop the other `vicd`")),
-            query => Ok(AskResponse { answer_summary: None, ..answer(query) }),
+            query => Ok(AskResponse { answer_summary: None, answer: None, ..answer(query) }),
         }
     }
 
@@ -278,6 +278,16 @@ pub(crate) fn answer(query: &str) -> AskResponse {
             reasoning: "keyword rank 1, vector rank 2".into(),
         }],
         answer_summary: Some("Ada signed it.".into()),
+        answer: Some(Answer {
+            outcome: AnswerOutcome::Answered,
+            confidence: 0.875,
+            quotes: vec![AnswerQuote {
+                hit: 1,
+                text: "The budget of the harbour project was signed by Ada on Monday.".into(),
+                place: "notes/plan.md, lines 3-5".into(),
+                checked: true,
+            }],
+        }),
         warnings: vec!["2 files are still to be read".into()],
         stats: Some(ResponseStats {
             pipeline: "tiered".into(),

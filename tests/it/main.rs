@@ -8,6 +8,7 @@
 )]
 
 mod agents;
+mod answers;
 mod asking;
 mod audit;
 mod bench;

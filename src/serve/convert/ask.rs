@@ -106,12 +106,43 @@ impl TryFrom<wire::SearchHit> for model::SearchHit {
     }
 }
 
+impl From<model::AnswerQuote> for wire::AnswerQuote {
+    fn from(it: model::AnswerQuote) -> wire::AnswerQuote {
+        let model::AnswerQuote { hit, text, place, checked } = it;
+        wire::AnswerQuote { hit, text, place, checked }
+    }
+}
+
+impl From<wire::AnswerQuote> for model::AnswerQuote {
+    fn from(it: wire::AnswerQuote) -> model::AnswerQuote {
+        let wire::AnswerQuote { hit, text, place, checked } = it;
+        model::AnswerQuote { hit, text, place, checked }
+    }
+}
+
+impl From<model::Answer> for wire::Answer {
+    fn from(it: model::Answer) -> wire::Answer {
+        let model::Answer { outcome, confidence, quotes } = it;
+        wire::Answer { outcome: outcome.encode(), confidence, quotes: into_all(quotes) }
+    }
+}
+
+impl TryFrom<wire::Answer> for model::Answer {
+    type Error = Error;
+
+    fn try_from(it: wire::Answer) -> Result<model::Answer> {
+        let wire::Answer { outcome, confidence, quotes } = it;
+        Ok(model::Answer { outcome: WireEnum::require(outcome)?, confidence, quotes: into_all(quotes) })
+    }
+}
+
 impl From<model::AskResponse> for wire::AskResponse {
     fn from(it: model::AskResponse) -> wire::AskResponse {
         wire::AskResponse {
             query_plan: Some(it.query_plan.into()),
             hits: into_all(it.hits),
             answer_summary: it.answer_summary,
+            answer: it.answer.map(Into::into),
             warnings: it.warnings,
             stats: it.stats.map(Into::into),
         }
@@ -126,6 +157,7 @@ impl TryFrom<wire::AskResponse> for model::AskResponse {
             query_plan: it.query_plan.ok_or_else(|| missing("query_plan"))?.try_into()?,
             hits: try_into_all(it.hits)?,
             answer_summary: it.answer_summary,
+            answer: it.answer.map(TryInto::try_into).transpose()?,
             warnings: it.warnings,
             stats: it.stats.map(Into::into),
         })

@@ -95,11 +95,26 @@ prop_compose! {
 }
 
 prop_compose! {
+    fn quote()(hit in any::<u32>(), text in ".{0,8}", place in ".{0,8}", checked in any::<bool>()) -> AnswerQuote {
+        AnswerQuote { hit, text, place, checked }
+    }
+}
+
+prop_compose! {
     fn answer()(
-        query_plan in plan(), hits in prop::collection::vec(hit(), 0..3), answer_summary in of(".{0,8}"), warnings in texts(),
-        stats in of(stats()),
+        outcome in prop::sample::select(&AnswerOutcome::ALL[..]), confidence in number(),
+        quotes in prop::collection::vec(quote(), 0..3),
+    ) -> Answer {
+        Answer { outcome, confidence, quotes }
+    }
+}
+
+prop_compose! {
+    fn response()(
+        query_plan in plan(), hits in prop::collection::vec(hit(), 0..3), answer_summary in of(".{0,8}"),
+        answer in of(answer()), warnings in texts(), stats in of(stats()),
     ) -> AskResponse {
-        AskResponse { query_plan, hits, answer_summary, warnings, stats }
+        AskResponse { query_plan, hits, answer_summary, answer, warnings, stats }
     }
 }
 
@@ -222,7 +237,7 @@ proptest! {
     }
 
     #[test]
-    fn an_answer_survives_json_and_no_unknown_field_does(it in answer()) {
+    fn an_answer_survives_json_and_no_unknown_field_does(it in response()) {
         check_json(&it);
     }
 
@@ -241,7 +256,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
     #[test]
-    fn answers_survive_the_wire(it in answer()) {
+    fn answers_survive_the_wire(it in response()) {
         check::<AskResponse, wire::AskResponse>(it);
     }
 
@@ -255,7 +270,7 @@ proptest! {
     }
 
     #[test]
-    fn streamed_answers_survive_the_wire(it in answer()) {
+    fn streamed_answers_survive_the_wire(it in response()) {
         for event in [
             AskEvent::Plan(Box::new(it.query_plan.clone())),
             AskEvent::Hits(it.hits.clone()),

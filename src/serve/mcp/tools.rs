@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::error::{Error, Result};
 use crate::graph;
 use crate::model::{
-    Anchor, AskRequest, AskResponse, Coverage, FileEntry, FilePage, FilesRequest, GraphRequest, IndexRequest,
+    Anchor, Answer, AskRequest, AskResponse, Coverage, FileEntry, FilePage, FilesRequest, GraphRequest, IndexRequest,
     JobReport, L0Filters, ReadRequest, Reading, SearchHit, Status, ToolSpec,
 };
 use crate::serve::mcp::{Backend, corpus};
@@ -48,9 +48,11 @@ struct Question {
 
 /// What was found.
 #[derive(Debug, Serialize, JsonSchema)]
-struct Answer {
+struct Reply {
     /// The answer in words; null when there is none, and always for `search`.
-    answer: Option<String>,
+    answer_summary: Option<String>,
+    /// The answer taken apart: how far the files answer, how sure that is, and the quotes; null as `answer_summary`.
+    answer: Option<Answer>,
     /// Files, best first.
     hits: Vec<Hit>,
     /// What the user should know.
@@ -128,8 +130,8 @@ fn of_graph(spec: ToolSpec) -> Tool {
 
 fn own() -> Vec<Tool> {
     vec![
-        tool::<Question, Answer>("ask", "Answers a question from the user's files, with the passages that prove it"),
-        tool::<Question, Answer>("search", "Finds passages in the user's files, without an answer in words"),
+        tool::<Question, Reply>("ask", "Answers a question from the user's files, with the passages that prove it"),
+        tool::<Question, Reply>("search", "Finds passages in the user's files, without an answer in words"),
         bounded(
             tool::<FilesRequest, FilePage>("files", "Lists files by name, date, size, owner and state, newest first"),
             ("limit", "Most files", FILES.into(), MAX_FILES.into()),
@@ -251,10 +253,10 @@ fn question(given: JsonObject) -> Result<AskRequest> {
 }
 
 fn answer(given: AskResponse) -> Result<CallToolResult> {
-    let AskResponse { answer_summary, hits, warnings, .. } = given;
-    let answer = Answer { answer: answer_summary, hits: hits.into_iter().map(hit).collect(), warnings };
-    let words = answer.words();
-    result(&answer, words)
+    let AskResponse { answer_summary, answer, hits, warnings, .. } = given;
+    let reply = Reply { answer_summary, answer, hits: hits.into_iter().map(hit).collect(), warnings };
+    let words = reply.words();
+    result(&reply, words)
 }
 
 fn hit(hit: SearchHit) -> Hit {
@@ -271,9 +273,9 @@ fn cut(text: String, chars: usize) -> String {
     }
 }
 
-impl Answer {
+impl Reply {
     fn words(&self) -> String {
-        let mut text = self.answer.clone().unwrap_or_default();
+        let mut text = self.answer_summary.clone().unwrap_or_default();
         for (number, hit) in self.hits.iter().enumerate() {
             let place = if hit.place.is_empty() { String::new() } else { format!(" ({})", hit.place) };
             let _ = write!(text, "\n\n[{}] {}{place}\n{}", number + 1, hit.path, hit.excerpt);

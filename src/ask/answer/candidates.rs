@@ -1,0 +1,166 @@
+//! The units of the best hits with what speaks for each: first by words, then, for the best of those, by meaning.
+
+use std::time::Duration;
+
+use crate::ask::answer::evidence::{self, Asked, Context, Held, Numbers};
+use crate::ask::answer::scale::Scale;
+use crate::ask::answer::units::{self, Unit};
+use crate::ask::answer::weights;
+use crate::ask::hit::{Found, Passage};
+use crate::embed::Embedder;
+use crate::model::Tier;
+
+/// Hits that are looked at for an answer.
+const HITS: usize = 4;
+/// Units that are embedded at most, and words of them in all: half of the time that an answer may take goes here.
+const EMBEDDED: usize = 24;
+const EMBEDDED_WORDS: usize = 560;
+/// Words of one unit that are embedded.
+const UNIT_WORDS: usize = 90;
+/// Characters of a form or table that are quoted.
+const FOUND_CHARS: usize = 300;
+/// The longest that an answer waits for vectors of its units. Without them words decide.
+const WAIT: Duration = Duration::from_millis(1_500);
+
+/// A unit of a hit.
+#[derive(Clone, Debug)]
+pub(super) struct Candidate {
+    /// The hit, from 0.
+    pub(super) hit: usize,
+    /// The passage of the hit, from 0.
+    pub(super) passage: usize,
+    pub(super) unit: Unit,
+    /// As it is quoted.
+    pub(super) text: String,
+    /// The content words of the question that stand in its file or its path, one bit each.
+    pub(super) known: u64,
+    pub(super) numbers: Numbers,
+    pub(super) has_cosine: bool,
+    /// That it answers.
+    pub(super) probability: f32,
+}
+
+/// All units of the best hits, best first by their words.
+pub(super) fn by_words(asked: &Asked, hits: &[Found], scale: Option<Scale>) -> Vec<Candidate> {
+    let mut candidates = Vec::new();
+    for (number, hit) in hits.iter().enumerate().take(HITS) {
+        let Some(evidence) = &hit.evidence else { continue };
+        let mut file = asked.held(&hit.record.found.path.to_string_lossy());
+        for passage in &evidence.passages {
+            file = file.or(asked.held(&passage.chunk.text));
+        }
+        for (place, passage) in evidence.passages.iter().enumerate() {
+            let cosine = passage.similarity.zip(scale).map_or(0.0, |(it, scale)| scale.of(it));
+            add(asked, (number, place), (passage, cosine), file, &mut candidates);
+        }
+    }
+    sort(&mut candidates);
+    candidates
+}
+
+fn add(
+    asked: &Asked,
+    (hit, place): (usize, usize),
+    (passage, passage_cosine): (&Passage, f32),
+    file: Held,
+    candidates: &mut Vec<Candidate>,
+) {
+    let body = passage.chunk.body();
+    let lines_above = &passage.chunk.text[..passage.chunk.body_start as usize];
+    let (units, texts) = match passage.chunk.tier {
+        Tier::L2 => (vec![units::whole(body)], vec![found_text(body)]),
+        _ => {
+            let units = units::units(body);
+            let texts = units.iter().map(|it| quoted(body, it)).collect();
+            (units, texts)
+        }
+    };
+    let held: Vec<Held> = texts.iter().map(|it| asked.held(it)).collect();
+    let whole = asked.held(&passage.chunk.text);
+    for (index, unit) in units.into_iter().enumerate() {
+        let beside = [index.checked_sub(1), Some(index + 1)];
+        let beside = beside.into_iter().flatten().filter_map(|it| held.get(it));
+        let context = Context {
+            above: asked.held(&evidence::above(lines_above, body, unit.heading.as_ref())),
+            beside: beside.fold(Held::default(), |all, it| all.or(*it)),
+            passage: whole,
+            file,
+            passage_cosine,
+            passage_score: passage.score,
+            hit,
+        };
+        let numbers = asked.numbers(&unit, &texts[index], held[index], &context);
+        let probability = weights::probability(&numbers, false);
+        let (text, known) = (texts[index].clone(), file.words);
+        candidates.push(Candidate { hit, passage: place, unit, text, known, numbers, has_cosine: false, probability });
+    }
+}
+
+/// What a skill found is a form, a table or a signature, whose lines belong together.
+fn found_text(body: &str) -> String {
+    let lines = body.lines().map(|it| it.trim_matches(|it: char| it.is_whitespace() || it == '_'));
+    let whole = lines.filter(|it| !it.is_empty()).collect::<Vec<_>>().join("; ");
+    let end = whole.char_indices().nth(FOUND_CHARS).map_or(whole.len(), |(at, _)| at);
+    whole[..end].to_string()
+}
+
+/// A unit as it is quoted: a row with its heads, the rest as it stands, on one line.
+fn quoted(body: &str, unit: &Unit) -> String {
+    let text = &body[unit.range.clone()];
+    let text = match unit.form {
+        units::Form::Row => units::row(unit.head.clone().map(|it| &body[it]), text),
+        _ => text.to_string(),
+    };
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Embeds the best units and orders them anew. Where that fails or takes too long the order by words stays.
+pub(super) async fn by_meaning(
+    embedder: &dyn Embedder,
+    vector: &[f32],
+    scale: Scale,
+    hits: &[Found],
+    candidates: &mut Vec<Candidate>,
+) {
+    let texts = embedded_texts(hits, candidates);
+    candidates.truncate(texts.len());
+    match tokio::time::timeout(WAIT, embedder.embed_urgent(&texts)).await {
+        Ok(Ok(vectors)) => {
+            for (candidate, unit) in candidates.iter_mut().zip(&vectors) {
+                candidate.numbers[0] = scale.of(vector.iter().zip(unit).map(|(a, b)| a * b).sum());
+                candidate.has_cosine = true;
+                candidate.probability = weights::probability(&candidate.numbers, true);
+            }
+            sort(candidates);
+        }
+        Ok(Err(error)) => tracing::debug!("units were not embedded: {error}"),
+        Err(_) => tracing::debug!("units were not embedded in time"),
+    }
+}
+
+/// The texts of the best units, with the last heading above each, as many as may be embedded.
+fn embedded_texts(hits: &[Found], candidates: &[Candidate]) -> Vec<String> {
+    let mut words = 0;
+    let mut texts = Vec::new();
+    for candidate in candidates.iter().take(EMBEDDED) {
+        let evidence = hits[candidate.hit].evidence.as_ref();
+        let heading = evidence.and_then(|it| it.passages.get(candidate.passage)).map(|passage| {
+            let inner = candidate.unit.heading.clone().map(|it| passage.chunk.body()[it].to_string());
+            inner.or_else(|| passage.chunk.heading_path.last().cloned()).unwrap_or_default()
+        });
+        let heading = heading.unwrap_or_default();
+        let text: Vec<&str> =
+            heading.split_whitespace().chain(candidate.text.split_whitespace()).take(UNIT_WORDS).collect();
+        words += text.len();
+        if words > EMBEDDED_WORDS && !texts.is_empty() {
+            break;
+        }
+        texts.push(text.join(" "));
+    }
+    texts
+}
+
+fn sort(candidates: &mut [Candidate]) {
+    // Of two that are alike the one of the better hit, then the earlier one: the order is stable.
+    candidates.sort_by(|a, b| b.probability.total_cmp(&a.probability));
+}

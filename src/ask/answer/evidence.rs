@@ -1,0 +1,309 @@
+//! What speaks for a unit as the answer to a question, in numbers. Pure.
+//!
+//! Each number of [`NAMES`] lies near 0 to 1. `weights` says what they are worth.
+
+use std::collections::HashSet;
+use std::ops::Range;
+
+use crate::ask::answer::kind::{self, Kind};
+use crate::ask::answer::units::{Form, Unit};
+use crate::ask::phrase::key;
+use crate::ask::{phrase, stop_words};
+
+/// Content words of a question that count; each is a bit.
+const MOST_WORDS: usize = 64;
+/// Words that a quote may have at most without being called long.
+const LONG: f32 = 60.0;
+/// Fewer words are a fragment.
+const SHORT: f32 = 4.0;
+
+/// How many numbers there are.
+pub(super) const COUNT: usize = 20;
+
+/// What each number says, in order.
+pub(super) const NAMES: [&str; COUNT] = [
+    "unit_cosine",
+    "passage_cosine",
+    "unit_words",
+    "context_words",
+    "near_words",
+    "passage_words",
+    "kind",
+    "kind_words",
+    "unit_names",
+    "passage_names",
+    "file_names",
+    "contradicts",
+    "new_words",
+    "pairs",
+    "is_question",
+    "is_short",
+    "is_long",
+    "is_fragment",
+    "hit_rank",
+    "passage_score",
+];
+
+/// The numbers of one unit.
+pub(super) type Numbers = [f32; COUNT];
+
+/// A question, ready to be compared with many texts.
+#[derive(Clone, Debug)]
+pub(super) struct Asked {
+    /// The beginnings of the content words, each once.
+    keys: Vec<String>,
+    /// What each counts.
+    weights: Vec<f32>,
+    /// Numbers of neighbouring content words.
+    pairs: Vec<(usize, usize)>,
+    /// Which of the content words name something exactly: numbers, codes, names, months.
+    named: u64,
+    /// Which of them are months or weekdays.
+    calendar: u64,
+    pub(super) kind: Kind,
+}
+
+/// Which content words of a question a text has, one bit each, and how many other words.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Held {
+    pub(super) words: u64,
+    others: usize,
+    count: usize,
+    pairs: u64,
+    calendar: bool,
+}
+
+/// Where a unit stands.
+pub(super) struct Context {
+    /// In the heading of the unit and the lines above the passage.
+    pub(super) above: Held,
+    /// In the units before and behind it.
+    pub(super) beside: Held,
+    pub(super) passage: Held,
+    /// In all that was read of the file, and its path.
+    pub(super) file: Held,
+    /// On the scale of all models; 0 where it is not known.
+    pub(super) passage_cosine: f32,
+    pub(super) passage_score: f32,
+    /// From 0.
+    pub(super) hit: usize,
+}
+
+impl Asked {
+    /// Reads a question: `typed` as it was typed, `searched` without operators. `weight` says what a word counts, by the
+    /// beginning by which words are compared.
+    pub(super) fn of(typed: &str, searched: &str, weight: impl Fn(&str) -> f32) -> Asked {
+        let plain = phrase::plain(searched);
+        let named = named(typed);
+        let mut asked = Asked {
+            keys: Vec::new(),
+            weights: Vec::new(),
+            pairs: Vec::new(),
+            named: 0,
+            calendar: 0,
+            kind: kind::asked(typed),
+        };
+        let mut last = None;
+        for word in phrase::split(&plain).filter(|it| !stop_words::is_one(it)) {
+            let Some(number) = asked.number_of(word, &weight) else { break };
+            if named.contains(word) {
+                asked.named |= 1 << number;
+            }
+            if kind::is_calendar(word) {
+                asked.calendar |= 1 << number;
+                asked.named |= 1 << number;
+            }
+            if let Some(before) = last.filter(|it| *it != number) {
+                asked.pairs.push((before, number));
+            }
+            last = Some(number);
+        }
+        asked.pairs.truncate(MOST_WORDS);
+        asked
+    }
+
+    fn number_of(&mut self, word: &str, weight: impl Fn(&str) -> f32) -> Option<usize> {
+        let key = key(word);
+        if let Some(known) = self.keys.iter().position(|it| it == key) {
+            return Some(known);
+        }
+        if self.keys.len() == MOST_WORDS {
+            return None;
+        }
+        self.keys.push(key.to_string());
+        self.weights.push(weight(key));
+        Some(self.keys.len() - 1)
+    }
+
+    /// Says whether there is anything to compare with.
+    pub(super) fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+
+    /// Compares a text.
+    pub(super) fn held(&self, text: &str) -> Held {
+        let plain = phrase::plain(text);
+        let mut held = Held::default();
+        let mut others = HashSet::new();
+        let mut last: Option<usize> = None;
+        for word in phrase::split(&plain) {
+            held.count += 1;
+            if stop_words::is_one(word) {
+                continue;
+            }
+            let number = self.keys.iter().position(|it| it == key(word));
+            match number {
+                Some(number) => held.words |= 1 << number,
+                None => {
+                    held.calendar |= self.calendar != 0 && kind::is_calendar(word);
+                    others.insert(word);
+                }
+            }
+            if let (Some(before), Some(this)) = (last, number)
+                && let Some(at) = self.pairs.iter().position(|it| *it == (before, this) || *it == (this, before))
+            {
+                held.pairs |= 1 << at;
+            }
+            last = number;
+        }
+        held.others = others.len();
+        held
+    }
+
+    /// The share of the weight of the content words that are held.
+    pub(super) fn share(&self, words: u64) -> f32 {
+        let all: f32 = self.weights.iter().sum();
+        let some: f32 = bits(words).filter_map(|it| self.weights.get(it)).sum();
+        if all > 0.0 { some / all } else { 0.0 }
+    }
+
+    /// The share of what is named exactly; 1 where nothing is.
+    pub(super) fn share_named(&self, words: u64) -> f32 {
+        let all: f32 = bits(self.named).map(|it| self.weights[it]).sum();
+        let some: f32 = bits(self.named & words).map(|it| self.weights[it]).sum();
+        if all > 0.0 { some / all } else { 1.0 }
+    }
+
+    /// The numbers of a unit, all but the cosine, which is 0.
+    pub(super) fn numbers(&self, unit: &Unit, text: &str, held: Held, context: &Context) -> Numbers {
+        let within = held.words | context.above.words;
+        let kind_held = kind::held(self.kind, text);
+        let count = held.count as f32;
+        let pairs = if self.pairs.is_empty() {
+            0.0
+        } else {
+            f32::from(held.pairs.count_ones() as u8) / self.pairs.len() as f32
+        };
+        let contradicts = held.calendar && self.calendar & !(within) != 0 && self.calendar & held.words == 0;
+        let yes = |it: bool| f32::from(u8::from(it));
+        [
+            0.0,
+            context.passage_cosine,
+            self.share(held.words),
+            self.share(within),
+            self.share(within | context.beside.words),
+            self.share(context.passage.words),
+            kind_held,
+            kind_held * self.share(within),
+            self.share_named(within),
+            self.share_named(context.passage.words),
+            self.share_named(context.file.words),
+            yes(contradicts),
+            (held.others as f32).ln_1p() / 4.0,
+            pairs,
+            yes(text.trim_end().ends_with(['?', '\u{ff1f}', '\u{61f}'])),
+            yes(count < SHORT),
+            (count / LONG - 1.0).clamp(0.0, 1.0),
+            yes(unit.form == Form::Fragment),
+            1.0 / (1.0 + context.hit as f32),
+            context.passage_score,
+        ]
+    }
+
+    /// Codes and long numbers of the question that none of these texts has: what is asked for by its number is not answered by
+    /// another one.
+    pub(super) fn has_unknown_code(&self, words: u64) -> bool {
+        let is_code = |key: &String| {
+            let digits = key.chars().filter(char::is_ascii_digit).count();
+            digits >= 3 || (digits > 0 && digits < key.chars().count())
+        };
+        self.keys.iter().enumerate().any(|(at, key)| is_code(key) && words & (1 << at) == 0)
+    }
+}
+
+impl Held {
+    /// What either of two texts has.
+    pub(super) fn or(self, other: Held) -> Held {
+        Held { words: self.words | other.words, ..self }
+    }
+}
+
+/// The heading of a unit and what stands above its passage.
+pub(super) fn above(chunk_context: &str, body: &str, heading: Option<&Range<usize>>) -> String {
+    heading.map_or(chunk_context.to_string(), |it| format!("{chunk_context}\n{}", &body[it.clone()]))
+}
+
+fn bits(mask: u64) -> impl Iterator<Item = usize> {
+    (0..64).filter(move |it| mask & (1 << it) != 0)
+}
+
+/// The words of a question, lower case, that name something: those with a digit, those in quotes, and those with a capital
+/// that do not begin it, unless the language writes nouns with capitals or everything is in capitals.
+fn named(typed: &str) -> HashSet<String> {
+    let is_german = stop_words::is_german(typed);
+    let is_shouted = !typed.chars().any(char::is_lowercase);
+    let mut named = HashSet::new();
+    let mut begins = true;
+    let mut quoted = false;
+    for token in typed.split_whitespace() {
+        quoted |= token.starts_with(['"', '\u{201c}', '\u{201e}', '\u{ab}']);
+        let first = token.chars().find(|it| it.is_alphanumeric());
+        let has_digit = token.chars().any(|it| it.is_ascii_digit());
+        let is_name = first.is_some_and(char::is_uppercase) && !begins && !is_german && !is_shouted;
+        if has_digit || quoted || is_name {
+            named.extend(phrase::words(token));
+        }
+        quoted &= !token.trim_end_matches(['?', '.', ',']).ends_with(['"', '\u{201d}', '\u{bb}']);
+        begins = token.ends_with(['.', '?', '!', ':']);
+    }
+    named
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(question: &str) -> Asked {
+        Asked::of(question, question, |_| 1.0)
+    }
+
+    #[test]
+    fn what_is_named_exactly_must_be_in_the_quote() {
+        let question = asked("How much did Larkmouth pay in December?");
+        let august = question.held("In August Larkmouth paid 31 EUR");
+        let december = question.held("In December Larkmouth paid 12 EUR");
+        assert!(question.share_named(december.words) > question.share_named(august.words));
+        assert!(august.calendar && !december.calendar);
+    }
+
+    #[test]
+    fn a_code_that_stands_nowhere_is_told() {
+        let question = asked("What is invoice SF-2025-0999 about?");
+        assert!(question.has_unknown_code(question.held("Invoice SF-2025-0412 is about sensors").words));
+        assert!(!question.has_unknown_code(question.held("Invoice SF-2025-0999 is about sensors").words));
+    }
+
+    #[test]
+    fn german_nouns_are_no_names() {
+        assert!(named("Wann wurde die Heizung gewartet?").is_empty());
+        assert!(named("When did Ada leave Cinder Bay?").contains("ada"));
+        assert!(named("WHO SIGNED IT").is_empty());
+    }
+
+    #[test]
+    fn words_in_a_row_count_as_pairs() {
+        let question = asked("boat shed lease");
+        assert_eq!(question.held("the boat shed").pairs.count_ones(), 1);
+        assert_eq!(question.held("the shed of a boat").pairs.count_ones(), 0);
+    }
+}

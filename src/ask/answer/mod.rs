@@ -1,0 +1,248 @@
+//! The answer to a question: quotes of the best hits with a confidence, each checked against its file as it is now, and a
+//! summary for people, written by a language model where there is one (`generate`).
+//!
+//! `units` takes the passages of the best hits apart, `candidates` orders the units by what `evidence` says of them and
+//! `weights` makes of that, `choose` decides what is quoted and how far it answers.
+
+mod candidates;
+mod choose;
+mod evidence;
+mod kind;
+mod scale;
+mod units;
+mod weights;
+mod windows;
+
+pub(super) use scale::Scales;
+
+use serde_json::{Value, json};
+
+use crate::ask::answer::candidates::Candidate;
+use crate::ask::answer::choose::Choice;
+use crate::ask::answer::evidence::Asked;
+use crate::ask::events::Events;
+use crate::ask::generate::{self, Generated};
+use crate::ask::hit::Found;
+use crate::ask::{Asker, Outcome, PATIENCE, Question, citation};
+use crate::error::Result;
+use crate::index::Served;
+use crate::model::{Anchor, Answer, AnswerOutcome, AnswerQuote, AskEvent, FileRecord};
+
+/// What is said when nothing was found.
+const NOTHING: &str = "Nothing in the indexed files answers this.";
+/// What is said when something was found that does not answer.
+const NO_ANSWER: &str = "Nothing in the indexed files answers this; the nearest passages are listed.";
+/// What stands before quotes that only show where to look.
+const LOOK: &str = "No single sentence answers this; these passages come nearest:";
+/// Candidates that an explained answer shows.
+const EXPLAINED: usize = 40;
+
+/// What is said to a question.
+#[derive(Default)]
+pub(super) struct Said {
+    /// For people.
+    pub(super) summary: Option<String>,
+    /// For programs; none where files are only listed.
+    pub(super) answer: Option<Answer>,
+}
+
+impl Said {
+    fn nothing(summary: &str, confidence: f32) -> Said {
+        let answer = Answer { outcome: AnswerOutcome::Nothing, confidence: rounded(confidence), quotes: Vec::new() };
+        Said { summary: Some(summary.to_string()), answer: Some(answer) }
+    }
+}
+
+/// A quote on its way to its check.
+struct Quote {
+    shown: AnswerQuote,
+    /// As it stands in the passage.
+    text: String,
+    record: FileRecord,
+    anchor: Anchor,
+}
+
+impl Asker {
+    /// Answers from the hits. What cannot be found in its file any more is left out, and a warning says so.
+    pub(super) async fn answer(
+        &self,
+        served: &Served,
+        question: &Question,
+        outcome: &mut Outcome,
+        events: &Events,
+    ) -> Result<Said> {
+        let (said, streamed) = self.say(served, question, outcome, events).await?;
+        if let (Some(text), false) = (&said.summary, streamed) {
+            events.send(|| AskEvent::Text(text.clone())).await;
+        }
+        Ok(said)
+    }
+
+    /// Also says whether the summary was sent already, as it was written.
+    async fn say(
+        &self,
+        served: &Served,
+        question: &Question,
+        outcome: &mut Outcome,
+        events: &Events,
+    ) -> Result<(Said, bool)> {
+        if question.is_listing() {
+            let summary = Some(counted(outcome.merged, outcome.hits.len()));
+            return Ok((Said { summary, answer: None }, false));
+        }
+        if outcome.hits.is_empty() {
+            return Ok((Said::nothing(NOTHING, 0.0), false));
+        }
+        if outcome.hits.iter().all(|it| it.evidence.is_none()) {
+            return Ok((Said::default(), false));
+        }
+        let (candidates, choice) = self.choose(served, question, outcome).await;
+        windows::show(&candidates, &mut outcome.hits);
+        if question.explain {
+            explain(outcome, &candidates);
+        }
+        if choice.outcome == AnswerOutcome::Nothing {
+            return Ok((Said::nothing(NO_ANSWER, choice.confidence), false));
+        }
+        let quotes = self.checked(quotes(&choice, &candidates, &outcome.hits), outcome).await?;
+        let answer = Answer { outcome: choice.outcome, confidence: rounded(choice.confidence), quotes };
+        if let Some(written) = self.written(question, outcome, events).await {
+            return Ok((Said { summary: Some(written), answer: Some(answer) }, true));
+        }
+        Ok((Said { summary: summary(&answer), answer: Some(answer) }, false))
+    }
+
+    async fn choose(&self, served: &Served, question: &Question, outcome: &Outcome) -> (Vec<Candidate>, Choice) {
+        let asked = asked(question, outcome);
+        let embedder = served.embedder.as_deref().zip(outcome.vector.as_deref());
+        let scale = match embedder {
+            Some((embedder, _)) => self.scales.of(embedder).await.ok(),
+            None => None,
+        };
+        let mut candidates = candidates::by_words(&asked, &outcome.hits, scale);
+        if let (Some((embedder, vector)), Some(scale)) = (embedder, scale) {
+            candidates::by_meaning(embedder, vector, scale, &outcome.hits, &mut candidates).await;
+        }
+        let choice = choose::choose(&asked, &candidates);
+        (candidates, choice)
+    }
+
+    /// What the model makes of the hits; none without a model, or when it fails, which a warning says.
+    async fn written(&self, question: &Question, outcome: &mut Outcome, events: &Events) -> Option<String> {
+        let llm = self.llm.as_ref()?;
+        if question.model_away {
+            outcome.warnings.push(format!("the summary is quoted, not written by `{}`, which was away", llm.name()));
+            return None;
+        }
+        match generate::generate(llm, question.privacy, question, &outcome.hits, events).await {
+            Ok(Generated { text, dropped, cut }) => {
+                if cut {
+                    outcome.warnings.push(format!("the answer of `{}` was cut: it came to no end", llm.name()));
+                }
+                if dropped > 0 {
+                    let warning = format!("{dropped} sentences of the model were left out: no passage bears them out");
+                    outcome.warnings.push(warning);
+                }
+                Some(text.unwrap_or_else(|| NO_ANSWER.to_string()))
+            }
+            Err(error) => {
+                let name = llm.name();
+                let why = self.told(&error.message);
+                outcome.warnings.push(format!("the summary is quoted, not written by `{name}`: {why}"));
+                None
+            }
+        }
+    }
+
+    /// The quotes that stand in their files as they are now.
+    async fn checked(&self, quotes: Vec<Quote>, outcome: &mut Outcome) -> Result<Vec<AnswerQuote>> {
+        let all = quotes.len();
+        let standing = crate::index::at_files(PATIENCE, move || {
+            let stands = |it: &Quote| citation::quote_stands(&it.record, &it.anchor, &it.text);
+            let shown = |it: Quote| AnswerQuote { checked: true, ..it.shown };
+            Ok(quotes.into_iter().filter(stands).map(shown).collect::<Vec<_>>())
+        })
+        .await?;
+        let dropped = all - standing.len();
+        if dropped > 0 {
+            outcome.warnings.push(format!("{dropped} citations were left out: their files have changed or are away"));
+        }
+        Ok(standing)
+    }
+}
+
+/// Shows the part of the first hit that answers, by words alone: where no answer is asked for.
+pub(super) fn show_best(question: &Question, outcome: &mut Outcome) {
+    let first = outcome.hits.len().min(1);
+    let candidates = candidates::by_words(&asked(question, outcome), &outcome.hits[..first], None);
+    windows::show(&candidates, &mut outcome.hits);
+}
+
+fn asked(question: &Question, outcome: &Outcome) -> Asked {
+    let weight = |key: &str| outcome.word_weights.get(key).copied().unwrap_or(1.0);
+    Asked::of(&question.plan.raw_user_text, question.text().unwrap_or_default(), weight)
+}
+
+fn counted(found: usize, shown: usize) -> String {
+    match (found, shown) {
+        (0, _) => "No file matches.".into(),
+        (1, _) => "1 file matches.".into(),
+        (found, shown) if found == shown => format!("{found} files match."),
+        (found, shown) => format!("{found} files match; the newest {shown} are listed."),
+    }
+}
+
+fn quotes(choice: &Choice, candidates: &[Candidate], hits: &[Found]) -> Vec<Quote> {
+    let quote = |index: &usize| {
+        let candidate = &candidates[*index];
+        let hit = &hits[candidate.hit];
+        let passage = hit.evidence.as_ref()?.passages.get(candidate.passage)?;
+        let text = passage.chunk.body()[candidate.unit.range.clone()].to_string();
+        let anchor = passage.chunk.anchor.clone();
+        let shown = AnswerQuote {
+            hit: u32::try_from(candidate.hit + 1).ok()?,
+            text: candidate.text.clone(),
+            place: hit.cited_at(&anchor),
+            checked: false,
+        };
+        Some(Quote { shown, text, record: hit.record.clone(), anchor })
+    };
+    choice.quotes.iter().filter_map(quote).collect()
+}
+
+/// The quotes as lines for people; none when no quote is left.
+fn summary(answer: &Answer) -> Option<String> {
+    let quotes = answer.quotes.iter();
+    let mut lines: Vec<String> = quotes.map(|it| format!("[{}] \"{}\" ({})", it.hit, it.text, it.place)).collect();
+    if lines.is_empty() {
+        return None;
+    }
+    if answer.outcome == AnswerOutcome::Passage {
+        lines.insert(0, LOOK.to_string());
+    }
+    Some(lines.join("\n"))
+}
+
+/// Puts the best candidates with their numbers into the metadata of their hits: what an answer rests on, and what
+/// `benches/answers.py` fits the weights to.
+fn explain(outcome: &mut Outcome, candidates: &[Candidate]) {
+    for (number, hit) in outcome.hits.iter_mut().enumerate() {
+        let own = candidates.iter().take(EXPLAINED).filter(|it| it.hit == number);
+        let shown: Vec<Value> = own
+            .map(|it| {
+                let numbers = evidence::NAMES.iter().zip(it.numbers);
+                let numbers: serde_json::Map<String, Value> =
+                    numbers.map(|(name, value)| ((*name).to_string(), json!(value))).collect();
+                json!({ "text": it.text, "probability": it.probability, "numbers": numbers })
+            })
+            .collect();
+        if !shown.is_empty() {
+            hit.hit.metadata.insert("candidates".into(), Value::Array(shown));
+        }
+    }
+}
+
+/// A probability with as many digits as it is worth.
+fn rounded(probability: f32) -> f64 {
+    (f64::from(probability) * 1_000.0).round() / 1_000.0
+}

@@ -1,0 +1,92 @@
+//! Cosines of any model on one scale: 0 is what texts about different things have, 1 what a question and its answer have.
+//!
+//! Models differ: unrelated texts have 0.0 with one and 0.7 with another. A few pairs of questions and answers, embedded once
+//! for each model, tell where it lies.
+
+use tokio::sync::Mutex;
+
+use crate::embed::{Embedder, Vector};
+use crate::error::Result;
+
+/// Questions, each with a sentence that answers it. The answer of any other question is unrelated.
+const PAIRS: &[(&str, &str)] = &[
+    ("When does the library open on Saturdays?", "On Saturdays the library opens at ten in the morning."),
+    ("Who repaired the roof of the barn?", "The roof of the barn was repaired by the carpenter from Lindale."),
+    ("How much flour does the bread need?", "Take 500 g of flour for one loaf of bread."),
+    ("Which train goes to the coast?", "The 8:15 train from platform two goes to the coast."),
+    ("Where are the winter tyres stored?", "We keep the winter tyres in the cellar behind the boiler."),
+    ("Why was the concert cancelled?", "The concert had to be called off because the singer was ill."),
+    ("How do I reset the router?", "To reset the router, hold the small button for ten seconds."),
+    ("What is the boiling point of ethanol?", "Ethanol boils at 78.4 degrees Celsius."),
+];
+
+/// Where the cosines of a model lie.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Scale {
+    unrelated: f32,
+    answering: f32,
+}
+
+/// The scale of the model that was asked last.
+#[derive(Default)]
+pub(crate) struct Scales(Mutex<Option<(String, Scale)>>);
+
+impl Scale {
+    /// The cosine on the common scale; not bounded.
+    pub(crate) fn of(&self, cosine: f32) -> f32 {
+        (cosine - self.unrelated) / (self.answering - self.unrelated).max(0.05)
+    }
+
+    fn measure(questions: &[Vector], answers: &[Vector]) -> Scale {
+        let dot = |a: &Vector, b: &Vector| a.iter().zip(b).map(|(a, b)| a * b).sum::<f32>();
+        let (mut answering, mut unrelated) = (0.0, 0.0);
+        for (number, question) in questions.iter().enumerate() {
+            for (other, answer) in answers.iter().enumerate() {
+                if number == other { answering += dot(question, answer) } else { unrelated += dot(question, answer) }
+            }
+        }
+        let pairs = questions.len().max(1) as f32;
+        Scale { unrelated: unrelated / (pairs * (pairs - 1.0).max(1.0)), answering: answering / pairs }
+    }
+}
+
+impl Scales {
+    /// The scale of a model; measured once.
+    ///
+    /// # Errors
+    /// Those of the model.
+    pub(crate) async fn of(&self, embedder: &dyn Embedder) -> Result<Scale> {
+        let name = embedder.fingerprint().to_string();
+        let mut known = self.0.lock().await;
+        if let Some((_, scale)) = known.as_ref().filter(|(of, _)| *of == name) {
+            return Ok(*scale);
+        }
+        let mut questions = Vec::with_capacity(PAIRS.len());
+        for (question, _) in PAIRS {
+            questions.push(embedder.embed_query(question).await?);
+        }
+        let answers: Vec<String> = PAIRS.iter().map(|(_, answer)| (*answer).to_string()).collect();
+        let scale = Scale::measure(&questions, &embedder.embed_urgent(&answers).await?);
+        *known = Some((name, scale));
+        Ok(scale)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unrelated_texts_are_zero_and_answers_one() {
+        let questions = vec![vec![1.0, 0.0], vec![0.0, 1.0]];
+        let answers = vec![vec![0.8, 0.6], vec![0.6, 0.8]];
+        let scale = Scale::measure(&questions, &answers);
+        assert!(scale.of(0.6).abs() < 1e-6 && (scale.of(0.8) - 1.0).abs() < 1e-6, "{scale:?}");
+    }
+
+    #[test]
+    fn a_model_that_tells_nothing_apart_gives_no_infinity() {
+        let scale = Scale::measure(&[vec![1.0], vec![1.0]], &[vec![1.0], vec![1.0]]);
+        assert!(scale.of(1.0).is_finite());
+    }
+}

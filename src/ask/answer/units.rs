@@ -1,0 +1,284 @@
+//! The parts of a passage that can be quoted alone: sentences, list items, rows of tables, `key: value` lines. Pure.
+//!
+//! A heading is never quoted: it is the context of what stands below it. A row is quoted with the heads of its columns.
+
+use std::ops::Range;
+
+use crate::chunk;
+
+/// What stands between the cells of a row, as readers write it.
+const CELLS: &str = " | ";
+/// Most words of a heading inside a passage.
+const HEADING_WORDS: usize = 12;
+/// Most characters of a key before a colon, and most words of it.
+const KEY_CHARS: usize = 40;
+const KEY_WORDS: usize = 5;
+/// Most units of one passage.
+const MOST_UNITS: usize = 200;
+
+/// How a unit is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// A sentence with its stop.
+    Sentence,
+    /// An item of a list.
+    Item,
+    /// A row of a table.
+    Row,
+    /// A key and its value.
+    Field,
+    /// A line that is no sentence.
+    Fragment,
+}
+
+/// A part of a passage that can be quoted alone.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Unit {
+    /// Bytes of the passage, without white space at its ends.
+    pub(super) range: Range<usize>,
+    pub(super) form: Form,
+    /// The heading, or the line that ends with a colon, above it in the passage.
+    pub(super) heading: Option<Range<usize>>,
+    /// The head row of its table, if the passage has it.
+    pub(super) head: Option<Range<usize>>,
+}
+
+/// Takes a passage apart.
+pub(super) fn units(body: &str) -> Vec<Unit> {
+    let mut reader = Reader { body, units: Vec::new(), heading: None, head: None };
+    let mut prose: Option<Range<usize>> = None;
+    let lines = lines(body);
+    for (index, line) in lines.iter().enumerate() {
+        let text = &body[line.clone()];
+        let next = lines.get(index + 1).map_or("", |it| &body[it.clone()]);
+        let form = reader.form(text, next, prose.is_some());
+        if form != Line::Row {
+            reader.head = None;
+        }
+        if form == Line::Prose {
+            prose = Some(prose.map_or(line.start, |it| it.start)..line.end);
+            continue;
+        }
+        reader.prose(prose.take());
+        match form {
+            Line::Blank | Line::Prose => (),
+            Line::Heading => reader.heading = Some(line.clone()),
+            Line::Row => reader.row(line.clone(), next),
+            Line::Item => reader.add(line.clone(), Form::Item),
+            Line::Field => reader.add(line.clone(), Form::Field),
+        }
+        if reader.units.len() >= MOST_UNITS {
+            break;
+        }
+    }
+    reader.prose(prose);
+    reader.units.truncate(MOST_UNITS);
+    reader.units
+}
+
+/// A passage that is quoted as a whole.
+pub(super) fn whole(body: &str) -> Unit {
+    Unit { range: 0..body.len(), form: Form::Field, heading: None, head: None }
+}
+
+/// The row as text: each cell behind the head of its column, where the table has heads.
+pub(super) fn row(head: Option<&str>, row: &str) -> String {
+    let Some(head) = head else { return row.to_string() };
+    let heads: Vec<&str> = head.split(CELLS).map(str::trim).collect();
+    let cells: Vec<&str> = row.split(CELLS).map(str::trim).collect();
+    if heads.len() != cells.len() {
+        return row.to_string();
+    }
+    let pairs = heads.iter().zip(&cells).filter(|(_, cell)| !cell.is_empty());
+    pairs
+        .map(|(head, cell)| if head.is_empty() { (*cell).to_string() } else { format!("{head}: {cell}") })
+        .collect::<Vec<_>>()
+        .join("; ")
+}
+
+/// What a line is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Line {
+    Blank,
+    Heading,
+    Row,
+    Item,
+    Field,
+    Prose,
+}
+
+struct Reader<'a> {
+    body: &'a str,
+    units: Vec<Unit>,
+    heading: Option<Range<usize>>,
+    head: Option<Range<usize>>,
+}
+
+impl Reader<'_> {
+    fn form(&self, text: &str, next: &str, in_prose: bool) -> Line {
+        if text.is_empty() {
+            Line::Blank
+        } else if text.contains(CELLS) {
+            Line::Row
+        } else if is_item(text) {
+            Line::Item
+        } else if !in_prose && is_heading(text, next) {
+            Line::Heading
+        } else if is_field(text) {
+            Line::Field
+        } else {
+            Line::Prose
+        }
+    }
+
+    fn add(&mut self, range: Range<usize>, form: Form) {
+        if self.body[range.clone()].contains(char::is_alphanumeric) {
+            self.units.push(Unit { range, form, heading: self.heading.clone(), head: None });
+        }
+    }
+
+    fn row(&mut self, range: Range<usize>, next: &str) {
+        let is_first = self.head.is_none();
+        if is_first && next.contains(CELLS) && is_head(&self.body[range.clone()], next) {
+            self.head = Some(range);
+            return;
+        }
+        let head = self.head.clone().filter(|it| !it.is_empty());
+        if is_first {
+            // An empty head: later rows of the table are not taken for one.
+            self.head = Some(range.start..range.start);
+        }
+        self.units.push(Unit { range, form: Form::Row, heading: self.heading.clone(), head });
+    }
+
+    /// Adds the sentences of a run of lines.
+    fn prose(&mut self, range: Option<Range<usize>>) {
+        let Some(range) = range else { return };
+        let text = &self.body[range.clone()];
+        for sentence in chunk::sentences(text) {
+            let trimmed = text[sentence.clone()].trim();
+            if trimmed.is_empty() {
+                continue;
+            }
+            let start =
+                range.start + sentence.start + (text[sentence.clone()].len() - text[sentence].trim_start().len());
+            let form = if ends_sentence(trimmed) { Form::Sentence } else { Form::Fragment };
+            self.add(start..start + trimmed.len(), form);
+        }
+    }
+}
+
+/// The lines of a text without the white space around them; blank ones are empty.
+fn lines(text: &str) -> Vec<Range<usize>> {
+    let mut start = 0;
+    text.split_inclusive('\n')
+        .map(|line| {
+            let from = start + (line.len() - line.trim_start().len());
+            start += line.len();
+            from.min(start)..from.min(start) + line.trim().len()
+        })
+        .collect()
+}
+
+/// Says whether a text ends as a sentence does.
+pub(super) fn ends_sentence(text: &str) -> bool {
+    let closed = text.trim_end_matches(['"', '\'', ')', ']', '\u{201d}', '\u{2019}', '\u{bb}', '\u{300d}']);
+    closed.ends_with(['.', '!', '?', '\u{2026}', '\u{3002}', '\u{ff01}', '\u{ff1f}', '\u{61f}', '\u{964}'])
+}
+
+fn is_item(line: &str) -> bool {
+    let mark = line.split_whitespace().next().unwrap_or_default();
+    let is_bullet = matches!(mark, "-" | "*" | "+" | "\u{2022}" | "\u{2013}" | "\u{25aa}" | "\u{25cf}" | "\u{b7}");
+    let number = mark.trim_start_matches('(');
+    let is_numbered = number.len() <= 4
+        && number.ends_with(['.', ')'])
+        && number.trim_end_matches(['.', ')']).chars().all(|it| it.is_ascii_digit())
+        && number.starts_with(|it: char| it.is_ascii_digit());
+    (is_bullet || is_numbered) && line.len() > mark.len()
+}
+
+/// A short first line of a block without a stop, with a line directly below that begins anew.
+fn is_heading(line: &str, next: &str) -> bool {
+    if line.ends_with(':') {
+        return !next.is_empty();
+    }
+    let begins = next.chars().next().is_some_and(|it| it.is_uppercase() || it.is_numeric() || !it.is_alphanumeric());
+    begins
+        && !ends_sentence(line)
+        && !line.ends_with([',', ';'])
+        && !is_field(line)
+        && line.split_whitespace().count() <= HEADING_WORDS
+}
+
+fn is_field(line: &str) -> bool {
+    let Some((key, value)) = line.split_once(": ") else { return false };
+    let is_key = key.starts_with(char::is_alphanumeric) && key.split_whitespace().count() <= KEY_WORDS;
+    is_key && key.chars().count() <= KEY_CHARS && !ends_sentence(key) && !value.trim().is_empty()
+}
+
+/// The first row is a head when none of its cells is a number and the next row has as many cells, one of them at least a
+/// number or all of them other words.
+fn is_head(first: &str, next: &str) -> bool {
+    let cells: Vec<&str> = first.split(CELLS).map(str::trim).collect();
+    let is_number = |it: &&str| {
+        let digits = it.chars().filter(char::is_ascii_digit).count();
+        digits > 0 && digits * 2 >= it.chars().filter(|it| it.is_alphanumeric()).count()
+    };
+    cells.len() == next.split(CELLS).count() && !cells.iter().any(|it| is_number(it) && it.len() != 4)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(body: &str, expected: &[(Form, &str)]) {
+        let found: Vec<(Form, &str)> = units(body).iter().map(|it| (it.form, &body[it.range.clone()])).collect();
+        assert_eq!(found, expected, "{body:?}");
+    }
+
+    #[test]
+    fn a_heading_is_context_and_no_unit() {
+        let body = "Rent\nThe rent is 412.50 EUR a month. It is due on the first.";
+        check(
+            body,
+            &[(Form::Sentence, "The rent is 412.50 EUR a month."), (Form::Sentence, "It is due on the first.")],
+        );
+        assert_eq!(units(body)[0].heading, Some(0..4));
+    }
+
+    #[test]
+    fn items_fields_and_fragments_are_units() {
+        check(
+            "Bring:\n- the thin gloves\n- tea, no sugar\n\nWeight: 31 kg\n\n200 g red lentils",
+            &[
+                (Form::Item, "- the thin gloves"),
+                (Form::Item, "- tea, no sugar"),
+                (Form::Field, "Weight: 31 kg"),
+                (Form::Fragment, "200 g red lentils"),
+            ],
+        );
+    }
+
+    #[test]
+    fn a_row_is_told_with_the_heads_of_its_columns() {
+        let body = "Month | Amount | Note\nAugust | 31.50 | \nDecember | 12.00 | paid";
+        let units = units(body);
+        assert_eq!(units.len(), 2);
+        let head = units[1].head.clone().map(|it| &body[it]);
+        assert_eq!(row(head, &body[units[1].range.clone()]), "Month: December; Amount: 12.00; Note: paid");
+        assert_eq!(row(head, "a | b"), "a | b");
+    }
+
+    #[test]
+    fn a_table_without_heads_has_rows_alone() {
+        let body = "1 | 2\n3 | 4\na | b";
+        assert_eq!(units(body).iter().filter(|it| it.head.is_none()).count(), 3);
+    }
+
+    #[test]
+    fn a_huge_passage_has_bounded_units() {
+        assert_eq!(units(&"word.\n".repeat(100_000)).len(), MOST_UNITS);
+        assert!(units("").is_empty());
+        assert!(units("\n \n|\n").iter().all(|it| !it.range.is_empty()));
+    }
+}

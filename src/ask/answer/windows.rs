@@ -1,0 +1,75 @@
+//! The part of each file that is shown: the window around the unit that answers best, over all passages of the file; of the
+//! first file up to three, where they lie apart. Pure.
+
+use serde_json::{Value, json};
+
+use crate::ask::answer::candidates::Candidate;
+use crate::ask::excerpt;
+use crate::ask::hit::{Found, Passage};
+
+/// Windows of the first file.
+const WINDOWS: usize = 3;
+/// A further window holds a unit at least this probable beside the best.
+const BESIDE: f32 = 0.5;
+/// A hit with less than this part of the score of the first is marked as weak.
+const WEAK: f64 = 0.5;
+
+/// Puts the windows into the hits; `candidates` are in order.
+pub(super) fn show(candidates: &[Candidate], hits: &mut [Found]) {
+    mark_weak(hits);
+    for (number, found) in hits.iter_mut().enumerate() {
+        let own: Vec<&Candidate> = candidates.iter().filter(|it| it.hit == number).collect();
+        let Some(evidence) = found.evidence.as_deref_mut() else { continue };
+        let Some(best) = own.first() else { continue };
+        let Some(passage) = evidence.passages.get(best.passage).cloned() else { continue };
+        found.hit.excerpt = text(best, &passage);
+        found.hit.metadata.insert("anchor".into(), json!(passage.chunk.anchor));
+        found.hit.metadata.insert("chunk_ids".into(), json!([passage.chunk.id.0]));
+        if number == 0 {
+            let further = further(&own, &evidence.passages);
+            if !further.is_empty() {
+                found.hit.metadata.insert("windows".into(), Value::Array(further));
+            }
+        }
+        evidence.chunk = passage.chunk;
+    }
+}
+
+fn mark_weak(hits: &mut [Found]) {
+    let Some(first) = hits.first().map(|it| it.hit.score) else { return };
+    for found in hits.iter_mut().filter(|it| it.hit.score < WEAK * first) {
+        found.hit.metadata.insert("weak".into(), json!(true));
+    }
+}
+
+/// Further windows of a file, of units that no window before them shows.
+fn further(own: &[&Candidate], passages: &[Passage]) -> Vec<Value> {
+    let Some(best) = own.first() else { return Vec::new() };
+    let mut shown = vec![(best.passage, range(best, passages))];
+    let mut windows = Vec::new();
+    for candidate in own.iter().skip(1).take_while(|it| it.probability >= BESIDE * best.probability) {
+        if windows.len() + 1 == WINDOWS {
+            break;
+        }
+        let start = candidate.unit.range.start;
+        let is_shown = shown.iter().any(|(passage, range)| *passage == candidate.passage && range.contains(&start));
+        let Some(passage) = passages.get(candidate.passage).filter(|_| !is_shown) else { continue };
+        shown.push((candidate.passage, range(candidate, passages)));
+        let anchor = &passage.chunk.anchor;
+        windows.push(json!({ "excerpt": text(candidate, passage), "place": anchor.place(), "anchor": anchor }));
+    }
+    windows
+}
+
+fn range(candidate: &Candidate, passages: &[Passage]) -> std::ops::Range<usize> {
+    passages.get(candidate.passage).map_or(0..0, |it| excerpt::excerpt_at(it.chunk.body(), candidate.unit.range.start))
+}
+
+/// The window of a unit; a row comes below the heads of its table.
+fn text(candidate: &Candidate, passage: &Passage) -> String {
+    let body = passage.chunk.body();
+    let range = excerpt::excerpt_at(body, candidate.unit.range.start);
+    let head = candidate.unit.head.clone().filter(|it| it.end <= range.start).map(|it| &body[it]);
+    let window = body[range].trim();
+    head.map_or(window.to_string(), |it| format!("{it}\n{window}"))
+}

@@ -1,0 +1,58 @@
+//! Whether a passage is about what was asked: decides about a deeper look and about files that only their names speak for.
+//! Pure.
+
+use crate::ask::Question;
+use crate::ask::hit::{Evidence, Found};
+
+/// A passage with this share of the question's words and [`NEAR`] similarity is about what was asked.
+const MOST_WORDS: f64 = 0.5;
+/// See [`MOST_WORDS`]. Passages about something else lie below 0.25 with the default model.
+const NEAR: f32 = 0.3;
+/// A passage with so many of the words, and this share of them, is about it at [`FAR`] similarity: vectors of code and of
+/// long passages say little of a single sentence in them.
+const MANY_WORDS: usize = 4;
+/// See [`MANY_WORDS`].
+const NEARLY_ALL_WORDS: f64 = 0.8;
+/// See [`MANY_WORDS`].
+const FAR: f32 = 0.2;
+/// A passage this near is about it with any words.
+const VERY_NEAR: f32 = 0.55;
+
+/// Says whether any hit is about what was asked.
+pub(super) fn any_relevant(question: &Question, hits: &[Found]) -> bool {
+    hits.iter().filter_map(|it| it.evidence.as_deref()).any(|it| is_relevant(question, it))
+}
+
+fn is_relevant(question: &Question, evidence: &Evidence) -> bool {
+    is_about(question.words.len(), evidence.words_matched, evidence.similarity)
+}
+
+/// The same of one with so many of so many words; the similarity is known unless words alone were asked.
+fn is_about(words: usize, matched: usize, similarity: Option<f32>) -> bool {
+    let share = matched as f64 / words.max(1) as f64;
+    let Some(similarity) = similarity else { return share >= MOST_WORDS };
+    let says_it = matched >= MANY_WORDS && share >= NEARLY_ALL_WORDS;
+    similarity >= VERY_NEAR || (share >= MOST_WORDS && similarity >= NEAR) || (says_it && similarity >= FAR)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_passage_is_relevant_by_words_and_nearness_together() {
+        for (words, matched, similarity, relevant) in [
+            (4, 2, Some(0.3), true),
+            (4, 1, Some(0.5), false),
+            (4, 0, Some(0.6), true),
+            (6, 5, Some(0.26), true),
+            (6, 4, Some(0.26), false),
+            (3, 3, Some(0.26), false),
+            (6, 6, Some(0.1), false),
+            (4, 2, None, true),
+            (4, 1, None, false),
+        ] {
+            assert_eq!(is_about(words, matched, similarity), relevant, "{matched} of {words}, {similarity:?}");
+        }
+    }
+}

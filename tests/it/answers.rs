@@ -1,0 +1,71 @@
+//! Questions with known answers over the sample files: `tests/answers/` has them. `benches/answers.py` prints more figures.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::harness::{World, sample};
+
+/// What a set of questions came to.
+#[derive(Debug, Default)]
+struct Tally {
+    questions: usize,
+    right: usize,
+    nothing: usize,
+    /// Answered with a wrong quote and a confidence above 0.7.
+    sure_and_wrong: usize,
+}
+
+impl Tally {
+    fn percent(&self, count: usize) -> usize {
+        100 * count / self.questions.max(1)
+    }
+}
+
+fn questions(name: &str) -> Vec<Value> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/answers").join(name);
+    let lines = std::fs::read_to_string(path).unwrap();
+    lines.lines().map(|it| serde_json::from_str(it).unwrap()).collect()
+}
+
+fn plain(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase()
+}
+
+/// Whether the quotes hold every part of one of the ways to answer.
+fn is_right(question: &Value, quotes: &str) -> bool {
+    let ways = question["answer"].as_array().map_or(&[][..], Vec::as_slice);
+    let holds = |part: &Value| plain(quotes).contains(&plain(part.as_str().unwrap()));
+    ways.iter().any(|way| way.as_array().unwrap().iter().all(holds))
+}
+
+fn ask(world: &World, set: &[Value]) -> Tally {
+    let mut tally = Tally::default();
+    for question in set {
+        let response = world.json(&["ask", "--", question["question"].as_str().unwrap()]);
+        let answer = &response["answer"];
+        let quotes: Vec<&str> =
+            answer["quotes"].as_array().map_or(&[][..], Vec::as_slice).iter().map(|it| it["text"].as_str().unwrap()).collect();
+        let is_right = is_right(question, &quotes.join(" "));
+        tally.questions += 1;
+        tally.right += usize::from(is_right);
+        tally.nothing += usize::from(answer["outcome"] == "nothing");
+        let is_sure = answer["outcome"] == "answered" && answer["confidence"].as_f64().unwrap() > 0.7;
+        tally.sure_and_wrong += usize::from(is_sure && !is_right);
+    }
+    tally
+}
+
+#[test]
+fn answers_over_the_sample_files_are_right() {
+    let world = World::new().with("VIC_WATCH", "0").start();
+    world.ok(&["index", sample().to_str().unwrap()]);
+    let answerable = ask(&world, &questions("answerable.jsonl"));
+    let unanswerable = ask(&world, &questions("unanswerable.jsonl"));
+    println!("answerable: {answerable:?}\nunanswerable: {unanswerable:?}");
+    assert!(answerable.questions >= 150 && unanswerable.questions >= 100);
+    assert!(answerable.percent(answerable.right) >= 70, "{answerable:?}");
+    assert!(answerable.percent(answerable.nothing) <= 2, "{answerable:?}");
+    assert!(answerable.percent(answerable.sure_and_wrong) <= 3, "{answerable:?}");
+    assert!(unanswerable.percent(unanswerable.nothing) >= 80, "{unanswerable:?}");
+}
