@@ -49,9 +49,14 @@ def share(text, span):
     return sum((wanted & held).values()) / max(1, sum(wanted.values()))
 
 
+def holds(text, part):
+    """Whether the part stands in the text as whole words."""
+    return re.search(rf"(?<!\w){re.escape(plain(part))}(?!\w)", plain(text)) is not None
+
+
 def is_right(question, text):
     if question.get("answer"):
-        return any(all(plain(part) in plain(text) for part in way) for way in question["answer"])
+        return any(all(holds(text, part) for part in way) for way in question["answer"])
     return any(share(text, span) >= 0.5 for span in question.get("spans", []))
 
 

@@ -32,10 +32,19 @@ fn plain(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase()
 }
 
+/// Whether a part stands in a text as whole words.
+fn holds(text: &str, part: &str) -> bool {
+    let is_word = |it: Option<char>| it.is_some_and(char::is_alphanumeric);
+    text.match_indices(part).any(|(at, _)| {
+        !is_word(text[..at].chars().next_back()) && !is_word(text[at + part.len()..].chars().next())
+    })
+}
+
 /// Whether the quotes hold every part of one of the ways to answer.
 fn is_right(question: &Value, quotes: &str) -> bool {
     let ways = question["answer"].as_array().map_or(&[][..], Vec::as_slice);
-    let holds = |part: &Value| plain(quotes).contains(&plain(part.as_str().unwrap()));
+    let quotes = plain(quotes);
+    let holds = |part: &Value| holds(&quotes, &plain(part.as_str().unwrap()));
     ways.iter().any(|way| way.as_array().unwrap().iter().all(holds))
 }
 
