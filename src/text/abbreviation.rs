@@ -58,7 +58,7 @@ const COMPANY: &str = "
 ";
 
 const NUMBER: &str = "
-    nos pp vol vols fig figs eq eqs sec sect ch chap ref refs tab tabs app art arts lit par para pt pos
+    pp vol vols fig figs eq eqs sec sect ch chap ref refs tab tabs app art arts lit par para pt pos
     nr nrn abb kap bd bde ziff abs anm anl aufl ausg jg rn rdnr hs tz
     núm nº n.º n.o pág págs párr cap caps tít séc sect num
     pag pagg capp parr artt nn all
@@ -68,7 +68,7 @@ const NUMBER: &str = "
     böl mad
 ";
 
-const DIGIT: &str = "no max min op n tel fax ext lot";
+const DIGIT: &str = "no max min op nos tel fax ext lot";
 
 const END: &str = "
     a.m p.m am pm b.c a.d b.c.e c.e ed eds chr n.chr v.chr j.-c av.j.-c a.c n.e p.n.e н.э jh jhd jhdt yy

@@ -28,6 +28,8 @@ pub(super) struct Before<'a> {
     previous: &'a str,
     /// Nothing of the sentence is before the word.
     alone: bool,
+    /// It is a unit of temperature.
+    is_degree: bool,
 }
 
 impl<'a> Before<'a> {
@@ -39,7 +41,8 @@ impl<'a> Before<'a> {
         let front = front.trim_end();
         let previous = front.rsplit(char::is_whitespace).next().unwrap_or_default();
         let alone = from == 0 && !front.contains(char::is_alphanumeric);
-        Before { word: word.trim_start_matches(|it: char| !it.is_alphanumeric()), previous, alone }
+        let is_degree = word.contains('°');
+        Before { word: word.trim_start_matches(|it: char| !it.is_alphanumeric()), previous, alone, is_degree }
     }
 
     /// Says whether the word is a plain one: letters, and no short form that is known.
@@ -56,6 +59,9 @@ impl<'a> Before<'a> {
         let lower = self.word.to_lowercase();
         let last = lower.rsplit(['/', '-', '\u{2019}', '\'', '(', '\u{2013}', '\u{2014}', ':', '=', '"']).next();
         let last = last.unwrap_or_default();
+        if self.is_degree {
+            return Kind::Word;
+        }
         let joined = self.joined_with_previous(&lower).and_then(|it| abbreviation::class(&it));
         match joined.or_else(|| self.known(&lower)).or_else(|| self.known(last)) {
             Some(Class::Loose | Class::Number) | None if self.is_unit(&lower) => Kind::Short(Class::End),
@@ -94,20 +100,17 @@ impl<'a> Before<'a> {
 
     /// The kind of what no list has, by its letters.
     fn unknown(&self, last: &str) -> Kind {
-        let single = |it: &str| it.chars().count() == 1 && it.chars().all(char::is_alphabetic);
-        let short = |it: &str| (1..=2).contains(&it.chars().count()) && it.chars().all(char::is_alphabetic);
-        let last_upper = starts_upper(last_of(self.word, last));
-        if self.word.split('.').all(single) || single(last) {
-            return if last_upper { Kind::Initial } else { Kind::Short(Class::Loose) };
+        let letters =
+            |it: &str, most: usize| (1..=most).contains(&it.chars().count()) && it.chars().all(char::is_alphabetic);
+        let whole = last.len() == self.word.len() || !self.word.contains(['-', '/']) || self.word.contains(".-");
+        if self.word.split('.').all(|it| letters(it, 1)) || letters(last, 1) && whole {
+            let capital = starts_upper(last_of(self.word, last));
+            return if capital { Kind::Initial } else { Kind::Short(Class::Loose) };
         }
-        let dotted = self.word.contains('.') && self.word.split('.').all(short);
-        let all_capitals = self.word.chars().all(char::is_uppercase);
-        let no_vowels = last.chars().count() <= LONGEST_WITHOUT_VOWELS && last.chars().all(is_consonant);
-        let street = last.ends_with("str");
-        if dotted || no_vowels && !last.is_empty() && !all_capitals || street {
-            return Kind::Short(Class::Loose);
-        }
-        Kind::Word
+        let dotted = self.word.contains('.') && self.word.split('.').all(|it| letters(it, 2));
+        let has_capital = last_of(self.word, last).chars().skip(1).any(char::is_uppercase);
+        let no_vowels = letters(last, LONGEST_WITHOUT_VOWELS) && last.chars().all(is_consonant) && !has_capital;
+        if dotted || no_vowels || last.ends_with("str") { Kind::Short(Class::Loose) } else { Kind::Word }
     }
 }
 
