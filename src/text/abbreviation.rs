@@ -34,9 +34,9 @@ const NEVER: &str = "
     sig sigg sig.ra sig.na sig.ri sig.re sigra dott dott.ssa prof.ssa avv geom egr gent p.za p.zza v.le c.so l.go p.es cfr
     exmo exma srs sras eng enga v.exa v.sa v.s lgo pça trav
     dhr mevr mej ir ds jhr bijv d.w.z dwz m.b.t m.a.w i.p.v t.a.v t.o.v t.g.v n.a.v i.v.m m.u.v o.l.v zgn ong
-    ul inż hab lek św śp błp płk ppłk mjr kpt ppor sierż np tj tzn tzw m.in wg zob inz
+    ul inż hab lek św śp błp płk ppłk mjr kpt ppor sierż nadkom asp paraf proj np tj tzn tzw m.in wg zob inz
     ул пр-т просп корп обл р-н проф акад доц д-р г-н г-жа тов т.е т.н т.к т.наз т.о напр им см ср пос пер наб тел
-    doç yrd yzb bnb orgn öğr gör uzm bkz örn sn şek
+ букв род англ лат нем фр    doç yrd yzb bnb orgn öğr gör uzm bkz örn sn şek
 ";
 
 const LOOSE: &str = "
@@ -77,7 +77,7 @@ const END: &str = "
     ene abr ago dic fev giu lug sett ott mrt okt
     lun mié mer jeu ven dim sáb
     sty lut kwi lip sie wrz paź lis gru pon wt śr czw niedz szt zł godz
-    янв фев февр апр авг сент окт нояб дек руб коп вв мин сек
+    янв фев февр апр авг сент окт нояб дек руб коп вв мин сек чел
     şub nis ağu
     Jan Feb Mar Apr Jun Jul Aug Sep Sept Oct Nov Dec Mon Tue Tues Wed Thu Thur Thurs Fri Sat Sun
     Jän Mrz Okt Dez Mo Di Mi Do Sa So
@@ -92,36 +92,36 @@ const LIST: &str = "
 const STARTERS: &str = "
     a an the this that these those it he she we they you i there here what when where who why how which if in on at by
     for from with as but and or so then yet after before while although though since until during under our his her
-    its my your their no not all some many most each every both one two three please however also once only such to of
+    its my your their no not all some many most each every both one two three please however also once only such to thus therefore hence whereas because here of
     der die das ein eine einer eines es er sie wir ihr ich man im in am an auf aus bei mit nach von vor zu zum zur für
     über unter durch gegen ohne um bis seit und oder aber doch denn wenn als da dann dort hier heute morgen so was wer
     wie wo warum welche dieser diese dieses jede jeder alle viele einige kein keine nicht auch nur noch sein seine ihre
-    unser unsere bitte danach dazu dabei deshalb daher damit dem den des während trotz wegen
+    unser unsere bitte danach dazu dabei deshalb daher damit dem den des während trotz wegen so also weil obwohl zudem jedoch allerdings
     le la les un une des il elle ils elles on nous vous je tu ce cet cette ces c d l j qu n s dans sur sous avec pour
     par chez sans vers après avant pendant depuis et ou mais donc car si quand comme où qui que quel quelle aucun aucune
     tout tous toute toutes chaque plusieurs son sa ses leur leurs notre nos votre vos mon ma mes puis ensuite ici là à au
-    aux en
+    aux en ainsi alors lorsque très aussi cependant toutefois enfin
     el los las una unos unas él ella ellos ellas yo tú usted nosotros se lo me te le nos este esta estos estas ese esa
     esto eso aquel en con por para sin sobre desde hasta entre y o pero si cuando como donde quien qué cuál cada todo
     todos toda todas muchos algunos ningún ninguna nadie su sus nuestro mi mis también después luego aquí allí hoy no al
-    del más según tras
+    del más según tras así entonces aunque además ya
     il lo gli i le uno una lui lei noi voi loro io si ci questo questa questi queste quello quella nel nella nei nelle
     sul sulla con per tra fra da dal dalla di del della e ma se quando come dove chi che cosa ogni tutto tutti molti
-    alcuni nessuno suo sua suoi nostro poi anche qui oggi dopo prima è non dei delle al alla ai
+    alcuni nessuno suo sua suoi nostro poi anche qui oggi dopo prima è non dei delle al alla ai così inoltre tuttavia infatti quindi
     o os as um uma uns umas ele ela eles elas eu nós você vocês esta este isto isso essa esse no na nos nas num numa do
     da dos das pelo pela com por para sem sobre até entre e ou mas se quando como onde quem que cada todo todos toda
-    muitos alguns nenhum ninguém seu sua seus também depois aqui hoje não é ao à
+    muitos alguns nenhum ninguém seu sua seus também depois aqui hoje não é ao à já assim então embora além foi
     de het een hij zij ze wij we jij u ik er dit dat deze die dan als maar en of want in op aan bij met naar van voor
     door over onder uit tot na om te zonder tegen sinds tijdens wat wie waar wanneer hoe welke elk elke alle veel
-    sommige geen niet ook nog hun haar zijn onze mijn daar hier nu toen daarna
+    sommige geen niet ook nog hun haar zijn onze mijn daar hier nu toen daarna dus echter omdat
     w we z ze na do od po o u za przed nad pod przy bez dla przez i a ale lub oraz że gdy kiedy jak gdzie kto co czy
     który która które to ten ta te tam tu on ona ono oni one my wy ja się jest są nie tak każdy każda wszyscy wiele
-    niektóre jego jej ich nasz potem także tylko dziś wtedy
+    niektóre jego jej ich nasz potem także tylko dziś wtedy więc jednak dlatego już
     в во на с со к ко о об от до по за из у при для без под над перед через между и а но или что если когда как где кто
     чей какой это этот эта эти тот та те там тут здесь он она оно они мы вы я ты не да нет так все всё каждый каждая
-    многие его её их наш наша мой потом также только сегодня затем после
+    многие его её их наш наша мой потом также только сегодня затем после поэтому однако ещё уже
     bu şu o biz siz onlar ben sen bir ve ile ama fakat ancak çünkü eğer için gibi kadar sonra önce daha çok her bütün
-    tüm bazı hiç ne nasıl nerede kim neden hangi burada orada şimdi bugün artık ayrıca böylece
+    tüm bazı hiç ne nasıl nerede kim neden hangi burada orada şimdi bugün artık ayrıca böylece herhalde aslında oysa yine
 ";
 
 /// Words of the list above that names have too: `A. Le Pen`, `P. De Vries`.

@@ -52,7 +52,8 @@ impl<'a> Before<'a> {
 
     /// Says whether the word numbers an item of a list: `1.`, `IV.`, `a.`
     fn numbers_item(&self) -> bool {
-        self.alone && (is_number(self.word) || is_roman(self.word) || self.word.chars().count() == 1)
+        let begins = self.alone || self.previous.ends_with(':') && self.word.len() <= 2;
+        begins && (is_number(self.word) || is_roman(self.word) || self.word.chars().count() == 1)
     }
 
     fn kind(&self) -> Kind {
@@ -102,10 +103,20 @@ impl<'a> Before<'a> {
     fn unknown(&self, last: &str) -> Kind {
         let letters =
             |it: &str, most: usize| (1..=most).contains(&it.chars().count()) && it.chars().all(char::is_alphabetic);
-        let whole = last.len() == self.word.len() || !self.word.contains(['-', '/']) || self.word.contains(".-");
+        let whole = last.len() == self.word.len()
+            || !self.word.contains(['-', '/', '\'', '\u{2019}'])
+            || self.word.contains(".-");
         if self.word.split('.').all(|it| letters(it, 1)) || letters(last, 1) && whole {
             let capital = starts_upper(last_of(self.word, last));
-            return if capital { Kind::Initial } else { Kind::Short(Class::Loose) };
+            let is_word = self.word == last
+                && !last.chars().all(is_consonant)
+                && !self.previous.ends_with('.')
+                && !is_number(self.previous);
+            return match capital {
+                true => Kind::Initial,
+                false if is_word => Kind::Word,
+                false => Kind::Short(Class::Loose),
+            };
         }
         let dotted = self.word.contains('.') && self.word.split('.').all(|it| letters(it, 2));
         let has_capital = last_of(self.word, last).chars().skip(1).any(char::is_uppercase);
@@ -191,8 +202,9 @@ impl<'a> Behind<'a> {
     }
 }
 
-/// Says whether a sentence ends at a single full stop between the two. Small letters behind it were dealt with.
-pub(super) fn ends_between(before: &Before<'_>, behind: &Behind<'_>) -> bool {
+/// Says whether a sentence ends at a single full stop between the two. Small letters behind it were dealt with. What is
+/// short for something ahead has nothing ahead where a bracket closes behind it (`in_brackets`).
+pub(super) fn ends_between(before: &Before<'_>, behind: &Behind<'_>, in_brackets: bool) -> bool {
     if before.numbers_item() {
         return false;
     }
@@ -200,6 +212,7 @@ pub(super) fn ends_between(before: &Before<'_>, behind: &Behind<'_>) -> bool {
         Kind::Word => true,
         Kind::Initial => behind.is_starter() && !behind.is_particle(),
         Kind::Ordinal => ends_after_number(before, behind),
+        Kind::Short(_) if in_brackets => ends_after(Class::End, behind),
         Kind::Short(class) => ends_after(class, behind),
     }
 }

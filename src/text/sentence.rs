@@ -98,13 +98,11 @@ fn ends(before: &str, stop: &str, rest: &str) -> bool {
         Mark::Wide => !(is_continuing(behind.first) || closed && behind.first == 'と'),
         _ if !first.is_whitespace() || is_continuing(behind.first) => false,
         // A row of dots leads to the number of a page.
-        Mark::Ellipsis => !behind.is_lower() && !behind.is_digit() && behind.first != '.',
+        Mark::Ellipsis => !behind.is_lower() && !behind.is_digit(),
         Mark::Strong => !behind.is_lower() || !closed && is_all_lower(before),
-        Mark::FullStop if before.ends_with(char::is_whitespace) => {
-            !behind.is_lower() && !behind.is_digit() && behind.first != '.'
-        }
+        Mark::FullStop if before.ends_with(char::is_whitespace) => !behind.is_lower() && !behind.is_digit(),
         Mark::FullStop if behind.is_lower() => is_all_lower(before) && Before::of(before).is_plain_word(),
-        Mark::FullStop => ends_between(&Before::of(before), &behind),
+        Mark::FullStop => ends_between(&Before::of(before), &behind, stop.contains([')', ']'])),
     }
 }
 
@@ -125,7 +123,7 @@ fn is_stop(mark: char) -> bool {
 
 /// Marks that no sentence begins with.
 fn is_continuing(mark: char) -> bool {
-    matches!(mark, ',' | ';' | ':' | ')' | ']' | '}' | '%' | '、' | '，' | '；' | '：' | '،' | '؛')
+    matches!(mark, ',' | ';' | ':' | '.' | '!' | '?' | ')' | ']' | '}' | '%' | '、' | '，' | '；' | '：' | '،' | '؛')
 }
 
 fn is_greek(letter: char) -> bool {
