@@ -11,6 +11,9 @@ const BEHIND_BYTES: usize = 160;
 /// A short form without vowels has at most so many letters.
 const LONGEST_WITHOUT_VOWELS: usize = 4;
 
+/// Letters of the short form of a month at most.
+const LONGEST_MONTH: usize = 5;
+
 /// Letters that are units behind a number.
 const UNIT_LETTERS: &str = "mglhstrwмглчсв";
 
@@ -48,6 +51,13 @@ impl<'a> Before<'a> {
     /// Says whether the word is a plain one: letters, and no short form that is known.
     pub(super) fn is_plain_word(&self) -> bool {
         matches!(self.kind(), Kind::Word) && self.word.chars().filter(|it| it.is_alphabetic()).count() > 2
+    }
+
+    /// Says whether the word is a month between a day and a year: `3 jan. 2021`.
+    fn is_month_of(&self, behind: &Behind<'_>) -> bool {
+        let day = is_number(self.previous) && self.previous.len() <= 2;
+        let year = behind.word.len() == 4 && is_number(behind.word);
+        day && year && self.word.chars().count() <= LONGEST_MONTH
     }
 
     /// Says whether the word numbers an item of a list: `1.`, `IV.`, `a.`
@@ -209,7 +219,7 @@ pub(super) fn ends_between(before: &Before<'_>, behind: &Behind<'_>, in_brackets
         return false;
     }
     match before.kind() {
-        Kind::Word => true,
+        Kind::Word => !before.is_month_of(behind),
         Kind::Initial => behind.is_starter() && !behind.is_particle(),
         Kind::Ordinal => ends_after_number(before, behind),
         Kind::Short(_) if in_brackets => ends_after(Class::End, behind),

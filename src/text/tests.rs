@@ -210,6 +210,73 @@ fn turkish() {
     ]);
 }
 
+/// Written before the lists of abbreviations were.
+#[test]
+fn pairs_of_all_languages() {
+    check_all(&[
+        "The lease was countersigned by Mrs. K. T. Oyelaran on 14 Feb. 2019. ¦It runs for six years.",
+        "Ship the crates to Gen. Hollis at 12 Mt. Vernon Ave. before noon. ¦The gate closes early.",
+        "Breakfast is served until 10 a.m. ¦Guests who come later may order toast.",
+        "The alloy contains copper, tin, zinc, etc. ¦None of them rusts.",
+        "Version 4.1.2 fixes the crash (cf. Sec. 3 and Eq. 12) on older phones. ¦Please update.",
+        "He moved to Washington, D.C., in 1994 and taught at St. Olaf College. ¦His wife followed later.",
+        "Der Vertrag wurde am 17. Oktober von Frau Prof. Dr. Lindner unterzeichnet. ¦Er gilt fünf Jahre.",
+        "Bitte bringen Sie Werkzeug mit, z. B. Hammer, Säge usw. ¦Die Halle öffnet um acht.",
+        "Die Lieferung erfolgt ca. 3 Wochen nach Eingang, ggf. auch früher. ¦Es fallen keine Kosten an.",
+        "Im 19. Jahrhundert lebten hier rd. 400 Menschen. ¦Heute sind es mehr.",
+        "Die Miete beträgt 1.250,50 Euro inkl. Nebenkosten gem. § 4 Abs. 2 des Vertrags. ¦Sie ist am 1. jedes Monats fällig.",
+        "Das Gerät wiegt max. 12 kg und misst 3,5 m. ¦Zwei Personen tragen es leicht.",
+        "Le contrat a été signé par Mme Lefèvre et M. P. Garnier le 1er avr. 2020. ¦Il dure trois ans.",
+        "Voir l'art. 12 du règlement, p. ex. pour les vélos, les motos, etc. ¦Les voitures sont exclues.",
+        "La société Durand & Cie. emploie env. 40 personnes à St. Malo. ¦Elle recrute encore.",
+        "Le temple date du IIe siècle av. J.-C. et fut restauré par le Dr. Morel. ¦On le visite le dimanche.",
+        "Cf. le chap. 4, pp. 12 à 19, pour le détail des calculs. ¦Les annexes sont à part.",
+        "Le bureau ouvre à 8 h. 30 au no. 14 de l'av. Victor-Hugo. ¦Prenez l'escalier de gauche.",
+        "La carta fue firmada por el Sr. Ortega y la Dra. Ruiz el 4 de mayo. ¦Nadie respondió.",
+        "Viajó a EE. UU. con D. Manuel y Dña. Carmen en 1987. ¦Volvieron al año siguiente.",
+        "El paquete pesa aprox. 3 kg y va a la avda. Libertad, núm. 18. ¦Llegará el lunes.",
+        "¿Vendrá Ud. mañana a las 9 a. m. a la oficina? ¦Le esperamos en la pág. 3 del registro.",
+        "Compramos tornillos, clavos, tuercas, etc. ¦Todo costó veinte euros.",
+        "Según el art. 15, párr. 2, el plazo es de 30 días. ¦No se admiten prórrogas.",
+        "Il documento è firmato dal dott. Bianchi e dalla sig.ra Conti. ¦È valido per un anno.",
+        "Vedi pag. 12, par. 3, e la fig. 4 del manuale. ¦Le misure sono in metri.",
+        "L'ing. G. Ferri abita in p.zza Garibaldi n. 7. ¦Riceve solo il martedì.",
+        "Servono viti, dadi, bulloni, ecc. ¦Il negozio chiude alle sette.",
+        "La battaglia avvenne nel 216 a.C. presso Canne. ¦I Romani persero.",
+        "Il prezzo è di ca. 1.200 euro, IVA escl. per i soci. ¦Il pagamento è anticipato.",
+        "O recibo foi assinado pelo Sr. Almeida e pela Dra. Sousa em 3 de março. ¦Está no arquivo.",
+        "Enviar à Av. Brasil, n.º 45, aptº. 3, a/c da Profa. Helena. ¦O portão fica aberto.",
+        "V. Exa. pode consultar a pág. 8, p. ex. o art. 2. ¦O prazo é curto.",
+        "Levar pregos, parafusos, cola, etc. ¦A oficina fecha às seis.",
+        "A Cia. Marítima Ltda. tem aprox. 90 navios no séc. XXI. ¦Metade deles é nova.",
+        "O exame dura 45 min. no máximo, seg. o regulamento. ¦Ninguém pode sair antes.",
+        "De brief is ondertekend door mevr. Bakker en dhr. J. de Wit op 3 jan. 2021. ¦Hij ligt in de kast.",
+        "Neem gereedschap mee, bijv. een hamer, een zaag, enz. ¦De deur gaat om acht uur open.",
+        "Het pakket weegt ca. 4 kg, incl. btw kost het 12,50 euro. ¦U betaalt aan de deur.",
+        "Volgens art. 7 lid 2 jo. art. 9 is dit niet toegestaan. ¦De boete is hoog.",
+        "Prof. dr. H. van Dam sprak o.a. over de dijken, d.w.z. over hun hoogte. ¦Het publiek luisterde.",
+        "De trein vertrekt m.u.v. zondag om 9.15 uur van spoor nr. 4. ¦Reserveren is verplicht.",
+        "Umowę podpisał dr inż. J. Kowalski oraz prof. Nowak dnia 3 maja 2018 r. w Krakowie. ¦Obowiązuje trzy lata.",
+        "Sklep mieści się przy ul. Polnej 4, tj. obok poczty. ¦Wejście jest od podwórza.",
+        "Zabierz narzędzia, np. młotek, piłę itp. ¦Hala otwiera się o ósmej.",
+        "Firma istnieje od 1998 r. ¦Zatrudnia ok. 50 osób.",
+        "W XIX w. mieszkało tu ok. 2 tys. osób. ¦Dziś jest ich więcej.",
+        "Zob. rozdz. 4, str. 12, i rys. 3 w załączniku. ¦Wymiary podano w metrach.",
+        "Договор подписал г-н И. П. Сидоров 3 мая 2019 г. в Москве. ¦Он действует три года.",
+        "Возьмите инструменты: молоток, пилу и т. д. ¦Зал открывается в восемь.",
+        "Склад находится на ул. Лесной, д. 4, стр. 2, т. е. за почтой. ¦Вход со двора.",
+        "Завод построен в 1935 г. ¦На нём работало ок. 3 тыс. человек.",
+        "См. рис. 3 и табл. 5 на с. 12. ¦Размеры даны в метрах.",
+        "Цена составляет 500 руб. за кг, напр. для яблок. ¦Доставка бесплатна.",
+        "Sözleşmeyi Doç. Dr. A. Kaya ve Av. Demir 3 Mayıs'ta imzaladı. ¦Süresi üç yıldır.",
+        "Çekiç, testere, çivi vb. ¦Kapı saat sekizde açılır.",
+        "Büro, Atatürk Cad. No. 12, 3. katta bulunuyor. ¦Asansör yoktur.",
+        "19. yüzyılda burada yaklaşık 400 kişi yaşıyordu. ¦Bugün daha fazla.",
+        "Bkz. s. 14 ve şek. 2, özellikle M.Ö. 500 yılı için. ¦Ölçüler metredir.",
+        "Alb. Yılmaz, Yrd. Doç. Şahin'i T.C. Sağlık Bakanlığı'na gönderdi. ¦Yanıt gelmedi.",
+    ]);
+}
+
 #[test]
 fn other_scripts_have_marks_of_their_own() {
     check_all(&[
