@@ -59,6 +59,7 @@ mod archive;
 mod msg;
 
 pub(crate) use pdf::pdfium as pdf_library;
+pub(crate) use hyphen::{CUT, join_cut_words};
 pub(crate) use pdf_text::clean as clean_text;
 pub(crate) use redact::redact;
 pub(crate) use sink::{Input, ReadResult, Sink, failure};

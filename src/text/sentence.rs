@@ -11,6 +11,9 @@ use crate::text::lines;
 /// Marks that end sentences, by UAX 29, with the ellipsis and the Greek question marks.
 const STOP: &str = r"[\p{sb=STerm}\p{sb=ATerm}\u{2026}\u{37E};]";
 
+/// Bytes of the beginning of a sentence.
+const BEGINNING_BYTES: usize = 64;
+
 static STOP_MARK: LazyLock<Regex> = LazyLock::new(|| Regex::new(STOP).expect("the pattern is a constant"));
 
 /// A row of marks that end sentences, with the quotation marks and brackets that close behind it, and the numbers of
@@ -99,9 +102,9 @@ fn ends(before: &str, stop: &str, rest: &str) -> bool {
         _ if !first.is_whitespace() || is_continuing(behind.first) => false,
         // A row of dots leads to the number of a page.
         Mark::Ellipsis => !behind.is_lower() && !behind.is_digit(),
-        Mark::Strong => !behind.is_lower() || !closed && is_all_lower(before),
+        Mark::Strong => !behind.is_lower() || !closed && begins_lower(before),
         Mark::FullStop if before.ends_with(char::is_whitespace) => !behind.is_lower() && !behind.is_digit(),
-        Mark::FullStop if behind.is_lower() => is_all_lower(before) && Before::of(before).is_plain_word(),
+        Mark::FullStop if behind.is_lower() => begins_lower(before) && Before::of(before).is_plain_word(),
         Mark::FullStop => ends_between(&Before::of(before), &behind, stop.contains([')', ']'])),
     }
 }
@@ -112,9 +115,10 @@ fn closing_behind_blank(rest: &str) -> usize {
     mark.filter(|it| !it.starts_with(char::is_alphanumeric)).map_or(0, |after| rest.len() - after.len())
 }
 
-/// Says whether a sentence began with a small letter: then the next one may.
-fn is_all_lower(sentence: &str) -> bool {
-    sentence.chars().find(|it| it.is_alphabetic()).is_some_and(char::is_lowercase)
+/// Says whether a sentence began with a small letter: then the next one may. Only its first words are looked at.
+fn begins_lower(sentence: &str) -> bool {
+    let beginning = &sentence[..sentence.floor_char_boundary(BEGINNING_BYTES)];
+    beginning.chars().find(|it| it.is_alphabetic()).is_some_and(char::is_lowercase)
 }
 
 fn is_stop(mark: char) -> bool {

@@ -368,7 +368,10 @@ fn rows_of_any_mark_cost_no_more_than_other_text() {
         ">\n",
         "a b ",
     ] {
-        for text in [row.repeat(BYTES / row.len()), format!("One.{}A", row.repeat(BYTES / row.len()))] {
+        let row_of = |bytes: usize| row.repeat(bytes / row.len());
+        let behind_figures =
+            format!("{}A? {}b? {}", "1 ".repeat(BYTES / 4), row_of(BYTES / 4), "b? ".repeat(BYTES / 12));
+        for text in [row_of(BYTES), format!("One.{}A", row_of(BYTES)), behind_figures] {
             let begun = Instant::now();
             let found = sentences(&text);
             assert!(begun.elapsed() < Duration::from_secs(10), "{row:?}: {:?}", begun.elapsed());
