@@ -40,7 +40,7 @@ const NEVER: &str = "
 ";
 
 const LOOSE: &str = "
-    rev revd hon gen gov sen rep col maj lt st sr mt ft mx vs eg ie esp incl excl resp al u.s u.k u.n op.cit ibid dept
+    pat rev revd hon gen gov sen rep col maj lt st sr mt ft mx vs eg ie esp incl excl resp al u.s u.k u.n op.cit ibid dept
     Fa ing mag med phil rer nat jur geb gest verh ev u.a u.u s.o s.u m.e i.a mio mrd mill tsd rd exkl str ph
     mm ste av bd pr éd réf ex coll dir
     lic arq gral cnel tte sto sta pza ee ff jj rr obs

@@ -53,6 +53,16 @@ impl<'a> Before<'a> {
         matches!(self.kind(), Kind::Word) && self.word.chars().filter(|it| it.is_alphabetic()).count() > 2
     }
 
+    /// Says whether the word is short for something that a figure or a name follows: `Mr.`, `No.`
+    pub(super) fn expects_more(&self) -> bool {
+        matches!(self.kind(), Kind::Short(Class::Never | Class::Loose | Class::Number | Class::Digit))
+    }
+
+    /// Says whether the word may be short for a longer one.
+    fn is_short(&self) -> bool {
+        self.word.chars().count() <= LONGEST_WITHOUT_VOWELS
+    }
+
     /// Says whether the word is a month between a day and a year: `3 jan. 2021`.
     fn is_month_of(&self, behind: &Behind<'_>) -> bool {
         let day = is_number(self.previous) && self.previous.len() <= 2;
@@ -206,6 +216,12 @@ impl<'a> Behind<'a> {
         second_lower && words.count() + 2 >= CLAUSE_WORDS
     }
 
+    /// Says whether a number with its short form follows: `No. 7`.
+    fn is_numbered(&self) -> bool {
+        let number = self.text[self.word.len()..].strip_prefix(". ").is_some_and(|it| it.starts_with(char::is_numeric));
+        number && matches!(abbreviation::class(&self.word.to_lowercase()), Some(Class::Digit | Class::Number))
+    }
+
     /// Says whether a month in figures follows: `5. 2020`, `12.2021`.
     fn is_month(&self) -> bool {
         self.word.len() <= 2 && self.text[self.word.len()..].starts_with('.')
@@ -219,7 +235,7 @@ pub(super) fn ends_between(before: &Before<'_>, behind: &Behind<'_>, in_brackets
         return false;
     }
     match before.kind() {
-        Kind::Word => !before.is_month_of(behind),
+        Kind::Word => !before.is_month_of(behind) && !(before.is_short() && behind.is_numbered()),
         Kind::Initial => behind.is_starter() && !behind.is_particle(),
         Kind::Ordinal => ends_after_number(before, behind),
         Kind::Short(_) if in_brackets => ends_after(Class::End, behind),

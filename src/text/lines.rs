@@ -5,6 +5,8 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
+use crate::text::context::Before;
+
 /// Lines whose widths are compared at once: texts have any number of lines.
 const BLOCK_LINES: usize = 256;
 
@@ -20,7 +22,7 @@ const WIDE: usize = 60;
 /// Text is not wrapped where lines are wider.
 const WIDEST: usize = 160;
 
-/// A line is full when the first word of the next would have passed so many hundredths of the widest line.
+/// A line is full when the first word of the next would have passed so many hundredths of the usual width.
 const FULL_PERCENT: usize = 85;
 
 /// Bytes of a key at most.
@@ -122,6 +124,8 @@ struct Line {
     /// Ends with a mark that ends sentences.
     stopped: bool,
     colon: bool,
+    /// Ends with a short form that something always follows.
+    expects_more: bool,
     /// It is a heading or a rule, which the next line does not go on.
     closed: bool,
     added: bool,
@@ -145,6 +149,7 @@ impl Line {
             quoted: whole.len() != body.len(),
             is_row: body.contains('\t') || body.contains(" | "),
             stopped: STOPPED.is_match(tail),
+            expects_more: tail.strip_suffix('.').is_some_and(|it| Before::of(it).expects_more()),
             colon: body.ends_with([':', '：']),
             closed: body.starts_with(['#', '|']) || !body.contains(char::is_alphanumeric),
             added: false,
@@ -172,7 +177,7 @@ fn columns(text: &str) -> usize {
 
 /// What the lines of a block have in common.
 struct Shape {
-    /// Columns of the widest.
+    /// Columns of all but the widest third: two lines of a PDF are one where a word was cut between them.
     width: usize,
     /// They read as wrapped prose: lines go on in small letters, or a few are wide.
     is_wrapped: bool,
@@ -180,7 +185,9 @@ struct Shape {
 
 impl Shape {
     fn of(block: &[Line]) -> Shape {
-        let width = block.iter().map(|it| it.width).max().unwrap_or(0);
+        let mut widths: Vec<usize> = block.iter().map(|it| it.width).collect();
+        widths.sort_unstable();
+        let width = widths.get(widths.len() * 2 / 3).copied().unwrap_or(0);
         let open = block.windows(2).filter(|it| !it[0].stopped).count();
         let lower = block.windows(2).filter(|it| !it[0].stopped && it[1].opening == Opening::Lower).count();
         Shape { width, is_wrapped: width <= WIDEST && (lower * 4 >= open || open <= 2 && width >= WIDE) }
@@ -192,6 +199,9 @@ impl Shape {
             return false;
         }
         let full = (above.width + 1 + below.first_word) * 100 > self.width * FULL_PERCENT;
+        if above.expects_more && below.opening != Opening::Alone {
+            return true;
+        }
         let prose = full && self.is_wrapped && above.width >= NARROWEST_BEFORE_CAPITAL && !above.colon;
         match below.opening {
             Opening::Alone => false,

@@ -312,6 +312,8 @@ fn wrapped_prose_is_joined_and_lines_that_stand_alone_are_not() {
         "The lease of the old kiln on the north shore was signed by Mr.\nHarrow in the presence of two witnesses who had come from the\nvillage. ¦It ends in June.",
         "One line of the text that is wide enough to be wrapped prose\nand another one.\n\n¦Next",
         "Deposit\n¦The deposit is 300 EUR and is paid back in June of the next year.",
+        "This section of the Federal Register\ncontains notices to the public of the\nissuance of rules. ¦See U.S. Pat.\nNo. 4,738, by Mr.\nHarrow.",
+        "The first line of a column has a word that was cut, acoustical, so that it is two of them\nand is much wider than all the others.\n¦The third",
         "- apples\n¦- pears, which are long enough to be wrapped at the end of the line\n  and go on here\n¦- plums",
         "1. Wash the apples\n¦2. Peel them\n¦3. Eat",
         "name: Ada Quill\n¦town: Tarn\n¦from: 1998",
@@ -337,7 +339,7 @@ fn blanks_around_sentences_are_left_out_where_that_is_wanted() {
 /// The time a text takes may depend on its length alone, whatever it is made of.
 #[test]
 fn rows_of_any_mark_cost_no_more_than_other_text() {
-    const BYTES: usize = 4 << 20;
+    const BYTES: usize = 2 << 20;
     for row in [
         ")",
         " ",
