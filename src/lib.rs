@@ -22,6 +22,7 @@
 //! - [`error`]: one [`error::ErrorCode`] for gRPC, HTTP and exit codes.
 //! - [`config`]: environment and file to [`config::Config`]; the only reader of either.
 //! - [`model`]: the hand-over types `FoundFile -> FileRecord -> Document -> Chunk -> Embedded -> LegHit -> SearchHit`.
+//! - [`text`]: where sentences end, in any language; pure.
 //! - [`machine`]: what it is, priorities of threads, a share of the processors, mains or battery.
 //! - [`secrets`]: which files are secrets by name, and what in a text is a key, a token or a card number; pure.
 //! - [`warehouse`]: roots to [`model::FoundFile`]s and changes: walk, watch, ignore rules.
@@ -64,6 +65,7 @@
 pub mod error;
 pub mod config;
 pub mod model;
+pub mod text;
 pub mod machine;
 pub mod secrets;
 pub mod warehouse;

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use unicode_segmentation::UnicodeSegmentation;
 
-use crate::chunk;
+use crate::text;
 
 /// The longest excerpt in characters.
 const EXCERPT_CHARS: usize = 420;
@@ -71,19 +71,11 @@ fn beginning(word: &str) -> &str {
     &word[..word.floor_char_boundary(least)]
 }
 
-/// Returns the sentences of `text` as byte ranges; lines end sentences too.
+/// Returns the sentences of `text` that say something, as byte ranges.
 fn sentences(text: &str) -> Vec<Range<usize>> {
-    chunk::sentences(text)
-        .into_iter()
-        .flat_map(|sentence| {
-            text[sentence.clone()].split_inclusive('\n').scan(sentence.start, |at, line| {
-                let range = *at..*at + line.len();
-                *at = range.end;
-                Some(range)
-            })
-        })
-        .filter(|range| text[range.clone()].contains(char::is_alphanumeric))
-        .collect()
+    let mut ranges = text::sentences(text);
+    ranges.retain(|range| text[range.clone()].contains(char::is_alphanumeric));
+    ranges
 }
 
 fn best_of(words: &[String], text: &str, ranges: &[Range<usize>]) -> usize {

@@ -15,6 +15,7 @@ use crate::ask::{PATIENCE, Question, citation, phrase};
 use crate::error::{Error, ErrorCode, Result};
 use crate::llm::{FinishReason, LlmClient, LlmRequest, LlmStreamEvent, estimated_tokens};
 use crate::model::{AskEvent, Chunk, FileRecord, PrivacyMode};
+use crate::text::trimmed_sentences;
 
 /// Passages that the model is shown.
 const PASSAGES: usize = 6;
@@ -179,41 +180,10 @@ fn check(sentences: &[&str], passages: &[Passage]) -> Result<Generated> {
     Ok(Generated { text: Some(format!("{}\n{}", kept.join(" "), sources.join("\n"))), dropped, cut: false })
 }
 
-/// The sentences, each with the numbers behind it: they often come after the full stop. A full stop ends a sentence when
-/// a blank and no small letter follows, so that figures and most abbreviations stay whole.
+/// The sentences, each with the numbers behind it: they often come after the full stop.
 fn sentences(text: &str) -> Vec<&str> {
-    let mut sentences = Vec::new();
-    let mut from = 0;
-    for (at, mark) in text.char_indices().filter(|(_, it)| matches!(it, '.' | '!' | '?' | '\n')) {
-        let end = behind(text, at + mark.len_utf8());
-        let rest = &text[end..];
-        let goes_on = rest.trim_start().starts_with(char::is_lowercase);
-        if at >= from && (mark == '\n' || rest.is_empty() || (rest.starts_with(char::is_whitespace) && !goes_on)) {
-            sentences.push(text[from..end].trim());
-            from = end;
-        }
-    }
-    sentences.push(text[from..].trim());
-    sentences.retain(|it| it.contains(char::is_alphanumeric));
-    sentences
-}
-
-/// Where the quotation marks and the numbers in square brackets that follow a full stop end.
-fn behind(text: &str, mut at: usize) -> usize {
-    loop {
-        let rest = &text[at..];
-        if rest.starts_with(['"', '\u{201d}', ')']) {
-            at += rest.chars().next().map_or(0, char::len_utf8);
-            continue;
-        }
-        let numbers = rest.trim_start_matches(' ').strip_prefix('[').and_then(|it| it.split_once(']'));
-        match numbers {
-            Some((list, after)) if list.chars().all(|it| it.is_ascii_digit() || it == ',' || it == ' ') => {
-                at = text.len() - after.len();
-            }
-            _ => return at,
-        }
-    }
+    let sentences = trimmed_sentences(text).into_iter().map(|it| &text[it]);
+    sentences.filter(|it| it.contains(char::is_alphanumeric)).collect()
 }
 
 /// The numbers in square brackets.

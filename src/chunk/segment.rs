@@ -5,8 +5,8 @@
 
 use std::ops::Range;
 
-use crate::chunk::sentence;
 use crate::model::{BlockKind, Document, TokenCounter};
+use crate::text;
 
 /// Bytes given to the tokenizer in one call: a tokenizer keeps some 100 bytes a token, so a text of 10 MiB would
 /// otherwise take a gigabyte.
@@ -119,10 +119,10 @@ impl Tokens<'_> {
         tokens.max(range.len().div_ceil(MAX_BYTES_PER_TOKEN))
     }
 
-    /// Returns the sentences. A line break inside a sentence is no end: text may be wrapped at 72 columns.
+    /// Returns the sentences. Short lines that stand alone are kept together up to a fourth of the limit.
     fn sentences(&self) -> Vec<(Range<usize>, Break)> {
         let mut pieces: Vec<(Range<usize>, Break)> = Vec::new();
-        for Range { start, end } in sentence::sentences(self.text) {
+        for Range { start, end } in text::sentences(self.text) {
             let sentence = &self.text[start..end];
             let Some((open, last)) = pieces.last_mut() else {
                 pieces.push((start..end, sentence_end(sentence)));
@@ -185,7 +185,7 @@ impl Tokens<'_> {
     }
 }
 
-/// Says what ends with this sentence of the segmentation, which ends sentences at every line break.
+/// Says what ends with this sentence.
 fn sentence_end(sentence: &str) -> Break {
     let text = sentence.trim_end();
     let gap = &sentence[text.len()..];

@@ -9,8 +9,9 @@ use crate::contract::answer::{Answer, Unknown};
 use crate::contract::corpus::{Corpus, Paper};
 use crate::contract::place::Place;
 use crate::contract::reading::{Kept, key_of};
-use crate::contract::words::{self, overlap, sentences, short};
+use crate::contract::words::{self, overlap, short};
 use crate::model::FileId;
+use crate::text::trimmed_sentences;
 
 /// Statements about one thing that are compared, each with each: more would take minutes, and their pairs no end.
 pub(crate) const MOST_COMPARED: usize = 5_000;
@@ -158,7 +159,7 @@ pub(crate) fn of_paper(paper: &Paper, field: &str) -> Vec<Statement> {
     let mut found = Vec::new();
     for passage in paper.reading.prose() {
         let below = !stems.is_empty() && contains_all(&words::stems(&passage.section), &stems);
-        for range in sentences(&passage.text) {
+        for range in trimmed_sentences(&passage.text) {
             let sentence = &passage.text[range];
             let holds = match cues {
                 Some(cues) => has_cue(sentence, cues),

@@ -9,8 +9,9 @@ use serde_json::{Map, Value, json};
 use crate::contract::corpus::Corpus;
 use crate::contract::place::Place;
 use crate::contract::reading::{Kept, Part, key_of};
-use crate::contract::words::{sentences, short};
+use crate::contract::words::short;
 use crate::model::FileId;
+use crate::text::trimmed_sentences;
 
 static PRO: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?i)^(?:pros?|advantages?|benefits?|strengths?|upsides?|plus)\b").expect("a constant")
@@ -120,5 +121,5 @@ fn points(file: FileId, passage: &Kept) -> Vec<Point> {
     };
     let point =
         |text: &str| Point { file, text: short(text.trim_matches(['*', ' ']), 200), place: passage.place.clone() };
-    sentences(text).into_iter().map(|it| point(&text[it])).filter(|it| !it.text.is_empty()).collect()
+    trimmed_sentences(text).into_iter().map(|it| point(&text[it])).filter(|it| !it.text.is_empty()).collect()
 }

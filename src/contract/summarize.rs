@@ -14,7 +14,8 @@ use crate::contract::reading::{Part, key_of};
 use crate::contract::refusal::{Cause, Outcome, Refusal};
 use crate::contract::score;
 use crate::contract::validate::Request;
-use crate::contract::words::{self, sentences, short};
+use crate::contract::words::{self, short};
+use crate::text::trimmed_sentences;
 
 /// What no summary says.
 pub(crate) const FORBIDDEN: [&str; 4] = ["best choice", "recommendation", "conclusion", "you should"];
@@ -236,7 +237,7 @@ fn mentioned(paper: &Paper) -> Vec<(String, Value)> {
     for passage in paper.reading.passages.iter().filter(|it| matches!(it.part, Part::Text | Part::Item | Part::Table)) {
         let dated = dates::find(&passage.text);
         // Sentences are found once for all dates of a passage: a log is one passage of thousands.
-        let sentences = if dated.is_empty() { Vec::new() } else { sentences(&passage.text) };
+        let sentences = if dated.is_empty() { Vec::new() } else { trimmed_sentences(&passage.text) };
         for date in dated {
             let Some(iso) = date.iso else { continue };
             let at = sentences.partition_point(|it| it.end <= date.range.start);

@@ -4,8 +4,9 @@ use serde_json::{Map, Value, json};
 
 use crate::contract::corpus::Paper;
 use crate::contract::place::Place;
-use crate::contract::words::{sentences, short};
+use crate::contract::words::short;
 use crate::model::FileId;
+use crate::text::trimmed_sentences;
 
 /// How strong a warning is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -104,7 +105,7 @@ impl Warning {
 pub(crate) fn find(paper: &Paper, least: Strength) -> Vec<Warning> {
     let mut found = Vec::new();
     for passage in paper.reading.prose() {
-        for range in sentences(&passage.text) {
+        for range in trimmed_sentences(&passage.text) {
             let sentence = &passage.text[range];
             let lower = format!(" {} ", sentence.to_lowercase().replace(|it: char| !it.is_alphanumeric(), " "));
             let cue = CUES.iter().find_map(|(strength, cues)| {

@@ -1,4 +1,4 @@
-//! Words, stems and sentences of a text.
+//! Words and stems of a text.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -20,15 +20,6 @@ const STOP_WORDS: &[&str] = &[
     "until", "up", "use", "used", "using", "very", "was", "we", "were", "what", "when", "where", "which", "while",
     "who", "why", "will", "with", "would", "you", "your",
 ];
-
-/// Abbreviations after which no sentence ends.
-const ABBREVIATIONS: &[&str] = &[
-    "al", "approx", "cf", "ch", "co", "dr", "e.g", "ed", "eds", "eq", "fig", "i.e", "inc", "jr", "ltd", "mr", "mrs",
-    "ms", "no", "p", "pp", "prof", "ref", "sec", "sect", "sr", "st", "tab", "vol", "vs",
-];
-
-/// Bytes of the numbers of the notes in one pair of brackets.
-const LONGEST_NOTE: usize = 100;
 
 /// Says whether a word says nothing of a topic.
 pub(crate) fn is_stop_word(word: &str) -> bool {
@@ -62,75 +53,6 @@ pub(crate) fn terms(text: &str) -> BTreeMap<String, u32> {
     terms
 }
 
-/// Returns the sentences of a paragraph. A line break ends none; an empty line does.
-pub(crate) fn sentences(text: &str) -> Vec<Range<usize>> {
-    let mut found = Vec::new();
-    let mut start = 0;
-    for (at, mark) in text.char_indices() {
-        let after = at + mark.len_utf8();
-        let ends = match mark {
-            '.' | '!' | '?' => ends_sentence(text, at, after),
-            '\n' => text[after..].trim_start_matches([' ', '\t', '\r']).starts_with('\n'),
-            _ => false,
-        };
-        if ends {
-            let end = after + closing(&text[after..]);
-            push_trimmed(text, start..end, &mut found);
-            start = end;
-        }
-    }
-    push_trimmed(text, start.min(text.len())..text.len(), &mut found);
-    found
-}
-
-/// Bytes of the quotation marks and brackets that close behind a sentence, and of the numbers of notes there.
-fn closing(rest: &str) -> usize {
-    let mut left = rest.trim_start_matches(['"', '”', '’', ')', ']', '*', '_']);
-    let note = |left: &str| {
-        let inner = left.strip_prefix('[')?;
-        // A bracket that nothing closes would be looked through to the end of the text, again and again.
-        inner[..inner.floor_char_boundary(LONGEST_NOTE)].find(']')
-    };
-    while let Some(length) = note(left) {
-        let (number, after) = (&left[1..=length], &left[length + 2..]);
-        if number.is_empty() || !number.chars().all(|it| it.is_ascii_digit() || matches!(it, ',' | ' ' | '-' | '–')) {
-            break;
-        }
-        left = after;
-    }
-    rest.len() - left.len()
-}
-
-fn ends_sentence(text: &str, at: usize, after: usize) -> bool {
-    let rest = &text[after + closing(&text[after..])..];
-    let Some(next) = rest.chars().next() else { return true };
-    if !next.is_whitespace() {
-        return false;
-    }
-    let last = text[..at].rsplit(|it: char| it.is_whitespace() || it == '(').next().unwrap_or_default();
-    let last = last.trim_end_matches('.').to_lowercase();
-    if text[at..].starts_with('.') && (ABBREVIATIONS.contains(&last.as_str()) || is_initial(&text[..at])) {
-        return false;
-    }
-    let first = rest.trim_start().chars().next();
-    first.is_none_or(|it| !it.is_lowercase() && !matches!(it, ',' | ';'))
-}
-
-/// A single capital letter before the dot: `J. Smith`.
-fn is_initial(before: &str) -> bool {
-    let mut letters = before.chars().rev();
-    letters.next().is_some_and(char::is_uppercase) && letters.next().is_none_or(|it| it.is_whitespace() || it == '.')
-}
-
-fn push_trimmed(text: &str, range: Range<usize>, found: &mut Vec<Range<usize>>) {
-    let piece = &text[range.clone()];
-    let start = range.start + piece.len() - piece.trim_start().len();
-    let end = start + piece.trim().len();
-    if end > start {
-        found.push(start..end);
-    }
-}
-
 /// Returns a text on one line, at most so many characters of it.
 pub(crate) fn short(text: &str, most: usize) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -156,38 +78,6 @@ mod tests {
     fn stop_words_are_sorted_so_that_they_are_found() {
         assert!(STOP_WORDS.is_sorted());
         assert!(is_stop_word("the") && !is_stop_word("tide"));
-    }
-
-    #[test]
-    fn a_sentence_does_not_end_after_an_abbreviation_or_inside_a_number() {
-        let text = "Smith et al. (2019) found 3.5 m, cf. Fig. 2. J. Moor agreed! \"Did he?\" He did.";
-        let found: Vec<&str> = sentences(text).into_iter().map(|it| &text[it]).collect();
-        assert_eq!(
-            found,
-            ["Smith et al. (2019) found 3.5 m, cf. Fig. 2.", "J. Moor agreed!", "\"Did he?\"", "He did."]
-        );
-    }
-
-    #[test]
-    fn the_number_of_a_note_stays_with_the_sentence_before_it() {
-        let text = "Ice moves.[1] It melts.[2][3] It is gone.[sic] Then rain.";
-        let found: Vec<&str> = sentences(text).into_iter().map(|it| &text[it]).collect();
-        assert_eq!(found, ["Ice moves.[1]", "It melts.[2][3]", "It is gone.[sic] Then rain."]);
-    }
-
-    #[test]
-    fn brackets_that_nothing_closes_cost_no_more_than_other_marks() {
-        let text = ".[".repeat(1_000_000);
-        let begun = std::time::Instant::now();
-        assert_eq!(sentences(&text).len(), 1);
-        assert!(begun.elapsed().as_secs() < 10, "{:?}", begun.elapsed());
-    }
-
-    #[test]
-    fn a_line_break_ends_no_sentence_and_an_empty_line_does() {
-        let text = "One line\nand another\n\nNext";
-        let found: Vec<&str> = sentences(text).into_iter().map(|it| &text[it]).collect();
-        assert_eq!(found, ["One line\nand another", "Next"]);
     }
 
     #[test]

@@ -8,7 +8,7 @@
 //! Nothing here opens a path: files come as open descriptors, and members of archives stay in memory.
 
 /// Name of these readers. Change the number whenever a file that one of them failed on might be read now.
-pub const READERS: &str = concat!(env!("CARGO_PKG_VERSION"), "+4");
+pub const READERS: &str = concat!(env!("CARGO_PKG_VERSION"), "+5");
 
 mod sink;
 mod encoding;
@@ -32,6 +32,7 @@ mod subtitle;
 mod mail;
 mod image;
 mod pdf;
+mod hyphen;
 mod pdf_text;
 mod protocol;
 mod descriptor;
@@ -58,6 +59,7 @@ mod archive;
 mod msg;
 
 pub(crate) use pdf::pdfium as pdf_library;
+pub(crate) use hyphen::{CUT, join_cut_words};
 pub(crate) use pdf_text::clean as clean_text;
 pub(crate) use redact::redact;
 pub(crate) use sink::{Input, ReadResult, Sink, failure};

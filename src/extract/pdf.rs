@@ -8,6 +8,7 @@ use std::sync::OnceLock;
 
 use pdfium_render::prelude::*;
 
+use crate::extract::hyphen::join_cut_words;
 use crate::extract::pdf_text::{Line, clean, paragraphs};
 use crate::extract::{Input, ReadResult, Sink, Tools, failure};
 use crate::model::{Anchor, BlockKind, Reason};
@@ -15,6 +16,12 @@ use crate::model::{Anchor, BlockKind, Reason};
 /// Reads a PDF.
 pub(crate) fn read(input: Input<'_>, sink: &mut Sink, tools: &Tools) -> ReadResult {
     let mark = sink.mark();
+    let outcome = read_pages(input, sink, tools, mark);
+    join_cut_words(sink.document().blocks.iter_mut().skip(mark).map(|it| &mut it.text));
+    outcome
+}
+
+fn read_pages(input: Input<'_>, sink: &mut Sink, tools: &Tools, mark: usize) -> ReadResult {
     let first = match tools.pdfium.as_deref().and_then(pdfium) {
         Some(pdfium) => read_with_pdfium(pdfium, input, sink),
         None => Err(failure(Reason::Damaged, "the PDF library is not installed")),
@@ -257,6 +264,21 @@ mod tests {
         let document = extract(&pdf(&[content]), &library(), ExtractLimits::default()).unwrap();
         let found: Vec<_> = document.blocks.iter().skip(1).map(|it| it.text.as_str()).collect();
         assert_eq!(found, ["One line\nand its next\nand third", "Apart"]);
+    }
+
+    #[test]
+    fn words_that_were_cut_at_a_line_end_are_whole_and_compounds_keep_their_hyphen() {
+        let lines = ["all acous-", "tical measurements of", "the mini-", "mization, and the non-", "fork list"];
+        let lines: Vec<String> = lines.iter().map(|it| format!("({it}) Tj T*")).collect();
+        let first = format!("BT /F 12 Tf 14 TL 50 700 Td {} ET", lines.join(" "));
+        let bytes = pdf(&[&first, &words("It is acoustical, and a non-fork.")]);
+        for tools in [library(), Tools::default()] {
+            let text = extract(&bytes, &tools, ExtractLimits::default()).unwrap().text();
+            let words: Vec<&str> = text.split_whitespace().collect();
+            for word in ["acoustical", "minimization,", "non-fork"] {
+                assert!(words.contains(&word), "{word}: {text}");
+            }
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Lines of a page to paragraphs of clean text. Pure: it knows nothing of PDF libraries.
 
+use crate::extract::hyphen::CUT;
 use crate::secrets;
 
 /// A line as a PDF library gives it.
@@ -13,14 +14,19 @@ pub(crate) struct Line {
     pub(crate) size: f32,
 }
 
-/// Marks that stand for a hyphen at the end of a line: PDFium's own, its older one, and the soft hyphen.
-const LINE_END_HYPHENS: [char; 3] = ['\u{2}', '\u{FFFE}', '\u{AD}'];
+/// What PDFium has for a hyphen at the end of a line, and had before. It leaves out the line break behind it.
+const PDFIUM_HYPHENS: [char; 2] = [CUT, '\u{FFFE}'];
+/// A hyphen that is shown at the end of a line only.
+const SOFT_HYPHEN: char = '\u{AD}';
+/// Hyphens that are shown everywhere.
+const PLAIN_HYPHENS: [char; 2] = ['-', '\u{2010}'];
 /// A gap so many times the usual one parts two paragraphs.
 const PARAGRAPH_GAP: f32 = 1.45;
 /// A paragraph is cut here even without a gap, unless a key goes on: whole pages have none.
 const PARAGRAPH_BYTES: usize = 4 << 10;
 
-/// Groups lines into paragraphs, lines kept apart by a line break.
+/// Groups lines into paragraphs, lines kept apart by a line break. A word that was cut at a line end has [`CUT`] in it,
+/// until the whole document tells whether a hyphen belongs there.
 pub(crate) fn paragraphs(lines: &[Line]) -> Vec<String> {
     let usual = usual_gap(lines);
     let mut found = Vec::new();
@@ -55,28 +61,38 @@ fn is_full(open: &str, line: &Line) -> bool {
 }
 
 fn close(open: &mut String, found: &mut Vec<String>) {
-    let text = clean(&std::mem::take(open));
+    let text = clean_but_cuts(&std::mem::take(open));
     if !text.trim().is_empty() {
         found.push(text.trim().to_string());
     }
 }
 
-/// Adds a line; a word that was broken at the end of the line before is whole again.
+/// Adds a line; a word that was cut at the end of the line before is in one piece again.
 fn append(open: &mut String, line: &str) {
-    let line = line.trim();
-    if open.ends_with(LINE_END_HYPHENS) {
-        open.pop();
+    let line = line.trim().replace(PDFIUM_HYPHENS, CUT.encode_utf8(&mut [0; 4]));
+    if is_cut(open, &line) {
+        let hyphen = open.pop();
+        open.extend((hyphen != Some(SOFT_HYPHEN)).then_some(CUT));
     } else if !open.is_empty() {
         open.push('\n');
     }
-    open.push_str(line);
+    open.push_str(&line);
+}
+
+/// Says whether a word goes on from one line to the next.
+fn is_cut(above: &str, below: &str) -> bool {
+    let before_plain = above.strip_suffix(PLAIN_HYPHENS);
+    let by_plain = || before_plain.is_some_and(|it| it.ends_with(char::is_alphanumeric));
+    above.ends_with(SOFT_HYPHEN)
+        || above.ends_with(PDFIUM_HYPHENS)
+        || by_plain() && below.starts_with(char::is_alphanumeric)
 }
 
 fn parts(above: &Line, line: &Line, usual: Option<f32>) -> bool {
     let (Some(high), Some(low), Some(usual)) = (above.y, line.y, usual) else { return false };
     // A line above the one before it begins a column; a sentence may go on in it, and then the words must meet.
     let gap = high - low;
-    let jumped_up = gap < -usual && !above.text.ends_with(LINE_END_HYPHENS);
+    let jumped_up = gap < -usual && !is_cut(above.text.trim_end(), line.text.trim_start());
     let other_size = (above.size - line.size).abs() > 0.2 * above.size.max(line.size) && gap.abs() > 0.5 * usual;
     gap > usual * PARAGRAPH_GAP || jumped_up || other_size
 }
@@ -91,6 +107,11 @@ fn usual_gap(lines: &[Line]) -> Option<f32> {
 
 /// Writes out the ligatures of f and drops control characters. Other compatibility characters stay: they mean something.
 pub(crate) fn clean(text: &str) -> String {
+    clean_but_cuts(text).replace(CUT, "-")
+}
+
+/// The same, and cuts in words stay.
+fn clean_but_cuts(text: &str) -> String {
     let mut cleaned = String::with_capacity(text.len());
     for char in text.chars() {
         match char {
@@ -100,9 +121,8 @@ pub(crate) fn clean(text: &str) -> String {
             'ﬃ' => cleaned.push_str("ffi"),
             'ﬄ' => cleaned.push_str("ffl"),
             'ﬅ' | 'ﬆ' => cleaned.push_str("st"),
-            '\u{2}' => cleaned.push('-'),
             '\u{A0}' => cleaned.push(' '),
-            '\n' | '\t' => cleaned.push(char),
+            '\n' | '\t' | CUT => cleaned.push(char),
             '\u{AD}' | '\u{FFFE}' | '\u{FFFF}' | '\u{FEFF}' => {}
             _ if char.is_control() => {}
             _ => cleaned.push(char),
@@ -122,8 +142,20 @@ mod tests {
     }
 
     #[test]
-    fn a_word_broken_at_the_line_end_is_whole_again() {
-        check(&[("an exam\u{2}", 100.0), ("ple of it", 88.0)], &["an example of it"]);
+    fn a_word_that_was_cut_at_the_line_end_is_marked() {
+        let whole = format!("an exam{CUT}ple of it");
+        for hyphen in ["\u{2}", "\u{FFFE}", "-", "\u{2010}"] {
+            check(&[(&format!("an exam{hyphen}"), 100.0), ("ple of it", 88.0)], &[&whole]);
+        }
+        check(&[("an exam\u{FFFE}ple of it", 100.0)], &[&whole]);
+        check(&[("an exam\u{AD}", 100.0), ("ple of it", 88.0)], &["an example of it"]);
+        check(&[("EUR -", 100.0), ("none", 88.0)], &["EUR -\nnone"]);
+    }
+
+    #[test]
+    fn a_word_goes_on_in_the_next_column() {
+        let lines = [("b", 88.0), ("an exam-", 76.0), ("ple", 100.0), ("d", 88.0)];
+        check(&lines, &[&format!("b\nan exam{CUT}ple\nd")]);
     }
 
     #[test]

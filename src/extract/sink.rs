@@ -26,6 +26,9 @@ const STREAM_PER_BYTE: u64 = MEMORY_PER_BYTE - 1;
 // The file and the stream fit into what a worker takes for a small file.
 const _: () = assert!(SMALL_FILE_BYTES + MOST_STREAM_BYTES + LARGEST_STEP as u64 <= LEAST_MEMORY_BYTES);
 
+/// A hyphen that is shown only where a line ends behind it.
+const SOFT_HYPHEN: char = '\u{AD}';
+
 /// The result of a reader: it fails only when nothing sensible can be read any more.
 pub(crate) type ReadResult<T = ()> = std::result::Result<T, ExtractFailure>;
 
@@ -75,8 +78,17 @@ impl Sink {
     /// is within it stays. Returns false once the limit is reached: the reader may stop, and whatever it still adds is
     /// dropped.
     ///
-    /// A verbatim anchor must describe `text` exactly; its bytes are corrected for the white space that is cut off.
-    pub(crate) fn push(&mut self, kind: BlockKind, text: &str, mut anchor: Anchor) -> bool {
+    /// A verbatim anchor must describe `text` exactly; its bytes are corrected for the white space that is cut off. From any
+    /// other text the soft hyphens go: they are no part of a word.
+    pub(crate) fn push(&mut self, kind: BlockKind, text: &str, anchor: Anchor) -> bool {
+        if !anchor.verbatim && text.contains(SOFT_HYPHEN) {
+            let lines = text.replace("\u{AD}\r\n", "").replace("\u{AD}\n", "");
+            return self.push_whole(kind, &lines.replace(SOFT_HYPHEN, ""), anchor);
+        }
+        self.push_whole(kind, text, anchor)
+    }
+
+    fn push_whole(&mut self, kind: BlockKind, text: &str, mut anchor: Anchor) -> bool {
         if self.is_full() {
             self.document.truncated = true;
             return false;
@@ -318,6 +330,15 @@ mod tests {
 
     fn sink(limits: ExtractLimits) -> Sink {
         Sink::new(limits)
+    }
+
+    #[test]
+    fn soft_hyphens_go_from_all_but_verbatim_text() {
+        let mut sink = sink(ExtractLimits::default());
+        sink.push(BlockKind::Paragraph, "acous\u{AD}tical mini\u{AD}\nmization", Anchor::default());
+        sink.push(BlockKind::Paragraph, "a\u{AD}b", Anchor { verbatim: true, ..Anchor::default() });
+        let texts: Vec<String> = sink.finish().blocks.into_iter().map(|it| it.text).collect();
+        assert_eq!(texts, ["acoustical minimization", "a\u{AD}b"]);
     }
 
     #[test]

@@ -8,6 +8,7 @@ const LAYERS: &[&str] = &[
     "error",
     "config",
     "model",
+    "text",
     "machine",
     "secrets",
     "warehouse",

@@ -10,7 +10,8 @@ use crate::contract::extract::linked::{self, overlap};
 use crate::contract::extract::reference::NUMBERED;
 use crate::contract::extract::{Object, is_reference_heading};
 use crate::contract::source::{Passage, Source};
-use crate::contract::words::{sentences, short};
+use crate::contract::words::short;
+use crate::text::trimmed_sentences;
 
 /// A range such as `[3-40]` names each of its works; a longer one is no citation.
 const WIDEST_RANGE: u32 = 30;
@@ -294,6 +295,7 @@ fn numbers(text: &str) -> Vec<u32> {
 }
 
 fn context(passage: &Passage, range: &Range<usize>) -> String {
-    let sentence = sentences(&passage.text).into_iter().find(|it| it.start <= range.start && range.start < it.end);
+    let sentence =
+        trimmed_sentences(&passage.text).into_iter().find(|it| it.start <= range.start && range.start < it.end);
     short(&passage.text[sentence.unwrap_or(range.clone())], 240)
 }

@@ -8,7 +8,8 @@ use serde_json::json;
 
 use crate::contract::extract::{Object, is_reference_heading, term};
 use crate::contract::source::{Passage, Role, Source};
-use crate::contract::words::{sentences, short};
+use crate::contract::words::short;
+use crate::text::trimmed_sentences;
 
 /// A term has no more words.
 const MOST_WORDS: usize = 6;
@@ -329,7 +330,7 @@ fn uncited(sentence: &str) -> &str {
 
 fn stated(source: &Source, passage: &Passage) -> Vec<Object> {
     let mut found = Vec::new();
-    for range in sentences(&passage.text).into_iter().flat_map(|it| clauses(&passage.text, it)) {
+    for range in trimmed_sentences(&passage.text).into_iter().flat_map(|it| clauses(&passage.text, it)) {
         let sentence = uncited(&passage.text[range.clone()]);
         let range = range.start..range.start + sentence.len();
         let defined =

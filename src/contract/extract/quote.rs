@@ -9,7 +9,8 @@ use serde_json::json;
 use crate::contract::extract::{Object, is_reference_heading};
 use crate::contract::place::Place;
 use crate::contract::source::{Passage, Role, Source, plain};
-use crate::contract::words::{sentences, short, words};
+use crate::contract::words::{short, words};
+use crate::text::trimmed_sentences;
 
 /// Fewer words in quotation marks are a name or a word held at arm's length.
 const FEWEST_WORDS: usize = 5;
@@ -190,7 +191,7 @@ fn said(source: &Source, passage: &Passage, all: &Range<usize>, part: &Range<usi
 }
 
 fn sentence_with(text: &str, part: &Range<usize>) -> String {
-    let sentence = sentences(text).into_iter().find(|it| it.contains(&part.start)).unwrap_or(part.clone());
+    let sentence = trimmed_sentences(text).into_iter().find(|it| it.contains(&part.start)).unwrap_or(part.clone());
     short(&text[sentence.start..sentence.end.max(part.end)], 200)
 }
 

@@ -8,7 +8,7 @@ use regex::Regex;
 use crate::contract::extract::Object;
 use crate::contract::extract::definition::{fields, is_term};
 use crate::contract::source::{Passage, Source, plain};
-use crate::contract::words::sentences;
+use crate::text::trimmed_sentences;
 
 /// Bytes before a passage in which the tag that opens it stands.
 const TAGS: usize = 300;
@@ -72,7 +72,7 @@ pub(super) fn named(source: &Source, passage: &Passage) -> Vec<Object> {
         let at = source.words_at(passage, &words, &(bytes.start + inner.start()..bytes.start + inner.end()))?;
         let title = TITLE.captures(found.get(1)?.as_str()).or_else(|| TITLE.captures(inner.as_str()));
         let term = title.and_then(|it| it.iter().skip(1).flatten().next().map(|it| it.as_str().to_string()));
-        let sentence = sentences(&passage.text).into_iter().find(|it| it.contains(&at.start))?;
+        let sentence = trimmed_sentences(&passage.text).into_iter().find(|it| it.contains(&at.start))?;
         defined(source, passage, &term.unwrap_or(words), &at, &sentence)
     };
     DFN.captures_iter(html).filter_map(object).collect()

@@ -1,5 +1,6 @@
 //! The lines of a page in reading order, and the blocks that the rest of the house works with.
 
+use crate::extract::{CUT, join_cut_words};
 use crate::model::{Anchor, Block, BlockKind, Region};
 use crate::skills::ocr::detect;
 use crate::skills::ocr::layout::{self, Extent};
@@ -54,7 +55,7 @@ impl OcrPage {
     }
 
     /// Returns the paragraphs as blocks of page `page` (1-based, where there are pages), each with its region. Words that
-    /// were divided at the end of a line are whole again.
+    /// were cut at the end of a line are whole again.
     pub fn to_blocks(&self, page: Option<u32>) -> Vec<Block> {
         let mut blocks = Vec::new();
         for lines in self.lines.chunk_by(|a, b| a.block == b.block) {
@@ -66,15 +67,17 @@ impl OcrPage {
             let anchor = Anchor { page, region, ..Anchor::default() };
             blocks.push(Block { kind: BlockKind::Paragraph, text, anchor });
         }
+        join_cut_words(blocks.iter_mut().map(|it| &mut it.text));
         blocks
     }
 }
 
-/// Adds a line to a paragraph. A hyphen between small letters at the end of a line is taken for a divided word.
+/// Adds a line to a paragraph. A hyphen between small letters at the end of a line is taken for a word that was cut.
 fn append(text: &mut String, line: &str) {
-    let divided = text.strip_suffix('-').is_some_and(|it| it.ends_with(char::is_lowercase));
-    if divided && line.starts_with(char::is_lowercase) {
+    let cut = text.strip_suffix('-').is_some_and(|it| it.ends_with(char::is_lowercase));
+    if cut && line.starts_with(char::is_lowercase) {
         text.pop();
+        text.push(CUT);
     } else if !text.is_empty() {
         text.push('\n');
     }

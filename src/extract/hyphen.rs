@@ -1,0 +1,344 @@
+//! Words that were cut at the end of a line are made whole. Pure.
+//!
+//! A plain hyphen at the end of a line may be part of the word or not. The document decides where it has the word
+//! elsewhere, in one piece or with a hyphen inside a line; else the shape of the two halves does. The vocabulary of other
+//! files is not at hand here: readers see one file each.
+
+use std::collections::{HashMap, HashSet};
+
+/// Stands in a text for the hyphen and the line break where a word was cut; the halves touch it.
+pub(crate) const CUT: char = '\u{2}';
+
+/// A half is looked up only if it is no longer than that, in bytes: texts without blanks have halves of any length.
+const LONGEST_HALF: usize = 64;
+
+/// An inline hyphen behind the same first half tells something only if the half has so many letters.
+const TELLING_HALF: usize = 3;
+
+/// A text is English if so many in a thousand of its words are `the`.
+const ENGLISH_PER_MILLE: usize = 20;
+
+/// First halves that are written in one with what follows, often enough that some hyphens elsewhere say nothing.
+const ATTACHED: &str = "
+    anti auto bio cardio chemo counter cyber down electro endo ever every extra fore geo hetero homo hydro hyper hypo immuno
+    infra inter intra iso macro mega meta micro mini mis mono morpho multi nano neuro never off omni out over para pan per
+    phospho photo poly post pre pro proto pseudo psycho radio retro some sub super sur tele thermo trans tri ultra uni
+    under up with mit auf aus ein vor zer ver ent bei nach unter über ober wieder zusammen contre entre sous sobre entre
+";
+
+/// Words that stand at the end of a word behind a hyphen, if its first half is a word: `celui-ci`, `trata-se`, `кто-то`.
+const CLITICS: &str = "
+    ci là même mêmes moi toi lui elle elles eux nous vous ils il on je tu leur les
+    se lo la los las me te lhe lhes nos vos o os a as
+    то нибудь либо таки
+";
+
+/// Words that keep their hyphen behind anything: `peut-être`, `eux-mêmes`, `disse-lhe`, `какой-нибудь`.
+const APART: &str = "là même mêmes être delà lhe lhes нибудь либо";
+
+/// First halves that keep their hyphen in English whatever follows, but an ending.
+const COMPOUNDING: &str = "
+    non self well quasi high low long short wide old new two three four five six seven eight nine ten half cross large
+    small deep open single double first second third full left right hard soft real far near late early best better
+    worst so much ill fine state vice step close
+";
+
+/// Second halves that are words of compounds with hyphens in English.
+const COMPOUNDED: &str = "
+    based dependent specific driven oriented induced mediated friendly sided ranging defined level order free aware rich
+    quality term scale effective efficient related style wise party known intensive invasive linear zero negative
+    positive bearing binding activated competitive associated directed containing treated responsive bound coupled linked
+    limiting forming operated enriched stimulated deficient resistant sensitive derived reviewed targeted matched adjusted
+    controlled blind selective labeled labelled art in up off on out of to the and by
+";
+
+/// Endings, which make one word with anything.
+const ENDINGS: &str = "
+    ly er ers or ed es est ness nesses ing ings ware age ages ish y en ens ship ships ling some land ful less ment
+    ments tion tions sion sions al ally ance ence ity ities ism ist ists able ible dom hood wood fold time times ward
+    wards way ways ize ized izes izing ization ise ised ises ising isation fully light lights wide spread site sites long
+";
+
+/// Short words that begin longer ones: `be-cause`, `to-day`.
+const SHORT_WORDS: &str = "
+    a ad al all an and any art as at ba be bar bat but by can car cat con cop cow do for fun go gen had has he her him his how
+    i if imp in is it man mar mat may me men met mod mud my no not now of on one or our pan par pen per pet pit pot pro
+    put ran rat red res rob sat see set she sir sit sub sun tar ten than that the then there they this thus to too
+    tor us van was we were what when where who why with you your
+";
+
+/// Makes the words of some texts whole that were cut at [`CUT`]. The texts are those of one document. In time that grows
+/// as the texts do.
+pub(crate) fn join_cut_words<'t>(texts: impl Iterator<Item = &'t mut String>) {
+    let mut texts: Vec<&mut String> = texts.collect();
+    let cut: Vec<usize> = (0..texts.len()).filter(|at| texts[*at].contains(CUT)).collect();
+    if cut.is_empty() {
+        return;
+    }
+    let vocabulary = Vocabulary::of(&texts, &cut);
+    for at in cut {
+        *texts[at] = joined(texts[at], &vocabulary);
+    }
+}
+
+fn joined(text: &str, vocabulary: &Vocabulary) -> String {
+    let mut whole = String::with_capacity(text.len());
+    for (at, character) in text.char_indices() {
+        if character != CUT {
+            whole.push(character);
+        } else if Halves::around(text, at).is_none_or(|it| vocabulary.keeps_hyphen(&it)) {
+            whole.push('-');
+        }
+    }
+    whole
+}
+
+/// What stands before and behind a cut.
+struct Halves<'t> {
+    left: &'t str,
+    right: &'t str,
+}
+
+impl<'t> Halves<'t> {
+    /// The halves around a byte of a text; none where there is no word on both sides, or an endless one.
+    fn around(text: &'t str, at: usize) -> Option<Halves<'t>> {
+        let before = &text[text.ceil_char_boundary(at.saturating_sub(LONGEST_HALF))..at];
+        let behind = &text[(at + CUT.len_utf8()).min(text.len())..];
+        let behind = &behind[..behind.floor_char_boundary(LONGEST_HALF)];
+        let left = before.rsplit(|it| !is_part(it)).next().unwrap_or_default();
+        let right = behind.split(|it| !is_part(it)).next().unwrap_or_default();
+        (!left.is_empty() && !right.is_empty()).then_some(Halves { left, right })
+    }
+
+    fn lower(&self) -> (String, String) {
+        (self.left.to_lowercase(), self.right.to_lowercase())
+    }
+}
+
+/// How often the words in question occur in the document.
+struct Vocabulary {
+    counts: HashMap<String, usize>,
+    is_english: bool,
+    lists: Lists,
+}
+
+/// The lists above, to look words up in.
+struct Lists {
+    attached: HashSet<&'static str>,
+    apart: HashSet<&'static str>,
+    clitics: HashSet<&'static str>,
+    compounding: HashSet<&'static str>,
+    compounded: HashSet<&'static str>,
+    endings: HashSet<&'static str>,
+    short_words: HashSet<&'static str>,
+}
+
+impl Lists {
+    fn new() -> Lists {
+        let set = |list: &'static str| list.split_whitespace().collect();
+        Lists {
+            attached: set(ATTACHED),
+            apart: set(APART),
+            clitics: set(CLITICS),
+            compounding: set(COMPOUNDING),
+            compounded: set(COMPOUNDED),
+            endings: set(ENDINGS),
+            short_words: set(SHORT_WORDS),
+        }
+    }
+}
+
+impl Vocabulary {
+    fn of(texts: &[&mut String], cut: &[usize]) -> Vocabulary {
+        let mut counts = HashMap::new();
+        for text in cut.iter().map(|at| &texts[*at]) {
+            for (at, _) in text.match_indices(CUT) {
+                let Some(halves) = Halves::around(text, at) else { continue };
+                let (left, right) = halves.lower();
+                let keys = [format!("{left}{right}"), format!("{left}-{right}"), format!("{left}-"), left, right];
+                counts.extend(keys.into_iter().map(|it| (it, 0)));
+            }
+        }
+        let mut vocabulary = Vocabulary { counts, is_english: false, lists: Lists::new() };
+        let (mut words, mut articles) = (0, 0);
+        for text in texts {
+            for word in text.split(|it| !is_part(it) && !is_hyphen(it) && it != CUT).filter(|it| !it.is_empty()) {
+                words += 1;
+                articles += usize::from(word.eq_ignore_ascii_case("the"));
+                vocabulary.note(word);
+            }
+        }
+        vocabulary.is_english = articles * 1_000 >= words * ENGLISH_PER_MILLE;
+        vocabulary
+    }
+
+    /// Counts a word of a line, and each two parts of it with a hyphen between them. A word that was cut counts nothing.
+    fn note(&mut self, word: &str) {
+        if word.contains(CUT) {
+            return;
+        }
+        let mut previous: Option<String> = None;
+        for part in word.split(is_hyphen) {
+            if part.is_empty() || part.len() > LONGEST_HALF {
+                previous = None;
+                continue;
+            }
+            let part = part.to_lowercase();
+            if let Some(previous) = previous.take() {
+                self.count(&format!("{previous}-{part}"));
+                self.count(&format!("{previous}-"));
+            } else if part.len() == word.len() {
+                self.count(&part);
+            }
+            previous = Some(part);
+        }
+    }
+
+    fn count(&mut self, key: &str) {
+        if let Some(count) = self.counts.get_mut(key) {
+            *count += 1;
+        }
+    }
+
+    fn get(&self, key: &str) -> usize {
+        self.counts.get(key).copied().unwrap_or(0)
+    }
+
+    /// Says whether the hyphen between two halves is part of the word.
+    fn keeps_hyphen(&self, halves: &Halves<'_>) -> bool {
+        let (left, right) = halves.lower();
+        let (left, right) = (left.as_str(), right.as_str());
+        if is_range(halves) {
+            return true;
+        }
+        let (whole, hyphenated) = (self.get(&format!("{left}{right}")), self.get(&format!("{left}-{right}")));
+        if whole != hyphenated {
+            return hyphenated > whole;
+        }
+        if has_shape_of_compound(halves) || self.lists.apart.contains(right) {
+            return true;
+        }
+        let telling = left.chars().count() >= TELLING_HALF && !self.lists.attached.contains(left);
+        let left_is_word = self.get(left) > 0;
+        (telling && self.get(&format!("{left}-")) > 0 && !self.lists.endings.contains(right))
+            || (telling && left_is_word && self.lists.clitics.contains(right) && !self.is_english)
+            || (self.is_english && telling && self.is_english_compound(left, right))
+    }
+
+    fn is_english_compound(&self, left: &str, right: &str) -> bool {
+        if self.lists.endings.contains(right) {
+            return false;
+        }
+        let adverb = left.len() > 5 && left.ends_with("ly") && right.len() > 4 && right.ends_with("ed");
+        let both_words =
+            self.get(left) > 0 && self.get(right) > 0 && !self.lists.short_words.contains(left) && right.len() > 3;
+        adverb
+            || both_words
+            || self.lists.compounding.contains(left)
+            || self.lists.compounded.contains(right) && left.len() > 3
+    }
+}
+
+/// Says whether there are figures on both sides.
+fn is_range(halves: &Halves<'_>) -> bool {
+    halves.left.ends_with(char::is_numeric) && halves.right.starts_with(char::is_numeric)
+}
+
+/// Says whether the halves cannot be those of one word: a figure, a single letter, an acronym, a capital letter behind a
+/// small one.
+fn has_shape_of_compound(halves: &Halves<'_>) -> bool {
+    let Halves { left, right } = halves;
+    let digit = |it: &str| it.contains(char::is_numeric);
+    let single = |it: &str| it.chars().nth(1).is_none();
+    let upper = |it: &str| it.chars().all(char::is_uppercase);
+    let acronym = left.ends_with(char::is_uppercase) && left.chars().filter(|it| it.is_uppercase()).count() > 1;
+    let name = right.starts_with(char::is_uppercase) && !(upper(left) && upper(right));
+    digit(left) || digit(right) || single(left) || single(right) || name || acronym && !upper(right)
+}
+
+/// Characters of a half: letters, figures and the marks on them.
+fn is_part(character: char) -> bool {
+    character.is_alphanumeric() || matches!(character, '\u{300}'..='\u{36F}')
+}
+
+fn is_hyphen(character: char) -> bool {
+    matches!(character, '-' | '\u{2010}' | '\u{2011}')
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    /// Joins a document in which `|` stands where words were cut.
+    fn check(text: &str, expected: &str) {
+        let mut text = text.replace('|', &CUT.to_string());
+        join_cut_words(std::iter::once(&mut text));
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn a_word_is_written_as_elsewhere_in_the_document() {
+        check("acous|tical, an acoustical thing", "acoustical, an acoustical thing");
+        check("in|house, the In-house one", "in-house, the In-house one");
+        check("re|use: re-use, reuse, Reuse", "reuse: re-use, reuse, Reuse");
+        check("state-of-the|art is state-of-the-art", "state-of-the-art is state-of-the-art");
+        check("the Mc|Donald of McDonald", "the McDonald of McDonald");
+    }
+
+    #[test]
+    fn the_document_is_all_of_its_texts() {
+        let mut texts =
+            [format!("cross{CUT}bow"), "a crossbow".to_string(), format!("tide{CUT}gate"), "tide-gate".into()];
+        join_cut_words(texts.iter_mut());
+        assert_eq!(texts, ["crossbow", "a crossbow", "tide-gate", "tide-gate"]);
+    }
+
+    #[test]
+    fn another_compound_with_the_same_first_half_tells() {
+        check("tide|driven, tide-bound", "tide-driven, tide-bound");
+        check("pre|sent, pre-trained", "present, pre-trained");
+    }
+
+    #[test]
+    fn what_the_document_does_not_have_is_decided_by_its_shape() {
+        check(
+            "mini|mization popu|lation Versorgungs|leitung naj|lepszy",
+            "minimization population Versorgungsleitung najlepszy",
+        );
+        check(
+            "2000|2001 Stuttgart|Hohenheim e|mail USB|Kabel A|4",
+            "2000-2001 Stuttgart-Hohenheim e-mail USB-Kabel A-4",
+        );
+        check("ACOUS|TICAL", "ACOUSTICAL");
+        check("eux|mêmes peut|être какой|нибудь", "eux-mêmes peut-être какой-нибудь");
+        check("la trata|se: trata disso", "la trata-se: trata disso");
+        check(
+            "the non|sandbar and the self|made, well|known and wide|ranging",
+            "the non-sandbar and the self-made, well-known and wide-ranging",
+        );
+        check(
+            "the strongly|coupled, the short|age, the wide|ly, the sys|tem",
+            "the strongly-coupled, the shortage, the widely, the system",
+        );
+        check("the old parenthesis is a note|book", "the old parenthesis is a notebook");
+    }
+
+    #[test]
+    fn a_mark_without_words_around_is_a_hyphen() {
+        check("a| b |c | d| .|. é|", "a- b -c - d- .-. é-");
+    }
+
+    #[test]
+    fn any_number_of_cuts_costs_no_more_than_other_text() {
+        for (text, times) in
+            [("ab|", 400_000), ("a|", 400_000), ("|", 1_000_000), ("ab|cd ", 200_000), ("é", 1_000_000)]
+        {
+            let begun = Instant::now();
+            let mut text = format!("{}|b", text.repeat(times)).replace('|', &CUT.to_string());
+            join_cut_words(std::iter::once(&mut text));
+            assert!(!text.contains(CUT) && begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+        }
+    }
+}

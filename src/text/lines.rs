@@ -1,0 +1,214 @@
+//! Which lines of a text belong together, as a reader sees it.
+
+use std::ops::Range;
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+use crate::text::context::Before;
+
+/// Lines whose widths are compared at once: texts have any number of lines.
+const BLOCK_LINES: usize = 256;
+
+/// Columns of a line that the next one may go on; shorter lines are entries.
+const NARROWEST: usize = 25;
+
+/// Columns of one that a capital letter or a number may go on.
+const NARROWEST_BEFORE_CAPITAL: usize = 40;
+
+/// Where lines are so wide, a few of them are prose by that alone.
+const WIDE: usize = 60;
+
+/// Text is not wrapped where lines are wider.
+const WIDEST: usize = 160;
+
+/// A line is full when the first word of the next would have passed so many hundredths of the usual width.
+const FULL_PERCENT: usize = 85;
+
+/// Bytes of a key at most.
+const KEY_BYTES: usize = 40;
+
+/// Items that nothing else begins with, headings, fences and rows of tables.
+static ALONE: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"^(?:[*+•◦▪‣●○■□☐☑✓✔→]\s|-\s|\[[ xX]\]\s|#{1,6}\s|```|~~~|\|)"));
+
+/// Items that wrapped prose may begin a line with: a number, a letter, a dash.
+static ITEM: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"^(?:\(?(?:[0-9]{1,3}|\pL|[ivxIVX]{1,5})[.)]\s|[0-9]+(?:\.[0-9]+)+\.?\s|[–—·]\s)"));
+
+/// `key: value`: a key of one word, or of a few with a capital letter.
+static KEY: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"^(?:[^\s:]+|[\p{Lu}\p{Lo}\pN][^\s:]*(?: [^\s:]+){1,3}):(?:\s|$)"));
+
+/// Marks behind which a line ends whole.
+static STOPPED: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r#"[\p{sb=STerm}\p{sb=ATerm}…:]["'*_)\]}\p{Pe}\p{Pf}\p{Pi}]*$"#));
+
+fn pattern(text: &str) -> Regex {
+    Regex::new(text).expect("the pattern is a constant")
+}
+
+/// Returns the lines of a text, with those that belong together as one. Blank lines belong to what is before them. They
+/// cover the text without gaps.
+pub(super) fn units(text: &str) -> Vec<Range<usize>> {
+    let mut found: Vec<Range<usize>> = Vec::new();
+    let mut block: Vec<Line> = Vec::new();
+    for range in line_ranges(text) {
+        match Line::of(text, range.clone()) {
+            Some(line) => {
+                block.push(line);
+                if block.len() == BLOCK_LINES {
+                    add(&mut block, &mut found);
+                }
+            }
+            None => {
+                add(&mut block, &mut found);
+                block.clear();
+                match found.last_mut() {
+                    Some(unit) => unit.end = range.end,
+                    None => found.push(range),
+                }
+            }
+        }
+    }
+    add(&mut block, &mut found);
+    found
+}
+
+fn line_ranges(text: &str) -> impl Iterator<Item = Range<usize>> + '_ {
+    text.split_inclusive(['\n', '\u{B}', '\u{C}', '\u{2028}', '\u{2029}']).map(|it| {
+        let start = it.as_ptr() as usize - text.as_ptr() as usize;
+        start..start + it.len()
+    })
+}
+
+/// Adds the units of a block to those that were found; its last line stays, for the next block to go on.
+fn add(block: &mut Vec<Line>, found: &mut Vec<Range<usize>>) {
+    let shape = Shape::of(block);
+    for (at, line) in block.iter().enumerate() {
+        if line.added {
+            continue;
+        }
+        match found.last_mut() {
+            Some(unit) if at > 0 && shape.joins(&block[at - 1], line) => unit.end = line.range.end,
+            _ => found.push(line.range.clone()),
+        }
+    }
+    let last = block.pop();
+    block.clear();
+    block.extend(last.map(|it| Line { added: true, ..it }));
+}
+
+/// How a line begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Opening {
+    Alone,
+    Item,
+    Key,
+    /// A small letter, or one of a script that has no capitals.
+    Lower,
+    Other,
+}
+
+struct Line {
+    range: Range<usize>,
+    /// Columns, without blanks around.
+    width: usize,
+    /// Columns of the first word.
+    first_word: usize,
+    opening: Opening,
+    /// A mark of a quoted mail is before it.
+    quoted: bool,
+    /// Columns with tabs or bars between them.
+    is_row: bool,
+    /// Ends with a mark that ends sentences.
+    stopped: bool,
+    colon: bool,
+    /// Ends with a short form that something always follows.
+    expects_more: bool,
+    /// It is a heading or a rule, which the next line does not go on.
+    closed: bool,
+    added: bool,
+}
+
+impl Line {
+    /// Looks at a line; a blank one is none.
+    fn of(text: &str, range: Range<usize>) -> Option<Line> {
+        let whole = text[range.clone()].trim();
+        let body = whole.trim_start_matches('>').trim_start();
+        if whole.is_empty() {
+            return None;
+        }
+        let first = body.split(char::is_whitespace).next().unwrap_or_default();
+        let tail = &body[body.ceil_char_boundary(body.len().saturating_sub(KEY_BYTES))..];
+        Some(Line {
+            range,
+            width: columns(body),
+            first_word: columns(first),
+            opening: opening(body),
+            quoted: whole.len() != body.len(),
+            is_row: body.contains('\t') || body.contains(" | "),
+            stopped: STOPPED.is_match(tail),
+            expects_more: tail.strip_suffix('.').is_some_and(|it| Before::of(it).expects_more()),
+            colon: body.ends_with([':', '：']),
+            closed: body.starts_with(['#', '|']) || !body.contains(char::is_alphanumeric),
+            added: false,
+        })
+    }
+}
+
+fn opening(body: &str) -> Opening {
+    let head = &body[..body.floor_char_boundary(KEY_BYTES)];
+    match body.chars().find(|it| it.is_alphanumeric()) {
+        None => Opening::Alone,
+        _ if ALONE.is_match(head) => Opening::Alone,
+        _ if ITEM.is_match(head) => Opening::Item,
+        _ if KEY.is_match(head) => Opening::Key,
+        Some(it) if it.is_alphabetic() && !it.is_uppercase() => Opening::Lower,
+        _ => Opening::Other,
+    }
+}
+
+/// Columns of a text: letters of East Asia take two.
+fn columns(text: &str) -> usize {
+    let wide = |it: char| matches!(it, '\u{1100}'..='\u{115F}' | '\u{2E80}'..='\u{D7A3}' | '\u{F900}'..='\u{FAFF}' | '\u{FF00}'..='\u{FF60}');
+    text.chars().map(|it| 1 + usize::from(wide(it))).sum()
+}
+
+/// What the lines of a block have in common.
+struct Shape {
+    /// Columns of all but the widest third: two lines of a PDF are one where a word was cut between them.
+    width: usize,
+    /// They read as wrapped prose: lines go on in small letters, or a few are wide.
+    is_wrapped: bool,
+}
+
+impl Shape {
+    fn of(block: &[Line]) -> Shape {
+        let mut widths: Vec<usize> = block.iter().map(|it| it.width).collect();
+        widths.sort_unstable();
+        let width = widths.get(widths.len() * 2 / 3).copied().unwrap_or(0);
+        let open = block.windows(2).filter(|it| !it[0].stopped).count();
+        let lower = block.windows(2).filter(|it| !it[0].stopped && it[1].opening == Opening::Lower).count();
+        Shape { width, is_wrapped: width <= WIDEST && (lower * 4 >= open || open <= 2 && width >= WIDE) }
+    }
+
+    /// Says whether the second line goes on what the first says.
+    fn joins(&self, above: &Line, below: &Line) -> bool {
+        if above.is_row || below.is_row || above.closed || above.quoted != below.quoted {
+            return false;
+        }
+        let full = (above.width + 1 + below.first_word) * 100 > self.width * FULL_PERCENT;
+        if above.expects_more && below.opening != Opening::Alone {
+            return true;
+        }
+        let prose = full && self.is_wrapped && above.width >= NARROWEST_BEFORE_CAPITAL && !above.colon;
+        match below.opening {
+            Opening::Alone => false,
+            Opening::Item => prose && !above.stopped && above.opening != Opening::Item,
+            Opening::Key => prose && above.opening != Opening::Key,
+            Opening::Lower => above.width >= NARROWEST && (full || above.width * 2 >= self.width),
+            Opening::Other => prose,
+        }
+    }
+}
