@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use crate::chunk;
+use crate::text::trimmed_sentences;
 
 /// What stands between the cells of a row, as readers write it.
 const CELLS: &str = " | ";
@@ -155,15 +155,9 @@ impl Reader<'_> {
     fn prose(&mut self, range: Option<Range<usize>>) {
         let Some(range) = range else { return };
         let text = &self.body[range.clone()];
-        for sentence in chunk::sentences(text) {
-            let trimmed = text[sentence.clone()].trim();
-            if trimmed.is_empty() {
-                continue;
-            }
-            let start =
-                range.start + sentence.start + (text[sentence.clone()].len() - text[sentence].trim_start().len());
-            let form = if ends_sentence(trimmed) { Form::Sentence } else { Form::Fragment };
-            self.add(start..start + trimmed.len(), form);
+        for sentence in trimmed_sentences(text) {
+            let form = if ends_sentence(&text[sentence.clone()]) { Form::Sentence } else { Form::Fragment };
+            self.add(range.start + sentence.start..range.start + sentence.end, form);
         }
     }
 }
