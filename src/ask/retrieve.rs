@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 use crate::ask::fuse::{self, Fused, Weights};
 use crate::ask::hit::{self, Found};
 use crate::ask::present::Presented;
-use crate::ask::{Asker, Outcome, Question, answer, present, terms};
+use crate::ask::{Asker, Outcome, Question, answer, numbers, present, terms};
 use crate::catalog;
 use crate::error::{Error, Result};
 use crate::index::Served;
@@ -222,7 +222,8 @@ fn keyword_leg(
     depth: usize,
 ) -> impl Future<Output = Result<Vec<LegHit>>> + use<> {
     let (store, files) = (served.store.clone(), files.clone());
-    let keywords = KeywordQuery { text: text.to_string() };
+    let other_notations = numbers::keywords(text).join(" ");
+    let keywords = KeywordQuery { text: format!("{text} {other_notations}") };
     let mut task = JoinSet::new();
     task.spawn(async move { store.keyword_leg(&keywords, &files, depth).await });
     async move {

@@ -6,7 +6,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::ask::phrase;
+use crate::ask::{numbers, phrase};
 use crate::error::{Error, Result};
 use crate::librarian::syntax;
 use crate::model::FileId;
@@ -75,9 +75,7 @@ pub(crate) async fn restrict(store: &dyn Store, files: FileSet, terms: &Terms) -
     }
     let mut scope = files.clone();
     for run in &terms.required {
-        let found = store.files_with(&run.join(" "), &scope).await?;
-        // Nothing found may mean that the index knows no such words (`to be`): then all are read.
-        if !found.is_empty() {
+        if let Some(found) = files_with(store, run, &scope).await? {
             scope = FileSet::Only(found.into());
         }
     }
@@ -108,15 +106,26 @@ pub(crate) async fn restrict(store: &dyn Store, files: FileSet, terms: &Terms) -
     Ok(FileSet::Only(ids.into()))
 }
 
+/// Those of the files that may hold a run, sorted, by the words of the index; none when these do not tell: it may know no
+/// such words (`to be`), or a number may be written in ways that cannot be listed.
+async fn files_with(store: &dyn Store, run: &[String], files: &FileSet) -> Result<Option<Vec<FileId>>> {
+    let mut found = Vec::new();
+    for words in numbers::index_words(run).unwrap_or_default() {
+        found.extend(store.files_with(&words, files).await?);
+    }
+    found.sort_unstable();
+    found.dedup();
+    Ok(Some(found).filter(|it| !it.is_empty()))
+}
+
 /// The files that may hold something excluded.
 async fn suspects(store: &dyn Store, files: &FileSet, terms: &Terms) -> Result<FileSet> {
     let mut suspects: Vec<FileId> = Vec::new();
     for run in &terms.excluded {
-        let found = store.files_with(&run.join(" "), files).await?;
-        if found.is_empty() {
-            return Ok(files.clone());
+        match files_with(store, run, files).await? {
+            Some(found) => suspects.extend(found),
+            None => return Ok(files.clone()),
         }
-        suspects.extend(found);
     }
     suspects.sort_unstable();
     suspects.dedup();
