@@ -16,6 +16,7 @@ pub mod fuse;
 mod generate;
 mod grep;
 mod hit;
+mod named;
 mod numbers;
 mod phrase;
 mod present;

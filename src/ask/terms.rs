@@ -2,14 +2,16 @@
 //!
 //! They decide before the best passages are chosen, so that nothing is lost to a limit. The keyword index narrows the
 //! files down by word stems; what is left is read and compared word for word, case folded. All of a file's passages count
-//! together, titles and headings too; a phrase has to stand in one of them.
+//! together, titles and headings too, and its names; a phrase has to stand in one of them.
 
 use std::collections::{HashMap, HashSet};
 
 use crate::ask::{numbers, phrase};
+use crate::catalog::Catalog;
 use crate::error::{Error, Result};
+use crate::index::blocking;
 use crate::librarian::syntax;
-use crate::model::FileId;
+use crate::model::{FileFilter, FileId};
 use crate::store::{FileSet, Store};
 
 /// Most conditions of one question: each is a bit.
@@ -69,13 +71,17 @@ impl Terms {
 }
 
 /// Leaves those of the files that meet the conditions.
-pub(crate) async fn restrict(store: &dyn Store, files: FileSet, terms: &Terms) -> Result<FileSet> {
+pub(crate) async fn restrict(store: &dyn Store, catalog: &Catalog, files: FileSet, terms: &Terms) -> Result<FileSet> {
     if terms.is_empty() {
         return Ok(files);
     }
+    let (required, excluded) =
+        (with_names(catalog, &terms.required).await?, with_names(catalog, &terms.excluded).await?);
     let mut scope = files.clone();
-    for run in &terms.required {
-        if let Some(found) = files_with(store, run, &scope).await? {
+    for (run, called) in terms.required.iter().zip(&required) {
+        if let Some(mut found) = files_with(store, run, &scope).await? {
+            found.extend(called.iter().copied().filter(|it| scope.holds(*it)));
+            found.sort_unstable();
             scope = FileSet::Only(found.into());
         }
     }
@@ -91,12 +97,20 @@ pub(crate) async fn restrict(store: &dyn Store, files: FileSet, terms: &Terms) -
             true
         })
         .await?;
+    for (bit, called) in (0..).zip(&required) {
+        let called = called.iter().filter(|it| files.holds(**it));
+        called.for_each(|it| seen.entry(*it).or_default().0 |= 1 << bit);
+    }
+    excluded.iter().flatten().for_each(|it| seen.entry(*it).or_default().1 = true);
     let all = if terms.required.len() == MOST { u64::MAX } else { (1 << terms.required.len()) - 1 };
     let mut ids: Vec<FileId> = if terms.required.is_empty() {
         let excluded: HashSet<FileId> = seen.iter().filter(|(_, it)| it.1).map(|(id, _)| *id).collect();
         let ids = match files {
             FileSet::Only(ids) => ids.to_vec(),
-            FileSet::All => store.file_ids().await?,
+            FileSet::All => {
+                let catalog = catalog.clone();
+                blocking(move || catalog.select(&FileFilter::default())).await?
+            }
         };
         ids.into_iter().filter(|it| !excluded.contains(it)).collect()
     } else {
@@ -104,6 +118,12 @@ pub(crate) async fn restrict(store: &dyn Store, files: FileSet, terms: &Terms) -
     };
     ids.sort_unstable();
     Ok(FileSet::Only(ids.into()))
+}
+
+/// The files whose names hold each of these runs.
+async fn with_names(catalog: &Catalog, runs: &[Vec<String>]) -> Result<Vec<Vec<FileId>>> {
+    let (catalog, runs) = (catalog.clone(), runs.to_vec());
+    blocking(move || runs.iter().map(|it| catalog.with_name(it)).collect()).await
 }
 
 /// Those of the files that may hold a run, sorted, by the words of the index; none when these do not tell: it may know no
