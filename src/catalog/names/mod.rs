@@ -234,11 +234,11 @@ fn quoted(word: &str) -> String {
     format!("\"{}\"", word.replace('"', ""))
 }
 
-/// What the index is asked for one word: it, with other endings, as the beginning of others, and in parts.
+/// What the index is asked for one word: it, with other endings, and in parts.
 fn query(word: &NameWord) -> String {
-    let begins = if words::may_begin(&word.whole) { "*" } else { "" };
-    let mut ways = vec![format!("{}{begins}", quoted(&word.whole))];
+    let mut ways = vec![quoted(&word.whole)];
     ways.extend(words::shorter(&word.whole).map(quoted));
+    ways.extend(words::longer(&word.whole).map(|it| quoted(&it)));
     if word.parts.len() > 1 {
         let parts: Vec<String> = word.parts.iter().map(|it| quoted(it)).collect();
         ways.push(format!("({})", parts.join(" AND ")));
@@ -290,7 +290,11 @@ fn candidates(
     let is_known =
         |it: &Matching| it.count >= COUNTED && (few.is_some() || it.allowed.len() > COMMON || it.count >= PASSED_OVER);
     for word in words {
-        let matching = rows(db, &query(word), among, is_known)?;
+        let mut matching = rows(db, &query(word), among, is_known)?;
+        // Last, because the index gathers all that begin so before it gives the first.
+        if matching.count == 0 && words::may_begin(&word.whole) {
+            matching = rows(db, &format!("{}*", quoted(&word.whole)), among, is_known)?;
+        }
         weights.push((all / (matching.count as f32).max(0.5)).ln_1p());
         match matching.allowed.len() {
             0..=COMMON => rare.extend(matching.allowed),

@@ -139,6 +139,12 @@ pub(super) fn may_begin(word: &str) -> bool {
     word.len() >= 4 && !word.bytes().all(|it| it.is_ascii_digit())
 }
 
+/// The word with the endings that are most often put to one.
+pub(super) fn longer(word: &str) -> impl Iterator<Item = String> {
+    let is_plain = word.len() >= 3 && word.bytes().all(|it| it.is_ascii_lowercase());
+    ["s", "es", "n", "en", "e", "er"].into_iter().filter(move |_| is_plain).map(move |it| format!("{word}{it}"))
+}
+
 /// The word without its ending of one or two letters: `ledger` of `ledgers`.
 pub(super) fn shorter(word: &str) -> impl Iterator<Item = &str> {
     let is_plain = word.bytes().all(|it| it.is_ascii_lowercase());
