@@ -40,6 +40,7 @@ mod means;
 mod mix;
 mod models;
 mod mounts;
+mod names;
 mod ollama;
 mod openai;
 mod openings;
