@@ -24,7 +24,7 @@ pub use words::{NameWord, name_words};
 /// Where the catalog keeps after which file the names are still to be taken up, while that is so.
 const FILLED: &str = "names_filled_to";
 /// Files whose names are taken up in one transaction: others wait for it.
-const FILLED_AT_ONCE: usize = 2_000;
+const FILLED_AT_ONCE: i64 = 2_000;
 
 /// Bytes of the names in a file that are kept.
 pub const MOST_NAMES_BYTES: usize = 64 << 10;

@@ -169,6 +169,7 @@ fn a_catalog_of_an_older_vic_has_its_names_taken_up_and_reads_again_what_may_hol
         [false, true, true]
     );
     // One is renamed before it is its turn.
+    fs::rename(scene.path("heron.md"), scene.path("bittern.md")).unwrap();
     scene.hear_of_move("heron.md", "bittern.md");
     scene.catalog.fill_names(&|| false).unwrap();
     assert!(scene.called("mail").is_empty());
