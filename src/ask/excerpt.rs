@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use unicode_segmentation::UnicodeSegmentation;
 
+use crate::ask::numbers;
 use crate::text;
 
 /// The longest excerpt in characters.
@@ -31,10 +32,10 @@ pub(super) fn is_function_word(word: &str) -> bool {
     word.len() <= LONGEST_FUNCTION_WORD && FUNCTION_WORDS.binary_search(&word).is_ok()
 }
 
-/// The content words of a question, lower case, without repeats, in order.
+/// The content words of a question, lower case, numbers in one notation, without repeats, in order.
 pub(crate) fn content_words(question: &str) -> Vec<String> {
     let mut seen = HashSet::new();
-    let mut words: Vec<String> = question.unicode_words().map(str::to_lowercase).collect();
+    let mut words: Vec<String> = numbers::canonical(question).unicode_words().map(str::to_lowercase).collect();
     let meaningful = words.iter().any(|it| !is_function_word(it));
     words.retain(|it| !(meaningful && is_function_word(it)) && seen.insert(it.clone()));
     words
@@ -43,7 +44,7 @@ pub(crate) fn content_words(question: &str) -> Vec<String> {
 /// Returns which of the words stand in the text, in the order of `words`. A word also matches one that only adds a
 /// short ending, so that `contract` is found in `contracts`.
 pub(crate) fn words_present<'a>(words: &'a [String], text: &str) -> Vec<&'a str> {
-    let text = text.to_lowercase();
+    let text = numbers::canonical(text).to_lowercase();
     // To tell words apart takes much longer than to look for bytes, and most passages hold few of the words.
     let may_stand = |word: &&str| memchr::memmem::find(text.as_bytes(), beginning(word).as_bytes()).is_some();
     let possible: Vec<&str> = words.iter().map(String::as_str).filter(may_stand).collect();
@@ -165,6 +166,13 @@ mod tests {
         assert_eq!(content_words("who signed the lease"), ["signed", "lease"]);
         assert_eq!(content_words("to be or not to be"), ["not"]);
         assert_eq!(content_words("who is it"), ["who", "is", "it"]);
+    }
+
+    #[test]
+    fn a_number_is_the_same_word_in_every_notation() {
+        let words = content_words("5kg for 1 234,56 EUR");
+        assert_eq!(words, ["5", "kg", "1234.56", "eur"]);
+        assert_eq!(words_present(&words, "A bag of 5 kg costs 1,234.56 EUR."), words);
     }
 
     #[test]

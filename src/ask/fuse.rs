@@ -12,6 +12,10 @@
 //! more likely one too, also where it has other words. A way through a passage that is itself far from the question is worth
 //! little, which keeps the score of nonsense low; a vector moved and stretched to length 1 again would not.
 //!
+//! A file that is called as the question says is lifted: `score + (1 - score) * 0.6 * share^2`, where the share is the part of
+//! the question's words that its names hold. Words that are rare in names count more, and those in no name most, so that a
+//! name with one common word of a long question is worth nothing.
+//!
 //! What the words of the passages add to the score is in `wording`.
 
 use std::cmp::Ordering;
@@ -23,6 +27,9 @@ use crate::model::{ChunkId, FileId, LegHit};
 const FEEDBACK_FILES: usize = 2;
 /// How far it is moved.
 const FEEDBACK: f32 = 0.7;
+
+/// What a name that holds every word of a question is worth.
+const NAME: f32 = 0.6;
 
 /// How the legs are weighed.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -65,6 +72,8 @@ pub struct Fused {
     pub similarity: Option<f32>,
     /// The same after [`feed_back`].
     pub moved: Option<f32>,
+    /// The part of the question's words that the file's names hold.
+    pub name: Option<f32>,
     /// Other chunks of the file that matched, best first, each with its own facts.
     pub other_chunks: Vec<Fused>,
     /// Paths of files that say the same and stand behind.
@@ -72,6 +81,22 @@ pub struct Fused {
 }
 
 impl Fused {
+    /// A chunk of a file that no leg found.
+    pub(crate) fn of(file_id: FileId, chunk_id: ChunkId) -> Fused {
+        Fused {
+            file_id,
+            chunk_id,
+            score: 0.0,
+            keyword: None,
+            vector: None,
+            similarity: None,
+            moved: None,
+            name: None,
+            other_chunks: Vec::new(),
+            copies: Vec::new(),
+        }
+    }
+
     /// This chunk and the others of the file, best first.
     pub(crate) fn chunks(&self) -> impl Iterator<Item = &Fused> {
         std::iter::once(self).chain(&self.other_chunks)
@@ -88,6 +113,7 @@ impl Fused {
         let mut shown = self.other_chunks.swap_remove(place);
         std::mem::swap(&mut shown.other_chunks, &mut self.other_chunks);
         shown.score = self.score;
+        shown.name = self.name;
         self.other_chunks = Vec::new();
         let former = std::mem::replace(self, shown);
         self.other_chunks.push(former);
@@ -119,7 +145,7 @@ fn candidates(keyword: &[LegHit], vector: &[LegHit], extra: &[LegHit]) -> Vec<Fu
     let mut places: HashMap<(FileId, &ChunkId), usize> = HashMap::new();
     for hit in keyword.iter().chain(vector) {
         places.entry((hit.file_id, &hit.chunk_id)).or_insert_with(|| {
-            chunks.push(unscored(hit));
+            chunks.push(Fused::of(hit.file_id, hit.chunk_id.clone()));
             chunks.len() - 1
         });
     }
@@ -139,18 +165,18 @@ fn candidates(keyword: &[LegHit], vector: &[LegHit], extra: &[LegHit]) -> Vec<Fu
     chunks
 }
 
-fn unscored(hit: &LegHit) -> Fused {
-    Fused {
-        file_id: hit.file_id,
-        chunk_id: hit.chunk_id.clone(),
-        score: 0.0,
-        keyword: None,
-        vector: None,
-        similarity: None,
-        moved: None,
-        other_chunks: Vec::new(),
-        copies: Vec::new(),
+/// Lifts the files whose names hold words of the question, by the part of it that they hold, and puts all in order.
+pub(crate) fn lift_named(files: &mut [Fused], share: impl Fn(FileId) -> Option<f32>) {
+    for file in files.iter_mut() {
+        file.name = share(file.file_id);
+        file.score += (1.0 - file.score) * file.name.map_or(0.0, name_score);
     }
+    files.sort_by(best_first);
+}
+
+/// Returns what a name is worth that holds this part of the question, 0 to 1.
+pub(crate) fn name_score(share: f32) -> f32 {
+    NAME * share.clamp(0.0, 1.0).powi(2)
 }
 
 /// Moves a question, of norm 1, towards the best passages, each with its cosine to the question. The dot product of the result
@@ -204,6 +230,7 @@ pub(crate) fn explain(fused: &Fused) -> serde_json::Value {
     serde_json::json!({
         "formula": "vector_weight * moved + (1 - vector_weight) * bm25 / (bm25 + bm25_half), best chunk of the file in \
                     each leg, moved = cosine with the question moved towards the two best passages; then (1 - score) * \
+                    0.6 * name^2 for the part of the question that its names hold, and (1 - score) * \
                     (0.1 * coverage + 0.2 * nearness + 0.1 * title + 0.4 * run^4) for the wording of its best passage",
         "vector_weight": weights.vector,
         "bm25_half": weights.bm25_half,
@@ -211,6 +238,7 @@ pub(crate) fn explain(fused: &Fused) -> serde_json::Value {
         "vector": fused.vector.map(|(rank, cosine)| serde_json::json!({ "rank": rank, "cosine": cosine })),
         "similarity": fused.similarity,
         "moved": fused.moved,
+        "name": fused.name,
         "other_chunks": fused.other_chunks.len(),
         "score": fused.score,
     })
@@ -314,6 +342,18 @@ mod tests {
         let among = check(&[(1, "a", 5.0), (2, "b", 2.0)], &[(1, "a", 0.5), (2, "b", 0.4)], &[1, 2]);
         assert_eq!(alone[0].score, among[0].score);
         assert!(check(&[(1, "a", 0.5)], &[(1, "a", 0.1)], &[1])[0].score < 0.2);
+    }
+
+    #[test]
+    fn a_file_that_is_called_as_the_question_says_comes_first_and_one_word_of_many_changes_nothing() {
+        let near: Vec<(FileId, &str, f32)> = (1..9).map(|it| (it, "a", 0.5 - it as f32 / 100.0)).collect();
+        let mut files = fuse(&[], &hits(&near), &[], &Weights::default());
+        lift_named(&mut files, |it| (it == 8).then_some(1.0));
+        assert_eq!((files[0].file_id, files[0].name), (8, Some(1.0)));
+        let mut files = fuse(&[], &hits(&near), &[], &Weights::default());
+        lift_named(&mut files, |it| (it == 8).then_some(0.05));
+        assert_eq!(files[7].file_id, 8);
+        assert!(files.iter().all(|it| (0.0..=1.0).contains(&it.score)));
     }
 
     #[test]

@@ -211,8 +211,9 @@ fn filter_fact(question: &Question) -> Option<String> {
     let mut parts = Vec::new();
     parts.extend(Some(extensions.join(" ")).filter(|it| !it.is_empty()));
     parts.extend(path_glob);
-    parts.extend(modified_after.map(|it| format!("modified from {it}")));
-    parts.extend(modified_before.map(|it| format!("modified before {it}")));
+    let date = if question.filter.mail_dates { "mail date" } else { "modified" };
+    parts.extend(modified_after.map(|it| format!("{date} from {it}")));
+    parts.extend(modified_before.map(|it| format!("{date} before {it}")));
     parts.extend(min_size.map(|it| format!("at least {it} bytes")));
     parts.extend(max_size.map(|it| format!("at most {it} bytes")));
     parts.extend(owner.map(|it| format!("owned by {it}")));

@@ -16,6 +16,8 @@ pub mod fuse;
 mod generate;
 mod grep;
 mod hit;
+mod named;
+mod numbers;
 mod phrase;
 mod present;
 mod relevance;
@@ -40,7 +42,7 @@ use crate::config::Config;
 use crate::embed::addresses;
 use crate::error::{Error, Result};
 use crate::index::{Index, Served};
-use crate::librarian::Librarian;
+use crate::librarian::{self, Librarian};
 use crate::llm::{self, LlmClient, Task};
 use crate::model::{
     Anchor, AskEvent, AskRequest, AskResponse, FileFilter, L0Filters, PrivacyMode, QueryPlan, Redaction, ResponseStats,
@@ -55,6 +57,10 @@ pub use filter::resolve as resolve_filters;
 const DEFAULT_LIMIT: u32 = 10;
 /// Most hits of one answer.
 const MAX_LIMIT: u32 = 1_000;
+
+/// Said of a question about mail of some time.
+const MAIL_DATES: &str = "the dates asked for are compared with when each mail was sent (mail date); only where a mail does not say, \
+                          with when its file was modified";
 
 /// The longest that files may take to be looked at: a thousand take a second where the disk is quick.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -242,7 +248,14 @@ impl Asker {
         let planned = self.librarian.plan(&request, chrono::Local::now().date_naive()).await?;
         let plan = QueryPlan { privacy_mode: wanted, ..planned.plan };
         warnings.extend(planned.warnings.iter().map(|it| self.told(it)));
-        let filter = self.filter(&plan.l0_filters.clone().unwrap_or_default(), root)?;
+        let mut filter = self.filter(&plan.l0_filters.clone().unwrap_or_default(), root)?;
+        if librarian::is_mail(&filter.extensions) {
+            filter.with_inner_names = librarian::asks_for_attachments(&plan.raw_user_text);
+            filter.mail_dates = filter.modified_after_ns.is_some() || filter.modified_before_ns.is_some();
+        }
+        if filter.mail_dates {
+            warnings.push(MAIL_DATES.to_string());
+        }
         let terms = Arc::new(Terms::of(&plan.raw_user_text)?);
         let words = excerpt::content_words(plan.l1_query_text.as_deref().unwrap_or(&plan.raw_user_text));
         let model_away = planned.model_away;

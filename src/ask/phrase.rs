@@ -2,10 +2,12 @@
 //!
 //! What such a run is worth is decided in `wording`.
 
+use crate::ask::numbers;
+
 /// Shorter runs are chance, unless they are the whole question.
 const MIN_RUN: usize = 3;
 
-/// The words of a text as they are compared: lower case, without apostrophes.
+/// The words of a text as they are compared: lower case, numbers in one notation, without apostrophes.
 pub(crate) fn words(text: &str) -> Vec<String> {
     split(&plain(text)).map(str::to_owned).collect()
 }
@@ -14,6 +16,7 @@ pub(crate) fn words(text: &str) -> Vec<String> {
 pub(super) fn plain(text: &str) -> String {
     /// What the longer one of the apostrophes begins with.
     const CURLY: u8 = 0xe2;
+    let text = numbers::canonical(text);
     // A search for bytes passes over a passage in no time; one for characters does not.
     match memchr::memchr2(b'\'', CURLY, text.as_bytes()) {
         None => text.to_lowercase(),
@@ -101,6 +104,12 @@ mod tests {
     fn apostrophes_are_left_out_and_other_marks_are_not() {
         assert_eq!(plain("Ada\u{2019}s \u{2013} it's"), "adas \u{2013} its");
         assert_eq!(plain("Nothing TO do"), "nothing to do");
+    }
+
+    #[test]
+    fn numbers_are_the_same_in_every_notation() {
+        assert_eq!(words("5kg for 1.234,56 EUR"), words("5 kg for 1,234.56 EUR"));
+        assert_eq!(check("1234.56 EUR", "The offer is 1,234.56 EUR."), 1.0);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! From a question to files in order: both legs, fused; file names where there is no text.
+//! From a question to files in order: the legs of words, of meaning and of names, fused.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -8,12 +8,12 @@ use tokio::task::JoinSet;
 
 use crate::ask::fuse::{self, Fused, Weights};
 use crate::ask::hit::{self, Found};
+use crate::ask::named::Names;
 use crate::ask::present::Presented;
-use crate::ask::{Asker, Outcome, Question, present, relevance, terms};
-use crate::catalog;
+use crate::ask::{Asker, Outcome, Question, numbers, present, relevance, terms};
 use crate::error::{Error, Result};
 use crate::index::Served;
-use crate::model::{ChunkId, FileFilter, FileId, FileRecord, FileState, LegHit};
+use crate::model::{ChunkId, FileId, LegHit};
 use crate::store::{FileSet, KeywordQuery};
 
 /// Chunks taken from each leg at least. More costs time, fewer loses files that are good in one leg only.
@@ -22,19 +22,12 @@ pub(super) const LEG_DEPTH: usize = 200;
 const MORE_ROUNDS: usize = 4;
 /// How often a search is made anew because files were written under it: a commit takes longer than most searches.
 pub(super) const MOST_ANEW: usize = 2;
-/// Words of a question that are looked for in file names.
-const NAME_WORDS: usize = 6;
-/// Files found by name that compete with passages, when these do not speak of the question or are to be looked into.
-const NAMED_FILES: usize = 3;
-/// What a name that holds every word is worth: less than any passage that does.
-const NAME_SCORE: f64 = 0.3;
-
 /// The legs' results, fused.
 struct Legs {
     fused: Vec<Fused>,
+    /// The vector of the question, if it is known.
+    query: Option<Vec<f32>>,
     warnings: Vec<String>,
-    /// The vector of the question, if it was embedded.
-    vector: Option<Vec<f32>>,
 }
 
 /// The vector of a question, once it is known.
@@ -59,26 +52,28 @@ impl Asker {
     async fn find_once(&self, served: &Served, question: &Question, asked: &Asked) -> Result<(Outcome, bool)> {
         let version = served.store.version();
         let files = self.allowed(&question.filter).await?;
-        let files = terms::restrict(&*served.store, files, &question.terms).await?;
-        let Legs { fused, mut warnings, vector } = self.legs(served, question, &files, asked).await?;
+        let files = terms::restrict(&*served.store, &self.catalog, files, &question.terms).await?;
+        let legs = self.legs(served, question, &files, asked);
+        let (names, legs) = tokio::try_join!(self.names(question, &files), legs)?;
+        let Legs { mut fused, query, mut warnings } = legs;
+        self.add_named(served, question, query.as_deref(), &names, &mut fused).await?;
         let mut merged = fused.len();
         let Presented { found: mut hits, is_torn, word_weights } =
             self.present(served, question, fused, &mut warnings).await?;
-        let wanted = question.plan.requires_l2 || !relevance::any_relevant(question, &hits);
-        if wanted || (!question.filter.asks_nothing() && hits.len() < question.limit) {
-            let named = self.without_text(question, question.limit.saturating_sub(hits.len()).max(NAMED_FILES)).await?;
-            merged += named.len();
-            // A file whose name says it all comes before passages that say nothing.
-            for found in named {
-                let at = hits.iter().position(|it| it.hit.score < found.hit.score).unwrap_or(hits.len());
-                hits.insert(at, found);
-            }
-            hits.truncate(question.limit);
+        let speaks = !question.plan.requires_l2 && relevance::any_relevant(question, &hits);
+        let unread = self.without_text(question, &names, hits.len(), speaks).await?;
+        merged += unread.len();
+        // A file whose name says it all comes before passages that say nothing.
+        for found in unread {
+            let at = hits.iter().position(|it| it.hit.score < found.hit.score).unwrap_or(hits.len());
+            hits.insert(at, found);
         }
+        hits.truncate(question.limit);
+        self.tell_names(&names, &mut hits).await?;
         // These left files out before their passages were read.
         let is_strict = question.plan.l1_threshold.is_some() || !question.terms.is_empty();
         let is_torn = is_torn || (is_strict && served.store.version() != version);
-        Ok((Outcome { hits, merged, warnings, vector, word_weights }, is_torn))
+        Ok((Outcome { hits, merged, warnings, vector: query, word_weights }, is_torn))
     }
 
     /// Both legs at the same time, then the true similarity of what only the keyword leg found.
@@ -125,7 +120,7 @@ impl Asker {
             let vectors = served.store.vectors(&passages).await?.into_iter().collect();
             fuse::feed_back(&mut fused[..best], query, &vectors, &Weights::default());
         }
-        Ok(Legs { fused, warnings, vector: query })
+        Ok(Legs { fused, query, warnings })
     }
 
     /// The vector leg, until it has as many files as are wanted or there are: the passages of a few long files could take
@@ -163,56 +158,21 @@ impl Asker {
     pub(super) async fn list(&self, question: &Question) -> Result<Outcome> {
         let (catalog, filter, limit) = (self.catalog.clone(), question.filter.clone(), question.limit);
         let (records, total) = crate::index::blocking(move || catalog.search(&filter, limit, 0)).await?;
-        let hits = records.iter().map(|record| hit::from_listing(question, record)).collect();
+        let mut hits: Vec<Found> = records.iter().map(|record| hit::from_listing(question, record)).collect();
+        self.tell_names(&Names::default(), &mut hits).await?;
         Ok(Outcome { hits, merged: usize::try_from(total).unwrap_or(usize::MAX), ..Outcome::default() })
     }
 
     /// Files whose names hold the question's words: all there is before content is read.
     pub(super) async fn by_name(&self, question: &Question) -> Result<Outcome> {
-        let named = self.named(question, &[], question.limit).await?;
+        let files = self.allowed(&question.filter).await?;
+        let names = self.names(question, &files).await?;
+        let mut hits = self.called(question, &names, 0.0).await?;
+        let merged = hits.len();
+        hits.truncate(question.limit);
+        self.tell_names(&names, &mut hits).await?;
         let warning = "nothing is indexed yet: only file names were searched; run `vic index`".to_string();
-        Ok(Outcome { merged: named.len(), hits: named, warnings: vec![warning], ..Outcome::default() })
-    }
-
-    /// Files that pass the filter and have no text in the index, those first whose names hold words of the question.
-    /// Without a filter only the latter.
-    async fn without_text(&self, question: &Question, room: usize) -> Result<Vec<Found>> {
-        const STATES: &[FileState] = &[FileState::Skipped, FileState::Failed, FileState::Pending];
-        let mut hits = self.named(question, STATES, room).await?;
-        if question.filter.asks_nothing() || !question.terms.shown().is_empty() {
-            return Ok(hits);
-        }
-        for state in STATES {
-            let filter = FileFilter { state: Some(*state), ..question.filter.clone() };
-            let (catalog, room) = (self.catalog.clone(), room.saturating_sub(hits.len()));
-            if room == 0 {
-                break;
-            }
-            // Those that were found by name may come again: so many more are asked for.
-            let most = room + hits.len();
-            let (records, _) = crate::index::blocking(move || catalog.search(&filter, most, 0)).await?;
-            for record in records {
-                if hits.len() < most && !hits.iter().any(|it| it.record.id == record.id) {
-                    hits.push(hit::from_filter(question, &record));
-                }
-            }
-        }
-        hits.truncate(room);
-        Ok(hits)
-    }
-
-    /// Files of these states (none: of all) whose names hold at least half of the question's words, most words first.
-    async fn named(&self, question: &Question, states: &'static [FileState], room: usize) -> Result<Vec<Found>> {
-        let words: Vec<String> = question.words.iter().take(NAME_WORDS).cloned().collect();
-        let (catalog, filter, wanted) = (self.catalog.clone(), question.filter.clone(), words.clone());
-        let records = crate::index::blocking(move || catalog.named(&filter, states, &wanted, room)).await?;
-        let hit = |record: &FileRecord| {
-            let name = catalog::fold(&record.found.path.file_name().unwrap_or_default().to_string_lossy());
-            let held: Vec<String> = words.iter().filter(|it| name.contains(&catalog::fold(it))).cloned().collect();
-            let score = NAME_SCORE * held.len() as f64 / words.len() as f64;
-            hit::from_name(question, record, &held, score)
-        };
-        Ok(records.iter().map(hit).collect())
+        Ok(Outcome { merged, hits, warnings: vec![warning], ..Outcome::default() })
     }
 }
 
@@ -225,7 +185,8 @@ fn keyword_leg(
     depth: usize,
 ) -> impl Future<Output = Result<Vec<LegHit>>> + use<> {
     let (store, files) = (served.store.clone(), files.clone());
-    let keywords = KeywordQuery { text: text.to_string() };
+    let other_notations = numbers::keywords(text).join(" ");
+    let keywords = KeywordQuery { text: format!("{text} {other_notations}") };
     let mut task = JoinSet::new();
     task.spawn(async move { store.keyword_leg(&keywords, &files, depth).await });
     async move {

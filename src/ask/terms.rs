@@ -2,14 +2,16 @@
 //!
 //! They decide before the best passages are chosen, so that nothing is lost to a limit. The keyword index narrows the
 //! files down by word stems; what is left is read and compared word for word, case folded. All of a file's passages count
-//! together, titles and headings too; a phrase has to stand in one of them.
+//! together, titles and headings too, and its names; a phrase has to stand in one of them.
 
 use std::collections::{HashMap, HashSet};
 
-use crate::ask::phrase;
+use crate::ask::{numbers, phrase};
+use crate::catalog::Catalog;
 use crate::error::{Error, Result};
+use crate::index::blocking;
 use crate::librarian::syntax;
-use crate::model::FileId;
+use crate::model::{FileFilter, FileId};
 use crate::store::{FileSet, Store};
 
 /// Most conditions of one question: each is a bit.
@@ -69,15 +71,17 @@ impl Terms {
 }
 
 /// Leaves those of the files that meet the conditions.
-pub(crate) async fn restrict(store: &dyn Store, files: FileSet, terms: &Terms) -> Result<FileSet> {
+pub(crate) async fn restrict(store: &dyn Store, catalog: &Catalog, files: FileSet, terms: &Terms) -> Result<FileSet> {
     if terms.is_empty() {
         return Ok(files);
     }
+    let (required, excluded) =
+        (with_names(catalog, &terms.required).await?, with_names(catalog, &terms.excluded).await?);
     let mut scope = files.clone();
-    for run in &terms.required {
-        let found = store.files_with(&run.join(" "), &scope).await?;
-        // Nothing found may mean that the index knows no such words (`to be`): then all are read.
-        if !found.is_empty() {
+    for (run, called) in terms.required.iter().zip(&required) {
+        if let Some(mut found) = files_with(store, run, &scope).await? {
+            found.extend(called.iter().copied().filter(|it| scope.holds(*it)));
+            found.sort_unstable();
             scope = FileSet::Only(found.into());
         }
     }
@@ -93,12 +97,20 @@ pub(crate) async fn restrict(store: &dyn Store, files: FileSet, terms: &Terms) -
             true
         })
         .await?;
+    for (bit, called) in (0..).zip(&required) {
+        let called = called.iter().filter(|it| files.holds(**it));
+        called.for_each(|it| seen.entry(*it).or_default().0 |= 1 << bit);
+    }
+    excluded.iter().flatten().for_each(|it| seen.entry(*it).or_default().1 = true);
     let all = if terms.required.len() == MOST { u64::MAX } else { (1 << terms.required.len()) - 1 };
     let mut ids: Vec<FileId> = if terms.required.is_empty() {
         let excluded: HashSet<FileId> = seen.iter().filter(|(_, it)| it.1).map(|(id, _)| *id).collect();
         let ids = match files {
             FileSet::Only(ids) => ids.to_vec(),
-            FileSet::All => store.file_ids().await?,
+            FileSet::All => {
+                let catalog = catalog.clone();
+                blocking(move || catalog.select(&FileFilter::default())).await?
+            }
         };
         ids.into_iter().filter(|it| !excluded.contains(it)).collect()
     } else {
@@ -108,15 +120,32 @@ pub(crate) async fn restrict(store: &dyn Store, files: FileSet, terms: &Terms) -
     Ok(FileSet::Only(ids.into()))
 }
 
+/// The files whose names hold each of these runs.
+async fn with_names(catalog: &Catalog, runs: &[Vec<String>]) -> Result<Vec<Vec<FileId>>> {
+    let (catalog, runs) = (catalog.clone(), runs.to_vec());
+    blocking(move || runs.iter().map(|it| catalog.with_name(it)).collect()).await
+}
+
+/// Those of the files that may hold a run, sorted, by the words of the index; none when these do not tell: it may know no
+/// such words (`to be`), or a number may be written in ways that cannot be listed.
+async fn files_with(store: &dyn Store, run: &[String], files: &FileSet) -> Result<Option<Vec<FileId>>> {
+    let mut found = Vec::new();
+    for words in numbers::index_words(run).unwrap_or_default() {
+        found.extend(store.files_with(&words, files).await?);
+    }
+    found.sort_unstable();
+    found.dedup();
+    Ok(Some(found).filter(|it| !it.is_empty()))
+}
+
 /// The files that may hold something excluded.
 async fn suspects(store: &dyn Store, files: &FileSet, terms: &Terms) -> Result<FileSet> {
     let mut suspects: Vec<FileId> = Vec::new();
     for run in &terms.excluded {
-        let found = store.files_with(&run.join(" "), files).await?;
-        if found.is_empty() {
-            return Ok(files.clone());
+        match files_with(store, run, files).await? {
+            Some(found) => suspects.extend(found),
+            None => return Ok(files.clone()),
         }
-        suspects.extend(found);
     }
     suspects.sort_unstable();
     suspects.dedup();

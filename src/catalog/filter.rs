@@ -73,9 +73,17 @@ impl Condition {
         if let Some((sql, values)) = named(&filter.name_words)? {
             condition.and(&sql, values);
         }
+        // Of a mailbox with many messages, one in the period is enough.
+        let (last, first) = match filter.mail_dates {
+            true => ("coalesce(mail_last_ns, modified_ns) >= ?", "coalesce(mail_first_ns, modified_ns) < ?"),
+            false => ("modified_ns >= ?", "modified_ns < ?"),
+        };
+        if filter.with_inner_names {
+            condition.and("inner_names IS NOT NULL", Vec::new());
+        }
         let bounds = [
-            ("modified_ns >= ?", filter.modified_after_ns),
-            ("modified_ns < ?", filter.modified_before_ns),
+            (last, filter.modified_after_ns),
+            (first, filter.modified_before_ns),
             ("size >= ?", filter.min_size.map(size)),
             ("size <= ?", filter.max_size.map(size)),
         ];

@@ -7,9 +7,10 @@ use rusqlite::{OptionalExtension, Row, ToSql, Transaction, params};
 use crate::catalog::Catalog;
 use crate::catalog::database::Failed;
 use crate::catalog::filter::place;
+use crate::catalog::names;
 use crate::catalog::row::{RECORD, UNKNOWN, below, bytes, record, signed};
 use crate::error::Result;
-use crate::model::{ContentHash, FileId, FileKind, FileRecord, FileState, FoundFile, Reason, RootId};
+use crate::model::{ContentHash, Contents, FileId, FileKind, FileRecord, FileState, FoundFile, Reason, RootId};
 
 /// Tries that a file gets. One that was begun so often and never ended was in hand each time vic ended unexpectedly. Once
 /// proves nothing, nor does twice: vic may have been killed, or the power may have failed. A file that takes the machine
@@ -57,6 +58,9 @@ impl AsRead {
 const AS_READ: &str = "id = ?1 AND size = ?2 AND modified_ns = ?3 AND inode = ?4 AND extension = ?5 \
                        AND 0 IN (changed_ns - ?6, changed_ns, ?6) AND state = 'pending' AND skip IS NULL AND deleted_ns IS NULL";
 
+/// What a mark says of what lies in a file.
+const CONTENTS: &str = "inner_names = ?13, mail_first_ns = ?14, mail_last_ns = ?15";
+
 /// A file whose chunks are in the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexedMark {
@@ -74,6 +78,8 @@ pub struct IndexedMark {
     pub detail: String,
     /// Number of its chunks that have no vector yet.
     pub awaiting: u32,
+    /// What lies in it.
+    pub contents: Contents,
 }
 
 /// A file that was skipped or failed.
@@ -91,6 +97,8 @@ pub struct ReasonMark {
     pub kind: FileKind,
     /// Its media type, where it is known; else empty.
     pub media_type: String,
+    /// What lies in it, where it was read.
+    pub contents: Contents,
 }
 
 /// A file to whose chunks the store has added those of a skill.
@@ -232,17 +240,16 @@ impl Catalog {
     pub fn mark_indexed(&self, marks: &[IndexedMark]) -> Result<u64> {
         let sql = format!(
             "UPDATE files SET state = 'indexed', reason = NULL, detail = ?7, hash = ?8, kind = ?9, media_type = ?10, \
-             chunks = ?11, awaiting = ?12, strikes = 0, read_hash = NULL WHERE {AS_READ}"
+             chunks = ?11, awaiting = ?12, strikes = 0, read_hash = NULL, {CONTENTS} WHERE {AS_READ}"
         );
         self.database.write(|db| {
-            let mut statement = db.prepare_cached(&sql)?;
             let mut marked = 0;
             for it in marks {
-                let (file, kind) = (it.file.values(), it.kind.name());
+                let kind = it.kind.name();
                 let values = params![it.detail, it.hash.0, kind, it.media_type, it.chunks, it.awaiting];
-                marked += statement.execute(&[&file[..], values].concat()[..])?;
+                marked += mark(db, &sql, &it.file, values, &it.contents)?;
             }
-            Ok(marked as u64)
+            Ok(marked)
         })
     }
 
@@ -267,18 +274,17 @@ impl Catalog {
     pub fn mark_reason(&self, marks: &[ReasonMark]) -> Result<u64> {
         let sql = format!(
             "UPDATE files SET state = ?7, reason = ?8, detail = ?9, hash = ?10, kind = ?11, media_type = ?12, chunks = 0, \
-             awaiting = 0, strikes = 0, read_hash = NULL WHERE {AS_READ}"
+             awaiting = 0, strikes = 0, read_hash = NULL, {CONTENTS} WHERE {AS_READ}"
         );
         self.database.write(|db| {
-            let mut statement = db.prepare_cached(&sql)?;
             let mut marked = 0;
             for it in marks {
-                let (file, state, reason) = (it.file.values(), it.reason.state().name(), it.reason.name());
+                let (state, reason) = (it.reason.state().name(), it.reason.name());
                 let (kind, hash) = (it.kind.name(), it.hash.map(|hash| hash.0));
                 let values = params![state, reason, it.detail, hash, kind, it.media_type];
-                marked += statement.execute(&[&file[..], values].concat()[..])?;
+                marked += mark(db, &sql, &it.file, values, &it.contents)?;
             }
-            Ok(marked as u64)
+            Ok(marked)
         })
     }
 
@@ -343,6 +349,28 @@ impl Catalog {
             Ok(db.prepare_cached(sql)?.query_row([hash.0], |row| row.get(0)).optional()?)
         })
     }
+}
+
+/// Marks one file, whose statement takes six values of the file, six of the mark and those of [`CONTENTS`]; its names too, where
+/// there are other ones in it than before.
+fn mark(
+    db: &Transaction<'_>,
+    sql: &str,
+    file: &AsRead,
+    values: &[&dyn ToSql],
+    contents: &Contents,
+) -> rusqlite::Result<u64> {
+    let sent = contents.sent_ns.unzip();
+    let inner = names::joined(&contents.names);
+    let before = "SELECT inner_names FROM files WHERE id = ?1";
+    let before: Option<Option<String>> =
+        db.prepare_cached(before)?.query_row([file.id], |row| row.get(0)).optional()?;
+    let values = [&file.values()[..], values, params![inner, sent.0, sent.1]].concat();
+    let marked = db.prepare_cached(sql)?.execute(&values[..])?;
+    if marked > 0 && before.flatten() != inner {
+        names::renew(db, file.id)?;
+    }
+    Ok(marked as u64)
 }
 
 fn begin_try(db: &Transaction<'_>, ids: &[FileId]) -> Result<(), Failed> {

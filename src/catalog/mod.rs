@@ -43,12 +43,12 @@ pub use database::{check_database, flush_database};
 pub use evidence::{EvidenceCache, EvidenceKey};
 pub use graph::{FileVersion, GraphStore, Replaced};
 pub use jobs::Jobs;
+pub use names::{MOST_WORDS as MOST_NAME_WORDS, NameWord, Named, name_words};
 pub use mark::{AsRead, EvidenceMark, IndexedMark, MAX_STRIKES, MAX_TRIES, ReasonMark, RequeueScope};
 pub use query::{READ_BY_OCR, WITHOUT_TEXT_LAYER};
 pub use rescue::Rescue;
 pub(crate) use rescue::listed_roots;
 pub use root::ROOT_CURE;
-pub(crate) use row::fold;
 pub use scan::{Belief, Look, ScanOutcome, Walked};
 pub use session::SessionFile;
 pub use sieve::{Cell, Column, SievedRow};
@@ -56,7 +56,6 @@ pub use transcripts::TranscriptLog;
 pub use vectors::{Key as VectorKey, VectorCache};
 
 use crate::catalog::database::{Database, Durability, Format, LOOKED_UP_KIB};
-use crate::catalog::names::Names;
 use crate::catalog::owners::Owners;
 use crate::error::Result;
 
@@ -78,18 +77,35 @@ const TO_3: &str = "
 /// What a file held when it was read last, while that is not to be relied on.
 const TO_4: &str = "ALTER TABLE files ADD COLUMN read_hash BLOB;";
 
+/// Names of what lies in files, when mails were sent, and all names as a searchable field, which is filled in the background.
+/// What may hold such names is read again.
+const TO_5: &str = "
+    ALTER TABLE files ADD COLUMN inner_names TEXT;
+    ALTER TABLE files ADD COLUMN mail_first_ns INTEGER;
+    ALTER TABLE files ADD COLUMN mail_last_ns INTEGER;
+    CREATE VIRTUAL TABLE names USING fts5 (own, folders, inside, detail = 'none', columnsize = 0,
+        tokenize = \"unicode61 remove_diacritics 0 categories 'L* M* N* Co'\");
+    INSERT OR REPLACE INTO meta (key, value) VALUES ('names_filled_to', '0');
+    UPDATE files SET state = 'pending', reason = NULL, detail = '', tries = 0, strikes = 0,
+        read_hash = coalesce(hash, read_hash), hash = NULL
+        WHERE deleted_ns IS NULL AND skip IS NULL AND kind IN ('mail', 'archive', 'spreadsheet')
+        AND (state = 'indexed' OR (state = 'skipped' AND reason = 'no_text'));
+";
+
 /// `path` is the bytes below the root; `name` its last component, lower case and NFC, for searching; `skip` what the walk
 /// said, apart from `reason`, so that a walk only undoes what a walk did. States and reasons are names, for `sqlite3`.
 /// A deleted row stays as a tombstone until the store has let go of its chunks. Identifiers are never used twice.
-/// The index on `name` alone is what the search in names reads into memory: some 40 bytes a file, without the triple-sized
-/// trigram index that every insert would pay for, and good for words of one or two letters too.
+/// The index on `name` alone is what lists of files are filtered by: any part of a name, without the triple-sized trigram index
+/// that every insert would pay for. Questions look for words in `names`, see `names`.
 ///
 /// `awaiting` is the number of a file's chunks that have no vector yet; `strikes` how often a reader of a file that is still
 /// pending died of it or was at it for long; `read_hash` the hash that a file had which is to be read again whatever it holds.
+/// `inner_names` are the names of attachments, members or sheets, a line each; `mail_first_ns` and `mail_last_ns` when the
+/// first and the last message in it were sent.
 const FORMAT: Format = Format {
     name: "catalog",
-    version: 4,
-    upgrades: &[TO_2, TO_3, TO_4],
+    version: 5,
+    upgrades: &[TO_2, TO_3, TO_4, TO_5],
     durability: Durability::Full,
     cache_kib: LOOKED_UP_KIB,
     hint: "move it aside; it is rebuilt from the files themselves",
@@ -127,8 +143,13 @@ const FORMAT: Format = Format {
             deleted_ns INTEGER,
             awaiting INTEGER NOT NULL DEFAULT 0,
             strikes INTEGER NOT NULL DEFAULT 0,
-            read_hash BLOB
+            read_hash BLOB,
+            inner_names TEXT,
+            mail_first_ns INTEGER,
+            mail_last_ns INTEGER
         );
+        CREATE VIRTUAL TABLE names USING fts5 (own, folders, inside, detail = 'none', columnsize = 0,
+            tokenize = \"unicode61 remove_diacritics 0 categories 'L* M* N* Co'\");
         CREATE UNIQUE INDEX files_path ON files (root_id, path) WHERE deleted_ns IS NULL;
         CREATE INDEX files_state ON files (root_id, state, reason) WHERE deleted_ns IS NULL;
         CREATE INDEX files_pending ON files (id) WHERE deleted_ns IS NULL AND state = 'pending';
@@ -153,7 +174,6 @@ pub struct Catalog {
     path: Arc<Path>,
     database: Arc<Database>,
     owners: Arc<Owners>,
-    names: Arc<Names>,
 }
 
 impl Catalog {
@@ -164,7 +184,7 @@ impl Catalog {
     /// [`crate::error::ErrorCode::DataLoss`] when it is no database or damaged.
     pub fn open(path: &Path) -> Result<Catalog> {
         let database = Arc::new(Database::open(path, &FORMAT)?);
-        Ok(Catalog { path: path.into(), database, owners: Arc::new(Owners::load()), names: Arc::default() })
+        Ok(Catalog { path: path.into(), database, owners: Arc::new(Owners::load()) })
     }
 
     /// Opens it for whoever only looks: beside a daemon, too, and nothing of it is written.
@@ -173,7 +193,7 @@ impl Catalog {
     /// As [`Catalog::open`]; another format, also an older one.
     pub fn open_to_look(path: &Path) -> Result<Catalog> {
         let database = Arc::new(Database::open_to_look(path, &FORMAT)?);
-        Ok(Catalog { path: path.into(), database, owners: Arc::new(Owners::load()), names: Arc::default() })
+        Ok(Catalog { path: path.into(), database, owners: Arc::new(Owners::load()) })
     }
 
     /// Looks for damage, as far as that takes no longer than a moment.

@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use rusqlite::types::Value;
 use rusqlite::{OptionalExtension, Rows, Transaction, params, params_from_iter};
 
 use crate::catalog::Catalog;
@@ -10,7 +9,7 @@ use crate::catalog::awaiting::AWAITING;
 use crate::catalog::database::Failed;
 use crate::catalog::filter::{Condition, in_states, place, within};
 use crate::catalog::root::roots;
-use crate::catalog::row::{RECORD, below, bytes, fold, path_of, record, signed};
+use crate::catalog::row::{RECORD, below, bytes, path_of, record, signed};
 use crate::error::Result;
 use crate::model::{Coverage, FileFilter, FileId, FileRecord, FileState, RootId, Scope};
 
@@ -18,12 +17,6 @@ use crate::model::{Coverage, FileFilter, FileId, FileRecord, FileState, RootId, 
 pub const READ_BY_OCR: &str = "read by OCR";
 /// In the detail of a file with pages that show pictures only.
 pub const WITHOUT_TEXT_LAYER: &str = "without a text layer";
-
-/// Files that are looked at because of their names: more hold a word only when it says nothing, as `img` of pictures.
-const MOST_NAMED: usize = 10_000;
-
-/// Files of the states that are asked for, up to which all of them are looked at rather than the names of all files.
-const FEW: u64 = 2_000;
 
 impl Catalog {
     /// Returns the files that match, sorted by number.
@@ -60,52 +53,6 @@ impl Catalog {
             let page: Vec<FileId> = ids.iter().skip(offset).take(limit).copied().collect();
             Ok((self.load_records(db, &page)?, ids.len() as u64))
         })
-    }
-
-    /// Returns up to `limit` files of these states that match and whose names hold at least half of these words, those with
-    /// most words first. No states are all states. Of many thousands with the same words that match the newest count.
-    ///
-    /// # Errors
-    /// As [`Catalog::select`].
-    pub fn named(
-        &self,
-        filter: &FileFilter,
-        states: &[FileState],
-        words: &[String],
-        limit: usize,
-    ) -> Result<Vec<FileRecord>> {
-        if words.is_empty() {
-            return Ok(Vec::new());
-        }
-        let words: Vec<String> = words.iter().map(|it| fold(it)).collect();
-        let are_few = !states.is_empty() && self.are_few(states)?;
-        self.database.read(|db| {
-            // The names first: what they are told of is committed before.
-            let named = if are_few { None } else { Some(self.names.holding(db, &words, MOST_NAMED)?) };
-            let condition = Condition::new(db, filter, &self.owners)?;
-            let mut ids = named_among(db, named.as_deref(), &words, &condition, states, limit)?;
-            // Others may match, where those that were looked at do not.
-            if ids.len() < limit && named.is_some_and(|it| it.len() == MOST_NAMED) {
-                ids = named_among(db, None, &words, &condition, states, limit)?;
-            }
-            self.load_records(db, &ids)
-        })
-    }
-
-    fn are_few(&self, states: &[FileState]) -> Result<bool> {
-        let states = in_states(states);
-        let sql = format!("SELECT count(*) FROM (SELECT 1 FROM files WHERE deleted_ns IS NULL AND {states} LIMIT ?1)");
-        let found: i64 =
-            self.database.read(|db| Ok(db.prepare_cached(&sql)?.query_row([signed(FEW + 1)], |row| row.get(0))?))?;
-        Ok(found <= signed(FEW))
-    }
-
-    /// Reads all names into memory, so that no question waits for that.
-    ///
-    /// # Errors
-    /// Those of SQLite.
-    pub fn learn_names(&self) -> Result<()> {
-        self.database.read(|db| Ok(self.names.holding(db, &[], 0).map(drop)?))
     }
 
     /// Returns these files in this order; unknown and removed ones are left out.
@@ -305,41 +252,6 @@ impl Catalog {
         }
         Ok(records)
     }
-}
-
-/// Returns what [`Catalog::named`] does, out of these files or of all.
-fn named_among(
-    db: &Transaction<'_>,
-    candidates: Option<&[FileId]>,
-    words: &[String],
-    condition: &Condition,
-    states: &[FileState],
-    limit: usize,
-) -> Result<Vec<FileId>, Failed> {
-    // The candidates come first: there are few, and any index leads to more rows.
-    let from = if candidates.is_some() { "candidates CROSS JOIN files ON id = number" } else { "files" };
-    let held = vec!["(instr(name, ?) > 0)"; words.len()].join(" + ");
-    let states = if states.is_empty() { "1".into() } else { in_states(states) };
-    let sql = format!(
-        "WITH candidates (number) AS MATERIALIZED (SELECT value FROM json_each(?)) \
-         SELECT id, path, root_id, {held} AS held FROM {from} \
-         WHERE held * 2 >= {} AND {} AND {states} ORDER BY held DESC, path, id",
-        words.len(),
-        condition.sql
-    );
-    let candidates = serde_json::to_string(candidates.unwrap_or_default()).unwrap_or_default();
-    let words = std::iter::once(candidates).chain(words.iter().cloned()).map(Value::from);
-    let mut statement = db.prepare_cached(&sql)?;
-    let mut rows = statement.query(params_from_iter(words.chain(condition.values.iter().cloned())))?;
-    let mut ids = Vec::new();
-    while ids.len() < limit
-        && let Some(row) = rows.next()?
-    {
-        if condition.matches_glob(|| Ok((row.get(2)?, path_of(row.get(1)?))))? {
-            ids.push(row.get(0)?);
-        }
-    }
-    Ok(ids)
 }
 
 /// Sums rows of state, reason and number.

@@ -6,7 +6,8 @@ use rusqlite::{OptionalExtension, Row, Transaction, params};
 
 use crate::catalog::Catalog;
 use crate::catalog::database::Failed;
-use crate::catalog::row::{bytes, now_ns, path_of};
+use crate::catalog::names;
+use crate::catalog::row::{self, bytes, now_ns, path_of};
 use crate::catalog::scan::set_state;
 use crate::error::{Error, IoContext, Result};
 use crate::model::{FileId, Root, RootId};
@@ -52,8 +53,12 @@ impl Catalog {
         let left: Vec<Root> = self.roots()?.into_iter().filter(|it| it.id != id).collect();
         self.write_list_of_roots(&left)?;
         let removed = self.database.write(|db| {
+            let names = "DELETE FROM names WHERE rowid IN \
+                         (SELECT id FROM files WHERE root_id = ?1 AND deleted_ns IS NULL)";
+            db.execute(names, [id])?;
             let mut statement = db.prepare_cached(
-                "UPDATE files SET deleted_ns = ?2 WHERE root_id = ?1 AND deleted_ns IS NULL RETURNING id",
+                "UPDATE files SET deleted_ns = ?2, inner_names = NULL WHERE root_id = ?1 AND deleted_ns IS NULL \
+                 RETURNING id",
             )?;
             let ids = statement.query_map([id, now_ns()], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
             db.execute("DELETE FROM roots WHERE id = ?1", [id])?;
@@ -104,5 +109,10 @@ fn adopt(db: &Transaction<'_>, below: &Root, id: RootId, path: &Path) -> rusqlit
         params![id, prefix, below.id],
     )?;
     db.execute("DELETE FROM roots WHERE id = ?1", [below.id])?;
-    Ok(())
+    let mut statement =
+        db.prepare("SELECT id FROM files WHERE root_id = ?1 AND deleted_ns IS NULL AND path >= ?2 AND path < ?3")?;
+    let (start, end) = row::below(relative);
+    let files =
+        statement.query_map(params![id, start, end], |row| row.get(0))?.collect::<rusqlite::Result<Vec<_>>>()?;
+    files.into_iter().try_for_each(|it| names::renew(db, it))
 }

@@ -15,7 +15,7 @@ use rusqlite::{OptionalExtension, Transaction, params};
 use crate::catalog::Catalog;
 use crate::catalog::database::Failed;
 use crate::catalog::root::root_by_id;
-use crate::catalog::row::{bytes, path_of, search_name, signed};
+use crate::catalog::row::{bytes, path_of, signed};
 use crate::catalog::scan::rows::{Known, bury, each, insert, load, move_to, rename, update};
 use crate::error::Result;
 use crate::model::{ContentHash, FileId, FoundFile, RootId};
@@ -121,12 +121,7 @@ impl Catalog {
         belief: Belief<'_>,
         look: Look,
     ) -> Result<Vec<Option<ScanOutcome>>> {
-        let outcomes: Vec<Option<ScanOutcome>> =
-            self.database.write(|db| walks.into_iter().map(|it| apply(db, it, belief, look)).collect())?;
-        if outcomes.iter().flatten().any(|it| it.renamed > 0) {
-            self.names.forget();
-        }
-        Ok(outcomes)
+        self.database.write(|db| walks.into_iter().map(|it| apply(db, it, belief, look)).collect())
     }
 
     /// Returns the known files of a root of which a walk of all of it found nothing. Puts what it found into order; `step` is
@@ -164,19 +159,13 @@ impl Catalog {
         moves: &[(PathBuf, PathBuf)],
         on_disk: &dyn Fn(&Path) -> Option<(u64, u64)>,
     ) -> Result<u64> {
-        let renamed = self.database.write(|db| {
-            let mut renamed = Vec::with_capacity(moves.len());
+        self.database.write(|db| {
+            let mut renamed = 0;
             for (from, to) in moves {
-                renamed.push(rename_tree(db, root_id, from, to, on_disk)?);
+                renamed += rename_tree(db, root_id, from, to, on_disk)?;
             }
             Ok(renamed)
-        })?;
-        for ((_, to), files) in moves.iter().zip(&renamed) {
-            // All below a folder are called as they were.
-            let alone = files.iter().filter(|it| it.1 == *to);
-            self.names.renamed(alone.map(|(file, path)| (*file, search_name(path))));
-        }
-        Ok(renamed.iter().map(Vec::len).sum::<usize>() as u64)
+        })
     }
 
     /// Returns the absolute places of these removed files at which no other file is to be indexed: what is still there is left
@@ -308,14 +297,14 @@ fn renumber(vanished: &mut [Known], changed: &[(Known, FoundFile)]) {
     }
 }
 
-/// One move of [`Catalog::rename_trees`]; returns the files and where they are now.
+/// One move of [`Catalog::rename_trees`]; returns how many files.
 fn rename_tree(
     db: &Transaction<'_>,
     root_id: RootId,
     from: &Path,
     to: &Path,
     on_disk: &dyn Fn(&Path) -> Option<(u64, u64)>,
-) -> Result<Vec<(FileId, PathBuf)>, Failed> {
+) -> Result<u64, Failed> {
     let moving = load(db, root_id, from)?;
     let mut standing = HashSet::new();
     for (path, row) in load(db, root_id, to)? {
@@ -329,7 +318,7 @@ fn rename_tree(
             bury(db, row.id)?;
         }
     }
-    let mut renamed = Vec::with_capacity(moving.len());
+    let renamed = moving.len() as u64;
     for row in moving.into_values() {
         let path = moved(&row.path, from, to);
         if standing.contains(&path) {
@@ -337,7 +326,6 @@ fn rename_tree(
         } else {
             rename(db, &row, &path)?;
         }
-        renamed.push((row.id, path));
     }
     Ok(renamed)
 }

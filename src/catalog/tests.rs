@@ -3,6 +3,7 @@ mod coverage;
 mod found;
 mod marks;
 mod moves;
+mod names;
 mod removal;
 
 use std::collections::HashSet;
@@ -17,7 +18,9 @@ use rusqlite::{StatementStatus, params};
 
 use super::*;
 use crate::config::WalkConfig;
-use crate::model::{ContentHash, FileFilter, FileId, FileKind, FileRecord, FileState, FoundFile, Reason, Root, Scope};
+use crate::model::{
+    ContentHash, Contents, FileFilter, FileId, FileKind, FileRecord, FileState, FoundFile, Reason, Root, Scope,
+};
 use crate::warehouse::{Leash, Rules, walk};
 
 /// As the index believes what it sees, with everything mounted.
@@ -114,6 +117,7 @@ fn mark(record: &FileRecord) -> IndexedMark {
     let hash = fs::read(record.absolute()).map(|it| *blake3::hash(&it).as_bytes()).unwrap_or_default();
     IndexedMark {
         awaiting: 0,
+        contents: Contents::default(),
         file: AsRead::of(record),
         hash: ContentHash(hash),
         kind: FileKind::Text,
@@ -252,6 +256,7 @@ fn the_walks_verdict_is_taken_back_by_a_walk_only() {
         hash: None,
         kind: FileKind::Other,
         media_type: String::new(),
+        contents: Contents::default(),
     };
     assert_eq!(scene.catalog.mark_reason(&[reason(Reason::TooLarge)]).unwrap(), 1);
     assert_eq!(scene.scan(), outcome(0, 0, 3, 0, 0));

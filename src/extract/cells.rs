@@ -27,6 +27,7 @@ impl<'s> SheetWriter<'s> {
     /// Opens a sheet with its name as a heading.
     pub(crate) fn new(sheet: &str, sink: &'s mut Sink) -> SheetWriter<'s> {
         let anchor = Anchor { sheet: Some(sheet.to_string()), ..Anchor::default() };
+        sink.name(sheet);
         sink.push(BlockKind::Heading(1), sheet, anchor);
         let (lines, line) = (Vec::new(), String::new());
         SheetWriter { sink, sheet: sheet.to_string(), lines, line, start: 0, at: (0, 0), area: None }

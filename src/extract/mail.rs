@@ -207,6 +207,7 @@ fn headers(message: &Message<'_>, sink: &mut Sink) {
     line("To", message.to().map(people));
     line("Cc", message.cc().map(people));
     line("Date", message.date().map(mail_parser::DateTime::to_rfc3339));
+    message.date().into_iter().for_each(|it| sink.sent(it.to_timestamp()));
     let names: Vec<&str> = message.attachments().filter_map(|it| it.attachment_name()).collect();
     line("Attachments", Some(names.join(", ")));
     sink.title(message.subject().unwrap_or_default());
@@ -236,6 +237,7 @@ fn people(address: &Address<'_>) -> String {
 }
 
 fn attachment(message: &Message<'_>, part: &MessagePart<'_>, sink: &mut Sink, read_member: ReadMember<'_>) {
+    part.attachment_name().into_iter().for_each(|it| sink.name(it));
     let name = match (&part.body, part.attachment_name()) {
         (_, Some(name)) => name,
         (PartType::Message(nested), None) => nested.subject().unwrap_or("message"),
@@ -306,6 +308,10 @@ mod tests {
             ],
         );
         let document = extract(ATTACHED);
+        assert_eq!(
+            (document.names.as_slice(), document.sent),
+            (["n.txt".to_string()].as_slice(), Some((1772442000, 1772442000)))
+        );
         assert_eq!(document.title.as_deref(), Some("Grüße"));
         assert_eq!(document.blocks[2].anchor.member.as_deref(), Some("n.txt"));
     }

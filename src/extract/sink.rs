@@ -13,6 +13,10 @@ const MOST_LINKS: usize = 5_000;
 /// Longest target, and longest text, of a link.
 const MOST_LINK_BYTES: usize = 1_000;
 
+/// Names of what lies in a file that are noted, and the longest.
+const MOST_NAMES: usize = 2_000;
+const MOST_NAME_BYTES: usize = 1_000;
+
 /// Longest title: it stands above every passage.
 const MOST_TITLE_BYTES: usize = 1_000;
 
@@ -155,6 +159,22 @@ impl Sink {
         if self.member_path.is_empty() && self.document.title.is_none() && !title.is_empty() {
             let end = beside_secrets(title, title.floor_char_boundary(MOST_TITLE_BYTES));
             self.document.title = Some(title[..end].trim_end().to_string());
+        }
+    }
+
+    /// Notes the name of something that lies in the file: an attachment, a member, a sheet.
+    pub(crate) fn name(&mut self, name: &str) {
+        let name = name.trim();
+        if !name.is_empty() && self.document.names.len() < MOST_NAMES {
+            self.document.names.push(name[..name.floor_char_boundary(MOST_NAME_BYTES)].to_string());
+        }
+    }
+
+    /// Notes when a message was sent, in seconds since the epoch; what is attached to another was sent with it.
+    pub(crate) fn sent(&mut self, seconds: i64) {
+        if self.member_path.is_empty() {
+            let (first, last) = self.document.sent.unwrap_or((seconds, seconds));
+            self.document.sent = Some((first.min(seconds), last.max(seconds)));
         }
     }
 
@@ -438,6 +458,18 @@ mod tests {
             sink.push(BlockKind::Paragraph, &text, Anchor::default());
             assert_eq!(sink.finish().text(), expected);
         }
+    }
+
+    #[test]
+    fn a_message_is_sent_when_it_says_and_what_is_attached_says_nothing() {
+        let mut sink = sink(ExtractLimits::default());
+        [30, 10, 20].into_iter().for_each(|it| sink.sent(it));
+        sink.enter("forwarded.eml").unwrap();
+        sink.sent(1);
+        sink.leave();
+        sink.name(&"x".repeat(2 * MOST_NAME_BYTES));
+        let document = sink.finish();
+        assert_eq!((document.sent, document.names[0].len()), (Some((10, 30)), MOST_NAME_BYTES));
     }
 
     #[test]

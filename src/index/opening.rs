@@ -103,11 +103,10 @@ impl Index {
         inner.background.spawn(watching::follow(inner.clone(), changes));
         let table = inner.tables.writing();
         inner.background.spawn(async move { table.warm().await });
-        let names = inner.catalog.clone();
-        // Not in the background: a question that comes meanwhile waits for it.
+        let (names, ends) = (inner.catalog.clone(), inner.shutdown.clone());
         tokio::task::spawn_blocking(move || {
-            if let Err(error) = names.learn_names() {
-                tracing::warn!(%error, "the first questions will be slow");
+            if let Err(error) = names.fill_names(&|| !ends.is_cancelled()) {
+                tracing::warn!(%error, "files of an older index are not found by their names; the next start tries again");
             }
         });
         inner.go_on();

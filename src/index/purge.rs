@@ -91,6 +91,7 @@ impl Inner {
             let orphans = catalog.without_file(evidence.hashes()?)?;
             evidence.forget(&orphans)?;
             book.forget(&catalog.without_file(book.hashes()?)?)?;
+            catalog.compact_names()?;
             catalog.meta_set(DONE, &asked)?;
             // Changes since the last look have their turn.
             if catalog.meta_get(KEY)?.as_deref() == Some(&asked) {

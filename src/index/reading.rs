@@ -20,7 +20,9 @@ use crate::index::pictures;
 use crate::index::pipeline::{Pipeline, Run};
 use crate::index::{Before, at_file, blocking, evidence};
 use crate::machine;
-use crate::model::{Chunk, ContentHash, Document, ExtractFailure, FileId, FileKind, FileRecord, OcrMode, Reason};
+use crate::model::{
+    Chunk, ContentHash, Contents, Document, ExtractFailure, FileId, FileKind, FileRecord, OcrMode, Reason,
+};
 use crate::warehouse::{self, OpenProblem, silence};
 
 /// A reader that is at a file for so long may never end: nearly all files take less than a tenth of it.
@@ -34,6 +36,8 @@ pub(crate) struct Facts {
     pub(crate) media_type: String,
     /// Sentence for the catalog: what was cut or could not be read. Empty when all was well.
     pub(crate) detail: String,
+    /// What lies in it.
+    pub(crate) contents: Contents,
 }
 
 /// A file after reading.
@@ -149,9 +153,10 @@ async fn read_open(pipeline: &Pipeline, run: &Run, record: &FileRecord, opened: 
     let Opened { file, before, hash, same } = opened;
     let is_seen = pipeline.pictures.take_seen(record.id);
     let name = record.found.path.file_name().map(OsStr::to_string_lossy).unwrap_or_default();
-    let mut facts =
-        Facts { hash, kind: extract::kind_of_name(&name), media_type: String::new(), detail: String::new() };
-    if let Some(known) = same {
+    let (media_type, detail, contents) = (String::new(), String::new(), Contents::default());
+    let mut facts = Facts { hash, kind: extract::kind_of_name(&name), media_type, detail, contents };
+    if let Some((known, contents)) = same {
+        facts.contents = contents;
         facts.kind = known.kind;
         facts.media_type = known.media_type;
         facts.detail = known.detail;
@@ -174,6 +179,7 @@ async fn read_open(pipeline: &Pipeline, run: &Run, record: &FileRecord, opened: 
     };
     facts.kind = extract::kind_of_media_type(&document.media_type);
     facts.media_type.clone_from(&document.media_type);
+    facts.contents = Contents::of(&document);
     let askers = pipeline
         .pictures
         .askers((&run.progress.job_id(), run.ocr), is_seen, |mode| pictures::wants(mode, facts.kind, &document));
@@ -324,7 +330,7 @@ struct Opened {
     /// How it was before it was hashed.
     before: Before,
     hash: ContentHash,
-    same: Option<FileRecord>,
+    same: Option<(FileRecord, Contents)>,
 }
 
 /// Opens the file below its root, hashes it through the same descriptor that the worker will read, and looks its content
@@ -366,10 +372,11 @@ fn open_and_hash(root: &Path, path: &Path) -> Result<(File, Before, ContentHash)
     Ok((file, before, hash))
 }
 
-/// Returns an indexed file with this content and this extension: another may mean another reader.
-fn same_content(catalog: &Catalog, hash: ContentHash, extension: &str) -> Result<Option<FileRecord>> {
+/// Returns an indexed file with this content and this extension, and what lies in it: another may mean another reader.
+fn same_content(catalog: &Catalog, hash: ContentHash, extension: &str) -> Result<Option<(FileRecord, Contents)>> {
     let Some(id) = catalog.same_content(hash)? else { return Ok(None) };
-    Ok(catalog.records(&[id])?.pop().filter(|it| it.extension == extension))
+    let Some(record) = catalog.records(&[id])?.pop().filter(|it| it.extension == extension) else { return Ok(None) };
+    Ok(Some((record, catalog.contents(&[id])?.remove(&id).unwrap_or_default())))
 }
 
 /// Says in one sentence what of the document was cut, could not be read or waits for OCR.

@@ -90,7 +90,7 @@ pub(super) mod tests {
     use super::*;
     use crate::catalog::{AsRead, Belief, EvidenceKey, ReasonMark};
     use crate::config::WalkConfig;
-    use crate::model::{ContentHash, Document, FileKind, FileState};
+    use crate::model::{ContentHash, Contents, Document, FileKind, FileState};
     use crate::warehouse::{Leash, Rules, walk};
 
     /// A catalog with one file that failed.
@@ -117,6 +117,7 @@ pub(super) mod tests {
             hash: None,
             kind: FileKind::Pdf,
             media_type: String::new(),
+            contents: Contents::default(),
         };
         catalog.mark_reason(&[mark]).unwrap();
     }

@@ -298,6 +298,7 @@ mod tests {
                 chunks: 1,
                 detail: String::new(),
                 awaiting: 0,
+                contents: Default::default(),
             };
             self.catalog.mark_indexed(&pending.iter().map(mark).collect::<Vec<_>>()).unwrap();
         }

@@ -13,7 +13,7 @@ use crate::index::pipeline::{Pass, Pipeline, Run};
 use crate::index::reading::Facts;
 use crate::index::{blocking, purge, scan};
 use crate::machine;
-use crate::model::{FileChunks, FileId, FileRecord, FileState, Reason};
+use crate::model::{Contents, FileChunks, FileId, FileRecord, FileState, Reason};
 
 /// Chunks that make a commit. Every commit is a new version and a new fragment of the table: too small ones rot it.
 const COMMIT_CHUNKS: usize = 2_000;
@@ -328,15 +328,16 @@ fn indexed(record: &FileRecord, facts: Facts, chunks: u32) -> IndexedMark {
         chunks,
         detail: facts.detail,
         awaiting: 0,
+        contents: facts.contents,
     }
 }
 
 fn without(record: &FileRecord, facts: Option<Facts>, reason: Reason, detail: String) -> ReasonMark {
-    let (hash, kind, media_type) = match facts {
-        Some(facts) => (Some(facts.hash), facts.kind, facts.media_type),
-        None => (None, record.kind, record.media_type.clone()),
+    let (hash, kind, media_type, contents) = match facts {
+        Some(facts) => (Some(facts.hash), facts.kind, facts.media_type, facts.contents),
+        None => (None, record.kind, record.media_type.clone(), Contents::default()),
     };
-    ReasonMark { file: AsRead::of(record), reason, detail, hash, kind, media_type }
+    ReasonMark { file: AsRead::of(record), reason, detail, hash, kind, media_type, contents }
 }
 
 #[cfg(test)]

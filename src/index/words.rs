@@ -16,7 +16,7 @@ use crate::index::blocking;
 use crate::index::pipeline::{Pass, Pipeline, Run};
 use crate::index::reading::{Facts, Outcome, ReadFile, TextBudget};
 use crate::index::urgent::MOST_FILES;
-use crate::model::{Chunk, FileId, FileRecord, FileState};
+use crate::model::{Chunk, Contents, FileId, FileRecord, FileState};
 
 /// Pending files from which on words come first. Fewer are embedded in seconds, and would only be written twice.
 const WORTH_TWO_PASSES: u64 = 400;
@@ -148,7 +148,9 @@ async fn read_part(
         };
         let (kind, media_type, detail) = (record.kind, record.media_type.clone(), record.detail.clone());
         let permit = Some(budget.reserve(&chunks).await);
-        let outcome = Outcome::Chunks(Facts { hash, kind, media_type, detail }, chunks);
+        // A mark of the vectors says nothing of what lies in the file.
+        let facts = Facts { hash, kind, media_type, detail, contents: Contents::default() };
+        let outcome = Outcome::Chunks(facts, chunks);
         read.push(ReadFile { record, outcome, permit });
     }
     Ok(read)

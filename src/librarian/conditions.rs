@@ -24,7 +24,8 @@ const OWN_VERBS: &str = "modified edited saved uploaded downloaded scanned wrote
 /// They turn what is said round.
 const NEGATIONS: &str = "not never nobody haven't hasn't hadn't weren't wasn't aren't isn't didn't don't";
 /// Between a noun and what is said of it.
-const LINKS: &str = "that which are were is was have has had been and but only just last recently also got did do";
+const LINKS: &str =
+    "that those which are were is was have has had been and but only just last recently also got did do";
 /// What may follow a condition; another noun would make it part of that noun: `files from 2021 census`.
 const AFTER: &str = "about on with without that which from in inside under within below of mentioning mention containing contain \
      regarding concerning for where whose and larger bigger smaller over above at between by modified edited saved \
@@ -40,14 +41,16 @@ struct Anchor {
 }
 
 /// Reads every condition, marks its words as used, and adds it to the filters.
-pub(super) fn read(words: &mut Words, today: NaiveDate, filters: &mut L0Filters) {
+///
+/// `files` says that files are what is looked for.
+pub(super) fn read(words: &mut Words, today: NaiveDate, files: bool, filters: &mut L0Filters) {
     let mut at = 0;
     while at < words.len() {
         let taken = if words.is_used(at) {
             None
         } else {
             folder(words, at, filters)
-                .or_else(|| size(words, at, filters))
+                .or_else(|| size(words, at, files, filters))
                 .or_else(|| date(words, at, today, filters))
                 .or_else(|| owner(words, at, filters))
         };
@@ -81,12 +84,49 @@ fn date(words: &Words, at: usize, today: NaiveDate, filters: &mut L0Filters) -> 
     if dated || !ends_well(words, at + length) {
         return None;
     }
-    let anchor = anchor(words, at, false)?;
+    let end = at + length;
+    let mail = || mail_anchor(words, at, end).filter(|_| kinds::is_mail(&filters.extensions));
+    let anchor = anchor(words, at, false).or_else(mail)?;
+    if filters.extensions.is_empty() && ends_in_mail(words, anchor.start) {
+        filters.extensions = kinds::mail();
+    }
     set_bounds(filters, if anchor.negated { bounds.turned()? } else { bounds });
-    Some((anchor.start, at + length))
+    Some((anchor.start, end))
 }
 
-fn size(words: &Words, at: usize, filters: &mut L0Filters) -> Option<(usize, usize)> {
+/// The date of a mail, where the mail is not next to it: behind whom it is from or to, behind its sending, or at the end of the
+/// question with a word for when it came.
+fn mail_anchor(words: &Words, at: usize, end: usize) -> Option<Anchor> {
+    /// Words of names, and of what else may stand between.
+    const BETWEEN: usize = 5;
+    const WHEN: &str = "from since before after until till between older newer";
+    let found = |start: usize| Some(Anchor { start, negated: false });
+    for before in (at.saturating_sub(BETWEEN)..at).rev() {
+        let word = words.at(before);
+        if among("sent received got get arrived send receive came", word) {
+            let is_all = (before + 1..at).all(|it| matches!(words.at(it), "me" | "us"));
+            return found(if is_all { before } else { at });
+        }
+        if among("about on mentioning mention regarding concerning", word) {
+            break;
+        }
+        if matches!(word, "from" | "to") && before > 0 && before + 1 < at {
+            if ends_in_mail(words, before) {
+                return found(at);
+            }
+        }
+    }
+    (among(WHEN, words.at(at)) && (end >= words.len() || words.0[end - 1].text.ends_with(['?', '.', '!'])))
+        .then(|| found(at))?
+}
+
+/// Whether a noun for mail ends before that word.
+fn ends_in_mail(words: &Words, end: usize) -> bool {
+    let noun = |back: usize| end.checked_sub(back).and_then(|it| kinds::noun(&words.from(it)));
+    (1..=2).any(|back| noun(back).is_some_and(|it| it.length == back && kinds::is_mail(&it.extensions)))
+}
+
+fn size(words: &Words, at: usize, files: bool, filters: &mut L0Filters) -> Option<(usize, usize)> {
     const LEAST: &[&str] = &[
         "larger than",
         "bigger than",
@@ -114,17 +154,39 @@ fn size(words: &Words, at: usize, filters: &mut L0Filters) -> Option<(usize, usi
         let (least, _) = size(at + 1, sizes::unit_of(&rest))?;
         (Some(least), Some(most), joint + 1 + taken)
     } else {
-        return None;
+        let (bytes, taken) = size(at, None)?;
+        let end = at + taken;
+        let length =
+            words.longest(end, &["or more", "or larger", "or bigger", "and more", "and above", "or above", "and up"]);
+        let below = || words.longest(end, &["or less", "or smaller", "and less", "and below", "or below"]);
+        match length {
+            Some(length) => (Some(bytes), None, end + length),
+            None => (None, Some(bytes), end + below()?),
+        }
     };
     let end = words.phrase(end, "in size").map_or(end, |length| end + length);
     let known = filters.min_size.is_some() && least.is_some() || filters.max_size.is_some() && most.is_some();
     if known || !ends_well(words, end) || least.zip(most).is_some_and(|(least, most)| least > most) {
         return None;
     }
-    let anchor = anchor(words, at, true).filter(|it| !it.negated)?;
+    let start = if at > 0 && among("of with having sized", words.at(at - 1)) { at - 1 } else { at };
+    let anchor = anchor(words, start, true).or_else(|| size_anchor(words, at).filter(|_| files));
+    let anchor = anchor.filter(|it| !it.negated)?;
     filters.min_size = least.or(filters.min_size);
     filters.max_size = most.or(filters.max_size);
     Some((anchor.start, end))
+}
+
+/// The size of files that were named before something else was said of them: `presentations about dredging that are above`.
+fn size_anchor(words: &Words, at: usize) -> Option<Anchor> {
+    let mut start = at;
+    while start > 0
+        && among("that those which are were is was be of with having sized weigh weighing", words.at(start - 1))
+    {
+        start -= 1;
+    }
+    let is_set_off = start > 0 && words.0[start - 1].text.ends_with(',');
+    (start < at || is_set_off).then_some(Anchor { start, negated: false })
 }
 
 fn owner(words: &Words, at: usize, filters: &mut L0Filters) -> Option<(usize, usize)> {
@@ -321,6 +383,7 @@ fn is_file_noun(words: &Words, at: usize) -> bool {
     }
     (0..3).any(|back| {
         let Some(start) = at.checked_sub(back) else { return false };
-        kinds::noun(&words.from(start)).is_some_and(|it| it.plural && start + it.length == at + 1)
+        let noun = kinds::noun(&words.from(start)).filter(|it| start + it.length == at + 1);
+        noun.is_some_and(|it| it.plural || kinds::is_mail(&it.extensions))
     })
 }

@@ -4,7 +4,7 @@ use chrono::NaiveDate;
 
 use crate::librarian::conditions::{self, FILE_NOUNS, FILE_PRONOUNS};
 use crate::librarian::words::{Words, among};
-use crate::librarian::{dates, kinds};
+use crate::librarian::{attachments, dates, kinds, sizes};
 use crate::model::L0Filters;
 
 /// What a question begins with.
@@ -66,7 +66,7 @@ const FIND: &[&str] = &[
     "display",
     "see",
 ];
-const WHICH: &[&str] = &["which", "what", "which of", "what are"];
+const WHICH: &[&str] = &["which", "what", "which of", "what are", "in which", "in what"];
 const COUNT: &[&str] = &["how many", "count", "number of", "the number of", "what is the number of"];
 const SUMMARIZE: &[&str] = &[
     "summarize",
@@ -123,7 +123,7 @@ pub(super) fn head(words: &Words, today: NaiveDate, filters: &mut L0Filters) -> 
     let start = at + possessive;
     let mine = words.at(head.open_end) == "my" || head.all;
     let bare = head.opening == Opening::None && !mine;
-    if let Some((end, plural, extensions)) = nouns(words, start, bare && possessive == 0) {
+    if let Some((end, plural, extensions)) = nouns(words, start, bare && possessive == 0, today) {
         head.noun = Some((at, end));
         head.plural = plural;
         head.extensions = extensions;
@@ -165,7 +165,7 @@ fn possessive(words: &Words, at: usize, today: NaiveDate, filters: &mut L0Filter
 }
 
 /// Nouns for files at a place, joined by `and` and `or`: their end, whether they are plural, their extensions.
-fn nouns(words: &Words, start: usize, bare: bool) -> Option<(usize, bool, Vec<String>)> {
+fn nouns(words: &Words, start: usize, bare: bool, today: NaiveDate) -> Option<(usize, bool, Vec<String>)> {
     let (mut at, mut extensions, mut plural) = (start, Vec::<String>::new(), false);
     let (mut generic, mut clear) = (false, true);
     loop {
@@ -198,10 +198,22 @@ fn nouns(words: &Words, start: usize, bare: bool) -> Option<(usize, bool, Vec<St
     }
     let mut seen = std::collections::HashSet::new();
     extensions.retain(|it| seen.insert(it.clone()));
+    if kinds::is_mail(&extensions) && follows_mail(words, at, today) {
+        return Some((at, plural, extensions));
+    }
     // `the photos in the newspaper` speaks of photos, `photos in the cellar folder` wants files.
     let the = words.at(start.wrapping_sub(1)) == "the";
     let announced = !bare || clear && !the;
     (follows(words, at, bare) && (announced || follows_closely(words, at, plural))).then_some((at, plural, extensions))
+}
+
+/// Whether what follows is said of mail only: when it came, whom it is to.
+fn follows_mail(words: &Words, at: usize, today: NaiveDate) -> bool {
+    let is_name = |at: usize| words.0.get(at).is_some_and(|it| it.text.starts_with(char::is_uppercase));
+    dates::bounds(&words.from(at), today).is_some()
+        || matches!(words.at(at), "sent" | "received")
+        || attachments::with_attachments(words, at).is_some()
+        || matches!(words.at(at), "to" | "from") && is_name(at + 1)
 }
 
 /// Whether what follows lets a noun be what is looked for: `emails about`, but not `email security`.
@@ -211,7 +223,7 @@ fn follows(words: &Words, at: usize, bare: bool) -> bool {
          modified edited saved changed created written updated owned since before after between in inside within older \
          newer i we whose to that last where named called at of on which taken until belonging up";
     const MORE: &str = "without for mention mentions contain contains who have has do does did were was are is and or by not there \
-         exist less more exceeding talk say says please yesterday today this related showing but";
+         exist less more exceeding talk say says please yesterday today this related showing but those";
     let next = words.at(at);
     if words.0.get(at).is_some_and(|it| it.bare.is_empty()) {
         return true;
@@ -224,5 +236,13 @@ fn follows(words: &Words, at: usize, bare: bool) -> bool {
 fn follows_closely(words: &Words, at: usize, plural: bool) -> bool {
     const NOT: &str = "of in on at to with above below under over before after";
     let next = words.at(at);
-    if plural { !among(NOT, next) || next != "of" && words.is_condition(at) } else { matches!(next, "about" | "from") }
+    let of_size = || next == "of" && (1..=3).any(|it| sizes::spoken(&words.from(at + it), None).is_some());
+    if plural && of_size() {
+        return true;
+    }
+    if plural {
+        !among(NOT, next) || next != "of" && words.is_condition(at)
+    } else {
+        matches!(next, "about" | "from" | "called" | "named")
+    }
 }

@@ -165,6 +165,16 @@ pub(super) fn noun(words: &[&str]) -> Option<Kind> {
     code(words).or_else(|| listed(words)).or_else(|| by_extension(words))
 }
 
+/// Says whether only mail has these extensions, with or without the dot.
+pub(super) fn is_mail(extensions: &[String]) -> bool {
+    !extensions.is_empty() && extensions.iter().all(|it| MAIL.contains(&it.trim_start_matches('.')))
+}
+
+/// The extensions of mail.
+pub(super) fn mail() -> Vec<String> {
+    dotted(MAIL)
+}
+
 /// The extensions of images.
 pub(super) fn images() -> Vec<String> {
     dotted(IMAGES)
@@ -210,7 +220,9 @@ fn listed(words: &[&str]) -> Option<Kind> {
         if typed != *name && !plural {
             continue;
         }
-        let file = words.get(length).filter(|_| !plural && length == 1);
+        // Much of it is mail, too.
+        let plural = plural || typed == "mail";
+        let file = words.get(length).filter(|_| (!plural || typed == "mail") && length == 1);
         let (length, plural, clear) = match file {
             Some(&"file") => (length + 1, false, true),
             Some(&"files") => (length + 1, true, true),

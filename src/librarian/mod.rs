@@ -9,9 +9,10 @@
 //! | `requires_l2`, `l2_skills`, `l2_top_k` | signatures, tables, totals, stamps, scans, forms, pictures |
 //!
 //! The rules ([`plan`]) know English; operators work in any language. Quoted words, `+word` and `-word` are no filters of
-//! metadata and have no field: whoever carries the plan out reads them by [`syntax::parse`] from `raw_user_text`. Nothing
-//! here touches the index or a file.
+//! metadata and have no field: whoever carries the plan out reads them by [`syntax::parse`] from `raw_user_text`, and whether
+//! attachments are asked for by [`asks_for_attachments`]. Nothing here touches the index or a file.
 
+mod attachments;
 mod by_model;
 mod check;
 mod conditions;
@@ -109,6 +110,16 @@ impl Librarian {
             _ => Ok(Planned::sure(rules)),
         }
     }
+}
+
+/// Says whether a question asks for what is attached to mail: as a condition on words, that is no filter of metadata.
+pub(crate) fn asks_for_attachments(question: &str) -> bool {
+    attachments::find(&Words::new(&syntax::pieces(question).1)).is_some()
+}
+
+/// Says whether only mail has these extensions: a date is when it was sent then, not when its file was written.
+pub(crate) fn is_mail(extensions: &[String]) -> bool {
+    kinds::is_mail(extensions)
 }
 
 /// Plans a question by rules. `today` is what `yesterday` and `last week` count from.

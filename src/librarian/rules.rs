@@ -8,7 +8,7 @@ use chrono::NaiveDate;
 
 use crate::librarian::head::{Head, Opening, POLITE, head};
 use crate::librarian::words::{Words, among};
-use crate::librarian::{conditions, evidence, kinds};
+use crate::librarian::{attachments, conditions, evidence, kinds};
 use crate::model::L0Filters;
 
 /// What the rules made of a question, operators aside.
@@ -65,20 +65,53 @@ const CONNECTORS: &[&str] = &[
     "is",
     "have",
     "has",
+    "do i have",
+    "do we have",
+    "called",
+    "named",
+    "with the name",
+    "whose name is",
+    "whose name contains",
+    "whose names contain",
+    "something to do with",
+    "to do with",
+    "deal with",
+    "dealing with",
 ];
-const FILLERS: &[&str] =
-    &["are there", "there are", "do i have", "do we have", "exist", "are in it", "is there", "do i own"];
+/// What may end a question about files, and says nothing of them.
+const TAILS: &[&str] =
+    &["in their name", "in their names", "in its name", "in the name", "somewhere", "mentioned", "exist", "please"];
+const FILLERS: &[&str] = &[
+    "are there",
+    "there are",
+    "do i have",
+    "do we have",
+    "exist",
+    "are in it",
+    "is there",
+    "do i own",
+    "i",
+    "we",
+    "did i get",
+    "did i receive",
+    "did we get",
+];
 const ARTICLES: &str = "the a an";
 
 /// Reads a question.
 pub(super) fn read(mut words: Words, today: NaiveDate) -> Reading {
     let mut filters = L0Filters::default();
-    let head = head(&words, today, &mut filters);
+    let mut head = head(&words, today, &mut filters);
+    let attached = attachments::find(&words);
+    if let Some(span) = attached {
+        ask_for_mail(&mut head, span);
+    }
     filters.extensions = head.extensions.clone();
     if filters.extensions.is_empty() {
         filters.extensions = place(&words);
     }
-    conditions::read(&mut words, today, &mut filters);
+    conditions::read(&mut words, today, head.noun.is_some(), &mut filters);
+    attached.into_iter().for_each(|it| words.spend(it.start, it.end));
     let threshold = threshold(&mut words);
     let skills = evidence::skills(&words, &mut filters);
     let text = meaning(&words, &head, &filters.extensions);
@@ -90,6 +123,16 @@ pub(super) fn read(mut words: Words, today: NaiveDate) -> Reading {
     let all = || Some(everything(&words, head.open_end)).filter(|it| !it.is_empty());
     let text = if listed { text } else { text.or_else(all) };
     Reading { intent, filters, text, threshold, skills }
+}
+
+/// What is attached is asked of the mail that it came with.
+fn ask_for_mail(head: &mut Head, span: attachments::Span) {
+    head.extensions = kinds::mail();
+    if span.names_mail {
+        // The file that is looked for is the mail, whatever is asked of it first.
+        *head = Head { opening: Opening::Find, extensions: kinds::mail(), ..Head::default() };
+        head.noun = (span.start == 0).then_some((0, span.end));
+    }
 }
 
 fn intent(head: &Head, text: Option<&str>, skills: &[String]) -> &'static str {
@@ -201,7 +244,15 @@ fn meaning(words: &Words, head: &Head, extensions: &[String]) -> Option<String> 
     if left.at(start) == "scanned" && extensions == kinds::scans() {
         start += 1;
     }
-    let text: Vec<&str> = left.0[start.min(left.len())..].iter().map(|it| it.text.as_str()).collect();
+    let mut end = left.len();
+    if head.noun.is_some() {
+        let tail = |length: usize| {
+            let from = left.len().checked_sub(length).filter(|it| *it > start)?;
+            left.longest(from, TAILS).filter(|it| *it == length)
+        };
+        end -= (1..=3).filter_map(tail).max().unwrap_or(0);
+    }
+    let text: Vec<&str> = left.0[start.min(end)..end].iter().map(|it| it.text.as_str()).collect();
     let text = tidy(&text.join(" "));
     // What was stripped was all there was: `why`, `what is the`.
     let text = if text.is_empty() && head.noun.is_none() { everything(words, 0) } else { text };

@@ -26,7 +26,7 @@ fn factor(unit: &str) -> Option<u64> {
 /// A size in running text: `5 MB`, `5MB`, and `5` where `unit` is known from elsewhere. A unit is needed, and a single
 /// letter is none: `over 5 m` is a length.
 pub(super) fn spoken(words: &[&str], unit: Option<&str>) -> Option<(u64, usize)> {
-    let first = words.first()?;
+    let first = &with_point(words.first()?);
     let end = first.find(|it: char| !it.is_ascii_digit() && it != '.').unwrap_or(first.len());
     let (number, glued) = first.split_at(end);
     if number.is_empty() {
@@ -41,6 +41,18 @@ pub(super) fn spoken(words: &[&str], unit: Option<&str>) -> Option<(u64, usize)>
         return None;
     }
     size(&format!("{number}{unit}")).map(|it| (it, length))
+}
+
+/// `1,5` is `1.5`, and `1,500` is `1500`.
+fn with_point(text: &str) -> String {
+    let Some((before, after)) = text.split_once(',') else { return text.to_string() };
+    let digits = after.bytes().take_while(u8::is_ascii_digit).count();
+    let is_number = !before.is_empty() && before.bytes().all(|it| it.is_ascii_digit());
+    match (is_number, digits) {
+        (true, 3) => format!("{before}{after}"),
+        (true, 1..) => format!("{before}.{after}"),
+        _ => text.to_string(),
+    }
 }
 
 /// The unit of a size in running text: `GiB` of `2 GiB`.
@@ -80,6 +92,8 @@ mod tests {
     fn a_size_in_running_text_has_a_unit() {
         assert_eq!(spoken(&["5", "mb", "of"], None), Some((5 << 20, 2)));
         assert_eq!(spoken(&["5mb"], None), Some((5 << 20, 1)));
+        assert_eq!(spoken(&["1,5", "mb"], None), Some((3 << 19, 2)));
+        assert_eq!(spoken(&["1,500kb"], None), Some((1500 << 10, 1)));
         assert_eq!(spoken(&["1", "and", "2", "gib"], Some("gib")), Some((1 << 30, 1)));
         for words in [&["5"][..], &["5", "m"], &["5m"], &["5", "people"], &["mb"], &[]] {
             assert_eq!(spoken(words, None), None, "{words:?}");

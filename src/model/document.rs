@@ -158,6 +158,12 @@ pub struct Document {
     /// What the file refers to outside its text, where the format has such: the graph reads it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub links: Vec<Link>,
+    /// Names of what lies in the file, with or without text: attachments, members of an archive, sheets.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub names: Vec<String>,
+    /// When the first and the last message in it were sent, as they say themselves: seconds since the epoch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sent: Option<(i64, i64)>,
 }
 
 /// Reads blocks, and refuses more than any document has: of blocks without text, what a worker may say holds so many that

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::model::Scope;
+use crate::model::{Document, Scope};
 
 /// The catalog's number of a root folder.
 pub type RootId = i64;
@@ -346,6 +346,24 @@ impl FileRecord {
     }
 }
 
+/// What lies in a file, beside its text.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Contents {
+    /// Names of attachments, members of an archive, sheets.
+    pub names: Vec<String>,
+    /// When the first and the last message in it were sent, nanoseconds since the epoch.
+    pub sent_ns: Option<(i64, i64)>,
+}
+
+impl Contents {
+    /// What a document says of it.
+    pub fn of(document: &Document) -> Contents {
+        let nanoseconds = |seconds: i64| seconds.saturating_mul(1_000_000_000);
+        let sent_ns = document.sent.map(|(first, last)| (nanoseconds(first), nanoseconds(last)));
+        Contents { names: document.names.clone(), sent_ns }
+    }
+}
+
 /// A filter over metadata, resolved from [`crate::model::L0Filters`]: dates parsed, extensions lowercase, globs checked.
 /// An empty filter matches every file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -368,6 +386,10 @@ pub struct FileFilter {
     pub max_size: Option<u64>,
     /// Only files of this owner (name or number).
     pub owner: Option<String>,
+    /// Whether the bounds on the modification are about when a mail was sent, where that is known.
+    pub mail_dates: bool,
+    /// Only files in which something has a name of its own: mail with attachments.
+    pub with_inner_names: bool,
     /// Only files in this state.
     pub state: Option<FileState>,
     /// Only files of this scope. Never asked for: whoever serves the caller sets it.

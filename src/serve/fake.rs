@@ -434,6 +434,6 @@ pub(crate) fn document() -> Document {
         truncated: false,
         pages: Some(2),
         pages_without_text: vec![2],
-        links: Vec::new(),
+        ..Document::default()
     }
 }

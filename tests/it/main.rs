@@ -41,6 +41,7 @@ mod means;
 mod mix;
 mod models;
 mod mounts;
+mod names;
 mod ollama;
 mod openai;
 mod openings;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::{Row, Transaction, params};
 
 use crate::catalog::database::Failed;
+use crate::catalog::names;
 use crate::catalog::row::{UNKNOWN, below, bytes, extension, now_ns, path_of, reason, search_name, signed};
 use crate::catalog::scan::ScanOutcome;
 use crate::model::{FileId, FileKind, FoundFile, Reason, RootId};
@@ -190,6 +191,7 @@ pub(super) fn rename(db: &Transaction<'_>, row: &Known, path: &Path) -> rusqlite
     let is_other_type = ending != extension(&row.path);
     db.prepare_cached("UPDATE files SET path = ?2, name = ?3, extension = ?4, changed_ns = ?5 WHERE id = ?1")?
         .execute(params![row.id, bytes(path), search_name(path), ending, UNKNOWN])?;
+    names::renew(db, row.id)?;
     // It may have been looked for at its old place just after it had moved.
     db.prepare_cached(
         "UPDATE files SET state = 'pending', reason = NULL, detail = '', tries = 0 \
@@ -276,6 +278,9 @@ pub(super) fn insert(
             reason,
             FileKind::of_extension(&ending).name(),
         ])?;
+    if inserted > 0 {
+        names::add(db, db.last_insert_rowid(), bytes(&file.path))?;
+    }
     outcome.added += inserted as u64;
     Ok(())
 }
@@ -290,5 +295,5 @@ fn verdict(file: &FoundFile) -> (&'static str, Option<&'static str>) {
 
 pub(super) fn bury(db: &Transaction<'_>, id: FileId) -> rusqlite::Result<()> {
     db.prepare_cached("UPDATE files SET deleted_ns = ?2 WHERE id = ?1")?.execute([id, now_ns()])?;
-    Ok(())
+    names::remove(db, id)
 }

@@ -73,7 +73,18 @@ fn a_file_whose_vectors_are_refused_waits_no_longer_and_one_that_changed_meanwhi
         let record = scene.record(file).unwrap();
         let (kind, media_type, hash) = (record.kind, record.media_type.clone(), record.hash);
         let reason = Reason::EmbedFailed;
-        (ReasonMark { file: AsRead::of(&record), reason, detail: "no".into(), hash, kind, media_type }, chunks)
+        (
+            ReasonMark {
+                file: AsRead::of(&record),
+                reason,
+                detail: "no".into(),
+                hash,
+                kind,
+                media_type,
+                contents: Contents::default(),
+            },
+            chunks,
+        )
     };
     let marks = [refused("a", 9), refused("b", 9), refused("c", 8)];
     scene.catalog.requeue(&RequeueScope::Ids(vec![scene.id("b")])).unwrap();

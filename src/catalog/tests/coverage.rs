@@ -83,6 +83,7 @@ fn take(catalog: &Catalog, at: &Root, step: Step) -> Result<()> {
                 hash: None,
                 kind: it.kind,
                 media_type: String::new(),
+                contents: Contents::default(),
             });
             catalog.mark_reason(&marks.collect::<Vec<_>>())?;
         }

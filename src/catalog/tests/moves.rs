@@ -159,6 +159,7 @@ fn a_file_that_could_not_be_read_at_its_old_place_is_tried_at_the_new_one() {
             hash: None,
             kind: it.kind,
             media_type: String::new(),
+            contents: Contents::default(),
         };
         scene.catalog.mark_reason(&[mark]).unwrap();
         fs::create_dir_all(scene.path("d")).unwrap();

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::catalog::{AsRead, Belief, IndexedMark};
-use crate::model::{ContentHash, FileKind, FileState, FoundFile};
+use crate::model::{ContentHash, Contents, FileKind, FileState, FoundFile};
 
 /// A data directory with nothing in it but its format, and a folder beside it.
 fn empty() -> (tempfile::TempDir, Config, PathBuf) {
@@ -143,7 +143,7 @@ fn catalog_of_one_file(config: &Config, root: &Path) -> Catalog {
     catalog.apply_scan(root.id, None, vec![found], &[], true, Belief::All).unwrap();
     let file = AsRead::of(&catalog.next_pending(0, 1).unwrap()[0]);
     let (hash, kind, media_type) = (ContentHash([7; 32]), FileKind::Text, String::new());
-    let mark = IndexedMark { file, hash, kind, media_type, chunks: 3, detail: String::new(), awaiting: 0 };
+    let mark = IndexedMark { file, hash, kind, media_type, chunks: 3, detail: String::new(), awaiting: 0, contents: Contents::default() };
     assert_eq!(catalog.mark_indexed(&[mark]).unwrap(), 1);
     catalog
 }

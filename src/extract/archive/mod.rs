@@ -56,6 +56,7 @@ impl Outcome {
         bytes: impl FnOnce(&mut Sink) -> ReadResult<Vec<u8>>,
         member: &mut ReadMember<'_>,
     ) {
+        sink.name(name);
         if let Err(failed) = sink.enter(name) {
             return self.failed(name, failed, sink);
         }

@@ -65,7 +65,9 @@ impl Message<'_> {
         };
         let (to, cc, body) = (text(TO, sink)?, text(CC, sink)?, text(BODY, sink)?);
         let time = fixed_value(&fixed, SUBMIT_TIME).or_else(|| fixed_value(&fixed, DELIVERY_TIME));
-        let date = time.and_then(date_text).unwrap_or_default();
+        let sent = time.and_then(seconds);
+        sent.into_iter().for_each(|it| sink.sent(it));
+        let date = sent.and_then(date_text).unwrap_or_default();
         let title = subject.clone();
         push_metadata(&[("from", from), ("to", to), ("cc", cc), ("date", date), ("subject", subject)], sink);
         sink.title(&title);
@@ -110,21 +112,9 @@ impl Message<'_> {
     }
 
     fn attachments(&mut self, storage: &str, depth: u32, sink: &mut Sink, member: &mut ReadMember<'_>) -> ReadResult {
-        let root = if storage.is_empty() { "/" } else { storage };
-        let Ok(entries) = self.file.read_storage(root) else { return Ok(()) };
-        let names: Vec<String> =
-            entries.map(|it| it.name().to_string()).filter(|it| it.starts_with("__attach")).collect();
-        for name in names {
-            let place = format!("{storage}/{name}");
-            let mut label = self.text(&place, ATTACHMENT_NAME, encoding_rs::WINDOWS_1252, sink)?;
-            if label.is_empty() {
-                label = self.text(&place, ATTACHMENT_SHORT_NAME, encoding_rs::WINDOWS_1252, sink)?;
-            }
-            let inner = format!("{place}/__substg1.0_{ATTACHMENT_DATA:04X}000D");
-            let is_message = self.file.exists(format!("{inner}/__properties_version1.0"));
-            if label.is_empty() {
-                label = if is_message { "message.msg".to_string() } else { name };
-            }
+        for Attached { place, label } in self.attached(storage, sink)? {
+            let inner = nested(&place);
+            let is_message = self.is_message(&inner);
             if let Err(failed) = sink.enter(&label) {
                 note(&format!("attachment `{label}`"), &failed, sink);
                 return Ok(());
@@ -147,6 +137,37 @@ impl Message<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Finds what is attached, and says what it is called.
+    fn attached(&mut self, storage: &str, sink: &mut Sink) -> ReadResult<Vec<Attached>> {
+        let root = if storage.is_empty() { "/" } else { storage };
+        let Ok(entries) = self.file.read_storage(root) else { return Ok(Vec::new()) };
+        let storages: Vec<String> =
+            entries.map(|it| it.name().to_string()).filter(|it| it.starts_with("__attach")).collect();
+        let (mut attached, mut names) = (Vec::with_capacity(storages.len()), Vec::new());
+        for name in storages {
+            let place = format!("{storage}/{name}");
+            let mut label = self.text(&place, ATTACHMENT_NAME, encoding_rs::WINDOWS_1252, sink)?;
+            if label.is_empty() {
+                label = self.text(&place, ATTACHMENT_SHORT_NAME, encoding_rs::WINDOWS_1252, sink)?;
+            }
+            if !label.is_empty() {
+                sink.name(&label);
+                names.push(label.clone());
+            } else if self.is_message(&nested(&place)) {
+                label = "message.msg".to_string();
+            } else {
+                label = name;
+            }
+            attached.push(Attached { place, label });
+        }
+        push_metadata(&[("attachments", names.join(", "))], sink);
+        Ok(attached)
+    }
+
+    fn is_message(&self, storage: &str) -> bool {
+        self.file.exists(format!("{storage}/__properties_version1.0"))
     }
 
     /// Reads a stream; none when it is missing or damaged.
@@ -182,6 +203,19 @@ impl Message<'_> {
     }
 }
 
+/// Something that is attached to a message.
+struct Attached {
+    /// Its storage.
+    place: String,
+    /// What it is called here.
+    label: String,
+}
+
+/// Where a message lies that is attached.
+fn nested(place: &str) -> String {
+    format!("{place}/__substg1.0_{ATTACHMENT_DATA:04X}000D")
+}
+
 /// Notes that a part of a message was not read, which is no reason to leave out the others.
 fn note(part: &str, failed: &ExtractFailure, sink: &mut Sink) {
     if failed.reason.state() == FileState::Failed {
@@ -203,10 +237,13 @@ fn encoding(code_page: Option<u64>) -> &'static encoding_rs::Encoding {
     rtf::encoding_of_code_page((code_page.unwrap_or(1252) & 0xFFFF_FFFF) as i32)
 }
 
-/// Shows a time that counts in units of 100 nanoseconds from 1601.
-fn date_text(ticks: u64) -> Option<String> {
+/// Returns the seconds since 1970 of a time that counts in units of 100 nanoseconds from 1601.
+fn seconds(ticks: u64) -> Option<i64> {
     const SECONDS_TO_1970: i64 = 11_644_473_600;
-    let seconds = i64::try_from(ticks / 10_000_000).ok()? - SECONDS_TO_1970;
+    Some(i64::try_from(ticks / 10_000_000).ok()? - SECONDS_TO_1970)
+}
+
+fn date_text(seconds: i64) -> Option<String> {
     let moment = chrono::DateTime::from_timestamp(seconds, 0)?;
     Some(moment.format("%Y-%m-%d %H:%M UTC").to_string())
 }

@@ -69,11 +69,16 @@ fn a_message_gives_its_facts_body_and_attachments() {
             (None, "from: Анна <ann@example.org>\ndate: 2020-01-01 00:00 UTC\nsubject: Plan"),
             (None, "one"),
             (None, "two"),
+            (None, "attachments: a.txt"),
             (Some("a.txt"), "attached"),
             (Some("message.msg"), "subject: Inner"),
         ]
     );
     assert_eq!(document.title.as_deref(), Some("Plan"));
+    assert_eq!(
+        (document.names.as_slice(), document.sent),
+        (["a.txt".to_string()].as_slice(), Some((1_577_836_800, 1_577_836_800)))
+    );
 }
 
 #[test]

@@ -127,7 +127,8 @@ impl TryFrom<wire::FileFilter> for model::FileFilter {
             max_size: it.max_size,
             owner: it.owner,
             state: WireEnum::decode(it.state)?,
-            within: model::Scope::All,
+            // What a question asks for beside: a list has only what it says.
+            ..model::FileFilter::default()
         })
     }
 }
@@ -227,8 +228,8 @@ impl TryFrom<wire::Document> for model::Document {
             truncated: it.truncated,
             pages: it.pages,
             pages_without_text: it.pages_without_text,
-            // What a file refers to is for the graph, which is asked where it is.
-            links: Vec::new(),
+            // What a file refers to is for the graph, and what lies in it for the catalog, which are asked where they are.
+            ..model::Document::default()
         })
     }
 }

@@ -1,0 +1,401 @@
+//! Numbers in one notation, so that `1,234.56` and `1 234,56` are the same words wherever words are compared. Pure.
+//!
+//! | written | in one notation |
+//! |---|---|
+//! | `1,234.56`, `1.234,56`, `1 234,56`, `1'234.56`, `1234,56` | `1234.56` |
+//! | `1,234`, `1.234`, `1'234`, `1 234 EUR` | `1234` |
+//! | `5kg` | `5 kg` |
+//! | `+44 20 7946 0018`, `020 7946 0018`, `02079460018` | `79460018`, the last eight digits |
+//!
+//! Three digits behind a single separator are thousands. That is wrong for some decimals (`1.234`), and right for
+//! comparison: both sides are read the same way. Dates, versions, addresses and names of models stay as they are.
+//!
+//! The keyword index holds the words as they were written. [`keywords`] gives those of the other notations.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+use std::ops::{Range, RangeInclusive};
+
+/// What may stand directly behind a number and is a word of its own, lower case, sorted.
+const UNITS: &[&str] = &[
+    "bar", "chf", "cl", "cm", "db", "dl", "eur", "ft", "g", "gb", "gbit", "gbp", "ghz", "gib", "gwh", "h", "ha", "hp",
+    "hz", "j", "k", "kb", "kcal", "kg", "khz", "kib", "kj", "km", "kn", "kv", "kw", "kwh", "l", "lb", "lbs", "m", "ma",
+    "mah", "mb", "mbar", "mbit", "mg", "mhz", "mib", "min", "ml", "mm", "mph", "ms", "mv", "mw", "mwh", "nm", "oz",
+    "pa", "pt", "px", "rpm", "s", "t", "tb", "tib", "usd", "v", "w", "wh", "yd", "°c", "°f", "µg", "µm", "µs", "μg",
+    "μm", "μs",
+];
+/// Signs of money, which follow or lead a number.
+const MONEY: &[char] = &['€', '$', '£', '¥', '%'];
+/// Blanks that do not break a line: they join the groups of one number.
+const NARROW: &[char] = &['\u{a0}', '\u{202f}', '\u{2009}'];
+/// Digits of a telephone number that are compared: what is before them depends on where one calls from.
+const PHONE: usize = 8;
+/// Digits of a telephone number at least and, without a country, at most.
+const PHONE_DIGITS: RangeInclusive<usize> = 9..=12;
+/// With its country.
+const MOST_PHONE_DIGITS: usize = 15;
+/// Words that are added to a question at most.
+const MOST_KEYWORDS: usize = 64;
+/// Letters and digits of the shortest name of a model that is searched in parts.
+const SHORTEST_MODEL: usize = 5;
+/// Letters by which the beginning of such a name is moved.
+const MODEL_LETTERS: usize = 4;
+
+/// A number in a text.
+#[derive(Debug, PartialEq)]
+struct Number {
+    /// Its bytes.
+    range: Range<usize>,
+    integer: String,
+    fraction: Option<String>,
+    /// What stands directly behind it.
+    unit: Option<String>,
+    is_phone: bool,
+}
+
+impl Number {
+    fn canonical(&self) -> String {
+        let mut text = self.integer.clone();
+        if let Some(fraction) = &self.fraction {
+            text = format!("{text}.{fraction}");
+        }
+        if let Some(unit) = &self.unit {
+            text = format!("{text} {unit}");
+        }
+        text
+    }
+}
+
+/// Returns a text with its numbers in one notation. Takes time in the length of the text.
+pub(crate) fn canonical(text: &str) -> Cow<'_, str> {
+    let (mut changed, mut done) = (String::new(), 0);
+    for number in numbers(text) {
+        let one = number.canonical();
+        if text[number.range.clone()] != one {
+            changed.push_str(&text[done..number.range.start]);
+            changed.push_str(&one);
+            done = number.range.end;
+        }
+    }
+    if done == 0 {
+        return Cow::Borrowed(text);
+    }
+    changed.push_str(&text[done..]);
+    Cow::Owned(changed)
+}
+
+/// Returns the words, as the keyword index splits them, by which the numbers and names of models of a question may be
+/// written otherwise; lower case, without those that stand in it.
+pub(crate) fn keywords(question: &str) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    for number in numbers(question) {
+        spellings(&number, &mut words);
+        if number.unit.is_none()
+            && let Some(unit) = unit_at(question[number.range.end..].trim_start())
+        {
+            let last = number.fraction.as_ref().unwrap_or(&number.integer);
+            words.push(format!("{last}{}", unit.to_lowercase()));
+        }
+    }
+    for token in question.split(|it: char| !it.is_alphanumeric() && !matches!(it, '-' | '_')) {
+        model_parts(token, &mut words);
+    }
+    let lower = question.to_lowercase();
+    let typed: Vec<&str> = lower.split(|it: char| !it.is_alphanumeric()).collect();
+    let mut seen = HashSet::new();
+    words.retain(|it| !typed.contains(&it.as_str()) && seen.insert(it.clone()));
+    words.truncate(MOST_KEYWORDS);
+    words
+}
+
+/// Returns what the keyword index is asked for in order to find every text that may hold a run of words, numbers in one
+/// notation: the words of each way to write it, separated by blanks. None when there are too many ways.
+pub(crate) fn index_words(run: &[String]) -> Option<Vec<String>> {
+    let is_number = |it: &str| it.bytes().all(|it| it.is_ascii_digit());
+    // `20240315` is a day.
+    let is_day = |it: &str| it.len() == PHONE && (it.starts_with("19") || it.starts_with("20"));
+    if run.iter().any(|it| it.len() >= PHONE && is_number(it) && !is_day(it)) {
+        return None;
+    }
+    let grouped =
+        |it: &str| if it.len() > 3 && is_number(it) { it[it.len() - 3..].to_string() } else { it.to_string() };
+    let all: Vec<String> = run.iter().map(|it| grouped(it)).collect();
+    let mut ways = vec![run.join(" "), all.join(" ")];
+    for words in [run, &all] {
+        let mut joined = String::new();
+        for (at, word) in words.iter().enumerate() {
+            let is_unit = at > 0 && is_number(&words[at - 1]) && UNITS.binary_search(&word.as_str()).is_ok();
+            joined.push_str(if at == 0 || is_unit { "" } else { " " });
+            joined.push_str(word);
+        }
+        ways.push(joined);
+    }
+    let mut seen = HashSet::new();
+    ways.retain(|it| seen.insert(it.clone()));
+    Some(ways)
+}
+
+/// The words that a number has in other notations.
+fn spellings(number: &Number, words: &mut Vec<String>) {
+    let integer = &number.integer;
+    if number.is_phone {
+        // In groups of four, as two of three countries write the end of it, and in one.
+        words.extend([integer[PHONE - 4..].to_string(), integer[..PHONE - 4].to_string()]);
+        return;
+    }
+    words.push(integer.clone());
+    words.extend(number.fraction.clone());
+    if let Some(unit) = &number.unit {
+        words.extend([unit.to_lowercase(), number.fraction.as_ref().unwrap_or(integer).clone()]);
+    }
+    if integer.len() > 3 {
+        // A first group of one or two digits stands everywhere, and says nothing.
+        let lead = integer.len() % 3;
+        words.extend((lead..integer.len()).step_by(3).map(|at| integer[at..at + 3].to_string()));
+    }
+}
+
+/// `WFM5799DWF` for `WF-M5799DWF` and the other way round: the whole, and what is left of it behind some letters.
+fn model_parts(token: &str, words: &mut Vec<String>) {
+    let whole: String = token.chars().filter(|it| it.is_alphanumeric()).collect::<String>().to_lowercase();
+    let letters = whole.chars().take_while(|it| it.is_ascii_lowercase()).count();
+    let is_model = letters > 0 && whole.len() >= SHORTEST_MODEL && whole.is_ascii() && letters < whole.len();
+    if is_model {
+        words.push(whole.clone());
+        words.extend((1..=letters.min(MODEL_LETTERS)).map(|at| whole[at..].to_string()));
+    }
+}
+
+/// The numbers of a text, in order.
+fn numbers(text: &str) -> Vec<Number> {
+    let bytes = text.as_bytes();
+    let (mut found, mut at) = (Vec::new(), 0);
+    while let Some(next) = bytes[at..].iter().position(u8::is_ascii_digit).map(|it| at + it) {
+        let before = text[..next].chars().next_back();
+        let begins = !before.is_some_and(char::is_alphanumeric);
+        match begins.then(|| phone(text, next).or_else(|| amount(text, next))).flatten() {
+            Some(number) => {
+                at = number.range.end;
+                found.push(number);
+            }
+            None => at = end_of_token(text, next),
+        }
+    }
+    found
+}
+
+/// Where the letters, digits and what joins digits end that begin there.
+fn end_of_token(text: &str, from: usize) -> usize {
+    let mut chars = text[from..].char_indices().peekable();
+    while let Some((at, it)) = chars.next() {
+        let joins = matches!(it, ',' | '.' | '\'' | '\u{2019}') && chars.peek().is_some_and(|it| it.1.is_ascii_digit());
+        if !it.is_alphanumeric() && !joins {
+            return from + at;
+        }
+    }
+    text.len()
+}
+
+fn digits(text: &str, from: usize) -> &str {
+    let rest = &text[from..];
+    let end = rest.bytes().position(|it| !it.is_ascii_digit()).unwrap_or(rest.len());
+    &rest[..end]
+}
+
+/// A number that begins there, with its unit.
+fn amount(text: &str, start: usize) -> Option<Number> {
+    let first = digits(text, start);
+    let (mut integer, mut end) = (first.to_string(), start + first.len());
+    let (separator, groups) = thousands(text, first, end);
+    integer.extend(groups.iter().copied());
+    end += groups.iter().map(|it| it.len() + separator.len_utf8()).sum::<usize>();
+    let mark =
+        text[end..].chars().next().filter(|it| matches!(it, '.' | ',') && (groups.is_empty() || *it != separator));
+    let fraction = mark.map(|_| digits(text, end + 1)).filter(|it| !it.is_empty());
+    end += fraction.map_or(0, |it| 1 + it.len());
+    let unit = unit_at(&text[end..]);
+    let is_address = separator == '.' && groups.len() == 3 && fraction.is_none();
+    // A plain blank joins only what is clearly a number: `100 200 300` are three.
+    let is_plain = !groups.is_empty() && separator == ' ' && fraction.is_none() && !is_counted(text, start, end);
+    if is_address || is_plain {
+        let end = start + first.len();
+        return (!is_address).then(|| Number::plain(start..end, first));
+    }
+    let mut rest = text[end + unit.map_or(0, str::len)..].chars();
+    let (next, then) = (rest.next(), rest.next());
+    let goes_on = next.is_some_and(char::is_alphanumeric)
+        || next.is_some_and(|it| matches!(it, '.' | ',' | '\'')) && then.is_some_and(|it| it.is_ascii_digit());
+    let range = start..end + unit.map_or(0, str::len);
+    let (fraction, unit) = (fraction.map(String::from), unit.map(String::from));
+    (!goes_on).then_some(Number { range, integer, fraction, unit, is_phone: false })
+}
+
+impl Number {
+    fn plain(range: Range<usize>, digits: &str) -> Number {
+        Number { range, integer: digits.into(), fraction: None, unit: None, is_phone: false }
+    }
+}
+
+/// The groups of three digits behind the first one, and what stands before each.
+fn thousands<'t>(text: &'t str, first: &str, mut at: usize) -> (char, Vec<&'t str>) {
+    let mut groups = Vec::new();
+    let separator = text[at..].chars().next().unwrap_or_default();
+    let separates = matches!(separator, ',' | '.' | '\'' | '\u{2019}' | ' ') || NARROW.contains(&separator);
+    if !separates || first.len() > 3 || first.starts_with('0') {
+        return (separator, groups);
+    }
+    while text[at..].starts_with(separator) {
+        let group = digits(text, at + separator.len_utf8());
+        if group.len() != 3 {
+            break;
+        }
+        at += separator.len_utf8() + group.len();
+        groups.push(group);
+    }
+    (separator, groups)
+}
+
+/// Says whether money or a unit stands beside a number.
+fn is_counted(text: &str, start: usize, end: usize) -> bool {
+    let behind = text[end..].trim_start_matches([' ', '\u{a0}', '\u{202f}']);
+    unit_at(behind).is_some() || behind.starts_with(MONEY) || text[..start].trim_end().ends_with(MONEY)
+}
+
+/// The unit that a text begins with.
+fn unit_at(text: &str) -> Option<&str> {
+    /// Bytes of the longest unit.
+    const LONGEST: usize = 5;
+    let end = text.find(|it: char| !it.is_alphabetic() && it != '°').unwrap_or(text.len());
+    let unit = &text[..end];
+    let ends = !text[end..].starts_with(char::is_alphanumeric);
+    (ends && (1..=LONGEST).contains(&end) && UNITS.binary_search(&unit.to_lowercase().as_str()).is_ok()).then_some(unit)
+}
+
+/// A telephone number that begins there: with `+` and its country, or with `0` and three digits at least.
+fn phone(text: &str, start: usize) -> Option<Number> {
+    let is_abroad = text[..start].ends_with('+');
+    let first = digits(text, start);
+    if !is_abroad && (!first.starts_with('0') || first.len() < 3) {
+        return None;
+    }
+    let most = if is_abroad { MOST_PHONE_DIGITS } else { *PHONE_DIGITS.end() };
+    let (mut all, mut end) = (first.to_string(), start + first.len());
+    loop {
+        let rest = &text[end..];
+        let between = rest.find(|it: char| !matches!(it, ' ' | '-' | '/' | '(' | ')' | '\u{a0}')).unwrap_or(rest.len());
+        let group = digits(text, end + between);
+        if group.is_empty() || between == 0 || between > 3 || all.len() + group.len() > most {
+            break;
+        }
+        all.push_str(group);
+        end += between + group.len();
+    }
+    let fits = all.len() >= *PHONE_DIGITS.start() && all.len() <= most;
+    let ends = !text[end..].starts_with(char::is_alphanumeric);
+    let start = start - usize::from(is_abroad);
+    (fits && ends).then(|| Number { is_phone: true, ..Number::plain(start..end, &all[all.len() - PHONE..]) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn same(written: &[&str], expected: &str) {
+        for text in written {
+            assert_eq!(canonical(text), expected, "{text}");
+            assert_eq!(canonical(&format!("pay {text}, now")), format!("pay {expected}, now"));
+        }
+    }
+
+    #[test]
+    fn a_number_is_the_same_in_every_notation() {
+        same(&["1,234.56", "1.234,56", "1 234,56", "1'234.56", "1\u{202f}234,56", "1234,56", "1234.56"], "1234.56");
+        same(&["1,234", "1.234", "1\u{a0}234", "1\u{2019}234"], "1234");
+        same(&["12,345,678.9", "12.345.678,9", "12 345 678,9"], "12345678.9");
+        same(&["5kg", "5 kg"], "5 kg");
+        same(&["2,5kg", "2.5kg"], "2.5 kg");
+        same(&["1 234 EUR", "1,234 EUR", "1.234EUR", "1234 EUR"], "1234 EUR");
+        assert_eq!(canonical("€1 234"), "€1234");
+        same(
+            &["+44 20 7946 0018", "020 7946 0018", "02079460018", "(020) 7946-0018"].map(|it| it.trim_matches('(')),
+            "79460018",
+        );
+    }
+
+    #[test]
+    fn what_is_no_number_stays() {
+        for text in [
+            "",
+            "no digits, none",
+            "2024-03-15 and 15.03.2024 at 10:30",
+            "version 1.2.3 of 10.0.192",
+            "192.168.100.200",
+            "100 200 300",
+            "sha256 of m5799dwf and h2o, 3d, 1st",
+            "pages 3, 4, 5",
+            "0.125",
+            "x1,234",
+            "٣ and ½",
+            "1,234,5",
+        ] {
+            assert_eq!(canonical(text), text);
+            assert!(matches!(canonical(text), Cow::Borrowed(_)));
+        }
+    }
+
+    #[test]
+    fn other_notations_are_searched_by_their_words() {
+        let check = |question: &str, expected: &[&str]| assert_eq!(keywords(question), expected, "{question}");
+        check("1234.56", &["234"]);
+        check("1234", &["234"]);
+        check("1,234.56", &["1234"]);
+        check("the 5kg bag", &["5", "kg"]);
+        check("a bag of 5 kg", &["5kg"]);
+        check("02079460018", &["0018", "7946"]);
+        check("harbour budget", &[]);
+        assert!(keywords("WFM5799DWF").contains(&"m5799dwf".to_string()));
+        assert!(keywords("WF-M5799DWF").contains(&"wfm5799dwf".to_string()));
+    }
+
+    #[test]
+    fn the_index_is_asked_for_every_way_to_write_a_run() {
+        let check = |run: &[&str]| index_words(&run.iter().map(|it| (*it).to_string()).collect::<Vec<_>>());
+        assert_eq!(check(&["old", "quay"]).unwrap(), ["old quay"]);
+        assert_eq!(check(&["1234", "56"]).unwrap(), ["1234 56", "234 56"]);
+        assert_eq!(check(&["1234", "kg", "of", "flour"]).unwrap().last().unwrap(), "234kg of flour");
+        assert_eq!(check(&["79460018"]), None);
+        assert_eq!(check(&["20240315"]).unwrap(), ["20240315", "315"]);
+    }
+
+    #[test]
+    fn units_are_in_order_and_time_is_that_of_the_length() {
+        assert!(UNITS.is_sorted());
+        let long = "1 234 ".repeat(200_000);
+        let begun = std::time::Instant::now();
+        assert_eq!(canonical(&long).len(), long.len());
+        keywords(&long[..32 << 10]);
+        assert!(begun.elapsed() < std::time::Duration::from_secs(5));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_amount_is_the_same_in_every_notation(integer in 1_000_u32.., cents in 0_u32..100) {
+            let digits = integer.to_string();
+            let grouped = |separator: &str| {
+                let lead = digits.len() % 3;
+                let groups: Vec<&str> = (lead..digits.len()).step_by(3).map(|at| &digits[at..at + 3]).collect();
+                let lead = Some(&digits[..lead]).filter(|it| !it.is_empty());
+                lead.into_iter().chain(groups).collect::<Vec<_>>().join(separator)
+            };
+            for (thousands, decimal) in [(",", "."), (".", ","), (" ", ","), ("'", "."), ("\u{202f}", ","), ("", ",")] {
+                let written = format!("{}{decimal}{cents:02}", grouped(thousands));
+                proptest::prop_assert_eq!(canonical(&written), format!("{digits}.{cents:02}"), "{}", written);
+            }
+        }
+
+        #[test]
+        fn any_text_is_read_without_panic(text in "[0-9 .,'+kgE€\u{a0}é°-]{0,40}") {
+            let _ = (canonical(&text), keywords(&text));
+        }
+    }
+}

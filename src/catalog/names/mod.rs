@@ -1,0 +1,381 @@
+//! The names of files, and of what lies in them, as a searchable field: folders, the file, attachments, members of archives,
+//! sheets.
+//!
+//! A row for each file, under its number, in an index of words that SQLite keeps. What changes a name changes its row in the
+//! same transaction. A catalog of an older vic gets its rows in the background, see [`Catalog::fill_names`].
+//!
+//! A question looks for its rarer words, and only looks at their files whether these have the commoner ones too: a word that
+//! stands in the names of half a million files takes no longer than one that stands in some thousands.
+
+mod words;
+
+use std::collections::{HashMap, HashSet};
+
+use rusqlite::{OptionalExtension, Row, Transaction, params};
+
+use crate::catalog::Catalog;
+use crate::catalog::database::Failed;
+use crate::catalog::row::path_of;
+use crate::error::Result;
+use crate::model::{Contents, FileId};
+
+pub use words::{NameWord, name_words};
+
+/// Where the catalog keeps after which file the names are still to be taken up, while that is so.
+const FILLED: &str = "names_filled_to";
+/// Files whose names are taken up in one transaction: others wait for it.
+const FILLED_AT_ONCE: i64 = 2_000;
+
+/// Bytes of the names in a file that are kept.
+pub const MOST_NAMES_BYTES: usize = 64 << 10;
+/// Separates them; no name holds it.
+const SEPARATOR: char = '\n';
+
+/// Words of a question that are looked for.
+pub const MOST_WORDS: usize = 32;
+/// A word in more names than these is common: by itself it leads to no file, unless there is no rarer one.
+const COMMON: usize = 1_000;
+/// Names that are counted for a word.
+const COUNTED: usize = 5_000;
+/// Names of a common word that are passed over in search of one that may be found.
+const PASSED_OVER: usize = 200_000;
+/// Files among which names are compared one by one rather than searched.
+const FEW: usize = 2_000;
+
+/// What a word counts that stands in the name of something in the file, and in that of a folder.
+const INNER: f32 = 0.9;
+const FOLDER: f32 = 0.5;
+/// What the part of a file's name that is asked for counts, among names with the same words.
+const WHOLE_NAME: f32 = 0.1;
+
+/// A file whose names hold words that are looked for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Named {
+    /// The file.
+    pub file_id: FileId,
+    /// The part of the question that its names hold, 0 to 1: rare words count more, and so does the file's own name.
+    pub share: f32,
+    /// Which of the words they hold, by their places in the question.
+    pub held: Vec<usize>,
+}
+
+impl Catalog {
+    /// Returns up to `limit` files whose names hold words, best first, out of these (sorted) or of all. Of many thousands with
+    /// the same common words the newest count.
+    ///
+    /// # Errors
+    /// Those of SQLite.
+    pub fn named(&self, words: &[NameWord], among: Option<&[FileId]>, limit: usize) -> Result<Vec<Named>> {
+        let words = &words[..words.len().min(MOST_WORDS)];
+        if words.is_empty() || limit == 0 {
+            return Ok(Vec::new());
+        }
+        self.database.read(|db| {
+            let (weights, candidates) = candidates(db, words, among)?;
+            let mut named = Vec::new();
+            for file in candidates {
+                named.extend(compare(db, file, words, &weights)?);
+            }
+            named.sort_unstable_by(|a: &Named, b| b.share.total_cmp(&a.share).then(b.file_id.cmp(&a.file_id)));
+            named.truncate(limit);
+            Ok(named)
+        })
+    }
+
+    /// Returns the files one of whose names holds each of these words in a row, sorted.
+    ///
+    /// # Errors
+    /// Those of SQLite.
+    pub fn with_name(&self, run: &[String]) -> Result<Vec<FileId>> {
+        let run: Vec<String> = run.iter().map(|it| words::folded(it)).filter(|it| !it.is_empty()).collect();
+        if run.is_empty() {
+            return Ok(Vec::new());
+        }
+        let query = run.iter().map(|it| quoted(it)).collect::<Vec<_>>().join(" AND ");
+        self.database.read(|db| {
+            let mut files = Vec::new();
+            for file in rows(db, &query, None, |it| it.count >= PASSED_OVER)?.allowed {
+                if raw_names(db, file)?.iter().any(|it| holds_run(it, &run)) {
+                    files.push(file);
+                }
+            }
+            files.sort_unstable();
+            Ok(files)
+        })
+    }
+
+    /// Returns what is known of the insides of these files; those of which nothing is are left out.
+    ///
+    /// # Errors
+    /// Those of SQLite.
+    pub fn contents(&self, files: &[FileId]) -> Result<HashMap<FileId, Contents>> {
+        self.database.read(|db| {
+            let mut found = HashMap::new();
+            for file in files {
+                let contents = contents(db, *file)?.unwrap_or_default();
+                if contents != Contents::default() {
+                    found.insert(*file, contents);
+                }
+            }
+            Ok(found)
+        })
+    }
+
+    /// Takes up the names of files that an older vic has recorded, where that is not done; `goes_on` is asked in between.
+    ///
+    /// # Errors
+    /// Those of SQLite; what is done stays done.
+    pub fn fill_names(&self, goes_on: &dyn Fn() -> bool) -> Result<()> {
+        while let Some(after) = self.meta_get(FILLED)?
+            && goes_on()
+        {
+            let after: FileId = after.parse().unwrap_or_default();
+            self.database.write(|db| fill(db, after))?;
+        }
+        Ok(())
+    }
+
+    /// Drops what the index of names still holds of names that are gone.
+    ///
+    /// # Errors
+    /// Those of SQLite.
+    pub fn compact_names(&self) -> Result<()> {
+        self.database.write(|db| {
+            db.execute("INSERT INTO names (names) VALUES ('optimize')", [])?;
+            Ok(())
+        })
+    }
+}
+
+/// Takes up the names of the next files.
+fn fill(db: &Transaction<'_>, after: FileId) -> Result<(), Failed> {
+    let mut statement = db.prepare_cached(
+        "SELECT id, path, inner_names FROM files WHERE id > ?1 AND +deleted_ns IS NULL ORDER BY id LIMIT ?2",
+    )?;
+    let row =
+        |row: &Row<'_>| Ok((row.get::<_, FileId>(0)?, row.get::<_, Vec<u8>>(1)?, row.get::<_, Option<String>>(2)?));
+    let files: Vec<_> = statement.query_map(params![after, FILLED_AT_ONCE], row)?.collect::<rusqlite::Result<_>>()?;
+    for (file, path, inner) in &files {
+        write(db, *file, path, inner.as_deref().unwrap_or_default(), true)?;
+    }
+    match files.last() {
+        Some(last) => db
+            .prepare_cached("INSERT OR REPLACE INTO meta (key, value) VALUES (?1, ?2)")?
+            .execute(params![FILLED, last.0.to_string()])?,
+        None => db.execute("DELETE FROM meta WHERE key = ?1", [FILLED])?,
+    };
+    Ok(())
+}
+
+/// Takes up the names of a new file.
+pub(super) fn add(db: &Transaction<'_>, file: FileId, path: &[u8]) -> rusqlite::Result<()> {
+    write(db, file, path, "", false)
+}
+
+/// Takes up the names of a file again: it, or what lies in it, is called otherwise.
+pub(super) fn renew(db: &Transaction<'_>, file: FileId) -> rusqlite::Result<()> {
+    let sql = "SELECT path, inner_names FROM files WHERE id = ?1";
+    let (path, inner): (Vec<u8>, Option<String>) =
+        db.prepare_cached(sql)?.query_row([file], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    write(db, file, &path, inner.as_deref().unwrap_or_default(), true)
+}
+
+/// Forgets the names of a file that is removed.
+pub(super) fn remove(db: &Transaction<'_>, file: FileId) -> rusqlite::Result<()> {
+    db.prepare_cached("UPDATE files SET inner_names = NULL WHERE id = ?1 AND inner_names IS NOT NULL")?
+        .execute([file])?;
+    db.prepare_cached("DELETE FROM names WHERE rowid = ?1")?.execute([file])?;
+    Ok(())
+}
+
+/// The names in a file as the catalog keeps them; none when there are none.
+pub(super) fn joined(names: &[String]) -> Option<String> {
+    let mut text = String::new();
+    for name in names.iter().map(|it| it.replace(SEPARATOR, " ")) {
+        if text.len() + name.len() >= MOST_NAMES_BYTES {
+            break;
+        }
+        text.push_str(&name);
+        text.push(SEPARATOR);
+    }
+    text.pop();
+    (!text.is_empty()).then_some(text)
+}
+
+fn write(db: &Transaction<'_>, file: FileId, path: &[u8], inner: &str, is_known: bool) -> rusqlite::Result<()> {
+    if is_known {
+        db.prepare_cached("DELETE FROM names WHERE rowid = ?1")?.execute([file])?;
+    }
+    let path = String::from_utf8_lossy(path);
+    let (folders, own) = path.rsplit_once('/').unwrap_or(("", &path));
+    db.prepare_cached("INSERT INTO names (rowid, own, folders, inside) VALUES (?1, ?2, ?3, ?4)")?.execute(params![
+        file,
+        indexed(own),
+        indexed(folders),
+        indexed(inner)
+    ])?;
+    Ok(())
+}
+
+/// The words of names, each whole and in parts, with blanks between.
+fn indexed(names: &str) -> String {
+    let mut text = String::with_capacity(names.len() * 2);
+    for word in name_words(names) {
+        for it in std::iter::once(&word.whole).chain(&word.parts) {
+            text.push_str(it);
+            text.push(' ');
+        }
+    }
+    text
+}
+
+/// A string of the language in which the index is asked.
+fn quoted(word: &str) -> String {
+    format!("\"{}\"", word.replace('"', ""))
+}
+
+/// What the index is asked for one word: it, with other endings, and in parts.
+fn query(word: &NameWord) -> String {
+    let mut ways = vec![quoted(&word.whole)];
+    ways.extend(words::shorter(&word.whole).map(quoted));
+    ways.extend(words::longer(&word.whole).map(|it| quoted(&it)));
+    if word.parts.len() > 1 {
+        let parts: Vec<String> = word.parts.iter().map(|it| quoted(it)).collect();
+        ways.push(format!("({})", parts.join(" AND ")));
+    }
+    format!("({})", ways.join(" OR "))
+}
+
+/// Files whose names match.
+struct Matching {
+    /// Those that may be found, newest first, and no more than are of use.
+    allowed: Vec<FileId>,
+    /// How many there are, as far as was counted.
+    count: usize,
+}
+
+/// Looks through the files whose names match until it is enough.
+fn rows(
+    db: &Transaction<'_>,
+    query: &str,
+    among: Option<&[FileId]>,
+    is_enough: impl Fn(&Matching) -> bool,
+) -> rusqlite::Result<Matching> {
+    let mut statement = db.prepare_cached("SELECT rowid FROM names WHERE names MATCH ?1 ORDER BY rowid DESC")?;
+    let mut rows = statement.query([query])?;
+    let mut found = Matching { allowed: Vec::new(), count: 0 };
+    while let Some(row) = rows.next()? {
+        found.count += 1;
+        let file = row.get(0)?;
+        if among.is_none_or(|it| it.binary_search(&file).is_ok()) {
+            found.allowed.push(file);
+        }
+        if is_enough(&found) {
+            break;
+        }
+    }
+    Ok(found)
+}
+
+/// The weight of each word, and the files to compare.
+fn candidates(
+    db: &Transaction<'_>,
+    words: &[NameWord],
+    among: Option<&[FileId]>,
+) -> rusqlite::Result<(Vec<f32>, Vec<FileId>)> {
+    let last: Option<FileId> = db.prepare_cached("SELECT max(id) FROM files")?.query_row([], |row| row.get(0))?;
+    let all = last.unwrap_or_default().max(1) as f32;
+    let (mut weights, mut rare, mut common) = (Vec::new(), HashSet::new(), Vec::new());
+    let few = among.filter(|it| it.len() <= FEW);
+    let is_known =
+        |it: &Matching| it.count >= COUNTED && (few.is_some() || it.allowed.len() > COMMON || it.count >= PASSED_OVER);
+    for word in words {
+        let mut matching = rows(db, &query(word), among, is_known)?;
+        // Last, because the index gathers all that begin so before it gives the first.
+        if matching.count == 0 && words::may_begin(&word.whole) {
+            matching = rows(db, &format!("{}*", quoted(&word.whole)), among, is_known)?;
+        }
+        weights.push((all / (matching.count as f32).max(0.5)).ln_1p());
+        match matching.allowed.len() {
+            0..=COMMON => rare.extend(matching.allowed),
+            _ => common.push((word, matching.allowed)),
+        }
+    }
+    if let Some(few) = few {
+        return Ok((weights, few.to_vec()));
+    }
+    if common.len() > 1 {
+        let all = common.iter().map(|it| query(it.0)).collect::<Vec<_>>().join(" AND ");
+        rare.extend(rows(db, &all, among, |it| it.allowed.len() >= COMMON || it.count >= PASSED_OVER)?.allowed);
+    }
+    if rare.is_empty() {
+        rare.extend(common.into_iter().flat_map(|it| it.1.into_iter().take(COMMON)));
+    }
+    Ok((weights, rare.into_iter().collect()))
+}
+
+/// Compares the names of a file with the words; none when they hold none.
+fn compare(
+    db: &Transaction<'_>,
+    file_id: FileId,
+    words: &[NameWord],
+    weights: &[f32],
+) -> rusqlite::Result<Option<Named>> {
+    let sql = "SELECT own, folders, inside FROM names WHERE rowid = ?1";
+    let mut statement = db.prepare_cached(sql)?;
+    let mut rows = statement.query([file_id])?;
+    let Some(row) = rows.next()? else { return Ok(None) };
+    let places = [(sorted(row, 0)?, 1.0), (sorted(row, 2)?, INNER), (sorted(row, 1)?, FOLDER)];
+    let (mut held, mut share) = (Vec::new(), 0.0);
+    for (at, (word, weight)) in words.iter().zip(weights).enumerate() {
+        let best = places.iter().map(|(names, worth)| worth * words::likeness(word, names)).fold(0.0, f32::max);
+        if best > 0.0 {
+            held.push(at);
+            share += weight * best;
+        }
+    }
+    if held.is_empty() {
+        return Ok(None);
+    }
+    let own = &places[0].0;
+    let asked = own.iter().filter(|it| words.iter().any(|word| words::likeness(word, &[it]) > 0.0)).count();
+    let whole = 1.0 - WHOLE_NAME + WHOLE_NAME * asked as f32 / own.len().max(1) as f32;
+    Ok(Some(Named { file_id, share: whole * share / weights.iter().sum::<f32>(), held }))
+}
+
+fn sorted<'r>(row: &'r Row<'_>, column: usize) -> rusqlite::Result<Vec<&'r str>> {
+    let mut words: Vec<&str> = row.get_ref(column)?.as_str()?.split(' ').filter(|it| !it.is_empty()).collect();
+    words.sort_unstable();
+    Ok(words)
+}
+
+/// The names of a file as they are written: folders, its own, what lies in it.
+fn raw_names(db: &Transaction<'_>, file: FileId) -> rusqlite::Result<Vec<String>> {
+    let sql = "SELECT path, inner_names FROM files WHERE id = ?1 AND deleted_ns IS NULL";
+    let row = |row: &Row<'_>| Ok((row.get::<_, Vec<u8>>(0)?, row.get::<_, Option<String>>(1)?));
+    let Some((path, inner)) = db.prepare_cached(sql)?.query_row([file], row).optional()? else {
+        return Ok(Vec::new());
+    };
+    let path = path_of(path).to_string_lossy().into_owned();
+    Ok(path.split('/').chain(inner.unwrap_or_default().split(SEPARATOR)).map(String::from).collect())
+}
+
+/// Says whether a name holds these words in a row, as they are or in parts.
+fn holds_run(name: &str, run: &[String]) -> bool {
+    let words = name_words(name);
+    let whole: Vec<&str> = words.iter().map(|it| it.whole.as_str()).collect();
+    let parts = |it: &'_ NameWord| if it.parts.is_empty() { vec![it.whole.clone()] } else { it.parts.clone() };
+    let parts: Vec<String> = words.iter().flat_map(parts).collect();
+    whole.windows(run.len()).any(|it| it == run) || parts.windows(run.len()).any(|it| it == run)
+}
+
+fn contents(db: &Transaction<'_>, file: FileId) -> rusqlite::Result<Option<Contents>> {
+    let sql = "SELECT inner_names, mail_first_ns, mail_last_ns FROM files WHERE id = ?1 AND deleted_ns IS NULL";
+    let row = |row: &Row<'_>| {
+        let names: Option<String> = row.get(0)?;
+        let sent_ns = row.get::<_, Option<i64>>(1)?.zip(row.get(2)?);
+        let names = names.unwrap_or_default();
+        Ok(Contents { names: names.split(SEPARATOR).filter(|it| !it.is_empty()).map(String::from).collect(), sent_ns })
+    };
+    db.prepare_cached(sql)?.query_row([file], row).optional()
+}

@@ -1,0 +1,203 @@
+//! Names as words: split where people see words, and folded so that `Übersicht`, `übersicht` and `ubersicht` are one. Pure.
+
+use unicode_normalization::UnicodeNormalization;
+
+/// Characters of a word that count: a name has at most 255 bytes.
+const MOST_CHARS: usize = 255;
+
+/// A run of letters and digits, lower case and without accents.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NameWord {
+    /// All of it: `winterledger2024` of `WinterLedger2024`.
+    pub whole: String,
+    /// The words in it, where there is more than one: `winter`, `ledger`, `2024`. Of scripts without blanks, each two
+    /// neighbouring characters.
+    pub parts: Vec<String>,
+}
+
+/// What a character is, as far as words end between two of them.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Class {
+    Digit,
+    Upper,
+    Letter,
+    /// Of a script that sets no blanks between words.
+    Unspaced,
+}
+
+/// Splits a name, or a question about names, into words.
+pub fn name_words(text: &str) -> Vec<NameWord> {
+    let plain: String = text.nfkd().filter(|it| !is_accent(*it)).nfc().collect();
+    let plain = plain.replace("'s ", " ").replace("\u{2019}s ", " ");
+    plain.split(|it: char| !it.is_alphanumeric()).filter(|it| !it.is_empty()).map(word).collect()
+}
+
+/// Brings a word into the form of [`NameWord::whole`].
+pub(super) fn folded(text: &str) -> String {
+    let mut folded = String::with_capacity(text.len());
+    for it in text.nfkd().filter(|it| !is_accent(*it)).flat_map(char::to_lowercase).filter(|it| !is_accent(*it)) {
+        match it {
+            'ß' => folded.push_str("ss"),
+            'æ' => folded.push_str("ae"),
+            'œ' => folded.push_str("oe"),
+            'þ' => folded.push_str("th"),
+            'ø' => folded.push('o'),
+            'ł' => folded.push('l'),
+            'đ' | 'ð' => folded.push('d'),
+            'ı' => folded.push('i'),
+            it => folded.push(it),
+        }
+    }
+    folded.nfc().collect()
+}
+
+/// Accents, which stand behind their letters once these are taken apart.
+fn is_accent(it: char) -> bool {
+    ('\u{300}'..='\u{36f}').contains(&it)
+}
+
+fn class(it: char) -> Class {
+    let code = u32::from(it);
+    // Thai to Khmer, kana, ideographs, and those of the planes above.
+    let unspaced = matches!(code, 0xe00..=0xeff | 0x1000..=0x109f | 0x1780..=0x17ff | 0x3040..=0x30ff
+        | 0x3400..=0x4dbf | 0x4e00..=0x9fff | 0xf900..=0xfaff | 0x2_0000..=0x3_ffff);
+    if it.is_numeric() {
+        Class::Digit
+    } else if unspaced {
+        Class::Unspaced
+    } else if it.is_uppercase() {
+        Class::Upper
+    } else {
+        Class::Letter
+    }
+}
+
+fn word(run: &str) -> NameWord {
+    let chars: Vec<char> = run.chars().take(MOST_CHARS).collect();
+    let whole = folded(&chars.iter().collect::<String>());
+    let mut parts = Vec::new();
+    let mut start = 0;
+    for at in 1..=chars.len() {
+        if at < chars.len() && !is_boundary(&chars, at) {
+            continue;
+        }
+        let part = &chars[start..at];
+        start = at;
+        if class(part[0]) == Class::Unspaced && part.len() > 1 {
+            parts.extend(part.windows(2).map(|it| folded(&it.iter().collect::<String>())));
+        } else {
+            parts.push(folded(&part.iter().collect::<String>()));
+        }
+    }
+    if parts.len() == 1 {
+        parts.clear();
+    }
+    NameWord { whole, parts }
+}
+
+/// Says whether a word begins at a character other than the first.
+fn is_boundary(chars: &[char], at: usize) -> bool {
+    let (before, here) = (class(chars[at - 1]), class(chars[at]));
+    // `PDFReport` is `PDF` and `Report`.
+    let begins = |next: &char| before == Class::Upper && here == Class::Upper && class(*next) == Class::Letter;
+    match (before, here) {
+        (Class::Letter, Class::Upper) => true,
+        (Class::Upper, Class::Letter) => false,
+        (before, here) => before != here || chars.get(at + 1).is_some_and(begins),
+    }
+}
+
+/// Returns how well one of these words, sorted, is the word that is looked for: 1 when it is, also with another ending; less
+/// when it only begins like it; 0 when none does.
+pub(super) fn likeness(wanted: &NameWord, words: &[&str]) -> f32 {
+    let whole = closeness(&wanted.whole, words);
+    if whole >= 1.0 || wanted.parts.len() < 2 {
+        return whole;
+    }
+    let parts = wanted.parts.iter().map(|it| closeness(it, words)).fold(1.0, f32::min);
+    whole.max(parts)
+}
+
+fn closeness(wanted: &str, words: &[&str]) -> f32 {
+    /// A word that only begins like the one that is looked for.
+    const BEGINNING: f32 = 0.7;
+    /// Letters of an ending.
+    const ENDING: usize = 2;
+    if words.binary_search(&wanted).is_ok() || shorter(wanted).any(|it| words.binary_search(&it).is_ok()) {
+        return 1.0;
+    }
+    let next = words.get(words.partition_point(|it| *it < wanted));
+    match next.filter(|it| may_begin(wanted) && it.starts_with(wanted)) {
+        Some(it) if it.len() - wanted.len() <= ENDING => 1.0,
+        Some(_) => BEGINNING,
+        None => 0.0,
+    }
+}
+
+/// Says whether a word is long enough to be the beginning of others.
+pub(super) fn may_begin(word: &str) -> bool {
+    word.len() >= 4 && !word.bytes().all(|it| it.is_ascii_digit())
+}
+
+/// The word with the endings that are most often put to one.
+pub(super) fn longer(word: &str) -> impl Iterator<Item = String> {
+    let is_plain = word.len() >= 3 && word.bytes().all(|it| it.is_ascii_lowercase());
+    ["s", "es", "n", "en", "e", "er"].into_iter().filter(move |_| is_plain).map(move |it| format!("{word}{it}"))
+}
+
+/// The word without its ending of one or two letters: `ledger` of `ledgers`.
+pub(super) fn shorter(word: &str) -> impl Iterator<Item = &str> {
+    let is_plain = word.bytes().all(|it| it.is_ascii_lowercase());
+    (1..=2).filter(move |it| is_plain && word.len() >= 4 + it).map(|it| &word[..word.len() - it])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, expected: &[&str]) {
+        let words = name_words(text);
+        let all: Vec<&str> =
+            words.iter().flat_map(|it| std::iter::once(&it.whole).chain(&it.parts)).map(|it| &**it).collect();
+        assert_eq!(all, expected, "{text}");
+    }
+
+    #[test]
+    fn a_name_is_split_where_people_see_words() {
+        check("tariff-register_omega.txt", &["tariff", "register", "omega", "txt"]);
+        check("WinterLedger2024", &["winterledger2024", "winter", "ledger", "2024"]);
+        check("PDFReport", &["pdfreport", "pdf", "report"]);
+        check("IMG_20240315", &["img", "20240315"]);
+        check("契約書2024", &["契約書2024", "契約", "約書", "2024"]);
+        check("Ada's notes", &["ada", "notes"]);
+        check("…", &[]);
+    }
+
+    #[test]
+    fn accents_case_and_composition_make_no_other_word() {
+        for (name, word) in [
+            ("Übersicht", "ubersicht"),
+            ("U\u{308}bersicht", "ubersicht"),
+            ("résumé", "resume"),
+            ("Özgeçmiş", "ozgecmis"),
+            ("Straße", "strasse"),
+            ("STRASSE", "strasse"),
+            ("İzmir", "izmir"),
+            ("한글", "한글"),
+        ] {
+            assert_eq!(name_words(name)[0].whole, word, "{name}");
+        }
+    }
+
+    #[test]
+    fn endings_make_no_other_word_and_beginnings_count_less() {
+        let like = |wanted: &str, words: &[&str]| likeness(&name_words(wanted)[0], words);
+        assert_eq!(like("ledgers", &["ledger", "winter"]), 1.0);
+        assert_eq!(like("ledger", &["ledgers"]), 1.0);
+        assert_eq!(like("note", &["notebook"]), 0.7);
+        assert_eq!(like("not", &["notebook"]), 0.0);
+        assert_eq!(like("2024", &["20240315"]), 0.0);
+        assert_eq!(like("WinterLedger", &["ledger", "winter"]), 1.0);
+        assert_eq!(like("omega", &["alpha", "omicron"]), 0.0);
+    }
+}
