@@ -2,6 +2,8 @@
 //!
 //! A sentence is quoted only when its hit speaks of what was asked; when none does, the summary says that nothing answers.
 
+use std::ops::Range;
+
 use crate::ask::events::Events;
 use crate::ask::generate::{self, Generated};
 use crate::ask::hit::{Evidence, Found};
@@ -138,9 +140,9 @@ fn quotes(question: &Question, hits: &[Found]) -> Vec<Quote> {
         .filter(speaks)
         .filter(|(_, it)| it.words_matched * 4 >= most * 3)
         .filter_map(|(index, evidence)| {
-            let sentence = said(question, evidence);
-            let place = hits[*index].cited();
-            let (record, anchor) = (hits[*index].record.clone(), evidence.chunk.anchor.clone());
+            let (sentence, range) = said(question, evidence);
+            let anchor = evidence.chunk.anchor_of(range);
+            let (record, place) = (hits[*index].record.clone(), hits[*index].cited(&anchor));
             let quote = Quote { number: index + 1, sentence, place, record, anchor };
             (!quote.sentence.is_empty()).then_some(quote)
         })
@@ -148,17 +150,19 @@ fn quotes(question: &Question, hits: &[Found]) -> Vec<Quote> {
         .collect()
 }
 
-/// What a passage says on the question: its best sentence. What a skill found is a form, a table or a signature, whose
-/// lines belong together.
-fn said(question: &Question, evidence: &Evidence) -> String {
+/// What a passage says on the question, and the bytes of its body that say it: its best sentence. What a skill found is a
+/// form, a table or a signature, whose lines belong together.
+fn said(question: &Question, evidence: &Evidence) -> (String, Range<usize>) {
     let body = evidence.chunk.body();
+    let best = excerpt::best_sentence(&question.words, body);
     if evidence.chunk.tier != Tier::L2 {
-        return excerpt::best_sentence(&question.words, body).to_string();
+        return (body[best.clone()].to_string(), best);
     }
-    let lines = body.lines().map(|it| it.trim_matches(|it: char| it.is_whitespace() || it == '_'));
+    let page = evidence.chunk.page_around(best.start);
+    let lines = body[page.clone()].lines().map(|it| it.trim_matches(|it: char| it.is_whitespace() || it == '_'));
     let whole = lines.filter(|it| !it.is_empty()).collect::<Vec<_>>().join("; ");
     let end = whole.char_indices().nth(FOUND_CHARS).map_or(whole.len(), |(at, _)| at);
-    whole[..end].to_string()
+    (whole[..end].to_string(), page)
 }
 
 /// Says whether any hit is about what was asked.

@@ -86,11 +86,14 @@ fn sentences(text: &str) -> Vec<Range<usize>> {
         .collect()
 }
 
-/// The sentence of `text` that holds most of the words; the first one when none does.
-pub(crate) fn best_sentence<'a>(words: &[String], text: &'a str) -> &'a str {
+/// The bytes of the sentence of `text` that holds most of the words, without white space at its ends; of the first one when
+/// none does, and none of a text without letters.
+pub(crate) fn best_sentence(words: &[String], text: &str) -> Range<usize> {
     let ranges = sentences(text);
-    let best = best_of(words, text, &ranges);
-    ranges.get(best).map_or("", |range| text[range.clone()].trim())
+    let Some(range) = ranges.get(best_of(words, text, &ranges)) else { return 0..0 };
+    let sentence = &text[range.clone()];
+    let start = range.start + sentence.len() - sentence.trim_start().len();
+    start..start + sentence.trim().len()
 }
 
 fn best_of(words: &[String], text: &str, ranges: &[Range<usize>]) -> usize {

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use crate::ask::citation::Standing;
 use crate::ask::fuse::Fused;
 use crate::ask::{Question, excerpt, fuse};
-use crate::model::{Chunk, FileRecord, L0Filters, SearchHit, Tier};
+use crate::model::{Anchor, Chunk, FileRecord, L0Filters, SearchHit, Tier};
 
 /// A hit with what the summary needs of it.
 #[derive(Clone, Debug)]
@@ -21,6 +21,8 @@ pub(crate) struct Found {
 #[derive(Clone, Debug)]
 pub(crate) struct Evidence {
     pub(crate) chunk: Chunk,
+    /// Where the excerpt stands that is shown of it.
+    pub(crate) anchor: Anchor,
     /// Number of the question's words that stand in the best passages of the file or in its path.
     pub(crate) words_matched: usize,
     /// Cosine of the nearest passage of the file, if known.
@@ -28,9 +30,9 @@ pub(crate) struct Evidence {
 }
 
 impl Found {
-    /// Path and place of the passage, e.g. `Contracts/lease.pdf, page 3`.
-    pub(crate) fn cited(&self) -> String {
-        let place = self.evidence.as_ref().map(|it| it.chunk.anchor.place()).unwrap_or_default();
+    /// Path and place of a part of the file, e.g. `Contracts/lease.pdf, page 3`.
+    pub(crate) fn cited(&self, anchor: &Anchor) -> String {
+        let place = anchor.place();
         if place.is_empty() { self.hit.path.clone() } else { format!("{}, {place}", self.hit.path) }
     }
 }
@@ -46,6 +48,11 @@ pub(crate) fn from_chunk(
 ) -> Found {
     let words = &question.words;
     let body = chunk.body();
+    // What is shown is cited by one page, so it stands on one.
+    let page = chunk.page_around(excerpt::best_sentence(words, body).start);
+    let shown = excerpt::excerpt(words, &body[page.clone()]);
+    let shown = page.start + shown.start..page.start + shown.end;
+    let anchor = chunk.anchor_of(shown.clone());
     let present = excerpt::words_present(words, &chunk.text);
     let mut layers = vec![Tier::L1.name().to_string()];
     if question.plan.l0_filters.is_some() {
@@ -56,12 +63,13 @@ pub(crate) fn from_chunk(
         score: f64::from(fused.score),
         tier: Tier::L1.name().into(),
         layers,
-        excerpt: body[excerpt::excerpt(words, body)].trim().to_string(),
-        metadata: passage_facts(question, record, chunk, fused, standing),
+        excerpt: body[shown].trim().to_string(),
+        metadata: passage_facts(question, record, (chunk, &anchor), fused, standing),
         reasoning: reasoning(question, &present, fused, standing),
     };
     let evidence = Evidence {
         chunk: chunk.clone(),
+        anchor,
         words_matched: words_in_file.max(present.len()),
         similarity: fused.chunks().filter_map(|it| it.similarity).max_by(f32::total_cmp),
     };
@@ -126,18 +134,18 @@ fn facts(record: &FileRecord) -> Map<String, Value> {
     }
 }
 
-/// The L0 fields, the place of the passage, and where each leg had it.
+/// The L0 fields, the place of what is shown of the passage, and where each leg had it.
 fn passage_facts(
     question: &Question,
     record: &FileRecord,
-    chunk: &Chunk,
+    (chunk, anchor): (&Chunk, &Anchor),
     fused: &Fused,
     standing: Standing,
 ) -> Map<String, Value> {
     let mut metadata = facts(record);
     metadata.insert("chunk_ids".into(), json!([chunk.id.0]));
     metadata.insert("chunk_tier".into(), json!(chunk.tier.name()));
-    metadata.insert("anchor".into(), json!(chunk.anchor));
+    metadata.insert("anchor".into(), json!(anchor));
     if !chunk.heading_path.is_empty() {
         metadata.insert("heading_path".into(), json!(chunk.heading_path));
     }

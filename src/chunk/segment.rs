@@ -6,6 +6,7 @@
 use std::ops::Range;
 
 use crate::chunk::sentence;
+use crate::model::place::line_breaks;
 use crate::model::{BlockKind, Document, TokenCounter};
 
 /// Bytes given to the tokenizer in one call: a tokenizer keeps some 100 bytes a token, so a text of 10 MiB would
@@ -71,11 +72,6 @@ pub(super) fn cut(document: &Document, counter: &dyn TokenCounter, limit: usize)
         }
     }
     segments
-}
-
-/// Counts the line breaks of a text.
-pub(super) fn line_breaks(text: &str) -> u32 {
-    u32::try_from(text.bytes().filter(|byte| *byte == b'\n').count()).unwrap_or(u32::MAX)
 }
 
 /// Returns the byte at which each token begins.
