@@ -248,7 +248,7 @@ impl Piece {
             start = range.end;
             match cut.last_mut() {
                 Some(last) if block.anchor.gaps.binary_search_by_key(&line, |it| it.0).is_err() => {
-                    last.range.end = range.end
+                    last.range.end = range.end;
                 }
                 _ => cut.push(Piece { block: self.block, range, lines_before: line }),
             }

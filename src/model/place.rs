@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::model::{Anchor, Chunk, Region};
@@ -152,7 +152,7 @@ fn last_byte(text: &str, anchor: &Anchor) -> Option<u64> {
 /// What is to be put in the place of the fields before; `null` where nothing is.
 fn change(before: &Map<String, Value>, now: &Map<String, Value>) -> Map<String, Value> {
     let gone = before.keys().filter(|it| !now.contains_key(*it)).map(|it| (it.clone(), Value::Null));
-    let new = now.iter().filter(|(name, value)| before.get(*name) != Some(value));
+    let new = now.iter().filter(|(name, value)| before.get(*name) != Some(*value));
     gone.chain(new.map(|(name, value)| (name.clone(), value.clone()))).collect()
 }
 
