@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use serde_json::{Value, json};
-use vic::model::{Anchor, Chunk, ChunkId, Embedded, FileChunks, FileId, LegHit, Tier};
+use vic::model::{Anchor, Chunk, ChunkId, Embedded, FileChunks, FileId, LegHit, Pieces, Tier};
 use vic::store::{FileSet, KeywordQuery, LanceStore, Store};
 
 use measure::{Outcome, Random, Times, argument, number, print};
@@ -95,6 +95,7 @@ impl Corpus {
             text: self.words(count, &mut random),
             body_start: 0,
             anchor: Anchor::default(),
+            pieces: Pieces::default(),
             heading_path: Vec::new(),
             tokens: count as u32,
             tier: Tier::L1,

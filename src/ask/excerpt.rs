@@ -79,6 +79,12 @@ fn sentences(text: &str) -> Vec<Range<usize>> {
     ranges
 }
 
+/// The byte at which the sentence of `text` begins that holds most of the words; 0 when none does.
+pub(crate) fn best_start(words: &[String], text: &str) -> usize {
+    let ranges = sentences(text);
+    ranges.get(best_of(words, text, &ranges)).map_or(0, |it| it.start)
+}
+
 fn best_of(words: &[String], text: &str, ranges: &[Range<usize>]) -> usize {
     let mut best = (0, 0);
     for (index, range) in ranges.iter().enumerate() {

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::ask::events::Events;
 use crate::ask::hit::Found;
-use crate::ask::{PATIENCE, Question, citation, phrase};
+use crate::ask::{PATIENCE, Question, citation, excerpt, phrase};
 use crate::error::{Error, ErrorCode, Result};
 use crate::llm::{FinishReason, LlmClient, LlmRequest, LlmStreamEvent, estimated_tokens};
 use crate::model::{AskEvent, Chunk, FileRecord, PrivacyMode};
@@ -49,7 +49,7 @@ pub(super) struct Generated {
 /// A passage with its number in the answer. Owned: it is held against its file on another thread.
 struct Passage {
     number: usize,
-    place: String,
+    path: String,
     record: FileRecord,
     chunk: Chunk,
 }
@@ -92,10 +92,51 @@ pub(super) async fn generate(
 }
 
 impl Passage {
-    /// As the model sees it.
+    /// As the model sees it: each page by itself, so that no other is taken for that of a sentence.
     fn shown(&self) -> Value {
         let body = self.chunk.body();
-        json!({ "number": self.number, "place": self.place, "text": &body[..body.floor_char_boundary(PASSAGE_BYTES)] })
+        let end = body.floor_char_boundary(PASSAGE_BYTES);
+        let (mut at, mut pages) = (0, Vec::new());
+        while at < end {
+            let page = at..self.chunk.page_around(at).end.min(end);
+            let text = body[page.clone()].trim();
+            at = page.end;
+            pages.push(json!({ "place": self.chunk.anchor_of(page).place(), "text": text }));
+        }
+        match pages.as_slice() {
+            [only] => {
+                json!({ "number": self.number, "place": self.cited(only["place"].as_str()), "text": only["text"] })
+            }
+            _ => json!({ "number": self.number, "file": self.path, "pages": pages }),
+        }
+    }
+
+    /// The file, and a place in it.
+    fn cited(&self, place: Option<&str>) -> String {
+        let place = place.filter(|it| !it.is_empty());
+        place.map_or_else(|| self.path.clone(), |it| format!("{}, {it}", self.path))
+    }
+
+    /// The file, and where in it the sentences stand that bear out these ones of the model: those with most of their words.
+    fn source(&self, sentences: &[&str]) -> String {
+        let (body, mut places) = (self.chunk.body(), Vec::new());
+        for sentence in sentences.iter().filter(|it| numbers(it).contains(&self.number)) {
+            let said = sentence.split('[').map(|it| it.split_once(']').map_or(it, |it| it.1)).collect::<String>();
+            let words = excerpt::content_words(&said);
+            let best = excerpt::best_sentence(&words, body);
+            let is_borne_out = !excerpt::words_present(&words, &body[best.clone()]).is_empty();
+            // Said in another language, it may stand on any of the pages.
+            let anchor = match (is_borne_out, self.chunk.spans_pages()) {
+                (true, _) => self.chunk.anchor_of(best),
+                (false, true) => continue,
+                (false, false) => self.chunk.anchor.clone(),
+            };
+            let place = anchor.place();
+            if !place.is_empty() && !places.contains(&place) {
+                places.push(place);
+            }
+        }
+        self.cited(Some(&places.join("; ")))
     }
 }
 
@@ -153,7 +194,7 @@ fn passages(hits: &[Found]) -> Vec<Passage> {
     let numbered = (1..).zip(hits);
     let with_passage = numbered.filter_map(|(number, found)| {
         let chunk = found.evidence.as_ref()?.chunk.clone();
-        Some(Passage { number, place: found.cited(), record: found.record.clone(), chunk })
+        Some(Passage { number, path: found.hit.path.clone(), record: found.record.clone(), chunk })
     });
     with_passage.take(PASSAGES).collect()
 }
@@ -162,7 +203,7 @@ fn passages(hits: &[Found]) -> Vec<Passage> {
 fn check(sentences: &[&str], passages: &[Passage]) -> Result<Generated> {
     let whole = standing(sentences, passages.iter().map(|it| it.number), |number| {
         let mut named = passages.iter().filter(|it| it.number == *number);
-        named.all(|it| citation::quote_stands(&it.record, &it.chunk.anchor, ""))
+        named.all(|it| citation::quote_stands(&it.record, &it.chunk.anchor, it.chunk.body()))
     });
     let mut kept: Vec<&str> = sentences.iter().copied().filter(|it| stands(it, passages, &whole)).collect();
     let dropped = sentences.len() - kept.len();
@@ -176,7 +217,7 @@ fn check(sentences: &[&str], passages: &[Passage]) -> Result<Generated> {
     cited.sort_unstable();
     cited.dedup();
     let sources = passages.iter().filter(|it| cited.contains(&it.number));
-    let sources: Vec<String> = sources.map(|it| format!("[{}] {}", it.number, it.place)).collect();
+    let sources: Vec<String> = sources.map(|it| format!("[{}] {}", it.number, it.source(&kept))).collect();
     Ok(Generated { text: Some(format!("{}\n{}", kept.join(" "), sources.join("\n"))), dropped, cut: false })
 }
 

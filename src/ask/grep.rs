@@ -16,7 +16,7 @@ use crate::ask::around::Folder;
 use crate::ask::citation::Standing;
 use crate::ask::{Asker, PATIENCE, citation, hit};
 use crate::error::{Error, Result};
-use crate::model::{Anchor, Chunk, FileId, FileRecord, GrepMatch, GrepRequest, GrepResponse, Redaction};
+use crate::model::{Anchor, Chunk, FileId, FileRecord, GrepMatch, GrepRequest, GrepResponse, Places, Redaction};
 use crate::secrets::{self, Censor};
 use crate::store::FileSet;
 use crate::warehouse;
@@ -50,7 +50,7 @@ impl Asker {
         served
             .store
             .scan(&files, &mut |stored| {
-                let found = stored.chunk.body().lines().filter(|line| regex.is_match(line)).count();
+                let found = matching(&regex, &stored.chunk);
                 if found > 0 {
                     lines += found;
                     raw.push((stored.file_id, stored.chunk));
@@ -117,12 +117,11 @@ fn matches(wanted: &Wanted<'_>, records: &HashMap<FileId, FileRecord>, raw: &[(F
         chunks.sort_by_key(|it| it.ordinal);
         let mut seen = HashSet::new();
         for chunk in chunks {
-            let standing = citation::check(record, &chunk.anchor, chunk.body());
-            if standing == Standing::Gone {
+            if citation::check(record, &chunk.anchor, chunk.body()) == Standing::Gone {
                 break;
             }
-            for line in lines(wanted, record, chunk, standing) {
-                let key = (line.anchor.member.clone(), line.anchor.page, line.anchor.line_start, line.line.clone());
+            for line in lines(wanted, record, chunk) {
+                let key = (line.anchor.member.clone(), line.anchor.place(), line.line.clone());
                 if seen.insert(key) {
                     all.push(line);
                 }
@@ -132,51 +131,66 @@ fn matches(wanted: &Wanted<'_>, records: &HashMap<FileId, FileRecord>, raw: &[(F
     all
 }
 
-/// The matching lines of one passage; of several matches on a line the first is marked.
-fn lines(wanted: &Wanted<'_>, record: &FileRecord, chunk: &Chunk, standing: Standing) -> Vec<GrepMatch> {
-    let exact = chunk.anchor.verbatim && chunk.anchor.member.is_none() && standing == Standing::Verified;
-    let mut start = 0;
+/// The number of lines that match.
+fn matching(regex: &Regex, chunk: &Chunk) -> usize {
+    let context = &chunk.text[..chunk.body_start as usize];
+    let headings = match regex.is_match(context) {
+        true => chunk.places().headings().filter(|it| regex.is_match(&chunk.text[it.clone()])).count(),
+        false => 0,
+    };
+    headings + chunk.body().lines().filter(|line| regex.is_match(line)).count()
+}
+
+/// The lines of one passage, as bytes of its text: the headings above it that stand nowhere else, and those of its body.
+fn lines_of<'c>(chunk: &'c Chunk, places: &Places<'_>) -> impl Iterator<Item = (usize, &'c str)> + use<'c> {
+    let headings: Vec<_> = places.headings().map(|it| (it.start, &chunk.text[it])).collect();
+    let mut at = chunk.body_start as usize;
+    headings.into_iter().chain(chunk.body().split('\n').map(move |line| {
+        let start = at;
+        at += line.len() + 1;
+        (start, line)
+    }))
+}
+
+/// The matching lines of one passage, each with its own place; of several matches on a line the first is marked.
+fn lines(wanted: &Wanted<'_>, record: &FileRecord, chunk: &Chunk) -> Vec<GrepMatch> {
     let mut found = Vec::new();
-    for (above, text) in chunk.body().split('\n').enumerate() {
-        if let Some(hit) = wanted.regex.find(text) {
-            let mut anchor = chunk.anchor.clone();
-            let (mut line, mut column) = (text.trim_end_matches('\r').to_string(), hit.start());
-            if exact {
-                anchor.line_start = anchor.line_start.map(|first| first + above as u32);
-                anchor.line_end.clone_from(&anchor.line_start);
-                anchor.byte_start = anchor.byte_start.map(|first| first + start as u64);
-                anchor.byte_end = anchor.byte_start.map(|first| first + text.len() as u64);
-                if let Some((whole, before)) = whole_line(record, &anchor, wanted.redaction) {
-                    anchor.byte_start = anchor.byte_start.map(|it| it - before as u64);
-                    anchor.byte_end = anchor.byte_start.map(|it| it + whole.len() as u64);
-                    (line, column) = (whole, column + before);
-                }
-            }
-            line.truncate(line.floor_char_boundary(MAX_LINE_BYTES));
-            let mark = |at: usize| at.min(line.len()) as u32;
-            found.push(GrepMatch {
-                path: hit::shown_path(record, chunk.anchor.member.as_deref()),
-                absolute_path: record.absolute().to_string_lossy().into_owned(),
-                start: mark(column),
-                end: mark(column + hit.len()),
-                anchor,
-                line,
-            });
+    let places = chunk.places();
+    for (start, text) in lines_of(chunk, &places) {
+        let Some(hit) = wanted.regex.find(text) else { continue };
+        let mut anchor = places.of_text(start..start + text.len());
+        let (mut line, mut column) = (text.trim_end_matches('\r').to_string(), hit.start());
+        if anchor.verbatim
+            && anchor.member.is_none()
+            && let Some((whole, before)) = whole_line(record, &anchor, text.trim_end(), wanted.redaction)
+        {
+            anchor.byte_start = anchor.byte_start.map(|it| it - before as u64);
+            anchor.byte_end = anchor.byte_start.map(|it| it + whole.len() as u64);
+            (line, column) = (whole, column + before);
         }
-        start += text.len() + 1;
+        line.truncate(line.floor_char_boundary(MAX_LINE_BYTES));
+        let mark = |at: usize| at.min(line.len()) as u32;
+        found.push(GrepMatch {
+            path: hit::shown_path(record, chunk.anchor.member.as_deref()),
+            absolute_path: record.absolute().to_string_lossy().into_owned(),
+            start: mark(column),
+            end: mark(column + hit.len()),
+            anchor,
+            line,
+        });
     }
     found
 }
 
 /// Reads the rest of a line before and after a piece of it; returns the line and the bytes before the piece. None where
-/// that cannot be read, or holds what is blacked out.
-fn whole_line(record: &FileRecord, anchor: &Anchor, redaction: Redaction) -> Option<(String, usize)> {
+/// the piece does not stand there any more, or the rest cannot be read, or holds what is blacked out.
+fn whole_line(record: &FileRecord, anchor: &Anchor, text: &str, redaction: Redaction) -> Option<(String, usize)> {
     let (start, end) = (anchor.byte_start?, anchor.byte_end?);
     let mut file = warehouse::open_beneath(&record.root, &record.found.path).ok()?;
     let from = start.saturating_sub(MAX_LINE_BYTES as u64);
     let bytes = read_at(&mut file, from..end + MAX_LINE_BYTES as u64)?;
     let (piece, after) = ((start - from) as usize, (end - from) as usize);
-    if after > bytes.len() {
+    if bytes.get(piece..after)? != text.as_bytes() {
         return None;
     }
     let first = bytes[..piece].iter().rposition(|it| *it == b'\n').map_or(0, |it| it + 1);
@@ -215,7 +229,7 @@ mod tests {
     use std::os::unix::fs::MetadataExt;
 
     use super::*;
-    use crate::model::{ChunkId, FileKind, FileState, FoundFile, Tier};
+    use crate::model::{ChunkId, FileKind, FileState, FoundFile, Pieces, Tier};
 
     fn check(pattern: &str, fixed: bool) -> Result<Regex> {
         compile(&GrepRequest { pattern: pattern.into(), fixed, ..GrepRequest::default() })
@@ -277,6 +291,7 @@ mod tests {
             text: passage.into(),
             body_start: 0,
             anchor,
+            pieces: Pieces::default(),
             heading_path: Vec::new(),
             tokens: 1,
             tier: Tier::L1,

@@ -21,6 +21,8 @@ pub(crate) struct Found {
 #[derive(Clone, Debug)]
 pub(crate) struct Evidence {
     pub(crate) chunk: Chunk,
+    /// Where the excerpt stands that is shown of it.
+    pub(crate) anchor: Anchor,
     /// The best passages of the file, best first; empty for hits that no answer is made of.
     pub(crate) passages: Vec<Passage>,
     /// Number of the question's words that stand in the best passages of the file or in its path.
@@ -40,13 +42,8 @@ pub(crate) struct Passage {
 }
 
 impl Found {
-    /// Path and place of the passage, e.g. `Contracts/lease.pdf, page 3`.
-    pub(crate) fn cited(&self) -> String {
-        self.evidence.as_ref().map_or_else(|| self.hit.path.clone(), |it| self.cited_at(&it.chunk.anchor))
-    }
-
-    /// Path and place of any passage of the file.
-    pub(crate) fn cited_at(&self, anchor: &Anchor) -> String {
+    /// Path and place of a part of the file, e.g. `Contracts/lease.pdf, page 3`.
+    pub(crate) fn cited(&self, anchor: &Anchor) -> String {
         let (path, place) = (shown_path(&self.record, anchor.member.as_deref()), anchor.place());
         if place.is_empty() { path } else { format!("{path}, {place}") }
     }
@@ -63,6 +60,11 @@ pub(crate) fn from_chunk(
 ) -> Found {
     let words = &question.words;
     let body = chunk.body();
+    // What is shown is cited by one page, so it stands on one.
+    let page = chunk.page_around(excerpt::best_start(words, body));
+    let shown = excerpt::excerpt(words, &body[page.clone()]);
+    let shown = page.start + shown.start..page.start + shown.end;
+    let anchor = chunk.anchor_of(shown.clone());
     let present = excerpt::words_present(words, &chunk.text);
     let mut layers = vec![Tier::L1.name().to_string()];
     if question.plan.l0_filters.is_some() {
@@ -73,12 +75,13 @@ pub(crate) fn from_chunk(
         score: f64::from(fused.score),
         tier: Tier::L1.name().into(),
         layers,
-        excerpt: body[excerpt::excerpt(words, body)].trim().to_string(),
-        metadata: passage_facts(question, record, chunk, fused, standing),
+        excerpt: body[shown].trim().to_string(),
+        metadata: passage_facts(question, record, (chunk, &anchor), fused, standing),
         reasoning: reasoning(question, &present, fused, standing),
     };
     let evidence = Evidence {
         chunk: chunk.clone(),
+        anchor,
         passages: Vec::new(),
         words_matched: words_in_file.max(present.len()),
         similarity: fused.chunks().filter_map(|it| it.similarity).max_by(f32::total_cmp),
@@ -144,18 +147,18 @@ fn facts(record: &FileRecord) -> Map<String, Value> {
     }
 }
 
-/// The L0 fields, the place of the passage, and where each leg had it.
+/// The L0 fields, the place of what is shown of the passage, and where each leg had it.
 fn passage_facts(
     question: &Question,
     record: &FileRecord,
-    chunk: &Chunk,
+    (chunk, anchor): (&Chunk, &Anchor),
     fused: &Fused,
     standing: Standing,
 ) -> Map<String, Value> {
     let mut metadata = facts(record);
     metadata.insert("chunk_ids".into(), json!([chunk.id.0]));
     metadata.insert("chunk_tier".into(), json!(chunk.tier.name()));
-    metadata.insert("anchor".into(), json!(chunk.anchor));
+    metadata.insert("anchor".into(), json!(anchor));
     if !chunk.heading_path.is_empty() {
         metadata.insert("heading_path".into(), json!(chunk.heading_path));
     }

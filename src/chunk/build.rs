@@ -3,8 +3,9 @@
 use std::ops::Range;
 
 use crate::chunk::section::{Outline, one_line};
-use crate::chunk::segment::{Segment, line_breaks};
-use crate::model::{Anchor, Block, BlockKind, Chunk, ChunkId, Document, Tier, TokenCounter};
+use crate::chunk::segment::Segment;
+use crate::model::place::{self, HEADINGS_BETWEEN, Lines, line_breaks};
+use crate::model::{Anchor, Block, BlockKind, Chunk, ChunkId, ChunkPiece, Document, Pieces, Tier, TokenCounter};
 
 /// What a chunk is built from.
 pub(super) struct Builder<'a> {
@@ -12,6 +13,8 @@ pub(super) struct Builder<'a> {
     pub(super) outline: &'a Outline,
     pub(super) segments: &'a [Segment],
     counter: &'a dyn TokenCounter,
+    /// Line breaks of the text of each block.
+    breaks: Vec<u32>,
     title: String,
     title_tokens: usize,
     context_limit: usize,
@@ -27,6 +30,7 @@ pub(super) struct Context {
 }
 
 /// Part of the text of one block.
+#[derive(Clone, Debug)]
 struct Piece {
     block: usize,
     range: Range<usize>,
@@ -44,7 +48,8 @@ impl<'a> Builder<'a> {
     ) -> Builder<'a> {
         let title = clip(counter, &one_line(document.title.as_deref().unwrap_or_default()), context_limit);
         let title_tokens = counter.token_spans(&title).len();
-        Builder { document, outline, segments, counter, title, title_tokens, context_limit }
+        let breaks = document.blocks.iter().map(|it| line_breaks(it.text.trim_end())).collect();
+        Builder { document, outline, segments, counter, breaks, title, title_tokens, context_limit }
     }
 
     /// Tokens of the title, as far as it goes into a context.
@@ -76,7 +81,7 @@ impl<'a> Builder<'a> {
         if !text.is_empty() && !path.is_empty() {
             text.push('\n');
         }
-        text.push_str(&path.join(" > "));
+        text.push_str(&path.join(HEADINGS_BETWEEN));
         let tokens = if text.is_empty() { 0 } else { self.counter.token_spans(&text).len() };
         Context { text, tokens, complete }
     }
@@ -84,7 +89,8 @@ impl<'a> Builder<'a> {
     /// Builds the chunk of these segments, without id and ordinal; none when they hold nothing but white space.
     pub(super) fn chunk(&self, range: Range<usize>) -> Option<Chunk> {
         let (lifted, path) = self.lift(&range);
-        self.assemble(self.pieces(range.start + lifted..range.end), path)
+        let body = range.start + lifted..range.end;
+        self.assemble(self.pieces(range.start..body.start), self.pieces(body), path)
     }
 
     /// Builds the chunks of one segment that has more than `max_tokens` when it stands alone.
@@ -97,7 +103,7 @@ impl<'a> Builder<'a> {
         while let Some(part) = open.pop() {
             let lines = lines_before + line_breaks(&text[range.start..part.start]);
             let piece = Piece { block, range: part.clone(), lines_before: lines };
-            let Some(chunk) = self.assemble(vec![piece], path) else { continue };
+            let Some(chunk) = self.assemble(Vec::new(), vec![piece], path) else { continue };
             let middle = text.floor_char_boundary(part.start + part.len() / 2);
             if chunk.tokens as usize <= max_tokens || middle == part.start {
                 chunks.push(chunk);
@@ -155,31 +161,64 @@ impl<'a> Builder<'a> {
         pieces
     }
 
-    fn assemble(&self, mut pieces: Vec<Piece>, path: &[String]) -> Option<Chunk> {
-        pieces.retain_mut(|piece| piece.trim(&self.document.blocks[piece.block]));
-        let (first, last) = (pieces.first()?, pieces.last()?);
-        let mut body = String::new();
+    /// Puts a chunk together of the headings that go into the context, the last ones of `path`, and of what follows.
+    fn assemble(&self, headings: Vec<Piece>, mut body: Vec<Piece>, path: &[String]) -> Option<Chunk> {
+        body.retain_mut(|piece| piece.trim(&self.document.blocks[piece.block]));
+        let (text, parts) = self.body(&body);
+        let anchor = whole(&parts)?;
+        let mut whole = self.context(path, &text).text;
+        let mut pieces = self.lifted(&headings, path, &whole);
+        if !whole.is_empty() {
+            whole.push('\n');
+        }
+        let start = whole.len();
+        let body_start = u32::try_from(start).expect("a context has few tokens of bounded length");
+        whole.push_str(&text);
+        let moved = |it: ChunkPiece| ChunkPiece { range: start + it.range.start..start + it.range.end, ..it };
+        pieces.extend(parts.into_iter().map(moved));
+        let pieces = Pieces::new(&whole, start, &pieces);
+        let tokens = u32::try_from(self.counter.token_spans(&whole).len()).unwrap_or(u32::MAX);
+        let heading_path = path.to_vec();
+        let id = ChunkId(String::new());
+        Some(Chunk { id, ordinal: 0, text: whole, body_start, anchor, pieces, heading_path, tokens, tier: Tier::L1 })
+    }
+
+    /// Writes the text of some pieces, and says where its parts stand.
+    fn body(&self, pieces: &[Piece]) -> (String, Vec<ChunkPiece>) {
+        let mut text = String::new();
+        let mut parts = Vec::with_capacity(pieces.len());
         for (index, piece) in pieces.iter().enumerate() {
             let block = &self.document.blocks[piece.block];
             if index > 0 {
-                body.push_str(separator(self.document.blocks[pieces[index - 1].block].kind, block.kind));
+                text.push_str(separator(self.document.blocks[pieces[index - 1].block].kind, block.kind));
             }
-            body.push_str(&block.text[piece.range.clone()]);
+            let (at, from) = (text.len(), piece.range.start);
+            text.push_str(&block.text[piece.range.clone()]);
+            parts.extend(piece.at_gaps(block).iter().map(|it| {
+                let range = at + (it.range.start - from)..at + (it.range.end - from);
+                ChunkPiece { range, anchor: it.anchor(block, self.breaks[it.block]) }
+            }));
         }
-        let mut anchor = first.anchor(&self.document.blocks[first.block]);
-        if pieces.len() > 1 {
-            anchor = union(anchor, &last.anchor(&self.document.blocks[last.block]));
+        let parts = place::joined(&text, parts);
+        (text, parts)
+    }
+
+    /// Says where the headings stand that end the context.
+    fn lifted(&self, headings: &[Piece], path: &[String], context: &str) -> Vec<ChunkPiece> {
+        let mut end = context.len();
+        let mut lifted = Vec::with_capacity(headings.len());
+        for (piece, shown) in headings.iter().rev().zip(path.iter().rev()) {
+            if !context[..end].ends_with(shown) {
+                break;
+            }
+            let block = &self.document.blocks[piece.block];
+            let mut anchor = piece.anchor(block, self.breaks[piece.block]);
+            anchor.verbatim &= *shown == block.text;
+            lifted.push(ChunkPiece { range: end - shown.len()..end, anchor });
+            end = end.saturating_sub(shown.len() + HEADINGS_BETWEEN.len());
         }
-        let mut text = self.context(path, &body).text;
-        if !text.is_empty() {
-            text.push('\n');
-        }
-        let body_start = u32::try_from(text.len()).expect("a context has few tokens of bounded length");
-        text.push_str(&body);
-        let tokens = u32::try_from(self.counter.token_spans(&text).len()).unwrap_or(u32::MAX);
-        let heading_path = path.to_vec();
-        let id = ChunkId(String::new());
-        Some(Chunk { id, ordinal: 0, text, body_start, anchor, heading_path, tokens, tier: Tier::L1 })
+        lifted.reverse();
+        lifted
     }
 }
 
@@ -197,79 +236,43 @@ impl Piece {
         !body.is_empty()
     }
 
+    /// Cuts it where its next line is not the next one of the file.
+    fn at_gaps(&self, block: &Block) -> Vec<Piece> {
+        if block.anchor.gaps.is_empty() {
+            return vec![self.clone()];
+        }
+        let mut cut: Vec<Piece> = Vec::new();
+        let mut start = self.range.start;
+        for (line, text) in (self.lines_before..).zip(block.text[self.range.clone()].split_inclusive('\n')) {
+            let range = start..start + text.len();
+            start = range.end;
+            match cut.last_mut() {
+                Some(last) if block.anchor.gaps.binary_search_by_key(&line, |it| it.0).is_err() => {
+                    last.range.end = range.end;
+                }
+                _ => cut.push(Piece { block: self.block, range, lines_before: line }),
+            }
+        }
+        cut.iter_mut().for_each(|it| it.range.end = it.range.start + block.text[it.range.clone()].trim_end().len());
+        cut
+    }
+
     /// Narrows the block's anchor to this piece, as far as the block says enough.
-    fn anchor(&self, block: &Block) -> Anchor {
-        let mut anchor = block.anchor.clone();
+    fn anchor(&self, block: &Block, all: u32) -> Anchor {
         let breaks = line_breaks(&block.text[self.range.clone()]);
-        if let (Some(first), Some(last)) = (anchor.line_start, anchor.line_end)
-            && (anchor.verbatim || first + line_breaks(block.text.trim_end()) == last)
-        {
-            anchor.line_start = Some(first + self.lines_before);
-            anchor.line_end = Some(first + self.lines_before + breaks);
-        }
-        if anchor.verbatim
-            && let Some(start) = anchor.byte_start
-        {
-            anchor.byte_start = Some(start + self.range.start as u64);
-            anchor.byte_end = Some(start + self.range.end as u64);
-        }
-        if let Some(cells) = anchor.cell.as_deref().filter(|_| block.kind == BlockKind::Table) {
-            let rows = line_breaks(block.text.trim_end()) + 1;
-            anchor.cell = Some(rows_of(cells, rows, self.lines_before, breaks).unwrap_or_else(|| cells.to_owned()));
-        }
-        anchor
+        block.anchor.narrowed(&self.range, Lines { above: self.lines_before, breaks, all })
     }
 }
 
-/// Narrows a range of cells to some of its rows; none when the range has not as many rows as the text has lines.
-fn rows_of(cells: &str, rows: u32, skipped: u32, breaks: u32) -> Option<String> {
-    let (from, to) = cells.split_once(':')?;
-    let (first_column, first) = cell(from)?;
-    let (last_column, last) = cell(to)?;
-    if first + rows != last + 1 {
-        return None;
+/// The place of everything that these parts hold. Of several pages none is said: it would be wrong for most of it.
+fn whole(parts: &[ChunkPiece]) -> Option<Anchor> {
+    let (first, last) = (&parts.first()?.anchor, &parts.last()?.anchor);
+    if parts.len() < 2 {
+        return Some(first.clone());
     }
-    Some(format!("{first_column}{}:{last_column}{}", first + skipped, first + skipped + breaks))
-}
-
-fn cell(name: &str) -> Option<(&str, u32)> {
-    let digits = name.find(|it: char| it.is_ascii_digit())?;
-    Some((&name[..digits], name[digits..].parse().ok()?))
-}
-
-/// The anchor of a passage that reaches from the start of `first` to the end of `last`.
-fn union(first: Anchor, last: &Anchor) -> Anchor {
-    let bytes = match (first.byte_start, last.byte_end) {
-        (Some(start), Some(end)) if end >= start => (Some(start), Some(end)),
-        _ => (None, None),
-    };
-    let cell = match (&first.cell, &last.cell) {
-        (Some(from), Some(to)) => {
-            let (from, to) = (from.split(':').next().unwrap_or(from), to.rsplit(':').next().unwrap_or(to));
-            Some(format!("{from}:{to}"))
-        }
-        (from, _) => from.clone(),
-    };
-    // A rectangle says something on its own page only; what goes on overleaf is cited by where it begins.
-    let region = match (first.region, last.region) {
-        (Some(from), Some(to)) if first.page == last.page => Some(from.union(to)),
-        (Some(from), _) => Some(from),
-        // Facts about the file have no page; what follows them has.
-        (None, to) => to.filter(|_| first.page.is_none()),
-    };
-    // A quotation that a passage begins with is not what all of it is.
-    let part = first.part.filter(|it| !it.ends_with("quote") || last.part.as_ref() == Some(it));
-    Anchor {
-        page: first.page.or(last.page),
-        region,
-        part,
-        line_end: last.line_end.max(first.line_end),
-        byte_start: bytes.0,
-        byte_end: bytes.1,
-        cell,
-        verbatim: false,
-        ..first
-    }
+    let anchor = first.clone().up_to(last);
+    let is_one_page = parts.iter().all(|it| it.anchor.page == anchor.page || it.anchor.page.is_none());
+    Some(if is_one_page { anchor } else { Anchor { page: None, region: None, ..anchor } })
 }
 
 /// What stands between two blocks of a chunk.
@@ -289,19 +292,5 @@ fn clip(counter: &dyn TokenCounter, line: &str, tokens: usize) -> String {
     match counter.token_spans(line).get(tokens) {
         Some((start, _)) => line[..*start].trim_end().to_owned(),
         None => line.to_owned(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_passage_is_a_quotation_only_from_its_beginning_to_its_end() {
-        let anchor = |part: Option<&str>| Anchor { part: part.map(str::to_string), ..Anchor::default() };
-        let part = |first, last| union(anchor(first), &anchor(last)).part;
-        assert_eq!(part(Some("quote"), Some("quote")).as_deref(), Some("quote"));
-        assert_eq!(part(Some("quote"), None), None);
-        assert_eq!(part(Some("body"), Some("attachment: a.txt")).as_deref(), Some("body"));
     }
 }

@@ -5,6 +5,7 @@
 
 use std::ops::Range;
 
+use crate::model::place::line_breaks;
 use crate::model::{BlockKind, Document, TokenCounter};
 use crate::text;
 
@@ -71,11 +72,6 @@ pub(super) fn cut(document: &Document, counter: &dyn TokenCounter, limit: usize)
         }
     }
     segments
-}
-
-/// Counts the line breaks of a text.
-pub(super) fn line_breaks(text: &str) -> u32 {
-    u32::try_from(text.bytes().filter(|byte| *byte == b'\n').count()).unwrap_or(u32::MAX)
 }
 
 /// Returns the byte at which each token begins.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::*;
+use crate::model::place::line_breaks;
 use crate::model::{Anchor, Block, BlockKind};
 
 /// Tokens of up to six characters, as a word-piece tokenizer makes them; a word beyond 100 bytes is one unknown token.
@@ -51,10 +52,10 @@ fn file(title: Option<&str>, blocks: &[(BlockKind, &str)]) -> (String, Document)
     let mut source = String::new();
     let mut document = Document { title: title.map(String::from), ..Document::default() };
     for (kind, text) in blocks {
-        let line = 1 + segment::line_breaks(&source);
+        let line = 1 + line_breaks(&source);
         let anchor = Anchor {
             line_start: Some(line),
-            line_end: Some(line + segment::line_breaks(text.trim_end())),
+            line_end: Some(line + line_breaks(text.trim_end())),
             byte_start: Some(source.len() as u64),
             byte_end: Some((source.len() + text.len()) as u64),
             verbatim: true,
@@ -71,6 +72,10 @@ fn file(title: Option<&str>, blocks: &[(BlockKind, &str)]) -> (String, Document)
 fn check(title: Option<&str>, blocks: &[(BlockKind, &str)], expected: &[&str]) {
     let texts: Vec<String> = chunks(&file(title, blocks).1).into_iter().map(|it| it.text).collect();
     assert_eq!(texts, expected);
+}
+
+fn sentences_of(text: &str) -> Vec<std::ops::Range<usize>> {
+    super::sentences(text).into_iter().filter(|it| !text[it.clone()].trim().is_empty()).collect()
 }
 
 fn sentences(count: usize) -> String {
@@ -190,6 +195,42 @@ fn rows_of_a_sheet_are_named() {
 }
 
 #[test]
+fn pages_that_share_a_chunk_keep_their_sentences_apart() {
+    let blocks: Vec<String> = (1..=60).map(|it| format!("Sentence {it} stands alone. The next of {it} too.")).collect();
+    let (_, mut document) = file(None, &blocks.iter().map(|it| (Paragraph, it.as_str())).collect::<Vec<_>>());
+    for (page, block) in (1..).zip(&mut document.blocks) {
+        block.anchor = Anchor { page: Some(page), ..Anchor::default() };
+    }
+    let chunks = chunks(&document);
+    assert!(chunks.len() > 3 && chunks.iter().all(|it| it.spans_pages() && it.anchor.page.is_none()));
+    let mut seen = HashSet::new();
+    for chunk in &chunks {
+        for range in sentences_of(chunk.body()) {
+            let number = chunk.body()[range.clone()].split(|it: char| !it.is_ascii_digit()).find(|it| !it.is_empty());
+            let page = chunk.anchor_of(range).page;
+            assert_eq!(page, Some(number.unwrap().parse().unwrap()));
+            seen.insert(page);
+        }
+    }
+    assert_eq!(seen.len(), 60);
+}
+
+#[test]
+fn a_heading_that_goes_into_the_context_keeps_its_place() {
+    let (source, document) = file(Some("Doc"), &[(Heading(1), "A"), (Heading(2), "B  b"), (Paragraph, "Text.")]);
+    let chunk = &chunks(&document)[0];
+    let places = chunk.places();
+    let headings: Vec<(&str, Anchor)> =
+        places.headings().map(|it| (&chunk.text[it.clone()], places.of_text(it))).collect();
+    assert_eq!(
+        headings.iter().map(|it| (it.0, it.1.line_start, it.1.verbatim)).collect::<Vec<_>>(),
+        [("A", Some(1), true), ("B b", Some(3), false)]
+    );
+    let text = chunk.anchor_of(0..5);
+    assert_eq!(&source[text.byte_start.unwrap() as usize..text.byte_end.unwrap() as usize], "Text.");
+}
+
+#[test]
 fn a_long_context_is_cut_to_its_share() {
     let title = "word ".repeat(100);
     let (_, document) = file(Some(&title), &[(Heading(1), &"many words ".repeat(20)), (Paragraph, "Text.")]);
@@ -253,6 +294,12 @@ fn any_kind() -> impl Strategy<Value = BlockKind> {
     ]
 }
 
+/// The words of a part of a text, with where they begin.
+fn words(text: &str, part: std::ops::Range<usize>) -> Vec<(usize, &str)> {
+    let at = |word: &str| word.as_ptr() as usize - text.as_ptr() as usize;
+    text[part].split_whitespace().map(|it| (at(it), it)).collect()
+}
+
 fn dense(text: &str) -> String {
     text.chars().filter(|it| !it.is_whitespace()).collect()
 }
@@ -281,7 +328,20 @@ proptest! {
             if chunk.anchor.verbatim {
                 prop_assert_eq!(&source[from..to], chunk.body());
             }
-            let line = |byte: usize| 1 + segment::line_breaks(&source[..byte]);
+            let line = |byte: usize| 1 + line_breaks(&source[..byte]);
+            let places = chunk.places();
+            let own = places.headings().chain([chunk.body_start as usize..chunk.text.len()]);
+            for (at, word) in own.flat_map(|it| words(&chunk.text, it)) {
+                let place = places.of_text(at..at + word.len());
+                if !place.verbatim {
+                    // Of a heading that is shown on one line.
+                    prop_assert!(at < chunk.body_start as usize, "{:?}", word);
+                    continue;
+                }
+                let bytes = place.byte_start.unwrap() as usize..place.byte_end.unwrap() as usize;
+                prop_assert_eq!(&source[bytes.clone()], word);
+                prop_assert_eq!((place.line_start, place.line_end), (Some(line(bytes.start)), Some(line(bytes.end))));
+            }
             prop_assert_eq!(chunk.anchor.line_start, Some(line(from)));
             prop_assert_eq!(chunk.anchor.line_end, Some(line(to)));
         }

@@ -300,22 +300,17 @@ impl Spot {
 
     /// The place of a part of the block's text: as exact as the format allows.
     pub(crate) fn place(&self, raw: Option<&Raw>, text: &str, part: &Range<usize>) -> Place {
-        let anchor = &self.anchor;
+        let anchor = self.anchor.narrowed_to(text, part.clone());
+        let lines = anchor.line_start.map(|it| (it, anchor.line_end.unwrap_or(it)));
         let mut place = match (self.bytes(raw, text, part), raw) {
             (Some(bytes), Some(raw)) if bytes.end <= raw.text.len() => raw.place(&bytes),
             (Some(bytes), _) => {
-                let first = anchor.line_start.map(|it| it + text[..part.start].matches('\n').count() as u32);
-                let lines = first.map(|it| (it, it + text[part.clone()].matches('\n').count() as u32));
                 Place { lines, bytes: Some((bytes.start as u64, bytes.end as u64)), ..Place::default() }
             }
-            (None, _) => Place {
-                lines: anchor.line_start.map(|it| (it, anchor.line_end.unwrap_or(it))),
-                bytes: anchor.byte_start.zip(anchor.byte_end),
-                ..Place::default()
-            },
+            (None, _) => Place { lines, bytes: anchor.byte_start.zip(anchor.byte_end), ..Place::default() },
         };
         place.page = anchor.page;
-        place.part = named_part(anchor);
+        place.part = named_part(&anchor);
         place
     }
 }

@@ -12,8 +12,8 @@ const ROWS_PER_BLOCK: u32 = 32;
 pub(crate) struct SheetWriter<'s> {
     pub(crate) sink: &'s mut Sink,
     sheet: String,
-    /// Each with the column in which it begins.
-    lines: Vec<(u32, String)>,
+    /// Each with its row, and the column in which it begins.
+    lines: Vec<(u32, u32, String)>,
     line: String,
     /// Where that one begins.
     start: u32,
@@ -66,7 +66,7 @@ impl<'s> SheetWriter<'s> {
 
     fn end_row(&mut self) {
         if !self.line.is_empty() {
-            self.lines.push((self.start, std::mem::take(&mut self.line)));
+            self.lines.push((self.at.0, self.start, std::mem::take(&mut self.line)));
         }
     }
 
@@ -75,36 +75,49 @@ impl<'s> SheetWriter<'s> {
         let lines = std::mem::take(&mut self.lines);
         let Some((first, left, right)) = self.area.take() else { return };
         let range = format!("{}:{}", cell_name(first, left), cell_name(self.at.0, right));
-        let lines: Vec<String> = lines.into_iter().map(|(start, it)| bars(start.saturating_sub(left)) + &it).collect();
-        self.place(BlockKind::Table, &lines.join("\n"), range, None);
+        let gaps = gaps(lines.iter().map(|it| it.0));
+        let lines = lines.into_iter().map(|(_, start, it)| bars(start.saturating_sub(left)) + &it);
+        let anchor = Anchor { sheet: Some(self.sheet.clone()), cell: Some(range), gaps, ..Anchor::default() };
+        self.sink.push(BlockKind::Table, &lines.collect::<Vec<_>>().join("\n"), anchor);
     }
 
     /// Adds a comment on a cell such as `B2`.
     pub(crate) fn comment(&mut self, cell: &str, text: &str) {
         self.flush();
-        self.place(BlockKind::Paragraph, text, cell.to_string(), Some("comment"));
+        self.place(text, cell.to_string(), "comment");
     }
 
     /// Adds the text of a chart or shape.
     pub(crate) fn graphic(&mut self, text: &str) {
         self.flush();
-        self.place(BlockKind::Paragraph, text, String::new(), Some("drawing"));
+        self.place(text, String::new(), "drawing");
     }
 
-    fn place(&mut self, kind: BlockKind, text: &str, cell: String, part: Option<&str>) {
+    fn place(&mut self, text: &str, cell: String, part: &str) {
         let anchor = Anchor {
             sheet: Some(self.sheet.clone()),
             cell: Some(cell).filter(|it| !it.is_empty()),
-            part: part.map(str::to_string),
+            part: Some(part.to_string()),
             ..Anchor::default()
         };
-        self.sink.push(kind, text, anchor);
+        self.sink.push(BlockKind::Paragraph, text, anchor);
     }
 
     /// Closes the sheet.
     pub(crate) fn finish(mut self) {
         self.flush();
     }
+}
+
+/// The lines of a block before which rows are left out, and how many.
+fn gaps(rows: impl Iterator<Item = u32>) -> Vec<(u32, u32)> {
+    let mut next = None;
+    let gap = |(line, row): (u32, u32)| {
+        let left_out = next.map_or(0, |next| row.saturating_sub(next));
+        next = Some(row.saturating_add(1));
+        (left_out > 0).then_some((line, left_out))
+    };
+    (0..).zip(rows).filter_map(gap).collect()
 }
 
 /// What stands between two cells that are so many columns apart: a wider gap separates things that are not one table. Who
@@ -123,7 +136,7 @@ pub(crate) fn without_bars(line: String) -> String {
 }
 
 /// Returns the name of a cell, e.g. `AB12`; row and column from 0.
-fn cell_name(row: u32, column: u32) -> String {
+pub(crate) fn cell_name(row: u32, column: u32) -> String {
     let mut letters = Vec::new();
     let mut rest = u64::from(column) + 1;
     while rest > 0 {

@@ -21,19 +21,21 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
         .flexible(true)
         .from_reader(source.text.as_bytes());
     let mut record = csv::ByteRecord::new();
-    let mut rows: Vec<String> = Vec::new();
+    let mut rows: Vec<(usize, String)> = Vec::new();
     let mut range = 0..0;
     // Reading from memory, the only error is one of the reader's own making; what was read so far stands.
     while let Ok(true) = reader.read_byte_record(&mut record) {
         if !sink.count_cells(record.len() as u64) {
             break;
         }
-        let start = record.position().map_or(range.end, |it| it.byte() as usize);
+        let start = record.position().map_or(range.end, |it| it.byte() as usize).min(source.text.len());
+        // The reader passes over blank lines with the record behind them.
+        let start = start + source.text[start..].bytes().take_while(|it| matches!(it, b'\r' | b'\n')).count();
         if rows.is_empty() {
             range.start = start;
         }
         range.end = (reader.position().byte() as usize).min(source.text.len());
-        rows.push(row(&record));
+        rows.push((start, row(&record)));
         if rows.len() >= ROWS && !flush(&source, &mut rows, range.clone(), sink) {
             return Ok(());
         }
@@ -42,9 +44,8 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     Ok(())
 }
 
-fn flush(source: &Source<'_>, rows: &mut Vec<String>, range: std::ops::Range<usize>, sink: &mut Sink) -> bool {
-    let text = std::mem::take(rows).join("\n");
-    source.push_made(sink, BlockKind::Table, &text, range)
+fn flush(source: &Source<'_>, rows: &mut Vec<(usize, String)>, range: std::ops::Range<usize>, sink: &mut Sink) -> bool {
+    source.push_lines(sink, BlockKind::Table, &std::mem::take(rows), range)
 }
 
 /// Returns a record as `a | b`, on one line.

@@ -228,8 +228,9 @@ fn paragraph(source: &Source<'_>, lines: &[Line<'_>], at: usize, sink: &mut Sink
 fn quote(source: &Source<'_>, lines: &[Line<'_>], at: usize, sink: &mut Sink) -> usize {
     let quoted = |line: &Line<'_>| line.text.trim_start().starts_with('>');
     let end = lines[at..].iter().position(|line| !quoted(line)).map_or(lines.len(), |it| at + it);
-    let text: Vec<&str> = lines[at..end].iter().map(|line| line.text.trim_start_matches(['>', ' ', '\t'])).collect();
-    source.push_made(sink, BlockKind::Paragraph, &text.join("\n"), lines[at].start..lines[end - 1].end());
+    let bare = |line: &Line<'_>| (line.start, line.text.trim_start_matches(['>', ' ', '\t']).to_string());
+    let text: Vec<(usize, String)> = lines[at..end].iter().map(bare).collect();
+    source.push_lines(sink, BlockKind::Paragraph, &text, lines[at].start..lines[end - 1].end());
     end
 }
 
@@ -247,9 +248,9 @@ fn table(source: &Source<'_>, lines: &[Line<'_>], at: usize, sink: &mut Sink) ->
     const ROWS: usize = 30;
     let end = lines[at..].iter().position(|line| !line.text.contains('|')).map_or(lines.len(), |it| at + it);
     for rows in lines[at..end].chunks(ROWS) {
-        let text: Vec<String> =
-            rows.iter().filter(|row| !is_delimiter_row(row.text)).map(|row| cells(row.text)).collect();
-        source.push_made(sink, BlockKind::Table, &text.join("\n"), rows[0].start..rows[rows.len() - 1].end());
+        let rows_of_cells = rows.iter().filter(|row| !is_delimiter_row(row.text));
+        let text: Vec<(usize, String)> = rows_of_cells.map(|row| (row.start, cells(row.text))).collect();
+        source.push_lines(sink, BlockKind::Table, &text, rows[0].start..rows[rows.len() - 1].end());
     }
     end
 }

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use crate::extract::{ReadResult, failure};
+use crate::model::place::line_breaks;
 use crate::model::{Anchor, Block, BlockKind, Document, Reason, Redaction};
 use crate::secrets::{Censor, Columns, MARK};
 
@@ -12,9 +13,12 @@ pub(crate) fn redact(mut document: Document, redaction: Redaction) -> ReadResult
     let (mut blackened, mut table) = (0, Table::default());
     for block in &mut document.blocks {
         if let Cow::Owned(cleaned) = table.clean(block, &mut censor) {
-            block.text = cleaned;
-            // Its bytes in the file say something else now.
+            // Its bytes in the file say something else now, and a key of several lines is one.
             block.anchor.verbatim = false;
+            if line_breaks(&cleaned) != line_breaks(&block.text) {
+                block.anchor.gaps.clear();
+            }
+            block.text = cleaned;
             blackened += 1;
         }
         name_openly(&mut block.anchor, redaction);

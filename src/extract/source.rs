@@ -112,6 +112,49 @@ impl<'a> Source<'a> {
         pieces(text, 0..text.len()).all(|piece| sink.push(kind, &text[piece], anchor.clone()))
     }
 
+    /// Adds text that was made line by line, each with the byte where what it was made of begins.
+    pub(crate) fn push_lines(
+        &self,
+        sink: &mut Sink,
+        kind: BlockKind,
+        lines: &[(usize, String)],
+        range: Range<usize>,
+    ) -> bool {
+        let text = lines.iter().map(|it| it.1.as_str()).collect::<Vec<_>>().join("\n");
+        let whole = Anchor { verbatim: false, ..self.anchor(&self.trim(range, false)) };
+        let mut first = 0;
+        pieces(&text, 0..text.len()).all(|piece| {
+            let text = &text[piece];
+            let (lead, body) = (text.len() - text.trim_start().len(), text.trim());
+            let held = first + breaks(&text[..lead]);
+            first += breaks(text);
+            sink.push(kind, text, self.anchor_of_lines(&whole, lines, held..held + breaks(body) + 1))
+        })
+    }
+
+    /// Narrows the anchor of made text to some of its lines, and says which lines of the file they leave out.
+    fn anchor_of_lines(&self, whole: &Anchor, lines: &[(usize, String)], held: Range<usize>) -> Anchor {
+        let mut anchor = whole.clone();
+        let (Some(end), Some(from)) = (whole.line_end, lines.get(held.start)) else { return anchor };
+        let start = self.line_of(from.0);
+        let mut gaps = Vec::new();
+        let mut next = start;
+        for (number, line) in (0..).zip(lines.get(held.clone()).unwrap_or_default()) {
+            let line = self.line_of(line.0);
+            if line > next {
+                gaps.push((number, line - next));
+            }
+            next = line + 1;
+        }
+        // Behind the last line there may be more of what it was made of.
+        let end = if held.end >= lines.len() { end.max(next - 1) } else { next - 1 };
+        if end >= next {
+            gaps.push((held.len() as u32, end + 1 - next));
+        }
+        (anchor.line_start, anchor.line_end, anchor.gaps) = (Some(start), Some(end), gaps);
+        anchor
+    }
+
     /// Cuts white space off both ends, so that line numbers name lines with text. Code keeps its indentation.
     fn trim(&self, range: Range<usize>, keep_indent: bool) -> Range<usize> {
         let text = &self.text[range.clone()];
@@ -126,6 +169,10 @@ impl<'a> Source<'a> {
     fn line_of(&self, byte: usize) -> u32 {
         u32::try_from(self.newlines.partition_point(|newline| *newline < byte) + 1).unwrap_or(u32::MAX)
     }
+}
+
+fn breaks(text: &str) -> usize {
+    text.bytes().filter(|it| *it == b'\n').count()
 }
 
 fn newlines(text: &str) -> Vec<usize> {

@@ -12,15 +12,17 @@ const PASSAGE_BYTES: usize = 1_000;
 pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     let text = decode(input.bytes, None);
     let source = Source::new(&text);
-    let mut passage = String::new();
+    let mut passage: Vec<(usize, String)> = Vec::new();
+    let mut bytes = 0;
     let mut range = 0..0;
     let mut in_cue = false;
     for line in source.lines() {
         let trimmed = line.text.trim();
         if trimmed.is_empty() {
             in_cue = false;
-            if passage.len() >= PASSAGE_BYTES {
-                source.push_made(sink, BlockKind::Paragraph, &std::mem::take(&mut passage), range.clone());
+            if bytes >= PASSAGE_BYTES {
+                source.push_lines(sink, BlockKind::Paragraph, &std::mem::take(&mut passage), range.clone());
+                bytes = 0;
             }
         } else if trimmed.contains("-->") {
             in_cue = true;
@@ -31,14 +33,13 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
             }
             if passage.is_empty() {
                 range.start = line.start;
-            } else {
-                passage.push('\n');
             }
-            passage.push_str(spoken.trim());
+            bytes += spoken.trim().len() + 1;
+            passage.push((line.start, spoken.trim().to_string()));
             range.end = line.end();
         }
     }
-    source.push_made(sink, BlockKind::Paragraph, &passage, range);
+    source.push_lines(sink, BlockKind::Paragraph, &passage, range);
     Ok(())
 }
 

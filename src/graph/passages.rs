@@ -1,18 +1,20 @@
 //! Passages of the index as the graph has them: chunks by words, and their texts.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::chunk::sentences;
 use crate::error::{Error, ErrorCode, Result};
 use crate::graph::snapshot::Ix;
 use crate::graph::text::Test;
 use crate::graph::view::View;
 use crate::graph::{GraphService, Reads};
 use crate::index::blocking;
-use crate::model::{Anchor, AskRequest, ChunkId, FileFilter, FileId, FileRecord, Scope, SearchHit, StoredChunk};
+use crate::model::{Anchor, AskRequest, Chunk, ChunkId, FileFilter, FileId, FileRecord, Scope, SearchHit, StoredChunk};
 use crate::store::{FileSet, KeywordQuery};
 
 /// Chunks that the keyword leg is asked for, to find those that hold every word.
@@ -23,7 +25,9 @@ const MOST_ANEW: usize = 2;
 const EXCERPT: usize = 1_000;
 /// Chunks of the evidence of an entity's edges whose places are told.
 const MOST_EVIDENCE: usize = 20;
-/// Characters of each that are quoted.
+/// Texts that are quoted.
+const MOST_QUOTES: usize = 40;
+/// Characters of each.
 const QUOTE: usize = 300;
 
 fn reads(service: &GraphService) -> Result<&Reads> {
@@ -119,12 +123,31 @@ fn shown(view: &View, stored: &StoredChunk, record: Option<&FileRecord>, most: u
     });
     if let Some(record) = record {
         let path = record.found.path.display().to_string();
-        cite(&mut value, &path, &record.absolute().display().to_string(), &chunk.anchor);
+        let absolute = record.absolute().display().to_string();
+        cite(&mut value, &path, &absolute, &chunk.anchor);
+        if chunk.spans_pages() {
+            value["pages"] = pages(chunk, most, &path, &absolute);
+        }
     }
     if let Some(node) = node(view, stored) {
         value["chunk"] = json!(format!("Chunk#{}", view.snapshot.id(node)));
     }
     value
+}
+
+/// What of the body of a passage over several pages stands on each, as far as it is shown.
+fn pages(chunk: &Chunk, most: usize, path: &str, absolute: &str) -> Value {
+    let body = chunk.body();
+    let end = body.char_indices().nth(most).map_or(body.len(), |it| it.0);
+    let (mut at, mut pages) = (0, Vec::new());
+    while at < end {
+        let page = at..chunk.page_around(at).end.min(end);
+        let mut value = json!({"text": body[page.clone()].trim()});
+        cite(&mut value, path, absolute, &chunk.anchor_of(page.clone()));
+        at = page.end;
+        pages.push(value);
+    }
+    Value::Array(pages)
 }
 
 /// Adds what an answer can cite the passage by, and what finds it again: `notes/bees.md, lines 3-4`, the whole path, the place.
@@ -156,8 +179,8 @@ fn stored_as(view: &View, node: Ix) -> Option<(FileId, ChunkId)> {
     Some((file.parse().ok()?, ChunkId(view.values(node, "chunk_id").next()?.into())))
 }
 
-/// Adds to the evidence of an entity's edges in which file it stands and where, and once for each chunk what stands there,
-/// so that an answer can cite it and whoever reads that can look. Of many chunks the first ones.
+/// Adds to the evidence of an entity's edges in which file it stands and where, and of the first ones what stands there, each
+/// text once, so that an answer can cite it and its reader can look. Of many chunks the first ones.
 pub(crate) async fn bear_out(service: &GraphService, view: &View, entity: &mut Value) -> Result<()> {
     let Some(reads) = service.shared.reads.as_ref() else { return Ok(()) };
     let mut chunks: Vec<(FileId, ChunkId)> = Vec::new();
@@ -176,21 +199,41 @@ pub(crate) async fn bear_out(service: &GraphService, view: &View, entity: &mut V
     }
     let found = reads.index.serving().store.chunks(&chunks).await?;
     let records = records(reads, found.iter().map(|it| it.file_id)).await?;
-    let mut unquoted: HashMap<&str, &StoredChunk> = found.iter().map(|it| (it.chunk.id.0.as_str(), it)).collect();
-    let all = unquoted.clone();
+    let all: HashMap<&str, &StoredChunk> = found.iter().map(|it| (it.chunk.id.0.as_str(), it)).collect();
+    let mut quoted = HashSet::new();
     for side in ["out", "in"] {
         for edge in entity[side].as_array_mut().into_iter().flatten() {
             let Some(evidence) = edge.get_mut("evidence") else { continue };
             let Some(stored) = evidence["chunk_id"].as_str().and_then(|it| all.get(it)) else { continue };
             let Some(record) = records.get(&stored.file_id) else { continue };
             let path = record.found.path.display().to_string();
-            cite(evidence, &path, &record.absolute().display().to_string(), &stored.chunk.anchor);
-            if unquoted.remove(stored.chunk.id.0.as_str()).is_some() {
-                evidence["text"] = json!(stored.chunk.text.chars().take(QUOTE).collect::<String>());
+            let (anchor, shown) = said(&stored.chunk, evidence);
+            cite(evidence, &path, &record.absolute().display().to_string(), &anchor);
+            if quoted.len() < MOST_QUOTES && quoted.insert((&stored.chunk.id, shown.clone())) {
+                evidence["text"] = json!(stored.chunk.text[shown].chars().take(QUOTE).collect::<String>());
             }
         }
     }
     Ok(())
+}
+
+/// The place of evidence in a passage, and the bytes of its text that say it: from the sentence on in which it stands to the
+/// end of its page. Of evidence that is all of the passage, the passage.
+fn said(chunk: &Chunk, evidence: &Value) -> (Anchor, Range<usize>) {
+    let number = |name: &str| evidence[name].as_u64().unwrap_or(0);
+    let (text, body) = (&chunk.text, chunk.body_start as usize);
+    let Some(found) = chunk.evidence(&(number("start")..number("end"))) else {
+        return (chunk.anchor.clone(), 0..text.len());
+    };
+    let anchor = chunk.places().of_text(found.clone());
+    if found.start < body {
+        return (anchor, found);
+    }
+    let page = chunk.page_around(found.start - body);
+    let page = body + page.start..body + page.end;
+    let sentences = sentences(&text[page.clone()]);
+    let before = sentences.iter().rfind(|it| page.start + it.start <= found.start);
+    (anchor, before.map_or(found.start, |it| page.start + it.start)..page.end)
 }
 
 /// Semantic search over the files.
@@ -216,7 +259,7 @@ mod tests {
     use super::*;
     use crate::graph::tests::graph;
     use crate::graph::{answer, axql, noted};
-    use crate::model::{Chunk, Tier};
+    use crate::model::{Pieces, Tier};
 
     /// The answer to a query for the passages with `honey`, when the index has so many, of which the first is such one.
     fn check(hits: usize) -> Value {
@@ -228,6 +271,7 @@ mod tests {
             text: "Honey of May".into(),
             body_start: 0,
             anchor: Anchor::default(),
+            pieces: Pieces::default(),
             heading_path: Vec::new(),
             tokens: 3,
             tier: Tier::L1,

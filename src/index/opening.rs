@@ -96,6 +96,7 @@ impl Index {
         let parts = inner.clone();
         blocking(move || {
             renewal::retry_with_new_readers(&parts.catalog, &parts.config.limits)?;
+            renewal::cut_by_other_rules(&parts.catalog)?;
             let redaction = parts.config.limits.redaction;
             renewal::read_by_other_rules(&parts.catalog, &parts.evidence, &parts.book, redaction)
         })

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use tracing::{info, warn};
 
 use crate::catalog::{Catalog, CorpusBook, EvidenceCache, RequeueScope};
+use crate::chunk;
 use crate::error::Result;
 use crate::extract;
 use crate::index::{Inner, blocking};
@@ -18,6 +19,9 @@ const READERS: &str = "readers";
 
 /// Key in the catalog of what was blacked out when files were read: the setting, and the version of its rules.
 const BLACKED_OUT: &str = "blacked_out";
+
+/// Key in the catalog of what files were cut into passages by.
+const CUT: &str = "cut";
 
 /// Fails the files that the last runs were killed over too often.
 pub(crate) fn fail_struck(catalog: &Catalog) -> Result<()> {
@@ -60,6 +64,20 @@ pub(crate) fn read_by_other_rules(
         info!(files = again, "every file is read again, because other texts are blacked out than before");
     }
     catalog.meta_set(BLACKED_OUT, &rules)
+}
+
+/// Queues every file when it would be cut into other passages than it was, or these would have other places. What skills found
+/// in it is kept, and so are the vectors of texts that stay the same; until a file is read again, its old passages answer.
+pub(crate) fn cut_by_other_rules(catalog: &Catalog) -> Result<()> {
+    let rules = chunk::rules();
+    if catalog.meta_get(CUT)?.as_deref() == Some(&rules) {
+        return Ok(());
+    }
+    let again = catalog.requeue(&RequeueScope::All)?;
+    if again > 0 {
+        info!(files = again, "every file is read again, because passages are made otherwise than before");
+    }
+    catalog.meta_set(CUT, &rules)
 }
 
 /// Queues what failed for no fault of its content: too many open files, a share that was away for a moment, a disk that
@@ -159,6 +177,22 @@ pub(super) mod tests {
         };
         let modes = [Redaction::Keys, Redaction::Keys, Redaction::All, Redaction::All, Redaction::None];
         assert_eq!(modes.map(pending_after), [1, 0, 1, 0, 1]);
+    }
+
+    #[test]
+    fn every_file_is_read_again_once_when_passages_are_made_otherwise() {
+        let folder = tempfile::tempdir().unwrap();
+        let catalog = catalog(folder.path());
+        for (made_by, pending) in [(None, 1), (Some("0.9"), 1)] {
+            if let Some(made_by) = made_by {
+                catalog.meta_set(CUT, made_by).unwrap();
+            }
+            cut_by_other_rules(&catalog).unwrap();
+            assert_eq!(catalog.pending_count(None).unwrap(), pending);
+            fail(&catalog, Reason::WorkerCrash);
+            cut_by_other_rules(&catalog).unwrap();
+            assert_eq!(catalog.pending_count(None).unwrap(), 0, "it was cut by these");
+        }
     }
 
     #[test]

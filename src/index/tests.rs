@@ -16,7 +16,7 @@ use crate::index::pipeline::Run;
 use crate::index::progress::Progress;
 use crate::model::{
     Anchor, Block, BlockKind, Chunk, ChunkId, Embedded, ExtractFailure, FileChunks, FileId, FileRecord,
-    NETWORKS_UNLOADED, OcrMode, PauseRequest, Reason, Tier, TokenCounter,
+    NETWORKS_UNLOADED, OcrMode, PauseRequest, Pieces, Reason, Tier, TokenCounter,
 };
 
 /// Long enough for anything that happens by itself, also on a busy machine.
@@ -144,6 +144,7 @@ fn chunks_of(file_id: FileId) -> FileChunks {
         text: "The observatory opens on Fridays.".into(),
         body_start: 0,
         anchor: Anchor::default(),
+        pieces: Pieces::default(),
         heading_path: Vec::new(),
         tokens: 7,
         tier: Tier::L1,

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{Anchor, FileId};
+use crate::model::{Anchor, FileId, Pieces};
 
 /// The deterministic id of a chunk: the first 16 bytes of BLAKE3 over content hash, ordinal and chunker settings, in hex.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -49,8 +49,11 @@ pub struct Chunk {
     pub text: String,
     /// Byte of `text` at which the passage itself begins; 0 when there is no title and no heading.
     pub body_start: u32,
-    /// Where the passage stands in the file.
+    /// Where the passage as a whole stands in the file: from where it begins to where it ends. [`Chunk::anchor_of`] tells
+    /// where a part of it stands.
     pub anchor: Anchor,
+    /// Where its parts stand, where they have places of their own.
+    pub pieces: Pieces,
     /// Headings above the passage, outermost first.
     pub heading_path: Vec<String>,
     /// Length of `text` in the embedder's own tokens, without special tokens.

@@ -82,6 +82,11 @@ pub struct Anchor {
     /// True when the text is exactly the bytes `byte_start..byte_end` of the file, as UTF-8.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub verbatim: bool,
+    /// Lines of the text (from 0) before which lines of the file, or rows of the sheet, are left out, and how many. It is
+    /// what a reader tells the chunker of a block; no place that is shown has it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(skip)]
+    pub gaps: Vec<(u32, u32)>,
 }
 
 impl Anchor {

@@ -15,6 +15,7 @@ mod holder;
 mod job;
 mod kind;
 mod listing;
+pub(crate) mod place;
 mod query;
 mod safety;
 mod scope;
@@ -38,6 +39,7 @@ pub use holder::Holder;
 pub use job::{Coverage, IndexRequest, JobSnapshot, JobState, OcrMode, Phase, Status, Upkeep};
 pub(crate) use kind::CODE;
 pub use listing::{FileEntry, FilePage, FilesRequest, IndexStart, JobReport, ReadRequest, Reading, ReadingBlock};
+pub use place::{ChunkPiece, Pieces, Places};
 pub use query::{
     Answer, AnswerOutcome, AnswerQuote, AskEvent, AskRequest, AskResponse, AuditRecord, GrepMatch, GrepRequest,
     GrepResponse, INTENTS, L0Filters, MAX_EXTENSIONS, MAX_GLOB, MAX_NAME_WORDS, PrivacyMode, QueryPlan, ResponseStats,

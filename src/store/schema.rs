@@ -10,7 +10,7 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::datatypes::{Float32Type, Int64Type, UInt32Type};
 
 use crate::error::{Error, ErrorCode, Result};
-use crate::model::{Anchor, Chunk, ChunkId, FileChunks, FileId, LegHit, StoredChunk, Tier, is_unit};
+use crate::model::{Anchor, Chunk, ChunkId, FileChunks, FileId, LegHit, Pieces, StoredChunk, Tier, is_unit};
 
 /// Columns of [`StoredChunk`]: everything but the vector.
 pub(super) const CHUNK_COLUMNS: [&str; 9] =
@@ -65,7 +65,7 @@ pub(super) fn batch(files: &[FileChunks], dimension: usize) -> Result<RecordBatc
         numbers(|it| it.ordinal),
         Arc::new(StringArray::from_iter_values(chunks().map(|it| &it.text))),
         numbers(|it| it.body_start),
-        json(|it| serde_json::to_string(&it.anchor))?,
+        json(anchor)?,
         json(|it| serde_json::to_string(&it.heading_path))?,
         numbers(|it| it.tokens),
         Arc::new(StringArray::from_iter_values(chunks().map(|it| it.tier.name()))),
@@ -81,7 +81,7 @@ pub(super) struct Columns<'a> {
     pub(super) ordinal: u32,
     pub(super) text: &'a str,
     pub(super) body_start: u32,
-    /// JSON.
+    /// JSON, and on a second line that of the pieces, where it has any.
     pub(super) anchor: &'a str,
     /// JSON.
     pub(super) heading_path: &'a str,
@@ -95,17 +95,29 @@ impl Columns<'_> {
         if !self.text.is_char_boundary(self.body_start as usize) {
             return Err(damaged("body_start"));
         }
+        let (anchor, pieces) = self.anchor.split_once('\n').unwrap_or((self.anchor, ""));
         Ok(Chunk {
             id: ChunkId(self.id.to_owned()),
             ordinal: self.ordinal,
             text: self.text.to_owned(),
             body_start: self.body_start,
-            anchor: serde_json::from_str::<Anchor>(self.anchor).map_err(|_| damaged("anchor"))?,
+            anchor: serde_json::from_str::<Anchor>(anchor).map_err(|_| damaged("anchor"))?,
+            pieces: Pieces::stored(pieces),
             heading_path: serde_json::from_str(self.heading_path).map_err(|_| damaged("heading_path"))?,
             tokens: self.tokens,
             tier: tier(self.tier)?,
         })
     }
+}
+
+/// What stands in the column of anchors.
+pub(super) fn anchor(chunk: &Chunk) -> serde_json::Result<String> {
+    let mut json = serde_json::to_string(&chunk.anchor)?;
+    if !chunk.pieces.as_str().is_empty() {
+        json.push('\n');
+        json.push_str(chunk.pieces.as_str());
+    }
+    Ok(json)
 }
 
 /// Returns the rows of a batch with [`CHUNK_COLUMNS`], each with its file, as they stand there.

@@ -13,7 +13,7 @@ use lancedb::query::{ExecutableQuery, QueryBase, Select};
 
 use super::*;
 use crate::error::ErrorCode;
-use crate::model::{Anchor, Chunk, Embedded, Tier};
+use crate::model::{Anchor, Chunk, Embedded, Pieces, Tier};
 
 pub(super) const DIMENSION: usize = 8;
 pub(super) const FINGERPRINT: &str = "0123456789abcdef";
@@ -38,6 +38,7 @@ pub(super) fn file(file_id: FileId, texts: &[&str]) -> FileChunks {
             text: format!("Title\n{text}"),
             body_start: 6,
             anchor: Anchor { page: Some(3), verbatim: true, ..Anchor::default() },
+            pieces: Pieces::default(),
             heading_path: vec!["A".into(), "B \"quoted\"".into()],
             tokens: 7,
             tier: Tier::L1,

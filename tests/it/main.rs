@@ -50,6 +50,7 @@ mod oracle;
 mod origin;
 mod overload;
 mod owner;
+mod places;
 mod plugins;
 mod politeness;
 mod power;

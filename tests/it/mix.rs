@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use vic::model::{Anchor, Chunk, ChunkId, Embedded, FileChunks, FileId, Tier};
+use vic::model::{Anchor, Chunk, ChunkId, Embedded, FileChunks, FileId, Pieces, Tier};
 use vic::store::{FileSet, LanceStore, Store};
 
 use crate::harness::World;
@@ -36,6 +36,7 @@ fn chunks(file_id: FileId, serial: u64, ordinals: std::ops::Range<u32>) -> FileC
             text: format!("part {ordinal} of version {serial} of file {file_id}"),
             body_start: 0,
             anchor: Anchor::default(),
+            pieces: Pieces::default(),
             heading_path: Vec::new(),
             tokens: 9,
             tier: Tier::L1,

@@ -6,6 +6,8 @@ mod pictures;
 mod texts;
 mod zipped;
 
+pub(crate) use zipped::{office, open, relations, zip};
+
 /// A file as its writer would leave it.
 pub(crate) struct Seed {
     pub(crate) name: &'static str,

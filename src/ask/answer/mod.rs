@@ -198,11 +198,11 @@ fn quotes(choice: &Choice, candidates: &[Candidate], hits: &[Found]) -> Vec<Quot
         let hit = &hits[candidate.hit];
         let passage = hit.evidence.as_ref()?.passages.get(candidate.passage)?;
         let text = passage.chunk.body()[candidate.unit.range.clone()].to_string();
-        let anchor = passage.chunk.anchor.clone();
+        let anchor = passage.chunk.anchor_of(candidate.unit.range.clone());
         let shown = AnswerQuote {
             hit: u32::try_from(candidate.hit + 1).ok()?,
             text: candidate.text.clone(),
-            place: hit.cited_at(&anchor),
+            place: hit.cited(&anchor),
             checked: false,
         };
         Some(Quote { shown, text, record: hit.record.clone(), anchor })

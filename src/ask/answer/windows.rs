@@ -22,8 +22,9 @@ pub(super) fn show(candidates: &[Candidate], hits: &mut [Found]) {
         let Some(evidence) = found.evidence.as_deref_mut() else { continue };
         let Some(best) = own.first() else { continue };
         let Some(passage) = evidence.passages.get(best.passage).cloned() else { continue };
+        let anchor = passage.chunk.anchor_of(range(best, &passage));
         found.hit.excerpt = text(best, &passage);
-        found.hit.metadata.insert("anchor".into(), json!(passage.chunk.anchor));
+        found.hit.metadata.insert("anchor".into(), json!(anchor));
         found.hit.metadata.insert("chunk_ids".into(), json!([passage.chunk.id.0]));
         if number == 0 {
             let further = further(&own, &evidence.passages);
@@ -31,7 +32,7 @@ pub(super) fn show(candidates: &[Candidate], hits: &mut [Found]) {
                 found.hit.metadata.insert("windows".into(), Value::Array(further));
             }
         }
-        evidence.chunk = passage.chunk;
+        (evidence.chunk, evidence.anchor) = (passage.chunk, anchor);
     }
 }
 
@@ -45,7 +46,8 @@ fn mark_weak(hits: &mut [Found]) {
 /// Further windows of a file, of units that no window before them shows.
 fn further(own: &[&Candidate], passages: &[Passage]) -> Vec<Value> {
     let Some(best) = own.first() else { return Vec::new() };
-    let mut shown = vec![(best.passage, range(best, passages))];
+    let shown_of = |it: &Candidate| passages.get(it.passage).map_or(0..0, |passage| range(it, passage));
+    let mut shown = vec![(best.passage, shown_of(best))];
     let mut windows = Vec::new();
     for candidate in own.iter().skip(1).take_while(|it| it.probability >= BESIDE * best.probability) {
         if windows.len() + 1 == WINDOWS {
@@ -54,21 +56,25 @@ fn further(own: &[&Candidate], passages: &[Passage]) -> Vec<Value> {
         let start = candidate.unit.range.start;
         let is_shown = shown.iter().any(|(passage, range)| *passage == candidate.passage && range.contains(&start));
         let Some(passage) = passages.get(candidate.passage).filter(|_| !is_shown) else { continue };
-        shown.push((candidate.passage, range(candidate, passages)));
-        let anchor = &passage.chunk.anchor;
+        shown.push((candidate.passage, shown_of(candidate)));
+        let anchor = passage.chunk.anchor_of(range(candidate, passage));
         windows.push(json!({ "excerpt": text(candidate, passage), "place": anchor.place(), "anchor": anchor }));
     }
     windows
 }
 
-fn range(candidate: &Candidate, passages: &[Passage]) -> std::ops::Range<usize> {
-    passages.get(candidate.passage).map_or(0..0, |it| excerpt::excerpt_at(it.chunk.body(), candidate.unit.range.start))
+/// The bytes of the body that are shown around a unit, all on its page.
+fn range(candidate: &Candidate, passage: &Passage) -> std::ops::Range<usize> {
+    let (body, at) = (passage.chunk.body(), candidate.unit.range.start);
+    let page = passage.chunk.page_around(at);
+    let shown = excerpt::excerpt_at(&body[page.clone()], at - page.start);
+    page.start + shown.start..page.start + shown.end
 }
 
 /// The window of a unit; a row comes below the heads of its table.
 fn text(candidate: &Candidate, passage: &Passage) -> String {
     let body = passage.chunk.body();
-    let range = excerpt::excerpt_at(body, candidate.unit.range.start);
+    let range = range(candidate, passage);
     let head = candidate.unit.head.clone().filter(|it| it.end <= range.start).map(|it| &body[it]);
     let window = body[range].trim();
     head.map_or(window.to_string(), |it| format!("{it}\n{window}"))

@@ -6,7 +6,7 @@ mod inline;
 
 use std::collections::HashSet;
 
-use crate::extract::cells::SheetWriter;
+use crate::extract::cells::{SheetWriter, cell_name};
 use crate::extract::odf::inline::Inline;
 use crate::extract::ooxml::{one_line, push_metadata, table_row};
 use crate::extract::package::{Package, check_flaw};
@@ -287,8 +287,8 @@ fn read_sheet(sheet: Node<'_>, sink: &mut Sink) {
         }
         row_number = row_number.saturating_add(times);
     }
-    for comment in comments {
-        writer.comment("", &comment);
+    for (cell, comment) in comments {
+        writer.comment(&cell, &comment);
     }
     if let Some(shapes) = sheet.child("shapes") {
         let text = shapes.descendants().filter(|it| it.name() == "p").map(|it| Inline::read(it).text);
@@ -297,7 +297,7 @@ fn read_sheet(sheet: Node<'_>, sink: &mut Sink) {
     writer.finish();
 }
 
-fn write_row(row: Node<'_>, number: u32, writer: &mut SheetWriter<'_>, comments: &mut Vec<String>) -> bool {
+fn write_row(row: Node<'_>, number: u32, writer: &mut SheetWriter<'_>, comments: &mut Vec<(String, String)>) -> bool {
     let mut column = 0u32;
     for cell in row.children().filter(|it| matches!(it.name(), "table-cell" | "covered-table-cell")) {
         let times = repeated(cell, "number-columns-repeated");
@@ -309,9 +309,8 @@ fn write_row(row: Node<'_>, number: u32, writer: &mut SheetWriter<'_>, comments:
             }
         }
         for comment in cell.all("annotation") {
-            comments.push(
-                comment.descendants().filter(|it| it.name() == "p").map(Node::text).collect::<Vec<_>>().join("\n"),
-            );
+            let lines = comment.descendants().filter(|it| it.name() == "p").map(Node::text);
+            comments.push((cell_name(number, column), lines.collect::<Vec<_>>().join("\n")));
         }
         column = column.saturating_add(times);
     }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::path::{Component, Path, PathBuf};
 
 use crate::graph::extract::{Reading, Text, derived, relation};
-use crate::model::{Anchor, FileId, GraphEdge, GraphEvidence, GraphNode, GraphPart, StoredChunk};
+use crate::model::{Anchor, Chunk, FileId, GraphEdge, GraphEvidence, GraphNode, GraphPart, StoredChunk};
 
 /// Nodes, and edges, of one file at most: a list of a million links is no part of anybody's graph.
 const MOST: usize = 20_000;
@@ -81,13 +81,25 @@ pub(super) fn finding(text: &Text<'_>, range: Range<usize>) -> Finding {
     let chunk = &text.chunk?.chunk;
     let (start, end) = match text.anchor.byte_start.filter(|_| text.anchor.verbatim) {
         Some(first) => (first + range.start as u64, first + range.end as u64),
-        None => {
-            let held = text.text.get(range.clone()).and_then(|it| chunk.text.find(it));
-            held.map_or((0, 0), |at| (at as u64, (at + range.len()) as u64))
-        }
+        None => held(text, chunk, &range).map_or((0, 0), |at| (at as u64, (at + range.len()) as u64)),
     };
     let number = |it: u64| u32::try_from(it).unwrap_or(u32::MAX);
     Some(GraphEvidence { chunk_id: chunk.id.0.clone(), start: number(start), end: number(end) })
+}
+
+/// Times that some words are looked for in a passage.
+const MOST_TIMES: usize = 100;
+
+/// The byte of the text of a chunk at which these bytes of a text stand: of the same words on several pages those on its own.
+fn held(text: &Text<'_>, chunk: &Chunk, range: &Range<usize>) -> Option<usize> {
+    if text.kind.is_none() {
+        return Some(chunk.body_start as usize + range.start);
+    }
+    let words = text.text.get(range.clone())?;
+    let all = || chunk.text.match_indices(words).map(|it| it.0).take(MOST_TIMES);
+    let places = chunk.places();
+    let mut here = all().filter(|at| places.of_text(*at..at + words.len()).page == text.anchor.page);
+    here.next().or_else(|| all().next())
 }
 
 /// See the module.
@@ -320,7 +332,7 @@ impl<'a> Holders<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Chunk, ChunkId, Tier};
+    use crate::model::{ChunkId, Pieces, Tier};
 
     fn chunk(text: &str) -> StoredChunk {
         let chunk = Chunk {
@@ -329,6 +341,7 @@ mod tests {
             text: text.into(),
             body_start: 0,
             anchor: Anchor::default(),
+            pieces: Pieces::default(),
             heading_path: Vec::new(),
             tokens: 1,
             tier: Tier::L1,

@@ -18,6 +18,7 @@ fn chunk(document: &Document) -> StoredChunk {
         tokens: 1,
         body_start: 0,
         anchor,
+        pieces: crate::model::Pieces::default(),
         heading_path: vec!["Plan".into(), "Dates".into()],
         tier: Tier::L1,
         text,

@@ -167,6 +167,7 @@ impl From<wire::Anchor> for model::Anchor {
             symbol: it.symbol,
             region: it.region.map(Into::into),
             verbatim: it.verbatim,
+            gaps: Vec::new(),
         }
     }
 }

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use smallvec::SmallVec;
 
 use crate::model::{Chunk, ChunkId, FileId, StoredChunk};
-use crate::store::schema::Columns;
+use crate::store::schema::{self, Columns};
 
 /// The file is written anew without what was removed when it is larger than this, and more than half of it is.
 const WORTH_WRITING_ANEW: u64 = 16 << 20;
@@ -59,8 +59,7 @@ impl Passages {
 
     /// Adds a chunk.
     pub(in crate::store) fn add(&mut self, file_id: FileId, chunk: &Chunk) -> io::Result<()> {
-        let (anchor, heading_path) =
-            (serde_json::to_string(&chunk.anchor)?, serde_json::to_string(&chunk.heading_path)?);
+        let (anchor, heading_path) = (schema::anchor(chunk)?, serde_json::to_string(&chunk.heading_path)?);
         let columns = Columns {
             id: &chunk.id.0,
             ordinal: chunk.ordinal,
@@ -229,7 +228,7 @@ fn decode(mut bytes: &[u8]) -> io::Result<Chunk> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Anchor, Tier};
+    use crate::model::{Anchor, Pieces, Tier};
 
     fn chunk(name: &str, text: &str) -> Chunk {
         Chunk {
@@ -238,6 +237,7 @@ mod tests {
             text: text.into(),
             body_start: 3,
             anchor: Anchor { page: Some(4), ..Anchor::default() },
+            pieces: Pieces::default(),
             heading_path: vec!["Über\nuns".into()],
             tokens: 1,
             tier: Tier::L2,

@@ -38,7 +38,7 @@ pub(super) fn zipped() -> Vec<Seed> {
 }
 
 /// A container of these parts, the first of which tells what it is where it is called so.
-fn zip(parts: &[(&str, &[u8])]) -> Vec<u8> {
+pub(crate) fn zip(parts: &[(&str, &[u8])]) -> Vec<u8> {
     let mut writer = zip::ZipWriter::new(Cursor::new(Vec::new()));
     for (name, content) in parts {
         let method = if *name == "mimetype" { Stored } else { Deflated };
@@ -66,7 +66,7 @@ fn gzipped(bytes: &[u8]) -> Vec<u8> {
 }
 
 /// A package of Office: its types, its relations, and parts.
-fn office(main: &str, kind: &str, parts: &[(&str, &[u8])]) -> Vec<u8> {
+pub(crate) fn office(main: &str, kind: &str, parts: &[(&str, &[u8])]) -> Vec<u8> {
     let types = format!(
         "<Types xmlns=\"http://schemas.openxmlformats.org/package/2006/content-types\"><Default Extension=\"rels\" ContentType=\"application/vnd.openxmlformats-package.relationships+xml\"/><Override PartName=\"/{main}\" ContentType=\"{kind}\"/></Types>"
     );
@@ -78,7 +78,7 @@ fn office(main: &str, kind: &str, parts: &[(&str, &[u8])]) -> Vec<u8> {
 }
 
 /// Relations of these kinds to these parts, `rId1` and so on.
-fn relations(all: &[(&str, &str)]) -> String {
+pub(crate) fn relations(all: &[(&str, &str)]) -> String {
     let line = |(number, (kind, target)): (usize, &(&str, &str))| {
         let number = number + 1;
         format!(
@@ -237,7 +237,7 @@ fn styles() -> Vec<u8> {
 const FRAMED: &str = "<draw:page draw:name=\"one\"><draw:frame presentation:class=\"title\"><draw:text-box><text:p>Reeds</text:p></draw:text-box></draw:frame><draw:frame><draw:text-box><text:p>SENTENCE</text:p></draw:text-box></draw:frame></draw:page>";
 
 /// An OpenDocument of a kind, with what is in its body.
-fn open(kind: &str, body: &str) -> Vec<u8> {
+pub(crate) fn open(kind: &str, body: &str) -> Vec<u8> {
     let media_type = format!("application/vnd.oasis.opendocument.{kind}");
     let element = if kind == "graphics" { "drawing" } else { kind };
     let content = format!(

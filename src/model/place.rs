@@ -1,0 +1,410 @@
+//! Exact places: of any part of a text, from those of the pieces that the text is made of. Pure.
+
+use std::ops::Range;
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use crate::model::{Anchor, Chunk, Region};
+
+/// What stands between the headings above a passage.
+pub(crate) const HEADINGS_BETWEEN: &str = " > ";
+
+/// Names of the fields of an anchor as pieces are stored: there may be ten million.
+const SHORT: [(&str, &str); 12] = [
+    ("page", "p"),
+    ("line_start", "l"),
+    (LINE_END, "m"),
+    ("byte_start", "b"),
+    (BYTE_END, "c"),
+    ("sheet", "s"),
+    ("cell", "e"),
+    ("part", "t"),
+    ("member", "a"),
+    ("symbol", "y"),
+    ("region", "r"),
+    ("verbatim", "v"),
+];
+const LINE_END: &str = "line_end";
+const BYTE_END: &str = "byte_end";
+
+/// A part of the text of a chunk that has a place of its own.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ChunkPiece {
+    /// Its bytes in [`Chunk::text`].
+    pub range: Range<usize>,
+    /// Its place.
+    pub anchor: Anchor,
+}
+
+/// The pieces of a chunk as they are stored, and read only when a place is asked for: a search goes through millions.
+///
+/// A JSON array: for each piece by how many bytes of the text it begins behind the one before it, and what of its anchor
+/// differs from that one's, by short names. Empty where the anchor of the chunk holds for all of its body.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Pieces(String);
+
+impl Pieces {
+    /// Keeps the places of pieces, which lie in their order in `text`, whose body begins at `body_start`.
+    pub(crate) fn new(text: &str, body_start: usize, pieces: &[ChunkPiece]) -> Pieces {
+        if !pieces.iter().any(|it| it.range.start < body_start) && pieces.len() < 2 {
+            return Pieces::default();
+        }
+        let (mut at, mut before) = (0, Map::new());
+        let mut stored = Vec::with_capacity(pieces.len());
+        for piece in pieces {
+            let fields = short(&text[piece.range.clone()], &piece.anchor);
+            stored.push(Value::Array(vec![(piece.range.start - at).into(), change(&before, &fields).into()]));
+            (at, before) = (piece.range.start, fields);
+        }
+        Pieces(Value::Array(stored).to_string())
+    }
+
+    /// Takes what was stored; empty for none.
+    pub(crate) fn stored(json: &str) -> Pieces {
+        Pieces(json.to_owned())
+    }
+
+    /// Returns what is to be stored; empty for none.
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Reads the pieces of a text; none where there are none, or where they do not fit it.
+    fn read(&self, text: &str, body_start: usize) -> Option<Vec<ChunkPiece>> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let stored: Vec<(usize, Map<String, Value>)> = serde_json::from_str(&self.0).ok()?;
+        let (mut at, mut fields) = (0_usize, Map::new());
+        let mut pieces: Vec<ChunkPiece> = Vec::with_capacity(stored.len());
+        let mut places = Vec::with_capacity(stored.len());
+        for (further, change) in stored {
+            at = at.checked_add(further)?;
+            for (name, value) in change {
+                if value.is_null() {
+                    fields.remove(&name)
+                } else {
+                    fields.insert(name, value)
+                };
+            }
+            places.push((at, fields.clone()));
+        }
+        for (index, (start, fields)) in places.iter().enumerate() {
+            let end = places.get(index + 1).map_or(text.len(), |it| it.0);
+            let range = piece_range(text, *start, end, body_start)?;
+            pieces.push(ChunkPiece { anchor: long(&text[range.clone()], fields)?, range });
+        }
+        Some(pieces)
+    }
+}
+
+/// The bytes of a piece, without what stands between it and the next one, which begins at `end`.
+fn piece_range(text: &str, start: usize, end: usize, body_start: usize) -> Option<Range<usize>> {
+    let is_heading = start < body_start;
+    let end = if is_heading { end.min(body_start) } else { end };
+    let piece = text.get(start..end)?;
+    let piece = if is_heading { piece.strip_suffix(HEADINGS_BETWEEN).unwrap_or(piece) } else { piece };
+    Some(start..start + piece.trim_end().len())
+}
+
+/// The fields of an anchor by their short names, without ends that follow from the text.
+fn short(text: &str, anchor: &Anchor) -> Map<String, Value> {
+    let Ok(Value::Object(mut long)) = serde_json::to_value(anchor) else { return Map::new() };
+    if anchor.line_end == last_line(text, anchor) {
+        long.remove(LINE_END);
+    }
+    if anchor.byte_end == last_byte(text, anchor) {
+        long.remove(BYTE_END);
+    }
+    if let Some(region) = anchor.region {
+        // A thousandth of a page is less than a letter, and a number of 17 digits tells no more.
+        let rounded = |it: f32| (f64::from(it) * 1e4).round() / 1e4;
+        let Region { left, top, right, bottom } = region;
+        let edges = [("left", left), ("top", top), ("right", right), ("bottom", bottom)];
+        let edges: Map<String, Value> =
+            edges.map(|(name, it)| (name.to_owned(), rounded(it).into())).into_iter().collect();
+        long.insert("region".into(), edges.into());
+    }
+    let named = |(long_name, name): &(&str, &str)| Some(((*name).to_owned(), long.remove(*long_name)?));
+    SHORT.iter().filter_map(named).collect()
+}
+
+fn long(text: &str, fields: &Map<String, Value>) -> Option<Anchor> {
+    let named = |(name, short): &(&str, &str)| Some(((*name).to_owned(), fields.get(*short)?.clone()));
+    let long: Map<String, Value> = SHORT.iter().filter_map(named).collect();
+    let mut anchor = Anchor::deserialize(Value::Object(long)).ok()?;
+    anchor.line_end = anchor.line_end.or(last_line(text, &anchor));
+    anchor.byte_end = anchor.byte_end.or(last_byte(text, &anchor));
+    Some(anchor)
+}
+
+/// The last line of a text whose lines are those of the file.
+fn last_line(text: &str, anchor: &Anchor) -> Option<u32> {
+    anchor.line_start.map(|first| first.saturating_add(line_breaks(text)))
+}
+
+/// One past the last byte of a text that is the bytes of the file.
+fn last_byte(text: &str, anchor: &Anchor) -> Option<u64> {
+    anchor.byte_start.filter(|_| anchor.verbatim).map(|first| first.saturating_add(text.len() as u64))
+}
+
+/// What is to be put in the place of the fields before; `null` where nothing is.
+fn change(before: &Map<String, Value>, now: &Map<String, Value>) -> Map<String, Value> {
+    let gone = before.keys().filter(|it| !now.contains_key(*it)).map(|it| (it.clone(), Value::Null));
+    let new = now.iter().filter(|(name, value)| before.get(*name) != Some(*value));
+    gone.chain(new.map(|(name, value)| (name.clone(), value.clone()))).collect()
+}
+
+/// Joins neighbours that one anchor says everything about: the paragraphs of a page of which only the page is known, and
+/// text that goes on in the file as it does here.
+pub(crate) fn joined(text: &str, pieces: Vec<ChunkPiece>) -> Vec<ChunkPiece> {
+    let mut joined: Vec<ChunkPiece> = Vec::with_capacity(pieces.len());
+    for piece in pieces {
+        match joined.last_mut() {
+            Some(last) if goes_on(text, last, &piece) => {
+                (last.anchor.line_end, last.anchor.byte_end) = (piece.anchor.line_end, piece.anchor.byte_end);
+                last.range.end = piece.range.end;
+            }
+            _ => joined.push(piece),
+        }
+    }
+    joined
+}
+
+/// Says whether a piece and the one behind it are one text in the file as well.
+fn goes_on(text: &str, before: &ChunkPiece, piece: &ChunkPiece) -> bool {
+    let (a, b) = (&before.anchor, &piece.anchor);
+    let Anchor { line_start, line_end, byte_start, byte_end, .. } = *b;
+    let is_alike = *b == Anchor { line_start, line_end, byte_start, byte_end, ..a.clone() };
+    if !is_alike || a.cell.is_some() {
+        return false;
+    }
+    let between = before.range.start..piece.range.start;
+    let bytes = a.byte_start.map(|first| first + between.len() as u64);
+    let lines = a.line_start.map(|first| first.saturating_add(line_breaks(&text[between])));
+    let are_exact = |it: &ChunkPiece| it.anchor.line_end == last_line(&text[it.range.clone()], &it.anchor);
+    match (lines, bytes) {
+        (None, None) => line_start.is_none() && byte_start.is_none(),
+        (Some(_), None) => line_start == lines && byte_start.is_none() && are_exact(before) && are_exact(piece),
+        (Some(_), Some(_)) => a.verbatim && line_start == lines && byte_start == bytes,
+        (None, Some(_)) => false,
+    }
+}
+
+/// Lines of a part of a text.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lines {
+    /// Line breaks before it.
+    pub(crate) above: u32,
+    /// Line breaks in it.
+    pub(crate) breaks: u32,
+    /// Line breaks in the whole text.
+    pub(crate) all: u32,
+}
+
+impl Anchor {
+    /// Narrows the place of a text to a part of it, given by its bytes and its lines, as far as enough is known.
+    pub(crate) fn narrowed(&self, bytes: &Range<usize>, lines: Lines) -> Anchor {
+        let further = |line: u32| {
+            let left_out = self.gaps.iter().take_while(|it| it.0 <= line);
+            left_out.fold(line, |line, it| line.saturating_add(it.1))
+        };
+        let (first, last) = (further(lines.above), further(lines.above.saturating_add(lines.breaks)));
+        let all = self.gaps.iter().fold(lines.all, |all, it| all.saturating_add(it.1));
+        let mut anchor = Anchor { gaps: Vec::new(), ..self.clone() };
+        if let (Some(start), Some(end)) = (self.line_start, self.line_end)
+            && (self.verbatim || start.saturating_add(all) == end)
+        {
+            anchor.line_start = Some(start.saturating_add(first));
+            anchor.line_end = Some(start.saturating_add(last));
+        }
+        if let (true, Some(start)) = (self.verbatim, self.byte_start) {
+            anchor.byte_start = Some(start + bytes.start as u64);
+            anchor.byte_end = Some(start + bytes.end as u64);
+        }
+        if let Some(rows) = self.cell.as_deref().and_then(|it| rows_of(it, all, first, last)) {
+            anchor.cell = Some(rows);
+        }
+        anchor
+    }
+
+    /// Narrows the place of a text to a part of it. White space at the ends of the part counts for nothing, save what
+    /// stands before the first letter of a line.
+    pub(crate) fn narrowed_to(&self, text: &str, part: Range<usize>) -> Anchor {
+        let part = trimmed(text, part);
+        let lines = Lines {
+            above: line_breaks(&text[..part.start]),
+            breaks: line_breaks(&text[part.clone()]),
+            all: line_breaks(text.trim_end()),
+        };
+        self.narrowed(&part, lines)
+    }
+
+    /// Returns the place of a passage that reaches from the start of this one to the end of `last`. Its page is the one that
+    /// it begins on.
+    pub(crate) fn up_to(self, last: &Anchor) -> Anchor {
+        let first = self;
+        let bytes = match (first.byte_start, last.byte_end) {
+            (Some(start), Some(end)) if end >= start => (Some(start), Some(end)),
+            _ => (None, None),
+        };
+        let cell = match (&first.cell, &last.cell) {
+            (Some(from), Some(to)) => {
+                let (from, to) = (from.split(':').next().unwrap_or(from), to.rsplit(':').next().unwrap_or(to));
+                Some(format!("{from}:{to}"))
+            }
+            (from, _) => from.clone(),
+        };
+        // A rectangle says something on its own page only; what goes on overleaf is cited by where it begins.
+        let region = match (first.region, last.region) {
+            (Some(from), Some(to)) if first.page == last.page => Some(from.union(to)),
+            (Some(from), _) => Some(from),
+            // Facts about the file have no page; what follows them has.
+            (None, to) => to.filter(|_| first.page.is_none()),
+        };
+        // A quotation that a passage begins with is not what all of it is.
+        let part = first.part.filter(|it| !it.ends_with("quote") || last.part.as_ref() == Some(it));
+        Anchor {
+            page: first.page.or(last.page),
+            region,
+            part,
+            line_end: last.line_end.max(first.line_end),
+            byte_start: bytes.0,
+            byte_end: bytes.1,
+            cell,
+            verbatim: false,
+            ..first
+        }
+    }
+}
+
+/// Narrows a range of cells to some of its rows, all counted from its first one; none when its last row is not the last
+/// one of the text.
+fn rows_of(cells: &str, all: u32, from: u32, to: u32) -> Option<String> {
+    let (first_cell, last_cell) = cells.split_once(':')?;
+    let (first_column, first) = cell(first_cell)?;
+    let (last_column, last) = cell(last_cell)?;
+    if first.checked_add(all)? != last {
+        return None;
+    }
+    Some(format!("{first_column}{}:{last_column}{}", first + from, first + to))
+}
+
+fn cell(name: &str) -> Option<(&str, u32)> {
+    let digits = name.find(|it: char| it.is_ascii_digit())?;
+    Some((&name[..digits], name[digits..].parse().ok()?))
+}
+
+/// Counts the line breaks of a text.
+pub(crate) fn line_breaks(text: &str) -> u32 {
+    u32::try_from(text.bytes().filter(|byte| *byte == b'\n').count()).unwrap_or(u32::MAX)
+}
+
+/// Takes blank lines and white space off a part of a text, but keeps the indentation of its first line.
+fn trimmed(text: &str, part: Range<usize>) -> Range<usize> {
+    let body = &text[part.clone()];
+    let blank = body.len() - body.trim_start().len();
+    let start = body[..blank].rfind('\n').map_or(0, |line| line + 1);
+    part.start + start..part.start + body.trim_end().len().max(start)
+}
+
+/// The places of everything that stands in a chunk.
+#[derive(Clone, Debug)]
+pub struct Places<'c> {
+    chunk: &'c Chunk,
+    pieces: Vec<ChunkPiece>,
+}
+
+impl Places<'_> {
+    /// Returns the place of some bytes of [`Chunk::text`]. Where they reach over several pieces it is one that holds all of
+    /// them, and its page is that of their beginning.
+    pub fn of_text(&self, range: Range<usize>) -> Anchor {
+        let (text, range) = (&self.chunk.text, trimmed(&self.chunk.text, range));
+        let within = |piece: &ChunkPiece| {
+            let (start, end) = (piece.range.start, piece.range.end);
+            let part = range.start.clamp(start, end) - start..range.end.clamp(start, end) - start;
+            piece.anchor.narrowed_to(&text[start..end], part)
+        };
+        let held = self.between(&range);
+        match (held.first(), held.last()) {
+            (Some(first), Some(last)) if held.len() > 1 => within(first).up_to(&within(last)),
+            (Some(only), _) => within(only),
+            (None, _) => self.chunk.anchor.clone(),
+        }
+    }
+
+    /// The pieces that hold some bytes: where these lie between two pieces, the one before them.
+    fn between(&self, range: &Range<usize>) -> &[ChunkPiece] {
+        let first = self.pieces.partition_point(|it| it.range.end <= range.start);
+        let last = self.pieces.partition_point(|it| it.range.start < range.end.max(range.start + 1));
+        if first < last { &self.pieces[first..last] } else { &self.pieces[first.saturating_sub(1)..first] }
+    }
+
+    /// Returns the bytes of [`Chunk::text`] of each heading above the passage that stands nowhere but here.
+    pub fn headings(&self) -> impl Iterator<Item = Range<usize>> + '_ {
+        let body = self.chunk.body_start as usize;
+        self.pieces.iter().map(|it| it.range.clone()).take_while(move |it| it.start < body)
+    }
+}
+
+impl Chunk {
+    /// Returns the places of everything that stands in it.
+    pub fn places(&self) -> Places<'_> {
+        let body = self.body_start as usize;
+        let whole = || ChunkPiece { range: body..self.text.len(), anchor: self.anchor.clone() };
+        let pieces = self.pieces.read(&self.text, body).unwrap_or_else(|| vec![whole()]);
+        Places { chunk: self, pieces }
+    }
+
+    /// Returns the place of some bytes of the [body](Chunk::body), e.g. of a sentence: its own page, lines, cells and bytes.
+    pub fn anchor_of(&self, range: Range<usize>) -> Anchor {
+        let body = self.body_start as usize;
+        self.places().of_text(body + range.start..body + range.end)
+    }
+
+    /// Returns the bytes of the [body](Chunk::body) around one of them that stand on the same page: what is shown together
+    /// and cited by one page.
+    pub fn page_around(&self, at: usize) -> Range<usize> {
+        let (places, body) = (self.places(), self.body_start as usize);
+        let pieces = &places.pieces[places.headings().count()..];
+        let Some(index) = pieces.partition_point(|it| it.range.start <= body + at).checked_sub(1) else {
+            return 0..self.body().len();
+        };
+        let page = pieces[index].anchor.page;
+        let same = |it: &&ChunkPiece| it.anchor.page == page;
+        let before = pieces[..index].iter().rev().take_while(same).count();
+        let behind = pieces[index + 1..].iter().take_while(same).count();
+        let end = pieces.get(index + behind + 1).map_or(self.text.len(), |it| it.range.start);
+        pieces[index - before].range.start - body..end - body
+    }
+
+    /// Returns the bytes of [`Chunk::text`] of evidence, which are given as those of the file where the text is the file's own,
+    /// else as those of the text; none of evidence that is all of the chunk.
+    pub(crate) fn evidence(&self, bytes: &Range<u64>) -> Option<Range<usize>> {
+        if bytes.is_empty() || (self.anchor.byte_start, self.anchor.byte_end) == (Some(bytes.start), Some(bytes.end)) {
+            return None;
+        }
+        let pieces = self.places().pieces;
+        let in_file = |it: &ChunkPiece| {
+            let first = it.anchor.byte_start.filter(|_| it.anchor.verbatim)?;
+            let is_held = first <= bytes.start && bytes.end <= it.anchor.byte_end?;
+            is_held
+                .then(|| it.range.start + (bytes.start - first) as usize..it.range.start + (bytes.end - first) as usize)
+        };
+        let range = match pieces.iter().find_map(in_file) {
+            None if pieces.iter().any(|it| it.anchor.verbatim) => return None,
+            None => usize::try_from(bytes.start).ok()?..usize::try_from(bytes.end).ok()?,
+            Some(range) => range,
+        };
+        self.text.get(range.clone()).map(|_| range)
+    }
+
+    /// Says whether it stands on more than one page.
+    pub fn spans_pages(&self) -> bool {
+        self.page_around(0).len() < self.body().len()
+    }
+}
+
+#[cfg(test)]
+mod tests;

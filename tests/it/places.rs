@@ -1,0 +1,248 @@
+//! Every sentence leads to its own page, slide, frame, sheet and row, chapter, part and line, however many of them share a
+//! passage: documents of each format, made here with the truth beside them, through the real pipeline.
+
+mod made;
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::harness::World;
+use crate::torture::figure;
+
+/// Where a sentence stands, as far as its format tells.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Truth {
+    pub(crate) page: Option<u64>,
+    pub(crate) sheet: Option<String>,
+    pub(crate) row: Option<u64>,
+    pub(crate) part: Option<String>,
+    pub(crate) member: Option<String>,
+    pub(crate) line: Option<u64>,
+}
+
+/// A document with its sentences, each with its place.
+pub(crate) struct Made {
+    pub(crate) name: &'static str,
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) sentences: Vec<(String, Truth)>,
+}
+
+/// What every sentence of the documents says.
+pub(crate) const HOLDS: &str = "keeps the letter of";
+
+/// Words that no two sentences of a document have both of.
+const FIRST: [&str; 24] = [
+    "heron", "walnut", "copper", "lantern", "meadow", "harbor", "violin", "marble", "pepper", "castle", "rocket",
+    "garden", "silver", "window", "basket", "thunder", "blanket", "kettle", "falcon", "orchid", "pencil", "saddle",
+    "tunnel", "velvet",
+];
+const SECOND: [&str; 17] = [
+    "Oswald",
+    "Bertram",
+    "Cecilia",
+    "Dorothea",
+    "Emmerich",
+    "Florence",
+    "Gustav",
+    "Hedwig",
+    "Isidore",
+    "Josephine",
+    "Konrad",
+    "Leopold",
+    "Mathilda",
+    "Norbert",
+    "Ottilie",
+    "Philippa",
+    "Rudolf",
+];
+
+/// The sentence of a number.
+pub(crate) fn sentence(number: usize) -> String {
+    format!("The {} {HOLDS} {}.", FIRST[number % FIRST.len()], SECOND[number % SECOND.len()])
+}
+
+/// The place that was said of a match or a hit.
+fn said(anchor: &Value, truth: &Truth) -> Truth {
+    let number = |name: &str| anchor[name].as_u64();
+    let text = |name: &str| anchor[name].as_str().map(String::from);
+    let row = |cell: &str| {
+        let ends: Vec<u64> =
+            cell.split(':').map(|it| it.trim_start_matches(char::is_alphabetic).parse().unwrap()).collect();
+        (ends[0] == ends[ends.len() - 1]).then_some(ends[0])
+    };
+    // Of lines only where the format has some; and then one, not a range.
+    let line = number("line_start").filter(|it| number("line_end") == Some(*it));
+    Truth {
+        page: number("page"),
+        sheet: text("sheet"),
+        row: anchor["cell"].as_str().and_then(row),
+        part: text("part"),
+        member: text("member"),
+        line: line.filter(|_| truth.line.is_some()),
+    }
+}
+
+/// A world in which these documents are indexed.
+fn indexed(documents: &[Made]) -> World {
+    let world = World::new().with("VIC_WATCH", "0").start();
+    for it in documents {
+        world.write(it.name, &it.bytes);
+    }
+    world.index();
+    world.until("everything is read", Duration::from_secs(120), |it| {
+        let coverage = it.json(&["status"])["coverage"].clone();
+        coverage["pending"] == 0 && coverage["awaiting_vectors"] == 0
+    });
+    let coverage = world.json(&["status"])["coverage"].clone();
+    assert_eq!(coverage["indexed"].as_u64(), Some(documents.len() as u64), "{coverage:#}\n{}", world.log());
+    world
+}
+
+/// The file that a path of a match or a hit names.
+fn file_of(path: &str) -> &str {
+    path.split("!/").next().unwrap_or(path)
+}
+
+/// Compares the place of every sentence that grep finds with the truth.
+fn check_grep(world: &World, documents: &[Made]) {
+    let found = world.json(&["grep", "-F", HOLDS, "--limit", "10000"]);
+    let matches = found["matches"].as_array().unwrap();
+    for document in documents {
+        let own: Vec<&Value> =
+            matches.iter().filter(|it| file_of(it["path"].as_str().unwrap()) == document.name).collect();
+        let mut wrong = Vec::new();
+        for (sentence, truth) in &document.sentences {
+            let places: Vec<Truth> = own
+                .iter()
+                .filter(|it| it["line"].as_str().unwrap().contains(sentence))
+                .map(|it| said(&it["anchor"], truth))
+                .collect();
+            if places != [truth.clone()] {
+                wrong.push(format!("{sentence} is at {truth:?}, not {places:?}"));
+            }
+        }
+        assert!(
+            wrong.is_empty(),
+            "{}: {} of {}\n{}",
+            document.name,
+            wrong.len(),
+            document.sentences.len(),
+            wrong.join("\n")
+        );
+        figure("sentences whose place is told", format!("{}: {} of {0}", document.sentences.len(), document.name));
+    }
+}
+
+/// Asks for sentences, and compares the places of the hit and of what the answer quotes with the truth.
+fn check_ask(world: &World, documents: &[Made], step: usize) {
+    let mut wrong = Vec::new();
+    for document in documents {
+        let truths: HashMap<&str, &Truth> = document.sentences.iter().map(|(it, truth)| (it.as_str(), truth)).collect();
+        for (sentence, truth) in document.sentences.iter().step_by(step) {
+            let answer = world.json(&["ask", &format!("{sentence} path:{}", document.name)]);
+            let hit = &answer["hits"][0];
+            let excerpt = hit["excerpt"].as_str().unwrap_or_default().replace('\n', " ");
+            if !excerpt.contains(sentence.as_str()) {
+                wrong.push(format!("{}: {sentence} is not shown, but: {excerpt}", document.name));
+            }
+            let anchor = &hit["metadata"]["anchor"];
+            let shown = truths.iter().filter(|(it, _)| excerpt.contains(**it));
+            for (other, place) in shown {
+                if anchor["page"].as_u64() != place.page || anchor["sheet"].as_str() != place.sheet.as_deref() {
+                    wrong.push(format!("{}: {other} is shown at {anchor}", document.name));
+                }
+            }
+            let summary = answer["answer_summary"].as_str().unwrap_or_default();
+            let quoted = summary.lines().find(|it| it.contains(sentence.as_str()));
+            let place = truth.page.map(|it| format!("page {it}"));
+            let place =
+                place.or_else(|| truth.sheet.as_ref().map(|it| format!("sheet {it}, A{}:", truth.row.unwrap())));
+            let place = place.or_else(|| truth.part.clone()).or_else(|| truth.line.map(|it| format!("line {it}")));
+            let place = format!(", {}", place.unwrap_or_default());
+            let is_told = |line: &str| {
+                let at = line.find(&place).map(|it| it + place.len());
+                at.is_some_and(|it| !line[it..].starts_with(|it: char| it.is_ascii_digit() || it == '-'))
+            };
+            if !quoted.is_some_and(is_told) {
+                wrong.push(format!("{}: {sentence} at {truth:?} is quoted as: {summary}", document.name));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} wrong\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// The sample of one format: many short pages that share a passage, and long ones that have several.
+fn both(of: impl Fn(&'static str, &[usize]) -> Made, short: &'static str, long: &'static str) -> [Made; 2] {
+    let alternating: Vec<usize> = (0..40).map(|it| 1 + it % 3).collect();
+    [of(short, &alternating), of(long, &[60, 1, 2, 90, 1, 50])]
+}
+
+#[test]
+fn every_sentence_of_a_pdf_leads_to_its_page() {
+    let documents = both(made::pdf, "short.pdf", "long.pdf");
+    let world = indexed(&documents);
+    check_grep(&world, &documents);
+    check_ask(&world, &documents, 9);
+}
+
+#[test]
+fn every_sentence_of_a_presentation_leads_to_its_slide() {
+    let documents: Vec<Made> = both(made::pptx, "short.pptx", "long.pptx")
+        .into_iter()
+        .chain(both(made::odp, "short.odp", "long.odp"))
+        .collect();
+    let world = indexed(&documents);
+    check_grep(&world, &documents);
+    check_ask(&world, &documents, 17);
+}
+
+#[test]
+fn every_row_of_a_spreadsheet_leads_to_its_sheet_and_cells() {
+    let documents: Vec<Made> = both(made::xlsx, "short.xlsx", "long.xlsx")
+        .into_iter()
+        .chain(both(made::ods, "short.ods", "long.ods"))
+        .collect();
+    let world = indexed(&documents);
+    check_grep(&world, &documents);
+    check_ask(&world, &documents, 17);
+}
+
+#[test]
+fn every_sentence_of_a_book_leads_to_its_chapter() {
+    let documents = both(made::epub, "short.epub", "long.epub");
+    let world = indexed(&documents);
+    check_grep(&world, &documents);
+    check_ask(&world, &documents, 9);
+}
+
+#[test]
+fn every_sentence_of_a_text_leads_to_its_line_and_of_parts_to_its_part() {
+    let documents = [
+        made::markdown(),
+        made::text(),
+        made::csv(),
+        made::subtitles(),
+        made::notebook(),
+        made::mail(),
+        made::archive(),
+    ];
+    let world = indexed(&documents);
+    check_grep(&world, &documents);
+    check_ask(&world, &documents, 11);
+}
+
+#[test]
+fn every_sentence_of_a_fax_leads_to_its_page() {
+    let documents = [made::tiff("fax.tiff", &[1, 2, 1, 3, 1, 1, 2, 1])];
+    let world = indexed(&documents);
+    check_grep(&world, &documents);
+    check_ask(&world, &documents, 3);
+}
+
+/// Where the PDF library is, which also draws pages.
+pub(crate) fn library() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("models/cache/lib/libpdfium.so")
+}
