@@ -7,6 +7,7 @@
 mod answer;
 mod around;
 mod citation;
+mod context;
 mod deep;
 mod events;
 mod excerpt;
@@ -21,6 +22,7 @@ mod present;
 mod retrieve;
 mod similar;
 mod terms;
+mod window;
 mod wording;
 
 use std::collections::BTreeMap;

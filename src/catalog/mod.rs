@@ -78,6 +78,9 @@ const TO_3: &str = "
 /// What a file held when it was read last, while that is not to be relied on.
 const TO_4: &str = "ALTER TABLE files ADD COLUMN read_hash BLOB;";
 
+/// The root that the files of a root belong to, which lies in it.
+const TO_5: &str = "ALTER TABLE roots ADD COLUMN above INTEGER;";
+
 /// `path` is the bytes below the root; `name` its last component, lower case and NFC, for searching; `skip` what the walk
 /// said, apart from `reason`, so that a walk only undoes what a walk did. States and reasons are names, for `sqlite3`.
 /// A deleted row stays as a tombstone until the store has let go of its chunks. Identifiers are never used twice.
@@ -86,10 +89,11 @@ const TO_4: &str = "ALTER TABLE files ADD COLUMN read_hash BLOB;";
 ///
 /// `awaiting` is the number of a file's chunks that have no vector yet; `strikes` how often a reader of a file that is still
 /// pending died of it or was at it for long; `read_hash` the hash that a file had which is to be read again whatever it holds.
+/// `above` is none for a root that files belong to, else the root that it lies in and that they belong to.
 const FORMAT: Format = Format {
     name: "catalog",
-    version: 4,
-    upgrades: &[TO_2, TO_3, TO_4],
+    version: 5,
+    upgrades: &[TO_2, TO_3, TO_4, TO_5],
     durability: Durability::Full,
     cache_kib: LOOKED_UP_KIB,
     hint: "move it aside; it is rebuilt from the files themselves",
@@ -99,7 +103,8 @@ const FORMAT: Format = Format {
             id INTEGER PRIMARY KEY AUTOINCREMENT,
             path BLOB NOT NULL UNIQUE,
             available INTEGER NOT NULL DEFAULT 1,
-            problem TEXT NOT NULL DEFAULT ''
+            problem TEXT NOT NULL DEFAULT '',
+            above INTEGER
         );
         CREATE TABLE files (
             id INTEGER PRIMARY KEY AUTOINCREMENT,

@@ -12,7 +12,9 @@ use crate::graph::text::Test;
 use crate::graph::view::View;
 use crate::graph::{GraphService, Reads};
 use crate::index::blocking;
-use crate::model::{Anchor, AskRequest, ChunkId, FileFilter, FileId, FileRecord, Scope, SearchHit, StoredChunk};
+use crate::model::{
+    Anchor, AskRequest, ChunkId, FileFilter, FileId, FileRecord, Scope, SearchHit, StoredChunk, printed,
+};
 use crate::store::{FileSet, KeywordQuery};
 
 /// Chunks that the keyword leg is asked for, to find those that hold every word.
@@ -119,7 +121,7 @@ fn shown(view: &View, stored: &StoredChunk, record: Option<&FileRecord>, most: u
     });
     if let Some(record) = record {
         let path = record.found.path.display().to_string();
-        cite(&mut value, &path, &record.absolute().display().to_string(), &chunk.anchor);
+        cite(&mut value, &path, &printed(&record.absolute()), &chunk.anchor);
     }
     if let Some(node) = node(view, stored) {
         value["chunk"] = json!(format!("Chunk#{}", view.snapshot.id(node)));
@@ -184,7 +186,7 @@ pub(crate) async fn bear_out(service: &GraphService, view: &View, entity: &mut V
             let Some(stored) = evidence["chunk_id"].as_str().and_then(|it| all.get(it)) else { continue };
             let Some(record) = records.get(&stored.file_id) else { continue };
             let path = record.found.path.display().to_string();
-            cite(evidence, &path, &record.absolute().display().to_string(), &stored.chunk.anchor);
+            cite(evidence, &path, &printed(&record.absolute()), &stored.chunk.anchor);
             if unquoted.remove(stored.chunk.id.0.as_str()).is_some() {
                 evidence["text"] = json!(stored.chunk.text.chars().take(QUOTE).collect::<String>());
             }

@@ -64,6 +64,7 @@ use crate::index::lane::Pictures;
 use crate::index::leading::Lost;
 use crate::index::missing::Missing;
 use crate::index::opening::Background;
+use crate::index::progress::Unasked;
 use crate::index::scan::Unseen;
 use crate::index::syncing::Walks;
 use crate::index::tables::Tables;
@@ -131,6 +132,8 @@ pub(crate) struct Inner {
     stuck: Mutex<HashMap<RootId, Lost>>,
     /// Which roots were walked since they are watched.
     walks: Walks,
+    /// What runs have done that nobody asked for.
+    unasked: Arc<Unasked>,
     /// Files that are left alone until a walk looks at their places.
     missing: Arc<Missing>,
     /// Whether a run of this daemon broke off and left tries in the catalog.
@@ -221,11 +224,19 @@ impl Index {
         running.iter().filter(|(_, job)| job.holder == *holder).map(|(id, _)| id.clone()).collect()
     }
 
-    /// Returns the roots.
+    /// Returns the roots, those that lie in others included.
     ///
     /// # Errors
     /// The catalog cannot be read.
     pub async fn roots(&self) -> Result<Vec<Root>> {
+        self.inner.named_roots().await
+    }
+
+    /// Returns the roots that files belong to: none lies in another.
+    ///
+    /// # Errors
+    /// The catalog cannot be read.
+    pub async fn walked_roots(&self) -> Result<Vec<Root>> {
         self.inner.roots().await
     }
 
@@ -234,16 +245,19 @@ impl Index {
     /// # Errors
     /// It does not exist, is no folder, or cannot be read.
     pub async fn add_root(&self, path: &Path) -> Result<Root> {
-        self.inner.add_root(path).await
+        let walked = self.inner.add_root(path).await?;
+        let path = resolved(path).await;
+        let named = self.inner.named_roots().await?.into_iter().find(|it| it.path == path);
+        Ok(named.unwrap_or(walked))
     }
 
-    /// Forgets a root and everything indexed below it. The files themselves are not touched. What cannot leave the index now,
+    /// Forgets a root and everything indexed below it, save what lies in another root. The files themselves are not touched. What cannot leave the index now,
     /// because the disk is full or does not write, leaves it when it can, also after a restart; the status tells of it.
     ///
     /// # Errors
     /// It is no root, or the catalog cannot be written.
     pub async fn remove_root(&self, path: &Path) -> Result<()> {
-        let roots = self.inner.roots().await?;
+        let roots = self.inner.named_roots().await?;
         let path = resolved(path).await;
         let Some(root) = roots.into_iter().find(|it| it.path == path) else {
             return Err(Error::not_found(format!("`{}` is not a root", path.display())).hint("`vic roots` lists them"));
@@ -254,6 +268,9 @@ impl Index {
         let catalog = self.inner.catalog.clone();
         blocking(move || catalog.remove_root(root.id)).await?;
         self.inner.unseen().replace(root.id, Path::new(""), &[]);
+        for left in self.inner.roots().await?.iter().filter(|it| it.path.starts_with(&path)) {
+            self.inner.watch(left).await;
+        }
         if !self.inner.bury().await {
             // It is no root any more: whoever asks again would be told so, and nobody else may ever be told.
             self.inner.buried.notify_one();
@@ -405,6 +422,11 @@ impl Inner {
     async fn roots(&self) -> Result<Vec<Root>> {
         let catalog = self.catalog.clone();
         blocking(move || catalog.roots()).await
+    }
+
+    async fn named_roots(&self) -> Result<Vec<Root>> {
+        let catalog = self.catalog.clone();
+        blocking(move || catalog.named_roots()).await
     }
 
     async fn add_root(&self, path: &Path) -> Result<Root> {

@@ -164,6 +164,7 @@ impl Inner {
             stuck: Mutex::default(),
             walks: Walks::default(),
             missing: Arc::default(),
+            unasked: Arc::default(),
             interrupted: AtomicBool::new(false),
             running: Mutex::default(),
             shares: crate::index::jobs::shares(),

@@ -171,10 +171,11 @@ fn is_away(root: &Path, file: &Path, device: u64) -> bool {
 pub(crate) struct Unseen(BTreeMap<RootId, BTreeMap<PathBuf, String>>);
 
 impl Unseen {
-    /// Puts what a walk reported in the place of what was known of the part that it walked.
+    /// Puts what a walk reported in the place of what was known of the part that it walked, and of the root itself: whoever
+    /// walks a part of it sees whether it is there.
     pub(crate) fn replace(&mut self, root_id: RootId, within: &Path, problems: &[WalkProblem]) {
         let known = self.0.entry(root_id).or_default();
-        known.retain(|path, _| !path.starts_with(within));
+        known.retain(|path, _| !path.as_os_str().is_empty() && !path.starts_with(within));
         known.extend(problems.iter().map(|it| (it.path.clone(), it.sentence.clone())));
     }
 

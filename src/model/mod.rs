@@ -4,6 +4,7 @@
 //! program. The answer types ([`QueryPlan`], [`SearchHit`], [`AskResponse`], [`ResponseStats`]) are a published contract:
 //! their field names and types do not change.
 
+mod address;
 mod background;
 mod chunk;
 mod corpus;
@@ -15,11 +16,13 @@ mod holder;
 mod job;
 mod kind;
 mod listing;
+mod place;
 mod query;
 mod safety;
 mod scope;
 mod tool;
 
+pub use address::{INSIDE, below_roots, path_of, printed, printed_below};
 pub use background::{MemoryCap, Pause, PauseReason, PauseRequest, PauseState, SyncReport, SyncRequest, WatchReport};
 pub(crate) use chunk::is_unit;
 pub use chunk::{Chunk, ChunkId, Embedded, FileChunks, LegHit, StoredChunk, Tier, TokenCounter};
@@ -38,6 +41,7 @@ pub use holder::Holder;
 pub use job::{Coverage, IndexRequest, JobSnapshot, JobState, OcrMode, Phase, Status, Upkeep};
 pub(crate) use kind::CODE;
 pub use listing::{FileEntry, FilePage, FilesRequest, IndexStart, JobReport, ReadRequest, Reading, ReadingBlock};
+pub use place::{Place, cells_of, namings, span};
 pub use query::{
     AskEvent, AskRequest, AskResponse, AuditRecord, GrepMatch, GrepRequest, GrepResponse, INTENTS, L0Filters,
     MAX_EXTENSIONS, MAX_GLOB, MAX_NAME_WORDS, PrivacyMode, QueryPlan, ResponseStats, SKILLS, SearchHit, SimilarRequest,
