@@ -399,6 +399,9 @@ mod tests {
         check("a", &["a/locked"], &["cannot read `a/locked` (and 1 more places)"]);
         check("a/locked", &[], &["cannot read `b`"]);
         check("c", &[], &["cannot read `b`"]);
+        // The root itself was empty, or away, when a part of it was looked at.
+        check("c", &[""], &["cannot read `` (and 1 more places)"]);
+        check("d", &[], &["cannot read `b`"]);
         check("", &[], &[]);
     }
 }
