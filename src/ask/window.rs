@@ -32,7 +32,7 @@ impl Asker {
 fn window(document: Document, place: &Place, raw: Option<&str>, redaction: Redaction, name: &str) -> Result<Document> {
     let mut window = Window { document, name };
     if let Some(member) = &place.member {
-        window.keep("member", member, |it| it.member.as_deref() == Some(member), |it| it.member.clone())?;
+        window.keep("member", member, |it| it.member.as_ref() == Some(member), |it| it.member.clone())?;
     }
     // Lines say enough: the symbol that stands before them may have another name by now.
     let is_part_known =

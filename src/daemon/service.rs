@@ -75,27 +75,27 @@ impl Service for Daemon {
     }
 
     async fn ask(&self, mut request: AskRequest) -> Result<AskResponse> {
-        self.locate(request.warehouse_root.as_mut()).await?;
+        self.locate(Vec::from_iter(request.warehouse_root.as_mut())).await?;
         self.asker.ask(request).await
     }
 
     async fn search(&self, mut request: AskRequest) -> Result<AskResponse> {
-        self.locate(request.warehouse_root.as_mut()).await?;
+        self.locate(Vec::from_iter(request.warehouse_root.as_mut())).await?;
         self.asker.search(request).await
     }
 
     async fn ask_stream(&self, mut request: AskRequest) -> Result<mpsc::Receiver<Result<AskEvent>>> {
-        self.locate(request.warehouse_root.as_mut()).await?;
+        self.locate(Vec::from_iter(request.warehouse_root.as_mut())).await?;
         Ok(self.asker.ask_stream(request))
     }
 
     async fn similar(&self, mut request: SimilarRequest) -> Result<AskResponse> {
-        self.locate(request.warehouse_root.as_mut().into_iter().chain([&mut request.path])).await?;
+        self.locate(Vec::from_iter(request.warehouse_root.as_mut().into_iter().chain([&mut request.path]))).await?;
         self.asker.similar(request).await
     }
 
     async fn grep(&self, mut request: GrepRequest) -> Result<GrepResponse> {
-        self.locate(request.warehouse_root.as_mut()).await?;
+        self.locate(Vec::from_iter(request.warehouse_root.as_mut())).await?;
         self.asker.grep(request).await
     }
 
@@ -109,7 +109,7 @@ impl Service for Daemon {
     }
 
     async fn start_index(&self, mut request: IndexRequest) -> Result<JobSnapshot> {
-        self.locate(&mut request.paths).await?;
+        self.locate(request.paths.iter_mut().collect()).await?;
         let request = view::request(&self.scope, request).await?;
         Ok(view::masked(&self.scope, self.index.start_job(request, &self.scope, &self.holder).await?))
     }
@@ -141,7 +141,7 @@ impl Service for Daemon {
     }
 
     async fn sync(&self, mut request: SyncRequest) -> Result<SyncReport> {
-        self.locate(request.path.as_mut()).await?;
+        self.locate(Vec::from_iter(request.path.as_mut())).await?;
         self.index.sync(request).await
     }
 
@@ -322,7 +322,7 @@ impl Daemon {
     }
 
     /// Makes paths absolute that lie below a root, as hits print them: those of known files and of folders.
-    async fn locate(&self, names: impl IntoIterator<Item = &mut String>) -> Result<()> {
+    async fn locate(&self, names: Vec<&mut String>) -> Result<()> {
         for name in names {
             let path = path_of(name);
             if !path.is_absolute() {

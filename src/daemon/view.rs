@@ -1,7 +1,5 @@
 //! What a caller whose scope is not everything sees of jobs and of the daemon: nothing that tells of other files.
 
-use std::path::Path;
-
 use tokio::sync::watch;
 
 use crate::error::{Error, Result};

@@ -268,7 +268,11 @@ impl Index {
         let catalog = self.inner.catalog.clone();
         blocking(move || catalog.remove_root(root.id)).await?;
         self.inner.unseen().replace(root.id, Path::new(""), &[]);
-        for left in self.inner.roots().await?.iter().filter(|it| it.path.starts_with(&path)) {
+        self.inner.name_roots(None).await?;
+        let (above, below) = (|it: &Root| path.starts_with(&it.path), |it: &Root| it.path.starts_with(&path));
+        for left in self.inner.roots().await?.iter().filter(|it| above(it) || below(it)) {
+            // One above it is watched by the rules of before.
+            self.inner.unwatch(left.id).await;
             self.inner.watch(left).await;
         }
         if !self.inner.bury().await {
@@ -429,14 +433,30 @@ impl Inner {
         blocking(move || catalog.named_roots()).await
     }
 
+    /// Tells whoever walks which folders are roots, and that this one is about to be.
+    async fn name_roots(&self, next: Option<&Path>) -> Result<()> {
+        let mut paths: Vec<PathBuf> = self.named_roots().await?.into_iter().map(|it| it.path).collect();
+        paths.extend(next.map(Path::to_path_buf));
+        self.rules.name_roots(paths);
+        Ok(())
+    }
+
     async fn add_root(&self, path: &Path) -> Result<Root> {
         let (own, pages) = (resolved(&self.config.data_dir).await, resolved(&self.config.pages_path()).await);
         let path = resolved(path).await;
         if path.starts_with(&own) && !path.starts_with(&pages) {
             return Err(Error::invalid(format!("`{}` is vic's own data", path.display())));
         }
-        let catalog = self.catalog.clone();
-        let root = blocking(move || catalog.add_root(&path)).await?;
+        // Before anybody walks the one above it without knowing.
+        self.name_roots(Some(&path)).await?;
+        let (catalog, named) = (self.catalog.clone(), path.clone());
+        let added = blocking(move || catalog.add_root(&named)).await;
+        self.name_roots(None).await?;
+        let root = added?;
+        if root.path != path {
+            // It is watched by the rules of before.
+            self.unwatch(root.id).await;
+        }
         let roots = self.roots().await?;
         self.unseen().keep_only(&roots);
         let watching = self.watching.clone();

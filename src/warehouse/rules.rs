@@ -5,7 +5,7 @@
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use ignore::overrides::{Override, OverrideBuilder};
 
@@ -34,6 +34,8 @@ const LEAST_SLIDES: u64 = 32 << 10;
 pub struct Rules {
     config: Arc<WalkConfig>,
     excluded: Arc<Vec<PathBuf>>,
+    /// Every root, for all who have these rules.
+    named: Arc<RwLock<Vec<PathBuf>>>,
 }
 
 impl Rules {
@@ -49,7 +51,7 @@ impl Rules {
             }
             overrides(Path::new("/"), std::slice::from_ref(glob))?;
         }
-        Ok(Rules { config: Arc::new(config.clone()), excluded: Arc::default() })
+        Ok(Rules { config: Arc::new(config.clone()), excluded: Arc::default(), named: Arc::default() })
     }
 
     /// Leaves out these absolute folders or files, wherever they lie: vic's own data must not index itself.
@@ -65,6 +67,12 @@ impl Rules {
         self
     }
 
+    /// Says which folders are roots: of one below another, what stands in rule files above it does not count, from the next
+    /// matcher on.
+    pub(crate) fn name_roots(&self, roots: Vec<PathBuf>) {
+        *self.named.write().unwrap_or_else(PoisonError::into_inner) = roots;
+    }
+
     /// Says whether the absolute path is left out whatever the ignore files say.
     pub(crate) fn excludes(&self, path: &Path) -> bool {
         path.file_name().is_some_and(|name| VERSION_CONTROL.iter().any(|it| name == OsStr::new(it)))
@@ -78,7 +86,8 @@ impl Rules {
 
     /// Returns a matcher of paths below `root`, which keeps the rule files that it has read.
     pub(crate) fn matcher(&self, root: &Path) -> Result<Visible> {
-        Ok(Visible::new(root, self.config.hidden, overrides(root, &self.config.ignore)?))
+        let named = self.named.read().unwrap_or_else(PoisonError::into_inner);
+        Ok(Visible::new(root, self.config.hidden, overrides(root, &self.config.ignore)?, &named))
     }
 
     /// Makes a [`FoundFile`] of an `lstat`, with the reason not to read it where there is one. Only a `.key` file is

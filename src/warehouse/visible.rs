@@ -38,6 +38,8 @@ pub(crate) struct Visible {
     root: PathBuf,
     hidden: bool,
     overrides: Override,
+    /// Roots of their own below this one: rules above one say nothing about it, since the user named it.
+    named: Vec<PathBuf>,
     folders: RwLock<HashMap<OsString, Chain>>,
     problems: Mutex<BTreeMap<PathBuf, String>>,
 }
@@ -53,10 +55,11 @@ struct FolderRules {
 }
 
 impl Visible {
-    /// Has read nothing yet. With `hidden`, hidden entries are visible.
-    pub(super) fn new(root: &Path, hidden: bool, overrides: Override) -> Visible {
+    /// Has read nothing yet. With `hidden`, hidden entries are visible. `named` are roots, of which those below this one count.
+    pub(super) fn new(root: &Path, hidden: bool, overrides: Override, named: &[PathBuf]) -> Visible {
         let (folders, problems) = Default::default();
-        Visible { root: root.to_path_buf(), hidden, overrides, folders, problems }
+        let named = named.iter().filter(|it| it.starts_with(root) && *it != root).cloned().collect();
+        Visible { root: root.to_path_buf(), hidden, overrides, named, folders, problems }
     }
 
     /// Says whether an entry is left out for itself or for a folder above it. `relative` is its path below the root.
@@ -70,6 +73,28 @@ impl Visible {
 
     /// Says whether an entry of a visible folder is left out. `path` is absolute.
     pub(super) fn hides_entry(&self, path: &Path, is_dir: bool) -> bool {
+        if self.named.is_empty() {
+            return self.is_left_out(path, is_dir);
+        }
+        if self.leads_to_named(path) {
+            return false;
+        }
+        // A folder on the way to a named root may be left out itself, and all in it but that way.
+        let folders = path.ancestors().skip(1).take_while(|it| !self.is_base(it));
+        let is_hidden = folders.filter(|it| self.leads_to_named(it)).any(|it| self.is_left_out(it, true));
+        is_hidden || self.is_left_out(path, is_dir)
+    }
+
+    fn leads_to_named(&self, path: &Path) -> bool {
+        self.named.iter().any(|it| it.starts_with(path))
+    }
+
+    /// Says whether rules are looked for up to this folder.
+    fn is_base(&self, folder: &Path) -> bool {
+        folder == self.root || self.named.iter().any(|it| it == folder)
+    }
+
+    fn is_left_out(&self, path: &Path, is_dir: bool) -> bool {
         let Some(folder) = path.parent() else { return false };
         match self.overrides.matched(path, is_dir).map(drop).or(self.matched(folder, path, is_dir)) {
             Match::Ignore(()) => true,
@@ -109,7 +134,8 @@ impl Visible {
             folder.ancestors().take_while(|it| it.starts_with(&self.root) && self.known(it).is_none()).collect();
         let mut chain = unknown.last().and_then(|it| self.known(it.parent()?)).flatten();
         for folder in unknown.into_iter().rev() {
-            chain = self.read(folder, chain);
+            let above = chain.filter(|_| !self.is_base(folder));
+            chain = self.read(folder, above);
             let mut folders = self.folders.write().unwrap_or_else(PoisonError::into_inner);
             folders.insert(folder.as_os_str().to_os_string(), chain.clone());
         }
@@ -296,6 +322,33 @@ mod tests {
             ("", true, false),
         ] {
             assert_eq!(visible.hides(Path::new(path), is_dir), hides, "{path}");
+        }
+    }
+
+    #[test]
+    fn rules_above_a_named_root_say_nothing_about_it_and_hide_what_is_beside_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path();
+        std::fs::create_dir_all(root.join(".config/notes")).unwrap();
+        std::fs::write(root.join(".gitignore"), "*.log\n").unwrap();
+        std::fs::write(root.join(".config/notes/.gitignore"), "*.tmp\n").unwrap();
+        let rules = Rules::new(&config()).unwrap();
+        let hidden = |path: &str, is_dir: bool| rules.matcher(root).unwrap().hides(Path::new(path), is_dir);
+        assert!(hidden(".config/notes", true) && hidden(".config/notes/a.md", false));
+        rules.name_roots(vec![root.to_path_buf(), root.join(".config/notes"), root.with_file_name("other")]);
+        for (path, is_dir, hides) in [
+            (".config", true, false),
+            (".config/notes", true, false),
+            (".config/notes/a.log", false, false),
+            (".config/notes/a.tmp", false, true),
+            (".config/notes/.hidden", false, true),
+            (".config/notes/sub/a.md", false, false),
+            (".config/a.md", false, true),
+            (".config/other/a.md", false, true),
+            ("a.log", false, true),
+            ("a.md", false, false),
+        ] {
+            assert_eq!(hidden(path, is_dir), hides, "{path}");
         }
     }
 
